@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/buffer.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void buffer_init(struct buffer *b)
+{
+    *b = (struct buffer){0};
+}
+
+void buffer_fini(struct buffer *b)
+{
+    free(b->data);
+    *b = (struct buffer){0};
+}
+
+void buffer_clear(struct buffer *b)
+{
+    b->length = 0;
+    b->failed = false;
+}
+
+char *buffer_reserve(struct buffer *b, size_t n)
+{
+    if (b->failed)
+        return NULL;
+    if (b->capacity - b->length >= n)
+        return b->data + b->length;
+    size_t wanted = b->length + n;
+    size_t capacity = b->capacity < 64 ? 64 : b->capacity;
+    while (capacity < wanted && capacity <= SIZE_MAX / 2)
+        capacity *= 2;
+    char *data = wanted < n || capacity < wanted ? NULL : realloc(b->data, capacity);
+    if (data == NULL) {
+        b->failed = true;
+        return NULL;
+    }
+    b->data = data;
+    b->capacity = capacity;
+    return data + b->length;
+}
+
+void buffer_append(struct buffer *b, const void *bytes, size_t n)
+{
+    if (n == 0)
+        return;
+    char *to = buffer_reserve(b, n);
+    if (to == NULL)
+        return;
+    memcpy(to, bytes, n);
+    b->length += n;
+}
+
+void buffer_puts(struct buffer *b, const char *text)
+{
+    buffer_append(b, text, strlen(text));
+}
+
+void buffer_printf(struct buffer *b, const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    va_list again;
+    va_copy(again, ap);
+    int n = vsnprintf(NULL, 0, format, ap);
+    va_end(ap);
+    char *to = n < 0 ? NULL : buffer_reserve(b, (size_t)n + 1);
+    if (to != NULL) {
+        (void)vsnprintf(to, (size_t)n + 1, format, again);
+        b->length += (size_t)n;
+    }
+    va_end(again);
+}
+
+bool buffer_failed(const struct buffer *b)
+{
+    return b->failed;
+}
+
+const char *buffer_text(struct buffer *b)
+{
+    char *end = buffer_reserve(b, 1);
+    if (end == NULL)
+        return "";
+    *end = '\0';
+    return b->data;
+}
+
+static void append_header(struct buffer *b, char type, size_t n)
+{
+    char digits[24];
+    char *end = digits + sizeof(digits);
+    char *p = end;
+    *--p = '\n';
+    *--p = '\r';
+    do {
+        *--p = (char)('0' + n % 10);
+        n /= 10;
+    } while (n != 0);
+    *--p = type;
+    buffer_append(b, p, (size_t)(end - p));
+}
+
+void buffer_command(struct buffer *b, size_t argc, const char *const *argv, const size_t *lengths)
+{
+    append_header(b, '*', argc);
+    for (size_t i = 0; i < argc; i++) {
+        append_header(b, '$', lengths[i]);
+        buffer_append(b, argv[i], lengths[i]);
+        buffer_append(b, "\r\n", 2);
+    }
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef BASE_CLOCK_H
+#define BASE_CLOCK_H
+/* Clocks, in microseconds. */
+#include <stdint.h>
+
+/* Monotonic: for intervals and deadlines. */
+uint64_t clock_mono_us(void);
+
+/* Wall clock, since the Unix epoch: for people and logs only, never for a decision about safety. */
+uint64_t clock_wall_us(void);
+
+/* Sleep, at most @us microseconds; signals may end it early. */
+void clock_sleep_us(uint64_t us);
+#endif

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/mailbox.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+struct letter {
+    struct letter *next;
+    mailbox_fn *fn;
+    void *arg;
+};
+
+struct mailbox {
+    pthread_mutex_t lock;
+    struct letter *head;
+    struct letter **tail;
+    int fd;
+};
+
+struct mailbox *mailbox_new(void)
+{
+    struct mailbox *m = calloc(1, sizeof(*m));
+    if (m == NULL)
+        return NULL;
+    m->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (m->fd < 0 || pthread_mutex_init(&m->lock, NULL) != 0) {
+        if (m->fd >= 0)
+            (void)close(m->fd);
+        free(m);
+        return NULL;
+    }
+    m->tail = &m->head;
+    return m;
+}
+
+void mailbox_free(struct mailbox *m)
+{
+    if (m == NULL)
+        return;
+    for (struct letter *l = m->head, *next; l != NULL; l = next) {
+        next = l->next;
+        free(l);
+    }
+    (void)close(m->fd);
+    (void)pthread_mutex_destroy(&m->lock);
+    free(m);
+}
+
+int mailbox_fd(const struct mailbox *m)
+{
+    return m->fd;
+}
+
+enum err mailbox_post(struct mailbox *m, mailbox_fn *fn, void *arg)
+{
+    struct letter *l = malloc(sizeof(*l));
+    if (l == NULL)
+        return ERR_NOMEM;
+    *l = (struct letter){.fn = fn, .arg = arg};
+    (void)pthread_mutex_lock(&m->lock);
+    *m->tail = l;
+    m->tail = &l->next;
+    (void)pthread_mutex_unlock(&m->lock);
+    uint64_t one = 1;
+    ssize_t n = write(m->fd, &one, sizeof(one));
+    (void)n; /* a full counter still wakes the owner */
+    return ERR_OK;
+}
+
+void mailbox_run(struct mailbox *m)
+{
+    uint64_t count;
+    ssize_t n = read(m->fd, &count, sizeof(count));
+    (void)n; /* EAGAIN: nothing new, the list says the rest */
+    (void)pthread_mutex_lock(&m->lock);
+    struct letter *l = m->head;
+    m->head = NULL;
+    m->tail = &m->head;
+    (void)pthread_mutex_unlock(&m->lock);
+    while (l != NULL) {
+        struct letter *next = l->next;
+        l->fn(l->arg);
+        free(l);
+        l = next;
+    }
+}
+
+void mailbox_wait(struct mailbox *m, int timeout_ms)
+{
+    struct pollfd p = {.fd = m->fd, .events = POLLIN};
+    (void)poll(&p, 1, timeout_ms);
+    mailbox_run(m);
+}

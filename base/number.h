@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef BASE_NUMBER_H
+#define BASE_NUMBER_H
+/* Strict numbers from bytes that need no terminator: no sign '+', no blanks, nothing after the digits. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+bool number_u64(const char *text, size_t length, uint64_t *out);
+bool number_i64(const char *text, size_t length, int64_t *out);
+
+/* Decimal or exponent form: 0.01, 1e-2, .01. Finite only. */
+bool number_double(const char *text, size_t length, double *out);
+
+/* Bytes with an optional unit: 512, 64KiB, 512MiB, 2GiB (also K, M, G, KB, MB, GB, all as powers of 1024). */
+bool number_bytes(const char *text, size_t length, uint64_t *out);
+
+/* Milliseconds with an optional unit: 250ms, 10s, 5m, 2h; a bare number is milliseconds. */
+bool number_duration_ms(const char *text, size_t length, uint64_t *out);
+
+/* 16 hexadecimal digits or fewer, no prefix. */
+bool number_hex64(const char *text, size_t length, uint64_t *out);
+#endif

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef BASE_RANDOM_H
+#define BASE_RANDOM_H
+/* Randomness from the kernel: seeds, incarnations, owner names. */
+#include <stdint.h>
+
+/* 64 random bits, never 0. Ends the process if the kernel has none to give. */
+uint64_t random_u64(void);
+#endif

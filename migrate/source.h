@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef MIGRATE_SOURCE_H
+#define MIGRATE_SOURCE_H
+/* A Postgres table that holds the truth: connection, checks, estimates. One connection, owned by one thread; every wait
+ * has a deadline. */
+#include <stdbool.h>
+#include <stdint.h>
+#include "base/error.h"
+
+/* Strings are borrowed from the configuration. */
+struct source_config {
+    const char *dsn;
+    const char *table;     /* name, may be schema-qualified and quoted as in SQL */
+    const char *id_column; /* unique, NOT NULL, ordered */
+    const char *key;       /* column of the key: text, varchar, char, bytea, uuid or integer */
+    const char *where;     /* SQL condition, or NULL / "" */
+};
+
+struct source;
+
+/* Connect and resolve names. @timeout_ms bounds connecting and each short statement. ERR_UNREACHABLE, ERR_TIMEOUT. Only
+ * the connection is made; call source_check() before trusting the configuration. */
+MUST_CHECK enum err source_open(struct source **out, const struct source_config *config, unsigned timeout_ms,
+                                struct error *e);
+void source_close(struct source *s);
+
+/* ERR_CONFIG with the remedy: the table or a column does not exist, `where` is no condition, the id column is nullable
+ * or has no usable (valid, non-partial, single-column) unique index, the key's type is not supported, SELECT is not
+ * granted. */
+MUST_CHECK enum err source_check(struct source *s, struct error *e);
+
+/* Rows by the planner's estimate for the table with `where`; exact below a few thousand. */
+MUST_CHECK enum err source_rows_estimate(struct source *s, uint64_t *out, struct error *e);
+
+/* True where the id column is an integer, so that new rows have larger ids and catch-up by keyset means something. */
+bool source_id_is_integer(const struct source *s);
+
+/* The largest id now visible, as text; "" for an empty table. @out_size at least 64. */
+MUST_CHECK enum err source_max_id(struct source *s, char *out, size_t out_size, struct error *e);
+
+/* Ask a running statement to stop, from any thread. */
+void source_cancel(struct source *s);
+#endif

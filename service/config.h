@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SERVICE_CONFIG_H
+#define SERVICE_CONFIG_H
+/* The configuration: an INI file read by a table of keys (name, type, default, bounds, secret, one line of help). The
+ * table drives parsing, --print-config and the reference. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include "base/error.h"
+#include "base/log.h"
+
+enum { CONFIG_FILTERS_MAX = 256 };
+enum on_lost { ON_LOST_MAYBE, ON_LOST_ERROR };
+
+/* [filter NAME]; strings are owned by the config. */
+struct config_filter {
+    char *name;
+    uint64_t capacity;
+    double error_rate;
+    char *table; /* "": no source */
+    char *id_column;
+    char *key;
+    char *where;
+    double expand_at;        /* items / capacity that starts an expansion, default 0.8 */
+    double growth;           /* default 1.5 */
+    double headroom;         /* capacity planned per source row, default 1.3 */
+    uint64_t expand_at_bytes; /* memory size that starts an expansion, 0: never */
+    char *schedule;          /* cron form "30 3 * * *", "": none */
+    uint32_t expansion;      /* overflow growth for filters without a source, default 2; 0 = non-scaling */
+    uint64_t grace_ms;       /* between cutover and retirement, default 10 s */
+    enum on_lost on_lost;    /* default maybe */
+};
+
+struct config {
+    /* [service] */
+    char *listen; /* host:port */
+    char *http;
+    unsigned threads;
+    char *password; /* "": none; secret */
+    uint64_t timeout_ms;      /* of a request, default 1000 */
+    uint64_t check_interval_ms; /* of thresholds, default 1000 */
+    enum log_level log_level;
+    uint64_t max_clients;
+    /* [redis] */
+    char *nodes;
+    char *prefix;
+    uint64_t redis_timeout_ms;
+    uint64_t shard_bytes;
+    /* [postgres] */
+    char *dsn;
+    uint64_t postgres_timeout_ms;
+    /* [expansion] */
+    uint64_t build_memory;   /* bytes, default 512 MiB */
+    uint64_t page_rows;      /* default 10000 */
+    uint64_t lease_ms;       /* of the mutex, default 10 s */
+    uint64_t settle_timeout_ms; /* default 10 min */
+    uint64_t verify_sample;  /* keys, default 100000 */
+    uint64_t tombstone_ms;   /* TTL of tombstones, default 1 h */
+
+    size_t filter_count;
+    struct config_filter filter[CONFIG_FILTERS_MAX];
+};
+
+/* Read @path into a new config, validated as a whole. ERR_IO, ERR_CONFIG: the text is "file:line: what; remedy". */
+MUST_CHECK enum err config_read(struct config **out, const char *path, struct error *e);
+void config_free(struct config *c);
+
+/* The effective configuration as INI with every key, its default and help as comments; secrets masked. */
+void config_print(const struct config *c, FILE *to);
+
+const struct config_filter *config_find(const struct config *c, const char *name, size_t length);
+
+/* "host:port" or ":port" or "[v6]:port" to parts. */
+MUST_CHECK enum err config_split_address(const char *address, char *host, size_t host_size, uint16_t *port,
+                                         struct error *e);
+#endif

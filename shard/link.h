@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SHARD_LINK_H
+#define SHARD_LINK_H
+/* Blocking, pipelined connections from one thread to all Redis nodes: for jobs and administration, never for requests.
+ * Every wait has a deadline. A connection that failed is made anew at the next use; pipelined commands that were on it
+ * are reported as failed to the one who reads their replies. */
+#include <stddef.h>
+#include <stdint.h>
+#include <hiredis/hiredis.h>
+#include "base/error.h"
+#include "shard/nodes.h"
+
+struct link;
+
+/* @nodes is borrowed and must outlive the link. @timeout_ms bounds connecting and each reply. */
+struct link *link_new(const struct nodes *nodes, unsigned timeout_ms);
+void link_free(struct link *l);
+const struct nodes *link_nodes(const struct link *l);
+
+/* Queue a command for @node; its reply is read by link_reply() in order. ERR_UNREACHABLE, ERR_NOMEM. */
+MUST_CHECK enum err link_append(struct link *l, unsigned node, size_t argc, const char *const *argv,
+                                const size_t *lengths, struct error *e);
+
+/* Send what is queued and read the next reply of @node. The caller frees *@out with freeReplyObject(). An error reply of
+ * Redis is a reply, not an error. ERR_UNREACHABLE, ERR_TIMEOUT. */
+MUST_CHECK enum err link_reply(struct link *l, unsigned node, redisReply **out, struct error *e);
+
+/* One command and its reply, from printf-like hiredis format (%s, %b with size_t). ERR_REFUSED: Redis answered with an
+ * error; its text is in @e. Pipelined commands of the same node must have been read before. */
+MUST_CHECK enum err link_command(struct link *l, unsigned node, redisReply **out, struct error *e, const char *format,
+                                 ...);
+#endif

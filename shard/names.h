@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SHARD_NAMES_H
+#define SHARD_NAMES_H
+/* The names of everything Twinbloom keeps in Redis (P is the prefix, F the filter):
+ *   P:{F}:view  P:{F}:expansion_flag  P:{F}:job  P:{F}:count  P:{F}:token  P:filters  P:events
+ *   P:{F.g.l.i}:<inc>.e<epoch>          a shard, readable only under that epoch
+ *   P:{F.g.l.i}:<inc>.n<token>.<g>      a shard that is being made
+ *   P:{F.g.l.i}:<inc>.t<token>.<page>   one upload on its way into the live shard */
+#include <stddef.h>
+#include <stdint.h>
+#include "base/error.h"
+
+enum { FILTER_NAME_MAX = 512, PREFIX_MAX = 64, KEY_NAME_MAX = PREFIX_MAX + FILTER_NAME_MAX + 160 };
+
+/* A key name in the caller's storage; not NUL-terminated text in general: filter names are binary-safe. */
+struct key_name {
+    size_t length;
+    char text[KEY_NAME_MAX];
+};
+
+/* Names of one filter: prefix and filter, copied. */
+struct names {
+    size_t prefix_length;
+    size_t filter_length;
+    uint64_t incarnation; /* of the view in use; part of every shard's name */
+    char prefix[PREFIX_MAX + 1];
+    char filter[FILTER_NAME_MAX + 1];
+};
+
+/* ERR_RANGE: too long, empty prefix, or a brace or NUL where Redis would see another hash tag. */
+MUST_CHECK enum err names_init(struct names *n, const char *prefix, const char *filter, size_t filter_length,
+                               struct error *e);
+
+/* @what: "view", "expansion_flag", "job", "count" or "token". */
+void names_filter_key(const struct names *n, const char *what, struct key_name *out);
+
+struct shard_id {
+    uint64_t generation;
+    unsigned layer;
+    uint32_t shard;
+};
+
+void names_shard(const struct names *n, struct shard_id id, uint64_t epoch, struct key_name *out);
+void names_new_shard(const struct names *n, struct shard_id id, uint64_t token, struct key_name *out);
+void names_upload(const struct names *n, struct shard_id id, uint64_t token, uint64_t page, struct key_name *out);
+#endif

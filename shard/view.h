@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SHARD_VIEW_H
+#define SHARD_VIEW_H
+/* The view: what a coordinator believes of a filter. Stored as the hash P:{F}:view, changed only by the scripts of
+ * fence.h. Pure; no I/O. */
+#include <stdbool.h>
+#include <stdint.h>
+#include "base/buffer.h"
+#include "base/error.h"
+#include "shard/generation.h"
+#include "shard/phase.h"
+
+struct view {
+    uint64_t incarnation;
+    uint64_t epoch;
+    uint64_t fenced_epoch;
+    enum phase phase;
+    unsigned current;           /* bloom_filter_current_index: slot 0 or 1 */
+    struct generation slot[2];  /* number % 2 */
+    uint64_t last_generation;   /* counter; numbers are never reused */
+    uint32_t expansion;         /* growth factor of overflow layers; 0: non-scaling */
+    bool sourced;               /* has a Postgres source */
+    uint64_t retiring_epoch;    /* 0: nothing; else `retiring` still has shards under that epoch's names */
+    struct generation retiring; /* the generation that left the view with that epoch */
+};
+
+/* One field of the hash as Redis gave it. */
+struct view_field {
+    const char *name;
+    size_t name_length;
+    const char *value;
+    size_t value_length;
+};
+
+/* ERR_NOT_FOUND: no fields, the view does not exist. ERR_PARSE: damaged; names the field. */
+MUST_CHECK enum err view_parse(struct view *out, const struct view_field *fields, size_t count, struct error *e);
+
+/* Called for each field of the stored form; @value is valid during the call only. */
+typedef void view_field_fn(void *arg, const char *name, const char *value);
+void view_format(const struct view *v, view_field_fn *fn, void *arg);
+
+const struct generation *view_current(const struct view *v);
+/* The generation of the other slot, or NULL if that slot is empty. */
+const struct generation *view_alternate(const struct view *v);
+
+/* Index of the layer of @g that takes writes under @v. */
+unsigned view_written_layer(const struct view *v, const struct generation *g);
+/* True if the old names of shards may still have to be renamed. */
+bool view_unfenced(const struct view *v);
+#endif
