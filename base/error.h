@@ -5,7 +5,7 @@
 #include <stdarg.h>
 
 #define MUST_CHECK __attribute__((warn_unused_result))
-#define PRINTF_LIKE(format, first) __attribute__((format(printf, format, first)))
+#define PRINTF_LIKE(string_index, first_index) __attribute__((format(printf, string_index, first_index)))
 
 /* Code, negative and stable; name, as it appears in logs; what it means. */
 #define ERROR_CODES(X)                                                                                                 \
