@@ -209,7 +209,7 @@ enum err client_call(struct client *c, redisReply **out, size_t argc, const char
     enum err rc = send_all(c, e);
     if (rc == ERR_OK)
         rc = receive(c, &reply, deadline_us, e);
-    if (rc != ERR_OK)
+    if (reply == NULL)
         return rc;
     if (reply->type == REDIS_REPLY_ERROR) {
         bool locked = strncmp(reply->str, "NOAUTH", 6) == 0;

@@ -368,7 +368,7 @@ static void print_cell(const struct table *t, size_t column, size_t *pad, const 
 
 void table_print(const struct table *t, FILE *to, bool colored)
 {
-    if (buffer_failed(&t->text))
+    if (buffer_failed(&t->text) || t->columns == 0)
         return;
     size_t pad = 0;
     if (t->column[0].title != NULL) {
