@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: MIT
+# shellcheck shell=bash
 # The Debian packages that this tree needs, in one place. To be sourced by bash.
 #
 #   packages_missing [checks]   prints those that are not installed, one a line; `checks` adds what only tests/run needs
