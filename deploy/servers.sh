@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: MIT
+# shellcheck shell=bash
 # Private servers on free loopback ports, for the quickstart and the benchmarks. To be sourced by bash.
 # Every server is started in a session of its own, so that Ctrl-C on the terminal reaches the script alone, which then ends them by pid.
 #
@@ -22,8 +23,9 @@ servers_start_time() {
   local stat
   stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 1
   stat=${stat##*) }
-  set -- $stat
-  printf '%s' "${20}"
+  local -a fields
+  read -ra fields <<<"$stat"
+  printf '%s' "${fields[19]}"
 }
 
 servers_alive() { # PID START_TIME
@@ -41,14 +43,16 @@ servers_end_one() { # PID START_TIME
 
 servers_stop() { # DIR
   local -a lines=()
-  local i
-  [[ -r $1/pids ]] && mapfile -t lines <"$1/pids"
+  local i name pid started
+  if [[ -r $1/pids ]]; then mapfile -t lines <"$1/pids"; fi
   for ((i = ${#lines[@]} - 1; i >= 0; i--)); do
-    set -- $1 ${lines[i]}
-    servers_end_one "$3" "$4"
+    read -r name pid started <<<"${lines[i]}"
+    printf 'ending %s (pid %s)\n' "$name" "$pid"
+    servers_end_one "$pid" "$started"
   done
 }
 
+# Prints the first that runs.
 servers_running() { # DIR
   local name pid started
   [[ -r $1/pids ]] || return 1
@@ -62,10 +66,7 @@ servers_running() { # DIR
 }
 
 servers_begin() { # DIR
-  local who
-  if who=$(servers_running "$1"); then
-    return 1
-  fi
+  if servers_running "$1" >/dev/null; then return 1; fi
   # What fell back to the temporary directory last time goes too, if it is what we made there.
   if [[ -r $1/elsewhere ]]; then
     local old
@@ -88,7 +89,7 @@ servers_remember() { # NAME PID
 servers_end() {
   local i
   for ((i = ${#servers_pids[@]} - 1; i >= 0; i--)); do
-    servers_end_one ${servers_pids[i]}
+    servers_end_one "${servers_pids[i]% *}" "${servers_pids[i]#* }"
   done
   servers_pids=()
 }

@@ -5,7 +5,6 @@
  * yardstick, and an expansion on command; stop, ask for every key again, report. Possible failure modes are:
  * a connection lost, a job failed, the deadline, an interrupt: all end the traffic, and the report says what
  * happened. */
-#include <getopt.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdarg.h>
@@ -15,7 +14,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "base/clock.h"
-#include "base/number.h"
 #include "base/random.h"
 #include "deploy/traffic.h"
 
@@ -50,7 +48,7 @@ void traffic_fail(struct traffic *t, const char *format, ...)
 
 void traffic_denied(struct traffic *t, struct figures *f, const char *code, const char *where)
 {
-    __atomic_store_n(&f->denied, f->denied + 1, __ATOMIC_RELAXED);
+    tally(&f->denied, 1);
     (void)pthread_mutex_lock(&t->lock);
     if (t->denied_shown++ < DENIED_SHOWN_MAX)
         (void)fprintf(stderr, "\nBROKEN PROMISE: known key %s was denied %s, phase %s, epoch %llu\n", code,
@@ -60,7 +58,7 @@ void traffic_denied(struct traffic *t, struct figures *f, const char *code, cons
 
 void traffic_refused(struct traffic *t, struct figures *f, const char *text)
 {
-    __atomic_store_n(&f->refused, f->refused + 1, __ATOMIC_RELAXED);
+    tally(&f->refused, 1);
     if (f->refused > 3)
         return;
     (void)pthread_mutex_lock(&t->lock);
@@ -408,133 +406,11 @@ static int run(struct traffic *t)
     return ok ? 0 : 1;
 }
 
-static const char usage[] = "usage: traffic --daemon PORT --redis PORT,PORT... --postgres DSN [options]\n"
-                            "  --filter NAME         filter to use (short-link)\n"
-                            "  --prefix P            of the keys in Redis (twinbloom)\n"
-                            "  --error-rate P        promised false-positive rate (0.001)\n"
-                            "  --creators N          threads that create links (4)\n"
-                            "  --checkers N          threads that check (4)\n"
-                            "  --adds-per-second N   of all creators; 0: as fast as they can (300)\n"
-                            "  --checks-per-second N keys, of all checkers; 0: as fast as they can (20000)\n"
-                            "  --expansions N        to be seen; the first starts by itself (2)\n"
-                            "  --expand COMMAND      how to ask for the others\n"
-                            "  --steady-seconds N    of calm before each of these (5)\n"
-                            "  --deadline N          seconds (150)\n"
-                            "  --report FILE         write the report as JSON too\n";
-
-enum {
-    OPTION_DAEMON = 256,
-    OPTION_REDIS,
-    OPTION_POSTGRES,
-    OPTION_FILTER,
-    OPTION_PREFIX,
-    OPTION_ERROR_RATE,
-    OPTION_CREATORS,
-    OPTION_CHECKERS,
-    OPTION_ADDS,
-    OPTION_CHECKS,
-    OPTION_EXPANSIONS,
-    OPTION_EXPAND,
-    OPTION_STEADY,
-    OPTION_DEADLINE,
-    OPTION_REPORT
-};
-
-static const struct option long_options[] = {{"daemon", required_argument, NULL, OPTION_DAEMON},
-                                             {"redis", required_argument, NULL, OPTION_REDIS},
-                                             {"postgres", required_argument, NULL, OPTION_POSTGRES},
-                                             {"filter", required_argument, NULL, OPTION_FILTER},
-                                             {"prefix", required_argument, NULL, OPTION_PREFIX},
-                                             {"error-rate", required_argument, NULL, OPTION_ERROR_RATE},
-                                             {"creators", required_argument, NULL, OPTION_CREATORS},
-                                             {"checkers", required_argument, NULL, OPTION_CHECKERS},
-                                             {"adds-per-second", required_argument, NULL, OPTION_ADDS},
-                                             {"checks-per-second", required_argument, NULL, OPTION_CHECKS},
-                                             {"expansions", required_argument, NULL, OPTION_EXPANSIONS},
-                                             {"expand", required_argument, NULL, OPTION_EXPAND},
-                                             {"steady-seconds", required_argument, NULL, OPTION_STEADY},
-                                             {"deadline", required_argument, NULL, OPTION_DEADLINE},
-                                             {"report", required_argument, NULL, OPTION_REPORT},
-                                             {NULL, 0, NULL, 0}};
-
-static bool whole(const char *text, unsigned least, unsigned most, unsigned *out)
-{
-    uint64_t value;
-    if (!number_u64(text, strlen(text), &value) || value < least || value > most)
-        return false;
-    *out = (unsigned)value;
-    return true;
-}
-
-static bool rate(const char *text, double *out)
-{
-    return number_double(text, strlen(text), out) && *out > 0 && *out < 1;
-}
-
-static bool take_option(struct options *o, int option, const char *text)
-{
-    switch (option) {
-    case OPTION_DAEMON:
-        return observe_ports(text, &o->daemon_port, 1) == 1;
-    case OPTION_REDIS:
-        return (o->nodes = observe_ports(text, o->node, NODES_MAX)) > 0;
-    case OPTION_POSTGRES:
-        return *(o->postgres = text) != '\0';
-    case OPTION_FILTER:
-        return *(o->filter = text) != '\0';
-    case OPTION_PREFIX:
-        return *(o->prefix = text) != '\0';
-    case OPTION_ERROR_RATE:
-        return rate(text, &o->error_rate);
-    case OPTION_CREATORS:
-        return whole(text, 1, THREADS_MAX, &o->creators);
-    case OPTION_CHECKERS:
-        return whole(text, 1, THREADS_MAX, &o->checkers);
-    case OPTION_ADDS:
-        return whole(text, 0, 1000000, &o->adds_per_second);
-    case OPTION_CHECKS:
-        return whole(text, 0, 100000000, &o->checks_per_second);
-    case OPTION_EXPANSIONS:
-        return whole(text, 1, EXPANSIONS_MAX, &o->expansions);
-    case OPTION_EXPAND:
-        return *(o->expand_command = text) != '\0';
-    case OPTION_STEADY:
-        return whole(text, 0, 3600, &o->steady_seconds);
-    case OPTION_DEADLINE:
-        return whole(text, 1, 3600, &o->deadline_seconds);
-    case OPTION_REPORT:
-        return *(o->report = text) != '\0';
-    default:
-        return false;
-    }
-}
-
 int main(int argc, char **argv)
 {
-    static struct traffic t = {
-        .options = {.filter = "short-link",
-                    .prefix = "twinbloom",
-                    .error_rate = 0.001,
-                    .creators = 4,
-                    .checkers = 4,
-                    .adds_per_second = 300,
-                    .checks_per_second = 20000,
-                    .expansions = 2,
-                    .steady_seconds = 5,
-                    .deadline_seconds = 150},
-        .lock = PTHREAD_MUTEX_INITIALIZER,
-    };
-    int option;
-    while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1)
-        if (!take_option(&t.options, option, optarg)) {
-            (void)fputs(usage, stderr);
-            return 2;
-        }
-    if (optind != argc || t.options.daemon_port == 0 || t.options.nodes == 0 || t.options.postgres == NULL ||
-        (t.options.expansions > 1 && t.options.expand_command == NULL)) {
-        (void)fputs(usage, stderr);
+    static struct traffic t = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    if (!options_read(&t.options, argc, argv))
         return 2;
-    }
     struct sigaction action = {.sa_handler = on_signal};
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);

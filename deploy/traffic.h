@@ -70,6 +70,12 @@ struct figures {
     uint64_t healed;         /* of these, keys that the filter did not have yet */
 };
 
+/* Count @n more, in the writing thread. */
+static inline void tally(uint64_t *counter, uint64_t n)
+{
+    __atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);
+}
+
 struct traffic;
 
 struct creator {
@@ -136,6 +142,9 @@ struct traffic {
     uint64_t loaded_absent;  /* loaded keys */
     struct shard_memory memory;
 };
+
+/* traffic_options.c: false, with the usage on stderr, where the command line is not usable. */
+bool options_read(struct options *o, int argc, char **argv);
 
 /* traffic.c */
 void traffic_fail(struct traffic *t, const char *format, ...)

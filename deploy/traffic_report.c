@@ -12,6 +12,11 @@ enum { SCREEN_LINES = 6, BAR_WIDTH = 24, AFTER_FLIP_US = 500000 };
 
 const char *const moment_name[MOMENT_COUNT] = {"not built yet", "steady", "building", "switched"};
 
+static uint64_t load(const uint64_t *counter)
+{
+    return __atomic_load_n(counter, __ATOMIC_RELAXED);
+}
+
 static void figures_add(struct figures *into, const struct figures *from)
 {
     for (int m = 0; m < MOMENT_COUNT; m++) {
@@ -19,13 +24,13 @@ static void figures_add(struct figures *into, const struct figures *from)
         histogram_merge(&into->adds[m], &from->adds[m]);
     }
     histogram_merge(&into->creations, &from->creations);
-    into->keys_checked += from->keys_checked;
-    into->absent_checked += from->absent_checked;
-    into->absent_maybe += from->absent_maybe;
-    into->denied += from->denied;
-    into->refused += from->refused;
-    into->violations += from->violations;
-    into->healed += from->healed;
+    tally(&into->keys_checked, load(&from->keys_checked));
+    tally(&into->absent_checked, load(&from->absent_checked));
+    tally(&into->absent_maybe, load(&from->absent_maybe));
+    tally(&into->denied, load(&from->denied));
+    tally(&into->refused, load(&from->refused));
+    tally(&into->violations, load(&from->violations));
+    tally(&into->healed, load(&from->healed));
 }
 
 void totals_take(const struct traffic *t, struct totals *out)
