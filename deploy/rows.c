@@ -85,18 +85,18 @@ int main(int argc, char **argv)
         return 2;
     }
     struct urls urls = {0};
-    if (!urls_read(&urls, stdin)) {
+    bool ok = urls_read(&urls, stdin);
+    if (!ok)
         (void)fprintf(stderr, "rows: no memory for the list of URLs\n");
-        return 1;
-    }
     time_t now = time(NULL);
-    for (uint64_t i = 0; i < total && !ferror(stdout); i++)
+    for (uint64_t i = 0; ok && i < total && !ferror(stdout); i++)
         print_row(i, total, &urls, now);
-    bool ok = fflush(stdout) == 0 && !ferror(stdout);
+    if (ok && (fflush(stdout) != 0 || ferror(stdout))) {
+        (void)fprintf(stderr, "rows: the output could not be written\n");
+        ok = false;
+    }
     for (size_t i = 0; i < urls.count; i++)
         free(urls.items[i]);
     free(urls.items);
-    if (!ok)
-        (void)fprintf(stderr, "rows: the output could not be written\n");
     return ok ? 0 : 1;
 }

@@ -50,6 +50,17 @@ servers_stop() { # DIR
     printf 'ending %s (pid %s)\n' "$name" "$pid"
     servers_end_one "$pid" "$started"
   done
+  servers_clear_elsewhere "$1"
+}
+
+# Postgres's data may have had to go to the temporary directory; they end with the server.
+servers_clear_elsewhere() { # DIR
+  local old
+  [[ -r $1/elsewhere ]] || return 0
+  old=$(<"$1/elsewhere")
+  # Nothing but what mktemp made for us.
+  if [[ ${old##*/} == twinbloom.???????? && -d $old/data ]]; then rm -rf -- "$old"; fi
+  rm -f -- "$1/elsewhere"
 }
 
 # Prints the first that runs.
@@ -67,12 +78,7 @@ servers_running() { # DIR
 
 servers_begin() { # DIR
   if servers_running "$1" >/dev/null; then return 1; fi
-  # What fell back to the temporary directory last time goes too, if it is what we made there.
-  if [[ -r $1/elsewhere ]]; then
-    local old
-    old=$(<"$1/elsewhere")
-    if [[ ${old##*/} == twinbloom.* && -d $old ]]; then rm -rf -- "$old"; fi
-  fi
+  servers_clear_elsewhere "$1"
   rm -rf -- "$1"
   mkdir -p -- "$1"
   servers_dir=$(cd -- "$1" && pwd -P)
@@ -92,6 +98,7 @@ servers_end() {
     servers_end_one "${servers_pids[i]% *}" "${servers_pids[i]#* }"
   done
   servers_pids=()
+  if [[ -n $servers_dir ]]; then servers_clear_elsewhere "$servers_dir"; fi
 }
 
 servers_free_port() {

@@ -118,6 +118,8 @@ void screen_draw(struct traffic *t, bool terminal)
     (void)pthread_mutex_lock(&t->lock);
     struct status s = t->status;
     (void)pthread_mutex_unlock(&t->lock);
+    if (s.phase[0] == '\0')
+        return; /* the watcher has not looked yet */
     job_line(&s, atomic_load(&t->done), t->options.expansions, job, sizeof(job));
     double seconds = (double)(clock_mono_us() - t->start_us) / 1e6;
     if (!terminal) {
@@ -208,6 +210,14 @@ static const char *verdict(bool ok)
     return ok ? "kept" : "BROKEN";
 }
 
+/* A promise that no counterexample was found for, but not everything was looked at either. */
+static const char *verdict_of_recheck(const struct summary *s, uint64_t absent)
+{
+    if (absent == 0 && !s->rechecked_ok)
+        return "open";
+    return verdict(absent == 0);
+}
+
 static void print_latencies(const char *what, const struct histogram *moments, const struct histogram *all)
 {
     for (int m = 0; m <= MOMENT_COUNT; m++) {
@@ -261,16 +271,16 @@ bool report_print(const struct traffic *t)
     (void)printf("\nPromises\n");
     (void)printf("  %-7s keys acknowledged: %" PRIu64
                  "; reported absent when asked again at the end: %" PRIu64 "\n",
-                 verdict(t->recheck_absent == 0 && s.rechecked_ok), s.sum.acknowledged, t->recheck_absent);
+                 verdict_of_recheck(&s, t->recheck_absent), s.sum.acknowledged, t->recheck_absent);
     (void)printf("  %-7s rows loaded: %zu; reported absent at the end: %" PRIu64 "\n",
-                 verdict(t->loaded_absent == 0 && s.rechecked_ok), t->loaded_count, t->loaded_absent);
+                 verdict_of_recheck(&s, t->loaded_absent), t->loaded_count, t->loaded_absent);
     (void)printf("  %-7s known keys denied at any moment: %" PRIu64 " of %" PRIu64 " checks\n",
                  verdict(f->denied == 0), f->denied, f->keys_checked);
     (void)printf("  %-7s false-positive rate: %.6f measured with %" PRIu64 " absent keys, %.6f promised\n",
                  verdict(s.rate_ok), s.false_positive_rate, f->absent_checked, t->options.error_rate);
     (void)printf("  %-7s error replies: %" PRIu64 "\n", verdict(s.refused_ok), f->refused);
-    (void)printf("  %-7s expansions finished: %u of %u\n", verdict(s.expansions_ok), atomic_load(&t->done),
-                 t->options.expansions);
+    (void)printf("  %-7s expansions finished: %u of %u\n", s.expansions_ok ? "kept" : "open",
+                 atomic_load(&t->done), t->options.expansions);
     if (t->failed)
         (void)printf("\nIt ended early: %s\n", t->failure);
     return all_ok(&s);
