@@ -35,14 +35,16 @@ static void on_signal(int number)
 
 void traffic_fail(struct traffic *t, const char *format, ...)
 {
+    char text[sizeof(t->failure)];
     va_list args;
     va_start(args, format);
+    (void)vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
     (void)pthread_mutex_lock(&t->lock);
     if (!t->failed)
-        (void)vsnprintf(t->failure, sizeof(t->failure), format, args);
+        memcpy(t->failure, text, sizeof(text));
     t->failed = true;
     (void)pthread_mutex_unlock(&t->lock);
-    va_end(args);
     atomic_store(&t->stop, true);
 }
 

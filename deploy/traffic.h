@@ -157,7 +157,8 @@ struct code traffic_known(struct traffic *t, uint64_t *random);
 /* Sleep so that @done units since @start_us keep to @per_second (0: no sleep); returns early on stop. */
 void traffic_pace(struct traffic *t, uint64_t start_us, uint64_t done, double per_second);
 
-/* traffic_create.c, traffic_check.c, traffic_watch.c: threads, of one creator, one checker, the whole traffic. */
+/* traffic_create.c, traffic_check.c, traffic_watch.c: threads, of one creator, one checker, the whole
+ * traffic. */
 void *creator_run(void *arg);
 void *checker_run(void *arg);
 void *watcher_run(void *arg);

@@ -47,9 +47,9 @@ void request_getrange(void *request, struct buffer *out, uint64_t first, unsigne
     char to[24];
     (void)keys;
     struct code code = code_at(r, first);
-    uint64_t block = position(&code, 0, r->bits / 8 / BLOCK_BYTES);
-    int from_length = snprintf(from, sizeof(from), "%llu", (unsigned long long)(block * BLOCK_BYTES));
-    int to_length = snprintf(to, sizeof(to), "%llu", (unsigned long long)((block + 1) * BLOCK_BYTES - 1));
+    unsigned long long from_byte = position(&code, 0, r->bits / 8 / BLOCK_BYTES) * BLOCK_BYTES;
+    int from_length = snprintf(from, sizeof(from), "%llu", from_byte);
+    int to_length = snprintf(to, sizeof(to), "%llu", from_byte + BLOCK_BYTES - 1);
     const char *argv[] = {"GETRANGE", BITMAP_NAME, from, to};
     const size_t lengths[] = {strlen(argv[0]), strlen(argv[1]), (size_t)from_length, (size_t)to_length};
     buffer_command(out, 4, argv, lengths);
