@@ -43,7 +43,9 @@ static void flat(struct buffer *b, const char *const *pairs, size_t count)
 
 static void answer_status(struct responder *r, struct buffer *b)
 {
-    const char *state = r->polls == 0 ? "done" : r->polls < 3 ? "running" : r->last_state;
+    const char *state = r->polls < 2   ? "done"
+                        : r->polls < 4 ? "running"
+                                       : r->last_state; /* the new job shows up late */
     const char *const pairs[] = {"filter",
                                  "12",
                                  "state",
@@ -71,9 +73,9 @@ static void answer_status(struct responder *r, struct buffer *b)
                                  "job_rows_total",
                                  "2500000",
                                  "job_started_ms",
-                                 r->polls == 0 ? "1000" : "2000",
+                                 r->polls < 2 ? "1000" : "2000",
                                  "job_token",
-                                 r->polls == 0 ? "6" : "7",
+                                 r->polls < 2 ? "6" : "7",
                                  "job_error",
                                  strcmp(state, "failed") == 0 ? "the source is \033gone" : "",
                                  "new_field",
@@ -274,7 +276,7 @@ static void test_rebuild__follows_its_job_and_not_the_one_before(void **state)
 {
     struct responder *r = *state;
     assert_says(r, "rebuild 12 --wait", 0, "scan  1,200,000/2,500,000 rows  48%\n");
-    assert_true(r->polls >= 4); /* "done" of the job before was not taken for its end */
+    assert_true(r->polls >= 5); /* "done" of the job before was not taken for its end */
     r->polls = 0;
     r->last_state = "failed";
     assert_says(r, "rebuild 12 --wait", 1, "twinbloom: the rebuild of 12 failed: the source is \\x1bgone\n");
