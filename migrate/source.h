@@ -4,6 +4,7 @@
 /* A Postgres table that holds the truth: connection, checks, estimates. One connection, owned by one thread; every wait
  * has a deadline. */
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include "base/error.h"
 

@@ -16,6 +16,7 @@ enum on_lost { ON_LOST_MAYBE, ON_LOST_ERROR };
 /* [filter NAME]; strings are owned by the config. */
 struct config_filter {
     char *name;
+    unsigned line; /* of its section, for messages */
     uint64_t capacity;
     double error_rate;
     char *table; /* "": no source */

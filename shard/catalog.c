@@ -21,6 +21,7 @@ struct catalog {
     struct event *tick;  /* deadlines and retries */
     struct event *flush; /* counts, once a turn */
     uint64_t shard_counts_at;
+    bool closing;
     struct operation_list active;
     struct operation_list retries;
     TAILQ_HEAD(, catalog_filter) dirty;
@@ -219,6 +220,19 @@ enum err catalog_find(struct catalog *c, const char *name, size_t length, struct
     return ERR_OK;
 }
 
+void catalog_use(struct catalog_filter *f)
+{
+    f->users++;
+}
+
+static void forget_if_unused(struct catalog_filter *f);
+
+void catalog_unuse(struct catalog_filter *f)
+{
+    f->users--;
+    forget_if_unused(f);
+}
+
 static void set_view(struct catalog_filter *f, struct shared_view *view)
 {
     if (f->view != NULL)
@@ -241,12 +255,8 @@ static void filter_free(struct catalog_filter *f)
 /* An entry for a name under which nothing was ever made is not kept. */
 static void forget_if_unused(struct catalog_filter *f)
 {
-    if (f->seen || f->policy.configured || f->loading)
+    if (f->seen || f->policy.configured || f->loading || f->users > 0 || f->catalog->closing)
         return;
-    const struct operation *op;
-    TAILQ_FOREACH(op, &f->catalog->active, active)
-        if (op->filter == f)
-            return;
     struct catalog_filter **at = bucket_of(f->catalog, f->name, f->name_length);
     while (*at != f)
         at = &(*at)->next;
@@ -413,6 +423,7 @@ void catalog_free(struct catalog *c)
     if (c == NULL)
         return;
     flush_filters(c, true);
+    c->closing = true;
     struct operation *op;
     while ((op = TAILQ_FIRST(&c->active)) != NULL)
         operation_finish(op, ERR_CANCELLED, "the service is stopping");

@@ -61,6 +61,7 @@ struct catalog_filter {
     struct shared_view *view; /* NULL: not loaded */
     bool seen;                /* a view was there once: its absence is a loss */
     bool loading;
+    size_t users;             /* operations that name it */
     struct operation_list waiting;      /* for the reload that is under way */
     struct operation_list waiting_next; /* came during it: need another one, begun after them */
     bool dirty;                           /* in catalog->dirty */
@@ -86,6 +87,8 @@ const struct catalog_options *catalog_options(const struct catalog *c);
 /* Reload the view after this moment; then operation_view_ready(). */
 void catalog_reload(struct catalog_filter *f, struct operation *op);
 void catalog_count(struct catalog_filter *f, struct shared_view *view, unsigned slot, uint32_t shard);
+void catalog_use(struct catalog_filter *f);
+void catalog_unuse(struct catalog_filter *f);
 void catalog_report_lost(struct catalog_filter *f);
 struct shared_view *shared_view_ref(struct shared_view *view);
 void shared_view_unref(struct shared_view *view);

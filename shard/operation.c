@@ -80,6 +80,8 @@ static void free_if_over(struct operation *op)
     if (!op->released || op->outstanding > 0 || op->running)
         return;
     shared_view_unref(op->view);
+    if (op->filter != NULL)
+        catalog_unuse(op->filter);
     if (op->commands != op->first_commands)
         free(op->commands);
     free(op->error);
@@ -442,6 +444,8 @@ void operation_view_ready(struct operation *op, enum view_outcome outcome, const
 
 void operation_start(struct operation *op, struct catalog_filter *f, operation_done_fn *done, void *arg)
 {
+    if (op->filter == NULL)
+        catalog_use(f);
     op->filter = f;
     op->done = done;
     op->arg = arg;
