@@ -3,12 +3,18 @@
 #define SHARD_GENERATION_H
 /* A generation: one complete build of a filter, and its text form in the view. */
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include "base/buffer.h"
 #include "base/error.h"
 #include "shard/geometry.h"
 
-enum { GENERATION_LAYERS_MAX = 24, GENERATION_NODES_MAX = 64, NODE_NAME_MAX = 96 };
+enum {
+    GENERATION_LAYERS_MAX = 24,
+    GENERATION_NODES_MAX = 64,
+    NODE_NAME_MAX = 96,
+    GENERATION_TEXT_MAX = 256 + GENERATION_NODES_MAX * NODE_NAME_MAX + GENERATION_LAYERS_MAX * 160
+};
 
 struct layer {
     struct geometry geometry;
@@ -35,7 +41,11 @@ struct generation {
  * <l> = shards:blocks:block_bits:hashes:capacity:rate:token:born_epoch. */
 void generation_format(const struct generation *g, struct buffer *out);
 
-/* ERR_PARSE: not the text form, or values out of bounds. *@out is then undefined. */
+/* The same into @out, NUL-terminated; returns the length. Needs no memory, so it cannot fail. */
+size_t generation_text(const struct generation *g, char out[GENERATION_TEXT_MAX]);
+
+/* ERR_PARSE: not the text form, or values out of bounds. *@out is then undefined. Names of nodes are any printable
+ * characters but blank, comma and semicolon; at least one node and one layer are needed; rates lie between 0 and 1. */
 MUST_CHECK enum err generation_parse(struct generation *out, const char *text, size_t length, struct error *e);
 
 /* Shards over all layers; bytes of all layers' strings; expected false-positive rate when @keys keys are spread over

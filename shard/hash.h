@@ -25,6 +25,7 @@ struct key_hash hash_key(uint64_t seed, const void *key, size_t length);
 /* Fill @place: shard, block and the first g->hashes bits. */
 void hash_place(const struct geometry *g, struct key_hash h, struct key_place *place);
 
-/* The tag of a generation's blocks, never 0: derived from the incarnation, the filter's name and the number. */
+/* The tag of a generation's blocks, never 0: derived from the incarnation, the filter's name (as in
+ * `struct names`, escaped) and the number. */
 uint16_t hash_tag(uint64_t incarnation, const char *filter, size_t filter_length, uint64_t generation);
 #endif

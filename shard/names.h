@@ -5,20 +5,22 @@
  *   P:{F}:view  P:{F}:expansion_flag  P:{F}:job  P:{F}:count  P:{F}:token  P:filters  P:events
  *   P:{F.g.l.i}:<inc>.e<epoch>          a shard, readable only under that epoch
  *   P:{F.g.l.i}:<inc>.n<token>.<g>      a shard that is being made
- *   P:{F.g.l.i}:<inc>.t<token>.<page>   one upload on its way into the live shard */
+ *   P:{F.g.l.i}:<inc>.t<token>.<page>   one upload on its way into the live shard
+ * Filter names may hold any byte. F is the name with each of { } % NUL CR LF written as %XX, and a lone % for the empty
+ * name, so that Redis sees one hash tag and no two filters share a key. */
 #include <stddef.h>
 #include <stdint.h>
 #include "base/error.h"
 
-enum { FILTER_NAME_MAX = 512, PREFIX_MAX = 64, KEY_NAME_MAX = PREFIX_MAX + FILTER_NAME_MAX + 160 };
+enum { FILTER_NAME_MAX = 512 /* escaped */, PREFIX_MAX = 64, KEY_NAME_MAX = PREFIX_MAX + FILTER_NAME_MAX + 160 };
 
-/* A key name in the caller's storage; not NUL-terminated text in general: filter names are binary-safe. */
+/* A key name in the caller's storage; not NUL-terminated, and any byte but NUL may be in it. */
 struct key_name {
     size_t length;
     char text[KEY_NAME_MAX];
 };
 
-/* Names of one filter: prefix and filter, copied. */
+/* Names of one filter: prefix and escaped filter, copied; both NUL-terminated. */
 struct names {
     size_t prefix_length;
     size_t filter_length;
@@ -27,7 +29,8 @@ struct names {
     char filter[FILTER_NAME_MAX + 1];
 };
 
-/* ERR_RANGE: too long, empty prefix, or a brace or NUL where Redis would see another hash tag. */
+/* @filter is the name as clients write it. The incarnation is 0 until the caller knows it. ERR_RANGE: @filter is longer
+ * than FILTER_NAME_MAX when escaped; @prefix is empty, too long or holds a brace, blank or control character. */
 MUST_CHECK enum err names_init(struct names *n, const char *prefix, const char *filter, size_t filter_length,
                                struct error *e);
 

@@ -21,7 +21,9 @@ struct nodes {
     struct node node[GENERATION_NODES_MAX];
 };
 
-/* Parse "redis://[user:password@]host:port[/db], ...". ERR_PARSE names the part that is wrong. */
+/* Parse "redis://[[user]:password@]host[:port][/db], ...": user and password percent-encoded, IPv6 in brackets, port 6379
+ * and database 0 by default. ERR_PARSE names the part that is wrong, never a password; two nodes of one host and port
+ * are refused, as their names could not be told apart. On error *@out is undefined. */
 MUST_CHECK enum err nodes_parse(struct nodes *out, const char *text, struct error *e);
 
 /* Pin all configured nodes in @g. */

@@ -32,10 +32,13 @@ struct view_field {
     size_t value_length;
 };
 
-/* ERR_NOT_FOUND: no fields, the view does not exist. ERR_PARSE: damaged; names the field. */
+/* ERR_NOT_FOUND: no fields, the view does not exist. ERR_PARSE: damaged; names the field. *@out is then undefined.
+ * Unknown fields are skipped. Without `retiring_epoch` and `retiring` nothing is retiring. Refused too: an epoch of 0 or
+ * below fenced_epoch, a generation in the slot of the other parity, an empty current slot, a phase that the generations
+ * do not allow (BUILDING without an alternate, OVERFLOW_OPEN with a single layer). */
 MUST_CHECK enum err view_parse(struct view *out, const struct view_field *fields, size_t count, struct error *e);
 
-/* Called for each field of the stored form; @value is valid during the call only. */
+/* Called for each field of the stored form; @value is valid during the call only. Needs no memory. */
 typedef void view_field_fn(void *arg, const char *name, const char *value);
 void view_format(const struct view *v, view_field_fn *fn, void *arg);
 

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+#include "shard/names.h"
+
+#include <assert.h>
+#include <stdbool.h>
+#include <string.h>
+
+/* These run once for every command that is sent, so digits are written by hand. */
+
+static const char hex[] = "0123456789abcdef";
+
+static char *put_bytes(char *at, const char *bytes, size_t n)
+{
+    memcpy(at, bytes, n);
+    return at + n;
+}
+
+static char *put_u64(char *at, uint64_t value)
+{
+    char digits[20];
+    char *first = digits + sizeof(digits);
+    do {
+        *--first = (char)('0' + value % 10);
+        value /= 10;
+    } while (value != 0);
+    return put_bytes(at, first, (size_t)(digits + sizeof(digits) - first));
+}
+
+static char *put_hex64(char *at, uint64_t value)
+{
+    for (int shift = 60; shift >= 0; shift -= 4)
+        *at++ = hex[value >> shift & 0xf];
+    return at;
+}
+
+static bool must_escape(char c)
+{
+    return c == '{' || c == '}' || c == '%' || c == '\0' || c == '\r' || c == '\n';
+}
+
+/* Write the escaped form of @filter to @n. False: it is too long. */
+static bool escape(struct names *n, const char *filter, size_t length)
+{
+    char *at = n->filter;
+    const char *end = n->filter + FILTER_NAME_MAX;
+    for (size_t i = 0; i < length; i++) {
+        char c = filter[i];
+        if (end - at < (must_escape(c) ? 3 : 1))
+            return false;
+        if (must_escape(c)) {
+            *at++ = '%';
+            *at++ = hex[(unsigned char)c >> 4];
+            *at++ = hex[(unsigned char)c & 0xf];
+        } else {
+            *at++ = c;
+        }
+    }
+    if (length == 0)
+        *at++ = '%'; /* a % that no digits follow: no other name is written so */
+    *at = '\0';
+    n->filter_length = (size_t)(at - n->filter);
+    return true;
+}
+
+enum err names_init(struct names *n, const char *prefix, const char *filter, size_t filter_length,
+                    struct error *e)
+{
+    size_t length = strlen(prefix);
+    if (length == 0 || length > PREFIX_MAX)
+        return error_set(e, ERR_RANGE, "the prefix has %zu bytes, not 1 to %d", length, PREFIX_MAX);
+    for (size_t i = 0; i < length; i++)
+        if (prefix[i] == '{' || prefix[i] == '}' || (unsigned char)prefix[i] <= ' ' || prefix[i] == 0x7f)
+            return error_set(e, ERR_RANGE, "the prefix holds a brace, blank or control character");
+    if (!escape(n, filter, filter_length))
+        return error_set(e, ERR_RANGE, "the name of the filter is longer than %d bytes (escaped)",
+                         FILTER_NAME_MAX);
+    memcpy(n->prefix, prefix, length + 1);
+    n->prefix_length = length;
+    n->incarnation = 0;
+    return ERR_OK;
+}
+
+/* "P:{F" */
+static char *put_filter(char *at, const struct names *n)
+{
+    at = put_bytes(at, n->prefix, n->prefix_length);
+    *at++ = ':';
+    *at++ = '{';
+    return put_bytes(at, n->filter, n->filter_length);
+}
+
+void names_filter_key(const struct names *n, const char *what, struct key_name *out)
+{
+    size_t length = strlen(what);
+    assert(length <= 64);
+    char *at = put_filter(out->text, n);
+    *at++ = '}';
+    *at++ = ':';
+    at = put_bytes(at, what, length);
+    out->length = (size_t)(at - out->text);
+}
+
+/* "P:{F.g.l.i}:<inc>.<kind><number>" */
+static char *put_shard(struct key_name *out, const struct names *n, struct shard_id id, char kind,
+                       uint64_t number)
+{
+    char *at = put_filter(out->text, n);
+    *at++ = '.';
+    at = put_u64(at, id.generation);
+    *at++ = '.';
+    at = put_u64(at, id.layer);
+    *at++ = '.';
+    at = put_u64(at, id.shard);
+    *at++ = '}';
+    *at++ = ':';
+    at = put_hex64(at, n->incarnation);
+    *at++ = '.';
+    *at++ = kind;
+    return put_u64(at, number);
+}
+
+void names_shard(const struct names *n, struct shard_id id, uint64_t epoch, struct key_name *out)
+{
+    out->length = (size_t)(put_shard(out, n, id, 'e', epoch) - out->text);
+}
+
+void names_new_shard(const struct names *n, struct shard_id id, uint64_t token, struct key_name *out)
+{
+    char *at = put_shard(out, n, id, 'n', token);
+    *at++ = '.';
+    at = put_u64(at, id.generation);
+    out->length = (size_t)(at - out->text);
+}
+
+void names_upload(const struct names *n, struct shard_id id, uint64_t token, uint64_t page,
+                  struct key_name *out)
+{
+    char *at = put_shard(out, n, id, 't', token);
+    *at++ = '.';
+    at = put_u64(at, page);
+    out->length = (size_t)(at - out->text);
+}

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT */
+#include "shard/view.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include "base/number.h"
+
+typedef bool parse_fn(struct view *v, const char *value, size_t length, struct error *e);
+
+static bool parse_incarnation(struct view *v, const char *value, size_t length, struct error *e)
+{
+    (void)e;
+    return length == 16 && number_hex64(value, length, &v->incarnation);
+}
+
+static bool parse_epoch(struct view *v, const char *value, size_t length, struct error *e)
+{
+    (void)e;
+    return number_u64(value, length, &v->epoch) && v->epoch != 0;
+}
+
+static bool parse_fenced_epoch(struct view *v, const char *value, size_t length, struct error *e)
+{
+    (void)e;
+    return number_u64(value, length, &v->fenced_epoch);
+}
+
+static bool parse_phase(struct view *v, const char *value, size_t length, struct error *e)
+{
+    (void)e;
+    return phase_parse(value, length, &v->phase);
+}
+
+static bool parse_bit(const char *value, size_t length)
+{
+    return length == 1 && (*value == '0' || *value == '1');
+}
+
+static bool parse_current(struct view *v, const char *value, size_t length, struct error *e)
+{
+    (void)e;
+    v->current = parse_bit(value, length) && *value == '1';
+    return parse_bit(value, length);
+}
+
+static bool parse_size(struct view *v, const char *value, size_t length, struct error *e)
+{
+    (void)v; /* for people: the generation says it too */
+    (void)e;
+    uint64_t shards;
+    return number_u64(value, length, &shards);
+}
+
+static bool parse_slot(struct generation *g, const char *value, size_t length, struct error *e)
+{
+    g->number = 0;
+    return length == 0 || generation_parse(g, value, length, e) == ERR_OK;
+}
+
+static bool parse_generation0(struct view *v, const char *value, size_t length, struct error *e)
+{
+    return parse_slot(&v->slot[0], value, length, e);
+}
+
+static bool parse_generation1(struct view *v, const char *value, size_t length, struct error *e)
+{
+    return parse_slot(&v->slot[1], value, length, e);
+}
+
+static bool parse_last_generation(struct view *v, const char *value, size_t length, struct error *e)
+{
+    (void)e;
+    return number_u64(value, length, &v->last_generation);
+}
+
+static bool parse_expansion(struct view *v, const char *value, size_t length, struct error *e)
+{
+    (void)e;
+    uint64_t expansion = 0;
+    bool ok = number_u64(value, length, &expansion) && expansion <= UINT32_MAX;
+    v->expansion = (uint32_t)expansion;
+    return ok;
+}
+
+static bool parse_sourced(struct view *v, const char *value, size_t length, struct error *e)
+{
+    (void)e;
+    v->sourced = parse_bit(value, length) && *value == '1';
+    return parse_bit(value, length);
+}
+
+static bool parse_retiring_epoch(struct view *v, const char *value, size_t length, struct error *e)
+{
+    (void)e;
+    return number_u64(value, length, &v->retiring_epoch);
+}
+
+static bool parse_retiring(struct view *v, const char *value, size_t length, struct error *e)
+{
+    return parse_slot(&v->retiring, value, length, e);
+}
+
+struct field {
+    const char *name;
+    bool optional;
+    parse_fn *parse;
+};
+
+static const struct field fields_known[] = {
+    {"incarnation", false, parse_incarnation},
+    {"epoch", false, parse_epoch},
+    {"fenced_epoch", false, parse_fenced_epoch},
+    {"phase", false, parse_phase},
+    {"bloom_filter_current_index", false, parse_current},
+    {"bloom_filter_size", false, parse_size},
+    {"generation0", false, parse_generation0},
+    {"generation1", false, parse_generation1},
+    {"last_generation", false, parse_last_generation},
+    {"expansion", false, parse_expansion},
+    {"sourced", false, parse_sourced},
+    {"retiring_epoch", true, parse_retiring_epoch},
+    {"retiring", true, parse_retiring},
+};
+
+enum { FIELD_COUNT = sizeof(fields_known) / sizeof(fields_known[0]) };
+
+static unsigned field_index(const struct view_field *f)
+{
+    unsigned i = 0;
+    while (i < FIELD_COUNT && (strlen(fields_known[i].name) != f->name_length ||
+                               memcmp(fields_known[i].name, f->name, f->name_length) != 0))
+        i++;
+    return i;
+}
+
+static enum err damaged(struct error *e, const char *field, const char *why)
+{
+    return error_set(e, ERR_PARSE, "view is damaged: %s %s", field, why);
+}
+
+/* What the fields must be to each other. */
+static enum err check(const struct view *v, struct error *e)
+{
+    static const char *const slot_names[] = {"generation0", "generation1"};
+    if (v->fenced_epoch > v->epoch)
+        return damaged(e, "fenced_epoch", "is greater than epoch");
+    for (unsigned i = 0; i < 2; i++) {
+        if (v->slot[i].number != 0 && v->slot[i].number % 2 != i)
+            return damaged(e, slot_names[i], "belongs to the other slot by its number");
+        if (v->slot[i].number > v->last_generation)
+            return damaged(e, "last_generation", "is less than the number of a generation");
+    }
+    if (view_current(v)->number == 0)
+        return damaged(e, "bloom_filter_current_index", "names an empty slot");
+    if (phase_row(v->phase)->writes_alternate && view_alternate(v) == NULL)
+        return damaged(e, "phase", "needs an alternate generation and there is none");
+    if (phase_row(v->phase)->written == WRITE_BEFORE_NEWEST && view_current(v)->layer_count < 2)
+        return damaged(e, "phase", "needs a second layer and there is none");
+    if ((v->retiring_epoch != 0) != (v->retiring.number != 0))
+        return damaged(e, "retiring", "and retiring_epoch do not belong together");
+    if (v->retiring_epoch > v->epoch)
+        return damaged(e, "retiring_epoch", "is greater than epoch");
+    return ERR_OK;
+}
+
+enum err view_parse(struct view *out, const struct view_field *fields, size_t count, struct error *e)
+{
+    if (count == 0)
+        return error_set(e, ERR_NOT_FOUND, "there is no view");
+    bool seen[FIELD_COUNT] = {false};
+    out->retiring_epoch = 0;
+    out->retiring.number = 0;
+    for (size_t i = 0; i < count; i++) {
+        unsigned at = field_index(&fields[i]);
+        if (at == FIELD_COUNT)
+            continue;
+        const struct field *known = &fields_known[at];
+        if (seen[at])
+            return damaged(e, known->name, "occurs twice");
+        seen[at] = true;
+        struct error why = {.text = "malformed"};
+        if (!known->parse(out, fields[i].value, fields[i].value_length, &why))
+            return error_set(e, ERR_PARSE, "view is damaged: %s: %.400s", known->name, why.text);
+    }
+    for (unsigned i = 0; i < FIELD_COUNT; i++)
+        if (!seen[i] && !fields_known[i].optional)
+            return damaged(e, fields_known[i].name, "is missing");
+    return check(out, e);
+}
+
+static void format_u64(view_field_fn *fn, void *arg, const char *name, uint64_t value)
+{
+    char text[24];
+    (void)snprintf(text, sizeof(text), "%" PRIu64, value);
+    fn(arg, name, text);
+}
+
+static void format_generation(view_field_fn *fn, void *arg, const char *name, const struct generation *g)
+{
+    char text[GENERATION_TEXT_MAX] = "";
+    if (g->number != 0)
+        (void)generation_text(g, text);
+    fn(arg, name, text);
+}
+
+void view_format(const struct view *v, view_field_fn *fn, void *arg)
+{
+    char incarnation[17];
+    (void)snprintf(incarnation, sizeof(incarnation), "%016" PRIx64, v->incarnation);
+    fn(arg, "incarnation", incarnation);
+    format_u64(fn, arg, "epoch", v->epoch);
+    format_u64(fn, arg, "fenced_epoch", v->fenced_epoch);
+    fn(arg, "phase", phase_row(v->phase)->name);
+    format_u64(fn, arg, "bloom_filter_current_index", v->current);
+    format_u64(fn, arg, "bloom_filter_size", generation_shards(view_current(v)));
+    format_generation(fn, arg, "generation0", &v->slot[0]);
+    format_generation(fn, arg, "generation1", &v->slot[1]);
+    format_u64(fn, arg, "last_generation", v->last_generation);
+    format_u64(fn, arg, "expansion", v->expansion);
+    format_u64(fn, arg, "sourced", v->sourced);
+    format_u64(fn, arg, "retiring_epoch", v->retiring_epoch);
+    format_generation(fn, arg, "retiring", &v->retiring);
+}
+
+const struct generation *view_current(const struct view *v)
+{
+    return &v->slot[v->current];
+}
+
+const struct generation *view_alternate(const struct view *v)
+{
+    const struct generation *g = &v->slot[1 - v->current];
+    return g->number == 0 ? NULL : g;
+}
+
+unsigned view_written_layer(const struct view *v, const struct generation *g)
+{
+    /* Only a generation that is read gains its layers in two steps. */
+    bool before = phase_row(v->phase)->written == WRITE_BEFORE_NEWEST && g->number == view_current(v)->number;
+    return before && g->layer_count > 1 ? g->layer_count - 2 : g->layer_count - 1;
+}
+
+bool view_unfenced(const struct view *v)
+{
+    return v->fenced_epoch < v->epoch;
+}
