@@ -87,7 +87,7 @@ static unsigned line_of(const struct config_file *f, enum config_section section
     const struct config_part *part = config_file_find(f, section, filter);
     if (part == NULL)
         return 0;
-    const struct config_key *k = key != NULL ? config_key_find(section, key) : NULL;
+    const struct config_key *k = config_key_find(section, key);
     return k != NULL && part->entries[k - config_keys].text != NULL ? part->entries[k - config_keys].line
                                                                     : part->line;
 }
@@ -178,17 +178,12 @@ static enum err check_source(const struct check *c, const struct config_filter *
 
 static enum err check_filter(const struct check *c, const struct config_filter *f)
 {
-    struct names names;
-    struct error why = {{0}};
-    char what[512];
-    if (names_init(&names, c->config->prefix, f->name, strlen(f->name), &why) != ERR_OK) {
-        (void)snprintf(what, sizeof(what), "the filter's name: %.400s; choose another", why.text);
-        return refuse_key(c, CONFIG_FILTER, f->name, NULL, what);
-    }
     enum err err = check_source(c, f);
     if (err != ERR_OK || *f->schedule == '\0')
         return err;
     struct schedule schedule;
+    struct error why = {{0}};
+    char what[512];
     if (schedule_parse(&schedule, f->schedule, &why) == ERR_OK)
         return ERR_OK;
     (void)snprintf(what, sizeof(what), "'schedule': %.400s; write five fields, such as 30 3 * * *", why.text);

@@ -22,15 +22,15 @@ _Static_assert(SHARD_BYTES_TEXT == SHARD_BYTES_DEFAULT, "the default of shard_by
 
 /* clang-format off */
 #define S(name, type, member, standard, min, max, flags, help) \
-    {CONFIG_SERVICE, name, type, OF(member), standard, min, max, flags, help}
+    {CONFIG_SERVICE, type, name, OF(member), standard, min, max, help, flags}
 #define R(name, type, member, standard, min, max, flags, help) \
-    {CONFIG_REDIS, name, type, OF(member), standard, min, max, flags, help}
+    {CONFIG_REDIS, type, name, OF(member), standard, min, max, help, flags}
 #define P(name, type, member, standard, min, max, flags, help) \
-    {CONFIG_POSTGRES, name, type, OF(member), standard, min, max, flags, help}
+    {CONFIG_POSTGRES, type, name, OF(member), standard, min, max, help, flags}
 #define E(name, type, member, standard, min, max, flags, help) \
-    {CONFIG_EXPANSION, name, type, OF(member), standard, min, max, flags, help}
+    {CONFIG_EXPANSION, type, name, OF(member), standard, min, max, help, flags}
 #define F(name, type, member, standard, min, max, flags, help) \
-    {CONFIG_FILTER, name, type, OF_FILTER(member), standard, min, max, flags, help}
+    {CONFIG_FILTER, type, name, OF_FILTER(member), standard, min, max, help, flags}
 #define RELOAD CONFIG_RELOADABLE
 
 const struct config_key config_keys[] = {
@@ -96,7 +96,7 @@ const struct config_key config_keys[] = {
       "Capacity of a new generation as a multiple of the current one."),
     F("headroom", CONFIG_DOUBLE, headroom, "1.3", 1, 100, RELOAD,
       "Capacity planned for each row of the source."),
-    F("expand_at_bytes", CONFIG_BYTES, expand_at_bytes, "0", 0, 1e15, RELOAD,
+    F("expand_at_bytes", CONFIG_BYTES, expand_at_bytes, "0", 0, 1024.0 * 1024 * 1024 * 1024 * 1024, RELOAD,
       "Size in memory that starts an expansion; 0: never."),
     F("schedule", CONFIG_STRING, schedule, "", 0, 0, RELOAD,
       "When to rebuild in any case, in cron form, such as 30 3 * * *; empty: never."),

@@ -43,13 +43,13 @@ enum config_flag {
 
 struct config_key {
     enum config_section section;
-    const char *name;
     enum config_type type;
+    const char *name;
     size_t offset;        /* in struct config, or in struct config_filter */
     const char *standard; /* the default, as it would stand in the file; NULL: the key is required */
     double min, max;      /* of numbers */
-    unsigned flags;
     const char *help;
+    unsigned flags;
 };
 
 extern const struct config_key config_keys[];
