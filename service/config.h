@@ -36,7 +36,7 @@ struct config_filter {
 struct config {
     /* [service] */
     char *listen; /* host:port */
-    char *http;
+    char *http;   /* the same; "": none */
     unsigned threads;
     char *password; /* "": none; secret */
     uint64_t timeout_ms;      /* of a request, default 1000 */
@@ -65,6 +65,8 @@ struct config {
 
 /* Read @path into a new config, validated as a whole. ERR_IO, ERR_CONFIG: the text is "file:line: what; remedy". */
 MUST_CHECK enum err config_read(struct config **out, const char *path, struct error *e);
+/* The same from an open stream; @name stands for it in messages. */
+MUST_CHECK enum err config_read_stream(struct config **out, FILE *from, const char *name, struct error *e);
 void config_free(struct config *c);
 
 /* The effective configuration as INI with every key, its default and help as comments; secrets masked. */
@@ -72,7 +74,7 @@ void config_print(const struct config *c, FILE *to);
 
 const struct config_filter *config_find(const struct config *c, const char *name, size_t length);
 
-/* "host:port" or ":port" or "[v6]:port" to parts. */
+/* "host:port" or ":port" or "[v6]:port" to parts; port 0 stands for any free one. ERR_PARSE. */
 MUST_CHECK enum err config_split_address(const char *address, char *host, size_t host_size, uint16_t *port,
                                          struct error *e);
 #endif

@@ -38,12 +38,18 @@ static size_t put_unsigned(char *to, uint64_t value)
     return sizeof(digits) - at;
 }
 
+static void end_line(char *to)
+{
+    to[0] = '\r';
+    to[1] = '\n';
+}
+
 /* @type, @value and the line's end at @to, which has HEADER_MAX bytes. */
 static size_t put_header(char *to, char type, uint64_t value)
 {
     to[0] = type;
     size_t n = 1 + put_unsigned(to + 1, value);
-    memcpy(to + n, "\r\n", 2);
+    end_line(to + n);
     return n + 2;
 }
 
@@ -65,7 +71,7 @@ static void line(struct reply *r, char type, const char *text)
         unsigned char c = (unsigned char)text[i];
         to[1 + i] = c < 0x20 || c == 0x7f ? ' ' : text[i];
     }
-    memcpy(to + 1 + length, "\r\n", 2);
+    end_line(to + 1 + length);
     r->out->length += length + 3;
 }
 
@@ -140,7 +146,7 @@ void reply_bulk(struct reply *r, const void *bytes, size_t length)
     size_t n = put_header(to, '$', length);
     if (length > 0)
         memcpy(to + n, bytes, length);
-    memcpy(to + n + length, "\r\n", 2);
+    end_line(to + n + length);
     r->out->length += n + length + 2;
 }
 
@@ -165,7 +171,7 @@ void reply_printf(struct reply *r, const char *format, ...)
         if (to != NULL) {
             size_t h = put_header(to, '$', length);
             (void)vsnprintf(to + h, length + 1, format, again);
-            memcpy(to + h + length, "\r\n", 2);
+            end_line(to + h + length);
             r->out->length += h + length + 2;
         }
     }

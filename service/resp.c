@@ -192,7 +192,7 @@ static void unescape(struct line *l)
 {
     const char *b = l->bytes + l->at;
     if (b[1] == 'x' && l->end - l->at >= 4 && hex_digit(b[2]) >= 0 && hex_digit(b[3]) >= 0) {
-        l->bytes[l->to++] = (char)(hex_digit(b[2]) << 4 | hex_digit(b[3]));
+        l->bytes[l->to++] = (char)(hex_digit(b[2]) * 16 + hex_digit(b[3]));
         l->at += 4;
     } else {
         l->bytes[l->to++] = escaped(b[1]);

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/* The parser of requests: shown all bytes at once, and shown them in two pieces, it must find the same. The
+ * first byte of the input chooses where the pieces meet. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buffer.h"
+#include "service/resp.h"
+#include "tests/fuzz/fuzz.h"
+
+static const struct resp_limits limits = {.bulk_max = 4096, .arguments_max = 64, .inline_max = 256};
+
+static void note_number(struct buffer *out, size_t n)
+{
+    buffer_append(out, &n, sizeof(n));
+}
+
+/* Parse what lies in bytes[*start, end); the transcript of commands and errors goes to @out. */
+static enum resp_result feed(struct resp_parser *p, struct buffer *out, const uint8_t *bytes, size_t *start,
+                             size_t end)
+{
+    enum resp_result result;
+    do {
+        size_t length = end - *start;
+        char *copy = malloc(length + 1); /* of the exact size, but for the byte in front */
+        if (copy == NULL)
+            abort();
+        char *shown = copy + 1;
+        if (length > 0)
+            memcpy(shown, bytes + *start, length);
+        result = resp_parse(p, shown, length);
+        if (result == RESP_ERROR)
+            buffer_puts(out, p->error);
+        fuzz_check(result != RESP_MORE || p->need > length);
+        if (result == RESP_COMMAND) {
+            fuzz_check(p->consumed > 0 && p->consumed <= length);
+            note_number(out, p->argument_count);
+            for (size_t i = 0; i < p->argument_count; i++) {
+                struct resp_argument a = p->arguments[i];
+                fuzz_check(a.offset <= p->consumed && a.length <= p->consumed - a.offset);
+                note_number(out, a.length);
+                buffer_append(out, shown + a.offset, a.length);
+            }
+            *start += p->consumed;
+        }
+        free(copy);
+    } while (result == RESP_COMMAND);
+    return result;
+}
+
+static void transcribe(struct buffer *out, const uint8_t *bytes, size_t cut, size_t length)
+{
+    struct resp_parser p;
+    resp_init(&p, &limits);
+    size_t start = 0;
+    enum resp_result result = RESP_MORE;
+    if (cut < length)
+        result = feed(&p, out, bytes, &start, cut);
+    if (result == RESP_MORE)
+        result = feed(&p, out, bytes, &start, length);
+    note_number(out, result == RESP_MORE ? start : SIZE_MAX);
+    resp_fini(&p);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size < 2)
+        return 0;
+    size_t length = size - 1, cut = (size_t)data[0] * length / 256;
+    struct buffer whole = {0}, pieces = {0};
+    transcribe(&whole, data + 1, length, length);
+    transcribe(&pieces, data + 1, cut, length);
+    fuzz_check(whole.length == pieces.length && memcmp(whole.data, pieces.data, whole.length) == 0);
+    buffer_fini(&whole);
+    buffer_fini(&pieces);
+    return 0;
+}
