@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef MIGRATE_SOURCE_H
 #define MIGRATE_SOURCE_H
-/* A Postgres table that holds the truth: connection, checks, estimates. One connection, owned by one thread; every wait
- * has a deadline. */
+/* A Postgres table that holds the truth: connection, checks, estimates. One connection, owned by one thread;
+ * every wait has a deadline. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -19,21 +19,22 @@ struct source_config {
 
 struct source;
 
-/* Connect and resolve names. @timeout_ms bounds connecting and each short statement. ERR_UNREACHABLE, ERR_TIMEOUT. Only
- * the connection is made; call source_check() before trusting the configuration. */
+/* Connect and resolve names. @timeout_ms bounds connecting and each short statement. ERR_UNREACHABLE,
+ * ERR_TIMEOUT. Only the connection is made; call source_check() before trusting the configuration. */
 MUST_CHECK enum err source_open(struct source **out, const struct source_config *config, unsigned timeout_ms,
                                 struct error *e);
 void source_close(struct source *s);
 
-/* ERR_CONFIG with the remedy: the table or a column does not exist, `where` is no condition, the id column is nullable
- * or has no usable (valid, non-partial, single-column) unique index, the key's type is not supported, SELECT is not
- * granted. */
+/* ERR_CONFIG with the remedy: the table or a column does not exist, `where` is no condition, the id column is
+ * nullable or has no usable (valid, non-partial, single-column) unique index, the key's type is not
+ * supported, SELECT is not granted. */
 MUST_CHECK enum err source_check(struct source *s, struct error *e);
 
 /* Rows by the planner's estimate for the table with `where`; exact below a few thousand. */
 MUST_CHECK enum err source_rows_estimate(struct source *s, uint64_t *out, struct error *e);
 
-/* True where the id column is an integer, so that new rows have larger ids and catch-up by keyset means something. */
+/* True where the id column is an integer, so that new rows have larger ids and catch-up by keyset means
+ * something. */
 bool source_id_is_integer(const struct source *s);
 
 /* The largest id now visible, as text; "" for an empty table. @out_size at least 64. */

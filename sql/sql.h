@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SQL_SQL_H
 #define SQL_SQL_H
-/* The SQL statements, one file each, embedded by the build. A file runs in psql as it is: it uses psql's variables,
+/* The SQL statements, one file each, embedded by the build. A file runs in psql as it is: it uses psql's
+ * variables,
  *   :"name"  an identifier      psql -v name=id        here: quoted and put into the text
  *   :name    a piece of SQL     psql -v name='code'    here: put into the text as it is
- *   :'name'  a value            psql -v name=100       here: a parameter $1, $2, ... in the order of sql_params()
- * so that what the program sends is what an operator can try by hand. `::` casts and quoted literals are left alone. */
+ *   :'name'  a value            psql -v name=100       here: a parameter $1, $2, ... in the order of
+ * sql_params() so that what the program sends is what an operator can try by hand. `::` casts and quoted
+ * literals are left alone. */
 #include <stddef.h>
 #include "base/buffer.h"
 #include "base/error.h"
@@ -18,9 +20,11 @@ struct sql_binding {
     const char *text; /* identifier (unquoted) or piece of SQL */
 };
 
-/* Render statement @name for libpq: comments and the trailing semicolon dropped, identifiers and pieces bound from
- * @bindings, values numbered by their place in @params. ERR_NOT_FOUND: no such statement; ERR_CONFIG: a variable has no
- * binding or param. */
+/* Render statement @name for libpq: comments and the trailing semicolon dropped, identifiers and pieces bound
+ * from
+ * @bindings, values numbered by their place in @params. ERR_NOT_FOUND: no such statement; ERR_CONFIG: a
+ * variable has no binding or param. */
 MUST_CHECK enum err sql_render(const char *name, const struct sql_binding *bindings, size_t binding_count,
-                               const char *const *params, size_t param_count, struct buffer *out, struct error *e);
+                               const char *const *params, size_t param_count, struct buffer *out,
+                               struct error *e);
 #endif

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: MIT */
+#include "migrate/connection.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+enum {
+    POLL_SLICE_MS = 100, /* how soon a cancel is seen when the network is silent */
+    DRAIN_MS = 2000,     /* for the server to obey a cancel */
+};
+
+struct connection {
+    PGconn *pg;
+    PGcancel *cancel;
+    unsigned timeout_ms;
+    bool broken;
+    atomic_bool cancelled;
+    char *password; /* of the dsn; NULL: none */
+};
+
+/* Texts. */
+
+/* One line, with the password masked: libpq and the server quote what they were given. */
+static void clean_text(const struct connection *c, const char *text, char *out, size_t size)
+{
+    size_t secret = c->password == NULL ? 0 : strlen(c->password);
+    size_t n = 0;
+    while (*text != '\0' && n + 4 < size) {
+        if (secret > 0 && strncmp(text, c->password, secret) == 0) {
+            memcpy(out + n, "***", 3);
+            n += 3;
+            text += secret;
+            continue;
+        }
+        char ch = *text++;
+        out[n++] = (unsigned char)ch < ' ' ? ' ' : ch;
+    }
+    while (n > 0 && out[n - 1] == ' ')
+        n--;
+    out[n] = '\0';
+}
+
+static enum err lost(struct connection *c, struct error *e)
+{
+    char text[400];
+    clean_text(c, PQerrorMessage(c->pg), text, sizeof(text));
+    c->broken = true;
+    return error_set(e, ERR_UNREACHABLE, "Postgres: %s", text[0] == '\0' ? "the connection is closed" : text);
+}
+
+static enum err code_of_state(struct connection *c, const char *state)
+{
+    if (strcmp(state, "57014") == 0) /* query_canceled: by us, else by statement_timeout or an operator */
+        return atomic_exchange(&c->cancelled, false) ? ERR_CANCELLED : ERR_TIMEOUT;
+    if (strcmp(state, "55P03") == 0) /* lock_not_available: lock_timeout */
+        return ERR_TIMEOUT;
+    if (strncmp(state, "57P", 3) == 0 || strncmp(state, "08", 2) == 0) /* shutdown, connection exception */
+        return ERR_UNREACHABLE;
+    if (strncmp(state, "42", 2) == 0 || strncmp(state, "3F", 2) == 0) /* syntax, names, privileges; schema */
+        return ERR_CONFIG;
+    return ERR_REFUSED;
+}
+
+/* The error that @result stands for; it is cleared. */
+static enum err failed(struct connection *c, PGresult *result, struct error *e)
+{
+    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+    enum err err = state == NULL ? ERR_UNREACHABLE : code_of_state(c, state);
+    if (PQstatus(c->pg) == CONNECTION_BAD)
+        err = ERR_UNREACHABLE;
+    char text[400];
+    clean_text(c, message == NULL ? PQresultErrorMessage(result) : message, text, sizeof(text));
+    PQclear(result);
+    if (err == ERR_UNREACHABLE)
+        c->broken = true;
+    return error_set(e, err, "Postgres: %s", text[0] == '\0' ? "no result" : text);
+}
+
+static enum err refuse_broken(struct error *e)
+{
+    return error_set(e, ERR_UNREACHABLE, "Postgres: the connection is lost; open it again");
+}
+
+/* Connecting. */
+
+/* libpq cuts a URI at the first '@' and '/': a password with such a character would end up as a host's name
+ * in its error texts. */
+static bool uri_is_ambiguous(const char *dsn)
+{
+    const char *scheme = strstr(dsn, "://");
+    if (scheme == NULL || (strncmp(dsn, "postgresql", 10) != 0 && strncmp(dsn, "postgres", 8) != 0))
+        return false;
+    const char *from = scheme + 3;
+    size_t length = strcspn(from, "?");
+    const char *at = memchr(from, '@', length);
+    if (at == NULL)
+        return false;
+    size_t rest = length - (size_t)(at + 1 - from);
+    return memchr(from, '/', (size_t)(at - from)) != NULL || memchr(at + 1, '@', rest) != NULL;
+}
+
+static enum err read_dsn(struct connection *c, const char *dsn, struct error *e)
+{
+    if (uri_is_ambiguous(dsn))
+        return error_set(e, ERR_CONFIG,
+                         "dsn: write '@' as %%40 and '/' as %%2F in user, password and database");
+    PQconninfoOption *options =
+        PQconninfoParse(dsn, NULL); /* its message may quote a piece of the password */
+    if (options == NULL)
+        return error_set(
+            e, ERR_CONFIG,
+            "dsn is no connection string; write postgresql://user@host:port/database or key=value pairs");
+    enum err err = ERR_OK;
+    for (PQconninfoOption *o = options; o->keyword != NULL; o++) {
+        if (strcmp(o->keyword, "password") != 0 || o->val == NULL || o->val[0] == '\0')
+            continue;
+        c->password = strdup(o->val);
+        if (c->password == NULL)
+            err = error_set(e, ERR_NOMEM, "out of memory");
+    }
+    PQconninfoFree(options);
+    return err;
+}
+
+/* Milliseconds until @deadline, at most a slice; negative when it has passed. */
+static int slice(uint64_t deadline)
+{
+    uint64_t now = clock_mono_us();
+    if (now >= deadline)
+        return -1;
+    uint64_t left = (deadline - now + 999) / 1000;
+    return left < POLL_SLICE_MS ? (int)left : POLL_SLICE_MS;
+}
+
+static uint64_t deadline_in(unsigned ms)
+{
+    return clock_mono_us() + (uint64_t)ms * 1000;
+}
+
+static enum err connect_to(struct connection *c, const char *dsn, struct error *e)
+{
+    char user_timeout[16];
+    (void)snprintf(user_timeout, sizeof(user_timeout), "%u", c->timeout_ms);
+    /* What stands before the dsn is a default that it may override. */
+    const char *const keys[] = {"application_name", "tcp_user_timeout", "keepalives_idle", "dbname", NULL};
+    const char *const values[] = {"twinbloom", user_timeout, "30", dsn, NULL};
+    c->pg = PQconnectStartParams(keys, values, 1);
+    if (c->pg == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    uint64_t deadline = deadline_in(c->timeout_ms);
+    PostgresPollingStatusType want =
+        PQstatus(c->pg) == CONNECTION_BAD ? PGRES_POLLING_FAILED : PGRES_POLLING_WRITING;
+    while (want != PGRES_POLLING_OK) {
+        if (want == PGRES_POLLING_FAILED)
+            return lost(c, e);
+        struct pollfd fd = {.fd = PQsocket(c->pg),
+                            .events = want == PGRES_POLLING_READING ? POLLIN : POLLOUT};
+        int ms = slice(deadline);
+        if (ms < 0)
+            return error_set(e, ERR_TIMEOUT, "Postgres: no connection within %u ms", c->timeout_ms);
+        if (poll(&fd, 1, ms) > 0)
+            want = PQconnectPoll(c->pg);
+    }
+    c->cancel = PQgetCancel(c->pg);
+    if (c->cancel == NULL || PQsetnonblocking(c->pg, 1) != 0)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    return ERR_OK;
+}
+
+/* A notice has nobody to read it; warnings on standard error are not ours to write. */
+static void ignore_notice(void *arg, const PGresult *result)
+{
+    (void)arg;
+    (void)result;
+}
+
+enum err connection_open(struct connection **out, const char *dsn, unsigned timeout_ms, struct error *e)
+{
+    struct connection *c = calloc(1, sizeof(*c));
+    if (c == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    c->timeout_ms = timeout_ms;
+    enum err err = read_dsn(c, dsn, e);
+    if (err == ERR_OK)
+        err = connect_to(c, dsn, e);
+    if (err != ERR_OK) {
+        connection_close(c);
+        return err;
+    }
+    (void)PQsetNoticeReceiver(c->pg, ignore_notice, NULL);
+    *out = c;
+    return ERR_OK;
+}
+
+void connection_close(struct connection *c)
+{
+    if (c == NULL)
+        return;
+    PQfreeCancel(c->cancel);
+    PQfinish(c->pg);
+    if (c->password != NULL)
+        explicit_bzero(c->password, strlen(c->password));
+    free(c->password);
+    free(c);
+}
+
+/* Statements. */
+
+/* Wait until the next PQgetResult() will not block. */
+static enum err wait_result(struct connection *c, uint64_t deadline, bool heed_cancel, struct error *e)
+{
+    for (;;) {
+        int unsent = PQflush(c->pg);
+        if (unsent < 0)
+            return lost(c, e);
+        if (!PQisBusy(c->pg))
+            return ERR_OK;
+        int ms = slice(deadline);
+        if (ms < 0)
+            return error_set(e, ERR_TIMEOUT, "Postgres: no answer in time");
+        struct pollfd fd = {.fd = PQsocket(c->pg), .events = (short)(unsent > 0 ? POLLIN | POLLOUT : POLLIN)};
+        int ready = poll(&fd, 1, ms);
+        if (ready < 0 && errno != EINTR)
+            return error_set(e, ERR_IO, "poll: %s", strerror(errno));
+        if (ready > 0 && (fd.revents & ~POLLOUT) != 0 && PQconsumeInput(c->pg) == 0)
+            return lost(c, e);
+        if (ready == 0 && heed_cancel && atomic_exchange(&c->cancelled, false))
+            return error_set(e, ERR_CANCELLED, "Postgres: cancelled");
+    }
+}
+
+/* The first result; those after it (there is none but after errors) are dropped. */
+static enum err collect(struct connection *c, uint64_t deadline, bool heed_cancel, PGresult **out,
+                        struct error *e)
+{
+    *out = NULL;
+    for (;;) {
+        enum err err = wait_result(c, deadline, heed_cancel, e);
+        if (err != ERR_OK) {
+            PQclear(*out);
+            *out = NULL;
+            return err;
+        }
+        PGresult *result = PQgetResult(c->pg);
+        if (result == NULL)
+            return ERR_OK;
+        if (*out == NULL)
+            *out = result;
+        else
+            PQclear(result);
+    }
+}
+
+void connection_abandon(struct connection *c)
+{
+    if (c->broken)
+        return;
+    char why[256];
+    (void)PQcancel(c->cancel, why, sizeof(why));
+    PGresult *result;
+    if (collect(c, deadline_in(DRAIN_MS), false, &result, NULL) != ERR_OK)
+        c->broken = true;
+    else
+        PQclear(result);
+}
+
+enum err connection_receive(struct connection *c, unsigned timeout_ms, PGresult **out, struct error *e)
+{
+    if (c->broken)
+        return refuse_broken(e);
+    PGresult *result;
+    enum err err = collect(c, deadline_in(timeout_ms), true, &result, e);
+    if (err != ERR_OK) {
+        connection_abandon(c);
+        return err == ERR_TIMEOUT ? error_set(e, err, "Postgres: no answer within %u ms", timeout_ms) : err;
+    }
+    if (result == NULL)
+        return lost(c, e);
+    ExecStatusType status = PQresultStatus(result);
+    if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK)
+        return failed(c, result, e);
+    *out = result;
+    return ERR_OK;
+}
+
+static enum err render(const struct statement *s, struct buffer *text, struct error *e)
+{
+    const char *names[CONNECTION_PARAMS_MAX];
+    for (size_t i = 0; i < s->param_count; i++)
+        names[i] = s->params[i].name;
+    return sql_render(s->name, s->bindings, s->binding_count, names, s->param_count, text, e);
+}
+
+/* Before something is sent: a cancel that came while nothing ran counts for it. */
+static enum err may_send(struct connection *c, struct error *e)
+{
+    if (c->broken)
+        return refuse_broken(e);
+    if (atomic_exchange(&c->cancelled, false))
+        return error_set(e, ERR_CANCELLED, "Postgres: cancelled");
+    return ERR_OK;
+}
+
+static void values_of(const struct statement *s, const char *values[CONNECTION_PARAMS_MAX])
+{
+    for (size_t i = 0; i < s->param_count; i++)
+        values[i] = s->params[i].value;
+}
+
+enum err connection_run(struct connection *c, const struct statement *s, PGresult **out, struct error *e)
+{
+    enum err err = may_send(c, e);
+    if (err != ERR_OK)
+        return err;
+    struct buffer text = {0};
+    err = render(s, &text, e);
+    const char *values[CONNECTION_PARAMS_MAX];
+    values_of(s, values);
+    if (err == ERR_OK &&
+        PQsendQueryParams(c->pg, buffer_text(&text), (int)s->param_count, NULL, values, NULL, NULL, 0) != 1)
+        err = lost(c, e);
+    buffer_fini(&text);
+    return err == ERR_OK ? connection_receive(c, c->timeout_ms, out, e) : err;
+}
+
+enum err connection_prepare(struct connection *c, const struct statement *s, struct error *e)
+{
+    enum err err = may_send(c, e);
+    if (err != ERR_OK)
+        return err;
+    struct buffer text = {0};
+    err = render(s, &text, e);
+    if (err == ERR_OK && PQsendPrepare(c->pg, s->name, buffer_text(&text), 0, NULL) != 1)
+        err = lost(c, e);
+    buffer_fini(&text);
+    PGresult *result = NULL;
+    if (err == ERR_OK)
+        err = connection_receive(c, c->timeout_ms, &result, e);
+    PQclear(result);
+    return err;
+}
+
+enum err connection_send(struct connection *c, const struct statement *s, struct error *e)
+{
+    enum err err = may_send(c, e);
+    if (err != ERR_OK)
+        return err;
+    const char *values[CONNECTION_PARAMS_MAX];
+    values_of(s, values);
+    if (PQsendQueryPrepared(c->pg, s->name, (int)s->param_count, values, NULL, NULL, 1) != 1 ||
+        PQflush(c->pg) < 0)
+        return lost(c, e);
+    return ERR_OK;
+}
+
+void connection_cancel(struct connection *c)
+{
+    atomic_store(&c->cancelled, true);
+    char why[256];
+    (void)PQcancel(c->cancel, why, sizeof(why)); /* where nothing runs, the flag stops what comes next */
+}

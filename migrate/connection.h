@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef MIGRATE_CONNECTION_H
+#define MIGRATE_CONNECTION_H
+/* A connection to Postgres on which every wait has a deadline. Statements are those of sql/. Owned by one
+ * thread, but for connection_cancel(). Private to this folder. */
+#include <libpq-fe.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include "base/error.h"
+#include "sql/sql.h"
+
+enum { CONNECTION_PARAMS_MAX = 4 };
+
+struct connection;
+
+struct connection_param {
+    const char *name;
+    const char *value;
+};
+
+struct statement {
+    const char *name; /* sql/<name>.sql */
+    const struct sql_binding *bindings;
+    size_t binding_count;
+    struct connection_param params[CONNECTION_PARAMS_MAX];
+    size_t param_count;
+};
+
+/* @timeout_ms bounds connecting, and each connection_run(). ERR_CONFIG: @dsn is no connection string.
+ * ERR_UNREACHABLE, ERR_TIMEOUT. No part of the dsn's password gets into a text. Looking up a host name is not
+ * bounded. */
+MUST_CHECK enum err connection_open(struct connection **out, const char *dsn, unsigned timeout_ms,
+                                    struct error *e);
+void connection_close(struct connection *c);
+
+/* Run one statement to its end; the rows are text. The caller clears *@out.
+ * ERR_CONFIG: the server does not accept the statement (names, types, privileges). ERR_TIMEOUT: the deadline,
+ * or a lock that could not be had. ERR_CANCELLED. ERR_UNREACHABLE: the connection is gone and stays so.
+ * ERR_REFUSED: all else. */
+MUST_CHECK enum err connection_run(struct connection *c, const struct statement *s, PGresult **out,
+                                   struct error *e);
+
+/* Prepare under the statement's name; its values come with connection_send(). */
+MUST_CHECK enum err connection_prepare(struct connection *c, const struct statement *s, struct error *e);
+
+/* Send a prepared statement, rows in binary, and return at once; connection_receive() must follow. */
+MUST_CHECK enum err connection_send(struct connection *c, const struct statement *s, struct error *e);
+
+/* The rows of what was sent. After any error nothing is under way any more. */
+MUST_CHECK enum err connection_receive(struct connection *c, unsigned timeout_ms, PGresult **out,
+                                       struct error *e);
+
+/* Stop what was sent and throw its rows away. */
+void connection_abandon(struct connection *c);
+
+/* From any thread: the running statement, or the next one where none runs, ends with ERR_CANCELLED. */
+void connection_cancel(struct connection *c);
+#endif

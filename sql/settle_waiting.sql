@@ -1,0 +1,11 @@
+-- Which of the noted transactions are still open, the oldest first. What may not be seen is empty or NULL.
+-- psql -v noted='{3/17@1234}' -f settle_waiting.sql
+SELECT l.pid,
+       extract(epoch FROM clock_timestamp() - a.xact_start)::float8 AS age_seconds,
+       coalesce(a.application_name, '') AS application,
+       coalesce(left(regexp_replace(a.query, '\s+', ' ', 'g'), 150), '') AS query
+  FROM pg_locks l
+  LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+ WHERE l.locktype = 'virtualxid' AND l.virtualtransaction = l.virtualxid AND l.granted
+   AND l.virtualxid || '@' || l.pid = ANY (:'noted'::text[])
+ ORDER BY a.xact_start NULLS LAST, l.pid;

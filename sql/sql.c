@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+#include "sql/sql.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <string.h>
+
+#define STATEMENT(name) extern const char embedded_##name[];
+#include "statements.inc"
+#undef STATEMENT
+
+static const struct {
+    const char *name;
+    const char *text;
+} statements[] = {
+#define STATEMENT(name) {#name, embedded_##name},
+#include "statements.inc"
+#undef STATEMENT
+};
+
+const char *sql_text(const char *name)
+{
+    for (size_t i = 0; i < sizeof(statements) / sizeof(statements[0]); i++)
+        if (strcmp(statements[i].name, name) == 0)
+            return statements[i].text;
+    return NULL;
+}
+
+struct renderer {
+    const char *statement;
+    const char *at;
+    const struct sql_binding *bindings;
+    size_t binding_count;
+    const char *const *params;
+    size_t param_count;
+    struct buffer *out;
+    struct error *e;
+};
+
+static bool is_name(char c)
+{
+    return isalnum((unsigned char)c) || c == '_';
+}
+
+/* The end of what begins with the quote at @p: behind the closing quote, or at the end of the text. Doubled
+ * quotes are two quoted pieces in a row, which comes to the same. */
+static const char *skip_quoted(const char *p, bool backslash_escapes)
+{
+    char quote = *p++;
+    while (*p != '\0' && *p != quote)
+        p += backslash_escapes && p[0] == '\\' && p[1] != '\0' ? 2 : 1;
+    return *p == '\0' ? p : p + 1;
+}
+
+/* Behind $tag$ ... $tag$; @p itself where no dollar quote begins there. */
+static const char *skip_dollar_quoted(const char *p)
+{
+    const char *tag_end = p + 1;
+    while (is_name(*tag_end))
+        tag_end++;
+    if (*tag_end != '$' || isdigit((unsigned char)p[1]))
+        return p;
+    size_t tag = (size_t)(tag_end + 1 - p);
+    for (const char *q = tag_end + 1; (q = strchr(q, '$')) != NULL; q++)
+        if (strncmp(q, p, tag) == 0)
+            return q + tag;
+    return p + strlen(p);
+}
+
+/* Comments in slashes nest, as they do in Postgres. */
+static const char *skip_comment(const char *p)
+{
+    if (p[0] == '-')
+        return p + strcspn(p, "\n");
+    unsigned depth = 0;
+    do {
+        if (p[0] == '/' && p[1] == '*') {
+            depth++;
+            p += 2;
+        } else if (p[0] == '*' && p[1] == '/') {
+            depth--;
+            p += 2;
+        } else {
+            p++;
+        }
+    } while (depth > 0 && *p != '\0');
+    return p;
+}
+
+static enum err unbound(struct renderer *r, const char *name, size_t length, const char *what)
+{
+    return error_set(r->e, ERR_CONFIG, "statement %s: variable \"%.*s\" has no %s", r->statement, (int)length,
+                     name, what);
+}
+
+static enum err put_value(struct renderer *r, const char *name, size_t length)
+{
+    for (size_t i = 0; i < r->param_count; i++) {
+        if (strlen(r->params[i]) == length && memcmp(r->params[i], name, length) == 0) {
+            buffer_printf(r->out, "$%zu", i + 1);
+            return ERR_OK;
+        }
+    }
+    return unbound(r, name, length, "parameter");
+}
+
+static void put_identifier(struct buffer *out, const char *text)
+{
+    buffer_puts(out, "\"");
+    for (; *text != '\0'; text++)
+        buffer_append(out, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1);
+    buffer_puts(out, "\"");
+}
+
+static enum err put_bound(struct renderer *r, const char *name, size_t length, bool identifier)
+{
+    for (size_t i = 0; i < r->binding_count; i++) {
+        const struct sql_binding *b = &r->bindings[i];
+        if (strlen(b->name) != length || memcmp(b->name, name, length) != 0)
+            continue;
+        if (identifier)
+            put_identifier(r->out, b->text);
+        else
+            buffer_puts(r->out, b->text);
+        return ERR_OK;
+    }
+    return unbound(r, name, length, "binding");
+}
+
+/* At a colon. What is no variable is copied. */
+static enum err put_variable(struct renderer *r)
+{
+    const char *p = r->at + 1;
+    char quote = *p == '\'' || *p == '"' ? *p++ : '\0';
+    size_t length = 0;
+    while (is_name(p[length]))
+        length++;
+    if (length == 0 || (quote != '\0' && p[length] != quote)) {
+        size_t colons = r->at[1] == ':' ? 2 : 1;
+        buffer_append(r->out, r->at, colons);
+        r->at += colons;
+        return ERR_OK;
+    }
+    r->at = p + length + (quote == '\0' ? 0 : 1);
+    return quote == '\'' ? put_value(r, p, length) : put_bound(r, p, length, quote == '"');
+}
+
+/* One comment, quoted piece, variable, word or character. */
+static enum err render_piece(struct renderer *r)
+{
+    const char *from = r->at;
+    if ((from[0] == '-' && from[1] == '-') || (from[0] == '/' && from[1] == '*')) {
+        r->at = skip_comment(from);
+        buffer_puts(r->out, " "); /* a comment separates words */
+        return ERR_OK;
+    }
+    if (*from == ':')
+        return put_variable(r);
+    if (*from == '\'' || *from == '"')
+        r->at = skip_quoted(from, false);
+    else if ((*from == 'e' || *from == 'E') && from[1] == '\'')
+        r->at = skip_quoted(from + 1, true);
+    else if (*from == '$' && skip_dollar_quoted(from) != from)
+        r->at = skip_dollar_quoted(from);
+    else if (is_name(*from))
+        while (is_name(*r->at) || *r->at == '$')
+            r->at++;
+    else
+        r->at++;
+    buffer_append(r->out, from, (size_t)(r->at - from));
+    return ERR_OK;
+}
+
+/* Drop blanks, and the semicolon that ends the file, from the end of what was rendered. */
+static void trim_end(struct buffer *out, size_t start)
+{
+    while (out->length > start &&
+           (isspace((unsigned char)out->data[out->length - 1]) || out->data[out->length - 1] == ';'))
+        out->length--;
+}
+
+enum err sql_render(const char *name, const struct sql_binding *bindings, size_t binding_count,
+                    const char *const *params, size_t param_count, struct buffer *out, struct error *e)
+{
+    struct renderer r = {.statement = name,
+                         .at = sql_text(name),
+                         .bindings = bindings,
+                         .binding_count = binding_count,
+                         .params = params,
+                         .param_count = param_count,
+                         .out = out,
+                         .e = e};
+    if (r.at == NULL)
+        return error_set(e, ERR_NOT_FOUND, "no SQL statement is named \"%s\"", name);
+    size_t start = out->length;
+    while (*r.at != '\0') {
+        enum err err =
+            out->length == start && isspace((unsigned char)*r.at) ? (r.at++, ERR_OK) : render_piece(&r);
+        if (err != ERR_OK)
+            return err;
+        if (out->length == start + 1 && out->data[start] == ' ')
+            out->length = start; /* of a comment before the statement */
+    }
+    trim_end(out, start);
+    return buffer_failed(out) ? error_set(e, ERR_NOMEM, "statement %s: out of memory", name) : ERR_OK;
+}

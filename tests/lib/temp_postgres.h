@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TESTS_LIB_TEMP_POSTGRES_H
+#define TESTS_LIB_TEMP_POSTGRES_H
+/* A Postgres server of the test's own: a free loopback port, a directory of its own, no authentication, no
+ * fsync. As root it runs as the user "postgres", or "nobody" where there is none: Postgres refuses root.
+ * Needs setpriv. */
+#include "tests/lib/process.h"
+
+struct temp_postgres_options {
+    unsigned max_connections; /* 0: 50 */
+};
+
+struct temp_postgres {
+    uint16_t port;
+    char dsn[96]; /* postgresql://postgres@127.0.0.1:port/postgres */
+    char directory[PATH_MAX];
+    char binaries[PATH_MAX]; /* where initdb, postgres and psql are */
+    struct process process;
+};
+
+/* Make one and wait until it answers. Up to 10 prepared transactions. @options: NULL for the defaults. Call
+ * from the main thread: the server is shut down when the thread that started it ends. */
+MUST_CHECK enum err temp_postgres_start(struct temp_postgres *p, const struct temp_postgres_options *options,
+                                        struct error *e);
+
+/* Shut down without waiting for clients; SIGKILL after 10 s. The directory stays. */
+void temp_postgres_stop(struct temp_postgres *p);
+
+/* Start again on the same port with the same data. */
+MUST_CHECK enum err temp_postgres_restart(struct temp_postgres *p, struct error *e);
+
+/* Stop it and remove its directory. Fine on a zeroed struct. */
+void temp_postgres_fini(struct temp_postgres *p);
+#endif
