@@ -57,7 +57,8 @@ static void start_nodes(struct fixture *f, const struct fixture_options *o)
         must(temp_redis_start(&f->redis[i], NULL, &e), e);
         f->nodes++;
         size_t n = strlen(f->node_list);
-        (void)snprintf(f->node_list + n, sizeof(f->node_list) - n, "%s%s", i == 0 ? "" : ", ", f->redis[i].url);
+        (void)snprintf(f->node_list + n, sizeof(f->node_list) - n, "%s%s", i == 0 ? "" : ", ",
+                       f->redis[i].url);
     }
 }
 
@@ -67,7 +68,8 @@ static void start_daemons(struct fixture *f, const struct fixture_options *o)
     struct error e = {""};
     if (o->capacity != 0)
         (void)snprintf(filters, sizeof(filters),
-                       "[filter " FILTER "]\ncapacity = %llu\nerror_rate = %s\ntable = short_link\nid_column = id\n"
+                       "[filter " FILTER
+                       "]\ncapacity = %llu\nerror_rate = %s\ntable = short_link\nid_column = id\n"
                        "key = code\nwhere = deleted_at IS NULL\ngrace = 500ms\n",
                        (unsigned long long)o->capacity, o->rate);
     const struct daemon_options d = {.nodes = f->node_list,
@@ -126,7 +128,8 @@ void fixture_all_present(struct fixture *f, unsigned d, uint64_t first, uint64_t
     must(client_mexists(&f->client[d], FILTER, fixture_code, first, count, &present, &absent, &e), e);
     if (present != count)
         fail_msg("coordinator %u: %llu of %llu keys are reported absent, the first is c%llu", d,
-                 (unsigned long long)(count - present), (unsigned long long)count, (unsigned long long)absent);
+                 (unsigned long long)(count - present), (unsigned long long)count,
+                 (unsigned long long)absent);
 }
 
 uint64_t fixture_false_positives(struct fixture *f, unsigned d, uint64_t count)

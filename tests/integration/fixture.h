@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_INTEGRATION_FIXTURE_H
 #define TESTS_INTEGRATION_FIXTURE_H
-/* A whole installation of the test's own: Redis nodes, Postgres with a table of short links, coordinators. The filter
- * `short-link` is built from the table. */
+/* A whole installation of the test's own: Redis nodes, Postgres with a table of short links, coordinators.
+ * The filter `short-link` is built from the table. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,10 +19,10 @@
 #define FILTER "short-link"
 
 /* Fail the test with the text where @expression is not ERR_OK. Main thread only. */
-#define must(expression, e)                                                                                            \
-    do {                                                                                                               \
-        if ((expression) != ERR_OK)                                                                                    \
-            fail_msg("%s: %s", #expression, (e).text);                                                                 \
+#define must(expression, e)                                                                                  \
+    do {                                                                                                     \
+        if ((expression) != ERR_OK)                                                                          \
+            fail_msg("%s: %s", #expression, (e).text);                                                       \
     } while (0)
 
 enum { FIXTURE_NODES_MAX = 2, FIXTURE_DAEMONS_MAX = 3 };
@@ -48,7 +48,8 @@ struct fixture {
     char node_list[160];
 };
 
-/* For a CMocka setup: everything runs and, where there is a filter, it is built as every coordinator sees it. Returns 0. */
+/* For a CMocka setup: everything runs and, where there is a filter, it is built as every coordinator sees it.
+ * Returns 0. */
 int fixture_start(struct fixture *f, const struct fixture_options *o);
 
 /* For a CMocka teardown: 0 where every coordinator that still ran ended cleanly. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Wrong configurations, awkward rows, servers that are not there yet, too little memory: said clearly, survived. */
+/* Wrong configurations, awkward rows, servers that are not there yet, too little memory: said clearly,
+ * survived. */
 #include "tests/integration/fixture.h"
 
 #include <inttypes.h>
@@ -21,8 +22,9 @@ static int setup(void **state)
         return -1;
     fixture_sql(fixture.db, "CREATE TABLE no_index (id bigint NOT NULL, code text)");
     fixture_sql(fixture.db, "CREATE TABLE awkward (id bigint PRIMARY KEY, code text)");
-    fixture_sql(fixture.db, "INSERT INTO awkward SELECT n, CASE WHEN n % 10 = 0 THEN NULL WHEN n % 10 = 1 THEN '' "
-                            "ELSE 'c' || n END FROM generate_series(1, 500) n");
+    fixture_sql(fixture.db,
+                "INSERT INTO awkward SELECT n, CASE WHEN n % 10 = 0 THEN NULL WHEN n % 10 = 1 THEN '' "
+                "ELSE 'c' || n END FROM generate_series(1, 500) n");
     return 0;
 }
 
@@ -52,7 +54,8 @@ static unsigned line_of(const char *config, const char *text)
     return found;
 }
 
-/* --check-config of a filter section ends with an error that names file and line of @culprit, and says every one of
+/* --check-config of a filter section ends with an error that names file and line of @culprit, and says every
+ * one of
  * @words in any case. */
 static void is_refused(const char *filter, const char *culprit, const char *const words[])
 {
@@ -61,8 +64,11 @@ static void is_refused(const char *filter, const char *culprit, const char *cons
     char *output = NULL;
     int status = 0;
     char place[64];
-    must(daemon_prepare(&d, &(struct daemon_options){.nodes = fixture.node_list, .dsn = fixture.postgres.dsn,
-                                                     .filters = filter}, &e), e);
+    must(daemon_prepare(&d,
+                        &(struct daemon_options){
+                            .nodes = fixture.node_list, .dsn = fixture.postgres.dsn, .filters = filter},
+                        &e),
+         e);
     must(daemon_run(&d, "--check-config", &output, &status, &e), e);
     (void)snprintf(place, sizeof(place), "twinbloom.ini:%u:", line_of(d.config, culprit));
     bool placed = strstr(output, place) != NULL;
@@ -88,10 +94,14 @@ static void test_check_config__accepts_a_good_file(void **state)
     struct daemon d;
     char *output = NULL;
     int status = -1;
-    static const char filter[] = "[filter " FILTER "]\ncapacity = 1000\nerror_rate = 0.01\ntable = short_link\n"
-                                 "id_column = id\nkey = code\n";
-    must(daemon_prepare(&d, &(struct daemon_options){.nodes = fixture.node_list, .dsn = fixture.postgres.dsn,
-                                                     .filters = filter}, &e), e);
+    static const char filter[] =
+        "[filter " FILTER "]\ncapacity = 1000\nerror_rate = 0.01\ntable = short_link\n"
+        "id_column = id\nkey = code\n";
+    must(daemon_prepare(&d,
+                        &(struct daemon_options){
+                            .nodes = fixture.node_list, .dsn = fixture.postgres.dsn, .filters = filter},
+                        &e),
+         e);
     must(daemon_run(&d, "--check-config", &output, &status, &e), e);
     if (status != 0)
         fail_msg("status %d: %s", status, output);
@@ -102,7 +112,8 @@ static void test_check_config__accepts_a_good_file(void **state)
 static void test_check_config__names_an_unknown_key_and_its_line(void **state)
 {
     (void)state;
-    is_refused("[filter a]\ncapacity = 1000\nerror_rate = 0.01\ncapacitty = 1\n", "capacitty", WORDS("capacitty"));
+    is_refused("[filter a]\ncapacity = 1000\nerror_rate = 0.01\ncapacitty = 1\n", "capacitty",
+               WORDS("capacitty"));
 }
 
 static void test_check_config__names_a_value_that_is_out_of_range(void **state)
@@ -115,24 +126,28 @@ static void test_check_config__names_a_value_that_is_out_of_range(void **state)
 static void test_check_config__says_what_to_do_about_a_missing_table(void **state)
 {
     (void)state;
-    is_refused("[filter a]\ncapacity = 1000\nerror_rate = 0.01\ntable = short_lnik\nid_column = id\nkey = code\n",
-               "table", WORDS("short_lnik", "not exist"));
+    is_refused(
+        "[filter a]\ncapacity = 1000\nerror_rate = 0.01\ntable = short_lnik\nid_column = id\nkey = code\n",
+        "table", WORDS("short_lnik", "not exist"));
 }
 
 static void test_check_config__says_what_to_do_about_a_missing_column(void **state)
 {
     (void)state;
-    is_refused("[filter a]\ncapacity = 1000\nerror_rate = 0.01\ntable = short_link\nid_column = id\nkey = kode\n", "key",
-               WORDS("kode", "not exist"));
-    is_refused("[filter a]\ncapacity = 1000\nerror_rate = 0.01\ntable = short_link\nid_column = idd\nkey = code\n",
-               "id_column", WORDS("idd", "not exist"));
+    is_refused(
+        "[filter a]\ncapacity = 1000\nerror_rate = 0.01\ntable = short_link\nid_column = id\nkey = kode\n",
+        "key", WORDS("kode", "not exist"));
+    is_refused(
+        "[filter a]\ncapacity = 1000\nerror_rate = 0.01\ntable = short_link\nid_column = idd\nkey = code\n",
+        "id_column", WORDS("idd", "not exist"));
 }
 
 static void test_check_config__asks_for_a_unique_index_on_the_id_column(void **state)
 {
     (void)state;
-    is_refused("[filter a]\ncapacity = 1000\nerror_rate = 0.01\ntable = no_index\nid_column = id\nkey = code\n",
-               "id_column", WORDS("no_index", "CREATE UNIQUE INDEX"));
+    is_refused(
+        "[filter a]\ncapacity = 1000\nerror_rate = 0.01\ntable = no_index\nid_column = id\nkey = code\n",
+        "id_column", WORDS("no_index", "CREATE UNIQUE INDEX"));
 }
 
 /* --- rows --- */
@@ -140,8 +155,13 @@ static void test_check_config__asks_for_a_unique_index_on_the_id_column(void **s
 static void start(struct daemon *d, struct client *c, const char *filters)
 {
     struct error e = {""};
-    must(daemon_start(d, &(struct daemon_options){.nodes = fixture.node_list, .dsn = fixture.postgres.dsn,
-                                                  .expansion = "lease = 2s\n", .filters = filters}, &e), e);
+    must(daemon_start(d,
+                      &(struct daemon_options){.nodes = fixture.node_list,
+                                               .dsn = fixture.postgres.dsn,
+                                               .expansion = "lease = 2s\n",
+                                               .filters = filters},
+                      &e),
+         e);
     must(client_open(c, d->port, 20000, &e), e);
 }
 
@@ -161,7 +181,9 @@ static void test_rows__without_a_key_are_skipped_and_counted(void **state)
     struct daemon d;
     struct client c;
     int64_t n = 0;
-    start(&d, &c, "[filter awkward]\ncapacity = 1000\nerror_rate = 0.001\ntable = awkward\nid_column = id\nkey = code\n");
+    start(&d, &c,
+          "[filter awkward]\ncapacity = 1000\nerror_rate = 0.001\ntable = awkward\nid_column = id\nkey = "
+          "code\n");
     must(client_wait_status(&c, "awkward", "built", "1", READY_MS, &e), e);
     must(client_wait_status(&c, "awkward", "job_state", "done", READY_MS, &e), e);
     expect_number(&c, "awkward", "job_skipped_null", 50);
@@ -182,7 +204,8 @@ static void test_rows__without_a_key_are_skipped_and_counted(void **state)
 static bool status_is_trouble(struct client *c, const char *field, char *text, size_t size)
 {
     struct error e = {""};
-    return client_status(c, FILTER, field, text, size, &e) == ERR_OK && strcmp(text, "ok") != 0 && text[0] != '\0';
+    return client_status(c, FILTER, field, text, size, &e) == ERR_OK && strcmp(text, "ok") != 0 &&
+           text[0] != '\0';
 }
 
 static void wait_for_trouble(struct client *c, const char *field)
@@ -196,8 +219,9 @@ static void wait_for_trouble(struct client *c, const char *field)
     }
 }
 
-static const char short_link_filter[] = "[filter " FILTER "]\ncapacity = 5000\nerror_rate = 0.001\ntable = short_link\n"
-                                        "id_column = id\nkey = code\n";
+static const char short_link_filter[] =
+    "[filter " FILTER "]\ncapacity = 5000\nerror_rate = 0.001\ntable = short_link\n"
+    "id_column = id\nkey = code\n";
 
 /* Connect to @d, which runs without one of its servers; then say what it must say after @field came back. */
 static void serves_all_rows(struct client *c, const char *field)
@@ -220,8 +244,13 @@ static void test_start__without_redis_answers_ping_and_recovers(void **state)
     struct daemon d;
     struct client c;
     must(temp_redis_prepare(&late, NULL, &e), e);
-    must(daemon_start(&d, &(struct daemon_options){.nodes = late.url, .dsn = fixture.postgres.dsn,
-                                                   .expansion = "lease = 2s\n", .filters = short_link_filter}, &e), e);
+    must(daemon_start(&d,
+                      &(struct daemon_options){.nodes = late.url,
+                                               .dsn = fixture.postgres.dsn,
+                                               .expansion = "lease = 2s\n",
+                                               .filters = short_link_filter},
+                      &e),
+         e);
     must(client_open(&c, d.port, 20000, &e), e);
     redisReply *r = client_command(&c, "BF.EXISTS " FILTER " c1");
     assert_non_null(r);
@@ -248,8 +277,13 @@ static void test_start__without_postgres_answers_ping_and_recovers(void **state)
     fixture.db = NULL;
     temp_postgres_stop(&fixture.postgres);
     must(temp_redis_start(&own, NULL, &e), e);
-    must(daemon_start(&d, &(struct daemon_options){.nodes = own.url, .dsn = fixture.postgres.dsn,
-                                                   .expansion = "lease = 2s\n", .filters = short_link_filter}, &e), e);
+    must(daemon_start(&d,
+                      &(struct daemon_options){.nodes = own.url,
+                                               .dsn = fixture.postgres.dsn,
+                                               .expansion = "lease = 2s\n",
+                                               .filters = short_link_filter},
+                      &e),
+         e);
     must(client_open(&c, d.port, 20000, &e), e);
     wait_for_trouble(&c, "postgres");
     /* Nothing is known yet, so everything may be there. */
@@ -281,7 +315,8 @@ static void test_memory__too_small_for_a_filter_is_refused_with_figures(void **s
     enum err err = client_ok(&c, &e, "BF.RESERVE big 0.001 100000000");
     if (err != ERR_REFUSED)
         fail_msg("reserving 180 MB in 8 MB: %s", error_name(err));
-    if (strstr(e.text, "ERR could not create filter") == NULL || strcspn(e.text, "0123456789") == strlen(e.text))
+    if (strstr(e.text, "ERR could not create filter") == NULL ||
+        strcspn(e.text, "0123456789") == strlen(e.text))
         fail_msg("no figures: %s", e.text);
     /* The refused one is not there, and one that fits can be had. */
     int64_t n = -1;
@@ -306,8 +341,13 @@ static void test_memory__too_small_for_a_rebuild_leaves_the_filter_serving(void 
     char text[512] = "";
     static const char *const limit[] = {"--maxmemory", "16mb", NULL};
     must(temp_redis_start(&small, limit, &e), e);
-    must(daemon_start(&d, &(struct daemon_options){.nodes = small.url, .dsn = fixture.postgres.dsn,
-                                                   .expansion = "lease = 2s\n", .filters = short_link_filter}, &e), e);
+    must(daemon_start(&d,
+                      &(struct daemon_options){.nodes = small.url,
+                                               .dsn = fixture.postgres.dsn,
+                                               .expansion = "lease = 2s\n",
+                                               .filters = short_link_filter},
+                      &e),
+         e);
     must(client_open(&c, d.port, 20000, &e), e);
     serves_all_rows(&c, "redis");
     must(client_wait_status(&c, FILTER, "job_state", "done", READY_MS, &e), e);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* An expansion under live traffic, seen by its callers: no key that was acknowledged is missed, at no moment. */
+/* An expansion under live traffic, seen by its callers: no key that was acknowledged is missed, at no moment.
+ */
 #include "tests/integration/fixture.h"
 
 #include <inttypes.h>
@@ -68,9 +69,11 @@ static bool write_one(PGconn *db, struct client *c, uint64_t number, struct erro
     char sql[200];
     int64_t added;
     (void)fixture_code(number, code);
-    (void)snprintf(sql, sizeof(sql), "INSERT INTO short_link (code, url) VALUES ('%s', 'https://example.org/')", code);
+    (void)snprintf(sql, sizeof(sql),
+                   "INSERT INTO short_link (code, url) VALUES ('%s', 'https://example.org/')", code);
     return sql_in_thread(db, "BEGIN", e) && sql_in_thread(db, sql, e) &&
-           client_integer(c, &added, e, "BF.ADD " FILTER " %s", code) == ERR_OK && sql_in_thread(db, "COMMIT", e);
+           client_integer(c, &added, e, "BF.ADD " FILTER " %s", code) == ERR_OK &&
+           sql_in_thread(db, "COMMIT", e);
 }
 
 static void *run_writer(void *arg)
@@ -112,7 +115,8 @@ static void *run_checker(void *arg)
         int64_t present = 0;
         uint64_t number = pick(k->traffic);
         (void)fixture_code(number, code);
-        k->failed = client_integer(&c[k->checks % DAEMONS], &present, &k->error, "BF.EXISTS " FILTER " %s", code) != ERR_OK;
+        k->failed = client_integer(&c[k->checks % DAEMONS], &present, &k->error, "BF.EXISTS " FILTER " %s",
+                                   code) != ERR_OK;
         k->checks++;
         if (!k->failed && present != 1) {
             k->missed++;
@@ -161,7 +165,8 @@ static void judge_traffic(struct traffic *t)
         if (k->failed)
             fail_msg("checker %u: %s", i, k->error.text);
         if (k->missed > 0)
-            fail_msg("checker %u: %" PRIu64 " of %" PRIu64 " acknowledged keys were reported absent, one is c%" PRIu64,
+            fail_msg("checker %u: %" PRIu64 " of %" PRIu64
+                     " acknowledged keys were reported absent, one is c%" PRIu64,
                      i, k->missed, k->checks, k->missed_code);
         assert_true(k->checks > 0);
     }
@@ -189,7 +194,8 @@ static void wait_for_generation(int64_t generation)
 {
     struct error e = {""};
     for (unsigned d = 0; d < DAEMONS; d++) {
-        must(client_wait_status_least(&fixture.client[d], FILTER, "generation", generation, STEADY_MS, &e), e);
+        must(client_wait_status_least(&fixture.client[d], FILTER, "generation", generation, STEADY_MS, &e),
+             e);
         must(client_wait_status(&fixture.client[d], FILTER, "phase", "STEADY", STEADY_MS, &e), e);
         must(client_wait_status(&fixture.client[d], FILTER, "job_state", "done", STEADY_MS, &e), e);
     }
@@ -304,8 +310,12 @@ static int setup(void **state)
 {
     (void)state;
     /* Pages this small make the scan last long enough to be seen. */
-    return fixture_start(&fixture, &(struct fixture_options){.nodes = 2, .daemons = DAEMONS, .postgres = true, .rows = ROWS,
-                                                             .capacity = 100000, .rate = "0.01",
+    return fixture_start(&fixture, &(struct fixture_options){.nodes = 2,
+                                                             .daemons = DAEMONS,
+                                                             .postgres = true,
+                                                             .rows = ROWS,
+                                                             .capacity = 100000,
+                                                             .rate = "0.01",
                                                              .expansion = "lease = 2s\npage_rows = 100\n"});
 }
 

@@ -15,8 +15,12 @@ static struct fixture fixture;
 static int setup(void **state)
 {
     (void)state;
-    return fixture_start(&fixture, &(struct fixture_options){.nodes = 2, .daemons = 2, .postgres = true, .rows = ROWS,
-                                                             .capacity = 20000, .rate = "0.001",
+    return fixture_start(&fixture, &(struct fixture_options){.nodes = 2,
+                                                             .daemons = 2,
+                                                             .postgres = true,
+                                                             .rows = ROWS,
+                                                             .capacity = 20000,
+                                                             .rate = "0.001",
                                                              .expansion = "lease = 2s\n"});
 }
 
@@ -26,8 +30,8 @@ static int teardown(void **state)
     return fixture_stop(&fixture);
 }
 
-/* Ask coordinator @d for @count codes, one command each, all at once. Answers "no" are counted in *@no and answers "yes"
- * in *@yes; what is neither is an error reply, which a loss may cause. */
+/* Ask coordinator @d for @count codes, one command each, all at once. Answers "no" are counted in *@no and
+ * answers "yes" in *@yes; what is neither is an error reply, which a loss may cause. */
 static void ask(unsigned d, client_key_fn *key, uint64_t count, uint64_t *yes, uint64_t *no)
 {
     struct client *c = &fixture.client[d];
@@ -47,8 +51,8 @@ static void ask(unsigned d, client_key_fn *key, uint64_t count, uint64_t *yes, u
     }
 }
 
-/* Until both coordinators say "no" to almost all absent codes again (while a filter is lost, "maybe" is all they may say),
- * and never, at no moment, "no" to a code that has a row. */
+/* Until both coordinators say "no" to almost all absent codes again (while a filter is lost, "maybe" is all
+ * they may say), and never, at no moment, "no" to a code that has a row. */
 static void heals_without_a_false_no(const char *what)
 {
     uint64_t until = clock_mono_us() + (uint64_t)HEAL_MS * 1000;
@@ -58,7 +62,8 @@ static void heals_without_a_false_no(const char *what)
             uint64_t yes = 0, no = 0, absent_yes = 0, absent_no = 0;
             ask(d, fixture_code, SAMPLE, &yes, &no);
             if (no > 0)
-                fail_msg("%s: coordinator %u said no to %" PRIu64 " of %d keys that have a row", what, d, no, SAMPLE);
+                fail_msg("%s: coordinator %u said no to %" PRIu64 " of %d keys that have a row", what, d, no,
+                         SAMPLE);
             ask(d, fixture_absent_code, SAMPLE, &absent_yes, &absent_no);
             healed += yes == SAMPLE && absent_no > SAMPLE * 95 / 100;
         }
@@ -224,7 +229,8 @@ static void test_loss__does_not_forget_a_key_that_was_added_while_degraded(void 
     find_shard(&c, name, sizeof(name));
     must(client_integer(&c, &n, &e, "DEL %s", name), e);
     client_close(&c);
-    /* BEGIN, INSERT, BF.ADD, COMMIT: an add that was refused is no acknowledged key, its writer does it again. */
+    /* BEGIN, INSERT, BF.ADD, COMMIT: an add that was refused is no acknowledged key, its writer does it
+     * again. */
     fixture_sql(fixture.db, "BEGIN");
     fixture_insert(fixture.db, FIRST, ADDED);
     uint64_t until = clock_mono_us() + (uint64_t)HEAL_MS * 1000;

@@ -15,8 +15,12 @@ static struct fixture fixture;
 static int setup(void **state)
 {
     (void)state;
-    return fixture_start(&fixture, &(struct fixture_options){.nodes = 2, .daemons = 3, .postgres = true, .rows = ROWS,
-                                                             .capacity = 200000, .rate = "0.001",
+    return fixture_start(&fixture, &(struct fixture_options){.nodes = 2,
+                                                             .daemons = 3,
+                                                             .postgres = true,
+                                                             .rows = ROWS,
+                                                             .capacity = 200000,
+                                                             .rate = "0.001",
                                                              .expansion = "lease = 2s\npage_rows = 100\n"});
 }
 
@@ -36,8 +40,8 @@ static void insert_and_add(unsigned d, uint64_t first, uint64_t count)
     fixture_sql(fixture.db, "COMMIT");
 }
 
-/* Start a rebuild through coordinator @d and hold it in the middle of its scan, by a lock on the table; release with
- * COMMIT on fixture.db. */
+/* Start a rebuild through coordinator @d and hold it in the middle of its scan, by a lock on the table;
+ * release with COMMIT on fixture.db. */
 static void rebuild_and_hold_the_scan(unsigned d, unsigned watcher)
 {
     struct error e = {""};
@@ -110,7 +114,8 @@ static void test_takeover__is_done_by_the_only_one_left_of_three(void **state)
     }
 }
 
-/* One command into the socket of a coordinator that is stopped: it is the first thing it reads when it wakes. */
+/* One command into the socket of a coordinator that is stopped: it is the first thing it reads when it wakes.
+ */
 static void send_check(unsigned d, uint64_t number)
 {
     char code[CLIENT_KEY_MAX];
@@ -187,10 +192,14 @@ static void test_sleeper__that_drove_the_job_disturbs_nothing_when_it_wakes(void
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_takeover__finishes_what_a_killed_coordinator_began, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_takeover__is_done_by_the_only_one_left_of_three, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_sleeper__is_right_at_once_after_it_slept_through_an_expansion, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_sleeper__that_drove_the_job_disturbs_nothing_when_it_wakes, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_takeover__finishes_what_a_killed_coordinator_began, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_takeover__is_done_by_the_only_one_left_of_three, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_sleeper__is_right_at_once_after_it_slept_through_an_expansion,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(test_sleeper__that_drove_the_job_disturbs_nothing_when_it_wakes,
+                                        setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
