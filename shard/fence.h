@@ -9,13 +9,29 @@
 #include "base/error.h"
 #include "shard/link.h"
 #include "shard/names.h"
+#include "shard/script_call.h"
 #include "shard/view.h"
 
-/* A filter as a job sees it. The link and names are borrowed. */
+/* A filter as a job sees it. The link is borrowed. Zero-initialise, then fill the first three; fence_fini() at the end. */
 struct fence {
     struct link *link;
-    struct names names; /* with the incarnation of the view in use */
+    struct names names;    /* with the incarnation of the view in use */
+    uint64_t tombstone_ms; /* TTL of tombstones */
+    struct script_call call;
+    struct fence_upload_queue {
+        unsigned count;
+        struct {
+            unsigned node;
+            uint32_t shard;
+        } slot[8]; /* >= FENCE_UPLOADS; ring of uploads whose replies are to come */
+        unsigned first;
+    } uploads;
 };
+
+void fence_fini(struct fence *f);
+
+/* A view from the reply to HGETALL. ERR_NOT_FOUND: it is empty. ERR_PARSE. */
+MUST_CHECK enum err fence_parse_view(struct view *out, const redisReply *reply, struct error *e);
 
 /* Load the view; sets f->names.incarnation. ERR_NOT_FOUND, ERR_PARSE, ERR_UNREACHABLE, ERR_TIMEOUT. */
 MUST_CHECK enum err fence_load(struct fence *f, struct view *out, struct error *e);
@@ -26,7 +42,11 @@ MUST_CHECK enum err fence_create(struct fence *f, const struct generation *g, un
 /* Undo fence_create() of an attempt that came to nothing. */
 MUST_CHECK enum err fence_discard(struct fence *f, const struct generation *g, unsigned layer, struct error *e);
 
-/* Publish a first view (epoch 1). ERR_EXISTS: there is one already. */
+/* Before a first view is published: turn shards of earlier incarnations that survived the loss of their view into
+ * tombstones, so that a coordinator that still holds the lost view can neither read nor write them. */
+MUST_CHECK enum err fence_sweep(struct fence *f, uint64_t *swept, struct error *e);
+
+/* Publish a first view (epoch 1) under f->names.incarnation. ERR_EXISTS: there is one already. ERR_MUTEX_LOST. */
 MUST_CHECK enum err fence_publish(struct fence *f, const struct view *v, const char *mutex, struct error *e);
 
 /* Replace the view by @to, whose epoch must be @from's + 1, if the mutex holds @mutex, the stored epoch is @from's and it
@@ -39,8 +59,12 @@ MUST_CHECK enum err fence_change(struct fence *f, const struct view *from, const
  * any name. ERR_FENCED: the epoch moved on meanwhile. */
 MUST_CHECK enum err fence_complete(struct fence *f, struct view *v, uint64_t *lost, struct error *e);
 
-/* Turn the shards of v->retiring into tombstones, then clear the record. */
+/* Turn the shards of v->retiring into tombstones, then clear the record (nothing to do where it is empty). */
 MUST_CHECK enum err fence_retire(struct fence *f, struct view *v, const char *mutex, struct error *e);
+
+/* Count shards of @g that have no string with a tag under v's epoch. */
+MUST_CHECK enum err fence_count_lost(struct fence *f, const struct view *v, const struct generation *g, uint64_t *lost,
+                                     struct error *e);
 
 /* OR @bytes (a bitmap of a whole shard, tags zero) into a live shard, by an upload and a script that refuses untagged
  * shards. Pipelined: call fence_upload_wait() to know how it ended. At most FENCE_UPLOADS in flight. */
@@ -56,4 +80,9 @@ MUST_CHECK enum err fence_add(struct fence *f, const struct view *v, const struc
                               const char *const *keys, const size_t *lengths, uint8_t *found, struct error *e);
 MUST_CHECK enum err fence_check(struct fence *f, const struct view *v, const struct generation *g, size_t count,
                                 const char *const *keys, const size_t *lengths, uint8_t *found, struct error *e);
+
+/* Fill @c with the rename of one shard to its name under v->epoch: what the fence does to all shards, and a coordinator
+ * that meets an unfenced view does to the one it needs. */
+void fence_rename_call(struct script_call *c, const struct names *names, const struct view *v,
+                       const struct generation *g, unsigned layer, uint32_t shard, uint16_t tag, uint64_t tombstone_ms);
 #endif

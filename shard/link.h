@@ -21,6 +21,10 @@ const struct nodes *link_nodes(const struct link *l);
 MUST_CHECK enum err link_append(struct link *l, unsigned node, size_t argc, const char *const *argv,
                                 const size_t *lengths, struct error *e);
 
+/* The same for a command that is formatted already. */
+MUST_CHECK enum err link_append_formatted(struct link *l, unsigned node, const char *command, size_t length,
+                                          struct error *e);
+
 /* Send what is queued and read the next reply of @node. The caller frees *@out with freeReplyObject(). An error reply of
  * Redis is a reply, not an error. ERR_UNREACHABLE, ERR_TIMEOUT. */
 MUST_CHECK enum err link_reply(struct link *l, unsigned node, redisReply **out, struct error *e);
@@ -29,4 +33,8 @@ MUST_CHECK enum err link_reply(struct link *l, unsigned node, redisReply **out, 
  * error; its text is in @e. Pipelined commands of the same node must have been read before. */
 MUST_CHECK enum err link_command(struct link *l, unsigned node, redisReply **out, struct error *e, const char *format,
                                  ...);
+
+/* Forget the replies that are still owed (closing their connections), so that work can start afresh after an error in
+ * the middle of a pipeline. */
+void link_forget(struct link *l);
 #endif

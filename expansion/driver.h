@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef EXPANSION_DRIVER_H
+#define EXPANSION_DRIVER_H
+/* The driver of an expansion job: performs the steps of step.h with blocking I/O in a thread of its own. It may be killed
+ * or stopped at any point: its record in Redis tells another driver where to go on, and its late commands are refused by
+ * their token or find their shards gone. */
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "base/error.h"
+#include "expansion/mutex.h"
+#include "migrate/source.h"
+#include "shard/nodes.h"
+
+struct driver_options {
+    const struct nodes *nodes;
+    const char *prefix;
+    const char *filter;
+    size_t filter_length;
+    const char *owner;
+    bool sourced;
+    struct source_config source;
+    /* growth */
+    uint64_t capacity; /* configured */
+    double error_rate; /* configured */
+    double growth;
+    double headroom;
+    uint64_t wanted_capacity; /* by an operator; 0: decide */
+    double wanted_error_rate; /* 0: as configured */
+    uint32_t shard_bytes;
+    /* limits, bytes and milliseconds */
+    uint64_t build_memory;
+    uint64_t page_rows;
+    uint64_t verify_sample;
+    uint64_t checkpoint_ms;
+    uint64_t settle_timeout_ms;
+    uint64_t grace_ms;
+    uint64_t tombstone_ms;
+    unsigned redis_timeout_ms;
+    unsigned postgres_timeout_ms;
+    bool wanted;        /* a new expansion; false: only finish what another driver left */
+    const char *reason; /* for people */
+    const atomic_bool *stop; /* set by whoever wants the thread back */
+};
+
+/* Drive one job to an end under @mutex (borrowed). ERR_OK: done, or nothing was to do. ERR_CANCELLED: an operator aborted
+ * it. ERR_BUSY: @options->stop. Any other: it failed or another driver took over; the text says which. */
+MUST_CHECK enum err driver_run(const struct driver_options *options, struct mutex *mutex, struct error *e);
+#endif

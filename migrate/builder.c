@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+#include "migrate/builder.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include "shard/block.h"
+
+struct builder {
+    struct fence *fence;
+    const struct view *view;
+    const struct generation *generation;
+    const struct geometry *geometry;
+    uint64_t token;
+    uint64_t page;         /* number of the next upload */
+    uint32_t shard_bytes;
+    uint32_t per_pass;     /* shards held at a time */
+    uint32_t first, count; /* shards of this pass */
+    uint8_t *bitmaps;      /* per_pass * shard_bytes */
+    bool *dirty;           /* of the shards held */
+    uint64_t *added;       /* of all shards */
+};
+
+enum err builder_new(struct builder **out, struct fence *f, const struct view *v, const struct generation *g,
+                     uint64_t token, uint64_t memory, struct error *e)
+{
+    struct builder *b = calloc(1, sizeof(*b));
+    if (b == NULL)
+        return error_set(e, ERR_NOMEM, "builder: out of memory");
+    *b = (struct builder){.fence = f, .view = v, .generation = g, .geometry = &g->layers[0].geometry, .token = token};
+    b->shard_bytes = geometry_shard_bytes(b->geometry);
+    uint64_t fit = memory / b->shard_bytes;
+    uint32_t most = fit < 1 ? 1 : fit < b->geometry->shards ? (uint32_t)fit : b->geometry->shards;
+    uint32_t passes = (b->geometry->shards + most - 1) / most;
+    b->per_pass = (b->geometry->shards + passes - 1) / passes;
+    size_t bytes = (size_t)b->per_pass * b->shard_bytes;
+    b->dirty = calloc(b->per_pass, sizeof(*b->dirty));
+    b->added = calloc(b->geometry->shards, sizeof(*b->added));
+    void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    b->bitmaps = map == MAP_FAILED ? NULL : map;
+    if (b->dirty == NULL || b->added == NULL || b->bitmaps == NULL) {
+        builder_free(b);
+        return error_set(e, ERR_NOMEM, "builder: no memory for %zu bytes of bitmaps; lower build_memory", bytes);
+    }
+    (void)madvise(b->bitmaps, bytes, MADV_HUGEPAGE); /* one random access a key: fewer TLB misses */
+    builder_begin(b, 0);
+    *out = b;
+    return ERR_OK;
+}
+
+void builder_free(struct builder *b)
+{
+    if (b == NULL)
+        return;
+    if (b->bitmaps != NULL)
+        (void)munmap(b->bitmaps, (size_t)b->per_pass * b->shard_bytes);
+    free(b->dirty);
+    free(b->added);
+    free(b);
+}
+
+unsigned builder_passes(const struct builder *b)
+{
+    return (b->geometry->shards + b->per_pass - 1) / b->per_pass;
+}
+
+void builder_begin(struct builder *b, unsigned pass)
+{
+    b->first = pass * b->per_pass;
+    b->count = b->geometry->shards - b->first < b->per_pass ? b->geometry->shards - b->first : b->per_pass;
+    for (uint32_t i = 0; i < b->per_pass; i++)
+        if (b->dirty[i]) {
+            memset(b->bitmaps + (size_t)i * b->shard_bytes, 0, b->shard_bytes);
+            b->dirty[i] = false;
+        }
+}
+
+void builder_add(struct builder *b, const char *key, size_t length)
+{
+    struct key_place place;
+    hash_place(b->geometry, hash_key(b->generation->seed, key, length), &place);
+    uint32_t at = place.shard - b->first;
+    if (place.shard < b->first || at >= b->count)
+        return;
+    if (block_set(b->geometry, &place, b->bitmaps + (size_t)at * b->shard_bytes)) {
+        b->added[place.shard]++;
+        b->dirty[at] = true;
+    }
+}
+
+enum err builder_flush(struct builder *b, struct error *e)
+{
+    enum err code = ERR_OK;
+    for (uint32_t i = 0; i < b->count && code == ERR_OK; i++)
+        if (b->dirty[i])
+            code = fence_upload(b->fence, b->view, b->generation, 0, b->first + i, b->token, b->page++,
+                                b->bitmaps + (size_t)i * b->shard_bytes, e);
+    if (code == ERR_OK)
+        code = fence_upload_wait(b->fence, 0, e);
+    if (code != ERR_OK)
+        return code;
+    for (uint32_t i = 0; i < b->count; i++)
+        if (b->dirty[i]) {
+            memset(b->bitmaps + (size_t)i * b->shard_bytes, 0, b->shard_bytes);
+            b->dirty[i] = false;
+        }
+    return ERR_OK;
+}
+
+void builder_take_counts(struct builder *b, builder_count_fn *fn, void *arg)
+{
+    for (uint32_t i = 0; i < b->geometry->shards; i++)
+        if (b->added[i] != 0) {
+            fn(arg, i, b->added[i]);
+            b->added[i] = 0;
+        }
+}

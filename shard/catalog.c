@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: MIT */
+#include "shard/catalog.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "shard/fence.h"
+#include "shard/operation_internal.h"
+
+enum { BUCKETS = 1024, TICK_MS = 10, SHARD_COUNTS_MS = 1000 };
+
+struct catalog {
+    struct catalog_options options;
+    struct event_base *base;
+    struct store *store;
+    struct event *tick;  /* deadlines and retries */
+    struct event *flush; /* counts, once a turn */
+    uint64_t shard_counts_at;
+    struct operation_list active;
+    struct operation_list retries;
+    TAILQ_HEAD(, catalog_filter) dirty;
+    struct catalog_filter *bucket[BUCKETS];
+    struct buffer command;
+};
+
+struct store *catalog_store(struct catalog *c)
+{
+    return c->store;
+}
+
+const struct catalog_options *catalog_options(const struct catalog *c)
+{
+    return &c->options;
+}
+
+struct operation_list *catalog_active(struct catalog *c)
+{
+    return &c->active;
+}
+
+struct operation_list *catalog_retries(struct catalog *c)
+{
+    return &c->retries;
+}
+
+/* --- views --- */
+
+struct shared_view *shared_view_ref(struct shared_view *view)
+{
+    view->references++;
+    return view;
+}
+
+void shared_view_unref(struct shared_view *view)
+{
+    if (view == NULL || --view->references > 0)
+        return;
+    for (unsigned s = 0; s < 2; s++) {
+        free(view->renamed[s]);
+        free(view->added[s]);
+    }
+    free(view);
+}
+
+static enum err shared_view_derive(struct shared_view *view, struct catalog_filter *f, struct error *e)
+{
+    view->names = f->names;
+    view->names.incarnation = view->v.incarnation;
+    for (unsigned s = 0; s < 2; s++) {
+        const struct generation *g = &view->v.slot[s];
+        if (g->number == 0)
+            continue;
+        enum err code = placement_resolve(&view->placement[s], g, f->catalog->options.nodes, e);
+        if (code != ERR_OK)
+            return code;
+        view->tag[s] = hash_tag(view->v.incarnation, f->names.filter, f->names.filter_length, g->number);
+        unsigned written = view_written_layer(&view->v, g);
+        view->added[s] = calloc(g->layers[written].geometry.shards, sizeof(*view->added[s]));
+        if (view_unfenced(&view->v))
+            view->renamed[s] = calloc(generation_shards(g), 1);
+        if (view->added[s] == NULL || (view_unfenced(&view->v) && view->renamed[s] == NULL))
+            return error_set(e, ERR_NOMEM, "out of memory");
+    }
+    return ERR_OK;
+}
+
+/* --- counts --- */
+
+static void no_reply(redisAsyncContext *context, void *reply, void *arg)
+{
+    (void)context;
+    (void)reply;
+    (void)arg;
+}
+
+static void send_count(struct catalog *c, const struct shared_view *view, const char *field, uint64_t n)
+{
+    struct key_name name;
+    char number[24];
+    names_filter_key(&view->names, "count", &name);
+    int digits = snprintf(number, sizeof(number), "%" PRIu64, n);
+    const char *argv[] = {"HINCRBY", name.text, field, number};
+    const size_t lengths[] = {7, name.length, strlen(field), (size_t)digits};
+    buffer_clear(&c->command);
+    buffer_command(&c->command, 4, argv, lengths);
+    if (!buffer_failed(&c->command))
+        (void)store_send(c->store, NODE_HOME, c->command.data, c->command.length, no_reply, NULL);
+}
+
+/* Totals go out once a turn; the counts of single shards, which only thresholds look at, once a second. */
+static void flush_view(struct catalog *c, struct shared_view *view, bool shards)
+{
+    char field[96];
+    for (unsigned s = 0; s < 2; s++) {
+        const struct generation *g = &view->v.slot[s];
+        if (g->number == 0)
+            continue;
+        unsigned layer = view_written_layer(&view->v, g);
+        if (view->added_total[s] != 0) {
+            (void)snprintf(field, sizeof(field), "%" PRIu64 ".%u", g->number, layer);
+            send_count(c, view, field, view->added_total[s]);
+            view->added_total[s] = 0;
+        }
+        for (uint32_t i = 0; shards && i < g->layers[layer].geometry.shards; i++)
+            if (view->added[s][i] != 0) {
+                (void)snprintf(field, sizeof(field), "%" PRIu64 ".%u.%" PRIu32, g->number, layer, i);
+                send_count(c, view, field, view->added[s][i]);
+                view->added[s][i] = 0;
+            }
+    }
+}
+
+static void flush_filters(struct catalog *c, bool shards)
+{
+    struct catalog_filter *f, *next;
+    for (f = TAILQ_FIRST(&c->dirty); f != NULL; f = next) {
+        next = TAILQ_NEXT(f, dirty_link);
+        if (f->view != NULL)
+            flush_view(c, f->view, shards);
+        if (shards) {
+            TAILQ_REMOVE(&c->dirty, f, dirty_link);
+            f->dirty = false;
+        }
+    }
+}
+
+void catalog_flush(struct catalog *c)
+{
+    flush_filters(c, false);
+}
+
+static void on_flush(evutil_socket_t fd, short events, void *arg)
+{
+    (void)fd;
+    (void)events;
+    catalog_flush(arg);
+}
+
+void catalog_count(struct catalog_filter *f, struct shared_view *view, unsigned slot, uint32_t shard)
+{
+    struct catalog *c = f->catalog;
+    view->added_total[slot]++;
+    view->added[slot][shard]++;
+    if (view != f->view) { /* a view that was replaced meanwhile: nobody will flush it later */
+        flush_view(c, view, true);
+        return;
+    }
+    if (!f->dirty) {
+        f->dirty = true;
+        TAILQ_INSERT_TAIL(&c->dirty, f, dirty_link);
+    }
+    if (!event_pending(c->flush, EV_TIMEOUT, NULL)) {
+        static const struct timeval at_once = {0, 0};
+        (void)event_add(c->flush, &at_once);
+    }
+}
+
+/* --- entries --- */
+
+static struct catalog_filter **bucket_of(struct catalog *c, const char *name, size_t length)
+{
+    return &c->bucket[XXH3_64bits(name, length) % BUCKETS];
+}
+
+enum err catalog_find(struct catalog *c, const char *name, size_t length, struct catalog_filter **out, struct error *e)
+{
+    struct catalog_filter **head = bucket_of(c, name, length);
+    for (struct catalog_filter *f = *head; f != NULL; f = f->next)
+        if (f->name_length == length && memcmp(f->name, name, length) == 0) {
+            *out = f;
+            return ERR_OK;
+        }
+    struct catalog_filter *f = calloc(1, sizeof(*f));
+    if (f == NULL || (f->name = malloc(length + 1)) == NULL) {
+        free(f);
+        return error_set(e, ERR_NOMEM, "out of memory");
+    }
+    enum err code = names_init(&f->names, c->options.prefix, name, length, e);
+    if (code != ERR_OK) {
+        free(f->name);
+        free(f);
+        return code;
+    }
+    memcpy(f->name, name, length);
+    f->name[length] = '\0';
+    f->name_length = length;
+    f->catalog = c;
+    f->policy = c->options.policy(c->options.arg, name, length);
+    TAILQ_INIT(&f->waiting);
+    TAILQ_INIT(&f->waiting_next);
+    f->next = *head;
+    *head = f;
+    *out = f;
+    return ERR_OK;
+}
+
+static void set_view(struct catalog_filter *f, struct shared_view *view)
+{
+    if (f->view != NULL)
+        flush_view(f->catalog, f->view, true);
+    shared_view_unref(f->view);
+    f->view = view;
+    if (view != NULL)
+        f->seen = true;
+}
+
+static void filter_free(struct catalog_filter *f)
+{
+    set_view(f, NULL);
+    if (f->dirty)
+        TAILQ_REMOVE(&f->catalog->dirty, f, dirty_link);
+    free(f->name);
+    free(f);
+}
+
+/* An entry for a name under which nothing was ever made is not kept. */
+static void forget_if_unused(struct catalog_filter *f)
+{
+    if (f->seen || f->policy.configured || f->loading)
+        return;
+    const struct operation *op;
+    TAILQ_FOREACH(op, &f->catalog->active, active)
+        if (op->filter == f)
+            return;
+    struct catalog_filter **at = bucket_of(f->catalog, f->name, f->name_length);
+    while (*at != f)
+        at = &(*at)->next;
+    *at = f->next;
+    filter_free(f);
+}
+
+/* --- reload --- */
+
+static void start_load(struct catalog_filter *f);
+
+static enum view_outcome read_view(struct catalog_filter *f, const redisReply *reply, struct error *e)
+{
+    struct shared_view *view = calloc(1, sizeof(*view));
+    enum err code = view == NULL ? error_set(e, ERR_NOMEM, "out of memory") : fence_parse_view(&view->v, reply, e);
+    if (code == ERR_OK) {
+        view->references = 1;
+        code = shared_view_derive(view, f, e);
+    }
+    if (code != ERR_OK) {
+        if (view != NULL)
+            view->references = 1;
+        shared_view_unref(view);
+        return code == ERR_NOT_FOUND ? VIEW_MISSING : VIEW_DAMAGED;
+    }
+    const struct view *old = f->view == NULL ? NULL : &f->view->v;
+    bool same = old != NULL && old->epoch == view->v.epoch && old->incarnation == view->v.incarnation;
+    if (!same)
+        log_info("view", "filter=%s epoch=%" PRIu64 " phase=%s generation=%" PRIu64, log_quote(f->name), view->v.epoch,
+                 phase_row(view->v.phase)->name, view_current(&view->v)->number);
+    view->lost_reported = same && f->view->lost_reported;
+    set_view(f, view);
+    return VIEW_FOUND;
+}
+
+static void load_done(struct catalog_filter *f, enum view_outcome outcome, const char *why)
+{
+    struct operation_list ready;
+    TAILQ_INIT(&ready);
+    TAILQ_CONCAT(&ready, &f->waiting, queue);
+    f->loading = false;
+    struct operation *op;
+    if (!TAILQ_EMPTY(&f->waiting_next)) {
+        TAILQ_CONCAT(&f->waiting, &f->waiting_next, queue);
+        TAILQ_FOREACH(op, &f->waiting, queue)
+            op->in = QUEUE_WAITING;
+        start_load(f);
+    }
+    while ((op = TAILQ_FIRST(&ready)) != NULL) {
+        TAILQ_REMOVE(&ready, op, queue);
+        op->in = QUEUE_NONE;
+        operation_view_ready(op, outcome, why);
+    }
+    if (outcome == VIEW_MISSING)
+        forget_if_unused(f);
+}
+
+static void on_view(redisAsyncContext *context, void *reply, void *arg)
+{
+    (void)context;
+    struct catalog_filter *f = arg;
+    struct error e = {.text = ""};
+    if (reply == NULL) {
+        load_done(f, VIEW_UNREACHABLE, store_why(f->catalog->store, NODE_HOME));
+        return;
+    }
+    enum view_outcome outcome = read_view(f, reply, &e);
+    if (outcome == VIEW_MISSING)
+        set_view(f, NULL);
+    load_done(f, outcome, e.text);
+}
+
+static void start_load(struct catalog_filter *f)
+{
+    struct catalog *c = f->catalog;
+    struct key_name name;
+    names_filter_key(&f->names, "view", &name);
+    const char *argv[] = {"HGETALL", name.text};
+    const size_t lengths[] = {7, name.length};
+    buffer_clear(&c->command);
+    buffer_command(&c->command, 2, argv, lengths);
+    f->loading = !buffer_failed(&c->command) &&
+                 store_send(c->store, NODE_HOME, c->command.data, c->command.length, on_view, f);
+    if (f->loading)
+        return;
+    struct operation *op;
+    while ((op = TAILQ_FIRST(&f->waiting)) != NULL) {
+        TAILQ_REMOVE(&f->waiting, op, queue);
+        TAILQ_INSERT_TAIL(&c->retries, op, queue);
+        op->in = QUEUE_RETRY;
+    }
+}
+
+void catalog_reload(struct catalog_filter *f, struct operation *op)
+{
+    if (f->loading) {
+        TAILQ_INSERT_TAIL(&f->waiting_next, op, queue);
+        op->in = QUEUE_WAITING_NEXT;
+        return;
+    }
+    TAILQ_INSERT_TAIL(&f->waiting, op, queue);
+    op->in = QUEUE_WAITING;
+    start_load(f);
+}
+
+void catalog_report_lost(struct catalog_filter *f)
+{
+    if (f->view != NULL && f->view->lost_reported)
+        return;
+    if (f->view != NULL)
+        f->view->lost_reported = true;
+    const struct catalog_options *o = &f->catalog->options;
+    o->on_lost(o->arg, f->name, f->name_length);
+}
+
+/* --- the catalog --- */
+
+static void on_tick(evutil_socket_t fd, short events, void *arg)
+{
+    (void)fd;
+    (void)events;
+    struct catalog *c = arg;
+    uint64_t now = clock_mono_us();
+    struct operation *op;
+    while ((op = TAILQ_FIRST(&c->active)) != NULL && op->deadline <= now)
+        operation_expire(op);
+    struct operation_list again;
+    TAILQ_INIT(&again);
+    TAILQ_CONCAT(&again, &c->retries, queue);
+    while ((op = TAILQ_FIRST(&again)) != NULL) {
+        TAILQ_REMOVE(&again, op, queue);
+        op->in = QUEUE_NONE;
+        operation_retry(op);
+    }
+    if (now >= c->shard_counts_at) {
+        c->shard_counts_at = now + SHARD_COUNTS_MS * 1000;
+        flush_filters(c, true);
+    }
+}
+
+struct catalog *catalog_new(struct event_base *base, const struct catalog_options *options)
+{
+    struct catalog *c = calloc(1, sizeof(*c));
+    if (c == NULL)
+        return NULL;
+    c->options = *options;
+    c->base = base;
+    TAILQ_INIT(&c->active);
+    TAILQ_INIT(&c->retries);
+    TAILQ_INIT(&c->dirty);
+    struct timeval tick = {.tv_usec = TICK_MS * 1000};
+    c->store = store_new(base, options->nodes, options->redis_timeout_ms);
+    c->tick = event_new(base, -1, EV_PERSIST, on_tick, c);
+    c->flush = evtimer_new(base, on_flush, c);
+    if (c->store == NULL || c->tick == NULL || c->flush == NULL || event_add(c->tick, &tick) != 0) {
+        catalog_free(c);
+        return NULL;
+    }
+    return c;
+}
+
+void catalog_free(struct catalog *c)
+{
+    if (c == NULL)
+        return;
+    flush_filters(c, true);
+    struct operation *op;
+    while ((op = TAILQ_FIRST(&c->active)) != NULL)
+        operation_finish(op, ERR_CANCELLED, "the service is stopping");
+    store_free(c->store); /* callbacks with NULL: every operation's outstanding commands end here */
+    if (c->tick != NULL)
+        event_free(c->tick);
+    if (c->flush != NULL)
+        event_free(c->flush);
+    for (size_t i = 0; i < BUCKETS; i++)
+        for (struct catalog_filter *f = c->bucket[i], *next; f != NULL; f = next) {
+            next = f->next;
+            shared_view_unref(f->view);
+            f->view = NULL;
+            filter_free(f);
+        }
+    buffer_fini(&c->command);
+    free(c);
+}

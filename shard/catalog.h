@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SHARD_CATALOG_H
+#define SHARD_CATALOG_H
+/* The filters as one event loop knows them: the view of each, its reload, the counts of what was added. Belongs to one
+ * thread; nothing is locked. Operations (operation.h) go through it. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include <event2/event.h>
+#include "base/error.h"
+#include "shard/names.h"
+#include "shard/nodes.h"
+#include "shard/store.h"
+#include "shard/view.h"
+
+struct catalog;
+struct operation;
+TAILQ_HEAD(operation_list, operation);
+
+/* What the configuration says of a filter. */
+struct filter_policy {
+    bool configured;
+    bool sourced;       /* rows in Postgres are the truth: what is lost comes back by a rebuild */
+    bool error_on_lost; /* answer an error instead of "maybe" */
+};
+
+struct catalog_options {
+    const struct nodes *nodes; /* borrowed */
+    const char *prefix;        /* borrowed */
+    unsigned redis_timeout_ms;
+    unsigned timeout_ms; /* of an operation */
+    uint64_t tombstone_ms;
+    struct filter_policy (*policy)(void *arg, const char *name, size_t length);
+    /* A shard (or, with @shard_known false, the view) of the filter was found lost. Called at most once per view. */
+    void (*on_lost)(void *arg, const char *name, size_t length);
+    void *arg;
+};
+
+/* A view with what is derived from it, shared by the operations that run under it. */
+struct shared_view {
+    unsigned references;
+    struct view v;
+    struct placement placement[2];
+    uint16_t tag[2];
+    struct names names;          /* with the view's incarnation */
+    uint8_t *renamed[2];         /* per layer and shard: the rename was sent (unfenced views only) */
+    uint32_t *added[2];          /* new keys per shard of the written layer, not yet flushed */
+    uint64_t added_total[2];
+    bool lost_reported;
+};
+
+enum view_outcome { VIEW_FOUND, VIEW_MISSING, VIEW_UNREACHABLE, VIEW_DAMAGED };
+
+struct catalog_filter {
+    struct catalog *catalog;
+    struct names names;
+    struct filter_policy policy;
+    size_t name_length;
+    char *name;               /* as clients say it, unescaped */
+    struct shared_view *view; /* NULL: not loaded */
+    bool seen;                /* a view was there once: its absence is a loss */
+    bool loading;
+    struct operation_list waiting;      /* for the reload that is under way */
+    struct operation_list waiting_next; /* came during it: need another one, begun after them */
+    bool dirty;                           /* in catalog->dirty */
+    TAILQ_ENTRY(catalog_filter) dirty_link;
+    struct catalog_filter *next; /* of the hash chain */
+};
+
+struct catalog *catalog_new(struct event_base *base, const struct catalog_options *options);
+/* Operations still running are finished with ERR_CANCELLED. */
+void catalog_free(struct catalog *c);
+
+/* The entry of a filter, made if needed. ERR_RANGE: the name is too long. The entry lives until the catalog is freed or
+ * its filter turns out not to exist. */
+MUST_CHECK enum err catalog_find(struct catalog *c, const char *name, size_t length, struct catalog_filter **out,
+                                 struct error *e);
+
+/* Send what was counted to Redis now: before a question for counts on this loop. */
+void catalog_flush(struct catalog *c);
+
+/* --- for operation.c --- */
+struct store *catalog_store(struct catalog *c);
+const struct catalog_options *catalog_options(const struct catalog *c);
+/* Reload the view after this moment; then operation_view_ready(). */
+void catalog_reload(struct catalog_filter *f, struct operation *op);
+void catalog_count(struct catalog_filter *f, struct shared_view *view, unsigned slot, uint32_t shard);
+void catalog_report_lost(struct catalog_filter *f);
+struct shared_view *shared_view_ref(struct shared_view *view);
+void shared_view_unref(struct shared_view *view);
+#endif

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+#include "shard/link.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include "base/buffer.h"
+
+struct peer {
+    redisContext *context;
+    size_t pending; /* replies that are still to come on this connection */
+    size_t failed;  /* replies that will never come: their connection broke before them */
+};
+
+struct link {
+    const struct nodes *nodes;
+    unsigned timeout_ms;
+    struct buffer command;
+    struct peer peer[GENERATION_NODES_MAX];
+};
+
+struct link *link_new(const struct nodes *nodes, unsigned timeout_ms)
+{
+    struct link *l = calloc(1, sizeof(*l));
+    if (l == NULL)
+        return NULL;
+    l->nodes = nodes;
+    l->timeout_ms = timeout_ms;
+    return l;
+}
+
+void link_free(struct link *l)
+{
+    if (l == NULL)
+        return;
+    for (unsigned i = 0; i < l->nodes->count; i++)
+        if (l->peer[i].context != NULL)
+            redisFree(l->peer[i].context);
+    buffer_fini(&l->command);
+    free(l);
+}
+
+const struct nodes *link_nodes(const struct link *l)
+{
+    return l->nodes;
+}
+
+/* Close the connection; what was pending on it has failed. Returns the error to report. */
+static enum err peer_break(struct link *l, unsigned node, struct error *e)
+{
+    struct peer *p = &l->peer[node];
+    bool timeout = p->context->err == REDIS_ERR_IO && (errno == EAGAIN || errno == EWOULDBLOCK);
+    enum err code = timeout ? ERR_TIMEOUT : ERR_UNREACHABLE;
+    (void)error_set(e, code, "Redis node %s: %s", l->nodes->node[node].name,
+                    timeout ? "no reply within the deadline" : p->context->errstr);
+    redisFree(p->context);
+    p->context = NULL;
+    p->failed += p->pending;
+    p->pending = 0;
+    return code;
+}
+
+static enum err greet(struct link *l, unsigned node, struct error *e)
+{
+    const struct node *n = &l->nodes->node[node];
+    struct peer *p = &l->peer[node];
+    redisReply *replies[3] = {0};
+    unsigned count = 0;
+    if (n->password[0] != '\0')
+        replies[count++] = n->user[0] != '\0' ? redisCommand(p->context, "AUTH %s %s", n->user, n->password)
+                                              : redisCommand(p->context, "AUTH %s", n->password);
+    if (n->database != 0)
+        replies[count++] = redisCommand(p->context, "SELECT %u", n->database);
+    replies[count++] = redisCommand(p->context, "CLIENT SETNAME twinbloom-job");
+    enum err code = ERR_OK;
+    for (unsigned i = 0; i < count; i++) {
+        if (code == ERR_OK && replies[i] == NULL)
+            code = error_set(e, ERR_UNREACHABLE, "Redis node %s: %s", n->name, p->context->errstr);
+        else if (code == ERR_OK && replies[i]->type == REDIS_REPLY_ERROR)
+            code = error_set(e, ERR_REFUSED, "Redis node %s: %s", n->name, replies[i]->str);
+        freeReplyObject(replies[i]);
+    }
+    return code;
+}
+
+static enum err peer_connect(struct link *l, unsigned node, struct error *e)
+{
+    const struct node *n = &l->nodes->node[node];
+    struct peer *p = &l->peer[node];
+    if (p->context != NULL)
+        return ERR_OK;
+    struct timeval tv = {.tv_sec = l->timeout_ms / 1000, .tv_usec = (long)(l->timeout_ms % 1000) * 1000};
+    p->context = redisConnectWithTimeout(n->host, n->port, tv);
+    if (p->context == NULL)
+        return error_set(e, ERR_NOMEM, "Redis node %s: out of memory", n->name);
+    enum err code = ERR_OK;
+    if (p->context->err != 0)
+        code = error_set(e, ERR_UNREACHABLE, "Redis node %s: %s", n->name, p->context->errstr);
+    else if (redisSetTimeout(p->context, tv) != REDIS_OK)
+        code = error_set(e, ERR_IO, "Redis node %s: %s", n->name, p->context->errstr);
+    else
+        code = greet(l, node, e);
+    if (code != ERR_OK) {
+        redisFree(p->context);
+        p->context = NULL;
+    }
+    return code;
+}
+
+enum err link_append_formatted(struct link *l, unsigned node, const char *command, size_t length, struct error *e)
+{
+    enum err code = peer_connect(l, node, e);
+    if (code != ERR_OK)
+        return code;
+    if (redisAppendFormattedCommand(l->peer[node].context, command, length) != REDIS_OK)
+        return peer_break(l, node, e);
+    l->peer[node].pending++;
+    return ERR_OK;
+}
+
+enum err link_append(struct link *l, unsigned node, size_t argc, const char *const *argv, const size_t *lengths,
+                     struct error *e)
+{
+    buffer_clear(&l->command);
+    buffer_command(&l->command, argc, argv, lengths);
+    if (buffer_failed(&l->command))
+        return error_set(e, ERR_NOMEM, "out of memory");
+    return link_append_formatted(l, node, l->command.data, l->command.length, e);
+}
+
+enum err link_reply(struct link *l, unsigned node, redisReply **out, struct error *e)
+{
+    struct peer *p = &l->peer[node];
+    *out = NULL;
+    if (p->failed > 0) {
+        p->failed--;
+        return error_set(e, ERR_UNREACHABLE, "Redis node %s: the connection broke", l->nodes->node[node].name);
+    }
+    if (p->pending == 0)
+        return error_set(e, ERR_CONFLICT, "Redis node %s: no reply is pending", l->nodes->node[node].name);
+    void *reply = NULL;
+    errno = 0;
+    if (redisGetReply(p->context, &reply) != REDIS_OK) {
+        enum err code = peer_break(l, node, e);
+        p->failed--; /* the one that is reported here */
+        return code;
+    }
+    p->pending--;
+    *out = reply;
+    return ERR_OK;
+}
+
+enum err link_command(struct link *l, unsigned node, redisReply **out, struct error *e, const char *format, ...)
+{
+    *out = NULL;
+    va_list ap;
+    va_start(ap, format);
+    char *command = NULL;
+    int length = redisvFormatCommand(&command, format, ap);
+    va_end(ap);
+    if (length < 0)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    enum err code = link_append_formatted(l, node, command, (size_t)length, e);
+    redisFreeCommand(command);
+    if (code == ERR_OK)
+        code = link_reply(l, node, out, e);
+    if (code == ERR_OK && (*out)->type == REDIS_REPLY_ERROR) {
+        code = error_set(e, ERR_REFUSED, "Redis node %s: %s", l->nodes->node[node].name, (*out)->str);
+        freeReplyObject(*out);
+        *out = NULL;
+    }
+    return code;
+}
+
+void link_forget(struct link *l)
+{
+    for (unsigned i = 0; i < l->nodes->count; i++) {
+        struct peer *p = &l->peer[i];
+        if (p->pending > 0 && p->context != NULL) {
+            redisFree(p->context);
+            p->context = NULL;
+        }
+        p->pending = p->failed = 0;
+    }
+}

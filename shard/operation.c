@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: MIT */
+/* One check or add.
+ *
+ * The happy path is: the view is known, one command a layer leaves for each key (GETRANGE, BITFIELD), every reply carries
+ * the tag, done. Possible failure modes are:
+ *   - a reply without the tag (WRONGTYPE of a tombstone, a missing key, a zombie): the key's whole attempt is
+ *     discarded, the view reloaded, and the key starts again in all layers and generations;
+ *   - the same under a view that was fenced when the commands were sent and is still the view after a reload: the shard
+ *     is lost. The answer is "maybe" or an error, never "no";
+ *   - the connection failed: tried again until the deadline;
+ *   - the view is gone: as lost, where it was there before or the configuration says that it should be. */
+#include "shard/operation.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "shard/fence.h"
+#include "shard/operation_internal.h"
+
+struct operation *operation_new(struct catalog *c, enum operation_kind kind, size_t keys, size_t bytes)
+{
+    struct operation *op = malloc(sizeof(*op) + keys * sizeof(struct operation_key) + bytes);
+    if (op == NULL)
+        return NULL;
+    *op = (struct operation){.catalog = c, .kind = kind, .key_count = keys};
+    op->keys = (struct operation_key *)(op + 1);
+    op->bytes = (char *)(op->keys + keys);
+    return op;
+}
+
+void operation_key(struct operation *op, const char *key, size_t length)
+{
+    char *copy = op->bytes + op->bytes_filled;
+    if (length > 0)
+        memcpy(copy, key, length);
+    op->bytes_filled += length;
+    op->keys[op->key_filled++] = (struct operation_key){.bytes = copy, .length = length, .state = KEY_PENDING};
+}
+
+enum err operation_status(const struct operation *op)
+{
+    return op->status;
+}
+
+const char *operation_error(const struct operation *op)
+{
+    return op->error != NULL ? op->error : error_name(op->status);
+}
+
+size_t operation_keys(const struct operation *op)
+{
+    return op->key_count;
+}
+
+enum key_result operation_result(const struct operation *op, size_t i)
+{
+    return op->keys[i].result;
+}
+
+enum operation_kind operation_kind(const struct operation *op)
+{
+    return op->kind;
+}
+
+bool operation_any_no(const struct operation *op)
+{
+    for (size_t i = 0; i < op->key_count; i++)
+        if (op->keys[i].result == KEY_NO)
+            return true;
+    return false;
+}
+
+bool operation_was_retried(const struct operation *op)
+{
+    return op->retried;
+}
+
+static void free_if_over(struct operation *op)
+{
+    if (!op->released || op->outstanding > 0 || op->running)
+        return;
+    shared_view_unref(op->view);
+    if (op->commands != op->first_commands)
+        free(op->commands);
+    free(op->error);
+    free(op);
+}
+
+static void unqueue(struct operation *op)
+{
+    switch (op->in) {
+    case QUEUE_NONE:
+        break;
+    case QUEUE_WAITING:
+        TAILQ_REMOVE(&op->filter->waiting, op, queue);
+        break;
+    case QUEUE_WAITING_NEXT:
+        TAILQ_REMOVE(&op->filter->waiting_next, op, queue);
+        break;
+    case QUEUE_RETRY:
+        TAILQ_REMOVE(catalog_retries(op->catalog), op, queue);
+        break;
+    }
+    op->in = QUEUE_NONE;
+}
+
+void operation_finish(struct operation *op, enum err status, const char *text)
+{
+    unqueue(op);
+    op->status = status;
+    free(op->error);
+    op->error = text != NULL && text[0] != '\0' ? strdup(text) : NULL;
+    op->running = false;
+    TAILQ_REMOVE(catalog_active(op->catalog), op, active);
+    if (op->released)
+        free_if_over(op);
+    else
+        op->done(op, op->arg);
+}
+
+void operation_release(struct operation *op)
+{
+    op->released = true;
+    if (op->running)
+        return; /* goes on alone and frees itself: what it has sent may not be taken back */
+    free_if_over(op);
+}
+
+void operation_rewind(struct operation *op)
+{
+    op->retried = false;
+    for (size_t i = 0; i < op->key_count; i++)
+        op->keys[i].state = KEY_PENDING;
+}
+
+static void retry_later(struct operation *op)
+{
+    TAILQ_INSERT_TAIL(catalog_retries(op->catalog), op, queue);
+    op->in = QUEUE_RETRY;
+}
+
+/* --- results --- */
+
+static void count_fresh(struct operation *op, const struct operation_key *key)
+{
+    for (unsigned s = 0; s < 2; s++) {
+        const struct generation *g = &op->view->v.slot[s];
+        if (!key->fresh[s] || g->number == 0)
+            continue;
+        struct key_place place;
+        hash_place(&g->layers[view_written_layer(&op->view->v, g)].geometry, hash_key(g->seed, key->bytes, key->length),
+                   &place);
+        catalog_count(op->filter, op->view, s, place.shard);
+    }
+}
+
+static void key_finish(struct operation *op, struct operation_key *key)
+{
+    const struct view *v = &op->view->v;
+    key->state = KEY_DONE;
+    if (op->kind == OPERATION_CHECK) {
+        key->result = key->present || !view_current(v)->built ? KEY_YES : KEY_NO;
+        return;
+    }
+    key->fresh[v->current] = key->fresh[v->current] && !key->present; /* an older layer may hold it */
+    count_fresh(op, key);
+    key->result = key->fresh[v->current] && view_current(v)->built ? KEY_YES : KEY_NO;
+}
+
+/* The shard, or the whole view, is lost: never "no". An add to a filter whose rows are in Postgres is acknowledged as
+ * "may have been there": lost shards do not come back, they are replaced by a build that reads the row. */
+static void key_lost(struct operation *op, struct operation_key *key)
+{
+    const struct filter_policy *policy = &op->filter->policy;
+    bool error = policy->error_on_lost || (op->kind == OPERATION_ADD && !policy->sourced);
+    key->state = KEY_DONE;
+    key->result = error ? KEY_LOST : op->kind == OPERATION_CHECK ? KEY_YES : KEY_NO;
+}
+
+/* --- one attempt --- */
+
+static void settle(struct operation *op);
+
+static void take_reply(struct operation_command *command, const redisReply *reply)
+{
+    struct operation *op = command->op;
+    struct operation_key *key = &op->keys[command->key];
+    const struct view *v = &op->view->v;
+    if (reply == NULL) {
+        if (key->state != KEY_UNSEEN)
+            key->state = KEY_UNSENT;
+        return;
+    }
+    const struct geometry *g = &v->slot[command->slot].layers[command->layer].geometry;
+    struct key_place place;
+    hash_place(g, command->hash, &place);
+    enum block_answer answer = block_command_read(command->kind, g, op->view->tag[command->slot], &place, reply);
+    if (answer == BLOCK_BAD)
+        key->state = KEY_UNSEEN;
+    else if (command->kind == BLOCK_ADD && answer == BLOCK_ABSENT)
+        key->fresh[command->slot] = true;
+    else if (command->kind == BLOCK_READ && answer == BLOCK_PRESENT && command->slot == v->current)
+        key->present = true;
+}
+
+static void on_block(redisAsyncContext *context, void *reply, void *arg)
+{
+    (void)context;
+    struct operation_command *command = arg;
+    struct operation *op = command->op;
+    if (op->running)
+        take_reply(command, reply);
+    if (--op->outstanding > 0)
+        return;
+    if (op->running)
+        settle(op);
+    else
+        free_if_over(op);
+}
+
+static void on_rename(redisAsyncContext *context, void *reply, void *arg)
+{
+    (void)context;
+    (void)reply; /* the command behind it tells whether the shard is there */
+    (void)arg;
+}
+
+/* Under a view that may not be fenced yet: rename the shard ourselves, ahead of the first command to it. */
+static void help_fence(struct operation *op, unsigned slot, unsigned layer, uint32_t shard)
+{
+    struct shared_view *view = op->view;
+    const struct generation *g = &view->v.slot[slot];
+    if (view->renamed[slot] == NULL)
+        return;
+    size_t at = shard;
+    for (unsigned i = 0; i < layer; i++)
+        at += g->layers[i].geometry.shards;
+    if (view->renamed[slot][at])
+        return;
+    struct script_call *call = calloc(1, sizeof(*call));
+    struct buffer command = {0};
+    if (call != NULL) {
+        fence_rename_call(call, &view->names, &view->v, g, layer, shard, view->tag[slot],
+                          catalog_options(op->catalog)->tombstone_ms);
+        if (script_format(call, &command, NULL) == ERR_OK)
+            view->renamed[slot][at] = store_send(catalog_store(op->catalog),
+                                                 placement_node(&view->placement[slot], shard), command.data,
+                                                 command.length, on_rename, NULL);
+        script_fini(call);
+        free(call);
+    }
+    buffer_fini(&command);
+}
+
+static void send_one(struct operation *op, struct operation_command *slot_of, uint32_t key, unsigned slot,
+                     unsigned layer, enum block_command_kind kind, struct key_hash h)
+{
+    struct shared_view *view = op->view;
+    const struct generation *g = &view->v.slot[slot];
+    const struct geometry *geometry = &g->layers[layer].geometry;
+    struct key_place place;
+    struct block_command text;
+    hash_place(geometry, h, &place);
+    help_fence(op, slot, layer, place.shard);
+    block_command_format(&text, kind, &view->names, view->v.epoch, g->number, layer, geometry, &place);
+    *slot_of = (struct operation_command){.op = op, .hash = h, .key = key, .slot = (uint8_t)slot,
+                                          .layer = (uint8_t)layer, .kind = (uint8_t)kind};
+    if (store_send(catalog_store(op->catalog), placement_node(&view->placement[slot], place.shard), text.text,
+                   text.length, on_block, slot_of))
+        op->outstanding++;
+    else if (op->keys[key].state != KEY_UNSEEN)
+        op->keys[key].state = KEY_UNSENT;
+}
+
+static size_t commands_per_key(const struct operation *op)
+{
+    const struct view *v = &op->view->v;
+    return view_current(v)->layer_count + (op->kind == OPERATION_ADD && phase_row(v->phase)->writes_alternate);
+}
+
+static void send_key(struct operation *op, uint32_t i, size_t *used)
+{
+    const struct view *v = &op->view->v;
+    struct operation_key *key = &op->keys[i];
+    key->state = KEY_PENDING;
+    key->present = false;
+    const struct generation *g = view_current(v);
+    struct key_hash h = hash_key(g->seed, key->bytes, key->length);
+    unsigned written = op->kind == OPERATION_ADD ? view_written_layer(v, g) : GENERATION_LAYERS_MAX;
+    for (unsigned layer = 0; layer < g->layer_count; layer++)
+        send_one(op, &op->commands[(*used)++], i, v->current, layer, layer == written ? BLOCK_ADD : BLOCK_READ, h);
+    const struct generation *other = view_alternate(v);
+    if (op->kind == OPERATION_ADD && phase_row(v->phase)->writes_alternate && other != NULL)
+        send_one(op, &op->commands[(*used)++], i, 1 - v->current, view_written_layer(v, other), BLOCK_ADD,
+                 hash_key(other->seed, key->bytes, key->length));
+}
+
+static bool make_room(struct operation *op, size_t wanted)
+{
+    if (op->commands == NULL) {
+        op->commands = op->first_commands;
+        op->command_capacity = sizeof(op->first_commands) / sizeof(op->first_commands[0]);
+    }
+    if (wanted <= op->command_capacity)
+        return true;
+    struct operation_command *room = malloc(wanted * sizeof(*room));
+    if (room == NULL)
+        return false;
+    if (op->commands != op->first_commands)
+        free(op->commands);
+    op->commands = room;
+    op->command_capacity = wanted;
+    return true;
+}
+
+/* Send every key that has no answer yet, under the filter's present view. */
+static void attempt(struct operation *op)
+{
+    shared_view_unref(op->view);
+    op->view = shared_view_ref(op->filter->view);
+    size_t todo = 0, used = 0;
+    for (size_t i = 0; i < op->key_count; i++)
+        todo += op->keys[i].state != KEY_DONE;
+    if (!make_room(op, todo * commands_per_key(op))) {
+        retry_later(op);
+        return;
+    }
+    for (size_t i = 0; i < op->key_count; i++)
+        if (op->keys[i].state != KEY_DONE)
+            send_key(op, (uint32_t)i, &used);
+    if (op->outstanding == 0)
+        retry_later(op);
+}
+
+/* All replies of an attempt are in. */
+static void settle(struct operation *op)
+{
+    bool unseen = false, unsent = false;
+    for (size_t i = 0; i < op->key_count; i++) {
+        struct operation_key *key = &op->keys[i];
+        if (key->state == KEY_PENDING)
+            key_finish(op, key);
+        unseen |= key->state == KEY_UNSEEN;
+        unsent |= key->state == KEY_UNSENT;
+    }
+    if (!unseen && !unsent) {
+        operation_finish(op, ERR_OK, NULL);
+        return;
+    }
+    op->retried = true;
+    if (unseen)
+        catalog_reload(op->filter, op);
+    else
+        retry_later(op);
+}
+
+/* --- views --- */
+
+/* The reload shows the view under which keys were not seen, and it was fenced when they were asked for. */
+static bool proves_loss(const struct operation *op)
+{
+    const struct view *before = op->view == NULL ? NULL : &op->view->v;
+    const struct view *now = &op->filter->view->v;
+    return before != NULL && !view_unfenced(before) && before->epoch == now->epoch &&
+           before->incarnation == now->incarnation;
+}
+
+static void conclude_loss(struct operation *op)
+{
+    bool any = false;
+    for (size_t i = 0; i < op->key_count; i++)
+        if (op->keys[i].state == KEY_UNSEEN) {
+            key_lost(op, &op->keys[i]);
+            any = true;
+        }
+    if (any)
+        catalog_report_lost(op->filter);
+}
+
+static bool all_done(const struct operation *op)
+{
+    for (size_t i = 0; i < op->key_count; i++)
+        if (op->keys[i].state != KEY_DONE)
+            return false;
+    return true;
+}
+
+static bool any_unseen(const struct operation *op)
+{
+    for (size_t i = 0; i < op->key_count; i++)
+        if (op->keys[i].state == KEY_UNSEEN)
+            return true;
+    return false;
+}
+
+static void view_missing(struct operation *op)
+{
+    struct catalog_filter *f = op->filter;
+    if (!f->seen && !f->policy.configured) {
+        operation_finish(op, ERR_NOT_FOUND, "not found");
+        return;
+    }
+    if (!f->policy.sourced && (op->kind == OPERATION_ADD || f->policy.error_on_lost)) {
+        operation_finish(op, ERR_LOST, "the filter's view is not in Redis: it was lost or is not made yet");
+        return;
+    }
+    for (size_t i = 0; i < op->key_count; i++)
+        if (op->keys[i].state != KEY_DONE)
+            key_lost(op, &op->keys[i]);
+    catalog_report_lost(f);
+    operation_finish(op, ERR_OK, NULL);
+}
+
+void operation_view_ready(struct operation *op, enum view_outcome outcome, const char *why)
+{
+    switch (outcome) {
+    case VIEW_MISSING:
+        view_missing(op);
+        return;
+    case VIEW_DAMAGED:
+        operation_finish(op, ERR_PARSE, why);
+        return;
+    case VIEW_UNREACHABLE:
+        retry_later(op);
+        return;
+    case VIEW_FOUND:
+        break;
+    }
+    if (any_unseen(op) && proves_loss(op))
+        conclude_loss(op);
+    if (all_done(op)) {
+        operation_finish(op, ERR_OK, NULL);
+        return;
+    }
+    /* The same view, not fenced yet: somebody is in the middle of it. Not in a hot loop. */
+    if (any_unseen(op) && op->view != NULL && op->view->v.epoch == op->filter->view->v.epoch) {
+        retry_later(op);
+        return;
+    }
+    attempt(op);
+}
+
+void operation_start(struct operation *op, struct catalog_filter *f, operation_done_fn *done, void *arg)
+{
+    op->filter = f;
+    op->done = done;
+    op->arg = arg;
+    op->running = true;
+    op->status = ERR_OK;
+    op->deadline = clock_mono_us() + (uint64_t)catalog_options(op->catalog)->timeout_ms * 1000;
+    TAILQ_INSERT_TAIL(catalog_active(op->catalog), op, active);
+    if (f->view == NULL)
+        catalog_reload(f, op);
+    else
+        attempt(op);
+}
+
+/* --- time --- */
+
+/* The first node that has been down for longer than an operation may take, if any of this filter's is. */
+static const char *why_down(const struct operation *op)
+{
+    const struct nodes *nodes = catalog_options(op->catalog)->nodes;
+    for (unsigned i = 0; i < nodes->count; i++)
+        if (store_down_us(catalog_store(op->catalog), i) > 0)
+            return nodes->node[i].name;
+    return NULL;
+}
+
+void operation_expire(struct operation *op)
+{
+    struct error e;
+    const char *node = why_down(op);
+    if (node != NULL)
+        (void)error_set(&e, ERR_UNREACHABLE, "Redis node %s is not reachable; nothing was acknowledged", node);
+    else
+        (void)error_set(&e, ERR_TIMEOUT, "no answer from Redis within %u ms; nothing was acknowledged",
+                        catalog_options(op->catalog)->timeout_ms);
+    operation_finish(op, node != NULL ? ERR_UNREACHABLE : ERR_TIMEOUT, e.text);
+}
+
+void operation_retry(struct operation *op)
+{
+    op->retried = true;
+    if (op->filter->view == NULL || any_unseen(op)) {
+        for (size_t i = 0; i < op->key_count; i++)
+            if (op->keys[i].state == KEY_UNSEEN && (op->view == NULL || view_unfenced(&op->view->v)))
+                op->keys[i].state = KEY_PENDING;
+        if (op->filter->view == NULL || any_unseen(op)) {
+            catalog_reload(op->filter, op);
+            return;
+        }
+    }
+    attempt(op);
+}

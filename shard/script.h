@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SHARD_SCRIPT_H
+#define SHARD_SCRIPT_H
+/* The Lua scripts of scripts/, embedded by the build. Each file's first lines say its keys, arguments and answers. */
+extern const char embedded_rename[];
+extern const char embedded_tombstone[];
+extern const char embedded_upload[];
+extern const char embedded_publish[];
+extern const char embedded_change[];
+extern const char embedded_fenced[];
+extern const char embedded_retired[];
+extern const char embedded_acquire[];
+extern const char embedded_renew[];
+extern const char embedded_release[];
+extern const char embedded_job[];
+#endif

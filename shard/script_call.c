@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+#include "shard/script_call.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void script_begin(struct script_call *c, const char *text)
+{
+    c->text = text;
+    c->keys = c->count = 0;
+    c->offset[0] = 0;
+    buffer_clear(&c->bytes);
+}
+
+void script_fini(struct script_call *c)
+{
+    buffer_fini(&c->bytes);
+}
+
+void script_bytes(struct script_call *c, const void *bytes, size_t length)
+{
+    if (c->count >= SCRIPT_ARGUMENTS_MAX) {
+        c->bytes.failed = true;
+        return;
+    }
+    buffer_append(&c->bytes, bytes, length);
+    c->offset[++c->count] = c->bytes.length;
+}
+
+void script_key(struct script_call *c, const struct key_name *name)
+{
+    script_bytes(c, name->text, name->length);
+    c->keys++;
+}
+
+void script_text(struct script_call *c, const char *text)
+{
+    script_bytes(c, text, strlen(text));
+}
+
+void script_number(struct script_call *c, uint64_t number)
+{
+    char digits[24];
+    int n = snprintf(digits, sizeof(digits), "%" PRIu64, number);
+    script_bytes(c, digits, (size_t)n);
+}
+
+/* Hand the argument vector to buffer_command() or link_append(). */
+static size_t vector(const struct script_call *c, char keys[24], const char **argv, size_t *lengths)
+{
+    argv[0] = "EVAL";
+    lengths[0] = 4;
+    argv[1] = c->text;
+    lengths[1] = strlen(c->text);
+    argv[2] = keys;
+    lengths[2] = (size_t)snprintf(keys, 24, "%zu", c->keys);
+    for (size_t i = 0; i < c->count; i++) {
+        argv[3 + i] = c->bytes.data == NULL ? "" : c->bytes.data + c->offset[i];
+        lengths[3 + i] = c->offset[i + 1] - c->offset[i];
+    }
+    return 3 + c->count;
+}
+
+static enum err out_of_memory(struct error *e)
+{
+    return error_set(e, ERR_NOMEM, "script: out of memory or too many arguments");
+}
+
+enum err script_format(const struct script_call *c, struct buffer *out, struct error *e)
+{
+    const char *argv[3 + SCRIPT_ARGUMENTS_MAX];
+    size_t lengths[3 + SCRIPT_ARGUMENTS_MAX];
+    char keys[24];
+    if (buffer_failed(&c->bytes))
+        return out_of_memory(e);
+    size_t argc = vector(c, keys, argv, lengths);
+    buffer_command(out, argc, argv, lengths);
+    return buffer_failed(out) ? out_of_memory(e) : ERR_OK;
+}
+
+enum err script_send(struct script_call *c, struct link *l, unsigned node, struct error *e)
+{
+    const char *argv[3 + SCRIPT_ARGUMENTS_MAX];
+    size_t lengths[3 + SCRIPT_ARGUMENTS_MAX];
+    char keys[24];
+    if (buffer_failed(&c->bytes))
+        return out_of_memory(e);
+    size_t argc = vector(c, keys, argv, lengths);
+    return link_append(l, node, argc, argv, lengths, e);
+}
+
+enum err script_reply(struct link *l, unsigned node, long long *out, struct error *e)
+{
+    redisReply *reply;
+    enum err code = link_reply(l, node, &reply, e);
+    if (code != ERR_OK)
+        return code;
+    if (reply->type == REDIS_REPLY_INTEGER)
+        *out = reply->integer;
+    else
+        code = error_set(e, ERR_REFUSED, "Redis node %s: %s", link_nodes(l)->node[node].name,
+                         reply->type == REDIS_REPLY_ERROR ? reply->str : "unexpected reply to a script");
+    freeReplyObject(reply);
+    return code;
+}
+
+enum err script_run(struct script_call *c, struct link *l, unsigned node, long long *out, struct error *e)
+{
+    enum err code = script_send(c, l, node, e);
+    return code != ERR_OK ? code : script_reply(l, node, out, e);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SHARD_SCRIPT_CALL_H
+#define SHARD_SCRIPT_CALL_H
+/* One EVAL: text, keys, arguments, copied as they are given. */
+#include <stddef.h>
+#include <stdint.h>
+#include "base/buffer.h"
+#include "shard/link.h"
+#include "shard/names.h"
+
+enum { SCRIPT_ARGUMENTS_MAX = 4096 };
+
+struct script_call {
+    const char *text;
+    size_t keys;
+    size_t count; /* keys and arguments */
+    struct buffer bytes;
+    size_t offset[SCRIPT_ARGUMENTS_MAX + 1];
+};
+
+/* Start anew; keys come before arguments. The storage is kept between calls: script_fini() frees it. */
+void script_begin(struct script_call *c, const char *text);
+void script_fini(struct script_call *c);
+void script_key(struct script_call *c, const struct key_name *name);
+void script_bytes(struct script_call *c, const void *bytes, size_t length);
+void script_text(struct script_call *c, const char *text);
+void script_number(struct script_call *c, uint64_t number);
+
+/* Append the EVAL to @out as a Redis command. */
+MUST_CHECK enum err script_format(const struct script_call *c, struct buffer *out, struct error *e);
+/* Queue it on @node; the reply is read by script_reply() (or link_reply()). */
+MUST_CHECK enum err script_send(struct script_call *c, struct link *l, unsigned node, struct error *e);
+/* Read an integer reply. ERR_REFUSED: Redis answered with an error. */
+MUST_CHECK enum err script_reply(struct link *l, unsigned node, long long *out, struct error *e);
+MUST_CHECK enum err script_run(struct script_call *c, struct link *l, unsigned node, long long *out, struct error *e);
+#endif

@@ -1,0 +1,13 @@
+-- Change the view. KEYS: view, expansion_flag, job. ARGV: mutex, events channel, filter, incarnation, epoch of the view
+-- that is replaced, 1 to reset the job, count of view arguments, view pairs..., job pairs...
+-- Returns 1 done, -1 the mutex is not ours, -2 the epoch moved on, -3 the last change is not fenced yet.
+if redis.call('GET', KEYS[2]) ~= ARGV[1] then return -1 end
+local v = redis.call('HMGET', KEYS[1], 'incarnation', 'epoch', 'fenced_epoch')
+if v[1] ~= ARGV[4] or v[2] ~= ARGV[5] then return -2 end
+if v[3] ~= v[2] then return -3 end
+local last = 7 + tonumber(ARGV[7])
+for i = 8, last, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
+if ARGV[6] == '1' then redis.call('DEL', KEYS[3]) end
+for i = last + 1, #ARGV, 2 do redis.call('HSET', KEYS[3], ARGV[i], ARGV[i + 1]) end
+redis.call('PUBLISH', ARGV[2], 'view ' .. ARGV[3])
+return 1

@@ -1,0 +1,9 @@
+-- Write the job's record and add to the counts, in one step. KEYS: expansion_flag, job, count. ARGV: mutex,
+-- 1 to delete the record first, count of job arguments, job pairs..., count pairs (field, increment)...
+-- Returns 1, or -1 the mutex is not ours.
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return -1 end
+if ARGV[2] == '1' then redis.call('DEL', KEYS[2]) end
+local last = 3 + tonumber(ARGV[3])
+for i = 4, last, 2 do redis.call('HSET', KEYS[2], ARGV[i], ARGV[i + 1]) end
+for i = last + 1, #ARGV, 2 do redis.call('HINCRBY', KEYS[3], ARGV[i], ARGV[i + 1]) end
+return 1

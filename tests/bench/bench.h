@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TESTS_BENCH_H
+#define TESTS_BENCH_H
+/* The benchmark's parts: workloads driven over pipelined connections, rebuilds watched from outside, the
+ * table. */
+#include <hiredis/hiredis.h>
+#include <libpq-fe.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include "base/buffer.h"
+#include "base/error.h"
+#include "deploy/codes.h"
+#include "deploy/keyset.h"
+#include "deploy/observe.h"
+
+enum { LANES = 4, DEPTH = 64, ROUNDS_MAX = 31, TIMEOUT_MS = 60000, PAGE_ROWS = 10000 };
+
+/* bench_measure.c */
+struct samples {
+    unsigned count;
+    double value[ROUNDS_MAX];
+};
+void samples_add(struct samples *s, double value);
+double samples_median(const struct samples *s); /* 0 if empty */
+
+/* CPU seconds that a Redis server has used, user and system. */
+MUST_CHECK enum err measure_redis_cpu(redisContext *redis, double *out, struct error *e);
+/* The same of any process, in ticks of 10 ms; 0 if it is gone. */
+double measure_process_cpu(pid_t pid);
+/* VmRSS or VmHWM of a process in bytes; 0 if unknown. */
+uint64_t measure_memory(pid_t pid, const char *field);
+/* Begin a new VmHWM at what is resident now. */
+MUST_CHECK enum err measure_reset_peak(pid_t pid, struct error *e);
+
+/* bench_pipeline.c: requests formatted beforehand, sent a batch at a time over LANES connections, a thread
+ * each. */
+struct lane {
+    redisContext *connection;
+    struct buffer bytes; /* all batches, one after the other */
+    size_t *batch_end;   /* offsets into bytes */
+    size_t batches;
+    size_t commands; /* in each batch */
+};
+
+struct pipeline {
+    struct lane lane[LANES];
+    uint64_t keys; /* in all lanes */
+};
+
+struct run_result {
+    double seconds;
+    double redis_cpu;
+    double daemon_cpu;
+};
+
+/* Appends the command for the keys with number @first to @first + @keys - 1. */
+typedef void format_fn(void *arg, struct buffer *out, uint64_t first, unsigned keys);
+
+struct workload {
+    const char *name;
+    uint16_t port;        /* daemon or Redis */
+    unsigned depth;       /* commands in a batch */
+    unsigned per_command; /* keys in a command */
+    uint64_t keys;        /* a round; rounded down to whole batches in all lanes */
+    format_fn *format;
+    void *arg;
+};
+
+MUST_CHECK enum err pipeline_make(struct pipeline *p, const struct workload *w, uint64_t first_key,
+                                  struct error *e);
+void pipeline_free(struct pipeline *p);
+/* Send everything and wait for all replies; an error reply is an error. */
+MUST_CHECK enum err pipeline_run(struct pipeline *p, redisContext *redis, pid_t daemon,
+                                 struct run_result *out, struct error *e);
+
+/* bench_rebuild.c */
+enum { STEPS_SHOWN = 24 };
+struct rebuild_result {
+    uint64_t rows;
+    double scan_seconds;
+    double to_cutover_seconds; /* from the first step to the flip */
+    double all_seconds;        /* of the command, grace time included */
+    uint64_t idle_bytes;       /* resident before */
+    uint64_t peak_bytes;
+    uint64_t slow; /* Redis commands over SLOW_US */
+    struct {
+        char name[32];
+        double seconds;
+    } step[STEPS_SHOWN];
+    unsigned steps;
+};
+enum { SLOW_US = 3000 };
+
+struct rebuild_target {
+    redisContext *daemon; /* for TB.STATUS */
+    redisContext *redis;
+    pid_t pid;
+    const char *filter;
+    const char *command; /* for /bin/sh */
+};
+MUST_CHECK enum err rebuild_watch(const struct rebuild_target *t, struct rebuild_result *out,
+                                  struct error *e);
+/* Wait until @filter is built and no job runs. */
+MUST_CHECK enum err rebuild_wait_built(redisContext *daemon, const char *filter, unsigned seconds,
+                                       struct error *e);
+
+/* bench_table.c */
+void table_heading(const char *title, const char *columns);
+/* One line: figure against target; counts what is missed. */
+void table_target(const char *what, double value, const char *unit, bool at_most, double limit);
+unsigned table_missed(void);
+#endif
