@@ -39,7 +39,7 @@ void fixture_insert(PGconn *db, uint64_t first, uint64_t count)
 static void start_postgres(struct fixture *f, const struct fixture_options *o)
 {
     struct error e = {""};
-    must(temp_postgres_start(&f->postgres, &e), e);
+    must(temp_postgres_start(&f->postgres, NULL, &e), e);
     f->has_postgres = true;
     f->db = PQconnectdb(f->postgres.dsn);
     if (PQstatus(f->db) != CONNECTION_OK)

@@ -136,10 +136,10 @@ static void test_check_config__says_what_to_do_about_a_missing_column(void **sta
     (void)state;
     is_refused(
         "[filter a]\ncapacity = 1000\nerror_rate = 0.01\ntable = short_link\nid_column = id\nkey = kode\n",
-        "key", WORDS("kode", "not exist"));
+        "[filter", WORDS("kode", "not exist"));
     is_refused(
         "[filter a]\ncapacity = 1000\nerror_rate = 0.01\ntable = short_link\nid_column = idd\nkey = code\n",
-        "id_column", WORDS("idd", "not exist"));
+        "[filter", WORDS("idd", "not exist"));
 }
 
 static void test_check_config__asks_for_a_unique_index_on_the_id_column(void **state)
@@ -147,7 +147,7 @@ static void test_check_config__asks_for_a_unique_index_on_the_id_column(void **s
     (void)state;
     is_refused(
         "[filter a]\ncapacity = 1000\nerror_rate = 0.01\ntable = no_index\nid_column = id\nkey = code\n",
-        "id_column", WORDS("no_index", "CREATE UNIQUE INDEX"));
+        "[filter", WORDS("no_index", "CREATE UNIQUE INDEX"));
 }
 
 /* --- rows --- */
