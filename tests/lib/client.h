@@ -19,7 +19,8 @@ MUST_CHECK enum err client_open(struct client *c, uint16_t port, unsigned timeou
 /* Fine on a zeroed struct. */
 void client_close(struct client *c);
 
-/* Connect and PING until PONG comes. @watched, where not NULL: give up as soon as this process has ended. */
+/* Connect and PING until PONG comes, or a request for a password. @watched, where not NULL: give up as soon
+ * as this process has ended. */
 MUST_CHECK enum err client_wait_ping(uint16_t port, unsigned deadline_ms, struct process *watched,
                                      struct error *e);
 

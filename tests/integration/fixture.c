@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/integration/fixture.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { REPLY_MS = 20000, BUILD_MS = 60000 };
+
+size_t fixture_code(uint64_t number, char out[CLIENT_KEY_MAX])
+{
+    return (size_t)snprintf(out, CLIENT_KEY_MAX, "c%llu", (unsigned long long)number);
+}
+
+size_t fixture_absent_code(uint64_t number, char out[CLIENT_KEY_MAX])
+{
+    return (size_t)snprintf(out, CLIENT_KEY_MAX, "absent-%llu", (unsigned long long)number);
+}
+
+void fixture_sql(PGconn *db, const char *sql)
+{
+    PGresult *r = PQexec(db, sql);
+    ExecStatusType s = PQresultStatus(r);
+    PQclear(r);
+    if (s != PGRES_COMMAND_OK && s != PGRES_TUPLES_OK)
+        fail_msg("%s: %s", sql, PQerrorMessage(db));
+}
+
+void fixture_insert(PGconn *db, uint64_t first, uint64_t count)
+{
+    char sql[256];
+    (void)snprintf(sql, sizeof(sql),
+                   "INSERT INTO short_link (code, url) SELECT 'c' || n, 'https://example.org/' || n "
+                   "FROM generate_series(%llu::bigint, %llu::bigint) n",
+                   (unsigned long long)first, (unsigned long long)(first + count) - 1);
+    if (count > 0)
+        fixture_sql(db, sql);
+}
+
+static void start_postgres(struct fixture *f, const struct fixture_options *o)
+{
+    struct error e = {""};
+    must(temp_postgres_start(&f->postgres, NULL, &e), e);
+    f->has_postgres = true;
+    f->db = PQconnectdb(f->postgres.dsn);
+    if (PQstatus(f->db) != CONNECTION_OK)
+        fail_msg("%s", PQerrorMessage(f->db));
+    fixture_sql(f->db, "CREATE TABLE short_link (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, "
+                       "code text NOT NULL UNIQUE, url text NOT NULL, deleted_at timestamptz)");
+    fixture_insert(f->db, 0, o->rows);
+    fixture_sql(f->db, "ANALYZE short_link");
+}
+
+static void start_nodes(struct fixture *f, const struct fixture_options *o)
+{
+    struct error e = {""};
+    for (unsigned i = 0; i < o->nodes; i++) {
+        must(temp_redis_start(&f->redis[i], NULL, &e), e);
+        f->nodes++;
+        size_t n = strlen(f->node_list);
+        (void)snprintf(f->node_list + n, sizeof(f->node_list) - n, "%s%s", i == 0 ? "" : ", ",
+                       f->redis[i].url);
+    }
+}
+
+static void start_daemons(struct fixture *f, const struct fixture_options *o)
+{
+    char filters[512] = "";
+    struct error e = {""};
+    if (o->capacity != 0)
+        (void)snprintf(filters, sizeof(filters),
+                       "[filter " FILTER
+                       "]\ncapacity = %llu\nerror_rate = %s\ntable = short_link\nid_column = id\n"
+                       "key = code\nwhere = deleted_at IS NULL\ngrace = 500ms\n",
+                       (unsigned long long)o->capacity, o->rate);
+    const struct daemon_options d = {.nodes = f->node_list,
+                                     .dsn = o->postgres ? f->postgres.dsn : NULL,
+                                     .expansion = o->expansion,
+                                     .filters = filters};
+    for (unsigned i = 0; i < o->daemons; i++) {
+        must(daemon_start(&f->daemon[i], &d, &e), e);
+        f->daemons++;
+        must(client_open(&f->client[i], f->daemon[i].port, REPLY_MS, &e), e);
+    }
+    for (unsigned i = 0; o->capacity != 0 && i < o->daemons; i++) {
+        must(client_wait_status(&f->client[i], FILTER, "built", "1", BUILD_MS, &e), e);
+        must(client_wait_status(&f->client[i], FILTER, "phase", "STEADY", BUILD_MS, &e), e);
+    }
+}
+
+int fixture_start(struct fixture *f, const struct fixture_options *o)
+{
+    *f = (struct fixture){0};
+    start_nodes(f, o);
+    if (o->postgres)
+        start_postgres(f, o);
+    start_daemons(f, o);
+    return 0;
+}
+
+int fixture_stop(struct fixture *f)
+{
+    bool clean = true;
+    for (unsigned i = 0; i < FIXTURE_DAEMONS_MAX; i++) {
+        client_close(&f->client[i]);
+        clean &= daemon_fini(&f->daemon[i]);
+    }
+    for (unsigned i = 0; i < f->nodes; i++)
+        temp_redis_fini(&f->redis[i]);
+    PQfinish(f->db);
+    if (f->has_postgres)
+        temp_postgres_fini(&f->postgres);
+    *f = (struct fixture){0};
+    return clean ? 0 : -1;
+}
+
+void fixture_reconnect(struct fixture *f, unsigned d)
+{
+    struct error e = {""};
+    client_close(&f->client[d]);
+    must(client_open(&f->client[d], f->daemon[d].port, REPLY_MS, &e), e);
+}
+
+void fixture_all_present(struct fixture *f, unsigned d, uint64_t first, uint64_t count)
+{
+    struct error e = {""};
+    uint64_t present = 0;
+    uint64_t absent = 0;
+    must(client_mexists(&f->client[d], FILTER, fixture_code, first, count, &present, &absent, &e), e);
+    if (present != count)
+        fail_msg("coordinator %u: %llu of %llu keys are reported absent, the first is c%llu", d,
+                 (unsigned long long)(count - present), (unsigned long long)count,
+                 (unsigned long long)absent);
+}
+
+uint64_t fixture_false_positives(struct fixture *f, unsigned d, uint64_t count)
+{
+    struct error e = {""};
+    uint64_t present = 0;
+    must(client_mexists(&f->client[d], FILTER, fixture_absent_code, 0, count, &present, NULL, &e), e);
+    return present;
+}
+
+int64_t fixture_generation(struct fixture *f, unsigned d)
+{
+    struct error e = {""};
+    int64_t n = 0;
+    must(client_status_number(&f->client[d], FILTER, "generation", &n, &e), e);
+    return n;
+}

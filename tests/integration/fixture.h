@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TESTS_INTEGRATION_FIXTURE_H
+#define TESTS_INTEGRATION_FIXTURE_H
+/* A whole installation of the test's own: Redis nodes, Postgres with a table of short links, coordinators.
+ * The filter `short-link` is built from the table. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <libpq-fe.h>
+
+#include "tests/lib/client.h"
+#include "tests/lib/daemon.h"
+#include "tests/lib/temp_postgres.h"
+#include "tests/lib/temp_redis.h"
+
+#define FILTER "short-link"
+
+/* Fail the test with the text where @expression is not ERR_OK. Main thread only. */
+#define must(expression, e)                                                                                  \
+    do {                                                                                                     \
+        if ((expression) != ERR_OK)                                                                          \
+            fail_msg("%s: %s", #expression, (e).text);                                                       \
+    } while (0)
+
+enum { FIXTURE_NODES_MAX = 2, FIXTURE_DAEMONS_MAX = 3 };
+
+struct fixture_options {
+    unsigned nodes;
+    unsigned daemons;
+    bool postgres;
+    uint64_t rows;         /* of short_link: codes 0 .. rows - 1, see fixture_code() */
+    uint64_t capacity;     /* of the filter; 0: the filter is not configured */
+    const char *rate;      /* its error rate as text */
+    const char *expansion; /* lines of [expansion] */
+};
+
+struct fixture {
+    struct temp_redis redis[FIXTURE_NODES_MAX];
+    struct temp_postgres postgres;
+    bool has_postgres;
+    PGconn *db;
+    struct daemon daemon[FIXTURE_DAEMONS_MAX];
+    struct client client[FIXTURE_DAEMONS_MAX]; /* one to each coordinator */
+    unsigned nodes, daemons;
+    char node_list[160];
+};
+
+/* For a CMocka setup: everything runs and, where there is a filter, it is built as every coordinator sees it.
+ * Returns 0. */
+int fixture_start(struct fixture *f, const struct fixture_options *o);
+
+/* For a CMocka teardown: 0 where every coordinator that still ran ended cleanly. */
+int fixture_stop(struct fixture *f);
+
+/* Run SQL that must succeed. Main thread only. */
+void fixture_sql(PGconn *db, const char *sql);
+
+/* Codes of rows, and codes that no row has. */
+client_key_fn fixture_code;
+client_key_fn fixture_absent_code;
+
+/* Insert the rows [first, first + count) in one statement. Main thread only. */
+void fixture_insert(PGconn *db, uint64_t first, uint64_t count);
+
+/* Every code of [first, first + count) must be reported present by coordinator @d. */
+void fixture_all_present(struct fixture *f, unsigned d, uint64_t first, uint64_t count);
+
+/* How many of @count absent codes coordinator @d reports as present. */
+uint64_t fixture_false_positives(struct fixture *f, unsigned d, uint64_t count);
+
+/* Connect again to a coordinator that was started anew. */
+void fixture_reconnect(struct fixture *f, unsigned d);
+
+/* The number of the generation in use, as coordinator @d says. */
+int64_t fixture_generation(struct fixture *f, unsigned d);
+#endif

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: MIT */
+/* Wrong configurations, awkward rows, servers that are not there yet, too little memory: said clearly,
+ * survived. */
+#include "tests/integration/fixture.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/clock.h"
+
+enum { READY_MS = 60000 };
+
+static struct fixture fixture; /* Redis and Postgres; the coordinators are each test's own */
+
+static int setup(void **state)
+{
+    (void)state;
+    if (fixture_start(&fixture, &(struct fixture_options){.nodes = 1, .postgres = true, .rows = 1000}) != 0)
+        return -1;
+    fixture_sql(fixture.db, "CREATE TABLE no_index (id bigint NOT NULL, code text)");
+    fixture_sql(fixture.db, "CREATE TABLE awkward (id bigint PRIMARY KEY, code text)");
+    fixture_sql(fixture.db,
+                "INSERT INTO awkward SELECT n, CASE WHEN n % 10 = 0 THEN NULL WHEN n % 10 = 1 THEN '' "
+                "ELSE 'c' || n END FROM generate_series(1, 500) n");
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    return fixture_stop(&fixture);
+}
+
+/* --- configurations that are refused --- */
+
+/* The line of @config on which @text begins, from 1. */
+static unsigned line_of(const char *config, const char *text)
+{
+    FILE *f = fopen(config, "re");
+    char line[512];
+    unsigned n = 0;
+    unsigned found = 0;
+    assert_non_null(f);
+    while (found == 0 && fgets(line, sizeof(line), f) != NULL) {
+        n++;
+        if (strncmp(line, text, strlen(text)) == 0)
+            found = n;
+    }
+    (void)fclose(f);
+    assert_true(found > 0);
+    return found;
+}
+
+/* --check-config of a filter section ends with an error that names file and line of @culprit, and says every
+ * one of
+ * @words in any case. */
+static void is_refused(const char *filter, const char *culprit, const char *const words[])
+{
+    struct error e = {""};
+    struct daemon d;
+    char *output = NULL;
+    int status = 0;
+    char place[64];
+    must(daemon_prepare(&d,
+                        &(struct daemon_options){
+                            .nodes = fixture.node_list, .dsn = fixture.postgres.dsn, .filters = filter},
+                        &e),
+         e);
+    must(daemon_run(&d, "--check-config", &output, &status, &e), e);
+    (void)snprintf(place, sizeof(place), "twinbloom.ini:%u:", line_of(d.config, culprit));
+    bool placed = strstr(output, place) != NULL;
+    const char *unsaid = NULL;
+    for (size_t i = 0; words[i] != NULL; i++)
+        if (strcasestr(output, words[i]) == NULL)
+            unsaid = words[i];
+    bool ended = daemon_fini(&d);
+    char text[1000];
+    (void)snprintf(text, sizeof(text), "%s", output);
+    free(output);
+    if (status == 0 || status >= 126 || !placed || unsaid != NULL)
+        fail_msg("status %d, wanted '%s' and '%s': %s", status, place, unsaid != NULL ? unsaid : "", text);
+    assert_true(ended);
+}
+
+#define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+static void test_check_config__accepts_a_good_file(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct daemon d;
+    char *output = NULL;
+    int status = -1;
+    static const char filter[] =
+        "[filter " FILTER "]\ncapacity = 1000\nerror_rate = 0.01\ntable = short_link\n"
+        "id_column = id\nkey = code\n";
+    must(daemon_prepare(&d,
+                        &(struct daemon_options){
+                            .nodes = fixture.node_list, .dsn = fixture.postgres.dsn, .filters = filter},
+                        &e),
+         e);
+    must(daemon_run(&d, "--check-config", &output, &status, &e), e);
+    if (status != 0)
+        fail_msg("status %d: %s", status, output);
+    free(output);
+    assert_true(daemon_fini(&d));
+}
+
+static void test_check_config__names_an_unknown_key_and_its_line(void **state)
+{
+    (void)state;
+    is_refused("[filter a]\ncapacity = 1000\nerror_rate = 0.01\ncapacitty = 1\n", "capacitty",
+               WORDS("capacitty"));
+}
+
+static void test_check_config__names_a_value_that_is_out_of_range(void **state)
+{
+    (void)state;
+    is_refused("[filter a]\ncapacity = 1000\nerror_rate = 1.5\n", "error_rate", WORDS("error_rate"));
+    is_refused("[filter a]\ncapacity = many\nerror_rate = 0.1\n", "capacity", WORDS("capacity"));
+}
+
+static void test_check_config__says_what_to_do_about_a_missing_table(void **state)
+{
+    (void)state;
+    is_refused(
+        "[filter a]\ncapacity = 1000\nerror_rate = 0.01\ntable = short_lnik\nid_column = id\nkey = code\n",
+        "table", WORDS("short_lnik", "not exist"));
+}
+
+static void test_check_config__says_what_to_do_about_a_missing_column(void **state)
+{
+    (void)state;
+    is_refused(
+        "[filter a]\ncapacity = 1000\nerror_rate = 0.01\ntable = short_link\nid_column = id\nkey = kode\n",
+        "[filter", WORDS("kode", "not exist"));
+    is_refused(
+        "[filter a]\ncapacity = 1000\nerror_rate = 0.01\ntable = short_link\nid_column = idd\nkey = code\n",
+        "[filter", WORDS("idd", "not exist"));
+}
+
+static void test_check_config__asks_for_a_unique_index_on_the_id_column(void **state)
+{
+    (void)state;
+    is_refused(
+        "[filter a]\ncapacity = 1000\nerror_rate = 0.01\ntable = no_index\nid_column = id\nkey = code\n",
+        "[filter", WORDS("no_index", "CREATE UNIQUE INDEX"));
+}
+
+/* --- rows --- */
+
+static void start(struct daemon *d, struct client *c, const char *filters)
+{
+    struct error e = {""};
+    must(daemon_start(d,
+                      &(struct daemon_options){.nodes = fixture.node_list,
+                                               .dsn = fixture.postgres.dsn,
+                                               .expansion = "lease = 2s\n",
+                                               .filters = filters},
+                      &e),
+         e);
+    must(client_open(c, d->port, 20000, &e), e);
+}
+
+static void expect_number(struct client *c, const char *filter, const char *field, int64_t wanted)
+{
+    struct error e = {""};
+    int64_t n = -1;
+    must(client_status_number(c, filter, field, &n, &e), e);
+    if (n != wanted)
+        fail_msg("%s is %" PRId64 ", not %" PRId64, field, n, wanted);
+}
+
+static void test_rows__without_a_key_are_skipped_and_counted(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct daemon d;
+    struct client c;
+    int64_t n = 0;
+    start(&d, &c,
+          "[filter awkward]\ncapacity = 1000\nerror_rate = 0.001\ntable = awkward\nid_column = id\nkey = "
+          "code\n");
+    must(client_wait_status(&c, "awkward", "built", "1", READY_MS, &e), e);
+    must(client_wait_status(&c, "awkward", "job_state", "done", READY_MS, &e), e);
+    expect_number(&c, "awkward", "job_skipped_null", 50);
+    expect_number(&c, "awkward", "job_skipped_empty", 50);
+    for (unsigned row = 1; row <= 500; row++) {
+        must(client_integer(&c, &n, &e, "BF.EXISTS awkward c%u", row), e);
+        if (row % 10 > 1)
+            assert_int_equal(n, 1);
+    }
+    must(client_integer(&c, &n, &e, "BF.EXISTS awkward %s", ""), e);
+    assert_int_equal(n, 0);
+    client_close(&c);
+    assert_true(daemon_fini(&d));
+}
+
+/* --- servers that come later --- */
+
+static bool status_is_trouble(struct client *c, const char *field, char *text, size_t size)
+{
+    struct error e = {""};
+    return client_status(c, FILTER, field, text, size, &e) == ERR_OK && strcmp(text, "ok") != 0 &&
+           text[0] != '\0';
+}
+
+static void wait_for_trouble(struct client *c, const char *field)
+{
+    char text[256] = "";
+    uint64_t until = clock_mono_us() + 20u * 1000000u;
+    while (!status_is_trouble(c, field, text, sizeof(text))) {
+        if (clock_mono_us() > until)
+            fail_msg("TB.STATUS never said that %s is away: '%s'", field, text);
+        clock_sleep_us(50000);
+    }
+}
+
+static const char short_link_filter[] =
+    "[filter " FILTER "]\ncapacity = 5000\nerror_rate = 0.001\ntable = short_link\n"
+    "id_column = id\nkey = code\n";
+
+/* Connect to @d, which runs without one of its servers; then say what it must say after @field came back. */
+static void serves_all_rows(struct client *c, const char *field)
+{
+    struct error e = {""};
+    uint64_t present = 0;
+    must(client_wait_status(c, FILTER, "built", "1", READY_MS, &e), e);
+    must(client_wait_status(c, FILTER, field, "ok", READY_MS, &e), e);
+    must(client_mexists(c, FILTER, fixture_code, 0, 1000, &present, NULL, &e), e);
+    assert_int_equal(present, 1000);
+    must(client_mexists(c, FILTER, fixture_absent_code, 0, 1000, &present, NULL, &e), e);
+    assert_true(present < 20);
+}
+
+static void test_start__without_redis_answers_ping_and_recovers(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct temp_redis late;
+    struct daemon d;
+    struct client c;
+    must(temp_redis_prepare(&late, NULL, &e), e);
+    must(daemon_start(&d,
+                      &(struct daemon_options){.nodes = late.url,
+                                               .dsn = fixture.postgres.dsn,
+                                               .expansion = "lease = 2s\n",
+                                               .filters = short_link_filter},
+                      &e),
+         e);
+    must(client_open(&c, d.port, 20000, &e), e);
+    redisReply *r = client_command(&c, "BF.EXISTS " FILTER " c1");
+    assert_non_null(r);
+    bool no = r->type == REDIS_REPLY_INTEGER && r->integer == 0;
+    freeReplyObject(r);
+    assert_false(no);
+    wait_for_trouble(&c, "redis");
+    must(temp_redis_restart(&late, false, &e), e);
+    serves_all_rows(&c, "redis");
+    client_close(&c);
+    assert_true(daemon_fini(&d));
+    temp_redis_fini(&late);
+}
+
+static void test_start__without_postgres_answers_ping_and_recovers(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct temp_redis own;
+    struct daemon d;
+    struct client c;
+    int64_t n = 0;
+    PQfinish(fixture.db);
+    fixture.db = NULL;
+    temp_postgres_stop(&fixture.postgres);
+    must(temp_redis_start(&own, NULL, &e), e);
+    must(daemon_start(&d,
+                      &(struct daemon_options){.nodes = own.url,
+                                               .dsn = fixture.postgres.dsn,
+                                               .expansion = "lease = 2s\n",
+                                               .filters = short_link_filter},
+                      &e),
+         e);
+    must(client_open(&c, d.port, 20000, &e), e);
+    wait_for_trouble(&c, "postgres");
+    /* Nothing is known yet, so everything may be there. */
+    must(client_wait_status(&c, FILTER, "redis", "ok", READY_MS, &e), e);
+    must(client_integer(&c, &n, &e, "BF.EXISTS " FILTER " absent-1"), e);
+    assert_int_equal(n, 1);
+    must(temp_postgres_restart(&fixture.postgres, &e), e);
+    serves_all_rows(&c, "postgres");
+    client_close(&c);
+    assert_true(daemon_fini(&d));
+    temp_redis_fini(&own);
+    fixture.db = PQconnectdb(fixture.postgres.dsn);
+    assert_int_equal(PQstatus(fixture.db), CONNECTION_OK);
+}
+
+/* --- memory --- */
+
+static void test_memory__too_small_for_a_filter_is_refused_with_figures(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct temp_redis small;
+    struct daemon d;
+    struct client c;
+    static const char *const limit[] = {"--maxmemory", "8mb", NULL};
+    must(temp_redis_start(&small, limit, &e), e);
+    must(daemon_start(&d, &(struct daemon_options){.nodes = small.url}, &e), e);
+    must(client_open(&c, d.port, 20000, &e), e);
+    enum err err = client_ok(&c, &e, "BF.RESERVE big 0.001 100000000");
+    if (err != ERR_REFUSED)
+        fail_msg("reserving 180 MB in 8 MB: %s", error_name(err));
+    if (strstr(e.text, "ERR could not create filter") == NULL ||
+        strcspn(e.text, "0123456789") == strlen(e.text))
+        fail_msg("no figures: %s", e.text);
+    /* The refused one is not there, and one that fits can be had. */
+    int64_t n = -1;
+    must(client_integer(&c, &n, &e, "BF.CARD big"), e);
+    assert_int_equal(n, 0);
+    must(client_ok(&c, &e, "BF.RESERVE small 0.01 1000"), e);
+    must(client_integer(&c, &n, &e, "BF.ADD small x"), e);
+    assert_int_equal(n, 1);
+    client_close(&c);
+    assert_true(daemon_fini(&d));
+    temp_redis_fini(&small);
+}
+
+static void test_memory__too_small_for_a_rebuild_leaves_the_filter_serving(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct temp_redis small;
+    struct daemon d;
+    struct client c;
+    uint64_t present = 0;
+    char text[512] = "";
+    static const char *const limit[] = {"--maxmemory", "16mb", NULL};
+    must(temp_redis_start(&small, limit, &e), e);
+    must(daemon_start(&d,
+                      &(struct daemon_options){.nodes = small.url,
+                                               .dsn = fixture.postgres.dsn,
+                                               .expansion = "lease = 2s\n",
+                                               .filters = short_link_filter},
+                      &e),
+         e);
+    must(client_open(&c, d.port, 20000, &e), e);
+    serves_all_rows(&c, "redis");
+    must(client_wait_status(&c, FILTER, "job_state", "done", READY_MS, &e), e);
+    /* Refused at once or as the job's end: either says why, in figures. */
+    enum err err = client_ok(&c, &e, "TB.REBUILD " FILTER " CAPACITY 100000000");
+    if (err == ERR_OK) {
+        must(client_wait_status(&c, FILTER, "job_state", "failed", READY_MS, &e), e);
+        must(client_status(&c, FILTER, "job_error", text, sizeof(text), &e), e);
+    } else {
+        (void)snprintf(text, sizeof(text), "%s", e.text);
+    }
+    if (strcspn(text, "0123456789") == strlen(text) || strcasestr(text, "memory") == NULL)
+        fail_msg("no figures: %s", text);
+    must(client_mexists(&c, FILTER, fixture_code, 0, 1000, &present, NULL, &e), e);
+    assert_int_equal(present, 1000);
+    client_close(&c);
+    assert_true(daemon_fini(&d));
+    temp_redis_fini(&small);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_check_config__accepts_a_good_file),
+        cmocka_unit_test(test_check_config__names_an_unknown_key_and_its_line),
+        cmocka_unit_test(test_check_config__names_a_value_that_is_out_of_range),
+        cmocka_unit_test(test_check_config__says_what_to_do_about_a_missing_table),
+        cmocka_unit_test(test_check_config__says_what_to_do_about_a_missing_column),
+        cmocka_unit_test(test_check_config__asks_for_a_unique_index_on_the_id_column),
+        cmocka_unit_test(test_rows__without_a_key_are_skipped_and_counted),
+        cmocka_unit_test(test_start__without_redis_answers_ping_and_recovers),
+        cmocka_unit_test(test_start__without_postgres_answers_ping_and_recovers),
+        cmocka_unit_test(test_memory__too_small_for_a_filter_is_refused_with_figures),
+        cmocka_unit_test(test_memory__too_small_for_a_rebuild_leaves_the_filter_serving),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

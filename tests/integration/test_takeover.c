@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/* Coordinators that are killed or stopped in the middle of an expansion. */
+#include "tests/integration/fixture.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+enum { ROWS = 100000, ADDED = 300, STEADY_MS = 90000 };
+
+static struct fixture fixture;
+
+static int setup(void **state)
+{
+    (void)state;
+    return fixture_start(&fixture, &(struct fixture_options){.nodes = 2,
+                                                             .daemons = 3,
+                                                             .postgres = true,
+                                                             .rows = ROWS,
+                                                             .capacity = 200000,
+                                                             .rate = "0.001",
+                                                             .expansion = "lease = 2s\npage_rows = 100\n"});
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    return fixture_stop(&fixture);
+}
+
+/* Rows and the filter, through coordinator @d. */
+static void insert_and_add(unsigned d, uint64_t first, uint64_t count)
+{
+    struct error e = {""};
+    fixture_sql(fixture.db, "BEGIN");
+    fixture_insert(fixture.db, first, count);
+    must(client_madd(&fixture.client[d], FILTER, fixture_code, first, count, &e), e);
+    fixture_sql(fixture.db, "COMMIT");
+}
+
+/* Start a rebuild through coordinator @d and hold it in the middle of its scan, by a lock on the table;
+ * release with COMMIT on fixture.db. */
+static void rebuild_and_hold_the_scan(unsigned d, unsigned watcher)
+{
+    struct error e = {""};
+    char text[64];
+    must(client_ok(&fixture.client[d], &e, "TB.REBUILD " FILTER), e);
+    must(client_wait_status(&fixture.client[watcher], FILTER, "job_step", "scan", STEADY_MS, &e), e);
+    fixture_sql(fixture.db, "BEGIN");
+    fixture_sql(fixture.db, "LOCK TABLE short_link IN ACCESS EXCLUSIVE MODE");
+    must(client_status(&fixture.client[watcher], FILTER, "job_step", text, sizeof(text), &e), e);
+    assert_string_equal(text, "scan");
+}
+
+static void wait_done(unsigned d, int64_t generation)
+{
+    struct error e = {""};
+    must(client_wait_status_least(&fixture.client[d], FILTER, "generation", generation, STEADY_MS, &e), e);
+    must(client_wait_status(&fixture.client[d], FILTER, "phase", "STEADY", STEADY_MS, &e), e);
+    must(client_wait_status(&fixture.client[d], FILTER, "job_state", "done", STEADY_MS, &e), e);
+}
+
+static void owner_of_the_job(unsigned d, char *out, size_t size)
+{
+    struct error e = {""};
+    must(client_status(&fixture.client[d], FILTER, "job_owner", out, size, &e), e);
+}
+
+static void test_takeover__finishes_what_a_killed_coordinator_began(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    char first[256];
+    char second[256];
+    int64_t before = fixture_generation(&fixture, 1);
+    rebuild_and_hold_the_scan(0, 1);
+    owner_of_the_job(1, first, sizeof(first));
+    client_close(&fixture.client[0]);
+    daemon_kill(&fixture.daemon[0]);
+    fixture_sql(fixture.db, "COMMIT");
+    insert_and_add(1, ROWS, ADDED);
+    wait_done(1, before + 1);
+    owner_of_the_job(1, second, sizeof(second));
+    assert_string_not_equal(first, second);
+    for (unsigned d = 1; d < 3; d++)
+        fixture_all_present(&fixture, d, 0, ROWS + ADDED);
+    assert_true(fixture_false_positives(&fixture, 1, 5000) < 50);
+    /* The one that was killed comes back and serves the new generation. */
+    must(daemon_launch(&fixture.daemon[0], &e), e);
+    fixture_reconnect(&fixture, 0);
+    fixture_all_present(&fixture, 0, 0, ROWS + ADDED);
+    assert_int_equal(fixture_generation(&fixture, 0), before + 1);
+}
+
+static void test_takeover__is_done_by_the_only_one_left_of_three(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    int64_t before = fixture_generation(&fixture, 2);
+    rebuild_and_hold_the_scan(0, 2);
+    for (unsigned d = 0; d < 2; d++) {
+        client_close(&fixture.client[d]);
+        daemon_kill(&fixture.daemon[d]);
+    }
+    fixture_sql(fixture.db, "COMMIT");
+    wait_done(2, before + 1);
+    fixture_all_present(&fixture, 2, 0, ROWS);
+    for (unsigned d = 0; d < 2; d++) {
+        must(daemon_launch(&fixture.daemon[d], &e), e);
+        fixture_reconnect(&fixture, d);
+        fixture_all_present(&fixture, d, 0, ROWS);
+    }
+}
+
+/* One command into the socket of a coordinator that is stopped: it is the first thing it reads when it wakes.
+ */
+static void send_check(unsigned d, uint64_t number)
+{
+    char code[CLIENT_KEY_MAX];
+    int done = 0;
+    (void)fixture_code(number, code);
+    assert_int_equal(redisAppendCommand(fixture.client[d].redis, "BF.EXISTS " FILTER " %s", code), REDIS_OK);
+    while (done == 0)
+        assert_int_equal(redisBufferWrite(fixture.client[d].redis, &done), REDIS_OK);
+}
+
+static int64_t read_integer(unsigned d)
+{
+    redisReply *r = NULL;
+    assert_int_equal(redisGetReply(fixture.client[d].redis, (void **)&r), REDIS_OK);
+    if (r->type != REDIS_REPLY_INTEGER)
+        fail_msg("not an integer: %s", r->str != NULL ? r->str : "");
+    int64_t n = r->integer;
+    freeReplyObject(r);
+    return n;
+}
+
+static void adds_are_visible_everywhere(unsigned through, uint64_t first)
+{
+    insert_and_add(through, first, ADDED);
+    for (unsigned d = 0; d < 3; d++)
+        fixture_all_present(&fixture, d, first, ADDED);
+}
+
+static void test_sleeper__is_right_at_once_after_it_slept_through_an_expansion(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    int64_t n = 0;
+    enum { FIRST = 500000 };
+    int64_t before = fixture_generation(&fixture, 1);
+    must(client_integer(&fixture.client[0], &n, &e, "BF.EXISTS " FILTER " c1"), e);
+    assert_int_equal(n, 1);
+    daemon_pause(&fixture.daemon[0]);
+    must(client_ok(&fixture.client[1], &e, "TB.REBUILD " FILTER), e);
+    insert_and_add(1, FIRST, ADDED);
+    wait_done(1, before + 1);
+    insert_and_add(2, FIRST + ADDED, ADDED);
+    send_check(0, FIRST + ADDED + 7);
+    send_check(0, FIRST + 7);
+    daemon_resume(&fixture.daemon[0]);
+    assert_int_equal(read_integer(0), 1);
+    assert_int_equal(read_integer(0), 1);
+    fixture_all_present(&fixture, 0, FIRST, (uint64_t)2 * ADDED);
+    adds_are_visible_everywhere(0, FIRST + 10000);
+}
+
+static void test_sleeper__that_drove_the_job_disturbs_nothing_when_it_wakes(void **state)
+{
+    (void)state;
+    enum { FIRST = 700000 };
+    int64_t before = fixture_generation(&fixture, 1);
+    rebuild_and_hold_the_scan(0, 1);
+    daemon_pause(&fixture.daemon[0]);
+    fixture_sql(fixture.db, "COMMIT");
+    insert_and_add(1, FIRST, ADDED);
+    wait_done(1, before + 1);
+    daemon_resume(&fixture.daemon[0]);
+    clock_sleep_us(2500000); /* longer than a lease: its driver has had its time to do harm */
+    for (unsigned d = 0; d < 3; d++) {
+        struct error e = {""};
+        must(client_wait_status(&fixture.client[d], FILTER, "phase", "STEADY", 10000, &e), e);
+        assert_int_equal(fixture_generation(&fixture, d), before + 1);
+        fixture_all_present(&fixture, d, 0, ROWS);
+        fixture_all_present(&fixture, d, FIRST, ADDED);
+    }
+    adds_are_visible_everywhere(0, FIRST + 10000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_takeover__finishes_what_a_killed_coordinator_began, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_takeover__is_done_by_the_only_one_left_of_three, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_sleeper__is_right_at_once_after_it_slept_through_an_expansion,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(test_sleeper__that_drove_the_job_disturbs_nothing_when_it_wakes,
+                                        setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
