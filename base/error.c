@@ -25,8 +25,13 @@ enum err error_prefix(struct error *e, enum err code, const char *format, ...)
     va_start(ap, format);
     int n = vsnprintf(e->text, sizeof(e->text), format, ap);
     va_end(ap);
-    if (n >= 0 && (size_t)n < sizeof(e->text))
-        (void)snprintf(e->text + n, sizeof(e->text) - (size_t)n, ": %.*s", (int)(sizeof(old) - 1), old);
+    if (n >= 0 && (size_t)n + 2 < sizeof(e->text)) {
+        char *at = e->text + n;
+        size_t length = strnlen(old, sizeof(e->text) - (size_t)n - 3);
+        memcpy(at, ": ", 2);
+        memcpy(at + 2, old, length);
+        at[2 + length] = '\0';
+    }
     return code;
 }
 

@@ -105,3 +105,18 @@ bool number_hex64(const char *text, size_t length, uint64_t *out)
     *out = value;
     return true;
 }
+
+const char *number_grouped(uint64_t value, char out[NUMBER_GROUPED_SIZE])
+{
+    char reversed[NUMBER_GROUPED_SIZE];
+    size_t length = 0;
+    for (unsigned digits = 0; digits == 0 || value != 0; digits++, value /= 10) {
+        if (digits != 0 && digits % 3 == 0)
+            reversed[length++] = ',';
+        reversed[length++] = (char)('0' + value % 10);
+    }
+    for (size_t i = 0; i < length; i++)
+        out[i] = reversed[length - 1 - i];
+    out[length] = '\0';
+    return out;
+}

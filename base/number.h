@@ -20,4 +20,8 @@ bool number_duration_ms(const char *text, size_t length, uint64_t *out);
 
 /* 16 hexadecimal digits or fewer, no prefix. */
 bool number_hex64(const char *text, size_t length, uint64_t *out);
+
+/* For people: 1234567 as "1,234,567". Writes into @out, NUL-terminated, and returns it. */
+enum { NUMBER_GROUPED_SIZE = 27 };
+const char *number_grouped(uint64_t value, char out[NUMBER_GROUPED_SIZE]);
 #endif

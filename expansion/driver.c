@@ -151,6 +151,7 @@ static enum err step_open(struct driver *d, struct error *e)
 {
     if (d->view.phase == PHASE_BUILDING) /* tried before: the view was changed, the fence was not complete */
         return complete_fence(d, e);
+    fill_generation(d); /* again: the scratch may have been used since; a new seed is as good while shards are empty */
     char generation[24], token[24], started[24], capacity[24], rows[24], now[24];
     (void)snprintf(generation, sizeof(generation), "%" PRIu64, d->next.slot[1 - d->view.current].number);
     (void)snprintf(token, sizeof(token), "%" PRIu64, mutex_token(d->mutex));

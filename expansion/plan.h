@@ -7,6 +7,10 @@
 #include "base/error.h"
 #include "shard/geometry.h"
 
+/* Strings of one shard's length that a node holds for a moment while a build uploads to it: the upload under its own
+ * name, and the result that BITOP makes before it lets go of the live one. Whoever uploads keeps to one at a time a node. */
+enum { PLAN_TRANSIENT_SHARDS = 2 };
+
 struct plan_input {
     uint64_t current_capacity; /* of the generation in use (or configured, where none is built) */
     uint64_t source_rows;      /* estimate; 0: unknown or no source */
@@ -41,7 +45,7 @@ struct plan {
 };
 
 /* capacity = wanted, or max(growth x current (not for a first build: current), rows x headroom). ERR_RANGE: geometry impossible; a wanted
- * capacity below the source's rows. */
+ * capacity below the source's rows; growth or headroom below 1; no nodes; no memory to build in. */
 MUST_CHECK enum err plan_make(struct plan *out, const struct plan_input *in, struct error *e);
 
 /* ERR_REFUSED with the figures where a node's maxmemory would be passed (its share of the new generation + uploads).

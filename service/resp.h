@@ -11,7 +11,7 @@
 struct resp_limits {
     size_t bulk_max;     /* bytes of one argument, e.g. 512 MiB */
     size_t arguments_max; /* e.g. 1024 * 1024 */
-    size_t inline_max;   /* bytes of one inline line, e.g. 64 KiB */
+    size_t inline_max;   /* bytes of one inline line or of one header, e.g. 64 KiB */
 };
 
 /* Redis's own limits. */
@@ -25,7 +25,8 @@ struct resp_argument {
 enum resp_result {
     RESP_MORE,    /* not whole yet: call again with more bytes; parser->need says how many in all at the least */
     RESP_COMMAND, /* arguments are filled; `consumed` bytes belong to it (argument_count 0: a blank line, *0 or *-1) */
-    RESP_ERROR    /* parser->error holds the text after "ERR Protocol error: "; close after answering */
+    /* parser->error holds the text after "ERR Protocol error: "; close after answering. Every later call says the same. */
+    RESP_ERROR
 };
 
 struct resp_parser {
@@ -36,8 +37,13 @@ struct resp_parser {
     size_t argument_count;
     struct resp_argument *arguments; /* owned; valid until the next call */
     /* private */
-    size_t capacity, expected, position;
-    bool inside;
+    size_t capacity;
+    size_t expected; /* arguments announced by the array's header */
+    size_t position; /* where the header or argument that is being read starts */
+    size_t scanned;  /* where the search for the end of the header goes on */
+    size_t bulk;     /* length of the argument that is being read, or RESP_NO_BULK */
+    bool inside;     /* behind the header of an array */
+    bool begun;      /* a command is under way */
     char error_text[64];
 };
 

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash
+# The Debian packages that this tree needs, in one place. To be sourced by bash.
+#
+#   packages_missing [checks]   prints those that are not installed, one a line; `checks` adds what only tests/run needs
+#   packages_install NAME...    installs them with apt-get, as root or by sudo; asks nothing
+
+packages_build=(
+  gcc libc6-dev cmake ninja-build pkg-config
+  libhiredis-dev libevent-dev libpq-dev libxxhash-dev libinih-dev libcmocka-dev
+  redis-server redis-tools postgresql
+)
+packages_checks=(python3 python3-redis clang clang-format clang-tidy)
+
+packages_missing() { # [checks]
+  local name
+  local -a wanted=("${packages_build[@]}")
+  if [[ ${1:-} == checks ]]; then wanted+=("${packages_checks[@]}"); fi
+  if ! command -v dpkg-query >/dev/null; then
+    echo "packages: this is no Debian; install the equivalents of: ${wanted[*]}" >&2
+    return 0
+  fi
+  for name in "${wanted[@]}"; do
+    # shellcheck disable=SC2016 # a format of dpkg-query, not a variable
+    if [[ $(dpkg-query -W -f '${db:Status-Status}' "$name" 2>/dev/null) != installed ]]; then echo "$name"; fi
+  done
+}
+
+packages_install() { # NAME...
+  local -a as_root=()
+  (($# > 0)) || return 0
+  if ((EUID != 0)); then
+    if ! command -v sudo >/dev/null; then
+      echo "packages: neither root nor sudo; as root run: apt-get install --no-install-recommends $*" >&2
+      return 1
+    fi
+    as_root=(sudo)
+  fi
+  local -a apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y
+    -o Acquire::Retries=3 -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0)
+  "${apt[@]}" update && "${apt[@]}" install --no-install-recommends "$@"
+}

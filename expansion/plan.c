@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+#include "expansion/plan.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/number.h"
+
+/* Beyond this a double no longer counts single keys; no geometry gets near it. */
+static const double CAPACITY_MAX = 9007199254740992.0;
+
+static enum err scale(uint64_t value, double factor, const char *what, uint64_t *out, struct error *e)
+{
+    if (!(factor >= 1.0))
+        return error_set(e, ERR_RANGE, "%s is %g: it must be 1 or more", what, factor);
+    /* A whisker off before rounding up: 1.1 x 100 is 110, not the 111 that binary fractions would make of it.
+     */
+    double scaled = ceil((double)value * factor * (1.0 - 1e-15));
+    if (!(scaled <= CAPACITY_MAX))
+        return error_set(e, ERR_RANGE, "%s of %g makes a capacity out of range", what, factor);
+    *out = (uint64_t)scaled;
+    return ERR_OK;
+}
+
+static enum err decide_capacity(uint64_t *out, const struct plan_input *in, struct error *e)
+{
+    char a[NUMBER_GROUPED_SIZE];
+    char b[NUMBER_GROUPED_SIZE];
+    if (in->wanted_capacity != 0) {
+        if (in->wanted_capacity < in->source_rows)
+            return error_set(e, ERR_RANGE, "a capacity of %s does not hold the source's %s rows",
+                             number_grouped(in->wanted_capacity, a), number_grouped(in->source_rows, b));
+        *out = in->wanted_capacity;
+        return ERR_OK;
+    }
+    uint64_t grown = in->current_capacity;
+    enum err rc = ERR_OK;
+    if (!in->first_build)
+        rc = scale(in->current_capacity, in->growth, "growth", &grown, e);
+    if (rc != ERR_OK)
+        return rc;
+    uint64_t needed = 0;
+    if (in->source_rows != 0)
+        rc = scale(in->source_rows, in->headroom, "headroom", &needed, e);
+    if (rc != ERR_OK)
+        return rc;
+    *out = grown > needed ? grown : needed;
+    return ERR_OK;
+}
+
+static uint64_t divide_up(uint64_t a, uint64_t b)
+{
+    return a / b + (a % b != 0);
+}
+
+static uint64_t shard_memory(const struct plan *p)
+{
+    return divide_up(p->memory_new, p->geometry.shards);
+}
+
+enum err plan_make(struct plan *out, const struct plan_input *in, struct error *e)
+{
+    if (in->node_count == 0)
+        return error_set(e, ERR_RANGE, "no Redis node to place shards on");
+    if (in->build_memory == 0)
+        return error_set(e, ERR_RANGE, "no memory to build in (build_memory is 0)");
+
+    struct plan p = {.error_rate = in->error_rate};
+    enum err rc = decide_capacity(&p.capacity, in, e);
+    if (rc != ERR_OK)
+        return rc;
+    rc = geometry_plan(&p.geometry, p.capacity, p.error_rate, in->shard_bytes, e);
+    if (rc != ERR_OK)
+        return error_prefix(e, rc, "capacity %llu", (unsigned long long)p.capacity);
+
+    p.bytes = geometry_bytes(&p.geometry);
+    p.memory_new = geometry_memory(&p.geometry);
+    unsigned busy = in->node_count < p.geometry.shards ? in->node_count : p.geometry.shards;
+    p.memory_peak = in->memory_now + p.memory_new + PLAN_TRANSIENT_SHARDS * busy * shard_memory(&p);
+    p.memory_after = p.memory_new;
+    uint64_t passes = divide_up(p.bytes, in->build_memory);
+    p.passes = passes < p.geometry.shards ? (unsigned)passes : p.geometry.shards;
+    *out = p;
+    return ERR_OK;
+}
+
+static void warn_of_eviction(const struct plan_node *node, char warning[256])
+{
+    if (warning[0] != '\0' || node->policy[0] == '\0' || strcmp(node->policy, "noeviction") == 0)
+        return;
+    (void)snprintf(warning, 256,
+                   "Redis %s evicts keys when memory is short (maxmemory-policy %s): set it to noeviction",
+                   node->name, node->policy);
+}
+
+enum err plan_fits(const struct plan *p, const struct plan_node *nodes, unsigned count, char warning[256],
+                   struct error *e)
+{
+    warning[0] = '\0';
+    if (count == 0)
+        return error_set(e, ERR_REFUSED, "no Redis node to place shards on");
+    uint64_t share = (divide_up(p->geometry.shards, count) + PLAN_TRANSIENT_SHARDS) * shard_memory(p);
+    for (unsigned i = 0; i < count; i++)
+        warn_of_eviction(&nodes[i], warning);
+    for (unsigned i = 0; i < count; i++) {
+        const struct plan_node *node = &nodes[i];
+        if (node->maxmemory == 0 || (node->used <= node->maxmemory && share <= node->maxmemory - node->used))
+            continue;
+        char used[NUMBER_GROUPED_SIZE];
+        char needed[NUMBER_GROUPED_SIZE];
+        char limit[NUMBER_GROUPED_SIZE];
+        return error_set(e, ERR_REFUSED,
+                         "Redis %s has too little memory: %s bytes used + %s needed > maxmemory %s",
+                         node->name, number_grouped(node->used, used), number_grouped(share, needed),
+                         number_grouped(node->maxmemory, limit));
+    }
+    return ERR_OK;
+}

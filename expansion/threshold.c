@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+#include "expansion/threshold.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "base/number.h"
+
+static bool total_reached(const struct threshold_input *in, char *text, size_t text_size)
+{
+    bool by_rows = in->source_rows > in->items;
+    uint64_t most = by_rows ? in->source_rows : in->items;
+    if (in->capacity == 0)
+        return false;
+    double fill = (double)most / (double)in->capacity;
+    if (!(fill >= in->expand_at))
+        return false;
+    char a[NUMBER_GROUPED_SIZE];
+    char b[NUMBER_GROUPED_SIZE];
+    (void)snprintf(text, text_size, "%s%s of %s items (%.2f) >= %.2f", number_grouped(most, a),
+                   by_rows ? " rows in the source" : "", number_grouped(in->capacity, b), fill,
+                   in->expand_at);
+    return true;
+}
+
+static bool shard_reached(const struct threshold_input *in, char *text, size_t text_size)
+{
+    if (in->shard_items == NULL || in->shard_capacity == 0)
+        return false;
+    /* Keys fall into shards at random, so the count of a shard is Poisson: its deviation is the root of its
+     * mean. */
+    double mean = in->expand_at * (double)in->shard_capacity;
+    double limit = mean + 4.0 * sqrt(mean);
+    for (uint32_t i = 0; i < in->shard_count; i++) {
+        if (!((double)in->shard_items[i] > limit))
+            continue;
+        char a[NUMBER_GROUPED_SIZE];
+        char b[NUMBER_GROUPED_SIZE];
+        (void)snprintf(text, text_size, "shard %u holds %s of %s items (%.2f) >= %.2f", (unsigned)i,
+                       number_grouped(in->shard_items[i], a), number_grouped(in->shard_capacity, b),
+                       (double)in->shard_items[i] / (double)in->shard_capacity, in->expand_at);
+        return true;
+    }
+    return false;
+}
+
+static bool bytes_reached(const struct threshold_input *in, char *text, size_t text_size)
+{
+    if (in->expand_at_bytes == 0 || in->bytes < in->expand_at_bytes)
+        return false;
+    char a[NUMBER_GROUPED_SIZE];
+    char b[NUMBER_GROUPED_SIZE];
+    (void)snprintf(text, text_size, "%s bytes >= %s", number_grouped(in->bytes, a),
+                   number_grouped(in->expand_at_bytes, b));
+    return true;
+}
+
+enum threshold_reason threshold_evaluate(const struct threshold_input *in, char *text, size_t text_size)
+{
+    if (!in->built) {
+        (void)snprintf(text, text_size, "it has not been built yet");
+        return THRESHOLD_UNBUILT;
+    }
+    if (in->lost_shards != 0) {
+        char lost[NUMBER_GROUPED_SIZE];
+        (void)snprintf(text, text_size, "%s %s lost", number_grouped(in->lost_shards, lost),
+                       in->lost_shards == 1 ? "shard was" : "shards were");
+        return THRESHOLD_LOST;
+    }
+    if (total_reached(in, text, text_size))
+        return THRESHOLD_TOTAL;
+    if (shard_reached(in, text, text_size))
+        return THRESHOLD_SHARD;
+    if (bytes_reached(in, text, text_size))
+        return THRESHOLD_BYTES;
+    if (in->schedule_due) {
+        (void)snprintf(text, text_size, "the schedule is due");
+        return THRESHOLD_SCHEDULE;
+    }
+    return THRESHOLD_NONE;
+}
+
+const char *threshold_name(enum threshold_reason reason)
+{
+    switch (reason) {
+    case THRESHOLD_NONE:
+        return "none";
+    case THRESHOLD_UNBUILT:
+        return "unbuilt";
+    case THRESHOLD_LOST:
+        return "lost";
+    case THRESHOLD_TOTAL:
+        return "total";
+    case THRESHOLD_SHARD:
+        return "shard";
+    case THRESHOLD_BYTES:
+        return "bytes";
+    case THRESHOLD_SCHEDULE:
+        return "schedule";
+    }
+    return "unknown";
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SERVICE_ADMIN_H
+#define SERVICE_ADMIN_H
+/* The admin thread: work on behalf of a request that takes several questions to Redis or Postgres, one call at a time,
+ * with blocking connections. The answer goes back to the worker of the client that asked. */
+#include "base/buffer.h"
+#include "base/error.h"
+#include "service/client.h"
+#include "service/reply.h"
+#include "service/service.h"
+#include "shard/fence.h"
+
+struct admin {
+    struct service *service;
+    struct link *link;
+    struct fence fence; /* names are set by each call */
+    struct view view;   /* scratch */
+};
+
+typedef void admin_fn(struct admin *a, struct admin_call *call);
+
+struct admin_call {
+    admin_fn *fn;
+    struct client *client;
+    void (*on_done)(struct admin_call *call, struct client *c, void *arg); /* in the worker's thread */
+    void *done_arg;
+    int protocol;
+    char *filter; /* name as clients say it; "" where there is none */
+    size_t filter_length;
+    struct creation creation;
+    uint64_t capacity; /* TB.PLAN, TB.REBUILD: 0 where not given */
+    double error_rate;
+    char field[32]; /* BF.INFO */
+    enum err status;
+    struct error error;
+    struct buffer reply;
+};
+
+/* NULL: no memory. */
+struct admin_call *admin_call_new(admin_fn *fn, const char *filter, size_t filter_length);
+void admin_call_free(struct admin_call *call);
+/* Hand over to the admin thread; client_admin_done() is called in the worker's thread. */
+void admin_post(struct client *c, struct admin_call *call);
+void client_admin_done(void *arg);
+
+/* The thread: runs until service->stop. */
+void *admin_run(void *service);
+
+/* --- calls --- */
+admin_fn admin_create;  /* make the filter: status only */
+admin_fn admin_reserve; /* BF.RESERVE */
+admin_fn admin_card;    /* BF.CARD */
+admin_fn admin_info;    /* BF.INFO */
+admin_fn admin_status;  /* TB.STATUS */
+admin_fn admin_plan;    /* TB.PLAN */
+admin_fn admin_rebuild; /* TB.REBUILD */
+admin_fn admin_abort;   /* TB.ABORT */
+
+/* Items of a generation's layer by the count hash; all layers where @layer < 0. ERR_UNREACHABLE, ... */
+MUST_CHECK enum err admin_items(struct fence *f, const struct generation *g, uint64_t *items, struct error *e);
+
+/* Make a filter that is not there, as configured or as @creation says, and register its name. ERR_EXISTS,
+ * ERR_REFUSED (memory), ERR_RANGE, ERR_BUSY. Used by the keeper as well. */
+MUST_CHECK enum err admin_make_filter(struct service *s, struct fence *f, const char *name, size_t length,
+                                      const struct creation *creation, struct error *e);
+#endif

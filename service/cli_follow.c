@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT */
+/* rebuild --wait. The happy path is: a job shows up that is another than the one before, its progress is
+ * shown, it ends as done. Possible failure modes are: no job shows up; the connection breaks (the job runs
+ * on, so it is tried again for a while); the job fails, is aborted, or has given way to yet another one;
+ * Ctrl-C, which leaves the job running. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/number.h"
+#include "service/cli.h"
+
+enum { POLL_US = 500000, LINE_US = 2000000, PATIENCE_US = 30000000 };
+
+struct job_id {
+    char token[64];
+    char started[64];
+};
+
+struct follow {
+    struct cli *cli;
+    struct job_id before, ours;
+    bool ours_known;
+    bool line_open; /* a live line is on the terminal */
+    char last_step[64];
+    uint64_t last_line_us;
+    uint64_t quiet_since_us; /* since when there is no connection, or no job */
+};
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int signal)
+{
+    (void)signal;
+    interrupted = 1;
+}
+
+static struct job_id id_of(const redisReply *status)
+{
+    struct job_id id = {"", ""};
+    (void)client_text(status, "job_token", id.token, sizeof(id.token));
+    (void)client_text(status, "job_started_ms", id.started, sizeof(id.started));
+    return id;
+}
+
+/* The token alone does not tell: a job that another coordinator takes over gets a new one but keeps its
+ * start. */
+static bool same_job(const struct job_id *a, const struct job_id *b)
+{
+    if (a->started[0] != '\0' && b->started[0] != '\0')
+        return strcmp(a->started, b->started) == 0;
+    return strcmp(a->token, b->token) == 0;
+}
+
+static bool same_id(const struct job_id *a, const struct job_id *b)
+{
+    return strcmp(a->token, b->token) == 0 && strcmp(a->started, b->started) == 0;
+}
+
+static void describe(const redisReply *status, struct buffer *line)
+{
+    char text[512];
+    char a[OUTPUT_TEXT_SIZE];
+    char b[OUTPUT_TEXT_SIZE];
+    uint64_t rows;
+    uint64_t total;
+    uint64_t n;
+    double rate;
+    if (client_text(status, "job_step", text, sizeof(text)) ||
+        client_text(status, "job_state", text, sizeof(text)))
+        output_escape(line, text, strlen(text));
+    uint64_t pass;
+    if (client_count(status, "job_passes", &n) && n > 1 && client_count(status, "job_pass", &pass))
+        buffer_printf(line, "  pass %llu of %llu", (unsigned long long)pass, (unsigned long long)n);
+    bool have_rows = client_count(status, "job_rows", &rows);
+    bool have_total = client_count(status, "job_rows_total", &total) && total != 0;
+    if (have_rows && have_total)
+        buffer_printf(line, "  %s/%s rows  %s", number_grouped(rows, a), number_grouped(total, b),
+                      output_percent((double)rows / (double)total, text));
+    else if (have_rows && rows != 0)
+        buffer_printf(line, "  %s rows", number_grouped(rows, a));
+    if (client_decimal(status, "job_rate", &rate) && rate >= 0.5 && rate < 1e18)
+        buffer_printf(line, "  %s rows/s", number_grouped((uint64_t)(rate + 0.5), a));
+    if (client_count(status, "job_eta_seconds", &n))
+        buffer_printf(line, "  ETA %s", output_duration(n, a));
+    if (client_text(status, "job_waiting_for", text, sizeof(text))) {
+        buffer_puts(line, "  waiting for ");
+        output_escape(line, text, strlen(text));
+    }
+}
+
+/* A line longer than the terminal is wide would wrap, and \r would not get back to its beginning. */
+static size_t fitting(const char *text, size_t length)
+{
+    struct winsize size;
+    size_t columns = 80;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1)
+        columns = size.ws_col;
+    size_t at = 0;
+    for (size_t used = 1; at < length && used < columns; used++)
+        at += output_utf8(text + at, length - at);
+    return at;
+}
+
+static void show_text(struct follow *f, const char *text, bool now)
+{
+    uint64_t time = clock_mono_us();
+    if (f->cli->json)
+        return;
+    if (f->cli->terminal) {
+        (void)printf("\r%.*s\033[K", (int)fitting(text, strlen(text)), text);
+        f->line_open = true;
+    } else if (now || time - f->last_line_us >= LINE_US) {
+        (void)puts(text);
+        f->last_line_us = time;
+    }
+    (void)fflush(stdout);
+}
+
+static void show_progress(struct follow *f, const redisReply *status)
+{
+    char step[64] = "";
+    struct buffer line = {0};
+    (void)client_text(status, "job_step", step, sizeof(step));
+    bool changed = strcmp(step, f->last_step) != 0;
+    memcpy(f->last_step, step, sizeof(step));
+    describe(status, &line);
+    show_text(f, buffer_text(&line), changed);
+    buffer_fini(&line);
+}
+
+static void end_line(struct follow *f)
+{
+    if (f->line_open)
+        (void)fputs("\r\033[K", stdout);
+    f->line_open = false;
+}
+
+static void print_end(const struct follow *f, const redisReply *status, const char *state)
+{
+    char a[OUTPUT_TEXT_SIZE];
+    uint64_t start;
+    uint64_t end;
+    uint64_t n;
+    double rate;
+    struct buffer b = {0};
+    buffer_printf(&b, "The rebuild of %s is %s", f->cli->arguments[0], state);
+    if (client_count(status, "job_started_ms", &start) && client_count(status, "job_finished_ms", &end) &&
+        end >= start)
+        buffer_printf(&b, " after %s", output_duration((end - start) / 1000, a));
+    if (client_count(status, "job_rows", &n))
+        buffer_printf(&b, ", %s rows", number_grouped(n, a));
+    if (client_count(status, "generation", &n))
+        buffer_printf(&b, ", generation %llu serves", (unsigned long long)n);
+    if (client_decimal(status, "job_false_positive_rate", &rate))
+        buffer_printf(&b, ", %s false positives", output_rate(rate, a));
+    (void)printf("%s.\n", buffer_text(&b));
+    buffer_fini(&b);
+}
+
+static int finish(struct follow *f, const redisReply *status, const char *state)
+{
+    char why[512] = "";
+    struct buffer b = {0};
+    end_line(f);
+    if (f->cli->json)
+        cli_print_json(status);
+    if (strcmp(state, "done") == 0) {
+        if (!f->cli->json)
+            print_end(f, status, state);
+        return CLI_OK;
+    }
+    (void)client_text(status, "job_error", why, sizeof(why));
+    output_escape(&b, why, strlen(why));
+    (void)cli_fail(CLI_NO, "the rebuild of %s %s%s%s", f->cli->arguments[0],
+                   strcmp(state, "failed") == 0 ? "failed" : "was aborted", why[0] == '\0' ? "" : ": ",
+                   buffer_text(&b));
+    buffer_fini(&b);
+    return CLI_NO;
+}
+
+/* An exit code, or -1 to go on. */
+static int judge(struct follow *f, const redisReply *status)
+{
+    struct job_id id = id_of(status);
+    char state[32] = "none";
+    (void)client_text(status, "job_state", state, sizeof(state));
+    if (!f->ours_known) {
+        if (same_id(&id, &f->before) || (id.token[0] == '\0' && id.started[0] == '\0')) {
+            if (clock_mono_us() - f->quiet_since_us < PATIENCE_US)
+                return -1;
+            end_line(f);
+            return cli_fail(CLI_UNAVAILABLE, "the service accepted the rebuild, but no new job shows up");
+        }
+        f->ours_known = true;
+        f->ours = id;
+    }
+    if (!same_job(&id, &f->ours)) {
+        end_line(f);
+        return cli_fail(CLI_NO, "another job has taken the place of this one; see twinbloom status %s",
+                        f->cli->arguments[0]);
+    }
+    if (strcmp(state, "done") == 0 || strcmp(state, "failed") == 0 || strcmp(state, "aborted") == 0)
+        return finish(f, status, state);
+    f->quiet_since_us = clock_mono_us();
+    show_progress(f, status);
+    return -1;
+}
+
+/* The status, over a new connection if the old one broke; NULL with the reason in @e. */
+static redisReply *ask(struct follow *f, struct error *e)
+{
+    struct cli *cli = f->cli;
+    const char *argv[] = {"TB.STATUS", cli->arguments[0]};
+    redisReply *reply = NULL;
+    if (cli->client == NULL && client_open(&cli->client, &cli->address, cli->timeout_ms, e) != ERR_OK)
+        return NULL;
+    enum err rc = client_call(cli->client, &reply, 2, argv, NULL, e);
+    if (rc != ERR_OK && rc != ERR_REFUSED) {
+        client_close(cli->client);
+        cli->client = NULL;
+    }
+    return reply;
+}
+
+static int poll_once(struct follow *f)
+{
+    struct error e = {""};
+    redisReply *status = ask(f, &e);
+    if (status != NULL) {
+        int code = judge(f, status);
+        freeReplyObject(status);
+        return code;
+    }
+    if (clock_mono_us() - f->quiet_since_us >= PATIENCE_US) {
+        end_line(f);
+        return cli_fail(CLI_UNAVAILABLE, "%s; the job may go on without this command", e.text);
+    }
+    show_text(f, e.text, false);
+    return -1;
+}
+
+int cli_follow(struct cli *cli, const redisReply *before)
+{
+    struct follow f = {.cli = cli, .before = id_of(before), .quiet_since_us = clock_mono_us()};
+    /* The second Ctrl-C ends the command at once. */
+    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
+    (void)sigemptyset(&action.sa_mask);
+    (void)sigaction(SIGINT, &action, NULL);
+    int code = -1;
+    while (code < 0 && !interrupted) {
+        code = poll_once(&f);
+        if (code < 0 && !interrupted)
+            clock_sleep_us(POLL_US);
+    }
+    if (code >= 0)
+        return code;
+    end_line(&f);
+    return cli_fail(CLI_INTERRUPTED, "the rebuild goes on; \"twinbloom abort %s\" stops it",
+                    cli->arguments[0]);
+}

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: MIT */
+/* What TB.STATUS and TB.PLAN say, for people: a table of filters, sheets of named values. Fields that are
+ * missing are left out; fields that are not known are shown by --json only. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/number.h"
+#include "service/cli.h"
+
+enum { BAR_WIDTH = 12 };
+
+enum kind {
+    HEADING,
+    WORD,
+    COUNT,
+    BYTES,
+    RATE,
+    PERCENT,
+    FILL,
+    UNIX_TIME,
+    MS_TIME,
+    MS_SPAN,
+    SPAN,
+    FLAG,
+    COLORED
+};
+
+struct sheet_row {
+    const char *label;
+    const char *field;
+    enum kind kind;
+};
+
+static const struct sheet_row status_rows[] = {
+    {"Filter", NULL, HEADING},
+    {"name", "filter", WORD},
+    {"state", "state", COLORED},
+    {"phase", "phase", WORD},
+    {"degraded", "degraded", WORD},
+    {"lost shards", "lost_shards", COUNT},
+    {"epoch", "epoch", COUNT},
+    {"fenced epoch", "fenced_epoch", COUNT},
+    {"source", "table", WORD},
+    {"expands at", "expand_at", PERCENT},
+    {"schedule", "schedule", WORD},
+    {"next run", "next_schedule", UNIX_TIME},
+    {"Generation", NULL, HEADING},
+    {"number", "generation", COUNT},
+    {"current index", "current_index", COUNT},
+    {"built", "built", FLAG},
+    {"items", "items", COUNT},
+    {"capacity", "capacity", COUNT},
+    {"fill", "fill", FILL},
+    {"error rate now", "expected_error_rate", RATE},
+    {"error rate promised", "error_rate", RATE},
+    {"expansion", "expansion", COUNT},
+    {"layers", "layers", COUNT},
+    {"shards", "shards", COUNT},
+    {"size", "bytes", BYTES},
+    {"alternate generation", "alternate_generation", COUNT},
+    {"alternate items", "alternate_items", COUNT},
+    {"alternate capacity", "alternate_capacity", COUNT},
+    {"Job", NULL, HEADING},
+    {"state", "job_state", COLORED},
+    {"step", "job_step", WORD},
+    {"reason", "job_reason", WORD},
+    {"error", "job_error", WORD},
+    {"waits for", "job_waiting_for", WORD},
+    {"rows", "job_rows", COUNT},
+    {"rows in all", "job_rows_total", COUNT},
+    {"rows a second", "job_rate", COUNT},
+    {"time left", "job_eta_seconds", SPAN},
+    {"pass", "job_pass", COUNT},
+    {"passes", "job_passes", COUNT},
+    {"skipped, null", "job_skipped_null", COUNT},
+    {"skipped, empty", "job_skipped_empty", COUNT},
+    {"keys verified", "job_verified", COUNT},
+    {"false positives", "job_false_positive_rate", RATE},
+    {"started", "job_started_ms", MS_TIME},
+    {"updated", "job_updated_ms", MS_TIME},
+    {"finished", "job_finished_ms", MS_TIME},
+    {"owner", "job_owner", WORD},
+    {"token", "job_token", WORD},
+    {"mutex held by", "mutex_owner", WORD},
+    {"mutex expires in", "mutex_ttl_ms", MS_SPAN},
+    {"Servers", NULL, HEADING},
+    {"Redis", "redis", WORD},
+    {"Postgres", "postgres", WORD},
+    {"nodes", "nodes", WORD},
+};
+
+static const struct sheet_row plan_rows[] = {
+    {"Plan", NULL, HEADING},
+    {"filter", "filter", WORD},
+    {"reason", "reason", WORD},
+    {"rows in the source", "rows", COUNT},
+    {"items now", "items", COUNT},
+    {"capacity", "capacity", COUNT},
+    {"error rate", "error_rate", RATE},
+    {"shards", "shards", COUNT},
+    {"blocks a shard", "blocks", COUNT},
+    {"bits a block", "block_bits", COUNT},
+    {"bits a key sets", "hashes", COUNT},
+    {"size", "bytes", BYTES},
+    {"scans of the source", "passes", COUNT},
+    {"Redis memory", NULL, HEADING},
+    {"now", "memory_now", BYTES},
+    {"for the new one", "memory_new", BYTES},
+    {"at the peak", "memory_peak", BYTES},
+    {"afterwards", "memory_after", BYTES},
+    {"nodes", "nodes", WORD},
+    {"fits", "fits", COLORED},
+    {"warning", "warning", WORD},
+    {"refused", "refused", WORD},
+};
+
+static enum output_color color_of(const char *state)
+{
+    static const struct {
+        const char *state;
+        enum output_color color;
+    } colors[] = {{"serving", COLOR_GOOD},  {"done", COLOR_GOOD},    {"yes", COLOR_GOOD},
+                  {"building", COLOR_WARN}, {"running", COLOR_WARN}, {"waiting", COLOR_WARN},
+                  {"aborted", COLOR_WARN},  {"degraded", COLOR_BAD}, {"unreachable", COLOR_BAD},
+                  {"failed", COLOR_BAD},    {"no", COLOR_BAD},       {"none", COLOR_QUIET}};
+    for (size_t i = 0; i < sizeof(colors) / sizeof(colors[0]); i++)
+        if (strcmp(colors[i].state, state) == 0)
+            return colors[i].color;
+    return COLOR_NONE;
+}
+
+/* A value of bytes from outside, as the next cell. */
+static void word_cell(struct table *t, enum output_color color, const char *text)
+{
+    struct buffer b = {0};
+    output_escape(&b, text, strlen(text));
+    table_cell(t, color, buffer_text(&b));
+    buffer_fini(&b);
+}
+
+static void format_fill(const struct cli *cli, double fill, char out[2 * OUTPUT_TEXT_SIZE])
+{
+    char bar[OUTPUT_TEXT_SIZE] = "";
+    char percent[OUTPUT_TEXT_SIZE];
+    if (cli->terminal)
+        (void)output_bar(fill, BAR_WIDTH, bar);
+    (void)snprintf(out, 2 * OUTPUT_TEXT_SIZE, "%s%s%s", bar, cli->terminal ? " " : "",
+                   output_percent(fill, percent));
+}
+
+static bool format_count(enum kind kind, uint64_t n, char out[OUTPUT_TEXT_SIZE])
+{
+    switch (kind) {
+    case COUNT:
+        (void)number_grouped(n, out);
+        return true;
+    case BYTES:
+        (void)output_bytes(n, out);
+        return true;
+    case UNIX_TIME:
+    case MS_TIME:
+        (void)output_time(kind == MS_TIME ? n / 1000 : n, out);
+        return n != 0;
+    case SPAN:
+    case MS_SPAN:
+        (void)output_duration(kind == MS_SPAN ? n / 1000 : n, out);
+        return true;
+    case FLAG:
+        (void)snprintf(out, OUTPUT_TEXT_SIZE, "%s", n != 0 ? "yes" : "no");
+        return true;
+    case HEADING:
+    case WORD:
+    case RATE:
+    case PERCENT:
+    case FILL:
+    case COLORED:
+        break;
+    }
+    return false;
+}
+
+/* The two cells of one row, or nothing where the value is missing. A value that is not what its row expects
+ * is shown as it is. */
+static void sheet_cells(const struct cli *cli, struct table *t, const struct sheet_row *row,
+                        const redisReply *list)
+{
+    char text[512];
+    char shown[2 * OUTPUT_TEXT_SIZE];
+    uint64_t n;
+    double d;
+    if (!client_text(list, row->field, text, sizeof(text)))
+        return;
+    char label[64];
+    (void)snprintf(label, sizeof(label), "  %s", row->label);
+    bool numeric = row->kind != WORD && row->kind != COLORED;
+    bool decimal = numeric && client_decimal(list, row->field, &d);
+    if (decimal && row->kind == RATE)
+        (void)output_rate(d, shown);
+    else if (decimal && row->kind == PERCENT)
+        (void)output_percent(d, shown);
+    else if (decimal && row->kind == FILL)
+        format_fill(cli, d, shown);
+    else if (numeric && client_count(list, row->field, &n)) {
+        if (!format_count(row->kind, n, shown))
+            return;
+    } else {
+        table_cell(t, COLOR_QUIET, label);
+        word_cell(t, row->kind == COLORED ? color_of(text) : COLOR_NONE, text);
+        return;
+    }
+    table_cell(t, COLOR_QUIET, label);
+    table_cell(t, COLOR_NONE, shown);
+}
+
+static void print_rows(const struct cli *cli, const struct sheet_row *rows, size_t count,
+                       const redisReply *list)
+{
+    static const struct table_column columns[] = {{NULL, false}, {NULL, false}};
+    struct table t;
+    table_init(&t, columns, 2);
+    const struct sheet_row *heading = NULL;
+    for (size_t i = 0; i < count; i++) {
+        char text[8];
+        if (rows[i].kind == HEADING) {
+            heading = &rows[i];
+            continue;
+        }
+        if (heading != NULL && client_text(list, rows[i].field, text, sizeof(text))) {
+            table_cell(&t, COLOR_NONE, heading->label);
+            table_cell(&t, COLOR_NONE, "");
+            heading = NULL;
+        }
+        sheet_cells(cli, &t, &rows[i], list);
+    }
+    table_print(&t, stdout, cli->color);
+    table_fini(&t);
+}
+
+void cli_print_sheet(const struct cli *cli, const redisReply *filter)
+{
+    print_rows(cli, status_rows, sizeof(status_rows) / sizeof(status_rows[0]), filter);
+}
+
+void cli_print_plan(const struct cli *cli, const redisReply *plan)
+{
+    print_rows(cli, plan_rows, sizeof(plan_rows) / sizeof(plan_rows[0]), plan);
+}
+
+/* --- the table --- */
+
+static void text_cell(struct table *t, const redisReply *filter, const char *field)
+{
+    char text[256];
+    bool there = client_text(filter, field, text, sizeof(text));
+    word_cell(t, there ? color_of(text) : COLOR_QUIET, there ? text : "-");
+}
+
+static void count_cell(struct table *t, const redisReply *filter, const char *field)
+{
+    char text[NUMBER_GROUPED_SIZE];
+    uint64_t n;
+    bool there = client_count(filter, field, &n);
+    table_cell(t, there ? COLOR_NONE : COLOR_QUIET, there ? number_grouped(n, text) : "-");
+}
+
+static void fill_cell(const struct cli *cli, struct table *t, const redisReply *filter)
+{
+    char text[2 * OUTPUT_TEXT_SIZE] = "-";
+    double fill;
+    double limit = 1;
+    enum output_color color = COLOR_QUIET;
+    if (client_decimal(filter, "fill", &fill)) {
+        format_fill(cli, fill, text);
+        (void)client_decimal(filter, "expand_at", &limit);
+        color = fill >= 1 ? COLOR_BAD : fill >= limit ? COLOR_WARN : COLOR_NONE;
+    }
+    table_cell(t, color, text);
+}
+
+static void rates_cell(struct table *t, const redisReply *filter)
+{
+    char now[OUTPUT_TEXT_SIZE] = "-";
+    char promised[OUTPUT_TEXT_SIZE] = "-";
+    char text[2 * OUTPUT_TEXT_SIZE + 1];
+    double rate = 0;
+    double limit = 0;
+    bool both = client_decimal(filter, "expected_error_rate", &rate);
+    if (both)
+        (void)output_rate(rate, now);
+    if (client_decimal(filter, "error_rate", &limit))
+        (void)output_rate(limit, promised);
+    else
+        both = false;
+    (void)snprintf(text, sizeof(text), "%s/%s", now, promised);
+    table_cell(t, both && rate > limit ? COLOR_WARN : COLOR_NONE, text);
+}
+
+/* "scan 48%", "waiting", "failed", or "-". */
+static void job_cell(struct table *t, const redisReply *filter)
+{
+    char state[64] = "none";
+    char step[64] = "";
+    char percent[OUTPUT_TEXT_SIZE] = "";
+    char text[192];
+    uint64_t rows = 0;
+    uint64_t total = 0;
+    (void)client_text(filter, "job_state", state, sizeof(state));
+    if (strcmp(state, "none") == 0) {
+        table_cell(t, COLOR_QUIET, "-");
+        return;
+    }
+    bool runs = strcmp(state, "running") == 0 && client_text(filter, "job_step", step, sizeof(step));
+    if (runs && client_count(filter, "job_rows", &rows) && client_count(filter, "job_rows_total", &total) &&
+        total != 0)
+        (void)output_percent((double)rows / (double)total, percent);
+    (void)snprintf(text, sizeof(text), "%s%s%s", runs ? step : state, percent[0] == '\0' ? "" : " ", percent);
+    word_cell(t, color_of(state), text);
+}
+
+void cli_print_table(const struct cli *cli, const redisReply *filters)
+{
+    static const struct table_column columns[] = {
+        {"FILTER", false}, {"STATE", false},           {"PHASE", false}, {"ITEMS", true}, {"CAPACITY", true},
+        {"FILL", true},    {"FPR now/promised", true}, {"GEN", true},    {"JOB", false}};
+    if (filters->elements == 0) {
+        (void)puts("There are no filters yet.");
+        return;
+    }
+    struct table t;
+    table_init(&t, columns, sizeof(columns) / sizeof(columns[0]));
+    for (size_t i = 0; i < filters->elements; i++) {
+        const redisReply *filter = filters->element[i];
+        char name[512] = "-";
+        (void)client_text(filter, "filter", name, sizeof(name));
+        word_cell(&t, COLOR_NONE, name);
+        text_cell(&t, filter, "state");
+        text_cell(&t, filter, "phase");
+        count_cell(&t, filter, "items");
+        count_cell(&t, filter, "capacity");
+        fill_cell(cli, &t, filter);
+        rates_cell(&t, filter);
+        count_cell(&t, filter, "generation");
+        job_cell(&t, filter);
+    }
+    table_print(&t, stdout, cli->color);
+    table_fini(&t);
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+#include "service/command.h"
+
+#include <ctype.h>
+#include <string.h>
+#include <strings.h>
+
+const struct command command_table[] = {
+    {"BF.RESERVE", -4, COMMAND_ALONE | COMMAND_WRITE, command_bf_reserve, "Creates an empty filter", "bf"},
+    {"BF.ADD", 3, COMMAND_WRITE, command_bf_add, "Adds an item", "bf"},
+    {"BF.MADD", -3, COMMAND_WRITE, command_bf_madd, "Adds items", "bf"},
+    {"BF.INSERT", -4, COMMAND_WRITE, command_bf_insert, "Adds items; creates the filter as told", "bf"},
+    {"BF.EXISTS", 3, 0, command_bf_exists, "Tells whether an item may have been added", "bf"},
+    {"BF.MEXISTS", -3, 0, command_bf_mexists, "Tells of several items whether they may have been added", "bf"},
+    {"BF.CARD", 2, COMMAND_ALONE, command_bf_card, "Number of items that were added", "bf"},
+    {"BF.INFO", -2, COMMAND_ALONE, command_bf_info, "Capacity, size, items of a filter", "bf"},
+    {"TB.STATUS", -1, COMMAND_ALONE, command_tb_status, "State of a filter, or of all", "twinbloom"},
+    {"TB.PLAN", -2, COMMAND_ALONE, command_tb_plan, "What an expansion would make and need", "twinbloom"},
+    {"TB.REBUILD", -2, COMMAND_ALONE | COMMAND_WRITE, command_tb_rebuild, "Starts an expansion", "twinbloom"},
+    {"TB.ABORT", 2, COMMAND_ALONE | COMMAND_WRITE, command_tb_abort, "Aborts a running expansion", "twinbloom"},
+    {"PING", -1, 0, command_ping, "Answers", "connection"},
+    {"ECHO", 2, 0, command_echo, "Returns its argument", "connection"},
+    {"QUIT", -1, COMMAND_NO_AUTH | COMMAND_NOW, command_quit, "Closes the connection", "connection"},
+    {"HELLO", -1, COMMAND_NO_AUTH | COMMAND_NOW, command_hello, "Chooses the protocol, logs in", "connection"},
+    {"AUTH", -2, COMMAND_NO_AUTH | COMMAND_NOW, command_auth, "Logs in", "connection"},
+    {"SELECT", 2, 0, command_select, "Database 0 is the only one", "connection"},
+    {"RESET", 1, COMMAND_NO_AUTH | COMMAND_NOW, command_reset, "Back to how the connection began", "connection"},
+    {"CLIENT", -2, 0, command_client, "SETNAME, GETNAME, ID, SETINFO, INFO", "connection"},
+    {"COMMAND", -1, 0, command_command, "Lists commands", "server"},
+    {"CONFIG", -2, 0, command_config, "GET", "server"},
+    {"INFO", -1, 0, command_info, "State of this coordinator", "server"},
+    {"TIME", 1, 0, command_time, "Wall clock", "server"},
+    {"MULTI", 1, COMMAND_NOW, command_multi, "Begins a transaction", "transactions"},
+    {"EXEC", 1, COMMAND_NOW, command_exec, "Runs the commands of a transaction in order", "transactions"},
+    {"DISCARD", 1, COMMAND_NOW, command_discard, "Drops a transaction", "transactions"},
+};
+const size_t command_count = sizeof(command_table) / sizeof(command_table[0]);
+
+bool argument_is(const struct argument *a, const char *word)
+{
+    return a->length == strlen(word) && strncasecmp(a->bytes, word, a->length) == 0;
+}
+
+const struct command *command_find(const char *name, size_t length)
+{
+    const struct argument a = {.bytes = name, .length = length};
+    for (size_t i = 0; i < command_count; i++)
+        if (argument_is(&a, command_table[i].name))
+            return &command_table[i];
+    return NULL;
+}
+
+bool command_runs_alone(const struct argument *arguments, size_t count)
+{
+    const struct command *command = count == 0 ? NULL : command_find(arguments[0].bytes, arguments[0].length);
+    return command != NULL && (command->flags & COMMAND_ALONE) != 0;
+}
+
+static void unknown_command(struct client *c, const struct argument *arguments, size_t count)
+{
+    char shown[160];
+    size_t n = 0;
+    for (size_t i = 1; i < count && n < 128; i++) {
+        size_t length = arguments[i].length < 128 - n ? arguments[i].length : 128 - n;
+        shown[n++] = '\'';
+        memcpy(shown + n, arguments[i].bytes, length);
+        n += length;
+        shown[n++] = '\'';
+        shown[n++] = ' ';
+    }
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)shown[i] < ' ')
+            shown[i] = ' ';
+    client_error(c, "ERR unknown command '%.*s', with args beginning with: %.*s",
+                 (int)(arguments[0].length < 128 ? arguments[0].length : 128), arguments[0].bytes, (int)n, shown);
+}
+
+static bool arity_is_right(const struct command *command, size_t count)
+{
+    return command->arity >= 0 ? count == (size_t)command->arity : count >= (size_t)-command->arity;
+}
+
+static void wrong_arity(struct client *c, const struct command *command)
+{
+    char lower[32];
+    size_t n = strlen(command->name);
+    for (size_t i = 0; i <= n; i++)
+        lower[i] = (char)tolower((unsigned char)command->name[i]);
+    client_error(c, "ERR wrong number of arguments for '%s' command", lower);
+}
+
+void command_run(struct client *c, const struct argument *arguments, size_t count)
+{
+    const struct command *command = command_find(arguments[0].bytes, arguments[0].length);
+    if (!c->authenticated && (command == NULL || (command->flags & COMMAND_NO_AUTH) == 0)) {
+        client_error(c, "NOAUTH Authentication required.");
+        return;
+    }
+    if (command == NULL || !arity_is_right(command, count)) {
+        c->transaction_failed = c->in_transaction;
+        if (command == NULL)
+            unknown_command(c, arguments, count);
+        else
+            wrong_arity(c, command);
+        return;
+    }
+    if (c->in_transaction && (command->flags & COMMAND_NOW) == 0) {
+        struct reply r = client_reply_begin(c);
+        if (client_queue_command(c, &c->transaction, arguments, count)) {
+            c->transaction_count++;
+            reply_simple(&r, "QUEUED");
+        } else {
+            reply_error(&r, "OOM out of memory");
+        }
+        client_reply_end(c);
+        return;
+    }
+    command->run(c, arguments, count);
+}

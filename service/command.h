@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SERVICE_COMMAND_H
+#define SERVICE_COMMAND_H
+/* The command table: name, arity, flags, handler, summary. The dispatcher alone checks arity and login; no handler parses
+ * RESP or knows sockets. */
+#include <stdbool.h>
+#include <stddef.h>
+#include "service/client.h"
+
+enum command_flag {
+    COMMAND_ALONE = 1,   /* begins when everything before it is answered; see client_call_admin() */
+    COMMAND_NO_AUTH = 2, /* allowed before login */
+    COMMAND_WRITE = 4,
+    COMMAND_NOW = 8 /* runs at once inside MULTI, too */
+};
+
+typedef void command_fn(struct client *c, const struct argument *arguments, size_t count);
+
+struct command {
+    const char *name; /* upper case */
+    int arity;        /* as Redis counts: with the name; negative: at least */
+    unsigned flags;
+    command_fn *run;
+    const char *summary;
+    const char *group;
+};
+
+extern const struct command command_table[];
+extern const size_t command_count;
+
+/* NULL: there is none. */
+const struct command *command_find(const char *name, size_t length);
+
+/* True where the command must wait until everything before it is answered. */
+bool command_runs_alone(const struct argument *arguments, size_t count);
+/* Dispatch: one reply comes, now or later. */
+void command_run(struct client *c, const struct argument *arguments, size_t count);
+
+/* True if @a is @word in any case. */
+bool argument_is(const struct argument *a, const char *word);
+
+/* --- handlers, by file --- */
+command_fn command_bf_reserve, command_bf_add, command_bf_madd, command_bf_insert, command_bf_exists,
+    command_bf_mexists, command_bf_card, command_bf_info;
+command_fn command_tb_status, command_tb_plan, command_tb_rebuild, command_tb_abort;
+command_fn command_ping, command_echo, command_quit, command_hello, command_auth, command_select, command_reset,
+    command_client, command_command, command_config, command_info, command_multi, command_exec, command_discard,
+    command_time;
+#endif

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: MIT */
+/* twinbloomd: reads the configuration, starts the threads, listens, and leaves cleanly on SIGTERM or SIGINT. */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <event2/event.h>
+#include <event2/listener.h>
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "migrate/source.h"
+#include "service/admin.h"
+#include "service/keeper.h"
+#include "service/runner.h"
+#include "service/worker.h"
+
+enum { EXIT_USAGE = 2, BACKLOG = 511 };
+
+struct listening {
+    struct service *service;
+    struct event_base *base;
+    unsigned next_worker;
+};
+
+struct filter_policy service_policy(void *arg, const char *name, size_t length)
+{
+    const struct service *s = arg;
+    const struct config_filter *f = config_find(s->config, name, length);
+    if (f == NULL)
+        return (struct filter_policy){0};
+    return (struct filter_policy){.configured = true, .sourced = f->table[0] != '\0',
+                                  .error_on_lost = f->on_lost == ON_LOST_ERROR};
+}
+
+/* --- listening --- */
+
+static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *address, int length,
+                      void *arg)
+{
+    (void)listener;
+    struct listening *l = arg;
+    struct service *s = l->service;
+    char host[48] = "", port[8] = "", text[64];
+    if (atomic_fetch_add(&s->clients, 1) >= s->config->max_clients) {
+        static const char refused[] = "-ERR max number of clients reached\r\n";
+        ssize_t n = write(fd, refused, sizeof(refused) - 1);
+        (void)n;
+        (void)close(fd);
+        atomic_fetch_sub(&s->clients, 1);
+        return;
+    }
+    atomic_fetch_add(&s->connections, 1);
+    (void)getnameinfo(address, (socklen_t)length, host, sizeof(host), port, sizeof(port),
+                      NI_NUMERICHOST | NI_NUMERICSERV);
+    (void)snprintf(text, sizeof(text), "%s:%s", host, port);
+    worker_accept(s->workers[l->next_worker++ % s->worker_count], fd, text);
+}
+
+static enum err listen_on(struct evconnlistener **out, struct listening *l, struct error *e)
+{
+    char host[256], service[8];
+    uint16_t port;
+    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *found;
+    enum err code = config_split_address(l->service->config->listen, host, sizeof(host), &port, e);
+    if (code != ERR_OK)
+        return code;
+    (void)snprintf(service, sizeof(service), "%u", port);
+    int failed = getaddrinfo(host[0] == '\0' ? NULL : host, service, &hints, &found);
+    if (failed != 0)
+        return error_set(e, ERR_CONFIG, "listen = %s: %s", l->service->config->listen, gai_strerror(failed));
+    *out = evconnlistener_new_bind(l->base, on_accept, l,
+                                   LEV_OPT_REUSEABLE | LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, BACKLOG,
+                                   found->ai_addr, (int)found->ai_addrlen);
+    freeaddrinfo(found);
+    if (*out == NULL)
+        return error_set(e, ERR_IO, "listen = %s: %s", l->service->config->listen, strerror(errno));
+    return ERR_OK;
+}
+
+static void on_signal(evutil_socket_t signal_number, short events, void *arg)
+{
+    (void)events;
+    struct listening *l = arg;
+    log_info("signal", "number=%d note=\"stopping\"", (int)signal_number);
+    (void)event_base_loopbreak(l->base);
+}
+
+static enum err serve(struct service *s, struct error *e)
+{
+    struct listening l = {.service = s, .base = event_base_new()};
+    struct evconnlistener *listener = NULL;
+    struct event *terminate = NULL, *interrupt = NULL;
+    enum err code = l.base == NULL ? error_set(e, ERR_NOMEM, "out of memory") : listen_on(&listener, &l, e);
+    if (code == ERR_OK) {
+        terminate = evsignal_new(l.base, SIGTERM, on_signal, &l);
+        interrupt = evsignal_new(l.base, SIGINT, on_signal, &l);
+        if (terminate == NULL || interrupt == NULL || event_add(terminate, NULL) != 0 ||
+            event_add(interrupt, NULL) != 0)
+            code = error_set(e, ERR_NOMEM, "out of memory");
+    }
+    if (code == ERR_OK) {
+        log_info("ready", "listen=%s version=%s coordinator=%s filters=%zu", s->config->listen, TWINBLOOM_VERSION,
+                 s->owner, s->config->filter_count);
+        (void)event_base_dispatch(l.base);
+    }
+    if (terminate != NULL)
+        event_free(terminate);
+    if (interrupt != NULL)
+        event_free(interrupt);
+    if (listener != NULL)
+        evconnlistener_free(listener);
+    if (l.base != NULL)
+        event_base_free(l.base);
+    return code;
+}
+
+/* --- start and stop --- */
+
+static enum err run(struct service *s, struct error *e)
+{
+    pthread_t admin, keeper;
+    bool admin_runs = false, keeper_runs = false;
+    enum err code = ERR_OK;
+    s->admin = mailbox_new();
+    s->keeper = mailbox_new();
+    s->workers = calloc(s->config->threads, sizeof(*s->workers));
+    if (s->admin == NULL || s->keeper == NULL || s->workers == NULL)
+        code = error_set(e, ERR_NOMEM, "out of memory");
+    for (unsigned i = 0; code == ERR_OK && i < s->config->threads; i++) {
+        code = worker_start(&s->workers[i], s, i, e);
+        s->worker_count += code == ERR_OK;
+    }
+    if (code == ERR_OK)
+        code = runner_start(&s->runner, s, e);
+    if (code == ERR_OK) {
+        admin_runs = pthread_create(&admin, NULL, admin_run, s) == 0;
+        keeper_runs = admin_runs && pthread_create(&keeper, NULL, keeper_run, s) == 0;
+        code = keeper_runs ? serve(s, e) : error_set(e, ERR_NOMEM, "threads could not be started");
+    }
+    for (unsigned i = 0; i < s->worker_count; i++)
+        worker_drain(s->workers[i]);
+    for (unsigned i = 0; i < s->worker_count; i++)
+        worker_join(s->workers[i]);
+    atomic_store(&s->stop, true);
+    if (keeper_runs) {
+        keeper_wake(s);
+        (void)pthread_join(keeper, NULL);
+    }
+    if (admin_runs)
+        (void)pthread_join(admin, NULL);
+    runner_stop(s->runner);
+    for (unsigned i = 0; i < s->worker_count; i++)
+        worker_free(s->workers[i]);
+    mailbox_free(s->admin);
+    mailbox_free(s->keeper);
+    free(s->workers);
+    return code;
+}
+
+static void block_signals(void)
+{
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    (void)sigaction(SIGPIPE, &ignore, NULL);
+}
+
+/* The sources that the configuration names must be usable. A server that cannot be reached now is no fault of the
+ * configuration: @strict makes it one. */
+static enum err check_sources(const struct config *config, const char *path, bool strict, struct error *e)
+{
+    for (size_t i = 0; i < config->filter_count; i++) {
+        const struct config_filter *f = &config->filter[i];
+        if (f->table[0] == '\0')
+            continue;
+        struct source *source = NULL;
+        const struct source_config sc = {.dsn = config->dsn, .table = f->table, .id_column = f->id_column,
+                                         .key = f->key, .where = f->where};
+        enum err code = source_open(&source, &sc, (unsigned)config->postgres_timeout_ms, e);
+        if (code == ERR_OK)
+            code = source_check(source, e);
+        source_close(source);
+        if (code == ERR_CONFIG || (strict && code != ERR_OK))
+            return error_prefix(e, code, "%s:%u: [filter %s]", path, f->line, f->name);
+    }
+    return ERR_OK;
+}
+
+static int check_config(const struct config *config, const char *path)
+{
+    struct error e;
+    if (check_sources(config, path, true, &e) != ERR_OK) {
+        (void)fprintf(stderr, "twinbloomd: %s\n", e.text);
+        return EXIT_USAGE;
+    }
+    (void)printf("%s: fit, %zu filters\n", path, config->filter_count);
+    return EXIT_SUCCESS;
+}
+
+static int start(const struct config *config, const char *path)
+{
+    struct error e = {.text = ""};
+    struct service *s = calloc(1, sizeof(*s));
+    if (s == NULL)
+        return EXIT_FAILURE;
+    char host[32] = "host";
+    (void)gethostname(host, sizeof(host) - 1);
+    for (char *p = host; *p != '\0'; p++)
+        if (*p == ':' || *p == ' ')
+            *p = '-';
+    (void)snprintf(s->owner, sizeof(s->owner), "%s-%d-%08" PRIx32, host, (int)getpid(), (uint32_t)random_u64());
+    s->config = config;
+    s->started_us = clock_mono_us();
+    log_set_level(config->log_level);
+    block_signals();
+    enum err code = check_sources(config, path, false, &e);
+    if (code == ERR_OK)
+        code = nodes_parse(&s->nodes, config->nodes, &e);
+    if (code == ERR_OK)
+        code = run(s, &e);
+    if (code != ERR_OK)
+        log_error("stopped", "why=%s", log_quote(e.text));
+    else
+        log_info("stopped", "uptime_seconds=%" PRIu64, (clock_mono_us() - s->started_us) / 1000000);
+    free(s);
+    return code == ERR_OK ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+static void usage(FILE *to)
+{
+    (void)fputs("usage: twinbloomd -c FILE [--check-config | --print-config]\n"
+                "       twinbloomd --version | --help\n\n"
+                "  -c, --config FILE   read the configuration (INI) from FILE\n"
+                "  --check-config      check the file and the sources that it names, then exit (0: fit)\n"
+                "  --print-config      print every key with its value and meaning, then exit\n", to);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option options[] = {{"config", required_argument, NULL, 'c'},
+                                            {"check-config", no_argument, NULL, 'k'},
+                                            {"print-config", no_argument, NULL, 'p'},
+                                            {"version", no_argument, NULL, 'v'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
+    const char *path = NULL;
+    bool check = false, print = false;
+    int option;
+    while ((option = getopt_long(argc, argv, "c:vh", options, NULL)) != -1) {
+        switch (option) {
+        case 'c':
+            path = optarg;
+            break;
+        case 'k':
+            check = true;
+            break;
+        case 'p':
+            print = true;
+            break;
+        case 'v':
+            (void)printf("twinbloomd %s\n", TWINBLOOM_VERSION);
+            return EXIT_SUCCESS;
+        case 'h':
+            usage(stdout);
+            return EXIT_SUCCESS;
+        default:
+            usage(stderr);
+            return EXIT_USAGE;
+        }
+    }
+    if (path == NULL || optind != argc) {
+        usage(stderr);
+        return EXIT_USAGE;
+    }
+    struct config *config;
+    struct error e = {.text = ""};
+    int status = EXIT_SUCCESS;
+    if (config_read(&config, path, &e) != ERR_OK) {
+        (void)fprintf(stderr, "twinbloomd: %s\n", e.text);
+        return EXIT_USAGE;
+    }
+    if (print)
+        config_print(config, stdout);
+    else if (check)
+        status = check_config(config, path);
+    else
+        status = start(config, path);
+    config_free(config);
+    return status;
+}

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: MIT */
+#include "service/keeper.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/number.h"
+#include "expansion/memory.h"
+#include "expansion/schedule.h"
+#include "expansion/threshold.h"
+#include "migrate/source.h"
+#include "service/admin.h"
+#include "service/runner.h"
+
+enum {
+    ROWS_EVERY_US = 10 * 1000 * 1000,      /* how often the source is asked for its rows */
+    LOST_EVERY_US = 30 * 1000 * 1000,      /* how often shards are looked at, if nothing else says so */
+    RETRY_FAILED_MS = 30 * 1000,           /* after a failed job, before a threshold starts the next */
+    RETRY_ABORTED_MS = 10 * 60 * 1000      /* after an operator's abort */
+};
+
+/* What is remembered of a filter between two looks. */
+struct watched {
+    char *name;
+    size_t length;
+    uint64_t rows, rows_at;
+    uint64_t lost_at;
+    bool look_for_lost;
+    bool checked; /* the source's table and columns were found fit */
+    time_t schedule_from;
+    struct keeper_note note;
+    struct watched *next;
+};
+
+struct keeper {
+    struct service *service;
+    struct link *link;
+    struct fence fence;
+    struct view view;
+};
+
+/* Notes are read by the admin thread and marked by workers. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct watched *filters;
+
+static struct watched *find_locked(const char *name, size_t length)
+{
+    for (struct watched *w = filters; w != NULL; w = w->next)
+        if (w->length == length && memcmp(w->name, name, length) == 0)
+            return w;
+    return NULL;
+}
+
+static struct watched *find_or_add(const char *name, size_t length)
+{
+    (void)pthread_mutex_lock(&lock);
+    struct watched *w = find_locked(name, length);
+    if (w == NULL && (w = calloc(1, sizeof(*w))) != NULL) {
+        w->name = malloc(length + 1);
+        if (w->name == NULL) {
+            free(w);
+            w = NULL;
+        } else {
+            memcpy(w->name, name, length);
+            w->name[length] = '\0';
+            w->length = length;
+            w->schedule_from = (time_t)(clock_wall_us() / 1000000);
+            w->next = filters;
+            filters = w;
+        }
+    }
+    (void)pthread_mutex_unlock(&lock);
+    return w;
+}
+
+struct keeper_note keeper_note(struct service *s, const char *name, size_t length)
+{
+    (void)s;
+    struct keeper_note note = {0};
+    (void)pthread_mutex_lock(&lock);
+    const struct watched *w = find_locked(name, length);
+    if (w != NULL)
+        note = w->note;
+    (void)pthread_mutex_unlock(&lock);
+    return note;
+}
+
+static void note_text(char *out, size_t size, const char *text)
+{
+    (void)pthread_mutex_lock(&lock);
+    (void)snprintf(out, size, "%s", text);
+    (void)pthread_mutex_unlock(&lock);
+}
+
+static void note_lost(struct watched *w, uint64_t generation, uint64_t lost)
+{
+    (void)pthread_mutex_lock(&lock);
+    w->note.lost_shards = lost;
+    w->note.lost_generation = generation;
+    (void)pthread_mutex_unlock(&lock);
+}
+
+static void nothing(void *arg)
+{
+    (void)arg;
+}
+
+void keeper_wake(struct service *s)
+{
+    if (mailbox_post(s->keeper, nothing, NULL) != ERR_OK)
+        log_warn("keeper", "error=\"out of memory\" note=\"it looks at its next interval\"");
+}
+
+void service_on_lost(void *service, const char *name, size_t length)
+{
+    (void)pthread_mutex_lock(&lock);
+    struct watched *w = find_locked(name, length);
+    if (w != NULL)
+        w->look_for_lost = true;
+    (void)pthread_mutex_unlock(&lock);
+    log_warn("lost", "filter=%s note=\"data in Redis is lost; answers are not no\"", log_quote(name));
+    keeper_wake(service);
+}
+
+/* --- one look at one filter --- */
+
+static void problem(struct watched *w, const char *text)
+{
+    if (strcmp(w->note.problem, text) != 0 && text[0] != '\0')
+        log_warn("filter_problem", "filter=%s problem=%s", log_quote(w->name), log_quote(text));
+    note_text(w->note.problem, sizeof(w->note.problem), text);
+}
+
+/* The source's rows, by the planner's estimate, not too often. */
+static void look_at_source(struct keeper *k, struct watched *w, const struct config_filter *c)
+{
+    uint64_t now = clock_mono_us();
+    if (w->rows_at != 0 && now - w->rows_at < ROWS_EVERY_US && w->note.postgres[0] == '\0')
+        return;
+    w->rows_at = now;
+    struct source *source = NULL;
+    struct error e = {.text = ""};
+    struct source_config config = {.dsn = k->service->config->dsn, .table = c->table, .id_column = c->id_column,
+                                   .key = c->key, .where = c->where};
+    enum err code = source_open(&source, &config, (unsigned)k->service->config->postgres_timeout_ms, &e);
+    if (code == ERR_OK)
+        code = source_check(source, &e);
+    if (code == ERR_OK)
+        code = source_rows_estimate(source, &w->rows, &e);
+    source_close(source);
+    if (code != ERR_OK && strcmp(w->note.postgres, e.text) != 0)
+        log_warn("source", "filter=%s why=%s", log_quote(w->name), log_quote(e.text));
+    w->checked = code == ERR_OK;
+    note_text(w->note.postgres, sizeof(w->note.postgres), code == ERR_OK ? "" : e.text);
+}
+
+static void look_for_lost(struct keeper *k, struct watched *w)
+{
+    uint64_t now = clock_mono_us();
+    const struct generation *g = view_current(&k->view);
+    bool other = w->note.lost_generation != g->number && w->note.lost_generation != 0;
+    if (!w->look_for_lost && !other && w->lost_at != 0 && now - w->lost_at < LOST_EVERY_US)
+        return;
+    uint64_t lost;
+    struct error e;
+    if (view_unfenced(&k->view) || fence_count_lost(&k->fence, &k->view, g, &lost, &e) != ERR_OK)
+        return;
+    if (lost > 0) { /* found under a view that may be over by now: only a reload after it tells */
+        uint64_t epoch = k->view.epoch, incarnation = k->view.incarnation;
+        if (fence_load(&k->fence, &k->view, &e) != ERR_OK || k->view.epoch != epoch ||
+            k->view.incarnation != incarnation)
+            return;
+    }
+    w->lost_at = now;
+    (void)pthread_mutex_lock(&lock);
+    w->look_for_lost = false;
+    (void)pthread_mutex_unlock(&lock);
+    note_lost(w, view_current(&k->view)->number, lost);
+    if (lost > 0)
+        log_warn("lost_shards", "filter=%s generation=%" PRIu64 " shards=%" PRIu64, log_quote(w->name),
+                 view_current(&k->view)->number, lost);
+}
+
+/* Counts of the written layer's shards. NULL: none were asked for, or no memory. */
+static uint64_t *shard_items(struct keeper *k, const struct generation *g, uint32_t *count)
+{
+    struct key_name name;
+    redisReply *reply;
+    struct error e;
+    unsigned layer = view_written_layer(&k->view, g);
+    *count = g->layers[layer].geometry.shards;
+    uint64_t *items = calloc(*count, sizeof(*items));
+    names_filter_key(&k->fence.names, "count", &name);
+    if (items == NULL ||
+        link_command(k->link, NODE_HOME, &reply, &e, "HGETALL %b", name.text, name.length) != ERR_OK) {
+        free(items);
+        return NULL;
+    }
+    char prefix[48];
+    size_t length = (size_t)snprintf(prefix, sizeof(prefix), "%" PRIu64 ".%u.", g->number, layer);
+    for (size_t i = 0; i + 1 < reply->elements; i += 2) {
+        const redisReply *field = reply->element[i], *value = reply->element[i + 1];
+        uint64_t shard, n;
+        if ((size_t)field->len > length && memcmp(field->str, prefix, length) == 0 &&
+            number_u64(field->str + length, (size_t)field->len - length, &shard) && shard < *count &&
+            number_u64(value->str, (size_t)value->len, &n))
+            items[shard] = n;
+    }
+    freeReplyObject(reply);
+    return items;
+}
+
+static bool schedule_is_due(struct watched *w, const struct config_filter *c)
+{
+    struct schedule schedule;
+    struct error e;
+    time_t now = (time_t)(clock_wall_us() / 1000000);
+    if (c->schedule[0] == '\0' || schedule_parse(&schedule, c->schedule, &e) != ERR_OK)
+        return false;
+    return schedule_due(&schedule, w->schedule_from, now);
+}
+
+/* The last job's end: a failed one is not begun again at once, and one that another coordinator ended after our schedule
+ * fell due has served it. */
+struct last_job {
+    bool failed, aborted;
+    uint64_t finished_ms, started_ms;
+};
+
+static struct last_job last_job(struct keeper *k)
+{
+    struct last_job last = {0};
+    struct key_name name;
+    redisReply *reply;
+    struct error e;
+    names_filter_key(&k->fence.names, "job", &name);
+    if (link_command(k->link, NODE_HOME, &reply, &e, "HMGET %b state finished_ms started_ms", name.text,
+                     name.length) != ERR_OK)
+        return last;
+    if (reply->elements == 3 && reply->element[0]->type == REDIS_REPLY_STRING) {
+        last.failed = strcmp(reply->element[0]->str, "failed") == 0;
+        last.aborted = strcmp(reply->element[0]->str, "aborted") == 0;
+        for (size_t i = 1; i < 3; i++)
+            if (reply->element[i]->type == REDIS_REPLY_STRING)
+                (void)number_u64(reply->element[i]->str, (size_t)reply->element[i]->len,
+                                 i == 1 ? &last.finished_ms : &last.started_ms);
+    }
+    freeReplyObject(reply);
+    return last;
+}
+
+static bool too_soon(const struct last_job *last)
+{
+    uint64_t now = clock_wall_us() / 1000, since = now > last->finished_ms ? now - last->finished_ms : 0;
+    return (last->failed && since < RETRY_FAILED_MS) || (last->aborted && since < RETRY_ABORTED_MS);
+}
+
+static void start(struct keeper *k, struct watched *w, const char *reason, bool wanted)
+{
+    struct error e;
+    const struct runner_job job = {.filter = w->name, .filter_length = w->length, .reason = reason, .wanted = wanted};
+    enum err code = runner_post(k->service->runner, &job, &e);
+    if (code == ERR_OK)
+        log_info("job_queued", "filter=%s reason=%s", log_quote(w->name), log_quote(reason));
+    else if (code != ERR_BUSY)
+        problem(w, e.text);
+}
+
+static void look_at_thresholds(struct keeper *k, struct watched *w, const struct config_filter *c)
+{
+    const struct generation *g = view_current(&k->view);
+    struct error e;
+    uint64_t items = 0;
+    struct last_job last = last_job(k);
+    if (!w->checked || too_soon(&last) || admin_items(&k->fence, g, &items, &e) != ERR_OK)
+        return;
+    struct threshold_input in = {
+        .built = g->built,
+        .lost_shards = w->note.lost_generation == g->number ? w->note.lost_shards : 0,
+        .items = items,
+        .capacity = g->capacity,
+        .source_rows = w->rows,
+        .bytes = memory_of_generation(g),
+        .expand_at = c->expand_at,
+        .expand_at_bytes = c->expand_at_bytes,
+        .schedule_due = schedule_is_due(w, c),
+    };
+    /* Shards fill evenly: single ones are worth a look only when the whole comes near. */
+    uint64_t *shards = NULL;
+    if (g->built && (double)items > c->expand_at * (double)g->capacity / 2)
+        shards = shard_items(k, g, &in.shard_count);
+    in.shard_items = shards;
+    in.shard_capacity = in.shard_count == 0 ? 0 : g->capacity / in.shard_count;
+    char text[256];
+    enum threshold_reason reason = threshold_evaluate(&in, text, sizeof(text));
+    free(shards);
+    if (reason == THRESHOLD_SCHEDULE) {
+        bool served = last.started_ms / 1000 > (uint64_t)w->schedule_from;
+        w->schedule_from = (time_t)(clock_wall_us() / 1000000);
+        if (served)
+            return;
+    }
+    if (reason != THRESHOLD_NONE)
+        start(k, w, text, true);
+}
+
+static bool mutex_is_held(struct keeper *k)
+{
+    struct key_name name;
+    redisReply *reply;
+    struct error e;
+    names_filter_key(&k->fence.names, "expansion_flag", &name);
+    if (link_command(k->link, NODE_HOME, &reply, &e, "EXISTS %b", name.text, name.length) != ERR_OK)
+        return true;
+    bool held = reply->integer == 1;
+    freeReplyObject(reply);
+    return held;
+}
+
+static void make_missing(struct keeper *k, struct watched *w)
+{
+    struct error e;
+    enum err code = admin_make_filter(k->service, &k->fence, w->name, w->length, NULL, &e);
+    problem(w, code == ERR_OK || code == ERR_EXISTS || code == ERR_BUSY ? "" : e.text);
+}
+
+static void look(struct keeper *k, const char *name, size_t length)
+{
+    struct error e = {.text = ""};
+    const struct config_filter *c = config_find(k->service->config, name, length);
+    struct watched *w = find_or_add(name, length);
+    if (w == NULL || names_init(&k->fence.names, k->service->config->prefix, name, length, &e) != ERR_OK)
+        return;
+    enum err code = fence_load(&k->fence, &k->view, &e);
+    if (code == ERR_NOT_FOUND && c != NULL) {
+        make_missing(k, w);
+        code = fence_load(&k->fence, &k->view, &e);
+    }
+    if (c != NULL && c->table[0] != '\0')
+        look_at_source(k, w, c);
+    if (code != ERR_OK) {
+        problem(w, code == ERR_NOT_FOUND && c == NULL ? "" : e.text);
+        return;
+    }
+    problem(w, "");
+    look_for_lost(k, w);
+    bool unfinished = k->view.phase == PHASE_BUILDING || k->view.phase == PHASE_SWITCHED ||
+                      view_unfenced(&k->view) || k->view.retiring_epoch != 0;
+    if (mutex_is_held(k))
+        return;
+    if (unfinished)
+        start(k, w, "unfinished", false);
+    else if (c != NULL && c->table[0] != '\0')
+        look_at_thresholds(k, w, c);
+}
+
+/* --- the thread --- */
+
+static void look_at_all(struct keeper *k)
+{
+    const struct config *c = k->service->config;
+    for (size_t i = 0; i < c->filter_count && !atomic_load(&k->service->stop); i++)
+        look(k, c->filter[i].name, strlen(c->filter[i].name));
+    redisReply *names = NULL;
+    struct error e;
+    if (link_command(k->link, NODE_HOME, &names, &e, "SMEMBERS %s:filters", c->prefix) != ERR_OK)
+        return;
+    for (size_t i = 0; i < names->elements && !atomic_load(&k->service->stop); i++)
+        if (config_find(c, names->element[i]->str, (size_t)names->element[i]->len) == NULL)
+            look(k, names->element[i]->str, (size_t)names->element[i]->len);
+    freeReplyObject(names);
+}
+
+static void free_watched(void)
+{
+    (void)pthread_mutex_lock(&lock);
+    for (struct watched *w = filters, *next; w != NULL; w = next) {
+        next = w->next;
+        free(w->name);
+        free(w);
+    }
+    filters = NULL;
+    (void)pthread_mutex_unlock(&lock);
+}
+
+void *keeper_run(void *service)
+{
+    struct keeper *k = calloc(1, sizeof(*k));
+    if (k == NULL)
+        abort();
+    k->service = service;
+    k->link = link_new(&k->service->nodes, (unsigned)k->service->config->redis_timeout_ms);
+    k->fence.link = k->link;
+    k->fence.tombstone_ms = k->service->config->tombstone_ms;
+    while (!atomic_load(&k->service->stop)) {
+        look_at_all(k);
+        mailbox_wait(k->service->keeper, (int)k->service->config->check_interval_ms);
+    }
+    fence_fini(&k->fence);
+    link_free(k->link);
+    free(k);
+    free_watched();
+    return NULL;
+}

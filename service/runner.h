@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SERVICE_RUNNER_H
+#define SERVICE_RUNNER_H
+/* The runner: a thread that drives expansion jobs, one after the other. */
+#include "service/config.h"
+#include "service/service.h"
+
+struct runner;
+
+MUST_CHECK enum err runner_start(struct runner **out, struct service *s, struct error *e);
+/* Ends the running job at its next safe point (another coordinator goes on from there) and the thread. */
+void runner_stop(struct runner *r);
+
+struct runner_job {
+    const char *filter;
+    size_t filter_length;
+    const char *reason;
+    uint64_t capacity; /* wanted; 0: decide */
+    double error_rate; /* wanted; 0: as configured */
+    bool wanted;       /* a new expansion, else only finish what is unfinished */
+};
+
+/* Take the filter's mutex and queue the job under it. ERR_BUSY: another job of the filter is under way, here or
+ * elsewhere; the text says who drives it. ERR_UNREACHABLE, ... */
+MUST_CHECK enum err runner_post(struct runner *r, const struct runner_job *job, struct error *e);
+#endif

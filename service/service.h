@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SERVICE_SERVICE_H
+#define SERVICE_SERVICE_H
+/* The coordinator as a whole: configuration, threads, and what they share. Threads:
+ *   main     listens, hands connections to workers, takes signals
+ *   workers  serve requests; each with its own event loop, Redis connections and catalog
+ *   admin    blocking work on behalf of a request: creating filters, status, plans
+ *   keeper   a timer: makes configured filters, looks at thresholds, finds unfinished jobs
+ *   runner   drives one expansion job at a time */
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "base/mailbox.h"
+#include "expansion/driver.h"
+#include "service/config.h"
+#include "shard/catalog.h"
+
+struct worker;
+struct runner;
+
+struct service {
+    const struct config *config;
+    struct nodes nodes;
+    char owner[80]; /* host-pid-random: names this coordinator in mutexes and jobs */
+    uint64_t started_us;
+    atomic_bool stop;
+    unsigned worker_count;
+    struct worker **workers;
+    struct mailbox *admin;  /* of the admin thread */
+    struct mailbox *keeper; /* of the keeper thread */
+    struct runner *runner;
+    atomic_uint clients;
+    atomic_uint_fast64_t connections, commands;
+};
+
+/* What the configuration says of a filter; for catalogs. */
+struct filter_policy service_policy(void *service, const char *name, size_t length);
+/* A shard or view was found lost: the keeper looks at once. */
+void service_on_lost(void *service, const char *name, size_t length);
+#endif

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+#include "service/worker.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <unistd.h>
+#include "base/log.h"
+
+enum { DRAIN_SECONDS = 5 };
+
+struct worker_thread {
+    struct worker worker; /* first: a worker is its thread */
+    pthread_t thread;
+    struct event *letters;
+};
+
+struct arrival {
+    struct worker *worker;
+    int fd;
+    char address[64];
+};
+
+static struct worker_thread *thread_of(struct worker *w)
+{
+    return (struct worker_thread *)w;
+}
+
+static void on_letters(evutil_socket_t fd, short events, void *arg)
+{
+    (void)fd;
+    (void)events;
+    mailbox_run(((struct worker *)arg)->mailbox);
+}
+
+static void leave_if_drained(struct worker *w)
+{
+    if (w->draining && w->client_count == 0)
+        (void)event_base_loopbreak(w->base);
+}
+
+static void take_arrival(void *arg)
+{
+    struct arrival *a = arg;
+    if (a->worker->draining || client_new(a->worker, a->fd, a->address) == NULL) {
+        (void)close(a->fd);
+        atomic_fetch_sub(&a->worker->service->clients, 1);
+    } else {
+        a->worker->client_count++;
+    }
+    free(a);
+}
+
+void worker_accept(struct worker *w, int fd, const char *address)
+{
+    struct arrival *a = calloc(1, sizeof(*a));
+    if (a != NULL) {
+        a->worker = w;
+        a->fd = fd;
+        (void)snprintf(a->address, sizeof(a->address), "%s", address);
+        if (mailbox_post(w->mailbox, take_arrival, a) == ERR_OK)
+            return;
+    }
+    free(a);
+    (void)close(fd);
+    atomic_fetch_sub(&w->service->clients, 1);
+}
+
+void worker_client_gone(struct worker *w)
+{
+    w->client_count--;
+    atomic_fetch_sub(&w->service->clients, 1);
+    leave_if_drained(w);
+}
+
+static void begin_drain(void *arg)
+{
+    struct worker *w = arg;
+    w->draining = true;
+    struct client *c, *next;
+    for (c = LIST_FIRST(&w->clients); c != NULL; c = next) {
+        next = LIST_NEXT(c, link);
+        client_close_when_idle(c);
+    }
+    leave_if_drained(w);
+    static const struct timeval patience = {DRAIN_SECONDS, 0};
+    (void)event_base_loopexit(w->base, &patience);
+}
+
+void worker_drain(struct worker *w)
+{
+    if (mailbox_post(w->mailbox, begin_drain, w) != ERR_OK)
+        log_error("worker", "index=%u error=\"out of memory while draining\"", w->index);
+}
+
+static void *run(void *arg)
+{
+    struct worker *w = arg;
+    (void)event_base_loop(w->base, EVLOOP_NO_EXIT_ON_EMPTY);
+    struct client *c;
+    while ((c = LIST_FIRST(&w->clients)) != NULL)
+        client_destroy(c);
+    catalog_free(w->catalog);
+    w->catalog = NULL;
+    return NULL;
+}
+
+static void free_thread(struct worker_thread *t)
+{
+    catalog_free(t->worker.catalog);
+    if (t->letters != NULL)
+        event_free(t->letters);
+    if (t->worker.base != NULL)
+        event_base_free(t->worker.base);
+    mailbox_free(t->worker.mailbox);
+    free(t);
+}
+
+static struct event_base *new_base(void)
+{
+    struct event_config *config = event_config_new();
+    if (config == NULL)
+        return NULL;
+    (void)event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
+    struct event_base *base = event_base_new_with_config(config);
+    event_config_free(config);
+    return base;
+}
+
+enum err worker_start(struct worker **out, struct service *service, unsigned index, struct error *e)
+{
+    struct worker_thread *t = calloc(1, sizeof(*t));
+    if (t == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    struct worker *w = &t->worker;
+    const struct catalog_options options = {
+        .nodes = &service->nodes,
+        .prefix = service->config->prefix,
+        .redis_timeout_ms = (unsigned)service->config->redis_timeout_ms,
+        .timeout_ms = (unsigned)service->config->timeout_ms,
+        .tombstone_ms = service->config->tombstone_ms,
+        .policy = service_policy,
+        .on_lost = service_on_lost,
+        .arg = service,
+    };
+    w->service = service;
+    w->index = index;
+    LIST_INIT(&w->clients);
+    w->base = new_base();
+    w->mailbox = mailbox_new();
+    if (w->base != NULL && w->mailbox != NULL) {
+        w->catalog = catalog_new(w->base, &options);
+        t->letters = event_new(w->base, mailbox_fd(w->mailbox), EV_READ | EV_PERSIST, on_letters, w);
+    }
+    if (w->catalog == NULL || t->letters == NULL || event_add(t->letters, NULL) != 0 ||
+        pthread_create(&t->thread, NULL, run, t) != 0) {
+        free_thread(t);
+        return error_set(e, ERR_NOMEM, "worker %u could not be started", index);
+    }
+    *out = w;
+    return ERR_OK;
+}
+
+void worker_join(struct worker *w)
+{
+    (void)pthread_join(thread_of(w)->thread, NULL);
+}
+
+void worker_free(struct worker *w)
+{
+    if (w != NULL)
+        free_thread(thread_of(w));
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SERVICE_WORKER_H
+#define SERVICE_WORKER_H
+/* A worker thread: an event loop with its clients, its Redis connections and its view of the filters. */
+#include <event2/event.h>
+#include "base/error.h"
+#include "base/mailbox.h"
+#include "service/client.h"
+#include "service/service.h"
+
+struct worker {
+    struct service *service;
+    unsigned index;
+    struct event_base *base;
+    struct catalog *catalog;
+    struct mailbox *mailbox;
+    struct client_list clients;
+    size_t client_count;
+    bool draining;
+};
+
+MUST_CHECK enum err worker_start(struct worker **out, struct service *service, unsigned index, struct error *e);
+/* Hand over an accepted connection; from any thread. Closes it where that fails. */
+void worker_accept(struct worker *w, int fd, const char *address);
+/* Answer what is in flight (for at most 5 s), close, end the thread; from any thread, then worker_join(). The mailbox
+ * lives until worker_free(): the admin thread may still post to it. */
+void worker_drain(struct worker *w);
+void worker_join(struct worker *w);
+void worker_free(struct worker *w);
+/* Called by client.c when a client is gone. */
+void worker_client_gone(struct worker *w);
+#endif

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: MIT */
+/* The command line against a responder that answers as the daemon's protocol says: output, exit codes,
+ * following a job. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <hiredis/hiredis.h>
+
+#include "base/buffer.h"
+
+struct responder {
+    int listener;
+    unsigned port;
+    pthread_t thread;
+    const char *_Atomic last_state; /* of the job, once it has run for two polls */
+    _Atomic unsigned polls;         /* since a rebuild; 0: there was none */
+};
+
+static void bulk(struct buffer *b, const char *text)
+{
+    buffer_printf(b, "$%zu\r\n%s\r\n", strlen(text), text);
+}
+
+static void flat(struct buffer *b, const char *const *pairs, size_t count)
+{
+    buffer_printf(b, "*%zu\r\n", count);
+    for (size_t i = 0; i < count; i++)
+        bulk(b, pairs[i]);
+}
+
+static void answer_status(struct responder *r, struct buffer *b)
+{
+    const char *state = r->polls == 0 ? "done" : r->polls < 3 ? "running" : r->last_state;
+    const char *const pairs[] = {"filter",
+                                 "12",
+                                 "state",
+                                 "serving",
+                                 "phase",
+                                 "STEADY",
+                                 "items",
+                                 "1234567",
+                                 "capacity",
+                                 "2000000",
+                                 "fill",
+                                 "0.617",
+                                 "error_rate",
+                                 "0.001",
+                                 "expected_error_rate",
+                                 "8.1e-05",
+                                 "generation",
+                                 "4",
+                                 "job_state",
+                                 state,
+                                 "job_step",
+                                 "scan",
+                                 "job_rows",
+                                 "1200000",
+                                 "job_rows_total",
+                                 "2500000",
+                                 "job_started_ms",
+                                 r->polls == 0 ? "1000" : "2000",
+                                 "job_token",
+                                 r->polls == 0 ? "6" : "7",
+                                 "job_error",
+                                 strcmp(state, "failed") == 0 ? "the source is \033gone" : "",
+                                 "new_field",
+                                 "5"};
+    r->polls += r->polls != 0;
+    flat(b, pairs, sizeof(pairs) / sizeof(pairs[0]));
+}
+
+/* Keys that begin with p are present; those with e end the reply with an error. */
+static void answer_keys(const redisReply *command, struct buffer *b)
+{
+    size_t count = 0;
+    while (count + 2 < command->elements && (count == 0 || command->element[count + 1]->str[0] != 'e'))
+        count++;
+    buffer_printf(b, "*%zu\r\n", count);
+    for (size_t i = 0; i < count; i++) {
+        char first = command->element[2 + i]->str[0];
+        buffer_puts(b, first == 'e'   ? "-ERR non scaling filter is full\r\n"
+                       : first == 'p' ? ":1\r\n"
+                                      : ":0\r\n");
+    }
+}
+
+static void answer(struct responder *r, const redisReply *command, struct buffer *b)
+{
+    static const char *const plan[] = {"filter",     "f",       "capacity", "3000000",
+                                       "memory_new", "6291456", "fits",     "no"};
+    const char *name = command->element[0]->str;
+    if (command->elements > 1 && strcmp(command->element[1]->str, "busy") == 0) {
+        buffer_puts(b, "-BUSY host:1 holds the mutex\r\n");
+    } else if (strcmp(name, "TB.STATUS") == 0) {
+        if (command->elements == 1)
+            buffer_puts(b, "*1\r\n");
+        answer_status(r, b);
+    } else if (strcmp(name, "TB.PLAN") == 0) {
+        bool wanted = command->elements == 6 && strcmp(command->element[3]->str, "3000000") == 0 &&
+                      strcmp(command->element[4]->str, "ERROR") == 0;
+        if (wanted)
+            flat(b, plan, 8);
+        else
+            buffer_puts(b, "-ERR syntax error\r\n");
+    } else if (strcmp(name, "TB.REBUILD") == 0) {
+        r->polls = 1;
+        buffer_puts(b, "+OK\r\n");
+    } else if (strncmp(name, "BF.M", 4) == 0) {
+        answer_keys(command, b);
+    } else {
+        buffer_puts(b, "+OK\r\n");
+    }
+}
+
+static void serve(struct responder *r, int fd)
+{
+    redisReader *reader = redisReaderCreate();
+    char bytes[65536];
+    ssize_t n;
+    while ((n = read(fd, bytes, sizeof(bytes))) > 0 &&
+           redisReaderFeed(reader, bytes, (size_t)n) == REDIS_OK) {
+        void *command = NULL;
+        while (redisReaderGetReply(reader, &command) == REDIS_OK && command != NULL) {
+            struct buffer b = {0};
+            answer(r, command, &b);
+            if (write(fd, b.data, b.length) != (ssize_t)b.length)
+                (void)shutdown(fd, SHUT_RDWR);
+            buffer_fini(&b);
+            freeReplyObject(command);
+        }
+    }
+    redisReaderFree(reader);
+}
+
+static void *run_responder(void *arg)
+{
+    struct responder *r = arg;
+    int fd;
+    while ((fd = accept(r->listener, NULL, NULL)) >= 0) {
+        serve(r, fd);
+        (void)close(fd);
+    }
+    return NULL;
+}
+
+static int start(void **state)
+{
+    struct responder *r = calloc(1, sizeof(*r));
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof(address);
+    assert_non_null(r);
+    r->last_state = "done";
+    r->listener = socket(AF_INET, SOCK_STREAM, 0);
+    assert_true(r->listener >= 0);
+    assert_int_equal(bind(r->listener, (struct sockaddr *)&address, length), 0);
+    assert_int_equal(listen(r->listener, 8), 0);
+    assert_int_equal(getsockname(r->listener, (struct sockaddr *)&address, &length), 0);
+    r->port = ntohs(address.sin_port);
+    assert_int_equal(pthread_create(&r->thread, NULL, run_responder, r), 0);
+    *state = r;
+    return 0;
+}
+
+static int stop(void **state)
+{
+    struct responder *r = *state;
+    (void)shutdown(r->listener, SHUT_RDWR);
+    assert_int_equal(pthread_join(r->thread, NULL), 0);
+    (void)close(r->listener);
+    free(r);
+    return 0;
+}
+
+struct result {
+    int code;
+    char text[65536]; /* both outputs */
+};
+
+static struct result twinbloom(const struct responder *r, const char *input, const char *arguments)
+{
+    static struct result result;
+    char line[1024];
+    (void)snprintf(line, sizeof(line),
+                   "printf '%s' | env -u TWINBLOOM_PASSWORD TWINBLOOM_URL=redis://127.0.0.1:%u %s %s 2>&1",
+                   input, r->port, TWINBLOOM_CLI, arguments);
+    FILE *pipe = popen(line, "r");
+    assert_non_null(pipe);
+    size_t n = fread(result.text, 1, sizeof(result.text) - 1, pipe);
+    result.text[n] = '\0';
+    int status = pclose(pipe);
+    result.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return result;
+}
+
+static void assert_run(const struct responder *r, const char *input, const char *arguments, int code,
+                       const char *expected)
+{
+    struct result result = twinbloom(r, input, arguments);
+    if (result.code != code || strcmp(result.text, expected) != 0)
+        fail_msg("%s: code %d\n%s", arguments, result.code, result.text);
+}
+
+static void assert_says(const struct responder *r, const char *arguments, int code, const char *part)
+{
+    struct result result = twinbloom(r, "", arguments);
+    if (result.code != code || strstr(result.text, part) == NULL)
+        fail_msg("%s: code %d\n%s", arguments, result.code, result.text);
+}
+
+static void test_status__shows_a_table_a_sheet_and_json(void **state)
+{
+    assert_run(*state, "", "status", 0,
+               "FILTER  STATE    PHASE       ITEMS   CAPACITY  FILL  FPR now/promised  GEN  JOB\n"
+               "12      serving  STEADY  1,234,567  2,000,000   62%     8.1e-05/0.001    4  done\n");
+    assert_says(*state, "status 12", 0, "  capacity             2,000,000\n");
+    assert_says(*state, "--json status 12", 0,
+                "{\"filter\":\"12\",\"state\":\"serving\",\"phase\":\"STEADY\",\"items\":1234567,");
+    assert_says(*state, "status --json", 0, "[{\"filter\":\"12\",");
+    assert_says(*state, "status 12 --json", 0, "\"new_field\":5}\n");
+}
+
+static void test_plan__passes_its_options_and_fails_where_it_does_not_fit(void **state)
+{
+    assert_says(*state, "plan f --capacity 3M --error-rate=1e-3", 1, "  for the new one  6.0 MiB\n");
+    assert_says(*state, "plan f", 3, "twinbloom: ERR syntax error\n");
+}
+
+static void test_check__says_of_each_key_and_exits_1_if_one_is_absent(void **state)
+{
+    assert_run(*state, "", "check f p1 -- -x", 1, "present\tp1\nabsent\t-x\n");
+    assert_run(*state, "p1\\n\\np2", "check f", 0, "present\tp1\npresent\tp2\n");
+    assert_run(
+        *state, "", "check f p1 --json", 0,
+        "{\"filter\":\"f\",\"keys\":[{\"key\":\"p1\",\"present\":true}],\"present\":1,\"absent\":0}\n");
+    assert_run(
+        *state, "q\\377\\n", "check f --json", 1,
+        "{\"filter\":\"f\",\"keys\":[{\"key\":\"q\xef\xbf\xbd\",\"key_hex\":\"71ff\",\"present\":false}],"
+        "\"present\":0,\"absent\":1}\n");
+}
+
+static void test_check__asks_in_chunks_and_loses_none(void **state)
+{
+    struct responder *r = *state;
+    char line[512];
+    (void)snprintf(line, sizeof(line),
+                   "check f < /dev/null; seq -f p%%.0f 2500 | %s -p %u check f | sort -u | wc -l",
+                   TWINBLOOM_CLI, r->port);
+    assert_run(r, "", line, 0, "2500\n");
+}
+
+static void test_add__reports_the_keys_before_an_error(void **state)
+{
+    assert_run(*state, "", "add f p1 x", 0, "added\tp1\npresent\tx\n");
+    assert_run(*state, "", "add f p1 e p2", 3, "added\tp1\ntwinbloom: ERR non scaling filter is full\n");
+    assert_run(*state, "", "add f p1 e --json", 3,
+               "{\"filter\":\"f\",\"keys\":[{\"key\":\"p1\",\"added\":true}],\"added\":1,\"present\":0,"
+               "\"error\":\"ERR non scaling filter is full\"}\ntwinbloom: ERR non scaling filter is full\n");
+}
+
+static void test_rebuild__follows_its_job_and_not_the_one_before(void **state)
+{
+    struct responder *r = *state;
+    assert_says(r, "rebuild 12 --wait", 0, "scan  1,200,000/2,500,000 rows  48%\n");
+    assert_true(r->polls >= 4); /* "done" of the job before was not taken for its end */
+    r->polls = 0;
+    r->last_state = "failed";
+    assert_says(r, "rebuild 12 --wait", 1, "twinbloom: the rebuild of 12 failed: the source is \\x1bgone\n");
+    r->polls = 0;
+    r->last_state = "aborted";
+    assert_says(r, "rebuild 12 --wait --json", 1, "\"job_state\":\"aborted\"");
+    assert_says(r, "rebuild busy", 3, "twinbloom: BUSY host:1 holds the mutex\n");
+    assert_says(r, "rebuild f", 0, "The rebuild of f has started");
+    assert_says(r, "abort f --json", 0, "{\"filter\":\"f\",\"aborted\":true}\n");
+}
+
+static void test_usage__exits_2_and_suggests(void **state)
+{
+    assert_says(*state, "stauts", 2, "did you mean \"status\"?");
+    assert_says(*state, "rebuild f --wiat", 2, "did you mean \"--wait\"?");
+    assert_says(*state, "status f --wait", 2, "status has no option --wait");
+    assert_says(*state, "check", 2, "usage: twinbloom check FILTER [KEY...]");
+    assert_says(*state, "plan f --capacity 1.5", 2, "--capacity 1.5");
+    assert_says(*state, "-h", 2, "for help: --help");
+    assert_says(*state, "", 2, "a command is missing");
+    assert_says(*state, "help check", 0, "Example:");
+    assert_says(*state, "rebuild --help", 0, "usage: twinbloom rebuild FILTER");
+    assert_says(*state, "--version", 0, "twinbloom ");
+    assert_says(*state, "status -p 1", 3, "cannot reach twinbloomd at 127.0.0.1:1");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_status__shows_a_table_a_sheet_and_json, start, stop),
+        cmocka_unit_test_setup_teardown(test_plan__passes_its_options_and_fails_where_it_does_not_fit, start,
+                                        stop),
+        cmocka_unit_test_setup_teardown(test_check__says_of_each_key_and_exits_1_if_one_is_absent, start,
+                                        stop),
+        cmocka_unit_test_setup_teardown(test_check__asks_in_chunks_and_loses_none, start, stop),
+        cmocka_unit_test_setup_teardown(test_add__reports_the_keys_before_an_error, start, stop),
+        cmocka_unit_test_setup_teardown(test_rebuild__follows_its_job_and_not_the_one_before, start, stop),
+        cmocka_unit_test_setup_teardown(test_usage__exits_2_and_suggests, start, stop),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

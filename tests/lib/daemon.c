@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/lib/daemon.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *or_empty(const char *text)
+{
+    return text != NULL ? text : "";
+}
+
+static void write_text(FILE *f, const struct daemon *d, const struct daemon_options *o)
+{
+    (void)fprintf(f, "[service]\nlisten = 127.0.0.1:%u\nhttp = 127.0.0.1:%u\n%s\n", d->port, d->http_port,
+                  or_empty(o->service));
+    (void)fprintf(f, "[redis]\nnodes = %s\n%s\n", or_empty(o->nodes), or_empty(o->redis));
+    if (o->dsn != NULL)
+        (void)fprintf(f, "[postgres]\ndsn = %s\n%s\n", o->dsn, or_empty(o->postgres));
+    if (o->expansion != NULL)
+        (void)fprintf(f, "[expansion]\n%s\n", o->expansion);
+    (void)fprintf(f, "%s\n", or_empty(o->filters));
+}
+
+enum err daemon_prepare(struct daemon *d, const struct daemon_options *o, struct error *e)
+{
+    *d = (struct daemon){0};
+    d->port = process_free_port();
+    do
+        d->http_port = process_free_port();
+    while (d->http_port == d->port && d->port != 0);
+    if (d->port == 0 || d->http_port == 0)
+        return error_set(e, ERR_IO, "no free loopback port");
+    enum err err = process_make_directory(d->directory, "daemon", e);
+    if (err != ERR_OK)
+        return err;
+    (void)snprintf(d->config, sizeof(d->config), "%s/twinbloom.ini", d->directory);
+    FILE *f = fopen(d->config, "we");
+    if (f == NULL)
+        return error_set(e, ERR_IO, "%s: %s", d->config, strerror(errno));
+    write_text(f, d, o);
+    if (fclose(f) != 0)
+        return error_set(e, ERR_IO, "%s: %s", d->config, strerror(errno));
+    return ERR_OK;
+}
+
+enum err daemon_launch(struct daemon *d, struct error *e)
+{
+    char log[PATH_MAX + 8];
+    (void)snprintf(log, sizeof(log), "%s/log", d->directory);
+    const char *argv[] = {TWINBLOOMD_PATH, "-c", d->config, NULL};
+    enum err err = process_start(&d->process, argv, log, e);
+    if (err != ERR_OK)
+        return err;
+    err = client_wait_ping(d->port, 20000, &d->process, e);
+    if (err != ERR_OK) {
+        process_show_log(&d->process, "twinbloomd");
+        process_kill(&d->process);
+        return error_prefix(e, err, "twinbloomd on port %u", d->port);
+    }
+    return ERR_OK;
+}
+
+enum err daemon_start(struct daemon *d, const struct daemon_options *o, struct error *e)
+{
+    enum err err = daemon_prepare(d, o, e);
+    return err == ERR_OK ? daemon_launch(d, e) : err;
+}
+
+bool daemon_stop(struct daemon *d, unsigned deadline_ms)
+{
+    return process_stop(&d->process, deadline_ms);
+}
+
+void daemon_kill(struct daemon *d)
+{
+    process_kill(&d->process);
+}
+
+void daemon_pause(struct daemon *d)
+{
+    process_signal(&d->process, SIGSTOP);
+}
+
+void daemon_resume(struct daemon *d)
+{
+    process_signal(&d->process, SIGCONT);
+}
+
+enum err daemon_run(struct daemon *d, const char *argument, char **output, int *status, struct error *e)
+{
+    const char *argv[] = {TWINBLOOMD_PATH, argument, "-c", d->config, NULL};
+    return process_run(argv, 20000, output, status, e);
+}
+
+bool daemon_fini(struct daemon *d)
+{
+    /* One that crashed by itself still has its pid here; one that a test stopped or killed has none. */
+    bool clean = d->process.pid == 0 || process_stop(&d->process, 20000);
+    if (!clean)
+        process_show_log(&d->process, "twinbloomd did not end cleanly");
+    process_remove_directory(d->directory);
+    *d = (struct daemon){0};
+    return clean;
+}

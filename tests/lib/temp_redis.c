@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/lib/temp_redis.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/lib/client.h"
+
+static void data_directory(const struct temp_redis *r, char *out, size_t size)
+{
+    (void)snprintf(out, size, "%s/data", r->directory);
+}
+
+static enum err launch(struct temp_redis *r, struct error *e)
+{
+    char port[8];
+    char data[PATH_MAX + 8];
+    char log[PATH_MAX + 8];
+    (void)snprintf(port, sizeof(port), "%u", r->port);
+    data_directory(r, data, sizeof(data));
+    (void)snprintf(log, sizeof(log), "%s/log", r->directory);
+    if (mkdir(data, 0755) != 0 && access(data, W_OK) != 0)
+        return error_set(e, ERR_IO, "mkdir %s failed", data);
+    const char *argv[16 + TEMP_REDIS_ARGS_MAX] = {
+        "redis-server", "--port", port, "--bind",       "127.0.0.1", "--dir",
+        data,           "--save", "",   "--appendonly", "no",        "--enable-debug-command",
+        "yes"};
+    size_t n = 13;
+    for (size_t i = 0; i < r->extra_count; i++)
+        argv[n++] = r->extra[i];
+    argv[n] = NULL;
+    enum err err = process_start(&r->process, argv, log, e);
+    if (err != ERR_OK)
+        return err;
+    err = client_wait_ping(r->port, 10000, &r->process, e);
+    if (err != ERR_OK) {
+        process_show_log(&r->process, "redis-server");
+        process_kill(&r->process);
+        return error_prefix(e, err, "redis-server on port %u", r->port);
+    }
+    return ERR_OK;
+}
+
+enum err temp_redis_prepare(struct temp_redis *r, const char *const extra[], struct error *e)
+{
+    *r = (struct temp_redis){0};
+    for (size_t i = 0; extra != NULL && extra[i] != NULL; i++) {
+        if (r->extra_count == TEMP_REDIS_ARGS_MAX)
+            return error_set(e, ERR_RANGE, "more than %d arguments for redis-server", TEMP_REDIS_ARGS_MAX);
+        r->extra[r->extra_count++] = extra[i];
+    }
+    r->port = process_free_port();
+    if (r->port == 0)
+        return error_set(e, ERR_IO, "no free loopback port");
+    (void)snprintf(r->url, sizeof(r->url), "redis://127.0.0.1:%u", r->port);
+    return process_make_directory(r->directory, "redis", e);
+}
+
+enum err temp_redis_start(struct temp_redis *r, const char *const extra[], struct error *e)
+{
+    enum err err = temp_redis_prepare(r, extra, e);
+    if (err == ERR_OK)
+        err = launch(r, e);
+    if (err != ERR_OK)
+        temp_redis_fini(r);
+    return err;
+}
+
+void temp_redis_stop(struct temp_redis *r)
+{
+    (void)process_stop(&r->process, 10000);
+}
+
+void temp_redis_kill(struct temp_redis *r)
+{
+    process_kill(&r->process);
+}
+
+enum err temp_redis_restart(struct temp_redis *r, bool keep_data, struct error *e)
+{
+    temp_redis_stop(r);
+    if (!keep_data) {
+        char data[PATH_MAX + 8];
+        data_directory(r, data, sizeof(data));
+        process_remove_directory(data);
+    }
+    return launch(r, e);
+}
+
+void temp_redis_fini(struct temp_redis *r)
+{
+    temp_redis_stop(r);
+    process_remove_directory(r->directory);
+    *r = (struct temp_redis){0};
+}

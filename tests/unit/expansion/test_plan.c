@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "expansion/plan.h"
+
+static struct plan_input usual(void)
+{
+    return (struct plan_input){.current_capacity = 1000000,
+                               .growth = 1.5,
+                               .headroom = 1.3,
+                               .error_rate = 0.001,
+                               .shard_bytes = SHARD_BYTES_DEFAULT,
+                               .build_memory = UINT64_C(512) << 20,
+                               .node_count = 2};
+}
+
+static struct plan made(struct plan_input in)
+{
+    struct plan p;
+    struct error e = {""};
+    if (plan_make(&p, &in, &e) != ERR_OK)
+        fail_msg("%s", e.text);
+    return p;
+}
+
+static void assert_refused(struct plan_input in, const char *expected)
+{
+    struct plan p;
+    struct plan before;
+    memset(&p, 0x5a, sizeof(p));
+    memcpy(&before, &p, sizeof(p));
+    struct error e = {""};
+    assert_int_equal(plan_make(&p, &in, &e), ERR_RANGE);
+    if (strstr(e.text, expected) == NULL)
+        fail_msg("\"%s\" does not say \"%s\"", e.text, expected);
+    assert_memory_equal(&p, &before, sizeof(p));
+}
+
+static void test_plan_make__grows_by_the_larger_of_growth_and_rows(void **state)
+{
+    (void)state;
+    struct plan_input in = usual();
+    assert_true(made(in).capacity == 1500000);
+    in.source_rows = 1000000; /* 1.3 of them fit */
+    assert_true(made(in).capacity == 1500000);
+    in.source_rows = 2000000;
+    assert_true(made(in).capacity == 2600000);
+    in.current_capacity = 100;
+    in.growth = 1.1;
+    in.source_rows = 0;
+    assert_true(made(in).capacity == 110);
+    in.current_capacity = 3;
+    in.growth = 1.5;
+    assert_true(made(in).capacity == 5);
+}
+
+static void test_plan_make__takes_the_configured_capacity_for_a_first_build(void **state)
+{
+    (void)state;
+    struct plan_input in = usual();
+    in.first_build = true;
+    assert_true(made(in).capacity == 1000000);
+    in.source_rows = 1000;
+    assert_true(made(in).capacity == 1000000);
+    in.source_rows = 1000000;
+    assert_true(made(in).capacity == 1300000);
+}
+
+static void test_plan_make__takes_what_an_operator_wants_if_the_rows_fit(void **state)
+{
+    (void)state;
+    struct plan_input in = usual();
+    in.wanted_capacity = 700000;
+    in.source_rows = 700000;
+    assert_true(made(in).capacity == 700000);
+    in.source_rows = 700001;
+    assert_refused(in, "a capacity of 700,000 does not hold the source's 700,001 rows");
+}
+
+static void test_plan_make__refuses_what_has_no_meaning(void **state)
+{
+    (void)state;
+    struct plan_input in = usual();
+    in.growth = 0.99;
+    assert_refused(in, "growth is 0.99");
+    in.growth = (double)NAN;
+    assert_refused(in, "growth");
+    in.growth = DBL_MAX;
+    assert_refused(in, "out of range");
+    in = usual();
+    in.source_rows = 5;
+    in.headroom = 0;
+    assert_refused(in, "headroom is 0");
+    in = usual();
+    in.node_count = 0;
+    assert_refused(in, "no Redis node");
+    in = usual();
+    in.build_memory = 0;
+    assert_refused(in, "no memory to build in");
+    in = usual();
+    in.error_rate = 1.0;
+    assert_refused(in, "capacity 1500000: ");
+    in = usual();
+    in.current_capacity = 0;
+    assert_refused(in, "capacity 0: ");
+}
+
+static void test_plan_make__counts_memory_of_both_generations_and_of_uploads(void **state)
+{
+    (void)state;
+    struct plan_input in = usual();
+    in.current_capacity = 10000000;
+    in.memory_now = 123456789;
+    struct plan p = made(in);
+    struct geometry g;
+    assert_int_equal(geometry_plan(&g, 15000000, 0.001, SHARD_BYTES_DEFAULT, NULL), ERR_OK);
+    assert_memory_equal(&p.geometry, &g, sizeof(g));
+    assert_true(p.error_rate >= 0.001 && p.error_rate <= 0.001);
+    assert_true(p.bytes == geometry_bytes(&g));
+    assert_true(p.memory_new == geometry_memory(&g));
+    assert_true(p.memory_after == p.memory_new);
+    uint64_t shard = (p.memory_new + g.shards - 1) / g.shards;
+    assert_true(p.memory_peak == in.memory_now + p.memory_new + 2 * 2 * shard);
+    in.node_count = 8; /* uploads go on side by side */
+    assert_true(made(in).memory_peak == in.memory_now + p.memory_new + 8 * 2 * shard);
+}
+
+static void test_plan_make__divides_the_build_into_passes(void **state)
+{
+    (void)state;
+    struct plan_input in = usual();
+    in.current_capacity = 10000000;
+    struct plan p = made(in);
+    assert_int_equal(p.passes, 1);
+    in.build_memory = p.bytes;
+    assert_int_equal(made(in).passes, 1);
+    in.build_memory = p.bytes - 1;
+    assert_int_equal(made(in).passes, 2);
+    in.build_memory = p.bytes / 3 + 1;
+    assert_int_equal(made(in).passes, 3);
+    in.build_memory = 1;
+    assert_true(p.geometry.shards > 3);
+    assert_int_equal(made(in).passes, p.geometry.shards);
+}
+
+/* A plan of 5 shards of 1,000 bytes: on 2 nodes the larger share is 3, and 2 more for uploads. */
+static const struct plan five = {.geometry = {.shards = 5, .blocks = 1, .block_bits = 512, .hashes = 7},
+                                 .memory_new = 5000};
+
+static void test_plan_fits__compares_each_nodes_share_with_its_limit(void **state)
+{
+    (void)state;
+    struct plan_node nodes[2] = {{.name = "a:1", .used = 100, .maxmemory = 5100, .policy = "noeviction"},
+                                 {.name = "b:2", .used = 1000000, .maxmemory = 0, .policy = "noeviction"}};
+    char warning[256] = "untouched";
+    struct error e = {""};
+    assert_int_equal(plan_fits(&five, nodes, 2, warning, &e), ERR_OK);
+    assert_string_equal(warning, "");
+    nodes[0].used = 101;
+    assert_int_equal(plan_fits(&five, nodes, 2, warning, &e), ERR_REFUSED);
+    assert_string_equal(e.text,
+                        "Redis a:1 has too little memory: 101 bytes used + 5,000 needed > maxmemory 5,100");
+    nodes[0].maxmemory = 0;
+    nodes[1].maxmemory = 999999; /* passed already */
+    assert_int_equal(plan_fits(&five, nodes, 2, warning, &e), ERR_REFUSED);
+    assert_non_null(strstr(e.text, "b:2"));
+    nodes[1].maxmemory = 1004999;
+    assert_int_equal(plan_fits(&five, nodes, 2, warning, &e), ERR_REFUSED);
+    nodes[1].maxmemory = UINT64_MAX;
+    assert_int_equal(plan_fits(&five, nodes, 2, warning, &e), ERR_OK);
+    assert_int_equal(plan_fits(&five, nodes, 0, warning, &e), ERR_REFUSED);
+}
+
+static void test_plan_fits__warns_of_a_policy_that_evicts(void **state)
+{
+    (void)state;
+    struct plan_node nodes[3] = {{.name = "a:1", .policy = "noeviction"},
+                                 {.name = "b:2", .policy = "allkeys-lru"},
+                                 {.name = "c:3", .policy = "volatile-ttl"}};
+    char warning[256] = "untouched";
+    assert_int_equal(plan_fits(&five, nodes, 3, warning, NULL), ERR_OK);
+    assert_string_equal(warning, "Redis b:2 evicts keys when memory is short (maxmemory-policy allkeys-lru): "
+                                 "set it to noeviction");
+    nodes[0].maxmemory = 1; /* and says so when it refuses */
+    assert_int_equal(plan_fits(&five, nodes, 3, warning, NULL), ERR_REFUSED);
+    assert_non_null(strstr(warning, "b:2"));
+    nodes[0].maxmemory = 0;
+    nodes[0].policy[0] = '\0'; /* a server that did not say */
+    assert_int_equal(plan_fits(&five, nodes, 1, warning, NULL), ERR_OK);
+    assert_string_equal(warning, "");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_plan_make__grows_by_the_larger_of_growth_and_rows),
+        cmocka_unit_test(test_plan_make__takes_the_configured_capacity_for_a_first_build),
+        cmocka_unit_test(test_plan_make__takes_what_an_operator_wants_if_the_rows_fit),
+        cmocka_unit_test(test_plan_make__refuses_what_has_no_meaning),
+        cmocka_unit_test(test_plan_make__counts_memory_of_both_generations_and_of_uploads),
+        cmocka_unit_test(test_plan_make__divides_the_build_into_passes),
+        cmocka_unit_test(test_plan_fits__compares_each_nodes_share_with_its_limit),
+        cmocka_unit_test(test_plan_fits__warns_of_a_policy_that_evicts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "expansion/threshold.h"
+
+/* A filter that has no reason to grow. */
+static struct threshold_input calm(void)
+{
+    return (struct threshold_input){.built = true, .items = 10, .capacity = 1000000, .expand_at = 0.8};
+}
+
+static void assert_reason(struct threshold_input in, enum threshold_reason reason, const char *expected)
+{
+    char text[256] = "untouched";
+    assert_int_equal(threshold_evaluate(&in, text, sizeof(text)), reason);
+    assert_string_equal(text, expected);
+}
+
+static void test_threshold_evaluate__finds_no_reason_in_a_calm_filter(void **state)
+{
+    (void)state;
+    assert_reason(calm(), THRESHOLD_NONE, "untouched");
+}
+
+static void test_threshold_evaluate__fires_at_the_ratio_and_not_below(void **state)
+{
+    (void)state;
+    struct threshold_input in = calm();
+    in.items = 799999;
+    assert_reason(in, THRESHOLD_NONE, "untouched");
+    in.items = 800000;
+    assert_reason(in, THRESHOLD_TOTAL, "800,000 of 1,000,000 items (0.80) >= 0.80");
+    in.capacity = 0;
+    assert_reason(in, THRESHOLD_NONE, "untouched");
+}
+
+static void test_threshold_evaluate__counts_the_rows_of_the_source(void **state)
+{
+    (void)state;
+    struct threshold_input in = calm();
+    in.source_rows = 1250000;
+    assert_reason(in, THRESHOLD_TOTAL, "1,250,000 rows in the source of 1,000,000 items (1.25) >= 0.80");
+}
+
+static void test_threshold_evaluate__leaves_the_scatter_of_shards_alone(void **state)
+{
+    (void)state;
+    uint64_t shard[3] = {0, 0, 0};
+    struct threshold_input in = calm();
+    in.shard_items = shard;
+    in.shard_count = 3;
+    in.shard_capacity = 12500; /* full at 10,000; the deviation is 100 */
+    shard[2] = 10400;
+    assert_reason(in, THRESHOLD_NONE, "untouched");
+    shard[2] = 10401;
+    assert_reason(in, THRESHOLD_SHARD, "shard 2 holds 10,401 of 12,500 items (0.83) >= 0.80");
+    in.shard_capacity = 125; /* 100, deviation 10 */
+    shard[2] = 140;
+    assert_reason(in, THRESHOLD_NONE, "untouched");
+    shard[0] = 141;
+    assert_reason(in, THRESHOLD_SHARD, "shard 0 holds 141 of 125 items (1.13) >= 0.80");
+}
+
+static void test_threshold_evaluate__compares_bytes_where_a_limit_is_set(void **state)
+{
+    (void)state;
+    struct threshold_input in = calm();
+    in.bytes = 1048576;
+    assert_reason(in, THRESHOLD_NONE, "untouched");
+    in.expand_at_bytes = 1048577;
+    assert_reason(in, THRESHOLD_NONE, "untouched");
+    in.expand_at_bytes = 1048576;
+    assert_reason(in, THRESHOLD_BYTES, "1,048,576 bytes >= 1,048,576");
+}
+
+static void test_threshold_evaluate__names_the_first_reason_that_holds(void **state)
+{
+    (void)state;
+    uint64_t shard[1] = {5000};
+    struct threshold_input in = {.lost_shards = 2,
+                                 .items = 900000,
+                                 .capacity = 1000000,
+                                 .shard_items = shard,
+                                 .shard_count = 1,
+                                 .shard_capacity = 1000,
+                                 .bytes = 2,
+                                 .expand_at = 0.8,
+                                 .expand_at_bytes = 1,
+                                 .schedule_due = true};
+    assert_reason(in, THRESHOLD_UNBUILT, "it has not been built yet");
+    in.built = true;
+    assert_reason(in, THRESHOLD_LOST, "2 shards were lost");
+    in.lost_shards = 0;
+    assert_reason(in, THRESHOLD_TOTAL, "900,000 of 1,000,000 items (0.90) >= 0.80");
+    in.items = 1;
+    assert_reason(in, THRESHOLD_SHARD, "shard 0 holds 5,000 of 1,000 items (5.00) >= 0.80");
+    in.shard_items = NULL;
+    assert_reason(in, THRESHOLD_BYTES, "2 bytes >= 1");
+    in.expand_at_bytes = 0;
+    assert_reason(in, THRESHOLD_SCHEDULE, "the schedule is due");
+}
+
+static void test_threshold_name__has_a_name_for_each_reason(void **state)
+{
+    (void)state;
+    assert_string_equal(threshold_name(THRESHOLD_NONE), "none");
+    assert_string_equal(threshold_name(THRESHOLD_UNBUILT), "unbuilt");
+    assert_string_equal(threshold_name(THRESHOLD_LOST), "lost");
+    assert_string_equal(threshold_name(THRESHOLD_TOTAL), "total");
+    assert_string_equal(threshold_name(THRESHOLD_SHARD), "shard");
+    assert_string_equal(threshold_name(THRESHOLD_BYTES), "bytes");
+    assert_string_equal(threshold_name(THRESHOLD_SCHEDULE), "schedule");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_threshold_evaluate__finds_no_reason_in_a_calm_filter),
+        cmocka_unit_test(test_threshold_evaluate__fires_at_the_ratio_and_not_below),
+        cmocka_unit_test(test_threshold_evaluate__counts_the_rows_of_the_source),
+        cmocka_unit_test(test_threshold_evaluate__leaves_the_scatter_of_shards_alone),
+        cmocka_unit_test(test_threshold_evaluate__compares_bytes_where_a_limit_is_set),
+        cmocka_unit_test(test_threshold_evaluate__names_the_first_reason_that_holds),
+        cmocka_unit_test(test_threshold_name__has_a_name_for_each_reason),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "service/cli_client.h"
+
+static void assert_url(const char *url, const char *user, const char *password, const char *host,
+                       unsigned port)
+{
+    struct client_address a = {.host = "old", .port = CLIENT_PORT};
+    struct error e = {""};
+    if (client_parse_url(&a, url, &e) != ERR_OK)
+        fail_msg("%s: %s", url, e.text);
+    assert_string_equal(a.user, user);
+    assert_string_equal(a.password, password);
+    assert_string_equal(a.host, host);
+    assert_int_equal(a.port, port);
+}
+
+static void test_client_parse_url__takes_its_parts_apart(void **state)
+{
+    (void)state;
+    assert_url("redis://example.org", "", "", "example.org", 6479);
+    assert_url("redis://example.org:7000/", "", "", "example.org", 7000);
+    assert_url("redis://[::1]:7000/0", "", "", "::1", 7000);
+    assert_url("redis://[::1]", "", "", "::1", 6479);
+    assert_url("redis://me:secret@h:1", "me", "secret", "h", 1);
+    assert_url("redis://:s%40c%3aret@h:65535", "", "s@c:ret", "h", 65535);
+    assert_url("redis://me:a@b@h", "me", "a@b", "h", 6479);
+}
+
+static void test_client_parse_url__refuses_others_and_tells_no_password(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"",
+                                      "example.org:6479",
+                                      "http://h",
+                                      "rediss://h",
+                                      "redis://",
+                                      "redis://:7000",
+                                      "redis://h:0",
+                                      "redis://h:65536",
+                                      "redis://h:7x",
+                                      "redis://h:",
+                                      "redis://[::1",
+                                      "redis://[::1]7",
+                                      "redis://h/1",
+                                      "redis://secret@h",
+                                      "redis://u:secret%2@h",
+                                      "redis://u:secret%00@h",
+                                      "redis://u:secret%zz@h"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct client_address a = {.host = "old", .port = 5};
+        struct error e = {""};
+        if (client_parse_url(&a, bad[i], &e) != ERR_PARSE)
+            fail_msg("%s was taken", bad[i]);
+        assert_string_equal(a.host, "old");
+        assert_int_equal(a.port, 5);
+        assert_int_equal(strncmp(e.text, "URL: ", 5), 0);
+        assert_null(strstr(e.text, "secret"));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_client_parse_url__takes_its_parts_apart),
+        cmocka_unit_test(test_client_parse_url__refuses_others_and_tells_no_password),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
