@@ -104,10 +104,10 @@ struct expansion {
     uint64_t after_cutover_us;  /* the first look after it */
     uint64_t done_us;
     uint64_t scan_first_us; /* the first look that found the job scanning */
-    uint64_t scan_last_us;  /* the last look up to the end of the scan */
-    uint64_t scan_over_us;  /* the first look after these */
+    uint64_t scan_over_us;  /* the first look after it that did not */
     uint64_t rows;
-    double rate; /* the highest that the daemon gave during the scan */
+    uint64_t rows_before; /* read already at the first look */
+    double rate;          /* the highest that the daemon gave: all there is of a scan too short to be seen */
     char reason[160];
 };
 

@@ -41,16 +41,15 @@ static bool scanning(const struct status *s)
 static void note_scan(struct expansion *x, const struct status *s, uint64_t now)
 {
     bool at_work = scanning(s);
-    if (at_work && x->scan_first_us == 0)
+    if (at_work && x->scan_first_us == 0) {
         x->scan_first_us = now;
-    if (x->scan_first_us != 0 && x->scan_over_us == 0) {
-        x->scan_last_us = now;
-        if (!at_work)
-            x->scan_over_us = now;
+        x->rows_before = s->job_rows;
     }
+    if (!at_work && x->scan_first_us != 0 && x->scan_over_us == 0)
+        x->scan_over_us = now;
     if (job_is(s, "running") && s->job_rows > x->rows)
         x->rows = s->job_rows;
-    if (at_work && s->job_rate > x->rate)
+    if (job_is(s, "running") && s->job_rate > x->rate)
         x->rate = s->job_rate;
 }
 
