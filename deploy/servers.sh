@@ -211,7 +211,7 @@ EOF
 # N rows of short_link, and the statistics that the planner would have after a while.
 servers_load() { # BUILD SQL N
   local build=$1 schema=$2 rows=$3
-  psql -qX -v ON_ERROR_STOP=1 -d "$postgres_dsn" -f "$schema"
+  psql -qX -v ON_ERROR_STOP=1 -v table=short_link -d "$postgres_dsn" -f "$schema"
   { apt-cache dumpavail 2>/dev/null || true; } | awk '/^Homepage: / && !seen[$2]++ { print $2 }' >"$servers_dir/urls"
   "$build/deploy/rows" "$rows" <"$servers_dir/urls" |
     psql -qX -v ON_ERROR_STOP=1 -d "$postgres_dsn" -c "\\copy short_link (code, url, created_at, deleted_at) FROM STDIN"

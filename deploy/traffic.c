@@ -22,7 +22,8 @@ enum {
     DRAW_TERMINAL_US = 250000,
     DRAW_PLAIN_US = 1000000,
     TICK_US = 50000,
-    DENIED_SHOWN_MAX = 10
+    DENIED_SHOWN_MAX = 10,
+    DAEMON_PATIENCE_US = 30000000
 };
 
 static volatile sig_atomic_t signalled;
@@ -182,10 +183,24 @@ static enum err make_checker(struct traffic *t, struct checker *c, struct error 
     return observe_connect(&c->daemon, t->options.daemon_port, REQUEST_TIMEOUT_MS, "the daemon", e);
 }
 
+/* The daemon may be starting at this moment: traffic that waits for it sees its first build from the
+ * beginning. */
+static enum err wait_for_daemon(struct traffic *t, struct error *e)
+{
+    uint64_t until = clock_mono_us() + DAEMON_PATIENCE_US;
+    enum err err;
+    while ((err = observe_connect(&t->watched, t->options.daemon_port, REQUEST_TIMEOUT_MS, "the daemon",
+                                  e)) == ERR_UNREACHABLE &&
+           clock_mono_us() < until && !signalled)
+        clock_sleep_us(TICK_US / 5);
+    return err;
+}
+
 /* Everything is made before anything runs, so that the threads find all places filled. */
 static enum err prepare(struct traffic *t, struct error *e)
 {
-    enum err err = observe_connect(&t->watched, t->options.daemon_port, REQUEST_TIMEOUT_MS, "the daemon", e);
+    enum err err = wait_for_daemon(t, e);
+    t->start_us = clock_mono_us();
     for (unsigned i = 0; err == ERR_OK && i < t->options.creators; i++) {
         err = make_creator(t, &t->creator[i], e);
         t->creator_count += err == ERR_OK;
@@ -381,7 +396,6 @@ static int run(struct traffic *t)
 {
     struct error e;
     PGconn *pg = NULL;
-    t->start_us = clock_mono_us();
     atomic_store(&t->next_counter, CREATED_FROM + random_u64() % (CREATED_TO - CREATED_FROM));
     enum err err = connect_postgres(t, &pg, &e);
     if (err == ERR_OK)

@@ -103,10 +103,11 @@ struct expansion {
     uint64_t before_cutover_us; /* the last look before the flip */
     uint64_t after_cutover_us;  /* the first look after it */
     uint64_t done_us;
-    uint64_t scan_first_us; /* looks that found the job scanning */
-    uint64_t scan_last_us;
+    uint64_t scan_first_us; /* the first look that found the job scanning */
+    uint64_t scan_over_us;  /* the first look after it that did not */
     uint64_t rows;
-    double rate; /* the highest that the daemon gave during the scan */
+    uint64_t rows_before; /* read already at the first look */
+    double rate;          /* the highest that the daemon gave: all there is of a scan too short to be seen */
     char reason[160];
 };
 

@@ -167,8 +167,8 @@ struct summary {
 
 static double rebuild_rate(const struct expansion *x)
 {
-    double seconds = (double)(x->scan_last_us - x->scan_first_us) / 1e6;
-    return seconds > 0.1 ? (double)x->rows / seconds : x->rate;
+    double seconds = (double)(x->scan_over_us - x->scan_first_us) / 1e6;
+    return x->scan_over_us > 0 && seconds > 0.1 ? (double)(x->rows - x->rows_before) / seconds : x->rate;
 }
 
 static void summarise(const struct traffic *t, struct summary *s)

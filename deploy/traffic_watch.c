@@ -36,14 +36,20 @@ static bool scanning(const struct status *s)
     return job_is(s, "running") && strncasecmp(s->job_step, "scan", 4) == 0;
 }
 
+/* From the first look that finds the scan under way to the first that finds it over: late by half an interval
+ * at both. */
 static void note_scan(struct expansion *x, const struct status *s, uint64_t now)
 {
-    if (x->scan_first_us == 0)
+    bool at_work = scanning(s);
+    if (at_work && x->scan_first_us == 0) {
         x->scan_first_us = now;
-    x->scan_last_us = now;
-    if (s->job_rows > x->rows)
+        x->rows_before = s->job_rows;
+    }
+    if (!at_work && x->scan_first_us != 0 && x->scan_over_us == 0)
+        x->scan_over_us = now;
+    if (job_is(s, "running") && s->job_rows > x->rows)
         x->rows = s->job_rows;
-    if (s->job_rate > x->rate)
+    if (job_is(s, "running") && s->job_rate > x->rate)
         x->rate = s->job_rate;
 }
 
@@ -61,8 +67,7 @@ static void note(struct traffic *t, struct watch *w, const struct status *s, uin
             x->seen_us = now;
             (void)snprintf(x->reason, sizeof(x->reason), "%s", s->job_reason);
         }
-        if (scanning(s))
-            note_scan(x, s, now);
+        note_scan(x, s, now);
         bool flipped = switched || s->generation != w->steady_generation;
         if (flipped && x->after_cutover_us == 0) {
             x->before_cutover_us = w->last_look_us;

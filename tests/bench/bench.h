@@ -81,7 +81,7 @@ struct rebuild_result {
     uint64_t rows;
     double scan_seconds;
     double to_cutover_seconds; /* from the first step to the flip */
-    double all_seconds;        /* of the command, grace time included */
+    double all_seconds;        /* of the job, grace time included */
     uint64_t idle_bytes;       /* resident before */
     uint64_t peak_bytes;
     uint64_t slow; /* Redis commands over SLOW_US */

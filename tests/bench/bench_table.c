@@ -6,7 +6,7 @@ static unsigned missed;
 
 void table_heading(const char *title, const char *columns)
 {
-    (void)printf("\n%s\n%s\n", title, columns);
+    (void)printf("\n%s\n%s%s", title, columns, columns[0] != '\0' ? "\n" : "");
     (void)fflush(stdout);
 }
 
