@@ -367,13 +367,13 @@ enum err driver_run(const struct driver_options *options, struct mutex *mutex, s
     if (code == ERR_OK)
         code = record_read(d, e);
     if (code == ERR_OK) {
-        bool fresh = d->view.phase == PHASE_STEADY || d->record.started_ms == 0;
-        if (fresh)
-            d->record.started_ms = clock_wall_us() / 1000;
-        if (fresh || d->record.reason[0] == '\0')
-            (void)snprintf(d->record.reason, sizeof(d->record.reason), "%s", options->reason);
+        /* In STEADY the record is of a job that has ended: nothing of it concerns a new one. */
         if (d->view.phase == PHASE_STEADY)
-            d->record.generation = 0;
+            d->record = (struct record){.step = STEP_FENCE};
+        if (d->record.started_ms == 0)
+            d->record.started_ms = clock_wall_us() / 1000;
+        if (d->record.reason[0] == '\0')
+            (void)snprintf(d->record.reason, sizeof(d->record.reason), "%s", options->reason);
         log_info("job", "filter=%s phase=%s epoch=%" PRIu64 " token=%" PRIu64 " reason=%s", log_quote(options->filter),
                  phase_row(d->view.phase)->name, d->view.epoch, mutex_token(mutex), log_quote(d->record.reason));
         code = run_steps(d, e);

@@ -109,6 +109,7 @@ enum err driver_settle(struct driver *d, struct error *e)
     if (code != ERR_OK)
         return source_failed(d, code);
     r->settled = true;
+    r->scan_ended = false;
     r->pass = 0;
     r->rows = r->skipped_null = r->skipped_empty = 0;
     r->last_id[0] = '\0';

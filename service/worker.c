@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "service/worker.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
+#include <sys/socket.h>
 #include <unistd.h>
 #include "base/log.h"
 
@@ -56,6 +59,8 @@ static void take_arrival(void *arg)
 void worker_accept(struct worker *w, int fd, const char *address)
 {
     struct arrival *a = calloc(1, sizeof(*a));
+    int on = 1; /* replies of a pipeline must not wait for the acknowledgement of the ones before */
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     if (a != NULL) {
         a->worker = w;
         a->fd = fd;
