@@ -27,10 +27,10 @@ static void test_geometry_plan__keeps_the_rate_at_capacity(void **state)
     (void)state;
     static const double rates[] = {0.9, 0.5, 0.1, 1e-2, 1e-3, 1e-4, 1e-6, 1e-9};
     for (size_t r = 0; r < sizeof(rates) / sizeof(rates[0]); r++)
-        for (double keys = 1; keys < 1e12; keys *= 7.3) {
-            struct geometry g = plan((uint64_t)keys, rates[r]);
+        for (uint64_t keys = 1; keys < 1000000000000; keys = keys * 73 / 10) {
+            struct geometry g = plan(keys, rates[r]);
             assert_int_equal(geometry_check(&g, NULL), ERR_OK);
-            assert_true(geometry_rate(&g, (uint64_t)keys) <= rates[r]);
+            assert_true(geometry_rate(&g, keys) <= rates[r]);
             assert_true(geometry_shard_bytes(&g) <= SHARD_BYTES_DEFAULT);
         }
 }
@@ -43,14 +43,14 @@ static void test_geometry_plan__wastes_little_memory(void **state)
         struct geometry g = plan(keys[i], 1e-3);
         assert_true(memory_ratio(&g, keys[i], 1e-3) <= 1.05);
     }
-    for (double n = 300000; n < 3e9; n *= 1.013) {
-        struct geometry g = plan((uint64_t)n, 1e-3);
-        assert_true(memory_ratio(&g, (uint64_t)n, 1e-3) <= 1.07);
+    for (uint64_t n = 300000; n < 3000000000; n += n / 77) {
+        struct geometry g = plan(n, 1e-3);
+        assert_true(memory_ratio(&g, n, 1e-3) <= 1.07);
     }
     /* Of a few hundred kilobytes the four classes a doubling and whole blocks leave a little more. */
-    for (double n = 100000; n < 300000; n *= 1.007) {
-        struct geometry g = plan((uint64_t)n, 1e-3);
-        assert_true(memory_ratio(&g, (uint64_t)n, 1e-3) <= 1.10);
+    for (uint64_t n = 100000; n < 300000; n += n / 143) {
+        struct geometry g = plan(n, 1e-3);
+        assert_true(memory_ratio(&g, n, 1e-3) <= 1.10);
     }
 }
 
@@ -66,15 +66,15 @@ static uint64_t class_of(uint64_t size)
 static void test_geometry_plan__no_other_number_of_shards_takes_much_less(void **state)
 {
     (void)state;
-    for (double n = 50000; n < 2e7; n *= 1.37) {
-        struct geometry g = plan((uint64_t)n, 1e-3);
+    for (uint64_t n = 50000; n < 20000000; n = n * 137 / 100) {
+        struct geometry g = plan(n, 1e-3);
         uint64_t block = g.block_bits / 8;
         uint64_t low = 1;
         uint64_t high = (uint64_t)g.shards * g.blocks;
         while (low < high) { /* fewest blocks that keep the rate */
             struct geometry one = {.shards = 1, .block_bits = g.block_bits, .hashes = g.hashes};
             one.blocks = (uint32_t)((low + high) / 2);
-            if (geometry_rate(&one, (uint64_t)n) <= 1e-3)
+            if (geometry_rate(&one, n) <= 1e-3)
                 high = one.blocks;
             else
                 low = one.blocks + 1u;
@@ -251,8 +251,8 @@ static void test_geometry_rate__grows_from_none_to_one(void **state)
     struct geometry g = plan(1000000, 1e-9);
     double last = 0;
     assert_true(geometry_rate(&g, 0) == 0);
-    for (double keys = 1; keys < 1.8e19; keys *= 1.5) {
-        double rate = geometry_rate(&g, (uint64_t)keys);
+    for (uint64_t keys = 1; keys < UINT64_C(9000000000000000000); keys += keys / 2 + 1) {
+        double rate = geometry_rate(&g, keys);
         assert_true(rate > 0 && rate <= 1 && rate >= last * (1 - 1e-12));
         last = rate;
     }

@@ -32,8 +32,8 @@ static void spread(struct geometry g, uint64_t seed)
     uint32_t *shard = calloc(g.shards, sizeof(*shard));
     uint32_t *block = calloc(blocks, sizeof(*block));
     uint32_t *within = calloc(g.blocks, sizeof(*within));
-    uint32_t *bit = calloc(g.block_bits, sizeof(*bit));
-    assert_true(shard != NULL && block != NULL && within != NULL && bit != NULL);
+    uint32_t bit[BLOCK_BITS_MAX] = {0};
+    assert_true(shard != NULL && block != NULL && within != NULL);
     for (uint64_t i = 0; i < KEYS; i++) {
         struct key_place p;
         hash_place(&g, hash_key(seed, &i, sizeof(i)), &p);
@@ -54,7 +54,6 @@ static void spread(struct geometry g, uint64_t seed)
     free(shard);
     free(block);
     free(within);
-    free(bit);
 }
 
 static void test_hash_place__spreads_over_shards_blocks_and_bits(void **state)

@@ -67,6 +67,7 @@ static void test_nodes_parse__refuses_what_it_does_not_understand(void **state)
         "redis://u:%4@a",
         "redis://u:%@a",
         "redis://u:%00@a",
+        "redis://u:a%00b@a",
         "redis://a b",
         "redis://a;b",
         "redis://a redis://b",
@@ -113,7 +114,7 @@ static void test_nodes_parse__refuses_doubles_and_too_many_and_too_long(void **s
         (void)snprintf(host, sizeof(host), "redis://%0*d:65535", (int)length, 0);
         enum err err = nodes_parse(&nodes, host, &e);
         assert_true(err == ERR_PARSE || strlen(nodes.node[0].name) == length + 6);
-        assert_int_equal(err, length < 86 ? ERR_OK : ERR_PARSE);
+        assert_int_equal(err, length < 88 ? ERR_OK : ERR_PARSE);
         (void)snprintf(host, sizeof(host), "redis://u:%0*d@a", (int)length, 0);
         assert_int_equal(nodes_parse(&nodes, host, &e), length < 128 ? ERR_OK : ERR_PARSE);
         (void)snprintf(host, sizeof(host), "redis://%0*d:p@a", (int)length, 0);
