@@ -5,7 +5,6 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include "shard/hash.h"
 
@@ -29,11 +28,12 @@ enum { KEYS = 400000 };
 static void spread(struct geometry g, uint64_t seed)
 {
     size_t blocks = (size_t)g.shards * g.blocks;
-    uint32_t *shard = calloc(g.shards, sizeof(*shard));
-    uint32_t *block = calloc(blocks, sizeof(*block));
-    uint32_t *within = calloc(g.blocks, sizeof(*within));
+    uint32_t shard[64] = {0};
+    static uint32_t block[64 * 1024];
+    memset(block, 0, sizeof(block));
+    uint32_t within[1024] = {0};
     uint32_t bit[BLOCK_BITS_MAX] = {0};
-    assert_true(shard != NULL && block != NULL && within != NULL);
+    assert_true(g.shards <= 64 && g.blocks <= 1024);
     for (uint64_t i = 0; i < KEYS; i++) {
         struct key_place p;
         hash_place(&g, hash_key(seed, &i, sizeof(i)), &p);
@@ -51,9 +51,6 @@ static void spread(struct geometry g, uint64_t seed)
     assert_even(within, g.blocks);
     assert_even(block, blocks);
     assert_even(bit + BLOCK_TAG_BITS, g.block_bits - BLOCK_TAG_BITS);
-    free(shard);
-    free(block);
-    free(within);
 }
 
 static void test_hash_place__spreads_over_shards_blocks_and_bits(void **state)
