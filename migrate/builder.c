@@ -12,7 +12,7 @@ struct builder {
     const struct generation *generation;
     const struct geometry *geometry;
     uint64_t token;
-    uint64_t page;         /* number of the next upload */
+    uint64_t page; /* number of the next upload */
     uint32_t shard_bytes;
     uint32_t per_pass;     /* shards held at a time */
     uint32_t first, count; /* shards of this pass */
@@ -27,7 +27,8 @@ enum err builder_new(struct builder **out, struct fence *f, const struct view *v
     struct builder *b = calloc(1, sizeof(*b));
     if (b == NULL)
         return error_set(e, ERR_NOMEM, "builder: out of memory");
-    *b = (struct builder){.fence = f, .view = v, .generation = g, .geometry = &g->layers[0].geometry, .token = token};
+    *b = (struct builder){
+        .fence = f, .view = v, .generation = g, .geometry = &g->layers[0].geometry, .token = token};
     b->shard_bytes = geometry_shard_bytes(b->geometry);
     uint64_t fit = memory / b->shard_bytes;
     uint32_t most = fit < 1 ? 1 : fit < b->geometry->shards ? (uint32_t)fit : b->geometry->shards;
@@ -40,7 +41,8 @@ enum err builder_new(struct builder **out, struct fence *f, const struct view *v
     b->bitmaps = map == MAP_FAILED ? NULL : map;
     if (b->dirty == NULL || b->added == NULL || b->bitmaps == NULL) {
         builder_free(b);
-        return error_set(e, ERR_NOMEM, "builder: no memory for %zu bytes of bitmaps; lower build_memory", bytes);
+        return error_set(e, ERR_NOMEM, "builder: no memory for %zu bytes of bitmaps; lower build_memory",
+                         bytes);
     }
     (void)madvise(b->bitmaps, bytes, MADV_HUGEPAGE); /* one random access a key: fewer TLB misses */
     builder_begin(b, 0);
