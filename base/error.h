@@ -28,7 +28,7 @@
 
 enum err {
     ERR_OK = 0,
-#define X(code, value, name, meaning) code = value,
+#define X(code, value, name, meaning) code = (value),
     ERROR_CODES(X)
 #undef X
 };
