@@ -328,6 +328,15 @@ static void make_missing(struct keeper *k, struct watched *w)
     problem(w, code == ERR_OK || code == ERR_EXISTS || code == ERR_BUSY ? "" : e.text);
 }
 
+/* A coordinator died between the two view changes of a new layer. */
+static void finish_growth(struct keeper *k, struct watched *w)
+{
+    struct error e;
+    enum err code = admin_grow_filter(k->service, &k->fence, &k->view, w->name, w->length, &e);
+    if (code != ERR_OK && code != ERR_BUSY && code != ERR_CONFLICT)
+        problem(w, e.text);
+}
+
 static void look(struct keeper *k, const char *name, size_t length)
 {
     struct error e = {.text = ""};
@@ -352,7 +361,9 @@ static void look(struct keeper *k, const char *name, size_t length)
                       view_unfenced(&k->view) || k->view.retiring_epoch != 0;
     if (mutex_is_held(k))
         return;
-    if (unfinished)
+    if (k->view.phase == PHASE_OVERFLOW_OPEN || (view_unfenced(&k->view) && !k->view.sourced))
+        finish_growth(k, w);
+    else if (unfinished)
         start(k, w, "unfinished", false);
     else if (c != NULL && c->table[0] != '\0')
         look_at_thresholds(k, w, c);

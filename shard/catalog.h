@@ -48,6 +48,12 @@ struct shared_view {
     uint32_t *added[2];          /* new keys per shard of the written layer, not yet flushed */
     uint64_t added_total[2];
     bool lost_reported;
+    /* How full the written layer of the current generation is, over all coordinators; looked at for filters without a
+     * source, whose adds wait when it is full. */
+    bool items_known;
+    uint64_t items;       /* as Redis last said */
+    uint64_t unconfirmed; /* sent to Redis since, not answered */
+    uint64_t in_flight;   /* keys of adds that are under way: each may be one more */
 };
 
 enum view_outcome { VIEW_FOUND, VIEW_MISSING, VIEW_UNREACHABLE, VIEW_DAMAGED };
@@ -87,6 +93,8 @@ const struct catalog_options *catalog_options(const struct catalog *c);
 /* Reload the view after this moment; then operation_view_ready(). */
 void catalog_reload(struct catalog_filter *f, struct operation *op);
 void catalog_count(struct catalog_filter *f, struct shared_view *view, unsigned slot, uint32_t shard);
+/* Keys that may still be added to the written layer before it is full, 0 where it is. */
+uint64_t shared_view_room(const struct shared_view *view);
 void catalog_use(struct catalog_filter *f);
 void catalog_unuse(struct catalog_filter *f);
 void catalog_report_lost(struct catalog_filter *f);

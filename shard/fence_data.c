@@ -2,9 +2,11 @@
 /* A job's own reads and writes of shards: uploads of whole bitmaps, keys in batches. */
 #include "shard/fence.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/number.h"
 #include "shard/block.h"
 #include "shard/block_command.h"
 #include "shard/script.h"
@@ -222,4 +224,21 @@ enum err fence_count_lost(struct fence *f, const struct view *v, const struct ge
     if (code != ERR_OK)
         link_forget(f->link);
     return code;
+}
+
+enum err fence_items(struct fence *f, const struct generation *g, unsigned layer, uint64_t *items, struct error *e)
+{
+    struct key_name name;
+    redisReply *reply;
+    char field[48];
+    names_filter_key(&f->names, "count", &name);
+    (void)snprintf(field, sizeof(field), "%" PRIu64 ".%u", g->number, layer);
+    enum err code = link_command(f->link, NODE_HOME, &reply, e, "HGET %b %s", name.text, name.length, field);
+    if (code != ERR_OK)
+        return code;
+    *items = 0;
+    if (reply->type == REDIS_REPLY_STRING)
+        (void)number_u64(reply->str, (size_t)reply->len, items);
+    freeReplyObject(reply);
+    return ERR_OK;
 }

@@ -160,6 +160,10 @@ static void key_finish(struct operation *op, struct operation_key *key)
 {
     const struct view *v = &op->view->v;
     key->state = KEY_DONE;
+    if (op->full) {
+        key->result = key->present ? KEY_NO : KEY_FULL;
+        return;
+    }
     if (op->kind == OPERATION_CHECK) {
         key->result = key->present || !view_current(v)->built ? KEY_YES : KEY_NO;
         return;
@@ -214,6 +218,8 @@ static void on_block(redisAsyncContext *context, void *reply, void *arg)
         take_reply(command, reply);
     if (--op->outstanding > 0)
         return;
+    op->view->in_flight -= op->in_flight;
+    op->in_flight = 0;
     if (op->running)
         settle(op);
     else
@@ -274,10 +280,15 @@ static void send_one(struct operation *op, struct operation_command *slot_of, ui
         op->keys[key].state = KEY_UNSENT;
 }
 
+static bool writes(const struct operation *op)
+{
+    return op->kind == OPERATION_ADD && !op->full;
+}
+
 static size_t commands_per_key(const struct operation *op)
 {
     const struct view *v = &op->view->v;
-    return view_current(v)->layer_count + (op->kind == OPERATION_ADD && phase_row(v->phase)->writes_alternate);
+    return view_current(v)->layer_count + (writes(op) && phase_row(v->phase)->writes_alternate);
 }
 
 static void send_key(struct operation *op, uint32_t i, size_t *used)
@@ -288,11 +299,11 @@ static void send_key(struct operation *op, uint32_t i, size_t *used)
     key->present = false;
     const struct generation *g = view_current(v);
     struct key_hash h = hash_key(g->seed, key->bytes, key->length);
-    unsigned written = op->kind == OPERATION_ADD ? view_written_layer(v, g) : GENERATION_LAYERS_MAX;
+    unsigned written = writes(op) ? view_written_layer(v, g) : GENERATION_LAYERS_MAX;
     for (unsigned layer = 0; layer < g->layer_count; layer++)
         send_one(op, &op->commands[(*used)++], i, v->current, layer, layer == written ? BLOCK_ADD : BLOCK_READ, h);
     const struct generation *other = view_alternate(v);
-    if (op->kind == OPERATION_ADD && phase_row(v->phase)->writes_alternate && other != NULL)
+    if (writes(op) && phase_row(v->phase)->writes_alternate && other != NULL)
         send_one(op, &op->commands[(*used)++], i, 1 - v->current, view_written_layer(v, other), BLOCK_ADD,
                  hash_key(other->seed, key->bytes, key->length));
 }
@@ -315,21 +326,71 @@ static bool make_room(struct operation *op, size_t wanted)
     return true;
 }
 
-/* Send every key that has no answer yet, under the filter's present view. */
+/* How many keys may be sent now. An add to a filter without a source must not pass its layer's capacity, or the promised
+ * error rate would be broken before the next layer is there: what has no room waits for the adds that are under way, or,
+ * when those have filled the layer, for a new one. False: the attempt is over for now. */
+static bool find_room(struct operation *op, uint64_t *room)
+{
+    struct shared_view *view = op->view;
+    *room = UINT64_MAX;
+    if (op->kind == OPERATION_CHECK || view->v.sourced)
+        return true;
+    if (!view->items_known) {
+        retry_later(op);
+        return false;
+    }
+    *room = shared_view_room(view);
+    op->full = *room == 0 && view->v.expansion == 0;
+    if (op->full) {
+        *room = UINT64_MAX;
+        return true;
+    }
+    if (*room == 0) {
+        operation_finish(op, ERR_FULL, "the newest layer is full");
+        return false;
+    }
+    *room = *room > view->in_flight ? *room - view->in_flight : 0;
+    if (*room == 0)
+        retry_later(op);
+    return *room > 0;
+}
+
+static void send_keys(struct operation *op, uint64_t room)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < op->key_count; i++) {
+        if (op->keys[i].state == KEY_DONE)
+            continue;
+        if (room == 0) {
+            op->keys[i].state = KEY_HELD;
+            continue;
+        }
+        room--;
+        op->in_flight++;
+        send_key(op, (uint32_t)i, &used);
+    }
+    if (op->outstanding > 0)
+        op->view->in_flight += op->in_flight;
+    else
+        op->in_flight = 0;
+}
+
+/* Send the keys that have no answer yet, under the filter's present view. */
 static void attempt(struct operation *op)
 {
     shared_view_unref(op->view);
     op->view = shared_view_ref(op->filter->view);
-    size_t todo = 0, used = 0;
+    size_t todo = 0;
+    uint64_t room;
     for (size_t i = 0; i < op->key_count; i++)
         todo += op->keys[i].state != KEY_DONE;
+    if (!find_room(op, &room))
+        return;
     if (!make_room(op, todo * commands_per_key(op))) {
         retry_later(op);
         return;
     }
-    for (size_t i = 0; i < op->key_count; i++)
-        if (op->keys[i].state != KEY_DONE)
-            send_key(op, (uint32_t)i, &used);
+    send_keys(op, room);
     if (op->outstanding == 0)
         retry_later(op);
 }
@@ -337,16 +398,20 @@ static void attempt(struct operation *op)
 /* All replies of an attempt are in. */
 static void settle(struct operation *op)
 {
-    bool unseen = false, unsent = false;
+    bool unseen = false, unsent = false, held = false;
     for (size_t i = 0; i < op->key_count; i++) {
         struct operation_key *key = &op->keys[i];
         if (key->state == KEY_PENDING)
             key_finish(op, key);
         unseen |= key->state == KEY_UNSEEN;
         unsent |= key->state == KEY_UNSENT;
+        held |= key->state == KEY_HELD;
     }
     if (!unseen && !unsent) {
-        operation_finish(op, ERR_OK, NULL);
+        if (held)
+            attempt(op);
+        else
+            operation_finish(op, ERR_OK, NULL);
         return;
     }
     op->retried = true;
@@ -446,6 +511,8 @@ void operation_start(struct operation *op, struct catalog_filter *f, operation_d
 {
     if (op->filter == NULL)
         catalog_use(f);
+    else
+        op->retried = true; /* again: what came behind it may have been answered already */
     op->filter = f;
     op->done = done;
     op->arg = arg;
@@ -453,8 +520,12 @@ void operation_start(struct operation *op, struct catalog_filter *f, operation_d
     op->status = ERR_OK;
     op->deadline = clock_mono_us() + (uint64_t)catalog_options(op->catalog)->timeout_ms * 1000;
     TAILQ_INSERT_TAIL(catalog_active(op->catalog), op, active);
-    if (f->view == NULL)
+    /* After ERR_FULL or ERR_NOT_FOUND the view is another one by now. Answers never come from inside this call, so an
+     * add that may be told at once that it has no room goes through the queue. */
+    if (f->view == NULL || op->retried)
         catalog_reload(f, op);
+    else if (op->kind == OPERATION_ADD && !f->view->v.sourced && shared_view_room(f->view) == 0)
+        retry_later(op);
     else
         attempt(op);
 }

@@ -7,7 +7,8 @@
 
 enum operation_queue { QUEUE_NONE, QUEUE_WAITING, QUEUE_WAITING_NEXT, QUEUE_RETRY };
 
-enum key_state { KEY_PENDING, KEY_DONE, KEY_UNSENT, KEY_UNSEEN };
+/* KEY_HELD: not sent in this attempt, because the layer has no room for more. */
+enum key_state { KEY_PENDING, KEY_DONE, KEY_UNSENT, KEY_UNSEEN, KEY_HELD };
 
 struct operation_key {
     const char *bytes;
@@ -43,6 +44,8 @@ struct operation {
     bool running;  /* started and not finished */
     bool released;
     bool retried;
+    bool full;          /* the filter is full and may not grow: its adds only look whether the key is there */
+    uint64_t in_flight; /* of this operation in view->in_flight */
     unsigned outstanding; /* commands whose callbacks are to come */
     size_t key_count, key_filled;
     struct operation_key *keys;
