@@ -239,6 +239,44 @@ static void test_settle_poll__sees_others_without_special_rights(void **state)
     PQfinish(pg);
 }
 
+/* A server that was shut down cleanly and finds this file starts as a standby without a primary. */
+static void restart_as(struct temp_postgres *p, bool standby)
+{
+    char path[PATH_MAX + 32];
+    struct error e = {0};
+    (void)snprintf(path, sizeof(path), "%s/data/standby.signal", p->directory);
+    temp_postgres_stop(p);
+    if (standby) {
+        FILE *f = fopen(path, "we");
+        assert_non_null(f);
+        assert_int_equal(fclose(f), 0);
+    } else {
+        assert_int_equal(remove(path), 0);
+    }
+    must(temp_postgres_restart(p, &e), &e);
+}
+
+static void test_settle_begin__refuses_a_standby(void **state)
+{
+    struct temp_postgres *p = *state;
+    PGconn *pg = database_connect(p, "postgres", "test");
+    source_close(quiet_source(p, pg));
+    PQfinish(pg);
+    restart_as(p, true);
+    struct source *s = database_source(p, "link", NULL);
+    struct settle *settle = NULL;
+    struct error e = {0};
+    assert_int_equal(settle_begin(&settle, s, &e), ERR_CONFIG);
+    assert_non_null(strstr(e.text, "standby"));
+    assert_int_equal(source_check(s, &e), ERR_CONFIG);
+    assert_non_null(strstr(e.text, "target_session_attrs=primary"));
+    source_close(s);
+    restart_as(p, false);
+    s = database_source(p, "link", NULL);
+    must(source_check(s, &e), &e);
+    source_close(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -250,6 +288,7 @@ int main(void)
         cmocka_unit_test(test_settle_poll__waits_for_what_was_prepared_long_before),
         cmocka_unit_test(test_settle_poll__does_not_wait_for_other_databases),
         cmocka_unit_test(test_settle_poll__sees_others_without_special_rights),
+        cmocka_unit_test(test_settle_begin__refuses_a_standby),
     };
     return cmocka_run_group_tests(tests, database_setup, database_teardown);
 }
