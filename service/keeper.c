@@ -30,6 +30,7 @@ struct watched {
     uint64_t rows, rows_at;
     uint64_t lost_at;
     bool look_for_lost;
+    uint64_t lost_generation; /* in which an operation found a shard lost */
     bool checked; /* the source's table and columns were found fit */
     time_t schedule_from;
     struct keeper_note note;
@@ -115,14 +116,17 @@ void keeper_wake(struct service *s)
         log_warn("keeper", "error=\"out of memory\" note=\"it looks at its next interval\"");
 }
 
-void service_on_lost(void *service, const char *name, size_t length)
+void service_on_lost(void *service, const char *name, size_t length, uint64_t generation)
 {
     (void)pthread_mutex_lock(&lock);
     struct watched *w = find_locked(name, length);
-    if (w != NULL)
+    if (w != NULL) {
         w->look_for_lost = true;
+        w->lost_generation = generation;
+    }
     (void)pthread_mutex_unlock(&lock);
-    log_warn("lost", "filter=%s note=\"data in Redis is lost; answers are not no\"", log_quote(name));
+    log_warn("lost", "filter=%s generation=%" PRIu64 " note=\"data in Redis is lost; answers are not no\"",
+             log_quote(name), generation);
     keeper_wake(service);
 }
 
@@ -158,27 +162,43 @@ static void look_at_source(struct keeper *k, struct watched *w, const struct con
     note_text(w->note.postgres, sizeof(w->note.postgres), code == ERR_OK ? "" : e.text);
 }
 
+static void look_again(struct watched *w, bool told)
+{
+    (void)pthread_mutex_lock(&lock);
+    w->look_for_lost |= told;
+    (void)pthread_mutex_unlock(&lock);
+}
+
 static void look_for_lost(struct keeper *k, struct watched *w)
 {
     uint64_t now = clock_mono_us();
     const struct generation *g = view_current(&k->view);
     bool other = w->note.lost_generation != g->number && w->note.lost_generation != 0;
-    if (!w->look_for_lost && !other && w->lost_at != 0 && now - w->lost_at < LOST_EVERY_US)
+    (void)pthread_mutex_lock(&lock);
+    bool told = w->look_for_lost;
+    uint64_t told_generation = w->lost_generation;
+    w->look_for_lost = false;
+    (void)pthread_mutex_unlock(&lock);
+    if (!told && !other && w->lost_at != 0 && now - w->lost_at < LOST_EVERY_US)
         return;
-    uint64_t lost;
+    uint64_t lost = 0;
     struct error e;
-    if (view_unfenced(&k->view) || fence_count_lost(&k->fence, &k->view, g, &lost, &e) != ERR_OK)
+    if (view_unfenced(&k->view) || fence_count_lost(&k->fence, &k->view, g, &lost, &e) != ERR_OK) {
+        look_again(w, told);
         return;
+    }
+    /* An operation that proved a loss looked at a block in the middle; the count looks at one block a shard. */
+    if (lost == 0 && told_generation == g->number)
+        lost = 1;
     if (lost > 0) { /* found under a view that may be over by now: only a reload after it tells */
         uint64_t epoch = k->view.epoch, incarnation = k->view.incarnation;
         if (fence_load(&k->fence, &k->view, &e) != ERR_OK || k->view.epoch != epoch ||
-            k->view.incarnation != incarnation)
+            k->view.incarnation != incarnation) {
+            look_again(w, told);
             return;
+        }
     }
     w->lost_at = now;
-    (void)pthread_mutex_lock(&lock);
-    w->look_for_lost = false;
-    (void)pthread_mutex_unlock(&lock);
     note_lost(w, view_current(&k->view)->number, lost);
     if (lost > 0)
         log_warn("lost_shards", "filter=%s generation=%" PRIu64 " shards=%" PRIu64, log_quote(w->name),

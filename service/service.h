@@ -36,5 +36,5 @@ struct service {
 /* What the configuration says of a filter; for catalogs. */
 struct filter_policy service_policy(void *service, const char *name, size_t length);
 /* A shard or view was found lost: the keeper looks at once. */
-void service_on_lost(void *service, const char *name, size_t length);
+void service_on_lost(void *service, const char *name, size_t length, uint64_t generation);
 #endif

@@ -411,14 +411,14 @@ void catalog_reload(struct catalog_filter *f, struct operation *op)
     start_load(f);
 }
 
-void catalog_report_lost(struct catalog_filter *f)
+void catalog_report_lost(struct catalog_filter *f, uint64_t generation)
 {
     if (f->view != NULL && f->view->lost_reported)
         return;
     if (f->view != NULL)
         f->view->lost_reported = true;
     const struct catalog_options *o = &f->catalog->options;
-    o->on_lost(o->arg, f->name, f->name_length);
+    o->on_lost(o->arg, f->name, f->name_length, generation);
 }
 
 /* --- the catalog --- */

@@ -32,8 +32,8 @@ struct catalog_options {
     unsigned timeout_ms; /* of an operation */
     uint64_t tombstone_ms;
     struct filter_policy (*policy)(void *arg, const char *name, size_t length);
-    /* A shard (or, with @shard_known false, the view) of the filter was found lost. Called at most once per view. */
-    void (*on_lost)(void *arg, const char *name, size_t length);
+    /* A shard of that generation (0: the whole view) was found lost. Called at most once per view. */
+    void (*on_lost)(void *arg, const char *name, size_t length, uint64_t generation);
     void *arg;
 };
 
@@ -97,7 +97,7 @@ void catalog_count(struct catalog_filter *f, struct shared_view *view, unsigned 
 uint64_t shared_view_room(const struct shared_view *view);
 void catalog_use(struct catalog_filter *f);
 void catalog_unuse(struct catalog_filter *f);
-void catalog_report_lost(struct catalog_filter *f);
+void catalog_report_lost(struct catalog_filter *f, uint64_t generation);
 struct shared_view *shared_view_ref(struct shared_view *view);
 void shared_view_unref(struct shared_view *view);
 #endif

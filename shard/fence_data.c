@@ -202,7 +202,7 @@ enum err fence_count_lost(struct fence *f, const struct view *v, const struct ge
     *lost = 0;
     for (unsigned layer = 0; code == ERR_OK && layer < g->layer_count; layer++) {
         const struct geometry *geometry = &g->layers[layer].geometry;
-        struct key_place place = {0};
+        struct key_place place = {.block = geometry->blocks - 1}; /* a truncated shard lacks its last block */
         for (uint32_t first = 0; first < geometry->shards && code == ERR_OK; first += BATCH) {
             uint32_t end = geometry->shards - first < BATCH ? geometry->shards : first + BATCH;
             for (uint32_t i = first; i < end && code == ERR_OK; i++) {

@@ -201,12 +201,14 @@ static void take_reply(struct operation_command *command, const redisReply *repl
     struct key_place place;
     hash_place(g, command->hash, &place);
     enum block_answer answer = block_command_read(command->kind, g, op->view->tag[command->slot], &place, reply);
-    if (answer == BLOCK_BAD)
+    if (answer == BLOCK_BAD) {
         key->state = KEY_UNSEEN;
-    else if (command->kind == BLOCK_ADD && answer == BLOCK_ABSENT)
+        key->unseen_slot = command->slot;
+    } else if (command->kind == BLOCK_ADD && answer == BLOCK_ABSENT) {
         key->fresh[command->slot] = true;
-    else if (command->kind == BLOCK_READ && answer == BLOCK_PRESENT && command->slot == v->current)
+    } else if (command->kind == BLOCK_READ && answer == BLOCK_PRESENT && command->slot == v->current) {
         key->present = true;
+    }
 }
 
 static void on_block(redisAsyncContext *context, void *reply, void *arg)
@@ -434,14 +436,11 @@ static bool proves_loss(const struct operation *op)
 
 static void conclude_loss(struct operation *op)
 {
-    bool any = false;
     for (size_t i = 0; i < op->key_count; i++)
         if (op->keys[i].state == KEY_UNSEEN) {
             key_lost(op, &op->keys[i]);
-            any = true;
+            catalog_report_lost(op->filter, op->view->v.slot[op->keys[i].unseen_slot].number);
         }
-    if (any)
-        catalog_report_lost(op->filter);
 }
 
 static bool all_done(const struct operation *op)
@@ -474,7 +473,7 @@ static void view_missing(struct operation *op)
     for (size_t i = 0; i < op->key_count; i++)
         if (op->keys[i].state != KEY_DONE)
             key_lost(op, &op->keys[i]);
-    catalog_report_lost(f);
+    catalog_report_lost(f, 0);
     operation_finish(op, ERR_OK, NULL);
 }
 

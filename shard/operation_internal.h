@@ -15,6 +15,7 @@ struct operation_key {
     size_t length;
     uint8_t state;    /* enum key_state */
     uint8_t result;   /* enum key_result */
+    uint8_t unseen_slot; /* of the generation whose block was not seen */
     bool present;     /* in a layer of the current generation, in this attempt */
     bool fresh[2];    /* by slot: an add of this operation set a bit that was not set */
 };
