@@ -7,7 +7,8 @@
  *     discarded, the view reloaded, and the key starts again in all layers and generations;
  *   - the same under a view that was fenced when the commands were sent and is still the view after a reload: the shard
  *     is lost. The answer is "maybe" or an error, never "no";
- *   - the connection failed: tried again until the deadline;
+ *   - the connection failed, or Redis refused the command (out of memory, read-only, loading): tried again until the
+ *     deadline, as nothing is known of the shard;
  *   - the view is gone: as lost, where it was there before or the configuration says that it should be. */
 #include "shard/operation.h"
 
@@ -187,6 +188,13 @@ static void key_lost(struct operation *op, struct operation_key *key)
 
 static void settle(struct operation *op);
 
+/* Redis answered with an error that says nothing of the shard. The first one is told if the deadline comes. */
+static void note_refusal(struct operation *op, const redisReply *reply)
+{
+    if (op->error == NULL)
+        op->error = strdup(reply->str);
+}
+
 static void take_reply(struct operation_command *command, const redisReply *reply)
 {
     struct operation *op = command->op;
@@ -201,8 +209,12 @@ static void take_reply(struct operation_command *command, const redisReply *repl
     struct key_place place;
     hash_place(g, command->hash, &place);
     enum block_answer answer = block_command_read(command->kind, g, op->view->tag[command->slot], &place, reply);
-    if (answer == BLOCK_BAD) {
-        key->state = KEY_UNSEEN;
+    if (answer == BLOCK_REFUSED) {
+        note_refusal(op, reply);
+        key->state = KEY_UNSENT;
+    } else if (answer == BLOCK_BAD) {
+        if (key->state != KEY_UNSENT)
+            key->state = KEY_UNSEEN;
         key->unseen_slot = command->slot;
     } else if (command->kind == BLOCK_ADD && answer == BLOCK_ABSENT) {
         key->fresh[command->slot] = true;
@@ -517,6 +529,8 @@ void operation_start(struct operation *op, struct catalog_filter *f, operation_d
     op->arg = arg;
     op->running = true;
     op->status = ERR_OK;
+    free(op->error);
+    op->error = NULL;
     op->deadline = clock_mono_us() + (uint64_t)catalog_options(op->catalog)->timeout_ms * 1000;
     TAILQ_INSERT_TAIL(catalog_active(op->catalog), op, active);
     /* After ERR_FULL or ERR_NOT_FOUND the view is another one by now. Answers never come from inside this call, so an
@@ -545,6 +559,11 @@ void operation_expire(struct operation *op)
 {
     struct error e;
     const char *node = why_down(op);
+    if (op->error != NULL) {
+        (void)error_set(&e, ERR_REFUSED, "Redis refuses: %s; nothing was acknowledged", op->error);
+        operation_finish(op, ERR_REFUSED, e.text);
+        return;
+    }
     if (node != NULL)
         (void)error_set(&e, ERR_UNREACHABLE, "Redis node %s is not reachable; nothing was acknowledged", node);
     else
