@@ -201,8 +201,7 @@ static void take_reply(struct operation_command *command, const redisReply *repl
     struct operation_key *key = &op->keys[command->key];
     const struct view *v = &op->view->v;
     if (reply == NULL) {
-        if (key->state != KEY_UNSEEN)
-            key->state = KEY_UNSENT;
+        key->state = KEY_UNSENT;
         return;
     }
     const struct geometry *g = &v->slot[command->slot].layers[command->layer].geometry;
@@ -290,7 +289,7 @@ static void send_one(struct operation *op, struct operation_command *slot_of, ui
     if (store_send(catalog_store(op->catalog), placement_node(&view->placement[slot], place.shard), text.text,
                    text.length, on_block, slot_of))
         op->outstanding++;
-    else if (op->keys[key].state != KEY_UNSEEN)
+    else
         op->keys[key].state = KEY_UNSENT;
 }
 
