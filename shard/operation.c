@@ -436,13 +436,17 @@ static void settle(struct operation *op)
 
 /* --- views --- */
 
+/* The filter's view is the one of the last attempt. */
+static bool view_is_same(const struct operation *op)
+{
+    const struct view *now = &op->filter->view->v;
+    return op->view != NULL && op->view->v.epoch == now->epoch && op->view->v.incarnation == now->incarnation;
+}
+
 /* The reload shows the view under which keys were not seen, and it was fenced when they were asked for. */
 static bool proves_loss(const struct operation *op)
 {
-    const struct view *before = op->view == NULL ? NULL : &op->view->v;
-    const struct view *now = &op->filter->view->v;
-    return before != NULL && !view_unfenced(before) && before->epoch == now->epoch &&
-           before->incarnation == now->incarnation;
+    return view_is_same(op) && !view_unfenced(&op->view->v);
 }
 
 static void conclude_loss(struct operation *op)
@@ -510,7 +514,7 @@ void operation_view_ready(struct operation *op, enum view_outcome outcome, const
         return;
     }
     /* The same view, not fenced yet: somebody is in the middle of it. Not in a hot loop. */
-    if (any_unseen(op) && op->view != NULL && op->view->v.epoch == op->filter->view->v.epoch) {
+    if (any_unseen(op) && view_is_same(op)) {
         retry_later(op);
         return;
     }
