@@ -388,9 +388,22 @@ static void send_keys(struct operation *op, uint64_t room)
         op->in_flight = 0;
 }
 
+/* Bits that were new to a generation while it was being built say nothing of the key, once that generation is the one
+ * that is read: only an attempt under it can tell "new". */
+static void forget_fresh(struct operation *op)
+{
+    const struct view *before = op->view == NULL ? NULL : &op->view->v, *now = &op->filter->view->v;
+    if (before == NULL || (before->incarnation == now->incarnation &&
+                           view_current(before)->number == view_current(now)->number))
+        return;
+    for (size_t i = 0; i < op->key_count; i++)
+        op->keys[i].fresh[0] = op->keys[i].fresh[1] = false;
+}
+
 /* Send the keys that have no answer yet, under the filter's present view. */
 static void attempt(struct operation *op)
 {
+    forget_fresh(op);
     shared_view_unref(op->view);
     op->view = shared_view_ref(op->filter->view);
     size_t todo = 0;
