@@ -286,8 +286,10 @@ static void set_view(struct catalog_filter *f, struct shared_view *view)
         flush_view(f->catalog, f->view, true);
     shared_view_unref(f->view);
     f->view = view;
-    if (view != NULL)
+    if (view != NULL) {
         f->seen = true;
+        f->absence_reported = false;
+    }
 }
 
 static void filter_free(struct catalog_filter *f)
@@ -413,10 +415,10 @@ void catalog_reload(struct catalog_filter *f, struct operation *op)
 
 void catalog_report_lost(struct catalog_filter *f, uint64_t generation)
 {
-    if (f->view != NULL && f->view->lost_reported)
+    bool *reported = f->view != NULL ? &f->view->lost_reported : &f->absence_reported;
+    if (*reported)
         return;
-    if (f->view != NULL)
-        f->view->lost_reported = true;
+    *reported = true;
     const struct catalog_options *o = &f->catalog->options;
     o->on_lost(o->arg, f->name, f->name_length, generation);
 }

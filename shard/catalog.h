@@ -32,7 +32,8 @@ struct catalog_options {
     unsigned timeout_ms; /* of an operation */
     uint64_t tombstone_ms;
     struct filter_policy (*policy)(void *arg, const char *name, size_t length);
-    /* A shard of that generation (0: the whole view) was found lost. Called at most once per view. */
+    /* A shard of that generation (0: the whole view) was found lost. Called at most once per view,
+     * and once while there is none. */
     void (*on_lost)(void *arg, const char *name, size_t length, uint64_t generation);
     void *arg;
 };
@@ -66,6 +67,7 @@ struct catalog_filter {
     char *name;               /* as clients say it, unescaped */
     struct shared_view *view; /* NULL: not loaded */
     bool seen;                /* a view was there once: its absence is a loss */
+    bool absence_reported;    /* while there is no view */
     bool loading;
     size_t users;             /* operations that name it */
     struct operation_list waiting;      /* for the reload that is under way */
