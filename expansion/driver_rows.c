@@ -17,6 +17,9 @@ enum err driver_source(struct driver *d, struct error *e)
 {
     if (d->source != NULL)
         return ERR_OK;
+    if (!d->o->sourced)
+        return error_set(e, ERR_CONFIG, "the configuration of this coordinator names no table to build filter '%s' from",
+                         d->o->filter);
     enum err code = source_open(&d->source, &d->o->source, d->o->postgres_timeout_ms, e);
     if (code == ERR_OK)
         code = source_check(d->source, e);
