@@ -102,6 +102,7 @@ static enum err step_plan(struct driver *d, struct error *e)
     record_text(d, "owner", o->owner);
     record_number(d, "token", mutex_token(d->mutex));
     record_text(d, "reason", o->reason);
+    record_text(d, "trigger", o->trigger);
     record_number(d, "started_ms", d->record.started_ms);
     record_number(d, "capacity", d->plan.capacity);
     record_number(d, "rows_total", rows);
@@ -162,7 +163,7 @@ static enum err step_open(struct driver *d, struct error *e)
     const char *job[] = {"state",      "running",  "step",  step_name(STEP_SETTLE), "generation", generation,
                          "owner",      d->o->owner, "token", token,                 "reason",     d->o->reason,
                          "started_ms", started,    "capacity", capacity,            "rows_total", rows,
-                         "updated_ms", now};
+                         "updated_ms", now,        "trigger", d->o->trigger};
     d->next.phase = PHASE_BUILDING;
     return change_view(d, true, job, sizeof(job) / sizeof(job[0]), e);
 }

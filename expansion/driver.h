@@ -39,7 +39,8 @@ struct driver_options {
     unsigned redis_timeout_ms;
     unsigned postgres_timeout_ms;
     bool wanted;        /* a new expansion; false: only finish what another driver left */
-    const char *reason; /* for people */
+    const char *reason;  /* for people */
+    const char *trigger; /* one word for programs */
     const atomic_bool *stop; /* set by whoever wants the thread back */
 };
 

@@ -248,6 +248,7 @@ static bool schedule_is_due(struct watched *w, const struct config_filter *c)
  * fell due has served it. */
 struct last_job {
     bool failed, aborted;
+    bool for_bytes; /* started by the memory threshold, and done */
     uint64_t finished_ms, started_ms;
 };
 
@@ -258,12 +259,15 @@ static struct last_job last_job(struct keeper *k)
     redisReply *reply;
     struct error e;
     names_filter_key(&k->fence.names, "job", &name);
-    if (link_command(k->link, NODE_HOME, &reply, &e, "HMGET %b state finished_ms started_ms", name.text,
+    if (link_command(k->link, NODE_HOME, &reply, &e, "HMGET %b state finished_ms started_ms trigger", name.text,
                      name.length) != ERR_OK)
         return last;
-    if (reply->elements == 3 && reply->element[0]->type == REDIS_REPLY_STRING) {
+    if (reply->elements == 4 && reply->element[0]->type == REDIS_REPLY_STRING) {
         last.failed = strcmp(reply->element[0]->str, "failed") == 0;
         last.aborted = strcmp(reply->element[0]->str, "aborted") == 0;
+        last.for_bytes = strcmp(reply->element[0]->str, "done") == 0 &&
+                         reply->element[3]->type == REDIS_REPLY_STRING &&
+                         strcmp(reply->element[3]->str, threshold_name(THRESHOLD_BYTES)) == 0;
         for (size_t i = 1; i < 3; i++)
             if (reply->element[i]->type == REDIS_REPLY_STRING)
                 (void)number_u64(reply->element[i]->str, (size_t)reply->element[i]->len,
@@ -279,10 +283,11 @@ static bool too_soon(const struct last_job *last)
     return (last->failed && since < RETRY_FAILED_MS) || (last->aborted && since < RETRY_ABORTED_MS);
 }
 
-static void start(struct keeper *k, struct watched *w, const char *reason, bool wanted)
+static void start(struct keeper *k, struct watched *w, const char *reason, const char *trigger, bool wanted)
 {
     struct error e;
-    const struct runner_job job = {.filter = w->name, .filter_length = w->length, .reason = reason, .wanted = wanted};
+    const struct runner_job job = {.filter = w->name, .filter_length = w->length, .reason = reason,
+                                   .trigger = trigger, .wanted = wanted};
     enum err code = runner_post(k->service->runner, &job, &e);
     if (code == ERR_OK)
         log_info("job_queued", "filter=%s reason=%s", log_quote(w->name), log_quote(reason));
@@ -306,7 +311,8 @@ static void look_at_thresholds(struct keeper *k, struct watched *w, const struct
         .source_rows = w->rows,
         .bytes = memory_of_generation(g),
         .expand_at = c->expand_at,
-        .expand_at_bytes = c->expand_at_bytes,
+        /* A larger generation is above the bound again: once is enough. */
+        .expand_at_bytes = last.for_bytes ? 0 : c->expand_at_bytes,
         .schedule_due = schedule_is_due(w, c),
     };
     /* Shards fill evenly: single ones are worth a look only when the whole comes near. */
@@ -325,7 +331,7 @@ static void look_at_thresholds(struct keeper *k, struct watched *w, const struct
             return;
     }
     if (reason != THRESHOLD_NONE)
-        start(k, w, text, true);
+        start(k, w, text, threshold_name(reason), true);
 }
 
 static bool mutex_is_held(struct keeper *k)
@@ -384,7 +390,7 @@ static void look(struct keeper *k, const char *name, size_t length)
     if (k->view.phase == PHASE_OVERFLOW_OPEN || (view_unfenced(&k->view) && !k->view.sourced))
         finish_growth(k, w);
     else if (unfinished)
-        start(k, w, "unfinished", false);
+        start(k, w, "unfinished", "unfinished", false);
     else if (c != NULL && c->table[0] != '\0')
         look_at_thresholds(k, w, c);
 }

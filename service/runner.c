@@ -103,6 +103,7 @@ static void fill_options(struct queued_job *q, const struct runner_job *job)
         .postgres_timeout_ms = (unsigned)c->postgres_timeout_ms,
         .wanted = job->wanted,
         .reason = q->reason,
+        .trigger = job->trigger, /* a literal */
         .stop = &q->runner->stop,
     };
     if (f == NULL)
