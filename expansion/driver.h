@@ -24,6 +24,7 @@ struct driver_options {
     uint64_t capacity; /* configured */
     double error_rate; /* configured */
     double growth;
+    double expand_at;
     double headroom;
     uint64_t wanted_capacity; /* by an operator; 0: decide */
     double wanted_error_rate; /* 0: as configured */

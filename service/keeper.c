@@ -29,6 +29,7 @@ struct watched {
     size_t length;
     uint64_t rows, rows_at;
     uint64_t lost_at;
+    bool seen; /* had a view once */
     bool look_for_lost;
     uint64_t lost_generation; /* in which an operation found a shard lost */
     bool checked; /* the source's table and columns were found fit */
@@ -114,6 +115,27 @@ void keeper_wake(struct service *s)
 {
     if (mailbox_post(s->keeper, nothing, NULL) != ERR_OK)
         log_warn("keeper", "error=\"out of memory\" note=\"it looks at its next interval\"");
+}
+
+void service_on_seen(void *service, const char *name, size_t length)
+{
+    (void)service;
+    struct watched *w = find_or_add(name, length);
+    if (w == NULL)
+        return;
+    (void)pthread_mutex_lock(&lock);
+    w->seen = true;
+    (void)pthread_mutex_unlock(&lock);
+}
+
+bool service_was_seen(void *service, const char *name, size_t length)
+{
+    (void)service;
+    (void)pthread_mutex_lock(&lock);
+    const struct watched *w = find_locked(name, length);
+    bool seen = w != NULL && w->seen;
+    (void)pthread_mutex_unlock(&lock);
+    return seen;
 }
 
 void service_on_lost(void *service, const char *name, size_t length, uint64_t generation)
@@ -347,9 +369,13 @@ static bool mutex_is_held(struct keeper *k)
     return held;
 }
 
-static void make_missing(struct keeper *k, struct watched *w)
+static void make_missing(struct keeper *k, struct watched *w, bool sourced)
 {
     struct error e;
+    if (!sourced && service_was_seen(k->service, w->name, w->length)) {
+        problem(w, "its data in Redis are lost and it has no source to build it from: BF.RESERVE makes it anew, empty");
+        return;
+    }
     enum err code = admin_make_filter(k->service, &k->fence, w->name, w->length, NULL, &e);
     problem(w, code == ERR_OK || code == ERR_EXISTS || code == ERR_BUSY ? "" : e.text);
 }
@@ -372,13 +398,16 @@ static void look(struct keeper *k, const char *name, size_t length)
         return;
     enum err code = fence_load(&k->fence, &k->view, &e);
     if (code == ERR_NOT_FOUND && c != NULL) {
-        make_missing(k, w);
+        make_missing(k, w, c->table[0] != '\0');
         code = fence_load(&k->fence, &k->view, &e);
     }
+    if (code == ERR_OK)
+        service_on_seen(k->service, name, length);
     if (c != NULL && c->table[0] != '\0')
         look_at_source(k, w, c);
     if (code != ERR_OK) {
-        problem(w, code == ERR_NOT_FOUND && c == NULL ? "" : e.text);
+        if (code != ERR_NOT_FOUND)
+            problem(w, e.text);
         return;
     }
     problem(w, "");
