@@ -145,6 +145,9 @@ static enum err batch_read(struct batch *b, enum block_command_kind kind, unsign
     if (answer == BLOCK_BAD)
         code = error_set(e, ERR_LOST, "generation %lu: shard %u has no block with a tag where key's block should be",
                          (unsigned long)b->g->number, place.shard);
+    if (answer == BLOCK_REFUSED)
+        code = error_set(e, ERR_REFUSED, "Redis node %s: %s",
+                         link_nodes(b->f->link)->node[placement_node(&b->placement, place.shard)].name, reply->str);
     *present = answer == BLOCK_PRESENT;
     freeReplyObject(reply);
     return code;
@@ -215,8 +218,14 @@ enum err fence_count_lost(struct fence *f, const struct view *v, const struct ge
                 redisReply *reply;
                 place.shard = i;
                 code = link_reply(f->link, placement_node(&b.placement, i), &reply, e);
-                if (code == ERR_OK && block_command_read(BLOCK_READ, geometry, b.tag, &place, reply) == BLOCK_BAD)
+                enum block_answer answer = code != ERR_OK
+                                               ? BLOCK_REFUSED
+                                               : block_command_read(BLOCK_READ, geometry, b.tag, &place, reply);
+                if (answer == BLOCK_BAD)
                     ++*lost;
+                else if (code == ERR_OK && answer == BLOCK_REFUSED)
+                    code = error_set(e, ERR_REFUSED, "Redis node %s: %s",
+                                     link_nodes(f->link)->node[placement_node(&b.placement, i)].name, reply->str);
                 freeReplyObject(reply);
             }
         }

@@ -7,7 +7,8 @@
  *     discarded, the view reloaded, and the key starts again in all layers and generations;
  *   - the same under a view that was fenced when the commands were sent and is still the view after a reload: the shard
  *     is lost. The answer is "maybe" or an error, never "no";
- *   - the connection failed: tried again until the deadline;
+ *   - the connection failed, or Redis refused the command (out of memory, read-only, loading): tried again until the
+ *     deadline, as nothing is known of the shard;
  *   - the view is gone: as lost, where it was there before or the configuration says that it should be. */
 #include "shard/operation.h"
 
@@ -187,22 +188,32 @@ static void key_lost(struct operation *op, struct operation_key *key)
 
 static void settle(struct operation *op);
 
+/* Redis answered with an error that says nothing of the shard. The first one is told if the deadline comes. */
+static void note_refusal(struct operation *op, const redisReply *reply)
+{
+    if (op->error == NULL)
+        op->error = strdup(reply->str);
+}
+
 static void take_reply(struct operation_command *command, const redisReply *reply)
 {
     struct operation *op = command->op;
     struct operation_key *key = &op->keys[command->key];
     const struct view *v = &op->view->v;
     if (reply == NULL) {
-        if (key->state != KEY_UNSEEN)
-            key->state = KEY_UNSENT;
+        key->state = KEY_UNSENT;
         return;
     }
     const struct geometry *g = &v->slot[command->slot].layers[command->layer].geometry;
     struct key_place place;
     hash_place(g, command->hash, &place);
     enum block_answer answer = block_command_read(command->kind, g, op->view->tag[command->slot], &place, reply);
-    if (answer == BLOCK_BAD) {
-        key->state = KEY_UNSEEN;
+    if (answer == BLOCK_REFUSED) {
+        note_refusal(op, reply);
+        key->state = KEY_UNSENT;
+    } else if (answer == BLOCK_BAD) {
+        if (key->state != KEY_UNSENT)
+            key->state = KEY_UNSEEN;
         key->unseen_slot = command->slot;
     } else if (command->kind == BLOCK_ADD && answer == BLOCK_ABSENT) {
         key->fresh[command->slot] = true;
@@ -278,7 +289,7 @@ static void send_one(struct operation *op, struct operation_command *slot_of, ui
     if (store_send(catalog_store(op->catalog), placement_node(&view->placement[slot], place.shard), text.text,
                    text.length, on_block, slot_of))
         op->outstanding++;
-    else if (op->keys[key].state != KEY_UNSEEN)
+    else
         op->keys[key].state = KEY_UNSENT;
 }
 
@@ -377,9 +388,22 @@ static void send_keys(struct operation *op, uint64_t room)
         op->in_flight = 0;
 }
 
+/* Bits that were new to a generation while it was being built say nothing of the key, once that generation is the one
+ * that is read: only an attempt under it can tell "new". */
+static void forget_fresh(struct operation *op)
+{
+    const struct view *before = op->view == NULL ? NULL : &op->view->v, *now = &op->filter->view->v;
+    if (before == NULL || (before->incarnation == now->incarnation &&
+                           view_current(before)->number == view_current(now)->number))
+        return;
+    for (size_t i = 0; i < op->key_count; i++)
+        op->keys[i].fresh[0] = op->keys[i].fresh[1] = false;
+}
+
 /* Send the keys that have no answer yet, under the filter's present view. */
 static void attempt(struct operation *op)
 {
+    forget_fresh(op);
     shared_view_unref(op->view);
     op->view = shared_view_ref(op->filter->view);
     size_t todo = 0;
@@ -425,13 +449,17 @@ static void settle(struct operation *op)
 
 /* --- views --- */
 
+/* The filter's view is the one of the last attempt. */
+static bool view_is_same(const struct operation *op)
+{
+    const struct view *now = &op->filter->view->v;
+    return op->view != NULL && op->view->v.epoch == now->epoch && op->view->v.incarnation == now->incarnation;
+}
+
 /* The reload shows the view under which keys were not seen, and it was fenced when they were asked for. */
 static bool proves_loss(const struct operation *op)
 {
-    const struct view *before = op->view == NULL ? NULL : &op->view->v;
-    const struct view *now = &op->filter->view->v;
-    return before != NULL && !view_unfenced(before) && before->epoch == now->epoch &&
-           before->incarnation == now->incarnation;
+    return view_is_same(op) && !view_unfenced(&op->view->v);
 }
 
 static void conclude_loss(struct operation *op)
@@ -499,7 +527,7 @@ void operation_view_ready(struct operation *op, enum view_outcome outcome, const
         return;
     }
     /* The same view, not fenced yet: somebody is in the middle of it. Not in a hot loop. */
-    if (any_unseen(op) && op->view != NULL && op->view->v.epoch == op->filter->view->v.epoch) {
+    if (any_unseen(op) && view_is_same(op)) {
         retry_later(op);
         return;
     }
@@ -517,6 +545,8 @@ void operation_start(struct operation *op, struct catalog_filter *f, operation_d
     op->arg = arg;
     op->running = true;
     op->status = ERR_OK;
+    free(op->error);
+    op->error = NULL;
     op->deadline = clock_mono_us() + (uint64_t)catalog_options(op->catalog)->timeout_ms * 1000;
     TAILQ_INSERT_TAIL(catalog_active(op->catalog), op, active);
     /* After ERR_FULL or ERR_NOT_FOUND the view is another one by now. Answers never come from inside this call, so an
@@ -545,6 +575,11 @@ void operation_expire(struct operation *op)
 {
     struct error e;
     const char *node = why_down(op);
+    if (op->error != NULL) {
+        (void)error_set(&e, ERR_REFUSED, "Redis refuses: %s; nothing was acknowledged", op->error);
+        operation_finish(op, ERR_REFUSED, e.text);
+        return;
+    }
     if (node != NULL)
         (void)error_set(&e, ERR_UNREACHABLE, "Redis node %s is not reachable; nothing was acknowledged", node);
     else

@@ -30,8 +30,9 @@ void operation_key(struct operation *op, const char *key, size_t length);
 void operation_start(struct operation *op, struct catalog_filter *f, operation_done_fn *done, void *arg);
 
 /* After done: ERR_OK, ERR_NOT_FOUND (the filter was never made), ERR_TIMEOUT, ERR_UNREACHABLE, ERR_PARSE, ERR_CONFIG,
- * ERR_LOST (the view is lost), ERR_CANCELLED, ERR_FULL (an add to a filter without a source that must get another layer
- * first: start the operation again after that); text for people. */
+ * ERR_LOST (the view is lost), ERR_REFUSED (Redis answers with an error, e.g. out of memory), ERR_CANCELLED, ERR_FULL
+ * (an add to a filter without a source that must get another layer first: start the operation again after that); text
+ * for people. */
 enum err operation_status(const struct operation *op);
 const char *operation_error(const struct operation *op);
 size_t operation_keys(const struct operation *op);

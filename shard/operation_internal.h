@@ -7,7 +7,8 @@
 
 enum operation_queue { QUEUE_NONE, QUEUE_WAITING, QUEUE_WAITING_NEXT, QUEUE_RETRY };
 
-/* KEY_HELD: not sent in this attempt, because the layer has no room for more. */
+/* KEY_UNSENT: some command of the key was not executed for all we know. It outweighs KEY_UNSEEN: a loss may be concluded
+ * only where every other shard of the key has taken it. KEY_HELD: not sent in this attempt, because the layer has no room for more. */
 enum key_state { KEY_PENDING, KEY_DONE, KEY_UNSENT, KEY_UNSEEN, KEY_HELD };
 
 struct operation_key {
