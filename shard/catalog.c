@@ -297,6 +297,7 @@ static void load_done(struct catalog_filter *f, enum view_outcome outcome, const
     struct operation_list ready;
     TAILQ_INIT(&ready);
     TAILQ_CONCAT(&ready, &f->waiting, queue);
+    catalog_use(f); /* operations that are released by their callbacks do not take it away from under us */
     f->loading = false;
     struct operation *op;
     if (!TAILQ_EMPTY(&f->waiting_next)) {
@@ -310,8 +311,7 @@ static void load_done(struct catalog_filter *f, enum view_outcome outcome, const
         op->in = QUEUE_NONE;
         operation_view_ready(op, outcome, why);
     }
-    if (outcome == VIEW_MISSING)
-        forget_if_unused(f);
+    catalog_unuse(f);
 }
 
 static void on_view(redisAsyncContext *context, void *reply, void *arg)
