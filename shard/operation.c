@@ -358,13 +358,18 @@ static void settle(struct operation *op)
 
 /* --- views --- */
 
-/* The reload shows the view under which keys were not seen, and it was fenced when they were asked for. */
-static bool proves_loss(const struct operation *op)
+/* The reload shows the view of the last attempt. An epoch alone does not tell: a view that was lost starts at 1 again. */
+static bool same_view(const struct operation *op)
 {
     const struct view *before = op->view == NULL ? NULL : &op->view->v;
     const struct view *now = &op->filter->view->v;
-    return before != NULL && !view_unfenced(before) && before->epoch == now->epoch &&
-           before->incarnation == now->incarnation;
+    return before != NULL && before->epoch == now->epoch && before->incarnation == now->incarnation;
+}
+
+/* The reload shows the view under which keys were not seen, and it was fenced when they were asked for. */
+static bool proves_loss(const struct operation *op)
+{
+    return same_view(op) && !view_unfenced(&op->view->v);
 }
 
 static void conclude_loss(struct operation *op)
@@ -435,7 +440,7 @@ void operation_view_ready(struct operation *op, enum view_outcome outcome, const
         return;
     }
     /* The same view, not fenced yet: somebody is in the middle of it. Not in a hot loop. */
-    if (any_unseen(op) && op->view != NULL && op->view->v.epoch == op->filter->view->v.epoch) {
+    if (any_unseen(op) && same_view(op)) {
         retry_later(op);
         return;
     }
