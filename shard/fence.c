@@ -380,8 +380,10 @@ enum err fence_retire(struct fence *f, struct view *v, const char *mutex, struct
     enum err code = script_run(c, f->link, NODE_HOME, &answer, e);
     if (code == ERR_OK && answer == -1)
         code = error_set(e, ERR_MUTEX_LOST, "the mutex %s was lost", mutex);
-    if (code == ERR_OK)
+    if (code == ERR_OK) {
         v->retiring_epoch = 0;
+        v->retiring = (struct generation){0}; /* the next change stores both: one without the other is a damaged view */
+    }
     return code;
 }
 
