@@ -69,7 +69,8 @@ const char *servers_text(struct servers *s, unsigned node, const char *format, .
     va_start(ap, format);
     redisReply *reply = run(s, node, format, ap);
     va_end(ap);
-    if (reply->type != REDIS_REPLY_STRING && reply->type != REDIS_REPLY_STATUS && reply->type != REDIS_REPLY_NIL)
+    if (reply->type != REDIS_REPLY_STRING && reply->type != REDIS_REPLY_STATUS &&
+        reply->type != REDIS_REPLY_NIL)
         fail_msg("%s: %s", format, reply->str != NULL ? reply->str : "not a string");
     (void)snprintf(text, sizeof(texts[0]), "%s", reply->str != NULL ? reply->str : "");
     freeReplyObject(reply);
@@ -99,13 +100,21 @@ void filter_fini(struct filter *f)
     fence_fini(&f->fence);
 }
 
-struct generation filter_generation(const struct filter *f, uint64_t number, uint32_t shards, uint64_t born_epoch)
+struct generation filter_generation(const struct filter *f, uint64_t number, uint32_t shards,
+                                    uint64_t born_epoch)
 {
-    struct generation g = {.number = number, .seed = 0x5eed + number, .built = true, .capacity = 1000ull * shards,
-                           .error_rate = 0.001, .layer_count = 1};
-    g.layers[0] = (struct layer){.geometry = {.shards = shards, .blocks = 16, .block_bits = 1024, .hashes = 10},
-                                 .capacity = 1000ull * shards, .error_rate = 0.001, .token = TOKEN,
-                                 .born_epoch = born_epoch};
+    struct generation g = {.number = number,
+                           .seed = 0x5eed + number,
+                           .built = true,
+                           .capacity = 1000ull * shards,
+                           .error_rate = 0.001,
+                           .layer_count = 1};
+    g.layers[0] =
+        (struct layer){.geometry = {.shards = shards, .blocks = 16, .block_bits = 1024, .hashes = 10},
+                       .capacity = 1000ull * shards,
+                       .error_rate = 0.001,
+                       .token = TOKEN,
+                       .born_epoch = born_epoch};
     nodes_pin(&f->servers->nodes, &g);
     return g;
 }
@@ -114,8 +123,11 @@ void filter_make(struct filter *f, uint32_t shards)
 {
     struct error e = {""};
     uint64_t lost = 99;
-    f->view = (struct view){.incarnation = f->fence.names.incarnation, .epoch = 1, .phase = PHASE_STEADY,
-                            .last_generation = 2, .sourced = true};
+    f->view = (struct view){.incarnation = f->fence.names.incarnation,
+                            .epoch = 1,
+                            .phase = PHASE_STEADY,
+                            .last_generation = 2,
+                            .sourced = true};
     f->view.slot[0] = filter_generation(f, 2, shards, 1);
     must(fence_create(&f->fence, &f->view.slot[0], 0, &e), e);
     must(fence_publish(&f->fence, &f->view, MUTEX, &e), e);
@@ -167,7 +179,8 @@ void filter_finish(struct filter *f, bool fenced)
     filter_change(f, &to, fenced);
 }
 
-const struct key_name *filter_shard(const struct filter *f, uint64_t generation, uint32_t shard, uint64_t epoch)
+const struct key_name *filter_shard(const struct filter *f, uint64_t generation, uint32_t shard,
+                                    uint64_t epoch)
 {
     static struct key_name names[4];
     static unsigned next;
@@ -181,7 +194,8 @@ const struct key_name *filter_new_shard(const struct filter *f, uint64_t generat
     static struct key_name names[4];
     static unsigned next;
     struct key_name *name = &names[next++ % 4];
-    names_new_shard(&f->fence.names, (struct shard_id){.generation = generation, .shard = shard}, TOKEN, name);
+    names_new_shard(&f->fence.names, (struct shard_id){.generation = generation, .shard = shard}, TOKEN,
+                    name);
     return name;
 }
 
@@ -193,7 +207,8 @@ unsigned filter_node(const struct filter *f, uint32_t shard)
 static bool is_shard(const struct filter *f, const struct generation *g, const redisReply *string)
 {
     const struct geometry *geometry = &g->layers[0].geometry;
-    uint16_t tag = hash_tag(f->fence.names.incarnation, f->fence.names.filter, f->fence.names.filter_length, g->number);
+    uint16_t tag =
+        hash_tag(f->fence.names.incarnation, f->fence.names.filter, f->fence.names.filter_length, g->number);
     uint32_t block_bytes = geometry->block_bits / 8;
     if ((size_t)string->len != geometry_shard_bytes(geometry))
         return false;
@@ -205,13 +220,15 @@ static bool is_shard(const struct filter *f, const struct generation *g, const r
     return true;
 }
 
-const char *filter_kind(const struct filter *f, const struct generation *g, uint32_t shard, const struct key_name *name)
+const char *filter_kind(const struct filter *f, const struct generation *g, uint32_t shard,
+                        const struct key_name *name)
 {
     struct servers *s = f->servers;
     unsigned node = filter_node(f, shard);
     const char *type = servers_text(s, node, "TYPE %b", name->text, name->length);
     if (strcmp(type, "list") == 0)
-        return servers_integer(s, node, "PTTL %b", name->text, name->length) > 0 ? "tombstone" : "list for ever";
+        return servers_integer(s, node, "PTTL %b", name->text, name->length) > 0 ? "tombstone"
+                                                                                 : "list for ever";
     if (strcmp(type, "string") != 0)
         return type;
     redisReply *reply = redisCommand(s->client[node].redis, "GET %b", name->text, name->length);
@@ -236,7 +253,8 @@ void filter_all_are(const struct filter *f, const struct generation *g, uint64_t
 typedef enum err keys_fn(struct fence *f, const struct view *v, const struct generation *g, size_t count,
                          const char *const *keys, const size_t *lengths, uint8_t *found, struct error *e);
 
-static size_t with_keys(struct filter *f, const struct generation *g, keys_fn *fn, unsigned first, unsigned count)
+static size_t with_keys(struct filter *f, const struct generation *g, keys_fn *fn, unsigned first,
+                        unsigned count)
 {
     static char text[KEYS_MAX][16];
     static const char *keys[KEYS_MAX];

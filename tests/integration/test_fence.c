@@ -229,7 +229,8 @@ static void test_fence_complete__counts_missing_shards_as_lost_and_goes_on(void 
     static const uint32_t gone[] = {2, 3, 9};
     for (size_t i = 0; i < 3; i++) {
         const struct key_name *name = filter_shard(&f, 2, gone[i], 1);
-        assert_int_equal(servers_integer(&servers, filter_node(&f, gone[i]), "DEL %b", name->text, name->length), 1);
+        assert_int_equal(
+            servers_integer(&servers, filter_node(&f, gone[i]), "DEL %b", name->text, name->length), 1);
     }
     filter_open(&f, 3, false);
     must(fence_complete(&f.fence, &f.view, &lost, &e), e);
@@ -454,7 +455,8 @@ static void test_fence_retire__turns_what_left_into_tombstones(void **state)
     left = f.view.retiring;
     assert_int_equal(left.number, 2);
     filter_all_are(&f, &left, 3, "shard"); /* under the last epoch that named it */
-    assert_int_equal(servers_integer(&servers, 0, "HSET " PREFIX ":{f}:count 2.0 5 2.0.4 5 3.0 6 22.0 7 12.0 8"), 5);
+    assert_int_equal(
+        servers_integer(&servers, 0, "HSET " PREFIX ":{f}:count 2.0 5 2.0.4 5 3.0 6 22.0 7 12.0 8"), 5);
     gives(ERR_MUTEX_LOST, fence_retire(&f.fence, &f.view, "owner:8", &e), e);
     assert_int_equal(stored()->retiring_epoch, 3);
     must(fence_retire(&f.fence, &f.view, MUTEX, &e), e);

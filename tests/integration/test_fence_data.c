@@ -51,7 +51,8 @@ static struct generation *current(void)
 static void delete_shard(uint32_t shard)
 {
     const struct key_name *name = filter_shard(&f, current()->number, shard, f.view.epoch);
-    assert_int_equal(servers_integer(&servers, filter_node(&f, shard), "DEL %b", name->text, name->length), 1);
+    assert_int_equal(servers_integer(&servers, filter_node(&f, shard), "DEL %b", name->text, name->length),
+                     1);
 }
 
 /* --- keys --- */
@@ -275,7 +276,7 @@ static void test_fence__gives_up_within_the_deadline_and_works_again(void **stat
 {
     (void)state;
     enum { DEADLINE_MS = 300 };
-    static enum err (*const works[])(struct error *e) = {count_lost, add_keys, upload_some, rename_all};
+    static enum err (*const works[])(struct error * e) = {count_lost, add_keys, upload_some, rename_all};
     slow_link(DEADLINE_MS);
     for (size_t i = 0; i < sizeof(works) / sizeof(works[0]); i++) {
         struct error e = {""};

@@ -8,7 +8,8 @@
 enum { SHARDS = 5, FILTERS = 10 };
 
 /* Names that are prefixes, patterns and near misses of each other. */
-static const char *const filters[FILTERS] = {"a", "a.b", "a.1", "a*", "{a}", "a.1.2.3", "a.1.2", "[a]", "a?", "a\\"};
+static const char *const filters[FILTERS] = {"a",       "a.b",   "a.1", "a*", "{a}",
+                                             "a.1.2.3", "a.1.2", "[a]", "a?", "a\\"};
 
 static struct servers servers;
 static struct filter f[FILTERS];

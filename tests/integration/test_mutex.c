@@ -49,10 +49,15 @@ static int teardown(void **state)
     return 0;
 }
 
-static enum err acquire(struct mutex **out, const char *filter, const char *owner, unsigned lease_ms, struct error *e)
+static enum err acquire(struct mutex **out, const char *filter, const char *owner, unsigned lease_ms,
+                        struct error *e)
 {
-    const struct mutex_options o = {.nodes = &servers.nodes, .prefix = PREFIX, .filter = filter,
-                                    .filter_length = strlen(filter), .owner = owner, .lease_ms = lease_ms,
+    const struct mutex_options o = {.nodes = &servers.nodes,
+                                    .prefix = PREFIX,
+                                    .filter = filter,
+                                    .filter_length = strlen(filter),
+                                    .owner = owner,
+                                    .lease_ms = lease_ms,
                                     .redis_timeout_ms = LINK_MS};
     *out = NULL;
     return mutex_acquire(out, &o, e);
@@ -156,7 +161,8 @@ struct child {
     char value[64];
 };
 
-/* In the child: take the mutex, tell its value, then answer each 'l' by whether it is lost, and release at 'r'. */
+/* In the child: take the mutex, tell its value, then answer each 'l' by whether it is lost, and release at
+ * 'r'. */
 static void hold(int ask, int answer)
 {
     struct error e = {""};

@@ -36,10 +36,9 @@ static const struct expected {
     [STEP_STOPPED] = {"stopped", STEP_STOPPED, STEP_STOPPED},
 };
 
-static const enum err codes[] = {
-    ERR_OK,
+static const enum err codes[] = {ERR_OK,
 #define X(code, value, name, meaning) code,
-    ERROR_CODES(X)
+                                 ERROR_CODES(X)
 #undef X
 };
 
@@ -103,8 +102,8 @@ static void test_step_next__takes_the_failure_of_the_step_for_every_other_error(
     assert_int_equal(others, CODES - 7);
 }
 
-/* Steps that @from can lead to, in any number of moves, where the move out of @blocked with ERR_OK is left out
- * (STEP_COUNT: none is). */
+/* Steps that @from can lead to, in any number of moves, where the move out of @blocked with ERR_OK is left
+ * out (STEP_COUNT: none is). */
 static unsigned reachable(unsigned from, enum job_step blocked)
 {
     unsigned all = from, before;
@@ -134,8 +133,9 @@ static void test_step_next__cuts_over_only_after_a_verify_that_was_ok(void **sta
 static void test_step_next__does_not_skip_a_step_of_the_build(void **state)
 {
     (void)state;
-    static const enum job_step order[] = {STEP_FENCE, STEP_RECLAIM,  STEP_PLAN,   STEP_CREATE,  STEP_OPEN,
-                                          STEP_SETTLE, STEP_SCAN,    STEP_CATCH_UP, STEP_VERIFY, STEP_CUTOVER};
+    static const enum job_step order[] = {STEP_FENCE,  STEP_RECLAIM, STEP_PLAN, STEP_CREATE,
+                                          STEP_OPEN,   STEP_SETTLE,  STEP_SCAN, STEP_CATCH_UP,
+                                          STEP_VERIFY, STEP_CUTOVER};
     for (size_t i = 0; i + 1 < sizeof(order) / sizeof(order[0]); i++) {
         unsigned without = reachable(1u << STEP_FENCE, order[i]);
         assert_int_equal(without & 1u << order[i + 1], 0);
@@ -267,9 +267,11 @@ static void test_step_resume__goes_on_with_a_build_from_its_own_record(void **st
             enum job_step on = STEP_SETTLE;
             if (s == STEP_SCAN || s == STEP_CATCH_UP || s == STEP_VERIFY || s == STEP_ABORT)
                 on = (enum job_step)s;
-            else if (s == STEP_CUTOVER) /* the view was not changed: what was verified may have changed since */
+            else if (s ==
+                     STEP_CUTOVER) /* the view was not changed: what was verified may have changed since */
                 on = STEP_VERIFY;
-            assert_step(step_resume(&v, ALTERNATE, (enum job_step)s, wanted), on, (enum job_step)s, "resumed");
+            assert_step(step_resume(&v, ALTERNATE, (enum job_step)s, wanted), on, (enum job_step)s,
+                        "resumed");
         }
 }
 
@@ -282,8 +284,8 @@ static void test_step_resume__trusts_no_record_of_another_generation(void **stat
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
         for (int s = 0; s < STEP_COUNT; s++)
             for (int wanted = 0; wanted < 2; wanted++)
-                assert_step(step_resume(&v, others[i], (enum job_step)s, wanted), STEP_SETTLE, (enum job_step)s,
-                            "record of another generation");
+                assert_step(step_resume(&v, others[i], (enum job_step)s, wanted), STEP_SETTLE,
+                            (enum job_step)s, "record of another generation");
 }
 
 static void test_step_resume__never_begins_at_the_cutover(void **state)

@@ -38,8 +38,8 @@ static void assert_sends(const struct block_command *c, int argc, const char **a
     redisFreeCommand(wanted);
 }
 
-static void check_read(const struct names *names, const struct geometry *g, struct shard_id id, uint64_t epoch,
-                       const struct key_place *place)
+static void check_read(const struct names *names, const struct geometry *g, struct shard_id id,
+                       uint64_t epoch, const struct key_place *place)
 {
     struct block_command c;
     struct key_name name;
@@ -107,7 +107,8 @@ static void test_block_command_format__sends_what_a_redis_client_would(void **st
 static void test_block_command_format__has_room_for_the_longest_names_and_numbers(void **state)
 {
     (void)state;
-    const struct geometry g = {.shards = INT32_MAX, .blocks = 2047, .block_bits = 4096, .hashes = GEOMETRY_HASHES_MAX};
+    const struct geometry g = {
+        .shards = INT32_MAX, .blocks = 2047, .block_bits = 4096, .hashes = GEOMETRY_HASHES_MAX};
     char filter[FILTER_NAME_MAX], prefix[PREFIX_MAX + 1] = "";
     struct names names;
     struct error e = {""};
@@ -252,7 +253,8 @@ static void test_block_command_read__takes_an_add_without_the_tag_for_not_done(v
     assert_int_equal(ANSWER(BLOCK_ADD, "*4\r\n:0\r\n:1\r\n:1\r\n:1\r\n"), BLOCK_BAD); /* a zombie */
     assert_int_equal(ANSWER(BLOCK_ADD, "*4\r\n:48878\r\n:1\r\n:1\r\n:1\r\n"), BLOCK_BAD);
     assert_int_equal(ANSWER(BLOCK_ADD, "*4\r\n:114415\r\n:1\r\n:1\r\n:1\r\n"), BLOCK_BAD); /* 0x10000 more */
-    assert_int_equal(ANSWER(BLOCK_ADD, "*4\r\n:-16657\r\n:1\r\n:1\r\n:1\r\n"), BLOCK_BAD); /* as a signed number */
+    assert_int_equal(ANSWER(BLOCK_ADD, "*4\r\n:-16657\r\n:1\r\n:1\r\n:1\r\n"),
+                     BLOCK_BAD); /* as a signed number */
 }
 
 static void test_block_command_read__takes_another_shape_for_no_answer_to_an_add(void **state)
