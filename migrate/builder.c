@@ -6,6 +6,9 @@
 #include <sys/mman.h>
 #include "shard/block.h"
 
+/* Keys that wait for their block to come from memory: enough of them to hide its latency. */
+enum { AHEAD = 16 };
+
 struct builder {
     struct fence *fence;
     const struct view *view;
@@ -19,6 +22,8 @@ struct builder {
     uint8_t *bitmaps;      /* per_pass * shard_bytes */
     bool *dirty;           /* of the shards held */
     uint64_t *added;       /* of all shards */
+    unsigned waiting_count;
+    struct key_place waiting[AHEAD];
 };
 
 enum err builder_new(struct builder **out, struct fence *f, const struct view *v, const struct generation *g,
@@ -68,6 +73,7 @@ unsigned builder_passes(const struct builder *b)
 
 void builder_begin(struct builder *b, unsigned pass)
 {
+    b->waiting_count = 0;
     b->first = pass * b->per_pass;
     b->count = b->geometry->shards - b->first < b->per_pass ? b->geometry->shards - b->first : b->per_pass;
     for (uint32_t i = 0; i < b->per_pass; i++)
@@ -77,22 +83,42 @@ void builder_begin(struct builder *b, unsigned pass)
         }
 }
 
+static uint8_t *bitmap_of(struct builder *b, uint32_t shard)
+{
+    return b->bitmaps + (size_t)(shard - b->first) * b->shard_bytes;
+}
+
+static void apply(struct builder *b)
+{
+    for (unsigned i = 0; i < b->waiting_count; i++) {
+        const struct key_place *place = &b->waiting[i];
+        if (block_set(b->geometry, place, bitmap_of(b, place->shard))) {
+            b->added[place->shard]++;
+            b->dirty[place->shard - b->first] = true;
+        }
+    }
+    b->waiting_count = 0;
+}
+
 void builder_add(struct builder *b, const char *key, size_t length)
 {
-    struct key_place place;
-    hash_place(b->geometry, hash_key(b->generation->seed, key, length), &place);
-    uint32_t at = place.shard - b->first;
-    if (place.shard < b->first || at >= b->count)
+    enum { LINE = 64 };
+    struct key_place *place = &b->waiting[b->waiting_count];
+    hash_place(b->geometry, hash_key(b->generation->seed, key, length), place);
+    if (place->shard < b->first || place->shard - b->first >= b->count)
         return;
-    if (block_set(b->geometry, &place, b->bitmaps + (size_t)at * b->shard_bytes)) {
-        b->added[place.shard]++;
-        b->dirty[at] = true;
-    }
+    size_t block_bytes = b->geometry->block_bits / 8;
+    const uint8_t *block = bitmap_of(b, place->shard) + place->block * block_bytes;
+    for (size_t i = 0; i < block_bytes; i += LINE)
+        __builtin_prefetch(block + i, 1);
+    if (++b->waiting_count == AHEAD)
+        apply(b);
 }
 
 enum err builder_flush(struct builder *b, struct error *e)
 {
     enum err code = ERR_OK;
+    apply(b);
     for (uint32_t i = 0; i < b->count && code == ERR_OK; i++)
         if (b->dirty[i])
             code = fence_upload(b->fence, b->view, b->generation, 0, b->first + i, b->token, b->page++,

@@ -370,3 +370,10 @@ void connection_cancel(struct connection *c)
     char why[256];
     (void)PQcancel(c->cancel, why, sizeof(why)); /* where nothing runs, the flag stops what comes next */
 }
+
+void connection_take(struct connection *c)
+{
+    struct pollfd fd = {.fd = PQsocket(c->pg), .events = POLLIN};
+    if (fd.fd >= 0 && poll(&fd, 1, 0) > 0 && PQconsumeInput(c->pg) == 0)
+        return; /* the next wait finds the connection broken and says why */
+}

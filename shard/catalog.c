@@ -286,9 +286,12 @@ static void set_view(struct catalog_filter *f, struct shared_view *view)
         flush_view(f->catalog, f->view, true);
     shared_view_unref(f->view);
     f->view = view;
-    if (view != NULL) {
-        f->seen = true;
+    if (view != NULL)
         f->absence_reported = false;
+    if (view != NULL && !f->seen) {
+        const struct catalog_options *o = &f->catalog->options;
+        o->on_seen(o->arg, f->name, f->name_length);
+        f->seen = true;
     }
 }
 
@@ -375,8 +378,11 @@ static void on_view(redisAsyncContext *context, void *reply, void *arg)
         return;
     }
     enum view_outcome outcome = read_view(f, reply, &e);
-    if (outcome == VIEW_MISSING)
+    if (outcome == VIEW_MISSING) {
+        const struct catalog_options *o = &f->catalog->options;
+        f->seen = f->seen || o->was_seen(o->arg, f->name, f->name_length);
         set_view(f, NULL);
+    }
     load_done(f, outcome, e.text);
 }
 

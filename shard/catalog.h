@@ -32,6 +32,9 @@ struct catalog_options {
     unsigned timeout_ms; /* of an operation */
     uint64_t tombstone_ms;
     struct filter_policy (*policy)(void *arg, const char *name, size_t length);
+    /* The filter has a view, as some catalog of this process found: its absence is a loss from now on. */
+    void (*on_seen)(void *arg, const char *name, size_t length);
+    bool (*was_seen)(void *arg, const char *name, size_t length);
     /* A shard of that generation (0: the whole view) was found lost. Called at most once per view,
      * and once while there is none. */
     void (*on_lost)(void *arg, const char *name, size_t length, uint64_t generation);

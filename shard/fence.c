@@ -411,16 +411,22 @@ static bool is_shard_suffix(const char *text)
     return *text == ':' && strspn(text + 1, "0123456789abcdef") == 16 && text[17] == '.';
 }
 
+/* Append @text so that MATCH takes each of its characters for itself. */
+static void put_literally(struct buffer *pattern, const char *text, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        if (strchr("*?[]\\^", text[i]) != NULL)
+            buffer_append(pattern, "\\", 1);
+        buffer_append(pattern, &text[i], 1);
+    }
+}
+
 static enum err sweep_node(struct fence *f, unsigned node, uint64_t *swept, struct error *e)
 {
     struct buffer pattern = {0};
-    buffer_puts(&pattern, f->names.prefix);
+    put_literally(&pattern, f->names.prefix, f->names.prefix_length);
     buffer_puts(&pattern, ":{");
-    for (size_t i = 0; i < f->names.filter_length; i++) {
-        if (strchr("*?[]\\^", f->names.filter[i]) != NULL)
-            buffer_append(&pattern, "\\", 1);
-        buffer_append(&pattern, &f->names.filter[i], 1);
-    }
+    put_literally(&pattern, f->names.filter, f->names.filter_length);
     buffer_puts(&pattern, ".*}:*");
     char cursor[32] = "0";
     enum err code = ERR_OK;

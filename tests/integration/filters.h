@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TESTS_INTEGRATION_FILTERS_H
+#define TESTS_INTEGRATION_FILTERS_H
+/* Filters in Redis nodes of the test's own, made and changed by the functions of shard/fence.h without any
+ * daemon. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "shard/fence.h"
+#include "shard/hash.h"
+#include "tests/lib/client.h"
+#include "tests/lib/temp_redis.h"
+
+/* Fail the test with the text where @expression does not give @code. Main thread only. */
+#define gives(code, expression, e)                                                                           \
+    do {                                                                                                     \
+        enum err got_ = (expression);                                                                        \
+        if (got_ != (code))                                                                                  \
+            fail_msg("%s: %s (%s), expected %s", #expression, error_name(got_), (e).text, error_name(code)); \
+    } while (0)
+#define must(expression, e) gives(ERR_OK, expression, e)
+
+#define PREFIX "test"
+#define MUTEX "owner:7"
+
+enum {
+    SERVERS_MAX = 2,
+    LINK_MS = 2000,
+    TOMBSTONE_MS = 600 * 1000,
+    TOKEN = 7, /* that of MUTEX */
+    INCARNATION = 0xabcdef
+};
+
+struct servers {
+    unsigned count;
+    struct temp_redis redis[SERVERS_MAX];
+    struct client client[SERVERS_MAX];
+    struct nodes nodes;
+};
+
+/* For a CMocka group: 0 where all run. */
+int servers_start(struct servers *s, unsigned count);
+int servers_stop(struct servers *s);
+/* FLUSHALL everywhere. */
+void servers_flush(struct servers *s);
+
+/* The integer that a command gives; fails the test where it gives something else. */
+long long servers_integer(struct servers *s, unsigned node, const char *format, ...);
+/* The string or status that it gives ("" for nil), in one of a few static buffers. */
+const char *servers_text(struct servers *s, unsigned node, const char *format, ...);
+
+/* One filter as a job sees it: its own link, names, the view as this job knows it. */
+struct filter {
+    struct servers *servers;
+    struct fence fence;
+    struct view view;
+};
+
+/* Take the names; nothing is made in Redis. The mutex key of the filter is set to MUTEX. */
+void filter_init(struct filter *f, struct servers *s, const char *name);
+void filter_fini(struct filter *f);
+
+/* Generation @number of one layer of @shards shards over all nodes, born with @born_epoch, token TOKEN. */
+struct generation filter_generation(const struct filter *f, uint64_t number, uint32_t shards,
+                                    uint64_t born_epoch);
+
+/* create -> publish -> complete: epoch 1, STEADY, generation 2 of @shards shards, built. */
+void filter_make(struct filter *f, uint32_t shards);
+
+/* Build on: f->view is replaced by @to (epoch + 1 is filled in), fenced where @fenced. No shard may be lost.
+ */
+void filter_change(struct filter *f, struct view *to, bool fenced);
+/* BUILDING with a new generation of @shards shards; SWITCHED; STEADY with the other generation retiring. */
+void filter_open(struct filter *f, uint32_t shards, bool fenced);
+void filter_cutover(struct filter *f, bool fenced);
+void filter_finish(struct filter *f, bool fenced);
+
+/* The name of a shard under @epoch and under the attempt, and its node; the name is in f-independent static
+ * storage. */
+const struct key_name *filter_shard(const struct filter *f, uint64_t generation, uint32_t shard,
+                                    uint64_t epoch);
+const struct key_name *filter_new_shard(const struct filter *f, uint64_t generation, uint32_t shard);
+unsigned filter_node(const struct filter *f, uint32_t shard);
+
+/* What lies under a name: "none", "tombstone" (a list with a TTL), "shard" (the tag in every block, the
+ * length of the generation's shards), "zombie" (another string). */
+const char *filter_kind(const struct filter *f, const struct generation *g, uint32_t shard,
+                        const struct key_name *name);
+
+/* Fail the test where a shard of @g is not of @kind under @epoch. */
+void filter_all_are(const struct filter *f, const struct generation *g, uint64_t epoch, const char *kind);
+
+/* Keys by number, added to or looked for in @g under the view; the number of those that were there. */
+size_t filter_add(struct filter *f, const struct generation *g, unsigned first, unsigned count);
+size_t filter_check(struct filter *f, const struct generation *g, unsigned first, unsigned count);
+#endif

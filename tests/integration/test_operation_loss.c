@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: MIT */
+/* Checks and adds of a coordinator whose shards, view or servers are gone; counts. */
+#include "tests/integration/coordinator.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+enum { SHARDS = 6 };
+
+static struct servers servers;
+static struct filter f;
+static struct coordinator one, two;
+
+static const struct filter_policy sourced = {.configured = true, .sourced = true};
+static const struct filter_policy strict = {.configured = true, .sourced = true, .error_on_lost = true};
+static const struct filter_policy reserved = {.configured = false};
+
+static int start(void **state)
+{
+    (void)state;
+    return servers_start(&servers, 2);
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    return servers_stop(&servers);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    servers_flush(&servers);
+    filter_init(&f, &servers, "f");
+    filter_make(&f, SHARDS);
+    coordinator_open(&one, &servers, sourced);
+    coordinator_open(&two, &servers, sourced);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    coordinator_close(&one);
+    coordinator_close(&two);
+    filter_fini(&f);
+    return 0;
+}
+
+static const struct generation *current(void)
+{
+    return &f.view.slot[f.view.current];
+}
+
+static uint32_t shard_of(unsigned key)
+{
+    char text[16];
+    struct key_place place;
+    int n = snprintf(text, sizeof(text), "k%u", key);
+    hash_place(&current()->layers[0].geometry, hash_key(current()->seed, text, (size_t)n), &place);
+    return place.shard;
+}
+
+static void delete_shard(uint32_t shard)
+{
+    const struct key_name *name = filter_shard(&f, current()->number, shard, f.view.epoch);
+    assert_int_equal(servers_integer(&servers, filter_node(&f, shard), "DEL %b", name->text, name->length),
+                     1);
+}
+
+/* --- lost shards and views --- */
+
+static void test_operation__says_maybe_for_keys_of_a_lost_shard(void **state)
+{
+    (void)state;
+    coordinator_add(&one, 0, 300);
+    delete_shard(shard_of(0));
+    unsigned of_shard = 0;
+    for (unsigned i = 0; i < 300; i++)
+        of_shard += shard_of(1000 + i) == shard_of(0);
+    assert_true(of_shard > 0);
+    assert_int_equal(coordinator_check(&one, 0, 300, KEY_YES), 300);
+    assert_int_equal(coordinator_check(&one, 1000, 300, KEY_LOST), 0);
+    for (unsigned i = 0; i < 300; i++)
+        if (shard_of(1000 + i) == shard_of(0))
+            assert_int_equal(one.result[i], KEY_YES);
+    assert_in_range(coordinator_results(&one, 300, KEY_NO), 300 - of_shard - 5, 300 - of_shard);
+    assert_int_equal(one.lost, 1); /* told once */
+    coordinator_add(&one, 0, 300); /* of a filter with a source: the row is the truth */
+    assert_int_equal(coordinator_results(&one, 300, KEY_YES), 0);
+    assert_int_equal(coordinator_check(&one, 0, 300, KEY_YES), 300);
+}
+
+static void test_operation__gives_an_error_for_a_lost_shard_where_that_is_wanted(void **state)
+{
+    (void)state;
+    coordinator_close(&two);
+    coordinator_open(&two, &servers, strict);
+    coordinator_add(&two, 0, 300);
+    delete_shard(shard_of(0));
+    for (int kind = OPERATION_CHECK; kind <= (int)OPERATION_ADD; kind++) {
+        assert_int_equal(coordinator_ask(&two, (enum operation_kind)kind, 0, 300), ERR_OK);
+        for (unsigned i = 0; i < 300; i++)
+            assert_int_equal(two.result[i] == KEY_LOST, shard_of(i) == shard_of(0));
+    }
+    assert_int_equal(two.lost, 1);
+}
+
+static void test_operation__acknowledges_no_add_to_a_lost_shard_without_a_source(void **state)
+{
+    (void)state;
+    coordinator_close(&two);
+    coordinator_open(&two, &servers, reserved);
+    coordinator_add(&two, 0, 300);
+    delete_shard(shard_of(0));
+    for (int round = 0; round < 2; round++) { /* the first may leave a zombie for the second */
+        assert_int_equal(coordinator_ask(&two, OPERATION_ADD, 0, 300), ERR_OK);
+        for (unsigned i = 0; i < 300; i++)
+            assert_int_equal(two.result[i] == KEY_LOST, shard_of(i) == shard_of(0));
+        assert_int_equal(coordinator_check(&two, 0, 300, KEY_YES), 300);
+    }
+    assert_int_equal(two.lost, 1);
+}
+
+static void test_operation__never_says_no_once_the_view_is_gone(void **state)
+{
+    (void)state;
+    coordinator_add(&one, 0, 300);
+    coordinator_close(&two);
+    coordinator_open(&two, &servers, reserved);
+    assert_int_equal(coordinator_check(&two, 0, 300, KEY_YES), 300);
+    assert_int_equal(servers_integer(&servers, 0, "DEL " PREFIX ":{f}:view"), 1);
+    assert_int_equal(coordinator_check(&one, 0, 300, KEY_YES), 300);
+    servers_flush(&servers);
+    for (int round = 0; round < 2; round++) {
+        assert_int_equal(coordinator_check(&one, 0, 600, KEY_YES), 600);
+        assert_int_equal(coordinator_check(&two, 0, 600, KEY_YES), 600);
+        assert_int_equal(coordinator_ask(&two, OPERATION_ADD, 0, 10), ERR_LOST);
+        coordinator_add(&one, 0, 10);
+        assert_int_equal(coordinator_results(&one, 10, KEY_YES), 0);
+    }
+    assert_true(one.lost > 0);
+    assert_true(two.lost > 0);
+    assert_int_equal(servers_integer(&servers, 0, "EXISTS " PREFIX ":{f}:view"), 0);
+}
+
+static void test_operation__never_says_no_for_a_configured_filter_without_a_view(void **state)
+{
+    (void)state;
+    servers_flush(&servers);
+    assert_int_equal(coordinator_check(&one, 0, 300, KEY_YES), 300);
+    coordinator_close(&two);
+    coordinator_open(&two, &servers, strict);
+    assert_int_equal(coordinator_ask(&two, OPERATION_CHECK, 0, 10), ERR_OK);
+    assert_int_equal(coordinator_results(&two, 10, KEY_LOST), 10);
+}
+
+/* --- a server that is away --- */
+
+/* The status of one check, which must come within the time that an operation has. */
+static enum err check_in_time(struct coordinator *c)
+{
+    uint64_t began = clock_mono_us();
+    enum err status = coordinator_ask(c, OPERATION_CHECK, 0, 50);
+    assert_in_range((clock_mono_us() - began) / 1000, 0, COORDINATOR_TIMEOUT_MS + 300);
+    return status;
+}
+
+static enum err add_in_time(struct coordinator *c)
+{
+    uint64_t began = clock_mono_us();
+    enum err status = coordinator_ask(c, OPERATION_ADD, 100, 50);
+    assert_in_range((clock_mono_us() - began) / 1000, 0, COORDINATOR_TIMEOUT_MS + 300);
+    return status;
+}
+
+static void wait_recovered(struct coordinator *c)
+{
+    uint64_t until = clock_mono_us() + 5000 * 1000;
+    enum err status;
+    while ((status = coordinator_ask(c, OPERATION_CHECK, 0, 50)) != ERR_OK)
+        if (clock_mono_us() > until)
+            fail_msg("no recovery: %s (%s)", error_name(status), c->error);
+}
+
+static void test_operation__gives_up_in_time_while_redis_does_not_answer(void **state)
+{
+    (void)state;
+    for (unsigned node = 0; node < 2; node++) {
+        coordinator_add(&one, 0, 50);
+        process_signal(&servers.redis[node].process, SIGSTOP);
+        enum err first = check_in_time(&one);
+        enum err second = check_in_time(&one);
+        enum err fresh =
+            check_in_time(&two); /* on the second node: knows the view, has no connection there */
+        process_signal(&servers.redis[node].process, SIGCONT);
+        assert_true(first == ERR_TIMEOUT || first == ERR_UNREACHABLE);
+        assert_true(second == ERR_TIMEOUT || second == ERR_UNREACHABLE);
+        assert_true(fresh == ERR_TIMEOUT || fresh == ERR_UNREACHABLE);
+        wait_recovered(&one);
+        wait_recovered(&two);
+        assert_int_equal(coordinator_check(&one, 0, 50, KEY_YES), 50);
+    }
+}
+
+static void test_operation__gives_up_in_time_while_redis_is_down_and_recovers(void **state)
+{
+    (void)state;
+    for (unsigned down = 2; down > 0; down--) { /* a node with shards alone, then the one with the view */
+        struct error e = {""};
+        unsigned node = down - 1;
+        coordinator_add(&one, 0, 50);
+        unsigned lost = one.lost;
+        temp_redis_kill(&servers.redis[node]);
+        assert_int_equal(check_in_time(&one), ERR_UNREACHABLE);
+        assert_non_null(strstr(one.error, servers.nodes.node[node].name));
+        assert_int_equal(check_in_time(&two), ERR_UNREACHABLE);
+        assert_int_equal(add_in_time(&one), ERR_UNREACHABLE);
+        must(temp_redis_restart(&servers.redis[node], false, &e), e);
+        client_close(&servers.client[node]);
+        must(client_open(&servers.client[node], servers.redis[node].port, 5000, &e), e);
+        wait_recovered(&one);
+        assert_int_equal(coordinator_check(&one, 0, 50, KEY_YES), 50); /* it came back empty: maybe */
+        assert_true(one.lost > lost);
+    }
+}
+
+/* --- counts --- */
+
+static long long counted(const char *field)
+{
+    const char *text = servers_text(&servers, 0, "HGET " PREFIX ":{f}:count %s", field);
+    long long n = 0;
+    return sscanf(text, "%lld", &n) == 1 ? n : 0;
+}
+
+static long long counted_by_shard(uint64_t generation, uint32_t shards)
+{
+    long long sum = 0;
+    for (uint32_t i = 0; i < shards; i++) {
+        char field[32];
+        (void)snprintf(field, sizeof(field), "%llu.0.%u", (unsigned long long)generation, i);
+        sum += counted(field);
+    }
+    return sum;
+}
+
+static void test_catalog__counts_new_keys_in_redis(void **state)
+{
+    (void)state;
+    coordinator_add(&one, 0, 400);
+    unsigned fresh = coordinator_results(&one, 400, KEY_YES);
+    coordinator_add(&one, 0, 400);
+    coordinator_add(&two, 0, 450);
+    fresh += coordinator_results(&two, 450, KEY_YES);
+    coordinator_run(&one, 1300);
+    coordinator_run(&two, 1300);
+    assert_int_equal(counted("2.0"), fresh);
+    assert_int_equal(counted_by_shard(2, SHARDS), fresh);
+}
+
+static void test_catalog__counts_both_generations_while_one_is_built(void **state)
+{
+    (void)state;
+    coordinator_add(&one, 0, 200);
+    unsigned fresh = coordinator_results(&one, 200, KEY_YES);
+    filter_open(&f, 3, true);
+    coordinator_add(&one, 200, 200);
+    unsigned late = coordinator_results(&one, 200, KEY_YES);
+    coordinator_run(&one, 1300);
+    assert_int_equal(counted("2.0"), fresh + late);
+    assert_int_equal(counted_by_shard(2, SHARDS), fresh + late);
+    assert_in_range(counted("3.0"), 195, 200);
+    assert_int_equal(counted_by_shard(3, 3), counted("3.0"));
+}
+
+static void test_catalog_flush__writes_what_was_counted(void **state)
+{
+    (void)state;
+    coordinator_add(&one, 0, 200);
+    unsigned fresh = coordinator_results(&one, 200, KEY_YES);
+    catalog_flush(one.catalog);
+    (void)coordinator_check(&one, 0, 1, KEY_YES); /* behind it on the same connections */
+    assert_int_equal(counted("2.0"), fresh);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_operation__says_maybe_for_keys_of_a_lost_shard),
+        TEST(test_operation__gives_an_error_for_a_lost_shard_where_that_is_wanted),
+        TEST(test_operation__acknowledges_no_add_to_a_lost_shard_without_a_source),
+        TEST(test_operation__never_says_no_once_the_view_is_gone),
+        TEST(test_operation__never_says_no_for_a_configured_filter_without_a_view),
+        TEST(test_operation__gives_up_in_time_while_redis_does_not_answer),
+        TEST(test_operation__gives_up_in_time_while_redis_is_down_and_recovers),
+        TEST(test_catalog__counts_new_keys_in_redis),
+        TEST(test_catalog__counts_both_generations_while_one_is_built),
+        TEST(test_catalog_flush__writes_what_was_counted),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}
