@@ -67,8 +67,14 @@ static enum err open_layer(struct fence *f, struct view *v, struct view *next, s
     enum err code = plan_layer(g, v, mutex_token(mutex), shard_bytes, e);
     if (code == ERR_OK)
         code = check_memory(f, g, e);
-    if (code == ERR_OK)
-        code = fence_create(f, g, g->layer_count - 1, e);
+    if (code != ERR_OK)
+        return code;
+    code = fence_create(f, g, g->layer_count - 1, e);
+    struct error ignored;
+    if (code != ERR_OK && code != ERR_UNREACHABLE && code != ERR_TIMEOUT &&
+        fence_discard(f, g, g->layer_count - 1, &ignored) != ERR_OK)
+        log_warn("leftover", "filter=%s note=\"shards that were made expire by themselves\"",
+                 log_quote(f->names.filter));
     if (code != ERR_OK)
         return code;
     g->capacity += g->layers[g->layer_count - 1].capacity;

@@ -171,7 +171,7 @@ static enum err publish(struct fence *f, struct view *v, struct mutex *mutex, st
 {
     uint64_t swept = 0, lost;
     f->names.incarnation = v->incarnation;
-    enum err code = fence_sweep(f, &swept, e);
+    enum err code = fence_sweep(f, mutex_value(mutex), &swept, e);
     if (swept > 0)
         log_warn("swept", "filter=%s shards=%" PRIu64 " note=\"they survived the loss of their view\"",
                  log_quote(f->names.filter), swept);
@@ -221,6 +221,18 @@ static struct mutex_options mutex_options_for(const struct service *s, const cha
                                   .redis_timeout_ms = (unsigned)s->config->redis_timeout_ms};
 }
 
+/* Making a filter and giving it a layer are short: another coordinator that is at it is waited for. */
+static enum err wait_for_mutex(struct mutex **out, const struct mutex_options *options, struct error *e)
+{
+    uint64_t deadline = clock_mono_us() + (uint64_t)options->redis_timeout_ms * 1000;
+    enum err code = mutex_acquire(out, options, e);
+    while (code == ERR_BUSY && clock_mono_us() < deadline) {
+        clock_sleep_us(BUSY_PAUSE_US);
+        code = mutex_acquire(out, options, e);
+    }
+    return code;
+}
+
 enum err admin_make_filter(struct service *s, struct fence *f, const char *name, size_t length,
                            const struct creation *creation, struct error *e)
 {
@@ -232,7 +244,7 @@ enum err admin_make_filter(struct service *s, struct fence *f, const char *name,
     const struct mutex_options options = mutex_options_for(s, name, length);
     code = register_name(s, f, name, length, e);
     if (code == ERR_OK)
-        code = mutex_acquire(&mutex, &options, e);
+        code = wait_for_mutex(&mutex, &options, e);
     if (code != ERR_OK)
         return code;
     code = make_under_mutex(s, f, &recipe, mutex, e);
@@ -244,20 +256,6 @@ void admin_create(struct admin *a, struct admin_call *call)
 {
     struct creation *c = &call->creation;
     call->status = admin_make_filter(a->service, &a->fence, call->filter, call->filter_length, c, &call->error);
-    if (call->status == ERR_BUSY) /* another coordinator makes it at this moment: as good as ours */
-        call->status = ERR_EXISTS;
-}
-
-/* Growth is short: another coordinator that is at it is waited for. */
-static enum err wait_for_mutex(struct mutex **out, const struct mutex_options *options, struct error *e)
-{
-    uint64_t deadline = clock_mono_us() + (uint64_t)options->redis_timeout_ms * 1000;
-    enum err code = mutex_acquire(out, options, e);
-    while (code == ERR_BUSY && clock_mono_us() < deadline) {
-        clock_sleep_us(BUSY_PAUSE_US);
-        code = mutex_acquire(out, options, e);
-    }
-    return code;
 }
 
 enum err admin_grow_filter(struct service *s, struct fence *f, struct view *scratch, const char *name, size_t length,
@@ -287,7 +285,7 @@ void admin_reserve(struct admin *a, struct admin_call *call)
                                      &call->error);
     if (call->status == ERR_OK)
         reply_simple(&r, "OK");
-    else if (call->status == ERR_EXISTS || call->status == ERR_BUSY)
+    else if (call->status == ERR_EXISTS)
         reply_error(&r, "ERR item exists");
     else
         reply_error(&r, "ERR could not create filter: %s", call->error.text);

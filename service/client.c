@@ -20,10 +20,12 @@
 enum {
     REQUESTS_MAX = 8192,        /* in flight on one connection before its bytes wait */
     OUTPUT_MAX = 1024 * 1024,   /* unread replies before its bytes wait, bytes */
-    OUTPUT_LOW = 64 * 1024
+    OUTPUT_LOW = 64 * 1024,
+    CLOSING_SECONDS = 10
 };
 
 static void pump(struct client *c);
+static void begin_closing(struct client *c);
 static void write_done(struct client *c);
 
 static void client_release(struct client *c)
@@ -306,9 +308,8 @@ void client_admin_done(void *arg)
 
 /* --- commands from bytes --- */
 
-bool client_queue_command(struct client *c, struct command_list *list, const struct argument *arguments, size_t count)
+bool client_queue_command(struct command_list *list, const struct argument *arguments, size_t count)
 {
-    (void)c;
     size_t bytes = 0;
     for (size_t i = 0; i < count; i++)
         bytes += arguments[i].length;
@@ -339,7 +340,7 @@ void client_clear_commands(struct command_list *list)
 
 void client_close_after_reply(struct client *c)
 {
-    c->closing = true;
+    begin_closing(c);
 }
 
 /* True: it was begun. False: it waits until what is before it is answered. */
@@ -379,7 +380,7 @@ static bool pump_one(struct client *c, char *bytes, size_t length, size_t *used)
         return false;
     if (result == RESP_ERROR) {
         client_error(c, "ERR Protocol error: %s", c->parser.error);
-        c->closing = true;
+        begin_closing(c);
         *used += length;
         return false;
     }
@@ -394,7 +395,7 @@ static bool pump_one(struct client *c, char *bytes, size_t length, size_t *used)
                                              .length = c->parser.arguments[i].length};
         begun = run_command(c, arguments, count);
         /* It waits: keep it, the parser has passed it. */
-        if (!begun && !client_queue_command(c, &c->replay, arguments, count))
+        if (!begun && !client_queue_command(&c->replay, arguments, count))
             c->closing = true;
     }
     if (arguments != few)
@@ -492,9 +493,17 @@ struct client *client_new(struct worker *w, int fd, const char *address)
     return c;
 }
 
+/* Nothing more is read; what is written must be taken within a while. */
+static void begin_closing(struct client *c)
+{
+    static const struct timeval patience = {CLOSING_SECONDS, 0};
+    c->closing = true;
+    bufferevent_set_timeouts(c->io, NULL, &patience);
+}
+
 void client_close_when_idle(struct client *c)
 {
-    c->closing = true;
+    begin_closing(c);
     c->references++;
     (void)bufferevent_disable(c->io, EV_READ);
     bufferevent_setwatermark(c->io, EV_WRITE, 0, 0);

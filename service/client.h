@@ -102,7 +102,6 @@ void client_operate(struct client *c, enum operation_kind kind, const struct arg
 /* Run @call in the admin thread (takes it over); the client does nothing else until its reply is there. */
 void client_call_admin(struct client *c, struct admin_call *call);
 void client_close_after_reply(struct client *c);
-MUST_CHECK bool client_queue_command(struct client *c, struct command_list *list, const struct argument *arguments,
-                                     size_t count);
+MUST_CHECK bool client_queue_command(struct command_list *list, const struct argument *arguments, size_t count);
 void client_clear_commands(struct command_list *list);
 #endif

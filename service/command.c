@@ -106,7 +106,7 @@ void command_run(struct client *c, const struct argument *arguments, size_t coun
     }
     if (c->in_transaction && (command->flags & COMMAND_NOW) == 0) {
         struct reply r = client_reply_begin(c);
-        if (client_queue_command(c, &c->transaction, arguments, count)) {
+        if (client_queue_command(&c->transaction, arguments, count)) {
             c->transaction_count++;
             reply_simple(&r, "QUEUED");
         } else {

@@ -16,6 +16,7 @@ struct runner {
     struct service *service;
     struct mailbox *mailbox;
     atomic_bool stop;
+    atomic_bool busy; /* a job is queued or running */
     pthread_t thread;
 };
 
@@ -40,6 +41,7 @@ static void run_job(void *arg)
                      log_quote(e.text));
     }
     mutex_release(q->mutex);
+    atomic_store(&q->runner->busy, false);
     free(q->filter);
     free(q);
 }
@@ -122,9 +124,13 @@ static void fill_options(struct queued_job *q, const struct runner_job *job)
 enum err runner_post(struct runner *r, const struct runner_job *job, struct error *e)
 {
     const struct config *c = r->service->config;
+    /* Not queued behind another job: it would keep its filter's mutex from coordinators that are free. */
+    if (atomic_exchange(&r->busy, true))
+        return error_set(e, ERR_BUSY, "this coordinator drives another job; ask again later, or another coordinator");
     struct queued_job *q = calloc(1, sizeof(*q));
     if (q == NULL || (q->filter = malloc(job->filter_length + 1)) == NULL) {
         free(q);
+        atomic_store(&r->busy, false);
         return error_set(e, ERR_NOMEM, "out of memory");
     }
     memcpy(q->filter, job->filter, job->filter_length);
@@ -142,6 +148,7 @@ enum err runner_post(struct runner *r, const struct runner_job *job, struct erro
         code = error_set(e, ERR_NOMEM, "out of memory");
     }
     if (code != ERR_OK) {
+        atomic_store(&r->busy, false);
         free(q->filter);
         free(q);
     }

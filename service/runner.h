@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_RUNNER_H
 #define SERVICE_RUNNER_H
-/* The runner: a thread that drives expansion jobs, one after the other. */
+/* The runner: a thread that drives one expansion job at a time. */
 #include "service/config.h"
 #include "service/service.h"
 
@@ -21,7 +21,7 @@ struct runner_job {
     bool wanted;       /* a new expansion, else only finish what is unfinished */
 };
 
-/* Take the filter's mutex and queue the job under it. ERR_BUSY: another job of the filter is under way, here or
- * elsewhere; the text says who drives it. ERR_UNREACHABLE, ... */
+/* Take the filter's mutex and start the job under it. ERR_BUSY: another job of the filter is under way, or this
+ * coordinator drives one of another filter; the text says which. ERR_UNREACHABLE, ... */
 MUST_CHECK enum err runner_post(struct runner *r, const struct runner_job *job, struct error *e);
 #endif

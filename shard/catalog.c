@@ -335,12 +335,21 @@ static enum view_outcome read_view(struct catalog_filter *f, const redisReply *r
         return code == ERR_NOT_FOUND ? VIEW_MISSING : VIEW_DAMAGED;
     }
     const struct view *old = f->view == NULL ? NULL : &f->view->v;
+    bool went_back = false;
     bool same = old != NULL && old->epoch == view->v.epoch && old->incarnation == view->v.incarnation;
     if (!same)
         log_info("view", "filter=%s epoch=%" PRIu64 " phase=%s generation=%" PRIu64, log_quote(f->name), view->v.epoch,
                  phase_row(view->v.phase)->name, view_current(&view->v)->number);
+    /* The same incarnation with a smaller epoch: Redis went back to older data, whose shards lack what was added since. */
+    if (old != NULL && old->incarnation == view->v.incarnation && view->v.epoch < old->epoch) {
+        log_error("went_back", "filter=%s epoch=%" PRIu64 " seen=%" PRIu64, log_quote(f->name), view->v.epoch, old->epoch);
+        view->v.slot[view->v.current].built = false;
+        went_back = true;
+    }
     view->lost_reported = same && f->view->lost_reported;
     set_view(f, view);
+    if (went_back)
+        catalog_report_lost(f, view_current(&view->v)->number);
     if (!view->v.sourced) /* how full is it? */
         send_total(f->catalog, view, view->v.current);
     return VIEW_FOUND;

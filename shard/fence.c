@@ -137,7 +137,7 @@ static enum err reply_any(struct walk *w, uint32_t shard, unsigned node, void *a
     redisReply *reply;
     enum err code = link_reply(w->f->link, node, &reply, e);
     if (code == ERR_OK && reply->type == REDIS_REPLY_ERROR)
-        code = error_set(e, ERR_REFUSED, "Redis node %s: %s", link_nodes(w->f->link)->node[node].name, reply->str);
+        code = link_refusal(w->f->link, node, reply, e);
     freeReplyObject(reply);
     return code;
 }
@@ -421,7 +421,8 @@ static void put_literally(struct buffer *pattern, const char *text, size_t lengt
     }
 }
 
-static enum err sweep_node(struct fence *f, unsigned node, uint64_t *swept, struct error *e)
+/* The names of the filter's shards on one node, each behind its length (a size_t), in @found. */
+static enum err sweep_find(struct fence *f, unsigned node, struct buffer *found, struct error *e)
 {
     struct buffer pattern = {0};
     put_literally(&pattern, f->names.prefix, f->names.prefix_length);
@@ -437,25 +438,61 @@ static enum err sweep_node(struct fence *f, unsigned node, uint64_t *swept, stru
         if (code != ERR_OK)
             break;
         (void)snprintf(cursor, sizeof(cursor), "%s", reply->element[0]->str);
-        for (size_t i = 0; i < reply->element[1]->elements && code == ERR_OK; i++) {
+        for (size_t i = 0; i < reply->element[1]->elements; i++) {
             const redisReply *name = reply->element[1]->element[i];
-            long long was;
+            size_t length = (size_t)name->len;
             if (!is_shard_suffix(name->str + f->names.prefix_length + f->names.filter_length + 3))
                 continue;
-            script_begin(&f->call, embedded_tombstone);
-            script_bytes(&f->call, name->str, (size_t)name->len);
-            f->call.keys = 1;
-            script_number(&f->call, f->tombstone_ms);
-            code = script_run(&f->call, f->link, node, &was, e);
-            *swept += 1;
+            buffer_append(found, &length, sizeof(length));
+            buffer_append(found, name->str, length);
         }
         freeReplyObject(reply);
     } while (code == ERR_OK && strcmp(cursor, "0") != 0);
+    if (code == ERR_OK && (buffer_failed(found) || buffer_failed(&pattern)))
+        code = error_set(e, ERR_NOMEM, "out of memory");
     buffer_fini(&pattern);
     return code;
 }
 
-enum err fence_sweep(struct fence *f, uint64_t *swept, struct error *e)
+/* While the mutex is ours nobody publishes a view, so what was found until now is of dead incarnations only: a creator
+ * that is stopped here and wakes up much later does no harm. */
+static enum err still_ours(struct fence *f, const char *mutex, struct error *e)
+{
+    struct key_name name;
+    redisReply *reply;
+    names_filter_key(&f->names, "expansion_flag", &name);
+    enum err code = link_command(f->link, NODE_HOME, &reply, e, "GET %b", name.text, name.length);
+    if (code != ERR_OK)
+        return code;
+    if (reply->type != REDIS_REPLY_STRING || strcmp(reply->str, mutex) != 0)
+        code = error_set(e, ERR_MUTEX_LOST, "the mutex %s was lost", mutex);
+    freeReplyObject(reply);
+    return code;
+}
+
+static enum err sweep_node(struct fence *f, unsigned node, const char *mutex, uint64_t *swept, struct error *e)
+{
+    struct buffer found = {0};
+    enum err code = sweep_find(f, node, &found, e);
+    if (code == ERR_OK && found.length > 0)
+        code = still_ours(f, mutex, e);
+    for (size_t at = 0; code == ERR_OK && at < found.length;) {
+        size_t length;
+        long long was;
+        memcpy(&length, found.data + at, sizeof(length));
+        script_begin(&f->call, embedded_tombstone);
+        script_bytes(&f->call, found.data + at + sizeof(length), length);
+        f->call.keys = 1;
+        script_number(&f->call, f->tombstone_ms);
+        code = script_run(&f->call, f->link, node, &was, e);
+        at += sizeof(length) + length;
+        *swept += 1;
+    }
+    buffer_fini(&found);
+    return code;
+}
+
+enum err fence_sweep(struct fence *f, const char *mutex, uint64_t *swept, struct error *e)
 {
     *swept = 0;
     for (unsigned node = 0; node < link_nodes(f->link)->count; node++) {
@@ -466,7 +503,7 @@ enum err fence_sweep(struct fence *f, uint64_t *swept, struct error *e)
                 return error_set(e, ERR_CONFLICT, "shards of a lost view keep appearing on %s",
                                  link_nodes(f->link)->node[node].name);
             found = 0;
-            enum err code = sweep_node(f, node, &found, e);
+            enum err code = sweep_node(f, node, mutex, &found, e);
             if (code != ERR_OK)
                 return code;
             *swept += found;

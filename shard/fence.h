@@ -43,8 +43,9 @@ MUST_CHECK enum err fence_create(struct fence *f, const struct generation *g, un
 MUST_CHECK enum err fence_discard(struct fence *f, const struct generation *g, unsigned layer, struct error *e);
 
 /* Before a first view is published: turn shards of earlier incarnations that survived the loss of their view into
- * tombstones, so that a coordinator that still holds the lost view can neither read nor write them. */
-MUST_CHECK enum err fence_sweep(struct fence *f, uint64_t *swept, struct error *e);
+ * tombstones, so that a coordinator that still holds the lost view can neither read nor write them. ERR_MUTEX_LOST:
+ * @mutex is another's by now; nothing was touched. */
+MUST_CHECK enum err fence_sweep(struct fence *f, const char *mutex, uint64_t *swept, struct error *e);
 
 /* Publish a first view (epoch 1) under f->names.incarnation. ERR_EXISTS: there is one already. ERR_MUTEX_LOST. */
 MUST_CHECK enum err fence_publish(struct fence *f, const struct view *v, const char *mutex, struct error *e);

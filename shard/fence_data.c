@@ -32,7 +32,7 @@ static enum err read_upload(struct fence *f, struct error *e)
     if (code != ERR_OK)
         return code;
     if (set->type == REDIS_REPLY_ERROR)
-        code = error_set(e, ERR_REFUSED, "Redis node %s: %s", link_nodes(f->link)->node[node].name, set->str);
+        code = link_refusal(f->link, node, set, e);
     freeReplyObject(set);
     long long answer = 0;
     struct error second;
@@ -146,8 +146,7 @@ static enum err batch_read(struct batch *b, enum block_command_kind kind, unsign
         code = error_set(e, ERR_LOST, "generation %lu: shard %u has no block with a tag where key's block should be",
                          (unsigned long)b->g->number, place.shard);
     if (answer == BLOCK_REFUSED)
-        code = error_set(e, ERR_REFUSED, "Redis node %s: %s",
-                         link_nodes(b->f->link)->node[placement_node(&b->placement, place.shard)].name, reply->str);
+        code = link_refusal(b->f->link, placement_node(&b->placement, place.shard), reply, e);
     *present = answer == BLOCK_PRESENT;
     freeReplyObject(reply);
     return code;
@@ -224,8 +223,7 @@ enum err fence_count_lost(struct fence *f, const struct view *v, const struct ge
                 if (answer == BLOCK_BAD)
                     ++*lost;
                 else if (code == ERR_OK && answer == BLOCK_REFUSED)
-                    code = error_set(e, ERR_REFUSED, "Redis node %s: %s",
-                                     link_nodes(f->link)->node[placement_node(&b.placement, i)].name, reply->str);
+                    code = link_refusal(f->link, placement_node(&b.placement, i), reply, e);
                 freeReplyObject(reply);
             }
         }

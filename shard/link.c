@@ -152,6 +152,16 @@ enum err link_reply(struct link *l, unsigned node, redisReply **out, struct erro
     return ERR_OK;
 }
 
+enum err link_refusal(const struct link *l, unsigned node, const redisReply *reply, struct error *e)
+{
+    static const char *const later[] = {"LOADING", "BUSY", "MASTERDOWN", "TRYAGAIN", "CLUSTERDOWN"};
+    enum err code = ERR_REFUSED;
+    for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++)
+        if (strncmp(reply->str, later[i], strlen(later[i])) == 0)
+            code = ERR_UNREACHABLE;
+    return error_set(e, code, "Redis node %s: %s", l->nodes->node[node].name, reply->str);
+}
+
 enum err link_command(struct link *l, unsigned node, redisReply **out, struct error *e, const char *format, ...)
 {
     *out = NULL;
@@ -167,7 +177,7 @@ enum err link_command(struct link *l, unsigned node, redisReply **out, struct er
     if (code == ERR_OK)
         code = link_reply(l, node, out, e);
     if (code == ERR_OK && (*out)->type == REDIS_REPLY_ERROR) {
-        code = error_set(e, ERR_REFUSED, "Redis node %s: %s", l->nodes->node[node].name, (*out)->str);
+        code = link_refusal(l, node, *out, e);
         freeReplyObject(*out);
         *out = NULL;
     }

@@ -29,6 +29,10 @@ MUST_CHECK enum err link_append_formatted(struct link *l, unsigned node, const c
  * Redis is a reply, not an error. ERR_UNREACHABLE, ERR_TIMEOUT. */
 MUST_CHECK enum err link_reply(struct link *l, unsigned node, redisReply **out, struct error *e);
 
+/* What an error reply of a node means, with its text in @e: ERR_UNREACHABLE where the node will answer later (loading,
+ * busy, its master is down), else ERR_REFUSED. */
+enum err link_refusal(const struct link *l, unsigned node, const redisReply *reply, struct error *e);
+
 /* One command and its reply, from printf-like hiredis format (%s, %b with size_t). ERR_REFUSED: Redis answered with an
  * error; its text is in @e. Pipelined commands of the same node must have been read before. */
 MUST_CHECK enum err link_command(struct link *l, unsigned node, redisReply **out, struct error *e, const char *format,

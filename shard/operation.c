@@ -409,7 +409,10 @@ static void attempt(struct operation *op)
     size_t todo = 0;
     uint64_t room;
     for (size_t i = 0; i < op->key_count; i++)
-        todo += op->keys[i].state != KEY_DONE;
+        if (op->keys[i].state != KEY_DONE) {
+            op->keys[i].state = KEY_HELD; /* what an earlier view did not show says nothing under this one */
+            todo++;
+        }
     if (!find_room(op, &room))
         return;
     if (!make_room(op, todo * commands_per_key(op))) {

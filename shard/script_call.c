@@ -99,9 +99,10 @@ enum err script_reply(struct link *l, unsigned node, long long *out, struct erro
         return code;
     if (reply->type == REDIS_REPLY_INTEGER)
         *out = reply->integer;
+    else if (reply->type == REDIS_REPLY_ERROR)
+        code = link_refusal(l, node, reply, e);
     else
-        code = error_set(e, ERR_REFUSED, "Redis node %s: %s", link_nodes(l)->node[node].name,
-                         reply->type == REDIS_REPLY_ERROR ? reply->str : "unexpected reply to a script");
+        code = error_set(e, ERR_REFUSED, "Redis node %s: unexpected reply to a script", link_nodes(l)->node[node].name);
     freeReplyObject(reply);
     return code;
 }

@@ -12,6 +12,7 @@ struct coordinator {
     struct event_base *base;
     struct catalog *catalog;
     struct filter_policy policy; /* of filter "f"; others are not configured */
+    bool seen;                   /* its view was there once */
     unsigned lost;               /* times that on_lost was called for it */
     /* Of the last operation: */
     bool done;
