@@ -24,11 +24,12 @@
     X(ERR_CANCELLED, -13, "cancelled", "an operator or a shutdown stopped the work")                                   \
     X(ERR_MUTEX_LOST, -14, "mutex-lost", "the mutex is held by another token")                                         \
     X(ERR_REFUSED, -15, "refused", "a server refused the request")                                                     \
-    X(ERR_CONFIG, -16, "config", "the configuration or the schema is not usable")
+    X(ERR_CONFIG, -16, "config", "the configuration or the schema is not usable")                                      \
+    X(ERR_FULL, -17, "full", "the filter has as many items as it was made for")
 
 enum err {
     ERR_OK = 0,
-#define X(code, value, name, meaning) code = value,
+#define X(code, value, name, meaning) code = (value),
     ERROR_CODES(X)
 #undef X
 };

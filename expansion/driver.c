@@ -17,6 +17,7 @@
 #include "base/random.h"
 #include "expansion/driver_internal.h"
 #include "expansion/memory.h"
+#include "expansion/threshold.h"
 
 enum { RETRY_MIN_US = 200 * 1000, RETRY_MAX_US = 5 * 1000 * 1000, NAP_US = 50 * 1000 };
 
@@ -58,14 +59,27 @@ static void retire_slot(struct driver *d, unsigned slot)
 
 /* --- steps --- */
 
+/* A generation grows when it is full, or when what started the job says so of a part of it. A rebuild for another
+ * reason (an operator, a schedule, a loss) must not make it larger each time. */
+static bool is_full(const struct driver *d, const struct generation *g, uint64_t items, uint64_t rows)
+{
+    const char *trigger = d->o->trigger;
+    uint64_t most = items > rows ? items : rows;
+    return strcmp(trigger, threshold_name(THRESHOLD_SHARD)) == 0 ||
+           strcmp(trigger, threshold_name(THRESHOLD_BYTES)) == 0 ||
+           (double)most >= d->o->expand_at * (double)g->capacity;
+}
+
 static enum err step_plan(struct driver *d, struct error *e)
 {
     const struct driver_options *o = d->o;
     const struct generation *current = view_current(&d->view);
     enum err code = driver_source(d, e);
-    uint64_t rows = 0;
+    uint64_t rows = 0, items = 0;
     if (code == ERR_OK)
         code = source_rows_estimate(d->source, &rows, e);
+    if (code == ERR_OK)
+        code = fence_items(&d->fence, current, 0, &items, e);
     if (code != ERR_OK)
         return code;
     struct plan_input in = {
@@ -73,7 +87,7 @@ static enum err step_plan(struct driver *d, struct error *e)
         .source_rows = rows,
         .growth = o->growth,
         .headroom = o->headroom,
-        .first_build = !current->built,
+        .keep_capacity = !current->built || !is_full(d, current, items, rows),
         .wanted_capacity = o->wanted_capacity,
         .error_rate = o->wanted_error_rate > 0 ? o->wanted_error_rate : o->error_rate,
         .shard_bytes = o->shard_bytes,
@@ -102,6 +116,7 @@ static enum err step_plan(struct driver *d, struct error *e)
     record_text(d, "owner", o->owner);
     record_number(d, "token", mutex_token(d->mutex));
     record_text(d, "reason", o->reason);
+    record_text(d, "trigger", o->trigger);
     record_number(d, "started_ms", d->record.started_ms);
     record_number(d, "capacity", d->plan.capacity);
     record_number(d, "rows_total", rows);
@@ -162,7 +177,7 @@ static enum err step_open(struct driver *d, struct error *e)
     const char *job[] = {"state",      "running",  "step",  step_name(STEP_SETTLE), "generation", generation,
                          "owner",      d->o->owner, "token", token,                 "reason",     d->o->reason,
                          "started_ms", started,    "capacity", capacity,            "rows_total", rows,
-                         "updated_ms", now};
+                         "updated_ms", now,        "trigger", d->o->trigger};
     d->next.phase = PHASE_BUILDING;
     return change_view(d, true, job, sizeof(job) / sizeof(job[0]), e);
 }
@@ -344,8 +359,8 @@ static enum err run_steps(struct driver *d, struct error *e)
         *e = d->why;
     if (d->step == STEP_FAILED)
         finish_record(d, failure == ERR_CANCELLED ? "aborted" : "failed", d->why.text);
-    else if (d->step == STEP_DONE && (d->o->wanted || d->record.generation != 0))
-        finish_record(d, "done", "");
+    else if (d->step == STEP_DONE && (d->o->wanted || d->record.running))
+        finish_record(d, d->record.step == STEP_CLEAR ? "failed" : "done", "");
     return d->step == STEP_DONE ? ERR_OK : failure == ERR_OK ? ERR_CONFLICT : failure;
 }
 
@@ -367,8 +382,8 @@ enum err driver_run(const struct driver_options *options, struct mutex *mutex, s
     if (code == ERR_OK)
         code = record_read(d, e);
     if (code == ERR_OK) {
-        /* In STEADY the record is of a job that has ended: nothing of it concerns a new one. */
-        if (d->view.phase == PHASE_STEADY)
+        /* In STEADY the record is of another job: nothing of it concerns a new one. */
+        if (d->view.phase == PHASE_STEADY && options->wanted)
             d->record = (struct record){.step = STEP_FENCE};
         if (d->record.started_ms == 0)
             d->record.started_ms = clock_wall_us() / 1000;

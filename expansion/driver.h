@@ -24,6 +24,7 @@ struct driver_options {
     uint64_t capacity; /* configured */
     double error_rate; /* configured */
     double growth;
+    double expand_at;
     double headroom;
     uint64_t wanted_capacity; /* by an operator; 0: decide */
     double wanted_error_rate; /* 0: as configured */
@@ -39,7 +40,8 @@ struct driver_options {
     unsigned redis_timeout_ms;
     unsigned postgres_timeout_ms;
     bool wanted;        /* a new expansion; false: only finish what another driver left */
-    const char *reason; /* for people */
+    const char *reason;  /* for people */
+    const char *trigger; /* one word for programs */
     const atomic_bool *stop; /* set by whoever wants the thread back */
 };
 

@@ -16,6 +16,7 @@ enum { RECORD_TEXT_MAX = 512 };
 struct record {
     uint64_t generation; /* the one that is built; 0: no record */
     enum job_step step;
+    bool running; /* its last driver did not come to write its end */
     bool settled;
     bool scan_ended;
     unsigned pass;   /* of the checkpoint when read, then of this driver */

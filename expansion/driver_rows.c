@@ -11,12 +11,16 @@
 #include "expansion/driver_internal.h"
 #include "migrate/settle.h"
 
-enum { SETTLE_POLL_US = 50 * 1000, COUNTS_PER_SCRIPT = 1500, CATCH_UP_ROUNDS = 20, VERIFY_BATCH = 1000, LISTED = 20 };
+enum { SETTLE_POLL_US = 50 * 1000, COUNTS_PER_SCRIPT = 1500, CATCH_UP_ROUNDS = 20, VERIFY_BATCH = 1000, LISTED = 20,
+       ROWS_BETWEEN_TAKES = 1000 };
 
 enum err driver_source(struct driver *d, struct error *e)
 {
     if (d->source != NULL)
         return ERR_OK;
+    if (!d->o->sourced)
+        return error_set(e, ERR_CONFIG, "the configuration of this coordinator names no table to build filter '%s' from",
+                         d->o->filter);
     enum err code = source_open(&d->source, &d->o->source, d->o->postgres_timeout_ms, e);
     if (code == ERR_OK)
         code = source_check(d->source, e);
@@ -185,10 +189,12 @@ static enum err checkpoint(struct driver *d, bool scan_ended, struct error *e)
     return record_write(d, e);
 }
 
-static void take_page(struct driver *d, const struct scan_page *page)
+static void take_page(struct driver *d, struct scan *scan, const struct scan_page *page)
 {
     for (size_t i = 0; i < page->count; i++) {
         const struct scan_row *row = &page->rows[i];
+        if (i % ROWS_BETWEEN_TAKES == ROWS_BETWEEN_TAKES - 1)
+            scan_take(scan);
         if (row->key != NULL && row->length > 0)
             builder_add(d->builder, row->key, row->length);
         else if (d->record.pass == 0 && row->key == NULL)
@@ -212,7 +218,7 @@ static enum err scan_pass(struct driver *d, struct error *e)
         code = scan_next(scan, &page, d->o->postgres_timeout_ms, e);
         if (code != ERR_OK || page.count == 0)
             break;
-        take_page(d, &page);
+        take_page(d, scan, &page);
         code = driver_poll(d, "", e);
         if (code == ERR_OK && clock_mono_us() - d->checkpoint_at > d->o->checkpoint_ms * 1000)
             code = checkpoint(d, false, e);
@@ -430,16 +436,16 @@ static enum err verify_present(struct driver *d, uint64_t *checked, struct error
     return code;
 }
 
-/* Random keys that were never added. One batch; counts those that the generation takes for present. */
-static enum err probe_absent(struct driver *d, size_t count, uint64_t *positive, struct error *e)
+/* Keys that were never added: a random salt and a counter. One batch; counts those that the generation takes for present. */
+static enum err probe_absent(struct driver *d, uint64_t salt, uint64_t first, size_t count, uint64_t *positive,
+                             struct error *e)
 {
     char text[VERIFY_BATCH][40];
     const char *keys[VERIFY_BATCH];
     size_t lengths[VERIFY_BATCH];
     uint8_t found[VERIFY_BATCH];
     for (size_t i = 0; i < count; i++) {
-        lengths[i] = (size_t)snprintf(text[i], sizeof(text[i]), "\1%016" PRIx64 "%016" PRIx64, random_u64(),
-                                      random_u64());
+        lengths[i] = (size_t)snprintf(text[i], sizeof(text[i]), "\1%016" PRIx64 "%016" PRIx64, salt, first + i);
         keys[i] = text[i];
     }
     enum err code = fence_check(&d->fence, &d->view, built_generation(d), count, keys, lengths, found, e);
@@ -453,10 +459,10 @@ static enum err probe_absent(struct driver *d, size_t count, uint64_t *positive,
 static enum err verify_rate(struct driver *d, double *rate, struct error *e)
 {
     double p = built_generation(d)->error_rate;
-    uint64_t n = d->o->verify_sample, positive = 0;
+    uint64_t n = d->o->verify_sample, positive = 0, salt = random_u64();
     for (uint64_t done = 0; done < n; done += VERIFY_BATCH) {
         uint64_t batch = n - done < VERIFY_BATCH ? n - done : VERIFY_BATCH;
-        enum err code = probe_absent(d, batch, &positive, e);
+        enum err code = probe_absent(d, salt, done, batch, &positive, e);
         if (code == ERR_OK)
             code = driver_poll(d, "", e);
         if (code != ERR_OK)

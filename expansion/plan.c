@@ -36,7 +36,7 @@ static enum err decide_capacity(uint64_t *out, const struct plan_input *in, stru
     }
     uint64_t grown = in->current_capacity;
     enum err rc = ERR_OK;
-    if (!in->first_build)
+    if (!in->keep_capacity)
         rc = scale(in->current_capacity, in->growth, "growth", &grown, e);
     if (rc != ERR_OK)
         return rc;

@@ -16,7 +16,7 @@ struct plan_input {
     uint64_t source_rows;      /* estimate; 0: unknown or no source */
     double growth;             /* e.g. 1.5 */
     double headroom;           /* capacity per source row, e.g. 1.3 */
-    bool first_build;          /* nothing is built yet: the configured capacity is enough if the rows fit */
+    bool keep_capacity;        /* nothing is built yet, or what is built is not full: only the rows may make it larger */
     uint64_t wanted_capacity;  /* from an operator; 0: decide */
     double error_rate;
     uint32_t shard_bytes;      /* largest shard */

@@ -40,6 +40,8 @@ static void take_field(struct record *r, const redisReply *name, const redisRepl
     uint64_t number = 0;
     if (is(name, "step"))
         (void)step_parse(value->str, (size_t)value->len, &r->step);
+    else if (is(name, "state"))
+        r->running = is(value, "running");
     else if (is(name, "settled"))
         r->settled = is(value, "1");
     else if (is(name, "scan_ended"))

@@ -76,6 +76,7 @@ enum job_step step_next(enum job_step step, enum err code)
     case ERR_CANCELLED:
     case ERR_REFUSED:
     case ERR_CONFIG:
+    case ERR_FULL:
         return rows[step].failure;
     }
     return STEP_STOPPED;

@@ -6,19 +6,24 @@
 #include <sys/mman.h>
 #include "shard/block.h"
 
+/* Keys that wait for their block to come from memory: enough of them to hide its latency. */
+enum { AHEAD = 16 };
+
 struct builder {
     struct fence *fence;
     const struct view *view;
     const struct generation *generation;
     const struct geometry *geometry;
     uint64_t token;
-    uint64_t page;         /* number of the next upload */
+    uint64_t page; /* number of the next upload */
     uint32_t shard_bytes;
     uint32_t per_pass;     /* shards held at a time */
     uint32_t first, count; /* shards of this pass */
     uint8_t *bitmaps;      /* per_pass * shard_bytes */
     bool *dirty;           /* of the shards held */
     uint64_t *added;       /* of all shards */
+    unsigned waiting_count;
+    struct key_place waiting[AHEAD];
 };
 
 enum err builder_new(struct builder **out, struct fence *f, const struct view *v, const struct generation *g,
@@ -27,7 +32,8 @@ enum err builder_new(struct builder **out, struct fence *f, const struct view *v
     struct builder *b = calloc(1, sizeof(*b));
     if (b == NULL)
         return error_set(e, ERR_NOMEM, "builder: out of memory");
-    *b = (struct builder){.fence = f, .view = v, .generation = g, .geometry = &g->layers[0].geometry, .token = token};
+    *b = (struct builder){
+        .fence = f, .view = v, .generation = g, .geometry = &g->layers[0].geometry, .token = token};
     b->shard_bytes = geometry_shard_bytes(b->geometry);
     uint64_t fit = memory / b->shard_bytes;
     uint32_t most = fit < 1 ? 1 : fit < b->geometry->shards ? (uint32_t)fit : b->geometry->shards;
@@ -40,7 +46,8 @@ enum err builder_new(struct builder **out, struct fence *f, const struct view *v
     b->bitmaps = map == MAP_FAILED ? NULL : map;
     if (b->dirty == NULL || b->added == NULL || b->bitmaps == NULL) {
         builder_free(b);
-        return error_set(e, ERR_NOMEM, "builder: no memory for %zu bytes of bitmaps; lower build_memory", bytes);
+        return error_set(e, ERR_NOMEM, "builder: no memory for %zu bytes of bitmaps; lower build_memory",
+                         bytes);
     }
     (void)madvise(b->bitmaps, bytes, MADV_HUGEPAGE); /* one random access a key: fewer TLB misses */
     builder_begin(b, 0);
@@ -66,6 +73,7 @@ unsigned builder_passes(const struct builder *b)
 
 void builder_begin(struct builder *b, unsigned pass)
 {
+    b->waiting_count = 0;
     b->first = pass * b->per_pass;
     b->count = b->geometry->shards - b->first < b->per_pass ? b->geometry->shards - b->first : b->per_pass;
     for (uint32_t i = 0; i < b->per_pass; i++)
@@ -75,22 +83,42 @@ void builder_begin(struct builder *b, unsigned pass)
         }
 }
 
+static uint8_t *bitmap_of(struct builder *b, uint32_t shard)
+{
+    return b->bitmaps + (size_t)(shard - b->first) * b->shard_bytes;
+}
+
+static void apply(struct builder *b)
+{
+    for (unsigned i = 0; i < b->waiting_count; i++) {
+        const struct key_place *place = &b->waiting[i];
+        if (block_set(b->geometry, place, bitmap_of(b, place->shard))) {
+            b->added[place->shard]++;
+            b->dirty[place->shard - b->first] = true;
+        }
+    }
+    b->waiting_count = 0;
+}
+
 void builder_add(struct builder *b, const char *key, size_t length)
 {
-    struct key_place place;
-    hash_place(b->geometry, hash_key(b->generation->seed, key, length), &place);
-    uint32_t at = place.shard - b->first;
-    if (place.shard < b->first || at >= b->count)
+    enum { LINE = 64 };
+    struct key_place *place = &b->waiting[b->waiting_count];
+    hash_place(b->geometry, hash_key(b->generation->seed, key, length), place);
+    if (place->shard < b->first || place->shard - b->first >= b->count)
         return;
-    if (block_set(b->geometry, &place, b->bitmaps + (size_t)at * b->shard_bytes)) {
-        b->added[place.shard]++;
-        b->dirty[at] = true;
-    }
+    size_t block_bytes = b->geometry->block_bits / 8;
+    const uint8_t *block = bitmap_of(b, place->shard) + place->block * block_bytes;
+    for (size_t i = 0; i < block_bytes; i += LINE)
+        __builtin_prefetch(block + i, 1);
+    if (++b->waiting_count == AHEAD)
+        apply(b);
 }
 
 enum err builder_flush(struct builder *b, struct error *e)
 {
     enum err code = ERR_OK;
+    apply(b);
     for (uint32_t i = 0; i < b->count && code == ERR_OK; i++)
         if (b->dirty[i])
             code = fence_upload(b->fence, b->view, b->generation, 0, b->first + i, b->token, b->page++,

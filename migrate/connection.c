@@ -62,7 +62,9 @@ static enum err code_of_state(struct connection *c, const char *state)
         return atomic_exchange(&c->cancelled, false) ? ERR_CANCELLED : ERR_TIMEOUT;
     if (strcmp(state, "55P03") == 0) /* lock_not_available: lock_timeout */
         return ERR_TIMEOUT;
-    if (strncmp(state, "57P", 3) == 0 || strncmp(state, "08", 2) == 0) /* shutdown, connection exception */
+    bool gone =
+        strncmp(state, "08", 2) == 0 && strcmp(state, "08P01") != 0; /* not: wrong number of parameters */
+    if (gone || strncmp(state, "57P", 3) == 0)                       /* connection exception, shutdown */
         return ERR_UNREACHABLE;
     if (strncmp(state, "42", 2) == 0 || strncmp(state, "3F", 2) == 0) /* syntax, names, privileges; schema */
         return ERR_CONFIG;
@@ -367,4 +369,11 @@ void connection_cancel(struct connection *c)
     atomic_store(&c->cancelled, true);
     char why[256];
     (void)PQcancel(c->cancel, why, sizeof(why)); /* where nothing runs, the flag stops what comes next */
+}
+
+void connection_take(struct connection *c)
+{
+    struct pollfd fd = {.fd = PQsocket(c->pg), .events = POLLIN};
+    if (fd.fd >= 0 && poll(&fd, 1, 0) > 0 && PQconsumeInput(c->pg) == 0)
+        return; /* the next wait finds the connection broken and says why */
 }

@@ -169,6 +169,12 @@ enum err scan_next(struct scan *scan, struct scan_page *page, unsigned timeout_m
     return ERR_OK;
 }
 
+void scan_take(struct scan *scan)
+{
+    if (scan->under_way)
+        connection_take(scan->source->connection);
+}
+
 void scan_close(struct scan *scan)
 {
     if (scan == NULL)

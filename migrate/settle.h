@@ -21,7 +21,7 @@ struct settle_blocker {
 };
 
 /* Note the transactions that are open now in the source's database (other databases cannot write our table).
- */
+ * ERR_CONFIG: the server is a standby, which cannot see those of its primary. */
 MUST_CHECK enum err settle_begin(struct settle **out, struct source *s, struct error *e);
 
 /* One look: *@done, else up to @blocker_max of those waited for, the oldest first, *@waiting all of them.

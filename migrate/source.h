@@ -13,8 +13,11 @@ struct source_config {
     const char *dsn;
     const char *table;     /* name, may be schema-qualified and quoted as in SQL */
     const char *id_column; /* unique, NOT NULL, ordered */
-    const char *key;       /* column of the key: text, varchar, char, bytea, uuid or integer */
-    const char *where;     /* SQL condition, or NULL / "" */
+    /* Column of the key: text, varchar, char, bytea, uuid or an integer. What counts as the key is its UTF-8
+     * text (of char(n) without the blanks at the end, of uuid in small letters with hyphens), of bytea the
+     * bytes. */
+    const char *key;
+    const char *where; /* SQL condition, or NULL / "" */
 };
 
 struct source;
@@ -26,8 +29,9 @@ MUST_CHECK enum err source_open(struct source **out, const struct source_config 
 void source_close(struct source *s);
 
 /* ERR_CONFIG with the remedy: the table or a column does not exist, `where` is no condition, the id column is
- * nullable or has no usable (valid, non-partial, single-column) unique index, the key's type is not
- * supported, SELECT is not granted. */
+ * nullable, of a type without a safe order, or without a usable (valid, non-partial, single-column) unique
+ * index, the key's type is not supported, SELECT is not granted, rows are hidden by row-level security, the
+ * table has children by inheritance, the server is a standby. */
 MUST_CHECK enum err source_check(struct source *s, struct error *e);
 
 /* Rows by the planner's estimate for the table with `where`; exact below a few thousand. */
@@ -40,6 +44,7 @@ bool source_id_is_integer(const struct source *s);
 /* The largest id now visible, as text; "" for an empty table. @out_size at least 64. */
 MUST_CHECK enum err source_max_id(struct source *s, char *out, size_t out_size, struct error *e);
 
-/* Ask a running statement to stop, from any thread. */
+/* Ask a running statement to stop, from any thread; where none runs, the next one: it ends with
+ * ERR_CANCELLED. */
 void source_cancel(struct source *s);
 #endif

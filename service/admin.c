@@ -4,13 +4,15 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "expansion/memory.h"
 #include "expansion/mutex.h"
+#include "expansion/overflow.h"
 #include "service/worker.h"
 
-enum { WAIT_MS = 200, DEFAULT_CAPACITY = 100, DEFAULT_EXPANSION = 2 };
+enum { WAIT_MS = 200, BUSY_PAUSE_US = 20000, DEFAULT_CAPACITY = 100, DEFAULT_EXPANSION = 2 };
 static const double default_error_rate = 0.01;
 
 struct admin_call *admin_call_new(admin_fn *fn, const char *filter, size_t filter_length)
@@ -134,12 +136,15 @@ static enum err fill_view(struct service *s, struct view *v, const struct recipe
                              .error_rate = r->error_rate, .layer_count = 1};
     g->layers[0] = (struct layer){.capacity = r->capacity, .error_rate = r->error_rate, .token = token,
                                   .born_epoch = 1};
+    if (!r->sourced && r->expansion != 0)
+        g->layers[0].error_rate = overflow_first_rate(r->error_rate);
     nodes_pin(&s->nodes, g);
     if (r->sourced) {
         g->layers[0].geometry = geometry_placeholder();
         return ERR_OK;
     }
-    return geometry_plan(&g->layers[0].geometry, r->capacity, r->error_rate, (uint32_t)s->config->shard_bytes, e);
+    return geometry_plan(&g->layers[0].geometry, r->capacity, g->layers[0].error_rate,
+                         (uint32_t)s->config->shard_bytes, e);
 }
 
 static enum err check_memory(struct service *s, struct link *l, const struct generation *g, struct error *e)
@@ -208,6 +213,14 @@ static enum err make_under_mutex(struct service *s, struct fence *f, const struc
     return code;
 }
 
+static struct mutex_options mutex_options_for(const struct service *s, const char *name, size_t length)
+{
+    return (struct mutex_options){.nodes = &s->nodes, .prefix = s->config->prefix, .filter = name,
+                                  .filter_length = length, .owner = s->owner,
+                                  .lease_ms = (unsigned)s->config->lease_ms,
+                                  .redis_timeout_ms = (unsigned)s->config->redis_timeout_ms};
+}
+
 enum err admin_make_filter(struct service *s, struct fence *f, const char *name, size_t length,
                            const struct creation *creation, struct error *e)
 {
@@ -216,10 +229,7 @@ enum err admin_make_filter(struct service *s, struct fence *f, const char *name,
     if (code != ERR_OK)
         return code;
     struct mutex *mutex = NULL;
-    const struct mutex_options options = {.nodes = &s->nodes, .prefix = s->config->prefix, .filter = name,
-                                          .filter_length = length, .owner = s->owner,
-                                          .lease_ms = (unsigned)s->config->lease_ms,
-                                          .redis_timeout_ms = (unsigned)s->config->redis_timeout_ms};
+    const struct mutex_options options = mutex_options_for(s, name, length);
     code = register_name(s, f, name, length, e);
     if (code == ERR_OK)
         code = mutex_acquire(&mutex, &options, e);
@@ -236,6 +246,38 @@ void admin_create(struct admin *a, struct admin_call *call)
     call->status = admin_make_filter(a->service, &a->fence, call->filter, call->filter_length, c, &call->error);
     if (call->status == ERR_BUSY) /* another coordinator makes it at this moment: as good as ours */
         call->status = ERR_EXISTS;
+}
+
+/* Growth is short: another coordinator that is at it is waited for. */
+static enum err wait_for_mutex(struct mutex **out, const struct mutex_options *options, struct error *e)
+{
+    uint64_t deadline = clock_mono_us() + (uint64_t)options->redis_timeout_ms * 1000;
+    enum err code = mutex_acquire(out, options, e);
+    while (code == ERR_BUSY && clock_mono_us() < deadline) {
+        clock_sleep_us(BUSY_PAUSE_US);
+        code = mutex_acquire(out, options, e);
+    }
+    return code;
+}
+
+enum err admin_grow_filter(struct service *s, struct fence *f, struct view *scratch, const char *name, size_t length,
+                           struct error *e)
+{
+    struct mutex *mutex = NULL;
+    const struct mutex_options options = mutex_options_for(s, name, length);
+    enum err code = names_init(&f->names, s->config->prefix, name, length, e);
+    if (code == ERR_OK)
+        code = wait_for_mutex(&mutex, &options, e);
+    if (code != ERR_OK)
+        return code;
+    code = overflow_grow(f, scratch, mutex, (uint32_t)s->config->shard_bytes, e);
+    mutex_release(mutex);
+    return code;
+}
+
+void admin_grow(struct admin *a, struct admin_call *call)
+{
+    call->status = admin_grow_filter(a->service, &a->fence, &a->view, call->filter, call->filter_length, &call->error);
 }
 
 void admin_reserve(struct admin *a, struct admin_call *call)

@@ -48,6 +48,7 @@ void *admin_run(void *service);
 
 /* --- calls --- */
 admin_fn admin_create;  /* make the filter: status only */
+admin_fn admin_grow;    /* another layer for a full filter without a source: status only */
 admin_fn admin_reserve; /* BF.RESERVE */
 admin_fn admin_card;    /* BF.CARD */
 admin_fn admin_info;    /* BF.INFO */
@@ -56,11 +57,15 @@ admin_fn admin_plan;    /* TB.PLAN */
 admin_fn admin_rebuild; /* TB.REBUILD */
 admin_fn admin_abort;   /* TB.ABORT */
 
-/* Items of a generation's layer by the count hash; all layers where @layer < 0. ERR_UNREACHABLE, ... */
+/* Keys that were counted into all layers of a generation. ERR_UNREACHABLE, ERR_TIMEOUT. */
 MUST_CHECK enum err admin_items(struct fence *f, const struct generation *g, uint64_t *items, struct error *e);
 
 /* Make a filter that is not there, as configured or as @creation says, and register its name. ERR_EXISTS,
  * ERR_REFUSED (memory), ERR_RANGE, ERR_BUSY. Used by the keeper as well. */
 MUST_CHECK enum err admin_make_filter(struct service *s, struct fence *f, const char *name, size_t length,
                                       const struct creation *creation, struct error *e);
+
+/* Finish or begin the growth of a filter without a source: see overflow_grow(). */
+MUST_CHECK enum err admin_grow_filter(struct service *s, struct fence *f, struct view *scratch, const char *name,
+                                      size_t length, struct error *e);
 #endif

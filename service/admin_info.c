@@ -1,29 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* BF.CARD and BF.INFO. */
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 #include <strings.h>
-#include "base/number.h"
 #include "expansion/memory.h"
 #include "service/admin.h"
 
 enum err admin_items(struct fence *f, const struct generation *g, uint64_t *items, struct error *e)
 {
-    struct key_name name;
-    names_filter_key(&f->names, "count", &name);
     *items = 0;
     for (unsigned layer = 0; layer < g->layer_count; layer++) {
-        redisReply *reply;
-        char field[48];
-        (void)snprintf(field, sizeof(field), "%" PRIu64 ".%u", g->number, layer);
-        enum err code = link_command(f->link, NODE_HOME, &reply, e, "HGET %b %s", name.text, name.length, field);
+        uint64_t n;
+        enum err code = fence_items(f, g, layer, &n, e);
         if (code != ERR_OK)
             return code;
-        uint64_t n;
-        if (reply->type == REDIS_REPLY_STRING && number_u64(reply->str, (size_t)reply->len, &n))
-            *items += n;
-        freeReplyObject(reply);
+        *items += n;
     }
     return ERR_OK;
 }
@@ -128,5 +117,5 @@ void admin_info(struct admin *a, struct admin_call *call)
             info_value(&r, &a->view, items, i);
             return;
         }
-    reply_error(&r, "ERR Invalid information value");
+    reply_error(&r, "Invalid information value");
 }

@@ -15,7 +15,7 @@ void admin_rebuild(struct admin *a, struct admin_call *call)
         return;
     }
     const struct runner_job job = {.filter = call->filter, .filter_length = call->filter_length,
-                                   .reason = "asked for by an operator", .capacity = call->capacity,
+                                   .reason = "asked for by an operator", .trigger = "operator", .capacity = call->capacity,
                                    .error_rate = call->error_rate, .wanted = true};
     call->status = runner_post(a->service->runner, &job, &call->error);
     if (call->status == ERR_OK)

@@ -192,7 +192,10 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
         field_text(f, "redis", code == ERR_OK ? "ok" : e->text);
     }
     config_fields(f, config);
+    bool needs_source = config != NULL && config->table[0] != '\0';
     field_text(f, "postgres", note.postgres[0] != '\0' ? note.postgres : "ok");
+    field_text(f, "ready", code == ERR_OK && view_current(&a->view)->built && (!needs_source || note.postgres[0] == '\0')
+                               ? "yes" : "no");
     if (note.problem[0] != '\0')
         field_text(f, "problem", note.problem);
     return ERR_OK;
@@ -291,7 +294,8 @@ static enum err gather(struct admin *a, struct admin_call *call, const struct co
         return code;
     const struct generation *g = view_current(&a->view);
     in->current_capacity = g->built ? g->capacity : c->capacity;
-    in->first_build = !g->built;
+    uint64_t most = *items > in->source_rows ? *items : in->source_rows;
+    in->keep_capacity = !g->built || (double)most < c->expand_at * (double)g->capacity;
     in->memory_now = memory_of_view(&a->view);
     return ERR_OK;
 }

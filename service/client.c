@@ -89,7 +89,9 @@ void client_error(struct client *c, const char *format, ...)
 static void key_reply(struct reply *out, const struct request *r, size_t i)
 {
     enum key_result result = operation_result(r->op, i);
-    if (result == KEY_LOST)
+    if (result == KEY_FULL)
+        reply_error(out, "ERR non scaling filter is full");
+    else if (result == KEY_LOST)
         reply_error(out, "ERR filter '%s' is degraded: the data of this key's shard is lost", r->filter->name);
     else
         reply_boolean(out, result == KEY_YES);
@@ -98,6 +100,15 @@ static void key_reply(struct reply *out, const struct request *r, size_t i)
 static const char *error_class(enum err status)
 {
     return status == ERR_UNREACHABLE ? "CLUSTERDOWN" : "ERR";
+}
+
+/* An array of adds ends with the first that a full filter refused. */
+static size_t replies(const struct operation *op)
+{
+    size_t count = 0;
+    while (count < operation_keys(op) && operation_result(op, count) != KEY_FULL)
+        count++;
+    return count < operation_keys(op) ? count + 1 : count;
 }
 
 static void write_operation(struct client *c, struct request *r)
@@ -114,9 +125,10 @@ static void write_operation(struct client *c, struct request *r)
     } else if (status != ERR_OK) {
         reply_error(&out, "%s %s", error_class(status), operation_error(r->op));
     } else {
+        size_t count = replies(r->op);
         if (r->array)
-            reply_array(&out, operation_keys(r->op));
-        for (size_t i = 0; i < operation_keys(r->op); i++)
+            reply_array(&out, count);
+        for (size_t i = 0; i < count; i++)
             key_reply(&out, r, i);
     }
     (void)bufferevent_write(c->io, c->scratch.data, c->scratch.length);
@@ -128,8 +140,10 @@ static void on_operation(struct operation *op, void *arg);
  * its own writes in the order in which it sent them. */
 static bool ask_again(struct request *r)
 {
-    if (!r->overtaken || r->op == NULL || operation_kind(r->op) != OPERATION_CHECK ||
-        operation_status(r->op) != ERR_OK || !operation_any_no(r->op))
+    if (!r->overtaken || r->op == NULL || operation_kind(r->op) != OPERATION_CHECK)
+        return false;
+    enum err status = operation_status(r->op);
+    if (status != ERR_NOT_FOUND && (status != ERR_OK || !operation_any_no(r->op)))
         return false;
     r->overtaken = r->done = false;
     operation_rewind(r->op);
@@ -183,17 +197,22 @@ static void on_created(struct admin_call *call, struct client *c, void *arg)
     operation_release(r->op);
     r->op = NULL;
     struct reply out = {.out = &r->ready, .protocol = c->protocol};
-    reply_error(&out, "ERR could not create filter: %s", call->error.text);
+    reply_error(&out, "ERR could not %s filter: %s", call->fn == admin_create ? "create" : "grow", call->error.text);
     r->done = true;
     advance(c);
 }
 
-static bool create_first(struct client *c, struct request *r)
+/* An add that finds no filter, or no room in it, waits until there is one. */
+static bool make_room_first(struct client *c, struct request *r)
 {
-    if (operation_status(r->op) != ERR_NOT_FOUND || !r->creation.allowed)
+    enum err status = operation_status(r->op);
+    bool create = status == ERR_NOT_FOUND && r->creation.allowed;
+    if (!create && status != ERR_FULL)
         return false;
-    r->creation.allowed = false; /* once */
-    struct admin_call *call = admin_call_new(admin_create, r->filter->name, r->filter->name_length);
+    if (create)
+        r->creation.allowed = false; /* once */
+    struct admin_call *call =
+        admin_call_new(create ? admin_create : admin_grow, r->filter->name, r->filter->name_length);
     if (call == NULL)
         return false;
     call->creation = r->creation;
@@ -207,7 +226,7 @@ static void on_operation(struct operation *op, void *arg)
 {
     struct request *r = arg;
     struct client *c = r->client;
-    if (create_first(c, r))
+    if (make_room_first(c, r))
         return;
     if (operation_kind(op) == OPERATION_ADD && operation_was_retried(op))
         for (struct request *later = TAILQ_NEXT(r, link); later != NULL; later = TAILQ_NEXT(later, link))

@@ -223,6 +223,7 @@ static enum err fill_filter(const struct config_file *f, const struct config_par
         return error_set(e, ERR_CONFIG, "%s:%u: more than %d filters; remove some or run a second service",
                          f->name, part->line, CONFIG_FILTERS_MAX);
     struct config_filter *filter = &c->filter[c->filter_count++];
+    filter->line = part->line;
     filter->name = strdup(part->name);
     if (filter->name == NULL)
         return error_set(e, ERR_NOMEM, "%s:%u: no memory", f->name, part->line);

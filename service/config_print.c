@@ -123,8 +123,6 @@ static void print_help(FILE *to, const struct config_key *k)
         (void)fprintf(to, " Default: %s.", k->standard);
     if (bounds.length > 0)
         (void)fprintf(to, " Bounds: %s.", buffer_text(&bounds));
-    if (!(k->flags & CONFIG_RELOADABLE))
-        (void)fprintf(to, " Read at start only.");
     (void)fputc('\n', to);
     buffer_fini(&bounds);
 }

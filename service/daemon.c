@@ -219,6 +219,8 @@ static int start(const struct config *config, const char *path)
     s->started_us = clock_mono_us();
     log_set_level(config->log_level);
     block_signals();
+    if (config->http[0] != '\0')
+        log_warn("http", "address=%s note=\"this version does not serve HTTP\"", config->http);
     enum err code = check_sources(config, path, false, &e);
     if (code == ERR_OK)
         code = nodes_parse(&s->nodes, config->nodes, &e);

@@ -29,7 +29,9 @@ struct watched {
     size_t length;
     uint64_t rows, rows_at;
     uint64_t lost_at;
+    bool seen; /* had a view once */
     bool look_for_lost;
+    uint64_t lost_generation; /* in which an operation found a shard lost */
     bool checked; /* the source's table and columns were found fit */
     time_t schedule_from;
     struct keeper_note note;
@@ -115,14 +117,38 @@ void keeper_wake(struct service *s)
         log_warn("keeper", "error=\"out of memory\" note=\"it looks at its next interval\"");
 }
 
-void service_on_lost(void *service, const char *name, size_t length)
+void service_on_seen(void *service, const char *name, size_t length)
+{
+    (void)service;
+    struct watched *w = find_or_add(name, length);
+    if (w == NULL)
+        return;
+    (void)pthread_mutex_lock(&lock);
+    w->seen = true;
+    (void)pthread_mutex_unlock(&lock);
+}
+
+bool service_was_seen(void *service, const char *name, size_t length)
+{
+    (void)service;
+    (void)pthread_mutex_lock(&lock);
+    const struct watched *w = find_locked(name, length);
+    bool seen = w != NULL && w->seen;
+    (void)pthread_mutex_unlock(&lock);
+    return seen;
+}
+
+void service_on_lost(void *service, const char *name, size_t length, uint64_t generation)
 {
     (void)pthread_mutex_lock(&lock);
     struct watched *w = find_locked(name, length);
-    if (w != NULL)
+    if (w != NULL) {
         w->look_for_lost = true;
+        w->lost_generation = generation;
+    }
     (void)pthread_mutex_unlock(&lock);
-    log_warn("lost", "filter=%s note=\"data in Redis is lost; answers are not no\"", log_quote(name));
+    log_warn("lost", "filter=%s generation=%" PRIu64 " note=\"data in Redis is lost; answers are not no\"",
+             log_quote(name), generation);
     keeper_wake(service);
 }
 
@@ -158,27 +184,43 @@ static void look_at_source(struct keeper *k, struct watched *w, const struct con
     note_text(w->note.postgres, sizeof(w->note.postgres), code == ERR_OK ? "" : e.text);
 }
 
+static void look_again(struct watched *w, bool told)
+{
+    (void)pthread_mutex_lock(&lock);
+    w->look_for_lost |= told;
+    (void)pthread_mutex_unlock(&lock);
+}
+
 static void look_for_lost(struct keeper *k, struct watched *w)
 {
     uint64_t now = clock_mono_us();
     const struct generation *g = view_current(&k->view);
     bool other = w->note.lost_generation != g->number && w->note.lost_generation != 0;
-    if (!w->look_for_lost && !other && w->lost_at != 0 && now - w->lost_at < LOST_EVERY_US)
+    (void)pthread_mutex_lock(&lock);
+    bool told = w->look_for_lost;
+    uint64_t told_generation = w->lost_generation;
+    w->look_for_lost = false;
+    (void)pthread_mutex_unlock(&lock);
+    if (!told && !other && w->lost_at != 0 && now - w->lost_at < LOST_EVERY_US)
         return;
-    uint64_t lost;
+    uint64_t lost = 0;
     struct error e;
-    if (view_unfenced(&k->view) || fence_count_lost(&k->fence, &k->view, g, &lost, &e) != ERR_OK)
+    if (view_unfenced(&k->view) || fence_count_lost(&k->fence, &k->view, g, &lost, &e) != ERR_OK) {
+        look_again(w, told);
         return;
+    }
+    /* An operation that proved a loss looked at a block in the middle; the count looks at one block a shard. */
+    if (lost == 0 && told_generation == g->number)
+        lost = 1;
     if (lost > 0) { /* found under a view that may be over by now: only a reload after it tells */
         uint64_t epoch = k->view.epoch, incarnation = k->view.incarnation;
         if (fence_load(&k->fence, &k->view, &e) != ERR_OK || k->view.epoch != epoch ||
-            k->view.incarnation != incarnation)
+            k->view.incarnation != incarnation) {
+            look_again(w, told);
             return;
+        }
     }
     w->lost_at = now;
-    (void)pthread_mutex_lock(&lock);
-    w->look_for_lost = false;
-    (void)pthread_mutex_unlock(&lock);
     note_lost(w, view_current(&k->view)->number, lost);
     if (lost > 0)
         log_warn("lost_shards", "filter=%s generation=%" PRIu64 " shards=%" PRIu64, log_quote(w->name),
@@ -228,6 +270,7 @@ static bool schedule_is_due(struct watched *w, const struct config_filter *c)
  * fell due has served it. */
 struct last_job {
     bool failed, aborted;
+    bool for_bytes; /* started by the memory threshold, and done */
     uint64_t finished_ms, started_ms;
 };
 
@@ -238,12 +281,15 @@ static struct last_job last_job(struct keeper *k)
     redisReply *reply;
     struct error e;
     names_filter_key(&k->fence.names, "job", &name);
-    if (link_command(k->link, NODE_HOME, &reply, &e, "HMGET %b state finished_ms started_ms", name.text,
+    if (link_command(k->link, NODE_HOME, &reply, &e, "HMGET %b state finished_ms started_ms trigger", name.text,
                      name.length) != ERR_OK)
         return last;
-    if (reply->elements == 3 && reply->element[0]->type == REDIS_REPLY_STRING) {
+    if (reply->elements == 4 && reply->element[0]->type == REDIS_REPLY_STRING) {
         last.failed = strcmp(reply->element[0]->str, "failed") == 0;
         last.aborted = strcmp(reply->element[0]->str, "aborted") == 0;
+        last.for_bytes = strcmp(reply->element[0]->str, "done") == 0 &&
+                         reply->element[3]->type == REDIS_REPLY_STRING &&
+                         strcmp(reply->element[3]->str, threshold_name(THRESHOLD_BYTES)) == 0;
         for (size_t i = 1; i < 3; i++)
             if (reply->element[i]->type == REDIS_REPLY_STRING)
                 (void)number_u64(reply->element[i]->str, (size_t)reply->element[i]->len,
@@ -259,10 +305,11 @@ static bool too_soon(const struct last_job *last)
     return (last->failed && since < RETRY_FAILED_MS) || (last->aborted && since < RETRY_ABORTED_MS);
 }
 
-static void start(struct keeper *k, struct watched *w, const char *reason, bool wanted)
+static void start(struct keeper *k, struct watched *w, const char *reason, const char *trigger, bool wanted)
 {
     struct error e;
-    const struct runner_job job = {.filter = w->name, .filter_length = w->length, .reason = reason, .wanted = wanted};
+    const struct runner_job job = {.filter = w->name, .filter_length = w->length, .reason = reason,
+                                   .trigger = trigger, .wanted = wanted};
     enum err code = runner_post(k->service->runner, &job, &e);
     if (code == ERR_OK)
         log_info("job_queued", "filter=%s reason=%s", log_quote(w->name), log_quote(reason));
@@ -286,7 +333,8 @@ static void look_at_thresholds(struct keeper *k, struct watched *w, const struct
         .source_rows = w->rows,
         .bytes = memory_of_generation(g),
         .expand_at = c->expand_at,
-        .expand_at_bytes = c->expand_at_bytes,
+        /* A larger generation is above the bound again: once is enough. */
+        .expand_at_bytes = last.for_bytes ? 0 : c->expand_at_bytes,
         .schedule_due = schedule_is_due(w, c),
     };
     /* Shards fill evenly: single ones are worth a look only when the whole comes near. */
@@ -305,7 +353,7 @@ static void look_at_thresholds(struct keeper *k, struct watched *w, const struct
             return;
     }
     if (reason != THRESHOLD_NONE)
-        start(k, w, text, true);
+        start(k, w, text, threshold_name(reason), true);
 }
 
 static bool mutex_is_held(struct keeper *k)
@@ -321,11 +369,24 @@ static bool mutex_is_held(struct keeper *k)
     return held;
 }
 
-static void make_missing(struct keeper *k, struct watched *w)
+static void make_missing(struct keeper *k, struct watched *w, bool sourced)
 {
     struct error e;
+    if (!sourced && service_was_seen(k->service, w->name, w->length)) {
+        problem(w, "its data in Redis are lost and it has no source to build it from: BF.RESERVE makes it anew, empty");
+        return;
+    }
     enum err code = admin_make_filter(k->service, &k->fence, w->name, w->length, NULL, &e);
     problem(w, code == ERR_OK || code == ERR_EXISTS || code == ERR_BUSY ? "" : e.text);
+}
+
+/* A coordinator died between the two view changes of a new layer. */
+static void finish_growth(struct keeper *k, struct watched *w)
+{
+    struct error e;
+    enum err code = admin_grow_filter(k->service, &k->fence, &k->view, w->name, w->length, &e);
+    if (code != ERR_OK && code != ERR_BUSY && code != ERR_CONFLICT)
+        problem(w, e.text);
 }
 
 static void look(struct keeper *k, const char *name, size_t length)
@@ -337,13 +398,16 @@ static void look(struct keeper *k, const char *name, size_t length)
         return;
     enum err code = fence_load(&k->fence, &k->view, &e);
     if (code == ERR_NOT_FOUND && c != NULL) {
-        make_missing(k, w);
+        make_missing(k, w, c->table[0] != '\0');
         code = fence_load(&k->fence, &k->view, &e);
     }
+    if (code == ERR_OK)
+        service_on_seen(k->service, name, length);
     if (c != NULL && c->table[0] != '\0')
         look_at_source(k, w, c);
     if (code != ERR_OK) {
-        problem(w, code == ERR_NOT_FOUND && c == NULL ? "" : e.text);
+        if (code != ERR_NOT_FOUND)
+            problem(w, e.text);
         return;
     }
     problem(w, "");
@@ -352,8 +416,10 @@ static void look(struct keeper *k, const char *name, size_t length)
                       view_unfenced(&k->view) || k->view.retiring_epoch != 0;
     if (mutex_is_held(k))
         return;
-    if (unfinished)
-        start(k, w, "unfinished", false);
+    if (k->view.phase == PHASE_OVERFLOW_OPEN || (view_unfenced(&k->view) && !k->view.sourced))
+        finish_growth(k, w);
+    else if (unfinished)
+        start(k, w, "unfinished", "unfinished", false);
     else if (c != NULL && c->table[0] != '\0')
         look_at_thresholds(k, w, c);
 }

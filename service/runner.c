@@ -103,6 +103,7 @@ static void fill_options(struct queued_job *q, const struct runner_job *job)
         .postgres_timeout_ms = (unsigned)c->postgres_timeout_ms,
         .wanted = job->wanted,
         .reason = q->reason,
+        .trigger = job->trigger, /* a literal */
         .stop = &q->runner->stop,
     };
     if (f == NULL)
@@ -113,6 +114,7 @@ static void fill_options(struct queued_job *q, const struct runner_job *job)
     q->options.capacity = f->capacity;
     q->options.error_rate = f->error_rate;
     q->options.growth = f->growth;
+    q->options.expand_at = f->expand_at;
     q->options.headroom = f->headroom;
     q->options.grace_ms = f->grace_ms;
 }

@@ -14,7 +14,8 @@ void runner_stop(struct runner *r);
 struct runner_job {
     const char *filter;
     size_t filter_length;
-    const char *reason;
+    const char *reason;  /* for people */
+    const char *trigger; /* one word, kept in the record: "operator", "total", ... */
     uint64_t capacity; /* wanted; 0: decide */
     double error_rate; /* wanted; 0: as configured */
     bool wanted;       /* a new expansion, else only finish what is unfinished */

@@ -147,6 +147,8 @@ enum err worker_start(struct worker **out, struct service *service, unsigned ind
         .timeout_ms = (unsigned)service->config->timeout_ms,
         .tombstone_ms = service->config->tombstone_ms,
         .policy = service_policy,
+        .on_seen = service_on_seen,
+        .was_seen = service_was_seen,
         .on_lost = service_on_lost,
         .arg = service,
     };

@@ -72,6 +72,8 @@ void block_command_format(struct block_command *c, enum block_command_kind kind,
 enum block_answer block_command_read(enum block_command_kind kind, const struct geometry *g, uint16_t tag,
                                      const struct key_place *place, const redisReply *reply)
 {
+    if (reply->type == REDIS_REPLY_ERROR)
+        return strncmp(reply->str, "WRONGTYPE", 9) == 0 ? BLOCK_BAD : BLOCK_REFUSED;
     if (kind == BLOCK_READ)
         return reply->type == REDIS_REPLY_STRING ? block_test(g, tag, place, reply->str, (size_t)reply->len) : BLOCK_BAD;
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 1 + (size_t)g->hashes)

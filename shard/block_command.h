@@ -19,7 +19,7 @@ void block_command_format(struct block_command *c, enum block_command_kind kind,
                           const struct key_place *place);
 
 /* What the reply says: BLOCK_PRESENT where all bits are (an add: were) set, BLOCK_BAD for anything without the tag:
- * WRONGTYPE, a missing key, another length. */
+ * WRONGTYPE, a missing key, another length. BLOCK_REFUSED: any other error reply; the shard may be whole. */
 enum block_answer block_command_read(enum block_command_kind kind, const struct geometry *g, uint16_t tag,
                                      const struct key_place *place, const redisReply *reply);
 #endif

@@ -92,6 +92,14 @@ static enum err shared_view_derive(struct shared_view *view, struct catalog_filt
 
 /* --- counts --- */
 
+uint64_t shared_view_room(const struct shared_view *view)
+{
+    const struct generation *g = view_current(&view->v);
+    uint64_t capacity = g->layers[view_written_layer(&view->v, g)].capacity;
+    uint64_t items = view->items + view->unconfirmed + view->added_total[view->v.current];
+    return items < capacity ? capacity - items : 0;
+}
+
 static void no_reply(redisAsyncContext *context, void *reply, void *arg)
 {
     (void)context;
@@ -99,7 +107,27 @@ static void no_reply(redisAsyncContext *context, void *reply, void *arg)
     (void)arg;
 }
 
-static void send_count(struct catalog *c, const struct shared_view *view, const char *field, uint64_t n)
+/* The total of the written layer, with what was sent: HINCRBY answers with the sum over all coordinators. */
+struct total_sent {
+    struct shared_view *view;
+    uint64_t n;
+};
+
+static void on_total(redisAsyncContext *context, void *reply, void *arg)
+{
+    (void)context;
+    struct total_sent *sent = arg;
+    const redisReply *r = reply;
+    sent->view->unconfirmed -= sent->n;
+    if (r != NULL && r->type == REDIS_REPLY_INTEGER) {
+        sent->view->items = (uint64_t)r->integer;
+        sent->view->items_known = true;
+    }
+    shared_view_unref(sent->view);
+    free(sent);
+}
+
+static void send_count(struct catalog *c, struct shared_view *view, const char *field, uint64_t n, bool total)
 {
     struct key_name name;
     char number[24];
@@ -109,8 +137,30 @@ static void send_count(struct catalog *c, const struct shared_view *view, const 
     const size_t lengths[] = {7, name.length, strlen(field), (size_t)digits};
     buffer_clear(&c->command);
     buffer_command(&c->command, 4, argv, lengths);
-    if (!buffer_failed(&c->command))
+    if (buffer_failed(&c->command))
+        return;
+    struct total_sent *sent = total ? malloc(sizeof(*sent)) : NULL;
+    if (sent == NULL) {
         (void)store_send(c->store, NODE_HOME, c->command.data, c->command.length, no_reply, NULL);
+        return;
+    }
+    *sent = (struct total_sent){.view = shared_view_ref(view), .n = n};
+    view->unconfirmed += n;
+    if (!store_send(c->store, NODE_HOME, c->command.data, c->command.length, on_total, sent)) {
+        view->unconfirmed -= n;
+        shared_view_unref(view);
+        free(sent);
+    }
+}
+
+static void send_total(struct catalog *c, struct shared_view *view, unsigned slot)
+{
+    char field[96];
+    const struct generation *g = &view->v.slot[slot];
+    (void)snprintf(field, sizeof(field), "%" PRIu64 ".%u", g->number, view_written_layer(&view->v, g));
+    uint64_t n = view->added_total[slot];
+    view->added_total[slot] = 0;
+    send_count(c, view, field, n, slot == view->v.current);
 }
 
 /* Totals go out once a turn; the counts of single shards, which only thresholds look at, once a second. */
@@ -122,15 +172,12 @@ static void flush_view(struct catalog *c, struct shared_view *view, bool shards)
         if (g->number == 0)
             continue;
         unsigned layer = view_written_layer(&view->v, g);
-        if (view->added_total[s] != 0) {
-            (void)snprintf(field, sizeof(field), "%" PRIu64 ".%u", g->number, layer);
-            send_count(c, view, field, view->added_total[s]);
-            view->added_total[s] = 0;
-        }
+        if (view->added_total[s] != 0)
+            send_total(c, view, s);
         for (uint32_t i = 0; shards && i < g->layers[layer].geometry.shards; i++)
             if (view->added[s][i] != 0) {
                 (void)snprintf(field, sizeof(field), "%" PRIu64 ".%u.%" PRIu32, g->number, layer, i);
-                send_count(c, view, field, view->added[s][i]);
+                send_count(c, view, field, view->added[s][i], false);
                 view->added[s][i] = 0;
             }
     }
@@ -240,7 +287,12 @@ static void set_view(struct catalog_filter *f, struct shared_view *view)
     shared_view_unref(f->view);
     f->view = view;
     if (view != NULL)
+        f->absence_reported = false;
+    if (view != NULL && !f->seen) {
+        const struct catalog_options *o = &f->catalog->options;
+        o->on_seen(o->arg, f->name, f->name_length);
         f->seen = true;
+    }
 }
 
 static void filter_free(struct catalog_filter *f)
@@ -289,6 +341,8 @@ static enum view_outcome read_view(struct catalog_filter *f, const redisReply *r
                  phase_row(view->v.phase)->name, view_current(&view->v)->number);
     view->lost_reported = same && f->view->lost_reported;
     set_view(f, view);
+    if (!view->v.sourced) /* how full is it? */
+        send_total(f->catalog, view, view->v.current);
     return VIEW_FOUND;
 }
 
@@ -297,7 +351,7 @@ static void load_done(struct catalog_filter *f, enum view_outcome outcome, const
     struct operation_list ready;
     TAILQ_INIT(&ready);
     TAILQ_CONCAT(&ready, &f->waiting, queue);
-    catalog_use(f); /* operations that are released by their callbacks do not take it away from under us */
+    catalog_use(f); /* the last operation to end would take the entry with it */
     f->loading = false;
     struct operation *op;
     if (!TAILQ_EMPTY(&f->waiting_next)) {
@@ -324,8 +378,11 @@ static void on_view(redisAsyncContext *context, void *reply, void *arg)
         return;
     }
     enum view_outcome outcome = read_view(f, reply, &e);
-    if (outcome == VIEW_MISSING)
+    if (outcome == VIEW_MISSING) {
+        const struct catalog_options *o = &f->catalog->options;
+        f->seen = f->seen || o->was_seen(o->arg, f->name, f->name_length);
         set_view(f, NULL);
+    }
     load_done(f, outcome, e.text);
 }
 
@@ -362,14 +419,14 @@ void catalog_reload(struct catalog_filter *f, struct operation *op)
     start_load(f);
 }
 
-void catalog_report_lost(struct catalog_filter *f)
+void catalog_report_lost(struct catalog_filter *f, uint64_t generation)
 {
-    if (f->view != NULL && f->view->lost_reported)
+    bool *reported = f->view != NULL ? &f->view->lost_reported : &f->absence_reported;
+    if (*reported)
         return;
-    if (f->view != NULL)
-        f->view->lost_reported = true;
+    *reported = true;
     const struct catalog_options *o = &f->catalog->options;
-    o->on_lost(o->arg, f->name, f->name_length);
+    o->on_lost(o->arg, f->name, f->name_length, generation);
 }
 
 /* --- the catalog --- */

@@ -32,8 +32,12 @@ struct catalog_options {
     unsigned timeout_ms; /* of an operation */
     uint64_t tombstone_ms;
     struct filter_policy (*policy)(void *arg, const char *name, size_t length);
-    /* A shard (or, with @shard_known false, the view) of the filter was found lost. Called at most once per view. */
-    void (*on_lost)(void *arg, const char *name, size_t length);
+    /* The filter has a view, as some catalog of this process found: its absence is a loss from now on. */
+    void (*on_seen)(void *arg, const char *name, size_t length);
+    bool (*was_seen)(void *arg, const char *name, size_t length);
+    /* A shard of that generation (0: the whole view) was found lost. Called at most once per view,
+     * and once while there is none. */
+    void (*on_lost)(void *arg, const char *name, size_t length, uint64_t generation);
     void *arg;
 };
 
@@ -48,6 +52,12 @@ struct shared_view {
     uint32_t *added[2];          /* new keys per shard of the written layer, not yet flushed */
     uint64_t added_total[2];
     bool lost_reported;
+    /* How full the written layer of the current generation is, over all coordinators; looked at for filters without a
+     * source, whose adds wait when it is full. */
+    bool items_known;
+    uint64_t items;       /* as Redis last said */
+    uint64_t unconfirmed; /* sent to Redis since, not answered */
+    uint64_t in_flight;   /* keys of adds that are under way: each may be one more */
 };
 
 enum view_outcome { VIEW_FOUND, VIEW_MISSING, VIEW_UNREACHABLE, VIEW_DAMAGED };
@@ -60,6 +70,7 @@ struct catalog_filter {
     char *name;               /* as clients say it, unescaped */
     struct shared_view *view; /* NULL: not loaded */
     bool seen;                /* a view was there once: its absence is a loss */
+    bool absence_reported;    /* while there is no view */
     bool loading;
     size_t users;             /* operations that name it */
     struct operation_list waiting;      /* for the reload that is under way */
@@ -87,9 +98,11 @@ const struct catalog_options *catalog_options(const struct catalog *c);
 /* Reload the view after this moment; then operation_view_ready(). */
 void catalog_reload(struct catalog_filter *f, struct operation *op);
 void catalog_count(struct catalog_filter *f, struct shared_view *view, unsigned slot, uint32_t shard);
+/* Keys that may still be added to the written layer before it is full, 0 where it is. */
+uint64_t shared_view_room(const struct shared_view *view);
 void catalog_use(struct catalog_filter *f);
 void catalog_unuse(struct catalog_filter *f);
-void catalog_report_lost(struct catalog_filter *f);
+void catalog_report_lost(struct catalog_filter *f, uint64_t generation);
 struct shared_view *shared_view_ref(struct shared_view *view);
 void shared_view_unref(struct shared_view *view);
 #endif

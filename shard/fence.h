@@ -81,6 +81,10 @@ MUST_CHECK enum err fence_add(struct fence *f, const struct view *v, const struc
 MUST_CHECK enum err fence_check(struct fence *f, const struct view *v, const struct generation *g, size_t count,
                                 const char *const *keys, const size_t *lengths, uint8_t *found, struct error *e);
 
+/* Keys that were counted into one layer of @g, by P:{F}:count. */
+MUST_CHECK enum err fence_items(struct fence *f, const struct generation *g, unsigned layer, uint64_t *items,
+                                struct error *e);
+
 /* Fill @c with the rename of one shard to its name under v->epoch: what the fence does to all shards, and a coordinator
  * that meets an unfenced view does to the one it needs. */
 void fence_rename_call(struct script_call *c, const struct names *names, const struct view *v,

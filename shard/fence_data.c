@@ -2,9 +2,11 @@
 /* A job's own reads and writes of shards: uploads of whole bitmaps, keys in batches. */
 #include "shard/fence.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/number.h"
 #include "shard/block.h"
 #include "shard/block_command.h"
 #include "shard/script.h"
@@ -143,6 +145,9 @@ static enum err batch_read(struct batch *b, enum block_command_kind kind, unsign
     if (answer == BLOCK_BAD)
         code = error_set(e, ERR_LOST, "generation %lu: shard %u has no block with a tag where key's block should be",
                          (unsigned long)b->g->number, place.shard);
+    if (answer == BLOCK_REFUSED)
+        code = error_set(e, ERR_REFUSED, "Redis node %s: %s",
+                         link_nodes(b->f->link)->node[placement_node(&b->placement, place.shard)].name, reply->str);
     *present = answer == BLOCK_PRESENT;
     freeReplyObject(reply);
     return code;
@@ -200,7 +205,7 @@ enum err fence_count_lost(struct fence *f, const struct view *v, const struct ge
     *lost = 0;
     for (unsigned layer = 0; code == ERR_OK && layer < g->layer_count; layer++) {
         const struct geometry *geometry = &g->layers[layer].geometry;
-        struct key_place place = {0};
+        struct key_place place = {.block = geometry->blocks - 1}; /* a truncated shard lacks its last block */
         for (uint32_t first = 0; first < geometry->shards && code == ERR_OK; first += BATCH) {
             uint32_t end = geometry->shards - first < BATCH ? geometry->shards : first + BATCH;
             for (uint32_t i = first; i < end && code == ERR_OK; i++) {
@@ -213,8 +218,14 @@ enum err fence_count_lost(struct fence *f, const struct view *v, const struct ge
                 redisReply *reply;
                 place.shard = i;
                 code = link_reply(f->link, placement_node(&b.placement, i), &reply, e);
-                if (code == ERR_OK && block_command_read(BLOCK_READ, geometry, b.tag, &place, reply) == BLOCK_BAD)
+                enum block_answer answer = code != ERR_OK
+                                               ? BLOCK_REFUSED
+                                               : block_command_read(BLOCK_READ, geometry, b.tag, &place, reply);
+                if (answer == BLOCK_BAD)
                     ++*lost;
+                else if (code == ERR_OK && answer == BLOCK_REFUSED)
+                    code = error_set(e, ERR_REFUSED, "Redis node %s: %s",
+                                     link_nodes(f->link)->node[placement_node(&b.placement, i)].name, reply->str);
                 freeReplyObject(reply);
             }
         }
@@ -222,4 +233,21 @@ enum err fence_count_lost(struct fence *f, const struct view *v, const struct ge
     if (code != ERR_OK)
         link_forget(f->link);
     return code;
+}
+
+enum err fence_items(struct fence *f, const struct generation *g, unsigned layer, uint64_t *items, struct error *e)
+{
+    struct key_name name;
+    redisReply *reply;
+    char field[48];
+    names_filter_key(&f->names, "count", &name);
+    (void)snprintf(field, sizeof(field), "%" PRIu64 ".%u", g->number, layer);
+    enum err code = link_command(f->link, NODE_HOME, &reply, e, "HGET %b %s", name.text, name.length, field);
+    if (code != ERR_OK)
+        return code;
+    *items = 0;
+    if (reply->type == REDIS_REPLY_STRING)
+        (void)number_u64(reply->str, (size_t)reply->len, items);
+    freeReplyObject(reply);
+    return ERR_OK;
 }

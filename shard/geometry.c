@@ -243,7 +243,8 @@ enum err geometry_plan(struct geometry *out, uint64_t keys, double rate, uint32_
         return error_set(e, ERR_RANGE, "error rate %g cannot be had within 15 %% of the ideal size", rate);
     double blocks = ceil((double)keys / block.load);
     uint64_t block_bytes = block.block_bits / 8;
-    if (blocks > (double)(shards_max * (shard_bytes / block_bytes)))
+    uint64_t blocks_max = shards_max * (shard_bytes / block_bytes);
+    if (blocks > (double)blocks_max)
         return error_set(e, ERR_RANGE, "capacity %llu needs more than 2^31 shards", (unsigned long long)keys);
     struct shard_plan plan = plan_shards((uint64_t)blocks, block_bytes, shard_bytes);
     if (plan.shards > shards_max)

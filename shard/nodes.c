@@ -57,7 +57,7 @@ static enum err parse_login(struct node *n, const char *text, size_t length, uns
 
 static bool host_ok(const char *host, size_t length, bool bracketed)
 {
-    if (length == 0 || length >= NODE_NAME_MAX - sizeof("[]:65535"))
+    if (length == 0 || length > NODE_NAME_MAX - sizeof("[]:65535"))
         return false;
     for (size_t i = 0; i < length; i++) {
         bool usual = isalnum((unsigned char)host[i]) || host[i] == '.' || host[i] == '-';

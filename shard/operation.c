@@ -7,7 +7,8 @@
  *     discarded, the view reloaded, and the key starts again in all layers and generations;
  *   - the same under a view that was fenced when the commands were sent and is still the view after a reload: the shard
  *     is lost. The answer is "maybe" or an error, never "no";
- *   - the connection failed: tried again until the deadline;
+ *   - the connection failed, or Redis refused the command (out of memory, read-only, loading): tried again until the
+ *     deadline, as nothing is known of the shard;
  *   - the view is gone: as lost, where it was there before or the configuration says that it should be. */
 #include "shard/operation.h"
 
@@ -160,6 +161,10 @@ static void key_finish(struct operation *op, struct operation_key *key)
 {
     const struct view *v = &op->view->v;
     key->state = KEY_DONE;
+    if (op->full) {
+        key->result = key->present ? KEY_NO : KEY_FULL;
+        return;
+    }
     if (op->kind == OPERATION_CHECK) {
         key->result = key->present || !view_current(v)->built ? KEY_YES : KEY_NO;
         return;
@@ -183,26 +188,38 @@ static void key_lost(struct operation *op, struct operation_key *key)
 
 static void settle(struct operation *op);
 
+/* Redis answered with an error that says nothing of the shard. The first one is told if the deadline comes. */
+static void note_refusal(struct operation *op, const redisReply *reply)
+{
+    if (op->error == NULL)
+        op->error = strdup(reply->str);
+}
+
 static void take_reply(struct operation_command *command, const redisReply *reply)
 {
     struct operation *op = command->op;
     struct operation_key *key = &op->keys[command->key];
     const struct view *v = &op->view->v;
     if (reply == NULL) {
-        if (key->state != KEY_UNSEEN)
-            key->state = KEY_UNSENT;
+        key->state = KEY_UNSENT;
         return;
     }
     const struct geometry *g = &v->slot[command->slot].layers[command->layer].geometry;
     struct key_place place;
     hash_place(g, command->hash, &place);
     enum block_answer answer = block_command_read(command->kind, g, op->view->tag[command->slot], &place, reply);
-    if (answer == BLOCK_BAD)
-        key->state = KEY_UNSEEN;
-    else if (command->kind == BLOCK_ADD && answer == BLOCK_ABSENT)
+    if (answer == BLOCK_REFUSED) {
+        note_refusal(op, reply);
+        key->state = KEY_UNSENT;
+    } else if (answer == BLOCK_BAD) {
+        if (key->state != KEY_UNSENT)
+            key->state = KEY_UNSEEN;
+        key->unseen_slot = command->slot;
+    } else if (command->kind == BLOCK_ADD && answer == BLOCK_ABSENT) {
         key->fresh[command->slot] = true;
-    else if (command->kind == BLOCK_READ && answer == BLOCK_PRESENT && command->slot == v->current)
+    } else if (command->kind == BLOCK_READ && answer == BLOCK_PRESENT && command->slot == v->current) {
         key->present = true;
+    }
 }
 
 static void on_block(redisAsyncContext *context, void *reply, void *arg)
@@ -214,6 +231,8 @@ static void on_block(redisAsyncContext *context, void *reply, void *arg)
         take_reply(command, reply);
     if (--op->outstanding > 0)
         return;
+    op->view->in_flight -= op->in_flight;
+    op->in_flight = 0;
     if (op->running)
         settle(op);
     else
@@ -270,14 +289,19 @@ static void send_one(struct operation *op, struct operation_command *slot_of, ui
     if (store_send(catalog_store(op->catalog), placement_node(&view->placement[slot], place.shard), text.text,
                    text.length, on_block, slot_of))
         op->outstanding++;
-    else if (op->keys[key].state != KEY_UNSEEN)
+    else
         op->keys[key].state = KEY_UNSENT;
+}
+
+static bool writes(const struct operation *op)
+{
+    return op->kind == OPERATION_ADD && !op->full;
 }
 
 static size_t commands_per_key(const struct operation *op)
 {
     const struct view *v = &op->view->v;
-    return view_current(v)->layer_count + (op->kind == OPERATION_ADD && phase_row(v->phase)->writes_alternate);
+    return view_current(v)->layer_count + (writes(op) && phase_row(v->phase)->writes_alternate);
 }
 
 static void send_key(struct operation *op, uint32_t i, size_t *used)
@@ -288,11 +312,11 @@ static void send_key(struct operation *op, uint32_t i, size_t *used)
     key->present = false;
     const struct generation *g = view_current(v);
     struct key_hash h = hash_key(g->seed, key->bytes, key->length);
-    unsigned written = op->kind == OPERATION_ADD ? view_written_layer(v, g) : GENERATION_LAYERS_MAX;
+    unsigned written = writes(op) ? view_written_layer(v, g) : GENERATION_LAYERS_MAX;
     for (unsigned layer = 0; layer < g->layer_count; layer++)
         send_one(op, &op->commands[(*used)++], i, v->current, layer, layer == written ? BLOCK_ADD : BLOCK_READ, h);
     const struct generation *other = view_alternate(v);
-    if (op->kind == OPERATION_ADD && phase_row(v->phase)->writes_alternate && other != NULL)
+    if (writes(op) && phase_row(v->phase)->writes_alternate && other != NULL)
         send_one(op, &op->commands[(*used)++], i, 1 - v->current, view_written_layer(v, other), BLOCK_ADD,
                  hash_key(other->seed, key->bytes, key->length));
 }
@@ -315,21 +339,84 @@ static bool make_room(struct operation *op, size_t wanted)
     return true;
 }
 
-/* Send every key that has no answer yet, under the filter's present view. */
+/* How many keys may be sent now. An add to a filter without a source must not pass its layer's capacity, or the promised
+ * error rate would be broken before the next layer is there: what has no room waits for the adds that are under way, or,
+ * when those have filled the layer, for a new one. False: the attempt is over for now. */
+static bool find_room(struct operation *op, uint64_t *room)
+{
+    struct shared_view *view = op->view;
+    *room = UINT64_MAX;
+    if (op->kind == OPERATION_CHECK || view->v.sourced)
+        return true;
+    if (!view->items_known) {
+        retry_later(op);
+        return false;
+    }
+    *room = shared_view_room(view);
+    op->full = *room == 0 && view->v.expansion == 0;
+    if (op->full) {
+        *room = UINT64_MAX;
+        return true;
+    }
+    if (*room == 0) {
+        operation_finish(op, ERR_FULL, "the newest layer is full");
+        return false;
+    }
+    *room = *room > view->in_flight ? *room - view->in_flight : 0;
+    if (*room == 0)
+        retry_later(op);
+    return *room > 0;
+}
+
+static void send_keys(struct operation *op, uint64_t room)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < op->key_count; i++) {
+        if (op->keys[i].state == KEY_DONE)
+            continue;
+        if (room == 0) {
+            op->keys[i].state = KEY_HELD;
+            continue;
+        }
+        room--;
+        op->in_flight++;
+        send_key(op, (uint32_t)i, &used);
+    }
+    if (op->outstanding > 0)
+        op->view->in_flight += op->in_flight;
+    else
+        op->in_flight = 0;
+}
+
+/* Bits that were new to a generation while it was being built say nothing of the key, once that generation is the one
+ * that is read: only an attempt under it can tell "new". */
+static void forget_fresh(struct operation *op)
+{
+    const struct view *before = op->view == NULL ? NULL : &op->view->v, *now = &op->filter->view->v;
+    if (before == NULL || (before->incarnation == now->incarnation &&
+                           view_current(before)->number == view_current(now)->number))
+        return;
+    for (size_t i = 0; i < op->key_count; i++)
+        op->keys[i].fresh[0] = op->keys[i].fresh[1] = false;
+}
+
+/* Send the keys that have no answer yet, under the filter's present view. */
 static void attempt(struct operation *op)
 {
+    forget_fresh(op);
     shared_view_unref(op->view);
     op->view = shared_view_ref(op->filter->view);
-    size_t todo = 0, used = 0;
+    size_t todo = 0;
+    uint64_t room;
     for (size_t i = 0; i < op->key_count; i++)
         todo += op->keys[i].state != KEY_DONE;
+    if (!find_room(op, &room))
+        return;
     if (!make_room(op, todo * commands_per_key(op))) {
         retry_later(op);
         return;
     }
-    for (size_t i = 0; i < op->key_count; i++)
-        if (op->keys[i].state != KEY_DONE)
-            send_key(op, (uint32_t)i, &used);
+    send_keys(op, room);
     if (op->outstanding == 0)
         retry_later(op);
 }
@@ -337,16 +424,20 @@ static void attempt(struct operation *op)
 /* All replies of an attempt are in. */
 static void settle(struct operation *op)
 {
-    bool unseen = false, unsent = false;
+    bool unseen = false, unsent = false, held = false;
     for (size_t i = 0; i < op->key_count; i++) {
         struct operation_key *key = &op->keys[i];
         if (key->state == KEY_PENDING)
             key_finish(op, key);
         unseen |= key->state == KEY_UNSEEN;
         unsent |= key->state == KEY_UNSENT;
+        held |= key->state == KEY_HELD;
     }
     if (!unseen && !unsent) {
-        operation_finish(op, ERR_OK, NULL);
+        if (held)
+            attempt(op);
+        else
+            operation_finish(op, ERR_OK, NULL);
         return;
     }
     op->retried = true;
@@ -358,30 +449,26 @@ static void settle(struct operation *op)
 
 /* --- views --- */
 
-/* The reload shows the view of the last attempt. An epoch alone does not tell: a view that was lost starts at 1 again. */
-static bool same_view(const struct operation *op)
+/* The filter's view is the one of the last attempt. */
+static bool view_is_same(const struct operation *op)
 {
-    const struct view *before = op->view == NULL ? NULL : &op->view->v;
     const struct view *now = &op->filter->view->v;
-    return before != NULL && before->epoch == now->epoch && before->incarnation == now->incarnation;
+    return op->view != NULL && op->view->v.epoch == now->epoch && op->view->v.incarnation == now->incarnation;
 }
 
 /* The reload shows the view under which keys were not seen, and it was fenced when they were asked for. */
 static bool proves_loss(const struct operation *op)
 {
-    return same_view(op) && !view_unfenced(&op->view->v);
+    return view_is_same(op) && !view_unfenced(&op->view->v);
 }
 
 static void conclude_loss(struct operation *op)
 {
-    bool any = false;
     for (size_t i = 0; i < op->key_count; i++)
         if (op->keys[i].state == KEY_UNSEEN) {
             key_lost(op, &op->keys[i]);
-            any = true;
+            catalog_report_lost(op->filter, op->view->v.slot[op->keys[i].unseen_slot].number);
         }
-    if (any)
-        catalog_report_lost(op->filter);
 }
 
 static bool all_done(const struct operation *op)
@@ -414,7 +501,7 @@ static void view_missing(struct operation *op)
     for (size_t i = 0; i < op->key_count; i++)
         if (op->keys[i].state != KEY_DONE)
             key_lost(op, &op->keys[i]);
-    catalog_report_lost(f);
+    catalog_report_lost(f, 0);
     operation_finish(op, ERR_OK, NULL);
 }
 
@@ -440,7 +527,7 @@ void operation_view_ready(struct operation *op, enum view_outcome outcome, const
         return;
     }
     /* The same view, not fenced yet: somebody is in the middle of it. Not in a hot loop. */
-    if (any_unseen(op) && same_view(op)) {
+    if (any_unseen(op) && view_is_same(op)) {
         retry_later(op);
         return;
     }
@@ -451,15 +538,23 @@ void operation_start(struct operation *op, struct catalog_filter *f, operation_d
 {
     if (op->filter == NULL)
         catalog_use(f);
+    else
+        op->retried = true; /* again: what came behind it may have been answered already */
     op->filter = f;
     op->done = done;
     op->arg = arg;
     op->running = true;
     op->status = ERR_OK;
+    free(op->error);
+    op->error = NULL;
     op->deadline = clock_mono_us() + (uint64_t)catalog_options(op->catalog)->timeout_ms * 1000;
     TAILQ_INSERT_TAIL(catalog_active(op->catalog), op, active);
-    if (f->view == NULL)
+    /* After ERR_FULL or ERR_NOT_FOUND the view is another one by now. Answers never come from inside this call, so an
+     * add that may be told at once that it has no room goes through the queue. */
+    if (f->view == NULL || op->retried)
         catalog_reload(f, op);
+    else if (op->kind == OPERATION_ADD && !f->view->v.sourced && shared_view_room(f->view) == 0)
+        retry_later(op);
     else
         attempt(op);
 }
@@ -480,6 +575,11 @@ void operation_expire(struct operation *op)
 {
     struct error e;
     const char *node = why_down(op);
+    if (op->error != NULL) {
+        (void)error_set(&e, ERR_REFUSED, "Redis refuses: %s; nothing was acknowledged", op->error);
+        operation_finish(op, ERR_REFUSED, e.text);
+        return;
+    }
     if (node != NULL)
         (void)error_set(&e, ERR_UNREACHABLE, "Redis node %s is not reachable; nothing was acknowledged", node);
     else

@@ -15,6 +15,7 @@ enum operation_kind { OPERATION_CHECK, OPERATION_ADD };
 enum key_result {
     KEY_NO = 0,   /* check: absent. add: was (or may have been) there */
     KEY_YES = 1,  /* check: present, or maybe. add: new */
+    KEY_FULL = 3, /* add: not there, and the filter is full and may not grow */
     KEY_LOST = 2  /* its shard is lost and the filter is configured to answer an error, or has no source */
 };
 
@@ -25,11 +26,13 @@ struct operation *operation_new(struct catalog *c, enum operation_kind kind, siz
 /* Copy one key; exactly as many as announced. */
 void operation_key(struct operation *op, const char *key, size_t length);
 
-/* Start, or start again after ERR_NOT_FOUND. @done is called once, never from inside this call. */
+/* Start, or start again after ERR_NOT_FOUND or ERR_FULL: keys that have a result keep it. @done is called once, never from inside this call. */
 void operation_start(struct operation *op, struct catalog_filter *f, operation_done_fn *done, void *arg);
 
 /* After done: ERR_OK, ERR_NOT_FOUND (the filter was never made), ERR_TIMEOUT, ERR_UNREACHABLE, ERR_PARSE, ERR_CONFIG,
- * ERR_LOST (the view is lost), ERR_CANCELLED; text for people. */
+ * ERR_LOST (the view is lost), ERR_REFUSED (Redis answers with an error, e.g. out of memory), ERR_CANCELLED, ERR_FULL
+ * (an add to a filter without a source that must get another layer first: start the operation again after that); text
+ * for people. */
 enum err operation_status(const struct operation *op);
 const char *operation_error(const struct operation *op);
 size_t operation_keys(const struct operation *op);

@@ -7,13 +7,16 @@
 
 enum operation_queue { QUEUE_NONE, QUEUE_WAITING, QUEUE_WAITING_NEXT, QUEUE_RETRY };
 
-enum key_state { KEY_PENDING, KEY_DONE, KEY_UNSENT, KEY_UNSEEN };
+/* KEY_UNSENT: some command of the key was not executed for all we know. It outweighs KEY_UNSEEN: a loss may be concluded
+ * only where every other shard of the key has taken it. KEY_HELD: not sent in this attempt, because the layer has no room for more. */
+enum key_state { KEY_PENDING, KEY_DONE, KEY_UNSENT, KEY_UNSEEN, KEY_HELD };
 
 struct operation_key {
     const char *bytes;
     size_t length;
     uint8_t state;    /* enum key_state */
     uint8_t result;   /* enum key_result */
+    uint8_t unseen_slot; /* of the generation whose block was not seen */
     bool present;     /* in a layer of the current generation, in this attempt */
     bool fresh[2];    /* by slot: an add of this operation set a bit that was not set */
 };
@@ -43,6 +46,8 @@ struct operation {
     bool running;  /* started and not finished */
     bool released;
     bool retried;
+    bool full;          /* the filter is full and may not grow: its adds only look whether the key is there */
+    uint64_t in_flight; /* of this operation in view->in_flight */
     unsigned outstanding; /* commands whose callbacks are to come */
     size_t key_count, key_filled;
     struct operation_key *keys;

@@ -5,6 +5,8 @@ if redis.call('GET', KEYS[2]) ~= ARGV[1] then return -1 end
 local v = redis.call('HMGET', KEYS[1], 'incarnation', 'epoch', 'fenced_epoch')
 if v[1] ~= ARGV[4] or v[2] ~= ARGV[5] then return -2 end
 if v[3] ~= v[2] then return -3 end
+-- A script that has written once may go on where Redis is out of memory: an abort or a finish must be able to free it.
+redis.call('PERSIST', KEYS[1])
 local last = 7 + tonumber(ARGV[7])
 for i = 8, last, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
 if ARGV[6] == '1' then redis.call('DEL', KEYS[3]) end

@@ -2,6 +2,8 @@
 -- 1 to delete the record first, count of job arguments, job pairs..., count pairs (field, increment)...
 -- Returns 1, or -1 the mutex is not ours.
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return -1 end
+-- A script that has written once may go on where Redis is out of memory: an abort or a finish must be able to free it.
+redis.call('PERSIST', KEYS[2])
 if ARGV[2] == '1' then redis.call('DEL', KEYS[2]) end
 local last = 3 + tonumber(ARGV[3])
 for i = 4, last, 2 do redis.call('HSET', KEYS[2], ARGV[i], ARGV[i + 1]) end

@@ -40,6 +40,7 @@ PGconn *database_connect(const struct temp_postgres *p, const char *database, co
     PGconn *pg = PQconnectdb(dsn);
     if (PQstatus(pg) != CONNECTION_OK)
         fail_msg("%s", PQerrorMessage(pg));
+    database_run(pg, "SET client_min_messages = warning");
     return pg;
 }
 

@@ -48,6 +48,8 @@ static void start_postgres(struct fixture *f, const struct fixture_options *o)
                        "code text NOT NULL UNIQUE, url text NOT NULL, deleted_at timestamptz)");
     fixture_insert(f->db, 0, o->rows);
     fixture_sql(f->db, "ANALYZE short_link");
+    if (o->schema != NULL)
+        fixture_sql(f->db, o->schema);
 }
 
 static void start_nodes(struct fixture *f, const struct fixture_options *o)
@@ -67,11 +69,11 @@ static void start_daemons(struct fixture *f, const struct fixture_options *o)
     char filters[512] = "";
     struct error e = {""};
     if (o->capacity != 0)
-        (void)snprintf(filters, sizeof(filters),
-                       "[filter " FILTER
-                       "]\ncapacity = %llu\nerror_rate = %s\ntable = short_link\nid_column = id\n"
-                       "key = code\nwhere = deleted_at IS NULL\ngrace = 500ms\n",
-                       (unsigned long long)o->capacity, o->rate);
+        (void)snprintf(
+            filters, sizeof(filters),
+            "[filter " FILTER "]\ncapacity = %llu\nerror_rate = %s\ntable = short_link\nid_column = id\n"
+            "key = code\nwhere = %s\ngrace = 500ms\n",
+            (unsigned long long)o->capacity, o->rate, o->where != NULL ? o->where : "deleted_at IS NULL");
     const struct daemon_options d = {.nodes = f->node_list,
                                      .dsn = o->postgres ? f->postgres.dsn : NULL,
                                      .expansion = o->expansion,
@@ -89,7 +91,7 @@ static void start_daemons(struct fixture *f, const struct fixture_options *o)
 
 int fixture_start(struct fixture *f, const struct fixture_options *o)
 {
-    *f = (struct fixture){0};
+    (void)fixture_stop(f); /* what a setup that failed may have left */
     start_nodes(f, o);
     if (o->postgres)
         start_postgres(f, o);

@@ -128,7 +128,7 @@ static void test_check_config__says_what_to_do_about_a_missing_table(void **stat
     (void)state;
     is_refused(
         "[filter a]\ncapacity = 1000\nerror_rate = 0.01\ntable = short_lnik\nid_column = id\nkey = code\n",
-        "table", WORDS("short_lnik", "not exist"));
+        "[filter", WORDS("short_lnik", "not exist"));
 }
 
 static void test_check_config__says_what_to_do_about_a_missing_column(void **state)

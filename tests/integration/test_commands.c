@@ -226,7 +226,8 @@ static void test_filters__grow_past_their_capacity_and_keep_their_rate(void **st
     must(client_mexists(c, "growing", fixture_code, 0, KEYS, &present, NULL, &e), e);
     assert_int_equal(present, KEYS);
     must(client_mexists(c, "growing", fixture_absent_code, 0, ABSENT, &present, NULL, &e), e);
-    assert_true(present <= ABSENT / 100 + 28); /* the rate, and four standard deviations */
+    if (present > ABSENT / 100 + 28) /* the rate, and four standard deviations */
+        fail_msg("%llu of %d absent keys are reported present", (unsigned long long)present, ABSENT);
     redisReply *r = client_command(c, "BF.INFO growing FILTERS");
     assert_true(r != NULL && r->type == REDIS_REPLY_ARRAY && r->elements == 1);
     n = r->element[0]->integer;
@@ -355,14 +356,14 @@ static void test_resp3__has_booleans_and_maps(void **state)
         {"BF.MEXISTS three a d", "*2\r\n#t\r\n#f"},
         {"BF.INSERT three ITEMS a e", "*2\r\n#f\r\n#t"},
         {"BF.CARD three", ":3"},
-        {"BF.INFO three CAPACITY", "%1\r\n$8\r\nCapacity\r\n:700"},
-        {"BF.INFO three EXPANSION", "%1\r\n$14\r\nExpansion rate\r\n_"},
+        {"BF.INFO three CAPACITY", "%1\r\n+Capacity\r\n:700"},
+        {"BF.INFO three EXPANSION", "%1\r\n+Expansion rate\r\n_"},
         {"CLIENT GETNAME", "_"},
         {"BF.INFO nothere", "-ERR not found"},
     };
     run_exchanges(fd, rows, sizeof(rows) / sizeof(rows[0]));
     assert_true(raw_puts(fd, "BF.INFO three\r\n"));
-    assert_true(raw_expect(fd, "%5\r\n$8\r\nCapacity\r\n:700\r\n$4\r\nSize\r\n:"));
+    assert_true(raw_expect(fd, "%5\r\n+Capacity\r\n:700\r\n+Size\r\n:"));
     raw_close(fd);
 }
 

@@ -245,9 +245,47 @@ static void test_loss__does_not_forget_a_key_that_was_added_while_degraded(void 
         fixture_all_present(&fixture, d, FIRST, ADDED);
 }
 
+/* CONFIG SET on every node. */
+static void configure_nodes(const char *setting, const char *value)
+{
+    struct error e = {""};
+    for (unsigned i = 0; i < fixture.nodes; i++) {
+        struct client c = {0};
+        must(client_open(&c, fixture.redis[i].port, 10000, &e), e);
+        must(client_ok(&c, &e, "CONFIG SET %s %s", setting, value), e);
+        client_close(&c);
+    }
+}
+
+/* Redis reads but refuses to write: nothing is lost, so an add that is answered must have been done. */
+static void test_refusal__of_writes_by_redis_acknowledges_nothing(void **state)
+{
+    (void)state;
+    enum { FIRST = 200000, ADDED = 4 };
+    struct error e = {""};
+    configure_nodes("maxmemory", "1");
+    bool acknowledged[ADDED] = {false};
+    for (uint64_t i = 0; i < ADDED; i++)
+        acknowledged[i] = client_madd(&fixture.client[0], FILTER, fixture_code, FIRST + i, 1, &e) == ERR_OK;
+    uint64_t present = 0, refused = 0;
+    for (uint64_t i = 0; i < ADDED; i++) {
+        refused += !acknowledged[i];
+        must(client_mexists(&fixture.client[1], FILTER, fixture_code, FIRST + i, 1, &present, NULL, &e), e);
+        if (acknowledged[i] && present == 0)
+            fail_msg("key %" PRIu64 " was acknowledged and is absent", FIRST + i);
+    }
+    configure_nodes("maxmemory", "0");
+    assert_int_equal(refused, ADDED);
+    must(client_madd(&fixture.client[0], FILTER, fixture_code, FIRST, ADDED, &e), e);
+    for (unsigned d = 0; d < fixture.daemons; d++)
+        fixture_all_present(&fixture, d, FIRST, ADDED);
+    is_whole_again();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_refusal__of_writes_by_redis_acknowledges_nothing),
         cmocka_unit_test(test_loss__of_one_deleted_shard_heals),
         cmocka_unit_test(test_loss__of_a_shard_overwritten_with_garbage_heals),
         cmocka_unit_test(test_loss__of_a_truncated_shard_heals),

@@ -240,6 +240,8 @@ static void test_scan_next__walks_ids_of_other_types_than_integers(void **state)
         assert_false(source_id_is_integer(s));
         char last[64];
         must(source_max_id(s, last, sizeof(last), &e), &e);
+        if (strncmp(ids[i], "timestamptz", 11) == 0) /* one form, whatever the role's settings are */
+            assert_string_equal(last, "2000-05-25 18:00:00.000499+00");
         struct seen seen = {0};
         (void)read_all(s, "", last, 7, note_row, &seen);
         expect_ids(&seen, 3, 1500);

@@ -12,6 +12,18 @@ enum { ROWS = 100000, ADDED = 300, STEADY_MS = 90000 };
 
 static struct fixture fixture;
 
+/* A gate in the scan's way: a row that is read only while nobody holds an advisory lock. Held outside a
+ * transaction, so that no build has to wait for it before its scan. */
+static const char gate[] =
+    "CREATE FUNCTION public.gate(id bigint) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN "
+    "IF id = 50000 THEN PERFORM pg_advisory_lock_shared(7); "
+    "PERFORM pg_advisory_unlock_shared(7); END IF; RETURN true; END $$";
+
+static void open_the_gate(void)
+{
+    fixture_sql(fixture.db, "SELECT pg_advisory_unlock(7)");
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -21,7 +33,9 @@ static int setup(void **state)
                                                              .rows = ROWS,
                                                              .capacity = 200000,
                                                              .rate = "0.001",
-                                                             .expansion = "lease = 2s\npage_rows = 100\n"});
+                                                             .expansion = "lease = 2s\npage_rows = 100\n",
+                                                             .schema = gate,
+                                                             .where = "public.gate(id)"});
 }
 
 static int teardown(void **state)
@@ -40,16 +54,15 @@ static void insert_and_add(unsigned d, uint64_t first, uint64_t count)
     fixture_sql(fixture.db, "COMMIT");
 }
 
-/* Start a rebuild through coordinator @d and hold it in the middle of its scan, by a lock on the table;
- * release with COMMIT on fixture.db. */
+/* Start a rebuild through coordinator @d and hold it in the middle of its scan until open_the_gate(). */
 static void rebuild_and_hold_the_scan(unsigned d, unsigned watcher)
 {
     struct error e = {""};
     char text[64];
+    fixture_sql(fixture.db, "SELECT pg_advisory_lock(7)");
     must(client_ok(&fixture.client[d], &e, "TB.REBUILD " FILTER), e);
     must(client_wait_status(&fixture.client[watcher], FILTER, "job_step", "scan", STEADY_MS, &e), e);
-    fixture_sql(fixture.db, "BEGIN");
-    fixture_sql(fixture.db, "LOCK TABLE short_link IN ACCESS EXCLUSIVE MODE");
+    clock_sleep_us(200000); /* some pages are read and hashed */
     must(client_status(&fixture.client[watcher], FILTER, "job_step", text, sizeof(text), &e), e);
     assert_string_equal(text, "scan");
 }
@@ -79,7 +92,7 @@ static void test_takeover__finishes_what_a_killed_coordinator_began(void **state
     owner_of_the_job(1, first, sizeof(first));
     client_close(&fixture.client[0]);
     daemon_kill(&fixture.daemon[0]);
-    fixture_sql(fixture.db, "COMMIT");
+    open_the_gate();
     insert_and_add(1, ROWS, ADDED);
     wait_done(1, before + 1);
     owner_of_the_job(1, second, sizeof(second));
@@ -104,7 +117,7 @@ static void test_takeover__is_done_by_the_only_one_left_of_three(void **state)
         client_close(&fixture.client[d]);
         daemon_kill(&fixture.daemon[d]);
     }
-    fixture_sql(fixture.db, "COMMIT");
+    open_the_gate();
     wait_done(2, before + 1);
     fixture_all_present(&fixture, 2, 0, ROWS);
     for (unsigned d = 0; d < 2; d++) {
@@ -174,7 +187,7 @@ static void test_sleeper__that_drove_the_job_disturbs_nothing_when_it_wakes(void
     int64_t before = fixture_generation(&fixture, 1);
     rebuild_and_hold_the_scan(0, 1);
     daemon_pause(&fixture.daemon[0]);
-    fixture_sql(fixture.db, "COMMIT");
+    open_the_gate();
     insert_and_add(1, FIRST, ADDED);
     wait_done(1, before + 1);
     daemon_resume(&fixture.daemon[0]);

@@ -116,9 +116,10 @@ enum err client_ok(struct client *c, struct error *e, const char *format, ...)
 
 enum { CHUNK = 500 };
 
-/* @command @filter and the keys [first, first + count), count <= CHUNK: an array of as many integers. */
-static enum err many(struct client *c, const char *command, const char *filter, client_key_fn *key,
-                     uint64_t first, size_t count, redisReply **out, struct error *e)
+/* @command @filter and the keys [first, first + count), count <= CHUNK: an array of as many integers. NULL:
+ * *@err says why. */
+static redisReply *many(struct client *c, const char *command, const char *filter, client_key_fn *key,
+                        uint64_t first, size_t count, enum err *err, struct error *e)
 {
     char keys[CHUNK][CLIENT_KEY_MAX];
     const char *argv[CHUNK + 2] = {command, filter};
@@ -128,18 +129,18 @@ static enum err many(struct client *c, const char *command, const char *filter, 
         argv[i + 2] = keys[i];
     }
     redisReply *r = client_argv(c, count + 2, argv, lengths);
-    enum err err = ERR_OK;
-    if (r == NULL || r->type != REDIS_REPLY_ARRAY || r->elements != count)
-        err = unexpected(c, r, REDIS_REPLY_ARRAY, command, e);
-    for (size_t i = 0; err == ERR_OK && i < count; i++)
-        if (r->element[i]->type != REDIS_REPLY_INTEGER)
-            err = unexpected(c, r->element[i], REDIS_REPLY_INTEGER, command, e);
-    if (err != ERR_OK) {
+    if (r == NULL || r->type != REDIS_REPLY_ARRAY || r->elements != count) {
+        *err = unexpected(c, r, REDIS_REPLY_ARRAY, command, e);
         freeReplyObject(r);
-        return err;
+        return NULL;
     }
-    *out = r;
-    return ERR_OK;
+    for (size_t i = 0; i < count; i++)
+        if (r->element[i]->type != REDIS_REPLY_INTEGER) {
+            *err = unexpected(c, r->element[i], REDIS_REPLY_INTEGER, command, e);
+            freeReplyObject(r);
+            return NULL;
+        }
+    return r;
 }
 
 static size_t chunk_of(uint64_t done, uint64_t count)
@@ -153,9 +154,9 @@ enum err client_mexists(struct client *c, const char *filter, client_key_fn *key
     bool missed = false;
     *present = 0;
     for (uint64_t done = 0; done < count; done += chunk_of(done, count)) {
-        redisReply *r = NULL;
-        enum err err = many(c, "BF.MEXISTS", filter, key, first + done, chunk_of(done, count), &r, e);
-        if (err != ERR_OK)
+        enum err err = ERR_OK;
+        redisReply *r = many(c, "BF.MEXISTS", filter, key, first + done, chunk_of(done, count), &err, e);
+        if (r == NULL)
             return err;
         for (size_t i = 0; i < r->elements; i++) {
             *present += r->element[i]->integer == 1;
@@ -174,9 +175,9 @@ enum err client_madd(struct client *c, const char *filter, client_key_fn *key, u
                      struct error *e)
 {
     for (uint64_t done = 0; done < count; done += chunk_of(done, count)) {
-        redisReply *r = NULL;
-        enum err err = many(c, "BF.MADD", filter, key, first + done, chunk_of(done, count), &r, e);
-        if (err != ERR_OK)
+        enum err err = ERR_OK;
+        redisReply *r = many(c, "BF.MADD", filter, key, first + done, chunk_of(done, count), &err, e);
+        if (r == NULL)
             return err;
         freeReplyObject(r);
     }
@@ -185,22 +186,21 @@ enum err client_madd(struct client *c, const char *filter, client_key_fn *key, u
 
 static void value_text(const redisReply *r, char *out, size_t size)
 {
-    if (r->type == REDIS_REPLY_INTEGER)
+    if (r != NULL && r->type == REDIS_REPLY_INTEGER)
         (void)snprintf(out, size, "%lld", r->integer);
     else
-        (void)snprintf(out, size, "%s", r->str != NULL ? r->str : "");
+        (void)snprintf(out, size, "%s", r != NULL && r->str != NULL ? r->str : "");
 }
 
-static enum err fetch_status(struct client *c, const char *filter, redisReply **out, struct error *e)
+/* NULL: *@err says why. */
+static redisReply *fetch_status(struct client *c, const char *filter, enum err *err, struct error *e)
 {
     redisReply *r = client_command(c, "TB.STATUS %s", filter);
-    if (r != NULL && r->type == REDIS_REPLY_ARRAY && r->elements % 2 == 0) {
-        *out = r;
-        return ERR_OK;
-    }
-    enum err err = unexpected(c, r, REDIS_REPLY_ARRAY, "TB.STATUS", e);
+    if (r != NULL && r->type == REDIS_REPLY_ARRAY && r->elements % 2 == 0)
+        return r;
+    *err = unexpected(c, r, REDIS_REPLY_ARRAY, "TB.STATUS", e);
     freeReplyObject(r);
-    return err;
+    return NULL;
 }
 
 static const redisReply *find_field(const redisReply *status, const char *field)
@@ -214,9 +214,9 @@ static const redisReply *find_field(const redisReply *status, const char *field)
 enum err client_status(struct client *c, const char *filter, const char *field, char *out, size_t size,
                        struct error *e)
 {
-    redisReply *r = NULL;
-    enum err err = fetch_status(c, filter, &r, e);
-    if (err != ERR_OK)
+    enum err err = ERR_OK;
+    redisReply *r = fetch_status(c, filter, &err, e);
+    if (r == NULL)
         return err;
     const redisReply *value = find_field(r, field);
     if (value != NULL)
@@ -270,7 +270,7 @@ static enum err wait_for(struct client *c, const char *filter, const char *field
     uint64_t until = clock_mono_us() + (uint64_t)deadline_ms * 1000;
     struct error last = {"never tried"};
     do {
-        redisReply *r = NULL;
+        enum err err = ERR_OK;
         if (c->redis == NULL || c->redis->err != 0) {
             client_close(c);
             if (client_open(c, c->port, 5000, &last) != ERR_OK) {
@@ -278,7 +278,8 @@ static enum err wait_for(struct client *c, const char *filter, const char *field
                 continue;
             }
         }
-        if (fetch_status(c, filter, &r, &last) == ERR_OK) {
+        redisReply *r = fetch_status(c, filter, &err, &last);
+        if (r != NULL) {
             char text[256] = "";
             const redisReply *value = find_field(r, field);
             if (value != NULL)

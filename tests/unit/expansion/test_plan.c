@@ -62,11 +62,11 @@ static void test_plan_make__grows_by_the_larger_of_growth_and_rows(void **state)
     assert_true(made(in).capacity == 5);
 }
 
-static void test_plan_make__takes_the_configured_capacity_for_a_first_build(void **state)
+static void test_plan_make__takes_the_configured_capacity_for_a_keep_capacity(void **state)
 {
     (void)state;
     struct plan_input in = usual();
-    in.first_build = true;
+    in.keep_capacity = true;
     assert_true(made(in).capacity == 1000000);
     in.source_rows = 1000;
     assert_true(made(in).capacity == 1000000);
@@ -202,7 +202,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plan_make__grows_by_the_larger_of_growth_and_rows),
-        cmocka_unit_test(test_plan_make__takes_the_configured_capacity_for_a_first_build),
+        cmocka_unit_test(test_plan_make__takes_the_configured_capacity_for_a_keep_capacity),
         cmocka_unit_test(test_plan_make__takes_what_an_operator_wants_if_the_rows_fit),
         cmocka_unit_test(test_plan_make__refuses_what_has_no_meaning),
         cmocka_unit_test(test_plan_make__counts_memory_of_both_generations_and_of_uploads),

@@ -91,7 +91,7 @@ static void test_threshold_evaluate__names_the_first_reason_that_holds(void **st
                                  .expand_at = 0.8,
                                  .expand_at_bytes = 1,
                                  .schedule_due = true};
-    assert_reason(in, THRESHOLD_UNBUILT, "it has not been built yet");
+    assert_reason(in, THRESHOLD_UNBUILT, "not built yet; 900,000 of 1,000,000 items (0.90) >= 0.80");
     in.built = true;
     assert_reason(in, THRESHOLD_LOST, "2 shards were lost");
     in.lost_shards = 0;

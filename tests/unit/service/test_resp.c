@@ -233,7 +233,8 @@ static void test_resp_parse__refuses_lines_without_end(void **state)
     line[0] = '*';
     check_bytes(&small, line, 40, "+40");
     check_bytes(&small, line, 41, "!too big mbulk count string");
-    memcpy(line, "*1\r\n$", 5);
+    static const char header[] = {'*', '1', '\r', '\n', '$'};
+    memcpy(line, header, sizeof(header));
     check_bytes(&small, line, 44, "+44");
     check_bytes(&small, line, 45, "!too big bulk count string");
     check_small("a b c d e\r\n", "!too big inline request"); /* five arguments where four are allowed */
@@ -276,7 +277,8 @@ static void test_resp_parse__says_how_much_a_large_argument_needs(void **state)
     assert_non_null(bytes);
     int head = snprintf(bytes, 64, "*2\r\n$4\r\nECHO\r\n$%zu\r\n", size);
     memset(bytes + head, '\r', size);
-    memcpy(bytes + head + size, "\r\n", 2);
+    bytes[(size_t)head + size] = '\r';
+    bytes[(size_t)head + size + 1] = '\n';
     size_t length = (size_t)head + size + 2;
     struct resp_parser p;
     resp_init(&p, NULL);

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <string.h>
+#include "shard/phase.h"
+
+/* DESIGN: the table of phases. A finished switch and an abort both lead to STEADY. */
+static void test_phase_may_follow__allows_the_edges_of_the_design_and_no_other(void **state)
+{
+    (void)state;
+    static const char *const edges[PHASE_COUNT] = {
+        /* to:                  S B W O F  (W: switched, O: overflow open, F: overflow) */
+        [PHASE_STEADY] = ".x.x.",        [PHASE_BUILDING] = "x.x..", [PHASE_SWITCHED] = "xx...",
+        [PHASE_OVERFLOW_OPEN] = "....x", [PHASE_OVERFLOW] = ".x.x.",
+    };
+    for (unsigned from = 0; from < PHASE_COUNT; from++)
+        for (unsigned to = 0; to < PHASE_COUNT; to++)
+            assert_int_equal(phase_may_follow((enum phase)from, (enum phase)to), edges[from][to] == 'x');
+}
+
+static void test_phase_row__writes_both_generations_while_two_are_alive(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < PHASE_COUNT; i++) {
+        const struct phase_row *row = phase_row((enum phase)i);
+        assert_int_equal(row->writes_alternate, i == PHASE_BUILDING || i == PHASE_SWITCHED);
+        assert_int_equal(row->written, i == PHASE_OVERFLOW_OPEN ? WRITE_BEFORE_NEWEST : WRITE_NEWEST);
+        assert_true(strlen(row->summary) > 0);
+    }
+}
+
+static void test_phase_parse__reads_its_own_names_and_nothing_else(void **state)
+{
+    (void)state;
+    enum phase phase = PHASE_COUNT;
+    for (unsigned i = 0; i < PHASE_COUNT; i++) {
+        const char *name = phase_row((enum phase)i)->name;
+        assert_true(phase_parse(name, strlen(name), &phase));
+        assert_int_equal(phase, i);
+        assert_false(phase_parse(name, strlen(name) - 1, &phase) && phase == i);
+    }
+    static const char *const bad[] = {"", "steady", "STEADY ", "OVERFLOW_", "STEADYX"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_false(phase_parse(bad[i], strlen(bad[i]), &phase));
+    assert_false(phase_parse("STEADY\0", 7, &phase));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_phase_may_follow__allows_the_edges_of_the_design_and_no_other),
+        cmocka_unit_test(test_phase_row__writes_both_generations_while_two_are_alive),
+        cmocka_unit_test(test_phase_parse__reads_its_own_names_and_nothing_else),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+#include "shard/view.h"
+
+enum { FIELDS = 13 };
+
+#define TAIL " seed=00000000000000ab built=1 capacity=10 rate=0.25 nodes=a:1 layers=4:1:512:1:10:0.25:1:1"
+#define TWO_LAYERS TAIL ";3:1:512:1:10:0.125:2:2"
+
+struct pair {
+    const char *name;
+    const char *value;
+};
+
+static const struct pair good[FIELDS] = {
+    {"incarnation", "00000000000000ff"},
+    {"epoch", "7"},
+    {"fenced_epoch", "6"},
+    {"phase", "BUILDING"},
+    {"bloom_filter_current_index", "1"},
+    {"bloom_filter_size", "7"},
+    {"generation0", "number=4" TAIL},
+    {"generation1", "number=3" TWO_LAYERS},
+    {"last_generation", "4"},
+    {"expansion", "2"},
+    {"sourced", "1"},
+    {"retiring_epoch", "5"},
+    {"retiring", "number=2" TAIL},
+};
+
+static struct view view; /* large: kept off the stack */
+
+/* Parse @pairs; those without a name are left out. */
+static enum err parse(const struct pair *pairs, size_t count, struct error *e)
+{
+    struct view_field fields[FIELDS + 2];
+    size_t used = 0;
+    for (size_t i = 0; i < count; i++)
+        if (pairs[i].name != NULL)
+            fields[used++] = (struct view_field){pairs[i].name, strlen(pairs[i].name), pairs[i].value,
+                                                 strlen(pairs[i].value)};
+    return view_parse(&view, fields, used, e);
+}
+
+static struct pair *find(struct pair *pairs, const char *name)
+{
+    for (size_t i = 0; i < FIELDS; i++)
+        if (strcmp(pairs[i].name, name) == 0)
+            return &pairs[i];
+    fail_msg("no field %s", name);
+    return NULL;
+}
+
+static void parse_good(void)
+{
+    struct error e;
+    if (parse(good, FIELDS, &e) != ERR_OK)
+        fail_msg("%s", e.text);
+}
+
+static void test_view_parse__reads_all_fields(void **state)
+{
+    (void)state;
+    parse_good();
+    assert_true(view.incarnation == 255 && view.epoch == 7 && view.fenced_epoch == 6);
+    assert_int_equal(view.phase, PHASE_BUILDING);
+    assert_int_equal(view.current, 1);
+    assert_true(view.last_generation == 4 && view.expansion == 2 && view.sourced);
+    assert_true(view.retiring_epoch == 5 && view.retiring.number == 2);
+    assert_ptr_equal(view_current(&view), &view.slot[1]);
+    assert_ptr_equal(view_alternate(&view), &view.slot[0]);
+    assert_true(view.slot[0].number == 4 && view.slot[1].number == 3);
+    assert_true(view_unfenced(&view));
+    view.fenced_epoch = 7;
+    assert_false(view_unfenced(&view));
+}
+
+static unsigned formatted;
+
+static void compare(void *arg, const char *name, const char *value)
+{
+    const struct pair *expected = (const struct pair *)arg + formatted++;
+    assert_string_equal(name, expected->name);
+    assert_string_equal(value, expected->value);
+}
+
+static void test_view_format__gives_what_was_read(void **state)
+{
+    (void)state;
+    parse_good();
+    struct pair expected[FIELDS];
+    memcpy(expected, good, sizeof(good));
+    formatted = 0;
+    view_format(&view, compare, expected);
+    assert_int_equal(formatted, FIELDS);
+
+    view.slot[0].number = 0;
+    view.retiring.number = 0;
+    view.retiring_epoch = 0;
+    find(expected, "generation0")->value = "";
+    find(expected, "retiring")->value = "";
+    find(expected, "retiring_epoch")->value = "0";
+    formatted = 0;
+    view_format(&view, compare, expected);
+    assert_int_equal(formatted, FIELDS);
+}
+
+static void test_view_parse__names_each_field_that_is_missing(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < FIELDS - 2; i++) {
+        struct pair pairs[FIELDS];
+        memcpy(pairs, good, sizeof(good));
+        pairs[i].name = NULL;
+        struct error e;
+        assert_int_equal(parse(pairs, FIELDS, &e), ERR_PARSE);
+        assert_non_null(strstr(e.text, good[i].name));
+    }
+    struct error e;
+    assert_int_equal(view_parse(&view, NULL, 0, &e), ERR_NOT_FOUND);
+    memset(&view, 0xff, sizeof(view));
+    assert_int_equal(parse(good, FIELDS - 2, &e), ERR_OK); /* without a record of what retires */
+    assert_true(view.retiring_epoch == 0 && view.retiring.number == 0);
+    assert_int_equal(parse(good, FIELDS - 1, &e), ERR_PARSE); /* half of the record */
+}
+
+static void test_view_parse__skips_unknown_fields_and_refuses_doubled_ones(void **state)
+{
+    (void)state;
+    struct pair pairs[FIELDS + 1];
+    memcpy(pairs, good, sizeof(good));
+    pairs[FIELDS] = (struct pair){"epoch_of_the_future", "whatever"};
+    assert_int_equal(parse(pairs, FIELDS + 1, NULL), ERR_OK);
+    pairs[FIELDS] = (struct pair){"epoch", "7"};
+    assert_int_equal(parse(pairs, FIELDS + 1, NULL), ERR_PARSE);
+}
+
+static void test_view_parse__refuses_damage_and_names_the_field(void **state)
+{
+    (void)state;
+    static const struct pair damage[] = {
+        {"incarnation", ""},
+        {"incarnation", "ff"},
+        {"incarnation", "00000000000000fg"},
+        {"epoch", "0"},
+        {"epoch", "-1"},
+        {"epoch", "5"}, /* below fenced_epoch */
+        {"fenced_epoch", "8"},
+        {"fenced_epoch", "x"},
+        {"phase", "building"},
+        {"phase", "OVERFLOW_OPEN "},
+        {"bloom_filter_current_index", "2"},
+        {"bloom_filter_current_index", ""},
+        {"bloom_filter_size", "many"},
+        {"generation0", "number=5" TAIL},
+        {"generation0", "number=4"},
+        {"generation1", "number=2" TAIL},
+        {"last_generation", "3"},
+        {"last_generation", ""},
+        {"expansion", "4294967296"},
+        {"sourced", "yes"},
+        {"retiring_epoch", "8"},
+        {"retiring_epoch", "0"},
+        {"retiring", ""},
+        {"retiring", "number=2"},
+    };
+    for (size_t i = 0; i < sizeof(damage) / sizeof(damage[0]); i++) {
+        struct pair pairs[FIELDS];
+        memcpy(pairs, good, sizeof(good));
+        find(pairs, damage[i].name)->value = damage[i].value;
+        struct error e;
+        if (parse(pairs, FIELDS, &e) != ERR_PARSE)
+            fail_msg("accepted %s=%s", damage[i].name, damage[i].value);
+        assert_non_null(strstr(e.text, damage[i].name));
+    }
+}
+
+static void test_view_parse__refuses_phases_that_the_generations_do_not_allow(void **state)
+{
+    (void)state;
+    struct pair pairs[FIELDS];
+    memcpy(pairs, good, sizeof(good));
+    find(pairs, "generation0")->value = "";
+    assert_int_equal(parse(pairs, FIELDS, NULL), ERR_PARSE); /* BUILDING with nothing to build */
+    find(pairs, "phase")->value = "SWITCHED";
+    assert_int_equal(parse(pairs, FIELDS, NULL), ERR_PARSE);
+    find(pairs, "phase")->value = "STEADY";
+    assert_int_equal(parse(pairs, FIELDS, NULL), ERR_OK);
+    assert_null(view_alternate(&view));
+    find(pairs, "phase")->value = "OVERFLOW_OPEN";
+    assert_int_equal(parse(pairs, FIELDS, NULL), ERR_OK);
+    find(pairs, "generation1")->value = "number=3" TAIL;
+    assert_int_equal(parse(pairs, FIELDS, NULL), ERR_PARSE); /* a single layer */
+    find(pairs, "phase")->value = "STEADY";
+    find(pairs, "generation1")->value = "";
+    assert_int_equal(parse(pairs, FIELDS, NULL), ERR_PARSE); /* an empty current slot */
+}
+
+static void test_view_written_layer__is_the_newest_but_while_a_layer_opens(void **state)
+{
+    (void)state;
+    parse_good();
+    view.slot[0].layer_count = 2;
+    for (unsigned phase = 0; phase < PHASE_COUNT; phase++) {
+        view.phase = (enum phase)phase;
+        assert_int_equal(view_written_layer(&view, &view.slot[1]), phase == PHASE_OVERFLOW_OPEN ? 0 : 1);
+        assert_int_equal(view_written_layer(&view, &view.slot[0]), 1);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_view_parse__reads_all_fields),
+        cmocka_unit_test(test_view_format__gives_what_was_read),
+        cmocka_unit_test(test_view_parse__names_each_field_that_is_missing),
+        cmocka_unit_test(test_view_parse__skips_unknown_fields_and_refuses_doubled_ones),
+        cmocka_unit_test(test_view_parse__refuses_damage_and_names_the_field),
+        cmocka_unit_test(test_view_parse__refuses_phases_that_the_generations_do_not_allow),
+        cmocka_unit_test(test_view_written_layer__is_the_newest_but_while_a_layer_opens),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
