@@ -412,6 +412,21 @@ static void test_fence_complete__of_an_old_view_is_refused(void **state)
     assert_int_equal(stored()->fenced_epoch, 3);
 }
 
+/* The view does not say so (it may be on a node that lost it), but a shard is further on already. */
+static void test_fence_complete__is_refused_by_a_tombstone_at_a_new_name(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    uint64_t lost;
+    filter_make(&f, SHARDS);
+    filter_open(&f, 3, false);
+    const struct key_name *name = filter_shard(&f, 2, 5, 2);
+    assert_int_equal(servers_integer(&servers, 1, "RPUSH %b moved", name->text, name->length), 1);
+    gives(ERR_FENCED, fence_complete(&f.fence, &f.view, &lost, &e), e);
+    assert_int_equal(stored()->fenced_epoch, 1);
+    assert_int_equal(f.view.fenced_epoch, 1);
+}
+
 /* The tombstones' time is over too: then the view alone can refuse. */
 static void test_fence_complete__of_an_old_view_is_refused_without_tombstones(void **state)
 {
@@ -525,6 +540,7 @@ int main(void)
         TEST(test_fence_complete__is_nothing_the_second_time),
         TEST(test_fence_complete__finishes_what_another_left_half_done),
         TEST(test_fence_complete__of_an_old_view_is_refused),
+        TEST(test_fence_complete__is_refused_by_a_tombstone_at_a_new_name),
         TEST(test_fence_complete__of_an_old_view_is_refused_without_tombstones),
         TEST(test_fence_retire__turns_what_left_into_tombstones),
         TEST(test_fence_retire__clears_no_record_but_its_own),
