@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /* One check or add.
  *
- * The happy path is: the view is known, one command a layer leaves for each key (GETRANGE, BITFIELD), every reply carries
- * the tag, done. Possible failure modes are:
+ * The happy path is: the view is known, one command a layer leaves for each key (GETRANGE, BITFIELD), every
+ * reply carries the tag, done. Possible failure modes are:
  *   - a reply without the tag (WRONGTYPE of a tombstone, a missing key, a zombie): the key's whole attempt is
  *     discarded, the view reloaded, and the key starts again in all layers and generations;
- *   - the same under a view that was fenced when the commands were sent and is still the view after a reload: the shard
- *     is lost. The answer is "maybe" or an error, never "no";
- *   - the connection failed, or Redis refused the command (out of memory, read-only, loading): tried again until the
- *     deadline, as nothing is known of the shard;
+ *   - the same under a view that was fenced when the commands were sent and is still the view after a reload:
+ * the shard is lost. The answer is "maybe" or an error, never "no";
+ *   - the connection failed, or Redis refused the command (out of memory, read-only, loading): tried again
+ * until the deadline, as nothing is known of the shard;
  *   - the view is gone: as lost, where it was there before or the configuration says that it should be. */
 #include "shard/operation.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
-#include "shard/fence.h"
 #include "shard/operation_internal.h"
 
 struct operation *operation_new(struct catalog *c, enum operation_kind kind, size_t keys, size_t bytes)
@@ -35,7 +34,8 @@ void operation_key(struct operation *op, const char *key, size_t length)
     if (length > 0)
         memcpy(copy, key, length);
     op->bytes_filled += length;
-    op->keys[op->key_filled++] = (struct operation_key){.bytes = copy, .length = length, .state = KEY_PENDING};
+    op->keys[op->key_filled++] =
+        (struct operation_key){.bytes = copy, .length = length, .state = KEY_PENDING};
 }
 
 enum err operation_status(const struct operation *op)
@@ -76,7 +76,7 @@ bool operation_was_retried(const struct operation *op)
     return op->retried;
 }
 
-static void free_if_over(struct operation *op)
+void operation_free_if_over(struct operation *op)
 {
     if (!op->released || op->outstanding > 0 || op->running)
         return;
@@ -116,7 +116,7 @@ void operation_finish(struct operation *op, enum err status, const char *text)
     op->running = false;
     TAILQ_REMOVE(catalog_active(op->catalog), op, active);
     if (op->released)
-        free_if_over(op);
+        operation_free_if_over(op);
     else
         op->done(op, op->arg);
 }
@@ -126,7 +126,7 @@ void operation_release(struct operation *op)
     op->released = true;
     if (op->running)
         return; /* goes on alone and frees itself: what it has sent may not be taken back */
-    free_if_over(op);
+    operation_free_if_over(op);
 }
 
 void operation_rewind(struct operation *op)
@@ -136,7 +136,7 @@ void operation_rewind(struct operation *op)
         op->keys[i].state = KEY_PENDING;
 }
 
-static void retry_later(struct operation *op)
+void operation_retry_later(struct operation *op)
 {
     TAILQ_INSERT_TAIL(catalog_retries(op->catalog), op, queue);
     op->in = QUEUE_RETRY;
@@ -151,8 +151,8 @@ static void count_fresh(struct operation *op, const struct operation_key *key)
         if (!key->fresh[s] || g->number == 0)
             continue;
         struct key_place place;
-        hash_place(&g->layers[view_written_layer(&op->view->v, g)].geometry, hash_key(g->seed, key->bytes, key->length),
-                   &place);
+        hash_place(&g->layers[view_written_layer(&op->view->v, g)].geometry,
+                   hash_key(g->seed, key->bytes, key->length), &place);
         catalog_count(op->filter, op->view, s, place.shard);
     }
 }
@@ -174,8 +174,9 @@ static void key_finish(struct operation *op, struct operation_key *key)
     key->result = key->fresh[v->current] && view_current(v)->built ? KEY_YES : KEY_NO;
 }
 
-/* The shard, or the whole view, is lost: never "no". An add to a filter whose rows are in Postgres is acknowledged as
- * "may have been there": lost shards do not come back, they are replaced by a build that reads the row. */
+/* The shard, or the whole view, is lost: never "no". An add to a filter whose rows are in Postgres is
+ * acknowledged as "may have been there": lost shards do not come back, they are replaced by a build that
+ * reads the row. */
 static void key_lost(struct operation *op, struct operation_key *key)
 {
     const struct filter_policy *policy = &op->filter->policy;
@@ -184,248 +185,10 @@ static void key_lost(struct operation *op, struct operation_key *key)
     key->result = error ? KEY_LOST : op->kind == OPERATION_CHECK ? KEY_YES : KEY_NO;
 }
 
-/* --- one attempt --- */
-
-static void settle(struct operation *op);
-
-/* Redis answered with an error that says nothing of the shard. The first one is told if the deadline comes. */
-static void note_refusal(struct operation *op, const redisReply *reply)
-{
-    if (op->error == NULL)
-        op->error = strdup(reply->str);
-}
-
-static void take_reply(struct operation_command *command, const redisReply *reply)
-{
-    struct operation *op = command->op;
-    struct operation_key *key = &op->keys[command->key];
-    const struct view *v = &op->view->v;
-    if (reply == NULL) {
-        key->state = KEY_UNSENT;
-        return;
-    }
-    const struct geometry *g = &v->slot[command->slot].layers[command->layer].geometry;
-    struct key_place place;
-    hash_place(g, command->hash, &place);
-    enum block_answer answer = block_command_read(command->kind, g, op->view->tag[command->slot], &place, reply);
-    if (answer == BLOCK_REFUSED) {
-        note_refusal(op, reply);
-        key->state = KEY_UNSENT;
-    } else if (answer == BLOCK_BAD) {
-        if (key->state != KEY_UNSENT)
-            key->state = KEY_UNSEEN;
-        key->unseen_slot = command->slot;
-    } else if (command->kind == BLOCK_ADD && answer == BLOCK_ABSENT) {
-        key->fresh[command->slot] = true;
-    } else if (command->kind == BLOCK_READ && answer == BLOCK_PRESENT && command->slot == v->current) {
-        key->present = true;
-    }
-}
-
-static void on_block(redisAsyncContext *context, void *reply, void *arg)
-{
-    (void)context;
-    struct operation_command *command = arg;
-    struct operation *op = command->op;
-    if (op->running)
-        take_reply(command, reply);
-    if (--op->outstanding > 0)
-        return;
-    op->view->in_flight -= op->in_flight;
-    op->in_flight = 0;
-    if (op->running)
-        settle(op);
-    else
-        free_if_over(op);
-}
-
-static void on_rename(redisAsyncContext *context, void *reply, void *arg)
-{
-    (void)context;
-    (void)reply; /* the command behind it tells whether the shard is there */
-    (void)arg;
-}
-
-/* Under a view that may not be fenced yet: rename the shard ourselves, ahead of the first command to it. */
-static void help_fence(struct operation *op, unsigned slot, unsigned layer, uint32_t shard)
-{
-    struct shared_view *view = op->view;
-    const struct generation *g = &view->v.slot[slot];
-    if (view->renamed[slot] == NULL)
-        return;
-    size_t at = shard;
-    for (unsigned i = 0; i < layer; i++)
-        at += g->layers[i].geometry.shards;
-    if (view->renamed[slot][at])
-        return;
-    struct script_call *call = calloc(1, sizeof(*call));
-    struct buffer command = {0};
-    if (call != NULL) {
-        fence_rename_call(call, &view->names, &view->v, g, layer, shard, view->tag[slot],
-                          catalog_options(op->catalog)->tombstone_ms);
-        if (script_format(call, &command, NULL) == ERR_OK)
-            view->renamed[slot][at] = store_send(catalog_store(op->catalog),
-                                                 placement_node(&view->placement[slot], shard), command.data,
-                                                 command.length, on_rename, NULL);
-        script_fini(call);
-        free(call);
-    }
-    buffer_fini(&command);
-}
-
-static void send_one(struct operation *op, struct operation_command *slot_of, uint32_t key, unsigned slot,
-                     unsigned layer, enum block_command_kind kind, struct key_hash h)
-{
-    struct shared_view *view = op->view;
-    const struct generation *g = &view->v.slot[slot];
-    const struct geometry *geometry = &g->layers[layer].geometry;
-    struct key_place place;
-    struct block_command text;
-    hash_place(geometry, h, &place);
-    help_fence(op, slot, layer, place.shard);
-    block_command_format(&text, kind, &view->names, view->v.epoch, g->number, layer, geometry, &place);
-    *slot_of = (struct operation_command){.op = op, .hash = h, .key = key, .slot = (uint8_t)slot,
-                                          .layer = (uint8_t)layer, .kind = (uint8_t)kind};
-    if (store_send(catalog_store(op->catalog), placement_node(&view->placement[slot], place.shard), text.text,
-                   text.length, on_block, slot_of))
-        op->outstanding++;
-    else
-        op->keys[key].state = KEY_UNSENT;
-}
-
-static bool writes(const struct operation *op)
-{
-    return op->kind == OPERATION_ADD && !op->full;
-}
-
-static size_t commands_per_key(const struct operation *op)
-{
-    const struct view *v = &op->view->v;
-    return view_current(v)->layer_count + (writes(op) && phase_row(v->phase)->writes_alternate);
-}
-
-static void send_key(struct operation *op, uint32_t i, size_t *used)
-{
-    const struct view *v = &op->view->v;
-    struct operation_key *key = &op->keys[i];
-    key->state = KEY_PENDING;
-    key->present = false;
-    const struct generation *g = view_current(v);
-    struct key_hash h = hash_key(g->seed, key->bytes, key->length);
-    unsigned written = writes(op) ? view_written_layer(v, g) : GENERATION_LAYERS_MAX;
-    for (unsigned layer = 0; layer < g->layer_count; layer++)
-        send_one(op, &op->commands[(*used)++], i, v->current, layer, layer == written ? BLOCK_ADD : BLOCK_READ, h);
-    const struct generation *other = view_alternate(v);
-    if (writes(op) && phase_row(v->phase)->writes_alternate && other != NULL)
-        send_one(op, &op->commands[(*used)++], i, 1 - v->current, view_written_layer(v, other), BLOCK_ADD,
-                 hash_key(other->seed, key->bytes, key->length));
-}
-
-static bool make_room(struct operation *op, size_t wanted)
-{
-    if (op->commands == NULL) {
-        op->commands = op->first_commands;
-        op->command_capacity = sizeof(op->first_commands) / sizeof(op->first_commands[0]);
-    }
-    if (wanted <= op->command_capacity)
-        return true;
-    struct operation_command *room = malloc(wanted * sizeof(*room));
-    if (room == NULL)
-        return false;
-    if (op->commands != op->first_commands)
-        free(op->commands);
-    op->commands = room;
-    op->command_capacity = wanted;
-    return true;
-}
-
-/* How many keys may be sent now. An add to a filter without a source must not pass its layer's capacity, or the promised
- * error rate would be broken before the next layer is there: what has no room waits for the adds that are under way, or,
- * when those have filled the layer, for a new one. False: the attempt is over for now. */
-static bool find_room(struct operation *op, uint64_t *room)
-{
-    struct shared_view *view = op->view;
-    *room = UINT64_MAX;
-    if (op->kind == OPERATION_CHECK || view->v.sourced)
-        return true;
-    if (!view->items_known) {
-        retry_later(op);
-        return false;
-    }
-    *room = shared_view_room(view);
-    op->full = *room == 0 && view->v.expansion == 0;
-    if (op->full) {
-        *room = UINT64_MAX;
-        return true;
-    }
-    if (*room == 0) {
-        operation_finish(op, ERR_FULL, "the newest layer is full");
-        return false;
-    }
-    *room = *room > view->in_flight ? *room - view->in_flight : 0;
-    if (*room == 0)
-        retry_later(op);
-    return *room > 0;
-}
-
-static void send_keys(struct operation *op, uint64_t room)
-{
-    size_t used = 0;
-    for (size_t i = 0; i < op->key_count; i++) {
-        if (op->keys[i].state == KEY_DONE)
-            continue;
-        if (room == 0) {
-            op->keys[i].state = KEY_HELD;
-            continue;
-        }
-        room--;
-        op->in_flight++;
-        send_key(op, (uint32_t)i, &used);
-    }
-    if (op->outstanding > 0)
-        op->view->in_flight += op->in_flight;
-    else
-        op->in_flight = 0;
-}
-
-/* Bits that were new to a generation while it was being built say nothing of the key, once that generation is the one
- * that is read: only an attempt under it can tell "new". */
-static void forget_fresh(struct operation *op)
-{
-    const struct view *before = op->view == NULL ? NULL : &op->view->v, *now = &op->filter->view->v;
-    if (before == NULL || (before->incarnation == now->incarnation &&
-                           view_current(before)->number == view_current(now)->number))
-        return;
-    for (size_t i = 0; i < op->key_count; i++)
-        op->keys[i].fresh[0] = op->keys[i].fresh[1] = false;
-}
-
-/* Send the keys that have no answer yet, under the filter's present view. */
-static void attempt(struct operation *op)
-{
-    forget_fresh(op);
-    shared_view_unref(op->view);
-    op->view = shared_view_ref(op->filter->view);
-    size_t todo = 0;
-    uint64_t room;
-    for (size_t i = 0; i < op->key_count; i++)
-        if (op->keys[i].state != KEY_DONE) {
-            op->keys[i].state = KEY_HELD; /* what an earlier view did not show says nothing under this one */
-            todo++;
-        }
-    if (!find_room(op, &room))
-        return;
-    if (!make_room(op, todo * commands_per_key(op))) {
-        retry_later(op);
-        return;
-    }
-    send_keys(op, room);
-    if (op->outstanding == 0)
-        retry_later(op);
-}
+/* --- results of an attempt --- */
 
 /* All replies of an attempt are in. */
-static void settle(struct operation *op)
+void operation_settle(struct operation *op)
 {
     bool unseen = false, unsent = false, held = false;
     for (size_t i = 0; i < op->key_count; i++) {
@@ -438,7 +201,7 @@ static void settle(struct operation *op)
     }
     if (!unseen && !unsent) {
         if (held)
-            attempt(op);
+            operation_attempt(op);
         else
             operation_finish(op, ERR_OK, NULL);
         return;
@@ -447,7 +210,7 @@ static void settle(struct operation *op)
     if (unseen)
         catalog_reload(op->filter, op);
     else
-        retry_later(op);
+        operation_retry_later(op);
 }
 
 /* --- views --- */
@@ -518,7 +281,7 @@ void operation_view_ready(struct operation *op, enum view_outcome outcome, const
         operation_finish(op, ERR_PARSE, why);
         return;
     case VIEW_UNREACHABLE:
-        retry_later(op);
+        operation_retry_later(op);
         return;
     case VIEW_FOUND:
         break;
@@ -531,10 +294,10 @@ void operation_view_ready(struct operation *op, enum view_outcome outcome, const
     }
     /* The same view, not fenced yet: somebody is in the middle of it. Not in a hot loop. */
     if (any_unseen(op) && view_is_same(op)) {
-        retry_later(op);
+        operation_retry_later(op);
         return;
     }
-    attempt(op);
+    operation_attempt(op);
 }
 
 void operation_start(struct operation *op, struct catalog_filter *f, operation_done_fn *done, void *arg)
@@ -552,14 +315,14 @@ void operation_start(struct operation *op, struct catalog_filter *f, operation_d
     op->error = NULL;
     op->deadline = clock_mono_us() + (uint64_t)catalog_options(op->catalog)->timeout_ms * 1000;
     TAILQ_INSERT_TAIL(catalog_active(op->catalog), op, active);
-    /* After ERR_FULL or ERR_NOT_FOUND the view is another one by now. Answers never come from inside this call, so an
-     * add that may be told at once that it has no room goes through the queue. */
+    /* After ERR_FULL or ERR_NOT_FOUND the view is another one by now. Answers never come from inside this
+     * call, so an add that may be told at once that it has no room goes through the queue. */
     if (f->view == NULL || op->retried)
         catalog_reload(f, op);
     else if (op->kind == OPERATION_ADD && !f->view->v.sourced && shared_view_room(f->view) == 0)
-        retry_later(op);
+        operation_retry_later(op);
     else
-        attempt(op);
+        operation_attempt(op);
 }
 
 /* --- time --- */
@@ -584,7 +347,8 @@ void operation_expire(struct operation *op)
         return;
     }
     if (node != NULL)
-        (void)error_set(&e, ERR_UNREACHABLE, "Redis node %s is not reachable; nothing was acknowledged", node);
+        (void)error_set(&e, ERR_UNREACHABLE, "Redis node %s is not reachable; nothing was acknowledged",
+                        node);
     else
         (void)error_set(&e, ERR_TIMEOUT, "no answer from Redis within %u ms; nothing was acknowledged",
                         catalog_options(op->catalog)->timeout_ms);
@@ -603,5 +367,5 @@ void operation_retry(struct operation *op)
             return;
         }
     }
-    attempt(op);
+    operation_attempt(op);
 }

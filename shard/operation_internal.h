@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SHARD_OPERATION_INTERNAL_H
 #define SHARD_OPERATION_INTERNAL_H
-/* The lists that operations stand in; shared by catalog.c and operation.c alone. */
+/* What catalog.c, operation.c and operation_send.c share. */
 #include "shard/block_command.h"
 #include "shard/operation.h"
 
@@ -62,6 +62,14 @@ struct operation {
 struct operation_list *catalog_active(struct catalog *c);
 struct operation_list *catalog_retries(struct catalog *c);
 
+/* --- operation_send.c --- */
+/* Send the keys that have no answer yet, under the filter's present view; operation_settle() when all replies are in. */
+void operation_attempt(struct operation *op);
+
+/* --- operation.c --- */
+void operation_settle(struct operation *op);
+void operation_retry_later(struct operation *op);
+void operation_free_if_over(struct operation *op);
 /* Run by the catalog's timer. */
 void operation_expire(struct operation *op);
 void operation_retry(struct operation *op);

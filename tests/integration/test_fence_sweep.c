@@ -57,12 +57,12 @@ static void test_fence_sweep__takes_the_shards_of_exactly_this_filter(void **sta
     struct error e = {""};
     for (int i = 0; i < FILTERS; i++) {
         uint64_t swept = 0;
-        must(fence_sweep(&f[i].fence, &swept, &e), e);
+        must(fence_sweep(&f[i].fence, MUTEX, &swept, &e), e);
         assert_int_equal(swept, SHARDS);
         filter_all_are(&f[i], &f[i].view.slot[0], 1, "tombstone");
         for (int other = i + 1; other < FILTERS; other++)
             filter_all_are(&f[other], &f[other].view.slot[0], 1, "shard");
-        must(fence_sweep(&f[i].fence, &swept, &e), e);
+        must(fence_sweep(&f[i].fence, MUTEX, &swept, &e), e);
         assert_int_equal(swept, 0);
     }
 }
@@ -76,7 +76,7 @@ static void test_fence_sweep__takes_shards_of_every_incarnation_and_stage(void *
     a->fence.names.incarnation = 0x1234;
     struct generation g = filter_generation(a, 17, 3, 1);
     must(fence_create(&a->fence, &g, 0, &e), e);
-    must(fence_sweep(&a->fence, &swept, &e), e);
+    must(fence_sweep(&a->fence, MUTEX, &swept, &e), e);
     assert_int_equal(swept, SHARDS + 3);
     for (uint32_t i = 0; i < 3; i++)
         assert_string_equal(filter_kind(a, &g, i, filter_new_shard(a, 17, i)), "tombstone");
@@ -106,13 +106,13 @@ static void test_fence_sweep__touches_no_other_key(void **state)
         "other:{a.1.2.3}:0123456789abcdef.e1",
         "x" PREFIX ":{a.1.2.3}:0123456789abcdef.e1",
     };
-    must(fence_sweep(&f[0].fence, &swept, &e), e);
+    must(fence_sweep(&f[0].fence, MUTEX, &swept, &e), e);
     for (unsigned node = 0; node < 2; node++) {
         for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
             assert_string_equal(servers_text(&servers, node, "SET %s value", others[i]), "OK");
         (void)snprintf(before[node], sizeof(before[node]), "%s", digest(node));
     }
-    must(fence_sweep(&f[0].fence, &swept, &e), e);
+    must(fence_sweep(&f[0].fence, MUTEX, &swept, &e), e);
     assert_int_equal(swept, 0);
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
         for (unsigned node = 0; node < 2; node++)
@@ -138,7 +138,7 @@ static void test_fence_sweep__takes_its_prefix_for_no_pattern(void **state)
         other.tombstone_ms = TOMBSTONE_MS;
         struct generation g = filter_generation(&f[0], 2, 3, 1);
         must(fence_create(&other, &g, 0, &e), e);
-        must(fence_sweep(&other, &swept, &e), e);
+        must(fence_sweep(&other, MUTEX, &swept, &e), e);
         fence_fini(&other);
         filter_all_are(&f[0], &f[0].view.slot[0], 1, "shard");
         assert_int_equal(swept, 3);
@@ -158,7 +158,7 @@ static void test_fence_sweep__fences_a_coordinator_that_holds_the_lost_view(void
     old = a->view;
     (void)filter_add(a, &old.slot[0], 0, 1);
     assert_int_equal(servers_integer(&servers, 0, "DEL " PREFIX ":{a}:view"), 1);
-    must(fence_sweep(&a->fence, &swept, &e), e);
+    must(fence_sweep(&a->fence, MUTEX, &swept, &e), e);
     a->fence.names.incarnation = INCARNATION + 1;
     filter_make(a, SHARDS);
     filter_all_are(a, &a->view.slot[0], 1, "shard");
