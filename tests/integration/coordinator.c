@@ -14,10 +14,23 @@ static struct filter_policy policy_of(void *arg, const char *name, size_t length
     return length == 1 && *name == 'f' ? c->policy : (struct filter_policy){0};
 }
 
-static void on_lost(void *arg, const char *name, size_t length)
+static void on_seen(void *arg, const char *name, size_t length)
+{
+    struct coordinator *c = arg;
+    c->seen |= length == 1 && *name == 'f';
+}
+
+static bool was_seen(void *arg, const char *name, size_t length)
+{
+    const struct coordinator *c = arg;
+    return length == 1 && *name == 'f' && c->seen;
+}
+
+static void on_lost(void *arg, const char *name, size_t length, uint64_t generation)
 {
     struct coordinator *c = arg;
     c->lost += length == 1 && *name == 'f';
+    c->lost_generation = generation;
 }
 
 void coordinator_open(struct coordinator *c, const struct servers *s, struct filter_policy policy)
@@ -32,6 +45,8 @@ void coordinator_open(struct coordinator *c, const struct servers *s, struct fil
                                       .timeout_ms = COORDINATOR_TIMEOUT_MS,
                                       .tombstone_ms = TOMBSTONE_MS,
                                       .policy = policy_of,
+                                      .on_seen = on_seen,
+                                      .was_seen = was_seen,
                                       .on_lost = on_lost,
                                       .arg = c};
     c->catalog = catalog_new(c->base, &o);

@@ -13,6 +13,8 @@ struct coordinator {
     struct catalog *catalog;
     struct filter_policy policy; /* of filter "f"; others are not configured */
     unsigned lost;               /* times that on_lost was called for it */
+    uint64_t lost_generation;    /* as it was told last */
+    bool seen;                   /* it had a view */
     /* Of the last operation: */
     bool done;
     bool retried;

@@ -89,6 +89,7 @@ static void test_operation__says_maybe_for_keys_of_a_lost_shard(void **state)
             assert_int_equal(one.result[i], KEY_YES);
     assert_in_range(coordinator_results(&one, 300, KEY_NO), 300 - of_shard - 5, 300 - of_shard);
     assert_int_equal(one.lost, 1); /* told once */
+    assert_int_equal(one.lost_generation, 2);
     coordinator_add(&one, 0, 300); /* of a filter with a source: the row is the truth */
     assert_int_equal(coordinator_results(&one, 300, KEY_YES), 0);
     assert_int_equal(coordinator_check(&one, 0, 300, KEY_YES), 300);
@@ -144,6 +145,7 @@ static void test_operation__never_says_no_once_the_view_is_gone(void **state)
     }
     assert_true(one.lost > 0);
     assert_true(two.lost > 0);
+    assert_int_equal(one.lost_generation, 0); /* the whole view */
     assert_int_equal(servers_integer(&servers, 0, "EXISTS " PREFIX ":{f}:view"), 0);
 }
 
