@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/number.h"
 
 enum { SHARDS = 6 };
 
@@ -235,8 +236,8 @@ static void test_operation__gives_up_in_time_while_redis_is_down_and_recovers(vo
 static long long counted(const char *field)
 {
     const char *text = servers_text(&servers, 0, "HGET " PREFIX ":{f}:count %s", field);
-    long long n = 0;
-    return sscanf(text, "%lld", &n) == 1 ? n : 0;
+    uint64_t n = 0;
+    return number_u64(text, strlen(text), &n) ? (long long)n : 0;
 }
 
 static long long counted_by_shard(uint64_t generation, uint32_t shards)

@@ -171,7 +171,8 @@ static enum block_answer answer_to_block(size_t length, uint16_t tag, const uint
         block[set[i] / 8] |= (uint8_t)(0x80u >> set[i] % 8);
     int n = snprintf(bytes, sizeof(bytes), "$%zu\r\n", length);
     memcpy(bytes + n, block, length);
-    memcpy(bytes + n + length, "\r\n", 2);
+    bytes[(size_t)n + length] = '\r';
+    bytes[(size_t)n + length + 1] = '\n';
     return answer_to(BLOCK_READ, bytes, (size_t)n + length + 2);
 }
 
