@@ -14,6 +14,8 @@ struct coordinator {
     struct filter_policy policy; /* of filter "f"; others are not configured */
     bool seen;                   /* its view was there once */
     unsigned lost;               /* times that on_lost was called for it */
+    uint64_t lost_generation;    /* as it was told last */
+    bool seen;                   /* it had a view */
     /* Of the last operation: */
     bool done;
     bool retried;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/number.h"
 #include "expansion/mutex.h"
 #include "shard/script.h"
 
@@ -251,9 +252,10 @@ static void test_mutex__of_a_stopped_holder_expires_and_is_lost_when_it_wakes(vo
     (void)state;
     struct error e = {""};
     struct child c;
-    unsigned long long token = 0;
+    uint64_t token = 0;
     child_start(&c);
-    assert_int_equal(sscanf(c.value, "sleeper:%llu", &token), 1);
+    assert_memory_equal(c.value, "sleeper:", 8);
+    assert_true(number_u64(c.value + 8, strlen(c.value + 8), &token));
     assert_string_equal(holder(), c.value);
     assert_int_equal(child_ask(&c, 'l'), '0');
     assert_int_equal(kill(c.pid, SIGSTOP), 0);

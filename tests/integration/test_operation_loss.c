@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/number.h"
 
 enum { SHARDS = 6 };
 
@@ -89,6 +90,7 @@ static void test_operation__says_maybe_for_keys_of_a_lost_shard(void **state)
             assert_int_equal(one.result[i], KEY_YES);
     assert_in_range(coordinator_results(&one, 300, KEY_NO), 300 - of_shard - 5, 300 - of_shard);
     assert_int_equal(one.lost, 1); /* told once */
+    assert_int_equal(one.lost_generation, 2);
     coordinator_add(&one, 0, 300); /* of a filter with a source: the row is the truth */
     assert_int_equal(coordinator_results(&one, 300, KEY_YES), 0);
     assert_int_equal(coordinator_check(&one, 0, 300, KEY_YES), 300);
@@ -144,6 +146,7 @@ static void test_operation__never_says_no_once_the_view_is_gone(void **state)
     }
     assert_true(one.lost > 0);
     assert_true(two.lost > 0);
+    assert_int_equal(one.lost_generation, 0); /* the whole view */
     assert_int_equal(servers_integer(&servers, 0, "EXISTS " PREFIX ":{f}:view"), 0);
 }
 
@@ -233,8 +236,8 @@ static void test_operation__gives_up_in_time_while_redis_is_down_and_recovers(vo
 static long long counted(const char *field)
 {
     const char *text = servers_text(&servers, 0, "HGET " PREFIX ":{f}:count %s", field);
-    long long n = 0;
-    return sscanf(text, "%lld", &n) == 1 ? n : 0;
+    uint64_t n = 0;
+    return number_u64(text, strlen(text), &n) ? (long long)n : 0;
 }
 
 static long long counted_by_shard(uint64_t generation, uint32_t shards)
