@@ -66,6 +66,9 @@ MUST_CHECK enum err record_step(struct driver *d, enum job_step step, struct err
  * ERR_BUSY, ERR_CANCELLED. */
 MUST_CHECK enum err driver_poll(struct driver *d, const char *waiting_for, struct error *e);
 
+/* ERR_CANCELLED: an operator asked for an abort. */
+MUST_CHECK enum err driver_abort_asked(struct driver *d, struct error *e);
+
 /* --- driver_rows.c --- */
 MUST_CHECK enum err driver_source(struct driver *d, struct error *e);
 MUST_CHECK enum err driver_settle(struct driver *d, struct error *e);

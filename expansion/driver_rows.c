@@ -497,5 +497,6 @@ enum err driver_verify(struct driver *d, struct error *e)
     record_begin(d, false);
     record_number(d, "verified", checked);
     record_decimal(d, "false_positive_rate", rate);
-    return record_write(d, e);
+    code = record_write(d, e);
+    return code == ERR_OK ? driver_abort_asked(d, e) : code; /* the last moment: next is the cutover */
 }

@@ -150,7 +150,7 @@ enum err record_step(struct driver *d, enum job_step step, struct error *e)
     return record_write(d, e);
 }
 
-static enum err abort_asked_for(struct driver *d, struct error *e)
+enum err driver_abort_asked(struct driver *d, struct error *e)
 {
     struct key_name name;
     redisReply *reply;
@@ -193,5 +193,5 @@ enum err driver_poll(struct driver *d, const char *waiting_for, struct error *e)
     }
     enum err code = record_write(d, e);
     bool may_abort = d->step >= STEP_SETTLE && d->step <= STEP_VERIFY && !d->aborting;
-    return code == ERR_OK && may_abort ? abort_asked_for(d, e) : code;
+    return code == ERR_OK && may_abort ? driver_abort_asked(d, e) : code;
 }

@@ -9,7 +9,11 @@ if v[3] ~= v[2] then return -3 end
 redis.call('PERSIST', KEYS[1])
 local last = 7 + tonumber(ARGV[7])
 for i = 8, last, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
-if ARGV[6] == '1' then redis.call('DEL', KEYS[3]) end
+if ARGV[6] == '1' then
+  local abort = redis.call('HGET', KEYS[3], 'abort_requested') -- asked for while this build was being prepared
+  redis.call('DEL', KEYS[3])
+  if abort == '1' then redis.call('HSET', KEYS[3], 'abort_requested', '1') end
+end
 for i = last + 1, #ARGV, 2 do redis.call('HSET', KEYS[3], ARGV[i], ARGV[i + 1]) end
 redis.call('PUBLISH', ARGV[2], 'view ' .. ARGV[3])
 return 1

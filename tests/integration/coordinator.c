@@ -23,14 +23,14 @@ static void on_seen(void *arg, const char *name, size_t length)
 static bool was_seen(void *arg, const char *name, size_t length)
 {
     const struct coordinator *c = arg;
-    return c->seen && length == 1 && *name == 'f';
+    return length == 1 && *name == 'f' && c->seen;
 }
 
 static void on_lost(void *arg, const char *name, size_t length, uint64_t generation)
 {
     struct coordinator *c = arg;
-    (void)generation;
     c->lost += length == 1 && *name == 'f';
+    c->lost_generation = generation;
 }
 
 void coordinator_open(struct coordinator *c, const struct servers *s, struct filter_policy policy)

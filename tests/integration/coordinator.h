@@ -12,7 +12,6 @@ struct coordinator {
     struct event_base *base;
     struct catalog *catalog;
     struct filter_policy policy; /* of filter "f"; others are not configured */
-    bool seen;                   /* its view was there once */
     unsigned lost;               /* times that on_lost was called for it */
     uint64_t lost_generation;    /* as it was told last */
     bool seen;                   /* it had a view */

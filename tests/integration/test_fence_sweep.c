@@ -123,6 +123,19 @@ static void test_fence_sweep__touches_no_other_key(void **state)
 }
 
 /* A prefix may hold any printable character, those of patterns too. */
+static void test_fence_sweep__touches_nothing_when_its_mutex_is_lost(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    uint64_t swept = 0;
+    struct key_name flag;
+    names_filter_key(&f[0].fence.names, "expansion_flag", &flag);
+    assert_string_equal(servers_text(&servers, NODE_HOME, "SET %b another:8", flag.text, flag.length), "OK");
+    assert_int_equal(fence_sweep(&f[0].fence, MUTEX, &swept, &e), ERR_MUTEX_LOST);
+    assert_int_equal(swept, 0);
+    filter_all_are(&f[0], &f[0].view.slot[0], 1, "shard");
+}
+
 static void test_fence_sweep__takes_its_prefix_for_no_pattern(void **state)
 {
     (void)state;
@@ -136,6 +149,9 @@ static void test_fence_sweep__takes_its_prefix_for_no_pattern(void **state)
         other.names.incarnation = INCARNATION;
         other.link = f[0].fence.link;
         other.tombstone_ms = TOMBSTONE_MS;
+        struct key_name flag;
+        names_filter_key(&other.names, "expansion_flag", &flag);
+        assert_string_equal(servers_text(&servers, NODE_HOME, "SET %b " MUTEX, flag.text, flag.length), "OK");
         struct generation g = filter_generation(&f[0], 2, 3, 1);
         must(fence_create(&other, &g, 0, &e), e);
         must(fence_sweep(&other, MUTEX, &swept, &e), e);
@@ -179,6 +195,7 @@ int main(void)
         TEST(test_fence_sweep__takes_shards_of_every_incarnation_and_stage),
         TEST(test_fence_sweep__touches_no_other_key),
         TEST(test_fence_sweep__takes_its_prefix_for_no_pattern),
+        TEST(test_fence_sweep__touches_nothing_when_its_mutex_is_lost),
         TEST(test_fence_sweep__fences_a_coordinator_that_holds_the_lost_view),
     };
     return cmocka_run_group_tests(tests, start, stop);

@@ -171,7 +171,8 @@ static enum block_answer answer_to_block(size_t length, uint16_t tag, const uint
         block[set[i] / 8] |= (uint8_t)(0x80u >> set[i] % 8);
     int n = snprintf(bytes, sizeof(bytes), "$%zu\r\n", length);
     memcpy(bytes + n, block, length);
-    memcpy(bytes + n + length, "\r\n", 2);
+    bytes[(size_t)n + length] = '\r';
+    bytes[(size_t)n + length + 1] = '\n';
     return answer_to(BLOCK_READ, bytes, (size_t)n + length + 2);
 }
 
@@ -210,13 +211,27 @@ static void test_block_command_read__takes_another_type_for_no_answer_to_a_check
 {
     (void)state;
     assert_int_equal(ANSWER(BLOCK_READ, "-WRONGTYPE Operation against a key\r\n"), BLOCK_BAD);
-    assert_int_equal(ANSWER(BLOCK_READ, "-LOADING Redis is loading\r\n"), BLOCK_REFUSED);
     assert_int_equal(ANSWER(BLOCK_READ, "$-1\r\n"), BLOCK_BAD);
     assert_int_equal(ANSWER(BLOCK_READ, "*-1\r\n"), BLOCK_BAD);
     assert_int_equal(ANSWER(BLOCK_READ, "+OK\r\n"), BLOCK_BAD);
     assert_int_equal(ANSWER(BLOCK_READ, ":1\r\n"), BLOCK_BAD);
     assert_int_equal(ANSWER(BLOCK_READ, "*0\r\n"), BLOCK_BAD);
     assert_int_equal(ANSWER(BLOCK_READ, "*4\r\n:48879\r\n:1\r\n:1\r\n:1\r\n"), BLOCK_BAD);
+}
+
+/* Redis did not run the command: the shard may be whole. A WRONGTYPE says that it is not there. */
+static void test_block_command_read__tells_a_refusal_from_a_lost_shard(void **state)
+{
+    (void)state;
+    for (int kind = BLOCK_READ; kind <= (int)BLOCK_ADD; kind++) {
+        assert_int_equal(ANSWER((enum block_command_kind)kind, "-LOADING Redis is loading\r\n"),
+                         BLOCK_REFUSED);
+        assert_int_equal(ANSWER((enum block_command_kind)kind, "-OOM command not allowed\r\n"),
+                         BLOCK_REFUSED);
+        assert_int_equal(ANSWER((enum block_command_kind)kind, "-READONLY\r\n"), BLOCK_REFUSED);
+        assert_int_equal(ANSWER((enum block_command_kind)kind, "-\r\n"), BLOCK_REFUSED);
+        assert_int_equal(ANSWER((enum block_command_kind)kind, "-WRONGTYPE Operation\r\n"), BLOCK_BAD);
+    }
 }
 
 /* An error or status reply is as long as its text: one that begins with the tag is no block all the same. */
@@ -232,7 +247,8 @@ static void test_block_command_read__takes_no_error_for_a_block(void **state)
         bytes[2] = (char)(TAG & 0xff);
         bytes[129] = '\r';
         bytes[130] = '\n';
-        assert_int_equal(answer_to(BLOCK_READ, bytes, sizeof(bytes)), kinds[k] == '-' ? BLOCK_REFUSED : BLOCK_BAD);
+        assert_int_equal(answer_to(BLOCK_READ, bytes, sizeof(bytes)),
+                         kinds[k] == '-' ? BLOCK_REFUSED : BLOCK_BAD);
     }
 }
 
@@ -261,7 +277,6 @@ static void test_block_command_read__takes_another_shape_for_no_answer_to_an_add
 {
     (void)state;
     assert_int_equal(ANSWER(BLOCK_ADD, "-WRONGTYPE Operation against a key\r\n"), BLOCK_BAD);
-    assert_int_equal(ANSWER(BLOCK_ADD, "-OOM command not allowed\r\n"), BLOCK_REFUSED);
     assert_int_equal(ANSWER(BLOCK_ADD, "$-1\r\n"), BLOCK_BAD);
     assert_int_equal(ANSWER(BLOCK_ADD, "*-1\r\n"), BLOCK_BAD);
     assert_int_equal(ANSWER(BLOCK_ADD, "*0\r\n"), BLOCK_BAD);
@@ -284,6 +299,7 @@ int main(void)
         cmocka_unit_test(test_block_command_read__takes_a_block_without_its_tag_for_no_answer),
         cmocka_unit_test(test_block_command_read__takes_a_block_of_another_length_for_no_answer),
         cmocka_unit_test(test_block_command_read__takes_another_type_for_no_answer_to_a_check),
+        cmocka_unit_test(test_block_command_read__tells_a_refusal_from_a_lost_shard),
         cmocka_unit_test(test_block_command_read__takes_no_error_for_a_block),
         cmocka_unit_test(test_block_command_read__tells_a_new_key_from_an_old_one),
         cmocka_unit_test(test_block_command_read__takes_an_add_without_the_tag_for_not_done),
