@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef BASE_BUFFER_H
 #define BASE_BUFFER_H
-/* A growing byte buffer. After an append failed for want of memory the buffer is marked; every later append is
- * a no-op, so that a caller may build a whole message and check buffer_failed() once. */
+/* A growing byte buffer. After an append failed for want of memory the buffer is marked; every later append
+ * is a no-op, so that a caller may build a whole message and check buffer_failed() once. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

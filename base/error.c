@@ -40,8 +40,8 @@ const char *error_name(enum err code)
     switch (code) {
     case ERR_OK:
         return "ok";
-#define X(c, value, name, meaning)                                                                                     \
-    case c:                                                                                                            \
+#define X(c, value, name, meaning)                                                                           \
+    case c:                                                                                                  \
         return name;
         ERROR_CODES(X)
 #undef X

@@ -8,23 +8,23 @@
 #define PRINTF_LIKE(string_index, first_index) __attribute__((format(printf, string_index, first_index)))
 
 /* Code, negative and stable; name, as it appears in logs; what it means. */
-#define ERROR_CODES(X)                                                                                                 \
-    X(ERR_RANGE, -1, "range", "a value is outside its bounds")                                                         \
-    X(ERR_NOMEM, -2, "no-memory", "memory could not be allocated")                                                     \
-    X(ERR_PARSE, -3, "parse", "text or bytes do not have the expected form")                                           \
-    X(ERR_IO, -4, "io", "a file or socket failed")                                                                     \
-    X(ERR_TIMEOUT, -5, "timeout", "a deadline passed")                                                                 \
-    X(ERR_UNREACHABLE, -6, "unreachable", "Redis or Postgres could not be reached")                                    \
-    X(ERR_CONFLICT, -7, "conflict", "the state does not allow this now")                                               \
-    X(ERR_FENCED, -8, "fenced", "the view changed: reload and start again")                                            \
-    X(ERR_NOT_FOUND, -9, "not-found", "the named thing does not exist")                                                \
-    X(ERR_EXISTS, -10, "exists", "the named thing exists already")                                                     \
-    X(ERR_LOST, -11, "lost", "data in Redis was lost, truncated or is foreign")                                        \
-    X(ERR_BUSY, -12, "busy", "somebody else holds the mutex")                                                          \
-    X(ERR_CANCELLED, -13, "cancelled", "an operator or a shutdown stopped the work")                                   \
-    X(ERR_MUTEX_LOST, -14, "mutex-lost", "the mutex is held by another token")                                         \
-    X(ERR_REFUSED, -15, "refused", "a server refused the request")                                                     \
-    X(ERR_CONFIG, -16, "config", "the configuration or the schema is not usable")                                      \
+#define ERROR_CODES(X)                                                                                       \
+    X(ERR_RANGE, -1, "range", "a value is outside its bounds")                                               \
+    X(ERR_NOMEM, -2, "no-memory", "memory could not be allocated")                                           \
+    X(ERR_PARSE, -3, "parse", "text or bytes do not have the expected form")                                 \
+    X(ERR_IO, -4, "io", "a file or socket failed")                                                           \
+    X(ERR_TIMEOUT, -5, "timeout", "a deadline passed")                                                       \
+    X(ERR_UNREACHABLE, -6, "unreachable", "Redis or Postgres could not be reached")                          \
+    X(ERR_CONFLICT, -7, "conflict", "the state does not allow this now")                                     \
+    X(ERR_FENCED, -8, "fenced", "the view changed: reload and start again")                                  \
+    X(ERR_NOT_FOUND, -9, "not-found", "the named thing does not exist")                                      \
+    X(ERR_EXISTS, -10, "exists", "the named thing exists already")                                           \
+    X(ERR_LOST, -11, "lost", "data in Redis was lost, truncated or is foreign")                              \
+    X(ERR_BUSY, -12, "busy", "somebody else holds the mutex")                                                \
+    X(ERR_CANCELLED, -13, "cancelled", "an operator or a shutdown stopped the work")                         \
+    X(ERR_MUTEX_LOST, -14, "mutex-lost", "the mutex is held by another token")                               \
+    X(ERR_REFUSED, -15, "refused", "a server refused the request")                                           \
+    X(ERR_CONFIG, -16, "config", "the configuration or the schema is not usable")                            \
     X(ERR_FULL, -17, "full", "the filter has as many items as it was made for")
 
 enum err {

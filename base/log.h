@@ -11,8 +11,9 @@ void log_set_level(enum log_level level);
 /* "debug", "info", "warn" or "error" to a level; false where @name is none of these. */
 _Bool log_level_parse(const char *name, enum log_level *out);
 
-/* ts=... level=... event=@event <fields>. @format gives the fields, e.g. "filter=%s epoch=%lu"; values that may hold
- * blanks or quotes go through log_quote(). Control characters are replaced, so a line stays a line. */
+/* ts=... level=... event=@event <fields>. @format gives the fields, e.g. "filter=%s epoch=%lu"; values that
+ * may hold blanks or quotes go through log_quote(). Control characters are replaced, so a line stays a line.
+ */
 void log_write(enum log_level level, const char *event, const char *format, ...) PRINTF_LIKE(3, 4);
 
 #define log_debug(event, ...) log_write(LOG_LEVEL_DEBUG, event, __VA_ARGS__)
@@ -20,6 +21,7 @@ void log_write(enum log_level level, const char *event, const char *format, ...)
 #define log_warn(event, ...) log_write(LOG_LEVEL_WARN, event, __VA_ARGS__)
 #define log_error(event, ...) log_write(LOG_LEVEL_ERROR, event, __VA_ARGS__)
 
-/* @text in double quotes with " and \ escaped, in one of a few rotating thread-local buffers (cut at 500 bytes). */
+/* @text in double quotes with " and \ escaped, in one of a few rotating thread-local buffers (cut at 500
+ * bytes). */
 const char *log_quote(const char *text);
 #endif

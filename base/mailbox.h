@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef BASE_MAILBOX_H
 #define BASE_MAILBOX_H
-/* A queue of calls from any thread to the one thread that owns the mailbox. The owner watches mailbox_fd() for
- * reading and calls mailbox_run(), or blocks in mailbox_wait(). Not for the hot path: it takes a lock. */
+/* A queue of calls from any thread to the one thread that owns the mailbox. The owner watches mailbox_fd()
+ * for reading and calls mailbox_run(), or blocks in mailbox_wait(). Not for the hot path: it takes a lock. */
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/error.h"

@@ -72,16 +72,18 @@ static bool with_unit(const char *text, size_t length, const struct unit *units,
     while (rest < length && text[rest] == ' ')
         rest++;
     for (size_t i = 0; i < count; i++)
-        if (strlen(units[i].name) == length - rest && strncasecmp(text + rest, units[i].name, length - rest) == 0)
+        if (strlen(units[i].name) == length - rest &&
+            strncasecmp(text + rest, units[i].name, length - rest) == 0)
             return !__builtin_mul_overflow(value, units[i].factor, out);
     return false;
 }
 
 bool number_bytes(const char *text, size_t length, uint64_t *out)
 {
-    static const struct unit units[] = {{"", 1},          {"B", 1},          {"K", 1u << 10},  {"KB", 1u << 10},
-                                        {"KiB", 1u << 10}, {"M", 1u << 20},   {"MB", 1u << 20}, {"MiB", 1u << 20},
-                                        {"G", 1u << 30},   {"GB", 1u << 30},  {"GiB", 1u << 30}, {"TiB", 1ull << 40}};
+    static const struct unit units[] = {{"", 1},          {"B", 1},          {"K", 1u << 10},
+                                        {"KB", 1u << 10}, {"KiB", 1u << 10}, {"M", 1u << 20},
+                                        {"MB", 1u << 20}, {"MiB", 1u << 20}, {"G", 1u << 30},
+                                        {"GB", 1u << 30}, {"GiB", 1u << 30}, {"TiB", 1ull << 40}};
     return with_unit(text, length, units, sizeof(units) / sizeof(units[0]), out);
 }
 

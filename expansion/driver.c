@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The driver's loop and its view changes.
  *
- * The happy path is the table of step.c from top to bottom. Possible failure modes are: a server is away (the step is
- * tried again, the record says what is waited for), the mutex is lost or the epoch moved on (stop at once: another driver
- * has the job), the build cannot succeed (abort: the alternate generation leaves the view, the current one serves on),
- * death at any point (the next driver begins where step_resume() says). */
+ * The happy path is the table of step.c from top to bottom. Possible failure modes are: a server is away (the
+ * step is tried again, the record says what is waited for), the mutex is lost or the epoch moved on (stop at
+ * once: another driver has the job), the build cannot succeed (abort: the alternate generation leaves the
+ * view, the current one serves on), death at any point (the next driver begins where step_resume() says). */
 #include "expansion/driver.h"
 
 #include <inttypes.h>
@@ -29,18 +29,20 @@ static enum err complete_fence(struct driver *d, struct error *e)
     uint64_t started = clock_mono_us();
     enum err code = fence_complete(&d->fence, &d->view, &lost, e);
     if (code == ERR_OK)
-        log_info("fenced", "filter=%s epoch=%" PRIu64 " phase=%s lost=%" PRIu64 " ms=%.1f", log_quote(d->o->filter),
-                 d->view.epoch, phase_row(d->view.phase)->name, lost, (double)(clock_mono_us() - started) / 1000);
+        log_info("fenced", "filter=%s epoch=%" PRIu64 " phase=%s lost=%" PRIu64 " ms=%.1f",
+                 log_quote(d->o->filter), d->view.epoch, phase_row(d->view.phase)->name, lost,
+                 (double)(clock_mono_us() - started) / 1000);
     return code;
 }
 
-/* Publish d->next and fence it. A script whose reply was lost may have been executed: the view is loaded again and taken
- * as ours if it is the one that was meant. */
+/* Publish d->next and fence it. A script whose reply was lost may have been executed: the view is loaded
+ * again and taken as ours if it is the one that was meant. */
 static enum err change_view(struct driver *d, bool reset_job, const char *const *job, size_t job_count,
                             struct error *e)
 {
     d->next.epoch = d->view.epoch + 1;
-    enum err code = fence_change(&d->fence, &d->view, &d->next, mutex_value(d->mutex), reset_job, job, job_count, e);
+    enum err code =
+        fence_change(&d->fence, &d->view, &d->next, mutex_value(d->mutex), reset_job, job, job_count, e);
     if (code != ERR_OK)
         return code;
     d->view = d->next;
@@ -59,8 +61,8 @@ static void retire_slot(struct driver *d, unsigned slot)
 
 /* --- steps --- */
 
-/* A generation grows when it is full, or when what started the job says so of a part of it. A rebuild for another
- * reason (an operator, a schedule, a loss) must not make it larger each time. */
+/* A generation grows when it is full, or when what started the job says so of a part of it. A rebuild for
+ * another reason (an operator, a schedule, a loss) must not make it larger each time. */
 static bool is_full(const struct driver *d, const struct generation *g, uint64_t items, uint64_t rows)
 {
     const char *trigger = d->o->trigger;
@@ -107,8 +109,10 @@ static enum err step_plan(struct driver *d, struct error *e)
     if (warning[0] != '\0')
         log_warn("plan", "filter=%s warning=%s", log_quote(o->filter), log_quote(warning));
     d->record.rows_total = rows;
-    log_info("planned", "filter=%s rows=%" PRIu64 " capacity=%" PRIu64 " error_rate=%g shards=%u bytes=%" PRIu64
-             " passes=%u", log_quote(o->filter), rows, d->plan.capacity, d->plan.error_rate, d->plan.geometry.shards,
+    log_info("planned",
+             "filter=%s rows=%" PRIu64 " capacity=%" PRIu64 " error_rate=%g shards=%u bytes=%" PRIu64
+             " passes=%u",
+             log_quote(o->filter), rows, d->plan.capacity, d->plan.error_rate, d->plan.geometry.shards,
              d->plan.bytes, d->plan.passes);
     record_begin(d, true);
     record_text(d, "state", "running");
@@ -123,8 +127,8 @@ static enum err step_plan(struct driver *d, struct error *e)
     return record_write(d, e);
 }
 
-/* The generation of the plan. Numbers come from a counter in the view; the slot is the number's parity, and must be the
- * one that is free. */
+/* The generation of the plan. Numbers come from a counter in the view; the slot is the number's parity, and
+ * must be the one that is free. */
 static void fill_generation(struct driver *d)
 {
     d->next = d->view;
@@ -158,7 +162,8 @@ static enum err step_create(struct driver *d, struct error *e)
     struct error ignored;
     if (code != ERR_OK && code != ERR_UNREACHABLE && code != ERR_TIMEOUT &&
         fence_discard(&d->fence, g, 0, &ignored) != ERR_OK)
-        log_warn("leftover", "filter=%s note=\"shards that were made expire by themselves\"", log_quote(d->o->filter));
+        log_warn("leftover", "filter=%s note=\"shards that were made expire by themselves\"",
+                 log_quote(d->o->filter));
     return code;
 }
 
@@ -166,7 +171,8 @@ static enum err step_open(struct driver *d, struct error *e)
 {
     if (d->view.phase == PHASE_BUILDING) /* tried before: the view was changed, the fence was not complete */
         return complete_fence(d, e);
-    fill_generation(d); /* again: the scratch may have been used since; a new seed is as good while shards are empty */
+    fill_generation(
+        d); /* again: the scratch may have been used since; a new seed is as good while shards are empty */
     char generation[24], token[24], started[24], capacity[24], rows[24], now[24];
     (void)snprintf(generation, sizeof(generation), "%" PRIu64, d->next.slot[1 - d->view.current].number);
     (void)snprintf(token, sizeof(token), "%" PRIu64, mutex_token(d->mutex));
@@ -174,10 +180,12 @@ static enum err step_open(struct driver *d, struct error *e)
     (void)snprintf(capacity, sizeof(capacity), "%" PRIu64, d->plan.capacity);
     (void)snprintf(rows, sizeof(rows), "%" PRIu64, d->record.rows_total);
     (void)snprintf(now, sizeof(now), "%" PRIu64, clock_wall_us() / 1000);
-    const char *job[] = {"state",      "running",  "step",  step_name(STEP_SETTLE), "generation", generation,
-                         "owner",      d->o->owner, "token", token,                 "reason",     d->o->reason,
-                         "started_ms", started,    "capacity", capacity,            "rows_total", rows,
-                         "updated_ms", now,        "trigger", d->o->trigger};
+    const char *job[] = {"state",      "running",    "step",       step_name(STEP_SETTLE),
+                         "generation", generation,   "owner",      d->o->owner,
+                         "token",      token,        "reason",     d->o->reason,
+                         "started_ms", started,      "capacity",   capacity,
+                         "rows_total", rows,         "updated_ms", now,
+                         "trigger",    d->o->trigger};
     d->next.phase = PHASE_BUILDING;
     return change_view(d, true, job, sizeof(job) / sizeof(job[0]), e);
 }
@@ -201,7 +209,8 @@ static enum err step_grace(struct driver *d, struct error *e)
 {
     for (;;) {
         uint64_t now = clock_wall_us() / 1000;
-        /* The wall clock may be set back; the wait is for comfort, so never longer than asked for from now on. */
+        /* The wall clock may be set back; the wait is for comfort, so never longer than asked for from now
+         * on. */
         uint64_t passed = now >= d->record.switched_ms ? now - d->record.switched_ms : 0;
         if (now < d->record.switched_ms)
             d->record.switched_ms = now;
@@ -348,8 +357,8 @@ static enum err run_steps(struct driver *d, struct error *e)
         if (code != ERR_OK && failure == ERR_OK) {
             failure = code;
             d->why = why;
-            log_warn("step_failed", "filter=%s step=%s next=%s why=%s", log_quote(d->o->filter), step_name(d->step),
-                     step_name(next), log_quote(why.text));
+            log_warn("step_failed", "filter=%s step=%s next=%s why=%s", log_quote(d->o->filter),
+                     step_name(d->step), step_name(next), log_quote(why.text));
         }
         if (code == ERR_OK)
             pause = RETRY_MIN_US;
@@ -374,9 +383,9 @@ enum err driver_run(const struct driver_options *options, struct mutex *mutex, s
     d->link = link_new(options->nodes, options->redis_timeout_ms);
     d->fence.link = d->link;
     d->fence.tombstone_ms = options->tombstone_ms;
-    enum err code = d->link == NULL
-                        ? error_set(e, ERR_NOMEM, "out of memory")
-                        : names_init(&d->fence.names, options->prefix, options->filter, options->filter_length, e);
+    enum err code = d->link == NULL ? error_set(e, ERR_NOMEM, "out of memory")
+                                    : names_init(&d->fence.names, options->prefix, options->filter,
+                                                 options->filter_length, e);
     if (code == ERR_OK)
         code = fence_load(&d->fence, &d->view, e);
     if (code == ERR_OK)
@@ -389,8 +398,9 @@ enum err driver_run(const struct driver_options *options, struct mutex *mutex, s
             d->record.started_ms = clock_wall_us() / 1000;
         if (d->record.reason[0] == '\0')
             (void)snprintf(d->record.reason, sizeof(d->record.reason), "%s", options->reason);
-        log_info("job", "filter=%s phase=%s epoch=%" PRIu64 " token=%" PRIu64 " reason=%s", log_quote(options->filter),
-                 phase_row(d->view.phase)->name, d->view.epoch, mutex_token(mutex), log_quote(d->record.reason));
+        log_info("job", "filter=%s phase=%s epoch=%" PRIu64 " token=%" PRIu64 " reason=%s",
+                 log_quote(options->filter), phase_row(d->view.phase)->name, d->view.epoch,
+                 mutex_token(mutex), log_quote(d->record.reason));
         code = run_steps(d, e);
     }
     builder_free(d->builder);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef EXPANSION_DRIVER_H
 #define EXPANSION_DRIVER_H
-/* The driver of an expansion job: performs the steps of step.h with blocking I/O in a thread of its own. It may be killed
- * or stopped at any point: its record in Redis tells another driver where to go on, and its late commands are refused by
- * their token or find their shards gone. */
+/* The driver of an expansion job: performs the steps of step.h with blocking I/O in a thread of its own. It
+ * may be killed or stopped at any point: its record in Redis tells another driver where to go on, and its
+ * late commands are refused by their token or find their shards gone. */
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -39,13 +39,14 @@ struct driver_options {
     uint64_t tombstone_ms;
     unsigned redis_timeout_ms;
     unsigned postgres_timeout_ms;
-    bool wanted;        /* a new expansion; false: only finish what another driver left */
-    const char *reason;  /* for people */
-    const char *trigger; /* one word for programs */
+    bool wanted;             /* a new expansion; false: only finish what another driver left */
+    const char *reason;      /* for people */
+    const char *trigger;     /* one word for programs */
     const atomic_bool *stop; /* set by whoever wants the thread back */
 };
 
-/* Drive one job to an end under @mutex (borrowed). ERR_OK: done, or nothing was to do. ERR_CANCELLED: an operator aborted
- * it. ERR_BUSY: @options->stop. Any other: it failed or another driver took over; the text says which. */
+/* Drive one job to an end under @mutex (borrowed). ERR_OK: done, or nothing was to do. ERR_CANCELLED: an
+ * operator aborted it. ERR_BUSY: @options->stop. Any other: it failed or another driver took over; the text
+ * says which. */
 MUST_CHECK enum err driver_run(const struct driver_options *options, struct mutex *mutex, struct error *e);
 #endif

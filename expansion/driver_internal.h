@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef EXPANSION_DRIVER_INTERNAL_H
 #define EXPANSION_DRIVER_INTERNAL_H
-/* What the files of the driver share: driver.c (loop, view changes), driver_rows.c (settle, scan, catch-up, verify),
- * record.c (the job's record). */
+/* What the files of the driver share: driver.c (loop, view changes), driver_rows.c (settle, scan, catch-up,
+ * verify), record.c (the job's record). */
 #include "expansion/driver.h"
 #include "expansion/plan.h"
 #include "expansion/step.h"
@@ -19,13 +19,14 @@ struct record {
     bool running; /* its last driver did not come to write its end */
     bool settled;
     bool scan_ended;
-    unsigned pass;   /* of the checkpoint when read, then of this driver */
-    unsigned passes; /* that the checkpoint's driver needed: with another number its passes hold other shards */
+    unsigned pass; /* of the checkpoint when read, then of this driver */
+    unsigned
+        passes; /* that the checkpoint's driver needed: with another number its passes hold other shards */
     uint64_t rows, rows_total, skipped_null, skipped_empty;
     uint64_t started_ms, switched_ms;
     char last_id[SCAN_ID_MAX];   /* of the checkpoint */
-    char low_water[SCAN_ID_MAX]; /* every row with an id at or below it was committed and is in the generation, once
-                                  * the scan ended */
+    char low_water[SCAN_ID_MAX]; /* every row with an id at or below it was committed and is in the
+                                  * generation, once the scan ended */
     char upto[SCAN_ID_MAX];      /* where the scan ends */
     char reason[RECORD_TEXT_MAX];
 };
@@ -42,8 +43,8 @@ struct driver {
     struct record record;
     struct plan plan;
     enum job_step step;
-    bool aborting;                /* an operator asked for it */
-    char position[SCAN_ID_MAX];   /* last id whose rows are in the builder */
+    bool aborting;                    /* an operator asked for it */
+    char position[SCAN_ID_MAX];       /* last id whose rows are in the builder */
     uint64_t scan_started, scan_rows; /* of this driver, for rate and ETA */
     uint64_t reported_at, checkpoint_at;
     struct script_call call; /* of record.c */
@@ -62,8 +63,8 @@ void record_count(struct driver *d, const char *field, uint64_t n);
 /* ERR_MUTEX_LOST. */
 MUST_CHECK enum err record_write(struct driver *d, struct error *e);
 MUST_CHECK enum err record_step(struct driver *d, enum job_step step, struct error *e);
-/* Called often from loops: mutex lost, stop, abort asked for; every half second writes progress. ERR_MUTEX_LOST,
- * ERR_BUSY, ERR_CANCELLED. */
+/* Called often from loops: mutex lost, stop, abort asked for; every half second writes progress.
+ * ERR_MUTEX_LOST, ERR_BUSY, ERR_CANCELLED. */
 MUST_CHECK enum err driver_poll(struct driver *d, const char *waiting_for, struct error *e);
 
 /* ERR_CANCELLED: an operator asked for an abort. */

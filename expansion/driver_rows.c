@@ -11,15 +11,22 @@
 #include "expansion/driver_internal.h"
 #include "migrate/settle.h"
 
-enum { SETTLE_POLL_US = 50 * 1000, COUNTS_PER_SCRIPT = 1500, CATCH_UP_ROUNDS = 20, VERIFY_BATCH = 1000, LISTED = 20,
-       ROWS_BETWEEN_TAKES = 1000 };
+enum {
+    SETTLE_POLL_US = 50 * 1000,
+    COUNTS_PER_SCRIPT = 1500,
+    CATCH_UP_ROUNDS = 20,
+    VERIFY_BATCH = 1000,
+    LISTED = 20,
+    ROWS_BETWEEN_TAKES = 1000
+};
 
 enum err driver_source(struct driver *d, struct error *e)
 {
     if (d->source != NULL)
         return ERR_OK;
     if (!d->o->sourced)
-        return error_set(e, ERR_CONFIG, "the configuration of this coordinator names no table to build filter '%s' from",
+        return error_set(e, ERR_CONFIG,
+                         "the configuration of this coordinator names no table to build filter '%s' from",
                          d->o->filter);
     enum err code = source_open(&d->source, &d->o->source, d->o->postgres_timeout_ms, e);
     if (code == ERR_OK)
@@ -51,8 +58,8 @@ static const struct generation *built_generation(const struct driver *d)
 static void describe(const struct settle_blocker *b, size_t waiting, char *out, size_t size)
 {
     if (b->pid != 0)
-        (void)snprintf(out, size, "%zu open transaction(s); the oldest: pid %d (%s), %.0f s, %s", waiting, b->pid,
-                       b->application, b->age_seconds, b->query);
+        (void)snprintf(out, size, "%zu open transaction(s); the oldest: pid %d (%s), %.0f s, %s", waiting,
+                       b->pid, b->application, b->age_seconds, b->query);
     else
         (void)snprintf(out, size, "%zu prepared transaction(s); the oldest: %s, %.0f s", waiting, b->query,
                        b->age_seconds);
@@ -92,9 +99,10 @@ static enum err settle_now(struct driver *d, struct error *e)
     return code;
 }
 
-/* low_water is read before the settle: an id at or below it was taken by a transaction that had ended or was open then,
- * so after the settle no row at or below it can still come. upto is read after it: it covers the rows of every
- * transaction that was open when the fence was complete, and so every key that was acknowledged before. */
+/* low_water is read before the settle: an id at or below it was taken by a transaction that had ended or was
+ * open then, so after the settle no row at or below it can still come. upto is read after it: it covers the
+ * rows of every transaction that was open when the fence was complete, and so every key that was acknowledged
+ * before. */
 enum err driver_settle(struct driver *d, struct error *e)
 {
     enum err code = driver_source(d, e);
@@ -239,8 +247,8 @@ enum err driver_scan(struct driver *d, struct error *e)
                            d->o->build_memory, e);
         if (code != ERR_OK)
             return code;
-        /* The passes of a driver with another build_memory hold other shards: what it flushed stays, but its position
-         * says nothing of ours. */
+        /* The passes of a driver with another build_memory hold other shards: what it flushed stays, but its
+         * position says nothing of ours. */
         if (d->record.passes != builder_passes(d->builder)) {
             d->record.pass = 0;
             d->record.rows = 0;
@@ -267,10 +275,11 @@ enum err driver_scan(struct driver *d, struct error *e)
     if (code != ERR_OK)
         return source_failed(d, code);
     double seconds = (double)(clock_mono_us() - d->scan_started) / 1e6;
-    log_info("scanned", "filter=%s rows=%" PRIu64 " seconds=%.3f rows_per_second=%.0f passes=%u skipped_null=%" PRIu64
-             " skipped_empty=%" PRIu64, log_quote(d->o->filter), d->scan_rows, seconds,
-             seconds > 0 ? (double)d->scan_rows / seconds : 0, builder_passes(d->builder), d->record.skipped_null,
-             d->record.skipped_empty);
+    log_info("scanned",
+             "filter=%s rows=%" PRIu64 " seconds=%.3f rows_per_second=%.0f passes=%u skipped_null=%" PRIu64
+             " skipped_empty=%" PRIu64,
+             log_quote(d->o->filter), d->scan_rows, seconds, seconds > 0 ? (double)d->scan_rows / seconds : 0,
+             builder_passes(d->builder), d->record.skipped_null, d->record.skipped_empty);
     d->record.scan_ended = true;
     builder_free(d->builder);
     d->builder = NULL;
@@ -291,7 +300,8 @@ static enum err add_page(struct driver *d, const struct scan_page *page, uint64_
     size_t *lengths = calloc(page->count, sizeof(*lengths));
     uint8_t *found = calloc(page->count, 1);
     size_t count = 0;
-    enum err code = keys == NULL || lengths == NULL || found == NULL ? error_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
+    enum err code =
+        keys == NULL || lengths == NULL || found == NULL ? error_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
     for (size_t i = 0; code == ERR_OK && i < page->count; i++)
         if (page->rows[i].key != NULL && page->rows[i].length > 0) {
             keys[count] = page->rows[i].key;
@@ -313,8 +323,8 @@ static enum err add_page(struct driver *d, const struct scan_page *page, uint64_
     return code;
 }
 
-static enum err catch_up_range(struct driver *d, const char *after, const char *upto, uint64_t *rows, uint64_t *added,
-                               struct error *e)
+static enum err catch_up_range(struct driver *d, const char *after, const char *upto, uint64_t *rows,
+                               uint64_t *added, struct error *e)
 {
     struct scan *scan;
     enum err code = scan_open(&scan, d->source, after, upto, d->o->page_rows, e);
@@ -336,8 +346,8 @@ static enum err catch_up_range(struct driver *d, const char *after, const char *
     return code;
 }
 
-/* Rounds of: note the largest id, wait until nothing that was open then can still commit at or below it, add what lies
- * between the low-water mark and it, move the mark. Ends when a round found at most one page. */
+/* Rounds of: note the largest id, wait until nothing that was open then can still commit at or below it, add
+ * what lies between the low-water mark and it, move the mark. Ends when a round found at most one page. */
 enum err driver_catch_up(struct driver *d, struct error *e)
 {
     enum err code = driver_source(d, e);
@@ -357,8 +367,8 @@ enum err driver_catch_up(struct driver *d, struct error *e)
             code = catch_up_range(d, d->record.low_water, mark, &rows, &added, e);
         if (code != ERR_OK)
             return source_failed(d, code);
-        log_info("caught_up", "filter=%s rows=%" PRIu64 " new=%" PRIu64 " upto=%s", log_quote(d->o->filter), rows,
-                 added, mark);
+        log_info("caught_up", "filter=%s rows=%" PRIu64 " new=%" PRIu64 " upto=%s", log_quote(d->o->filter),
+                 rows, added, mark);
         memcpy(d->record.low_water, mark, sizeof(mark));
         char field[64];
         (void)snprintf(field, sizeof(field), "%" PRIu64 ".0", built_generation(d)->number);
@@ -392,7 +402,8 @@ static void sample_check(struct sample *s)
                               (const char *const *)s->bytes, s->lengths, found, s->e);
     for (size_t i = 0; i < s->count; i++) {
         if (s->code == ERR_OK && !found[i] && s->missing++ < LISTED)
-            log_error("verify_missing", "filter=%s key=%s", log_quote(s->d->o->filter), log_quote(s->bytes[i]));
+            log_error("verify_missing", "filter=%s key=%s", log_quote(s->d->o->filter),
+                      log_quote(s->bytes[i]));
         free(s->bytes[i]);
     }
     s->total += s->count;
@@ -429,23 +440,26 @@ static enum err verify_present(struct driver *d, uint64_t *checked, struct error
     if (code == ERR_OK)
         code = s->code;
     if (code == ERR_OK && s->missing > 0)
-        code = error_set(e, ERR_CONFLICT, "verify: %zu of %zu sampled keys of the source are not in generation %" PRIu64,
+        code = error_set(e, ERR_CONFLICT,
+                         "verify: %zu of %zu sampled keys of the source are not in generation %" PRIu64,
                          s->missing, s->total, built_generation(d)->number);
     *checked = s->total;
     free(s);
     return code;
 }
 
-/* Keys that were never added: a random salt and a counter. One batch; counts those that the generation takes for present. */
-static enum err probe_absent(struct driver *d, uint64_t salt, uint64_t first, size_t count, uint64_t *positive,
-                             struct error *e)
+/* Keys that were never added: a random salt and a counter. One batch; counts those that the generation takes
+ * for present. */
+static enum err probe_absent(struct driver *d, uint64_t salt, uint64_t first, size_t count,
+                             uint64_t *positive, struct error *e)
 {
     char text[VERIFY_BATCH][40];
     const char *keys[VERIFY_BATCH];
     size_t lengths[VERIFY_BATCH];
     uint8_t found[VERIFY_BATCH];
     for (size_t i = 0; i < count; i++) {
-        lengths[i] = (size_t)snprintf(text[i], sizeof(text[i]), "\1%016" PRIx64 "%016" PRIx64, salt, first + i);
+        lengths[i] =
+            (size_t)snprintf(text[i], sizeof(text[i]), "\1%016" PRIx64 "%016" PRIx64, salt, first + i);
         keys[i] = text[i];
     }
     enum err code = fence_check(&d->fence, &d->view, built_generation(d), count, keys, lengths, found, e);
@@ -454,8 +468,8 @@ static enum err probe_absent(struct driver *d, uint64_t salt, uint64_t first, si
     return code;
 }
 
-
-/* Positives among n absent keys are binomial(n, p): more than 4 standard deviations above n p is not chance. */
+/* Positives among n absent keys are binomial(n, p): more than 4 standard deviations above n p is not chance.
+ */
 static enum err verify_rate(struct driver *d, double *rate, struct error *e)
 {
     double p = built_generation(d)->error_rate;
@@ -471,8 +485,10 @@ static enum err verify_rate(struct driver *d, double *rate, struct error *e)
     *rate = n == 0 ? 0 : (double)positive / (double)n;
     double bound = (double)n * p + 4 * sqrt((double)n * p) + 4;
     if ((double)positive > bound)
-        return error_set(e, ERR_CONFLICT, "verify: false-positive rate %.3g of generation %" PRIu64
-                         " is over the promised %.3g", *rate, built_generation(d)->number, p);
+        return error_set(e, ERR_CONFLICT,
+                         "verify: false-positive rate %.3g of generation %" PRIu64
+                         " is over the promised %.3g",
+                         *rate, built_generation(d)->number, p);
     return ERR_OK;
 }
 

@@ -11,6 +11,7 @@
 uint64_t memory_of_generation(const struct generation *g);
 uint64_t memory_of_view(const struct view *v);
 
-/* INFO memory of every node; @out has room for GENERATION_NODES_MAX. ERR_UNREACHABLE, ERR_TIMEOUT, ERR_REFUSED. */
+/* INFO memory of every node; @out has room for GENERATION_NODES_MAX. ERR_UNREACHABLE, ERR_TIMEOUT,
+ * ERR_REFUSED. */
 MUST_CHECK enum err memory_of_nodes(struct link *l, struct plan_node *out, struct error *e);
 #endif

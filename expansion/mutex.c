@@ -94,8 +94,8 @@ static enum err take(struct mutex *m, const char *owner, struct error *e)
         code = error_set(e, ERR_REFUSED, "mutex: %s",
                          reply->type == REDIS_REPLY_ERROR ? reply->str : "unexpected reply");
     else if (reply->element[0]->integer == 0)
-        code = error_set(e, ERR_BUSY, "the mutex is held by %s for at most %lld ms more", reply->element[1]->str,
-                         reply->elements > 2 ? reply->element[2]->integer : 0);
+        code = error_set(e, ERR_BUSY, "the mutex is held by %s for at most %lld ms more",
+                         reply->element[1]->str, reply->elements > 2 ? reply->element[2]->integer : 0);
     else {
         (void)snprintf(m->value, sizeof(m->value), "%s", reply->element[1]->str);
         const char *colon = strrchr(m->value, ':');

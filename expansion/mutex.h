@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef EXPANSION_MUTEX_H
 #define EXPANSION_MUTEX_H
-/* The mutex key P:{F}:expansion_flag: a lease that one expansion job of a filter holds. Its value is "<owner>:<token>"; the
- * fencing token grows with every taking, and every script on view and job compares the value. A thread of its own renews
- * the lease every third of its TTL. Losing it is no danger, only a reason to stop: the scripts refuse what comes late. */
+/* The mutex key P:{F}:expansion_flag: a lease that one expansion job of a filter holds. Its value is
+ * "<owner>:<token>"; the fencing token grows with every taking, and every script on view and job compares the
+ * value. A thread of its own renews the lease every third of its TTL. Losing it is no danger, only a reason
+ * to stop: the scripts refuse what comes late. */
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/error.h"
@@ -22,12 +23,14 @@ struct mutex_options {
     unsigned redis_timeout_ms;
 };
 
-/* ERR_BUSY: somebody holds it; the text names the holder and the rest of the lease. ERR_UNREACHABLE, ERR_TIMEOUT. */
+/* ERR_BUSY: somebody holds it; the text names the holder and the rest of the lease. ERR_UNREACHABLE,
+ * ERR_TIMEOUT. */
 MUST_CHECK enum err mutex_acquire(struct mutex **out, const struct mutex_options *options, struct error *e);
 const char *mutex_value(const struct mutex *m);
 uint64_t mutex_token(const struct mutex *m);
 /* True once Redis has said that the lease is another's. */
 bool mutex_lost(const struct mutex *m);
-/* Stop renewing, delete the key if it still is ours, wake waiters by the events channel, free. NULL is fine. */
+/* Stop renewing, delete the key if it still is ours, wake waiters by the events channel, free. NULL is fine.
+ */
 void mutex_release(struct mutex *m);
 #endif

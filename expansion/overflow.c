@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The happy path is: fenced, full, plan a layer, make its shards, OVERFLOW_OPEN, fence, OVERFLOW, fence. Possible failure
- * modes are: the driver dies at any point (the next one finds the phase and goes on), two coordinators find the layer full
- * at once (the second one finds it no longer full under the mutex). */
+/* The happy path is: fenced, full, plan a layer, make its shards, OVERFLOW_OPEN, fence, OVERFLOW, fence.
+ * Possible failure modes are: the driver dies at any point (the next one finds the phase and goes on), two
+ * coordinators find the layer full at once (the second one finds it no longer full under the mutex). */
 #include "expansion/overflow.h"
 
 #include <inttypes.h>
@@ -15,7 +15,8 @@ double overflow_first_rate(double rate)
     return rate / 2;
 }
 
-static enum err change(struct fence *f, struct view *v, struct view *next, struct mutex *mutex, struct error *e)
+static enum err change(struct fence *f, struct view *v, struct view *next, struct mutex *mutex,
+                       struct error *e)
 {
     uint64_t lost;
     next->epoch = v->epoch + 1;
@@ -23,8 +24,8 @@ static enum err change(struct fence *f, struct view *v, struct view *next, struc
     if (code != ERR_OK)
         return code;
     *v = *next;
-    log_info("view_changed", "filter=%s epoch=%" PRIu64 " phase=%s layers=%u", log_quote(f->names.filter), v->epoch,
-             phase_row(v->phase)->name, view_current(v)->layer_count);
+    log_info("view_changed", "filter=%s epoch=%" PRIu64 " phase=%s layers=%u", log_quote(f->names.filter),
+             v->epoch, phase_row(v->phase)->name, view_current(v)->layer_count);
     return fence_complete(f, v, &lost, e);
 }
 
@@ -34,11 +35,12 @@ static enum err plan_layer(struct generation *g, const struct view *v, uint64_t 
     const struct layer *last = &g->layers[g->layer_count - 1];
     uint64_t capacity;
     if (g->layer_count == GENERATION_LAYERS_MAX)
-        return error_set(e, ERR_RANGE, "the filter has %d layers: no more can be added", GENERATION_LAYERS_MAX);
+        return error_set(e, ERR_RANGE, "the filter has %d layers: no more can be added",
+                         GENERATION_LAYERS_MAX);
     if (__builtin_mul_overflow(last->capacity, v->expansion, &capacity))
         return error_set(e, ERR_RANGE, "the next layer's capacity is out of range");
-    struct layer layer = {.capacity = capacity, .error_rate = last->error_rate / 2, .token = token,
-                          .born_epoch = v->epoch + 1};
+    struct layer layer = {
+        .capacity = capacity, .error_rate = last->error_rate / 2, .token = token, .born_epoch = v->epoch + 1};
     enum err code = geometry_plan(&layer.geometry, capacity, layer.error_rate, shard_bytes, e);
     if (code != ERR_OK)
         return code;
@@ -52,7 +54,9 @@ static enum err check_memory(struct fence *f, const struct generation *g, struct
     struct plan_node nodes[GENERATION_NODES_MAX];
     char warning[256];
     const struct layer *layer = &g->layers[g->layer_count - 1];
-    const struct plan plan = {.capacity = layer->capacity, .geometry = layer->geometry, .passes = 1,
+    const struct plan plan = {.capacity = layer->capacity,
+                              .geometry = layer->geometry,
+                              .passes = 1,
                               .bytes = geometry_bytes(&layer->geometry),
                               .memory_new = geometry_memory(&layer->geometry)};
     enum err code = memory_of_nodes(f->link, nodes, e);
@@ -82,8 +86,8 @@ static enum err open_layer(struct fence *f, struct view *v, struct view *next, s
     return change(f, v, next, mutex, e);
 }
 
-static enum err grow(struct fence *f, struct view *v, struct view *next, struct mutex *mutex, uint32_t shard_bytes,
-                     struct error *e)
+static enum err grow(struct fence *f, struct view *v, struct view *next, struct mutex *mutex,
+                     uint32_t shard_bytes, struct error *e)
 {
     uint64_t items;
     const struct generation *g = view_current(v);

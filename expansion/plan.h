@@ -7,8 +7,9 @@
 #include "base/error.h"
 #include "shard/geometry.h"
 
-/* Strings of one shard's length that a node holds for a moment while a build uploads to it: the upload under its own
- * name, and the result that BITOP makes before it lets go of the live one. Whoever uploads keeps to one at a time a node. */
+/* Strings of one shard's length that a node holds for a moment while a build uploads to it: the upload under
+ * its own name, and the result that BITOP makes before it lets go of the live one. Whoever uploads keeps to
+ * one at a time a node. */
 enum { PLAN_TRANSIENT_SHARDS = 2 };
 
 struct plan_input {
@@ -16,13 +17,14 @@ struct plan_input {
     uint64_t source_rows;      /* estimate; 0: unknown or no source */
     double growth;             /* e.g. 1.5 */
     double headroom;           /* capacity per source row, e.g. 1.3 */
-    bool keep_capacity;        /* nothing is built yet, or what is built is not full: only the rows may make it larger */
-    uint64_t wanted_capacity;  /* from an operator; 0: decide */
+    bool keep_capacity;       /* nothing is built yet, or what is built is not full: only the rows may make it
+                                 larger */
+    uint64_t wanted_capacity; /* from an operator; 0: decide */
     double error_rate;
-    uint32_t shard_bytes;      /* largest shard */
-    uint64_t build_memory;     /* bytes of local bitmaps */
+    uint32_t shard_bytes;  /* largest shard */
+    uint64_t build_memory; /* bytes of local bitmaps */
     unsigned node_count;
-    uint64_t memory_now;       /* Redis memory of the generations that are there, bytes */
+    uint64_t memory_now; /* Redis memory of the generations that are there, bytes */
 };
 
 /* Memory of one Redis node, as INFO says it. */
@@ -41,15 +43,17 @@ struct plan {
     uint64_t memory_new;  /* what Redis will allocate for them */
     uint64_t memory_peak; /* both generations plus uploads in flight */
     uint64_t memory_after;
-    unsigned passes;      /* scans of the source: ceil(bytes / build_memory), never more than shards */
+    unsigned passes; /* scans of the source: ceil(bytes / build_memory), never more than shards */
 };
 
-/* capacity = wanted, or max(growth x current (not for a first build: current), rows x headroom). ERR_RANGE: geometry impossible; a wanted
- * capacity below the source's rows; growth or headroom below 1; no nodes; no memory to build in. */
+/* capacity = wanted, or max(growth x current (not for a first build: current), rows x headroom). ERR_RANGE:
+ * geometry impossible; a wanted capacity below the source's rows; growth or headroom below 1; no nodes; no
+ * memory to build in. */
 MUST_CHECK enum err plan_make(struct plan *out, const struct plan_input *in, struct error *e);
 
-/* ERR_REFUSED with the figures where a node's maxmemory would be passed (its share of the new generation + uploads).
+/* ERR_REFUSED with the figures where a node's maxmemory would be passed (its share of the new generation +
+ * uploads).
  * @warning (size 256, "" if none): an eviction policy other than noeviction. */
-MUST_CHECK enum err plan_fits(const struct plan *p, const struct plan_node *nodes, unsigned count, char warning[256],
-                              struct error *e);
+MUST_CHECK enum err plan_fits(const struct plan *p, const struct plan_node *nodes, unsigned count,
+                              char warning[256], struct error *e);
 #endif

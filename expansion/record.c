@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The job's record, P:{F}:job: progress for people, checkpoint for the next driver. Written only under the mutex. */
+/* The job's record, P:{F}:job: progress for people, checkpoint for the next driver. Written only under the
+ * mutex. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,9 +28,12 @@ static void take_field(struct record *r, const redisReply *name, const redisRepl
         const char *name;
         size_t offset;
     } numbers[] = {
-        {"generation", offsetof(struct record, generation)}, {"checkpoint_rows", offsetof(struct record, rows)},
-        {"rows_total", offsetof(struct record, rows_total)}, {"skipped_null", offsetof(struct record, skipped_null)},
-        {"skipped_empty", offsetof(struct record, skipped_empty)}, {"started_ms", offsetof(struct record, started_ms)},
+        {"generation", offsetof(struct record, generation)},
+        {"checkpoint_rows", offsetof(struct record, rows)},
+        {"rows_total", offsetof(struct record, rows_total)},
+        {"skipped_null", offsetof(struct record, skipped_null)},
+        {"skipped_empty", offsetof(struct record, skipped_empty)},
+        {"started_ms", offsetof(struct record, started_ms)},
         {"switched_ms", offsetof(struct record, switched_ms)},
     };
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
@@ -82,8 +86,8 @@ static void add_key(struct driver *d, const char *what)
     script_key(&d->call, &name);
 }
 
-/* The count of job arguments is known at the end only: the arguments are gathered in `pairs` of the script's form with
- * room for it, "0" padded to a fixed width, so that it can be filled in afterwards. */
+/* The count of job arguments is known at the end only: the arguments are gathered in `pairs` of the script's
+ * form with room for it, "0" padded to a fixed width, so that it can be filled in afterwards. */
 enum { COUNT_ARGUMENT = 5, COUNT_WIDTH = 6 };
 
 void record_begin(struct driver *d, bool reset)
@@ -155,7 +159,8 @@ enum err driver_abort_asked(struct driver *d, struct error *e)
     struct key_name name;
     redisReply *reply;
     names_filter_key(&d->fence.names, "job", &name);
-    enum err code = link_command(d->link, NODE_HOME, &reply, e, "HGET %b abort_requested", name.text, name.length);
+    enum err code =
+        link_command(d->link, NODE_HOME, &reply, e, "HGET %b abort_requested", name.text, name.length);
     if (code != ERR_OK)
         return code;
     if (reply->type == REDIS_REPLY_STRING && is(reply, "1")) {

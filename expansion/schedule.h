@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef EXPANSION_SCHEDULE_H
 #define EXPANSION_SCHEDULE_H
-/* Cron form: minute hour day-of-month month day-of-week; *, lists, ranges, steps, names of months and days; day fields
- * combine as in cron(8): if both are restricted either may match. Local time. Pure. */
+/* Cron form: minute hour day-of-month month day-of-week; *, lists, ranges, steps, names of months and days;
+ * day fields combine as in cron(8): if both are restricted either may match. Local time. Pure. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <time.h>

@@ -82,7 +82,8 @@ enum job_step step_next(enum job_step step, enum err code)
     return STEP_STOPPED;
 }
 
-enum job_step step_resume(const struct view *view, uint64_t record_generation, enum job_step record_step, bool wanted)
+enum job_step step_resume(const struct view *view, uint64_t record_generation, enum job_step record_step,
+                          bool wanted)
 {
     const struct generation *alternate = view_alternate(view);
     switch (view->phase) {
@@ -99,9 +100,10 @@ enum job_step step_resume(const struct view *view, uint64_t record_generation, e
             return STEP_SETTLE;
         if (record_step == STEP_ABORT)
             return STEP_ABORT;
-        return record_step == STEP_SCAN || record_step == STEP_CATCH_UP || record_step == STEP_VERIFY ? record_step
-               : record_step == STEP_CUTOVER                                                         ? STEP_VERIFY
-                                                                                                     : STEP_SETTLE;
+        return record_step == STEP_SCAN || record_step == STEP_CATCH_UP || record_step == STEP_VERIFY
+                   ? record_step
+               : record_step == STEP_CUTOVER ? STEP_VERIFY
+                                             : STEP_SETTLE;
     case PHASE_COUNT:
         break;
     }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef EXPANSION_STEP_H
 #define EXPANSION_STEP_H
-/* The steps of an expansion job and how one leads to the next: a table and two pure functions. The driver performs a
- * step, hands in how it ended, and gets the next one. Each step is written to the job's record before it is begun. */
+/* The steps of an expansion job and how one leads to the next: a table and two pure functions. The driver
+ * performs a step, hands in how it ended, and gets the next one. Each step is written to the job's record
+ * before it is begun. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,7 +28,7 @@ enum job_step {
     STEP_ABORT,    /* view back to STEADY, fence; the alternate generation leaves */
     STEP_CLEAR,    /* its shards become tombstones */
     STEP_DONE,
-    STEP_FAILED, /* ended by an error or by an operator; the filter serves on */
+    STEP_FAILED,  /* ended by an error or by an operator; the filter serves on */
     STEP_STOPPED, /* this driver must stop; another one goes on from the record */
     STEP_COUNT
 };
@@ -39,7 +40,8 @@ bool step_is_end(enum job_step step);
 /* What the driver does after @step ended with @code. Same step again: the driver waits and tries again. */
 enum job_step step_next(enum job_step step, enum err code);
 
-/* Where a driver that finds @view and the record of generation @record_generation at @record_step begins after FENCE and
- * RECLAIM. @wanted: a new expansion is wanted; else only what is unfinished is finished. */
-enum job_step step_resume(const struct view *view, uint64_t record_generation, enum job_step record_step, bool wanted);
+/* Where a driver that finds @view and the record of generation @record_generation at @record_step begins
+ * after FENCE and RECLAIM. @wanted: a new expansion is wanted; else only what is unfinished is finished. */
+enum job_step step_resume(const struct view *view, uint64_t record_generation, enum job_step record_step,
+                          bool wanted);
 #endif

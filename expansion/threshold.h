@@ -7,11 +7,11 @@
 #include <stdint.h>
 
 struct threshold_input {
-    bool built;               /* the current generation was built whole */
-    uint64_t lost_shards;     /* shards of the current generation that were found lost */
-    uint64_t items;           /* in the current generation */
-    uint64_t capacity;        /* of it */
-    uint64_t source_rows;     /* estimate; 0: unknown */
+    bool built;                  /* the current generation was built whole */
+    uint64_t lost_shards;        /* shards of the current generation that were found lost */
+    uint64_t items;              /* in the current generation */
+    uint64_t capacity;           /* of it */
+    uint64_t source_rows;        /* estimate; 0: unknown */
     const uint64_t *shard_items; /* of its written layer, one a shard; may be NULL */
     uint32_t shard_count;
     uint64_t shard_capacity;  /* capacity / shards of that layer */
@@ -21,12 +21,20 @@ struct threshold_input {
     bool schedule_due;
 };
 
-enum threshold_reason { THRESHOLD_NONE, THRESHOLD_UNBUILT, THRESHOLD_LOST, THRESHOLD_TOTAL, THRESHOLD_SHARD,
-                        THRESHOLD_BYTES, THRESHOLD_SCHEDULE };
+enum threshold_reason {
+    THRESHOLD_NONE,
+    THRESHOLD_UNBUILT,
+    THRESHOLD_LOST,
+    THRESHOLD_TOTAL,
+    THRESHOLD_SHARD,
+    THRESHOLD_BYTES,
+    THRESHOLD_SCHEDULE
+};
 
-/* The first reason that holds, in the order of the enum; @text (for people, e.g. "1,000,000 of 800,000 items (1.25) >=
- * 0.80") is filled where it is not NONE. Total compares max(items, source_rows). Small shards are not judged by their
- * random scatter: a shard counts as full when its items pass expand_at by more than 4 standard deviations. */
+/* The first reason that holds, in the order of the enum; @text (for people, e.g. "1,000,000 of 800,000 items
+ * (1.25) >= 0.80") is filled where it is not NONE. Total compares max(items, source_rows). Small shards are
+ * not judged by their random scatter: a shard counts as full when its items pass expand_at by more than 4
+ * standard deviations. */
 enum threshold_reason threshold_evaluate(const struct threshold_input *in, char *text, size_t text_size);
 
 /* "unbuilt", "lost", "total", "shard", "bytes", "schedule". */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef MIGRATE_BUILDER_H
 #define MIGRATE_BUILDER_H
-/* Keys to bitmaps in local memory to live shards. A generation larger than the memory bound is built in several passes
- * over the source, each for a range of shards. */
+/* Keys to bitmaps in local memory to live shards. A generation larger than the memory bound is built in
+ * several passes over the source, each for a range of shards. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -11,9 +11,10 @@
 
 struct builder;
 
-/* For layer 0 of @g. @f, @v and @g are borrowed. @memory: bytes of bitmaps at the most (at least one shard is held). */
-MUST_CHECK enum err builder_new(struct builder **out, struct fence *f, const struct view *v, const struct generation *g,
-                                uint64_t token, uint64_t memory, struct error *e);
+/* For layer 0 of @g. @f, @v and @g are borrowed. @memory: bytes of bitmaps at the most (at least one shard is
+ * held). */
+MUST_CHECK enum err builder_new(struct builder **out, struct fence *f, const struct view *v,
+                                const struct generation *g, uint64_t token, uint64_t memory, struct error *e);
 void builder_free(struct builder *b);
 
 unsigned builder_passes(const struct builder *b);
@@ -21,11 +22,12 @@ unsigned builder_passes(const struct builder *b);
 void builder_begin(struct builder *b, unsigned pass);
 void builder_add(struct builder *b, const char *key, size_t length);
 
-/* OR what was gathered into the live shards and wait until all of it is there; then the bitmaps are empty again. On error
- * nothing is forgotten: call again. ERR_LOST, ERR_REFUSED, ERR_UNREACHABLE. */
+/* OR what was gathered into the live shards and wait until all of it is there; then the bitmaps are empty
+ * again. On error nothing is forgotten: call again. ERR_LOST, ERR_REFUSED, ERR_UNREACHABLE. */
 MUST_CHECK enum err builder_flush(struct builder *b, struct error *e);
 
-/* Keys that were new to a shard's bitmap since the last call, by shard: called for each with n > 0, then forgotten. */
+/* Keys that were new to a shard's bitmap since the last call, by shard: called for each with n > 0, then
+ * forgotten. */
 typedef void builder_count_fn(void *arg, uint32_t shard, uint64_t n);
 void builder_take_counts(struct builder *b, builder_count_fn *fn, void *arg);
 #endif

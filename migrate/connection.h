@@ -56,7 +56,7 @@ void connection_abandon(struct connection *c);
 /* From any thread: the running statement, or the next one where none runs, ends with ERR_CANCELLED. */
 void connection_cancel(struct connection *c);
 
-/* Take what has come over the wire so far, without waiting, so that the server is not held up by full socket buffers
- * while the caller computes. Errors show at the next wait. */
+/* Take what has come over the wire so far, without waiting, so that the server is not held up by full socket
+ * buffers while the caller computes. Errors show at the next wait. */
 void connection_take(struct connection *c);
 #endif

@@ -35,8 +35,8 @@ MUST_CHECK enum err scan_open(struct scan **out, struct source *s, const char *a
  * ERR_CANCELLED. */
 MUST_CHECK enum err scan_next(struct scan *scan, struct scan_page *page, unsigned timeout_ms,
                               struct error *e);
-/* Take what has come of the next page, without waiting. Call it now and then while working on a long page: else Postgres
- * waits, its socket full, until the work is done. */
+/* Take what has come of the next page, without waiting. Call it now and then while working on a long page:
+ * else Postgres waits, its socket full, until the work is done. */
 void scan_take(struct scan *scan);
 void scan_close(struct scan *scan);
 

@@ -110,9 +110,12 @@ struct recipe {
 
 static struct recipe recipe_for(const struct config_filter *c, const struct creation *wanted)
 {
-    struct recipe r = {.capacity = DEFAULT_CAPACITY, .error_rate = default_error_rate, .expansion = DEFAULT_EXPANSION};
+    struct recipe r = {
+        .capacity = DEFAULT_CAPACITY, .error_rate = default_error_rate, .expansion = DEFAULT_EXPANSION};
     if (c != NULL)
-        r = (struct recipe){.capacity = c->capacity, .error_rate = c->error_rate, .expansion = c->expansion,
+        r = (struct recipe){.capacity = c->capacity,
+                            .error_rate = c->error_rate,
+                            .expansion = c->expansion,
                             .sourced = c->table[0] != '\0'};
     if (wanted != NULL && wanted->capacity != 0)
         r.capacity = wanted->capacity;
@@ -125,17 +128,28 @@ static struct recipe recipe_for(const struct config_filter *c, const struct crea
     return r;
 }
 
-/* A filter with a source starts with a placeholder generation: it cannot say "no" before the first build, but its one
- * block is fenced like any other, so no coordinator can miss that build. */
-static enum err fill_view(struct service *s, struct view *v, const struct recipe *r, uint64_t token, struct error *e)
+/* A filter with a source starts with a placeholder generation: it cannot say "no" before the first build, but
+ * its one block is fenced like any other, so no coordinator can miss that build. */
+static enum err fill_view(struct service *s, struct view *v, const struct recipe *r, uint64_t token,
+                          struct error *e)
 {
-    *v = (struct view){.incarnation = random_u64(), .epoch = 1, .fenced_epoch = 0, .phase = PHASE_STEADY, .current = 1,
-                       .last_generation = 1, .expansion = r->expansion, .sourced = r->sourced};
+    *v = (struct view){.incarnation = random_u64(),
+                       .epoch = 1,
+                       .fenced_epoch = 0,
+                       .phase = PHASE_STEADY,
+                       .current = 1,
+                       .last_generation = 1,
+                       .expansion = r->expansion,
+                       .sourced = r->sourced};
     struct generation *g = &v->slot[1];
-    *g = (struct generation){.number = 1, .seed = random_u64(), .built = !r->sourced, .capacity = r->capacity,
-                             .error_rate = r->error_rate, .layer_count = 1};
-    g->layers[0] = (struct layer){.capacity = r->capacity, .error_rate = r->error_rate, .token = token,
-                                  .born_epoch = 1};
+    *g = (struct generation){.number = 1,
+                             .seed = random_u64(),
+                             .built = !r->sourced,
+                             .capacity = r->capacity,
+                             .error_rate = r->error_rate,
+                             .layer_count = 1};
+    g->layers[0] =
+        (struct layer){.capacity = r->capacity, .error_rate = r->error_rate, .token = token, .born_epoch = 1};
     if (!r->sourced && r->expansion != 0)
         g->layers[0].error_rate = overflow_first_rate(r->error_rate);
     nodes_pin(&s->nodes, g);
@@ -151,17 +165,22 @@ static enum err check_memory(struct service *s, struct link *l, const struct gen
 {
     struct plan_node nodes[GENERATION_NODES_MAX];
     char warning[256];
-    const struct plan plan = {.capacity = g->capacity, .geometry = g->layers[0].geometry,
-                              .bytes = generation_bytes(g), .memory_new = memory_of_generation(g),
-                              .memory_peak = memory_of_generation(g), .passes = 1};
+    const struct plan plan = {.capacity = g->capacity,
+                              .geometry = g->layers[0].geometry,
+                              .bytes = generation_bytes(g),
+                              .memory_new = memory_of_generation(g),
+                              .memory_peak = memory_of_generation(g),
+                              .passes = 1};
     enum err code = memory_of_nodes(l, nodes, e);
     return code == ERR_OK ? plan_fits(&plan, nodes, s->nodes.count, warning, e) : code;
 }
 
-static enum err register_name(struct service *s, struct fence *f, const char *name, size_t length, struct error *e)
+static enum err register_name(struct service *s, struct fence *f, const char *name, size_t length,
+                              struct error *e)
 {
     redisReply *reply;
-    enum err code = link_command(f->link, NODE_HOME, &reply, e, "SADD %s:filters %b", s->config->prefix, name, length);
+    enum err code =
+        link_command(f->link, NODE_HOME, &reply, e, "SADD %s:filters %b", s->config->prefix, name, length);
     if (code == ERR_OK)
         freeReplyObject(reply);
     return code;
@@ -181,7 +200,8 @@ static enum err publish(struct fence *f, struct view *v, struct mutex *mutex, st
         code = fence_publish(f, v, mutex_value(mutex), e);
     if (code != ERR_OK) {
         struct error ignored;
-        /* Where the reply was lost the view may be out: its shards must stay. Else they would only wait for their TTL. */
+        /* Where the reply was lost the view may be out: its shards must stay. Else they would only wait for
+         * their TTL. */
         bool surely_not = code != ERR_UNREACHABLE && code != ERR_TIMEOUT;
         if (surely_not && fence_discard(f, &v->slot[1], 0, &ignored) != ERR_OK)
             log_warn("leftover", "filter=%s note=\"shards that were made expire by themselves\"",
@@ -191,8 +211,8 @@ static enum err publish(struct fence *f, struct view *v, struct mutex *mutex, st
     return fence_complete(f, v, &lost, e);
 }
 
-static enum err make_under_mutex(struct service *s, struct fence *f, const struct recipe *r, struct mutex *mutex,
-                                 struct error *e)
+static enum err make_under_mutex(struct service *s, struct fence *f, const struct recipe *r,
+                                 struct mutex *mutex, struct error *e)
 {
     struct view *v = malloc(sizeof(*v));
     if (v == NULL)
@@ -208,15 +228,19 @@ static enum err make_under_mutex(struct service *s, struct fence *f, const struc
         code = publish(f, v, mutex, e);
     if (code == ERR_OK)
         log_info("filter_made", "filter=%s capacity=%" PRIu64 " error_rate=%g bytes=%" PRIu64 " sourced=%d",
-                 log_quote(f->names.filter), r->capacity, r->error_rate, generation_bytes(&v->slot[1]), r->sourced);
+                 log_quote(f->names.filter), r->capacity, r->error_rate, generation_bytes(&v->slot[1]),
+                 r->sourced);
     free(v);
     return code;
 }
 
 static struct mutex_options mutex_options_for(const struct service *s, const char *name, size_t length)
 {
-    return (struct mutex_options){.nodes = &s->nodes, .prefix = s->config->prefix, .filter = name,
-                                  .filter_length = length, .owner = s->owner,
+    return (struct mutex_options){.nodes = &s->nodes,
+                                  .prefix = s->config->prefix,
+                                  .filter = name,
+                                  .filter_length = length,
+                                  .owner = s->owner,
                                   .lease_ms = (unsigned)s->config->lease_ms,
                                   .redis_timeout_ms = (unsigned)s->config->redis_timeout_ms};
 }
@@ -255,11 +279,12 @@ enum err admin_make_filter(struct service *s, struct fence *f, const char *name,
 void admin_create(struct admin *a, struct admin_call *call)
 {
     struct creation *c = &call->creation;
-    call->status = admin_make_filter(a->service, &a->fence, call->filter, call->filter_length, c, &call->error);
+    call->status =
+        admin_make_filter(a->service, &a->fence, call->filter, call->filter_length, c, &call->error);
 }
 
-enum err admin_grow_filter(struct service *s, struct fence *f, struct view *scratch, const char *name, size_t length,
-                           struct error *e)
+enum err admin_grow_filter(struct service *s, struct fence *f, struct view *scratch, const char *name,
+                           size_t length, struct error *e)
 {
     struct mutex *mutex = NULL;
     const struct mutex_options options = mutex_options_for(s, name, length);
@@ -275,14 +300,15 @@ enum err admin_grow_filter(struct service *s, struct fence *f, struct view *scra
 
 void admin_grow(struct admin *a, struct admin_call *call)
 {
-    call->status = admin_grow_filter(a->service, &a->fence, &a->view, call->filter, call->filter_length, &call->error);
+    call->status =
+        admin_grow_filter(a->service, &a->fence, &a->view, call->filter, call->filter_length, &call->error);
 }
 
 void admin_reserve(struct admin *a, struct admin_call *call)
 {
     struct reply r = {.out = &call->reply, .protocol = call->protocol};
-    call->status = admin_make_filter(a->service, &a->fence, call->filter, call->filter_length, &call->creation,
-                                     &call->error);
+    call->status = admin_make_filter(a->service, &a->fence, call->filter, call->filter_length,
+                                     &call->creation, &call->error);
     if (call->status == ERR_OK)
         reply_simple(&r, "OK");
     else if (call->status == ERR_EXISTS)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_ADMIN_H
 #define SERVICE_ADMIN_H
-/* The admin thread: work on behalf of a request that takes several questions to Redis or Postgres, one call at a time,
- * with blocking connections. The answer goes back to the worker of the client that asked. */
+/* The admin thread: work on behalf of a request that takes several questions to Redis or Postgres, one call
+ * at a time, with blocking connections. The answer goes back to the worker of the client that asked. */
 #include "base/buffer.h"
 #include "base/error.h"
 #include "service/client.h"
@@ -58,7 +58,8 @@ admin_fn admin_rebuild; /* TB.REBUILD */
 admin_fn admin_abort;   /* TB.ABORT */
 
 /* Keys that were counted into all layers of a generation. ERR_UNREACHABLE, ERR_TIMEOUT. */
-MUST_CHECK enum err admin_items(struct fence *f, const struct generation *g, uint64_t *items, struct error *e);
+MUST_CHECK enum err admin_items(struct fence *f, const struct generation *g, uint64_t *items,
+                                struct error *e);
 
 /* Make a filter that is not there, as configured or as @creation says, and register its name. ERR_EXISTS,
  * ERR_REFUSED (memory), ERR_RANGE, ERR_BUSY. Used by the keeper as well. */
@@ -66,6 +67,6 @@ MUST_CHECK enum err admin_make_filter(struct service *s, struct fence *f, const 
                                       const struct creation *creation, struct error *e);
 
 /* Finish or begin the growth of a filter without a source: see overflow_grow(). */
-MUST_CHECK enum err admin_grow_filter(struct service *s, struct fence *f, struct view *scratch, const char *name,
-                                      size_t length, struct error *e);
+MUST_CHECK enum err admin_grow_filter(struct service *s, struct fence *f, struct view *scratch,
+                                      const char *name, size_t length, struct error *e);
 #endif

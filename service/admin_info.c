@@ -22,7 +22,8 @@ static enum err load(struct admin *a, struct admin_call *call, uint64_t *items)
 {
     struct fence *f = &a->fence;
     *items = 0;
-    enum err code = names_init(&f->names, a->service->config->prefix, call->filter, call->filter_length, &call->error);
+    enum err code =
+        names_init(&f->names, a->service->config->prefix, call->filter, call->filter_length, &call->error);
     if (code == ERR_OK)
         code = fence_load(f, &a->view, &call->error);
     if (code == ERR_OK)
@@ -44,10 +45,8 @@ void admin_card(struct admin *a, struct admin_call *call)
 static const struct {
     const char *word, *title;
 } info_fields[] = {
-    {"CAPACITY", "Capacity"},
-    {"SIZE", "Size"},
-    {"FILTERS", "Number of filters"},
-    {"ITEMS", "Number of items inserted"},
+    {"CAPACITY", "Capacity"},         {"SIZE", "Size"},
+    {"FILTERS", "Number of filters"}, {"ITEMS", "Number of items inserted"},
     {"EXPANSION", "Expansion rate"},
 };
 

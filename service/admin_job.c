@@ -10,13 +10,18 @@ void admin_rebuild(struct admin *a, struct admin_call *call)
     struct reply r = {.out = &call->reply, .protocol = call->protocol};
     const struct config_filter *c = config_find(a->service->config, call->filter, call->filter_length);
     if (c == NULL || c->table[0] == '\0') {
-        reply_error(&r, "ERR filter '%s' has no source table in the configuration: nothing to rebuild it from",
+        reply_error(&r,
+                    "ERR filter '%s' has no source table in the configuration: nothing to rebuild it from",
                     call->filter);
         return;
     }
-    const struct runner_job job = {.filter = call->filter, .filter_length = call->filter_length,
-                                   .reason = "asked for by an operator", .trigger = "operator", .capacity = call->capacity,
-                                   .error_rate = call->error_rate, .wanted = true};
+    const struct runner_job job = {.filter = call->filter,
+                                   .filter_length = call->filter_length,
+                                   .reason = "asked for by an operator",
+                                   .trigger = "operator",
+                                   .capacity = call->capacity,
+                                   .error_rate = call->error_rate,
+                                   .wanted = true};
     call->status = runner_post(a->service->runner, &job, &call->error);
     if (call->status == ERR_OK)
         reply_simple(&r, "OK");
@@ -38,7 +43,8 @@ static enum err ask(struct admin *a, struct admin_call *call)
     if (code != ERR_OK)
         return code;
     if (a->view.phase == PHASE_SWITCHED)
-        return error_set(&call->error, ERR_CONFLICT, "the new generation is in use already: too late to abort");
+        return error_set(&call->error, ERR_CONFLICT,
+                         "the new generation is in use already: too late to abort");
     names_filter_key(&a->fence.names, "expansion_flag", &flag);
     names_filter_key(&a->fence.names, "job", &job);
     code = link_command(a->link, NODE_HOME, &reply, &call->error, "EXISTS %b", flag.text, flag.length);
@@ -48,7 +54,8 @@ static enum err ask(struct admin *a, struct admin_call *call)
     freeReplyObject(reply);
     if (!running)
         return error_set(&call->error, ERR_CONFLICT, "no job is running");
-    code = link_command(a->link, NODE_HOME, &reply, &call->error, "HSET %b abort_requested 1", job.text, job.length);
+    code = link_command(a->link, NODE_HOME, &reply, &call->error, "HSET %b abort_requested 1", job.text,
+                        job.length);
     if (code == ERR_OK)
         freeReplyObject(reply);
     return code;

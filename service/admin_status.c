@@ -126,7 +126,8 @@ static enum err mutex_fields(struct fields *f, struct admin *a, bool *held, stru
     return ERR_OK;
 }
 
-/* Every field of the job's record, with job_ before its name. A job that nobody drives any more waits for a driver. */
+/* Every field of the job's record, with job_ before its name. A job that nobody drives any more waits for a
+ * driver. */
 static enum err job_fields(struct fields *f, struct admin *a, bool held, struct error *e)
 {
     struct key_name name;
@@ -161,7 +162,8 @@ static const char *state_of(const struct view *v, bool degraded)
     return degraded ? "degraded" : view_current(v)->built ? "serving" : "building";
 }
 
-static enum err status_fields(struct fields *f, struct admin *a, const char *name, size_t length, struct error *e)
+static enum err status_fields(struct fields *f, struct admin *a, const char *name, size_t length,
+                              struct error *e)
 {
     struct keeper_note note = keeper_note(a->service, name, length);
     const struct config_filter *config = config_find(a->service->config, name, length);
@@ -194,8 +196,10 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
     config_fields(f, config);
     bool needs_source = config != NULL && config->table[0] != '\0';
     field_text(f, "postgres", note.postgres[0] != '\0' ? note.postgres : "ok");
-    field_text(f, "ready", code == ERR_OK && view_current(&a->view)->built && (!needs_source || note.postgres[0] == '\0')
-                               ? "yes" : "no");
+    field_text(f, "ready",
+               code == ERR_OK && view_current(&a->view)->built && (!needs_source || note.postgres[0] == '\0')
+                   ? "yes"
+                   : "no");
     if (note.problem[0] != '\0')
         field_text(f, "problem", note.problem);
     return ERR_OK;
@@ -222,9 +226,11 @@ static void status_all(struct admin *a, struct admin_call *call, struct reply *r
     struct error ignored;
     size_t count = 0;
     for (size_t i = 0; i < config->filter_count; i++)
-        count += status_one(a, &each, config->filter[i].name, strlen(config->filter[i].name), &ignored) == ERR_OK;
+        count +=
+            status_one(a, &each, config->filter[i].name, strlen(config->filter[i].name), &ignored) == ERR_OK;
     redisReply *names = NULL;
-    if (link_command(a->link, NODE_HOME, &names, &call->error, "SMEMBERS %s:filters", config->prefix) == ERR_OK)
+    if (link_command(a->link, NODE_HOME, &names, &call->error, "SMEMBERS %s:filters", config->prefix) ==
+        ERR_OK)
         for (size_t i = 0; i < names->elements; i++) {
             const redisReply *name = names->element[i];
             if (config_find(config, name->str, (size_t)name->len) == NULL)
@@ -271,12 +277,15 @@ static void plan_fields(struct fields *f, const struct plan *p, const struct pla
     field_number(f, "nodes", in->node_count);
 }
 
-static enum err gather(struct admin *a, struct admin_call *call, const struct config_filter *c, struct plan_input *in,
-                       uint64_t *items)
+static enum err gather(struct admin *a, struct admin_call *call, const struct config_filter *c,
+                       struct plan_input *in, uint64_t *items)
 {
     struct source *source = NULL;
-    struct source_config config = {.dsn = a->service->config->dsn, .table = c->table, .id_column = c->id_column,
-                                   .key = c->key, .where = c->where};
+    struct source_config config = {.dsn = a->service->config->dsn,
+                                   .table = c->table,
+                                   .id_column = c->id_column,
+                                   .key = c->key,
+                                   .where = c->where};
     enum err code = names_init(&a->fence.names, a->service->config->prefix, call->filter, call->filter_length,
                                &call->error);
     if (code == ERR_OK)
@@ -305,10 +314,13 @@ void admin_plan(struct admin *a, struct admin_call *call)
     struct reply r = {.out = &call->reply, .protocol = call->protocol};
     const struct config_filter *c = config_find(a->service->config, call->filter, call->filter_length);
     if (c == NULL || c->table[0] == '\0') {
-        reply_error(&r, "ERR filter '%s' has no source table in the configuration: nothing to plan", call->filter);
+        reply_error(&r, "ERR filter '%s' has no source table in the configuration: nothing to plan",
+                    call->filter);
         return;
     }
-    struct plan_input in = {.growth = c->growth, .headroom = c->headroom, .wanted_capacity = call->capacity,
+    struct plan_input in = {.growth = c->growth,
+                            .headroom = c->headroom,
+                            .wanted_capacity = call->capacity,
                             .error_rate = call->error_rate > 0 ? call->error_rate : c->error_rate,
                             .shard_bytes = (uint32_t)a->service->config->shard_bytes,
                             .build_memory = a->service->config->build_memory,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The happy path is: bytes come, commands are parsed and started, operations end in any order, replies are written in the
- * order of the commands. Possible failure modes are: the client goes away while operations run (they end by themselves),
- * bytes that are no protocol (answered, then closed), a reader that is slower than its questions (no more is parsed until
- * it has read). A callback may destroy its own client: the memory stays until the last reference is given back. */
+/* The happy path is: bytes come, commands are parsed and started, operations end in any order, replies are
+ * written in the order of the commands. Possible failure modes are: the client goes away while operations run
+ * (they end by themselves), bytes that are no protocol (answered, then closed), a reader that is slower than
+ * its questions (no more is parsed until it has read). A callback may destroy its own client: the memory
+ * stays until the last reference is given back. */
 #include "service/client.h"
 
 #include <stdarg.h>
@@ -18,8 +19,8 @@
 #include "service/worker.h"
 
 enum {
-    REQUESTS_MAX = 8192,        /* in flight on one connection before its bytes wait */
-    OUTPUT_MAX = 1024 * 1024,   /* unread replies before its bytes wait, bytes */
+    REQUESTS_MAX = 8192,      /* in flight on one connection before its bytes wait */
+    OUTPUT_MAX = 1024 * 1024, /* unread replies before its bytes wait, bytes */
     OUTPUT_LOW = 64 * 1024,
     CLOSING_SECONDS = 10
 };
@@ -94,7 +95,8 @@ static void key_reply(struct reply *out, const struct request *r, size_t i)
     if (result == KEY_FULL)
         reply_error(out, "ERR non scaling filter is full");
     else if (result == KEY_LOST)
-        reply_error(out, "ERR filter '%s' is degraded: the data of this key's shard is lost", r->filter->name);
+        reply_error(out, "ERR filter '%s' is degraded: the data of this key's shard is lost",
+                    r->filter->name);
     else
         reply_boolean(out, result == KEY_YES);
 }
@@ -117,7 +119,8 @@ static void write_operation(struct client *c, struct request *r)
 {
     struct reply out = client_reply_begin(c);
     enum err status = operation_status(r->op);
-    if (status == ERR_NOT_FOUND && operation_kind(r->op) == OPERATION_CHECK) { /* never made: nothing is in it */
+    if (status == ERR_NOT_FOUND &&
+        operation_kind(r->op) == OPERATION_CHECK) { /* never made: nothing is in it */
         if (r->array)
             reply_array(&out, operation_keys(r->op));
         for (size_t i = 0; i < operation_keys(r->op); i++)
@@ -138,8 +141,8 @@ static void write_operation(struct client *c, struct request *r)
 
 static void on_operation(struct operation *op, void *arg);
 
-/* A "no" that was found before an earlier add of the same connection was done again: ask once more, so that a client sees
- * its own writes in the order in which it sent them. */
+/* A "no" that was found before an earlier add of the same connection was done again: ask once more, so that a
+ * client sees its own writes in the order in which it sent them. */
 static bool ask_again(struct request *r)
 {
     if (!r->overtaken || r->op == NULL || operation_kind(r->op) != OPERATION_CHECK)
@@ -199,7 +202,8 @@ static void on_created(struct admin_call *call, struct client *c, void *arg)
     operation_release(r->op);
     r->op = NULL;
     struct reply out = {.out = &r->ready, .protocol = c->protocol};
-    reply_error(&out, "ERR could not %s filter: %s", call->fn == admin_create ? "create" : "grow", call->error.text);
+    reply_error(&out, "ERR could not %s filter: %s", call->fn == admin_create ? "create" : "grow",
+                call->error.text);
     r->done = true;
     advance(c);
 }
@@ -385,7 +389,8 @@ static bool pump_one(struct client *c, char *bytes, size_t length, size_t *used)
         return false;
     }
     size_t count = c->parser.argument_count;
-    struct argument *arguments = count <= sizeof(few) / sizeof(few[0]) ? few : malloc(count * sizeof(*arguments));
+    struct argument *arguments =
+        count <= sizeof(few) / sizeof(few[0]) ? few : malloc(count * sizeof(*arguments));
     bool begun = true;
     if (arguments == NULL) {
         client_error(c, "OOM out of memory");

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_CLIENT_H
 #define SERVICE_CLIENT_H
-/* One connection of a client: bytes to commands, replies in the order of the commands. Belongs to its worker's thread. */
+/* One connection of a client: bytes to commands, replies in the order of the commands. Belongs to its
+ * worker's thread. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -67,9 +68,9 @@ struct client {
     struct command_list replay;      /* of an EXEC, before anything newer */
     size_t transaction_count;
     bool in_transaction, transaction_failed;
-    bool blocked;   /* a command that is answered elsewhere runs alone */
-    bool stalled;   /* a command waits until the replies before it are written */
-    bool closing;   /* close when everything is written */
+    bool blocked; /* a command that is answered elsewhere runs alone */
+    bool stalled; /* a command waits until the replies before it are written */
+    bool closing; /* close when everything is written */
     bool destroyed;
     bool pumping;
     bool authenticated;
@@ -102,6 +103,7 @@ void client_operate(struct client *c, enum operation_kind kind, const struct arg
 /* Run @call in the admin thread (takes it over); the client does nothing else until its reply is there. */
 void client_call_admin(struct client *c, struct admin_call *call);
 void client_close_after_reply(struct client *c);
-MUST_CHECK bool client_queue_command(struct command_list *list, const struct argument *arguments, size_t count);
+MUST_CHECK bool client_queue_command(struct command_list *list, const struct argument *arguments,
+                                     size_t count);
 void client_clear_commands(struct command_list *list);
 #endif

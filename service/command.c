@@ -11,20 +11,24 @@ const struct command command_table[] = {
     {"BF.MADD", -3, COMMAND_WRITE, command_bf_madd, "Adds items", "bf"},
     {"BF.INSERT", -4, COMMAND_WRITE, command_bf_insert, "Adds items; creates the filter as told", "bf"},
     {"BF.EXISTS", 3, 0, command_bf_exists, "Tells whether an item may have been added", "bf"},
-    {"BF.MEXISTS", -3, 0, command_bf_mexists, "Tells of several items whether they may have been added", "bf"},
+    {"BF.MEXISTS", -3, 0, command_bf_mexists, "Tells of several items whether they may have been added",
+     "bf"},
     {"BF.CARD", 2, COMMAND_ALONE, command_bf_card, "Number of items that were added", "bf"},
     {"BF.INFO", -2, COMMAND_ALONE, command_bf_info, "Capacity, size, items of a filter", "bf"},
     {"TB.STATUS", -1, COMMAND_ALONE, command_tb_status, "State of a filter, or of all", "twinbloom"},
     {"TB.PLAN", -2, COMMAND_ALONE, command_tb_plan, "What an expansion would make and need", "twinbloom"},
     {"TB.REBUILD", -2, COMMAND_ALONE | COMMAND_WRITE, command_tb_rebuild, "Starts an expansion", "twinbloom"},
-    {"TB.ABORT", 2, COMMAND_ALONE | COMMAND_WRITE, command_tb_abort, "Aborts a running expansion", "twinbloom"},
+    {"TB.ABORT", 2, COMMAND_ALONE | COMMAND_WRITE, command_tb_abort, "Aborts a running expansion",
+     "twinbloom"},
     {"PING", -1, 0, command_ping, "Answers", "connection"},
     {"ECHO", 2, 0, command_echo, "Returns its argument", "connection"},
     {"QUIT", -1, COMMAND_NO_AUTH | COMMAND_NOW, command_quit, "Closes the connection", "connection"},
-    {"HELLO", -1, COMMAND_NO_AUTH | COMMAND_NOW, command_hello, "Chooses the protocol, logs in", "connection"},
+    {"HELLO", -1, COMMAND_NO_AUTH | COMMAND_NOW, command_hello, "Chooses the protocol, logs in",
+     "connection"},
     {"AUTH", -2, COMMAND_NO_AUTH | COMMAND_NOW, command_auth, "Logs in", "connection"},
     {"SELECT", 2, 0, command_select, "Database 0 is the only one", "connection"},
-    {"RESET", 1, COMMAND_NO_AUTH | COMMAND_NOW, command_reset, "Back to how the connection began", "connection"},
+    {"RESET", 1, COMMAND_NO_AUTH | COMMAND_NOW, command_reset, "Back to how the connection began",
+     "connection"},
     {"CLIENT", -2, 0, command_client, "SETNAME, GETNAME, ID, SETINFO, INFO", "connection"},
     {"COMMAND", -1, 0, command_command, "Lists commands", "server"},
     {"CONFIG", -2, 0, command_config, "GET", "server"},
@@ -72,7 +76,8 @@ static void unknown_command(struct client *c, const struct argument *arguments, 
         if ((unsigned char)shown[i] < ' ')
             shown[i] = ' ';
     client_error(c, "ERR unknown command '%.*s', with args beginning with: %.*s",
-                 (int)(arguments[0].length < 128 ? arguments[0].length : 128), arguments[0].bytes, (int)n, shown);
+                 (int)(arguments[0].length < 128 ? arguments[0].length : 128), arguments[0].bytes, (int)n,
+                 shown);
 }
 
 static bool arity_is_right(const struct command *command, size_t count)

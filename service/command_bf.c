@@ -10,8 +10,8 @@ enum { EXPANSION_MAX = 32768 };
 
 static const struct creation as_configured = {.allowed = true};
 
-static void call_admin(struct client *c, admin_fn *fn, const struct argument *filter, const struct creation *creation,
-                       const struct argument *field)
+static void call_admin(struct client *c, admin_fn *fn, const struct argument *filter,
+                       const struct creation *creation, const struct argument *field)
 {
     struct admin_call *call = admin_call_new(fn, filter->bytes, filter->length);
     if (call == NULL) {
@@ -105,7 +105,8 @@ struct insert {
 };
 
 /* One option with a value. NULL: fine; else the error. */
-static const char *insert_value(const struct argument *name, const struct argument *value, struct creation *out)
+static const char *insert_value(const struct argument *name, const struct argument *value,
+                                struct creation *out)
 {
     int64_t n;
     if (argument_is(name, "ERROR")) {
@@ -137,7 +138,8 @@ static const char *insert_options(const struct argument *a, size_t count, struct
             out->creation.allowed = false;
         } else if (argument_is(&a[i], "NONSCALING")) {
             out->creation.non_scaling = true;
-        } else if (argument_is(&a[i], "CAPACITY") || argument_is(&a[i], "ERROR") || argument_is(&a[i], "EXPANSION")) {
+        } else if (argument_is(&a[i], "CAPACITY") || argument_is(&a[i], "ERROR") ||
+                   argument_is(&a[i], "EXPANSION")) {
             if (i + 1 >= count)
                 return NULL; /* no ITEMS either: an arity error */
             const char *error = insert_value(&a[i], &a[i + 1], &out->creation);
@@ -160,7 +162,8 @@ void command_bf_insert(struct client *c, const struct argument *a, size_t count)
     else if (insert.items == 0 || insert.items >= count)
         client_error(c, "ERR wrong number of arguments for 'bf.insert' command");
     else
-        client_operate(c, OPERATION_ADD, &a[1], &a[insert.items], count - insert.items, true, &insert.creation);
+        client_operate(c, OPERATION_ADD, &a[1], &a[insert.items], count - insert.items, true,
+                       &insert.creation);
 }
 
 void command_bf_card(struct client *c, const struct argument *a, size_t count)

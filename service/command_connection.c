@@ -73,8 +73,9 @@ void command_auth(struct client *c, const struct argument *a, size_t count)
     if (count > 3)
         client_error(c, "ERR syntax error");
     else if (count == 2 && c->worker->service->config->password[0] == '\0')
-        client_error(c, "ERR AUTH <password> called without any password configured for the default user. Are you "
-                        "sure your configuration is correct?");
+        client_error(
+            c, "ERR AUTH <password> called without any password configured for the default user. Are you "
+               "sure your configuration is correct?");
     else if (log_in(c, count == 3 ? &a[1] : NULL, &a[count - 1]))
         reply_ok(c);
 }
@@ -132,15 +133,17 @@ void command_hello(struct client *c, const struct argument *a, size_t count)
             name = &a[i + 1];
             i += 2;
         } else {
-            client_error(c, "ERR Syntax error in HELLO option '%.*s'", (int)(a[i].length < 64 ? a[i].length : 64),
-                         a[i].bytes);
+            client_error(c, "ERR Syntax error in HELLO option '%.*s'",
+                         (int)(a[i].length < 64 ? a[i].length : 64), a[i].bytes);
             return;
         }
     }
     if (!c->authenticated) {
-        client_error(c, "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> "
-                        "AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol "
-                        "version at the same time");
+        client_error(
+            c,
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> "
+            "AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol "
+            "version at the same time");
         return;
     }
     if (name != NULL)
@@ -221,7 +224,8 @@ void command_client(struct client *c, const struct argument *a, size_t count)
     } else if (argument_is(&a[1], "INFO") && count == 2) {
         struct reply r = client_reply_begin(c);
         reply_printf(&r, "id=%" PRIu64 " addr=%s name=%s age=%" PRIu64 " db=0 resp=%d lib-name=%s\n", c->id,
-                     c->address, c->name, (clock_mono_us() - c->connected_us) / 1000000, c->protocol, c->library);
+                     c->address, c->name, (clock_mono_us() - c->connected_us) / 1000000, c->protocol,
+                     c->library);
         client_reply_end(c);
     } else {
         client_error(c, "ERR unknown subcommand '%.*s'. Try CLIENT HELP.",

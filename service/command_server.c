@@ -148,7 +148,8 @@ void command_info(struct client *c, const struct argument *a, size_t count)
                  "process_id:%d\r\nuptime_in_seconds:%" PRIu64 "\r\ncoordinator:%s\r\n\r\n"
                  "# Clients\r\nconnected_clients:%u\r\nmaxclients:%" PRIu64 "\r\n\r\n"
                  "# Persistence\r\nloading:0\r\n\r\n"
-                 "# Stats\r\ntotal_connections_received:%" PRIuFAST64 "\r\ntotal_commands_processed:%" PRIuFAST64
+                 "# Stats\r\ntotal_connections_received:%" PRIuFAST64
+                 "\r\ntotal_commands_processed:%" PRIuFAST64
                  "\r\n\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n\r\n"
                  "# Cluster\r\ncluster_enabled:0\r\n",
                  TWINBLOOM_VERSION, (int)getpid(), (clock_mono_us() - s->started_us) / 1000000, s->owner,

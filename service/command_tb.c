@@ -25,7 +25,8 @@ static const char *sizes(const struct argument *a, size_t count, struct admin_ca
     return NULL;
 }
 
-static void call_admin(struct client *c, admin_fn *fn, const struct argument *a, size_t count, bool with_sizes)
+static void call_admin(struct client *c, admin_fn *fn, const struct argument *a, size_t count,
+                       bool with_sizes)
 {
     struct admin_call *call = admin_call_new(fn, count > 1 ? a[1].bytes : "", count > 1 ? a[1].length : 0);
     const char *error = call == NULL ? "OOM out of memory" : with_sizes ? sizes(a, count, call) : NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_CONFIG_H
 #define SERVICE_CONFIG_H
-/* The configuration: an INI file read by a table of keys (name, type, default, bounds, secret, one line of help). The
- * table drives parsing, --print-config and the reference. */
+/* The configuration: an INI file read by a table of keys (name, type, default, bounds, secret, one line of
+ * help). The table drives parsing, --print-config and the reference. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -23,14 +23,14 @@ struct config_filter {
     char *id_column;
     char *key;
     char *where;
-    double expand_at;        /* items / capacity that starts an expansion, default 0.8 */
-    double growth;           /* default 1.5 */
-    double headroom;         /* capacity planned per source row, default 1.3 */
+    double expand_at;         /* items / capacity that starts an expansion, default 0.8 */
+    double growth;            /* default 1.5 */
+    double headroom;          /* capacity planned per source row, default 1.3 */
     uint64_t expand_at_bytes; /* memory size that starts an expansion, 0: never */
-    char *schedule;          /* cron form "30 3 * * *", "": none */
-    uint32_t expansion;      /* overflow growth for filters without a source, default 2; 0 = non-scaling */
-    uint64_t grace_ms;       /* between cutover and retirement, default 10 s */
-    enum on_lost on_lost;    /* default maybe */
+    char *schedule;           /* cron form "30 3 * * *", "": none */
+    uint32_t expansion;       /* overflow growth for filters without a source, default 2; 0 = non-scaling */
+    uint64_t grace_ms;        /* between cutover and retirement, default 10 s */
+    enum on_lost on_lost;     /* default maybe */
 };
 
 struct config {
@@ -38,8 +38,8 @@ struct config {
     char *listen; /* host:port */
     char *http;   /* the same; "": none */
     unsigned threads;
-    char *password; /* "": none; secret */
-    uint64_t timeout_ms;      /* of a request, default 1000 */
+    char *password;             /* "": none; secret */
+    uint64_t timeout_ms;        /* of a request, default 1000 */
     uint64_t check_interval_ms; /* of thresholds, default 1000 */
     enum log_level log_level;
     uint64_t max_clients;
@@ -52,18 +52,19 @@ struct config {
     char *dsn;
     uint64_t postgres_timeout_ms;
     /* [expansion] */
-    uint64_t build_memory;   /* bytes, default 512 MiB */
-    uint64_t page_rows;      /* default 10000 */
-    uint64_t lease_ms;       /* of the mutex, default 10 s */
+    uint64_t build_memory;      /* bytes, default 512 MiB */
+    uint64_t page_rows;         /* default 10000 */
+    uint64_t lease_ms;          /* of the mutex, default 10 s */
     uint64_t settle_timeout_ms; /* default 10 min */
-    uint64_t verify_sample;  /* keys, default 100000 */
-    uint64_t tombstone_ms;   /* TTL of tombstones, default 1 h */
+    uint64_t verify_sample;     /* keys, default 100000 */
+    uint64_t tombstone_ms;      /* TTL of tombstones, default 1 h */
 
     size_t filter_count;
     struct config_filter filter[CONFIG_FILTERS_MAX];
 };
 
-/* Read @path into a new config, validated as a whole. ERR_IO, ERR_CONFIG: the text is "file:line: what; remedy". */
+/* Read @path into a new config, validated as a whole. ERR_IO, ERR_CONFIG: the text is "file:line: what;
+ * remedy". */
 MUST_CHECK enum err config_read(struct config **out, const char *path, struct error *e);
 /* The same from an open stream; @name stands for it in messages. */
 MUST_CHECK enum err config_read_stream(struct config **out, FILE *from, const char *name, struct error *e);

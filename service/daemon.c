@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* twinbloomd: reads the configuration, starts the threads, listens, and leaves cleanly on SIGTERM or SIGINT. */
+/* twinbloomd: reads the configuration, starts the threads, listens, and leaves cleanly on SIGTERM or SIGINT.
+ */
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -36,14 +37,14 @@ struct filter_policy service_policy(void *arg, const char *name, size_t length)
     const struct config_filter *f = config_find(s->config, name, length);
     if (f == NULL)
         return (struct filter_policy){0};
-    return (struct filter_policy){.configured = true, .sourced = f->table[0] != '\0',
-                                  .error_on_lost = f->on_lost == ON_LOST_ERROR};
+    return (struct filter_policy){
+        .configured = true, .sourced = f->table[0] != '\0', .error_on_lost = f->on_lost == ON_LOST_ERROR};
 }
 
 /* --- listening --- */
 
-static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *address, int length,
-                      void *arg)
+static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *address,
+                      int length, void *arg)
 {
     (void)listener;
     struct listening *l = arg;
@@ -68,7 +69,8 @@ static enum err listen_on(struct evconnlistener **out, struct listening *l, stru
 {
     char host[256], service[8];
     uint16_t port;
-    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *found;
+    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE},
+                    *found;
     enum err code = config_split_address(l->service->config->listen, host, sizeof(host), &port, e);
     if (code != ERR_OK)
         return code;
@@ -107,8 +109,8 @@ static enum err serve(struct service *s, struct error *e)
             code = error_set(e, ERR_NOMEM, "out of memory");
     }
     if (code == ERR_OK) {
-        log_info("ready", "listen=%s version=%s coordinator=%s filters=%zu", s->config->listen, TWINBLOOM_VERSION,
-                 s->owner, s->config->filter_count);
+        log_info("ready", "listen=%s version=%s coordinator=%s filters=%zu", s->config->listen,
+                 TWINBLOOM_VERSION, s->owner, s->config->filter_count);
         (void)event_base_dispatch(l.base);
     }
     if (terminate != NULL)
@@ -171,8 +173,8 @@ static void block_signals(void)
     (void)sigaction(SIGPIPE, &ignore, NULL);
 }
 
-/* The sources that the configuration names must be usable. A server that cannot be reached now is no fault of the
- * configuration: @strict makes it one. */
+/* The sources that the configuration names must be usable. A server that cannot be reached now is no fault of
+ * the configuration: @strict makes it one. */
 static enum err check_sources(const struct config *config, const char *path, bool strict, struct error *e)
 {
     for (size_t i = 0; i < config->filter_count; i++) {
@@ -180,8 +182,11 @@ static enum err check_sources(const struct config *config, const char *path, boo
         if (f->table[0] == '\0')
             continue;
         struct source *source = NULL;
-        const struct source_config sc = {.dsn = config->dsn, .table = f->table, .id_column = f->id_column,
-                                         .key = f->key, .where = f->where};
+        const struct source_config sc = {.dsn = config->dsn,
+                                         .table = f->table,
+                                         .id_column = f->id_column,
+                                         .key = f->key,
+                                         .where = f->where};
         enum err code = source_open(&source, &sc, (unsigned)config->postgres_timeout_ms, e);
         if (code == ERR_OK)
             code = source_check(source, e);
@@ -214,7 +219,8 @@ static int start(const struct config *config, const char *path)
     for (char *p = host; *p != '\0'; p++)
         if (*p == ':' || *p == ' ')
             *p = '-';
-    (void)snprintf(s->owner, sizeof(s->owner), "%s-%d-%08" PRIx32, host, (int)getpid(), (uint32_t)random_u64());
+    (void)snprintf(s->owner, sizeof(s->owner), "%s-%d-%08" PRIx32, host, (int)getpid(),
+                   (uint32_t)random_u64());
     s->config = config;
     s->started_us = clock_mono_us();
     log_set_level(config->log_level);
@@ -240,17 +246,16 @@ static void usage(FILE *to)
                 "       twinbloomd --version | --help\n\n"
                 "  -c, --config FILE   read the configuration (INI) from FILE\n"
                 "  --check-config      check the file and the sources that it names, then exit (0: fit)\n"
-                "  --print-config      print every key with its value and meaning, then exit\n", to);
+                "  --print-config      print every key with its value and meaning, then exit\n",
+                to);
 }
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {{"config", required_argument, NULL, 'c'},
-                                            {"check-config", no_argument, NULL, 'k'},
-                                            {"print-config", no_argument, NULL, 'p'},
-                                            {"version", no_argument, NULL, 'v'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"config", required_argument, NULL, 'c'}, {"check-config", no_argument, NULL, 'k'},
+        {"print-config", no_argument, NULL, 'p'}, {"version", no_argument, NULL, 'v'},
+        {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0}};
     const char *path = NULL;
     bool check = false, print = false;
     int option;

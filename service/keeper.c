@@ -17,10 +17,10 @@
 #include "service/runner.h"
 
 enum {
-    ROWS_EVERY_US = 10 * 1000 * 1000,      /* how often the source is asked for its rows */
-    LOST_EVERY_US = 30 * 1000 * 1000,      /* how often shards are looked at, if nothing else says so */
-    RETRY_FAILED_MS = 30 * 1000,           /* after a failed job, before a threshold starts the next */
-    RETRY_ABORTED_MS = 10 * 60 * 1000      /* after an operator's abort */
+    ROWS_EVERY_US = 10 * 1000 * 1000, /* how often the source is asked for its rows */
+    LOST_EVERY_US = 30 * 1000 * 1000, /* how often shards are looked at, if nothing else says so */
+    RETRY_FAILED_MS = 30 * 1000,      /* after a failed job, before a threshold starts the next */
+    RETRY_ABORTED_MS = 10 * 60 * 1000 /* after an operator's abort */
 };
 
 /* What is remembered of a filter between two looks. */
@@ -32,7 +32,7 @@ struct watched {
     bool seen; /* had a view once */
     bool look_for_lost;
     uint64_t lost_generation; /* in which an operation found a shard lost */
-    bool checked; /* the source's table and columns were found fit */
+    bool checked;             /* the source's table and columns were found fit */
     time_t schedule_from;
     struct keeper_note note;
     struct watched *next;
@@ -170,8 +170,11 @@ static void look_at_source(struct keeper *k, struct watched *w, const struct con
     w->rows_at = now;
     struct source *source = NULL;
     struct error e = {.text = ""};
-    struct source_config config = {.dsn = k->service->config->dsn, .table = c->table, .id_column = c->id_column,
-                                   .key = c->key, .where = c->where};
+    struct source_config config = {.dsn = k->service->config->dsn,
+                                   .table = c->table,
+                                   .id_column = c->id_column,
+                                   .key = c->key,
+                                   .where = c->where};
     enum err code = source_open(&source, &config, (unsigned)k->service->config->postgres_timeout_ms, &e);
     if (code == ERR_OK)
         code = source_check(source, &e);
@@ -209,7 +212,8 @@ static void look_for_lost(struct keeper *k, struct watched *w)
         look_again(w, told);
         return;
     }
-    /* An operation that proved a loss looked at a block in the middle; the count looks at one block a shard. */
+    /* An operation that proved a loss looked at a block in the middle; the count looks at one block a shard.
+     */
     if (lost == 0 && told_generation == g->number)
         lost = 1;
     if (lost > 0) { /* found under a view that may be over by now: only a reload after it tells */
@@ -266,8 +270,8 @@ static bool schedule_is_due(struct watched *w, const struct config_filter *c)
     return schedule_due(&schedule, w->schedule_from, now);
 }
 
-/* The last job's end: a failed one is not begun again at once, and one that another coordinator ended after our schedule
- * fell due has served it. */
+/* The last job's end: a failed one is not begun again at once, and one that another coordinator ended after
+ * our schedule fell due has served it. */
 struct last_job {
     bool failed, aborted;
     bool for_bytes; /* started by the memory threshold, and done */
@@ -281,8 +285,8 @@ static struct last_job last_job(struct keeper *k)
     redisReply *reply;
     struct error e;
     names_filter_key(&k->fence.names, "job", &name);
-    if (link_command(k->link, NODE_HOME, &reply, &e, "HMGET %b state finished_ms started_ms trigger", name.text,
-                     name.length) != ERR_OK)
+    if (link_command(k->link, NODE_HOME, &reply, &e, "HMGET %b state finished_ms started_ms trigger",
+                     name.text, name.length) != ERR_OK)
         return last;
     if (reply->elements == 4 && reply->element[0]->type == REDIS_REPLY_STRING) {
         last.failed = strcmp(reply->element[0]->str, "failed") == 0;
@@ -308,8 +312,11 @@ static bool too_soon(const struct last_job *last)
 static void start(struct keeper *k, struct watched *w, const char *reason, const char *trigger, bool wanted)
 {
     struct error e;
-    const struct runner_job job = {.filter = w->name, .filter_length = w->length, .reason = reason,
-                                   .trigger = trigger, .wanted = wanted};
+    const struct runner_job job = {.filter = w->name,
+                                   .filter_length = w->length,
+                                   .reason = reason,
+                                   .trigger = trigger,
+                                   .wanted = wanted};
     enum err code = runner_post(k->service->runner, &job, &e);
     if (code == ERR_OK)
         log_info("job_queued", "filter=%s reason=%s", log_quote(w->name), log_quote(reason));
@@ -373,7 +380,8 @@ static void make_missing(struct keeper *k, struct watched *w, bool sourced)
 {
     struct error e;
     if (!sourced && service_was_seen(k->service, w->name, w->length)) {
-        problem(w, "its data in Redis are lost and it has no source to build it from: BF.RESERVE makes it anew, empty");
+        problem(w, "its data in Redis are lost and it has no source to build it from: BF.RESERVE makes it "
+                   "anew, empty");
         return;
     }
     enum err code = admin_make_filter(k->service, &k->fence, w->name, w->length, NULL, &e);

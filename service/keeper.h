@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_KEEPER_H
 #define SERVICE_KEEPER_H
-/* The keeper: looks at every filter at an interval. It makes filters that are configured and not there, starts
- * expansions whose threshold or schedule says so, and hands unfinished jobs that nobody drives to the runner. */
+/* The keeper: looks at every filter at an interval. It makes filters that are configured and not there,
+ * starts expansions whose threshold or schedule says so, and hands unfinished jobs that nobody drives to the
+ * runner. */
 #include "base/error.h"
 #include "service/service.h"
 

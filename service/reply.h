@@ -16,11 +16,11 @@ void reply_simple(struct reply *r, const char *text); /* +OK */
 /* -text; control characters become blanks so that a line stays a line. */
 void reply_error(struct reply *r, const char *format, ...) PRINTF_LIKE(2, 3);
 void reply_integer(struct reply *r, int64_t value);
-void reply_boolean(struct reply *r, bool value); /* RESP2: 1 or 0 */
+void reply_boolean(struct reply *r, bool value);  /* RESP2: 1 or 0 */
 void reply_double(struct reply *r, double value); /* RESP2: bulk string */
 void reply_null(struct reply *r);
 void reply_bulk(struct reply *r, const void *bytes, size_t length);
-void reply_text(struct reply *r, const char *text); /* bulk from a C string */
+void reply_text(struct reply *r, const char *text);                            /* bulk from a C string */
 void reply_printf(struct reply *r, const char *format, ...) PRINTF_LIKE(2, 3); /* bulk */
 void reply_array(struct reply *r, size_t count);
 void reply_map(struct reply *r, size_t pairs); /* RESP2: array of 2 * pairs */

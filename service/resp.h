@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_RESP_H
 #define SERVICE_RESP_H
-/* The parser of requests, apart from all I/O, zero-copy: it is shown the bytes that have come and says where the
- * arguments lie. RESP arrays of bulk strings and inline commands. State survives between calls, so that no byte is
- * looked at twice however the bytes are split. */
+/* The parser of requests, apart from all I/O, zero-copy: it is shown the bytes that have come and says where
+ * the arguments lie. RESP arrays of bulk strings and inline commands. State survives between calls, so that
+ * no byte is looked at twice however the bytes are split. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct resp_limits {
-    size_t bulk_max;     /* bytes of one argument, e.g. 512 MiB */
+    size_t bulk_max;      /* bytes of one argument, e.g. 512 MiB */
     size_t arguments_max; /* e.g. 1024 * 1024 */
-    size_t inline_max;   /* bytes of one inline line or of one header, e.g. 64 KiB */
+    size_t inline_max;    /* bytes of one inline line or of one header, e.g. 64 KiB */
 };
 
 /* Redis's own limits. */
@@ -23,9 +23,11 @@ struct resp_argument {
 };
 
 enum resp_result {
-    RESP_MORE,    /* not whole yet: call again with more bytes; parser->need says how many in all at the least */
-    RESP_COMMAND, /* arguments are filled; `consumed` bytes belong to it (argument_count 0: a blank line, *0 or *-1) */
-    /* parser->error holds the text after "ERR Protocol error: "; close after answering. Every later call says the same. */
+    RESP_MORE, /* not whole yet: call again with more bytes; parser->need says how many in all at the least */
+    RESP_COMMAND, /* arguments are filled; `consumed` bytes belong to it (argument_count 0: a blank line, *0
+                     or *-1) */
+    /* parser->error holds the text after "ERR Protocol error: "; close after answering. Every later call says
+       the same. */
     RESP_ERROR
 };
 
@@ -50,8 +52,8 @@ struct resp_parser {
 void resp_init(struct resp_parser *p, const struct resp_limits *limits);
 void resp_fini(struct resp_parser *p);
 
-/* Parse the one command at the start of @bytes. While the result is RESP_MORE, show the same start again with more bytes
- * behind it (the memory may have moved). After RESP_COMMAND drop `consumed` bytes, then go on. Inline arguments
- * are unescaped in place, so @bytes is writable. */
+/* Parse the one command at the start of @bytes. While the result is RESP_MORE, show the same start again with
+ * more bytes behind it (the memory may have moved). After RESP_COMMAND drop `consumed` bytes, then go on.
+ * Inline arguments are unescaped in place, so @bytes is writable. */
 enum resp_result resp_parse(struct resp_parser *p, char *bytes, size_t length);
 #endif

@@ -111,8 +111,8 @@ static void fill_options(struct queued_job *q, const struct runner_job *job)
     if (f == NULL)
         return;
     q->options.sourced = f->table[0] != '\0';
-    q->options.source = (struct source_config){.dsn = c->dsn, .table = f->table, .id_column = f->id_column,
-                                               .key = f->key, .where = f->where};
+    q->options.source = (struct source_config){
+        .dsn = c->dsn, .table = f->table, .id_column = f->id_column, .key = f->key, .where = f->where};
     q->options.capacity = f->capacity;
     q->options.error_rate = f->error_rate;
     q->options.growth = f->growth;
@@ -126,7 +126,8 @@ enum err runner_post(struct runner *r, const struct runner_job *job, struct erro
     const struct config *c = r->service->config;
     /* Not queued behind another job: it would keep its filter's mutex from coordinators that are free. */
     if (atomic_exchange(&r->busy, true))
-        return error_set(e, ERR_BUSY, "this coordinator drives another job; ask again later, or another coordinator");
+        return error_set(e, ERR_BUSY,
+                         "this coordinator drives another job; ask again later, or another coordinator");
     struct queued_job *q = calloc(1, sizeof(*q));
     if (q == NULL || (q->filter = malloc(job->filter_length + 1)) == NULL) {
         free(q);
@@ -138,8 +139,11 @@ enum err runner_post(struct runner *r, const struct runner_job *job, struct erro
     q->runner = r;
     (void)snprintf(q->reason, sizeof(q->reason), "%s", job->reason);
     fill_options(q, job);
-    const struct mutex_options options = {.nodes = &r->service->nodes, .prefix = c->prefix, .filter = q->filter,
-                                          .filter_length = job->filter_length, .owner = r->service->owner,
+    const struct mutex_options options = {.nodes = &r->service->nodes,
+                                          .prefix = c->prefix,
+                                          .filter = q->filter,
+                                          .filter_length = job->filter_length,
+                                          .owner = r->service->owner,
                                           .lease_ms = (unsigned)c->lease_ms,
                                           .redis_timeout_ms = (unsigned)c->redis_timeout_ms};
     enum err code = mutex_acquire(&q->mutex, &options, e);

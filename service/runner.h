@@ -16,12 +16,12 @@ struct runner_job {
     size_t filter_length;
     const char *reason;  /* for people */
     const char *trigger; /* one word, kept in the record: "operator", "total", ... */
-    uint64_t capacity; /* wanted; 0: decide */
-    double error_rate; /* wanted; 0: as configured */
-    bool wanted;       /* a new expansion, else only finish what is unfinished */
+    uint64_t capacity;   /* wanted; 0: decide */
+    double error_rate;   /* wanted; 0: as configured */
+    bool wanted;         /* a new expansion, else only finish what is unfinished */
 };
 
-/* Take the filter's mutex and start the job under it. ERR_BUSY: another job of the filter is under way, or this
- * coordinator drives one of another filter; the text says which. ERR_UNREACHABLE, ... */
+/* Take the filter's mutex and start the job under it. ERR_BUSY: another job of the filter is under way, or
+ * this coordinator drives one of another filter; the text says which. ERR_UNREACHABLE, ... */
 MUST_CHECK enum err runner_post(struct runner *r, const struct runner_job *job, struct error *e);
 #endif

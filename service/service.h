@@ -35,7 +35,8 @@ struct service {
 
 /* What the configuration says of a filter; for catalogs. */
 struct filter_policy service_policy(void *service, const char *name, size_t length);
-/* Filters that this process has seen: one whose view is missing afterwards was lost, it is not "never made". */
+/* Filters that this process has seen: one whose view is missing afterwards was lost, it is not "never made".
+ */
 void service_on_seen(void *service, const char *name, size_t length);
 bool service_was_seen(void *service, const char *name, size_t length);
 /* A shard or view was found lost: the keeper looks at once. */

@@ -19,11 +19,12 @@ struct worker {
     bool draining;
 };
 
-MUST_CHECK enum err worker_start(struct worker **out, struct service *service, unsigned index, struct error *e);
+MUST_CHECK enum err worker_start(struct worker **out, struct service *service, unsigned index,
+                                 struct error *e);
 /* Hand over an accepted connection; from any thread. Closes it where that fails. */
 void worker_accept(struct worker *w, int fd, const char *address);
-/* Answer what is in flight (for at most 5 s), close, end the thread; from any thread, then worker_join(). The mailbox
- * lives until worker_free(): the admin thread may still post to it. */
+/* Answer what is in flight (for at most 5 s), close, end the thread; from any thread, then worker_join(). The
+ * mailbox lives until worker_free(): the admin thread may still post to it. */
 void worker_drain(struct worker *w);
 void worker_join(struct worker *w);
 void worker_free(struct worker *w);

@@ -44,7 +44,8 @@ void block_command_format(struct block_command *c, enum block_command_kind kind,
                           const struct key_place *place)
 {
     struct key_name name;
-    names_shard(names, (struct shard_id){.generation = generation, .layer = layer, .shard = place->shard}, epoch, &name);
+    names_shard(names, (struct shard_id){.generation = generation, .layer = layer, .shard = place->shard},
+                epoch, &name);
     char *p = c->text;
     if (kind == BLOCK_READ) {
         uint64_t bytes = g->block_bits / 8;
@@ -75,7 +76,8 @@ enum block_answer block_command_read(enum block_command_kind kind, const struct 
     if (reply->type == REDIS_REPLY_ERROR)
         return strncmp(reply->str, "WRONGTYPE", 9) == 0 ? BLOCK_BAD : BLOCK_REFUSED;
     if (kind == BLOCK_READ)
-        return reply->type == REDIS_REPLY_STRING ? block_test(g, tag, place, reply->str, (size_t)reply->len) : BLOCK_BAD;
+        return reply->type == REDIS_REPLY_STRING ? block_test(g, tag, place, reply->str, (size_t)reply->len)
+                                                 : BLOCK_BAD;
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 1 + (size_t)g->hashes)
         return BLOCK_BAD;
     for (size_t i = 0; i < reply->elements; i++)

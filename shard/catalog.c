@@ -235,7 +235,8 @@ static struct catalog_filter **bucket_of(struct catalog *c, const char *name, si
     return &c->bucket[XXH3_64bits(name, length) % BUCKETS];
 }
 
-enum err catalog_find(struct catalog *c, const char *name, size_t length, struct catalog_filter **out, struct error *e)
+enum err catalog_find(struct catalog *c, const char *name, size_t length, struct catalog_filter **out,
+                      struct error *e)
 {
     struct catalog_filter **head = bucket_of(c, name, length);
     for (struct catalog_filter *f = *head; f != NULL; f = f->next)
@@ -323,7 +324,8 @@ static void start_load(struct catalog_filter *f);
 static enum view_outcome read_view(struct catalog_filter *f, const redisReply *reply, struct error *e)
 {
     struct shared_view *view = calloc(1, sizeof(*view));
-    enum err code = view == NULL ? error_set(e, ERR_NOMEM, "out of memory") : fence_parse_view(&view->v, reply, e);
+    enum err code =
+        view == NULL ? error_set(e, ERR_NOMEM, "out of memory") : fence_parse_view(&view->v, reply, e);
     if (code == ERR_OK) {
         view->references = 1;
         code = shared_view_derive(view, f, e);
@@ -338,11 +340,13 @@ static enum view_outcome read_view(struct catalog_filter *f, const redisReply *r
     bool went_back = false;
     bool same = old != NULL && old->epoch == view->v.epoch && old->incarnation == view->v.incarnation;
     if (!same)
-        log_info("view", "filter=%s epoch=%" PRIu64 " phase=%s generation=%" PRIu64, log_quote(f->name), view->v.epoch,
-                 phase_row(view->v.phase)->name, view_current(&view->v)->number);
-    /* The same incarnation with a smaller epoch: Redis went back to older data, whose shards lack what was added since. */
+        log_info("view", "filter=%s epoch=%" PRIu64 " phase=%s generation=%" PRIu64, log_quote(f->name),
+                 view->v.epoch, phase_row(view->v.phase)->name, view_current(&view->v)->number);
+    /* The same incarnation with a smaller epoch: Redis went back to older data, whose shards lack what was
+     * added since. */
     if (old != NULL && old->incarnation == view->v.incarnation && view->v.epoch < old->epoch) {
-        log_error("went_back", "filter=%s epoch=%" PRIu64 " seen=%" PRIu64, log_quote(f->name), view->v.epoch, old->epoch);
+        log_error("went_back", "filter=%s epoch=%" PRIu64 " seen=%" PRIu64, log_quote(f->name), view->v.epoch,
+                  old->epoch);
         view->v.slot[view->v.current].built = false;
         went_back = true;
     }
@@ -366,7 +370,7 @@ static void load_done(struct catalog_filter *f, enum view_outcome outcome, const
     if (!TAILQ_EMPTY(&f->waiting_next)) {
         TAILQ_CONCAT(&f->waiting, &f->waiting_next, queue);
         TAILQ_FOREACH(op, &f->waiting, queue)
-            op->in = QUEUE_WAITING;
+        op->in = QUEUE_WAITING;
         start_load(f);
     }
     while ((op = TAILQ_FIRST(&ready)) != NULL) {

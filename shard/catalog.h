@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SHARD_CATALOG_H
 #define SHARD_CATALOG_H
-/* The filters as one event loop knows them: the view of each, its reload, the counts of what was added. Belongs to one
- * thread; nothing is locked. Operations (operation.h) go through it. */
+/* The filters as one event loop knows them: the view of each, its reload, the counts of what was added.
+ * Belongs to one thread; nothing is locked. Operations (operation.h) go through it. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -47,13 +47,13 @@ struct shared_view {
     struct view v;
     struct placement placement[2];
     uint16_t tag[2];
-    struct names names;          /* with the view's incarnation */
-    uint8_t *renamed[2];         /* per layer and shard: the rename was sent (unfenced views only) */
-    uint32_t *added[2];          /* new keys per shard of the written layer, not yet flushed */
+    struct names names;  /* with the view's incarnation */
+    uint8_t *renamed[2]; /* per layer and shard: the rename was sent (unfenced views only) */
+    uint32_t *added[2];  /* new keys per shard of the written layer, not yet flushed */
     uint64_t added_total[2];
     bool lost_reported;
-    /* How full the written layer of the current generation is, over all coordinators; looked at for filters without a
-     * source, whose adds wait when it is full. */
+    /* How full the written layer of the current generation is, over all coordinators; looked at for filters
+     * without a source, whose adds wait when it is full. */
     bool items_known;
     uint64_t items;       /* as Redis last said */
     uint64_t unconfirmed; /* sent to Redis since, not answered */
@@ -72,10 +72,10 @@ struct catalog_filter {
     bool seen;                /* a view was there once: its absence is a loss */
     bool absence_reported;    /* while there is no view */
     bool loading;
-    size_t users;             /* operations that name it */
+    size_t users;                       /* operations that name it */
     struct operation_list waiting;      /* for the reload that is under way */
     struct operation_list waiting_next; /* came during it: need another one, begun after them */
-    bool dirty;                           /* in catalog->dirty */
+    bool dirty;                         /* in catalog->dirty */
     TAILQ_ENTRY(catalog_filter) dirty_link;
     struct catalog_filter *next; /* of the hash chain */
 };
@@ -84,10 +84,10 @@ struct catalog *catalog_new(struct event_base *base, const struct catalog_option
 /* Operations still running are finished with ERR_CANCELLED. */
 void catalog_free(struct catalog *c);
 
-/* The entry of a filter, made if needed. ERR_RANGE: the name is too long. The entry lives until the catalog is freed or
- * its filter turns out not to exist. */
-MUST_CHECK enum err catalog_find(struct catalog *c, const char *name, size_t length, struct catalog_filter **out,
-                                 struct error *e);
+/* The entry of a filter, made if needed. ERR_RANGE: the name is too long. The entry lives until the catalog
+ * is freed or its filter turns out not to exist. */
+MUST_CHECK enum err catalog_find(struct catalog *c, const char *name, size_t length,
+                                 struct catalog_filter **out, struct error *e);
 
 /* Send what was counted to Redis now: before a question for counts on this loop. */
 void catalog_flush(struct catalog *c);

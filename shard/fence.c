@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Making, changing and fencing views.
  *
- * The happy path of a view change is fence_change(), fence_complete(). Possible failure modes are: the mutex is lost
- * (refused by the script), another driver was faster (the epoch moved on), a shard is gone (counted, not an error: it
- * reads as lost), Redis is away (the caller tries again: each step may be repeated). */
+ * The happy path of a view change is fence_change(), fence_complete(). Possible failure modes are: the mutex
+ * is lost (refused by the script), another driver was faster (the epoch moved on), a shard is gone (counted,
+ * not an error: it reads as lost), Redis is away (the caller tries again: each step may be repeated). */
 #include "shard/fence.h"
 
 #include <inttypes.h>
@@ -51,7 +51,8 @@ enum err fence_parse_view(struct view *out, const redisReply *reply, struct erro
     struct view_field fields[FIELDS_MAX];
     size_t count = 0;
     if (reply->type != REDIS_REPLY_ARRAY)
-        return error_set(e, ERR_PARSE, "view: %s", reply->type == REDIS_REPLY_ERROR ? reply->str : "not a hash");
+        return error_set(e, ERR_PARSE, "view: %s",
+                         reply->type == REDIS_REPLY_ERROR ? reply->str : "not a hash");
     for (size_t i = 0; i + 1 < reply->elements && count < FIELDS_MAX; i += 2)
         fields[count++] = (struct view_field){.name = reply->element[i]->str,
                                               .name_length = (size_t)reply->element[i]->len,
@@ -83,7 +84,8 @@ struct walk {
     struct placement placement;
 };
 
-static enum err walk_begin(struct walk *w, struct fence *f, const struct generation *g, unsigned layer, struct error *e)
+static enum err walk_begin(struct walk *w, struct fence *f, const struct generation *g, unsigned layer,
+                           struct error *e)
 {
     *w = (struct walk){.f = f, .g = g, .layer = layer};
     return placement_resolve(&w->placement, g, link_nodes(f->link), e);
@@ -268,7 +270,8 @@ struct rename {
 };
 
 void fence_rename_call(struct script_call *c, const struct names *names, const struct view *v,
-                       const struct generation *g, unsigned layer, uint32_t shard, uint16_t tag, uint64_t tombstone_ms)
+                       const struct generation *g, unsigned layer, uint32_t shard, uint16_t tag,
+                       uint64_t tombstone_ms)
 {
     struct key_name from, to;
     struct shard_id id = {.generation = g->number, .layer = layer, .shard = shard};
@@ -398,8 +401,8 @@ static const char *skip_digits(const char *p)
     return p;
 }
 
-/* True for "<generation>.<layer>.<shard>}:<incarnation>.": what follows "P:{F." in the name of a shard of F itself, and
- * not in one of a filter whose name merely begins with "F.". */
+/* True for "<generation>.<layer>.<shard>}:<incarnation>.": what follows "P:{F." in the name of a shard of F
+ * itself, and not in one of a filter whose name merely begins with "F.". */
 static bool is_shard_suffix(const char *text)
 {
     for (int part = 0; part < 3; part++) {
@@ -454,8 +457,8 @@ static enum err sweep_find(struct fence *f, unsigned node, struct buffer *found,
     return code;
 }
 
-/* While the mutex is ours nobody publishes a view, so what was found until now is of dead incarnations only: a creator
- * that is stopped here and wakes up much later does no harm. */
+/* While the mutex is ours nobody publishes a view, so what was found until now is of dead incarnations only:
+ * a creator that is stopped here and wakes up much later does no harm. */
 static enum err still_ours(struct fence *f, const char *mutex, struct error *e)
 {
     struct key_name name;
@@ -470,7 +473,8 @@ static enum err still_ours(struct fence *f, const char *mutex, struct error *e)
     return code;
 }
 
-static enum err sweep_node(struct fence *f, unsigned node, const char *mutex, uint64_t *swept, struct error *e)
+static enum err sweep_node(struct fence *f, unsigned node, const char *mutex, uint64_t *swept,
+                           struct error *e)
 {
     struct buffer found = {0};
     enum err code = sweep_find(f, node, &found, e);
@@ -496,7 +500,8 @@ enum err fence_sweep(struct fence *f, const char *mutex, uint64_t *swept, struct
 {
     *swept = 0;
     for (unsigned node = 0; node < link_nodes(f->link)->count; node++) {
-        /* A shard that a paused driver renames during the walk may be missed once: walk until nothing is found. */
+        /* A shard that a paused driver renames during the walk may be missed once: walk until nothing is
+         * found. */
         uint64_t found = 1;
         for (int pass = 0; found > 0; pass++) {
             if (pass == SWEEP_PASSES)

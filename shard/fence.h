@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SHARD_FENCE_H
 #define SHARD_FENCE_H
-/* Making, changing and fencing views: the blocking side, for jobs. Every function is idempotent: whoever finds a step
- * half done may do it again. DESIGN: a view change is (1) change_view under the mutex token, (2) fence, every shard that
- * lives on is renamed to the new epoch and a tombstone is left, (3) fenced_epoch is set. */
+/* Making, changing and fencing views: the blocking side, for jobs. Every function is idempotent: whoever
+ * finds a step half done may do it again. DESIGN: a view change is (1) change_view under the mutex token, (2)
+ * fence, every shard that lives on is renamed to the new epoch and a tombstone is left, (3) fenced_epoch is
+ * set. */
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/error.h"
@@ -12,7 +13,8 @@
 #include "shard/script_call.h"
 #include "shard/view.h"
 
-/* A filter as a job sees it. The link is borrowed. Zero-initialise, then fill the first three; fence_fini() at the end. */
+/* A filter as a job sees it. The link is borrowed. Zero-initialise, then fill the first three; fence_fini()
+ * at the end. */
 struct fence {
     struct link *link;
     struct names names;    /* with the incarnation of the view in use */
@@ -36,58 +38,69 @@ MUST_CHECK enum err fence_parse_view(struct view *out, const redisReply *reply, 
 /* Load the view; sets f->names.incarnation. ERR_NOT_FOUND, ERR_PARSE, ERR_UNREACHABLE, ERR_TIMEOUT. */
 MUST_CHECK enum err fence_load(struct fence *f, struct view *out, struct error *e);
 
-/* Make the shards of layer @layer of @g under the names of attempt @token, empty but for their tags, each with a TTL
- * that the fence's rename takes away. Shards that exist are kept. */
-MUST_CHECK enum err fence_create(struct fence *f, const struct generation *g, unsigned layer, struct error *e);
+/* Make the shards of layer @layer of @g under the names of attempt @token, empty but for their tags, each
+ * with a TTL that the fence's rename takes away. Shards that exist are kept. */
+MUST_CHECK enum err fence_create(struct fence *f, const struct generation *g, unsigned layer,
+                                 struct error *e);
 /* Undo fence_create() of an attempt that came to nothing. */
-MUST_CHECK enum err fence_discard(struct fence *f, const struct generation *g, unsigned layer, struct error *e);
+MUST_CHECK enum err fence_discard(struct fence *f, const struct generation *g, unsigned layer,
+                                  struct error *e);
 
-/* Before a first view is published: turn shards of earlier incarnations that survived the loss of their view into
- * tombstones, so that a coordinator that still holds the lost view can neither read nor write them. ERR_MUTEX_LOST:
+/* Before a first view is published: turn shards of earlier incarnations that survived the loss of their view
+ * into tombstones, so that a coordinator that still holds the lost view can neither read nor write them.
+ * ERR_MUTEX_LOST:
  * @mutex is another's by now; nothing was touched. */
 MUST_CHECK enum err fence_sweep(struct fence *f, const char *mutex, uint64_t *swept, struct error *e);
 
-/* Publish a first view (epoch 1) under f->names.incarnation. ERR_EXISTS: there is one already. ERR_MUTEX_LOST. */
+/* Publish a first view (epoch 1) under f->names.incarnation. ERR_EXISTS: there is one already.
+ * ERR_MUTEX_LOST. */
 MUST_CHECK enum err fence_publish(struct fence *f, const struct view *v, const char *mutex, struct error *e);
 
-/* Replace the view by @to, whose epoch must be @from's + 1, if the mutex holds @mutex, the stored epoch is @from's and it
- * is fenced. @reset_job: the same script deletes the job's record and writes @job (pairs of strings, count of strings).
- * ERR_MUTEX_LOST, ERR_FENCED (the epoch moved on), ERR_CONFLICT (the last change is not fenced yet). */
-MUST_CHECK enum err fence_change(struct fence *f, const struct view *from, const struct view *to, const char *mutex,
-                                 bool reset_job, const char *const *job, size_t job_count, struct error *e);
+/* Replace the view by @to, whose epoch must be @from's + 1, if the mutex holds @mutex, the stored epoch is
+ * @from's and it is fenced. @reset_job: the same script deletes the job's record and writes @job (pairs of
+ * strings, count of strings). ERR_MUTEX_LOST, ERR_FENCED (the epoch moved on), ERR_CONFLICT (the last change
+ * is not fenced yet). */
+MUST_CHECK enum err fence_change(struct fence *f, const struct view *from, const struct view *to,
+                                 const char *mutex, bool reset_job, const char *const *job, size_t job_count,
+                                 struct error *e);
 
-/* Rename every live shard to v->epoch, then set fenced_epoch. *@lost counts shards that had no string with a tag under
- * any name. ERR_FENCED: the epoch moved on meanwhile. */
+/* Rename every live shard to v->epoch, then set fenced_epoch. *@lost counts shards that had no string with a
+ * tag under any name. ERR_FENCED: the epoch moved on meanwhile. */
 MUST_CHECK enum err fence_complete(struct fence *f, struct view *v, uint64_t *lost, struct error *e);
 
 /* Turn the shards of v->retiring into tombstones, then clear the record (nothing to do where it is empty). */
 MUST_CHECK enum err fence_retire(struct fence *f, struct view *v, const char *mutex, struct error *e);
 
 /* Count shards of @g that have no string with a tag under v's epoch. */
-MUST_CHECK enum err fence_count_lost(struct fence *f, const struct view *v, const struct generation *g, uint64_t *lost,
-                                     struct error *e);
+MUST_CHECK enum err fence_count_lost(struct fence *f, const struct view *v, const struct generation *g,
+                                     uint64_t *lost, struct error *e);
 
-/* OR @bytes (a bitmap of a whole shard, tags zero) into a live shard, by an upload and a script that refuses untagged
- * shards. Pipelined: call fence_upload_wait() to know how it ended. At most FENCE_UPLOADS in flight. */
+/* OR @bytes (a bitmap of a whole shard, tags zero) into a live shard, by an upload and a script that refuses
+ * untagged shards. Pipelined: call fence_upload_wait() to know how it ended. At most FENCE_UPLOADS in flight.
+ */
 enum { FENCE_UPLOADS = 4 };
-MUST_CHECK enum err fence_upload(struct fence *f, const struct view *v, const struct generation *g, unsigned layer,
-                                 uint32_t shard, uint64_t token, uint64_t page, const uint8_t *bytes, struct error *e);
+MUST_CHECK enum err fence_upload(struct fence *f, const struct view *v, const struct generation *g,
+                                 unsigned layer, uint32_t shard, uint64_t token, uint64_t page,
+                                 const uint8_t *bytes, struct error *e);
 /* Wait until no more than @in_flight uploads are under way. ERR_LOST: a live shard was gone. ERR_FENCED. */
 MUST_CHECK enum err fence_upload_wait(struct fence *f, unsigned in_flight, struct error *e);
 
 /* Add or look up @count keys in the written layer (adds) or in all layers (checks) of @g, pipelined.
  * found[i]: checks: 1 present, 0 absent; adds: 1 if it was there before. ERR_LOST: a tag was not seen. */
 MUST_CHECK enum err fence_add(struct fence *f, const struct view *v, const struct generation *g, size_t count,
-                              const char *const *keys, const size_t *lengths, uint8_t *found, struct error *e);
-MUST_CHECK enum err fence_check(struct fence *f, const struct view *v, const struct generation *g, size_t count,
-                                const char *const *keys, const size_t *lengths, uint8_t *found, struct error *e);
+                              const char *const *keys, const size_t *lengths, uint8_t *found,
+                              struct error *e);
+MUST_CHECK enum err fence_check(struct fence *f, const struct view *v, const struct generation *g,
+                                size_t count, const char *const *keys, const size_t *lengths, uint8_t *found,
+                                struct error *e);
 
 /* Keys that were counted into one layer of @g, by P:{F}:count. */
 MUST_CHECK enum err fence_items(struct fence *f, const struct generation *g, unsigned layer, uint64_t *items,
                                 struct error *e);
 
-/* Fill @c with the rename of one shard to its name under v->epoch: what the fence does to all shards, and a coordinator
- * that meets an unfenced view does to the one it needs. */
+/* Fill @c with the rename of one shard to its name under v->epoch: what the fence does to all shards, and a
+ * coordinator that meets an unfenced view does to the one it needs. */
 void fence_rename_call(struct script_call *c, const struct names *names, const struct view *v,
-                       const struct generation *g, unsigned layer, uint32_t shard, uint16_t tag, uint64_t tombstone_ms);
+                       const struct generation *g, unsigned layer, uint32_t shard, uint16_t tag,
+                       uint64_t tombstone_ms);
 #endif

@@ -42,7 +42,8 @@ static enum err read_upload(struct fence *f, struct error *e)
     if (ored != ERR_OK)
         return error_set(e, ored, "%s", second.text);
     if (answer == -1)
-        return error_set(e, ERR_LOST, "shard %u is not where the view says: it was lost, or the view moved on", shard);
+        return error_set(e, ERR_LOST,
+                         "shard %u is not where the view says: it was lost, or the view moved on", shard);
     if (answer == -2)
         return error_set(e, ERR_LOST, "the upload of shard %u vanished before it was used", shard);
     return ERR_OK;
@@ -78,7 +79,8 @@ enum err fence_upload(struct fence *f, const struct view *v, const struct genera
     char ttl[24];
     int n = snprintf(ttl, sizeof(ttl), "%d", UPLOAD_TTL_MS);
     const char *argv[] = {"SET", upload.text, (const char *)bytes, "PX", ttl};
-    const size_t lengths[] = {3, upload.length, geometry_shard_bytes(&g->layers[layer].geometry), 2, (size_t)n};
+    const size_t lengths[] = {3, upload.length, geometry_shard_bytes(&g->layers[layer].geometry), 2,
+                              (size_t)n};
     code = link_append(f->link, node, 5, argv, lengths, e);
     if (code == ERR_OK) {
         uint16_t tag = tag_of(f, g);
@@ -113,8 +115,8 @@ struct batch {
     struct block_command command;
 };
 
-static enum err batch_begin(struct batch *b, struct fence *f, const struct view *v, const struct generation *g,
-                            struct error *e)
+static enum err batch_begin(struct batch *b, struct fence *f, const struct view *v,
+                            const struct generation *g, struct error *e)
 {
     *b = (struct batch){.f = f, .v = v, .g = g, .tag = tag_of(f, g)};
     return placement_resolve(&b->placement, g, link_nodes(f->link), e);
@@ -143,7 +145,8 @@ static enum err batch_read(struct batch *b, enum block_command_kind kind, unsign
         return code;
     enum block_answer answer = block_command_read(kind, geometry, b->tag, &place, reply);
     if (answer == BLOCK_BAD)
-        code = error_set(e, ERR_LOST, "generation %lu: shard %u has no block with a tag where key's block should be",
+        code = error_set(e, ERR_LOST,
+                         "generation %lu: shard %u has no block with a tag where key's block should be",
                          (unsigned long)b->g->number, place.shard);
     if (answer == BLOCK_REFUSED)
         code = link_refusal(b->f->link, placement_node(&b->placement, place.shard), reply, e);
@@ -152,9 +155,9 @@ static enum err batch_read(struct batch *b, enum block_command_kind kind, unsign
     return code;
 }
 
-static enum err batch_run(struct batch *b, enum block_command_kind kind, unsigned first_layer, unsigned end_layer,
-                          size_t count, const char *const *keys, const size_t *lengths, uint8_t *found,
-                          struct error *e)
+static enum err batch_run(struct batch *b, enum block_command_kind kind, unsigned first_layer,
+                          unsigned end_layer, size_t count, const char *const *keys, const size_t *lengths,
+                          uint8_t *found, struct error *e)
 {
     enum err code = ERR_OK;
     for (size_t start = 0; start < count && code == ERR_OK; start += BATCH) {
@@ -193,7 +196,8 @@ enum err fence_check(struct fence *f, const struct view *v, const struct generat
 {
     struct batch b;
     enum err code = batch_begin(&b, f, v, g, e);
-    return code != ERR_OK ? code : batch_run(&b, BLOCK_READ, 0, g->layer_count, count, keys, lengths, found, e);
+    return code != ERR_OK ? code
+                          : batch_run(&b, BLOCK_READ, 0, g->layer_count, count, keys, lengths, found, e);
 }
 
 enum err fence_count_lost(struct fence *f, const struct view *v, const struct generation *g, uint64_t *lost,
@@ -209,7 +213,8 @@ enum err fence_count_lost(struct fence *f, const struct view *v, const struct ge
             uint32_t end = geometry->shards - first < BATCH ? geometry->shards : first + BATCH;
             for (uint32_t i = first; i < end && code == ERR_OK; i++) {
                 place.shard = i;
-                block_command_format(&b.command, BLOCK_READ, &f->names, v->epoch, g->number, layer, geometry, &place);
+                block_command_format(&b.command, BLOCK_READ, &f->names, v->epoch, g->number, layer, geometry,
+                                     &place);
                 code = link_append_formatted(f->link, placement_node(&b.placement, i), b.command.text,
                                              b.command.length, e);
             }
@@ -217,9 +222,9 @@ enum err fence_count_lost(struct fence *f, const struct view *v, const struct ge
                 redisReply *reply;
                 place.shard = i;
                 code = link_reply(f->link, placement_node(&b.placement, i), &reply, e);
-                enum block_answer answer = code != ERR_OK
-                                               ? BLOCK_REFUSED
-                                               : block_command_read(BLOCK_READ, geometry, b.tag, &place, reply);
+                enum block_answer answer =
+                    code != ERR_OK ? BLOCK_REFUSED
+                                   : block_command_read(BLOCK_READ, geometry, b.tag, &place, reply);
                 if (answer == BLOCK_BAD)
                     ++*lost;
                 else if (code == ERR_OK && answer == BLOCK_REFUSED)
@@ -233,7 +238,8 @@ enum err fence_count_lost(struct fence *f, const struct view *v, const struct ge
     return code;
 }
 
-enum err fence_items(struct fence *f, const struct generation *g, unsigned layer, uint64_t *items, struct error *e)
+enum err fence_items(struct fence *f, const struct generation *g, unsigned layer, uint64_t *items,
+                     struct error *e)
 {
     struct key_name name;
     redisReply *reply;

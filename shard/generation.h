@@ -21,8 +21,8 @@ struct layer {
     uint64_t capacity;   /* keys it was planned for */
     double error_rate;   /* at that capacity */
     uint64_t token;      /* fencing token under which its shards were made: part of their first name */
-    uint64_t born_epoch; /* epoch of the view that first names it; until that view is fenced its shards may still
-                          * lie under their first name */
+    uint64_t born_epoch; /* epoch of the view that first names it; until that view is fenced its shards may
+                          * still lie under their first name */
 };
 
 struct generation {
@@ -37,19 +37,21 @@ struct generation {
     char nodes[GENERATION_NODES_MAX][NODE_NAME_MAX]; /* host:port; shard i lies on nodes[i % node_count] */
 };
 
-/* Append the text form to @out: "number=1 seed=<hex> built=1 capacity=.. rate=.. nodes=a:1,b:2 layers=<l>;<l>", with
- * <l> = shards:blocks:block_bits:hashes:capacity:rate:token:born_epoch. */
+/* Append the text form to @out: "number=1 seed=<hex> built=1 capacity=.. rate=.. nodes=a:1,b:2
+ * layers=<l>;<l>", with <l> = shards:blocks:block_bits:hashes:capacity:rate:token:born_epoch. */
 void generation_format(const struct generation *g, struct buffer *out);
 
 /* The same into @out, NUL-terminated; returns the length. Needs no memory, so it cannot fail. */
 size_t generation_text(const struct generation *g, char out[GENERATION_TEXT_MAX]);
 
-/* ERR_PARSE: not the text form, or values out of bounds. *@out is then undefined. Names of nodes are any printable
- * characters but blank, comma and semicolon; at least one node and one layer are needed; rates lie between 0 and 1. */
-MUST_CHECK enum err generation_parse(struct generation *out, const char *text, size_t length, struct error *e);
+/* ERR_PARSE: not the text form, or values out of bounds. *@out is then undefined. Names of nodes are any
+ * printable characters but blank, comma and semicolon; at least one node and one layer are needed; rates lie
+ * between 0 and 1. */
+MUST_CHECK enum err generation_parse(struct generation *out, const char *text, size_t length,
+                                     struct error *e);
 
-/* Shards over all layers; bytes of all layers' strings; expected false-positive rate when @keys keys are spread over
- * the layers in the order in which they fill. */
+/* Shards over all layers; bytes of all layers' strings; expected false-positive rate when @keys keys are
+ * spread over the layers in the order in which they fill. */
 uint64_t generation_shards(const struct generation *g);
 uint64_t generation_bytes(const struct generation *g);
 double generation_rate(const struct generation *g, uint64_t keys);

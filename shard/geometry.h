@@ -3,10 +3,10 @@
 #define SHARD_GEOMETRY_H
 /* Geometry: how many shards, blocks and bits a layer of n keys at false-positive rate p needs. Pure; no I/O.
  *
- * A key sets k bits inside one block of B bits, of which the first BLOCK_TAG_BITS are the tag. With n keys over N
- * blocks the load j of a block is Poisson with mean n/N, so the layer's false-positive rate is
- *     sum over j of Poisson(j; n/N) * E[(bits set by j keys / (B - 16))^k].
- * Source: Putze, Sanders, Singler, "Cache-, Hash- and Space-Efficient Bloom Filters", 2007, section 3. */
+ * A key sets k bits inside one block of B bits, of which the first BLOCK_TAG_BITS are the tag. With n keys
+ * over N blocks the load j of a block is Poisson with mean n/N, so the layer's false-positive rate is sum
+ * over j of Poisson(j; n/N) * E[(bits set by j keys / (B - 16))^k]. Source: Putze, Sanders, Singler, "Cache-,
+ * Hash- and Space-Efficient Bloom Filters", 2007, section 3. */
 #include <stdint.h>
 #include "base/error.h"
 
@@ -27,11 +27,11 @@ struct geometry {
     uint32_t hashes;     /* bits set by a key, 1 .. GEOMETRY_HASHES_MAX */
 };
 
-/* Plan a layer for @keys keys at false-positive rate @rate, in shards of at most @shard_bytes bytes. The block size is
- * the smallest whose bits per key stay within 5 % of a classic filter's; the number of shards is chosen so that a shard
- * fills an allocation class of jemalloc, and its length is then enlarged to fill it.
- * The caller owns *@out; on error it is untouched. ERR_RANGE: @rate outside (0, 1), below what the block formula can
- * reach, @keys is 0, @shard_bytes out of bounds, or more than 2^31 shards would be needed. */
+/* Plan a layer for @keys keys at false-positive rate @rate, in shards of at most @shard_bytes bytes. The
+ * block size is the smallest whose bits per key stay within 5 % of a classic filter's; the number of shards
+ * is chosen so that a shard fills an allocation class of jemalloc, and its length is then enlarged to fill
+ * it. The caller owns *@out; on error it is untouched. ERR_RANGE: @rate outside (0, 1), below what the block
+ * formula can reach, @keys is 0, @shard_bytes out of bounds, or more than 2^31 shards would be needed. */
 MUST_CHECK enum err geometry_plan(struct geometry *out, uint64_t keys, double rate, uint32_t shard_bytes,
                                   struct error *e);
 
@@ -48,7 +48,8 @@ double geometry_rate(const struct geometry *g, uint64_t keys);
 uint32_t geometry_shard_bytes(const struct geometry *g);
 uint64_t geometry_bytes(const struct geometry *g);
 
-/* What Redis allocates for all shards: jemalloc's class of each string plus the keyspace's overhead. Bytes. */
+/* What Redis allocates for all shards: jemalloc's class of each string plus the keyspace's overhead. Bytes.
+ */
 uint64_t geometry_memory(const struct geometry *g);
 
 /* Bits per key of a classic Bloom filter with ideal k: -ln(rate) / ln(2)^2. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SHARD_HASH_H
 #define SHARD_HASH_H
-/* Where a key lies. One XXH3-128 with the generation's secret seed; shard and block come from the high half, bit
- * positions from the low half; ranges by multiply-shift. */
+/* Where a key lies. One XXH3-128 with the generation's secret seed; shard and block come from the high half,
+ * bit positions from the low half; ranges by multiply-shift. */
 #include <stddef.h>
 #include <stdint.h>
 #include "shard/geometry.h"
@@ -12,8 +12,8 @@ struct key_hash {
     uint64_t low;
 };
 
-/* A key's place in one layer. bits[] are positions inside the block, each in [BLOCK_TAG_BITS, block_bits); the
- * same position may occur twice. */
+/* A key's place in one layer. bits[] are positions inside the block, each in [BLOCK_TAG_BITS, block_bits);
+ * the same position may occur twice. */
 struct key_place {
     uint32_t shard;
     uint32_t block;

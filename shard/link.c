@@ -109,7 +109,8 @@ static enum err peer_connect(struct link *l, unsigned node, struct error *e)
     return code;
 }
 
-enum err link_append_formatted(struct link *l, unsigned node, const char *command, size_t length, struct error *e)
+enum err link_append_formatted(struct link *l, unsigned node, const char *command, size_t length,
+                               struct error *e)
 {
     enum err code = peer_connect(l, node, e);
     if (code != ERR_OK)
@@ -120,8 +121,8 @@ enum err link_append_formatted(struct link *l, unsigned node, const char *comman
     return ERR_OK;
 }
 
-enum err link_append(struct link *l, unsigned node, size_t argc, const char *const *argv, const size_t *lengths,
-                     struct error *e)
+enum err link_append(struct link *l, unsigned node, size_t argc, const char *const *argv,
+                     const size_t *lengths, struct error *e)
 {
     buffer_clear(&l->command);
     buffer_command(&l->command, argc, argv, lengths);
@@ -136,7 +137,8 @@ enum err link_reply(struct link *l, unsigned node, redisReply **out, struct erro
     *out = NULL;
     if (p->failed > 0) {
         p->failed--;
-        return error_set(e, ERR_UNREACHABLE, "Redis node %s: the connection broke", l->nodes->node[node].name);
+        return error_set(e, ERR_UNREACHABLE, "Redis node %s: the connection broke",
+                         l->nodes->node[node].name);
     }
     if (p->pending == 0)
         return error_set(e, ERR_CONFLICT, "Redis node %s: no reply is pending", l->nodes->node[node].name);
@@ -162,7 +164,8 @@ enum err link_refusal(const struct link *l, unsigned node, const redisReply *rep
     return error_set(e, code, "Redis node %s: %s", l->nodes->node[node].name, reply->str);
 }
 
-enum err link_command(struct link *l, unsigned node, redisReply **out, struct error *e, const char *format, ...)
+enum err link_command(struct link *l, unsigned node, redisReply **out, struct error *e, const char *format,
+                      ...)
 {
     *out = NULL;
     va_list ap;

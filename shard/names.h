@@ -6,13 +6,17 @@
  *   P:{F.g.l.i}:<inc>.e<epoch>          a shard, readable only under that epoch
  *   P:{F.g.l.i}:<inc>.n<token>.<g>      a shard that is being made
  *   P:{F.g.l.i}:<inc>.t<token>.<page>   one upload on its way into the live shard
- * Filter names may hold any byte. F is the name with each of { } % NUL CR LF written as %XX, and a lone % for the empty
- * name, so that Redis sees one hash tag and no two filters share a key. */
+ * Filter names may hold any byte. F is the name with each of { } % NUL CR LF written as %XX, and a lone % for
+ * the empty name, so that Redis sees one hash tag and no two filters share a key. */
 #include <stddef.h>
 #include <stdint.h>
 #include "base/error.h"
 
-enum { FILTER_NAME_MAX = 512 /* escaped */, PREFIX_MAX = 64, KEY_NAME_MAX = PREFIX_MAX + FILTER_NAME_MAX + 160 };
+enum {
+    FILTER_NAME_MAX = 512 /* escaped */,
+    PREFIX_MAX = 64,
+    KEY_NAME_MAX = PREFIX_MAX + FILTER_NAME_MAX + 160
+};
 
 /* A key name in the caller's storage; not NUL-terminated, and any byte but NUL may be in it. */
 struct key_name {
@@ -29,8 +33,9 @@ struct names {
     char filter[FILTER_NAME_MAX + 1];
 };
 
-/* @filter is the name as clients write it. The incarnation is 0 until the caller knows it. ERR_RANGE: @filter is longer
- * than FILTER_NAME_MAX when escaped; @prefix is empty, too long or holds a brace, blank or control character. */
+/* @filter is the name as clients write it. The incarnation is 0 until the caller knows it. ERR_RANGE: @filter
+ * is longer than FILTER_NAME_MAX when escaped; @prefix is empty, too long or holds a brace, blank or control
+ * character. */
 MUST_CHECK enum err names_init(struct names *n, const char *prefix, const char *filter, size_t filter_length,
                                struct error *e);
 
@@ -45,5 +50,6 @@ struct shard_id {
 
 void names_shard(const struct names *n, struct shard_id id, uint64_t epoch, struct key_name *out);
 void names_new_shard(const struct names *n, struct shard_id id, uint64_t token, struct key_name *out);
-void names_upload(const struct names *n, struct shard_id id, uint64_t token, uint64_t page, struct key_name *out);
+void names_upload(const struct names *n, struct shard_id id, uint64_t token, uint64_t page,
+                  struct key_name *out);
 #endif

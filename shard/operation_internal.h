@@ -7,18 +7,19 @@
 
 enum operation_queue { QUEUE_NONE, QUEUE_WAITING, QUEUE_WAITING_NEXT, QUEUE_RETRY };
 
-/* KEY_UNSENT: some command of the key was not executed for all we know. It outweighs KEY_UNSEEN: a loss may be concluded
- * only where every other shard of the key has taken it. KEY_HELD: not sent in this attempt, because the layer has no room for more. */
+/* KEY_UNSENT: some command of the key was not executed for all we know. It outweighs KEY_UNSEEN: a loss may
+ * be concluded only where every other shard of the key has taken it. KEY_HELD: not sent in this attempt,
+ * because the layer has no room for more. */
 enum key_state { KEY_PENDING, KEY_DONE, KEY_UNSENT, KEY_UNSEEN, KEY_HELD };
 
 struct operation_key {
     const char *bytes;
     size_t length;
-    uint8_t state;    /* enum key_state */
-    uint8_t result;   /* enum key_result */
+    uint8_t state;       /* enum key_state */
+    uint8_t result;      /* enum key_result */
     uint8_t unseen_slot; /* of the generation whose block was not seen */
-    bool present;     /* in a layer of the current generation, in this attempt */
-    bool fresh[2];    /* by slot: an add of this operation set a bit that was not set */
+    bool present;        /* in a layer of the current generation, in this attempt */
+    bool fresh[2];       /* by slot: an add of this operation set a bit that was not set */
 };
 
 struct operation_command {
@@ -43,7 +44,7 @@ struct operation {
     enum operation_kind kind;
     enum err status;
     char *error;
-    bool running;  /* started and not finished */
+    bool running; /* started and not finished */
     bool released;
     bool retried;
     bool full;          /* the filter is full and may not grow: its adds only look whether the key is there */
@@ -63,7 +64,8 @@ struct operation_list *catalog_active(struct catalog *c);
 struct operation_list *catalog_retries(struct catalog *c);
 
 /* --- operation_send.c --- */
-/* Send the keys that have no answer yet, under the filter's present view; operation_settle() when all replies are in. */
+/* Send the keys that have no answer yet, under the filter's present view; operation_settle() when all replies
+ * are in. */
 void operation_attempt(struct operation *op);
 
 /* --- operation.c --- */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SHARD_SCRIPT_H
 #define SHARD_SCRIPT_H
-/* The Lua scripts of scripts/, embedded by the build. Each file's first lines say its keys, arguments and answers. */
+/* The Lua scripts of scripts/, embedded by the build. Each file's first lines say its keys, arguments and
+ * answers. */
 extern const char embedded_rename[];
 extern const char embedded_tombstone[];
 extern const char embedded_upload[];

@@ -102,7 +102,8 @@ enum err script_reply(struct link *l, unsigned node, long long *out, struct erro
     else if (reply->type == REDIS_REPLY_ERROR)
         code = link_refusal(l, node, reply, e);
     else
-        code = error_set(e, ERR_REFUSED, "Redis node %s: unexpected reply to a script", link_nodes(l)->node[node].name);
+        code = error_set(e, ERR_REFUSED, "Redis node %s: unexpected reply to a script",
+                         link_nodes(l)->node[node].name);
     freeReplyObject(reply);
     return code;
 }

@@ -32,5 +32,6 @@ MUST_CHECK enum err script_format(const struct script_call *c, struct buffer *ou
 MUST_CHECK enum err script_send(struct script_call *c, struct link *l, unsigned node, struct error *e);
 /* Read an integer reply. ERR_REFUSED: Redis answered with an error. */
 MUST_CHECK enum err script_reply(struct link *l, unsigned node, long long *out, struct error *e);
-MUST_CHECK enum err script_run(struct script_call *c, struct link *l, unsigned node, long long *out, struct error *e);
+MUST_CHECK enum err script_run(struct script_call *c, struct link *l, unsigned node, long long *out,
+                               struct error *e);
 #endif

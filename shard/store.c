@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The happy path is store_send(): connected, append, the loop writes. Possible failure modes are: no connection and a
- * backoff that has not passed (false), connect refused or timed out, connection reset, a node that is stopped and does
- * not answer (a PING behind the pending commands passes its deadline). In each the callbacks get NULL. */
+/* The happy path is store_send(): connected, append, the loop writes. Possible failure modes are: no
+ * connection and a backoff that has not passed (false), connect refused or timed out, connection reset, a
+ * node that is stopped and does not answer (a PING behind the pending commands passes its deadline). In each
+ * the callbacks get NULL. */
 #include "shard/store.h"
 
 #include <stdio.h>
@@ -27,8 +28,8 @@ struct peer {
     redisAsyncContext *context;
     bool connected;
     bool ping_pending;
-    uint64_t since;        /* start of connecting, or when the PING was sent */
-    uint64_t down_since;   /* 0: not down */
+    uint64_t since;      /* start of connecting, or when the PING was sent */
+    uint64_t down_since; /* 0: not down */
     uint64_t next_attempt;
     uint64_t backoff;
     char why[160];
@@ -203,7 +204,8 @@ void store_free(struct store *s)
     free(s);
 }
 
-bool store_send(struct store *s, unsigned node, const char *command, size_t length, redisCallbackFn *fn, void *arg)
+bool store_send(struct store *s, unsigned node, const char *command, size_t length, redisCallbackFn *fn,
+                void *arg)
 {
     struct peer *p = &s->peer[node];
     if (p->context == NULL && !peer_connect(p))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SHARD_VIEW_H
 #define SHARD_VIEW_H
-/* The view: what a coordinator believes of a filter. Stored as the hash P:{F}:view, changed only by the scripts of
- * fence.h. Pure; no I/O. */
+/* The view: what a coordinator believes of a filter. Stored as the hash P:{F}:view, changed only by the
+ * scripts of fence.h. Pure; no I/O. */
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/buffer.h"
@@ -32,11 +32,13 @@ struct view_field {
     size_t value_length;
 };
 
-/* ERR_NOT_FOUND: no fields, the view does not exist. ERR_PARSE: damaged; names the field. *@out is then undefined.
- * Unknown fields are skipped. Without `retiring_epoch` and `retiring` nothing is retiring. Refused too: an epoch of 0 or
- * below fenced_epoch, a generation in the slot of the other parity, an empty current slot, a phase that the generations
- * do not allow (BUILDING without an alternate, OVERFLOW_OPEN with a single layer). */
-MUST_CHECK enum err view_parse(struct view *out, const struct view_field *fields, size_t count, struct error *e);
+/* ERR_NOT_FOUND: no fields, the view does not exist. ERR_PARSE: damaged; names the field. *@out is then
+ * undefined. Unknown fields are skipped. Without `retiring_epoch` and `retiring` nothing is retiring. Refused
+ * too: an epoch of 0 or below fenced_epoch, a generation in the slot of the other parity, an empty current
+ * slot, a phase that the generations do not allow (BUILDING without an alternate, OVERFLOW_OPEN with a single
+ * layer). */
+MUST_CHECK enum err view_parse(struct view *out, const struct view_field *fields, size_t count,
+                               struct error *e);
 
 /* Called for each field of the stored form; @value is valid during the call only. Needs no memory. */
 typedef void view_field_fn(void *arg, const char *name, const char *value);
