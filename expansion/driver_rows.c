@@ -293,30 +293,40 @@ enum err driver_scan(struct driver *d, struct error *e)
 
 /* --- catch-up --- */
 
-/* Add a page's keys to every generation that is written. */
+/* Add keys to every generation that is written. @found is scratch of @count bytes. */
+static enum err add_keys(struct driver *d, size_t count, const char *const *keys, const size_t *lengths,
+                         uint8_t *found, uint64_t *added, struct error *e)
+{
+    for (unsigned s = 0; s < 2; s++) {
+        const struct generation *g = &d->view.slot[s];
+        bool built = g == built_generation(d);
+        if (g->number == 0 || (d->view.phase == PHASE_BUILDING && s == d->view.current))
+            continue;
+        enum err code = fence_add(&d->fence, &d->view, g, count, keys, lengths, found, e);
+        if (code != ERR_OK && (built || code != ERR_LOST))
+            return code; /* a lost shard of the generation that leaves answers "maybe" anyhow */
+        for (size_t i = 0; built && i < count; i++)
+            *added += found[i] == 0;
+    }
+    return ERR_OK;
+}
+
 static enum err add_page(struct driver *d, const struct scan_page *page, uint64_t *added, struct error *e)
 {
+    size_t count = 0;
+    enum err code = error_set(e, ERR_NOMEM, "out of memory");
     const char **keys = calloc(page->count, sizeof(*keys));
     size_t *lengths = calloc(page->count, sizeof(*lengths));
     uint8_t *found = calloc(page->count, 1);
-    size_t count = 0;
-    enum err code =
-        keys == NULL || lengths == NULL || found == NULL ? error_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
-    for (size_t i = 0; code == ERR_OK && i < page->count; i++)
+    if (keys == NULL || lengths == NULL || found == NULL)
+        goto out;
+    for (size_t i = 0; i < page->count; i++)
         if (page->rows[i].key != NULL && page->rows[i].length > 0) {
             keys[count] = page->rows[i].key;
             lengths[count++] = page->rows[i].length;
         }
-    for (unsigned s = 0; s < 2 && code == ERR_OK; s++) {
-        const struct generation *g = &d->view.slot[s];
-        if (g->number == 0 || (d->view.phase == PHASE_BUILDING && s == d->view.current))
-            continue;
-        code = fence_add(&d->fence, &d->view, g, count, keys, lengths, found, e);
-        if (code == ERR_LOST && g != built_generation(d))
-            code = ERR_OK; /* a lost shard of the generation that leaves answers "maybe" anyhow */
-        for (size_t i = 0; g == built_generation(d) && i < count; i++)
-            *added += found[i] == 0;
-    }
+    code = add_keys(d, count, keys, lengths, found, added, e);
+out:
     free(keys);
     free(lengths);
     free(found);

@@ -43,8 +43,8 @@ void admin_call_free(struct admin_call *call);
 void admin_post(struct client *c, struct admin_call *call);
 void client_admin_done(void *arg);
 
-/* The thread: runs until service->stop. */
-void *admin_run(void *service);
+/* The thread: runs until the stop of the service, its argument. */
+void *admin_run(void *arg);
 
 /* --- calls --- */
 admin_fn admin_create;  /* make the filter: status only */

@@ -32,7 +32,7 @@ static void write_done(struct client *c);
 static void client_release(struct client *c)
 {
     if (--c->references == 0 && c->destroyed)
-        free(c);
+        worker_bury(c->worker, c);
 }
 
 /* --- replies --- */
@@ -51,7 +51,7 @@ static struct request *request_new(struct client *c)
     if (r == NULL)
         return NULL;
     r->client = c;
-    TAILQ_INSERT_TAIL(&c->requests, r, link);
+    STAILQ_INSERT_TAIL(&c->requests, r, link);
     c->request_count++;
     return r;
 }
@@ -64,7 +64,7 @@ struct reply client_reply_begin(struct client *c)
 
 void client_reply_end(struct client *c)
 {
-    if (TAILQ_EMPTY(&c->requests)) {
+    if (STAILQ_EMPTY(&c->requests)) {
         (void)bufferevent_write(c->io, c->scratch.data, c->scratch.length);
         return;
     }
@@ -159,12 +159,12 @@ static bool ask_again(struct request *r)
 static void write_done(struct client *c)
 {
     struct request *r;
-    while ((r = TAILQ_FIRST(&c->requests)) != NULL && r->done && !ask_again(r)) {
+    while ((r = STAILQ_FIRST(&c->requests)) != NULL && r->done && !ask_again(r)) {
         if (r->op != NULL)
             write_operation(c, r);
         else
             (void)bufferevent_write(c->io, r->ready.data, r->ready.length);
-        TAILQ_REMOVE(&c->requests, r, link);
+        STAILQ_REMOVE_HEAD(&c->requests, link);
         c->request_count--;
         request_free(r);
     }
@@ -172,7 +172,7 @@ static void write_done(struct client *c)
 
 static void close_if_written(struct client *c)
 {
-    if (!c->destroyed && c->closing && TAILQ_EMPTY(&c->requests) &&
+    if (!c->destroyed && c->closing && STAILQ_EMPTY(&c->requests) &&
         evbuffer_get_length(bufferevent_get_output(c->io)) == 0)
         client_destroy(c);
 }
@@ -235,10 +235,10 @@ static void on_operation(struct operation *op, void *arg)
     if (make_room_first(c, r))
         return;
     if (operation_kind(op) == OPERATION_ADD && operation_was_retried(op))
-        for (struct request *later = TAILQ_NEXT(r, link); later != NULL; later = TAILQ_NEXT(later, link))
+        for (struct request *later = STAILQ_NEXT(r, link); later != NULL; later = STAILQ_NEXT(later, link))
             later->overtaken = true;
     r->done = true;
-    if (r == TAILQ_FIRST(&c->requests))
+    if (r == STAILQ_FIRST(&c->requests))
         advance(c);
 }
 
@@ -350,7 +350,7 @@ void client_close_after_reply(struct client *c)
 /* True: it was begun. False: it waits until what is before it is answered. */
 static bool run_command(struct client *c, const struct argument *arguments, size_t count)
 {
-    if (command_runs_alone(arguments, count) && !TAILQ_EMPTY(&c->requests) && !c->in_transaction) {
+    if (command_runs_alone(arguments, count) && !STAILQ_EMPTY(&c->requests) && !c->in_transaction) {
         c->stalled = true;
         return false;
     }
@@ -429,7 +429,7 @@ static void pump(struct client *c)
 {
     c->pumping = true;
     c->references++;
-    if (c->stalled && TAILQ_EMPTY(&c->requests))
+    if (c->stalled && STAILQ_EMPTY(&c->requests))
         c->stalled = false;
     bool slow = evbuffer_get_length(bufferevent_get_output(c->io)) > OUTPUT_MAX;
     if (!slow) {
@@ -482,7 +482,7 @@ struct client *client_new(struct worker *w, int fd, const char *address)
         free(c);
         return NULL;
     }
-    TAILQ_INIT(&c->requests);
+    STAILQ_INIT(&c->requests);
     STAILQ_INIT(&c->transaction);
     STAILQ_INIT(&c->replay);
     resp_init(&c->parser, &resp_default_limits);
@@ -522,8 +522,8 @@ void client_destroy(struct client *c)
         return;
     c->destroyed = true;
     struct request *r;
-    while ((r = TAILQ_FIRST(&c->requests)) != NULL) {
-        TAILQ_REMOVE(&c->requests, r, link);
+    while ((r = STAILQ_FIRST(&c->requests)) != NULL) {
+        STAILQ_REMOVE_HEAD(&c->requests, link);
         request_free(r);
     }
     client_clear_commands(&c->transaction);
@@ -534,5 +534,5 @@ void client_destroy(struct client *c)
     buffer_fini(&c->scratch);
     worker_client_gone(c->worker);
     if (c->references == 0)
-        free(c);
+        worker_bury(c->worker, c);
 }

@@ -35,7 +35,7 @@ struct creation {
 
 /* A command whose reply is not written yet. */
 struct request {
-    TAILQ_ENTRY(request) link;
+    STAILQ_ENTRY(request) link;
     struct client *client;
     struct operation *op; /* NULL: the reply is in `ready`, or comes from the admin thread */
     bool done;
@@ -46,7 +46,7 @@ struct request {
     struct buffer ready;
 };
 
-TAILQ_HEAD(request_list, request);
+STAILQ_HEAD(request_list, request);
 
 /* A command of a transaction, or one that waits behind others: its own copy. */
 struct queued_command {

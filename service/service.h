@@ -18,6 +18,8 @@
 struct worker;
 struct runner;
 
+enum { THREADS_MAX = 256 };
+
 struct service {
     const struct config *config;
     struct nodes nodes;
@@ -25,7 +27,7 @@ struct service {
     uint64_t started_us;
     atomic_bool stop;
     unsigned worker_count;
-    struct worker **workers;
+    struct worker *workers[THREADS_MAX];
     struct mailbox *admin;  /* of the admin thread */
     struct mailbox *keeper; /* of the keeper thread */
     struct runner *runner;
@@ -34,7 +36,7 @@ struct service {
 };
 
 /* What the configuration says of a filter; for catalogs. */
-struct filter_policy service_policy(void *service, const char *name, size_t length);
+struct filter_policy service_policy(void *arg, const char *name, size_t length);
 /* Filters that this process has seen: one whose view is missing afterwards was lost, it is not "never made".
  */
 void service_on_seen(void *service, const char *name, size_t length);

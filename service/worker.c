@@ -80,6 +80,29 @@ void worker_client_gone(struct worker *w)
     leave_if_drained(w);
 }
 
+static void reap(struct worker *w)
+{
+    struct client *c;
+    while ((c = LIST_FIRST(&w->graveyard)) != NULL) {
+        LIST_REMOVE(c, link);
+        free(c);
+    }
+}
+
+static void on_reap(evutil_socket_t fd, short events, void *arg)
+{
+    (void)fd;
+    (void)events;
+    reap(arg);
+}
+
+void worker_bury(struct worker *w, struct client *c)
+{
+    static const struct timeval next_turn = {0, 0};
+    LIST_INSERT_HEAD(&w->graveyard, c, link);
+    (void)event_add(w->reap, &next_turn);
+}
+
 static void begin_drain(void *arg)
 {
     struct worker *w = arg;
@@ -115,6 +138,9 @@ static void *run(void *arg)
 static void free_thread(struct worker_thread *t)
 {
     catalog_free(t->worker.catalog);
+    reap(&t->worker);
+    if (t->worker.reap != NULL)
+        event_free(t->worker.reap);
     if (t->letters != NULL)
         event_free(t->letters);
     if (t->worker.base != NULL)
@@ -155,13 +181,15 @@ enum err worker_start(struct worker **out, struct service *service, unsigned ind
     w->service = service;
     w->index = index;
     LIST_INIT(&w->clients);
+    LIST_INIT(&w->graveyard);
     w->base = new_base();
     w->mailbox = mailbox_new();
     if (w->base != NULL && w->mailbox != NULL) {
         w->catalog = catalog_new(w->base, &options);
+        w->reap = evtimer_new(w->base, on_reap, w);
         t->letters = event_new(w->base, mailbox_fd(w->mailbox), EV_READ | EV_PERSIST, on_letters, w);
     }
-    if (w->catalog == NULL || t->letters == NULL || event_add(t->letters, NULL) != 0 ||
+    if (w->catalog == NULL || w->reap == NULL || t->letters == NULL || event_add(t->letters, NULL) != 0 ||
         pthread_create(&t->thread, NULL, run, t) != 0) {
         free_thread(t);
         return error_set(e, ERR_NOMEM, "worker %u could not be started", index);

@@ -15,6 +15,8 @@ struct worker {
     struct catalog *catalog;
     struct mailbox *mailbox;
     struct client_list clients;
+    struct client_list graveyard; /* gone; freed in the next turn, as callbacks may still hold them */
+    struct event *reap;
     size_t client_count;
     bool draining;
 };
@@ -28,6 +30,7 @@ void worker_accept(struct worker *w, int fd, const char *address);
 void worker_drain(struct worker *w);
 void worker_join(struct worker *w);
 void worker_free(struct worker *w);
-/* Called by client.c when a client is gone. */
+/* Called by client.c when a client is gone, and when nothing refers to it any more. */
 void worker_client_gone(struct worker *w);
+void worker_bury(struct worker *w, struct client *c);
 #endif

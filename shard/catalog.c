@@ -324,15 +324,15 @@ static void start_load(struct catalog_filter *f);
 static enum view_outcome read_view(struct catalog_filter *f, const redisReply *reply, struct error *e)
 {
     struct shared_view *view = calloc(1, sizeof(*view));
-    enum err code =
-        view == NULL ? error_set(e, ERR_NOMEM, "out of memory") : fence_parse_view(&view->v, reply, e);
-    if (code == ERR_OK) {
-        view->references = 1;
-        code = shared_view_derive(view, f, e);
+    if (view == NULL) {
+        (void)error_set(e, ERR_NOMEM, "out of memory");
+        return VIEW_DAMAGED;
     }
+    view->references = 1;
+    enum err code = fence_parse_view(&view->v, reply, e);
+    if (code == ERR_OK)
+        code = shared_view_derive(view, f, e);
     if (code != ERR_OK) {
-        if (view != NULL)
-            view->references = 1;
         shared_view_unref(view);
         return code == ERR_NOT_FOUND ? VIEW_MISSING : VIEW_DAMAGED;
     }

@@ -179,7 +179,7 @@ enum err link_command(struct link *l, unsigned node, redisReply **out, struct er
     redisFreeCommand(command);
     if (code == ERR_OK)
         code = link_reply(l, node, out, e);
-    if (code == ERR_OK && (*out)->type == REDIS_REPLY_ERROR) {
+    if (code == ERR_OK && *out != NULL && (*out)->type == REDIS_REPLY_ERROR) {
         code = link_refusal(l, node, *out, e);
         freeReplyObject(*out);
         *out = NULL;
