@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
+
 void buffer_init(struct buffer *b)
 {
     *b = (struct buffer){0};
@@ -91,17 +93,12 @@ const char *buffer_text(struct buffer *b)
 
 static void append_header(struct buffer *b, char type, size_t n)
 {
-    char digits[24];
-    char *end = digits + sizeof(digits);
-    char *p = end;
-    *--p = '\n';
-    *--p = '\r';
-    do {
-        *--p = (char)('0' + n % 10);
-        n /= 10;
-    } while (n != 0);
-    *--p = type;
-    buffer_append(b, p, (size_t)(end - p));
+    char text[24];
+    text[0] = type;
+    char *end = number_write(text + 1, n);
+    *end++ = '\r';
+    *end++ = '\n';
+    buffer_append(b, text, (size_t)(end - text));
 }
 
 void buffer_command(struct buffer *b, size_t argc, const char *const *argv, const size_t *lengths)

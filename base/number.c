@@ -122,3 +122,16 @@ const char *number_grouped(uint64_t value, char out[NUMBER_GROUPED_SIZE])
     out[length] = '\0';
     return out;
 }
+
+char *number_write(char *out, uint64_t value)
+{
+    char digits[20];
+    int count = 0;
+    do {
+        digits[count++] = (char)('0' + value % 10);
+        value /= 10;
+    } while (value != 0);
+    while (count > 0)
+        *out++ = digits[--count];
+    return out;
+}

@@ -24,4 +24,8 @@ bool number_hex64(const char *text, size_t length, uint64_t *out);
 /* For people: 1234567 as "1,234,567". Writes into @out, NUL-terminated, and returns it. */
 enum { NUMBER_GROUPED_SIZE = 27 };
 const char *number_grouped(uint64_t value, char out[NUMBER_GROUPED_SIZE]);
+
+/* Write the decimal digits of @value to @out (at most 20 bytes, no terminator); returns where they end. For
+ * hot paths. */
+char *number_write(char *out, uint64_t value);
 #endif

@@ -133,7 +133,8 @@ static enum err run(struct service *s, struct error *e)
     enum err code = ERR_OK;
     s->admin = mailbox_new();
     s->keeper = mailbox_new();
-    if (s->admin == NULL || s->keeper == NULL)
+    s->watch = watch_new();
+    if (s->admin == NULL || s->keeper == NULL || s->watch == NULL)
         code = error_set(e, ERR_NOMEM, "out of memory");
     for (unsigned i = 0; code == ERR_OK && i < s->config->threads; i++) {
         code = worker_start(&s->workers[i], s, i, e);
@@ -162,6 +163,7 @@ static enum err run(struct service *s, struct error *e)
         worker_free(s->workers[i]);
     mailbox_free(s->admin);
     mailbox_free(s->keeper);
+    watch_free(s->watch);
     return code;
 }
 

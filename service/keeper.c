@@ -25,6 +25,7 @@ enum {
 
 /* What is remembered of a filter between two looks. */
 struct watched {
+    struct watch *watch;
     char *name;
     size_t length;
     uint64_t rows, rows_at;
@@ -45,22 +46,45 @@ struct keeper {
     struct view view;
 };
 
-/* Notes are read by the admin thread and marked by workers. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct watched *filters;
+/* What is known of the filters: kept by the keeper, read by the admin thread, marked by workers. */
+struct watch {
+    pthread_mutex_t lock;
+    struct watched *filters;
+};
 
-static struct watched *find_locked(const char *name, size_t length)
+struct watch *watch_new(void)
 {
-    for (struct watched *w = filters; w != NULL; w = w->next)
+    struct watch *watch = calloc(1, sizeof(*watch));
+    if (watch != NULL)
+        (void)pthread_mutex_init(&watch->lock, NULL);
+    return watch;
+}
+
+void watch_free(struct watch *watch)
+{
+    if (watch == NULL)
+        return;
+    for (struct watched *w = watch->filters, *next; w != NULL; w = next) {
+        next = w->next;
+        free(w->name);
+        free(w);
+    }
+    (void)pthread_mutex_destroy(&watch->lock);
+    free(watch);
+}
+
+static struct watched *find_locked(const struct watch *watch, const char *name, size_t length)
+{
+    for (struct watched *w = watch->filters; w != NULL; w = w->next)
         if (w->length == length && memcmp(w->name, name, length) == 0)
             return w;
     return NULL;
 }
 
-static struct watched *find_or_add(const char *name, size_t length)
+static struct watched *find_or_add(struct watch *watch, const char *name, size_t length)
 {
-    (void)pthread_mutex_lock(&lock);
-    struct watched *w = find_locked(name, length);
+    (void)pthread_mutex_lock(&watch->lock);
+    struct watched *w = find_locked(watch, name, length);
     if (w == NULL && (w = calloc(1, sizeof(*w))) != NULL) {
         w->name = malloc(length + 1);
         if (w->name == NULL) {
@@ -70,40 +94,42 @@ static struct watched *find_or_add(const char *name, size_t length)
             memcpy(w->name, name, length);
             w->name[length] = '\0';
             w->length = length;
+            w->watch = watch;
             w->schedule_from = (time_t)(clock_wall_us() / 1000000);
-            w->next = filters;
-            filters = w;
+            w->next = watch->filters;
+            watch->filters = w;
         }
     }
-    (void)pthread_mutex_unlock(&lock);
+    (void)pthread_mutex_unlock(&watch->lock);
     return w;
 }
 
 struct keeper_note keeper_note(struct service *s, const char *name, size_t length)
 {
-    (void)s;
+    struct watch *watch = s->watch;
     struct keeper_note note = {0};
-    (void)pthread_mutex_lock(&lock);
-    const struct watched *w = find_locked(name, length);
+    (void)pthread_mutex_lock(&watch->lock);
+    const struct watched *w = find_locked(watch, name, length);
     if (w != NULL)
         note = w->note;
-    (void)pthread_mutex_unlock(&lock);
+    (void)pthread_mutex_unlock(&watch->lock);
     return note;
 }
 
-static void note_text(char *out, size_t size, const char *text)
+static void note_text(struct watch *watch, char *out, size_t size, const char *text)
 {
-    (void)pthread_mutex_lock(&lock);
+    (void)pthread_mutex_lock(&watch->lock);
     (void)snprintf(out, size, "%s", text);
-    (void)pthread_mutex_unlock(&lock);
+    (void)pthread_mutex_unlock(&watch->lock);
 }
 
 static void note_lost(struct watched *w, uint64_t generation, uint64_t lost)
 {
-    (void)pthread_mutex_lock(&lock);
+    struct watch *watch = w->watch;
+    (void)pthread_mutex_lock(&watch->lock);
     w->note.lost_shards = lost;
     w->note.lost_generation = generation;
-    (void)pthread_mutex_unlock(&lock);
+    (void)pthread_mutex_unlock(&watch->lock);
 }
 
 static void nothing(void *arg)
@@ -119,34 +145,35 @@ void keeper_wake(struct service *s)
 
 void service_on_seen(void *service, const char *name, size_t length)
 {
-    (void)service;
-    struct watched *w = find_or_add(name, length);
+    struct watch *watch = ((struct service *)service)->watch;
+    struct watched *w = find_or_add(watch, name, length);
     if (w == NULL)
         return;
-    (void)pthread_mutex_lock(&lock);
+    (void)pthread_mutex_lock(&watch->lock);
     w->seen = true;
-    (void)pthread_mutex_unlock(&lock);
+    (void)pthread_mutex_unlock(&watch->lock);
 }
 
 bool service_was_seen(void *service, const char *name, size_t length)
 {
-    (void)service;
-    (void)pthread_mutex_lock(&lock);
-    const struct watched *w = find_locked(name, length);
+    struct watch *watch = ((struct service *)service)->watch;
+    (void)pthread_mutex_lock(&watch->lock);
+    const struct watched *w = find_locked(watch, name, length);
     bool seen = w != NULL && w->seen;
-    (void)pthread_mutex_unlock(&lock);
+    (void)pthread_mutex_unlock(&watch->lock);
     return seen;
 }
 
 void service_on_lost(void *service, const char *name, size_t length, uint64_t generation)
 {
-    (void)pthread_mutex_lock(&lock);
-    struct watched *w = find_locked(name, length);
+    struct watch *watch = ((struct service *)service)->watch;
+    (void)pthread_mutex_lock(&watch->lock);
+    struct watched *w = find_locked(watch, name, length);
     if (w != NULL) {
         w->look_for_lost = true;
         w->lost_generation = generation;
     }
-    (void)pthread_mutex_unlock(&lock);
+    (void)pthread_mutex_unlock(&watch->lock);
     log_warn("lost", "filter=%s generation=%" PRIu64 " note=\"data in Redis is lost; answers are not no\"",
              log_quote(name), generation);
     keeper_wake(service);
@@ -158,7 +185,7 @@ static void problem(struct watched *w, const char *text)
 {
     if (strcmp(w->note.problem, text) != 0 && text[0] != '\0')
         log_warn("filter_problem", "filter=%s problem=%s", log_quote(w->name), log_quote(text));
-    note_text(w->note.problem, sizeof(w->note.problem), text);
+    note_text(w->watch, w->note.problem, sizeof(w->note.problem), text);
 }
 
 /* The source's rows, by the planner's estimate, not too often. */
@@ -184,26 +211,28 @@ static void look_at_source(struct keeper *k, struct watched *w, const struct con
     if (code != ERR_OK && strcmp(w->note.postgres, e.text) != 0)
         log_warn("source", "filter=%s why=%s", log_quote(w->name), log_quote(e.text));
     w->checked = code == ERR_OK;
-    note_text(w->note.postgres, sizeof(w->note.postgres), code == ERR_OK ? "" : e.text);
+    note_text(w->watch, w->note.postgres, sizeof(w->note.postgres), code == ERR_OK ? "" : e.text);
 }
 
 static void look_again(struct watched *w, bool told)
 {
-    (void)pthread_mutex_lock(&lock);
+    struct watch *watch = w->watch;
+    (void)pthread_mutex_lock(&watch->lock);
     w->look_for_lost |= told;
-    (void)pthread_mutex_unlock(&lock);
+    (void)pthread_mutex_unlock(&watch->lock);
 }
 
 static void look_for_lost(struct keeper *k, struct watched *w)
 {
+    struct watch *watch = w->watch;
     uint64_t now = clock_mono_us();
     const struct generation *g = view_current(&k->view);
     bool other = w->note.lost_generation != g->number && w->note.lost_generation != 0;
-    (void)pthread_mutex_lock(&lock);
+    (void)pthread_mutex_lock(&watch->lock);
     bool told = w->look_for_lost;
     uint64_t told_generation = w->lost_generation;
     w->look_for_lost = false;
-    (void)pthread_mutex_unlock(&lock);
+    (void)pthread_mutex_unlock(&watch->lock);
     if (!told && !other && w->lost_at != 0 && now - w->lost_at < LOST_EVERY_US)
         return;
     uint64_t lost = 0;
@@ -401,7 +430,7 @@ static void look(struct keeper *k, const char *name, size_t length)
 {
     struct error e = {.text = ""};
     const struct config_filter *c = config_find(k->service->config, name, length);
-    struct watched *w = find_or_add(name, length);
+    struct watched *w = find_or_add(k->service->watch, name, length);
     if (w == NULL || names_init(&k->fence.names, k->service->config->prefix, name, length, &e) != ERR_OK)
         return;
     enum err code = fence_load(&k->fence, &k->view, &e);
@@ -449,18 +478,6 @@ static void look_at_all(struct keeper *k)
     freeReplyObject(names);
 }
 
-static void free_watched(void)
-{
-    (void)pthread_mutex_lock(&lock);
-    for (struct watched *w = filters, *next; w != NULL; w = next) {
-        next = w->next;
-        free(w->name);
-        free(w);
-    }
-    filters = NULL;
-    (void)pthread_mutex_unlock(&lock);
-}
-
 void *keeper_run(void *service)
 {
     struct keeper *k = calloc(1, sizeof(*k));
@@ -477,6 +494,5 @@ void *keeper_run(void *service)
     fence_fini(&k->fence);
     link_free(k->link);
     free(k);
-    free_watched();
     return NULL;
 }

@@ -15,6 +15,10 @@ struct keeper_note {
     char problem[512];        /* why the filter is not as it should be; "" */
 };
 
+/* The keeper's memory; made before any thread that uses it, freed after the last. NULL: no memory. */
+struct watch *watch_new(void);
+void watch_free(struct watch *watch);
+
 struct keeper_note keeper_note(struct service *s, const char *name, size_t length);
 
 /* The thread: runs until service->stop. */

@@ -17,6 +17,7 @@
 
 struct worker;
 struct runner;
+struct watch;
 
 enum { THREADS_MAX = 256 };
 
@@ -31,6 +32,7 @@ struct service {
     struct mailbox *admin;  /* of the admin thread */
     struct mailbox *keeper; /* of the keeper thread */
     struct runner *runner;
+    struct watch *watch; /* of the keeper */
     atomic_uint clients;
     atomic_uint_fast64_t connections, commands;
 };

@@ -3,18 +3,7 @@
 
 #include <string.h>
 
-static char *put_digits(char *p, uint64_t n)
-{
-    char digits[20];
-    int count = 0;
-    do {
-        digits[count++] = (char)('0' + n % 10);
-        n /= 10;
-    } while (n != 0);
-    while (count > 0)
-        *p++ = digits[--count];
-    return p;
-}
+#include "base/number.h"
 
 static char *put_text(char *p, const char *text, size_t n)
 {
@@ -27,7 +16,7 @@ static char *put_text(char *p, const char *text, size_t n)
 static char *put_bulk(char *p, const char *bytes, size_t n)
 {
     *p++ = '$';
-    p = put_digits(p, n);
+    p = number_write(p, n);
     p = PUT_LITERAL(p, "\r\n");
     p = put_text(p, bytes, n);
     return PUT_LITERAL(p, "\r\n");
@@ -36,7 +25,7 @@ static char *put_bulk(char *p, const char *bytes, size_t n)
 static char *put_number(char *p, uint64_t n)
 {
     char digits[20];
-    return put_bulk(p, digits, (size_t)(put_digits(digits, n) - digits));
+    return put_bulk(p, digits, (size_t)(number_write(digits, n) - digits));
 }
 
 void block_command_format(struct block_command *c, enum block_command_kind kind, const struct names *names,
@@ -56,7 +45,7 @@ void block_command_format(struct block_command *c, enum block_command_kind kind,
     } else {
         uint64_t base = (uint64_t)place->block * g->block_bits;
         *p++ = '*';
-        p = put_digits(p, 5 + 4u * g->hashes);
+        p = number_write(p, 5 + 4u * g->hashes);
         p = PUT_LITERAL(p, "\r\n$8\r\nBITFIELD\r\n");
         p = put_bulk(p, name.text, name.length);
         p = PUT_LITERAL(p, "$3\r\nGET\r\n$3\r\nu16\r\n");

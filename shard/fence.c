@@ -20,7 +20,7 @@ void fence_fini(struct fence *f)
     script_fini(&f->call);
 }
 
-static uint16_t tag_of(const struct fence *f, const struct generation *g)
+uint16_t fence_tag(const struct fence *f, const struct generation *g)
 {
     return hash_tag(f->names.incarnation, f->names.filter, f->names.filter_length, g->number);
 }
@@ -153,7 +153,7 @@ enum err fence_create(struct fence *f, const struct generation *g, unsigned laye
     uint8_t *empty = malloc(geometry_shard_bytes(&g->layers[layer].geometry));
     if (empty == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    block_fill(&g->layers[layer].geometry, tag_of(f, g), empty);
+    block_fill(&g->layers[layer].geometry, fence_tag(f, g), empty);
     code = walk_run(&w, FENCE_UPLOADS, send_create, reply_any, empty, e);
     free(empty);
     return code;
@@ -236,9 +236,7 @@ enum err fence_change(struct fence *f, const struct view *from, const struct vie
     script_text(c, mutex);
     events_channel(f, c);
     script_bytes(c, f->names.filter, f->names.filter_length);
-    char incarnation[24];
-    (void)snprintf(incarnation, sizeof(incarnation), "%016" PRIx64, from->incarnation);
-    script_text(c, incarnation);
+    script_incarnation(c, from->incarnation);
     script_number(c, from->epoch);
     script_number(c, reset_job ? 1 : 0);
     script_number(c, count_fields(to));
@@ -293,7 +291,7 @@ void fence_rename_call(struct script_call *c, const struct names *names, const s
 static enum err send_rename(struct walk *w, uint32_t shard, unsigned node, void *arg, struct error *e)
 {
     struct rename *r = arg;
-    fence_rename_call(&w->f->call, &w->f->names, r->view, w->g, w->layer, shard, tag_of(w->f, w->g),
+    fence_rename_call(&w->f->call, &w->f->names, r->view, w->g, w->layer, shard, fence_tag(w->f, w->g),
                       w->f->tombstone_ms);
     return script_send(&w->f->call, w->f->link, node, e);
 }
@@ -329,11 +327,9 @@ enum err fence_complete(struct fence *f, struct view *v, uint64_t *lost, struct 
                 return code;
         }
     struct script_call *c = &f->call;
-    char incarnation[24];
-    (void)snprintf(incarnation, sizeof(incarnation), "%016" PRIx64, v->incarnation);
     script_begin(c, embedded_fenced);
     filter_key(f, "view");
-    script_text(c, incarnation);
+    script_incarnation(c, v->incarnation);
     script_number(c, v->epoch);
     long long answer;
     enum err code = script_run(c, f->link, NODE_HOME, &answer, e);
@@ -371,14 +367,12 @@ enum err fence_retire(struct fence *f, struct view *v, const char *mutex, struct
             return code;
     }
     struct script_call *c = &f->call;
-    char incarnation[24];
-    (void)snprintf(incarnation, sizeof(incarnation), "%016" PRIx64, v->incarnation);
     script_begin(c, embedded_retired);
     filter_key(f, "view");
     filter_key(f, "expansion_flag");
     filter_key(f, "count");
     script_text(c, mutex);
-    script_text(c, incarnation);
+    script_incarnation(c, v->incarnation);
     script_number(c, v->retiring_epoch);
     script_number(c, v->retiring.number);
     long long answer;

@@ -32,6 +32,9 @@ struct fence {
 
 void fence_fini(struct fence *f);
 
+/* The tag of @g's blocks under f->names.incarnation. */
+uint16_t fence_tag(const struct fence *f, const struct generation *g);
+
 /* A view from the reply to HGETALL. ERR_NOT_FOUND: it is empty. ERR_PARSE. */
 MUST_CHECK enum err fence_parse_view(struct view *out, const redisReply *reply, struct error *e);
 

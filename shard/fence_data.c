@@ -13,11 +13,6 @@
 
 enum { BATCH = 1000, UPLOAD_TTL_MS = 600 * 1000 };
 
-static uint16_t tag_of(const struct fence *f, const struct generation *g)
-{
-    return hash_tag(f->names.incarnation, f->names.filter, f->names.filter_length, g->number);
-}
-
 /* --- uploads --- */
 
 static enum err read_upload(struct fence *f, struct error *e)
@@ -83,7 +78,7 @@ enum err fence_upload(struct fence *f, const struct view *v, const struct genera
                               (size_t)n};
     code = link_append(f->link, node, 5, argv, lengths, e);
     if (code == ERR_OK) {
-        uint16_t tag = tag_of(f, g);
+        uint16_t tag = fence_tag(f, g);
         char tag_text[2] = {(char)(tag >> 8), (char)(tag & 0xff)};
         script_begin(&f->call, embedded_upload);
         script_key(&f->call, &live);
@@ -118,7 +113,7 @@ struct batch {
 static enum err batch_begin(struct batch *b, struct fence *f, const struct view *v,
                             const struct generation *g, struct error *e)
 {
-    *b = (struct batch){.f = f, .v = v, .g = g, .tag = tag_of(f, g)};
+    *b = (struct batch){.f = f, .v = v, .g = g, .tag = fence_tag(f, g)};
     return placement_resolve(&b->placement, g, link_nodes(f->link), e);
 }
 

@@ -5,7 +5,9 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* These run once for every command that is sent, so digits are written by hand. */
+#include "base/number.h"
+
+/* These run once for every command that is sent, so text is put together by hand. */
 
 static const char hex[] = "0123456789abcdef";
 
@@ -13,17 +15,6 @@ static char *put_bytes(char *at, const char *bytes, size_t n)
 {
     memcpy(at, bytes, n);
     return at + n;
-}
-
-static char *put_u64(char *at, uint64_t value)
-{
-    char digits[20];
-    char *first = digits + sizeof(digits);
-    do {
-        *--first = (char)('0' + value % 10);
-        value /= 10;
-    } while (value != 0);
-    return put_bytes(at, first, (size_t)(digits + sizeof(digits) - first));
 }
 
 static char *put_hex64(char *at, uint64_t value)
@@ -106,17 +97,17 @@ static char *put_shard(struct key_name *out, const struct names *n, struct shard
 {
     char *at = put_filter(out->text, n);
     *at++ = '.';
-    at = put_u64(at, id.generation);
+    at = number_write(at, id.generation);
     *at++ = '.';
-    at = put_u64(at, id.layer);
+    at = number_write(at, id.layer);
     *at++ = '.';
-    at = put_u64(at, id.shard);
+    at = number_write(at, id.shard);
     *at++ = '}';
     *at++ = ':';
     at = put_hex64(at, n->incarnation);
     *at++ = '.';
     *at++ = kind;
-    return put_u64(at, number);
+    return number_write(at, number);
 }
 
 void names_shard(const struct names *n, struct shard_id id, uint64_t epoch, struct key_name *out)
@@ -128,7 +119,7 @@ void names_new_shard(const struct names *n, struct shard_id id, uint64_t token, 
 {
     char *at = put_shard(out, n, id, 'n', token);
     *at++ = '.';
-    at = put_u64(at, id.generation);
+    at = number_write(at, id.generation);
     out->length = (size_t)(at - out->text);
 }
 
@@ -137,6 +128,6 @@ void names_upload(const struct names *n, struct shard_id id, uint64_t token, uin
 {
     char *at = put_shard(out, n, id, 't', token);
     *at++ = '.';
-    at = put_u64(at, page);
+    at = number_write(at, page);
     out->length = (size_t)(at - out->text);
 }

@@ -47,6 +47,13 @@ void script_number(struct script_call *c, uint64_t number)
     script_bytes(c, digits, (size_t)n);
 }
 
+void script_incarnation(struct script_call *c, uint64_t incarnation)
+{
+    char digits[24];
+    int n = snprintf(digits, sizeof(digits), "%016" PRIx64, incarnation);
+    script_bytes(c, digits, (size_t)n);
+}
+
 /* Hand the argument vector to buffer_command() or link_append(). */
 static size_t vector(const struct script_call *c, char keys[24], const char **argv, size_t *lengths)
 {

@@ -25,6 +25,8 @@ void script_key(struct script_call *c, const struct key_name *name);
 void script_bytes(struct script_call *c, const void *bytes, size_t length);
 void script_text(struct script_call *c, const char *text);
 void script_number(struct script_call *c, uint64_t number);
+/* As the view stores it: 16 hexadecimal digits. */
+void script_incarnation(struct script_call *c, uint64_t incarnation);
 
 /* Append the EVAL to @out as a Redis command. */
 MUST_CHECK enum err script_format(const struct script_call *c, struct buffer *out, struct error *e);
