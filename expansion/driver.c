@@ -325,6 +325,13 @@ static void finish_record(struct driver *d, const char *state, const char *text)
         log_warn("record_not_written", "filter=%s why=%s", log_quote(d->o->filter), log_quote(e.text));
 }
 
+/* The job whose record stands at @step had come past its cutover. */
+static bool was_switched(enum job_step step)
+{
+    return step == STEP_FOLLOW || step == STEP_GRACE || step == STEP_FINISH || step == STEP_RETIRE ||
+           step == STEP_DONE;
+}
+
 static enum job_step after(struct driver *d, enum job_step step, enum err code)
 {
     enum job_step next = step_next(step, code);
@@ -368,8 +375,10 @@ static enum err run_steps(struct driver *d, struct error *e)
         *e = d->why;
     if (d->step == STEP_FAILED)
         finish_record(d, failure == ERR_CANCELLED ? "aborted" : "failed", d->why.text);
+    else if (d->step == STEP_DONE && !d->o->wanted && d->record.running && !was_switched(d->record.step))
+        finish_record(d, "failed", "its driver ended before the new generation was in use");
     else if (d->step == STEP_DONE && (d->o->wanted || d->record.running))
-        finish_record(d, d->record.step == STEP_CLEAR ? "failed" : "done", "");
+        finish_record(d, "done", "");
     return d->step == STEP_DONE ? ERR_OK : failure == ERR_OK ? ERR_CONFLICT : failure;
 }
 

@@ -302,6 +302,7 @@ static bool schedule_is_due(struct watched *w, const struct config_filter *c)
 /* The last job's end: a failed one is not begun again at once, and one that another coordinator ended after
  * our schedule fell due has served it. */
 struct last_job {
+    bool running; /* with a free mutex: its driver is gone */
     bool failed, aborted;
     bool for_bytes; /* started by the memory threshold, and done */
     uint64_t finished_ms, started_ms;
@@ -318,6 +319,7 @@ static struct last_job last_job(struct keeper *k)
                      name.text, name.length) != ERR_OK)
         return last;
     if (reply->elements == 4 && reply->element[0]->type == REDIS_REPLY_STRING) {
+        last.running = strcmp(reply->element[0]->str, "running") == 0;
         last.failed = strcmp(reply->element[0]->str, "failed") == 0;
         last.aborted = strcmp(reply->element[0]->str, "aborted") == 0;
         last.for_bytes = strcmp(reply->element[0]->str, "done") == 0 &&
@@ -359,6 +361,10 @@ static void look_at_thresholds(struct keeper *k, struct watched *w, const struct
     struct error e;
     uint64_t items = 0;
     struct last_job last = last_job(k);
+    if (last.running) {
+        start(k, w, "unfinished", "unfinished", false);
+        return;
+    }
     if (!w->checked || too_soon(&last) || admin_items(&k->fence, g, &items, &e) != ERR_OK)
         return;
     struct threshold_input in = {
