@@ -311,6 +311,29 @@ static void test_abort__leaves_the_old_generation_in_use(void **state)
     assert_int_equal(shards_of(before + 1), 0);
 }
 
+/* What a driver leaves that is killed before the view changed, or after everything was done. */
+static void expect_ended(const char *step, const char *end)
+{
+    struct error e = {""};
+    struct client redis = {0};
+    must(client_open(&redis, fixture.redis[0].port, STEADY_MS, &e), e);
+    redisReply *r = client_command(&redis, "HSET twinbloom:{" FILTER "}:job state running step %s", step);
+    assert_non_null(r);
+    assert_int_not_equal(r->type, REDIS_REPLY_ERROR);
+    freeReplyObject(r);
+    client_close(&redis);
+    must(client_wait_status(&fixture.client[0], FILTER, "job_state", end, STEADY_MS, &e), e);
+}
+
+static void test_record__of_a_driver_that_died_is_ended_by_another(void **state)
+{
+    (void)state;
+    int64_t before = fixture_generation(&fixture, 0);
+    expect_ended("create", "failed");
+    expect_ended("retire", "done");
+    assert_int_equal(fixture_generation(&fixture, 0), before);
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -336,6 +359,7 @@ int main(void)
         cmocka_unit_test(test_rebuild__loses_no_acknowledged_key_under_live_traffic),
         cmocka_unit_test(test_rebuild__is_won_by_exactly_one_of_two_coordinators),
         cmocka_unit_test(test_abort__leaves_the_old_generation_in_use),
+        cmocka_unit_test(test_record__of_a_driver_that_died_is_ended_by_another),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
