@@ -375,7 +375,8 @@ static enum err run_steps(struct driver *d, struct error *e)
         *e = d->why;
     if (d->step == STEP_FAILED)
         finish_record(d, failure == ERR_CANCELLED ? "aborted" : "failed", d->why.text);
-    else if (d->step == STEP_DONE && !d->o->wanted && d->record.running && !was_switched(d->record.step))
+    else if (d->step == STEP_DONE && !d->o->wanted && d->record.running && d->found == PHASE_STEADY &&
+             !was_switched(d->record.step))
         finish_record(d, "failed", "its driver ended before the new generation was in use");
     else if (d->step == STEP_DONE && (d->o->wanted || d->record.running))
         finish_record(d, "done", "");
@@ -400,6 +401,7 @@ enum err driver_run(const struct driver_options *options, struct mutex *mutex, s
     if (code == ERR_OK)
         code = record_read(d, e);
     if (code == ERR_OK) {
+        d->found = d->view.phase;
         /* In STEADY the record is of another job: nothing of it concerns a new one. */
         if (d->view.phase == PHASE_STEADY && options->wanted)
             d->record = (struct record){.step = STEP_FENCE};

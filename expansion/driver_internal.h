@@ -42,6 +42,7 @@ struct driver {
     struct builder *builder;
     struct record record;
     struct plan plan;
+    enum phase found; /* phase of the view when this driver came */
     enum job_step step;
     bool aborting;                    /* an operator asked for it */
     char position[SCAN_ID_MAX];       /* last id whose rows are in the builder */

@@ -10,7 +10,7 @@
 #include "expansion/driver.h"
 #include "expansion/mutex.h"
 
-enum { WAIT_MS = 200, CHECKPOINT_MS = 30 * 1000 };
+enum { WAIT_MS = 200 };
 
 struct runner {
     struct service *service;
@@ -98,7 +98,7 @@ static void fill_options(struct queued_job *q, const struct runner_job *job)
         .build_memory = c->build_memory,
         .page_rows = c->page_rows,
         .verify_sample = c->verify_sample,
-        .checkpoint_ms = CHECKPOINT_MS,
+        .checkpoint_ms = c->checkpoint_ms,
         .settle_timeout_ms = c->settle_timeout_ms,
         .tombstone_ms = c->tombstone_ms,
         .redis_timeout_ms = (unsigned)c->redis_timeout_ms,

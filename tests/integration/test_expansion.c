@@ -311,6 +311,33 @@ static void test_abort__leaves_the_old_generation_in_use(void **state)
     assert_int_equal(shards_of(before + 1), 0);
 }
 
+/* The row of a key that was acknowledged before the build began is not committed when the build begins: it
+ * has an id, and the scan would pass it by. */
+static void test_settle__holds_the_scan_until_an_open_transaction_has_ended(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    char text[512];
+    const uint64_t number = UINT64_C(5000000);
+    int64_t before = fixture_generation(&fixture, 0);
+    fixture_sql(fixture.db, "BEGIN");
+    fixture_insert(fixture.db, number, 1);
+    must(client_madd(&fixture.client[1], FILTER, fixture_code, number, 1, &e), e);
+    must(client_ok(&fixture.client[0], &e, "TB.REBUILD " FILTER), e);
+    must(client_wait_status(&fixture.client[1], FILTER, "job_step", "settle", STEADY_MS, &e), e);
+    clock_sleep_us(1200000); /* twice what a driver takes to say what it waits for */
+    must(client_status(&fixture.client[1], FILTER, "job_step", text, sizeof(text), &e), e);
+    assert_string_equal(text, "settle");
+    must(client_status(&fixture.client[1], FILTER, "job_waiting_for", text, sizeof(text), &e), e);
+    char pid[32];
+    (void)snprintf(pid, sizeof(pid), "pid %d", PQbackendPID(fixture.db));
+    assert_non_null(strstr(text, pid));
+    fixture_sql(fixture.db, "COMMIT");
+    wait_for_generation(before + 1);
+    for (unsigned d = 0; d < DAEMONS; d++)
+        fixture_all_present(&fixture, d, number, 1);
+}
+
 /* What a driver leaves that is killed before the view changed, or after everything was done. */
 static void expect_ended(const char *step, const char *end)
 {
@@ -359,6 +386,7 @@ int main(void)
         cmocka_unit_test(test_rebuild__loses_no_acknowledged_key_under_live_traffic),
         cmocka_unit_test(test_rebuild__is_won_by_exactly_one_of_two_coordinators),
         cmocka_unit_test(test_abort__leaves_the_old_generation_in_use),
+        cmocka_unit_test(test_settle__holds_the_scan_until_an_open_transaction_has_ended),
         cmocka_unit_test(test_record__of_a_driver_that_died_is_ended_by_another),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

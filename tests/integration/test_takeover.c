@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -27,15 +28,16 @@ static void open_the_gate(void)
 static int setup(void **state)
 {
     (void)state;
-    return fixture_start(&fixture, &(struct fixture_options){.nodes = 2,
-                                                             .daemons = 3,
-                                                             .postgres = true,
-                                                             .rows = ROWS,
-                                                             .capacity = 200000,
-                                                             .rate = "0.001",
-                                                             .expansion = "lease = 2s\npage_rows = 100\n",
-                                                             .schema = gate,
-                                                             .where = "public.gate(id)"});
+    return fixture_start(
+        &fixture, &(struct fixture_options){.nodes = 2,
+                                            .daemons = 3,
+                                            .postgres = true,
+                                            .rows = ROWS,
+                                            .capacity = 200000,
+                                            .rate = "0.001",
+                                            .expansion = "lease = 2s\npage_rows = 100\ncheckpoint = 20ms\n",
+                                            .schema = gate,
+                                            .where = "public.gate(id)"});
 }
 
 static int teardown(void **state)
@@ -97,6 +99,10 @@ static void test_takeover__finishes_what_a_killed_coordinator_began(void **state
     wait_done(1, before + 1);
     owner_of_the_job(1, second, sizeof(second));
     assert_string_not_equal(first, second);
+    /* The one that took over went on from a checkpoint, and what was uploaded before it is there (below). */
+    char rows[64];
+    must(client_status(&fixture.client[1], FILTER, "job_scan_rows", rows, sizeof(rows), &e), e);
+    assert_in_range(strtoull(rows, NULL, 10), 1, ROWS - 1);
     for (unsigned d = 1; d < 3; d++)
         fixture_all_present(&fixture, d, 0, ROWS + ADDED);
     assert_true(fixture_false_positives(&fixture, 1, 5000) < 50);
