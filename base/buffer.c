@@ -109,4 +109,5 @@ void buffer_command(struct buffer *b, size_t argc, const char *const *argv, cons
         buffer_append(b, argv[i], lengths[i]);
         buffer_append(b, "\r\n", 2);
     }
+    (void)buffer_text(b);
 }

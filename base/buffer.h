@@ -9,7 +9,7 @@
 #include "base/error.h"
 
 struct buffer {
-    char *data; /* not NUL-terminated, unless buffer_text() was called */
+    char *data; /* not NUL-terminated, unless its end was written by buffer_text() or buffer_command() */
     size_t length;
     size_t capacity;
     bool failed;
@@ -30,6 +30,7 @@ bool buffer_failed(const struct buffer *b);
 /* NUL-terminate (not counted in length) and return the data; "" where memory failed. Owned by the buffer. */
 const char *buffer_text(struct buffer *b);
 
-/* Append one Redis command (an array of bulk strings) of @argc arguments. */
+/* Append one Redis command (an array of bulk strings) of @argc arguments, and end it as buffer_text() does.
+ */
 void buffer_command(struct buffer *b, size_t argc, const char *const *argv, const size_t *lengths);
 #endif

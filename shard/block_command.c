@@ -56,6 +56,7 @@ void block_command_format(struct block_command *c, enum block_command_kind kind,
             p = PUT_LITERAL(p, "$1\r\n1\r\n");
         }
     }
+    *p = '\0';
     c->length = (size_t)(p - c->text);
 }
 

@@ -10,7 +10,7 @@
 enum block_command_kind { BLOCK_READ, BLOCK_ADD };
 
 struct block_command {
-    size_t length;
+    size_t length; /* without the NUL at the end of the text */
     char text[KEY_NAME_MAX + 128 + GEOMETRY_HASHES_MAX * 48];
 };
 

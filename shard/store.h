@@ -20,8 +20,9 @@ struct store *store_new(struct event_base *base, const struct nodes *nodes, unsi
 /* Pending callbacks are called with a NULL reply. */
 void store_free(struct store *s);
 
-/* Send a formatted command. @fn gets the reply (valid during the call), or NULL where the connection failed:
- * the command may then have been executed or not. False: the node is not reachable now; @fn is not called. */
+/* Send a formatted command; it is copied. command[length] must be NUL: hiredis searches it with strchr(). @fn
+ * gets the reply (valid during the call), or NULL where the connection failed: the command may then have been
+ * executed or not. False: the node is not reachable now; @fn is not called. */
 bool store_send(struct store *s, unsigned node, const char *command, size_t length, redisCallbackFn *fn,
                 void *arg);
 
