@@ -35,8 +35,8 @@ static enum err complete_fence(struct driver *d, struct error *e)
     return code;
 }
 
-/* Publish d->next and fence it. A script whose reply was lost may have been executed: the view is loaded
- * again and taken as ours if it is the one that was meant. */
+/* Publish d->next and fence it. A script whose reply was lost may have been executed: the step is tried again
+ * after reload(), and finds its phase there. */
 static enum err change_view(struct driver *d, bool reset_job, const char *const *job, size_t job_count,
                             struct error *e)
 {
@@ -171,8 +171,8 @@ static enum err step_open(struct driver *d, struct error *e)
 {
     if (d->view.phase == PHASE_BUILDING) /* tried before: the view was changed, the fence was not complete */
         return complete_fence(d, e);
-    fill_generation(
-        d); /* again: the scratch may have been used since; a new seed is as good while shards are empty */
+    /* Again: the scratch may have been used since; a new seed is as good while shards are empty. */
+    fill_generation(d);
     char generation[24], token[24], started[24], capacity[24], rows[24], now[24];
     (void)snprintf(generation, sizeof(generation), "%" PRIu64, d->next.slot[1 - d->view.current].number);
     (void)snprintf(token, sizeof(token), "%" PRIu64, mutex_token(d->mutex));

@@ -20,6 +20,13 @@ enum {
     ROWS_BETWEEN_TAKES = 1000
 };
 
+/* Ends a wait for Postgres when the job must end. Redis being away is no reason: the step will meet it. */
+static enum err watch(void *arg, struct error *e)
+{
+    enum err code = driver_poll(arg, "an answer of Postgres", e);
+    return code == ERR_UNREACHABLE || code == ERR_TIMEOUT ? ERR_OK : code;
+}
+
 enum err driver_source(struct driver *d, struct error *e)
 {
     if (d->source != NULL)
@@ -28,7 +35,9 @@ enum err driver_source(struct driver *d, struct error *e)
         return error_set(e, ERR_CONFIG,
                          "the configuration of this coordinator names no table to build filter '%s' from",
                          d->o->filter);
-    enum err code = source_open(&d->source, &d->o->source, d->o->postgres_timeout_ms, e);
+    struct source_config config = d->o->source;
+    config.watch = (struct source_watch){watch, d};
+    enum err code = source_open(&d->source, &config, d->o->postgres_timeout_ms, e);
     if (code == ERR_OK)
         code = source_check(d->source, e);
     if (code != ERR_OK) {

@@ -4,7 +4,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <poll.h>
-#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,16 +12,16 @@
 #include "base/clock.h"
 
 enum {
-    POLL_SLICE_MS = 100, /* how soon a cancel is seen when the network is silent */
-    DRAIN_MS = 2000,     /* for the server to obey a cancel */
+    WATCH_MS = 100,  /* between two calls of the watch */
+    DRAIN_MS = 2000, /* for the server to obey a cancel */
 };
 
 struct connection {
     PGconn *pg;
     PGcancel *cancel;
     unsigned timeout_ms;
+    struct source_watch watch;
     bool broken;
-    atomic_bool cancelled;
     char *password; /* of the dsn; NULL: none */
 };
 
@@ -56,11 +55,10 @@ static enum err lost(struct connection *c, struct error *e)
     return error_set(e, ERR_UNREACHABLE, "Postgres: %s", text[0] == '\0' ? "the connection is closed" : text);
 }
 
-static enum err code_of_state(struct connection *c, const char *state)
+static enum err code_of_state(const char *state)
 {
-    if (strcmp(state, "57014") == 0) /* query_canceled: by us, else by statement_timeout or an operator */
-        return atomic_exchange(&c->cancelled, false) ? ERR_CANCELLED : ERR_TIMEOUT;
-    if (strcmp(state, "55P03") == 0) /* lock_not_available: lock_timeout */
+    /* query_canceled: statement_timeout or an operator; lock_not_available: lock_timeout */
+    if (strcmp(state, "57014") == 0 || strcmp(state, "55P03") == 0)
         return ERR_TIMEOUT;
     bool gone =
         strncmp(state, "08", 2) == 0 && strcmp(state, "08P01") != 0; /* not: wrong number of parameters */
@@ -76,7 +74,7 @@ static enum err failed(struct connection *c, PGresult *result, struct error *e)
 {
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
-    enum err err = state == NULL ? ERR_UNREACHABLE : code_of_state(c, state);
+    enum err err = state == NULL ? ERR_UNREACHABLE : code_of_state(state);
     if (PQstatus(c->pg) == CONNECTION_BAD)
         err = ERR_UNREACHABLE;
     char text[400];
@@ -133,19 +131,36 @@ static enum err read_dsn(struct connection *c, const char *dsn, struct error *e)
     return err;
 }
 
-/* Milliseconds until @deadline, at most a slice; negative when it has passed. */
-static int slice(uint64_t deadline)
+/* One wait: until when, and who may end it before. */
+struct wait {
+    unsigned ms;
+    uint64_t deadline;
+    uint64_t watch_at;
+    struct source_watch watch;
+};
+
+static struct wait wait_for(unsigned ms, struct source_watch watch)
 {
     uint64_t now = clock_mono_us();
-    if (now >= deadline)
-        return -1;
-    uint64_t left = (deadline - now + 999) / 1000;
-    return left < POLL_SLICE_MS ? (int)left : POLL_SLICE_MS;
+    return (struct wait){
+        .ms = ms, .deadline = now + (uint64_t)ms * 1000, .watch_at = now + WATCH_MS * 1000, .watch = watch};
 }
 
-static uint64_t deadline_in(unsigned ms)
+/* Milliseconds to poll() for @what. ERR_TIMEOUT: the deadline has passed; or the watch's error. */
+static enum err wait_slice(struct wait *w, const char *what, int *ms, struct error *e)
 {
-    return clock_mono_us() + (uint64_t)ms * 1000;
+    uint64_t now = clock_mono_us();
+    if (now >= w->deadline)
+        return error_set(e, ERR_TIMEOUT, "Postgres: no %s within %u ms", what, w->ms);
+    if (now >= w->watch_at) {
+        enum err err = w->watch.fn == NULL ? ERR_OK : w->watch.fn(w->watch.arg, e);
+        if (err != ERR_OK)
+            return err;
+        w->watch_at = now + WATCH_MS * 1000;
+    }
+    uint64_t until = w->deadline < w->watch_at ? w->deadline : w->watch_at;
+    *ms = (int)((until - now + 999) / 1000);
+    return ERR_OK;
 }
 
 static enum err connect_to(struct connection *c, const char *dsn, struct error *e)
@@ -158,7 +173,7 @@ static enum err connect_to(struct connection *c, const char *dsn, struct error *
     c->pg = PQconnectStartParams(keys, values, 1);
     if (c->pg == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    uint64_t deadline = deadline_in(c->timeout_ms);
+    struct wait wait = wait_for(c->timeout_ms, c->watch);
     PostgresPollingStatusType want =
         PQstatus(c->pg) == CONNECTION_BAD ? PGRES_POLLING_FAILED : PGRES_POLLING_WRITING;
     while (want != PGRES_POLLING_OK) {
@@ -166,9 +181,10 @@ static enum err connect_to(struct connection *c, const char *dsn, struct error *
             return lost(c, e);
         struct pollfd fd = {.fd = PQsocket(c->pg),
                             .events = want == PGRES_POLLING_READING ? POLLIN : POLLOUT};
-        int ms = slice(deadline);
-        if (ms < 0)
-            return error_set(e, ERR_TIMEOUT, "Postgres: no connection within %u ms", c->timeout_ms);
+        int ms;
+        enum err err = wait_slice(&wait, "connection", &ms, e);
+        if (err != ERR_OK)
+            return err;
         if (poll(&fd, 1, ms) > 0)
             want = PQconnectPoll(c->pg);
     }
@@ -185,12 +201,14 @@ static void ignore_notice(void *arg, const PGresult *result)
     (void)result;
 }
 
-enum err connection_open(struct connection **out, const char *dsn, unsigned timeout_ms, struct error *e)
+enum err connection_open(struct connection **out, const char *dsn, unsigned timeout_ms,
+                         struct source_watch watch, struct error *e)
 {
     struct connection *c = calloc(1, sizeof(*c));
     if (c == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     c->timeout_ms = timeout_ms;
+    c->watch = watch;
     enum err err = read_dsn(c, dsn, e);
     if (err == ERR_OK)
         err = connect_to(c, dsn, e);
@@ -218,7 +236,7 @@ void connection_close(struct connection *c)
 /* Statements. */
 
 /* Wait until the next PQgetResult() will not block. */
-static enum err wait_result(struct connection *c, uint64_t deadline, bool heed_cancel, struct error *e)
+static enum err wait_result(struct connection *c, struct wait *wait, struct error *e)
 {
     for (;;) {
         int unsent = PQflush(c->pg);
@@ -226,27 +244,25 @@ static enum err wait_result(struct connection *c, uint64_t deadline, bool heed_c
             return lost(c, e);
         if (!PQisBusy(c->pg))
             return ERR_OK;
-        int ms = slice(deadline);
-        if (ms < 0)
-            return error_set(e, ERR_TIMEOUT, "Postgres: no answer in time");
+        int ms;
+        enum err err = wait_slice(wait, "answer", &ms, e);
+        if (err != ERR_OK)
+            return err;
         struct pollfd fd = {.fd = PQsocket(c->pg), .events = (short)(unsent > 0 ? POLLIN | POLLOUT : POLLIN)};
         int ready = poll(&fd, 1, ms);
         if (ready < 0 && errno != EINTR)
             return error_set(e, ERR_IO, "poll: %s", strerror(errno));
         if (ready > 0 && (fd.revents & ~POLLOUT) != 0 && PQconsumeInput(c->pg) == 0)
             return lost(c, e);
-        if (ready == 0 && heed_cancel && atomic_exchange(&c->cancelled, false))
-            return error_set(e, ERR_CANCELLED, "Postgres: cancelled");
     }
 }
 
 /* The first result; those after it (there is none but after errors) are dropped. */
-static enum err collect(struct connection *c, uint64_t deadline, bool heed_cancel, PGresult **out,
-                        struct error *e)
+static enum err collect(struct connection *c, struct wait *wait, PGresult **out, struct error *e)
 {
     *out = NULL;
     for (;;) {
-        enum err err = wait_result(c, deadline, heed_cancel, e);
+        enum err err = wait_result(c, wait, e);
         if (err != ERR_OK) {
             PQclear(*out);
             *out = NULL;
@@ -269,7 +285,8 @@ void connection_abandon(struct connection *c)
     char why[256];
     (void)PQcancel(c->cancel, why, sizeof(why));
     PGresult *result;
-    if (collect(c, deadline_in(DRAIN_MS), false, &result, NULL) != ERR_OK)
+    struct wait wait = wait_for(DRAIN_MS, (struct source_watch){0});
+    if (collect(c, &wait, &result, NULL) != ERR_OK)
         c->broken = true;
     else
         PQclear(result);
@@ -280,10 +297,11 @@ enum err connection_receive(struct connection *c, unsigned timeout_ms, PGresult 
     if (c->broken)
         return refuse_broken(e);
     PGresult *result;
-    enum err err = collect(c, deadline_in(timeout_ms), true, &result, e);
+    struct wait wait = wait_for(timeout_ms, c->watch);
+    enum err err = collect(c, &wait, &result, e);
     if (err != ERR_OK) {
         connection_abandon(c);
-        return err == ERR_TIMEOUT ? error_set(e, err, "Postgres: no answer within %u ms", timeout_ms) : err;
+        return err;
     }
     if (result == NULL)
         return lost(c, e);
@@ -302,16 +320,6 @@ static enum err render(const struct statement *s, struct buffer *text, struct er
     return sql_render(s->name, s->bindings, s->binding_count, names, s->param_count, text, e);
 }
 
-/* Before something is sent: a cancel that came while nothing ran counts for it. */
-static enum err may_send(struct connection *c, struct error *e)
-{
-    if (c->broken)
-        return refuse_broken(e);
-    if (atomic_exchange(&c->cancelled, false))
-        return error_set(e, ERR_CANCELLED, "Postgres: cancelled");
-    return ERR_OK;
-}
-
 static void values_of(const struct statement *s, const char *values[CONNECTION_PARAMS_MAX])
 {
     for (size_t i = 0; i < s->param_count; i++)
@@ -320,11 +328,10 @@ static void values_of(const struct statement *s, const char *values[CONNECTION_P
 
 enum err connection_run(struct connection *c, const struct statement *s, PGresult **out, struct error *e)
 {
-    enum err err = may_send(c, e);
-    if (err != ERR_OK)
-        return err;
+    if (c->broken)
+        return refuse_broken(e);
     struct buffer text = {0};
-    err = render(s, &text, e);
+    enum err err = render(s, &text, e);
     const char *values[CONNECTION_PARAMS_MAX];
     values_of(s, values);
     if (err == ERR_OK &&
@@ -336,11 +343,10 @@ enum err connection_run(struct connection *c, const struct statement *s, PGresul
 
 enum err connection_prepare(struct connection *c, const struct statement *s, struct error *e)
 {
-    enum err err = may_send(c, e);
-    if (err != ERR_OK)
-        return err;
+    if (c->broken)
+        return refuse_broken(e);
     struct buffer text = {0};
-    err = render(s, &text, e);
+    enum err err = render(s, &text, e);
     if (err == ERR_OK && PQsendPrepare(c->pg, s->name, buffer_text(&text), 0, NULL) != 1)
         err = lost(c, e);
     buffer_fini(&text);
@@ -353,22 +359,14 @@ enum err connection_prepare(struct connection *c, const struct statement *s, str
 
 enum err connection_send(struct connection *c, const struct statement *s, struct error *e)
 {
-    enum err err = may_send(c, e);
-    if (err != ERR_OK)
-        return err;
+    if (c->broken)
+        return refuse_broken(e);
     const char *values[CONNECTION_PARAMS_MAX];
     values_of(s, values);
     if (PQsendQueryPrepared(c->pg, s->name, (int)s->param_count, values, NULL, NULL, 1) != 1 ||
         PQflush(c->pg) < 0)
         return lost(c, e);
     return ERR_OK;
-}
-
-void connection_cancel(struct connection *c)
-{
-    atomic_store(&c->cancelled, true);
-    char why[256];
-    (void)PQcancel(c->cancel, why, sizeof(why)); /* where nothing runs, the flag stops what comes next */
 }
 
 void connection_take(struct connection *c)

@@ -2,11 +2,12 @@
 #ifndef MIGRATE_CONNECTION_H
 #define MIGRATE_CONNECTION_H
 /* A connection to Postgres on which every wait has a deadline. Statements are those of sql/. Owned by one
- * thread, but for connection_cancel(). Private to this folder. */
+ * thread. Private to this folder. */
 #include <libpq-fe.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include "base/error.h"
+#include "migrate/source.h"
 #include "sql/sql.h"
 
 enum { CONNECTION_PARAMS_MAX = 4 };
@@ -26,16 +27,17 @@ struct statement {
     size_t param_count;
 };
 
-/* @timeout_ms bounds connecting, and each connection_run(). ERR_CONFIG: @dsn is no connection string.
+/* @timeout_ms bounds connecting, and each connection_run(). @watch (copied) may end any wait: the statement
+ * is stopped, and its error is what the call returns. ERR_CONFIG: @dsn is no connection string.
  * ERR_UNREACHABLE, ERR_TIMEOUT. No part of the dsn's password gets into a text. Looking up a host name is not
  * bounded. */
 MUST_CHECK enum err connection_open(struct connection **out, const char *dsn, unsigned timeout_ms,
-                                    struct error *e);
+                                    struct source_watch watch, struct error *e);
 void connection_close(struct connection *c);
 
 /* Run one statement to its end; the rows are text. The caller clears *@out.
  * ERR_CONFIG: the server does not accept the statement (names, types, privileges). ERR_TIMEOUT: the deadline,
- * or a lock that could not be had. ERR_CANCELLED. ERR_UNREACHABLE: the connection is gone and stays so.
+ * or a lock that could not be had. ERR_UNREACHABLE: the connection is gone and stays so.
  * ERR_REFUSED: all else. */
 MUST_CHECK enum err connection_run(struct connection *c, const struct statement *s, PGresult **out,
                                    struct error *e);
@@ -52,9 +54,6 @@ MUST_CHECK enum err connection_receive(struct connection *c, unsigned timeout_ms
 
 /* Stop what was sent and throw its rows away. */
 void connection_abandon(struct connection *c);
-
-/* From any thread: the running statement, or the next one where none runs, ends with ERR_CANCELLED. */
-void connection_cancel(struct connection *c);
 
 /* Take what has come over the wire so far, without waiting, so that the server is not held up by full socket
  * buffers while the caller computes. Errors show at the next wait. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The happy path is: scan_open() prepares the page statements and sends the first; each scan_next() waits for
  * the page that is under way, sends the statement for the one behind it, and hands the page out; a page that
- * is not full is the last. Possible failure modes are: the page does not come in time or is cancelled (the
- * statement is stopped, and the next scan_next() asks for the same page again); the connection is lost (every
- * later call says so); memory fails while a page is handed out (the same page is asked for again). The
- * position only moves with a page handed out. */
+ * is not full is the last. Possible failure modes are: the page does not come in time or the watch ends
+ * the wait (the statement is stopped, and the next scan_next() asks for the same page again); the connection
+ * is lost (every later call says so); memory fails while a page is handed out (the same page is asked for
+ * again). The position only moves with a page handed out. */
 #include "migrate/scan.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "migrate/source_internal.h"
 
 enum {
-    SAMPLE_TIMEOUT_MS = 600 * 1000, /* a sample may read much of a table; source_cancel() stops it */
+    SAMPLE_TIMEOUT_MS = 600 * 1000, /* a sample may read much of a table; the watch may end it */
     SAMPLE_SMALL_ROWS = 50 * 1000,  /* up to here a sample looks at all rows */
     SAMPLE_ROWS_MIN =
         20 * 1000, /* pages are what is drawn: with few of them the count would be a matter of luck */
@@ -119,8 +119,8 @@ static enum err fill_rows(struct scan *scan, size_t count, struct error *e)
     return ERR_OK;
 }
 
-/* Move to the last id of the result and ask for the page behind it. A cancel that comes here must not be
- * lost: it takes the page back. Any other failure to send will be met by the next call. */
+/* Move to the last id of the result and ask for the page behind it. A failure to send will be met by the next
+ * call. */
 static enum err step_on(struct scan *scan, size_t count, struct error *e)
 {
     const char *id = PQgetvalue(scan->result, (int)count - 1, 0);
@@ -128,15 +128,12 @@ static enum err step_on(struct scan *scan, size_t count, struct error *e)
     if (length >= SCAN_ID_MAX || length == 0)
         return error_set(e, ERR_RANGE, "an id of %zu bytes cannot be a position; 1 to %d are supported",
                          length, SCAN_ID_MAX - 1);
-    char before[SCAN_ID_MAX];
-    memcpy(before, scan->position, sizeof(before));
     memcpy(scan->position, id, length);
     scan->position[length] = '\0';
     scan->ended = count < scan->page_rows;
-    if (scan->ended || send_page(scan, e) != ERR_CANCELLED)
-        return ERR_OK;
-    memcpy(scan->position, before, sizeof(before));
-    return ERR_CANCELLED;
+    if (!scan->ended)
+        (void)send_page(scan, e);
+    return ERR_OK;
 }
 
 static enum err receive_page(struct scan *scan, size_t *count, unsigned timeout_ms, struct error *e)

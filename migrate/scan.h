@@ -32,7 +32,7 @@ MUST_CHECK enum err scan_open(struct scan **out, struct source *s, const char *a
 
 /* The next page; page->count == 0 at the end. ERR_TIMEOUT after @timeout_ms without the page;
  * ERR_UNREACHABLE: the connection is gone: close scan and source and open both again at the last page's id.
- * ERR_CANCELLED. */
+ * Or what the watch says. */
 MUST_CHECK enum err scan_next(struct scan *scan, struct scan_page *page, unsigned timeout_ms,
                               struct error *e);
 /* Take what has come of the next page, without waiting. Call it now and then while working on a long page:

@@ -8,6 +8,13 @@
 #include <stdint.h>
 #include "base/error.h"
 
+/* Called about every 100 ms while Postgres is waited for. Any other code than ERR_OK ends the wait: the
+ * statement is stopped, and the code and text are those of the call that waited. NULL: nothing is called. */
+struct source_watch {
+    enum err (*fn)(void *arg, struct error *e);
+    void *arg;
+};
+
 /* Strings are borrowed from the configuration. */
 struct source_config {
     const char *dsn;
@@ -18,6 +25,7 @@ struct source_config {
      * bytes. */
     const char *key;
     const char *where; /* SQL condition, or NULL / "" */
+    struct source_watch watch;
 };
 
 struct source;
@@ -43,8 +51,4 @@ bool source_id_is_integer(const struct source *s);
 
 /* The largest id now visible, as text; "" for an empty table. @out_size at least 64. */
 MUST_CHECK enum err source_max_id(struct source *s, char *out, size_t out_size, struct error *e);
-
-/* Ask a running statement to stop, from any thread; where none runs, the next one: it ends with
- * ERR_CANCELLED. */
-void source_cancel(struct source *s);
 #endif

@@ -327,32 +327,33 @@ void operation_start(struct operation *op, struct catalog_filter *f, operation_d
 
 /* --- time --- */
 
-/* The first node that has been down for longer than an operation may take, if any of this filter's is. */
-static const char *why_down(const struct operation *op)
+/* The first node that is down; the count of nodes where none is. */
+static unsigned node_down(const struct operation *op)
 {
-    const struct nodes *nodes = catalog_options(op->catalog)->nodes;
-    for (unsigned i = 0; i < nodes->count; i++)
+    unsigned count = catalog_options(op->catalog)->nodes->count;
+    for (unsigned i = 0; i < count; i++)
         if (store_down_us(catalog_store(op->catalog), i) > 0)
-            return nodes->node[i].name;
-    return NULL;
+            return i;
+    return count;
 }
 
 void operation_expire(struct operation *op)
 {
     struct error e;
-    const char *node = why_down(op);
+    const struct nodes *nodes = catalog_options(op->catalog)->nodes;
+    unsigned down = node_down(op);
     if (op->error != NULL) {
         (void)error_set(&e, ERR_REFUSED, "Redis refuses: %s; nothing was acknowledged", op->error);
         operation_finish(op, ERR_REFUSED, e.text);
         return;
     }
-    if (node != NULL)
-        (void)error_set(&e, ERR_UNREACHABLE, "Redis node %s is not reachable; nothing was acknowledged",
-                        node);
+    if (down < nodes->count)
+        (void)error_set(&e, ERR_UNREACHABLE, "Redis node %s is not reachable (%s); nothing was acknowledged",
+                        nodes->node[down].name, store_why(catalog_store(op->catalog), down));
     else
         (void)error_set(&e, ERR_TIMEOUT, "no answer from Redis within %u ms; nothing was acknowledged",
                         catalog_options(op->catalog)->timeout_ms);
-    operation_finish(op, node != NULL ? ERR_UNREACHABLE : ERR_TIMEOUT, e.text);
+    operation_finish(op, down < nodes->count ? ERR_UNREACHABLE : ERR_TIMEOUT, e.text);
 }
 
 void operation_retry(struct operation *op)

@@ -45,7 +45,7 @@ bool operation_was_retried(const struct operation *op);
 /* Make a finished operation ready to be started again, with all its keys. */
 void operation_rewind(struct operation *op);
 
-/* Give up ownership, at any time; no callback comes after it. */
+/* Give up ownership, at any time while the catalog lives; no callback comes after it. */
 void operation_release(struct operation *op);
 
 /* --- for catalog.c --- */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The happy path is store_send(): connected, append, the loop writes. Possible failure modes are: no
- * connection and a backoff that has not passed (false), connect refused or timed out, connection reset, a
- * node that is stopped and does not answer (a PING behind the pending commands passes its deadline). In each
- * the callbacks get NULL. */
+ * connection and a backoff that has not passed (false), connect refused or timed out, a login or database
+ * that the node refuses, connection reset, a node that is stopped and does not answer (a PING behind the
+ * pending commands passes its deadline). In each the callbacks get NULL. */
 #include "shard/store.h"
 
 #include <stdio.h>
@@ -79,11 +79,6 @@ static void on_connect(const redisAsyncContext *context, int status)
         return;
     }
     p->connected = true;
-    if (p->down_since != 0)
-        log_info("redis_up", "node=%s", p->node->name);
-    p->down_since = 0;
-    p->backoff = BACKOFF_MIN_US;
-    p->why[0] = '\0';
 }
 
 static void on_disconnect(const redisAsyncContext *context, int status)
@@ -96,15 +91,35 @@ static void on_disconnect(const redisAsyncContext *context, int status)
         peer_down(p, status == REDIS_OK ? "closed" : context->errstr);
 }
 
-static void on_greeting(redisAsyncContext *context, void *reply, void *arg)
+/* A connection without its user or database must not be used: what is behind the login gets NULL. */
+static void on_login(redisAsyncContext *context, void *reply, void *arg)
 {
     (void)arg;
     const redisReply *r = reply;
     struct peer *p = context->data;
-    if (p != NULL && r != NULL && r->type == REDIS_REPLY_ERROR) {
-        log_error("redis_refused", "node=%s error=%s", p->node->name, log_quote(r->str));
-        (void)snprintf(p->why, sizeof(p->why), "%s", r->str);
+    if (p == NULL || r == NULL || r->type != REDIS_REPLY_ERROR)
+        return;
+    char why[160];
+    (void)snprintf(why, sizeof(why), "%s", r->str);
+    peer_drop(p, why);
+}
+
+/* The last of the greeting. A user may not be allowed to set a name; that is no harm. */
+static void on_named(redisAsyncContext *context, void *reply, void *arg)
+{
+    const redisReply *r = reply;
+    struct peer *p = context->data;
+    if (p == NULL || r == NULL)
+        return;
+    if (r->type == REDIS_REPLY_ERROR && strncmp(r->str, "NOAUTH", 6) == 0) {
+        on_login(context, reply, arg);
+        return;
     }
+    if (p->down_since != 0)
+        log_info("redis_up", "node=%s", p->node->name);
+    p->down_since = 0;
+    p->backoff = BACKOFF_MIN_US;
+    p->why[0] = '\0';
 }
 
 static bool peer_connect(struct peer *p)
@@ -127,12 +142,12 @@ static bool peer_connect(struct peer *p)
     (void)redisAsyncSetConnectCallback(c, on_connect);
     (void)redisAsyncSetDisconnectCallback(c, on_disconnect);
     if (p->node->password[0] != '\0' && p->node->user[0] != '\0')
-        (void)redisAsyncCommand(c, on_greeting, NULL, "AUTH %s %s", p->node->user, p->node->password);
+        (void)redisAsyncCommand(c, on_login, NULL, "AUTH %s %s", p->node->user, p->node->password);
     else if (p->node->password[0] != '\0')
-        (void)redisAsyncCommand(c, on_greeting, NULL, "AUTH %s", p->node->password);
+        (void)redisAsyncCommand(c, on_login, NULL, "AUTH %s", p->node->password);
     if (p->node->database != 0)
-        (void)redisAsyncCommand(c, on_greeting, NULL, "SELECT %u", p->node->database);
-    (void)redisAsyncCommand(c, on_greeting, NULL, "CLIENT SETNAME twinbloom");
+        (void)redisAsyncCommand(c, on_login, NULL, "SELECT %u", p->node->database);
+    (void)redisAsyncCommand(c, on_named, NULL, "CLIENT SETNAME twinbloom");
     return true;
 }
 

@@ -292,6 +292,48 @@ static void test_catalog_flush__writes_what_was_counted(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+/* --- logins --- */
+
+/* What coordinator two gets as another user, in another database. */
+static enum err ask_as(const char *user, const char *password, unsigned database)
+{
+    struct servers other = servers;
+    for (unsigned i = 0; i < other.count; i++) {
+        struct node *n = &other.nodes.node[i];
+        (void)snprintf(n->user, sizeof(n->user), "%s", user);
+        (void)snprintf(n->password, sizeof(n->password), "%s", password);
+        n->database = database;
+    }
+    coordinator_close(&two);
+    coordinator_open(&two, &other, sourced);
+    enum err code = coordinator_ask(&two, OPERATION_CHECK, 0, 10);
+    coordinator_close(&two); /* it knows the nodes of this function */
+    return code;
+}
+
+static void test_login__that_fails_is_an_error_and_nothing_is_asked_without_it(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < servers.count; i++)
+        assert_string_equal(servers_text(&servers, i, "ACL SETUSER app on >secret ~* +@all"), "OK");
+    coordinator_add(&one, 0, 10);
+    assert_int_equal(ask_as("app", "secret", 0), ERR_OK);
+    assert_int_equal(coordinator_results(&two, 10, KEY_YES), 10);
+    assert_int_equal(ask_as("app", "wrong", 0), ERR_UNREACHABLE);
+    assert_non_null(strstr(two.error, "WRONGPASS"));
+    assert_int_equal(ask_as("", "wrong", 0), ERR_UNREACHABLE);
+    for (unsigned i = 0; i < servers.count; i++)
+        assert_string_equal(servers_text(&servers, i, "CONFIG SET requirepass common"), "OK");
+    assert_int_equal(ask_as("", "common", 0), ERR_OK);
+    assert_int_equal(ask_as("", "", 0), ERR_UNREACHABLE);
+    assert_non_null(strstr(two.error, "NOAUTH"));
+    for (unsigned i = 0; i < servers.count; i++)
+        assert_string_equal(servers_text(&servers, i, "CONFIG SET requirepass \"\""), "OK");
+    /* The filter is in database 0, where a connection is whose SELECT was refused. */
+    assert_int_equal(ask_as("app", "secret", 9999), ERR_UNREACHABLE);
+    assert_non_null(strstr(two.error, "DB index is out of range"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -305,6 +347,7 @@ int main(void)
         TEST(test_catalog__counts_new_keys_in_redis),
         TEST(test_catalog__counts_both_generations_while_one_is_built),
         TEST(test_catalog_flush__writes_what_was_counted),
+        TEST(test_login__that_fails_is_an_error_and_nothing_is_asked_without_it),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <pthread.h>
 #include <cmocka.h>
 
 #include "base/buffer.h"
@@ -337,63 +336,77 @@ static void test_scan_next__keeps_its_deadline_and_asks_again(void **state)
     PQfinish(pg);
 }
 
-static void *cancel_soon(void *arg)
+struct watcher {
+    unsigned calls, end_at; /* of the wait; 0: never */
+};
+
+static enum err on_watch(void *arg, struct error *e)
 {
-    clock_sleep_us(300000);
-    source_cancel(arg);
-    return NULL;
+    struct watcher *w = arg;
+    return ++w->calls == w->end_at ? error_set(e, ERR_CANCELLED, "the watcher has had enough") : ERR_OK;
 }
 
-static void test_source_cancel__ends_a_page_that_another_thread_waits_for(void **state)
+static struct source *watched_source(const struct temp_postgres *p, struct watcher *w)
 {
-    const struct temp_postgres *p = *state;
-    struct source *s = database_source(p, "slow", "public.wait()"); /* the gate is closed */
-    struct scan *scan = NULL;
-    struct scan_page page;
+    struct source_config config = {.dsn = p->dsn,
+                                   .table = "slow",
+                                   .id_column = "id",
+                                   .key = "code",
+                                   .where = "public.wait()",
+                                   .watch = {on_watch, w}};
+    struct source *s = NULL;
     struct error e = {0};
-    must(scan_open(&scan, s, "", "", 10, &e), &e);
-    pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, cancel_soon, s), 0);
-    uint64_t began = clock_mono_us();
-    enum err err = scan_next(scan, &page, WAIT_MS, &e);
-    uint64_t took = clock_mono_us() - began;
-    assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_int_equal(err, ERR_CANCELLED);
-    assert_true(took < 5000000);
-    scan_close(scan);
-    source_close(s);
+    must(source_open(&s, &config, 10000, &e), &e);
+    return s;
 }
 
-static void test_source_cancel__between_pages_loses_no_row(void **state)
+static void test_watch__ends_the_wait_for_a_page_and_loses_no_row(void **state)
 {
     const struct temp_postgres *p = *state;
     PGconn *pg = database_connect(p, "postgres", "test");
-    database_short_links(pg, "between", 100);
-    struct source *s = database_source(p, "between", NULL);
+    struct watcher w = {0};
+    struct source *s = watched_source(p, &w); /* the gate is closed */
     struct scan *scan = NULL;
     struct scan_page page;
     struct error e = {0};
-    struct seen seen = {0};
-    unsigned cancelled = 0;
     must(scan_open(&scan, s, "", "", 10, &e), &e);
-    for (unsigned n = 0;; n++) {
-        if (n % 3 == 1)
-            source_cancel(s);
-        enum err err = scan_next(scan, &page, WAIT_MS, &e);
-        cancelled += err == ERR_CANCELLED;
-        if (err == ERR_CANCELLED)
-            continue;
-        must(err, &e);
-        if (page.count == 0)
-            break;
+    w = (struct watcher){.end_at = 3};
+    uint64_t began = clock_mono_us();
+    assert_int_equal(scan_next(scan, &page, WAIT_MS, &e), ERR_CANCELLED);
+    assert_true(clock_mono_us() - began < 5000000);
+    assert_int_equal(w.calls, 3);
+    assert_non_null(strstr(e.text, "the watcher has had enough"));
+    database_run(pg, "UPDATE gate SET closed = false");
+    struct seen seen = {0};
+    for (int n = 0; n < 3; n++) {
+        must(scan_next(scan, &page, WAIT_MS, &e), &e);
         for (size_t i = 0; i < page.count; i++)
             note_row(&seen, &page.rows[i]);
     }
-    assert_true(cancelled >= 3);
-    expect_ids(&seen, 3, 300);
+    expect_ids(&seen, 3, 90);
     scan_close(scan);
     source_close(s);
+    database_run(pg, "UPDATE gate SET closed = true");
     PQfinish(pg);
+}
+
+static void no_key(void *arg, const char *key, size_t length)
+{
+    (void)arg;
+    fail_msg("a key of %zu bytes: %s", length, key);
+}
+
+static void test_watch__ends_a_sample(void **state)
+{
+    const struct temp_postgres *p = *state;
+    struct watcher w = {0};
+    struct source *s = watched_source(p, &w);
+    struct error e = {0};
+    w = (struct watcher){.end_at = 3};
+    uint64_t began = clock_mono_us();
+    assert_int_equal(scan_sample(s, "", 10, no_key, NULL, &e), ERR_CANCELLED);
+    assert_true(clock_mono_us() - began < 5000000);
+    source_close(s);
 }
 
 static void test_scan_close__leaves_the_source_usable_with_a_page_under_way(void **state)
@@ -486,8 +499,8 @@ int main(void)
         cmocka_unit_test(
             test_scan_next__says_unreachable_when_the_backend_is_gone_and_goes_on_at_the_last_id),
         cmocka_unit_test(test_scan_next__keeps_its_deadline_and_asks_again),
-        cmocka_unit_test(test_source_cancel__ends_a_page_that_another_thread_waits_for),
-        cmocka_unit_test(test_source_cancel__between_pages_loses_no_row),
+        cmocka_unit_test(test_watch__ends_the_wait_for_a_page_and_loses_no_row),
+        cmocka_unit_test(test_watch__ends_a_sample),
         cmocka_unit_test(test_scan_close__leaves_the_source_usable_with_a_page_under_way),
         cmocka_unit_test(test_scan_sample__draws_from_the_whole_range_below_the_bound),
     };

@@ -208,6 +208,37 @@ static void test_sleeper__that_drove_the_job_disturbs_nothing_when_it_wakes(void
     adds_are_visible_everywhere(0, FIRST + 10000);
 }
 
+/* Postgres does not answer: neither an operator nor a shutdown may have to wait for it. */
+enum { SOON_MS = 5000 /* half of the time that Postgres has */ };
+
+static void test_hung_page__does_not_hold_up_an_abort(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    int64_t before = fixture_generation(&fixture, 1);
+    rebuild_and_hold_the_scan(0, 1);
+    must(client_wait_status(&fixture.client[1], FILTER, "job_waiting_for", "an answer of Postgres", SOON_MS,
+                            &e),
+         e);
+    must(client_ok(&fixture.client[1], &e, "TB.ABORT " FILTER), e);
+    must(client_wait_status(&fixture.client[1], FILTER, "job_state", "aborted", SOON_MS, &e), e);
+    open_the_gate();
+    assert_int_equal(fixture_generation(&fixture, 1), before);
+    fixture_all_present(&fixture, 1, 0, ROWS);
+}
+
+static void test_hung_page__does_not_hold_up_a_shutdown(void **state)
+{
+    (void)state;
+    int64_t before = fixture_generation(&fixture, 1);
+    rebuild_and_hold_the_scan(0, 1);
+    client_close(&fixture.client[0]);
+    assert_true(daemon_stop(&fixture.daemon[0], SOON_MS));
+    open_the_gate();
+    wait_done(1, before + 1);
+    fixture_all_present(&fixture, 1, 0, ROWS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -219,6 +250,8 @@ int main(void)
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(test_sleeper__that_drove_the_job_disturbs_nothing_when_it_wakes,
                                         setup, teardown),
+        cmocka_unit_test_setup_teardown(test_hung_page__does_not_hold_up_an_abort, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_hung_page__does_not_hold_up_a_shutdown, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
