@@ -150,6 +150,7 @@ static struct wait wait_for(unsigned ms, struct source_watch watch)
 static enum err wait_slice(struct wait *w, const char *what, int *ms, struct error *e)
 {
     uint64_t now = clock_mono_us();
+    *ms = 0;
     if (now >= w->deadline)
         return error_set(e, ERR_TIMEOUT, "Postgres: no %s within %u ms", what, w->ms);
     if (now >= w->watch_at) {
