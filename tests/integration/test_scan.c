@@ -303,6 +303,22 @@ static void test_scan_next__says_unreachable_when_the_backend_is_gone_and_goes_o
     PQfinish(pg);
 }
 
+/* The scan of table "slow" from its first row, after an attempt that failed; closes the gate again. */
+static void open_gate_and_read_all(PGconn *pg, struct scan *scan)
+{
+    struct seen seen = {0};
+    struct scan_page page;
+    struct error e = {0};
+    database_run(pg, "UPDATE gate SET closed = false");
+    for (int n = 0; n < 3; n++) {
+        must(scan_next(scan, &page, WAIT_MS, &e), &e);
+        for (size_t i = 0; i < page.count; i++)
+            note_row(&seen, &page.rows[i]);
+    }
+    expect_ids(&seen, 3, 90);
+    database_run(pg, "UPDATE gate SET closed = true");
+}
+
 static void test_scan_next__keeps_its_deadline_and_asks_again(void **state)
 {
     const struct temp_postgres *p = *state;
@@ -322,17 +338,9 @@ static void test_scan_next__keeps_its_deadline_and_asks_again(void **state)
     assert_int_equal(scan_next(scan, &page, 300, &e), ERR_TIMEOUT);
     uint64_t took = clock_mono_us() - began;
     assert_true(took >= 300000 && took < 3000000);
-    database_run(pg, "UPDATE gate SET closed = false");
-    struct seen seen = {0};
-    for (int n = 0; n < 3; n++) {
-        must(scan_next(scan, &page, WAIT_MS, &e), &e);
-        for (size_t i = 0; i < page.count; i++)
-            note_row(&seen, &page.rows[i]);
-    }
-    expect_ids(&seen, 3, 90);
+    open_gate_and_read_all(pg, scan);
     scan_close(scan);
     source_close(s);
-    database_run(pg, "UPDATE gate SET closed = true");
     PQfinish(pg);
 }
 
@@ -376,17 +384,9 @@ static void test_watch__ends_the_wait_for_a_page_and_loses_no_row(void **state)
     assert_true(clock_mono_us() - began < 5000000);
     assert_int_equal(w.calls, 3);
     assert_non_null(strstr(e.text, "the watcher has had enough"));
-    database_run(pg, "UPDATE gate SET closed = false");
-    struct seen seen = {0};
-    for (int n = 0; n < 3; n++) {
-        must(scan_next(scan, &page, WAIT_MS, &e), &e);
-        for (size_t i = 0; i < page.count; i++)
-            note_row(&seen, &page.rows[i]);
-    }
-    expect_ids(&seen, 3, 90);
+    open_gate_and_read_all(pg, scan);
     scan_close(scan);
     source_close(s);
-    database_run(pg, "UPDATE gate SET closed = true");
     PQfinish(pg);
 }
 
