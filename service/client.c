@@ -283,6 +283,18 @@ static void on_admin_reply(struct admin_call *call, struct client *c, void *arg)
     advance(c);
 }
 
+/* The counts of this worker are in Redis: now the admin thread may ask for them. */
+static void on_flushed(void *arg)
+{
+    struct admin_call *call = arg;
+    struct client *c = call->client;
+    if (c->destroyed)
+        admin_call_free(call);
+    else
+        admin_post(c, call);
+    client_release(c);
+}
+
 void client_call_admin(struct client *c, struct admin_call *call)
 {
     struct request *r = request_new(c);
@@ -291,12 +303,14 @@ void client_call_admin(struct client *c, struct admin_call *call)
         client_error(c, "OOM out of memory");
         return;
     }
-    catalog_flush(c->worker->catalog); /* its own adds are counted before it asks for counts */
     c->blocked = true;
+    c->references++;
+    call->client = c;
     call->protocol = c->protocol;
     call->on_done = on_admin_reply;
     call->done_arg = r;
-    admin_post(c, call);
+    catalog_flush(c->worker->catalog, on_flushed,
+                  call); /* its own adds are counted before it asks for counts */
 }
 
 /* In the worker's thread, with the answer. */

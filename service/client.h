@@ -75,7 +75,7 @@ struct client {
     bool pumping;
     bool authenticated;
     int protocol;
-    unsigned references; /* calls in the admin thread, pumping */
+    unsigned references; /* calls in or on their way to the admin thread, pumping */
     uint64_t id;
     uint64_t connected_us;
     char name[64];

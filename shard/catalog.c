@@ -21,6 +21,7 @@ struct catalog {
     struct event *tick;  /* deadlines and retries */
     struct event *flush; /* counts, once a turn */
     uint64_t shard_counts_at;
+    uint64_t counts_in_flight; /* commands */
     bool closing;
     struct operation_list active;
     struct operation_list retries;
@@ -100,15 +101,16 @@ uint64_t shared_view_room(const struct shared_view *view)
     return items < capacity ? capacity - items : 0;
 }
 
-static void no_reply(redisAsyncContext *context, void *reply, void *arg)
+static void on_count(redisAsyncContext *context, void *reply, void *arg)
 {
     (void)context;
     (void)reply;
-    (void)arg;
+    ((struct catalog *)arg)->counts_in_flight--;
 }
 
 /* The total of the written layer, with what was sent: HINCRBY answers with the sum over all coordinators. */
 struct total_sent {
+    struct catalog *catalog;
     struct shared_view *view;
     uint64_t n;
 };
@@ -118,6 +120,7 @@ static void on_total(redisAsyncContext *context, void *reply, void *arg)
     (void)context;
     struct total_sent *sent = arg;
     const redisReply *r = reply;
+    sent->catalog->counts_in_flight--;
     sent->view->unconfirmed -= sent->n;
     if (r != NULL && r->type == REDIS_REPLY_INTEGER) {
         sent->view->items = (uint64_t)r->integer;
@@ -141,12 +144,15 @@ static void send_count(struct catalog *c, struct shared_view *view, const char *
         return;
     struct total_sent *sent = total ? malloc(sizeof(*sent)) : NULL;
     if (sent == NULL) {
-        (void)store_send(c->store, NODE_HOME, c->command.data, c->command.length, no_reply, NULL);
+        c->counts_in_flight +=
+            store_send(c->store, NODE_HOME, c->command.data, c->command.length, on_count, c);
         return;
     }
-    *sent = (struct total_sent){.view = shared_view_ref(view), .n = n};
+    *sent = (struct total_sent){.catalog = c, .view = shared_view_ref(view), .n = n};
     view->unconfirmed += n;
-    if (!store_send(c->store, NODE_HOME, c->command.data, c->command.length, on_total, sent)) {
+    if (store_send(c->store, NODE_HOME, c->command.data, c->command.length, on_total, sent)) {
+        c->counts_in_flight++;
+    } else {
         view->unconfirmed -= n;
         shared_view_unref(view);
         free(sent);
@@ -197,16 +203,40 @@ static void flush_filters(struct catalog *c, bool shards)
     }
 }
 
-void catalog_flush(struct catalog *c)
-{
-    flush_filters(c, false);
-}
-
 static void on_flush(evutil_socket_t fd, short events, void *arg)
 {
     (void)fd;
     (void)events;
-    catalog_flush(arg);
+    flush_filters(arg, false);
+}
+
+struct flush_wait {
+    catalog_flushed_fn *fn;
+    void *arg;
+};
+
+static void on_flushed(redisAsyncContext *context, void *reply, void *arg)
+{
+    (void)context;
+    (void)reply;
+    struct flush_wait wait = *(struct flush_wait *)arg;
+    free(arg);
+    wait.fn(wait.arg);
+}
+
+void catalog_flush(struct catalog *c, catalog_flushed_fn *fn, void *arg)
+{
+    static const char ping[] = "*1\r\n$4\r\nPING\r\n";
+    flush_filters(c, false);
+    struct flush_wait *wait = c->counts_in_flight == 0 ? NULL : malloc(sizeof(*wait));
+    if (wait != NULL) {
+        *wait = (struct flush_wait){fn, arg};
+        /* Behind the counts on their connection. */
+        if (store_send(c->store, NODE_HOME, ping, sizeof(ping) - 1, on_flushed, wait))
+            return;
+        free(wait);
+    }
+    fn(arg);
 }
 
 void catalog_count(struct catalog_filter *f, struct shared_view *view, unsigned slot, uint32_t shard)

@@ -89,8 +89,10 @@ void catalog_free(struct catalog *c);
 MUST_CHECK enum err catalog_find(struct catalog *c, const char *name, size_t length,
                                  struct catalog_filter **out, struct error *e);
 
-/* Send what was counted to Redis now: before a question for counts on this loop. */
-void catalog_flush(struct catalog *c);
+/* Send what was counted to Redis now. @fn is called when Redis has all of it, or cannot be asked (counts are
+ * approximate then): the time to ask for counts on another connection. It may be called from inside. */
+typedef void catalog_flushed_fn(void *arg);
+void catalog_flush(struct catalog *c, catalog_flushed_fn *fn, void *arg);
 
 /* --- for operation.c --- */
 struct store *catalog_store(struct catalog *c);

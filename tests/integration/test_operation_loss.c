@@ -280,17 +280,25 @@ static void test_catalog__counts_both_generations_while_one_is_built(void **stat
     assert_int_equal(counted_by_shard(3, 3), counted("3.0"));
 }
 
-static void test_catalog_flush__writes_what_was_counted(void **state)
+static void raise_flag(void *arg)
+{
+    *(bool *)arg = true;
+}
+
+static void test_catalog_flush__calls_back_when_redis_has_the_counts(void **state)
 {
     (void)state;
     coordinator_add(&one, 0, 200);
     unsigned fresh = coordinator_results(&one, 200, KEY_YES);
-    catalog_flush(one.catalog);
-    (void)coordinator_check(&one, 0, 1, KEY_YES); /* behind it on the same connections */
+    bool flushed = false;
+    catalog_flush(one.catalog, raise_flag, &flushed);
+    while (!flushed)
+        assert_int_equal(event_base_loop(one.base, EVLOOP_ONCE), 0);
     assert_int_equal(counted("2.0"), fresh);
+    flushed = false;
+    catalog_flush(one.catalog, raise_flag, &flushed); /* nothing is under way: at once */
+    assert_true(flushed);
 }
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 /* --- logins --- */
 
@@ -334,6 +342,8 @@ static void test_login__that_fails_is_an_error_and_nothing_is_asked_without_it(v
     assert_non_null(strstr(two.error, "DB index is out of range"));
 }
 
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -346,7 +356,7 @@ int main(void)
         TEST(test_operation__gives_up_in_time_while_redis_is_down_and_recovers),
         TEST(test_catalog__counts_new_keys_in_redis),
         TEST(test_catalog__counts_both_generations_while_one_is_built),
-        TEST(test_catalog_flush__writes_what_was_counted),
+        TEST(test_catalog_flush__calls_back_when_redis_has_the_counts),
         TEST(test_login__that_fails_is_an_error_and_nothing_is_asked_without_it),
     };
     return cmocka_run_group_tests(tests, start, stop);
