@@ -114,14 +114,7 @@ static enum err step_plan(struct driver *d, struct error *e)
              " passes=%u",
              log_quote(o->filter), rows, d->plan.capacity, d->plan.error_rate, d->plan.geometry.shards,
              d->plan.bytes, d->plan.passes);
-    record_begin(d, true);
-    record_text(d, "state", "running");
-    record_text(d, "step", step_name(STEP_CREATE));
-    record_text(d, "owner", o->owner);
-    record_number(d, "token", mutex_token(d->mutex));
-    record_text(d, "reason", o->reason);
-    record_text(d, "trigger", o->trigger);
-    record_number(d, "started_ms", d->record.started_ms);
+    record_begin(d, false);
     record_number(d, "capacity", d->plan.capacity);
     record_number(d, "rows_total", rows);
     return record_write(d, e);
@@ -347,7 +340,7 @@ static enum err run_steps(struct driver *d, struct error *e)
     d->step = STEP_FENCE;
     while (!step_is_end(d->step)) {
         struct error why = {.text = ""};
-        enum err code = d->step > STEP_PLAN ? record_step(d, d->step, &why) : ERR_OK;
+        enum err code = record_step(d, d->step, &why);
         if (code == ERR_OK)
             code = perform(d, &why);
         enum job_step next = after(d, d->step, code);

@@ -145,13 +145,30 @@ enum err record_write(struct driver *d, struct error *e)
 
 enum err record_step(struct driver *d, enum job_step step, struct error *e)
 {
-    record_begin(d, false);
+    if (step < STEP_PLAN)
+        return ERR_OK;
+    bool fresh = step == STEP_PLAN && !d->recorded;
+    record_begin(d, fresh);
     record_text(d, "step", step_name(step));
     record_text(d, "state", "running");
     record_text(d, "waiting_for", "");
     record_text(d, "owner", d->o->owner);
     record_number(d, "token", mutex_token(d->mutex));
-    return record_write(d, e);
+    if (fresh) {
+        record_text(d, "reason", d->o->reason);
+        record_text(d, "trigger", d->o->trigger);
+        record_number(d, "started_ms", d->record.started_ms);
+    }
+    enum err code = record_write(d, e);
+    d->recorded = d->recorded || code == ERR_OK;
+    return code;
+}
+
+/* Where nothing was published yet a job just ends; between `settle` and `verify` its generation leaves the
+ * view. */
+static bool may_abort(enum job_step step)
+{
+    return step == STEP_PLAN || step == STEP_CREATE || (step >= STEP_SETTLE && step <= STEP_VERIFY);
 }
 
 enum err driver_abort_asked(struct driver *d, struct error *e)
@@ -197,6 +214,5 @@ enum err driver_poll(struct driver *d, const char *waiting_for, struct error *e)
         record_decimal(d, "eta_seconds", rate > 0 && left > 0 ? left / rate : 0);
     }
     enum err code = record_write(d, e);
-    bool may_abort = d->step >= STEP_SETTLE && d->step <= STEP_VERIFY && !d->aborting;
-    return code == ERR_OK && may_abort ? driver_abort_asked(d, e) : code;
+    return code == ERR_OK && may_abort(d->step) && !d->aborting ? driver_abort_asked(d, e) : code;
 }

@@ -299,6 +299,47 @@ static void test_start__without_postgres_answers_ping_and_recovers(void **state)
     assert_int_equal(PQstatus(fixture.db), CONNECTION_OK);
 }
 
+static void test_rebuild__without_postgres_waits_says_so_and_can_be_aborted(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct temp_redis own;
+    struct daemon d;
+    struct client c;
+    char text[512] = "";
+    must(temp_redis_start(&own, NULL, &e), e);
+    must(daemon_start(&d,
+                      &(struct daemon_options){
+                          .nodes = own.url, .dsn = fixture.postgres.dsn, .filters = short_link_filter},
+                      &e),
+         e);
+    must(client_open(&c, d.port, 20000, &e), e);
+    must(client_wait_status(&c, FILTER, "job_state", "done", READY_MS, &e), e);
+    PQfinish(fixture.db);
+    fixture.db = NULL;
+    temp_postgres_stop(&fixture.postgres);
+    must(client_ok(&c, &e, "TB.REBUILD " FILTER " CAPACITY 7000"), e);
+    must(client_wait_status(&c, FILTER, "job_state", "running", READY_MS, &e), e);
+    must(client_status(&c, FILTER, "job_step", text, sizeof(text), &e), e);
+    assert_string_equal(text, "plan");
+    uint64_t deadline = clock_mono_us() + (uint64_t)READY_MS * 1000;
+    while (strstr(text, "Postgres") == NULL) {
+        assert_true(clock_mono_us() < deadline);
+        must(client_status(&c, FILTER, "job_waiting_for", text, sizeof(text), &e), e);
+    }
+    must(client_ok(&c, &e, "TB.ABORT " FILTER), e);
+    must(client_wait_status(&c, FILTER, "job_state", "aborted", READY_MS, &e), e);
+    must(temp_postgres_restart(&fixture.postgres, &e), e);
+    serves_all_rows(&c, "postgres");
+    must(client_status(&c, FILTER, "capacity", text, sizeof(text), &e), e);
+    assert_string_equal(text, "5000");
+    client_close(&c);
+    assert_true(daemon_fini(&d));
+    temp_redis_fini(&own);
+    fixture.db = PQconnectdb(fixture.postgres.dsn);
+    assert_int_equal(PQstatus(fixture.db), CONNECTION_OK);
+}
+
 /* --- memory --- */
 
 static void test_memory__too_small_for_a_filter_is_refused_with_figures(void **state)
@@ -380,6 +421,7 @@ int main(void)
         cmocka_unit_test(test_rows__without_a_key_are_skipped_and_counted),
         cmocka_unit_test(test_start__without_redis_answers_ping_and_recovers),
         cmocka_unit_test(test_start__without_postgres_answers_ping_and_recovers),
+        cmocka_unit_test(test_rebuild__without_postgres_waits_says_so_and_can_be_aborted),
         cmocka_unit_test(test_memory__too_small_for_a_filter_is_refused_with_figures),
         cmocka_unit_test(test_memory__too_small_for_a_rebuild_leaves_the_filter_serving),
     };
