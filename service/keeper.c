@@ -119,7 +119,7 @@ struct keeper_note keeper_note(struct service *s, const char *name, size_t lengt
 static void note_text(struct watch *watch, char *out, size_t size, const char *text)
 {
     (void)pthread_mutex_lock(&watch->lock);
-    (void)snprintf(out, size, "%s", text);
+    (void)snprintf(out, size, "%.*s", (int)size - 1, text); /* cut where it is too long */
     (void)pthread_mutex_unlock(&watch->lock);
 }
 
