@@ -265,79 +265,93 @@ static void test_start__without_redis_answers_ping_and_recovers(void **state)
     temp_redis_fini(&late);
 }
 
-static void test_start__without_postgres_answers_ping_and_recovers(void **state)
+/* A coordinator with a Redis of its own, and the fixture's Postgres. */
+struct own {
+    struct temp_redis redis;
+    struct daemon daemon;
+    struct client client;
+};
+
+static void own_start(struct own *o)
 {
-    (void)state;
     struct error e = {""};
-    struct temp_redis own;
-    struct daemon d;
-    struct client c;
-    int64_t n = 0;
-    PQfinish(fixture.db);
-    fixture.db = NULL;
-    temp_postgres_stop(&fixture.postgres);
-    must(temp_redis_start(&own, NULL, &e), e);
-    must(daemon_start(&d,
-                      &(struct daemon_options){.nodes = own.url,
+    must(temp_redis_start(&o->redis, NULL, &e), e);
+    must(daemon_start(&o->daemon,
+                      &(struct daemon_options){.nodes = o->redis.url,
                                                .dsn = fixture.postgres.dsn,
                                                .expansion = "lease = 2s\n",
                                                .filters = short_link_filter},
                       &e),
          e);
-    must(client_open(&c, d.port, 20000, &e), e);
-    wait_for_trouble(&c, "postgres");
-    /* Nothing is known yet, so everything may be there. */
-    must(client_wait_status(&c, FILTER, "redis", "ok", READY_MS, &e), e);
-    must(client_integer(&c, &n, &e, "BF.EXISTS " FILTER " absent-1"), e);
-    assert_int_equal(n, 1);
+    must(client_open(&o->client, o->daemon.port, 20000, &e), e);
+}
+
+static void own_stop(struct own *o)
+{
+    client_close(&o->client);
+    assert_true(daemon_fini(&o->daemon));
+    temp_redis_fini(&o->redis);
+}
+
+static void postgres_goes(void)
+{
+    PQfinish(fixture.db);
+    fixture.db = NULL;
+    temp_postgres_stop(&fixture.postgres);
+}
+
+static void postgres_comes_back(void)
+{
+    struct error e = {""};
     must(temp_postgres_restart(&fixture.postgres, &e), e);
-    serves_all_rows(&c, "postgres");
-    client_close(&c);
-    assert_true(daemon_fini(&d));
-    temp_redis_fini(&own);
     fixture.db = PQconnectdb(fixture.postgres.dsn);
     assert_int_equal(PQstatus(fixture.db), CONNECTION_OK);
+}
+
+static void test_start__without_postgres_answers_ping_and_recovers(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct own own;
+    int64_t n = 0;
+    postgres_goes();
+    own_start(&own);
+    wait_for_trouble(&own.client, "postgres");
+    /* Nothing is known yet, so everything may be there. */
+    must(client_wait_status(&own.client, FILTER, "redis", "ok", READY_MS, &e), e);
+    must(client_integer(&own.client, &n, &e, "BF.EXISTS " FILTER " absent-1"), e);
+    assert_int_equal(n, 1);
+    postgres_comes_back();
+    serves_all_rows(&own.client, "postgres");
+    own_stop(&own);
 }
 
 static void test_rebuild__without_postgres_waits_says_so_and_can_be_aborted(void **state)
 {
     (void)state;
     struct error e = {""};
-    struct temp_redis own;
-    struct daemon d;
-    struct client c;
+    struct own own;
+    struct client *c = &own.client;
     char text[512] = "";
-    must(temp_redis_start(&own, NULL, &e), e);
-    must(daemon_start(&d,
-                      &(struct daemon_options){
-                          .nodes = own.url, .dsn = fixture.postgres.dsn, .filters = short_link_filter},
-                      &e),
-         e);
-    must(client_open(&c, d.port, 20000, &e), e);
-    must(client_wait_status(&c, FILTER, "job_state", "done", READY_MS, &e), e);
-    PQfinish(fixture.db);
-    fixture.db = NULL;
-    temp_postgres_stop(&fixture.postgres);
-    must(client_ok(&c, &e, "TB.REBUILD " FILTER " CAPACITY 7000"), e);
-    must(client_wait_status(&c, FILTER, "job_state", "running", READY_MS, &e), e);
-    must(client_status(&c, FILTER, "job_step", text, sizeof(text), &e), e);
+    own_start(&own);
+    must(client_wait_status(c, FILTER, "job_state", "done", READY_MS, &e), e);
+    postgres_goes();
+    must(client_ok(c, &e, "TB.REBUILD " FILTER " CAPACITY 7000"), e);
+    must(client_wait_status(c, FILTER, "job_state", "running", READY_MS, &e), e);
+    must(client_status(c, FILTER, "job_step", text, sizeof(text), &e), e);
     assert_string_equal(text, "plan");
     uint64_t deadline = clock_mono_us() + (uint64_t)READY_MS * 1000;
     while (strstr(text, "Postgres") == NULL) {
         assert_true(clock_mono_us() < deadline);
-        must(client_status(&c, FILTER, "job_waiting_for", text, sizeof(text), &e), e);
+        must(client_status(c, FILTER, "job_waiting_for", text, sizeof(text), &e), e);
     }
-    must(client_ok(&c, &e, "TB.ABORT " FILTER), e);
-    must(client_wait_status(&c, FILTER, "job_state", "aborted", READY_MS, &e), e);
-    must(temp_postgres_restart(&fixture.postgres, &e), e);
-    serves_all_rows(&c, "postgres");
-    must(client_status(&c, FILTER, "capacity", text, sizeof(text), &e), e);
+    must(client_ok(c, &e, "TB.ABORT " FILTER), e);
+    must(client_wait_status(c, FILTER, "job_state", "aborted", READY_MS, &e), e);
+    postgres_comes_back();
+    serves_all_rows(c, "postgres");
+    must(client_status(c, FILTER, "capacity", text, sizeof(text), &e), e);
     assert_string_equal(text, "5000");
-    client_close(&c);
-    assert_true(daemon_fini(&d));
-    temp_redis_fini(&own);
-    fixture.db = PQconnectdb(fixture.postgres.dsn);
-    assert_int_equal(PQstatus(fixture.db), CONNECTION_OK);
+    own_stop(&own);
 }
 
 /* --- memory --- */
