@@ -309,8 +309,8 @@ void client_call_admin(struct client *c, struct admin_call *call)
     call->protocol = c->protocol;
     call->on_done = on_admin_reply;
     call->done_arg = r;
-    catalog_flush(c->worker->catalog, on_flushed,
-                  call); /* its own adds are counted before it asks for counts */
+    /* Its own adds are counted before it asks for counts. */
+    catalog_flush(c->worker->catalog, on_flushed, call);
 }
 
 /* In the worker's thread, with the answer. */
