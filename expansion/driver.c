@@ -36,19 +36,44 @@ static enum err complete_fence(struct driver *d, struct error *e)
 }
 
 /* Publish d->next and fence it. A script whose reply was lost may have been executed: the step is tried again
- * after reload(), and finds its phase there. */
-static enum err change_view(struct driver *d, bool reset_job, const char *const *job, size_t job_count,
-                            struct error *e)
+ * after driver_reload(), and finds its phase there. */
+static enum err change_view(struct driver *d, const struct fence_job *job, struct error *e)
 {
     d->next.epoch = d->view.epoch + 1;
-    enum err code =
-        fence_change(&d->fence, &d->view, &d->next, mutex_value(d->mutex), reset_job, job, job_count, e);
+    enum err code = fence_change(&d->fence, &d->view, &d->next, mutex_value(d->mutex), job, e);
+    if (code == ERR_CANCELLED) /* the guard: what was asked for meanwhile decides */
+        return driver_requests(d, e) == ERR_OK
+                   ? error_set(e, ERR_TIMEOUT, "an operator's request was taken back")
+                   : ERR_CANCELLED;
     if (code != ERR_OK)
         return code;
     d->view = d->next;
     log_info("view_changed", "filter=%s epoch=%" PRIu64 " phase=%s", log_quote(d->o->filter), d->view.epoch,
              phase_row(d->view.phase)->name);
     return complete_fence(d, e);
+}
+
+unsigned driver_built_slot(const struct driver *d)
+{
+    return d->view.phase == PHASE_BUILDING ? 1 - d->view.current : d->view.current;
+}
+
+const struct generation *driver_built(const struct driver *d)
+{
+    return &d->view.slot[driver_built_slot(d)];
+}
+
+struct layer_options driver_layers(struct driver *d)
+{
+    return (struct layer_options){
+        .fence = &d->fence, .mutex = d->mutex, .shard_bytes = d->o->shard_bytes, .growth = d->o->growth};
+}
+
+/* Model: layer_complete. No view change of the job while a layer of the current generation is opening. */
+static enum err widen(struct driver *d, struct error *e)
+{
+    const struct layer_options o = driver_layers(d);
+    return layer_complete(&o, &d->view, &d->next, e);
 }
 
 /* The alternate generation of d->next leaves the view; its shards lie under the present epoch's names. */
@@ -81,14 +106,16 @@ static enum err step_plan(struct driver *d, struct error *e)
     if (code == ERR_OK)
         code = source_rows_estimate(d->source, &rows, e);
     if (code == ERR_OK)
-        code = fence_items(&d->fence, current, 0, &items, e);
+        code = fence_all_items(&d->fence, current, &items, e);
     if (code != ERR_OK)
         return code;
     struct plan_input in = {
         .current_capacity = current->built ? current->capacity : o->capacity,
         .source_rows = rows,
+        .items = items,
         .growth = o->growth,
         .headroom = o->headroom,
+        .least_capacity = o->capacity,
         .keep_capacity = !current->built || !is_full(d, current, items, rows),
         .wanted_capacity = o->wanted_capacity,
         .error_rate = o->wanted_error_rate > 0 ? o->wanted_error_rate : o->error_rate,
@@ -173,29 +200,105 @@ static enum err step_open(struct driver *d, struct error *e)
     (void)snprintf(capacity, sizeof(capacity), "%" PRIu64, d->plan.capacity);
     (void)snprintf(rows, sizeof(rows), "%" PRIu64, d->record.rows_total);
     (void)snprintf(now, sizeof(now), "%" PRIu64, clock_wall_us() / 1000);
-    const char *job[] = {"state",      "running",    "step",       step_name(STEP_SETTLE),
-                         "generation", generation,   "owner",      d->o->owner,
-                         "token",      token,        "reason",     d->o->reason,
-                         "started_ms", started,      "capacity",   capacity,
-                         "rows_total", rows,         "updated_ms", now,
-                         "trigger",    d->o->trigger};
+    const char *pairs[] = {"state",       "running",
+                           "step",        step_name(STEP_SETTLE),
+                           "generation",  generation,
+                           "owner",       d->o->owner,
+                           "token",       token,
+                           "reason",      d->o->reason,
+                           "started_ms",  started,
+                           "capacity",    capacity,
+                           "rows_total",  rows,
+                           "updated_ms",  now,
+                           "verify_full", d->record.verify_full ? "1" : "0",
+                           "trigger",     d->o->trigger};
+    const struct fence_job job = {.reset = true, .pairs = pairs, .count = sizeof(pairs) / sizeof(pairs[0])};
     d->next.phase = PHASE_BUILDING;
-    return change_view(d, true, job, sizeof(job) / sizeof(job[0]), e);
+    enum err code = change_view(d, &job, e);
+    if (code == ERR_OK)
+        d->record.generation = view_alternate(&d->view)->number;
+    return code;
 }
 
+static enum err step_hold(struct driver *d, struct error *e)
+{
+    enum err code = driver_requests(d, e);
+    if (code != ERR_OK || !d->control.hold)
+        return code;
+    log_info("holds", "filter=%s generation=%" PRIu64, log_quote(d->o->filter), driver_built(d)->number);
+    while (code == ERR_OK && d->control.hold)
+        code = driver_nap(d, "an operator's word to switch", e);
+    if (code != ERR_OK)
+        return code;
+    d->request = REQUEST_CUTOVER; /* rows have come meanwhile: catch up and verify again */
+    return error_set(e, ERR_CANCELLED, "an operator gave the word to switch");
+}
+
+/* Model: cutover. */
 static enum err step_cutover(struct driver *d, struct error *e)
 {
     if (d->view.phase == PHASE_SWITCHED)
         return complete_fence(d, e);
+    enum err code = widen(d, e);
+    if (code != ERR_OK)
+        return code;
     char now[24];
     d->record.switched_ms = clock_wall_us() / 1000;
     (void)snprintf(now, sizeof(now), "%" PRIu64, d->record.switched_ms);
-    const char *job[] = {"step", step_name(STEP_FOLLOW), "switched_ms", now};
+    const char *pairs[] = {"step", step_name(STEP_FOLLOW), "switched_ms", now};
+    const struct fence_job job = {
+        .guard = "abort", .pairs = pairs, .count = sizeof(pairs) / sizeof(pairs[0])};
     d->next = d->view;
     d->next.phase = PHASE_SWITCHED;
     d->next.current = 1 - d->view.current;
     d->next.slot[d->next.current].built = true;
-    return change_view(d, false, job, sizeof(job) / sizeof(job[0]), e);
+    return change_view(d, &job, e);
+}
+
+/* The generation to which a rollback would go must be able to say "no", and rightly. */
+static enum err may_roll_back(struct driver *d, struct error *e)
+{
+    uint64_t lost = 0;
+    const struct generation *old = view_alternate(&d->view);
+    if (!old->built)
+        return error_set(e, ERR_CONFLICT, "generation %" PRIu64 " was never built: no rollback", old->number);
+    enum err code = fence_count_lost(&d->fence, &d->view, old, &lost, e);
+    if (code == ERR_OK && lost > 0)
+        code =
+            error_set(e, ERR_CONFLICT, "%" PRIu64 " shards of generation %" PRIu64 " are lost: no rollback",
+                      lost, old->number);
+    return code;
+}
+
+/* What was asked for cannot be: it must not be asked again at once. */
+static enum err refuse_rollback(struct driver *d, const struct error *why, struct error *e)
+{
+    log_warn("no_rollback", "filter=%s why=%s", log_quote(d->o->filter), log_quote(why->text));
+    record_begin(d, false);
+    record_text(d, "rollback", "0");
+    record_text(d, "error", why->text);
+    enum err code = record_write(d, e);
+    return code == ERR_OK ? error_set(e, ERR_CONFLICT, "%s", why->text) : code;
+}
+
+/* Model: rollback. Both generations have taken every add since the build began, so the old one lacks nothing.
+ */
+static enum err step_rollback(struct driver *d, struct error *e)
+{
+    if (d->view.phase == PHASE_BUILDING)
+        return complete_fence(d, e);
+    struct error why;
+    enum err code = widen(d, e);
+    if (code == ERR_OK && (code = may_roll_back(d, &why)) != ERR_OK)
+        return code == ERR_CONFLICT ? refuse_rollback(d, &why, e) : error_set(e, code, "%s", why.text);
+    if (code != ERR_OK)
+        return code;
+    const char *pairs[] = {"step", step_name(STEP_HOLD), "hold", "1", "rollback", "0", "finish", "0"};
+    const struct fence_job job = {.pairs = pairs, .count = sizeof(pairs) / sizeof(pairs[0])};
+    d->next = d->view;
+    d->next.phase = PHASE_BUILDING;
+    d->next.current = 1 - d->view.current;
+    return change_view(d, &job, e);
 }
 
 static enum err step_grace(struct driver *d, struct error *e)
@@ -209,22 +312,26 @@ static enum err step_grace(struct driver *d, struct error *e)
             d->record.switched_ms = now;
         if (passed >= d->o->grace_ms)
             return ERR_OK;
-        enum err code = driver_poll(d, "grace time after the cutover", e);
+        enum err code = driver_nap(d, "the end of the grace time", e);
         if (code != ERR_OK)
             return code;
-        clock_sleep_us(NAP_US);
     }
 }
 
-static enum err leave_alternate(struct driver *d, enum job_step then, struct error *e)
+/* Model: leave. The alternate generation leaves the view. */
+static enum err leave_alternate(struct driver *d, enum job_step then, const char *guard, struct error *e)
 {
-    if (d->view.phase == PHASE_STEADY)
+    if (view_alternate(&d->view) == NULL)
         return complete_fence(d, e);
-    const char *job[] = {"step", step_name(then)};
+    enum err code = widen(d, e);
+    if (code != ERR_OK)
+        return code;
+    const char *pairs[] = {"step", step_name(then)};
+    const struct fence_job job = {.guard = guard, .pairs = pairs, .count = sizeof(pairs) / sizeof(pairs[0])};
     d->next = d->view;
-    d->next.phase = PHASE_STEADY;
+    d->next.phase = phase_alone(view_current(&d->view)->layer_count);
     retire_slot(d, 1 - d->view.current);
-    return change_view(d, false, job, sizeof(job) / sizeof(job[0]), e);
+    return change_view(d, &job, e);
 }
 
 static enum err perform(struct driver *d, struct error *e)
@@ -232,6 +339,8 @@ static enum err perform(struct driver *d, struct error *e)
     switch (d->step) {
     case STEP_FENCE:
         return complete_fence(d, e);
+    case STEP_WIDEN:
+        return widen(d, e);
     case STEP_RECLAIM:
     case STEP_RETIRE:
     case STEP_CLEAR:
@@ -250,15 +359,21 @@ static enum err perform(struct driver *d, struct error *e)
     case STEP_FOLLOW:
         return driver_catch_up(d, e);
     case STEP_VERIFY:
+    case STEP_CONFIRM:
+    case STEP_CHECK:
         return driver_verify(d, e);
+    case STEP_HOLD:
+        return step_hold(d, e);
     case STEP_CUTOVER:
         return step_cutover(d, e);
     case STEP_GRACE:
         return step_grace(d, e);
     case STEP_FINISH:
-        return leave_alternate(d, STEP_RETIRE, e);
+        return leave_alternate(d, STEP_RETIRE, "rollback", e);
+    case STEP_ROLLBACK:
+        return step_rollback(d, e);
     case STEP_ABORT:
-        return leave_alternate(d, STEP_CLEAR, e);
+        return leave_alternate(d, STEP_CLEAR, NULL, e);
     case STEP_DONE:
     case STEP_FAILED:
     case STEP_STOPPED:
@@ -270,67 +385,92 @@ static enum err perform(struct driver *d, struct error *e)
 
 /* --- the loop --- */
 
-/* A server is away. Say so where that can be said, wait a little longer each time. */
-static enum err wait_and_say(struct driver *d, uint64_t *pause, const struct error *why)
-{
-    log_warn("job_waits", "filter=%s step=%s why=%s", log_quote(d->o->filter), step_name(d->step),
-             log_quote(why->text));
-    uint64_t until = clock_mono_us() + *pause;
-    *pause = *pause * 2 < RETRY_MAX_US ? *pause * 2 : RETRY_MAX_US;
-    while (clock_mono_us() < until) {
-        struct error e;
-        enum err code = driver_poll(d, why->text, &e);
-        if (code == ERR_MUTEX_LOST || code == ERR_BUSY || code == ERR_CANCELLED) {
-            d->why = e;
-            return code;
-        }
-        clock_sleep_us(NAP_US);
-    }
-    return ERR_OK;
-}
-
-/* After a wait the view may be another: a change of ours whose reply was lost, or another driver's. */
-static enum err reload(struct driver *d, struct error *e)
+enum err driver_reload(struct driver *d, struct error *e)
 {
     uint64_t epoch = d->view.epoch, incarnation = d->view.incarnation;
     enum err code = fence_load(&d->fence, &d->next, e);
     if (code != ERR_OK)
         return code == ERR_NOT_FOUND ? error_set(e, ERR_FENCED, "the view is not in Redis any more") : code;
-    if (d->next.incarnation != incarnation || d->next.epoch > epoch + 1)
+    if (d->next.incarnation != incarnation || d->next.epoch > epoch + 1 || d->next.epoch < epoch)
         return error_set(e, ERR_FENCED, "the view moved on from epoch %" PRIu64, epoch);
     d->view = d->next;
-    return ERR_OK;
+    return complete_fence(d, e);
 }
 
-static void finish_record(struct driver *d, const char *state, const char *text)
+/* A server is away. Say so where that can be said, wait a little longer each time. The view may be another
+ * afterwards: a change of ours whose reply was lost. */
+static enum err wait_and_reload(struct driver *d, uint64_t *pause, struct error *why)
 {
-    struct error e;
-    record_begin(d, false);
-    record_text(d, "state", state);
-    record_text(d, "step", step_name(d->step));
-    record_text(d, "error", text);
-    record_text(d, "waiting_for", "");
-    record_text(d, "reason", d->record.reason);
-    record_number(d, "started_ms", d->record.started_ms);
-    record_number(d, "finished_ms", clock_wall_us() / 1000);
-    record_text(d, "abort_requested", "0");
-    if (record_write(d, &e) != ERR_OK)
-        log_warn("record_not_written", "filter=%s why=%s", log_quote(d->o->filter), log_quote(e.text));
-}
-
-/* The job whose record stands at @step had come past its cutover. */
-static bool was_switched(enum job_step step)
-{
-    return step == STEP_FOLLOW || step == STEP_GRACE || step == STEP_FINISH || step == STEP_RETIRE ||
-           step == STEP_DONE;
+    log_warn("job_waits", "filter=%s step=%s why=%s", log_quote(d->o->filter), step_name(d->step),
+             log_quote(why->text));
+    const struct error waiting = *why;
+    uint64_t until = clock_mono_us() + *pause;
+    *pause = *pause * 2 < RETRY_MAX_US ? *pause * 2 : RETRY_MAX_US;
+    while (clock_mono_us() < until) {
+        enum err code = driver_watch(d, waiting.text, why);
+        if (code == ERR_MUTEX_LOST || code == ERR_BUSY || code == ERR_CANCELLED)
+            return code;
+        clock_sleep_us(NAP_US);
+    }
+    return driver_reload(d, why);
 }
 
 static enum job_step after(struct driver *d, enum job_step step, enum err code)
 {
-    enum job_step next = step_next(step, code);
+    if (code == ERR_CANCELLED && d->request != REQUEST_COUNT) {
+        enum job_step asked = step_asked(step, d->request);
+        return asked == STEP_COUNT ? step_next(step, code) : asked;
+    }
     if (step == STEP_RECLAIM && code == ERR_OK)
-        next = step_resume(&d->view, d->record.generation, d->record.step, d->o->wanted);
-    return next;
+        return step_resume(&d->view, d->record.generation, d->record.step, d->o->kind);
+    return step_next(step, code);
+}
+
+static bool server_is_away(enum err code)
+{
+    return code == ERR_UNREACHABLE || code == ERR_TIMEOUT || code == ERR_IO;
+}
+
+/* One step to its end; *@code and @why say how. */
+static enum job_step run_step(struct driver *d, uint64_t *pause, enum err *code, struct error *why)
+{
+    *why = (struct error){.text = ""};
+    d->request = REQUEST_COUNT;
+    *code = record_step(d, d->step, why);
+    if (*code == ERR_OK)
+        *code = perform(d, why);
+    while (server_is_away(*code)) {
+        *code = wait_and_reload(d, pause, why);
+        if (*code == ERR_OK)
+            return d->step;
+    }
+    if (*code == ERR_OK)
+        *pause = RETRY_MIN_US;
+    return after(d, d->step, *code);
+}
+
+/* Not an end of the job: an operator's word on where to go on. */
+static bool goes_on(const struct driver *d, enum err code)
+{
+    return code == ERR_OK ||
+           (code == ERR_CANCELLED && d->request != REQUEST_ABORT && d->request != REQUEST_COUNT);
+}
+
+static bool found_quiet(const struct driver *d)
+{
+    return d->found == PHASE_STEADY || d->found == PHASE_OVERFLOW;
+}
+
+static void write_end(struct driver *d, enum err failure)
+{
+    if (d->step == STEP_FAILED)
+        record_end(d, failure == ERR_CANCELLED ? "aborted" : "failed", d->why.text);
+    else if (d->step != STEP_DONE || (d->o->kind == JOB_FINISH && !d->record.running))
+        return; /* somebody else's, or nothing was to do */
+    else if (d->o->kind == JOB_FINISH && found_quiet(d) && !step_is_switched(d->record.step))
+        record_end(d, "failed", "its driver ended before the new generation was in use");
+    else
+        record_end(d, "done", "");
 }
 
 static enum err run_steps(struct driver *d, struct error *e)
@@ -339,41 +479,54 @@ static enum err run_steps(struct driver *d, struct error *e)
     uint64_t pause = RETRY_MIN_US;
     d->step = STEP_FENCE;
     while (!step_is_end(d->step)) {
-        struct error why = {.text = ""};
-        enum err code = record_step(d, d->step, &why);
-        if (code == ERR_OK)
-            code = perform(d, &why);
-        enum job_step next = after(d, d->step, code);
-        if (next == d->step && code != ERR_OK) {
-            code = wait_and_say(d, &pause, &why);
-            if (code == ERR_OK)
-                code = reload(d, &why);
-            if (code == ERR_UNREACHABLE || code == ERR_TIMEOUT || code == ERR_OK)
-                continue;
-            if (code == ERR_CANCELLED || code == ERR_BUSY || code == ERR_MUTEX_LOST)
-                why = d->why;
-            next = step_next(d->step, code);
-        }
-        if (code != ERR_OK && failure == ERR_OK) {
-            failure = code;
-            d->why = why;
+        enum err code;
+        struct error why;
+        enum job_step next = run_step(d, &pause, &code, &why);
+        if (!goes_on(d, code)) {
             log_warn("step_failed", "filter=%s step=%s next=%s why=%s", log_quote(d->o->filter),
                      step_name(d->step), step_name(next), log_quote(why.text));
+            if (failure == ERR_OK) {
+                failure = code;
+                d->why = why;
+            }
         }
-        if (code == ERR_OK)
-            pause = RETRY_MIN_US;
+        if (next != STEP_SCAN)
+            driver_end_build(d);
         d->step = next;
     }
     if (failure != ERR_OK)
         *e = d->why;
-    if (d->step == STEP_FAILED)
-        finish_record(d, failure == ERR_CANCELLED ? "aborted" : "failed", d->why.text);
-    else if (d->step == STEP_DONE && !d->o->wanted && d->record.running && d->found == PHASE_STEADY &&
-             !was_switched(d->record.step))
-        finish_record(d, "failed", "its driver ended before the new generation was in use");
-    else if (d->step == STEP_DONE && (d->o->wanted || d->record.running))
-        finish_record(d, "done", "");
+    write_end(d, failure);
     return d->step == STEP_DONE ? ERR_OK : failure == ERR_OK ? ERR_CONFLICT : failure;
+}
+
+static enum err begin(struct driver *d, struct error *e)
+{
+    const struct driver_options *o = d->o;
+    d->fence.link = d->link;
+    d->fence.tombstone_ms = o->tombstone_ms;
+    enum err code = names_init(&d->fence.names, o->prefix, o->filter, o->filter_length, e);
+    if (code == ERR_OK)
+        code = fence_load(&d->fence, &d->view, e);
+    if (code == ERR_OK)
+        code = record_read(d, e);
+    if (code != ERR_OK)
+        return code;
+    d->found = d->view.phase;
+    /* With one generation the record is of another job: nothing of it concerns a new one. */
+    if (found_quiet(d) && o->kind != JOB_FINISH) {
+        struct record before = d->record;
+        d->record = (struct record){.step = STEP_FENCE, .verify_full = o->verify_full};
+        memcpy(d->record.horizon, before.horizon, sizeof(before.horizon)); /* of the generation in use */
+    }
+    if (d->record.started_ms == 0)
+        d->record.started_ms = clock_wall_us() / 1000;
+    if (d->record.reason[0] == '\0')
+        (void)snprintf(d->record.reason, sizeof(d->record.reason), "%s", o->reason);
+    log_info("job", "filter=%s phase=%s epoch=%" PRIu64 " token=%" PRIu64 " reason=%s", log_quote(o->filter),
+             phase_row(d->view.phase)->name, d->view.epoch, mutex_token(d->mutex),
+             log_quote(d->record.reason));
+    return ERR_OK;
 }
 
 enum err driver_run(const struct driver_options *options, struct mutex *mutex, struct error *e)
@@ -383,30 +536,12 @@ enum err driver_run(const struct driver_options *options, struct mutex *mutex, s
         return error_set(e, ERR_NOMEM, "out of memory");
     d->o = options;
     d->mutex = mutex;
+    d->request = REQUEST_COUNT;
     d->link = link_new(options->nodes, options->redis_timeout_ms);
-    d->fence.link = d->link;
-    d->fence.tombstone_ms = options->tombstone_ms;
-    enum err code = d->link == NULL ? error_set(e, ERR_NOMEM, "out of memory")
-                                    : names_init(&d->fence.names, options->prefix, options->filter,
-                                                 options->filter_length, e);
+    enum err code = d->link == NULL ? error_set(e, ERR_NOMEM, "out of memory") : begin(d, e);
     if (code == ERR_OK)
-        code = fence_load(&d->fence, &d->view, e);
-    if (code == ERR_OK)
-        code = record_read(d, e);
-    if (code == ERR_OK) {
-        d->found = d->view.phase;
-        /* In STEADY the record is of another job: nothing of it concerns a new one. */
-        if (d->view.phase == PHASE_STEADY && options->wanted)
-            d->record = (struct record){.step = STEP_FENCE};
-        if (d->record.started_ms == 0)
-            d->record.started_ms = clock_wall_us() / 1000;
-        if (d->record.reason[0] == '\0')
-            (void)snprintf(d->record.reason, sizeof(d->record.reason), "%s", options->reason);
-        log_info("job", "filter=%s phase=%s epoch=%" PRIu64 " token=%" PRIu64 " reason=%s",
-                 log_quote(options->filter), phase_row(d->view.phase)->name, d->view.epoch,
-                 mutex_token(mutex), log_quote(d->record.reason));
         code = run_steps(d, e);
-    }
+    driver_end_build(d);
     builder_free(d->builder);
     source_close(d->source);
     fence_fini(&d->fence);

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include "base/error.h"
 #include "expansion/mutex.h"
+#include "expansion/step.h"
 #include "migrate/source.h"
 #include "shard/nodes.h"
 
@@ -39,10 +40,14 @@ struct driver_options {
     uint64_t tombstone_ms;
     unsigned redis_timeout_ms;
     unsigned postgres_timeout_ms;
-    bool wanted;             /* a new expansion; false: only finish what another driver left */
+    enum job_kind kind;
+    bool hold;               /* an expansion waits for an operator's word before it switches */
+    bool verify_full;        /* every key of the source instead of a sample */
     const char *reason;      /* for people */
     const char *trigger;     /* one word for programs */
     const atomic_bool *stop; /* set by whoever wants the thread back */
+    atomic_bool *building; /* shared by the drivers of a process: one of them builds at a time, as each takes
+                            * build_memory */
 };
 
 /* Drive one job to an end under @mutex (borrowed). ERR_OK: done, or nothing was to do. ERR_CANCELLED: an

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef EXPANSION_DRIVER_INTERNAL_H
 #define EXPANSION_DRIVER_INTERNAL_H
-/* What the files of the driver share: driver.c (loop, view changes), driver_rows.c (settle, scan, catch-up,
- * verify), record.c (the job's record). */
+/* What the files of the driver share: driver.c (loop, view changes), driver_rows.c (settle, scan, catch-up),
+ * driver_verify.c, driver_control.c (what happens between two pieces of work: an operator's requests, layers
+ * that are full, progress), record.c (the job's record). */
+#include "expansion/control.h"
 #include "expansion/driver.h"
+#include "expansion/layer.h"
 #include "expansion/plan.h"
 #include "expansion/step.h"
 #include "migrate/builder.h"
@@ -19,15 +22,23 @@ struct record {
     bool running; /* its last driver did not come to write its end */
     bool settled;
     bool scan_ended;
-    unsigned pass; /* of the checkpoint when read, then of this driver */
+    bool verify_full;
+    /* The scan goes from row to row into one layer, and into the next one from where that is full. What is
+     * read into one layer is a segment. It takes several passes where its bitmaps do not fit into memory. */
+    unsigned layer; /* of the present segment */
+    unsigned pass;  /* of the checkpoint when read, then of this driver */
     unsigned
         passes; /* that the checkpoint's driver needed: with another number its passes hold other shards */
     uint64_t rows, rows_total, skipped_null, skipped_empty;
+    uint64_t segment_rows; /* rows when the segment began */
     uint64_t started_ms, switched_ms;
+    char segment_after[SCAN_ID_MAX]; /* bounds of the segment; "": none, and until it is closed `upto` */
+    char segment_upto[SCAN_ID_MAX];
     char last_id[SCAN_ID_MAX];   /* of the checkpoint */
     char low_water[SCAN_ID_MAX]; /* every row with an id at or below it was committed and is in the
                                   * generation, once the scan ended */
     char upto[SCAN_ID_MAX];      /* where the scan ends */
+    char horizon[24];            /* transaction id: rows that carry it or a later one came after the fence */
     char reason[RECORD_TEXT_MAX];
 };
 
@@ -44,15 +55,28 @@ struct driver {
     struct plan plan;
     enum phase found; /* phase of the view when this driver came */
     enum job_step step;
+    struct control control;           /* as an operator last set it */
+    enum job_request request;         /* what ended the step early; REQUEST_COUNT: nothing */
     bool recorded;                    /* the record is of this job */
-    bool aborting;                    /* an operator asked for it */
+    bool built_here;                  /* this driver holds the coordinator's right to build */
     char position[SCAN_ID_MAX];       /* last id whose rows are in the builder */
     uint64_t scan_started, scan_rows; /* of this driver, for rate and ETA */
-    uint64_t reported_at, checkpoint_at;
+    uint64_t controlled_at, reported_at, grown_at, checkpoint_at;
     struct script_call call; /* of record.c */
     size_t record_pairs;     /* strings gathered for the next write */
     struct error why;        /* what made the job fail or wait */
 };
+
+/* The generation that the job makes: alternate until the cutover, current after it, and with a job that only
+ * verifies. Its slot. */
+unsigned driver_built_slot(const struct driver *d);
+const struct generation *driver_built(const struct driver *d);
+struct layer_options driver_layers(struct driver *d);
+
+/* --- driver.c --- */
+/* The view again, after a change whose reply may be lost; its fence is completed. ERR_FENCED: it is another
+ * driver's by now. */
+MUST_CHECK enum err driver_reload(struct driver *d, struct error *e);
 
 /* --- record.c --- */
 MUST_CHECK enum err record_read(struct driver *d, struct error *e);
@@ -60,23 +84,41 @@ void record_begin(struct driver *d, bool reset);
 void record_text(struct driver *d, const char *field, const char *value);
 void record_number(struct driver *d, const char *field, uint64_t value);
 void record_decimal(struct driver *d, const char *field, double value);
-/* Increments of the counts come behind all fields. */
-void record_count(struct driver *d, const char *field, uint64_t n);
+/* Increments of the counts come behind all fields. @n > 0; @shard < 0: of the layer. */
+void record_count(struct driver *d, const struct generation *g, unsigned layer, int64_t shard, uint64_t n);
 /* ERR_MUTEX_LOST. */
 MUST_CHECK enum err record_write(struct driver *d, struct error *e);
 /* Before a step is begun. A new job replaces the record at `plan`; the steps before are of the last one. */
 MUST_CHECK enum err record_step(struct driver *d, enum job_step step, struct error *e);
-/* Called often from loops: mutex lost, stop, abort asked for; every half second writes progress.
- * ERR_MUTEX_LOST, ERR_BUSY, ERR_CANCELLED. */
-MUST_CHECK enum err driver_poll(struct driver *d, const char *waiting_for, struct error *e);
+/* The end of the job. */
+void record_end(struct driver *d, const char *state, const char *text);
 
-/* ERR_CANCELLED: an operator asked for an abort. */
-MUST_CHECK enum err driver_abort_asked(struct driver *d, struct error *e);
+/* --- driver_control.c --- */
+/* Called often from loops, with nothing under way on the link: mutex lost, stop, requests, a pause, layers
+ * that are full; every half second writes progress. ERR_MUTEX_LOST, ERR_BUSY, ERR_CANCELLED with d->request
+ * set; a layer that was added has changed d->view. ERR_UNREACHABLE, ERR_TIMEOUT: d->view may be over. */
+MUST_CHECK enum err driver_poll(struct driver *d, const char *waiting_for, struct error *e);
+/* The same while Postgres is waited for: neither pauses nor changes the view. */
+MUST_CHECK enum err driver_watch(struct driver *d, const char *waiting_for, struct error *e);
+/* Read the requests now. ERR_CANCELLED as above. */
+MUST_CHECK enum err driver_requests(struct driver *d, struct error *e);
+/* Sleep @us in naps, polling. */
+MUST_CHECK enum err driver_nap(struct driver *d, const char *waiting_for, struct error *e);
 
 /* --- driver_rows.c --- */
 MUST_CHECK enum err driver_source(struct driver *d, struct error *e);
+/* A source that failed is opened anew at the next use. Returns @code. */
+enum err driver_source_failed(struct driver *d, enum err code);
 MUST_CHECK enum err driver_settle(struct driver *d, struct error *e);
 MUST_CHECK enum err driver_scan(struct driver *d, struct error *e);
 MUST_CHECK enum err driver_catch_up(struct driver *d, struct error *e);
+/* Add rows' keys to the generation that is built; after the cutover to the old one, too. *@added counts those
+ * that were new to the one that is built. */
+MUST_CHECK enum err driver_add_keys(struct driver *d, size_t count, const char *const *keys,
+                                    const size_t *lengths, uint64_t *added, struct error *e);
+/* The coordinator's right to build, one job at a time: given back where it is held. */
+void driver_end_build(struct driver *d);
+
+/* --- driver_verify.c --- */
 MUST_CHECK enum err driver_verify(struct driver *d, struct error *e);
 #endif

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* The steps of a job that read the source. */
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/random.h"
 #include "expansion/driver_internal.h"
 #include "migrate/settle.h"
 
@@ -15,15 +13,13 @@ enum {
     SETTLE_POLL_US = 50 * 1000,
     COUNTS_PER_SCRIPT = 1500,
     CATCH_UP_ROUNDS = 20,
-    VERIFY_BATCH = 1000,
-    LISTED = 20,
     ROWS_BETWEEN_TAKES = 1000
 };
 
 /* Ends a wait for Postgres when the job must end. Redis being away is no reason: the step will meet it. */
 static enum err watch(void *arg, struct error *e)
 {
-    enum err code = driver_poll(arg, "an answer of Postgres", e);
+    enum err code = driver_watch(arg, "an answer of Postgres", e);
     return code == ERR_UNREACHABLE || code == ERR_TIMEOUT ? ERR_OK : code;
 }
 
@@ -47,19 +43,13 @@ enum err driver_source(struct driver *d, struct error *e)
     return code;
 }
 
-/* A source that failed is opened anew at the next use. */
-static enum err source_failed(struct driver *d, enum err code)
+enum err driver_source_failed(struct driver *d, enum err code)
 {
     if (code == ERR_UNREACHABLE || code == ERR_TIMEOUT || code == ERR_IO) {
         source_close(d->source);
         d->source = NULL;
     }
     return code;
-}
-
-static const struct generation *built_generation(const struct driver *d)
-{
-    return d->view.phase == PHASE_SWITCHED ? view_current(&d->view) : view_alternate(&d->view);
 }
 
 /* --- settle --- */
@@ -119,6 +109,7 @@ enum err driver_settle(struct driver *d, struct error *e)
         return code;
     struct record *r = &d->record;
     bool integer = source_id_is_integer(d->source);
+    code = source_horizon(d->source, r->horizon, e);
     if (code == ERR_OK && integer)
         code = source_max_id(d->source, r->low_water, sizeof(r->low_water), e);
     if (code == ERR_OK)
@@ -128,19 +119,24 @@ enum err driver_settle(struct driver *d, struct error *e)
     if (code == ERR_OK)
         code = source_rows_estimate(d->source, &r->rows_total, e);
     if (code != ERR_OK)
-        return source_failed(d, code);
+        return driver_source_failed(d, code);
     r->settled = true;
     r->scan_ended = false;
-    r->pass = 0;
-    r->rows = r->skipped_null = r->skipped_empty = 0;
-    r->last_id[0] = '\0';
+    r->layer = r->pass = r->passes = 0;
+    r->rows = r->segment_rows = r->skipped_null = r->skipped_empty = 0;
+    r->last_id[0] = r->segment_after[0] = r->segment_upto[0] = '\0';
     record_begin(d, false);
-    record_number(d, "generation", built_generation(d)->number);
+    record_number(d, "generation", driver_built(d)->number);
     record_text(d, "settled", "1");
     record_text(d, "scan_ended", "0");
     record_text(d, "low_water", r->low_water);
     record_text(d, "upto", r->upto);
+    record_text(d, "horizon", r->horizon);
     record_text(d, "last_id", "");
+    record_number(d, "segment_layer", 0);
+    record_text(d, "segment_after", "");
+    record_text(d, "segment_upto", "");
+    record_number(d, "segment_rows", 0);
     record_number(d, "checkpoint_pass", 0);
     record_number(d, "checkpoint_passes", 0);
     record_number(d, "checkpoint_rows", 0);
@@ -162,14 +158,12 @@ struct count_writer {
 static void write_count(void *arg, uint32_t shard, uint64_t n)
 {
     struct count_writer *w = arg;
-    char field[64];
     w->total += n;
     if (w->code != ERR_OK)
         return;
     if (w->pending == 0)
         record_begin(w->d, false);
-    (void)snprintf(field, sizeof(field), "%" PRIu64 ".0.%" PRIu32, built_generation(w->d)->number, shard);
-    record_count(w->d, field, n);
+    record_count(w->d, driver_built(w->d), w->d->record.layer, shard, n);
     if (++w->pending == COUNTS_PER_SCRIPT) {
         w->code = record_write(w->d, w->e);
         w->pending = 0;
@@ -188,20 +182,23 @@ static enum err checkpoint(struct driver *d, bool scan_ended, struct error *e)
         w.code = record_write(d, e);
     if (w.code != ERR_OK)
         return w.code;
-    char field[64];
-    (void)snprintf(field, sizeof(field), "%" PRIu64 ".0", built_generation(d)->number);
+    const struct record *r = &d->record;
     record_begin(d, false);
-    record_number(d, "generation", built_generation(d)->number);
+    record_number(d, "generation", driver_built(d)->number);
     record_text(d, "last_id", d->position);
-    record_number(d, "checkpoint_pass", d->record.pass);
+    record_number(d, "segment_layer", r->layer);
+    record_text(d, "segment_after", r->segment_after);
+    record_text(d, "segment_upto", r->segment_upto);
+    record_number(d, "segment_rows", r->segment_rows);
+    record_number(d, "checkpoint_pass", r->pass);
     record_number(d, "checkpoint_passes", builder_passes(d->builder));
-    record_number(d, "checkpoint_rows", d->record.rows);
-    record_number(d, "rows", d->record.rows);
-    record_number(d, "skipped_null", d->record.skipped_null);
-    record_number(d, "skipped_empty", d->record.skipped_empty);
+    record_number(d, "checkpoint_rows", r->rows);
+    record_number(d, "rows", r->rows);
+    record_number(d, "skipped_null", r->skipped_null);
+    record_number(d, "skipped_empty", r->skipped_empty);
     record_text(d, "scan_ended", scan_ended ? "1" : "0");
     if (w.total > 0)
-        record_count(d, field, w.total);
+        record_count(d, driver_built(d), r->layer, -1, w.total);
     d->checkpoint_at = clock_mono_us();
     return record_write(d, e);
 }
@@ -224,77 +221,168 @@ static void take_page(struct driver *d, struct scan *scan, const struct scan_pag
     memcpy(d->position, page->last_id, sizeof(d->position));
 }
 
-static enum err scan_pass(struct driver *d, struct error *e)
+static const char *segment_upto(const struct driver *d)
 {
-    struct scan *scan;
-    enum err code = scan_open(&scan, d->source, d->position, d->record.upto, d->o->page_rows, e);
-    if (code != ERR_OK)
-        return code;
+    return d->record.segment_upto[0] != '\0' ? d->record.segment_upto : d->record.upto;
+}
+
+/* The layer is full, the generation has got another one: what is still to be read goes there. In a later pass
+ * the segment's end is settled already. */
+static bool layer_is_over(const struct driver *d)
+{
+    return d->record.pass == 0 && d->record.segment_upto[0] == '\0' && d->position[0] != '\0' &&
+           driver_built(d)->layer_count - 1 > d->record.layer;
+}
+
+static enum err scan_pages(struct driver *d, struct scan *scan, struct error *e)
+{
     for (;;) {
         struct scan_page page;
-        code = scan_next(scan, &page, d->o->postgres_timeout_ms, e);
+        enum err code = scan_next(scan, &page, d->o->postgres_timeout_ms, e);
         if (code != ERR_OK || page.count == 0)
-            break;
+            return code;
         take_page(d, scan, &page);
         code = driver_poll(d, "", e);
+        if (code == ERR_OK && layer_is_over(d)) {
+            memcpy(d->record.segment_upto, d->position, sizeof(d->position));
+            return ERR_OK;
+        }
         if (code == ERR_OK && clock_mono_us() - d->checkpoint_at > d->o->checkpoint_ms * 1000)
             code = checkpoint(d, false, e);
         if (code != ERR_OK)
-            break;
+            return code;
     }
+}
+
+static enum err scan_pass(struct driver *d, struct error *e)
+{
+    struct scan *scan;
+    enum err code = scan_open(&scan, d->source, d->position, segment_upto(d), d->o->page_rows, e);
+    if (code != ERR_OK)
+        return code;
+    code = scan_pages(d, scan, e);
     scan_close(scan);
     return code;
+}
+
+/* All passes of a segment. */
+static enum err scan_segment(struct driver *d, struct error *e)
+{
+    struct record *r = &d->record;
+    while (r->pass < builder_passes(d->builder)) {
+        enum err code = scan_pass(d, e);
+        if (code != ERR_OK)
+            return driver_source_failed(d, code);
+        bool last = r->pass + 1 == builder_passes(d->builder);
+        code = checkpoint(d, last && r->segment_upto[0] == '\0', e);
+        if (code != ERR_OK)
+            return code;
+        r->pass++;
+        memcpy(d->position, r->segment_after, sizeof(d->position));
+        if (!last)
+            builder_begin(d->builder, r->pass);
+    }
+    return ERR_OK;
+}
+
+/* A coordinator builds one generation at a time. */
+static enum err take_build(struct driver *d, struct error *e)
+{
+    bool taken = false;
+    while (!d->built_here && !atomic_compare_exchange_strong(d->o->building, &taken, true)) {
+        enum err code = driver_nap(d, "another build of this coordinator", e);
+        if (code != ERR_OK)
+            return code;
+        taken = false;
+    }
+    d->built_here = true;
+    return ERR_OK;
+}
+
+void driver_end_build(struct driver *d)
+{
+    builder_free(d->builder);
+    d->builder = NULL;
+    if (d->built_here)
+        atomic_store(d->o->building, false);
+    d->built_here = false;
+}
+
+static enum err begin_segment(struct driver *d, struct error *e)
+{
+    struct record *r = &d->record;
+    enum err code = builder_new(&d->builder, &d->fence, &d->view, driver_built(d), r->layer,
+                                mutex_token(d->mutex), d->o->build_memory, e);
+    if (code != ERR_OK)
+        return code;
+    /* The passes of a driver with another build_memory hold other shards: what it flushed stays, but its
+     * position says nothing of ours. */
+    if (r->passes != builder_passes(d->builder)) {
+        r->pass = 0;
+        r->rows = r->segment_rows;
+        memcpy(r->last_id, r->segment_after, sizeof(r->last_id));
+    }
+    r->passes = builder_passes(d->builder);
+    memcpy(d->position, r->last_id, sizeof(d->position));
+    builder_begin(d->builder, r->pass);
+    d->checkpoint_at = clock_mono_us();
+    return ERR_OK;
+}
+
+/* From where the last one was closed, into the layer that is written now. */
+static void next_segment(struct driver *d)
+{
+    struct record *r = &d->record;
+    log_info("next_layer", "filter=%s layer=%u after=%s rows=%" PRIu64, log_quote(d->o->filter),
+             driver_built(d)->layer_count - 1, r->segment_upto, r->rows);
+    r->layer = driver_built(d)->layer_count - 1;
+    memcpy(r->segment_after, r->segment_upto, sizeof(r->segment_after));
+    memcpy(r->last_id, r->segment_upto, sizeof(r->last_id));
+    r->segment_upto[0] = '\0';
+    r->segment_rows = r->rows;
+    r->pass = r->passes = 0;
+    builder_free(d->builder);
+    d->builder = NULL;
+}
+
+static enum err scan_segments(struct driver *d, struct error *e)
+{
+    for (;;) {
+        enum err code = d->builder == NULL ? begin_segment(d, e) : ERR_OK;
+        if (code == ERR_OK)
+            code = scan_segment(d, e);
+        if (code != ERR_OK || d->record.segment_upto[0] == '\0')
+            return code;
+        next_segment(d);
+    }
 }
 
 enum err driver_scan(struct driver *d, struct error *e)
 {
     if (d->record.scan_ended)
         return ERR_OK;
-    enum err code = driver_source(d, e);
-    if (code == ERR_OK && d->builder == NULL) {
-        code = builder_new(&d->builder, &d->fence, &d->view, built_generation(d), mutex_token(d->mutex),
-                           d->o->build_memory, e);
-        if (code != ERR_OK)
-            return code;
-        /* The passes of a driver with another build_memory hold other shards: what it flushed stays, but its
-         * position says nothing of ours. */
-        if (d->record.passes != builder_passes(d->builder)) {
-            d->record.pass = 0;
-            d->record.rows = 0;
-            d->record.last_id[0] = '\0';
-        }
-        memcpy(d->position, d->record.last_id, sizeof(d->position));
-        builder_begin(d->builder, d->record.pass);
-        d->scan_started = d->checkpoint_at = clock_mono_us();
-        d->scan_rows = 0;
-    }
-    while (code == ERR_OK && d->record.pass < builder_passes(d->builder)) {
-        code = scan_pass(d, e);
-        if (code != ERR_OK)
-            return source_failed(d, code);
-        bool last = d->record.pass + 1 == builder_passes(d->builder);
-        code = checkpoint(d, last, e);
-        if (code != ERR_OK)
-            return code;
-        d->record.pass++;
-        d->position[0] = '\0';
-        if (!last)
-            builder_begin(d->builder, d->record.pass);
-    }
+    enum err code = take_build(d, e);
+    if (code == ERR_OK)
+        code = driver_source(d, e);
     if (code != ERR_OK)
-        return source_failed(d, code);
+        return code;
+    if (d->scan_started == 0)
+        d->scan_started = clock_mono_us();
+    code = scan_segments(d, e);
+    if (code != ERR_OK)
+        return code;
     double seconds = (double)(clock_mono_us() - d->scan_started) / 1e6;
+    double rate = seconds > 0 ? (double)d->scan_rows / seconds : 0;
     log_info("scanned",
-             "filter=%s rows=%" PRIu64 " seconds=%.3f rows_per_second=%.0f passes=%u skipped_null=%" PRIu64
+             "filter=%s rows=%" PRIu64
+             " seconds=%.3f rows_per_second=%.0f passes=%u layers=%u skipped_null=%" PRIu64
              " skipped_empty=%" PRIu64,
-             log_quote(d->o->filter), d->scan_rows, seconds, seconds > 0 ? (double)d->scan_rows / seconds : 0,
-             builder_passes(d->builder), d->record.skipped_null, d->record.skipped_empty);
+             log_quote(d->o->filter), d->scan_rows, seconds, rate, d->record.passes,
+             driver_built(d)->layer_count, d->record.skipped_null, d->record.skipped_empty);
     d->record.scan_ended = true;
-    builder_free(d->builder);
-    d->builder = NULL;
     record_begin(d, false);
     record_decimal(d, "scan_seconds", seconds);
-    record_decimal(d, "rate", seconds > 0 ? (double)d->scan_rows / seconds : 0);
+    record_decimal(d, "rate", rate);
     record_number(d, "scan_rows", d->scan_rows);
     record_decimal(d, "eta_seconds", 0);
     return record_write(d, e);
@@ -302,22 +390,25 @@ enum err driver_scan(struct driver *d, struct error *e)
 
 /* --- catch-up --- */
 
-/* Add keys to every generation that is written. @found is scratch of @count bytes. */
-static enum err add_keys(struct driver *d, size_t count, const char *const *keys, const size_t *lengths,
-                         uint8_t *found, uint64_t *added, struct error *e)
+enum err driver_add_keys(struct driver *d, size_t count, const char *const *keys, const size_t *lengths,
+                         uint64_t *added, struct error *e)
 {
-    for (unsigned s = 0; s < 2; s++) {
+    uint8_t *found = malloc(count + 1);
+    enum err code = found == NULL ? error_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
+    for (unsigned s = 0; s < 2 && code == ERR_OK; s++) {
         const struct generation *g = &d->view.slot[s];
-        bool built = g == built_generation(d);
-        if (g->number == 0 || (d->view.phase == PHASE_BUILDING && s == d->view.current))
+        bool built = s == driver_built_slot(d);
+        /* The generation in use was right without these rows, and it is no fuller than was planned. */
+        if (g->number == 0 || (d->view.phase == PHASE_BUILDING && !built))
             continue;
-        enum err code = fence_add(&d->fence, &d->view, g, count, keys, lengths, found, e);
-        if (code != ERR_OK && (built || code != ERR_LOST))
-            return code; /* a lost shard of the generation that leaves answers "maybe" anyhow */
-        for (size_t i = 0; built && i < count; i++)
+        code = fence_add(&d->fence, &d->view, g, count, keys, lengths, found, e);
+        if (code == ERR_LOST && !built)
+            code = ERR_OK; /* a lost shard of the generation that leaves answers "maybe" anyhow */
+        for (size_t i = 0; code == ERR_OK && built && i < count; i++)
             *added += found[i] == 0;
     }
-    return ERR_OK;
+    free(found);
+    return code;
 }
 
 static enum err add_page(struct driver *d, const struct scan_page *page, uint64_t *added, struct error *e)
@@ -326,19 +417,17 @@ static enum err add_page(struct driver *d, const struct scan_page *page, uint64_
     enum err code = error_set(e, ERR_NOMEM, "out of memory");
     const char **keys = calloc(page->count, sizeof(*keys));
     size_t *lengths = calloc(page->count, sizeof(*lengths));
-    uint8_t *found = calloc(page->count, 1);
-    if (keys == NULL || lengths == NULL || found == NULL)
+    if (keys == NULL || lengths == NULL)
         goto out;
     for (size_t i = 0; i < page->count; i++)
         if (page->rows[i].key != NULL && page->rows[i].length > 0) {
             keys[count] = page->rows[i].key;
             lengths[count++] = page->rows[i].length;
         }
-    code = add_keys(d, count, keys, lengths, found, added, e);
+    code = driver_add_keys(d, count, keys, lengths, added, e);
 out:
     free(keys);
     free(lengths);
-    free(found);
     return code;
 }
 
@@ -385,153 +474,17 @@ enum err driver_catch_up(struct driver *d, struct error *e)
         if (code == ERR_OK)
             code = catch_up_range(d, d->record.low_water, mark, &rows, &added, e);
         if (code != ERR_OK)
-            return source_failed(d, code);
+            return driver_source_failed(d, code);
         log_info("caught_up", "filter=%s rows=%" PRIu64 " new=%" PRIu64 " upto=%s", log_quote(d->o->filter),
                  rows, added, mark);
         memcpy(d->record.low_water, mark, sizeof(mark));
-        char field[64];
-        (void)snprintf(field, sizeof(field), "%" PRIu64 ".0", built_generation(d)->number);
         record_begin(d, false);
         record_text(d, "low_water", mark);
         if (added > 0)
-            record_count(d, field, added);
+            record_count(d, driver_built(d), generation_written_layer(driver_built(d)), -1, added);
         code = record_write(d, e);
         if (code != ERR_OK || rows <= d->o->page_rows)
             return code;
     }
     return ERR_OK;
-}
-
-/* --- verify --- */
-
-struct sample {
-    struct driver *d;
-    size_t count, total, missing;
-    char *bytes[VERIFY_BATCH];
-    size_t lengths[VERIFY_BATCH];
-    enum err code;
-    struct error *e;
-};
-
-static void sample_check(struct sample *s)
-{
-    uint8_t found[VERIFY_BATCH];
-    if (s->count > 0 && s->code == ERR_OK)
-        s->code = fence_check(&s->d->fence, &s->d->view, built_generation(s->d), s->count,
-                              (const char *const *)s->bytes, s->lengths, found, s->e);
-    for (size_t i = 0; i < s->count; i++) {
-        if (s->code == ERR_OK && !found[i] && s->missing++ < LISTED)
-            log_error("verify_missing", "filter=%s key=%s", log_quote(s->d->o->filter),
-                      log_quote(s->bytes[i]));
-        free(s->bytes[i]);
-    }
-    s->total += s->count;
-    s->count = 0;
-}
-
-static void sample_key(void *arg, const char *key, size_t length)
-{
-    struct sample *s = arg;
-    if (s->code != ERR_OK)
-        return;
-    char *copy = malloc(length + 1);
-    if (copy == NULL) {
-        s->code = error_set(s->e, ERR_NOMEM, "out of memory");
-        return;
-    }
-    memcpy(copy, key, length);
-    copy[length] = '\0';
-    s->bytes[s->count] = copy;
-    s->lengths[s->count++] = length;
-    if (s->count == VERIFY_BATCH)
-        sample_check(s);
-}
-
-static enum err verify_present(struct driver *d, uint64_t *checked, struct error *e)
-{
-    struct sample *s = calloc(1, sizeof(*s));
-    if (s == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
-    s->d = d;
-    s->e = e;
-    enum err code = scan_sample(d->source, d->record.upto, d->o->verify_sample, sample_key, s, e);
-    sample_check(s);
-    if (code == ERR_OK)
-        code = s->code;
-    if (code == ERR_OK && s->missing > 0)
-        code = error_set(e, ERR_CONFLICT,
-                         "verify: %zu of %zu sampled keys of the source are not in generation %" PRIu64,
-                         s->missing, s->total, built_generation(d)->number);
-    *checked = s->total;
-    free(s);
-    return code;
-}
-
-/* Keys that were never added: a random salt and a counter. One batch; counts those that the generation takes
- * for present. */
-static enum err probe_absent(struct driver *d, uint64_t salt, uint64_t first, size_t count,
-                             uint64_t *positive, struct error *e)
-{
-    char text[VERIFY_BATCH][40];
-    const char *keys[VERIFY_BATCH];
-    size_t lengths[VERIFY_BATCH];
-    uint8_t found[VERIFY_BATCH];
-    for (size_t i = 0; i < count; i++) {
-        lengths[i] =
-            (size_t)snprintf(text[i], sizeof(text[i]), "\1%016" PRIx64 "%016" PRIx64, salt, first + i);
-        keys[i] = text[i];
-    }
-    enum err code = fence_check(&d->fence, &d->view, built_generation(d), count, keys, lengths, found, e);
-    for (size_t i = 0; code == ERR_OK && i < count; i++)
-        *positive += found[i];
-    return code;
-}
-
-/* Positives among n absent keys are binomial(n, p): more than 4 standard deviations above n p is not chance.
- */
-static enum err verify_rate(struct driver *d, double *rate, struct error *e)
-{
-    double p = built_generation(d)->error_rate;
-    uint64_t n = d->o->verify_sample, positive = 0, salt = random_u64();
-    for (uint64_t done = 0; done < n; done += VERIFY_BATCH) {
-        uint64_t batch = n - done < VERIFY_BATCH ? n - done : VERIFY_BATCH;
-        enum err code = probe_absent(d, salt, done, batch, &positive, e);
-        if (code == ERR_OK)
-            code = driver_poll(d, "", e);
-        if (code != ERR_OK)
-            return code;
-    }
-    *rate = n == 0 ? 0 : (double)positive / (double)n;
-    double bound = (double)n * p + 4 * sqrt((double)n * p) + 4;
-    if ((double)positive > bound)
-        return error_set(e, ERR_CONFLICT,
-                         "verify: false-positive rate %.3g of generation %" PRIu64
-                         " is over the promised %.3g",
-                         *rate, built_generation(d)->number, p);
-    return ERR_OK;
-}
-
-enum err driver_verify(struct driver *d, struct error *e)
-{
-    uint64_t lost, checked = 0;
-    double rate = 0;
-    enum err code = fence_count_lost(&d->fence, &d->view, built_generation(d), &lost, e);
-    if (code == ERR_OK && lost > 0)
-        code = error_set(e, ERR_LOST, "verify: %" PRIu64 " shards of generation %" PRIu64 " are lost", lost,
-                         built_generation(d)->number);
-    if (code == ERR_OK)
-        code = driver_source(d, e);
-    if (code == ERR_OK)
-        code = source_failed(d, verify_present(d, &checked, e));
-    if (code == ERR_OK)
-        code = verify_rate(d, &rate, e);
-    if (code != ERR_OK)
-        return code;
-    log_info("verified", "filter=%s keys=%" PRIu64 " missing=0 false_positive_rate=%.3g promised=%.3g",
-             log_quote(d->o->filter), checked, rate, built_generation(d)->error_rate);
-    record_begin(d, false);
-    record_number(d, "verified", checked);
-    record_decimal(d, "false_positive_rate", rate);
-    code = record_write(d, e);
-    return code == ERR_OK ? driver_abort_asked(d, e) : code; /* the last moment: next is the cutover */
 }

@@ -45,6 +45,9 @@ static enum err decide_capacity(uint64_t *out, const struct plan_input *in, stru
         rc = scale(in->source_rows, in->headroom, "headroom", &needed, e);
     if (rc != ERR_OK)
         return rc;
+    bool mostly_deleted = in->keep_capacity && in->source_rows != 0 && in->source_rows <= in->items / 2;
+    if (mostly_deleted && in->least_capacity < grown)
+        grown = in->least_capacity;
     *out = grown > needed ? grown : needed;
     return ERR_OK;
 }

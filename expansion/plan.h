@@ -17,6 +17,8 @@ struct plan_input {
     uint64_t source_rows;      /* estimate; 0: unknown or no source */
     double growth;             /* e.g. 1.5 */
     double headroom;           /* capacity per source row, e.g. 1.3 */
+    uint64_t items;            /* counted into the generation in use */
+    uint64_t least_capacity;   /* configured: a smaller generation than the one in use has at least this */
     bool keep_capacity;       /* nothing is built yet, or what is built is not full: only the rows may make it
                                  larger */
     uint64_t wanted_capacity; /* from an operator; 0: decide */
@@ -46,9 +48,10 @@ struct plan {
     unsigned passes; /* scans of the source: ceil(bytes / build_memory), never more than shards */
 };
 
-/* capacity = wanted, or max(growth x current (not for a first build: current), rows x headroom). ERR_RANGE:
- * geometry impossible; a wanted capacity below the source's rows; growth or headroom below 1; no nodes; no
- * memory to build in. */
+/* capacity = wanted, or max(growth x current (not for a first build: current), rows x headroom). Where the
+ * capacity is kept but no more than half of the items are rows still, the rest having been deleted, it is
+ * max(least, rows x headroom) if that is smaller. ERR_RANGE: geometry impossible; a wanted capacity below the
+ * source's rows; growth or headroom below 1; no nodes; no memory to build in. */
 MUST_CHECK enum err plan_make(struct plan *out, const struct plan_input *in, struct error *e);
 
 /* ERR_REFUSED with the figures where a node's maxmemory would be passed (its share of the new generation +

@@ -1,25 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /* The job's record, P:{F}:job: progress for people, checkpoint for the next driver. Written only under the
- * mutex. */
+ * mutex, but for what an operator asks (control.h). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/number.h"
 #include "expansion/driver_internal.h"
 #include "shard/script.h"
 
-enum { REPORT_US = 500 * 1000 };
-
 static bool is(const redisReply *name, const char *field)
 {
     return (size_t)name->len == strlen(field) && memcmp(name->str, field, (size_t)name->len) == 0;
-}
-
-static void take_text(char *out, size_t size, const redisReply *value)
-{
-    (void)snprintf(out, size, "%s", value->str);
 }
 
 static void take_field(struct record *r, const redisReply *name, const redisReply *value)
@@ -31,6 +25,7 @@ static void take_field(struct record *r, const redisReply *name, const redisRepl
         {"generation", offsetof(struct record, generation)},
         {"checkpoint_rows", offsetof(struct record, rows)},
         {"rows_total", offsetof(struct record, rows_total)},
+        {"segment_rows", offsetof(struct record, segment_rows)},
         {"skipped_null", offsetof(struct record, skipped_null)},
         {"skipped_empty", offsetof(struct record, skipped_empty)},
         {"started_ms", offsetof(struct record, started_ms)},
@@ -39,6 +34,23 @@ static void take_field(struct record *r, const redisReply *name, const redisRepl
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
         if (is(name, numbers[i].name)) {
             (void)number_u64(value->str, (size_t)value->len, (uint64_t *)((char *)r + numbers[i].offset));
+            return;
+        }
+    static const struct {
+        const char *name;
+        size_t offset, size;
+    } texts[] = {
+        {"last_id", offsetof(struct record, last_id), sizeof(r->last_id)},
+        {"low_water", offsetof(struct record, low_water), sizeof(r->low_water)},
+        {"upto", offsetof(struct record, upto), sizeof(r->upto)},
+        {"segment_after", offsetof(struct record, segment_after), sizeof(r->segment_after)},
+        {"segment_upto", offsetof(struct record, segment_upto), sizeof(r->segment_upto)},
+        {"horizon", offsetof(struct record, horizon), sizeof(r->horizon)},
+        {"reason", offsetof(struct record, reason), sizeof(r->reason)},
+    };
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        if (is(name, texts[i].name)) {
+            (void)snprintf((char *)r + texts[i].offset, texts[i].size, "%s", value->str);
             return;
         }
     uint64_t number = 0;
@@ -54,14 +66,10 @@ static void take_field(struct record *r, const redisReply *name, const redisRepl
         r->passes = (unsigned)number;
     else if (is(name, "checkpoint_pass") && number_u64(value->str, (size_t)value->len, &number))
         r->pass = (unsigned)number;
-    else if (is(name, "last_id"))
-        take_text(r->last_id, sizeof(r->last_id), value);
-    else if (is(name, "low_water"))
-        take_text(r->low_water, sizeof(r->low_water), value);
-    else if (is(name, "upto"))
-        take_text(r->upto, sizeof(r->upto), value);
-    else if (is(name, "reason"))
-        take_text(r->reason, sizeof(r->reason), value);
+    else if (is(name, "segment_layer") && number_u64(value->str, (size_t)value->len, &number))
+        r->layer = number < GENERATION_LAYERS_MAX ? (unsigned)number : 0;
+    else if (is(name, "verify_full"))
+        r->verify_full = is(value, "1");
 }
 
 enum err record_read(struct driver *d, struct error *e)
@@ -124,8 +132,12 @@ void record_decimal(struct driver *d, const char *field, double value)
     record_text(d, field, text);
 }
 
-void record_count(struct driver *d, const char *field, uint64_t n)
+void record_count(struct driver *d, const struct generation *g, unsigned layer, int64_t shard, uint64_t n)
 {
+    char field[80];
+    int length = snprintf(field, sizeof(field), "%" PRIu64 ".%u", g->number, layer);
+    if (shard >= 0)
+        (void)snprintf(field + length, sizeof(field) - (size_t)length, ".%" PRId64, shard);
     script_text(&d->call, field);
     script_number(&d->call, n);
 }
@@ -143,76 +155,52 @@ enum err record_write(struct driver *d, struct error *e)
     return code;
 }
 
+/* A check leaves what is known of the last expansion. */
+static void begin_job(struct driver *d, enum job_step step)
+{
+    record_text(d, "reason", d->o->reason);
+    record_text(d, "trigger", d->o->trigger);
+    record_number(d, "started_ms", d->record.started_ms);
+    if (step == STEP_CHECK) {
+        record_text(d, "error", "");
+        return;
+    }
+    record_text(d, "hold", d->o->hold ? "1" : "0");
+    record_text(d, "verify_full", d->record.verify_full ? "1" : "0");
+}
+
 enum err record_step(struct driver *d, enum job_step step, struct error *e)
 {
     if (step < STEP_PLAN)
         return ERR_OK;
-    bool fresh = step == STEP_PLAN && !d->recorded;
-    record_begin(d, fresh);
+    bool fresh = (step == STEP_PLAN || step == STEP_CHECK) && !d->recorded;
+    record_begin(d, fresh && step == STEP_PLAN);
     record_text(d, "step", step_name(step));
     record_text(d, "state", "running");
     record_text(d, "waiting_for", "");
     record_text(d, "owner", d->o->owner);
     record_number(d, "token", mutex_token(d->mutex));
-    if (fresh) {
-        record_text(d, "reason", d->o->reason);
-        record_text(d, "trigger", d->o->trigger);
-        record_number(d, "started_ms", d->record.started_ms);
-    }
+    if (fresh)
+        begin_job(d, step);
     enum err code = record_write(d, e);
     d->recorded = d->recorded || code == ERR_OK;
     return code;
 }
 
-/* Where nothing was published yet a job just ends; between `settle` and `verify` its generation leaves the
- * view. */
-static bool may_abort(enum job_step step)
+void record_end(struct driver *d, const char *state, const char *text)
 {
-    return step == STEP_PLAN || step == STEP_CREATE || (step >= STEP_SETTLE && step <= STEP_VERIFY);
-}
-
-enum err driver_abort_asked(struct driver *d, struct error *e)
-{
-    struct key_name name;
-    redisReply *reply;
-    names_filter_key(&d->fence.names, "job", &name);
-    enum err code =
-        link_command(d->link, NODE_HOME, &reply, e, "HGET %b abort_requested", name.text, name.length);
-    if (code != ERR_OK)
-        return code;
-    if (reply->type == REDIS_REPLY_STRING && is(reply, "1")) {
-        d->aborting = true;
-        code = error_set(e, ERR_CANCELLED, "aborted by an operator");
-    }
-    freeReplyObject(reply);
-    return code;
-}
-
-enum err driver_poll(struct driver *d, const char *waiting_for, struct error *e)
-{
-    if (mutex_lost(d->mutex))
-        return error_set(e, ERR_MUTEX_LOST, "the mutex %s was lost", mutex_value(d->mutex));
-    if (atomic_load(d->o->stop))
-        return error_set(e, ERR_BUSY, "the coordinator is stopping; another one goes on from here");
-    uint64_t now = clock_mono_us();
-    if (now - d->reported_at < REPORT_US)
-        return ERR_OK;
-    d->reported_at = now;
+    struct error e;
     record_begin(d, false);
-    record_text(d, "waiting_for", waiting_for);
-    record_number(d, "rows", d->record.rows);
-    record_number(d, "rows_total", d->record.rows_total);
-    record_number(d, "skipped_null", d->record.skipped_null);
-    record_number(d, "skipped_empty", d->record.skipped_empty);
-    record_number(d, "pass", d->record.pass);
-    if (d->scan_started != 0 && d->step == STEP_SCAN && now > d->scan_started) {
-        double rate = (double)d->scan_rows * 1e6 / (double)(now - d->scan_started);
-        unsigned passes = d->builder == NULL ? 1 : builder_passes(d->builder);
-        double left = (double)d->record.rows_total * passes - (double)d->record.rows;
-        record_decimal(d, "rate", rate);
-        record_number(d, "passes", passes);
-        record_decimal(d, "eta_seconds", rate > 0 && left > 0 ? left / rate : 0);
-    }
-    enum err code = record_write(d, e);
-    return code == ERR_OK && may_abort(d->step) && !d->aborting ? driver_abort_asked(d, e) : code;
+    record_text(d, "state", state);
+    record_text(d, "step", step_name(d->step));
+    record_text(d, "error", text);
+    record_text(d, "waiting_for", "");
+    record_text(d, "reason", d->record.reason);
+    record_number(d, "started_ms", d->record.started_ms);
+    record_number(d, "finished_ms", clock_wall_us() / 1000);
+    static const char *const asked[] = {"abort", "hold", "rollback", "finish", "paused", "rows_per_second"};
+    for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++)
+        record_text(d, asked[i], "0");
+    if (record_write(d, &e) != ERR_OK)
+        log_warn("record_not_written", "filter=%s why=%s", log_quote(d->o->filter), log_quote(e.text));
 }

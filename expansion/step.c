@@ -4,33 +4,48 @@
 #include <assert.h>
 #include <string.h>
 
+/* Where an operator's word leads from a step; STEP_COUNT: the step does not listen to it. */
+#define NOWHERE STEP_COUNT
+
 struct step_row {
     const char *name;
     enum job_step next;    /* after ERR_OK */
     enum job_step failure; /* after an error that trying again does not mend */
+    enum job_step abort;
+    enum job_step cutover;
+    enum job_step rollback;
+    enum job_step finish;
 };
 
+/* clang-format off */
 static const struct step_row rows[STEP_COUNT] = {
-    [STEP_FENCE] = {"fence", STEP_RECLAIM, STEP_STOPPED},
-    [STEP_RECLAIM] = {"reclaim", STEP_PLAN, STEP_STOPPED},
-    [STEP_PLAN] = {"plan", STEP_CREATE, STEP_FAILED},
-    [STEP_CREATE] = {"create", STEP_OPEN, STEP_FAILED},
-    [STEP_OPEN] = {"open", STEP_SETTLE, STEP_STOPPED},
-    [STEP_SETTLE] = {"settle", STEP_SCAN, STEP_ABORT},
-    [STEP_SCAN] = {"scan", STEP_CATCH_UP, STEP_ABORT},
-    [STEP_CATCH_UP] = {"catch_up", STEP_VERIFY, STEP_ABORT},
-    [STEP_VERIFY] = {"verify", STEP_CUTOVER, STEP_ABORT},
-    [STEP_CUTOVER] = {"cutover", STEP_FOLLOW, STEP_STOPPED},
-    [STEP_FOLLOW] = {"follow", STEP_GRACE, STEP_GRACE},
-    [STEP_GRACE] = {"grace", STEP_FINISH, STEP_STOPPED},
-    [STEP_FINISH] = {"finish", STEP_RETIRE, STEP_STOPPED},
-    [STEP_RETIRE] = {"retire", STEP_DONE, STEP_STOPPED},
-    [STEP_ABORT] = {"abort", STEP_CLEAR, STEP_STOPPED},
-    [STEP_CLEAR] = {"clear", STEP_FAILED, STEP_STOPPED},
-    [STEP_DONE] = {"done", STEP_DONE, STEP_DONE},
-    [STEP_FAILED] = {"failed", STEP_FAILED, STEP_FAILED},
-    [STEP_STOPPED] = {"stopped", STEP_STOPPED, STEP_STOPPED},
+    /*                  name         next           failure        abort        cutover        rollback       finish */
+    [STEP_FENCE] =    {"fence",     STEP_WIDEN,    STEP_STOPPED,  NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_WIDEN] =    {"widen",     STEP_RECLAIM,  STEP_STOPPED,  NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_RECLAIM] =  {"reclaim",   STEP_PLAN,     STEP_STOPPED,  NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_PLAN] =     {"plan",      STEP_CREATE,   STEP_FAILED,   STEP_FAILED, NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_CREATE] =   {"create",    STEP_OPEN,     STEP_FAILED,   STEP_FAILED, NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_OPEN] =     {"open",      STEP_SETTLE,   STEP_STOPPED,  NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_SETTLE] =   {"settle",    STEP_SCAN,     STEP_ABORT,    STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_SCAN] =     {"scan",      STEP_CATCH_UP, STEP_ABORT,    STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_CATCH_UP] = {"catch_up",  STEP_VERIFY,   STEP_ABORT,    STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_VERIFY] =   {"verify",    STEP_HOLD,     STEP_ABORT,    STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_HOLD] =     {"hold",      STEP_CUTOVER,  STEP_STOPPED,  STEP_ABORT,  STEP_CATCH_UP, NOWHERE,       NOWHERE},
+    [STEP_CUTOVER] =  {"cutover",   STEP_FOLLOW,   STEP_STOPPED,  STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_FOLLOW] =   {"follow",    STEP_CONFIRM,  STEP_CONFIRM,  NOWHERE,     NOWHERE,       STEP_ROLLBACK, NOWHERE},
+    [STEP_CONFIRM] =  {"confirm",   STEP_GRACE,    STEP_GRACE,    NOWHERE,     NOWHERE,       STEP_ROLLBACK, NOWHERE},
+    [STEP_GRACE] =    {"grace",     STEP_FINISH,   STEP_STOPPED,  NOWHERE,     NOWHERE,       STEP_ROLLBACK, STEP_FINISH},
+    [STEP_FINISH] =   {"finish",    STEP_RETIRE,   STEP_STOPPED,  NOWHERE,     NOWHERE,       STEP_ROLLBACK, NOWHERE},
+    [STEP_RETIRE] =   {"retire",    STEP_DONE,     STEP_STOPPED,  NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_ROLLBACK] = {"rollback",  STEP_HOLD,     STEP_GRACE,    NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_ABORT] =    {"abort",     STEP_CLEAR,    STEP_STOPPED,  NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_CLEAR] =    {"clear",     STEP_FAILED,   STEP_STOPPED,  NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_CHECK] =    {"check",     STEP_DONE,     STEP_FAILED,   STEP_FAILED, NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_DONE] =     {"done",      STEP_DONE,     STEP_DONE,     NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_FAILED] =   {"failed",    STEP_FAILED,   STEP_FAILED,   NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_STOPPED] =  {"stopped",   STEP_STOPPED,  STEP_STOPPED,  NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE},
 };
+/* clang-format on */
 
 const char *step_name(enum job_step step)
 {
@@ -51,6 +66,11 @@ bool step_parse(const char *name, size_t length, enum job_step *out)
 bool step_is_end(enum job_step step)
 {
     return step == STEP_DONE || step == STEP_FAILED || step == STEP_STOPPED;
+}
+
+bool step_is_switched(enum job_step step)
+{
+    return (step >= STEP_FOLLOW && step <= STEP_RETIRE) || step == STEP_DONE;
 }
 
 enum job_step step_next(enum job_step step, enum err code)
@@ -82,28 +102,62 @@ enum job_step step_next(enum job_step step, enum err code)
     return STEP_STOPPED;
 }
 
-enum job_step step_resume(const struct view *view, uint64_t record_generation, enum job_step record_step,
-                          bool wanted)
+enum job_step step_asked(enum job_step step, enum job_request request)
+{
+    switch (request) {
+    case REQUEST_ABORT:
+        return rows[step].abort;
+    case REQUEST_CUTOVER:
+        return rows[step].cutover;
+    case REQUEST_ROLLBACK:
+        return rows[step].rollback;
+    case REQUEST_FINISH:
+        return rows[step].finish;
+    case REQUEST_COUNT:
+        break;
+    }
+    return NOWHERE;
+}
+
+static enum job_step resume_quiet(enum job_kind wanted)
+{
+    return wanted == JOB_EXPAND ? STEP_PLAN : wanted == JOB_CHECK ? STEP_CHECK : STEP_DONE;
+}
+
+/* A record of another generation says nothing of this one: settle and scan from the beginning. */
+static enum job_step resume_build(const struct view *view, uint64_t record_generation,
+                                  enum job_step record_step)
 {
     const struct generation *alternate = view_alternate(view);
+    if (alternate == NULL || alternate->number != record_generation)
+        return STEP_SETTLE;
+    switch ((int)record_step) {
+    case STEP_ABORT:
+    case STEP_SCAN:
+    case STEP_CATCH_UP:
+    case STEP_VERIFY:
+        return record_step;
+    case STEP_HOLD: /* however long ago that was */
+    case STEP_CUTOVER:
+        return STEP_CATCH_UP;
+    default:
+        return STEP_SETTLE;
+    }
+}
+
+enum job_step step_resume(const struct view *view, uint64_t record_generation, enum job_step record_step,
+                          enum job_kind wanted)
+{
     switch (view->phase) {
     case PHASE_STEADY:
     case PHASE_OVERFLOW:
-        return wanted ? STEP_PLAN : STEP_DONE;
-    case PHASE_OVERFLOW_OPEN:
+        return resume_quiet(wanted);
+    case PHASE_OVERFLOW_OPEN: /* WIDEN left none */
         return STEP_STOPPED;
     case PHASE_SWITCHED:
         return STEP_FOLLOW;
     case PHASE_BUILDING:
-        /* A record of another generation says nothing of this one: settle and scan from the beginning. */
-        if (alternate == NULL || alternate->number != record_generation)
-            return STEP_SETTLE;
-        if (record_step == STEP_ABORT)
-            return STEP_ABORT;
-        return record_step == STEP_SCAN || record_step == STEP_CATCH_UP || record_step == STEP_VERIFY
-                   ? record_step
-               : record_step == STEP_CUTOVER ? STEP_VERIFY
-                                             : STEP_SETTLE;
+        return resume_build(view, record_generation, record_step);
     case PHASE_COUNT:
         break;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef EXPANSION_STEP_H
 #define EXPANSION_STEP_H
-/* The steps of an expansion job and how one leads to the next: a table and two pure functions. The driver
+/* The steps of an expansion job and how one leads to the next: a table and pure functions. The driver
  * performs a step, hands in how it ended, and gets the next one. Each step is written to the job's record
  * before it is begun. */
 #include <stdbool.h>
@@ -12,6 +12,7 @@
 
 enum job_step {
     STEP_FENCE,    /* complete the fence of the view as it was found */
+    STEP_WIDEN,    /* complete a layer that was being opened */
     STEP_RECLAIM,  /* retire what an earlier job left behind */
     STEP_PLAN,     /* capacity, geometry, memory */
     STEP_CREATE,   /* the alternate generation's shards, under names of this attempt */
@@ -19,29 +20,50 @@ enum job_step {
     STEP_SETTLE,   /* wait for the transactions that were open */
     STEP_SCAN,     /* keyset pages into bitmaps into shards */
     STEP_CATCH_UP, /* rows that came by other ways */
-    STEP_VERIFY,   /* sample present, false positives within bounds */
+    STEP_VERIFY,   /* source's keys present, false positives within bounds */
+    STEP_HOLD,     /* wait for an operator's word, where one wanted to give it */
     STEP_CUTOVER,  /* view to SWITCHED, fence */
     STEP_FOLLOW,   /* catch-up once more, into both */
-    STEP_GRACE,    /* time in which a rollback would lose nothing */
-    STEP_FINISH,   /* view to STEADY, fence */
+    STEP_CONFIRM,  /* verify once more, what is in use now */
+    STEP_GRACE,    /* time in which a rollback loses nothing */
+    STEP_FINISH,   /* view to STEADY or OVERFLOW, fence */
     STEP_RETIRE,   /* the old generation's shards become tombstones */
-    STEP_ABORT,    /* view back to STEADY, fence; the alternate generation leaves */
+    STEP_ROLLBACK, /* view back to BUILDING, fence; then the job holds */
+    STEP_ABORT,    /* view back to STEADY or OVERFLOW, fence; the alternate generation leaves */
     STEP_CLEAR,    /* its shards become tombstones */
+    STEP_CHECK,    /* a job of its own: verify the generation in use */
     STEP_DONE,
     STEP_FAILED,  /* ended by an error or by an operator; the filter serves on */
     STEP_STOPPED, /* this driver must stop; another one goes on from the record */
     STEP_COUNT
 };
 
+/* What an operator may ask of a running job. */
+enum job_request { REQUEST_ABORT, REQUEST_CUTOVER, REQUEST_ROLLBACK, REQUEST_FINISH, REQUEST_COUNT };
+
+/* What a job is for. */
+enum job_kind {
+    JOB_FINISH, /* only what another driver left unfinished */
+    JOB_EXPAND, /* a new generation */
+    JOB_CHECK   /* verify the generation in use */
+};
+
 const char *step_name(enum job_step step);
 bool step_parse(const char *name, size_t length, enum job_step *out);
 bool step_is_end(enum job_step step);
 
+/* True where the job is past its cutover, or was. */
+bool step_is_switched(enum job_step step);
+
 /* What the driver does after @step ended with @code. Same step again: the driver waits and tries again. */
 enum job_step step_next(enum job_step step, enum err code);
 
+/* Where @request leads while the driver is in @step; STEP_COUNT: nowhere, the request is not for this step.
+ */
+enum job_step step_asked(enum job_step step, enum job_request request);
+
 /* Where a driver that finds @view and the record of generation @record_generation at @record_step begins
- * after FENCE and RECLAIM. @wanted: a new expansion is wanted; else only what is unfinished is finished. */
+ * after FENCE, WIDEN and RECLAIM. What is unfinished comes before what is wanted. */
 enum job_step step_resume(const struct view *view, uint64_t record_generation, enum job_step record_step,
-                          bool wanted);
+                          enum job_kind wanted);
 #endif

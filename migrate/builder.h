@@ -11,10 +11,11 @@
 
 struct builder;
 
-/* For layer 0 of @g. @f, @v and @g are borrowed. @memory: bytes of bitmaps at the most (at least one shard is
- * held). */
+/* For one layer of @g. @f, @v and @g are borrowed; @v and @g may be changed between two calls, but for that
+ * layer. @memory: bytes of bitmaps at the most (at least one shard is held). */
 MUST_CHECK enum err builder_new(struct builder **out, struct fence *f, const struct view *v,
-                                const struct generation *g, uint64_t token, uint64_t memory, struct error *e);
+                                const struct generation *g, unsigned layer, uint64_t token, uint64_t memory,
+                                struct error *e);
 void builder_free(struct builder *b);
 
 unsigned builder_passes(const struct builder *b);
@@ -28,6 +29,8 @@ MUST_CHECK enum err builder_flush(struct builder *b, struct error *e);
 
 /* Keys that were new to a shard's bitmap since the last call, by shard: called for each with n > 0, then
  * forgotten. */
+/* Their sum. */
+uint64_t builder_pending(const struct builder *b);
 typedef void builder_count_fn(void *arg, uint32_t shard, uint64_t n);
 void builder_take_counts(struct builder *b, builder_count_fn *fn, void *arg);
 #endif

@@ -444,3 +444,60 @@ enum err source_max_id(struct source *s, char *out, size_t out_size, struct erro
     PQclear(r);
     return err;
 }
+
+enum err source_horizon(struct source *s, char out[24], struct error *e)
+{
+    enum err err = source_ready(s, e);
+    PGresult *r = NULL;
+    if (err == ERR_OK)
+        err = source_run(s, "horizon", NULL, 0, &r, e);
+    if (err == ERR_OK)
+        (void)snprintf(out, 24, "%s", PQgetvalue(r, 0, 0));
+    PQclear(r);
+    return err;
+}
+
+/* A parameter that the server compares with the key: text, or bytea as it is written. NULL: there is none. */
+static char *key_literal(const struct source *s, const char *key, size_t length)
+{
+    char *text = NULL;
+    if (strcmp(s->key.type, "bytea") != 0)
+        return memchr(key, '\0', length) != NULL ? NULL : strndup(key, length);
+    text = malloc(2 * length + 3);
+    if (text == NULL)
+        return NULL;
+    (void)snprintf(text, 3, "\\x");
+    for (size_t i = 0; i < length; i++)
+        (void)snprintf(text + 2 + 2 * i, 3, "%02x", (unsigned char)key[i]);
+    return text;
+}
+
+static enum source_finding judge(const PGresult *r, char id[64])
+{
+    if (PQntuples(r) == 0)
+        return SOURCE_ROW_GONE;
+    (void)snprintf(id, 64, "%.63s", PQgetvalue(r, 0, 0));
+    return strcmp(PQgetvalue(r, 0, 1), "t") == 0 ? SOURCE_ROW_NEW : SOURCE_ROW_OLD;
+}
+
+enum err source_find_key(struct source *s, const char *key, size_t length, const char *horizon,
+                         enum source_finding *out, char id[64], struct error *e)
+{
+    enum err err = source_ready(s, e);
+    if (err != ERR_OK)
+        return err;
+    *out = SOURCE_ROW_UNKNOWN;
+    id[0] = '\0';
+    char *wanted = key_literal(s, key, length);
+    if (wanted == NULL)
+        return ERR_OK;
+    const struct connection_param params[] = {{"wanted", wanted},
+                                              {"horizon", horizon[0] == '\0' ? "0" : horizon}};
+    PGresult *r = NULL;
+    err = source_run(s, "find_key", params, 2, &r, e);
+    if (err == ERR_OK)
+        *out = judge(r, id);
+    PQclear(r);
+    free(wanted);
+    return err == ERR_TIMEOUT ? ERR_OK : err;
+}

@@ -49,6 +49,23 @@ MUST_CHECK enum err source_rows_estimate(struct source *s, uint64_t *out, struct
  * something. */
 bool source_id_is_integer(const struct source *s);
 
+/* A transaction id, as text: rows that carry it or a later one were written by transactions that got their id
+ * after this call. */
+MUST_CHECK enum err source_horizon(struct source *s, char out[24], struct error *e);
+
+/* Why a key that was read from the table may not be in a generation. */
+enum source_finding {
+    SOURCE_ROW_OLD,    /* its row is there since before the horizon */
+    SOURCE_ROW_NEW,    /* its row was written after it */
+    SOURCE_ROW_GONE,   /* there is no such row any more */
+    SOURCE_ROW_UNKNOWN /* it cannot be asked for: the key holds a NUL, or the search took too long */
+};
+
+/* Look for the row of @key; @id (size 64) gets its id, "" where there is none. Without an index on the key's
+ * column this reads the table, up to the source's timeout. ERR_UNREACHABLE, ... */
+MUST_CHECK enum err source_find_key(struct source *s, const char *key, size_t length, const char *horizon,
+                                    enum source_finding *out, char id[64], struct error *e);
+
 /* The largest id now visible, as text; "" for an empty table. @out_size at least 64. */
 MUST_CHECK enum err source_max_id(struct source *s, char *out, size_t out_size, struct error *e);
 #endif

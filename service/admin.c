@@ -7,9 +7,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "expansion/layer.h"
 #include "expansion/memory.h"
 #include "expansion/mutex.h"
-#include "expansion/overflow.h"
 #include "service/worker.h"
 
 enum { WAIT_MS = 200, BUSY_PAUSE_US = 20000, DEFAULT_CAPACITY = 100, DEFAULT_EXPANSION = 2 };
@@ -151,7 +151,7 @@ static enum err fill_view(struct service *s, struct view *v, const struct recipe
     g->layers[0] =
         (struct layer){.capacity = r->capacity, .error_rate = r->error_rate, .token = token, .born_epoch = 1};
     if (!r->sourced && r->expansion != 0)
-        g->layers[0].error_rate = overflow_first_rate(r->error_rate);
+        g->layers[0].error_rate = layer_first_rate(r->error_rate);
     nodes_pin(&s->nodes, g);
     if (r->sourced) {
         g->layers[0].geometry = geometry_placeholder();
@@ -293,7 +293,12 @@ enum err admin_grow_filter(struct service *s, struct fence *f, struct view *scra
         code = wait_for_mutex(&mutex, &options, e);
     if (code != ERR_OK)
         return code;
-    code = overflow_grow(f, scratch, mutex, (uint32_t)s->config->shard_bytes, e);
+    const struct config_filter *c = config_find(s->config, name, length);
+    const struct layer_options layer = {.fence = f,
+                                        .mutex = mutex,
+                                        .shard_bytes = (uint32_t)s->config->shard_bytes,
+                                        .growth = c == NULL ? 1 : c->growth};
+    code = layer_grow(&layer, scratch, e);
     mutex_release(mutex);
     return code;
 }

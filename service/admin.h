@@ -5,6 +5,7 @@
  * at a time, with blocking connections. The answer goes back to the worker of the client that asked. */
 #include "base/buffer.h"
 #include "base/error.h"
+#include "expansion/control.h"
 #include "service/client.h"
 #include "service/reply.h"
 #include "service/service.h"
@@ -30,7 +31,12 @@ struct admin_call {
     struct creation creation;
     uint64_t capacity; /* TB.PLAN, TB.REBUILD: 0 where not given */
     double error_rate;
-    char field[32]; /* BF.INFO */
+    bool hold;                /* TB.REBUILD */
+    bool verify_full;         /* TB.REBUILD, TB.VERIFY */
+    bool dry_run;             /* TB.REBUILD */
+    enum control_wish wish;   /* admin_control */
+    uint64_t rows_per_second; /* TB.THROTTLE */
+    char field[32];           /* BF.INFO */
     enum err status;
     struct error error;
     struct buffer reply;
@@ -55,18 +61,15 @@ admin_fn admin_info;    /* BF.INFO */
 admin_fn admin_status;  /* TB.STATUS */
 admin_fn admin_plan;    /* TB.PLAN */
 admin_fn admin_rebuild; /* TB.REBUILD */
-admin_fn admin_abort;   /* TB.ABORT */
-
-/* Keys that were counted into all layers of a generation. ERR_UNREACHABLE, ERR_TIMEOUT. */
-MUST_CHECK enum err admin_items(struct fence *f, const struct generation *g, uint64_t *items,
-                                struct error *e);
+admin_fn admin_verify;  /* TB.VERIFY */
+admin_fn admin_control; /* TB.CUTOVER, TB.ROLLBACK, TB.FINISH, TB.ABORT, TB.PAUSE, TB.RESUME, TB.THROTTLE */
 
 /* Make a filter that is not there, as configured or as @creation says, and register its name. ERR_EXISTS,
  * ERR_REFUSED (memory), ERR_RANGE, ERR_BUSY. Used by the keeper as well. */
 MUST_CHECK enum err admin_make_filter(struct service *s, struct fence *f, const char *name, size_t length,
                                       const struct creation *creation, struct error *e);
 
-/* Finish or begin the growth of a filter without a source: see overflow_grow(). */
+/* Finish or begin the growth of a filter by a layer: see layer_grow(). */
 MUST_CHECK enum err admin_grow_filter(struct service *s, struct fence *f, struct view *scratch,
                                       const char *name, size_t length, struct error *e);
 #endif

@@ -4,19 +4,6 @@
 #include "expansion/memory.h"
 #include "service/admin.h"
 
-enum err admin_items(struct fence *f, const struct generation *g, uint64_t *items, struct error *e)
-{
-    *items = 0;
-    for (unsigned layer = 0; layer < g->layer_count; layer++) {
-        uint64_t n;
-        enum err code = fence_items(f, g, layer, &n, e);
-        if (code != ERR_OK)
-            return code;
-        *items += n;
-    }
-    return ERR_OK;
-}
-
 /* Load the view and the items of the generation in use. */
 static enum err load(struct admin *a, struct admin_call *call, uint64_t *items)
 {
@@ -27,7 +14,7 @@ static enum err load(struct admin *a, struct admin_call *call, uint64_t *items)
     if (code == ERR_OK)
         code = fence_load(f, &a->view, &call->error);
     if (code == ERR_OK)
-        code = admin_items(f, view_current(&a->view), items, &call->error);
+        code = fence_all_items(f, view_current(&a->view), items, &call->error);
     return call->status = code;
 }
 

@@ -58,7 +58,7 @@ static void view_fields(struct fields *f, struct admin *a, const struct view *v,
 {
     const struct generation *g = view_current(v), *other = view_alternate(v);
     uint64_t items = 0, other_items = 0;
-    if (admin_items(&a->fence, g, &items, e) != ERR_OK)
+    if (fence_all_items(&a->fence, g, &items, e) != ERR_OK)
         field_text(f, "redis", e->text);
     field_text(f, "phase", phase_row(v->phase)->name);
     field_number(f, "epoch", v->epoch);
@@ -85,7 +85,7 @@ static void view_fields(struct fields *f, struct admin *a, const struct view *v,
     field_text(f, "nodes", buffer_text(&nodes));
     buffer_fini(&nodes);
     if (other != NULL) {
-        if (admin_items(&a->fence, other, &other_items, e) != ERR_OK)
+        if (fence_all_items(&a->fence, other, &other_items, e) != ERR_OK)
             field_text(f, "redis", e->text);
         field_number(f, "alternate_generation", other->number);
         field_number(f, "alternate_items", other_items);
@@ -291,7 +291,7 @@ static enum err gather(struct admin *a, struct admin_call *call, const struct co
     if (code == ERR_OK)
         code = fence_load(&a->fence, &a->view, &call->error);
     if (code == ERR_OK)
-        code = admin_items(&a->fence, view_current(&a->view), items, &call->error);
+        code = fence_all_items(&a->fence, view_current(&a->view), items, &call->error);
     if (code == ERR_OK)
         code = source_open(&source, &config, (unsigned)a->service->config->postgres_timeout_ms, &call->error);
     if (code == ERR_OK)

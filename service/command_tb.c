@@ -5,36 +5,68 @@
 #include "service/admin.h"
 #include "service/command.h"
 
-/* [CAPACITY n] [ERROR r] from argument 2 on. NULL: fine; else the error. */
-static const char *sizes(const struct argument *a, size_t count, struct admin_call *call)
+enum { WITH_SIZES = 1, WITH_HOLD = 2, WITH_VERIFY = 4, WITH_RATE = 8 };
+
+/* The value of an option, NULL where there is none. */
+static const struct argument *value_of(const struct argument *a, size_t count, size_t i)
 {
-    for (size_t i = 2; i < count; i += 2) {
-        if (i + 1 >= count)
-            return "ERR syntax error";
-        if (argument_is(&a[i], "CAPACITY")) {
-            if (!number_u64(a[i + 1].bytes, a[i + 1].length, &call->capacity) || call->capacity == 0)
-                return "ERR bad capacity";
-        } else if (argument_is(&a[i], "ERROR")) {
-            if (!number_double(a[i + 1].bytes, a[i + 1].length, &call->error_rate) || call->error_rate <= 0 ||
-                call->error_rate >= 1)
-                return "ERR bad error rate";
-        } else {
-            return "ERR syntax error";
-        }
-    }
+    return i + 1 < count ? &a[i + 1] : NULL;
+}
+
+static const char *take_capacity(const struct argument *value, struct admin_call *call)
+{
+    if (value == NULL)
+        return "ERR syntax error";
+    if (!number_u64(value->bytes, value->length, &call->capacity) || call->capacity == 0)
+        return "ERR bad capacity";
     return NULL;
 }
 
-static void call_admin(struct client *c, admin_fn *fn, const struct argument *a, size_t count,
-                       bool with_sizes)
+static const char *take_error_rate(const struct argument *value, struct admin_call *call)
+{
+    if (value == NULL)
+        return "ERR syntax error";
+    if (!number_double(value->bytes, value->length, &call->error_rate) || call->error_rate <= 0 ||
+        call->error_rate >= 1)
+        return "ERR bad error rate";
+    return NULL;
+}
+
+/* [CAPACITY n] [ERROR r] [HOLD] [DRYRUN] [FULL] from argument 2 on, as far as @with allows. NULL: fine; else
+ * the error. */
+static const char *options(const struct argument *a, size_t count, unsigned with, struct admin_call *call)
+{
+    const char *error = NULL;
+    for (size_t i = 2; i < count && error == NULL; i++) {
+        if ((with & WITH_SIZES) != 0 && argument_is(&a[i], "CAPACITY"))
+            error = take_capacity(value_of(a, count, i++), call);
+        else if ((with & WITH_SIZES) != 0 && argument_is(&a[i], "ERROR"))
+            error = take_error_rate(value_of(a, count, i++), call);
+        else if ((with & WITH_HOLD) != 0 && argument_is(&a[i], "HOLD"))
+            call->hold = true;
+        else if ((with & WITH_HOLD) != 0 && argument_is(&a[i], "DRYRUN"))
+            call->dry_run = true;
+        else if ((with & WITH_VERIFY) != 0 && argument_is(&a[i], "FULL"))
+            call->verify_full = true;
+        else if ((with & WITH_RATE) != 0 && number_u64(a[i].bytes, a[i].length, &call->rows_per_second))
+            continue;
+        else
+            error = (with & WITH_RATE) != 0 ? "ERR bad number of rows a second" : "ERR syntax error";
+    }
+    return error;
+}
+
+static void call_admin(struct client *c, admin_fn *fn, const struct argument *a, size_t count, unsigned with,
+                       enum control_wish wish)
 {
     struct admin_call *call = admin_call_new(fn, count > 1 ? a[1].bytes : "", count > 1 ? a[1].length : 0);
-    const char *error = call == NULL ? "OOM out of memory" : with_sizes ? sizes(a, count, call) : NULL;
+    const char *error = call == NULL ? "OOM out of memory" : options(a, count, with, call);
     if (error != NULL) {
         admin_call_free(call);
         client_error(c, "%s", error);
         return;
     }
+    call->wish = wish;
     client_call_admin(c, call);
 }
 
@@ -43,20 +75,55 @@ void command_tb_status(struct client *c, const struct argument *a, size_t count)
     if (count > 2)
         client_error(c, "ERR wrong number of arguments for 'tb.status' command");
     else
-        call_admin(c, admin_status, a, count, false);
+        call_admin(c, admin_status, a, count, 0, 0);
 }
 
 void command_tb_plan(struct client *c, const struct argument *a, size_t count)
 {
-    call_admin(c, admin_plan, a, count, true);
+    call_admin(c, admin_plan, a, count, WITH_SIZES, 0);
 }
 
 void command_tb_rebuild(struct client *c, const struct argument *a, size_t count)
 {
-    call_admin(c, admin_rebuild, a, count, true);
+    call_admin(c, admin_rebuild, a, count, WITH_SIZES | WITH_HOLD | WITH_VERIFY, 0);
+}
+
+void command_tb_verify(struct client *c, const struct argument *a, size_t count)
+{
+    call_admin(c, admin_verify, a, count, WITH_VERIFY, 0);
 }
 
 void command_tb_abort(struct client *c, const struct argument *a, size_t count)
 {
-    call_admin(c, admin_abort, a, count, false);
+    call_admin(c, admin_control, a, count, 0, WISH_ABORT);
+}
+
+void command_tb_cutover(struct client *c, const struct argument *a, size_t count)
+{
+    call_admin(c, admin_control, a, count, 0, WISH_CUTOVER);
+}
+
+void command_tb_rollback(struct client *c, const struct argument *a, size_t count)
+{
+    call_admin(c, admin_control, a, count, 0, WISH_ROLLBACK);
+}
+
+void command_tb_finish(struct client *c, const struct argument *a, size_t count)
+{
+    call_admin(c, admin_control, a, count, 0, WISH_FINISH);
+}
+
+void command_tb_pause(struct client *c, const struct argument *a, size_t count)
+{
+    call_admin(c, admin_control, a, count, 0, WISH_PAUSE);
+}
+
+void command_tb_resume(struct client *c, const struct argument *a, size_t count)
+{
+    call_admin(c, admin_control, a, count, 0, WISH_RESUME);
+}
+
+void command_tb_throttle(struct client *c, const struct argument *a, size_t count)
+{
+    call_admin(c, admin_control, a, count, WITH_RATE, WISH_THROTTLE);
 }

@@ -266,7 +266,7 @@ static uint64_t *shard_items(struct keeper *k, const struct generation *g, uint3
     struct key_name name;
     redisReply *reply;
     struct error e;
-    unsigned layer = view_written_layer(&k->view, g);
+    unsigned layer = generation_written_layer(g);
     *count = g->layers[layer].geometry.shards;
     uint64_t *items = calloc(*count, sizeof(*items));
     names_filter_key(&k->fence.names, "count", &name);
@@ -340,14 +340,12 @@ static bool too_soon(const struct last_job *last)
     return (last->failed && since < RETRY_FAILED_MS) || (last->aborted && since < RETRY_ABORTED_MS);
 }
 
-static void start(struct keeper *k, struct watched *w, const char *reason, const char *trigger, bool wanted)
+static void start(struct keeper *k, struct watched *w, const char *reason, const char *trigger,
+                  enum job_kind kind)
 {
     struct error e;
-    const struct runner_job job = {.filter = w->name,
-                                   .filter_length = w->length,
-                                   .reason = reason,
-                                   .trigger = trigger,
-                                   .wanted = wanted};
+    const struct runner_job job = {
+        .filter = w->name, .filter_length = w->length, .reason = reason, .trigger = trigger, .kind = kind};
     enum err code = runner_post(k->service->runner, &job, &e);
     if (code == ERR_OK)
         log_info("job_queued", "filter=%s reason=%s", log_quote(w->name), log_quote(reason));
@@ -362,10 +360,10 @@ static void look_at_thresholds(struct keeper *k, struct watched *w, const struct
     uint64_t items = 0;
     struct last_job last = last_job(k);
     if (last.running) {
-        start(k, w, "unfinished", "unfinished", false);
+        start(k, w, "unfinished", "unfinished", JOB_FINISH);
         return;
     }
-    if (!w->checked || too_soon(&last) || admin_items(&k->fence, g, &items, &e) != ERR_OK)
+    if (!w->checked || too_soon(&last) || fence_all_items(&k->fence, g, &items, &e) != ERR_OK)
         return;
     struct threshold_input in = {
         .built = g->built,
@@ -395,7 +393,7 @@ static void look_at_thresholds(struct keeper *k, struct watched *w, const struct
             return;
     }
     if (reason != THRESHOLD_NONE)
-        start(k, w, text, threshold_name(reason), true);
+        start(k, w, text, threshold_name(reason), JOB_EXPAND);
 }
 
 static bool mutex_is_held(struct keeper *k)
@@ -462,7 +460,7 @@ static void look(struct keeper *k, const char *name, size_t length)
     if (k->view.phase == PHASE_OVERFLOW_OPEN || (view_unfenced(&k->view) && !k->view.sourced))
         finish_growth(k, w);
     else if (unfinished)
-        start(k, w, "unfinished", "unfinished", false);
+        start(k, w, "unfinished", "unfinished", JOB_FINISH);
     else if (c != NULL && c->table[0] != '\0')
         look_at_thresholds(k, w, c);
 }

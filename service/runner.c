@@ -10,17 +10,18 @@
 #include "expansion/driver.h"
 #include "expansion/mutex.h"
 
-enum { WAIT_MS = 200 };
+enum { JOBS_MAX = 16 };
 
 struct runner {
     struct service *service;
-    struct mailbox *mailbox;
     atomic_bool stop;
-    atomic_bool busy; /* a job is queued or running */
-    pthread_t thread;
+    atomic_bool building; /* of driver_options */
+    pthread_mutex_t lock;
+    pthread_cond_t ended; /* a job has */
+    unsigned jobs;        /* that run */
 };
 
-struct queued_job {
+struct running_job {
     struct runner *runner;
     struct mutex *mutex;
     struct driver_options options;
@@ -28,30 +29,44 @@ struct queued_job {
     char reason[256];
 };
 
-static void run_job(void *arg)
+static void job_free(struct running_job *j)
 {
-    struct queued_job *q = arg;
-    struct error e = {.text = ""};
-    if (!atomic_load(&q->runner->stop)) {
-        enum err code = driver_run(&q->options, q->mutex, &e);
-        if (code == ERR_OK)
-            log_info("job_done", "filter=%s", log_quote(q->filter));
-        else
-            log_warn("job_ended", "filter=%s code=%s why=%s", log_quote(q->filter), error_name(code),
-                     log_quote(e.text));
-    }
-    mutex_release(q->mutex);
-    atomic_store(&q->runner->busy, false);
-    free(q->filter);
-    free(q);
+    free(j->filter);
+    free(j);
 }
 
-static void *run(void *arg)
+/* A job may begin: there is a place for it. */
+static bool take_place(struct runner *r)
 {
-    struct runner *r = arg;
-    while (!atomic_load(&r->stop))
-        mailbox_wait(r->mailbox, WAIT_MS);
-    mailbox_run(r->mailbox); /* gives back the mutexes of what is still queued */
+    (void)pthread_mutex_lock(&r->lock);
+    bool taken = r->jobs < JOBS_MAX && !atomic_load(&r->stop);
+    r->jobs += taken;
+    (void)pthread_mutex_unlock(&r->lock);
+    return taken;
+}
+
+static void give_place_back(struct runner *r)
+{
+    (void)pthread_mutex_lock(&r->lock);
+    r->jobs--;
+    (void)pthread_cond_signal(&r->ended);
+    (void)pthread_mutex_unlock(&r->lock);
+}
+
+static void *run_job(void *arg)
+{
+    struct running_job *j = arg;
+    struct runner *r = j->runner;
+    struct error e = {.text = ""};
+    enum err code = driver_run(&j->options, j->mutex, &e);
+    if (code == ERR_OK)
+        log_info("job_done", "filter=%s", log_quote(j->filter));
+    else
+        log_warn("job_ended", "filter=%s code=%s why=%s", log_quote(j->filter), error_name(code),
+                 log_quote(e.text));
+    mutex_release(j->mutex);
+    job_free(j);
+    give_place_back(r);
     return NULL;
 }
 
@@ -61,12 +76,8 @@ enum err runner_start(struct runner **out, struct service *s, struct error *e)
     if (r == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     r->service = s;
-    r->mailbox = mailbox_new();
-    if (r->mailbox == NULL || pthread_create(&r->thread, NULL, run, r) != 0) {
-        mailbox_free(r->mailbox);
-        free(r);
-        return error_set(e, ERR_NOMEM, "the job thread could not be started");
-    }
+    (void)pthread_mutex_init(&r->lock, NULL);
+    (void)pthread_cond_init(&r->ended, NULL);
     *out = r;
     return ERR_OK;
 }
@@ -76,12 +87,16 @@ void runner_stop(struct runner *r)
     if (r == NULL)
         return;
     atomic_store(&r->stop, true);
-    (void)pthread_join(r->thread, NULL);
-    mailbox_free(r->mailbox);
+    (void)pthread_mutex_lock(&r->lock);
+    while (r->jobs > 0)
+        (void)pthread_cond_wait(&r->ended, &r->lock);
+    (void)pthread_mutex_unlock(&r->lock);
+    (void)pthread_cond_destroy(&r->ended);
+    (void)pthread_mutex_destroy(&r->lock);
     free(r);
 }
 
-static void fill_options(struct queued_job *q, const struct runner_job *job)
+static void fill_options(struct running_job *q, const struct runner_job *job)
 {
     const struct service *s = q->runner->service;
     const struct config *c = s->config;
@@ -103,10 +118,13 @@ static void fill_options(struct queued_job *q, const struct runner_job *job)
         .tombstone_ms = c->tombstone_ms,
         .redis_timeout_ms = (unsigned)c->redis_timeout_ms,
         .postgres_timeout_ms = (unsigned)c->postgres_timeout_ms,
-        .wanted = job->wanted,
+        .kind = job->kind,
+        .hold = job->hold,
+        .verify_full = job->verify_full,
         .reason = q->reason,
         .trigger = job->trigger, /* a literal */
         .stop = &q->runner->stop,
+        .building = &q->runner->building,
     };
     if (f == NULL)
         return;
@@ -121,40 +139,56 @@ static void fill_options(struct queued_job *q, const struct runner_job *job)
     q->options.grace_ms = f->grace_ms;
 }
 
+static struct running_job *job_new(struct runner *r, const struct runner_job *job)
+{
+    struct running_job *j = calloc(1, sizeof(*j));
+    if (j == NULL || (j->filter = malloc(job->filter_length + 1)) == NULL) {
+        free(j);
+        return NULL;
+    }
+    memcpy(j->filter, job->filter, job->filter_length);
+    j->filter[job->filter_length] = '\0';
+    j->runner = r;
+    (void)snprintf(j->reason, sizeof(j->reason), "%s", job->reason);
+    fill_options(j, job);
+    return j;
+}
+
+/* Under the filter's mutex, in a thread of its own that nobody joins. */
+static enum err start_job(struct running_job *j, struct error *e)
+{
+    const struct service *s = j->runner->service;
+    const struct mutex_options options = {.nodes = &s->nodes,
+                                          .prefix = s->config->prefix,
+                                          .filter = j->filter,
+                                          .filter_length = j->options.filter_length,
+                                          .owner = s->owner,
+                                          .lease_ms = (unsigned)s->config->lease_ms,
+                                          .redis_timeout_ms = (unsigned)s->config->redis_timeout_ms};
+    pthread_t thread;
+    enum err code = mutex_acquire(&j->mutex, &options, e);
+    if (code != ERR_OK)
+        return code;
+    if (pthread_create(&thread, NULL, run_job, j) != 0) {
+        mutex_release(j->mutex);
+        return error_set(e, ERR_NOMEM, "the job's thread could not be started");
+    }
+    (void)pthread_detach(thread);
+    return ERR_OK;
+}
+
 enum err runner_post(struct runner *r, const struct runner_job *job, struct error *e)
 {
-    const struct config *c = r->service->config;
-    /* Not queued behind another job: it would keep its filter's mutex from coordinators that are free. */
-    if (atomic_exchange(&r->busy, true))
+    if (!take_place(r))
         return error_set(e, ERR_BUSY,
-                         "this coordinator drives another job; ask again later, or another coordinator");
-    struct queued_job *q = calloc(1, sizeof(*q));
-    if (q == NULL || (q->filter = malloc(job->filter_length + 1)) == NULL) {
-        free(q);
-        atomic_store(&r->busy, false);
-        return error_set(e, ERR_NOMEM, "out of memory");
-    }
-    memcpy(q->filter, job->filter, job->filter_length);
-    q->filter[job->filter_length] = '\0';
-    q->runner = r;
-    (void)snprintf(q->reason, sizeof(q->reason), "%s", job->reason);
-    fill_options(q, job);
-    const struct mutex_options options = {.nodes = &r->service->nodes,
-                                          .prefix = c->prefix,
-                                          .filter = q->filter,
-                                          .filter_length = job->filter_length,
-                                          .owner = r->service->owner,
-                                          .lease_ms = (unsigned)c->lease_ms,
-                                          .redis_timeout_ms = (unsigned)c->redis_timeout_ms};
-    enum err code = mutex_acquire(&q->mutex, &options, e);
-    if (code == ERR_OK && mailbox_post(r->mailbox, run_job, q) != ERR_OK) {
-        mutex_release(q->mutex);
-        code = error_set(e, ERR_NOMEM, "out of memory");
-    }
+                         "this coordinator drives %d jobs already; ask again later, or another one",
+                         JOBS_MAX);
+    struct running_job *j = job_new(r, job);
+    enum err code = j == NULL ? error_set(e, ERR_NOMEM, "out of memory") : start_job(j, e);
     if (code != ERR_OK) {
-        atomic_store(&r->busy, false);
-        free(q->filter);
-        free(q);
+        if (j != NULL)
+            job_free(j);
+        give_place_back(r);
     }
     return code;
 }

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_RUNNER_H
 #define SERVICE_RUNNER_H
-/* The runner: a thread that drives one expansion job at a time. */
+/* The runner: drives expansion jobs, each in a thread of its own. One of them reads its table at a time. */
 #include "service/config.h"
 #include "service/service.h"
 
 struct runner;
 
 MUST_CHECK enum err runner_start(struct runner **out, struct service *s, struct error *e);
-/* Ends the running job at its next safe point (another coordinator goes on from there) and the thread. */
+/* Ends the running jobs at their next safe point (another coordinator goes on from there), and waits for
+ * that. */
 void runner_stop(struct runner *r);
 
 struct runner_job {
@@ -18,10 +19,12 @@ struct runner_job {
     const char *trigger; /* one word, kept in the record: "operator", "total", ... */
     uint64_t capacity;   /* wanted; 0: decide */
     double error_rate;   /* wanted; 0: as configured */
-    bool wanted;         /* a new expansion, else only finish what is unfinished */
+    enum job_kind kind;
+    bool hold; /* of driver_options */
+    bool verify_full;
 };
 
 /* Take the filter's mutex and start the job under it. ERR_BUSY: another job of the filter is under way, or
- * this coordinator drives one of another filter; the text says which. ERR_UNREACHABLE, ... */
+ * this coordinator drives as many as it may; the text says which. ERR_UNREACHABLE, ... */
 MUST_CHECK enum err runner_post(struct runner *r, const struct runner_job *job, struct error *e);
 #endif

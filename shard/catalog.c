@@ -81,7 +81,7 @@ static enum err shared_view_derive(struct shared_view *view, struct catalog_filt
         if (code != ERR_OK)
             return code;
         view->tag[s] = hash_tag(view->v.incarnation, f->names.filter, f->names.filter_length, g->number);
-        unsigned written = view_written_layer(&view->v, g);
+        unsigned written = generation_written_layer(g);
         view->added[s] = calloc(g->layers[written].geometry.shards, sizeof(*view->added[s]));
         if (view_unfenced(&view->v))
             view->renamed[s] = calloc(generation_shards(g), 1);
@@ -96,7 +96,7 @@ static enum err shared_view_derive(struct shared_view *view, struct catalog_filt
 uint64_t shared_view_room(const struct shared_view *view)
 {
     const struct generation *g = view_current(&view->v);
-    uint64_t capacity = g->layers[view_written_layer(&view->v, g)].capacity;
+    uint64_t capacity = g->layers[generation_written_layer(g)].capacity;
     uint64_t items = view->items + view->unconfirmed + view->added_total[view->v.current];
     return items < capacity ? capacity - items : 0;
 }
@@ -163,7 +163,7 @@ static void send_total(struct catalog *c, struct shared_view *view, unsigned slo
 {
     char field[96];
     const struct generation *g = &view->v.slot[slot];
-    (void)snprintf(field, sizeof(field), "%" PRIu64 ".%u", g->number, view_written_layer(&view->v, g));
+    (void)snprintf(field, sizeof(field), "%" PRIu64 ".%u", g->number, generation_written_layer(g));
     uint64_t n = view->added_total[slot];
     view->added_total[slot] = 0;
     send_count(c, view, field, n, slot == view->v.current);
@@ -177,7 +177,7 @@ static void flush_view(struct catalog *c, struct shared_view *view, bool shards)
         const struct generation *g = &view->v.slot[s];
         if (g->number == 0)
             continue;
-        unsigned layer = view_written_layer(&view->v, g);
+        unsigned layer = generation_written_layer(g);
         if (view->added_total[s] != 0)
             send_total(c, view, s);
         for (uint32_t i = 0; shards && i < g->layers[layer].geometry.shards; i++)

@@ -223,9 +223,12 @@ enum err fence_publish(struct fence *f, const struct view *v, const char *mutex,
 }
 
 enum err fence_change(struct fence *f, const struct view *from, const struct view *to, const char *mutex,
-                      bool reset_job, const char *const *job, size_t job_count, struct error *e)
+                      const struct fence_job *job, struct error *e)
 {
-    if (from->phase != to->phase && !phase_may_follow(from->phase, to->phase))
+    static const struct fence_job nothing = {0};
+    if (job == NULL)
+        job = &nothing;
+    if (!phase_may_follow(from->phase, to->phase))
         return error_set(e, ERR_CONFLICT, "phase %s does not lead to %s", phase_row(from->phase)->name,
                          phase_row(to->phase)->name);
     struct script_call *c = &f->call;
@@ -238,11 +241,12 @@ enum err fence_change(struct fence *f, const struct view *from, const struct vie
     script_bytes(c, f->names.filter, f->names.filter_length);
     script_incarnation(c, from->incarnation);
     script_number(c, from->epoch);
-    script_number(c, reset_job ? 1 : 0);
+    script_number(c, job->reset ? 1 : 0);
+    script_text(c, job->guard == NULL ? "" : job->guard);
     script_number(c, count_fields(to));
     view_format(to, add_field, c);
-    for (size_t i = 0; i < job_count; i++)
-        script_text(c, job[i]);
+    for (size_t i = 0; i < job->count; i++)
+        script_text(c, job->pairs[i]);
     long long answer;
     enum err code = script_run(c, f->link, NODE_HOME, &answer, e);
     if (code != ERR_OK)
@@ -254,6 +258,8 @@ enum err fence_change(struct fence *f, const struct view *from, const struct vie
         return error_set(e, ERR_MUTEX_LOST, "the mutex %s was lost", mutex);
     case -3:
         return error_set(e, ERR_CONFLICT, "epoch %" PRIu64 " is not fenced yet", from->epoch);
+    case -4:
+        return error_set(e, ERR_CANCELLED, "an operator asked for something else");
     default:
         return error_set(e, ERR_FENCED, "the view moved on from epoch %" PRIu64, from->epoch);
     }

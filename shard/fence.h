@@ -59,13 +59,20 @@ MUST_CHECK enum err fence_sweep(struct fence *f, const char *mutex, uint64_t *sw
  * ERR_MUTEX_LOST. */
 MUST_CHECK enum err fence_publish(struct fence *f, const struct view *v, const char *mutex, struct error *e);
 
-/* Replace the view by @to, whose epoch must be @from's + 1, if the mutex holds @mutex, the stored epoch is
- * @from's and it is fenced. @reset_job: the same script deletes the job's record and writes @job (pairs of
- * strings, count of strings). ERR_MUTEX_LOST, ERR_FENCED (the epoch moved on), ERR_CONFLICT (the last change
- * is not fenced yet). */
+/* What a change of the view does to the job's record in the same script. */
+struct fence_job {
+    bool reset;        /* delete it first, but for what an operator asked */
+    const char *guard; /* field: where it is 1, an operator asked for something else: nothing is changed.
+                          NULL: none */
+    const char *const *pairs; /* fields and values to write */
+    size_t count;             /* strings in pairs */
+};
+
+/* Model: MAY_CHANGE. Replace the view by @to, whose epoch must be @from's + 1, if the mutex holds @mutex, the
+ * stored epoch is @from's and it is fenced. @job: NULL: the record stays as it is. ERR_MUTEX_LOST, ERR_FENCED
+ * (the epoch moved on), ERR_CONFLICT (the last change is not fenced yet), ERR_CANCELLED (by the guard). */
 MUST_CHECK enum err fence_change(struct fence *f, const struct view *from, const struct view *to,
-                                 const char *mutex, bool reset_job, const char *const *job, size_t job_count,
-                                 struct error *e);
+                                 const char *mutex, const struct fence_job *job, struct error *e);
 
 /* Rename every live shard to v->epoch, then set fenced_epoch. *@lost counts shards that had no string with a
  * tag under any name. ERR_FENCED: the epoch moved on meanwhile. */
@@ -97,9 +104,11 @@ MUST_CHECK enum err fence_check(struct fence *f, const struct view *v, const str
                                 size_t count, const char *const *keys, const size_t *lengths, uint8_t *found,
                                 struct error *e);
 
-/* Keys that were counted into one layer of @g, by P:{F}:count. */
+/* Keys that were counted into one layer of @g, and into all, by P:{F}:count. ERR_UNREACHABLE, ERR_TIMEOUT. */
 MUST_CHECK enum err fence_items(struct fence *f, const struct generation *g, unsigned layer, uint64_t *items,
                                 struct error *e);
+MUST_CHECK enum err fence_all_items(struct fence *f, const struct generation *g, uint64_t *items,
+                                    struct error *e);
 
 /* Fill @c with the rename of one shard to its name under v->epoch: what the fence does to all shards, and a
  * coordinator that meets an unfenced view does to the one it needs. */

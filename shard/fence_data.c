@@ -182,7 +182,7 @@ enum err fence_add(struct fence *f, const struct view *v, const struct generatio
 {
     struct batch b;
     enum err code = batch_begin(&b, f, v, g, e);
-    unsigned layer = view_written_layer(v, g);
+    unsigned layer = generation_written_layer(g);
     return code != ERR_OK ? code : batch_run(&b, BLOCK_ADD, layer, layer + 1, count, keys, lengths, found, e);
 }
 
@@ -249,4 +249,16 @@ enum err fence_items(struct fence *f, const struct generation *g, unsigned layer
         (void)number_u64(reply->str, (size_t)reply->len, items);
     freeReplyObject(reply);
     return ERR_OK;
+}
+
+enum err fence_all_items(struct fence *f, const struct generation *g, uint64_t *items, struct error *e)
+{
+    enum err code = ERR_OK;
+    *items = 0;
+    for (unsigned layer = 0; layer < g->layer_count && code == ERR_OK; layer++) {
+        uint64_t here = 0;
+        code = fence_items(f, g, layer, &here, e);
+        *items += here;
+    }
+    return code;
 }

@@ -31,8 +31,8 @@ size_t generation_text(const struct generation *g, char out[GENERATION_TEXT_MAX]
 {
     struct writer w = {out, out + GENERATION_TEXT_MAX};
     put(&w,
-        "number=%" PRIu64 " seed=%016" PRIx64 " built=%d capacity=%" PRIu64 " rate=%.17g nodes=", g->number,
-        g->seed, g->built, g->capacity, g->error_rate);
+        "number=%" PRIu64 " seed=%016" PRIx64 " built=%d%s capacity=%" PRIu64 " rate=%.17g nodes=", g->number,
+        g->seed, g->built, g->opening ? " opening=1" : "", g->capacity, g->error_rate);
     for (unsigned i = 0; i < g->node_count; i++)
         put(&w, "%s%s", i == 0 ? "" : ",", g->nodes[i]);
     put(&w, " layers=");
@@ -167,6 +167,10 @@ enum err generation_parse(struct generation *out, const char *text, size_t lengt
     if (!cut_value(&rest, "built", &value) || value.length != 1 || (*value.at != '0' && *value.at != '1'))
         return error_set(e, ERR_PARSE, "built is missing or neither 0 nor 1");
     out->built = *value.at == '1';
+    struct span before = rest;
+    out->opening = cut_value(&rest, "opening", &value) && value.length == 1 && *value.at == '1';
+    if (!out->opening)
+        rest = before;
     if (!cut_value(&rest, "capacity", &value) || !number_u64(value.at, value.length, &out->capacity))
         return error_set(e, ERR_PARSE, "capacity is missing or malformed");
     if (!cut_value(&rest, "rate", &value) || !rate_parse(value, &out->error_rate))
@@ -181,7 +185,14 @@ enum err generation_parse(struct generation *out, const char *text, size_t lengt
     err = layers_parse(out, value, e);
     if (err == ERR_OK && rest.at != NULL)
         return error_set(e, ERR_PARSE, "there is text after the layers");
+    if (err == ERR_OK && out->opening && out->layer_count < 2)
+        return error_set(e, ERR_PARSE, "a single layer cannot be opening");
     return err;
+}
+
+unsigned generation_written_layer(const struct generation *g)
+{
+    return g->layer_count - (g->opening && g->layer_count > 1 ? 2 : 1);
 }
 
 uint64_t generation_shards(const struct generation *g)

@@ -151,7 +151,7 @@ static void count_fresh(struct operation *op, const struct operation_key *key)
         if (!key->fresh[s] || g->number == 0)
             continue;
         struct key_place place;
-        hash_place(&g->layers[view_written_layer(&op->view->v, g)].geometry,
+        hash_place(&g->layers[generation_written_layer(g)].geometry,
                    hash_key(g->seed, key->bytes, key->length), &place);
         catalog_count(op->filter, op->view, s, place.shard);
     }

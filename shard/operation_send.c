@@ -136,13 +136,13 @@ static void send_key(struct operation *op, uint32_t i, size_t *used)
     key->present = false;
     const struct generation *g = view_current(v);
     struct key_hash h = hash_key(g->seed, key->bytes, key->length);
-    unsigned written = writes(op) ? view_written_layer(v, g) : GENERATION_LAYERS_MAX;
+    unsigned written = writes(op) ? generation_written_layer(g) : GENERATION_LAYERS_MAX;
     for (unsigned layer = 0; layer < g->layer_count; layer++)
         send_one(op, &op->commands[(*used)++], i, v->current, layer,
                  layer == written ? BLOCK_ADD : BLOCK_READ, h);
     const struct generation *other = view_alternate(v);
     if (writes(op) && phase_row(v->phase)->writes_alternate && other != NULL)
-        send_one(op, &op->commands[(*used)++], i, 1 - v->current, view_written_layer(v, other), BLOCK_ADD,
+        send_one(op, &op->commands[(*used)++], i, 1 - v->current, generation_written_layer(other), BLOCK_ADD,
                  hash_key(other->seed, key->bytes, key->length));
 }
 

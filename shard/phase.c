@@ -7,15 +7,17 @@
 #define TO(phase) (1u << (phase))
 
 static const struct phase_row rows[PHASE_COUNT] = {
-    [PHASE_STEADY] = {"STEADY", false, WRITE_NEWEST, TO(PHASE_BUILDING) | TO(PHASE_OVERFLOW_OPEN),
+    [PHASE_STEADY] = {"STEADY", false, OPENING_NEVER, TO(PHASE_BUILDING) | TO(PHASE_OVERFLOW_OPEN),
                       "one generation is read and written"},
-    [PHASE_BUILDING] = {"BUILDING", true, WRITE_NEWEST, TO(PHASE_SWITCHED) | TO(PHASE_STEADY),
+    [PHASE_BUILDING] = {"BUILDING", true, OPENING_EITHER,
+                        TO(PHASE_BUILDING) | TO(PHASE_SWITCHED) | TO(PHASE_STEADY) | TO(PHASE_OVERFLOW),
                         "the alternate generation is being built; adds go to both"},
-    [PHASE_SWITCHED] = {"SWITCHED", true, WRITE_NEWEST, TO(PHASE_STEADY) | TO(PHASE_BUILDING),
+    [PHASE_SWITCHED] = {"SWITCHED", true, OPENING_EITHER,
+                        TO(PHASE_SWITCHED) | TO(PHASE_BUILDING) | TO(PHASE_STEADY) | TO(PHASE_OVERFLOW),
                         "the new generation is read; adds still go to both"},
-    [PHASE_OVERFLOW_OPEN] = {"OVERFLOW_OPEN", false, WRITE_BEFORE_NEWEST, TO(PHASE_OVERFLOW),
+    [PHASE_OVERFLOW_OPEN] = {"OVERFLOW_OPEN", false, OPENING_ALWAYS, TO(PHASE_OVERFLOW),
                              "a new layer is read by all before any write to it"},
-    [PHASE_OVERFLOW] = {"OVERFLOW", false, WRITE_NEWEST, TO(PHASE_BUILDING) | TO(PHASE_OVERFLOW_OPEN),
+    [PHASE_OVERFLOW] = {"OVERFLOW", false, OPENING_NEVER, TO(PHASE_BUILDING) | TO(PHASE_OVERFLOW_OPEN),
                         "several layers are read, the newest is written"},
 };
 
@@ -28,6 +30,11 @@ const struct phase_row *phase_row(enum phase phase)
 bool phase_may_follow(enum phase from, enum phase to)
 {
     return (phase_row(from)->next & TO(to)) != 0;
+}
+
+enum phase phase_alone(unsigned layers)
+{
+    return layers > 1 ? PHASE_OVERFLOW : PHASE_STEADY;
 }
 
 bool phase_parse(const char *name, size_t length, enum phase *out)

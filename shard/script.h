@@ -8,6 +8,7 @@ extern const char embedded_tombstone[];
 extern const char embedded_upload[];
 extern const char embedded_publish[];
 extern const char embedded_change[];
+extern const char embedded_control[];
 extern const char embedded_fenced[];
 extern const char embedded_retired[];
 extern const char embedded_acquire[];

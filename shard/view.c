@@ -155,8 +155,11 @@ static enum err check(const struct view *v, struct error *e)
         return damaged(e, "bloom_filter_current_index", "names an empty slot");
     if (phase_row(v->phase)->writes_alternate && view_alternate(v) == NULL)
         return damaged(e, "phase", "needs an alternate generation and there is none");
-    if (phase_row(v->phase)->written == WRITE_BEFORE_NEWEST && view_current(v)->layer_count < 2)
-        return damaged(e, "phase", "needs a second layer and there is none");
+    enum opening opening = phase_row(v->phase)->opening;
+    if (opening == OPENING_ALWAYS && !view_current(v)->opening)
+        return damaged(e, "phase", "needs a layer that is opening and there is none");
+    if (opening == OPENING_NEVER && view_current(v)->opening)
+        return damaged(e, "phase", "does not go with a layer that is opening");
     if ((v->retiring_epoch != 0) != (v->retiring.number != 0))
         return damaged(e, "retiring", "and retiring_epoch do not belong together");
     if (v->retiring_epoch > v->epoch)
@@ -232,13 +235,6 @@ const struct generation *view_alternate(const struct view *v)
 {
     const struct generation *g = &v->slot[1 - v->current];
     return g->number == 0 ? NULL : g;
-}
-
-unsigned view_written_layer(const struct view *v, const struct generation *g)
-{
-    /* Only a generation that is read gains its layers in two steps. */
-    bool before = phase_row(v->phase)->written == WRITE_BEFORE_NEWEST && g->number == view_current(v)->number;
-    return before && g->layer_count > 1 ? g->layer_count - 2 : g->layer_count - 1;
 }
 
 bool view_unfenced(const struct view *v)

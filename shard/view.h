@@ -35,8 +35,8 @@ struct view_field {
 /* ERR_NOT_FOUND: no fields, the view does not exist. ERR_PARSE: damaged; names the field. *@out is then
  * undefined. Unknown fields are skipped. Without `retiring_epoch` and `retiring` nothing is retiring. Refused
  * too: an epoch of 0 or below fenced_epoch, a generation in the slot of the other parity, an empty current
- * slot, a phase that the generations do not allow (BUILDING without an alternate, OVERFLOW_OPEN with a single
- * layer). */
+ * slot, a phase that the generations do not allow (BUILDING without an alternate, OVERFLOW_OPEN without a
+ * layer that is opening, STEADY with one). */
 MUST_CHECK enum err view_parse(struct view *out, const struct view_field *fields, size_t count,
                                struct error *e);
 
@@ -48,8 +48,6 @@ const struct generation *view_current(const struct view *v);
 /* The generation of the other slot, or NULL if that slot is empty. */
 const struct generation *view_alternate(const struct view *v);
 
-/* Index of the layer of @g that takes writes under @v. */
-unsigned view_written_layer(const struct view *v, const struct generation *g);
 /* True if the old names of shards may still have to be renamed. */
 bool view_unfenced(const struct view *v);
 #endif

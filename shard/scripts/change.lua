@@ -1,18 +1,24 @@
 -- Change the view. KEYS: view, expansion_flag, job. ARGV: mutex, events channel, filter, incarnation, epoch of the view
--- that is replaced, 1 to reset the job, count of view arguments, view pairs..., job pairs...
--- Returns 1 done, -1 the mutex is not ours, -2 the epoch moved on, -3 the last change is not fenced yet.
+-- that is replaced, 1 to reset the job, guard (a field of the job, or empty), count of view arguments, view pairs..., job
+-- pairs...
+-- Returns 1 done, -1 the mutex is not ours, -2 the epoch moved on, -3 the last change is not fenced yet, -4 the guard is 1.
 if redis.call('GET', KEYS[2]) ~= ARGV[1] then return -1 end
 local v = redis.call('HMGET', KEYS[1], 'incarnation', 'epoch', 'fenced_epoch')
 if v[1] ~= ARGV[4] or v[2] ~= ARGV[5] then return -2 end
 if v[3] ~= v[2] then return -3 end
+if ARGV[7] ~= '' and redis.call('HGET', KEYS[3], ARGV[7]) == '1' then return -4 end
 -- A script that has written once may go on where Redis is out of memory: an abort or a finish must be able to free it.
 redis.call('PERSIST', KEYS[1])
-local last = 7 + tonumber(ARGV[7])
-for i = 8, last, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
+local last = 8 + tonumber(ARGV[8])
+for i = 9, last, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
 if ARGV[6] == '1' then
-  local abort = redis.call('HGET', KEYS[3], 'abort_requested') -- asked for while this build was being prepared
+  -- What was asked for while this build was being prepared.
+  local fields = {'abort', 'hold', 'paused', 'rows_per_second'}
+  local asked = redis.call('HMGET', KEYS[3], unpack(fields))
   redis.call('DEL', KEYS[3])
-  if abort == '1' then redis.call('HSET', KEYS[3], 'abort_requested', '1') end
+  for i, field in ipairs(fields) do
+    if asked[i] then redis.call('HSET', KEYS[3], field, asked[i]) end
+  end
 end
 for i = last + 1, #ARGV, 2 do redis.call('HSET', KEYS[3], ARGV[i], ARGV[i + 1]) end
 redis.call('PUBLISH', ARGV[2], 'view ' .. ARGV[3])

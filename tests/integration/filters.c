@@ -140,7 +140,7 @@ void filter_change(struct filter *f, struct view *to, bool fenced)
     struct error e = {""};
     uint64_t lost = 0;
     to->epoch = f->view.epoch + 1;
-    must(fence_change(&f->fence, &f->view, to, MUTEX, false, NULL, 0, &e), e);
+    must(fence_change(&f->fence, &f->view, to, MUTEX, NULL, &e), e);
     f->view = *to;
     if (fenced)
         must(fence_complete(&f->fence, &f->view, &lost, &e), e);

@@ -9,6 +9,7 @@ enum { SHARDS = 11 };
 
 static struct servers servers;
 static struct filter f;
+static const struct fence_job reset_job = {.reset = true};
 
 static int start(void **state)
 {
@@ -270,11 +271,12 @@ static void test_fence_change__refuses_another_mutex(void **state)
     filter_make(&f, SHARDS);
     struct view to = f.view;
     to.epoch = 2;
+    to.phase = PHASE_BUILDING;
     static const char *const wrong[] = {"owner:8", "other:7", "owner:", ""};
     for (size_t i = 0; i < 4; i++)
-        gives(ERR_MUTEX_LOST, fence_change(&f.fence, &f.view, &to, wrong[i], false, NULL, 0, &e), e);
+        gives(ERR_MUTEX_LOST, fence_change(&f.fence, &f.view, &to, wrong[i], NULL, &e), e);
     assert_int_equal(servers_integer(&servers, 0, "DEL " PREFIX ":{f}:expansion_flag"), 1);
-    gives(ERR_MUTEX_LOST, fence_change(&f.fence, &f.view, &to, MUTEX, false, NULL, 0, &e), e);
+    gives(ERR_MUTEX_LOST, fence_change(&f.fence, &f.view, &to, MUTEX, NULL, &e), e);
     assert_int_equal(stored()->epoch, 1);
 }
 
@@ -286,14 +288,15 @@ static void test_fence_change__refuses_an_epoch_that_moved_on(void **state)
     static struct view old, to;
     old = to = f.view;
     to.epoch = 2;
+    to.phase = PHASE_BUILDING;
     filter_open(&f, 3, true);
-    gives(ERR_FENCED, fence_change(&f.fence, &old, &to, MUTEX, true, NULL, 0, &e), e);
+    gives(ERR_FENCED, fence_change(&f.fence, &old, &to, MUTEX, &reset_job, &e), e);
     /* The same epoch of another incarnation is another view. */
     old = f.view;
     old.incarnation++;
     to = old;
     to.epoch++;
-    gives(ERR_FENCED, fence_change(&f.fence, &old, &to, MUTEX, true, NULL, 0, &e), e);
+    gives(ERR_FENCED, fence_change(&f.fence, &old, &to, MUTEX, &reset_job, &e), e);
     assert_int_equal(stored()->epoch, 2);
     assert_int_equal(stored()->phase, PHASE_BUILDING);
 }
@@ -310,11 +313,11 @@ static void test_fence_change__refuses_an_epoch_that_is_not_fenced(void **state)
     to.epoch++;
     to.phase = PHASE_SWITCHED;
     to.current = 1;
-    gives(ERR_CONFLICT, fence_change(&f.fence, &f.view, &to, MUTEX, false, NULL, 0, &e), e);
+    gives(ERR_CONFLICT, fence_change(&f.fence, &f.view, &to, MUTEX, NULL, &e), e);
     assert_int_equal(stored()->epoch, 2);
     must(fence_complete(&f.fence, &f.view, &lost, &e), e);
     to.fenced_epoch = f.view.fenced_epoch;
-    must(fence_change(&f.fence, &f.view, &to, MUTEX, false, NULL, 0, &e), e);
+    must(fence_change(&f.fence, &f.view, &to, MUTEX, NULL, &e), e);
     assert_int_equal(stored()->epoch, 3);
     assert_int_equal(stored()->fenced_epoch, 2);
 }
@@ -328,7 +331,7 @@ static void test_fence_change__refuses_a_phase_that_may_not_follow(void **state)
     to = f.view;
     to.epoch++;
     to.phase = PHASE_SWITCHED;
-    gives(ERR_CONFLICT, fence_change(&f.fence, &f.view, &to, MUTEX, false, NULL, 0, &e), e);
+    gives(ERR_CONFLICT, fence_change(&f.fence, &f.view, &to, MUTEX, NULL, &e), e);
     assert_int_equal(stored()->epoch, 1);
 }
 
@@ -340,19 +343,67 @@ static void test_fence_change__resets_the_job_only_where_it_is_told_to(void **st
     static const char *const pairs[] = {"step", "settle", "generation", "3"};
     uint64_t lost;
     filter_make(&f, SHARDS);
+    filter_open(&f, 3, true);
     assert_int_equal(servers_integer(&servers, 0, "HSET " PREFIX ":{f}:job step verify last_id 77"), 2);
     to = f.view;
     for (int reset = 0; reset < 2; reset++) {
         to.epoch = f.view.epoch + 1;
-        must(fence_change(&f.fence, &f.view, &to, MUTEX, reset, pairs, 4, &e), e);
+        must(fence_change(&f.fence, &f.view, &to, MUTEX,
+                          &(struct fence_job){.reset = reset, .pairs = pairs, .count = 4}, &e),
+             e);
         f.view = to;
         must(fence_complete(&f.fence, &f.view, &lost, &e), e);
         assert_int_equal(job("HLEN"), reset ? 2 : 3);
         assert_string_equal(servers_text(&servers, 0, "HGET " PREFIX ":{f}:job step"), "settle");
     }
     to.epoch = f.view.epoch + 1; /* refused: the job stays as well */
-    gives(ERR_MUTEX_LOST, fence_change(&f.fence, &f.view, &to, "owner:8", true, pairs, 2, &e), e);
+    gives(ERR_MUTEX_LOST,
+          fence_change(&f.fence, &f.view, &to, "owner:8",
+                       &(struct fence_job){.reset = true, .pairs = pairs, .count = 2}, &e),
+          e);
     assert_int_equal(job("HLEN"), 2);
+}
+
+/* What an operator asked while the build was being prepared outlives the reset. */
+static void test_fence_change__keeps_what_was_asked_for_when_it_resets_the_job(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    static struct view to;
+    filter_make(&f, SHARDS);
+    filter_open(&f, 3, true);
+    assert_int_equal(
+        servers_integer(&servers, 0, "HSET " PREFIX ":{f}:job step plan abort 1 hold 0 rows_per_second 50"),
+        4);
+    to = f.view;
+    to.epoch++;
+    must(fence_change(&f.fence, &f.view, &to, MUTEX, &reset_job, &e), e);
+    assert_int_equal(job("HLEN"), 3);
+    assert_string_equal(servers_text(&servers, 0, "HGET " PREFIX ":{f}:job abort"), "1");
+    assert_string_equal(servers_text(&servers, 0, "HGET " PREFIX ":{f}:job rows_per_second"), "50");
+}
+
+static void test_fence_change__changes_nothing_where_its_guard_is_set(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    static struct view to;
+    static const char *const pairs[] = {"step", "follow"};
+    const struct fence_job guarded = {.guard = "abort", .pairs = pairs, .count = 2};
+    filter_make(&f, SHARDS);
+    filter_open(&f, 3, true);
+    assert_int_equal(servers_integer(&servers, 0, "HSET " PREFIX ":{f}:job step verify abort 1"), 2);
+    to = f.view;
+    to.epoch++;
+    to.phase = PHASE_SWITCHED;
+    to.current = 1 - f.view.current;
+    gives(ERR_CANCELLED, fence_change(&f.fence, &f.view, &to, MUTEX, &guarded, &e), e);
+    assert_int_equal(stored()->epoch, 2);
+    assert_string_equal(servers_text(&servers, 0, "HGET " PREFIX ":{f}:job step"), "verify");
+    assert_int_equal(servers_integer(&servers, 0, "HSET " PREFIX ":{f}:job abort 0"), 0);
+    must(fence_change(&f.fence, &f.view, &to, MUTEX, &guarded, &e), e);
+    assert_int_equal(stored()->epoch, 3);
+    assert_string_equal(servers_text(&servers, 0, "HGET " PREFIX ":{f}:job step"), "follow");
 }
 
 static void test_fence_complete__is_nothing_the_second_time(void **state)
@@ -536,6 +587,8 @@ int main(void)
         TEST(test_fence_change__refuses_an_epoch_that_moved_on),
         TEST(test_fence_change__refuses_an_epoch_that_is_not_fenced),
         TEST(test_fence_change__refuses_a_phase_that_may_not_follow),
+        TEST(test_fence_change__keeps_what_was_asked_for_when_it_resets_the_job),
+        TEST(test_fence_change__changes_nothing_where_its_guard_is_set),
         TEST(test_fence_change__resets_the_job_only_where_it_is_told_to),
         TEST(test_fence_complete__is_nothing_the_second_time),
         TEST(test_fence_complete__finishes_what_another_left_half_done),

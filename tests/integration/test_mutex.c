@@ -20,6 +20,7 @@ enum { LEASE_MS = 400, DEADLINE_MS = 10000 };
 
 static struct servers servers;
 static struct filter f;
+static const struct fence_job reset_job = {.reset = true};
 
 static int start(void **state)
 {
@@ -284,7 +285,8 @@ static void test_mutex__of_another_is_refused_by_every_script(void **state)
     struct mutex *m = take_over(&e);
     to = f.view;
     to.epoch++;
-    gives(ERR_MUTEX_LOST, fence_change(&f.fence, &f.view, &to, c.value, true, NULL, 0, &e), e);
+    to.phase = PHASE_BUILDING;
+    gives(ERR_MUTEX_LOST, fence_change(&f.fence, &f.view, &to, c.value, &reset_job, &e), e);
     to = f.view;
     to.retiring = filter_generation(&f, 1, 3, 1);
     to.retiring_epoch = 1;
@@ -294,7 +296,8 @@ static void test_mutex__of_another_is_refused_by_every_script(void **state)
     assert_int_equal(to.epoch, 1);
     to = f.view;
     to.epoch++;
-    must(fence_change(&f.fence, &f.view, &to, mutex_value(m), true, NULL, 0, &e), e);
+    to.phase = PHASE_BUILDING;
+    must(fence_change(&f.fence, &f.view, &to, mutex_value(m), &reset_job, &e), e);
     child_end(&c);
     mutex_release(m);
 }

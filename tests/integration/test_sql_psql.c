@@ -21,6 +21,8 @@ static const struct row {
     const char *variables[VARIABLES_MAX];
     const char *output;
 } rows[] = {
+    {"find_key", {"table=link", "id=id", "key=code", "where=true", "wanted=c3", "horizon=0"}, "3|t\n"},
+    {"horizon", {NULL}, NULL},
     {"max_id", {"table=link", "id=id"}, "3000\n"},
     {"page_first", {"table=link", "id=id", "key=code", "where=true", "limit=2"}, "3|c3\n6|c6\n"},
     {"page_first_upto", {"table=link", "id=id", "key=code", "where=true", "upto=3", "limit=2"}, "3|c3\n"},

@@ -15,7 +15,8 @@ static const struct expected {
     enum job_step next;
     enum job_step failure;
 } expected[STEP_COUNT] = {
-    [STEP_FENCE] = {"fence", STEP_RECLAIM, STEP_STOPPED},
+    [STEP_FENCE] = {"fence", STEP_WIDEN, STEP_STOPPED},
+    [STEP_WIDEN] = {"widen", STEP_RECLAIM, STEP_STOPPED},
     [STEP_RECLAIM] = {"reclaim", STEP_PLAN, STEP_STOPPED},
     [STEP_PLAN] = {"plan", STEP_CREATE, STEP_FAILED},
     [STEP_CREATE] = {"create", STEP_OPEN, STEP_FAILED},
@@ -23,14 +24,18 @@ static const struct expected {
     [STEP_SETTLE] = {"settle", STEP_SCAN, STEP_ABORT},
     [STEP_SCAN] = {"scan", STEP_CATCH_UP, STEP_ABORT},
     [STEP_CATCH_UP] = {"catch_up", STEP_VERIFY, STEP_ABORT},
-    [STEP_VERIFY] = {"verify", STEP_CUTOVER, STEP_ABORT},
+    [STEP_VERIFY] = {"verify", STEP_HOLD, STEP_ABORT},
+    [STEP_HOLD] = {"hold", STEP_CUTOVER, STEP_STOPPED},
     [STEP_CUTOVER] = {"cutover", STEP_FOLLOW, STEP_STOPPED},
-    [STEP_FOLLOW] = {"follow", STEP_GRACE, STEP_GRACE},
+    [STEP_FOLLOW] = {"follow", STEP_CONFIRM, STEP_CONFIRM},
+    [STEP_CONFIRM] = {"confirm", STEP_GRACE, STEP_GRACE},
     [STEP_GRACE] = {"grace", STEP_FINISH, STEP_STOPPED},
     [STEP_FINISH] = {"finish", STEP_RETIRE, STEP_STOPPED},
     [STEP_RETIRE] = {"retire", STEP_DONE, STEP_STOPPED},
+    [STEP_ROLLBACK] = {"rollback", STEP_HOLD, STEP_GRACE},
     [STEP_ABORT] = {"abort", STEP_CLEAR, STEP_STOPPED},
     [STEP_CLEAR] = {"clear", STEP_FAILED, STEP_STOPPED},
+    [STEP_CHECK] = {"check", STEP_DONE, STEP_FAILED},
     [STEP_DONE] = {"done", STEP_DONE, STEP_DONE},
     [STEP_FAILED] = {"failed", STEP_FAILED, STEP_FAILED},
     [STEP_STOPPED] = {"stopped", STEP_STOPPED, STEP_STOPPED},
@@ -102,17 +107,30 @@ static void test_step_next__takes_the_failure_of_the_step_for_every_other_error(
     assert_int_equal(others, CODES - 7);
 }
 
-/* Steps that @from can lead to, in any number of moves, where the move out of @blocked with ERR_OK is left
- * out (STEP_COUNT: none is). */
+/* Steps that @step leads to in one move, by itself or asked by an operator; with @done false not by its
+ * success. */
+static unsigned moves_from(enum job_step step, bool done)
+{
+    unsigned all = 0;
+    for (int c = 0; c < CODES; c++)
+        if (done || codes[c] != ERR_OK)
+            all |= 1u << step_next(step, codes[c]);
+    for (int r = 0; r < REQUEST_COUNT; r++)
+        if (step_asked(step, (enum job_request)r) != STEP_COUNT)
+            all |= 1u << step_asked(step, (enum job_request)r);
+    return all;
+}
+
+/* Steps that @from can lead to, in any number of moves, where the success of @blocked is left out
+ * (STEP_COUNT: nothing is). A job that only verifies begins at CHECK: step_resume(). */
 static unsigned reachable(unsigned from, enum job_step blocked)
 {
     unsigned all = from, before;
     do {
         before = all;
         for (int s = 0; s < STEP_COUNT; s++)
-            for (int c = 0; (before & 1u << s) != 0 && c < CODES; c++)
-                if (s != (int)blocked || codes[c] != ERR_OK)
-                    all |= 1u << step_next((enum job_step)s, codes[c]);
+            if ((before & 1u << s) != 0)
+                all |= moves_from((enum job_step)s, s != (int)blocked);
     } while (all != before);
     return all;
 }
@@ -133,9 +151,9 @@ static void test_step_next__cuts_over_only_after_a_verify_that_was_ok(void **sta
 static void test_step_next__does_not_skip_a_step_of_the_build(void **state)
 {
     (void)state;
-    static const enum job_step order[] = {STEP_FENCE,  STEP_RECLAIM, STEP_PLAN, STEP_CREATE,
-                                          STEP_OPEN,   STEP_SETTLE,  STEP_SCAN, STEP_CATCH_UP,
-                                          STEP_VERIFY, STEP_CUTOVER};
+    static const enum job_step order[] = {STEP_FENCE,    STEP_WIDEN,  STEP_RECLAIM, STEP_PLAN,
+                                          STEP_CREATE,   STEP_OPEN,   STEP_SETTLE,  STEP_SCAN,
+                                          STEP_CATCH_UP, STEP_VERIFY, STEP_HOLD,    STEP_CUTOVER};
     for (size_t i = 0; i + 1 < sizeof(order) / sizeof(order[0]); i++) {
         unsigned without = reachable(1u << STEP_FENCE, order[i]);
         assert_int_equal(without & 1u << order[i + 1], 0);
@@ -148,14 +166,16 @@ static void test_step_next__never_retires_a_generation_that_is_in_the_view(void 
     unsigned start = 1u << STEP_FENCE;
     assert_int_equal(reachable(start, STEP_FINISH) & 1u << STEP_RETIRE, 0);
     assert_int_equal(reachable(start, STEP_ABORT) & 1u << STEP_CLEAR, 0);
-    /* After the cutover there is no way back to an abort, which would retire what is read. */
-    assert_int_equal(reachable(1u << STEP_FOLLOW, STEP_COUNT) & (1u << STEP_ABORT | 1u << STEP_CLEAR), 0);
+    /* After the cutover an abort would retire what is read: there is no way to it but by a rollback. */
+    const unsigned ends = 1u << STEP_ABORT | 1u << STEP_CLEAR;
+    assert_int_equal(reachable(1u << STEP_FOLLOW, STEP_ROLLBACK) & ends, 0);
+    assert_int_equal(reachable(1u << STEP_FOLLOW, STEP_COUNT) & ends, ends);
 }
 
 static void test_step_next__reaches_every_step(void **state)
 {
     (void)state;
-    assert_int_equal(reachable(1u << STEP_FENCE, STEP_COUNT), (1u << STEP_COUNT) - 1);
+    assert_int_equal(reachable(1u << STEP_FENCE | 1u << STEP_CHECK, STEP_COUNT), (1u << STEP_COUNT) - 1);
 }
 
 static void test_step_next__reaches_an_end_from_every_step(void **state)
@@ -170,6 +190,34 @@ static void test_step_next__reaches_an_end_from_every_step(void **state)
             step = step_next(step, ERR_OK);
         }
     }
+}
+
+static void test_step_asked__listens_only_where_the_request_has_a_meaning(void **state)
+{
+    (void)state;
+    static const struct {
+        enum job_request request;
+        unsigned from;
+        enum job_step to;
+    } asked[] = {
+        {REQUEST_ABORT, 1u << STEP_PLAN | 1u << STEP_CREATE | 1u << STEP_CHECK, STEP_FAILED},
+        {REQUEST_ABORT,
+         1u << STEP_SETTLE | 1u << STEP_SCAN | 1u << STEP_CATCH_UP | 1u << STEP_VERIFY | 1u << STEP_HOLD |
+             1u << STEP_CUTOVER,
+         STEP_ABORT},
+        {REQUEST_CUTOVER, 1u << STEP_HOLD, STEP_CATCH_UP},
+        {REQUEST_ROLLBACK, 1u << STEP_FOLLOW | 1u << STEP_CONFIRM | 1u << STEP_GRACE | 1u << STEP_FINISH,
+         STEP_ROLLBACK},
+        {REQUEST_FINISH, 1u << STEP_GRACE, STEP_FINISH},
+    };
+    for (int s = 0; s < STEP_COUNT; s++)
+        for (int r = 0; r < REQUEST_COUNT; r++) {
+            enum job_step to = STEP_COUNT;
+            for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++)
+                if ((int)asked[i].request == r && (asked[i].from & 1u << s) != 0)
+                    to = asked[i].to;
+            assert_int_equal(step_asked((enum job_step)s, (enum job_request)r), to);
+        }
 }
 
 static void test_step_next__leaves_an_end_for_no_other_end(void **state)
@@ -230,8 +278,9 @@ static void test_step_resume__begins_or_ends_where_nothing_is_unfinished(void **
         for (int s = 0; s < STEP_COUNT; s++)
             for (uint64_t g = EARLIER; g <= ALTERNATE; g++) {
                 view_in(&v, quiet[p]);
-                assert_int_equal(step_resume(&v, g, (enum job_step)s, true), STEP_PLAN);
-                assert_int_equal(step_resume(&v, g, (enum job_step)s, false), STEP_DONE);
+                assert_int_equal(step_resume(&v, g, (enum job_step)s, JOB_EXPAND), STEP_PLAN);
+                assert_int_equal(step_resume(&v, g, (enum job_step)s, JOB_CHECK), STEP_CHECK);
+                assert_int_equal(step_resume(&v, g, (enum job_step)s, JOB_FINISH), STEP_DONE);
             }
 }
 
@@ -241,9 +290,9 @@ static void test_step_resume__follows_after_a_cutover_whatever_the_record_says(v
     static struct view v;
     view_in(&v, PHASE_SWITCHED);
     for (int s = 0; s < STEP_COUNT; s++)
-        for (int wanted = 0; wanted < 2; wanted++) {
-            assert_int_equal(step_resume(&v, ALTERNATE, (enum job_step)s, wanted), STEP_FOLLOW);
-            assert_int_equal(step_resume(&v, EARLIER, (enum job_step)s, wanted), STEP_FOLLOW);
+        for (int kind = JOB_FINISH; kind <= JOB_CHECK; kind++) {
+            assert_int_equal(step_resume(&v, ALTERNATE, (enum job_step)s, (enum job_kind)kind), STEP_FOLLOW);
+            assert_int_equal(step_resume(&v, EARLIER, (enum job_step)s, (enum job_kind)kind), STEP_FOLLOW);
         }
 }
 
@@ -253,8 +302,8 @@ static void test_step_resume__leaves_a_layer_that_is_being_opened_to_its_maker(v
     static struct view v;
     view_in(&v, PHASE_OVERFLOW_OPEN);
     for (int s = 0; s < STEP_COUNT; s++)
-        for (int wanted = 0; wanted < 2; wanted++)
-            assert_int_equal(step_resume(&v, CURRENT, (enum job_step)s, wanted), STEP_STOPPED);
+        for (int kind = JOB_FINISH; kind <= JOB_CHECK; kind++)
+            assert_int_equal(step_resume(&v, CURRENT, (enum job_step)s, (enum job_kind)kind), STEP_STOPPED);
 }
 
 static void test_step_resume__goes_on_with_a_build_from_its_own_record(void **state)
@@ -263,15 +312,14 @@ static void test_step_resume__goes_on_with_a_build_from_its_own_record(void **st
     static struct view v;
     view_in(&v, PHASE_BUILDING);
     for (int s = 0; s < STEP_COUNT; s++)
-        for (int wanted = 0; wanted < 2; wanted++) {
+        for (int kind = JOB_FINISH; kind <= JOB_CHECK; kind++) {
             enum job_step on = STEP_SETTLE;
             if (s == STEP_SCAN || s == STEP_CATCH_UP || s == STEP_VERIFY || s == STEP_ABORT)
                 on = (enum job_step)s;
-            else if (s ==
-                     STEP_CUTOVER) /* the view was not changed: what was verified may have changed since */
-                on = STEP_VERIFY;
-            assert_step(step_resume(&v, ALTERNATE, (enum job_step)s, wanted), on, (enum job_step)s,
-                        "resumed");
+            else if (s == STEP_HOLD || s == STEP_CUTOVER) /* rows may have come since */
+                on = STEP_CATCH_UP;
+            assert_step(step_resume(&v, ALTERNATE, (enum job_step)s, (enum job_kind)kind), on,
+                        (enum job_step)s, "resumed");
         }
 }
 
@@ -283,8 +331,8 @@ static void test_step_resume__trusts_no_record_of_another_generation(void **stat
     view_in(&v, PHASE_BUILDING);
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
         for (int s = 0; s < STEP_COUNT; s++)
-            for (int wanted = 0; wanted < 2; wanted++)
-                assert_step(step_resume(&v, others[i], (enum job_step)s, wanted), STEP_SETTLE,
+            for (int kind = JOB_FINISH; kind <= JOB_CHECK; kind++)
+                assert_step(step_resume(&v, others[i], (enum job_step)s, (enum job_kind)kind), STEP_SETTLE,
                             (enum job_step)s, "record of another generation");
 }
 
@@ -295,8 +343,9 @@ static void test_step_resume__never_begins_at_the_cutover(void **state)
     for (int p = 0; p < PHASE_COUNT; p++)
         for (int s = 0; s < STEP_COUNT; s++)
             for (uint64_t g = 0; g <= ALTERNATE + 1; g++)
-                for (int wanted = 0; wanted < 2; wanted++) {
-                    enum job_step on = step_resume(view_in(&v, (enum phase)p), g, (enum job_step)s, wanted);
+                for (int kind = JOB_FINISH; kind <= JOB_CHECK; kind++) {
+                    enum job_step on =
+                        step_resume(view_in(&v, (enum phase)p), g, (enum job_step)s, (enum job_kind)kind);
                     assert_int_not_equal(on, STEP_CUTOVER);
                     assert_int_not_equal(on, STEP_FINISH);
                     assert_int_not_equal(on, STEP_RETIRE);
@@ -315,6 +364,7 @@ int main(void)
         cmocka_unit_test(test_step_next__never_retires_a_generation_that_is_in_the_view),
         cmocka_unit_test(test_step_next__reaches_every_step),
         cmocka_unit_test(test_step_next__reaches_an_end_from_every_step),
+        cmocka_unit_test(test_step_asked__listens_only_where_the_request_has_a_meaning),
         cmocka_unit_test(test_step_next__leaves_an_end_for_no_other_end),
         cmocka_unit_test(test_step_name__is_read_back_by_step_parse),
         cmocka_unit_test(test_step_parse__refuses_what_is_no_name),

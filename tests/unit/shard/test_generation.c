@@ -40,6 +40,23 @@ static void test_generation_parse__reads_the_form_of_the_header(void **state)
     assert_int_equal(generation_bytes(&g), 2 * 3 * 128 + 64);
 }
 
+static void test_generation_parse__reads_opening_and_the_layer_before_is_written(void **state)
+{
+    (void)state;
+    char text[GENERATION_TEXT_MAX];
+    struct generation g = parsed(sample);
+    assert_false(g.opening);
+    assert_int_equal(generation_written_layer(&g), 1);
+    g.opening = true;
+    assert_true(generation_text(&g, text) < sizeof(text));
+    assert_non_null(strstr(text, " opening=1 "));
+    g = parsed(text);
+    assert_true(g.opening);
+    assert_int_equal(generation_written_layer(&g), 0);
+    *strchr(text, ';') = '\0';
+    assert_int_equal(generation_parse(&g, text, strlen(text), NULL), ERR_PARSE); /* a single layer */
+}
+
 static void test_generation_format__is_read_back_whole_at_every_bound(void **state)
 {
     (void)state;
@@ -109,6 +126,8 @@ static void test_generation_parse__refuses_what_is_out_of_bounds(void **state)
         {"seed=0", "seed=00"},
         {"seed=0", "seed=x"},
         {"built=1", "built=2"},
+        {"built=1", "built=1 opening=0"},
+        {"built=1", "built=1 opening="},
         {"built=1", "built=11"},
         {"capacity=1000", "capacity="},
         {"rate=0.125", "rate=0"},
@@ -223,6 +242,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_generation_parse__reads_the_form_of_the_header),
+        cmocka_unit_test(test_generation_parse__reads_opening_and_the_layer_before_is_written),
         cmocka_unit_test(test_generation_format__is_read_back_whole_at_every_bound),
         cmocka_unit_test(test_generation_format__gives_the_text_that_was_read),
         cmocka_unit_test(test_generation_parse__refuses_every_cut),

@@ -7,13 +7,15 @@
 #include <string.h>
 #include "shard/phase.h"
 
-/* DESIGN: the table of phases. A finished switch and an abort both lead to STEADY. */
+/* DESIGN: the table of phases. A finished switch and an abort both lead to STEADY, or to OVERFLOW where the
+ * generation that stays has several layers; where two generations are alive a layer is added within the
+ * phase. */
 static void test_phase_may_follow__allows_the_edges_of_the_design_and_no_other(void **state)
 {
     (void)state;
     static const char *const edges[PHASE_COUNT] = {
         /* to:                  S B W O F  (W: switched, O: overflow open, F: overflow) */
-        [PHASE_STEADY] = ".x.x.",        [PHASE_BUILDING] = "x.x..", [PHASE_SWITCHED] = "xx...",
+        [PHASE_STEADY] = ".x.x.",        [PHASE_BUILDING] = "xxx.x", [PHASE_SWITCHED] = "xxx.x",
         [PHASE_OVERFLOW_OPEN] = "....x", [PHASE_OVERFLOW] = ".x.x.",
     };
     for (unsigned from = 0; from < PHASE_COUNT; from++)
@@ -27,9 +29,27 @@ static void test_phase_row__writes_both_generations_while_two_are_alive(void **s
     for (unsigned i = 0; i < PHASE_COUNT; i++) {
         const struct phase_row *row = phase_row((enum phase)i);
         assert_int_equal(row->writes_alternate, i == PHASE_BUILDING || i == PHASE_SWITCHED);
-        assert_int_equal(row->written, i == PHASE_OVERFLOW_OPEN ? WRITE_BEFORE_NEWEST : WRITE_NEWEST);
         assert_true(strlen(row->summary) > 0);
     }
+}
+
+static void test_phase_row__opens_a_layer_within_a_phase_only_where_two_generations_are_alive(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < PHASE_COUNT; i++) {
+        const struct phase_row *row = phase_row((enum phase)i);
+        assert_int_equal(row->opening == OPENING_EITHER, row->writes_alternate);
+        assert_int_equal(row->opening == OPENING_ALWAYS, i == PHASE_OVERFLOW_OPEN);
+        assert_int_equal(phase_may_follow((enum phase)i, (enum phase)i), row->opening == OPENING_EITHER);
+    }
+}
+
+static void test_phase_alone__is_overflow_where_there_are_several_layers(void **state)
+{
+    (void)state;
+    assert_int_equal(phase_alone(1), PHASE_STEADY);
+    assert_int_equal(phase_alone(2), PHASE_OVERFLOW);
+    assert_int_equal(phase_alone(24), PHASE_OVERFLOW);
 }
 
 static void test_phase_parse__reads_its_own_names_and_nothing_else(void **state)
@@ -53,6 +73,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_phase_may_follow__allows_the_edges_of_the_design_and_no_other),
         cmocka_unit_test(test_phase_row__writes_both_generations_while_two_are_alive),
+        cmocka_unit_test(test_phase_row__opens_a_layer_within_a_phase_only_where_two_generations_are_alive),
+        cmocka_unit_test(test_phase_alone__is_overflow_where_there_are_several_layers),
         cmocka_unit_test(test_phase_parse__reads_its_own_names_and_nothing_else),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

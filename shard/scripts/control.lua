@@ -1,0 +1,16 @@
+-- Ask something of a running job. KEYS: view, expansion_flag, job. ARGV: phases in which it may be asked, each between
+-- commas; 1 where it may be asked before the view is BUILDING, too, and of a job that only verifies; field; value.
+-- Returns 1 done, 0 no view, -1 no job is running, -2 the phase does not allow it.
+local phase = redis.call('HGET', KEYS[1], 'phase')
+if not phase then return 0 end
+local mutex = redis.call('GET', KEYS[2])
+local job = redis.call('HMGET', KEYS[3], 'state', 'token')
+-- The record is of the job that holds the mutex: before that it would be asked of the job before.
+local runs = mutex and job[1] == 'running' and job[2] and string.sub(mutex, -#job[2] - 1) == ':' .. job[2]
+local two = phase == 'BUILDING' or phase == 'SWITCHED'
+if string.find(ARGV[1], ',' .. phase .. ',', 1, true) or (ARGV[2] == '1' and runs and not two) then
+  redis.call('HSET', KEYS[3], ARGV[3], ARGV[4])
+  return 1
+end
+if two or runs then return -2 end
+return -1
