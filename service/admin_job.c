@@ -8,14 +8,15 @@
 void admin_rebuild(struct admin *a, struct admin_call *call)
 {
     struct reply r = {.out = &call->reply, .protocol = call->protocol};
-    const struct config_filter *c = config_find(a->service->config, call->filter, call->filter_length);
+    const struct config_filter *c = config_find(a->config, call->filter, call->filter_length);
     if (c == NULL || c->table[0] == '\0') {
         reply_error(&r,
                     "ERR filter '%s' has no source table in the configuration: nothing to rebuild it from",
                     call->filter);
         return;
     }
-    const struct runner_job job = {.filter = call->filter,
+    const struct runner_job job = {.config = a->config,
+                                   .filter = call->filter,
                                    .filter_length = call->filter_length,
                                    .reason = "asked for by an operator",
                                    .trigger = "operator",
@@ -36,8 +37,8 @@ static enum err ask(struct admin *a, struct admin_call *call)
 {
     struct key_name job, flag;
     redisReply *reply = NULL;
-    enum err code = names_init(&a->fence.names, a->service->config->prefix, call->filter, call->filter_length,
-                               &call->error);
+    enum err code =
+        names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, &call->error);
     if (code == ERR_OK)
         code = fence_load(&a->fence, &a->view, &call->error);
     if (code != ERR_OK)

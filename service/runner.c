@@ -23,10 +23,18 @@ struct runner {
 struct queued_job {
     struct runner *runner;
     struct mutex *mutex;
+    const struct config *config; /* held; options point into it */
     struct driver_options options;
     char *filter;
     char reason[256];
 };
+
+static void free_job(struct queued_job *q)
+{
+    config_release(q->config);
+    free(q->filter);
+    free(q);
+}
 
 static void run_job(void *arg)
 {
@@ -42,8 +50,7 @@ static void run_job(void *arg)
     }
     mutex_release(q->mutex);
     atomic_store(&q->runner->busy, false);
-    free(q->filter);
-    free(q);
+    free_job(q);
 }
 
 static void *run(void *arg)
@@ -84,7 +91,7 @@ void runner_stop(struct runner *r)
 static void fill_options(struct queued_job *q, const struct runner_job *job)
 {
     const struct service *s = q->runner->service;
-    const struct config *c = s->config;
+    const struct config *c = q->config;
     const struct config_filter *f = config_find(c, job->filter, job->filter_length);
     q->options = (struct driver_options){
         .nodes = &s->nodes,
@@ -123,7 +130,7 @@ static void fill_options(struct queued_job *q, const struct runner_job *job)
 
 enum err runner_post(struct runner *r, const struct runner_job *job, struct error *e)
 {
-    const struct config *c = r->service->config;
+    const struct config *c = job->config;
     /* Not queued behind another job: it would keep its filter's mutex from coordinators that are free. */
     if (atomic_exchange(&r->busy, true))
         return error_set(e, ERR_BUSY,
@@ -137,6 +144,7 @@ enum err runner_post(struct runner *r, const struct runner_job *job, struct erro
     memcpy(q->filter, job->filter, job->filter_length);
     q->filter[job->filter_length] = '\0';
     q->runner = r;
+    q->config = config_hold(c);
     (void)snprintf(q->reason, sizeof(q->reason), "%s", job->reason);
     fill_options(q, job);
     const struct mutex_options options = {.nodes = &r->service->nodes,
@@ -153,8 +161,7 @@ enum err runner_post(struct runner *r, const struct runner_job *job, struct erro
     }
     if (code != ERR_OK) {
         atomic_store(&r->busy, false);
-        free(q->filter);
-        free(q);
+        free_job(q);
     }
     return code;
 }
