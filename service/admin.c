@@ -49,13 +49,23 @@ struct admin_letter {
 
 static _Thread_local struct admin *this_admin;
 
+/* Under one configuration from its beginning to its end. */
+static void run_call(struct admin *a, struct admin_call *call)
+{
+    a->config = live_config_acquire(a->service->config);
+    a->fence.tombstone_ms = a->config->tombstone_ms;
+    call->fn(a, call);
+    config_release(a->config);
+    a->config = NULL;
+}
+
 static void run_letter(void *arg)
 {
     struct admin_letter *letter = arg;
     struct admin_call *call = letter->call;
     struct mailbox *back = letter->worker->mailbox;
     free(letter);
-    call->fn(this_admin, call);
+    run_call(this_admin, call);
     if (mailbox_post(back, client_admin_done, call) != ERR_OK)
         log_error("admin", "error=\"out of memory: an answer is lost\"");
 }
@@ -85,9 +95,8 @@ void *admin_run(void *arg)
     if (a == NULL)
         abort();
     a->service = s;
-    a->link = link_new(&s->nodes, (unsigned)s->config->redis_timeout_ms);
+    a->link = link_new(&s->nodes, s->redis_timeout_ms);
     a->fence.link = a->link;
-    a->fence.tombstone_ms = s->config->tombstone_ms;
     this_admin = a;
     while (!atomic_load(&s->stop))
         mailbox_wait(s->admin, WAIT_MS);
@@ -130,8 +139,8 @@ static struct recipe recipe_for(const struct config_filter *c, const struct crea
 
 /* A filter with a source starts with a placeholder generation: it cannot say "no" before the first build, but
  * its one block is fenced like any other, so no coordinator can miss that build. */
-static enum err fill_view(struct service *s, struct view *v, const struct recipe *r, uint64_t token,
-                          struct error *e)
+static enum err fill_view(struct service *s, const struct config *config, struct view *v,
+                          const struct recipe *r, uint64_t token, struct error *e)
 {
     *v = (struct view){.incarnation = random_u64(),
                        .epoch = 1,
@@ -158,7 +167,7 @@ static enum err fill_view(struct service *s, struct view *v, const struct recipe
         return ERR_OK;
     }
     return geometry_plan(&g->layers[0].geometry, r->capacity, g->layers[0].error_rate,
-                         (uint32_t)s->config->shard_bytes, e);
+                         (uint32_t)config->shard_bytes, e);
 }
 
 static enum err check_memory(struct service *s, struct link *l, const struct generation *g, struct error *e)
@@ -175,12 +184,12 @@ static enum err check_memory(struct service *s, struct link *l, const struct gen
     return code == ERR_OK ? plan_fits(&plan, nodes, s->nodes.count, warning, e) : code;
 }
 
-static enum err register_name(struct service *s, struct fence *f, const char *name, size_t length,
+static enum err register_name(const struct config *config, struct fence *f, const char *name, size_t length,
                               struct error *e)
 {
     redisReply *reply;
     enum err code =
-        link_command(f->link, NODE_HOME, &reply, e, "SADD %s:filters %b", s->config->prefix, name, length);
+        link_command(f->link, NODE_HOME, &reply, e, "SADD %s:filters %b", config->prefix, name, length);
     if (code == ERR_OK)
         freeReplyObject(reply);
     return code;
@@ -211,8 +220,8 @@ static enum err publish(struct fence *f, struct view *v, struct mutex *mutex, st
     return fence_complete(f, v, &lost, e);
 }
 
-static enum err make_under_mutex(struct service *s, struct fence *f, const struct recipe *r,
-                                 struct mutex *mutex, struct error *e)
+static enum err make_under_mutex(struct service *s, const struct config *config, struct fence *f,
+                                 const struct recipe *r, struct mutex *mutex, struct error *e)
 {
     struct view *v = malloc(sizeof(*v));
     if (v == NULL)
@@ -221,7 +230,7 @@ static enum err make_under_mutex(struct service *s, struct fence *f, const struc
     if (code == ERR_OK)
         code = error_set(e, ERR_EXISTS, "the filter exists already");
     else if (code == ERR_NOT_FOUND)
-        code = fill_view(s, v, r, mutex_token(mutex), e);
+        code = fill_view(s, config, v, r, mutex_token(mutex), e);
     if (code == ERR_OK)
         code = check_memory(s, f->link, &v->slot[1], e);
     if (code == ERR_OK)
@@ -234,15 +243,16 @@ static enum err make_under_mutex(struct service *s, struct fence *f, const struc
     return code;
 }
 
-static struct mutex_options mutex_options_for(const struct service *s, const char *name, size_t length)
+static struct mutex_options mutex_options_for(const struct service *s, const struct config *config,
+                                              const char *name, size_t length)
 {
     return (struct mutex_options){.nodes = &s->nodes,
-                                  .prefix = s->config->prefix,
+                                  .prefix = config->prefix,
                                   .filter = name,
                                   .filter_length = length,
                                   .owner = s->owner,
-                                  .lease_ms = (unsigned)s->config->lease_ms,
-                                  .redis_timeout_ms = (unsigned)s->config->redis_timeout_ms};
+                                  .lease_ms = (unsigned)config->lease_ms,
+                                  .redis_timeout_ms = (unsigned)config->redis_timeout_ms};
 }
 
 /* Making a filter and giving it a layer are short: another coordinator that is at it is waited for. */
@@ -257,21 +267,21 @@ static enum err wait_for_mutex(struct mutex **out, const struct mutex_options *o
     return code;
 }
 
-enum err admin_make_filter(struct service *s, struct fence *f, const char *name, size_t length,
-                           const struct creation *creation, struct error *e)
+enum err admin_make_filter(struct service *s, const struct config *config, struct fence *f, const char *name,
+                           size_t length, const struct creation *creation, struct error *e)
 {
-    struct recipe recipe = recipe_for(config_find(s->config, name, length), creation);
-    enum err code = names_init(&f->names, s->config->prefix, name, length, e);
+    struct recipe recipe = recipe_for(config_find(config, name, length), creation);
+    enum err code = names_init(&f->names, config->prefix, name, length, e);
     if (code != ERR_OK)
         return code;
     struct mutex *mutex = NULL;
-    const struct mutex_options options = mutex_options_for(s, name, length);
-    code = register_name(s, f, name, length, e);
+    const struct mutex_options options = mutex_options_for(s, config, name, length);
+    code = register_name(config, f, name, length, e);
     if (code == ERR_OK)
         code = wait_for_mutex(&mutex, &options, e);
     if (code != ERR_OK)
         return code;
-    code = make_under_mutex(s, f, &recipe, mutex, e);
+    code = make_under_mutex(s, config, f, &recipe, mutex, e);
     mutex_release(mutex);
     return code;
 }
@@ -279,24 +289,24 @@ enum err admin_make_filter(struct service *s, struct fence *f, const char *name,
 void admin_create(struct admin *a, struct admin_call *call)
 {
     struct creation *c = &call->creation;
-    call->status =
-        admin_make_filter(a->service, &a->fence, call->filter, call->filter_length, c, &call->error);
+    call->status = admin_make_filter(a->service, a->config, &a->fence, call->filter, call->filter_length, c,
+                                     &call->error);
 }
 
-enum err admin_grow_filter(struct service *s, struct fence *f, struct view *scratch, const char *name,
-                           size_t length, struct error *e)
+enum err admin_grow_filter(struct service *s, const struct config *config, struct fence *f,
+                           struct view *scratch, const char *name, size_t length, struct error *e)
 {
     struct mutex *mutex = NULL;
-    const struct mutex_options options = mutex_options_for(s, name, length);
-    enum err code = names_init(&f->names, s->config->prefix, name, length, e);
+    const struct mutex_options options = mutex_options_for(s, config, name, length);
+    enum err code = names_init(&f->names, config->prefix, name, length, e);
     if (code == ERR_OK)
         code = wait_for_mutex(&mutex, &options, e);
     if (code != ERR_OK)
         return code;
-    const struct config_filter *c = config_find(s->config, name, length);
+    const struct config_filter *c = config_find(config, name, length);
     const struct layer_options layer = {.fence = f,
                                         .mutex = mutex,
-                                        .shard_bytes = (uint32_t)s->config->shard_bytes,
+                                        .shard_bytes = (uint32_t)config->shard_bytes,
                                         .growth = c == NULL ? 1 : c->growth};
     code = layer_grow(&layer, scratch, e);
     mutex_release(mutex);
@@ -305,14 +315,14 @@ enum err admin_grow_filter(struct service *s, struct fence *f, struct view *scra
 
 void admin_grow(struct admin *a, struct admin_call *call)
 {
-    call->status =
-        admin_grow_filter(a->service, &a->fence, &a->view, call->filter, call->filter_length, &call->error);
+    call->status = admin_grow_filter(a->service, a->config, &a->fence, &a->view, call->filter,
+                                     call->filter_length, &call->error);
 }
 
 void admin_reserve(struct admin *a, struct admin_call *call)
 {
     struct reply r = {.out = &call->reply, .protocol = call->protocol};
-    call->status = admin_make_filter(a->service, &a->fence, call->filter, call->filter_length,
+    call->status = admin_make_filter(a->service, a->config, &a->fence, call->filter, call->filter_length,
                                      &call->creation, &call->error);
     if (call->status == ERR_OK)
         reply_simple(&r, "OK");

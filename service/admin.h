@@ -13,6 +13,7 @@
 
 struct admin {
     struct service *service;
+    const struct config *config; /* held for one call */
     struct link *link;
     struct fence fence; /* names are set by each call */
     struct view view;   /* scratch */
@@ -66,10 +67,11 @@ admin_fn admin_control; /* TB.CUTOVER, TB.ROLLBACK, TB.FINISH, TB.ABORT, TB.PAUS
 
 /* Make a filter that is not there, as configured or as @creation says, and register its name. ERR_EXISTS,
  * ERR_REFUSED (memory), ERR_RANGE, ERR_BUSY. Used by the keeper as well. */
-MUST_CHECK enum err admin_make_filter(struct service *s, struct fence *f, const char *name, size_t length,
-                                      const struct creation *creation, struct error *e);
+MUST_CHECK enum err admin_make_filter(struct service *s, const struct config *config, struct fence *f,
+                                      const char *name, size_t length, const struct creation *creation,
+                                      struct error *e);
 
 /* Finish or begin the growth of a filter by a layer: see layer_grow(). */
-MUST_CHECK enum err admin_grow_filter(struct service *s, struct fence *f, struct view *scratch,
-                                      const char *name, size_t length, struct error *e);
+MUST_CHECK enum err admin_grow_filter(struct service *s, const struct config *config, struct fence *f,
+                                      struct view *scratch, const char *name, size_t length, struct error *e);
 #endif

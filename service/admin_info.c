@@ -9,8 +9,7 @@ static enum err load(struct admin *a, struct admin_call *call, uint64_t *items)
 {
     struct fence *f = &a->fence;
     *items = 0;
-    enum err code =
-        names_init(&f->names, a->service->config->prefix, call->filter, call->filter_length, &call->error);
+    enum err code = names_init(&f->names, a->config->prefix, call->filter, call->filter_length, &call->error);
     if (code == ERR_OK)
         code = fence_load(f, &a->view, &call->error);
     if (code == ERR_OK)

@@ -19,14 +19,15 @@ static void reply_outcome(struct admin_call *call)
 void admin_rebuild(struct admin *a, struct admin_call *call)
 {
     struct reply r = {.out = &call->reply, .protocol = call->protocol};
-    const struct config_filter *c = config_find(a->service->config, call->filter, call->filter_length);
+    const struct config_filter *c = config_find(a->config, call->filter, call->filter_length);
     if (c == NULL || c->table[0] == '\0') {
         reply_error(&r,
                     "ERR filter '%s' has no source table in the configuration: nothing to rebuild it from",
                     call->filter);
         return;
     }
-    const struct runner_job job = {.filter = call->filter,
+    const struct runner_job job = {.config = a->config,
+                                   .filter = call->filter,
                                    .filter_length = call->filter_length,
                                    .reason = "asked for by an operator",
                                    .trigger = "operator",
@@ -42,14 +43,15 @@ void admin_rebuild(struct admin *a, struct admin_call *call)
 void admin_verify(struct admin *a, struct admin_call *call)
 {
     struct reply r = {.out = &call->reply, .protocol = call->protocol};
-    const struct config_filter *c = config_find(a->service->config, call->filter, call->filter_length);
+    const struct config_filter *c = config_find(a->config, call->filter, call->filter_length);
     if (c == NULL || c->table[0] == '\0') {
         reply_error(&r,
                     "ERR filter '%s' has no source table in the configuration: nothing to verify it against",
                     call->filter);
         return;
     }
-    const struct runner_job job = {.filter = call->filter,
+    const struct runner_job job = {.config = a->config,
+                                   .filter = call->filter,
                                    .filter_length = call->filter_length,
                                    .reason = "a verification asked for by an operator",
                                    .trigger = "verify",
@@ -61,8 +63,8 @@ void admin_verify(struct admin *a, struct admin_call *call)
 
 void admin_control(struct admin *a, struct admin_call *call)
 {
-    call->status = names_init(&a->fence.names, a->service->config->prefix, call->filter, call->filter_length,
-                              &call->error);
+    call->status =
+        names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, &call->error);
     if (call->status == ERR_OK)
         call->status = control_ask(&a->fence, call->wish, call->rows_per_second, &call->error);
     reply_outcome(call);

@@ -166,11 +166,11 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
                               struct error *e)
 {
     struct keeper_note note = keeper_note(a->service, name, length);
-    const struct config_filter *config = config_find(a->service->config, name, length);
+    const struct config_filter *config = config_find(a->config, name, length);
     reply_text(&f->reply, "filter");
     reply_bulk(&f->reply, name, length);
     f->count++;
-    enum err code = names_init(&a->fence.names, a->service->config->prefix, name, length, e);
+    enum err code = names_init(&a->fence.names, a->config->prefix, name, length, e);
     if (code == ERR_OK)
         code = fence_load(&a->fence, &a->view, e);
     if (code == ERR_NOT_FOUND && config == NULL)
@@ -220,7 +220,7 @@ static enum err status_one(struct admin *a, struct reply *r, const char *name, s
 /* Configured filters, then those that were made by commands. */
 static void status_all(struct admin *a, struct admin_call *call, struct reply *r)
 {
-    const struct config *config = a->service->config;
+    const struct config *config = a->config;
     struct buffer items = {0};
     struct reply each = {.out = &items, .protocol = r->protocol};
     struct error ignored;
@@ -281,19 +281,19 @@ static enum err gather(struct admin *a, struct admin_call *call, const struct co
                        struct plan_input *in, uint64_t *items)
 {
     struct source *source = NULL;
-    struct source_config config = {.dsn = a->service->config->dsn,
+    struct source_config config = {.dsn = a->config->dsn,
                                    .table = c->table,
                                    .id_column = c->id_column,
                                    .key = c->key,
                                    .where = c->where};
-    enum err code = names_init(&a->fence.names, a->service->config->prefix, call->filter, call->filter_length,
-                               &call->error);
+    enum err code =
+        names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, &call->error);
     if (code == ERR_OK)
         code = fence_load(&a->fence, &a->view, &call->error);
     if (code == ERR_OK)
         code = fence_all_items(&a->fence, view_current(&a->view), items, &call->error);
     if (code == ERR_OK)
-        code = source_open(&source, &config, (unsigned)a->service->config->postgres_timeout_ms, &call->error);
+        code = source_open(&source, &config, (unsigned)a->config->postgres_timeout_ms, &call->error);
     if (code == ERR_OK)
         code = source_check(source, &call->error);
     if (code == ERR_OK)
@@ -312,7 +312,7 @@ static enum err gather(struct admin *a, struct admin_call *call, const struct co
 void admin_plan(struct admin *a, struct admin_call *call)
 {
     struct reply r = {.out = &call->reply, .protocol = call->protocol};
-    const struct config_filter *c = config_find(a->service->config, call->filter, call->filter_length);
+    const struct config_filter *c = config_find(a->config, call->filter, call->filter_length);
     if (c == NULL || c->table[0] == '\0') {
         reply_error(&r, "ERR filter '%s' has no source table in the configuration: nothing to plan",
                     call->filter);
@@ -322,8 +322,8 @@ void admin_plan(struct admin *a, struct admin_call *call)
                             .headroom = c->headroom,
                             .wanted_capacity = call->capacity,
                             .error_rate = call->error_rate > 0 ? call->error_rate : c->error_rate,
-                            .shard_bytes = (uint32_t)a->service->config->shard_bytes,
-                            .build_memory = a->service->config->build_memory,
+                            .shard_bytes = (uint32_t)a->config->shard_bytes,
+                            .build_memory = a->config->build_memory,
                             .node_count = a->service->nodes.count};
     struct plan plan;
     struct plan_node nodes[GENERATION_NODES_MAX];

@@ -501,7 +501,7 @@ struct client *client_new(struct worker *w, int fd, const char *address)
     STAILQ_INIT(&c->replay);
     resp_init(&c->parser, &resp_default_limits);
     c->protocol = 2;
-    c->authenticated = w->service->config->password[0] == '\0';
+    c->authenticated = w->config->password[0] == '\0';
     c->id = atomic_fetch_add(&ids, 1) + 1;
     c->connected_us = clock_mono_us();
     (void)snprintf(c->address, sizeof(c->address), "%s", address);

@@ -57,7 +57,7 @@ static bool same_secret(const char *want, const struct argument *got)
 
 static bool log_in(struct client *c, const struct argument *user, const struct argument *password)
 {
-    const char *want = c->worker->service->config->password;
+    const char *want = c->worker->config->password;
     bool known = user == NULL || argument_is(user, "default");
     /* Without a password the default user may log in with any, as in Redis. */
     if (!known || (want[0] != '\0' && !same_secret(want, password))) {
@@ -72,7 +72,7 @@ void command_auth(struct client *c, const struct argument *a, size_t count)
 {
     if (count > 3)
         client_error(c, "ERR syntax error");
-    else if (count == 2 && c->worker->service->config->password[0] == '\0')
+    else if (count == 2 && c->worker->config->password[0] == '\0')
         client_error(
             c, "ERR AUTH <password> called without any password configured for the default user. Are you "
                "sure your configuration is correct?");
@@ -178,7 +178,7 @@ void command_reset(struct client *c, const struct argument *a, size_t count)
     drop_transaction(c);
     c->protocol = 2;
     c->name[0] = '\0';
-    c->authenticated = c->worker->service->config->password[0] == '\0';
+    c->authenticated = c->worker->config->password[0] == '\0';
     struct reply r = client_reply_begin(c);
     reply_simple(&r, "RESET");
     client_reply_end(c);

@@ -153,7 +153,7 @@ void command_info(struct client *c, const struct argument *a, size_t count)
                  "\r\n\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n\r\n"
                  "# Cluster\r\ncluster_enabled:0\r\n",
                  TWINBLOOM_VERSION, (int)getpid(), (clock_mono_us() - s->started_us) / 1000000, s->owner,
-                 atomic_load(&s->clients), s->config->max_clients, atomic_load(&s->connections),
+                 atomic_load(&s->clients), c->worker->config->max_clients, atomic_load(&s->connections),
                  atomic_load(&s->commands));
     client_reply_end(c);
 }

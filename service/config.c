@@ -31,6 +31,24 @@ void config_free(struct config *c)
     free(c);
 }
 
+/* The count is the one member that changes in a config that is shared. */
+static atomic_uint *references_of(const struct config *c)
+{
+    return &((struct config *)c)->references;
+}
+
+const struct config *config_hold(const struct config *c)
+{
+    (void)atomic_fetch_add_explicit(references_of(c), 1, memory_order_relaxed);
+    return c;
+}
+
+void config_release(const struct config *c)
+{
+    if (c != NULL && atomic_fetch_sub_explicit(references_of(c), 1, memory_order_acq_rel) == 1)
+        config_free((struct config *)c);
+}
+
 const struct config_filter *config_find(const struct config *c, const char *name, size_t length)
 {
     for (size_t i = 0; i < c->filter_count; i++)
@@ -256,6 +274,7 @@ enum err config_read_stream(struct config **out, FILE *from, const char *name, s
     c = calloc(1, sizeof(*c));
     err = c != NULL ? assemble(&file, c, e) : error_set(e, ERR_NOMEM, "%s: no memory", name);
     if (err == ERR_OK) {
+        atomic_init(&c->references, 1);
         *out = c;
         c = NULL;
     }

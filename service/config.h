@@ -3,6 +3,7 @@
 #define SERVICE_CONFIG_H
 /* The configuration: an INI file read by a table of keys (name, type, default, bounds, secret, one line of
  * help). The table drives parsing, --print-config and the reference. */
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -62,14 +63,21 @@ struct config {
 
     size_t filter_count;
     struct config_filter filter[CONFIG_FILTERS_MAX];
+
+    atomic_uint references; /* see config_hold() */
 };
 
-/* Read @path into a new config, validated as a whole. ERR_IO, ERR_CONFIG: the text is "file:line: what;
- * remedy". */
+/* Read @path into a new config, validated as a whole; the caller owns it. ERR_IO, ERR_CONFIG: the text is
+ * "file:line: what; remedy". */
 MUST_CHECK enum err config_read(struct config **out, const char *path, struct error *e);
 /* The same from an open stream; @name stands for it in messages. */
 MUST_CHECK enum err config_read_stream(struct config **out, FILE *from, const char *name, struct error *e);
 void config_free(struct config *c);
+
+/* Once threads share a config nobody changes it. Each that uses it holds it, and whoever gives it back last
+ * frees it. A new config is held once: by its owner. */
+const struct config *config_hold(const struct config *c);
+void config_release(const struct config *c);
 
 /* The effective configuration as INI with every key, its default and help as comments; secrets masked. */
 void config_print(const struct config *c, FILE *to);

@@ -31,17 +31,15 @@ struct listening {
     unsigned next_worker;
 };
 
-struct filter_policy service_policy(void *arg, const char *name, size_t length)
-{
-    const struct service *s = arg;
-    const struct config_filter *f = config_find(s->config, name, length);
-    if (f == NULL)
-        return (struct filter_policy){0};
-    return (struct filter_policy){
-        .configured = true, .sourced = f->table[0] != '\0', .error_on_lost = f->on_lost == ON_LOST_ERROR};
-}
-
 /* --- listening --- */
+
+static uint64_t max_clients(struct service *s)
+{
+    const struct config *c = live_config_acquire(s->config);
+    uint64_t most = c->max_clients;
+    config_release(c);
+    return most;
+}
 
 static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *address,
                       int length, void *arg)
@@ -50,7 +48,7 @@ static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struc
     struct listening *l = arg;
     struct service *s = l->service;
     char host[48] = "", port[8] = "", text[64];
-    if (atomic_fetch_add(&s->clients, 1) >= s->config->max_clients) {
+    if (atomic_fetch_add(&s->clients, 1) >= max_clients(s)) {
         static const char refused[] = "-ERR max number of clients reached\r\n";
         ssize_t n = write(fd, refused, sizeof(refused) - 1);
         (void)n;
@@ -65,25 +63,26 @@ static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struc
     worker_accept(s->workers[l->next_worker++ % s->worker_count], fd, text);
 }
 
-static enum err listen_on(struct evconnlistener **out, struct listening *l, struct error *e)
+static enum err listen_on(struct evconnlistener **out, struct listening *l, const char *address,
+                          struct error *e)
 {
     char host[256], service[8];
     uint16_t port;
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE},
                     *found;
-    enum err code = config_split_address(l->service->config->listen, host, sizeof(host), &port, e);
+    enum err code = config_split_address(address, host, sizeof(host), &port, e);
     if (code != ERR_OK)
         return code;
     (void)snprintf(service, sizeof(service), "%u", port);
     int failed = getaddrinfo(host[0] == '\0' ? NULL : host, service, &hints, &found);
     if (failed != 0)
-        return error_set(e, ERR_CONFIG, "listen = %s: %s", l->service->config->listen, gai_strerror(failed));
+        return error_set(e, ERR_CONFIG, "listen = %s: %s", address, gai_strerror(failed));
     *out = evconnlistener_new_bind(l->base, on_accept, l,
                                    LEV_OPT_REUSEABLE | LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, BACKLOG,
                                    found->ai_addr, (int)found->ai_addrlen);
     freeaddrinfo(found);
     if (*out == NULL)
-        return error_set(e, ERR_IO, "listen = %s: %s", l->service->config->listen, strerror(errno));
+        return error_set(e, ERR_IO, "listen = %s: %s", address, strerror(errno));
     return ERR_OK;
 }
 
@@ -95,12 +94,13 @@ static void on_signal(evutil_socket_t signal_number, short events, void *arg)
     (void)event_base_loopbreak(l->base);
 }
 
-static enum err serve(struct service *s, struct error *e)
+static enum err serve(struct service *s, const struct config *config, struct error *e)
 {
     struct listening l = {.service = s, .base = event_base_new()};
     struct evconnlistener *listener = NULL;
     struct event *terminate = NULL, *interrupt = NULL;
-    enum err code = l.base == NULL ? error_set(e, ERR_NOMEM, "out of memory") : listen_on(&listener, &l, e);
+    enum err code = l.base == NULL ? error_set(e, ERR_NOMEM, "out of memory")
+                                   : listen_on(&listener, &l, config->listen, e);
     if (code == ERR_OK) {
         terminate = evsignal_new(l.base, SIGTERM, on_signal, &l);
         interrupt = evsignal_new(l.base, SIGINT, on_signal, &l);
@@ -109,8 +109,8 @@ static enum err serve(struct service *s, struct error *e)
             code = error_set(e, ERR_NOMEM, "out of memory");
     }
     if (code == ERR_OK) {
-        log_info("ready", "listen=%s version=%s coordinator=%s filters=%zu", s->config->listen,
-                 TWINBLOOM_VERSION, s->owner, s->config->filter_count);
+        log_info("ready", "listen=%s version=%s coordinator=%s filters=%zu", config->listen,
+                 TWINBLOOM_VERSION, s->owner, config->filter_count);
         (void)event_base_dispatch(l.base);
     }
     if (terminate != NULL)
@@ -126,7 +126,8 @@ static enum err serve(struct service *s, struct error *e)
 
 /* --- start and stop --- */
 
-static enum err run(struct service *s, struct error *e)
+/* @config is the one to start with. */
+static enum err run(struct service *s, const struct config *config, struct error *e)
 {
     pthread_t admin, keeper;
     bool admin_runs = false, keeper_runs = false;
@@ -136,7 +137,7 @@ static enum err run(struct service *s, struct error *e)
     s->watch = watch_new();
     if (s->admin == NULL || s->keeper == NULL || s->watch == NULL)
         code = error_set(e, ERR_NOMEM, "out of memory");
-    for (unsigned i = 0; code == ERR_OK && i < s->config->threads; i++) {
+    for (unsigned i = 0; code == ERR_OK && i < config->threads; i++) {
         code = worker_start(&s->workers[i], s, i, e);
         s->worker_count += code == ERR_OK;
     }
@@ -145,7 +146,7 @@ static enum err run(struct service *s, struct error *e)
     if (code == ERR_OK) {
         admin_runs = pthread_create(&admin, NULL, admin_run, s) == 0;
         keeper_runs = admin_runs && pthread_create(&keeper, NULL, keeper_run, s) == 0;
-        code = keeper_runs ? serve(s, e) : error_set(e, ERR_NOMEM, "threads could not be started");
+        code = keeper_runs ? serve(s, config, e) : error_set(e, ERR_NOMEM, "threads could not be started");
     }
     for (unsigned i = 0; i < s->worker_count; i++)
         worker_drain(s->workers[i]);
@@ -221,7 +222,13 @@ static int start(const struct config *config, const char *path)
             *p = '-';
     (void)snprintf(s->owner, sizeof(s->owner), "%s-%d-%08" PRIx32, host, (int)getpid(),
                    (uint32_t)random_u64());
-    s->config = config;
+    s->config = live_config_new(config);
+    if (s->config == NULL) {
+        free(s);
+        return EXIT_FAILURE;
+    }
+    (void)snprintf(s->prefix, sizeof(s->prefix), "%s", config->prefix);
+    s->redis_timeout_ms = (unsigned)config->redis_timeout_ms;
     s->started_us = clock_mono_us();
     log_set_level(config->log_level);
     block_signals();
@@ -231,11 +238,12 @@ static int start(const struct config *config, const char *path)
     if (code == ERR_OK)
         code = nodes_parse(&s->nodes, config->nodes, &e);
     if (code == ERR_OK)
-        code = run(s, &e);
+        code = run(s, config, &e);
     if (code != ERR_OK)
         log_error("stopped", "why=%s", log_quote(e.text));
     else
         log_info("stopped", "uptime_seconds=%" PRIu64, (clock_mono_us() - s->started_us) / 1000000);
+    live_config_free(s->config);
     free(s);
     return code == ERR_OK ? EXIT_SUCCESS : EXIT_FAILURE;
 }
@@ -298,6 +306,6 @@ int main(int argc, char **argv)
         status = check_config(config, path);
     else
         status = start(config, path);
-    config_free(config);
+    config_release(config);
     return status;
 }

@@ -41,6 +41,7 @@ struct watched {
 
 struct keeper {
     struct service *service;
+    const struct config *config; /* held for one round */
     struct link *link;
     struct fence fence;
     struct view view;
@@ -197,12 +198,12 @@ static void look_at_source(struct keeper *k, struct watched *w, const struct con
     w->rows_at = now;
     struct source *source = NULL;
     struct error e = {.text = ""};
-    struct source_config config = {.dsn = k->service->config->dsn,
+    struct source_config config = {.dsn = k->config->dsn,
                                    .table = c->table,
                                    .id_column = c->id_column,
                                    .key = c->key,
                                    .where = c->where};
-    enum err code = source_open(&source, &config, (unsigned)k->service->config->postgres_timeout_ms, &e);
+    enum err code = source_open(&source, &config, (unsigned)k->config->postgres_timeout_ms, &e);
     if (code == ERR_OK)
         code = source_check(source, &e);
     if (code == ERR_OK)
@@ -344,8 +345,12 @@ static void start(struct keeper *k, struct watched *w, const char *reason, const
                   enum job_kind kind)
 {
     struct error e;
-    const struct runner_job job = {
-        .filter = w->name, .filter_length = w->length, .reason = reason, .trigger = trigger, .kind = kind};
+    const struct runner_job job = {.config = k->config,
+                                   .filter = w->name,
+                                   .filter_length = w->length,
+                                   .reason = reason,
+                                   .trigger = trigger,
+                                   .kind = kind};
     enum err code = runner_post(k->service->runner, &job, &e);
     if (code == ERR_OK)
         log_info("job_queued", "filter=%s reason=%s", log_quote(w->name), log_quote(reason));
@@ -417,7 +422,7 @@ static void make_missing(struct keeper *k, struct watched *w, bool sourced)
                    "anew, empty");
         return;
     }
-    enum err code = admin_make_filter(k->service, &k->fence, w->name, w->length, NULL, &e);
+    enum err code = admin_make_filter(k->service, k->config, &k->fence, w->name, w->length, NULL, &e);
     problem(w, code == ERR_OK || code == ERR_EXISTS || code == ERR_BUSY ? "" : e.text);
 }
 
@@ -425,7 +430,7 @@ static void make_missing(struct keeper *k, struct watched *w, bool sourced)
 static void finish_growth(struct keeper *k, struct watched *w)
 {
     struct error e;
-    enum err code = admin_grow_filter(k->service, &k->fence, &k->view, w->name, w->length, &e);
+    enum err code = admin_grow_filter(k->service, k->config, &k->fence, &k->view, w->name, w->length, &e);
     if (code != ERR_OK && code != ERR_BUSY && code != ERR_CONFLICT)
         problem(w, e.text);
 }
@@ -433,9 +438,9 @@ static void finish_growth(struct keeper *k, struct watched *w)
 static void look(struct keeper *k, const char *name, size_t length)
 {
     struct error e = {.text = ""};
-    const struct config_filter *c = config_find(k->service->config, name, length);
+    const struct config_filter *c = config_find(k->config, name, length);
     struct watched *w = find_or_add(k->service->watch, name, length);
-    if (w == NULL || names_init(&k->fence.names, k->service->config->prefix, name, length, &e) != ERR_OK)
+    if (w == NULL || names_init(&k->fence.names, k->config->prefix, name, length, &e) != ERR_OK)
         return;
     enum err code = fence_load(&k->fence, &k->view, &e);
     if (code == ERR_NOT_FOUND && c != NULL) {
@@ -469,7 +474,7 @@ static void look(struct keeper *k, const char *name, size_t length)
 
 static void look_at_all(struct keeper *k)
 {
-    const struct config *c = k->service->config;
+    const struct config *c = k->config;
     for (size_t i = 0; i < c->filter_count && !atomic_load(&k->service->stop); i++)
         look(k, c->filter[i].name, strlen(c->filter[i].name));
     redisReply *names = NULL;
@@ -488,12 +493,15 @@ void *keeper_run(void *service)
     if (k == NULL)
         abort();
     k->service = service;
-    k->link = link_new(&k->service->nodes, (unsigned)k->service->config->redis_timeout_ms);
+    k->link = link_new(&k->service->nodes, k->service->redis_timeout_ms);
     k->fence.link = k->link;
-    k->fence.tombstone_ms = k->service->config->tombstone_ms;
     while (!atomic_load(&k->service->stop)) {
+        k->config = live_config_acquire(k->service->config);
+        k->fence.tombstone_ms = k->config->tombstone_ms;
+        int interval_ms = (int)k->config->check_interval_ms;
         look_at_all(k);
-        mailbox_wait(k->service->keeper, (int)k->service->config->check_interval_ms);
+        config_release(k->config);
+        mailbox_wait(k->service->keeper, interval_ms);
     }
     fence_fini(&k->fence);
     link_free(k->link);

@@ -24,6 +24,7 @@ struct runner {
 struct running_job {
     struct runner *runner;
     struct mutex *mutex;
+    const struct config *config; /* held; options point into it */
     struct driver_options options;
     char *filter;
     char reason[256];
@@ -31,6 +32,7 @@ struct running_job {
 
 static void job_free(struct running_job *j)
 {
+    config_release(j->config);
     free(j->filter);
     free(j);
 }
@@ -99,7 +101,7 @@ void runner_stop(struct runner *r)
 static void fill_options(struct running_job *q, const struct runner_job *job)
 {
     const struct service *s = q->runner->service;
-    const struct config *c = s->config;
+    const struct config *c = q->config;
     const struct config_filter *f = config_find(c, job->filter, job->filter_length);
     q->options = (struct driver_options){
         .nodes = &s->nodes,
@@ -149,6 +151,7 @@ static struct running_job *job_new(struct runner *r, const struct runner_job *jo
     memcpy(j->filter, job->filter, job->filter_length);
     j->filter[job->filter_length] = '\0';
     j->runner = r;
+    j->config = config_hold(job->config);
     (void)snprintf(j->reason, sizeof(j->reason), "%s", job->reason);
     fill_options(j, job);
     return j;
@@ -158,13 +161,14 @@ static struct running_job *job_new(struct runner *r, const struct runner_job *jo
 static enum err start_job(struct running_job *j, struct error *e)
 {
     const struct service *s = j->runner->service;
+    const struct config *c = j->config;
     const struct mutex_options options = {.nodes = &s->nodes,
-                                          .prefix = s->config->prefix,
+                                          .prefix = c->prefix,
                                           .filter = j->filter,
                                           .filter_length = j->options.filter_length,
                                           .owner = s->owner,
-                                          .lease_ms = (unsigned)s->config->lease_ms,
-                                          .redis_timeout_ms = (unsigned)s->config->redis_timeout_ms};
+                                          .lease_ms = (unsigned)c->lease_ms,
+                                          .redis_timeout_ms = (unsigned)c->redis_timeout_ms};
     pthread_t thread;
     enum err code = mutex_acquire(&j->mutex, &options, e);
     if (code != ERR_OK)

@@ -13,6 +13,7 @@ MUST_CHECK enum err runner_start(struct runner **out, struct service *s, struct 
 void runner_stop(struct runner *r);
 
 struct runner_job {
+    const struct config *config; /* the one that it was decided under; the job holds it to its end */
     const char *filter;
     size_t filter_length;
     const char *reason;  /* for people */

@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include "base/mailbox.h"
 #include "expansion/driver.h"
-#include "service/config.h"
+#include "service/live_config.h"
 #include "shard/catalog.h"
 
 struct worker;
@@ -22,8 +22,11 @@ struct watch;
 enum { THREADS_MAX = 256 };
 
 struct service {
-    const struct config *config;
+    struct live_config *config;
+    /* Of the configuration, what never changes while this process runs. */
     struct nodes nodes;
+    char prefix[PREFIX_MAX + 1];
+    unsigned redis_timeout_ms;
     char owner[80]; /* host-pid-random: names this coordinator in mutexes and jobs */
     uint64_t started_us;
     atomic_bool stop;
@@ -37,8 +40,6 @@ struct service {
     atomic_uint_fast64_t connections, commands;
 };
 
-/* What the configuration says of a filter; for catalogs. */
-struct filter_policy service_policy(void *arg, const char *name, size_t length);
 /* Filters that this process has seen: one whose view is missing afterwards was lost, it is not "never made".
  */
 void service_on_seen(void *service, const char *name, size_t length);

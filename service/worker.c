@@ -103,6 +103,34 @@ void worker_bury(struct worker *w, struct client *c)
     (void)event_add(w->reap, &next_turn);
 }
 
+/* What the configuration says of a filter. */
+static struct filter_policy policy(void *arg, const char *name, size_t length)
+{
+    const struct worker *w = arg;
+    const struct config_filter *f = config_find(w->config, name, length);
+    if (f == NULL)
+        return (struct filter_policy){0};
+    return (struct filter_policy){
+        .configured = true, .sourced = f->table[0] != '\0', .error_on_lost = f->on_lost == ON_LOST_ERROR};
+}
+
+static void take_config(void *arg)
+{
+    struct worker *w = arg;
+    const struct config *old = w->config;
+    w->config = live_config_acquire(w->service->config);
+    catalog_configure(w->catalog, (unsigned)w->config->timeout_ms, w->config->tombstone_ms);
+    config_release(old);
+}
+
+void worker_reconfigure(struct worker *w)
+{
+    if (mailbox_post(w->mailbox, take_config, w) != ERR_OK)
+        log_error("worker",
+                  "index=%u error=\"out of memory: it keeps its configuration until the next change\"",
+                  w->index);
+}
+
 static void begin_drain(void *arg)
 {
     struct worker *w = arg;
@@ -146,6 +174,7 @@ static void free_thread(struct worker_thread *t)
     if (t->worker.base != NULL)
         event_base_free(t->worker.base);
     mailbox_free(t->worker.mailbox);
+    config_release(t->worker.config);
     free(t);
 }
 
@@ -166,13 +195,15 @@ enum err worker_start(struct worker **out, struct service *service, unsigned ind
     if (t == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     struct worker *w = &t->worker;
+    w->config = live_config_acquire(service->config);
     const struct catalog_options options = {
         .nodes = &service->nodes,
-        .prefix = service->config->prefix,
-        .redis_timeout_ms = (unsigned)service->config->redis_timeout_ms,
-        .timeout_ms = (unsigned)service->config->timeout_ms,
-        .tombstone_ms = service->config->tombstone_ms,
-        .policy = service_policy,
+        .prefix = service->prefix,
+        .redis_timeout_ms = service->redis_timeout_ms,
+        .timeout_ms = (unsigned)w->config->timeout_ms,
+        .tombstone_ms = w->config->tombstone_ms,
+        .policy = policy,
+        .policy_arg = w,
         .on_seen = service_on_seen,
         .was_seen = service_was_seen,
         .on_lost = service_on_lost,

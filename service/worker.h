@@ -10,6 +10,7 @@
 
 struct worker {
     struct service *service;
+    const struct config *config; /* held; replaced between two letters, see worker_reconfigure() */
     unsigned index;
     struct event_base *base;
     struct catalog *catalog;
@@ -25,6 +26,8 @@ MUST_CHECK enum err worker_start(struct worker **out, struct service *service, u
                                  struct error *e);
 /* Hand over an accepted connection; from any thread. Closes it where that fails. */
 void worker_accept(struct worker *w, int fd, const char *address);
+/* Have it take the configuration in force; from any thread. */
+void worker_reconfigure(struct worker *w);
 /* Answer what is in flight (for at most 5 s), close, end the thread; from any thread, then worker_join(). The
  * mailbox lives until worker_free(): the admin thread may still post to it. */
 void worker_drain(struct worker *w);

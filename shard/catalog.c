@@ -289,7 +289,7 @@ enum err catalog_find(struct catalog *c, const char *name, size_t length, struct
     f->name[length] = '\0';
     f->name_length = length;
     f->catalog = c;
-    f->policy = c->options.policy(c->options.arg, name, length);
+    f->policy = c->options.policy(c->options.policy_arg, name, length);
     TAILQ_INIT(&f->waiting);
     TAILQ_INIT(&f->waiting_next);
     f->next = *head;
@@ -345,6 +345,23 @@ static void forget_if_unused(struct catalog_filter *f)
         at = &(*at)->next;
     *at = f->next;
     filter_free(f);
+}
+
+void catalog_configure(struct catalog *c, unsigned timeout_ms, uint64_t tombstone_ms)
+{
+    struct catalog_options *o = &c->options;
+    o->timeout_ms = timeout_ms;
+    o->tombstone_ms = tombstone_ms;
+    uint64_t latest = clock_mono_us() + (uint64_t)timeout_ms * 1000;
+    struct operation *op;
+    TAILQ_FOREACH(op, &c->active, active) /* stays in the order of deadlines */
+    op->deadline = op->deadline < latest ? op->deadline : latest;
+    for (size_t i = 0; i < BUCKETS; i++)
+        for (struct catalog_filter *f = c->bucket[i], *next; f != NULL; f = next) {
+            next = f->next;
+            f->policy = o->policy(o->policy_arg, f->name, f->name_length);
+            forget_if_unused(f);
+        }
 }
 
 /* --- reload --- */

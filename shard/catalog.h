@@ -31,7 +31,8 @@ struct catalog_options {
     unsigned redis_timeout_ms;
     unsigned timeout_ms; /* of an operation */
     uint64_t tombstone_ms;
-    struct filter_policy (*policy)(void *arg, const char *name, size_t length);
+    struct filter_policy (*policy)(void *policy_arg, const char *name, size_t length);
+    void *policy_arg;
     /* The filter has a view, as some catalog of this process found: its absence is a loss from now on. */
     void (*on_seen)(void *arg, const char *name, size_t length);
     bool (*was_seen)(void *arg, const char *name, size_t length);
@@ -83,6 +84,10 @@ struct catalog_filter {
 struct catalog *catalog_new(struct event_base *base, const struct catalog_options *options);
 /* Operations still running are finished with ERR_CANCELLED. */
 void catalog_free(struct catalog *c);
+
+/* The configuration has changed: other deadlines, and the policy of every filter is asked for anew. A request
+ * under way gets no more time than a new one. */
+void catalog_configure(struct catalog *c, unsigned timeout_ms, uint64_t tombstone_ms);
 
 /* The entry of a filter, made if needed. ERR_RANGE: the name is too long. The entry lives until the catalog
  * is freed or its filter turns out not to exist. */

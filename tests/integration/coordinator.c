@@ -45,6 +45,7 @@ void coordinator_open(struct coordinator *c, const struct servers *s, struct fil
                                       .timeout_ms = COORDINATOR_TIMEOUT_MS,
                                       .tombstone_ms = TOMBSTONE_MS,
                                       .policy = policy_of,
+                                      .policy_arg = c,
                                       .on_seen = on_seen,
                                       .was_seen = was_seen,
                                       .on_lost = on_lost,
