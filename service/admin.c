@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "expansion/memory.h"
@@ -12,7 +11,7 @@
 #include "expansion/overflow.h"
 #include "service/worker.h"
 
-enum { WAIT_MS = 200, BUSY_PAUSE_US = 20000, DEFAULT_CAPACITY = 100, DEFAULT_EXPANSION = 2 };
+enum { WAIT_MS = 200, DEFAULT_CAPACITY = 100, DEFAULT_EXPANSION = 2 };
 static const double default_error_rate = 0.01;
 
 struct admin_call *admin_call_new(admin_fn *fn, const char *filter, size_t filter_length)
@@ -245,18 +244,6 @@ static struct mutex_options mutex_options_for(const struct service *s, const cha
                                   .redis_timeout_ms = (unsigned)s->config->redis_timeout_ms};
 }
 
-/* Making a filter and giving it a layer are short: another coordinator that is at it is waited for. */
-static enum err wait_for_mutex(struct mutex **out, const struct mutex_options *options, struct error *e)
-{
-    uint64_t deadline = clock_mono_us() + (uint64_t)options->redis_timeout_ms * 1000;
-    enum err code = mutex_acquire(out, options, e);
-    while (code == ERR_BUSY && clock_mono_us() < deadline) {
-        clock_sleep_us(BUSY_PAUSE_US);
-        code = mutex_acquire(out, options, e);
-    }
-    return code;
-}
-
 enum err admin_make_filter(struct service *s, struct fence *f, const char *name, size_t length,
                            const struct creation *creation, struct error *e)
 {
@@ -267,8 +254,8 @@ enum err admin_make_filter(struct service *s, struct fence *f, const char *name,
     struct mutex *mutex = NULL;
     const struct mutex_options options = mutex_options_for(s, name, length);
     code = register_name(s, f, name, length, e);
-    if (code == ERR_OK)
-        code = wait_for_mutex(&mutex, &options, e);
+    if (code == ERR_OK) /* this is short work: another coordinator that is at it is waited for */
+        code = mutex_wait(&mutex, &options, options.redis_timeout_ms, e);
     if (code != ERR_OK)
         return code;
     code = make_under_mutex(s, f, &recipe, mutex, e);
@@ -290,7 +277,7 @@ enum err admin_grow_filter(struct service *s, struct fence *f, struct view *scra
     const struct mutex_options options = mutex_options_for(s, name, length);
     enum err code = names_init(&f->names, s->config->prefix, name, length, e);
     if (code == ERR_OK)
-        code = wait_for_mutex(&mutex, &options, e);
+        code = mutex_wait(&mutex, &options, options.redis_timeout_ms, e);
     if (code != ERR_OK)
         return code;
     code = overflow_grow(f, scratch, mutex, (uint32_t)s->config->shard_bytes, e);
