@@ -17,6 +17,7 @@
 #include "service/runner.h"
 
 enum {
+    ACT_EVERY_US = 1000 * 1000,       /* see is_hasty() */
     ROWS_EVERY_US = 10 * 1000 * 1000, /* how often the source is asked for its rows */
     LOST_EVERY_US = 30 * 1000 * 1000, /* how often shards are looked at, if nothing else says so */
     RETRY_FAILED_MS = 30 * 1000,      /* after a failed job, before a threshold starts the next */
@@ -35,6 +36,7 @@ struct watched {
     uint64_t lost_generation; /* in which an operation found a shard lost */
     bool checked;             /* the source's table and columns were found fit */
     time_t schedule_from;
+    uint64_t made_at, started_at; /* see is_hasty() */
     struct keeper_note note;
     struct watched *next;
 };
@@ -181,6 +183,14 @@ void service_on_lost(void *service, const char *name, size_t length, uint64_t ge
 
 /* --- one look at one filter --- */
 
+/* What fails ends with the release of a mutex, and each release wakes the keepers of all coordinators: what
+ * was tried at @at is not tried again at once, or they would call each other for ever. */
+static bool is_hasty(const struct keeper *k, uint64_t at)
+{
+    uint64_t interval = k->service->config->check_interval_ms * 1000;
+    return at != 0 && clock_mono_us() - at < (interval < ACT_EVERY_US ? interval : ACT_EVERY_US);
+}
+
 static void problem(struct watched *w, const char *text)
 {
     if (strcmp(w->note.problem, text) != 0 && text[0] != '\0')
@@ -193,6 +203,8 @@ static void look_at_source(struct keeper *k, struct watched *w, const struct con
 {
     uint64_t now = clock_mono_us();
     if (w->rows_at != 0 && now - w->rows_at < ROWS_EVERY_US && w->note.postgres[0] == '\0')
+        return;
+    if (is_hasty(k, w->rows_at))
         return;
     w->rows_at = now;
     struct source *source = NULL;
@@ -343,12 +355,16 @@ static bool too_soon(const struct last_job *last)
 static void start(struct keeper *k, struct watched *w, const char *reason, const char *trigger, bool wanted)
 {
     struct error e;
+    if (is_hasty(k, w->started_at))
+        return;
     const struct runner_job job = {.filter = w->name,
                                    .filter_length = w->length,
                                    .reason = reason,
                                    .trigger = trigger,
                                    .wanted = wanted};
     enum err code = runner_post(k->service->runner, &job, &e);
+    if (code != ERR_BUSY)
+        w->started_at = clock_mono_us();
     if (code == ERR_OK)
         log_info("job_queued", "filter=%s reason=%s", log_quote(w->name), log_quote(reason));
     else if (code != ERR_BUSY)
@@ -419,7 +435,11 @@ static void make_missing(struct keeper *k, struct watched *w, bool sourced)
                    "anew, empty");
         return;
     }
+    if (is_hasty(k, w->made_at))
+        return;
     enum err code = admin_make_filter(k->service, &k->fence, w->name, w->length, NULL, &e);
+    if (code != ERR_BUSY)
+        w->made_at = clock_mono_us();
     problem(w, code == ERR_OK || code == ERR_EXISTS || code == ERR_BUSY ? "" : e.text);
 }
 
@@ -427,7 +447,11 @@ static void make_missing(struct keeper *k, struct watched *w, bool sourced)
 static void finish_growth(struct keeper *k, struct watched *w)
 {
     struct error e;
+    if (is_hasty(k, w->made_at))
+        return;
     enum err code = admin_grow_filter(k->service, &k->fence, &k->view, w->name, w->length, &e);
+    if (code != ERR_BUSY)
+        w->made_at = clock_mono_us();
     if (code != ERR_OK && code != ERR_BUSY && code != ERR_CONFLICT)
         problem(w, e.text);
 }

@@ -25,6 +25,9 @@ MUST_CHECK enum err worker_start(struct worker **out, struct service *service, u
                                  struct error *e);
 /* Hand over an accepted connection; from any thread. Closes it where that fails. */
 void worker_accept(struct worker *w, int fd, const char *address);
+/* Load the view of a filter again, if this worker knows the filter; from any thread, before worker_drain().
+ */
+void worker_refresh(struct worker *w, const char *name, size_t length);
 /* Answer what is in flight (for at most 5 s), close, end the thread; from any thread, then worker_join(). The
  * mailbox lives until worker_free(): the admin thread may still post to it. */
 void worker_drain(struct worker *w);
