@@ -463,6 +463,8 @@ static void look(struct keeper *k, const char *name, size_t length)
     struct watched *w = find_or_add(k->service->watch, name, length);
     if (w == NULL || names_init(&k->fence.names, k->service->config->prefix, name, length, &e) != ERR_OK)
         return;
+    /* Before the view is read: a job that ends in between has left no unfinished view behind. */
+    bool held = mutex_is_held(k);
     enum err code = fence_load(&k->fence, &k->view, &e);
     if (code == ERR_NOT_FOUND && c != NULL) {
         make_missing(k, w, c->table[0] != '\0');
@@ -481,7 +483,7 @@ static void look(struct keeper *k, const char *name, size_t length)
     look_for_lost(k, w);
     bool unfinished = k->view.phase == PHASE_BUILDING || k->view.phase == PHASE_SWITCHED ||
                       view_unfenced(&k->view) || k->view.retiring_epoch != 0;
-    if (mutex_is_held(k))
+    if (held)
         return;
     if (k->view.phase == PHASE_OVERFLOW_OPEN || (view_unfenced(&k->view) && !k->view.sourced))
         finish_growth(k, w);
