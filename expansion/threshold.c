@@ -83,6 +83,18 @@ enum threshold_reason threshold_evaluate(const struct threshold_input *in, char 
     return THRESHOLD_NONE;
 }
 
+bool threshold_waits(enum threshold_reason reason, const struct threshold_input *in,
+                     const struct window *window, double items_per_second, time_t now)
+{
+    if (reason == THRESHOLD_NONE || reason == THRESHOLD_UNBUILT || reason == THRESHOLD_LOST ||
+        window_is_open(window, now))
+        return false;
+    uint64_t most = in->items > in->source_rows ? in->items : in->source_rows;
+    time_t opens = window_next_open(window, now);
+    return opens != 0 &&
+           !window_must_start_now(most, in->capacity, items_per_second, (uint64_t)(opens - now));
+}
+
 const char *threshold_name(enum threshold_reason reason)
 {
     switch (reason) {

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
+#include "expansion/window.h"
 
 struct threshold_input {
     bool built;                  /* the current generation was built whole */
@@ -36,6 +38,12 @@ enum threshold_reason {
  * not judged by their random scatter: a shard counts as full when its items pass expand_at by more than 4
  * standard deviations. */
 enum threshold_reason threshold_evaluate(const struct threshold_input *in, char *text, size_t text_size);
+
+/* True where an expansion for @reason has to wait until @window opens: a filter that answers well enough may
+ * be told to expand at some hours only. One that cannot say "no" (not built, or lost) does not wait, nor does
+ * one that would be over its capacity by then (@items_per_second: see window_growth_note()). */
+bool threshold_waits(enum threshold_reason reason, const struct threshold_input *in,
+                     const struct window *window, double items_per_second, time_t now);
 
 /* "unbuilt", "lost", "total", "shard", "bytes", "schedule". */
 const char *threshold_name(enum threshold_reason reason);

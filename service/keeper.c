@@ -12,6 +12,7 @@
 #include "expansion/memory.h"
 #include "expansion/schedule.h"
 #include "expansion/threshold.h"
+#include "expansion/window.h"
 #include "migrate/source.h"
 #include "service/admin.h"
 #include "service/runner.h"
@@ -37,6 +38,7 @@ struct watched {
     bool checked;             /* the source's table and columns were found fit */
     time_t schedule_from;
     uint64_t made_at, started_at; /* see is_hasty() */
+    struct window_growth growth;
     struct keeper_note note;
     struct watched *next;
 };
@@ -301,14 +303,15 @@ static uint64_t *shard_items(struct keeper *k, const struct generation *g, uint3
     return items;
 }
 
-static bool schedule_is_due(struct watched *w, const struct config_filter *c)
+/* The first time that the schedule was due since it was served; 0: it is not due. */
+static time_t schedule_was_due(const struct watched *w, const struct config_filter *c, time_t now)
 {
     struct schedule schedule;
     struct error e;
-    time_t now = (time_t)(clock_wall_us() / 1000000);
-    if (c->schedule[0] == '\0' || schedule_parse(&schedule, c->schedule, &e) != ERR_OK)
-        return false;
-    return schedule_due(&schedule, w->schedule_from, now);
+    if (c->schedule[0] == '\0' || schedule_parse(&schedule, c->schedule, &e) != ERR_OK ||
+        !schedule_due(&schedule, w->schedule_from, now))
+        return 0;
+    return schedule_next(&schedule, w->schedule_from);
 }
 
 /* The last job's end: a failed one is not begun again at once, and one that another coordinator ended after
@@ -352,11 +355,12 @@ static bool too_soon(const struct last_job *last)
     return (last->failed && since < RETRY_FAILED_MS) || (last->aborted && since < RETRY_ABORTED_MS);
 }
 
-static void start(struct keeper *k, struct watched *w, const char *reason, const char *trigger, bool wanted)
+/* True if the job was begun. */
+static bool start(struct keeper *k, struct watched *w, const char *reason, const char *trigger, bool wanted)
 {
     struct error e;
     if (is_hasty(k, w->started_at))
-        return;
+        return false;
     const struct runner_job job = {.filter = w->name,
                                    .filter_length = w->length,
                                    .reason = reason,
@@ -369,6 +373,30 @@ static void start(struct keeper *k, struct watched *w, const char *reason, const
         log_info("job_queued", "filter=%s reason=%s", log_quote(w->name), log_quote(reason));
     else if (code != ERR_BUSY)
         problem(w, e.text);
+    return code == ERR_OK;
+}
+
+/* What waits for the filter's window; "": nothing. */
+static void note_wanted(struct watched *w, const char *text)
+{
+    if (text[0] != '\0' && w->note.wanted[0] == '\0')
+        log_info("waits_for_window", "filter=%s reason=%s", log_quote(w->name), log_quote(text));
+    note_text(w->watch, w->note.wanted, sizeof(w->note.wanted), text);
+}
+
+static enum threshold_reason evaluate(struct keeper *k, struct threshold_input *in,
+                                      const struct generation *g, char *text, size_t size)
+{
+    /* Shards fill evenly: single ones are worth a look only when the whole comes near. */
+    uint64_t *shards = NULL;
+    if (g->built && (double)in->items > in->expand_at * (double)g->capacity / 2)
+        shards = shard_items(k, g, &in->shard_count);
+    in->shard_items = shards;
+    in->shard_capacity = in->shard_count == 0 ? 0 : g->capacity / in->shard_count;
+    enum threshold_reason reason = threshold_evaluate(in, text, size);
+    free(shards);
+    in->shard_items = NULL;
+    return reason;
 }
 
 static void look_at_thresholds(struct keeper *k, struct watched *w, const struct config_filter *c)
@@ -378,11 +406,12 @@ static void look_at_thresholds(struct keeper *k, struct watched *w, const struct
     uint64_t items = 0;
     struct last_job last = last_job(k);
     if (last.running) {
-        start(k, w, "unfinished", "unfinished", false);
+        (void)start(k, w, "unfinished", "unfinished", false);
         return;
     }
     if (!w->checked || too_soon(&last) || admin_items(&k->fence, g, &items, &e) != ERR_OK)
         return;
+    time_t now = (time_t)(clock_wall_us() / 1000000), due = schedule_was_due(w, c, now);
     struct threshold_input in = {
         .built = g->built,
         .lost_shards = w->note.lost_generation == g->number ? w->note.lost_shards : 0,
@@ -393,25 +422,24 @@ static void look_at_thresholds(struct keeper *k, struct watched *w, const struct
         .expand_at = c->expand_at,
         /* A larger generation is above the bound again: once is enough. */
         .expand_at_bytes = last.for_bytes ? 0 : c->expand_at_bytes,
-        .schedule_due = schedule_is_due(w, c),
+        .schedule_due = due != 0,
     };
-    /* Shards fill evenly: single ones are worth a look only when the whole comes near. */
-    uint64_t *shards = NULL;
-    if (g->built && (double)items > c->expand_at * (double)g->capacity / 2)
-        shards = shard_items(k, g, &in.shard_count);
-    in.shard_items = shards;
-    in.shard_capacity = in.shard_count == 0 ? 0 : g->capacity / in.shard_count;
+    double growth =
+        window_growth_note(&w->growth, g->number, items > w->rows ? items : w->rows, clock_mono_us());
     char text[256];
-    enum threshold_reason reason = threshold_evaluate(&in, text, sizeof(text));
-    free(shards);
-    if (reason == THRESHOLD_SCHEDULE) {
-        bool served = last.started_ms / 1000 > (uint64_t)w->schedule_from;
-        w->schedule_from = (time_t)(clock_wall_us() / 1000000);
-        if (served)
-            return;
+    enum threshold_reason reason = evaluate(k, &in, g, text, sizeof(text));
+    if (reason == THRESHOLD_SCHEDULE && last.started_ms / 1000 >= (uint64_t)due) {
+        w->schedule_from = now; /* another coordinator, or another reason, had it rebuilt since */
+        reason = THRESHOLD_NONE;
     }
-    if (reason != THRESHOLD_NONE)
-        start(k, w, text, threshold_name(reason), true);
+    struct window window;
+    bool waits =
+        window_parse(&window, c->window, &e) == ERR_OK && threshold_waits(reason, &in, &window, growth, now);
+    note_wanted(w, waits ? text : "");
+    if (reason == THRESHOLD_NONE || waits)
+        return;
+    if (start(k, w, text, threshold_name(reason), true) && reason == THRESHOLD_SCHEDULE)
+        w->schedule_from = now;
 }
 
 static bool mutex_is_held(struct keeper *k)
@@ -483,12 +511,14 @@ static void look(struct keeper *k, const char *name, size_t length)
     look_for_lost(k, w);
     bool unfinished = k->view.phase == PHASE_BUILDING || k->view.phase == PHASE_SWITCHED ||
                       view_unfenced(&k->view) || k->view.retiring_epoch != 0;
-    if (held)
+    if (held) {
+        note_wanted(w, ""); /* whatever waited: a job is under way */
         return;
+    }
     if (k->view.phase == PHASE_OVERFLOW_OPEN || (view_unfenced(&k->view) && !k->view.sourced))
         finish_growth(k, w);
     else if (unfinished)
-        start(k, w, "unfinished", "unfinished", false);
+        (void)start(k, w, "unfinished", "unfinished", false);
     else if (c != NULL && c->table[0] != '\0')
         look_at_thresholds(k, w, c);
 }
