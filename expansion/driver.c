@@ -193,6 +193,7 @@ static enum err step_open(struct driver *d, struct error *e)
         return complete_fence(d, e);
     /* Again: the scratch may have been used since; a new seed is as good while shards are empty. */
     fill_generation(d);
+    bool for_bytes = strcmp(d->o->trigger, threshold_name(THRESHOLD_BYTES)) == 0;
     char generation[24], token[24], started[24], capacity[24], rows[24], now[24];
     (void)snprintf(generation, sizeof(generation), "%" PRIu64, d->next.slot[1 - d->view.current].number);
     (void)snprintf(token, sizeof(token), "%" PRIu64, mutex_token(d->mutex));
@@ -200,18 +201,34 @@ static enum err step_open(struct driver *d, struct error *e)
     (void)snprintf(capacity, sizeof(capacity), "%" PRIu64, d->plan.capacity);
     (void)snprintf(rows, sizeof(rows), "%" PRIu64, d->record.rows_total);
     (void)snprintf(now, sizeof(now), "%" PRIu64, clock_wall_us() / 1000);
-    const char *pairs[] = {"state",       "running",
-                           "step",        step_name(STEP_SETTLE),
-                           "generation",  generation,
-                           "owner",       d->o->owner,
-                           "token",       token,
-                           "reason",      d->o->reason,
-                           "started_ms",  started,
-                           "capacity",    capacity,
-                           "rows_total",  rows,
-                           "updated_ms",  now,
-                           "verify_full", d->record.verify_full ? "1" : "0",
-                           "trigger",     d->o->trigger};
+    const char *pairs[] = {"state",
+                           "running",
+                           "step",
+                           step_name(STEP_SETTLE),
+                           "generation",
+                           generation,
+                           "owner",
+                           d->o->owner,
+                           "token",
+                           token,
+                           "reason",
+                           d->o->reason,
+                           "started_ms",
+                           started,
+                           "expanded_ms",
+                           now,
+                           "bytes_generation",
+                           for_bytes ? generation : "0",
+                           "capacity",
+                           capacity,
+                           "rows_total",
+                           rows,
+                           "updated_ms",
+                           now,
+                           "verify_full",
+                           d->record.verify_full ? "1" : "0",
+                           "trigger",
+                           d->o->trigger};
     const struct fence_job job = {.reset = true, .pairs = pairs, .count = sizeof(pairs) / sizeof(pairs[0])};
     d->next.phase = PHASE_BUILDING;
     enum err code = change_view(d, &job, e);

@@ -8,8 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/number.h"
+#include "shard/events.h"
 #include "shard/link.h"
 #include "shard/script.h"
 #include "shard/script_call.h"
@@ -75,7 +77,8 @@ static void *renew_loop(void *arg)
     return NULL;
 }
 
-static enum err take(struct mutex *m, const char *owner, struct error *e)
+/* *@left_ms: of the holder's lease, where that is ERR_BUSY. */
+static enum err take(struct mutex *m, const char *owner, uint64_t *left_ms, struct error *e)
 {
     struct key_name counter;
     names_filter_key(&m->names, "token", &counter);
@@ -93,10 +96,12 @@ static enum err take(struct mutex *m, const char *owner, struct error *e)
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2)
         code = error_set(e, ERR_REFUSED, "mutex: %s",
                          reply->type == REDIS_REPLY_ERROR ? reply->str : "unexpected reply");
-    else if (reply->element[0]->integer == 0)
+    else if (reply->element[0]->integer == 0) {
+        long long left = reply->elements > 2 ? reply->element[2]->integer : 0;
+        *left_ms = left >= 0 ? (uint64_t)left : m->lease_ms; /* negative: somebody took its TTL away */
         code = error_set(e, ERR_BUSY, "the mutex is held by %s for at most %lld ms more",
-                         reply->element[1]->str, reply->elements > 2 ? reply->element[2]->integer : 0);
-    else {
+                         reply->element[1]->str, left);
+    } else {
         (void)snprintf(m->value, sizeof(m->value), "%s", reply->element[1]->str);
         const char *colon = strrchr(m->value, ':');
         if (colon == NULL || !number_u64(colon + 1, strlen(colon + 1), &m->token))
@@ -115,7 +120,8 @@ static void destroy(struct mutex *m)
     free(m);
 }
 
-enum err mutex_acquire(struct mutex **out, const struct mutex_options *options, struct error *e)
+/* With a connection, but not taken. */
+static enum err make(struct mutex **out, const struct mutex_options *options, struct error *e)
 {
     struct mutex *m = calloc(1, sizeof(*m));
     if (m == NULL)
@@ -132,7 +138,15 @@ enum err mutex_acquire(struct mutex **out, const struct mutex_options *options, 
                         ? error_set(e, ERR_NOMEM, "out of memory")
                         : names_init(&m->names, options->prefix, options->filter, options->filter_length, e);
     if (code == ERR_OK)
-        code = take(m, options->owner, e);
+        *out = m;
+    else
+        destroy(m);
+    return code;
+}
+
+/* What was taken is renewed from here on; @m is freed where @code says that it was not taken. */
+static enum err begin(struct mutex **out, struct mutex *m, enum err code, struct error *e)
+{
     if (code != ERR_OK) {
         destroy(m);
         return code;
@@ -144,6 +158,107 @@ enum err mutex_acquire(struct mutex **out, const struct mutex_options *options, 
     }
     *out = m;
     return ERR_OK;
+}
+
+enum err mutex_acquire(struct mutex **out, const struct mutex_options *options, struct error *e)
+{
+    struct mutex *m;
+    uint64_t left_ms;
+    enum err code = make(&m, options, e);
+    return code != ERR_OK ? code : begin(out, m, take(m, options->owner, &left_ms, e), e);
+}
+
+/* --- waiting --- */
+
+/* Added to the rest of a lease: Redis counts in whole milliseconds and must have come past its end. */
+enum { PAST_LEASE_US = 2000, PAUSE_MIN_US = 10 * 1000, PAUSE_MAX_US = 1000 * 1000 };
+
+struct waiting {
+    struct mutex *mutex;
+    const struct mutex_options *options;
+    struct events *events; /* NULL: not subscribed now */
+    bool refused;          /* this user may not subscribe */
+    uint64_t pause_us;     /* before the next try to subscribe */
+};
+
+static void subscribe(struct waiting *w)
+{
+    static atomic_bool told;
+    struct error e;
+    const struct mutex_options *o = w->options;
+    if (w->events != NULL || w->refused)
+        return;
+    enum err code = events_open(&w->events, o->nodes, o->prefix, o->redis_timeout_ms, &e);
+    w->refused = code == ERR_REFUSED;
+    if (w->refused && !atomic_exchange(&told, true))
+        log_warn("no_subscription",
+                 "why=%s note=\"waits for a mutex end with the holder's lease, not with its release\"",
+                 log_quote(e.text));
+}
+
+static bool is_release_of(const struct events_message *message, const struct names *names)
+{
+    return message->kind == EVENTS_RELEASED && message->filter_length == names->filter_length &&
+           memcmp(message->filter, names->filter, names->filter_length) == 0;
+}
+
+/* Until the mutex is released, or until @until. A subscription that breaks ends the wait early: what was
+ * published meanwhile is not known. */
+static void wait_for_release(struct waiting *w, uint64_t until)
+{
+    struct events_message message;
+    struct error e;
+    enum err code = ERR_OK;
+    while (w->events != NULL && code == ERR_OK) {
+        code = events_next(w->events, -1, until, &message, &e);
+        if (code == ERR_OK && is_release_of(&message, &w->mutex->names))
+            return;
+    }
+    if (code == ERR_TIMEOUT)
+        return;
+    events_close(w->events);
+    w->events = NULL;
+    uint64_t now = clock_mono_us();
+    uint64_t end = w->refused || now + w->pause_us > until ? until : now + w->pause_us;
+    w->pause_us = w->pause_us * 2 < PAUSE_MAX_US ? w->pause_us * 2 : PAUSE_MAX_US;
+    while ((now = clock_mono_us()) < end)
+        clock_sleep_us(end - now);
+}
+
+/* The subscription is there before each try, so no release between the try and the wait is missed. */
+static enum err take_when_free(struct waiting *w, uint64_t deadline, struct error *e)
+{
+    for (;;) {
+        uint64_t left_ms = 0;
+        subscribe(w);
+        enum err code = take(w->mutex, w->options->owner, &left_ms, e);
+        uint64_t now = clock_mono_us();
+        if (code != ERR_BUSY || now >= deadline)
+            return code;
+        uint64_t lease_end = now + left_ms * 1000 + PAST_LEASE_US;
+        wait_for_release(w, lease_end < deadline ? lease_end : deadline);
+    }
+}
+
+enum err mutex_wait(struct mutex **out, const struct mutex_options *options, unsigned wait_ms,
+                    struct error *e)
+{
+    uint64_t left_ms, deadline = clock_mono_us() + (uint64_t)wait_ms * 1000;
+    struct waiting w = {.options = options, .pause_us = PAUSE_MIN_US};
+    enum err code = make(&w.mutex, options, e);
+    if (code != ERR_OK)
+        return code;
+    /* Nobody holds it, as a rule: then there is nothing to subscribe for. */
+    code = take(w.mutex, options->owner, &left_ms, e);
+    if (code == ERR_BUSY && wait_ms > 0) {
+        log_info("mutex_waits", "filter=%s ms=%u for=%s", log_quote(w.mutex->names.filter), wait_ms,
+                 log_quote(e != NULL ? e->text : ""));
+        code = take_when_free(&w, deadline, e);
+        events_close(w.events);
+        if (code == ERR_BUSY)
+            code = error_prefix(e, ERR_BUSY, "waited %u ms", wait_ms);
+    }
+    return begin(out, w.mutex, code, e);
 }
 
 const char *mutex_value(const struct mutex *m)

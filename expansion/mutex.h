@@ -26,6 +26,12 @@ struct mutex_options {
 /* ERR_BUSY: somebody holds it; the text names the holder and the rest of the lease. ERR_UNREACHABLE,
  * ERR_TIMEOUT. */
 MUST_CHECK enum err mutex_acquire(struct mutex **out, const struct mutex_options *options, struct error *e);
+/* The same, but while somebody holds it wait for its release or the end of the holder's lease, whichever
+ * comes first, and try again; for @wait_ms at most. A release is heard of by P:events, on a connection of
+ * this call; where Redis does not let this user subscribe, only the end of the lease is waited for (logged
+ * once). ERR_BUSY after the wait: the text names the holder. */
+MUST_CHECK enum err mutex_wait(struct mutex **out, const struct mutex_options *options, unsigned wait_ms,
+                               struct error *e);
 const char *mutex_value(const struct mutex *m);
 uint64_t mutex_token(const struct mutex *m);
 /* True once Redis has said that the lease is another's. */

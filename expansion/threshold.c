@@ -70,6 +70,11 @@ enum threshold_reason threshold_evaluate(const struct threshold_input *in, char 
                        in->lost_shards == 1 ? "shard was" : "shards were");
         return THRESHOLD_LOST;
     }
+    if (in->layers > 1) {
+        (void)snprintf(text, text_size, "it has %u layers, and false positives up to %.3g", in->layers,
+                       in->rate_bound);
+        return THRESHOLD_OVERFLOW;
+    }
     if (total_reached(in, text, text_size))
         return THRESHOLD_TOTAL;
     if (shard_reached(in, text, text_size))
@@ -83,6 +88,18 @@ enum threshold_reason threshold_evaluate(const struct threshold_input *in, char 
     return THRESHOLD_NONE;
 }
 
+bool threshold_waits(enum threshold_reason reason, const struct threshold_input *in,
+                     const struct window *window, double items_per_second, time_t now)
+{
+    if (reason == THRESHOLD_NONE || reason == THRESHOLD_UNBUILT || reason == THRESHOLD_LOST ||
+        window_is_open(window, now))
+        return false;
+    uint64_t most = in->items > in->source_rows ? in->items : in->source_rows;
+    time_t opens = window_next_open(window, now);
+    return opens != 0 &&
+           !window_must_start_now(most, in->capacity, items_per_second, (uint64_t)(opens - now));
+}
+
 const char *threshold_name(enum threshold_reason reason)
 {
     switch (reason) {
@@ -92,6 +109,8 @@ const char *threshold_name(enum threshold_reason reason)
         return "unbuilt";
     case THRESHOLD_LOST:
         return "lost";
+    case THRESHOLD_OVERFLOW:
+        return "overflow";
     case THRESHOLD_TOTAL:
         return "total";
     case THRESHOLD_SHARD:

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
+#include "expansion/window.h"
 
 struct threshold_input {
     bool built;                  /* the current generation was built whole */
@@ -19,12 +21,15 @@ struct threshold_input {
     double expand_at;         /* items / capacity */
     uint64_t expand_at_bytes; /* 0: never */
     bool schedule_due;
+    unsigned layers;   /* of the current generation */
+    double rate_bound; /* false-positive rate that it may reach with its layers full */
 };
 
 enum threshold_reason {
     THRESHOLD_NONE,
     THRESHOLD_UNBUILT,
     THRESHOLD_LOST,
+    THRESHOLD_OVERFLOW, /* it has got a further layer */
     THRESHOLD_TOTAL,
     THRESHOLD_SHARD,
     THRESHOLD_BYTES,
@@ -37,6 +42,12 @@ enum threshold_reason {
  * standard deviations. */
 enum threshold_reason threshold_evaluate(const struct threshold_input *in, char *text, size_t text_size);
 
-/* "unbuilt", "lost", "total", "shard", "bytes", "schedule". */
+/* True where an expansion for @reason has to wait until @window opens: a filter that answers well enough may
+ * be told to expand at some hours only. One that cannot say "no" (not built, or lost) does not wait, nor does
+ * one that would be over its capacity by then (@items_per_second: see window_growth_note()). */
+bool threshold_waits(enum threshold_reason reason, const struct threshold_input *in,
+                     const struct window *window, double items_per_second, time_t now);
+
+/* "unbuilt", "lost", "overflow", "total", "shard", "bytes", "schedule". */
 const char *threshold_name(enum threshold_reason reason);
 #endif

@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "expansion/layer.h"
@@ -12,7 +11,7 @@
 #include "expansion/mutex.h"
 #include "service/worker.h"
 
-enum { WAIT_MS = 200, BUSY_PAUSE_US = 20000, DEFAULT_CAPACITY = 100, DEFAULT_EXPANSION = 2 };
+enum { WAIT_MS = 200, DEFAULT_CAPACITY = 100, DEFAULT_EXPANSION = 2 };
 static const double default_error_rate = 0.01;
 
 struct admin_call *admin_call_new(admin_fn *fn, const char *filter, size_t filter_length)
@@ -255,18 +254,6 @@ static struct mutex_options mutex_options_for(const struct service *s, const str
                                   .redis_timeout_ms = (unsigned)config->redis_timeout_ms};
 }
 
-/* Making a filter and giving it a layer are short: another coordinator that is at it is waited for. */
-static enum err wait_for_mutex(struct mutex **out, const struct mutex_options *options, struct error *e)
-{
-    uint64_t deadline = clock_mono_us() + (uint64_t)options->redis_timeout_ms * 1000;
-    enum err code = mutex_acquire(out, options, e);
-    while (code == ERR_BUSY && clock_mono_us() < deadline) {
-        clock_sleep_us(BUSY_PAUSE_US);
-        code = mutex_acquire(out, options, e);
-    }
-    return code;
-}
-
 enum err admin_make_filter(struct service *s, const struct config *config, struct fence *f, const char *name,
                            size_t length, const struct creation *creation, struct error *e)
 {
@@ -277,8 +264,8 @@ enum err admin_make_filter(struct service *s, const struct config *config, struc
     struct mutex *mutex = NULL;
     const struct mutex_options options = mutex_options_for(s, config, name, length);
     code = register_name(config, f, name, length, e);
-    if (code == ERR_OK)
-        code = wait_for_mutex(&mutex, &options, e);
+    if (code == ERR_OK) /* this is short work: another coordinator that is at it is waited for */
+        code = mutex_wait(&mutex, &options, options.redis_timeout_ms, e);
     if (code != ERR_OK)
         return code;
     code = make_under_mutex(s, config, f, &recipe, mutex, e);
@@ -300,7 +287,7 @@ enum err admin_grow_filter(struct service *s, const struct config *config, struc
     const struct mutex_options options = mutex_options_for(s, config, name, length);
     enum err code = names_init(&f->names, config->prefix, name, length, e);
     if (code == ERR_OK)
-        code = wait_for_mutex(&mutex, &options, e);
+        code = mutex_wait(&mutex, &options, options.redis_timeout_ms, e);
     if (code != ERR_OK)
         return code;
     const struct config_filter *c = config_find(config, name, length);

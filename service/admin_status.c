@@ -8,6 +8,7 @@
 #include "base/number.h"
 #include "expansion/memory.h"
 #include "expansion/schedule.h"
+#include "expansion/window.h"
 #include "service/admin.h"
 #include "service/keeper.h"
 
@@ -101,10 +102,14 @@ static void config_fields(struct fields *f, const struct config_filter *c)
     field_decimal(f, "expand_at", c->expand_at);
     field_text(f, "schedule", c->schedule);
     struct schedule schedule;
+    struct window window;
     struct error e;
+    time_t now = (time_t)(clock_wall_us() / 1000000);
     if (c->schedule[0] != '\0' && schedule_parse(&schedule, c->schedule, &e) == ERR_OK)
-        field_number(f, "next_schedule",
-                     (uint64_t)schedule_next(&schedule, (time_t)(clock_wall_us() / 1000000)));
+        field_number(f, "next_schedule", (uint64_t)schedule_next(&schedule, now));
+    field_text(f, "window", c->window);
+    if (window_parse(&window, c->window, &e) == ERR_OK && !window_is_open(&window, now))
+        field_number(f, "window_opens", (uint64_t)window_next_open(&window, now));
 }
 
 static enum err mutex_fields(struct fields *f, struct admin *a, bool *held, struct error *e)
@@ -200,6 +205,8 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
                code == ERR_OK && view_current(&a->view)->built && (!needs_source || note.postgres[0] == '\0')
                    ? "yes"
                    : "no");
+    if (note.wanted[0] != '\0')
+        field_text(f, "wanted", note.wanted);
     if (note.problem[0] != '\0')
         field_text(f, "problem", note.problem);
     return ERR_OK;

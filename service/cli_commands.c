@@ -34,9 +34,9 @@ redisReply *cli_request(struct cli *cli, const char *verb)
 static bool is_name(const char *field)
 {
     static const char *const names[] = {
-        "filter",     "table",     "nodes",   "schedule",  "mutex_owner", "job_owner",
-        "job_reason", "job_error", "warning", "refused",   "reason",      "job_waiting_for",
-        "phase",      "job_step",  "state",   "job_state", "redis",       "postgres"};
+        "filter",    "table",     "nodes",   "schedule", "mutex_owner",     "job_owner", "job_reason",
+        "job_error", "warning",   "refused", "reason",   "job_waiting_for", "phase",     "job_step",
+        "state",     "job_state", "redis",   "postgres", "window",          "wanted"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (strcmp(names[i], field) == 0)
             return true;

@@ -7,6 +7,7 @@
 
 #include "base/number.h"
 #include "expansion/schedule.h"
+#include "expansion/window.h"
 #include "service/config_file.h"
 #include "service/config_keys.h"
 #include "shard/names.h"
@@ -170,8 +171,8 @@ static enum err check_service(const struct check *c)
 static enum err check_source(const struct check *c, const struct config_filter *f)
 {
     if (*f->table == '\0') {
-        const char *const need_table[] = {"key", "where", "schedule"};
-        const char *const texts[] = {f->key, f->where, f->schedule};
+        const char *const need_table[] = {"key", "where", "schedule", "window"};
+        const char *const texts[] = {f->key, f->where, f->schedule, f->window};
         for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
             if (*texts[i] != '\0') {
                 char what[128];
@@ -194,18 +195,29 @@ static enum err check_source(const struct check *c, const struct config_filter *
     return ERR_OK;
 }
 
+static enum err check_times(const struct check *c, const struct config_filter *f)
+{
+    struct schedule schedule;
+    struct window window;
+    struct error why = {{0}};
+    char what[512];
+    if (*f->schedule != '\0' && schedule_parse(&schedule, f->schedule, &why) != ERR_OK) {
+        (void)snprintf(what, sizeof(what), "'schedule': %.400s; write five fields, such as 30 3 * * *",
+                       why.text);
+        return refuse_key(c, CONFIG_FILTER, f->name, "schedule", what);
+    }
+    if (window_parse(&window, f->window, &why) != ERR_OK) {
+        (void)snprintf(what, sizeof(what),
+                       "'window': %.400s; write hours such as 01:00-05:00, several with commas", why.text);
+        return refuse_key(c, CONFIG_FILTER, f->name, "window", what);
+    }
+    return ERR_OK;
+}
+
 static enum err check_filter(const struct check *c, const struct config_filter *f)
 {
     enum err err = check_source(c, f);
-    if (err != ERR_OK || *f->schedule == '\0')
-        return err;
-    struct schedule schedule;
-    struct error why = {{0}};
-    char what[512];
-    if (schedule_parse(&schedule, f->schedule, &why) == ERR_OK)
-        return ERR_OK;
-    (void)snprintf(what, sizeof(what), "'schedule': %.400s; write five fields, such as 30 3 * * *", why.text);
-    return refuse_key(c, CONFIG_FILTER, f->name, "schedule", what);
+    return err == ERR_OK ? check_times(c, f) : err;
 }
 
 /* Every key of @section into @base, from @part or by default. */

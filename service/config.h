@@ -29,6 +29,7 @@ struct config_filter {
     double headroom;          /* capacity planned per source row, default 1.3 */
     uint64_t expand_at_bytes; /* memory size that starts an expansion, 0: never */
     char *schedule;           /* cron form "30 3 * * *", "": none */
+    char *window;             /* hours in which expansions may start "01:00-05:00, 22:00-02:00", "": always */
     uint32_t expansion;       /* overflow growth for filters without a source, default 2; 0 = non-scaling */
     uint64_t grace_ms;        /* between cutover and retirement, default 10 s */
     enum on_lost on_lost;     /* default maybe */

@@ -102,6 +102,9 @@ const struct config_key config_keys[] = {
       "Size in memory that starts an expansion; 0: never."),
     F("schedule", CONFIG_STRING, schedule, "", 0, 0, RELOAD,
       "When to rebuild in any case, in cron form, such as 30 3 * * *; empty: never."),
+    F("window", CONFIG_STRING, window, "", 0, 0, RELOAD,
+      "Local hours in which thresholds and the schedule may start a rebuild, such as 01:00-05:00, 22:00-02:00; empty: any. "
+      "What is lost, or would outgrow its capacity before, does not wait."),
     F("expansion", CONFIG_UINT32, expansion, "2", 0, 32768, RELOAD,
       "Without a source: how many times larger each overflow layer is; 0: the filter does not grow."),
     F("grace", CONFIG_DURATION, grace_ms, "10s", 0, HOURS(168), RELOAD,

@@ -20,6 +20,7 @@
 #include "migrate/source.h"
 #include "service/admin.h"
 #include "service/keeper.h"
+#include "service/listener.h"
 #include "service/runner.h"
 #include "service/worker.h"
 
@@ -143,11 +144,14 @@ static enum err run(struct service *s, const struct config *config, struct error
     }
     if (code == ERR_OK)
         code = runner_start(&s->runner, s, e);
+    if (code == ERR_OK)
+        code = listener_start(&s->listener, s, e);
     if (code == ERR_OK) {
         admin_runs = pthread_create(&admin, NULL, admin_run, s) == 0;
         keeper_runs = admin_runs && pthread_create(&keeper, NULL, keeper_run, s) == 0;
         code = keeper_runs ? serve(s, config, e) : error_set(e, ERR_NOMEM, "threads could not be started");
     }
+    listener_stop(s->listener);
     for (unsigned i = 0; i < s->worker_count; i++)
         worker_drain(s->workers[i]);
     for (unsigned i = 0; i < s->worker_count; i++)

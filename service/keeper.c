@@ -9,14 +9,17 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/number.h"
+#include "expansion/layer.h"
 #include "expansion/memory.h"
 #include "expansion/schedule.h"
 #include "expansion/threshold.h"
+#include "expansion/window.h"
 #include "migrate/source.h"
 #include "service/admin.h"
 #include "service/runner.h"
 
 enum {
+    ACT_EVERY_US = 1000 * 1000,       /* see is_hasty() */
     ROWS_EVERY_US = 10 * 1000 * 1000, /* how often the source is asked for its rows */
     LOST_EVERY_US = 30 * 1000 * 1000, /* how often shards are looked at, if nothing else says so */
     RETRY_FAILED_MS = 30 * 1000,      /* after a failed job, before a threshold starts the next */
@@ -35,6 +38,8 @@ struct watched {
     uint64_t lost_generation; /* in which an operation found a shard lost */
     bool checked;             /* the source's table and columns were found fit */
     time_t schedule_from;
+    uint64_t made_at, started_at; /* see is_hasty() */
+    struct window_growth growth;
     struct keeper_note note;
     struct watched *next;
 };
@@ -182,6 +187,14 @@ void service_on_lost(void *service, const char *name, size_t length, uint64_t ge
 
 /* --- one look at one filter --- */
 
+/* What fails ends with the release of a mutex, and each release wakes the keepers of all coordinators: what
+ * was tried at @at is not tried again at once, or they would call each other for ever. */
+static bool is_hasty(const struct keeper *k, uint64_t at)
+{
+    uint64_t interval = k->config->check_interval_ms * 1000;
+    return at != 0 && clock_mono_us() - at < (interval < ACT_EVERY_US ? interval : ACT_EVERY_US);
+}
+
 static void problem(struct watched *w, const char *text)
 {
     if (strcmp(w->note.problem, text) != 0 && text[0] != '\0')
@@ -194,6 +207,8 @@ static void look_at_source(struct keeper *k, struct watched *w, const struct con
 {
     uint64_t now = clock_mono_us();
     if (w->rows_at != 0 && now - w->rows_at < ROWS_EVERY_US && w->note.postgres[0] == '\0')
+        return;
+    if (is_hasty(k, w->rows_at))
         return;
     w->rows_at = now;
     struct source *source = NULL;
@@ -290,14 +305,15 @@ static uint64_t *shard_items(struct keeper *k, const struct generation *g, uint3
     return items;
 }
 
-static bool schedule_is_due(struct watched *w, const struct config_filter *c)
+/* The first time that the schedule was due since it was served; 0: it is not due. */
+static time_t schedule_was_due(const struct watched *w, const struct config_filter *c, time_t now)
 {
     struct schedule schedule;
     struct error e;
-    time_t now = (time_t)(clock_wall_us() / 1000000);
-    if (c->schedule[0] == '\0' || schedule_parse(&schedule, c->schedule, &e) != ERR_OK)
-        return false;
-    return schedule_due(&schedule, w->schedule_from, now);
+    if (c->schedule[0] == '\0' || schedule_parse(&schedule, c->schedule, &e) != ERR_OK ||
+        !schedule_due(&schedule, w->schedule_from, now))
+        return 0;
+    return schedule_next(&schedule, w->schedule_from);
 }
 
 /* The last job's end: a failed one is not begun again at once, and one that another coordinator ended after
@@ -305,8 +321,9 @@ static bool schedule_is_due(struct watched *w, const struct config_filter *c)
 struct last_job {
     bool running; /* with a free mutex: its driver is gone */
     bool failed, aborted;
-    bool for_bytes; /* started by the memory threshold, and done */
-    uint64_t finished_ms, started_ms;
+    uint64_t bytes_generation; /* that the memory threshold had made; 0: none */
+    uint64_t finished_ms;
+    uint64_t expanded_ms; /* when the last expansion began */
 };
 
 static struct last_job last_job(struct keeper *k)
@@ -316,20 +333,18 @@ static struct last_job last_job(struct keeper *k)
     redisReply *reply;
     struct error e;
     names_filter_key(&k->fence.names, "job", &name);
-    if (link_command(k->link, NODE_HOME, &reply, &e, "HMGET %b state finished_ms started_ms trigger",
-                     name.text, name.length) != ERR_OK)
+    if (link_command(k->link, NODE_HOME, &reply, &e,
+                     "HMGET %b state finished_ms expanded_ms bytes_generation", name.text,
+                     name.length) != ERR_OK)
         return last;
     if (reply->elements == 4 && reply->element[0]->type == REDIS_REPLY_STRING) {
         last.running = strcmp(reply->element[0]->str, "running") == 0;
         last.failed = strcmp(reply->element[0]->str, "failed") == 0;
         last.aborted = strcmp(reply->element[0]->str, "aborted") == 0;
-        last.for_bytes = strcmp(reply->element[0]->str, "done") == 0 &&
-                         reply->element[3]->type == REDIS_REPLY_STRING &&
-                         strcmp(reply->element[3]->str, threshold_name(THRESHOLD_BYTES)) == 0;
-        for (size_t i = 1; i < 3; i++)
+        uint64_t *const numbers[] = {&last.finished_ms, &last.expanded_ms, &last.bytes_generation};
+        for (size_t i = 1; i < 4; i++)
             if (reply->element[i]->type == REDIS_REPLY_STRING)
-                (void)number_u64(reply->element[i]->str, (size_t)reply->element[i]->len,
-                                 i == 1 ? &last.finished_ms : &last.started_ms);
+                (void)number_u64(reply->element[i]->str, (size_t)reply->element[i]->len, numbers[i - 1]);
     }
     freeReplyObject(reply);
     return last;
@@ -341,10 +356,13 @@ static bool too_soon(const struct last_job *last)
     return (last->failed && since < RETRY_FAILED_MS) || (last->aborted && since < RETRY_ABORTED_MS);
 }
 
-static void start(struct keeper *k, struct watched *w, const char *reason, const char *trigger,
+/* True if the job was begun. */
+static bool start(struct keeper *k, struct watched *w, const char *reason, const char *trigger,
                   enum job_kind kind)
 {
     struct error e;
+    if (is_hasty(k, w->started_at))
+        return false;
     const struct runner_job job = {.config = k->config,
                                    .filter = w->name,
                                    .filter_length = w->length,
@@ -352,10 +370,36 @@ static void start(struct keeper *k, struct watched *w, const char *reason, const
                                    .trigger = trigger,
                                    .kind = kind};
     enum err code = runner_post(k->service->runner, &job, &e);
+    if (code != ERR_BUSY)
+        w->started_at = clock_mono_us();
     if (code == ERR_OK)
         log_info("job_queued", "filter=%s reason=%s", log_quote(w->name), log_quote(reason));
     else if (code != ERR_BUSY)
         problem(w, e.text);
+    return code == ERR_OK;
+}
+
+/* What waits for the filter's window; "": nothing. */
+static void note_wanted(struct watched *w, const char *text)
+{
+    if (text[0] != '\0' && w->note.wanted[0] == '\0')
+        log_info("waits_for_window", "filter=%s reason=%s", log_quote(w->name), log_quote(text));
+    note_text(w->watch, w->note.wanted, sizeof(w->note.wanted), text);
+}
+
+static enum threshold_reason evaluate(struct keeper *k, struct threshold_input *in,
+                                      const struct generation *g, char *text, size_t size)
+{
+    /* Shards fill evenly: single ones are worth a look only when the whole comes near. */
+    uint64_t *shards = NULL;
+    if (g->built && (double)in->items > in->expand_at * (double)g->capacity / 2)
+        shards = shard_items(k, g, &in->shard_count);
+    in->shard_items = shards;
+    in->shard_capacity = in->shard_count == 0 ? 0 : g->capacity / in->shard_count;
+    enum threshold_reason reason = threshold_evaluate(in, text, size);
+    free(shards);
+    in->shard_items = NULL;
+    return reason;
 }
 
 static void look_at_thresholds(struct keeper *k, struct watched *w, const struct config_filter *c)
@@ -365,11 +409,12 @@ static void look_at_thresholds(struct keeper *k, struct watched *w, const struct
     uint64_t items = 0;
     struct last_job last = last_job(k);
     if (last.running) {
-        start(k, w, "unfinished", "unfinished", JOB_FINISH);
+        (void)start(k, w, "unfinished", "unfinished", JOB_FINISH);
         return;
     }
     if (!w->checked || too_soon(&last) || fence_all_items(&k->fence, g, &items, &e) != ERR_OK)
         return;
+    time_t now = (time_t)(clock_wall_us() / 1000000), due = schedule_was_due(w, c, now);
     struct threshold_input in = {
         .built = g->built,
         .lost_shards = w->note.lost_generation == g->number ? w->note.lost_shards : 0,
@@ -379,26 +424,27 @@ static void look_at_thresholds(struct keeper *k, struct watched *w, const struct
         .bytes = memory_of_generation(g),
         .expand_at = c->expand_at,
         /* A larger generation is above the bound again: once is enough. */
-        .expand_at_bytes = last.for_bytes ? 0 : c->expand_at_bytes,
-        .schedule_due = schedule_is_due(w, c),
+        .expand_at_bytes = last.bytes_generation == g->number ? 0 : c->expand_at_bytes,
+        .layers = g->layer_count,
+        .rate_bound = layer_rate_bound(g),
+        .schedule_due = due != 0,
     };
-    /* Shards fill evenly: single ones are worth a look only when the whole comes near. */
-    uint64_t *shards = NULL;
-    if (g->built && (double)items > c->expand_at * (double)g->capacity / 2)
-        shards = shard_items(k, g, &in.shard_count);
-    in.shard_items = shards;
-    in.shard_capacity = in.shard_count == 0 ? 0 : g->capacity / in.shard_count;
+    double growth =
+        window_growth_note(&w->growth, g->number, items > w->rows ? items : w->rows, clock_mono_us());
     char text[256];
-    enum threshold_reason reason = threshold_evaluate(&in, text, sizeof(text));
-    free(shards);
-    if (reason == THRESHOLD_SCHEDULE) {
-        bool served = last.started_ms / 1000 > (uint64_t)w->schedule_from;
-        w->schedule_from = (time_t)(clock_wall_us() / 1000000);
-        if (served)
-            return;
+    enum threshold_reason reason = evaluate(k, &in, g, text, sizeof(text));
+    if (reason == THRESHOLD_SCHEDULE && last.expanded_ms / 1000 >= (uint64_t)due) {
+        w->schedule_from = now; /* another coordinator, or another reason, had it rebuilt since */
+        reason = THRESHOLD_NONE;
     }
-    if (reason != THRESHOLD_NONE)
-        start(k, w, text, threshold_name(reason), JOB_EXPAND);
+    struct window window;
+    bool waits =
+        window_parse(&window, c->window, &e) == ERR_OK && threshold_waits(reason, &in, &window, growth, now);
+    note_wanted(w, waits ? text : "");
+    if (reason == THRESHOLD_NONE || waits)
+        return;
+    if (start(k, w, text, threshold_name(reason), JOB_EXPAND) && reason == THRESHOLD_SCHEDULE)
+        w->schedule_from = now;
 }
 
 static bool mutex_is_held(struct keeper *k)
@@ -422,17 +468,39 @@ static void make_missing(struct keeper *k, struct watched *w, bool sourced)
                    "anew, empty");
         return;
     }
+    if (is_hasty(k, w->made_at))
+        return;
     enum err code = admin_make_filter(k->service, k->config, &k->fence, w->name, w->length, NULL, &e);
+    if (code != ERR_BUSY)
+        w->made_at = clock_mono_us();
     problem(w, code == ERR_OK || code == ERR_EXISTS || code == ERR_BUSY ? "" : e.text);
 }
 
-/* A coordinator died between the two view changes of a new layer. */
+/* A coordinator died between the two view changes of a new layer, or the newest one is full. k->view is the
+ * new view afterwards. */
 static void finish_growth(struct keeper *k, struct watched *w)
 {
     struct error e;
+    if (is_hasty(k, w->made_at))
+        return;
     enum err code = admin_grow_filter(k->service, k->config, &k->fence, &k->view, w->name, w->length, &e);
+    if (code != ERR_BUSY)
+        w->made_at = clock_mono_us();
     if (code != ERR_OK && code != ERR_BUSY && code != ERR_CONFLICT)
         problem(w, e.text);
+}
+
+/* A filter with a source whose expansion did not come in time gets a layer, so that its error rate stays
+ * bounded. */
+static void grow_if_full(struct keeper *k, struct watched *w)
+{
+    struct error e;
+    uint64_t items = 0;
+    const struct generation *g = view_current(&k->view);
+    const struct layer *newest = &g->layers[g->layer_count - 1];
+    if (g->built && fence_items(&k->fence, g, g->layer_count - 1, &items, &e) == ERR_OK &&
+        items >= newest->capacity)
+        finish_growth(k, w);
 }
 
 static void look(struct keeper *k, const char *name, size_t length)
@@ -442,6 +510,8 @@ static void look(struct keeper *k, const char *name, size_t length)
     struct watched *w = find_or_add(k->service->watch, name, length);
     if (w == NULL || names_init(&k->fence.names, k->config->prefix, name, length, &e) != ERR_OK)
         return;
+    /* Before the view is read: a job that ends in between has left no unfinished view behind. */
+    bool held = mutex_is_held(k);
     enum err code = fence_load(&k->fence, &k->view, &e);
     if (code == ERR_NOT_FOUND && c != NULL) {
         make_missing(k, w, c->table[0] != '\0');
@@ -460,14 +530,18 @@ static void look(struct keeper *k, const char *name, size_t length)
     look_for_lost(k, w);
     bool unfinished = k->view.phase == PHASE_BUILDING || k->view.phase == PHASE_SWITCHED ||
                       view_unfenced(&k->view) || k->view.retiring_epoch != 0;
-    if (mutex_is_held(k))
+    if (held) {
+        note_wanted(w, ""); /* whatever waited: a job is under way */
         return;
+    }
     if (k->view.phase == PHASE_OVERFLOW_OPEN || (view_unfenced(&k->view) && !k->view.sourced))
         finish_growth(k, w);
     else if (unfinished)
-        start(k, w, "unfinished", "unfinished", JOB_FINISH);
-    else if (c != NULL && c->table[0] != '\0')
+        (void)start(k, w, "unfinished", "unfinished", JOB_FINISH);
+    else if (c != NULL && c->table[0] != '\0') {
+        grow_if_full(k, w);
         look_at_thresholds(k, w, c);
+    }
 }
 
 /* --- the thread --- */

@@ -13,6 +13,7 @@ struct keeper_note {
     uint64_t lost_generation; /* the generation that they belong to */
     char postgres[256];       /* "" where it answers or is not needed */
     char problem[512];        /* why the filter is not as it should be; "" */
+    char wanted[256];         /* why an expansion is wanted that waits for the filter's window; "" */
 };
 
 /* The keeper's memory; made before any thread that uses it, freed after the last. NULL: no memory. */

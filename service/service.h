@@ -6,7 +6,8 @@
  *   workers  serve requests; each with its own event loop, Redis connections and catalog
  *   admin    blocking work on behalf of a request: creating filters, status, plans
  *   keeper   a timer: makes configured filters, looks at thresholds, finds unfinished jobs
- *   runner   drives one expansion job at a time */
+ *   runner   drives one expansion job at a time
+ *   listener hears of views that changed and mutexes that were released */
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,6 +18,7 @@
 
 struct worker;
 struct runner;
+struct listener;
 struct watch;
 
 enum { THREADS_MAX = 256 };
@@ -35,6 +37,7 @@ struct service {
     struct mailbox *admin;  /* of the admin thread */
     struct mailbox *keeper; /* of the keeper thread */
     struct runner *runner;
+    struct listener *listener;
     struct watch *watch; /* of the keeper */
     atomic_uint clients;
     atomic_uint_fast64_t connections, commands;

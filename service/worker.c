@@ -73,6 +73,31 @@ void worker_accept(struct worker *w, int fd, const char *address)
     atomic_fetch_sub(&w->service->clients, 1);
 }
 
+struct refresh {
+    struct worker *worker;
+    size_t length;
+    char name[];
+};
+
+static void take_refresh(void *arg)
+{
+    struct refresh *r = arg;
+    catalog_refresh(r->worker->catalog, r->name, r->length);
+    free(r);
+}
+
+void worker_refresh(struct worker *w, const char *name, size_t length)
+{
+    struct refresh *r = malloc(sizeof(*r) + length);
+    if (r == NULL)
+        return; /* it finds out by a command that fails */
+    r->worker = w;
+    r->length = length;
+    memcpy(r->name, name, length);
+    if (mailbox_post(w->mailbox, take_refresh, r) != ERR_OK)
+        free(r);
+}
+
 void worker_client_gone(struct worker *w)
 {
     w->client_count--;

@@ -28,6 +28,9 @@ MUST_CHECK enum err worker_start(struct worker **out, struct service *service, u
 void worker_accept(struct worker *w, int fd, const char *address);
 /* Have it take the configuration in force; from any thread. */
 void worker_reconfigure(struct worker *w);
+/* Load the view of a filter again, if this worker knows the filter; from any thread, before worker_drain().
+ */
+void worker_refresh(struct worker *w, const char *name, size_t length);
 /* Answer what is in flight (for at most 5 s), close, end the thread; from any thread, then worker_join(). The
  * mailbox lives until worker_free(): the admin thread may still post to it. */
 void worker_drain(struct worker *w);

@@ -265,15 +265,21 @@ static struct catalog_filter **bucket_of(struct catalog *c, const char *name, si
     return &c->bucket[XXH3_64bits(name, length) % BUCKETS];
 }
 
+static struct catalog_filter *lookup(struct catalog *c, const char *name, size_t length)
+{
+    for (struct catalog_filter *f = *bucket_of(c, name, length); f != NULL; f = f->next)
+        if (f->name_length == length && memcmp(f->name, name, length) == 0)
+            return f;
+    return NULL;
+}
+
 enum err catalog_find(struct catalog *c, const char *name, size_t length, struct catalog_filter **out,
                       struct error *e)
 {
     struct catalog_filter **head = bucket_of(c, name, length);
-    for (struct catalog_filter *f = *head; f != NULL; f = f->next)
-        if (f->name_length == length && memcmp(f->name, name, length) == 0) {
-            *out = f;
-            return ERR_OK;
-        }
+    *out = lookup(c, name, length);
+    if (*out != NULL)
+        return ERR_OK;
     struct catalog_filter *f = calloc(1, sizeof(*f));
     if (f == NULL || (f->name = malloc(length + 1)) == NULL) {
         free(f);
@@ -414,7 +420,7 @@ static void load_done(struct catalog_filter *f, enum view_outcome outcome, const
     catalog_use(f); /* the last operation to end would take the entry with it */
     f->loading = false;
     struct operation *op;
-    if (!TAILQ_EMPTY(&f->waiting_next)) {
+    if (!TAILQ_EMPTY(&f->waiting_next) || (f->load_again && !f->catalog->closing)) {
         TAILQ_CONCAT(&f->waiting, &f->waiting_next, queue);
         TAILQ_FOREACH(op, &f->waiting, queue)
         op->in = QUEUE_WAITING;
@@ -455,6 +461,7 @@ static void start_load(struct catalog_filter *f)
     const size_t lengths[] = {7, name.length};
     buffer_clear(&c->command);
     buffer_command(&c->command, 2, argv, lengths);
+    f->load_again = false;
     f->loading = !buffer_failed(&c->command) &&
                  store_send(c->store, NODE_HOME, c->command.data, c->command.length, on_view, f);
     if (f->loading)
@@ -477,6 +484,15 @@ void catalog_reload(struct catalog_filter *f, struct operation *op)
     TAILQ_INSERT_TAIL(&f->waiting, op, queue);
     op->in = QUEUE_WAITING;
     start_load(f);
+}
+
+void catalog_refresh(struct catalog *c, const char *name, size_t length)
+{
+    struct catalog_filter *f = lookup(c, name, length);
+    if (f != NULL && f->loading)
+        f->load_again = true;
+    else if (f != NULL)
+        start_load(f);
 }
 
 void catalog_report_lost(struct catalog_filter *f, uint64_t generation)

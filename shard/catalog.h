@@ -73,6 +73,7 @@ struct catalog_filter {
     bool seen;                /* a view was there once: its absence is a loss */
     bool absence_reported;    /* while there is no view */
     bool loading;
+    bool load_again;                    /* asked for during the reload that is under way */
     size_t users;                       /* operations that name it */
     struct operation_list waiting;      /* for the reload that is under way */
     struct operation_list waiting_next; /* came during it: need another one, begun after them */
@@ -93,6 +94,10 @@ void catalog_configure(struct catalog *c, unsigned timeout_ms, uint64_t tombston
  * is freed or its filter turns out not to exist. */
 MUST_CHECK enum err catalog_find(struct catalog *c, const char *name, size_t length,
                                  struct catalog_filter **out, struct error *e);
+
+/* Load the view of a filter again, if the catalog has the filter: what was published before this call is
+ * known when the load ends. Operations under way go on under the view they have. */
+void catalog_refresh(struct catalog *c, const char *name, size_t length);
 
 /* Send what was counted to Redis now. @fn is called when Redis has all of it, or cannot be asked (counts are
  * approximate then): the time to ask for counts on another connection. It may be called from inside. */

@@ -62,22 +62,20 @@ static enum err peer_break(struct link *l, unsigned node, struct error *e)
     return code;
 }
 
-static enum err greet(struct link *l, unsigned node, struct error *e)
+static enum err greet(redisContext *context, const struct node *n, const char *name, struct error *e)
 {
-    const struct node *n = &l->nodes->node[node];
-    struct peer *p = &l->peer[node];
     redisReply *replies[3] = {0};
     unsigned count = 0;
     if (n->password[0] != '\0')
-        replies[count++] = n->user[0] != '\0' ? redisCommand(p->context, "AUTH %s %s", n->user, n->password)
-                                              : redisCommand(p->context, "AUTH %s", n->password);
+        replies[count++] = n->user[0] != '\0' ? redisCommand(context, "AUTH %s %s", n->user, n->password)
+                                              : redisCommand(context, "AUTH %s", n->password);
     if (n->database != 0)
-        replies[count++] = redisCommand(p->context, "SELECT %u", n->database);
-    replies[count++] = redisCommand(p->context, "CLIENT SETNAME twinbloom-job");
+        replies[count++] = redisCommand(context, "SELECT %u", n->database);
+    replies[count++] = redisCommand(context, "CLIENT SETNAME %s", name);
     enum err code = ERR_OK;
     for (unsigned i = 0; i < count; i++) {
         if (code == ERR_OK && replies[i] == NULL)
-            code = error_set(e, ERR_UNREACHABLE, "Redis node %s: %s", n->name, p->context->errstr);
+            code = error_set(e, ERR_UNREACHABLE, "Redis node %s: %s", n->name, context->errstr);
         else if (code == ERR_OK && replies[i]->type == REDIS_REPLY_ERROR)
             code = error_set(e, ERR_REFUSED, "Redis node %s: %s", n->name, replies[i]->str);
         freeReplyObject(replies[i]);
@@ -85,28 +83,34 @@ static enum err greet(struct link *l, unsigned node, struct error *e)
     return code;
 }
 
+enum err link_connect(redisContext **out, const struct node *n, const char *name, unsigned timeout_ms,
+                      struct error *e)
+{
+    struct timeval tv = {.tv_sec = timeout_ms / 1000, .tv_usec = (long)(timeout_ms % 1000) * 1000};
+    redisContext *context = redisConnectWithTimeout(n->host, n->port, tv);
+    *out = NULL;
+    if (context == NULL)
+        return error_set(e, ERR_NOMEM, "Redis node %s: out of memory", n->name);
+    enum err code = ERR_OK;
+    if (context->err != 0)
+        code = error_set(e, ERR_UNREACHABLE, "Redis node %s: %s", n->name, context->errstr);
+    else if (redisSetTimeout(context, tv) != REDIS_OK)
+        code = error_set(e, ERR_IO, "Redis node %s: %s", n->name, context->errstr);
+    else
+        code = greet(context, n, name, e);
+    if (code == ERR_OK)
+        *out = context;
+    else
+        redisFree(context);
+    return code;
+}
+
 static enum err peer_connect(struct link *l, unsigned node, struct error *e)
 {
-    const struct node *n = &l->nodes->node[node];
     struct peer *p = &l->peer[node];
     if (p->context != NULL)
         return ERR_OK;
-    struct timeval tv = {.tv_sec = l->timeout_ms / 1000, .tv_usec = (long)(l->timeout_ms % 1000) * 1000};
-    p->context = redisConnectWithTimeout(n->host, n->port, tv);
-    if (p->context == NULL)
-        return error_set(e, ERR_NOMEM, "Redis node %s: out of memory", n->name);
-    enum err code = ERR_OK;
-    if (p->context->err != 0)
-        code = error_set(e, ERR_UNREACHABLE, "Redis node %s: %s", n->name, p->context->errstr);
-    else if (redisSetTimeout(p->context, tv) != REDIS_OK)
-        code = error_set(e, ERR_IO, "Redis node %s: %s", n->name, p->context->errstr);
-    else
-        code = greet(l, node, e);
-    if (code != ERR_OK) {
-        redisFree(p->context);
-        p->context = NULL;
-    }
-    return code;
+    return link_connect(&p->context, &l->nodes->node[node], "twinbloom-job", l->timeout_ms, e);
 }
 
 enum err link_append_formatted(struct link *l, unsigned node, const char *command, size_t length,

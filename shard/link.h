@@ -17,6 +17,12 @@ struct link *link_new(const struct nodes *nodes, unsigned timeout_ms);
 void link_free(struct link *l);
 const struct nodes *link_nodes(const struct link *l);
 
+/* A single connection to @n, logged in, its database selected, called @name in CLIENT LIST; @timeout_ms
+ * bounds connecting and each reply. The caller frees it with redisFree(). ERR_UNREACHABLE, ERR_REFUSED
+ * (login). */
+MUST_CHECK enum err link_connect(redisContext **out, const struct node *n, const char *name,
+                                 unsigned timeout_ms, struct error *e);
+
 /* Queue a command for @node; its reply is read by link_reply() in order. ERR_UNREACHABLE, ERR_NOMEM. */
 MUST_CHECK enum err link_append(struct link *l, unsigned node, size_t argc, const char *const *argv,
                                 const size_t *lengths, struct error *e);

@@ -53,6 +53,38 @@ static bool escape(struct names *n, const char *filter, size_t length)
     return true;
 }
 
+static bool unhex(const char *two, char *out)
+{
+    const char *high = memchr(hex, two[0], 16), *low = memchr(hex, two[1], 16);
+    if (high == NULL || low == NULL)
+        return false;
+    *out = (char)((high - hex) << 4 | (low - hex));
+    return true;
+}
+
+bool names_unescape(const char *escaped, size_t escaped_length, char out[FILTER_NAME_MAX], size_t *length)
+{
+    size_t n = 0;
+    if (escaped_length == 0 || escaped_length > FILTER_NAME_MAX)
+        return false;
+    *length = 0;
+    if (escaped_length == 1 && escaped[0] == '%')
+        return true;
+    for (size_t i = 0; i < escaped_length; i++) {
+        out[n] = escaped[i];
+        if (escaped[i] == '%') {
+            if (escaped_length - i < 3 || !unhex(escaped + i + 1, &out[n]) || !must_escape(out[n]))
+                return false;
+            i += 2;
+        } else if (must_escape(escaped[i])) {
+            return false;
+        }
+        n++;
+    }
+    *length = n;
+    return true;
+}
+
 enum err names_init(struct names *n, const char *prefix, const char *filter, size_t filter_length,
                     struct error *e)
 {

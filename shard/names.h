@@ -8,6 +8,7 @@
  *   P:{F.g.l.i}:<inc>.t<token>.<page>   one upload on its way into the live shard
  * Filter names may hold any byte. F is the name with each of { } % NUL CR LF written as %XX, and a lone % for
  * the empty name, so that Redis sees one hash tag and no two filters share a key. */
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "base/error.h"
@@ -38,6 +39,11 @@ struct names {
  * character. */
 MUST_CHECK enum err names_init(struct names *n, const char *prefix, const char *filter, size_t filter_length,
                                struct error *e);
+
+/* The name as clients write it, from its escaped form, as messages of P:events have it. False: @escaped is no
+ * such form. */
+MUST_CHECK bool names_unescape(const char *escaped, size_t escaped_length, char out[FILTER_NAME_MAX],
+                               size_t *length);
 
 /* @what: "view", "expansion_flag", "job", "count" or "token". */
 void names_filter_key(const struct names *n, const char *what, struct key_name *out);

@@ -72,10 +72,12 @@ static void start_daemons(struct fixture *f, const struct fixture_options *o)
         (void)snprintf(
             filters, sizeof(filters),
             "[filter " FILTER "]\ncapacity = %llu\nerror_rate = %s\ntable = short_link\nid_column = id\n"
-            "key = code\nwhere = %s\ngrace = 500ms\n",
-            (unsigned long long)o->capacity, o->rate, o->where != NULL ? o->where : "deleted_at IS NULL");
+            "key = code\nwhere = %s\ngrace = 500ms\n%s",
+            (unsigned long long)o->capacity, o->rate, o->where != NULL ? o->where : "deleted_at IS NULL",
+            o->filter != NULL ? o->filter : "");
     const struct daemon_options d = {.nodes = f->node_list,
                                      .dsn = o->postgres ? f->postgres.dsn : NULL,
+                                     .service = o->service,
                                      .expansion = o->expansion,
                                      .filters = filters};
     for (unsigned i = 0; i < o->daemons; i++) {

@@ -35,6 +35,8 @@ struct fixture_options {
     uint64_t capacity;     /* of the filter; 0: the filter is not configured */
     const char *rate;      /* its error rate as text */
     const char *expansion; /* lines of [expansion] */
+    const char *service;   /* of [service]; NULL: none */
+    const char *filter;    /* more lines of the filter; NULL: none */
     const char *schema;    /* more SQL, before a coordinator starts; NULL: none */
     const char *where;     /* NULL: deleted_at IS NULL */
 };

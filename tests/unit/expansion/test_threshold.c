@@ -5,6 +5,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <stdlib.h>
+
 #include "expansion/threshold.h"
 
 /* A filter that has no reason to grow. */
@@ -116,6 +118,49 @@ static void test_threshold_name__has_a_name_for_each_reason(void **state)
     assert_string_equal(threshold_name(THRESHOLD_SCHEDULE), "schedule");
 }
 
+enum { OPENS = 36000, NOW = 0 }; /* the window of the next test is shut until ten hours after the epoch */
+
+static bool waits(enum threshold_reason reason, uint64_t items, uint64_t rows, double a_second, time_t now)
+{
+    struct window w;
+    struct error e = {""};
+    struct threshold_input in = calm();
+    in.items = items;
+    in.source_rows = rows;
+    assert_int_equal(setenv("TZ", "UTC0", 1), 0);
+    assert_int_equal(window_parse(&w, "10:00-11:00", &e), ERR_OK);
+    return threshold_waits(reason, &in, &w, a_second, now);
+}
+
+static void test_threshold_waits__for_the_window_where_that_does_no_harm(void **state)
+{
+    (void)state;
+    assert_true(waits(THRESHOLD_TOTAL, 900000, 0, 0, NOW));
+    assert_true(waits(THRESHOLD_SHARD, 900000, 0, 0, NOW));
+    assert_true(waits(THRESHOLD_BYTES, 900000, 0, 0, NOW));
+    assert_true(waits(THRESHOLD_SCHEDULE, 10, 0, 0, NOW));
+    assert_false(waits(THRESHOLD_TOTAL, 900000, 0, 0, OPENS));
+    assert_false(waits(THRESHOLD_NONE, 10, 0, 0, NOW));
+}
+
+static void test_threshold_waits__not_with_a_filter_that_cannot_say_no(void **state)
+{
+    (void)state;
+    assert_false(waits(THRESHOLD_UNBUILT, 10, 0, 0, NOW));
+    assert_false(waits(THRESHOLD_LOST, 10, 0, 0, NOW));
+}
+
+static void test_threshold_waits__not_past_the_capacity(void **state)
+{
+    (void)state;
+    assert_true(waits(THRESHOLD_TOTAL, 1000000, 0, 0, NOW));
+    assert_false(waits(THRESHOLD_TOTAL, 1000001, 0, 0, NOW));
+    assert_false(waits(THRESHOLD_TOTAL, 10, 1000001, 0, NOW));
+    assert_true(waits(THRESHOLD_TOTAL, 900000, 0, 2.7, NOW)); /* 97200 more */
+    assert_false(waits(THRESHOLD_TOTAL, 900000, 0, 2.8, NOW));
+    assert_true(waits(THRESHOLD_TOTAL, 900000, 0, 2.8, NOW + 3600)); /* an hour less */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -125,6 +170,9 @@ int main(void)
         cmocka_unit_test(test_threshold_evaluate__leaves_the_scatter_of_shards_alone),
         cmocka_unit_test(test_threshold_evaluate__compares_bytes_where_a_limit_is_set),
         cmocka_unit_test(test_threshold_evaluate__names_the_first_reason_that_holds),
+        cmocka_unit_test(test_threshold_waits__for_the_window_where_that_does_no_harm),
+        cmocka_unit_test(test_threshold_waits__not_with_a_filter_that_cannot_say_no),
+        cmocka_unit_test(test_threshold_waits__not_past_the_capacity),
         cmocka_unit_test(test_threshold_name__has_a_name_for_each_reason),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -96,7 +96,7 @@ static const char full[] =
     "[filter short-link]\ncapacity = 1000000\nerror_rate = 1e-4\ntable = public.short_link\n"
     "id_column = nr\nkey = code\nwhere = deleted_at IS NULL ; live rows\n  AND kind = 'a;b'\n"
     "\n  AND x > 3 ; more\nexpand_at = 1\ngrowth = 2.25\nheadroom = 1\nexpand_at_bytes = 3MiB\n"
-    "schedule = 30 3 * * *\nexpansion = 0\ngrace = 0\non_lost = error\n"
+    "schedule = 30 3 * * *\nwindow = 01:00-05:00, 22:00-02:00\nexpansion = 0\ngrace = 0\non_lost = error\n"
     "[filter empty one]\ncapacity = 5\n";
 
 static void test_config_read__reads_every_key(void **state)
@@ -134,6 +134,7 @@ static void test_config_read__reads_every_key(void **state)
     assert_true(f->expand_at == 1 && f->growth == 2.25 && f->headroom == 1);
     assert_int_equal(f->expand_at_bytes, 3u << 20);
     assert_string_equal(f->schedule, "30 3 * * *");
+    assert_string_equal(f->window, "01:00-05:00, 22:00-02:00");
     assert_int_equal(f->expansion, 0);
     assert_int_equal(f->grace_ms, 0);
     assert_int_equal(f->on_lost, ON_LOST_ERROR);
@@ -287,6 +288,10 @@ static void test_config_read__passes_on_what_others_refuse(void **state)
     refuse_at("[redis]\n\nprefix = a{b}\n", "t.ini:3: 'prefix': ");
     refuse_at("[postgres]\ndsn = x\n[filter a]\ncapacity = 5\ntable = t\nkey = k\nschedule = 61 * * * *\n",
               "t.ini:7: 'schedule': ");
+    refuse_at("[postgres]\ndsn = x\n[filter a]\ncapacity = 5\ntable = t\nkey = k\nwindow = 1-5\n",
+              "t.ini:7: 'window': \"1-5\" is no span of the day, from 00:00 to 24:00; write hours such as ");
+    refuse_at("[filter a]\ncapacity = 5\nwindow = 01:00-05:00\n",
+              "t.ini:3: 'window' has no meaning without a table; ");
 }
 
 static void test_config_read__bounds_the_number_of_filters(void **state)

@@ -140,6 +140,48 @@ static void test_names_init__escapes_so_that_no_two_filters_share_a_key(void **s
         }
 }
 
+static void assert_unescaped(const char *name, size_t length)
+{
+    struct names n = names_of(name, length);
+    char back[FILTER_NAME_MAX];
+    size_t back_length = SIZE_MAX;
+    assert_true(names_unescape(n.filter, n.filter_length, back, &back_length));
+    assert_int_equal(back_length, length);
+    assert_memory_equal(back, name, length);
+}
+
+static void assert_no_escaped_form(const char *text)
+{
+    char out[FILTER_NAME_MAX];
+    size_t length;
+    if (names_unescape(text, strlen(text), out, &length))
+        fail_msg("\"%s\" was taken for an escaped name", text);
+}
+
+static void test_names_unescape__gives_the_name_back(void **state)
+{
+    (void)state;
+    char full[FILTER_NAME_MAX];
+    memset(full, 'x', sizeof(full));
+    assert_unescaped("short-link", 10);
+    assert_unescaped("", 0);
+    assert_unescaped("%", 1);
+    assert_unescaped("a b{c}%d\r\n\0e\xff", 13);
+    assert_unescaped(full, sizeof(full));
+}
+
+static void test_names_unescape__refuses_what_no_name_is_written_as(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"", "a%", "a%2", "%7", "%7B", "%61", "%zz", "a{b", "a\nb", "%%"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_no_escaped_form(bad[i]);
+    char full[FILTER_NAME_MAX + 2];
+    memset(full, 'x', sizeof(full));
+    full[sizeof(full) - 1] = '\0';
+    assert_no_escaped_form(full);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -147,6 +189,8 @@ int main(void)
         cmocka_unit_test(test_names__fit_their_storage_at_every_bound),
         cmocka_unit_test(test_names_init__refuses_prefixes_that_spoil_the_hash_tag),
         cmocka_unit_test(test_names_init__escapes_so_that_no_two_filters_share_a_key),
+        cmocka_unit_test(test_names_unescape__gives_the_name_back),
+        cmocka_unit_test(test_names_unescape__refuses_what_no_name_is_written_as),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: MIT */
+/* Waiting for the mutex: woken by its release or by the end of a lease, without asking again and again. */
+#include "tests/integration/filters.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "expansion/mutex.h"
+
+enum { LONG_MS = 60000, WAIT_MS = 20000, BEGUN_MS = 150, ROUNDS = 5 };
+
+#define FLAG PREFIX ":{f}:expansion_flag"
+
+static struct servers servers;
+
+static int start(void **state)
+{
+    (void)state;
+    return servers_start(&servers, 1);
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    return servers_stop(&servers);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    servers_flush(&servers);
+    return 0;
+}
+
+static struct mutex_options options_of(const struct nodes *nodes, const char *owner)
+{
+    return (struct mutex_options){.nodes = nodes,
+                                  .prefix = PREFIX,
+                                  .filter = "f",
+                                  .filter_length = 1,
+                                  .owner = owner,
+                                  .lease_ms = LONG_MS,
+                                  .redis_timeout_ms = LINK_MS};
+}
+
+/* A thread that waits. */
+struct waiter {
+    struct nodes nodes;
+    struct mutex *mutex;
+    enum err code;
+    struct error error;
+    uint64_t began, ended;
+    unsigned wait_ms;
+    pthread_t thread;
+};
+
+static void *wait_in_thread(void *arg)
+{
+    struct waiter *w = arg;
+    const struct mutex_options o = options_of(&w->nodes, "waiter");
+    w->began = clock_mono_us();
+    w->code = mutex_wait(&w->mutex, &o, w->wait_ms, &w->error);
+    w->ended = clock_mono_us();
+    return NULL;
+}
+
+static void waiter_start(struct waiter *w, unsigned wait_ms)
+{
+    *w = (struct waiter){.nodes = servers.nodes, .wait_ms = wait_ms};
+    assert_int_equal(pthread_create(&w->thread, NULL, wait_in_thread, w), 0);
+    clock_sleep_us(BEGUN_MS * 1000);
+}
+
+/* Joins; the mutex that it got is given back. */
+static void waiter_gets_it(struct waiter *w)
+{
+    (void)pthread_join(w->thread, NULL);
+    must(w->code, w->error);
+    assert_string_equal(servers_text(&servers, 0, "GET " FLAG), mutex_value(w->mutex));
+    assert_memory_equal(mutex_value(w->mutex), "waiter:", 7);
+    mutex_release(w->mutex);
+}
+
+static struct mutex *hold(void)
+{
+    struct error e = {""};
+    struct mutex *m;
+    const struct mutex_options o = options_of(&servers.nodes, "holder");
+    must(mutex_acquire(&m, &o, &e), e);
+    return m;
+}
+
+static void hold_by_key(unsigned lease_ms)
+{
+    assert_string_equal(servers_text(&servers, 0, "SET " FLAG " dead:1 PX %u", lease_ms), "OK");
+}
+
+/* Calls of @command since CONFIG RESETSTAT. */
+static unsigned calls(const char *command)
+{
+    char field[64];
+    redisReply *r = client_command(&servers.client[0], "INFO commandstats");
+    assert_non_null(r);
+    (void)snprintf(field, sizeof(field), "cmdstat_%s:calls=", command);
+    const char *at = strstr(r->str, field);
+    unsigned n = at == NULL ? 0 : (unsigned)strtoul(at + strlen(field), NULL, 10);
+    freeReplyObject(r);
+    return n;
+}
+
+static void reset_calls(void)
+{
+    assert_string_equal(servers_text(&servers, 0, "CONFIG RESETSTAT"), "OK");
+}
+
+/* --- */
+
+static void test_mutex_wait__takes_a_free_mutex_without_a_subscription(void **state)
+{
+    (void)state;
+    struct waiter w;
+    reset_calls();
+    waiter_start(&w, WAIT_MS);
+    waiter_gets_it(&w);
+    assert_int_equal(calls("subscribe"), 0);
+    assert_int_equal(calls("eval"), 2); /* taken, given back */
+}
+
+static void test_mutex_wait__is_woken_by_the_release_and_asks_a_handful_of_times(void **state)
+{
+    (void)state;
+    uint64_t best_us = UINT64_MAX;
+    for (int i = 0; i < ROUNDS; i++) {
+        struct waiter w;
+        struct mutex *m = hold();
+        reset_calls();
+        waiter_start(&w, WAIT_MS);
+        clock_sleep_us(300 * 1000); /* 20 ms between questions would make it 15 */
+        uint64_t released = clock_mono_us();
+        mutex_release(m);
+        (void)pthread_join(w.thread, NULL);
+        /* Two tries before it waited, the release of the holder, a third try. */
+        assert_int_equal(calls("eval"), 4);
+        assert_int_equal(calls("subscribe"), 1);
+        must(w.code, w.error);
+        uint64_t took = w.ended - released;
+        mutex_release(w.mutex);
+        assert_in_range(took / 1000, 0, 2000); /* of a lease of a minute */
+        best_us = took < best_us ? took : best_us;
+    }
+    assert_in_range(best_us, 0, 20 * 1000);
+}
+
+static void test_mutex_wait__ends_with_the_lease_of_a_holder_that_died(void **state)
+{
+    (void)state;
+    struct waiter w;
+    reset_calls();
+    hold_by_key(BEGUN_MS + 500);
+    waiter_start(&w, WAIT_MS);
+    (void)pthread_join(w.thread, NULL);
+    assert_in_range(calls("eval"), 3, 4);
+    must(w.code, w.error);
+    mutex_release(w.mutex);
+    assert_in_range((w.ended - w.began) / 1000, 500, BEGUN_MS + 500 + 1000);
+}
+
+static void test_mutex_wait__follows_a_lease_that_is_renewed(void **state)
+{
+    (void)state;
+    struct waiter w;
+    hold_by_key(300);
+    waiter_start(&w, WAIT_MS);
+    hold_by_key(600);
+    uint64_t renewed = clock_mono_us();
+    waiter_gets_it(&w);
+    assert_in_range((w.ended - renewed) / 1000, 590, 2000);
+}
+
+static void test_mutex_wait__names_the_holder_when_its_deadline_passes(void **state)
+{
+    (void)state;
+    struct waiter w;
+    struct mutex *m = hold();
+    reset_calls();
+    waiter_start(&w, 400);
+    (void)pthread_join(w.thread, NULL);
+    gives(ERR_BUSY, w.code, w.error);
+    assert_null(w.mutex);
+    assert_non_null(strstr(w.error.text, "waited 400 ms"));
+    assert_non_null(strstr(w.error.text, mutex_value(m)));
+    assert_in_range((w.ended - w.began) / 1000, 400, 2000);
+    assert_int_equal(calls("eval"), 3); /* the last when the deadline passed */
+    assert_string_equal(servers_text(&servers, 0, "GET " FLAG), mutex_value(m));
+    mutex_release(m);
+}
+
+static void test_mutex_wait__does_not_ask_when_another_filter_is_released(void **state)
+{
+    (void)state;
+    struct waiter w;
+    struct mutex *m = hold();
+    waiter_start(&w, WAIT_MS);
+    reset_calls();
+    assert_int_equal(servers_integer(&servers, 0, "PUBLISH " PREFIX ":events %s", "released ff"), 1);
+    assert_int_equal(servers_integer(&servers, 0, "PUBLISH " PREFIX ":events %s", "view f"), 1);
+    assert_int_equal(servers_integer(&servers, 0, "PUBLISH " PREFIX ":events %s", "released "), 1);
+    clock_sleep_us(100 * 1000);
+    assert_int_equal(calls("eval"), 0);
+    mutex_release(m);
+    waiter_gets_it(&w);
+}
+
+static void test_mutex_wait__subscribes_anew_where_its_connection_breaks(void **state)
+{
+    (void)state;
+    struct waiter w;
+    struct mutex *m = hold();
+    waiter_start(&w, WAIT_MS);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(servers_integer(&servers, 0, "CLIENT KILL TYPE pubsub"), 1);
+        clock_sleep_us(300 * 1000);
+    }
+    uint64_t released = clock_mono_us();
+    mutex_release(m);
+    waiter_gets_it(&w);
+    assert_in_range((w.ended - released) / 1000, 0, 2000);
+}
+
+static void test_mutex_wait__says_that_redis_is_away(void **state)
+{
+    (void)state;
+    struct waiter w;
+    struct mutex *m = hold();
+    waiter_start(&w, 300);
+    process_signal(&servers.redis[0].process, SIGSTOP);
+    (void)pthread_join(w.thread, NULL);
+    process_signal(&servers.redis[0].process, SIGCONT);
+    if (w.code != ERR_TIMEOUT && w.code != ERR_UNREACHABLE)
+        fail_msg("%s: %s", error_name(w.code), w.error.text);
+    assert_in_range((w.ended - w.began) / 1000, 300, 3 * LINK_MS);
+    mutex_release(m);
+}
+
+/* --- a user that may not subscribe --- */
+
+static unsigned lines_with(const char *path, const char *word)
+{
+    char line[1024];
+    unsigned n = 0;
+    FILE *f = fopen(path, "re");
+    assert_non_null(f);
+    while (fgets(line, sizeof(line), f) != NULL)
+        n += strstr(line, word) != NULL;
+    (void)fclose(f);
+    return n;
+}
+
+static void test_mutex_wait__without_pubsub_ends_with_the_lease_and_says_so_once(void **state)
+{
+    (void)state;
+    char path[PATH_MAX + 8];
+    struct waiter w[2];
+    (void)snprintf(path, sizeof(path), "%s/stderr", servers.redis[0].directory);
+    assert_string_equal(servers_text(&servers, 0, "ACL SETUSER deaf on >secret ~* &* +@all -subscribe"),
+                        "OK");
+    (void)fflush(stderr);
+    int kept = dup(STDERR_FILENO);
+    assert_non_null(freopen(path, "we", stderr));
+    for (int i = 0; i < 2; i++) {
+        hold_by_key(700);
+        w[i] = (struct waiter){.nodes = servers.nodes, .wait_ms = WAIT_MS};
+        (void)snprintf(w[i].nodes.node[0].user, sizeof(w[i].nodes.node[0].user), "deaf");
+        (void)snprintf(w[i].nodes.node[0].password, sizeof(w[i].nodes.node[0].password), "secret");
+        reset_calls();
+        (void)wait_in_thread(&w[i]);
+        if (w[i].code == ERR_OK)
+            mutex_release(w[i].mutex);
+    }
+    (void)fflush(stderr);
+    (void)dup2(kept, STDERR_FILENO);
+    (void)close(kept);
+    for (int i = 0; i < 2; i++) {
+        must(w[i].code, w[i].error);
+        assert_in_range((w[i].ended - w[i].began) / 1000, 650, 3000);
+    }
+    assert_in_range(calls("eval"), 4,
+                    5); /* two tries, perhaps one just early, the one that took it, release */
+    assert_int_equal(lines_with(path, "event=no_subscription"), 1);
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, setup)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_mutex_wait__takes_a_free_mutex_without_a_subscription),
+        TEST(test_mutex_wait__is_woken_by_the_release_and_asks_a_handful_of_times),
+        TEST(test_mutex_wait__ends_with_the_lease_of_a_holder_that_died),
+        TEST(test_mutex_wait__follows_a_lease_that_is_renewed),
+        TEST(test_mutex_wait__names_the_holder_when_its_deadline_passes),
+        TEST(test_mutex_wait__does_not_ask_when_another_filter_is_released),
+        TEST(test_mutex_wait__subscribes_anew_where_its_connection_breaks),
+        TEST(test_mutex_wait__says_that_redis_is_away),
+        TEST(test_mutex_wait__without_pubsub_ends_with_the_lease_and_says_so_once),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}
