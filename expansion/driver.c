@@ -383,7 +383,7 @@ enum err driver_run(const struct driver_options *options, struct mutex *mutex, s
         return error_set(e, ERR_NOMEM, "out of memory");
     d->o = options;
     d->mutex = mutex;
-    d->link = link_new(options->nodes, options->redis_timeout_ms);
+    d->link = link_new(options->nodes, options->redis_timeout_ms, "twinbloom-job");
     d->fence.link = d->link;
     d->fence.tombstone_ms = options->tombstone_ms;
     enum err code = d->link == NULL ? error_set(e, ERR_NOMEM, "out of memory")

@@ -127,7 +127,7 @@ enum err mutex_acquire(struct mutex **out, const struct mutex_options *options, 
     (void)pthread_condattr_destroy(&monotonic);
     (void)pthread_mutex_init(&m->lock, NULL);
     m->lease_ms = options->lease_ms;
-    m->link = link_new(options->nodes, options->redis_timeout_ms);
+    m->link = link_new(options->nodes, options->redis_timeout_ms, "twinbloom-mutex");
     enum err code = m->link == NULL
                         ? error_set(e, ERR_NOMEM, "out of memory")
                         : names_init(&m->names, options->prefix, options->filter, options->filter_length, e);

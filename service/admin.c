@@ -85,7 +85,7 @@ void *admin_run(void *arg)
     if (a == NULL)
         abort();
     a->service = s;
-    a->link = link_new(&s->nodes, (unsigned)s->config->redis_timeout_ms);
+    a->link = link_new(&s->nodes, (unsigned)s->config->redis_timeout_ms, "twinbloom-admin");
     a->fence.link = a->link;
     a->fence.tombstone_ms = s->config->tombstone_ms;
     this_admin = a;

@@ -490,7 +490,8 @@ void *keeper_run(void *service)
     if (k == NULL)
         abort();
     k->service = service;
-    k->link = link_new(&k->service->nodes, (unsigned)k->service->config->redis_timeout_ms);
+    k->link =
+        link_new(&k->service->nodes, (unsigned)k->service->config->redis_timeout_ms, "twinbloom-keeper");
     k->fence.link = k->link;
     k->fence.tombstone_ms = k->service->config->tombstone_ms;
     while (!atomic_load(&k->service->stop)) {
