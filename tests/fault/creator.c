@@ -33,8 +33,10 @@ static bool sql(struct creator *c, const char *text, const char *tag)
 static bool connected(struct creator *c)
 {
     struct error e = {""};
-    if (c->db == NULL)
+    if (c->db == NULL) {
         c->db = PQconnectdb(c->dsn);
+        (void)PQsetNoticeProcessor(c->db, world_ignore_notice, NULL);
+    }
     if (PQstatus(c->db) != CONNECTION_OK) {
         PQfinish(c->db);
         c->db = NULL;

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 
-enum { KEPT = 400, BEFORE = 6, TEXT_MAX = 160 };
+enum { KEPT = 400, BEFORE = 6, TEXT_MAX = 300 };
 
 struct entry {
     uint64_t at;

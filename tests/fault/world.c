@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/fault/world.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -46,12 +48,19 @@ static enum err start_redis(struct world *w, char *acl, struct error *e)
     return err;
 }
 
+void world_ignore_notice(void *arg, const char *message)
+{
+    (void)arg;
+    (void)message;
+}
+
 static enum err start_postgres(struct world *w, struct error *e)
 {
     enum err err = temp_postgres_start(&w->postgres, NULL, e);
     if (err != ERR_OK)
         return err;
     w->db = PQconnectdb(w->postgres.dsn);
+    (void)PQsetNoticeProcessor(w->db, world_ignore_notice, NULL);
     bool done =
         world_sql(w, "CREATE TABLE " WORLD_TABLE " (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, "
                      "code text NOT NULL UNIQUE)");
@@ -72,21 +81,6 @@ static enum err start_proxy(struct world *w, uint16_t ports[WORLD_NODES], uint16
 
 /* --- clocks --- */
 
-static const char *preload(void)
-{
-    static const char *const paths[] = {"/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
-                                        "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1"};
-    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
-        if (access(paths[i], R_OK) == 0)
-            return paths[i];
-    return NULL;
-}
-
-const char *world_no_clock(void)
-{
-    return preload() == NULL ? "the package libfaketime is not installed" : NULL;
-}
-
 static char *word(const char *format, const char *text)
 {
     char *out = NULL;
@@ -95,37 +89,30 @@ static char *word(const char *format, const char *text)
     return out;
 }
 
-/* The file is replaced as a whole: it may be read at any time. */
-void world_clock(struct world *w, unsigned i, long seconds)
+void world_clock(struct world *w, unsigned i, int64_t seconds)
 {
-    char path[PATH_MAX + 32], fresh[PATH_MAX + 40];
-    (void)snprintf(path, sizeof(path), "%s/clock%u", w->directory, i);
-    (void)snprintf(fresh, sizeof(fresh), "%s.new", path);
-    FILE *f = fopen(fresh, "we");
-    if (f == NULL)
-        return;
-    (void)fprintf(f, "%+ld\n", seconds);
-    if (fclose(f) != 0 || rename(fresh, path) != 0)
-        (void)fprintf(stderr, "%s cannot be written\n", path);
+    if (pwrite(w->clock[i], &seconds, sizeof(seconds), 0) != (ssize_t)sizeof(seconds))
+        (void)fprintf(stderr, "a clock cannot be set: %s\n", strerror(errno));
 }
 
-/* Only the wall clock may jump: the monotonic one never does. */
-static void wrap_with_clock(struct world *w, unsigned i)
+static enum err wrap_with_clock(struct world *w, unsigned i, struct error *e)
 {
     char **words = w->clock_words[i];
     char path[PATH_MAX + 32];
     (void)snprintf(path, sizeof(path), "%s/clock%u", w->directory, i);
+    w->clock[i] = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    if (w->clock[i] < 0)
+        return error_set(e, ERR_IO, "%s: %s", path, strerror(errno));
     world_clock(w, i, 0);
-    words[0] = word("%s", "env");
-    words[1] = word("LD_PRELOAD=%s", preload());
-    words[2] = word("FAKETIME_TIMESTAMP_FILE=%s", path);
-    words[3] = word("FAKETIME_NO_CACHE=%s", "1");
-    words[4] = word("FAKETIME_DONT_FAKE_MONOTONIC=%s", "1");
     const char *asan = getenv("ASAN_OPTIONS");
     char *options = word("%s:verify_asan_link_order=0", asan == NULL ? "" : asan);
-    words[5] = word("ASAN_OPTIONS=%s", options);
+    words[0] = word("%s", "env");
+    words[1] = word("LD_PRELOAD=%s", CLOCK_PRELOAD);
+    words[2] = word("FAULT_CLOCK=%s", path);
+    words[3] = word("ASAN_OPTIONS=%s", options);
     free(options);
     w->daemon[i].wrapper = (const char *const *)words;
+    return ERR_OK;
 }
 
 /* --- coordinators --- */
@@ -148,9 +135,7 @@ static enum err prepare(struct world *w, unsigned i, const struct world_options 
                                      .expansion = o->expansion,
                                      .filters = o->filter};
     enum err err = daemon_prepare(&w->daemon[i], &d, e);
-    if (err == ERR_OK && o->fake_clock && preload() != NULL)
-        wrap_with_clock(w, i);
-    return err;
+    return err == ERR_OK && o->fake_clock ? wrap_with_clock(w, i, e) : err;
 }
 
 enum err world_launch(struct world *w, unsigned i, struct error *e)
@@ -220,6 +205,8 @@ bool world_stop(struct world *w)
         (void)daemon_fini(&w->daemon[i]);
         for (size_t k = 0; k < sizeof(w->clock_words[i]) / sizeof(w->clock_words[i][0]); k++)
             free(w->clock_words[i][k]);
+        if (w->clock[i] > 0)
+            (void)close(w->clock[i]);
     }
     proxy_stop(w->proxy);
     for (unsigned i = 0; i < WORLD_NODES; i++) {
@@ -234,6 +221,20 @@ bool world_stop(struct world *w)
     temp_postgres_fini(&w->postgres);
     process_remove_directory(w->directory);
     return clean;
+}
+
+uint64_t world_logged(const struct world *w, const char *text, const char *more)
+{
+    uint64_t count = 0;
+    char line[2100];
+    for (unsigned i = 0; i < w->coordinators; i++) {
+        FILE *f = fopen(w->daemon[i].process.log, "re");
+        while (f != NULL && fgets(line, sizeof(line), f) != NULL)
+            count += strstr(line, text) != NULL && strstr(line, more) != NULL;
+        if (f != NULL)
+            (void)fclose(f);
+    }
+    return count;
 }
 
 bool world_sql(struct world *w, const char *format, ...)

@@ -23,7 +23,7 @@ enum { WORLD_NODES = 2, WORLD_COORDINATORS_MAX = 3, WORLD_STATUS_MAX = 1500, WOR
 struct world_options {
     unsigned coordinators;
     const char *service, *redis, *postgres, *expansion, *filter;
-    bool fake_clock; /* preload libfaketime, so that world_clock() works */
+    bool fake_clock; /* world_clock() works */
     bool keep;       /* leave the directories behind */
 };
 
@@ -37,9 +37,11 @@ struct world {
     struct daemon daemon[WORLD_COORDINATORS_MAX];
     bool runs[WORLD_COORDINATORS_MAX];
     char directory[PATH_MAX]; /* ours: users of Redis, clocks */
-    char *clock_words[WORLD_COORDINATORS_MAX][8];
-    PGconn *db;          /* as the superuser */
-    struct client order; /* of the last rebuild that was ordered */
+    char *clock_words[WORLD_COORDINATORS_MAX][5];
+    int clock[WORLD_COORDINATORS_MAX]; /* 0: none */
+    PGconn *db;                        /* as the superuser */
+    unsigned unclean;                  /* coordinators that were asked to end and did not do it well */
+    struct client order;               /* of the last rebuild that was ordered */
 };
 
 /* Everything runs, the table is there and empty, the filter is configured. */
@@ -55,10 +57,14 @@ MUST_CHECK enum err world_launch(struct world *w, unsigned i, struct error *e);
 void world_kill(struct world *w, unsigned i);
 bool world_end(struct world *w, unsigned i); /* SIGTERM; false: not cleanly */
 
-/* Coordinator @i's wall clock is off by so many seconds. Needs fake_clock. */
-void world_clock(struct world *w, unsigned i, long seconds);
-/* Why there can be no fake clock; NULL: it works. */
-const char *world_no_clock(void);
+/* Coordinator @i's wall clock is off by so many seconds from now on. Needs fake_clock. */
+void world_clock(struct world *w, unsigned i, int64_t seconds);
+
+/* How often a line with @text and @more is in the logs of all coordinators. */
+uint64_t world_logged(const struct world *w, const char *text, const char *more);
+
+/* For PQsetNoticeProcessor(): a server that ends says so on standard error. Any thread. */
+void world_ignore_notice(void *arg, const char *message);
 
 /* Run SQL; false where it failed. */
 bool world_sql(struct world *w, const char *format, ...) PRINTF_LIKE(2, 3);

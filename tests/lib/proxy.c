@@ -139,6 +139,8 @@ static bool is_hit(const struct connection *c)
 
 static void consume(struct stream *s, size_t n)
 {
+    if (n == 0)
+        return;
     memmove(s->bytes.data, s->bytes.data + n, s->bytes.length - n);
     s->bytes.length -= n;
     s->ready -= n;
