@@ -554,7 +554,7 @@ enum err driver_run(const struct driver_options *options, struct mutex *mutex, s
     d->o = options;
     d->mutex = mutex;
     d->request = REQUEST_COUNT;
-    d->link = link_new(options->nodes, options->redis_timeout_ms);
+    d->link = link_new(options->nodes, options->redis_timeout_ms, "twinbloom-job");
     enum err code = d->link == NULL ? error_set(e, ERR_NOMEM, "out of memory") : begin(d, e);
     if (code == ERR_OK)
         code = run_steps(d, e);

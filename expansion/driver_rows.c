@@ -32,6 +32,7 @@ enum err driver_source(struct driver *d, struct error *e)
                          "the configuration of this coordinator names no table to build filter '%s' from",
                          d->o->filter);
     struct source_config config = d->o->source;
+    config.application = "twinbloom job";
     config.watch = (struct source_watch){watch, d};
     enum err code = source_open(&d->source, &config, d->o->postgres_timeout_ms, e);
     if (code == ERR_OK)

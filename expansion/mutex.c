@@ -133,7 +133,7 @@ static enum err make(struct mutex **out, const struct mutex_options *options, st
     (void)pthread_condattr_destroy(&monotonic);
     (void)pthread_mutex_init(&m->lock, NULL);
     m->lease_ms = options->lease_ms;
-    m->link = link_new(options->nodes, options->redis_timeout_ms);
+    m->link = link_new(options->nodes, options->redis_timeout_ms, "twinbloom-mutex");
     enum err code = m->link == NULL
                         ? error_set(e, ERR_NOMEM, "out of memory")
                         : names_init(&m->names, options->prefix, options->filter, options->filter_length, e);

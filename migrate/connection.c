@@ -164,13 +164,13 @@ static enum err wait_slice(struct wait *w, const char *what, int *ms, struct err
     return ERR_OK;
 }
 
-static enum err connect_to(struct connection *c, const char *dsn, struct error *e)
+static enum err connect_to(struct connection *c, const char *dsn, const char *application, struct error *e)
 {
     char user_timeout[16];
     (void)snprintf(user_timeout, sizeof(user_timeout), "%u", c->timeout_ms);
     /* What stands before the dsn is a default that it may override. */
     const char *const keys[] = {"application_name", "tcp_user_timeout", "keepalives_idle", "dbname", NULL};
-    const char *const values[] = {"twinbloom", user_timeout, "30", dsn, NULL};
+    const char *const values[] = {application, user_timeout, "30", dsn, NULL};
     c->pg = PQconnectStartParams(keys, values, 1);
     if (c->pg == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
@@ -202,8 +202,8 @@ static void ignore_notice(void *arg, const PGresult *result)
     (void)result;
 }
 
-enum err connection_open(struct connection **out, const char *dsn, unsigned timeout_ms,
-                         struct source_watch watch, struct error *e)
+enum err connection_open(struct connection **out, const char *dsn, const char *application,
+                         unsigned timeout_ms, struct source_watch watch, struct error *e)
 {
     struct connection *c = calloc(1, sizeof(*c));
     if (c == NULL)
@@ -212,7 +212,7 @@ enum err connection_open(struct connection **out, const char *dsn, unsigned time
     c->watch = watch;
     enum err err = read_dsn(c, dsn, e);
     if (err == ERR_OK)
-        err = connect_to(c, dsn, e);
+        err = connect_to(c, dsn, application, e);
     if (err != ERR_OK) {
         connection_close(c);
         return err;

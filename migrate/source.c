@@ -198,7 +198,8 @@ enum err source_open(struct source **out, const struct source_config *config, un
         [SOURCE_TABLE] = "table", [SOURCE_ID] = "id", [SOURCE_KEY] = "key", [SOURCE_WHERE] = "where"};
     for (size_t i = 0; i < SOURCE_BINDINGS; i++)
         s->bindings[i] = (struct sql_binding){.name = names[i], .text = ""};
-    enum err err = connection_open(&s->connection, config->dsn, timeout_ms, config->watch, e);
+    const char *application = config->application != NULL ? config->application : "twinbloom";
+    enum err err = connection_open(&s->connection, config->dsn, application, timeout_ms, config->watch, e);
     if (err == ERR_OK) {
         err = resolve(s, timeout_ms, &s->problem);
         s->resolved = err == ERR_OK;

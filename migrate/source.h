@@ -25,6 +25,8 @@ struct source_config {
      * bytes. */
     const char *key;
     const char *where; /* SQL condition, or NULL / "" */
+    const char
+        *application; /* what Postgres shows of the connection; NULL: twinbloom. The dsn's goes first */
     struct source_watch watch;
 };
 

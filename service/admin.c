@@ -94,7 +94,7 @@ void *admin_run(void *arg)
     if (a == NULL)
         abort();
     a->service = s;
-    a->link = link_new(&s->nodes, s->redis_timeout_ms);
+    a->link = link_new(&s->nodes, s->redis_timeout_ms, "twinbloom-admin");
     a->fence.link = a->link;
     this_admin = a;
     while (!atomic_load(&s->stop))

@@ -567,7 +567,7 @@ void *keeper_run(void *service)
     if (k == NULL)
         abort();
     k->service = service;
-    k->link = link_new(&k->service->nodes, k->service->redis_timeout_ms);
+    k->link = link_new(&k->service->nodes, k->service->redis_timeout_ms, "twinbloom-keeper");
     k->fence.link = k->link;
     while (!atomic_load(&k->service->stop)) {
         k->config = live_config_acquire(k->service->config);

@@ -2,7 +2,9 @@
 #include "shard/link.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
@@ -17,17 +19,19 @@ struct peer {
 struct link {
     const struct nodes *nodes;
     unsigned timeout_ms;
+    const char *name;
     struct buffer command;
     struct peer peer[GENERATION_NODES_MAX];
 };
 
-struct link *link_new(const struct nodes *nodes, unsigned timeout_ms)
+struct link *link_new(const struct nodes *nodes, unsigned timeout_ms, const char *name)
 {
     struct link *l = calloc(1, sizeof(*l));
     if (l == NULL)
         return NULL;
     l->nodes = nodes;
     l->timeout_ms = timeout_ms;
+    l->name = name;
     return l;
 }
 
@@ -62,21 +66,32 @@ static enum err peer_break(struct link *l, unsigned node, struct error *e)
     return code;
 }
 
+/* A name is for people: a user who may not set one is no harm. One without a login cannot do anything else
+ * either. */
+static bool refuses_only_the_name(const redisReply *reply)
+{
+    return strncmp(reply->str, "NOAUTH", 6) != 0;
+}
+
 static enum err greet(redisContext *context, const struct node *n, const char *name, struct error *e)
 {
     redisReply *replies[3] = {0};
-    unsigned count = 0;
+    unsigned count = 0, naming = UINT_MAX;
     if (n->password[0] != '\0')
         replies[count++] = n->user[0] != '\0' ? redisCommand(context, "AUTH %s %s", n->user, n->password)
                                               : redisCommand(context, "AUTH %s", n->password);
     if (n->database != 0)
         replies[count++] = redisCommand(context, "SELECT %u", n->database);
-    replies[count++] = redisCommand(context, "CLIENT SETNAME %s", name);
+    if (name != NULL) {
+        naming = count;
+        replies[count++] = redisCommand(context, "CLIENT SETNAME %s", name);
+    }
     enum err code = ERR_OK;
     for (unsigned i = 0; i < count; i++) {
         if (code == ERR_OK && replies[i] == NULL)
             code = error_set(e, ERR_UNREACHABLE, "Redis node %s: %s", n->name, context->errstr);
-        else if (code == ERR_OK && replies[i]->type == REDIS_REPLY_ERROR)
+        else if (code == ERR_OK && replies[i]->type == REDIS_REPLY_ERROR &&
+                 !(i == naming && refuses_only_the_name(replies[i])))
             code = error_set(e, ERR_REFUSED, "Redis node %s: %s", n->name, replies[i]->str);
         freeReplyObject(replies[i]);
     }
@@ -110,7 +125,7 @@ static enum err peer_connect(struct link *l, unsigned node, struct error *e)
     struct peer *p = &l->peer[node];
     if (p->context != NULL)
         return ERR_OK;
-    return link_connect(&p->context, &l->nodes->node[node], "twinbloom-job", l->timeout_ms, e);
+    return link_connect(&p->context, &l->nodes->node[node], l->name, l->timeout_ms, e);
 }
 
 enum err link_append_formatted(struct link *l, unsigned node, const char *command, size_t length,

@@ -12,8 +12,10 @@
 
 struct link;
 
-/* @nodes is borrowed and must outlive the link. @timeout_ms bounds connecting and each reply. */
-struct link *link_new(const struct nodes *nodes, unsigned timeout_ms);
+/* @nodes is borrowed and must outlive the link. @timeout_ms bounds connecting and each reply. @name (a
+ * literal without blanks; NULL: none) is what CLIENT LIST shows of the connections; a user who may not set it
+ * connects all the same. */
+struct link *link_new(const struct nodes *nodes, unsigned timeout_ms, const char *name);
 void link_free(struct link *l);
 const struct nodes *link_nodes(const struct link *l);
 

@@ -147,7 +147,7 @@ static bool peer_connect(struct peer *p)
         (void)redisAsyncCommand(c, on_login, NULL, "AUTH %s", p->node->password);
     if (p->node->database != 0)
         (void)redisAsyncCommand(c, on_login, NULL, "SELECT %u", p->node->database);
-    (void)redisAsyncCommand(c, on_named, NULL, "CLIENT SETNAME twinbloom");
+    (void)redisAsyncCommand(c, on_named, NULL, "CLIENT SETNAME twinbloom-worker");
     return true;
 }
 

@@ -88,7 +88,7 @@ void filter_init(struct filter *f, struct servers *s, const char *name)
     must(names_init(&f->fence.names, PREFIX, name, strlen(name), &e), e);
     f->fence.names.incarnation = INCARNATION;
     f->fence.tombstone_ms = TOMBSTONE_MS;
-    f->fence.link = link_new(&s->nodes, LINK_MS);
+    f->fence.link = link_new(&s->nodes, LINK_MS, NULL);
     assert_non_null(f->fence.link);
     names_filter_key(&f->fence.names, "expansion_flag", &flag);
     assert_string_equal(servers_text(s, NODE_HOME, "SET %b " MUTEX, flag.text, flag.length), "OK");

@@ -231,7 +231,7 @@ static void test_fence_upload__of_an_old_view_changes_nothing(void **state)
 static void slow_link(unsigned timeout_ms)
 {
     link_free(f.fence.link);
-    f.fence.link = link_new(&servers.nodes, timeout_ms);
+    f.fence.link = link_new(&servers.nodes, timeout_ms, "twinbloom-test");
     assert_non_null(f.fence.link);
 }
 
@@ -310,6 +310,49 @@ static void test_fence__gives_up_a_new_connection_within_the_deadline(void **sta
     must(count_lost(&e), e);
 }
 
+/* --- the name of a connection --- */
+
+static const char *name_on_the_server(struct link *link)
+{
+    static char text[64];
+    struct error e = {""};
+    redisReply *reply = NULL;
+    must(link_command(link, NODE_HOME, &reply, &e, "CLIENT ID"), e);
+    long long id = reply->integer;
+    freeReplyObject(reply);
+    const char *list = servers_text(&servers, NODE_HOME, "CLIENT LIST ID %lld", id);
+    const char *name = strstr(list, " name=");
+    assert_non_null(name);
+    (void)snprintf(text, sizeof(text), "%.*s", (int)strcspn(name + 6, " "), name + 6);
+    return text;
+}
+
+static void test_link__shows_its_name(void **state)
+{
+    (void)state;
+    slow_link(1000);
+    assert_string_equal(name_on_the_server(f.fence.link), "twinbloom-test");
+}
+
+static void test_link__works_for_a_user_who_may_not_name_it(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    redisReply *reply = NULL;
+    static struct nodes nodes;
+    char list[80];
+    (void)snprintf(list, sizeof(list), "redis://shy:pw@127.0.0.1:%u", servers.redis[0].port);
+    must(nodes_parse(&nodes, list, &e), e);
+    assert_string_equal(
+        servers_text(&servers, NODE_HOME, "ACL SETUSER shy on >pw ~* &* +@all -client|setname"), "OK");
+    struct link *link = link_new(&nodes, 1000, "twinbloom-test");
+    must(link_command(link, NODE_HOME, &reply, &e, "PING"), e);
+    assert_string_equal(reply->str, "PONG");
+    freeReplyObject(reply);
+    assert_string_equal(name_on_the_server(link), "");
+    link_free(link);
+}
+
 static void test_fence__says_that_a_node_is_not_there(void **state)
 {
     (void)state;
@@ -341,6 +384,8 @@ int main(void)
         TEST(test_fence_upload__of_an_old_view_changes_nothing),
         TEST(test_fence__gives_up_within_the_deadline_and_works_again),
         TEST(test_fence__gives_up_a_new_connection_within_the_deadline),
+        TEST(test_link__shows_its_name),
+        TEST(test_link__works_for_a_user_who_may_not_name_it),
         TEST(test_fence__says_that_a_node_is_not_there),
     };
     return cmocka_run_group_tests(tests, start, stop);

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { WRAPPER_MAX = 12 };
+
 static const char *or_empty(const char *text)
 {
     return text != NULL ? text : "";
@@ -50,7 +52,14 @@ enum err daemon_launch(struct daemon *d, struct error *e)
 {
     char log[PATH_MAX + 8];
     (void)snprintf(log, sizeof(log), "%s/log", d->directory);
-    const char *argv[] = {TWINBLOOMD_PATH, "-c", d->config, NULL};
+    const char *argv[WRAPPER_MAX + 4];
+    size_t n = 0;
+    for (size_t i = 0; d->wrapper != NULL && d->wrapper[i] != NULL && i < WRAPPER_MAX; i++)
+        argv[n++] = d->wrapper[i];
+    argv[n++] = TWINBLOOMD_PATH;
+    argv[n++] = "-c";
+    argv[n++] = d->config;
+    argv[n] = NULL;
     enum err err = process_start(&d->process, argv, log, e);
     if (err != ERR_OK)
         return err;

@@ -21,6 +21,7 @@ struct daemon {
     uint16_t http_port;
     char directory[PATH_MAX];
     char config[PATH_MAX + 16];
+    const char *const *wrapper; /* words before the program, such as env NAME=VALUE; NULL: none */
     struct process process;
 };
 

@@ -23,6 +23,7 @@
 static void become(const char *const argv[], int log, pid_t parent)
 {
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    (void)setpgid(0, 0); /* Ctrl-C is the test's, which then ends its children in order */
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     bool ready = getppid() == parent && null >= 0 && dup2(null, STDIN_FILENO) >= 0 &&
                  dup2(log, STDOUT_FILENO) >= 0 && dup2(log, STDERR_FILENO) >= 0;

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+/* What the world's filter is like, and what is ordered for it. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "tests/fault/world.h"
+
+enum { LOOK_US = 20000, PROBES = 200, PROBES_POSITIVE_MAX = 10 };
+
+/* --- at rest --- */
+
+/* HGET and the like: the text in @out; false where there is none. */
+static bool ask(struct client *c, char *out, size_t size, const char *command)
+{
+    redisReply *r = client_command(c, command);
+    bool there = r != NULL && r->type == REDIS_REPLY_STRING;
+    (void)snprintf(out, size, "%s", there || (r != NULL && r->type == REDIS_REPLY_ERROR) ? r->str : "");
+    freeReplyObject(r);
+    return there;
+}
+
+static bool look(struct client *home, char text[WORLD_STATUS_MAX])
+{
+    char phase[32], epoch[32], fenced[64], retiring[32], state[32], step[32], mutex[200], error[300];
+    bool view = ask(home, phase, sizeof(phase), "HGET " WORLD_VIEW " phase");
+    (void)ask(home, epoch, sizeof(epoch), "HGET " WORLD_VIEW " epoch");
+    (void)ask(home, fenced, sizeof(fenced), "HGET " WORLD_VIEW " fenced_epoch");
+    bool leaving = ask(home, retiring, sizeof(retiring), "HGET " WORLD_VIEW " retiring_epoch");
+    (void)ask(home, state, sizeof(state), "HGET twinbloom:{" WORLD_FILTER "}:job state");
+    (void)ask(home, step, sizeof(step), "HGET twinbloom:{" WORLD_FILTER "}:job step");
+    (void)ask(home, error, sizeof(error), "HGET twinbloom:{" WORLD_FILTER "}:job error");
+    bool held = ask(home, mutex, sizeof(mutex), "GET twinbloom:{" WORLD_FILTER "}:expansion_flag");
+    (void)snprintf(text, WORLD_STATUS_MAX,
+                   "phase=%s epoch=%s fenced_epoch=%s retiring_epoch=%s job_state=%s job_step=%s "
+                   "job_error=\"%s\" mutex=%s",
+                   view ? phase : "(no view)", epoch, fenced, retiring, state, step, error, mutex);
+    bool steady = strcmp(phase, "STEADY") == 0 || strcmp(phase, "OVERFLOW") == 0;
+    return view && steady && strcmp(epoch, fenced) == 0 && !held && strcmp(state, "running") != 0 &&
+           (!leaving || strcmp(retiring, "0") == 0);
+}
+
+bool world_is_at_rest(struct world *w, char text[WORLD_STATUS_MAX])
+{
+    struct error e = {""};
+    struct client home;
+    if (client_open(&home, w->redis[0].port, WORLD_REPLY_MS, &e) != ERR_OK) {
+        (void)snprintf(text, WORLD_STATUS_MAX, "%s", e.text);
+        return false;
+    }
+    bool rest = look(&home, text);
+    client_close(&home);
+    return rest;
+}
+
+enum err world_wait_rest(struct world *w, unsigned deadline_ms, struct error *e)
+{
+    uint64_t until = clock_mono_us() + (uint64_t)deadline_ms * 1000;
+    char text[WORLD_STATUS_MAX] = "";
+    while (!world_is_at_rest(w, text)) {
+        if (clock_mono_us() > until)
+            return error_set(e, ERR_TIMEOUT, "not at rest after %u ms: %.400s", deadline_ms, text);
+        clock_sleep_us(LOOK_US);
+    }
+    return ERR_OK;
+}
+
+/* --- answers --- */
+
+bool world_discerns(struct world *w, unsigned i)
+{
+    struct client c;
+    struct error e = {""};
+    char keys[PROBES][40];
+    const char *argv[PROBES + 2] = {"BF.MEXISTS", WORLD_FILTER};
+    if (client_open(&c, w->daemon[i].port, WORLD_REPLY_MS, &e) != ERR_OK)
+        return false;
+    for (size_t k = 0; k < PROBES; k++) {
+        (void)snprintf(keys[k], sizeof(keys[k]), "never-%016" PRIx64, random_u64());
+        argv[k + 2] = keys[k];
+    }
+    redisReply *r = client_argv(&c, PROBES + 2, argv, NULL);
+    size_t positive = r == NULL || r->type != REDIS_REPLY_ARRAY ? PROBES : 0;
+    for (size_t k = 0; positive < PROBES && k < r->elements; k++)
+        positive += r->element[k]->type != REDIS_REPLY_INTEGER || r->element[k]->integer != 0;
+    freeReplyObject(r);
+    client_close(&c);
+    return positive <= PROBES_POSITIVE_MAX;
+}
+
+static bool all_discern(struct world *w)
+{
+    for (unsigned i = 0; i < w->coordinators; i++)
+        if (w->runs[i] && !world_discerns(w, i))
+            return false;
+    return true;
+}
+
+void world_status(struct client *client, char out[WORLD_STATUS_MAX])
+{
+    redisReply *r = client_command(client, "TB.STATUS " WORLD_FILTER);
+    size_t n = 0;
+    out[0] = '\0';
+    for (size_t i = 0; r != NULL && r->type == REDIS_REPLY_ARRAY && i + 1 < r->elements; i += 2) {
+        const redisReply *value = r->element[i + 1];
+        char number[24];
+        (void)snprintf(number, sizeof(number), "%lld", value->integer);
+        int m = snprintf(out + n, WORLD_STATUS_MAX - n, "%s=%s ", r->element[i]->str,
+                         value->type == REDIS_REPLY_INTEGER ? number : value->str);
+        n += m > 0 ? (size_t)m : 0;
+        if (n >= WORLD_STATUS_MAX)
+            break;
+    }
+    if (n == 0)
+        (void)snprintf(out, WORLD_STATUS_MAX, "%s", r != NULL && r->str != NULL ? r->str : "no answer");
+    freeReplyObject(r);
+}
+
+/* --- rebuilds --- */
+
+void world_order_rebuild(struct world *w, unsigned i)
+{
+    struct error e = {""};
+    int done = 0;
+    client_close(&w->order);
+    if (client_open(&w->order, w->daemon[i].port, WORLD_REPLY_MS, &e) != ERR_OK)
+        return;
+    (void)redisAppendCommand(w->order.redis, "TB.REBUILD " WORLD_FILTER);
+    while (done == 0 && redisBufferWrite(w->order.redis, &done) == REDIS_OK)
+        continue;
+}
+
+/* True: a job was begun. */
+static bool rebuild_asked(struct world *w, unsigned i, struct error *e)
+{
+    struct client c;
+    if (!w->runs[i] || client_open(&c, w->daemon[i].port, WORLD_REPLY_MS, e) != ERR_OK)
+        return false;
+    bool begun = client_ok(&c, e, "TB.REBUILD " WORLD_FILTER) == ERR_OK;
+    client_close(&c);
+    return begun;
+}
+
+enum err world_heal(struct world *w, unsigned deadline_ms, unsigned *rebuilds, struct error *e)
+{
+    uint64_t until = clock_mono_us() + (uint64_t)deadline_ms * 1000;
+    for (;;) {
+        enum err err = world_wait_rest(w, deadline_ms, e);
+        if (err != ERR_OK || all_discern(w))
+            return err;
+        struct error why = {""};
+        if (rebuild_asked(w, (unsigned)(random_u64() % w->coordinators), &why) && rebuilds != NULL)
+            (*rebuilds)++;
+        if (clock_mono_us() > until)
+            return error_set(e, ERR_TIMEOUT, "keys that were never added are present after %u ms: %.300s",
+                             deadline_ms, why.text);
+        clock_sleep_us(LOOK_US);
+    }
+}
+
+static uint64_t generation(struct world *w)
+{
+    struct error e = {""};
+    struct client home;
+    char text[32] = "0";
+    if (client_open(&home, w->redis[0].port, WORLD_REPLY_MS, &e) != ERR_OK)
+        return 0;
+    (void)ask(&home, text, sizeof(text), "HGET " WORLD_VIEW " last_generation");
+    client_close(&home);
+    return strtoull(text, NULL, 10);
+}
+
+enum err world_rebuild(struct world *w, unsigned i, unsigned deadline_ms, struct error *e)
+{
+    uint64_t until = clock_mono_us() + (uint64_t)deadline_ms * 1000;
+    uint64_t before = generation(w);
+    while (!rebuild_asked(w, i, e)) {
+        if (clock_mono_us() > until)
+            return error_prefix(e, ERR_TIMEOUT, "no rebuild could be begun within %u ms", deadline_ms);
+        clock_sleep_us(LOOK_US);
+    }
+    enum err err = world_wait_rest(w, deadline_ms, e);
+    char text[WORLD_STATUS_MAX];
+    (void)world_is_at_rest(w, text);
+    if (err == ERR_OK && (generation(w) <= before || strstr(text, "job_state=done") == NULL))
+        err = error_set(e, ERR_CONFLICT, "a fresh rebuild did not work: %.400s", text);
+    return err;
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/fault/inject.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/fault/fault.h"
+#include "tests/fault/inject_kinds.h"
+#include "tests/fault/journal.h"
+
+enum { BEGIN_MS = 1200 /* a fault begins within this time of its round */ };
+
+#define C INJECT_COORDINATOR
+#define R INJECT_REDIS
+#define P INJECT_POSTGRES
+#define RN INJECT_REDIS_NETWORK
+#define PN INJECT_POSTGRES_NETWORK
+
+/* clang-format off */
+struct inject_kind inject_kinds[] = {
+    {"kill", C, 100, 2500, "a coordinator gets SIGKILL, and is started again", kill_begin, launch_end, 0},
+    {"end", C, 50, 800, "a coordinator gets SIGTERM, and is started again", end_begin, launch_end, 0},
+    {"stop", C, 600, 2500, "a coordinator is stopped for longer than its lease, and wakes", stop_begin, stop_end, 0},
+    {"clock", C, 300, 2000, "a coordinator's wall clock jumps, and jumps back", clock_begin, clock_end, 0},
+    {"redis-reset", RN, 0, 0, "connections are reset", network_reset, NULL, 0},
+    {"redis-cut", RN, 200, 1000, "replies are cut in the middle", network_cut, network_end, 0},
+    {"redis-lost-reply", RN, 200, 1000, "commands are executed, their replies lost", network_lost_reply, network_end, 0},
+    {"redis-slow-request", RN, 300, 1500, "commands arrive late, even if their sender gave up", network_slow_request, network_end, 0},
+    {"redis-slow-reply", RN, 300, 1500, "replies arrive late", network_slow_reply, network_end, 0},
+    {"redis-swallow", RN, 200, 2000, "nothing goes through, and all at once afterwards", network_swallow, network_end, 0},
+    {"redis-refuse", RN, 200, 1500, "connections are refused", network_refuse, network_end, 0},
+    {"postgres-reset", PN, 0, 0, "connections are reset", network_reset, NULL, 0},
+    {"postgres-cut", PN, 300, 1500, "answers are cut in the middle", network_cut, network_end, 0},
+    {"postgres-slow", PN, 300, 2500, "answers arrive late", network_slow_reply, network_end, 0},
+    {"postgres-swallow", PN, 300, 3000, "nothing goes through, and all at once afterwards", network_swallow, network_end, 0},
+    {"postgres-refuse", PN, 200, 2000, "connections are refused", network_refuse, network_end, 0},
+    {"client-kill", R, 0, 0, "CLIENT KILL TYPE normal", client_kill, NULL, 0},
+    {"shard-deleted", R, 0, 0, "DEL of a shard", shard_deleted, NULL, 0},
+    {"shard-overwritten", R, 0, 0, "a shard becomes random bytes", shard_overwritten, NULL, 0},
+    {"shard-cut", R, 0, 0, "a shard loses its second half", shard_cut, NULL, 0},
+    {"shard-of-wrong-type", R, 0, 0, "a shard becomes a list or a hash", shard_of_wrong_type, NULL, 0},
+    {"view-deleted", R, 0, 0, "DEL of the view", view_deleted, NULL, 0},
+    {"job-deleted", R, 0, 0, "DEL of the job's record", job_deleted, NULL, 0},
+    {"mutex-deleted", R, 0, 0, "DEL of the mutex, so that there may be two drivers", mutex_deleted, NULL, 0},
+    {"flushall", R, 0, 0, "FLUSHALL of a node", flushall, NULL, 0},
+    {"redis-restart", R, 20, 1000, "a node ends, and comes back with its data", redis_restart_begin, redis_with_data, 0},
+    {"redis-kill", R, 20, 1000, "a node gets SIGKILL, and comes back with its data", redis_kill_begin, redis_with_data, 0},
+    {"redis-empty", R, 20, 1000, "a node gets SIGKILL, and comes back empty", redis_kill_begin, redis_empty, 0},
+    {"redis-stop", R, 200, 2000, "a node is stopped, and wakes", redis_stop_begin, redis_stop_end, 0},
+    {"redis-full", R, 200, 1500, "maxmemory is below what is used: writes are refused", redis_full_begin, redis_full_end, 0},
+    {"redis-evict", R, 100, 500, "maxmemory is below what is used: keys are evicted", redis_evict_begin, redis_full_end, 0},
+    {"redis-misconf", R, 200, 1500, "a snapshot fails: writes are refused (MISCONF)", redis_misconf_begin, redis_misconf_end, 0},
+    {"postgres-restart", P, 50, 1500, "the server is restarted", postgres_restart_begin, postgres_end, 0},
+    {"postgres-crash", P, 50, 1500, "the server ends without a checkpoint, and recovers", postgres_crash_begin, postgres_end, 0},
+    {"postgres-terminate", P, 0, 0, "pg_terminate_backend of the job's session", postgres_terminate, NULL, 0},
+    {"table-locked", P, 300, 3000, "an unrelated session locks the table", table_locked_begin, session_end, 0},
+    {"transaction-open", P, 500, 3000, "an unrelated transaction stays open", transaction_open_begin, session_end, 0},
+};
+/* clang-format on */
+const size_t inject_kind_count = sizeof(inject_kinds) / sizeof(inject_kinds[0]);
+
+struct inject_kind *inject_find(const char *name)
+{
+    for (size_t i = 0; i < inject_kind_count; i++)
+        if (strcmp(inject_kinds[i].name, name) == 0)
+            return &inject_kinds[i];
+    return NULL;
+}
+
+void inject_plan(struct injection *i, struct world *w, struct inject_kind *kind, uint64_t state)
+{
+    *i = (struct injection){.kind = kind, .world = w, .state = state};
+    if (kind->scope == INJECT_COORDINATOR)
+        i->target = (unsigned)fault_between(&i->state, 0, w->coordinators - 1);
+    else if (kind->scope == INJECT_REDIS || kind->scope == INJECT_REDIS_NETWORK)
+        i->target = (unsigned)fault_between(&i->state, 0, WORLD_NODES - 1);
+    i->begin_us = fault_between(&i->state, 0, BEGIN_MS * 1000);
+    i->end_us = i->begin_us + fault_between(&i->state, kind->min_ms, kind->max_ms) * 1000;
+}
+
+bool inject_same_target(const struct injection *a, const struct injection *b)
+{
+    return a->kind->scope == b->kind->scope && a->target == b->target;
+}
+
+static const char *target_name(const struct injection *i)
+{
+    static const char *const nodes[] = {"node 0", "node 1"};
+    static const char *const coordinators[] = {"coordinator 0", "coordinator 1", "coordinator 2"};
+    switch (i->kind->scope) {
+    case INJECT_COORDINATOR:
+        return coordinators[i->target];
+    case INJECT_REDIS:
+    case INJECT_REDIS_NETWORK:
+        return nodes[i->target];
+    case INJECT_POSTGRES:
+    case INJECT_POSTGRES_NETWORK:
+        break;
+    }
+    return "Postgres";
+}
+
+void inject_begin(struct injection *i)
+{
+    bool done = i->kind->begin(i);
+    i->begun = true;
+    i->ended = !done || i->kind->end == NULL;
+    i->kind->injected += done;
+    journal_note("%s of %s%s%s%s", i->kind->name, target_name(i), i->detail[0] != '\0' ? ", " : "", i->detail,
+                 done ? "" : ": nothing there");
+}
+
+void inject_end(struct injection *i)
+{
+    i->kind->end(i);
+    i->ended = true;
+    journal_note("%s of %s is over", i->kind->name, target_name(i));
+}

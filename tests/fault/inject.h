@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TESTS_FAULT_INJECT_H
+#define TESTS_FAULT_INJECT_H
+/* The kinds of faults: a table. Main thread only. */
+#include <libpq-fe.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tests/fault/world.h"
+
+/* What a fault happens to; two faults never happen to one target at a time. */
+enum inject_scope {
+    INJECT_COORDINATOR, /* target: 0 to coordinators - 1 */
+    INJECT_REDIS,       /* target: a node */
+    INJECT_POSTGRES,
+    INJECT_REDIS_NETWORK, /* target: a node */
+    INJECT_POSTGRES_NETWORK
+};
+
+struct injection;
+
+struct inject_kind {
+    const char *name;
+    enum inject_scope scope;
+    unsigned min_ms, max_ms; /* how long it is in force */
+    const char *help;
+    /* False: there was nothing that it could happen to. */
+    bool (*begin)(struct injection *i);
+    void (*end)(struct injection *i); /* NULL: it is over at once */
+    unsigned injected;
+};
+
+extern struct inject_kind inject_kinds[];
+extern const size_t inject_kind_count;
+
+struct injection {
+    struct inject_kind *kind;
+    struct world *world;
+    unsigned target;
+    uint64_t state;            /* of its generator */
+    uint64_t begin_us, end_us; /* from the beginning of the round */
+    bool begun, ended;
+    PGconn *db; /* of a session that it holds */
+    char detail[160];
+};
+
+struct inject_kind *inject_find(const char *name);
+
+/* Choose target and times. */
+void inject_plan(struct injection *i, struct world *w, struct inject_kind *kind, uint64_t state);
+bool inject_same_target(const struct injection *a, const struct injection *b);
+
+void inject_begin(struct injection *i);
+void inject_end(struct injection *i);
+#endif

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: MIT */
+/* What happens inside Redis and Postgres. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "tests/fault/fault.h"
+#include "tests/fault/inject_kinds.h"
+
+enum { NAMES_MAX = 512, NAME_MAX_BYTES = 160 };
+
+/* One command to the target; the caller frees the reply, which may be NULL. */
+static redisReply *node_command(struct injection *i, const char *format, ...)
+{
+    struct client c;
+    struct error e = {""};
+    if (client_open(&c, i->world->redis[i->target].port, WORLD_REPLY_MS, &e) != ERR_OK)
+        return NULL;
+    va_list ap;
+    va_start(ap, format);
+    redisReply *r = redisvCommand(c.redis, format, ap);
+    va_end(ap);
+    client_close(&c);
+    return r;
+}
+
+static bool succeeds(redisReply *r)
+{
+    bool done = r != NULL && r->type != REDIS_REPLY_ERROR;
+    freeReplyObject(r);
+    return done;
+}
+
+bool client_kill(struct injection *i)
+{
+    return succeeds(node_command(i, "CLIENT KILL TYPE normal"));
+}
+
+bool flushall(struct injection *i)
+{
+    return succeeds(node_command(i, "FLUSHALL"));
+}
+
+/* Views, mutexes and jobs lie on the first node. */
+static bool deleted(struct injection *i, const char *key)
+{
+    i->target = 0;
+    redisReply *r = node_command(i, "DEL %s", key);
+    bool done = r != NULL && r->type == REDIS_REPLY_INTEGER && r->integer == 1;
+    freeReplyObject(r);
+    return done;
+}
+
+bool view_deleted(struct injection *i)
+{
+    return deleted(i, WORLD_VIEW);
+}
+
+bool job_deleted(struct injection *i)
+{
+    return deleted(i, "twinbloom:{" WORLD_FILTER "}:job");
+}
+
+bool mutex_deleted(struct injection *i)
+{
+    return deleted(i, "twinbloom:{" WORLD_FILTER "}:expansion_flag");
+}
+
+/* --- shards --- */
+
+struct names {
+    char text[NAMES_MAX][NAME_MAX_BYTES];
+    unsigned count;
+};
+
+static void keep_name(const char *name, void *arg)
+{
+    struct names *n = arg;
+    if (n->count < NAMES_MAX)
+        (void)snprintf(n->text[n->count++], NAME_MAX_BYTES, "%s", name);
+}
+
+/* Some name of a shard that is in a view, or a tombstone; told in the injection's detail. */
+static bool pick_shard(struct injection *i)
+{
+    struct client c;
+    struct error e = {""};
+    if (client_open(&c, i->world->redis[i->target].port, WORLD_REPLY_MS, &e) != ERR_OK)
+        return false;
+    struct names *n = calloc(1, sizeof(*n));
+    bool found = n != NULL &&
+                 client_scan(&c, "twinbloom:{" WORLD_FILTER ".*}:*.e*", keep_name, n, &e) == ERR_OK &&
+                 n->count > 0;
+    unsigned tries = 0;
+    for (; found && tries < 4 * NAMES_MAX; tries++) {
+        (void)snprintf(i->detail, sizeof(i->detail), "%s",
+                       n->text[fault_between(&i->state, 0, n->count - 1)]);
+        redisReply *r = client_command(&c, "TYPE %s", i->detail);
+        bool string = r != NULL && r->type == REDIS_REPLY_STATUS && strcmp(r->str, "string") == 0;
+        freeReplyObject(r);
+        if (string)
+            break;
+    }
+    found = found && tries < 4 * NAMES_MAX;
+    free(n);
+    client_close(&c);
+    return found;
+}
+
+bool shard_deleted(struct injection *i)
+{
+    return pick_shard(i) && succeeds(node_command(i, "DEL %s", i->detail));
+}
+
+/* A block of random bytes carries the tag with a chance of 1 in 65,535, and is then taken for one of ours: a
+ * limit that is documented, and would show in long runs. So no pair of bytes here is the tag, which is what
+ * the shard begins with. */
+static void scramble(struct injection *i, char *bytes, size_t length)
+{
+    const char tag[2] = {bytes[0], bytes[1]};
+    for (size_t at = 0; at + 1 < length; at += 2)
+        do {
+            uint64_t random = fault_random(&i->state);
+            memcpy(bytes + at, &random, 2);
+        } while (memcmp(bytes + at, tag, 2) == 0);
+}
+
+/* Between blocks, whatever their size. A shard that is cut inside a block and grows again (a BITFIELD behind
+ * the cut fills it up with zeros) shows that block's tag without all its bits, which nothing can tell from a
+ * block of few keys. */
+static size_t half(size_t length)
+{
+    enum { BLOCK_BYTES_MAX = 512 };
+    return length / 2 - length / 2 % BLOCK_BYTES_MAX;
+}
+
+/* If the shard was renamed since it was read, nothing is written: XX. */
+static bool replace(struct injection *i, bool random)
+{
+    if (!pick_shard(i))
+        return false;
+    redisReply *r = node_command(i, "GET %s", i->detail);
+    bool string = r != NULL && r->type == REDIS_REPLY_STRING && r->len >= 4;
+    bool done = false;
+    if (string && random)
+        scramble(i, r->str, (size_t)r->len);
+    if (string)
+        done = succeeds(node_command(i, "SET %s %b XX KEEPTTL", i->detail, r->str,
+                                     random ? (size_t)r->len : half((size_t)r->len)));
+    freeReplyObject(r);
+    return done;
+}
+
+bool shard_overwritten(struct injection *i)
+{
+    return replace(i, true);
+}
+
+bool shard_cut(struct injection *i)
+{
+    return replace(i, false);
+}
+
+bool shard_of_wrong_type(struct injection *i)
+{
+    static const char script[] =
+        "redis.call('DEL', KEYS[1]) if ARGV[1] == '0' then redis.call('RPUSH', KEYS[1], 'x') "
+        "else redis.call('HSET', KEYS[1], 'x', '1') end return 1";
+    return pick_shard(i) && succeeds(node_command(i, "EVAL %s 1 %s %d", script, i->detail,
+                                                  (int)fault_between(&i->state, 0, 1)));
+}
+
+/* --- memory and disk of Redis --- */
+
+static bool configure(struct injection *i, const char *name, const char *value)
+{
+    return succeeds(node_command(i, "CONFIG SET %s %s", name, value));
+}
+
+bool redis_full_begin(struct injection *i)
+{
+    return configure(i, "maxmemory-policy", "noeviction") && configure(i, "maxmemory", "1");
+}
+
+void redis_full_end(struct injection *i)
+{
+    (void)configure(i, "maxmemory", "0");
+    (void)configure(i, "maxmemory-policy", "noeviction");
+}
+
+bool redis_evict_begin(struct injection *i)
+{
+    redisReply *r = node_command(i, "INFO memory");
+    const char *used = r != NULL && r->str != NULL ? strstr(r->str, "used_memory:") : NULL;
+    uint64_t bytes = used != NULL ? strtoull(used + strlen("used_memory:"), NULL, 10) : 0;
+    char limit[24];
+    freeReplyObject(r);
+    (void)snprintf(limit, sizeof(limit), "%llu",
+                   (unsigned long long)(bytes - fault_between(&i->state, bytes / 100, bytes / 20)));
+    return bytes > 0 && configure(i, "maxmemory-policy", "allkeys-random") &&
+           configure(i, "maxmemory", limit);
+}
+
+/* A directory under the snapshot's name makes it fail, for root as well. */
+bool redis_misconf_begin(struct injection *i)
+{
+    char path[PATH_MAX + 32];
+    (void)snprintf(path, sizeof(path), "%s/data/blocked", i->world->redis[i->target].directory);
+    (void)mkdir(path, 0755);
+    if (!configure(i, "dbfilename", "blocked") || !configure(i, "save", "3600 1000000"))
+        return false;
+    bool begun = succeeds(node_command(i, "BGSAVE"));
+    for (int tries = 0; begun && tries < 50; tries++) {
+        redisReply *r = node_command(i, "INFO persistence");
+        bool failed = r != NULL && r->str != NULL && strstr(r->str, "rdb_last_bgsave_status:err") != NULL;
+        freeReplyObject(r);
+        if (failed)
+            return true;
+        clock_sleep_us(10000);
+    }
+    redis_misconf_end(i);
+    return false;
+}
+
+/* Without a schedule of snapshots a failed one is no reason to refuse writes. */
+void redis_misconf_end(struct injection *i)
+{
+    (void)configure(i, "save", "");
+    (void)configure(i, "dbfilename", "dump.rdb");
+}
+
+/* --- sessions of Postgres --- */
+
+bool postgres_terminate(struct injection *i)
+{
+    struct world *w = i->world;
+    for (int tries = 0; tries < 50; tries++) {
+        PGresult *r = PQexec(w->db, "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
+                                    "WHERE application_name = 'twinbloom job'");
+        bool done = PQresultStatus(r) == PGRES_TUPLES_OK && strcmp(PQgetvalue(r, 0, 0), "0") != 0;
+        PQclear(r);
+        if (done)
+            return true;
+        if (PQstatus(w->db) != CONNECTION_OK)
+            PQreset(w->db);
+        clock_sleep_us(10000);
+    }
+    return false;
+}
+
+static bool open_session(struct injection *i, const char *sql)
+{
+    char text[256];
+    (void)snprintf(text, sizeof(text), "SET lock_timeout = '2s'; BEGIN; %s", sql);
+    i->db = PQconnectdb(i->world->postgres.dsn);
+    PGresult *r = PQexec(i->db, text);
+    bool done = PQresultStatus(r) == PGRES_COMMAND_OK;
+    PQclear(r);
+    if (!done)
+        session_end(i);
+    return done;
+}
+
+bool table_locked_begin(struct injection *i)
+{
+    return open_session(i, "LOCK TABLE " WORLD_TABLE " IN ACCESS EXCLUSIVE MODE");
+}
+
+/* Its row has a number already, and may be committed or not. */
+bool transaction_open_begin(struct injection *i)
+{
+    char sql[128];
+    (void)snprintf(sql, sizeof(sql), "INSERT INTO " WORLD_TABLE " (code) VALUES ('open-%016llx')",
+                   (unsigned long long)fault_random(&i->state));
+    return open_session(i, sql);
+}
+
+void session_end(struct injection *i)
+{
+    PQclear(PQexec(i->db, fault_between(&i->state, 0, 1) == 0 ? "COMMIT" : "ROLLBACK"));
+    PQfinish(i->db);
+    i->db = NULL;
+}

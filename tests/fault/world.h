@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TESTS_FAULT_WORLD_H
+#define TESTS_FAULT_WORLD_H
+/* Redis nodes, Postgres and coordinators, with a proxy between them. The tests themselves talk to the servers
+ * directly. Main thread only, but for world_status(). */
+#include <libpq-fe.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tests/lib/client.h"
+#include "tests/lib/daemon.h"
+#include "tests/lib/proxy.h"
+#include "tests/lib/temp_postgres.h"
+#include "tests/lib/temp_redis.h"
+
+#define WORLD_FILTER "short-link"
+#define WORLD_TABLE "short_link"
+#define WORLD_VIEW "twinbloom:{" WORLD_FILTER "}:view"
+
+enum { WORLD_NODES = 2, WORLD_COORDINATORS_MAX = 3, WORLD_STATUS_MAX = 1500, WORLD_REPLY_MS = 3000 };
+
+/* Lines of the coordinators' configuration. */
+struct world_options {
+    unsigned coordinators;
+    const char *service, *redis, *postgres, *expansion, *filter;
+    bool fake_clock; /* world_clock() works */
+    bool keep;       /* leave the directories behind */
+};
+
+struct world {
+    unsigned coordinators;
+    bool keep;
+    struct temp_redis redis[WORLD_NODES];
+    struct temp_postgres postgres;
+    struct proxy *proxy;
+    unsigned redis_route[WORLD_NODES], postgres_route;
+    struct daemon daemon[WORLD_COORDINATORS_MAX];
+    bool runs[WORLD_COORDINATORS_MAX];
+    char directory[PATH_MAX]; /* ours: users of Redis, clocks */
+    char *clock_words[WORLD_COORDINATORS_MAX][5];
+    int clock[WORLD_COORDINATORS_MAX]; /* 0: none */
+    PGconn *db;                        /* as the superuser */
+    unsigned unclean;                  /* coordinators that were asked to end and did not do it well */
+    struct client order;               /* of the last rebuild that was ordered */
+};
+
+/* Everything runs, the table is there and empty, the filter is configured. */
+MUST_CHECK enum err world_start(struct world *w, const struct world_options *o, struct error *e);
+
+/* End all processes. False: a coordinator did not end cleanly. */
+bool world_stop(struct world *w);
+
+/* The user by whom coordinator @i is known to the servers and the proxy. */
+const char *world_user(unsigned i);
+
+MUST_CHECK enum err world_launch(struct world *w, unsigned i, struct error *e);
+void world_kill(struct world *w, unsigned i);
+bool world_end(struct world *w, unsigned i); /* SIGTERM; false: not cleanly */
+
+/* Coordinator @i's wall clock is off by so many seconds from now on. Needs fake_clock. */
+void world_clock(struct world *w, unsigned i, int64_t seconds);
+
+/* How often a line with @text and @more is in the logs of all coordinators. */
+uint64_t world_logged(const struct world *w, const char *text, const char *more);
+
+/* For PQsetNoticeProcessor(): a server that ends says so on standard error. Any thread. */
+void world_ignore_notice(void *arg, const char *message);
+
+/* Run SQL; false where it failed. */
+bool world_sql(struct world *w, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/* --- the filter --- */
+
+/* Order a rebuild, and do not wait for the answer. */
+void world_order_rebuild(struct world *w, unsigned i);
+
+/* Whether the filter is at rest, as Redis has it: no phase that leads to another, fenced, nothing retiring,
+ * no mutex, no job. @text says what it is like. */
+bool world_is_at_rest(struct world *w, char text[WORLD_STATUS_MAX]);
+MUST_CHECK enum err world_wait_rest(struct world *w, unsigned deadline_ms, struct error *e);
+
+/* Whether coordinator @i says "no" to keys that were never added, and so is worth asking. */
+bool world_discerns(struct world *w, unsigned i);
+
+/* At rest, and every coordinator that runs discerns; orders rebuilds where shards were lost. *@rebuilds: how
+ * many, may be NULL. */
+MUST_CHECK enum err world_heal(struct world *w, unsigned deadline_ms, unsigned *rebuilds, struct error *e);
+
+/* A rebuild through coordinator @i that must succeed. */
+MUST_CHECK enum err world_rebuild(struct world *w, unsigned i, unsigned deadline_ms, struct error *e);
+
+/* All of TB.STATUS in one line. Any thread. */
+void world_status(struct client *client, char out[WORLD_STATUS_MAX]);
+#endif
