@@ -6,6 +6,7 @@
 #include <string.h>
 #include "base/clock.h"
 #include "base/number.h"
+#include "expansion/layer.h"
 #include "expansion/memory.h"
 #include "expansion/schedule.h"
 #include "expansion/window.h"
@@ -72,6 +73,8 @@ static void view_fields(struct fields *f, struct admin *a, const struct view *v,
     field_decimal(f, "fill", g->capacity == 0 ? 0 : (double)items / (double)g->capacity);
     field_decimal(f, "error_rate", g->error_rate);
     field_decimal(f, "expected_error_rate", g->built ? generation_rate(g, items) : 1);
+    field_decimal(f, "error_rate_bound", layer_rate_bound(g));
+    field_text(f, "overflow", v->sourced && g->layer_count > 1 ? "yes" : "no");
     field_number(f, "expansion", v->expansion);
     field_number(f, "sourced", v->sourced);
     field_number(f, "layers", g->layer_count);
@@ -127,6 +130,38 @@ static enum err mutex_fields(struct fields *f, struct admin *a, bool *held, stru
     if (code != ERR_OK)
         return code;
     field_number(f, "mutex_ttl_ms", reply->integer > 0 ? (uint64_t)reply->integer : 0);
+    freeReplyObject(reply);
+    return ERR_OK;
+}
+
+/* What the last verification says of the generation in use: its fields in the record, in this order. */
+static const char *verified(const redisReply *r, uint64_t generation, uint64_t stale_ms, uint64_t *when)
+{
+    uint64_t of = 0, now = clock_wall_us() / 1000;
+    *when = 0;
+    if (r->elements != 3 || r->element[0]->type != REDIS_REPLY_STRING ||
+        r->element[1]->type != REDIS_REPLY_STRING || r->element[2]->type != REDIS_REPLY_STRING ||
+        !number_u64(r->element[1]->str, (size_t)r->element[1]->len, &of) || of != generation ||
+        !number_u64(r->element[2]->str, (size_t)r->element[2]->len, when))
+        return "never";
+    if (strcmp(r->element[0]->str, "1") != 0)
+        return "no";
+    return now > *when && now - *when > stale_ms ? "stale" : "yes";
+}
+
+static enum err verify_fields(struct fields *f, struct admin *a, struct error *e)
+{
+    struct key_name name;
+    redisReply *reply;
+    uint64_t when;
+    names_filter_key(&a->fence.names, "job", &name);
+    enum err code = link_command(a->link, NODE_HOME, &reply, e,
+                                 "HMGET %b verify_ok verify_generation verify_ms", name.text, name.length);
+    if (code != ERR_OK)
+        return code;
+    field_text(f, "verified",
+               verified(reply, view_current(&a->view)->number, a->config->verify_stale_ms, &when));
+    field_number(f, "verified_ms", when);
     freeReplyObject(reply);
     return ERR_OK;
 }
@@ -194,6 +229,8 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
         field_text(f, "degraded", degraded ? "yes" : "no");
         field_number(f, "lost_shards", degraded ? note.lost_shards : 0);
         code = mutex_fields(f, a, &held, e);
+        if (code == ERR_OK)
+            code = verify_fields(f, a, e);
         if (code == ERR_OK)
             code = job_fields(f, a, held, e);
         field_text(f, "redis", code == ERR_OK ? "ok" : e->text);

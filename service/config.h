@@ -59,6 +59,7 @@ struct config {
     uint64_t lease_ms;          /* of the mutex, default 10 s */
     uint64_t settle_timeout_ms; /* default 10 min */
     uint64_t verify_sample;     /* keys, default 100000 */
+    uint64_t verify_stale_ms;   /* default 1 h */
     uint64_t checkpoint_ms;     /* between checkpoints of a scan, default 30 s */
     uint64_t tombstone_ms;      /* TTL of tombstones, default 1 h */
 

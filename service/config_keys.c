@@ -75,6 +75,8 @@ const struct config_key config_keys[] = {
       "How long a build waits for older transactions to end."),
     E("verify_sample", CONFIG_COUNT, verify_sample, "100000", 1, 1e12, RELOAD,
       "Keys of the source that are looked up in the new generation before the cutover."),
+    E("verify_stale", CONFIG_DURATION, verify_stale_ms, "1h", 1000, HOURS(24 * 365), RELOAD,
+      "How long status calls a generation verified; after that it says stale."),
     E("checkpoint", CONFIG_DURATION, checkpoint_ms, "30s", 10, HOURS(1), RELOAD,
       "How often a scan uploads what it has and notes where it is, for the driver that goes on if this one dies."),
     E("tombstone_ttl", CONFIG_DURATION, tombstone_ms, "1h", 1000, HOURS(720), RELOAD,
