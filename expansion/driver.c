@@ -320,6 +320,8 @@ static enum err step_rollback(struct driver *d, struct error *e)
 
 static enum err step_grace(struct driver *d, struct error *e)
 {
+    if (!view_alternate(&d->view)->built)
+        return ERR_OK; /* a first build: there is nothing to go back to */
     for (;;) {
         uint64_t now = clock_wall_us() / 1000;
         /* The wall clock may be set back; the wait is for comfort, so never longer than asked for from now
@@ -424,12 +426,13 @@ static enum err wait_and_reload(struct driver *d, uint64_t *pause, struct error 
     uint64_t until = clock_mono_us() + *pause;
     *pause = *pause * 2 < RETRY_MAX_US ? *pause * 2 : RETRY_MAX_US;
     while (clock_mono_us() < until) {
-        enum err code = driver_watch(d, waiting.text, why);
+        enum err code = driver_look(d, waiting.text, why);
         if (code == ERR_MUTEX_LOST || code == ERR_BUSY || code == ERR_CANCELLED)
             return code;
         clock_sleep_us(NAP_US);
     }
-    return driver_reload(d, why);
+    enum err code = driver_reload(d, why);
+    return code == ERR_OK ? driver_poll(d, waiting.text, why) : code; /* layers do not wait for Postgres */
 }
 
 static enum job_step after(struct driver *d, enum job_step step, enum err code)

@@ -134,7 +134,7 @@ static enum err report(struct driver *d, const char *waiting_for, struct error *
 
 /* --- polling --- */
 
-static enum err look(struct driver *d, const char *waiting_for, struct error *e)
+enum err driver_look(struct driver *d, const char *waiting_for, struct error *e)
 {
     if (mutex_lost(d->mutex))
         return error_set(e, ERR_MUTEX_LOST, "the mutex %s was lost", mutex_value(d->mutex));
@@ -148,17 +148,20 @@ static enum err look(struct driver *d, const char *waiting_for, struct error *e)
 
 enum err driver_watch(struct driver *d, const char *waiting_for, struct error *e)
 {
-    return look(d, waiting_for, e);
+    enum err code = driver_look(d, waiting_for, e);
+    if (code == ERR_UNREACHABLE || code == ERR_TIMEOUT)
+        return ERR_OK;
+    return code == ERR_OK ? grow_or_say(d, e) : code;
 }
 
 enum err driver_poll(struct driver *d, const char *waiting_for, struct error *e)
 {
-    enum err code = look(d, waiting_for, e);
+    enum err code = driver_look(d, waiting_for, e);
     if (code == ERR_OK)
         code = grow_or_say(d, e);
     while (code == ERR_OK && d->control.paused) {
         clock_sleep_us(NAP_US);
-        code = look(d, "an operator to resume", e);
+        code = driver_look(d, "an operator to resume", e);
         if (code == ERR_OK)
             code = grow_or_say(d, e);
     }

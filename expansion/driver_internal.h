@@ -98,7 +98,10 @@ void record_end(struct driver *d, const char *state, const char *text);
  * that are full; every half second writes progress. ERR_MUTEX_LOST, ERR_BUSY, ERR_CANCELLED with d->request
  * set; a layer that was added has changed d->view. ERR_UNREACHABLE, ERR_TIMEOUT: d->view may be over. */
 MUST_CHECK enum err driver_poll(struct driver *d, const char *waiting_for, struct error *e);
-/* The same while Postgres is waited for: neither pauses nor changes the view. */
+/* The same without layers and pauses, so that the view stays. */
+MUST_CHECK enum err driver_look(struct driver *d, const char *waiting_for, struct error *e);
+/* The same while Postgres is waited for: does not pause. Redis being away is no reason to end the wait,
+ * unless it went in the middle of a change of the view. */
 MUST_CHECK enum err driver_watch(struct driver *d, const char *waiting_for, struct error *e);
 /* Read the requests now. ERR_CANCELLED as above. */
 MUST_CHECK enum err driver_requests(struct driver *d, struct error *e);

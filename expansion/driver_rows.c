@@ -16,11 +16,10 @@ enum {
     ROWS_BETWEEN_TAKES = 1000
 };
 
-/* Ends a wait for Postgres when the job must end. Redis being away is no reason: the step will meet it. */
+/* Ends a wait for Postgres when the job must end. */
 static enum err watch(void *arg, struct error *e)
 {
-    enum err code = driver_watch(arg, "an answer of Postgres", e);
-    return code == ERR_UNREACHABLE || code == ERR_TIMEOUT ? ERR_OK : code;
+    return driver_watch(arg, "an answer of Postgres", e);
 }
 
 enum err driver_source(struct driver *d, struct error *e)

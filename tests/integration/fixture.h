@@ -39,6 +39,7 @@ struct fixture_options {
     const char *filter;    /* more lines of the filter; NULL: none */
     const char *schema;    /* more SQL, before a coordinator starts; NULL: none */
     const char *where;     /* NULL: deleted_at IS NULL */
+    const char *grace;     /* NULL: 500ms */
 };
 
 struct fixture {

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: MIT */
+/* An operator's hand on a running expansion: hold, cutover, rollback, finish, pause, abort; and verification.
+ */
+#include "tests/integration/fixture.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+enum { ROWS = 20000, CAPACITY = 60000, ADDED = 500, STEADY_MS = 60000 };
+
+static struct fixture fixture;
+
+static int setup(void **state)
+{
+    (void)state;
+    return fixture_start(&fixture, &(struct fixture_options){.nodes = 2,
+                                                             .daemons = 2,
+                                                             .postgres = true,
+                                                             .rows = ROWS,
+                                                             .capacity = CAPACITY,
+                                                             .rate = "0.001",
+                                                             .grace = "60s",
+                                                             .expansion = "lease = 2s\npage_rows = 500\n"});
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    return fixture_stop(&fixture);
+}
+
+static void ask(unsigned d, const char *command)
+{
+    struct error e = {""};
+    must(client_ok(&fixture.client[d], &e, command), e);
+}
+
+static void refused(unsigned d, const char *command, const char *why)
+{
+    struct error e = {""};
+    if (client_ok(&fixture.client[d], &e, command) == ERR_OK)
+        fail_msg("%s was not refused", command);
+    if (strstr(e.text, why) == NULL)
+        fail_msg("%s: \"%s\" does not say \"%s\"", command, e.text, why);
+}
+
+static void wait_for(unsigned d, const char *field, const char *value)
+{
+    struct error e = {""};
+    must(client_wait_status(&fixture.client[d], FILTER, field, value, STEADY_MS, &e), e);
+}
+
+static void assert_status(unsigned d, const char *field, const char *value)
+{
+    struct error e = {""};
+    char text[600];
+    must(client_status(&fixture.client[d], FILTER, field, text, sizeof(text), &e), e);
+    assert_string_equal(text, value);
+}
+
+static void insert_and_add(unsigned d, uint64_t first, uint64_t count)
+{
+    struct error e = {""};
+    fixture_sql(fixture.db, "BEGIN");
+    fixture_insert(fixture.db, first, count);
+    must(client_madd(&fixture.client[d], FILTER, fixture_code, first, count, &e), e);
+    fixture_sql(fixture.db, "COMMIT");
+}
+
+static void present_everywhere(uint64_t first, uint64_t count)
+{
+    for (unsigned d = 0; d < 2; d++)
+        fixture_all_present(&fixture, d, first, count);
+}
+
+static void test_hold__switches_only_when_told_to(void **state)
+{
+    (void)state;
+    int64_t before = fixture_generation(&fixture, 0);
+    ask(0, "TB.REBUILD " FILTER " HOLD");
+    wait_for(1, "job_step", "hold");
+    clock_sleep_us(1500000); /* longer than any poll */
+    assert_status(1, "job_step", "hold");
+    assert_status(1, "phase", "BUILDING");
+    assert_int_equal(fixture_generation(&fixture, 1), before);
+    insert_and_add(1, ROWS, ADDED);
+    refused(1, "TB.ROLLBACK " FILTER, "not in use");
+    refused(1, "TB.FINISH " FILTER, "not in use");
+    ask(1, "TB.CUTOVER " FILTER); /* by another coordinator than the job's */
+    wait_for(1, "phase", "SWITCHED");
+    assert_int_equal(fixture_generation(&fixture, 1), before + 1);
+    present_everywhere(0, ROWS + ADDED);
+    wait_for(1, "job_step", "grace");
+    assert_status(1, "verified", "yes");
+    refused(0, "TB.CUTOVER " FILTER, "in use already");
+    refused(0, "TB.ABORT " FILTER, "too late");
+    ask(0, "TB.FINISH " FILTER); /* long before the grace time is over */
+    wait_for(1, "job_state", "done");
+    assert_status(1, "phase", "STEADY");
+    present_everywhere(0, ROWS + ADDED);
+}
+
+static void test_hold__can_be_aborted(void **state)
+{
+    (void)state;
+    int64_t before = fixture_generation(&fixture, 0);
+    ask(0, "TB.REBUILD " FILTER " HOLD");
+    wait_for(0, "job_step", "hold");
+    ask(1, "TB.ABORT " FILTER);
+    wait_for(1, "job_state", "aborted");
+    assert_status(1, "phase", "STEADY");
+    assert_int_equal(fixture_generation(&fixture, 1), before);
+    refused(1, "TB.ABORT " FILTER, "no job");
+    refused(1, "TB.PAUSE " FILTER, "no job");
+}
+
+/* A rollback within the grace time: nothing that was added since the switch is lost. */
+static void test_rollback__loses_none_of_the_keys_added_after_the_switch(void **state)
+{
+    (void)state;
+    enum { FIRST = 100000 };
+    int64_t before = fixture_generation(&fixture, 0);
+    ask(0, "TB.REBUILD " FILTER);
+    wait_for(0, "job_step", "grace");
+    insert_and_add(0, FIRST, ADDED);
+    insert_and_add(1, FIRST + ADDED, ADDED);
+    ask(1, "TB.ROLLBACK " FILTER);
+    wait_for(1, "phase", "BUILDING");
+    assert_int_equal(fixture_generation(&fixture, 1), before);
+    present_everywhere(0, ROWS);
+    present_everywhere(FIRST, 2 * ADDED);
+    wait_for(1, "job_step", "hold");
+    insert_and_add(0, FIRST + 2 * ADDED, ADDED);
+    present_everywhere(FIRST, 3 * ADDED);
+    /* The word is given once more: catch-up, verify, switch. */
+    ask(0, "TB.CUTOVER " FILTER);
+    wait_for(0, "phase", "SWITCHED");
+    assert_int_equal(fixture_generation(&fixture, 0), before + 1);
+    present_everywhere(FIRST, 3 * ADDED);
+    ask(0, "TB.ROLLBACK " FILTER);
+    wait_for(0, "job_step", "hold");
+    ask(0, "TB.ABORT " FILTER);
+    wait_for(0, "job_state", "aborted");
+    assert_int_equal(fixture_generation(&fixture, 0), before);
+    present_everywhere(0, ROWS);
+    present_everywhere(FIRST, 3 * ADDED);
+}
+
+static void test_rollback__is_done_by_another_when_the_driver_is_killed(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    enum { FIRST = 200000 };
+    int64_t before = fixture_generation(&fixture, 0);
+    ask(0, "TB.REBUILD " FILTER);
+    wait_for(1, "job_step", "grace");
+    insert_and_add(1, FIRST, ADDED);
+    ask(1, "TB.ROLLBACK " FILTER);
+    client_close(&fixture.client[0]);
+    daemon_kill(&fixture.daemon[0]);
+    wait_for(1, "phase", "BUILDING");
+    wait_for(1, "job_step", "hold");
+    assert_int_equal(fixture_generation(&fixture, 1), before);
+    fixture_all_present(&fixture, 1, FIRST, ADDED);
+    must(daemon_launch(&fixture.daemon[0], &e), e);
+    fixture_reconnect(&fixture, 0);
+    present_everywhere(FIRST, ADDED);
+    /* The one that holds dies, too: the next one holds on. */
+    client_close(&fixture.client[1]);
+    daemon_kill(&fixture.daemon[1]);
+    must(daemon_launch(&fixture.daemon[1], &e), e);
+    fixture_reconnect(&fixture, 1);
+    clock_sleep_us(3000000);
+    wait_for(1, "job_step", "hold");
+    assert_int_equal(fixture_generation(&fixture, 1), before);
+    ask(1, "TB.ABORT " FILTER);
+    wait_for(1, "job_state", "aborted");
+    present_everywhere(0, ROWS);
+}
+
+static void test_pause__stops_the_scan_until_it_is_resumed(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    int64_t rows = 0, later = 0;
+    fixture_sql(fixture.db, "BEGIN"); /* holds the settle until the pause is asked for */
+    fixture_sql(fixture.db, "SELECT 1");
+    ask(0, "TB.REBUILD " FILTER);
+    wait_for(0, "job_step", "settle");
+    ask(1, "TB.PAUSE " FILTER);
+    wait_for(1, "job_waiting_for", "an operator to resume");
+    fixture_sql(fixture.db, "COMMIT");
+    must(client_status_number(&fixture.client[1], FILTER, "job_rows", &rows, &e), e);
+    clock_sleep_us(1500000);
+    must(client_status_number(&fixture.client[1], FILTER, "job_rows", &later, &e), e);
+    assert_int_equal(rows, later);
+    assert_status(1, "job_paused", "1");
+    insert_and_add(0, 300000, ADDED);
+    ask(1, "TB.RESUME " FILTER);
+    wait_for(1, "job_step", "grace");
+    present_everywhere(300000, ADDED);
+}
+
+static void test_verify__says_what_is_missing_and_why_and_adds_it(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    char text[600];
+    int64_t n = 0;
+    ask(0, "TB.REBUILD " FILTER " FULL");
+    wait_for(0, "job_step", "grace");
+    ask(0, "TB.FINISH " FILTER);
+    wait_for(0, "job_state", "done");
+    assert_status(0, "job_verify_mode", "full");
+    must(client_status_number(&fixture.client[0], FILTER, "job_verified", &n, &e), e);
+    assert_int_equal(n, ROWS);
+    assert_status(0, "job_verify_rows", "20000");
+    /* Rows that came by another way than BF.ADD. */
+    fixture_insert(fixture.db, 400000, 30);
+    ask(0, "TB.VERIFY " FILTER " FULL");
+    wait_for(0, "job_trigger", "verify");
+    wait_for(0, "job_state", "done");
+    must(client_status_number(&fixture.client[0], FILTER, "job_verified", &n, &e), e);
+    assert_int_equal(n, ROWS + 30);
+    assert_status(0, "verified", "yes");
+    present_everywhere(400000, 30);
+    char *log = process_log(&fixture.daemon[0].process);
+    assert_non_null(strstr(log, "event=verify_missing"));
+    assert_non_null(strstr(log, "finding=written_after_the_fence"));
+    free(log);
+    refused(1, "TB.VERIFY nothing", "no source");
+    must(client_status(&fixture.client[0], FILTER, "job_reason", text, sizeof(text), &e), e);
+    assert_non_null(strstr(text, "verification"));
+}
+
+/* Bits that vanish from the new generation before the switch: it must not be used. */
+static void test_verify__refuses_a_generation_that_lacks_an_old_row(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct client redis = {0};
+    int64_t before = fixture_generation(&fixture, 0);
+    ask(0, "TB.REBUILD " FILTER " HOLD FULL");
+    wait_for(0, "job_step", "hold");
+    /* Every bit behind the first block of each shard of the generation that is built is cleared, the tags
+     * stay. */
+    static const char clear[] =
+        "local n = 0 for _, k in ipairs(redis.call('KEYS', 'twinbloom:{short-link.' .. ARGV[1] .. "
+        "'.*}:*.e*')) do "
+        "if redis.call('TYPE', k).ok == 'string' then local t = redis.call('GETRANGE', k, 0, 1) "
+        "local size = redis.call('STRLEN', k) local block = tonumber(ARGV[2]) / 8 "
+        "redis.call('SET', k, string.rep(t .. string.rep('\\0', block - 2), size / block)) n = n + 1 end end "
+        "return n";
+    int64_t bits = 0, cleared = 0;
+    must(client_status_number(&fixture.client[0], FILTER, "block_bits", &bits, &e), e);
+    for (unsigned i = 0; i < 2; i++) {
+        int64_t n = 0;
+        must(client_open(&redis, fixture.redis[i].port, 5000, &e), e);
+        must(client_integer(&redis, &n, &e, "EVAL %s 0 %lld %lld", clear, (long long)before + 1,
+                            (long long)bits),
+             e);
+        cleared += n;
+        client_close(&redis);
+    }
+    assert_true(cleared > 0);
+    ask(0, "TB.CUTOVER " FILTER);
+    wait_for(0, "job_state", "failed");
+    char text[600];
+    must(client_status(&fixture.client[0], FILTER, "job_error", text, sizeof(text), &e), e);
+    assert_non_null(strstr(text, "older than the build"));
+    must(client_status(&fixture.client[0], FILTER, "job_verify_missing_keys", text, sizeof(text), &e), e);
+    assert_true(strlen(text) > 0);
+    assert_int_equal(fixture_generation(&fixture, 0), before);
+    assert_status(0, "phase", "STEADY");
+    present_everywhere(0, ROWS);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_hold__switches_only_when_told_to),
+        TEST(test_hold__can_be_aborted),
+        TEST(test_rollback__loses_none_of_the_keys_added_after_the_switch),
+        TEST(test_rollback__is_done_by_another_when_the_driver_is_killed),
+        TEST(test_pause__stops_the_scan_until_it_is_resumed),
+        TEST(test_verify__says_what_is_missing_and_why_and_adds_it),
+        TEST(test_verify__refuses_a_generation_that_lacks_an_old_row),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

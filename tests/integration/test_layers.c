@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT */
+/* Filters with a source that fill before an expansion has come: further layers. */
+#include "tests/integration/fixture.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+/* More rows than are counted exactly, which would evaluate the gate. */
+enum {
+    ROWS = 20000,
+    CAPACITY = 30000,
+    FILLING = 10400 /* some look as if they were there */,
+    STEADY_MS = 60000,
+    ABSENT = 40000
+};
+#define RATE 0.01
+
+static struct fixture fixture;
+
+/* A gate in the scan's way, as in test_takeover.c: a row that is read only while nobody holds an advisory
+ * lock. */
+static const char gate[] =
+    "CREATE FUNCTION public.gate(id bigint) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN "
+    "IF id = 10000 THEN PERFORM pg_advisory_lock_shared(7); "
+    "PERFORM pg_advisory_unlock_shared(7); END IF; RETURN true; END $$";
+
+static int setup(void **state)
+{
+    (void)state;
+    return fixture_start(&fixture, &(struct fixture_options){.nodes = 2,
+                                                             .daemons = 2,
+                                                             .postgres = true,
+                                                             .rows = ROWS,
+                                                             .capacity = CAPACITY,
+                                                             .rate = "0.01",
+                                                             .expansion = "lease = 2s\npage_rows = 100\n",
+                                                             .schema = gate,
+                                                             .where = "public.gate(id)"});
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    return fixture_stop(&fixture);
+}
+
+static void ask(unsigned d, const char *command)
+{
+    struct error e = {""};
+    must(client_ok(&fixture.client[d], &e, command), e);
+}
+
+static void wait_for(unsigned d, const char *field, const char *value)
+{
+    struct error e = {""};
+    must(client_wait_status(&fixture.client[d], FILTER, field, value, STEADY_MS, &e), e);
+}
+
+static void wait_least(unsigned d, const char *field, int64_t value)
+{
+    struct error e = {""};
+    must(client_wait_status_least(&fixture.client[d], FILTER, field, value, STEADY_MS, &e), e);
+}
+
+static int64_t number(unsigned d, const char *field)
+{
+    struct error e = {""};
+    int64_t n = 0;
+    must(client_status_number(&fixture.client[d], FILTER, field, &n, &e), e);
+    return n;
+}
+
+/* Keys that are added without a row: what the table says does not matter to a filter that fills. */
+static void add(unsigned d, uint64_t first, uint64_t count)
+{
+    struct error e = {""};
+    must(client_madd(&fixture.client[d], FILTER, fixture_code, first, count, &e), e);
+}
+
+static void present_everywhere(uint64_t first, uint64_t count)
+{
+    for (unsigned d = 0; d < 2; d++)
+        fixture_all_present(&fixture, d, first, count);
+}
+
+/* At most 1.5 times the promise while a generation has layers, and four standard deviations. */
+static void rate_is_bounded(unsigned d, double times)
+{
+    double mean = ABSENT * RATE * times;
+    uint64_t most = (uint64_t)(mean + 4 * 25);
+    uint64_t positives = fixture_false_positives(&fixture, d, ABSENT);
+    if (positives > most)
+        fail_msg("%" PRIu64 " false positives of %d, at most %" PRIu64 " expected", positives, ABSENT, most);
+}
+
+static void set_gate(bool shut)
+{
+    fixture_sql(fixture.db, shut ? "SELECT pg_advisory_lock(7)" : "SELECT pg_advisory_unlock(7)");
+}
+
+/* Expansions cannot come (the scan hangs), the generation in use fills up: it gets a layer, and another. */
+static void test_generation_in_use__gets_a_layer_when_it_is_full_before_the_cutover(void **state)
+{
+    (void)state;
+    enum { FIRST = 100000 };
+    int64_t before = fixture_generation(&fixture, 0);
+    set_gate(true);
+    ask(0, "TB.REBUILD " FILTER " CAPACITY 100000");
+    wait_for(1, "job_step", "scan");
+    add(0, FIRST, FILLING);
+    wait_least(1, "layers", 2);
+    assert_int_equal(fixture_generation(&fixture, 1), before);
+    present_everywhere(0, ROWS);
+    present_everywhere(FIRST, FILLING);
+    /* What comes now goes into the newer layer, and the rate stays bounded. */
+    add(1, FIRST + CAPACITY, 8000);
+    present_everywhere(FIRST + CAPACITY, 8000);
+    wait_for(1, "phase", "BUILDING");
+    wait_for(1, "overflow", "yes");
+    rate_is_bounded(0, 1.5);
+    rate_is_bounded(1, 1.5);
+    set_gate(false);
+    wait_for(0, "job_state", "done");
+    assert_int_equal(fixture_generation(&fixture, 0), before + 1);
+    assert_int_equal(number(0, "layers"), 1);
+    wait_for(0, "overflow", "no");
+    present_everywhere(0, ROWS);
+    present_everywhere(FIRST, FILLING);
+    present_everywhere(FIRST + CAPACITY, 8000);
+    rate_is_bounded(0, 1);
+}
+
+/* More rows than the plan knew of come while the table is read: the new generation gets a layer, and what is
+ * read from then on goes there. */
+static void test_generation_that_is_built__gets_a_layer_when_more_comes_than_was_planned(void **state)
+{
+    (void)state;
+    enum { FIRST = 200000 };
+    int64_t before = fixture_generation(&fixture, 0);
+    set_gate(true);
+    ask(0, "TB.REBUILD " FILTER " CAPACITY 21000");
+    wait_for(1, "job_step", "scan");
+    add(0, FIRST, 6000);
+    set_gate(false);
+    wait_for(0, "job_state", "done");
+    assert_true(fixture_generation(&fixture, 0) > before);
+    char *log = process_log(&fixture.daemon[0].process);
+    assert_non_null(strstr(log, "layers=2"));
+    assert_non_null(strstr(log, "event=next_layer"));
+    free(log);
+    present_everywhere(0, ROWS);
+    present_everywhere(FIRST, 6000);
+    rate_is_bounded(0, 1.5);
+    /* A filter with several layers is rebuilt into one. */
+    wait_least(0, "generation", before + 2);
+    wait_for(0, "phase", "STEADY");
+    assert_int_equal(number(0, "layers"), 1);
+    present_everywhere(0, ROWS);
+}
+
+/* The same, and its driver is killed after the layer has come: another one reads on where the checkpoint
+ * says. */
+static void test_generation_that_is_built__keeps_its_layers_when_another_driver_goes_on(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    enum { FIRST = 300000 };
+    int64_t before = fixture_generation(&fixture, 1);
+    set_gate(true);
+    ask(0, "TB.REBUILD " FILTER " CAPACITY 21000 HOLD");
+    wait_for(1, "job_step", "scan");
+    add(1, FIRST, 21500);
+    wait_least(1, "alternate_capacity", 21001);
+    client_close(&fixture.client[0]);
+    daemon_kill(&fixture.daemon[0]);
+    set_gate(false);
+    wait_for(1, "job_step", "hold");
+    add(1, FIRST + 50000, 200);
+    ask(1, "TB.CUTOVER " FILTER);
+    wait_for(1, "job_state", "done");
+    assert_true(fixture_generation(&fixture, 1) > before);
+    must(daemon_launch(&fixture.daemon[0], &e), e);
+    fixture_reconnect(&fixture, 0);
+    present_everywhere(0, ROWS);
+}
+
+/* No expansion is under way at all: the keeper gives the layer. */
+static void test_generation_in_use__gets_a_layer_when_no_expansion_may_start(void **state)
+{
+    (void)state;
+    enum { FIRST = 400000 };
+    ask(0, "TB.REBUILD " FILTER " HOLD");
+    wait_for(0, "job_step", "hold");
+    ask(0, "TB.ABORT " FILTER); /* none is begun for ten minutes */
+    wait_for(0, "job_state", "aborted");
+    add(0, FIRST, FILLING);
+    wait_for(1, "phase", "OVERFLOW");
+    wait_least(1, "layers", 2);
+    add(1, FIRST + CAPACITY, 8000);
+    present_everywhere(0, ROWS);
+    present_everywhere(FIRST, FILLING);
+    present_everywhere(FIRST + CAPACITY, 8000);
+    rate_is_bounded(0, 1.5);
+    /* From OVERFLOW an operator's rebuild leads back to one layer. */
+    ask(1, "TB.REBUILD " FILTER " CAPACITY 100000");
+    wait_for(1, "job_state", "done");
+    wait_for(1, "phase", "STEADY");
+    assert_int_equal(number(1, "layers"), 1);
+    present_everywhere(0, ROWS);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_generation_in_use__gets_a_layer_when_it_is_full_before_the_cutover),
+        TEST(test_generation_that_is_built__gets_a_layer_when_more_comes_than_was_planned),
+        TEST(test_generation_that_is_built__keeps_its_layers_when_another_driver_goes_on),
+        TEST(test_generation_in_use__gets_a_layer_when_no_expansion_may_start),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
