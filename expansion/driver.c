@@ -305,7 +305,12 @@ static enum err reload(struct driver *d, struct error *e)
 static void finish_record(struct driver *d, const char *state, const char *text)
 {
     struct error e;
-    record_begin(d, false);
+    bool fresh = d->o->wanted && !d->recorded; /* what is there is of another job */
+    record_begin_end(d, fresh);
+    if (fresh) {
+        record_text(d, "trigger", d->o->trigger);
+        record_text(d, "owner", d->o->owner);
+    }
     record_text(d, "state", state);
     record_text(d, "step", step_name(d->step));
     record_text(d, "error", text);
@@ -314,7 +319,7 @@ static void finish_record(struct driver *d, const char *state, const char *text)
     record_number(d, "started_ms", d->record.started_ms);
     record_number(d, "finished_ms", clock_wall_us() / 1000);
     record_text(d, "abort_requested", "0");
-    if (record_write(d, &e) != ERR_OK)
+    if (record_write_end(d, &e) != ERR_OK)
         log_warn("record_not_written", "filter=%s why=%s", log_quote(d->o->filter), log_quote(e.text));
 }
 

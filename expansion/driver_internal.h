@@ -64,6 +64,9 @@ void record_decimal(struct driver *d, const char *field, double value);
 void record_count(struct driver *d, const char *field, uint64_t n);
 /* ERR_MUTEX_LOST. */
 MUST_CHECK enum err record_write(struct driver *d, struct error *e);
+/* The same for the last write of a job: the record gets its end and the history an entry, in one step. */
+void record_begin_end(struct driver *d, bool reset);
+MUST_CHECK enum err record_write_end(struct driver *d, struct error *e);
 /* Before a step is begun. A new job replaces the record at `plan`; the steps before are of the last one. */
 MUST_CHECK enum err record_step(struct driver *d, enum job_step step, struct error *e);
 /* Called often from loops: mutex lost, stop, abort asked for; every half second writes progress.

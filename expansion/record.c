@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/number.h"
 #include "expansion/driver_internal.h"
+#include "expansion/history.h"
 #include "shard/script.h"
 
 enum { REPORT_US = 500 * 1000 };
@@ -90,17 +91,28 @@ static void add_key(struct driver *d, const char *what)
  * form with room for it, "0" padded to a fixed width, so that it can be filled in afterwards. */
 enum { COUNT_ARGUMENT = 5, COUNT_WIDTH = 6 };
 
-void record_begin(struct driver *d, bool reset)
+/* @script has the form of job.lua up to the job pairs. */
+static void begin(struct driver *d, const char *script, const char *third_key, bool reset)
 {
-    script_begin(&d->call, embedded_job);
+    script_begin(&d->call, script);
     add_key(d, "expansion_flag");
     add_key(d, "job");
-    add_key(d, "count");
+    add_key(d, third_key);
     script_text(&d->call, mutex_value(d->mutex));
     script_text(&d->call, reset ? "1" : "0");
     script_text(&d->call, "000000");
     d->record_pairs = 0;
     record_number(d, "updated_ms", clock_wall_us() / 1000);
+}
+
+void record_begin(struct driver *d, bool reset)
+{
+    begin(d, embedded_job, "count", reset);
+}
+
+void record_begin_end(struct driver *d, bool reset)
+{
+    begin(d, embedded_finish, "history", reset);
 }
 
 void record_text(struct driver *d, const char *field, const char *value)
@@ -143,6 +155,16 @@ enum err record_write(struct driver *d, struct error *e)
     return code;
 }
 
+enum err record_write_end(struct driver *d, struct error *e)
+{
+    script_number(&d->call, HISTORY_ENTRIES_MAX);
+    for (size_t i = 0; i < history_field_count; i++) {
+        script_text(&d->call, history_fields[i].name);
+        script_text(&d->call, history_fields[i].record);
+    }
+    return record_write(d, e);
+}
+
 enum err record_step(struct driver *d, enum job_step step, struct error *e)
 {
     if (step < STEP_PLAN)
@@ -159,6 +181,8 @@ enum err record_step(struct driver *d, enum job_step step, struct error *e)
         record_text(d, "trigger", d->o->trigger);
         record_number(d, "started_ms", d->record.started_ms);
     }
+    if (step <= STEP_CUTOVER && d->view.phase != PHASE_SWITCHED) /* the one that serves until then */
+        record_number(d, "generation_from", view_current(&d->view)->number);
     enum err code = record_write(d, e);
     d->recorded = d->recorded || code == ERR_OK;
     return code;

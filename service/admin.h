@@ -30,6 +30,7 @@ struct admin_call {
     struct creation creation;
     uint64_t capacity; /* TB.PLAN, TB.REBUILD: 0 where not given */
     double error_rate;
+    uint64_t count; /* TB.HISTORY: 0 where not given */
     char field[32]; /* BF.INFO */
     enum err status;
     struct error error;
@@ -53,6 +54,7 @@ admin_fn admin_reserve; /* BF.RESERVE */
 admin_fn admin_card;    /* BF.CARD */
 admin_fn admin_info;    /* BF.INFO */
 admin_fn admin_status;  /* TB.STATUS */
+admin_fn admin_history; /* TB.HISTORY */
 admin_fn admin_plan;    /* TB.PLAN */
 admin_fn admin_rebuild; /* TB.REBUILD */
 admin_fn admin_abort;   /* TB.ABORT */
