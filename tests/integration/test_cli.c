@@ -129,7 +129,7 @@ static void answer_history(const redisReply *command, struct buffer *b)
                                          "generation_from", "4",
                                          "generation",      "5"};
     static const char *const bare[] = {"outcome", "aborted"};
-    size_t runs = command->elements == 4 ? (size_t)atoi(command->element[3]->str) : 3;
+    size_t runs = command->elements == 4 ? strtoul(command->element[3]->str, NULL, 10) : 3;
     if (strcmp(command->element[1]->str, "new") == 0)
         runs = 0;
     buffer_printf(b, "*%zu\r\n", runs);
