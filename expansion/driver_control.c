@@ -43,9 +43,11 @@ enum err driver_requests(struct driver *d, struct error *e)
 static enum err layer_is_full(struct driver *d, const struct generation *g, uint64_t more, bool *full,
                               struct error *e)
 {
-    uint64_t items;
+    uint64_t items = 0;
     unsigned newest = g->layer_count - 1;
     enum err code = fence_items(&d->fence, g, newest, &items, e);
+    if (code == ERR_OK && g == driver_built(d))
+        d->built_items = items;
     *full = code == ERR_OK && items + more >= g->layers[newest].capacity;
     return code;
 }
@@ -64,6 +66,16 @@ static bool rows_fill(const struct driver *d, const struct generation *g)
     const struct record *r = &d->record;
     return d->builder != NULL && r->layer == g->layer_count - 1 && r->pass == 0 &&
            builder_passes(d->builder) > 1 && r->rows - r->segment_rows >= g->layers[r->layer].capacity;
+}
+
+void driver_scanned(struct driver *d)
+{
+    const struct generation *g = driver_built(d);
+    uint64_t now = clock_mono_us();
+    bool refused = d->grown_at > now; /* no memory: not before its time */
+    if (!refused &&
+        (d->built_items + pending(d, g) >= g->layers[g->layer_count - 1].capacity || rows_fill(d, g)))
+        d->grown_at = 0;
 }
 
 static enum err grow(struct driver *d, struct error *e)
@@ -92,6 +104,7 @@ static enum err grow_or_say(struct driver *d, struct error *e)
     if (!two || d->step < STEP_SETTLE || clock_mono_us() < d->grown_at + GROW_US)
         return ERR_OK;
     d->grown_at = clock_mono_us();
+    d->built_items = 0;
     enum err code = grow(d, e);
     if (code != ERR_REFUSED && code != ERR_RANGE && code != ERR_NOMEM)
         return code;

@@ -61,6 +61,7 @@ struct driver {
     bool built_here;                  /* this driver holds the coordinator's right to build */
     char position[SCAN_ID_MAX];       /* last id whose rows are in the builder */
     uint64_t scan_started, scan_rows; /* of this driver, for rate and ETA */
+    uint64_t built_items; /* in the newest layer of the generation that is built, as last counted */
     uint64_t controlled_at, reported_at, grown_at, checkpoint_at;
     struct script_call call; /* of record.c */
     size_t record_pairs;     /* strings gathered for the next write */
@@ -90,7 +91,7 @@ void record_count(struct driver *d, const struct generation *g, unsigned layer, 
 MUST_CHECK enum err record_write(struct driver *d, struct error *e);
 /* Before a step is begun. A new job replaces the record at `plan`; the steps before are of the last one. */
 MUST_CHECK enum err record_step(struct driver *d, enum job_step step, struct error *e);
-/* The end of the job. */
+/* The end of the job, and an entry of the history in the same step. */
 void record_end(struct driver *d, const char *state, const char *text);
 
 /* --- driver_control.c --- */
@@ -98,6 +99,8 @@ void record_end(struct driver *d, const char *state, const char *text);
  * that are full; every half second writes progress. ERR_MUTEX_LOST, ERR_BUSY, ERR_CANCELLED with d->request
  * set; a layer that was added has changed d->view. ERR_UNREACHABLE, ERR_TIMEOUT: d->view may be over. */
 MUST_CHECK enum err driver_poll(struct driver *d, const char *waiting_for, struct error *e);
+/* The scan has read so much that the newest layer of what it builds may be full: the next poll looks. */
+void driver_scanned(struct driver *d);
 /* The same without layers and pauses, so that the view stays. */
 MUST_CHECK enum err driver_look(struct driver *d, const char *waiting_for, struct error *e);
 /* The same while Postgres is waited for: does not pause. Redis being away is no reason to end the wait,

@@ -199,6 +199,8 @@ static enum err checkpoint(struct driver *d, bool scan_ended, struct error *e)
     record_text(d, "scan_ended", scan_ended ? "1" : "0");
     if (w.total > 0)
         record_count(d, driver_built(d), r->layer, -1, w.total);
+    if (r->layer == driver_built(d)->layer_count - 1)
+        d->built_items += w.total;
     d->checkpoint_at = clock_mono_us();
     return record_write(d, e);
 }
@@ -242,6 +244,7 @@ static enum err scan_pages(struct driver *d, struct scan *scan, struct error *e)
         if (code != ERR_OK || page.count == 0)
             return code;
         take_page(d, scan, &page);
+        driver_scanned(d);
         code = driver_poll(d, "", e);
         if (code == ERR_OK && layer_is_over(d)) {
             memcpy(d->record.segment_upto, d->position, sizeof(d->position));

@@ -120,7 +120,7 @@ static void destroy(struct mutex *m)
     free(m);
 }
 
-/* With a connection, but not taken. */
+/* With a connection, but not taken. *@out stays NULL on error. */
 static enum err make(struct mutex **out, const struct mutex_options *options, struct error *e)
 {
     struct mutex *m = calloc(1, sizeof(*m));
@@ -162,10 +162,10 @@ static enum err begin(struct mutex **out, struct mutex *m, enum err code, struct
 
 enum err mutex_acquire(struct mutex **out, const struct mutex_options *options, struct error *e)
 {
-    struct mutex *m;
+    struct mutex *m = NULL;
     uint64_t left_ms;
     enum err code = make(&m, options, e);
-    return code != ERR_OK ? code : begin(out, m, take(m, options->owner, &left_ms, e), e);
+    return m == NULL ? code : begin(out, m, take(m, options->owner, &left_ms, e), e);
 }
 
 /* --- waiting --- */
@@ -246,7 +246,7 @@ enum err mutex_wait(struct mutex **out, const struct mutex_options *options, uns
     uint64_t left_ms, deadline = clock_mono_us() + (uint64_t)wait_ms * 1000;
     struct waiting w = {.options = options, .pause_us = PAUSE_MIN_US};
     enum err code = make(&w.mutex, options, e);
-    if (code != ERR_OK)
+    if (w.mutex == NULL)
         return code;
     /* Nobody holds it, as a rule: then there is nothing to subscribe for. */
     code = take(w.mutex, options->owner, &left_ms, e);

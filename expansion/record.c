@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/number.h"
 #include "expansion/driver_internal.h"
+#include "expansion/history.h"
 #include "shard/script.h"
 
 static bool is(const redisReply *name, const char *field)
@@ -98,17 +99,23 @@ static void add_key(struct driver *d, const char *what)
  * form with room for it, "0" padded to a fixed width, so that it can be filled in afterwards. */
 enum { COUNT_ARGUMENT = 5, COUNT_WIDTH = 6 };
 
-void record_begin(struct driver *d, bool reset)
+/* @script has the form of job.lua up to the job pairs. */
+static void begin(struct driver *d, const char *script, const char *third_key, bool reset)
 {
-    script_begin(&d->call, embedded_job);
+    script_begin(&d->call, script);
     add_key(d, "expansion_flag");
     add_key(d, "job");
-    add_key(d, "count");
+    add_key(d, third_key);
     script_text(&d->call, mutex_value(d->mutex));
     script_text(&d->call, reset ? "1" : "0");
     script_text(&d->call, "000000");
     d->record_pairs = 0;
     record_number(d, "updated_ms", clock_wall_us() / 1000);
+}
+
+void record_begin(struct driver *d, bool reset)
+{
+    begin(d, embedded_job, "count", reset);
 }
 
 void record_text(struct driver *d, const char *field, const char *value)
@@ -182,15 +189,36 @@ enum err record_step(struct driver *d, enum job_step step, struct error *e)
     record_number(d, "token", mutex_token(d->mutex));
     if (fresh)
         begin_job(d, step);
+    if (step <= STEP_CUTOVER && d->view.phase != PHASE_SWITCHED) /* the one that serves until then */
+        record_number(d, "generation_from", view_current(&d->view)->number);
     enum err code = record_write(d, e);
     d->recorded = d->recorded || code == ERR_OK;
     return code;
 }
 
+/* What the record gets with the end goes into the history in the same step. */
+static enum err write_end(struct driver *d, struct error *e)
+{
+    script_number(&d->call, HISTORY_ENTRIES_MAX);
+    for (size_t i = 0; i < history_field_count; i++) {
+        if (d->o->kind == JOB_CHECK && history_fields[i].of_build)
+            continue; /* the record still has them, of the last build */
+        script_text(&d->call, history_fields[i].name);
+        script_text(&d->call, history_fields[i].record);
+    }
+    return record_write(d, e);
+}
+
 void record_end(struct driver *d, const char *state, const char *text)
 {
+    static const char *const asked[] = {"abort", "hold", "rollback", "finish", "paused", "rows_per_second"};
     struct error e;
-    record_begin(d, false);
+    bool fresh = d->o->kind == JOB_EXPAND && !d->recorded; /* what is there is of another job */
+    begin(d, embedded_finish, "history", fresh);
+    if (fresh) {
+        record_text(d, "trigger", d->o->trigger);
+        record_text(d, "owner", d->o->owner);
+    }
     record_text(d, "state", state);
     record_text(d, "step", step_name(d->step));
     record_text(d, "error", text);
@@ -198,9 +226,8 @@ void record_end(struct driver *d, const char *state, const char *text)
     record_text(d, "reason", d->record.reason);
     record_number(d, "started_ms", d->record.started_ms);
     record_number(d, "finished_ms", clock_wall_us() / 1000);
-    static const char *const asked[] = {"abort", "hold", "rollback", "finish", "paused", "rows_per_second"};
     for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++)
         record_text(d, asked[i], "0");
-    if (record_write(d, &e) != ERR_OK)
+    if (write_end(d, &e) != ERR_OK)
         log_warn("record_not_written", "filter=%s why=%s", log_quote(d->o->filter), log_quote(e.text));
 }

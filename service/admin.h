@@ -37,6 +37,7 @@ struct admin_call {
     bool dry_run;             /* TB.REBUILD */
     enum control_wish wish;   /* admin_control */
     uint64_t rows_per_second; /* TB.THROTTLE */
+    uint64_t count;           /* TB.HISTORY: 0 where not given */
     char field[32];           /* BF.INFO */
     enum err status;
     struct error error;
@@ -60,6 +61,7 @@ admin_fn admin_reserve; /* BF.RESERVE */
 admin_fn admin_card;    /* BF.CARD */
 admin_fn admin_info;    /* BF.INFO */
 admin_fn admin_status;  /* TB.STATUS */
+admin_fn admin_history; /* TB.HISTORY */
 admin_fn admin_plan;    /* TB.PLAN */
 admin_fn admin_rebuild; /* TB.REBUILD */
 admin_fn admin_verify;  /* TB.VERIFY */

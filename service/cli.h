@@ -15,6 +15,7 @@ struct cli {
     unsigned timeout_ms;
     bool json, help, version, wait;
     uint64_t capacity;      /* 0: not given */
+    uint64_t entries;       /* --count; 0: not given */
     const char *error_rate; /* as given, checked; NULL: not given */
     char **arguments;       /* after the command's name */
     size_t count;
@@ -26,12 +27,13 @@ struct cli {
 /* Handlers: arity is checked and the connection open. They return an exit code and have said why if it is not
  * 0. */
 typedef int cli_handler(struct cli *cli);
-cli_handler cli_status, cli_plan, cli_rebuild, cli_abort, cli_check, cli_add;
+cli_handler cli_status, cli_history, cli_plan, cli_rebuild, cli_abort, cli_check, cli_add;
 
 /* Say "twinbloom: ..." on standard error and return @code. */
 int cli_fail(enum cli_exit code, const char *format, ...) PRINTF_LIKE(2, 3);
 
-/* Send TB.<VERB> [FILTER] with --capacity and --error-rate where given. NULL after saying why it failed. */
+/* Send TB.<VERB> [FILTER] with --capacity, --error-rate and --count where given. NULL after saying why it
+ * failed. */
 redisReply *cli_request(struct cli *cli, const char *verb);
 
 /* A flat list (or an array of them) as JSON object (or array), with a line's end, on standard output. */
@@ -40,6 +42,7 @@ void cli_print_json(const redisReply *reply);
 /* The table of all filters, and the sheet of one. */
 void cli_print_table(const struct cli *cli, const redisReply *filters);
 void cli_print_sheet(const struct cli *cli, const redisReply *filter);
+void cli_print_history(const struct cli *cli, const redisReply *runs);
 void cli_print_plan(const struct cli *cli, const redisReply *plan);
 
 /* rebuild --wait: follow the job that is another than the one of @before until it ends. */

@@ -7,9 +7,9 @@
 
 redisReply *cli_request(struct cli *cli, const char *verb)
 {
-    const char *argv[6] = {verb};
+    const char *argv[8] = {verb};
     size_t argc = 1;
-    char capacity[32];
+    char capacity[32], entries[32];
     if (cli->count > 0)
         argv[argc++] = cli->arguments[0];
     if (cli->capacity != 0) {
@@ -20,6 +20,11 @@ redisReply *cli_request(struct cli *cli, const char *verb)
     if (cli->error_rate != NULL) {
         argv[argc++] = "ERROR";
         argv[argc++] = cli->error_rate;
+    }
+    if (cli->entries != 0) {
+        (void)snprintf(entries, sizeof(entries), "%llu", (unsigned long long)cli->entries);
+        argv[argc++] = "COUNT";
+        argv[argc++] = entries;
     }
     struct error e = {""};
     redisReply *reply = NULL;
@@ -34,9 +39,10 @@ redisReply *cli_request(struct cli *cli, const char *verb)
 static bool is_name(const char *field)
 {
     static const char *const names[] = {
-        "filter",    "table",     "nodes",   "schedule", "mutex_owner",     "job_owner", "job_reason",
-        "job_error", "warning",   "refused", "reason",   "job_waiting_for", "phase",     "job_step",
-        "state",     "job_state", "redis",   "postgres", "window",          "wanted"};
+        "filter",     "table",     "nodes",   "schedule",  "mutex_owner", "job_owner",
+        "job_reason", "job_error", "warning", "refused",   "reason",      "job_waiting_for",
+        "phase",      "job_step",  "state",   "job_state", "redis",       "postgres",
+        "window",     "wanted",    "outcome", "trigger",   "error",       "owner"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (strcmp(names[i], field) == 0)
             return true;
@@ -132,22 +138,31 @@ static redisReply *request_list(struct cli *cli, const char *verb)
     return NULL;
 }
 
-static int status_of_all(struct cli *cli)
+/* An array of flat lists, or NULL after saying what came instead. */
+static redisReply *request_array(struct cli *cli, const char *verb)
 {
-    redisReply *reply = cli_request(cli, "TB.STATUS");
-    if (reply == NULL)
-        return CLI_UNAVAILABLE;
-    bool good = reply->type == REDIS_REPLY_ARRAY;
+    redisReply *reply = cli_request(cli, verb);
+    bool good = reply != NULL && reply->type == REDIS_REPLY_ARRAY;
     for (size_t i = 0; good && i < reply->elements; i++)
         good = is_list(reply->element[i]);
-    if (!good)
-        (void)cli_fail(CLI_UNAVAILABLE, "the reply to TB.STATUS has an unexpected form");
-    else if (cli->json)
+    if (reply == NULL || good)
+        return reply;
+    freeReplyObject(reply);
+    (void)cli_fail(CLI_UNAVAILABLE, "the reply to %s has an unexpected form", verb);
+    return NULL;
+}
+
+static int status_of_all(struct cli *cli)
+{
+    redisReply *reply = request_array(cli, "TB.STATUS");
+    if (reply == NULL)
+        return CLI_UNAVAILABLE;
+    if (cli->json)
         cli_print_json(reply);
     else
         cli_print_table(cli, reply);
     freeReplyObject(reply);
-    return good ? CLI_OK : CLI_UNAVAILABLE;
+    return CLI_OK;
 }
 
 int cli_status(struct cli *cli)
@@ -161,6 +176,19 @@ int cli_status(struct cli *cli)
         cli_print_json(reply);
     else
         cli_print_sheet(cli, reply);
+    freeReplyObject(reply);
+    return CLI_OK;
+}
+
+int cli_history(struct cli *cli)
+{
+    redisReply *reply = request_array(cli, "TB.HISTORY");
+    if (reply == NULL)
+        return CLI_UNAVAILABLE;
+    if (cli->json)
+        cli_print_json(reply);
+    else
+        cli_print_history(cli, reply);
     freeReplyObject(reply);
     return CLI_OK;
 }

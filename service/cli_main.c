@@ -11,7 +11,13 @@
 
 /* --- commands --- */
 
-enum { WITH_CAPACITY = 1, WITH_ERROR_RATE = 2, WITH_WAIT = 4, GROWTH = WITH_CAPACITY | WITH_ERROR_RATE };
+enum {
+    WITH_CAPACITY = 1,
+    WITH_ERROR_RATE = 2,
+    WITH_WAIT = 4,
+    WITH_COUNT = 8,
+    GROWTH = WITH_CAPACITY | WITH_ERROR_RATE
+};
 
 struct command {
     const char *name;
@@ -28,6 +34,11 @@ static const struct command commands[] = {
     {"status", "[FILTER]", 0, 1, 0, "show all filters, or everything about one",
      "GEN is the generation that serves; FPR the expected rate of false positives now, and the promised one.",
      "twinbloom status short-link", cli_status},
+    {"history", "FILTER", 1, 1, WITH_COUNT, "show the last rebuilds of a filter, the newest first",
+     "TOOK is from start to end, with the grace time; GENERATION the one that served before, and the new one "
+     "if "
+     "it came\ninto use. The last 100 are kept; --json says more of each.",
+     "twinbloom history short-link -n 5", cli_history},
     {"plan", "FILTER", 1, 1, GROWTH, "show what a rebuild would make, without making it",
      "The exit code is 1 if the plan does not fit into memory or would be refused.",
      "twinbloom plan short-link --capacity 5M", cli_plan},
@@ -104,6 +115,11 @@ static bool set_capacity(struct cli *cli, const char *value)
     return output_parse_count(value, &cli->capacity);
 }
 
+static bool set_count(struct cli *cli, const char *value)
+{
+    return output_parse_count(value, &cli->entries);
+}
+
 static bool set_error_rate(struct cli *cli, const char *value)
 {
     double rate;
@@ -155,6 +171,7 @@ static const struct option_row options[] = {
     {"", "--json", NULL, 0, false, "print JSON", set_json},
     {"", "--capacity", "N", WITH_CAPACITY, false, "keys to make room for: 1000000, 1e6, 1M", set_capacity},
     {"", "--error-rate", "P", WITH_ERROR_RATE, false, "rate of false positives: 0.001, 1e-3", set_error_rate},
+    {"-n", "--count", "N", WITH_COUNT, false, "how many to show (100)", set_count},
     {"", "--wait", NULL, WITH_WAIT, false, "stay until the job ends", set_wait},
     {"", "--help", NULL, 0, false, "show help", set_help},
     {"", "--version", NULL, 0, false, "show the version", set_version},

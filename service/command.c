@@ -16,6 +16,8 @@ const struct command command_table[] = {
     {"BF.CARD", 2, COMMAND_ALONE, command_bf_card, "Number of items that were added", "bf"},
     {"BF.INFO", -2, COMMAND_ALONE, command_bf_info, "Capacity, size, items of a filter", "bf"},
     {"TB.STATUS", -1, COMMAND_ALONE, command_tb_status, "State of a filter, or of all", "twinbloom"},
+    {"TB.HISTORY", -2, COMMAND_ALONE, command_tb_history, "The last runs of a filter's expansions",
+     "twinbloom"},
     {"TB.PLAN", -2, COMMAND_ALONE, command_tb_plan, "What an expansion would make and need", "twinbloom"},
     {"TB.REBUILD", -2, COMMAND_ALONE | COMMAND_WRITE, command_tb_rebuild, "Starts an expansion", "twinbloom"},
     {"TB.VERIFY", -2, COMMAND_ALONE | COMMAND_WRITE, command_tb_verify,

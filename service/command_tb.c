@@ -78,6 +78,27 @@ void command_tb_status(struct client *c, const struct argument *a, size_t count)
         call_admin(c, admin_status, a, count, 0, 0);
 }
 
+/* FILTER [COUNT n] */
+void command_tb_history(struct client *c, const struct argument *a, size_t count)
+{
+    uint64_t most = 0;
+    if (count != 2 && (count != 4 || !argument_is(&a[2], "COUNT"))) {
+        client_error(c, "ERR syntax error");
+        return;
+    }
+    if (count == 4 && (!number_u64(a[3].bytes, a[3].length, &most) || most == 0)) {
+        client_error(c, "ERR bad count");
+        return;
+    }
+    struct admin_call *call = admin_call_new(admin_history, a[1].bytes, a[1].length);
+    if (call == NULL) {
+        client_error(c, "OOM out of memory");
+        return;
+    }
+    call->count = most;
+    client_call_admin(c, call);
+}
+
 void command_tb_plan(struct client *c, const struct argument *a, size_t count)
 {
     call_admin(c, admin_plan, a, count, WITH_SIZES, 0);

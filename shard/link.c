@@ -104,8 +104,10 @@ enum err link_connect(redisContext **out, const struct node *n, const char *name
     struct timeval tv = {.tv_sec = timeout_ms / 1000, .tv_usec = (long)(timeout_ms % 1000) * 1000};
     redisContext *context = redisConnectWithTimeout(n->host, n->port, tv);
     *out = NULL;
-    if (context == NULL)
-        return error_set(e, ERR_NOMEM, "Redis node %s: out of memory", n->name);
+    if (context == NULL) {
+        (void)error_set(e, ERR_NOMEM, "Redis node %s: out of memory", n->name);
+        return ERR_NOMEM;
+    }
     enum err code = ERR_OK;
     if (context->err != 0)
         code = error_set(e, ERR_UNREACHABLE, "Redis node %s: %s", n->name, context->errstr);

@@ -53,13 +53,16 @@ static bool escape(struct names *n, const char *filter, size_t length)
     return true;
 }
 
+/* In the form that escape() writes: lower case only. */
 static bool unhex(const char *two, char *out)
 {
-    const char *high = memchr(hex, two[0], 16), *low = memchr(hex, two[1], 16);
-    if (high == NULL || low == NULL)
-        return false;
-    *out = (char)((high - hex) << 4 | (low - hex));
-    return true;
+    unsigned high = 0, low = 0;
+    while (high < 16 && hex[high] != two[0])
+        high++;
+    while (low < 16 && hex[low] != two[1])
+        low++;
+    *out = (char)(high << 4 | low);
+    return high < 16 && low < 16;
 }
 
 bool names_unescape(const char *escaped, size_t escaped_length, char out[FILTER_NAME_MAX], size_t *length)

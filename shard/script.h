@@ -15,4 +15,5 @@ extern const char embedded_acquire[];
 extern const char embedded_renew[];
 extern const char embedded_release[];
 extern const char embedded_job[];
+extern const char embedded_finish[];
 #endif

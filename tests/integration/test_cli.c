@@ -99,6 +99,48 @@ static void answer_keys(const redisReply *command, struct buffer *b)
     }
 }
 
+/* As many as are asked for: a run of a minute, one that failed, one that never came to its end. */
+static void answer_history(const redisReply *command, struct buffer *b)
+{
+    static const char *const done[] = {"started_ms",
+                                       "1700000000000",
+                                       "finished_ms",
+                                       "1700000065000",
+                                       "outcome",
+                                       "done",
+                                       "trigger",
+                                       "operator",
+                                       "reason",
+                                       "asked for",
+                                       "rows",
+                                       "1200000",
+                                       "generation_from",
+                                       "4",
+                                       "generation",
+                                       "5",
+                                       "owner",
+                                       "12"};
+    static const char *const failed[] = {"started_ms",      "1690000000000",
+                                         "finished_ms",     "1690000000400",
+                                         "outcome",         "failed",
+                                         "trigger",         "total",
+                                         "reason",          "8 of 10",
+                                         "error",           "the source is \033gone",
+                                         "generation_from", "4",
+                                         "generation",      "5"};
+    static const char *const bare[] = {"outcome", "aborted"};
+    size_t runs = command->elements == 4 ? strtoul(command->element[3]->str, NULL, 10) : 3;
+    if (strcmp(command->element[1]->str, "new") == 0)
+        runs = 0;
+    buffer_printf(b, "*%zu\r\n", runs);
+    if (runs > 0)
+        flat(b, done, sizeof(done) / sizeof(done[0]));
+    if (runs > 1)
+        flat(b, failed, sizeof(failed) / sizeof(failed[0]));
+    if (runs > 2)
+        flat(b, bare, sizeof(bare) / sizeof(bare[0]));
+}
+
 static void answer(struct responder *r, const redisReply *command, struct buffer *b)
 {
     static const char *const plan[] = {"filter",     "f",       "capacity", "3000000",
@@ -117,6 +159,8 @@ static void answer(struct responder *r, const redisReply *command, struct buffer
             flat(b, plan, 8);
         else
             buffer_puts(b, "-ERR syntax error\r\n");
+    } else if (strcmp(name, "TB.HISTORY") == 0) {
+        answer_history(command, b);
     } else if (strcmp(name, "TB.REBUILD") == 0) {
         r->polls = 1;
         buffer_puts(b, "+OK\r\n");
@@ -234,6 +278,30 @@ static void test_status__shows_a_table_a_sheet_and_json(void **state)
     assert_says(*state, "status 12 --json", 0, "\"new_field\":5}\n");
 }
 
+static void test_history__shows_a_table_and_json(void **state)
+{
+    assert_int_equal(setenv("TZ", "UTC0", 1), 0);
+    assert_run(
+        *state, "", "history f", 0,
+        "STARTED                      TOOK  OUTCOME  TRIGGER        ROWS  GENERATION  WHY\n"
+        "2023-11-14 22:13:20 +0000  1m 05s  done     operator  1,200,000  4 -> 5      asked for\n"
+        "2023-07-22 04:26:40 +0000      0s  failed   total             -  4           8 of 10: the source is "
+        "\\x1bgone\n"
+        "-                               -  aborted  -                 -  ?\n");
+    assert_run(*state, "", "history f --json -n 1", 0,
+               "[{\"started_ms\":1700000000000,\"finished_ms\":1700000065000,\"outcome\":\"done\","
+               "\"trigger\":\"operator\",\"reason\":\"asked for\",\"rows\":1200000,\"generation_from\":4,"
+               "\"generation\":5,\"owner\":\"12\"}]\n");
+    assert_says(*state, "history f --count=2", 0, "8 of 10: the source is \\x1bgone\n");
+    assert_run(*state, "", "history new", 0, "There were no rebuilds yet.\n");
+    assert_run(*state, "", "history new --json", 0, "[]\n");
+    assert_says(*state, "history busy", 3, "twinbloom: BUSY host:1 holds the mutex\n");
+    assert_says(*state, "history f -n 0", 2, "--count 0: expected N");
+    assert_says(*state, "history", 2, "usage: twinbloom history FILTER");
+    assert_says(*state, "status f -n 1", 2, "status has no option --count");
+    assert_says(*state, "help history", 0, "-n, --count N  how many to show");
+}
+
 static void test_plan__passes_its_options_and_fails_where_it_does_not_fit(void **state)
 {
     assert_says(*state, "plan f --capacity 3M --error-rate=1e-3", 1, "  for the new one  6.0 MiB\n");
@@ -307,6 +375,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_status__shows_a_table_a_sheet_and_json, start, stop),
+        cmocka_unit_test_setup_teardown(test_history__shows_a_table_and_json, start, stop),
         cmocka_unit_test_setup_teardown(test_plan__passes_its_options_and_fails_where_it_does_not_fit, start,
                                         stop),
         cmocka_unit_test_setup_teardown(test_check__says_of_each_key_and_exits_1_if_one_is_absent, start,

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+#include "expansion/history.h"
+
+#include <string.h>
+#include "base/number.h"
+
+const struct history_field history_fields[] = {
+    {"started_ms", "started_ms", true, false},
+    {"finished_ms", "finished_ms", true, false},
+    {"outcome", "state", false, false}, /* done, failed, aborted */
+    {"trigger", "trigger", false, false},
+    {"reason", "reason", false, false},
+    {"error", "error", false, false},
+    {"rows", "rows", true, true}, /* read by the scan, all passes */
+    {"scan_seconds", "scan_seconds", false, true},
+    {"generation_from", "generation_from", true, true},
+    {"generation", "generation", true, true}, /* that was built */
+    {"capacity", "capacity", true, true},     /* of it */
+    {"owner", "owner", false, false},         /* who drove it last */
+    {"false_positive_rate", "false_positive_rate", false, false},
+    {"verified", "verified", true, false}, /* keys of the source that were looked up */
+};
+const size_t history_field_count = sizeof(history_fields) / sizeof(history_fields[0]);
+
+static const struct history_field *find(const char *name, size_t length)
+{
+    for (size_t i = 0; i < history_field_count; i++)
+        if (strlen(history_fields[i].name) == length && memcmp(history_fields[i].name, name, length) == 0)
+            return &history_fields[i];
+    return NULL;
+}
+
+static void decode(char out[HISTORY_VALUE_MAX], const char *text, size_t length)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < length && n + 1 < HISTORY_VALUE_MAX; i++) {
+        uint64_t byte;
+        out[n] = text[i];
+        if (text[i] == '%' && length - i >= 3 && number_hex64(text + i + 1, 2, &byte) && byte != 0) {
+            out[n] = (char)byte;
+            i += 2;
+        }
+        n++;
+    }
+    out[n] = '\0';
+}
+
+bool history_next(const char **at, const char *end, struct history_pair *out)
+{
+    while (*at < end) {
+        const char *name = *at;
+        const char *blank = memchr(name, ' ', (size_t)(end - name));
+        const char *stop = blank == NULL ? end : blank;
+        const char *equals = memchr(name, '=', (size_t)(stop - name));
+        *at = blank == NULL ? end : blank + 1;
+        out->field = equals == NULL ? NULL : find(name, (size_t)(equals - name));
+        if (out->field == NULL)
+            continue;
+        decode(out->value, equals + 1, (size_t)(stop - equals) - 1);
+        return true;
+    }
+    return false;
+}

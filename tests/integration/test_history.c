@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT */
+/* The last runs of a filter, as TB.HISTORY lists them. */
+#include "tests/integration/fixture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+enum { ROWS = 20000, CAPACITY = 40000, STEADY_MS = 60000 };
+
+static struct fixture fixture;
+
+/* A scan that can be held: see test_takeover.c. */
+static const char gate[] =
+    "CREATE FUNCTION public.gate(id bigint) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN "
+    "IF id = 10000 THEN PERFORM pg_advisory_lock_shared(7); "
+    "PERFORM pg_advisory_unlock_shared(7); END IF; RETURN true; END $$";
+
+static int setup(void **state)
+{
+    (void)state;
+    return fixture_start(&fixture, &(struct fixture_options){.nodes = 1,
+                                                             .daemons = 2,
+                                                             .postgres = true,
+                                                             .rows = ROWS,
+                                                             .capacity = CAPACITY,
+                                                             .rate = "0.01",
+                                                             .service = "check_interval = 200ms\n",
+                                                             .expansion = "lease = 2s\npage_rows = 100\n",
+                                                             .schema = gate,
+                                                             .where = "public.gate(id)"});
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    return fixture_stop(&fixture);
+}
+
+static redisReply *history(unsigned d, const char *arguments)
+{
+    char command[128];
+    (void)snprintf(command, sizeof(command), "TB.HISTORY " FILTER "%s", arguments);
+    redisReply *r = client_command(&fixture.client[d], command);
+    assert_non_null(r);
+    if (r->type != REDIS_REPLY_ARRAY)
+        fail_msg("%s: %s", command, r->str);
+    return r;
+}
+
+/* The value of a field as text; "" where the entry has it not. In one of a few static buffers. */
+static const char *field(const redisReply *run, const char *name)
+{
+    static char text[4][1024];
+    static unsigned next;
+    char *out = text[next++ % 4];
+    out[0] = '\0';
+    for (size_t i = 0; i + 1 < run->elements; i += 2) {
+        const redisReply *value = run->element[i + 1];
+        if (strcmp(run->element[i]->str, name) != 0)
+            continue;
+        if (value->type == REDIS_REPLY_INTEGER)
+            (void)snprintf(out, sizeof(text[0]), "%lld", value->integer);
+        else
+            (void)snprintf(out, sizeof(text[0]), "%s", value->str);
+    }
+    return out;
+}
+
+static uint64_t number(const redisReply *run, const char *name)
+{
+    return strtoull(field(run, name), NULL, 10);
+}
+
+/* The newest entry once there are @entries; the caller frees *@all. */
+static const redisReply *newest(redisReply **all, size_t entries)
+{
+    uint64_t until = clock_mono_us() + STEADY_MS * 1000ull;
+    while ((*all = history(1, ""))->elements < entries) {
+        freeReplyObject(*all);
+        assert_true(clock_mono_us() < until);
+        clock_sleep_us(20000);
+    }
+    assert_int_equal((*all)->elements, entries);
+    return (*all)->element[0];
+}
+
+static void test_history__tells_of_the_first_build(void **state)
+{
+    (void)state;
+    redisReply *all;
+    const redisReply *run = newest(&all, 1);
+    assert_string_equal(field(run, "outcome"), "done");
+    assert_string_equal(field(run, "trigger"), "unbuilt");
+    assert_string_equal(field(run, "error"), "");
+    assert_int_equal(number(run, "generation_from"), 1);
+    assert_int_equal(number(run, "generation"), fixture_generation(&fixture, 0));
+    assert_int_equal(number(run, "rows"), ROWS);
+    assert_int_equal(number(run, "capacity"), CAPACITY);
+    assert_in_range(number(run, "verified"), 1, ROWS);
+    assert_true(strtod(field(run, "scan_seconds"), NULL) > 0);
+    assert_true(strtod(field(run, "false_positive_rate"), NULL) < 0.02);
+    assert_true(strlen(field(run, "owner")) > 0);
+    assert_in_range(number(run, "finished_ms") - number(run, "started_ms"), 500, STEADY_MS); /* grace */
+    assert_in_range(number(run, "finished_ms") / 1000, clock_wall_us() / 1000000 - 600,
+                    clock_wall_us() / 1000000 + 1);
+    freeReplyObject(all);
+}
+
+static void test_history__tells_of_an_operators_rebuild(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    redisReply *all;
+    int64_t before = fixture_generation(&fixture, 0);
+    must(client_ok(&fixture.client[0], &e, "TB.REBUILD " FILTER), e);
+    const redisReply *run = newest(&all, 2);
+    assert_string_equal(field(run, "outcome"), "done");
+    assert_string_equal(field(run, "trigger"), "operator");
+    assert_string_equal(field(run, "reason"), "asked for by an operator");
+    assert_int_equal(number(run, "generation_from"), before);
+    assert_int_equal(number(run, "generation"), before + 1);
+    assert_string_equal(field(all->element[1], "trigger"), "unbuilt");
+    freeReplyObject(all);
+    all = history(0, " COUNT 1");
+    assert_int_equal(all->elements, 1);
+    assert_string_equal(field(all->element[0], "trigger"), "operator");
+    freeReplyObject(all);
+}
+
+static void hold_a_rebuild(void)
+{
+    struct error e = {""};
+    fixture_sql(fixture.db, "SELECT pg_advisory_lock(7)");
+    must(client_ok(&fixture.client[0], &e, "TB.REBUILD " FILTER), e);
+    must(client_wait_status(&fixture.client[1], FILTER, "job_step", "scan", STEADY_MS, &e), e);
+}
+
+static void test_history__tells_of_an_abort(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    redisReply *all;
+    int64_t before = fixture_generation(&fixture, 0);
+    hold_a_rebuild();
+    must(client_ok(&fixture.client[1], &e, "TB.ABORT " FILTER), e);
+    const redisReply *run = newest(&all, 3);
+    fixture_sql(fixture.db, "SELECT pg_advisory_unlock(7)");
+    assert_string_equal(field(run, "outcome"), "aborted");
+    assert_string_equal(field(run, "trigger"), "operator");
+    assert_non_null(strstr(field(run, "error"), "aborted by an operator"));
+    assert_int_equal(number(run, "generation_from"), before);
+    assert_int_equal(number(run, "generation"), before + 1);
+    assert_string_equal(field(run, "verified"), "");
+    freeReplyObject(all);
+}
+
+static void test_history__tells_of_a_failure(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    redisReply *all;
+    fixture_sql(fixture.db, "ALTER TABLE short_link RENAME code TO other");
+    must(client_ok(&fixture.client[0], &e, "TB.REBUILD " FILTER), e);
+    const redisReply *run = newest(&all, 4);
+    fixture_sql(fixture.db, "ALTER TABLE short_link RENAME other TO code");
+    assert_string_equal(field(run, "outcome"), "failed");
+    assert_string_equal(field(run, "trigger"), "operator");
+    assert_non_null(strstr(field(run, "error"), "code"));
+    assert_string_equal(field(run, "rows"), ""); /* nothing is left of the run before */
+    assert_string_equal(field(run, "generation"), "");
+    assert_int_equal(number(run, "generation_from"), fixture_generation(&fixture, 0));
+    freeReplyObject(all);
+}
+
+/* Two drivers, one run: it began when the first began, and why. */
+static void test_history__of_a_run_that_another_coordinator_finished_is_one_entry(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    char owner[128], started[64];
+    redisReply *all;
+    int64_t before = fixture_generation(&fixture, 1);
+    hold_a_rebuild();
+    must(client_status(&fixture.client[1], FILTER, "job_started_ms", started, sizeof(started), &e), e);
+    must(client_status(&fixture.client[1], FILTER, "job_owner", owner, sizeof(owner), &e), e);
+    client_close(&fixture.client[0]);
+    daemon_kill(&fixture.daemon[0]);
+    fixture_sql(fixture.db, "SELECT pg_advisory_unlock(7)");
+    const redisReply *run = newest(&all, 5);
+    assert_string_equal(field(run, "outcome"), "done");
+    assert_string_equal(field(run, "trigger"), "operator");
+    assert_string_equal(field(run, "reason"), "asked for by an operator");
+    assert_string_equal(field(run, "started_ms"), started);
+    assert_string_not_equal(field(run, "owner"), owner);
+    assert_int_equal(number(run, "generation_from"), before);
+    assert_int_equal(number(run, "generation"), fixture_generation(&fixture, 1));
+    assert_true(fixture_generation(&fixture, 1) > before);
+    freeReplyObject(all);
+    must(daemon_launch(&fixture.daemon[0], &e), e);
+    fixture_reconnect(&fixture, 0);
+}
+
+static void refused(const char *command, const char *expected)
+{
+    redisReply *r = client_command(&fixture.client[1], command);
+    assert_non_null(r);
+    assert_int_equal(r->type, REDIS_REPLY_ERROR);
+    assert_string_equal(r->str, expected);
+    freeReplyObject(r);
+}
+
+static void test_history__refuses_what_it_cannot_tell_of(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    refused("TB.HISTORY", "ERR wrong number of arguments for 'tb.history' command");
+    refused("TB.HISTORY none", "ERR not found");
+    refused("TB.HISTORY " FILTER " COUNT", "ERR syntax error");
+    refused("TB.HISTORY " FILTER " COUNT 0", "ERR bad count");
+    refused("TB.HISTORY " FILTER " COUNT -1", "ERR bad count");
+    refused("TB.HISTORY " FILTER " LAST 1", "ERR syntax error");
+    must(client_ok(&fixture.client[1], &e, "BF.RESERVE plain 0.01 100"), e);
+    redisReply *r = client_command(&fixture.client[1], "TB.HISTORY plain COUNT 18446744073709551615");
+    assert_non_null(r);
+    assert_int_equal(r->type, REDIS_REPLY_ARRAY);
+    assert_int_equal(r->elements, 0);
+    freeReplyObject(r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_history__tells_of_the_first_build),
+        cmocka_unit_test(test_history__tells_of_an_operators_rebuild),
+        cmocka_unit_test(test_history__tells_of_an_abort),
+        cmocka_unit_test(test_history__tells_of_a_failure),
+        cmocka_unit_test(test_history__of_a_run_that_another_coordinator_finished_is_one_entry),
+        cmocka_unit_test(test_history__refuses_what_it_cannot_tell_of),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

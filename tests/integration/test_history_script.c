@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+/* finish.lua: the end of a job's record and its entry in the history are one step, under the mutex. */
+#include "tests/integration/filters.h"
+
+#include <string.h>
+
+#include "expansion/history.h"
+#include "shard/script.h"
+
+#define KEY(what) PREFIX ":{f}:" what
+
+static struct servers servers;
+static struct filter f;
+
+static int start(void **state)
+{
+    (void)state;
+    return servers_start(&servers, 1);
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    return servers_stop(&servers);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    servers_flush(&servers);
+    filter_init(&f, &servers, "f"); /* the mutex is MUTEX */
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    filter_fini(&f);
+    return 0;
+}
+
+/* Keep three entries of state, error and rows. */
+static long long finish(const char *mutex, const char *reset, const char *outcome, const char *error)
+{
+    static const char *const keys[] = {"expansion_flag", "job", "history"};
+    const char *const arguments[] = {mutex, reset,     "4",     "state", outcome, "error", error,
+                                     "3",   "outcome", "state", "error", "error", "rows",  "rows"};
+    struct error e = {""};
+    long long answer = 99;
+    script_begin(&f.fence.call, embedded_finish);
+    for (size_t i = 0; i < 3; i++) {
+        struct key_name name;
+        names_filter_key(&f.fence.names, keys[i], &name);
+        script_key(&f.fence.call, &name);
+    }
+    for (size_t i = 0; i < sizeof(arguments) / sizeof(arguments[0]); i++)
+        script_text(&f.fence.call, arguments[i]);
+    must(script_run(&f.fence.call, f.fence.link, NODE_HOME, &answer, &e), e);
+    return answer;
+}
+
+static void expect_entry(int index, const char *expected)
+{
+    assert_string_equal(servers_text(&servers, 0, "LINDEX " KEY("history") " %d", index), expected);
+}
+
+static void test_finish__writes_the_record_and_an_entry_of_what_it_says(void **state)
+{
+    (void)state;
+    assert_int_equal(servers_integer(&servers, 0, "HSET " KEY("job") " state running rows 5 step scan"), 3);
+    assert_int_equal(finish(MUTEX, "0", "failed", "no"), 1);
+    assert_string_equal(servers_text(&servers, 0, "HGET " KEY("job") " state"), "failed");
+    assert_string_equal(servers_text(&servers, 0, "HGET " KEY("job") " step"), "scan");
+    expect_entry(0, "outcome=failed error=no rows=5");
+    assert_int_equal(finish(MUTEX, "1", "done", ""), 1); /* of a job that has no record yet */
+    assert_int_equal(servers_integer(&servers, 0, "HEXISTS " KEY("job") " step"), 0);
+    expect_entry(0, "outcome=done");
+}
+
+static void test_finish__keeps_the_newest_entries(void **state)
+{
+    (void)state;
+    static const char *const errors[] = {"1", "2", "3", "4", "5"};
+    for (size_t i = 0; i < 5; i++)
+        assert_int_equal(finish(MUTEX, "0", "failed", errors[i]), 1);
+    assert_int_equal(servers_integer(&servers, 0, "LLEN " KEY("history")), 3);
+    expect_entry(0, "outcome=failed error=5");
+    expect_entry(2, "outcome=failed error=3");
+}
+
+static void test_finish__is_refused_without_the_mutex(void **state)
+{
+    (void)state;
+    assert_int_equal(servers_integer(&servers, 0, "HSET " KEY("job") " state running"), 1);
+    assert_int_equal(finish("owner:6", "1", "done", ""), -1);
+    assert_string_equal(servers_text(&servers, 0, "HGET " KEY("job") " state"), "running");
+    assert_int_equal(servers_integer(&servers, 0, "EXISTS " KEY("history")), 0);
+}
+
+static void test_finish__writes_a_line_that_is_read_back(void **state)
+{
+    (void)state;
+    static const char error[] = "a b\n\t100% \xc3\xa9 \xff=\x7f \"quoted\"";
+    assert_int_equal(finish(MUTEX, "0", "failed", error), 1);
+    const char *entry = servers_text(&servers, 0, "LINDEX " KEY("history") " 0");
+    assert_null(strchr(entry, '\n'));
+    const char *at = entry, *end = entry + strlen(entry);
+    struct history_pair pair;
+    assert_true(history_next(&at, end, &pair));
+    assert_string_equal(pair.value, "failed");
+    assert_true(history_next(&at, end, &pair));
+    assert_string_equal(pair.field->name, "error");
+    assert_string_equal(pair.value, error);
+    assert_false(history_next(&at, end, &pair));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_finish__writes_the_record_and_an_entry_of_what_it_says),
+        TEST(test_finish__keeps_the_newest_entries),
+        TEST(test_finish__is_refused_without_the_mutex),
+        TEST(test_finish__writes_a_line_that_is_read_back),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}
