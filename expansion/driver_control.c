@@ -12,7 +12,8 @@ enum {
     REPORT_US = 500 * 1000,
     GROW_US = 500 * 1000,
     GROW_AGAIN_US = 10 * 1000 * 1000, /* after no memory could be had for a layer */
-    NAP_US = 50 * 1000
+    NAP_US = 50 * 1000,
+    ROWS_SHARE = 64 /* of a layer's capacity: rows after which the scan looks whether it is full */
 };
 
 /* --- requests --- */
@@ -46,8 +47,6 @@ static enum err layer_is_full(struct driver *d, const struct generation *g, uint
     uint64_t items = 0;
     unsigned newest = g->layer_count - 1;
     enum err code = fence_items(&d->fence, g, newest, &items, e);
-    if (code == ERR_OK && g == driver_built(d))
-        d->built_items = items;
     *full = code == ERR_OK && items + more >= g->layers[newest].capacity;
     return code;
 }
@@ -71,10 +70,8 @@ static bool rows_fill(const struct driver *d, const struct generation *g)
 void driver_scanned(struct driver *d)
 {
     const struct generation *g = driver_built(d);
-    uint64_t now = clock_mono_us();
-    bool refused = d->grown_at > now; /* no memory: not before its time */
-    if (!refused &&
-        (d->built_items + pending(d, g) >= g->layers[g->layer_count - 1].capacity || rows_fill(d, g)))
+    bool refused = d->grown_at > clock_mono_us(); /* no memory: not before its time */
+    if (!refused && d->record.rows - d->looked_at_rows > g->layers[g->layer_count - 1].capacity / ROWS_SHARE)
         d->grown_at = 0;
 }
 
@@ -104,7 +101,7 @@ static enum err grow_or_say(struct driver *d, struct error *e)
     if (!two || d->step < STEP_SETTLE || clock_mono_us() < d->grown_at + GROW_US)
         return ERR_OK;
     d->grown_at = clock_mono_us();
-    d->built_items = 0;
+    d->looked_at_rows = d->record.rows;
     enum err code = grow(d, e);
     if (code != ERR_REFUSED && code != ERR_RANGE && code != ERR_NOMEM)
         return code;

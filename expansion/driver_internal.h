@@ -61,7 +61,7 @@ struct driver {
     bool built_here;                  /* this driver holds the coordinator's right to build */
     char position[SCAN_ID_MAX];       /* last id whose rows are in the builder */
     uint64_t scan_started, scan_rows; /* of this driver, for rate and ETA */
-    uint64_t built_items; /* in the newest layer of the generation that is built, as last counted */
+    uint64_t looked_at_rows; /* when layers were last looked at */
     uint64_t controlled_at, reported_at, grown_at, checkpoint_at;
     struct script_call call; /* of record.c */
     size_t record_pairs;     /* strings gathered for the next write */
@@ -99,7 +99,7 @@ void record_end(struct driver *d, const char *state, const char *text);
  * that are full; every half second writes progress. ERR_MUTEX_LOST, ERR_BUSY, ERR_CANCELLED with d->request
  * set; a layer that was added has changed d->view. ERR_UNREACHABLE, ERR_TIMEOUT: d->view may be over. */
 MUST_CHECK enum err driver_poll(struct driver *d, const char *waiting_for, struct error *e);
-/* The scan has read so much that the newest layer of what it builds may be full: the next poll looks. */
+/* After each page of the scan: when much was read since layers were looked at, the next poll looks. */
 void driver_scanned(struct driver *d);
 /* The same without layers and pauses, so that the view stays. */
 MUST_CHECK enum err driver_look(struct driver *d, const char *waiting_for, struct error *e);

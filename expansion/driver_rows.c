@@ -199,8 +199,6 @@ static enum err checkpoint(struct driver *d, bool scan_ended, struct error *e)
     record_text(d, "scan_ended", scan_ended ? "1" : "0");
     if (w.total > 0)
         record_count(d, driver_built(d), r->layer, -1, w.total);
-    if (r->layer == driver_built(d)->layer_count - 1)
-        d->built_items += w.total;
     d->checkpoint_at = clock_mono_us();
     return record_write(d, e);
 }
