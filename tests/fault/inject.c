@@ -42,6 +42,7 @@ struct inject_kind inject_kinds[] = {
     {"view-deleted", R, 0, 0, "DEL of the view", view_deleted, NULL, 0},
     {"job-deleted", R, 0, 0, "DEL of the job's record", job_deleted, NULL, 0},
     {"mutex-deleted", R, 0, 0, "DEL of the mutex, so that there may be two drivers", mutex_deleted, NULL, 0},
+    {"token-deleted", R, 0, 0, "DEL of the counter of fencing tokens", token_deleted, NULL, 0},
     {"flushall", R, 0, 0, "FLUSHALL of a node", flushall, NULL, 0},
     {"redis-restart", R, 20, 1000, "a node ends, and comes back with its data", redis_restart_begin, redis_with_data, 0},
     {"redis-kill", R, 20, 1000, "a node gets SIGKILL, and comes back with its data", redis_kill_begin, redis_with_data, 0},

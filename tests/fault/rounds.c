@@ -300,7 +300,7 @@ static void print_table(struct rounds *r)
     (void)printf("%-44s %" PRIu64 "\n", "expansions completed",
                  world_logged(&r->world, "event=job_done", ""));
     (void)printf("%-44s %" PRIu64 "\n", "jobs taken over",
-                 world_logged(&r->world, "event=job ", "reason=\"unfinished\""));
+                 world_logged(&r->world, "event=job_queued", "unfinished"));
     (void)printf("%-44s %" PRIu64 " (%" PRIu64 " more were not)\n", "keys acknowledged",
                  ledger_acknowledged(r->ledger), t.creations_failed);
     (void)printf("%-44s %" PRIu64 " keys (%" PRIu64 " of %" PRIu64 " commands were not answered)\n", "checks",
