@@ -9,7 +9,8 @@
  * the shard is lost. The answer is "maybe" or an error, never "no";
  *   - the connection failed, or Redis refused the command (out of memory, read-only, loading): tried again
  * until the deadline, as nothing is known of the shard;
- *   - the view is gone: as lost, where it was there before or the configuration says that it should be. */
+ *   - the view is gone: a check as lost, where it was there before or the configuration says that it should
+ * be; an add waits for a new view, and is not acknowledged without one. */
 #include "shard/operation.h"
 
 #include <stdlib.h>
@@ -174,9 +175,9 @@ static void key_finish(struct operation *op, struct operation_key *key)
     key->result = key->fresh[v->current] && view_current(v)->built ? KEY_YES : KEY_NO;
 }
 
-/* The shard, or the whole view, is lost: never "no". An add to a filter whose rows are in Postgres is
- * acknowledged as "may have been there": lost shards do not come back, they are replaced by a build that
- * reads the row. */
+/* The shard, or for a check the whole view, is lost: never "no". An add to a filter whose rows are in
+ * Postgres is acknowledged as "may have been there": lost shards do not come back, they are replaced by a
+ * build that reads the row. */
 static void key_lost(struct operation *op, struct operation_key *key)
 {
     const struct filter_policy *policy = &op->filter->policy;
@@ -253,6 +254,9 @@ static bool any_unseen(const struct operation *op)
     return false;
 }
 
+static const char view_missing_text[] =
+    "the filter's view is not in Redis: it was lost or is not made yet; nothing was acknowledged";
+
 static void view_missing(struct operation *op)
 {
     struct catalog_filter *f = op->filter;
@@ -261,13 +265,17 @@ static void view_missing(struct operation *op)
         return;
     }
     if (!f->policy.sourced && (op->kind == OPERATION_ADD || f->policy.error_on_lost)) {
-        operation_finish(op, ERR_LOST, "the filter's view is not in Redis: it was lost or is not made yet");
+        operation_finish(op, ERR_LOST, view_missing_text);
+        return;
+    }
+    catalog_report_lost(f, 0);
+    if (op->kind == OPERATION_ADD) { /* the shards may be there, and whoever holds the view yet reads them */
+        operation_retry_later(op);
         return;
     }
     for (size_t i = 0; i < op->key_count; i++)
         if (op->keys[i].state != KEY_DONE)
             key_lost(op, &op->keys[i]);
-    catalog_report_lost(f, 0);
     operation_finish(op, ERR_OK, NULL);
 }
 
@@ -345,6 +353,10 @@ void operation_expire(struct operation *op)
     if (op->error != NULL) {
         (void)error_set(&e, ERR_REFUSED, "Redis refuses: %s; nothing was acknowledged", op->error);
         operation_finish(op, ERR_REFUSED, e.text);
+        return;
+    }
+    if (down == nodes->count && op->filter->view == NULL && op->filter->absence_reported) {
+        operation_finish(op, ERR_LOST, view_missing_text);
         return;
     }
     if (down < nodes->count)

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
+
 void creator_init(struct creator *c, const struct world *w, unsigned coordinator)
 {
     *c = (struct creator){.coordinator = coordinator, .port = w->daemon[coordinator].port};
@@ -65,7 +67,7 @@ static bool add(struct creator *c, uint64_t number)
     return client_integer(&c->client, &fresh, &e, "BF.ADD " WORLD_FILTER " %s", key) == ERR_OK;
 }
 
-bool creator_create(struct creator *c, struct ledger *l, enum ledger_order order)
+bool creator_create(struct creator *c, struct ledger *l, enum ledger_order order, uint64_t linger_us)
 {
     if (!connected(c))
         return false;
@@ -74,9 +76,12 @@ bool creator_create(struct creator *c, struct ledger *l, enum ledger_order order
         return false;
     bool done;
     if (order == LEDGER_COMMIT_THEN_ADD) {
-        done = insert(c, number) && add(c, number);
+        done = insert(c, number);
+        clock_sleep_us(linger_us);
+        done = done && add(c, number);
     } else {
         done = sql(c, "BEGIN", "BEGIN") && insert(c, number) && add(c, number);
+        clock_sleep_us(linger_us);
         done = sql(c, done ? "COMMIT" : "ROLLBACK", done ? "COMMIT" : "ROLLBACK") && done;
     }
     if (done)

@@ -21,6 +21,7 @@ struct creator {
 void creator_init(struct creator *c, const struct world *w, unsigned coordinator);
 void creator_fini(struct creator *c);
 
-/* Make one new key. True: it was acknowledged, and the ledger knows. */
-bool creator_create(struct creator *c, struct ledger *l, enum ledger_order order);
+/* Make one new key; @linger_us passes between its two halves. True: it was acknowledged, and the ledger
+ * knows. */
+bool creator_create(struct creator *c, struct ledger *l, enum ledger_order order, uint64_t linger_us);
 #endif

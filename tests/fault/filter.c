@@ -68,6 +68,25 @@ enum err world_wait_rest(struct world *w, unsigned deadline_ms, struct error *e)
     return ERR_OK;
 }
 
+unsigned world_driver(struct world *w)
+{
+    struct error e = {""};
+    struct client home;
+    char mutex[200];
+    unsigned i = 0;
+    if (client_open(&home, w->redis[0].port, WORLD_REPLY_MS, &e) != ERR_OK)
+        return WORLD_COORDINATORS_MAX;
+    bool held = ask(&home, mutex, sizeof(mutex), "GET twinbloom:{" WORLD_FILTER "}:expansion_flag");
+    client_close(&home);
+    for (; held && i < w->coordinators; i++) {
+        char pid[24]; /* an owner is host-pid-random */
+        (void)snprintf(pid, sizeof(pid), "-%d-", (int)w->daemon[i].process.pid);
+        if (w->runs[i] && strstr(mutex, pid) != NULL)
+            return i;
+    }
+    return WORLD_COORDINATORS_MAX;
+}
+
 /* --- answers --- */
 
 bool world_discerns(struct world *w, unsigned i)

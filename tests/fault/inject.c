@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "tests/fault/fault.h"
 #include "tests/fault/inject_kinds.h"
 #include "tests/fault/journal.h"
@@ -42,6 +43,7 @@ struct inject_kind inject_kinds[] = {
     {"view-deleted", R, 0, 0, "DEL of the view", view_deleted, NULL, 0},
     {"job-deleted", R, 0, 0, "DEL of the job's record", job_deleted, NULL, 0},
     {"mutex-deleted", R, 0, 0, "DEL of the mutex, so that there may be two drivers", mutex_deleted, NULL, 0},
+    {"token-deleted", R, 0, 0, "DEL of the counter of fencing tokens", token_deleted, NULL, 0},
     {"flushall", R, 0, 0, "FLUSHALL of a node", flushall, NULL, 0},
     {"redis-restart", R, 20, 1000, "a node ends, and comes back with its data", redis_restart_begin, redis_with_data, 0},
     {"redis-kill", R, 20, 1000, "a node gets SIGKILL, and comes back with its data", redis_kill_begin, redis_with_data, 0},
@@ -100,11 +102,34 @@ static const char *target_name(const struct injection *i)
     return "Postgres";
 }
 
+/* Half of the faults that hit a coordinator hit the one that drives a job, if there is one before long and it
+ * is not hit already. */
+static void aim(struct injection *i)
+{
+    struct world *w = i->world;
+    bool wanted = fault_between(&i->state, 0, 1) == 0;
+    for (int tries = 0; wanted && tries < 100; tries++) {
+        unsigned driver = world_driver(w);
+        if (driver < w->coordinators && !w->hit[driver]) {
+            i->target = driver;
+            clock_sleep_us(fault_between(&i->state, 0, 150000));
+            break;
+        }
+        clock_sleep_us(5000);
+    }
+    for (unsigned k = 0; w->hit[i->target] && k < w->coordinators; k++)
+        i->target = (i->target + 1) % w->coordinators;
+}
+
 void inject_begin(struct injection *i)
 {
+    if (i->kind->scope == INJECT_COORDINATOR)
+        aim(i);
     bool done = i->kind->begin(i);
     i->begun = true;
     i->ended = !done || i->kind->end == NULL;
+    if (i->kind->scope == INJECT_COORDINATOR)
+        i->world->hit[i->target] = !i->ended;
     i->kind->injected += done;
     journal_note("%s of %s%s%s%s", i->kind->name, target_name(i), i->detail[0] != '\0' ? ", " : "", i->detail,
                  done ? "" : ": nothing there");
@@ -113,6 +138,8 @@ void inject_begin(struct injection *i)
 void inject_end(struct injection *i)
 {
     i->kind->end(i);
+    if (i->kind->scope == INJECT_COORDINATOR)
+        i->world->hit[i->target] = false;
     i->ended = true;
     journal_note("%s of %s is over", i->kind->name, target_name(i));
 }

@@ -68,6 +68,11 @@ bool mutex_deleted(struct injection *i)
     return deleted(i, "twinbloom:{" WORLD_FILTER "}:expansion_flag");
 }
 
+bool token_deleted(struct injection *i)
+{
+    return deleted(i, "twinbloom:{" WORLD_FILTER "}:token");
+}
+
 /* --- shards --- */
 
 struct names {

@@ -22,7 +22,7 @@ inject_end_fn network_end;
 
 /* inject_data.c */
 inject_begin_fn client_kill, shard_deleted, shard_overwritten, shard_cut, shard_of_wrong_type, view_deleted,
-    job_deleted, mutex_deleted, flushall;
+    job_deleted, mutex_deleted, token_deleted, flushall;
 inject_begin_fn redis_full_begin, redis_evict_begin, redis_misconf_begin;
 inject_end_fn redis_full_end, redis_misconf_end;
 inject_begin_fn postgres_terminate, table_locked_begin, transaction_open_begin;

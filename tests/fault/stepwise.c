@@ -20,7 +20,8 @@ enum {
     REST_MS = 30000, /* a job that is taken over, and the mutex's lease */
     RUN_MS = 30000,
     REORDER_MS = 3000,
-    ZOMBIE_MS = 60 /* for requests let go to have been executed */
+    AMID_US = 60000, /* about as long as B takes for a job */
+    ZOMBIE_MS = 60   /* for requests let go to have been executed */
 };
 
 /* How the n-th request ends. */
@@ -28,6 +29,7 @@ enum death {
     DEATH_AFTER,  /* executed, its reply never seen */
     DEATH_BEFORE, /* never executed */
     DEATH_LATE,   /* executed when another coordinator has ended the job */
+    DEATH_AMID,   /* executed while another coordinator is at the job */
     DEATHS
 };
 
@@ -35,6 +37,7 @@ static const char *const death_names[DEATHS] = {
     [DEATH_AFTER] = "after the request was executed",
     [DEATH_BEFORE] = "before the request reached the server",
     [DEATH_LATE] = "before, and the request is executed when the job is over",
+    [DEATH_AMID] = "before, and the request is executed while another drives the job",
 };
 
 struct stepwise {
@@ -42,15 +45,16 @@ struct stepwise {
     struct ledger *ledger;
     struct creator creators[2];
     bool turn;
+    uint64_t state; /* of the generator */
 };
 
+/* A small sample: verify must not make up for the steps before it. */
 static const struct world_options options = {
     .coordinators = 2,
     .service = "check_interval = 50ms\nthreads = 1\n",
     .redis = "timeout = 500ms\nshard_bytes = 512\n",
     .postgres = "timeout = 2s\n",
-    .expansion =
-        "lease = 300ms\npage_rows = 150\nverify_sample = 20\ncheckpoint = 10ms\ntombstone_ttl = 5s\n",
+    .expansion = "lease = 300ms\npage_rows = 150\nverify_sample = 1\ncheckpoint = 10ms\ntombstone_ttl = 5s\n",
     .filter = "[filter " WORLD_FILTER "]\ncapacity = 600\nerror_rate = 0.001\ntable = " WORLD_TABLE
               "\nid_column = id\nkey = code\ngrace = 0ms\n",
 };
@@ -61,7 +65,7 @@ static void create(struct stepwise *s, unsigned coordinator, unsigned count)
     for (unsigned i = 0; i < count; i++) {
         s->turn = !s->turn;
         (void)creator_create(&s->creators[coordinator], s->ledger,
-                             s->turn ? LEDGER_ADD_THEN_COMMIT : LEDGER_COMMIT_THEN_ADD);
+                             s->turn ? LEDGER_ADD_THEN_COMMIT : LEDGER_COMMIT_THEN_ADD, 0);
     }
 }
 
@@ -130,12 +134,24 @@ static enum err expand(struct stepwise *s, uint64_t n, enum death death, bool *h
     }
 }
 
+/* Until B has taken the mutex, if it does at all. */
+static void wait_for_takeover(struct stepwise *s)
+{
+    char text[WORLD_STATUS_MAX];
+    uint64_t until = clock_mono_us() + REORDER_MS * 1000ull;
+    while (clock_mono_us() < until && world_driver(&s->world) != B && !world_is_at_rest(&s->world, text))
+        clock_sleep_us(1000);
+    clock_sleep_us(fault_between(&s->state, 0, AMID_US));
+}
+
 /* After A's death. */
 static enum err survive(struct stepwise *s, enum death death, struct error *e)
 {
     struct world *w = &s->world;
+    if (death == DEATH_AMID)
+        wait_for_takeover(s);
     if (death != DEATH_LATE)
-        proxy_release(w->proxy, false);
+        proxy_release(w->proxy, death == DEATH_AMID);
     create(s, B, ADDED);
     enum err err = world_wait_rest(w, REST_MS, e);
     if (err == ERR_OK && death == DEATH_LATE) {
@@ -201,11 +217,12 @@ static enum err measure(struct stepwise *s, uint64_t *requests, struct error *e)
 
 static enum err all_deaths(struct stepwise *s, const struct fault_options *o, struct error *e)
 {
-    uint64_t requests = 0, tried[DEATHS] = {0}, state = o->seed;
+    uint64_t requests = 0, tried[DEATHS] = {0};
+    s->state = o->seed;
     enum err err = measure(s, &requests, e);
     uint64_t stride = o->most > 0 ? (requests * DEATHS + o->most - 1) / o->most : o->stride;
     stride = stride == 0 ? 1 : stride;
-    uint64_t offset = o->offset != UINT64_MAX ? o->offset : fault_between(&state, 0, stride - 1);
+    uint64_t offset = o->offset != UINT64_MAX ? o->offset : fault_between(&s->state, 0, stride - 1);
     (void)printf("step by step: a job makes about %" PRIu64 " requests; stride %" PRIu64 ", offset %" PRIu64
                  " (seed %" PRIu64 ")\n",
                  requests, stride, offset, o->seed);

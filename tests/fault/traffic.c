@@ -18,7 +18,9 @@ enum {
     FAILED_PAUSE_US = 30000,
     REBUILD_PAUSE_US = 250000,
     BATCH = 40,
-    RECENT = 400, /* half of the checks are for the last so many keys */
+    RECENT = 400,     /* half of the checks are for the last so many keys */
+    SLOW_ONE_IN = 10, /* so many stay open, or half done, for up to SLOW_US */
+    SLOW_US = 400000,
     ABORT_ONE_IN = 12
 };
 
@@ -59,7 +61,8 @@ static void *create_keys(void *arg)
     while (!atomic_load(&t->stop)) {
         enum ledger_order order =
             fault_between(&h->state, 0, 1) == 0 ? LEDGER_ADD_THEN_COMMIT : LEDGER_COMMIT_THEN_ADD;
-        bool done = creator_create(&c, t->ledger, order);
+        bool slow = fault_between(&h->state, 1, SLOW_ONE_IN) == 1;
+        bool done = creator_create(&c, t->ledger, order, slow ? fault_between(&h->state, 0, SLOW_US) : 0);
         atomic_fetch_add(&t->creations, 1);
         atomic_fetch_add(&t->creations_failed, !done);
         pause_for(h, done ? CREATE_PAUSE_US : FAILED_PAUSE_US);

@@ -36,7 +36,8 @@ struct world {
     unsigned redis_route[WORLD_NODES], postgres_route;
     struct daemon daemon[WORLD_COORDINATORS_MAX];
     bool runs[WORLD_COORDINATORS_MAX];
-    char directory[PATH_MAX]; /* ours: users of Redis, clocks */
+    bool hit[WORLD_COORDINATORS_MAX]; /* a fault is in force */
+    char directory[PATH_MAX];         /* ours: users of Redis, clocks */
     char *clock_words[WORLD_COORDINATORS_MAX][5];
     int clock[WORLD_COORDINATORS_MAX]; /* 0: none */
     PGconn *db;                        /* as the superuser */
@@ -78,6 +79,9 @@ void world_order_rebuild(struct world *w, unsigned i);
  * no mutex, no job. @text says what it is like. */
 bool world_is_at_rest(struct world *w, char text[WORLD_STATUS_MAX]);
 MUST_CHECK enum err world_wait_rest(struct world *w, unsigned deadline_ms, struct error *e);
+
+/* The coordinator that holds the mutex; WORLD_COORDINATORS_MAX: none. */
+unsigned world_driver(struct world *w);
 
 /* Whether coordinator @i says "no" to keys that were never added, and so is worth asking. */
 bool world_discerns(struct world *w, unsigned i);

@@ -141,13 +141,29 @@ static void test_operation__never_says_no_once_the_view_is_gone(void **state)
         assert_int_equal(coordinator_check(&one, 0, 600, KEY_YES), 600);
         assert_int_equal(coordinator_check(&two, 0, 600, KEY_YES), 600);
         assert_int_equal(coordinator_ask(&two, OPERATION_ADD, 0, 10), ERR_LOST);
-        coordinator_add(&one, 0, 10);
-        assert_int_equal(coordinator_results(&one, 10, KEY_YES), 0);
+        assert_int_equal(coordinator_ask(&one, OPERATION_ADD, 0, 10), ERR_LOST);
     }
     assert_true(one.lost > 0);
     assert_true(two.lost > 0);
     assert_int_equal(one.lost_generation, 0); /* the whole view */
     assert_int_equal(servers_integer(&servers, 0, "EXISTS " PREFIX ":{f}:view"), 0);
+}
+
+/* Its shards are there, and whoever still holds the view reads them: "no" is right for what was not written.
+ */
+static void test_operation__acknowledges_no_add_once_the_view_is_gone(void **state)
+{
+    (void)state;
+    coordinator_add(&one, 0, 10);
+    filter_open(&f, 2, true);
+    assert_int_equal(coordinator_check(&two, 0, 10, KEY_YES), 10);
+    assert_int_equal(servers_integer(&servers, 0, "DEL " PREFIX ":{f}:view"), 1);
+    uint64_t began = clock_mono_us();
+    assert_int_equal(coordinator_ask(&one, OPERATION_ADD, 100, 10), ERR_LOST);
+    assert_in_range((clock_mono_us() - began) / 1000, 0, COORDINATOR_TIMEOUT_MS + 300);
+    assert_non_null(strstr(one.error, "nothing was acknowledged"));
+    assert_int_equal(one.lost_generation, 0);
+    assert_int_equal(coordinator_check(&two, 100, 10, KEY_NO), 10);
 }
 
 static void test_operation__never_says_no_for_a_configured_filter_without_a_view(void **state)
@@ -351,6 +367,7 @@ int main(void)
         TEST(test_operation__gives_an_error_for_a_lost_shard_where_that_is_wanted),
         TEST(test_operation__acknowledges_no_add_to_a_lost_shard_without_a_source),
         TEST(test_operation__never_says_no_once_the_view_is_gone),
+        TEST(test_operation__acknowledges_no_add_once_the_view_is_gone),
         TEST(test_operation__never_says_no_for_a_configured_filter_without_a_view),
         TEST(test_operation__gives_up_in_time_while_redis_does_not_answer),
         TEST(test_operation__gives_up_in_time_while_redis_is_down_and_recovers),

@@ -3,14 +3,13 @@
  * decided in three places: take_request() (counting, holding), may_pass() (delays, swallowing) and
  * send_reply() (cuts, resets). Either end may go away at any time; what a client has sent is delivered all
  * the same, as a network would. */
-#include "tests/lib/proxy.h"
+#include "tests/lib/proxy_internal.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,54 +17,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/buffer.h"
 #include "base/clock.h"
 #include "tests/lib/process.h"
 
-enum { CONNECTIONS_MAX = 512, STREAM_MAX = 8 << 20, CHUNK = 64 << 10, IDLE_MS = 1000 };
+enum { STREAM_MAX = 8 << 20, CHUNK = 64 << 10, IDLE_MS = 1000 };
 
-struct route {
-    enum wire_protocol protocol;
-    uint16_t target;
-    int listener;
-    struct proxy_fault fault; /* its user points to the next field, or is NULL */
-    char user[32];
-};
-
-struct stream {
-    struct buffer bytes;
-    size_t ready; /* so many bytes at its beginning are whole messages */
-    uint64_t due; /* not before */
-};
-
-struct connection {
-    struct route *route; /* NULL: free */
-    int client, server;  /* -1: gone */
-    struct stream up, down;
-    char user[32];
-    bool started, opaque, job;
-    bool held;     /* nothing but what is ready goes up any more */
-    bool silenced; /* nothing goes down any more */
-    bool broken;   /* to be reset */
-    uint64_t asked, answered;
-    uint64_t awaited; /* the answer to wait for; 0: none */
-};
-
-struct proxy {
-    pthread_mutex_t lock;
-    pthread_t thread;
-    int wake;
-    bool stopping;
-    struct route routes[PROXY_ROUTES_MAX];
-    unsigned route_count;
-    struct connection connections[CONNECTIONS_MAX];
-    bool counting, holding, is_held;
-    char job_user[32];
-    enum proxy_moment moment;
-    uint64_t counted, hold_at;
-};
-
-static void wake(struct proxy *p)
+void proxy_wake(struct proxy *p)
 {
     uint64_t one = 1;
     if (write(p->wake, &one, sizeof(one)) < 0)
@@ -85,7 +42,7 @@ static void close_fd(int *fd, bool reset)
     *fd = -1;
 }
 
-static void forget(struct connection *c, bool reset)
+void proxy_forget(struct connection *c, bool reset)
 {
     close_fd(&c->client, reset);
     close_fd(&c->server, reset);
@@ -206,7 +163,7 @@ static bool take_request(struct proxy *p, struct connection *c, const struct wir
     return !c->held;
 }
 
-static void take_requests(struct proxy *p, struct connection *c)
+void proxy_take_requests(struct proxy *p, struct connection *c)
 {
     struct stream *up = &c->up;
     struct wire_request r;
@@ -296,7 +253,7 @@ static void forward(struct proxy *p, struct connection *c, short from_client, sh
         close_fd(&c->client, false);
     if (from_server != 0 && !receive(c->server, &c->down, is_hit(c) ? f->reply_delay_ms : 0))
         close_fd(&c->server, false);
-    take_requests(p, c);
+    proxy_take_requests(p, c);
     take_replies(p, c);
     if (c->server >= 0 && may_pass(c, &c->up, now))
         send_some(c->server, &c->up, c->up.ready);
@@ -309,7 +266,7 @@ static void forward(struct proxy *p, struct connection *c, short from_client, sh
     bool over = (c->client < 0 && c->up.ready == 0 && !c->held) ||
                 (c->server < 0 && (c->down.ready == 0 || c->silenced));
     if (over || c->broken)
-        forget(c, c->broken);
+        proxy_forget(c, c->broken);
 }
 
 /* --- the loop --- */
@@ -416,10 +373,10 @@ void proxy_stop(struct proxy *p)
     (void)pthread_mutex_lock(&p->lock);
     p->stopping = true;
     (void)pthread_mutex_unlock(&p->lock);
-    wake(p);
+    proxy_wake(p);
     (void)pthread_join(p->thread, NULL);
     for (unsigned i = 0; i < CONNECTIONS_MAX; i++)
-        forget(&p->connections[i], true);
+        proxy_forget(&p->connections[i], true);
     for (unsigned i = 0; i < p->route_count; i++)
         close_fd(&p->routes[i].listener, false);
     close_fd(&p->wake, false);
@@ -452,97 +409,6 @@ enum err proxy_add(struct proxy *p, enum wire_protocol protocol, uint16_t target
         p->routes[*route] = (struct route){.protocol = protocol, .target = target, .listener = listener};
     }
     (void)pthread_mutex_unlock(&p->lock);
-    wake(p);
+    proxy_wake(p);
     return room ? ERR_OK : error_set(e, ERR_IO, "proxy: no port, or too many routes");
-}
-
-/* --- faults --- */
-
-static unsigned reset_locked(struct proxy *p, const struct route *r, const char *user, bool jobs_only)
-{
-    unsigned count = 0;
-    for (struct connection *c = p->connections; c < p->connections + CONNECTIONS_MAX; c++)
-        if (c->route == r && (user == NULL || strcmp(user, c->user) == 0) && (c->job || !jobs_only)) {
-            forget(c, true);
-            count++;
-        }
-    return count;
-}
-
-void proxy_set(struct proxy *p, unsigned route, const struct proxy_fault *fault)
-{
-    (void)pthread_mutex_lock(&p->lock);
-    struct route *r = &p->routes[route];
-    r->fault = *fault;
-    if (fault->user != NULL) {
-        (void)snprintf(r->user, sizeof(r->user), "%s", fault->user);
-        r->fault.user = r->user;
-    }
-    if (fault->refuse)
-        (void)reset_locked(p, r, r->fault.user, false);
-    (void)pthread_mutex_unlock(&p->lock);
-    wake(p);
-}
-
-void proxy_lift(struct proxy *p)
-{
-    for (unsigned i = 0; i < p->route_count; i++)
-        proxy_set(p, i, &(struct proxy_fault){0});
-}
-
-unsigned proxy_reset(struct proxy *p, unsigned route, const char *user, bool jobs_only)
-{
-    (void)pthread_mutex_lock(&p->lock);
-    unsigned count = reset_locked(p, &p->routes[route], user, jobs_only);
-    (void)pthread_mutex_unlock(&p->lock);
-    wake(p);
-    return count;
-}
-
-/* --- counting --- */
-
-void proxy_count(struct proxy *p, const char *user, uint64_t n, enum proxy_moment moment)
-{
-    (void)pthread_mutex_lock(&p->lock);
-    (void)snprintf(p->job_user, sizeof(p->job_user), "%s", user);
-    p->counting = true;
-    p->holding = p->is_held = false;
-    p->counted = 0;
-    p->hold_at = n;
-    p->moment = moment;
-    (void)pthread_mutex_unlock(&p->lock);
-}
-
-uint64_t proxy_counted(struct proxy *p)
-{
-    (void)pthread_mutex_lock(&p->lock);
-    uint64_t n = p->counted;
-    (void)pthread_mutex_unlock(&p->lock);
-    return n;
-}
-
-bool proxy_is_held(struct proxy *p)
-{
-    (void)pthread_mutex_lock(&p->lock);
-    bool held = p->is_held;
-    (void)pthread_mutex_unlock(&p->lock);
-    return held;
-}
-
-void proxy_release(struct proxy *p, bool deliver)
-{
-    (void)pthread_mutex_lock(&p->lock);
-    p->counting = p->holding = p->is_held = false;
-    for (struct connection *c = p->connections; c < p->connections + CONNECTIONS_MAX; c++) {
-        if (c->route == NULL || !c->held)
-            continue;
-        c->held = c->silenced = false;
-        c->awaited = 0;
-        if (deliver)
-            take_requests(p, c);
-        else
-            forget(c, true);
-    }
-    (void)pthread_mutex_unlock(&p->lock);
-    wake(p);
 }

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/lib/proxy_internal.h"
+
+/* --- faults --- */
+
+static unsigned reset_locked(struct proxy *p, const struct route *r, const char *user, bool jobs_only)
+{
+    unsigned count = 0;
+    for (struct connection *c = p->connections; c < p->connections + CONNECTIONS_MAX; c++)
+        if (c->route == r && (user == NULL || strcmp(user, c->user) == 0) && (c->job || !jobs_only)) {
+            proxy_forget(c, true);
+            count++;
+        }
+    return count;
+}
+
+void proxy_set(struct proxy *p, unsigned route, const struct proxy_fault *fault)
+{
+    (void)pthread_mutex_lock(&p->lock);
+    struct route *r = &p->routes[route];
+    r->fault = *fault;
+    if (fault->user != NULL) {
+        (void)snprintf(r->user, sizeof(r->user), "%s", fault->user);
+        r->fault.user = r->user;
+    }
+    if (fault->refuse)
+        (void)reset_locked(p, r, r->fault.user, false);
+    (void)pthread_mutex_unlock(&p->lock);
+    proxy_wake(p);
+}
+
+void proxy_lift(struct proxy *p)
+{
+    for (unsigned i = 0; i < p->route_count; i++)
+        proxy_set(p, i, &(struct proxy_fault){0});
+}
+
+unsigned proxy_reset(struct proxy *p, unsigned route, const char *user, bool jobs_only)
+{
+    (void)pthread_mutex_lock(&p->lock);
+    unsigned count = reset_locked(p, &p->routes[route], user, jobs_only);
+    (void)pthread_mutex_unlock(&p->lock);
+    proxy_wake(p);
+    return count;
+}
+
+/* --- counting --- */
+
+void proxy_count(struct proxy *p, const char *user, uint64_t n, enum proxy_moment moment)
+{
+    (void)pthread_mutex_lock(&p->lock);
+    (void)snprintf(p->job_user, sizeof(p->job_user), "%s", user);
+    p->counting = true;
+    p->holding = p->is_held = false;
+    p->counted = 0;
+    p->hold_at = n;
+    p->moment = moment;
+    (void)pthread_mutex_unlock(&p->lock);
+}
+
+uint64_t proxy_counted(struct proxy *p)
+{
+    (void)pthread_mutex_lock(&p->lock);
+    uint64_t n = p->counted;
+    (void)pthread_mutex_unlock(&p->lock);
+    return n;
+}
+
+bool proxy_is_held(struct proxy *p)
+{
+    (void)pthread_mutex_lock(&p->lock);
+    bool held = p->is_held;
+    (void)pthread_mutex_unlock(&p->lock);
+    return held;
+}
+
+void proxy_release(struct proxy *p, bool deliver)
+{
+    (void)pthread_mutex_lock(&p->lock);
+    p->counting = p->holding = p->is_held = false;
+    for (struct connection *c = p->connections; c < p->connections + CONNECTIONS_MAX; c++) {
+        if (c->route == NULL || !c->held)
+            continue;
+        c->held = c->silenced = false;
+        c->awaited = 0;
+        if (deliver)
+            proxy_take_requests(p, c);
+        else
+            proxy_forget(c, true);
+    }
+    (void)pthread_mutex_unlock(&p->lock);
+    proxy_wake(p);
+}
