@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/number.h"
@@ -35,6 +36,7 @@ struct watched {
     uint64_t lost_generation; /* in which an operation found a shard lost */
     bool checked;             /* the source's table and columns were found fit */
     time_t schedule_from;
+    uint64_t source, schedule; /* as configured, hashed; see follow() */
     struct keeper_note note;
     struct watched *next;
 };
@@ -181,6 +183,33 @@ void service_on_lost(void *service, const char *name, size_t length, uint64_t ge
 }
 
 /* --- one look at one filter --- */
+
+static uint64_t hash_texts(const char *const *texts, size_t count)
+{
+    uint64_t hash = 1;
+    for (size_t i = 0; i < count; i++)
+        hash = XXH3_64bits_withSeed(texts[i], strlen(texts[i]), hash);
+    return hash;
+}
+
+/* A reload may have given the filter another source or schedule: what was found of the one before is void. */
+static void follow(struct watched *w, const struct config_filter *c)
+{
+    const bool sourced = c != NULL && c->table[0] != '\0';
+    const uint64_t source =
+        sourced ? hash_texts((const char *const[]){c->table, c->id_column, c->key, c->where}, 4) : 0;
+    const uint64_t schedule = c == NULL ? 0 : hash_texts((const char *const[]){c->schedule}, 1);
+    if (source != w->source) {
+        w->source = source;
+        w->rows = w->rows_at = 0;
+        w->checked = false;
+        note_text(w->watch, w->note.postgres, sizeof(w->note.postgres), "");
+    }
+    if (schedule != w->schedule) { /* what it would have been due at before now is not made up for */
+        w->schedule = schedule;
+        w->schedule_from = (time_t)(clock_wall_us() / 1000000);
+    }
+}
 
 static void problem(struct watched *w, const char *text)
 {
@@ -441,6 +470,7 @@ static void look(struct keeper *k, const char *name, size_t length)
     struct watched *w = find_or_add(k->service->watch, name, length);
     if (w == NULL || names_init(&k->fence.names, k->config->prefix, name, length, &e) != ERR_OK)
         return;
+    follow(w, c);
     enum err code = fence_load(&k->fence, &k->view, &e);
     if (code == ERR_NOT_FOUND && c != NULL) {
         make_missing(k, w, c->table[0] != '\0');
