@@ -223,7 +223,7 @@ static void each_of(enum config_section section, const void *base, const struct 
         buffer_clear(&value);
         put_name(&name, k, f);
         config_key_format(k, base, &value);
-        fn(arg, buffer_text(&name), buffer_text(&value));
+        fn(arg, buffer_text(&name), find_bare(k->name) == k ? k->name : "", buffer_text(&value));
     }
     buffer_fini(&name);
     buffer_fini(&value);

@@ -26,7 +26,8 @@ MUST_CHECK enum err config_assign(struct config **out, const struct config *from
                                   const struct config_assignment *list, size_t count, size_t *blamed,
                                   struct error *e);
 
-/* Every key with its value, secrets masked; @name is the whole one. The texts last for the call. */
-typedef void config_value_fn(void *arg, const char *name, const char *value);
+/* Every key with its value, secrets masked. @bare: the key without its section where that will do, else "".
+ * The texts last for the call. */
+typedef void config_value_fn(void *arg, const char *name, const char *bare, const char *value);
 void config_each(const struct config *c, config_value_fn *fn, void *arg);
 #endif
