@@ -225,7 +225,9 @@ static void *drive(void *arg)
     t->failed = client_open(&c, fixture.daemon[0].port, WAIT_MS, &t->error) != ERR_OK;
     while (!t->failed && !atomic_load(t->stop)) {
         t->failed = client_mexists(&c, FILTER, fixture_code, 0, 200, &present, NULL, &t->error) != ERR_OK ||
-                    client_madd(&c, "plain", fixture_code, t->checks, 20, &t->error) != ERR_OK;
+                    client_madd(&c, "plain", fixture_code, t->checks, 20, &t->error) != ERR_OK ||
+                    client_ok(&c, &t->error, "CONFIG SET page_rows %d verify_sample %d",
+                              100 + (int)(t->checks / 200 % 100), 1000) != ERR_OK;
         t->wrong += 200 - present;
         t->checks += 200;
     }
