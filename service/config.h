@@ -75,7 +75,7 @@ MUST_CHECK enum err config_read_stream(struct config **out, FILE *from, const ch
 void config_free(struct config *c);
 
 /* Another one with the same values. NULL: no memory. */
-struct config *config_copy(const struct config *c);
+struct config *config_copy(const struct config *from);
 /* What config_read() checks of the whole, for a config that was made otherwise. ERR_CONFIG: "what; remedy".
  */
 MUST_CHECK enum err config_validate(const struct config *c, struct error *e);

@@ -32,7 +32,7 @@ static void put_name(struct buffer *out, const struct config_key *k, const struc
     buffer_puts(out, k->name);
 }
 
-/* A name as it was given: the key, and the number of its filter in the configuration. */
+/* What a name stands for: the key (NULL: nothing), and the number of its filter in the configuration. */
 struct target {
     const struct config_key *key;
     size_t filter;
@@ -46,34 +46,28 @@ static const struct config_key *find_in(enum config_section section, const char 
     return NULL;
 }
 
-static bool find_of_filter(const struct config *c, const char *name, struct target *to)
+static struct target find_of_filter(const struct config *c, const char *name)
 {
     const char *dot = strrchr(name, '.');
-    if (dot == NULL)
-        return false;
-    const struct config_filter *f = config_find(c, name, (size_t)(dot - name));
-    to->key = find_in(CONFIG_FILTER, dot + 1);
-    to->filter = f != NULL ? (size_t)(f - c->filter) : 0;
-    return f != NULL && to->key != NULL;
+    const struct config_filter *f = dot != NULL ? config_find(c, name, (size_t)(dot - name)) : NULL;
+    if (f == NULL)
+        return (struct target){0};
+    return (struct target){.key = find_in(CONFIG_FILTER, dot + 1), .filter = (size_t)(f - c->filter)};
 }
 
-static bool find_target(const struct config *c, const char *name, struct target *to)
+static struct target find_target(const struct config *c, const char *name)
 {
-    *to = (struct target){0};
     const char *dot = strchr(name, '.');
-    if (dot == NULL) {
-        to->key = find_bare(name);
-        return to->key != NULL;
-    }
+    if (dot == NULL)
+        return (struct target){.key = find_bare(name)};
     enum config_section section = 0;
     size_t length = (size_t)(dot - name);
     while (section < CONFIG_SECTIONS && (strlen(config_section_name(section)) != length ||
                                          strncasecmp(config_section_name(section), name, length) != 0))
         section++;
     if (section == CONFIG_FILTER)
-        return find_of_filter(c, dot + 1, to);
-    to->key = section < CONFIG_SECTIONS ? find_in(section, dot + 1) : NULL;
-    return to->key != NULL;
+        return find_of_filter(c, dot + 1);
+    return (struct target){.key = section < CONFIG_SECTIONS ? find_in(section, dot + 1) : NULL};
 }
 
 /* --- differences --- */
@@ -168,9 +162,9 @@ static enum err resolve(const struct config *c, const struct config_assignment *
     for (size_t i = 0; i < count; i++) {
         *blamed = i;
         char *name = plain_text(list[i].name, list[i].name_length, e);
-        bool found = name != NULL && find_target(c, name, &targets[i]);
+        targets[i] = name != NULL ? find_target(c, name) : (struct target){0};
         free(name);
-        if (!found)
+        if (targets[i].key == NULL)
             return error_set(e, ERR_NOT_FOUND, "no such key; CONFIG GET * lists them");
         if ((targets[i].key->flags & CONFIG_RELOADABLE) == 0)
             return error_set(e, ERR_CONFLICT, "can't set immutable config");
