@@ -132,9 +132,14 @@ static char *plain_text(const char *bytes, size_t length, struct error *e)
             (void)error_set(e, ERR_CONFIG, "it holds a control character; remove it");
             return NULL;
         }
-    char *text = strndup(bytes, length);
-    if (text == NULL)
+    char *text = malloc(length + 1);
+    if (text == NULL) {
         (void)error_set(e, ERR_NOMEM, "no memory");
+        return NULL;
+    }
+    if (length > 0)
+        memcpy(text, bytes, length);
+    text[length] = '\0';
     return text;
 }
 
@@ -150,9 +155,21 @@ static enum err assign(struct config *c, const struct target *to, const struct c
     return err;
 }
 
-static bool same_target(const struct target *a, const struct target *b)
+/* ERR_OK, or what is wrong with the last of @count targets. */
+static enum err judge(const struct target *targets, size_t count, const char **why)
 {
-    return a->key == b->key && a->filter == b->filter;
+    const struct target *last = &targets[count - 1];
+    *why = "no such key; CONFIG GET * lists them";
+    if (last->key == NULL)
+        return ERR_NOT_FOUND;
+    *why = "can't set immutable config";
+    if ((last->key->flags & CONFIG_RELOADABLE) == 0)
+        return ERR_CONFLICT;
+    *why = "duplicate parameter";
+    for (const struct target *t = targets; t < last; t++)
+        if (t->key == last->key && t->filter == last->filter)
+            return ERR_CONFIG;
+    return ERR_OK;
 }
 
 /* Find what each assignment names; each key may be named once. */
@@ -160,17 +177,16 @@ static enum err resolve(const struct config *c, const struct config_assignment *
                         struct target *targets, size_t *blamed, struct error *e)
 {
     for (size_t i = 0; i < count; i++) {
-        *blamed = i;
+        const char *why;
         char *name = plain_text(list[i].name, list[i].name_length, e);
         targets[i] = name != NULL ? find_target(c, name) : (struct target){0};
         free(name);
-        if (targets[i].key == NULL)
-            return error_set(e, ERR_NOT_FOUND, "no such key; CONFIG GET * lists them");
-        if ((targets[i].key->flags & CONFIG_RELOADABLE) == 0)
-            return error_set(e, ERR_CONFLICT, "can't set immutable config");
-        for (size_t j = 0; j < i; j++)
-            if (same_target(&targets[i], &targets[j]))
-                return error_set(e, ERR_CONFIG, "duplicate parameter");
+        *blamed = i;
+        enum err err = judge(targets, i + 1, &why);
+        if (err != ERR_OK) {
+            (void)error_set(e, err, "%s", why);
+            return err;
+        }
     }
     return ERR_OK;
 }
