@@ -35,6 +35,16 @@ static void client_release(struct client *c)
         worker_bury(c->worker, c);
 }
 
+bool client_needs_login(struct client *c)
+{
+    if (c->authenticated)
+        return false;
+    const struct config *config = live_config_acquire(c->worker->service->config);
+    c->authenticated = config->password[0] == '\0';
+    config_release(config);
+    return !c->authenticated;
+}
+
 /* --- replies --- */
 
 static void request_free(struct request *r)
@@ -501,7 +511,6 @@ struct client *client_new(struct worker *w, int fd, const char *address)
     STAILQ_INIT(&c->replay);
     resp_init(&c->parser, &resp_default_limits);
     c->protocol = 2;
-    c->authenticated = w->config->password[0] == '\0';
     c->id = atomic_fetch_add(&ids, 1) + 1;
     c->connected_us = clock_mono_us();
     (void)snprintf(c->address, sizeof(c->address), "%s", address);

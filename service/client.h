@@ -73,7 +73,7 @@ struct client {
     bool closing; /* close when everything is written */
     bool destroyed;
     bool pumping;
-    bool authenticated;
+    bool authenticated; /* see client_needs_login() */
     int protocol;
     unsigned references; /* calls in or on their way to the admin thread, pumping */
     uint64_t id;
@@ -91,6 +91,9 @@ void client_close_when_idle(struct client *c);
 void client_destroy(struct client *c);
 
 /* --- for commands --- */
+/* True where a password is in force and the client has not given one. Who has logged in, or has sent a
+ * command while there was no password, may go on when another one comes. */
+bool client_needs_login(struct client *c);
 /* Begin and end one immediate reply, at its place in the order. */
 struct reply client_reply_begin(struct client *c);
 void client_reply_end(struct client *c);

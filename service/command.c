@@ -45,7 +45,7 @@ const struct command command_table[] = {
      "connection"},
     {"CLIENT", -2, 0, command_client, "SETNAME, GETNAME, ID, SETINFO, INFO", "connection"},
     {"COMMAND", -1, 0, command_command, "Lists commands", "server"},
-    {"CONFIG", -2, 0, command_config, "GET", "server"},
+    {"CONFIG", -2, 0, command_config, "GET, SET, HELP", "server"},
     {"INFO", -1, 0, command_info, "State of this coordinator", "server"},
     {"TIME", 1, 0, command_time, "Wall clock", "server"},
     {"MULTI", 1, COMMAND_NOW, command_multi, "Begins a transaction", "transactions"},
@@ -111,7 +111,7 @@ static void wrong_arity(struct client *c, const struct command *command)
 void command_run(struct client *c, const struct argument *arguments, size_t count)
 {
     const struct command *command = command_find(arguments[0].bytes, arguments[0].length);
-    if (!c->authenticated && (command == NULL || (command->flags & COMMAND_NO_AUTH) == 0)) {
+    if ((command == NULL || (command->flags & COMMAND_NO_AUTH) == 0) && client_needs_login(c)) {
         client_error(c, "NOAUTH Authentication required.");
         return;
     }

@@ -57,10 +57,14 @@ static bool same_secret(const char *want, const struct argument *got)
 
 static bool log_in(struct client *c, const struct argument *user, const struct argument *password)
 {
-    const char *want = c->worker->config->password;
+    /* The one in force, not this worker's: nobody gets in with the old password once CONFIG SET has answered.
+     */
+    const struct config *config = live_config_acquire(c->worker->service->config);
     bool known = user == NULL || argument_is(user, "default");
     /* Without a password the default user may log in with any, as in Redis. */
-    if (!known || (want[0] != '\0' && !same_secret(want, password))) {
+    bool welcome = known && (config->password[0] == '\0' || same_secret(config->password, password));
+    config_release(config);
+    if (!welcome) {
         client_error(c, "WRONGPASS invalid username-password pair or user is disabled.");
         return false;
     }
@@ -68,11 +72,19 @@ static bool log_in(struct client *c, const struct argument *user, const struct a
     return true;
 }
 
+static bool has_password(struct client *c)
+{
+    const struct config *config = live_config_acquire(c->worker->service->config);
+    bool has = config->password[0] != '\0';
+    config_release(config);
+    return has;
+}
+
 void command_auth(struct client *c, const struct argument *a, size_t count)
 {
     if (count > 3)
         client_error(c, "ERR syntax error");
-    else if (count == 2 && c->worker->config->password[0] == '\0')
+    else if (count == 2 && !has_password(c))
         client_error(
             c, "ERR AUTH <password> called without any password configured for the default user. Are you "
                "sure your configuration is correct?");
@@ -138,7 +150,7 @@ void command_hello(struct client *c, const struct argument *a, size_t count)
             return;
         }
     }
-    if (!c->authenticated) {
+    if (client_needs_login(c)) {
         client_error(
             c,
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> "
@@ -178,7 +190,7 @@ void command_reset(struct client *c, const struct argument *a, size_t count)
     drop_transaction(c);
     c->protocol = 2;
     c->name[0] = '\0';
-    c->authenticated = c->worker->config->password[0] == '\0';
+    c->authenticated = false;
     struct reply r = client_reply_begin(c);
     reply_simple(&r, "RESET");
     client_reply_end(c);

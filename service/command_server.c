@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Server commands: COMMAND, CONFIG GET, INFO, TIME. */
+/* Server commands: COMMAND, INFO, TIME. */
 #include <ctype.h>
-#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -93,68 +92,26 @@ void command_command(struct client *c, const struct argument *a, size_t count)
     client_reply_end(c);
 }
 
-/* What generic Redis tools ask for, and what it means here: nothing is saved by this process. */
-static const struct {
-    const char *name, *value;
-} parameters[] = {{"save", ""}, {"appendonly", "no"}, {"databases", "1"}, {"maxmemory", "0"}};
-
-enum { PARAMETERS = sizeof(parameters) / sizeof(parameters[0]) };
-
-static bool asked_for(const struct argument *patterns, size_t count, const char *name)
-{
-    char pattern[64];
-    for (size_t i = 0; i < count; i++)
-        if (patterns[i].length < sizeof(pattern)) {
-            memcpy(pattern, patterns[i].bytes, patterns[i].length);
-            pattern[patterns[i].length] = '\0';
-            if (fnmatch(pattern, name, FNM_CASEFOLD) == 0)
-                return true;
-        }
-    return false;
-}
-
-void command_config(struct client *c, const struct argument *a, size_t count)
-{
-    if (!argument_is(&a[1], "GET")) {
-        client_error(c, "ERR CONFIG %.*s is not supported: change the configuration file",
-                     (int)(a[1].length < 64 ? a[1].length : 64), a[1].bytes);
-        return;
-    }
-    if (count < 3) {
-        client_error(c, "ERR wrong number of arguments for 'config|get' command");
-        return;
-    }
-    size_t hits = 0;
-    for (size_t i = 0; i < PARAMETERS; i++)
-        hits += asked_for(a + 2, count - 2, parameters[i].name);
-    struct reply r = client_reply_begin(c);
-    reply_map(&r, hits);
-    for (size_t i = 0; i < PARAMETERS; i++)
-        if (asked_for(a + 2, count - 2, parameters[i].name)) {
-            reply_text(&r, parameters[i].name);
-            reply_text(&r, parameters[i].value);
-        }
-    client_reply_end(c);
-}
-
 void command_info(struct client *c, const struct argument *a, size_t count)
 {
     (void)a;
     (void)count;
     struct service *s = c->worker->service;
+    const struct config *config = live_config_acquire(s->config);
+    uint64_t max_clients = config->max_clients;
+    config_release(config);
     struct reply r = client_reply_begin(c);
-    reply_printf(&r,
-                 "# Server\r\nredis_version:7.0.0\r\nredis_mode:standalone\r\ntwinbloom_version:%s\r\n"
-                 "process_id:%d\r\nuptime_in_seconds:%" PRIu64 "\r\ncoordinator:%s\r\n\r\n"
-                 "# Clients\r\nconnected_clients:%u\r\nmaxclients:%" PRIu64 "\r\n\r\n"
-                 "# Persistence\r\nloading:0\r\n\r\n"
-                 "# Stats\r\ntotal_connections_received:%" PRIuFAST64
-                 "\r\ntotal_commands_processed:%" PRIuFAST64
-                 "\r\n\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n\r\n"
-                 "# Cluster\r\ncluster_enabled:0\r\n",
-                 TWINBLOOM_VERSION, (int)getpid(), (clock_mono_us() - s->started_us) / 1000000, s->owner,
-                 atomic_load(&s->clients), c->worker->config->max_clients, atomic_load(&s->connections),
-                 atomic_load(&s->commands));
+    reply_printf(
+        &r,
+        "# Server\r\nredis_version:7.0.0\r\nredis_mode:standalone\r\ntwinbloom_version:%s\r\n"
+        "process_id:%d\r\nuptime_in_seconds:%" PRIu64 "\r\ncoordinator:%s\r\n\r\n"
+        "# Clients\r\nconnected_clients:%u\r\nmaxclients:%" PRIu64 "\r\n\r\n"
+        "# Persistence\r\nloading:0\r\n\r\n"
+        "# Stats\r\ntotal_connections_received:%" PRIuFAST64 "\r\ntotal_commands_processed:%" PRIuFAST64
+        "\r\n\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n\r\n"
+        "# Cluster\r\ncluster_enabled:0\r\n",
+        TWINBLOOM_VERSION, (int)getpid(), (clock_mono_us() - s->started_us) / 1000000, s->owner,
+        atomic_load(&s->clients), max_clients, atomic_load(&s->connections), atomic_load(&s->commands));
     client_reply_end(c);
 }
 

@@ -32,6 +32,40 @@ void config_free(struct config *c)
     free(c);
 }
 
+/* @base was copied with its strings: give it its own. False: no memory, and no string is shared. */
+static bool own_strings(void *base, bool of_filters)
+{
+    bool whole = true;
+    for (size_t i = 0; i < config_key_count; i++) {
+        if (config_keys[i].type != CONFIG_STRING || (config_keys[i].section == CONFIG_FILTER) != of_filters)
+            continue;
+        char **text = (char **)((char *)base + config_keys[i].offset);
+        *text = whole ? strdup(*text) : NULL;
+        whole = *text != NULL;
+    }
+    return whole;
+}
+
+struct config *config_copy(const struct config *from)
+{
+    struct config *c = malloc(sizeof(*c));
+    if (c == NULL)
+        return NULL;
+    memcpy(c, from, offsetof(struct config, references)); /* others count there meanwhile */
+    atomic_init(&c->references, 1);
+    bool whole = own_strings(c, false);
+    for (c->filter_count = 0; whole && c->filter_count < from->filter_count; c->filter_count++) {
+        struct config_filter *f = &c->filter[c->filter_count];
+        f->name = strdup(f->name);
+        whole = own_strings(f, true) && f->name != NULL;
+    }
+    if (!whole) {
+        config_free(c);
+        return NULL;
+    }
+    return c;
+}
+
 /* The count is the one member that changes in a config that is shared. */
 static atomic_uint *references_of(const struct config *c)
 {
@@ -92,7 +126,7 @@ enum err config_split_address(const char *address, char *host, size_t host_size,
     return ERR_OK;
 }
 
-/* A configuration under way, and the file for line numbers. */
+/* A configuration under way, and the file for line numbers (NULL: it does not come from one). */
 struct check {
     const struct config_file *file;
     const struct config *config;
@@ -121,6 +155,8 @@ static enum err refuse_at(const char *file, unsigned line, const char *what, str
 static enum err refuse_key(const struct check *c, enum config_section section, const char *filter,
                            const char *key, const char *what)
 {
+    if (c->file == NULL)
+        return error_set(c->error, ERR_CONFIG, "%s", what);
     return refuse_at(c->file->name, line_of(c->file, section, filter, key), what, c->error);
 }
 
@@ -220,6 +256,14 @@ static enum err check_filter(const struct check *c, const struct config_filter *
     return err == ERR_OK ? check_times(c, f) : err;
 }
 
+static enum err check_whole(const struct check *c)
+{
+    enum err err = check_service(c);
+    for (size_t i = 0; i < c->config->filter_count && err == ERR_OK; i++)
+        err = check_filter(c, &c->config->filter[i]);
+    return err;
+}
+
 /* Every key of @section into @base, from @part or by default. */
 static enum err fill(const struct config_file *f, enum config_section section, const struct config_part *part,
                      void *base, struct error *e)
@@ -268,12 +312,12 @@ static enum err assemble(const struct config_file *f, struct config *c, struct e
     for (size_t i = 0; i < f->count && err == ERR_OK; i++)
         if (f->parts[i].kind == CONFIG_FILTER)
             err = fill_filter(f, &f->parts[i], c, e);
-    struct check check = {.file = f, .config = c, .error = e};
-    if (err == ERR_OK)
-        err = check_service(&check);
-    for (size_t i = 0; i < c->filter_count && err == ERR_OK; i++)
-        err = check_filter(&check, &c->filter[i]);
-    return err;
+    return err == ERR_OK ? check_whole(&(struct check){.file = f, .config = c, .error = e}) : err;
+}
+
+enum err config_validate(const struct config *c, struct error *e)
+{
+    return check_whole(&(struct check){.config = c, .error = e});
 }
 
 enum err config_read_stream(struct config **out, FILE *from, const char *name, struct error *e)

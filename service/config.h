@@ -66,7 +66,7 @@ struct config {
     size_t filter_count;
     struct config_filter filter[CONFIG_FILTERS_MAX];
 
-    atomic_uint references; /* see config_hold() */
+    atomic_uint references; /* the last member; see config_hold() */
 };
 
 /* Read @path into a new config, validated as a whole; the caller owns it. ERR_IO, ERR_CONFIG: the text is
@@ -75,6 +75,12 @@ MUST_CHECK enum err config_read(struct config **out, const char *path, struct er
 /* The same from an open stream; @name stands for it in messages. */
 MUST_CHECK enum err config_read_stream(struct config **out, FILE *from, const char *name, struct error *e);
 void config_free(struct config *c);
+
+/* Another one with the same values. NULL: no memory. */
+struct config *config_copy(const struct config *from);
+/* What config_read() checks of the whole, for a config that was made otherwise. ERR_CONFIG: "what; remedy".
+ */
+MUST_CHECK enum err config_validate(const struct config *c, struct error *e);
 
 /* Once threads share a config nobody changes it. Each that uses it holds it, and whoever gives it back last
  * frees it. A new config is held once: by its owner. */

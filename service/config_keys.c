@@ -374,21 +374,18 @@ static void format_value(enum config_type type, const struct value *v, struct bu
     }
 }
 
-void config_key_format(const struct config_key *k, const void *base, struct buffer *out)
+static const char *load_string(const struct config_key *k, const void *base)
+{
+    return *(char *const *)((const char *)base + k->offset);
+}
+
+static struct value load(const struct config_key *k, const void *base)
 {
     const void *from = (const char *)base + k->offset;
     struct value v = {0};
     switch (k->type) {
-    case CONFIG_STRING: {
-        const char *text = *(char *const *)from;
-        if (k->flags & CONFIG_SECRET)
-            buffer_puts(out, *text != '\0' ? CONFIG_MASK : "");
-        else if (k->flags & CONFIG_SECRET_PART)
-            config_mask(out, text);
-        else
-            buffer_puts(out, text);
-        return;
-    }
+    case CONFIG_STRING:
+        break;
     case CONFIG_COUNT:
     case CONFIG_BYTES:
     case CONFIG_DURATION:
@@ -410,7 +407,31 @@ void config_key_format(const struct config_key *k, const void *base, struct buff
         v.integer = (uint64_t) * (const enum on_lost *)from;
         break;
     }
-    format_value(k->type, &v, out);
+    return v;
+}
+
+void config_key_format(const struct config_key *k, const void *base, struct buffer *out)
+{
+    if (k->type != CONFIG_STRING) {
+        struct value v = load(k, base);
+        format_value(k->type, &v, out);
+        return;
+    }
+    const char *text = load_string(k, base);
+    if (k->flags & CONFIG_SECRET)
+        buffer_puts(out, *text != '\0' ? CONFIG_MASK : "");
+    else if (k->flags & CONFIG_SECRET_PART)
+        config_mask(out, text);
+    else
+        buffer_puts(out, text);
+}
+
+bool config_key_equal(const struct config_key *k, const void *a, const void *b)
+{
+    if (k->type == CONFIG_STRING)
+        return strcmp(load_string(k, a), load_string(k, b)) == 0;
+    struct value x = load(k, a), y = load(k, b);
+    return x.integer == y.integer && x.number == y.number;
 }
 
 void config_key_bounds(const struct config_key *k, struct buffer *out)

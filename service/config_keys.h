@@ -72,6 +72,9 @@ MUST_CHECK enum err config_key_set(const struct config_key *k, void *base, const
 /* Append the member's value as config_key_set() would take it; secrets masked. */
 void config_key_format(const struct config_key *k, const void *base, struct buffer *out);
 
+/* Whether the member has the same value in both. */
+bool config_key_equal(const struct config_key *k, const void *a, const void *b);
+
 /* "1 .. 64", for numbers; empty for other types. */
 void config_key_bounds(const struct config_key *k, struct buffer *out);
 

@@ -123,6 +123,8 @@ static void print_help(FILE *to, const struct config_key *k)
         (void)fprintf(to, " Default: %s.", k->standard);
     if (bounds.length > 0)
         (void)fprintf(to, " Bounds: %s.", buffer_text(&bounds));
+    if ((k->flags & CONFIG_RELOADABLE) == 0)
+        (void)fprintf(to, " A change needs a restart.");
     (void)fputc('\n', to);
     buffer_fini(&bounds);
 }

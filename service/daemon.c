@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* twinbloomd: reads the configuration, starts the threads, listens, and leaves cleanly on SIGTERM or SIGINT.
+/* twinbloomd: reads the configuration, starts the threads, listens, reads the configuration again on SIGHUP,
+ * and leaves cleanly on SIGTERM or SIGINT.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -21,6 +22,7 @@
 #include "service/admin.h"
 #include "service/keeper.h"
 #include "service/listener.h"
+#include "service/reload.h"
 #include "service/runner.h"
 #include "service/worker.h"
 
@@ -95,29 +97,57 @@ static void on_signal(evutil_socket_t signal_number, short events, void *arg)
     (void)event_base_loopbreak(l->base);
 }
 
+static void on_hangup(evutil_socket_t signal_number, short events, void *arg)
+{
+    (void)signal_number;
+    (void)events;
+    reload_file(((struct listening *)arg)->service);
+}
+
+/* While nobody takes a SIGHUP it waits: it would end the process. */
+static void hold_hangup(bool hold)
+{
+    sigset_t hangup;
+    (void)sigemptyset(&hangup);
+    (void)sigaddset(&hangup, SIGHUP);
+    (void)pthread_sigmask(hold ? SIG_BLOCK : SIG_UNBLOCK, &hangup, NULL);
+}
+
+/* Take signals and connections until one of the signals says stop. */
+static enum err take_signals(struct listening *l, const struct config *config, struct error *e)
+{
+    const struct {
+        int number;
+        event_callback_fn fn;
+    } signals[] = {{SIGTERM, on_signal}, {SIGINT, on_signal}, {SIGHUP, on_hangup}};
+    enum { SIGNALS = sizeof(signals) / sizeof(signals[0]) };
+    struct event *event[SIGNALS] = {0};
+    bool good = true;
+    for (size_t i = 0; i < SIGNALS && good; i++) {
+        event[i] = evsignal_new(l->base, signals[i].number, signals[i].fn, l);
+        good = event[i] != NULL && event_add(event[i], NULL) == 0;
+    }
+    if (good) {
+        log_info("ready", "listen=%s version=%s coordinator=%s filters=%zu", config->listen,
+                 TWINBLOOM_VERSION, l->service->owner, config->filter_count);
+        hold_hangup(false);
+        (void)event_base_dispatch(l->base);
+        hold_hangup(true);
+    }
+    for (size_t i = 0; i < SIGNALS; i++)
+        if (event[i] != NULL)
+            event_free(event[i]);
+    return good ? ERR_OK : error_set(e, ERR_NOMEM, "out of memory");
+}
+
 static enum err serve(struct service *s, const struct config *config, struct error *e)
 {
     struct listening l = {.service = s, .base = event_base_new()};
     struct evconnlistener *listener = NULL;
-    struct event *terminate = NULL, *interrupt = NULL;
     enum err code = l.base == NULL ? error_set(e, ERR_NOMEM, "out of memory")
                                    : listen_on(&listener, &l, config->listen, e);
-    if (code == ERR_OK) {
-        terminate = evsignal_new(l.base, SIGTERM, on_signal, &l);
-        interrupt = evsignal_new(l.base, SIGINT, on_signal, &l);
-        if (terminate == NULL || interrupt == NULL || event_add(terminate, NULL) != 0 ||
-            event_add(interrupt, NULL) != 0)
-            code = error_set(e, ERR_NOMEM, "out of memory");
-    }
-    if (code == ERR_OK) {
-        log_info("ready", "listen=%s version=%s coordinator=%s filters=%zu", config->listen,
-                 TWINBLOOM_VERSION, s->owner, config->filter_count);
-        (void)event_base_dispatch(l.base);
-    }
-    if (terminate != NULL)
-        event_free(terminate);
-    if (interrupt != NULL)
-        event_free(interrupt);
+    if (code == ERR_OK)
+        code = take_signals(&l, config, e);
     if (listener != NULL)
         evconnlistener_free(listener);
     if (l.base != NULL)
@@ -176,6 +206,7 @@ static void block_signals(void)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     (void)sigaction(SIGPIPE, &ignore, NULL);
+    hold_hangup(true);
 }
 
 /* The sources that the configuration names must be usable. A server that cannot be reached now is no fault of
@@ -231,6 +262,7 @@ static int start(const struct config *config, const char *path)
         free(s);
         return EXIT_FAILURE;
     }
+    s->config_path = path;
     (void)snprintf(s->prefix, sizeof(s->prefix), "%s", config->prefix);
     s->redis_timeout_ms = (unsigned)config->redis_timeout_ms;
     s->started_us = clock_mono_us();
@@ -254,12 +286,16 @@ static int start(const struct config *config, const char *path)
 
 static void usage(FILE *to)
 {
-    (void)fputs("usage: twinbloomd -c FILE [--check-config | --print-config]\n"
-                "       twinbloomd --version | --help\n\n"
-                "  -c, --config FILE   read the configuration (INI) from FILE\n"
-                "  --check-config      check the file and the sources that it names, then exit (0: fit)\n"
-                "  --print-config      print every key with its value and meaning, then exit\n",
-                to);
+    (void)fputs(
+        "usage: twinbloomd -c FILE [--check-config | --print-config]\n"
+        "       twinbloomd --version | --help\n\n"
+        "  -c, --config FILE   read the configuration (INI) from FILE\n"
+        "  --check-config      check the file and the sources that it names, then exit (0: fit)\n"
+        "  --print-config      print every key with its value and meaning, then exit\n\n"
+        "SIGHUP: read FILE again. A file with a fault, or one that changes what cannot change in a running\n"
+        "daemon, changes nothing; the log says why. CONFIG SET changes keys without the file, until the\n"
+        "next SIGHUP or restart. CONFIG HELP says more.\n",
+        to);
 }
 
 int main(int argc, char **argv)

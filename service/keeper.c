@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/number.h"
@@ -40,6 +41,7 @@ struct watched {
     time_t schedule_from;
     uint64_t made_at, started_at; /* see is_hasty() */
     struct window_growth growth;
+    uint64_t source, schedule; /* as configured, hashed; see follow() */
     struct keeper_note note;
     struct watched *next;
 };
@@ -193,6 +195,33 @@ static bool is_hasty(const struct keeper *k, uint64_t at)
 {
     uint64_t interval = k->config->check_interval_ms * 1000;
     return at != 0 && clock_mono_us() - at < (interval < ACT_EVERY_US ? interval : ACT_EVERY_US);
+}
+
+static uint64_t hash_texts(const char *const *texts, size_t count)
+{
+    uint64_t hash = 1;
+    for (size_t i = 0; i < count; i++)
+        hash = XXH3_64bits_withSeed(texts[i], strlen(texts[i]), hash);
+    return hash;
+}
+
+/* A reload may have given the filter another source or schedule: what was found of the one before is void. */
+static void follow(struct watched *w, const struct config_filter *c)
+{
+    const bool sourced = c != NULL && c->table[0] != '\0';
+    const uint64_t source =
+        sourced ? hash_texts((const char *const[]){c->table, c->id_column, c->key, c->where}, 4) : 0;
+    const uint64_t schedule = c == NULL ? 0 : hash_texts((const char *const[]){c->schedule}, 1);
+    if (source != w->source) {
+        w->source = source;
+        w->rows = w->rows_at = 0;
+        w->checked = false;
+        note_text(w->watch, w->note.postgres, sizeof(w->note.postgres), "");
+    }
+    if (schedule != w->schedule) { /* what it would have been due at before now is not made up for */
+        w->schedule = schedule;
+        w->schedule_from = (time_t)(clock_wall_us() / 1000000);
+    }
 }
 
 static void problem(struct watched *w, const char *text)
@@ -510,6 +539,7 @@ static void look(struct keeper *k, const char *name, size_t length)
     struct watched *w = find_or_add(k->service->watch, name, length);
     if (w == NULL || names_init(&k->fence.names, k->config->prefix, name, length, &e) != ERR_OK)
         return;
+    follow(w, c);
     /* Before the view is read: a job that ends in between has left no unfinished view behind. */
     bool held = mutex_is_held(k);
     enum err code = fence_load(&k->fence, &k->view, &e);

@@ -25,6 +25,7 @@ enum { THREADS_MAX = 256 };
 
 struct service {
     struct live_config *config;
+    const char *config_path;
     /* Of the configuration, what never changes while this process runs. */
     struct nodes nodes;
     char prefix[PREFIX_MAX + 1];

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+
 enum { WRAPPER_MAX = 12 };
 
 static const char *or_empty(const char *text)
@@ -39,13 +41,53 @@ enum err daemon_prepare(struct daemon *d, const struct daemon_options *o, struct
     if (err != ERR_OK)
         return err;
     (void)snprintf(d->config, sizeof(d->config), "%s/twinbloom.ini", d->directory);
-    FILE *f = fopen(d->config, "we");
+    return daemon_rewrite(d, o, e);
+}
+
+enum err daemon_rewrite(struct daemon *d, const struct daemon_options *o, struct error *e)
+{
+    char path[sizeof(d->config) + 8];
+    (void)snprintf(path, sizeof(path), "%s.new", d->config);
+    FILE *f = fopen(path, "we");
     if (f == NULL)
-        return error_set(e, ERR_IO, "%s: %s", d->config, strerror(errno));
+        return error_set(e, ERR_IO, "%s: %s", path, strerror(errno));
     write_text(f, d, o);
-    if (fclose(f) != 0)
-        return error_set(e, ERR_IO, "%s: %s", d->config, strerror(errno));
+    if (fclose(f) != 0 || rename(path, d->config) != 0)
+        return error_set(e, ERR_IO, "%s: %s", path, strerror(errno));
     return ERR_OK;
+}
+
+static size_t count_of(const char *text, const char *word, const char **last)
+{
+    size_t count = 0;
+    for (const char *at = strstr(text, word); at != NULL; at = strstr(at + 1, word)) {
+        count++;
+        *last = at;
+    }
+    return count;
+}
+
+enum err daemon_reload(struct daemon *d, struct error *e)
+{
+    static const char outcome[] = " event=reload"; /* or reload_refused */
+    const char *last = NULL;
+    char *log = process_log(&d->process);
+    size_t before = count_of(log, outcome, &last);
+    process_signal(&d->process, SIGHUP);
+    enum err err = ERR_TIMEOUT;
+    for (unsigned i = 0; i < 1000 && err == ERR_TIMEOUT; i++) {
+        free(log);
+        clock_sleep_us(10000);
+        log = process_log(&d->process);
+        if (count_of(log, outcome, &last) > before && strchr(last, '\n') != NULL)
+            err = strncmp(last, " event=reload_refused", 21) == 0 ? ERR_CONFIG : ERR_OK;
+    }
+    if (err == ERR_CONFIG)
+        (void)error_set(e, err, "%.*s", (int)strcspn(last, "\n"), last);
+    else if (err == ERR_TIMEOUT)
+        (void)error_set(e, err, "nothing in the log 10 s after SIGHUP");
+    free(log);
+    return err;
 }
 
 enum err daemon_launch(struct daemon *d, struct error *e)

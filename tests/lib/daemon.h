@@ -28,6 +28,13 @@ struct daemon {
 /* Take ports and a directory and write the configuration; start nothing. */
 MUST_CHECK enum err daemon_prepare(struct daemon *d, const struct daemon_options *o, struct error *e);
 
+/* Write the configuration anew, whole or not at all; a daemon that runs reads it at daemon_reload(). */
+MUST_CHECK enum err daemon_rewrite(struct daemon *d, const struct daemon_options *o, struct error *e);
+
+/* SIGHUP, and wait for the outcome in the log (level info is needed). ERR_CONFIG: the file was refused, the
+ * text is the line of the log. */
+MUST_CHECK enum err daemon_reload(struct daemon *d, struct error *e);
+
 /* Start it, or start it again on the same ports, and wait until it answers PING. */
 MUST_CHECK enum err daemon_launch(struct daemon *d, struct error *e);
 

@@ -377,7 +377,11 @@ static void test_config_print__names_every_key(void **state)
             bool commented = t == 0 && config_keys[i].section == CONFIG_FILTER;
             (void)snprintf(line, sizeof(line), "\n%s%s =", commented ? "# " : "", config_keys[i].name);
             assert_non_null(strstr(text, line));
-            assert_non_null(strstr(text, config_keys[i].help));
+            const char *help = strstr(text, config_keys[i].help);
+            assert_non_null(help);
+            const char *restart = strstr(help, "A change needs a restart.");
+            bool needed = restart != NULL && restart < strchr(help, '\n');
+            assert_int_equal(needed, (config_keys[i].flags & CONFIG_RELOADABLE) == 0);
         }
         free(text);
         config_free(c);

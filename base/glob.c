@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/glob.h"
+
+#include <ctype.h>
+
+static int lower(char c)
+{
+    return tolower((unsigned char)c);
+}
+
+/* @p is behind a '['; returns what follows the set and whether @c is in it. A set that is not closed ends
+ * with the pattern. */
+static const char *match_set(const char *p, const char *end, char c, bool *in)
+{
+    bool negated = p < end && *p == '^';
+    bool found = false;
+    p += negated;
+    while (p < end && *p != ']') {
+        if (*p == '\\' && p + 1 < end)
+            p++;
+        int from = lower(*p), to = from;
+        if (end - p > 2 && p[1] == '-' && p[2] != ']') {
+            to = lower(p[2]);
+            p += 2;
+        }
+        found |= (from <= lower(c) && lower(c) <= to) || (to <= lower(c) && lower(c) <= from);
+        p++;
+    }
+    *in = found != negated;
+    return p < end ? p + 1 : p;
+}
+
+/* One character of @text against what is at @p, which is no star; NULL: they differ. */
+static const char *match_one(const char *p, const char *end, char c)
+{
+    bool in;
+    if (*p == '?')
+        return p + 1;
+    if (*p == '[') {
+        p = match_set(p + 1, end, c, &in);
+        return in ? p : NULL;
+    }
+    if (*p == '\\' && p + 1 < end)
+        p++;
+    return lower(*p) == lower(c) ? p + 1 : NULL;
+}
+
+bool glob_match(const char *pattern, size_t pattern_length, const char *text, size_t text_length)
+{
+    const char *p = pattern, *p_end = pattern + pattern_length, *t = text, *t_end = text + text_length;
+    const char *star = NULL, *retry = NULL; /* behind the last star; where the text that it takes ends */
+    while (t < t_end) {
+        const char *next = p < p_end && *p != '*' ? match_one(p, p_end, *t) : NULL;
+        if (next != NULL) {
+            p = next;
+            t++;
+        } else if (p < p_end && *p == '*') {
+            star = ++p;
+            retry = t;
+        } else if (star != NULL) { /* only the last star can have to take more */
+            p = star;
+            t = ++retry;
+        } else {
+            return false;
+        }
+    }
+    while (p < p_end && *p == '*')
+        p++;
+    return p == p_end;
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef BASE_GLOB_H
+#define BASE_GLOB_H
+/* Patterns as Redis knows them: * ? [abc] [^a-z] and \ before a character that stands for itself. */
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Whether all of @text matches, in any case of ASCII letters. Takes at most pattern times text steps,
+ * whatever the pattern is. */
+bool glob_match(const char *pattern, size_t pattern_length, const char *text, size_t text_length);
+#endif

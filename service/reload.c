@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+#include "service/reload.h"
+
+#include "base/log.h"
+#include "service/keeper.h"
+#include "service/worker.h"
+
+/* Whoever does not ask for the configuration in force by itself is told. */
+static void announce(struct service *s)
+{
+    for (unsigned i = 0; i < s->worker_count; i++)
+        worker_reconfigure(s->workers[i]);
+    keeper_wake(s);
+}
+
+static enum err refuse_fixed(const char *path, struct buffer *fixed, struct error *e)
+{
+    return error_set(e, ERR_CONFLICT, "%s: %s cannot change while the daemon runs; restart it", path,
+                     buffer_text(fixed));
+}
+
+/* Put @next in the place of whatever is in force; *@changed names what became different. */
+static enum err put_in_force(struct service *s, const struct config *next, struct buffer *changed,
+                             struct error *e)
+{
+    enum err code = ERR_OK;
+    bool done = false;
+    while (code == ERR_OK && !done) { /* again only where somebody else has changed something meanwhile */
+        const struct config *old = live_config_acquire(s->config);
+        struct buffer fixed = {0};
+        buffer_clear(changed);
+        config_differences(old, next, false, &fixed);
+        config_differences(old, next, true, changed);
+        if (fixed.length > 0)
+            code = refuse_fixed(s->config_path, &fixed, e);
+        else
+            done = live_config_replace(s->config, old, next);
+        buffer_fini(&fixed);
+        config_release(old);
+    }
+    return code;
+}
+
+void reload_file(struct service *s)
+{
+    struct error e = {.text = ""};
+    struct buffer changed = {0};
+    struct config *next = NULL;
+    enum err code = config_read(&next, s->config_path, &e);
+    if (code == ERR_OK)
+        code = put_in_force(s, next, &changed, &e);
+    if (code != ERR_OK) {
+        log_error("reload_refused", "error=%s note=\"nothing changed\"", log_quote(e.text));
+    } else {
+        announce(s);
+        log_info("reload", "file=%s filters=%zu changed=%s", log_quote(s->config_path), next->filter_count,
+                 log_quote(buffer_text(&changed)));
+    }
+    config_release(next);
+    buffer_fini(&changed);
+}
+
+enum err reload_set(struct service *s, const struct config_assignment *list, size_t count, const char *by,
+                    size_t *blamed, struct error *e)
+{
+    enum err code = ERR_OK;
+    bool done = false;
+    while (code == ERR_OK && !done) {
+        const struct config *old = live_config_acquire(s->config);
+        struct config *next = NULL;
+        code = config_assign(&next, old, list, count, blamed, e);
+        done = code == ERR_OK && live_config_replace(s->config, old, next);
+        if (done) {
+            struct buffer changed = {0};
+            config_differences(old, next, true, &changed);
+            log_info("config_set", "by=%s changed=%s", by, log_quote(buffer_text(&changed)));
+            buffer_fini(&changed);
+        }
+        config_release(next);
+        config_release(old);
+    }
+    if (code == ERR_OK)
+        announce(s);
+    return code;
+}
