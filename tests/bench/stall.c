@@ -17,7 +17,7 @@ enum {
     CHANGES = 3, /* BUILDING, SWITCHED, STEADY */
     LOOK_EVERY_US = 2000,
     BASELINE_US = 2000000,
-    AFTERWARDS_US = 500000, /* what a change leaves behind still counts as its doing */
+    AFTERWARDS_US = 300000, /* what a change leaves behind still counts as its doing */
     BUILT_SECONDS = 120,
     LONGEST_US = 120000000
 };
@@ -112,8 +112,8 @@ static void print_line(const char *what, double fence_ms, const struct load_figu
     char fence[16] = "";
     if (fence_ms > 0)
         (void)snprintf(fence, sizeof(fence), "%.0f", fence_ms);
-    (void)printf("  %-22s %9s %11.1f %11.1f %11.2f %11.0f\n", what, fence, f->longest_ms, f->gap_ms,
-                 f->quantile_ms, (double)f->requests / seconds);
+    (void)printf("  %-22s %9s %11.1f %11.1f %11.1f %11.2f %11.0f\n", what, fence, f->longest_ms, f->gap_ms,
+                 f->machine_ms, f->quantile_ms, (double)f->requests / seconds);
 }
 
 static void report_round(const struct stall *s, unsigned round, const struct change *changes,
@@ -121,7 +121,7 @@ static void report_round(const struct stall *s, unsigned round, const struct cha
 {
     struct load_figures f;
     double longest = 0;
-    char what[32];
+    char what[40];
     load_look(&s->load, 0, BASELINE_US, &f);
     samples_add(quiet, f.longest_ms);
     (void)snprintf(what, sizeof(what), "round %u  no change", round + 1);
@@ -139,6 +139,7 @@ static void report_round(const struct stall *s, unsigned round, const struct cha
             longest = stall;
     }
     samples_add(worst, longest);
+    slowlog_print(s->redis);
     (void)fflush(stdout);
 }
 
@@ -150,7 +151,10 @@ static enum err one_round(struct stall *s, unsigned round, struct samples *worst
     enum err err = rebuild_wait_built(s->daemon, s->options.filter, BUILT_SECONDS, e);
     if (err != ERR_OK)
         return err;
-    err = load_start(&s->load, s->options.daemon_port, s->options.daemons, s->options.connections, round, e);
+    err = slowlog_begin(s->redis, e);
+    if (err == ERR_OK)
+        err = load_start(&s->load, s->options.daemon_port, s->options.daemons, s->options.connections, round,
+                         e);
     if (err == ERR_OK) {
         clock_sleep_us(BASELINE_US);
         err = watch(s, changes, e);
@@ -192,7 +196,9 @@ static enum err run(struct stall *s, struct error *e)
         return err;
     (void)snprintf(title, sizeof(title), "%s shards; %u coordinators, %u connections, one request at a time",
                    number_grouped(view.shards, grouped), s->options.daemons, s->options.connections);
-    table_heading(title, "                          fence ms  longest ms  no reply ms    p99 ms  requests/s");
+    table_heading(
+        title,
+        "                          fence ms  longest ms  no reply ms  machine ms    p99 ms  requests/s");
     for (unsigned round = 0; err == ERR_OK && round < s->options.rounds; round++)
         err = one_round(s, round, &worst, &quiet, e);
     if (err != ERR_OK)
@@ -259,7 +265,7 @@ static bool take_option(struct options *o, int option, const char *text)
 
 int main(int argc, char **argv)
 {
-    static struct stall s = {.options = {.rounds = 3, .connections = 4}};
+    static struct stall s = {.options = {.rounds = 5, .connections = 4}};
     int option;
     while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1)
         if (!take_option(&s.options, option, optarg)) {

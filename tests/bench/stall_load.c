@@ -9,7 +9,7 @@
 #include "deploy/histogram.h"
 #include "workloads.h"
 
-enum { TIMES_MAX = 2000000, ROUND_KEYS = 1 << 28, LOADER_KEYS = 1 << 23 };
+enum { TIMES_MAX = 2000000, ROUND_KEYS = 1 << 28, LOADER_KEYS = 1 << 23, NAP_US = 1000 };
 
 uint32_t load_now(const struct load *l)
 {
@@ -46,17 +46,33 @@ static void *loader_thread(void *arg)
     return NULL;
 }
 
-static enum err loader_start(struct load *l, struct loader *p, uint16_t port, uint64_t fresh, struct error *e)
+static void *idle_thread(void *arg)
 {
-    *p = (struct loader){.load = l, .fresh = fresh};
+    struct loader *p = arg;
+    while (!atomic_load(&p->load->stop) && p->count < TIMES_MAX) {
+        struct request_time *t = &p->times[p->count++];
+        t->begin = load_now(p->load);
+        clock_sleep_us(NAP_US);
+        t->end = load_now(p->load);
+    }
+    return NULL;
+}
+
+static enum err thread_start(struct load *l, struct loader *p, void *(*run)(void *), struct error *e)
+{
+    p->load = l;
     p->times = calloc(TIMES_MAX, sizeof(*p->times));
     if (p->times == NULL)
         return error_set(e, ERR_NOMEM, "no memory for the times of requests");
-    enum err err = observe_connect(&p->connection, port, TIMEOUT_MS, "the daemon", e);
-    if (err != ERR_OK)
-        return err;
-    p->started = pthread_create(&p->thread, NULL, loader_thread, p) == 0;
+    p->started = pthread_create(&p->thread, NULL, run, p) == 0;
     return p->started ? ERR_OK : error_set(e, ERR_NOMEM, "a thread cannot be started");
+}
+
+static enum err loader_start(struct load *l, struct loader *p, uint16_t port, uint64_t fresh, struct error *e)
+{
+    *p = (struct loader){.fresh = fresh};
+    enum err err = observe_connect(&p->connection, port, TIMEOUT_MS, "the daemon", e);
+    return err != ERR_OK ? err : thread_start(l, p, loader_thread, e);
 }
 
 enum err load_start(struct load *l, const uint16_t *ports, unsigned daemons, unsigned count, unsigned round,
@@ -65,7 +81,8 @@ enum err load_start(struct load *l, const uint16_t *ports, unsigned daemons, uns
     l->start_us = clock_mono_us();
     atomic_store(&l->stop, false);
     l->count = 0;
-    enum err err = ERR_OK;
+    l->idle = (struct loader){0};
+    enum err err = thread_start(l, &l->idle, idle_thread, e);
     while (err == ERR_OK && l->count < count) {
         uint64_t fresh = FRESH_FROM + (uint64_t)round * ROUND_KEYS + (uint64_t)l->count * LOADER_KEYS;
         err = loader_start(l, &l->loader[l->count], ports[l->count % daemons], fresh, e);
@@ -74,15 +91,21 @@ enum err load_start(struct load *l, const uint16_t *ports, unsigned daemons, uns
     return err;
 }
 
+static void thread_stop(struct loader *p)
+{
+    if (p->started)
+        (void)pthread_join(p->thread, NULL);
+    p->started = false;
+}
+
 enum err load_stop(struct load *l, struct error *e)
 {
     enum err err = ERR_OK;
     atomic_store(&l->stop, true);
+    thread_stop(&l->idle);
     for (unsigned i = 0; i < l->count; i++) {
         struct loader *p = &l->loader[i];
-        if (p->started)
-            (void)pthread_join(p->thread, NULL);
-        p->started = false;
+        thread_stop(p);
         if (p->error.text[0] != '\0' && err == ERR_OK)
             err = error_set(e, ERR_REFUSED, "%s", p->error.text);
     }
@@ -95,6 +118,7 @@ void load_free(struct load *l)
         redisFree(l->loader[i].connection);
         free(l->loader[i].times);
     }
+    free(l->idle.times);
     l->count = 0;
 }
 
@@ -134,6 +158,17 @@ static uint32_t longest_gap(const struct load *l, uint32_t from, uint32_t to)
     return longest;
 }
 
+static uint32_t latest_end_of_nap(const struct load *l, uint32_t from, uint32_t to)
+{
+    uint32_t late = 0;
+    for (size_t k = 0; k < l->idle.count; k++) {
+        const struct request_time *t = &l->idle.times[k];
+        if (t->end >= from && t->begin <= to && t->end - t->begin > late + NAP_US)
+            late = t->end - t->begin - NAP_US;
+    }
+    return late;
+}
+
 void load_look(const struct load *l, uint32_t from, uint32_t to, struct load_figures *out)
 {
     static struct histogram h;
@@ -152,5 +187,6 @@ void load_look(const struct load *l, uint32_t from, uint32_t to, struct load_fig
     out->requests = h.count;
     out->longest_ms = ms(longest);
     out->gap_ms = ms(longest_gap(l, from, to));
+    out->machine_ms = ms(latest_end_of_nap(l, from, to));
     out->quantile_ms = (double)histogram_quantile(&h, 0.99) / 1000;
 }

@@ -36,6 +36,8 @@ struct load {
     atomic_bool stop;
     unsigned count;
     struct loader loader[LOADERS_MAX];
+    struct loader
+        idle; /* sends nothing: its times are naps of 1 ms, and say how late the machine ends them */
 };
 
 /* Begin: @count connections, dealt out to the @daemons of @ports. @round keeps the keys of rounds apart. */
@@ -52,6 +54,7 @@ struct load_figures {
     double longest_ms;  /* of the requests that were under way in it */
     double gap_ms;      /* longest time in it without an answer on any connection */
     double quantile_ms; /* 0.99 of those that ended in it */
+    double machine_ms;  /* the longest that a thread waited for a processor after a nap */
 };
 
 /* After load_stop(): what the window from @from to @to saw. */

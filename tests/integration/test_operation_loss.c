@@ -280,6 +280,31 @@ static void test_catalog__counts_both_generations_while_one_is_built(void **stat
     assert_int_equal(counted_by_shard(3, 3), counted("3.0"));
 }
 
+/* More shards than are sent at one time, by a view that is replaced before it is their turn, and by one that
+ * stays. */
+static void test_catalog__counts_every_one_of_many_shards(void **state)
+{
+    (void)state;
+    enum { MANY = 2000 };
+    servers_flush(&servers);
+    filter_fini(&f);
+    filter_init(&f, &servers, "f");
+    filter_make(&f, MANY);
+    coordinator_add(&one, 0, 1000);
+    unsigned fresh = coordinator_results(&one, 1000, KEY_YES);
+    assert_true(fresh > 900);
+    filter_open(&f, MANY, true);
+    assert_int_equal(coordinator_check(&one, 0, 1000, KEY_YES), 1000);
+    assert_true(one.retried);
+    coordinator_run(&one, 500);
+    assert_int_equal(counted_by_shard(2, MANY), fresh);
+    coordinator_add(&one, 1000, 1000);
+    coordinator_run(&one, 1300);
+    assert_in_range(counted("3.0"), 990, 1000);
+    assert_int_equal(counted_by_shard(3, MANY), counted("3.0"));
+    assert_int_equal(counted_by_shard(2, MANY), counted("2.0"));
+}
+
 static void raise_flag(void *arg)
 {
     *(bool *)arg = true;
@@ -355,6 +380,7 @@ int main(void)
         TEST(test_operation__gives_up_in_time_while_redis_does_not_answer),
         TEST(test_operation__gives_up_in_time_while_redis_is_down_and_recovers),
         TEST(test_catalog__counts_new_keys_in_redis),
+        TEST(test_catalog__counts_every_one_of_many_shards),
         TEST(test_catalog__counts_both_generations_while_one_is_built),
         TEST(test_catalog_flush__calls_back_when_redis_has_the_counts),
         TEST(test_login__that_fails_is_an_error_and_nothing_is_asked_without_it),
