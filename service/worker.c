@@ -169,6 +169,7 @@ enum err worker_start(struct worker **out, struct service *service, unsigned ind
     const struct catalog_options options = {
         .nodes = &service->nodes,
         .prefix = service->config->prefix,
+        .latency = &service->latency,
         .redis_timeout_ms = (unsigned)service->config->redis_timeout_ms,
         .timeout_ms = (unsigned)service->config->timeout_ms,
         .tombstone_ms = service->config->tombstone_ms,

@@ -604,7 +604,7 @@ struct catalog *catalog_new(struct event_base *base, const struct catalog_option
     TAILQ_INIT(&c->unfenced);
     TAILQ_INIT(&c->draining);
     struct timeval tick = {.tv_usec = TICK_MS * 1000};
-    c->store = store_new(base, options->nodes, options->redis_timeout_ms);
+    c->store = store_new(base, options->nodes, options->redis_timeout_ms, options->latency);
     c->tick = event_new(base, -1, EV_PERSIST, on_tick, c);
     c->flush = evtimer_new(base, on_flush, c);
     if (c->store == NULL || c->tick == NULL || c->flush == NULL || event_add(c->tick, &tick) != 0) {

@@ -28,6 +28,7 @@ struct filter_policy {
 struct catalog_options {
     const struct nodes *nodes; /* borrowed */
     const char *prefix;        /* borrowed */
+    struct latency *latency;   /* borrowed; how long Redis takes is recorded there. NULL: nowhere */
     unsigned redis_timeout_ms;
     unsigned timeout_ms; /* of an operation */
     uint64_t tombstone_ms;
