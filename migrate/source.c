@@ -502,3 +502,16 @@ enum err source_find_key(struct source *s, const char *key, size_t length, const
     free(wanted);
     return err == ERR_TIMEOUT ? ERR_OK : err;
 }
+
+enum err source_replication_lag(struct source *s, double *seconds, struct error *e)
+{
+    PGresult *r;
+    enum err err = source_run(s, "replication_lag", NULL, 0, &r, e);
+    if (err != ERR_OK)
+        return err;
+    const char *lag = PQgetvalue(r, 0, 0);
+    if (!number_double(lag, strlen(lag), seconds))
+        err = error_set(e, ERR_PARSE, "Postgres: a replication lag was \"%s\"", lag);
+    PQclear(r);
+    return err;
+}

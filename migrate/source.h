@@ -70,4 +70,10 @@ MUST_CHECK enum err source_find_key(struct source *s, const char *key, size_t le
 
 /* The largest id now visible, as text; "" for an empty table. @out_size at least 64. */
 MUST_CHECK enum err source_max_id(struct source *s, char *out, size_t out_size, struct error *e);
+
+/* How far the server's furthest standby is behind in replay, in seconds; 0 where none streams or all have
+ * caught up; -1 where it is unknown, because the role is a member of neither pg_monitor nor
+ * pg_read_all_stats. The figure may be as old as the standby's last report (wal_receiver_status_interval).
+ * Uses the connection, as every call here: not while a page of a scan is under way on it. */
+MUST_CHECK enum err source_replication_lag(struct source *s, double *seconds, struct error *e);
 #endif

@@ -62,6 +62,10 @@ struct config {
     uint64_t verify_stale_ms;   /* default 1 h */
     uint64_t checkpoint_ms;     /* between checkpoints of a scan, default 30 s */
     uint64_t tombstone_ms;      /* TTL of tombstones, default 1 h */
+    /* What slows a build down; 0: never. */
+    uint64_t redis_p99_max_ms;       /* of replies to requests, default 20 ms */
+    uint64_t replication_lag_max_ms; /* of the database, default 10 s */
+    uint64_t rows_per_second;        /* default 0 */
 
     size_t filter_count;
     struct config_filter filter[CONFIG_FILTERS_MAX];

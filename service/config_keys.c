@@ -81,6 +81,12 @@ const struct config_key config_keys[] = {
       "How often a scan uploads what it has and notes where it is, for the driver that goes on if this one dies."),
     E("tombstone_ttl", CONFIG_DURATION, tombstone_ms, "1h", 1000, HOURS(720), RELOAD,
       "How long the old name of a shard stays taken, to stop coordinators that slept."),
+    E("redis_p99_max", CONFIG_DURATION, redis_p99_max_ms, "20ms", 0, HOURS(1), RELOAD,
+      "A build reads more slowly while more than 1 % of the requests wait longer than this for Redis; 0: never."),
+    E("replication_lag_max", CONFIG_DURATION, replication_lag_max_ms, "10s", 0, HOURS(24), RELOAD,
+      "A build reads more slowly while a standby of the database is further behind than this; 0: never."),
+    E("rows_per_second", CONFIG_COUNT, rows_per_second, "0", 0, 1e12, RELOAD,
+      "Rows that a build reads in a second at the most; 0: no limit."),
 
     F("capacity", CONFIG_COUNT, capacity, NULL, 1, 1e12, RELOAD,
       "Keys that the first generation is made for."),

@@ -15,6 +15,7 @@
 #include "expansion/driver.h"
 #include "service/live_config.h"
 #include "shard/catalog.h"
+#include "shard/latency.h"
 
 struct worker;
 struct runner;
@@ -39,7 +40,8 @@ struct service {
     struct mailbox *keeper; /* of the keeper thread */
     struct runner *runner;
     struct listener *listener;
-    struct watch *watch; /* of the keeper */
+    struct watch *watch;    /* of the keeper */
+    struct latency latency; /* of Redis, as the workers see it: latency_read() with a reader of one's own */
     atomic_uint clients;
     atomic_uint_fast64_t connections, commands;
 };

@@ -224,6 +224,7 @@ enum err worker_start(struct worker **out, struct service *service, unsigned ind
     const struct catalog_options options = {
         .nodes = &service->nodes,
         .prefix = service->prefix,
+        .latency = &service->latency,
         .redis_timeout_ms = service->redis_timeout_ms,
         .timeout_ms = (unsigned)w->config->timeout_ms,
         .tombstone_ms = w->config->tombstone_ms,

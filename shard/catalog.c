@@ -12,7 +12,9 @@
 #include "shard/fence.h"
 #include "shard/operation_internal.h"
 
-enum { BUCKETS = 1024, TICK_MS = 10, SHARD_COUNTS_MS = 1000 };
+/* SHARD_COUNTS_A_TICK: with 10,000 shards and more, all at once would hold up the requests of everybody.
+ * RELOOK_MS: under a view that is not fenced the first command to each shard brings a rename along. */
+enum { BUCKETS = 1024, TICK_MS = 10, SHARD_COUNTS_MS = 1000, SHARD_COUNTS_A_TICK = 256, RELOOK_MS = 50 };
 
 struct catalog {
     struct catalog_options options;
@@ -20,12 +22,14 @@ struct catalog {
     struct store *store;
     struct event *tick;  /* deadlines and retries */
     struct event *flush; /* counts, once a turn */
-    uint64_t shard_counts_at;
+    uint64_t shard_counts_at, relook_at;
     uint64_t counts_in_flight; /* commands */
     bool closing;
     struct operation_list active;
     struct operation_list retries;
     TAILQ_HEAD(, catalog_filter) dirty;
+    TAILQ_HEAD(, catalog_filter) unfenced; /* whose views may be fenced by now */
+    TAILQ_HEAD(, shared_view) draining;
     struct catalog_filter *bucket[BUCKETS];
     struct buffer command;
 };
@@ -67,6 +71,13 @@ void shared_view_unref(struct shared_view *view)
         free(view->added[s]);
     }
     free(view);
+}
+
+void shared_view_forget_renames(struct shared_view *view)
+{
+    for (unsigned s = 0; s < 2; s++)
+        if (view->renamed[s] != NULL)
+            memset(view->renamed[s], 0, generation_shards(&view->v.slot[s]));
 }
 
 static enum err shared_view_derive(struct shared_view *view, struct catalog_filter *f, struct error *e)
@@ -169,34 +180,81 @@ static void send_total(struct catalog *c, struct shared_view *view, unsigned slo
     send_count(c, view, field, n, slot == view->v.current);
 }
 
-/* Totals go out once a turn; the counts of single shards, which only thresholds look at, once a second. */
-static void flush_view(struct catalog *c, struct shared_view *view, bool shards)
+static void flush_totals(struct catalog *c, struct shared_view *view)
+{
+    for (unsigned s = 0; s < 2; s++)
+        if (view->v.slot[s].number != 0 && view->added_total[s] != 0)
+            send_total(c, view, s);
+}
+
+/* --- counts of single shards, which only thresholds look at --- */
+
+static void drain_begin(struct catalog *c, struct shared_view *view)
+{
+    view->drain_again = view->draining;
+    if (view->draining)
+        return;
+    view->draining = true;
+    view->drain_slot = 0;
+    view->drain_shard = 0;
+    (void)shared_view_ref(view);
+    TAILQ_INSERT_TAIL(&c->draining, view, drain_link);
+}
+
+static void drain_end(struct catalog *c, struct shared_view *view)
+{
+    view->draining = false;
+    TAILQ_REMOVE(&c->draining, view, drain_link);
+    if (view->drain_again)
+        drain_begin(c, view);
+    shared_view_unref(view);
+}
+
+/* Send at most @budget counts of one generation, from view->drain_shard on; returns what is left of it. */
+static size_t drain_slot(struct catalog *c, struct shared_view *view, size_t budget)
 {
     char field[96];
-    for (unsigned s = 0; s < 2; s++) {
-        const struct generation *g = &view->v.slot[s];
-        if (g->number == 0)
+    unsigned s = view->drain_slot;
+    const struct generation *g = &view->v.slot[s];
+    unsigned layer = g->number == 0 ? 0 : generation_written_layer(g);
+    uint32_t shards = g->number == 0 ? 0 : g->layers[layer].geometry.shards;
+    for (; view->drain_shard < shards && budget > 0; view->drain_shard++) {
+        uint32_t *added = &view->added[s][view->drain_shard];
+        if (*added == 0)
             continue;
-        unsigned layer = generation_written_layer(g);
-        if (view->added_total[s] != 0)
-            send_total(c, view, s);
-        for (uint32_t i = 0; shards && i < g->layers[layer].geometry.shards; i++)
-            if (view->added[s][i] != 0) {
-                (void)snprintf(field, sizeof(field), "%" PRIu64 ".%u.%" PRIu32, g->number, layer, i);
-                send_count(c, view, field, view->added[s][i], false);
-                view->added[s][i] = 0;
-            }
+        (void)snprintf(field, sizeof(field), "%" PRIu64 ".%u.%" PRIu32, g->number, layer, view->drain_shard);
+        send_count(c, view, field, *added, false);
+        *added = 0;
+        budget--;
+    }
+    if (view->drain_shard == shards) {
+        view->drain_slot++;
+        view->drain_shard = 0;
+    }
+    return budget;
+}
+
+static void drain_some(struct catalog *c, size_t budget)
+{
+    struct shared_view *view;
+    while (budget > 0 && (view = TAILQ_FIRST(&c->draining)) != NULL) {
+        budget = drain_slot(c, view, budget);
+        if (view->drain_slot == 2)
+            drain_end(c, view);
     }
 }
 
+/* Totals go out once a turn; of single shards, what was counted since the last second begins to. */
 static void flush_filters(struct catalog *c, bool shards)
 {
     struct catalog_filter *f, *next;
     for (f = TAILQ_FIRST(&c->dirty); f != NULL; f = next) {
         next = TAILQ_NEXT(f, dirty_link);
         if (f->view != NULL)
-            flush_view(c, f->view, shards);
+            flush_totals(c, f->view);
         if (shards) {
+            if (f->view != NULL)
+                drain_begin(c, f->view);
             TAILQ_REMOVE(&c->dirty, f, dirty_link);
             f->dirty = false;
         }
@@ -245,7 +303,8 @@ void catalog_count(struct catalog_filter *f, struct shared_view *view, unsigned 
     view->added_total[slot]++;
     view->added[slot][shard]++;
     if (view != f->view) { /* a view that was replaced meanwhile: nobody will flush it later */
-        flush_view(c, view, true);
+        flush_totals(c, view);
+        drain_begin(c, view);
         return;
     }
     if (!f->dirty) {
@@ -317,12 +376,24 @@ void catalog_unuse(struct catalog_filter *f)
     forget_if_unused(f);
 }
 
+static void set_unfenced(struct catalog_filter *f, bool unfenced)
+{
+    if (unfenced && !f->unfenced)
+        TAILQ_INSERT_TAIL(&f->catalog->unfenced, f, unfenced_link);
+    else if (!unfenced && f->unfenced)
+        TAILQ_REMOVE(&f->catalog->unfenced, f, unfenced_link);
+    f->unfenced = unfenced;
+}
+
 static void set_view(struct catalog_filter *f, struct shared_view *view)
 {
-    if (f->view != NULL)
-        flush_view(f->catalog, f->view, true);
+    if (f->view != NULL) {
+        flush_totals(f->catalog, f->view);
+        drain_begin(f->catalog, f->view);
+    }
     shared_view_unref(f->view);
     f->view = view;
+    set_unfenced(f, view != NULL && view_unfenced(&view->v));
     if (view != NULL)
         f->absence_reported = false;
     if (view != NULL && !f->seen) {
@@ -392,6 +463,13 @@ static enum view_outcome read_view(struct catalog_filter *f, const redisReply *r
     const struct view *old = f->view == NULL ? NULL : &f->view->v;
     bool went_back = false;
     bool same = old != NULL && old->epoch == view->v.epoch && old->incarnation == view->v.incarnation;
+    /* Nothing that matters here has changed: keep what was counted and which shards were renamed. */
+    if (same && old->fenced_epoch == view->v.fenced_epoch) {
+        shared_view_unref(view);
+        if (!old->sourced)
+            send_total(f->catalog, f->view, old->current);
+        return VIEW_FOUND;
+    }
     if (!same)
         log_info("view", "filter=%s epoch=%" PRIu64 " phase=%s generation=%" PRIu64, log_quote(f->name),
                  view->v.epoch, phase_row(view->v.phase)->name, view_current(&view->v)->number);
@@ -495,6 +573,17 @@ void catalog_refresh(struct catalog *c, const char *name, size_t length)
         start_load(f);
 }
 
+/* Where a fence is complete by now, the renames need not be sent any more. */
+static void look_again(struct catalog *c)
+{
+    struct catalog_filter *f, *next;
+    for (f = TAILQ_FIRST(&c->unfenced); f != NULL; f = next) {
+        next = TAILQ_NEXT(f, unfenced_link);
+        if (!f->loading)
+            start_load(f);
+    }
+}
+
 void catalog_report_lost(struct catalog_filter *f, uint64_t generation)
 {
     bool *reported = f->view != NULL ? &f->view->lost_reported : &f->absence_reported;
@@ -528,6 +617,11 @@ static void on_tick(evutil_socket_t fd, short events, void *arg)
         c->shard_counts_at = now + SHARD_COUNTS_MS * 1000;
         flush_filters(c, true);
     }
+    drain_some(c, SHARD_COUNTS_A_TICK);
+    if (now >= c->relook_at) {
+        c->relook_at = now + RELOOK_MS * 1000;
+        look_again(c);
+    }
 }
 
 struct catalog *catalog_new(struct event_base *base, const struct catalog_options *options)
@@ -540,8 +634,10 @@ struct catalog *catalog_new(struct event_base *base, const struct catalog_option
     TAILQ_INIT(&c->active);
     TAILQ_INIT(&c->retries);
     TAILQ_INIT(&c->dirty);
+    TAILQ_INIT(&c->unfenced);
+    TAILQ_INIT(&c->draining);
     struct timeval tick = {.tv_usec = TICK_MS * 1000};
-    c->store = store_new(base, options->nodes, options->redis_timeout_ms);
+    c->store = store_new(base, options->nodes, options->redis_timeout_ms, options->latency);
     c->tick = event_new(base, -1, EV_PERSIST, on_tick, c);
     c->flush = evtimer_new(base, on_flush, c);
     if (c->store == NULL || c->tick == NULL || c->flush == NULL || event_add(c->tick, &tick) != 0) {
@@ -556,6 +652,7 @@ void catalog_free(struct catalog *c)
     if (c == NULL)
         return;
     flush_filters(c, true);
+    drain_some(c, SIZE_MAX);
     c->closing = true;
     struct operation *op;
     while ((op = TAILQ_FIRST(&c->active)) != NULL)
@@ -572,6 +669,11 @@ void catalog_free(struct catalog *c)
             f->view = NULL;
             filter_free(f);
         }
+    struct shared_view *view;
+    while ((view = TAILQ_FIRST(&c->draining)) != NULL) { /* counted after the last flush: too late */
+        view->drain_again = false;
+        drain_end(c, view);
+    }
     buffer_fini(&c->command);
     free(c);
 }

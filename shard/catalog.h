@@ -28,6 +28,7 @@ struct filter_policy {
 struct catalog_options {
     const struct nodes *nodes; /* borrowed */
     const char *prefix;        /* borrowed */
+    struct latency *latency;   /* borrowed; how long Redis takes is recorded there. NULL: nowhere */
     unsigned redis_timeout_ms;
     unsigned timeout_ms; /* of an operation */
     uint64_t tombstone_ms;
@@ -53,6 +54,12 @@ struct shared_view {
     uint32_t *added[2];  /* new keys per shard of the written layer, not yet flushed */
     uint64_t added_total[2];
     bool lost_reported;
+    /* While the counts of its single shards are on their way to Redis, a few at a time. */
+    TAILQ_ENTRY(shared_view) drain_link;
+    bool draining;
+    bool drain_again; /* another pass is wanted: more was counted behind the one that is under way */
+    unsigned drain_slot;
+    uint32_t drain_shard;
     /* How full the written layer of the current generation is, over all coordinators; looked at for filters
      * without a source, whose adds wait when it is full. */
     bool items_known;
@@ -79,6 +86,8 @@ struct catalog_filter {
     struct operation_list waiting_next; /* came during it: need another one, begun after them */
     bool dirty;                         /* in catalog->dirty */
     TAILQ_ENTRY(catalog_filter) dirty_link;
+    bool unfenced; /* in catalog->unfenced */
+    TAILQ_ENTRY(catalog_filter) unfenced_link;
     struct catalog_filter *next; /* of the hash chain */
 };
 
@@ -117,4 +126,7 @@ void catalog_unuse(struct catalog_filter *f);
 void catalog_report_lost(struct catalog_filter *f, uint64_t generation);
 struct shared_view *shared_view_ref(struct shared_view *view);
 void shared_view_unref(struct shared_view *view);
+/* A shard was not where its rename should have put it: the rename may have been lost on its way. Send them
+ * again. */
+void shared_view_forget_renames(struct shared_view *view);
 #endif

@@ -13,7 +13,7 @@
 #include "shard/block.h"
 #include "shard/script.h"
 
-enum { RENAMES_IN_FLIGHT = 256, NEW_SHARD_TTL_MS = 3600 * 1000, SWEEP_PASSES = 10 };
+enum { RENAMES_IN_FLIGHT = 256, NEW_SHARD_TTL_MS = 3600 * 1000, SWEEP_PASSES = 10, COUNTS_AT_ONCE = 128 };
 
 void fence_fini(struct fence *f)
 {
@@ -132,16 +132,21 @@ static enum err send_create(struct walk *w, uint32_t shard, unsigned node, void 
     return link_append(w->f->link, node, 6, argv, lengths, e);
 }
 
+static enum err read_any(struct link *l, unsigned node, struct error *e)
+{
+    redisReply *reply;
+    enum err code = link_reply(l, node, &reply, e);
+    if (code == ERR_OK && reply->type == REDIS_REPLY_ERROR)
+        code = link_refusal(l, node, reply, e);
+    freeReplyObject(reply);
+    return code;
+}
+
 static enum err reply_any(struct walk *w, uint32_t shard, unsigned node, void *arg, struct error *e)
 {
     (void)shard;
     (void)arg;
-    redisReply *reply;
-    enum err code = link_reply(w->f->link, node, &reply, e);
-    if (code == ERR_OK && reply->type == REDIS_REPLY_ERROR)
-        code = link_refusal(w->f->link, node, reply, e);
-    freeReplyObject(reply);
-    return code;
+    return read_any(w->f->link, node, e);
 }
 
 enum err fence_create(struct fence *f, const struct generation *g, unsigned layer, struct error *e)
@@ -360,6 +365,36 @@ static enum err send_tombstone(struct walk *w, uint32_t shard, unsigned node, vo
     return script_send(&w->f->call, w->f->link, node, e);
 }
 
+/* Delete the counts of one layer. Not in one script: with 10,000 shards it would hold up Redis. Numbers of
+ * generations are never used again, so that no token has to guard this. */
+static enum err forget_counts(struct fence *f, const struct generation *g, unsigned layer, struct error *e)
+{
+    struct key_name name;
+    const char *argv[2 + COUNTS_AT_ONCE] = {"HDEL", name.text};
+    size_t lengths[2 + COUNTS_AT_ONCE] = {4};
+    char field[COUNTS_AT_ONCE][64];
+    names_filter_key(&f->names, "count", &name);
+    lengths[1] = name.length;
+    uint32_t shards = g->layers[layer].geometry.shards;
+    for (uint32_t next = 0; next <= shards;) { /* the last is the layer's total */
+        size_t n = 0;
+        for (; n < COUNTS_AT_ONCE && next <= shards; n++, next++) {
+            int length =
+                next < shards
+                    ? snprintf(field[n], sizeof(field[n]), "%" PRIu64 ".%u.%" PRIu32, g->number, layer, next)
+                    : snprintf(field[n], sizeof(field[n]), "%" PRIu64 ".%u", g->number, layer);
+            argv[2 + n] = field[n];
+            lengths[2 + n] = (size_t)length;
+        }
+        enum err code = link_append(f->link, NODE_HOME, 2 + n, argv, lengths, e);
+        if (code == ERR_OK)
+            code = read_any(f->link, NODE_HOME, e);
+        if (code != ERR_OK)
+            return code;
+    }
+    return ERR_OK;
+}
+
 enum err fence_retire(struct fence *f, struct view *v, const char *mutex, struct error *e)
 {
     if (v->retiring_epoch == 0)
@@ -369,6 +404,8 @@ enum err fence_retire(struct fence *f, struct view *v, const char *mutex, struct
         enum err code = walk_begin(&w, f, &v->retiring, layer, e);
         if (code == ERR_OK)
             code = walk_run(&w, RENAMES_IN_FLIGHT, send_tombstone, reply_any, v, e);
+        if (code == ERR_OK)
+            code = forget_counts(f, &v->retiring, layer, e);
         if (code != ERR_OK)
             return code;
     }
@@ -376,11 +413,9 @@ enum err fence_retire(struct fence *f, struct view *v, const char *mutex, struct
     script_begin(c, embedded_retired);
     filter_key(f, "view");
     filter_key(f, "expansion_flag");
-    filter_key(f, "count");
     script_text(c, mutex);
     script_incarnation(c, v->incarnation);
     script_number(c, v->retiring_epoch);
-    script_number(c, v->retiring.number);
     long long answer;
     enum err code = script_run(c, f->link, NODE_HOME, &answer, e);
     if (code == ERR_OK && answer == -1)

@@ -302,6 +302,7 @@ void operation_view_ready(struct operation *op, enum view_outcome outcome, const
     }
     /* The same view, not fenced yet: somebody is in the middle of it. Not in a hot loop. */
     if (any_unseen(op) && view_is_same(op)) {
+        shared_view_forget_renames(op->filter->view);
         operation_retry_later(op);
         return;
     }

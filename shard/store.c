@@ -33,10 +33,17 @@ struct peer {
     uint64_t next_attempt;
     uint64_t backoff;
     char why[160];
+    /* The command whose wait is measured. */
+    bool sampling;
+    redisCallbackFn *sample_fn;
+    void *sample_arg;
+    uint64_t sample_sent;
+    uint64_t sample_turn; /* time of the loop's turn in which it was sent */
 };
 
 struct store {
     struct event_base *base;
+    struct latency *latency;
     struct event *timer;
     unsigned timeout_ms;
     unsigned count;
@@ -182,13 +189,15 @@ static void on_tick(evutil_socket_t fd, short events, void *arg)
     }
 }
 
-struct store *store_new(struct event_base *base, const struct nodes *nodes, unsigned timeout_ms)
+struct store *store_new(struct event_base *base, const struct nodes *nodes, unsigned timeout_ms,
+                        struct latency *latency)
 {
     struct store *s = calloc(1, sizeof(*s));
     if (s == NULL)
         return NULL;
     s->base = base;
     s->timeout_ms = timeout_ms;
+    s->latency = latency;
     s->count = nodes->count;
     for (unsigned i = 0; i < nodes->count; i++)
         s->peer[i] = (struct peer){.store = s, .node = &nodes->node[i], .backoff = BACKOFF_MIN_US};
@@ -219,12 +228,51 @@ void store_free(struct store *s)
     free(s);
 }
 
+/* --- how long Redis takes --- */
+
+/* The command was answered, or given up: then it counts as what was waited for it. */
+static void on_sample(redisAsyncContext *context, void *reply, void *arg)
+{
+    struct peer *p = arg;
+    redisCallbackFn *fn = p->sample_fn;
+    void *fn_arg = p->sample_arg;
+    latency_record(p->store->latency, clock_mono_us() - p->sample_sent);
+    p->sampling = false;
+    if (fn != NULL)
+        fn(context, reply, fn_arg);
+}
+
+/* By the time that the loop keeps for its turn: a clock read for each command would cost more than the rest
+ * of this. It may jump; that moves one sample. */
+static bool sample_is_due(struct peer *p)
+{
+    struct timeval tv;
+    if (p->sampling || p->store->latency == NULL || event_base_gettimeofday_cached(p->store->base, &tv) != 0)
+        return false;
+    uint64_t turn = (uint64_t)tv.tv_sec * 1000000 + (uint64_t)tv.tv_usec;
+    bool due = turn - p->sample_turn >= LATENCY_INTERVAL_US;
+    if (due)
+        p->sample_turn = turn;
+    return due;
+}
+
+static bool send_sample(struct peer *p, const char *command, size_t length, redisCallbackFn *fn, void *arg)
+{
+    p->sample_fn = fn;
+    p->sample_arg = arg;
+    p->sample_sent = clock_mono_us();
+    p->sampling = redisAsyncFormattedCommand(p->context, on_sample, p, command, length) == REDIS_OK;
+    return p->sampling;
+}
+
 bool store_send(struct store *s, unsigned node, const char *command, size_t length, redisCallbackFn *fn,
                 void *arg)
 {
     struct peer *p = &s->peer[node];
     if (p->context == NULL && !peer_connect(p))
         return false;
+    if (sample_is_due(p))
+        return send_sample(p, command, length, fn, arg);
     return redisAsyncFormattedCommand(p->context, fn, arg, command, length) == REDIS_OK;
 }
 

@@ -10,13 +10,16 @@
 #include <event2/event.h>
 #include <hiredis/hiredis.h>
 #include <hiredis/async.h>
+#include "shard/latency.h"
 #include "shard/nodes.h"
 
 struct store;
 
-/* @nodes is borrowed. @timeout_ms bounds connecting, and the wait of the oldest command for its reply: a
- * connection that passes it is dropped. */
-struct store *store_new(struct event_base *base, const struct nodes *nodes, unsigned timeout_ms);
+/* @nodes is borrowed. @latency, too, or NULL: the waits for a command now and then are recorded there, of one
+ * at a time on each node and one every LATENCY_INTERVAL_US at the most. @timeout_ms bounds connecting, and
+ * the wait of the oldest command for its reply: a connection that passes it is dropped. */
+struct store *store_new(struct event_base *base, const struct nodes *nodes, unsigned timeout_ms,
+                        struct latency *latency);
 /* Pending callbacks are called with a NULL reply. */
 void store_free(struct store *s);
 

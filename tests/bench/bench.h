@@ -102,6 +102,10 @@ struct rebuild_target {
 };
 MUST_CHECK enum err rebuild_watch(const struct rebuild_target *t, struct rebuild_result *out,
                                   struct error *e);
+/* Empty the slow log; from now on it takes what is over SLOW_US. */
+MUST_CHECK enum err slowlog_begin(redisContext *redis, struct error *e);
+/* For people: the last ten that were slow. */
+void slowlog_print(redisContext *redis);
 /* Wait until @filter is built and no job runs. */
 MUST_CHECK enum err rebuild_wait_built(redisContext *daemon, const char *filter, unsigned seconds,
                                        struct error *e);

@@ -91,8 +91,19 @@ static enum err slowlog(redisContext *redis, const char *what, uint64_t *length,
     return err;
 }
 
-/* For people: what was slow. Entries are [id, time, microseconds, [argument...], ...]. */
-static void print_slow(redisContext *redis)
+enum err slowlog_begin(redisContext *redis, struct error *e)
+{
+    redisReply *r =
+        redisCommand(redis, "CONFIG SET slowlog-log-slower-than %d slowlog-max-len 1000", SLOW_US);
+    bool set = r != NULL && r->type == REDIS_REPLY_STATUS;
+    freeReplyObject(r);
+    if (!set)
+        return error_set(e, ERR_REFUSED, "the slow log cannot be set up");
+    return slowlog(redis, "RESET", NULL, e);
+}
+
+/* Entries are [id, time, microseconds, [argument...], ...]. */
+void slowlog_print(redisContext *redis)
 {
     redisReply *r = redisCommand(redis, "SLOWLOG GET 10");
     for (size_t i = 0; r != NULL && r->type == REDIS_REPLY_ARRAY && i < r->elements; i++) {
@@ -100,7 +111,7 @@ static void print_slow(redisContext *redis)
         if (entry->elements < 4 || entry->element[3]->elements == 0)
             continue;
         (void)printf("    slow: %lld us:", entry->element[2]->integer);
-        for (size_t a = 0; a < entry->element[3]->elements && a < 6; a++)
+        for (size_t a = 0; a < entry->element[3]->elements && a < 5; a++)
             (void)printf(" %.60s", entry->element[3]->element[a]->str);
         (void)printf("\n");
     }
@@ -115,13 +126,7 @@ static enum err prepare(const struct rebuild_target *t, struct watch *w, struct 
     enum err err = observe_status(t->daemon, t->filter, &s, e);
     if (err != ERR_OK)
         return err;
-    redisReply *r =
-        redisCommand(t->redis, "CONFIG SET slowlog-log-slower-than %d slowlog-max-len 1000", SLOW_US);
-    bool set = r != NULL && r->type == REDIS_REPLY_STATUS;
-    freeReplyObject(r);
-    if (!set)
-        return error_set(e, ERR_REFUSED, "the slow log cannot be set up");
-    err = slowlog(t->redis, "RESET", NULL, e);
+    err = slowlog_begin(t->redis, e);
     if (err == ERR_OK)
         err = measure_reset_peak(t->pid, e);
     out->idle_bytes = measure_memory(t->pid, "VmRSS");
@@ -182,6 +187,6 @@ enum err rebuild_watch(const struct rebuild_target *t, struct rebuild_result *ou
                          "the rebuild ended without a scan or without a cutover that could be seen");
     err = slowlog(t->redis, "LEN", &out->slow, e);
     if (err == ERR_OK && out->slow > 0)
-        print_slow(t->redis);
+        slowlog_print(t->redis);
     return err;
 }

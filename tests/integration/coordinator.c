@@ -41,6 +41,7 @@ void coordinator_open(struct coordinator *c, const struct servers *s, struct fil
     assert_non_null(c->base);
     const struct catalog_options o = {.nodes = &s->nodes,
                                       .prefix = PREFIX,
+                                      .latency = &c->latency,
                                       .redis_timeout_ms = REDIS_TIMEOUT_MS,
                                       .timeout_ms = COORDINATOR_TIMEOUT_MS,
                                       .tombstone_ms = TOMBSTONE_MS,

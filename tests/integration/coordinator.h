@@ -15,6 +15,7 @@ struct coordinator {
     unsigned lost;               /* times that on_lost was called for it */
     uint64_t lost_generation;    /* as it was told last */
     bool seen;                   /* it had a view */
+    struct latency latency;      /* of Redis */
     /* Of the last operation: */
     bool done;
     bool retried;

@@ -3,6 +3,8 @@
 #include "tests/integration/coordinator.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { SHARDS = 6 };
 
@@ -245,6 +247,55 @@ static void test_operation__concludes_no_loss_under_an_unfenced_view(void **stat
     assert_int_equal(two.lost, 1);
 }
 
+/* EVALs that both nodes have run. */
+static long long evals(void)
+{
+    long long sum = 0;
+    for (unsigned node = 0; node < servers.count; node++) {
+        redisReply *info = redisCommand(servers.client[node].redis, "INFO commandstats");
+        assert_non_null(info);
+        const char *at = strstr(info->str, "cmdstat_eval:calls=");
+        sum += at == NULL ? 0 : strtoll(at + strlen("cmdstat_eval:calls="), NULL, 10);
+        freeReplyObject(info);
+    }
+    return sum;
+}
+
+static void test_operation__stops_renaming_once_the_fence_is_complete(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    uint64_t lost;
+    coordinator_add(&one, 0, 300);
+    filter_open(&f, 500, false);
+    coordinator_add(&two, 300, 1);
+    must(fence_complete(&f.fence, &f.view, &lost, &e), e);
+    coordinator_run(&two, 200);
+    long long before = evals();
+    assert_true(before > 500);
+    coordinator_add(&two, 301, 600);
+    assert_int_equal(evals(), before);
+    assert_false(two.retried);
+}
+
+/* The connection may break with the rename on it: here the shard lies under its old name although the
+ * coordinator has sent one. */
+static void test_operation__sends_a_rename_again_that_did_not_arrive(void **state)
+{
+    (void)state;
+    coordinator_add(&one, 0, 300);
+    filter_open(&f, 2, false);
+    assert_int_equal(coordinator_check(&two, 0, 300, KEY_YES), 300);
+    const uint32_t shard = shard_of(0);
+    const struct key_name to = *filter_shard(&f, 2, shard, 1);
+    const struct key_name from = *filter_shard(&f, 2, shard, 2);
+    (void)servers_text(&servers, filter_node(&f, shard), "RENAME %b %b", from.text, from.length, to.text,
+                       to.length);
+    assert_int_equal(coordinator_check(&two, 0, 300, KEY_YES), 300);
+    assert_true(two.retried);
+    assert_int_equal(two.lost, 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -261,6 +312,8 @@ int main(void)
         TEST(test_operation__under_an_unfenced_view_is_kept_by_the_fence),
         TEST(test_operation__under_a_half_fenced_view_takes_part_in_the_fence),
         TEST(test_operation__concludes_no_loss_under_an_unfenced_view),
+        TEST(test_operation__stops_renaming_once_the_fence_is_complete),
+        TEST(test_operation__sends_a_rename_again_that_did_not_arrive),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

@@ -247,6 +247,52 @@ static void test_operation__gives_up_in_time_while_redis_is_down_and_recovers(vo
     }
 }
 
+/* --- how long Redis takes --- */
+
+static void ask_for_ms(unsigned ms)
+{
+    for (uint64_t until = clock_mono_us() + ms * 1000ull; clock_mono_us() < until;)
+        (void)coordinator_check(&one, 0, 2, KEY_YES);
+}
+
+static void test_latency__shows_a_redis_that_is_paused(void **state)
+{
+    (void)state;
+    struct latency_reader reader = {0};
+    struct latency_figures quick, slow;
+    coordinator_add(&one, 0, 2);
+    ask_for_ms(300);
+    latency_read(&one.latency, &reader, &quick);
+    assert_in_range(quick.samples, 20, 2 * 350); /* hardly more than one a node and millisecond */
+    assert_true(quick.p99_ms < 100);
+    for (unsigned node = 0; node < servers.count; node++)
+        assert_string_equal(servers_text(&servers, node, "CLIENT PAUSE 200 ALL"), "OK");
+    ask_for_ms(300);
+    latency_read(&one.latency, &reader, &slow);
+    assert_true(slow.samples > 100);
+    assert_true(slow.p99_ms > 150 && slow.p99_ms < 1000);
+}
+
+/* A command that is never answered counts too. */
+static void test_latency__shows_a_redis_that_does_not_answer(void **state)
+{
+    (void)state;
+    struct latency_reader reader = {0};
+    struct latency_figures figures;
+    coordinator_add(&one, 0, 50);
+    latency_read(&one.latency, &reader, &figures);
+    coordinator_run(&one, 5);
+    for (unsigned node = 0; node < servers.count; node++)
+        process_signal(&servers.redis[node].process, SIGSTOP);
+    assert_int_equal(coordinator_ask(&one, OPERATION_CHECK, 0, 50), ERR_UNREACHABLE);
+    for (unsigned node = 0; node < servers.count; node++)
+        process_signal(&servers.redis[node].process, SIGCONT);
+    latency_read(&one.latency, &reader, &figures);
+    assert_true(figures.samples > 0);
+    assert_true(figures.p99_ms > 200);
+    wait_recovered(&one);
+}
+
 /* --- counts --- */
 
 static long long counted(const char *field)
@@ -294,6 +340,31 @@ static void test_catalog__counts_both_generations_while_one_is_built(void **stat
     assert_int_equal(counted_by_shard(2, SHARDS), fresh + late);
     assert_in_range(counted("3.0"), 195, 200);
     assert_int_equal(counted_by_shard(3, 3), counted("3.0"));
+}
+
+/* More shards than are sent at one time, by a view that is replaced before it is their turn, and by one that
+ * stays. */
+static void test_catalog__counts_every_one_of_many_shards(void **state)
+{
+    (void)state;
+    enum { MANY = 2000 };
+    servers_flush(&servers);
+    filter_fini(&f);
+    filter_init(&f, &servers, "f");
+    filter_make(&f, MANY);
+    coordinator_add(&one, 0, 1000);
+    unsigned fresh = coordinator_results(&one, 1000, KEY_YES);
+    assert_true(fresh > 900);
+    filter_open(&f, MANY, true);
+    assert_int_equal(coordinator_check(&one, 0, 1000, KEY_YES), 1000);
+    assert_true(one.retried);
+    coordinator_run(&one, 500);
+    assert_int_equal(counted_by_shard(2, MANY), fresh);
+    coordinator_add(&one, 1000, 1000);
+    coordinator_run(&one, 1300);
+    assert_in_range(counted("3.0"), 990, 1000);
+    assert_int_equal(counted_by_shard(3, MANY), counted("3.0"));
+    assert_int_equal(counted_by_shard(2, MANY), counted("2.0"));
 }
 
 static void raise_flag(void *arg)
@@ -371,7 +442,10 @@ int main(void)
         TEST(test_operation__never_says_no_for_a_configured_filter_without_a_view),
         TEST(test_operation__gives_up_in_time_while_redis_does_not_answer),
         TEST(test_operation__gives_up_in_time_while_redis_is_down_and_recovers),
+        TEST(test_latency__shows_a_redis_that_is_paused),
+        TEST(test_latency__shows_a_redis_that_does_not_answer),
         TEST(test_catalog__counts_new_keys_in_redis),
+        TEST(test_catalog__counts_every_one_of_many_shards),
         TEST(test_catalog__counts_both_generations_while_one_is_built),
         TEST(test_catalog_flush__calls_back_when_redis_has_the_counts),
         TEST(test_login__that_fails_is_an_error_and_nothing_is_asked_without_it),

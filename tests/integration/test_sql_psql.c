@@ -34,6 +34,7 @@ static const struct row {
      "6|c6\n"},
     {"prepared_open", {NULL}, NULL},
     {"prepared_waiting", {"noted={1234/gid}"}, ""},
+    {"replication_lag", {NULL}, "0\n"},
     {"resolve", {"table=missing"}, "\n"},
     {"rows_bounded", {"table=link", "where=id <= 30", "bound=5"}, "5\n"},
     {"rows_estimate", {"table=link", "where=true"}, NULL},

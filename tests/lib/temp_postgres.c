@@ -163,6 +163,66 @@ enum err temp_postgres_restart(struct temp_postgres *p, struct error *e)
     return err;
 }
 
+static void set_dsn(struct temp_postgres *p)
+{
+    (void)snprintf(p->dsn, sizeof(p->dsn), "postgresql://postgres@127.0.0.1:%u/postgres", (unsigned)p->port);
+}
+
+static enum err run_basebackup(const struct temp_postgres *p, const struct temp_postgres *primary,
+                               struct error *e)
+{
+    char program[PATH_MAX + 16];
+    char data[PATH_MAX + 16];
+    (void)snprintf(program, sizeof(program), "%s/pg_basebackup", p->binaries);
+    (void)snprintf(data, sizeof(data), "%s/data", p->directory);
+    struct command c;
+    begin_command(&c);
+    const char *const words[] = {program, "-D", data, "-d", primary->dsn, "-R", "-c", "fast", "--no-sync"};
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        add(&c, words[i]);
+    char *output = NULL;
+    int status = 0;
+    enum err err = process_run(c.argv, INITDB_MS, &output, &status, e);
+    if (err == ERR_OK && status != 0)
+        err = error_set(e, ERR_IO, "pg_basebackup ended with %d: %.400s", status, output);
+    free(output);
+    return err;
+}
+
+/* Behind the settings of the primary, which came with its data. */
+static enum err write_standby_settings(const struct temp_postgres *p, struct error *e)
+{
+    char path[PATH_MAX + 32];
+    (void)snprintf(path, sizeof(path), "%s/data/postgresql.auto.conf", p->directory);
+    FILE *f = fopen(path, "ae");
+    if (f == NULL)
+        return error_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+    (void)fprintf(f, "port = %u\nwal_receiver_status_interval = 1s\n", (unsigned)p->port);
+    return fclose(f) == 0 ? ERR_OK : error_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+}
+
+enum err temp_postgres_start_standby(struct temp_postgres *p, const struct temp_postgres *primary,
+                                     struct error *e)
+{
+    *p = (struct temp_postgres){0};
+    enum err err = find_binaries(p->binaries, e);
+    if (err == ERR_OK)
+        err = make_directory(p, e);
+    p->port = process_free_port();
+    if (err == ERR_OK && p->port == 0)
+        err = error_set(e, ERR_IO, "no free port");
+    set_dsn(p);
+    if (err == ERR_OK)
+        err = run_basebackup(p, primary, e);
+    if (err == ERR_OK)
+        err = write_standby_settings(p, e);
+    if (err == ERR_OK)
+        err = temp_postgres_restart(p, e);
+    if (err != ERR_OK)
+        temp_postgres_fini(p);
+    return err;
+}
+
 enum err temp_postgres_start(struct temp_postgres *p, const struct temp_postgres_options *options,
                              struct error *e)
 {
@@ -176,7 +236,7 @@ enum err temp_postgres_start(struct temp_postgres *p, const struct temp_postgres
     p->port = process_free_port();
     if (err == ERR_OK && p->port == 0)
         err = error_set(e, ERR_IO, "no free port");
-    (void)snprintf(p->dsn, sizeof(p->dsn), "postgresql://postgres@127.0.0.1:%u/postgres", (unsigned)p->port);
+    set_dsn(p);
     if (err == ERR_OK)
         err = write_settings(p, connections, e);
     if (err == ERR_OK)

@@ -23,6 +23,10 @@ struct temp_postgres {
 MUST_CHECK enum err temp_postgres_start(struct temp_postgres *p, const struct temp_postgres_options *options,
                                         struct error *e);
 
+/* Make a standby that streams from @primary, and wait until it answers. It reports every second. */
+MUST_CHECK enum err temp_postgres_start_standby(struct temp_postgres *p, const struct temp_postgres *primary,
+                                                struct error *e);
+
 /* Shut down without waiting for clients; SIGKILL after 10 s. The directory stays. */
 void temp_postgres_stop(struct temp_postgres *p);
 

@@ -80,6 +80,9 @@ static void test_config_read__has_defaults_for_everything_but_filters(void **sta
     assert_int_equal(c->settle_timeout_ms, 600000);
     assert_int_equal(c->verify_sample, 100000);
     assert_int_equal(c->tombstone_ms, 3600000);
+    assert_int_equal(c->redis_p99_max_ms, 20);
+    assert_int_equal(c->replication_lag_max_ms, 10000);
+    assert_int_equal(c->rows_per_second, 0);
     assert_int_equal(c->filter_count, 0);
     config_free(c);
 }
@@ -92,7 +95,8 @@ static const char full[] =
     "shard_bytes = 64KiB\n"
     "[postgres]\ndsn = host=/tmp user=app\ntimeout = 1m\n"
     "[expansion]\nbuild_memory = 2GiB\npage_rows = 7\nlease = 3s\nsettle_timeout = 2h\n"
-    "verify_sample = 9\ntombstone_ttl = 90m\n"
+    "verify_sample = 9\ntombstone_ttl = 90m\nredis_p99_max = 0\nreplication_lag_max = 1m\n"
+    "rows_per_second = 5000\n"
     "[filter short-link]\ncapacity = 1000000\nerror_rate = 1e-4\ntable = public.short_link\n"
     "id_column = nr\nkey = code\nwhere = deleted_at IS NULL ; live rows\n  AND kind = 'a;b'\n"
     "\n  AND x > 3 ; more\nexpand_at = 1\ngrowth = 2.25\nheadroom = 1\nexpand_at_bytes = 3MiB\n"
@@ -122,6 +126,9 @@ static void test_config_read__reads_every_key(void **state)
     assert_int_equal(c->settle_timeout_ms, 7200000);
     assert_int_equal(c->verify_sample, 9);
     assert_int_equal(c->tombstone_ms, 5400000);
+    assert_int_equal(c->redis_p99_max_ms, 0);
+    assert_int_equal(c->replication_lag_max_ms, 60000);
+    assert_int_equal(c->rows_per_second, 5000);
     assert_int_equal(c->filter_count, 2);
     const struct config_filter *f = config_find(c, "short-link", 10);
     assert_non_null(f);

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+#include "expansion/throttle.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include "base/number.h"
+
+/* A decision that comes late is no reason to brake or to speed up by more than one that is in time. */
+static const double ELAPSED_MAX_S = 2;
+static const double HEALTHY = 0.8; /* of a bound: between this and the bound the rate is kept */
+static const double STEP = 0.05;   /* of the unthrottled rate, each second */
+static const double FORGET = 1.1;  /* times the unthrottled rate */
+static const double BURST_S = 0.1;
+static const double FALLING = 0.999; /* of the last value: falling */
+
+static bool exceeds(double value, double max)
+{
+    return max > 0 && value > max;
+}
+
+static bool falls(double value, double before)
+{
+    return value < before * FALLING;
+}
+
+/* Whole units where they say enough. */
+static void format_excess(char out[THROTTLE_REASON_MAX], const char *what, double value, double max,
+                          const char *unit)
+{
+    (void)snprintf(out, THROTTLE_REASON_MAX, "%s %.*f %s > %.*f %s", what, value < 10 ? 1 : 0, value, unit,
+                   max == floor(max) ? 0 : 1, max, unit);
+}
+
+static void brake(struct throttle *t, const struct throttle_input *in, double elapsed_s)
+{
+    double from = t->limit;
+    if (from <= 0 || (in->measured_rows_per_second > 0 && in->measured_rows_per_second < from))
+        from = in->measured_rows_per_second;
+    if (from <= 0)
+        return; /* nothing is read: there is nothing to slow down */
+    double limit = from * exp2(-elapsed_s);
+    t->limit = limit > THROTTLE_FLOOR ? limit : THROTTLE_FLOOR;
+}
+
+static void recover(struct throttle *t, double elapsed_s)
+{
+    double step = t->unthrottled * STEP > THROTTLE_FLOOR ? t->unthrottled * STEP : THROTTLE_FLOOR;
+    t->limit += step * elapsed_s;
+    if (t->limit > t->unthrottled * FORGET)
+        t->limit = 0;
+}
+
+static void say(struct throttle *t, const struct throttle_input *in, bool excess)
+{
+    char rows[NUMBER_GROUPED_SIZE];
+    uint64_t wanted = in->operator_rows_per_second;
+    t->reason[0] = '\0';
+    t->rows_per_second = t->limit;
+    if (wanted > 0 && (t->limit <= 0 || (double)wanted < t->limit)) {
+        t->rows_per_second = (double)wanted;
+        (void)snprintf(t->reason, sizeof(t->reason), "throttled by an operator to %s rows/s",
+                       number_grouped(wanted, rows));
+    } else if (t->limit > 0) {
+        (void)snprintf(t->reason, sizeof(t->reason), "%s%.80s", excess ? "" : "recovering: ", t->excess);
+    }
+}
+
+void throttle_decide(struct throttle *t, const struct throttle_input *in)
+{
+    double elapsed_s = fmin(fmax(in->elapsed_s, 0), ELAPSED_MAX_S);
+    bool slow = exceeds(in->redis_p99_ms, in->redis_p99_max_ms);
+    bool behind = exceeds(in->replication_lag_s, in->replication_lag_max_s);
+    bool healthy = !exceeds(in->redis_p99_ms, in->redis_p99_max_ms * HEALTHY) &&
+                   !exceeds(in->replication_lag_s, in->replication_lag_max_s * HEALTHY);
+    if (t->rows_per_second <= 0 && in->measured_rows_per_second > 0)
+        t->unthrottled = in->measured_rows_per_second;
+    if (slow)
+        format_excess(t->excess, "Redis p99", in->redis_p99_ms, in->redis_p99_max_ms, "ms");
+    else if (behind)
+        format_excess(t->excess, "replication lag", in->replication_lag_s, in->replication_lag_max_s, "s");
+    /* What the last brake did shows late, above all in a lag: do not brake twice for it. */
+    bool worse = (slow && !(t->limit > 0 && falls(in->redis_p99_ms, t->p99_ms))) ||
+                 (behind && !(t->limit > 0 && falls(in->replication_lag_s, t->lag_s)));
+    if (worse)
+        brake(t, in, elapsed_s);
+    else if (healthy && t->limit > 0)
+        recover(t, elapsed_s);
+    t->p99_ms = in->redis_p99_ms;
+    t->lag_s = in->replication_lag_s;
+    say(t, in, slow || behind);
+}
+
+uint64_t pacer_wait(struct pacer *p, double rows_per_second, uint64_t rows, uint64_t now_us)
+{
+    double elapsed_s = p->last_us == 0 || now_us < p->last_us ? 0 : (double)(now_us - p->last_us) / 1e6;
+    p->last_us = now_us;
+    if (!(rows_per_second > 0)) {
+        p->tokens = 0;
+        return 0;
+    }
+    p->tokens = fmin(p->tokens + rows_per_second * elapsed_s, rows_per_second * BURST_S) - (double)rows;
+    if (p->tokens >= 0)
+        return 0;
+    /* Rounded up, or the last part of a microsecond would be asked for again and again. */
+    double us = ceil(-p->tokens / rows_per_second * 1e6);
+    return us < PACER_SLEEP_MAX_US ? (uint64_t)us : PACER_SLEEP_MAX_US;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef EXPANSION_THROTTLE_H
+#define EXPANSION_THROTTLE_H
+/* How fast a build may read: slower while Redis answers slowly or the database's standbys fall behind, faster
+ * again step by step. And the pacer that holds it to that. Pure; no I/O, no clock. */
+#include <stdint.h>
+
+enum {
+    THROTTLE_FLOOR = 1000, /* rows per second: a build that is held back still comes to its end */
+    THROTTLE_REASON_MAX = 96
+};
+
+/* What is seen at the time of a decision. A maximum of 0 switches its bound off. */
+struct throttle_input {
+    double redis_p99_ms; /* negative: unknown */
+    double redis_p99_max_ms;
+    double replication_lag_s; /* negative: unknown */
+    double replication_lag_max_s;
+    uint64_t operator_rows_per_second; /* 0: none */
+    double measured_rows_per_second;   /* since the last decision */
+    double elapsed_s;                  /* since the last decision */
+};
+
+/* Between decisions; zero-initialised it knows nothing and limits nothing. For throttle.c, but for the two
+ * results. */
+struct throttle {
+    double rows_per_second;           /* result: what is allowed; 0: no limit */
+    char reason[THROTTLE_REASON_MAX]; /* result, for people: "" where there is no limit */
+    double limit;                     /* our own, without the operator's; 0: none */
+    double unthrottled;               /* rows per second that were measured without any limit; 0: unknown */
+    double p99_ms, lag_s;             /* of the last decision */
+    char excess[THROTTLE_REASON_MAX]; /* what made the limit */
+};
+
+/* Decide anew; about once a second. While a bound is exceeded and what exceeds it is not falling already, the
+ * rate is halved every second, down to THROTTLE_FLOOR. When all is at four fifths of its bound or below it is
+ * raised every second by a twentieth of the unthrottled rate; above that rate the limit is forgotten. The
+ * operator's limit holds in any case, and may be below the floor. */
+void throttle_decide(struct throttle *t, const struct throttle_input *in);
+
+/* A token bucket that may be overdrawn: work is counted when it is done. Zero-initialise. */
+struct pacer {
+    double tokens; /* rows; negative: a debt that is slept off */
+    uint64_t last_us;
+};
+
+enum { PACER_SLEEP_MAX_US = 100 * 1000 };
+
+/* @rows were just done, at @now_us of a monotonic clock: how long to sleep, in microseconds, at most
+ * PACER_SLEEP_MAX_US. Ask again with 0 rows after the sleep, until the answer is 0. @rows_per_second 0: no
+ * limit, debts are forgotten. After idle time a tenth of a second's rows may go at once. */
+uint64_t pacer_wait(struct pacer *p, double rows_per_second, uint64_t rows, uint64_t now_us);
+#endif

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MIT */
+/* stall: how long a change of view holds up any request. Connections check and add without pause while a
+ * rebuild changes the view three times; each change renames every live shard. The view in Redis is looked at
+ * every few milliseconds, so that it is known when each change began and when its fence was complete. */
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/number.h"
+#include "bench.h"
+#include "stall_load.h"
+
+enum {
+    DAEMONS_MAX = 8,
+    CHANGES = 3, /* BUILDING, SWITCHED, STEADY */
+    LOOK_EVERY_US = 2000,
+    BASELINE_US = 2000000,
+    AFTERWARDS_US = 300000, /* what a change leaves behind still counts as its doing */
+    BUILT_SECONDS = 120,
+    LONGEST_US = 120000000
+};
+
+struct options {
+    const char *filter;
+    uint16_t redis_port;
+    uint16_t daemon_port[DAEMONS_MAX];
+    unsigned daemons, connections, rounds;
+    uint64_t known, shards;
+    double target_ms;
+};
+
+struct stall {
+    struct options options;
+    redisContext *daemon;
+    redisContext *redis;
+    struct load load;
+};
+
+/* A change of view, in microseconds since the load's start. */
+struct change {
+    char phase[24];
+    uint32_t begin;  /* the last look that found the view before was sent then */
+    uint32_t fenced; /* the first look that found it fenced */
+};
+
+struct look {
+    uint64_t epoch, fenced_epoch, shards;
+    char phase[24];
+};
+
+static bool take_number(const redisReply *r, uint64_t *out)
+{
+    return r->type == REDIS_REPLY_STRING && number_u64(r->str, r->len, out);
+}
+
+static enum err look_at_view(redisContext *redis, const char *filter, struct look *out, struct error *e)
+{
+    redisReply *r =
+        redisCommand(redis, "HMGET twinbloom:{%s}:view epoch fenced_epoch bloom_filter_size phase", filter);
+    enum err err = ERR_OK;
+    if (r == NULL || r->type != REDIS_REPLY_ARRAY || r->elements != 4 ||
+        !take_number(r->element[0], &out->epoch) || !take_number(r->element[1], &out->fenced_epoch) ||
+        !take_number(r->element[2], &out->shards) || r->element[3]->type != REDIS_REPLY_STRING)
+        err = error_set(e, ERR_PARSE, "the view of %s cannot be read", filter);
+    else
+        (void)snprintf(out->phase, sizeof(out->phase), "%s", r->element[3]->str);
+    freeReplyObject(r);
+    return err;
+}
+
+static enum err start_rebuild(struct stall *s, struct error *e)
+{
+    redisReply *r = redisCommand(s->daemon, "TB.REBUILD %s", s->options.filter);
+    enum err err = ERR_OK;
+    if (r == NULL || r->type == REDIS_REPLY_ERROR)
+        err = error_set(e, ERR_REFUSED, "TB.REBUILD: %s", r == NULL ? s->daemon->errstr : r->str);
+    freeReplyObject(r);
+    return err;
+}
+
+/* Fill @changes from what the view does after the rebuild was asked for. */
+static enum err watch(struct stall *s, struct change *changes, struct error *e)
+{
+    struct look now, last;
+    uint64_t until = clock_mono_us() + LONGEST_US;
+    enum err err = look_at_view(s->redis, s->options.filter, &last, e);
+    if (err == ERR_OK)
+        err = start_rebuild(s, e);
+    uint32_t sent = load_now(&s->load);
+    for (unsigned i = 0; err == ERR_OK && (i < CHANGES || last.fenced_epoch < last.epoch);) {
+        uint32_t before = sent;
+        sent = load_now(&s->load);
+        err = look_at_view(s->redis, s->options.filter, &now, e);
+        if (err == ERR_OK && clock_mono_us() > until)
+            err = error_set(e, ERR_TIMEOUT, "the rebuild is still in phase %s", now.phase);
+        if (err == ERR_OK && now.epoch != last.epoch && i < CHANGES) {
+            changes[i].begin = before;
+            (void)snprintf(changes[i++].phase, sizeof(changes[0].phase), "%s", now.phase);
+        }
+        if (err == ERR_OK && i > 0 && changes[i - 1].fenced == 0 && now.fenced_epoch == now.epoch)
+            changes[i - 1].fenced = load_now(&s->load);
+        last = now;
+        clock_sleep_us(LOOK_EVERY_US);
+    }
+    return err;
+}
+
+static void print_line(const char *what, double fence_ms, const struct load_figures *f, double seconds)
+{
+    char fence[16] = "";
+    if (fence_ms > 0)
+        (void)snprintf(fence, sizeof(fence), "%.0f", fence_ms);
+    (void)printf("  %-22s %9s %11.1f %11.1f %11.1f %11.2f %11.0f\n", what, fence, f->longest_ms, f->gap_ms,
+                 f->machine_ms, f->quantile_ms, (double)f->requests / seconds);
+}
+
+static void report_round(const struct stall *s, unsigned round, const struct change *changes,
+                         struct samples *worst, struct samples *quiet)
+{
+    struct load_figures f;
+    double longest = 0;
+    char what[40];
+    load_look(&s->load, 0, BASELINE_US, &f);
+    samples_add(quiet, f.longest_ms);
+    (void)snprintf(what, sizeof(what), "round %u  no change", round + 1);
+    print_line(what, 0, &f, BASELINE_US / 1e6);
+    for (unsigned i = 0; i < CHANGES; i++) {
+        uint32_t end = changes[i].fenced + AFTERWARDS_US;
+        if (i + 1 < CHANGES && changes[i + 1].begin < end)
+            end = changes[i + 1].begin;
+        load_look(&s->load, changes[i].begin, end, &f);
+        (void)snprintf(what, sizeof(what), "         to %s", changes[i].phase);
+        print_line(what, (double)(changes[i].fenced - changes[i].begin) / 1000, &f,
+                   (double)(end - changes[i].begin) / 1e6);
+        double stall = f.longest_ms > f.gap_ms ? f.longest_ms : f.gap_ms;
+        if (stall > longest)
+            longest = stall;
+    }
+    samples_add(worst, longest);
+    slowlog_print(s->redis);
+    (void)fflush(stdout);
+}
+
+static enum err one_round(struct stall *s, unsigned round, struct samples *worst, struct samples *quiet,
+                          struct error *e)
+{
+    struct change changes[CHANGES] = {0};
+    struct error later;
+    enum err err = rebuild_wait_built(s->daemon, s->options.filter, BUILT_SECONDS, e);
+    if (err != ERR_OK)
+        return err;
+    err = slowlog_begin(s->redis, e);
+    if (err == ERR_OK)
+        err = load_start(&s->load, s->options.daemon_port, s->options.daemons, s->options.connections, round,
+                         e);
+    if (err == ERR_OK) {
+        clock_sleep_us(BASELINE_US);
+        err = watch(s, changes, e);
+    }
+    if (err == ERR_OK)
+        clock_sleep_us(AFTERWARDS_US);
+    enum err stopped = load_stop(&s->load, err == ERR_OK ? e : &later);
+    if (err == ERR_OK)
+        err = stopped;
+    if (err == ERR_OK)
+        report_round(s, round, changes, worst, quiet);
+    load_free(&s->load);
+    return err;
+}
+
+static enum err connect_all(struct stall *s, struct look *view, struct error *e)
+{
+    enum err err = observe_connect(&s->redis, s->options.redis_port, TIMEOUT_MS, "Redis", e);
+    if (err == ERR_OK)
+        err = observe_connect(&s->daemon, s->options.daemon_port[0], TIMEOUT_MS, "the daemon", e);
+    if (err == ERR_OK)
+        err = rebuild_wait_built(s->daemon, s->options.filter, BUILT_SECONDS, e);
+    if (err == ERR_OK)
+        err = look_at_view(s->redis, s->options.filter, view, e);
+    double share = err == ERR_OK ? (double)view->shards / (double)s->options.shards : 1;
+    if (share < 0.95 || share > 1.05)
+        err = error_set(e, ERR_RANGE, "the filter has %llu shards, not about %llu",
+                        (unsigned long long)view->shards, (unsigned long long)s->options.shards);
+    return err;
+}
+
+static enum err run(struct stall *s, struct error *e)
+{
+    struct samples worst = {0}, quiet = {0};
+    struct look view;
+    char title[160], what[96], grouped[NUMBER_GROUPED_SIZE];
+    enum err err = connect_all(s, &view, e);
+    if (err != ERR_OK)
+        return err;
+    (void)snprintf(title, sizeof(title), "%s shards; %u coordinators, %u connections, one request at a time",
+                   number_grouped(view.shards, grouped), s->options.daemons, s->options.connections);
+    table_heading(
+        title,
+        "                          fence ms  longest ms  no reply ms  machine ms    p99 ms  requests/s");
+    for (unsigned round = 0; err == ERR_OK && round < s->options.rounds; round++)
+        err = one_round(s, round, &worst, &quiet, e);
+    if (err != ERR_OK)
+        return err;
+    (void)printf("  longest without a change, median: %.1f ms\n", samples_median(&quiet));
+    (void)snprintf(what, sizeof(what), "longest stall of a round, median of %u, %s shards", worst.count,
+                   number_grouped(s->options.shards, grouped));
+    table_target(what, samples_median(&worst), "ms", true, s->options.target_ms);
+    return ERR_OK;
+}
+
+static const char usage[] =
+    "usage: stall --filter NAME --redis PORT --daemons PORT,... --known N --shards N --target MS\n"
+    "             [--connections N] [--rounds N]\n"
+    "tests/bench/stall starts all that it needs.\n";
+
+static const struct option long_options[] = {{"filter", required_argument, NULL, 'f'},
+                                             {"redis", required_argument, NULL, 'r'},
+                                             {"daemons", required_argument, NULL, 'd'},
+                                             {"known", required_argument, NULL, 'k'},
+                                             {"shards", required_argument, NULL, 's'},
+                                             {"target", required_argument, NULL, 't'},
+                                             {"connections", required_argument, NULL, 'c'},
+                                             {"rounds", required_argument, NULL, 'n'},
+                                             {NULL, 0, NULL, 0}};
+
+static bool number(const char *text, uint64_t most, uint64_t *out)
+{
+    return number_u64(text, strlen(text), out) && *out > 0 && *out <= most;
+}
+
+static bool small_number(const char *text, unsigned most, unsigned *out)
+{
+    uint64_t value;
+    bool ok = number(text, most, &value);
+    if (ok)
+        *out = (unsigned)value;
+    return ok;
+}
+
+static bool take_option(struct options *o, int option, const char *text)
+{
+    switch (option) {
+    case 'f':
+        return *(o->filter = text) != '\0';
+    case 'r':
+        return observe_ports(text, &o->redis_port, 1) == 1;
+    case 'd':
+        return (o->daemons = observe_ports(text, o->daemon_port, DAEMONS_MAX)) > 0;
+    case 'k':
+        return number(text, UINT32_MAX, &o->known);
+    case 's':
+        return number(text, UINT32_MAX, &o->shards);
+    case 't':
+        return number_double(text, strlen(text), &o->target_ms) && o->target_ms > 0;
+    case 'c':
+        return small_number(text, LOADERS_MAX, &o->connections);
+    case 'n':
+        return small_number(text, ROUNDS_MAX, &o->rounds);
+    default:
+        return false;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static struct stall s = {.options = {.rounds = 5, .connections = 4}};
+    int option;
+    while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1)
+        if (!take_option(&s.options, option, optarg)) {
+            (void)fputs(usage, stderr);
+            return 2;
+        }
+    s.load.known = s.options.known;
+    s.load.filter = s.options.filter;
+    if (optind != argc || s.options.filter == NULL || s.options.redis_port == 0 || s.options.daemons == 0 ||
+        s.options.known == 0 || s.options.shards == 0 || s.options.target_ms <= 0) {
+        (void)fputs(usage, stderr);
+        return 2;
+    }
+    (void)signal(SIGPIPE, SIG_IGN);
+    struct error e;
+    enum err err = run(&s, &e);
+    if (err != ERR_OK)
+        (void)fprintf(stderr, "stall: %s\n", e.text);
+    redisFree(s.daemon);
+    redisFree(s.redis);
+    return err == ERR_OK && table_missed() == 0 ? 0 : 1;
+}

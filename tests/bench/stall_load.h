@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TESTS_STALL_LOAD_H
+#define TESTS_STALL_LOAD_H
+/* Connections that check and add without pause, one request at a time, a thread each; the time of every
+ * request is kept, and looked at when all have stopped. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <hiredis/hiredis.h>
+#include "base/error.h"
+
+enum { LOADERS_MAX = 32 };
+
+/* Microseconds since the load's start. */
+struct request_time {
+    uint32_t begin, end;
+};
+
+struct loader {
+    struct load *load;
+    pthread_t thread;
+    bool started;
+    redisContext *connection;
+    uint64_t fresh; /* counter of the next code to add */
+    struct request_time *times;
+    size_t count;
+    struct error error; /* text is "" while all is well */
+};
+
+struct load {
+    const char *filter;
+    uint64_t known; /* the codes of counters below it are in the filter */
+    uint64_t start_us;
+    atomic_bool stop;
+    unsigned count;
+    struct loader loader[LOADERS_MAX];
+    struct loader
+        idle; /* sends nothing: its times are naps of 1 ms, and say how late the machine ends them */
+};
+
+/* Begin: @count connections, dealt out to the @daemons of @ports. @round keeps the keys of rounds apart. */
+MUST_CHECK enum err load_start(struct load *l, const uint16_t *ports, unsigned daemons, unsigned count,
+                               unsigned round, struct error *e);
+/* Stop all. ERR_REFUSED: a request was answered with an error. ERR_LOST: a known key was denied. */
+MUST_CHECK enum err load_stop(struct load *l, struct error *e);
+void load_free(struct load *l);
+/* Microseconds since the start. */
+uint32_t load_now(const struct load *l);
+
+struct load_figures {
+    uint64_t requests;  /* that ended in the window */
+    double longest_ms;  /* of the requests that were under way in it */
+    double gap_ms;      /* longest time in it without an answer on any connection */
+    double quantile_ms; /* 0.99 of those that ended in it */
+    double machine_ms;  /* the longest that a thread waited for a processor after a nap */
+};
+
+/* After load_stop(): what the window from @from to @to saw. */
+void load_look(const struct load *l, uint32_t from, uint32_t to, struct load_figures *out);
+#endif
