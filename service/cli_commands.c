@@ -235,7 +235,7 @@ static int dry_run(struct cli *cli)
         return CLI_UNAVAILABLE;
     if (cli->json) {
         cli_print_json(reply);
-    } else {
+    } else if (client_field(reply, "capacity") != NULL) { /* else it never came to a plan */
         cli_print_plan(cli, reply);
         cli_print_steps(cli, reply);
     }

@@ -124,7 +124,7 @@ static const struct sheet_row plan_rows[] = {
     {"size", "bytes", BYTES},
     {"scans of the source", "passes", COUNT},
     {"rows read a second", "rate", COUNT},
-    {"known", "rate_by", WORD},
+    {"that rate is known", "rate_by", WORD},
     {"time, at least", "seconds", SECONDS},
     {"Redis memory", NULL, HEADING},
     {"now", "memory_now", BYTES},
@@ -273,6 +273,8 @@ static void sheet_cells(const struct cli *cli, struct table *t, const struct she
         (void)output_percent(d, shown);
     else if (decimal && row->kind == FILL)
         format_fill(cli, d, shown);
+    else if (decimal && row->kind == COUNT && !client_count(list, row->field, &n) && d >= 0 && d < 1e18)
+        (void)number_grouped((uint64_t)(d + 0.5), shown);
     else if (numeric && client_count(list, row->field, &n)) {
         if (!format_count(row->kind, n, shown))
             return;
