@@ -16,7 +16,7 @@
 #include "base/number.h"
 #include "base/random.h"
 #include "expansion/driver_internal.h"
-#include "expansion/memory.h"
+#include "expansion/survey.h"
 #include "expansion/threshold.h"
 
 enum { RETRY_MIN_US = 200 * 1000, RETRY_MAX_US = 5 * 1000 * 1000, NAP_US = 50 * 1000 };
@@ -86,64 +86,29 @@ static void retire_slot(struct driver *d, unsigned slot)
 
 /* --- steps --- */
 
-/* A generation grows when it is full, or when what started the job says so of a part of it. A rebuild for
- * another reason (an operator, a schedule, a loss) must not make it larger each time. */
-static bool is_full(const struct driver *d, const struct generation *g, uint64_t items, uint64_t rows)
-{
-    const char *trigger = d->o->trigger;
-    uint64_t most = items > rows ? items : rows;
-    return strcmp(trigger, threshold_name(THRESHOLD_SHARD)) == 0 ||
-           strcmp(trigger, threshold_name(THRESHOLD_BYTES)) == 0 ||
-           (double)most >= d->o->expand_at * (double)g->capacity;
-}
-
 static enum err step_plan(struct driver *d, struct error *e)
 {
     const struct driver_options *o = d->o;
-    const struct generation *current = view_current(&d->view);
-    enum err code = driver_source(d, e);
-    uint64_t rows = 0, items = 0;
-    if (code == ERR_OK)
-        code = source_rows_estimate(d->source, &rows, e);
-    if (code == ERR_OK)
-        code = fence_all_items(&d->fence, current, &items, e);
-    if (code != ERR_OK)
-        return code;
-    struct plan_input in = {
-        .current_capacity = current->built ? current->capacity : o->capacity,
-        .source_rows = rows,
-        .items = items,
-        .growth = o->growth,
-        .headroom = o->headroom,
-        .least_capacity = o->capacity,
-        .keep_capacity = !current->built || !is_full(d, current, items, rows),
-        .wanted_capacity = o->wanted_capacity,
-        .error_rate = o->wanted_error_rate > 0 ? o->wanted_error_rate : o->error_rate,
-        .shard_bytes = o->shard_bytes,
-        .build_memory = o->build_memory,
-        .node_count = o->nodes->count,
-        .memory_now = memory_of_view(&d->view),
-    };
-    struct plan_node nodes[GENERATION_NODES_MAX];
+    struct plan_input in;
     char warning[256];
-    code = plan_make(&d->plan, &in, e);
+    enum err code = driver_source(d, e);
     if (code == ERR_OK)
-        code = memory_of_nodes(d->link, nodes, e);
+        code = driver_source_failed(d, survey_plan(o, &d->fence, &d->view, d->source, &in, &d->plan, e));
     if (code == ERR_OK)
-        code = plan_fits(&d->plan, nodes, o->nodes->count, warning, e);
+        code = survey_fits(&d->plan, d->link, warning, e);
     if (code != ERR_OK)
         return code;
     if (warning[0] != '\0')
         log_warn("plan", "filter=%s warning=%s", log_quote(o->filter), log_quote(warning));
-    d->record.rows_total = rows;
+    d->record.rows_total = in.source_rows;
     log_info("planned",
              "filter=%s rows=%" PRIu64 " capacity=%" PRIu64 " error_rate=%g shards=%u bytes=%" PRIu64
              " passes=%u",
-             log_quote(o->filter), rows, d->plan.capacity, d->plan.error_rate, d->plan.geometry.shards,
-             d->plan.bytes, d->plan.passes);
+             log_quote(o->filter), in.source_rows, d->plan.capacity, d->plan.error_rate,
+             d->plan.geometry.shards, d->plan.bytes, d->plan.passes);
     record_begin(d, false);
     record_number(d, "capacity", d->plan.capacity);
-    record_number(d, "rows_total", rows);
+    record_number(d, "rows_total", in.source_rows);
     return record_write(d, e);
 }
 

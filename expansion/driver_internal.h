@@ -61,7 +61,7 @@ struct driver {
     bool built_here;                  /* this driver holds the coordinator's right to build */
     char position[SCAN_ID_MAX];       /* last id whose rows are in the builder */
     uint64_t scan_started, scan_rows; /* of this driver, for rate and ETA */
-    uint64_t looked_at_rows; /* when layers were last looked at */
+    uint64_t looked_at_rows;          /* when layers were last looked at */
     uint64_t controlled_at, reported_at, grown_at, checkpoint_at;
     struct script_call call; /* of record.c */
     size_t record_pairs;     /* strings gathered for the next write */

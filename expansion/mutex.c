@@ -77,6 +77,11 @@ static void *renew_loop(void *arg)
     return NULL;
 }
 
+static enum err busy(const char *holder, long long left_ms, struct error *e)
+{
+    return error_set(e, ERR_BUSY, "the mutex is held by %s for at most %lld ms more", holder, left_ms);
+}
+
 /* *@left_ms: of the holder's lease, where that is ERR_BUSY. */
 static enum err take(struct mutex *m, const char *owner, uint64_t *left_ms, struct error *e)
 {
@@ -99,8 +104,7 @@ static enum err take(struct mutex *m, const char *owner, uint64_t *left_ms, stru
     else if (reply->element[0]->integer == 0) {
         long long left = reply->elements > 2 ? reply->element[2]->integer : 0;
         *left_ms = left >= 0 ? (uint64_t)left : m->lease_ms; /* negative: somebody took its TTL away */
-        code = error_set(e, ERR_BUSY, "the mutex is held by %s for at most %lld ms more",
-                         reply->element[1]->str, left);
+        code = busy(reply->element[1]->str, left, e);
     } else {
         (void)snprintf(m->value, sizeof(m->value), "%s", reply->element[1]->str);
         const char *colon = strrchr(m->value, ':');
@@ -259,6 +263,25 @@ enum err mutex_wait(struct mutex **out, const struct mutex_options *options, uns
             code = error_prefix(e, ERR_BUSY, "waited %u ms", wait_ms);
     }
     return begin(out, w.mutex, code, e);
+}
+
+enum err mutex_look(struct link *l, const struct names *names, struct error *e)
+{
+    struct key_name flag;
+    redisReply *holder, *left;
+    names_filter_key(names, "expansion_flag", &flag);
+    enum err code = link_command(l, NODE_HOME, &holder, e, "GET %b", flag.text, flag.length);
+    if (code != ERR_OK)
+        return code;
+    if (holder->type == REDIS_REPLY_STRING) {
+        code = link_command(l, NODE_HOME, &left, e, "PTTL %b", flag.text, flag.length);
+        if (code == ERR_OK) {
+            code = left->integer == -2 ? ERR_OK : busy(holder->str, left->integer, e); /* -2: gone since */
+            freeReplyObject(left);
+        }
+    }
+    freeReplyObject(holder);
+    return code;
 }
 
 const char *mutex_value(const struct mutex *m)

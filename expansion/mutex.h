@@ -11,6 +11,8 @@
 #include "shard/names.h"
 #include "shard/nodes.h"
 
+struct link;
+
 struct mutex;
 
 struct mutex_options {
@@ -32,6 +34,10 @@ MUST_CHECK enum err mutex_acquire(struct mutex **out, const struct mutex_options
  * once). ERR_BUSY after the wait: the text names the holder. */
 MUST_CHECK enum err mutex_wait(struct mutex **out, const struct mutex_options *options, unsigned wait_ms,
                                struct error *e);
+
+/* Whether mutex_acquire() would have to wait; takes nothing. ERR_BUSY as it says it; ERR_UNREACHABLE, ... */
+MUST_CHECK enum err mutex_look(struct link *l, const struct names *names, struct error *e);
+
 const char *mutex_value(const struct mutex *m);
 uint64_t mutex_token(const struct mutex *m);
 /* True once Redis has said that the lease is another's. */

@@ -8,6 +8,7 @@
 #include "expansion/control.h"
 #include "service/client.h"
 #include "service/reply.h"
+#include "service/runner.h"
 #include "service/service.h"
 #include "shard/fence.h"
 
@@ -62,10 +63,13 @@ admin_fn admin_card;    /* BF.CARD */
 admin_fn admin_info;    /* BF.INFO */
 admin_fn admin_status;  /* TB.STATUS */
 admin_fn admin_history; /* TB.HISTORY */
-admin_fn admin_plan;    /* TB.PLAN */
+admin_fn admin_plan;    /* TB.PLAN, and TB.REBUILD where it is a dry run */
 admin_fn admin_rebuild; /* TB.REBUILD */
 admin_fn admin_verify;  /* TB.VERIFY */
 admin_fn admin_control; /* TB.CUTOVER, TB.ROLLBACK, TB.FINISH, TB.ABORT, TB.PAUSE, TB.RESUME, TB.THROTTLE */
+
+/* The job that TB.REBUILD asks for, and TB.PLAN asks about. Borrows from both. */
+struct runner_job admin_rebuild_job(const struct admin *a, const struct admin_call *call);
 
 /* Make a filter that is not there, as configured or as @creation says, and register its name. ERR_EXISTS,
  * ERR_REFUSED (memory), ERR_RANGE, ERR_BUSY. Used by the keeper as well. */

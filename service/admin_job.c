@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 #include "service/admin.h"
-#include "service/runner.h"
 
 static void reply_outcome(struct admin_call *call)
 {
@@ -16,6 +15,20 @@ static void reply_outcome(struct admin_call *call)
         reply_error(&r, "ERR %s", call->status == ERR_NOT_FOUND ? "not found" : call->error.text);
 }
 
+struct runner_job admin_rebuild_job(const struct admin *a, const struct admin_call *call)
+{
+    return (struct runner_job){.config = a->config,
+                               .filter = call->filter,
+                               .filter_length = call->filter_length,
+                               .reason = "asked for by an operator",
+                               .trigger = "operator",
+                               .capacity = call->capacity,
+                               .error_rate = call->error_rate,
+                               .hold = call->hold,
+                               .verify_full = call->verify_full,
+                               .kind = JOB_EXPAND};
+}
+
 void admin_rebuild(struct admin *a, struct admin_call *call)
 {
     struct reply r = {.out = &call->reply, .protocol = call->protocol};
@@ -26,16 +39,11 @@ void admin_rebuild(struct admin *a, struct admin_call *call)
                     call->filter);
         return;
     }
-    const struct runner_job job = {.config = a->config,
-                                   .filter = call->filter,
-                                   .filter_length = call->filter_length,
-                                   .reason = "asked for by an operator",
-                                   .trigger = "operator",
-                                   .capacity = call->capacity,
-                                   .error_rate = call->error_rate,
-                                   .hold = call->hold,
-                                   .verify_full = call->verify_full,
-                                   .kind = JOB_EXPAND};
+    if (call->dry_run) {
+        admin_plan(a, call);
+        return;
+    }
+    const struct runner_job job = admin_rebuild_job(a, call);
     call->status = runner_post(a->service->runner, &job, &call->error);
     reply_outcome(call);
 }

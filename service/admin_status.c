@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* TB.STATUS and TB.PLAN. */
+/* TB.STATUS. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,48 +11,8 @@
 #include "expansion/schedule.h"
 #include "expansion/window.h"
 #include "service/admin.h"
+#include "service/field.h"
 #include "service/keeper.h"
-
-/* A list of names and values whose length is known at the end only. */
-struct fields {
-    struct buffer bytes;
-    struct reply reply; /* into bytes */
-    size_t count;
-};
-
-static void field_text(struct fields *f, const char *name, const char *value)
-{
-    reply_text(&f->reply, name);
-    reply_text(&f->reply, value);
-    f->count++;
-}
-
-static void field_number(struct fields *f, const char *name, uint64_t value)
-{
-    reply_text(&f->reply, name);
-    reply_integer(&f->reply, (int64_t)value);
-    f->count++;
-}
-
-static void field_decimal(struct fields *f, const char *name, double value)
-{
-    char text[32];
-    (void)snprintf(text, sizeof(text), "%.6g", value);
-    field_text(f, name, text);
-}
-
-static void fields_begin(struct fields *f, int protocol)
-{
-    *f = (struct fields){.reply = {.protocol = protocol}};
-    f->reply.out = &f->bytes;
-}
-
-static void fields_end(struct fields *f, struct reply *r)
-{
-    reply_map(r, f->count);
-    buffer_append(r->out, f->bytes.data, f->bytes.length);
-    buffer_fini(&f->bytes);
-}
 
 /* --- parts of the status --- */
 
@@ -257,7 +217,7 @@ static enum err status_one(struct admin *a, struct reply *r, const char *name, s
     if (code == ERR_OK)
         fields_end(&f, r);
     else
-        buffer_fini(&f.bytes);
+        fields_drop(&f);
     return code;
 }
 
@@ -298,98 +258,4 @@ void admin_status(struct admin *a, struct admin_call *call)
         reply_error(&r, "ERR not found");
     else if (call->status != ERR_OK)
         reply_error(&r, "ERR %s", call->error.text);
-}
-
-/* --- plan --- */
-
-static void plan_fields(struct fields *f, const struct plan *p, const struct plan_input *in, uint64_t items)
-{
-    field_number(f, "rows", in->source_rows);
-    field_number(f, "items", items);
-    field_number(f, "capacity", p->capacity);
-    field_decimal(f, "error_rate", p->error_rate);
-    field_number(f, "shards", p->geometry.shards);
-    field_number(f, "blocks", p->geometry.blocks);
-    field_number(f, "block_bits", p->geometry.block_bits);
-    field_number(f, "hashes", p->geometry.hashes);
-    field_number(f, "bytes", p->bytes);
-    field_number(f, "memory_now", in->memory_now);
-    field_number(f, "memory_new", p->memory_new);
-    field_number(f, "memory_peak", p->memory_peak);
-    field_number(f, "memory_after", p->memory_after);
-    field_number(f, "passes", p->passes);
-    field_number(f, "nodes", in->node_count);
-}
-
-static enum err gather(struct admin *a, struct admin_call *call, const struct config_filter *c,
-                       struct plan_input *in, uint64_t *items)
-{
-    struct source *source = NULL;
-    struct source_config config = {.dsn = a->config->dsn,
-                                   .table = c->table,
-                                   .id_column = c->id_column,
-                                   .key = c->key,
-                                   .where = c->where};
-    enum err code =
-        names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, &call->error);
-    if (code == ERR_OK)
-        code = fence_load(&a->fence, &a->view, &call->error);
-    if (code == ERR_OK)
-        code = fence_all_items(&a->fence, view_current(&a->view), items, &call->error);
-    if (code == ERR_OK)
-        code = source_open(&source, &config, (unsigned)a->config->postgres_timeout_ms, &call->error);
-    if (code == ERR_OK)
-        code = source_check(source, &call->error);
-    if (code == ERR_OK)
-        code = source_rows_estimate(source, &in->source_rows, &call->error);
-    source_close(source);
-    if (code != ERR_OK)
-        return code;
-    const struct generation *g = view_current(&a->view);
-    in->current_capacity = g->built ? g->capacity : c->capacity;
-    uint64_t most = *items > in->source_rows ? *items : in->source_rows;
-    in->keep_capacity = !g->built || (double)most < c->expand_at * (double)g->capacity;
-    in->memory_now = memory_of_view(&a->view);
-    return ERR_OK;
-}
-
-void admin_plan(struct admin *a, struct admin_call *call)
-{
-    struct reply r = {.out = &call->reply, .protocol = call->protocol};
-    const struct config_filter *c = config_find(a->config, call->filter, call->filter_length);
-    if (c == NULL || c->table[0] == '\0') {
-        reply_error(&r, "ERR filter '%s' has no source table in the configuration: nothing to plan",
-                    call->filter);
-        return;
-    }
-    struct plan_input in = {.growth = c->growth,
-                            .headroom = c->headroom,
-                            .wanted_capacity = call->capacity,
-                            .error_rate = call->error_rate > 0 ? call->error_rate : c->error_rate,
-                            .shard_bytes = (uint32_t)a->config->shard_bytes,
-                            .build_memory = a->config->build_memory,
-                            .node_count = a->service->nodes.count};
-    struct plan plan;
-    struct plan_node nodes[GENERATION_NODES_MAX];
-    char warning[256] = "";
-    uint64_t items = 0;
-    enum err code = gather(a, call, c, &in, &items);
-    if (code == ERR_OK)
-        code = plan_make(&plan, &in, &call->error);
-    if (code == ERR_OK)
-        code = memory_of_nodes(a->link, nodes, &call->error);
-    if (code != ERR_OK) {
-        reply_error(&r, "ERR %s", call->error.text);
-        return;
-    }
-    code = plan_fits(&plan, nodes, a->service->nodes.count, warning, &call->error);
-    struct fields f;
-    fields_begin(&f, call->protocol);
-    field_text(&f, "filter", call->filter);
-    plan_fields(&f, &plan, &in, items);
-    field_text(&f, "warning", warning);
-    field_text(&f, "fits", code == ERR_OK ? "yes" : "no");
-    if (code != ERR_OK)
-        field_text(&f, "refused", call->error.text);
-    fields_end(&f, &r);
 }

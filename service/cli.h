@@ -14,10 +14,12 @@ struct cli {
     struct client_address address;
     unsigned timeout_ms;
     bool json, help, version, wait;
+    bool hold, full, dry_run;
     uint64_t capacity;      /* 0: not given */
     uint64_t entries;       /* --count; 0: not given */
     const char *error_rate; /* as given, checked; NULL: not given */
-    char **arguments;       /* after the command's name */
+    const char *command;    /* its name */
+    char **arguments;       /* after it */
     size_t count;
     bool terminal; /* standard output is one */
     bool color;
@@ -27,24 +29,33 @@ struct cli {
 /* Handlers: arity is checked and the connection open. They return an exit code and have said why if it is not
  * 0. */
 typedef int cli_handler(struct cli *cli);
-cli_handler cli_status, cli_history, cli_plan, cli_rebuild, cli_abort, cli_check, cli_add;
+cli_handler cli_status, cli_history, cli_plan, cli_rebuild, cli_verify, cli_check, cli_add;
+cli_handler cli_control; /* abort, cutover, rollback, finish, pause, resume, throttle */
 
 /* Say "twinbloom: ..." on standard error and return @code. */
 int cli_fail(enum cli_exit code, const char *format, ...) PRINTF_LIKE(2, 3);
 
-/* Send TB.<VERB> [FILTER] with --capacity, --error-rate and --count where given. NULL after saying why it
- * failed. */
+/* Send TB.<VERB> [FILTER] with the options that were given. NULL after saying why it failed. */
 redisReply *cli_request(struct cli *cli, const char *verb);
+
+/* Send a command of @argc words. NULL after saying why it failed. */
+redisReply *cli_send(struct cli *cli, size_t argc, const char **argv);
 
 /* A flat list (or an array of them) as JSON object (or array), with a line's end, on standard output. */
 void cli_print_json(const redisReply *reply);
+
+/* {"filter": the first argument, @name: true}, or *@number where it is not NULL. */
+void cli_print_outcome(const struct cli *cli, const char *name, const uint64_t *number);
 
 /* The table of all filters, and the sheet of one. */
 void cli_print_table(const struct cli *cli, const redisReply *filters);
 void cli_print_sheet(const struct cli *cli, const redisReply *filter);
 void cli_print_history(const struct cli *cli, const redisReply *runs);
 void cli_print_plan(const struct cli *cli, const redisReply *plan);
+/* The steps of a dry run. */
+void cli_print_steps(const struct cli *cli, const redisReply *plan);
 
-/* rebuild --wait: follow the job that is another than the one of @before until it ends. */
-int cli_follow(struct cli *cli, const redisReply *before);
+/* Follow the job that is another than the one of @before until it ends, or until it holds. @job: what it is
+ * called, "rebuild" or "verification". */
+int cli_follow(struct cli *cli, const char *job, const redisReply *before);
 #endif

@@ -1,13 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* The commands about filters as a whole: status, plan, rebuild, abort. */
+/* The commands about filters as a whole: status, plan, rebuild, verify. */
 #include <stdio.h>
 #include <string.h>
 
 #include "service/cli.h"
 
+redisReply *cli_send(struct cli *cli, size_t argc, const char **argv)
+{
+    struct error e = {""};
+    redisReply *reply = NULL;
+    if (client_call(cli->client, &reply, argc, argv, NULL, &e) != ERR_OK)
+        (void)cli_fail(CLI_UNAVAILABLE, "%s", e.text);
+    return reply;
+}
+
 redisReply *cli_request(struct cli *cli, const char *verb)
 {
-    const char *argv[8] = {verb};
+    const char *argv[11] = {verb};
     size_t argc = 1;
     char capacity[32], entries[32];
     if (cli->count > 0)
@@ -26,11 +35,13 @@ redisReply *cli_request(struct cli *cli, const char *verb)
         argv[argc++] = "COUNT";
         argv[argc++] = entries;
     }
-    struct error e = {""};
-    redisReply *reply = NULL;
-    if (client_call(cli->client, &reply, argc, argv, NULL, &e) != ERR_OK)
-        (void)cli_fail(CLI_UNAVAILABLE, "%s", e.text);
-    return reply;
+    if (cli->hold)
+        argv[argc++] = "HOLD";
+    if (cli->full)
+        argv[argc++] = "FULL";
+    if (cli->dry_run)
+        argv[argc++] = "DRYRUN";
+    return cli_send(cli, argc, argv);
 }
 
 /* --- JSON --- */
@@ -38,22 +49,44 @@ redisReply *cli_request(struct cli *cli, const char *verb)
 /* Names stay text even if they look like numbers. */
 static bool is_name(const char *field)
 {
+    /* clang-format off */
     static const char *const names[] = {
-        "filter",     "table",     "nodes",   "schedule",  "mutex_owner", "job_owner",
-        "job_reason", "job_error", "warning", "refused",   "reason",      "job_waiting_for",
-        "phase",      "job_step",  "state",   "job_state", "redis",       "postgres",
-        "window",     "wanted",    "outcome", "trigger",   "error",       "owner"};
+        "filter", "table", "nodes", "schedule", "mutex_owner", "job_owner", "job_reason",
+        "job_error", "warning", "refused", "reason", "job_waiting_for", "phase", "job_step",
+        "state", "job_state", "redis", "postgres", "window", "wanted", "verified", "overflow",
+        "job_trigger", "job_growth_refused", "job_verify_missing_keys", "job_verify_reason",
+        "job_verify_mode", "job_last_id", "job_low_water", "job_upto", "job_segment_after",
+        "job_segment_upto", "job_horizon", "step", "what", "rate_by", "fits",
+        "outcome", "trigger", "error", "owner"};
+    /* clang-format on */
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (strcmp(names[i], field) == 0)
             return true;
     return false;
 }
 
+static void write_integer(struct json *j, long long value, bool as_text)
+{
+    char text[24];
+    if (as_text)
+        json_string(j, text, (size_t)snprintf(text, sizeof(text), "%lld", value));
+    else
+        json_integer(j, value);
+}
+
+static bool is_list(const redisReply *r)
+{
+    return r->type == REDIS_REPLY_ARRAY && r->elements % 2 == 0 &&
+           (r->elements == 0 || r->element[0]->type == REDIS_REPLY_STRING);
+}
+
+static void write_object(struct json *j, const redisReply *list);
+
 static void write_value(struct json *j, const redisReply *r, bool name)
 {
     switch (r->type) {
     case REDIS_REPLY_INTEGER:
-        json_integer(j, r->integer);
+        write_integer(j, r->integer, name);
         return;
     case REDIS_REPLY_STRING:
     case REDIS_REPLY_STATUS:
@@ -66,19 +99,16 @@ static void write_value(struct json *j, const redisReply *r, bool name)
     case REDIS_REPLY_ARRAY:
         json_open(j, '[');
         for (size_t i = 0; i < r->elements; i++)
-            write_value(j, r->element[i], name);
+            if (is_list(r->element[i]))
+                write_object(j, r->element[i]);
+            else
+                write_value(j, r->element[i], name);
         json_close(j, ']');
         return;
     default:
         json_null(j);
         return;
     }
-}
-
-static bool is_list(const redisReply *r)
-{
-    return r->type == REDIS_REPLY_ARRAY && r->elements % 2 == 0 &&
-           (r->elements == 0 || r->element[0]->type == REDIS_REPLY_STRING);
 }
 
 static void write_object(struct json *j, const redisReply *list)
@@ -88,8 +118,11 @@ static void write_object(struct json *j, const redisReply *list)
         const redisReply *key = list->element[i];
         if (key->type != REDIS_REPLY_STRING && key->type != REDIS_REPLY_STATUS)
             continue;
+        const redisReply *value = list->element[i + 1];
+        /* TB.STATUS names the nodes, TB.PLAN counts them. */
+        bool counted = value->type == REDIS_REPLY_INTEGER && strcmp(key->str, "nodes") == 0;
         json_name(j, key->str);
-        write_value(j, list->element[i + 1], is_name(key->str));
+        write_value(j, value, is_name(key->str) && !counted);
     }
     json_close(j, '}');
 }
@@ -110,8 +143,7 @@ void cli_print_json(const redisReply *reply)
     buffer_fini(&b);
 }
 
-/* {"filter": ..., @name: true} */
-static void print_outcome(const struct cli *cli, const char *name)
+void cli_print_outcome(const struct cli *cli, const char *name, const uint64_t *number)
 {
     struct buffer b = {0};
     struct json j = {.out = &b};
@@ -119,7 +151,10 @@ static void print_outcome(const struct cli *cli, const char *name)
     json_name(&j, "filter");
     json_string(&j, cli->arguments[0], strlen(cli->arguments[0]));
     json_name(&j, name);
-    json_bool(&j, true);
+    if (number == NULL)
+        json_bool(&j, true);
+    else
+        json_integer(&j, (int64_t)*number);
     json_close(&j, '}');
     (void)puts(buffer_text(&b));
     buffer_fini(&b);
@@ -216,10 +251,35 @@ static redisReply *status_before(const struct cli *cli)
     struct cli plain = *cli;
     plain.capacity = 0;
     plain.error_rate = NULL;
+    plain.hold = plain.full = plain.dry_run = false;
     return request_list(&plain, "TB.STATUS");
 }
 
-int cli_rebuild(struct cli *cli)
+static int dry_run(struct cli *cli)
+{
+    char refused[512];
+    redisReply *reply = request_list(cli, "TB.REBUILD");
+    if (reply == NULL)
+        return CLI_UNAVAILABLE;
+    if (cli->json) {
+        cli_print_json(reply);
+    } else if (client_field(reply, "capacity") != NULL) { /* else it never came to a plan */
+        cli_print_plan(cli, reply);
+        cli_print_steps(cli, reply);
+    }
+    bool no = client_text(reply, "refused", refused, sizeof(refused));
+    freeReplyObject(reply);
+    if (!no)
+        return CLI_OK;
+    struct buffer b = {0};
+    output_escape(&b, refused, strlen(refused));
+    (void)cli_fail(CLI_NO, "a rebuild of %s would fail: %s", cli->arguments[0], buffer_text(&b));
+    buffer_fini(&b);
+    return CLI_NO;
+}
+
+/* Start a job, and follow it if that is wanted. @job: as cli_follow(); @shows: what status then does. */
+static int start(struct cli *cli, const char *verb, const char *job, const char *shows)
 {
     redisReply *before = NULL;
     if (cli->wait) {
@@ -227,32 +287,32 @@ int cli_rebuild(struct cli *cli)
         if (before == NULL)
             return CLI_UNAVAILABLE;
     }
-    redisReply *reply = cli_request(cli, "TB.REBUILD");
+    redisReply *reply = cli_request(cli, verb);
     int code = CLI_OK;
-    if (reply == NULL) {
+    if (reply == NULL)
         code = CLI_UNAVAILABLE;
-    } else if (cli->wait) {
-        code = cli_follow(cli, before);
-    } else if (cli->json) {
-        print_outcome(cli, "started");
-    } else {
-        (void)printf("The rebuild of %s has started; \"twinbloom status %s\" shows how far it is.\n",
-                     cli->arguments[0], cli->arguments[0]);
-    }
+    else if (cli->wait)
+        code = cli_follow(cli, job, before);
+    else if (cli->json)
+        cli_print_outcome(cli, "started", NULL);
+    else
+        (void)printf("The %s of %s has started; \"twinbloom status %s\" shows %s.\n", job, cli->arguments[0],
+                     cli->arguments[0], shows);
     freeReplyObject(reply);
     freeReplyObject(before);
     return code;
 }
 
-int cli_abort(struct cli *cli)
+int cli_rebuild(struct cli *cli)
 {
-    redisReply *reply = cli_request(cli, "TB.ABORT");
-    if (reply == NULL)
-        return CLI_UNAVAILABLE;
-    freeReplyObject(reply);
-    if (cli->json)
-        print_outcome(cli, "aborted");
-    else
-        (void)printf("The rebuild of %s is being stopped; the filter serves on.\n", cli->arguments[0]);
-    return CLI_OK;
+    if (cli->dry_run && cli->wait)
+        return cli_fail(CLI_USAGE, "--dry-run starts nothing that --wait could wait for");
+    if (cli->dry_run)
+        return dry_run(cli);
+    return start(cli, "TB.REBUILD", "rebuild", "how far it is");
+}
+
+int cli_verify(struct cli *cli)
+{
+    return start(cli, "TB.VERIFY", "verification", "what it finds");
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* rebuild --wait. The happy path is: a job shows up that is another than the one before, its progress is
- * shown, it ends as done. Possible failure modes are: no job shows up; the connection breaks (the job runs
- * on, so it is tried again for a while); the job fails, is aborted, or has given way to yet another one;
- * Ctrl-C, which leaves the job running. */
+/* rebuild --wait, verify --wait. The happy path is: a job shows up that is another than the one before, its
+ * progress is shown, it ends as done, or it holds where that was asked for. Possible failure modes are: no
+ * job shows up; the connection breaks (the job runs on, so it is tried again for a while); the job fails, is
+ * aborted, rolled back, or has given way to yet another one; Ctrl-C, which leaves the job running. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,6 +22,7 @@ struct job_id {
 
 struct follow {
     struct cli *cli;
+    const char *job; /* what it is called */
     struct job_id before, ours;
     bool ours_known;
     bool line_open; /* a live line is on the terminal */
@@ -60,6 +61,15 @@ static bool same_id(const struct job_id *a, const struct job_id *b)
     return strcmp(a->token, b->token) == 0 && strcmp(a->started, b->started) == 0;
 }
 
+/* It is built, and waits for a word. */
+static bool holds(const redisReply *status)
+{
+    char step[64];
+    uint64_t hold;
+    return client_text(status, "job_step", step, sizeof(step)) && strcmp(step, "hold") == 0 &&
+           client_count(status, "job_hold", &hold) && hold == 1;
+}
+
 static void describe(const redisReply *status, struct buffer *line)
 {
     char text[512];
@@ -90,6 +100,8 @@ static void describe(const redisReply *status, struct buffer *line)
         buffer_puts(line, "  waiting for ");
         output_escape(line, text, strlen(text));
     }
+    if (holds(status))
+        buffer_puts(line, ": \"twinbloom cutover\"");
 }
 
 /* A line longer than the terminal is wide would wrap, and \r would not get back to its beginning. */
@@ -147,13 +159,16 @@ static void print_end(const struct follow *f, const redisReply *status, const ch
     uint64_t n;
     double rate;
     struct buffer b = {0};
-    buffer_printf(&b, "The rebuild of %s is %s", f->cli->arguments[0], state);
+    buffer_printf(&b, "The %s of %s is %s", f->job, f->cli->arguments[0], state);
     if (client_count(status, "job_started_ms", &start) && client_count(status, "job_finished_ms", &end) &&
         end >= start)
         buffer_printf(&b, " after %s", output_duration((end - start) / 1000, a));
-    if (client_count(status, "job_rows", &n))
+    bool rebuilt = strcmp(f->job, "rebuild") == 0;
+    if (!rebuilt && client_count(status, "job_verified", &n))
+        buffer_printf(&b, ", %s keys looked for", number_grouped(n, a));
+    if (rebuilt && client_count(status, "job_rows", &n))
         buffer_printf(&b, ", %s rows", number_grouped(n, a));
-    if (client_count(status, "generation", &n))
+    if (rebuilt && client_count(status, "generation", &n))
         buffer_printf(&b, ", generation %llu serves", (unsigned long long)n);
     if (client_decimal(status, "job_false_positive_rate", &rate))
         buffer_printf(&b, ", %s false positives", output_rate(rate, a));
@@ -175,11 +190,36 @@ static int finish(struct follow *f, const redisReply *status, const char *state)
     }
     (void)client_text(status, "job_error", why, sizeof(why));
     output_escape(&b, why, strlen(why));
-    (void)cli_fail(CLI_NO, "the rebuild of %s %s%s%s", f->cli->arguments[0],
+    (void)cli_fail(CLI_NO, "the %s of %s %s%s%s", f->job, f->cli->arguments[0],
                    strcmp(state, "failed") == 0 ? "failed" : "was aborted", why[0] == '\0' ? "" : ": ",
                    buffer_text(&b));
     buffer_fini(&b);
     return CLI_NO;
+}
+
+/* An exit code for a job that has come to a halt, or -1 to go on. It was in use before if it was switched. */
+static int judge_hold(struct follow *f, const redisReply *status)
+{
+    const char *filter = f->cli->arguments[0];
+    uint64_t switched = 0, built = 0, serving = 0;
+    (void)client_count(status, "job_switched_ms", &switched);
+    (void)client_count(status, "job_generation", &built);
+    (void)client_count(status, "generation", &serving);
+    if (switched == 0 && !f->cli->hold)
+        return -1;
+    end_line(f);
+    if (f->cli->json)
+        cli_print_json(status);
+    if (switched != 0)
+        return cli_fail(CLI_NO,
+                        "the %s of %s was rolled back: generation %llu serves; it holds until \"twinbloom "
+                        "cutover %s\" or \"twinbloom abort %s\"",
+                        f->job, filter, (unsigned long long)serving, filter, filter);
+    if (!f->cli->json)
+        (void)printf("The %s of %s holds: generation %llu is built and verified, and waits for \"twinbloom "
+                     "cutover %s\".\n",
+                     f->job, filter, (unsigned long long)built, filter);
+    return CLI_OK;
 }
 
 /* An exit code, or -1 to go on. */
@@ -193,7 +233,7 @@ static int judge(struct follow *f, const redisReply *status)
             if (clock_mono_us() - f->quiet_since_us < PATIENCE_US)
                 return -1;
             end_line(f);
-            return cli_fail(CLI_UNAVAILABLE, "the service accepted the rebuild, but no new job shows up");
+            return cli_fail(CLI_UNAVAILABLE, "the service accepted the %s, but no new job shows up", f->job);
         }
         f->ours_known = true;
         f->ours = id;
@@ -206,8 +246,10 @@ static int judge(struct follow *f, const redisReply *status)
     if (strcmp(state, "done") == 0 || strcmp(state, "failed") == 0 || strcmp(state, "aborted") == 0)
         return finish(f, status, state);
     f->quiet_since_us = clock_mono_us();
-    show_progress(f, status);
-    return -1;
+    int code = holds(status) ? judge_hold(f, status) : -1;
+    if (code < 0)
+        show_progress(f, status);
+    return code;
 }
 
 /* The status, over a new connection if the old one broke; NULL with the reason in @e. */
@@ -243,9 +285,9 @@ static int poll_once(struct follow *f)
     return -1;
 }
 
-int cli_follow(struct cli *cli, const redisReply *before)
+int cli_follow(struct cli *cli, const char *job, const redisReply *before)
 {
-    struct follow f = {.cli = cli, .before = id_of(before), .quiet_since_us = clock_mono_us()};
+    struct follow f = {.cli = cli, .job = job, .before = id_of(before), .quiet_since_us = clock_mono_us()};
     /* The second Ctrl-C ends the command at once. */
     struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
     (void)sigemptyset(&action.sa_mask);
@@ -259,6 +301,6 @@ int cli_follow(struct cli *cli, const redisReply *before)
     if (code >= 0)
         return code;
     end_line(&f);
-    return cli_fail(CLI_INTERRUPTED, "the rebuild goes on; \"twinbloom abort %s\" stops it",
+    return cli_fail(CLI_INTERRUPTED, "the %s goes on; \"twinbloom abort %s\" stops it", job,
                     cli->arguments[0]);
 }

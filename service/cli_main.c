@@ -16,6 +16,10 @@ enum {
     WITH_ERROR_RATE = 2,
     WITH_WAIT = 4,
     WITH_COUNT = 8,
+    WITH_HOLD = 16,
+    WITH_VERIFY = 32,
+    WITH_FULL = 64,
+    WITH_DRY_RUN = 128,
     GROWTH = WITH_CAPACITY | WITH_ERROR_RATE
 };
 
@@ -42,13 +46,47 @@ static const struct command commands[] = {
     {"plan", "FILTER", 1, 1, GROWTH, "show what a rebuild would make, without making it",
      "The exit code is 1 if the plan does not fit into memory or would be refused.",
      "twinbloom plan short-link --capacity 5M", cli_plan},
-    {"rebuild", "FILTER", 1, 1, GROWTH | WITH_WAIT,
+    {"rebuild", "FILTER", 1, 1, GROWTH | WITH_HOLD | WITH_VERIFY | WITH_WAIT | WITH_DRY_RUN,
      "build the other generation from the source and switch to it",
-     "With --wait, follow the job to its end; the exit code is 1 if it failed or was aborted. Ctrl-C leaves "
-     "it running.",
-     "twinbloom rebuild short-link --wait", cli_rebuild},
-    {"abort", "FILTER", 1, 1, 0, "stop the running rebuild; the filter serves on as before", "",
-     "twinbloom abort short-link", cli_abort},
+     "With --wait, follow the job to its end; the exit code is 1 if it failed, was aborted or rolled back. "
+     "Ctrl-C leaves\n"
+     "it running. With --hold it builds and verifies, and switches when \"twinbloom cutover\" says so; "
+     "--wait "
+     "then ends,\n"
+     "with 0, when it has come so far. --dry-run starts nothing: it shows each step and what it costs; the "
+     "exit code is 1\n"
+     "if the rebuild would be refused.",
+     "twinbloom rebuild short-link --hold --wait", cli_rebuild},
+    {"cutover", "FILTER", 1, 1, 0, "let a rebuild that holds switch to what it has built",
+     "Rows that came meanwhile are read first, and the generation is verified again. A rebuild that has not "
+     "come so far\n"
+     "will not hold.",
+     "twinbloom cutover short-link", cli_control},
+    {"rollback", "FILTER", 1, 1, 0, "go back to the generation before, within the grace time",
+     "Both generations have taken every key since the build began, so nothing is lost. The rebuild holds "
+     "afterwards:\n"
+     "\"twinbloom cutover\" switches again, \"twinbloom abort\" ends it.",
+     "twinbloom rollback short-link", cli_control},
+    {"finish", "FILTER", 1, 1, 0, "end the grace time now: the old generation leaves",
+     "After that a rollback is no longer possible.", "twinbloom finish short-link", cli_control},
+    {"abort", "FILTER", 1, 1, 0, "stop the running job; the filter serves on as before",
+     "After the cutover it is too late: see \"twinbloom help rollback\".", "twinbloom abort short-link",
+     cli_control},
+    {"pause", "FILTER", 1, 1, 0, "let the running job rest: no rows are read, nothing is switched",
+     "Keys are added to both generations all the while. The grace time does not end before \"twinbloom "
+     "resume\".",
+     "twinbloom pause short-link", cli_control},
+    {"resume", "FILTER", 1, 1, 0, "let a job that was paused go on", "", "twinbloom resume short-link",
+     cli_control},
+    {"throttle", "FILTER ROWS", 2, 2, 0, "limit the rows a second that the running job reads",
+     "ROWS is a number such as 5000 or 5k; 0 or none lifts the limit. The next job begins without one.",
+     "twinbloom throttle short-link 5k", cli_control},
+    {"verify", "FILTER", 1, 1, WITH_FULL | WITH_WAIT,
+     "look whether the keys of the source are in the filter, and how many others seem to be",
+     "Keys that are missing are added. With --wait, follow it to its end; the exit code is 1 if it failed or "
+     "was aborted.\n"
+     "\"twinbloom status\" says what the last verification found.",
+     "twinbloom verify short-link --full --wait", cli_verify},
     {"check", "FILTER [KEY...]", 1, SIZE_MAX, 0, "ask whether keys may be present",
      "Without keys they are read from standard input, one a line; blank lines are skipped. \"present\" may "
      "be wrong at\n"
@@ -139,6 +177,30 @@ static bool set_wait(struct cli *cli, const char *value)
     return cli->wait = true;
 }
 
+static bool set_hold(struct cli *cli, const char *value)
+{
+    (void)value;
+    return cli->hold = true;
+}
+
+static bool set_verify(struct cli *cli, const char *value)
+{
+    cli->full = strcmp(value, "full") == 0;
+    return cli->full || strcmp(value, "sample") == 0;
+}
+
+static bool set_full(struct cli *cli, const char *value)
+{
+    (void)value;
+    return cli->full = true;
+}
+
+static bool set_dry_run(struct cli *cli, const char *value)
+{
+    (void)value;
+    return cli->dry_run = true;
+}
+
 static bool set_help(struct cli *cli, const char *value)
 {
     (void)value;
@@ -173,6 +235,11 @@ static const struct option_row options[] = {
     {"", "--error-rate", "P", WITH_ERROR_RATE, false, "rate of false positives: 0.001, 1e-3", set_error_rate},
     {"-n", "--count", "N", WITH_COUNT, false, "how many to show (100)", set_count},
     {"", "--wait", NULL, WITH_WAIT, false, "stay until the job ends", set_wait},
+    {"", "--hold", NULL, WITH_HOLD, false, "build, then wait for \"twinbloom cutover\"", set_hold},
+    {"", "--verify", "MODE", WITH_VERIFY, false, "sample: some keys of the source; full: each of them",
+     set_verify},
+    {"", "--full", NULL, WITH_FULL, false, "look for every key of the source, not for a sample", set_full},
+    {"", "--dry-run", NULL, WITH_DRY_RUN, false, "show what would be done, and do nothing", set_dry_run},
     {"", "--help", NULL, 0, false, "show help", set_help},
     {"", "--version", NULL, 0, false, "show the version", set_version},
 };
@@ -219,7 +286,8 @@ static void print_help(void)
     (void)puts(
         "\nExit codes:\n"
         "  0    all is well\n"
-        "  1    the answer is no: a key is absent, a plan does not fit, a rebuild failed or was aborted\n"
+        "  1    the answer is no: a key is absent, a plan does not fit, a job failed, was aborted or rolled "
+        "back\n"
         "  2    the command line is wrong\n"
         "  3    the service cannot be reached, or it answered with an error\n"
         "  130  interrupted\n\n"
@@ -407,6 +475,7 @@ static int run(struct cli *cli, const char *name, const struct given *given, siz
     if (c->handler == NULL)
         return run_help(cli->count == 0 ? NULL : cli->arguments[0]);
 
+    cli->command = c->name;
     struct error e = {""};
     if (client_open(&cli->client, &cli->address, cli->timeout_ms, &e) != ERR_OK)
         return cli_fail(CLI_UNAVAILABLE, "%s", e.text);

@@ -21,8 +21,10 @@ enum kind {
     MS_TIME,
     MS_SPAN,
     SPAN,
+    SECONDS,
     FLAG,
-    COLORED
+    COLORED,
+    WARNING
 };
 
 struct sheet_row {
@@ -56,6 +58,10 @@ static const struct sheet_row status_rows[] = {
     {"fill", "fill", FILL},
     {"error rate now", "expected_error_rate", RATE},
     {"error rate promised", "error_rate", RATE},
+    {"error rate, layers full", "error_rate_bound", RATE},
+    {"grown by layers", "overflow", WARNING},
+    {"verified", "verified", COLORED},
+    {"verified at", "verified_ms", MS_TIME},
     {"expansion", "expansion", COUNT},
     {"layers", "layers", COUNT},
     {"shards", "shards", COUNT},
@@ -69,15 +75,26 @@ static const struct sheet_row status_rows[] = {
     {"reason", "job_reason", WORD},
     {"error", "job_error", WORD},
     {"waits for", "job_waiting_for", WORD},
+    {"holds before the cutover", "job_hold", FLAG},
+    {"paused", "job_paused", FLAG},
     {"rows", "job_rows", COUNT},
     {"rows in all", "job_rows_total", COUNT},
     {"rows a second", "job_rate", COUNT},
+    {"at most, rows a second", "job_rows_per_second", COUNT},
     {"time left", "job_eta_seconds", SPAN},
     {"pass", "job_pass", COUNT},
     {"passes", "job_passes", COUNT},
+    {"layer being filled", "job_segment_layer", COUNT},
+    {"no further layer", "job_growth_refused", WARNING},
     {"skipped, null", "job_skipped_null", COUNT},
     {"skipped, empty", "job_skipped_empty", COUNT},
     {"keys verified", "job_verified", COUNT},
+    {"verified by", "job_verify_mode", WORD},
+    {"keys missing", "job_verify_missing", COUNT},
+    {"missing", "job_verify_missing_keys", WORD},
+    {"because", "job_verify_reason", WORD},
+    {"items when verified", "job_verify_items", COUNT},
+    {"rows when verified", "job_verify_rows", COUNT},
     {"false positives", "job_false_positive_rate", RATE},
     {"started", "job_started_ms", MS_TIME},
     {"updated", "job_updated_ms", MS_TIME},
@@ -106,6 +123,9 @@ static const struct sheet_row plan_rows[] = {
     {"bits a key sets", "hashes", COUNT},
     {"size", "bytes", BYTES},
     {"scans of the source", "passes", COUNT},
+    {"rows read a second", "rate", COUNT},
+    {"that rate is known", "rate_by", WORD},
+    {"time, at least", "seconds", SECONDS},
     {"Redis memory", NULL, HEADING},
     {"now", "memory_now", BYTES},
     {"for the new one", "memory_new", BYTES},
@@ -125,7 +145,8 @@ static enum output_color color_of(const char *state)
     } colors[] = {{"serving", COLOR_GOOD},  {"done", COLOR_GOOD},    {"yes", COLOR_GOOD},
                   {"building", COLOR_WARN}, {"running", COLOR_WARN}, {"waiting", COLOR_WARN},
                   {"aborted", COLOR_WARN},  {"degraded", COLOR_BAD}, {"unreachable", COLOR_BAD},
-                  {"failed", COLOR_BAD},    {"no", COLOR_BAD},       {"none", COLOR_QUIET}};
+                  {"failed", COLOR_BAD},    {"no", COLOR_BAD},       {"none", COLOR_QUIET},
+                  {"stale", COLOR_WARN},    {"never", COLOR_QUIET}};
     for (size_t i = 0; i < sizeof(colors) / sizeof(colors[0]); i++)
         if (strcmp(colors[i].state, state) == 0)
             return colors[i].color;
@@ -174,12 +195,56 @@ static bool format_count(enum kind kind, uint64_t n, char out[OUTPUT_TEXT_SIZE])
     case HEADING:
     case WORD:
     case RATE:
+    case SECONDS:
     case PERCENT:
     case FILL:
     case COLORED:
+    case WARNING:
         break;
     }
     return false;
+}
+
+/* Seconds with fractions: "< 1s" where there is less than one. */
+static const char *format_seconds(double seconds, char out[OUTPUT_TEXT_SIZE])
+{
+    if (seconds > 0 && seconds < 1)
+        (void)snprintf(out, OUTPUT_TEXT_SIZE, "< 1s");
+    else
+        (void)output_duration(seconds < 1e15 ? (uint64_t)(seconds + 0.5) : 0, out);
+    return out;
+}
+
+/* Layers that may exceed what was promised are worth a line. */
+static bool bound_is_quiet(const redisReply *list)
+{
+    double bound, promised;
+    return client_decimal(list, "error_rate_bound", &bound) &&
+           client_decimal(list, "error_rate", &promised) && bound <= promised;
+}
+
+/* A filter without a source has nothing that it could be verified against. */
+static bool never_verifiable(const redisReply *list)
+{
+    uint64_t sourced;
+    return client_count(list, "sourced", &sourced) && sourced == 0;
+}
+
+/* Missing, or what it always is unless something is to be said. */
+static bool is_hidden(const redisReply *list, const char *field)
+{
+    static const struct {
+        const char *field, *value;
+    } usual[] = {{"overflow", "no"},         {"job_hold", "0"},           {"job_paused", "0"},
+                 {"job_segment_layer", "0"}, {"job_verify_missing", "0"}, {"job_rows_per_second", "0"}};
+    char text[8];
+    if (!client_text(list, field, text, sizeof(text)))
+        return true;
+    for (size_t i = 0; i < sizeof(usual) / sizeof(usual[0]); i++)
+        if (strcmp(usual[i].field, field) == 0 && strcmp(usual[i].value, text) == 0)
+            return true;
+    return (strcmp(field, "error_rate_bound") == 0 && bound_is_quiet(list)) ||
+           (strcmp(field, "verified") == 0 && never_verifiable(list));
 }
 
 /* The two cells of one row, or nothing where the value is missing. A value that is not what its row expects
@@ -194,21 +259,28 @@ static void sheet_cells(const struct cli *cli, struct table *t, const struct she
     if (!client_text(list, row->field, text, sizeof(text)))
         return;
     char label[64];
+    enum output_color color = row->kind == COLORED   ? color_of(text)
+                              : row->kind == WARNING ? COLOR_WARN
+                                                     : COLOR_NONE;
     (void)snprintf(label, sizeof(label), "  %s", row->label);
-    bool numeric = row->kind != WORD && row->kind != COLORED;
+    bool numeric = row->kind != WORD && row->kind != COLORED && row->kind != WARNING;
     bool decimal = numeric && client_decimal(list, row->field, &d);
     if (decimal && row->kind == RATE)
         (void)output_rate(d, shown);
+    else if (decimal && row->kind == SECONDS)
+        (void)format_seconds(d, shown);
     else if (decimal && row->kind == PERCENT)
         (void)output_percent(d, shown);
     else if (decimal && row->kind == FILL)
         format_fill(cli, d, shown);
+    else if (decimal && row->kind == COUNT && !client_count(list, row->field, &n) && d >= 0 && d < 1e18)
+        (void)number_grouped((uint64_t)(d + 0.5), shown);
     else if (numeric && client_count(list, row->field, &n)) {
         if (!format_count(row->kind, n, shown))
             return;
     } else {
         table_cell(t, COLOR_QUIET, label);
-        word_cell(t, row->kind == COLORED ? color_of(text) : COLOR_NONE, text);
+        word_cell(t, color, text);
         return;
     }
     table_cell(t, COLOR_QUIET, label);
@@ -223,12 +295,13 @@ static void print_rows(const struct cli *cli, const struct sheet_row *rows, size
     table_init(&t, columns, 2);
     const struct sheet_row *heading = NULL;
     for (size_t i = 0; i < count; i++) {
-        char text[8];
         if (rows[i].kind == HEADING) {
             heading = &rows[i];
             continue;
         }
-        if (heading != NULL && client_text(list, rows[i].field, text, sizeof(text))) {
+        if (is_hidden(list, rows[i].field))
+            continue;
+        if (heading != NULL) {
             table_cell(&t, COLOR_NONE, heading->label);
             table_cell(&t, COLOR_NONE, "");
             heading = NULL;
@@ -247,6 +320,53 @@ void cli_print_sheet(const struct cli *cli, const redisReply *filter)
 void cli_print_plan(const struct cli *cli, const redisReply *plan)
 {
     print_rows(cli, plan_rows, sizeof(plan_rows) / sizeof(plan_rows[0]), plan);
+}
+
+/* --- the steps of a dry run --- */
+
+static void bytes_cell(struct table *t, const redisReply *step, const char *field)
+{
+    char text[OUTPUT_TEXT_SIZE] = "";
+    uint64_t bytes;
+    if (client_count(step, field, &bytes))
+        (void)output_bytes(bytes, text);
+    table_cell(t, COLOR_NONE, text);
+}
+
+static void step_cells(struct table *t, const redisReply *step)
+{
+    char text[256] = "", shown[OUTPUT_TEXT_SIZE] = "";
+    double seconds;
+    uint64_t rows;
+    (void)client_text(step, "step", text, sizeof(text));
+    word_cell(t, COLOR_NONE, text);
+    table_cell(t, COLOR_NONE, client_count(step, "rows", &rows) ? number_grouped(rows, text) : "");
+    table_cell(t, COLOR_NONE,
+               client_decimal(step, "seconds", &seconds) ? format_seconds(seconds, shown) : "");
+    bytes_cell(t, step, "memory_before");
+    bytes_cell(t, step, "memory_peak");
+    bytes_cell(t, step, "memory_after");
+    text[0] = '\0';
+    (void)client_text(step, "what", text, sizeof(text));
+    word_cell(t, COLOR_QUIET, text);
+}
+
+void cli_print_steps(const struct cli *cli, const redisReply *plan)
+{
+    static const struct table_column columns[] = {
+        {"STEP", false},       {"ROWS", true},       {"TIME", true}, {"REDIS BEFORE", true},
+        {"AT ITS PEAK", true}, {"AFTERWARDS", true}, {"WHAT", false}};
+    const redisReply *steps = client_field(plan, "steps");
+    if (steps == NULL || steps->type != REDIS_REPLY_ARRAY)
+        return;
+    struct table t;
+    table_init(&t, columns, sizeof(columns) / sizeof(columns[0]));
+    for (size_t i = 0; i < steps->elements; i++)
+        step_cells(&t, steps->element[i]);
+    (void)putchar('\n');
+    table_print(&t, stdout, cli->color);
+    table_fini(&t);
+    (void)puts("\nNothing was started.");
 }
 
 /* --- the table --- */
@@ -316,7 +436,10 @@ static void job_cell(struct table *t, const redisReply *filter)
     if (runs && client_count(filter, "job_rows", &rows) && client_count(filter, "job_rows_total", &total) &&
         total != 0)
         (void)output_percent((double)rows / (double)total, percent);
-    (void)snprintf(text, sizeof(text), "%s%s%s", runs ? step : state, percent[0] == '\0' ? "" : " ", percent);
+    uint64_t paused = 0;
+    (void)client_count(filter, "job_paused", &paused);
+    (void)snprintf(text, sizeof(text), "%s%s%s%s", runs ? step : state, percent[0] == '\0' ? "" : " ",
+                   percent, runs && paused == 1 ? ", paused" : "");
     word_cell(t, color_of(state), text);
 }
 

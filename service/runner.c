@@ -98,15 +98,14 @@ void runner_stop(struct runner *r)
     free(r);
 }
 
-static void fill_options(struct running_job *q, const struct runner_job *job)
+void runner_options(struct driver_options *out, const struct service *s, const struct runner_job *job)
 {
-    const struct service *s = q->runner->service;
-    const struct config *c = q->config;
+    const struct config *c = job->config;
     const struct config_filter *f = config_find(c, job->filter, job->filter_length);
-    q->options = (struct driver_options){
+    *out = (struct driver_options){
         .nodes = &s->nodes,
         .prefix = c->prefix,
-        .filter = q->filter,
+        .filter = job->filter,
         .filter_length = job->filter_length,
         .owner = s->owner,
         .wanted_capacity = job->capacity,
@@ -123,22 +122,20 @@ static void fill_options(struct running_job *q, const struct runner_job *job)
         .kind = job->kind,
         .hold = job->hold,
         .verify_full = job->verify_full,
-        .reason = q->reason,
+        .reason = job->reason,
         .trigger = job->trigger, /* a literal */
-        .stop = &q->runner->stop,
-        .building = &q->runner->building,
     };
     if (f == NULL)
         return;
-    q->options.sourced = f->table[0] != '\0';
-    q->options.source = (struct source_config){
+    out->sourced = f->table[0] != '\0';
+    out->source = (struct source_config){
         .dsn = c->dsn, .table = f->table, .id_column = f->id_column, .key = f->key, .where = f->where};
-    q->options.capacity = f->capacity;
-    q->options.error_rate = f->error_rate;
-    q->options.growth = f->growth;
-    q->options.expand_at = f->expand_at;
-    q->options.headroom = f->headroom;
-    q->options.grace_ms = f->grace_ms;
+    out->capacity = f->capacity;
+    out->error_rate = f->error_rate;
+    out->growth = f->growth;
+    out->expand_at = f->expand_at;
+    out->headroom = f->headroom;
+    out->grace_ms = f->grace_ms;
 }
 
 static struct running_job *job_new(struct runner *r, const struct runner_job *job)
@@ -153,7 +150,11 @@ static struct running_job *job_new(struct runner *r, const struct runner_job *jo
     j->runner = r;
     j->config = config_hold(job->config);
     (void)snprintf(j->reason, sizeof(j->reason), "%s", job->reason);
-    fill_options(j, job);
+    runner_options(&j->options, r->service, job);
+    j->options.filter = j->filter;
+    j->options.reason = j->reason;
+    j->options.stop = &r->stop;
+    j->options.building = &r->building;
     return j;
 }
 

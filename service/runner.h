@@ -25,6 +25,10 @@ struct runner_job {
     bool verify_full;
 };
 
+/* What its driver would work by; but for `stop` and `building`. Texts are borrowed from @job and its config.
+ */
+void runner_options(struct driver_options *out, const struct service *s, const struct runner_job *job);
+
 /* Take the filter's mutex and start the job under it. ERR_BUSY: another job of the filter is under way, or
  * this coordinator drives as many as it may; the text says which. ERR_UNREACHABLE, ... */
 MUST_CHECK enum err runner_post(struct runner *r, const struct runner_job *job, struct error *e);

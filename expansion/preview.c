@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+#include "expansion/preview.h"
+
+static const char *what_of(const struct preview_input *in, enum job_step step)
+{
+    switch ((int)step) {
+    case STEP_FENCE:
+        return "complete the last change of the view";
+    case STEP_WIDEN:
+        return "complete a layer that was being opened";
+    case STEP_RECLAIM:
+        return "let go of what an earlier job left behind";
+    case STEP_PLAN:
+        return "decide capacity, shards and memory";
+    case STEP_CREATE:
+        return "make the new generation's empty shards";
+    case STEP_OPEN:
+        return "from here on adds go to both generations";
+    case STEP_SETTLE:
+        return "wait for the transactions that are open";
+    case STEP_SCAN:
+        return in->plan->passes > 1 ? "read the table, once for each pass" : "read the table";
+    case STEP_CATCH_UP:
+        return "read the rows that came meanwhile";
+    case STEP_VERIFY:
+        return in->verify_full ? "look for every key of the table" : "look for a sample of the table's keys";
+    case STEP_HOLD:
+        return "wait for an operator's word";
+    case STEP_CUTOVER:
+        return "the new generation answers";
+    case STEP_FOLLOW:
+        return "read the rows that came meanwhile";
+    case STEP_CONFIRM:
+        return "verify what is in use now";
+    case STEP_GRACE:
+        return "since the cutover: a rollback loses nothing";
+    case STEP_FINISH:
+        return "the old generation leaves the view";
+    case STEP_RETIRE:
+        return "let go of its shards";
+    default:
+        return "";
+    }
+}
+
+static void read_rows(struct preview_step *s, const struct preview_input *in, uint64_t rows, bool timed)
+{
+    s->reads = true;
+    s->rows = rows;
+    s->timed = timed && (rows == 0 || in->rows_per_second > 0);
+    if (s->timed && rows > 0)
+        s->seconds = (double)rows / in->rows_per_second;
+}
+
+/* A sample's time is that of Redis, which nothing foretells. */
+static void verify(struct preview_step *s, const struct preview_input *in)
+{
+    uint64_t rows = in->in->source_rows;
+    if (!in->verify_full && in->verify_sample < rows)
+        rows = in->verify_sample;
+    read_rows(s, in, rows, in->verify_full);
+}
+
+static void fill(struct preview_step *s, const struct preview_input *in)
+{
+    const struct plan *plan = in->plan;
+    s->what = what_of(in, s->step);
+    s->memory_after = s->memory_before;
+    switch ((int)s->step) {
+    case STEP_RECLAIM:
+        s->memory_after -= in->memory_retiring;
+        break;
+    case STEP_CREATE:
+        s->memory_after += plan->memory_new;
+        break;
+    case STEP_SCAN:
+        read_rows(s, in, in->in->source_rows * plan->passes, true);
+        break;
+    case STEP_VERIFY:
+    case STEP_CONFIRM:
+        verify(s, in);
+        break;
+    case STEP_GRACE:
+        s->timed = true;
+        s->seconds = (double)in->grace_ms / 1000;
+        break;
+    case STEP_RETIRE:
+        s->memory_after = plan->memory_after;
+        break;
+    default:
+        break;
+    }
+    s->memory_peak = s->memory_before > s->memory_after ? s->memory_before : s->memory_after;
+    if (s->step == STEP_SCAN)
+        s->memory_peak = plan->memory_peak;
+}
+
+static const struct preview_step *find(const struct preview *p, enum job_step step)
+{
+    for (size_t i = 0; i < p->count; i++)
+        if (p->step[i].step == step)
+            return &p->step[i];
+    return NULL;
+}
+
+static void add_time(struct preview *p)
+{
+    const struct preview_step *scan = find(p, STEP_SCAN), *verification = find(p, STEP_VERIFY);
+    const struct preview_step *confirmation = find(p, STEP_CONFIRM), *grace = find(p, STEP_GRACE);
+    p->timed = scan->timed;
+    p->seconds = scan->seconds + verification->seconds;
+    p->seconds += confirmation->seconds > grace->seconds ? confirmation->seconds : grace->seconds;
+}
+
+void preview_make(struct preview *out, const struct preview_input *in)
+{
+    *out = (struct preview){.count = 0};
+    uint64_t memory = in->in->memory_now + in->memory_retiring;
+    for (enum job_step step = STEP_FENCE; !step_is_end(step); step = step_next(step, ERR_OK)) {
+        if (step == STEP_HOLD && !in->hold)
+            continue;
+        struct preview_step *s = &out->step[out->count++];
+        *s = (struct preview_step){.step = step, .memory_before = memory};
+        fill(s, in);
+        memory = s->memory_after;
+    }
+    add_time(out);
+}

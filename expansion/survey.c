@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+#include "expansion/survey.h"
+
+#include <string.h>
+#include "expansion/memory.h"
+#include "expansion/threshold.h"
+
+/* A generation grows when it is full, or when what started the job says so of a part of it. A rebuild for
+ * another reason (an operator, a schedule, a loss) must not make it larger each time. */
+static bool is_full(const struct driver_options *o, const struct generation *g, uint64_t items, uint64_t rows)
+{
+    uint64_t most = items > rows ? items : rows;
+    return strcmp(o->trigger, threshold_name(THRESHOLD_SHARD)) == 0 ||
+           strcmp(o->trigger, threshold_name(THRESHOLD_BYTES)) == 0 ||
+           (double)most >= o->expand_at * (double)g->capacity;
+}
+
+enum err survey_plan(const struct driver_options *o, struct fence *f, const struct view *v,
+                     struct source *source, struct plan_input *in, struct plan *plan, struct error *e)
+{
+    const struct generation *current = view_current(v);
+    uint64_t rows = 0, items = 0;
+    enum err code = source_rows_estimate(source, &rows, e);
+    if (code == ERR_OK)
+        code = fence_all_items(f, current, &items, e);
+    if (code != ERR_OK)
+        return code;
+    *in = (struct plan_input){
+        .current_capacity = current->built ? current->capacity : o->capacity,
+        .source_rows = rows,
+        .items = items,
+        .growth = o->growth,
+        .headroom = o->headroom,
+        .least_capacity = o->capacity,
+        .keep_capacity = !current->built || !is_full(o, current, items, rows),
+        .wanted_capacity = o->wanted_capacity,
+        .error_rate = o->wanted_error_rate > 0 ? o->wanted_error_rate : o->error_rate,
+        .shard_bytes = o->shard_bytes,
+        .build_memory = o->build_memory,
+        .node_count = o->nodes->count,
+        .memory_now = memory_of_view(v),
+    };
+    return plan_make(plan, in, e);
+}
+
+enum err survey_fits(const struct plan *plan, struct link *l, char warning[256], struct error *e)
+{
+    struct plan_node nodes[GENERATION_NODES_MAX];
+    warning[0] = '\0';
+    enum err code = memory_of_nodes(l, nodes, e);
+    return code == ERR_OK ? plan_fits(plan, nodes, link_nodes(l)->count, warning, e) : code;
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+/* TB.PLAN: what a rebuild would make. TB.REBUILD with DRYRUN: what it would do, step by step, and what each
+ * step costs. Neither changes anything. What a rebuild would be refused for is part of the answer; an error
+ * is the answer where a server that is asked is away. */
+#include <string.h>
+#include "base/clock.h"
+#include "base/number.h"
+#include "expansion/memory.h"
+#include "expansion/preview.h"
+#include "expansion/survey.h"
+#include "migrate/scan.h"
+#include "service/admin.h"
+#include "service/field.h"
+
+struct outlook {
+    struct admin *a;
+    struct admin_call *call;
+    struct driver_options options;
+    struct source *source;
+    struct plan_input in;
+    struct plan plan;
+    bool planned; /* in and plan are filled */
+    char warning[256];
+    double rate; /* rows a second; 0: not known */
+    const char *rate_by;
+};
+
+static bool is_refusal(enum err code)
+{
+    return code == ERR_RANGE || code == ERR_REFUSED || code == ERR_CONFIG || code == ERR_CONFLICT ||
+           code == ERR_BUSY;
+}
+
+/* --- gathering --- */
+
+static enum err open_source(struct outlook *o, struct error *e)
+{
+    struct source_config config = o->options.source;
+    config.application = "twinbloom plan";
+    enum err code = source_open(&o->source, &config, o->options.postgres_timeout_ms, e);
+    return code == ERR_OK ? source_check(o->source, e) : code;
+}
+
+static enum err load(struct outlook *o, struct error *e)
+{
+    const struct admin_call *call = o->call;
+    struct fence *f = &o->a->fence;
+    enum err code = names_init(&f->names, o->a->config->prefix, call->filter, call->filter_length, e);
+    return code == ERR_OK ? fence_load(f, &o->a->view, e) : code;
+}
+
+/* ERR_RANGE, ERR_REFUSED: as a job would fail. */
+static enum err make_plan(struct outlook *o, struct error *e)
+{
+    enum err code = open_source(o, e);
+    if (code == ERR_OK)
+        code = survey_plan(&o->options, &o->a->fence, &o->a->view, o->source, &o->in, &o->plan, e);
+    if (code != ERR_OK)
+        return code;
+    o->planned = true;
+    return survey_fits(&o->plan, o->a->link, o->warning, e);
+}
+
+/* A rebuild would be refused, or go on with what it finds, before it plans anything. */
+static enum err may_begin(struct outlook *o, struct error *e)
+{
+    const struct view *v = &o->a->view;
+    enum err code = mutex_look(o->a->link, &o->a->fence.names, e);
+    if (code != ERR_OK || (v->phase != PHASE_BUILDING && v->phase != PHASE_SWITCHED))
+        return code;
+    return error_set(e, ERR_BUSY, "an earlier job is unfinished (%s): a rebuild would go on with it",
+                     phase_row(v->phase)->name);
+}
+
+/* --- how fast a scan is --- */
+
+static enum err rate_of_last_run(struct outlook *o, struct error *e)
+{
+    struct key_name name;
+    redisReply *reply;
+    names_filter_key(&o->a->fence.names, "job", &name);
+    enum err code = link_command(o->a->link, NODE_HOME, &reply, e, "HGET %b rate", name.text, name.length);
+    if (code != ERR_OK)
+        return code;
+    double rate;
+    if (reply->type == REDIS_REPLY_STRING && number_double(reply->str, (size_t)reply->len, &rate) &&
+        rate > 0) {
+        o->rate = rate;
+        o->rate_by = "by the last run";
+    }
+    freeReplyObject(reply);
+    return ERR_OK;
+}
+
+static enum err rate_of_one_page(struct outlook *o, struct error *e)
+{
+    struct scan *scan;
+    struct scan_page page;
+    uint64_t started = clock_mono_us();
+    enum err code = scan_open(&scan, o->source, "", "", o->options.page_rows, e);
+    if (code != ERR_OK)
+        return code;
+    code = scan_next(scan, &page, o->options.postgres_timeout_ms, e);
+    uint64_t took = clock_mono_us() - started;
+    if (code == ERR_OK && page.count > 0 && took > 0) {
+        o->rate = (double)page.count * 1e6 / (double)took;
+        o->rate_by = "by one page just read";
+    }
+    scan_close(scan);
+    return code;
+}
+
+static enum err measure(struct outlook *o, struct error *e)
+{
+    enum err code = rate_of_last_run(o, e);
+    return code == ERR_OK && o->rate <= 0 ? rate_of_one_page(o, e) : code;
+}
+
+/* --- the answer --- */
+
+static void plan_fields(struct fields *f, const struct outlook *o)
+{
+    const struct plan *p = &o->plan;
+    const struct plan_input *in = &o->in;
+    field_number(f, "rows", in->source_rows);
+    field_number(f, "items", in->items);
+    field_number(f, "capacity", p->capacity);
+    field_decimal(f, "error_rate", p->error_rate);
+    field_number(f, "shards", p->geometry.shards);
+    field_number(f, "blocks", p->geometry.blocks);
+    field_number(f, "block_bits", p->geometry.block_bits);
+    field_number(f, "hashes", p->geometry.hashes);
+    field_number(f, "bytes", p->bytes);
+    field_number(f, "memory_now", in->memory_now);
+    field_number(f, "memory_new", p->memory_new);
+    field_number(f, "memory_peak", p->memory_peak);
+    field_number(f, "memory_after", p->memory_after);
+    field_number(f, "passes", p->passes);
+    field_number(f, "nodes", in->node_count);
+    field_text(f, "warning", o->warning);
+}
+
+static void step_fields(struct fields *f, const struct preview_step *s)
+{
+    struct fields each;
+    fields_begin(&each, f->reply.protocol);
+    field_text(&each, "step", step_name(s->step));
+    field_text(&each, "what", s->what);
+    if (s->reads)
+        field_number(&each, "rows", s->rows);
+    if (s->timed)
+        field_decimal(&each, "seconds", s->seconds);
+    field_number(&each, "memory_before", s->memory_before);
+    field_number(&each, "memory_peak", s->memory_peak);
+    field_number(&each, "memory_after", s->memory_after);
+    fields_end(&each, &f->reply);
+}
+
+static void preview_fields(struct fields *f, const struct outlook *o)
+{
+    const struct view *v = &o->a->view;
+    const struct preview_input in = {.in = &o->in,
+                                     .plan = &o->plan,
+                                     .memory_retiring =
+                                         v->retiring_epoch != 0 ? memory_of_generation(&v->retiring) : 0,
+                                     .rows_per_second = o->rate,
+                                     .verify_sample = o->options.verify_sample,
+                                     .grace_ms = o->options.grace_ms,
+                                     .hold = o->options.hold,
+                                     .verify_full = o->options.verify_full};
+    struct preview p;
+    preview_make(&p, &in);
+    field_text(f, "dry_run", "yes");
+    if (o->rate > 0) {
+        field_decimal(f, "rate", o->rate);
+        field_text(f, "rate_by", o->rate_by);
+    }
+    if (p.timed)
+        field_decimal(f, "seconds", p.seconds);
+    field_array(f, "steps", p.count);
+    for (size_t i = 0; i < p.count; i++)
+        step_fields(f, &p.step[i]);
+}
+
+/* @code and o->call->error: how the plan ended. */
+static void answer(const struct outlook *o, enum err code, struct reply *r)
+{
+    struct fields f;
+    fields_begin(&f, r->protocol);
+    field_text(&f, "filter", o->call->filter);
+    if (o->planned)
+        plan_fields(&f, o);
+    if (o->call->dry_run && o->planned && code == ERR_OK)
+        preview_fields(&f, o);
+    field_text(&f, "fits", code == ERR_OK ? "yes" : "no");
+    if (code != ERR_OK)
+        field_text(&f, "refused", o->call->error.text);
+    fields_end(&f, r);
+}
+
+void admin_plan(struct admin *a, struct admin_call *call)
+{
+    struct reply r = {.out = &call->reply, .protocol = call->protocol};
+    const struct config_filter *c = config_find(a->config, call->filter, call->filter_length);
+    if (c == NULL || c->table[0] == '\0') {
+        reply_error(&r, "ERR filter '%s' has no source table in the configuration: nothing to plan",
+                    call->filter);
+        return;
+    }
+    const struct runner_job job = admin_rebuild_job(a, call);
+    struct outlook o = {.a = a, .call = call, .warning = "", .rate_by = ""};
+    runner_options(&o.options, a->service, &job);
+    enum err code = load(&o, &call->error);
+    if (code == ERR_OK && call->dry_run)
+        code = may_begin(&o, &call->error);
+    if (code == ERR_OK)
+        code = make_plan(&o, &call->error);
+    if (code == ERR_OK && call->dry_run)
+        code = measure(&o, &call->error);
+    source_close(o.source);
+    if (code == ERR_OK || is_refusal(code))
+        answer(&o, code, &r);
+    else
+        reply_error(&r, "ERR %s", code == ERR_NOT_FOUND ? "not found" : call->error.text);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+#include "service/field.h"
+
+#include <stdio.h>
+
+void field_text(struct fields *f, const char *name, const char *value)
+{
+    reply_text(&f->reply, name);
+    reply_text(&f->reply, value);
+    f->count++;
+}
+
+void field_number(struct fields *f, const char *name, uint64_t value)
+{
+    reply_text(&f->reply, name);
+    reply_integer(&f->reply, (int64_t)value);
+    f->count++;
+}
+
+void field_decimal(struct fields *f, const char *name, double value)
+{
+    char text[32];
+    (void)snprintf(text, sizeof(text), "%.6g", value);
+    field_text(f, name, text);
+}
+
+void field_array(struct fields *f, const char *name, size_t count)
+{
+    reply_text(&f->reply, name);
+    reply_array(&f->reply, count);
+    f->count++;
+}
+
+void fields_begin(struct fields *f, int protocol)
+{
+    *f = (struct fields){.reply = {.protocol = protocol}};
+    f->reply.out = &f->bytes;
+}
+
+void fields_end(struct fields *f, struct reply *r)
+{
+    reply_map(r, f->count);
+    buffer_append(r->out, f->bytes.data, f->bytes.length);
+    r->out->failed |= buffer_failed(&f->bytes);
+    buffer_fini(&f->bytes);
+}
+
+void fields_drop(struct fields *f)
+{
+    buffer_fini(&f->bytes);
+}

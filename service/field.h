@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SERVICE_FIELD_H
+#define SERVICE_FIELD_H
+/* A reply of names and values whose number is known at the end only. */
+#include <stddef.h>
+#include <stdint.h>
+#include "service/reply.h"
+
+struct fields {
+    struct buffer bytes;
+    struct reply reply; /* into bytes */
+    size_t count;
+};
+
+void field_text(struct fields *f, const char *name, const char *value);
+void field_number(struct fields *f, const char *name, uint64_t value);
+void field_decimal(struct fields *f, const char *name, double value);
+/* @count values, which the caller writes to f->reply. */
+void field_array(struct fields *f, const char *name, size_t count);
+
+void fields_begin(struct fields *f, int protocol);
+/* Append all of them to @r as one map, and free @f. */
+void fields_end(struct fields *f, struct reply *r);
+/* Free what came to nothing. */
+void fields_drop(struct fields *f);
+#endif
