@@ -527,6 +527,7 @@ enum err driver_run(const struct driver_options *options, struct mutex *mutex, s
     if (code == ERR_OK)
         code = run_steps(d, e);
     driver_end_build(d);
+    driver_pace_end(d);
     builder_free(d->builder);
     source_close(d->source);
     fence_fini(&d->fence);

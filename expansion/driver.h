@@ -11,6 +11,7 @@
 #include "expansion/mutex.h"
 #include "expansion/step.h"
 #include "migrate/source.h"
+#include "shard/latency.h"
 #include "shard/nodes.h"
 
 struct driver_options {
@@ -35,6 +36,11 @@ struct driver_options {
     uint64_t page_rows;
     uint64_t verify_sample;
     uint64_t checkpoint_ms;
+    /* throttle; 0: no bound */
+    uint64_t rows_per_second;
+    uint64_t redis_p99_max_ms;
+    uint64_t replication_lag_max_ms;
+    const struct latency *latency; /* of Redis, as requests see it; borrowed. NULL: not known */
     uint64_t settle_timeout_ms;
     uint64_t grace_ms;
     uint64_t tombstone_ms;

@@ -137,6 +137,7 @@ static enum err report(struct driver *d, const char *waiting_for, struct error *
     record_number(d, "skipped_null", d->record.skipped_null);
     record_number(d, "skipped_empty", d->record.skipped_empty);
     record_number(d, "pass", d->record.pass);
+    record_text(d, "throttle", driver_pace_reason(d));
     if (d->scan_started != 0 && d->step == STEP_SCAN && now > d->scan_started)
         report_scan(d, now);
     return record_write(d, e);

@@ -2,13 +2,14 @@
 #ifndef EXPANSION_DRIVER_INTERNAL_H
 #define EXPANSION_DRIVER_INTERNAL_H
 /* What the files of the driver share: driver.c (loop, view changes), driver_rows.c (settle, scan, catch-up),
- * driver_verify.c, driver_control.c (what happens between two pieces of work: an operator's requests, layers
- * that are full, progress), record.c (the job's record). */
+ * driver_verify.c, driver_pace.c (how fast rows are read), driver_control.c (what happens between two pieces
+ * of work: an operator's requests, layers that are full, progress), record.c (the job's record). */
 #include "expansion/control.h"
 #include "expansion/driver.h"
 #include "expansion/layer.h"
 #include "expansion/plan.h"
 #include "expansion/step.h"
+#include "expansion/throttle.h"
 #include "migrate/builder.h"
 #include "migrate/scan.h"
 #include "shard/fence.h"
@@ -63,6 +64,14 @@ struct driver {
     uint64_t scan_started, scan_rows; /* of this driver, for rate and ETA */
     uint64_t looked_at_rows;          /* when layers were last looked at */
     uint64_t controlled_at, reported_at, grown_at, checkpoint_at;
+    struct {
+        struct throttle throttle;
+        struct pacer pacer;
+        struct latency_reader latency;
+        struct source *source; /* a connection that is free while the other reads pages */
+        uint64_t decided_at, rows;
+        uint64_t operator_limit; /* at the last decision */
+    } pace;
     struct script_call call; /* of record.c */
     size_t record_pairs;     /* strings gathered for the next write */
     struct error why;        /* what made the job fail or wait */
@@ -111,8 +120,17 @@ MUST_CHECK enum err driver_requests(struct driver *d, struct error *e);
 /* Sleep @us in naps, polling. */
 MUST_CHECK enum err driver_nap(struct driver *d, const char *waiting_for, struct error *e);
 
+/* --- driver_pace.c --- */
+/* @rows were read: sleep as long as the throttle wants, polling. Errors as driver_poll(). */
+MUST_CHECK enum err driver_pace(struct driver *d, uint64_t rows, struct error *e);
+/* What holds the job back, for people; "": nothing. */
+const char *driver_pace_reason(const struct driver *d);
+void driver_pace_end(struct driver *d);
+
 /* --- driver_rows.c --- */
 MUST_CHECK enum err driver_source(struct driver *d, struct error *e);
+/* Another connection to the same source, for short questions; nothing is polled while it waits. */
+MUST_CHECK enum err driver_second_source(struct driver *d, struct source **out, struct error *e);
 /* A source that failed is opened anew at the next use. Returns @code. */
 enum err driver_source_failed(struct driver *d, enum err code);
 MUST_CHECK enum err driver_settle(struct driver *d, struct error *e);

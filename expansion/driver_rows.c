@@ -13,13 +13,22 @@ enum {
     SETTLE_POLL_US = 50 * 1000,
     COUNTS_PER_SCRIPT = 1500,
     CATCH_UP_ROUNDS = 20,
-    ROWS_BETWEEN_TAKES = 1000
+    ROWS_BETWEEN_TAKES = 1000,
+    ASIDE_MS = 2000 /* for questions that the job can do without */
 };
 
 /* Ends a wait for Postgres when the job must end. */
 static enum err watch(void *arg, struct error *e)
 {
     return driver_watch(arg, "an answer of Postgres", e);
+}
+
+enum err driver_second_source(struct driver *d, struct source **out, struct error *e)
+{
+    struct source_config config = d->o->source;
+    config.application = "twinbloom throttle";
+    unsigned timeout = d->o->postgres_timeout_ms < ASIDE_MS ? d->o->postgres_timeout_ms : ASIDE_MS;
+    return source_open(out, &config, timeout, e);
 }
 
 enum err driver_source(struct driver *d, struct error *e)
@@ -243,7 +252,7 @@ static enum err scan_pages(struct driver *d, struct scan *scan, struct error *e)
             return code;
         take_page(d, scan, &page);
         driver_scanned(d);
-        code = driver_poll(d, "", e);
+        code = driver_pace(d, page.count, e);
         if (code == ERR_OK && layer_is_over(d)) {
             memcpy(d->record.segment_upto, d->position, sizeof(d->position));
             return ERR_OK;
@@ -447,7 +456,7 @@ static enum err catch_up_range(struct driver *d, const char *after, const char *
         *rows += page.count;
         code = add_page(d, &page, added, e);
         if (code == ERR_OK)
-            code = driver_poll(d, "", e);
+            code = driver_pace(d, page.count, e);
         if (code != ERR_OK)
             break;
     }

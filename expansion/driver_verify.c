@@ -114,7 +114,7 @@ static enum err take_all_pages(struct look *l, struct scan *scan, struct error *
             if (page.rows[i].key != NULL && page.rows[i].length > 0)
                 take_key(l, page.rows[i].key, page.rows[i].length);
         check_batch(l);
-        code = l->code == ERR_OK ? driver_poll(d, "", e) : l->code;
+        code = l->code == ERR_OK ? driver_pace(d, page.count, e) : l->code;
         if (code != ERR_OK)
             return code;
     }

@@ -205,6 +205,36 @@ static void test_pause__stops_the_scan_until_it_is_resumed(void **state)
     present_everywhere(300000, ADDED);
 }
 
+/* 20,000 rows at 2,000 a second take ten seconds; with the limit lifted, next to none. */
+static void test_throttle__bounds_the_rows_a_second_until_it_is_lifted(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    int64_t rows = 0;
+    fixture_sql(fixture.db, "BEGIN");
+    fixture_sql(fixture.db, "SELECT 1");
+    ask(0, "TB.REBUILD " FILTER);
+    wait_for(0, "job_step", "settle");
+    ask(1, "TB.THROTTLE " FILTER " 2000");
+    assert_status(1, "job_rows_per_second", "2000");
+    clock_sleep_us(500000); /* its driver has read it */
+    fixture_sql(fixture.db, "COMMIT");
+    wait_for(1, "job_step", "scan");
+    uint64_t began = clock_mono_us();
+    clock_sleep_us(3000000);
+    must(client_status_number(&fixture.client[1], FILTER, "job_rows", &rows, &e), e);
+    double seconds = (double)(clock_mono_us() - began) / 1e6;
+    /* What went before the first decision, a page, and the report's half second. */
+    assert_in_range(rows, 1, (int64_t)(2000 * (seconds + 1.5)) + 500);
+    char text[200];
+    must(client_status(&fixture.client[1], FILTER, "job_throttle", text, sizeof(text), &e), e);
+    assert_non_null(strstr(text, "operator"));
+    ask(0, "TB.THROTTLE " FILTER " 0");
+    wait_for(1, "job_step", "grace");
+    present_everywhere(0, ROWS);
+    refused(0, "TB.THROTTLE " FILTER " many", "rows a second");
+}
+
 static void test_verify__says_what_is_missing_and_why_and_adds_it(void **state)
 {
     (void)state;
@@ -288,6 +318,7 @@ int main(void)
         TEST(test_rollback__loses_none_of_the_keys_added_after_the_switch),
         TEST(test_rollback__is_done_by_another_when_the_driver_is_killed),
         TEST(test_pause__stops_the_scan_until_it_is_resumed),
+        TEST(test_throttle__bounds_the_rows_a_second_until_it_is_lifted),
         TEST(test_verify__says_what_is_missing_and_why_and_adds_it),
         TEST(test_verify__refuses_a_generation_that_lacks_an_old_row),
     };
