@@ -92,7 +92,7 @@ bool threshold_waits(enum threshold_reason reason, const struct threshold_input 
                      const struct window *window, double items_per_second, time_t now)
 {
     if (reason == THRESHOLD_NONE || reason == THRESHOLD_UNBUILT || reason == THRESHOLD_LOST ||
-        window_is_open(window, now))
+        reason == THRESHOLD_OVERFLOW || window_is_open(window, now))
         return false;
     uint64_t most = in->items > in->source_rows ? in->items : in->source_rows;
     time_t opens = window_next_open(window, now);

@@ -44,7 +44,8 @@ enum threshold_reason threshold_evaluate(const struct threshold_input *in, char 
 
 /* True where an expansion for @reason has to wait until @window opens: a filter that answers well enough may
  * be told to expand at some hours only. One that cannot say "no" (not built, or lost) does not wait, nor does
- * one that would be over its capacity by then (@items_per_second: see window_growth_note()). */
+ * one that is over its planned capacity already (it has further layers) or would be by then
+ * (@items_per_second: see window_growth_note()). */
 bool threshold_waits(enum threshold_reason reason, const struct threshold_input *in,
                      const struct window *window, double items_per_second, time_t now);
 

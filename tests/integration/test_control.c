@@ -235,6 +235,51 @@ static void test_throttle__bounds_the_rows_a_second_until_it_is_lifted(void **st
     refused(0, "TB.THROTTLE " FILTER " many", "rows a second");
 }
 
+/* Redis is busy for 20 ms at a time while callers ask: the build must give way, and say why. */
+static bool seen_throttled_by_redis(struct client *redis)
+{
+    static const char busy[] = "local t = redis.call('TIME') local from = t[1] * 1000000 + t[2] "
+                               "repeat t = redis.call('TIME') until t[1] * 1000000 + t[2] - from > 20000";
+    struct error e = {""};
+    char text[200] = "";
+    uint64_t present;
+    assert_int_equal(redisAppendCommand(redis->redis, "EVAL %s 0", busy), REDIS_OK);
+    int sent = 0;
+    while (sent == 0)
+        assert_int_equal(redisBufferWrite(redis->redis, &sent), REDIS_OK);
+    must(client_mexists(&fixture.client[0], FILTER, fixture_code, 0, 50, &present, NULL, &e), e);
+    redisReply *r = NULL;
+    assert_int_equal(redisGetReply(redis->redis, (void **)&r), REDIS_OK);
+    freeReplyObject(r);
+    must(client_status(&fixture.client[1], FILTER, "job_throttle", text, sizeof(text), &e), e);
+    return strstr(text, "Redis p99") != NULL;
+}
+
+static void test_throttle__gives_way_while_redis_is_slow(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct client redis = {0};
+    must(client_open(&redis, fixture.redis[0].port, 5000, &e), e);
+    ask(0, "CONFIG SET expansion.redis_p99_max 3ms");
+    fixture_sql(fixture.db, "BEGIN");
+    fixture_sql(fixture.db, "SELECT 1");
+    ask(0, "TB.REBUILD " FILTER);
+    wait_for(0, "job_step", "settle");
+    ask(0, "TB.THROTTLE " FILTER " 4000"); /* or the scan would be over before Redis can be slow */
+    clock_sleep_us(500000);
+    fixture_sql(fixture.db, "COMMIT");
+    wait_for(1, "job_step", "scan");
+    bool seen = false;
+    for (uint64_t until = clock_mono_us() + 4000000; !seen && clock_mono_us() < until;)
+        seen = seen_throttled_by_redis(&redis);
+    assert_true(seen);
+    client_close(&redis);
+    ask(0, "TB.THROTTLE " FILTER " 0");
+    wait_for(1, "job_step", "grace");
+    present_everywhere(0, ROWS);
+}
+
 static void test_verify__says_what_is_missing_and_why_and_adds_it(void **state)
 {
     (void)state;
@@ -319,6 +364,7 @@ int main(void)
         TEST(test_rollback__is_done_by_another_when_the_driver_is_killed),
         TEST(test_pause__stops_the_scan_until_it_is_resumed),
         TEST(test_throttle__bounds_the_rows_a_second_until_it_is_lifted),
+        TEST(test_throttle__gives_way_while_redis_is_slow),
         TEST(test_verify__says_what_is_missing_and_why_and_adds_it),
         TEST(test_verify__refuses_a_generation_that_lacks_an_old_row),
     };

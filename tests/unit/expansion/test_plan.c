@@ -44,6 +44,29 @@ static void assert_refused(struct plan_input in, const char *expected)
     assert_memory_equal(&p, &before, sizeof(p));
 }
 
+static void test_plan_make__shrinks_where_most_was_deleted(void **state)
+{
+    (void)state;
+    struct plan_input in = usual();
+    in.keep_capacity = true;
+    in.least_capacity = 100000;
+    in.items = 900000;
+    in.source_rows = 450001; /* a little more than half are rows still: stays */
+    assert_true(made(in).capacity == 1000000);
+    in.source_rows = 450000;
+    assert_true(made(in).capacity == 585000); /* x headroom */
+    in.source_rows = 1000;
+    assert_true(made(in).capacity == 100000); /* as configured */
+    in.source_rows = 0;                       /* not known */
+    assert_true(made(in).capacity == 1000000);
+    in.source_rows = 1000;
+    in.least_capacity = 2000000; /* never larger by shrinking */
+    assert_true(made(in).capacity == 1000000);
+    in.least_capacity = 100000;
+    in.keep_capacity = false; /* full: it grows */
+    assert_true(made(in).capacity == 1500000);
+}
+
 static void test_plan_make__grows_by_the_larger_of_growth_and_rows(void **state)
 {
     (void)state;
@@ -201,6 +224,7 @@ static void test_plan_fits__warns_of_a_policy_that_evicts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_plan_make__shrinks_where_most_was_deleted),
         cmocka_unit_test(test_plan_make__grows_by_the_larger_of_growth_and_rows),
         cmocka_unit_test(test_plan_make__takes_the_configured_capacity_for_a_keep_capacity),
         cmocka_unit_test(test_plan_make__takes_what_an_operator_wants_if_the_rows_fit),

@@ -28,6 +28,20 @@ static void test_threshold_evaluate__finds_no_reason_in_a_calm_filter(void **sta
     assert_reason(calm(), THRESHOLD_NONE, "untouched");
 }
 
+static void test_threshold_evaluate__wants_one_layer_where_there_are_several(void **state)
+{
+    (void)state;
+    struct threshold_input in = calm();
+    in.layers = 1;
+    in.rate_bound = 0.001;
+    assert_reason(in, THRESHOLD_NONE, "untouched");
+    in.layers = 2;
+    in.rate_bound = 0.00125;
+    assert_reason(in, THRESHOLD_OVERFLOW, "it has 2 layers, and false positives up to 0.00125");
+    in.lost_shards = 1;
+    assert_reason(in, THRESHOLD_LOST, "1 shard was lost");
+}
+
 static void test_threshold_evaluate__fires_at_the_ratio_and_not_below(void **state)
 {
     (void)state;
@@ -165,6 +179,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_threshold_evaluate__finds_no_reason_in_a_calm_filter),
+        cmocka_unit_test(test_threshold_evaluate__wants_one_layer_where_there_are_several),
         cmocka_unit_test(test_threshold_evaluate__fires_at_the_ratio_and_not_below),
         cmocka_unit_test(test_threshold_evaluate__counts_the_rows_of_the_source),
         cmocka_unit_test(test_threshold_evaluate__leaves_the_scatter_of_shards_alone),
