@@ -72,9 +72,9 @@ static void start_daemons(struct fixture *f, const struct fixture_options *o)
         (void)snprintf(
             filters, sizeof(filters),
             "[filter " FILTER "]\ncapacity = %llu\nerror_rate = %s\ntable = short_link\nid_column = id\n"
-            "key = code\nwhere = %s\ngrace = 500ms\n%s",
+            "key = code\nwhere = %s\ngrace = %s\n%s",
             (unsigned long long)o->capacity, o->rate, o->where != NULL ? o->where : "deleted_at IS NULL",
-            o->filter != NULL ? o->filter : "");
+            o->grace != NULL ? o->grace : "500ms", o->filter != NULL ? o->filter : "");
     const struct daemon_options d = {.nodes = f->node_list,
                                      .dsn = o->postgres ? f->postgres.dsn : NULL,
                                      .service = o->service,
