@@ -368,7 +368,7 @@ static void test_rebuild__ends_where_it_holds_or_was_rolled_back(void **state)
     /* Somebody else's hold is waited out. */
     r->polls = 0;
     r->switched = false;
-    assert_says(r, "rebuild 12 --wait --timeout 1 & sleep 4; kill -INT $!; wait $!", 130,
+    assert_says(r, "rebuild 12 --wait --timeout 1 2>&1 & sleep 4; kill -INT $!; wait $!", 130,
                 "  until \"twinbloom cutover\"\n");
 }
 

@@ -106,13 +106,31 @@ static const redisReply *step_of(const redisReply *plan, const char *name)
     return NULL;
 }
 
-static size_t place_of(const redisReply *plan, const char *name)
+/* The place of a step in the plan, from @from on. */
+static size_t place_of(const redisReply *plan, const char *name, size_t from)
 {
     const redisReply *steps = value_of(plan, "steps");
-    size_t i = 0;
+    size_t i = from;
     while (i < steps->elements && strcmp(value_of(steps->element[i], "step")->str, name) != 0)
         i++;
+    if (i == steps->elements)
+        fail_msg("the job does %s where the plan does not", name);
     return i;
+}
+
+/* Look at the job until it is done: no step but in the plan's order. */
+static void follow(const redisReply *plan, const char *first)
+{
+    struct error e = {""};
+    char outcome[32] = "", step[32];
+    size_t place = place_of(plan, first, 0);
+    while (strcmp(outcome, "done") != 0) {
+        must(client_status(&fixture.client[0], FILTER, "job_step", step, sizeof(step), &e), e);
+        must(client_status(&fixture.client[0], FILTER, "job_state", outcome, sizeof(outcome), &e), e);
+        if (strcmp(step, "done") != 0)
+            place = place_of(plan, step, place);
+        clock_sleep_us(5000);
+    }
 }
 
 struct strings {
@@ -235,16 +253,7 @@ static void test_dry_run__says_what_the_rebuild_then_does(void **state)
     assert_int_equal(value_of(plan, "bytes")->integer, length_of(number("alternate_generation")));
     assert_int_equal(value_of(step_of(plan, "hold"), "memory_after")->integer, number("bytes"));
     assert_says("cutover " FILTER, 0, "switches");
-    size_t place = place_of(plan, "hold"), last = place_of(plan, "retire");
-    for (char state_now[32] = "", step[32] = ""; strcmp(state_now, "done") != 0; clock_sleep_us(20000)) {
-        struct error e = {""};
-        must(client_status(&fixture.client[0], FILTER, "job_step", step, sizeof(step), &e), e);
-        must(client_status(&fixture.client[0], FILTER, "job_state", state_now, sizeof(state_now), &e), e);
-        if (strcmp(step, "done") == 0)
-            continue;
-        assert_true(place_of(plan, step) >= place && place_of(plan, step) <= last);
-        place = place_of(plan, step);
-    }
+    follow(plan, "hold");
     assert_int_equal(value_of(plan, "memory_after")->integer, number("bytes"));
     assert_int_equal(number("capacity"), LARGER);
     fixture_all_present(&fixture, 0, 0, ROWS);
@@ -261,13 +270,13 @@ static void test_hold__waits_for_the_cutover(void **state)
     assert_says("rebuild " FILTER " --hold --wait", 0, "waits for \"twinbloom cutover " FILTER "\".\n");
     clock_sleep_us(1200000);
     expect("job_step", "hold");
-    assert_says("status " FILTER, 0, "holds before the cutover  yes\n");
+    assert_says("status " FILTER " | grep -E 'holds before the cutover +yes$'", 0, "");
     assert_says("rebuild " FILTER " --dry-run", 1, "the mutex is held by ");
     assert_int_equal(number("generation"), before);
     assert_says("rollback " FILTER, 3, "nothing to roll back");
     assert_says("cutover " FILTER, 0, "switches as soon as");
     wait_for("phase", "SWITCHED");
-    assert_int_equal(number("generation"), before + 1);
+    assert_true(number("generation") > before);
     wait_for("job_step", "grace");
     assert_says("finish " FILTER, 0, "ends its grace time");
     uint64_t asked = clock_mono_us();
@@ -284,17 +293,17 @@ static void test_rollback__is_told_to_whoever_waits_for_the_rebuild(void **state
     quiet();
     int64_t before = number("generation");
     (void)snprintf(line, sizeof(line),
-                   "rebuild " FILTER " --wait & job=$!; "
+                   "rebuild " FILTER " --wait 2>&1 & job=$!; "
                    "until %s -p %u status " FILTER " | grep -q 'step *grace'; do sleep 0.1; done; "
                    "%s -p %u rollback " FILTER "; wait $job",
                    TWINBLOOM_CLI, fixture.client[0].port, TWINBLOOM_CLI, fixture.client[0].port);
-    assert_says(line, 1, "is being rolled back");
+    assert_says(line, 1, "was rolled back: generation ");
     wait_for("job_step", "hold");
     assert_int_equal(number("generation"), before);
     must(client_madd(&fixture.client[0], FILTER, fixture_code, ROWS, 100, &e), e);
     assert_says("cutover " FILTER, 0, "switches");
     wait_for("job_state", "done");
-    assert_int_equal(number("generation"), before + 1);
+    assert_true(number("generation") > before);
     fixture_all_present(&fixture, 0, 0, ROWS + 100);
 }
 
@@ -306,8 +315,8 @@ static void test_pause__and_throttle_are_seen_in_the_status(void **state)
     assert_says("rebuild " FILTER " --hold --wait", 0, "holds");
     assert_says("pause " FILTER, 0, "pauses");
     assert_says("throttle " FILTER " 5k", 0, "at most 5,000 rows a second");
-    assert_says("status " FILTER, 0, "paused                    yes\n");
-    assert_says("status " FILTER, 0, "at most, rows a second    5,000\n");
+    assert_says("status " FILTER " | grep -E 'paused +yes$'", 0, "");
+    assert_says("status " FILTER " | grep -E 'at most, rows a second +5,000$'", 0, "");
     assert_says("cutover " FILTER, 0, "switches");
     clock_sleep_us(700000);
     expect("phase", "BUILDING");
@@ -325,7 +334,8 @@ static void test_verify__looks_for_every_key(void **state)
     assert_says("verify " FILTER " --full --wait", 0, "20,000 keys looked for");
     expect("verified", "yes");
     expect("job_verify_mode", "full");
-    assert_says("status " FILTER, 0, "verified by              full\n");
+    assert_says("status " FILTER " | grep -E 'verified by +full$'", 0, "");
+    assert_true(number("job_rows") >= ROWS); /* of the rebuild before, as it was */
 }
 
 /* A row from before the build whose key is taken out of the filter by force: the shard is emptied but for its

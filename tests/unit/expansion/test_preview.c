@@ -48,17 +48,28 @@ static void test_steps__are_those_of_a_job_that_goes_well(void **state)
 {
     (void)state;
     struct plan plan = usual_plan();
-    struct preview p = made(&plan, true, false, 0);
+    struct preview p = made(&plan, false, false, 0);
     enum job_step step = STEP_FENCE;
     for (size_t i = 0; i < p.count; i++, step = step_next(step, ERR_OK)) {
+        if (step == STEP_HOLD)
+            step = step_next(step, ERR_OK);
         assert_int_equal(p.step[i].step, step);
         assert_true(strlen(p.step[i].what) > 0);
     }
     assert_int_equal(step, STEP_DONE);
-    struct preview without = made(&plan, false, false, 0);
-    assert_int_equal(without.count, p.count - 1);
-    for (size_t i = 0; i < without.count; i++)
-        assert_int_not_equal(without.step[i].step, STEP_HOLD);
+}
+
+static void test_steps__go_back_after_the_hold_and_hold_once(void **state)
+{
+    (void)state;
+    static const enum job_step expected[] = {STEP_CATCH_UP, STEP_VERIFY, STEP_HOLD,
+                                             STEP_CATCH_UP, STEP_VERIFY, STEP_CUTOVER};
+    struct plan plan = usual_plan();
+    struct preview p = made(&plan, true, false, 0);
+    const struct preview_step *s = find(&p, STEP_CATCH_UP);
+    for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++)
+        assert_int_equal(s[i].step, expected[i]);
+    assert_int_equal(p.step[p.count - 1].step, STEP_RETIRE);
 }
 
 static void test_memory__goes_from_step_to_step(void **state)
@@ -122,6 +133,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_steps__are_those_of_a_job_that_goes_well),
+        cmocka_unit_test(test_steps__go_back_after_the_hold_and_hold_once),
         cmocka_unit_test(test_memory__goes_from_step_to_step),
         cmocka_unit_test(test_scan__is_counted_once_a_pass),
         cmocka_unit_test(test_verify__reads_a_sample_or_all_of_it),
