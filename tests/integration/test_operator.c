@@ -211,8 +211,8 @@ static void test_dry_run__times_a_page_where_no_run_is_known(void **state)
     client_close(&redis);
     redisReply *plan = dry_run("");
     assert_string_equal(value_of(plan, "rate_by")->str, "by one page just read");
-    assert_true(atof(value_of(plan, "rate")->str) > 0);
-    assert_true(atof(value_of(step_of(plan, "scan"), "seconds")->str) > 0);
+    assert_true(strtod(value_of(plan, "rate")->str, NULL) > 0);
+    assert_true(strtod(value_of(step_of(plan, "scan"), "seconds")->str, NULL) > 0);
     freeReplyObject(plan);
 }
 
