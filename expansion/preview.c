@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "expansion/preview.h"
 
+#include <assert.h>
+
 static const char *what_of(const struct preview_input *in, enum job_step step)
 {
     switch ((int)step) {
@@ -95,34 +97,47 @@ static void fill(struct preview_step *s, const struct preview_input *in)
         s->memory_peak = plan->memory_peak;
 }
 
-static const struct preview_step *find(const struct preview *p, enum job_step step)
-{
-    for (size_t i = 0; i < p->count; i++)
-        if (p->step[i].step == step)
-            return &p->step[i];
-    return NULL;
-}
-
+/* What runs after the cutover has the grace time to do so. */
 static void add_time(struct preview *p)
 {
-    const struct preview_step *scan = find(p, STEP_SCAN), *verification = find(p, STEP_VERIFY);
-    const struct preview_step *confirmation = find(p, STEP_CONFIRM), *grace = find(p, STEP_GRACE);
-    p->timed = scan->timed;
-    p->seconds = scan->seconds + verification->seconds;
-    p->seconds += confirmation->seconds > grace->seconds ? confirmation->seconds : grace->seconds;
+    double followed = 0, grace = 0;
+    p->timed = true;
+    for (size_t i = 0; i < p->count; i++) {
+        const struct preview_step *s = &p->step[i];
+        if (s->step == STEP_SCAN)
+            p->timed = s->timed;
+        if (s->step == STEP_GRACE)
+            grace = s->seconds;
+        else if (step_is_switched(s->step))
+            followed += s->seconds;
+        else
+            p->seconds += s->seconds;
+    }
+    p->seconds += followed > grace ? followed : grace;
+}
+
+static void add_step(struct preview *out, const struct preview_input *in, enum job_step step)
+{
+    assert(out->count < sizeof(out->step) / sizeof(out->step[0]));
+    uint64_t now = in->in->memory_now + in->memory_retiring;
+    struct preview_step *s = &out->step[out->count];
+    *s = (struct preview_step){.step = step, .memory_before = out->count == 0 ? now : s[-1].memory_after};
+    fill(s, in);
+    out->count++;
 }
 
 void preview_make(struct preview *out, const struct preview_input *in)
 {
+    bool hold = in->hold;
+    enum job_step step = STEP_FENCE;
     *out = (struct preview){.count = 0};
-    uint64_t memory = in->in->memory_now + in->memory_retiring;
-    for (enum job_step step = STEP_FENCE; !step_is_end(step); step = step_next(step, ERR_OK)) {
-        if (step == STEP_HOLD && !in->hold)
-            continue;
-        struct preview_step *s = &out->step[out->count++];
-        *s = (struct preview_step){.step = step, .memory_before = memory};
-        fill(s, in);
-        memory = s->memory_after;
+    while (!step_is_end(step)) {
+        if (step != STEP_HOLD || hold)
+            add_step(out, in, step);
+        /* After the word to switch it does not hold a second time. */
+        bool held = step == STEP_HOLD && hold;
+        step = held ? step_asked(step, REQUEST_CUTOVER) : step_next(step, ERR_OK);
+        hold = hold && !held;
     }
     add_time(out);
 }

@@ -101,7 +101,7 @@ static void describe(const redisReply *status, struct buffer *line)
         output_escape(line, text, strlen(text));
     }
     if (holds(status))
-        buffer_puts(line, ": \"twinbloom cutover\"");
+        buffer_puts(line, "  until \"twinbloom cutover\"");
 }
 
 /* A line longer than the terminal is wide would wrap, and \r would not get back to its beginning. */

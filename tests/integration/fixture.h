@@ -36,10 +36,10 @@ struct fixture_options {
     const char *rate;      /* its error rate as text */
     const char *expansion; /* lines of [expansion] */
     const char *service;   /* of [service]; NULL: none */
+    const char *grace;     /* of the filter; NULL: 500ms */
     const char *filter;    /* more lines of the filter; NULL: none */
     const char *schema;    /* more SQL, before a coordinator starts; NULL: none */
     const char *where;     /* NULL: deleted_at IS NULL */
-    const char *grace;     /* NULL: 500ms */
 };
 
 struct fixture {

@@ -10,6 +10,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,8 @@ struct responder {
     pthread_t thread;
     const char *_Atomic last_state; /* of the job, once it has run for two polls */
     _Atomic unsigned polls;         /* since a rebuild; 0: there was none */
+    _Atomic bool held;              /* the job waits for a word; */
+    _Atomic bool switched;          /* it was in use before */
 };
 
 static void bulk(struct buffer *b, const char *text)
@@ -67,7 +70,23 @@ static void answer_status(struct responder *r, struct buffer *b)
                                  "job_state",
                                  state,
                                  "job_step",
-                                 "scan",
+                                 r->held && r->polls >= 4 ? "hold" : "scan",
+                                 "job_hold",
+                                 r->held ? "1" : "0",
+                                 "job_switched_ms",
+                                 r->switched ? "2500" : "",
+                                 "job_generation",
+                                 "5",
+                                 "job_paused",
+                                 "0",
+                                 "job_verified",
+                                 "1000",
+                                 "job_verify_missing_keys",
+                                 "77",
+                                 "overflow",
+                                 "no",
+                                 "verified",
+                                 "stale",
                                  "job_rows",
                                  "1200000",
                                  "job_rows_total",
@@ -141,6 +160,32 @@ static void answer_history(const redisReply *command, struct buffer *b)
         flat(b, bare, sizeof(bare) / sizeof(bare[0]));
 }
 
+/* All words of a command, so that its sender sees what came. */
+static void echo(const redisReply *command, struct buffer *b)
+{
+    buffer_puts(b, "-ERR got");
+    for (size_t i = 0; i < command->elements; i++)
+        buffer_printf(b, " %s", command->element[i]->str);
+    buffer_puts(b, "\r\n");
+}
+
+static void answer_dry_run(struct buffer *b, bool fits)
+{
+    static const char *const step[] = {"step",        "scan",    "what",         "read the table", "rows",
+                                       "2500000",     "seconds", "83.2",         "memory_before",  "1048576",
+                                       "memory_peak", "3145728", "memory_after", "2097152"};
+    buffer_puts(b, "*8\r\n");
+    bulk(b, "capacity");
+    bulk(b, "3000000");
+    bulk(b, "rate_by");
+    bulk(b, "by the last run");
+    bulk(b, "steps");
+    buffer_puts(b, "*1\r\n");
+    flat(b, step, sizeof(step) / sizeof(step[0]));
+    bulk(b, "refused");
+    bulk(b, fits ? "" : "too little memory");
+}
+
 static void answer(struct responder *r, const redisReply *command, struct buffer *b)
 {
     static const char *const plan[] = {"filter",     "f",       "capacity", "3000000",
@@ -161,7 +206,11 @@ static void answer(struct responder *r, const redisReply *command, struct buffer
             buffer_puts(b, "-ERR syntax error\r\n");
     } else if (strcmp(name, "TB.HISTORY") == 0) {
         answer_history(command, b);
-    } else if (strcmp(name, "TB.REBUILD") == 0) {
+    } else if (command->elements > 1 && strcmp(command->element[1]->str, "echo") == 0) {
+        echo(command, b);
+    } else if (strcmp(command->element[command->elements - 1]->str, "DRYRUN") == 0) {
+        answer_dry_run(b, strcmp(command->element[1]->str, "large") != 0);
+    } else if (strcmp(name, "TB.REBUILD") == 0 || strcmp(name, "TB.VERIFY") == 0) {
         r->polls = 1;
         buffer_puts(b, "+OK\r\n");
     } else if (strncmp(name, "BF.M", 4) == 0) {
@@ -356,6 +405,118 @@ static void test_rebuild__follows_its_job_and_not_the_one_before(void **state)
     assert_says(r, "abort f --json", 0, "{\"filter\":\"f\",\"aborted\":true}\n");
 }
 
+static void test_rebuild__hands_its_options_on(void **state)
+{
+    assert_says(*state, "rebuild echo --capacity 2k --hold --verify=full", 3,
+                "ERR got TB.REBUILD echo CAPACITY 2000 HOLD FULL\n");
+    assert_says(*state, "rebuild echo --verify sample", 3, "ERR got TB.REBUILD echo\n");
+    assert_says(*state, "rebuild echo --verify some", 2, "--verify some: expected MODE");
+    assert_says(*state, "rebuild echo --dry-run", 3, "ERR got TB.REBUILD echo DRYRUN\n");
+    assert_says(*state, "verify echo --full", 3, "ERR got TB.VERIFY echo FULL\n");
+    assert_says(*state, "rebuild f --full", 2, "rebuild has no option --full");
+    assert_says(*state, "rebuild f --dry-run --wait", 2, "--dry-run starts nothing");
+}
+
+static void test_rebuild__ends_where_it_holds_or_was_rolled_back(void **state)
+{
+    struct responder *r = *state;
+    r->held = true;
+    r->last_state = "running";
+    assert_says(
+        r, "rebuild 12 --hold --wait", 0,
+        "The rebuild of 12 holds: generation 5 is built and verified, and waits for \"twinbloom cutover "
+        "12\".\n");
+    assert_true(r->polls >= 5);
+    r->polls = 0;
+    r->switched = true;
+    assert_says(
+        r, "rebuild 12 --hold --wait", 1,
+        "twinbloom: the rebuild of 12 was rolled back: generation 4 serves; it holds until \"twinbloom "
+        "cutover 12\" or \"twinbloom abort 12\"\n");
+    /* Somebody else's hold is waited out. */
+    r->polls = 0;
+    r->switched = false;
+    assert_says(r, "rebuild 12 --wait --timeout 1 2>&1 & sleep 4; kill -INT $!; wait $!", 130,
+                "  until \"twinbloom cutover\"\n");
+}
+
+static void test_verify__is_followed_as_a_rebuild_is(void **state)
+{
+    struct responder *r = *state;
+    assert_says(r, "verify 12 --wait", 0, "The verification of 12 is done, 1,000 keys looked for.\n");
+    r->polls = 0;
+    r->last_state = "failed";
+    assert_says(r, "verify 12 --wait", 1,
+                "twinbloom: the verification of 12 failed: the source is \\x1bgone\n");
+    assert_says(r, "verify f", 0, "The verification of f has started");
+}
+
+static void test_dry_run__shows_each_step(void **state)
+{
+    assert_run(*state, "", "rebuild f --dry-run", 0,
+               "Plan\n"
+               "  capacity            3,000,000\n"
+               "  that rate is known  by the last run\n\n"
+               "STEP       ROWS    TIME  REDIS BEFORE  AT ITS PEAK  AFTERWARDS  WHAT\n"
+               "scan  2,500,000  1m 23s       1.0 MiB      3.0 MiB     2.0 MiB  read the table\n\n"
+               "Nothing was started.\n");
+    assert_says(*state, "rebuild large --dry-run", 1,
+                "twinbloom: a rebuild of large would fail: too little memory\n");
+    assert_run(*state, "", "rebuild f --dry-run --json", 0,
+               "{\"capacity\":3000000,\"rate_by\":\"by the last run\",\"steps\":[{\"step\":\"scan\","
+               "\"what\":\"read the table\",\"rows\":2500000,\"seconds\":83.2,\"memory_before\":1048576,"
+               "\"memory_peak\":3145728,\"memory_after\":2097152}],\"refused\":\"\"}\n");
+}
+
+static void test_control__asks_and_says_what_follows(void **state)
+{
+    static const struct {
+        const char *arguments, *sent, *said, *json;
+    } cases[] = {
+        {"abort", "TB.ABORT echo", "The job of f is being stopped", "aborted\":true"},
+        {"cutover", "TB.CUTOVER echo", "The rebuild of f switches", "cutover\":true"},
+        {"rollback", "TB.ROLLBACK echo", "The rebuild of f is being rolled back", "rolled_back\":true"},
+        {"finish", "TB.FINISH echo", "The rebuild of f ends its grace time", "finished\":true"},
+        {"pause", "TB.PAUSE echo", "The job of f pauses", "paused\":true"},
+        {"resume", "TB.RESUME echo", "The job of f goes on", "resumed\":true"},
+    };
+    char line[128];
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        (void)snprintf(line, sizeof(line), "%s echo", cases[i].arguments);
+        assert_says(*state, line, 3, cases[i].sent);
+        (void)snprintf(line, sizeof(line), "%s f", cases[i].arguments);
+        assert_says(*state, line, 0, cases[i].said);
+        (void)snprintf(line, sizeof(line), "%s f --json", cases[i].arguments);
+        assert_says(*state, line, 0, cases[i].json);
+    }
+}
+
+static void test_throttle__takes_rows_a_second_or_none(void **state)
+{
+    assert_says(*state, "throttle echo 5k", 3, "ERR got TB.THROTTLE echo 5000\n");
+    assert_says(*state, "throttle echo none", 3, "ERR got TB.THROTTLE echo 0\n");
+    assert_run(*state, "", "throttle f 5000", 0,
+               "The job of f reads at most 5,000 rows a second from now on.\n");
+    assert_run(*state, "", "throttle f 0", 0, "The job of f reads rows without a limit from now on.\n");
+    assert_run(*state, "", "throttle f 5000 --json", 0, "{\"filter\":\"f\",\"rows_per_second\":5000}\n");
+    assert_says(*state, "throttle f fast", 2, "expected rows a second");
+    assert_says(*state, "throttle f", 2, "usage: twinbloom throttle FILTER ROWS");
+}
+
+/* What is usual has no line; what looks like a number and is none stays text. */
+static void test_status__says_what_is_out_of_the_ordinary(void **state)
+{
+    struct responder *r = *state;
+    struct result result = twinbloom(r, "", "status 12");
+    assert_non_null(strstr(result.text, "  verified             stale\n"));
+    assert_null(strstr(result.text, "grown by layers"));
+    assert_null(strstr(result.text, "paused"));
+    assert_null(strstr(result.text, "holds"));
+    assert_says(r, "status 12 --json", 0, "\"job_verify_missing_keys\":\"77\"");
+    r->held = true;
+    assert_says(r, "status 12", 0, "  holds before the cutover  yes\n");
+}
+
 static void test_usage__exits_2_and_suggests(void **state)
 {
     assert_says(*state, "stauts", 2, "did you mean \"status\"?");
@@ -383,6 +544,13 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_check__asks_in_chunks_and_loses_none, start, stop),
         cmocka_unit_test_setup_teardown(test_add__reports_the_keys_before_an_error, start, stop),
         cmocka_unit_test_setup_teardown(test_rebuild__follows_its_job_and_not_the_one_before, start, stop),
+        cmocka_unit_test_setup_teardown(test_rebuild__hands_its_options_on, start, stop),
+        cmocka_unit_test_setup_teardown(test_rebuild__ends_where_it_holds_or_was_rolled_back, start, stop),
+        cmocka_unit_test_setup_teardown(test_verify__is_followed_as_a_rebuild_is, start, stop),
+        cmocka_unit_test_setup_teardown(test_dry_run__shows_each_step, start, stop),
+        cmocka_unit_test_setup_teardown(test_control__asks_and_says_what_follows, start, stop),
+        cmocka_unit_test_setup_teardown(test_throttle__takes_rows_a_second_or_none, start, stop),
+        cmocka_unit_test_setup_teardown(test_status__says_what_is_out_of_the_ordinary, start, stop),
         cmocka_unit_test_setup_teardown(test_usage__exits_2_and_suggests, start, stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -118,8 +118,8 @@ static void test_window__does_not_hold_an_operator(void **state)
     fixture_all_present(&fixture, 0, 0, ROWS + MORE);
 }
 
-/* 3300 of 4000 keys: it waits again, until there are more than it has room for. Then it gets a layer at once, and the
- * expansion does not wait. */
+/* 3300 of 4000 keys: it waits again, until there are more than it has room for. Then it gets a layer at once,
+ * and the expansion does not wait. */
 static void test_window__does_not_hold_a_filter_that_is_over_its_capacity(void **state)
 {
     (void)state;

@@ -164,6 +164,12 @@ static void test_threshold_waits__not_with_a_filter_that_cannot_say_no(void **st
     assert_false(waits(THRESHOLD_LOST, 10, 0, 0, NOW));
 }
 
+static void test_threshold_waits__not_with_a_filter_that_has_further_layers(void **state)
+{
+    (void)state;
+    assert_false(waits(THRESHOLD_OVERFLOW, 10, 0, 0, NOW));
+}
+
 static void test_threshold_waits__not_past_the_capacity(void **state)
 {
     (void)state;
@@ -187,6 +193,7 @@ int main(void)
         cmocka_unit_test(test_threshold_evaluate__names_the_first_reason_that_holds),
         cmocka_unit_test(test_threshold_waits__for_the_window_where_that_does_no_harm),
         cmocka_unit_test(test_threshold_waits__not_with_a_filter_that_cannot_say_no),
+        cmocka_unit_test(test_threshold_waits__not_with_a_filter_that_has_further_layers),
         cmocka_unit_test(test_threshold_waits__not_past_the_capacity),
         cmocka_unit_test(test_threshold_name__has_a_name_for_each_reason),
     };

@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: MIT */
+/* An operator at the command line, against real coordinators: dry runs, a hold, the cutover, a rollback, a
+ * verification. */
+#include "tests/integration/fixture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+
+enum { ROWS = 20000, CAPACITY = 26000, LARGER = 60000, STEADY_MS = 60000, GRACE_S = 4 };
+
+static struct fixture fixture;
+
+struct result {
+    int code;
+    char text[16384]; /* both outputs */
+};
+
+/* Main thread only. */
+static const struct result *twinbloom(const char *arguments)
+{
+    static struct result result;
+    char line[1024];
+    (void)snprintf(line, sizeof(line),
+                   "env -u TWINBLOOM_PASSWORD TWINBLOOM_URL=redis://127.0.0.1:%u %s %s 2>&1",
+                   fixture.client[0].port, TWINBLOOM_CLI, arguments);
+    FILE *pipe = popen(line, "r");
+    assert_non_null(pipe);
+    size_t n = fread(result.text, 1, sizeof(result.text) - 1, pipe);
+    result.text[n] = '\0';
+    int status = pclose(pipe);
+    result.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return &result;
+}
+
+static void assert_says(const char *arguments, int code, const char *part)
+{
+    const struct result *r = twinbloom(arguments);
+    if (r->code != code || strstr(r->text, part) == NULL)
+        fail_msg("%s: code %d\n%s", arguments, r->code, r->text);
+}
+
+static void expect(const char *field, const char *value)
+{
+    struct error e = {""};
+    char text[512];
+    must(client_status(&fixture.client[0], FILTER, field, text, sizeof(text), &e), e);
+    assert_string_equal(text, value);
+}
+
+static int64_t number(const char *field)
+{
+    struct error e = {""};
+    int64_t n = 0;
+    must(client_status_number(&fixture.client[0], FILTER, field, &n, &e), e);
+    return n;
+}
+
+static void wait_for(const char *field, const char *value)
+{
+    struct error e = {""};
+    must(client_wait_status(&fixture.client[0], FILTER, field, value, STEADY_MS, &e), e);
+}
+
+/* What a test may have left. */
+static void quiet(void)
+{
+    redisReply *r = client_command(&fixture.client[0], "TB.ABORT " FILTER);
+    freeReplyObject(r);
+    wait_for("phase", "STEADY");
+    wait_for("mutex_owner", "");
+}
+
+/* --- dry runs --- */
+
+static redisReply *dry_run(const char *options)
+{
+    char line[256];
+    (void)snprintf(line, sizeof(line), "TB.REBUILD " FILTER " %s DRYRUN", options);
+    redisReply *r = client_command(&fixture.client[0], line);
+    assert_non_null(r);
+    if (r->type != REDIS_REPLY_ARRAY)
+        fail_msg("%s: %s", line, r->str);
+    return r;
+}
+
+static const redisReply *value_of(const redisReply *list, const char *name)
+{
+    for (size_t i = 0; i + 1 < list->elements; i += 2)
+        if (strcmp(list->element[i]->str, name) == 0)
+            return list->element[i + 1];
+    fail_msg("the reply has no %s", name);
+    return NULL;
+}
+
+static const redisReply *step_of(const redisReply *plan, const char *name)
+{
+    const redisReply *steps = value_of(plan, "steps");
+    for (size_t i = 0; i < steps->elements; i++)
+        if (strcmp(value_of(steps->element[i], "step")->str, name) == 0)
+            return steps->element[i];
+    fail_msg("the plan has no step %s", name);
+    return NULL;
+}
+
+/* The place of a step in the plan, from @from on. */
+static size_t place_of(const redisReply *plan, const char *name, size_t from)
+{
+    const redisReply *steps = value_of(plan, "steps");
+    size_t i = from;
+    while (i < steps->elements && strcmp(value_of(steps->element[i], "step")->str, name) != 0)
+        i++;
+    if (i == steps->elements)
+        fail_msg("the job does %s where the plan does not", name);
+    return i;
+}
+
+/* Look at the job until it is done: no step but in the plan's order. */
+static void follow(const redisReply *plan, const char *first)
+{
+    struct error e = {""};
+    char outcome[32] = "", step[32];
+    size_t place = place_of(plan, first, 0);
+    while (strcmp(outcome, "done") != 0) {
+        must(client_status(&fixture.client[0], FILTER, "job_step", step, sizeof(step), &e), e);
+        must(client_status(&fixture.client[0], FILTER, "job_state", outcome, sizeof(outcome), &e), e);
+        if (strcmp(step, "done") != 0)
+            place = place_of(plan, step, place);
+        clock_sleep_us(5000);
+    }
+}
+
+struct strings {
+    struct client *client;
+    long long bytes;
+};
+
+static void add_length(const char *name, void *arg)
+{
+    struct strings *s = arg;
+    redisReply *r = client_command(s->client, "STRLEN %s", name);
+    s->bytes += r != NULL && r->type == REDIS_REPLY_INTEGER ? r->integer : 0;
+    freeReplyObject(r);
+}
+
+/* Length of all shards of a generation in Redis; those of tombstones, which are lists, are no number. */
+static long long length_of(int64_t generation)
+{
+    struct error e = {""};
+    long long bytes = 0;
+    for (unsigned i = 0; i < fixture.nodes; i++) {
+        struct client c;
+        char pattern[128];
+        (void)snprintf(pattern, sizeof(pattern), "twinbloom:{" FILTER ".%lld.*", (long long)generation);
+        must(client_open(&c, fixture.redis[i].port, STEADY_MS, &e), e);
+        struct strings s = {.client = &c};
+        enum err code = client_scan(&c, pattern, add_length, &s, &e);
+        client_close(&c);
+        must(code, e);
+        bytes += s.bytes;
+    }
+    return bytes;
+}
+
+/* The whole record, the mutex and all shards: what must not change. */
+static void picture(char *out, size_t size)
+{
+    struct error e = {""};
+    struct client redis = {0};
+    must(client_open(&redis, fixture.redis[0].port, STEADY_MS, &e), e);
+    redisReply *keys = client_command(&redis, "KEYS *");
+    redisReply *job = client_command(&redis, "HGETALL twinbloom:{" FILTER "}:job");
+    redisReply *token = client_command(&redis, "GET twinbloom:{" FILTER "}:token");
+    size_t n = (size_t)snprintf(out, size, "%zu keys, token %s, epoch %lld;", keys->elements, token->str,
+                                (long long)number("epoch"));
+    for (size_t i = 0; i < job->elements && n < size; i++)
+        n += (size_t)snprintf(out + n, size - n, " %s", job->element[i]->str);
+    freeReplyObject(keys);
+    freeReplyObject(job);
+    freeReplyObject(token);
+    client_close(&redis);
+    assert_true(n < size);
+}
+
+static void test_dry_run__starts_nothing(void **state)
+{
+    (void)state;
+    static char before[8192], after[8192];
+    quiet();
+    picture(before, sizeof(before));
+    assert_says("rebuild " FILTER " --dry-run --hold --verify=full --capacity 60k", 0,
+                "Nothing was started.\n");
+    assert_says("rebuild " FILTER " --dry-run --json", 0, "\"rate_by\":\"by the last run\"");
+    clock_sleep_us(700000);
+    picture(after, sizeof(after));
+    assert_string_equal(before, after);
+}
+
+/* A record without a rate: a page is read and timed. */
+static void test_dry_run__times_a_page_where_no_run_is_known(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct client redis = {0};
+    quiet();
+    must(client_open(&redis, fixture.redis[0].port, STEADY_MS, &e), e);
+    freeReplyObject(client_command(&redis, "HDEL twinbloom:{" FILTER "}:job rate"));
+    client_close(&redis);
+    redisReply *plan = dry_run("");
+    assert_string_equal(value_of(plan, "rate_by")->str, "by one page just read");
+    assert_true(strtod(value_of(plan, "rate")->str, NULL) > 0);
+    assert_true(strtod(value_of(step_of(plan, "scan"), "seconds")->str, NULL) > 0);
+    freeReplyObject(plan);
+}
+
+static void expect_same_refusal(const char *options, const char *text)
+{
+    char line[256];
+    quiet();
+    (void)snprintf(line, sizeof(line), "rebuild " FILTER " %s --dry-run", options);
+    assert_says(line, 1, text);
+    (void)snprintf(line, sizeof(line), "rebuild " FILTER " %s --wait", options);
+    assert_says(line, 1, text);
+}
+
+static void test_dry_run__is_refused_as_the_rebuild_would_be(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    expect_same_refusal("--capacity 100", "a capacity of 100 does not hold the source's 20,000 rows\n");
+    struct client redis = {0};
+    must(client_open(&redis, fixture.redis[1].port, STEADY_MS, &e), e);
+    must(client_ok(&redis, &e, "CONFIG SET maxmemory 1000000"), e);
+    expect_same_refusal("--capacity 5M", " has too little memory: ");
+    must(client_ok(&redis, &e, "CONFIG SET maxmemory 0"), e);
+    client_close(&redis);
+}
+
+static void test_dry_run__says_what_the_rebuild_then_does(void **state)
+{
+    (void)state;
+    quiet();
+    redisReply *plan = dry_run("CAPACITY 60000 HOLD");
+    assert_int_equal(value_of(plan, "memory_now")->integer, number("bytes"));
+    assert_says("rebuild " FILTER " --capacity 60k --hold --wait", 0, " holds: generation ");
+    assert_int_equal(value_of(plan, "capacity")->integer, LARGER);
+    assert_int_equal(number("alternate_capacity"), LARGER);
+    assert_int_equal(value_of(step_of(plan, "scan"), "rows")->integer, number("job_rows"));
+    assert_int_equal(value_of(plan, "passes")->integer, number("job_passes"));
+    assert_int_equal(value_of(plan, "bytes")->integer, length_of(number("alternate_generation")));
+    assert_int_equal(value_of(step_of(plan, "hold"), "memory_after")->integer, number("bytes"));
+    assert_says("cutover " FILTER, 0, "switches");
+    follow(plan, "hold");
+    assert_int_equal(value_of(plan, "memory_after")->integer, number("bytes"));
+    assert_int_equal(number("capacity"), LARGER);
+    fixture_all_present(&fixture, 0, 0, ROWS);
+    freeReplyObject(plan);
+}
+
+/* --- holding, switching, going back --- */
+
+static void test_hold__waits_for_the_cutover(void **state)
+{
+    (void)state;
+    quiet();
+    int64_t before = number("generation");
+    assert_says("rebuild " FILTER " --hold --wait", 0, "waits for \"twinbloom cutover " FILTER "\".\n");
+    clock_sleep_us(1200000);
+    expect("job_step", "hold");
+    assert_says("status " FILTER " | grep -E 'holds before the cutover +yes$'", 0, "");
+    assert_says("rebuild " FILTER " --dry-run", 1, "the mutex is held by ");
+    assert_int_equal(number("generation"), before);
+    assert_says("rollback " FILTER, 3, "nothing to roll back");
+    assert_says("cutover " FILTER, 0, "switches as soon as");
+    wait_for("phase", "SWITCHED");
+    assert_true(number("generation") > before);
+    wait_for("job_step", "grace");
+    assert_says("finish " FILTER, 0, "ends its grace time");
+    uint64_t asked = clock_mono_us();
+    wait_for("job_state", "done");
+    assert_true(clock_mono_us() - asked < GRACE_S * UINT64_C(500000));
+    fixture_all_present(&fixture, 0, 0, ROWS);
+}
+
+static void test_rollback__is_told_to_whoever_waits_for_the_rebuild(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    char line[256];
+    quiet();
+    int64_t before = number("generation");
+    (void)snprintf(line, sizeof(line),
+                   "rebuild " FILTER " --wait 2>&1 & job=$!; "
+                   "until %s -p %u status " FILTER " | grep -q 'step *grace'; do sleep 0.1; done; "
+                   "%s -p %u rollback " FILTER "; wait $job",
+                   TWINBLOOM_CLI, fixture.client[0].port, TWINBLOOM_CLI, fixture.client[0].port);
+    assert_says(line, 1, "was rolled back: generation ");
+    wait_for("job_step", "hold");
+    assert_int_equal(number("generation"), before);
+    must(client_madd(&fixture.client[0], FILTER, fixture_code, ROWS, 100, &e), e);
+    assert_says("cutover " FILTER, 0, "switches");
+    wait_for("job_state", "done");
+    assert_true(number("generation") > before);
+    fixture_all_present(&fixture, 0, 0, ROWS + 100);
+}
+
+static void test_pause__and_throttle_are_seen_in_the_status(void **state)
+{
+    (void)state;
+    quiet();
+    assert_says("pause " FILTER, 3, "no job is running");
+    assert_says("rebuild " FILTER " --hold --wait", 0, "holds");
+    assert_says("pause " FILTER, 0, "pauses");
+    assert_says("throttle " FILTER " 5k", 0, "at most 5,000 rows a second");
+    assert_says("status " FILTER " | grep -E 'paused +yes$'", 0, "");
+    assert_says("status " FILTER " | grep -E 'at most, rows a second +5,000$'", 0, "");
+    assert_says("cutover " FILTER, 0, "switches");
+    clock_sleep_us(700000);
+    expect("phase", "BUILDING");
+    assert_says("throttle " FILTER " none", 0, "without a limit");
+    assert_says("resume " FILTER, 0, "goes on");
+    wait_for("job_state", "done");
+}
+
+/* --- verifying --- */
+
+static void test_verify__looks_for_every_key(void **state)
+{
+    (void)state;
+    quiet();
+    assert_says("verify " FILTER " --full --wait", 0, "20,000 keys looked for");
+    expect("verified", "yes");
+    expect("job_verify_mode", "full");
+    assert_says("status " FILTER " | grep -E 'verified by +full$'", 0, "");
+    assert_true(number("job_rows") >= ROWS); /* of the rebuild before, as it was */
+}
+
+/* A row from before the build whose key is taken out of the filter by force: the shard is emptied but for its
+ * tag, so that it is not lost. */
+static void test_verify__ends_with_1_where_an_old_key_is_missing(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct client redis = {0};
+    char name[256] = "", pattern[128];
+    quiet();
+    must(client_open(&redis, fixture.redis[0].port, STEADY_MS, &e), e);
+    (void)snprintf(pattern, sizeof(pattern), "twinbloom:{" FILTER ".%lld.0.*",
+                   (long long)number("generation"));
+    redisReply *keys = client_command(&redis, "KEYS %s", pattern);
+    for (size_t i = 0; i < keys->elements && name[0] == '\0'; i++) {
+        redisReply *type = client_command(&redis, "TYPE %s", keys->element[i]->str);
+        if (strcmp(type->str, "string") == 0)
+            (void)snprintf(name, sizeof(name), "%s", keys->element[i]->str);
+        freeReplyObject(type);
+    }
+    freeReplyObject(keys);
+    assert_true(name[0] != '\0');
+    int64_t length = 0;
+    static const char zeros[512];
+    size_t block = (size_t)number("block_bits") / 8;
+    must(client_integer(&redis, &length, &e, "STRLEN %s", name), e);
+    for (int64_t at = 0; at < length; at += (int64_t)block) {
+        int64_t n = 0;
+        must(client_integer(&redis, &n, &e, "SETRANGE %s %lld %b", name, (long long)at + 2, zeros, block - 2),
+             e);
+    }
+    client_close(&redis);
+    assert_says("verify " FILTER " --full --wait", 1, "twinbloom: the verification of " FILTER " failed: ");
+    expect("verified", "no");
+    assert_says("status " FILTER, 0, "keys missing");
+    fixture_all_present(&fixture, 0, 0, ROWS); /* they were added */
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    return fixture_start(&fixture, &(struct fixture_options){.nodes = 2,
+                                                             .daemons = 1,
+                                                             .postgres = true,
+                                                             .rows = ROWS,
+                                                             .capacity = CAPACITY,
+                                                             .rate = "0.01",
+                                                             .grace = "4s"});
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    return fixture_stop(&fixture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_dry_run__starts_nothing),
+        cmocka_unit_test(test_dry_run__times_a_page_where_no_run_is_known),
+        cmocka_unit_test(test_dry_run__is_refused_as_the_rebuild_would_be),
+        cmocka_unit_test(test_dry_run__says_what_the_rebuild_then_does),
+        cmocka_unit_test(test_hold__waits_for_the_cutover),
+        cmocka_unit_test(test_rollback__is_told_to_whoever_waits_for_the_rebuild),
+        cmocka_unit_test(test_pause__and_throttle_are_seen_in_the_status),
+        cmocka_unit_test(test_verify__looks_for_every_key),
+        cmocka_unit_test(test_verify__ends_with_1_where_an_old_key_is_missing),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
