@@ -9,30 +9,13 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "shard/catalog_internal.h"
 #include "shard/fence.h"
 #include "shard/operation_internal.h"
 
 /* SHARD_COUNTS_A_TICK: with 10,000 shards and more, all at once would hold up the requests of everybody.
  * RELOOK_MS: under a view that is not fenced the first command to each shard brings a rename along. */
-enum { BUCKETS = 1024, TICK_MS = 10, SHARD_COUNTS_MS = 1000, SHARD_COUNTS_A_TICK = 256, RELOOK_MS = 50 };
-
-struct catalog {
-    struct catalog_options options;
-    struct event_base *base;
-    struct store *store;
-    struct event *tick;  /* deadlines and retries */
-    struct event *flush; /* counts, once a turn */
-    uint64_t shard_counts_at, relook_at;
-    uint64_t counts_in_flight; /* commands */
-    bool closing;
-    struct operation_list active;
-    struct operation_list retries;
-    TAILQ_HEAD(, catalog_filter) dirty;
-    TAILQ_HEAD(, catalog_filter) unfenced; /* whose views may be fenced by now */
-    TAILQ_HEAD(, shared_view) draining;
-    struct catalog_filter *bucket[BUCKETS];
-    struct buffer command;
-};
+enum { TICK_MS = 10, SHARD_COUNTS_MS = 1000, SHARD_COUNTS_A_TICK = 256, RELOOK_MS = 50 };
 
 struct store *catalog_store(struct catalog *c)
 {
@@ -100,221 +83,6 @@ static enum err shared_view_derive(struct shared_view *view, struct catalog_filt
             return error_set(e, ERR_NOMEM, "out of memory");
     }
     return ERR_OK;
-}
-
-/* --- counts --- */
-
-uint64_t shared_view_room(const struct shared_view *view)
-{
-    const struct generation *g = view_current(&view->v);
-    uint64_t capacity = g->layers[generation_written_layer(g)].capacity;
-    uint64_t items = view->items + view->unconfirmed + view->added_total[view->v.current];
-    return items < capacity ? capacity - items : 0;
-}
-
-static void on_count(redisAsyncContext *context, void *reply, void *arg)
-{
-    (void)context;
-    (void)reply;
-    ((struct catalog *)arg)->counts_in_flight--;
-}
-
-/* The total of the written layer, with what was sent: HINCRBY answers with the sum over all coordinators. */
-struct total_sent {
-    struct catalog *catalog;
-    struct shared_view *view;
-    uint64_t n;
-};
-
-static void on_total(redisAsyncContext *context, void *reply, void *arg)
-{
-    (void)context;
-    struct total_sent *sent = arg;
-    const redisReply *r = reply;
-    sent->catalog->counts_in_flight--;
-    sent->view->unconfirmed -= sent->n;
-    if (r != NULL && r->type == REDIS_REPLY_INTEGER) {
-        sent->view->items = (uint64_t)r->integer;
-        sent->view->items_known = true;
-    }
-    shared_view_unref(sent->view);
-    free(sent);
-}
-
-static void send_count(struct catalog *c, struct shared_view *view, const char *field, uint64_t n, bool total)
-{
-    struct key_name name;
-    char number[24];
-    names_filter_key(&view->names, "count", &name);
-    int digits = snprintf(number, sizeof(number), "%" PRIu64, n);
-    const char *argv[] = {"HINCRBY", name.text, field, number};
-    const size_t lengths[] = {7, name.length, strlen(field), (size_t)digits};
-    buffer_clear(&c->command);
-    buffer_command(&c->command, 4, argv, lengths);
-    if (buffer_failed(&c->command))
-        return;
-    struct total_sent *sent = total ? malloc(sizeof(*sent)) : NULL;
-    if (sent == NULL) {
-        c->counts_in_flight +=
-            store_send(c->store, NODE_HOME, c->command.data, c->command.length, on_count, c);
-        return;
-    }
-    *sent = (struct total_sent){.catalog = c, .view = shared_view_ref(view), .n = n};
-    view->unconfirmed += n;
-    if (store_send(c->store, NODE_HOME, c->command.data, c->command.length, on_total, sent)) {
-        c->counts_in_flight++;
-    } else {
-        view->unconfirmed -= n;
-        shared_view_unref(view);
-        free(sent);
-    }
-}
-
-static void send_total(struct catalog *c, struct shared_view *view, unsigned slot)
-{
-    char field[96];
-    const struct generation *g = &view->v.slot[slot];
-    (void)snprintf(field, sizeof(field), "%" PRIu64 ".%u", g->number, generation_written_layer(g));
-    uint64_t n = view->added_total[slot];
-    view->added_total[slot] = 0;
-    send_count(c, view, field, n, slot == view->v.current);
-}
-
-static void flush_totals(struct catalog *c, struct shared_view *view)
-{
-    for (unsigned s = 0; s < 2; s++)
-        if (view->v.slot[s].number != 0 && view->added_total[s] != 0)
-            send_total(c, view, s);
-}
-
-/* --- counts of single shards, which only thresholds look at --- */
-
-static void drain_begin(struct catalog *c, struct shared_view *view)
-{
-    view->drain_again = view->draining;
-    if (view->draining)
-        return;
-    view->draining = true;
-    view->drain_slot = 0;
-    view->drain_shard = 0;
-    (void)shared_view_ref(view);
-    TAILQ_INSERT_TAIL(&c->draining, view, drain_link);
-}
-
-static void drain_end(struct catalog *c, struct shared_view *view)
-{
-    view->draining = false;
-    TAILQ_REMOVE(&c->draining, view, drain_link);
-    if (view->drain_again)
-        drain_begin(c, view);
-    shared_view_unref(view);
-}
-
-/* Send at most @budget counts of one generation, from view->drain_shard on; returns what is left of it. */
-static size_t drain_slot(struct catalog *c, struct shared_view *view, size_t budget)
-{
-    char field[96];
-    unsigned s = view->drain_slot;
-    const struct generation *g = &view->v.slot[s];
-    unsigned layer = g->number == 0 ? 0 : generation_written_layer(g);
-    uint32_t shards = g->number == 0 ? 0 : g->layers[layer].geometry.shards;
-    for (; view->drain_shard < shards && budget > 0; view->drain_shard++) {
-        uint32_t *added = &view->added[s][view->drain_shard];
-        if (*added == 0)
-            continue;
-        (void)snprintf(field, sizeof(field), "%" PRIu64 ".%u.%" PRIu32, g->number, layer, view->drain_shard);
-        send_count(c, view, field, *added, false);
-        *added = 0;
-        budget--;
-    }
-    if (view->drain_shard == shards) {
-        view->drain_slot++;
-        view->drain_shard = 0;
-    }
-    return budget;
-}
-
-static void drain_some(struct catalog *c, size_t budget)
-{
-    struct shared_view *view;
-    while (budget > 0 && (view = TAILQ_FIRST(&c->draining)) != NULL) {
-        budget = drain_slot(c, view, budget);
-        if (view->drain_slot == 2)
-            drain_end(c, view);
-    }
-}
-
-/* Totals go out once a turn; of single shards, what was counted since the last second begins to. */
-static void flush_filters(struct catalog *c, bool shards)
-{
-    struct catalog_filter *f, *next;
-    for (f = TAILQ_FIRST(&c->dirty); f != NULL; f = next) {
-        next = TAILQ_NEXT(f, dirty_link);
-        if (f->view != NULL)
-            flush_totals(c, f->view);
-        if (shards) {
-            if (f->view != NULL)
-                drain_begin(c, f->view);
-            TAILQ_REMOVE(&c->dirty, f, dirty_link);
-            f->dirty = false;
-        }
-    }
-}
-
-static void on_flush(evutil_socket_t fd, short events, void *arg)
-{
-    (void)fd;
-    (void)events;
-    flush_filters(arg, false);
-}
-
-struct flush_wait {
-    catalog_flushed_fn *fn;
-    void *arg;
-};
-
-static void on_flushed(redisAsyncContext *context, void *reply, void *arg)
-{
-    (void)context;
-    (void)reply;
-    struct flush_wait wait = *(struct flush_wait *)arg;
-    free(arg);
-    wait.fn(wait.arg);
-}
-
-void catalog_flush(struct catalog *c, catalog_flushed_fn *fn, void *arg)
-{
-    static const char ping[] = "*1\r\n$4\r\nPING\r\n";
-    flush_filters(c, false);
-    struct flush_wait *wait = c->counts_in_flight == 0 ? NULL : malloc(sizeof(*wait));
-    if (wait != NULL) {
-        *wait = (struct flush_wait){fn, arg};
-        /* Behind the counts on their connection. */
-        if (store_send(c->store, NODE_HOME, ping, sizeof(ping) - 1, on_flushed, wait))
-            return;
-        free(wait);
-    }
-    fn(arg);
-}
-
-void catalog_count(struct catalog_filter *f, struct shared_view *view, unsigned slot, uint32_t shard)
-{
-    struct catalog *c = f->catalog;
-    view->added_total[slot]++;
-    view->added[slot][shard]++;
-    if (view != f->view) { /* a view that was replaced meanwhile: nobody will flush it later */
-        flush_totals(c, view);
-        drain_begin(c, view);
-        return;
-    }
-    if (!f->dirty) {
-        f->dirty = true;
-        TAILQ_INSERT_TAIL(&c->dirty, f, dirty_link);
-    }
-    if (!event_pending(c->flush, EV_TIMEOUT, NULL)) {
-        static const struct timeval at_once = {0, 0};
-        (void)event_add(c->flush, &at_once);
-    }
 }
 
 /* --- entries --- */
@@ -388,8 +156,8 @@ static void set_unfenced(struct catalog_filter *f, bool unfenced)
 static void set_view(struct catalog_filter *f, struct shared_view *view)
 {
     if (f->view != NULL) {
-        flush_totals(f->catalog, f->view);
-        drain_begin(f->catalog, f->view);
+        counts_flush_totals(f->catalog, f->view);
+        counts_drain(f->catalog, f->view);
     }
     shared_view_unref(f->view);
     f->view = view;
@@ -467,7 +235,7 @@ static enum view_outcome read_view(struct catalog_filter *f, const redisReply *r
     if (same && old->fenced_epoch == view->v.fenced_epoch) {
         shared_view_unref(view);
         if (!old->sourced)
-            send_total(f->catalog, f->view, old->current);
+            counts_send_total(f->catalog, f->view, old->current);
         return VIEW_FOUND;
     }
     if (!same)
@@ -486,7 +254,7 @@ static enum view_outcome read_view(struct catalog_filter *f, const redisReply *r
     if (went_back)
         catalog_report_lost(f, view_current(&view->v)->number);
     if (!view->v.sourced) /* how full is it? */
-        send_total(f->catalog, view, view->v.current);
+        counts_send_total(f->catalog, view, view->v.current);
     return VIEW_FOUND;
 }
 
@@ -615,9 +383,9 @@ static void on_tick(evutil_socket_t fd, short events, void *arg)
     }
     if (now >= c->shard_counts_at) {
         c->shard_counts_at = now + SHARD_COUNTS_MS * 1000;
-        flush_filters(c, true);
+        counts_flush(c, true);
     }
-    drain_some(c, SHARD_COUNTS_A_TICK);
+    counts_drain_some(c, SHARD_COUNTS_A_TICK);
     if (now >= c->relook_at) {
         c->relook_at = now + RELOOK_MS * 1000;
         look_again(c);
@@ -639,7 +407,7 @@ struct catalog *catalog_new(struct event_base *base, const struct catalog_option
     struct timeval tick = {.tv_usec = TICK_MS * 1000};
     c->store = store_new(base, options->nodes, options->redis_timeout_ms, options->latency);
     c->tick = event_new(base, -1, EV_PERSIST, on_tick, c);
-    c->flush = evtimer_new(base, on_flush, c);
+    c->flush = evtimer_new(base, counts_on_flush, c);
     if (c->store == NULL || c->tick == NULL || c->flush == NULL || event_add(c->tick, &tick) != 0) {
         catalog_free(c);
         return NULL;
@@ -651,8 +419,8 @@ void catalog_free(struct catalog *c)
 {
     if (c == NULL)
         return;
-    flush_filters(c, true);
-    drain_some(c, SIZE_MAX);
+    counts_flush(c, true);
+    counts_drain_some(c, SIZE_MAX);
     c->closing = true;
     struct operation *op;
     while ((op = TAILQ_FIRST(&c->active)) != NULL)
@@ -672,7 +440,7 @@ void catalog_free(struct catalog *c)
     struct shared_view *view;
     while ((view = TAILQ_FIRST(&c->draining)) != NULL) { /* counted after the last flush: too late */
         view->drain_again = false;
-        drain_end(c, view);
+        counts_drain_end(c, view);
     }
     buffer_fini(&c->command);
     free(c);

@@ -17,10 +17,10 @@ struct latency {
     atomic_uint_fast64_t bucket[LATENCY_BUCKETS];
 };
 
-/* One answer came @us after its command. A loop waits for one sample at a time and begins one every
- * LATENCY_INTERVAL_US at the most; one that took longer therefore stands for those that could not begin
- * meanwhile, which would have waited for the rest of it, and is recorded as all of them. So figures are those
- * of commands sent evenly over the time, and a stall counts as long as it was. */
+/* One answer came @us after its command. A loop measures one command at a time and records one every
+ * LATENCY_INTERVAL_US; one that took longer therefore stands for those that were not measured meanwhile,
+ * which would have waited for the rest of it, and is recorded as all of them. So figures are those of
+ * commands sent evenly over the time, and a stall counts as long as it was. */
 void latency_record(struct latency *l, uint64_t us);
 
 /* One reader's place; zero-initialise. */

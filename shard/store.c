@@ -38,7 +38,7 @@ struct peer {
     redisCallbackFn *sample_fn;
     void *sample_arg;
     uint64_t sample_sent;
-    uint64_t sample_turn; /* time of the loop's turn in which it was sent */
+    uint64_t sampled_at; /* when one was last recorded */
 };
 
 struct store {
@@ -230,30 +230,21 @@ void store_free(struct store *s)
 
 /* --- how long Redis takes --- */
 
-/* The command was answered, or given up: then it counts as what was waited for it. */
+/* The command was answered, or given up: then it counts as what was waited for it. Of many short waits one
+ * every interval is recorded, a long one always. */
 static void on_sample(redisAsyncContext *context, void *reply, void *arg)
 {
     struct peer *p = arg;
     redisCallbackFn *fn = p->sample_fn;
     void *fn_arg = p->sample_arg;
-    latency_record(p->store->latency, clock_mono_us() - p->sample_sent);
+    uint64_t now = clock_mono_us();
     p->sampling = false;
+    if (now - p->sampled_at >= LATENCY_INTERVAL_US) {
+        latency_record(p->store->latency, now - p->sample_sent);
+        p->sampled_at = now;
+    }
     if (fn != NULL)
         fn(context, reply, fn_arg);
-}
-
-/* By the time that the loop keeps for its turn: a clock read for each command would cost more than the rest
- * of this. It may jump; that moves one sample. */
-static bool sample_is_due(struct peer *p)
-{
-    struct timeval tv;
-    if (p->sampling || p->store->latency == NULL || event_base_gettimeofday_cached(p->store->base, &tv) != 0)
-        return false;
-    uint64_t turn = (uint64_t)tv.tv_sec * 1000000 + (uint64_t)tv.tv_usec;
-    bool due = turn - p->sample_turn >= LATENCY_INTERVAL_US;
-    if (due)
-        p->sample_turn = turn;
-    return due;
 }
 
 static bool send_sample(struct peer *p, const char *command, size_t length, redisCallbackFn *fn, void *arg)
@@ -271,7 +262,7 @@ bool store_send(struct store *s, unsigned node, const char *command, size_t leng
     struct peer *p = &s->peer[node];
     if (p->context == NULL && !peer_connect(p))
         return false;
-    if (sample_is_due(p))
+    if (s->latency != NULL && !p->sampling)
         return send_sample(p, command, length, fn, arg);
     return redisAsyncFormattedCommand(p->context, fn, arg, command, length) == REDIS_OK;
 }

@@ -15,9 +15,10 @@
 
 struct store;
 
-/* @nodes is borrowed. @latency, too, or NULL: the waits for a command now and then are recorded there, of one
- * at a time on each node and one every LATENCY_INTERVAL_US at the most. @timeout_ms bounds connecting, and
- * the wait of the oldest command for its reply: a connection that passes it is dropped. */
+/* @nodes is borrowed. @latency, too, or NULL: the waits for replies are recorded there: one command at a
+ * time on each node is measured, whenever any is under way, and one every LATENCY_INTERVAL_US is recorded.
+ * @timeout_ms bounds connecting, and the wait of the oldest command for its reply: a connection that passes
+ * it is dropped. */
 struct store *store_new(struct event_base *base, const struct nodes *nodes, unsigned timeout_ms,
                         struct latency *latency);
 /* Pending callbacks are called with a NULL reply. */

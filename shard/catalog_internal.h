@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SHARD_CATALOG_INTERNAL_H
+#define SHARD_CATALOG_INTERNAL_H
+/* What catalog.c (views, entries, reloads) and catalog_counts.c share. */
+#include "base/buffer.h"
+#include "shard/catalog.h"
+
+enum { BUCKETS = 1024 };
+
+struct catalog {
+    struct catalog_options options;
+    struct event_base *base;
+    struct store *store;
+    struct event *tick;  /* deadlines and retries */
+    struct event *flush; /* counts, once a turn */
+    uint64_t shard_counts_at, relook_at;
+    uint64_t counts_in_flight; /* commands */
+    bool closing;
+    struct operation_list active;
+    struct operation_list retries;
+    TAILQ_HEAD(, catalog_filter) dirty;
+    TAILQ_HEAD(, catalog_filter) unfenced; /* whose views may be fenced by now */
+    TAILQ_HEAD(, shared_view) draining;
+    struct catalog_filter *bucket[BUCKETS];
+    struct buffer command;
+};
+
+/* --- catalog_counts.c --- */
+/* The total of the written layer of one generation. For the current one the answer says how full it is. */
+void counts_send_total(struct catalog *c, struct shared_view *view, unsigned slot);
+void counts_flush_totals(struct catalog *c, struct shared_view *view);
+/* Totals go out once a turn; of single shards, what was counted since the last second begins to. */
+void counts_flush(struct catalog *c, bool shards);
+/* The event of c->flush. */
+void counts_on_flush(evutil_socket_t fd, short events, void *arg);
+/* Let the counts of the view's single shards be sent; the view is kept until they are. */
+void counts_drain(struct catalog *c, struct shared_view *view);
+void counts_drain_end(struct catalog *c, struct shared_view *view);
+/* Send at most @budget of them. */
+void counts_drain_some(struct catalog *c, size_t budget);
+#endif
