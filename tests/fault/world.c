@@ -165,8 +165,10 @@ bool world_end(struct world *w, unsigned i)
 enum err world_start(struct world *w, const struct world_options *o, struct error *e)
 {
     *w = (struct world){.coordinators = o->coordinators, .keep = o->keep};
-    char acl[PATH_MAX + 16];
+    char acl[PATH_MAX + 16] = "";
     uint16_t ports[WORLD_NODES] = {0}, postgres = 0;
+    if (w->coordinators > WORLD_COORDINATORS_MAX)
+        return error_set(e, ERR_RANGE, "at most %d coordinators", WORLD_COORDINATORS_MAX);
     enum err err = process_make_directory(w->directory, "fault", e);
     if (err == ERR_OK)
         err = write_users(w, acl, e);
