@@ -24,6 +24,7 @@ __attribute__((constructor)) static void find_offset(void)
         (void)close(fd);
 }
 
+/* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): the C library has reserved ones. */
 int clock_gettime(clockid_t clock, struct timespec *out)
 {
     int status = (int)syscall(SYS_clock_gettime, clock, out);
@@ -49,3 +50,4 @@ time_t time(time_t *out)
         *out = now.tv_sec;
     return now.tv_sec;
 }
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */

@@ -24,11 +24,11 @@ struct inject_kind {
     const char *name;
     enum inject_scope scope;
     unsigned min_ms, max_ms; /* how long it is in force */
+    unsigned injected;       /* times */
     const char *help;
     /* False: there was nothing that it could happen to. */
     bool (*begin)(struct injection *i);
     void (*end)(struct injection *i); /* NULL: it is over at once */
-    unsigned injected;
 };
 
 extern struct inject_kind inject_kinds[];

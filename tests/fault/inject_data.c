@@ -65,7 +65,12 @@ bool job_deleted(struct injection *i)
 
 bool mutex_deleted(struct injection *i)
 {
-    return deleted(i, "twinbloom:{" WORLD_FILTER "}:expansion_flag");
+    bool done = false;
+    for (int tries = 0; !done && tries < 60; tries++) {
+        done = deleted(i, "twinbloom:{" WORLD_FILTER "}:expansion_flag");
+        clock_sleep_us(done ? 0 : 5000);
+    }
+    return done;
 }
 
 bool token_deleted(struct injection *i)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/fault/world.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -18,6 +19,7 @@ static const char *const users[WORLD_COORDINATORS_MAX] = {"c0", "c1", "c2"};
 
 const char *world_user(unsigned i)
 {
+    assert(i < WORLD_COORDINATORS_MAX);
     return users[i];
 }
 
@@ -124,9 +126,9 @@ static enum err prepare(struct world *w, unsigned i, const struct world_options 
     size_t n = 0;
     for (unsigned k = 0; k < WORLD_NODES; k++)
         n += (size_t)snprintf(nodes + n, sizeof(nodes) - n, "%sredis://%s:any@127.0.0.1:%u",
-                              k == 0 ? "" : ", ", users[i], ports[k]);
-    (void)snprintf(dsn, sizeof(dsn), "postgresql://%s@127.0.0.1:%u/postgres?gssencmode=disable", users[i],
-                   postgres);
+                              k == 0 ? "" : ", ", world_user(i), ports[k]);
+    (void)snprintf(dsn, sizeof(dsn), "postgresql://%s@127.0.0.1:%u/postgres?gssencmode=disable",
+                   world_user(i), postgres);
     const struct daemon_options d = {.nodes = nodes,
                                      .dsn = dsn,
                                      .service = o->service,
@@ -165,8 +167,10 @@ bool world_end(struct world *w, unsigned i)
 enum err world_start(struct world *w, const struct world_options *o, struct error *e)
 {
     *w = (struct world){.coordinators = o->coordinators, .keep = o->keep};
-    char acl[PATH_MAX + 16];
+    char acl[PATH_MAX + 16] = "";
     uint16_t ports[WORLD_NODES] = {0}, postgres = 0;
+    if (w->coordinators > WORLD_COORDINATORS_MAX)
+        return error_set(e, ERR_RANGE, "at most %d coordinators", WORLD_COORDINATORS_MAX);
     enum err err = process_make_directory(w->directory, "fault", e);
     if (err == ERR_OK)
         err = write_users(w, acl, e);
