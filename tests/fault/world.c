@@ -25,9 +25,10 @@ const char *world_user(unsigned i)
 
 /* --- start --- */
 
-static enum err write_users(struct world *w, char path[PATH_MAX + 16], struct error *e)
+static enum err write_users(struct world *w, struct error *e)
 {
-    (void)snprintf(path, PATH_MAX + 16, "%s/users.acl", w->directory);
+    const char *path = w->users;
+    (void)snprintf(w->users, sizeof(w->users), "%s/users.acl", w->directory);
     FILE *f = fopen(path, "we");
     if (f == NULL)
         return error_set(e, ERR_IO, "%s cannot be written", path);
@@ -39,10 +40,10 @@ static enum err write_users(struct world *w, char path[PATH_MAX + 16], struct er
 
 /* What was acknowledged must survive SIGKILL: the append-only file is written before a reply is sent, and
  * nothing but a crash of the machine needs fsync. */
-static enum err start_redis(struct world *w, char *acl, struct error *e)
+static enum err start_redis(struct world *w, struct error *e)
 {
     const char *const extra[] = {
-        "--aclfile", acl, "--appendonly", "yes", "--appendfsync", "no", "--enable-protected-configs",
+        "--aclfile", w->users, "--appendonly", "yes", "--appendfsync", "no", "--enable-protected-configs",
         "yes",       NULL};
     enum err err = ERR_OK;
     for (unsigned i = 0; err == ERR_OK && i < WORLD_NODES; i++)
@@ -167,15 +168,14 @@ bool world_end(struct world *w, unsigned i)
 enum err world_start(struct world *w, const struct world_options *o, struct error *e)
 {
     *w = (struct world){.coordinators = o->coordinators, .keep = o->keep};
-    char acl[PATH_MAX + 16] = "";
     uint16_t ports[WORLD_NODES] = {0}, postgres = 0;
     if (w->coordinators > WORLD_COORDINATORS_MAX)
         return error_set(e, ERR_RANGE, "at most %d coordinators", WORLD_COORDINATORS_MAX);
     enum err err = process_make_directory(w->directory, "fault", e);
     if (err == ERR_OK)
-        err = write_users(w, acl, e);
+        err = write_users(w, e);
     if (err == ERR_OK)
-        err = start_redis(w, acl, e);
+        err = start_redis(w, e);
     if (err == ERR_OK)
         err = start_postgres(w, e);
     if (err == ERR_OK)

@@ -38,6 +38,7 @@ struct world {
     bool runs[WORLD_COORDINATORS_MAX];
     bool hit[WORLD_COORDINATORS_MAX]; /* a fault is in force */
     char directory[PATH_MAX];         /* ours: users of Redis, clocks */
+    char users[PATH_MAX + 16];        /* the file; a restarted Redis reads it again */
     char *clock_words[WORLD_COORDINATORS_MAX][5];
     int clock[WORLD_COORDINATORS_MAX]; /* 0: none */
     PGconn *db;                        /* as the superuser */
