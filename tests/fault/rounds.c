@@ -46,7 +46,7 @@ static const struct world_options world_options = {
     .expansion = "lease = 500ms\npage_rows = 300\nverify_sample = 1\ncheckpoint = 20ms\ntombstone_ttl = 2s\n"
                  "settle_timeout = 20s\n",
     .filter = "[filter " WORLD_FILTER "]\ncapacity = 20000\nerror_rate = 0.001\ntable = " WORLD_TABLE
-              "\nid_column = id\nkey = code\ngrace = 100ms\n",
+              "\nid_column = id\nkey = code\ngrace = 300ms\n",
     .fake_clock = true,
 };
 
@@ -294,7 +294,7 @@ static void print_table(struct rounds *r)
     (void)printf("\n%-44s %.0f s\n", "duration", seconds_since(r->began_us));
     (void)printf("%-44s %u\n", "rounds", r->done);
     (void)printf("%-44s %" PRIu64 "\n", "rebuilds begun by an operator", t.rebuilds);
-    (void)printf("%-44s %" PRIu64 "\n", "aborts asked for", t.aborts);
+    (void)printf("%-44s %" PRIu64 "\n", "other requests of an operator", t.requests);
     (void)printf("%-44s %" PRIu64 "\n", "cutovers",
                  world_logged(&r->world, "event=view_changed", "phase=SWITCHED"));
     (void)printf("%-44s %" PRIu64 "\n", "expansions completed",

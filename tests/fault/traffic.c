@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "tests/fault/creator.h"
@@ -20,8 +21,7 @@ enum {
     BATCH = 40,
     RECENT = 400,     /* half of the checks are for the last so many keys */
     SLOW_ONE_IN = 10, /* so many stay open, or half done, for up to SLOW_US */
-    SLOW_US = 400000,
-    ABORT_ONE_IN = 12
+    SLOW_US = 400000
 };
 
 struct hand {
@@ -37,7 +37,7 @@ struct traffic {
     atomic_bool stop, rebuild;
     struct hand hands[THREADS_MAX];
     unsigned count;
-    atomic_uint_fast64_t creations, creations_failed, checks, checks_failed, rebuilds, aborts, worst_us;
+    atomic_uint_fast64_t creations, creations_failed, checks, checks_failed, rebuilds, requests, worst_us;
 };
 
 static void pause_for(struct hand *h, uint64_t most_us)
@@ -122,23 +122,50 @@ static void *check_keys(void *arg)
     return NULL;
 }
 
+/* What an operator may ask, each as often as it stands here. Most are refused at most times, which is fine.
+ */
+static const char *const requests[] = {
+    "REBUILD",    "REBUILD", "REBUILD", "REBUILD HOLD", "REBUILD HOLD FULL",
+    "ABORT",      "CUTOVER", "CUTOVER", "ROLLBACK",     "ROLLBACK",
+    "ROLLBACK",   "FINISH",  "PAUSE",   "RESUME",       "THROTTLE 5000",
+    "THROTTLE 0", "VERIFY",
+};
+
+/* @request: "NAME [OPTIONS]". */
+static bool ask(struct hand *h, const char *request, unsigned coordinator)
+{
+    struct client c;
+    struct error e = {""};
+    char command[128];
+    int name = (int)strcspn(request, " ");
+    if (client_open(&c, h->traffic->world->daemon[coordinator].port, WORLD_REPLY_MS, &e) != ERR_OK)
+        return false;
+    (void)snprintf(command, sizeof(command), "TB.%.*s " WORLD_FILTER "%s", name, request, request + name);
+    bool taken = client_ok(&c, &e, command) == ERR_OK;
+    client_close(&c);
+    return taken;
+}
+
 static void order(struct hand *h)
 {
     struct traffic *t = h->traffic;
-    struct client c;
-    struct error e = {""};
     unsigned coordinator = (unsigned)fault_between(&h->state, 0, t->world->coordinators - 1);
-    bool abort = fault_between(&h->state, 1, ABORT_ONE_IN) == 1;
-    if (client_open(&c, t->world->daemon[coordinator].port, WORLD_REPLY_MS, &e) != ERR_OK)
+    const char *request = requests[fault_between(&h->state, 0, sizeof(requests) / sizeof(requests[0]) - 1)];
+    if (!ask(h, request, coordinator))
         return;
-    if (abort && client_ok(&c, &e, "TB.ABORT " WORLD_FILTER) == ERR_OK) {
-        atomic_fetch_add(&t->aborts, 1);
-        journal_note("an abort through coordinator %u", coordinator);
-    } else if (!abort && client_ok(&c, &e, "TB.REBUILD " WORLD_FILTER) == ERR_OK) {
+    if (strncmp(request, "REBUILD", 7) == 0)
         atomic_fetch_add(&t->rebuilds, 1);
-        journal_note("a rebuild through coordinator %u", coordinator);
-    }
-    client_close(&c);
+    else
+        atomic_fetch_add(&t->requests, 1);
+    journal_note("%s through coordinator %u", request, coordinator);
+}
+
+/* A job that holds or is paused would never come to rest. */
+static void let_go(struct hand *h)
+{
+    static const char *const words[] = {"RESUME", "THROTTLE 0", "CUTOVER"};
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        (void)ask(h, words[i], (unsigned)fault_between(&h->state, 0, h->traffic->world->coordinators - 1));
 }
 
 static void *order_rebuilds(void *arg)
@@ -147,6 +174,8 @@ static void *order_rebuilds(void *arg)
     while (!atomic_load(&h->traffic->stop)) {
         if (atomic_load(&h->traffic->rebuild))
             order(h);
+        else
+            let_go(h);
         pause_for(h, REBUILD_PAUSE_US);
     }
     return NULL;
@@ -189,7 +218,7 @@ struct traffic_counts traffic_counts(struct traffic *t)
         .checks = atomic_load(&t->checks),
         .checks_failed = atomic_load(&t->checks_failed),
         .rebuilds = atomic_load(&t->rebuilds),
-        .aborts = atomic_load(&t->aborts),
+        .requests = atomic_load(&t->requests),
         .worst_us = atomic_load(&t->worst_us),
     };
 }
