@@ -163,7 +163,7 @@ static struct running_job *job_new(struct runner *r, const struct runner_job *jo
 }
 
 /* Under the filter's mutex, in a thread of its own that nobody joins. */
-static enum err start_job(struct running_job *j, struct error *e)
+static enum err start_job(struct running_job *j, unsigned wait_ms, struct error *e)
 {
     const struct service *s = j->runner->service;
     const struct config *c = j->config;
@@ -175,7 +175,8 @@ static enum err start_job(struct running_job *j, struct error *e)
                                           .lease_ms = (unsigned)c->lease_ms,
                                           .redis_timeout_ms = (unsigned)c->redis_timeout_ms};
     pthread_t thread;
-    enum err code = mutex_acquire(&j->mutex, &options, e);
+    enum err code =
+        wait_ms == 0 ? mutex_acquire(&j->mutex, &options, e) : mutex_wait(&j->mutex, &options, wait_ms, e);
     if (code != ERR_OK)
         return code;
     if (pthread_create(&thread, NULL, run_job, j) != 0) {
@@ -193,7 +194,7 @@ enum err runner_post(struct runner *r, const struct runner_job *job, struct erro
                          "this coordinator drives %d jobs already; ask again later, or another one",
                          JOBS_MAX);
     struct running_job *j = job_new(r, job);
-    enum err code = j == NULL ? error_set(e, ERR_NOMEM, "out of memory") : start_job(j, e);
+    enum err code = j == NULL ? error_set(e, ERR_NOMEM, "out of memory") : start_job(j, job->wait_ms, e);
     if (code != ERR_OK) {
         if (j != NULL)
             job_free(j);

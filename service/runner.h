@@ -21,7 +21,8 @@ struct runner_job {
     uint64_t capacity;   /* wanted; 0: decide */
     double error_rate;   /* wanted; 0: as configured */
     enum job_kind kind;
-    bool hold; /* of driver_options */
+    unsigned wait_ms; /* for a mutex that is about to be released; 0: not at all */
+    bool hold;        /* of driver_options */
     bool verify_full;
 };
 
