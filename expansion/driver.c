@@ -381,6 +381,11 @@ enum err driver_reload(struct driver *d, struct error *e)
     return complete_fence(d, e);
 }
 
+static bool server_is_away(enum err code)
+{
+    return code == ERR_UNREACHABLE || code == ERR_TIMEOUT || code == ERR_IO;
+}
+
 /* A server is away. Say so where that can be said, wait a little longer each time. The view may be another
  * afterwards: a change of ours whose reply was lost. */
 static enum err wait_and_reload(struct driver *d, uint64_t *pause, struct error *why)
@@ -392,7 +397,7 @@ static enum err wait_and_reload(struct driver *d, uint64_t *pause, struct error 
     *pause = *pause * 2 < RETRY_MAX_US ? *pause * 2 : RETRY_MAX_US;
     while (clock_mono_us() < until) {
         enum err code = driver_look(d, waiting.text, why);
-        if (code == ERR_MUTEX_LOST || code == ERR_BUSY || code == ERR_CANCELLED)
+        if (code != ERR_OK && !server_is_away(code))
             return code;
         clock_sleep_us(NAP_US);
     }
@@ -409,11 +414,6 @@ static enum job_step after(struct driver *d, enum job_step step, enum err code)
     if (step == STEP_RECLAIM && code == ERR_OK)
         return step_resume(&d->view, d->record.generation, d->record.step, d->o->kind);
     return step_next(step, code);
-}
-
-static bool server_is_away(enum err code)
-{
-    return code == ERR_UNREACHABLE || code == ERR_TIMEOUT || code == ERR_IO;
 }
 
 /* One step to its end; *@code and @why say how. */

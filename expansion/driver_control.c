@@ -158,8 +158,12 @@ enum err driver_look(struct driver *d, const char *waiting_for, struct error *e)
     if (atomic_load(d->o->stop))
         return error_set(e, ERR_BUSY, "the coordinator is stopping; another one goes on from here");
     enum err code = ERR_OK;
-    if (clock_mono_us() - d->controlled_at >= CONTROL_US)
-        code = driver_requests(d, e);
+    if (clock_mono_us() - d->controlled_at >= CONTROL_US) {
+        /* A job that only waits would keep the mutex from whoever has to make a lost view anew. */
+        code = fence_look(&d->fence, &d->view, e);
+        if (code == ERR_OK)
+            code = driver_requests(d, e);
+    }
     return code == ERR_OK ? report(d, waiting_for, e) : code;
 }
 

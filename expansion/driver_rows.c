@@ -404,7 +404,9 @@ enum err driver_add_keys(struct driver *d, size_t count, const char *const *keys
                          uint64_t *added, struct error *e)
 {
     uint8_t *found = malloc(count + 1);
-    enum err code = found == NULL ? error_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
+    enum err code = ERR_OK;
+    if (found == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
     for (unsigned s = 0; s < 2 && code == ERR_OK; s++) {
         const struct generation *g = &d->view.slot[s];
         bool built = s == driver_built_slot(d);

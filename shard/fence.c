@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/number.h"
 #include "shard/block.h"
 #include "shard/script.h"
 
@@ -72,6 +73,30 @@ enum err fence_load(struct fence *f, struct view *out, struct error *e)
     code = fence_parse_view(out, reply, e);
     if (code == ERR_OK)
         f->names.incarnation = out->incarnation;
+    freeReplyObject(reply);
+    return code;
+}
+
+enum err fence_look(struct fence *f, const struct view *v, struct error *e)
+{
+    struct key_name name;
+    redisReply *reply;
+    char incarnation[17];
+    uint64_t epoch = 0;
+    names_filter_key(&f->names, "view", &name);
+    enum err code =
+        link_command(f->link, NODE_HOME, &reply, e, "HMGET %b incarnation epoch", name.text, name.length);
+    if (code != ERR_OK)
+        return code;
+    (void)snprintf(incarnation, sizeof(incarnation), "%016" PRIx64, v->incarnation);
+    bool there = reply->elements == 2 && reply->element[0]->type == REDIS_REPLY_STRING &&
+                 reply->element[1]->type == REDIS_REPLY_STRING;
+    if (!there)
+        code = error_set(e, ERR_FENCED, "the view is not in Redis any more");
+    else if (strcmp(reply->element[0]->str, incarnation) != 0 ||
+             !number_u64(reply->element[1]->str, (size_t)reply->element[1]->len, &epoch) ||
+             epoch < v->epoch || epoch > v->epoch + 1)
+        code = error_set(e, ERR_FENCED, "the view moved on from epoch %" PRIu64, v->epoch);
     freeReplyObject(reply);
     return code;
 }

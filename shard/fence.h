@@ -41,6 +41,10 @@ MUST_CHECK enum err fence_parse_view(struct view *out, const redisReply *reply, 
 /* Load the view; sets f->names.incarnation. ERR_NOT_FOUND, ERR_PARSE, ERR_UNREACHABLE, ERR_TIMEOUT. */
 MUST_CHECK enum err fence_load(struct fence *f, struct view *out, struct error *e);
 
+/* The job's view is still in Redis, at @v's epoch or, where the reply to its own last change was lost, at the
+ * next one. ERR_FENCED: it is gone, or another's. ERR_UNREACHABLE, ERR_TIMEOUT. */
+MUST_CHECK enum err fence_look(struct fence *f, const struct view *v, struct error *e);
+
 /* Make the shards of layer @layer of @g under the names of attempt @token, empty but for their tags, each
  * with a TTL that the fence's rename takes away. Shards that exist are kept. */
 MUST_CHECK enum err fence_create(struct fence *f, const struct generation *g, unsigned layer,

@@ -119,6 +119,26 @@ static void test_hold__can_be_aborted(void **state)
 }
 
 /* A rollback within the grace time: nothing that was added since the switch is lost. */
+/* Whoever has to make a lost view anew needs the mutex: a job that only waits must notice. */
+static void test_hold__ends_when_the_view_is_lost(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct client redis = {0};
+    int64_t n = 0;
+    ask(0, "TB.REBUILD " FILTER " HOLD");
+    wait_for(0, "job_step", "hold");
+    must(client_open(&redis, fixture.redis[0].port, 5000, &e), e);
+    must(client_integer(&redis, &n, &e, "DEL twinbloom:{" FILTER "}:view"), e);
+    assert_int_equal(n, 1);
+    client_close(&redis);
+    wait_for(1, "built", "1"); /* made and built anew, by whoever was first */
+    wait_for(1, "phase", "STEADY");
+    present_everywhere(0, ROWS);
+    insert_and_add(0, 500000, ADDED);
+    present_everywhere(500000, ADDED);
+}
+
 static void test_rollback__loses_none_of_the_keys_added_after_the_switch(void **state)
 {
     (void)state;
@@ -360,6 +380,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_hold__switches_only_when_told_to),
         TEST(test_hold__can_be_aborted),
+        TEST(test_hold__ends_when_the_view_is_lost),
         TEST(test_rollback__loses_none_of_the_keys_added_after_the_switch),
         TEST(test_rollback__is_done_by_another_when_the_driver_is_killed),
         TEST(test_pause__stops_the_scan_until_it_is_resumed),
