@@ -83,7 +83,7 @@ static enum err start_rebuild(struct stall *s, struct error *e)
 /* Fill @changes from what the view does after the rebuild was asked for. */
 static enum err watch(struct stall *s, struct change *changes, struct error *e)
 {
-    struct look now, last;
+    struct look now = {0}, last = {0};
     uint64_t until = clock_mono_us() + LONGEST_US;
     enum err err = look_at_view(s->redis, s->options.filter, &last, e);
     if (err == ERR_OK)
@@ -189,7 +189,7 @@ static enum err connect_all(struct stall *s, struct look *view, struct error *e)
 static enum err run(struct stall *s, struct error *e)
 {
     struct samples worst = {0}, quiet = {0};
-    struct look view;
+    struct look view = {0};
     char title[160], what[96], grouped[NUMBER_GROUPED_SIZE];
     enum err err = connect_all(s, &view, e);
     if (err != ERR_OK)
