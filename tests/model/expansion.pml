@@ -35,9 +35,6 @@
 #else
 #define LAYERS 1
 #endif
-#ifndef WRITERS
-#define WRITERS 1
-#endif
 
 #include "redis.pml"
 #include "coordinator.pml"
@@ -66,9 +63,15 @@ init {
         shard[NAME(1, 0, 1, 1)] = EMPTY;
 #endif
         run postgres();
+#ifdef ONE_COORDINATOR
+        run operation(0);
+        run operation(1);
+        run reloader();
+#else
         run writer();
-#if WRITERS > 1
-        run writer();
+#ifdef TWO_WRITERS
+        run writer(); /* on another coordinator */
+#endif
 #endif
         run checker();
         run anybody();
