@@ -192,19 +192,24 @@ static uint64_t generation(struct world *w)
     return strtoull(text, NULL, 10);
 }
 
+/* Leases are short here: on a loaded machine a job may lose its mutex with nothing wrong, and is begun again.
+ */
 enum err world_rebuild(struct world *w, unsigned i, unsigned deadline_ms, struct error *e)
 {
     uint64_t until = clock_mono_us() + (uint64_t)deadline_ms * 1000;
     uint64_t before = generation(w);
-    while (!rebuild_asked(w, i, e)) {
+    for (;;) {
+        struct error why = {""};
+        char text[WORLD_STATUS_MAX] = "";
+        bool begun = rebuild_asked(w, i, &why);
+        if (begun && world_wait_rest(w, deadline_ms, e) != ERR_OK)
+            return ERR_TIMEOUT;
+        (void)world_is_at_rest(w, text);
+        if (begun && generation(w) > before && strstr(text, "job_state=done") != NULL)
+            return ERR_OK;
         if (clock_mono_us() > until)
-            return error_prefix(e, ERR_TIMEOUT, "no rebuild could be begun within %u ms", deadline_ms);
+            return error_set(e, ERR_TIMEOUT, "no fresh rebuild worked within %u ms: %.150s: %.300s",
+                             deadline_ms, why.text, text);
         clock_sleep_us(LOOK_US);
     }
-    enum err err = world_wait_rest(w, deadline_ms, e);
-    char text[WORLD_STATUS_MAX];
-    (void)world_is_at_rest(w, text);
-    if (err == ERR_OK && (generation(w) <= before || strstr(text, "job_state=done") == NULL))
-        err = error_set(e, ERR_CONFLICT, "a fresh rebuild did not work: %.400s", text);
-    return err;
 }

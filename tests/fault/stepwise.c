@@ -190,9 +190,11 @@ static enum err one_death(struct stepwise *s, uint64_t n, enum death death, bool
     return ERR_OK;
 }
 
-static enum err start(struct stepwise *s, struct error *e)
+static enum err start(struct stepwise *s, const struct fault_options *o, struct error *e)
 {
-    enum err err = world_start(&s->world, &options, e);
+    struct world_options w = options;
+    w.keep = o->keep;
+    enum err err = world_start(&s->world, &w, e);
     if (err != ERR_OK)
         return err;
     for (unsigned i = 0; i < 2; i++)
@@ -252,7 +254,7 @@ int stepwise_run(const struct fault_options *o)
         abort();
     s->ledger = ledger_new(UINT64_C(1) << 20);
     uint64_t began = clock_mono_us();
-    enum err err = start(s, &e);
+    enum err err = start(s, o, &e);
     if (err == ERR_OK)
         err = all_deaths(s, o, &e);
     if (err != ERR_OK) {
