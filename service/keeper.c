@@ -2,7 +2,6 @@
 #include "service/keeper.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +17,7 @@
 #include "migrate/source.h"
 #include "service/admin.h"
 #include "service/runner.h"
+#include "service/watch.h"
 
 enum {
     ACT_EVERY_US = 1000 * 1000,       /* see is_hasty() */
@@ -25,25 +25,6 @@ enum {
     LOST_EVERY_US = 30 * 1000 * 1000, /* how often shards are looked at, if nothing else says so */
     RETRY_FAILED_MS = 30 * 1000,      /* after a failed job, before a threshold starts the next */
     RETRY_ABORTED_MS = 10 * 60 * 1000 /* after an operator's abort */
-};
-
-/* What is remembered of a filter between two looks. */
-struct watched {
-    struct watch *watch;
-    char *name;
-    size_t length;
-    uint64_t rows, rows_at;
-    uint64_t lost_at;
-    bool seen; /* had a view once */
-    bool look_for_lost;
-    uint64_t lost_generation; /* in which an operation found a shard lost */
-    bool checked;             /* the source's table and columns were found fit */
-    time_t schedule_from;
-    uint64_t made_at, started_at; /* see is_hasty() */
-    struct window_growth growth;
-    uint64_t source, schedule; /* as configured, hashed; see follow() */
-    struct keeper_note note;
-    struct watched *next;
 };
 
 struct keeper {
@@ -54,92 +35,6 @@ struct keeper {
     struct view view;
 };
 
-/* What is known of the filters: kept by the keeper, read by the admin thread, marked by workers. */
-struct watch {
-    pthread_mutex_t lock;
-    struct watched *filters;
-};
-
-struct watch *watch_new(void)
-{
-    struct watch *watch = calloc(1, sizeof(*watch));
-    if (watch != NULL)
-        (void)pthread_mutex_init(&watch->lock, NULL);
-    return watch;
-}
-
-void watch_free(struct watch *watch)
-{
-    if (watch == NULL)
-        return;
-    for (struct watched *w = watch->filters, *next; w != NULL; w = next) {
-        next = w->next;
-        free(w->name);
-        free(w);
-    }
-    (void)pthread_mutex_destroy(&watch->lock);
-    free(watch);
-}
-
-static struct watched *find_locked(const struct watch *watch, const char *name, size_t length)
-{
-    for (struct watched *w = watch->filters; w != NULL; w = w->next)
-        if (w->length == length && memcmp(w->name, name, length) == 0)
-            return w;
-    return NULL;
-}
-
-static struct watched *find_or_add(struct watch *watch, const char *name, size_t length)
-{
-    (void)pthread_mutex_lock(&watch->lock);
-    struct watched *w = find_locked(watch, name, length);
-    if (w == NULL && (w = calloc(1, sizeof(*w))) != NULL) {
-        w->name = malloc(length + 1);
-        if (w->name == NULL) {
-            free(w);
-            w = NULL;
-        } else {
-            memcpy(w->name, name, length);
-            w->name[length] = '\0';
-            w->length = length;
-            w->watch = watch;
-            w->schedule_from = (time_t)(clock_wall_us() / 1000000);
-            w->next = watch->filters;
-            watch->filters = w;
-        }
-    }
-    (void)pthread_mutex_unlock(&watch->lock);
-    return w;
-}
-
-struct keeper_note keeper_note(struct service *s, const char *name, size_t length)
-{
-    struct watch *watch = s->watch;
-    struct keeper_note note = {0};
-    (void)pthread_mutex_lock(&watch->lock);
-    const struct watched *w = find_locked(watch, name, length);
-    if (w != NULL)
-        note = w->note;
-    (void)pthread_mutex_unlock(&watch->lock);
-    return note;
-}
-
-static void note_text(struct watch *watch, char *out, size_t size, const char *text)
-{
-    (void)pthread_mutex_lock(&watch->lock);
-    (void)snprintf(out, size, "%.*s", (int)size - 1, text); /* cut where it is too long */
-    (void)pthread_mutex_unlock(&watch->lock);
-}
-
-static void note_lost(struct watched *w, uint64_t generation, uint64_t lost)
-{
-    struct watch *watch = w->watch;
-    (void)pthread_mutex_lock(&watch->lock);
-    w->note.lost_shards = lost;
-    w->note.lost_generation = generation;
-    (void)pthread_mutex_unlock(&watch->lock);
-}
-
 static void nothing(void *arg)
 {
     (void)arg;
@@ -149,42 +44,6 @@ void keeper_wake(struct service *s)
 {
     if (mailbox_post(s->keeper, nothing, NULL) != ERR_OK)
         log_warn("keeper", "error=\"out of memory\" note=\"it looks at its next interval\"");
-}
-
-void service_on_seen(void *service, const char *name, size_t length)
-{
-    struct watch *watch = ((struct service *)service)->watch;
-    struct watched *w = find_or_add(watch, name, length);
-    if (w == NULL)
-        return;
-    (void)pthread_mutex_lock(&watch->lock);
-    w->seen = true;
-    (void)pthread_mutex_unlock(&watch->lock);
-}
-
-bool service_was_seen(void *service, const char *name, size_t length)
-{
-    struct watch *watch = ((struct service *)service)->watch;
-    (void)pthread_mutex_lock(&watch->lock);
-    const struct watched *w = find_locked(watch, name, length);
-    bool seen = w != NULL && w->seen;
-    (void)pthread_mutex_unlock(&watch->lock);
-    return seen;
-}
-
-void service_on_lost(void *service, const char *name, size_t length, uint64_t generation)
-{
-    struct watch *watch = ((struct service *)service)->watch;
-    (void)pthread_mutex_lock(&watch->lock);
-    struct watched *w = find_locked(watch, name, length);
-    if (w != NULL) {
-        w->look_for_lost = true;
-        w->lost_generation = generation;
-    }
-    (void)pthread_mutex_unlock(&watch->lock);
-    log_warn("lost", "filter=%s generation=%" PRIu64 " note=\"data in Redis is lost; answers are not no\"",
-             log_quote(name), generation);
-    keeper_wake(service);
 }
 
 /* --- one look at one filter --- */
@@ -216,7 +75,7 @@ static void follow(struct watched *w, const struct config_filter *c)
         w->source = source;
         w->rows = w->rows_at = 0;
         w->checked = false;
-        note_text(w->watch, w->note.postgres, sizeof(w->note.postgres), "");
+        watch_note_text(w->watch, w->note.postgres, sizeof(w->note.postgres), "");
     }
     if (schedule != w->schedule) { /* what it would have been due at before now is not made up for */
         w->schedule = schedule;
@@ -228,7 +87,7 @@ static void problem(struct watched *w, const char *text)
 {
     if (strcmp(w->note.problem, text) != 0 && text[0] != '\0')
         log_warn("filter_problem", "filter=%s problem=%s", log_quote(w->name), log_quote(text));
-    note_text(w->watch, w->note.problem, sizeof(w->note.problem), text);
+    watch_note_text(w->watch, w->note.problem, sizeof(w->note.problem), text);
 }
 
 /* The source's rows, by the planner's estimate, not too often. */
@@ -256,34 +115,21 @@ static void look_at_source(struct keeper *k, struct watched *w, const struct con
     if (code != ERR_OK && strcmp(w->note.postgres, e.text) != 0)
         log_warn("source", "filter=%s why=%s", log_quote(w->name), log_quote(e.text));
     w->checked = code == ERR_OK;
-    note_text(w->watch, w->note.postgres, sizeof(w->note.postgres), code == ERR_OK ? "" : e.text);
-}
-
-static void look_again(struct watched *w, bool told)
-{
-    struct watch *watch = w->watch;
-    (void)pthread_mutex_lock(&watch->lock);
-    w->look_for_lost |= told;
-    (void)pthread_mutex_unlock(&watch->lock);
+    watch_note_text(w->watch, w->note.postgres, sizeof(w->note.postgres), code == ERR_OK ? "" : e.text);
 }
 
 static void look_for_lost(struct keeper *k, struct watched *w)
 {
-    struct watch *watch = w->watch;
-    uint64_t now = clock_mono_us();
+    uint64_t now = clock_mono_us(), told_generation;
     const struct generation *g = view_current(&k->view);
     bool other = w->note.lost_generation != g->number && w->note.lost_generation != 0;
-    (void)pthread_mutex_lock(&watch->lock);
-    bool told = w->look_for_lost;
-    uint64_t told_generation = w->lost_generation;
-    w->look_for_lost = false;
-    (void)pthread_mutex_unlock(&watch->lock);
+    bool told = watch_take_lost(w, &told_generation);
     if (!told && !other && w->lost_at != 0 && now - w->lost_at < LOST_EVERY_US)
         return;
     uint64_t lost = 0;
     struct error e;
     if (view_unfenced(&k->view) || fence_count_lost(&k->fence, &k->view, g, &lost, &e) != ERR_OK) {
-        look_again(w, told);
+        watch_give_back_lost(w, told);
         return;
     }
     /* An operation that proved a loss looked at a block in the middle; the count looks at one block a shard.
@@ -294,12 +140,12 @@ static void look_for_lost(struct keeper *k, struct watched *w)
         uint64_t epoch = k->view.epoch, incarnation = k->view.incarnation;
         if (fence_load(&k->fence, &k->view, &e) != ERR_OK || k->view.epoch != epoch ||
             k->view.incarnation != incarnation) {
-            look_again(w, told);
+            watch_give_back_lost(w, told);
             return;
         }
     }
     w->lost_at = now;
-    note_lost(w, view_current(&k->view)->number, lost);
+    watch_note_lost(w, view_current(&k->view)->number, lost);
     if (lost > 0)
         log_warn("lost_shards", "filter=%s generation=%" PRIu64 " shards=%" PRIu64, log_quote(w->name),
                  view_current(&k->view)->number, lost);
@@ -413,7 +259,7 @@ static void note_wanted(struct watched *w, const char *text)
 {
     if (text[0] != '\0' && w->note.wanted[0] == '\0')
         log_info("waits_for_window", "filter=%s reason=%s", log_quote(w->name), log_quote(text));
-    note_text(w->watch, w->note.wanted, sizeof(w->note.wanted), text);
+    watch_note_text(w->watch, w->note.wanted, sizeof(w->note.wanted), text);
 }
 
 static enum threshold_reason evaluate(struct keeper *k, struct threshold_input *in,
@@ -536,7 +382,7 @@ static void look(struct keeper *k, const char *name, size_t length)
 {
     struct error e = {.text = ""};
     const struct config_filter *c = config_find(k->config, name, length);
-    struct watched *w = find_or_add(k->service->watch, name, length);
+    struct watched *w = watch_find(k->service->watch, name, length);
     if (w == NULL || names_init(&k->fence.names, k->config->prefix, name, length, &e) != ERR_OK)
         return;
     follow(w, c);

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SERVICE_WATCH_H
+#define SERVICE_WATCH_H
+/* What is known of the filters between two looks: kept by the keeper, read by the admin thread, marked by
+ * workers. */
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+#include "base/error.h"
+#include "expansion/window.h"
+#include "service/service.h"
+
+/* What the keeper last found of a filter that is not in Redis; a copy. */
+struct keeper_note {
+    uint64_t lost_shards;
+    uint64_t lost_generation; /* the generation that they belong to */
+    char postgres[256];       /* "" where it answers or is not needed */
+    char problem[512];        /* why the filter is not as it should be; "" */
+    char wanted[256];         /* why an expansion is wanted that waits for the filter's window; "" */
+};
+
+/* The keeper's memory; made before any thread that uses it, freed after the last. NULL: no memory. */
+struct watch *watch_new(void);
+void watch_free(struct watch *watch);
+
+struct keeper_note keeper_note(struct service *s, const char *name, size_t length);
+
+/* One filter. Lives as long as the watch; but for `seen`, what operations mark and the note it is the
+ * keeper's alone. */
+struct watched {
+    struct watch *watch;
+    char *name;
+    size_t length;
+    uint64_t rows, rows_at;
+    uint64_t lost_at;
+    bool seen; /* had a view once */
+    bool look_for_lost;
+    uint64_t lost_generation; /* in which an operation found a shard lost */
+    bool checked;             /* the source's table and columns were found fit */
+    time_t schedule_from;
+    uint64_t made_at, started_at; /* see is_hasty() */
+    struct window_growth growth;
+    uint64_t source, schedule; /* as configured, hashed; see follow() */
+    struct keeper_note note;
+    struct watched *next;
+};
+
+/* The entry of a filter, made if needed. NULL: no memory. */
+struct watched *watch_find(struct watch *watch, const char *name, size_t length);
+/* Write into the note (@out is a member of it); cut where it is too long. */
+void watch_note_text(struct watch *watch, char *out, size_t size, const char *text);
+/* True where an operation has found a shard lost since the last call, in *@generation. */
+bool watch_take_lost(struct watched *w, uint64_t *generation);
+/* It could not be looked at: @told is what was taken. */
+void watch_give_back_lost(struct watched *w, bool told);
+void watch_note_lost(struct watched *w, uint64_t generation, uint64_t lost);
+#endif

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/* Shards that outlived the view they belonged to. */
+#include "shard/fence.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include "shard/script.h"
+
+enum { SWEEP_PASSES = 10 };
+
+static const char *skip_digits(const char *p)
+{
+    while (*p >= '0' && *p <= '9')
+        p++;
+    return p;
+}
+
+/* True for "<generation>.<layer>.<shard>}:<incarnation>.": what follows "P:{F." in the name of a shard of F
+ * itself, and not in one of a filter whose name merely begins with "F.". */
+static bool is_shard_suffix(const char *text)
+{
+    for (int part = 0; part < 3; part++) {
+        const char *end = skip_digits(text);
+        if (end == text || *end != (part < 2 ? '.' : '}'))
+            return false;
+        text = end + 1;
+    }
+    return *text == ':' && strspn(text + 1, "0123456789abcdef") == 16 && text[17] == '.';
+}
+
+/* Append @text so that MATCH takes each of its characters for itself. */
+static void put_literally(struct buffer *pattern, const char *text, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        if (strchr("*?[]\\^", text[i]) != NULL)
+            buffer_append(pattern, "\\", 1);
+        buffer_append(pattern, &text[i], 1);
+    }
+}
+
+/* The names of the filter's shards on one node, each behind its length (a size_t), in @found. */
+static enum err sweep_find(struct fence *f, unsigned node, struct buffer *found, struct error *e)
+{
+    struct buffer pattern = {0};
+    put_literally(&pattern, f->names.prefix, f->names.prefix_length);
+    buffer_puts(&pattern, ":{");
+    put_literally(&pattern, f->names.filter, f->names.filter_length);
+    buffer_puts(&pattern, ".*}:*");
+    char cursor[32] = "0";
+    enum err code = ERR_OK;
+    do {
+        redisReply *reply;
+        code = link_command(f->link, node, &reply, e, "SCAN %s MATCH %b COUNT 1000 TYPE string", cursor,
+                            buffer_text(&pattern), pattern.length);
+        if (code != ERR_OK)
+            break;
+        (void)snprintf(cursor, sizeof(cursor), "%s", reply->element[0]->str);
+        for (size_t i = 0; i < reply->element[1]->elements; i++) {
+            const redisReply *name = reply->element[1]->element[i];
+            size_t length = (size_t)name->len;
+            if (!is_shard_suffix(name->str + f->names.prefix_length + f->names.filter_length + 3))
+                continue;
+            buffer_append(found, &length, sizeof(length));
+            buffer_append(found, name->str, length);
+        }
+        freeReplyObject(reply);
+    } while (code == ERR_OK && strcmp(cursor, "0") != 0);
+    if (code == ERR_OK && (buffer_failed(found) || buffer_failed(&pattern)))
+        code = error_set(e, ERR_NOMEM, "out of memory");
+    buffer_fini(&pattern);
+    return code;
+}
+
+/* While the mutex is ours nobody publishes a view, so what was found until now is of dead incarnations only:
+ * a creator that is stopped here and wakes up much later does no harm. */
+static enum err still_ours(struct fence *f, const char *mutex, struct error *e)
+{
+    struct key_name name;
+    redisReply *reply;
+    names_filter_key(&f->names, "expansion_flag", &name);
+    enum err code = link_command(f->link, NODE_HOME, &reply, e, "GET %b", name.text, name.length);
+    if (code != ERR_OK)
+        return code;
+    if (reply->type != REDIS_REPLY_STRING || strcmp(reply->str, mutex) != 0)
+        code = error_set(e, ERR_MUTEX_LOST, "the mutex %s was lost", mutex);
+    freeReplyObject(reply);
+    return code;
+}
+
+static enum err sweep_node(struct fence *f, unsigned node, const char *mutex, uint64_t *swept,
+                           struct error *e)
+{
+    struct buffer found = {0};
+    enum err code = sweep_find(f, node, &found, e);
+    if (code == ERR_OK && found.length > 0)
+        code = still_ours(f, mutex, e);
+    for (size_t at = 0; code == ERR_OK && at < found.length;) {
+        size_t length;
+        long long was;
+        memcpy(&length, found.data + at, sizeof(length));
+        script_begin(&f->call, embedded_tombstone);
+        script_bytes(&f->call, found.data + at + sizeof(length), length);
+        f->call.keys = 1;
+        script_number(&f->call, f->tombstone_ms);
+        code = script_run(&f->call, f->link, node, &was, e);
+        at += sizeof(length) + length;
+        *swept += 1;
+    }
+    buffer_fini(&found);
+    return code;
+}
+
+enum err fence_sweep(struct fence *f, const char *mutex, uint64_t *swept, struct error *e)
+{
+    *swept = 0;
+    for (unsigned node = 0; node < link_nodes(f->link)->count; node++) {
+        /* A shard that a paused driver renames during the walk may be missed once: walk until nothing is
+         * found. */
+        uint64_t found = 1;
+        for (int pass = 0; found > 0; pass++) {
+            if (pass == SWEEP_PASSES)
+                return error_set(e, ERR_CONFLICT, "shards of a lost view keep appearing on %s",
+                                 link_nodes(f->link)->node[node].name);
+            found = 0;
+            enum err code = sweep_node(f, node, mutex, &found, e);
+            if (code != ERR_OK)
+                return code;
+            *swept += found;
+        }
+    }
+    return ERR_OK;
+}
