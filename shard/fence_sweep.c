@@ -111,23 +111,30 @@ static enum err sweep_node(struct fence *f, unsigned node, const char *mutex, ui
     return code;
 }
 
+/* Walk until nothing is found twice in a row: a shard that a paused driver renames while SCAN passes by may
+ * be missed once, and without a view it is not renamed a second time. */
+static enum err sweep_all(struct fence *f, unsigned node, const char *mutex, uint64_t *swept, struct error *e)
+{
+    unsigned empty = 0;
+    for (int pass = 0; empty < 2; pass++) {
+        uint64_t found = 0;
+        if (pass == SWEEP_PASSES)
+            return error_set(e, ERR_CONFLICT, "shards of a lost view keep appearing on %s",
+                             link_nodes(f->link)->node[node].name);
+        enum err code = sweep_node(f, node, mutex, &found, e);
+        if (code != ERR_OK)
+            return code;
+        empty = found == 0 ? empty + 1 : 0;
+        *swept += found;
+    }
+    return ERR_OK;
+}
+
 enum err fence_sweep(struct fence *f, const char *mutex, uint64_t *swept, struct error *e)
 {
     *swept = 0;
-    for (unsigned node = 0; node < link_nodes(f->link)->count; node++) {
-        /* A shard that a paused driver renames during the walk may be missed once: walk until nothing is
-         * found. */
-        uint64_t found = 1;
-        for (int pass = 0; found > 0; pass++) {
-            if (pass == SWEEP_PASSES)
-                return error_set(e, ERR_CONFLICT, "shards of a lost view keep appearing on %s",
-                                 link_nodes(f->link)->node[node].name);
-            found = 0;
-            enum err code = sweep_node(f, node, mutex, &found, e);
-            if (code != ERR_OK)
-                return code;
-            *swept += found;
-        }
-    }
-    return ERR_OK;
+    enum err code = ERR_OK;
+    for (unsigned node = 0; code == ERR_OK && node < link_nodes(f->link)->count; node++)
+        code = sweep_all(f, node, mutex, swept, e);
+    return code;
 }
