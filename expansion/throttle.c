@@ -9,7 +9,7 @@
 /* A decision that comes late is no reason to brake or to speed up by more than one that is in time. */
 static const double ELAPSED_MAX_S = 2;
 static const double HEALTHY = 0.8; /* of a bound: between this and the bound the rate is kept */
-static const double STEP = 0.05;   /* of the unthrottled rate, each second */
+static const double STEP = 0.05;   /* of the unthrottled rate */
 static const double FORGET = 1.1;  /* times the unthrottled rate */
 static const double BURST_S = 0.1;
 static const double FALLING = 0.999; /* of the last value: falling */
@@ -32,6 +32,12 @@ static void format_excess(char out[THROTTLE_REASON_MAX], const char *what, doubl
                    max == floor(max) ? 0 : 1, max, unit);
 }
 
+/* The floor, and the step by which the rate is raised each second. */
+static double floor_rate(const struct throttle *t)
+{
+    return fmax(t->unthrottled * STEP, THROTTLE_FLOOR);
+}
+
 static void brake(struct throttle *t, const struct throttle_input *in, double elapsed_s)
 {
     double from = t->limit;
@@ -40,13 +46,12 @@ static void brake(struct throttle *t, const struct throttle_input *in, double el
     if (from <= 0)
         return; /* nothing is read: there is nothing to slow down */
     double limit = from * exp2(-elapsed_s);
-    t->limit = limit > THROTTLE_FLOOR ? limit : THROTTLE_FLOOR;
+    t->limit = fmax(limit, floor_rate(t));
 }
 
 static void recover(struct throttle *t, double elapsed_s)
 {
-    double step = t->unthrottled * STEP > THROTTLE_FLOOR ? t->unthrottled * STEP : THROTTLE_FLOOR;
-    t->limit += step * elapsed_s;
+    t->limit += floor_rate(t) * elapsed_s;
     if (t->limit > t->unthrottled * FORGET)
         t->limit = 0;
 }

@@ -6,7 +6,9 @@
 #include <stdint.h>
 
 enum {
-    THROTTLE_FLOOR = 1000, /* rows per second: a build that is held back still comes to its end */
+    THROTTLE_FLOOR =
+        1000, /* rows per second, or a twentieth of the unthrottled rate if that is more: a build that is
+               * held back still comes to its end, above all where it is not what makes Redis slow */
     THROTTLE_REASON_MAX = 96
 };
 
@@ -33,7 +35,7 @@ struct throttle {
 };
 
 /* Decide anew; about once a second. While a bound is exceeded and what exceeds it is not falling already, the
- * rate is halved every second, down to THROTTLE_FLOOR. When all is at four fifths of its bound or below it is
+ * rate is halved every second, down to the floor. When all is at four fifths of its bound or below it is
  * raised every second by a twentieth of the unthrottled rate; above that rate the limit is forgotten. The
  * operator's limit holds in any case, and may be below the floor. */
 void throttle_decide(struct throttle *t, const struct throttle_input *in);
