@@ -260,7 +260,9 @@ static const char view_missing_text[] =
 static void view_missing(struct operation *op)
 {
     struct catalog_filter *f = op->filter;
-    if (!f->seen && !f->policy.configured) {
+    /* An add makes a filter without a source, configured or not. */
+    bool unmade = !f->policy.configured || (!f->policy.sourced && op->kind == OPERATION_ADD);
+    if (!f->seen && unmade) {
         operation_finish(op, ERR_NOT_FOUND, "not found");
         return;
     }

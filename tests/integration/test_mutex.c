@@ -175,13 +175,16 @@ static void hold(int ask, int answer)
         _exit(1);
     if (write(answer, mutex_value(m), strlen(mutex_value(m)) + 1) < 0)
         _exit(2);
-    while (read(ask, &request, 1) == 1) {
+    bool more = true;
+    while (more && read(ask, &request, 1) == 1) {
         char lost = mutex_lost(m) ? '1' : '0';
-        if (request == 'r')
+        more = request != 'r';
+        if (!more)
             mutex_release(m);
-        if (write(answer, &lost, 1) != 1 || request == 'r')
-            break;
+        more = write(answer, &lost, 1) == 1 && more;
     }
+    if (more)
+        mutex_release(m); /* its thread must not outlive it */
     _exit(0);
 }
 

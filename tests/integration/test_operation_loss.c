@@ -205,6 +205,19 @@ static void wait_recovered(struct coordinator *c)
             fail_msg("no recovery: %s (%s)", error_name(status), c->error);
 }
 
+/* Whoever sends the add makes it; one that had been there was lost. */
+static void test_operation__an_add_finds_no_filter_where_a_configured_one_was_never_made(void **state)
+{
+    (void)state;
+    static const struct filter_policy configured = {.configured = true};
+    coordinator_add(&one, 0, 10);
+    coordinator_close(&two);
+    servers_flush(&servers);
+    coordinator_open(&two, &servers, configured);
+    assert_int_equal(coordinator_ask(&two, OPERATION_ADD, 0, 10), ERR_NOT_FOUND);
+    assert_int_equal(coordinator_check(&two, 0, 10, KEY_YES), 10);
+}
+
 static void test_operation__gives_up_in_time_while_redis_does_not_answer(void **state)
 {
     (void)state;
@@ -440,6 +453,7 @@ int main(void)
         TEST(test_operation__never_says_no_once_the_view_is_gone),
         TEST(test_operation__acknowledges_no_add_once_the_view_is_gone),
         TEST(test_operation__never_says_no_for_a_configured_filter_without_a_view),
+        TEST(test_operation__an_add_finds_no_filter_where_a_configured_one_was_never_made),
         TEST(test_operation__gives_up_in_time_while_redis_does_not_answer),
         TEST(test_operation__gives_up_in_time_while_redis_is_down_and_recovers),
         TEST(test_latency__shows_a_redis_that_is_paused),
