@@ -35,8 +35,8 @@ static enum err complete_fence(struct driver *d, struct error *e)
     return code;
 }
 
-/* Publish d->next and fence it. A script whose reply was lost may have been executed: the step is tried again
- * after driver_reload(), and finds its phase there. */
+/* Model: CHANGE. Publish d->next and fence it. A script whose reply was lost may have been executed: the step
+ * is tried again after driver_reload(), and finds its phase there. */
 static enum err change_view(struct driver *d, const struct fence_job *job, struct error *e)
 {
     d->next.epoch = d->view.epoch + 1;
@@ -69,7 +69,7 @@ struct layer_options driver_layers(struct driver *d)
         .fence = &d->fence, .mutex = d->mutex, .shard_bytes = d->o->shard_bytes, .growth = d->o->growth};
 }
 
-/* Model: layer_complete. No view change of the job while a layer of the current generation is opening. */
+/* Model: IS_READY. No view change of the job while a layer of the current generation is opening. */
 static enum err widen(struct driver *d, struct error *e)
 {
     const struct layer_options o = driver_layers(d);
@@ -139,6 +139,7 @@ static void fill_generation(struct driver *d)
     nodes_pin(d->o->nodes, g);
 }
 
+/* Model: made. */
 static enum err step_create(struct driver *d, struct error *e)
 {
     fill_generation(d);
@@ -216,7 +217,7 @@ static enum err step_hold(struct driver *d, struct error *e)
     return error_set(e, ERR_CANCELLED, "an operator gave the word to switch");
 }
 
-/* Model: cutover. */
+/* Model: EXCHANGE. */
 static enum err step_cutover(struct driver *d, struct error *e)
 {
     if (d->view.phase == PHASE_SWITCHED)
@@ -263,7 +264,7 @@ static enum err refuse_rollback(struct driver *d, const struct error *why, struc
     return code == ERR_OK ? error_set(e, ERR_CONFLICT, "%s", why->text) : code;
 }
 
-/* Model: rollback. Both generations have taken every add since the build began, so the old one lacks nothing.
+/* Model: EXCHANGE. Both generations have taken every add since the build began, so the old one lacks nothing.
  */
 static enum err step_rollback(struct driver *d, struct error *e)
 {
@@ -302,7 +303,7 @@ static enum err step_grace(struct driver *d, struct error *e)
     }
 }
 
-/* Model: leave. The alternate generation leaves the view. */
+/* Model: LEAVE. The alternate generation leaves the view. */
 static enum err leave_alternate(struct driver *d, enum job_step then, const char *guard, struct error *e)
 {
     if (view_alternate(&d->view) == NULL)

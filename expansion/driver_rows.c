@@ -95,7 +95,7 @@ static enum err settle_wait(struct driver *d, struct settle *settle, struct erro
     }
 }
 
-/* Every transaction that is open now has ended when this returns ERR_OK. */
+/* Model: IS_SETTLED. Every transaction that is open now has ended when this returns ERR_OK. */
 static enum err settle_now(struct driver *d, struct error *e)
 {
     struct settle *settle;
@@ -179,7 +179,8 @@ static void write_count(void *arg, uint32_t shard, uint64_t n)
     }
 }
 
-/* Flush first, then record where to go on: a driver that resumes reads again what was not flushed. */
+/* Model: RECORD. Flush first, then record where to go on: a driver that resumes reads again what was not
+ * flushed. */
 static enum err checkpoint(struct driver *d, bool scan_ended, struct error *e)
 {
     enum err code = builder_flush(d->builder, e);
@@ -355,6 +356,7 @@ static void next_segment(struct driver *d)
     d->builder = NULL;
 }
 
+/* Model: row, into. */
 static enum err scan_segments(struct driver *d, struct error *e)
 {
     for (;;) {
@@ -466,8 +468,9 @@ static enum err catch_up_range(struct driver *d, const char *after, const char *
     return code;
 }
 
-/* Rounds of: note the largest id, wait until nothing that was open then can still commit at or below it, add
- * what lies between the low-water mark and it, move the mark. Ends when a round found at most one page. */
+/* Model: add_row. Rounds of: note the largest id, wait until nothing that was open then can still commit at
+ * or below it, add what lies between the low-water mark and it, move the mark. Ends when a round found at
+ * most one page. */
 enum err driver_catch_up(struct driver *d, struct error *e)
 {
     enum err code = driver_source(d, e);

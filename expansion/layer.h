@@ -29,7 +29,7 @@ double layer_first_rate(double rate);
 /* The highest rate that @g may have with its layers full: the sum of theirs. */
 double layer_rate_bound(const struct generation *g);
 
-/* Model: layer_grow. Make the shards of another layer of the generation in slot @slot of @v and publish it;
+/* Model: layer_grow(). Make the shards of another layer of the generation in slot @slot of @v and publish it;
  * for the current generation both changes. @v must be fenced and nothing of it opening; it is the new view
  * afterwards.
  * @scratch is overwritten. ERR_RANGE: no more layers, or the next one is too large to plan. ERR_REFUSED: no
@@ -37,7 +37,7 @@ double layer_rate_bound(const struct generation *g);
 MUST_CHECK enum err layer_add(const struct layer_options *o, struct view *v, struct view *scratch,
                               unsigned slot, struct error *e);
 
-/* Model: layer_complete. The second change, where another driver did not come to it; else nothing. @v must be
+/* Model: IS_READY. The second change, where another driver did not come to it; else nothing. @v must be
  * fenced. */
 MUST_CHECK enum err layer_complete(const struct layer_options *o, struct view *v, struct view *scratch,
                                    struct error *e);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef EXPANSION_MUTEX_H
 #define EXPANSION_MUTEX_H
-/* The mutex key P:{F}:expansion_flag: a lease that one expansion job of a filter holds. Its value is
+/* Model: the mutex, lease. The mutex key P:{F}:expansion_flag: a lease that one expansion job of a filter
+ * holds. Its value is
  * "<owner>:<token>"; the fencing token grows with every taking, and every script on view and job compares the
  * value. A thread of its own renews the lease every third of its TTL. Losing it is no danger, only a reason
  * to stop: the scripts refuse what comes late. */

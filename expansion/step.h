@@ -62,8 +62,8 @@ enum job_step step_next(enum job_step step, enum err code);
  */
 enum job_step step_asked(enum job_step step, enum job_request request);
 
-/* Where a driver that finds @view and the record of generation @record_generation at @record_step begins
- * after FENCE, WIDEN and RECLAIM. What is unfinished comes before what is wanted. */
+/* Model: stage, RECORDED. Where a driver that finds @view and the record of generation @record_generation at
+ * @record_step begins after FENCE, WIDEN and RECLAIM. What is unfinished comes before what is wanted. */
 enum job_step step_resume(const struct view *view, uint64_t record_generation, enum job_step record_step,
                           enum job_kind wanted);
 #endif

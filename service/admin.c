@@ -136,8 +136,8 @@ static struct recipe recipe_for(const struct config_filter *c, const struct crea
     return r;
 }
 
-/* A filter with a source starts with a placeholder generation: it cannot say "no" before the first build, but
- * its one block is fenced like any other, so no coordinator can miss that build. */
+/* Model: PLACEHOLDER. A filter with a source starts with a placeholder generation: it cannot say "no" before
+ * the first build, but its one block is fenced like any other, so no coordinator can miss that build. */
 static enum err fill_view(struct service *s, const struct config *config, struct view *v,
                           const struct recipe *r, uint64_t token, struct error *e)
 {
@@ -194,6 +194,7 @@ static enum err register_name(const struct config *config, struct fence *f, cons
     return code;
 }
 
+/* Model: keeper. */
 static enum err publish(struct fence *f, struct view *v, struct mutex *mutex, struct error *e)
 {
     uint64_t swept = 0, lost;

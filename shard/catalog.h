@@ -116,7 +116,7 @@ void catalog_flush(struct catalog *c, catalog_flushed_fn *fn, void *arg);
 /* --- for operation.c --- */
 struct store *catalog_store(struct catalog *c);
 const struct catalog_options *catalog_options(const struct catalog *c);
-/* Reload the view after this moment; then operation_view_ready(). */
+/* Model: reload, reloader. Reload the view after this moment; then operation_view_ready(). */
 void catalog_reload(struct catalog_filter *f, struct operation *op);
 void catalog_count(struct catalog_filter *f, struct shared_view *view, unsigned slot, uint32_t shard);
 /* Keys that may still be added to the written layer before it is full, 0 where it is. */

@@ -53,9 +53,9 @@ MUST_CHECK enum err fence_create(struct fence *f, const struct generation *g, un
 MUST_CHECK enum err fence_discard(struct fence *f, const struct generation *g, unsigned layer,
                                   struct error *e);
 
-/* Before a first view is published: turn shards of earlier incarnations that survived the loss of their view
- * into tombstones, so that a coordinator that still holds the lost view can neither read nor write them.
- * ERR_MUTEX_LOST:
+/* Model: keeper. Before a first view is published: turn shards of earlier incarnations that survived the loss
+ * of their view into tombstones, so that a coordinator that still holds the lost view can neither read nor
+ * write them. ERR_MUTEX_LOST:
  * @mutex is another's by now; nothing was touched. */
 MUST_CHECK enum err fence_sweep(struct fence *f, const char *mutex, uint64_t *swept, struct error *e);
 
@@ -72,25 +72,28 @@ struct fence_job {
     size_t count;             /* strings in pairs */
 };
 
-/* Model: MAY_CHANGE. Replace the view by @to, whose epoch must be @from's + 1, if the mutex holds @mutex, the
- * stored epoch is @from's and it is fenced. @job: NULL: the record stays as it is. ERR_MUTEX_LOST, ERR_FENCED
- * (the epoch moved on), ERR_CONFLICT (the last change is not fenced yet), ERR_CANCELLED (by the guard). */
+/* Model: MAY_CHANGE, CHANGE. Replace the view by @to, whose epoch must be @from's + 1, if the mutex holds
+ * @mutex, the stored epoch is @from's and it is fenced. @job: NULL: the record stays as it is.
+ * ERR_MUTEX_LOST, ERR_FENCED (the epoch moved on), ERR_CONFLICT (the last change is not fenced yet),
+ * ERR_CANCELLED (by the guard). */
 MUST_CHECK enum err fence_change(struct fence *f, const struct view *from, const struct view *to,
                                  const char *mutex, const struct fence_job *job, struct error *e);
 
-/* Rename every live shard to v->epoch, then set fenced_epoch. *@lost counts shards that had no string with a
- * tag under any name. ERR_FENCED: the epoch moved on meanwhile. */
+/* Model: anybody, FENCE_IS_DONE. Rename every live shard to v->epoch, then set fenced_epoch. *@lost counts
+ * shards that had no string with a tag under any name. ERR_FENCED: the epoch moved on meanwhile. */
 MUST_CHECK enum err fence_complete(struct fence *f, struct view *v, uint64_t *lost, struct error *e);
 
-/* Turn the shards of v->retiring into tombstones, then clear the record (nothing to do where it is empty). */
+/* Model: anybody, ALL_RETIRED. Turn the shards of v->retiring into tombstones, then clear the record (nothing
+ * to do where it is empty). */
 MUST_CHECK enum err fence_retire(struct fence *f, struct view *v, const char *mutex, struct error *e);
 
 /* Count shards of @g that have no string with a tag under v's epoch. */
 MUST_CHECK enum err fence_count_lost(struct fence *f, const struct view *v, const struct generation *g,
                                      uint64_t *lost, struct error *e);
 
-/* OR @bytes (a bitmap of a whole shard, tags zero) into a live shard, by an upload and a script that refuses
- * untagged shards. Pipelined: call fence_upload_wait() to know how it ended. At most FENCE_UPLOADS in flight.
+/* Model: uploads. OR @bytes (a bitmap of a whole shard, tags zero) into a live shard, by an upload and a
+ * script that refuses untagged shards. Pipelined: call fence_upload_wait() to know how it ended. At most
+ * FENCE_UPLOADS in flight.
  */
 enum { FENCE_UPLOADS = 4 };
 MUST_CHECK enum err fence_upload(struct fence *f, const struct view *v, const struct generation *g,

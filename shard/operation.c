@@ -188,7 +188,7 @@ static void key_lost(struct operation *op, struct operation_key *key)
 
 /* --- results of an attempt --- */
 
-/* All replies of an attempt are in. */
+/* Model: writer, checker. All replies of an attempt are in. */
 void operation_settle(struct operation *op)
 {
     bool unseen = false, unsent = false, held = false;
@@ -223,7 +223,8 @@ static bool view_is_same(const struct operation *op)
     return op->view != NULL && op->view->v.epoch == now->epoch && op->view->v.incarnation == now->incarnation;
 }
 
-/* The reload shows the view under which keys were not seen, and it was fenced when they were asked for. */
+/* Model: PROVES_LOSS. The reload shows the view under which keys were not seen, and it was fenced when they
+ * were asked for. */
 static bool proves_loss(const struct operation *op)
 {
     return view_is_same(op) && !view_unfenced(&op->view->v);

@@ -66,7 +66,8 @@ static void on_rename(redisAsyncContext *context, void *reply, void *arg)
     (void)arg;
 }
 
-/* Under a view that may not be fenced yet: rename the shard ourselves, ahead of the first command to it. */
+/* Model: anybody. Under a view that may not be fenced yet: rename the shard ourselves, ahead of the first
+ * command to it. */
 static void help_fence(struct operation *op, unsigned slot, unsigned layer, uint32_t shard)
 {
     struct shared_view *view = op->view;
@@ -128,6 +129,7 @@ static size_t commands_per_key(const struct operation *op)
     return view_current(v)->layer_count + (writes(op) && phase_row(v->phase)->writes_alternate);
 }
 
+/* Model: COMMANDS, send_one. */
 static void send_key(struct operation *op, uint32_t i, size_t *used)
 {
     const struct view *v = &op->view->v;
