@@ -9,7 +9,7 @@
 #include "base/random.h"
 #include "tests/fault/world.h"
 
-enum { LOOK_US = 20000, PROBES = 200, PROBES_POSITIVE_MAX = 10 };
+enum { LOOK_US = 20000, DRIVER_MS = 200, PROBES = 200, PROBES_POSITIVE_MAX = 10 };
 
 /* --- at rest --- */
 
@@ -74,7 +74,7 @@ unsigned world_driver(struct world *w)
     struct client home;
     char mutex[200];
     unsigned i = 0;
-    if (client_open(&home, w->redis[0].port, WORLD_REPLY_MS, &e) != ERR_OK)
+    if (client_open(&home, w->redis[0].port, DRIVER_MS, &e) != ERR_OK)
         return WORLD_COORDINATORS_MAX;
     bool held = ask(&home, mutex, sizeof(mutex), "GET twinbloom:{" WORLD_FILTER "}:expansion_flag");
     client_close(&home);

@@ -102,13 +102,16 @@ static const char *target_name(const struct injection *i)
     return "Postgres";
 }
 
+enum { AIM_US = 600 * 1000 };
+
 /* Half of the faults that hit a coordinator hit the one that drives a job, if there is one before long and it
  * is not hit already. */
 static void aim(struct injection *i)
 {
     struct world *w = i->world;
     bool wanted = fault_between(&i->state, 0, 1) == 0;
-    for (int tries = 0; wanted && tries < 100; tries++) {
+    /* Where Redis does not answer just now, whoever is hit is right. */
+    for (uint64_t until = clock_mono_us() + AIM_US; wanted && clock_mono_us() < until;) {
         unsigned driver = world_driver(w);
         if (driver < w->coordinators && !w->hit[driver]) {
             i->target = driver;

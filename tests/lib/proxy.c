@@ -57,16 +57,21 @@ static void make_quick(int fd)
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
 
-/* On loopback a connection is made or refused at once. */
+/* On loopback a connection is made or refused at once, unless the server is stopped and its queue is full. */
 static int connect_to(uint16_t port)
 {
+    const struct timeval soon = {.tv_usec = 20000}, never = {0};
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(port)};
     a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0)
+        (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof(soon)); /* of connect(), too */
     if (fd >= 0 && connect(fd, (struct sockaddr *)&a, sizeof(a)) != 0)
         close_fd(&fd, false);
-    if (fd >= 0)
+    if (fd >= 0) {
+        (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &never, sizeof(never));
         make_quick(fd);
+    }
     return fd;
 }
 
