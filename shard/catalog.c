@@ -291,8 +291,6 @@ static void on_view(redisAsyncContext *context, void *reply, void *arg)
     }
     enum view_outcome outcome = read_view(f, reply, &e);
     if (outcome == VIEW_MISSING) {
-        const struct catalog_options *o = &f->catalog->options;
-        f->seen = f->seen || o->was_seen(o->arg, f->name, f->name_length);
         set_view(f, NULL);
     }
     load_done(f, outcome, e.text);
@@ -302,6 +300,9 @@ static void start_load(struct catalog_filter *f)
 {
     struct catalog *c = f->catalog;
     struct key_name name;
+    /* Before it is asked for: a view that somebody makes and sees while the answer is under way was not lost.
+     */
+    f->seen = f->seen || c->options.was_seen(c->options.arg, f->name, f->name_length);
     names_filter_key(&f->names, "view", &name);
     const char *argv[] = {"HGETALL", name.text};
     const size_t lengths[] = {7, name.length};
