@@ -7,6 +7,7 @@
 #include "expansion/driver_internal.h"
 
 enum { DECIDE_US = 1000 * 1000 };
+static const double LEAST_S = 0.2; /* in less a page more or less is no rate */
 
 static double redis_p99(struct driver *d)
 {
@@ -50,7 +51,7 @@ static void decide(struct driver *d, uint64_t now)
         .replication_lag_s = replication_lag(d),
         .replication_lag_max_s = (double)d->o->replication_lag_max_ms / 1000,
         .operator_rows_per_second = operator_limit(d),
-        .measured_rows_per_second = (double)d->pace.rows / elapsed,
+        .measured_rows_per_second = elapsed < LEAST_S ? 0 : (double)d->pace.rows / elapsed,
         .elapsed_s = elapsed,
     };
     d->pace.operator_limit = in.operator_rows_per_second;
