@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { REPLY_MS = 20000, BUILD_MS = 60000 };
+enum { REPLY_MS = 20000, BUILD_MS = 60000, WAIT_MS = 60000 };
 
 size_t fixture_code(uint64_t number, char out[CLIENT_KEY_MAX])
 {
@@ -115,6 +115,18 @@ int fixture_stop(struct fixture *f)
         temp_postgres_fini(&f->postgres);
     *f = (struct fixture){0};
     return clean ? 0 : -1;
+}
+
+void fixture_ask(struct fixture *f, unsigned d, const char *command)
+{
+    struct error e = {""};
+    must(client_ok(&f->client[d], &e, command), e);
+}
+
+void fixture_wait(struct fixture *f, unsigned d, const char *field, const char *value)
+{
+    struct error e = {""};
+    must(client_wait_status(&f->client[d], FILTER, field, value, WAIT_MS, &e), e);
 }
 
 void fixture_reconnect(struct fixture *f, unsigned d)

@@ -76,6 +76,12 @@ void fixture_all_present(struct fixture *f, unsigned d, uint64_t first, uint64_t
 /* How many of @count absent codes coordinator @d reports as present. */
 uint64_t fixture_false_positives(struct fixture *f, unsigned d, uint64_t count);
 
+/* A command to coordinator @d that it must answer with OK. */
+void fixture_ask(struct fixture *f, unsigned d, const char *command);
+
+/* Wait until the filter's status at coordinator @d has @value in @field, for a minute at most. */
+void fixture_wait(struct fixture *f, unsigned d, const char *field, const char *value);
+
 /* Connect again to a coordinator that was started anew. */
 void fixture_reconnect(struct fixture *f, unsigned d);
 

@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 
-enum { ROWS = 20000, CAPACITY = 60000, ADDED = 500, STEADY_MS = 60000 };
+enum { ROWS = 20000, CAPACITY = 60000, ADDED = 500 };
 
 static struct fixture fixture;
 
@@ -33,12 +33,6 @@ static int teardown(void **state)
     return fixture_stop(&fixture);
 }
 
-static void ask(unsigned d, const char *command)
-{
-    struct error e = {""};
-    must(client_ok(&fixture.client[d], &e, command), e);
-}
-
 static void refused(unsigned d, const char *command, const char *why)
 {
     struct error e = {""};
@@ -46,12 +40,6 @@ static void refused(unsigned d, const char *command, const char *why)
         fail_msg("%s was not refused", command);
     if (strstr(e.text, why) == NULL)
         fail_msg("%s: \"%s\" does not say \"%s\"", command, e.text, why);
-}
-
-static void wait_for(unsigned d, const char *field, const char *value)
-{
-    struct error e = {""};
-    must(client_wait_status(&fixture.client[d], FILTER, field, value, STEADY_MS, &e), e);
 }
 
 static void assert_status(unsigned d, const char *field, const char *value)
@@ -81,8 +69,8 @@ static void test_hold__switches_only_when_told_to(void **state)
 {
     (void)state;
     int64_t before = fixture_generation(&fixture, 0);
-    ask(0, "TB.REBUILD " FILTER " HOLD");
-    wait_for(1, "job_step", "hold");
+    fixture_ask(&fixture, 0, "TB.REBUILD " FILTER " HOLD");
+    fixture_wait(&fixture, 1, "job_step", "hold");
     clock_sleep_us(1500000); /* longer than any poll */
     assert_status(1, "job_step", "hold");
     assert_status(1, "phase", "BUILDING");
@@ -90,16 +78,16 @@ static void test_hold__switches_only_when_told_to(void **state)
     insert_and_add(1, ROWS, ADDED);
     refused(1, "TB.ROLLBACK " FILTER, "not in use");
     refused(1, "TB.FINISH " FILTER, "not in use");
-    ask(1, "TB.CUTOVER " FILTER); /* by another coordinator than the job's */
-    wait_for(1, "phase", "SWITCHED");
+    fixture_ask(&fixture, 1, "TB.CUTOVER " FILTER); /* by another coordinator than the job's */
+    fixture_wait(&fixture, 1, "phase", "SWITCHED");
     assert_int_equal(fixture_generation(&fixture, 1), before + 1);
     present_everywhere(0, ROWS + ADDED);
-    wait_for(1, "job_step", "grace");
+    fixture_wait(&fixture, 1, "job_step", "grace");
     assert_status(1, "verified", "yes");
     refused(0, "TB.CUTOVER " FILTER, "in use already");
     refused(0, "TB.ABORT " FILTER, "too late");
-    ask(0, "TB.FINISH " FILTER); /* long before the grace time is over */
-    wait_for(1, "job_state", "done");
+    fixture_ask(&fixture, 0, "TB.FINISH " FILTER); /* long before the grace time is over */
+    fixture_wait(&fixture, 1, "job_state", "done");
     assert_status(1, "phase", "STEADY");
     present_everywhere(0, ROWS + ADDED);
 }
@@ -108,10 +96,10 @@ static void test_hold__can_be_aborted(void **state)
 {
     (void)state;
     int64_t before = fixture_generation(&fixture, 0);
-    ask(0, "TB.REBUILD " FILTER " HOLD");
-    wait_for(0, "job_step", "hold");
-    ask(1, "TB.ABORT " FILTER);
-    wait_for(1, "job_state", "aborted");
+    fixture_ask(&fixture, 0, "TB.REBUILD " FILTER " HOLD");
+    fixture_wait(&fixture, 0, "job_step", "hold");
+    fixture_ask(&fixture, 1, "TB.ABORT " FILTER);
+    fixture_wait(&fixture, 1, "job_state", "aborted");
     assert_status(1, "phase", "STEADY");
     assert_int_equal(fixture_generation(&fixture, 1), before);
     refused(1, "TB.ABORT " FILTER, "no job");
@@ -126,14 +114,14 @@ static void test_hold__ends_when_the_view_is_lost(void **state)
     struct error e = {""};
     struct client redis = {0};
     int64_t n = 0;
-    ask(0, "TB.REBUILD " FILTER " HOLD");
-    wait_for(0, "job_step", "hold");
+    fixture_ask(&fixture, 0, "TB.REBUILD " FILTER " HOLD");
+    fixture_wait(&fixture, 0, "job_step", "hold");
     must(client_open(&redis, fixture.redis[0].port, 5000, &e), e);
     must(client_integer(&redis, &n, &e, "DEL twinbloom:{" FILTER "}:view"), e);
     assert_int_equal(n, 1);
     client_close(&redis);
-    wait_for(1, "built", "1"); /* made and built anew, by whoever was first */
-    wait_for(1, "phase", "STEADY");
+    fixture_wait(&fixture, 1, "built", "1"); /* made and built anew, by whoever was first */
+    fixture_wait(&fixture, 1, "phase", "STEADY");
     present_everywhere(0, ROWS);
     insert_and_add(0, 500000, ADDED);
     present_everywhere(500000, ADDED);
@@ -144,27 +132,27 @@ static void test_rollback__loses_none_of_the_keys_added_after_the_switch(void **
     (void)state;
     enum { FIRST = 100000 };
     int64_t before = fixture_generation(&fixture, 0);
-    ask(0, "TB.REBUILD " FILTER);
-    wait_for(0, "job_step", "grace");
+    fixture_ask(&fixture, 0, "TB.REBUILD " FILTER);
+    fixture_wait(&fixture, 0, "job_step", "grace");
     insert_and_add(0, FIRST, ADDED);
     insert_and_add(1, FIRST + ADDED, ADDED);
-    ask(1, "TB.ROLLBACK " FILTER);
-    wait_for(1, "phase", "BUILDING");
+    fixture_ask(&fixture, 1, "TB.ROLLBACK " FILTER);
+    fixture_wait(&fixture, 1, "phase", "BUILDING");
     assert_int_equal(fixture_generation(&fixture, 1), before);
     present_everywhere(0, ROWS);
     present_everywhere(FIRST, 2 * ADDED);
-    wait_for(1, "job_step", "hold");
+    fixture_wait(&fixture, 1, "job_step", "hold");
     insert_and_add(0, FIRST + 2 * ADDED, ADDED);
     present_everywhere(FIRST, 3 * ADDED);
     /* The word is given once more: catch-up, verify, switch. */
-    ask(0, "TB.CUTOVER " FILTER);
-    wait_for(0, "phase", "SWITCHED");
+    fixture_ask(&fixture, 0, "TB.CUTOVER " FILTER);
+    fixture_wait(&fixture, 0, "phase", "SWITCHED");
     assert_int_equal(fixture_generation(&fixture, 0), before + 1);
     present_everywhere(FIRST, 3 * ADDED);
-    ask(0, "TB.ROLLBACK " FILTER);
-    wait_for(0, "job_step", "hold");
-    ask(0, "TB.ABORT " FILTER);
-    wait_for(0, "job_state", "aborted");
+    fixture_ask(&fixture, 0, "TB.ROLLBACK " FILTER);
+    fixture_wait(&fixture, 0, "job_step", "hold");
+    fixture_ask(&fixture, 0, "TB.ABORT " FILTER);
+    fixture_wait(&fixture, 0, "job_state", "aborted");
     assert_int_equal(fixture_generation(&fixture, 0), before);
     present_everywhere(0, ROWS);
     present_everywhere(FIRST, 3 * ADDED);
@@ -176,14 +164,14 @@ static void test_rollback__is_done_by_another_when_the_driver_is_killed(void **s
     struct error e = {""};
     enum { FIRST = 200000 };
     int64_t before = fixture_generation(&fixture, 0);
-    ask(0, "TB.REBUILD " FILTER);
-    wait_for(1, "job_step", "grace");
+    fixture_ask(&fixture, 0, "TB.REBUILD " FILTER);
+    fixture_wait(&fixture, 1, "job_step", "grace");
     insert_and_add(1, FIRST, ADDED);
-    ask(1, "TB.ROLLBACK " FILTER);
+    fixture_ask(&fixture, 1, "TB.ROLLBACK " FILTER);
     client_close(&fixture.client[0]);
     daemon_kill(&fixture.daemon[0]);
-    wait_for(1, "phase", "BUILDING");
-    wait_for(1, "job_step", "hold");
+    fixture_wait(&fixture, 1, "phase", "BUILDING");
+    fixture_wait(&fixture, 1, "job_step", "hold");
     assert_int_equal(fixture_generation(&fixture, 1), before);
     fixture_all_present(&fixture, 1, FIRST, ADDED);
     must(daemon_launch(&fixture.daemon[0], &e), e);
@@ -195,10 +183,10 @@ static void test_rollback__is_done_by_another_when_the_driver_is_killed(void **s
     must(daemon_launch(&fixture.daemon[1], &e), e);
     fixture_reconnect(&fixture, 1);
     clock_sleep_us(3000000);
-    wait_for(1, "job_step", "hold");
+    fixture_wait(&fixture, 1, "job_step", "hold");
     assert_int_equal(fixture_generation(&fixture, 1), before);
-    ask(1, "TB.ABORT " FILTER);
-    wait_for(1, "job_state", "aborted");
+    fixture_ask(&fixture, 1, "TB.ABORT " FILTER);
+    fixture_wait(&fixture, 1, "job_state", "aborted");
     present_everywhere(0, ROWS);
 }
 
@@ -209,10 +197,10 @@ static void test_pause__stops_the_scan_until_it_is_resumed(void **state)
     int64_t rows = 0, later = 0;
     fixture_sql(fixture.db, "BEGIN"); /* holds the settle until the pause is asked for */
     fixture_sql(fixture.db, "SELECT 1");
-    ask(0, "TB.REBUILD " FILTER);
-    wait_for(0, "job_step", "settle");
-    ask(1, "TB.PAUSE " FILTER);
-    wait_for(1, "job_waiting_for", "an operator to resume");
+    fixture_ask(&fixture, 0, "TB.REBUILD " FILTER);
+    fixture_wait(&fixture, 0, "job_step", "settle");
+    fixture_ask(&fixture, 1, "TB.PAUSE " FILTER);
+    fixture_wait(&fixture, 1, "job_waiting_for", "an operator to resume");
     fixture_sql(fixture.db, "COMMIT");
     must(client_status_number(&fixture.client[1], FILTER, "job_rows", &rows, &e), e);
     clock_sleep_us(1500000);
@@ -220,8 +208,8 @@ static void test_pause__stops_the_scan_until_it_is_resumed(void **state)
     assert_int_equal(rows, later);
     assert_status(1, "job_paused", "1");
     insert_and_add(0, 300000, ADDED);
-    ask(1, "TB.RESUME " FILTER);
-    wait_for(1, "job_step", "grace");
+    fixture_ask(&fixture, 1, "TB.RESUME " FILTER);
+    fixture_wait(&fixture, 1, "job_step", "grace");
     present_everywhere(300000, ADDED);
 }
 
@@ -233,13 +221,13 @@ static void test_throttle__bounds_the_rows_a_second_until_it_is_lifted(void **st
     int64_t rows = 0;
     fixture_sql(fixture.db, "BEGIN");
     fixture_sql(fixture.db, "SELECT 1");
-    ask(0, "TB.REBUILD " FILTER);
-    wait_for(0, "job_step", "settle");
-    ask(1, "TB.THROTTLE " FILTER " 2000");
+    fixture_ask(&fixture, 0, "TB.REBUILD " FILTER);
+    fixture_wait(&fixture, 0, "job_step", "settle");
+    fixture_ask(&fixture, 1, "TB.THROTTLE " FILTER " 2000");
     assert_status(1, "job_rows_per_second", "2000");
     clock_sleep_us(500000); /* its driver has read it */
     fixture_sql(fixture.db, "COMMIT");
-    wait_for(1, "job_step", "scan");
+    fixture_wait(&fixture, 1, "job_step", "scan");
     uint64_t began = clock_mono_us();
     clock_sleep_us(3000000);
     must(client_status_number(&fixture.client[1], FILTER, "job_rows", &rows, &e), e);
@@ -249,8 +237,8 @@ static void test_throttle__bounds_the_rows_a_second_until_it_is_lifted(void **st
     char text[200];
     must(client_status(&fixture.client[1], FILTER, "job_throttle", text, sizeof(text), &e), e);
     assert_non_null(strstr(text, "operator"));
-    ask(0, "TB.THROTTLE " FILTER " 0");
-    wait_for(1, "job_step", "grace");
+    fixture_ask(&fixture, 0, "TB.THROTTLE " FILTER " 0");
+    fixture_wait(&fixture, 1, "job_step", "grace");
     present_everywhere(0, ROWS);
     refused(0, "TB.THROTTLE " FILTER " many", "rows a second");
 }
@@ -281,22 +269,23 @@ static void test_throttle__gives_way_while_redis_is_slow(void **state)
     struct error e = {""};
     struct client redis = {0};
     must(client_open(&redis, fixture.redis[0].port, 5000, &e), e);
-    ask(0, "CONFIG SET expansion.redis_p99_max 3ms");
+    fixture_ask(&fixture, 0, "CONFIG SET expansion.redis_p99_max 3ms");
     fixture_sql(fixture.db, "BEGIN");
     fixture_sql(fixture.db, "SELECT 1");
-    ask(0, "TB.REBUILD " FILTER);
-    wait_for(0, "job_step", "settle");
-    ask(0, "TB.THROTTLE " FILTER " 4000"); /* or the scan would be over before Redis can be slow */
+    fixture_ask(&fixture, 0, "TB.REBUILD " FILTER);
+    fixture_wait(&fixture, 0, "job_step", "settle");
+    fixture_ask(&fixture, 0,
+                "TB.THROTTLE " FILTER " 4000"); /* or the scan would be over before Redis can be slow */
     clock_sleep_us(500000);
     fixture_sql(fixture.db, "COMMIT");
-    wait_for(1, "job_step", "scan");
+    fixture_wait(&fixture, 1, "job_step", "scan");
     bool seen = false;
     for (uint64_t until = clock_mono_us() + 4000000; !seen && clock_mono_us() < until;)
         seen = seen_throttled_by_redis(&redis);
     assert_true(seen);
     client_close(&redis);
-    ask(0, "TB.THROTTLE " FILTER " 0");
-    wait_for(1, "job_step", "grace");
+    fixture_ask(&fixture, 0, "TB.THROTTLE " FILTER " 0");
+    fixture_wait(&fixture, 1, "job_step", "grace");
     present_everywhere(0, ROWS);
 }
 
@@ -306,19 +295,19 @@ static void test_verify__says_what_is_missing_and_why_and_adds_it(void **state)
     struct error e = {""};
     char text[600];
     int64_t n = 0;
-    ask(0, "TB.REBUILD " FILTER " FULL");
-    wait_for(0, "job_step", "grace");
-    ask(0, "TB.FINISH " FILTER);
-    wait_for(0, "job_state", "done");
+    fixture_ask(&fixture, 0, "TB.REBUILD " FILTER " FULL");
+    fixture_wait(&fixture, 0, "job_step", "grace");
+    fixture_ask(&fixture, 0, "TB.FINISH " FILTER);
+    fixture_wait(&fixture, 0, "job_state", "done");
     assert_status(0, "job_verify_mode", "full");
     must(client_status_number(&fixture.client[0], FILTER, "job_verified", &n, &e), e);
     assert_int_equal(n, ROWS);
     assert_status(0, "job_verify_rows", "20000");
     /* Rows that came by another way than BF.ADD. */
     fixture_insert(fixture.db, 400000, 30);
-    ask(0, "TB.VERIFY " FILTER " FULL");
-    wait_for(0, "job_trigger", "verify");
-    wait_for(0, "job_state", "done");
+    fixture_ask(&fixture, 0, "TB.VERIFY " FILTER " FULL");
+    fixture_wait(&fixture, 0, "job_trigger", "verify");
+    fixture_wait(&fixture, 0, "job_state", "done");
     must(client_status_number(&fixture.client[0], FILTER, "job_verified", &n, &e), e);
     assert_int_equal(n, ROWS + 30);
     assert_status(0, "verified", "yes");
@@ -339,8 +328,8 @@ static void test_verify__refuses_a_generation_that_lacks_an_old_row(void **state
     struct error e = {""};
     struct client redis = {0};
     int64_t before = fixture_generation(&fixture, 0);
-    ask(0, "TB.REBUILD " FILTER " HOLD FULL");
-    wait_for(0, "job_step", "hold");
+    fixture_ask(&fixture, 0, "TB.REBUILD " FILTER " HOLD FULL");
+    fixture_wait(&fixture, 0, "job_step", "hold");
     /* Every bit behind the first block of each shard of the generation that is built is cleared, the tags
      * stay. */
     static const char clear[] =
@@ -362,8 +351,8 @@ static void test_verify__refuses_a_generation_that_lacks_an_old_row(void **state
         client_close(&redis);
     }
     assert_true(cleared > 0);
-    ask(0, "TB.CUTOVER " FILTER);
-    wait_for(0, "job_state", "failed");
+    fixture_ask(&fixture, 0, "TB.CUTOVER " FILTER);
+    fixture_wait(&fixture, 0, "job_state", "failed");
     char text[600];
     must(client_status(&fixture.client[0], FILTER, "job_error", text, sizeof(text), &e), e);
     assert_non_null(strstr(text, "older than the build"));

@@ -48,18 +48,6 @@ static int teardown(void **state)
     return fixture_stop(&fixture);
 }
 
-static void ask(unsigned d, const char *command)
-{
-    struct error e = {""};
-    must(client_ok(&fixture.client[d], &e, command), e);
-}
-
-static void wait_for(unsigned d, const char *field, const char *value)
-{
-    struct error e = {""};
-    must(client_wait_status(&fixture.client[d], FILTER, field, value, STEADY_MS, &e), e);
-}
-
 static void wait_least(unsigned d, const char *field, int64_t value)
 {
     struct error e = {""};
@@ -109,8 +97,8 @@ static void test_generation_in_use__gets_a_layer_when_it_is_full_before_the_cuto
     enum { FIRST = 100000 };
     int64_t before = fixture_generation(&fixture, 0);
     set_gate(true);
-    ask(0, "TB.REBUILD " FILTER " CAPACITY 100000");
-    wait_for(1, "job_step", "scan");
+    fixture_ask(&fixture, 0, "TB.REBUILD " FILTER " CAPACITY 100000");
+    fixture_wait(&fixture, 1, "job_step", "scan");
     add(0, FIRST, FILLING);
     wait_least(1, "layers", 2);
     assert_int_equal(fixture_generation(&fixture, 1), before);
@@ -119,15 +107,15 @@ static void test_generation_in_use__gets_a_layer_when_it_is_full_before_the_cuto
     /* What comes now goes into the newer layer, and the rate stays bounded. */
     add(1, FIRST + CAPACITY, 8000);
     present_everywhere(FIRST + CAPACITY, 8000);
-    wait_for(1, "phase", "BUILDING");
-    wait_for(1, "overflow", "yes");
+    fixture_wait(&fixture, 1, "phase", "BUILDING");
+    fixture_wait(&fixture, 1, "overflow", "yes");
     rate_is_bounded(0, 1.5);
     rate_is_bounded(1, 1.5);
     set_gate(false);
-    wait_for(0, "job_state", "done");
+    fixture_wait(&fixture, 0, "job_state", "done");
     assert_int_equal(fixture_generation(&fixture, 0), before + 1);
     assert_int_equal(number(0, "layers"), 1);
-    wait_for(0, "overflow", "no");
+    fixture_wait(&fixture, 0, "overflow", "no");
     present_everywhere(0, ROWS);
     present_everywhere(FIRST, FILLING);
     present_everywhere(FIRST + CAPACITY, 8000);
@@ -142,11 +130,11 @@ static void test_generation_that_is_built__gets_a_layer_when_more_comes_than_was
     enum { FIRST = 200000 };
     int64_t before = fixture_generation(&fixture, 0);
     set_gate(true);
-    ask(0, "TB.REBUILD " FILTER " CAPACITY 21000");
-    wait_for(1, "job_step", "scan");
+    fixture_ask(&fixture, 0, "TB.REBUILD " FILTER " CAPACITY 21000");
+    fixture_wait(&fixture, 1, "job_step", "scan");
     add(0, FIRST, 6000);
     set_gate(false);
-    wait_for(0, "job_state", "done");
+    fixture_wait(&fixture, 0, "job_state", "done");
     assert_true(fixture_generation(&fixture, 0) > before);
     char *log = process_log(&fixture.daemon[0].process);
     assert_non_null(strstr(log, "layers=2"));
@@ -157,7 +145,7 @@ static void test_generation_that_is_built__gets_a_layer_when_more_comes_than_was
     rate_is_bounded(0, 1.5);
     /* A filter with several layers is rebuilt into one. */
     wait_least(0, "generation", before + 2);
-    wait_for(0, "phase", "STEADY");
+    fixture_wait(&fixture, 0, "phase", "STEADY");
     assert_int_equal(number(0, "layers"), 1);
     present_everywhere(0, ROWS);
 }
@@ -171,17 +159,17 @@ static void test_generation_that_is_built__keeps_its_layers_when_another_driver_
     enum { FIRST = 300000 };
     int64_t before = fixture_generation(&fixture, 1);
     set_gate(true);
-    ask(0, "TB.REBUILD " FILTER " CAPACITY 21000 HOLD");
-    wait_for(1, "job_step", "scan");
+    fixture_ask(&fixture, 0, "TB.REBUILD " FILTER " CAPACITY 21000 HOLD");
+    fixture_wait(&fixture, 1, "job_step", "scan");
     add(1, FIRST, 21500);
     wait_least(1, "alternate_capacity", 21001);
     client_close(&fixture.client[0]);
     daemon_kill(&fixture.daemon[0]);
     set_gate(false);
-    wait_for(1, "job_step", "hold");
+    fixture_wait(&fixture, 1, "job_step", "hold");
     add(1, FIRST + 50000, 200);
-    ask(1, "TB.CUTOVER " FILTER);
-    wait_for(1, "job_state", "done");
+    fixture_ask(&fixture, 1, "TB.CUTOVER " FILTER);
+    fixture_wait(&fixture, 1, "job_state", "done");
     assert_true(fixture_generation(&fixture, 1) > before);
     must(daemon_launch(&fixture.daemon[0], &e), e);
     fixture_reconnect(&fixture, 0);
@@ -193,12 +181,12 @@ static void test_generation_in_use__gets_a_layer_when_no_expansion_may_start(voi
 {
     (void)state;
     enum { FIRST = 400000 };
-    ask(0, "TB.REBUILD " FILTER " HOLD");
-    wait_for(0, "job_step", "hold");
-    ask(0, "TB.ABORT " FILTER); /* none is begun for ten minutes */
-    wait_for(0, "job_state", "aborted");
+    fixture_ask(&fixture, 0, "TB.REBUILD " FILTER " HOLD");
+    fixture_wait(&fixture, 0, "job_step", "hold");
+    fixture_ask(&fixture, 0, "TB.ABORT " FILTER); /* none is begun for ten minutes */
+    fixture_wait(&fixture, 0, "job_state", "aborted");
     add(0, FIRST, FILLING);
-    wait_for(1, "phase", "OVERFLOW");
+    fixture_wait(&fixture, 1, "phase", "OVERFLOW");
     wait_least(1, "layers", 2);
     add(1, FIRST + CAPACITY, 8000);
     present_everywhere(0, ROWS);
@@ -206,9 +194,9 @@ static void test_generation_in_use__gets_a_layer_when_no_expansion_may_start(voi
     present_everywhere(FIRST + CAPACITY, 8000);
     rate_is_bounded(0, 1.5);
     /* From OVERFLOW an operator's rebuild leads back to one layer. */
-    ask(1, "TB.REBUILD " FILTER " CAPACITY 100000");
-    wait_for(1, "job_state", "done");
-    wait_for(1, "phase", "STEADY");
+    fixture_ask(&fixture, 1, "TB.REBUILD " FILTER " CAPACITY 100000");
+    fixture_wait(&fixture, 1, "job_state", "done");
+    fixture_wait(&fixture, 1, "phase", "STEADY");
     assert_int_equal(number(1, "layers"), 1);
     present_everywhere(0, ROWS);
 }

@@ -230,7 +230,7 @@ static void test_throttle__goes_on_at_the_floor_where_it_is_not_the_cause(void *
     struct throttle t = {0};
     struct plant p = {.fastest = 400000, .slow_from = 1, .replay = 1e9}; /* always slow */
     plant_run(&p, &t, 100);
-    assert_true(p.lowest == 400000 / 20);
+    assert_true(p.lowest == 400000 / 20.0);
 }
 
 /* --- the pacer --- */
