@@ -258,12 +258,12 @@ static bool any_unseen(const struct operation *op)
 static const char view_missing_text[] =
     "the filter's view is not in Redis: it was lost or is not made yet; nothing was acknowledged";
 
-static void view_missing(struct operation *op)
+static void view_missing(struct operation *op, bool lost)
 {
     struct catalog_filter *f = op->filter;
     /* An add makes a filter without a source, configured or not. */
     bool unmade = !f->policy.configured || (!f->policy.sourced && op->kind == OPERATION_ADD);
-    if (!f->seen && unmade) {
+    if (!lost && unmade) {
         operation_finish(op, ERR_NOT_FOUND, "not found");
         return;
     }
@@ -286,7 +286,8 @@ void operation_view_ready(struct operation *op, enum view_outcome outcome, const
 {
     switch (outcome) {
     case VIEW_MISSING:
-        view_missing(op);
+    case VIEW_LOST:
+        view_missing(op, outcome == VIEW_LOST);
         return;
     case VIEW_DAMAGED:
         operation_finish(op, ERR_PARSE, why);
