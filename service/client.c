@@ -266,7 +266,7 @@ static void pump_bytes(struct client *c)
     c->present.taken = false;
     while (used < length && !(gathered && c->present.taken) && may_go_on(c) && STAILQ_EMPTY(&c->replay) &&
            pump_one(c, bytes + used, length - used, &used)) {
-        if (gathered)
+        if (gathered && !c->present.taken)
             c->input_from = from + used;
     }
     if (c->destroyed)
