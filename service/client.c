@@ -61,6 +61,7 @@ static struct request *request_new(struct client *c)
     if (r == NULL)
         return NULL;
     r->client = c;
+    r->protocol = c->protocol;
     STAILQ_INSERT_TAIL(&c->requests, r, link);
     c->request_count++;
     return r;
@@ -128,6 +129,7 @@ static size_t replies(const struct operation *op)
 static void write_operation(struct client *c, struct request *r)
 {
     struct reply out = client_reply_begin(c);
+    out.protocol = r->protocol;
     enum err status = operation_status(r->op);
     if (status == ERR_NOT_FOUND &&
         operation_kind(r->op) == OPERATION_CHECK) { /* never made: nothing is in it */
@@ -293,6 +295,27 @@ static void on_admin_reply(struct admin_call *call, struct client *c, void *arg)
     advance(c);
 }
 
+struct request *client_await(struct client *c)
+{
+    struct request *r = request_new(c);
+    if (r != NULL) {
+        c->blocked = true;
+        c->references++;
+    }
+    return r;
+}
+
+void client_answer(struct client *c, struct request *r, const struct buffer *reply)
+{
+    if (!c->destroyed) {
+        buffer_append(&r->ready, reply->data, reply->length);
+        r->done = true;
+        c->blocked = false;
+        advance(c);
+    }
+    client_release(c);
+}
+
 /* The counts of this worker are in Redis: now the admin thread may ask for them. */
 static void on_flushed(void *arg)
 {
@@ -307,14 +330,12 @@ static void on_flushed(void *arg)
 
 void client_call_admin(struct client *c, struct admin_call *call)
 {
-    struct request *r = request_new(c);
+    struct request *r = client_await(c);
     if (r == NULL) {
         admin_call_free(call);
         client_error(c, "OOM out of memory");
         return;
     }
-    c->blocked = true;
-    c->references++;
     call->client = c;
     call->protocol = c->protocol;
     call->on_done = on_admin_reply;
@@ -388,12 +409,20 @@ static bool may_go_on(const struct client *c)
     return !c->destroyed && !c->closing && !c->blocked && !c->stalled && c->request_count < REQUESTS_MAX;
 }
 
+/* In a transaction an add of several keys, of which some may have to wait for room, neither overtakes nor is
+ * overtaken. */
 static void pump_replay(struct client *c)
 {
     struct queued_command *q;
     while (may_go_on(c) && (q = STAILQ_FIRST(&c->replay)) != NULL) {
+        bool batch = command_is_batch(q->arguments, q->count);
+        if (batch && !STAILQ_EMPTY(&c->requests)) {
+            c->stalled = true;
+            return;
+        }
         if (!run_command(c, q->arguments, q->count))
             return;
+        c->stalled = batch && !STAILQ_EMPTY(&c->requests);
         STAILQ_REMOVE_HEAD(&c->replay, link);
         free(q);
     }
@@ -478,6 +507,7 @@ static void pump(struct client *c)
 static void on_read(struct bufferevent *io, void *arg)
 {
     (void)io;
+    ((struct client *)arg)->active_us = clock_mono_us();
     advance(arg);
 }
 
@@ -512,7 +542,7 @@ struct client *client_new(struct worker *w, int fd, const char *address)
     resp_init(&c->parser, &resp_default_limits);
     c->protocol = 2;
     c->id = atomic_fetch_add(&ids, 1) + 1;
-    c->connected_us = clock_mono_us();
+    c->connected_us = c->active_us = clock_mono_us();
     (void)snprintf(c->address, sizeof(c->address), "%s", address);
     LIST_INSERT_HEAD(&w->clients, c, link);
     bufferevent_setcb(c->io, on_read, on_written, on_event, c);

@@ -15,6 +15,7 @@
 
 struct worker;
 struct client;
+struct command;
 struct admin_call;
 
 LIST_HEAD(client_list, client);
@@ -40,6 +41,7 @@ struct request {
     struct operation *op; /* NULL: the reply is in `ready`, or comes from the admin thread */
     bool done;
     bool array;     /* one reply a key, in an array */
+    int protocol;   /* in force when the command came; HELLO may be behind it */
     bool overtaken; /* an add before it was retried after this check had been sent */
     struct creation creation;
     struct catalog_filter *filter;
@@ -78,8 +80,11 @@ struct client {
     unsigned references; /* calls in or on their way to the admin thread, pumping */
     uint64_t id;
     uint64_t connected_us;
-    char name[64];
-    char library[64];
+    uint64_t active_us;            /* when bytes came last */
+    const struct command *command; /* the last that was run; NULL: none */
+    char name[256];
+    char library[128];
+    char library_version[64];
     char address[64];
     struct buffer scratch;
 };
@@ -105,6 +110,10 @@ void client_operate(struct client *c, enum operation_kind kind, const struct arg
 
 /* Run @call in the admin thread (takes it over); the client does nothing else until its reply is there. */
 void client_call_admin(struct client *c, struct admin_call *call);
+/* The same for what is answered by other means: the client does nothing else until client_answer(), in its
+ * worker's thread, which must come even where the client was destroyed meanwhile. NULL: no memory. */
+MUST_CHECK struct request *client_await(struct client *c);
+void client_answer(struct client *c, struct request *r, const struct buffer *reply);
 void client_close_after_reply(struct client *c);
 MUST_CHECK bool client_queue_command(struct command_list *list, const struct argument *arguments,
                                      size_t count);

@@ -195,6 +195,8 @@ static enum err run(struct service *s, const struct config *config, struct error
         (void)pthread_join(admin, NULL);
     runner_stop(s->runner);
     for (unsigned i = 0; i < s->worker_count; i++)
+        worker_settle(s->workers[i]);
+    for (unsigned i = 0; i < s->worker_count; i++)
         worker_free(s->workers[i]);
     mailbox_free(s->admin);
     mailbox_free(s->keeper);
