@@ -82,12 +82,6 @@ bool command_runs_alone(const struct argument *arguments, size_t count)
     return command != NULL && (command->flags & COMMAND_ALONE) != 0;
 }
 
-bool command_is_batch(const struct argument *arguments, size_t count)
-{
-    const struct command *command = count == 0 ? NULL : command_find(arguments[0].bytes, arguments[0].length);
-    return command != NULL && (command->flags & COMMAND_WRITE) != 0 && command->arity < 0;
-}
-
 static void unknown_command(struct client *c, const struct argument *arguments, size_t count)
 {
     char shown[160];

@@ -33,8 +33,6 @@ const struct command *command_find(const char *name, size_t length);
 
 /* True where the command must wait until everything before it is answered. */
 bool command_runs_alone(const struct argument *arguments, size_t count);
-/* True for an add of any number of keys. */
-bool command_is_batch(const struct argument *arguments, size_t count);
 /* Dispatch: one reply comes, now or later. */
 void command_run(struct client *c, const struct argument *arguments, size_t count);
 

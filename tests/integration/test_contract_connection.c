@@ -258,6 +258,36 @@ static void test_multi__runs_its_commands_in_order(void **state)
     RUN(rows);
 }
 
+/* The first add waits for the filter to be made; what comes behind it in the same bytes does not pass it. */
+static void test_adds__to_a_filter_that_is_not_there_yet_keep_their_order(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 20; i++) {
+        char text[256];
+        (void)snprintf(text, sizeof(text),
+                       "MULTI\r\nBF.ADD txf%u a\r\nBF.ADD txf%u a\r\nBF.EXISTS txf%u a\r\nEXEC\r\n", i, i, i);
+        contract_says(text, "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n:1\r\n:0\r\n:1\r\n");
+        (void)snprintf(text, sizeof(text),
+                       "BF.ADD pf%u a\r\nBF.MADD pf%u a b\r\nBF.ADD pf%u b\r\nBF.EXISTS pf%u b\r\n", i, i, i,
+                       i);
+        contract_says(text, ":1\r\n*2\r\n:0\r\n:1\r\n:0\r\n:1\r\n");
+    }
+}
+
+/* Likewise where it is full: an item too many does not wait for room behind the ones that fit. */
+static void test_adds__to_a_filter_that_fills_up_keep_their_order(void **state)
+{
+    (void)state;
+    contract_says(
+        "BF.RESERVE brimming 0.01 2 NONSCALING\r\nBF.MADD brimming a b c d\r\nBF.MADD brimming a c\r\n"
+        "BF.ADD brimming b\r\n",
+        "+OK\r\n*3\r\n:1\r\n:1\r\n-ERR non scaling filter is full\r\n*2\r\n:0\r\n"
+        "-ERR non scaling filter is full\r\n:0\r\n");
+    contract_says(
+        "BF.RESERVE rising 0.01 2\r\nBF.MADD rising a b c d\r\nBF.MADD rising d e\r\nBF.ADD rising e\r\n",
+        "+OK\r\n*4\r\n:1\r\n:1\r\n:1\r\n:1\r\n*2\r\n:0\r\n:1\r\n:0\r\n");
+}
+
 static void test_multi__drops_everything_where_a_command_could_not_be_queued(void **state)
 {
     (void)state;
@@ -396,6 +426,8 @@ int main(void)
         cmocka_unit_test(test_handshake__of_ioredis_5),
         cmocka_unit_test(test_handshake__of_node_redis_6),
         cmocka_unit_test(test_multi__runs_its_commands_in_order),
+        cmocka_unit_test(test_adds__to_a_filter_that_is_not_there_yet_keep_their_order),
+        cmocka_unit_test(test_adds__to_a_filter_that_fills_up_keep_their_order),
         cmocka_unit_test(test_multi__drops_everything_where_a_command_could_not_be_queued),
         cmocka_unit_test(test_discard__forgets_the_transaction),
         cmocka_unit_test(test_multi__takes_hello_as_a_command_like_others),
