@@ -14,7 +14,7 @@ const guarded = { host, port: Number(env.TWINBLOOM_GUARDED_PORT) };
 const user = env.TWINBLOOM_USER || 'default';
 const password = env.TWINBLOOM_PASSWORD;
 const tls = env.TWINBLOOM_CA ? { ca: fs.readFileSync(env.TWINBLOOM_CA), servername: 'localhost' } : undefined;
-const CHECK_MS = 3000;
+const CHECK_MS = 25000;
 
 const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 const keys = (prefix, n) => Array.from({ length: n }, (_, i) => `${prefix}${i}`);
@@ -144,7 +144,19 @@ async function run(adapter) {
   process.exit(failed === 0 && number > 0 ? 0 : 1);
 }
 
+// The library, from NODE_PATH.
+function library(name) {
+  try {
+    return require(name);
+  } catch (e) {
+    if (e.code !== 'MODULE_NOT_FOUND') throw e;
+    console.log(`# ${name} is not installed: run tests/clients/install`);
+    return process.exit(77);
+  }
+}
+
 module.exports = {
+  library,
   main: (adapter) => run(adapter).catch((e) => {
     console.log(`Bail out! ${adapter.name}: ${(e && e.stack) || e}`);
     process.exit(1);

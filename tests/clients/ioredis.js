@@ -2,10 +2,10 @@
 'use strict';
 // usage: node ioredis.js 5|6. ioredis has no interface for BF.*: commands are called by name.
 
-const { main } = require('./checks.js');
+const { library, main } = require('./checks.js');
 
 const major = process.argv[2];
-const Redis = require(`ioredis${major}`);
+const Redis = library(`ioredis${major}`);
 
 // RESP2 has integers, RESP3 booleans; ioredis 5 knows RESP2 alone.
 const yes = (reply) => reply === 1 || reply === true;

@@ -2,10 +2,10 @@
 'use strict';
 // usage: node node_redis.js 4|5|6. BF.* through client.bf of @redis/bloom.
 
-const { main } = require('./checks.js');
+const { library, main } = require('./checks.js');
 
 const major = Number(process.argv[2]);
-const { createClient } = require(`redis${major}`);
+const { createClient } = library(`redis${major}`);
 
 // 4 has names of its own, later ones those of the wire.
 const fields = (reply) => ({
