@@ -108,7 +108,7 @@ static bool is_http(const struct argument *name)
     return argument_is(name, "POST") || argument_is(name, "Host:");
 }
 
-static bool arity_is_right(const struct command *command, size_t count)
+bool command_fits(const struct command *command, size_t count)
 {
     return command->arity >= 0 ? count == (size_t)command->arity : count >= (size_t)-command->arity;
 }
@@ -134,7 +134,7 @@ void command_run(struct client *c, const struct argument *arguments, size_t coun
         client_close_after_reply(c);
         return;
     }
-    if (command == NULL || !arity_is_right(command, count)) {
+    if (command == NULL || !command_fits(command, count)) {
         c->transaction_failed = c->in_transaction;
         if (command == NULL)
             unknown_command(c, arguments, count);

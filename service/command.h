@@ -39,6 +39,12 @@ void command_run(struct client *c, const struct argument *arguments, size_t coun
 /* True if @a is @word in any case. */
 bool argument_is(const struct argument *a, const char *word);
 
+/* What clients are told of the Redis that we stand for. */
+#define COMMAND_REDIS_VERSION "7.0.0"
+
+/* True if @count arguments, with the name, are as many as it takes. */
+bool command_fits(const struct command *command, size_t count);
+
 /* As a precision of "%.*s": as much of an argument as an error repeats. */
 int command_shown(size_t length);
 

@@ -96,7 +96,7 @@ static void hello_reply(struct client *c)
     reply_text(&r, "server");
     reply_text(&r, "redis");
     reply_text(&r, "version");
-    reply_text(&r, "7.0.0");
+    reply_text(&r, COMMAND_REDIS_VERSION);
     reply_text(&r, "proto");
     reply_integer(&r, c->protocol);
     reply_text(&r, "id");
