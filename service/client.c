@@ -174,8 +174,11 @@ static bool run_command(struct client *c, const struct argument *arguments, size
         c->stalled = true;
         return false;
     }
-    atomic_fetch_add_explicit(&c->worker->service->commands, 1, memory_order_relaxed);
+    c->put_off = false;
     command_run(c, arguments, count);
+    if (c->put_off)
+        return false;
+    atomic_fetch_add_explicit(&c->worker->service->commands, 1, memory_order_relaxed);
     return true;
 }
 

@@ -16,6 +16,7 @@
 struct worker;
 struct client;
 struct admin_call;
+struct command;
 struct request;
 
 LIST_HEAD(client_list, client);
@@ -80,6 +81,7 @@ struct client {
     bool in_transaction, transaction_failed;
     bool blocked; /* a command that is answered elsewhere, or a batch, runs alone */
     bool stalled; /* a command waits until the replies before it are written */
+    bool put_off; /* by its handler: the command that is being run waits likewise */
     bool held;    /* the worker has too much in flight */
     bool closing; /* close when everything is written */
     bool destroyed;
@@ -90,10 +92,12 @@ struct client {
     unsigned references; /* calls in or on their way to the admin thread, pumping */
     uint64_t id;
     uint64_t connected_us;
-    uint64_t active_us;       /* bytes came, or were taken */
-    uint64_t unread_since_us; /* 0: it reads its replies in time */
-    char name[64];
-    char library[64];
+    uint64_t active_us;            /* bytes came, or were taken */
+    uint64_t unread_since_us;      /* 0: it reads its replies in time */
+    const struct command *command; /* the last that was run; NULL: none */
+    char name[256];
+    char library[128];
+    char library_version[64];
     char address[64];
     struct buffer scratch;
 };
@@ -124,6 +128,10 @@ void client_operate(struct client *c, enum operation_kind kind, const struct arg
 
 /* Run @call in the admin thread (takes it over); the client does nothing else until its reply is there. */
 void client_call_admin(struct client *c, struct admin_call *call);
+/* The same for what is answered by other means: the client does nothing else until client_answer(), in its
+ * worker's thread, which must come even where the client was destroyed meanwhile. NULL: no memory. */
+MUST_CHECK struct request *client_await(struct client *c);
+void client_answer(struct client *c, struct request *r, const struct buffer *reply);
 void client_close_after_reply(struct client *c);
 MUST_CHECK bool client_queue_command(struct command_list *list, const struct argument *arguments,
                                      size_t count);

@@ -14,6 +14,7 @@ struct request {
     STAILQ_ENTRY(request) link;
     struct batch *batch; /* NULL: it is none */
     enum reply_shape shape;
+    int protocol; /* in force when the command came; HELLO may be behind it */
     bool done;
     bool overtaken; /* an add before it was retried after this check had been sent */
     size_t weight;  /* in the worker's in_flight */
@@ -27,6 +28,7 @@ static struct request *request_new(struct client *c, size_t weight)
         return NULL;
     r->asking.client = c;
     r->weight = weight;
+    r->protocol = c->protocol;
     c->worker->in_flight += weight;
     STAILQ_INSERT_TAIL(&c->requests, r, link);
     c->request_count++;
@@ -134,6 +136,7 @@ static void write_answers(struct reply *out, const struct request *r)
 static void write_operation(struct client *c, const struct request *r)
 {
     struct reply out = client_reply_begin(c);
+    out.protocol = r->protocol;
     if (asking_failed(&r->asking))
         asking_error(&r->asking, &out);
     else
@@ -197,6 +200,7 @@ static bool write_batch(struct client *c, struct request *r)
     if (client_unread(c) > OUTPUT_HIGH)
         return false;
     struct reply out = client_reply_begin(c);
+    out.protocol = r->protocol;
     bool over = batch_write(r->batch, &out);
     write_scratch(c);
     if (!over)
@@ -280,6 +284,14 @@ static void ask(struct client *c, const struct question *q, size_t bytes)
     asking_start(&r->asking, op);
 }
 
+/* An add that may find no filter, or no room in it, may have to wait while later ones would not. */
+static bool may_wait(const struct client *c, const struct question *q)
+{
+    const struct shared_view *view = q->filter->view;
+    return q->kind == OPERATION_ADD &&
+           (view == NULL || (!view->v.sourced && shared_view_room(view) <= c->worker->in_flight + q->count));
+}
+
 void client_operate(struct client *c, enum operation_kind kind, const struct argument *filter,
                     const struct argument *keys, size_t count, enum reply_shape shape,
                     const struct creation *creation)
@@ -297,11 +309,18 @@ void client_operate(struct client *c, enum operation_kind kind, const struct arg
         client_error(c, "ERR %s", e.text);
         return;
     }
+    /* Its adds are done in the order in which a client sent them: such a one goes alone. */
+    bool alone = may_wait(c, &q);
+    if (alone && !STAILQ_EMPTY(&c->requests)) {
+        c->stalled = c->put_off = true;
+        return;
+    }
     size_t bytes = bytes_of(keys, count);
     if (count > BATCH_KEYS || (count > 1 && bytes > BATCH_BYTES))
         begin_batch(c, &q);
     else
         ask(c, &q, bytes);
+    c->stalled |= alone && !STAILQ_EMPTY(&c->requests);
 }
 
 /* --- the admin thread --- */
@@ -327,16 +346,35 @@ static void on_flushed(void *arg)
     client_unref(c);
 }
 
-void client_call_admin(struct client *c, struct admin_call *call)
+struct request *client_await(struct client *c)
 {
     struct request *r = request_new(c, 1);
+    if (r != NULL) {
+        c->blocked = true;
+        c->references++;
+    }
+    return r;
+}
+
+void client_answer(struct client *c, struct request *r, const struct buffer *reply)
+{
+    if (!c->destroyed) {
+        buffer_append(&r->ready, reply->data, reply->length);
+        r->done = true;
+        c->blocked = false;
+        client_advance(c);
+    }
+    client_unref(c);
+}
+
+void client_call_admin(struct client *c, struct admin_call *call)
+{
+    struct request *r = client_await(c);
     if (r == NULL) {
         admin_call_free(call);
         client_error(c, "OOM out of memory");
         return;
     }
-    c->blocked = true;
-    c->references++;
     call->client = c;
     call->protocol = c->protocol;
     call->on_done = on_admin_reply;

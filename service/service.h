@@ -43,7 +43,8 @@ struct service {
     struct watch *watch;    /* of the keeper */
     struct latency latency; /* of Redis, as the workers see it: latency_read() with a reader of one's own */
     atomic_uint clients;
-    atomic_uint_fast64_t connections, commands;
+    atomic_uint_fast64_t connections, commands, rejected;
+    atomic_uint_fast64_t filters; /* as the keeper found them last */
 };
 
 /* Filters that this process has seen: one whose view is missing afterwards was lost, it is not "never made".

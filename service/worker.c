@@ -83,7 +83,8 @@ struct refresh {
 static void take_refresh(void *arg)
 {
     struct refresh *r = arg;
-    catalog_refresh(r->worker->catalog, r->name, r->length);
+    if (r->worker->catalog != NULL) /* it has not ended */
+        catalog_refresh(r->worker->catalog, r->name, r->length);
     free(r);
 }
 
@@ -201,7 +202,8 @@ static void take_config(void *arg)
     struct worker *w = arg;
     const struct config *old = w->config;
     w->config = live_config_acquire(w->service->config);
-    catalog_configure(w->catalog, (unsigned)w->config->timeout_ms, w->config->tombstone_ms);
+    if (w->catalog != NULL)
+        catalog_configure(w->catalog, (unsigned)w->config->timeout_ms, w->config->tombstone_ms);
     config_release(old);
     struct client *c;
     LIST_FOREACH(c, &w->clients, link)
@@ -243,6 +245,7 @@ static void *run(void *arg)
     struct client *c;
     while ((c = LIST_FIRST(&w->clients)) != NULL)
         client_destroy(c);
+    mailbox_run(w->mailbox); /* letters on their way round go on */
     catalog_free(w->catalog);
     w->catalog = NULL;
     return NULL;
@@ -327,6 +330,11 @@ enum err worker_start(struct worker **out, struct service *service, unsigned ind
 void worker_join(struct worker *w)
 {
     (void)pthread_join(thread_of(w)->thread, NULL);
+}
+
+void worker_settle(struct worker *w)
+{
+    mailbox_run(w->mailbox);
 }
 
 void worker_free(struct worker *w)
