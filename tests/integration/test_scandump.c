@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "shard/dump.h"
 #include "shard/names.h"
 
@@ -103,6 +104,7 @@ static void *run_adder(void *arg)
         a->failed = client_madd(&c, "busy", fixture_code, n, 100, &e) != ERR_OK;
         if (!a->failed)
             atomic_store(&a->acknowledged, n + 100);
+        clock_sleep_us(1000);
     }
     client_close(&c);
     return NULL;
@@ -122,7 +124,7 @@ static void test_dump__holds_every_key_acknowledged_before_it_began(void **state
         char name[16];
         uint64_t wanted = atomic_load(&a.acknowledged) + 900;
         while (atomic_load(&a.acknowledged) < wanted && !a.failed)
-            ;
+            clock_sleep_us(1000);
         uint64_t sure = atomic_load(&a.acknowledged);
         must(dump_rest(&d, &two.from, "busy", &e), e);
         (void)snprintf(name, sizeof(name), "busy%u", round);
