@@ -38,7 +38,7 @@ static enum err skip_whole_pieces(struct dumping *d, bool *complete, struct erro
     struct stat about;
     off_t whole = 0;
     if (fstat(fileno(d->file.stream), &about) == 0 && about.st_size == 0)
-        return dump_file_write_start(&d->file, e);
+        return ERR_OK;
     enum err code = dump_file_read_start(&d->file, e);
     while (code == ERR_OK && !*complete) {
         whole = (off_t)d->file.bytes;
@@ -79,9 +79,11 @@ static enum err next_piece(struct dumping *d, bool *end, struct error *e)
     } else {
         d->position = (uint64_t)r->element[0]->integer;
         *end = d->position == 0;
+        code = d->file.bytes == 0 ? dump_file_write_start(&d->file, e) : ERR_OK;
+    }
+    if (code == ERR_OK)
         code = *end ? dump_file_write_end(&d->file, e)
                     : dump_file_write(&d->file, d->position, r->element[1]->str, r->element[1]->len, e);
-    }
     freeReplyObject(r);
     return code;
 }
@@ -107,7 +109,7 @@ static int run_dump(struct dumping *d)
 {
     struct error e = {""};
     bool end = false;
-    enum err code = d->cli->resume ? skip_whole_pieces(d, &end, &e) : dump_file_write_start(&d->file, &e);
+    enum err code = d->cli->resume ? skip_whole_pieces(d, &end, &e) : ERR_OK;
     progress_begin(&d->progress, "pieces", 0, d->file.bytes);
     if (end && code == ERR_OK) {
         print_dumped(d, "was dumped already");
@@ -160,6 +162,8 @@ int cli_dump(struct cli *cli)
     int code = run_dump(d);
     if (cli->output != NULL && fclose(stream) != 0 && code == CLI_OK)
         code = cli_fail(CLI_UNAVAILABLE, "%s: %s", cli->output, strerror(errno));
+    if (code != CLI_OK && cli->output != NULL && d->file.bytes == 0 && !cli->resume)
+        (void)unlink(cli->output); /* made for nothing */
     free(d);
     return code;
 }

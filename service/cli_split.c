@@ -164,15 +164,30 @@ static enum err take(struct split *s, char c, split_fn *fn, void *arg, struct er
     return is_wanted(s) ? gather(s, &c, 1, e) : ERR_OK;
 }
 
+/* What some programs write before UTF-8. True: @c may be a part of it, and is not taken yet. */
+static bool is_mark(struct split *s, char c, split_fn *fn, void *arg, enum err *code, struct error *e)
+{
+    static const char mark[] = "\xef\xbb\xbf";
+    enum { MARK_BYTES = sizeof(mark) - 1 };
+    if (s->mark >= MARK_BYTES)
+        return false;
+    if (c == mark[s->mark]) {
+        s->mark++;
+        return true;
+    }
+    for (unsigned i = 0; i < s->mark && *code == ERR_OK; i++) /* it was none */
+        *code = take(s, mark[i], fn, arg, e);
+    s->mark = MARK_BYTES;
+    return false;
+}
+
 static enum err feed_csv(struct split *s, const char *bytes, size_t length, split_fn *fn, void *arg,
                          struct error *e)
 {
-    static const char mark[] = "\xef\xbb\xbf"; /* what some programs write before UTF-8 */
     enum err code = ERR_OK;
-    size_t i = !s->begun && length >= 3 && memcmp(bytes, mark, 3) == 0 ? 3 : 0;
-    s->begun = true;
-    for (; i < length && code == ERR_OK; i++)
-        code = take(s, bytes[i], fn, arg, e);
+    for (size_t i = 0; i < length && code == ERR_OK; i++)
+        if (!is_mark(s, bytes[i], fn, arg, &code, e) && code == ERR_OK)
+            code = take(s, bytes[i], fn, arg, e);
     return code;
 }
 

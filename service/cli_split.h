@@ -21,7 +21,8 @@ struct split {
     uint64_t malformed; /* records without the column, or with something behind a quoted field */
     uint64_t first_malformed;
     /* the parser's own */
-    bool begun, searching, bad, quoted;
+    bool searching, bad;
+    unsigned mark; /* bytes of a byte order mark that were seen */
     int state;
     size_t field; /* from 1 */
     uint64_t record, quote_record;

@@ -19,12 +19,14 @@ int two_start(struct two *t)
                                                              .postgres = true,
                                                              .rows = 2000,
                                                              .capacity = 3000,
-                                                             .rate = "0.01"}) != 0)
+                                                             .rate = "0.01",
+                                                             .service = "timeout = 20s\n"}) != 0)
         return -1;
     must(temp_redis_start(&t->redis, little_memory, &e), e);
     must(daemon_start(&t->daemon,
                       &(struct daemon_options){.nodes = t->redis.url,
-                                               .redis = "prefix = other\n",
+                                               .service = "timeout = 20s\n",
+                                               .redis = "prefix = other\ntimeout = 10s\n",
                                                .filters = "[filter configured]\ncapacity = 1000\n"},
                       &e),
          e);
@@ -157,6 +159,32 @@ void two_make_layers(struct two *t, const char *name, struct dump *d)
     must(client_madd(&t->from, name, fixture_code, 0, 3000, &e), e);
     must(dump_rest(d, &t->from, name, &e), e);
     assert_in_range(d->count, 5, DUMP_PIECES_MAX);
+}
+
+/* --- the command line --- */
+
+int two_cli(const struct client *c, const char *arguments, char **output)
+{
+    char line[4096];
+    int code = -1;
+    struct error e = {""};
+    int n = snprintf(line, sizeof(line),
+                     "exec 2>&1; unset TWINBLOOM_PASSWORD; export TWINBLOOM_URL=redis://127.0.0.1:%u "
+                     "TWINBLOOM=%s; twinbloom() { $TWINBLOOM \"$@\"; }; twinbloom %s",
+                     c->port, TWINBLOOM_CLI, arguments);
+    assert_in_range(n, 1, sizeof(line) - 1);
+    const char *argv[] = {"bash", "-c", line, NULL};
+    must(process_run(argv, 120000, output, &code, &e), e);
+    return code;
+}
+
+void two_cli_says(const struct client *c, const char *arguments, int code, const char *part)
+{
+    char *output;
+    int got = two_cli(c, arguments, &output);
+    if (got != code || strstr(output, part) == NULL)
+        fail_msg("%s: code %d\n%s", arguments, got, output);
+    free(output);
 }
 
 /* --- dumps --- */

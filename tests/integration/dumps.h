@@ -45,6 +45,11 @@ int64_t two_status(struct client *c, const char *filter, const char *field);
 /* BF.INFO is the same of @a at `from` and @b at `to`. */
 void two_same_info(struct two *t, const char *a, const char *b);
 
+/* `twinbloom ARGUMENTS` at a coordinator: both of its outputs (the caller frees them) and its exit code. */
+int two_cli(const struct client *c, const char *arguments, char **output);
+/* It must exit with @code, and @part must be in what it says. */
+void two_cli_says(const struct client *c, const char *arguments, int code, const char *part);
+
 struct piece {
     int64_t position; /* what BF.SCANDUMP returned with it */
     size_t length;
