@@ -125,23 +125,57 @@ static size_t replies(const struct operation *op)
     return count < operation_keys(op) ? count + 1 : count;
 }
 
+/* How many were new or are there; what befell any key is the whole reply. */
+static void count_reply(struct reply *out, const struct request *r)
+{
+    size_t keys = operation_keys(r->op), yes = 0, full = 0, lost = 0;
+    for (size_t i = 0; i < keys; i++) {
+        enum key_result result = operation_result(r->op, i);
+        yes += result == KEY_YES;
+        full += result == KEY_FULL;
+        lost += result == KEY_LOST;
+    }
+    if (lost > 0)
+        reply_error(out,
+                    "ERR filter '%s' is degraded: the data of shards are lost; %zu of %zu items were done",
+                    r->filter->name, keys - lost - full, keys);
+    else if (full > 0)
+        reply_error(out, "ERR non scaling filter is full; %zu of %zu items were done", keys - full, keys);
+    else
+        reply_integer(out, (int64_t)yes);
+}
+
+/* No key is there. */
+static void nothing_reply(struct reply *out, const struct request *r)
+{
+    if (r->shape == REPLY_COUNT) {
+        reply_integer(out, 0);
+        return;
+    }
+    if (r->shape == REPLY_ARRAY)
+        reply_array(out, operation_keys(r->op));
+    for (size_t i = 0; i < operation_keys(r->op); i++)
+        reply_boolean(out, false);
+}
+
 static void write_operation(struct client *c, struct request *r)
 {
     struct reply out = client_reply_begin(c);
     enum err status = operation_status(r->op);
     if (status == ERR_NOT_FOUND &&
-        operation_kind(r->op) == OPERATION_CHECK) { /* never made: nothing is in it */
-        if (r->array)
-            reply_array(&out, operation_keys(r->op));
-        for (size_t i = 0; i < operation_keys(r->op); i++)
-            reply_boolean(&out, false);
+        operation_kind(r->op) == OPERATION_CHECK) { /* never made, or deleted: nothing is in it */
+        nothing_reply(&out, r);
     } else if (status == ERR_NOT_FOUND) {
         reply_error(&out, "ERR not found");
+    } else if (status == ERR_WRONG_TYPE) {
+        reply_error(&out, "%s", operation_error(r->op));
     } else if (status != ERR_OK) {
         reply_error(&out, "%s %s", error_class(status), operation_error(r->op));
+    } else if (r->shape == REPLY_COUNT) {
+        count_reply(&out, r);
     } else {
         size_t count = replies(r->op);
-        if (r->array)
+        if (r->shape == REPLY_ARRAY)
             reply_array(&out, count);
         for (size_t i = 0; i < count; i++)
             key_reply(&out, r, i);
@@ -205,7 +239,8 @@ static void advance(struct client *c)
 static void on_created(struct admin_call *call, struct client *c, void *arg)
 {
     struct request *r = arg;
-    if (call->status == ERR_OK || call->status == ERR_EXISTS) {
+    bool deleted = call->fn == admin_grow && call->status == ERR_NOT_FOUND; /* the operation finds out */
+    if (call->status == ERR_OK || call->status == ERR_EXISTS || deleted) {
         operation_start(r->op, r->filter, on_operation, r);
         return;
     }
@@ -253,7 +288,8 @@ static void on_operation(struct operation *op, void *arg)
 }
 
 void client_operate(struct client *c, enum operation_kind kind, const struct argument *filter,
-                    const struct argument *keys, size_t count, bool array, const struct creation *creation)
+                    const struct argument *keys, size_t count, enum reply_shape shape,
+                    const struct creation *creation)
 {
     struct error e;
     struct catalog_filter *f;
@@ -276,7 +312,7 @@ void client_operate(struct client *c, enum operation_kind kind, const struct arg
         operation_key(op, keys[i].bytes, keys[i].length);
     r->op = op;
     r->filter = f;
-    r->array = array;
+    r->shape = shape;
     if (creation != NULL)
         r->creation = *creation;
     operation_start(op, f, on_operation, r);

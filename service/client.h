@@ -33,13 +33,17 @@ struct creation {
     bool non_scaling;
 };
 
+/* What is answered to an operation: its only key's result; that of each, in an array; how many keys were new
+ * (checks: are there). */
+enum reply_shape { REPLY_ONE, REPLY_ARRAY, REPLY_COUNT };
+
 /* A command whose reply is not written yet. */
 struct request {
     STAILQ_ENTRY(request) link;
     struct client *client;
     struct operation *op; /* NULL: the reply is in `ready`, or comes from the admin thread */
     bool done;
-    bool array;     /* one reply a key, in an array */
+    enum reply_shape shape;
     bool overtaken; /* an add before it was retried after this check had been sent */
     struct creation creation;
     struct catalog_filter *filter;
@@ -101,7 +105,8 @@ void client_error(struct client *c, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /* Check or add @count keys; the reply comes when it is known. */
 void client_operate(struct client *c, enum operation_kind kind, const struct argument *filter,
-                    const struct argument *keys, size_t count, bool array, const struct creation *creation);
+                    const struct argument *keys, size_t count, enum reply_shape shape,
+                    const struct creation *creation);
 
 /* Run @call in the admin thread (takes it over); the client does nothing else until its reply is there. */
 void client_call_admin(struct client *c, struct admin_call *call);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* BF.*: errors verbatim as RedisBloom gives them, some without a prefix. */
+/* BF.*, and what of TB.* is like it: errors verbatim as RedisBloom gives them, some without a prefix. */
 #include <stdio.h>
 #include <string.h>
 #include "base/number.h"
@@ -50,13 +50,14 @@ static const char *reserve_options(const struct argument *a, size_t count, struc
     return out->non_scaling && expansion_given ? "Nonscaling filters cannot expand" : NULL;
 }
 
-void command_bf_reserve(struct client *c, const struct argument *a, size_t count)
+/* key rate capacity [EXPANSION n] [NONSCALING]; @fn makes the filter. */
+static void reserve(struct client *c, const struct argument *a, size_t count, admin_fn *fn, const char *name)
 {
     struct creation creation = {.allowed = true};
     int64_t capacity;
     const char *error = NULL;
     if (count > 7) {
-        client_error(c, "ERR wrong number of arguments for 'bf.reserve' command");
+        client_error(c, "ERR wrong number of arguments for '%s' command", name);
         return;
     }
     if (!number_double(a[2].bytes, a[2].length, &creation.error_rate))
@@ -74,29 +75,49 @@ void command_bf_reserve(struct client *c, const struct argument *a, size_t count
         return;
     }
     creation.capacity = (uint64_t)capacity;
-    call_admin(c, admin_reserve, &a[1], &creation, NULL);
+    call_admin(c, fn, &a[1], &creation, NULL);
+}
+
+void command_bf_reserve(struct client *c, const struct argument *a, size_t count)
+{
+    reserve(c, a, count, admin_reserve, "bf.reserve");
+}
+
+void command_tb_init(struct client *c, const struct argument *a, size_t count)
+{
+    reserve(c, a, count, admin_init, "tb.init");
 }
 
 void command_bf_add(struct client *c, const struct argument *a, size_t count)
 {
     (void)count;
-    client_operate(c, OPERATION_ADD, &a[1], &a[2], 1, false, &as_configured);
+    client_operate(c, OPERATION_ADD, &a[1], &a[2], 1, REPLY_ONE, &as_configured);
 }
 
 void command_bf_madd(struct client *c, const struct argument *a, size_t count)
 {
-    client_operate(c, OPERATION_ADD, &a[1], &a[2], count - 2, true, &as_configured);
+    client_operate(c, OPERATION_ADD, &a[1], &a[2], count - 2, REPLY_ARRAY, &as_configured);
+}
+
+void command_tb_madd(struct client *c, const struct argument *a, size_t count)
+{
+    client_operate(c, OPERATION_ADD, &a[1], &a[2], count - 2, REPLY_COUNT, &as_configured);
 }
 
 void command_bf_exists(struct client *c, const struct argument *a, size_t count)
 {
     (void)count;
-    client_operate(c, OPERATION_CHECK, &a[1], &a[2], 1, false, NULL);
+    client_operate(c, OPERATION_CHECK, &a[1], &a[2], 1, REPLY_ONE, NULL);
 }
 
 void command_bf_mexists(struct client *c, const struct argument *a, size_t count)
 {
-    client_operate(c, OPERATION_CHECK, &a[1], &a[2], count - 2, true, NULL);
+    client_operate(c, OPERATION_CHECK, &a[1], &a[2], count - 2, REPLY_ARRAY, NULL);
+}
+
+void command_tb_mexists(struct client *c, const struct argument *a, size_t count)
+{
+    client_operate(c, OPERATION_CHECK, &a[1], &a[2], count - 2, REPLY_COUNT, NULL);
 }
 
 struct insert {
@@ -162,7 +183,7 @@ void command_bf_insert(struct client *c, const struct argument *a, size_t count)
     else if (insert.items == 0 || insert.items >= count)
         client_error(c, "ERR wrong number of arguments for 'bf.insert' command");
     else
-        client_operate(c, OPERATION_ADD, &a[1], &a[insert.items], count - insert.items, true,
+        client_operate(c, OPERATION_ADD, &a[1], &a[insert.items], count - insert.items, REPLY_ARRAY,
                        &insert.creation);
 }
 
@@ -170,6 +191,18 @@ void command_bf_card(struct client *c, const struct argument *a, size_t count)
 {
     (void)count;
     call_admin(c, admin_card, &a[1], NULL, NULL);
+}
+
+void command_bf_debug(struct client *c, const struct argument *a, size_t count)
+{
+    (void)count;
+    call_admin(c, admin_debug, &a[1], NULL, NULL);
+}
+
+void command_tb_count(struct client *c, const struct argument *a, size_t count)
+{
+    (void)count;
+    call_admin(c, admin_count, &a[1], NULL, NULL);
 }
 
 void command_bf_info(struct client *c, const struct argument *a, size_t count)
