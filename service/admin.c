@@ -44,7 +44,7 @@ bool admin_call_names(struct admin_call *call, const struct argument *names, siz
 {
     size_t bytes = 0;
     for (size_t i = 0; i < count; i++)
-        bytes += names[i].length;
+        bytes += names[i].length + 1;
     struct argument *copies = malloc(count * sizeof(*copies) + bytes);
     if (copies == NULL)
         return false;
@@ -54,6 +54,7 @@ bool admin_call_names(struct admin_call *call, const struct argument *names, siz
         if (names[i].length > 0)
             memcpy(to, names[i].bytes, names[i].length);
         to += names[i].length;
+        *to++ = '\0';
     }
     call->names = (struct admin_names){.name = copies, .count = count};
     return true;

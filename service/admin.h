@@ -95,7 +95,7 @@ enum { TTL_SECONDS = 1, TTL_ABSOLUTE = 2 };
 enum { LIST_COUNT = 1, LIST_ANY = 2 }; /* neither: all of them */
 enum { SCAN_OTHER_TYPE = 1 };          /* TYPE names one that no filter has */
 
-/* Copy names into the call. False: no memory. */
+/* Copy names into the call, each with a NUL behind it. False: no memory. */
 MUST_CHECK bool admin_call_names(struct admin_call *call, const struct argument *names, size_t count);
 
 /* "ERR not found", "WRONGTYPE ...", or "ERR " and the text. */
