@@ -22,6 +22,7 @@ enum {
     REQUESTS_MAX = 8192,      /* in flight on one connection before its bytes wait */
     OUTPUT_MAX = 1024 * 1024, /* unread replies before its bytes wait, bytes */
     OUTPUT_LOW = 64 * 1024,
+    CREATIONS_MAX = 8, /* of one add, whose filter somebody deletes again and again */
     CLOSING_SECONDS = 10
 };
 
@@ -257,11 +258,10 @@ static void on_created(struct admin_call *call, struct client *c, void *arg)
 static bool make_room_first(struct client *c, struct request *r)
 {
     enum err status = operation_status(r->op);
-    bool create = status == ERR_NOT_FOUND && r->creation.allowed;
+    bool create = status == ERR_NOT_FOUND && r->creation.allowed && r->creations < CREATIONS_MAX;
     if (!create && status != ERR_FULL)
         return false;
-    if (create)
-        r->creation.allowed = false; /* once */
+    r->creations += create;
     struct admin_call *call =
         admin_call_new(create ? admin_create : admin_grow, r->filter->name, r->filter->name_length);
     if (call == NULL)

@@ -46,6 +46,7 @@ struct request {
     enum reply_shape shape;
     bool overtaken; /* an add before it was retried after this check had been sent */
     struct creation creation;
+    unsigned creations;
     struct catalog_filter *filter;
     struct buffer ready;
 };

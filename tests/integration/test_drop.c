@@ -279,6 +279,28 @@ static void test_fence_drop__takes_both_generations_and_what_retires(void **stat
     nothing_is_left();
 }
 
+static void test_fence_drop__takes_a_layer_that_was_being_opened(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    uint64_t lost;
+    struct view to = f.view;
+    struct generation *g = &to.slot[to.current];
+    g->layers[1] = g->layers[0];
+    g->layers[1].born_epoch = f.view.epoch + 1;
+    g->layer_count = 2;
+    g->opening = true;
+    to.phase = PHASE_OVERFLOW_OPEN;
+    must(fence_create(&f.fence, g, 1, &e), e);
+    filter_change(&f, &to, false); /* its driver dies here */
+    gives(ERR_CONFLICT, fence_drop(&f.fence, &f.view, 0, MUTEX, &e), e);
+    must(fence_complete(&f.fence, &f.view, &lost, &e), e);
+    begin();
+    complete();
+    nothing_is_left();
+    both_find_nothing();
+}
+
 static void test_fence_drop__refuses_what_is_not_fenced_or_not_ours(void **state)
 {
     (void)state;
@@ -446,6 +468,7 @@ int main(void)
         TEST(test_fence_drop__lets_no_view_from_before_answer_or_acknowledge),
         TEST(test_fence_drop__is_forgotten_for_the_filter_that_comes_after),
         TEST(test_fence_drop__takes_both_generations_and_what_retires),
+        TEST(test_fence_drop__takes_a_layer_that_was_being_opened),
         TEST(test_fence_drop__refuses_what_is_not_fenced_or_not_ours),
         TEST(test_fence_drop__lets_the_view_change_no_more),
         TEST(test_fence_drop__begins_nothing_while_a_node_is_away),
