@@ -298,6 +298,7 @@ enum err worker_start(struct worker **out, struct service *service, unsigned ind
         .policy = policy,
         .policy_arg = w,
         .on_seen = service_on_seen,
+        .on_dropped = service_on_dropped,
         .was_seen = service_was_seen,
         .on_lost = service_on_lost,
         .arg = service,
