@@ -202,8 +202,9 @@ static void advance(struct client *c)
 
 /* --- operations --- */
 
-static void on_created(struct admin_call *call, struct client *c, void *arg)
+static void on_created(struct admin_call *call, void *asker, void *arg)
 {
+    struct client *c = asker;
     struct request *r = arg;
     if (call->status == ERR_OK || call->status == ERR_EXISTS) {
         operation_start(r->op, r->filter, on_operation, r);
@@ -216,6 +217,23 @@ static void on_created(struct admin_call *call, struct client *c, void *arg)
                 call->error.text);
     r->done = true;
     advance(c);
+}
+
+static void on_admin_done(void *arg)
+{
+    struct admin_call *call = arg;
+    struct client *c = call->asker;
+    if (!c->destroyed)
+        call->on_done(call, c, call->done_arg);
+    client_release(c);
+    admin_call_free(call);
+}
+
+static void post_admin(struct client *c, struct admin_call *call)
+{
+    call->asker = c;
+    c->references++;
+    admin_post(c->worker->service, call, c->worker->mailbox, on_admin_done);
 }
 
 /* An add that finds no filter, or no room in it, waits until there is one. */
@@ -234,7 +252,7 @@ static bool make_room_first(struct client *c, struct request *r)
     call->creation = r->creation;
     call->on_done = on_created;
     call->done_arg = r;
-    admin_post(c, call);
+    post_admin(c, call);
     return true;
 }
 
@@ -284,8 +302,9 @@ void client_operate(struct client *c, enum operation_kind kind, const struct arg
 
 /* --- the admin thread --- */
 
-static void on_admin_reply(struct admin_call *call, struct client *c, void *arg)
+static void on_admin_reply(struct admin_call *call, void *asker, void *arg)
 {
+    struct client *c = asker;
     struct request *r = arg;
     buffer_append(&r->ready, call->reply.data, call->reply.length);
     r->done = true;
@@ -297,11 +316,11 @@ static void on_admin_reply(struct admin_call *call, struct client *c, void *arg)
 static void on_flushed(void *arg)
 {
     struct admin_call *call = arg;
-    struct client *c = call->client;
+    struct client *c = call->asker;
     if (c->destroyed)
         admin_call_free(call);
     else
-        admin_post(c, call);
+        post_admin(c, call);
     client_release(c);
 }
 
@@ -315,23 +334,12 @@ void client_call_admin(struct client *c, struct admin_call *call)
     }
     c->blocked = true;
     c->references++;
-    call->client = c;
+    call->asker = c;
     call->protocol = c->protocol;
     call->on_done = on_admin_reply;
     call->done_arg = r;
     /* Its own adds are counted before it asks for counts. */
     catalog_flush(c->worker->catalog, on_flushed, call);
-}
-
-/* In the worker's thread, with the answer. */
-void client_admin_done(void *arg)
-{
-    struct admin_call *call = arg;
-    struct client *c = call->client;
-    if (!c->destroyed)
-        call->on_done(call, c, call->done_arg);
-    client_release(c);
-    admin_call_free(call);
 }
 
 /* --- commands from bytes --- */
