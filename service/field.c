@@ -21,7 +21,7 @@ void field_number(struct fields *f, const char *name, uint64_t value)
 void field_decimal(struct fields *f, const char *name, double value)
 {
     char text[32];
-    (void)snprintf(text, sizeof(text), "%.6g", value);
+    (void)snprintf(text, sizeof(text), "%.6g", value == 0 ? 0 : value); /* no -0 */
     if (f->reply.protocol < REPLY_TYPED) {
         field_text(f, name, text);
         return;
