@@ -101,7 +101,6 @@ static void set_limits(struct http *h)
     evhttp_set_max_headers_size(h->server, HTTP_HEADER_MAX);
     evhttp_set_max_body_size(h->server, (ev_ssize_t)h->config->http_body_max);
     evhttp_set_timeout_tv(h->server, &idle);
-    (void)evhttp_set_flags(h->server, EVHTTP_SERVER_LINGERING_CLOSE);
     evhttp_set_gencb(h->server, http_on_request, h);
 }
 

@@ -33,6 +33,7 @@ struct http_connection {
     size_t buffered;
     bool sending; /* part of a request is there */
     bool doomed;
+    bool last; /* nothing more is read after the answer that is in the output */
 };
 
 static struct http_connection_list *list_of(struct http_connection *c)
@@ -93,6 +94,7 @@ static void replace_page(struct http_connection *c, struct evbuffer *output, con
                   "HTTP/1.1 %d %s\r\nContent-Type: application/problem+json\r\nContent-Length: %zu\r\n"
                   "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n",
                   status, http_reason(status), body.length);
+    c->last = true;
     c->http->answering = true; /* this callback is for others */
     (void)evbuffer_unfreeze(output, 1);
     (void)evbuffer_drain(output, evbuffer_get_length(output));
@@ -162,7 +164,10 @@ static void forget(struct http_connection *c)
 static void on_close(struct evhttp_connection *evcon, void *arg)
 {
     (void)evcon;
-    forget(arg);
+    struct http_connection *c = arg;
+    if (c->last && !c->http->stopped)
+        http_linger(c->http, c->fd);
+    forget(c);
 }
 
 static struct bufferevent *on_arrival(struct event_base *base, void *arg)
@@ -241,6 +246,8 @@ static void drop_late(struct http *h, struct http_connection_list *list, const c
             continue;
         if (c->doomed)
             drop(c, "too much was sent");
+        else if (c->last && evbuffer_get_length(bufferevent_get_output(c->io)) == 0)
+            drop(c, "nothing more is read");
         else if (now - c->since_us > patience)
             drop(c, why);
     }
@@ -315,9 +322,10 @@ static void on_taken(struct evhttp_request *req, void *arg)
     move_to(c, PLACE_WAITING);
 }
 
-void http_connection_answered(struct http_connection *c, struct evhttp_request *req)
+void http_connection_answered(struct http_connection *c, struct evhttp_request *req, bool last)
 {
     c->request = NULL;
+    c->last = last;
     move_to(c, PLACE_BUSY);
     evhttp_request_set_on_complete_cb(req, on_taken, c);
 }
@@ -328,6 +336,7 @@ enum err http_connections_init(struct http *h, struct error *e)
     TAILQ_INIT(&h->arriving);
     TAILQ_INIT(&h->waiting);
     TAILQ_INIT(&h->busy);
+    LIST_INIT(&h->lingering);
     h->turn = event_new(h->base, -1, EV_PERSIST, on_turn, h);
     if (h->turn == NULL || event_add(h->turn, &second) != 0)
         return error_set(e, ERR_NOMEM, "out of memory");
@@ -340,6 +349,7 @@ void http_connections_fini(struct http *h)
     struct http_connection *c;
     while ((c = TAILQ_FIRST(&h->arriving)) != NULL)
         adopt(c);
+    http_linger_fini(h);
     if (h->server != NULL)
         evhttp_free(h->server); /* on_close() of all */
     if (h->turn != NULL)

@@ -24,6 +24,7 @@ enum {
 struct http_connection;
 TAILQ_HEAD(http_connection_list, http_connection);
 LIST_HEAD(http_request_list, http_request);
+LIST_HEAD(lingering_list, lingering);
 
 struct http {
     struct service *service;
@@ -48,6 +49,8 @@ struct http {
     struct http_connection **by_fd;
     size_t by_fd_count;
     bool paused; /* takes no connections: there are too many */
+    struct lingering_list lingering;
+    size_t lingering_count;
     pthread_t thread;
 };
 
@@ -94,10 +97,15 @@ void http_connections_fini(struct http *h);
 struct http_connection *http_connection_busy(struct http *h, struct evhttp_request *req);
 /* From now to its answer it does not go away. */
 void http_connection_serves(struct http_connection *c, struct http_request *r);
-/* Its answer is about to be sent. */
-void http_connection_answered(struct http_connection *c, struct evhttp_request *req);
+/* Its answer is about to be sent, and is the @last one of the connection. */
+void http_connection_answered(struct http_connection *c, struct evhttp_request *req, bool last);
 /* Close those that wait for a request; the loop ends when the last one is gone. */
 void http_connections_drain(struct http *h);
+
+/* --- http_linger.c --- */
+/* The connection of @fd is about to be closed, and not all was read: see to it that its answer arrives. */
+void http_linger(struct http *h, int fd);
+void http_linger_fini(struct http *h);
 
 /* --- http_access.c --- */
 /* May whoever asks do what needs @role, on @filter (NULL: on none, or on all)? False: it was answered. */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "service/http_json.h"
 
-#include <stdint.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "base/number.h"
 #include "service/http_base64.h"
@@ -97,15 +99,19 @@ static bool take_line(struct reader *r, const char **text, size_t *length)
     return true;
 }
 
-/* Its text is the shortest that is this number, and JSON writes it alike. */
+/* In the shortest form that is this number, as reply_double() has it. */
 static bool take_double(struct reader *r, const char *text, size_t length)
 {
+    char shorter[40];
     double value;
-    size_t sign = length > 0 && *text == '-';
-    if (number_double(text, length, &value) && text[sign] >= '0' && text[sign] <= '9')
-        buffer_append(r->out, text, length);
-    else
+    if (!number_double(text, length, &value)) {
         buffer_puts(r->out, "null"); /* nan, inf */
+        return true;
+    }
+    (void)snprintf(shorter, sizeof(shorter), "%.15g", value);
+    if (strtod(shorter, NULL) != value)
+        (void)snprintf(shorter, sizeof(shorter), "%.17g", value);
+    buffer_puts(r->out, shorter);
     return true;
 }
 
@@ -114,7 +120,7 @@ static bool take_integer(struct reader *r, const char *text, size_t length)
     int64_t value;
     if (!number_i64(text, length, &value))
         return false;
-    buffer_append(r->out, text, length);
+    buffer_printf(r->out, "%" PRIi64, value);
     return true;
 }
 
@@ -126,13 +132,23 @@ static bool take_boolean(struct reader *r, const char *text, size_t length)
     return true;
 }
 
-static bool take_bulk(struct reader *r, uint64_t length)
+/* The bytes behind a line that gives their number. */
+static bool take_bytes(struct reader *r, uint64_t length, const char **bytes)
 {
     size_t left = (size_t)(r->end - r->at);
     if (left < 2 || length > left - 2 || memcmp(r->at + length, "\r\n", 2) != 0)
         return false;
-    http_json_bytes(r->out, r->at, length);
+    *bytes = r->at;
     r->at += length + 2;
+    return true;
+}
+
+static bool take_bulk(struct reader *r, uint64_t length)
+{
+    const char *bytes;
+    if (!take_bytes(r, length, &bytes))
+        return false;
+    http_json_bytes(r->out, bytes, length);
     return true;
 }
 
@@ -152,13 +168,27 @@ static bool take_array(struct reader *r, uint64_t count, unsigned depth)
 }
 
 /* Names are text that we have chosen. */
+static bool take_name(struct reader *r)
+{
+    const char *text;
+    size_t length;
+    char type = r->at == r->end ? '\0' : *r->at++;
+    if ((type != '$' && type != '+') || !take_line(r, &text, &length))
+        return false;
+    uint64_t bytes = length;
+    if (type == '$' && (!number_u64(text, length, &bytes) || !take_bytes(r, bytes, &text)))
+        return false;
+    http_json_text(r->out, text, bytes);
+    return true;
+}
+
 static bool take_map(struct reader *r, uint64_t pairs, unsigned depth)
 {
     buffer_puts(r->out, "{");
     for (uint64_t i = 0; i < pairs; i++) {
         if (i > 0)
             buffer_puts(r->out, ",");
-        if (r->at == r->end || (*r->at != '$' && *r->at != '+') || !take_value(r, depth))
+        if (!take_name(r))
             return false;
         buffer_puts(r->out, ":");
         if (!take_value(r, depth))

@@ -124,7 +124,7 @@ static void send_as(struct http_request *r, int status, const char *type, struct
     r->req = NULL;
     h->working -= r->working;
     LIST_REMOVE(r, link);
-    http_connection_answered(r->connection, req);
+    http_connection_answered(r->connection, req, r->close);
     h->answering = true;
     evhttp_send_reply(req, good ? status : 503, http_reason(good ? status : 503), good ? out : NULL);
     h->answering = false;
