@@ -272,6 +272,7 @@ static void keep_to_count(struct http *h)
              full ? "no more are taken: http_max_clients" : "taken again");
 }
 
+/* When a connection has come or must go, and every second. */
 static void on_turn(evutil_socket_t fd, short events, void *arg)
 {
     (void)fd;
@@ -337,8 +338,9 @@ enum err http_connections_init(struct http *h, struct error *e)
     TAILQ_INIT(&h->waiting);
     TAILQ_INIT(&h->busy);
     LIST_INIT(&h->lingering);
-    h->turn = event_new(h->base, -1, EV_PERSIST, on_turn, h);
-    if (h->turn == NULL || event_add(h->turn, &second) != 0)
+    h->turn = event_new(h->base, -1, 0, on_turn, h);
+    h->tick = event_new(h->base, -1, EV_PERSIST, on_turn, h); /* each event_active() would put it off */
+    if (h->turn == NULL || h->tick == NULL || event_add(h->tick, &second) != 0)
         return error_set(e, ERR_NOMEM, "out of memory");
     evhttp_set_bevcb(h->server, on_arrival, h);
     return ERR_OK;
@@ -354,5 +356,7 @@ void http_connections_fini(struct http *h)
         evhttp_free(h->server); /* on_close() of all */
     if (h->turn != NULL)
         event_free(h->turn);
+    if (h->tick != NULL)
+        event_free(h->tick);
     free(h->by_fd);
 }

@@ -33,7 +33,7 @@ struct http {
     struct catalog *catalog;
     struct mailbox *mailbox;
     struct event *letters;
-    struct event *turn; /* every second, and when a connection came or must go: see http_connection.c */
+    struct event *turn, *tick; /* see http_connection.c */
     struct evhttp *server;
     struct evhttp_bound_socket *listening;
     struct http_request_list requests; /* not answered yet */
