@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The happy path is: the operation ends, on_done is called. Possible failure modes are: there is no filter,
  * or no room in it (the admin thread makes it, and the operation starts again), that fails (its text is the
- * reply), the client is gone meanwhile (client_admin_done() then calls nobody). */
+ * reply), the client is gone meanwhile (the answer of the admin thread is dropped then). */
 #include "service/asking.h"
 
 #include <stdio.h>
@@ -14,9 +14,9 @@ enum { CREATIONS_MAX = 8 /* of one add, whose filter somebody deletes again and 
 
 static void on_operation(struct operation *op, void *arg);
 
-static void on_made(struct admin_call *call, struct client *c, void *arg)
+static void on_made(struct admin_call *call, void *asker, void *arg)
 {
-    (void)c;
+    (void)asker;
     struct asking *a = arg;
     bool deleted = call->fn == admin_grow && call->status == ERR_NOT_FOUND; /* the operation finds out */
     if (call->status == ERR_OK || call->status == ERR_EXISTS || deleted) {
@@ -46,7 +46,7 @@ static bool make_room_first(struct asking *a)
     call->creation = a->creation;
     call->on_done = on_made;
     call->done_arg = a;
-    admin_post(a->client, call);
+    client_post_admin(a->client, call);
     return true;
 }
 

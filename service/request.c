@@ -325,8 +325,26 @@ void client_operate(struct client *c, enum operation_kind kind, const struct arg
 
 /* --- the admin thread --- */
 
-static void on_admin_reply(struct admin_call *call, struct client *c, void *arg)
+static void on_admin_done(void *arg)
 {
+    struct admin_call *call = arg;
+    struct client *c = call->asker;
+    if (!c->destroyed)
+        call->on_done(call, c, call->done_arg);
+    client_unref(c);
+    admin_call_free(call);
+}
+
+void client_post_admin(struct client *c, struct admin_call *call)
+{
+    call->asker = c;
+    c->references++;
+    admin_post(c->worker->service, call, c->worker->mailbox, on_admin_done);
+}
+
+static void on_admin_reply(struct admin_call *call, void *asker, void *arg)
+{
+    struct client *c = asker;
     struct request *r = arg;
     buffer_append(&r->ready, call->reply.data, call->reply.length);
     r->done = true;
@@ -338,11 +356,11 @@ static void on_admin_reply(struct admin_call *call, struct client *c, void *arg)
 static void on_flushed(void *arg)
 {
     struct admin_call *call = arg;
-    struct client *c = call->client;
+    struct client *c = call->asker;
     if (c->destroyed)
         admin_call_free(call);
     else
-        admin_post(c, call);
+        client_post_admin(c, call);
     client_unref(c);
 }
 
@@ -375,21 +393,10 @@ void client_call_admin(struct client *c, struct admin_call *call)
         client_error(c, "OOM out of memory");
         return;
     }
-    call->client = c;
+    call->asker = c;
     call->protocol = c->protocol;
     call->on_done = on_admin_reply;
     call->done_arg = r;
     /* Its own adds are counted before it asks for counts. */
     catalog_flush(c->worker->catalog, on_flushed, call);
-}
-
-/* In the worker's thread, with the answer. */
-void client_admin_done(void *arg)
-{
-    struct admin_call *call = arg;
-    struct client *c = call->client;
-    if (!c->destroyed)
-        call->on_done(call, c, call->done_arg);
-    client_unref(c);
-    admin_call_free(call);
 }
