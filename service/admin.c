@@ -35,6 +35,7 @@ void admin_call_free(struct admin_call *call)
     if (call == NULL)
         return;
     free(call->filter);
+    buffer_fini(&call->data);
     buffer_fini(&call->reply);
     free(call);
 }
@@ -183,8 +184,8 @@ static enum err check_memory(struct service *s, struct link *l, const struct gen
     return code == ERR_OK ? plan_fits(&plan, nodes, s->nodes.count, warning, e) : code;
 }
 
-static enum err register_name(const struct config *config, struct fence *f, const char *name, size_t length,
-                              struct error *e)
+enum err admin_register_name(const struct config *config, struct fence *f, const char *name, size_t length,
+                             struct error *e)
 {
     redisReply *reply;
     enum err code =
@@ -243,8 +244,8 @@ static enum err make_under_mutex(struct service *s, const struct config *config,
     return code;
 }
 
-static struct mutex_options mutex_options_for(const struct service *s, const struct config *config,
-                                              const char *name, size_t length)
+struct mutex_options admin_mutex_options(const struct service *s, const struct config *config,
+                                         const char *name, size_t length)
 {
     return (struct mutex_options){.nodes = &s->nodes,
                                   .prefix = config->prefix,
@@ -263,8 +264,8 @@ enum err admin_make_filter(struct service *s, const struct config *config, struc
     if (code != ERR_OK)
         return code;
     struct mutex *mutex = NULL;
-    const struct mutex_options options = mutex_options_for(s, config, name, length);
-    code = register_name(config, f, name, length, e);
+    const struct mutex_options options = admin_mutex_options(s, config, name, length);
+    code = admin_register_name(config, f, name, length, e);
     if (code == ERR_OK) /* this is short work: another coordinator that is at it is waited for */
         code = mutex_wait(&mutex, &options, options.redis_timeout_ms, e);
     if (code != ERR_OK)
@@ -285,7 +286,7 @@ enum err admin_grow_filter(struct service *s, const struct config *config, struc
                            struct view *scratch, const char *name, size_t length, struct error *e)
 {
     struct mutex *mutex = NULL;
-    const struct mutex_options options = mutex_options_for(s, config, name, length);
+    const struct mutex_options options = admin_mutex_options(s, config, name, length);
     enum err code = names_init(&f->names, config->prefix, name, length, e);
     if (code == ERR_OK)
         code = mutex_wait(&mutex, &options, options.redis_timeout_ms, e);

@@ -6,6 +6,7 @@
 #include "base/buffer.h"
 #include "base/error.h"
 #include "expansion/control.h"
+#include "expansion/mutex.h"
 #include "service/client.h"
 #include "service/reply.h"
 #include "service/runner.h"
@@ -40,6 +41,10 @@ struct admin_call {
     uint64_t rows_per_second; /* TB.THROTTLE */
     uint64_t count;           /* TB.HISTORY: 0 where not given */
     char field[32];           /* BF.INFO */
+    /* BF.SCANDUMP, BF.LOADCHUNK */
+    bool position_given; /* it is a number */
+    int64_t position;
+    struct buffer data;
     enum err status;
     struct error error;
     struct buffer reply;
@@ -68,6 +73,11 @@ admin_fn admin_rebuild; /* TB.REBUILD */
 admin_fn admin_verify;  /* TB.VERIFY */
 admin_fn admin_control; /* TB.CUTOVER, TB.ROLLBACK, TB.FINISH, TB.ABORT, TB.PAUSE, TB.RESUME, TB.THROTTLE */
 
+/* Dump and load. */
+admin_fn admin_scandump;    /* BF.SCANDUMP */
+admin_fn admin_loadchunk;   /* BF.LOADCHUNK */
+admin_fn admin_load_status; /* TB.LOAD */
+
 /* The job that TB.REBUILD asks for, and TB.PLAN asks about. Borrows from both. */
 struct runner_job admin_rebuild_job(const struct admin *a, const struct admin_call *call);
 
@@ -76,6 +86,12 @@ struct runner_job admin_rebuild_job(const struct admin *a, const struct admin_ca
 MUST_CHECK enum err admin_make_filter(struct service *s, const struct config *config, struct fence *f,
                                       const char *name, size_t length, const struct creation *creation,
                                       struct error *e);
+
+/* The same parts for who makes a filter in another way: its name among those that were made; its mutex. */
+MUST_CHECK enum err admin_register_name(const struct config *config, struct fence *f, const char *name,
+                                        size_t length, struct error *e);
+struct mutex_options admin_mutex_options(const struct service *s, const struct config *config,
+                                         const char *name, size_t length);
 
 /* Finish or begin the growth of a filter by a layer: see layer_grow(). */
 MUST_CHECK enum err admin_grow_filter(struct service *s, const struct config *config, struct fence *f,

@@ -121,17 +121,14 @@ void command_memory_fini(struct command_memory *m)
     *m = (struct command_memory){0};
 }
 
-/* The command is at the front of `input`, or lies in the connection's own buffer. What comes behind it stays
- * for the client. */
-static bool take_bytes(struct client *c, struct buffer *out)
+/* The present command is at the front of `input`, or lies in the connection's own buffer: the smaller of it
+ * and of what comes behind it is copied. True: @out has the very bytes. */
+static bool take_input(struct client *c, struct buffer *out)
 {
-    size_t used = c->parser.consumed;
-    if (c->input.length == 0) {
-        buffer_append(out, c->present.bytes, used);
-        return !buffer_failed(out);
-    }
+    size_t end = c->input_from + c->parser.consumed;
     struct buffer rest = {0};
-    size_t end = c->input_from + used;
+    if (c->input.length == 0 || c->input.length - end > c->parser.consumed)
+        return false;
     buffer_append(&rest, c->input.data + end, c->input.length - end);
     if (buffer_failed(&rest))
         return false;
@@ -141,18 +138,27 @@ static bool take_bytes(struct client *c, struct buffer *out)
     return true;
 }
 
+static bool take_bytes(struct client *c, struct buffer *out)
+{
+    c->present.took_input = take_input(c, out);
+    if (c->present.took_input)
+        return true;
+    buffer_append(out, c->present.bytes, c->parser.consumed);
+    if (buffer_failed(out)) {
+        buffer_fini(out);
+        return false;
+    }
+    resp_move(&c->parser, c->present.bytes, out->data);
+    return true;
+}
+
 bool client_take_command(struct client *c, struct command_memory *out)
 {
     struct present *p = &c->present;
     *out = (struct command_memory){.queued = p->queued};
     if (p->queued == NULL) {
-        bool moves = c->input.length == 0;
-        if (!take_bytes(c, &out->bytes)) {
-            buffer_fini(&out->bytes);
+        if (!take_bytes(c, &out->bytes))
             return false;
-        }
-        if (moves)
-            resp_move(&c->parser, p->bytes, out->bytes.data);
         out->arguments = resp_take(&c->parser);
     }
     p->taken = true;
@@ -266,18 +272,26 @@ static void pump_bytes(struct client *c)
     char *bytes = gathered ? c->input.data + c->input_from : (char *)evbuffer_pullup(arrived, -1);
     size_t length = gathered ? c->input.length - c->input_from : evbuffer_get_length(arrived);
     size_t used = 0, from = c->input_from;
-    c->present.taken = false;
-    while (used < length && !(gathered && c->present.taken) && may_go_on(c) && STAILQ_EMPTY(&c->replay) &&
+    c->present = (struct present){0};
+    while (used < length && !c->present.took_input && may_go_on(c) && STAILQ_EMPTY(&c->replay) &&
            pump_one(c, bytes + used, length - used, &used)) {
-        if (gathered)
+        if (gathered && !c->present.took_input)
             c->input_from = from + used;
     }
     if (c->destroyed)
         return;
     if (!gathered)
         (void)evbuffer_drain(arrived, used);
-    else if (!c->present.taken)
+    else if (!c->present.took_input)
         drop_input(c, from + used);
+}
+
+/* Nothing more is read for now; @have bytes of `input` are not used. */
+static bool have_enough(const struct client *c, size_t have)
+{
+    bool waits = c->blocked || c->stalled || c->held || c->request_count >= REQUESTS_MAX;
+    size_t arrived = evbuffer_get_length(bufferevent_get_input(c->io));
+    return c->closing || client_unread(c) > OUTPUT_HIGH || (waits && have + arrived > INPUT_KEPT);
 }
 
 /* Start what may be started: first what waits of a transaction, then new bytes. */
@@ -291,9 +305,10 @@ static void pump(struct client *c)
     if (!c->destroyed && STAILQ_EMPTY(&c->replay))
         pump_bytes(c);
     if (!c->destroyed) {
-        bool full =
-            client_unread(c) > OUTPUT_HIGH || c->request_count >= REQUESTS_MAX || c->closing || c->held;
         size_t have = c->input.length - c->input_from;
+        bool full = have_enough(c, have);
+        if (client_unread(c) > OUTPUT_HIGH && c->unread_since_us == 0)
+            c->unread_since_us = clock_mono_us();
         if (full)
             (void)bufferevent_disable(c->io, EV_READ);
         else
@@ -319,6 +334,7 @@ static void on_written(struct bufferevent *io, void *arg)
 {
     (void)io;
     struct client *c = arg;
+    c->unread_since_us = 0; /* no more than OUTPUT_LOW */
     c->active_us = clock_mono_us();
     client_advance(c);
 }
@@ -367,15 +383,11 @@ void client_tick(struct client *c, uint64_t now_us)
 {
     const struct config *config = c->worker->config;
     size_t unread = client_unread(c);
-    if (unread <= OUTPUT_HIGH)
-        c->unread_since_us = 0;
-    else if (c->unread_since_us == 0)
-        c->unread_since_us = now_us;
     bool idle = STAILQ_EMPTY(&c->requests) && config->idle_timeout_ms != 0 &&
                 now_us - c->active_us > config->idle_timeout_ms * 1000;
     if (unread > config->output_max)
         cut(c, "more unread than output_max");
-    else if (unread > OUTPUT_HIGH && now_us - c->unread_since_us > config->output_timeout_ms * 1000)
+    else if (c->unread_since_us != 0 && now_us - c->unread_since_us > config->output_timeout_ms * 1000)
         cut(c, "does not read its replies");
     else if (idle)
         client_destroy(c);

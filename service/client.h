@@ -71,6 +71,7 @@ struct client {
         struct queued_command *queued; /* from a transaction or the line; else from bytes */
         const char *bytes;
         bool taken;
+        bool took_input; /* with `input` itself */
     } present;
     struct request_list requests;
     size_t request_count;

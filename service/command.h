@@ -53,10 +53,10 @@ MUST_CHECK bool command_set_name(struct client *c, const struct argument *name);
 
 /* --- handlers, by file --- */
 command_fn command_bf_reserve, command_bf_add, command_bf_madd, command_bf_insert, command_bf_exists,
-    command_bf_mexists, command_bf_card, command_bf_info;
+    command_bf_mexists, command_bf_card, command_bf_info, command_bf_scandump, command_bf_loadchunk;
 command_fn command_tb_status, command_tb_history, command_tb_plan, command_tb_rebuild, command_tb_verify,
     command_tb_abort, command_tb_cutover, command_tb_rollback, command_tb_finish, command_tb_pause,
-    command_tb_resume, command_tb_throttle;
+    command_tb_resume, command_tb_throttle, command_tb_load;
 command_fn command_ping, command_echo, command_quit, command_hello, command_auth, command_select,
     command_reset, command_client, command_command, command_config, command_info, command_multi, command_exec,
     command_discard, command_watch, command_unwatch, command_time;
