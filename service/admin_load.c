@@ -87,12 +87,14 @@ static enum err publish(struct load *l, struct mutex *mutex, struct error *e)
 {
     struct loading *g = &l->loading;
     uint64_t swept = 0, lost = 0;
-    enum err code = fence_load(l->f, &l->a->view, e);
+    enum err code = admin_load_view(l->f, &l->a->view, mutex, e);
     l->f->names.incarnation = g->incarnation;
     if (code == ERR_OK)
         return error_set(e, ERR_EXISTS, "the filter exists already");
     if (code == ERR_NOT_FOUND)
         code = all_there(l, e);
+    if (code == ERR_OK)
+        code = admin_register_name(l->f, l->call->filter, l->call->filter_length, e);
     if (code == ERR_OK)
         code = fence_sweep(l->f, mutex_value(mutex), &swept, e);
     if (swept > 0)
@@ -117,9 +119,7 @@ static enum err complete(struct load *l)
     struct admin *a = l->a;
     const struct mutex_options options =
         admin_mutex_options(a->service, a->config, l->call->filter, l->call->filter_length);
-    enum err code = admin_register_name(a->config, l->f, l->call->filter, l->call->filter_length, l->e);
-    if (code == ERR_OK)
-        code = mutex_wait(&mutex, &options, options.redis_timeout_ms, l->e);
+    enum err code = mutex_wait(&mutex, &options, options.redis_timeout_ms, l->e);
     if (code != ERR_OK)
         return code;
     code = publish(l, mutex, l->e);

@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <string.h>
 #include <strings.h>
+#include "base/log.h"
 
 const struct command command_table[] = {
     {"BF.RESERVE", -4, COMMAND_ALONE | COMMAND_WRITE, command_bf_reserve, "Creates an empty filter", "bf"},
@@ -20,6 +21,34 @@ const struct command command_table[] = {
      "Loads a piece of a dump; the filter is there when all have come", "bf"},
     {"TB.LOAD", 2, COMMAND_ALONE, command_tb_load, "What has come of a filter that is being loaded",
      "twinbloom"},
+    {"BF.DEBUG", 2, COMMAND_ALONE, command_bf_debug, "Size and layers of a filter", "bf"},
+    {"TB.INIT", -4, COMMAND_ALONE | COMMAND_WRITE, command_tb_init,
+     "Creates an empty filter where there is none", "twinbloom"},
+    {"TB.MADD", -3, COMMAND_WRITE, command_tb_madd, "Adds items; tells how many were new", "twinbloom"},
+    {"TB.MEXISTS", -3, 0, command_tb_mexists, "Tells how many items may have been added", "twinbloom"},
+    {"TB.COUNT", 2, COMMAND_ALONE, command_tb_count, "Number of items, estimated from the bits", "twinbloom"},
+    {"DEL", -2, COMMAND_ALONE | COMMAND_WRITE, command_del, "Deletes filters", "keyspace"},
+    {"UNLINK", -2, COMMAND_ALONE | COMMAND_WRITE, command_del, "Deletes filters", "keyspace"},
+    {"EXISTS", -2, COMMAND_ALONE, command_exists, "Tells how many of the names are filters", "keyspace"},
+    {"TYPE", 2, COMMAND_ALONE, command_type, "MBbloom-- for a filter", "keyspace"},
+    {"SCAN", -2, COMMAND_ALONE, command_scan, "Names of filters, a few at a time", "keyspace"},
+    {"KEYS", 2, COMMAND_ALONE, command_keys, "Names of filters that match a pattern", "keyspace"},
+    {"DBSIZE", 1, COMMAND_ALONE, command_dbsize, "Number of filters", "keyspace"},
+    {"RANDOMKEY", 1, COMMAND_ALONE, command_randomkey, "The name of some filter", "keyspace"},
+    {"MEMORY", -3, COMMAND_ALONE, command_memory, "USAGE: bytes that a filter occupies in Redis", "keyspace"},
+    {"EXPIRE", -3, COMMAND_ALONE | COMMAND_WRITE, command_expire, "Deletes a filter after some seconds",
+     "keyspace"},
+    {"PEXPIRE", -3, COMMAND_ALONE | COMMAND_WRITE, command_pexpire, "The same in milliseconds", "keyspace"},
+    {"EXPIREAT", -3, COMMAND_ALONE | COMMAND_WRITE, command_expireat, "Deletes a filter at a time",
+     "keyspace"},
+    {"PEXPIREAT", -3, COMMAND_ALONE | COMMAND_WRITE, command_pexpireat, "The same in milliseconds",
+     "keyspace"},
+    {"PERSIST", 2, COMMAND_ALONE | COMMAND_WRITE, command_persist, "Takes the time of its end from a filter",
+     "keyspace"},
+    {"TTL", 2, COMMAND_ALONE, command_ttl, "Seconds until a filter is deleted", "keyspace"},
+    {"PTTL", 2, COMMAND_ALONE, command_pttl, "The same in milliseconds", "keyspace"},
+    {"EXPIRETIME", 2, COMMAND_ALONE, command_expiretime, "When a filter is deleted", "keyspace"},
+    {"PEXPIRETIME", 2, COMMAND_ALONE, command_pexpiretime, "The same in milliseconds", "keyspace"},
     {"TB.STATUS", -1, COMMAND_ALONE, command_tb_status, "State of a filter, or of all", "twinbloom"},
     {"TB.HISTORY", -2, COMMAND_ALONE, command_tb_history, "The last runs of a filter's expansions",
      "twinbloom"},
@@ -42,13 +71,12 @@ const struct command command_table[] = {
     {"PING", -1, 0, command_ping, "Answers", "connection"},
     {"ECHO", 2, 0, command_echo, "Returns its argument", "connection"},
     {"QUIT", -1, COMMAND_NO_AUTH | COMMAND_NOW, command_quit, "Closes the connection", "connection"},
-    {"HELLO", -1, COMMAND_NO_AUTH | COMMAND_NOW, command_hello, "Chooses the protocol, logs in",
-     "connection"},
-    {"AUTH", -2, COMMAND_NO_AUTH | COMMAND_NOW, command_auth, "Logs in", "connection"},
+    {"HELLO", -1, COMMAND_NO_AUTH, command_hello, "Chooses the protocol, logs in", "connection"},
+    {"AUTH", -2, COMMAND_NO_AUTH, command_auth, "Logs in", "connection"},
     {"SELECT", 2, 0, command_select, "Database 0 is the only one", "connection"},
     {"RESET", 1, COMMAND_NO_AUTH | COMMAND_NOW, command_reset, "Back to how the connection began",
      "connection"},
-    {"CLIENT", -2, 0, command_client, "SETNAME, GETNAME, ID, SETINFO, INFO", "connection"},
+    {"CLIENT", -2, 0, command_client, "Connections: lists, names, closes them", "connection"},
     {"COMMAND", -1, 0, command_command, "Lists commands", "server"},
     {"CONFIG", -2, 0, command_config, "GET, SET, HELP", "server"},
     {"INFO", -1, 0, command_info, "State of this coordinator", "server"},
@@ -56,12 +84,20 @@ const struct command command_table[] = {
     {"MULTI", 1, COMMAND_NOW, command_multi, "Begins a transaction", "transactions"},
     {"EXEC", 1, COMMAND_NOW, command_exec, "Runs the commands of a transaction in order", "transactions"},
     {"DISCARD", 1, COMMAND_NOW, command_discard, "Drops a transaction", "transactions"},
+    {"WATCH", -2, COMMAND_NOW, command_watch, "Is refused: filters cannot be watched", "transactions"},
+    {"UNWATCH", 1, 0, command_unwatch, "Nothing is watched", "transactions"},
 };
 const size_t command_count = sizeof(command_table) / sizeof(command_table[0]);
 
 bool argument_is(const struct argument *a, const char *word)
 {
     return a->length == strlen(word) && strncasecmp(a->bytes, word, a->length) == 0;
+}
+
+int command_shown(size_t length)
+{
+    enum { SHOWN = 128 };
+    return (int)(length < SHOWN ? length : SHOWN);
 }
 
 const struct command *command_find(const char *name, size_t length)
@@ -95,11 +131,17 @@ static void unknown_command(struct client *c, const struct argument *arguments, 
         if ((unsigned char)shown[i] < ' ')
             shown[i] = ' ';
     client_error(c, "ERR unknown command '%.*s', with args beginning with: %.*s",
-                 (int)(arguments[0].length < 128 ? arguments[0].length : 128), arguments[0].bytes, (int)n,
-                 shown);
+                 command_shown(arguments[0].length), arguments[0].bytes, (int)n, shown);
 }
 
-static bool arity_is_right(const struct command *command, size_t count)
+/* A page in a browser can have it send HTTP to any port of the machine. Closed before its body is read, in
+ * which commands might stand. */
+static bool is_http(const struct argument *name)
+{
+    return argument_is(name, "POST") || argument_is(name, "Host:");
+}
+
+bool command_fits(const struct command *command, size_t count)
 {
     return command->arity >= 0 ? count == (size_t)command->arity : count >= (size_t)-command->arity;
 }
@@ -120,7 +162,12 @@ void command_run(struct client *c, const struct argument *arguments, size_t coun
         client_error(c, "NOAUTH Authentication required.");
         return;
     }
-    if (command == NULL || !arity_is_right(command, count)) {
+    if (command == NULL && is_http(&arguments[0])) {
+        log_warn("http", "client=%s note=\"HTTP on the port of Redis's protocol: closed\"", c->address);
+        client_close_after_reply(c);
+        return;
+    }
+    if (command == NULL || !command_fits(command, count)) {
         c->transaction_failed = c->in_transaction;
         if (command == NULL)
             unknown_command(c, arguments, count);
@@ -139,5 +186,6 @@ void command_run(struct client *c, const struct argument *arguments, size_t coun
         client_reply_end(c);
         return;
     }
+    c->command = command;
     command->run(c, arguments, count);
 }

@@ -22,6 +22,7 @@ void reply_null(struct reply *r);
 void reply_bulk(struct reply *r, const void *bytes, size_t length);
 void reply_text(struct reply *r, const char *text);                            /* bulk from a C string */
 void reply_printf(struct reply *r, const char *format, ...) PRINTF_LIKE(2, 3); /* bulk */
+void reply_verbatim(struct reply *r, const void *bytes, size_t length);        /* text; RESP2: bulk */
 void reply_array(struct reply *r, size_t count);
 void reply_map(struct reply *r, size_t pairs); /* RESP2: array of 2 * pairs */
 #endif

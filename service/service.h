@@ -43,12 +43,14 @@ struct service {
     struct watch *watch;    /* of the keeper */
     struct latency latency; /* of Redis, as the workers see it: latency_read() with a reader of one's own */
     atomic_uint clients;
-    atomic_uint_fast64_t connections, commands;
+    atomic_uint_fast64_t connections, commands, rejected;
+    atomic_uint_fast64_t filters; /* as the keeper found them last */
 };
 
-/* Filters that this process has seen: one whose view is missing afterwards was lost, it is not "never made".
- */
-void service_on_seen(void *service, const char *name, size_t length);
+/* Filters that this process has seen: one whose view is missing afterwards was lost, it is not "never made",
+ * unless that incarnation was deleted. */
+void service_on_seen(void *service, const char *name, size_t length, uint64_t incarnation);
+void service_on_dropped(void *service, const char *name, size_t length, uint64_t incarnation);
 bool service_was_seen(void *service, const char *name, size_t length);
 /* A shard or view was found lost: the keeper looks at once. */
 void service_on_lost(void *service, const char *name, size_t length, uint64_t generation);

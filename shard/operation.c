@@ -9,6 +9,8 @@
  * the shard is lost. The answer is "maybe" or an error, never "no";
  *   - the connection failed, or Redis refused the command (out of memory, read-only, loading): tried again
  * until the deadline, as nothing is known of the shard;
+ *   - the filter is being deleted: keys of shards that are gone wait until it is, then they start anew, all
+ * of them, under the view of the filter that comes after it, or find none;
  *   - the view is gone: a check as lost, where it was there before or the configuration says that it should
  * be; an add waits for a new view, and is not acknowledged without one. */
 #include "shard/operation.h"
@@ -52,6 +54,11 @@ const char *operation_error(const struct operation *op)
 size_t operation_keys(const struct operation *op)
 {
     return op->key_count;
+}
+
+bool operation_answered(const struct operation *op, size_t i)
+{
+    return op->keys[i].state == KEY_DONE;
 }
 
 enum key_result operation_result(const struct operation *op, size_t i)
@@ -130,11 +137,16 @@ void operation_release(struct operation *op)
     operation_free_if_over(op);
 }
 
+void operation_restart_keys(struct operation *op)
+{
+    for (size_t i = 0; i < op->key_count; i++)
+        op->keys[i].state = KEY_PENDING;
+}
+
 void operation_rewind(struct operation *op)
 {
     op->retried = false;
-    for (size_t i = 0; i < op->key_count; i++)
-        op->keys[i].state = KEY_PENDING;
+    operation_restart_keys(op);
 }
 
 void operation_retry_later(struct operation *op)
@@ -227,7 +239,7 @@ static bool view_is_same(const struct operation *op)
  * were asked for. */
 static bool proves_loss(const struct operation *op)
 {
-    return view_is_same(op) && !view_unfenced(&op->view->v);
+    return view_is_same(op) && !view_unfenced(&op->view->v) && op->filter->view->v.dropped == VIEW_KEPT;
 }
 
 static void conclude_loss(struct operation *op)
@@ -258,12 +270,13 @@ static bool any_unseen(const struct operation *op)
 static const char view_missing_text[] =
     "the filter's view is not in Redis: it was lost or is not made yet; nothing was acknowledged";
 
-static void view_missing(struct operation *op)
+static void view_missing(struct operation *op, bool lost)
 {
     struct catalog_filter *f = op->filter;
     /* An add makes a filter without a source, configured or not. */
     bool unmade = !f->policy.configured || (!f->policy.sourced && op->kind == OPERATION_ADD);
-    if (!f->seen && unmade) {
+    if (!lost && unmade) {
+        operation_restart_keys(op); /* what was done was done to a filter that is deleted */
         operation_finish(op, ERR_NOT_FOUND, "not found");
         return;
     }
@@ -286,7 +299,11 @@ void operation_view_ready(struct operation *op, enum view_outcome outcome, const
 {
     switch (outcome) {
     case VIEW_MISSING:
-        view_missing(op);
+    case VIEW_LOST:
+        view_missing(op, outcome == VIEW_LOST);
+        return;
+    case VIEW_WRONG_TYPE:
+        operation_finish(op, ERR_WRONG_TYPE, why);
         return;
     case VIEW_DAMAGED:
         operation_finish(op, ERR_PARSE, why);
@@ -303,13 +320,37 @@ void operation_view_ready(struct operation *op, enum view_outcome outcome, const
         operation_finish(op, ERR_OK, NULL);
         return;
     }
-    /* The same view, not fenced yet: somebody is in the middle of it. Not in a hot loop. */
+    /* The same view, not fenced yet, or its filter is being deleted: somebody is in the middle of it. Not in
+     * a hot loop. */
     if (any_unseen(op) && view_is_same(op)) {
         shared_view_forget_renames(op->filter->view);
         operation_retry_later(op);
         return;
     }
     operation_attempt(op);
+}
+
+void operation_set_timeout(struct operation *op, unsigned ms)
+{
+    op->timeout_ms = ms;
+}
+
+static unsigned timeout_of(const struct operation *op)
+{
+    return op->timeout_ms != 0 ? op->timeout_ms : catalog_options(op->catalog)->timeout_ms;
+}
+
+/* In the order of deadlines; mostly it is the last. */
+static void insert_active(struct operation *op)
+{
+    struct operation_list *active = catalog_active(op->catalog);
+    struct operation *before = TAILQ_LAST(active, operation_list);
+    while (before != NULL && before->deadline > op->deadline)
+        before = TAILQ_PREV(before, operation_list, active);
+    if (before == NULL)
+        TAILQ_INSERT_HEAD(active, op, active);
+    else
+        TAILQ_INSERT_AFTER(active, before, op, active);
 }
 
 void operation_start(struct operation *op, struct catalog_filter *f, operation_done_fn *done, void *arg)
@@ -325,8 +366,8 @@ void operation_start(struct operation *op, struct catalog_filter *f, operation_d
     op->status = ERR_OK;
     free(op->error);
     op->error = NULL;
-    op->deadline = clock_mono_us() + (uint64_t)catalog_options(op->catalog)->timeout_ms * 1000;
-    TAILQ_INSERT_TAIL(catalog_active(op->catalog), op, active);
+    op->deadline = clock_mono_us() + (uint64_t)timeout_of(op) * 1000;
+    insert_active(op);
     /* After ERR_FULL or ERR_NOT_FOUND the view is another one by now. Answers never come from inside this
      * call, so an add that may be told at once that it has no room goes through the queue. */
     if (f->view == NULL || op->retried)
@@ -349,11 +390,20 @@ static unsigned node_down(const struct operation *op)
     return count;
 }
 
+/* A key that has all its replies needs not go under with those that wait for another node. */
+static void finish_answered(struct operation *op)
+{
+    for (size_t i = 0; i < op->key_count; i++)
+        if (op->outstanding > 0 && op->keys[i].state == KEY_PENDING && op->keys[i].waits == 0)
+            key_finish(op, &op->keys[i]);
+}
+
 void operation_expire(struct operation *op)
 {
     struct error e;
     const struct nodes *nodes = catalog_options(op->catalog)->nodes;
     unsigned down = node_down(op);
+    finish_answered(op);
     if (op->error != NULL) {
         (void)error_set(&e, ERR_REFUSED, "Redis refuses: %s; nothing was acknowledged", op->error);
         operation_finish(op, ERR_REFUSED, e.text);
@@ -363,12 +413,16 @@ void operation_expire(struct operation *op)
         operation_finish(op, ERR_LOST, view_missing_text);
         return;
     }
+    if (down == nodes->count && op->filter->view != NULL && op->filter->view->v.dropped != VIEW_KEPT) {
+        operation_finish(op, ERR_TIMEOUT, "the filter is being deleted; nothing was acknowledged");
+        return;
+    }
     if (down < nodes->count)
         (void)error_set(&e, ERR_UNREACHABLE, "Redis node %s is not reachable (%s); nothing was acknowledged",
                         nodes->node[down].name, store_why(catalog_store(op->catalog), down));
     else
         (void)error_set(&e, ERR_TIMEOUT, "no answer from Redis within %u ms; nothing was acknowledged",
-                        catalog_options(op->catalog)->timeout_ms);
+                        timeout_of(op));
     operation_finish(op, down < nodes->count ? ERR_UNREACHABLE : ERR_TIMEOUT, e.text);
 }
 

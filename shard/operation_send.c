@@ -47,8 +47,10 @@ static void on_block(redisAsyncContext *context, void *reply, void *arg)
     (void)context;
     struct operation_command *command = arg;
     struct operation *op = command->op;
-    if (op->running)
+    if (op->running) {
+        op->keys[command->key].waits--;
         take_reply(command, reply);
+    }
     if (--op->outstanding > 0)
         return;
     op->view->in_flight -= op->in_flight;
@@ -112,10 +114,12 @@ static void send_one(struct operation *op, struct operation_command *slot_of, ui
                                           .layer = (uint8_t)layer,
                                           .kind = (uint8_t)kind};
     if (store_send(catalog_store(op->catalog), placement_node(&view->placement[slot], place.shard), text.text,
-                   text.length, on_block, slot_of))
+                   text.length, on_block, slot_of)) {
         op->outstanding++;
-    else
+        op->keys[key].waits++;
+    } else {
         op->keys[key].state = KEY_UNSENT;
+    }
 }
 
 static bool writes(const struct operation *op)
@@ -136,6 +140,7 @@ static void send_key(struct operation *op, uint32_t i, size_t *used)
     struct operation_key *key = &op->keys[i];
     key->state = KEY_PENDING;
     key->present = false;
+    key->waits = 0;
     const struct generation *g = view_current(v);
     struct key_hash h = hash_key(g->seed, key->bytes, key->length);
     unsigned written = writes(op) ? generation_written_layer(g) : GENERATION_LAYERS_MAX;
@@ -186,6 +191,10 @@ static bool find_room(struct operation *op, uint64_t *room)
         *room = UINT64_MAX;
         return true;
     }
+    if (*room == 0 && view->v.dropped != VIEW_KEPT) { /* it grows no more */
+        operation_retry_later(op);
+        return false;
+    }
     if (*room == 0) {
         operation_finish(op, ERR_FULL, "the newest layer is full");
         return false;
@@ -216,6 +225,13 @@ static void send_keys(struct operation *op, uint64_t room)
         op->in_flight = 0;
 }
 
+/* What was added to a filter that was deleted, or lost, since is not in the one that took its place. */
+static void forget_answers(struct operation *op)
+{
+    if (op->view != NULL && op->view->v.incarnation != op->filter->view->v.incarnation)
+        operation_restart_keys(op);
+}
+
 /* Bits that were new to a generation while it was being built say nothing of the key, once that generation is
  * the one that is read: only an attempt under it can tell "new". */
 static void forget_fresh(struct operation *op)
@@ -231,6 +247,7 @@ static void forget_fresh(struct operation *op)
 /* Send the keys that have no answer yet, under the filter's present view. */
 void operation_attempt(struct operation *op)
 {
+    forget_answers(op);
     forget_fresh(op);
     shared_view_unref(op->view);
     op->view = shared_view_ref(op->filter->view);
