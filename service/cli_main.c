@@ -20,6 +20,7 @@ enum {
     WITH_VERIFY = 32,
     WITH_FULL = 64,
     WITH_DRY_RUN = 128,
+    WITH_YES = 256,
     GROWTH = WITH_CAPACITY | WITH_ERROR_RATE
 };
 
@@ -97,6 +98,12 @@ static const struct command commands[] = {
      "that the key\n"
      "may have been there before.",
      "twinbloom add short-link < keys.txt", cli_add},
+    {"count", "FILTER", 1, 1, 0, "estimate from its bits how many keys a filter holds",
+     "Keys that were added to more than one layer count in each; of a large filter a sample is looked at.",
+     "twinbloom count short-link", cli_count},
+    {"drop", "FILTER", 1, 1, WITH_YES, "delete a filter and all its keys",
+     "One that is configured is refused: remove its section first. The exit code is 1 if there was none.",
+     "twinbloom drop old-links --yes", cli_drop},
     {"help", "[COMMAND]", 0, 1, 0, "explain a command", "", "twinbloom help rebuild", NULL},
 };
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
@@ -201,6 +208,12 @@ static bool set_dry_run(struct cli *cli, const char *value)
     return cli->dry_run = true;
 }
 
+static bool set_yes(struct cli *cli, const char *value)
+{
+    (void)value;
+    return cli->yes = true;
+}
+
 static bool set_help(struct cli *cli, const char *value)
 {
     (void)value;
@@ -240,6 +253,7 @@ static const struct option_row options[] = {
      set_verify},
     {"", "--full", NULL, WITH_FULL, false, "look for every key of the source, not for a sample", set_full},
     {"", "--dry-run", NULL, WITH_DRY_RUN, false, "show what would be done, and do nothing", set_dry_run},
+    {"-y", "--yes", NULL, WITH_YES, false, "do not ask", set_yes},
     {"", "--help", NULL, 0, false, "show help", set_help},
     {"", "--version", NULL, 0, false, "show the version", set_version},
 };

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include "base/clock.h"
 #include "tests/lib/raw.h"
@@ -632,6 +633,47 @@ static void test_bf_debug__prints_size_and_layers(void **state)
     assert_int_equal(integer(&fixture.client[0], "DEL debugged"), 1);
 }
 
+/* --- the command line --- */
+
+/* What it prints, and the exit code. Main thread only. */
+static const char *twinbloom(const char *arguments, int *code)
+{
+    static char text[1024];
+    char line[512];
+    (void)snprintf(line, sizeof(line), "%s -p %u %s 2>&1 < /dev/null", TWINBLOOM_CLI, fixture.daemon[1].port,
+                   arguments);
+    FILE *pipe = popen(line, "r");
+    assert_non_null(pipe);
+    size_t n = fread(text, 1, sizeof(text) - 1, pipe);
+    text[n] = '\0';
+    int status = pclose(pipe);
+    *code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return text;
+}
+
+static void test_cli__counts_and_drops(void **state)
+{
+    (void)state;
+    int code;
+    fixture_ask(&fixture, 0, "BF.RESERVE cli 0.001 1000");
+    assert_int_equal(integer(&fixture.client[0], "TB.MADD cli a b c"), 3);
+    assert_string_equal(twinbloom("count cli", &code), "3\n");
+    assert_int_equal(code, 0);
+    assert_string_equal(twinbloom("count cli --json", &code), "{\"filter\":\"cli\",\"count\":3}\n");
+    (void)twinbloom("drop cli", &code); /* nobody is there to be asked */
+    assert_int_equal(code, 2);
+    assert_int_equal(integer(&fixture.client[0], "EXISTS cli"), 1);
+    assert_string_equal(twinbloom("drop --yes cli", &code), "The filter cli is deleted.\n");
+    assert_int_equal(code, 0);
+    assert_int_equal(integer(&fixture.client[0], "EXISTS cli"), 0);
+    (void)twinbloom("drop --yes cli", &code);
+    assert_int_equal(code, 1);
+    assert_non_null(strstr(twinbloom("drop --yes fixed", &code), "is configured"));
+    assert_int_equal(code, 3);
+    assert_non_null(strstr(twinbloom("count nosuch", &code), "not found"));
+    assert_int_equal(code, 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -655,6 +697,7 @@ int main(void)
         cmocka_unit_test(test_tb__counts_and_makes_only_what_is_not_there),
         cmocka_unit_test(test_tb_count__estimates_over_all_layers),
         cmocka_unit_test(test_bf_debug__prints_size_and_layers),
+        cmocka_unit_test(test_cli__counts_and_drops),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
