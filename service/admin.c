@@ -9,7 +9,6 @@
 #include "expansion/layer.h"
 #include "expansion/memory.h"
 #include "expansion/mutex.h"
-#include "service/worker.h"
 
 enum { WAIT_MS = 200, DEFAULT_CAPACITY = 100, DEFAULT_EXPANSION = 2 };
 static const double default_error_rate = 0.01;
@@ -35,6 +34,7 @@ void admin_call_free(struct admin_call *call)
     if (call == NULL)
         return;
     free(call->filter);
+    buffer_fini(&call->data);
     free(call->names.name);
     buffer_fini(&call->reply);
     free(call);
@@ -72,7 +72,8 @@ void admin_reply_error(struct reply *r, enum err code, const struct error *e)
 
 struct admin_letter {
     struct admin_call *call;
-    struct worker *worker;
+    struct mailbox *back;
+    mailbox_fn *done;
 };
 
 static _Thread_local struct admin *this_admin;
@@ -90,29 +91,25 @@ static void run_call(struct admin *a, struct admin_call *call)
 static void run_letter(void *arg)
 {
     struct admin_letter *letter = arg;
-    struct admin_call *call = letter->call;
-    struct mailbox *back = letter->worker->mailbox;
-    free(letter);
-    run_call(this_admin, call);
-    if (mailbox_post(back, client_admin_done, call) != ERR_OK)
+    run_call(this_admin, letter->call);
+    if (mailbox_post(letter->back, letter->done, letter->call) != ERR_OK)
         log_error("admin", "error=\"out of memory: an answer is lost\"");
+    free(letter);
 }
 
-void admin_post(struct client *c, struct admin_call *call)
+void admin_post(struct service *s, struct admin_call *call, struct mailbox *back, mailbox_fn *done)
 {
     struct admin_letter *letter = malloc(sizeof(*letter));
-    call->client = c;
-    c->references++;
     if (letter != NULL) {
-        *letter = (struct admin_letter){.call = call, .worker = c->worker};
-        if (mailbox_post(c->worker->service->admin, run_letter, letter) == ERR_OK)
+        *letter = (struct admin_letter){.call = call, .back = back, .done = done};
+        if (mailbox_post(s->admin, run_letter, letter) == ERR_OK)
             return;
     }
     free(letter);
     struct reply r = {.out = &call->reply, .protocol = call->protocol};
     call->status = error_set(&call->error, ERR_NOMEM, "out of memory");
     reply_error(&r, "OOM out of memory");
-    if (mailbox_post(c->worker->mailbox, client_admin_done, call) != ERR_OK)
+    if (mailbox_post(back, done, call) != ERR_OK)
         log_error("admin", "error=\"out of memory: an answer is lost\"");
 }
 
@@ -260,8 +257,7 @@ static enum err publish(struct fence *f, struct view *v, struct mutex *mutex, st
     return fence_complete(f, v, &lost, e);
 }
 
-/* Load the view; what somebody began to delete is deleted first. */
-static enum err load_finished(struct fence *f, struct view *v, struct mutex *mutex, struct error *e)
+enum err admin_load_view(struct fence *f, struct view *v, struct mutex *mutex, struct error *e)
 {
     enum err code = fence_load(f, v, e);
     if (code != ERR_NOT_FOUND || v->dropped != VIEW_DROP_BEGUN)
@@ -277,7 +273,7 @@ static enum err make_under_mutex(struct service *s, const struct config *config,
     struct view *v = malloc(sizeof(*v));
     if (v == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    enum err code = load_finished(f, v, mutex, e); /* somebody may have been faster */
+    enum err code = admin_load_view(f, v, mutex, e); /* somebody may have been faster */
     if (code == ERR_OK)
         code = error_set(e, ERR_EXISTS, "the filter exists already");
     else if (code == ERR_NOT_FOUND)

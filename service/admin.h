@@ -2,9 +2,10 @@
 #ifndef SERVICE_ADMIN_H
 #define SERVICE_ADMIN_H
 /* The admin thread: work on behalf of a request that takes several questions to Redis or Postgres, one call
- * at a time, with blocking connections. The answer goes back to the worker of the client that asked. */
+ * at a time, with blocking connections. The answer goes back to the thread that asked, by its mailbox. */
 #include "base/buffer.h"
 #include "base/error.h"
+#include "base/mailbox.h"
 #include "expansion/control.h"
 #include "expansion/mutex.h"
 #include "service/client.h"
@@ -25,10 +26,10 @@ typedef void admin_fn(struct admin *a, struct admin_call *call);
 
 struct admin_call {
     admin_fn *fn;
-    struct client *client;
-    void (*on_done)(struct admin_call *call, struct client *c, void *arg); /* in the worker's thread */
+    void *asker; /* the client or HTTP request on whose behalf it is */
+    void (*on_done)(struct admin_call *call, void *asker, void *arg); /* in the asker's thread */
     void *done_arg;
-    int protocol;
+    int protocol; /* of the reply: 2, 3 or REPLY_TYPED */
     char *filter; /* name as clients say it; "" where there is none */
     size_t filter_length;
     struct creation creation;
@@ -41,6 +42,10 @@ struct admin_call {
     uint64_t rows_per_second; /* TB.THROTTLE */
     uint64_t count;           /* TB.HISTORY: 0 where not given */
     char field[32];           /* BF.INFO */
+    /* BF.SCANDUMP, BF.LOADCHUNK */
+    bool position_given; /* it is a number */
+    int64_t position;
+    struct buffer data;
     struct admin_names {
         struct argument *name; /* in one allocation with their bytes */
         size_t count;
@@ -56,9 +61,9 @@ struct admin_call {
 /* NULL: no memory. */
 struct admin_call *admin_call_new(admin_fn *fn, const char *filter, size_t filter_length);
 void admin_call_free(struct admin_call *call);
-/* Hand over to the admin thread; client_admin_done() is called in the worker's thread. */
-void admin_post(struct client *c, struct admin_call *call);
-void client_admin_done(void *arg);
+/* Hand over to the admin thread. @done(@call) is called in the thread that owns @back, in any case: where
+ * there is no memory the call has that as its answer. */
+void admin_post(struct service *s, struct admin_call *call, struct mailbox *back, mailbox_fn *done);
 
 /* The thread: runs until the stop of the service, its argument. */
 void *admin_run(void *arg);
@@ -86,6 +91,13 @@ admin_fn admin_plan;    /* TB.PLAN, and TB.REBUILD where it is a dry run */
 admin_fn admin_rebuild; /* TB.REBUILD */
 admin_fn admin_verify;  /* TB.VERIFY */
 admin_fn admin_control; /* TB.CUTOVER, TB.ROLLBACK, TB.FINISH, TB.ABORT, TB.PAUSE, TB.RESUME, TB.THROTTLE */
+
+/* Dump and load. */
+admin_fn admin_scandump;    /* BF.SCANDUMP */
+admin_fn admin_loadchunk;   /* BF.LOADCHUNK */
+admin_fn admin_load_status; /* TB.LOAD */
+/* True where the filter has a source table; else the call is answered: there is nothing to @nothing. */
+bool admin_has_source(struct admin *a, struct admin_call *call, const char *nothing);
 
 /* The job that TB.REBUILD asks for, and TB.PLAN asks about. Borrows from both. */
 struct runner_job admin_rebuild_job(const struct admin *a, const struct admin_call *call);
@@ -120,6 +132,9 @@ MUST_CHECK enum err admin_drop_filter(struct service *s, const struct config *co
 MUST_CHECK enum err admin_make_filter(struct service *s, const struct config *config, struct fence *f,
                                       const char *name, size_t length, const struct creation *creation,
                                       struct error *e);
+
+/* Load the view before a first one is published: what somebody began to delete is deleted first. */
+MUST_CHECK enum err admin_load_view(struct fence *f, struct view *v, struct mutex *mutex, struct error *e);
 
 /* Finish or begin the growth of a filter by a layer: see layer_grow(). */
 MUST_CHECK enum err admin_grow_filter(struct service *s, const struct config *config, struct fence *f,

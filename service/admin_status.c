@@ -173,8 +173,9 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
     reply_bulk(&f->reply, name, length);
     f->count++;
     enum err code = names_init(&a->fence.names, a->config->prefix, name, length, e);
-    if (code == ERR_OK)
-        code = fence_load(&a->fence, &a->view, e);
+    if (code != ERR_OK)
+        return code;
+    code = fence_load(&a->fence, &a->view, e);
     if (code == ERR_NOT_FOUND && config == NULL)
         return code;
     if (code != ERR_OK) {

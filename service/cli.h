@@ -15,8 +15,13 @@ struct cli {
     unsigned timeout_ms;
     bool json, help, version, wait;
     bool hold, full, dry_run, yes;
-    uint64_t capacity;      /* 0: not given */
-    uint64_t entries;       /* --count; 0: not given */
+    uint64_t capacity;  /* 0: not given */
+    uint64_t entries;   /* --count; 0: not given */
+    const char *input;  /* --input; NULL: standard input */
+    const char *output; /* --output; NULL: standard output */
+    const char *csv;    /* --csv: a column; NULL: not given */
+    uint64_t skip;      /* --skip: keys */
+    bool resume, null, no_create;
     const char *error_rate; /* as given, checked; NULL: not given */
     const char *command;    /* its name */
     char **arguments;       /* after it */
@@ -31,6 +36,7 @@ struct cli {
 typedef int cli_handler(struct cli *cli);
 cli_handler cli_status, cli_history, cli_plan, cli_rebuild, cli_verify, cli_check, cli_add;
 cli_handler cli_drop, cli_count;
+cli_handler cli_dump, cli_restore, cli_import;
 cli_handler cli_control; /* abort, cutover, rollback, finish, pause, resume, throttle */
 
 /* Say "twinbloom: ..." on standard error and return @code. */

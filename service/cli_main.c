@@ -20,7 +20,10 @@ enum {
     WITH_VERIFY = 32,
     WITH_FULL = 64,
     WITH_DRY_RUN = 128,
-    WITH_YES = 256,
+    WITH_INPUT = 256,
+    WITH_OUTPUT = 512,
+    WITH_KEYS = 1024,
+    WITH_YES = 2048,
     GROWTH = WITH_CAPACITY | WITH_ERROR_RATE
 };
 
@@ -98,6 +101,20 @@ static const struct command commands[] = {
      "that the key\n"
      "may have been there before.",
      "twinbloom add short-link < keys.txt", cli_add},
+    {"import", "FILTER", 1, 1, WITH_KEYS | WITH_INPUT | GROWTH, "add many keys from a file or standard input",
+     "Keys are read one a line, up to NULs, or from a column of CSV; empty ones are skipped. Keys that are "
+     "refused are\n"
+     "counted and the first few shown; the exit code is then 3. Ctrl-C says how to go on. --capacity and "
+     "--error-rate are\n"
+     "for a filter that is not there yet.",
+     "twinbloom import short-link --csv code < links.csv", cli_import},
+    {"dump", "FILTER", 1, 1, WITH_OUTPUT, "write a filter to a file or standard output",
+     "It holds every key that was added before it began. Who has it can ask it for keys: keep it like the "
+     "keys themselves.",
+     "twinbloom dump short-link --output short-link.dump", cli_dump},
+    {"restore", "FILTER", 1, 1, WITH_INPUT, "make a filter from a dump, under a name that is free",
+     "It can be used when it is whole. A restore that was cut goes on where it stopped, within a day.",
+     "twinbloom restore copy < short-link.dump", cli_restore},
     {"count", "FILTER", 1, 1, 0, "estimate from its bits how many keys a filter holds",
      "Keys that were added to more than one layer count in each; of a large filter a sample is looked at.",
      "twinbloom count short-link", cli_count},
@@ -214,6 +231,47 @@ static bool set_yes(struct cli *cli, const char *value)
     return cli->yes = true;
 }
 
+static bool set_input(struct cli *cli, const char *value)
+{
+    cli->input = value;
+    return value[0] != '\0';
+}
+
+static bool set_output(struct cli *cli, const char *value)
+{
+    cli->output = value;
+    return value[0] != '\0';
+}
+
+static bool set_resume(struct cli *cli, const char *value)
+{
+    (void)value;
+    return cli->resume = true;
+}
+
+static bool set_null(struct cli *cli, const char *value)
+{
+    (void)value;
+    return cli->null = true;
+}
+
+static bool set_csv(struct cli *cli, const char *value)
+{
+    cli->csv = value;
+    return value[0] != '\0' && strcmp(value, "0") != 0;
+}
+
+static bool set_skip(struct cli *cli, const char *value)
+{
+    return strcmp(value, "0") == 0 || output_parse_count(value, &cli->skip);
+}
+
+static bool set_no_create(struct cli *cli, const char *value)
+{
+    (void)value;
+    return cli->no_create = true;
+}
+
 static bool set_help(struct cli *cli, const char *value)
 {
     (void)value;
@@ -254,6 +312,14 @@ static const struct option_row options[] = {
     {"", "--full", NULL, WITH_FULL, false, "look for every key of the source, not for a sample", set_full},
     {"", "--dry-run", NULL, WITH_DRY_RUN, false, "show what would be done, and do nothing", set_dry_run},
     {"-y", "--yes", NULL, WITH_YES, false, "do not ask", set_yes},
+    {"", "--input", "FILE", WITH_INPUT, false, "read it instead of standard input", set_input},
+    {"", "--output", "FILE", WITH_OUTPUT, false, "write it instead of standard output", set_output},
+    {"", "--resume", NULL, WITH_OUTPUT, false, "go on with FILE, a dump that was cut", set_resume},
+    {"-0", "--null", NULL, WITH_KEYS, false, "keys are separated by NUL", set_null},
+    {"", "--csv", "COLUMN", WITH_KEYS, false,
+     "keys are a column: its number from 1, or its name in the first record", set_csv},
+    {"", "--skip", "N", WITH_KEYS, false, "pass over the first N keys", set_skip},
+    {"", "--no-create", NULL, WITH_KEYS, false, "fail where the filter is not there", set_no_create},
     {"", "--help", NULL, 0, false, "show help", set_help},
     {"", "--version", NULL, 0, false, "show the version", set_version},
 };
@@ -301,7 +367,8 @@ static void print_help(void)
         "\nExit codes:\n"
         "  0    all is well\n"
         "  1    the answer is no: a key is absent, a plan does not fit, a job failed, was aborted or rolled "
-        "back\n"
+        "back,\n"
+        "       a dump was cut or damaged\n"
         "  2    the command line is wrong\n"
         "  3    the service cannot be reached, or it answered with an error\n"
         "  130  interrupted\n\n"

@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <string.h>
 #include <strings.h>
+#include "base/log.h"
 
 const struct command command_table[] = {
     {"BF.RESERVE", -4, COMMAND_ALONE | COMMAND_WRITE, command_bf_reserve, "Creates an empty filter", "bf"},
@@ -15,6 +16,11 @@ const struct command command_table[] = {
      "bf"},
     {"BF.CARD", 2, COMMAND_ALONE, command_bf_card, "Number of items that were added", "bf"},
     {"BF.INFO", -2, COMMAND_ALONE, command_bf_info, "Capacity, size, items of a filter", "bf"},
+    {"BF.SCANDUMP", 3, COMMAND_ALONE, command_bf_scandump, "The next piece of a filter's dump", "bf"},
+    {"BF.LOADCHUNK", 4, COMMAND_ALONE | COMMAND_WRITE, command_bf_loadchunk,
+     "Loads a piece of a dump; the filter is there when all have come", "bf"},
+    {"TB.LOAD", 2, COMMAND_ALONE, command_tb_load, "What has come of a filter that is being loaded",
+     "twinbloom"},
     {"BF.DEBUG", 2, COMMAND_ALONE, command_bf_debug, "Size and layers of a filter", "bf"},
     {"TB.INIT", -4, COMMAND_ALONE | COMMAND_WRITE, command_tb_init,
      "Creates an empty filter where there is none", "twinbloom"},
@@ -65,13 +71,12 @@ const struct command command_table[] = {
     {"PING", -1, 0, command_ping, "Answers", "connection"},
     {"ECHO", 2, 0, command_echo, "Returns its argument", "connection"},
     {"QUIT", -1, COMMAND_NO_AUTH | COMMAND_NOW, command_quit, "Closes the connection", "connection"},
-    {"HELLO", -1, COMMAND_NO_AUTH | COMMAND_NOW, command_hello, "Chooses the protocol, logs in",
-     "connection"},
-    {"AUTH", -2, COMMAND_NO_AUTH | COMMAND_NOW, command_auth, "Logs in", "connection"},
+    {"HELLO", -1, COMMAND_NO_AUTH, command_hello, "Chooses the protocol, logs in", "connection"},
+    {"AUTH", -2, COMMAND_NO_AUTH, command_auth, "Logs in", "connection"},
     {"SELECT", 2, 0, command_select, "Database 0 is the only one", "connection"},
     {"RESET", 1, COMMAND_NO_AUTH | COMMAND_NOW, command_reset, "Back to how the connection began",
      "connection"},
-    {"CLIENT", -2, 0, command_client, "SETNAME, GETNAME, ID, SETINFO, INFO", "connection"},
+    {"CLIENT", -2, 0, command_client, "Connections: lists, names, closes them", "connection"},
     {"COMMAND", -1, 0, command_command, "Lists commands", "server"},
     {"CONFIG", -2, 0, command_config, "GET, SET, HELP", "server"},
     {"INFO", -1, 0, command_info, "State of this coordinator", "server"},
@@ -79,12 +84,20 @@ const struct command command_table[] = {
     {"MULTI", 1, COMMAND_NOW, command_multi, "Begins a transaction", "transactions"},
     {"EXEC", 1, COMMAND_NOW, command_exec, "Runs the commands of a transaction in order", "transactions"},
     {"DISCARD", 1, COMMAND_NOW, command_discard, "Drops a transaction", "transactions"},
+    {"WATCH", -2, COMMAND_NOW, command_watch, "Is refused: filters cannot be watched", "transactions"},
+    {"UNWATCH", 1, 0, command_unwatch, "Nothing is watched", "transactions"},
 };
 const size_t command_count = sizeof(command_table) / sizeof(command_table[0]);
 
 bool argument_is(const struct argument *a, const char *word)
 {
     return a->length == strlen(word) && strncasecmp(a->bytes, word, a->length) == 0;
+}
+
+int command_shown(size_t length)
+{
+    enum { SHOWN = 128 };
+    return (int)(length < SHOWN ? length : SHOWN);
 }
 
 const struct command *command_find(const char *name, size_t length)
@@ -118,11 +131,17 @@ static void unknown_command(struct client *c, const struct argument *arguments, 
         if ((unsigned char)shown[i] < ' ')
             shown[i] = ' ';
     client_error(c, "ERR unknown command '%.*s', with args beginning with: %.*s",
-                 (int)(arguments[0].length < 128 ? arguments[0].length : 128), arguments[0].bytes, (int)n,
-                 shown);
+                 command_shown(arguments[0].length), arguments[0].bytes, (int)n, shown);
 }
 
-static bool arity_is_right(const struct command *command, size_t count)
+/* A page in a browser can have it send HTTP to any port of the machine. Closed before its body is read, in
+ * which commands might stand. */
+static bool is_http(const struct argument *name)
+{
+    return argument_is(name, "POST") || argument_is(name, "Host:");
+}
+
+bool command_fits(const struct command *command, size_t count)
 {
     return command->arity >= 0 ? count == (size_t)command->arity : count >= (size_t)-command->arity;
 }
@@ -143,7 +162,12 @@ void command_run(struct client *c, const struct argument *arguments, size_t coun
         client_error(c, "NOAUTH Authentication required.");
         return;
     }
-    if (command == NULL || !arity_is_right(command, count)) {
+    if (command == NULL && is_http(&arguments[0])) {
+        log_warn("http", "client=%s note=\"HTTP on the port of Redis's protocol: closed\"", c->address);
+        client_close_after_reply(c);
+        return;
+    }
+    if (command == NULL || !command_fits(command, count)) {
         c->transaction_failed = c->in_transaction;
         if (command == NULL)
             unknown_command(c, arguments, count);
@@ -162,5 +186,6 @@ void command_run(struct client *c, const struct argument *arguments, size_t coun
         client_reply_end(c);
         return;
     }
+    c->command = command;
     command->run(c, arguments, count);
 }

@@ -20,34 +20,43 @@ static void call_admin(struct client *c, admin_fn *fn, const struct argument *fi
     }
     if (creation != NULL)
         call->creation = *creation;
-    if (field != NULL)
-        (void)snprintf(call->field, sizeof(call->field), "%.*s",
-                       (int)(field->length < sizeof(call->field) ? field->length : sizeof(call->field) - 1),
-                       field->bytes);
+    if (field != NULL) { /* one that no text can be is none that there is */
+        bool text = field->length > 0 && field->length < sizeof(call->field) &&
+                    memchr(field->bytes, '\0', field->length) == NULL;
+        (void)snprintf(call->field, sizeof(call->field), "%.*s", text ? (int)field->length : 1,
+                       text ? field->bytes : "?");
+    }
     client_call_admin(c, call);
 }
 
-/* [EXPANSION n] [NONSCALING] of BF.RESERVE. NULL: fine; else the error. */
+/* Where @word stands among the options of BF.RESERVE; 0: nowhere. */
+static size_t option_at(const struct argument *a, size_t count, const char *word)
+{
+    for (size_t i = 4; i < count; i++)
+        if (argument_is(&a[i], word))
+            return i;
+    return 0;
+}
+
+/* [EXPANSION n] [NONSCALING] of BF.RESERVE; other words are passed over, as RedisBloom does. NULL: fine; else
+ * the error. */
 static const char *reserve_options(const struct argument *a, size_t count, struct creation *out)
 {
-    bool expansion_given = false;
-    for (size_t i = 4; i < count; i++) {
-        if (argument_is(&a[i], "NONSCALING")) {
-            out->non_scaling = true;
-        } else if (argument_is(&a[i], "EXPANSION")) {
-            int64_t n;
-            if (i + 1 >= count)
-                return "ERR no expansion";
-            if (!number_i64(a[i + 1].bytes, a[i + 1].length, &n))
-                return "ERR bad expansion";
-            if (n < 1 || n > EXPANSION_MAX)
-                return "ERR expansion should be greater or equal to 1";
-            out->expansion = (uint32_t)n;
-            expansion_given = true;
-            i++;
-        }
-    }
-    return out->non_scaling && expansion_given ? "Nonscaling filters cannot expand" : NULL;
+    int64_t n;
+    size_t at = option_at(a, count, "EXPANSION");
+    out->non_scaling = option_at(a, count, "NONSCALING") != 0;
+    if (at == 0)
+        return NULL;
+    if (at + 1 == count)
+        return "ERR no expansion";
+    if (out->non_scaling)
+        return "Nonscaling filters cannot expand";
+    if (!number_i64(a[at + 1].bytes, a[at + 1].length, &n))
+        return "ERR bad expansion";
+    if (n < 1 || n > EXPANSION_MAX)
+        return "ERR expansion should be greater or equal to 1";
+    out->expansion = (uint32_t)n;
+    return NULL;
 }
 
 /* key rate capacity [EXPANSION n] [NONSCALING]; @fn makes the filter. */

@@ -39,12 +39,21 @@ struct config {
     /* [service] */
     char *listen; /* host:port */
     char *http;   /* the same; "": none */
+    uint64_t http_body_max;
+    uint64_t http_timeout_ms; /* of a request from its first byte, and of a connection without one */
+    uint64_t http_max_clients;
     unsigned threads;
     char *password;             /* "": none; secret */
     uint64_t timeout_ms;        /* of a request, default 1000 */
     uint64_t check_interval_ms; /* of thresholds, default 1000 */
     enum log_level log_level;
     uint64_t max_clients;
+    uint64_t request_max;       /* bytes of one request */
+    uint64_t batch_max;         /* keys of one command */
+    uint64_t in_flight_max;     /* keys under way in one worker */
+    uint64_t output_max;        /* bytes of unread replies */
+    uint64_t output_timeout_ms; /* how long a client may leave much unread */
+    uint64_t idle_timeout_ms;   /* 0: never */
     /* [redis] */
     char *nodes;
     char *prefix;

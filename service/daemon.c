@@ -20,7 +20,9 @@
 #include "base/random.h"
 #include "migrate/source.h"
 #include "service/admin.h"
+#include "service/http.h"
 #include "service/keeper.h"
+#include "service/limits.h"
 #include "service/listener.h"
 #include "service/reload.h"
 #include "service/runner.h"
@@ -36,12 +38,30 @@ struct listening {
 
 /* --- listening --- */
 
+/* Files that are open besides clients: each worker, job and other thread may have a connection to every node.
+ */
+static uint64_t other_files(const struct service *s)
+{
+    enum { OTHER_THREADS = 20, EACH = 4, ELSE = 128 };
+    return (s->worker_count + OTHER_THREADS) * (uint64_t)(s->nodes.count + EACH) + ELSE;
+}
+
 static uint64_t max_clients(struct service *s)
 {
     const struct config *c = live_config_acquire(s->config);
     uint64_t most = c->max_clients;
     config_release(c);
-    return most;
+    return limits_connections(most, other_files(s));
+}
+
+static void warn_of_few_files(struct service *s, const struct config *config)
+{
+    uint64_t most = max_clients(s);
+    if (most < config->max_clients)
+        log_warn("limits",
+                 "max_clients=%" PRIu64 " room_for=%" PRIu64 " note=\"the system lets this process open no "
+                 "more files; raise its limit (ulimit -n, LimitNOFILE=)\"",
+                 config->max_clients, most);
 }
 
 static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *address,
@@ -57,6 +77,7 @@ static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struc
         (void)n;
         (void)close(fd);
         atomic_fetch_sub(&s->clients, 1);
+        atomic_fetch_add(&s->rejected, 1);
         return;
     }
     atomic_fetch_add(&s->connections, 1);
@@ -147,6 +168,8 @@ static enum err serve(struct service *s, const struct config *config, struct err
     enum err code = l.base == NULL ? error_set(e, ERR_NOMEM, "out of memory")
                                    : listen_on(&listener, &l, config->listen, e);
     if (code == ERR_OK)
+        warn_of_few_files(s, config);
+    if (code == ERR_OK)
         code = take_signals(&l, config, e);
     if (listener != NULL)
         evconnlistener_free(listener);
@@ -175,6 +198,8 @@ static enum err run(struct service *s, const struct config *config, struct error
     if (code == ERR_OK)
         code = runner_start(&s->runner, s, e);
     if (code == ERR_OK)
+        code = http_start(&s->http, s, e);
+    if (code == ERR_OK)
         code = listener_start(&s->listener, s, e);
     if (code == ERR_OK) {
         admin_runs = pthread_create(&admin, NULL, admin_run, s) == 0;
@@ -182,6 +207,7 @@ static enum err run(struct service *s, const struct config *config, struct error
         code = keeper_runs ? serve(s, config, e) : error_set(e, ERR_NOMEM, "threads could not be started");
     }
     listener_stop(s->listener);
+    http_stop(s->http);
     for (unsigned i = 0; i < s->worker_count; i++)
         worker_drain(s->workers[i]);
     for (unsigned i = 0; i < s->worker_count; i++)
@@ -194,6 +220,9 @@ static enum err run(struct service *s, const struct config *config, struct error
     if (admin_runs)
         (void)pthread_join(admin, NULL);
     runner_stop(s->runner);
+    http_free(s->http);
+    for (unsigned i = 0; i < s->worker_count; i++)
+        worker_settle(s->workers[i]);
     for (unsigned i = 0; i < s->worker_count; i++)
         worker_free(s->workers[i]);
     mailbox_free(s->admin);
@@ -268,8 +297,6 @@ static int start(const struct config *config, const char *path)
     s->started_us = clock_mono_us();
     log_set_level(config->log_level);
     block_signals();
-    if (config->http[0] != '\0')
-        log_warn("http", "address=%s note=\"this version does not serve HTTP\"", config->http);
     enum err code = check_sources(config, path, false, &e);
     if (code == ERR_OK)
         code = nodes_parse(&s->nodes, config->nodes, &e);

@@ -499,6 +499,7 @@ static void look_at_all(struct keeper *k)
     struct error e;
     if (link_command(k->link, NODE_HOME, &names, &e, "SMEMBERS %s:filters", c->prefix) != ERR_OK)
         return;
+    atomic_store(&k->service->filters, names->elements);
     for (size_t i = 0; i < names->elements && !atomic_load(&k->service->stop); i++)
         if (config_find(c, names->element[i]->str, (size_t)names->element[i]->len) == NULL)
             (void)look(k, names->element[i]->str, (size_t)names->element[i]->len);

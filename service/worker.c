@@ -10,7 +10,9 @@
 #include <sys/queue.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include "base/clock.h"
 #include "base/log.h"
+#include "service/loop.h"
 
 enum { DRAIN_SECONDS = 5 };
 
@@ -73,29 +75,9 @@ void worker_accept(struct worker *w, int fd, const char *address)
     atomic_fetch_sub(&w->service->clients, 1);
 }
 
-struct refresh {
-    struct worker *worker;
-    size_t length;
-    char name[];
-};
-
-static void take_refresh(void *arg)
-{
-    struct refresh *r = arg;
-    catalog_refresh(r->worker->catalog, r->name, r->length);
-    free(r);
-}
-
 void worker_refresh(struct worker *w, const char *name, size_t length)
 {
-    struct refresh *r = malloc(sizeof(*r) + length);
-    if (r == NULL)
-        return; /* it finds out by a command that fails */
-    r->worker = w;
-    r->length = length;
-    memcpy(r->name, name, length);
-    if (mailbox_post(w->mailbox, take_refresh, r) != ERR_OK)
-        free(r);
+    loop_refresh(w->mailbox, &w->catalog, name, length);
 }
 
 void worker_client_gone(struct worker *w)
@@ -128,24 +110,69 @@ void worker_bury(struct worker *w, struct client *c)
     (void)event_add(w->reap, &next_turn);
 }
 
-/* What the configuration says of a filter. */
-static struct filter_policy policy(void *arg, const char *name, size_t length)
+/* --- as much in flight as may be --- */
+
+void worker_hold_if_full(struct worker *w, struct client *c)
 {
-    const struct worker *w = arg;
-    const struct config_filter *f = config_find(w->config, name, length);
-    if (f == NULL)
-        return (struct filter_policy){0};
-    return (struct filter_policy){
-        .configured = true, .sourced = f->table[0] != '\0', .error_on_lost = f->on_lost == ON_LOST_ERROR};
+    if (c->held || w->in_flight < w->config->in_flight_max)
+        return;
+    c->held = true;
+    TAILQ_INSERT_TAIL(&w->held, c, held_link);
+}
+
+void worker_unhold(struct worker *w, struct client *c)
+{
+    if (c->held)
+        TAILQ_REMOVE(&w->held, c, held_link);
+    c->held = false;
+}
+
+void worker_landed(struct worker *w, size_t weight)
+{
+    static const struct timeval next_turn = {0, 0};
+    w->in_flight -= weight;
+    if (!TAILQ_EMPTY(&w->held) && w->in_flight < w->config->in_flight_max)
+        (void)event_add(w->unhold, &next_turn);
+}
+
+static void on_unhold(evutil_socket_t fd, short events, void *arg)
+{
+    (void)fd;
+    (void)events;
+    struct worker *w = arg;
+    struct client *c;
+    size_t waiting = 0;
+    TAILQ_FOREACH(c, &w->held, held_link)
+    waiting++;
+    for (; waiting > 0 && w->in_flight < w->config->in_flight_max; waiting--) {
+        c = TAILQ_FIRST(&w->held);
+        if (c == NULL)
+            return;
+        worker_unhold(w, c);
+        client_advance(c); /* may be held again, behind the others */
+    }
+}
+
+static void on_second(evutil_socket_t fd, short events, void *arg)
+{
+    (void)fd;
+    (void)events;
+    struct worker *w = arg;
+    uint64_t now = clock_mono_us();
+    struct client *c, *next;
+    for (c = LIST_FIRST(&w->clients); c != NULL; c = next) {
+        next = LIST_NEXT(c, link);
+        client_tick(c, now);
+    }
 }
 
 static void take_config(void *arg)
 {
     struct worker *w = arg;
-    const struct config *old = w->config;
-    w->config = live_config_acquire(w->service->config);
-    catalog_configure(w->catalog, (unsigned)w->config->timeout_ms, w->config->tombstone_ms);
-    config_release(old);
+    loop_take_config(w->service, w->catalog, &w->config);
+    struct client *c;
+    LIST_FOREACH(c, &w->clients, link)
+    client_reconfigure(c);
 }
 
 void worker_reconfigure(struct worker *w)
@@ -183,6 +210,7 @@ static void *run(void *arg)
     struct client *c;
     while ((c = LIST_FIRST(&w->clients)) != NULL)
         client_destroy(c);
+    mailbox_run(w->mailbox); /* letters on their way round go on */
     catalog_free(w->catalog);
     w->catalog = NULL;
     return NULL;
@@ -194,6 +222,10 @@ static void free_thread(struct worker_thread *t)
     reap(&t->worker);
     if (t->worker.reap != NULL)
         event_free(t->worker.reap);
+    if (t->worker.unhold != NULL)
+        event_free(t->worker.unhold);
+    if (t->worker.second != NULL)
+        event_free(t->worker.second);
     if (t->letters != NULL)
         event_free(t->letters);
     if (t->worker.base != NULL)
@@ -203,17 +235,6 @@ static void free_thread(struct worker_thread *t)
     free(t);
 }
 
-static struct event_base *new_base(void)
-{
-    struct event_config *config = event_config_new();
-    if (config == NULL)
-        return NULL;
-    (void)event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
-    struct event_base *base = event_base_new_with_config(config);
-    event_config_free(config);
-    return base;
-}
-
 enum err worker_start(struct worker **out, struct service *service, unsigned index, struct error *e)
 {
     struct worker_thread *t = calloc(1, sizeof(*t));
@@ -221,33 +242,23 @@ enum err worker_start(struct worker **out, struct service *service, unsigned ind
         return error_set(e, ERR_NOMEM, "out of memory");
     struct worker *w = &t->worker;
     w->config = live_config_acquire(service->config);
-    const struct catalog_options options = {
-        .nodes = &service->nodes,
-        .prefix = service->prefix,
-        .latency = &service->latency,
-        .redis_timeout_ms = service->redis_timeout_ms,
-        .timeout_ms = (unsigned)w->config->timeout_ms,
-        .tombstone_ms = w->config->tombstone_ms,
-        .policy = policy,
-        .policy_arg = w,
-        .on_seen = service_on_seen,
-        .on_dropped = service_on_dropped,
-        .was_seen = service_was_seen,
-        .on_lost = service_on_lost,
-        .arg = service,
-    };
     w->service = service;
     w->index = index;
     LIST_INIT(&w->clients);
     LIST_INIT(&w->graveyard);
-    w->base = new_base();
+    TAILQ_INIT(&w->held);
+    w->base = loop_base_new();
     w->mailbox = mailbox_new();
     if (w->base != NULL && w->mailbox != NULL) {
-        w->catalog = catalog_new(w->base, &options);
+        w->catalog = loop_catalog_new(service, w->base, &w->config);
         w->reap = evtimer_new(w->base, on_reap, w);
+        w->unhold = evtimer_new(w->base, on_unhold, w);
+        w->second = event_new(w->base, -1, EV_PERSIST, on_second, w);
         t->letters = event_new(w->base, mailbox_fd(w->mailbox), EV_READ | EV_PERSIST, on_letters, w);
     }
-    if (w->catalog == NULL || w->reap == NULL || t->letters == NULL || event_add(t->letters, NULL) != 0 ||
+    static const struct timeval second = {1, 0};
+    if (w->catalog == NULL || w->reap == NULL || w->unhold == NULL || w->second == NULL ||
+        t->letters == NULL || event_add(t->letters, NULL) != 0 || event_add(w->second, &second) != 0 ||
         pthread_create(&t->thread, NULL, run, t) != 0) {
         free_thread(t);
         return error_set(e, ERR_NOMEM, "worker %u could not be started", index);
@@ -259,6 +270,11 @@ enum err worker_start(struct worker **out, struct service *service, unsigned ind
 void worker_join(struct worker *w)
 {
     (void)pthread_join(thread_of(w)->thread, NULL);
+}
+
+void worker_settle(struct worker *w)
+{
+    mailbox_run(w->mailbox);
 }
 
 void worker_free(struct worker *w)

@@ -59,7 +59,7 @@ MUST_CHECK enum err fence_discard(struct fence *f, const struct generation *g, u
 
 /* Model: keeper. Before a first view is published: turn shards of earlier incarnations that survived the loss
  * of their view into tombstones, so that a coordinator that still holds the lost view can neither read nor
- * write them. ERR_MUTEX_LOST:
+ * write them. Those of a filter that is being loaded (fence_dump.h) are none of them. ERR_MUTEX_LOST:
  * @mutex is another's by now; nothing was touched. */
 MUST_CHECK enum err fence_sweep(struct fence *f, const char *mutex, uint64_t *swept, struct error *e);
 
