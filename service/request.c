@@ -100,9 +100,11 @@ void client_error(struct client *c, const char *format, ...)
 /* --- replies of operations --- */
 
 /* An array of adds ends with the first that a full filter refused. */
-static size_t elements(const struct asking *a)
+static size_t elements(const struct asking *a, enum reply_shape shape)
 {
     size_t count = operation_keys(a->op);
+    if (shape != REPLY_ARRAY)
+        return count;
     for (size_t i = 0; i < count; i++)
         if (asking_answer(a, i) == ANSWER_FULL)
             return i + 1;
@@ -115,7 +117,7 @@ static void write_answers(struct reply *out, const struct request *r)
     char error[512] = "";
     struct buffer line = {0};
     struct tally tally = {0};
-    size_t count = elements(a);
+    size_t count = elements(a, r->shape);
     if (operation_status(a->op) != ERR_OK && operation_status(a->op) != ERR_NOT_FOUND) {
         asking_error(a, &(struct reply){.out = &line, .protocol = 2});
         (void)snprintf(error, sizeof(error), "%.*s", line.length < 3 ? 0 : (int)line.length - 3,
