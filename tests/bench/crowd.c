@@ -23,6 +23,7 @@ enum {
     QUESTION_KEYS = 500,
     WARM_UP_US = 1000000,
     WINDOW_US = 4000000,
+    LONGEST_US = 60000000,
     SLOW_READ = 4096, /* read by the slow reader every */
     SLOW_PAUSE_US = 100000,
     CONNECTIONS = 4
@@ -38,7 +39,7 @@ struct rude {
     struct buffer request;
     atomic_bool *stop;
     bool slow;
-    size_t batches; /* replies that were read whole */
+    atomic_uint batches; /* replies that were read whole */
 };
 
 struct crowd {
@@ -111,7 +112,7 @@ static void *batch_thread(void *arg)
         }
         if (!read_reply(r))
             return NULL;
-        r->batches++;
+        atomic_fetch_add(&r->batches, 1);
     }
     return NULL;
 }
@@ -143,6 +144,18 @@ static void print_line(const char *what, const struct load_figures *f)
                  (double)f->requests / (WINDOW_US / 1e6));
 }
 
+/* It must get on, too. */
+static enum err wait_for_batch(struct crowd *c, struct error *e)
+{
+    uint64_t began = clock_mono_us();
+    while (atomic_load(&c->batch.batches) == 0) {
+        if (clock_mono_us() - began > LONGEST_US)
+            return error_set(e, ERR_TIMEOUT, "a batch was not answered within %d s", LONGEST_US / 1000000);
+        clock_sleep_us(10000);
+    }
+    return ERR_OK;
+}
+
 static enum err one_round(struct crowd *c, unsigned round, struct samples *ratios, size_t *batches,
                           struct error *e)
 {
@@ -163,6 +176,7 @@ static enum err one_round(struct crowd *c, unsigned round, struct samples *ratio
         clock_sleep_us(WARM_UP_US);
         from[1] = load_now(&c->load);
         clock_sleep_us(WINDOW_US);
+        code = wait_for_batch(c, e);
     }
     enum err stopped = load_stop(&c->load, code == ERR_OK ? e : &later);
     atomic_store(&c->stop, true);
@@ -176,7 +190,7 @@ static enum err one_round(struct crowd *c, unsigned round, struct samples *ratio
         print_line("alone", &alone);
         print_line("in the crowd", &crowded);
         samples_add(ratios, crowded.quantile_ms / alone.quantile_ms);
-        *batches += c->batch.batches;
+        *batches += atomic_load(&c->batch.batches);
     }
     load_free(&c->load);
     return code;
@@ -194,8 +208,6 @@ static enum err run(struct crowd *c, struct error *e)
         code = one_round(c, round, &ratios, &batches, e);
     if (code != ERR_OK)
         return code;
-    if (batches == 0)
-        return error_set(e, ERR_TIMEOUT, "no batch was answered in any round");
     (void)printf("  batches answered: %zu\n", batches);
     table_target("p99 in the crowd / alone, median of the rounds", samples_median(&ratios), "", true, target);
     return ERR_OK;
