@@ -21,7 +21,7 @@ static int setup(void **state)
     (void)state;
     if (fixture_start(&fixture,
                       &(struct fixture_options){
-                          .nodes = 1, .daemons = 1, .service = "timeout = 700ms\nhttp_timeout = 3s\n"}) != 0)
+                          .nodes = 1, .daemons = 1, .service = "timeout = 1500ms\nhttp_timeout = 3s\n"}) != 0)
         return -1;
     fixture_ask(&fixture, 0, "BF.RESERVE h 0.001 1000");
     return 0;

@@ -94,12 +94,8 @@ static void test_http__reads_chunks(void **state)
 {
     (void)state;
     int fd = open_http();
-    static const char *const pieces[] = {POST "Transfer-Encoding: chunked\r\n",
-                                         "\r\n5",
-                                         "\r\n{\"key\r",
-                                         "\n9\r\ns\":",
-                                         "[\"a\"]}\r\n0",
-                                         "\r\n\r\n"};
+    assert_true(raw_puts(fd, POST "Transfer-Encoding: chunked\r\n"));
+    static const char *const pieces[] = {"\r\n5", "\r\n{\"key\r", "\n9\r\ns\":", "[\"a\"]}\r\n0", "\r\n\r\n"};
     for (size_t i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++) {
         assert_true(raw_puts(fd, pieces[i]));
         clock_sleep_us(20000);
