@@ -240,6 +240,7 @@ static void write_count(const struct batch *b, struct reply *out)
     struct tally t = {0};
     for (size_t i = 0; i < b->end; i++)
         tally_add(&t, answer_of(b->results[i]), error_of(b, b->results[i]));
+    t.keys = b->question.count; /* those behind a refused one were not asked */
     tally_reply(&t, out, b->question.filter->name);
 }
 

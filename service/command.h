@@ -53,7 +53,12 @@ MUST_CHECK bool command_set_name(struct client *c, const struct argument *name);
 
 /* --- handlers, by file --- */
 command_fn command_bf_reserve, command_bf_add, command_bf_madd, command_bf_insert, command_bf_exists,
-    command_bf_mexists, command_bf_card, command_bf_info, command_bf_scandump, command_bf_loadchunk;
+    command_bf_mexists, command_bf_card, command_bf_info, command_bf_debug, command_bf_scandump,
+    command_bf_loadchunk;
+command_fn command_tb_init, command_tb_madd, command_tb_mexists, command_tb_count;
+command_fn command_del, command_exists, command_type, command_scan, command_keys, command_dbsize,
+    command_randomkey, command_memory, command_expire, command_pexpire, command_expireat, command_pexpireat,
+    command_persist, command_ttl, command_pttl, command_expiretime, command_pexpiretime;
 command_fn command_tb_status, command_tb_history, command_tb_plan, command_tb_rebuild, command_tb_verify,
     command_tb_abort, command_tb_cutover, command_tb_rollback, command_tb_finish, command_tb_pause,
     command_tb_resume, command_tb_throttle, command_tb_load;

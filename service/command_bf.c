@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* BF.*: errors verbatim as RedisBloom gives them, some without a prefix. */
+/* BF.*, and what of TB.* is like it: errors verbatim as RedisBloom gives them, some without a prefix. */
 #include <stdio.h>
 #include <string.h>
 #include "base/number.h"
@@ -59,13 +59,14 @@ static const char *reserve_options(const struct argument *a, size_t count, struc
     return NULL;
 }
 
-void command_bf_reserve(struct client *c, const struct argument *a, size_t count)
+/* key rate capacity [EXPANSION n] [NONSCALING]; @fn makes the filter. */
+static void reserve(struct client *c, const struct argument *a, size_t count, admin_fn *fn, const char *name)
 {
     struct creation creation = {.allowed = true};
     int64_t capacity;
     const char *error = NULL;
     if (count > 7) {
-        client_error(c, "ERR wrong number of arguments for 'bf.reserve' command");
+        client_error(c, "ERR wrong number of arguments for '%s' command", name);
         return;
     }
     if (!number_double(a[2].bytes, a[2].length, &creation.error_rate))
@@ -83,7 +84,17 @@ void command_bf_reserve(struct client *c, const struct argument *a, size_t count
         return;
     }
     creation.capacity = (uint64_t)capacity;
-    call_admin(c, admin_reserve, &a[1], &creation, NULL);
+    call_admin(c, fn, &a[1], &creation, NULL);
+}
+
+void command_bf_reserve(struct client *c, const struct argument *a, size_t count)
+{
+    reserve(c, a, count, admin_reserve, "bf.reserve");
+}
+
+void command_tb_init(struct client *c, const struct argument *a, size_t count)
+{
+    reserve(c, a, count, admin_init, "tb.init");
 }
 
 void command_bf_add(struct client *c, const struct argument *a, size_t count)
@@ -97,6 +108,11 @@ void command_bf_madd(struct client *c, const struct argument *a, size_t count)
     client_operate(c, OPERATION_ADD, &a[1], &a[2], count - 2, REPLY_ARRAY, &as_configured);
 }
 
+void command_tb_madd(struct client *c, const struct argument *a, size_t count)
+{
+    client_operate(c, OPERATION_ADD, &a[1], &a[2], count - 2, REPLY_COUNT, &as_configured);
+}
+
 void command_bf_exists(struct client *c, const struct argument *a, size_t count)
 {
     (void)count;
@@ -106,6 +122,11 @@ void command_bf_exists(struct client *c, const struct argument *a, size_t count)
 void command_bf_mexists(struct client *c, const struct argument *a, size_t count)
 {
     client_operate(c, OPERATION_CHECK, &a[1], &a[2], count - 2, REPLY_ARRAY, NULL);
+}
+
+void command_tb_mexists(struct client *c, const struct argument *a, size_t count)
+{
+    client_operate(c, OPERATION_CHECK, &a[1], &a[2], count - 2, REPLY_COUNT, NULL);
 }
 
 struct insert {
@@ -179,6 +200,18 @@ void command_bf_card(struct client *c, const struct argument *a, size_t count)
 {
     (void)count;
     call_admin(c, admin_card, &a[1], NULL, NULL);
+}
+
+void command_bf_debug(struct client *c, const struct argument *a, size_t count)
+{
+    (void)count;
+    call_admin(c, admin_debug, &a[1], NULL, NULL);
+}
+
+void command_tb_count(struct client *c, const struct argument *a, size_t count)
+{
+    (void)count;
+    call_admin(c, admin_count, &a[1], NULL, NULL);
 }
 
 void command_bf_info(struct client *c, const struct argument *a, size_t count)

@@ -164,7 +164,7 @@ static void command_number(struct client *c, const struct argument *a, size_t co
     client_reply_end(c);
 }
 
-static void command_keys(struct client *c, const struct argument *a, size_t count)
+static void keys_of_command(struct client *c, const struct argument *a, size_t count)
 {
     const struct command *command = command_find(a[0].bytes, a[0].length);
     if (command == NULL) {
@@ -223,7 +223,7 @@ static const struct {
     size_t least, most; /* arguments, with the command's name; 0: any number */
     command_fn *run;
 } subcommands[] = {{"COUNT", "count", 2, 2, command_number},   {"DOCS", "docs", 2, 0, command_docs},
-                   {"GETKEYS", "getkeys", 3, 0, command_keys}, {"HELP", "help", 2, 2, command_help},
+                   {"GETKEYS", "getkeys", 3, 0, keys_of_command}, {"HELP", "help", 2, 2, command_help},
                    {"INFO", "info", 2, 0, command_describe},   {"LIST", "list", 2, 0, command_list}};
 
 void command_command(struct client *c, const struct argument *a, size_t count)

@@ -39,6 +39,9 @@ struct config {
     /* [service] */
     char *listen; /* host:port */
     char *http;   /* the same; "": none */
+    uint64_t http_body_max;
+    uint64_t http_timeout_ms; /* of a request from its first byte, and of a connection without one */
+    uint64_t http_max_clients;
     unsigned threads;
     char *password;             /* "": none; secret */
     uint64_t timeout_ms;        /* of a request, default 1000 */

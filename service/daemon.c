@@ -20,6 +20,7 @@
 #include "base/random.h"
 #include "migrate/source.h"
 #include "service/admin.h"
+#include "service/http.h"
 #include "service/keeper.h"
 #include "service/limits.h"
 #include "service/listener.h"
@@ -197,6 +198,8 @@ static enum err run(struct service *s, const struct config *config, struct error
     if (code == ERR_OK)
         code = runner_start(&s->runner, s, e);
     if (code == ERR_OK)
+        code = http_start(&s->http, s, e);
+    if (code == ERR_OK)
         code = listener_start(&s->listener, s, e);
     if (code == ERR_OK) {
         admin_runs = pthread_create(&admin, NULL, admin_run, s) == 0;
@@ -204,6 +207,7 @@ static enum err run(struct service *s, const struct config *config, struct error
         code = keeper_runs ? serve(s, config, e) : error_set(e, ERR_NOMEM, "threads could not be started");
     }
     listener_stop(s->listener);
+    http_stop(s->http);
     for (unsigned i = 0; i < s->worker_count; i++)
         worker_drain(s->workers[i]);
     for (unsigned i = 0; i < s->worker_count; i++)
@@ -216,6 +220,7 @@ static enum err run(struct service *s, const struct config *config, struct error
     if (admin_runs)
         (void)pthread_join(admin, NULL);
     runner_stop(s->runner);
+    http_free(s->http);
     for (unsigned i = 0; i < s->worker_count; i++)
         worker_settle(s->workers[i]);
     for (unsigned i = 0; i < s->worker_count; i++)
@@ -292,8 +297,6 @@ static int start(const struct config *config, const char *path)
     s->started_us = clock_mono_us();
     log_set_level(config->log_level);
     block_signals();
-    if (config->http[0] != '\0')
-        log_warn("http", "address=%s note=\"this version does not serve HTTP\"", config->http);
     enum err code = check_sources(config, path, false, &e);
     if (code == ERR_OK)
         code = nodes_parse(&s->nodes, config->nodes, &e);

@@ -2,6 +2,7 @@
 #include "service/reload.h"
 
 #include "base/log.h"
+#include "service/http.h"
 #include "service/keeper.h"
 #include "service/worker.h"
 
@@ -10,6 +11,7 @@ static void announce(struct service *s)
 {
     for (unsigned i = 0; i < s->worker_count; i++)
         worker_reconfigure(s->workers[i]);
+    http_reconfigure(s->http);
     keeper_wake(s);
 }
 

@@ -7,9 +7,12 @@
 #include <stdint.h>
 #include "base/buffer.h"
 
+/* Not on the wire: RESP3 whose decimals are doubles rather than text, to be made JSON of. */
+enum { REPLY_TYPED = 4 };
+
 struct reply {
     struct buffer *out;
-    int protocol; /* 2 or 3 */
+    int protocol; /* 2, 3 or REPLY_TYPED */
 };
 
 void reply_simple(struct reply *r, const char *text); /* +OK */

@@ -100,9 +100,11 @@ void client_error(struct client *c, const char *format, ...)
 /* --- replies of operations --- */
 
 /* An array of adds ends with the first that a full filter refused. */
-static size_t elements(const struct asking *a)
+static size_t elements(const struct asking *a, enum reply_shape shape)
 {
     size_t count = operation_keys(a->op);
+    if (shape != REPLY_ARRAY)
+        return count;
     for (size_t i = 0; i < count; i++)
         if (asking_answer(a, i) == ANSWER_FULL)
             return i + 1;
@@ -115,7 +117,7 @@ static void write_answers(struct reply *out, const struct request *r)
     char error[512] = "";
     struct buffer line = {0};
     struct tally tally = {0};
-    size_t count = elements(a);
+    size_t count = elements(a, r->shape);
     if (operation_status(a->op) != ERR_OK && operation_status(a->op) != ERR_NOT_FOUND) {
         asking_error(a, &(struct reply){.out = &line, .protocol = 2});
         (void)snprintf(error, sizeof(error), "%.*s", line.length < 3 ? 0 : (int)line.length - 3,
@@ -330,8 +332,26 @@ void client_operate(struct client *c, enum operation_kind kind, const struct arg
 
 /* --- the admin thread --- */
 
-static void on_admin_reply(struct admin_call *call, struct client *c, void *arg)
+static void on_admin_done(void *arg)
 {
+    struct admin_call *call = arg;
+    struct client *c = call->asker;
+    if (!c->destroyed)
+        call->on_done(call, c, call->done_arg);
+    client_unref(c);
+    admin_call_free(call);
+}
+
+void client_post_admin(struct client *c, struct admin_call *call)
+{
+    call->asker = c;
+    c->references++;
+    admin_post(c->worker->service, call, c->worker->mailbox, on_admin_done);
+}
+
+static void on_admin_reply(struct admin_call *call, void *asker, void *arg)
+{
+    struct client *c = asker;
     struct request *r = arg;
     buffer_append(&r->ready, call->reply.data, call->reply.length);
     r->done = true;
@@ -343,11 +363,11 @@ static void on_admin_reply(struct admin_call *call, struct client *c, void *arg)
 static void on_flushed(void *arg)
 {
     struct admin_call *call = arg;
-    struct client *c = call->client;
+    struct client *c = call->asker;
     if (c->destroyed)
         admin_call_free(call);
     else
-        admin_post(c, call);
+        client_post_admin(c, call);
     client_unref(c);
 }
 
@@ -380,21 +400,10 @@ void client_call_admin(struct client *c, struct admin_call *call)
         client_error(c, "OOM out of memory");
         return;
     }
-    call->client = c;
+    call->asker = c;
     call->protocol = c->protocol;
     call->on_done = on_admin_reply;
     call->done_arg = r;
     /* Its own adds are counted before it asks for counts. */
     catalog_flush(c->worker->catalog, on_flushed, call);
-}
-
-/* In the worker's thread, with the answer. */
-void client_admin_done(void *arg)
-{
-    struct admin_call *call = arg;
-    struct client *c = call->client;
-    if (!c->destroyed)
-        call->on_done(call, c, call->done_arg);
-    client_unref(c);
-    admin_call_free(call);
 }

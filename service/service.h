@@ -4,6 +4,7 @@
 /* The coordinator as a whole: configuration, threads, and what they share. Threads:
  *   main     listens, hands connections to workers, takes signals
  *   workers  serve requests; each with its own event loop, Redis connections and catalog
+ *   http     serves HTTP/JSON; with all that a worker has
  *   admin    blocking work on behalf of a request: creating filters, status, plans
  *   keeper   a timer: makes configured filters, looks at thresholds, finds unfinished jobs
  *   runner   drives one expansion job at a time
@@ -18,6 +19,7 @@
 #include "shard/latency.h"
 
 struct worker;
+struct http;
 struct runner;
 struct listener;
 struct watch;
@@ -36,6 +38,7 @@ struct service {
     atomic_bool stop;
     unsigned worker_count;
     struct worker *workers[THREADS_MAX];
+    struct http *http;      /* NULL where it is not served */
     struct mailbox *admin;  /* of the admin thread */
     struct mailbox *keeper; /* of the keeper thread */
     struct runner *runner;
@@ -47,9 +50,10 @@ struct service {
     atomic_uint_fast64_t filters; /* as the keeper found them last */
 };
 
-/* Filters that this process has seen: one whose view is missing afterwards was lost, it is not "never made".
- */
-void service_on_seen(void *service, const char *name, size_t length);
+/* Filters that this process has seen: one whose view is missing afterwards was lost, it is not "never made",
+ * unless that incarnation was deleted. */
+void service_on_seen(void *service, const char *name, size_t length, uint64_t incarnation);
+void service_on_dropped(void *service, const char *name, size_t length, uint64_t incarnation);
 bool service_was_seen(void *service, const char *name, size_t length);
 /* A shard or view was found lost: the keeper looks at once. */
 void service_on_lost(void *service, const char *name, size_t length, uint64_t generation);

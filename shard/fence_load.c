@@ -364,6 +364,7 @@ enum err loading_publish(struct fence *f, const struct loading *l, const char *m
     filter_key(f, "job");
     filter_key(f, "count");
     filter_key(f, "load");
+    filter_key(f, "token");
     script_text(c, mutex);
     (void)snprintf(text, sizeof(text), "%s:events", f->names.prefix);
     script_text(c, text);

@@ -19,4 +19,7 @@ extern const char embedded_finish[];
 extern const char embedded_load_begin[];
 extern const char embedded_load_chunk[];
 extern const char embedded_load_publish[];
+extern const char embedded_drop[];
+extern const char embedded_dropped[];
+extern const char embedded_expire[];
 #endif
