@@ -76,14 +76,14 @@ static void stand_down(struct bystander *b)
 
 static uint64_t resident(void)
 {
-    char path[64];
-    unsigned long all, pages;
+    char path[64], text[128], *pages = NULL;
     (void)snprintf(path, sizeof(path), "/proc/%d/statm", (int)daemon_under.process.pid);
     FILE *f = fopen(path, "re");
     assert_non_null(f);
-    assert_int_equal(fscanf(f, "%lu %lu", &all, &pages), 2);
+    assert_non_null(fgets(text, sizeof(text), f)); /* the second number */
     (void)fclose(f);
-    return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
+    (void)strtoull(text, &pages, 10);
+    return strtoull(pages, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 /* The peer gets a reset, and no port is kept waiting. */
@@ -164,8 +164,8 @@ static size_t make_noise(uint64_t *seed, unsigned kind, char *out, size_t size)
     size_t n = 0;
     while (n + 32 < length) {
         const char *t = tokens[next_random(seed) % (sizeof(tokens) / sizeof(tokens[0]))];
-        memcpy(out + n, t, strlen(t));
-        n += strlen(t);
+        for (; *t != '\0'; t++)
+            out[n++] = *t;
     }
     return n;
 }
@@ -280,7 +280,8 @@ static void test_clients_that_never_read__are_cut_and_cost_a_bounded_memory(void
     struct bystander b;
     int head = snprintf(requests, sizeof(requests), "*2\r\n$4\r\nECHO\r\n$%d\r\n", CHUNK);
     memset(requests + head, 'x', CHUNK);
-    memcpy(requests + head + CHUNK, "\r\n", 2);
+    requests[head + CHUNK] = '\r';
+    requests[head + CHUNK + 1] = '\n';
     size_t length = (size_t)head + CHUNK + 2;
     uint64_t before = resident(), most = 0, until = clock_mono_us() + 30u * 1000000u;
     bystander_start(&b, daemon_under.port);
