@@ -130,8 +130,9 @@ void client_operate(struct client *c, enum operation_kind kind, const struct arg
 void client_call_admin(struct client *c, struct admin_call *call);
 /* For what a request needs first: the client is told by call->on_done, unless it is gone by then. */
 void client_post_admin(struct client *c, struct admin_call *call);
-/* The same as client_call_admin() for what is answered by other means: the client does nothing else until client_answer(), in its
- * worker's thread, which must come even where the client was destroyed meanwhile. NULL: no memory. */
+/* The same as client_call_admin() for what is answered by other means: the client does nothing else until
+ * client_answer(), in its worker's thread, which must come even where the client was destroyed meanwhile.
+ * NULL: no memory. */
 MUST_CHECK struct request *client_await(struct client *c);
 void client_answer(struct client *c, struct request *r, const struct buffer *reply);
 void client_close_after_reply(struct client *c);

@@ -222,9 +222,9 @@ static const struct {
     const char *word, *lower;
     size_t least, most; /* arguments, with the command's name; 0: any number */
     command_fn *run;
-} subcommands[] = {{"COUNT", "count", 2, 2, command_number},   {"DOCS", "docs", 2, 0, command_docs},
+} subcommands[] = {{"COUNT", "count", 2, 2, command_number},      {"DOCS", "docs", 2, 0, command_docs},
                    {"GETKEYS", "getkeys", 3, 0, keys_of_command}, {"HELP", "help", 2, 2, command_help},
-                   {"INFO", "info", 2, 0, command_describe},   {"LIST", "list", 2, 0, command_list}};
+                   {"INFO", "info", 2, 0, command_describe},      {"LIST", "list", 2, 0, command_list}};
 
 void command_command(struct client *c, const struct argument *a, size_t count)
 {
