@@ -7,7 +7,7 @@
 
 packages_build=(
   gcc libc6-dev cmake ninja-build pkg-config
-  libhiredis-dev libevent-dev libpq-dev libxxhash-dev libinih-dev libcmocka-dev
+  libhiredis-dev libevent-dev libpq-dev libxxhash-dev libinih-dev libcmocka-dev libssl-dev libcrypt-dev
   redis-server redis-tools postgresql
 )
 packages_checks=(python3 python3-redis clang clang-format clang-tidy spin)
