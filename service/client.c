@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The happy path is: bytes come, commands are parsed and started, operations end in any order, replies are
- * written in the order of the commands. Possible failure modes are: the client goes away while operations run
- * (they end by themselves), bytes that are no protocol (answered, then closed), a reader that is slower than
- * its questions (no more is parsed until it has read). A callback may destroy its own client: the memory
- * stays until the last reference is given back. */
+/* The happy path is: bytes come, commands are parsed and started, replies are written in the order of the
+ * commands (request.c). Possible failure modes are: the client goes away while operations run (they end by
+ * themselves), bytes that are no protocol (answered, then closed), a reader that is slower than its questions
+ * (no more is parsed until it has read; one that does not read at all is cut), more in flight than the worker
+ * may have (the client is held until there is room). A callback may destroy its own client: the memory stays
+ * until the last reference is given back. */
 #include "service/client.h"
 
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,22 +14,20 @@
 #include <event2/buffer.h>
 #include "base/clock.h"
 #include "base/log.h"
-#include "service/admin.h"
 #include "service/command.h"
 #include "service/worker.h"
 
 enum {
-    REQUESTS_MAX = 8192,      /* in flight on one connection before its bytes wait */
-    OUTPUT_MAX = 1024 * 1024, /* unread replies before its bytes wait, bytes */
+    REQUESTS_MAX = 8192, /* in flight on one connection before its bytes wait */
     OUTPUT_LOW = 64 * 1024,
+    INPUT_KEPT = 64 * 1024, /* of an empty input buffer */
     CLOSING_SECONDS = 10
 };
 
 static void pump(struct client *c);
 static void begin_closing(struct client *c);
-static void write_done(struct client *c);
 
-static void client_release(struct client *c)
+void client_unref(struct client *c)
 {
     if (--c->references == 0 && c->destroyed)
         worker_bury(c->worker, c);
@@ -45,296 +43,37 @@ bool client_needs_login(struct client *c)
     return !c->authenticated;
 }
 
-/* --- replies --- */
-
-static void request_free(struct request *r)
+size_t client_unread(const struct client *c)
 {
-    if (r->op != NULL)
-        operation_release(r->op);
-    buffer_fini(&r->ready);
-    free(r);
+    return evbuffer_get_length(bufferevent_get_output(c->io));
 }
 
-static struct request *request_new(struct client *c)
+static void cut(struct client *c, const char *why)
 {
-    struct request *r = calloc(1, sizeof(*r));
-    if (r == NULL)
-        return NULL;
-    r->client = c;
-    STAILQ_INSERT_TAIL(&c->requests, r, link);
-    c->request_count++;
-    return r;
-}
-
-struct reply client_reply_begin(struct client *c)
-{
-    buffer_clear(&c->scratch);
-    return (struct reply){.out = &c->scratch, .protocol = c->protocol};
-}
-
-void client_reply_end(struct client *c)
-{
-    if (STAILQ_EMPTY(&c->requests)) {
-        (void)bufferevent_write(c->io, c->scratch.data, c->scratch.length);
-        return;
-    }
-    struct request *r = request_new(c);
-    if (r == NULL) {
-        c->closing = true;
-        return;
-    }
-    buffer_append(&r->ready, c->scratch.data, c->scratch.length);
-    r->done = true;
-}
-
-void client_error(struct client *c, const char *format, ...)
-{
-    char text[512];
-    va_list ap;
-    va_start(ap, format);
-    (void)vsnprintf(text, sizeof(text), format, ap);
-    va_end(ap);
-    struct reply r = client_reply_begin(c);
-    reply_error(&r, "%s", text);
-    client_reply_end(c);
-}
-
-static void key_reply(struct reply *out, const struct request *r, size_t i)
-{
-    enum key_result result = operation_result(r->op, i);
-    if (result == KEY_FULL)
-        reply_error(out, "ERR non scaling filter is full");
-    else if (result == KEY_LOST)
-        reply_error(out, "ERR filter '%s' is degraded: the data of this key's shard is lost",
-                    r->filter->name);
-    else
-        reply_boolean(out, result == KEY_YES);
-}
-
-static const char *error_class(enum err status)
-{
-    return status == ERR_UNREACHABLE ? "CLUSTERDOWN" : "ERR";
-}
-
-/* An array of adds ends with the first that a full filter refused. */
-static size_t replies(const struct operation *op)
-{
-    size_t count = 0;
-    while (count < operation_keys(op) && operation_result(op, count) != KEY_FULL)
-        count++;
-    return count < operation_keys(op) ? count + 1 : count;
-}
-
-static void write_operation(struct client *c, struct request *r)
-{
-    struct reply out = client_reply_begin(c);
-    enum err status = operation_status(r->op);
-    if (status == ERR_NOT_FOUND &&
-        operation_kind(r->op) == OPERATION_CHECK) { /* never made: nothing is in it */
-        if (r->array)
-            reply_array(&out, operation_keys(r->op));
-        for (size_t i = 0; i < operation_keys(r->op); i++)
-            reply_boolean(&out, false);
-    } else if (status == ERR_NOT_FOUND) {
-        reply_error(&out, "ERR not found");
-    } else if (status != ERR_OK) {
-        reply_error(&out, "%s %s", error_class(status), operation_error(r->op));
-    } else {
-        size_t count = replies(r->op);
-        if (r->array)
-            reply_array(&out, count);
-        for (size_t i = 0; i < count; i++)
-            key_reply(&out, r, i);
-    }
-    (void)bufferevent_write(c->io, c->scratch.data, c->scratch.length);
-}
-
-static void on_operation(struct operation *op, void *arg);
-
-/* A "no" that was found before an earlier add of the same connection was done again: ask once more, so that a
- * client sees its own writes in the order in which it sent them. */
-static bool ask_again(struct request *r)
-{
-    if (!r->overtaken || r->op == NULL || operation_kind(r->op) != OPERATION_CHECK)
-        return false;
-    enum err status = operation_status(r->op);
-    if (status != ERR_NOT_FOUND && (status != ERR_OK || !operation_any_no(r->op)))
-        return false;
-    r->overtaken = r->done = false;
-    operation_rewind(r->op);
-    operation_start(r->op, r->filter, on_operation, r);
-    return true;
-}
-
-static void write_done(struct client *c)
-{
-    struct request *r;
-    while ((r = STAILQ_FIRST(&c->requests)) != NULL && r->done && !ask_again(r)) {
-        if (r->op != NULL)
-            write_operation(c, r);
-        else
-            (void)bufferevent_write(c->io, r->ready.data, r->ready.length);
-        STAILQ_REMOVE_HEAD(&c->requests, link);
-        c->request_count--;
-        request_free(r);
-    }
+    log_warn("client_cut", "address=%s id=%llu unread=%zu why=\"%s\"", c->address, (unsigned long long)c->id,
+             client_unread(c), why);
+    client_destroy(c);
 }
 
 static void close_if_written(struct client *c)
 {
-    if (!c->destroyed && c->closing && STAILQ_EMPTY(&c->requests) &&
-        evbuffer_get_length(bufferevent_get_output(c->io)) == 0)
+    if (!c->destroyed && c->closing && STAILQ_EMPTY(&c->requests) && client_unread(c) == 0)
         client_destroy(c);
 }
 
-/* Replies may be written; whatever waited for that goes on. */
-static void advance(struct client *c)
+void client_advance(struct client *c)
 {
     if (c->destroyed)
         return;
     c->references++;
-    write_done(c);
+    client_write_done(c);
     if (!c->pumping)
         pump(c);
     close_if_written(c);
-    client_release(c);
+    client_unref(c);
 }
 
-/* --- operations --- */
-
-static void on_created(struct admin_call *call, struct client *c, void *arg)
-{
-    struct request *r = arg;
-    if (call->status == ERR_OK || call->status == ERR_EXISTS) {
-        operation_start(r->op, r->filter, on_operation, r);
-        return;
-    }
-    operation_release(r->op);
-    r->op = NULL;
-    struct reply out = {.out = &r->ready, .protocol = c->protocol};
-    reply_error(&out, "ERR could not %s filter: %s", call->fn == admin_create ? "create" : "grow",
-                call->error.text);
-    r->done = true;
-    advance(c);
-}
-
-/* An add that finds no filter, or no room in it, waits until there is one. */
-static bool make_room_first(struct client *c, struct request *r)
-{
-    enum err status = operation_status(r->op);
-    bool create = status == ERR_NOT_FOUND && r->creation.allowed;
-    if (!create && status != ERR_FULL)
-        return false;
-    if (create)
-        r->creation.allowed = false; /* once */
-    struct admin_call *call =
-        admin_call_new(create ? admin_create : admin_grow, r->filter->name, r->filter->name_length);
-    if (call == NULL)
-        return false;
-    call->creation = r->creation;
-    call->on_done = on_created;
-    call->done_arg = r;
-    admin_post(c, call);
-    return true;
-}
-
-static void on_operation(struct operation *op, void *arg)
-{
-    struct request *r = arg;
-    struct client *c = r->client;
-    if (make_room_first(c, r))
-        return;
-    if (operation_kind(op) == OPERATION_ADD && operation_was_retried(op))
-        for (struct request *later = STAILQ_NEXT(r, link); later != NULL; later = STAILQ_NEXT(later, link))
-            later->overtaken = true;
-    r->done = true;
-    if (r == STAILQ_FIRST(&c->requests))
-        advance(c);
-}
-
-void client_operate(struct client *c, enum operation_kind kind, const struct argument *filter,
-                    const struct argument *keys, size_t count, bool array, const struct creation *creation)
-{
-    struct error e;
-    struct catalog_filter *f;
-    size_t bytes = 0;
-    for (size_t i = 0; i < count; i++)
-        bytes += keys[i].length;
-    if (catalog_find(c->worker->catalog, filter->bytes, filter->length, &f, &e) != ERR_OK) {
-        client_error(c, "ERR %s", e.text);
-        return;
-    }
-    struct operation *op = operation_new(c->worker->catalog, kind, count, bytes);
-    struct request *r = op == NULL ? NULL : request_new(c);
-    if (r == NULL) {
-        if (op != NULL)
-            operation_release(op);
-        client_error(c, "OOM out of memory");
-        return;
-    }
-    for (size_t i = 0; i < count; i++)
-        operation_key(op, keys[i].bytes, keys[i].length);
-    r->op = op;
-    r->filter = f;
-    r->array = array;
-    if (creation != NULL)
-        r->creation = *creation;
-    operation_start(op, f, on_operation, r);
-}
-
-/* --- the admin thread --- */
-
-static void on_admin_reply(struct admin_call *call, struct client *c, void *arg)
-{
-    struct request *r = arg;
-    buffer_append(&r->ready, call->reply.data, call->reply.length);
-    r->done = true;
-    c->blocked = false;
-    advance(c);
-}
-
-/* The counts of this worker are in Redis: now the admin thread may ask for them. */
-static void on_flushed(void *arg)
-{
-    struct admin_call *call = arg;
-    struct client *c = call->client;
-    if (c->destroyed)
-        admin_call_free(call);
-    else
-        admin_post(c, call);
-    client_release(c);
-}
-
-void client_call_admin(struct client *c, struct admin_call *call)
-{
-    struct request *r = request_new(c);
-    if (r == NULL) {
-        admin_call_free(call);
-        client_error(c, "OOM out of memory");
-        return;
-    }
-    c->blocked = true;
-    c->references++;
-    call->client = c;
-    call->protocol = c->protocol;
-    call->on_done = on_admin_reply;
-    call->done_arg = r;
-    /* Its own adds are counted before it asks for counts. */
-    catalog_flush(c->worker->catalog, on_flushed, call);
-}
-
-/* In the worker's thread, with the answer. */
-void client_admin_done(void *arg)
-{
-    struct admin_call *call = arg;
-    struct client *c = call->client;
-    if (!c->destroyed)
-        call->on_done(call, c, call->done_arg);
-    client_release(c);
-    admin_call_free(call);
-}
-
-/* --- commands from bytes --- */
+/* --- commands that wait --- */
 
 bool client_queue_command(struct command_list *list, const struct argument *arguments, size_t count)
 {
@@ -345,6 +84,7 @@ bool client_queue_command(struct command_list *list, const struct argument *argu
     if (q == NULL)
         return false;
     q->count = count;
+    q->bytes = bytes;
     q->arguments = (struct argument *)(q + 1);
     char *to = (char *)(q->arguments + count);
     for (size_t i = 0; i < count; i++) {
@@ -371,6 +111,56 @@ void client_close_after_reply(struct client *c)
     begin_closing(c);
 }
 
+/* --- what a command lies in --- */
+
+void command_memory_fini(struct command_memory *m)
+{
+    buffer_fini(&m->bytes);
+    free(m->arguments);
+    free(m->queued);
+    *m = (struct command_memory){0};
+}
+
+/* The command is at the front of `input`, or lies in the connection's own buffer. What comes behind it stays
+ * for the client. */
+static bool take_bytes(struct client *c, struct buffer *out)
+{
+    size_t used = c->parser.consumed;
+    if (c->input.length == 0) {
+        buffer_append(out, c->present.bytes, used);
+        return !buffer_failed(out);
+    }
+    struct buffer rest = {0};
+    size_t end = c->input_from + used;
+    buffer_append(&rest, c->input.data + end, c->input.length - end);
+    if (buffer_failed(&rest))
+        return false;
+    *out = c->input;
+    c->input = rest;
+    c->input_from = 0;
+    return true;
+}
+
+bool client_take_command(struct client *c, struct command_memory *out)
+{
+    struct present *p = &c->present;
+    *out = (struct command_memory){.queued = p->queued};
+    if (p->queued == NULL) {
+        bool moves = c->input.length == 0;
+        if (!take_bytes(c, &out->bytes)) {
+            buffer_fini(&out->bytes);
+            return false;
+        }
+        if (moves)
+            resp_move(&c->parser, p->bytes, out->bytes.data);
+        out->arguments = resp_take(&c->parser);
+    }
+    p->taken = true;
+    return true;
+}
+
+/* --- commands from bytes --- */
+
 /* True: it was begun. False: it waits until what is before it is answered. */
 static bool run_command(struct client *c, const struct argument *arguments, size_t count)
 {
@@ -383,26 +173,31 @@ static bool run_command(struct client *c, const struct argument *arguments, size
     return true;
 }
 
-static bool may_go_on(const struct client *c)
+static bool may_go_on(struct client *c)
 {
-    return !c->destroyed && !c->closing && !c->blocked && !c->stalled && c->request_count < REQUESTS_MAX;
+    if (c->destroyed || c->closing || c->blocked || c->stalled || c->held ||
+        c->request_count >= REQUESTS_MAX || client_unread(c) > OUTPUT_HIGH)
+        return false;
+    worker_hold_if_full(c->worker, c);
+    return !c->held;
 }
 
 static void pump_replay(struct client *c)
 {
     struct queued_command *q;
-    while (may_go_on(c) && (q = STAILQ_FIRST(&c->replay)) != NULL) {
+    while ((q = STAILQ_FIRST(&c->replay)) != NULL && may_go_on(c)) {
+        c->present = (struct present){.queued = q};
         if (!run_command(c, q->arguments, q->count))
             return;
         STAILQ_REMOVE_HEAD(&c->replay, link);
-        free(q);
+        if (!c->present.taken)
+            free(q);
     }
 }
 
 /* One command from the bytes shown. False: no whole one, or it has to wait. */
 static bool pump_one(struct client *c, char *bytes, size_t length, size_t *used)
 {
-    struct argument few[16];
     enum resp_result result = resp_parse(&c->parser, bytes, length);
     if (result == RESP_MORE)
         return false;
@@ -412,40 +207,74 @@ static bool pump_one(struct client *c, char *bytes, size_t length, size_t *used)
         *used += length;
         return false;
     }
-    size_t count = c->parser.argument_count;
-    struct argument *arguments =
-        count <= sizeof(few) / sizeof(few[0]) ? few : malloc(count * sizeof(*arguments));
     bool begun = true;
-    if (arguments == NULL) {
-        client_error(c, "OOM out of memory");
-    } else if (count > 0) {
-        for (size_t i = 0; i < count; i++)
-            arguments[i] = (struct argument){.bytes = bytes + c->parser.arguments[i].offset,
-                                             .length = c->parser.arguments[i].length};
-        begun = run_command(c, arguments, count);
+    size_t count = c->parser.argument_count;
+    c->present = (struct present){.bytes = bytes};
+    if (count > 0) {
+        resp_locate(&c->parser, bytes);
+        begun = run_command(c, c->parser.arguments, count);
         /* It waits: keep it, the parser has passed it. */
-        if (!begun && !client_queue_command(&c->replay, arguments, count))
+        if (!begun && !client_queue_command(&c->replay, c->parser.arguments, count))
             c->closing = true;
     }
-    if (arguments != few)
-        free(arguments);
     *used += c->parser.consumed;
     return begun;
 }
 
+/* What came in several pieces is put together in `input`, each byte copied once; what came in one stays where
+ * it is. False: no memory. */
+static bool gather(struct client *c, struct evbuffer *arrived)
+{
+    size_t length = evbuffer_get_length(arrived);
+    if (length == 0 || (c->input.length == 0 && evbuffer_get_contiguous_space(arrived) == length))
+        return true;
+    char *to = buffer_reserve(&c->input, length);
+    if (to == NULL)
+        return false;
+    c->input.length += (size_t)evbuffer_remove(arrived, to, length);
+    return true;
+}
+
+/* The bytes in `input` before @from are used. */
+static void drop_input(struct client *c, size_t from)
+{
+    struct buffer *b = &c->input;
+    c->input_from = from;
+    if (from < b->length && from < b->length / 2)
+        return;
+    if (from < b->length)
+        memmove(b->data, b->data + from, b->length - from);
+    b->length -= from;
+    c->input_from = 0;
+    if (b->length == 0 && b->capacity > INPUT_KEPT)
+        buffer_fini(b);
+}
+
 static void pump_bytes(struct client *c)
 {
-    struct evbuffer *input = bufferevent_get_input(c->io);
-    size_t length = evbuffer_get_length(input);
-    if (length == 0 || length < c->parser.need || !may_go_on(c) || !STAILQ_EMPTY(&c->replay))
+    struct evbuffer *arrived = bufferevent_get_input(c->io);
+    if (evbuffer_get_length(arrived) + c->input.length - c->input_from < c->parser.need || !may_go_on(c))
         return;
-    char *bytes = (char *)evbuffer_pullup(input, -1);
-    size_t used = 0;
-    while (used < length && may_go_on(c) && STAILQ_EMPTY(&c->replay) &&
-           pump_one(c, bytes + used, length - used, &used))
-        ;
-    if (!c->destroyed)
-        (void)evbuffer_drain(input, used);
+    if (!gather(c, arrived)) {
+        c->closing = true;
+        return;
+    }
+    bool gathered = c->input.length > 0;
+    char *bytes = gathered ? c->input.data + c->input_from : (char *)evbuffer_pullup(arrived, -1);
+    size_t length = gathered ? c->input.length - c->input_from : evbuffer_get_length(arrived);
+    size_t used = 0, from = c->input_from;
+    c->present.taken = false;
+    while (used < length && !(gathered && c->present.taken) && may_go_on(c) && STAILQ_EMPTY(&c->replay) &&
+           pump_one(c, bytes + used, length - used, &used)) {
+        if (gathered)
+            c->input_from = from + used;
+    }
+    if (c->destroyed)
+        return;
+    if (!gathered)
+        (void)evbuffer_drain(arrived, used);
+    else if (!c->present.taken)
+        drop_input(c, from + used);
 }
 
 /* Start what may be started: first what waits of a transaction, then new bytes. */
@@ -455,22 +284,22 @@ static void pump(struct client *c)
     c->references++;
     if (c->stalled && STAILQ_EMPTY(&c->requests))
         c->stalled = false;
-    bool slow = evbuffer_get_length(bufferevent_get_output(c->io)) > OUTPUT_MAX;
-    if (!slow) {
-        pump_replay(c);
+    pump_replay(c);
+    if (!c->destroyed && STAILQ_EMPTY(&c->replay))
         pump_bytes(c);
-    }
     if (!c->destroyed) {
-        bool full = slow || c->request_count >= REQUESTS_MAX || c->closing;
+        bool full =
+            client_unread(c) > OUTPUT_HIGH || c->request_count >= REQUESTS_MAX || c->closing || c->held;
+        size_t have = c->input.length - c->input_from;
         if (full)
             (void)bufferevent_disable(c->io, EV_READ);
         else
             (void)bufferevent_enable(c->io, EV_READ);
         /* No callback until the argument that is awaited is whole. */
-        bufferevent_setwatermark(c->io, EV_READ, c->parser.need, 0);
+        bufferevent_setwatermark(c->io, EV_READ, c->parser.need > have ? c->parser.need - have : 1, 0);
     }
     c->pumping = false;
-    client_release(c);
+    client_unref(c);
 }
 
 /* --- events --- */
@@ -478,13 +307,17 @@ static void pump(struct client *c)
 static void on_read(struct bufferevent *io, void *arg)
 {
     (void)io;
-    advance(arg);
+    struct client *c = arg;
+    c->active_us = clock_mono_us();
+    client_advance(c);
 }
 
 static void on_written(struct bufferevent *io, void *arg)
 {
     (void)io;
-    advance(arg);
+    struct client *c = arg;
+    c->active_us = clock_mono_us();
+    client_advance(c);
 }
 
 static void on_event(struct bufferevent *io, short events, void *arg)
@@ -510,15 +343,39 @@ struct client *client_new(struct worker *w, int fd, const char *address)
     STAILQ_INIT(&c->transaction);
     STAILQ_INIT(&c->replay);
     resp_init(&c->parser, &resp_default_limits);
+    client_reconfigure(c);
     c->protocol = 2;
     c->id = atomic_fetch_add(&ids, 1) + 1;
-    c->connected_us = clock_mono_us();
+    c->connected_us = c->active_us = clock_mono_us();
     (void)snprintf(c->address, sizeof(c->address), "%s", address);
     LIST_INSERT_HEAD(&w->clients, c, link);
     bufferevent_setcb(c->io, on_read, on_written, on_event, c);
     bufferevent_setwatermark(c->io, EV_WRITE, OUTPUT_LOW, 0);
     (void)bufferevent_enable(c->io, EV_READ | EV_WRITE);
     return c;
+}
+
+void client_reconfigure(struct client *c)
+{
+    c->parser.limits.request_max = c->worker->config->request_max;
+}
+
+void client_tick(struct client *c, uint64_t now_us)
+{
+    const struct config *config = c->worker->config;
+    size_t unread = client_unread(c);
+    if (unread <= OUTPUT_HIGH)
+        c->unread_since_us = 0;
+    else if (c->unread_since_us == 0)
+        c->unread_since_us = now_us;
+    bool idle = STAILQ_EMPTY(&c->requests) && config->idle_timeout_ms != 0 &&
+                now_us - c->active_us > config->idle_timeout_ms * 1000;
+    if (unread > config->output_max)
+        cut(c, "more unread than output_max");
+    else if (unread > OUTPUT_HIGH && now_us - c->unread_since_us > config->output_timeout_ms * 1000)
+        cut(c, "does not read its replies");
+    else if (idle)
+        client_destroy(c);
 }
 
 /* Nothing more is read; what is written must be taken within a while. */
@@ -536,7 +393,7 @@ void client_close_when_idle(struct client *c)
     (void)bufferevent_disable(c->io, EV_READ);
     bufferevent_setwatermark(c->io, EV_WRITE, 0, 0);
     close_if_written(c);
-    client_release(c);
+    client_unref(c);
 }
 
 void client_destroy(struct client *c)
@@ -544,17 +401,15 @@ void client_destroy(struct client *c)
     if (c->destroyed)
         return;
     c->destroyed = true;
-    struct request *r;
-    while ((r = STAILQ_FIRST(&c->requests)) != NULL) {
-        STAILQ_REMOVE_HEAD(&c->requests, link);
-        request_free(r);
-    }
+    worker_unhold(c->worker, c);
+    client_drop_requests(c);
     client_clear_commands(&c->transaction);
     client_clear_commands(&c->replay);
     LIST_REMOVE(c, link);
     bufferevent_free(c->io);
     resp_fini(&c->parser);
     buffer_fini(&c->scratch);
+    buffer_fini(&c->input);
     worker_client_gone(c->worker);
     if (c->references == 0)
         worker_bury(c->worker, c);

@@ -1,83 +1,96 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_CLIENT_H
 #define SERVICE_CLIENT_H
-/* One connection of a client: bytes to commands, replies in the order of the commands. Belongs to its
- * worker's thread. */
+/* One connection of a client: bytes to commands (client.c), replies in the order of the commands (request.c).
+ * Belongs to its worker's thread. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/queue.h>
 #include <event2/bufferevent.h>
 #include "base/buffer.h"
+#include "service/asking.h"
 #include "service/reply.h"
 #include "service/resp.h"
-#include "shard/operation.h"
 
 struct worker;
 struct client;
 struct admin_call;
+struct request;
 
 LIST_HEAD(client_list, client);
-
-struct argument {
-    const char *bytes;
-    size_t length;
-};
-
-/* What is to be made where an add finds no filter. */
-struct creation {
-    bool allowed;
-    uint64_t capacity; /* 0: as configured, or the default */
-    double error_rate; /* 0: likewise */
-    uint32_t expansion;
-    bool non_scaling;
-};
-
-/* A command whose reply is not written yet. */
-struct request {
-    STAILQ_ENTRY(request) link;
-    struct client *client;
-    struct operation *op; /* NULL: the reply is in `ready`, or comes from the admin thread */
-    bool done;
-    bool array;     /* one reply a key, in an array */
-    bool overtaken; /* an add before it was retried after this check had been sent */
-    struct creation creation;
-    struct catalog_filter *filter;
-    struct buffer ready;
-};
-
+TAILQ_HEAD(client_queue, client);
 STAILQ_HEAD(request_list, request);
 
 /* A command of a transaction, or one that waits behind others: its own copy. */
 struct queued_command {
     STAILQ_ENTRY(queued_command) link;
     size_t count;
+    size_t bytes;
     struct argument *arguments; /* in the same allocation */
 };
 
 STAILQ_HEAD(command_list, queued_command);
 
+/* What a command lies in, once somebody has taken it over. */
+struct command_memory {
+    struct buffer bytes;
+    struct argument *arguments;
+    struct queued_command *queued;
+};
+
+void command_memory_fini(struct command_memory *m);
+
+enum reply_shape {
+    REPLY_ONE,   /* of one key */
+    REPLY_ARRAY, /* an element a key */
+    REPLY_COUNT  /* how many keys are new, or found */
+};
+
+/* What a command asks of a filter. */
+struct question {
+    enum operation_kind kind;
+    enum reply_shape shape;
+    struct catalog_filter *filter;
+    const struct argument *keys;
+    size_t count;
+    struct creation creation;
+};
+
 struct client {
     LIST_ENTRY(client) link;
+    TAILQ_ENTRY(client) held_link; /* while `held` */
     struct worker *worker;
     struct bufferevent *io;
     struct resp_parser parser;
+    struct buffer input; /* bytes of a command that came in several pieces; else they stay in io */
+    size_t input_from;   /* what is before it in `input` is used */
+    /* The command that is being run, for client_take_command(). */
+    struct present {
+        struct queued_command *queued; /* from a transaction or the line; else from bytes */
+        const char *bytes;
+        bool taken;
+    } present;
     struct request_list requests;
     size_t request_count;
     struct command_list transaction; /* between MULTI and EXEC */
     struct command_list replay;      /* of an EXEC, before anything newer */
-    size_t transaction_count;
+    size_t transaction_count, transaction_bytes;
     bool in_transaction, transaction_failed;
-    bool blocked; /* a command that is answered elsewhere runs alone */
+    bool blocked; /* a command that is answered elsewhere, or a batch, runs alone */
     bool stalled; /* a command waits until the replies before it are written */
+    bool held;    /* the worker has too much in flight */
     bool closing; /* close when everything is written */
     bool destroyed;
     bool pumping;
+    bool turn_is_due;   /* client_advance() is called in the next turn of the loop */
     bool authenticated; /* see client_needs_login() */
     int protocol;
     unsigned references; /* calls in or on their way to the admin thread, pumping */
     uint64_t id;
     uint64_t connected_us;
+    uint64_t active_us;       /* bytes came, or were taken */
+    uint64_t unread_since_us; /* 0: it reads its replies in time */
     char name[64];
     char library[64];
     char address[64];
@@ -89,6 +102,10 @@ struct client *client_new(struct worker *w, int fd, const char *address);
 void client_close_when_idle(struct client *c);
 /* At once, whatever is under way. */
 void client_destroy(struct client *c);
+/* Every second: who is idle, or does not read, is closed. */
+void client_tick(struct client *c, uint64_t now_us);
+/* The worker's configuration has changed. */
+void client_reconfigure(struct client *c);
 
 /* --- for commands --- */
 /* True where a password is in force and the client has not given one. Who has logged in, or has sent a
@@ -101,7 +118,8 @@ void client_error(struct client *c, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /* Check or add @count keys; the reply comes when it is known. */
 void client_operate(struct client *c, enum operation_kind kind, const struct argument *filter,
-                    const struct argument *keys, size_t count, bool array, const struct creation *creation);
+                    const struct argument *keys, size_t count, enum reply_shape shape,
+                    const struct creation *creation);
 
 /* Run @call in the admin thread (takes it over); the client does nothing else until its reply is there. */
 void client_call_admin(struct client *c, struct admin_call *call);
@@ -109,4 +127,20 @@ void client_close_after_reply(struct client *c);
 MUST_CHECK bool client_queue_command(struct command_list *list, const struct argument *arguments,
                                      size_t count);
 void client_clear_commands(struct command_list *list);
+
+/* Keep the command that is being run beyond its handler: the caller owns @out, in which its array of
+ * arguments lies on. False: no memory. */
+MUST_CHECK bool client_take_command(struct client *c, struct command_memory *out);
+
+/* --- between client.c, request.c and batch.c --- */
+enum { OUTPUT_HIGH = 1024 * 1024 /* unread bytes of replies before nothing more is begun */ };
+
+/* Give a reference back: the memory goes with the last one, once the client is destroyed. */
+void client_unref(struct client *c);
+/* Write what may be written, start what waited for that. */
+void client_advance(struct client *c);
+void client_write_done(struct client *c);
+void client_drop_requests(struct client *c);
+/* Unread replies, bytes. */
+size_t client_unread(const struct client *c);
 #endif

@@ -80,23 +80,23 @@ void command_bf_reserve(struct client *c, const struct argument *a, size_t count
 void command_bf_add(struct client *c, const struct argument *a, size_t count)
 {
     (void)count;
-    client_operate(c, OPERATION_ADD, &a[1], &a[2], 1, false, &as_configured);
+    client_operate(c, OPERATION_ADD, &a[1], &a[2], 1, REPLY_ONE, &as_configured);
 }
 
 void command_bf_madd(struct client *c, const struct argument *a, size_t count)
 {
-    client_operate(c, OPERATION_ADD, &a[1], &a[2], count - 2, true, &as_configured);
+    client_operate(c, OPERATION_ADD, &a[1], &a[2], count - 2, REPLY_ARRAY, &as_configured);
 }
 
 void command_bf_exists(struct client *c, const struct argument *a, size_t count)
 {
     (void)count;
-    client_operate(c, OPERATION_CHECK, &a[1], &a[2], 1, false, NULL);
+    client_operate(c, OPERATION_CHECK, &a[1], &a[2], 1, REPLY_ONE, NULL);
 }
 
 void command_bf_mexists(struct client *c, const struct argument *a, size_t count)
 {
-    client_operate(c, OPERATION_CHECK, &a[1], &a[2], count - 2, true, NULL);
+    client_operate(c, OPERATION_CHECK, &a[1], &a[2], count - 2, REPLY_ARRAY, NULL);
 }
 
 struct insert {
@@ -162,7 +162,7 @@ void command_bf_insert(struct client *c, const struct argument *a, size_t count)
     else if (insert.items == 0 || insert.items >= count)
         client_error(c, "ERR wrong number of arguments for 'bf.insert' command");
     else
-        client_operate(c, OPERATION_ADD, &a[1], &a[insert.items], count - insert.items, true,
+        client_operate(c, OPERATION_ADD, &a[1], &a[insert.items], count - insert.items, REPLY_ARRAY,
                        &insert.creation);
 }
 

@@ -65,6 +65,12 @@ struct config {
     uint64_t check_interval_ms; /* of thresholds, default 1000 */
     enum log_level log_level;
     uint64_t max_clients;
+    uint64_t request_max;       /* bytes of one request */
+    uint64_t batch_max;         /* keys of one command */
+    uint64_t in_flight_max;     /* keys under way in one worker */
+    uint64_t output_max;        /* bytes of unread replies */
+    uint64_t output_timeout_ms; /* how long a client may leave much unread */
+    uint64_t idle_timeout_ms;   /* 0: never */
     /* [redis] */
     char *nodes;
     char *prefix;

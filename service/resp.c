@@ -13,7 +13,7 @@ enum {
 #define RESP_NO_BULK SIZE_MAX
 
 const struct resp_limits resp_default_limits = {
-    .bulk_max = 512u << 20, .arguments_max = 1u << 20, .inline_max = 64u << 10};
+    .request_max = 1u << 30, .bulk_max = 512u << 20, .arguments_max = 1u << 20, .inline_max = 64u << 10};
 
 void resp_init(struct resp_parser *p, const struct resp_limits *limits)
 {
@@ -52,7 +52,7 @@ static enum resp_result finish(struct resp_parser *p, size_t consumed)
 static bool grow(struct resp_parser *p)
 {
     size_t capacity = p->capacity == 0 ? ARGUMENTS_FIRST : p->capacity * 2;
-    struct resp_argument *arguments = realloc(p->arguments, capacity * sizeof(*arguments));
+    struct argument *arguments = realloc(p->arguments, capacity * sizeof(*arguments));
     if (arguments == NULL)
         return false;
     p->arguments = arguments;
@@ -64,7 +64,7 @@ static bool add(struct resp_parser *p, size_t offset, size_t length)
 {
     if (p->argument_count == p->capacity && !grow(p))
         return false;
-    p->arguments[p->argument_count++] = (struct resp_argument){.offset = offset, .length = length};
+    p->arguments[p->argument_count++] = (struct argument){.offset = offset, .length = length};
     return true;
 }
 
@@ -121,6 +121,8 @@ static enum resp_result read_bulk_header(struct resp_parser *p, const char *byte
         return result;
     if (!valid || number < 0 || (uint64_t)number > p->limits.bulk_max)
         return fail(p, "invalid bulk length");
+    if ((uint64_t)number > p->limits.request_max || p->position > p->limits.request_max - (size_t)number)
+        return fail(p, "too big request");
     p->bulk = (size_t)number;
     return RESP_COMMAND;
 }
@@ -294,4 +296,24 @@ enum resp_result resp_parse(struct resp_parser *p, char *bytes, size_t length)
     if (length < p->need)
         return RESP_MORE;
     return bytes[0] == '*' ? read_array(p, bytes, length) : read_inline(p, bytes, length);
+}
+
+void resp_locate(struct resp_parser *p, const char *bytes)
+{
+    for (size_t i = 0; i < p->argument_count; i++)
+        p->arguments[i].bytes = bytes + p->arguments[i].offset;
+}
+
+void resp_move(struct resp_parser *p, const char *from, const char *to)
+{
+    for (size_t i = 0; i < p->argument_count; i++)
+        p->arguments[i].bytes = to + (p->arguments[i].bytes - from);
+}
+
+struct argument *resp_take(struct resp_parser *p)
+{
+    struct argument *arguments = p->arguments;
+    p->arguments = NULL;
+    p->capacity = 0;
+    return arguments;
 }

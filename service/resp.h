@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 struct resp_limits {
+    size_t request_max;   /* bytes of a whole request, e.g. 1 GiB */
     size_t bulk_max;      /* bytes of one argument, e.g. 512 MiB */
     size_t arguments_max; /* e.g. 1024 * 1024 */
     size_t inline_max;    /* bytes of one inline line or of one header, e.g. 64 KiB */
@@ -17,8 +18,11 @@ struct resp_limits {
 /* Redis's own limits. */
 extern const struct resp_limits resp_default_limits;
 
-struct resp_argument {
-    size_t offset; /* from the start of the bytes shown */
+struct argument {
+    union {
+        size_t offset;     /* from the start of the bytes shown, as the parser leaves it */
+        const char *bytes; /* after resp_locate() */
+    };
     size_t length;
 };
 
@@ -37,7 +41,7 @@ struct resp_parser {
     size_t consumed; /* after RESP_COMMAND */
     const char *error;
     size_t argument_count;
-    struct resp_argument *arguments; /* owned; valid until the next call */
+    struct argument *arguments; /* owned; valid until the next call */
     /* private */
     size_t capacity;
     size_t expected; /* arguments announced by the array's header */
@@ -56,4 +60,11 @@ void resp_fini(struct resp_parser *p);
  * more bytes behind it (the memory may have moved). After RESP_COMMAND drop `consumed` bytes, then go on.
  * Inline arguments are unescaped in place, so @bytes is writable. */
 enum resp_result resp_parse(struct resp_parser *p, char *bytes, size_t length);
+
+/* After RESP_COMMAND: have the arguments point into @bytes, where the command lies. */
+void resp_locate(struct resp_parser *p, const char *bytes);
+/* The bytes have been copied from @from to @to. */
+void resp_move(struct resp_parser *p, const char *from, const char *to);
+/* After that: the array is the caller's, to be freed with free(). */
+struct argument *resp_take(struct resp_parser *p);
 #endif

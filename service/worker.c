@@ -10,6 +10,7 @@
 #include <sys/queue.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include "base/clock.h"
 #include "base/log.h"
 
 enum { DRAIN_SECONDS = 5 };
@@ -128,6 +129,62 @@ void worker_bury(struct worker *w, struct client *c)
     (void)event_add(w->reap, &next_turn);
 }
 
+/* --- as much in flight as may be --- */
+
+void worker_hold_if_full(struct worker *w, struct client *c)
+{
+    if (c->held || w->in_flight < w->config->in_flight_max)
+        return;
+    c->held = true;
+    TAILQ_INSERT_TAIL(&w->held, c, held_link);
+}
+
+void worker_unhold(struct worker *w, struct client *c)
+{
+    if (c->held)
+        TAILQ_REMOVE(&w->held, c, held_link);
+    c->held = false;
+}
+
+void worker_landed(struct worker *w, size_t weight)
+{
+    static const struct timeval next_turn = {0, 0};
+    w->in_flight -= weight;
+    if (!TAILQ_EMPTY(&w->held) && w->in_flight < w->config->in_flight_max)
+        (void)event_add(w->unhold, &next_turn);
+}
+
+static void on_unhold(evutil_socket_t fd, short events, void *arg)
+{
+    (void)fd;
+    (void)events;
+    struct worker *w = arg;
+    struct client *c;
+    size_t waiting = 0;
+    TAILQ_FOREACH(c, &w->held, held_link)
+    waiting++;
+    for (; waiting > 0 && w->in_flight < w->config->in_flight_max; waiting--) {
+        c = TAILQ_FIRST(&w->held);
+        if (c == NULL)
+            return;
+        worker_unhold(w, c);
+        client_advance(c); /* may be held again, behind the others */
+    }
+}
+
+static void on_second(evutil_socket_t fd, short events, void *arg)
+{
+    (void)fd;
+    (void)events;
+    struct worker *w = arg;
+    uint64_t now = clock_mono_us();
+    struct client *c, *next;
+    for (c = LIST_FIRST(&w->clients); c != NULL; c = next) {
+        next = LIST_NEXT(c, link);
+        client_tick(c, now);
+    }
+}
+
 /* What the configuration says of a filter. */
 static struct filter_policy policy(void *arg, const char *name, size_t length)
 {
@@ -146,6 +203,9 @@ static void take_config(void *arg)
     w->config = live_config_acquire(w->service->config);
     catalog_configure(w->catalog, (unsigned)w->config->timeout_ms, w->config->tombstone_ms);
     config_release(old);
+    struct client *c;
+    LIST_FOREACH(c, &w->clients, link)
+    client_reconfigure(c);
 }
 
 void worker_reconfigure(struct worker *w)
@@ -194,6 +254,10 @@ static void free_thread(struct worker_thread *t)
     reap(&t->worker);
     if (t->worker.reap != NULL)
         event_free(t->worker.reap);
+    if (t->worker.unhold != NULL)
+        event_free(t->worker.unhold);
+    if (t->worker.second != NULL)
+        event_free(t->worker.second);
     if (t->letters != NULL)
         event_free(t->letters);
     if (t->worker.base != NULL)
@@ -239,14 +303,19 @@ enum err worker_start(struct worker **out, struct service *service, unsigned ind
     w->index = index;
     LIST_INIT(&w->clients);
     LIST_INIT(&w->graveyard);
+    TAILQ_INIT(&w->held);
     w->base = new_base();
     w->mailbox = mailbox_new();
     if (w->base != NULL && w->mailbox != NULL) {
         w->catalog = catalog_new(w->base, &options);
         w->reap = evtimer_new(w->base, on_reap, w);
+        w->unhold = evtimer_new(w->base, on_unhold, w);
+        w->second = event_new(w->base, -1, EV_PERSIST, on_second, w);
         t->letters = event_new(w->base, mailbox_fd(w->mailbox), EV_READ | EV_PERSIST, on_letters, w);
     }
-    if (w->catalog == NULL || w->reap == NULL || t->letters == NULL || event_add(t->letters, NULL) != 0 ||
+    static const struct timeval second = {1, 0};
+    if (w->catalog == NULL || w->reap == NULL || w->unhold == NULL || w->second == NULL ||
+        t->letters == NULL || event_add(t->letters, NULL) != 0 || event_add(w->second, &second) != 0 ||
         pthread_create(&t->thread, NULL, run, t) != 0) {
         free_thread(t);
         return error_set(e, ERR_NOMEM, "worker %u could not be started", index);

@@ -18,6 +18,10 @@ struct worker {
     struct client_list clients;
     struct client_list graveyard; /* gone; freed in the next turn, as callbacks may still hold them */
     struct event *reap;
+    struct client_queue held; /* wait until less is in flight; first come, first served */
+    struct event *unhold;
+    struct event *second;
+    size_t in_flight; /* keys of requests that are not answered */
     size_t client_count;
     bool draining;
 };
@@ -39,4 +43,9 @@ void worker_free(struct worker *w);
 /* Called by client.c when a client is gone, and when nothing refers to it any more. */
 void worker_client_gone(struct worker *w);
 void worker_bury(struct worker *w, struct client *c);
+/* Have @c wait if as much is in flight as may be; it is told by client_advance(). */
+void worker_hold_if_full(struct worker *w, struct client *c);
+void worker_unhold(struct worker *w, struct client *c);
+/* @weight of what was in flight is answered. */
+void worker_landed(struct worker *w, size_t weight);
 #endif

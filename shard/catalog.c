@@ -292,6 +292,7 @@ static void on_view(redisAsyncContext *context, void *reply, void *arg)
     enum view_outcome outcome = read_view(f, reply, &e);
     if (outcome == VIEW_MISSING) {
         set_view(f, NULL);
+        outcome = f->seen ? VIEW_LOST : VIEW_MISSING;
     }
     load_done(f, outcome, e.text);
 }
@@ -301,7 +302,7 @@ static void start_load(struct catalog_filter *f)
     struct catalog *c = f->catalog;
     struct key_name name;
     /* Before it is asked for: a view that somebody makes and sees while the answer is under way was not lost.
-     */
+     * on_view() judges by this, as the next load may have begun when the operations hear of it. */
     f->seen = f->seen || c->options.was_seen(c->options.arg, f->name, f->name_length);
     names_filter_key(&f->names, "view", &name);
     const char *argv[] = {"HGETALL", name.text};

@@ -68,7 +68,13 @@ struct shared_view {
     uint64_t in_flight;   /* keys of adds that are under way: each may be one more */
 };
 
-enum view_outcome { VIEW_FOUND, VIEW_MISSING, VIEW_UNREACHABLE, VIEW_DAMAGED };
+enum view_outcome {
+    VIEW_FOUND,
+    VIEW_MISSING, /* and nobody had seen one when it was asked for */
+    VIEW_LOST,    /* it is missing, and was there */
+    VIEW_UNREACHABLE,
+    VIEW_DAMAGED
+};
 
 struct catalog_filter {
     struct catalog *catalog;

@@ -54,6 +54,11 @@ size_t operation_keys(const struct operation *op)
     return op->key_count;
 }
 
+bool operation_answered(const struct operation *op, size_t i)
+{
+    return op->keys[i].state == KEY_DONE;
+}
+
 enum key_result operation_result(const struct operation *op, size_t i)
 {
     return op->keys[i].result;
@@ -258,12 +263,12 @@ static bool any_unseen(const struct operation *op)
 static const char view_missing_text[] =
     "the filter's view is not in Redis: it was lost or is not made yet; nothing was acknowledged";
 
-static void view_missing(struct operation *op)
+static void view_missing(struct operation *op, bool lost)
 {
     struct catalog_filter *f = op->filter;
     /* An add makes a filter without a source, configured or not. */
     bool unmade = !f->policy.configured || (!f->policy.sourced && op->kind == OPERATION_ADD);
-    if (!f->seen && unmade) {
+    if (!lost && unmade) {
         operation_finish(op, ERR_NOT_FOUND, "not found");
         return;
     }
@@ -286,7 +291,8 @@ void operation_view_ready(struct operation *op, enum view_outcome outcome, const
 {
     switch (outcome) {
     case VIEW_MISSING:
-        view_missing(op);
+    case VIEW_LOST:
+        view_missing(op, outcome == VIEW_LOST);
         return;
     case VIEW_DAMAGED:
         operation_finish(op, ERR_PARSE, why);
@@ -312,6 +318,29 @@ void operation_view_ready(struct operation *op, enum view_outcome outcome, const
     operation_attempt(op);
 }
 
+void operation_set_timeout(struct operation *op, unsigned ms)
+{
+    op->timeout_ms = ms;
+}
+
+static unsigned timeout_of(const struct operation *op)
+{
+    return op->timeout_ms != 0 ? op->timeout_ms : catalog_options(op->catalog)->timeout_ms;
+}
+
+/* In the order of deadlines; mostly it is the last. */
+static void insert_active(struct operation *op)
+{
+    struct operation_list *active = catalog_active(op->catalog);
+    struct operation *before = TAILQ_LAST(active, operation_list);
+    while (before != NULL && before->deadline > op->deadline)
+        before = TAILQ_PREV(before, operation_list, active);
+    if (before == NULL)
+        TAILQ_INSERT_HEAD(active, op, active);
+    else
+        TAILQ_INSERT_AFTER(active, before, op, active);
+}
+
 void operation_start(struct operation *op, struct catalog_filter *f, operation_done_fn *done, void *arg)
 {
     if (op->filter == NULL)
@@ -325,8 +354,8 @@ void operation_start(struct operation *op, struct catalog_filter *f, operation_d
     op->status = ERR_OK;
     free(op->error);
     op->error = NULL;
-    op->deadline = clock_mono_us() + (uint64_t)catalog_options(op->catalog)->timeout_ms * 1000;
-    TAILQ_INSERT_TAIL(catalog_active(op->catalog), op, active);
+    op->deadline = clock_mono_us() + (uint64_t)timeout_of(op) * 1000;
+    insert_active(op);
     /* After ERR_FULL or ERR_NOT_FOUND the view is another one by now. Answers never come from inside this
      * call, so an add that may be told at once that it has no room goes through the queue. */
     if (f->view == NULL || op->retried)
@@ -349,11 +378,20 @@ static unsigned node_down(const struct operation *op)
     return count;
 }
 
+/* A key that has all its replies needs not go under with those that wait for another node. */
+static void finish_answered(struct operation *op)
+{
+    for (size_t i = 0; i < op->key_count; i++)
+        if (op->outstanding > 0 && op->keys[i].state == KEY_PENDING && op->keys[i].waits == 0)
+            key_finish(op, &op->keys[i]);
+}
+
 void operation_expire(struct operation *op)
 {
     struct error e;
     const struct nodes *nodes = catalog_options(op->catalog)->nodes;
     unsigned down = node_down(op);
+    finish_answered(op);
     if (op->error != NULL) {
         (void)error_set(&e, ERR_REFUSED, "Redis refuses: %s; nothing was acknowledged", op->error);
         operation_finish(op, ERR_REFUSED, e.text);
@@ -368,7 +406,7 @@ void operation_expire(struct operation *op)
                         nodes->node[down].name, store_why(catalog_store(op->catalog), down));
     else
         (void)error_set(&e, ERR_TIMEOUT, "no answer from Redis within %u ms; nothing was acknowledged",
-                        catalog_options(op->catalog)->timeout_ms);
+                        timeout_of(op));
     operation_finish(op, down < nodes->count ? ERR_UNREACHABLE : ERR_TIMEOUT, e.text);
 }
 

@@ -26,6 +26,9 @@ struct operation *operation_new(struct catalog *c, enum operation_kind kind, siz
 /* Copy one key; exactly as many as announced. */
 void operation_key(struct operation *op, const char *key, size_t length);
 
+/* Another deadline than the catalog's; before it is started. */
+void operation_set_timeout(struct operation *op, unsigned ms);
+
 /* Start, or start again after ERR_NOT_FOUND or ERR_FULL: keys that have a result keep it. @done is called
  * once, never from inside this call. */
 void operation_start(struct operation *op, struct catalog_filter *f, operation_done_fn *done, void *arg);
@@ -37,6 +40,8 @@ void operation_start(struct operation *op, struct catalog_filter *f, operation_d
 enum err operation_status(const struct operation *op);
 const char *operation_error(const struct operation *op);
 size_t operation_keys(const struct operation *op);
+/* True where key @i has its result, whatever the status says: the deadline may pass for some keys alone. */
+bool operation_answered(const struct operation *op, size_t i);
 enum key_result operation_result(const struct operation *op, size_t i);
 enum operation_kind operation_kind(const struct operation *op);
 bool operation_any_no(const struct operation *op);

@@ -18,6 +18,7 @@ struct operation_key {
     uint8_t state;       /* enum key_state */
     uint8_t result;      /* enum key_result */
     uint8_t unseen_slot; /* of the generation whose block was not seen */
+    uint8_t waits;       /* commands of this attempt that are not answered */
     bool present;        /* in a layer of the current generation, in this attempt */
     bool fresh[2];       /* by slot: an add of this operation set a bit that was not set */
 };
@@ -41,6 +42,7 @@ struct operation {
     operation_done_fn *done;
     void *arg;
     uint64_t deadline;
+    unsigned timeout_ms; /* 0: the catalog's */
     enum operation_kind kind;
     enum err status;
     char *error;

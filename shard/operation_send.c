@@ -47,8 +47,10 @@ static void on_block(redisAsyncContext *context, void *reply, void *arg)
     (void)context;
     struct operation_command *command = arg;
     struct operation *op = command->op;
-    if (op->running)
+    if (op->running) {
+        op->keys[command->key].waits--;
         take_reply(command, reply);
+    }
     if (--op->outstanding > 0)
         return;
     op->view->in_flight -= op->in_flight;
@@ -112,10 +114,12 @@ static void send_one(struct operation *op, struct operation_command *slot_of, ui
                                           .layer = (uint8_t)layer,
                                           .kind = (uint8_t)kind};
     if (store_send(catalog_store(op->catalog), placement_node(&view->placement[slot], place.shard), text.text,
-                   text.length, on_block, slot_of))
+                   text.length, on_block, slot_of)) {
         op->outstanding++;
-    else
+        op->keys[key].waits++;
+    } else {
         op->keys[key].state = KEY_UNSENT;
+    }
 }
 
 static bool writes(const struct operation *op)
@@ -136,6 +140,7 @@ static void send_key(struct operation *op, uint32_t i, size_t *used)
     struct operation_key *key = &op->keys[i];
     key->state = KEY_PENDING;
     key->present = false;
+    key->waits = 0;
     const struct generation *g = view_current(v);
     struct key_hash h = hash_key(g->seed, key->bytes, key->length);
     unsigned written = writes(op) ? generation_written_layer(g) : GENERATION_LAYERS_MAX;

@@ -10,7 +10,7 @@
 #include "service/resp.h"
 #include "tests/fuzz/fuzz.h"
 
-static const struct resp_limits limits = {.bulk_max = 4096, .arguments_max = 64, .inline_max = 256};
+static const struct resp_limits limits = {.request_max = 65536, .bulk_max = 4096, .arguments_max = 64, .inline_max = 256};
 
 static void note_number(struct buffer *out, size_t n)
 {
@@ -38,7 +38,7 @@ static enum resp_result feed(struct resp_parser *p, struct buffer *out, const ui
             fuzz_check(p->consumed > 0 && p->consumed <= length);
             note_number(out, p->argument_count);
             for (size_t i = 0; i < p->argument_count; i++) {
-                struct resp_argument a = p->arguments[i];
+                struct argument a = p->arguments[i];
                 fuzz_check(a.offset <= p->consumed && a.length <= p->consumed - a.offset);
                 note_number(out, a.length);
                 buffer_append(out, shown + a.offset, a.length);

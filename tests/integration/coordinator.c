@@ -22,7 +22,10 @@ static void on_seen(void *arg, const char *name, size_t length)
 
 static bool was_seen(void *arg, const char *name, size_t length)
 {
-    const struct coordinator *c = arg;
+    struct coordinator *c = arg;
+    c->looks++;
+    if (c->seen_from_look != 0 && c->looks >= c->seen_from_look)
+        return true;
     return length == 1 && *name == 'f' && c->seen;
 }
 

@@ -15,7 +15,9 @@ struct coordinator {
     unsigned lost;               /* times that on_lost was called for it */
     uint64_t lost_generation;    /* as it was told last */
     bool seen;                   /* it had a view */
-    struct latency latency;      /* of Redis */
+    unsigned seen_from_look;     /* another thread sees every filter from that look on; 0: never */
+    unsigned looks;
+    struct latency latency; /* of Redis */
     /* Of the last operation: */
     bool done;
     bool retried;

@@ -92,6 +92,22 @@ static void test_operation__on_a_filter_that_was_never_made_is_not_found(void **
     assert_int_equal(one.lost, 0);
 }
 
+/* The second load begins, and finds that the filter was seen, before the first one's operation is told. */
+static void test_operation__is_not_told_of_a_loss_by_what_was_seen_after_its_load(void **state)
+{
+    (void)state;
+    one.seen_from_look = 2;
+    struct operation *first = coordinator_start(&one, OPERATION_ADD, "no-such", 0, 1, coordinator_done);
+    struct operation *second = coordinator_start(&one, OPERATION_ADD, "no-such", 0, 1, coordinator_done);
+    coordinator_wait(&one);
+    coordinator_run(&one, 100);
+    assert_int_equal(one.looks, 2);
+    assert_int_equal(operation_status(first), ERR_NOT_FOUND);
+    assert_int_equal(operation_status(second), ERR_LOST);
+    operation_release(first);
+    operation_release(second);
+}
+
 static void test_operation__released_early_calls_nobody(void **state)
 {
     (void)state;
@@ -303,6 +319,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_operation__adds_and_finds_keys),
         TEST(test_operation__on_a_filter_that_was_never_made_is_not_found),
+        TEST(test_operation__is_not_told_of_a_loss_by_what_was_seen_after_its_load),
         TEST(test_operation__released_early_calls_nobody),
         TEST(test_catalog_free__cancels_what_still_runs),
         TEST(test_operation__with_an_old_view_never_says_no_to_a_newer_key),

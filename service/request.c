@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: MIT */
+/* Requests of one client: what is under way, and the replies in the order of the commands. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "service/admin.h"
+#include "service/batch.h"
+#include "service/client.h"
+#include "service/worker.h"
+
+/* A command whose reply is not written yet. */
+struct request {
+    struct asking asking; /* first: a request may be what is asked. No op: the reply is in `ready` */
+    STAILQ_ENTRY(request) link;
+    struct batch *batch; /* NULL: it is none */
+    enum reply_shape shape;
+    bool done;
+    bool overtaken; /* an add before it was retried after this check had been sent */
+    size_t weight;  /* in the worker's in_flight */
+    struct buffer ready;
+};
+
+static struct request *request_new(struct client *c, size_t weight)
+{
+    struct request *r = calloc(1, sizeof(*r));
+    if (r == NULL)
+        return NULL;
+    r->asking.client = c;
+    r->weight = weight;
+    c->worker->in_flight += weight;
+    STAILQ_INSERT_TAIL(&c->requests, r, link);
+    c->request_count++;
+    return r;
+}
+
+/* The first of its client's. */
+static void request_free(struct client *c, struct request *r)
+{
+    STAILQ_REMOVE_HEAD(&c->requests, link);
+    c->request_count--;
+    asking_fini(&r->asking);
+    batch_free(r->batch);
+    buffer_fini(&r->ready);
+    worker_landed(c->worker, r->weight);
+    free(r);
+}
+
+void client_drop_requests(struct client *c)
+{
+    struct request *r;
+    while ((r = STAILQ_FIRST(&c->requests)) != NULL)
+        request_free(c, r);
+}
+
+/* --- immediate replies --- */
+
+static void write_scratch(struct client *c)
+{
+    if (c->scratch.failed)
+        c->closing = true; /* no memory: a reply is missing, so none may follow */
+    else
+        (void)bufferevent_write(c->io, c->scratch.data, c->scratch.length);
+}
+
+struct reply client_reply_begin(struct client *c)
+{
+    buffer_clear(&c->scratch);
+    return (struct reply){.out = &c->scratch, .protocol = c->protocol};
+}
+
+void client_reply_end(struct client *c)
+{
+    if (STAILQ_EMPTY(&c->requests)) {
+        write_scratch(c);
+        return;
+    }
+    struct request *r = request_new(c, 1);
+    if (r == NULL) {
+        c->closing = true;
+        return;
+    }
+    buffer_append(&r->ready, c->scratch.data, c->scratch.length);
+    r->done = true;
+}
+
+void client_error(struct client *c, const char *format, ...)
+{
+    char text[512];
+    va_list ap;
+    va_start(ap, format);
+    (void)vsnprintf(text, sizeof(text), format, ap);
+    va_end(ap);
+    struct reply r = client_reply_begin(c);
+    reply_error(&r, "%s", text);
+    client_reply_end(c);
+}
+
+/* --- replies of operations --- */
+
+/* An array of adds ends with the first that a full filter refused. */
+static size_t elements(const struct asking *a)
+{
+    size_t count = operation_keys(a->op);
+    for (size_t i = 0; i < count; i++)
+        if (asking_answer(a, i) == ANSWER_FULL)
+            return i + 1;
+    return count;
+}
+
+static void write_answers(struct reply *out, const struct request *r)
+{
+    const struct asking *a = &r->asking;
+    char error[512] = "";
+    struct buffer line = {0};
+    struct tally tally = {0};
+    size_t count = elements(a);
+    if (operation_status(a->op) != ERR_OK && operation_status(a->op) != ERR_NOT_FOUND) {
+        asking_error(a, &(struct reply){.out = &line, .protocol = 2});
+        (void)snprintf(error, sizeof(error), "%.*s", line.length < 3 ? 0 : (int)line.length - 3,
+                       line.data + 1);
+        buffer_fini(&line);
+    }
+    if (r->shape == REPLY_ARRAY)
+        reply_array(out, count);
+    for (size_t i = 0; i < count; i++)
+        if (r->shape == REPLY_COUNT)
+            tally_add(&tally, asking_answer(a, i), error);
+        else
+            answer_reply(out, asking_answer(a, i), a->filter->name, error);
+    if (r->shape == REPLY_COUNT)
+        tally_reply(&tally, out, a->filter->name);
+}
+
+static void write_operation(struct client *c, const struct request *r)
+{
+    struct reply out = client_reply_begin(c);
+    if (asking_failed(&r->asking))
+        asking_error(&r->asking, &out);
+    else
+        write_answers(&out, r);
+    write_scratch(c);
+}
+
+static void on_done(struct asking *a);
+
+/* A "no" that was found before an earlier add of the same connection was done again: ask once more, so that a
+ * client sees its own writes in the order in which it sent them. */
+static bool ask_again(struct request *r)
+{
+    struct operation *op = r->asking.op;
+    if (!r->overtaken || op == NULL || operation_kind(op) != OPERATION_CHECK)
+        return false;
+    enum err status = operation_status(op);
+    if (status != ERR_NOT_FOUND && (status != ERR_OK || !operation_any_no(op)))
+        return false;
+    r->overtaken = r->done = false;
+    operation_rewind(op);
+    asking_start(&r->asking, op);
+    return true;
+}
+
+/* --- batches --- */
+
+static void on_turn(evutil_socket_t fd, short events, void *arg)
+{
+    (void)fd;
+    (void)events;
+    struct client *c = arg;
+    c->turn_is_due = false;
+    client_advance(c);
+    client_unref(c);
+}
+
+/* The rest of a reply waits until others had their turn. */
+static void go_on_next_turn(struct client *c)
+{
+    static const struct timeval now = {0, 0};
+    if (c->turn_is_due)
+        return;
+    c->references++;
+    c->turn_is_due = event_base_once(c->worker->base, -1, EV_TIMEOUT, on_turn, c, &now) == 0;
+    if (!c->turn_is_due) {
+        c->closing = true;
+        client_unref(c);
+    }
+}
+
+/* True: its whole reply is written. It begins when it is the first, as everything before it has ended then.
+ */
+static bool write_batch(struct client *c, struct request *r)
+{
+    batch_advance(r->batch);
+    if (!batch_is_answered(r->batch))
+        return false;
+    worker_landed(c->worker, r->weight); /* whoever does not read holds nobody else up */
+    r->weight = 0;
+    if (client_unread(c) > OUTPUT_HIGH)
+        return false;
+    struct reply out = client_reply_begin(c);
+    bool over = batch_write(r->batch, &out);
+    write_scratch(c);
+    if (!over)
+        go_on_next_turn(c);
+    return over;
+}
+
+static void begin_batch(struct client *c, const struct question *q)
+{
+    struct request *r = request_new(c, BATCH_KEYS);
+    if (r == NULL) {
+        client_error(c, "OOM out of memory");
+        return;
+    }
+    r->batch = batch_new(c, q);
+    c->blocked = r->batch != NULL;
+    if (r->batch == NULL) {
+        reply_error(&(struct reply){.out = &r->ready, .protocol = 2}, "OOM out of memory");
+        r->done = true;
+    }
+    if (r == STAILQ_FIRST(&c->requests))
+        client_write_done(c);
+}
+
+/* --- the order --- */
+
+void client_write_done(struct client *c)
+{
+    struct request *r;
+    while ((r = STAILQ_FIRST(&c->requests)) != NULL && (r->done || r->batch != NULL) && !ask_again(r)) {
+        if (r->batch != NULL && !write_batch(c, r))
+            return;
+        if (r->batch != NULL)
+            c->blocked = false;
+        else if (r->asking.op != NULL)
+            write_operation(c, r);
+        else
+            (void)bufferevent_write(c->io, r->ready.data, r->ready.length);
+        request_free(c, r);
+    }
+}
+
+static void on_done(struct asking *a)
+{
+    struct request *r = (struct request *)a;
+    struct client *c = a->client;
+    if (operation_kind(a->op) == OPERATION_ADD && operation_was_retried(a->op))
+        for (struct request *later = STAILQ_NEXT(r, link); later != NULL; later = STAILQ_NEXT(later, link))
+            later->overtaken = true;
+    r->done = true;
+    if (r == STAILQ_FIRST(&c->requests))
+        client_advance(c);
+}
+
+/* --- operations --- */
+
+static size_t bytes_of(const struct argument *keys, size_t count)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        bytes += keys[i].length;
+    return bytes;
+}
+
+static void ask(struct client *c, const struct question *q, size_t bytes)
+{
+    struct operation *op = operation_new(c->worker->catalog, q->kind, q->count, bytes);
+    struct request *r = op == NULL ? NULL : request_new(c, q->count);
+    if (r == NULL) {
+        if (op != NULL)
+            operation_release(op);
+        client_error(c, "OOM out of memory");
+        return;
+    }
+    for (size_t i = 0; i < q->count; i++)
+        operation_key(op, q->keys[i].bytes, q->keys[i].length);
+    r->shape = q->shape;
+    r->asking.filter = q->filter;
+    r->asking.creation = q->creation;
+    r->asking.on_done = on_done;
+    asking_start(&r->asking, op);
+}
+
+void client_operate(struct client *c, enum operation_kind kind, const struct argument *filter,
+                    const struct argument *keys, size_t count, enum reply_shape shape,
+                    const struct creation *creation)
+{
+    struct error e;
+    struct question q = {.kind = kind, .shape = shape, .keys = keys, .count = count};
+    if (creation != NULL)
+        q.creation = *creation;
+    if (count > c->worker->config->batch_max) {
+        client_error(c, "ERR too many items: at most %llu in one command (batch_max)",
+                     (unsigned long long)c->worker->config->batch_max);
+        return;
+    }
+    if (catalog_find(c->worker->catalog, filter->bytes, filter->length, &q.filter, &e) != ERR_OK) {
+        client_error(c, "ERR %s", e.text);
+        return;
+    }
+    size_t bytes = bytes_of(keys, count);
+    if (count > BATCH_KEYS || (count > 1 && bytes > BATCH_BYTES))
+        begin_batch(c, &q);
+    else
+        ask(c, &q, bytes);
+}
+
+/* --- the admin thread --- */
+
+static void on_admin_reply(struct admin_call *call, struct client *c, void *arg)
+{
+    struct request *r = arg;
+    buffer_append(&r->ready, call->reply.data, call->reply.length);
+    r->done = true;
+    c->blocked = false;
+    client_advance(c);
+}
+
+/* The counts of this worker are in Redis: now the admin thread may ask for them. */
+static void on_flushed(void *arg)
+{
+    struct admin_call *call = arg;
+    struct client *c = call->client;
+    if (c->destroyed)
+        admin_call_free(call);
+    else
+        admin_post(c, call);
+    client_unref(c);
+}
+
+void client_call_admin(struct client *c, struct admin_call *call)
+{
+    struct request *r = request_new(c, 1);
+    if (r == NULL) {
+        admin_call_free(call);
+        client_error(c, "OOM out of memory");
+        return;
+    }
+    c->blocked = true;
+    c->references++;
+    call->client = c;
+    call->protocol = c->protocol;
+    call->on_done = on_admin_reply;
+    call->done_arg = r;
+    /* Its own adds are counted before it asks for counts. */
+    catalog_flush(c->worker->catalog, on_flushed, call);
+}
+
+/* In the worker's thread, with the answer. */
+void client_admin_done(void *arg)
+{
+    struct admin_call *call = arg;
+    struct client *c = call->client;
+    if (!c->destroyed)
+        call->on_done(call, c, call->done_arg);
+    client_unref(c);
+    admin_call_free(call);
+}
