@@ -12,6 +12,7 @@
 #include "service/asking.h"
 #include "service/reply.h"
 #include "service/resp.h"
+#include "service/session.h"
 
 struct worker;
 struct client;
@@ -83,8 +84,8 @@ struct client {
     bool closing; /* close when everything is written */
     bool destroyed;
     bool pumping;
-    bool turn_is_due;   /* client_advance() is called in the next turn of the loop */
-    bool authenticated; /* see client_needs_login() */
+    bool turn_is_due; /* client_advance() is called in the next turn of the loop */
+    struct session session;
     int protocol;
     unsigned references; /* calls in or on their way to the admin thread, pumping */
     uint64_t id;
@@ -97,8 +98,8 @@ struct client {
     struct buffer scratch;
 };
 
-/* Takes @fd over. NULL: no memory. */
-struct client *client_new(struct worker *w, int fd, const char *address);
+/* Takes @fd over. @tls: it begins with a handshake. NULL: no memory. */
+struct client *client_new(struct worker *w, int fd, const char *address, bool tls);
 void client_close_when_idle(struct client *c);
 /* At once, whatever is under way. */
 void client_destroy(struct client *c);
@@ -108,8 +109,8 @@ void client_tick(struct client *c, uint64_t now_us);
 void client_reconfigure(struct client *c);
 
 /* --- for commands --- */
-/* True where a password is in force and the client has not given one. Who has logged in, or has sent a
- * command while there was no password, may go on when another one comes. */
+/* True where the client is nobody. Who has logged in, or was there while no login was needed, may go on when
+ * another password comes. */
 bool client_needs_login(struct client *c);
 /* Begin and end one immediate reply, at its place in the order. */
 struct reply client_reply_begin(struct client *c);
@@ -120,6 +121,11 @@ void client_error(struct client *c, const char *format, ...) PRINTF_LIKE(2, 3);
 void client_operate(struct client *c, enum operation_kind kind, const struct argument *filter,
                     const struct argument *keys, size_t count, enum reply_shape shape,
                     const struct creation *creation);
+
+/* The reply comes later; nothing else is begun before it. NULL: no memory. To be followed by client_answer(),
+ * with what was written since client_reply_begin(), and client_unref(). */
+struct request *client_defer(struct client *c);
+void client_answer(struct client *c, struct request *r);
 
 /* Run @call in the admin thread (takes it over); the client does nothing else until its reply is there. */
 void client_call_admin(struct client *c, struct admin_call *call);

@@ -19,16 +19,15 @@ static void lower_name(const struct command *command, char out[32])
 static void describe(struct reply *r, const struct command *command)
 {
     char name[32];
-    bool keyed = strcmp(command->group, "bf") == 0;
     lower_name(command, name);
     reply_array(r, 6);
     reply_text(r, name);
     reply_integer(r, command->arity);
     reply_array(r, 1);
     reply_simple(r, (command->flags & COMMAND_WRITE) != 0 ? "write" : "readonly");
-    reply_integer(r, keyed ? 1 : 0);
-    reply_integer(r, keyed ? 1 : 0);
-    reply_integer(r, keyed ? 1 : 0);
+    reply_integer(r, command->keys.first);
+    reply_integer(r, command->keys.last);
+    reply_integer(r, command->keys.step);
 }
 
 static void document(struct reply *r, const struct command *command)

@@ -304,6 +304,26 @@ void client_operate(struct client *c, enum operation_kind kind, const struct arg
         ask(c, &q, bytes);
 }
 
+/* --- replies that come later --- */
+
+struct request *client_defer(struct client *c)
+{
+    struct request *r = request_new(c, 1);
+    if (r == NULL)
+        return NULL;
+    c->blocked = true;
+    c->references++;
+    return r;
+}
+
+void client_answer(struct client *c, struct request *r)
+{
+    buffer_append(&r->ready, c->scratch.data, c->scratch.length);
+    r->done = true;
+    c->blocked = false;
+    client_advance(c);
+}
+
 /* --- the admin thread --- */
 
 static void on_admin_reply(struct admin_call *call, struct client *c, void *arg)
@@ -329,14 +349,12 @@ static void on_flushed(void *arg)
 
 void client_call_admin(struct client *c, struct admin_call *call)
 {
-    struct request *r = request_new(c, 1);
+    struct request *r = admin_call_limit(call, c->session.rights) ? client_defer(c) : NULL;
     if (r == NULL) {
         admin_call_free(call);
         client_error(c, "OOM out of memory");
         return;
     }
-    c->blocked = true;
-    c->references++;
     call->client = c;
     call->protocol = c->protocol;
     call->on_done = on_admin_reply;

@@ -24,6 +24,7 @@ struct worker_thread {
 struct arrival {
     struct worker *worker;
     int fd;
+    bool tls;
     char address[64];
 };
 
@@ -48,7 +49,7 @@ static void leave_if_drained(struct worker *w)
 static void take_arrival(void *arg)
 {
     struct arrival *a = arg;
-    if (a->worker->draining || client_new(a->worker, a->fd, a->address) == NULL) {
+    if (a->worker->draining || client_new(a->worker, a->fd, a->address, a->tls) == NULL) {
         (void)close(a->fd);
         atomic_fetch_sub(&a->worker->service->clients, 1);
     } else {
@@ -57,7 +58,7 @@ static void take_arrival(void *arg)
     free(a);
 }
 
-void worker_accept(struct worker *w, int fd, const char *address)
+void worker_accept(struct worker *w, int fd, const char *address, bool tls)
 {
     struct arrival *a = calloc(1, sizeof(*a));
     int on = 1; /* replies of a pipeline must not wait for the acknowledgement of the ones before */
@@ -65,6 +66,7 @@ void worker_accept(struct worker *w, int fd, const char *address)
     if (a != NULL) {
         a->worker = w;
         a->fd = fd;
+        a->tls = tls;
         (void)snprintf(a->address, sizeof(a->address), "%s", address);
         if (mailbox_post(w->mailbox, take_arrival, a) == ERR_OK)
             return;
@@ -83,7 +85,8 @@ struct refresh {
 static void take_refresh(void *arg)
 {
     struct refresh *r = arg;
-    catalog_refresh(r->worker->catalog, r->name, r->length);
+    if (r->worker->catalog != NULL)
+        catalog_refresh(r->worker->catalog, r->name, r->length);
     free(r);
 }
 
@@ -201,11 +204,18 @@ static void take_config(void *arg)
     struct worker *w = arg;
     const struct config *old = w->config;
     w->config = live_config_acquire(w->service->config);
-    catalog_configure(w->catalog, (unsigned)w->config->timeout_ms, w->config->tombstone_ms);
+    if (w->catalog != NULL)
+        catalog_configure(w->catalog, (unsigned)w->config->timeout_ms, w->config->tombstone_ms);
     config_release(old);
     struct client *c;
     LIST_FOREACH(c, &w->clients, link)
     client_reconfigure(c);
+}
+
+void worker_sync(struct worker *w)
+{
+    if (!live_config_is(w->service->config, w->config))
+        take_config(w);
 }
 
 void worker_reconfigure(struct worker *w)
@@ -331,6 +341,8 @@ void worker_join(struct worker *w)
 
 void worker_free(struct worker *w)
 {
-    if (w != NULL)
-        free_thread(thread_of(w));
+    if (w == NULL)
+        return;
+    mailbox_run(w->mailbox); /* what came after the end of its thread, to be freed */
+    free_thread(thread_of(w));
 }
