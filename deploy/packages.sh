@@ -10,7 +10,7 @@ packages_build=(
   libhiredis-dev libevent-dev libpq-dev libxxhash-dev libinih-dev libcmocka-dev libssl-dev libcrypt-dev
   redis-server redis-tools postgresql
 )
-packages_checks=(python3 python3-redis clang clang-format clang-tidy spin)
+packages_checks=(openssl python3 python3-redis clang clang-format clang-tidy spin)
 
 packages_missing() { # [checks]
   local name

@@ -20,6 +20,8 @@ enum {
     WITH_VERIFY = 32,
     WITH_FULL = 64,
     WITH_DRY_RUN = 128,
+    WITH_TOKEN = 1 << 20,
+    OFFLINE = 1 << 21, /* needs no service */
     GROWTH = WITH_CAPACITY | WITH_ERROR_RATE
 };
 
@@ -97,47 +99,18 @@ static const struct command commands[] = {
      "that the key\n"
      "may have been there before.",
      "twinbloom add short-link < keys.txt", cli_add},
+    {"passwd", "", 0, 0, WITH_TOKEN | OFFLINE, "make the hash of a password, for the configuration",
+     "The password is asked for, or read from standard input. Put the hash into [user NAME] as password = "
+     "..., or into\n"
+     "[service] for the default user. With --token a new bearer token is made: its hash goes into [user "
+     "NAME] as\n"
+     "token = ...; the token itself is shown this once.",
+     "twinbloom passwd", cli_passwd},
     {"help", "[COMMAND]", 0, 1, 0, "explain a command", "", "twinbloom help rebuild", NULL},
 };
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
 
 /* --- options --- */
-
-static bool set_host(struct cli *cli, const char *value)
-{
-    size_t length = strlen(value);
-    if (length == 0 || length >= sizeof(cli->address.host))
-        return false;
-    memcpy(cli->address.host, value, length + 1);
-    return true;
-}
-
-static bool set_port(struct cli *cli, const char *value)
-{
-    uint64_t port;
-    if (!number_u64(value, strlen(value), &port) || port == 0 || port > UINT16_MAX)
-        return false;
-    cli->address.port = (uint16_t)port;
-    return true;
-}
-
-static bool set_url(struct cli *cli, const char *value)
-{
-    struct error e = {""};
-    if (client_parse_url(&cli->address, value, &e) == ERR_OK)
-        return true;
-    (void)cli_fail(CLI_USAGE, "%s", e.text);
-    return false;
-}
-
-static bool set_password(struct cli *cli, const char *value)
-{
-    size_t length = strlen(value);
-    if (length >= sizeof(cli->address.password))
-        return false;
-    memcpy(cli->address.password, value, length + 1);
-    return true;
-}
 
 static bool set_timeout(struct cli *cli, const char *value)
 {
@@ -224,11 +197,19 @@ struct option_row {
 };
 
 static const struct option_row options[] = {
-    {"-h", "--host", "HOST", 0, false, "where twinbloomd listens (127.0.0.1)", set_host},
-    {"-p", "--port", "PORT", 0, false, "its port (6479)", set_port},
-    {"-u", "--url", "URL", 0, true, "both: redis://[user:password@]host:port (or TWINBLOOM_URL)", set_url},
+    {"-h", "--host", "HOST", 0, false, "where twinbloomd listens (127.0.0.1)", cli_set_host},
+    {"-p", "--port", "PORT", 0, false, "its port (6479)", cli_set_port},
+    {"-u", "--url", "URL", 0, true,
+     "both: redis://[user:password@]host:port, rediss:// with TLS, unix:///path (or TWINBLOOM_URL)",
+     cli_set_url},
+    {"-s", "--socket", "PATH", 0, false, "the service's socket in the file system instead", cli_set_socket},
+    {"", "--user", "NAME", 0, false, "log in as this user; the password as below", cli_set_user},
     {"-a", "--password", "PASSWORD", 0, false, "others may see it in ps; TWINBLOOM_PASSWORD is safer",
-     set_password},
+     cli_set_password},
+    {"", "--tls", NULL, 0, false, "speak TLS", cli_set_tls},
+    {"", "--cacert", "FILE", 0, false, "authorities to trust, PEM; otherwise the system's", cli_set_ca},
+    {"", "--cert", "FILE", 0, false, "a certificate to show, PEM", cli_set_cert},
+    {"", "--key", "FILE", 0, false, "its private key, PEM", cli_set_key},
     {"", "--timeout", "SECONDS", 0, false, "how long to wait for an answer (10)", set_timeout},
     {"", "--json", NULL, 0, false, "print JSON", set_json},
     {"", "--capacity", "N", WITH_CAPACITY, false, "keys to make room for: 1000000, 1e6, 1M", set_capacity},
@@ -240,6 +221,7 @@ static const struct option_row options[] = {
      set_verify},
     {"", "--full", NULL, WITH_FULL, false, "look for every key of the source, not for a sample", set_full},
     {"", "--dry-run", NULL, WITH_DRY_RUN, false, "show what would be done, and do nothing", set_dry_run},
+    {"", "--token", NULL, WITH_TOKEN, false, "make a bearer token for HTTP instead", cli_set_token},
     {"", "--help", NULL, 0, false, "show help", set_help},
     {"", "--version", NULL, 0, false, "show the version", set_version},
 };
@@ -297,7 +279,7 @@ static void print_help(void)
 static void print_command_help(const struct command *c)
 {
     (void)printf("usage: twinbloom %s %s%s\n\n%s\n", c->name, c->arguments,
-                 c->options == 0 ? "" : " [OPTIONS]", c->summary);
+                 (c->options & ~(unsigned)OFFLINE) == 0 ? "" : " [OPTIONS]", c->summary);
     if (c->details[0] != '\0')
         (void)printf("\n%s\n", c->details);
     if (c->options != 0)
@@ -385,7 +367,7 @@ static bool apply(struct cli *cli, const struct given *given, size_t count, bool
         if (o->early != early || o->set(cli, given[i].value))
             continue;
         (void)cli_fail(CLI_USAGE, "%s %s: expected %s: %s", o->name,
-                       o->set == set_password ? "***" : given[i].value, o->value, o->help);
+                       o->set == cli_set_password ? "***" : given[i].value, o->value, o->help);
         return false;
     }
     return true;
@@ -395,9 +377,9 @@ static bool apply_environment(struct cli *cli)
 {
     const char *url = getenv("TWINBLOOM_URL");
     const char *password = getenv("TWINBLOOM_PASSWORD");
-    if (url != NULL && url[0] != '\0' && !set_url(cli, url))
+    if (url != NULL && url[0] != '\0' && !cli_set_url(cli, url))
         return false;
-    return password == NULL || set_password(cli, password);
+    return password == NULL || cli_set_password(cli, password);
 }
 
 /* Sort @argv into options (@given) and words (moved to the front of @argv); -1 if something is wrong. */
@@ -476,6 +458,8 @@ static int run(struct cli *cli, const char *name, const struct given *given, siz
         return run_help(cli->count == 0 ? NULL : cli->arguments[0]);
 
     cli->command = c->name;
+    if ((c->options & OFFLINE) != 0)
+        return c->handler(cli);
     struct error e = {""};
     if (client_open(&cli->client, &cli->address, cli->timeout_ms, &e) != ERR_OK)
         return cli_fail(CLI_UNAVAILABLE, "%s", e.text);
