@@ -7,10 +7,10 @@
 
 packages_build=(
   gcc libc6-dev cmake ninja-build pkg-config
-  libhiredis-dev libevent-dev libpq-dev libxxhash-dev libinih-dev libcmocka-dev libssl-dev libcrypt-dev
+  libhiredis-dev libevent-dev libpq-dev libxxhash-dev libinih-dev libjansson-dev libcmocka-dev libssl-dev libcrypt-dev
   redis-server redis-tools postgresql
 )
-packages_checks=(openssl python3 python3-redis clang clang-format clang-tidy spin)
+packages_checks=(openssl python3 python3-redis nodejs npm clang clang-format clang-tidy spin)
 
 packages_missing() { # [checks]
   local name
@@ -21,6 +21,8 @@ packages_missing() { # [checks]
     return 0
   fi
   for name in "${wanted[@]}"; do
+    # These often come from elsewhere, and Debian's would not go with them.
+    case $name in nodejs | npm) if command -v "${name%js}" >/dev/null; then continue; fi ;; esac
     # shellcheck disable=SC2016 # a format of dpkg-query, not a variable
     if [[ $(dpkg-query -W -f '${db:Status-Status}' "$name" 2>/dev/null) != installed ]]; then echo "$name"; fi
   done

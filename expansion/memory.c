@@ -48,6 +48,8 @@ enum err memory_of_nodes(struct link *l, struct plan_node *out, struct error *e)
         bool known = number_u64(value, n, &out[i].used);
         n = info_field(reply->str, "maxmemory", &value);
         (void)number_u64(value, n, &out[i].maxmemory);
+        n = info_field(reply->str, "total_system_memory", &value);
+        (void)number_u64(value, n, &out[i].machine);
         n = info_field(reply->str, "maxmemory_policy", &value);
         (void)snprintf(out[i].policy, sizeof(out[i].policy), "%.*s", (int)n, value);
         freeReplyObject(reply);

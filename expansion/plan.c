@@ -108,15 +108,16 @@ enum err plan_fits(const struct plan *p, const struct plan_node *nodes, unsigned
         warn_of_eviction(&nodes[i], warning);
     for (unsigned i = 0; i < count; i++) {
         const struct plan_node *node = &nodes[i];
-        if (node->maxmemory == 0 || (node->used <= node->maxmemory && share <= node->maxmemory - node->used))
+        uint64_t most = node->maxmemory != 0 ? node->maxmemory : node->machine;
+        if (most == 0 || (node->used <= most && share <= most - node->used))
             continue;
         char used[NUMBER_GROUPED_SIZE];
         char needed[NUMBER_GROUPED_SIZE];
         char limit[NUMBER_GROUPED_SIZE];
-        return error_set(e, ERR_REFUSED,
-                         "Redis %s has too little memory: %s bytes used + %s needed > maxmemory %s",
+        return error_set(e, ERR_REFUSED, "Redis %s has too little memory: %s bytes used + %s needed > %s %s",
                          node->name, number_grouped(node->used, used), number_grouped(share, needed),
-                         number_grouped(node->maxmemory, limit));
+                         node->maxmemory != 0 ? "maxmemory" : "all memory of its machine,",
+                         number_grouped(most, limit));
     }
     return ERR_OK;
 }

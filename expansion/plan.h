@@ -34,6 +34,7 @@ struct plan_node {
     char name[96];
     uint64_t used;
     uint64_t maxmemory; /* 0: no limit is set */
+    uint64_t machine;   /* memory of the whole machine, the limit where none is set; 0: unknown */
     char policy[32];    /* maxmemory_policy */
 };
 
@@ -54,8 +55,8 @@ struct plan {
  * source's rows; growth or headroom below 1; no nodes; no memory to build in. */
 MUST_CHECK enum err plan_make(struct plan *out, const struct plan_input *in, struct error *e);
 
-/* ERR_REFUSED with the figures where a node's maxmemory would be passed (its share of the new generation +
- * uploads).
+/* ERR_REFUSED with the figures where a node's maxmemory, or without one the memory of its machine, would be
+ * passed (its share of the new generation + uploads).
  * @warning (size 256, "" if none): an eviction policy other than noeviction. */
 MUST_CHECK enum err plan_fits(const struct plan *p, const struct plan_node *nodes, unsigned count,
                               char warning[256], struct error *e);

@@ -10,7 +10,6 @@
 #include "expansion/memory.h"
 #include "expansion/mutex.h"
 #include "service/users.h"
-#include "service/worker.h"
 
 enum { WAIT_MS = 200, DEFAULT_CAPACITY = 100, DEFAULT_EXPANSION = 2 };
 static const double default_error_rate = 0.01;
@@ -37,6 +36,8 @@ void admin_call_free(struct admin_call *call)
         return;
     free(call->filter);
     free(call->visible);
+    buffer_fini(&call->data);
+    free(call->names.name);
     buffer_fini(&call->reply);
     free(call);
 }
@@ -54,11 +55,40 @@ bool admin_call_shows(const struct admin_call *call, const char *name, size_t le
     return call->visible == NULL || users_patterns_match(call->visible, name, length);
 }
 
+bool admin_call_names(struct admin_call *call, const struct argument *names, size_t count)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        bytes += names[i].length + 1;
+    struct argument *copies = malloc(count * sizeof(*copies) + bytes);
+    if (copies == NULL)
+        return false;
+    char *to = (char *)(copies + count);
+    for (size_t i = 0; i < count; i++) {
+        copies[i] = (struct argument){.bytes = to, .length = names[i].length};
+        if (names[i].length > 0)
+            memcpy(to, names[i].bytes, names[i].length);
+        to += names[i].length;
+        *to++ = '\0';
+    }
+    call->names = (struct admin_names){.name = copies, .count = count};
+    return true;
+}
+
+void admin_reply_error(struct reply *r, enum err code, const struct error *e)
+{
+    if (code == ERR_NOT_FOUND)
+        reply_error(r, "ERR not found");
+    else
+        reply_error(r, "%s%s", code == ERR_WRONG_TYPE ? "" : "ERR ", e->text);
+}
+
 /* --- the thread --- */
 
 struct admin_letter {
     struct admin_call *call;
-    struct worker *worker;
+    struct mailbox *back;
+    mailbox_fn *done;
 };
 
 static _Thread_local struct admin *this_admin;
@@ -76,29 +106,25 @@ static void run_call(struct admin *a, struct admin_call *call)
 static void run_letter(void *arg)
 {
     struct admin_letter *letter = arg;
-    struct admin_call *call = letter->call;
-    struct mailbox *back = letter->worker->mailbox;
-    free(letter);
-    run_call(this_admin, call);
-    if (mailbox_post(back, client_admin_done, call) != ERR_OK)
+    run_call(this_admin, letter->call);
+    if (mailbox_post(letter->back, letter->done, letter->call) != ERR_OK)
         log_error("admin", "error=\"out of memory: an answer is lost\"");
+    free(letter);
 }
 
-void admin_post(struct client *c, struct admin_call *call)
+void admin_post(struct service *s, struct admin_call *call, struct mailbox *back, mailbox_fn *done)
 {
     struct admin_letter *letter = malloc(sizeof(*letter));
-    call->client = c;
-    c->references++;
     if (letter != NULL) {
-        *letter = (struct admin_letter){.call = call, .worker = c->worker};
-        if (mailbox_post(c->worker->service->admin, run_letter, letter) == ERR_OK)
+        *letter = (struct admin_letter){.call = call, .back = back, .done = done};
+        if (mailbox_post(s->admin, run_letter, letter) == ERR_OK)
             return;
     }
     free(letter);
     struct reply r = {.out = &call->reply, .protocol = call->protocol};
     call->status = error_set(&call->error, ERR_NOMEM, "out of memory");
     reply_error(&r, "OOM out of memory");
-    if (mailbox_post(c->worker->mailbox, client_admin_done, call) != ERR_OK)
+    if (mailbox_post(back, done, call) != ERR_OK)
         log_error("admin", "error=\"out of memory: an answer is lost\"");
 }
 
@@ -154,18 +180,19 @@ static struct recipe recipe_for(const struct config_filter *c, const struct crea
 /* Model: PLACEHOLDER. A filter with a source starts with a placeholder generation: it cannot say "no" before
  * the first build, but its one block is fenced like any other, so no coordinator can miss that build. */
 static enum err fill_view(struct service *s, const struct config *config, struct view *v,
-                          const struct recipe *r, uint64_t token, struct error *e)
+                          const struct recipe *r, uint64_t token, uint64_t last_generation, struct error *e)
 {
+    uint64_t number = last_generation + 1;
     *v = (struct view){.incarnation = random_u64(),
                        .epoch = 1,
                        .fenced_epoch = 0,
                        .phase = PHASE_STEADY,
-                       .current = 1,
-                       .last_generation = 1,
+                       .current = number % 2,
+                       .last_generation = number,
                        .expansion = r->expansion,
                        .sourced = r->sourced};
-    struct generation *g = &v->slot[1];
-    *g = (struct generation){.number = 1,
+    struct generation *g = &v->slot[v->current];
+    *g = (struct generation){.number = number,
                              .seed = random_u64(),
                              .built = !r->sourced,
                              .capacity = r->capacity,
@@ -198,15 +225,25 @@ static enum err check_memory(struct service *s, struct link *l, const struct gen
     return code == ERR_OK ? plan_fits(&plan, nodes, s->nodes.count, warning, e) : code;
 }
 
-static enum err register_name(const struct config *config, struct fence *f, const char *name, size_t length,
-                              struct error *e)
+static enum err name_command(struct fence *f, const char *command, const char *name, size_t length,
+                             struct error *e)
 {
     redisReply *reply;
-    enum err code =
-        link_command(f->link, NODE_HOME, &reply, e, "SADD %s:filters %b", config->prefix, name, length);
+    enum err code = link_command(f->link, NODE_HOME, &reply, e, "%s %s:filters %b", command, f->names.prefix,
+                                 name, length);
     if (code == ERR_OK)
         freeReplyObject(reply);
     return code;
+}
+
+enum err admin_register_name(struct fence *f, const char *name, size_t length, struct error *e)
+{
+    return name_command(f, "SADD", name, length, e);
+}
+
+enum err admin_unregister_name(struct fence *f, const char *name, size_t length, struct error *e)
+{
+    return name_command(f, "SREM", name, length, e);
 }
 
 /* Model: keeper. */
@@ -219,7 +256,7 @@ static enum err publish(struct fence *f, struct view *v, struct mutex *mutex, st
         log_warn("swept", "filter=%s shards=%" PRIu64 " note=\"they survived the loss of their view\"",
                  log_quote(f->names.filter), swept);
     if (code == ERR_OK)
-        code = fence_create(f, &v->slot[1], 0, e);
+        code = fence_create(f, view_current(v), 0, e);
     if (code == ERR_OK)
         code = fence_publish(f, v, mutex_value(mutex), e);
     if (code != ERR_OK) {
@@ -227,7 +264,7 @@ static enum err publish(struct fence *f, struct view *v, struct mutex *mutex, st
         /* Where the reply was lost the view may be out: its shards must stay. Else they would only wait for
          * their TTL. */
         bool surely_not = code != ERR_UNREACHABLE && code != ERR_TIMEOUT;
-        if (surely_not && fence_discard(f, &v->slot[1], 0, &ignored) != ERR_OK)
+        if (surely_not && fence_discard(f, view_current(v), 0, &ignored) != ERR_OK)
             log_warn("leftover", "filter=%s note=\"shards that were made expire by themselves\"",
                      log_quote(f->names.filter));
         return code;
@@ -235,31 +272,44 @@ static enum err publish(struct fence *f, struct view *v, struct mutex *mutex, st
     return fence_complete(f, v, &lost, e);
 }
 
+enum err admin_load_view(struct fence *f, struct view *v, struct mutex *mutex, struct error *e)
+{
+    enum err code = fence_load(f, v, e);
+    if (code != ERR_NOT_FOUND || v->dropped != VIEW_DROP_BEGUN)
+        return code;
+    code = fence_drop_complete(f, v, mutex_value(mutex), e);
+    return code == ERR_OK ? fence_load(f, v, e) : code;
+}
+
 static enum err make_under_mutex(struct service *s, const struct config *config, struct fence *f,
-                                 const struct recipe *r, struct mutex *mutex, struct error *e)
+                                 const char *name, size_t length, const struct recipe *r, struct mutex *mutex,
+                                 struct error *e)
 {
     struct view *v = malloc(sizeof(*v));
     if (v == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    enum err code = fence_load(f, v, e); /* somebody may have been faster */
+    enum err code = admin_load_view(f, v, mutex, e); /* somebody may have been faster */
     if (code == ERR_OK)
         code = error_set(e, ERR_EXISTS, "the filter exists already");
     else if (code == ERR_NOT_FOUND)
-        code = fill_view(s, config, v, r, mutex_token(mutex), e);
+        code = fill_view(s, config, v, r, mutex_token(mutex),
+                         v->dropped == VIEW_DROP_DONE ? v->last_generation : 0, e);
     if (code == ERR_OK)
-        code = check_memory(s, f->link, &v->slot[1], e);
+        code = check_memory(s, f->link, view_current(v), e);
+    if (code == ERR_OK)
+        code = admin_register_name(f, name, length, e);
     if (code == ERR_OK)
         code = publish(f, v, mutex, e);
     if (code == ERR_OK)
         log_info("filter_made", "filter=%s capacity=%" PRIu64 " error_rate=%g bytes=%" PRIu64 " sourced=%d",
-                 log_quote(f->names.filter), r->capacity, r->error_rate, generation_bytes(&v->slot[1]),
+                 log_quote(f->names.filter), r->capacity, r->error_rate, generation_bytes(view_current(v)),
                  r->sourced);
     free(v);
     return code;
 }
 
-static struct mutex_options mutex_options_for(const struct service *s, const struct config *config,
-                                              const char *name, size_t length)
+struct mutex_options admin_mutex_options(const struct service *s, const struct config *config,
+                                         const char *name, size_t length)
 {
     return (struct mutex_options){.nodes = &s->nodes,
                                   .prefix = config->prefix,
@@ -278,13 +328,12 @@ enum err admin_make_filter(struct service *s, const struct config *config, struc
     if (code != ERR_OK)
         return code;
     struct mutex *mutex = NULL;
-    const struct mutex_options options = mutex_options_for(s, config, name, length);
-    code = register_name(config, f, name, length, e);
-    if (code == ERR_OK) /* this is short work: another coordinator that is at it is waited for */
-        code = mutex_wait(&mutex, &options, options.redis_timeout_ms, e);
+    const struct mutex_options options = admin_mutex_options(s, config, name, length);
+    /* This is short work: another coordinator that is at it is waited for. */
+    code = mutex_wait(&mutex, &options, options.redis_timeout_ms, e);
     if (code != ERR_OK)
         return code;
-    code = make_under_mutex(s, config, f, &recipe, mutex, e);
+    code = make_under_mutex(s, config, f, name, length, &recipe, mutex, e);
     mutex_release(mutex);
     return code;
 }
@@ -300,7 +349,7 @@ enum err admin_grow_filter(struct service *s, const struct config *config, struc
                            struct view *scratch, const char *name, size_t length, struct error *e)
 {
     struct mutex *mutex = NULL;
-    const struct mutex_options options = mutex_options_for(s, config, name, length);
+    const struct mutex_options options = admin_mutex_options(s, config, name, length);
     enum err code = names_init(&f->names, config->prefix, name, length, e);
     if (code == ERR_OK)
         code = mutex_wait(&mutex, &options, options.redis_timeout_ms, e);
@@ -322,15 +371,34 @@ void admin_grow(struct admin *a, struct admin_call *call)
                                      call->filter_length, &call->error);
 }
 
+static void make_from_call(struct admin *a, struct admin_call *call)
+{
+    call->status = admin_make_filter(a->service, a->config, &a->fence, call->filter, call->filter_length,
+                                     &call->creation, &call->error);
+}
+
 void admin_reserve(struct admin *a, struct admin_call *call)
 {
     struct reply r = {.out = &call->reply, .protocol = call->protocol};
-    call->status = admin_make_filter(a->service, a->config, &a->fence, call->filter, call->filter_length,
-                                     &call->creation, &call->error);
+    make_from_call(a, call);
     if (call->status == ERR_OK)
         reply_simple(&r, "OK");
     else if (call->status == ERR_EXISTS)
         reply_error(&r, "ERR item exists");
+    else if (call->status == ERR_WRONG_TYPE)
+        admin_reply_error(&r, call->status, &call->error);
+    else
+        reply_error(&r, "ERR could not create filter: %s", call->error.text);
+}
+
+void admin_init(struct admin *a, struct admin_call *call)
+{
+    struct reply r = {.out = &call->reply, .protocol = call->protocol};
+    make_from_call(a, call);
+    if (call->status == ERR_OK || call->status == ERR_EXISTS)
+        reply_integer(&r, call->status == ERR_OK);
+    else if (call->status == ERR_WRONG_TYPE)
+        admin_reply_error(&r, call->status, &call->error);
     else
         reply_error(&r, "ERR could not create filter: %s", call->error.text);
 }

@@ -2,10 +2,12 @@
 #ifndef SERVICE_ADMIN_H
 #define SERVICE_ADMIN_H
 /* The admin thread: work on behalf of a request that takes several questions to Redis or Postgres, one call
- * at a time, with blocking connections. The answer goes back to the worker of the client that asked. */
+ * at a time, with blocking connections. The answer goes back to the thread that asked, by its mailbox. */
 #include "base/buffer.h"
 #include "base/error.h"
+#include "base/mailbox.h"
 #include "expansion/control.h"
+#include "expansion/mutex.h"
 #include "service/client.h"
 #include "service/reply.h"
 #include "service/runner.h"
@@ -24,10 +26,10 @@ typedef void admin_fn(struct admin *a, struct admin_call *call);
 
 struct admin_call {
     admin_fn *fn;
-    struct client *client;
-    void (*on_done)(struct admin_call *call, struct client *c, void *arg); /* in the worker's thread */
+    void *asker; /* the client or HTTP request on whose behalf it is */
+    void (*on_done)(struct admin_call *call, void *asker, void *arg); /* in the asker's thread */
     void *done_arg;
-    int protocol;
+    int protocol; /* of the reply: 2, 3 or REPLY_TYPED */
     char *filter; /* name as clients say it; "" where there is none */
     size_t filter_length;
     char *visible; /* patterns of the filters that may be listed; NULL: all */
@@ -41,6 +43,17 @@ struct admin_call {
     uint64_t rows_per_second; /* TB.THROTTLE */
     uint64_t count;           /* TB.HISTORY: 0 where not given */
     char field[32];           /* BF.INFO */
+    /* BF.SCANDUMP, BF.LOADCHUNK */
+    bool position_given; /* it is a number */
+    int64_t position;
+    struct buffer data;
+    struct admin_names {
+        struct argument *name; /* in one allocation with their bytes */
+        size_t count;
+    } names;               /* DEL, EXISTS */
+    uint64_t expire_at_ms; /* EXPIRE and the like; 0: PERSIST */
+    uint64_t cursor;       /* SCAN */
+    unsigned flags;        /* of one command: EXPIRE_NX ..., TTL_..., LIST_... */
     enum err status;
     struct error error;
     struct buffer reply;
@@ -52,9 +65,9 @@ void admin_call_free(struct admin_call *call);
 /* What the user may not see will not be listed. False: no memory. */
 MUST_CHECK bool admin_call_limit(struct admin_call *call, const struct config_user *user);
 bool admin_call_shows(const struct admin_call *call, const char *name, size_t length);
-/* Hand over to the admin thread; client_admin_done() is called in the worker's thread. */
-void admin_post(struct client *c, struct admin_call *call);
-void client_admin_done(void *arg);
+/* Hand over to the admin thread. @done(@call) is called in the thread that owns @back, in any case: where
+ * there is no memory the call has that as its answer. */
+void admin_post(struct service *s, struct admin_call *call, struct mailbox *back, mailbox_fn *done);
 
 /* The thread: runs until the stop of the service, its argument. */
 void *admin_run(void *arg);
@@ -65,6 +78,17 @@ admin_fn admin_grow;    /* another layer for a full filter without a source: sta
 admin_fn admin_reserve; /* BF.RESERVE */
 admin_fn admin_card;    /* BF.CARD */
 admin_fn admin_info;    /* BF.INFO */
+admin_fn admin_init;    /* TB.INIT */
+admin_fn admin_debug;   /* BF.DEBUG */
+admin_fn admin_count;   /* TB.COUNT */
+admin_fn admin_usage;   /* MEMORY USAGE */
+admin_fn admin_drop;    /* DEL, UNLINK */
+admin_fn admin_exists;  /* EXISTS */
+admin_fn admin_type;    /* TYPE */
+admin_fn admin_scan;    /* SCAN */
+admin_fn admin_list;    /* KEYS, DBSIZE, RANDOMKEY */
+admin_fn admin_expire;  /* EXPIRE, PEXPIRE, EXPIREAT, PEXPIREAT, PERSIST */
+admin_fn admin_ttl;     /* TTL, PTTL, EXPIRETIME, PEXPIRETIME */
 admin_fn admin_status;  /* TB.STATUS */
 admin_fn admin_history; /* TB.HISTORY */
 admin_fn admin_plan;    /* TB.PLAN, and TB.REBUILD where it is a dry run */
@@ -72,14 +96,49 @@ admin_fn admin_rebuild; /* TB.REBUILD */
 admin_fn admin_verify;  /* TB.VERIFY */
 admin_fn admin_control; /* TB.CUTOVER, TB.ROLLBACK, TB.FINISH, TB.ABORT, TB.PAUSE, TB.RESUME, TB.THROTTLE */
 
+/* Dump and load. */
+admin_fn admin_scandump;    /* BF.SCANDUMP */
+admin_fn admin_loadchunk;   /* BF.LOADCHUNK */
+admin_fn admin_load_status; /* TB.LOAD */
+/* True where the filter has a source table; else the call is answered: there is nothing to @nothing. */
+bool admin_has_source(struct admin *a, struct admin_call *call, const char *nothing);
+
 /* The job that TB.REBUILD asks for, and TB.PLAN asks about. Borrows from both. */
 struct runner_job admin_rebuild_job(const struct admin *a, const struct admin_call *call);
+
+/* call->flags */
+enum { TTL_SECONDS = 1, TTL_ABSOLUTE = 2 };
+enum { LIST_COUNT = 1, LIST_ANY = 2 }; /* neither: all of them */
+enum { SCAN_OTHER_TYPE = 1 };          /* TYPE names one that no filter has */
+
+/* Copy names into the call, each with a NUL behind it. False: no memory. */
+MUST_CHECK bool admin_call_names(struct admin_call *call, const struct argument *names, size_t count);
+
+/* "ERR not found", "WRONGTYPE ...", or "ERR " and the text. */
+void admin_reply_error(struct reply *r, enum err code, const struct error *e);
+
+struct mutex_options admin_mutex_options(const struct service *s, const struct config *config,
+                                         const char *name, size_t length);
+
+/* Have the name in P:filters, or not. A name there without a view is no filter. */
+MUST_CHECK enum err admin_register_name(struct fence *f, const char *name, size_t length, struct error *e);
+MUST_CHECK enum err admin_unregister_name(struct fence *f, const char *name, size_t length, struct error *e);
+
+/* Delete a filter, or go on where somebody began to, under its mutex. @due_ms: only where the view's
+ * expire_at is this; 0: whatever it is. ERR_NOT_FOUND, ERR_BUSY (the text names who holds the mutex),
+ * ERR_WRONG_TYPE and what fence_drop() gives. Used by the keeper as well. */
+MUST_CHECK enum err admin_drop_filter(struct service *s, const struct config *config, struct fence *f,
+                                      struct view *scratch, const char *name, size_t length, uint64_t due_ms,
+                                      struct error *e);
 
 /* Make a filter that is not there, as configured or as @creation says, and register its name. ERR_EXISTS,
  * ERR_REFUSED (memory), ERR_RANGE, ERR_BUSY. Used by the keeper as well. */
 MUST_CHECK enum err admin_make_filter(struct service *s, const struct config *config, struct fence *f,
                                       const char *name, size_t length, const struct creation *creation,
                                       struct error *e);
+
+/* Load the view before a first one is published: what somebody began to delete is deleted first. */
+MUST_CHECK enum err admin_load_view(struct fence *f, struct view *v, struct mutex *mutex, struct error *e);
 
 /* Finish or begin the growth of a filter by a layer: see layer_grow(). */
 MUST_CHECK enum err admin_grow_filter(struct service *s, const struct config *config, struct fence *f,

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* BF.CARD and BF.INFO. */
+/* BF.CARD, BF.INFO, BF.DEBUG, TB.COUNT, MEMORY USAGE. */
+#include <inttypes.h>
+#include <math.h>
 #include <strings.h>
 #include "expansion/memory.h"
 #include "service/admin.h"
@@ -25,7 +27,7 @@ void admin_card(struct admin *a, struct admin_call *call)
     if (code == ERR_OK || code == ERR_NOT_FOUND)
         reply_integer(&r, (int64_t)items);
     else
-        reply_error(&r, "ERR %s", call->error.text);
+        admin_reply_error(&r, code, &call->error);
 }
 
 static const struct {
@@ -75,12 +77,8 @@ void admin_info(struct admin *a, struct admin_call *call)
     struct reply r = {.out = &call->reply, .protocol = call->protocol};
     uint64_t items;
     enum err code = load(a, call, &items);
-    if (code == ERR_NOT_FOUND) {
-        reply_error(&r, "ERR not found");
-        return;
-    }
     if (code != ERR_OK) {
-        reply_error(&r, "ERR %s", call->error.text);
+        admin_reply_error(&r, code, &call->error);
         return;
     }
     if (call->field[0] == '\0') {
@@ -103,4 +101,71 @@ void admin_info(struct admin *a, struct admin_call *call)
             return;
         }
     reply_error(&r, "Invalid information value");
+}
+
+/* Lines as RedisBloom prints them. */
+void admin_debug(struct admin *a, struct admin_call *call)
+{
+    struct reply r = {.out = &call->reply, .protocol = call->protocol};
+    uint64_t items;
+    enum err code = load(a, call, &items);
+    uint64_t in_layer[GENERATION_LAYERS_MAX] = {0};
+    const struct generation *g = view_current(&a->view);
+    for (unsigned i = 0; code == ERR_OK && i < g->layer_count; i++)
+        code = fence_items(&a->fence, g, i, &in_layer[i], &call->error);
+    call->status = code;
+    if (code != ERR_OK) {
+        admin_reply_error(&r, code, &call->error);
+        return;
+    }
+    reply_array(&r, 1 + g->layer_count);
+    reply_printf(&r, "size:%" PRIu64, items);
+    for (unsigned i = 0; i < g->layer_count; i++) {
+        const struct layer *l = &g->layers[i];
+        uint64_t bytes = geometry_bytes(&l->geometry);
+        reply_printf(&r,
+                     "bytes:%" PRIu64 " bits:%" PRIu64 " hashes:%" PRIu32 " hashwidth:64 capacity:%" PRIu64
+                     " size:%" PRIu64 " ratio:%g",
+                     bytes, bytes * 8, l->geometry.hashes, l->capacity, in_layer[i], l->error_rate);
+    }
+}
+
+/* A change of the view in the middle is no loss: again under the new one. */
+enum { COUNT_MS = 5000, COUNT_TRIES = 3 };
+
+void admin_count(struct admin *a, struct admin_call *call)
+{
+    struct reply r = {.out = &call->reply, .protocol = call->protocol};
+    uint64_t items;
+    double keys = 0;
+    enum err code = ERR_LOST;
+    for (int i = 0; i < COUNT_TRIES && code == ERR_LOST; i++) {
+        code = load(a, call, &items);
+        uint64_t lost;
+        if (code == ERR_OK) /* or some shards may be under old names yet */
+            code = fence_complete(&a->fence, &a->view, &lost, &call->error);
+        if (code == ERR_OK && !view_current(&a->view)->built)
+            code = error_set(&call->error, ERR_CONFLICT, "the filter is not built yet");
+        if (code == ERR_OK)
+            code = fence_count_keys(&a->fence, &a->view, view_current(&a->view), COUNT_MS / COUNT_TRIES,
+                                    &keys, &call->error);
+    }
+    call->status = code;
+    if (code == ERR_OK)
+        reply_integer(&r, llround(keys));
+    else
+        admin_reply_error(&r, code, &call->error);
+}
+
+void admin_usage(struct admin *a, struct admin_call *call)
+{
+    struct reply r = {.out = &call->reply, .protocol = call->protocol};
+    uint64_t items;
+    enum err code = load(a, call, &items);
+    if (code == ERR_OK)
+        reply_integer(&r, (int64_t)memory_of_view(&a->view));
+    else if (code == ERR_NOT_FOUND)
+        reply_null(&r);
+    else
+        admin_reply_error(&r, code, &call->error);
 }

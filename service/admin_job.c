@@ -34,16 +34,27 @@ struct runner_job admin_rebuild_job(const struct admin *a, const struct admin_ca
                                .kind = JOB_EXPAND};
 }
 
-void admin_rebuild(struct admin *a, struct admin_call *call)
+bool admin_has_source(struct admin *a, struct admin_call *call, const char *nothing)
 {
     struct reply r = {.out = &call->reply, .protocol = call->protocol};
     const struct config_filter *c = config_find(a->config, call->filter, call->filter_length);
-    if (c == NULL || c->table[0] == '\0') {
-        reply_error(&r,
-                    "ERR filter '%s' has no source table in the configuration: nothing to rebuild it from",
-                    call->filter);
+    if (c != NULL && c->table[0] != '\0')
+        return true;
+    enum err code =
+        names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, &call->error);
+    if (code == ERR_OK && c == NULL)
+        code = fence_load(&a->fence, &a->view, &call->error);
+    call->status = error_set(&call->error, code == ERR_NOT_FOUND ? ERR_NOT_FOUND : ERR_CONFLICT,
+                             "filter '%s' has no source table in the configuration: nothing to %s",
+                             call->filter, nothing);
+    reply_error(&r, "ERR %s", call->error.text);
+    return false;
+}
+
+void admin_rebuild(struct admin *a, struct admin_call *call)
+{
+    if (!admin_has_source(a, call, "rebuild it from"))
         return;
-    }
     if (call->dry_run) {
         admin_plan(a, call);
         return;
@@ -55,14 +66,8 @@ void admin_rebuild(struct admin *a, struct admin_call *call)
 
 void admin_verify(struct admin *a, struct admin_call *call)
 {
-    struct reply r = {.out = &call->reply, .protocol = call->protocol};
-    const struct config_filter *c = config_find(a->config, call->filter, call->filter_length);
-    if (c == NULL || c->table[0] == '\0') {
-        reply_error(&r,
-                    "ERR filter '%s' has no source table in the configuration: nothing to verify it against",
-                    call->filter);
+    if (!admin_has_source(a, call, "verify it against"))
         return;
-    }
     const struct runner_job job = {.config = a->config,
                                    .filter = call->filter,
                                    .filter_length = call->filter_length,

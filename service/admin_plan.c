@@ -201,12 +201,8 @@ static void answer(const struct outlook *o, enum err code, struct reply *r)
 void admin_plan(struct admin *a, struct admin_call *call)
 {
     struct reply r = {.out = &call->reply, .protocol = call->protocol};
-    const struct config_filter *c = config_find(a->config, call->filter, call->filter_length);
-    if (c == NULL || c->table[0] == '\0') {
-        reply_error(&r, "ERR filter '%s' has no source table in the configuration: nothing to plan",
-                    call->filter);
+    if (!admin_has_source(a, call, "plan"))
         return;
-    }
     const struct runner_job job = admin_rebuild_job(a, call);
     struct outlook o = {.a = a, .call = call, .warning = "", .rate_by = ""};
     runner_options(&o.options, a->service, &job);
@@ -218,8 +214,10 @@ void admin_plan(struct admin *a, struct admin_call *call)
     if (code == ERR_OK && call->dry_run)
         code = measure(&o, &call->error);
     source_close(o.source);
-    if (code == ERR_OK || is_refusal(code))
+    if (code == ERR_OK || is_refusal(code)) {
         answer(&o, code, &r);
-    else
-        reply_error(&r, "ERR %s", code == ERR_NOT_FOUND ? "not found" : call->error.text);
+        return;
+    }
+    call->status = code;
+    reply_error(&r, "ERR %s", code == ERR_NOT_FOUND ? "not found" : call->error.text);
 }

@@ -37,6 +37,8 @@ static void view_fields(struct fields *f, struct admin *a, const struct view *v,
     field_text(f, "overflow", v->sourced && g->layer_count > 1 ? "yes" : "no");
     field_number(f, "expansion", v->expansion);
     field_number(f, "sourced", v->sourced);
+    if (v->expire_at_ms != 0)
+        field_number(f, "expire_at_ms", v->expire_at_ms);
     field_number(f, "layers", g->layer_count);
     field_number(f, "shards", generation_shards(g));
     field_number(f, "shard_bytes", geometry_shard_bytes(&g->layers[0].geometry));
@@ -171,8 +173,9 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
     reply_bulk(&f->reply, name, length);
     f->count++;
     enum err code = names_init(&a->fence.names, a->config->prefix, name, length, e);
-    if (code == ERR_OK)
-        code = fence_load(&a->fence, &a->view, e);
+    if (code != ERR_OK)
+        return code;
+    code = fence_load(&a->fence, &a->view, e);
     if (code == ERR_NOT_FOUND && config == NULL)
         return code;
     if (code != ERR_OK) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The happy path is: the operation ends, on_done is called. Possible failure modes are: there is no filter,
  * or no room in it (the admin thread makes it, and the operation starts again), that fails (its text is the
- * reply), the client is gone meanwhile (client_admin_done() then calls nobody). */
+ * reply), the client is gone meanwhile (the answer of the admin thread is dropped then). */
 #include "service/asking.h"
 
 #include <stdio.h>
@@ -10,13 +10,16 @@
 #include "service/admin.h"
 #include "service/client.h"
 
+enum { CREATIONS_MAX = 8 /* of one add, whose filter somebody deletes again and again */ };
+
 static void on_operation(struct operation *op, void *arg);
 
-static void on_made(struct admin_call *call, struct client *c, void *arg)
+static void on_made(struct admin_call *call, void *asker, void *arg)
 {
-    (void)c;
+    (void)asker;
     struct asking *a = arg;
-    if (call->status == ERR_OK || call->status == ERR_EXISTS) {
+    bool deleted = call->fn == admin_grow && call->status == ERR_NOT_FOUND; /* the operation finds out */
+    if (call->status == ERR_OK || call->status == ERR_EXISTS || deleted) {
         operation_start(a->op, a->filter, on_operation, a);
         return;
     }
@@ -32,11 +35,10 @@ static void on_made(struct admin_call *call, struct client *c, void *arg)
 static bool make_room_first(struct asking *a)
 {
     enum err status = operation_status(a->op);
-    bool create = status == ERR_NOT_FOUND && a->creation.allowed;
+    bool create = status == ERR_NOT_FOUND && a->creation.allowed && a->creations < CREATIONS_MAX;
     if (!create && status != ERR_FULL)
         return false;
-    if (create)
-        a->creation.allowed = false; /* once */
+    a->creations += create;
     struct admin_call *call =
         admin_call_new(create ? admin_create : admin_grow, a->filter->name, a->filter->name_length);
     if (call == NULL)
@@ -44,7 +46,7 @@ static bool make_room_first(struct asking *a)
     call->creation = a->creation;
     call->on_done = on_made;
     call->done_arg = a;
-    admin_post(a->client, call);
+    client_post_admin(a->client, call);
     return true;
 }
 
@@ -93,6 +95,8 @@ void asking_error(const struct asking *a, struct reply *out)
         reply_error(out, "%s", a->refusal);
     else if (status == ERR_NOT_FOUND)
         reply_error(out, "ERR not found");
+    else if (status == ERR_WRONG_TYPE)
+        reply_error(out, "%s", operation_error(a->op));
     else
         reply_error(out, "%s %s", status == ERR_UNREACHABLE ? "CLUSTERDOWN" : "ERR", operation_error(a->op));
 }
@@ -139,6 +143,7 @@ void tally_add(struct tally *t, enum answer answer, const char *error)
 {
     t->keys++;
     t->yes += answer == ANSWER_YES;
+    t->done += answer == ANSWER_YES || answer == ANSWER_NO;
     if (answer == ANSWER_NO || answer == ANSWER_YES || t->worst != ANSWER_NO)
         return;
     t->worst = answer;
@@ -156,5 +161,5 @@ void tally_reply(const struct tally *t, struct reply *out, const char *filter)
     if (buffer_failed(b))
         return;
     b->length -= 2; /* the line goes on */
-    buffer_printf(b, "; %zu of %zu keys answered 1\r\n", t->yes, t->keys);
+    buffer_printf(b, "; %zu of %zu items were done\r\n", t->done, t->keys);
 }

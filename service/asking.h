@@ -27,6 +27,7 @@ struct asking {
     struct creation creation;
     asking_done_fn *on_done;
     struct operation *op;
+    unsigned creations;
     char *refusal; /* why what the add needs could not be made; NULL: it could, or nothing was needed */
 };
 
@@ -55,7 +56,7 @@ void answer_reply(struct reply *out, enum answer answer, const char *filter, con
 /* The answers to many keys as one number: how many were YES. An error of one key makes an error of the whole,
  * which says how many were. Zero-initialise. */
 struct tally {
-    size_t keys, yes;
+    size_t keys, done, yes;
     enum answer worst; /* the first that is no answer; ANSWER_NO where all are */
     char error[160];   /* of ANSWER_ERROR, cut */
 };

@@ -7,6 +7,7 @@
  * under way ends by itself). */
 #include "service/batch.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include "service/worker.h"
@@ -14,8 +15,10 @@
 enum {
     SLICES = 2,
     SLICE_KEYS = 128,
+    POLITE_KEYS = 64, /* of a slice while others are served */
     SLICE_BYTES = 64 * 1024,
     HASTY_MS = 50,      /* deadline of a slice after one has failed */
+    PAUSE_US = 1000,    /* between two slices while others are served */
     WRITE_KEYS = 4096,  /* of a reply, in one go */
     ERRORS_MAX = 8,     /* different texts that are kept */
     ERROR_FIRST = 0x80, /* results from here on are errors: the text's number is added */
@@ -39,12 +42,44 @@ struct batch {
     bool first_is_done;
     bool hasty;
     bool failed; /* as a whole: errors[0] is the reply */
+    bool polite; /* others are served, too: one slice at a time, with pauses */
+    bool paused;
+    struct event *pause;
+    uint64_t commands; /* of the service, when the last slice was started */
     unsigned busy;
     struct slice slices[SLICES];
     unsigned error_count;
     char *errors[ERRORS_MAX]; /* whole lines, without CRLF */
     uint8_t results[];        /* enum answer, or ERROR_FIRST + */
 };
+
+/* --- others first --- */
+
+/* This client runs none meanwhile. */
+static uint64_t commands_of_others(const struct batch *b)
+{
+    return atomic_load_explicit(&b->client->worker->service->commands, memory_order_relaxed);
+}
+
+static void on_pause_over(evutil_socket_t fd, short events, void *arg)
+{
+    (void)fd;
+    (void)events;
+    struct batch *b = arg;
+    b->paused = false;
+    batch_advance(b);
+}
+
+/* Where somebody else was served since the last slice, slices go one by one with pauses: Redis and this
+ * thread would else have one ahead of every other request. */
+static void pause_for_others(struct batch *b)
+{
+    static const struct timeval pause = {.tv_usec = PAUSE_US};
+    uint64_t commands = commands_of_others(b);
+    b->polite = commands != b->commands;
+    b->paused = b->polite && b->busy == 0 && event_add(b->pause, &pause) == 0;
+    b->commands = commands;
+}
 
 struct batch *batch_new(struct client *c, const struct question *q)
 {
@@ -54,7 +89,11 @@ struct batch *batch_new(struct client *c, const struct question *q)
     b->client = c;
     b->question = *q;
     b->end = q->count;
-    if (!client_take_command(c, &b->memory)) {
+    b->commands = commands_of_others(b);
+    b->pause = evtimer_new(c->worker->base, on_pause_over, b);
+    if (b->pause == NULL || !client_take_command(c, &b->memory)) {
+        if (b->pause != NULL)
+            event_free(b->pause);
         free(b);
         return NULL;
     }
@@ -68,6 +107,8 @@ void batch_free(struct batch *b)
         return;
     for (unsigned i = 0; i < SLICES; i++)
         asking_fini(&b->slices[i].asking);
+    if (b->pause != NULL)
+        event_free(b->pause);
     for (unsigned i = 0; i < b->error_count; i++)
         free(b->errors[i]);
     catalog_unuse(b->question.filter);
@@ -134,14 +175,15 @@ static void on_slice(struct asking *a)
     s->busy = false;
     b->busy--;
     b->first_is_done = true;
+    pause_for_others(b);
     client_advance(b->client);
 }
 
 static bool start_slice(struct batch *b, struct slice *s)
 {
     const struct question *q = &b->question;
-    size_t bytes = 0, count = 0;
-    while (count < SLICE_KEYS && bytes < SLICE_BYTES && b->next + count < q->count)
+    size_t bytes = 0, count = 0, most = b->polite ? POLITE_KEYS : SLICE_KEYS;
+    while (count < most && bytes < SLICE_BYTES && b->next + count < q->count)
         bytes += q->keys[b->next + count++].length;
     struct operation *op = operation_new(b->client->worker->catalog, q->kind, count, bytes);
     if (op == NULL)
@@ -165,8 +207,8 @@ static bool start_slice(struct batch *b, struct slice *s)
 /* The first slice goes alone: it makes the filter, or tells that the whole command fails. */
 static bool may_start(const struct batch *b)
 {
-    unsigned most = b->first_is_done ? SLICES : 1;
-    return !b->failed && b->next < b->end && b->busy < most;
+    unsigned most = b->first_is_done && !b->polite ? SLICES : 1;
+    return !b->paused && !b->failed && b->next < b->end && b->busy < most;
 }
 
 void batch_advance(struct batch *b)

@@ -15,8 +15,13 @@ struct cli {
     unsigned timeout_ms;
     bool json, help, version, wait;
     bool hold, full, dry_run, token;
-    uint64_t capacity;      /* 0: not given */
-    uint64_t entries;       /* --count; 0: not given */
+    uint64_t capacity;  /* 0: not given */
+    uint64_t entries;   /* --count; 0: not given */
+    const char *input;  /* --input; NULL: standard input */
+    const char *output; /* --output; NULL: standard output */
+    const char *csv;    /* --csv: a column; NULL: not given */
+    uint64_t skip;      /* --skip: keys */
+    bool resume, null, no_create;
     const char *error_rate; /* as given, checked; NULL: not given */
     const char *command;    /* its name */
     char **arguments;       /* after it */
@@ -30,7 +35,8 @@ struct cli {
  * 0. */
 typedef int cli_handler(struct cli *cli);
 cli_handler cli_status, cli_history, cli_plan, cli_rebuild, cli_verify, cli_check, cli_add;
-cli_handler cli_passwd;  /* without a connection */
+cli_handler cli_passwd; /* without a connection */
+cli_handler cli_dump, cli_restore, cli_import;
 cli_handler cli_control; /* abort, cutover, rollback, finish, pause, resume, throttle */
 
 /* Setters of options: false where the value is none. */

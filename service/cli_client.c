@@ -291,6 +291,19 @@ enum err client_call(struct client *c, redisReply **out, size_t argc, const char
     return ERR_OK;
 }
 
+enum err client_send(struct client *c, size_t argc, const char **argv, const size_t *lengths, struct error *e)
+{
+    if (redisAppendCommandArgv(c->context, (int)argc, argv, lengths) != REDIS_OK)
+        return connection_failed(c, e);
+    return send_all(c, e);
+}
+
+enum err client_receive(struct client *c, redisReply **out, struct error *e)
+{
+    *out = NULL;
+    return receive(c, out, clock_mono_us() + (uint64_t)c->timeout_ms * 1000, e);
+}
+
 /* --- values --- */
 
 const redisReply *client_field(const redisReply *list, const char *name)

@@ -38,6 +38,12 @@ void client_close(struct client *c);
 MUST_CHECK enum err client_call(struct client *c, redisReply **out, size_t argc, const char **argv,
                                 const size_t *lengths, struct error *e);
 
+/* The two halves of a call, for several commands in flight: send one; read the next reply that is owed, an
+ * error reply being a reply like others. */
+MUST_CHECK enum err client_send(struct client *c, size_t argc, const char **argv, const size_t *lengths,
+                                struct error *e);
+MUST_CHECK enum err client_receive(struct client *c, redisReply **out, struct error *e);
+
 /* Of a flat list name, value, name, value: the value of @name, or NULL. */
 const redisReply *client_field(const redisReply *list, const char *name);
 

@@ -20,6 +20,9 @@ enum {
     WITH_VERIFY = 32,
     WITH_FULL = 64,
     WITH_DRY_RUN = 128,
+    WITH_INPUT = 256,
+    WITH_OUTPUT = 512,
+    WITH_KEYS = 1024,
     WITH_TOKEN = 1 << 20,
     OFFLINE = 1 << 21, /* needs no service */
     GROWTH = WITH_CAPACITY | WITH_ERROR_RATE
@@ -99,6 +102,20 @@ static const struct command commands[] = {
      "that the key\n"
      "may have been there before.",
      "twinbloom add short-link < keys.txt", cli_add},
+    {"import", "FILTER", 1, 1, WITH_KEYS | WITH_INPUT | GROWTH, "add many keys from a file or standard input",
+     "Keys are read one a line, up to NULs, or from a column of CSV; empty ones are skipped. Keys that are "
+     "refused are\n"
+     "counted and the first few shown; the exit code is then 3. Ctrl-C says how to go on. --capacity and "
+     "--error-rate are\n"
+     "for a filter that is not there yet.",
+     "twinbloom import short-link --csv code < links.csv", cli_import},
+    {"dump", "FILTER", 1, 1, WITH_OUTPUT, "write a filter to a file or standard output",
+     "It holds every key that was added before it began. Who has it can ask it for keys: keep it like the "
+     "keys themselves.",
+     "twinbloom dump short-link --output short-link.dump", cli_dump},
+    {"restore", "FILTER", 1, 1, WITH_INPUT, "make a filter from a dump, under a name that is free",
+     "It can be used when it is whole. A restore that was cut goes on where it stopped, within a day.",
+     "twinbloom restore copy < short-link.dump", cli_restore},
     {"passwd", "", 0, 0, WITH_TOKEN | OFFLINE, "make the hash of a password, for the configuration",
      "The password is asked for, or read from standard input. Put the hash into [user NAME] as password = "
      "..., or into\n"
@@ -174,6 +191,47 @@ static bool set_dry_run(struct cli *cli, const char *value)
     return cli->dry_run = true;
 }
 
+static bool set_input(struct cli *cli, const char *value)
+{
+    cli->input = value;
+    return value[0] != '\0';
+}
+
+static bool set_output(struct cli *cli, const char *value)
+{
+    cli->output = value;
+    return value[0] != '\0';
+}
+
+static bool set_resume(struct cli *cli, const char *value)
+{
+    (void)value;
+    return cli->resume = true;
+}
+
+static bool set_null(struct cli *cli, const char *value)
+{
+    (void)value;
+    return cli->null = true;
+}
+
+static bool set_csv(struct cli *cli, const char *value)
+{
+    cli->csv = value;
+    return value[0] != '\0' && strcmp(value, "0") != 0;
+}
+
+static bool set_skip(struct cli *cli, const char *value)
+{
+    return strcmp(value, "0") == 0 || output_parse_count(value, &cli->skip);
+}
+
+static bool set_no_create(struct cli *cli, const char *value)
+{
+    (void)value;
+    return cli->no_create = true;
+}
+
 static bool set_help(struct cli *cli, const char *value)
 {
     (void)value;
@@ -221,6 +279,14 @@ static const struct option_row options[] = {
      set_verify},
     {"", "--full", NULL, WITH_FULL, false, "look for every key of the source, not for a sample", set_full},
     {"", "--dry-run", NULL, WITH_DRY_RUN, false, "show what would be done, and do nothing", set_dry_run},
+    {"", "--input", "FILE", WITH_INPUT, false, "read it instead of standard input", set_input},
+    {"", "--output", "FILE", WITH_OUTPUT, false, "write it instead of standard output", set_output},
+    {"", "--resume", NULL, WITH_OUTPUT, false, "go on with FILE, a dump that was cut", set_resume},
+    {"-0", "--null", NULL, WITH_KEYS, false, "keys are separated by NUL", set_null},
+    {"", "--csv", "COLUMN", WITH_KEYS, false,
+     "keys are a column: its number from 1, or its name in the first record", set_csv},
+    {"", "--skip", "N", WITH_KEYS, false, "pass over the first N keys", set_skip},
+    {"", "--no-create", NULL, WITH_KEYS, false, "fail where the filter is not there", set_no_create},
     {"", "--token", NULL, WITH_TOKEN, false, "make a bearer token for HTTP instead", cli_set_token},
     {"", "--help", NULL, 0, false, "show help", set_help},
     {"", "--version", NULL, 0, false, "show the version", set_version},
@@ -269,7 +335,8 @@ static void print_help(void)
         "\nExit codes:\n"
         "  0    all is well\n"
         "  1    the answer is no: a key is absent, a plan does not fit, a job failed, was aborted or rolled "
-        "back\n"
+        "back,\n"
+        "       a dump was cut or damaged\n"
         "  2    the command line is wrong\n"
         "  3    the service cannot be reached, or it answered with an error\n"
         "  130  interrupted\n\n"

@@ -40,13 +40,14 @@ struct cli_tls {
     pthread_t thread;
     bool runs;
     struct pipe up, down;
-    atomic_bool failed; /* then `fault` stays as it is */
+    bool faulty;       /* `fault` says why the thread ends */
+    atomic_bool ended; /* then both stay as they are */
     char fault[160];
 };
 
 static const char *reason(void)
 {
-    unsigned long code = ERR_peek_last_error();
+    unsigned long code = ERR_peek_error(); /* the first one; what follows says where it led */
     const char *text =
         ERR_SYSTEM_ERROR(code) ? strerror(ERR_GET_REASON(code)) : ERR_reason_error_string(code);
     return text != NULL ? text : "the connection was closed";
@@ -172,10 +173,8 @@ enum step { STEP_NOTHING, STEP_PROGRESS, STEP_END };
 
 static void note_fault(struct cli_tls *t, const char *why)
 {
-    if (atomic_load(&t->failed))
-        return;
     (void)snprintf(t->fault, sizeof(t->fault), "%s", why);
-    atomic_store(&t->failed, true);
+    t->faulty = true;
 }
 
 /* What a call of OpenSSL that moved nothing means. */
@@ -246,14 +245,16 @@ static void *carry(void *arg)
     for (;;) {
         bool wants_write = false;
         enum step up = carry_up(t, &wants_write);
-        enum step down = up != STEP_END ? carry_down(t, &wants_write) : STEP_END;
+        /* Where writing has failed the server may have said why. */
+        enum step down = up != STEP_END || t->faulty ? carry_down(t, &wants_write) : STEP_END;
         if (up == STEP_END || down == STEP_END)
             break;
         if (up == STEP_NOTHING && down == STEP_NOTHING && !rest(t, wants_write))
             break;
     }
-    if (!atomic_load(&t->failed))
+    if (!t->faulty)
         (void)SSL_shutdown(t->ssl);
+    atomic_store(&t->ended, true);
     /* Our end stays open for reading, or what hiredis writes would be a SIGPIPE. */
     (void)shutdown(t->plain, SHUT_WR);
     return NULL;
@@ -304,5 +305,5 @@ void cli_tls_close(struct cli_tls *t)
 
 const char *cli_tls_fault(const struct cli_tls *t)
 {
-    return t != NULL && atomic_load(&t->failed) ? t->fault : NULL;
+    return t != NULL && atomic_load(&t->ended) && t->faulty ? t->fault : NULL;
 }

@@ -113,17 +113,14 @@ void command_memory_fini(struct command_memory *m)
     *m = (struct command_memory){0};
 }
 
-/* The command is at the front of `input`, or lies in the connection's own buffer. What comes behind it stays
- * for the client. */
-static bool take_bytes(struct client *c, struct buffer *out)
+/* The present command is at the front of `input`, or lies in the connection's own buffer: the smaller of it
+ * and of what comes behind it is copied. True: @out has the very bytes. */
+static bool take_input(struct client *c, struct buffer *out)
 {
-    size_t used = c->parser.consumed;
-    if (c->input.length == 0) {
-        buffer_append(out, c->present.bytes, used);
-        return !buffer_failed(out);
-    }
+    size_t end = c->input_from + c->parser.consumed;
     struct buffer rest = {0};
-    size_t end = c->input_from + used;
+    if (c->input.length == 0 || c->input.length - end > c->parser.consumed)
+        return false;
     buffer_append(&rest, c->input.data + end, c->input.length - end);
     if (buffer_failed(&rest))
         return false;
@@ -133,18 +130,27 @@ static bool take_bytes(struct client *c, struct buffer *out)
     return true;
 }
 
+static bool take_bytes(struct client *c, struct buffer *out)
+{
+    c->present.took_input = take_input(c, out);
+    if (c->present.took_input)
+        return true;
+    buffer_append(out, c->present.bytes, c->parser.consumed);
+    if (buffer_failed(out)) {
+        buffer_fini(out);
+        return false;
+    }
+    resp_move(&c->parser, c->present.bytes, out->data);
+    return true;
+}
+
 bool client_take_command(struct client *c, struct command_memory *out)
 {
     struct present *p = &c->present;
     *out = (struct command_memory){.queued = p->queued};
     if (p->queued == NULL) {
-        bool moves = c->input.length == 0;
-        if (!take_bytes(c, &out->bytes)) {
-            buffer_fini(&out->bytes);
+        if (!take_bytes(c, &out->bytes))
             return false;
-        }
-        if (moves)
-            resp_move(&c->parser, p->bytes, out->bytes.data);
         out->arguments = resp_take(&c->parser);
     }
     p->taken = true;
@@ -160,8 +166,11 @@ static bool run_command(struct client *c, const struct argument *arguments, size
         c->stalled = true;
         return false;
     }
-    atomic_fetch_add_explicit(&c->worker->service->commands, 1, memory_order_relaxed);
+    c->put_off = false;
     command_run(c, arguments, count);
+    if (c->put_off)
+        return false;
+    atomic_fetch_add_explicit(&c->worker->service->commands, 1, memory_order_relaxed);
     return true;
 }
 
@@ -261,18 +270,26 @@ static void pump_bytes(struct client *c)
     char *bytes = gathered ? c->input.data + c->input_from : (char *)evbuffer_pullup(arrived, -1);
     size_t length = gathered ? c->input.length - c->input_from : evbuffer_get_length(arrived);
     size_t used = 0, from = c->input_from;
-    c->present.taken = false;
-    while (used < length && !(gathered && c->present.taken) && may_go_on(c) && STAILQ_EMPTY(&c->replay) &&
+    c->present = (struct present){0};
+    while (used < length && !c->present.took_input && may_go_on(c) && STAILQ_EMPTY(&c->replay) &&
            pump_one(c, bytes + used, length - used, &used)) {
-        if (gathered)
+        if (gathered && !c->present.took_input)
             c->input_from = from + used;
     }
     if (c->destroyed)
         return;
     if (!gathered)
         (void)evbuffer_drain(arrived, used);
-    else if (!c->present.taken)
+    else if (!c->present.took_input)
         drop_input(c, from + used);
+}
+
+/* Nothing more is read for now; @have bytes of `input` are not used. */
+static bool have_enough(const struct client *c, size_t have)
+{
+    bool waits = c->blocked || c->stalled || c->held || c->request_count >= REQUESTS_MAX;
+    size_t arrived = evbuffer_get_length(bufferevent_get_input(c->io));
+    return c->closing || client_unread(c) > OUTPUT_HIGH || (waits && have + arrived > INPUT_KEPT);
 }
 
 /* Start what may be started: first what waits of a transaction, then new bytes. */
@@ -286,9 +303,8 @@ static void pump(struct client *c)
     if (!c->destroyed && STAILQ_EMPTY(&c->replay))
         pump_bytes(c);
     if (!c->destroyed) {
-        bool full =
-            client_unread(c) > output_high(c) || c->request_count >= REQUESTS_MAX || c->closing || c->held;
         size_t have = c->input.length - c->input_from;
+        bool full = have_enough(c, have);
         if (full)
             (void)bufferevent_disable(c->io, EV_READ);
         else

@@ -17,6 +17,7 @@
 struct worker;
 struct client;
 struct admin_call;
+struct command;
 struct request;
 
 LIST_HEAD(client_list, client);
@@ -71,6 +72,7 @@ struct client {
         struct queued_command *queued; /* from a transaction or the line; else from bytes */
         const char *bytes;
         bool taken;
+        bool took_input; /* with `input` itself */
     } present;
     struct request_list requests;
     size_t request_count;
@@ -80,6 +82,7 @@ struct client {
     bool in_transaction, transaction_failed;
     bool blocked; /* a command that is answered elsewhere, or a batch, runs alone */
     bool stalled; /* a command waits until the replies before it are written */
+    bool put_off; /* by its handler: the command that is being run waits likewise */
     bool held;    /* the worker has too much in flight */
     bool closing; /* close when everything is written */
     bool destroyed;
@@ -90,10 +93,12 @@ struct client {
     unsigned references; /* calls in or on their way to the admin thread, pumping */
     uint64_t id;
     uint64_t connected_us;
-    uint64_t active_us;       /* bytes came, or were taken */
-    uint64_t unread_since_us; /* 0: it reads its replies in time */
-    char name[64];
-    char library[64];
+    uint64_t active_us;            /* bytes came, or were taken */
+    uint64_t unread_since_us;      /* 0: it reads its replies in time */
+    const struct command *command; /* the last that was run; NULL: none */
+    char name[256];
+    char library[128];
+    char library_version[64];
     char address[64];
     struct buffer scratch;
 };
@@ -122,13 +127,15 @@ void client_operate(struct client *c, enum operation_kind kind, const struct arg
                     const struct argument *keys, size_t count, enum reply_shape shape,
                     const struct creation *creation);
 
-/* The reply comes later; nothing else is begun before it. NULL: no memory. To be followed by client_answer(),
- * with what was written since client_reply_begin(), and client_unref(). */
-struct request *client_defer(struct client *c);
-void client_answer(struct client *c, struct request *r);
-
 /* Run @call in the admin thread (takes it over); the client does nothing else until its reply is there. */
 void client_call_admin(struct client *c, struct admin_call *call);
+/* For what a request needs first: the client is told by call->on_done, unless it is gone by then. */
+void client_post_admin(struct client *c, struct admin_call *call);
+/* The same as client_call_admin() for what is answered by other means: the client does nothing else until
+ * client_answer(), in its worker's thread, which must come even where the client was destroyed meanwhile.
+ * NULL: no memory. */
+MUST_CHECK struct request *client_await(struct client *c);
+void client_answer(struct client *c, struct request *r, const struct buffer *reply);
 void client_close_after_reply(struct client *c);
 MUST_CHECK bool client_queue_command(struct command_list *list, const struct argument *arguments,
                                      size_t count);

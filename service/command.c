@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <string.h>
 #include <strings.h>
+#include "base/log.h"
 #include "service/users.h"
 #include "service/worker.h"
 
@@ -22,6 +23,54 @@ const struct command command_table[] = {
      KEYS_FIRST},
     {"BF.INFO", -2, COMMAND_ALONE | COMMAND_READ, command_bf_info, "Capacity, size, items of a filter", "bf",
      KEYS_FIRST},
+    {"BF.SCANDUMP", 3, COMMAND_ALONE | COMMAND_READ, command_bf_scandump, "The next piece of a filter's dump",
+     "bf", KEYS_FIRST},
+    {"BF.LOADCHUNK", 4, COMMAND_ALONE | COMMAND_WRITE, command_bf_loadchunk,
+     "Loads a piece of a dump; the filter is there when all have come", "bf", KEYS_FIRST},
+    {"TB.LOAD", 2, COMMAND_ALONE | COMMAND_READ, command_tb_load,
+     "What has come of a filter that is being loaded", "twinbloom", KEYS_FIRST},
+    {"BF.DEBUG", 2, COMMAND_ALONE | COMMAND_READ, command_bf_debug, "Size and layers of a filter", "bf",
+     KEYS_FIRST},
+    {"TB.INIT", -4, COMMAND_ALONE | COMMAND_WRITE, command_tb_init,
+     "Creates an empty filter where there is none", "twinbloom", KEYS_FIRST},
+    {"TB.MADD", -3, COMMAND_WRITE, command_tb_madd, "Adds items; tells how many were new", "twinbloom",
+     KEYS_FIRST},
+    {"TB.MEXISTS", -3, COMMAND_READ, command_tb_mexists, "Tells how many items may have been added",
+     "twinbloom", KEYS_FIRST},
+    {"TB.COUNT", 2, COMMAND_ALONE | COMMAND_READ, command_tb_count,
+     "Number of items, estimated from the bits", "twinbloom", KEYS_FIRST},
+    {"DEL", -2, COMMAND_ALONE | COMMAND_WRITE, command_del, "Deletes filters", "keyspace", KEYS_ALL},
+    {"UNLINK", -2, COMMAND_ALONE | COMMAND_WRITE, command_del, "Deletes filters", "keyspace", KEYS_ALL},
+    {"EXISTS", -2, COMMAND_ALONE | COMMAND_READ, command_exists, "Tells how many of the names are filters",
+     "keyspace", KEYS_ALL},
+    {"TYPE", 2, COMMAND_ALONE | COMMAND_READ, command_type, "MBbloom-- for a filter", "keyspace", KEYS_FIRST},
+    {"SCAN", -2, COMMAND_ALONE | COMMAND_READ, command_scan, "Names of filters, a few at a time", "keyspace",
+     KEYS_NONE},
+    {"KEYS", 2, COMMAND_ALONE | COMMAND_READ, command_keys, "Names of filters that match a pattern",
+     "keyspace", KEYS_NONE},
+    {"DBSIZE", 1, COMMAND_ALONE | COMMAND_READ, command_dbsize, "Number of filters", "keyspace", KEYS_NONE},
+    {"RANDOMKEY", 1, COMMAND_ALONE | COMMAND_READ, command_randomkey, "The name of some filter", "keyspace",
+     KEYS_NONE},
+    {"MEMORY", -3, COMMAND_ALONE | COMMAND_READ, command_memory,
+     "USAGE: bytes that a filter occupies in Redis", "keyspace", KEYS_SECOND},
+    {"EXPIRE", -3, COMMAND_ALONE | COMMAND_WRITE, command_expire, "Deletes a filter after some seconds",
+     "keyspace", KEYS_FIRST},
+    {"PEXPIRE", -3, COMMAND_ALONE | COMMAND_WRITE, command_pexpire, "The same in milliseconds", "keyspace",
+     KEYS_FIRST},
+    {"EXPIREAT", -3, COMMAND_ALONE | COMMAND_WRITE, command_expireat, "Deletes a filter at a time",
+     "keyspace", KEYS_FIRST},
+    {"PEXPIREAT", -3, COMMAND_ALONE | COMMAND_WRITE, command_pexpireat, "The same in milliseconds",
+     "keyspace", KEYS_FIRST},
+    {"PERSIST", 2, COMMAND_ALONE | COMMAND_WRITE, command_persist, "Takes the time of its end from a filter",
+     "keyspace", KEYS_FIRST},
+    {"TTL", 2, COMMAND_ALONE | COMMAND_READ, command_ttl, "Seconds until a filter is deleted", "keyspace",
+     KEYS_FIRST},
+    {"PTTL", 2, COMMAND_ALONE | COMMAND_READ, command_pttl, "The same in milliseconds", "keyspace",
+     KEYS_FIRST},
+    {"EXPIRETIME", 2, COMMAND_ALONE | COMMAND_READ, command_expiretime, "When a filter is deleted",
+     "keyspace", KEYS_FIRST},
+    {"PEXPIRETIME", 2, COMMAND_ALONE | COMMAND_READ, command_pexpiretime, "The same in milliseconds",
+     "keyspace", KEYS_FIRST},
     {"TB.STATUS", -1, COMMAND_ALONE | COMMAND_READ, command_tb_status, "State of a filter, or of all",
      "twinbloom", KEYS_FIRST},
     {"TB.HISTORY", -2, COMMAND_ALONE | COMMAND_READ, command_tb_history,
@@ -50,15 +99,15 @@ const struct command command_table[] = {
     {"ECHO", 2, COMMAND_FREE, command_echo, "Returns its argument", "connection", KEYS_NONE},
     {"QUIT", -1, COMMAND_NO_AUTH | COMMAND_NOW | COMMAND_FREE, command_quit, "Closes the connection",
      "connection", KEYS_NONE},
-    {"HELLO", -1, COMMAND_NO_AUTH | COMMAND_NOW | COMMAND_ALONE | COMMAND_FREE, command_hello,
+    {"HELLO", -1, COMMAND_ALONE | COMMAND_NO_AUTH | COMMAND_FREE, command_hello,
      "Chooses the protocol, logs in", "connection", KEYS_NONE},
-    {"AUTH", -2, COMMAND_NO_AUTH | COMMAND_NOW | COMMAND_ALONE | COMMAND_FREE, command_auth, "Logs in",
-     "connection", KEYS_NONE},
+    {"AUTH", -2, COMMAND_ALONE | COMMAND_NO_AUTH | COMMAND_FREE, command_auth, "Logs in", "connection",
+     KEYS_NONE},
     {"ACL", -2, COMMAND_FREE, command_acl, "WHOAMI", "connection", KEYS_NONE},
     {"SELECT", 2, COMMAND_FREE, command_select, "Database 0 is the only one", "connection", KEYS_NONE},
-    {"RESET", 1, COMMAND_NO_AUTH | COMMAND_NOW | COMMAND_ALONE | COMMAND_FREE, command_reset,
+    {"RESET", 1, COMMAND_ALONE | COMMAND_NO_AUTH | COMMAND_NOW | COMMAND_FREE, command_reset,
      "Back to how the connection began", "connection", KEYS_NONE},
-    {"CLIENT", -2, COMMAND_FREE, command_client, "SETNAME, GETNAME, ID, SETINFO, INFO", "connection",
+    {"CLIENT", -2, COMMAND_FREE, command_client, "Connections: lists, names, closes them", "connection",
      KEYS_NONE},
     {"COMMAND", -1, COMMAND_FREE, command_command, "Lists commands", "server", KEYS_NONE},
     {"CONFIG", -2, COMMAND_ADMIN, command_config, "GET, SET, HELP", "server", KEYS_NONE},
@@ -70,6 +119,9 @@ const struct command command_table[] = {
      "transactions", KEYS_NONE},
     {"DISCARD", 1, COMMAND_NOW | COMMAND_FREE, command_discard, "Drops a transaction", "transactions",
      KEYS_NONE},
+    {"WATCH", -2, COMMAND_NOW | COMMAND_FREE, command_watch, "Is refused: filters cannot be watched",
+     "transactions", KEYS_ALL},
+    {"UNWATCH", 1, COMMAND_FREE, command_unwatch, "Nothing is watched", "transactions", KEYS_NONE},
 };
 const size_t command_count = sizeof(command_table) / sizeof(command_table[0]);
 
@@ -91,6 +143,12 @@ static const struct subcommand {
 bool argument_is(const struct argument *a, const char *word)
 {
     return a->length == strlen(word) && strncasecmp(a->bytes, word, a->length) == 0;
+}
+
+int command_shown(size_t length)
+{
+    enum { SHOWN = 128 };
+    return (int)(length < SHOWN ? length : SHOWN);
 }
 
 const struct command *command_find(const char *name, size_t length)
@@ -124,11 +182,17 @@ static void unknown_command(struct client *c, const struct argument *arguments, 
         if ((unsigned char)shown[i] < ' ')
             shown[i] = ' ';
     client_error(c, "ERR unknown command '%.*s', with args beginning with: %.*s",
-                 (int)(arguments[0].length < 128 ? arguments[0].length : 128), arguments[0].bytes, (int)n,
-                 shown);
+                 command_shown(arguments[0].length), arguments[0].bytes, (int)n, shown);
 }
 
-static bool arity_is_right(const struct command *command, size_t count)
+/* A page in a browser can have it send HTTP to any port of the machine. Closed before its body is read, in
+ * which commands might stand. */
+static bool is_http(const struct argument *name)
+{
+    return argument_is(name, "POST") || argument_is(name, "Host:");
+}
+
+bool command_fits(const struct command *command, size_t count)
 {
     return command->arity >= 0 ? count == (size_t)command->arity : count >= (size_t)-command->arity;
 }
@@ -217,7 +281,12 @@ void command_run(struct client *c, const struct argument *arguments, size_t coun
         client_error(c, "NOAUTH Authentication required.");
         return;
     }
-    if (command == NULL || !arity_is_right(command, count)) {
+    if (command == NULL && is_http(&arguments[0])) {
+        log_warn("http", "client=%s note=\"HTTP on the port of Redis's protocol: closed\"", c->address);
+        client_close_after_reply(c);
+        return;
+    }
+    if (command == NULL || !command_fits(command, count)) {
         c->transaction_failed = c->in_transaction;
         if (command == NULL)
             unknown_command(c, arguments, count);
@@ -240,5 +309,6 @@ void command_run(struct client *c, const struct argument *arguments, size_t coun
         client_reply_end(c);
         return;
     }
+    c->command = command;
     command->run(c, arguments, count);
 }

@@ -24,6 +24,7 @@ struct command_keys {
 /* clang-format off */
 #define KEYS_NONE  {0, 0, 0}
 #define KEYS_FIRST {1, 1, 1}
+#define KEYS_SECOND {2, 2, 1} /* of a subcommand */
 #define KEYS_ALL   {1, -1, 1}
 /* clang-format on */
 
@@ -56,13 +57,30 @@ unsigned command_role(const struct command *command, const struct argument *argu
 /* True if @a is @word in any case. */
 bool argument_is(const struct argument *a, const char *word);
 
+/* What clients are told of the Redis that we stand for. */
+#define COMMAND_REDIS_VERSION "7.0.0"
+
+/* True if @count arguments, with the name, are as many as it takes. */
+bool command_fits(const struct command *command, size_t count);
+
+/* As a precision of "%.*s": as much of an argument as an error repeats. */
+int command_shown(size_t length);
+
+/* A name for the connection into @out. False: the error is sent. */
+MUST_CHECK bool command_read_name(struct client *c, char *out, size_t size, const struct argument *name);
+
 /* --- handlers, by file --- */
 command_fn command_bf_reserve, command_bf_add, command_bf_madd, command_bf_insert, command_bf_exists,
-    command_bf_mexists, command_bf_card, command_bf_info;
+    command_bf_mexists, command_bf_card, command_bf_info, command_bf_debug, command_bf_scandump,
+    command_bf_loadchunk;
+command_fn command_tb_init, command_tb_madd, command_tb_mexists, command_tb_count;
+command_fn command_del, command_exists, command_type, command_scan, command_keys, command_dbsize,
+    command_randomkey, command_memory, command_expire, command_pexpire, command_expireat, command_pexpireat,
+    command_persist, command_ttl, command_pttl, command_expiretime, command_pexpiretime;
 command_fn command_tb_status, command_tb_history, command_tb_plan, command_tb_rebuild, command_tb_verify,
     command_tb_abort, command_tb_cutover, command_tb_rollback, command_tb_finish, command_tb_pause,
-    command_tb_resume, command_tb_throttle;
+    command_tb_resume, command_tb_throttle, command_tb_load;
 command_fn command_ping, command_echo, command_quit, command_hello, command_auth, command_acl, command_select,
     command_reset, command_client, command_command, command_config, command_info, command_multi, command_exec,
-    command_discard, command_time;
+    command_discard, command_watch, command_unwatch, command_time;
 #endif

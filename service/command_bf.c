@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* BF.*: errors verbatim as RedisBloom gives them, some without a prefix. */
+/* BF.*, and what of TB.* is like it: errors verbatim as RedisBloom gives them, some without a prefix. */
 #include <stdio.h>
 #include <string.h>
 #include "base/number.h"
@@ -20,43 +20,53 @@ static void call_admin(struct client *c, admin_fn *fn, const struct argument *fi
     }
     if (creation != NULL)
         call->creation = *creation;
-    if (field != NULL)
-        (void)snprintf(call->field, sizeof(call->field), "%.*s",
-                       (int)(field->length < sizeof(call->field) ? field->length : sizeof(call->field) - 1),
-                       field->bytes);
+    if (field != NULL) { /* one that no text can be is none that there is */
+        bool text = field->length > 0 && field->length < sizeof(call->field) &&
+                    memchr(field->bytes, '\0', field->length) == NULL;
+        (void)snprintf(call->field, sizeof(call->field), "%.*s", text ? (int)field->length : 1,
+                       text ? field->bytes : "?");
+    }
     client_call_admin(c, call);
 }
 
-/* [EXPANSION n] [NONSCALING] of BF.RESERVE. NULL: fine; else the error. */
-static const char *reserve_options(const struct argument *a, size_t count, struct creation *out)
+/* Where @word stands among the options of BF.RESERVE; 0: nowhere. */
+static size_t option_at(const struct argument *a, size_t count, const char *word)
 {
-    bool expansion_given = false;
-    for (size_t i = 4; i < count; i++) {
-        if (argument_is(&a[i], "NONSCALING")) {
-            out->non_scaling = true;
-        } else if (argument_is(&a[i], "EXPANSION")) {
-            int64_t n;
-            if (i + 1 >= count)
-                return "ERR no expansion";
-            if (!number_i64(a[i + 1].bytes, a[i + 1].length, &n))
-                return "ERR bad expansion";
-            if (n < 1 || n > EXPANSION_MAX)
-                return "ERR expansion should be greater or equal to 1";
-            out->expansion = (uint32_t)n;
-            expansion_given = true;
-            i++;
-        }
-    }
-    return out->non_scaling && expansion_given ? "Nonscaling filters cannot expand" : NULL;
+    for (size_t i = 4; i < count; i++)
+        if (argument_is(&a[i], word))
+            return i;
+    return 0;
 }
 
-void command_bf_reserve(struct client *c, const struct argument *a, size_t count)
+/* [EXPANSION n] [NONSCALING] of BF.RESERVE; other words are passed over, as RedisBloom does. NULL: fine; else
+ * the error. */
+static const char *reserve_options(const struct argument *a, size_t count, struct creation *out)
+{
+    int64_t n;
+    size_t at = option_at(a, count, "EXPANSION");
+    out->non_scaling = option_at(a, count, "NONSCALING") != 0;
+    if (at == 0)
+        return NULL;
+    if (at + 1 == count)
+        return "ERR no expansion";
+    if (out->non_scaling)
+        return "Nonscaling filters cannot expand";
+    if (!number_i64(a[at + 1].bytes, a[at + 1].length, &n))
+        return "ERR bad expansion";
+    if (n < 1 || n > EXPANSION_MAX)
+        return "ERR expansion should be greater or equal to 1";
+    out->expansion = (uint32_t)n;
+    return NULL;
+}
+
+/* key rate capacity [EXPANSION n] [NONSCALING]; @fn makes the filter. */
+static void reserve(struct client *c, const struct argument *a, size_t count, admin_fn *fn, const char *name)
 {
     struct creation creation = {.allowed = true};
     int64_t capacity;
     const char *error = NULL;
     if (count > 7) {
-        client_error(c, "ERR wrong number of arguments for 'bf.reserve' command");
+        client_error(c, "ERR wrong number of arguments for '%s' command", name);
         return;
     }
     if (!number_double(a[2].bytes, a[2].length, &creation.error_rate))
@@ -74,7 +84,17 @@ void command_bf_reserve(struct client *c, const struct argument *a, size_t count
         return;
     }
     creation.capacity = (uint64_t)capacity;
-    call_admin(c, admin_reserve, &a[1], &creation, NULL);
+    call_admin(c, fn, &a[1], &creation, NULL);
+}
+
+void command_bf_reserve(struct client *c, const struct argument *a, size_t count)
+{
+    reserve(c, a, count, admin_reserve, "bf.reserve");
+}
+
+void command_tb_init(struct client *c, const struct argument *a, size_t count)
+{
+    reserve(c, a, count, admin_init, "tb.init");
 }
 
 void command_bf_add(struct client *c, const struct argument *a, size_t count)
@@ -88,6 +108,11 @@ void command_bf_madd(struct client *c, const struct argument *a, size_t count)
     client_operate(c, OPERATION_ADD, &a[1], &a[2], count - 2, REPLY_ARRAY, &as_configured);
 }
 
+void command_tb_madd(struct client *c, const struct argument *a, size_t count)
+{
+    client_operate(c, OPERATION_ADD, &a[1], &a[2], count - 2, REPLY_COUNT, &as_configured);
+}
+
 void command_bf_exists(struct client *c, const struct argument *a, size_t count)
 {
     (void)count;
@@ -97,6 +122,11 @@ void command_bf_exists(struct client *c, const struct argument *a, size_t count)
 void command_bf_mexists(struct client *c, const struct argument *a, size_t count)
 {
     client_operate(c, OPERATION_CHECK, &a[1], &a[2], count - 2, REPLY_ARRAY, NULL);
+}
+
+void command_tb_mexists(struct client *c, const struct argument *a, size_t count)
+{
+    client_operate(c, OPERATION_CHECK, &a[1], &a[2], count - 2, REPLY_COUNT, NULL);
 }
 
 struct insert {
@@ -170,6 +200,18 @@ void command_bf_card(struct client *c, const struct argument *a, size_t count)
 {
     (void)count;
     call_admin(c, admin_card, &a[1], NULL, NULL);
+}
+
+void command_bf_debug(struct client *c, const struct argument *a, size_t count)
+{
+    (void)count;
+    call_admin(c, admin_debug, &a[1], NULL, NULL);
+}
+
+void command_tb_count(struct client *c, const struct argument *a, size_t count)
+{
+    (void)count;
+    call_admin(c, admin_count, &a[1], NULL, NULL);
 }
 
 void command_bf_info(struct client *c, const struct argument *a, size_t count)

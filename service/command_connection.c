@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Connection commands: what clients send when they connect, and transactions. */
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
-#include "base/clock.h"
 #include "base/number.h"
 #include "service/command.h"
 #include "service/worker.h"
@@ -77,20 +74,13 @@ void command_acl(struct client *c, const struct argument *a, size_t count)
     client_reply_end(c);
 }
 
-static void set_text(char *out, size_t size, const struct argument *a)
-{
-    size_t n = a->length < size ? a->length : size - 1;
-    memcpy(out, a->bytes, n);
-    out[n] = '\0';
-}
-
 static void hello_reply(const struct client *c, struct reply *r)
 {
     reply_map(r, 7);
     reply_text(r, "server");
     reply_text(r, "redis");
     reply_text(r, "version");
-    reply_text(r, "7.0.0");
+    reply_text(r, COMMAND_REDIS_VERSION);
     reply_text(r, "proto");
     reply_integer(r, c->protocol);
     reply_text(r, "id");
@@ -121,7 +111,8 @@ static bool hello_options(struct client *c, const struct argument *a, size_t cou
             *user = &a[i + 1];
             i += 3;
         } else if (argument_is(&a[i], "SETNAME") && i + 1 < count) {
-            set_text(g->name, sizeof(g->name), &a[i + 1]);
+            if (!command_read_name(c, g->name, sizeof(g->name), &a[i + 1]))
+                return false;
             g->named = true;
             i += 2;
         } else {
@@ -197,55 +188,6 @@ void command_reset(struct client *c, const struct argument *a, size_t count)
     client_reply_end(c);
 }
 
-static bool name_is_clean(const struct argument *a)
-{
-    for (size_t i = 0; i < a->length; i++)
-        if (a->bytes[i] < '!' || a->bytes[i] > '~')
-            return false;
-    return true;
-}
-
-static void client_set_name(struct client *c, const struct argument *name)
-{
-    if (!name_is_clean(name)) {
-        client_error(c, "ERR Client names cannot contain spaces, newlines or special characters.");
-        return;
-    }
-    set_text(c->name, sizeof(c->name), name);
-    reply_ok(c);
-}
-
-void command_client(struct client *c, const struct argument *a, size_t count)
-{
-    if (argument_is(&a[1], "SETNAME") && count == 3) {
-        client_set_name(c, &a[2]);
-    } else if (argument_is(&a[1], "SETINFO") && count == 4) {
-        if (argument_is(&a[2], "LIB-NAME"))
-            set_text(c->library, sizeof(c->library), &a[3]);
-        reply_ok(c);
-    } else if (argument_is(&a[1], "GETNAME") && count == 2) {
-        struct reply r = client_reply_begin(c);
-        if (c->name[0] == '\0')
-            reply_null(&r);
-        else
-            reply_text(&r, c->name);
-        client_reply_end(c);
-    } else if (argument_is(&a[1], "ID") && count == 2) {
-        struct reply r = client_reply_begin(c);
-        reply_integer(&r, (int64_t)c->id);
-        client_reply_end(c);
-    } else if (argument_is(&a[1], "INFO") && count == 2) {
-        struct reply r = client_reply_begin(c);
-        reply_printf(&r, "id=%" PRIu64 " addr=%s name=%s age=%" PRIu64 " db=0 resp=%d lib-name=%s\n", c->id,
-                     c->address, c->name, (clock_mono_us() - c->connected_us) / 1000000, c->protocol,
-                     c->library);
-        client_reply_end(c);
-    } else {
-        client_error(c, "ERR unknown subcommand '%.*s'. Try CLIENT HELP.",
-                     (int)(a[1].length < 64 ? a[1].length : 64), a[1].bytes);
-    }
-}
-
 /* --- transactions: in order on this connection; other clients' commands may come between --- */
 
 void command_multi(struct client *c, const struct argument *a, size_t count)
@@ -269,6 +211,22 @@ void command_discard(struct client *c, const struct argument *a, size_t count)
         return;
     }
     drop_transaction(c);
+    reply_ok(c);
+}
+
+/* A promise that EXEC fails when a filter changed could not be kept; OK would make it. */
+void command_watch(struct client *c, const struct argument *a, size_t count)
+{
+    (void)a;
+    (void)count;
+    client_error(c, c->in_transaction ? "ERR WATCH inside MULTI is not allowed"
+                                      : "ERR WATCH is not offered: filters cannot be watched for changes");
+}
+
+void command_unwatch(struct client *c, const struct argument *a, size_t count)
+{
+    (void)a;
+    (void)count;
     reply_ok(c);
 }
 

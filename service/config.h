@@ -58,6 +58,9 @@ struct config {
     enum client_auth tls_client_auth;
     bool tls_client_user; /* a certificate's CN logs in */
     char *http;           /* host:port; "": none */
+    uint64_t http_body_max;
+    uint64_t http_timeout_ms; /* of a request from its first byte, and of a connection without one */
+    uint64_t http_max_clients;
     unsigned threads;
     char *password;             /* of the default user: text, or a hash of crypt(3); "": none; secret */
     uint64_t login_timeout_ms;  /* default 60 s */

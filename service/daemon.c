@@ -17,6 +17,7 @@
 #include "base/random.h"
 #include "migrate/source.h"
 #include "service/admin.h"
+#include "service/http.h"
 #include "service/keeper.h"
 #include "service/listen.h"
 #include "service/listener.h"
@@ -32,6 +33,16 @@ struct loop {
     struct service *service;
     struct event_base *base;
 };
+
+static void warn_of_few_files(struct service *s, const struct config *config)
+{
+    uint64_t most = listen_max_clients(s);
+    if (most < config->max_clients)
+        log_warn("limits",
+                 "max_clients=%" PRIu64 " room_for=%" PRIu64 " note=\"the system lets this process open no "
+                 "more files; raise its limit (ulimit -n, LimitNOFILE=)\"",
+                 config->max_clients, most);
+}
 
 /* --- signals --- */
 
@@ -95,6 +106,8 @@ static enum err serve(struct service *s, const struct config *config, struct err
     enum err code = l.base == NULL ? error_set(e, ERR_NOMEM, "out of memory")
                                    : listen_open(&listen, s, l.base, config, e);
     if (code == ERR_OK)
+        warn_of_few_files(s, config);
+    if (code == ERR_OK)
         code = take_signals(&l, config, e);
     listen_close(listen);
     if (l.base != NULL)
@@ -138,6 +151,8 @@ static enum err run(struct service *s, const struct config *config, struct error
     if (code == ERR_OK)
         code = runner_start(&s->runner, s, e);
     if (code == ERR_OK)
+        code = http_start(&s->http, s, e);
+    if (code == ERR_OK)
         code = listener_start(&s->listener, s, e);
     if (code == ERR_OK) {
         admin_runs = pthread_create(&admin, NULL, admin_run, s) == 0;
@@ -145,6 +160,7 @@ static enum err run(struct service *s, const struct config *config, struct error
         code = keeper_runs ? serve(s, config, e) : error_set(e, ERR_NOMEM, "threads could not be started");
     }
     listener_stop(s->listener);
+    http_stop(s->http);
     for (unsigned i = 0; i < s->worker_count; i++)
         worker_drain(s->workers[i]);
     for (unsigned i = 0; i < s->worker_count; i++)
@@ -158,6 +174,9 @@ static enum err run(struct service *s, const struct config *config, struct error
         (void)pthread_join(admin, NULL);
     runner_stop(s->runner);
     login_stop(s->login);
+    http_free(s->http);
+    for (unsigned i = 0; i < s->worker_count; i++)
+        worker_settle(s->workers[i]);
     for (unsigned i = 0; i < s->worker_count; i++)
         worker_free(s->workers[i]);
     tls_free(s->tls);
@@ -237,8 +256,6 @@ static int start(const struct config *config, const char *path)
     s->started_us = clock_mono_us();
     log_set_level(config->log_level);
     block_signals();
-    if (config->http[0] != '\0')
-        log_warn("http", "address=%s note=\"this version does not serve HTTP\"", config->http);
     enum err code = check_sources(config, path, false, &e);
     if (code == ERR_OK)
         code = nodes_parse(&s->nodes, config->nodes, &e);

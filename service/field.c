@@ -2,6 +2,7 @@
 #include "service/field.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 void field_text(struct fields *f, const char *name, const char *value)
 {
@@ -20,8 +21,14 @@ void field_number(struct fields *f, const char *name, uint64_t value)
 void field_decimal(struct fields *f, const char *name, double value)
 {
     char text[32];
-    (void)snprintf(text, sizeof(text), "%.6g", value);
-    field_text(f, name, text);
+    (void)snprintf(text, sizeof(text), "%.6g", value == 0 ? 0 : value); /* no -0 */
+    if (f->reply.protocol < REPLY_TYPED) {
+        field_text(f, name, text);
+        return;
+    }
+    reply_text(&f->reply, name);
+    reply_double(&f->reply, strtod(text, NULL)); /* the same digits */
+    f->count++;
 }
 
 void field_array(struct fields *f, const char *name, size_t count)

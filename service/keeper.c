@@ -33,6 +33,8 @@ struct keeper {
     struct link *link;
     struct fence fence;
     struct view view;
+    uint64_t round;
+    uint64_t next_due_ms; /* the earliest time to come at which a filter is to be deleted; 0: none */
 };
 
 static void nothing(void *arg)
@@ -378,30 +380,9 @@ static void grow_if_full(struct keeper *k, struct watched *w)
         finish_growth(k, w);
 }
 
-static void look(struct keeper *k, const char *name, size_t length)
+/* What the view in k->view asks for. */
+static void look_at_view(struct keeper *k, struct watched *w, const struct config_filter *c, bool held)
 {
-    struct error e = {.text = ""};
-    const struct config_filter *c = config_find(k->config, name, length);
-    struct watched *w = watch_find(k->service->watch, name, length);
-    if (w == NULL || names_init(&k->fence.names, k->config->prefix, name, length, &e) != ERR_OK)
-        return;
-    follow(w, c);
-    /* Before the view is read: a job that ends in between has left no unfinished view behind. */
-    bool held = mutex_is_held(k);
-    enum err code = fence_load(&k->fence, &k->view, &e);
-    if (code == ERR_NOT_FOUND && c != NULL) {
-        make_missing(k, w, c->table[0] != '\0');
-        code = fence_load(&k->fence, &k->view, &e);
-    }
-    if (code == ERR_OK)
-        service_on_seen(k->service, name, length);
-    if (c != NULL && c->table[0] != '\0')
-        look_at_source(k, w, c);
-    if (code != ERR_OK) {
-        if (code != ERR_NOT_FOUND)
-            problem(w, e.text);
-        return;
-    }
     problem(w, "");
     look_for_lost(k, w);
     bool unfinished = k->view.phase == PHASE_BUILDING || k->view.phase == PHASE_SWITCHED ||
@@ -420,21 +401,119 @@ static void look(struct keeper *k, const char *name, size_t length)
     }
 }
 
+/* The filter's time has come. A configured filter would be made again. */
+static bool is_due(struct keeper *k, const struct config_filter *c)
+{
+    uint64_t at = k->view.expire_at_ms;
+    if (at == 0 || c != NULL)
+        return false;
+    if (at <= clock_wall_us() / 1000)
+        return true;
+    if (k->next_due_ms == 0 || at < k->next_due_ms)
+        k->next_due_ms = at;
+    return false;
+}
+
+/* Load the view, once what somebody began to delete, or what is due, is deleted. */
+static enum err load_kept(struct keeper *k, struct watched *w, const struct config_filter *c, bool held,
+                          struct error *e)
+{
+    enum err code = fence_load_any(&k->fence, &k->view, e);
+    bool begun = code == ERR_OK && k->view.dropped == VIEW_DROP_BEGUN;
+    bool due = code == ERR_OK && !begun && is_due(k, c);
+    if ((begun || due) && !held && !is_hasty(k, w->dropped_at)) {
+        code = admin_drop_filter(k->service, k->config, &k->fence, &k->view, w->name, w->length,
+                                 due ? k->view.expire_at_ms : 0, e);
+        if (code != ERR_OK && code != ERR_NOT_FOUND && code != ERR_BUSY && code != ERR_CONFLICT) {
+            w->dropped_at = clock_mono_us();
+            return error_prefix(e, code, "it is not deleted yet");
+        }
+    }
+    if (code == ERR_OK || code == ERR_BUSY || code == ERR_CONFLICT)
+        code = fence_load(&k->fence, &k->view, e);
+    if (code == ERR_NOT_FOUND && k->view.dropped == VIEW_DROP_DONE) {
+        struct error why;
+        service_on_dropped(k->service, w->name, w->length, k->view.incarnation);
+        if (c == NULL && admin_unregister_name(&k->fence, w->name, w->length, &why) != ERR_OK)
+            log_warn("not_unregistered", "filter=%s why=%s", log_quote(w->name), log_quote(why.text));
+    }
+    return code;
+}
+
+/* ERR_OK: the filter has a view, by k->view. */
+static enum err look(struct keeper *k, const char *name, size_t length)
+{
+    struct error e = {.text = ""};
+    const struct config_filter *c = config_find(k->config, name, length);
+    struct watched *w = watch_find(k->service->watch, name, length);
+    if (w == NULL)
+        return ERR_NOMEM;
+    w->round = k->round;
+    enum err code = names_init(&k->fence.names, k->config->prefix, name, length, &e);
+    if (code != ERR_OK)
+        return code;
+    follow(w, c);
+    /* Before the view is read: a job that ends in between has left no unfinished view behind. */
+    bool held = mutex_is_held(k);
+    code = load_kept(k, w, c, held, &e);
+    if (code == ERR_NOT_FOUND && c != NULL && k->view.dropped != VIEW_DROP_BEGUN) {
+        make_missing(k, w, c->table[0] != '\0');
+        code = fence_load(&k->fence, &k->view, &e);
+    }
+    if (code == ERR_OK)
+        service_on_seen(k->service, name, length, k->view.incarnation);
+    if (c != NULL && c->table[0] != '\0')
+        look_at_source(k, w, c);
+    if (code != ERR_OK) {
+        if (code != ERR_NOT_FOUND)
+            problem(w, e.text);
+        return code;
+    }
+    look_at_view(k, w, c, held);
+    return ERR_OK;
+}
+
 /* --- the thread --- */
+
+/* Filters that this process has seen and that P:filters does not have: deleted, as a rule. One that is there
+ * is put back: whoever deleted the one before it took its name away late. */
+static void look_at_unlisted(struct keeper *k)
+{
+    struct error e;
+    for (struct watched *w = watch_first(k->service->watch); w != NULL && !atomic_load(&k->service->stop);
+         w = w->next)
+        if (w->round != k->round && service_was_seen(k->service, w->name, w->length) &&
+            look(k, w->name, w->length) == ERR_OK &&
+            admin_register_name(&k->fence, w->name, w->length, &e) != ERR_OK)
+            log_warn("not_registered", "filter=%s why=%s", log_quote(w->name), log_quote(e.text));
+}
 
 static void look_at_all(struct keeper *k)
 {
+    k->round++;
+    k->next_due_ms = 0;
     const struct config *c = k->config;
     for (size_t i = 0; i < c->filter_count && !atomic_load(&k->service->stop); i++)
-        look(k, c->filter[i].name, strlen(c->filter[i].name));
+        (void)look(k, c->filter[i].name, strlen(c->filter[i].name));
     redisReply *names = NULL;
     struct error e;
     if (link_command(k->link, NODE_HOME, &names, &e, "SMEMBERS %s:filters", c->prefix) != ERR_OK)
         return;
+    atomic_store(&k->service->filters, names->elements);
     for (size_t i = 0; i < names->elements && !atomic_load(&k->service->stop); i++)
         if (config_find(c, names->element[i]->str, (size_t)names->element[i]->len) == NULL)
-            look(k, names->element[i]->str, (size_t)names->element[i]->len);
+            (void)look(k, names->element[i]->str, (size_t)names->element[i]->len);
     freeReplyObject(names);
+    look_at_unlisted(k);
+}
+
+/* Until the next look: no longer than to the first filter that is due. */
+static int wait_ms(const struct keeper *k, uint64_t interval_ms)
+{
+    uint64_t now = clock_wall_us() / 1000;
+    if (k->next_due_ms != 0 && k->next_due_ms < now + interval_ms)
+        interval_ms = k->next_due_ms > now ? k->next_due_ms - now : 0;
+    return (int)interval_ms;
 }
 
 void *keeper_run(void *service)
@@ -448,10 +527,10 @@ void *keeper_run(void *service)
     while (!atomic_load(&k->service->stop)) {
         k->config = live_config_acquire(k->service->config);
         k->fence.tombstone_ms = k->config->tombstone_ms;
-        int interval_ms = (int)k->config->check_interval_ms;
+        uint64_t interval_ms = k->config->check_interval_ms;
         look_at_all(k);
         config_release(k->config);
-        mailbox_wait(k->service->keeper, interval_ms);
+        mailbox_wait(k->service->keeper, wait_ms(k, interval_ms));
     }
     fence_fini(&k->fence);
     link_free(k->link);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 #include <event2/listener.h>
 #include "base/log.h"
+#include "service/limits.h"
 #include "service/worker.h"
 
 enum { BACKLOG = 511, SOCKETS_MAX = 64, PAUSE_MS = 100 };
@@ -41,12 +42,20 @@ struct listen {
 
 /* --- connections --- */
 
-static uint64_t max_clients(struct service *s)
+/* Files that are open besides clients: each worker, job and other thread may have a connection to every node.
+ */
+static uint64_t other_files(const struct service *s)
+{
+    enum { OTHER_THREADS = 20, EACH = 4, ELSE = 128 };
+    return (s->worker_count + OTHER_THREADS) * (uint64_t)(s->nodes.count + EACH) + ELSE;
+}
+
+uint64_t listen_max_clients(struct service *s)
 {
     const struct config *c = live_config_acquire(s->config);
     uint64_t most = c->max_clients;
     config_release(c);
-    return most;
+    return limits_connections(most, other_files(s));
 }
 
 /* "host:port", or "path:0" as Redis says it. */
@@ -72,12 +81,13 @@ static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struc
     struct service *s = l->service;
     bool tls = entrance->kind == KIND_TLS;
     char text[64];
-    if (atomic_fetch_add(&s->clients, 1) >= max_clients(s)) {
+    if (atomic_fetch_add(&s->clients, 1) >= listen_max_clients(s)) {
         static const char refused[] = "-ERR max number of clients reached\r\n";
         ssize_t n = tls ? 0 : write(fd, refused, sizeof(refused) - 1);
         (void)n;
         (void)close(fd);
         atomic_fetch_sub(&s->clients, 1);
+        atomic_fetch_add(&s->rejected, 1);
         return;
     }
     atomic_fetch_add(&s->connections, 1);

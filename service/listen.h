@@ -13,4 +13,7 @@ MUST_CHECK enum err listen_open(struct listen **out, struct service *s, struct e
                                 const struct config *config, struct error *e);
 /* Removes the socket's file, where it is still ours. Fine with NULL. */
 void listen_close(struct listen *l);
+
+/* How many clients there may be: as configured, and as the system lets this process open files. */
+uint64_t listen_max_clients(struct service *s);
 #endif

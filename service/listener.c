@@ -9,6 +9,7 @@
 #include <string.h>
 #include "base/clock.h"
 #include "base/log.h"
+#include "service/http.h"
 #include "service/keeper.h"
 #include "service/worker.h"
 #include "shard/events.h"
@@ -53,6 +54,7 @@ static void refresh_workers(struct listener *l, const struct events_message *mes
         return;
     for (unsigned i = 0; i < l->service->worker_count; i++)
         worker_refresh(l->service->workers[i], name, length);
+    http_refresh(l->service->http, name, length);
 }
 
 static void take_message(struct listener *l, const struct events_message *message)

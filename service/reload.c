@@ -2,6 +2,7 @@
 #include "service/reload.h"
 
 #include "base/log.h"
+#include "service/http.h"
 #include "service/keeper.h"
 #include "service/login.h"
 #include "service/tls.h"
@@ -13,6 +14,7 @@ static void announce(struct service *s)
     for (unsigned i = 0; i < s->worker_count; i++)
         worker_reconfigure(s->workers[i]);
     login_forget(s->login);
+    http_reconfigure(s->http);
     keeper_wake(s);
 }
 

@@ -178,6 +178,18 @@ void reply_printf(struct reply *r, const char *format, ...)
     va_end(again);
 }
 
+void reply_verbatim(struct reply *r, const void *bytes, size_t length)
+{
+    if (r->protocol < 3) {
+        reply_bulk(r, bytes, length);
+        return;
+    }
+    header(r, '=', length + 4);
+    buffer_puts(r->out, "txt:");
+    buffer_append(r->out, bytes, length);
+    buffer_puts(r->out, "\r\n");
+}
+
 void reply_array(struct reply *r, size_t count)
 {
     header(r, '*', count);

@@ -7,9 +7,12 @@
 #include <stdint.h>
 #include "base/buffer.h"
 
+/* Not on the wire: RESP3 whose decimals are doubles rather than text, to be made JSON of. */
+enum { REPLY_TYPED = 4 };
+
 struct reply {
     struct buffer *out;
-    int protocol; /* 2 or 3 */
+    int protocol; /* 2, 3 or REPLY_TYPED */
 };
 
 void reply_simple(struct reply *r, const char *text); /* +OK */
@@ -22,6 +25,7 @@ void reply_null(struct reply *r);
 void reply_bulk(struct reply *r, const void *bytes, size_t length);
 void reply_text(struct reply *r, const char *text);                            /* bulk from a C string */
 void reply_printf(struct reply *r, const char *format, ...) PRINTF_LIKE(2, 3); /* bulk */
+void reply_verbatim(struct reply *r, const void *bytes, size_t length);        /* text; RESP2: bulk */
 void reply_array(struct reply *r, size_t count);
 void reply_map(struct reply *r, size_t pairs); /* RESP2: array of 2 * pairs */
 #endif

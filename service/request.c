@@ -14,6 +14,7 @@ struct request {
     STAILQ_ENTRY(request) link;
     struct batch *batch; /* NULL: it is none */
     enum reply_shape shape;
+    int protocol; /* in force when the command came; HELLO may be behind it */
     bool done;
     bool overtaken; /* an add before it was retried after this check had been sent */
     size_t weight;  /* in the worker's in_flight */
@@ -27,6 +28,7 @@ static struct request *request_new(struct client *c, size_t weight)
         return NULL;
     r->asking.client = c;
     r->weight = weight;
+    r->protocol = c->protocol;
     c->worker->in_flight += weight;
     STAILQ_INSERT_TAIL(&c->requests, r, link);
     c->request_count++;
@@ -134,6 +136,7 @@ static void write_answers(struct reply *out, const struct request *r)
 static void write_operation(struct client *c, const struct request *r)
 {
     struct reply out = client_reply_begin(c);
+    out.protocol = r->protocol;
     if (asking_failed(&r->asking))
         asking_error(&r->asking, &out);
     else
@@ -197,6 +200,7 @@ static bool write_batch(struct client *c, struct request *r)
     if (client_unread(c) > OUTPUT_HIGH)
         return false;
     struct reply out = client_reply_begin(c);
+    out.protocol = r->protocol;
     bool over = batch_write(r->batch, &out);
     write_scratch(c);
     if (!over)
@@ -280,6 +284,14 @@ static void ask(struct client *c, const struct question *q, size_t bytes)
     asking_start(&r->asking, op);
 }
 
+/* An add that may find no filter, or no room in it, may have to wait while later ones would not. */
+static bool may_wait(const struct client *c, const struct question *q)
+{
+    const struct shared_view *view = q->filter->view;
+    return q->kind == OPERATION_ADD &&
+           (view == NULL || (!view->v.sourced && shared_view_room(view) <= c->worker->in_flight + q->count));
+}
+
 void client_operate(struct client *c, enum operation_kind kind, const struct argument *filter,
                     const struct argument *keys, size_t count, enum reply_shape shape,
                     const struct creation *creation)
@@ -297,37 +309,42 @@ void client_operate(struct client *c, enum operation_kind kind, const struct arg
         client_error(c, "ERR %s", e.text);
         return;
     }
+    /* Its adds are done in the order in which a client sent them: such a one goes alone. */
+    bool alone = may_wait(c, &q);
+    if (alone && !STAILQ_EMPTY(&c->requests)) {
+        c->stalled = c->put_off = true;
+        return;
+    }
     size_t bytes = bytes_of(keys, count);
     if (count > BATCH_KEYS || (count > 1 && bytes > BATCH_BYTES))
         begin_batch(c, &q);
     else
         ask(c, &q, bytes);
-}
-
-/* --- replies that come later --- */
-
-struct request *client_defer(struct client *c)
-{
-    struct request *r = request_new(c, 1);
-    if (r == NULL)
-        return NULL;
-    c->blocked = true;
-    c->references++;
-    return r;
-}
-
-void client_answer(struct client *c, struct request *r)
-{
-    buffer_append(&r->ready, c->scratch.data, c->scratch.length);
-    r->done = true;
-    c->blocked = false;
-    client_advance(c);
+    c->stalled |= alone && !STAILQ_EMPTY(&c->requests);
 }
 
 /* --- the admin thread --- */
 
-static void on_admin_reply(struct admin_call *call, struct client *c, void *arg)
+static void on_admin_done(void *arg)
 {
+    struct admin_call *call = arg;
+    struct client *c = call->asker;
+    if (!c->destroyed)
+        call->on_done(call, c, call->done_arg);
+    client_unref(c);
+    admin_call_free(call);
+}
+
+void client_post_admin(struct client *c, struct admin_call *call)
+{
+    call->asker = c;
+    c->references++;
+    admin_post(c->worker->service, call, c->worker->mailbox, on_admin_done);
+}
+
+static void on_admin_reply(struct admin_call *call, void *asker, void *arg)
+{
+    struct client *c = asker;
     struct request *r = arg;
     buffer_append(&r->ready, call->reply.data, call->reply.length);
     r->done = true;
@@ -339,37 +356,47 @@ static void on_admin_reply(struct admin_call *call, struct client *c, void *arg)
 static void on_flushed(void *arg)
 {
     struct admin_call *call = arg;
-    struct client *c = call->client;
+    struct client *c = call->asker;
     if (c->destroyed)
         admin_call_free(call);
     else
-        admin_post(c, call);
+        client_post_admin(c, call);
+    client_unref(c);
+}
+
+struct request *client_await(struct client *c)
+{
+    struct request *r = request_new(c, 1);
+    if (r != NULL) {
+        c->blocked = true;
+        c->references++;
+    }
+    return r;
+}
+
+void client_answer(struct client *c, struct request *r, const struct buffer *reply)
+{
+    if (!c->destroyed) {
+        buffer_append(&r->ready, reply->data, reply->length);
+        r->done = true;
+        c->blocked = false;
+        client_advance(c);
+    }
     client_unref(c);
 }
 
 void client_call_admin(struct client *c, struct admin_call *call)
 {
-    struct request *r = admin_call_limit(call, c->session.rights) ? client_defer(c) : NULL;
+    struct request *r = admin_call_limit(call, c->session.rights) ? client_await(c) : NULL;
     if (r == NULL) {
         admin_call_free(call);
         client_error(c, "OOM out of memory");
         return;
     }
-    call->client = c;
+    call->asker = c;
     call->protocol = c->protocol;
     call->on_done = on_admin_reply;
     call->done_arg = r;
     /* Its own adds are counted before it asks for counts. */
     catalog_flush(c->worker->catalog, on_flushed, call);
-}
-
-/* In the worker's thread, with the answer. */
-void client_admin_done(void *arg)
-{
-    struct admin_call *call = arg;
-    struct client *c = call->client;
-    if (!c->destroyed)
-        call->on_done(call, c, call->done_arg);
-    client_unref(c);
-    admin_call_free(call);
 }

@@ -98,6 +98,14 @@ void runner_stop(struct runner *r)
     free(r);
 }
 
+unsigned runner_jobs(struct runner *r)
+{
+    (void)pthread_mutex_lock(&r->lock);
+    unsigned jobs = r->jobs;
+    (void)pthread_mutex_unlock(&r->lock);
+    return jobs;
+}
+
 void runner_options(struct driver_options *out, const struct service *s, const struct runner_job *job)
 {
     const struct config *c = job->config;

@@ -12,6 +12,9 @@ MUST_CHECK enum err runner_start(struct runner **out, struct service *s, struct 
  * that. */
 void runner_stop(struct runner *r);
 
+/* How many it drives now. */
+unsigned runner_jobs(struct runner *r);
+
 struct runner_job {
     const struct config *config; /* the one that it was decided under; the job holds it to its end */
     const char *filter;

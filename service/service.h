@@ -4,6 +4,7 @@
 /* The coordinator as a whole: configuration, threads, and what they share. Threads:
  *   main     listens, hands connections to workers, takes signals
  *   workers  serve requests; each with its own event loop, Redis connections and catalog
+ *   http     serves HTTP/JSON; with all that a worker has
  *   admin    blocking work on behalf of a request: creating filters, status, plans
  *   keeper   a timer: makes configured filters, looks at thresholds, finds unfinished jobs
  *   runner   drives one expansion job at a time
@@ -20,6 +21,7 @@
 #include "shard/latency.h"
 
 struct worker;
+struct http;
 struct runner;
 struct listener;
 struct watch;
@@ -40,6 +42,7 @@ struct service {
     atomic_bool stop;
     unsigned worker_count;
     struct worker *workers[THREADS_MAX];
+    struct http *http;      /* NULL where it is not served */
     struct mailbox *admin;  /* of the admin thread */
     struct mailbox *keeper; /* of the keeper thread */
     struct runner *runner;
@@ -50,12 +53,14 @@ struct service {
     pthread_mutex_t reloading; /* one change of the configuration at a time */
     struct latency latency; /* of Redis, as the workers see it: latency_read() with a reader of one's own */
     atomic_uint clients;
-    atomic_uint_fast64_t connections, commands;
+    atomic_uint_fast64_t connections, commands, rejected;
+    atomic_uint_fast64_t filters; /* as the keeper found them last */
 };
 
-/* Filters that this process has seen: one whose view is missing afterwards was lost, it is not "never made".
- */
-void service_on_seen(void *service, const char *name, size_t length);
+/* Filters that this process has seen: one whose view is missing afterwards was lost, it is not "never made",
+ * unless that incarnation was deleted. */
+void service_on_seen(void *service, const char *name, size_t length, uint64_t incarnation);
+void service_on_dropped(void *service, const char *name, size_t length, uint64_t incarnation);
 bool service_was_seen(void *service, const char *name, size_t length);
 /* A shard or view was found lost: the keeper looks at once. */
 void service_on_lost(void *service, const char *name, size_t length, uint64_t generation);

@@ -99,14 +99,16 @@ static void conclude(const struct attempt *a, enum login_outcome outcome)
     struct client *c = a->client;
     if (outcome == LOGIN_WELCOME && !still_holds(a))
         outcome = LOGIN_REFUSED;
-    struct reply r = client_reply_begin(c);
+    struct buffer text = {0};
+    struct reply r = {.out = &text, .protocol = c->protocol};
     if (outcome == LOGIN_WELCOME) {
         become(c, a->user);
         a->welcome(c, &a->greeting, &r);
     } else {
         refuse(a, outcome, &r);
     }
-    client_answer(c, a->request);
+    client_answer(c, a->request, &text);
+    buffer_fini(&text);
 }
 
 static void attempt_free(struct attempt *a)
@@ -120,9 +122,10 @@ static void on_outcome(void *arg, enum login_outcome outcome)
 {
     struct attempt *a = arg;
     struct client *c = a->client;
-    if (!c->destroyed)
+    if (c->destroyed)
+        client_answer(c, a->request, &(struct buffer){0});
+    else
         conclude(a, outcome);
-    client_unref(c);
     attempt_free(a);
 }
 
@@ -151,7 +154,7 @@ void session_log_in(struct client *c, const struct argument *user, const struct 
 {
     worker_sync(c->worker); /* nobody gets in with an old password once CONFIG SET has answered */
     struct attempt *a = attempt_new(c, user, g, welcome);
-    struct request *r = a != NULL ? client_defer(c) : NULL;
+    struct request *r = a != NULL ? client_await(c) : NULL;
     if (r == NULL) {
         if (a != NULL)
             attempt_free(a);

@@ -23,7 +23,7 @@ struct session {
 struct greeting {
     int protocol;
     bool named;
-    char name[64];
+    char name[256]; /* as in struct client */
 };
 
 /* Do what the greeting asks for and write the reply. */

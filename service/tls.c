@@ -17,7 +17,7 @@ struct tls {
 
 static enum err refuse(const char *key, const char *file, struct error *e)
 {
-    unsigned long code = ERR_peek_last_error();
+    unsigned long code = ERR_peek_error(); /* the first one; what follows says where it led */
     const char *why = ERR_reason_error_string(code);
     if (ERR_SYSTEM_ERROR(code))
         why = strerror(ERR_GET_REASON(code));

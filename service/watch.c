@@ -44,6 +44,14 @@ static struct watched *find_locked(const struct watch *watch, const char *name, 
     return NULL;
 }
 
+struct watched *watch_first(struct watch *watch)
+{
+    (void)pthread_mutex_lock(&watch->lock);
+    struct watched *w = watch->filters;
+    (void)pthread_mutex_unlock(&watch->lock);
+    return w;
+}
+
 struct watched *watch_find(struct watch *watch, const char *name, size_t length)
 {
     (void)pthread_mutex_lock(&watch->lock);
@@ -112,14 +120,28 @@ void watch_give_back_lost(struct watched *w, bool told)
     (void)pthread_mutex_unlock(&w->watch->lock);
 }
 
-void service_on_seen(void *service, const char *name, size_t length)
+void service_on_seen(void *service, const char *name, size_t length, uint64_t incarnation)
 {
     struct watch *watch = ((struct service *)service)->watch;
     struct watched *w = watch_find(watch, name, length);
     if (w == NULL)
         return;
     (void)pthread_mutex_lock(&watch->lock);
-    w->seen = true;
+    if (incarnation != w->dropped) /* who had read it before tells it late */
+        w->seen = incarnation;
+    (void)pthread_mutex_unlock(&watch->lock);
+}
+
+void service_on_dropped(void *service, const char *name, size_t length, uint64_t incarnation)
+{
+    struct watch *watch = ((struct service *)service)->watch;
+    (void)pthread_mutex_lock(&watch->lock);
+    struct watched *w = find_locked(watch, name, length);
+    if (w != NULL) {
+        w->dropped = incarnation;
+        if (w->seen == incarnation) /* not one that was made since */
+            w->seen = 0;
+    }
     (void)pthread_mutex_unlock(&watch->lock);
 }
 
@@ -128,7 +150,7 @@ bool service_was_seen(void *service, const char *name, size_t length)
     struct watch *watch = ((struct service *)service)->watch;
     (void)pthread_mutex_lock(&watch->lock);
     const struct watched *w = find_locked(watch, name, length);
-    bool seen = w != NULL && w->seen;
+    bool seen = w != NULL && w->seen != 0;
     (void)pthread_mutex_unlock(&watch->lock);
     return seen;
 }

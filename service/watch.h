@@ -33,18 +33,22 @@ struct watched {
     size_t length;
     uint64_t rows, rows_at;
     uint64_t lost_at;
-    bool seen; /* had a view once */
+    uint64_t seen;    /* the incarnation of the view that it had once; 0: none */
+    uint64_t dropped; /* the last incarnation that was deleted */
+    uint64_t round;   /* of the keeper, in which it was looked at */
     bool look_for_lost;
     uint64_t lost_generation; /* in which an operation found a shard lost */
     bool checked;             /* the source's table and columns were found fit */
     time_t schedule_from;
-    uint64_t made_at, started_at; /* see is_hasty() */
+    uint64_t made_at, started_at, dropped_at; /* see is_hasty() */
     struct window_growth growth;
     uint64_t source, schedule; /* as configured, hashed; see follow() */
     struct keeper_note note;
     struct watched *next;
 };
 
+/* All entries, from one to the next by `next`: it does not change. NULL: there is none. */
+struct watched *watch_first(struct watch *watch);
 /* The entry of a filter, made if needed. NULL: no memory. */
 struct watched *watch_find(struct watch *watch, const char *name, size_t length);
 /* Write into the note (@out is a member of it); cut where it is too long. */

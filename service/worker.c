@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/log.h"
+#include "service/loop.h"
 
 enum { DRAIN_SECONDS = 5 };
 
@@ -76,30 +77,9 @@ void worker_accept(struct worker *w, int fd, const char *address, bool tls)
     atomic_fetch_sub(&w->service->clients, 1);
 }
 
-struct refresh {
-    struct worker *worker;
-    size_t length;
-    char name[];
-};
-
-static void take_refresh(void *arg)
-{
-    struct refresh *r = arg;
-    if (r->worker->catalog != NULL)
-        catalog_refresh(r->worker->catalog, r->name, r->length);
-    free(r);
-}
-
 void worker_refresh(struct worker *w, const char *name, size_t length)
 {
-    struct refresh *r = malloc(sizeof(*r) + length);
-    if (r == NULL)
-        return; /* it finds out by a command that fails */
-    r->worker = w;
-    r->length = length;
-    memcpy(r->name, name, length);
-    if (mailbox_post(w->mailbox, take_refresh, r) != ERR_OK)
-        free(r);
+    loop_refresh(w->mailbox, &w->catalog, name, length);
 }
 
 void worker_client_gone(struct worker *w)
@@ -188,25 +168,10 @@ static void on_second(evutil_socket_t fd, short events, void *arg)
     }
 }
 
-/* What the configuration says of a filter. */
-static struct filter_policy policy(void *arg, const char *name, size_t length)
-{
-    const struct worker *w = arg;
-    const struct config_filter *f = config_find(w->config, name, length);
-    if (f == NULL)
-        return (struct filter_policy){0};
-    return (struct filter_policy){
-        .configured = true, .sourced = f->table[0] != '\0', .error_on_lost = f->on_lost == ON_LOST_ERROR};
-}
-
 static void take_config(void *arg)
 {
     struct worker *w = arg;
-    const struct config *old = w->config;
-    w->config = live_config_acquire(w->service->config);
-    if (w->catalog != NULL)
-        catalog_configure(w->catalog, (unsigned)w->config->timeout_ms, w->config->tombstone_ms);
-    config_release(old);
+    loop_take_config(w->service, w->catalog, &w->config);
     struct client *c;
     LIST_FOREACH(c, &w->clients, link)
     client_reconfigure(c);
@@ -253,6 +218,7 @@ static void *run(void *arg)
     struct client *c;
     while ((c = LIST_FIRST(&w->clients)) != NULL)
         client_destroy(c);
+    mailbox_run(w->mailbox); /* letters on their way round go on */
     catalog_free(w->catalog);
     w->catalog = NULL;
     return NULL;
@@ -277,17 +243,6 @@ static void free_thread(struct worker_thread *t)
     free(t);
 }
 
-static struct event_base *new_base(void)
-{
-    struct event_config *config = event_config_new();
-    if (config == NULL)
-        return NULL;
-    (void)event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
-    struct event_base *base = event_base_new_with_config(config);
-    event_config_free(config);
-    return base;
-}
-
 enum err worker_start(struct worker **out, struct service *service, unsigned index, struct error *e)
 {
     struct worker_thread *t = calloc(1, sizeof(*t));
@@ -295,29 +250,15 @@ enum err worker_start(struct worker **out, struct service *service, unsigned ind
         return error_set(e, ERR_NOMEM, "out of memory");
     struct worker *w = &t->worker;
     w->config = live_config_acquire(service->config);
-    const struct catalog_options options = {
-        .nodes = &service->nodes,
-        .prefix = service->prefix,
-        .latency = &service->latency,
-        .redis_timeout_ms = service->redis_timeout_ms,
-        .timeout_ms = (unsigned)w->config->timeout_ms,
-        .tombstone_ms = w->config->tombstone_ms,
-        .policy = policy,
-        .policy_arg = w,
-        .on_seen = service_on_seen,
-        .was_seen = service_was_seen,
-        .on_lost = service_on_lost,
-        .arg = service,
-    };
     w->service = service;
     w->index = index;
     LIST_INIT(&w->clients);
     LIST_INIT(&w->graveyard);
     TAILQ_INIT(&w->held);
-    w->base = new_base();
+    w->base = loop_base_new();
     w->mailbox = mailbox_new();
     if (w->base != NULL && w->mailbox != NULL) {
-        w->catalog = catalog_new(w->base, &options);
+        w->catalog = loop_catalog_new(service, w->base, &w->config);
         w->reap = evtimer_new(w->base, on_reap, w);
         w->unhold = evtimer_new(w->base, on_unhold, w);
         w->second = event_new(w->base, -1, EV_PERSIST, on_second, w);
@@ -339,10 +280,13 @@ void worker_join(struct worker *w)
     (void)pthread_join(thread_of(w)->thread, NULL);
 }
 
+void worker_settle(struct worker *w)
+{
+    mailbox_run(w->mailbox);
+}
+
 void worker_free(struct worker *w)
 {
-    if (w == NULL)
-        return;
-    mailbox_run(w->mailbox); /* what came after the end of its thread, to be freed */
-    free_thread(thread_of(w));
+    if (w != NULL)
+        free_thread(thread_of(w));
 }

@@ -41,6 +41,9 @@ void worker_refresh(struct worker *w, const char *name, size_t length);
  * mailbox lives until worker_free(): the admin thread may still post to it. */
 void worker_drain(struct worker *w);
 void worker_join(struct worker *w);
+/* Take the letters that came after its end: what they hold is freed. When all threads have been joined, and
+ * before the first worker_free(). */
+void worker_settle(struct worker *w);
 void worker_free(struct worker *w);
 /* Called by client.c when a client is gone, and when nothing refers to it any more. */
 void worker_client_gone(struct worker *w);

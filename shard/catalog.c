@@ -161,13 +161,14 @@ static void set_view(struct catalog_filter *f, struct shared_view *view)
     }
     shared_view_unref(f->view);
     f->view = view;
-    set_unfenced(f, view != NULL && view_unfenced(&view->v));
+    set_unfenced(f, view != NULL && (view_unfenced(&view->v) || view->v.dropped != VIEW_KEPT));
     if (view != NULL)
         f->absence_reported = false;
-    if (view != NULL && !f->seen) {
+    if (view != NULL && (!f->seen || f->incarnation != view->v.incarnation)) {
         const struct catalog_options *o = &f->catalog->options;
-        o->on_seen(o->arg, f->name, f->name_length);
+        o->on_seen(o->arg, f->name, f->name_length, view->v.incarnation);
         f->seen = true;
+        f->incarnation = view->v.incarnation;
     }
 }
 
@@ -213,6 +214,14 @@ void catalog_configure(struct catalog *c, unsigned timeout_ms, uint64_t tombston
 
 static void start_load(struct catalog_filter *f);
 
+/* A marker was found: the filter is as one that was never made. */
+static void forget_seen(struct catalog_filter *f, uint64_t incarnation)
+{
+    const struct catalog_options *o = &f->catalog->options;
+    f->seen = false;
+    o->on_dropped(o->arg, f->name, f->name_length, incarnation);
+}
+
 static enum view_outcome read_view(struct catalog_filter *f, const redisReply *reply, struct error *e)
 {
     struct shared_view *view = calloc(1, sizeof(*view));
@@ -224,15 +233,17 @@ static enum view_outcome read_view(struct catalog_filter *f, const redisReply *r
     enum err code = fence_parse_view(&view->v, reply, e);
     if (code == ERR_OK)
         code = shared_view_derive(view, f, e);
+    if (code == ERR_NOT_FOUND && view->v.dropped == VIEW_DROP_DONE)
+        forget_seen(f, view->v.incarnation);
     if (code != ERR_OK) {
         shared_view_unref(view);
-        return code == ERR_NOT_FOUND ? VIEW_MISSING : VIEW_DAMAGED;
+        return code == ERR_NOT_FOUND ? VIEW_MISSING : code == ERR_WRONG_TYPE ? VIEW_WRONG_TYPE : VIEW_DAMAGED;
     }
     const struct view *old = f->view == NULL ? NULL : &f->view->v;
     bool went_back = false;
     bool same = old != NULL && old->epoch == view->v.epoch && old->incarnation == view->v.incarnation;
     /* Nothing that matters here has changed: keep what was counted and which shards were renamed. */
-    if (same && old->fenced_epoch == view->v.fenced_epoch) {
+    if (same && old->fenced_epoch == view->v.fenced_epoch && old->dropped == view->v.dropped) {
         shared_view_unref(view);
         if (!old->sourced)
             counts_send_total(f->catalog, f->view, old->current);

@@ -34,8 +34,11 @@ struct catalog_options {
     uint64_t tombstone_ms;
     struct filter_policy (*policy)(void *policy_arg, const char *name, size_t length);
     void *policy_arg;
-    /* The filter has a view, as some catalog of this process found: its absence is a loss from now on. */
-    void (*on_seen)(void *arg, const char *name, size_t length);
+    /* The filter has a view, as some catalog of this process found: its absence is a loss from now on. Called
+     * for each incarnation. */
+    void (*on_seen)(void *arg, const char *name, size_t length, uint64_t incarnation);
+    /* That incarnation was deleted: its absence is no loss. */
+    void (*on_dropped)(void *arg, const char *name, size_t length, uint64_t incarnation);
     bool (*was_seen)(void *arg, const char *name, size_t length);
     /* A shard of that generation (0: the whole view) was found lost. Called at most once per view,
      * and once while there is none. */
@@ -70,9 +73,10 @@ struct shared_view {
 
 enum view_outcome {
     VIEW_FOUND,
-    VIEW_MISSING, /* and nobody had seen one when it was asked for */
+    VIEW_MISSING, /* and nobody had seen one when it was asked for, or it was deleted */
     VIEW_LOST,    /* it is missing, and was there */
     VIEW_UNREACHABLE,
+    VIEW_WRONG_TYPE, /* something else lies under its name */
     VIEW_DAMAGED
 };
 
@@ -84,6 +88,7 @@ struct catalog_filter {
     char *name;               /* as clients say it, unescaped */
     struct shared_view *view; /* NULL: not loaded */
     bool seen;                /* a view was there once: its absence is a loss */
+    uint64_t incarnation;     /* of the view that was seen last */
     bool absence_reported;    /* while there is no view */
     bool loading;
     bool load_again;                    /* asked for during the reload that is under way */
@@ -92,7 +97,7 @@ struct catalog_filter {
     struct operation_list waiting_next; /* came during it: need another one, begun after them */
     bool dirty;                         /* in catalog->dirty */
     TAILQ_ENTRY(catalog_filter) dirty_link;
-    bool unfenced; /* in catalog->unfenced */
+    bool unfenced; /* in catalog->unfenced: its view changes soon */
     TAILQ_ENTRY(catalog_filter) unfenced_link;
     struct catalog_filter *next; /* of the hash chain */
 };

@@ -19,7 +19,7 @@ struct catalog {
     struct operation_list active;
     struct operation_list retries;
     TAILQ_HEAD(, catalog_filter) dirty;
-    TAILQ_HEAD(, catalog_filter) unfenced; /* whose views may be fenced by now */
+    TAILQ_HEAD(, catalog_filter) unfenced; /* whose views may be fenced, or deleted, by now */
     TAILQ_HEAD(, shared_view) draining;
     struct catalog_filter *bucket[BUCKETS];
     struct buffer command;

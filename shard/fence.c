@@ -4,7 +4,7 @@
  * The happy path of a view change is fence_change(), fence_complete(). Possible failure modes are: the mutex
  * is lost (refused by the script), another driver was faster (the epoch moved on), a shard is gone (counted,
  * not an error: it reads as lost), Redis is away (the caller tries again: each step may be repeated). */
-#include "shard/fence.h"
+#include "shard/fence_internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -32,14 +32,15 @@ static void tag_bytes(uint16_t tag, char out[2])
     out[1] = (char)(tag & 0xff);
 }
 
-static void events_channel(const struct fence *f, struct script_call *c)
+void fence_put_event(struct fence *f)
 {
     char channel[PREFIX_MAX + 8];
     (void)snprintf(channel, sizeof(channel), "%s:events", f->names.prefix);
-    script_text(c, channel);
+    script_text(&f->call, channel);
+    script_bytes(&f->call, f->names.filter, f->names.filter_length);
 }
 
-static void filter_key(struct fence *f, const char *what)
+void fence_put_key(struct fence *f, const char *what)
 {
     struct key_name name;
     names_filter_key(&f->names, what, &name);
@@ -51,6 +52,9 @@ enum err fence_parse_view(struct view *out, const redisReply *reply, struct erro
     enum { FIELDS_MAX = 64 };
     struct view_field fields[FIELDS_MAX];
     size_t count = 0;
+    static const char wrong_type[] = "WRONGTYPE ";
+    if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, wrong_type, sizeof(wrong_type) - 1) == 0)
+        return error_set(e, ERR_WRONG_TYPE, "%s", reply->str);
     if (reply->type != REDIS_REPLY_ARRAY)
         return error_set(e, ERR_PARSE, "view: %s",
                          reply->type == REDIS_REPLY_ERROR ? reply->str : "not a hash");
@@ -62,18 +66,33 @@ enum err fence_parse_view(struct view *out, const redisReply *reply, struct erro
     return view_parse(out, fields, count, e);
 }
 
-enum err fence_load(struct fence *f, struct view *out, struct error *e)
+enum err fence_load_any(struct fence *f, struct view *out, struct error *e)
 {
     struct key_name name;
     redisReply *reply;
+    const char *argv[] = {"HGETALL", name.text};
     names_filter_key(&f->names, "view", &name);
-    enum err code = link_command(f->link, NODE_HOME, &reply, e, "HGETALL %b", name.text, name.length);
+    const size_t lengths[] = {7, name.length};
+    out->dropped = VIEW_KEPT;
+    enum err code = link_append(f->link, NODE_HOME, 2, argv, lengths, e);
+    if (code == ERR_OK)
+        code = link_reply(f->link, NODE_HOME, &reply, e);
     if (code != ERR_OK)
         return code;
     code = fence_parse_view(out, reply, e);
+    if (code == ERR_PARSE && reply->type == REDIS_REPLY_ERROR)
+        code = link_refusal(f->link, NODE_HOME, reply, e);
     if (code == ERR_OK)
         f->names.incarnation = out->incarnation;
     freeReplyObject(reply);
+    return code;
+}
+
+enum err fence_load(struct fence *f, struct view *out, struct error *e)
+{
+    enum err code = fence_load_any(f, out, e);
+    if (code == ERR_OK && out->dropped == VIEW_DROP_BEGUN)
+        return error_set(e, ERR_NOT_FOUND, "the filter is being deleted");
     return code;
 }
 
@@ -233,13 +252,13 @@ enum err fence_publish(struct fence *f, const struct view *v, const char *mutex,
 {
     struct script_call *c = &f->call;
     script_begin(c, embedded_publish);
-    filter_key(f, "view");
-    filter_key(f, "expansion_flag");
-    filter_key(f, "job");
-    filter_key(f, "count");
+    fence_put_key(f, "view");
+    fence_put_key(f, "expansion_flag");
+    fence_put_key(f, "job");
+    fence_put_key(f, "count");
+    fence_put_key(f, "token");
     script_text(c, mutex);
-    events_channel(f, c);
-    script_bytes(c, f->names.filter, f->names.filter_length);
+    fence_put_event(f);
     view_format(v, add_field, c);
     long long answer;
     enum err code = script_run(c, f->link, NODE_HOME, &answer, e);
@@ -263,12 +282,11 @@ enum err fence_change(struct fence *f, const struct view *from, const struct vie
                          phase_row(to->phase)->name);
     struct script_call *c = &f->call;
     script_begin(c, embedded_change);
-    filter_key(f, "view");
-    filter_key(f, "expansion_flag");
-    filter_key(f, "job");
+    fence_put_key(f, "view");
+    fence_put_key(f, "expansion_flag");
+    fence_put_key(f, "job");
     script_text(c, mutex);
-    events_channel(f, c);
-    script_bytes(c, f->names.filter, f->names.filter_length);
+    fence_put_event(f);
     script_incarnation(c, from->incarnation);
     script_number(c, from->epoch);
     script_number(c, job->reset ? 1 : 0);
@@ -364,7 +382,7 @@ enum err fence_complete(struct fence *f, struct view *v, uint64_t *lost, struct 
         }
     struct script_call *c = &f->call;
     script_begin(c, embedded_fenced);
-    filter_key(f, "view");
+    fence_put_key(f, "view");
     script_incarnation(c, v->incarnation);
     script_number(c, v->epoch);
     long long answer;
@@ -381,13 +399,21 @@ enum err fence_complete(struct fence *f, struct view *v, uint64_t *lost, struct 
 
 static enum err send_tombstone(struct walk *w, uint32_t shard, unsigned node, void *arg, struct error *e)
 {
-    const struct view *v = arg;
+    const uint64_t *epoch = arg;
     struct key_name name;
-    names_shard(&w->f->names, walk_id(w, shard), v->retiring_epoch, &name);
+    names_shard(&w->f->names, walk_id(w, shard), *epoch, &name);
     script_begin(&w->f->call, embedded_tombstone);
     script_key(&w->f->call, &name);
     script_number(&w->f->call, w->f->tombstone_ms);
     return script_send(&w->f->call, w->f->link, node, e);
+}
+
+enum err fence_put_tombstones(struct fence *f, const struct generation *g, unsigned layer, uint64_t epoch,
+                              struct error *e)
+{
+    struct walk w;
+    enum err code = walk_begin(&w, f, g, layer, e);
+    return code != ERR_OK ? code : walk_run(&w, RENAMES_IN_FLIGHT, send_tombstone, reply_any, &epoch, e);
 }
 
 /* Delete the counts of one layer. Not in one script: with 10,000 shards it would hold up Redis. Numbers of
@@ -425,10 +451,7 @@ enum err fence_retire(struct fence *f, struct view *v, const char *mutex, struct
     if (v->retiring_epoch == 0)
         return ERR_OK;
     for (unsigned layer = 0; layer < v->retiring.layer_count; layer++) {
-        struct walk w;
-        enum err code = walk_begin(&w, f, &v->retiring, layer, e);
-        if (code == ERR_OK)
-            code = walk_run(&w, RENAMES_IN_FLIGHT, send_tombstone, reply_any, v, e);
+        enum err code = fence_put_tombstones(f, &v->retiring, layer, v->retiring_epoch, e);
         if (code == ERR_OK)
             code = forget_counts(f, &v->retiring, layer, e);
         if (code != ERR_OK)
@@ -436,8 +459,8 @@ enum err fence_retire(struct fence *f, struct view *v, const char *mutex, struct
     }
     struct script_call *c = &f->call;
     script_begin(c, embedded_retired);
-    filter_key(f, "view");
-    filter_key(f, "expansion_flag");
+    fence_put_key(f, "view");
+    fence_put_key(f, "expansion_flag");
     script_text(c, mutex);
     script_incarnation(c, v->incarnation);
     script_number(c, v->retiring_epoch);

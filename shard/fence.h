@@ -35,11 +35,15 @@ void fence_fini(struct fence *f);
 /* The tag of @g's blocks under f->names.incarnation. */
 uint16_t fence_tag(const struct fence *f, const struct generation *g);
 
-/* A view from the reply to HGETALL. ERR_NOT_FOUND: it is empty. ERR_PARSE. */
+/* A view from the reply to HGETALL. ERR_NOT_FOUND: it is empty, or a marker (see view_parse()). ERR_PARSE.
+ * ERR_WRONG_TYPE: the key is not a hash; the text is Redis's. */
 MUST_CHECK enum err fence_parse_view(struct view *out, const redisReply *reply, struct error *e);
 
-/* Load the view; sets f->names.incarnation. ERR_NOT_FOUND, ERR_PARSE, ERR_UNREACHABLE, ERR_TIMEOUT. */
+/* Load the view; sets f->names.incarnation. ERR_NOT_FOUND: there is none, or the filter is being deleted, or
+ * was: out->dropped tells which. ERR_PARSE, ERR_WRONG_TYPE, ERR_UNREACHABLE, ERR_TIMEOUT. */
 MUST_CHECK enum err fence_load(struct fence *f, struct view *out, struct error *e);
+/* The same, but the view of a filter that is being deleted is found. */
+MUST_CHECK enum err fence_load_any(struct fence *f, struct view *out, struct error *e);
 
 /* The job's view is still in Redis, at @v's epoch or, where the reply to its own last change was lost, at the
  * next one. ERR_FENCED: it is gone, or another's. ERR_UNREACHABLE, ERR_TIMEOUT. */
@@ -55,11 +59,12 @@ MUST_CHECK enum err fence_discard(struct fence *f, const struct generation *g, u
 
 /* Model: keeper. Before a first view is published: turn shards of earlier incarnations that survived the loss
  * of their view into tombstones, so that a coordinator that still holds the lost view can neither read nor
- * write them. ERR_MUTEX_LOST:
+ * write them. Those of a filter that is being loaded (fence_dump.h) are none of them. ERR_MUTEX_LOST:
  * @mutex is another's by now; nothing was touched. */
 MUST_CHECK enum err fence_sweep(struct fence *f, const char *mutex, uint64_t *swept, struct error *e);
 
-/* Publish a first view (epoch 1) under f->names.incarnation. ERR_EXISTS: there is one already.
+/* Publish a first view (epoch 1) under f->names.incarnation. ERR_EXISTS: there is one already, which is no
+ * marker.
  * ERR_MUTEX_LOST. */
 MUST_CHECK enum err fence_publish(struct fence *f, const struct view *v, const char *mutex, struct error *e);
 
@@ -86,6 +91,36 @@ MUST_CHECK enum err fence_complete(struct fence *f, struct view *v, uint64_t *lo
 /* Model: anybody, ALL_RETIRED. Turn the shards of v->retiring into tombstones, then clear the record (nothing
  * to do where it is empty). */
 MUST_CHECK enum err fence_retire(struct fence *f, struct view *v, const char *mutex, struct error *e);
+
+/* --- deleting a filter: fence_drop.c --- */
+
+/* Say in the view that the filter is being deleted. @v must be loaded and fenced; it is told, too. @due_ms:
+ * only where the view's expire_at is this; 0: whatever it is. ERR_MUTEX_LOST, ERR_FENCED (another view),
+ * ERR_CONFLICT (not fenced, or another expire_at). Nothing changes where a node of its shards does not
+ * answer: ERR_UNREACHABLE, ERR_TIMEOUT, ERR_CONFIG. */
+MUST_CHECK enum err fence_drop(struct fence *f, struct view *v, uint64_t due_ms, const char *mutex,
+                               struct error *e);
+/* Where that has begun, by whomever: turn all shards into tombstones, then leave a marker in place of the
+ * view for DROP_MARKER_MS. ERR_MUTEX_LOST, ERR_FENCED, ERR_UNREACHABLE, ERR_TIMEOUT: it may be done again. */
+enum { DROP_MARKER_MS = 7 * 24 * 3600 * 1000 };
+MUST_CHECK enum err fence_drop_complete(struct fence *f, const struct view *v, const char *mutex,
+                                        struct error *e);
+
+/* Set the time (wall clock, ms; 0: never) at which the filter is to be deleted, if @conditions (a set of the
+ * bits below) hold. @only_ask: change nothing. *@done: false where they do not, or where there was nothing to
+ * take away. ERR_NOT_FOUND: there is no filter. ERR_WRONG_TYPE. */
+enum { EXPIRE_NX = 1, EXPIRE_XX = 2, EXPIRE_GT = 4, EXPIRE_LT = 8 };
+MUST_CHECK enum err fence_expire(struct fence *f, uint64_t at_ms, unsigned conditions, bool only_ask,
+                                 bool *done, struct error *e);
+
+/* --- fence_bits.c --- */
+
+/* Estimate from their bits how many keys the layers of @g hold. Bits are counted in ranges of at most 64 KiB,
+ * a few at a time; of a generation with more than BITS_RANGES_MAX of them only as many, spread evenly.
+ * ERR_LOST: a shard is not where the view says. ERR_TIMEOUT: not within @timeout_ms. */
+enum { BITS_RANGES_MAX = 4096 };
+MUST_CHECK enum err fence_count_keys(struct fence *f, const struct view *v, const struct generation *g,
+                                     unsigned timeout_ms, double *keys, struct error *e);
 
 /* Count shards of @g that have no string with a tag under v's epoch. */
 MUST_CHECK enum err fence_count_lost(struct fence *f, const struct view *v, const struct generation *g,

@@ -88,23 +88,55 @@ static enum err still_ours(struct fence *f, const char *mutex, struct error *e)
     return code;
 }
 
+/* The incarnation of a filter that is being loaded, which no view has had; "" where there is none. Asked
+ * after the shards were found: if the record says `loading` now, it did when they were made, and they are not
+ * of a view that was lost. */
+static enum err loading_incarnation(struct fence *f, char out[17], struct error *e)
+{
+    struct key_name name;
+    redisReply *reply;
+    out[0] = '\0';
+    names_filter_key(&f->names, "load", &name);
+    enum err code =
+        link_command(f->link, NODE_HOME, &reply, e, "HMGET %b state incarnation", name.text, name.length);
+    if (code != ERR_OK)
+        return code;
+    if (reply->elements == 2 && reply->element[0]->type == REDIS_REPLY_STRING &&
+        reply->element[1]->type == REDIS_REPLY_STRING && strcmp(reply->element[0]->str, "loading") == 0)
+        (void)snprintf(out, 17, "%s", reply->element[1]->str);
+    freeReplyObject(reply);
+    return code;
+}
+
+/* True for "P:{F.g.l.i}:<incarnation>.": what is looked at is a shard's name. */
+static bool is_of(const char *shard, size_t length, const char *incarnation)
+{
+    const char *brace = memchr(shard, '}', length);
+    return incarnation[0] != '\0' && strncmp(brace + 2, incarnation, 16) == 0;
+}
+
 static enum err sweep_node(struct fence *f, unsigned node, const char *mutex, uint64_t *swept,
                            struct error *e)
 {
     struct buffer found = {0};
+    char spared[17];
     enum err code = sweep_find(f, node, &found, e);
+    if (code == ERR_OK && found.length > 0)
+        code = loading_incarnation(f, spared, e);
     if (code == ERR_OK && found.length > 0)
         code = still_ours(f, mutex, e);
     for (size_t at = 0; code == ERR_OK && at < found.length;) {
         size_t length;
         long long was;
         memcpy(&length, found.data + at, sizeof(length));
+        at += sizeof(length) + length;
+        if (is_of(found.data + at - length, length, spared))
+            continue;
         script_begin(&f->call, embedded_tombstone);
-        script_bytes(&f->call, found.data + at + sizeof(length), length);
+        script_bytes(&f->call, found.data + at - length, length);
         f->call.keys = 1;
         script_number(&f->call, f->tombstone_ms);
         code = script_run(&f->call, f->link, node, &was, e);
-        at += sizeof(length) + length;
         *swept += 1;
     }
     buffer_fini(&found);

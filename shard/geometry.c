@@ -280,6 +280,17 @@ double geometry_rate(const struct geometry *g, uint64_t keys)
     return model_mixed(&m, (double)keys / ((double)g->shards * g->blocks));
 }
 
+double geometry_keys(const struct geometry *g, double zeros)
+{
+    double blocks = (double)g->shards * g->blocks;
+    double bits = (double)g->block_bits - BLOCK_TAG_BITS;
+    double hit = -expm1(g->hashes * log1p(-1 / bits)); /* P(a key sets a given bit of its block) */
+    double least = 0.5 / (blocks * bits);
+    if (zeros >= 1)
+        return 0;
+    return log(fmax(zeros, least)) / log1p(-hit / blocks);
+}
+
 uint32_t geometry_shard_bytes(const struct geometry *g)
 {
     return g->blocks * (g->block_bits / 8);

@@ -44,6 +44,11 @@ MUST_CHECK enum err geometry_check(const struct geometry *g, struct error *e);
 /* Expected false-positive rate with @keys keys added. In [0, 1]. */
 double geometry_rate(const struct geometry *g, uint64_t keys);
 
+/* The number of keys with which a share of @zeros (0 to 1) of the bits that keys may use is expected to be
+ * unset: the inverse of zeros = (1 - (1 - (1 - 1/m)^k) / N)^n, as each of n keys draws one of N blocks, and k
+ * of its m usable bits with replacement. Where no bit is unset, what half a bit would say. */
+double geometry_keys(const struct geometry *g, double zeros);
+
 /* Length in bytes of one shard, and of all of them. */
 uint32_t geometry_shard_bytes(const struct geometry *g);
 uint64_t geometry_bytes(const struct geometry *g);

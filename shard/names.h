@@ -2,8 +2,8 @@
 #ifndef SHARD_NAMES_H
 #define SHARD_NAMES_H
 /* The names of everything Twinbloom keeps in Redis (P is the prefix, F the filter):
- *   P:{F}:view  P:{F}:expansion_flag  P:{F}:job  P:{F}:count  P:{F}:history  P:{F}:token  P:filters  P:events
- *   P:{F.g.l.i}:<inc>.e<epoch>          a shard, readable only under that epoch
+ *   P:{F}:view  P:{F}:expansion_flag  P:{F}:job  P:{F}:count  P:{F}:history  P:{F}:token  P:{F}:load
+ * P:filters  P:events P:{F.g.l.i}:<inc>.e<epoch>          a shard, readable only under that epoch
  *   P:{F.g.l.i}:<inc>.n<token>.<g>      a shard that is being made
  *   P:{F.g.l.i}:<inc>.t<token>.<page>   one upload on its way into the live shard
  * Filter names may hold any byte. F is the name with each of { } % NUL CR LF written as %XX, and a lone % for
@@ -45,7 +45,7 @@ MUST_CHECK enum err names_init(struct names *n, const char *prefix, const char *
 MUST_CHECK bool names_unescape(const char *escaped, size_t escaped_length, char out[FILTER_NAME_MAX],
                                size_t *length);
 
-/* @what: "view", "expansion_flag", "job", "count", "history" or "token". */
+/* @what: "view", "expansion_flag", "job", "count", "history", "token" or "load". */
 void names_filter_key(const struct names *n, const char *what, struct key_name *out);
 
 struct shard_id {

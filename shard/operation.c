@@ -9,6 +9,8 @@
  * the shard is lost. The answer is "maybe" or an error, never "no";
  *   - the connection failed, or Redis refused the command (out of memory, read-only, loading): tried again
  * until the deadline, as nothing is known of the shard;
+ *   - the filter is being deleted: keys of shards that are gone wait until it is, then they start anew, all
+ * of them, under the view of the filter that comes after it, or find none;
  *   - the view is gone: a check as lost, where it was there before or the configuration says that it should
  * be; an add waits for a new view, and is not acknowledged without one. */
 #include "shard/operation.h"
@@ -135,11 +137,16 @@ void operation_release(struct operation *op)
     operation_free_if_over(op);
 }
 
+void operation_restart_keys(struct operation *op)
+{
+    for (size_t i = 0; i < op->key_count; i++)
+        op->keys[i].state = KEY_PENDING;
+}
+
 void operation_rewind(struct operation *op)
 {
     op->retried = false;
-    for (size_t i = 0; i < op->key_count; i++)
-        op->keys[i].state = KEY_PENDING;
+    operation_restart_keys(op);
 }
 
 void operation_retry_later(struct operation *op)
@@ -232,7 +239,7 @@ static bool view_is_same(const struct operation *op)
  * were asked for. */
 static bool proves_loss(const struct operation *op)
 {
-    return view_is_same(op) && !view_unfenced(&op->view->v);
+    return view_is_same(op) && !view_unfenced(&op->view->v) && op->filter->view->v.dropped == VIEW_KEPT;
 }
 
 static void conclude_loss(struct operation *op)
@@ -269,6 +276,7 @@ static void view_missing(struct operation *op, bool lost)
     /* An add makes a filter without a source, configured or not. */
     bool unmade = !f->policy.configured || (!f->policy.sourced && op->kind == OPERATION_ADD);
     if (!lost && unmade) {
+        operation_restart_keys(op); /* what was done was done to a filter that is deleted */
         operation_finish(op, ERR_NOT_FOUND, "not found");
         return;
     }
@@ -294,6 +302,9 @@ void operation_view_ready(struct operation *op, enum view_outcome outcome, const
     case VIEW_LOST:
         view_missing(op, outcome == VIEW_LOST);
         return;
+    case VIEW_WRONG_TYPE:
+        operation_finish(op, ERR_WRONG_TYPE, why);
+        return;
     case VIEW_DAMAGED:
         operation_finish(op, ERR_PARSE, why);
         return;
@@ -309,7 +320,8 @@ void operation_view_ready(struct operation *op, enum view_outcome outcome, const
         operation_finish(op, ERR_OK, NULL);
         return;
     }
-    /* The same view, not fenced yet: somebody is in the middle of it. Not in a hot loop. */
+    /* The same view, not fenced yet, or its filter is being deleted: somebody is in the middle of it. Not in
+     * a hot loop. */
     if (any_unseen(op) && view_is_same(op)) {
         shared_view_forget_renames(op->filter->view);
         operation_retry_later(op);
@@ -399,6 +411,10 @@ void operation_expire(struct operation *op)
     }
     if (down == nodes->count && op->filter->view == NULL && op->filter->absence_reported) {
         operation_finish(op, ERR_LOST, view_missing_text);
+        return;
+    }
+    if (down == nodes->count && op->filter->view != NULL && op->filter->view->v.dropped != VIEW_KEPT) {
+        operation_finish(op, ERR_TIMEOUT, "the filter is being deleted; nothing was acknowledged");
         return;
     }
     if (down < nodes->count)

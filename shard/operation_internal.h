@@ -73,6 +73,8 @@ void operation_attempt(struct operation *op);
 /* --- operation.c --- */
 void operation_settle(struct operation *op);
 void operation_retry_later(struct operation *op);
+/* Forget the answers that keys have. */
+void operation_restart_keys(struct operation *op);
 void operation_free_if_over(struct operation *op);
 /* Run by the catalog's timer. */
 void operation_expire(struct operation *op);

@@ -191,6 +191,10 @@ static bool find_room(struct operation *op, uint64_t *room)
         *room = UINT64_MAX;
         return true;
     }
+    if (*room == 0 && view->v.dropped != VIEW_KEPT) { /* it grows no more */
+        operation_retry_later(op);
+        return false;
+    }
     if (*room == 0) {
         operation_finish(op, ERR_FULL, "the newest layer is full");
         return false;
@@ -221,6 +225,13 @@ static void send_keys(struct operation *op, uint64_t room)
         op->in_flight = 0;
 }
 
+/* What was added to a filter that was deleted, or lost, since is not in the one that took its place. */
+static void forget_answers(struct operation *op)
+{
+    if (op->view != NULL && op->view->v.incarnation != op->filter->view->v.incarnation)
+        operation_restart_keys(op);
+}
+
 /* Bits that were new to a generation while it was being built say nothing of the key, once that generation is
  * the one that is read: only an attempt under it can tell "new". */
 static void forget_fresh(struct operation *op)
@@ -236,6 +247,7 @@ static void forget_fresh(struct operation *op)
 /* Send the keys that have no answer yet, under the filter's present view. */
 void operation_attempt(struct operation *op)
 {
+    forget_answers(op);
     forget_fresh(op);
     shared_view_unref(op->view);
     op->view = shared_view_ref(op->filter->view);

@@ -16,4 +16,10 @@ extern const char embedded_renew[];
 extern const char embedded_release[];
 extern const char embedded_job[];
 extern const char embedded_finish[];
+extern const char embedded_load_begin[];
+extern const char embedded_load_chunk[];
+extern const char embedded_load_publish[];
+extern const char embedded_drop[];
+extern const char embedded_dropped[];
+extern const char embedded_expire[];
 #endif

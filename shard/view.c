@@ -101,26 +101,45 @@ static bool parse_retiring(struct view *v, const char *value, size_t length, str
     return parse_slot(&v->retiring, value, length, e);
 }
 
+static bool parse_dropped(struct view *v, const char *value, size_t length, struct error *e)
+{
+    (void)e;
+    bool begun = length == 5 && memcmp(value, "begun", 5) == 0;
+    v->dropped = begun ? VIEW_DROP_BEGUN : VIEW_DROP_DONE;
+    return begun || (length == 4 && memcmp(value, "done", 4) == 0);
+}
+
+static bool parse_expire_at(struct view *v, const char *value, size_t length, struct error *e)
+{
+    (void)e;
+    return number_u64(value, length, &v->expire_at_ms);
+}
+
+/* FIELD_IN_MARKER: the marker of a filter that was deleted has it, too. */
+enum { FIELD_OPTIONAL = 1, FIELD_IN_MARKER = 2 };
+
 struct field {
     const char *name;
-    bool optional;
+    unsigned flags;
     parse_fn *parse;
 };
 
 static const struct field fields_known[] = {
-    {"incarnation", false, parse_incarnation},
-    {"epoch", false, parse_epoch},
-    {"fenced_epoch", false, parse_fenced_epoch},
-    {"phase", false, parse_phase},
-    {"bloom_filter_current_index", false, parse_current},
-    {"bloom_filter_size", false, parse_size},
-    {"generation0", false, parse_generation0},
-    {"generation1", false, parse_generation1},
-    {"last_generation", false, parse_last_generation},
-    {"expansion", false, parse_expansion},
-    {"sourced", false, parse_sourced},
-    {"retiring_epoch", true, parse_retiring_epoch},
-    {"retiring", true, parse_retiring},
+    {"incarnation", FIELD_IN_MARKER, parse_incarnation},
+    {"epoch", 0, parse_epoch},
+    {"fenced_epoch", 0, parse_fenced_epoch},
+    {"phase", 0, parse_phase},
+    {"bloom_filter_current_index", 0, parse_current},
+    {"bloom_filter_size", 0, parse_size},
+    {"generation0", 0, parse_generation0},
+    {"generation1", 0, parse_generation1},
+    {"last_generation", FIELD_IN_MARKER, parse_last_generation},
+    {"expansion", 0, parse_expansion},
+    {"sourced", 0, parse_sourced},
+    {"retiring_epoch", FIELD_OPTIONAL, parse_retiring_epoch},
+    {"retiring", FIELD_OPTIONAL, parse_retiring},
+    {"dropped", FIELD_OPTIONAL, parse_dropped},
+    {"expire_at", FIELD_OPTIONAL, parse_expire_at},
 };
 
 enum { FIELD_COUNT = sizeof(fields_known) / sizeof(fields_known[0]) };
@@ -167,11 +186,18 @@ static enum err check(const struct view *v, struct error *e)
     return ERR_OK;
 }
 
+static bool must_have(const struct field *f, bool marker)
+{
+    return (f->flags & FIELD_OPTIONAL) == 0 && (!marker || (f->flags & FIELD_IN_MARKER) != 0);
+}
+
 enum err view_parse(struct view *out, const struct view_field *fields, size_t count, struct error *e)
 {
+    bool seen[FIELD_COUNT] = {false};
+    out->dropped = VIEW_KEPT;
+    out->expire_at_ms = 0;
     if (count == 0)
         return error_set(e, ERR_NOT_FOUND, "there is no view");
-    bool seen[FIELD_COUNT] = {false};
     out->retiring_epoch = 0;
     out->retiring.number = 0;
     for (size_t i = 0; i < count; i++) {
@@ -186,9 +212,12 @@ enum err view_parse(struct view *out, const struct view_field *fields, size_t co
         if (!known->parse(out, fields[i].value, fields[i].value_length, &why))
             return error_set(e, ERR_PARSE, "view is damaged: %s: %.400s", known->name, why.text);
     }
+    bool marker = out->dropped == VIEW_DROP_DONE;
     for (unsigned i = 0; i < FIELD_COUNT; i++)
-        if (!seen[i] && !fields_known[i].optional)
+        if (!seen[i] && must_have(&fields_known[i], marker))
             return damaged(e, fields_known[i].name, "is missing");
+    if (marker)
+        return error_set(e, ERR_NOT_FOUND, "the filter was deleted");
     return check(out, e);
 }
 

@@ -10,6 +10,10 @@
 #include "shard/generation.h"
 #include "shard/phase.h"
 
+/* A filter that is deleted: requests go on under its view while its shards become tombstones; then a marker,
+ * that is no view, lies in the view's place for a while. */
+enum view_dropped { VIEW_KEPT, VIEW_DROP_BEGUN, VIEW_DROP_DONE };
+
 struct view {
     uint64_t incarnation;
     uint64_t epoch;
@@ -22,6 +26,9 @@ struct view {
     bool sourced;               /* has a Postgres source */
     uint64_t retiring_epoch;    /* 0: nothing; else `retiring` still has shards under that epoch's names */
     struct generation retiring; /* the generation that left the view with that epoch */
+    enum view_dropped dropped;
+    uint64_t
+        expire_at_ms; /* wall clock; 0: never. fence_expire() alone writes it: no change of the view does */
 };
 
 /* One field of the hash as Redis gave it. */
@@ -32,11 +39,12 @@ struct view_field {
     size_t value_length;
 };
 
-/* ERR_NOT_FOUND: no fields, the view does not exist. ERR_PARSE: damaged; names the field. *@out is then
- * undefined. Unknown fields are skipped. Without `retiring_epoch` and `retiring` nothing is retiring. Refused
- * too: an epoch of 0 or below fenced_epoch, a generation in the slot of the other parity, an empty current
- * slot, a phase that the generations do not allow (BUILDING without an alternate, OVERFLOW_OPEN without a
- * layer that is opening, STEADY with one). */
+/* ERR_NOT_FOUND: no fields, the view does not exist; or those of a marker: then @out has VIEW_DROP_DONE, the
+ * incarnation and last_generation of what was deleted. ERR_PARSE: damaged; names the field. What else is in
+ * *@out is then undefined. Unknown fields are skipped. Without `retiring_epoch` and `retiring` nothing is
+ * retiring. Refused too: an epoch of 0 or below fenced_epoch, a generation in the slot of the other parity,
+ * an empty current slot, a phase that the generations do not allow (BUILDING without an alternate,
+ * OVERFLOW_OPEN without a layer that is opening, STEADY with one). */
 MUST_CHECK enum err view_parse(struct view *out, const struct view_field *fields, size_t count,
                                struct error *e);
 

@@ -1,10 +1,10 @@
 -- Change the view. KEYS: view, expansion_flag, job. ARGV: mutex, events channel, filter, incarnation, epoch of the view
 -- that is replaced, 1 to reset the job, guard (a field of the job, or empty), count of view arguments, view pairs..., job
 -- pairs...
--- Returns 1 done, -1 the mutex is not ours, -2 the epoch moved on, -3 the last change is not fenced yet, -4 the guard is 1.
+-- Returns 1 done, -1 the mutex is not ours, -2 the epoch moved on or the filter is being deleted, -3 the last change is not fenced yet, -4 the guard is 1.
 if redis.call('GET', KEYS[2]) ~= ARGV[1] then return -1 end
-local v = redis.call('HMGET', KEYS[1], 'incarnation', 'epoch', 'fenced_epoch')
-if v[1] ~= ARGV[4] or v[2] ~= ARGV[5] then return -2 end
+local v = redis.call('HMGET', KEYS[1], 'incarnation', 'epoch', 'fenced_epoch', 'dropped')
+if v[1] ~= ARGV[4] or v[2] ~= ARGV[5] or v[4] then return -2 end
 if v[3] ~= v[2] then return -3 end
 if ARGV[7] ~= '' and redis.call('HGET', KEYS[3], ARGV[7]) == '1' then return -4 end
 -- A script that has written once may go on where Redis is out of memory: an abort or a finish must be able to free it.

@@ -14,10 +14,19 @@ static struct filter_policy policy_of(void *arg, const char *name, size_t length
     return length == 1 && *name == 'f' ? c->policy : (struct filter_policy){0};
 }
 
-static void on_seen(void *arg, const char *name, size_t length)
+static void on_seen(void *arg, const char *name, size_t length, uint64_t incarnation)
 {
+    (void)incarnation;
     struct coordinator *c = arg;
     c->seen |= length == 1 && *name == 'f';
+}
+
+static void on_dropped(void *arg, const char *name, size_t length, uint64_t incarnation)
+{
+    struct coordinator *c = arg;
+    (void)incarnation;
+    if (length == 1 && *name == 'f')
+        c->seen = false;
 }
 
 static bool was_seen(void *arg, const char *name, size_t length)
@@ -51,6 +60,7 @@ void coordinator_open(struct coordinator *c, const struct servers *s, struct fil
                                       .policy = policy_of,
                                       .policy_arg = c,
                                       .on_seen = on_seen,
+                                      .on_dropped = on_dropped,
                                       .was_seen = was_seen,
                                       .on_lost = on_lost,
                                       .arg = c};

@@ -249,6 +249,61 @@ static void test_patterns__hide_other_filters_from_lists(void **state)
     client_close(&reader);
 }
 
+static void test_patterns__hold_for_every_name_of_a_command(void **state)
+{
+    (void)state;
+    struct client reader = {0}, writer = {0};
+    log_in(&reader, "reader");
+    log_in(&writer, "writer");
+    gives(&fixture.client[0], "BF.RESERVE made-3 0.01 10", "OK");
+    gives(&fixture.client[0], "BF.RESERVE other 0.01 10", "OK");
+    gives(&reader, "EXISTS alpha beta", NOKEY);
+    gives(&reader, "EXISTS alpha", "1");
+    gives(&reader, "TYPE beta", NOKEY);
+    gives(&reader, "MEMORY USAGE beta", NOKEY);
+    gives(&reader, "DEL alpha", NOCOMMAND("del"));
+    gives(&reader, "EXPIRE alpha 100", NOCOMMAND("expire"));
+    gives(&writer, "DEL made-3 other", NOKEY);
+    gives(&fixture.client[0], "EXISTS made-3 other", "2"); /* none of them went */
+    gives(&writer, "EXPIRE other 100", NOKEY);
+    gives(&writer, "BF.SCANDUMP other 0", NOKEY);
+    gives(&writer, "BF.LOADCHUNK other 1 x", NOKEY);
+    gives(&writer, "TB.MADD other x", NOKEY);
+    gives(&writer, "TB.INIT other 0.01 10", NOKEY);
+    gives(&reader, "CLIENT LIST", NOCOMMAND("client|list"));
+    gives(&reader, "CLIENT KILL ID 1", NOCOMMAND("client|kill"));
+    gives(&reader, "KEYS *", "array of 1");
+    gives(&reader, "DBSIZE", "1");
+    gives(&reader, "RANDOMKEY", "alpha");
+    redisReply *r = client_command(&reader, "SCAN 0 COUNT 1000");
+    assert_non_null(r);
+    assert_int_equal(r->element[1]->elements, 1);
+    assert_string_equal(r->element[1]->element[0]->str, "alpha");
+    freeReplyObject(r);
+    gives(&writer, "DEL made-3", "1");
+    gives(&fixture.client[0], "DEL other", "1");
+    client_close(&reader);
+    client_close(&writer);
+}
+
+/* A login within a transaction counts for what comes after it. */
+static void test_transactions__may_change_who_one_is(void **state)
+{
+    (void)state;
+    struct client c = {0};
+    log_in(&c, "reader");
+    gives(&c, "MULTI", "OK");
+    gives(&c, "AUTH writer writer", "QUEUED");
+    gives(&c, "ACL WHOAMI", "QUEUED");
+    redisReply *r = client_command(&c, "EXEC");
+    assert_non_null(r);
+    assert_int_equal(r->elements, 2);
+    assert_string_equal(r->element[0]->str, "OK");
+    assert_string_equal(r->element[1]->str, "writer");
+    freeReplyObject(r);
+    client_close(&c);
+}
+
 static void test_transactions__are_refused_whole_where_one_command_may_not_be_run(void **state)
 {
     (void)state;
@@ -303,12 +358,11 @@ static void test_reload__a_removed_user_cannot_run_what_it_has_queued(void **sta
     gives(&writer, "BF.ADD alpha queued", "QUEUED");
     reload(SERVICE, FILTERS READER CHIEF SLOW);
     gives(&writer, "EXEC", NOAUTH);
+    gives(&writer, "AUTH reader reader", "QUEUED"); /* as in Redis */
+    gives(&writer, "EXEC", NOAUTH);
+    gives(&writer, "RESET", "RESET");
     gives(&writer, "AUTH reader reader", "OK");
-    redisReply *r = client_command(&writer, "EXEC"); /* with the rights of whom it has become */
-    assert_non_null(r);
-    assert_int_equal(r->elements, 1);
-    assert_string_equal(r->element[0]->str, NOCOMMAND("bf.add"));
-    freeReplyObject(r);
+    gives(&writer, "BF.EXISTS alpha queued", "0");
     client_close(&writer);
 }
 
@@ -458,6 +512,87 @@ static void test_stranger__is_cut_after_a_while(void **state)
     client_close(&reader);
 }
 
+/* The status of an HTTP request; 0: none came. */
+static int http_status(const char *method, const char *path, const char *authorization, char *answer,
+                       size_t size)
+{
+    char request[1024], *body = "";
+    int status = 0, fd = raw_open(fixture.daemon[0].http_port);
+    if (strcmp(method, "POST") == 0)
+        body = "{\"keys\":[\"k\"]}";
+    (void)snprintf(request, sizeof(request),
+                   "%s %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n"
+                   "Content-Length: %zu\r\n%s%s%s\r\n%s",
+                   method, path, strlen(body), *authorization != '\0' ? "Authorization: " : "", authorization,
+                   *authorization != '\0' ? "\r\n" : "", body);
+    assert_true(raw_puts(fd, request));
+    (void)raw_read_until(fd, "NEVER", answer, size);
+    (void)sscanf(answer, "HTTP/1.1 %d", &status);
+    raw_close(fd);
+    return status;
+}
+
+static void test_http__knows_users_tokens_roles_and_patterns(void **state)
+{
+    (void)state;
+#define BASIC_READER "Basic cmVhZGVyOnJlYWRlcg=="
+#define BASIC_WRITER "Basic d3JpdGVyOndyaXRlcg=="
+    static const struct {
+        const char *method, *path, *authorization;
+        int status;
+    } rows[] = {
+        {"GET", "/livez", "", 200},
+        {"GET", "/v1/filters", "", 401},
+        {"GET", "/v1/filters", "Bearer nonsense", 401},
+        {"GET", "/v1/filters", "Basic cmVhZGVyOndyb25n", 401},     /* reader:wrong */
+        {"GET", "/v1/filters", "Basic bm9ib2R5OnJlYWRlcg==", 401}, /* nobody:reader */
+        {"GET", "/v1/filters", "Basic cmVhZGVy", 401},             /* no colon */
+        {"GET", "/v1/filters", "Basic ZGVmYXVsdDo=", 401},         /* default: */
+        {"GET", "/v1/filters/alpha", BASIC_READER, 200},
+        {"GET", "/v1/filters/beta", BASIC_READER, 403},
+        {"POST", "/v1/filters/alpha/check", BASIC_READER, 200},
+        {"POST", "/v1/filters/alpha/add", BASIC_READER, 403},
+        {"POST", "/v1/filters/alpha/add", BASIC_WRITER, 200},
+        {"POST", "/v1/filters/beta/add", BASIC_WRITER, 403},
+        {"POST", "/v1/filters/beta/add", "Bearer abc", 200}, /* the chief's */
+        {"GET", "/v1/filters", "bearer abc", 200},
+    };
+    char answer[16384];
+    for (int again = 0; again < 2; again++) /* what was verified is remembered */
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+            int status =
+                http_status(rows[i].method, rows[i].path, rows[i].authorization, answer, sizeof(answer));
+            if (status != rows[i].status)
+                fail_msg("%s %s %s: %.400s", rows[i].method, rows[i].path, rows[i].authorization, answer);
+        }
+    assert_int_equal(http_status("GET", "/v1/filters", BASIC_READER, answer, sizeof(answer)), 200);
+    assert_non_null(strstr(answer, "alpha"));
+    assert_null(strstr(answer, "beta"));
+    reload(SERVICE, FILTERS WRITER CHIEF);
+    assert_int_equal(http_status("GET", "/v1/filters", BASIC_READER, answer, sizeof(answer)), 401);
+    reload(SERVICE, FILTERS);
+    assert_int_equal(http_status("GET", "/v1/filters", "", answer, sizeof(answer)), 200);
+}
+
+static void test_http__a_slow_password_stalls_nobody(void **state)
+{
+    (void)state;
+    static const char slow[] =
+        "GET /v1/filters HTTP/1.1\r\nHost: x\r\nAuthorization: Basic c2xvdzpzbG93\r\n\r\n";
+    char answer[16384];
+    int fd = raw_open(fixture.daemon[0].http_port), gone = raw_open(fixture.daemon[0].http_port);
+    assert_true(raw_puts(gone, slow));
+    assert_true(raw_puts(fd, slow));
+    clock_sleep_us(20000);
+    raw_close(gone);
+    uint64_t began = clock_mono_us();
+    assert_int_equal(http_status("GET", "/v1/filters/alpha", "Bearer abc", answer, sizeof(answer)), 200);
+    assert_true(clock_mono_us() - began < SLOW_US);
+    assert_true(raw_read_until(fd, "\r\n", answer, sizeof(answer)));
+    assert_string_equal(answer, "HTTP/1.1 200 OK\r\n");
+    raw_close(fd);
+}
+
 static void holds_no_secret(const char *where, const char *text)
 {
     static const char *const secrets[] = {READER_HASH, WRITER_HASH, CHIEF_HASH, TOKEN_HASH,
@@ -550,6 +685,8 @@ int main(void)
         TEST(test_roles__say_which_commands_may_be_run),
         TEST(test_patterns__say_which_filters_may_be_used),
         TEST(test_patterns__hide_other_filters_from_lists),
+        TEST(test_patterns__hold_for_every_name_of_a_command),
+        TEST(test_transactions__may_change_who_one_is),
         TEST(test_transactions__are_refused_whole_where_one_command_may_not_be_run),
         TEST(test_reload__changes_rights_at_once),
         TEST(test_reload__a_removed_user_cannot_run_what_it_has_queued),
@@ -560,6 +697,8 @@ int main(void)
         TEST(test_slow_password__does_not_hold_up_the_end),
         TEST(test_stranger__may_send_little),
         TEST(test_stranger__is_cut_after_a_while),
+        TEST(test_http__knows_users_tokens_roles_and_patterns),
+        TEST(test_http__a_slow_password_stalls_nobody),
         TEST(test_secrets__are_shown_nowhere),
         TEST(test_start__is_refused_where_strangers_could_come_in),
     };

@@ -110,18 +110,18 @@ static void consume(struct stream *s, size_t n)
 
 /* --- requests --- */
 
-static bool is_job(const char *name)
+static bool is_job(const struct proxy *p, const char *name)
 {
     return strcmp(name, "twinbloom-job") == 0 || strcmp(name, "twinbloom-mutex") == 0 ||
-           strcmp(name, "twinbloom job") == 0;
+           strcmp(name, "twinbloom job") == 0 || strcmp(name, p->job_name) == 0;
 }
 
-static void learn(struct connection *c, const struct wire_request *r)
+static void learn(const struct proxy *p, struct connection *c, const struct wire_request *r)
 {
     if (r->user[0] != '\0')
         (void)snprintf(c->user, sizeof(c->user), "%s", r->user);
     if (r->name[0] != '\0')
-        c->job = is_job(r->name);
+        c->job = is_job(p, r->name);
     if (r->kind == WIRE_STARTUP)
         c->started = true;
     if (c->route->fault.refuse && is_hit(c))
@@ -153,7 +153,7 @@ static bool take_request(struct proxy *p, struct connection *c, const struct wir
 {
     struct stream *up = &c->up;
     bool naming = r->kind == WIRE_STARTUP || r->name[0] != '\0';
-    learn(c, r);
+    learn(p, c, r);
     if (r->kind == WIRE_ENCRYPT) { /* no: it goes on in the clear */
         memmove(up->bytes.data + up->ready, up->bytes.data + up->ready + length,
                 up->bytes.length - up->ready - length);

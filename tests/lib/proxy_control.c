@@ -49,6 +49,13 @@ unsigned proxy_reset(struct proxy *p, unsigned route, const char *user, bool job
 
 /* --- counting --- */
 
+void proxy_count_as_job(struct proxy *p, const char *name)
+{
+    (void)pthread_mutex_lock(&p->lock);
+    (void)snprintf(p->job_name, sizeof(p->job_name), "%s", name);
+    (void)pthread_mutex_unlock(&p->lock);
+}
+
 void proxy_count(struct proxy *p, const char *user, uint64_t n, enum proxy_moment moment)
 {
     (void)pthread_mutex_lock(&p->lock);

@@ -46,6 +46,7 @@ struct proxy {
     struct connection connections[CONNECTIONS_MAX];
     bool counting, holding, is_held;
     char job_user[32];
+    char job_name[32]; /* of proxy_count_as_job() */
     enum proxy_moment moment;
     uint64_t counted, hold_at;
 };

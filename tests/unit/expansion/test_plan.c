@@ -202,6 +202,19 @@ static void test_plan_fits__compares_each_nodes_share_with_its_limit(void **stat
     assert_int_equal(plan_fits(&five, nodes, 0, warning, &e), ERR_REFUSED);
 }
 
+static void test_plan_fits__takes_the_machines_memory_where_no_limit_is_set(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    char warning[256];
+    struct plan_node node = {.name = "a:1", .used = 100, .machine = 7100}; /* 5 shards, 2 for uploads */
+    assert_int_equal(plan_fits(&five, &node, 1, warning, &e), ERR_OK);
+    node.used = 101;
+    assert_int_equal(plan_fits(&five, &node, 1, warning, &e), ERR_REFUSED);
+    node.maxmemory = 1000000; /* that is for whoever set it to know */
+    assert_int_equal(plan_fits(&five, &node, 1, warning, &e), ERR_OK);
+}
+
 static void test_plan_fits__warns_of_a_policy_that_evicts(void **state)
 {
     (void)state;
@@ -232,6 +245,7 @@ int main(void)
         cmocka_unit_test(test_plan_make__counts_memory_of_both_generations_and_of_uploads),
         cmocka_unit_test(test_plan_make__divides_the_build_into_passes),
         cmocka_unit_test(test_plan_fits__compares_each_nodes_share_with_its_limit),
+        cmocka_unit_test(test_plan_fits__takes_the_machines_memory_where_no_limit_is_set),
         cmocka_unit_test(test_plan_fits__warns_of_a_policy_that_evicts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -65,7 +65,7 @@ static void test_config_read__has_defaults_for_everything_but_filters(void **sta
     (void)state;
     struct config *c = accept("");
     assert_string_equal(c->listen, "127.0.0.1:6479");
-    assert_string_equal(c->http, "");
+    assert_string_equal(c->http, "127.0.0.1:9479");
     assert_int_equal(c->threads, 2);
     assert_string_equal(c->password, "");
     assert_int_equal(c->timeout_ms, 1000);

@@ -7,6 +7,8 @@
 #include <math.h>
 #include <string.h>
 #include <time.h>
+#include <stdlib.h>
+#include "shard/block.h"
 #include "shard/geometry.h"
 
 static struct geometry plan(uint64_t keys, double rate)
@@ -279,9 +281,70 @@ static void test_geometry_check__refuses_what_no_plan_makes(void **state)
     assert_true(geometry_bytes(&largest) == (UINT64_C(1) << 31) * SHARD_BYTES_MAX);
 }
 
+/* The share of usable bits that are not set. */
+static double zeros(const struct geometry *g, uint16_t tag, uint8_t *const *shards)
+{
+    uint64_t set = 0;
+    for (uint32_t i = 0; i < g->shards; i++)
+        for (uint32_t b = 0; b < geometry_shard_bytes(g); b++)
+            set += (unsigned)__builtin_popcount(shards[i][b]);
+    uint64_t blocks = (uint64_t)g->shards * g->blocks;
+    set -= blocks * (unsigned)__builtin_popcount(tag);
+    return 1 - (double)set / ((double)blocks * (g->block_bits - BLOCK_TAG_BITS));
+}
+
+static void estimate_is_near(const struct geometry *g, uint64_t keys)
+{
+    const uint16_t tag = 0xa50f;
+    struct key_place place;
+    uint8_t **shards = calloc(g->shards, sizeof(*shards));
+    assert_non_null(shards);
+    for (uint32_t i = 0; i < g->shards; i++) {
+        shards[i] = malloc(geometry_shard_bytes(g));
+        assert_non_null(shards[i]);
+        block_fill(g, tag, shards[i]);
+    }
+    for (uint64_t i = 0; i < keys; i++) {
+        hash_place(g, hash_key(0x5eed, &i, sizeof(i)), &place);
+        (void)block_set(g, &place, shards[place.shard]);
+    }
+    double estimate = geometry_keys(g, zeros(g, tag, shards)), off = estimate / (double)keys - 1;
+    if (fabs(off) > 0.02)
+        fail_msg("%g for %llu keys", estimate, (unsigned long long)keys);
+    for (uint32_t i = 0; i < g->shards; i++)
+        free(shards[i]);
+    free(shards);
+}
+
+static void test_geometry_keys__is_within_two_percent_of_what_was_added(void **state)
+{
+    (void)state;
+    static const double rates[] = {0.3, 0.01, 1e-3, 1e-6};
+    for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
+        struct geometry g = plan(200000, rates[i]);
+        estimate_is_near(&g, 20000);
+        estimate_is_near(&g, 100000);
+        estimate_is_near(&g, 200000);
+        estimate_is_near(&g, 400000);
+    }
+    struct geometry one = {.shards = 1, .blocks = 1, .block_bits = 4096, .hashes = 7};
+    estimate_is_near(&one, 200);
+}
+
+static void test_geometry_keys__is_finite_at_both_ends(void **state)
+{
+    (void)state;
+    struct geometry g = plan(1000, 0.01);
+    assert_true(geometry_keys(&g, 1) == 0);
+    assert_true(geometry_keys(&g, 0) > 1000 && isfinite(geometry_keys(&g, 0)));
+    assert_true(geometry_keys(&g, 0.4) > geometry_keys(&g, 0.5));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_geometry_keys__is_within_two_percent_of_what_was_added),
+        cmocka_unit_test(test_geometry_keys__is_finite_at_both_ends),
         cmocka_unit_test(test_geometry_plan__keeps_the_rate_at_capacity),
         cmocka_unit_test(test_geometry_plan__wastes_little_memory),
         cmocka_unit_test(test_geometry_plan__no_other_number_of_shards_takes_much_less),

@@ -67,6 +67,33 @@ static void parse_good(void)
         fail_msg("%s", e.text);
 }
 
+static void test_view_parse__tells_a_marker_from_a_view_and_from_nothing(void **state)
+{
+    (void)state;
+    struct error e;
+    static const struct pair marker[] = {
+        {"dropped", "done"}, {"incarnation", "00000000000000ff"}, {"last_generation", "9"}};
+    assert_int_equal(parse(marker, 3, &e), ERR_NOT_FOUND);
+    assert_int_equal(view.dropped, VIEW_DROP_DONE);
+    assert_true(view.incarnation == 255 && view.last_generation == 9);
+    assert_int_equal(parse(marker, 2, &e), ERR_PARSE);
+    assert_int_equal(parse(marker, 0, &e), ERR_NOT_FOUND);
+    assert_int_equal(view.dropped, VIEW_KEPT);
+    struct pair pairs[FIELDS + 2];
+    memcpy(pairs, good, sizeof(good));
+    pairs[FIELDS] = (struct pair){"dropped", "begun"};
+    pairs[FIELDS + 1] = (struct pair){"expire_at", "1795272428000"};
+    assert_int_equal(parse(pairs, FIELDS + 2, &e), ERR_OK);
+    assert_int_equal(view.dropped, VIEW_DROP_BEGUN);
+    assert_true(view.epoch == 7 && view.expire_at_ms == 1795272428000);
+    pairs[1].name = NULL; /* no marker: a view without an epoch */
+    assert_int_equal(parse(pairs, FIELDS + 2, &e), ERR_PARSE);
+    pairs[FIELDS].value = "maybe";
+    assert_int_equal(parse(pairs, FIELDS + 2, &e), ERR_PARSE);
+    parse_good();
+    assert_true(view.dropped == VIEW_KEPT && view.expire_at_ms == 0);
+}
+
 static void test_view_parse__reads_all_fields(void **state)
 {
     (void)state;
@@ -217,6 +244,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_view_parse__reads_all_fields),
+        cmocka_unit_test(test_view_parse__tells_a_marker_from_a_view_and_from_nothing),
         cmocka_unit_test(test_view_format__gives_what_was_read),
         cmocka_unit_test(test_view_parse__names_each_field_that_is_missing),
         cmocka_unit_test(test_view_parse__skips_unknown_fields_and_refuses_doubled_ones),

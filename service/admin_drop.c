@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/* DEL, and filters that are deleted at a time: EXPIRE, TTL. */
+#include <inttypes.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/log.h"
+#include "service/admin.h"
+#include "service/keeper.h"
+
+static enum err drop_under_mutex(struct fence *f, struct view *v, uint64_t due_ms, struct mutex *mutex,
+                                 struct error *e)
+{
+    uint64_t lost;
+    enum err code = fence_load_any(f, v, e);
+    if (code == ERR_OK && v->dropped == VIEW_KEPT) {
+        code = fence_complete(f, v, &lost, e);
+        if (code == ERR_OK)
+            code = fence_drop(f, v, due_ms, mutex_value(mutex), e);
+    }
+    return code == ERR_OK ? fence_drop_complete(f, v, mutex_value(mutex), e) : code;
+}
+
+enum err admin_drop_filter(struct service *s, const struct config *config, struct fence *f,
+                           struct view *scratch, const char *name, size_t length, uint64_t due_ms,
+                           struct error *e)
+{
+    struct mutex *mutex = NULL;
+    const struct mutex_options options = admin_mutex_options(s, config, name, length);
+    enum err code = names_init(&f->names, config->prefix, name, length, e);
+    if (code == ERR_OK) /* no mutex for a name that is none */
+        code = fence_load_any(f, scratch, e);
+    if (code == ERR_OK)
+        code = mutex_wait(&mutex, &options, options.redis_timeout_ms, e);
+    if (code != ERR_OK)
+        return code;
+    code = drop_under_mutex(f, scratch, due_ms, mutex, e);
+    if (code == ERR_OK) {
+        struct error why;
+        log_info("filter_deleted", "filter=%s shards=%" PRIu64 " expired=%d", log_quote(name),
+                 generation_shards(view_current(scratch)), due_ms != 0);
+        if (admin_unregister_name(f, name, length, &why) != ERR_OK) /* the keeper does it later */
+            log_warn("not_unregistered", "filter=%s why=%s", log_quote(name), log_quote(why.text));
+    }
+    mutex_release(mutex);
+    return code;
+}
+
+/* --- DEL --- */
+
+static void refuse_configured(struct reply *r, const char *name, size_t length)
+{
+    reply_error(r, "ERR filter '%.*s' is configured: remove its section first", (int)length, name);
+}
+
+static void reply_failure(struct reply *r, const struct argument *name, enum err code, const struct error *e)
+{
+    if (code == ERR_BUSY)
+        reply_error(r, "ERR filter '%.*s' is busy: %s; abort its job first", (int)name->length, name->bytes,
+                    e->text);
+    else if (code == ERR_WRONG_TYPE)
+        admin_reply_error(r, code, e);
+    else
+        reply_error(r, "ERR filter '%.*s' is not deleted: %s", (int)name->length, name->bytes, e->text);
+}
+
+void admin_drop(struct admin *a, struct admin_call *call)
+{
+    struct reply r = {.out = &call->reply, .protocol = call->protocol};
+    int64_t dropped = 0;
+    for (size_t i = 0; i < call->names.count; i++) { /* before any is touched */
+        const struct argument *name = &call->names.name[i];
+        if (config_find(a->config, name->bytes, name->length) != NULL) {
+            refuse_configured(&r, name->bytes, name->length);
+            return;
+        }
+    }
+    for (size_t i = 0; i < call->names.count; i++) {
+        const struct argument *name = &call->names.name[i];
+        enum err code = admin_drop_filter(a->service, a->config, &a->fence, &a->view, name->bytes,
+                                          name->length, 0, &call->error);
+        if (code == ERR_OK) {
+            dropped++;
+        } else if (code != ERR_NOT_FOUND && code != ERR_RANGE) {
+            reply_failure(&r, name, code, &call->error);
+            return;
+        }
+    }
+    reply_integer(&r, dropped);
+}
+
+/* --- expiry --- */
+
+static enum err load(struct admin *a, struct admin_call *call)
+{
+    enum err code =
+        names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, &call->error);
+    return code == ERR_OK ? fence_load(&a->fence, &a->view, &call->error) : code;
+}
+
+/* A time that has come already deletes at once. *@done: see fence_expire(). */
+static enum err expire(struct admin *a, struct admin_call *call, bool *done)
+{
+    bool past = call->expire_at_ms != 0 && call->expire_at_ms <= clock_wall_us() / 1000;
+    enum err code = fence_expire(&a->fence, call->expire_at_ms, call->flags, past, done, &call->error);
+    if (code == ERR_OK && *done && past)
+        code = admin_drop_filter(a->service, a->config, &a->fence, &a->view, call->filter,
+                                 call->filter_length, 0, &call->error);
+    return code;
+}
+
+void admin_expire(struct admin *a, struct admin_call *call)
+{
+    struct reply r = {.out = &call->reply, .protocol = call->protocol};
+    bool done = false;
+    enum err code = load(a, call);
+    if (code == ERR_OK && call->expire_at_ms != 0 &&
+        config_find(a->config, call->filter, call->filter_length) != NULL) {
+        refuse_configured(&r, call->filter, call->filter_length);
+        return;
+    }
+    if (code == ERR_OK)
+        code = expire(a, call, &done);
+    call->status = code;
+    const struct argument name = {.bytes = call->filter, .length = call->filter_length};
+    if (code == ERR_OK || code == ERR_NOT_FOUND)
+        reply_integer(&r, code == ERR_OK && done);
+    else if (code == ERR_BUSY)
+        reply_failure(&r, &name, code, &call->error);
+    else
+        admin_reply_error(&r, code, &call->error);
+    if (done)
+        keeper_wake(a->service); /* it must not sleep past that time */
+}
+
+void admin_ttl(struct admin *a, struct admin_call *call)
+{
+    struct reply r = {.out = &call->reply, .protocol = call->protocol};
+    enum err code = call->status = load(a, call);
+    uint64_t at = a->view.expire_at_ms, now = clock_wall_us() / 1000;
+    if (code == ERR_NOT_FOUND) {
+        reply_integer(&r, -2);
+    } else if (code != ERR_OK) {
+        admin_reply_error(&r, code, &call->error);
+    } else if (at == 0) {
+        reply_integer(&r, -1);
+    } else {
+        uint64_t value = (call->flags & TTL_ABSOLUTE) != 0 ? at : at > now ? at - now : 0;
+        reply_integer(&r, (int64_t)((call->flags & TTL_SECONDS) != 0 ? (value + 500) / 1000 : value));
+    }
+}

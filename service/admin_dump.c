@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/* BF.SCANDUMP. Nothing is kept between two calls: a position says which chunk of which dump is asked for.
+ *
+ * Why a dump holds every key that was acknowledged before it was begun: such a key has its bits in the layer
+ * that was written under the view of that moment, so in a layer that the header's view names. A layer's
+ * shards are read after that, and bits are never taken out of them. What is read carries its tags: it is the
+ * shard that the view names, and not a lost one. A cutover in between is noticed by the generation's number.
+ */
+#include <stdlib.h>
+#include "base/clock.h"
+#include "service/admin.h"
+#include "shard/fence_dump.h"
+
+enum { RETRY_US = 20000 };
+
+static const char begin_again[] = "ERR the filter was rebuilt during the dump: begin again with 0";
+
+static void reply_piece(struct reply *r, uint64_t next, const void *bytes, size_t length)
+{
+    reply_array(r, 2);
+    reply_integer(r, (int64_t)next);
+    reply_bulk(r, bytes, length);
+}
+
+static void reply_failed(struct reply *r, enum err code, const struct error *e)
+{
+    if (code == ERR_NOT_FOUND)
+        reply_error(r, "ERR not found");
+    else
+        reply_error(r, "ERR %s", e->text);
+}
+
+static void send_header(struct admin *a, struct reply *r, struct error *e)
+{
+    const struct generation *g = view_current(&a->view);
+    struct dump_header header;
+    struct buffer bytes = {0};
+    enum err code = dump_header_of(&header, &a->view, g->layer_count, e);
+    for (unsigned i = 0; i < g->layer_count && code == ERR_OK; i++) {
+        code = fence_items(&a->fence, g, i, &header.layers[i].items, e);
+        if (header.layers[i].items > DUMP_ITEMS_MAX)
+            header.layers[i].items = DUMP_ITEMS_MAX;
+    }
+    if (code != ERR_OK) {
+        reply_failed(r, code, e);
+        return;
+    }
+    dump_header_encode(&header, &bytes);
+    reply_piece(r, dump_position(&header, 1), buffer_text(&bytes), bytes.length);
+    r->out->failed |= buffer_failed(&bytes);
+    buffer_fini(&bytes);
+}
+
+/* The view again, after a shard was not where it was thought to be. ERR_LOST: nothing else explains it. */
+static enum err view_moved(struct admin *a, uint64_t epoch, bool fenced, uint64_t dump, unsigned layers,
+                           struct error *e)
+{
+    struct dump_header now;
+    struct error why = *e;
+    uint64_t lost;
+    enum err code = fence_load(&a->fence, &a->view, e);
+    if (code != ERR_OK)
+        return code;
+    if (dump_header_of(&now, &a->view, layers, e) != ERR_OK || now.id != dump)
+        return ERR_CONFLICT;
+    if (view_unfenced(&a->view)) { /* who finds it half done may finish it */
+        code = fence_complete(&a->fence, &a->view, &lost, e);
+        return code == ERR_FENCED ? ERR_OK : code;
+    }
+    return fenced && a->view.epoch == epoch ? error_set(e, ERR_LOST, "%s", why.text) : ERR_OK;
+}
+
+/* Read @run, wherever the shards are by now, to @out. ERR_CONFLICT: it is another generation's turn. */
+static enum err read_run(struct admin *a, const struct dump_header *h, const struct dump_run *run,
+                         uint8_t *out, struct error *e)
+{
+    uint64_t deadline = clock_mono_us() + (uint64_t)a->config->redis_timeout_ms * 1000;
+    for (;;) {
+        uint64_t epoch = a->view.epoch;
+        bool fenced = !view_unfenced(&a->view);
+        enum err code = fence_read_shards(&a->fence, &a->view, view_current(&a->view), run, out, e);
+        if (code == ERR_LOST && clock_mono_us() < deadline) {
+            code = view_moved(a, epoch, fenced, h->id, h->layer_count, e);
+            if (code == ERR_OK) {
+                clock_sleep_us(RETRY_US);
+                continue;
+            }
+        }
+        return code;
+    }
+}
+
+static void send_chunk(struct admin *a, struct reply *r, const struct dump_header *h, uint32_t number,
+                       struct error *e)
+{
+    struct dump_run run;
+    if (!dump_run_at(h, number, &run)) {
+        reply_piece(r, 0, "", 0);
+        return;
+    }
+    size_t length = DUMP_CHUNK_HEADER + run.bytes;
+    uint8_t *chunk = malloc(length);
+    enum err code = chunk == NULL ? error_set(e, ERR_NOMEM, "out of memory")
+                                  : read_run(a, h, &run, chunk + DUMP_CHUNK_HEADER, e);
+    if (code == ERR_OK) {
+        dump_chunk_encode(h, number, &run, chunk);
+        reply_piece(r, dump_position(h, number + 1), chunk, length);
+    } else if (code == ERR_CONFLICT) {
+        reply_error(r, "%s", begin_again);
+    } else {
+        reply_failed(r, code, e);
+    }
+    free(chunk);
+}
+
+void admin_scandump(struct admin *a, struct admin_call *call)
+{
+    struct reply r = {.out = &call->reply, .protocol = call->protocol};
+    struct error *e = &call->error;
+    enum err code = names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, e);
+    if (code == ERR_OK)
+        code = fence_load(&a->fence, &a->view, e);
+    call->status = code;
+    if (code != ERR_OK) {
+        reply_failed(&r, code, e);
+        return;
+    }
+    uint64_t position = (uint64_t)call->position;
+    struct dump_header header;
+    uint32_t number;
+    if (!call->position_given)
+        reply_error(&r, "Second argument must be numeric");
+    else if (!view_current(&a->view)->built)
+        reply_error(&r, "ERR the filter is not built yet: there is nothing to dump");
+    else if (position == 0)
+        send_header(a, &r, e);
+    else if (dump_header_of(&header, &a->view, dump_position_layers(position), e) != ERR_OK ||
+             !dump_position_chunk(&header, position, &number))
+        reply_error(&r, "%s", begin_again);
+    else
+        send_chunk(a, &r, &header, number, e);
+}

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SERVICE_COMMAND_DOCS_H
+#define SERVICE_COMMAND_DOCS_H
+/* What COMMAND DOCS tells of a command: redis-cli makes its hints and its help of it. */
+#include "service/command.h"
+#include "service/reply.h"
+
+/* Name and map of one command. */
+void command_document(struct reply *r, const struct command *command);
+#endif

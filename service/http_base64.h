@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SERVICE_HTTP_BASE64_H
+#define SERVICE_HTTP_BASE64_H
+/* Base64 as in RFC 4648, section 4: the standard alphabet, padded. */
+#include <stdbool.h>
+#include <stddef.h>
+#include "base/buffer.h"
+
+void http_base64_encode(struct buffer *out, const void *bytes, size_t length);
+
+/* Append what @text stands for. False: it is not canonical (a foreign character, wrong padding, bits that are
+ * not zero behind the last byte); some may have been appended. */
+bool http_base64_decode(struct buffer *out, const char *text, size_t length);
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SERVICE_LOOP_H
+#define SERVICE_LOOP_H
+/* What threads with an event loop and a catalog have in common: workers, and the thread that serves HTTP. */
+#include <event2/event.h>
+#include "service/service.h"
+
+/* Without locks: one thread uses it. NULL: no memory. */
+struct event_base *loop_base_new(void);
+
+/* The catalog of a thread; @held is where the thread keeps the configuration that it holds, as policies are
+ * asked for under whatever lies there then. NULL: no memory. */
+struct catalog *loop_catalog_new(struct service *s, struct event_base *base,
+                                 const struct config *const *held);
+
+/* In the thread of @c (NULL where it has ended): hold the configuration in force instead of what lies at
+ * *@held. */
+void loop_take_config(struct service *s, struct catalog *c, const struct config **held);
+
+/* From any thread: have the owner of @mailbox load the view of a filter again, if the catalog that it keeps
+ * at
+ * @catalog (NULL there where it has ended) knows it. */
+void loop_refresh(struct mailbox *mailbox, struct catalog *const *catalog, const char *name, size_t length);
+#endif

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: MIT */
+/* Loading a filter. The happy path is: a record, the shards of each chunk and a note that it has come, a look
+ * whether all are there, the view. Possible failure modes are: whoever loads dies at any point (nothing is
+ * visible, what was written is found again by the next one or expires); shards are gone by the end (their
+ * chunks are asked for again); somebody makes the filter meanwhile (the record's shards expire); another dump
+ * is loaded instead (likewise). */
+#include "shard/fence_dump.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/number.h"
+#include "shard/script.h"
+
+enum { WRITE_BYTES = 2 << 20, AT_ONCE = 512, NOTES_AT_ONCE = 1000, GENERATION_LOADED = 1 };
+
+static void filter_key(struct fence *f, const char *what)
+{
+    struct key_name name;
+    names_filter_key(&f->names, what, &name);
+    script_key(&f->call, &name);
+}
+
+/* --- the record --- */
+
+void loading_view(struct view *out, const struct dump_header *h, const struct nodes *nodes,
+                  uint64_t incarnation, uint64_t token)
+{
+    *out = (struct view){.incarnation = incarnation,
+                         .epoch = 1,
+                         .phase = phase_alone(h->layer_count),
+                         .current = GENERATION_LOADED % 2,
+                         .last_generation = GENERATION_LOADED,
+                         .expansion = h->expansion};
+    struct generation *g = &out->slot[GENERATION_LOADED % 2];
+    *g = (struct generation){.number = GENERATION_LOADED,
+                             .seed = h->seed,
+                             .built = true,
+                             .capacity = h->capacity,
+                             .error_rate = h->error_rate,
+                             .layer_count = h->layer_count};
+    for (unsigned i = 0; i < h->layer_count; i++)
+        g->layers[i] = (struct layer){.geometry = h->layers[i].geometry,
+                                      .capacity = h->layers[i].capacity,
+                                      .error_rate = h->layers[i].error_rate,
+                                      .token = token,
+                                      .born_epoch = 1};
+    nodes_pin(nodes, g);
+}
+
+static enum err damaged(struct error *e, const char *field)
+{
+    return error_set(e, ERR_PARSE, "the record of the loading is damaged: %s", field);
+}
+
+static bool is_text(const redisReply *r)
+{
+    return r->type == REDIS_REPLY_STRING;
+}
+
+enum { FIELD_STATE, FIELD_DUMP, FIELD_INCARNATION, FIELD_ARRIVED, FIELD_HEADER, FIELD_GENERATION, FIELDS };
+
+static enum err parse_record(struct loading *out, redisReply *const *r, struct error *e)
+{
+    uint64_t arrived;
+    if (!is_text(r[FIELD_DUMP]) || !number_hex64(r[FIELD_DUMP]->str, r[FIELD_DUMP]->len, &out->dump))
+        return damaged(e, "dump");
+    if (!is_text(r[FIELD_INCARNATION]) ||
+        !number_hex64(r[FIELD_INCARNATION]->str, r[FIELD_INCARNATION]->len, &out->incarnation))
+        return damaged(e, "incarnation");
+    out->done = strcmp(r[FIELD_STATE]->str, "done") == 0;
+    if (out->done)
+        return ERR_OK;
+    if (!is_text(r[FIELD_ARRIVED]) || !number_u64(r[FIELD_ARRIVED]->str, r[FIELD_ARRIVED]->len, &arrived) ||
+        arrived > UINT32_MAX)
+        return damaged(e, "arrived");
+    out->arrived = (uint32_t)arrived;
+    if (!is_text(r[FIELD_HEADER]) ||
+        dump_header_decode(&out->header, r[FIELD_HEADER]->str, r[FIELD_HEADER]->len, e) != ERR_OK)
+        return damaged(e, "header");
+    static const struct nodes nowhere = {0};
+    loading_view(&out->view, &out->header, &nowhere, out->incarnation, 0);
+    struct generation *g = &out->view.slot[GENERATION_LOADED % 2];
+    if (!is_text(r[FIELD_GENERATION]) ||
+        generation_parse(g, r[FIELD_GENERATION]->str, r[FIELD_GENERATION]->len, e) != ERR_OK ||
+        g->number != GENERATION_LOADED || g->layer_count != out->header.layer_count)
+        return damaged(e, "generation");
+    return ERR_OK;
+}
+
+enum err loading_read(struct fence *f, struct loading *out, struct error *e)
+{
+    struct key_name name;
+    redisReply *reply;
+    names_filter_key(&f->names, "load", &name);
+    enum err code =
+        link_command(f->link, NODE_HOME, &reply, e,
+                     "HMGET %b state dump incarnation arrived header generation", name.text, name.length);
+    if (code != ERR_OK)
+        return code;
+    *out = (struct loading){0};
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != FIELDS)
+        code = damaged(e, "it is no hash");
+    else if (!is_text(reply->element[FIELD_STATE]))
+        code = error_set(e, ERR_NOT_FOUND, "the filter is not being loaded");
+    else
+        code = parse_record(out, reply->element, e);
+    freeReplyObject(reply);
+    if (code == ERR_OK)
+        f->names.incarnation = out->incarnation;
+    return code;
+}
+
+static void script_hex(struct script_call *c, uint64_t value)
+{
+    script_incarnation(c, value); /* the same form */
+}
+
+enum err loading_begin(struct fence *f, const struct loading *l, struct error *e)
+{
+    struct script_call *c = &f->call;
+    struct buffer header = {0};
+    char generation[GENERATION_TEXT_MAX];
+    size_t length = generation_text(view_current(&l->view), generation);
+    dump_header_encode(&l->header, &header);
+    script_begin(c, embedded_load_begin);
+    filter_key(f, "load");
+    filter_key(f, "view");
+    script_hex(c, l->header.id);
+    script_number(c, LOADING_TTL_MS);
+    script_text(c, "incarnation");
+    script_incarnation(c, l->view.incarnation);
+    script_text(c, "header");
+    script_bytes(c, header.data, header.length);
+    script_text(c, "generation");
+    script_bytes(c, generation, length);
+    long long answer = 0;
+    enum err code = buffer_failed(&header) ? error_set(e, ERR_NOMEM, "out of memory")
+                                           : script_run(c, f->link, NODE_HOME, &answer, e);
+    buffer_fini(&header);
+    if (code == ERR_OK && answer == 0)
+        code = error_set(e, ERR_EXISTS, "the filter exists already");
+    return code;
+}
+
+enum err loading_discard(struct fence *f, const struct loading *l, struct error *e)
+{
+    uint64_t now = f->names.incarnation;
+    f->names.incarnation = l->incarnation;
+    const struct generation *g = view_current(&l->view);
+    enum err code = ERR_OK;
+    for (unsigned i = 0; i < g->layer_count && code == ERR_OK; i++)
+        code = fence_discard(f, g, i, e);
+    f->names.incarnation = now;
+    return code;
+}
+
+static enum err note_some(struct fence *f, struct loading *l, const uint32_t *chunks, size_t count,
+                          bool arrived, struct error *e)
+{
+    struct script_call *c = &f->call;
+    script_begin(c, embedded_load_chunk);
+    filter_key(f, "load");
+    script_incarnation(c, l->incarnation);
+    script_number(c, LOADING_TTL_MS);
+    script_number(c, arrived);
+    for (size_t i = 0; i < count; i++)
+        script_number(c, chunks[i]);
+    long long answer = 0;
+    enum err code = script_run(c, f->link, NODE_HOME, &answer, e);
+    if (code == ERR_OK && answer < 0)
+        return error_set(e, ERR_FENCED, "another dump is being loaded, or the filter is there");
+    l->arrived = (uint32_t)answer;
+    return code;
+}
+
+enum err loading_note(struct fence *f, struct loading *l, const uint32_t *chunks, size_t count, bool arrived,
+                      struct error *e)
+{
+    enum err code = ERR_OK;
+    for (size_t done = 0; done < count && code == ERR_OK; done += NOTES_AT_ONCE)
+        code = note_some(f, l, chunks + done, count - done < NOTES_AT_ONCE ? count - done : NOTES_AT_ONCE,
+                         arrived, e);
+    return code;
+}
+
+enum err loading_arrived(struct fence *f, const struct loading *l, uint8_t *there, struct error *e)
+{
+    struct key_name name;
+    redisReply *reply;
+    names_filter_key(&f->names, "load", &name);
+    enum err code = link_command(f->link, NODE_HOME, &reply, e, "HKEYS %b", name.text, name.length);
+    if (code != ERR_OK)
+        return code;
+    for (size_t i = 0; i < reply->elements; i++) {
+        const redisReply *key = reply->element[i];
+        uint64_t number;
+        if (key->len > 1 && key->str[0] == 'c' && number_u64(key->str + 1, key->len - 1, &number) &&
+            number >= 1 && number <= l->header.chunks)
+            there[number] = 1;
+    }
+    freeReplyObject(reply);
+    return ERR_OK;
+}
+
+/* --- the shards --- */
+
+static void new_name(struct fence *f, const struct loading *l, unsigned layer, uint32_t shard,
+                     struct key_name *out)
+{
+    const struct generation *g = view_current(&l->view);
+    const struct shard_id id = {.generation = g->number, .layer = layer, .shard = shard};
+    names_new_shard(&f->names, id, g->layers[layer].token, out);
+}
+
+static enum err read_reply(struct fence *f, unsigned node, struct error *e)
+{
+    redisReply *reply;
+    enum err code = link_reply(f->link, node, &reply, e);
+    if (code == ERR_OK && reply->type == REDIS_REPLY_ERROR)
+        code = link_refusal(f->link, node, reply, e);
+    freeReplyObject(reply);
+    return code;
+}
+
+/* NX: a name that has been renamed away is a tombstone, and must stay one whoever comes late. */
+static enum err write_some(struct fence *f, const struct loading *l, const struct placement *placement,
+                           const struct dump_run *run, const uint8_t *shards, struct error *e)
+{
+    uint32_t bytes = geometry_shard_bytes(&l->header.layers[run->layer].geometry);
+    char ttl[24];
+    int n = snprintf(ttl, sizeof(ttl), "%d", LOADING_TTL_MS);
+    enum err code = ERR_OK;
+    for (uint32_t i = 0; i < run->count && code == ERR_OK; i++) {
+        struct key_name name;
+        new_name(f, l, run->layer, run->first + i, &name);
+        const char *argv[] = {"SET", name.text, (const char *)shards + (size_t)i * bytes, "NX", "PX", ttl};
+        const size_t lengths[] = {3, name.length, bytes, 2, 2, (size_t)n};
+        code = link_append(f->link, placement_node(placement, run->first + i), 6, argv, lengths, e);
+    }
+    for (uint32_t i = 0; i < run->count && code == ERR_OK; i++)
+        code = read_reply(f, placement_node(placement, run->first + i), e);
+    return code;
+}
+
+enum err loading_write(struct fence *f, const struct loading *l, const struct dump_run *run, uint8_t *shards,
+                       struct error *e)
+{
+    const struct generation *g = view_current(&l->view);
+    const struct geometry *geometry = &l->header.layers[run->layer].geometry;
+    uint32_t bytes = geometry_shard_bytes(geometry);
+    uint32_t at_once = WRITE_BYTES / bytes < AT_ONCE ? WRITE_BYTES / bytes : AT_ONCE;
+    struct placement placement;
+    uint16_t tag = fence_tag(f, g);
+    enum err code = placement_resolve(&placement, g, link_nodes(f->link), e);
+    if (code != ERR_OK)
+        return code;
+    for (uint32_t i = 0; i < run->count; i++)
+        if (!dump_tags_put(geometry, tag, shards + (size_t)i * bytes))
+            return error_set(e, ERR_PARSE, "dump: shard %u has something where tags go", run->first + i);
+    for (uint32_t done = 0; done < run->count && code == ERR_OK; done += at_once) {
+        uint32_t left = run->count - done;
+        const struct dump_run some = {
+            .layer = run->layer, .first = run->first + done, .count = left < at_once ? left : at_once};
+        code = write_some(f, l, &placement, &some, shards + (size_t)done * bytes, e);
+    }
+    if (code != ERR_OK)
+        link_forget(f->link);
+    return code;
+}
+
+/* PEXPIRE, and the last block's tag. */
+static enum err send_look(struct fence *f, const struct loading *l, unsigned layer, uint32_t shard,
+                          unsigned node, struct error *e)
+{
+    const struct geometry *geometry = &l->header.layers[layer].geometry;
+    struct key_name name;
+    char ttl[24], first[24], last[24];
+    uint32_t at = geometry_shard_bytes(geometry) - geometry->block_bits / 8;
+    new_name(f, l, layer, shard, &name);
+    const char *expire[] = {"PEXPIRE", name.text, ttl};
+    const size_t expire_lengths[] = {7, name.length,
+                                     (size_t)snprintf(ttl, sizeof(ttl), "%d", LOADING_TTL_MS)};
+    const char *range[] = {"GETRANGE", name.text, first, last};
+    const size_t range_lengths[] = {8, name.length, (size_t)snprintf(first, sizeof(first), "%" PRIu32, at),
+                                    (size_t)snprintf(last, sizeof(last), "%" PRIu32, at + 1)};
+    enum err code = link_append(f->link, node, 3, expire, expire_lengths, e);
+    return code == ERR_OK ? link_append(f->link, node, 4, range, range_lengths, e) : code;
+}
+
+static enum err take_look(struct fence *f, uint16_t tag, unsigned node, bool *there, struct error *e)
+{
+    redisReply *reply;
+    enum err code = read_reply(f, node, e);
+    if (code == ERR_OK)
+        code = link_reply(f->link, node, &reply, e);
+    if (code != ERR_OK)
+        return code;
+    bool wrong_type = reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "WRONGTYPE", 9) == 0;
+    if (reply->type == REDIS_REPLY_ERROR && !wrong_type)
+        code = link_refusal(f->link, node, reply, e);
+    const uint8_t *bytes = (const uint8_t *)reply->str;
+    *there = reply->type == REDIS_REPLY_STRING && reply->len == 2 && (bytes[0] << 8 | bytes[1]) == tag;
+    freeReplyObject(reply);
+    return code;
+}
+
+static enum err look_layer(struct fence *f, const struct loading *l, const struct placement *placement,
+                           unsigned layer, uint8_t *there, struct error *e)
+{
+    uint32_t shards = l->header.layers[layer].geometry.shards;
+    uint16_t tag = fence_tag(f, view_current(&l->view));
+    enum err code = ERR_OK;
+    for (uint32_t first = 0; first < shards && code == ERR_OK; first += AT_ONCE) {
+        uint32_t end = shards - first < AT_ONCE ? shards : first + AT_ONCE;
+        for (uint32_t i = first; i < end && code == ERR_OK; i++)
+            code = send_look(f, l, layer, i, placement_node(placement, i), e);
+        for (uint32_t i = first; i < end && code == ERR_OK; i++) {
+            bool here = false;
+            code = take_look(f, tag, placement_node(placement, i), &here, e);
+            if (code == ERR_OK && !here)
+                there[dump_chunk_of(&l->header, layer, i)] = 0;
+        }
+    }
+    return code;
+}
+
+enum err loading_look(struct fence *f, const struct loading *l, uint8_t *there, struct error *e)
+{
+    struct placement placement;
+    enum err code = placement_resolve(&placement, view_current(&l->view), link_nodes(f->link), e);
+    for (unsigned i = 0; i < l->header.layer_count && code == ERR_OK; i++)
+        code = look_layer(f, l, &placement, i, there, e);
+    if (code != ERR_OK)
+        link_forget(f->link);
+    return code;
+}
+
+/* --- the view --- */
+
+static void add_field(void *arg, const char *name, const char *value)
+{
+    script_text(arg, name);
+    script_text(arg, value);
+}
+
+static void count_field(void *arg, const char *name, const char *value)
+{
+    (void)name;
+    (void)value;
+    *(uint64_t *)arg += 2;
+}
+
+enum err loading_publish(struct fence *f, const struct loading *l, const char *mutex, struct error *e)
+{
+    struct script_call *c = &f->call;
+    char text[PREFIX_MAX + 8];
+    uint64_t count = 0;
+    view_format(&l->view, count_field, &count);
+    script_begin(c, embedded_load_publish);
+    filter_key(f, "view");
+    filter_key(f, "expansion_flag");
+    filter_key(f, "job");
+    filter_key(f, "count");
+    filter_key(f, "load");
+    filter_key(f, "token");
+    script_text(c, mutex);
+    (void)snprintf(text, sizeof(text), "%s:events", f->names.prefix);
+    script_text(c, text);
+    script_bytes(c, f->names.filter, f->names.filter_length);
+    script_incarnation(c, l->incarnation);
+    script_hex(c, l->dump);
+    script_number(c, LOADED_TTL_MS);
+    script_number(c, count);
+    view_format(&l->view, add_field, c);
+    for (unsigned i = 0; i < l->header.layer_count; i++) {
+        (void)snprintf(text, sizeof(text), "%d.%u", GENERATION_LOADED, i);
+        script_text(c, text);
+        script_number(c, l->header.layers[i].items);
+    }
+    long long answer;
+    enum err code = script_run(c, f->link, NODE_HOME, &answer, e);
+    if (code != ERR_OK)
+        return code;
+    if (answer == 0)
+        return error_set(e, ERR_EXISTS, "the filter exists already");
+    if (answer == -1)
+        return error_set(e, ERR_MUTEX_LOST, "the mutex %s was lost", mutex);
+    if (answer < 0)
+        return error_set(e, ERR_FENCED, "another dump is being loaded");
+    return ERR_OK;
+}

@@ -1,0 +1,17 @@
+-- Set or take away the time at which a filter is deleted. KEYS: view. ARGV: events channel, filter, the time (wall clock,
+-- ms) or 0 for never, conditions each between commas (NX: it has none, XX: it has one, GT, LT: the new one is later,
+-- earlier; none counts as later than any), 1 to change nothing.
+-- Returns 1 done, or would be, 0 by the conditions, or where there was nothing to take away, -1 there is no filter.
+local v = redis.call('HMGET', KEYS[1], 'epoch', 'dropped', 'expire_at')
+if not v[1] or v[2] then return -1 end
+local is, new = v[3] and tonumber(v[3]), tonumber(ARGV[3])
+local function wanted(word) return string.find(ARGV[4], ',' .. word .. ',', 1, true) end
+if wanted('NX') and is or wanted('XX') and not is then return 0 end
+if wanted('GT') and (not is or new <= is) or wanted('LT') and is and new >= is then return 0 end
+if new == 0 and not is then return 0 end
+if ARGV[5] == '1' then return 1 end
+-- A script that has written once may go on where Redis is out of memory.
+redis.call('PERSIST', KEYS[1])
+if new == 0 then redis.call('HDEL', KEYS[1], 'expire_at') else redis.call('HSET', KEYS[1], 'expire_at', ARGV[3]) end
+redis.call('PUBLISH', ARGV[1], 'view ' .. ARGV[2])
+return 1

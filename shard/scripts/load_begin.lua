@@ -1,0 +1,14 @@
+-- Begin to load a filter. KEYS: load, view. ARGV: dump, TTL (ms), pairs...
+-- Returns 1 begun (what was there of another dump is forgotten), 2 this dump is being loaded already, 0 there is a view, and
+-- nobody deletes that filter.
+if redis.call('EXISTS', KEYS[2]) == 1 and not redis.call('HGET', KEYS[2], 'dropped') then return 0 end
+local was = redis.call('HMGET', KEYS[1], 'dump', 'state')
+if was[1] == ARGV[1] and was[2] == 'loading' then
+  redis.call('PEXPIRE', KEYS[1], ARGV[2])
+  return 2
+end
+redis.call('DEL', KEYS[1])
+redis.call('HSET', KEYS[1], 'dump', ARGV[1], 'state', 'loading', 'arrived', '0')
+for i = 3, #ARGV, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+return 1

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/* Bodies of HTTP requests: no bytes may harm their reader; what is taken lies within its own bytes, what is
+ * refused has a text; and that text, like any bytes, becomes JSON that is JSON. The first byte of the input
+ * chooses what the body should be about. */
+#include <string.h>
+
+#include <jansson.h>
+
+#include "service/http_body.h"
+#include "service/http_json.h"
+#include "tests/fuzz/fuzz.h"
+
+static void check_key(const struct http_body *b, struct http_key key)
+{
+    fuzz_check(key.offset <= b->bytes.length && key.length <= b->bytes.length - key.offset);
+}
+
+static void check_taken(const struct http_body *b, enum http_body_kind kind)
+{
+    fuzz_check(b->key_count <= HTTP_KEYS_MAX && (kind != HTTP_BODY_KEYS || b->keys != NULL));
+    for (size_t i = 0; i < b->key_count; i++)
+        check_key(b, b->keys[i]);
+    check_key(b, b->name);
+    fuzz_check(kind != HTTP_BODY_CREATE || b->name.length > 0);
+    fuzz_check(b->error_rate >= 0 && b->error_rate < 1);
+}
+
+static void check_written(const char *bytes, size_t length)
+{
+    struct buffer out = {0};
+    buffer_puts(&out, "[");
+    http_json_text(&out, bytes, length);
+    buffer_puts(&out, ",");
+    http_json_bytes(&out, bytes, length);
+    buffer_puts(&out, "]");
+    json_t *root = json_loadb(out.data, out.length, JSON_ALLOW_NUL, NULL);
+    fuzz_check(root != NULL && json_array_size(root) == 2);
+    const json_t *exact = json_array_get(root, 1);
+    fuzz_check(json_is_object(exact) ||
+               (json_string_length(exact) == length && memcmp(json_string_value(exact), bytes, length) == 0));
+    json_decref(root);
+    buffer_fini(&out);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size == 0)
+        return 0;
+    enum http_body_kind kind = (enum http_body_kind)(1u << data[0] % 6);
+    const char *text = (const char *)data + 1;
+    size_t length = size - 1;
+    struct http_body body = {0};
+    struct error e = {.text = ""};
+    enum err code = http_body_parse(&body, kind, text, length, &e);
+    fuzz_check(code == ERR_OK || code == ERR_PARSE || code == ERR_RANGE);
+    if (code == ERR_OK)
+        check_taken(&body, kind);
+    else
+        fuzz_check(e.text[0] != '\0');
+    check_written(e.text, strlen(e.text));
+    check_written(text, length);
+    http_body_fini(&body);
+    struct buffer out = {0};
+    if (http_json_reply(&out, text, length, &e) == ERR_OK) {
+        json_t *root = json_loadb(out.data, out.length, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+        /* this parser takes no name with a NUL in it */
+        fuzz_check(root != NULL || memmem(out.data, out.length, "\\u0000", 6) != NULL);
+        json_decref(root);
+    } else {
+        fuzz_check(out.length == 0);
+    }
+    buffer_fini(&out);
+    return 0;
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/* twinbloom dump and twinbloom restore: files between two installations. */
+#include "tests/integration/dumps.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BIG = 1200000, MORE = 400000 };
+
+static struct two two;
+static char folder[PATH_MAX];
+
+static int setup(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    must(process_make_directory(folder, "dump", &e), e);
+    return setenv("D", folder, 1) == 0 ? two_start(&two) : -1; /* for the commands */
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    process_remove_directory(folder);
+    return two_stop(&two);
+}
+
+/* Two layers; then a third one, which both get at the same count. */
+static void test_restore__of_a_million_keys_is_what_was_dumped(void **state)
+{
+    (void)state;
+    two_cli_says(&two.from, "import big --capacity 500k < <(seq -f c%.0f 0 1199999)", 0,
+                 "1,200,000 keys are in big");
+    assert_int_equal(two_status(&two.from, "big", "layers"), 2);
+    two_cli_says(&two.from, "dump big --output $D/big", 0, "big dumped: ");
+    two_cli_says(&two.to, "restore 'big copy' < $D/big", 0, "of ");
+    two_all_present(&two.to, "big copy", 0, BIG);
+    uint64_t before = two_false_positives(&two.from, "big");
+    assert_in_range(before, 1, TWO_ABSENT / 100);
+    assert_int_equal(two_false_positives(&two.to, "big copy"), before);
+    two_same_info(&two, "big", "big copy");
+    static const char more[] = "import 'big%s' < <(seq -f c%%.0f 1200000 1599999)";
+    char line[128];
+    (void)snprintf(line, sizeof(line), more, "");
+    two_cli_says(&two.from, line, 0, " keys are in big");
+    (void)snprintf(line, sizeof(line), more, " copy");
+    two_cli_says(&two.to, line, 0, " keys are in big copy");
+    assert_int_equal(two_status(&two.from, "big", "layers"), 3);
+    two_same_info(&two, "big", "big copy");
+    two_all_present(&two.to, "big copy", BIG, MORE);
+}
+
+/* A filter of several pieces and its dump in the file `layers`; the first bytes of it in `cut`. */
+static void dump_layers(const char *name)
+{
+    struct dump d = {0};
+    char line[256];
+    two_make_layers(&two, name, &d);
+    dump_free(&d);
+    (void)snprintf(line, sizeof(line), "dump %s > $D/layers; head -c 3000 $D/layers > $D/cut", name);
+    two_cli_says(&two.from, line, 0, "dumped");
+}
+
+static void test_restore__of_a_file_that_was_cut_changes_nothing(void **state)
+{
+    (void)state;
+    dump_layers("cutme");
+    two_cli_says(&two.to, "restore cutme < $D/cut", 1, "twinbloom: the dump was cut after ");
+    two_cli_says(&two.to, "restore cutme --input $D/cut", 1, "the dump was cut after ");
+    assert_int_equal(two_count_keys(&two, "other:{cutme*"), 0);
+    /* From a pipe it is known at the end only: what was sent stays invisible. */
+    two_cli_says(&two.to, "restore cutme < <(cat $D/cut)", 1, "the dump was cut after ");
+    two_says(&two.to, "BF.INFO cutme", "ERR not found");
+    two_cli_says(&two.to, "restore cutme < <(head -c -1 $D/layers)", 1, "the dump was cut after ");
+    two_says(&two.to, "BF.INFO cutme", "ERR not found");
+    two_cli_says(&two.to, "restore cutme < <(cat $D/layers)", 0, "cutme restored");
+    two_all_present(&two.to, "cutme", 0, 3000);
+}
+
+static void test_restore__of_a_file_that_is_damaged_changes_nothing(void **state)
+{
+    (void)state;
+    dump_layers("damaged");
+    two_cli_says(&two.to,
+                 "help > /dev/null; cp $D/layers $D/damaged; "
+                 "printf x | dd of=$D/damaged bs=1 seek=1700 conv=notrunc status=none",
+                 0, "");
+    two_cli_says(&two.to, "restore damaged < $D/damaged", 1, "the dump is damaged after ");
+    two_cli_says(&two.to, "restore damaged < <(cat $D/layers; echo)", 1,
+                 "there is something after the end of the dump");
+    two_says(&two.to, "BF.INFO damaged", "ERR not found");
+    two_cli_says(&two.to, "restore damaged < <(echo no dump at all)", 1, "this is no dump of a filter");
+    two_cli_says(&two.to, "restore damaged --input /nonexistent", 2, "/nonexistent: No such file");
+    two_cli_says(&two.to, "restore configured < $D/layers", 3, "the filter configured exists already");
+}
+
+static void test_restore__sends_what_the_service_does_not_have(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct dump d = {0};
+    char line[128];
+    dump_layers("partly");
+    must(dump_rest(&d, &two.from, "partly", &e), e);
+    must(dump_load(&d.piece[0], &two.to, "partly", &e), e);
+    must(dump_load(&d.piece[2], &two.to, "partly", &e), e);
+    must(dump_load(&d.piece[3], &two.to, "partly", &e), e);
+    (void)snprintf(line, sizeof(line), ", %zu of %zu pieces sent", d.count - 2, d.count);
+    two_cli_says(&two.to, "restore partly < $D/layers", 0, line);
+    two_all_present(&two.to, "partly", 0, 3000);
+    two_cli_says(&two.to, "restore partly < $D/layers", 3, "the filter partly exists already");
+    dump_free(&d);
+}
+
+static void test_dump__goes_on_with_a_file_that_was_cut(void **state)
+{
+    (void)state;
+    dump_layers("resumed");
+    for (unsigned cut = 0; cut < 4000; cut += 333) { /* in a header, in a piece, between two */
+        char make[128];
+        (void)snprintf(make, sizeof(make), "help > /dev/null; head -c %u $D/layers > $D/again",
+                       cut == 333 ? 16 : cut);
+        two_cli_says(&two.from, make, 0, "");
+        two_cli_says(&two.from, "dump resumed --output $D/again --resume && cmp $D/layers $D/again", 0,
+                     "resumed dumped: ");
+    }
+    two_cli_says(&two.from, "dump resumed --output $D/again --resume", 0, "was dumped already");
+    two_cli_says(&two.from, "dump resumed --output $D/again", 2, "is there already; --resume");
+    two_cli_says(&two.from, "dump resumed --output $D/nosuch --resume", 2, "No such file");
+    two_cli_says(&two.from, "dump resumed --resume", 2, "--resume needs --output FILE");
+    two_cli_says(&two.from, "dump nosuch | cat", 0, "twinbloom: ERR not found");
+    two_cli_says(&two.from, "dump nosuch --output $D/new", 3, "twinbloom: ERR not found");
+    two_cli_says(&two.from, "help > /dev/null; ls $D/new", 2, "No such file");
+}
+
+static void test_dump__that_cannot_be_written_says_so(void **state)
+{
+    (void)state;
+    dump_layers("full");
+    two_cli_says(&two.from, "dump full > /dev/full", 3, "the dump could not be written: No space left");
+}
+
+#define TEST(name) cmocka_unit_test(name)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_restore__of_a_million_keys_is_what_was_dumped),
+        TEST(test_restore__of_a_file_that_was_cut_changes_nothing),
+        TEST(test_restore__of_a_file_that_is_damaged_changes_nothing),
+        TEST(test_restore__sends_what_the_service_does_not_have),
+        TEST(test_dump__goes_on_with_a_file_that_was_cut),
+        TEST(test_dump__that_cannot_be_written_says_so),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: MIT */
+/* HTTP/JSON: what each route does, and what it says where it cannot. */
+#include "tests/integration/fixture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <jansson.h>
+
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "tests/lib/http.h"
+#include "tests/lib/raw.h"
+
+enum { ROWS = 3000, BATCH = 100000 };
+
+static struct fixture fixture;
+
+static int setup(void **state)
+{
+    (void)state;
+    return fixture_start(&fixture, &(struct fixture_options){.nodes = 2,
+                                                             .daemons = 1,
+                                                             .postgres = true,
+                                                             .rows = ROWS,
+                                                             .capacity = 10000,
+                                                             .rate = "0.001",
+                                                             .grace = "60s",
+                                                             .expansion = "lease = 2s\n"});
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    return fixture_stop(&fixture);
+}
+
+/* The body of an answer that must have @status; a problem must be one. The caller ends it. */
+static json_t *ask(const char *method, const char *path, const char *json, int status)
+{
+    struct http_reply r = http_ask(fixture.daemon[0].http_port, method, path, json);
+    json_error_t why;
+    if (r.status != status)
+        fail_msg("%s %s %s: %d, expected %d: %s", method, path, json == NULL ? "" : json, r.status, status,
+                 r.body == NULL ? "" : r.body);
+    assert_string_equal(http_reply_header(&r, "X-Content-Type-Options"), "nosniff");
+    assert_string_equal(http_reply_header(&r, "Cache-Control"), "no-store");
+    assert_string_equal(http_reply_header(&r, "Content-Type"),
+                        status < 300 ? "application/json" : "application/problem+json");
+    json_t *root = json_loadb(r.body, r.length, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
+    if (root == NULL)
+        fail_msg("%s: %s", r.body, why.text);
+    if (status >= 300) {
+        assert_int_equal(json_integer_value(json_object_get(root, "status")), status);
+        assert_true(json_string_length(json_object_get(root, "title")) > 0);
+        assert_true(json_string_length(json_object_get(root, "detail")) > 0);
+        assert_true(json_string_length(json_object_get(root, "instance")) > 0);
+    }
+    http_reply_fini(&r);
+    return root;
+}
+
+static void gives(const char *method, const char *path, const char *json, int status)
+{
+    json_decref(ask(method, path, json, status));
+}
+
+static void says(const char *method, const char *path, const char *json, int status, const char *detail)
+{
+    json_t *root = ask(method, path, json, status);
+    const char *text = json_string_value(json_object_get(root, "detail"));
+    if (strstr(text, detail) == NULL)
+        fail_msg("%s %s: \"%s\" does not say \"%s\"", method, path, text, detail);
+    json_decref(root);
+}
+
+/* Results as letters: t, f, e(rror). */
+static void results(const char *path, const char *json, const char *expected)
+{
+    char got[64] = "";
+    json_t *root = ask("POST", path, json, 200);
+    const json_t *list = json_object_get(root, "results");
+    size_t count = json_array_size(list);
+    for (size_t i = 0; i < count && i < sizeof(got) - 1; i++) {
+        const json_t *one = json_array_get(list, i);
+        got[i] = "fte"[json_is_true(one) ? 1 : json_is_false(one) ? 0 : 2];
+    }
+    assert_string_equal(got, expected);
+    json_decref(root);
+}
+
+static void test_http__adds_and_checks_keys_that_clients_of_redis_see(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    gives("POST", "/v1/filters", "{\"name\":\"h\",\"capacity\":1000,\"error_rate\":0.0001}", 201);
+    results("/v1/filters/h/add", "{\"keys\":[\"a\",\"b\",\"a\"]}", "ttf");
+    results("/v1/filters/h/check", "{\"keys\":[\"a\",\"b\",\"c\",\"\"]}", "ttff");
+    results("/v1/filters/h/add", "{\"keys_base64\":[\"/wA=\"]}", "t");
+    results("/v1/filters/h/add", "{\"keys\":[\"x\\u0000y\",\"\"]}", "tt");
+    results("/v1/filters/h/check", "{\"keys\":[]}", "");
+    int64_t there = 0;
+    const size_t lengths[] = {9, 1, 2};
+    redisReply *r = client_argv(&fixture.client[0], 3, (const char *[]){"BF.EXISTS", "h", "\xff\0"}, lengths);
+    assert_non_null(r);
+    there = r->integer;
+    freeReplyObject(r);
+    assert_int_equal(there, 1);
+    must(client_integer(&fixture.client[0], &there, &e, "BF.ADD h seen"), e);
+    results("/v1/filters/h/check", "{\"keys\":[\"seen\"]}", "t");
+}
+
+static void test_http__makes_filters_once_and_says_where(void **state)
+{
+    (void)state;
+    struct http_reply r = http_ask(fixture.daemon[0].http_port, "PUT", "/v1/filters",
+                                   "{\"name_base64\":\"/y8g\",\"nonscaling\":true,\"capacity\":2}");
+    assert_int_equal(r.status, 201);
+    assert_string_equal(http_reply_header(&r, "Location"), "/v1/filters/%FF%2F%20");
+    assert_string_equal(r.body, "{\"filter\":{\"base64\":\"/y8g\"}}");
+    http_reply_fini(&r);
+    json_t *root = ask("GET", "/v1/filters/%ff%2f%20", NULL, 200);
+    assert_string_equal(json_string_value(json_object_get(json_object_get(root, "filter"), "base64")),
+                        "/y8g");
+    json_decref(root);
+    says("PUT", "/v1/filters", "{\"name_base64\":\"/y8g\"}", 409, "exists");
+    results("/v1/filters/%ff%2f%20/add", "{\"keys\":[\"a\"]}", "t");
+    results("/v1/filters/%ff%2f%20/add", "{\"keys\":[\"b\"]}", "t");
+    results("/v1/filters/%ff%2f%20/add", "{\"keys\":[\"a\",\"c\"]}", "fe");
+    json_t *full = ask("POST", "/v1/filters/%ff%2f%20/add", "{\"keys\":[\"c\"]}", 200);
+    assert_string_equal(
+        json_string_value(json_object_get(json_array_get(json_object_get(full, "results"), 0), "error")),
+        "full");
+    json_decref(full);
+    gives("POST", "/v1/filters", "{\"name\":\"too-large\",\"capacity\":9000000000000000000}", 422);
+}
+
+static void test_http__a_filter_without_room_grows(void **state)
+{
+    (void)state;
+    gives("POST", "/v1/filters", "{\"name\":\"small\",\"capacity\":100,\"error_rate\":0.001}", 201);
+    struct buffer body = {0};
+    buffer_puts(&body, "{\"keys\":[\"0\"");
+    for (unsigned i = 1; i < 3000; i++)
+        buffer_printf(&body, ",\"%u\"", i);
+    buffer_puts(&body, "]}");
+    gives("POST", "/v1/filters/small/add", buffer_text(&body), 200);
+    json_t *root = ask("POST", "/v1/filters/small/check", buffer_text(&body), 200);
+    size_t i;
+    json_t *one;
+    json_array_foreach(json_object_get(root, "results"), i, one) assert_true(json_is_true(one));
+    assert_int_equal(i, 3000);
+    json_decref(root);
+    buffer_fini(&body);
+    root = ask("GET", "/v1/filters/small", NULL, 200);
+    assert_true(json_integer_value(json_object_get(root, "layers")) > 1);
+    json_decref(root);
+}
+
+/* --- status --- */
+
+static void test_http__status_has_the_fields_of_tb_status(void **state)
+{
+    (void)state;
+    json_t *root = ask("GET", "/v1/filters/" FILTER, NULL, 200);
+    redisReply *r = client_command(&fixture.client[0], "TB.STATUS " FILTER);
+    assert_non_null(r);
+    assert_int_equal(r->elements / 2, json_object_size(root));
+    for (size_t i = 0; i + 1 < r->elements; i += 2) {
+        const json_t *value = json_object_get(root, r->element[i]->str);
+        if (value == NULL)
+            fail_msg("HTTP does not know %s", r->element[i]->str);
+        if (r->element[i + 1]->type == REDIS_REPLY_INTEGER)
+            assert_true(json_is_integer(value));
+    }
+    freeReplyObject(r);
+    assert_string_equal(json_string_value(json_object_get(root, "filter")), FILTER);
+    assert_int_equal(json_integer_value(json_object_get(root, "items")), ROWS);
+    assert_true(json_number_value(json_object_get(root, "error_rate")) > 0.00099);
+    json_decref(root);
+}
+
+static void test_http__lists_all_filters(void **state)
+{
+    (void)state;
+    gives("POST", "/v1/filters", "{\"name\":\"listed\",\"capacity\":10}", 201);
+    json_t *root = ask("GET", "/v1/filters", NULL, 200);
+    size_t i;
+    bool configured = false, made = false;
+    json_t *one;
+    json_array_foreach(json_object_get(root, "filters"), i, one)
+    {
+        const char *name = json_string_value(json_object_get(one, "filter"));
+        configured |= name != NULL && strcmp(name, FILTER) == 0;
+        made |= name != NULL && strcmp(name, "listed") == 0;
+    }
+    assert_true(configured && made);
+    json_decref(root);
+}
+
+static void test_http__head_is_get_without_the_body(void **state)
+{
+    (void)state;
+    static const char *const paths[] = {"/livez", "/readyz", "/v1/openapi.json", "/v1/filters/nothing"};
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        int fd = raw_open(fixture.daemon[0].http_port);
+        assert_true(http_send(fd, "HEAD", paths[i], "", NULL, 0));
+        struct http_reply head = http_receive(fd, true);
+        assert_true(strtoul(http_reply_header(&head, "Content-Length"), NULL, 10) > 0);
+        assert_true(
+            http_send(fd, "GET", paths[i], "", NULL, 0)); /* had there been a body, it would be read here */
+        struct http_reply get = http_receive(fd, false);
+        assert_int_equal(head.status, get.status);
+        assert_int_equal(get.status, i < 3 ? 200 : 404);
+        char length[32];
+        (void)snprintf(length, sizeof(length), "%s", http_reply_header(&head, "Content-Length"));
+        assert_string_equal(length, http_reply_header(&get, "Content-Length"));
+        http_reply_fini(&head);
+        http_reply_fini(&get);
+        raw_close(fd);
+    }
+}
+
+static void test_http__publishes_its_interface(void **state)
+{
+    (void)state;
+    json_t *root = ask("GET", "/v1/openapi.json", NULL, 200);
+    assert_non_null(json_object_get(json_object_get(root, "paths"), "/v1/filters/{filter}/check"));
+    json_decref(root);
+}
+
+/* --- what an operator asks --- */
+
+static void test_http__drives_an_expansion(void **state)
+{
+    (void)state;
+    says("POST", "/v1/filters/" FILTER "/cutover", "", 409, "no job");
+    json_t *plan = ask("GET", "/v1/filters/" FILTER "/plan?capacity=50000", NULL, 200);
+    assert_int_equal(json_integer_value(json_object_get(plan, "capacity")), 50000);
+    json_decref(plan);
+    plan = ask("POST", "/v1/filters/" FILTER "/rebuild", "{\"dry_run\":true}", 200);
+    assert_true(json_array_size(json_object_get(plan, "steps")) > 3);
+    json_decref(plan);
+    struct http_reply r = http_ask(fixture.daemon[0].http_port, "POST", "/v1/filters/" FILTER "/rebuild",
+                                   "{\"hold\":true,\"capacity\":20000}");
+    assert_int_equal(r.status, 202);
+    assert_string_equal(http_reply_header(&r, "Location"), "/v1/filters/" FILTER);
+    assert_string_equal(r.body, "{\"filter\":\"" FILTER "\",\"accepted\":\"rebuild\"}");
+    http_reply_fini(&r);
+    fixture_wait(&fixture, 0, "job_step", "hold");
+    gives("POST", "/v1/filters/" FILTER "/rebuild", "{}", 409);
+    says("POST", "/v1/filters/" FILTER "/rollback", "{}", 409, "");
+    gives("POST", "/v1/filters/" FILTER "/pause", "{}", 202);
+    gives("POST", "/v1/filters/" FILTER "/resume", "{}", 202);
+    gives("POST", "/v1/filters/" FILTER "/throttle", "{\"rows_per_second\":5000}", 202);
+    gives("POST", "/v1/filters/" FILTER "/cutover", "{}", 202);
+    fixture_wait(&fixture, 0, "job_step", "grace");
+    gives("POST", "/v1/filters/" FILTER "/rollback", "{}", 202);
+    fixture_wait(&fixture, 0, "job_step", "hold");
+    gives("POST", "/v1/filters/" FILTER "/abort", "{}", 202);
+    fixture_wait(&fixture, 0, "job_state", "aborted");
+    fixture_wait(&fixture, 0, "mutex_owner", "");
+    gives("POST", "/v1/filters/" FILTER "/verify", "{\"verify_full\":true}", 202);
+    fixture_wait(&fixture, 0, "verified", "yes");
+    json_t *history = ask("GET", "/v1/filters/" FILTER "/history?count=2", NULL, 200);
+    assert_in_range(json_array_size(json_object_get(history, "history")), 1, 2);
+    json_decref(history);
+}
+
+/* --- what is refused --- */
+
+static void test_http__says_what_there_is_not(void **state)
+{
+    (void)state;
+    gives("GET", "/", NULL, 404);
+    gives("GET", "/v1/filters/", NULL, 404);
+    gives("GET", "/v1/filters/never", NULL, 404);
+    gives("GET", "/v1/filters/never/history", NULL, 404);
+    gives("GET", "/v1/filters/never/plan", NULL, 404);
+    gives("POST", "/v1/filters/never/rebuild", "{}", 404);
+    gives("POST", "/v1/filters/never/abort", "{}", 404);
+    says("POST", "/v1/filters/never/check", "{\"keys\":[\"a\"]}", 404, "no such filter");
+    says("POST", "/v1/filters/never/add", "{\"keys\":[\"a\"]}", 404, "no such filter");
+}
+
+static void test_http__says_which_methods_a_path_takes(void **state)
+{
+    (void)state;
+    struct http_reply r = http_ask(fixture.daemon[0].http_port, "PATCH", "/v1/filters", NULL);
+    assert_int_equal(r.status, 405);
+    assert_string_equal(http_reply_header(&r, "Allow"), "GET, HEAD, POST, PUT");
+    http_reply_fini(&r);
+    gives("GET", "/v1/filters/x/add", NULL, 405);
+    gives("POST", "/livez", "{}", 405);
+    gives("OPTIONS", "/v1/filters", NULL, 405);
+}
+
+static void test_http__refuses_bodies_and_queries_that_are_not_wanted(void **state)
+{
+    (void)state;
+    gives("POST", "/v1/filters", "{\"name\":\"h1\",\"capacity\":0}", 422);
+    gives("POST", "/v1/filters", "{\"capacity\":1}", 422);
+    says("POST", "/v1/filters", "{\"name\":", 400, "line 1, column");
+    says("POST", "/v1/filters/h/check", "{\"keys\":[1]}", 422, "item 0");
+    gives("POST", "/v1/filters/" FILTER "/throttle", "{}", 422);
+    gives("GET", "/v1/filters/" FILTER "/history?count=-1", NULL, 422);
+    gives("GET", "/v1/filters/" FILTER "/plan?error_rate=2", NULL, 422);
+    gives("GET", "/v1/filters/%zz", NULL, 400);
+    char path[1000] = "/v1/filters/";
+    memset(path + strlen(path), 'n', sizeof(path) - 1 - strlen(path));
+    says("GET", path, NULL, 422, "longer than");
+}
+
+static void test_http__takes_nothing_that_a_form_can_send(void **state)
+{
+    (void)state;
+    static const char *const types[] = {"", "Content-Type: text/plain\r\n",
+                                        "Content-Type: application/x-www-form-urlencoded\r\n",
+                                        "Content-Type: application/jsonp\r\n"};
+    int fd = raw_open(fixture.daemon[0].http_port);
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+        assert_true(http_send(fd, "POST", "/v1/filters/" FILTER "/abort", types[i], "{}", 2));
+        struct http_reply r = http_receive(fd, false);
+        assert_int_equal(r.status, 415);
+        assert_string_equal(http_reply_header(&r, "Access-Control-Allow-Origin"), "");
+        http_reply_fini(&r);
+    }
+    assert_true(http_send(fd, "POST", "/v1/filters/h/check",
+                          "Content-Type: Application/JSON; charset=utf-8\r\n", "{\"keys\":[]}", 11));
+    struct http_reply r = http_receive(fd, false);
+    assert_int_equal(r.status, 200);
+    http_reply_fini(&r);
+    raw_close(fd);
+}
+
+/* --- large batches --- */
+
+static void test_http__others_are_answered_while_a_large_batch_is_worked_on(void **state)
+{
+    (void)state;
+    struct buffer body = {0};
+    gives("POST", "/v1/filters", "{\"name\":\"large\",\"capacity\":200000}", 201);
+    buffer_puts(&body, "{\"keys\":[\"k0\"");
+    for (unsigned i = 1; i < BATCH; i++)
+        buffer_printf(&body, ",\"k%u\"", i);
+    buffer_puts(&body, "]}");
+    int fd = raw_open(fixture.daemon[0].http_port), other = raw_open(fixture.daemon[0].http_port);
+    assert_true(http_send(fd, "POST", "/v1/filters/large/add", "Content-Type: application/json\r\n",
+                          body.data, body.length));
+    size_t answered = 0;
+    char byte;
+    while (recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0) {
+        assert_true(http_send(other, "POST", "/v1/filters/large/check", "Content-Type: application/json\r\n",
+                              "{\"keys\":[\"x\"]}", 14));
+        struct http_reply r = http_receive(other, false);
+        assert_int_equal(r.status, 200);
+        http_reply_fini(&r);
+        answered++;
+    }
+    assert_true(answered >= 3);
+    struct http_reply r = http_receive(fd, false);
+    assert_int_equal(r.status, 200);
+    json_t *root = json_loads(r.body, 0, NULL);
+    assert_int_equal(json_array_size(json_object_get(root, "results")), BATCH);
+    json_decref(root);
+    http_reply_fini(&r);
+    assert_true(http_send(fd, "POST", "/v1/filters/large/check", "Content-Type: application/json\r\n",
+                          body.data, body.length));
+    r = http_receive(fd, false);
+    assert_int_equal(r.status, 200);
+    assert_null(strstr(r.body, "false")); /* in the order of the keys, and all of them */
+    http_reply_fini(&r);
+    raw_close(fd);
+    raw_close(other);
+    buffer_fini(&body);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_http__adds_and_checks_keys_that_clients_of_redis_see),
+        cmocka_unit_test(test_http__makes_filters_once_and_says_where),
+        cmocka_unit_test(test_http__a_filter_without_room_grows),
+        cmocka_unit_test(test_http__status_has_the_fields_of_tb_status),
+        cmocka_unit_test(test_http__lists_all_filters),
+        cmocka_unit_test(test_http__head_is_get_without_the_body),
+        cmocka_unit_test(test_http__publishes_its_interface),
+        cmocka_unit_test(test_http__drives_an_expansion),
+        cmocka_unit_test(test_http__says_what_there_is_not),
+        cmocka_unit_test(test_http__says_which_methods_a_path_takes),
+        cmocka_unit_test(test_http__refuses_bodies_and_queries_that_are_not_wanted),
+        cmocka_unit_test(test_http__takes_nothing_that_a_form_can_send),
+        cmocka_unit_test(test_http__others_are_answered_while_a_large_batch_is_worked_on),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

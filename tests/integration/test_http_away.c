@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+/* HTTP while Redis is away, and while the daemon ends; addresses that cannot be had. */
+#include "tests/integration/fixture.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "tests/lib/http.h"
+#include "tests/lib/raw.h"
+
+#define JSON "Content-Type: application/json\r\n"
+#define KEYS "{\"keys\":[\"a\"]}"
+
+static struct fixture fixture;
+
+static int setup(void **state)
+{
+    (void)state;
+    if (fixture_start(&fixture,
+                      &(struct fixture_options){
+                          .nodes = 1, .daemons = 1, .service = "timeout = 700ms\nhttp_timeout = 3s\n"}) != 0)
+        return -1;
+    fixture_ask(&fixture, 0, "BF.RESERVE h 0.001 1000");
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    return fixture_stop(&fixture);
+}
+
+static struct http_reply ask(const char *method, const char *path, const char *json)
+{
+    return http_ask(fixture.daemon[0].http_port, method, path, json);
+}
+
+/* Ask until the status is @status; the last answer. */
+static struct http_reply wait_for(const char *path, int status)
+{
+    struct http_reply r = ask("GET", path, NULL);
+    for (unsigned i = 0; i < 200 && r.status != status; i++) {
+        clock_sleep_us(100 * 1000);
+        http_reply_fini(&r);
+        r = ask("GET", path, NULL);
+    }
+    assert_int_equal(r.status, status);
+    return r;
+}
+
+static void is_not_ready(const char *why)
+{
+    uint64_t began = clock_mono_us();
+    struct http_reply r = ask("GET", "/readyz", NULL);
+    assert_int_equal(r.status, 503);
+    assert_string_not_equal(http_reply_header(&r, "Retry-After"), "");
+    if (strstr(r.body, why) == NULL)
+        fail_msg("%s does not say \"%s\"", r.body, why);
+    assert_true(clock_mono_us() - began < 3 * 1000 * 1000);
+    http_reply_fini(&r);
+    r = ask("GET", "/livez", NULL);
+    assert_int_equal(r.status, 200);
+    http_reply_fini(&r);
+}
+
+static void is_refused(int status, int or_status)
+{
+    static const char *const paths[] = {"/v1/filters/h/check", "/v1/filters/h/add"};
+    for (size_t i = 0; i < 2; i++) {
+        struct http_reply r = ask("POST", paths[i], KEYS);
+        if (r.status != status && r.status != or_status)
+            fail_msg("%s: %d: %s", paths[i], r.status, r.body == NULL ? "" : r.body);
+        assert_non_null(strstr(r.body, "nothing was acknowledged"));
+        if (r.status == 503)
+            assert_string_not_equal(http_reply_header(&r, "Retry-After"), "");
+        http_reply_fini(&r);
+    }
+}
+
+static void is_back(void)
+{
+    struct http_reply r = wait_for("/readyz", 200);
+    http_reply_fini(&r);
+    r = ask("POST", "/v1/filters/h/check", KEYS);
+    assert_int_equal(r.status, 200);
+    http_reply_fini(&r);
+}
+
+static void test_http__a_redis_that_is_stopped_is_said_in_time(void **state)
+{
+    (void)state;
+    is_back();
+    process_signal(&fixture.redis[0].process, SIGSTOP);
+    is_not_ready("home node of Redis");
+    is_refused(503, 504);
+    process_signal(&fixture.redis[0].process, SIGCONT);
+    is_back();
+}
+
+static void test_http__others_are_answered_while_redis_is_slow(void **state)
+{
+    (void)state;
+    int slow = raw_open(fixture.daemon[0].http_port), quick = raw_open(fixture.daemon[0].http_port);
+    process_signal(&fixture.redis[0].process, SIGSTOP);
+    assert_true(http_send(slow, "POST", "/v1/filters/h/check", JSON, KEYS, strlen(KEYS)));
+    for (unsigned i = 0; i < 50; i++) {
+        uint64_t began = clock_mono_us();
+        assert_true(http_send(quick, "GET", "/livez", "", NULL, 0));
+        struct http_reply r = http_receive(quick, false);
+        assert_int_equal(r.status, 200);
+        assert_true(clock_mono_us() - began < 500 * 1000);
+        http_reply_fini(&r);
+    }
+    struct http_reply r = http_receive(slow, false);
+    assert_in_range(r.status, 503, 504);
+    http_reply_fini(&r);
+    process_signal(&fixture.redis[0].process, SIGCONT);
+    is_back();
+    raw_close(slow);
+    raw_close(quick);
+}
+
+static void test_http__a_redis_that_is_gone_is_said_and_comes_back(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    temp_redis_kill(&fixture.redis[0]);
+    is_not_ready("home node of Redis");
+    is_refused(503, 504);
+    struct http_reply r = ask("POST", "/v1/filters", "{\"name\":\"new\",\"capacity\":10}");
+    assert_int_equal(r.status, 503);
+    http_reply_fini(&r);
+    must(temp_redis_restart(&fixture.redis[0], false, &e), e);
+    r = wait_for("/readyz", 200);
+    http_reply_fini(&r);
+    r = ask("POST", "/v1/filters", "{\"name\":\"new\",\"capacity\":10}");
+    assert_int_equal(r.status, 201);
+    http_reply_fini(&r);
+}
+
+static void test_http__what_is_in_flight_is_answered_when_the_daemon_ends(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    int idle = raw_open(fixture.daemon[0].http_port), busy = raw_open(fixture.daemon[0].http_port);
+    process_signal(&fixture.redis[0].process, SIGSTOP);
+    assert_true(http_send(busy, "POST", "/v1/filters/new/check", JSON, KEYS, strlen(KEYS)));
+    clock_sleep_us(200 * 1000);
+    process_signal(&fixture.daemon[0].process, SIGTERM);
+    assert_true(raw_expect_close(idle));
+    struct http_reply r = http_receive(busy, false);
+    assert_in_range(r.status, 503, 504);
+    assert_string_equal(http_reply_header(&r, "Connection"), "close");
+    http_reply_fini(&r);
+    assert_true(raw_expect_close(busy));
+    raw_close(idle);
+    raw_close(busy);
+    process_signal(&fixture.redis[0].process, SIGCONT);
+    must(process_wait(&fixture.daemon[0].process, 20000, &e), e);
+    assert_int_equal(process_exit_status(&fixture.daemon[0].process), 0);
+    must(daemon_launch(&fixture.daemon[0], &e), e);
+    fixture_reconnect(&fixture, 0);
+}
+
+static void test_http__a_taken_address_is_said_and_none_is_fine(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct daemon d;
+    const struct daemon_options options = {.nodes = fixture.node_list};
+    must(daemon_prepare(&d, &options, &e), e);
+    uint16_t free_port = d.http_port;
+    d.http_port = fixture.daemon[0].http_port;
+    must(daemon_rewrite(&d, &options, &e), e);
+    char *log = NULL;
+    int status = 0;
+    /* of two -c the last one counts: this runs the daemon as ever */
+    must(daemon_run(&d, "-c/dev/null", &log, &status, &e), e);
+    assert_int_equal(status, 1);
+    char address[32];
+    (void)snprintf(address, sizeof(address), "http = 127.0.0.1:%u", d.http_port);
+    if (strstr(log, address) == NULL || strstr(log, "in use") == NULL)
+        fail_msg("%s", log);
+    free(log);
+    d.http_port = free_port;
+    FILE *f = fopen(d.config, "we");
+    assert_non_null(f);
+    (void)fprintf(f, "[service]\nlisten = 127.0.0.1:%u\nhttp =\n[redis]\nnodes = %s\n", d.port,
+                  fixture.node_list);
+    assert_int_equal(fclose(f), 0);
+    must(daemon_launch(&d, &e), e);
+    int fd = raw_open(free_port);
+    assert_true(fd < 0);
+    assert_true(daemon_fini(&d));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_http__a_redis_that_is_stopped_is_said_in_time),
+        cmocka_unit_test(test_http__others_are_answered_while_redis_is_slow),
+        cmocka_unit_test(test_http__a_redis_that_is_gone_is_said_and_comes_back),
+        cmocka_unit_test(test_http__what_is_in_flight_is_answered_when_the_daemon_ends),
+        cmocka_unit_test(test_http__a_taken_address_is_said_and_none_is_fine),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

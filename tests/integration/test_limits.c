@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/* What one client may cost the others: unread replies, long requests, silence, much under way. */
+#include "tests/integration/fixture.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+#include "tests/lib/raw.h"
+
+static struct fixture fixture;
+
+static int setup(void **state)
+{
+    (void)state;
+    return fixture_start(&fixture, &(struct fixture_options){.nodes = 1,
+                                                             .daemons = 1,
+                                                             .service = "in_flight_max = 16\n"
+                                                                        "request_max = 64KiB\n"
+                                                                        "output_timeout = 1s\n"
+                                                                        "idle_timeout = 2s\n"});
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    return fixture_stop(&fixture);
+}
+
+static int open_raw(void)
+{
+    int fd = raw_open(fixture.daemon[0].port);
+    assert_true(fd >= 0);
+    return fd;
+}
+
+static void still_serves(void)
+{
+    int fd = open_raw();
+    assert_true(raw_puts(fd, "BF.ADD alive x\r\nBF.EXISTS alive x\r\nPING\r\n"));
+    char text[64];
+    assert_true(raw_read_until(fd, "+PONG\r\n", text, sizeof(text)));
+    assert_non_null(strstr(text, ":1\r\n+PONG"));
+    raw_close(fd);
+}
+
+static void test_in_flight_max__delays_and_drops_nothing(void **state)
+{
+    (void)state;
+    enum { CLIENTS = 20, ADDS = 300 };
+    int fds[CLIENTS];
+    for (int c = 0; c < CLIENTS; c++) {
+        fds[c] = open_raw();
+        for (int i = 0; i < ADDS; i++) {
+            char line[64];
+            (void)snprintf(line, sizeof(line), "BF.ADD flight k%d-%d\r\n", c, i);
+            assert_true(raw_puts(fds[c], line));
+        }
+        assert_true(raw_puts(fds[c], "BF.MEXISTS flight k0-0 k0-1 nothing\r\nECHO end\r\n"));
+    }
+    char *text = malloc(8 * ADDS);
+    assert_non_null(text);
+    for (int c = 0; c < CLIENTS; c++) {
+        assert_true(raw_read_until(fds[c], "$3\r\nend\r\n", text, 8 * ADDS));
+        assert_null(strchr(text, '-')); /* no error */
+        unsigned replies = 0;
+        for (const char *at = text; (at = strstr(at, "\r\n")) != NULL; at += 2)
+            replies++;
+        assert_int_equal(replies, ADDS + 4 + 2);
+        raw_close(fds[c]);
+    }
+    free(text);
+}
+
+static void test_request_max__ends_the_connection_with_an_error(void **state)
+{
+    (void)state;
+    int fd = open_raw();
+    assert_true(raw_puts(fd, "*3\r\n$6\r\nBF.ADD\r\n$1\r\nf\r\n$70000\r\n"));
+    assert_true(raw_expect(fd, "-ERR Protocol error: too big request\r\n"));
+    assert_true(raw_expect_close(fd));
+    raw_close(fd);
+    /* Many small arguments are as long. */
+    fd = open_raw();
+    assert_true(raw_puts(fd, "*9000\r\n$4\r\nPING\r\n"));
+    for (int i = 0; i < 8000; i++)
+        if (send(fd, "$4\r\nabcd\r\n", 10, MSG_NOSIGNAL) != 10)
+            break;
+    assert_true(raw_expect(fd, "-ERR Protocol error: too big request\r\n"));
+    raw_close(fd);
+    still_serves();
+}
+
+/* Questions without end, and no reply is read. */
+static void test_client__that_reads_no_replies_is_cut(void **state)
+{
+    (void)state;
+    static char question[4096];
+    size_t length = (size_t)snprintf(question, sizeof(question), "BF.MEXISTS nothing");
+    while (length < sizeof(question) - 4) {
+        memcpy(question + length, " a", 2);
+        length += 2;
+    }
+    memcpy(question + length, "\r\n", 2);
+    length += 2;
+    int fd = open_raw(), small = 4096;
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)), 0);
+    uint64_t end = clock_mono_us() + 30000000;
+    bool cut = false;
+    while (!cut && clock_mono_us() < end) {
+        struct pollfd p = {.fd = fd, .events = POLLOUT};
+        (void)poll(&p, 1, 100);
+        cut = (p.revents & (POLLERR | POLLHUP)) != 0;
+        if (!cut && (p.revents & POLLOUT) != 0)
+            cut = send(fd, question, length, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && clock_mono_us() < end &&
+                  (p.revents & POLLHUP) != 0;
+    }
+    assert_true(cut);
+    raw_close(fd);
+    still_serves();
+}
+
+static void test_client__that_is_idle_is_closed_and_one_that_is_not_stays(void **state)
+{
+    (void)state;
+    int idle = open_raw(), busy = open_raw();
+    for (int i = 0; i < 8; i++) {
+        assert_true(raw_puts(busy, "PING\r\n"));
+        assert_true(raw_expect(busy, "+PONG\r\n"));
+        clock_sleep_us(500000);
+    }
+    assert_true(raw_expect_close(idle));
+    assert_true(raw_puts(busy, "PING\r\n"));
+    assert_true(raw_expect(busy, "+PONG\r\n"));
+    raw_close(idle);
+    raw_close(busy);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_in_flight_max__delays_and_drops_nothing),
+        cmocka_unit_test(test_request_max__ends_the_connection_with_an_error),
+        cmocka_unit_test(test_client__that_reads_no_replies_is_cut),
+        cmocka_unit_test(test_client__that_is_idle_is_closed_and_one_that_is_not_stays),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+/* Death at every step of a load: the coordinator is killed at its n-th request to Redis, for n = 1, 2, 3 and
+ * so on. What the next one finds is nothing, or the whole filter; and it ends what was begun. */
+#include "tests/integration/dumps.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "tests/lib/proxy.h"
+
+enum { HELD_MS = 20000, KEYS = 3000, REQUESTS_MAX = 400 };
+
+static struct two two;
+static struct proxy *proxy;
+static struct daemon mortal; /* behind the proxy; two.to is a connection to it */
+
+static struct daemon_options options_for(const char *nodes)
+{
+    return (struct daemon_options){.nodes = nodes,
+                                   .service = "timeout = 20s\nthreads = 1\ncheck_interval = 1h\n",
+                                   .redis = "prefix = other\ntimeout = 10s\n",
+                                   .expansion = "lease = 300ms\n"};
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    static char nodes[64];
+    unsigned route;
+    uint16_t proxied;
+    struct error e = {""};
+    if (two_start(&two) != 0)
+        return -1;
+    must(proxy_start(&proxy, &e), e);
+    proxy_count_as_job(proxy, "twinbloom-admin");
+    must(proxy_add(proxy, WIRE_REDIS, two.redis.port, &route, &proxied, &e), e);
+    (void)snprintf(nodes, sizeof(nodes), "redis://127.0.0.1:%u", proxied);
+    const struct daemon_options o = options_for(nodes);
+    assert_true(daemon_stop(&two.daemon, 20000)); /* it knows the node by another name */
+    must(daemon_prepare(&mortal, &o, &e), e);
+    return 0;
+}
+
+static void launch(void)
+{
+    struct error e = {""};
+    client_close(&two.to);
+    must(daemon_launch(&mortal, &e), e);
+    must(client_open(&two.to, mortal.port, TWO_REPLY_MS, &e), e);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    bool clean = daemon_fini(&mortal);
+    proxy_stop(proxy);
+    return two_stop(&two) == 0 && clean ? 0 : -1;
+}
+
+/* The reply to a piece. NULL: the coordinator is held. */
+static redisReply *wait_reply(redisContext *c)
+{
+    uint64_t until = clock_mono_us() + HELD_MS * 1000ull;
+    while (clock_mono_us() < until) {
+        struct pollfd fd = {.fd = c->fd, .events = POLLIN};
+        void *reply = NULL;
+        assert_int_equal(redisGetReplyFromReader(c, &reply), REDIS_OK);
+        if (reply != NULL || proxy_is_held(proxy))
+            return reply;
+        if (poll(&fd, 1, 5) == 1)
+            assert_int_equal(redisBufferRead(c), REDIS_OK);
+    }
+    fail_msg("no reply, and not held");
+    return NULL;
+}
+
+/* Load until the coordinator is dead; true where it came to the end before its @n-th request. */
+static bool load_until_death(const struct dump *d, const char *name, uint64_t n, enum proxy_moment moment)
+{
+    bool held = false;
+    redisContext *c = two.to.redis;
+    proxy_count(proxy, "", n, moment);
+    for (size_t i = 0; i < d->count && !held; i++) {
+        char position[24];
+        int done = 0, length = snprintf(position, sizeof(position), "%" PRId64, d->piece[i].position);
+        const char *argv[] = {"BF.LOADCHUNK", name, position, d->piece[i].data};
+        const size_t lengths[] = {12, strlen(name), (size_t)length, d->piece[i].length};
+        assert_int_equal(redisAppendCommandArgv(c, 4, argv, lengths), REDIS_OK);
+        while (!done)
+            assert_int_equal(redisBufferWrite(c, &done), REDIS_OK);
+        redisReply *reply = wait_reply(c);
+        if (reply != NULL && reply->type == REDIS_REPLY_ERROR)
+            fail_msg("request %" PRIu64 ", piece %zu: %s", n, i, reply->str);
+        held = reply == NULL;
+        freeReplyObject(reply);
+    }
+    daemon_kill(&mortal);
+    proxy_release(proxy, false);
+    return !held;
+}
+
+/* At a coordinator that has seen nothing of the load. */
+static void nothing_or_all(const char *name, uint64_t n)
+{
+    struct error e = {""};
+    uint64_t present = 0;
+    must(client_mexists(&two.to, name, fixture_code, 0, KEYS, &present, NULL, &e), e);
+    if (present != 0 && present != KEYS)
+        fail_msg("death at request %" PRIu64 ": %" PRIu64 " of %d keys are there", n, present, KEYS);
+    redisReply *r = client_command(&two.to, "BF.CARD %s", name);
+    if (present == 0 && r->integer != 0)
+        fail_msg("death at request %" PRIu64 ": no keys, but %lld items", n, r->integer);
+    freeReplyObject(r);
+}
+
+static void finish(const struct dump *d, const char *name, uint64_t n)
+{
+    struct error e = {""};
+    redisReply *there = client_command(&two.to, "BF.INFO %s", name);
+    bool made = there->type == REDIS_REPLY_ARRAY;
+    freeReplyObject(there);
+    enum err code = made ? ERR_OK : dump_load_all(d, &two.to, name, &e);
+    if (code != ERR_OK)
+        fail_msg("death at request %" PRIu64 ": %s", n, e.text);
+    two_all_present(&two.to, name, 0, KEYS);
+    two_same_info(&two, "deadly", name);
+}
+
+static void die_everywhere(enum proxy_moment moment, const char *prefix)
+{
+    static struct dump d;
+    struct error e = {""};
+    must(dump_rest(&d, &two.from, "deadly", &e), e);
+    bool over = false;
+    uint64_t n = 0;
+    launch();
+    while (!over && n < REQUESTS_MAX) {
+        char name[32];
+        (void)snprintf(name, sizeof(name), "%s%" PRIu64, prefix, ++n);
+        over = load_until_death(&d, name, n, moment);
+        launch();
+        nothing_or_all(name, n);
+        finish(&d, name, n);
+    }
+    assert_true(over);
+    assert_in_range(n, 20, REQUESTS_MAX);
+    daemon_kill(&mortal);
+    dump_free(&d);
+}
+
+static void test_load__dead_after_any_request_leaves_nothing_or_all(void **state)
+{
+    (void)state;
+    struct dump d = {0};
+    two_make_layers(&two, "deadly", &d);
+    dump_free(&d);
+    die_everywhere(PROXY_AFTER, "after");
+}
+
+static void test_load__dead_before_any_request_leaves_nothing_or_all(void **state)
+{
+    (void)state;
+    die_everywhere(PROXY_BEFORE, "before");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_load__dead_after_any_request_leaves_nothing_or_all),
+        cmocka_unit_test(test_load__dead_before_any_request_leaves_nothing_or_all),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
