@@ -12,9 +12,9 @@ struct config_check {
     struct error *error;
 };
 
-/* ERR_CONFIG with @what, at the line of @key (or of its section, where the default applies). @name: of the
- * filter or user, else NULL. */
-enum err config_refuse_key(const struct config_check *c, enum config_section section, const char *name,
+/* ERR_CONFIG with @what, at the line of @key (or of its section, where the default applies). @filter:
+ * the name of that, or of the user, else NULL. */
+enum err config_refuse_key(const struct config_check *c, enum config_section section, const char *filter,
                            const char *key, const char *what);
 
 /* Listeners, TLS, users: who may connect and log in. */

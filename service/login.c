@@ -53,7 +53,7 @@ static void make_mac(struct login *l, const char *secret, const char *password, 
     char text[CRYPT_OUTPUT_SIZE + USERS_PASSWORD_MAX + 2];
     size_t n = strlen(secret) + 1, m = strlen(password);
     memcpy(text, secret, n);
-    memcpy(text + n, password, m);
+    memcpy(text + n, password, m + 1);
     unsigned length = 0;
     (void)HMAC(EVP_sha256(), l->key, MAC_SIZE, (const unsigned char *)text, n + m, out, &length);
     OPENSSL_cleanse(text, sizeof(text));

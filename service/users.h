@@ -18,7 +18,7 @@ enum role { ROLE_READ = 1, ROLE_WRITE = 2, ROLE_ADMIN = 4, ROLE_ALL = 7 };
 /* "read, write", with what they imply. False: something else is in it, or nothing. */
 bool roles_parse(const char *text, unsigned *out);
 /* Append the highest of them: it stands for all. */
-void roles_format(unsigned roles, struct buffer *out);
+void roles_format(unsigned set, struct buffer *out);
 
 /* Whether whoever connects has to log in. */
 bool users_login_required(const struct config *c);

@@ -527,7 +527,8 @@ static int http_status(const char *method, const char *path, const char *authori
                    *authorization != '\0' ? "\r\n" : "", body);
     assert_true(raw_puts(fd, request));
     (void)raw_read_until(fd, "NEVER", answer, size);
-    (void)sscanf(answer, "HTTP/1.1 %d", &status);
+    if (strncmp(answer, "HTTP/1.1 ", 9) == 0)
+        status = (int)strtol(answer + 9, NULL, 10);
     raw_close(fd);
     return status;
 }
