@@ -60,7 +60,7 @@ bool admin_call_names(struct admin_call *call, const struct argument *names, siz
     size_t bytes = 0;
     for (size_t i = 0; i < count; i++)
         bytes += names[i].length + 1;
-    struct argument *copies = malloc(count * sizeof(*copies) + bytes);
+    struct argument *copies = malloc(count * sizeof(*copies) + bytes + 1);
     if (copies == NULL)
         return false;
     char *to = (char *)(copies + count);

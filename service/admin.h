@@ -124,12 +124,16 @@ struct mutex_options admin_mutex_options(const struct service *s, const struct c
 MUST_CHECK enum err admin_register_name(struct fence *f, const char *name, size_t length, struct error *e);
 MUST_CHECK enum err admin_unregister_name(struct fence *f, const char *name, size_t length, struct error *e);
 
-/* Delete a filter, or go on where somebody began to, under its mutex. @due_ms: only where the view's
- * expire_at is this; 0: whatever it is. ERR_NOT_FOUND, ERR_BUSY (the text names who holds the mutex),
- * ERR_WRONG_TYPE and what fence_drop() gives. Used by the keeper as well. */
+/* DROP_IF_DUE: only where its expire_at has come. DROP_IF_BEGUN: only where somebody began to. Another filter
+ * may have taken the name while the mutex was waited for. */
+enum drop_when { DROP_NOW, DROP_IF_DUE, DROP_IF_BEGUN };
+
+/* Delete a filter under its mutex, or go on where somebody began to. ERR_NOT_FOUND, ERR_CONFLICT (@when does
+ * not hold), ERR_BUSY (the text names who holds the mutex), ERR_WRONG_TYPE and what fence_drop() gives. Used
+ * by the keeper as well. */
 MUST_CHECK enum err admin_drop_filter(struct service *s, const struct config *config, struct fence *f,
-                                      struct view *scratch, const char *name, size_t length, uint64_t due_ms,
-                                      struct error *e);
+                                      struct view *scratch, const char *name, size_t length,
+                                      enum drop_when when, struct error *e);
 
 /* Make a filter that is not there, as configured or as @creation says, and register its name. ERR_EXISTS,
  * ERR_REFUSED (memory), ERR_RANGE, ERR_BUSY. Used by the keeper as well. */

@@ -7,11 +7,23 @@
 #include "service/admin.h"
 #include "service/keeper.h"
 
-static enum err drop_under_mutex(struct fence *f, struct view *v, uint64_t due_ms, struct mutex *mutex,
+/* *@due_ms: the expire_at that must be that of the view still when it is deleted; 0: it does not matter. */
+static enum err may_drop(const struct view *v, enum drop_when when, uint64_t *due_ms, struct error *e)
+{
+    *due_ms = when == DROP_IF_DUE ? v->expire_at_ms : 0;
+    bool due = v->expire_at_ms != 0 && v->expire_at_ms <= clock_wall_us() / 1000;
+    if (v->dropped == VIEW_KEPT && (when == DROP_IF_BEGUN || (when == DROP_IF_DUE && !due)))
+        return error_set(e, ERR_CONFLICT, "the filter is not to be deleted any more");
+    return ERR_OK;
+}
+
+static enum err drop_under_mutex(struct fence *f, struct view *v, enum drop_when when, struct mutex *mutex,
                                  struct error *e)
 {
-    uint64_t lost;
+    uint64_t lost, due_ms = 0;
     enum err code = fence_load_any(f, v, e);
+    if (code == ERR_OK)
+        code = may_drop(v, when, &due_ms, e);
     if (code == ERR_OK && v->dropped == VIEW_KEPT) {
         code = fence_complete(f, v, &lost, e);
         if (code == ERR_OK)
@@ -21,7 +33,7 @@ static enum err drop_under_mutex(struct fence *f, struct view *v, uint64_t due_m
 }
 
 enum err admin_drop_filter(struct service *s, const struct config *config, struct fence *f,
-                           struct view *scratch, const char *name, size_t length, uint64_t due_ms,
+                           struct view *scratch, const char *name, size_t length, enum drop_when when,
                            struct error *e)
 {
     struct mutex *mutex = NULL;
@@ -33,11 +45,11 @@ enum err admin_drop_filter(struct service *s, const struct config *config, struc
         code = mutex_wait(&mutex, &options, options.redis_timeout_ms, e);
     if (code != ERR_OK)
         return code;
-    code = drop_under_mutex(f, scratch, due_ms, mutex, e);
+    code = drop_under_mutex(f, scratch, when, mutex, e);
     if (code == ERR_OK) {
         struct error why;
         log_info("filter_deleted", "filter=%s shards=%" PRIu64 " expired=%d", log_quote(name),
-                 generation_shards(view_current(scratch)), due_ms != 0);
+                 generation_shards(view_current(scratch)), when == DROP_IF_DUE);
         if (admin_unregister_name(f, name, length, &why) != ERR_OK) /* the keeper does it later */
             log_warn("not_unregistered", "filter=%s why=%s", log_quote(name), log_quote(why.text));
     }
@@ -77,7 +89,7 @@ void admin_drop(struct admin *a, struct admin_call *call)
     for (size_t i = 0; i < call->names.count; i++) {
         const struct argument *name = &call->names.name[i];
         enum err code = admin_drop_filter(a->service, a->config, &a->fence, &a->view, name->bytes,
-                                          name->length, 0, &call->error);
+                                          name->length, DROP_NOW, &call->error);
         if (code == ERR_OK) {
             dropped++;
         } else if (code != ERR_NOT_FOUND && code != ERR_RANGE) {
@@ -104,7 +116,7 @@ static enum err expire(struct admin *a, struct admin_call *call, bool *done)
     enum err code = fence_expire(&a->fence, call->expire_at_ms, call->flags, past, done, &call->error);
     if (code == ERR_OK && *done && past)
         code = admin_drop_filter(a->service, a->config, &a->fence, &a->view, call->filter,
-                                 call->filter_length, 0, &call->error);
+                                 call->filter_length, DROP_NOW, &call->error);
     return code;
 }
 

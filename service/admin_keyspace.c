@@ -91,8 +91,11 @@ void admin_exists(struct admin *a, struct admin_call *call)
     struct reply r = {.out = &call->reply, .protocol = call->protocol};
     bool *is = calloc(call->names.count + 1, sizeof(*is));
     int64_t count = 0;
-    call->status = is == NULL ? error_set(&call->error, ERR_NOMEM, "out of memory")
-                              : look(a, call->names.name, call->names.count, is, &call->error);
+    if (is == NULL) {
+        reply_error(&r, "OOM out of memory");
+        return;
+    }
+    call->status = look(a, call->names.name, call->names.count, is, &call->error);
     for (size_t i = 0; call->status == ERR_OK && i < call->names.count; i++)
         count += is[i];
     if (call->status == ERR_OK)

@@ -354,8 +354,9 @@ static void missing_field(struct fields *f, const struct dump_header *h, const u
 static enum err loading_fields(struct fields *f, struct admin *a, const struct loading *l, struct error *e)
 {
     uint8_t *there = calloc((size_t)l->header.chunks + 1, 1);
-    enum err code =
-        there == NULL ? error_set(e, ERR_NOMEM, "out of memory") : loading_arrived(&a->fence, l, there, e);
+    if (there == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    enum err code = loading_arrived(&a->fence, l, there, e);
     if (code == ERR_OK) {
         field_number(f, "chunks", l->header.chunks);
         field_number(f, "arrived", l->arrived);
@@ -365,24 +366,31 @@ static enum err loading_fields(struct fields *f, struct admin *a, const struct l
     return code;
 }
 
+static enum err status_fields(struct fields *f, struct admin *a, const struct admin_call *call,
+                              struct loading *l, struct error *e)
+{
+    enum err code = names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, e);
+    if (code == ERR_OK)
+        code = loading_read(&a->fence, l, e);
+    if (code != ERR_OK && code != ERR_NOT_FOUND)
+        return code;
+    field_text(f, "state", code == ERR_NOT_FOUND ? "none" : l->done ? "done" : "loading");
+    return code == ERR_OK && !l->done ? loading_fields(f, a, l, e) : ERR_OK;
+}
+
 void admin_load_status(struct admin *a, struct admin_call *call)
 {
     struct reply r = {.out = &call->reply, .protocol = call->protocol};
-    struct fields f;
     struct loading *l = malloc(sizeof(*l));
+    if (l == NULL) {
+        reply_error(&r, "OOM out of memory");
+        return;
+    }
+    struct fields f;
     fields_begin(&f, r.protocol);
-    enum err code = l == NULL ? error_set(&call->error, ERR_NOMEM, "out of memory")
-                              : names_init(&a->fence.names, a->config->prefix, call->filter,
-                                           call->filter_length, &call->error);
-    if (code == ERR_OK)
-        code = loading_read(&a->fence, l, &call->error);
-    if (code == ERR_OK || code == ERR_NOT_FOUND)
-        field_text(&f, "state", code == ERR_NOT_FOUND ? "none" : l->done ? "done" : "loading");
-    if (code == ERR_OK && !l->done)
-        code = loading_fields(&f, a, l, &call->error);
-    call->status = code;
+    call->status = status_fields(&f, a, call, l, &call->error);
     free(l);
-    if (code == ERR_OK || code == ERR_NOT_FOUND) {
+    if (call->status == ERR_OK) {
         fields_end(&f, &r);
     } else {
         fields_drop(&f);

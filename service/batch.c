@@ -15,7 +15,7 @@
 enum {
     SLICES = 2,
     SLICE_KEYS = 128,
-    POLITE_KEYS = 64, /* of a slice while others are served */
+    POLITE_KEYS = 96, /* of a slice while others are served */
     SLICE_BYTES = 64 * 1024,
     HASTY_MS = 50,      /* deadline of a slice after one has failed */
     PAUSE_US = 1000,    /* between two slices while others are served */
@@ -240,6 +240,7 @@ static void write_count(const struct batch *b, struct reply *out)
     struct tally t = {0};
     for (size_t i = 0; i < b->end; i++)
         tally_add(&t, answer_of(b->results[i]), error_of(b, b->results[i]));
+    t.keys = b->question.count; /* those behind a refused one were not asked */
     tally_reply(&t, out, b->question.filter->name);
 }
 

@@ -14,7 +14,7 @@ struct cli {
     struct client_address address;
     unsigned timeout_ms;
     bool json, help, version, wait;
-    bool hold, full, dry_run, token;
+    bool hold, full, dry_run, token, yes;
     uint64_t capacity;  /* 0: not given */
     uint64_t entries;   /* --count; 0: not given */
     const char *input;  /* --input; NULL: standard input */
@@ -35,6 +35,7 @@ struct cli {
  * 0. */
 typedef int cli_handler(struct cli *cli);
 cli_handler cli_status, cli_history, cli_plan, cli_rebuild, cli_verify, cli_check, cli_add;
+cli_handler cli_drop, cli_count;
 cli_handler cli_passwd; /* without a connection */
 cli_handler cli_dump, cli_restore, cli_import;
 cli_handler cli_control; /* abort, cutover, rollback, finish, pause, resume, throttle */

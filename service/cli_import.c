@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* import. The happy path is: bytes are read, split into keys, keys into batches, several batches are on their
  * way at once. Possible failure modes are: a key is refused (counted, the first few are shown, the others go
- * on), a whole batch is, or the connection breaks, or Ctrl-C (it ends, and says with which --skip the next
- * run goes on: all keys before that are in). */
+ * on), Redis is away for a while (the batch is sent again), a whole batch is refused for good, or the
+ * connection breaks, or Ctrl-C (it ends, and says with which --skip the next run goes on: all keys before
+ * that are in). */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -12,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/number.h"
 #include "service/cli.h"
 #include "service/cli_progress.h"
@@ -23,11 +25,14 @@ enum {
     BATCHES = 16, /* on their way at once */
     PREFIX_WORDS = 9,
     READ_BYTES = 1 << 18,
+    RETRY_US = 30000000, /* as long as that a batch is tried again */
+    PAUSE_US = 100000,
     ERRORS_SHOWN = 5
 };
 
 struct batch {
     size_t count;
+    redisReply *reply; /* read before its turn; else NULL */
     struct buffer keys;
     size_t offset[BATCH_KEYS + 1];
 };
@@ -94,19 +99,66 @@ static bool take_reply(struct import *im, const struct batch *b, const redisRepl
     return true;
 }
 
+static bool may_pass_error(const redisReply *r)
+{
+    return r->type == REDIS_REPLY_ERROR &&
+           (strncmp(r->str, "CLUSTERDOWN", 11) == 0 || strncmp(r->str, "ERR no answer from Redis", 24) == 0);
+}
+
+/* Redis was away for a while: the keys are not lost, and adding them twice does no harm (but those that were
+ * in already are then counted as present). */
+static bool may_pass(const redisReply *r)
+{
+    for (size_t i = 0; r->type == REDIS_REPLY_ARRAY && i < r->elements; i++)
+        if (may_pass_error(r->element[i]))
+            return true;
+    return may_pass_error(r);
+}
+
+static bool send_keys(struct import *im, const struct batch *b)
+{
+    for (size_t i = 0; i < b->count; i++) {
+        im->argv[im->prefix_count + i] = b->keys.data + b->offset[i];
+        im->lengths[im->prefix_count + i] = b->offset[i + 1] - b->offset[i];
+    }
+    im->status = client_send(im->cli->client, im->prefix_count + b->count, im->argv, im->lengths, &im->error);
+    return im->status == ERR_OK;
+}
+
+static bool read_reply(struct import *im, struct batch *b)
+{
+    if (b->reply == NULL)
+        im->status = client_receive(im->cli->client, &b->reply, &im->error);
+    return im->status == ERR_OK;
+}
+
+/* Send the first batch again, when those behind it have been answered. */
+static bool try_again(struct import *im, struct batch *b)
+{
+    uint64_t until = clock_mono_us() + RETRY_US;
+    for (size_t i = 1; i < im->in_flight; i++)
+        if (!read_reply(im, &im->batch[(im->first + i) % (BATCHES + 1)]))
+            return false;
+    while (may_pass(b->reply) && clock_mono_us() < until && !progress_interrupted()) {
+        freeReplyObject(b->reply);
+        b->reply = NULL;
+        clock_sleep_us(PAUSE_US);
+        if (!send_keys(im, b) || !read_reply(im, b))
+            return false;
+    }
+    return true;
+}
+
 static bool take_batch(struct import *im)
 {
-    redisReply *reply = NULL;
-    enum err code = client_receive(im->cli->client, &reply, &im->error);
-    if (code != ERR_OK) {
-        im->status = code;
-        return false;
-    }
     struct batch *b = &im->batch[im->first];
+    if (!read_reply(im, b) || (may_pass(b->reply) && !try_again(im, b)))
+        return false;
     im->first = (im->first + 1) % (BATCHES + 1);
     im->in_flight--;
-    bool good = take_reply(im, b, reply);
-    freeReplyObject(reply);
+    bool good = take_reply(im, b, b->reply);
+    freeReplyObject(b->reply);
+    b->reply = NULL;
     progress_show(&im->progress, im->bytes, im->settled - im->skip);
     return good;
 }
@@ -135,12 +187,7 @@ static bool send_batch(struct import *im)
         im->status = error_set(&im->error, ERR_NOMEM, "no memory for keys");
         return false;
     }
-    for (size_t i = 0; i < b->count; i++) {
-        im->argv[im->prefix_count + i] = b->keys.data + b->offset[i];
-        im->lengths[im->prefix_count + i] = b->offset[i + 1] - b->offset[i];
-    }
-    im->status = client_send(im->cli->client, im->prefix_count + b->count, im->argv, im->lengths, &im->error);
-    if (im->status != ERR_OK)
+    if (!send_keys(im, b))
         return false;
     im->in_flight++;
     if (im->in_flight == BATCHES && !take_batch(im))
@@ -331,8 +378,10 @@ int cli_import(struct cli *cli)
         im->input = input;
     }
     int code = im == NULL ? cli_fail(CLI_UNAVAILABLE, "no memory") : run_import(im);
-    for (size_t i = 0; im != NULL && i <= BATCHES; i++)
+    for (size_t i = 0; im != NULL && i <= BATCHES; i++) {
         buffer_fini(&im->batch[i].keys);
+        freeReplyObject(im->batch[i].reply);
+    }
     if (cli->input != NULL)
         (void)close(input);
     free(im);

@@ -23,6 +23,7 @@ enum {
     WITH_INPUT = 256,
     WITH_OUTPUT = 512,
     WITH_KEYS = 1024,
+    WITH_YES = 2048,
     WITH_TOKEN = 1 << 20,
     OFFLINE = 1 << 21, /* needs no service */
     GROWTH = WITH_CAPACITY | WITH_ERROR_RATE
@@ -116,6 +117,12 @@ static const struct command commands[] = {
     {"restore", "FILTER", 1, 1, WITH_INPUT, "make a filter from a dump, under a name that is free",
      "It can be used when it is whole. A restore that was cut goes on where it stopped, within a day.",
      "twinbloom restore copy < short-link.dump", cli_restore},
+    {"count", "FILTER", 1, 1, 0, "estimate from its bits how many keys a filter holds",
+     "Keys that were added to more than one layer count in each; of a large filter a sample is looked at.",
+     "twinbloom count short-link", cli_count},
+    {"drop", "FILTER", 1, 1, WITH_YES, "delete a filter and all its keys",
+     "One that is configured is refused: remove its section first. The exit code is 1 if there was none.",
+     "twinbloom drop old-links --yes", cli_drop},
     {"passwd", "", 0, 0, WITH_TOKEN | OFFLINE, "make the hash of a password, for the configuration",
      "The password is asked for, or read from standard input. Put the hash into [user NAME] as password = "
      "..., or into\n"
@@ -189,6 +196,12 @@ static bool set_dry_run(struct cli *cli, const char *value)
 {
     (void)value;
     return cli->dry_run = true;
+}
+
+static bool set_yes(struct cli *cli, const char *value)
+{
+    (void)value;
+    return cli->yes = true;
 }
 
 static bool set_input(struct cli *cli, const char *value)
@@ -279,6 +292,7 @@ static const struct option_row options[] = {
      set_verify},
     {"", "--full", NULL, WITH_FULL, false, "look for every key of the source, not for a sample", set_full},
     {"", "--dry-run", NULL, WITH_DRY_RUN, false, "show what would be done, and do nothing", set_dry_run},
+    {"-y", "--yes", NULL, WITH_YES, false, "do not ask", set_yes},
     {"", "--input", "FILE", WITH_INPUT, false, "read it instead of standard input", set_input},
     {"", "--output", "FILE", WITH_OUTPUT, false, "write it instead of standard output", set_output},
     {"", "--resume", NULL, WITH_OUTPUT, false, "go on with FILE, a dump that was cut", set_resume},

@@ -305,6 +305,8 @@ static void pump(struct client *c)
     if (!c->destroyed) {
         size_t have = c->input.length - c->input_from;
         bool full = have_enough(c, have);
+        if (client_unread(c) > OUTPUT_HIGH && c->unread_since_us == 0)
+            c->unread_since_us = clock_mono_us();
         if (full)
             (void)bufferevent_disable(c->io, EV_READ);
         else
@@ -330,6 +332,7 @@ static void on_written(struct bufferevent *io, void *arg)
 {
     (void)io;
     struct client *c = arg;
+    c->unread_since_us = 0; /* no more than OUTPUT_LOW */
     c->active_us = clock_mono_us();
     client_advance(c);
 }
@@ -383,15 +386,11 @@ void client_tick(struct client *c, uint64_t now_us)
 {
     const struct config *config = c->worker->config;
     size_t unread = client_unread(c);
-    if (unread <= OUTPUT_HIGH)
-        c->unread_since_us = 0;
-    else if (c->unread_since_us == 0)
-        c->unread_since_us = now_us;
     bool idle = STAILQ_EMPTY(&c->requests) && config->idle_timeout_ms != 0 &&
                 now_us - c->active_us > config->idle_timeout_ms * 1000;
     if (unread > config->output_max)
         cut(c, "more unread than output_max");
-    else if (unread > OUTPUT_HIGH && now_us - c->unread_since_us > config->output_timeout_ms * 1000)
+    else if (c->unread_since_us != 0 && now_us - c->unread_since_us > config->output_timeout_ms * 1000)
         cut(c, "does not read its replies");
     else if (session_is_late(c, now_us))
         cut(c, "did not log in");

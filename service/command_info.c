@@ -2,6 +2,7 @@
 /* INFO: a table of sections. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/resource.h>
@@ -37,12 +38,14 @@ static void clients(struct buffer *out, struct service *s, const struct config *
 /* Of this process, in pages of memory that are in use; 0 where the system does not say. */
 static uint64_t resident_bytes(void)
 {
-    unsigned long all, resident;
+    char text[128] = "", *resident = NULL;
     FILE *f = fopen("/proc/self/statm", "re");
-    bool read = f != NULL && fscanf(f, "%lu %lu", &all, &resident) == 2;
-    if (f != NULL)
-        (void)fclose(f);
-    return read ? (uint64_t)resident * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+    if (f == NULL)
+        return 0;
+    const char *line = fgets(text, sizeof(text), f);
+    (void)fclose(f);
+    (void)strtoull(text, &resident, 10); /* the second number */
+    return line == NULL ? 0 : strtoull(resident, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 /* This process's own; the filters lie in Redis, see TB.STATUS. */

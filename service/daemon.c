@@ -159,8 +159,9 @@ static enum err run(struct service *s, const struct config *config, struct error
         keeper_runs = admin_runs && pthread_create(&keeper, NULL, keeper_run, s) == 0;
         code = keeper_runs ? serve(s, config, e) : error_set(e, ERR_NOMEM, "threads could not be started");
     }
+    http_drain(s->http);
     listener_stop(s->listener);
-    http_stop(s->http);
+    http_join(s->http);
     for (unsigned i = 0; i < s->worker_count; i++)
         worker_drain(s->workers[i]);
     for (unsigned i = 0; i < s->worker_count; i++)

@@ -153,13 +153,16 @@ enum err http_start(struct http **out, struct service *s, struct error *e)
     return code;
 }
 
-void http_stop(struct http *h)
+void http_drain(struct http *h)
 {
-    if (h == NULL)
-        return;
-    if (mailbox_post(h->mailbox, begin_drain, h) != ERR_OK)
+    if (h != NULL && mailbox_post(h->mailbox, begin_drain, h) != ERR_OK)
         log_error("http", "error=\"out of memory while draining\"");
-    (void)pthread_join(h->thread, NULL);
+}
+
+void http_join(struct http *h)
+{
+    if (h != NULL)
+        (void)pthread_join(h->thread, NULL);
 }
 
 /* Whoever waits yet is not answered any more: the drain has had its time. */
@@ -179,7 +182,7 @@ void http_free(struct http *h)
         return;
     h->stopped = true;
     if (h->mailbox != NULL)
-        mailbox_run(h->mailbox); /* answers of the admin thread that came later */
+        mailbox_run(h->mailbox); /* what came later, answers of the admin thread above all */
     catalog_free(h->catalog);    /* operations end */
     forget_requests(h);
     http_connections_fini(h);

@@ -13,9 +13,10 @@ MUST_CHECK enum err http_start(struct http **out, struct service *s, struct erro
 /* From any thread, as for a worker. */
 void http_reconfigure(struct http *h);
 void http_refresh(struct http *h, const char *name, size_t length);
-/* Take no more connections, answer what is in flight (for at most 5 s), end the thread; before the workers
- * are drained. */
-void http_stop(struct http *h);
+/* Take no more connections, answer what is in flight (for at most 5 s), end the thread; then http_join(),
+ * before the workers are drained. */
+void http_drain(struct http *h);
+void http_join(struct http *h);
 /* After the admin thread has ended: until then it may still post answers. */
 void http_free(struct http *h);
 #endif

@@ -6,7 +6,7 @@
  * read from it, waits for a request, is busy with it until the answer is taken, waits again. Possible failure
  * modes are: there are too many (the one that has waited longest goes, or no more are taken until one goes),
  * its request or the reading of its answer takes too long (it goes), all together send more than is bearable
- * (the one that sent too much goes). None goes while its request is served. */
+ * (those that began last go). None goes while its request is served. */
 #include "service/http_internal.h"
 
 #include <stdio.h>
@@ -32,8 +32,7 @@ struct http_connection {
     uint64_t since_us; /* it waits, sends its request, or is sent its answer */
     size_t buffered;
     bool sending; /* part of a request is there */
-    bool doomed;
-    bool last; /* nothing more is read after the answer that is in the output */
+    bool last;    /* nothing more is read after the answer that is in the output */
 };
 
 static struct http_connection_list *list_of(struct http_connection *c)
@@ -71,7 +70,7 @@ static int status_in(const char *text)
     int status = 400;
     for (const char *at = strstr(text, "HTTP/1."); at != NULL; at = strstr(at + 1, "HTTP/1."))
         if (strlen(at) > 12)
-            status = atoi(at + 9);
+            status = (int)strtol(at + 9, NULL, 10);
     return status;
 }
 
@@ -125,6 +124,11 @@ static void on_output(struct evbuffer *output, const struct evbuffer_cb_info *in
 
 /* --- what was read --- */
 
+static bool is_flooded(const struct http *h)
+{
+    return h->buffered > HTTP_WORKING_FACTOR * h->config->http_body_max;
+}
+
 static void on_input(struct evbuffer *input, const struct evbuffer_cb_info *info, void *arg)
 {
     (void)input;
@@ -136,10 +140,8 @@ static void on_input(struct evbuffer *input, const struct evbuffer_cb_info *info
         c->sending = true;
         move_to(c, PLACE_WAITING);
     }
-    if (h->buffered > HTTP_WORKING_FACTOR * h->config->http_body_max && info->n_added > 0 && !c->doomed) {
-        c->doomed = true;
+    if (info->n_added > 0 && is_flooded(h))
         look_soon(h);
-    }
 }
 
 /* --- coming and going --- */
@@ -228,6 +230,15 @@ static void adopt(struct http_connection *c)
     bufferevent_decref(io);
 }
 
+static void adopt_all(struct http *h)
+{
+    struct http_connection *c, *next;
+    for (c = TAILQ_FIRST(&h->arriving); c != NULL; c = next) {
+        next = TAILQ_NEXT(c, link);
+        adopt(c);
+    }
+}
+
 /* --- limits --- */
 
 static void drop(struct http_connection *c, const char *why)
@@ -244,12 +255,21 @@ static void drop_late(struct http *h, struct http_connection_list *list, const c
         next = TAILQ_NEXT(c, link);
         if (c->request != NULL)
             continue;
-        if (c->doomed)
-            drop(c, "too much was sent");
-        else if (c->last && evbuffer_get_length(bufferevent_get_output(c->io)) == 0)
+        if (c->last && evbuffer_get_length(bufferevent_get_output(c->io)) == 0)
             drop(c, "nothing more is read");
         else if (now - c->since_us > patience)
             drop(c, why);
+    }
+}
+
+/* Those that began last go first. */
+static void keep_to_memory(struct http *h, struct http_connection_list *list)
+{
+    struct http_connection *c, *previous;
+    for (c = TAILQ_LAST(list, http_connection_list); c != NULL && is_flooded(h); c = previous) {
+        previous = TAILQ_PREV(c, http_connection_list, link);
+        if (c->request == NULL && c->buffered > 0)
+            drop(c, "too much is sent");
     }
 }
 
@@ -278,11 +298,11 @@ static void on_turn(evutil_socket_t fd, short events, void *arg)
     (void)fd;
     (void)events;
     struct http *h = arg;
-    struct http_connection *c;
-    while ((c = TAILQ_FIRST(&h->arriving)) != NULL)
-        adopt(c);
+    adopt_all(h);
     drop_late(h, &h->waiting, "no request");
     drop_late(h, &h->busy, "the answer is not taken");
+    keep_to_memory(h, &h->busy); /* requests behind one that is answered */
+    keep_to_memory(h, &h->waiting);
     keep_to_count(h);
     if (h->draining && h->connection_count == 0)
         (void)event_base_loopbreak(h->base);
@@ -348,9 +368,7 @@ enum err http_connections_init(struct http *h, struct error *e)
 
 void http_connections_fini(struct http *h)
 {
-    struct http_connection *c;
-    while ((c = TAILQ_FIRST(&h->arriving)) != NULL)
-        adopt(c);
+    adopt_all(h);
     http_linger_fini(h);
     if (h->server != NULL)
         evhttp_free(h->server); /* on_close() of all */

@@ -20,10 +20,10 @@ struct lingering {
 
 static void end(struct lingering *l)
 {
-    LIST_REMOVE(l, link);
-    l->http->lingering_count--;
     event_free(l->readable);
     (void)close(l->fd);
+    l->http->lingering_count--;
+    LIST_REMOVE(l, link);
     free(l);
 }
 
@@ -59,7 +59,9 @@ void http_linger(struct http *h, int fd)
 
 void http_linger_fini(struct http *h)
 {
-    struct lingering *l;
-    while ((l = LIST_FIRST(&h->lingering)) != NULL)
+    struct lingering *l, *next;
+    for (l = LIST_FIRST(&h->lingering); l != NULL; l = next) {
+        next = LIST_NEXT(l, link);
         end(l);
+    }
 }

@@ -15,9 +15,9 @@ enum http_role { HTTP_ROLE_NONE, HTTP_ROLE_READ, HTTP_ROLE_WRITE, HTTP_ROLE_ADMI
 struct http_route {
     const char *method;  /* GET stands for HEAD, too */
     const char *pattern; /* {filter} is one segment, percent-encoded, of any bytes */
-    enum http_role role; /* what whoever asks needs */
     http_handler *run;
     const char *summary;
+    enum http_role role;      /* what whoever asks needs */
     enum http_body_kind body; /* 0: none is read */
     admin_fn *fn;             /* of handlers that ask the admin thread */
     enum control_wish wish;   /* of admin_control */

@@ -423,7 +423,7 @@ static enum err load_kept(struct keeper *k, struct watched *w, const struct conf
     bool due = code == ERR_OK && !begun && is_due(k, c);
     if ((begun || due) && !held && !is_hasty(k, w->dropped_at)) {
         code = admin_drop_filter(k->service, k->config, &k->fence, &k->view, w->name, w->length,
-                                 due ? k->view.expire_at_ms : 0, e);
+                                 due ? DROP_IF_DUE : DROP_IF_BEGUN, e);
         if (code != ERR_OK && code != ERR_NOT_FOUND && code != ERR_BUSY && code != ERR_CONFLICT) {
             w->dropped_at = clock_mono_us();
             return error_prefix(e, code, "it is not deleted yet");

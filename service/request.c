@@ -100,9 +100,11 @@ void client_error(struct client *c, const char *format, ...)
 /* --- replies of operations --- */
 
 /* An array of adds ends with the first that a full filter refused. */
-static size_t elements(const struct asking *a)
+static size_t elements(const struct asking *a, enum reply_shape shape)
 {
     size_t count = operation_keys(a->op);
+    if (shape != REPLY_ARRAY)
+        return count;
     for (size_t i = 0; i < count; i++)
         if (asking_answer(a, i) == ANSWER_FULL)
             return i + 1;
@@ -115,7 +117,7 @@ static void write_answers(struct reply *out, const struct request *r)
     char error[512] = "";
     struct buffer line = {0};
     struct tally tally = {0};
-    size_t count = elements(a);
+    size_t count = elements(a, r->shape);
     if (operation_status(a->op) != ERR_OK && operation_status(a->op) != ERR_NOT_FOUND) {
         asking_error(a, &(struct reply){.out = &line, .protocol = 2});
         (void)snprintf(error, sizeof(error), "%.*s", line.length < 3 ? 0 : (int)line.length - 3,
@@ -284,12 +286,17 @@ static void ask(struct client *c, const struct question *q, size_t bytes)
     asking_start(&r->asking, op);
 }
 
-/* An add that may find no filter, or no room in it, may have to wait while later ones would not. */
-static bool may_wait(const struct client *c, const struct question *q)
+/* An add that finds no filter, or no room for all its keys, waits while later ones would not. */
+static bool may_wait(const struct question *q)
 {
     const struct shared_view *view = q->filter->view;
-    return q->kind == OPERATION_ADD &&
-           (view == NULL || (!view->v.sourced && shared_view_room(view) <= c->worker->in_flight + q->count));
+    if (q->kind == OPERATION_CHECK || (view != NULL && view->v.sourced))
+        return false;
+    if (view == NULL || !view->items_known)
+        return true;
+    uint64_t room = shared_view_room(view);
+    bool full = room == 0 && view->v.expansion == 0; /* its keys are only looked up */
+    return !full && room < view->in_flight + q->count;
 }
 
 void client_operate(struct client *c, enum operation_kind kind, const struct argument *filter,
@@ -310,7 +317,7 @@ void client_operate(struct client *c, enum operation_kind kind, const struct arg
         return;
     }
     /* Its adds are done in the order in which a client sent them: such a one goes alone. */
-    bool alone = may_wait(c, &q);
+    bool alone = may_wait(&q);
     if (alone && !STAILQ_EMPTY(&c->requests)) {
         c->stalled = c->put_off = true;
         return;

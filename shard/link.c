@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/time.h>
 #include "base/buffer.h"
 
@@ -122,9 +123,23 @@ enum err link_connect(redisContext **out, const struct node *n, const char *name
     return code;
 }
 
+/* Closed by the server while nothing was asked: a restart, say. Nothing is lost with it. */
+static bool was_closed(const struct peer *p)
+{
+    char byte;
+    if (p->pending > 0 || p->failed > 0)
+        return false;
+    ssize_t n = recv(p->context->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+}
+
 static enum err peer_connect(struct link *l, unsigned node, struct error *e)
 {
     struct peer *p = &l->peer[node];
+    if (p->context != NULL && was_closed(p)) {
+        redisFree(p->context);
+        p->context = NULL;
+    }
     if (p->context != NULL)
         return ERR_OK;
     return link_connect(&p->context, &l->nodes->node[node], l->name, l->timeout_ms, e);

@@ -6,7 +6,7 @@
 #include "shard/names.h"
 #include "tests/integration/fixture.h"
 
-enum { DUMP_PIECES_MAX = 64, TWO_REPLY_MS = 30000, TWO_ABSENT = 100000 /* of two_false_positives() */ };
+enum { DUMP_PIECES_MAX = 64, TWO_REPLY_MS = 30000, TWO_ABSENT = 50000 /* of two_false_positives() */ };
 
 /* `from` has two nodes, Postgres and the filter FILTER; `to` one node with little memory, another prefix
  * ("other") and the filter `configured`. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Clients that people use, unchanged: redis-cli, redis-benchmark, redis-py. */
+/* Clients that people use, unchanged: redis-cli, redis-benchmark, hiredis. Others are in tests/clients. */
 #include "tests/integration/fixture.h"
 
 #include <stdio.h>
@@ -102,44 +102,88 @@ static void test_redis_benchmark__runs_pipelined(void **state)
                         "100000", "BF.EXISTS", "bench", "key:__rand_int__"));
 }
 
-/* Where the module is not installed this fails: nothing is skipped. */
-static const char python[] = "import sys, redis\n"
-                             "r = redis.Redis(port=int(sys.argv[1]), socket_timeout=20)\n"
-                             "assert r.ping()\n"
-                             "bf = r.bf()\n"
-                             "assert bf.create('py', 0.001, 5000)\n"
-                             "try:\n"
-                             "    bf.create('py', 0.001, 5000)\n"
-                             "    raise SystemExit('a second BF.RESERVE went through')\n"
-                             "except redis.ResponseError as e:\n"
-                             "    assert str(e) == 'item exists', str(e)\n"
-                             "assert bf.add('py', 'a') == 1\n"
-                             "assert bf.add('py', 'a') == 0\n"
-                             "assert bf.exists('py', 'a') == 1\n"
-                             "assert bf.exists('py', 'b') == 0\n"
-                             "assert bf.madd('py', 'a', b'\\x00\\xff', '') == [0, 1, 1]\n"
-                             "assert bf.mexists('py', 'a', b'\\x00\\xff', '', 'none') == [1, 1, 1, 0]\n"
-                             "assert bf.insert('py2', ['x', 'y'], capacity=700) == [1, 1]\n"
-                             "info = bf.info('py')\n"
-                             "assert (info.capacity, info.filterNum, info.insertedNum, info.expansionRate) "
-                             "== (5000, 1, 3, 2), vars(info)\n"
-                             "assert bf.info('py2').capacity == 700\n"
-                             "p = r.pipeline()\n"
-                             "for i in range(1000):\n"
-                             "    p.execute_command('BF.ADD', 'py', 'k%d' % i)\n"
-                             "assert len(p.execute()) == 1000\n"
-                             "assert all(bf.mexists('py', *['k%d' % i for i in range(1000)]))\n"
-                             "print('redis-py', redis.__version__)\n";
-
-static void test_redis_py__works_unchanged(void **state)
+/* In full where TWINBLOOM_LONG is set. */
+static void test_redis_benchmark__runs_the_whole_of_its_own_random_keys(void **state)
 {
     (void)state;
-    char *output = output_of(ARGV("/usr/bin/python3", "-c", python, port), 60000);
-    bool good = strncmp(output, "redis-py ", 9) == 0;
+    const char *n = getenv("TWINBLOOM_LONG") != NULL ? "200000" : "60000";
+    benchmark_runs(ARGV("redis-benchmark", "-p", port, "-n", n, "-P", "16", "-c", "50", "-q", "BF.EXISTS",
+                        "short-link", "__rand_int__"));
+    benchmark_runs(ARGV("redis-benchmark", "-p", port, "-n", n, "-P", "16", "-c", "50", "-q", "-r", "100000",
+                        "BF.EXISTS", "short-link", "__rand_int__"));
+}
+
+static void test_redis_cli__has_hints_from_command_docs(void **state)
+{
+    (void)state;
+    char *output = output_of(ARGV("redis-cli", "-p", port, "help", "BF.INSERT"), 20000);
+    bool good = strstr(output, "key [CAPACITY capacity] [ERROR error] [EXPANSION expansion] [NOCREATE] "
+                               "[NONSCALING] ITEMS item [item ...]") != NULL;
     if (!good)
-        (void)fprintf(stderr, "%s", output);
+        (void)fprintf(stderr, "%s\n", output);
     free(output);
     assert_true(good);
+    output = output_of(ARGV("redis-cli", "-p", port, "help", "BF.INFO"), 20000);
+    good = strstr(output, "key [CAPACITY|SIZE|FILTERS|ITEMS|EXPANSION]") != NULL;
+    free(output);
+    assert_true(good);
+}
+
+/* --- hiredis --- */
+
+static redisContext *connected(void)
+{
+    redisContext *c = redisConnectWithTimeout("127.0.0.1", fixture.daemon[0].port, (struct timeval){20, 0});
+    assert_true(c != NULL && c->err == 0);
+    assert_int_equal(redisSetTimeout(c, (struct timeval){20, 0}), REDIS_OK);
+    return c;
+}
+
+/* Debian's hiredis knows RESP2 alone. */
+static void test_hiredis__reads_every_type_of_reply_in_a_pipeline(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *command;
+        int type;
+    } rows[] = {{"BF.RESERVE hi 0.01 100 NONSCALING", REDIS_REPLY_STATUS},
+                {"BF.ADD hi a", REDIS_REPLY_INTEGER},
+                {"BF.MEXISTS hi a b", REDIS_REPLY_ARRAY},
+                {"BF.INFO hi", REDIS_REPLY_ARRAY},
+                {"CLIENT GETNAME", REDIS_REPLY_NIL},
+                {"INFO", REDIS_REPLY_STRING},
+                {"BF.INFO none", REDIS_REPLY_ERROR},
+                {"MULTI", REDIS_REPLY_STATUS},
+                {"BF.ADD hi b", REDIS_REPLY_STATUS},
+                {"EXEC", REDIS_REPLY_ARRAY},
+                {"PING", REDIS_REPLY_STATUS}};
+    enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
+    redisContext *c = connected();
+    for (size_t i = 0; i < ROWS; i++)
+        assert_int_equal(redisAppendCommand(c, rows[i].command), REDIS_OK);
+    for (size_t i = 0; i < ROWS; i++) {
+        redisReply *r = NULL;
+        if (redisGetReply(c, (void **)&r) != REDIS_OK || r->type != rows[i].type)
+            fail_msg("%s: type %d", rows[i].command, r != NULL ? r->type : -1);
+        freeReplyObject(r);
+    }
+    redisFree(c);
+}
+
+static void test_hiredis__connects_again_after_a_restart(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    redisContext *c = connected();
+    freeReplyObject(redisCommand(c, "BF.ADD again a"));
+    assert_true(daemon_stop(&fixture.daemon[0], 20000));
+    must(daemon_launch(&fixture.daemon[0], &e), e);
+    assert_null(redisCommand(c, "PING"));
+    assert_int_equal(redisReconnect(c), REDIS_OK);
+    redisReply *r = redisCommand(c, "BF.EXISTS again a");
+    assert_true(r != NULL && r->type == REDIS_REPLY_INTEGER && r->integer == 1);
+    freeReplyObject(r);
+    redisFree(c);
 }
 
 int main(void)
@@ -148,7 +192,10 @@ int main(void)
         cmocka_unit_test(test_redis_cli__adds_and_checks),
         cmocka_unit_test(test_redis_cli__pipes_a_file_of_commands),
         cmocka_unit_test(test_redis_benchmark__runs_pipelined),
-        cmocka_unit_test(test_redis_py__works_unchanged),
+        cmocka_unit_test(test_redis_benchmark__runs_the_whole_of_its_own_random_keys),
+        cmocka_unit_test(test_redis_cli__has_hints_from_command_docs),
+        cmocka_unit_test(test_hiredis__reads_every_type_of_reply_in_a_pipeline),
+        cmocka_unit_test(test_hiredis__connects_again_after_a_restart),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

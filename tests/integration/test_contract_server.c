@@ -32,8 +32,10 @@ static void field_of(const char *line, const char *field, char out[128])
     char name[32];
     (void)snprintf(name, sizeof(name), " %s=", field);
     const char *at = strstr(line, name);
-    if (at == NULL)
+    if (at == NULL) {
         fail_msg("no %s in: %s", field, line);
+        return;
+    }
     at += strlen(name);
     (void)snprintf(out, 128, "%.*s", (int)strcspn(at, " \n"), at);
 }
@@ -140,7 +142,10 @@ static void test_client_list__has_a_line_in_the_form_of_redis(void **state)
     must(client_integer(&other, &id, &e, "CLIENT ID"), e);
     must(client_integer(&other, &(int64_t){0}, &e, "BF.EXISTS none a"), e);
     redisReply *r = client_command(client(), "CLIENT LIST ID %lld", (long long)id);
-    assert_true(r != NULL && r->type == REDIS_REPLY_STRING);
+    if (r == NULL || r->type != REDIS_REPLY_STRING) {
+        fail_msg("no list of one client");
+        return;
+    }
     assert_true(strchr(r->str, '\n') == r->str + r->len - 1); /* one line */
     assert_int_equal(strtoll(r->str + 3, NULL, 10), id);
     for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
@@ -360,8 +365,10 @@ static long long info_number(const char *field)
     char name[64];
     (void)snprintf(name, sizeof(name), "\r\n%s:", field);
     const char *at = strstr(r->str, name);
-    if (at == NULL)
+    if (at == NULL) {
         fail_msg("no %s in INFO", field);
+        return -1;
+    }
     long long value = strtoll(at + strlen(name), NULL, 10);
     freeReplyObject(r);
     return value;

@@ -454,6 +454,22 @@ static void test_fence_count_keys__counts_keys_and_no_tags(void **state)
     gives(ERR_TIMEOUT, fence_count_keys(&f.fence, &f.view, view_current(&f.view), 0, &keys, &e), e);
 }
 
+static void test_fence_count_keys__looks_at_a_sample_of_a_large_generation(void **state)
+{
+    (void)state;
+    enum { MANY = BITS_RANGES_MAX + 1000, ADDED = 4000 };
+    static struct filter large;
+    struct error e = {""};
+    double keys = -1;
+    filter_init(&large, &servers, "large");
+    filter_make(&large, MANY);
+    (void)filter_add(&large, view_current(&large.view), 0, ADDED);
+    must(fence_count_keys(&large.fence, &large.view, view_current(&large.view), 20000, &keys, &e), e);
+    filter_fini(&large);
+    if (keys < 0.95 * ADDED || keys > 1.05 * ADDED)
+        fail_msg("%g of %d keys", keys, ADDED);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -476,6 +492,7 @@ int main(void)
         TEST(test_fence_expire__goes_by_its_conditions),
         TEST(test_fence_expire__outlives_a_change_of_view_and_is_compared_by_the_drop),
         TEST(test_fence_count_keys__counts_keys_and_no_tags),
+        TEST(test_fence_count_keys__looks_at_a_sample_of_a_large_generation),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

@@ -28,6 +28,7 @@ static int setup(void **state)
                                                              .capacity = 10000,
                                                              .rate = "0.001",
                                                              .grace = "60s",
+                                                             .service = "timeout = 10s\n",
                                                              .expansion = "lease = 2s\n"});
 }
 

@@ -21,7 +21,7 @@ static int setup(void **state)
     (void)state;
     if (fixture_start(&fixture,
                       &(struct fixture_options){
-                          .nodes = 1, .daemons = 1, .service = "timeout = 700ms\nhttp_timeout = 3s\n"}) != 0)
+                          .nodes = 1, .daemons = 1, .service = "timeout = 1500ms\nhttp_timeout = 3s\n"}) != 0)
         return -1;
     fixture_ask(&fixture, 0, "BF.RESERVE h 0.001 1000");
     return 0;
@@ -100,6 +100,40 @@ static void test_http__a_redis_that_is_stopped_is_said_in_time(void **state)
     is_back();
 }
 
+static void test_http__readiness_is_told_in_time_where_redis_is_waited_for_longer(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct daemon d;
+    must(daemon_start(&d, &(struct daemon_options){.nodes = fixture.node_list, .redis = "timeout = 20s\n"},
+                      &e),
+         e);
+    process_signal(&fixture.redis[0].process, SIGSTOP);
+    uint64_t began = clock_mono_us();
+    struct http_reply r = http_ask(d.http_port, "GET", "/readyz", NULL);
+    uint64_t took = clock_mono_us() - began;
+    process_signal(&fixture.redis[0].process, SIGCONT);
+    assert_int_equal(r.status, 503);
+    assert_non_null(strstr(r.body, "no answer in time"));
+    assert_true(took < 5 * 1000 * 1000);
+    http_reply_fini(&r);
+    assert_true(daemon_fini(&d));
+    is_back();
+}
+
+static void test_http__a_redis_that_refuses_is_not_ready(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct client redis;
+    must(client_open(&redis, fixture.redis[0].port, 5000, &e), e);
+    must(client_ok(&redis, &e, "ACL SETUSER default -ping"), e);
+    is_not_ready("no permissions");
+    must(client_ok(&redis, &e, "ACL SETUSER default +ping"), e);
+    is_back();
+    client_close(&redis);
+}
+
 static void test_http__others_are_answered_while_redis_is_slow(void **state)
 {
     (void)state;
@@ -147,10 +181,16 @@ static void test_http__what_is_in_flight_is_answered_when_the_daemon_ends(void *
     struct error e = {""};
     int idle = raw_open(fixture.daemon[0].http_port), busy = raw_open(fixture.daemon[0].http_port);
     process_signal(&fixture.redis[0].process, SIGSTOP);
-    assert_true(http_send(busy, "POST", "/v1/filters/new/check", JSON, KEYS, strlen(KEYS)));
-    clock_sleep_us(200 * 1000);
+    char line[256];
+    assert_true(raw_puts(busy,
+                         "POST /v1/filters/new/check HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n" JSON
+                         "Content-Length: 14\r\n\r\n"));
+    assert_true(raw_read_until(busy, "\r\n\r\n", line, sizeof(line))); /* the daemon knows of it */
+    assert_true(raw_puts(busy, KEYS));
+    uint64_t began = clock_mono_us();
     process_signal(&fixture.daemon[0].process, SIGTERM);
     assert_true(raw_expect_close(idle));
+    assert_true(clock_mono_us() - began < 2 * 1000 * 1000); /* nobody waits for who asks nothing */
     struct http_reply r = http_receive(busy, false);
     assert_in_range(r.status, 503, 504);
     assert_string_equal(http_reply_header(&r, "Connection"), "close");
@@ -201,6 +241,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_http__a_redis_that_is_stopped_is_said_in_time),
+        cmocka_unit_test(test_http__readiness_is_told_in_time_where_redis_is_waited_for_longer),
+        cmocka_unit_test(test_http__a_redis_that_refuses_is_not_ready),
         cmocka_unit_test(test_http__others_are_answered_while_redis_is_slow),
         cmocka_unit_test(test_http__a_redis_that_is_gone_is_said_and_comes_back),
         cmocka_unit_test(test_http__what_is_in_flight_is_answered_when_the_daemon_ends),

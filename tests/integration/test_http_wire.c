@@ -94,12 +94,8 @@ static void test_http__reads_chunks(void **state)
 {
     (void)state;
     int fd = open_http();
-    static const char *const pieces[] = {POST "Transfer-Encoding: chunked\r\n",
-                                         "\r\n5",
-                                         "\r\n{\"key\r",
-                                         "\n9\r\ns\":",
-                                         "[\"a\"]}\r\n0",
-                                         "\r\n\r\n"};
+    assert_true(raw_puts(fd, POST "Transfer-Encoding: chunked\r\n"));
+    static const char *const pieces[] = {"\r\n5", "\r\n{\"key\r", "\n9\r\ns\":", "[\"a\"]}\r\n0", "\r\n\r\n"};
     for (size_t i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++) {
         assert_true(raw_puts(fd, pieces[i]));
         clock_sleep_us(20000);
@@ -186,6 +182,22 @@ static void test_http__bounds_heads_and_bodies(void **state)
     buffer_puts(&b, KEYS);
     answers(buffer_text(&b), 200, false);
     buffer_fini(&b);
+}
+
+static void test_http__its_refusal_arrives_although_the_body_was_not_read(void **state)
+{
+    (void)state;
+    enum { SENT = 8 * 1024 * 1024 };
+    char *body = calloc(1, SENT);
+    assert_non_null(body);
+    int fd = open_http();
+    assert_true(raw_puts(fd, POST "Content-Length: 8388608\r\n\r\n"));
+    assert_true(raw_send(fd, body, SENT));
+    struct http_reply r = http_receive(fd, false);
+    assert_int_equal(r.status, 413);
+    http_reply_fini(&r);
+    raw_close(fd);
+    free(body);
 }
 
 static void test_http__closes_who_stops_in_the_middle(void **state)
@@ -345,6 +357,7 @@ int main(void)
         cmocka_unit_test(test_http__refuses_what_could_be_read_in_two_ways),
         cmocka_unit_test(test_http__answers_in_json_what_is_no_http),
         cmocka_unit_test(test_http__bounds_heads_and_bodies),
+        cmocka_unit_test(test_http__its_refusal_arrives_although_the_body_was_not_read),
         cmocka_unit_test(test_http__closes_who_stops_in_the_middle),
         cmocka_unit_test(test_http__closes_who_drips),
         cmocka_unit_test(test_http__the_longest_idle_connection_makes_room),

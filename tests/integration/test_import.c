@@ -119,6 +119,21 @@ static void test_import__that_is_interrupted_says_how_far_it_has_come(void **sta
     two_all_present(&two.from, "cut", 0, 5000);
 }
 
+static void test_import__tries_again_where_redis_is_away_for_a_while(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    char line[256];
+    must(client_ok(&two.from, &e, "CONFIG SET service.timeout 300ms"), e);
+    (void)snprintf(line, sizeof(line),
+                   "help > /dev/null; (sleep 0.7; redis-cli -p %u DEBUG SLEEP 2 > /dev/null) & "
+                   "twinbloom import away --capacity 300k < <(seq -f c%%.0f 0 199999)",
+                   two.fixture.redis[0].port);
+    two_cli_says(&two.from, line, 0, "200,000 keys are in away: ");
+    must(client_ok(&two.from, &e, "CONFIG SET service.timeout 20s"), e);
+    two_all_present(&two.from, "away", 0, 200000);
+}
+
 /* Keys of a shard that is lost are refused one by one; the others are in. */
 static void test_import__counts_keys_that_are_refused_and_goes_on(void **state)
 {
@@ -152,6 +167,7 @@ int main(void)
         TEST(test_import__makes_no_filter_where_it_must_not),
         TEST(test_import__says_how_to_go_on),
         TEST(test_import__that_is_interrupted_says_how_far_it_has_come),
+        TEST(test_import__tries_again_where_redis_is_away_for_a_while),
         TEST(test_import__counts_keys_that_are_refused_and_goes_on),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

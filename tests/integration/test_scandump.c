@@ -13,7 +13,7 @@
 #include "shard/dump.h"
 #include "shard/names.h"
 
-enum { BIG = 250000, BIG_CAPACITY = 100000 };
+enum { BIG = 120000, BIG_CAPACITY = 50000 };
 
 static struct two two;
 
@@ -119,7 +119,7 @@ static void test_dump__holds_every_key_acknowledged_before_it_began(void **state
     /* Several chunks, and a filter so small that layers come all the time. */
     must(client_ok(&two.from, &e, "BF.RESERVE busy 0.01 100 EXPANSION 4"), e);
     assert_int_equal(pthread_create(&thread, NULL, run_adder, &a), 0);
-    for (unsigned round = 0; round < 12; round++) {
+    for (unsigned round = 0; round < 6; round++) {
         struct dump d = {0};
         char name[16];
         uint64_t wanted = atomic_load(&a.acknowledged) + 900;

@@ -112,6 +112,17 @@ static void test_reply_double__writes_the_shortest_form_that_reads_back(void **s
     buffer_fini(&b);
 }
 
+static void test_reply_verbatim__is_marked_as_text_in_resp3(void **state)
+{
+    (void)state;
+    struct buffer b = {0};
+    reply_verbatim(&(struct reply){&b, 2}, "a\nb", 3);
+    reply_verbatim(&(struct reply){&b, 3}, "a\nb", 3);
+    reply_verbatim(&(struct reply){&b, 3}, NULL, 0);
+    check(&(struct reply){&b, 3}, "$3\r\na\nb\r\n=7\r\ntxt:a\nb\r\n=4\r\ntxt:\r\n");
+    buffer_fini(&b);
+}
+
 static void test_reply_error__stays_one_line(void **state)
 {
     (void)state;
@@ -154,6 +165,7 @@ int main(void)
         cmocka_unit_test(test_reply__writes_integers_as_printf_does),
         cmocka_unit_test(test_reply__writes_booleans_nulls_and_maps_by_protocol),
         cmocka_unit_test(test_reply_double__writes_the_shortest_form_that_reads_back),
+        cmocka_unit_test(test_reply_verbatim__is_marked_as_text_in_resp3),
         cmocka_unit_test(test_reply_error__stays_one_line),
         cmocka_unit_test(test_reply_bulk__marks_the_buffer_where_memory_fails),
     };

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/integration/drop_call.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "service/admin.h"
+
+enum { LEASE_MS = 2000, REDIS_MS = 5000, TOMBSTONE_MS = 600 * 1000 };
+
+struct caller {
+    struct service service;
+    struct config config;
+    struct fence fence;
+    struct view scratch;
+};
+
+enum err drop_call(const struct nodes *nodes, const char *prefix, enum drop_call_when when, struct error *e)
+{
+    static const enum drop_when whens[] = {
+        [CALL_NOW] = DROP_NOW, [CALL_IF_DUE] = DROP_IF_DUE, [CALL_IF_BEGUN] = DROP_IF_BEGUN};
+    struct caller *c = calloc(1, sizeof(*c));
+    char *own = strdup(prefix);
+    if (c == NULL || own == NULL)
+        abort();
+    c->service.nodes = *nodes;
+    (void)snprintf(c->service.owner, sizeof(c->service.owner), "caller");
+    c->config.prefix = own;
+    c->config.lease_ms = LEASE_MS;
+    c->config.redis_timeout_ms = REDIS_MS;
+    c->fence.link = link_new(nodes, REDIS_MS, NULL);
+    c->fence.tombstone_ms = TOMBSTONE_MS;
+    enum err code =
+        admin_drop_filter(&c->service, &c->config, &c->fence, &c->scratch, "f", 1, whens[when], e);
+    link_free(c->fence.link);
+    fence_fini(&c->fence);
+    free(own);
+    free(c);
+    return code;
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TESTS_INTEGRATION_DROP_CALL_H
+#define TESTS_INTEGRATION_DROP_CALL_H
+/* admin_drop_filter() of filter "f" as the admin thread or a keeper calls it; apart from the tests, as theirs
+ * and the service's clients have one name. */
+#include "base/error.h"
+#include "shard/nodes.h"
+
+enum drop_call_when { CALL_NOW, CALL_IF_DUE, CALL_IF_BEGUN };
+
+MUST_CHECK enum err drop_call(const struct nodes *nodes, const char *prefix, enum drop_call_when when,
+                              struct error *e);
+#endif
