@@ -3,14 +3,22 @@
 
 #include <ctype.h>
 
-static int lower(char c)
+/* How a character is compared. */
+typedef int fold_fn(int c);
+
+static int as_it_is(int c)
 {
-    return tolower((unsigned char)c);
+    return c;
+}
+
+static int fold_char(fold_fn *fold, char c)
+{
+    return fold((unsigned char)c);
 }
 
 /* @p is behind a '['; returns what follows the set and whether @c is in it. A set that is not closed ends
  * with the pattern. */
-static const char *match_set(const char *p, const char *end, char c, bool *in)
+static const char *match_set(const char *p, const char *end, char c, fold_fn *fold, bool *in)
 {
     bool negated = p < end && *p == '^';
     bool found = false;
@@ -18,12 +26,13 @@ static const char *match_set(const char *p, const char *end, char c, bool *in)
     while (p < end && *p != ']') {
         if (*p == '\\' && p + 1 < end)
             p++;
-        int from = lower(*p), to = from;
+        int from = fold_char(fold, *p), to = from;
         if (end - p > 2 && p[1] == '-' && p[2] != ']') {
-            to = lower(p[2]);
+            to = fold_char(fold, p[2]);
             p += 2;
         }
-        found |= (from <= lower(c) && lower(c) <= to) || (to <= lower(c) && lower(c) <= from);
+        found |= (from <= fold_char(fold, c) && fold_char(fold, c) <= to) ||
+                 (to <= fold_char(fold, c) && fold_char(fold, c) <= from);
         p++;
     }
     *in = found != negated;
@@ -31,26 +40,27 @@ static const char *match_set(const char *p, const char *end, char c, bool *in)
 }
 
 /* One character of @text against what is at @p, which is no star; NULL: they differ. */
-static const char *match_one(const char *p, const char *end, char c)
+static const char *match_one(const char *p, const char *end, char c, fold_fn *fold)
 {
     bool in;
     if (*p == '?')
         return p + 1;
     if (*p == '[') {
-        p = match_set(p + 1, end, c, &in);
+        p = match_set(p + 1, end, c, fold, &in);
         return in ? p : NULL;
     }
     if (*p == '\\' && p + 1 < end)
         p++;
-    return lower(*p) == lower(c) ? p + 1 : NULL;
+    return fold_char(fold, *p) == fold_char(fold, c) ? p + 1 : NULL;
 }
 
-bool glob_match(const char *pattern, size_t pattern_length, const char *text, size_t text_length)
+static bool match(const char *pattern, size_t pattern_length, const char *text, size_t text_length,
+                  fold_fn *fold)
 {
     const char *p = pattern, *p_end = pattern + pattern_length, *t = text, *t_end = text + text_length;
     const char *star = NULL, *retry = NULL; /* behind the last star; where the text that it takes ends */
     while (t < t_end) {
-        const char *next = p < p_end && *p != '*' ? match_one(p, p_end, *t) : NULL;
+        const char *next = p < p_end && *p != '*' ? match_one(p, p_end, *t, fold) : NULL;
         if (next != NULL) {
             p = next;
             t++;
@@ -67,4 +77,14 @@ bool glob_match(const char *pattern, size_t pattern_length, const char *text, si
     while (p < p_end && *p == '*')
         p++;
     return p == p_end;
+}
+
+bool glob_match(const char *pattern, size_t pattern_length, const char *text, size_t text_length)
+{
+    return match(pattern, pattern_length, text, text_length, tolower);
+}
+
+bool glob_match_case(const char *pattern, size_t pattern_length, const char *text, size_t text_length)
+{
+    return match(pattern, pattern_length, text, text_length, as_it_is);
 }

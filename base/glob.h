@@ -8,4 +8,6 @@
 /* Whether all of @text matches, in any case of ASCII letters. Takes at most pattern times text steps,
  * whatever the pattern is. */
 bool glob_match(const char *pattern, size_t pattern_length, const char *text, size_t text_length);
+/* The same, where the case of letters counts. */
+bool glob_match_case(const char *pattern, size_t pattern_length, const char *text, size_t text_length);
 #endif

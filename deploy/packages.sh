@@ -7,10 +7,10 @@
 
 packages_build=(
   gcc libc6-dev cmake ninja-build pkg-config
-  libhiredis-dev libevent-dev libpq-dev libxxhash-dev libinih-dev libjansson-dev libcmocka-dev
+  libhiredis-dev libevent-dev libpq-dev libxxhash-dev libinih-dev libjansson-dev libcmocka-dev libssl-dev libcrypt-dev
   redis-server redis-tools postgresql
 )
-packages_checks=(python3 python3-redis nodejs npm clang clang-format clang-tidy spin)
+packages_checks=(openssl python3 python3-redis nodejs npm clang clang-format clang-tidy spin)
 
 packages_missing() { # [checks]
   local name

@@ -9,6 +9,7 @@
 #include "expansion/layer.h"
 #include "expansion/memory.h"
 #include "expansion/mutex.h"
+#include "service/users.h"
 
 enum { WAIT_MS = 200, DEFAULT_CAPACITY = 100, DEFAULT_EXPANSION = 2 };
 static const double default_error_rate = 0.01;
@@ -34,10 +35,24 @@ void admin_call_free(struct admin_call *call)
     if (call == NULL)
         return;
     free(call->filter);
+    free(call->visible);
     buffer_fini(&call->data);
     free(call->names.name);
     buffer_fini(&call->reply);
     free(call);
+}
+
+bool admin_call_limit(struct admin_call *call, const struct config_user *user)
+{
+    if (user_may_all_filters(user))
+        return true;
+    call->visible = strdup(user->filters);
+    return call->visible != NULL;
+}
+
+bool admin_call_shows(const struct admin_call *call, const char *name, size_t length)
+{
+    return call->visible == NULL || users_patterns_match(call->visible, name, length);
 }
 
 bool admin_call_names(struct admin_call *call, const struct argument *names, size_t count)

@@ -32,6 +32,7 @@ struct admin_call {
     int protocol; /* of the reply: 2, 3 or REPLY_TYPED */
     char *filter; /* name as clients say it; "" where there is none */
     size_t filter_length;
+    char *visible; /* patterns of the filters that may be listed; NULL: all */
     struct creation creation;
     uint64_t capacity; /* TB.PLAN, TB.REBUILD: 0 where not given */
     double error_rate;
@@ -61,6 +62,9 @@ struct admin_call {
 /* NULL: no memory. */
 struct admin_call *admin_call_new(admin_fn *fn, const char *filter, size_t filter_length);
 void admin_call_free(struct admin_call *call);
+/* What the user may not see will not be listed. False: no memory. */
+MUST_CHECK bool admin_call_limit(struct admin_call *call, const struct config_user *user);
+bool admin_call_shows(const struct admin_call *call, const char *name, size_t length);
 /* Hand over to the admin thread. @done(@call) is called in the thread that owns @back, in any case: where
  * there is no memory the call has that as its answer. */
 void admin_post(struct service *s, struct admin_call *call, struct mailbox *back, mailbox_fn *done);

@@ -54,9 +54,9 @@ static enum err look(struct admin *a, const struct argument *names, size_t count
     return ERR_OK;
 }
 
-/* The names of @reply that are filters, to the front of *@out, which the caller frees. */
-static enum err keep_filters(struct admin *a, const redisReply *reply, struct argument **out, size_t *count,
-                             struct error *e)
+/* The names of @reply that are filters, and may be seen, to the front of *@out, which the caller frees. */
+static enum err keep_filters(struct admin *a, const struct admin_call *call, const redisReply *reply,
+                             struct argument **out, size_t *count, struct error *e)
 {
     size_t n = reply->elements;
     bool *is = calloc(n + 1, sizeof(*is));
@@ -71,7 +71,7 @@ static enum err keep_filters(struct admin *a, const redisReply *reply, struct ar
             (struct argument){.bytes = reply->element[i]->str, .length = (size_t)reply->element[i]->len};
     enum err code = look(a, *out, n, is, e);
     for (size_t i = 0; i < n; i++)
-        if (is[i])
+        if (is[i] && admin_call_shows(call, (*out)[i].bytes, (*out)[i].length))
             (*out)[(*count)++] = (*out)[i];
     free(is);
     return code;
@@ -141,7 +141,7 @@ void admin_scan(struct admin *a, struct admin_call *call)
     size_t count = 0;
     enum err code = scan(a, call, call->cursor, call->count, &page);
     if (code == ERR_OK) {
-        code = keep_filters(a, page->element[1], &names, &count, &call->error);
+        code = keep_filters(a, call, page->element[1], &names, &count, &call->error);
         if ((call->flags & SCAN_OTHER_TYPE) != 0)
             count = 0;
         if (code == ERR_OK) {
@@ -167,7 +167,7 @@ void admin_list(struct admin *a, struct admin_call *call)
     size_t count = 0;
     enum err code = scan(a, call, 0, all_at_once, &page);
     if (code == ERR_OK) {
-        code = keep_filters(a, page->element[1], &names, &count, &call->error);
+        code = keep_filters(a, call, page->element[1], &names, &count, &call->error);
         const struct argument *any = count == 0 ? NULL : &names[random_u64() % count];
         if (code != ERR_OK)
             ;

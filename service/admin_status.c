@@ -232,15 +232,18 @@ static void status_all(struct admin *a, struct admin_call *call, struct reply *r
     struct reply each = {.out = &items, .protocol = r->protocol};
     struct error ignored;
     size_t count = 0;
-    for (size_t i = 0; i < config->filter_count; i++)
-        count +=
-            status_one(a, &each, config->filter[i].name, strlen(config->filter[i].name), &ignored) == ERR_OK;
+    for (size_t i = 0; i < config->filter_count; i++) {
+        const char *name = config->filter[i].name;
+        count += admin_call_shows(call, name, strlen(name)) &&
+                 status_one(a, &each, name, strlen(name), &ignored) == ERR_OK;
+    }
     redisReply *names = NULL;
     if (link_command(a->link, NODE_HOME, &names, &call->error, "SMEMBERS %s:filters", config->prefix) ==
         ERR_OK)
         for (size_t i = 0; i < names->elements; i++) {
             const redisReply *name = names->element[i];
-            if (config_find(config, name->str, (size_t)name->len) == NULL)
+            if (config_find(config, name->str, (size_t)name->len) == NULL &&
+                admin_call_shows(call, name->str, (size_t)name->len))
                 count += status_one(a, &each, name->str, (size_t)name->len, &ignored) == ERR_OK;
         }
     freeReplyObject(names);

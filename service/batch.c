@@ -70,8 +70,8 @@ static void on_pause_over(evutil_socket_t fd, short events, void *arg)
     batch_advance(b);
 }
 
-/* Where somebody else was served since the last slice, slices go one by one with pauses: Redis and this thread
- * would else have one ahead of every other request. */
+/* Where somebody else was served since the last slice, slices go one by one with pauses: Redis and this
+ * thread would else have one ahead of every other request. */
 static void pause_for_others(struct batch *b)
 {
     static const struct timeval pause = {.tv_usec = PAUSE_US};

@@ -14,7 +14,7 @@ struct cli {
     struct client_address address;
     unsigned timeout_ms;
     bool json, help, version, wait;
-    bool hold, full, dry_run, yes;
+    bool hold, full, dry_run, token, yes;
     uint64_t capacity;  /* 0: not given */
     uint64_t entries;   /* --count; 0: not given */
     const char *input;  /* --input; NULL: standard input */
@@ -36,8 +36,14 @@ struct cli {
 typedef int cli_handler(struct cli *cli);
 cli_handler cli_status, cli_history, cli_plan, cli_rebuild, cli_verify, cli_check, cli_add;
 cli_handler cli_drop, cli_count;
+cli_handler cli_passwd; /* without a connection */
 cli_handler cli_dump, cli_restore, cli_import;
 cli_handler cli_control; /* abort, cutover, rollback, finish, pause, resume, throttle */
+
+/* Setters of options: false where the value is none. */
+typedef bool cli_setter(struct cli *cli, const char *value);
+cli_setter cli_set_host, cli_set_port, cli_set_url, cli_set_socket, cli_set_user, cli_set_password,
+    cli_set_tls, cli_set_ca, cli_set_cert, cli_set_key, cli_set_token;
 
 /* Say "twinbloom: ..." on standard error and return @code. */
 int cli_fail(enum cli_exit code, const char *format, ...) PRINTF_LIKE(2, 3);

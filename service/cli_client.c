@@ -7,14 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/number.h"
+#include "service/cli_tls.h"
 
 struct client {
     redisContext *context;
     unsigned timeout_ms;
-    char name[300]; /* host:port, for errors */
+    struct cli_tls *tls; /* NULL: none */
+    char name[300];      /* host:port or the path, for errors */
 };
 
 /* --- address --- */
@@ -76,31 +79,65 @@ static enum err parse_host(struct client_address *a, const char *text, size_t le
     return ERR_OK;
 }
 
-enum err client_parse_url(struct client_address *out, const char *url, struct error *e)
+/* "user:password@" in front of *@rest, if it is there. */
+static enum err parse_login(struct client_address *a, const char **rest, const char *at, struct error *e)
 {
-    static const char scheme[] = "redis://";
-    if (strncmp(url, scheme, sizeof(scheme) - 1) != 0)
-        return error_set(e, ERR_PARSE, "URL: expected redis://[user:password@]host:port%s",
-                         strncmp(url, "rediss:", 7) == 0 ? " (TLS is not supported)" : "");
-    struct client_address a = *out;
-    const char *rest = url + sizeof(scheme) - 1;
-    const char *at = strrchr(rest, '@');
-    if (at != NULL) {
-        const char *colon = memchr(rest, ':', (size_t)(at - rest));
-        if (colon == NULL)
-            return error_set(e, ERR_PARSE, "URL: expected user:password before the @");
-        if (!decode(a.user, sizeof(a.user), rest, (size_t)(colon - rest)) ||
-            !decode(a.password, sizeof(a.password), colon + 1, (size_t)(at - colon) - 1))
-            return error_set(e, ERR_PARSE, "URL: user or password is too long or has a %% that is not %%XX");
-        rest = at + 1;
-    }
+    if (at == NULL)
+        return ERR_OK;
+    const char *colon = memchr(*rest, ':', (size_t)(at - *rest));
+    if (colon == NULL)
+        return error_set(e, ERR_PARSE, "URL: expected user:password before the @");
+    if (!decode(a->user, sizeof(a->user), *rest, (size_t)(colon - *rest)) ||
+        !decode(a->password, sizeof(a->password), colon + 1, (size_t)(at - colon) - 1))
+        return error_set(e, ERR_PARSE, "URL: user or password is too long or has a %% that is not %%XX");
+    *rest = at + 1;
+    return ERR_OK;
+}
+
+static enum err parse_path(struct client_address *a, const char *rest, struct error *e)
+{
+    const char *slash = strchr(rest, '/');
+    const char *at = slash == NULL ? NULL : memrchr(rest, '@', (size_t)(slash - rest));
+    enum err rc = parse_login(a, &rest, at, e);
+    if (rc != ERR_OK)
+        return rc;
+    if (*rest != '/' || !decode(a->path, sizeof(a->path), rest, strlen(rest)))
+        return error_set(e, ERR_PARSE, "URL: expected unix:///path, of at most %zu bytes",
+                         sizeof(a->path) - 1);
+    return ERR_OK;
+}
+
+static enum err parse_network(struct client_address *a, const char *rest, struct error *e)
+{
+    enum err rc = parse_login(a, &rest, strrchr(rest, '@'), e);
+    if (rc != ERR_OK)
+        return rc;
     size_t length = strcspn(rest, "/");
     if (rest[length] != '\0' && strcmp(rest + length, "/") != 0 && strcmp(rest + length, "/0") != 0)
         return error_set(e, ERR_PARSE, "URL: there is no database but 0");
-    enum err rc = parse_host(&a, rest, length, e);
-    if (rc == ERR_OK)
-        *out = a;
-    return rc;
+    a->path[0] = '\0';
+    return parse_host(a, rest, length, e);
+}
+
+enum err client_parse_url(struct client_address *out, const char *url, struct error *e)
+{
+    static const struct {
+        const char *text;
+        bool tls, path;
+    } schemes[] = {{"redis://", false, false}, {"rediss://", true, false}, {"unix://", false, true}};
+    for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
+        size_t length = strlen(schemes[i].text);
+        if (strncmp(url, schemes[i].text, length) != 0)
+            continue;
+        struct client_address a = *out;
+        a.tls = schemes[i].tls;
+        enum err rc = (schemes[i].path ? parse_path : parse_network)(&a, url + length, e);
+        if (rc == ERR_OK)
+            *out = a;
+        return rc;
+    }
+    return error_set(e, ERR_PARSE,
+                     "URL: expected redis://[user:password@]host:port, rediss:// or unix:///path");
 }
 
 /* --- connection --- */
@@ -113,6 +150,9 @@ static struct timeval to_timeval(unsigned ms)
 static enum err login(struct client *c, const struct client_address *a, struct error *e)
 {
     const char *argv[3] = {"AUTH", a->user, a->password};
+    if (a->password[0] == '\0' && a->user[0] != '\0' && !a->tls)
+        return error_set(e, ERR_REFUSED, "user %s: the password is missing; give it by TWINBLOOM_PASSWORD",
+                         a->user);
     if (a->password[0] == '\0')
         return ERR_OK;
     if (a->user[0] == '\0')
@@ -123,24 +163,50 @@ static enum err login(struct client *c, const struct client_address *a, struct e
     return rc;
 }
 
+static void name_peer(struct client *c, const struct client_address *a)
+{
+    bool v6 = strchr(a->host, ':') != NULL;
+    if (a->path[0] != '\0')
+        (void)snprintf(c->name, sizeof(c->name), "%s", a->path);
+    else
+        (void)snprintf(c->name, sizeof(c->name), "%s%s%s:%u", v6 ? "[" : "", a->host, v6 ? "]" : "",
+                       (unsigned)a->port);
+}
+
+static enum err reach(struct client *c, const struct client_address *a, struct error *e)
+{
+    struct timeval patience = to_timeval(c->timeout_ms);
+    if (a->path[0] != '\0') {
+        c->context = redisConnectUnixWithTimeout(a->path, patience);
+    } else if (a->tls) {
+        int fd = -1;
+        enum err rc = cli_tls_open(&c->tls, &fd, a, c->timeout_ms, e);
+        if (rc != ERR_OK)
+            return error_prefix(e, rc, "cannot reach twinbloomd at %s", c->name);
+        c->context = redisConnectFd(fd);
+        if (c->context == NULL)
+            (void)close(fd);
+    } else {
+        c->context = redisConnectWithTimeout(a->host, a->port, patience);
+    }
+    if (c->context != NULL && c->context->err == 0)
+        return ERR_OK;
+    return error_set(e, ERR_UNREACHABLE, "cannot reach twinbloomd at %s: %s", c->name,
+                     c->context == NULL ? "no memory" : c->context->errstr);
+}
+
 enum err client_open(struct client **out, const struct client_address *address, unsigned timeout_ms,
                      struct error *e)
 {
     struct client *c = calloc(1, sizeof(*c));
     if (c == NULL)
         return error_set(e, ERR_NOMEM, "no memory for a connection");
-    bool v6 = strchr(address->host, ':') != NULL;
-    (void)snprintf(c->name, sizeof(c->name), "%s%s%s:%u", v6 ? "[" : "", address->host, v6 ? "]" : "",
-                   (unsigned)address->port);
     c->timeout_ms = timeout_ms;
-    c->context = redisConnectWithTimeout(address->host, address->port, to_timeval(timeout_ms));
-    enum err rc = ERR_OK;
-    if (c->context == NULL || c->context->err != 0)
-        rc = error_set(e, ERR_UNREACHABLE, "cannot reach twinbloomd at %s: %s", c->name,
-                       c->context == NULL ? "no memory" : c->context->errstr);
-    else if (redisSetTimeout(c->context, to_timeval(timeout_ms)) != REDIS_OK)
+    name_peer(c, address);
+    enum err rc = reach(c, address, e);
+    if (rc == ERR_OK && redisSetTimeout(c->context, to_timeval(timeout_ms)) != REDIS_OK)
         rc = error_set(e, ERR_IO, "cannot set a timeout on the connection to %s", c->name);
-    else
+    if (rc == ERR_OK)
         rc = login(c, address, e);
     if (rc != ERR_OK) {
         client_close(c);
@@ -156,14 +222,17 @@ void client_close(struct client *c)
         return;
     if (c->context != NULL)
         redisFree(c->context);
+    cli_tls_close(c->tls);
     free(c);
 }
 
 static enum err connection_failed(const struct client *c, struct error *e)
 {
     const redisContext *x = c->context;
-    return error_set(e, ERR_UNREACHABLE, "the connection to %s failed: %s", c->name,
-                     x->err == 0 ? strerror(errno) : x->errstr);
+    const char *fault = cli_tls_fault(c->tls);
+    if (fault == NULL)
+        fault = x->err == 0 ? strerror(errno) : x->errstr;
+    return error_set(e, ERR_UNREACHABLE, "the connection to %s failed: %s", c->name, fault);
 }
 
 static enum err send_all(struct client *c, struct error *e)

@@ -14,11 +14,15 @@ struct client_address {
     char host[256];
     uint16_t port;
     char user[128];     /* "": none */
-    char password[256]; /* "": none; never printed */
+    char password[512]; /* "": none; never printed */
+    char path[108];     /* of a socket in the file system, instead of host and port; "": none */
+    bool tls;
+    const char *ca, *cert, *key; /* PEM files, NULL: none; borrowed */
 };
 
-/* redis://[[user]:password@]host[:port][/0], user and password percent-encoded, an IPv6 host in []. Parts
- * that @url does not have stay as they are in @out. ERR_PARSE says what is wrong, without the password. */
+/* redis://[[user]:password@]host[:port][/0], user and password percent-encoded, an IPv6 host in []; rediss://
+ * with TLS; unix://[[user]:password@]/path. Parts that @url does not have stay as they are in @out. ERR_PARSE
+ * says what is wrong, without the password. */
 MUST_CHECK enum err client_parse_url(struct client_address *out, const char *url, struct error *e);
 
 struct client;

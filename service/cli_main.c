@@ -24,6 +24,8 @@ enum {
     WITH_OUTPUT = 512,
     WITH_KEYS = 1024,
     WITH_YES = 2048,
+    WITH_TOKEN = 1 << 20,
+    OFFLINE = 1 << 21, /* needs no service */
     GROWTH = WITH_CAPACITY | WITH_ERROR_RATE
 };
 
@@ -121,47 +123,18 @@ static const struct command commands[] = {
     {"drop", "FILTER", 1, 1, WITH_YES, "delete a filter and all its keys",
      "One that is configured is refused: remove its section first. The exit code is 1 if there was none.",
      "twinbloom drop old-links --yes", cli_drop},
+    {"passwd", "", 0, 0, WITH_TOKEN | OFFLINE, "make the hash of a password, for the configuration",
+     "The password is asked for, or read from standard input. Put the hash into [user NAME] as password = "
+     "..., or into\n"
+     "[service] for the default user. With --token a new bearer token is made: its hash goes into [user "
+     "NAME] as\n"
+     "token = ...; the token itself is shown this once.",
+     "twinbloom passwd", cli_passwd},
     {"help", "[COMMAND]", 0, 1, 0, "explain a command", "", "twinbloom help rebuild", NULL},
 };
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
 
 /* --- options --- */
-
-static bool set_host(struct cli *cli, const char *value)
-{
-    size_t length = strlen(value);
-    if (length == 0 || length >= sizeof(cli->address.host))
-        return false;
-    memcpy(cli->address.host, value, length + 1);
-    return true;
-}
-
-static bool set_port(struct cli *cli, const char *value)
-{
-    uint64_t port;
-    if (!number_u64(value, strlen(value), &port) || port == 0 || port > UINT16_MAX)
-        return false;
-    cli->address.port = (uint16_t)port;
-    return true;
-}
-
-static bool set_url(struct cli *cli, const char *value)
-{
-    struct error e = {""};
-    if (client_parse_url(&cli->address, value, &e) == ERR_OK)
-        return true;
-    (void)cli_fail(CLI_USAGE, "%s", e.text);
-    return false;
-}
-
-static bool set_password(struct cli *cli, const char *value)
-{
-    size_t length = strlen(value);
-    if (length >= sizeof(cli->address.password))
-        return false;
-    memcpy(cli->address.password, value, length + 1);
-    return true;
-}
 
 static bool set_timeout(struct cli *cli, const char *value)
 {
@@ -295,11 +268,19 @@ struct option_row {
 };
 
 static const struct option_row options[] = {
-    {"-h", "--host", "HOST", 0, false, "where twinbloomd listens (127.0.0.1)", set_host},
-    {"-p", "--port", "PORT", 0, false, "its port (6479)", set_port},
-    {"-u", "--url", "URL", 0, true, "both: redis://[user:password@]host:port (or TWINBLOOM_URL)", set_url},
+    {"-h", "--host", "HOST", 0, false, "where twinbloomd listens (127.0.0.1)", cli_set_host},
+    {"-p", "--port", "PORT", 0, false, "its port (6479)", cli_set_port},
+    {"-u", "--url", "URL", 0, true,
+     "both: redis://[user:password@]host:port, rediss:// with TLS, unix:///path (or TWINBLOOM_URL)",
+     cli_set_url},
+    {"-s", "--socket", "PATH", 0, false, "the service's socket in the file system instead", cli_set_socket},
+    {"", "--user", "NAME", 0, false, "log in as this user; the password as below", cli_set_user},
     {"-a", "--password", "PASSWORD", 0, false, "others may see it in ps; TWINBLOOM_PASSWORD is safer",
-     set_password},
+     cli_set_password},
+    {"", "--tls", NULL, 0, false, "speak TLS", cli_set_tls},
+    {"", "--cacert", "FILE", 0, false, "authorities to trust, PEM; otherwise the system's", cli_set_ca},
+    {"", "--cert", "FILE", 0, false, "a certificate to show, PEM", cli_set_cert},
+    {"", "--key", "FILE", 0, false, "its private key, PEM", cli_set_key},
     {"", "--timeout", "SECONDS", 0, false, "how long to wait for an answer (10)", set_timeout},
     {"", "--json", NULL, 0, false, "print JSON", set_json},
     {"", "--capacity", "N", WITH_CAPACITY, false, "keys to make room for: 1000000, 1e6, 1M", set_capacity},
@@ -320,6 +301,7 @@ static const struct option_row options[] = {
      "keys are a column: its number from 1, or its name in the first record", set_csv},
     {"", "--skip", "N", WITH_KEYS, false, "pass over the first N keys", set_skip},
     {"", "--no-create", NULL, WITH_KEYS, false, "fail where the filter is not there", set_no_create},
+    {"", "--token", NULL, WITH_TOKEN, false, "make a bearer token for HTTP instead", cli_set_token},
     {"", "--help", NULL, 0, false, "show help", set_help},
     {"", "--version", NULL, 0, false, "show the version", set_version},
 };
@@ -378,7 +360,7 @@ static void print_help(void)
 static void print_command_help(const struct command *c)
 {
     (void)printf("usage: twinbloom %s %s%s\n\n%s\n", c->name, c->arguments,
-                 c->options == 0 ? "" : " [OPTIONS]", c->summary);
+                 (c->options & ~(unsigned)OFFLINE) == 0 ? "" : " [OPTIONS]", c->summary);
     if (c->details[0] != '\0')
         (void)printf("\n%s\n", c->details);
     if (c->options != 0)
@@ -466,7 +448,7 @@ static bool apply(struct cli *cli, const struct given *given, size_t count, bool
         if (o->early != early || o->set(cli, given[i].value))
             continue;
         (void)cli_fail(CLI_USAGE, "%s %s: expected %s: %s", o->name,
-                       o->set == set_password ? "***" : given[i].value, o->value, o->help);
+                       o->set == cli_set_password ? "***" : given[i].value, o->value, o->help);
         return false;
     }
     return true;
@@ -476,9 +458,9 @@ static bool apply_environment(struct cli *cli)
 {
     const char *url = getenv("TWINBLOOM_URL");
     const char *password = getenv("TWINBLOOM_PASSWORD");
-    if (url != NULL && url[0] != '\0' && !set_url(cli, url))
+    if (url != NULL && url[0] != '\0' && !cli_set_url(cli, url))
         return false;
-    return password == NULL || set_password(cli, password);
+    return password == NULL || cli_set_password(cli, password);
 }
 
 /* Sort @argv into options (@given) and words (moved to the front of @argv); -1 if something is wrong. */
@@ -557,6 +539,8 @@ static int run(struct cli *cli, const char *name, const struct given *given, siz
         return run_help(cli->count == 0 ? NULL : cli->arguments[0]);
 
     cli->command = c->name;
+    if ((c->options & OFFLINE) != 0)
+        return c->handler(cli);
     struct error e = {""};
     if (client_open(&cli->client, &cli->address, cli->timeout_ms, &e) != ERR_OK)
         return cli_fail(CLI_UNAVAILABLE, "%s", e.text);

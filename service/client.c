@@ -15,12 +15,14 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "service/command.h"
+#include "service/tls.h"
 #include "service/worker.h"
 
 enum {
     REQUESTS_MAX = 8192, /* in flight on one connection before its bytes wait */
     OUTPUT_LOW = 64 * 1024,
-    INPUT_KEPT = 64 * 1024, /* of an empty input buffer */
+    OUTPUT_HIGH_STRANGER = 1024, /* unread bytes of a client that has to log in, as in Redis */
+    INPUT_KEPT = 64 * 1024,      /* of an empty input buffer */
     CLOSING_SECONDS = 10
 };
 
@@ -31,16 +33,6 @@ void client_unref(struct client *c)
 {
     if (--c->references == 0 && c->destroyed)
         worker_bury(c->worker, c);
-}
-
-bool client_needs_login(struct client *c)
-{
-    if (c->authenticated)
-        return false;
-    const struct config *config = live_config_acquire(c->worker->service->config);
-    c->authenticated = config->password[0] == '\0';
-    config_release(config);
-    return !c->authenticated;
 }
 
 size_t client_unread(const struct client *c)
@@ -182,10 +174,16 @@ static bool run_command(struct client *c, const struct argument *arguments, size
     return true;
 }
 
+/* Unread bytes before nothing more is begun. */
+static size_t output_high(const struct client *c)
+{
+    return c->session.rights != NULL ? (size_t)OUTPUT_HIGH : (size_t)OUTPUT_HIGH_STRANGER;
+}
+
 static bool may_go_on(struct client *c)
 {
     if (c->destroyed || c->closing || c->blocked || c->stalled || c->held ||
-        c->request_count >= REQUESTS_MAX || client_unread(c) > OUTPUT_HIGH)
+        c->request_count >= REQUESTS_MAX || client_unread(c) > output_high(c))
         return false;
     worker_hold_if_full(c->worker, c);
     return !c->held;
@@ -341,19 +339,22 @@ static void on_written(struct bufferevent *io, void *arg)
 
 static void on_event(struct bufferevent *io, short events, void *arg)
 {
-    (void)io;
-    (void)events; /* closed, reset or failed: all the same to us */
-    client_destroy(arg);
+    struct client *c = arg;
+    if ((events & BEV_EVENT_CONNECTED) != 0)
+        session_handshake_done(c, io);
+    else /* closed, reset or failed: all the same to us */
+        client_destroy(c);
 }
 
-struct client *client_new(struct worker *w, int fd, const char *address)
+struct client *client_new(struct worker *w, int fd, const char *address, bool tls)
 {
     static atomic_uint_fast64_t ids;
     struct client *c = calloc(1, sizeof(*c));
     if (c == NULL)
         return NULL;
     c->worker = w;
-    c->io = bufferevent_socket_new(w->base, fd, BEV_OPT_CLOSE_ON_FREE);
+    c->io = tls ? tls_bufferevent(w->service->tls, w->base, fd)
+                : bufferevent_socket_new(w->base, fd, BEV_OPT_CLOSE_ON_FREE);
     if (c->io == NULL) {
         free(c);
         return NULL;
@@ -363,6 +364,7 @@ struct client *client_new(struct worker *w, int fd, const char *address)
     STAILQ_INIT(&c->replay);
     resp_init(&c->parser, &resp_default_limits);
     client_reconfigure(c);
+    c->session.shaking_hands = tls;
     c->protocol = 2;
     c->id = atomic_fetch_add(&ids, 1) + 1;
     c->connected_us = c->active_us = clock_mono_us();
@@ -377,6 +379,7 @@ struct client *client_new(struct worker *w, int fd, const char *address)
 void client_reconfigure(struct client *c)
 {
     c->parser.limits.request_max = c->worker->config->request_max;
+    session_resolve(c);
 }
 
 void client_tick(struct client *c, uint64_t now_us)
@@ -389,6 +392,8 @@ void client_tick(struct client *c, uint64_t now_us)
         cut(c, "more unread than output_max");
     else if (c->unread_since_us != 0 && now_us - c->unread_since_us > config->output_timeout_ms * 1000)
         cut(c, "does not read its replies");
+    else if (session_is_late(c, now_us))
+        cut(c, "did not log in");
     else if (idle)
         client_destroy(c);
 }
@@ -421,6 +426,7 @@ void client_destroy(struct client *c)
     client_clear_commands(&c->transaction);
     client_clear_commands(&c->replay);
     LIST_REMOVE(c, link);
+    tls_farewell(c->io);
     bufferevent_free(c->io);
     resp_fini(&c->parser);
     buffer_fini(&c->scratch);

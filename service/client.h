@@ -12,6 +12,7 @@
 #include "service/asking.h"
 #include "service/reply.h"
 #include "service/resp.h"
+#include "service/session.h"
 
 struct worker;
 struct client;
@@ -86,8 +87,8 @@ struct client {
     bool closing; /* close when everything is written */
     bool destroyed;
     bool pumping;
-    bool turn_is_due;   /* client_advance() is called in the next turn of the loop */
-    bool authenticated; /* see client_needs_login() */
+    bool turn_is_due; /* client_advance() is called in the next turn of the loop */
+    struct session session;
     int protocol;
     unsigned references; /* calls in or on their way to the admin thread, pumping */
     uint64_t id;
@@ -102,8 +103,8 @@ struct client {
     struct buffer scratch;
 };
 
-/* Takes @fd over. NULL: no memory. */
-struct client *client_new(struct worker *w, int fd, const char *address);
+/* Takes @fd over. @tls: it begins with a handshake. NULL: no memory. */
+struct client *client_new(struct worker *w, int fd, const char *address, bool tls);
 void client_close_when_idle(struct client *c);
 /* At once, whatever is under way. */
 void client_destroy(struct client *c);
@@ -113,8 +114,8 @@ void client_tick(struct client *c, uint64_t now_us);
 void client_reconfigure(struct client *c);
 
 /* --- for commands --- */
-/* True where a password is in force and the client has not given one. Who has logged in, or has sent a
- * command while there was no password, may go on when another one comes. */
+/* True where the client is nobody. Who has logged in, or was there while no login was needed, may go on when
+ * another password comes. */
 bool client_needs_login(struct client *c);
 /* Begin and end one immediate reply, at its place in the order. */
 struct reply client_reply_begin(struct client *c);

@@ -40,8 +40,7 @@ static void answer(void *arg);
 
 const char *client_list_user(const struct client *c)
 {
-    (void)c;
-    return "default";
+    return c->session.user[0] != '\0' ? c->session.user : USERS_DEFAULT;
 }
 
 /* Our end of the connection; "" where it has no number, as a unix socket. */

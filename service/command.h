@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_COMMAND_H
 #define SERVICE_COMMAND_H
-/* The command table: name, arity, flags, handler, summary. The dispatcher alone checks arity and login; no
- * handler parses RESP or knows sockets. */
+/* The command table: name, arity, flags, handler, summary, keys. The dispatcher alone checks arity, login and
+ * rights; no handler parses RESP or knows sockets. */
 #include <stdbool.h>
 #include <stddef.h>
 #include "service/client.h"
@@ -10,9 +10,23 @@
 enum command_flag {
     COMMAND_ALONE = 1,   /* begins when everything before it is answered; see client_call_admin() */
     COMMAND_NO_AUTH = 2, /* allowed before login */
-    COMMAND_WRITE = 4,
-    COMMAND_NOW = 8 /* runs at once inside MULTI, too */
+    COMMAND_WRITE = 4,   /* for users that may write, unless COMMAND_ADMIN */
+    COMMAND_NOW = 8,     /* runs at once inside MULTI, too */
+    COMMAND_READ = 16,   /* for users that may read */
+    COMMAND_FREE = 32,   /* for whoever is logged in */
+    COMMAND_ADMIN = 64   /* for administrators; so is what has none of these flags */
 };
+
+/* Which arguments name filters, as Redis counts: the first, the last (negative: from the end), the step. */
+struct command_keys {
+    int first, last, step;
+};
+/* clang-format off */
+#define KEYS_NONE  {0, 0, 0}
+#define KEYS_FIRST {1, 1, 1}
+#define KEYS_SECOND {2, 2, 1} /* of a subcommand */
+#define KEYS_ALL   {1, -1, 1}
+/* clang-format on */
 
 typedef void command_fn(struct client *c, const struct argument *arguments, size_t count);
 
@@ -23,6 +37,7 @@ struct command {
     command_fn *run;
     const char *summary;
     const char *group;
+    struct command_keys keys;
 };
 
 extern const struct command command_table[];
@@ -36,6 +51,9 @@ bool command_runs_alone(const struct argument *arguments, size_t count);
 /* Dispatch: one reply comes, now or later. */
 void command_run(struct client *c, const struct argument *arguments, size_t count);
 
+/* What a user must be for the command, or for the subcommand that @arguments name; 0: nothing. */
+unsigned command_role(const struct command *command, const struct argument *arguments, size_t count);
+
 /* True if @a is @word in any case. */
 bool argument_is(const struct argument *a, const char *word);
 
@@ -48,8 +66,8 @@ bool command_fits(const struct command *command, size_t count);
 /* As a precision of "%.*s": as much of an argument as an error repeats. */
 int command_shown(size_t length);
 
-/* Name the connection. False: the error is sent. */
-MUST_CHECK bool command_set_name(struct client *c, const struct argument *name);
+/* A name for the connection into @out. False: the error is sent. */
+MUST_CHECK bool command_read_name(struct client *c, char *out, size_t size, const struct argument *name);
 
 /* --- handlers, by file --- */
 command_fn command_bf_reserve, command_bf_add, command_bf_madd, command_bf_insert, command_bf_exists,
@@ -62,7 +80,7 @@ command_fn command_del, command_exists, command_type, command_scan, command_keys
 command_fn command_tb_status, command_tb_history, command_tb_plan, command_tb_rebuild, command_tb_verify,
     command_tb_abort, command_tb_cutover, command_tb_rollback, command_tb_finish, command_tb_pause,
     command_tb_resume, command_tb_throttle, command_tb_load;
-command_fn command_ping, command_echo, command_quit, command_hello, command_auth, command_select,
+command_fn command_ping, command_echo, command_quit, command_hello, command_auth, command_acl, command_select,
     command_reset, command_client, command_command, command_config, command_info, command_multi, command_exec,
     command_discard, command_watch, command_unwatch, command_time;
 #endif

@@ -40,15 +40,15 @@ static bool set_text(struct client *c, const char *what, char *out, size_t size,
     return true;
 }
 
-bool command_set_name(struct client *c, const struct argument *name)
+bool command_read_name(struct client *c, char *out, size_t size, const struct argument *name)
 {
-    return set_text(c, "Client names", c->name, sizeof(c->name), name);
+    return set_text(c, "Client names", out, size, name);
 }
 
 static void client_setname(struct client *c, const struct argument *a, size_t count)
 {
     (void)count;
-    if (command_set_name(c, &a[2]))
+    if (command_read_name(c, c->name, sizeof(c->name), &a[2]))
         ok(c);
 }
 

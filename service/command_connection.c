@@ -42,103 +42,106 @@ void command_quit(struct client *c, const struct argument *a, size_t count)
     client_close_after_reply(c);
 }
 
-/* Compare in a time that does not depend on where they differ. */
-static bool same_secret(const char *want, const struct argument *got)
+static void welcome_auth(struct client *c, const struct greeting *g, struct reply *r)
 {
-    size_t length = strlen(want);
-    unsigned differ = length != got->length;
-    for (size_t i = 0; i < got->length; i++)
-        differ |= (unsigned char)(got->bytes[i] ^ want[length == 0 ? 0 : i % length]);
-    return differ == 0;
-}
-
-static bool log_in(struct client *c, const struct argument *user, const struct argument *password)
-{
-    /* The one in force, not this worker's: nobody gets in with the old password once CONFIG SET has answered.
-     */
-    const struct config *config = live_config_acquire(c->worker->service->config);
-    bool known = user == NULL || argument_is(user, "default");
-    /* Without a password the default user may log in with any, as in Redis. */
-    bool welcome = known && (config->password[0] == '\0' || same_secret(config->password, password));
-    config_release(config);
-    if (!welcome) {
-        client_error(c, "WRONGPASS invalid username-password pair or user is disabled.");
-        return false;
-    }
-    c->authenticated = true;
-    return true;
-}
-
-static bool has_password(struct client *c)
-{
-    const struct config *config = live_config_acquire(c->worker->service->config);
-    bool has = config->password[0] != '\0';
-    config_release(config);
-    return has;
+    (void)c;
+    (void)g;
+    reply_simple(r, "OK");
 }
 
 void command_auth(struct client *c, const struct argument *a, size_t count)
 {
+    worker_sync(c->worker);
     if (count > 3)
         client_error(c, "ERR syntax error");
-    else if (count == 2 && !has_password(c))
+    else if (count == 2 && c->worker->config->password[0] == '\0')
         client_error(
             c, "ERR AUTH <password> called without any password configured for the default user. Are you "
                "sure your configuration is correct?");
-    else if (log_in(c, count == 3 ? &a[1] : NULL, &a[count - 1]))
-        reply_ok(c);
+    else
+        session_log_in(c, count == 3 ? &a[1] : NULL, &a[count - 1], &(struct greeting){0}, welcome_auth);
 }
 
-static void hello_reply(struct client *c)
+void command_acl(struct client *c, const struct argument *a, size_t count)
 {
+    if (count != 2 || !argument_is(&a[1], "WHOAMI")) {
+        client_error(c, "ERR unknown subcommand '%.*s'. Try ACL HELP.",
+                     (int)(a[1].length < 64 ? a[1].length : 64), a[1].bytes);
+        return;
+    }
     struct reply r = client_reply_begin(c);
-    reply_map(&r, 7);
-    reply_text(&r, "server");
-    reply_text(&r, "redis");
-    reply_text(&r, "version");
-    reply_text(&r, COMMAND_REDIS_VERSION);
-    reply_text(&r, "proto");
-    reply_integer(&r, c->protocol);
-    reply_text(&r, "id");
-    reply_integer(&r, (int64_t)c->id);
-    reply_text(&r, "mode");
-    reply_text(&r, "standalone");
-    reply_text(&r, "role");
-    reply_text(&r, "master");
-    reply_text(&r, "modules");
-    reply_array(&r, 0);
+    reply_text(&r, c->session.user);
     client_reply_end(c);
+}
+
+static void hello_reply(const struct client *c, struct reply *r)
+{
+    reply_map(r, 7);
+    reply_text(r, "server");
+    reply_text(r, "redis");
+    reply_text(r, "version");
+    reply_text(r, COMMAND_REDIS_VERSION);
+    reply_text(r, "proto");
+    reply_integer(r, c->protocol);
+    reply_text(r, "id");
+    reply_integer(r, (int64_t)c->id);
+    reply_text(r, "mode");
+    reply_text(r, "standalone");
+    reply_text(r, "role");
+    reply_text(r, "master");
+    reply_text(r, "modules");
+    reply_array(r, 0);
+}
+
+/* The reply is in the new protocol already. */
+static void welcome_hello(struct client *c, const struct greeting *g, struct reply *r)
+{
+    if (g->named)
+        memcpy(c->name, g->name, sizeof(c->name));
+    c->protocol = r->protocol = g->protocol;
+    hello_reply(c, r);
+}
+
+/* The options behind the version. False: there is a fault, and it was answered. */
+static bool hello_options(struct client *c, const struct argument *a, size_t count, struct greeting *g,
+                          const struct argument **user)
+{
+    for (size_t i = 2; i < count;) {
+        if (argument_is(&a[i], "AUTH") && i + 2 < count) {
+            *user = &a[i + 1];
+            i += 3;
+        } else if (argument_is(&a[i], "SETNAME") && i + 1 < count) {
+            if (!command_read_name(c, g->name, sizeof(g->name), &a[i + 1]))
+                return false;
+            g->named = true;
+            i += 2;
+        } else {
+            client_error(c, "ERR Syntax error in HELLO option '%.*s'",
+                         (int)(a[i].length < 64 ? a[i].length : 64), a[i].bytes);
+            return false;
+        }
+    }
+    return true;
 }
 
 void command_hello(struct client *c, const struct argument *a, size_t count)
 {
     int64_t version = c->protocol;
-    size_t i = 1;
-    if (count > 1) {
-        if (!number_i64(a[1].bytes, a[1].length, &version)) {
-            client_error(c, "ERR Protocol version is not an integer or out of range");
-            return;
-        }
-        if (version != 2 && version != 3) {
-            client_error(c, "NOPROTO unsupported protocol version");
-            return;
-        }
-        i = 2;
+    const struct argument *user = NULL; /* the password is behind it */
+    if (count > 1 && !number_i64(a[1].bytes, a[1].length, &version)) {
+        client_error(c, "ERR Protocol version is not an integer or out of range");
+        return;
     }
-    const struct argument *name = NULL;
-    while (i < count) {
-        if (argument_is(&a[i], "AUTH") && i + 2 < count) {
-            if (!log_in(c, &a[i + 1], &a[i + 2]))
-                return;
-            i += 3;
-        } else if (argument_is(&a[i], "SETNAME") && i + 1 < count) {
-            name = &a[i + 1];
-            i += 2;
-        } else {
-            client_error(c, "ERR Syntax error in HELLO option '%.*s'",
-                         (int)(a[i].length < 64 ? a[i].length : 64), a[i].bytes);
-            return;
-        }
+    if (version != 2 && version != 3) {
+        client_error(c, "NOPROTO unsupported protocol version");
+        return;
+    }
+    struct greeting g = {.protocol = (int)version};
+    if (!hello_options(c, a, count, &g, &user))
+        return;
+    if (user != NULL) {
+        session_log_in(c, user, user + 1, &g, welcome_hello);
+        return;
     }
     if (client_needs_login(c)) {
         client_error(
@@ -148,10 +151,9 @@ void command_hello(struct client *c, const struct argument *a, size_t count)
             "version at the same time");
         return;
     }
-    if (name != NULL && !command_set_name(c, name))
-        return;
-    c->protocol = (int)version;
-    hello_reply(c);
+    struct reply r = client_reply_begin(c);
+    welcome_hello(c, &g, &r);
+    client_reply_end(c);
 }
 
 void command_select(struct client *c, const struct argument *a, size_t count)
@@ -180,7 +182,7 @@ void command_reset(struct client *c, const struct argument *a, size_t count)
     drop_transaction(c);
     c->protocol = 2;
     c->name[0] = '\0';
-    c->authenticated = false;
+    session_reset(c);
     struct reply r = client_reply_begin(c);
     reply_simple(&r, "RESET");
     client_reply_end(c);

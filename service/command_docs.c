@@ -44,6 +44,7 @@ static const struct {
     {"ECHO", "message"},
     {"HELLO", "[protover] [AUTH username_password] [SETNAME clientname]"},
     {"AUTH", "[username] password"},
+    {"ACL", "subcommand"},
     {"SELECT", "index"},
     {"CLIENT", "subcommand [argument...]"},
     {"COMMAND", "[subcommand] [argument...]"},

@@ -15,20 +15,9 @@ static void lower_name(const struct command *command, char out[32])
         out[i] = (char)tolower((unsigned char)command->name[i]);
 }
 
-/* Which arguments are keys; first is 0 where none is. */
-struct key_positions {
-    int first, last, step;
-};
-
-static struct key_positions key_positions(const struct command *command)
-{
-    bool keyed = strcmp(command->group, "bf") == 0;
-    return keyed ? (struct key_positions){1, 1, 1} : (struct key_positions){0, 0, 0};
-}
-
 /* --- INFO --- */
 
-static void key_specification(struct reply *r, const struct command *command, struct key_positions keys)
+static void key_specification(struct reply *r, const struct command *command, struct command_keys keys)
 {
     bool writes = (command->flags & COMMAND_WRITE) != 0;
     reply_array(r, 1);
@@ -61,7 +50,7 @@ static void key_specification(struct reply *r, const struct command *command, st
 static void describe(struct reply *r, const struct command *command)
 {
     char name[32];
-    struct key_positions keys = key_positions(command);
+    struct command_keys keys = command->keys;
     bool no_auth = (command->flags & COMMAND_NO_AUTH) != 0;
     lower_name(command, name);
     reply_array(r, 10);
@@ -171,7 +160,7 @@ static void keys_of_command(struct client *c, const struct argument *a, size_t c
         client_error(c, "ERR Invalid command specified");
         return;
     }
-    struct key_positions keys = key_positions(command);
+    struct command_keys keys = command->keys;
     if (keys.first == 0) {
         client_error(c, "ERR The command has no key arguments");
         return;

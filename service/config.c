@@ -8,15 +8,16 @@
 #include "base/number.h"
 #include "expansion/schedule.h"
 #include "expansion/window.h"
+#include "service/config_check.h"
 #include "service/config_file.h"
 #include "service/config_keys.h"
 #include "shard/names.h"
 #include "shard/nodes.h"
 
-static void free_strings(void *base, bool of_filters)
+static void free_strings(enum config_section section, void *base)
 {
     for (size_t i = 0; i < config_key_count; i++)
-        if (config_keys[i].type == CONFIG_STRING && (config_keys[i].section == CONFIG_FILTER) == of_filters)
+        if (config_keys[i].type == CONFIG_STRING && config_keys[i].section == section)
             free(*(char **)((char *)base + config_keys[i].offset));
 }
 
@@ -24,20 +25,21 @@ void config_free(struct config *c)
 {
     if (c == NULL)
         return;
-    free_strings(c, false);
-    for (size_t i = 0; i < c->filter_count; i++) {
-        free_strings(&c->filter[i], true);
-        free(c->filter[i].name);
-    }
+    for (enum config_section s = 0; s < CONFIG_FILTER; s++)
+        free_strings(s, c);
+    for (enum config_section s = CONFIG_FILTER; s < CONFIG_SECTIONS; s++)
+        for (size_t i = 0; i < config_item_count(c, s); i++) {
+            free_strings(s, config_item(c, s, i));
+            free(*config_item_name_at(config_item(c, s, i)));
+        }
     free(c);
 }
 
 /* @base was copied with its strings: give it its own. False: no memory, and no string is shared. */
-static bool own_strings(void *base, bool of_filters)
+static bool own_strings(enum config_section section, void *base, bool whole)
 {
-    bool whole = true;
     for (size_t i = 0; i < config_key_count; i++) {
-        if (config_keys[i].type != CONFIG_STRING || (config_keys[i].section == CONFIG_FILTER) != of_filters)
+        if (config_keys[i].type != CONFIG_STRING || config_keys[i].section != section)
             continue;
         char **text = (char **)((char *)base + config_keys[i].offset);
         *text = whole ? strdup(*text) : NULL;
@@ -53,12 +55,15 @@ struct config *config_copy(const struct config *from)
         return NULL;
     memcpy(c, from, offsetof(struct config, references)); /* others count there meanwhile */
     atomic_init(&c->references, 1);
-    bool whole = own_strings(c, false);
-    for (c->filter_count = 0; whole && c->filter_count < from->filter_count; c->filter_count++) {
-        struct config_filter *f = &c->filter[c->filter_count];
-        f->name = strdup(f->name);
-        whole = own_strings(f, true) && f->name != NULL;
-    }
+    bool whole = true;
+    for (enum config_section s = 0; s < CONFIG_FILTER; s++)
+        whole = own_strings(s, c, whole);
+    for (enum config_section s = CONFIG_FILTER; s < CONFIG_SECTIONS; s++)
+        for (size_t i = 0; i < config_item_count(c, s); i++) {
+            char **name = config_item_name_at(config_item(c, s, i));
+            *name = whole ? strdup(*name) : NULL;
+            whole = own_strings(s, config_item(c, s, i), *name != NULL);
+        }
     if (!whole) {
         config_free(c);
         return NULL;
@@ -86,10 +91,7 @@ void config_release(const struct config *c)
 
 const struct config_filter *config_find(const struct config *c, const char *name, size_t length)
 {
-    for (size_t i = 0; i < c->filter_count; i++)
-        if (strlen(c->filter[i].name) == length && memcmp(c->filter[i].name, name, length) == 0)
-            return &c->filter[i];
-    return NULL;
+    return config_item_find(c, CONFIG_FILTER, name, length);
 }
 
 static enum err bad_address(const char *address, struct error *e)
@@ -126,12 +128,20 @@ enum err config_split_address(const char *address, char *host, size_t host_size,
     return ERR_OK;
 }
 
-/* A configuration under way, and the file for line numbers (NULL: it does not come from one). */
-struct check {
-    const struct config_file *file;
-    const struct config *config;
-    struct error *error;
-};
+bool config_next_address(const char *list, size_t *at, char *address, size_t size)
+{
+    const char *start = list + *at;
+    if (*list == '\0' || (*at > 0 && start[-1] == '\0'))
+        return false;
+    size_t length = strcspn(start, ",");
+    *at += length + 1; /* behind the comma, or behind the end */
+    start += strspn(start, " \t");
+    length = strcspn(start, ",");
+    while (length > 0 && (start[length - 1] == ' ' || start[length - 1] == '\t'))
+        length--;
+    (void)snprintf(address, size, "%.*s", (int)length, start);
+    return true;
+}
 
 /* The line of @key, or of its section where the default applies; 0: neither is in the file. */
 static unsigned line_of(const struct config_file *f, enum config_section section, const char *filter,
@@ -152,7 +162,7 @@ static enum err refuse_at(const char *file, unsigned line, const char *what, str
     return error_set(e, ERR_CONFIG, "%s:%u: %s", file, line, what);
 }
 
-static enum err refuse_key(const struct check *c, enum config_section section, const char *filter,
+enum err config_refuse_key(const struct config_check *c, enum config_section section, const char *filter,
                            const char *key, const char *what)
 {
     if (c->file == NULL)
@@ -160,19 +170,8 @@ static enum err refuse_key(const struct check *c, enum config_section section, c
     return refuse_at(c->file->name, line_of(c->file, section, filter, key), what, c->error);
 }
 
-static enum err check_address(const struct check *c, const char *key, const char *address)
-{
-    char host[256], what[512];
-    uint16_t port;
-    struct error why;
-    if (config_split_address(address, host, sizeof(host), &port, &why) == ERR_OK)
-        return ERR_OK;
-    (void)snprintf(what, sizeof(what), "'%s': %.400s", key, why.text);
-    return refuse_key(c, CONFIG_SERVICE, NULL, key, what);
-}
-
 /* The text of nodes_parse() may repeat a part of the value, so it is masked too. */
-static enum err check_nodes(const struct check *c)
+static enum err check_nodes(const struct config_check *c)
 {
     struct nodes nodes;
     struct error why = {{0}};
@@ -182,16 +181,14 @@ static enum err check_nodes(const struct check *c)
     buffer_puts(&what, "'nodes': ");
     config_mask(&what, why.text);
     buffer_puts(&what, "; write redis://host:port, comma separated");
-    enum err err = refuse_key(c, CONFIG_REDIS, NULL, "nodes", buffer_text(&what));
+    enum err err = config_refuse_key(c, CONFIG_REDIS, NULL, "nodes", buffer_text(&what));
     buffer_fini(&what);
     return err;
 }
 
-static enum err check_service(const struct check *c)
+static enum err check_service(const struct config_check *c)
 {
-    enum err err = check_address(c, "listen", c->config->listen);
-    if (err == ERR_OK && *c->config->http != '\0')
-        err = check_address(c, "http", c->config->http);
+    enum err err = config_check_access(c);
     if (err == ERR_OK)
         err = check_nodes(c);
     struct names names;
@@ -199,12 +196,12 @@ static enum err check_service(const struct check *c)
     if (err == ERR_OK && names_init(&names, c->config->prefix, "f", 1, &why) != ERR_OK) {
         char what[512];
         (void)snprintf(what, sizeof(what), "'prefix': %.400s; choose letters, digits and '-'", why.text);
-        err = refuse_key(c, CONFIG_REDIS, NULL, "prefix", what);
+        err = config_refuse_key(c, CONFIG_REDIS, NULL, "prefix", what);
     }
     return err;
 }
 
-static enum err check_source(const struct check *c, const struct config_filter *f)
+static enum err check_source(const struct config_check *c, const struct config_filter *f)
 {
     if (*f->table == '\0') {
         const char *const need_table[] = {"key", "where", "schedule", "window"};
@@ -215,23 +212,23 @@ static enum err check_source(const struct check *c, const struct config_filter *
                 (void)snprintf(what, sizeof(what),
                                "'%s' has no meaning without a table; add table = NAME or remove it",
                                need_table[i]);
-                return refuse_key(c, CONFIG_FILTER, f->name, need_table[i], what);
+                return config_refuse_key(c, CONFIG_FILTER, f->name, need_table[i], what);
             }
         return ERR_OK;
     }
     if (*f->key == '\0')
-        return refuse_key(c, CONFIG_FILTER, f->name, "table",
-                          "a table needs a key; add key = the column that holds it");
+        return config_refuse_key(c, CONFIG_FILTER, f->name, "table",
+                                 "a table needs a key; add key = the column that holds it");
     if (*f->id_column == '\0')
-        return refuse_key(c, CONFIG_FILTER, f->name, "id_column",
-                          "a table needs an id_column; name a unique, indexed column");
+        return config_refuse_key(c, CONFIG_FILTER, f->name, "id_column",
+                                 "a table needs an id_column; name a unique, indexed column");
     if (*c->config->dsn == '\0')
-        return refuse_key(c, CONFIG_FILTER, f->name, "table",
-                          "a table needs a database; add dsn = postgresql://... below [postgres]");
+        return config_refuse_key(c, CONFIG_FILTER, f->name, "table",
+                                 "a table needs a database; add dsn = postgresql://... below [postgres]");
     return ERR_OK;
 }
 
-static enum err check_times(const struct check *c, const struct config_filter *f)
+static enum err check_times(const struct config_check *c, const struct config_filter *f)
 {
     struct schedule schedule;
     struct window window;
@@ -240,23 +237,23 @@ static enum err check_times(const struct check *c, const struct config_filter *f
     if (*f->schedule != '\0' && schedule_parse(&schedule, f->schedule, &why) != ERR_OK) {
         (void)snprintf(what, sizeof(what), "'schedule': %.400s; write five fields, such as 30 3 * * *",
                        why.text);
-        return refuse_key(c, CONFIG_FILTER, f->name, "schedule", what);
+        return config_refuse_key(c, CONFIG_FILTER, f->name, "schedule", what);
     }
     if (window_parse(&window, f->window, &why) != ERR_OK) {
         (void)snprintf(what, sizeof(what),
                        "'window': %.400s; write hours such as 01:00-05:00, several with commas", why.text);
-        return refuse_key(c, CONFIG_FILTER, f->name, "window", what);
+        return config_refuse_key(c, CONFIG_FILTER, f->name, "window", what);
     }
     return ERR_OK;
 }
 
-static enum err check_filter(const struct check *c, const struct config_filter *f)
+static enum err check_filter(const struct config_check *c, const struct config_filter *f)
 {
     enum err err = check_source(c, f);
     return err == ERR_OK ? check_times(c, f) : err;
 }
 
-static enum err check_whole(const struct check *c)
+static enum err check_whole(const struct config_check *c)
 {
     enum err err = check_service(c);
     for (size_t i = 0; i < c->config->filter_count && err == ERR_OK; i++)
@@ -290,18 +287,20 @@ static enum err fill(const struct config_file *f, enum config_section section, c
     return ERR_OK;
 }
 
-static enum err fill_filter(const struct config_file *f, const struct config_part *part, struct config *c,
-                            struct error *e)
+static enum err fill_item(const struct config_file *f, const struct config_part *part, struct config *c,
+                          struct error *e)
 {
-    if (c->filter_count == CONFIG_FILTERS_MAX)
-        return error_set(e, ERR_CONFIG, "%s:%u: more than %d filters; remove some or run a second service",
-                         f->name, part->line, CONFIG_FILTERS_MAX);
-    struct config_filter *filter = &c->filter[c->filter_count++];
-    filter->line = part->line;
-    filter->name = strdup(part->name);
-    if (filter->name == NULL)
+    void *item = config_item_add(c, part->kind);
+    if (item == NULL)
+        return error_set(e, ERR_CONFIG, "%s:%u: more than %zu %ss; remove some or run a second service",
+                         f->name, part->line, config_item_count(c, part->kind),
+                         config_section_name(part->kind));
+    *config_item_line_at(item) = part->line;
+    char **name = config_item_name_at(item);
+    *name = strdup(part->name);
+    if (*name == NULL)
         return error_set(e, ERR_NOMEM, "%s:%u: no memory", f->name, part->line);
-    return fill(f, CONFIG_FILTER, part, filter, e);
+    return fill(f, part->kind, part, item, e);
 }
 
 static enum err assemble(const struct config_file *f, struct config *c, struct error *e)
@@ -310,14 +309,14 @@ static enum err assemble(const struct config_file *f, struct config *c, struct e
     for (enum config_section s = CONFIG_SERVICE; s < CONFIG_FILTER && err == ERR_OK; s++)
         err = fill(f, s, config_file_find(f, s, NULL), c, e);
     for (size_t i = 0; i < f->count && err == ERR_OK; i++)
-        if (f->parts[i].kind == CONFIG_FILTER)
-            err = fill_filter(f, &f->parts[i], c, e);
-    return err == ERR_OK ? check_whole(&(struct check){.file = f, .config = c, .error = e}) : err;
+        if (config_section_is_named(f->parts[i].kind))
+            err = fill_item(f, &f->parts[i], c, e);
+    return err == ERR_OK ? check_whole(&(struct config_check){.file = f, .config = c, .error = e}) : err;
 }
 
 enum err config_validate(const struct config *c, struct error *e)
 {
-    return check_whole(&(struct check){.config = c, .error = e});
+    return check_whole(&(struct config_check){.config = c, .error = e});
 }
 
 enum err config_read_stream(struct config **out, FILE *from, const char *name, struct error *e)

@@ -11,8 +11,9 @@
 #include "base/error.h"
 #include "base/log.h"
 
-enum { CONFIG_FILTERS_MAX = 256 };
+enum { CONFIG_FILTERS_MAX = 256, CONFIG_USERS_MAX = 256 };
 enum on_lost { ON_LOST_MAYBE, ON_LOST_ERROR };
+enum client_auth { CLIENT_AUTH_NO, CLIENT_AUTH_OPTIONAL, CLIENT_AUTH_REQUIRED };
 
 /* [filter NAME]; strings are owned by the config. */
 struct config_filter {
@@ -35,15 +36,34 @@ struct config_filter {
     enum on_lost on_lost;     /* default maybe */
 };
 
+/* [user NAME]; see users.h. */
+struct config_user {
+    char *name;
+    unsigned line;
+    bool enabled;
+    unsigned roles; /* enum role, with what they imply */
+    char *password; /* a hash of crypt(3), "": none */
+    char *token;    /* "sha256:<hex>", comma separated, "": none */
+    char *filters;  /* patterns, comma separated */
+};
+
 struct config {
     /* [service] */
-    char *listen; /* host:port */
-    char *http;   /* the same; "": none */
+    char *listen;      /* host:port, comma separated; "": none */
+    char *listen_tls;  /* the same */
+    char *unix_socket; /* path, "": none */
+    unsigned unix_socket_mode;
+    bool insecure;                     /* listens anywhere without a login */
+    char *tls_cert, *tls_key, *tls_ca; /* paths, "": none */
+    enum client_auth tls_client_auth;
+    bool tls_client_user; /* a certificate's CN logs in */
+    char *http;           /* host:port; "": none */
     uint64_t http_body_max;
     uint64_t http_timeout_ms; /* of a request from its first byte, and of a connection without one */
     uint64_t http_max_clients;
     unsigned threads;
-    char *password;             /* "": none; secret */
+    char *password;             /* of the default user: text, or a hash of crypt(3); "": none; secret */
+    uint64_t login_timeout_ms;  /* default 60 s */
     uint64_t timeout_ms;        /* of a request, default 1000 */
     uint64_t check_interval_ms; /* of thresholds, default 1000 */
     enum log_level log_level;
@@ -78,6 +98,8 @@ struct config {
 
     size_t filter_count;
     struct config_filter filter[CONFIG_FILTERS_MAX];
+    size_t user_count;
+    struct config_user user[CONFIG_USERS_MAX];
 
     atomic_uint references; /* the last member; see config_hold() */
 };
@@ -108,4 +130,7 @@ const struct config_filter *config_find(const struct config *c, const char *name
 /* "host:port" or ":port" or "[v6]:port" to parts; port 0 stands for any free one. ERR_PARSE. */
 MUST_CHECK enum err config_split_address(const char *address, char *host, size_t host_size, uint16_t *port,
                                          struct error *e);
+/* The next of a comma-separated list, from *@at on (0 at first), cut to @size; false: there is none. An empty
+ * list has none. */
+bool config_next_address(const char *list, size_t *at, char *address, size_t size);
 #endif

@@ -15,7 +15,7 @@ static const struct config_key *find_bare(const char *name)
     const struct config_key *found = NULL;
     for (size_t i = 0; i < config_key_count; i++) {
         const struct config_key *k = &config_keys[i];
-        if (k->section == CONFIG_FILTER || strcasecmp(k->name, name) != 0)
+        if (config_section_is_named(k->section) || strcasecmp(k->name, name) != 0)
             continue;
         if (found != NULL)
             return NULL;
@@ -24,18 +24,20 @@ static const struct config_key *find_bare(const char *name)
     return found;
 }
 
-static void put_name(struct buffer *out, const struct config_key *k, const struct config_filter *f)
+/* @item: of a named section, else NULL. */
+static void put_name(struct buffer *out, const struct config_key *k, const void *item)
 {
     buffer_printf(out, "%s.", config_section_name(k->section));
-    if (f != NULL)
-        buffer_printf(out, "%s.", f->name);
+    if (item != NULL)
+        buffer_printf(out, "%s.", config_item_name(item));
     buffer_puts(out, k->name);
 }
 
-/* What a name stands for: the key (NULL: nothing), and the number of its filter in the configuration. */
+/* What a name stands for: the key (NULL: nothing), and the number of its filter or user in the configuration.
+ */
 struct target {
     const struct config_key *key;
-    size_t filter;
+    size_t item;
 };
 
 static const struct config_key *find_in(enum config_section section, const char *name)
@@ -46,13 +48,14 @@ static const struct config_key *find_in(enum config_section section, const char 
     return NULL;
 }
 
-static struct target find_of_filter(const struct config *c, const char *name)
+static struct target find_of_item(const struct config *c, enum config_section section, const char *name)
 {
     const char *dot = strrchr(name, '.');
-    const struct config_filter *f = dot != NULL ? config_find(c, name, (size_t)(dot - name)) : NULL;
-    if (f == NULL)
-        return (struct target){0};
-    return (struct target){.key = find_in(CONFIG_FILTER, dot + 1), .filter = (size_t)(f - c->filter)};
+    size_t length = dot != NULL ? (size_t)(dot - name) : 0;
+    for (size_t i = 0; dot != NULL && i < config_item_count(c, section); i++)
+        if (config_item(c, section, i) == config_item_find(c, section, name, length))
+            return (struct target){.key = find_in(section, dot + 1), .item = i};
+    return (struct target){0};
 }
 
 static struct target find_target(const struct config *c, const char *name)
@@ -65,8 +68,8 @@ static struct target find_target(const struct config *c, const char *name)
     while (section < CONFIG_SECTIONS && (strlen(config_section_name(section)) != length ||
                                          strncasecmp(config_section_name(section), name, length) != 0))
         section++;
-    if (section == CONFIG_FILTER)
-        return find_of_filter(c, dot + 1);
+    if (section < CONFIG_SECTIONS && config_section_is_named(section))
+        return find_of_item(c, section, dot + 1);
     return (struct target){.key = section < CONFIG_SECTIONS ? find_in(section, dot + 1) : NULL};
 }
 
@@ -78,8 +81,8 @@ static void put_comma(struct buffer *out)
         buffer_puts(out, ", ");
 }
 
-static void compare_section(enum config_section section, const void *old, const void *new,
-                            const struct config_filter *f, bool reloadable, struct buffer *out)
+static void compare_section(enum config_section section, const void *old, const void *new, const void *item,
+                            bool reloadable, struct buffer *out)
 {
     for (size_t i = 0; i < config_key_count; i++) {
         const struct config_key *k = &config_keys[i];
@@ -91,14 +94,36 @@ static void compare_section(enum config_section section, const void *old, const 
         if (find_bare(k->name) == k)
             buffer_puts(out, k->name);
         else
-            put_name(out, k, f);
+            put_name(out, k, item);
         buffer_puts(out, "'");
     }
 }
 
-static const struct config_filter *same_filter(const struct config *c, const struct config_filter *f)
+static const void *same_item(const struct config *c, enum config_section section, const void *item)
 {
-    return config_find(c, f->name, strlen(f->name));
+    const char *name = config_item_name(item);
+    return config_item_find(c, section, name, strlen(name));
+}
+
+static void compare_items(enum config_section section, const struct config *old, const struct config *new,
+                          bool reloadable, struct buffer *out)
+{
+    for (size_t i = 0; i < config_item_count(old, section); i++) {
+        const void *was = config_item(old, section, i), *is = same_item(new, section, was);
+        if (is != NULL) {
+            compare_section(section, was, is, is, reloadable, out);
+        } else if (reloadable) {
+            put_comma(out);
+            buffer_printf(out, "[%s %s] removed", config_section_name(section), config_item_name(was));
+        }
+    }
+    for (size_t i = 0; reloadable && i < config_item_count(new, section); i++) {
+        const void *is = config_item(new, section, i);
+        if (same_item(old, section, is) == NULL) {
+            put_comma(out);
+            buffer_printf(out, "[%s %s] added", config_section_name(section), config_item_name(is));
+        }
+    }
 }
 
 void config_differences(const struct config *old, const struct config *new, bool reloadable,
@@ -106,20 +131,8 @@ void config_differences(const struct config *old, const struct config *new, bool
 {
     for (enum config_section s = CONFIG_SERVICE; s < CONFIG_FILTER; s++)
         compare_section(s, old, new, NULL, reloadable, out);
-    for (size_t i = 0; i < old->filter_count; i++) {
-        const struct config_filter *f = &old->filter[i], *g = same_filter(new, f);
-        if (g != NULL) {
-            compare_section(CONFIG_FILTER, f, g, g, reloadable, out);
-        } else if (reloadable) {
-            put_comma(out);
-            buffer_printf(out, "[filter %s] removed", f->name);
-        }
-    }
-    for (size_t i = 0; reloadable && i < new->filter_count; i++)
-        if (same_filter(old, &new->filter[i]) == NULL) {
-            put_comma(out);
-            buffer_printf(out, "[filter %s] added", new->filter[i].name);
-        }
+    for (enum config_section s = CONFIG_FILTER; s < CONFIG_SECTIONS; s++)
+        compare_items(s, old, new, reloadable, out);
 }
 
 /* --- assignments --- */
@@ -149,7 +162,8 @@ static enum err assign(struct config *c, const struct target *to, const struct c
     char *value = plain_text(a->value, a->value_length, e);
     if (value == NULL)
         return ERR_CONFIG;
-    void *base = to->key->section == CONFIG_FILTER ? (void *)&c->filter[to->filter] : (void *)c;
+    enum config_section section = to->key->section;
+    void *base = config_section_is_named(section) ? config_item(c, section, to->item) : c;
     enum err err = config_key_set(to->key, base, value, e);
     free(value);
     return err;
@@ -167,7 +181,7 @@ static enum err judge(const struct target *targets, size_t count, const char **w
         return ERR_CONFLICT;
     *why = "duplicate parameter";
     for (const struct target *t = targets; t < last; t++)
-        if (t->key == last->key && t->filter == last->filter)
+        if (t->key == last->key && t->item == last->item)
             return ERR_CONFIG;
     return ERR_OK;
 }
@@ -221,8 +235,8 @@ enum err config_assign(struct config **out, const struct config *from, const str
 
 /* --- listing --- */
 
-static void each_of(enum config_section section, const void *base, const struct config_filter *f,
-                    config_value_fn *fn, void *arg)
+static void each_of(enum config_section section, const void *base, const void *item, config_value_fn *fn,
+                    void *arg)
 {
     struct buffer name = {0}, value = {0};
     for (size_t i = 0; i < config_key_count; i++) {
@@ -231,7 +245,7 @@ static void each_of(enum config_section section, const void *base, const struct 
             continue;
         buffer_clear(&name);
         buffer_clear(&value);
-        put_name(&name, k, f);
+        put_name(&name, k, item);
         config_key_format(k, base, &value);
         fn(arg, buffer_text(&name), find_bare(k->name) == k ? k->name : "", buffer_text(&value));
     }
@@ -243,6 +257,7 @@ void config_each(const struct config *c, config_value_fn *fn, void *arg)
 {
     for (enum config_section s = CONFIG_SERVICE; s < CONFIG_FILTER; s++)
         each_of(s, c, NULL, fn, arg);
-    for (size_t i = 0; i < c->filter_count; i++)
-        each_of(CONFIG_FILTER, &c->filter[i], &c->filter[i], fn, arg);
+    for (enum config_section s = CONFIG_FILTER; s < CONFIG_SECTIONS; s++)
+        for (size_t i = 0; i < config_item_count(c, s); i++)
+            each_of(s, config_item(c, s, i), config_item(c, s, i), fn, arg);
 }

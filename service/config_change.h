@@ -2,8 +2,9 @@
 #ifndef SERVICE_CONFIG_CHANGE_H
 #define SERVICE_CONFIG_CHANGE_H
 /* Changes of a configuration that is in use: what differs, whether that may change while the daemon runs, and
- * copies with some keys set. Keys are named "section.key" and "filter.NAME.key" (what follows the last dot is
- * the key, so NAME may hold dots); the bare key will do where only one section has it. Pure; no I/O. */
+ * copies with some keys set. Keys are named "section.key", "filter.NAME.key" and "user.NAME.key" (what
+ * follows the last dot is the key, so NAME may hold dots); the bare key will do where only one section has
+ * it. Pure; no I/O. */
 #include "base/buffer.h"
 #include "service/config.h"
 

@@ -128,17 +128,19 @@ static void open_section(struct reading *r, char *text)
            !(strlen(config_section_name(kind)) == word && memcmp(text, config_section_name(kind), word) == 0))
         kind++;
     char *name = skip_blanks(text + word);
-    if (kind == CONFIG_SECTIONS || (kind != CONFIG_FILTER && *name != '\0'))
+    bool named = config_section_is_named(kind);
+    if (kind == CONFIG_SECTIONS || (!named && *name != '\0'))
         refuse(r,
-               "unknown section [%s]; sections are [service], [redis], [postgres], [expansion] and [filter "
-               "NAME]",
+               "unknown section [%s]; sections are [service], [redis], [postgres], [expansion], [filter "
+               "NAME] and [user NAME]",
                text);
-    else if (kind == CONFIG_FILTER && *name == '\0')
-        refuse(r, "this section does not name its filter; write [filter NAME]");
+    else if (named && *name == '\0')
+        refuse(r, "this section does not name its %s; write [%s NAME]", config_section_name(kind),
+               config_section_name(kind));
     else if (config_file_find(r->file, kind, name) != NULL)
         refuse(r, "section [%s] is here a second time, it began in line %u; put its keys together", text,
                config_file_find(r->file, kind, name)->line);
-    else if (!add_part(r, kind, kind == CONFIG_FILTER ? name : NULL))
+    else if (!add_part(r, kind, named ? name : NULL))
         out_of_memory(r);
     r->last = NULL;
 }

@@ -20,7 +20,7 @@ struct config_entry {
 
 struct config_part {
     enum config_section kind;
-    char *name; /* of a filter; NULL otherwise */
+    char *name; /* of a filter or user; NULL otherwise */
     unsigned line;
     struct config_entry *entries; /* one for each row of config_keys */
 };
@@ -36,7 +36,7 @@ struct config_file {
 MUST_CHECK enum err config_file_read(struct config_file *f, FILE *from, const char *name, struct error *e);
 void config_file_fini(struct config_file *f);
 
-/* The section's part; NULL: not in the file. @name is for filters. */
+/* The section's part; NULL: not in the file. @name is for filters and users. */
 const struct config_part *config_file_find(const struct config_file *f, enum config_section kind,
                                            const char *name);
 

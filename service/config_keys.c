@@ -2,11 +2,8 @@
 #include "service/config_keys.h"
 
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/number.h"
 #include "service/config.h"
 #include "shard/geometry.h"
 
@@ -15,6 +12,7 @@
 #define HOURS(n) ((n)*3600.0 * 1000)
 #define OF(member) offsetof(struct config, member)
 #define OF_FILTER(member) offsetof(struct config_filter, member)
+#define OF_USER(member) offsetof(struct config_user, member)
 
 /* The number in the file's default is written out; this keeps it what shard/geometry.h says. */
 #define SHARD_BYTES_TEXT 1048512
@@ -31,11 +29,31 @@ _Static_assert(SHARD_BYTES_TEXT == SHARD_BYTES_DEFAULT, "the default of shard_by
     {CONFIG_EXPANSION, type, name, OF(member), standard, min, max, help, flags}
 #define F(name, type, member, standard, min, max, flags, help) \
     {CONFIG_FILTER, type, name, OF_FILTER(member), standard, min, max, help, flags}
+#define U(name, type, member, standard, min, max, flags, help) \
+    {CONFIG_USER, type, name, OF_USER(member), standard, min, max, help, flags}
 #define RELOAD CONFIG_RELOADABLE
 
 const struct config_key config_keys[] = {
     S("listen", CONFIG_STRING, listen, "127.0.0.1:6479", 0, 0, 0,
-      "Where Redis clients connect: host:port, :port for all addresses, [v6]:port."),
+      "Where Redis clients connect, comma separated: host:port, :port for all addresses, [v6]:port."),
+    S("listen_tls", CONFIG_STRING, listen_tls, "", 0, 0, 0,
+      "The same for clients that speak TLS; needs tls_cert and tls_key."),
+    S("unix_socket", CONFIG_STRING, unix_socket, "", 0, 0, 0,
+      "Path of a socket for Redis clients on this machine; empty: none."),
+    S("unix_socket_mode", CONFIG_MODE, unix_socket_mode, "700", 0, 0777, 0,
+      "Who may connect there: permission bits, octal."),
+    S("insecure", CONFIG_BOOL, insecure, "no", 0, 0, RELOAD,
+      "yes: addresses other than loopback may be listened on without a password or users."),
+    S("tls_cert", CONFIG_STRING, tls_cert, "", 0, 0, RELOAD,
+      "PEM file with the certificate, then those of its issuers. Read again by every SIGHUP."),
+    S("tls_key", CONFIG_STRING, tls_key, "", 0, 0, RELOAD,
+      "PEM file with its private key, not encrypted."),
+    S("tls_ca", CONFIG_STRING, tls_ca, "", 0, 0, RELOAD,
+      "PEM file with the authorities whose client certificates are trusted."),
+    S("tls_client_auth", CONFIG_CLIENT_AUTH, tls_client_auth, "no", 0, 0, RELOAD,
+      "Certificates of clients: no, optional or required."),
+    S("tls_client_user", CONFIG_BOOL, tls_client_user, "no", 0, 0, RELOAD,
+      "yes: a client's certificate logs in the user that its common name (CN) names."),
     S("http", CONFIG_STRING, http, "127.0.0.1:9479", 0, 0, 0,
       "Where HTTP/JSON and probes are served, in the form of listen; empty: nowhere."),
     S("http_body_max", CONFIG_BYTES, http_body_max, "16MiB", 1024, 1024.0 * 1024 * 1024, 0,
@@ -47,7 +65,10 @@ const struct config_key config_keys[] = {
     S("threads", CONFIG_UNSIGNED, threads, "2", 1, 256, 0,
       "Threads that serve clients."),
     S("password", CONFIG_STRING, password, "", 0, 0, CONFIG_SECRET | RELOAD,
-      "What clients must give to AUTH; empty: no login."),
+      "What the default user must give to AUTH, as text or as a hash of twinbloom passwd; empty: no login, "
+      "unless there are users."),
+    S("login_timeout", CONFIG_DURATION, login_timeout_ms, "60s", 100, HOURS(24), RELOAD,
+      "How long a client may stay without a login where one is needed."),
     S("timeout", CONFIG_DURATION, timeout_ms, "1s", 1, HOURS(1), RELOAD,
       "Deadline of a request: an error is answered when it passes."),
     S("check_interval", CONFIG_DURATION, check_interval_ms, "1s", 10, HOURS(1), RELOAD,
@@ -137,6 +158,17 @@ const struct config_key config_keys[] = {
       "Between the cutover and the end of the old generation; adds go to both until then."),
     F("on_lost", CONFIG_ON_LOST, on_lost, "maybe", 0, 0, RELOAD,
       "The answer while data are lost and not yet rebuilt: maybe (1) or error. Never no."),
+
+    U("password", CONFIG_STRING, password, "", 0, 0, CONFIG_SECRET | RELOAD,
+      "Hash of the password, as twinbloom passwd prints it; empty: none fits."),
+    U("token", CONFIG_STRING, token, "", 0, 0, CONFIG_SECRET | RELOAD,
+      "Hashes of bearer tokens for HTTP, comma separated, as twinbloom passwd --token prints them."),
+    U("roles", CONFIG_ROLES, roles, "read", 0, 0, RELOAD,
+      "read, write or admin; admin may all that write may, and write all that read may."),
+    U("filters", CONFIG_STRING, filters, "*", 0, 0, RELOAD,
+      "Patterns of the filters' names, comma separated: * ? [a-z], \\ before a character that stands for itself."),
+    U("enabled", CONFIG_BOOL, enabled, "yes", 0, 0, RELOAD,
+      "no: nobody can be this user."),
 };
 /* clang-format on */
 
@@ -146,7 +178,7 @@ const char *config_section_name(enum config_section section)
 {
     static const char *const names[CONFIG_SECTIONS] = {
         [CONFIG_SERVICE] = "service",     [CONFIG_REDIS] = "redis",   [CONFIG_POSTGRES] = "postgres",
-        [CONFIG_EXPANSION] = "expansion", [CONFIG_FILTER] = "filter",
+        [CONFIG_EXPANSION] = "expansion", [CONFIG_FILTER] = "filter", [CONFIG_USER] = "user",
     };
     return names[section];
 }
@@ -203,269 +235,4 @@ const struct config_key *config_key_nearest(enum config_section section, const c
         }
     }
     return nearest;
-}
-
-static const char *expected(enum config_type type)
-{
-    switch (type) {
-    case CONFIG_COUNT:
-    case CONFIG_UINT32:
-    case CONFIG_UNSIGNED:
-        return "a whole number such as 1000";
-    case CONFIG_DOUBLE:
-        return "a number such as 0.001 or 1e-3";
-    case CONFIG_BYTES:
-        return "a size such as 512MiB";
-    case CONFIG_DURATION:
-        return "a time such as 250ms, 10s, 5m or 2h";
-    case CONFIG_LOG_LEVEL:
-        return "debug, info, warn or error";
-    case CONFIG_ON_LOST:
-        return "maybe or error";
-    case CONFIG_STRING:
-        break;
-    }
-    return "text";
-}
-
-/* A parsed value before it is stored; `number` is for comparing with the bounds. */
-struct value {
-    uint64_t integer;
-    double number;
-};
-
-static bool parse_value(enum config_type type, const char *text, struct value *v)
-{
-    size_t n = strlen(text);
-    bool ok = false;
-    enum log_level level = LOG_LEVEL_INFO;
-    switch (type) {
-    case CONFIG_STRING:
-        return true;
-    case CONFIG_DOUBLE:
-        return number_double(text, n, &v->number);
-    case CONFIG_COUNT:
-    case CONFIG_UINT32:
-    case CONFIG_UNSIGNED:
-        ok = number_u64(text, n, &v->integer);
-        break;
-    case CONFIG_BYTES:
-        ok = number_bytes(text, n, &v->integer);
-        break;
-    case CONFIG_DURATION:
-        ok = number_duration_ms(text, n, &v->integer);
-        break;
-    case CONFIG_LOG_LEVEL:
-        ok = log_level_parse(text, &level);
-        v->integer = (uint64_t)level;
-        break;
-    case CONFIG_ON_LOST:
-        ok = strcmp(text, "maybe") == 0 || strcmp(text, "error") == 0;
-        v->integer = strcmp(text, "error") == 0 ? ON_LOST_ERROR : ON_LOST_MAYBE;
-        break;
-    }
-    v->number = (double)v->integer;
-    return ok;
-}
-
-static bool is_number(enum config_type type)
-{
-    return type != CONFIG_STRING && type != CONFIG_LOG_LEVEL && type != CONFIG_ON_LOST;
-}
-
-static bool in_bounds(const struct config_key *k, double number)
-{
-    bool low = k->flags & CONFIG_ABOVE_MIN ? number > k->min : number >= k->min;
-    bool high = k->flags & CONFIG_BELOW_MAX ? number < k->max : number <= k->max;
-    return low && high;
-}
-
-static enum err set_string(const struct config_key *k, char **to, const char *text, struct error *e)
-{
-    if (k->flags & (CONFIG_SECRET | CONFIG_SECRET_PART) && strstr(text, CONFIG_MASK) != NULL)
-        return error_set(e, ERR_CONFIG,
-                         "'%s' holds " CONFIG_MASK ", the mask of a printed configuration; "
-                         "put the secret in its place",
-                         k->name);
-    char *copy = strdup(text);
-    if (copy == NULL)
-        return error_set(e, ERR_NOMEM, "no memory for '%s'", k->name);
-    free(*to);
-    *to = copy;
-    return ERR_OK;
-}
-
-static void store(const struct config_key *k, void *to, const struct value *v)
-{
-    switch (k->type) {
-    case CONFIG_STRING:
-        break;
-    case CONFIG_COUNT:
-    case CONFIG_BYTES:
-    case CONFIG_DURATION:
-        *(uint64_t *)to = v->integer;
-        break;
-    case CONFIG_UINT32:
-        *(uint32_t *)to = (uint32_t)v->integer;
-        break;
-    case CONFIG_UNSIGNED:
-        *(unsigned *)to = (unsigned)v->integer;
-        break;
-    case CONFIG_DOUBLE:
-        *(double *)to = v->number;
-        break;
-    case CONFIG_LOG_LEVEL:
-        *(enum log_level *)to = (enum log_level)v->integer;
-        break;
-    case CONFIG_ON_LOST:
-        *(enum on_lost *)to = (enum on_lost)v->integer;
-        break;
-    }
-}
-
-enum err config_key_set(const struct config_key *k, void *base, const char *text, struct error *e)
-{
-    void *to = (char *)base + k->offset;
-    if (k->type == CONFIG_STRING)
-        return set_string(k, to, text, e);
-    struct value v = {0};
-    if (!parse_value(k->type, text, &v))
-        return error_set(e, ERR_CONFIG, "'%s' is '%.60s', which cannot be read; give %s", k->name, text,
-                         expected(k->type));
-    if (is_number(k->type) && !in_bounds(k, v.number)) {
-        struct buffer bounds = {0};
-        config_key_bounds(k, &bounds);
-        enum err err = error_set(e, ERR_CONFIG, "'%s' is %.60s, out of bounds; give a value in %s", k->name,
-                                 text, buffer_text(&bounds));
-        buffer_fini(&bounds);
-        return err;
-    }
-    store(k, to, &v);
-    return ERR_OK;
-}
-
-struct unit {
-    const char *name;
-    uint64_t size;
-};
-
-/* In the largest unit that divides it. */
-static void format_unit(uint64_t value, const struct unit *units, size_t count, struct buffer *out)
-{
-    size_t i = 0;
-    while (i + 1 < count && (value == 0 || value % units[i].size != 0))
-        i++;
-    buffer_printf(out, "%llu%s", (unsigned long long)(value / units[i].size), units[i].name);
-}
-
-static void format_double(double value, struct buffer *out)
-{
-    char text[40];
-    (void)snprintf(text, sizeof(text), "%.15g", value);
-    if (strtod(text, NULL) != value) /* the printed form must read back as the same number */
-        (void)snprintf(text, sizeof(text), "%.17g", value);
-    buffer_puts(out, text);
-}
-
-static void format_value(enum config_type type, const struct value *v, struct buffer *out)
-{
-    static const struct unit bytes[] = {{"GiB", 1u << 30}, {"MiB", 1u << 20}, {"KiB", 1u << 10}, {"", 1}};
-    static const struct unit times[] = {{"h", 3600000}, {"m", 60000}, {"s", 1000}, {"ms", 1}};
-    static const char *const levels[] = {"debug", "info", "warn", "error"};
-    switch (type) {
-    case CONFIG_STRING:
-        break;
-    case CONFIG_DOUBLE:
-        format_double(v->number, out);
-        break;
-    case CONFIG_BYTES:
-        format_unit(v->integer, bytes, sizeof(bytes) / sizeof(bytes[0]), out);
-        break;
-    case CONFIG_DURATION:
-        format_unit(v->integer, times, sizeof(times) / sizeof(times[0]), out);
-        break;
-    case CONFIG_LOG_LEVEL:
-        buffer_puts(out, levels[v->integer]);
-        break;
-    case CONFIG_ON_LOST:
-        buffer_puts(out, v->integer == ON_LOST_ERROR ? "error" : "maybe");
-        break;
-    case CONFIG_COUNT:
-    case CONFIG_UINT32:
-    case CONFIG_UNSIGNED:
-        buffer_printf(out, "%llu", (unsigned long long)v->integer);
-        break;
-    }
-}
-
-static const char *load_string(const struct config_key *k, const void *base)
-{
-    return *(char *const *)((const char *)base + k->offset);
-}
-
-static struct value load(const struct config_key *k, const void *base)
-{
-    const void *from = (const char *)base + k->offset;
-    struct value v = {0};
-    switch (k->type) {
-    case CONFIG_STRING:
-        break;
-    case CONFIG_COUNT:
-    case CONFIG_BYTES:
-    case CONFIG_DURATION:
-        v.integer = *(const uint64_t *)from;
-        break;
-    case CONFIG_UINT32:
-        v.integer = *(const uint32_t *)from;
-        break;
-    case CONFIG_UNSIGNED:
-        v.integer = *(const unsigned *)from;
-        break;
-    case CONFIG_DOUBLE:
-        v.number = *(const double *)from;
-        break;
-    case CONFIG_LOG_LEVEL:
-        v.integer = (uint64_t) * (const enum log_level *)from;
-        break;
-    case CONFIG_ON_LOST:
-        v.integer = (uint64_t) * (const enum on_lost *)from;
-        break;
-    }
-    return v;
-}
-
-void config_key_format(const struct config_key *k, const void *base, struct buffer *out)
-{
-    if (k->type != CONFIG_STRING) {
-        struct value v = load(k, base);
-        format_value(k->type, &v, out);
-        return;
-    }
-    const char *text = load_string(k, base);
-    if (k->flags & CONFIG_SECRET)
-        buffer_puts(out, *text != '\0' ? CONFIG_MASK : "");
-    else if (k->flags & CONFIG_SECRET_PART)
-        config_mask(out, text);
-    else
-        buffer_puts(out, text);
-}
-
-bool config_key_equal(const struct config_key *k, const void *a, const void *b)
-{
-    if (k->type == CONFIG_STRING)
-        return strcmp(load_string(k, a), load_string(k, b)) == 0;
-    struct value x = load(k, a), y = load(k, b);
-    return x.integer == y.integer && x.number == y.number;
-}
-
-void config_key_bounds(const struct config_key *k, struct buffer *out)
-{
-    if (!is_number(k->type))
-        return;
-    struct value min = {.integer = (uint64_t)k->min, .number = k->min};
-    struct value max = {.integer = (uint64_t)k->max, .number = k->max};
-    buffer_puts(out, k->flags & CONFIG_ABOVE_MIN ? "above " : "");
-    format_value(k->type, &min, out);
-    buffer_puts(out, k->flags & CONFIG_BELOW_MAX ? " .. below " : " .. ");
-    format_value(k->type, &max, out);
 }

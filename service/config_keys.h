@@ -12,25 +12,32 @@
  * one. */
 #define CONFIG_MASK "***"
 
+struct config;
+
 enum config_section {
     CONFIG_SERVICE,
     CONFIG_REDIS,
     CONFIG_POSTGRES,
     CONFIG_EXPANSION,
-    CONFIG_FILTER, /* any number of these, each with a name */
+    CONFIG_FILTER, /* any number of these and the following, each with a name */
+    CONFIG_USER,
     CONFIG_SECTIONS
 };
 
 enum config_type {
-    CONFIG_STRING,    /* char *, owned */
-    CONFIG_COUNT,     /* uint64_t */
-    CONFIG_UINT32,    /* uint32_t */
-    CONFIG_UNSIGNED,  /* unsigned */
-    CONFIG_DOUBLE,    /* double */
-    CONFIG_BYTES,     /* uint64_t, with a unit */
-    CONFIG_DURATION,  /* uint64_t milliseconds, with a unit */
-    CONFIG_LOG_LEVEL, /* enum log_level */
-    CONFIG_ON_LOST    /* enum on_lost */
+    CONFIG_STRING,     /* char *, owned */
+    CONFIG_COUNT,      /* uint64_t */
+    CONFIG_UINT32,     /* uint32_t */
+    CONFIG_UNSIGNED,   /* unsigned */
+    CONFIG_DOUBLE,     /* double */
+    CONFIG_BYTES,      /* uint64_t, with a unit */
+    CONFIG_DURATION,   /* uint64_t milliseconds, with a unit */
+    CONFIG_LOG_LEVEL,  /* enum log_level */
+    CONFIG_ON_LOST,    /* enum on_lost */
+    CONFIG_BOOL,       /* bool, yes or no */
+    CONFIG_MODE,       /* unsigned, octal */
+    CONFIG_ROLES,      /* unsigned: a set of enum role */
+    CONFIG_CLIENT_AUTH /* enum client_auth */
 };
 
 enum config_flag {
@@ -45,7 +52,7 @@ struct config_key {
     enum config_section section;
     enum config_type type;
     const char *name;
-    size_t offset;        /* in struct config, or in struct config_filter */
+    size_t offset;        /* in struct config, or in struct config_filter or config_user */
     const char *standard; /* the default, as it would stand in the file; NULL: the key is required */
     double min, max;      /* of numbers */
     const char *help;
@@ -55,8 +62,20 @@ struct config_key {
 extern const struct config_key config_keys[];
 extern const size_t config_key_count;
 
-/* "service", ..., "filter". */
+/* "service", ..., "user". */
 const char *config_section_name(enum config_section section);
+
+/* Sections with a name, of which there may be several: from CONFIG_FILTER on. Their items in a configuration
+ * are numbered; NULL where nothing has that number, or that name. */
+bool config_section_is_named(enum config_section section);
+size_t config_item_count(const struct config *c, enum config_section section);
+void *config_item(const struct config *c, enum config_section section, size_t number);
+void *config_item_find(const struct config *c, enum config_section section, const char *name, size_t length);
+const char *config_item_name(const void *item);
+char **config_item_name_at(void *item);
+unsigned *config_item_line_at(void *item);
+/* One more, zeroed. NULL: there are as many as there may be. */
+void *config_item_add(struct config *c, enum config_section section);
 
 /* NULL: no such key. */
 const struct config_key *config_key_find(enum config_section section, const char *name);

@@ -143,18 +143,29 @@ static void print_section(FILE *to, enum config_section section, const void *bas
     }
 }
 
-/* Without any filter the reference would lack these keys. */
-static void print_filter_template(FILE *to)
+/* Without any filter or user the reference would lack these keys. */
+static void print_template(FILE *to, enum config_section section)
 {
-    (void)fprintf(to, "\n# [filter NAME]\n");
+    (void)fprintf(to, "\n# [%s NAME]\n", config_section_name(section));
     for (size_t i = 0; i < config_key_count; i++) {
         const struct config_key *k = &config_keys[i];
-        if (k->section != CONFIG_FILTER)
+        if (k->section != section)
             continue;
         print_help(to, k);
         (void)fprintf(to, "# %s =%s%s\n", k->name, k->standard != NULL && *k->standard != '\0' ? " " : "",
                       k->standard != NULL ? k->standard : "");
     }
+}
+
+static void print_items(FILE *to, enum config_section section, const struct config *c)
+{
+    for (size_t i = 0; i < config_item_count(c, section); i++) {
+        const void *item = config_item(c, section, i);
+        (void)fprintf(to, "\n[%s %s]\n", config_section_name(section), config_item_name(item));
+        print_section(to, section, item);
+    }
+    if (config_item_count(c, section) == 0)
+        print_template(to, section);
 }
 
 void config_print(const struct config *c, FILE *to)
@@ -163,10 +174,6 @@ void config_print(const struct config *c, FILE *to)
         (void)fprintf(to, "%s[%s]\n", s == CONFIG_SERVICE ? "" : "\n", config_section_name(s));
         print_section(to, s, c);
     }
-    for (size_t i = 0; i < c->filter_count; i++) {
-        (void)fprintf(to, "\n[filter %s]\n", c->filter[i].name);
-        print_section(to, CONFIG_FILTER, &c->filter[i]);
-    }
-    if (c->filter_count == 0)
-        print_filter_template(to);
+    for (enum config_section s = CONFIG_FILTER; s < CONFIG_SECTIONS; s++)
+        print_items(to, s, c);
 }

@@ -11,10 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <arpa/inet.h>
-#include <netdb.h>
 #include <event2/event.h>
-#include <event2/listener.h>
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
@@ -22,41 +19,24 @@
 #include "service/admin.h"
 #include "service/http.h"
 #include "service/keeper.h"
-#include "service/limits.h"
+#include "service/listen.h"
 #include "service/listener.h"
+#include "service/login.h"
 #include "service/reload.h"
 #include "service/runner.h"
+#include "service/tls.h"
 #include "service/worker.h"
 
-enum { EXIT_USAGE = 2, BACKLOG = 511 };
+enum { EXIT_USAGE = 2 };
 
-struct listening {
+struct loop {
     struct service *service;
     struct event_base *base;
-    unsigned next_worker;
 };
-
-/* --- listening --- */
-
-/* Files that are open besides clients: each worker, job and other thread may have a connection to every node.
- */
-static uint64_t other_files(const struct service *s)
-{
-    enum { OTHER_THREADS = 20, EACH = 4, ELSE = 128 };
-    return (s->worker_count + OTHER_THREADS) * (uint64_t)(s->nodes.count + EACH) + ELSE;
-}
-
-static uint64_t max_clients(struct service *s)
-{
-    const struct config *c = live_config_acquire(s->config);
-    uint64_t most = c->max_clients;
-    config_release(c);
-    return limits_connections(most, other_files(s));
-}
 
 static void warn_of_few_files(struct service *s, const struct config *config)
 {
-    uint64_t most = max_clients(s);
+    uint64_t most = listen_max_clients(s);
     if (most < config->max_clients)
         log_warn("limits",
                  "max_clients=%" PRIu64 " room_for=%" PRIu64 " note=\"the system lets this process open no "
@@ -64,56 +44,12 @@ static void warn_of_few_files(struct service *s, const struct config *config)
                  config->max_clients, most);
 }
 
-static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *address,
-                      int length, void *arg)
-{
-    (void)listener;
-    struct listening *l = arg;
-    struct service *s = l->service;
-    char host[48] = "", port[8] = "", text[64];
-    if (atomic_fetch_add(&s->clients, 1) >= max_clients(s)) {
-        static const char refused[] = "-ERR max number of clients reached\r\n";
-        ssize_t n = write(fd, refused, sizeof(refused) - 1);
-        (void)n;
-        (void)close(fd);
-        atomic_fetch_sub(&s->clients, 1);
-        atomic_fetch_add(&s->rejected, 1);
-        return;
-    }
-    atomic_fetch_add(&s->connections, 1);
-    (void)getnameinfo(address, (socklen_t)length, host, sizeof(host), port, sizeof(port),
-                      NI_NUMERICHOST | NI_NUMERICSERV);
-    (void)snprintf(text, sizeof(text), "%s:%s", host, port);
-    worker_accept(s->workers[l->next_worker++ % s->worker_count], fd, text);
-}
-
-static enum err listen_on(struct evconnlistener **out, struct listening *l, const char *address,
-                          struct error *e)
-{
-    char host[256], service[8];
-    uint16_t port;
-    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE},
-                    *found;
-    enum err code = config_split_address(address, host, sizeof(host), &port, e);
-    if (code != ERR_OK)
-        return code;
-    (void)snprintf(service, sizeof(service), "%u", port);
-    int failed = getaddrinfo(host[0] == '\0' ? NULL : host, service, &hints, &found);
-    if (failed != 0)
-        return error_set(e, ERR_CONFIG, "listen = %s: %s", address, gai_strerror(failed));
-    *out = evconnlistener_new_bind(l->base, on_accept, l,
-                                   LEV_OPT_REUSEABLE | LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, BACKLOG,
-                                   found->ai_addr, (int)found->ai_addrlen);
-    freeaddrinfo(found);
-    if (*out == NULL)
-        return error_set(e, ERR_IO, "listen = %s: %s", address, strerror(errno));
-    return ERR_OK;
-}
+/* --- signals --- */
 
 static void on_signal(evutil_socket_t signal_number, short events, void *arg)
 {
     (void)events;
-    struct listening *l = arg;
+    struct loop *l = arg;
     log_info("signal", "number=%d note=\"stopping\"", (int)signal_number);
     (void)event_base_loopbreak(l->base);
 }
@@ -122,7 +58,7 @@ static void on_hangup(evutil_socket_t signal_number, short events, void *arg)
 {
     (void)signal_number;
     (void)events;
-    reload_file(((struct listening *)arg)->service);
+    reload_file(((struct loop *)arg)->service);
 }
 
 /* While nobody takes a SIGHUP it waits: it would end the process. */
@@ -135,7 +71,7 @@ static void hold_hangup(bool hold)
 }
 
 /* Take signals and connections until one of the signals says stop. */
-static enum err take_signals(struct listening *l, const struct config *config, struct error *e)
+static enum err take_signals(struct loop *l, const struct config *config, struct error *e)
 {
     const struct {
         int number;
@@ -149,8 +85,10 @@ static enum err take_signals(struct listening *l, const struct config *config, s
         good = event[i] != NULL && event_add(event[i], NULL) == 0;
     }
     if (good) {
-        log_info("ready", "listen=%s version=%s coordinator=%s filters=%zu", config->listen,
-                 TWINBLOOM_VERSION, l->service->owner, config->filter_count);
+        log_info("ready",
+                 "listen=%s listen_tls=%s unix_socket=%s version=%s coordinator=%s filters=%zu users=%zu",
+                 log_quote(config->listen), log_quote(config->listen_tls), log_quote(config->unix_socket),
+                 TWINBLOOM_VERSION, l->service->owner, config->filter_count, config->user_count);
         hold_hangup(false);
         (void)event_base_dispatch(l->base);
         hold_hangup(true);
@@ -163,22 +101,33 @@ static enum err take_signals(struct listening *l, const struct config *config, s
 
 static enum err serve(struct service *s, const struct config *config, struct error *e)
 {
-    struct listening l = {.service = s, .base = event_base_new()};
-    struct evconnlistener *listener = NULL;
+    struct loop l = {.service = s, .base = event_base_new()};
+    struct listen *listen = NULL;
     enum err code = l.base == NULL ? error_set(e, ERR_NOMEM, "out of memory")
-                                   : listen_on(&listener, &l, config->listen, e);
+                                   : listen_open(&listen, s, l.base, config, e);
     if (code == ERR_OK)
         warn_of_few_files(s, config);
     if (code == ERR_OK)
         code = take_signals(&l, config, e);
-    if (listener != NULL)
-        evconnlistener_free(listener);
+    listen_close(listen);
     if (l.base != NULL)
         event_base_free(l.base);
     return code;
 }
 
 /* --- start and stop --- */
+
+static enum err load_certificates(struct service *s, const struct config *config, struct error *e)
+{
+    SSL_CTX *certificates = NULL;
+    s->tls = tls_new();
+    if (s->tls == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    enum err code = tls_load(&certificates, config, e);
+    if (code == ERR_OK)
+        tls_replace(s->tls, certificates);
+    return code;
+}
 
 /* @config is the one to start with. */
 static enum err run(struct service *s, const struct config *config, struct error *e)
@@ -191,6 +140,10 @@ static enum err run(struct service *s, const struct config *config, struct error
     s->watch = watch_new();
     if (s->admin == NULL || s->keeper == NULL || s->watch == NULL)
         code = error_set(e, ERR_NOMEM, "out of memory");
+    if (code == ERR_OK)
+        code = load_certificates(s, config, e);
+    if (code == ERR_OK)
+        code = login_start(&s->login, e);
     for (unsigned i = 0; code == ERR_OK && i < config->threads; i++) {
         code = worker_start(&s->workers[i], s, i, e);
         s->worker_count += code == ERR_OK;
@@ -221,11 +174,13 @@ static enum err run(struct service *s, const struct config *config, struct error
     if (admin_runs)
         (void)pthread_join(admin, NULL);
     runner_stop(s->runner);
+    login_stop(s->login);
     http_free(s->http);
     for (unsigned i = 0; i < s->worker_count; i++)
         worker_settle(s->workers[i]);
     for (unsigned i = 0; i < s->worker_count; i++)
         worker_free(s->workers[i]);
+    tls_free(s->tls);
     mailbox_free(s->admin);
     mailbox_free(s->keeper);
     watch_free(s->watch);
@@ -266,7 +221,10 @@ static enum err check_sources(const struct config *config, const char *path, boo
 static int check_config(const struct config *config, const char *path)
 {
     struct error e;
-    if (check_sources(config, path, true, &e) != ERR_OK) {
+    SSL_CTX *certificates = NULL;
+    enum err code = tls_load(&certificates, config, &e);
+    SSL_CTX_free(certificates);
+    if (code != ERR_OK || check_sources(config, path, true, &e) != ERR_OK) {
         (void)fprintf(stderr, "twinbloomd: %s\n", e.text);
         return EXIT_USAGE;
     }
@@ -292,6 +250,7 @@ static int start(const struct config *config, const char *path)
         free(s);
         return EXIT_FAILURE;
     }
+    (void)pthread_mutex_init(&s->reloading, NULL);
     s->config_path = path;
     (void)snprintf(s->prefix, sizeof(s->prefix), "%s", config->prefix);
     s->redis_timeout_ms = (unsigned)config->redis_timeout_ms;
@@ -308,6 +267,7 @@ static int start(const struct config *config, const char *path)
     else
         log_info("stopped", "uptime_seconds=%" PRIu64, (clock_mono_us() - s->started_us) / 1000000);
     live_config_free(s->config);
+    (void)pthread_mutex_destroy(&s->reloading);
     free(s);
     return code == ERR_OK ? EXIT_SUCCESS : EXIT_FAILURE;
 }

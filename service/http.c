@@ -27,6 +27,12 @@ static void on_letters(evutil_socket_t fd, short events, void *arg)
     mailbox_run(((struct http *)arg)->mailbox);
 }
 
+void http_sync(struct http *h)
+{
+    if (!live_config_is(h->service->config, h->config))
+        loop_take_config(h->service, h->catalog, &h->config);
+}
+
 static void take_config(void *arg)
 {
     struct http *h = arg;

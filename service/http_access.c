@@ -1,59 +1,156 @@
 /* SPDX-License-Identifier: MIT */
-/* Who may ask: [service] password, as HTTP Basic of the user "default" or as a Bearer token. */
+/* Who asks: HTTP Basic with a user's password, or a Bearer token (of the default user its password, where
+ * that is plain text). And what that user may do. */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include "service/http_base64.h"
 #include "service/http_internal.h"
+#include "service/login.h"
+#include "service/users.h"
 
-/* Takes as long for a wrong one as for the right one. */
-static bool same_secret(const char *want, const char *got, size_t length)
+static const struct config_user *user_of(const struct http_request *r)
 {
-    size_t wanted = strlen(want);
-    unsigned char differ = wanted != length;
-    for (size_t i = 0; i < length; i++)
-        differ |= (unsigned char)(got[i] ^ want[wanted == 0 ? 0 : i % wanted]);
-    return differ == 0;
+    return users_find(r->http->config, r->user, strlen(r->user));
 }
 
-static bool is_basic(const char *password, const char *token)
+static void be(struct http_request *r, const struct config_user *u)
 {
-    static const char user[] = "default:";
+    (void)snprintf(r->user, sizeof(r->user), "%s", u != NULL ? u->name : "");
+}
+
+/* --- who --- */
+
+static void refuse(struct http_request *r)
+{
+    http_header(r, "WWW-Authenticate", "Basic realm=\"twinbloom\", charset=\"UTF-8\"");
+    http_header(r, "WWW-Authenticate", "Bearer realm=\"twinbloom\"");
+    http_problem(r, 401, "a login is needed: Basic with user and password, or a Bearer token");
+}
+
+static const struct config_user *bearer(const struct config *c, const char *token)
+{
+    size_t length = strlen(token);
+    const struct config_user *u = users_by_token(c, token, length);
+    if (u == NULL && c->password[0] != '\0' && !users_is_hash(c->password) &&
+        users_same(c->password, strlen(c->password), token, length))
+        u = users_find(c, USERS_DEFAULT, strlen(USERS_DEFAULT));
+    return u;
+}
+
+/* A password that is being verified. */
+struct attempt {
+    struct http_request *request; /* held */
+    const struct config *config;  /* held: the one that was asked */
+    http_known_fn *go_on;
+    char user[USERS_NAME_MAX + 1];
+};
+
+/* In the thread of HTTP. What was verified must be in force still. */
+static void on_outcome(void *arg, enum login_outcome outcome)
+{
+    struct attempt *a = arg;
+    struct http_request *r = a->request;
+    const struct config_user *was = users_find(a->config, a->user, strlen(a->user)),
+                             *is = users_find(r->http->config, a->user, strlen(a->user));
+    bool holds = was != NULL && is != NULL &&
+                 strcmp(users_secret(a->config, was), users_secret(r->http->config, is)) == 0;
+    if (r->req == NULL) {
+        /* answered: its time is over, or its connection */
+    } else if (outcome == LOGIN_BUSY || r->http->stopped) {
+        http_problem(r, 503, "too many logins at once; nothing was done");
+    } else if (outcome != LOGIN_WELCOME || !holds) {
+        refuse(r);
+    } else {
+        be(r, is);
+        a->go_on(r);
+    }
+    config_release(a->config);
+    free(a);
+    http_request_release(r);
+}
+
+/* @pair: user:password. */
+static void ask(struct http_request *r, const struct buffer *pair, http_known_fn *go_on)
+{
+    struct http *h = r->http;
+    const char *colon = pair->length > 0 ? memchr(pair->data, ':', pair->length) : NULL;
+    size_t length = colon != NULL ? (size_t)(colon - pair->data) : 0;
+    struct attempt *a = colon != NULL && length <= USERS_NAME_MAX ? calloc(1, sizeof(*a)) : NULL;
+    if (a == NULL) {
+        refuse(r);
+        return;
+    }
+    memcpy(a->user, pair->data, length);
+    a->request = http_request_hold(r);
+    a->config = config_hold(h->config);
+    a->go_on = go_on;
+    enum login_outcome outcome = login_ask(h->service->login, a->config, a->user, strlen(a->user), colon + 1,
+                                           pair->length - length - 1, h->mailbox, on_outcome, a);
+    if (outcome != LOGIN_PENDING)
+        on_outcome(a, outcome);
+}
+
+void http_authenticate(struct http_request *r, http_known_fn *go_on)
+{
+    static const char basic[] = "Basic ", token[] = "Bearer ";
+    struct http *h = r->http;
+    const char *given = evhttp_find_header(evhttp_request_get_input_headers(r->req), "Authorization");
     struct buffer pair = {0};
-    size_t before = sizeof(user) - 1;
-    bool good = http_base64_decode(&pair, token, strlen(token)) && !buffer_failed(&pair) &&
-                pair.length >= before && memcmp(pair.data, user, before) == 0 &&
-                same_secret(password, pair.data + before, pair.length - before);
+    http_sync(h); /* nobody gets in with the old password once CONFIG SET has answered */
+    if (!users_login_required(h->config)) {
+        be(r, users_find(h->config, USERS_DEFAULT, strlen(USERS_DEFAULT)));
+        go_on(r);
+    } else if (r->route->role == HTTP_ROLE_NONE) {
+        go_on(r);
+    } else if (given != NULL && strncasecmp(given, token, sizeof(token) - 1) == 0) {
+        be(r, bearer(h->config, given + sizeof(token) - 1));
+        if (user_of(r) != NULL)
+            go_on(r);
+        else
+            refuse(r);
+    } else if (given != NULL && strncasecmp(given, basic, sizeof(basic) - 1) == 0 &&
+               http_base64_decode(&pair, given + sizeof(basic) - 1, strlen(given + sizeof(basic) - 1)) &&
+               !buffer_failed(&pair)) {
+        ask(r, &pair, go_on);
+    } else {
+        refuse(r);
+    }
     buffer_fini(&pair);
-    return good;
 }
 
-static bool is_right(const char *password, const char *given)
+/* --- what --- */
+
+static unsigned roles_for(enum http_role role)
 {
-    static const char basic[] = "Basic ", bearer[] = "Bearer ";
-    if (given == NULL)
-        return false;
-    if (strncasecmp(given, basic, sizeof(basic) - 1) == 0)
-        return is_basic(password, given + sizeof(basic) - 1);
-    if (strncasecmp(given, bearer, sizeof(bearer) - 1) == 0)
-        return same_secret(password, given + sizeof(bearer) - 1, strlen(given + sizeof(bearer) - 1));
-    return false;
+    static const unsigned roles[] = {[HTTP_ROLE_NONE] = 0,
+                                     [HTTP_ROLE_READ] = ROLE_READ,
+                                     [HTTP_ROLE_WRITE] = ROLE_WRITE,
+                                     [HTTP_ROLE_ADMIN] = ROLE_ADMIN};
+    return roles[role];
 }
 
 bool http_authorise(struct http_request *r, enum http_role role, const char *filter, size_t length)
 {
-    (void)filter; /* one password opens all */
-    (void)length;
     if (role == HTTP_ROLE_NONE)
         return true;
-    /* The one in force, as for AUTH: nobody gets in with the old password once CONFIG SET has answered. */
-    const struct config *config = live_config_acquire(r->http->service->config);
-    const char *given = evhttp_find_header(evhttp_request_get_input_headers(r->req), "Authorization");
-    bool welcome = config->password[0] == '\0' || is_right(config->password, given);
-    config_release(config);
-    if (welcome)
+    const struct config_user *u = user_of(r);
+    if (u == NULL) {
+        refuse(r);
+        return false;
+    }
+    if ((u->roles & roles_for(role)) != roles_for(role))
+        http_problem(r, 403, "user %s may not do this", u->name);
+    else if (filter != NULL && !user_may_filter(u, filter, length))
+        http_problem(r, 403, "user %s may not use this filter", u->name);
+    else
         return true;
-    http_header(r, "WWW-Authenticate", "Basic realm=\"twinbloom\", charset=\"UTF-8\"");
-    http_header(r, "WWW-Authenticate", "Bearer realm=\"twinbloom\"");
-    http_problem(r, 401, "a password is needed: Basic with the user default, or Bearer");
     return false;
+}
+
+bool http_limit(struct http_request *r, struct admin_call *call)
+{
+    const struct config_user *u = user_of(r);
+    return u == NULL || admin_call_limit(call, u);
 }

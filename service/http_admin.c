@@ -39,6 +39,10 @@ void http_call_admin(struct http_request *r, struct admin_call *call,
                      void (*on_done)(struct admin_call *call, void *request, void *arg))
 {
     struct http *h = r->http;
+    if (call != NULL && !http_limit(r, call)) {
+        admin_call_free(call);
+        call = NULL;
+    }
     if (call == NULL || h->calls >= HTTP_CALLS_MAX) {
         admin_call_free(call);
         http_problem(r, 503, "%s",
@@ -65,7 +69,7 @@ static struct admin_call *call_for(const struct http_request *r)
 
 /* The reply of @call between @before and @after. */
 static void answer_from_reply(struct http_request *r, const struct admin_call *call, const char *before,
-                         const char *after)
+                              const char *after)
 {
     struct buffer json = {0};
     struct error e = {.text = ""};

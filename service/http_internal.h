@@ -13,6 +13,7 @@
 #include "service/http.h"
 #include "service/http_body.h"
 #include "service/http_route.h"
+#include "service/users.h"
 
 enum {
     HTTP_CALLS_MAX = 64,     /* calls in the admin thread or on their way to it */
@@ -65,10 +66,15 @@ struct http_request {
     struct http_body body;
     size_t working; /* its part of http->working */
     struct event *deadline;
+    char user[USERS_NAME_MAX + 1]; /* whose request it is; "": nobody's */
     unsigned references;
     bool head;
     bool close; /* the connection, after the answer */
 };
+
+/* --- http.c --- */
+/* Hold the configuration in force. */
+void http_sync(struct http *h);
 
 /* --- http_request.c --- */
 void http_on_request(struct evhttp_request *req, void *http);
@@ -108,6 +114,11 @@ void http_linger(struct http *h, int fd);
 void http_linger_fini(struct http *h);
 
 /* --- http_access.c --- */
+/* Find out who asks, then go on; or answer that nobody does. Now or later, but not once it is answered. */
+typedef void http_known_fn(struct http_request *r);
+void http_authenticate(struct http_request *r, http_known_fn *go_on);
+/* What whoever asks may not see will not be listed. False: no memory. */
+MUST_CHECK bool http_limit(struct http_request *r, struct admin_call *call);
 /* May whoever asks do what needs @role, on @filter (NULL: on none, or on all)? False: it was answered. */
 MUST_CHECK bool http_authorise(struct http_request *r, enum http_role role, const char *filter,
                                size_t length);

@@ -342,15 +342,20 @@ static bool set_deadline(struct http_request *r)
     return false;
 }
 
-static void serve(struct http_request *r, const char *method)
+/* It is known who asks. */
+static void serve_known(struct http_request *r)
 {
-    if (!is_well_framed(r) || !find_route(r, method))
-        return;
     bool named = r->filter.length > 0;
     if (!http_authorise(r, r->route->role, named ? r->filter.data : NULL, r->filter.length))
         return;
-    if ((r->route->body == 0 || take_body(r)) && set_deadline(r))
+    if (r->route->body == 0 || take_body(r))
         r->route->run(r);
+}
+
+static void serve(struct http_request *r, const char *method)
+{
+    if (is_well_framed(r) && find_route(r, method) && set_deadline(r))
+        http_authenticate(r, serve_known);
 }
 
 void http_on_request(struct evhttp_request *req, void *http)

@@ -6,7 +6,7 @@
 
 struct live_config {
     pthread_mutex_t lock;
-    const struct config *current;
+    _Atomic(const struct config *) current; /* written under the lock */
 };
 
 struct live_config *live_config_new(const struct config *first)
@@ -15,7 +15,7 @@ struct live_config *live_config_new(const struct config *first)
     if (l == NULL)
         return NULL;
     (void)pthread_mutex_init(&l->lock, NULL);
-    l->current = config_hold(first);
+    atomic_init(&l->current, config_hold(first));
     return l;
 }
 
@@ -34,6 +34,12 @@ const struct config *live_config_acquire(struct live_config *l)
     const struct config *c = config_hold(l->current);
     (void)pthread_mutex_unlock(&l->lock);
     return c;
+}
+
+/* The address cannot be that of a later one while the caller holds it. */
+bool live_config_is(struct live_config *l, const struct config *c)
+{
+    return atomic_load_explicit(&l->current, memory_order_acquire) == c;
 }
 
 bool live_config_replace(struct live_config *l, const struct config *expected, const struct config *next)

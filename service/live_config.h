@@ -17,6 +17,9 @@ void live_config_free(struct live_config *l);
 /* The snapshot in force; to be given back with config_release(). */
 const struct config *live_config_acquire(struct live_config *l);
 
+/* Whether @c, which the caller holds, is in force. Takes no lock. */
+bool live_config_is(struct live_config *l, const struct config *c);
+
 /* Put @next in force, if @expected still is; false: somebody was faster. The level of the log follows. */
 MUST_CHECK bool live_config_replace(struct live_config *l, const struct config *expected,
                                     const struct config *next);

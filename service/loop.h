@@ -13,10 +13,12 @@ struct event_base *loop_base_new(void);
 struct catalog *loop_catalog_new(struct service *s, struct event_base *base,
                                  const struct config *const *held);
 
-/* In the thread of @c (NULL where it has ended): hold the configuration in force instead of what lies at *@held. */
+/* In the thread of @c (NULL where it has ended): hold the configuration in force instead of what lies at
+ * *@held. */
 void loop_take_config(struct service *s, struct catalog *c, const struct config **held);
 
-/* From any thread: have the owner of @mailbox load the view of a filter again, if the catalog that it keeps at
+/* From any thread: have the owner of @mailbox load the view of a filter again, if the catalog that it keeps
+ * at
  * @catalog (NULL there where it has ended) knows it. */
 void loop_refresh(struct mailbox *mailbox, struct catalog *const *catalog, const char *name, size_t length);
 #endif

@@ -4,6 +4,8 @@
 #include "base/log.h"
 #include "service/http.h"
 #include "service/keeper.h"
+#include "service/login.h"
+#include "service/tls.h"
 #include "service/worker.h"
 
 /* Whoever does not ask for the configuration in force by itself is told. */
@@ -11,6 +13,7 @@ static void announce(struct service *s)
 {
     for (unsigned i = 0; i < s->worker_count; i++)
         worker_reconfigure(s->workers[i]);
+    login_forget(s->login);
     http_reconfigure(s->http);
     keeper_wake(s);
 }
@@ -48,9 +51,18 @@ void reload_file(struct service *s)
     struct error e = {.text = ""};
     struct buffer changed = {0};
     struct config *next = NULL;
+    SSL_CTX *certificates = NULL;
+    (void)pthread_mutex_lock(&s->reloading);
     enum err code = config_read(&next, s->config_path, &e);
     if (code == ERR_OK)
+        code = tls_load(&certificates, next, &e); /* whether or not the paths have changed: the files may */
+    if (code == ERR_OK)
         code = put_in_force(s, next, &changed, &e);
+    if (code == ERR_OK)
+        tls_replace(s->tls, certificates);
+    else
+        SSL_CTX_free(certificates);
+    (void)pthread_mutex_unlock(&s->reloading);
     if (code != ERR_OK) {
         log_error("reload_refused", "error=%s note=\"nothing changed\"", log_quote(e.text));
     } else {
@@ -67,11 +79,19 @@ enum err reload_set(struct service *s, const struct config_assignment *list, siz
 {
     enum err code = ERR_OK;
     bool done = false;
+    (void)pthread_mutex_lock(&s->reloading);
     while (code == ERR_OK && !done) {
         const struct config *old = live_config_acquire(s->config);
         struct config *next = NULL;
+        SSL_CTX *certificates = NULL;
         code = config_assign(&next, old, list, count, blamed, e);
+        if (code == ERR_OK)
+            code = tls_load(&certificates, next, e);
         done = code == ERR_OK && live_config_replace(s->config, old, next);
+        if (done)
+            tls_replace(s->tls, certificates);
+        else
+            SSL_CTX_free(certificates);
         if (done) {
             struct buffer changed = {0};
             config_differences(old, next, true, &changed);
@@ -81,6 +101,7 @@ enum err reload_set(struct service *s, const struct config_assignment *list, siz
         config_release(next);
         config_release(old);
     }
+    (void)pthread_mutex_unlock(&s->reloading);
     if (code == ERR_OK)
         announce(s);
     return code;

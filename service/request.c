@@ -394,7 +394,7 @@ void client_answer(struct client *c, struct request *r, const struct buffer *rep
 
 void client_call_admin(struct client *c, struct admin_call *call)
 {
-    struct request *r = client_await(c);
+    struct request *r = admin_call_limit(call, c->session.rights) ? client_await(c) : NULL;
     if (r == NULL) {
         admin_call_free(call);
         client_error(c, "OOM out of memory");

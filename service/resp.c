@@ -8,6 +8,8 @@
 
 enum {
     ARGUMENTS_FIRST = 8,
+    STRANGER_ARGUMENTS = 10,
+    STRANGER_BULK = 16384,
     ARGUMENTS_KEPT = 4096 /* an array above this is given back once its command is done */
 };
 #define RESP_NO_BULK SIZE_MAX
@@ -121,6 +123,8 @@ static enum resp_result read_bulk_header(struct resp_parser *p, const char *byte
         return result;
     if (!valid || number < 0 || (uint64_t)number > p->limits.bulk_max)
         return fail(p, "invalid bulk length");
+    if (p->stranger && number > STRANGER_BULK)
+        return fail(p, "unauthenticated bulk length");
     if ((uint64_t)number > p->limits.request_max || p->position > p->limits.request_max - (size_t)number)
         return fail(p, "too big request");
     p->bulk = (size_t)number;
@@ -138,6 +142,8 @@ static enum resp_result read_array(struct resp_parser *p, const char *bytes, siz
             return result;
         if (!valid || (number > 0 && (uint64_t)number > p->limits.arguments_max))
             return fail(p, "invalid multibulk length");
+        if (p->stranger && number > STRANGER_ARGUMENTS)
+            return fail(p, "unauthenticated multibulk length");
         p->expected = number > 0 ? (size_t)number : 0;
         p->inside = true;
     }

@@ -8,7 +8,9 @@
  *   admin    blocking work on behalf of a request: creating filters, status, plans
  *   keeper   a timer: makes configured filters, looks at thresholds, finds unfinished jobs
  *   runner   drives one expansion job at a time
+ *   login    verifies passwords
  *   listener hears of views that changed and mutexes that were released */
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,6 +25,8 @@ struct http;
 struct runner;
 struct listener;
 struct watch;
+struct login;
+struct tls;
 
 enum { THREADS_MAX = 256 };
 
@@ -43,7 +47,10 @@ struct service {
     struct mailbox *keeper; /* of the keeper thread */
     struct runner *runner;
     struct listener *listener;
-    struct watch *watch;    /* of the keeper */
+    struct watch *watch; /* of the keeper */
+    struct login *login;
+    struct tls *tls;
+    pthread_mutex_t reloading; /* one change of the configuration at a time */
     struct latency latency; /* of Redis, as the workers see it: latency_read() with a reader of one's own */
     atomic_uint clients;
     atomic_uint_fast64_t connections, commands, rejected;

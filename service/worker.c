@@ -25,6 +25,7 @@ struct worker_thread {
 struct arrival {
     struct worker *worker;
     int fd;
+    bool tls;
     char address[64];
 };
 
@@ -49,7 +50,7 @@ static void leave_if_drained(struct worker *w)
 static void take_arrival(void *arg)
 {
     struct arrival *a = arg;
-    if (a->worker->draining || client_new(a->worker, a->fd, a->address) == NULL) {
+    if (a->worker->draining || client_new(a->worker, a->fd, a->address, a->tls) == NULL) {
         (void)close(a->fd);
         atomic_fetch_sub(&a->worker->service->clients, 1);
     } else {
@@ -58,7 +59,7 @@ static void take_arrival(void *arg)
     free(a);
 }
 
-void worker_accept(struct worker *w, int fd, const char *address)
+void worker_accept(struct worker *w, int fd, const char *address, bool tls)
 {
     struct arrival *a = calloc(1, sizeof(*a));
     int on = 1; /* replies of a pipeline must not wait for the acknowledgement of the ones before */
@@ -66,6 +67,7 @@ void worker_accept(struct worker *w, int fd, const char *address)
     if (a != NULL) {
         a->worker = w;
         a->fd = fd;
+        a->tls = tls;
         (void)snprintf(a->address, sizeof(a->address), "%s", address);
         if (mailbox_post(w->mailbox, take_arrival, a) == ERR_OK)
             return;
@@ -173,6 +175,12 @@ static void take_config(void *arg)
     struct client *c;
     LIST_FOREACH(c, &w->clients, link)
     client_reconfigure(c);
+}
+
+void worker_sync(struct worker *w)
+{
+    if (!live_config_is(w->service->config, w->config))
+        take_config(w);
 }
 
 void worker_reconfigure(struct worker *w)

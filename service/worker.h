@@ -29,9 +29,11 @@ struct worker {
 MUST_CHECK enum err worker_start(struct worker **out, struct service *service, unsigned index,
                                  struct error *e);
 /* Hand over an accepted connection; from any thread. Closes it where that fails. */
-void worker_accept(struct worker *w, int fd, const char *address);
+void worker_accept(struct worker *w, int fd, const char *address, bool tls);
 /* Have it take the configuration in force; from any thread. */
 void worker_reconfigure(struct worker *w);
+/* The same at once, if there is another one; in the worker's thread, between two commands. */
+void worker_sync(struct worker *w);
 /* Load the view of a filter again, if this worker knows the filter; from any thread, before worker_drain().
  */
 void worker_refresh(struct worker *w, const char *name, size_t length);

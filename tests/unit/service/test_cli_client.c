@@ -34,13 +34,39 @@ static void test_client_parse_url__takes_its_parts_apart(void **state)
     assert_url("redis://me:a@b@h", "me", "a@b", "h", 6479);
 }
 
+static void test_client_parse_url__knows_tls_and_sockets(void **state)
+{
+    (void)state;
+    struct client_address a = {.host = "old", .port = CLIENT_PORT};
+    struct error e = {""};
+    assert_int_equal(client_parse_url(&a, "rediss://me:x@h:7", &e), ERR_OK);
+    assert_true(a.tls);
+    assert_string_equal(a.host, "h");
+    assert_string_equal(a.path, "");
+    assert_int_equal(client_parse_url(&a, "unix:///run/twin%20bloom/s@1", &e), ERR_OK);
+    assert_false(a.tls);
+    assert_string_equal(a.path, "/run/twin bloom/s@1");
+    assert_string_equal(a.user, "me"); /* stays */
+    assert_int_equal(client_parse_url(&a, "unix://you:p%40w@/s", &e), ERR_OK);
+    assert_string_equal(a.path, "/s");
+    assert_string_equal(a.user, "you");
+    assert_string_equal(a.password, "p@w");
+    assert_int_equal(client_parse_url(&a, "redis://h", &e), ERR_OK);
+    assert_string_equal(a.path, "");
+    assert_false(a.tls);
+}
+
 static void test_client_parse_url__refuses_others_and_tells_no_password(void **state)
 {
     (void)state;
     static const char *const bad[] = {"",
                                       "example.org:6479",
                                       "http://h",
-                                      "rediss://h",
+                                      "rediss://",
+                                      "unix://",
+                                      "unix://path",
+                                      "unix://secret@/path",
+                                      "unix://u:secret%2@/path",
                                       "redis://",
                                       "redis://:7000",
                                       "redis://h:0",
@@ -70,6 +96,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_client_parse_url__takes_its_parts_apart),
+        cmocka_unit_test(test_client_parse_url__knows_tls_and_sockets),
         cmocka_unit_test(test_client_parse_url__refuses_others_and_tells_no_password),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

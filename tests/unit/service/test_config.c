@@ -11,7 +11,11 @@
 
 #include "service/config.h"
 #include "service/config_keys.h"
+#include "service/users.h"
 #include "shard/geometry.h"
+
+#define HASH "$y$j75$wxZuc9zvOwHhA1nQX8/PP0$d4Gp/uaOMD/tjgUyHthHB1RcgHeLw8WAR4BqJ.u7e57"
+#define HEX "0123456789abcdef0123456789abcdef"
 
 static enum err read_text(struct config **out, const char *text, struct error *e)
 {
@@ -168,12 +172,12 @@ static void test_config_read__refuses_what_it_does_not_know(void **state)
 {
     (void)state;
     refuse("x = 1\n", "1: key 'x' stands before any section; put it below [service] or the like");
-    refuse("[servce]\n",
-           "1: unknown section [servce]; sections are [service], [redis], [postgres], [expansion] and "
-           "[filter NAME]");
+    refuse("[servce]\n", "1: unknown section [servce]; sections are [service], [redis], [postgres], "
+                         "[expansion], [filter NAME] "
+                         "and [user NAME]");
     refuse("[service x]\n",
-           "1: unknown section [service x]; sections are [service], [redis], [postgres], [expansion] "
-           "and [filter NAME]");
+           "1: unknown section [service x]; sections are [service], [redis], [postgres], [expansion], "
+           "[filter NAME] and [user NAME]");
     refuse("[filter]\n", "1: this section does not name its filter; write [filter NAME]");
     refuse("[service]\n\nthreds = 3\n", "3: unknown key 'threds' in [service]; did you mean 'threads'?");
     refuse("[filter a]\ncapacty = 3\n", "2: unknown key 'capacty' in [filter]; did you mean 'capacity'?");
@@ -375,13 +379,14 @@ static void test_config_print__can_be_read_again(void **state)
 static void test_config_print__names_every_key(void **state)
 {
     (void)state;
-    static const char *const texts[] = {"", "[filter a]\ncapacity = 1\n"};
+    static const char *const texts[] = {"",
+                                        "[filter a]\ncapacity = 1\n[user a]\ntoken = sha256:" HEX HEX "\n"};
     for (size_t t = 0; t < 2; t++) {
         struct config *c = accept(texts[t]);
         char *text = print(c);
         for (size_t i = 0; i < config_key_count; i++) {
             char line[64];
-            bool commented = t == 0 && config_keys[i].section == CONFIG_FILTER;
+            bool commented = t == 0 && config_keys[i].section >= CONFIG_FILTER;
             (void)snprintf(line, sizeof(line), "\n%s%s =", commented ? "# " : "", config_keys[i].name);
             assert_non_null(strstr(text, line));
             const char *help = strstr(text, config_keys[i].help);
@@ -489,6 +494,97 @@ static void test_config_split_address__refuses_others(void **state)
     }
 }
 
+#define OPEN(key, address)                                                                                   \
+    "'" key "' = " address " is open to other machines, and nobody would have to log in; set a 'password', " \
+    "add a [user NAME], listen on 127.0.0.1, or say insecure = yes"
+
+static void test_config_read__opens_to_others_only_with_a_login_or_on_request(void **state)
+{
+    (void)state;
+    static const char *const fine[] = {
+        "[service]\nlisten = 127.0.0.1:1, [::1]:2, localhost:3, 127.9.9.9:4\n",
+        "[service]\nlisten = :1\nhttp = :2\npassword = x\n",
+        "[service]\nlisten = 127.0.0.1:1, 0.0.0.0:1\n[user a]\npassword = " HASH "\n",
+        "[service]\nlisten = :1\ninsecure = yes\n",
+        "[service]\nlisten =\nunix_socket = /tmp/s\n",
+    };
+    for (size_t i = 0; i < sizeof(fine) / sizeof(fine[0]); i++)
+        config_free(accept(fine[i]));
+    refuse("[service]\nlisten = :1\n", "2: " OPEN("listen", ":1"));
+    refuse("[service]\nlisten = 127.0.0.1:1,0.0.0.0:1\n", "2: " OPEN("listen", "0.0.0.0:1"));
+    refuse("[service]\nlisten = example.org:1\n", "2: " OPEN("listen", "example.org:1"));
+    refuse("[service]\nlisten = [::]:1\n", "2: " OPEN("listen", "[::]:1"));
+    refuse("[service]\nhttp = 10.0.0.1:1\n", "2: " OPEN("http", "10.0.0.1:1"));
+    refuse("[service]\nlisten_tls = :7\ntls_cert = c\ntls_key = k\n", "2: " OPEN("listen_tls", ":7"));
+    refuse("[service]\nlisten =\n",
+           "2: there is nothing to listen on; give listen, listen_tls or unix_socket");
+    refuse("[service]\nlisten = 127.0.0.1:1,\n",
+           "2: 'listen': '' is no address; write host:port, :port or [v6]:port");
+    refuse(
+        "[service]\nunix_socket_mode = 800\n",
+        "2: 'unix_socket_mode' is '800', which cannot be read; give permission bits in octal, such as 770");
+}
+
+static void test_config_read__knows_what_tls_needs(void **state)
+{
+    (void)state;
+    refuse("[service]\nlisten_tls = 127.0.0.1:7\n",
+           "2: 'listen_tls' needs a certificate; add tls_cert = FILE and tls_key = FILE");
+    refuse("[service]\ntls_cert = c\n", "2: 'tls_cert' and 'tls_key' belong together; give both or none");
+    refuse("[service]\ntls_client_auth = required\n",
+           "2: 'tls_client_auth' needs to know whom to trust; add tls_ca = FILE");
+    refuse("[service]\ntls_client_user = yes\n",
+           "2: 'tls_client_user' needs certificates of clients; add tls_client_auth = optional or required");
+    refuse("[service]\ntls_client_auth = maybe\n",
+           "2: 'tls_client_auth' is 'maybe', which cannot be read; give no, optional or required");
+}
+
+static void test_config_read__reads_users(void **state)
+{
+    (void)state;
+    struct config *c = accept("[user app]\npassword = " HASH "\ntoken = sha256:" HEX HEX ", sha256:" HEX HEX
+                              "\nroles = write\nfilters = a*, b\\,c\nenabled = no\n"
+                              "[user ops]\npassword = " HASH "\nroles = read, admin\n");
+    assert_int_equal(c->user_count, 2);
+    assert_string_equal(c->user[0].name, "app");
+    assert_string_equal(c->user[0].password, HASH);
+    assert_int_equal(c->user[0].roles, ROLE_READ | ROLE_WRITE);
+    assert_string_equal(c->user[0].filters, "a*, b\\,c");
+    assert_false(c->user[0].enabled);
+    assert_int_equal(c->user[1].roles, ROLE_ALL);
+    assert_string_equal(c->user[1].filters, "*");
+    assert_true(c->user[1].enabled);
+    char *text = print(c);
+    assert_null(strstr(text, HASH));
+    assert_null(strstr(text, HEX));
+    free(text);
+    config_free(c);
+}
+
+/* No refusal repeats the secret. */
+static void test_config_read__refuses_users_that_are_a_mistake(void **state)
+{
+    (void)state;
+    refuse("[user app]\npassword = hunter2\n",
+           "2: 'password' of a user must be a hash, not the password itself; make one by: twinbloom passwd");
+    refuse("[user app]\npassword = $y$hunter2\n",
+           "2: 'password' of a user must be a hash, not the password itself; make one by: twinbloom passwd");
+    refuse("[user app]\npassword = $1$abcdefgh$aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n",
+           "2: 'password' of a user must be a hash, not the password itself; make one by: twinbloom passwd");
+    refuse("[user app]\n\ntoken = sha256:" HEX HEX ", secret\n",
+           "3: 'token' must be sha256: and 64 hexadecimal digits, several with commas; make a token and its "
+           "hash by: twinbloom passwd --token");
+    refuse("[user app]\nroles = read\n",
+           "1: nobody could log in as this user; give it a password or a token, made by: twinbloom passwd");
+    refuse("[user default]\npassword = " HASH "\n",
+           "1: the user default is the one of 'password' in [service]; set that, or choose another name");
+    refuse("[user a b]\npassword = " HASH "\n",
+           "1: the name of a user is of printable ASCII without blanks and ':'; choose another one");
+    refuse("[user a]\npassword = " HASH "\nroles = root\n",
+           "3: 'roles' is 'root', which cannot be read; give read, write or admin, several with commas");
+    refuse("[user]\n", "1: this section does not name its user; write [user NAME]");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -505,6 +601,10 @@ int main(void)
         cmocka_unit_test(test_config_read__bounds_the_number_of_filters),
         cmocka_unit_test(test_config_read__tells_of_files_it_cannot_read),
         cmocka_unit_test(test_config_read__reads_a_path),
+        cmocka_unit_test(test_config_read__opens_to_others_only_with_a_login_or_on_request),
+        cmocka_unit_test(test_config_read__knows_what_tls_needs),
+        cmocka_unit_test(test_config_read__reads_users),
+        cmocka_unit_test(test_config_read__refuses_users_that_are_a_mistake),
         cmocka_unit_test(test_config_print__can_be_read_again),
         cmocka_unit_test(test_config_print__names_every_key),
         cmocka_unit_test(test_config_print__masks_secrets),

@@ -12,9 +12,13 @@
 #include "service/config_keys.h"
 #include "service/live_config.h"
 
+#define HASH "$y$j75$wxZuc9zvOwHhA1nQX8/PP0$d4Gp/uaOMD/tjgUyHthHB1RcgHeLw8WAR4BqJ.u7e57"
+#define HEX "0123456789abcdef0123456789abcdef"
+
 static const char base[] = "[service]\npassword = hush\n[redis]\nnodes = redis://u:hidden@127.0.0.1:1\n"
                            "[postgres]\ndsn = postgresql://u:hidden@/db\n"
-                           "[filter a.b]\ncapacity = 10\n[filter links]\ncapacity = 10\ntable = t\nkey = k\n";
+                           "[filter a.b]\ncapacity = 10\n[filter links]\ncapacity = 10\ntable = t\nkey = k\n"
+                           "[user app]\npassword = " HASH "\ntoken = sha256:" HEX HEX "\n";
 
 static struct config *accept(const char *text)
 {
@@ -49,13 +53,25 @@ static void test_config_differences__are_named_and_told_apart(void **state)
     differ("", "[service]\nthreads = 2\nlog_level = info\n", "", "");
     differ("", "[service]\nthreads = 3\nlog_level = warn\ntimeout = 2s\n[redis]\ntimeout = 3s\n",
            "'service.timeout', 'log_level'", "'threads', 'redis.timeout'");
-    differ("",
-           "[service]\nlisten = :1\nhttp = :2\n[redis]\nnodes = redis://127.0.0.1:9\nprefix = p\n"
-           "shard_bytes = 64KiB\n[postgres]\ndsn = host=/x\ntimeout = 1s\n",
-           "", "'listen', 'http', 'nodes', 'prefix', 'shard_bytes', 'dsn', 'postgres.timeout'");
+    differ(
+        "",
+        "[service]\nlisten = 127.0.0.1:1\nhttp = [::1]:2\n[redis]\nnodes = redis://127.0.0.1:9\nprefix = p\n"
+        "shard_bytes = 64KiB\n[postgres]\ndsn = host=/x\ntimeout = 1s\n",
+        "", "'listen', 'http', 'nodes', 'prefix', 'shard_bytes', 'dsn', 'postgres.timeout'");
     differ("[filter a]\ncapacity = 1\n[filter b.c]\ncapacity = 1\n",
            "[filter b.c]\ncapacity = 1\ngrace = 1s\nexpand_at = 0.7\n[filter d]\ncapacity = 1\n",
            "[filter a] removed, 'filter.b.c.expand_at', 'filter.b.c.grace', [filter d] added", "");
+    differ("[user a]\npassword = " HASH "\n[user b]\npassword = " HASH "\n",
+           "[user b]\npassword = " HASH "\nroles = write\n[user c]\ntoken = sha256:" HEX HEX "\n",
+           "[user a] removed, 'user.b.roles', [user c] added", "");
+}
+
+static bool same(const struct config_key *k, const struct config *a, const struct config *b)
+{
+    if (k->section == CONFIG_FILTER)
+        return config_key_equal(k, &a->filter[1], &b->filter[1]);
+    return k->section == CONFIG_USER ? config_key_equal(k, &a->user[0], &b->user[0])
+                                     : config_key_equal(k, a, b);
 }
 
 /* For every key: a config that differs in it alone is told from the one before. */
@@ -64,15 +80,18 @@ static void test_config_differences__misses_no_key(void **state)
     (void)state;
     for (size_t i = 0; i < config_key_count; i++) {
         const struct config_key *k = &config_keys[i];
-        static const char *const others[] = {"text", "77", "0.25", "100KiB", "3MiB", "7s", "error"};
+        static const char *const others[] = {"text",  "77",  "0.25",     "100KiB", "3MiB",  "7s",
+                                             "error", "yes", "required", "600",    "admin", "no"};
         struct config *a = accept(base), *b = config_copy(a);
         assert_non_null(b);
         struct error e;
-        void *member = k->section == CONFIG_FILTER ? (void *)&b->filter[1] : (void *)b;
+        void *member = k->section == CONFIG_FILTER ? (void *)&b->filter[1]
+                       : k->section == CONFIG_USER ? (void *)&b->user[0]
+                                                   : (void *)b;
         struct buffer out = {0};
         bool set = false;
         for (size_t t = 0; t < sizeof(others) / sizeof(others[0]) && !set; t++)
-            set = config_key_set(k, member, others[t], &e) == ERR_OK;
+            set = config_key_set(k, member, others[t], &e) == ERR_OK && !same(k, a, b);
         config_differences(a, b, (k->flags & CONFIG_RELOADABLE) != 0, &out);
         if (!set || strstr(buffer_text(&out), k->name) == NULL)
             fail_msg("%s: set=%d, differences: %s", k->name, set, buffer_text(&out));
@@ -184,7 +203,8 @@ static void see(void *arg, const char *name, const char *bare, const char *value
     struct seen *s = arg;
     s->count++;
     s->bare += *bare != '\0';
-    if (strstr(value, "hush") != NULL || strstr(value, "hidden") != NULL)
+    if (strstr(value, "hush") != NULL || strstr(value, "hidden") != NULL || strstr(value, HASH) != NULL ||
+        strstr(value, HEX) != NULL)
         fail_msg("%s shows a secret: %s", name, value);
     if (strcmp(name, "service.password") == 0) {
         s->masked = strcmp(value, CONFIG_MASK) == 0;
@@ -192,6 +212,8 @@ static void see(void *arg, const char *name, const char *bare, const char *value
     }
     if (strstr(name, ".timeout") != NULL)
         assert_string_equal(bare, "");
+    if (strcmp(name, "user.app.password") == 0 || strcmp(name, "user.app.token") == 0)
+        assert_string_equal(value, CONFIG_MASK);
     if (strcmp(name, "filter.links.table") == 0)
         assert_string_equal(value, "t");
 }

@@ -11,7 +11,8 @@
 #include "base/buffer.h"
 #include "service/resp.h"
 
-static const struct resp_limits small = {.request_max = 250, .bulk_max = 100, .arguments_max = 4, .inline_max = 40};
+static const struct resp_limits small = {
+    .request_max = 250, .bulk_max = 100, .arguments_max = 4, .inline_max = 40};
 
 /* Parse all of @bytes, shown in pieces that end at the offsets in @cuts, and write what came out:
  * "<arg><arg>|" for each command, "!text" for an error, "+" and the bytes left over where a command is not

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: MIT */
+/* TLS: clients that people use, certificates of both sides, and others put in their place. */
+#include "tests/integration/fixture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "tests/lib/raw.h"
+
+enum { REPLY_MS = 30000 };
+
+/* Of "chief". */
+#define CHIEF_HASH "$y$j75$Ut2YzVcSvEB42z36Gz9X.1$6HMjJGfH6NrjGa6XqYopA5RoNdAGExQob2S1ZQwanW5"
+#define CHIEF "[user chief]\npassword = " CHIEF_HASH "\nroles = admin\n"
+#define FILTERS "[filter alpha]\ncapacity = 1000\n"
+
+static struct fixture fixture;
+static char directory[PATH_MAX];
+static unsigned tls_port;
+static char port[8];
+
+/* An authority, certificates of servers by it, and of clients. */
+static const char certificates[] =
+    "cd \"$0\" && q() { openssl \"$@\" 2>/dev/null; } && "
+    "ca() { q req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj \"/CN=$1\" -keyout "
+    "$1.key -out $1.crt; } && "
+    "leaf() { q req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj \"/CN=$2\" -keyout $1.key -out "
+    "$1.csr && printf '%s' \"$3\" > $1.ext && q x509 -req -in $1.csr -CA $4.crt -CAkey $4.key -set_serial $5 "
+    "-days 2 -extfile $1.ext -out $1.crt; } && ca ours && ca theirs && "
+    "leaf first localhost 'subjectAltName=DNS:localhost,IP:127.0.0.1' ours 1001 && "
+    "leaf second localhost 'subjectAltName=DNS:localhost,IP:127.0.0.1' ours 1002 && "
+    "leaf elsewhere elsewhere 'subjectAltName=DNS:elsewhere' ours 1003 && "
+    "leaf chief chief 'extendedKeyUsage=clientAuth' ours 1004 && "
+    "leaf nobody nobody 'extendedKeyUsage=clientAuth' ours 1005 && "
+    "leaf foreign chief 'extendedKeyUsage=clientAuth' theirs 1006";
+
+/* Run a script with the directory and the port as $0 and $1, and the daemon's plain port as $2. The caller
+ * frees the output. */
+static char *run(const char *script, int *status)
+{
+    struct error e = {""};
+    char plain[8], *output = NULL;
+    (void)snprintf(plain, sizeof(plain), "%u", fixture.daemon[0].port);
+    const char *const argv[] = {"sh", "-c", script, directory, port, plain, NULL};
+    must(process_run(argv, 60000, &output, status, &e), e);
+    return output;
+}
+
+/* It succeeds or not, and says what is @wanted. */
+static void says(const char *script, bool succeeds, const char *wanted)
+{
+    int status = -1;
+    char *output = run(script, &status);
+    bool good = (status == 0) == succeeds && strstr(output, wanted) != NULL;
+    if (!good)
+        (void)fprintf(stderr, "%s\nstatus %d, output: %s\nwanted: %s\n", script, status, output, wanted);
+    free(output);
+    assert_true(good);
+}
+
+static char *service_lines(const char *more)
+{
+    static char lines[4 * PATH_MAX];
+    (void)snprintf(lines, sizeof(lines),
+                   "threads = 2\ntimeout = 30s\nlisten_tls = 127.0.0.1:%u\ntls_cert = %s/server.crt\ntls_key "
+                   "= %s/server.key\n"
+                   "tls_ca = %s/ours.crt\n%s",
+                   tls_port, directory, directory, directory, more);
+    return lines;
+}
+
+static struct daemon_options options(const char *service, const char *sections)
+{
+    return (struct daemon_options){.nodes = fixture.node_list, .service = service, .filters = sections};
+}
+
+static void use_certificate(const char *name)
+{
+    char script[128];
+    (void)snprintf(script, sizeof(script), "cd \"$0\" && cp %s.crt server.crt && cp %s.key server.key", name,
+                   name);
+    says(script, true, "");
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    (void)fixture_start(&fixture, &(struct fixture_options){.nodes = 1});
+    must(process_make_directory(directory, "tls", &e), e);
+    tls_port = process_free_port();
+    (void)snprintf(port, sizeof(port), "%u", tls_port);
+    says(certificates, true, "");
+    use_certificate("first");
+    const struct daemon_options o = options(service_lines(""), FILTERS);
+    must(daemon_start(&fixture.daemon[0], &o, &e), e);
+    must(client_open(&fixture.client[0], fixture.daemon[0].port, REPLY_MS, &e), e);
+    must(client_wait_status(&fixture.client[0], "alpha", "state", "serving", REPLY_MS, &e), e);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    process_remove_directory(directory);
+    return fixture_stop(&fixture);
+}
+
+static enum err try_reload(const char *more, const char *sections, struct error *e)
+{
+    const struct daemon_options o = options(service_lines(more), sections);
+    must(daemon_rewrite(&fixture.daemon[0], &o, e), *e);
+    return daemon_reload(&fixture.daemon[0], e);
+}
+
+static void reload(const char *more, const char *sections)
+{
+    struct error e = {""};
+    must(try_reload(more, sections, &e), e);
+}
+
+static int restore(void **state)
+{
+    (void)state;
+    use_certificate("first");
+    reload("", FILTERS);
+    return 0;
+}
+
+#define REDIS_CLI "redis-cli --no-raw -h 127.0.0.1 -p \"$1\" --tls --cacert \"$0/ours.crt\" "
+
+static void test_redis_cli__speaks_tls(void **state)
+{
+    (void)state;
+    says(REDIS_CLI "PING 2>&1", true, "PONG");
+    says(REDIS_CLI "-3 BF.ADD alpha tls 2>&1", true, "(true)");
+    says("redis-cli --no-raw -p \"$2\" BF.EXISTS alpha tls", true, "(integer) 1"); /* the same service */
+    says("redis-cli -p \"$1\" --tls --cacert \"$0/theirs.crt\" PING 2>&1", false,
+         "certificate verify failed");
+    says("redis-cli -p \"$1\" PING 2>&1", false, "Error");
+}
+
+static void test_redis_benchmark__and_long_commands_run_over_tls(void **state)
+{
+    (void)state;
+    says("redis-benchmark -p \"$1\" --tls --cacert \"$0/ours.crt\" -n 20000 -P 16 -c 20 -q -r 100000 BF.ADD "
+         "bench "
+         "key:__rand_int__ 2>&1",
+         true, "requests per second");
+    says("seq 1 20000 | sed 's/.*/BF.ADD piped k&/' | redis-cli -p \"$1\" --tls --cacert \"$0/ours.crt\" "
+         "--pipe",
+         true, "errors: 0, replies: 20000");
+}
+
+static const char python[] = "import sys, redis\n"
+                             "r = redis.Redis(host='localhost', port=int(sys.argv[2]), ssl=True, "
+                             "ssl_ca_certs=sys.argv[1] + '/ours.crt',\n"
+                             "                socket_timeout=30)\n"
+                             "assert r.ping()\n"
+                             "keys = ['k%d' % i for i in range(100000)]\n"
+                             "assert len(r.bf().madd('py', *keys)) == len(keys)\n"
+                             "assert all(r.bf().mexists('py', *keys))\n"
+                             "print('redis-py', redis.__version__)\n";
+
+static void test_redis_py__speaks_tls(void **state)
+{
+    (void)state;
+    char script[sizeof(python) + 64];
+    (void)snprintf(script, sizeof(script), "/usr/bin/python3 -c \"%s\" \"$0\" \"$1\"", python);
+    says(script, true, "redis-py ");
+}
+
+#define TWINBLOOM "env -u TWINBLOOM_URL -u TWINBLOOM_PASSWORD " TWINBLOOM_CLI " "
+
+static void test_command_line__speaks_tls_and_looks_at_the_certificate(void **state)
+{
+    (void)state;
+    says(TWINBLOOM "status -u rediss://127.0.0.1:$1 --cacert \"$0/ours.crt\" 2>&1", true, "alpha");
+    says(TWINBLOOM "check alpha none -h localhost -p $1 --cacert \"$0/ours.crt\" 2>&1", false, "absent");
+    says("seq 1 20000 | " TWINBLOOM
+         "add cli --json -h localhost -p $1 --cacert \"$0/ours.crt\" | tail -c 200",
+         true, "20000");
+    says(TWINBLOOM "status -p $1 --tls 2>&1", false, "its certificate is not accepted");
+    says(TWINBLOOM "status -p $1 --cacert \"$0/theirs.crt\" 2>&1", false, "its certificate is not accepted");
+    says(TWINBLOOM "status -p $1 --cacert \"$0/none.crt\" 2>&1", false, "none.crt: No such file");
+    says(TWINBLOOM "status -p $2 --cacert \"$0/ours.crt\" --timeout 2 2>&1", false,
+         "cannot reach twinbloomd");
+    use_certificate("elsewhere");
+    reload("", FILTERS);
+    says(TWINBLOOM "status -p $1 --cacert \"$0/ours.crt\" 2>&1", false, "IP address mismatch");
+    says(TWINBLOOM "status -h localhost -p $1 --cacert \"$0/ours.crt\" 2>&1", false, "ostname mismatch");
+}
+
+static void test_tls__is_1_2_at_least(void **state)
+{
+    (void)state;
+    says("openssl s_client -connect 127.0.0.1:$1 -tls1_1 -cipher ALL:@SECLEVEL=0 </dev/null 2>&1", false,
+         "alert");
+    says("openssl s_client -connect 127.0.0.1:$1 -tls1_2 </dev/null 2>&1", true, "TLSv1.2");
+    says("openssl s_client -connect 127.0.0.1:$1 -tls1_3 </dev/null 2>&1", true, "TLSv1.3");
+}
+
+#define SERIAL "openssl s_client -connect 127.0.0.1:$1 </dev/null 2>/dev/null | openssl x509 -noout -serial"
+
+static void test_reload__takes_new_certificates_from_the_same_files(void **state)
+{
+    (void)state;
+    says(SERIAL, true, "serial=03E9");
+    use_certificate("second");
+    says(SERIAL, true, "serial=03E9"); /* until it is told */
+    reload("", FILTERS);
+    says(SERIAL, true, "serial=03EA");
+}
+
+static void test_reload__with_bad_files_changes_nothing(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    says("echo nonsense > \"$0/server.crt\"", true, "");
+    assert_int_equal(try_reload("log_level = warn\n", FILTERS, &e), ERR_CONFIG);
+    assert_non_null(strstr(e.text, "nothing changed"));
+    assert_non_null(strstr(e.text, "tls_cert = "));
+    says("cp \"$0/second.crt\" \"$0/server.crt\"", true, ""); /* with the key of the first */
+    assert_int_equal(try_reload("log_level = warn\n", FILTERS, &e), ERR_CONFIG);
+    assert_non_null(strstr(e.text, "key values mismatch"));
+    says("rm \"$0/server.key\"", true, "");
+    assert_int_equal(try_reload("log_level = warn\n", FILTERS, &e), ERR_CONFIG);
+    assert_non_null(strstr(e.text, "No such file"));
+    says(SERIAL, true, "serial=03E9");
+    says(REDIS_CLI "CONFIG GET log_level 2>&1", true, "info");
+    says(REDIS_CLI "CONFIG SET tls_cert /dev/null 2>&1", true, "ERR CONFIG SET failed");
+    says(SERIAL, true, "serial=03E9");
+}
+
+static void test_reload__open_connections_go_on(void **state)
+{
+    (void)state;
+    static const char script[] =
+        "{ echo 'BF.ADD alpha before'; touch \"$0/sent\"; while [ ! -e \"$0/go\" ]; do sleep 0.1; done; "
+        "echo 'BF.ADD alpha after'; } | timeout 30 redis-cli -p \"$1\" --tls --cacert \"$0/ours.crt\" > "
+        "\"$0/replies\" & while [ ! -e \"$0/sent\" ]; do sleep 0.1; done; sleep 0.5";
+    says(script, true, "");
+    use_certificate("second");
+    reload("", FILTERS);
+    says("touch \"$0/go\"; for i in $(seq 50); do [ $(wc -l < \"$0/replies\") = 2 ] && break; sleep 0.1; "
+         "done; "
+         "tr '\\n' ' ' < \"$0/replies\"",
+         true, "1 1 ");
+}
+
+#define WITH(name) "--cert \"$0/" name ".crt\" --key \"$0/" name ".key\" "
+
+static void test_client_certificates__are_required_where_that_is_said(void **state)
+{
+    (void)state;
+    reload("tls_client_auth = required\n", FILTERS);
+    says(REDIS_CLI "PING 2>&1 | grep -v PONG", true, "rror");
+    says(REDIS_CLI WITH("foreign") "PING 2>&1 | grep -v PONG", true, "rror");
+    says(REDIS_CLI WITH("nobody") "PING 2>&1", true, "PONG");
+    says(TWINBLOOM "status -p $1 --cacert \"$0/ours.crt\" 2>&1", false, "certificate required");
+    says(TWINBLOOM "status -p $1 --cacert \"$0/ours.crt\" " WITH("chief") "2>&1", true, "alpha");
+    reload("tls_client_auth = optional\n", FILTERS);
+    says(REDIS_CLI "PING 2>&1", true, "PONG");
+    says(REDIS_CLI WITH("foreign") "PING 2>&1 | grep -v PONG", true, "rror");
+}
+
+static void test_client_certificates__log_in_whom_they_name(void **state)
+{
+    (void)state;
+    reload("tls_client_auth = optional\ntls_client_user = yes\n", FILTERS CHIEF);
+    says(REDIS_CLI WITH("chief") "ACL WHOAMI 2>&1", true, "chief");
+    says(REDIS_CLI WITH("nobody") "ACL WHOAMI 2>&1", true, "NOAUTH Authentication required.");
+    says(REDIS_CLI "ACL WHOAMI 2>&1", true, "NOAUTH Authentication required.");
+    says(REDIS_CLI "--user chief --pass chief --no-auth-warning ACL WHOAMI 2>&1", true, "chief");
+    says(TWINBLOOM "status -p $1 --cacert \"$0/ours.crt\" " WITH("chief") "2>&1", true, "alpha");
+    says(TWINBLOOM "status -p $1 --cacert \"$0/ours.crt\" 2>&1", false, "NOAUTH");
+    says("env TWINBLOOM_PASSWORD=chief " TWINBLOOM_CLI
+         " status --user chief -p $1 --cacert \"$0/ours.crt\" 2>&1",
+         true, "alpha");
+    reload("tls_client_auth = optional\n", FILTERS CHIEF);
+    says(REDIS_CLI WITH("chief") "ACL WHOAMI 2>&1", true, "NOAUTH Authentication required.");
+}
+
+static void test_handshake__has_a_deadline_and_survives_nonsense(void **state)
+{
+    (void)state;
+    int silent = raw_open((uint16_t)tls_port), gone = raw_open((uint16_t)tls_port);
+    uint64_t began = clock_mono_us();
+    assert_true(raw_puts(gone, "\x16\x03\x01"));
+    raw_close(gone);
+    for (int i = 0; i < 20; i++) {
+        char answer[64];
+        int fd = raw_open((uint16_t)tls_port);
+        assert_true(raw_puts(fd, "*1\r\n$4\r\nPING\r\n"));
+        assert_false(raw_read_until(fd, "PONG", answer, sizeof(answer)));
+        raw_close(fd);
+    }
+    for (int i = 0; i < 3; i++) /* a read of it lasts 10 s at the most */
+        if (raw_expect_close(silent))
+            break;
+    uint64_t took = clock_mono_us() - began;
+    assert_true(took > 8000000 && took < 20000000);
+    raw_close(silent);
+    says(REDIS_CLI "PING 2>&1", true, "PONG");
+}
+
+static void test_start__is_refused_with_certificates_that_are_none(void **state)
+{
+    (void)state;
+    struct daemon d;
+    struct error e = {""};
+    char *output = NULL;
+    int status = -1;
+    const struct daemon_options o =
+        options("listen_tls = 127.0.0.1:1\ntls_cert = /dev/null\ntls_key = /dev/null\n", FILTERS);
+    must(daemon_prepare(&d, &o, &e), e);
+    must(daemon_run(&d, "--check-config", &output, &status, &e), e);
+    assert_int_equal(status, 2);
+    assert_non_null(strstr(output, "tls_cert = /dev/null: "));
+    free(output);
+    (void)daemon_fini(&d);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_teardown(name, restore)
+    const struct CMUnitTest tests[] = {
+        TEST(test_redis_cli__speaks_tls),
+        TEST(test_redis_benchmark__and_long_commands_run_over_tls),
+        TEST(test_redis_py__speaks_tls),
+        TEST(test_command_line__speaks_tls_and_looks_at_the_certificate),
+        TEST(test_tls__is_1_2_at_least),
+        TEST(test_reload__takes_new_certificates_from_the_same_files),
+        TEST(test_reload__with_bad_files_changes_nothing),
+        TEST(test_reload__open_connections_go_on),
+        TEST(test_client_certificates__are_required_where_that_is_said),
+        TEST(test_client_certificates__log_in_whom_they_name),
+        TEST(test_handshake__has_a_deadline_and_survives_nonsense),
+        TEST(test_start__is_refused_with_certificates_that_are_none),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+/* The socket in the file system, and several addresses. */
+#include "tests/integration/fixture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static struct fixture fixture;
+static char directory[PATH_MAX], path[PATH_MAX + 8], lines[2 * PATH_MAX];
+static unsigned second_port;
+
+static int setup(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    (void)fixture_start(&fixture, &(struct fixture_options){.nodes = 1});
+    must(process_make_directory(directory, "socket", &e), e);
+    (void)snprintf(path, sizeof(path), "%s/s", directory);
+    (void)snprintf(lines, sizeof(lines), "unix_socket = %s\nunix_socket_mode = 770\n", path);
+    const struct daemon_options o = {.nodes = fixture.node_list, .service = lines};
+    must(daemon_start(&fixture.daemon[0], &o, &e), e);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    process_remove_directory(directory);
+    return fixture_stop(&fixture);
+}
+
+static void says(const char *script, bool succeeds, const char *wanted)
+{
+    struct error e = {""};
+    char *output = NULL;
+    int status = -1;
+    const char *const argv[] = {"sh", "-c", script, path, NULL};
+    must(process_run(argv, 30000, &output, &status, &e), e);
+    bool good = (status == 0) == succeeds && strstr(output, wanted) != NULL;
+    if (!good)
+        (void)fprintf(stderr, "%s\nstatus %d, output: %s\nwanted: %s\n", script, status, output, wanted);
+    free(output);
+    assert_true(good);
+}
+
+static void test_socket__serves_clients(void **state)
+{
+    (void)state;
+    says("redis-cli --no-raw -s \"$0\" BF.ADD f x 2>&1", true, "(integer) 1");
+    says("redis-cli -s \"$0\" CLIENT INFO 2>&1", true, "/s:0 ");
+    says(TWINBLOOM_CLI " status f -s \"$0\" 2>&1", true, "serving");
+    says("TWINBLOOM_URL=unix://$0 " TWINBLOOM_CLI " check f x 2>&1", true, "present");
+    says(TWINBLOOM_CLI " status -s \"$0-none\" 2>&1", false, "No such file");
+    says("/usr/bin/python3 -c \"import redis, sys; print(redis.Redis(unix_socket_path=sys.argv[1]).ping())\" "
+         "\"$0\"",
+         true, "True");
+}
+
+static void test_socket__has_the_mode_that_is_said(void **state)
+{
+    (void)state;
+    struct stat s;
+    assert_int_equal(stat(path, &s), 0);
+    assert_true(S_ISSOCK(s.st_mode));
+    assert_int_equal(s.st_mode & 0777, 0770);
+}
+
+/* Start another one with the same socket; it must end by itself, and say why. */
+static void another_is_refused(const char *why)
+{
+    struct daemon d;
+    struct error e = {""};
+    char *output = NULL;
+    int status = -1;
+    const struct daemon_options o = {.nodes = fixture.node_list, .service = lines};
+    must(daemon_prepare(&d, &o, &e), e);
+    const char *const argv[] = {TWINBLOOMD, "-c", d.config, NULL};
+    must(process_run(argv, 20000, &output, &status, &e), e);
+    if (status != 1 || strstr(output, why) == NULL)
+        fail_msg("status %d: %s", status, output);
+    free(output);
+    (void)daemon_fini(&d);
+}
+
+static void test_socket__is_not_taken_from_one_who_listens(void **state)
+{
+    (void)state;
+    another_is_refused("another process listens there");
+    says("redis-cli -s \"$0\" PING 2>&1", true, "PONG");
+}
+
+static void test_socket__goes_with_the_daemon_and_replaces_one_that_was_left(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct stat s;
+    assert_true(daemon_stop(&fixture.daemon[0], 20000));
+    assert_int_not_equal(stat(path, &s), 0);
+    must(daemon_launch(&fixture.daemon[0], &e), e);
+    daemon_kill(&fixture.daemon[0]);
+    assert_int_equal(stat(path, &s), 0); /* was left */
+    must(daemon_launch(&fixture.daemon[0], &e), e);
+    says("redis-cli -s \"$0\" PING 2>&1", true, "PONG");
+}
+
+static void test_socket__never_replaces_another_file(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct stat s;
+    assert_true(daemon_stop(&fixture.daemon[0], 20000));
+    says("echo precious > \"$0\"", true, "");
+    another_is_refused("there is something else");
+    says("cat \"$0\"", true, "precious");
+    assert_int_equal(unlink(path), 0);
+    must(daemon_launch(&fixture.daemon[0], &e), e);
+    /* What another has put in its place is not removed at the end. */
+    says("rm \"$0\" && echo precious > \"$0\"", true, "");
+    assert_true(daemon_stop(&fixture.daemon[0], 20000));
+    assert_int_equal(stat(path, &s), 0);
+    assert_int_equal(unlink(path), 0);
+    must(daemon_launch(&fixture.daemon[0], &e), e);
+}
+
+static void test_listen__takes_several_addresses(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct daemon d;
+    struct client c = {0};
+    char text[PATH_MAX + 256];
+    second_port = process_free_port();
+    const struct daemon_options o = {.nodes = fixture.node_list};
+    must(daemon_prepare(&d, &o, &e), e);
+    (void)snprintf(text, sizeof(text), "s/^listen = .*/listen = 127.0.0.1:%u, 127.0.0.1:%u/", d.port,
+                   second_port);
+    const char *const argv[] = {"sed", "-i", text, d.config, NULL};
+    char *output = NULL;
+    int status = -1;
+    must(process_run(argv, 10000, &output, &status, &e), e);
+    free(output);
+    must(daemon_launch(&d, &e), e);
+    must(client_open(&c, (uint16_t)second_port, 10000, &e), e);
+    redisReply *r = client_command(&c, "PING");
+    assert_non_null(r);
+    freeReplyObject(r);
+    client_close(&c);
+    assert_true(daemon_fini(&d));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_socket__serves_clients),
+        cmocka_unit_test(test_socket__has_the_mode_that_is_said),
+        cmocka_unit_test(test_socket__is_not_taken_from_one_who_listens),
+        cmocka_unit_test(test_socket__goes_with_the_daemon_and_replaces_one_that_was_left),
+        cmocka_unit_test(test_socket__never_replaces_another_file),
+        cmocka_unit_test(test_listen__takes_several_addresses),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
