@@ -25,7 +25,7 @@
     X(ERR_MUTEX_LOST, -14, "mutex-lost", "the mutex is held by another token")                               \
     X(ERR_REFUSED, -15, "refused", "a server refused the request")                                           \
     X(ERR_CONFIG, -16, "config", "the configuration or the schema is not usable")                            \
-    X(ERR_FULL, -17, "full", "the filter has as many items as it was made for")             \
+    X(ERR_FULL, -17, "full", "the filter has as many items as it was made for")                              \
     X(ERR_WRONG_TYPE, -18, "wrong-type", "a key in Redis is of another type than ours")
 
 enum err {

@@ -10,7 +10,8 @@
 #include "service/resp.h"
 #include "tests/fuzz/fuzz.h"
 
-static const struct resp_limits limits = {.request_max = 65536, .bulk_max = 4096, .arguments_max = 64, .inline_max = 256};
+static const struct resp_limits limits = {
+    .request_max = 65536, .bulk_max = 4096, .arguments_max = 64, .inline_max = 256};
 
 static void note_number(struct buffer *out, size_t n)
 {
