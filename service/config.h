@@ -58,6 +58,7 @@ struct config {
     enum client_auth tls_client_auth;
     bool tls_client_user; /* a certificate's CN logs in */
     char *http;           /* host:port; "": none */
+    bool http_tls;
     uint64_t http_body_max;
     uint64_t http_timeout_ms; /* of a request from its first byte, and of a connection without one */
     uint64_t http_max_clients;

@@ -78,6 +78,9 @@ static enum err check_tls(const struct config_check *c)
     if (*config->listen_tls != '\0' && *config->tls_cert == '\0') {
         key = "listen_tls";
         what = "'listen_tls' needs a certificate; add tls_cert = FILE and tls_key = FILE";
+    } else if (config->http_tls && *config->tls_cert == '\0') {
+        key = "http_tls";
+        what = "'http_tls' needs a certificate; add tls_cert = FILE and tls_key = FILE";
     } else if ((*config->tls_cert == '\0') != (*config->tls_key == '\0')) {
         key = *config->tls_cert == '\0' ? "tls_key" : "tls_cert";
         what = "'tls_cert' and 'tls_key' belong together; give both or none";

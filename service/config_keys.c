@@ -56,6 +56,8 @@ const struct config_key config_keys[] = {
       "yes: a client's certificate logs in the user that its common name (CN) names."),
     S("http", CONFIG_STRING, http, "127.0.0.1:9479", 0, 0, 0,
       "Where HTTP/JSON and probes are served, in the form of listen; empty: nowhere."),
+    S("http_tls", CONFIG_BOOL, http_tls, "no", 0, 0, 0,
+      "yes: HTTP is served over TLS alone; needs tls_cert and tls_key."),
     S("http_body_max", CONFIG_BYTES, http_body_max, "16MiB", 1024, 1024.0 * 1024 * 1024, 0,
       "Largest body of an HTTP request."),
     S("http_timeout", CONFIG_DURATION, http_timeout_ms, "30s", 100, HOURS(1), 0,

@@ -16,6 +16,7 @@
 #include <event2/bufferevent.h>
 #include "base/clock.h"
 #include "base/log.h"
+#include "service/tls.h"
 
 enum { PAGE_MAX = 2048 };
 
@@ -97,7 +98,8 @@ static void replace_page(struct http_connection *c, struct evbuffer *output, con
     c->http->answering = true; /* this callback is for others */
     (void)evbuffer_unfreeze(output, 1);
     (void)evbuffer_drain(output, evbuffer_get_length(output));
-    (void)evbuffer_freeze(output, 1);
+    if (!c->http->config->http_tls) /* TLS does not freeze what it sends */
+        (void)evbuffer_freeze(output, 1);
     (void)evbuffer_add(output, head.data, head.length);
     (void)evbuffer_add(output, body.data, body.length);
     c->http->answering = false;
@@ -175,7 +177,8 @@ static void on_close(struct evhttp_connection *evcon, void *arg)
 static struct bufferevent *on_arrival(struct event_base *base, void *arg)
 {
     struct http *h = arg;
-    struct bufferevent *io = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
+    struct bufferevent *io = h->config->http_tls ? tls_bufferevent(h->service->tls, base, -1)
+                                                 : bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
     struct http_connection *c = io == NULL ? NULL : calloc(1, sizeof(*c));
     if (c == NULL)
         return io; /* its requests are answered with 503 */

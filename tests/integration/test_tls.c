@@ -64,7 +64,8 @@ static char *service_lines(const char *more)
 {
     static char lines[4 * PATH_MAX];
     (void)snprintf(lines, sizeof(lines),
-                   "threads = 2\ntimeout = 30s\nlisten_tls = 127.0.0.1:%u\ntls_cert = %s/server.crt\ntls_key "
+                   "threads = 2\nhttp_tls = yes\ntimeout = 30s\nlisten_tls = 127.0.0.1:%u\ntls_cert = "
+                   "%s/server.crt\ntls_key "
                    "= %s/server.key\n"
                    "tls_ca = %s/ours.crt\n%s",
                    tls_port, directory, directory, directory, more);
@@ -283,6 +284,53 @@ static void test_client_certificates__log_in_whom_they_name(void **state)
     says(REDIS_CLI WITH("chief") "ACL WHOAMI 2>&1", true, "NOAUTH Authentication required.");
 }
 
+static const char https[] =
+    "import sys, ssl, json, http.client\n"
+    "directory, port, cert = sys.argv[1], int(sys.argv[2]), sys.argv[3]\n"
+    "tls = ssl.create_default_context(cafile=directory + '/ours.crt')\n"
+    "if cert: tls.load_cert_chain(directory + '/' + cert + '.crt', directory + '/' + cert + '.key')\n"
+    "c = http.client.HTTPSConnection('localhost', port, context=tls, timeout=20)\n"
+    "for i in range(3):\n"
+    "    keys = json.dumps({'keys': ['k%d' % k for k in range(20000)]})\n"
+    "    c.request('POST', '/v1/filters/alpha/add', keys, {'Content-Type': 'application/json'})\n"
+    "    r = c.getresponse()\n"
+    "    body = r.read()\n"
+    "    print(r.status, len(body) > 20000)\n"
+    "c.close()\n"
+    "c = http.client.HTTPSConnection('localhost', port, context=tls, timeout=20)\n"
+    "c.request('GET', '/livez')\n"
+    "print('livez', c.getresponse().status)\n"
+    "c = http.client.HTTPSConnection('localhost', port, context=tls, timeout=20)\n"
+    "c.putrequest('NONSENSE', '/' + 'x' * 40000)\n"
+    "c.endheaders()\n"
+    "r = c.getresponse()\n"
+    "print('malformed', r.status, r.getheader('Content-Type'), len(r.read()) < 2000)\n";
+
+/* @cert: of the client, "" for none. */
+static void https_says(const char *cert, const char *wanted)
+{
+    char script[sizeof(https) + 128];
+    (void)snprintf(script, sizeof(script), "/usr/bin/python3 -c \"%s\" \"$0\" %u '%s' 2>&1", https,
+                   fixture.daemon[0].http_port, cert);
+    says(script, true, wanted);
+}
+
+static void test_http__is_served_over_tls(void **state)
+{
+    (void)state;
+    https_says("", "200 True\n200 True\n200 True\nlivez 200\nmalformed ");
+    https_says("", " application/problem+json True\n");
+    int fd = raw_open(fixture.daemon[0].http_port);
+    char answer[256];
+    assert_true(raw_puts(fd, "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"));
+    assert_false(raw_read_until(fd, "200", answer, sizeof(answer)));
+    raw_close(fd);
+    reload("tls_client_auth = optional\ntls_client_user = yes\n", FILTERS CHIEF);
+    https_says("", "401 False\n");
+    https_says("nobody", "401 False\n");
+    https_says("chief", "200 True\n200 True\n200 True\nlivez 200\n");
+}
+
 static void test_handshake__has_a_deadline_and_survives_nonsense(void **state)
 {
     (void)state;
@@ -337,6 +385,7 @@ int main(void)
         TEST(test_reload__open_connections_go_on),
         TEST(test_client_certificates__are_required_where_that_is_said),
         TEST(test_client_certificates__log_in_whom_they_name),
+        TEST(test_http__is_served_over_tls),
         TEST(test_handshake__has_a_deadline_and_survives_nonsense),
         TEST(test_start__is_refused_with_certificates_that_are_none),
     };
