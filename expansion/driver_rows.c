@@ -204,6 +204,7 @@ static enum err checkpoint(struct driver *d, bool scan_ended, struct error *e)
     record_number(d, "checkpoint_passes", builder_passes(d->builder));
     record_number(d, "checkpoint_rows", r->rows);
     record_number(d, "rows", r->rows);
+    record_number(d, "passes", builder_passes(d->builder)); /* a short scan reports no progress */
     record_number(d, "skipped_null", r->skipped_null);
     record_number(d, "skipped_empty", r->skipped_empty);
     record_text(d, "scan_ended", scan_ended ? "1" : "0");
