@@ -93,22 +93,26 @@ static void ask(struct http_request *r, const struct buffer *pair, http_known_fn
         on_outcome(a, outcome);
 }
 
+/* That is whom the client's certificate names. */
+static bool has_certificate(struct http_request *r)
+{
+    struct evhttp_connection *connection = evhttp_request_get_connection(r->req);
+    return r->http->config->tls_client_user &&
+           tls_client_name(evhttp_connection_get_bufferevent(connection), r->user, sizeof(r->user)) &&
+           user_of(r) != NULL;
+}
+
 void http_authenticate(struct http_request *r, http_known_fn *go_on)
 {
     static const char basic[] = "Basic ", token[] = "Bearer ";
     struct http *h = r->http;
     const char *given = evhttp_find_header(evhttp_request_get_input_headers(r->req), "Authorization");
     struct buffer pair = {0};
-    struct evhttp_connection *connection = evhttp_request_get_connection(r->req);
     http_sync(h); /* nobody gets in with the old password once CONFIG SET has answered */
     if (!users_login_required(h->config)) {
         be(r, users_find(h->config, USERS_DEFAULT, strlen(USERS_DEFAULT)));
         go_on(r);
-    } else if (r->route->role == HTTP_ROLE_NONE) {
-        go_on(r);
-    } else if (given == NULL && h->config->tls_client_user &&
-               tls_client_name(evhttp_connection_get_bufferevent(connection), r->user, sizeof(r->user)) &&
-               user_of(r) != NULL) {
+    } else if (r->route->role == HTTP_ROLE_NONE || (given == NULL && has_certificate(r))) {
         go_on(r);
     } else if (given != NULL && strncasecmp(given, token, sizeof(token) - 1) == 0) {
         be(r, bearer(h->config, given + sizeof(token) - 1));

@@ -657,6 +657,67 @@ static void test_secrets__are_shown_nowhere(void **state)
     client_close(&c);
 }
 
+/* The output of a shell script, without its last line's end. The caller frees it. */
+static char *output_of(const char *script, int wanted)
+{
+    struct error e = {""};
+    char *output = NULL;
+    int status = -1;
+    const char *const argv[] = {"sh", "-c", script, NULL};
+    must(process_run(argv, 20000, &output, &status, &e), e);
+    if (status != wanted)
+        fail_msg("%s: status %d: %s", script, status, output);
+    output[strcspn(output, "\n")] = '\0';
+    return output;
+}
+
+static void test_passwd__makes_what_the_configuration_takes(void **state)
+{
+    (void)state;
+    char sections[1024], bearer[128] = "Bearer ", answer[16384];
+    struct client c = {0};
+    char *hash = output_of("printf 'a \\303\\244 b\\nnext line\\n' | " TWINBLOOM_CLI " passwd", 0);
+    char *other = output_of("printf 'a \\303\\244 b' | " TWINBLOOM_CLI " passwd", 0);
+    char *token = output_of(TWINBLOOM_CLI " passwd --token --json", 0);
+    assert_int_equal(strncmp(hash, "$y$", 3), 0);
+    assert_string_not_equal(hash, other); /* salted */
+    assert_int_equal(strlen(token), strlen("{\"bearer\":\"\",\"token\":\"sha256:\"}") + 64 + 64);
+    memcpy(bearer + 7, token + strlen("{\"bearer\":\""), 64);
+    (void)snprintf(sections, sizeof(sections), FILTERS "[user made]\npassword = %s\ntoken = %.71s\n", hash,
+                   strstr(token, "sha256:"));
+    reload(SERVICE, sections);
+    open_client(&c);
+    gives(&c, "AUTH made a", WRONGPASS);
+    redisReply *r = client_argv(&c, 3, (const char *const[]){"AUTH", "made", "a \303\244 b"}, NULL);
+    assert_non_null(r);
+    assert_string_equal(r->str, "OK");
+    freeReplyObject(r);
+    assert_int_equal(http_status("GET", "/v1/filters", bearer, answer, sizeof(answer)), 200);
+    client_close(&c);
+    free(hash);
+    free(other);
+    free(token);
+    free(output_of(TWINBLOOM_CLI " passwd </dev/null 2>&1", 2));
+    free(output_of("echo | " TWINBLOOM_CLI " passwd 2>&1", 2));
+    free(output_of("head -c 512 /dev/zero | tr '\\0' x | " TWINBLOOM_CLI " passwd 2>&1", 2));
+    free(output_of("printf 'a\\000b' | " TWINBLOOM_CLI " passwd 2>&1", 2));
+}
+
+/* At a terminal: asked twice, and never shown. */
+static void test_passwd__shows_nothing_at_a_terminal(void **state)
+{
+    (void)state;
+    char *output =
+        output_of("( sleep 1; echo hunter2; sleep 1; echo hunter2; sleep 1 ) | script -qec '" TWINBLOOM_CLI
+                  " passwd' /dev/null | tr '\\r\\n' '  '",
+                  0);
+    assert_non_null(strstr(output, "Password: "));
+    assert_non_null(strstr(output, "Again: "));
+    assert_non_null(strstr(output, "$y$"));
+    assert_null(strstr(output, "hunter2"));
+    free(output);
+}
+
 static void test_start__is_refused_where_strangers_could_come_in(void **state)
 {
     (void)state;
@@ -701,6 +762,8 @@ int main(void)
         TEST(test_http__knows_users_tokens_roles_and_patterns),
         TEST(test_http__a_slow_password_stalls_nobody),
         TEST(test_secrets__are_shown_nowhere),
+        TEST(test_passwd__makes_what_the_configuration_takes),
+        TEST(test_passwd__shows_nothing_at_a_terminal),
         TEST(test_start__is_refused_where_strangers_could_come_in),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
