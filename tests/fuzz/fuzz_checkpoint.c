@@ -19,16 +19,41 @@ static uint8_t *copy(const uint8_t *bytes, size_t length) /* of the exact size: 
     return out;
 }
 
+struct line {
+    const uint8_t *name, *value;
+    size_t name_length, value_length;
+    bool taken;
+};
+
+/* What was taken is written as it was, but for the zeros in front of a number; what was refused, as nothing.
+ */
+static void check_written(void *arg, const char *field, const char *text)
+{
+    const struct line *l = arg;
+    if (strlen(field) != l->name_length || memcmp(field, l->name, l->name_length) != 0)
+        return;
+    size_t length = strlen(text), zeros = 0;
+    if (!l->taken) {
+        fuzz_check(length == 0 || strcmp(text, "0") == 0);
+        return;
+    }
+    while (l->value_length - zeros > length && l->value[zeros] == '0')
+        zeros++;
+    fuzz_check(l->value_length - zeros == length && memcmp(l->value + zeros, text, length) == 0);
+}
+
 static bool take_line(struct record *r, const uint8_t *line, size_t length)
 {
     const uint8_t *equals = memchr(line, '=', length);
     size_t name_length = equals != NULL ? (size_t)(equals - line) : length;
     size_t value_length = equals != NULL ? length - name_length - 1 : 0;
     uint8_t *name = copy(line, name_length), *value = copy(line + (length - value_length), value_length);
-    bool taken = checkpoint_take(r, (const char *)name, name_length, (const char *)value, value_length);
+    struct line l = {name, value, name_length, value_length, false};
+    l.taken = checkpoint_take(r, (const char *)name, name_length, (const char *)value, value_length);
+    checkpoint_each(r, true, check_written, &l);
     free(name);
     free(value);
-    return taken;
+    return l.taken;
 }
 
 static bool parse(struct record *r, const uint8_t *bytes, size_t size)
