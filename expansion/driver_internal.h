@@ -4,6 +4,7 @@
 /* What the files of the driver share: driver.c (loop, view changes), driver_rows.c (settle, scan, catch-up),
  * driver_verify.c, driver_pace.c (how fast rows are read), driver_control.c (what happens between two pieces
  * of work: an operator's requests, layers that are full, progress), record.c (the job's record). */
+#include "expansion/checkpoint.h"
 #include "expansion/control.h"
 #include "expansion/driver.h"
 #include "expansion/layer.h"
@@ -13,35 +14,6 @@
 #include "migrate/builder.h"
 #include "migrate/scan.h"
 #include "shard/fence.h"
-
-enum { RECORD_TEXT_MAX = 512 };
-
-/* The job's record as the last driver wrote it. */
-struct record {
-    uint64_t generation; /* the one that is built; 0: no record */
-    enum job_step step;
-    bool running; /* its last driver did not come to write its end */
-    bool settled;
-    bool scan_ended;
-    bool verify_full;
-    /* The scan goes from row to row into one layer, and into the next one from where that is full. What is
-     * read into one layer is a segment. It takes several passes where its bitmaps do not fit into memory. */
-    unsigned layer; /* of the present segment */
-    unsigned pass;  /* of the checkpoint when read, then of this driver */
-    unsigned
-        passes; /* that the checkpoint's driver needed: with another number its passes hold other shards */
-    uint64_t rows, rows_total, skipped_null, skipped_empty;
-    uint64_t segment_rows; /* rows when the segment began */
-    uint64_t started_ms, switched_ms;
-    char segment_after[SCAN_ID_MAX]; /* bounds of the segment; "": none, and until it is closed `upto` */
-    char segment_upto[SCAN_ID_MAX];
-    char last_id[SCAN_ID_MAX];   /* of the checkpoint */
-    char low_water[SCAN_ID_MAX]; /* every row with an id at or below it was committed and is in the
-                                  * generation, once the scan ended */
-    char upto[SCAN_ID_MAX];      /* where the scan ends */
-    char horizon[24];            /* transaction id: rows that carry it or a later one came after the fence */
-    char reason[RECORD_TEXT_MAX];
-};
 
 struct driver {
     const struct driver_options *o;
@@ -93,6 +65,8 @@ MUST_CHECK enum err record_read(struct driver *d, struct error *e);
 void record_begin(struct driver *d, bool reset);
 void record_text(struct driver *d, const char *field, const char *value);
 void record_number(struct driver *d, const char *field, uint64_t value);
+/* The fields of checkpoint_each(), of what the next driver shall find. */
+void record_checkpoint(struct driver *d, const struct record *at, bool settled);
 void record_decimal(struct driver *d, const char *field, double value);
 /* Increments of the counts come behind all fields. @n > 0; @shard < 0: of the layer. */
 void record_count(struct driver *d, const struct generation *g, unsigned layer, int64_t shard, uint64_t n);

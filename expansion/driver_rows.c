@@ -129,28 +129,14 @@ enum err driver_settle(struct driver *d, struct error *e)
         code = source_rows_estimate(d->source, &r->rows_total, e);
     if (code != ERR_OK)
         return driver_source_failed(d, code);
+    r->generation = driver_built(d)->number;
     r->settled = true;
     r->scan_ended = false;
     r->layer = r->pass = r->passes = 0;
     r->rows = r->segment_rows = r->skipped_null = r->skipped_empty = 0;
     r->last_id[0] = r->segment_after[0] = r->segment_upto[0] = '\0';
     record_begin(d, false);
-    record_number(d, "generation", driver_built(d)->number);
-    record_text(d, "settled", "1");
-    record_text(d, "scan_ended", "0");
-    record_text(d, "low_water", r->low_water);
-    record_text(d, "upto", r->upto);
-    record_text(d, "horizon", r->horizon);
-    record_text(d, "last_id", "");
-    record_number(d, "segment_layer", 0);
-    record_text(d, "segment_after", "");
-    record_text(d, "segment_upto", "");
-    record_number(d, "segment_rows", 0);
-    record_number(d, "checkpoint_pass", 0);
-    record_number(d, "checkpoint_passes", 0);
-    record_number(d, "checkpoint_rows", 0);
-    record_number(d, "rows", 0);
-    record_number(d, "rows_total", r->rows_total);
+    record_checkpoint(d, r, true);
     return record_write(d, e);
 }
 
@@ -192,24 +178,16 @@ static enum err checkpoint(struct driver *d, bool scan_ended, struct error *e)
         w.code = record_write(d, e);
     if (w.code != ERR_OK)
         return w.code;
-    const struct record *r = &d->record;
+    struct record at = d->record;
+    at.generation = driver_built(d)->number;
+    at.scan_ended = scan_ended;
+    at.passes = builder_passes(d->builder);
+    memcpy(at.last_id, d->position, sizeof(at.last_id));
     record_begin(d, false);
-    record_number(d, "generation", driver_built(d)->number);
-    record_text(d, "last_id", d->position);
-    record_number(d, "segment_layer", r->layer);
-    record_text(d, "segment_after", r->segment_after);
-    record_text(d, "segment_upto", r->segment_upto);
-    record_number(d, "segment_rows", r->segment_rows);
-    record_number(d, "checkpoint_pass", r->pass);
-    record_number(d, "checkpoint_passes", builder_passes(d->builder));
-    record_number(d, "checkpoint_rows", r->rows);
-    record_number(d, "rows", r->rows);
-    record_number(d, "passes", builder_passes(d->builder)); /* a short scan reports no progress */
-    record_number(d, "skipped_null", r->skipped_null);
-    record_number(d, "skipped_empty", r->skipped_empty);
-    record_text(d, "scan_ended", scan_ended ? "1" : "0");
+    record_checkpoint(d, &at, false);
+    record_number(d, "passes", at.passes); /* a short scan reports no progress */
     if (w.total > 0)
-        record_count(d, driver_built(d), r->layer, -1, w.total);
+        record_count(d, driver_built(d), at.layer, -1, w.total);
     d->checkpoint_at = clock_mono_us();
     return record_write(d, e);
 }

@@ -7,70 +7,23 @@
 #include <string.h>
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/number.h"
 #include "expansion/driver_internal.h"
 #include "expansion/history.h"
 #include "shard/script.h"
 
-static bool is(const redisReply *name, const char *field)
+/* A view that is not building gives its job no layer to go on in. */
+static unsigned layers_of(const struct driver *d)
 {
-    return (size_t)name->len == strlen(field) && memcmp(name->str, field, (size_t)name->len) == 0;
+    const struct generation *g = view_alternate(&d->view);
+    return g != NULL && g->number == d->record.generation ? g->layer_count : GENERATION_LAYERS_MAX;
 }
 
-static void take_field(struct record *r, const redisReply *name, const redisReply *value)
+/* What another hand wrote leads to no row: the next driver settles and scans from the beginning. */
+static void distrust(struct driver *d, const redisReply *broken)
 {
-    static const struct {
-        const char *name;
-        size_t offset;
-    } numbers[] = {
-        {"generation", offsetof(struct record, generation)},
-        {"checkpoint_rows", offsetof(struct record, rows)},
-        {"rows_total", offsetof(struct record, rows_total)},
-        {"segment_rows", offsetof(struct record, segment_rows)},
-        {"skipped_null", offsetof(struct record, skipped_null)},
-        {"skipped_empty", offsetof(struct record, skipped_empty)},
-        {"started_ms", offsetof(struct record, started_ms)},
-        {"switched_ms", offsetof(struct record, switched_ms)},
-    };
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-        if (is(name, numbers[i].name)) {
-            (void)number_u64(value->str, (size_t)value->len, (uint64_t *)((char *)r + numbers[i].offset));
-            return;
-        }
-    static const struct {
-        const char *name;
-        size_t offset, size;
-    } texts[] = {
-        {"last_id", offsetof(struct record, last_id), sizeof(r->last_id)},
-        {"low_water", offsetof(struct record, low_water), sizeof(r->low_water)},
-        {"upto", offsetof(struct record, upto), sizeof(r->upto)},
-        {"segment_after", offsetof(struct record, segment_after), sizeof(r->segment_after)},
-        {"segment_upto", offsetof(struct record, segment_upto), sizeof(r->segment_upto)},
-        {"horizon", offsetof(struct record, horizon), sizeof(r->horizon)},
-        {"reason", offsetof(struct record, reason), sizeof(r->reason)},
-    };
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
-        if (is(name, texts[i].name)) {
-            (void)snprintf((char *)r + texts[i].offset, texts[i].size, "%s", value->str);
-            return;
-        }
-    uint64_t number = 0;
-    if (is(name, "step"))
-        (void)step_parse(value->str, (size_t)value->len, &r->step);
-    else if (is(name, "state"))
-        r->running = is(value, "running");
-    else if (is(name, "settled"))
-        r->settled = is(value, "1");
-    else if (is(name, "scan_ended"))
-        r->scan_ended = is(value, "1");
-    else if (is(name, "checkpoint_passes") && number_u64(value->str, (size_t)value->len, &number))
-        r->passes = (unsigned)number;
-    else if (is(name, "checkpoint_pass") && number_u64(value->str, (size_t)value->len, &number))
-        r->pass = (unsigned)number;
-    else if (is(name, "segment_layer") && number_u64(value->str, (size_t)value->len, &number))
-        r->layer = number < GENERATION_LAYERS_MAX ? (unsigned)number : 0;
-    else if (is(name, "verify_full"))
-        r->verify_full = is(value, "1");
+    log_warn("checkpoint_not_sound", "filter=%s field=%s note=\"the scan begins again\"",
+             log_quote(d->o->filter), broken != NULL ? log_quote(broken->str) : "segment");
+    d->record.generation = 0;
 }
 
 enum err record_read(struct driver *d, struct error *e)
@@ -82,8 +35,14 @@ enum err record_read(struct driver *d, struct error *e)
     if (code != ERR_OK)
         return code;
     d->record = (struct record){.step = STEP_FENCE};
-    for (size_t i = 0; i + 1 < reply->elements; i += 2)
-        take_field(&d->record, reply->element[i], reply->element[i + 1]);
+    const redisReply *broken = NULL;
+    for (size_t i = 0; i + 1 < reply->elements; i += 2) {
+        const redisReply *field = reply->element[i], *value = reply->element[i + 1];
+        if (!checkpoint_take(&d->record, field->str, field->len, value->str, value->len))
+            broken = field;
+    }
+    if (broken != NULL || !checkpoint_is_sound(&d->record, layers_of(d)))
+        distrust(d, broken);
     freeReplyObject(reply);
     return ERR_OK;
 }
@@ -130,6 +89,17 @@ void record_number(struct driver *d, const char *field, uint64_t value)
     script_text(&d->call, field);
     script_number(&d->call, value);
     d->record_pairs += 2;
+}
+
+static void add_field(void *arg, const char *field, const char *value)
+{
+    record_text(arg, field, value);
+}
+
+void record_checkpoint(struct driver *d, const struct record *at, bool settled)
+{
+    checkpoint_each(at, settled, add_field, d);
+    record_number(d, "rows", at->rows);
 }
 
 void record_decimal(struct driver *d, const char *field, double value)

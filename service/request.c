@@ -155,8 +155,7 @@ static bool ask_again(struct request *r)
     struct operation *op = r->asking.op;
     if (!r->overtaken || op == NULL || operation_kind(op) != OPERATION_CHECK)
         return false;
-    enum err status = operation_status(op);
-    if (status != ERR_NOT_FOUND && (status != ERR_OK || !operation_any_no(op)))
+    if (asking_failed(&r->asking) || !operation_any_no(op))
         return false;
     r->overtaken = r->done = false;
     operation_rewind(op);

@@ -133,6 +133,43 @@ static void test_takeover__is_done_by_the_only_one_left_of_three(void **state)
     }
 }
 
+/* The checkpoint of a coordinator that was killed, @field made into what no driver writes. */
+static void expect_scanned_again(const char *field, const char *value)
+{
+    struct error e = {""};
+    struct client redis = {0};
+    char rows[64];
+    int64_t before = fixture_generation(&fixture, 1);
+    rebuild_and_hold_the_scan(0, 1);
+    client_close(&fixture.client[0]);
+    daemon_kill(&fixture.daemon[0]);
+    must(client_open(&redis, fixture.redis[0].port, STEADY_MS, &e), e);
+    redisReply *r = client_command(&redis, "HSET twinbloom:{" FILTER "}:job %s %s", field, value);
+    assert_non_null(r);
+    assert_int_equal(r->type, REDIS_REPLY_INTEGER);
+    assert_int_equal(r->integer, 0); /* it was there */
+    freeReplyObject(r);
+    client_close(&redis);
+    open_the_gate();
+    wait_done(1, before + 1);
+    must(client_status(&fixture.client[1], FILTER, "job_scan_rows", rows, sizeof(rows), &e), e);
+    assert_int_equal(strtoull(rows, NULL, 10), ROWS);
+    for (unsigned d = 1; d < 3; d++)
+        fixture_all_present(&fixture, d, 0, ROWS);
+}
+
+static void test_takeover__scans_again_where_the_checkpoint_names_a_layer_that_is_not(void **state)
+{
+    (void)state;
+    expect_scanned_again("segment_layer", "23");
+}
+
+static void test_takeover__scans_again_where_the_checkpoint_names_a_pass_that_is_not(void **state)
+{
+    (void)state;
+    expect_scanned_again("checkpoint_pass", "1");
+}
+
 /* One command into the socket of a coordinator that is stopped: it is the first thing it reads when it wakes.
  */
 static void send_check(unsigned d, uint64_t number)
@@ -249,6 +286,10 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(test_takeover__is_done_by_the_only_one_left_of_three, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(
+            test_takeover__scans_again_where_the_checkpoint_names_a_layer_that_is_not, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            test_takeover__scans_again_where_the_checkpoint_names_a_pass_that_is_not, setup, teardown),
         cmocka_unit_test_setup_teardown(test_sleeper__is_right_at_once_after_it_slept_through_two_expansions,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(test_sleeper__that_drove_the_job_disturbs_nothing_when_it_wakes,
