@@ -60,8 +60,8 @@ static void word(struct words *w, const char *text)
 static void words_keys(struct words *w, unsigned first, unsigned count, unsigned step)
 {
     for (unsigned i = 0; i < count; i++) {
-        (void)snprintf(w->keys[i], KEY_ROOM, "k%u", first + i * step);
-        word(w, w->keys[i]);
+        w->lengths[w->count] = (size_t)snprintf(w->keys[i], KEY_ROOM, "k%u", first + i * step);
+        w->argv[w->count++] = w->keys[i];
     }
 }
 

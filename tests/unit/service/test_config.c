@@ -501,10 +501,12 @@ static void test_config_split_address__refuses_others(void **state)
 static void test_config_read__opens_to_others_only_with_a_login_or_on_request(void **state)
 {
     (void)state;
+    static const char with_user[] =
+        "[service]\nlisten = 127.0.0.1:1, 0.0.0.0:1\n[user a]\npassword = " HASH "\n";
     static const char *const fine[] = {
         "[service]\nlisten = 127.0.0.1:1, [::1]:2, localhost:3, 127.9.9.9:4\n",
         "[service]\nlisten = :1\nhttp = :2\npassword = x\n",
-        "[service]\nlisten = 127.0.0.1:1, 0.0.0.0:1\n[user a]\npassword = " HASH "\n",
+        with_user,
         "[service]\nlisten = :1\ninsecure = yes\n",
         "[service]\nlisten =\nunix_socket = /tmp/s\n",
     };
