@@ -58,6 +58,8 @@ static bool is(const char *text, size_t length, const char *wanted)
 
 static void take_remark(char *out, size_t size, const char *value, size_t length)
 {
+    if (size == 0)
+        return;
     size_t most = length < size ? length : size - 1;
     const char *end = most > 0 ? memchr(value, '\0', most) : NULL;
     size_t n = end != NULL ? (size_t)(end - value) : most;
