@@ -15,7 +15,7 @@
 enum {
     SLICES = 2,
     SLICE_KEYS = 128,
-    POLITE_KEYS = 96, /* of a slice while others are served */
+    POLITE_KEYS = 64, /* of a slice while others are served */
     SLICE_BYTES = 64 * 1024,
     HASTY_MS = 50,      /* deadline of a slice after one has failed */
     PAUSE_US = 1000,    /* between two slices while others are served */
