@@ -67,16 +67,16 @@ void client_advance(struct client *c)
 
 /* --- commands that wait --- */
 
-bool client_queue_command(struct command_list *list, const struct argument *arguments, size_t count)
+size_t client_queue_command(struct command_list *list, const struct argument *arguments, size_t count)
 {
     size_t bytes = 0;
     for (size_t i = 0; i < count; i++)
         bytes += arguments[i].length;
-    struct queued_command *q = malloc(sizeof(*q) + count * sizeof(struct argument) + bytes);
+    bytes += sizeof(struct queued_command) + count * sizeof(struct argument);
+    struct queued_command *q = malloc(bytes);
     if (q == NULL)
-        return false;
+        return 0;
     q->count = count;
-    q->bytes = bytes;
     q->arguments = (struct argument *)(q + 1);
     char *to = (char *)(q->arguments + count);
     for (size_t i = 0; i < count; i++) {
@@ -86,7 +86,7 @@ bool client_queue_command(struct command_list *list, const struct argument *argu
         to += arguments[i].length;
     }
     STAILQ_INSERT_TAIL(list, q, link);
-    return true;
+    return bytes;
 }
 
 void client_clear_commands(struct command_list *list)
@@ -221,7 +221,7 @@ static bool pump_one(struct client *c, char *bytes, size_t length, size_t *used)
         resp_locate(&c->parser, bytes);
         begun = run_command(c, c->parser.arguments, count);
         /* It waits: keep it, the parser has passed it. */
-        if (!begun && !client_queue_command(&c->replay, c->parser.arguments, count))
+        if (!begun && client_queue_command(&c->replay, c->parser.arguments, count) == 0)
             c->closing = true;
     }
     *used += c->parser.consumed;

@@ -28,7 +28,6 @@ STAILQ_HEAD(request_list, request);
 struct queued_command {
     STAILQ_ENTRY(queued_command) link;
     size_t count;
-    size_t bytes;
     struct argument *arguments; /* in the same allocation */
 };
 
@@ -93,9 +92,9 @@ struct client {
     unsigned references; /* calls in or on their way to the admin thread, pumping */
     uint64_t id;
     uint64_t connected_us;
-    uint64_t active_us;            /* bytes came, or were taken */
-    uint64_t unread_since_us;      /* 0: it reads its replies in time */
-    const struct command *command; /* the last that was run; NULL: none */
+    uint64_t active_us;       /* bytes came, or were taken */
+    uint64_t unread_since_us; /* 0: it reads its replies in time */
+    const char *command;      /* the last that was run: "PING", "client|list"; NULL: none */
     char name[256];
     char library[128];
     char library_version[64];
@@ -137,8 +136,9 @@ void client_post_admin(struct client *c, struct admin_call *call);
 MUST_CHECK struct request *client_await(struct client *c);
 void client_answer(struct client *c, struct request *r, const struct buffer *reply);
 void client_close_after_reply(struct client *c);
-MUST_CHECK bool client_queue_command(struct command_list *list, const struct argument *arguments,
-                                     size_t count);
+/* A copy at the end of @list. Returns the bytes it takes; 0: no memory. */
+MUST_CHECK size_t client_queue_command(struct command_list *list, const struct argument *arguments,
+                                       size_t count);
 void client_clear_commands(struct command_list *list);
 
 /* Keep the command that is being run beyond its handler: the caller owns @out, in which its array of

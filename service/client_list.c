@@ -57,9 +57,9 @@ static void local_address(const struct client *c, char out[64])
         (void)snprintf(out, 64, "%s:%s", host, port);
 }
 
-static void put_command(struct buffer *out, const struct command *command)
+static void put_command(struct buffer *out, const char *command)
 {
-    for (const char *p = command == NULL ? "NULL" : command->name; *p != '\0'; p++) {
+    for (const char *p = command == NULL ? "NULL" : command; *p != '\0'; p++) {
         char small = command == NULL ? *p : (char)tolower((unsigned char)*p);
         buffer_append(out, &small, 1);
     }

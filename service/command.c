@@ -2,6 +2,7 @@
 #include "service/command.h"
 
 #include <ctype.h>
+#include <inttypes.h>
 #include <string.h>
 #include <strings.h>
 #include "base/log.h"
@@ -130,8 +131,8 @@ static const struct subcommand {
     const char *command, *word, *name;
     unsigned flag;
 } subcommands[] = {
-    {"CLIENT", "LIST", "client|list", COMMAND_ADMIN},
     {"CLIENT", "KILL", "client|kill", COMMAND_ADMIN},
+    {"CLIENT", "LIST", "client|list", COMMAND_ADMIN},
     {"CLIENT", "PAUSE", "client|pause", COMMAND_ADMIN},
     {"CLIENT", "UNPAUSE", "client|unpause", COMMAND_ADMIN},
     {"CONFIG", "GET", "config|get", COMMAND_ADMIN},
@@ -238,6 +239,14 @@ unsigned command_role(const struct command *command, const struct argument *argu
     return role_of(sub != NULL ? sub->flag : command->flags);
 }
 
+/* Its EXEC will be an error; nothing that is queued is needed. */
+static void fail_transaction(struct client *c)
+{
+    client_clear_commands(&c->transaction);
+    c->transaction_bytes = 0;
+    c->transaction_failed = c->in_transaction;
+}
+
 static bool may_keys(const struct config_user *user, const struct command_keys *keys,
                      const struct argument *arguments, size_t count)
 {
@@ -273,6 +282,30 @@ static bool may_run(struct client *c, const struct command *command, const struc
     return true;
 }
 
+/* A transaction that cannot be run any more is not kept either, nor does it grow. */
+static void queue(struct client *c, const struct argument *arguments, size_t count)
+{
+    if (!c->transaction_failed) {
+        uint64_t max = c->worker->config->request_max;
+        size_t bytes = client_queue_command(&c->transaction, arguments, count);
+        if (bytes == 0) {
+            fail_transaction(c);
+            client_error(c, "OOM out of memory");
+            return;
+        }
+        c->transaction_count++;
+        c->transaction_bytes += bytes;
+        if (c->transaction_bytes > max) {
+            fail_transaction(c);
+            client_error(c, "ERR the transaction has more than request_max (%" PRIu64 ") bytes", max);
+            return;
+        }
+    }
+    struct reply r = client_reply_begin(c);
+    reply_simple(&r, "QUEUED");
+    client_reply_end(c);
+}
+
 void command_run(struct client *c, const struct argument *arguments, size_t count)
 {
     const struct command *command = command_find(arguments[0].bytes, arguments[0].length);
@@ -286,8 +319,14 @@ void command_run(struct client *c, const struct argument *arguments, size_t coun
         client_close_after_reply(c);
         return;
     }
+    if (command != NULL && command->run == command_exec && c->in_transaction && count > 1) {
+        command_drop_transaction(c); /* as Redis does: it was not even looked at */
+        client_error(
+            c, "EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command");
+        return;
+    }
     if (command == NULL || !command_fits(command, count)) {
-        c->transaction_failed = c->in_transaction;
+        fail_transaction(c);
         if (command == NULL)
             unknown_command(c, arguments, count);
         else
@@ -295,20 +334,13 @@ void command_run(struct client *c, const struct argument *arguments, size_t coun
         return;
     }
     if (!may_run(c, command, arguments, count)) {
-        c->transaction_failed = c->in_transaction;
+        fail_transaction(c);
         return;
     }
     if (c->in_transaction && (command->flags & COMMAND_NOW) == 0) {
-        struct reply r = client_reply_begin(c);
-        if (client_queue_command(&c->transaction, arguments, count)) {
-            c->transaction_count++;
-            reply_simple(&r, "QUEUED");
-        } else {
-            reply_error(&r, "OOM out of memory");
-        }
-        client_reply_end(c);
+        queue(c, arguments, count);
         return;
     }
-    c->command = command;
+    c->command = command->name;
     command->run(c, arguments, count);
 }

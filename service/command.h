@@ -69,6 +69,9 @@ int command_shown(size_t length);
 /* A name for the connection into @out. False: the error is sent. */
 MUST_CHECK bool command_read_name(struct client *c, char *out, size_t size, const struct argument *name);
 
+/* As DISCARD. */
+void command_drop_transaction(struct client *c);
+
 /* --- handlers, by file --- */
 command_fn command_bf_reserve, command_bf_add, command_bf_madd, command_bf_insert, command_bf_exists,
     command_bf_mexists, command_bf_card, command_bf_info, command_bf_debug, command_bf_scandump,

@@ -239,27 +239,29 @@ static void client_kill(struct client *c, const struct argument *a, size_t count
 static command_fn client_help;
 
 static const struct {
-    const char *word, *lower;
+    const char *word, *name;
     size_t least, most; /* arguments, with the command's name; 0: any number */
     command_fn *run;
     const char *form, *help;
 } subcommands[] = {
-    {"GETNAME", "getname", 2, 2, client_getname, "GETNAME", "Return the name of this connection."},
-    {"HELP", "help", 2, 2, client_help, "HELP", "Print this help."},
-    {"ID", "id", 2, 2, client_id, "ID", "Return the number of this connection."},
-    {"INFO", "info", 2, 2, client_info, "INFO", "Return the line of this connection."},
-    {"KILL", "kill", 3, 0, client_kill,
+    {"GETNAME", "client|getname", 2, 2, client_getname, "GETNAME", "Return the name of this connection."},
+    {"HELP", "client|help", 2, 2, client_help, "HELP", "Print this help."},
+    {"ID", "client|id", 2, 2, client_id, "ID", "Return the number of this connection."},
+    {"INFO", "client|info", 2, 2, client_info, "INFO", "Return the line of this connection."},
+    {"KILL", "client|kill", 3, 0, client_kill,
      "KILL <ip:port> | [ID <id>] [TYPE normal] [ADDR <ip:port>] [LADDR <ip:port>] [USER <name>] [MAXAGE "
      "<seconds>] [SKIPME yes|no]",
      "Close connections: of all workers, those that fit every filter."},
-    {"LIST", "list", 2, 0, client_list, "LIST [TYPE normal] | [ID <id> ...]",
+    {"LIST", "client|list", 2, 0, client_list, "LIST [TYPE normal] | [ID <id> ...]",
      "Return a line for each connection."},
-    {"NO-EVICT", "no-evict", 3, 3, client_on_off, "NO-EVICT on|off", "Accepted; clients are not evicted."},
-    {"NO-TOUCH", "no-touch", 3, 3, client_on_off, "NO-TOUCH on|off", "Accepted; reading changes no key."},
-    {"REPLY", "reply", 3, 3, client_reply, "REPLY on", "Accepted; OFF and SKIP are refused."},
-    {"SETINFO", "setinfo", 4, 4, client_setinfo, "SETINFO LIB-NAME|LIB-VER <value>",
+    {"NO-EVICT", "client|no-evict", 3, 3, client_on_off, "NO-EVICT on|off",
+     "Accepted; clients are not evicted."},
+    {"NO-TOUCH", "client|no-touch", 3, 3, client_on_off, "NO-TOUCH on|off",
+     "Accepted; reading changes no key."},
+    {"REPLY", "client|reply", 3, 3, client_reply, "REPLY on", "Accepted; OFF and SKIP are refused."},
+    {"SETINFO", "client|setinfo", 4, 4, client_setinfo, "SETINFO LIB-NAME|LIB-VER <value>",
      "Say which library the client is."},
-    {"SETNAME", "setname", 3, 3, client_setname, "SETNAME <name>", "Name this connection."},
+    {"SETNAME", "client|setname", 3, 3, client_setname, "SETNAME <name>", "Name this connection."},
 };
 
 enum { SUBCOMMANDS = sizeof(subcommands) / sizeof(subcommands[0]) };
@@ -289,7 +291,9 @@ void command_client(struct client *c, const struct argument *a, size_t count)
         client_error(c, "ERR unknown subcommand '%.*s'. Try CLIENT HELP.", command_shown(a[1].length),
                      a[1].bytes);
     else if (count < subcommands[i].least || (subcommands[i].most != 0 && count > subcommands[i].most))
-        client_error(c, "ERR wrong number of arguments for 'client|%s' command", subcommands[i].lower);
-    else
+        client_error(c, "ERR wrong number of arguments for '%s' command", subcommands[i].name);
+    else {
+        c->command = subcommands[i].name;
         subcommands[i].run(c, a, count);
+    }
 }

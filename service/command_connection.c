@@ -168,10 +168,10 @@ void command_select(struct client *c, const struct argument *a, size_t count)
         reply_ok(c);
 }
 
-static void drop_transaction(struct client *c)
+void command_drop_transaction(struct client *c)
 {
     client_clear_commands(&c->transaction);
-    c->transaction_count = 0;
+    c->transaction_count = c->transaction_bytes = 0;
     c->in_transaction = c->transaction_failed = false;
 }
 
@@ -179,7 +179,7 @@ void command_reset(struct client *c, const struct argument *a, size_t count)
 {
     (void)a;
     (void)count;
-    drop_transaction(c);
+    command_drop_transaction(c);
     c->protocol = 2;
     c->name[0] = '\0';
     session_reset(c);
@@ -210,7 +210,7 @@ void command_discard(struct client *c, const struct argument *a, size_t count)
         client_error(c, "ERR DISCARD without MULTI");
         return;
     }
-    drop_transaction(c);
+    command_drop_transaction(c);
     reply_ok(c);
 }
 
@@ -239,7 +239,7 @@ void command_exec(struct client *c, const struct argument *a, size_t count)
         return;
     }
     if (c->transaction_failed) {
-        drop_transaction(c);
+        command_drop_transaction(c);
         client_error(c, "EXECABORT Transaction discarded because of previous errors.");
         return;
     }
@@ -247,5 +247,5 @@ void command_exec(struct client *c, const struct argument *a, size_t count)
     reply_array(&r, c->transaction_count);
     client_reply_end(c);
     STAILQ_CONCAT(&c->replay, &c->transaction); /* each gives one element, in order */
-    drop_transaction(c);
+    command_drop_transaction(c);
 }

@@ -309,6 +309,13 @@ static void test_multi__drops_everything_where_a_command_could_not_be_queued(voi
         {"PING", "+QUEUED"},
         {"EXEC", "*1\r\n+PONG"},
         {"MULTI x", ARITY("multi")},
+        {"EXEC x", ARITY("exec")},
+        {"MULTI", "+OK"},
+        {"BF.ADD txa b", "+QUEUED"},
+        {"EXEC x",
+         "-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command"},
+        {"EXEC", "-ERR EXEC without MULTI"},
+        {"BF.EXISTS txa b", ":0"},
     };
     RUN(rows);
 }

@@ -163,6 +163,11 @@ static void test_client_list__has_a_line_in_the_form_of_redis(void **state)
     field_of(r->str, "addr", text);
     assert_memory_equal(text, "127.0.0.1:", 10);
     freeReplyObject(r);
+    must(client_ok(&other, &e, "CLIENT SETINFO LIB-VER 1.3"), e);
+    r = client_command(client(), "CLIENT LIST ID %lld", (long long)id);
+    if (r == NULL || r->type != REDIS_REPLY_STRING || strstr(r->str, " cmd=client|setinfo ") == NULL)
+        fail_msg("a subcommand has no name: %s", r != NULL ? r->str : "no reply");
+    freeReplyObject(r);
     client_close(&other);
 }
 

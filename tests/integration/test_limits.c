@@ -94,6 +94,43 @@ static void test_request_max__ends_the_connection_with_an_error(void **state)
     still_serves();
 }
 
+static void test_transaction__has_no_more_bytes_than_a_request(void **state)
+{
+    (void)state;
+    static char line[1024 + 64];
+    int fd = open_raw();
+    assert_true(raw_puts(fd, "MULTI\r\n"));
+    assert_true(raw_expect(fd, "+OK\r\n"));
+    (void)snprintf(line, sizeof(line), "BF.ADD bounded %01024d\r\n", 7);
+    unsigned queued = 0;
+    for (char c = '+'; c == '+' && queued < 100;) { /* 64 KiB / 1 KiB, and the array of arguments */
+        char reply[256];
+        assert_true(raw_puts(fd, line));
+        assert_true(raw_read_until(fd, "\r\n", reply, sizeof(reply)));
+        c = reply[0];
+        if (c == '+')
+            queued++;
+        else
+            assert_string_equal(reply, "-ERR the transaction has more than request_max (65536) bytes\r\n");
+    }
+    assert_in_range(queued, 50, 64);
+    assert_true(raw_puts(fd, "PING\r\nEXEC\r\nBF.CARD bounded\r\n"));
+    assert_true(
+        raw_expect(fd, "+QUEUED\r\n-EXECABORT Transaction discarded because of previous errors.\r\n"));
+    assert_true(raw_expect(fd, ":0\r\n"));
+    /* The next one begins with nothing. */
+    assert_true(raw_puts(fd, "MULTI\r\n"));
+    for (unsigned i = 0; i < queued; i++)
+        assert_true(raw_puts(fd, line));
+    assert_true(raw_puts(fd, "DISCARD\r\nECHO end\r\n"));
+    assert_true(raw_expect(fd, "+OK\r\n"));
+    for (unsigned i = 0; i < queued; i++)
+        assert_true(raw_expect(fd, "+QUEUED\r\n"));
+    assert_true(raw_expect(fd, "+OK\r\n$3\r\nend\r\n"));
+    raw_close(fd);
+    still_serves();
+}
+
 /* Questions without end, and no reply is read. */
 static void test_client__that_reads_no_replies_is_cut(void **state)
 {
@@ -144,6 +181,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_in_flight_max__delays_and_drops_nothing),
         cmocka_unit_test(test_request_max__ends_the_connection_with_an_error),
+        cmocka_unit_test(test_transaction__has_no_more_bytes_than_a_request),
         cmocka_unit_test(test_client__that_reads_no_replies_is_cut),
         cmocka_unit_test(test_client__that_is_idle_is_closed_and_one_that_is_not_stays),
     };
