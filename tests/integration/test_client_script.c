@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* usage: test_client_script PROGRAM ARGUMENT...
+/* usage: test_client_script [--tls] PROGRAM ARGUMENT...
  * Runs a script of tests/clients against a coordinator without and one with a password, named by TWINBLOOM_*
- * in its environment. It writes TAP; where it writes the line "restart" the first coordinator is started
- * again. A script that ends with status 77 could not run here (a library is not installed). */
+ * in its environment; with --tls through their TLS listeners. It writes TAP; where it writes the line
+ * "restart" the first coordinator is started again. A script that ends with status 77 could not run here (a
+ * library is not installed). */
 #include "tests/integration/fixture.h"
 
 #include <signal.h>
@@ -15,17 +16,62 @@
 enum { DEADLINE_MS = 100000, SKIPPED = 77 };
 
 static const char *const *program;
+static bool tls;
 static struct fixture fixture;
 static struct daemon guarded;
+static char directory[PATH_MAX];
+static uint16_t ports[2]; /* that the script is told, the guarded one's second */
+
+/* The lines of a coordinator's section, in memory that the next call reuses. */
+static const char *service_lines(unsigned i, const char *more)
+{
+    static char lines[3 * PATH_MAX];
+    (void)snprintf(lines, sizeof(lines), "%s", more);
+    if (tls) {
+        ports[i] = process_free_port();
+        (void)snprintf(lines, sizeof(lines),
+                       "%slisten_tls = 127.0.0.1:%u\ntls_cert = %s/server.crt\ntls_key = %s/server.key\n",
+                       more, ports[i], directory, directory);
+    }
+    return lines;
+}
+
+/* A certificate of its own authority, for localhost. */
+static void make_certificate(void)
+{
+    static const char script[] = "cd \"$0\" && exec openssl req -x509 -newkey ec -pkeyopt "
+                                 "ec_paramgen_curve:P-256 -nodes -days 2 -subj "
+                                 "/CN=localhost -addext 'subjectAltName=DNS:localhost,IP:127.0.0.1' -keyout "
+                                 "server.key -out server.crt";
+    struct error e = {""};
+    char *output = NULL, path[PATH_MAX + 16];
+    int status = -1;
+    const char *const argv[] = {"sh", "-c", script, directory, NULL};
+    must(process_run(argv, 60000, &output, &status, &e), e);
+    if (status != 0)
+        fail_msg("openssl: %s", output);
+    free(output);
+    (void)snprintf(path, sizeof(path), "%s/server.crt", directory);
+    assert_int_equal(setenv("TWINBLOOM_CA", path, 1), 0);
+}
 
 static int setup(void **state)
 {
     (void)state;
     struct error e = {""};
-    if (fixture_start(&fixture, &(struct fixture_options){.nodes = 2, .daemons = 1}) != 0)
+    must(process_make_directory(directory, "client", &e), e);
+    if (tls)
+        make_certificate();
+    if (fixture_start(&fixture, &(struct fixture_options){
+                                    .nodes = 2, .daemons = 1, .service = service_lines(0, "")}) != 0)
         return -1;
-    const struct daemon_options options = {.nodes = fixture.node_list, .service = "password = s3cret\n"};
+    const struct daemon_options options = {.nodes = fixture.node_list,
+                                           .service = service_lines(1, "password = s3cret\n")};
     must(daemon_start(&guarded, &options, &e), e);
+    if (!tls) {
+        ports[0] = fixture.daemon[0].port;
+        ports[1] = guarded.port;
+    }
     return 0;
 }
 
@@ -33,6 +79,7 @@ static int teardown(void **state)
 {
     (void)state;
     bool clean = daemon_fini(&guarded);
+    process_remove_directory(directory);
     return fixture_stop(&fixture) == 0 && clean ? 0 : -1;
 }
 
@@ -85,8 +132,8 @@ static void test_client__passes_its_own_checks(void **state)
     struct process script = {0};
     char log[PATH_MAX + 32], plan[32];
     (void)snprintf(log, sizeof(log), "%s/script.log", fixture.daemon[0].directory);
-    set_port("TWINBLOOM_PORT", fixture.daemon[0].port);
-    set_port("TWINBLOOM_GUARDED_PORT", guarded.port);
+    set_port("TWINBLOOM_PORT", ports[0]);
+    set_port("TWINBLOOM_GUARDED_PORT", ports[1]);
     assert_int_equal(setenv("TWINBLOOM_PASSWORD", "s3cret", 1), 0);
     must(process_start(&script, program, log, &e), e);
     char *output = attend(&script);
@@ -107,11 +154,12 @@ static void test_client__passes_its_own_checks(void **state)
 
 int main(int argc, char **argv)
 {
-    if (argc < 2) {
-        (void)fputs("usage: test_client_script PROGRAM ARGUMENT...\n", stderr);
+    tls = argc > 1 && strcmp(argv[1], "--tls") == 0;
+    program = (const char *const *)argv + 1 + tls;
+    if (program[0] == NULL) {
+        (void)fputs("usage: test_client_script [--tls] PROGRAM ARGUMENT...\n", stderr);
         return 2;
     }
-    program = (const char *const *)argv + 1;
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_client__passes_its_own_checks)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }
