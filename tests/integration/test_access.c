@@ -443,6 +443,26 @@ static void test_slow_password__its_client_may_go_away(void **state)
     gives(&fixture.client[0], "PING", "PONG");
 }
 
+/* What was right when it was asked is not what is in force when the answer is known. */
+static void test_slow_password__that_changes_meanwhile_is_refused(void **state)
+{
+    (void)state;
+    enum { BEFORE = 8 };
+    int fds[BEFORE + 1];
+    reload(SERVICE, FILTERS READER WRITER CHIEF SLOW "# nothing is remembered\n");
+    for (int i = 0; i <= BEFORE; i++) {
+        fds[i] = raw_open(fixture.daemon[0].port);
+        assert_true(raw_puts(fds[i], i < BEFORE ? "AUTH slow wrong\r\n" : "AUTH slow slow\r\n"));
+        clock_sleep_us(i < BEFORE ? 0 : SLOW_US);
+    }
+    reload(SERVICE, FILTERS CHIEF "[user slow]\npassword = " READER_HASH "\nroles = read\n");
+    assert_true(raw_expect(fds[BEFORE], "-" WRONGPASS "\r\n"));
+    assert_true(raw_puts(fds[BEFORE], "BF.EXISTS alpha x\r\nAUTH slow reader\r\n"));
+    assert_true(raw_expect(fds[BEFORE], "-" NOAUTH "\r\n+OK\r\n"));
+    for (int i = 0; i <= BEFORE; i++)
+        raw_close(fds[i]);
+}
+
 static void test_slow_password__does_not_hold_up_the_end(void **state)
 {
     (void)state;
@@ -526,7 +546,7 @@ static int http_status(const char *method, const char *path, const char *authori
                    method, path, strlen(body), *authorization != '\0' ? "Authorization: " : "", authorization,
                    *authorization != '\0' ? "\r\n" : "", body);
     assert_true(raw_puts(fd, request));
-    (void)raw_read_until(fd, "NEVER", answer, size);
+    assert_true(raw_read_all(fd, answer, size));
     if (strncmp(answer, "HTTP/1.1 ", 9) == 0)
         status = (int)strtol(answer + 9, NULL, 10);
     raw_close(fd);
@@ -756,6 +776,7 @@ int main(void)
         TEST(test_config_set__changes_users),
         TEST(test_slow_password__stalls_nobody_else),
         TEST(test_slow_password__its_client_may_go_away),
+        TEST(test_slow_password__that_changes_meanwhile_is_refused),
         TEST(test_slow_password__does_not_hold_up_the_end),
         TEST(test_stranger__may_send_little),
         TEST(test_stranger__is_cut_after_a_while),

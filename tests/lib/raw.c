@@ -87,6 +87,16 @@ bool raw_read_until(int fd, const char *end, char *out, size_t size)
     return false;
 }
 
+bool raw_read_all(int fd, char *out, size_t size)
+{
+    size_t have = 0;
+    ssize_t n = 1;
+    while (have + 1 < size && (n = recv(fd, out + have, size - 1 - have, 0)) > 0)
+        have += (size_t)n;
+    out[have] = '\0';
+    return n == 0;
+}
+
 bool raw_expect_close(int fd)
 {
     char byte;

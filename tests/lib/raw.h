@@ -17,8 +17,11 @@ bool raw_puts(int fd, const char *text);
 bool raw_expect(int fd, const char *expected);
 
 /* Read until what came ends in @end (kept in @out, NUL-terminated); false: it never did, or @size is too
- * small. */
+ * small; what came is printed to standard error then. */
 bool raw_read_until(int fd, const char *end, char *out, size_t size);
+/* Read until the peer closes; what came, NUL-terminated. False: it did not within the deadline, or @size is
+ * too small. */
+bool raw_read_all(int fd, char *out, size_t size);
 
 /* True if the peer closes within the deadline without sending anything more. */
 bool raw_expect_close(int fd);
