@@ -206,6 +206,8 @@ static enum err step_open(struct driver *d, struct error *e)
 static enum err step_hold(struct driver *d, struct error *e)
 {
     enum err code = driver_requests(d, e);
+    if (code == ERR_OK && d->control.hold)
+        code = record_step(d, STEP_HOLD, e);
     if (code != ERR_OK || !d->control.hold)
         return code;
     log_info("holds", "filter=%s generation=%" PRIu64, log_quote(d->o->filter), driver_built(d)->number);
@@ -422,7 +424,8 @@ static enum job_step run_step(struct driver *d, uint64_t *pause, enum err *code,
 {
     *why = (struct error){.text = ""};
     d->request = REQUEST_COUNT;
-    *code = record_step(d, d->step, why);
+    *code =
+        d->step == STEP_HOLD ? ERR_OK : record_step(d, d->step, why); /* it writes itself, if it does hold */
     if (*code == ERR_OK)
         *code = perform(d, why);
     while (server_is_away(*code)) {
