@@ -87,7 +87,7 @@ static void test_dump__of_a_filter_that_does_not_scale_stays_full(void **state)
 struct adder {
     atomic_bool stop;
     atomic_uint_fast64_t acknowledged; /* keys [0, n) */
-    bool failed;
+    atomic_bool failed;
 };
 
 static void *run_adder(void *arg)
