@@ -26,8 +26,8 @@ typedef void admin_fn(struct admin *a, struct admin_call *call);
 
 struct admin_call {
     admin_fn *fn;
-    void *asker; /* the client or HTTP request on whose behalf it is */
-    void (*on_done)(struct admin_call *call, void *asker, void *arg); /* in the asker's thread */
+    void *asker; /* on whose behalf it is: a client, an HTTP request, an asking; for @done of admin_post() */
+    void (*on_done)(struct admin_call *call, void *asker, void *arg); /* of HTTP, in its thread */
     void *done_arg;
     int protocol; /* of the reply: 2, 3 or REPLY_TYPED */
     char *filter; /* name as clients say it; "" where there is none */

@@ -1,65 +1,76 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_ASKING_H
 #define SERVICE_ASKING_H
-/* An operation on behalf of a client, and what an add may need before it can be done: a filter that is to be
- * made, another layer for one that is full. Belongs to the client's worker. */
+/* An operation, and what an add may need before it can be done: a filter that is to be made, another layer
+ * for one that is full. Knows no protocol and no connection. Belongs to one thread. */
 #include <stdbool.h>
-#include "service/reply.h"
+#include <stddef.h>
+#include <stdint.h>
+#include "base/error.h"
+#include "base/mailbox.h"
 #include "shard/operation.h"
 
-struct client;
+struct admin_call;
+struct service;
 
 /* What is to be made where an add finds no filter. */
 struct creation {
     bool allowed;
-    uint64_t capacity; /* 0: as configured, or the default */
-    double error_rate; /* 0: likewise */
+    bool if_configured; /* only where the configuration names the filter */
+    uint64_t capacity;  /* 0: as configured, or the default */
+    double error_rate;  /* 0: likewise */
     uint32_t expansion;
     bool non_scaling;
+};
+
+/* What is asked of a filter, but for the keys. */
+struct question {
+    struct service *service; /* whose admin thread makes what is missing */
+    struct mailbox *mailbox; /* of the thread that asks */
+    enum operation_kind kind;
+    struct catalog_filter *filter;
+    struct creation creation;
+    bool unmade_is_empty; /* a check of a filter that was never made finds no key; else that is a failure */
 };
 
 struct asking;
 typedef void asking_done_fn(struct asking *a);
 
 struct asking {
-    struct client *client;
-    struct catalog_filter *filter;
-    struct creation creation;
+    struct question question;
     asking_done_fn *on_done;
     struct operation *op;
+    struct admin_call *call; /* in the admin thread, or on its way there or back */
     unsigned creations;
-    char *refusal; /* why what the add needs could not be made; NULL: it could, or nothing was needed */
+    enum err refused; /* what the add needs could not be made */
+    char *refusal;    /* why; NULL: no memory */
 };
 
-/* Start @op, which becomes @a's, on a->filter; on_done is called once, never from inside this call. Also to
- * ask once more what is done. The first four members are the caller's to fill. */
+/* Start @op, which becomes @a's; on_done is called once, never from inside this call. Also to ask once more
+ * what is done. The first two members are the caller's to fill. */
 void asking_start(struct asking *a, struct operation *op);
-/* At any time; no call comes after it, but only where the client is gone too, or on_done was called. */
+/* At any time; no call comes after it. What is under way ends by itself. */
 void asking_fini(struct asking *a);
 
-/* No key has a result: the reply is one error, asking_error(). A check of what was never made has results. */
-bool asking_failed(const struct asking *a);
-void asking_error(const struct asking *a, struct reply *out);
+/* Why keys have no answer. */
+struct failure {
+    enum err code;
+    bool unmade; /* what the add needs could not be made; else the operation failed */
+    const char *text;
+};
 
-/* What the reply says of one key. */
+/* No key has an answer, for the reason that asking_failure() gives. */
+bool asking_failed(const struct asking *a);
+/* Its text lives as long as @a is neither started again nor ended. */
+struct failure asking_failure(const struct asking *a);
+
+/* What is known of one key. */
 enum answer {
     ANSWER_NO,
     ANSWER_YES,
     ANSWER_LOST,
     ANSWER_FULL,
-    ANSWER_ERROR /* the deadline passed for this key, say: asking_error() */
+    ANSWER_ERROR /* the deadline passed for this key, say: asking_failure() */
 };
 enum answer asking_answer(const struct asking *a, size_t i);
-/* @error: for ANSWER_ERROR, a whole line. */
-void answer_reply(struct reply *out, enum answer answer, const char *filter, const char *error);
-
-/* The answers to many keys as one number: how many were YES. An error of one key makes an error of the whole,
- * which says how many were. Zero-initialise. */
-struct tally {
-    size_t keys, done, yes;
-    enum answer worst; /* the first that is no answer; ANSWER_NO where all are */
-    char error[160];   /* of ANSWER_ERROR, cut */
-};
-void tally_add(struct tally *t, enum answer answer, const char *error);
-void tally_reply(const struct tally *t, struct reply *out, const char *filter);
 #endif

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* The happy path is: SLICES slices of the keys are under way at any time, each an operation of its own with a
- * deadline of its own; when all are back the reply is written part by part. Possible failure modes are: the
- * first slice fails as a whole (so does the command), a later one does (its keys are error elements), a
- * deadline passes (the slices that follow get little time, or a node that is away would hold up each of them
- * for the whole of it), a full filter refuses a key (the array ends there), the client goes away (what is
- * under way ends by itself). */
+ * deadline of its own; when all are back on_done is called. Possible failure modes are: the first slice fails
+ * as a whole (so does the batch), a later one does (its keys are errors), a deadline passes (the slices that
+ * follow get little time, or a node that is away would hold up each of them for the whole of it), a full
+ * filter refuses a key (the batch may end there), whoever asks goes away (what is under way ends by itself).
+ */
 #include "service/batch.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include "service/worker.h"
+#include "service/service.h"
 
 enum {
     SLICES = 2,
@@ -19,9 +19,8 @@ enum {
     SLICE_BYTES = 64 * 1024,
     HASTY_MS = 50,      /* deadline of a slice after one has failed */
     PAUSE_US = 1000,    /* between two slices while others are served */
-    WRITE_KEYS = 4096,  /* of a reply, in one go */
-    ERRORS_MAX = 8,     /* different texts that are kept */
-    ERROR_FIRST = 0x80, /* results from here on are errors: the text's number is added */
+    FAILURES_MAX = 8,   /* different ones that are kept */
+    ERROR_FIRST = 0x80, /* results from here on are errors: the failure's number is added */
 };
 
 struct slice {
@@ -32,33 +31,39 @@ struct slice {
 };
 
 struct batch {
-    struct client *client;
-    struct command_memory memory;
-    struct question question;
-    size_t next;    /* key that starts the next slice */
-    size_t end;     /* elements of the reply */
-    size_t written; /* of these */
-    bool begun;     /* the array's header is written */
+    struct batch_options options;
+    size_t next; /* key that starts the next slice */
+    size_t end;  /* keys that will have a result */
     bool first_is_done;
     bool hasty;
-    bool failed; /* as a whole: errors[0] is the reply */
+    bool failed; /* as a whole: failures[0] says why */
     bool polite; /* others are served, too: one slice at a time, with pauses */
     bool paused;
     struct event *pause;
     uint64_t commands; /* of the service, when the last slice was started */
     unsigned busy;
     struct slice slices[SLICES];
-    unsigned error_count;
-    char *errors[ERRORS_MAX]; /* whole lines, without CRLF */
-    uint8_t results[];        /* enum answer, or ERROR_FIRST + */
+    unsigned failure_count;
+    struct failure failures[FAILURES_MAX]; /* with texts of their own */
+    uint8_t results[];                     /* enum answer, or ERROR_FIRST + */
 };
+
+static const struct failure no_memory = {.code = ERR_NOMEM, .text = "out of memory"};
+
+/* Where this was the last, that is told; the batch may be gone afterwards. */
+static void go_on(struct batch *b)
+{
+    batch_start(b);
+    if (batch_is_answered(b))
+        b->options.on_done(b->options.owner);
+}
 
 /* --- others first --- */
 
-/* This client runs none meanwhile. */
+/* Whoever asks runs none meanwhile. */
 static uint64_t commands_of_others(const struct batch *b)
 {
-    return atomic_load_explicit(&b->client->worker->service->commands, memory_order_relaxed);
+    return atomic_load_explicit(&b->options.question.service->commands, memory_order_relaxed);
 }
 
 static void on_pause_over(evutil_socket_t fd, short events, void *arg)
@@ -67,7 +72,7 @@ static void on_pause_over(evutil_socket_t fd, short events, void *arg)
     (void)events;
     struct batch *b = arg;
     b->paused = false;
-    batch_advance(b);
+    go_on(b);
 }
 
 /* Where somebody else was served since the last slice, slices go one by one with pauses: Redis and this
@@ -77,27 +82,24 @@ static void pause_for_others(struct batch *b)
     static const struct timeval pause = {.tv_usec = PAUSE_US};
     uint64_t commands = commands_of_others(b);
     b->polite = commands != b->commands;
-    b->paused = b->polite && b->busy == 0 && event_add(b->pause, &pause) == 0;
+    b->paused = b->polite && b->busy == 0 && !batch_is_answered(b) && event_add(b->pause, &pause) == 0;
     b->commands = commands;
 }
 
-struct batch *batch_new(struct client *c, const struct question *q)
+struct batch *batch_new(const struct batch_options *o)
 {
-    struct batch *b = calloc(1, sizeof(*b) + q->count);
+    struct batch *b = calloc(1, sizeof(*b) + o->count);
     if (b == NULL)
         return NULL;
-    b->client = c;
-    b->question = *q;
-    b->end = q->count;
+    b->options = *o;
+    b->end = o->count;
     b->commands = commands_of_others(b);
-    b->pause = evtimer_new(c->worker->base, on_pause_over, b);
-    if (b->pause == NULL || !client_take_command(c, &b->memory)) {
-        if (b->pause != NULL)
-            event_free(b->pause);
+    b->pause = evtimer_new(o->base, on_pause_over, b);
+    if (b->pause == NULL) {
         free(b);
         return NULL;
     }
-    catalog_use(q->filter); /* between two slices nothing else may name it */
+    catalog_use(o->question.filter); /* between two slices nothing else may name it */
     return b;
 }
 
@@ -107,59 +109,61 @@ void batch_free(struct batch *b)
         return;
     for (unsigned i = 0; i < SLICES; i++)
         asking_fini(&b->slices[i].asking);
-    if (b->pause != NULL)
-        event_free(b->pause);
-    for (unsigned i = 0; i < b->error_count; i++)
-        free(b->errors[i]);
-    catalog_unuse(b->question.filter);
-    command_memory_fini(&b->memory);
+    event_free(b->pause);
+    for (unsigned i = 0; i < b->failure_count; i++)
+        free((char *)(uintptr_t)b->failures[i].text);
+    catalog_unuse(b->options.question.filter);
     free(b);
 }
 
 /* --- results --- */
 
-/* The number of that text; the last one where there are too many different ones, 0 where there is no memory.
- */
-static unsigned keep_error(struct batch *b, const char *line)
+static bool failure_is(const struct failure *a, const struct failure *b)
 {
-    for (unsigned i = 0; i < b->error_count; i++)
-        if (strcmp(b->errors[i], line) == 0)
-            return i;
-    char *copy = b->error_count < ERRORS_MAX ? strdup(line) : NULL;
-    if (copy != NULL)
-        b->errors[b->error_count++] = copy;
-    return b->error_count == 0 ? 0 : b->error_count - 1;
+    return a->code == b->code && a->unmade == b->unmade && strcmp(a->text, b->text) == 0;
 }
 
-static unsigned slice_error(struct batch *b, const struct asking *a)
+/* As a result. Of too many different ones it becomes the last that was kept. */
+static uint8_t keep_failure(struct batch *b, const struct failure *f)
 {
-    struct buffer line = {0};
-    struct reply r = {.out = &line, .protocol = 2};
-    asking_error(a, &r);
-    if (line.length >= 3)
-        line.length -= 2;
-    const char *text = buffer_text(&line);
-    unsigned number = keep_error(b, text[0] == '-' ? text + 1 : "ERR out of memory");
-    buffer_fini(&line);
-    return number;
+    unsigned i = 0;
+    while (i < b->failure_count && !failure_is(&b->failures[i], f))
+        i++;
+    char *text = i == b->failure_count && i < FAILURES_MAX ? strdup(f->text) : NULL;
+    if (text != NULL)
+        b->failures[b->failure_count++] =
+            (struct failure){.code = f->code, .unmade = f->unmade, .text = text};
+    else if (i == b->failure_count && i > 0)
+        i--;
+    return (uint8_t)(ERROR_FIRST + i);
+}
+
+static const struct failure *kept_failure(const struct batch *b, uint8_t result)
+{
+    unsigned i = (unsigned)result - ERROR_FIRST;
+    return i < b->failure_count ? &b->failures[i] : &no_memory;
+}
+
+/* None of its keys has an answer. */
+static void fail_slice(struct batch *b, const struct slice *s, const struct failure *f)
+{
+    b->failed |= s->first == 0;
+    memset(b->results + s->first, keep_failure(b, f), s->count);
 }
 
 static void take_results(struct batch *b, const struct slice *s)
 {
     const struct asking *a = &s->asking;
-    bool whole = asking_failed(a);
-    b->hasty |=
-        a->refusal == NULL && operation_status(a->op) != ERR_OK && operation_status(a->op) != ERR_NOT_FOUND;
-    if (whole && s->first == 0) {
-        (void)slice_error(b, a);
-        b->failed = true;
+    struct failure f = asking_failure(a);
+    b->hasty |= !f.unmade && f.code != ERR_OK && f.code != ERR_NOT_FOUND;
+    if (asking_failed(a)) {
+        fail_slice(b, s, &f);
         return;
     }
     for (size_t i = 0; i < s->count; i++) {
-        enum answer answer = whole ? ANSWER_ERROR : asking_answer(a, i);
-        b->results[s->first + i] =
-            (uint8_t)(answer == ANSWER_ERROR ? ERROR_FIRST + slice_error(b, a) : answer);
-        if (answer == ANSWER_FULL && s->first + i < b->end)
+        enum answer answer = asking_answer(a, i);
+        b->results[s->first + i] = answer == ANSWER_ERROR ? keep_failure(b, &f) : (uint8_t)answer;
+        if (answer == ANSWER_FULL && b->options.ends_when_full && s->first + i < b->end)
             b->end = s->first + i + 1;
     }
 }
@@ -176,97 +180,74 @@ static void on_slice(struct asking *a)
     b->busy--;
     b->first_is_done = true;
     pause_for_others(b);
-    client_advance(b->client);
+    go_on(b);
 }
 
-static bool start_slice(struct batch *b, struct slice *s)
+static void start_slice(struct batch *b, struct slice *s)
 {
-    const struct question *q = &b->question;
+    const struct batch_options *o = &b->options;
+    const struct question *q = &o->question;
     size_t bytes = 0, count = 0, most = b->polite ? POLITE_KEYS : SLICE_KEYS;
-    while (count < most && bytes < SLICE_BYTES && b->next + count < q->count)
-        bytes += q->keys[b->next + count++].length;
-    struct operation *op = operation_new(b->client->worker->catalog, q->kind, count, bytes);
-    if (op == NULL)
-        return false;
-    for (size_t i = 0; i < count; i++)
-        operation_key(op, q->keys[b->next + i].bytes, q->keys[b->next + i].length);
+    while (count < most && bytes < SLICE_BYTES && b->next + count < o->count)
+        bytes += o->key(o->owner, b->next + count++).length;
+    struct operation *op = operation_new(q->filter->catalog, q->kind, count, bytes);
+    *s = (struct slice){.asking = {.question = *q, .on_done = on_slice},
+                        .batch = b,
+                        .busy = op != NULL,
+                        .first = b->next,
+                        .count = count};
+    b->next += count;
+    if (op == NULL) {
+        fail_slice(b, s, &no_memory);
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct batch_key key = o->key(o->owner, s->first + i);
+        operation_key(op, key.bytes, key.length);
+    }
     if (b->hasty)
         operation_set_timeout(op, HASTY_MS);
-    *s = (struct slice){
-        .asking = {.client = b->client, .filter = q->filter, .creation = q->creation, .on_done = on_slice},
-        .batch = b,
-        .busy = true,
-        .first = b->next,
-        .count = count};
-    b->next += count;
     b->busy++;
     asking_start(&s->asking, op);
-    return true;
 }
 
-/* The first slice goes alone: it makes the filter, or tells that the whole command fails. */
+/* The first slice goes alone: it makes the filter, or tells that the whole batch fails. */
 static bool may_start(const struct batch *b)
 {
     unsigned most = b->first_is_done && !b->polite ? SLICES : 1;
     return !b->paused && !b->failed && b->next < b->end && b->busy < most;
 }
 
-void batch_advance(struct batch *b)
+void batch_start(struct batch *b)
 {
-    for (unsigned i = 0; i < SLICES && may_start(b); i++) {
-        if (b->slices[i].busy || start_slice(b, &b->slices[i]))
-            continue;
-        (void)keep_error(b, "OOM out of memory");
-        b->failed = true;
+    while (may_start(b)) {
+        struct slice *s = b->slices;
+        while (s->busy)
+            s++;
+        start_slice(b, s);
     }
 }
 
-/* --- the reply --- */
-
-static const char *error_of(const struct batch *b, uint8_t result)
-{
-    return result < ERROR_FIRST || result - ERROR_FIRST >= (int)b->error_count
-               ? "ERR out of memory"
-               : b->errors[result - ERROR_FIRST];
-}
-
-static enum answer answer_of(uint8_t result)
-{
-    return result >= ERROR_FIRST ? ANSWER_ERROR : (enum answer)result;
-}
-
-static void write_count(const struct batch *b, struct reply *out)
-{
-    struct tally t = {0};
-    for (size_t i = 0; i < b->end; i++)
-        tally_add(&t, answer_of(b->results[i]), error_of(b, b->results[i]));
-    t.keys = b->question.count; /* those behind a refused one were not asked */
-    tally_reply(&t, out, b->question.filter->name);
-}
-
-static void write_some(struct batch *b, struct reply *out)
-{
-    size_t end = b->end - b->written < WRITE_KEYS ? b->end : b->written + WRITE_KEYS;
-    if (!b->begun)
-        reply_array(out, b->end);
-    b->begun = true;
-    for (; b->written < end; b->written++)
-        answer_reply(out, answer_of(b->results[b->written]), b->question.filter->name,
-                     error_of(b, b->results[b->written]));
-}
+/* --- the answers --- */
 
 bool batch_is_answered(const struct batch *b)
 {
     return b->busy == 0 && (b->failed || b->next >= b->end);
 }
 
-bool batch_write(struct batch *b, struct reply *out)
+const struct failure *batch_failure(const struct batch *b)
 {
-    if (b->failed)
-        reply_error(out, "%s", error_of(b, ERROR_FIRST));
-    else if (b->question.shape == REPLY_COUNT)
-        write_count(b, out);
-    else
-        write_some(b, out);
-    return b->failed || b->question.shape == REPLY_COUNT || b->written == b->end;
+    return b->failed ? kept_failure(b, ERROR_FIRST) : NULL;
+}
+
+size_t batch_end(const struct batch *b)
+{
+    return b->end;
+}
+
+enum answer batch_answer(const struct batch *b, size_t i, const struct failure **why)
+{
+    bool error = b->results[i] >= ERROR_FIRST;
+    *why = error ? kept_failure(b, b->results[i]) : NULL;
+    return error ? ANSWER_ERROR : (enum answer)b->results[i];
 }

@@ -48,14 +48,12 @@ enum reply_shape {
     REPLY_COUNT  /* how many keys are new, or found */
 };
 
-/* What a command asks of a filter. */
-struct question {
-    enum operation_kind kind;
+/* A command that checks or adds keys. */
+struct key_command {
+    struct question question;
     enum reply_shape shape;
-    struct catalog_filter *filter;
     const struct argument *keys;
     size_t count;
-    struct creation creation;
 };
 
 struct client {
@@ -128,8 +126,6 @@ void client_operate(struct client *c, enum operation_kind kind, const struct arg
 
 /* Run @call in the admin thread (takes it over); the client does nothing else until its reply is there. */
 void client_call_admin(struct client *c, struct admin_call *call);
-/* For what a request needs first: the client is told by call->on_done, unless it is gone by then. */
-void client_post_admin(struct client *c, struct admin_call *call);
 /* The same as client_call_admin() for what is answered by other means: the client does nothing else until
  * client_answer(), in its worker's thread, which must come even where the client was destroyed meanwhile.
  * NULL: no memory. */
@@ -145,7 +141,7 @@ void client_clear_commands(struct command_list *list);
  * arguments lies on. False: no memory. */
 MUST_CHECK bool client_take_command(struct client *c, struct command_memory *out);
 
-/* --- between client.c, request.c and batch.c --- */
+/* --- between client.c, request.c and client_batch.c --- */
 enum { OUTPUT_HIGH = 1024 * 1024 /* unread bytes of replies before nothing more is begun */ };
 
 /* Give a reference back: the memory goes with the last one, once the client is destroyed. */

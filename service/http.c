@@ -171,6 +171,8 @@ static void forget_requests(struct http *h)
     struct http_request *r;
     while ((r = LIST_FIRST(&h->requests)) != NULL) {
         LIST_REMOVE(r, link);
+        if (r->req != NULL)
+            http_connection_serves(r->connection, NULL);
         r->req = NULL;
         http_request_release(r);
     }
@@ -181,10 +183,10 @@ void http_free(struct http *h)
     if (h == NULL)
         return;
     h->stopped = true;
+    forget_requests(h); /* first: nothing more is begun for them */
     if (h->mailbox != NULL)
         mailbox_run(h->mailbox); /* what came later, answers of the admin thread above all */
     catalog_free(h->catalog);    /* operations end */
-    forget_requests(h);
     http_connections_fini(h);
     if (h->letters != NULL)
         event_free(h->letters);

@@ -22,6 +22,7 @@ enum {
     HTTP_RETRY_AFTER = 1     /* seconds */
 };
 
+struct batch;
 struct http_connection;
 TAILQ_HEAD(http_connection_list, http_connection);
 LIST_HEAD(http_request_list, http_request);
@@ -64,7 +65,8 @@ struct http_request {
     const struct http_route *route;
     struct buffer filter; /* its name, from the path */
     struct http_body body;
-    size_t working; /* its part of http->working */
+    struct batch *batch; /* of check and add: its keys lie in the body */
+    size_t working;      /* its part of http->working */
     struct event *deadline;
     char user[USERS_NAME_MAX + 1]; /* whose request it is; "": nobody's */
     unsigned references;
@@ -101,7 +103,7 @@ MUST_CHECK enum err http_connections_init(struct http *h, struct error *e);
 void http_connections_fini(struct http *h);
 /* The connection of a request that has begun to be served. */
 struct http_connection *http_connection_busy(struct http *h, struct evhttp_request *req);
-/* From now to its answer it does not go away. */
+/* From now to its answer it does not go away. @r NULL: the request is not answered any more. */
 void http_connection_serves(struct http_connection *c, struct http_request *r);
 /* Its answer is about to be sent, and is the @last one of the connection. */
 void http_connection_answered(struct http_connection *c, struct evhttp_request *req, bool last);

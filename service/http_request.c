@@ -14,6 +14,7 @@
 #include <event2/buffer.h>
 #include <event2/keyvalq_struct.h>
 #include "base/log.h"
+#include "service/batch.h"
 #include "service/http_json.h"
 
 /* --- status codes --- */
@@ -96,6 +97,7 @@ void http_request_release(struct http_request *r)
         return;
     if (r->deadline != NULL)
         event_free(r->deadline);
+    batch_free(r->batch);
     buffer_fini(&r->filter);
     http_body_fini(&r->body);
     free(r);

@@ -4,15 +4,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "service/admin.h"
-#include "service/batch.h"
+#include "service/answer.h"
 #include "service/client.h"
+#include "service/client_batch.h"
 #include "service/worker.h"
 
 /* A command whose reply is not written yet. */
 struct request {
     struct asking asking; /* first: a request may be what is asked. No op: the reply is in `ready` */
     STAILQ_ENTRY(request) link;
-    struct batch *batch; /* NULL: it is none */
+    struct client *client;
+    struct client_batch *batch; /* NULL: it is none */
     enum reply_shape shape;
     int protocol; /* in force when the command came; HELLO may be behind it */
     bool done;
@@ -26,7 +28,7 @@ static struct request *request_new(struct client *c, size_t weight)
     struct request *r = calloc(1, sizeof(*r));
     if (r == NULL)
         return NULL;
-    r->asking.client = c;
+    r->client = c;
     r->weight = weight;
     r->protocol = c->protocol;
     c->worker->in_flight += weight;
@@ -41,7 +43,7 @@ static void request_free(struct client *c, struct request *r)
     STAILQ_REMOVE_HEAD(&c->requests, link);
     c->request_count--;
     asking_fini(&r->asking);
-    batch_free(r->batch);
+    client_batch_free(r->batch);
     buffer_fini(&r->ready);
     worker_landed(c->worker, r->weight);
     free(r);
@@ -114,33 +116,28 @@ static size_t elements(const struct asking *a, enum reply_shape shape)
 static void write_answers(struct reply *out, const struct request *r)
 {
     const struct asking *a = &r->asking;
-    char error[512] = "";
-    struct buffer line = {0};
+    const char *filter = a->question.filter->name;
+    struct failure why = asking_failure(a);
     struct tally tally = {0};
     size_t count = elements(a, r->shape);
-    if (operation_status(a->op) != ERR_OK && operation_status(a->op) != ERR_NOT_FOUND) {
-        asking_error(a, &(struct reply){.out = &line, .protocol = 2});
-        (void)snprintf(error, sizeof(error), "%.*s", line.length < 3 ? 0 : (int)line.length - 3,
-                       line.data + 1);
-        buffer_fini(&line);
-    }
     if (r->shape == REPLY_ARRAY)
         reply_array(out, count);
     for (size_t i = 0; i < count; i++)
         if (r->shape == REPLY_COUNT)
-            tally_add(&tally, asking_answer(a, i), error);
+            tally_add(&tally, asking_answer(a, i), &why);
         else
-            answer_reply(out, asking_answer(a, i), a->filter->name, error);
+            answer_reply(out, asking_answer(a, i), filter, &why);
     if (r->shape == REPLY_COUNT)
-        tally_reply(&tally, out, a->filter->name);
+        tally_reply(&tally, out, filter);
 }
 
 static void write_operation(struct client *c, const struct request *r)
 {
     struct reply out = client_reply_begin(c);
+    struct failure why = asking_failure(&r->asking);
     out.protocol = r->protocol;
     if (asking_failed(&r->asking))
-        asking_error(&r->asking, &out);
+        answer_failure(&out, &why);
     else
         write_answers(&out, r);
     write_scratch(c);
@@ -193,8 +190,7 @@ static void go_on_next_turn(struct client *c)
  */
 static bool write_batch(struct client *c, struct request *r)
 {
-    batch_advance(r->batch);
-    if (!batch_is_answered(r->batch))
+    if (!client_batch_start(r->batch))
         return false;
     worker_landed(c->worker, r->weight); /* whoever does not read holds nobody else up */
     r->weight = 0;
@@ -202,21 +198,21 @@ static bool write_batch(struct client *c, struct request *r)
         return false;
     struct reply out = client_reply_begin(c);
     out.protocol = r->protocol;
-    bool over = batch_write(r->batch, &out);
+    bool over = client_batch_write(r->batch, &out);
     write_scratch(c);
     if (!over)
         go_on_next_turn(c);
     return over;
 }
 
-static void begin_batch(struct client *c, const struct question *q)
+static void begin_batch(struct client *c, const struct key_command *k)
 {
-    struct request *r = request_new(c, BATCH_KEYS);
+    struct request *r = request_new(c, CLIENT_BATCH_KEYS);
     if (r == NULL) {
         client_error(c, "OOM out of memory");
         return;
     }
-    r->batch = batch_new(c, q);
+    r->batch = client_batch_new(c, k);
     c->blocked = r->batch != NULL;
     if (r->batch == NULL) {
         reply_error(&(struct reply){.out = &r->ready, .protocol = 2}, "OOM out of memory");
@@ -247,7 +243,7 @@ void client_write_done(struct client *c)
 static void on_done(struct asking *a)
 {
     struct request *r = (struct request *)a;
-    struct client *c = a->client;
+    struct client *c = r->client;
     if (operation_kind(a->op) == OPERATION_ADD && operation_was_retried(a->op))
         for (struct request *later = STAILQ_NEXT(r, link); later != NULL; later = STAILQ_NEXT(later, link))
             later->overtaken = true;
@@ -266,36 +262,35 @@ static size_t bytes_of(const struct argument *keys, size_t count)
     return bytes;
 }
 
-static void ask(struct client *c, const struct question *q, size_t bytes)
+static void ask(struct client *c, const struct key_command *k, size_t bytes)
 {
-    struct operation *op = operation_new(c->worker->catalog, q->kind, q->count, bytes);
-    struct request *r = op == NULL ? NULL : request_new(c, q->count);
+    struct operation *op = operation_new(c->worker->catalog, k->question.kind, k->count, bytes);
+    struct request *r = op == NULL ? NULL : request_new(c, k->count);
     if (r == NULL) {
         if (op != NULL)
             operation_release(op);
         client_error(c, "OOM out of memory");
         return;
     }
-    for (size_t i = 0; i < q->count; i++)
-        operation_key(op, q->keys[i].bytes, q->keys[i].length);
-    r->shape = q->shape;
-    r->asking.filter = q->filter;
-    r->asking.creation = q->creation;
+    for (size_t i = 0; i < k->count; i++)
+        operation_key(op, k->keys[i].bytes, k->keys[i].length);
+    r->shape = k->shape;
+    r->asking.question = k->question;
     r->asking.on_done = on_done;
     asking_start(&r->asking, op);
 }
 
 /* An add that finds no filter, or no room for all its keys, waits while later ones would not. */
-static bool may_wait(const struct question *q)
+static bool may_wait(const struct key_command *k)
 {
-    const struct shared_view *view = q->filter->view;
-    if (q->kind == OPERATION_CHECK || (view != NULL && view->v.sourced))
+    const struct shared_view *view = k->question.filter->view;
+    if (k->question.kind == OPERATION_CHECK || (view != NULL && view->v.sourced))
         return false;
     if (view == NULL || !view->items_known)
         return true;
     uint64_t room = shared_view_room(view);
     bool full = room == 0 && view->v.expansion == 0; /* its keys are only looked up */
-    return !full && room < view->in_flight + q->count;
+    return !full && room < view->in_flight + k->count;
 }
 
 void client_operate(struct client *c, enum operation_kind kind, const struct argument *filter,
@@ -303,72 +298,38 @@ void client_operate(struct client *c, enum operation_kind kind, const struct arg
                     const struct creation *creation)
 {
     struct error e;
-    struct question q = {.kind = kind, .shape = shape, .keys = keys, .count = count};
+    struct worker *w = c->worker;
+    struct key_command k = {
+        .question = {.service = w->service, .mailbox = w->mailbox, .kind = kind, .unmade_is_empty = true},
+        .shape = shape,
+        .keys = keys,
+        .count = count};
     if (creation != NULL)
-        q.creation = *creation;
-    if (count > c->worker->config->batch_max) {
+        k.question.creation = *creation;
+    if (count > w->config->batch_max) {
         client_error(c, "ERR too many items: at most %llu in one command (batch_max)",
-                     (unsigned long long)c->worker->config->batch_max);
+                     (unsigned long long)w->config->batch_max);
         return;
     }
-    if (catalog_find(c->worker->catalog, filter->bytes, filter->length, &q.filter, &e) != ERR_OK) {
+    if (catalog_find(w->catalog, filter->bytes, filter->length, &k.question.filter, &e) != ERR_OK) {
         client_error(c, "ERR %s", e.text);
         return;
     }
     /* Its adds are done in the order in which a client sent them: such a one goes alone. */
-    bool alone = may_wait(&q);
+    bool alone = may_wait(&k);
     if (alone && !STAILQ_EMPTY(&c->requests)) {
         c->stalled = c->put_off = true;
         return;
     }
     size_t bytes = bytes_of(keys, count);
-    if (count > BATCH_KEYS || (count > 1 && bytes > BATCH_BYTES))
-        begin_batch(c, &q);
+    if (count > CLIENT_BATCH_KEYS || (count > 1 && bytes > CLIENT_BATCH_BYTES))
+        begin_batch(c, &k);
     else
-        ask(c, &q, bytes);
+        ask(c, &k, bytes);
     c->stalled |= alone && !STAILQ_EMPTY(&c->requests);
 }
 
-/* --- the admin thread --- */
-
-static void on_admin_done(void *arg)
-{
-    struct admin_call *call = arg;
-    struct client *c = call->asker;
-    if (!c->destroyed)
-        call->on_done(call, c, call->done_arg);
-    client_unref(c);
-    admin_call_free(call);
-}
-
-void client_post_admin(struct client *c, struct admin_call *call)
-{
-    call->asker = c;
-    c->references++;
-    admin_post(c->worker->service, call, c->worker->mailbox, on_admin_done);
-}
-
-static void on_admin_reply(struct admin_call *call, void *asker, void *arg)
-{
-    struct client *c = asker;
-    struct request *r = arg;
-    buffer_append(&r->ready, call->reply.data, call->reply.length);
-    r->done = true;
-    c->blocked = false;
-    client_advance(c);
-}
-
-/* The counts of this worker are in Redis: now the admin thread may ask for them. */
-static void on_flushed(void *arg)
-{
-    struct admin_call *call = arg;
-    struct client *c = call->asker;
-    if (c->destroyed)
-        admin_call_free(call);
-    else
-        client_post_admin(c, call);
-    client_unref(c);
-}
+/* --- answered elsewhere --- */
 
 struct request *client_await(struct client *c)
 {
@@ -391,6 +352,26 @@ void client_answer(struct client *c, struct request *r, const struct buffer *rep
     client_unref(c);
 }
 
+static void on_admin_done(void *arg)
+{
+    struct admin_call *call = arg;
+    client_answer(call->asker, call->done_arg, &call->reply);
+    admin_call_free(call);
+}
+
+/* The counts of this worker are in Redis: now the admin thread may ask for them. */
+static void on_flushed(void *arg)
+{
+    struct admin_call *call = arg;
+    struct client *c = call->asker;
+    if (!c->destroyed) {
+        admin_post(c->worker->service, call, c->worker->mailbox, on_admin_done);
+        return;
+    }
+    admin_call_free(call);
+    client_unref(c);
+}
+
 void client_call_admin(struct client *c, struct admin_call *call)
 {
     struct request *r = admin_call_limit(call, c->session.rights) ? client_await(c) : NULL;
@@ -401,7 +382,6 @@ void client_call_admin(struct client *c, struct admin_call *call)
     }
     call->asker = c;
     call->protocol = c->protocol;
-    call->on_done = on_admin_reply;
     call->done_arg = r;
     /* Its own adds are counted before it asks for counts. */
     catalog_flush(c->worker->catalog, on_flushed, call);
