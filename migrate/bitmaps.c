@@ -2,6 +2,7 @@
 #include "migrate/bitmaps.h"
 
 #include <endian.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -11,12 +12,15 @@ enum { WORD_BITS = 64, LINE_BYTES = 64, LINE_COUNTS = LINE_BYTES / sizeof(uint64
 /* Bit p of a block is bit 7 - p % 8 of byte p / 8 (block.h): this is its number in a word of memory. */
 enum { BIT_FLIP = __BYTE_ORDER == __LITTLE_ENDIAN ? 7 : 63 };
 
+/* Who has the block: the first bit of its tag, which bitmaps have no use for. */
+#define LOCK (UINT64_C(1) << BIT_FLIP)
+
 struct bitmaps {
     struct geometry geometry;
     size_t block_words, shard_words, words;
     uint32_t held_max;
     uint32_t first, count;
-    bool alone;     /* one writer only: it need not set bits atomically */
+    bool alone;     /* one writer only: it has every block for itself */
     unsigned lanes; /* rows of counts: one for each writer, or one for all */
     size_t stride;  /* counts from one lane to the next: no two have a cache line in common */
     uint64_t *counts;
@@ -113,9 +117,9 @@ static inline uint64_t mask_of(unsigned bit)
     return UINT64_C(1) << (bit % WORD_BITS ^ BIT_FLIP);
 }
 
-/* With one writer a store can only meet a bitmaps_take(): then bits that were taken come back, which is no
- * harm, and none is lost. (Putting back what was taken would be lost to such a store: nobody does.) */
-static bool set_alone(uint64_t *block, const struct key_place *place, unsigned hashes)
+/* Stores of one writer can only meet a bitmaps_take(): then bits that were taken come back, which is no harm,
+ * and none is lost. (Putting back what was taken would be lost to such a store: nobody does.) */
+static bool set_bits(uint64_t *block, const struct key_place *place, unsigned hashes)
 {
     uint64_t unset = 0;
     for (unsigned i = 0; i < hashes; i++) {
@@ -127,17 +131,14 @@ static bool set_alone(uint64_t *block, const struct key_place *place, unsigned h
     return unset != 0;
 }
 
+/* Several writers take a block in turn: one atomic operation instead of one for each bit, and a line that has
+ * to come from memory anyhow. Two hardly ever want the same block at the same time. */
 static bool set_shared(uint64_t *block, const struct key_place *place, unsigned hashes)
 {
-    bool changed = false;
-    for (unsigned i = 0; i < hashes; i++) {
-        uint64_t *word = &block[place->bits[i] / WORD_BITS];
-        uint64_t mask = mask_of(place->bits[i]);
-        if ((__atomic_load_n(word, __ATOMIC_RELAXED) & mask) != 0)
-            continue;
-        (void)__atomic_fetch_or(word, mask, __ATOMIC_RELAXED);
-        changed = true;
-    }
+    while ((__atomic_fetch_or(block, LOCK, __ATOMIC_ACQUIRE) & LOCK) != 0)
+        (void)sched_yield();
+    bool changed = set_bits(block, place, hashes);
+    __atomic_store_n(block, __atomic_load_n(block, __ATOMIC_RELAXED) & ~LOCK, __ATOMIC_RELEASE);
     return changed;
 }
 
@@ -159,7 +160,7 @@ void bitmaps_apply(struct bitmaps_writer *w)
     for (unsigned i = 0; i < w->waiting; i++) {
         const struct key_place *place = &w->place[i];
         uint64_t *block = block_at(b, place);
-        bool changed = b->alone ? set_alone(block, place, b->geometry.hashes)
+        bool changed = b->alone ? set_bits(block, place, b->geometry.hashes)
                                 : set_shared(block, place, b->geometry.hashes);
         if (changed)
             count_new(w, place->shard - b->first, own_lane);
@@ -191,9 +192,10 @@ void bitmaps_take(struct bitmaps *b, uint32_t shard, uint64_t *out)
 {
     uint64_t *from = shard_at(b, shard);
     for (size_t i = 0; i < b->shard_words; i++) {
-        out[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
+        uint64_t keep = i % b->block_words == 0 ? LOCK : 0;
+        out[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED) & ~keep;
         if (out[i] != 0)
-            out[i] = __atomic_exchange_n(&from[i], 0, __ATOMIC_RELAXED);
+            out[i] = __atomic_fetch_and(&from[i], keep, __ATOMIC_RELAXED) & ~keep;
     }
 }
 
