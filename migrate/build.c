@@ -72,16 +72,18 @@ enum err build_new(struct build **out, const struct build_options *o, struct err
 {
     if (o->writers == 0 || o->writers > BUILD_WRITERS_MAX)
         return error_set(e, ERR_RANGE, "%u writers are not between 1 and %d", o->writers, BUILD_WRITERS_MAX);
+    struct build_layer l;
+    enum err code = layer_init(&l, o, o->layer, e);
+    if (code != ERR_OK)
+        return code;
     struct build *b = calloc(1, sizeof(*b));
     struct build_writer *writers =
         aligned_alloc(_Alignof(struct build_writer), o->writers * sizeof(*writers));
-    struct build_layer l;
-    enum err code = b == NULL || writers == NULL ? error_set(e, ERR_NOMEM, "build: out of memory")
-                                                 : layer_init(&l, o, o->layer, e);
-    if (code != ERR_OK) {
+    if (b == NULL || writers == NULL) {
+        layer_fini(&l);
         free(writers);
         free(b);
-        return code;
+        return error_set(e, ERR_NOMEM, "build: out of memory");
     }
     b->o = *o;
     b->pulse = (struct pulse){.fence = o->fence, .fn = o->poll, .arg = o->poll_arg};

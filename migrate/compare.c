@@ -71,7 +71,7 @@ static enum err make_writers(struct compare *c, struct error *e)
 {
     unsigned count = c->o.writers + 1;
     size_t each = (size_t)c->layer_count * AHEAD;
-    c->places = calloc(count * each, sizeof(*c->places));
+    c->places = calloc(count, each * sizeof(*c->places));
     c->writers = aligned_alloc(_Alignof(struct compare_writer), count * sizeof(*c->writers));
     if (c->places == NULL || c->writers == NULL)
         return error_set(e, ERR_NOMEM, "compare: out of memory");
@@ -88,6 +88,8 @@ enum err compare_new(struct compare **out, const struct compare_options *o, stru
     if (o->writers == 0 || o->writers > COMPARE_WRITERS_MAX)
         return error_set(e, ERR_RANGE, "%u writers are not between 1 and %d", o->writers,
                          COMPARE_WRITERS_MAX);
+    if (o->generation->layer_count == 0)
+        return error_set(e, ERR_RANGE, "there is no generation");
     struct compare *c = calloc(1, sizeof(*c));
     if (c == NULL)
         return error_set(e, ERR_NOMEM, "compare: out of memory");

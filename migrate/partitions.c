@@ -33,6 +33,8 @@ enum err partitions_plan(struct partitions *out, const struct geometry *g, unsig
     struct partitions p = {.count = 0};
     for (unsigned i = 0; i < count; i++)
         p.shards = g[i].shards > p.shards ? g[i].shards : p.shards;
+    if (p.shards == 0)
+        return error_set(e, ERR_RANGE, "there are no shards");
     for (uint32_t parts = 1; parts <= PARTITIONS_MAX; parts++) {
         p.each = (uint32_t)divide_up(p.shards, parts);
         p.count = (uint32_t)divide_up(p.shards, p.each);

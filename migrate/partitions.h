@@ -21,7 +21,8 @@ struct partitions {
 
 /* The fewest partitions whose bitmaps, of all @count layers @g together, have @memory bytes or less. A single
  * shard of the layer with the most of them is never divided, even where it is more. ERR_CONFIG: @memory would
- * need more than PARTITIONS_MAX; the text says how much is needed, calling it @setting. */
+ * need more than PARTITIONS_MAX; the text says how much is needed, calling it @setting. ERR_RANGE: no layers.
+ */
 MUST_CHECK enum err partitions_plan(struct partitions *out, const struct geometry *g, unsigned count,
                                     uint64_t memory, const char *setting, struct error *e);
 

@@ -14,7 +14,9 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-enum { MAGIC = 0x54425350, NONE = UINT32_MAX, EXTENTS_MIN = 64 };
+enum { MAGIC = 0x54425350, EXTENTS_MIN = 64 };
+
+static const uint32_t NONE = UINT32_MAX; /* no extent */
 
 _Static_assert(SPILL_CHUNK_BYTES_MAX <= SPILL_EXTENT_BYTES, "a chunk lies in one extent");
 _Static_assert(sizeof(struct spill_chunk) == 32, "no holes that a checksum would cover");
@@ -82,13 +84,13 @@ enum err spill_file_new(struct spill_file **out, const char *dir, uint32_t parti
     f->dir = strdup(dir);
     f->runs = malloc(partitions * sizeof(*f->runs));
     f->page = malloc(SPILL_EXTENT_BYTES);
-    enum err code = ERR_OK;
-    if (f->dir == NULL || f->runs == NULL || f->page == NULL)
-        code = error_set(e, ERR_NOMEM, "spill: out of memory");
-    for (uint32_t i = 0; code == ERR_OK && i < partitions; i++)
+    if (f->dir == NULL || f->runs == NULL || f->page == NULL) {
+        spill_file_free(f);
+        return error_set(e, ERR_NOMEM, "spill: out of memory");
+    }
+    for (uint32_t i = 0; i < partitions; i++)
         f->runs[i] = (struct run){NONE, NONE};
-    if (code == ERR_OK)
-        code = open_file(f, e);
+    enum err code = open_file(f, e);
     if (code == ERR_OK)
         *out = f;
     else

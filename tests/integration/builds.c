@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/integration/builds.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,8 +76,9 @@ void builds_layer_is(struct filter *f, unsigned layer, unsigned first, unsigned 
     const struct geometry *geometry = &g->layers[layer].geometry;
     struct error e = {""};
     uint32_t bytes = geometry_shard_bytes(geometry);
-    uint8_t *expected = calloc(geometry->shards, bytes), *there = calloc(geometry->shards, bytes);
-    assert_true(expected != NULL && there != NULL);
+    uint8_t *expected = calloc(2 * (size_t)geometry->shards, bytes);
+    assert_non_null(expected);
+    uint8_t *there = expected + (size_t)geometry->shards * bytes;
     for (unsigned i = first; i < first + count; i++) {
         struct key_place place;
         hash_place(geometry, builds_hash(f, i), &place);
@@ -85,10 +87,10 @@ void builds_layer_is(struct filter *f, unsigned layer, unsigned first, unsigned 
     const struct dump_run all = {
         .layer = layer, .count = geometry->shards, .bytes = geometry->shards * bytes};
     must(fence_read_shards(&f->fence, &f->view, g, &all, there, &e), e);
-    for (uint32_t i = 0; i < geometry->shards; i++)
-        if (memcmp(there + (size_t)i * bytes, expected + (size_t)i * bytes, bytes) != 0)
-            fail_msg("shard %u of layer %u does not have the bits that it should have", i, layer);
-    free(there);
+    for (uint64_t i = 0; i < (uint64_t)geometry->shards * bytes; i++)
+        if (there[i] != expected[i])
+            fail_msg("shard %" PRIu64 " of layer %u does not have the bits that it should have", i / bytes,
+                     layer);
     free(expected);
 }
 
