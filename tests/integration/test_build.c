@@ -247,6 +247,7 @@ static enum err interrupt(void *arg, struct error *e)
         return ERR_OK;
     case 2: /* the link must be free for whoever is asked */
         must(fence_count_lost(&f.fence, &f.view, view_current(&f.view), &lost, e), *e);
+        assert_int_equal(lost, 0);
         return error_set(e, ERR_CANCELLED, "stop");
     default:
         return ERR_OK;
