@@ -29,7 +29,7 @@ struct build_options {
     uint64_t memory;       /* bytes of bitmaps at the most; but one shard is held at least */
     unsigned writers;      /* 1 .. BUILD_WRITERS_MAX */
     const char *spill_dir; /* NULL or "": none, then all bitmaps must fit */
-    uint64_t spill_bytes;  /* on disk; passed by what the writers add before they look at build_is_full() */
+    uint64_t spill_bytes;  /* on disk: where build_is_full(); what is put in spite of it is taken too */
     pulse_fn *poll;        /* NULL: nobody is asked in the course of a flush */
     void *poll_arg;
 };

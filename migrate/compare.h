@@ -34,8 +34,8 @@ struct compare_options {
                             * layers */
     unsigned writers;      /* 1 .. COMPARE_WRITERS_MAX */
     const char *spill_dir; /* NULL or "": none, then all shards must fit */
-    uint64_t spill_bytes;
-    pulse_fn *poll; /* NULL: nobody is asked in the course of a load or a finish */
+    uint64_t spill_bytes;  /* as of a build */
+    pulse_fn *poll;        /* NULL: nobody is asked in the course of a load or a finish */
     void *poll_arg;
 };
 
