@@ -177,7 +177,7 @@ static void test_build_flush__forgets_nothing_where_redis_does_not_answer(void *
 {
     make(options(state));
     link_free(f.fence.link);
-    f.fence.link = link_new(&servers.nodes, 200, NULL);
+    f.fence.link = link_new(&servers.nodes, 500, NULL);
     builds_all_there(&f, 0, 0);
     for (unsigned i = 0; i < 3; i++) {
         builds_put(&f, b, 0, i * 1000, 1000);

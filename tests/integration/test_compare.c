@@ -347,7 +347,7 @@ static void test_compare__under_an_old_view_is_no_answer(void **state)
 static void test_compare__goes_on_where_redis_did_not_answer(void **state)
 {
     link_free(f.fence.link);
-    f.fence.link = link_new(&servers.nodes, 200, NULL);
+    f.fence.link = link_new(&servers.nodes, 500, NULL);
     builds_all_there(&f, 0, 10);
     make(options(state));
     before_all(state);
