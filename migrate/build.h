@@ -50,9 +50,9 @@ struct build_writer *build_writer(struct build *b, unsigned index);
 void build_put(struct build_writer *w, struct key_hash h);
 
 /* What was put before belongs to the next flush. To be called after each page, and before the thread waits or
- * ends: a flush waits for those who are in the middle of a page. Never waits for Redis. ERR_IO: hashes could
- * not be spilled, by any writer; the text names the directory. The build is of no use then: start over from
- * the last checkpoint with another one. */
+ * ends: a flush waits for those who are in the middle of a page. Never waits for Redis. ERR_IO (or
+ * ERR_NOMEM): hashes could not be spilled, by any writer; the text names the directory. The build is of no
+ * use then: start over from the last checkpoint with another one. */
 MUST_CHECK enum err build_page_end(struct build_writer *w, struct error *e);
 
 /* --- from any thread --- */
@@ -69,9 +69,8 @@ uint64_t build_spilled_bytes(const struct build *b);
 /* OR into the live shards what was put before the page ends that came before this call, and wait until all of
  * it is there; it is not in memory nor on disk any more then. Writers may go on meanwhile. On error nothing
  * is forgotten: call again. ERR_LOST, ERR_REFUSED, ERR_UNREACHABLE, ERR_TIMEOUT, ERR_CONFIG of the fence;
- * what
- * @poll says; ERR_TIMEOUT: a writer does not end its page. But ERR_IO, spilled hashes cannot be read back:
- * start over as with build_page_end(). */
+ * what @poll says; ERR_TIMEOUT also where a writer does not end its page. But ERR_IO (or ERR_NOMEM), hashes
+ * could not be spilled or read back: start over as with build_page_end(). */
 MUST_CHECK enum err build_flush(struct build *b, struct error *e);
 
 /* Keys that were new to a shard's bitmap (that had a bit unset) since the last call: called for each shard
