@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef MIGRATE_BUILD_H
+#define MIGRATE_BUILD_H
+/* Hashes of several threads to the live shards of one layer. Where the bitmaps of all shards fit into memory
+ * the writers set bits of them; where they do not, hashes are spilled to files by ranges of shards, and each
+ * range gets its bitmaps when it is flushed. Either way the source is read once.
+ *
+ * One thread, the driver's, uses all of this but for the writers; it alone uses the fence. */
+#include <stdbool.h>
+#include <stdint.h>
+#include "base/error.h"
+#include "migrate/pulse.h"
+#include "shard/fence.h"
+#include "shard/hash.h"
+
+enum { BUILD_WRITERS_MAX = 64 };
+
+struct build;
+struct build_writer;
+
+/* Pointers are borrowed for as long as the build lives. @view and @generation may be changed between two
+ * calls and by @poll, but for the layer. */
+struct build_options {
+    struct fence *fence;
+    const struct view *view;
+    const struct generation *generation;
+    unsigned layer;
+    uint64_t token;
+    uint64_t memory;       /* bytes of bitmaps at the most; but one shard is held at least */
+    unsigned writers;      /* 1 .. BUILD_WRITERS_MAX */
+    const char *spill_dir; /* NULL or "": none, then all bitmaps must fit */
+    uint64_t spill_bytes;  /* on disk: where build_is_full(); what is put in spite of it is taken too */
+    pulse_fn *poll;        /* NULL: nobody is asked in the course of a flush */
+    void *poll_arg;
+};
+
+/* Beside the bitmaps: 16 MiB of buffers at the most, and as many shards as there are uploads in flight.
+ * ERR_CONFIG: memory or spill_dir will not do; the text says what is needed. ERR_RANGE: the number of
+ * writers. ERR_IO: a file in spill_dir. ERR_NOMEM. */
+MUST_CHECK enum err build_new(struct build **out, const struct build_options *o, struct error *e);
+/* No writer may be at work. */
+void build_free(struct build *b);
+
+/* --- writers: each is used by one thread at a time, and by any --- */
+
+struct build_writer *build_writer(struct build *b, unsigned index);
+
+/* Put a key's hash under the generation's seed. Never waits for a lock, but once a page where a flush is
+ * taking what this writer has put before. */
+void build_put(struct build_writer *w, struct key_hash h);
+
+/* What was put before belongs to the next flush. To be called after each page, and before the thread waits or
+ * ends: a flush waits for those who are in the middle of a page. Never waits for Redis. ERR_IO (or
+ * ERR_NOMEM): hashes could not be spilled, by any writer; the text names the directory. The build is of no
+ * use then: start over from the last checkpoint with another one. */
+MUST_CHECK enum err build_page_end(struct build_writer *w, struct error *e);
+
+/* --- from any thread --- */
+
+/* So much is spilled that the driver should flush soon; that the writers should not begin another page
+ * before it has. */
+bool build_wants_flush(const struct build *b);
+bool build_is_full(const struct build *b);
+/* Bytes on disk. */
+uint64_t build_spilled_bytes(const struct build *b);
+
+/* --- the driver --- */
+
+/* OR into the live shards what was put before the page ends that came before this call, and wait until all of
+ * it is there; it is not in memory nor on disk any more then. Writers may go on meanwhile. On error nothing
+ * is forgotten: call again. ERR_LOST, ERR_REFUSED, ERR_UNREACHABLE, ERR_TIMEOUT, ERR_CONFIG of the fence;
+ * what @poll says; ERR_TIMEOUT also where a writer does not end its page. But ERR_IO (or ERR_NOMEM), hashes
+ * could not be spilled or read back: start over as with build_page_end(). */
+MUST_CHECK enum err build_flush(struct build *b, struct error *e);
+
+/* Keys that were new to a shard's bitmap (that had a bit unset) since the last call: called for each shard
+ * with n > 0. Spilled hashes are counted by the flush. */
+typedef void build_count_fn(void *arg, uint32_t shard, uint64_t n);
+void build_take_counts(struct build *b, build_count_fn *fn, void *arg);
+/* About their sum, as of the last page ends; a hash that is spilled counts until a flush knows better. */
+uint64_t build_pending(const struct build *b);
+
+/* 1: all bitmaps are in memory. */
+uint32_t build_partitions(const struct build *b);
+
+/* Go on with another layer of the generation. No writer may be at work. ERR_CONFLICT: something was not
+ * flushed, or its counts not taken. ERR_CONFIG, ERR_IO, ERR_NOMEM as build_new(). On error the build is as it
+ * was. */
+MUST_CHECK enum err build_relayer(struct build *b, unsigned layer, struct error *e);
+#endif

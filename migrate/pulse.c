@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+#include "migrate/pulse.h"
+
+#include "base/clock.h"
+
+enum { INTERVAL_US = 50 * 1000 };
+
+enum err pulse_beat(struct pulse *p, struct error *e)
+{
+    if (p->fn == NULL || clock_mono_us() < p->due_us)
+        return ERR_OK;
+    enum err code = p->fence == NULL ? ERR_OK : fence_upload_wait(p->fence, 0, e);
+    if (code == ERR_OK)
+        code = p->fn(p->arg, e);
+    p->due_us = clock_mono_us() + INTERVAL_US;
+    return code;
+}
