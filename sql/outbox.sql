@@ -12,19 +12,19 @@
 --            use PREPARE TRANSACTION, which Postgres refuses after a NOTIFY, and where hundreds of sessions commit at the
 --            same time: commits with a NOTIFY happen one after the other
 --
--- Rows that are inserted into a plain table are taken at the end of the statement, all in one go: a third of the cost of
--- a trigger for each row. That does not work for a partitioned table, whose statement triggers say nothing of rows that are
--- inserted into a partition directly, and cannot be inherited by one that is attached later; nor for a partition, whose
--- own do not fire for its parent; nor for rows that logical replication brings, which fires triggers for rows alone. These
--- tables get a trigger for each row, which every partition inherits. Updates always have one, for which a condition without
--- side effects costs nothing where the given columns stay; it compares bytes, so that what is equal but written in another
--- way counts, and sees what a BEFORE trigger changed, which UPDATE OF does not. The triggers fire whatever
--- session_replication_role is.
+-- Rows that are inserted into a plain table are taken at the end of the statement, all in one go: about 1.3 us a row, and
+-- 4.7 us by a trigger for each row. That does not work for a partitioned table, whose statement triggers do not fire for
+-- rows that are inserted into a partition directly, nor are they inherited by one that is attached later; nor for a
+-- partition, whose own do not fire for its parent; nor for what logical replication brings, which fires row triggers alone.
+-- These tables get a trigger for each row, and every partition inherits it. Updates always have one: its condition costs
+-- little where the given columns stay. It compares bytes, so that what is equal but written in another way counts, and it
+-- sees what a BEFORE trigger changed, which UPDATE OF does not. The triggers fire whatever session_replication_role is.
 --
 -- Writers need no right on the outbox: the functions run as their owner. A condition of the triggers names the type of the
--- outbox, so that DROP TABLE is refused while they are there, and with CASCADE takes them along: writers never fail for
--- want of the outbox. To rename an id column or the outbox, or to change the type of a given column: drop, alter, and
--- create in one transaction, then rebuild what was not read.
+-- outbox, so that DROP TABLE is refused while they are there, and with CASCADE takes them along: no writer fails for want of
+-- the outbox. To rename an id column or the outbox, or to change the type of a given column: take it away, alter, and make
+-- it again in one transaction; what was not read by then needs a rebuild. While a transaction stays open for hours each
+-- look passes over all that was deleted meanwhile.
 -- psql -v table=short_link -v id=id -v columns='code, deleted_at' -v outbox=twinbloom_outbox -v reader=twinbloom -v notify=true -f outbox.sql
 CREATE TABLE IF NOT EXISTS :outbox (
     seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -70,9 +70,9 @@ BEGIN
 END$b$;
     source CONSTANT regclass := current_setting('twinbloom.source')::regclass;
     outbox CONSTANT regclass := current_setting('twinbloom.outbox')::regclass;
-    ids CONSTANT text[] := regexp_split_to_array(trim(current_setting('twinbloom.id')), '\s*,\s*');
+    ids CONSTANT text[] := regexp_split_to_array(trim(current_setting('twinbloom.id')), ' *, *');
     watched CONSTANT text[] := ids
-        || array_remove(regexp_split_to_array(trim(current_setting('twinbloom.columns')), '\s*,\s*'), '');
+        || array_remove(regexp_split_to_array(trim(current_setting('twinbloom.columns')), ' *, *'), '');
     s record;
     o record;
     word text;

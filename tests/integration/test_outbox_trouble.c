@@ -145,6 +145,7 @@ struct writer {
     pthread_t thread;
     const char *dsn;
     unsigned number;
+    atomic_uint *running;
     bool failed;
 };
 
@@ -174,6 +175,7 @@ static void *write_rows(void *arg)
         w->failed = !execute(pg, text);
     }
     PQfinish(pg);
+    atomic_fetch_sub(w->running, 1);
     return NULL;
 }
 
@@ -194,17 +196,18 @@ static void test_outbox__gives_every_row_of_many_writers(void **state)
     outboxes_install(p, &(struct outboxes_setup){.table = "busy", .columns = "", .outbox = "of_busy"});
     struct outbox *o = outboxes_open(p, "of_busy", "busy");
     struct writer writers[WRITERS];
+    atomic_uint running = WRITERS;
     for (unsigned i = 0; i < WRITERS; i++) {
-        writers[i] = (struct writer){.dsn = p->dsn, .number = i + 1};
+        writers[i] = (struct writer){.dsn = p->dsn, .number = i + 1, .running = &running};
         assert_int_equal(pthread_create(&writers[i].thread, NULL, write_rows, &writers[i]), 0);
     }
     struct feed_batch batch;
     struct error e = {0};
-    for (unsigned empty = 0; empty < 3;) { /* three seconds without a row: the writers have ended */
-        must(outbox_next(o, &batch, 1000, &e), &e);
+    for (bool ended = false; !ended || batch.count > 0;) { /* a last look after the last writer */
+        ended = atomic_load(&running) == 0;
+        must(outbox_next(o, &batch, 100, &e), &e);
         note_batch(pg, &batch);
         must(outbox_confirm(o, batch.mark, &e), &e);
-        empty = batch.count == 0 ? empty + 1 : 0;
     }
     for (unsigned i = 0; i < WRITERS; i++) {
         assert_int_equal(pthread_join(writers[i].thread, NULL), 0);
