@@ -144,8 +144,8 @@ static void test_outbox__that_is_dropped_under_its_reader_is_an_error(void **sta
 struct writer {
     pthread_t thread;
     const char *dsn;
-    unsigned number;
     atomic_uint *running;
+    unsigned number;
     bool failed;
 };
 
