@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -375,4 +376,41 @@ void connection_take(struct connection *c)
     struct pollfd fd = {.fd = PQsocket(c->pg), .events = POLLIN};
     if (fd.fd >= 0 && poll(&fd, 1, 0) > 0 && PQconsumeInput(c->pg) == 0)
         return; /* the next wait finds the connection broken and says why */
+}
+
+/* Drop the notifications that have come; true: one of them had the payload. */
+static bool drop_notifications(struct connection *c, const char *payload)
+{
+    bool found = false;
+    PGnotify *notification;
+    while ((notification = PQnotifies(c->pg)) != NULL) {
+        found = found || strcmp(notification->extra, payload) == 0;
+        PQfreemem(notification);
+    }
+    return found;
+}
+
+enum err connection_await_notification(struct connection *c, const char *payload, unsigned timeout_ms,
+                                       struct error *e)
+{
+    if (c->broken)
+        return refuse_broken(e);
+    uint64_t until = clock_mono_us() + (uint64_t)timeout_ms * 1000;
+    struct wait wait = wait_for(UINT_MAX, c->watch); /* only the watch may end it with an error */
+    for (;;) {
+        uint64_t now = clock_mono_us();
+        if (drop_notifications(c, payload) || now >= until)
+            return ERR_OK;
+        int ms;
+        enum err err = wait_slice(&wait, "notification", &ms, e);
+        if (err != ERR_OK)
+            return err;
+        int rest = (int)((until - now + 999) / 1000);
+        struct pollfd fd = {.fd = PQsocket(c->pg), .events = POLLIN};
+        int ready = poll(&fd, 1, rest < ms ? rest : ms);
+        if (ready < 0 && errno != EINTR)
+            return error_set(e, ERR_IO, "poll: %s", strerror(errno));
+        if (ready > 0 && PQconsumeInput(c->pg) == 0)
+            return lost(c, e);
+    }
 }

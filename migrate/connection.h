@@ -58,4 +58,9 @@ void connection_abandon(struct connection *c);
 /* Take what has come over the wire so far, without waiting, so that the server is not held up by full socket
  * buffers while the caller computes. Errors show at the next wait. */
 void connection_take(struct connection *c);
+
+/* Wait until a notification with this @payload has come since the last call (after LISTEN), or @timeout_ms
+ * have passed, which is no error. Others are dropped. ERR_UNREACHABLE, or the watch's error. */
+MUST_CHECK enum err connection_await_notification(struct connection *c, const char *payload,
+                                                  unsigned timeout_ms, struct error *e);
 #endif

@@ -12,18 +12,28 @@
 
 #include "sql/sql.h"
 #include "tests/integration/database.h"
-
-enum { VARIABLES_MAX = 8, ARGS_MAX = 32 };
+#include "tests/integration/psql.h"
 
 /* A statement, variables for psql, and what psql prints without headers (NULL: something). */
 static const struct row {
     const char *name;
-    const char *variables[VARIABLES_MAX];
+    const char *variables[PSQL_VARIABLES_MAX];
     const char *output;
 } rows[] = {
     {"find_key", {"table=link", "id=id", "key=code", "where=true", "wanted=c3", "horizon=0"}, "3|t\n"},
     {"horizon", {NULL}, NULL},
     {"max_id", {"table=link", "id=id"}, "3000\n"},
+    {"outbox",
+     {"table=link", "id=id", "columns=code, deleted_at", "outbox=waiting", "reader=postgres", "notify=true"},
+     ""},
+    {"outbox_delete", {"outbox=waiting", "oid=1", "taken={1,2}"}, ""},
+    {"outbox_lag", {"outbox=waiting", "bound=100"}, "0|0\n"},
+    {"outbox_listen", {NULL}, ""},
+    {"outbox_read", {"outbox=waiting", "taken={3}", "limit=2"}, ""},
+    {"outbox_session", {"statement_timeout=20000", "lock_timeout=1000"}, NULL},
+    {"outbox_table", {"oid=OID"}, "public.link|f|f|t|t|public|postgres|f\n"},
+    {"outbox_triggers", {"oid=OID", "outbox=1"}, "f|public.link\n"},
+    {"outbox_drop", {"outbox=waiting"}, ""}, /* what those before it use */
     {"page_first", {"table=link", "id=id", "key=code", "where=true", "limit=2"}, "3|c3\n6|c6\n"},
     {"page_first_upto", {"table=link", "id=id", "key=code", "where=true", "upto=3", "limit=2"}, "3|c3\n"},
     {"page_next",
@@ -54,20 +64,13 @@ enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
 
 static char *run_psql(const struct temp_postgres *p, const struct row *row, const char *oid)
 {
-    char program[PATH_MAX + 16];
-    char file[PATH_MAX];
-    (void)snprintf(program, sizeof(program), "%s/psql", p->binaries);
-    (void)snprintf(file, sizeof(file), "%s/%s.sql", SQL_DIRECTORY, row->name);
-    const char *argv[ARGS_MAX] = {program, "-XqAt", "-v", "ON_ERROR_STOP=1", "-d", p->dsn, "-f", file};
-    size_t n = 8;
-    for (size_t i = 0; i < VARIABLES_MAX && row->variables[i] != NULL; i++) {
-        argv[n++] = "-v";
-        argv[n++] = strcmp(row->variables[i], "oid=OID") == 0 ? oid : row->variables[i];
+    const char *variables[PSQL_VARIABLES_MAX];
+    for (size_t i = 0; i < PSQL_VARIABLES_MAX; i++) {
+        const char *variable = row->variables[i];
+        variables[i] = variable != NULL && strcmp(variable, "oid=OID") == 0 ? oid : variable;
     }
-    char *output = NULL;
     int status = -1;
-    struct error e = {0};
-    must(process_run(argv, 30000, &output, &status, &e), &e);
+    char *output = psql_file(p, row->name, variables, &status);
     if (status != 0)
         fail_msg("%s: psql ended with %d: %s", row->name, status, output);
     return output;

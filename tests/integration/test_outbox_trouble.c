@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: MIT */
+/* An outbox that cannot be used, that is taken away from its reader, or that many use at once. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "tests/integration/outboxes.h"
+
+enum { TIMEOUT_MS = 10000, WRITERS = 4, WRITES = 300, READERS = 2, READ_ROWS = 30000 };
+
+static void expect_refusal(const char *dsn, const char *outbox, const char *table, const char *remedy)
+{
+    struct outbox_options options = {.dsn = dsn, .outbox = outbox, .table = table, .timeout_ms = TIMEOUT_MS};
+    struct outbox *o = NULL;
+    struct error e = {0};
+    enum err err = outbox_open(&o, &options, &e);
+    if (err != ERR_CONFIG || strstr(e.text, remedy) == NULL)
+        fail_msg("outbox %s: %s: %s; expected: %s", outbox, error_name(err), e.text, remedy);
+}
+
+static void test_outbox_open__refuses_what_cannot_work_and_names_the_remedy(void **state)
+{
+    const struct temp_postgres *p = *state;
+    PGconn *pg = database_connect(p, "postgres", "test");
+    database_run(pg,
+                 "CREATE TABLE fed (id int PRIMARY KEY, code text); CREATE TABLE unfed (LIKE fed); CREATE "
+                 "TABLE half (LIKE fed INCLUDING ALL); CREATE TABLE off (LIKE fed INCLUDING ALL)");
+    static const char *const tables[] = {"fed", "half", "off"};
+    for (size_t i = 0; i < 3; i++)
+        outboxes_install(p, &(struct outboxes_setup){.table = tables[i], .outbox = "box"});
+    database_run(pg, "DROP TRIGGER box_update ON half; ALTER TABLE off DISABLE TRIGGER box_insert;"
+                     "CREATE SCHEMA elsewhere; CREATE TABLE elsewhere.box (LIKE box)");
+    expect_refusal(p->dsn, "missing", NULL, "run sql/outbox.sql, or qualify the name");
+    expect_refusal(p->dsn, "\"unbalanced", NULL, "outbox \"unbalanced");
+    expect_refusal(p->dsn, "fed", NULL, "public.fed is no outbox: it has not the columns seq, relid and id");
+    expect_refusal(p->dsn, "box", "missing", "table missing does not exist");
+    expect_refusal(p->dsn, "box", "unfed", "table public.unfed does not write all its rows into it; run sql");
+    expect_refusal(p->dsn, "box", "half", "table public.half does not write");
+    expect_refusal(p->dsn, "box", "off", "table public.off does not write");
+    expect_refusal(p->dsn, "elsewhere.box", "fed", "table public.fed does not write");
+    expect_refusal("nonsense", "box", NULL, "dsn is no connection string");
+    outbox_close(outboxes_open(p, "box", "fed"));
+    outbox_close(NULL);
+    PQfinish(pg);
+}
+
+static void test_outbox_open__refuses_a_standby(void **state)
+{
+    struct temp_postgres standby;
+    struct error e = {0};
+    PGconn *pg = database_connect(*state, "postgres", "test");
+    database_run(pg, "CREATE TABLE followed (id int PRIMARY KEY, code text)");
+    outboxes_install(*state, &(struct outboxes_setup){.table = "followed", .outbox = "of_followed"});
+    must(temp_postgres_start_standby(&standby, *state, &e), &e);
+    expect_refusal(standby.dsn, "of_followed", "followed", "connect to the primary");
+    temp_postgres_fini(&standby);
+    PQfinish(pg);
+}
+
+static void test_outbox_open__needs_select_and_delete_and_no_more(void **state)
+{
+    const struct temp_postgres *p = *state;
+    PGconn *pg = database_connect(p, "postgres", "test");
+    char dsn[128];
+    (void)snprintf(dsn, sizeof(dsn), "postgresql://reader@127.0.0.1:%u/postgres", (unsigned)p->port);
+    database_run(pg, "CREATE ROLE reader LOGIN; CREATE TABLE kept (id int PRIMARY KEY, code text); CREATE "
+                     "SCHEMA closed; REVOKE ALL ON SCHEMA public FROM PUBLIC");
+    outboxes_install(
+        p, &(struct outboxes_setup){.table = "kept", .outbox = "closed.waiting", .reader = "reader"});
+    outboxes_install(p, &(struct outboxes_setup){.table = "kept", .outbox = "of_kept", .reader = "reader"});
+    expect_refusal(dsn, "closed.waiting", NULL, "permission denied for schema closed");
+    database_run(pg, "GRANT USAGE ON SCHEMA public TO reader; REVOKE DELETE ON of_kept FROM reader");
+    expect_refusal(dsn, "of_kept", NULL, "GRANT SELECT, DELETE ON public.of_kept TO reader");
+    database_run(pg, "GRANT DELETE ON of_kept TO reader; ALTER TABLE of_kept ENABLE ROW LEVEL SECURITY");
+    expect_refusal(dsn, "of_kept", NULL, "ALTER TABLE public.of_kept DISABLE ROW LEVEL SECURITY");
+    database_run(pg, "ALTER TABLE of_kept DISABLE ROW LEVEL SECURITY");
+    struct outbox_options options = {
+        .dsn = dsn, .outbox = "of_kept", .table = "kept", .timeout_ms = TIMEOUT_MS};
+    struct outbox *o = NULL;
+    struct outbox_lag lag;
+    struct feed_batch batch;
+    struct error e = {0};
+    must(outbox_open(&o, &options, &e), &e); /* it has no right on the table "kept" at all */
+    database_run(pg, "INSERT INTO kept VALUES (1), (2)");
+    uint64_t mark = outboxes_next(o, "1|2");
+    must(outbox_confirm(o, mark, &e), &e);
+    must(outbox_lag(o, &lag, &e), &e);
+    assert_int_equal(lag.rows, 0);
+    database_run(pg, "REVOKE SELECT ON of_kept FROM reader; INSERT INTO kept VALUES (3)");
+    assert_int_equal(outbox_next(o, &batch, 0, &e), ERR_CONFIG);
+    assert_non_null(strstr(e.text, "run sql/outbox.sql"));
+    outboxes_install(p, &(struct outboxes_setup){.table = "kept", .outbox = "of_kept", .reader = "reader"});
+    mark = outboxes_next(o, "3");
+    database_run(pg, "REVOKE DELETE ON of_kept FROM reader");
+    assert_int_equal(outbox_confirm(o, mark, &e), ERR_CONFIG);
+    database_run(pg, "GRANT DELETE ON of_kept TO reader");
+    must(outbox_confirm(o, mark, &e), &e);
+    outbox_close(o);
+    database_run(pg, "GRANT ALL ON SCHEMA public TO PUBLIC");
+    PQfinish(pg);
+}
+
+static void test_outbox__that_is_dropped_under_its_reader_is_an_error(void **state)
+{
+    const struct temp_postgres *p = *state;
+    PGconn *pg = database_connect(p, "postgres", "test");
+    struct outboxes_setup setup = {.table = "doomed", .outbox = "of_doomed"};
+    database_run(pg, "CREATE TABLE doomed (id int PRIMARY KEY, code text)");
+    outboxes_install(p, &setup);
+    struct outbox *o = outboxes_open(p, "of_doomed", "doomed");
+    struct feed_batch batch;
+    struct outbox_lag lag;
+    struct error e = {0};
+    database_run(pg, "INSERT INTO doomed VALUES (1)");
+    uint64_t mark = outboxes_next(o, "1");
+    outboxes_drop(p, "of_doomed");
+    assert_int_equal(outbox_next(o, &batch, 0, &e), ERR_CONFIG);
+    assert_non_null(strstr(e.text, "\"public.of_doomed\" does not exist; run sql/outbox.sql"));
+    assert_int_equal(outbox_confirm(o, mark, &e), ERR_CONFIG);
+    assert_int_equal(outbox_lag(o, &lag, &e), ERR_CONFIG);
+    /* One that is made anew has the same numbers for other rows. */
+    outboxes_install(p, &setup);
+    database_run(pg, "INSERT INTO doomed VALUES (2), (3)");
+    must(outbox_confirm(o, mark, &e), &e);
+    assert_int_equal(outbox_next(o, &batch, 0, &e), ERR_CONFIG);
+    assert_non_null(strstr(e.text, "made anew, so rows may have been missed"));
+    assert_int_equal(batch.count, 0);
+    outbox_close(o);
+    o = outboxes_open(p, "of_doomed", "doomed");
+    mark = outboxes_next(o, "2|3");
+    must(outbox_confirm(o, mark, &e), &e);
+    outbox_close(o);
+    PQfinish(pg);
+}
+
+/* A writer of its own: transactions of some rows, some of them rolled back, some with savepoints. */
+struct writer {
+    pthread_t thread;
+    const char *dsn;
+    atomic_uint *running;
+    unsigned number;
+    bool failed;
+};
+
+static bool execute(PGconn *pg, const char *text)
+{
+    PGresult *r = PQexec(pg, text);
+    bool fine = PQresultStatus(r) == PGRES_COMMAND_OK;
+    PQclear(r);
+    return fine;
+}
+
+static void *write_rows(void *arg)
+{
+    struct writer *w = arg;
+    PGconn *pg = PQconnectdb(w->dsn);
+    unsigned seed = w->number;
+    for (unsigned n = 0; n < WRITES && !w->failed; n++) {
+        char text[512];
+        unsigned id = (w->number * WRITES + n) * 10;
+        int dice = rand_r(&seed) % 4;
+        (void)snprintf(
+            text, sizeof(text),
+            "BEGIN; INSERT INTO busy VALUES (%u), (%u); SAVEPOINT s; INSERT INTO busy VALUES (%u); "
+            "%s; UPDATE busy SET id = id + 5 WHERE id = %u; %s",
+            id, id + 1, id + 2, dice % 2 == 0 ? "ROLLBACK TO s" : "RELEASE s", id + 1,
+            dice == 3 ? "ROLLBACK" : "COMMIT");
+        w->failed = !execute(pg, text);
+    }
+    PQfinish(pg);
+    atomic_fetch_sub(w->running, 1);
+    return NULL;
+}
+
+/* Rows are noted in a table of the test's, as a reader would add their keys. */
+static void note_batch(PGconn *pg, const struct feed_batch *batch)
+{
+    database_run(pg, "BEGIN");
+    for (size_t i = 0; i < batch->count; i++)
+        database_run(pg, "INSERT INTO seen VALUES (%.*s)", (int)batch->rows[i].length, batch->rows[i].id);
+    database_run(pg, "COMMIT");
+}
+
+static void test_outbox__gives_every_row_of_many_writers(void **state)
+{
+    const struct temp_postgres *p = *state;
+    PGconn *pg = database_connect(p, "postgres", "test");
+    database_run(pg, "CREATE TABLE busy (id int PRIMARY KEY); CREATE TABLE seen (id int)");
+    outboxes_install(p, &(struct outboxes_setup){.table = "busy", .columns = "", .outbox = "of_busy"});
+    struct outbox *o = outboxes_open(p, "of_busy", "busy");
+    struct writer writers[WRITERS];
+    atomic_uint running = WRITERS;
+    for (unsigned i = 0; i < WRITERS; i++) {
+        writers[i] = (struct writer){.dsn = p->dsn, .number = i + 1, .running = &running};
+        assert_int_equal(pthread_create(&writers[i].thread, NULL, write_rows, &writers[i]), 0);
+    }
+    struct feed_batch batch;
+    struct error e = {0};
+    for (bool ended = false; !ended || batch.count > 0;) { /* a last look after the last writer */
+        ended = atomic_load(&running) == 0;
+        must(outbox_next(o, &batch, 100, &e), &e);
+        note_batch(pg, &batch);
+        must(outbox_confirm(o, batch.mark, &e), &e);
+    }
+    for (unsigned i = 0; i < WRITERS; i++) {
+        assert_int_equal(pthread_join(writers[i].thread, NULL), 0);
+        assert_false(writers[i].failed);
+    }
+    char *missed =
+        database_value(pg, "SELECT count(*) || ' of ' || (SELECT count(*) > 500 FROM busy) FROM busy "
+                           "WHERE id NOT IN (SELECT id FROM seen)");
+    assert_string_equal(missed, "0 of true");
+    free(missed);
+    outbox_close(o);
+    PQfinish(pg);
+}
+
+/* A reader of its own, to the end of the outbox. */
+struct reader {
+    pthread_t thread;
+    const char *dsn;
+    _Atomic unsigned char *seen; /* by id */
+    struct error e;
+};
+
+static enum err read_batch(struct reader *r, struct outbox *o, size_t *count)
+{
+    struct feed_batch batch;
+    enum err err = outbox_next(o, &batch, 0, &r->e);
+    for (size_t i = 0; i < batch.count; i++)
+        atomic_store(&r->seen[strtoul(batch.rows[i].id, NULL, 10)], 1);
+    *count = batch.count;
+    return err == ERR_OK ? outbox_confirm(o, batch.mark, &r->e) : err;
+}
+
+static void *read_rows(void *arg)
+{
+    struct reader *r = arg;
+    struct outbox_options options = {.dsn = r->dsn, .outbox = "of_shared", .timeout_ms = TIMEOUT_MS};
+    struct outbox *o = NULL;
+    enum err err = outbox_open(&o, &options, &r->e);
+    for (size_t count = 1; err == ERR_OK && count > 0;)
+        err = read_batch(r, o, &count);
+    outbox_close(o);
+    return err == ERR_OK ? NULL : r;
+}
+
+static void test_outbox__has_room_for_two_readers(void **state)
+{
+    const struct temp_postgres *p = *state;
+    PGconn *pg = database_connect(p, "postgres", "test");
+    database_run(pg, "CREATE TABLE shared (id int PRIMARY KEY, code text)");
+    outboxes_install(p, &(struct outboxes_setup){.table = "shared", .outbox = "of_shared"});
+    database_run(pg, "INSERT INTO shared SELECT n FROM generate_series(0, %d) AS n", READ_ROWS - 1);
+    _Atomic unsigned char *seen = calloc(READ_ROWS, sizeof(*seen));
+    assert_non_null(seen);
+    struct reader readers[READERS];
+    for (size_t i = 0; i < READERS; i++) {
+        readers[i] = (struct reader){.dsn = p->dsn, .seen = seen};
+        assert_int_equal(pthread_create(&readers[i].thread, NULL, read_rows, &readers[i]), 0);
+    }
+    for (size_t i = 0; i < READERS; i++) {
+        void *failed;
+        assert_int_equal(pthread_join(readers[i].thread, &failed), 0);
+        if (failed != NULL)
+            fail_msg("reader %zu: %s", i, readers[i].e.text);
+    }
+    for (size_t i = 0; i < READ_ROWS; i++)
+        assert_int_equal(atomic_load(&seen[i]), 1);
+    free((void *)seen);
+    outboxes_expect(pg, "of_shared", "");
+    PQfinish(pg);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_outbox_open__refuses_what_cannot_work_and_names_the_remedy),
+        cmocka_unit_test(test_outbox_open__refuses_a_standby),
+        cmocka_unit_test(test_outbox_open__needs_select_and_delete_and_no_more),
+        cmocka_unit_test(test_outbox__that_is_dropped_under_its_reader_is_an_error),
+        cmocka_unit_test(test_outbox__gives_every_row_of_many_writers),
+        cmocka_unit_test(test_outbox__has_room_for_two_readers),
+    };
+    return cmocka_run_group_tests(tests, database_setup, database_teardown);
+}
