@@ -7,9 +7,16 @@
 #include <stdint.h>
 #include "base/error.h"
 #include "expansion/step.h"
-#include "migrate/scan.h"
+#include "migrate/readers.h"
 
 enum { RECORD_TEXT_MAX = 512 };
+
+/* Of one table of the source. */
+struct table_mark {
+    char low_water[SOURCE_ID_MAX]; /* every row with an id at or below it was committed and is in the
+                                    * generation, once the scan ended; "" where ids are no integers */
+    char upto[SOURCE_ID_MAX];      /* where the scan ends; "": with the table */
+};
 
 /* The job's record as the last driver wrote it. */
 struct record {
@@ -19,34 +26,41 @@ struct record {
     bool settled;
     bool scan_ended;
     bool verify_full;
-    /* The scan goes from row to row into one layer, and into the next one from where that is full. What is
-     * read into one layer is a segment. It takes several passes where its bitmaps do not fit into memory. */
-    unsigned layer; /* of the present segment */
-    unsigned pass;  /* of the checkpoint when read, then of this driver */
-    unsigned
-        passes; /* that the checkpoint's driver needed: with another number its passes hold other shards */
     uint64_t rows, rows_total, skipped_null, skipped_empty;
-    uint64_t segment_rows; /* rows when the segment began */
     uint64_t started_ms, switched_ms;
-    char segment_after[SCAN_ID_MAX]; /* bounds of the segment; "": none, and until it is closed `upto` */
-    char segment_upto[SCAN_ID_MAX];
-    char last_id[SCAN_ID_MAX];   /* of the checkpoint */
-    char low_water[SCAN_ID_MAX]; /* every row with an id at or below it was committed and is in the
-                                  * generation, once the scan ended */
-    char upto[SCAN_ID_MAX];      /* where the scan ends */
-    char horizon[24];            /* transaction id: rows that carry it or a later one came after the fence */
+    /* Where the scan is: tables (of blocks: their parts) from next_table on, and what is left of those that
+     * were begun. */
+    bool blocks;
+    uint64_t tables_hash; /* of the source's tables, or parts: positions are theirs */
+    unsigned tables, next_table;
+    unsigned range_count; /* as the checkpoint says; it is sound if so many were taken */
+    struct scan_range *ranges;
+    unsigned ranges_taken;
+    struct table_mark *marks; /* by table */
+    unsigned marks_taken;
+    char horizon[SOURCE_HORIZON_MAX]; /* rows of transactions from it on came after the fence */
+    char swept[SOURCE_HORIZON_MAX];   /* rows of transactions before it are in the generation, once the scan
+                                         ended */
     char reason[RECORD_TEXT_MAX];
 };
 
+/* Zero-initialise a record. */
+void record_fini(struct record *r);
+/* Room for so many ranges and marks, which keep what they hold; what is new is zero. False: no memory. */
+MUST_CHECK bool record_make_room(struct record *r, unsigned ranges, unsigned marks);
+
 /* Take a field of the record; one that a driver does not read is passed over. Needs no terminator. False: no
- * driver wrote that value, which half understood could lead past rows; the field is as if it were absent. */
+ * driver wrote that value, which half understood could lead past rows; the field is as if it were absent. Or
+ * no memory. */
 MUST_CHECK bool checkpoint_take(struct record *r, const char *name, size_t name_length, const char *value,
                                 size_t value_length);
 
-/* Whether the fields fit together, and into a generation of @layers layers. */
-MUST_CHECK bool checkpoint_is_sound(const struct record *r, unsigned layers);
+/* Whether the fields fit together. */
+MUST_CHECK bool checkpoint_is_sound(const struct record *r);
 
 /* The fields that a checkpoint of the scan writes and, with @settled, those of the settle before it too. */
 typedef void checkpoint_fn(void *arg, const char *field, const char *value);
 void checkpoint_each(const struct record *r, bool settled, checkpoint_fn *fn, void *arg);
+/* The low-water marks. */
+void checkpoint_marks(const struct record *r, checkpoint_fn *fn, void *arg);
 #endif

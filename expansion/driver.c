@@ -100,12 +100,17 @@ static enum err step_plan(struct driver *d, struct error *e)
         return code;
     if (warning[0] != '\0')
         log_warn("plan", "filter=%s warning=%s", log_quote(o->filter), log_quote(warning));
+    code = driver_source_failed(d, source_warning(d->source, warning, sizeof(warning), e));
+    if (code != ERR_OK)
+        return code;
+    if (warning[0] != '\0')
+        log_warn("source", "filter=%s warning=%s", log_quote(o->filter), log_quote(warning));
     d->record.rows_total = in.source_rows;
     log_info("planned",
              "filter=%s rows=%" PRIu64 " capacity=%" PRIu64 " error_rate=%g shards=%u bytes=%" PRIu64
-             " passes=%u",
+             " partitions=%u",
              log_quote(o->filter), in.source_rows, d->plan.capacity, d->plan.error_rate,
-             d->plan.geometry.shards, d->plan.bytes, d->plan.passes);
+             d->plan.geometry.shards, d->plan.bytes, d->plan.partitions);
     record_begin(d, false);
     record_number(d, "capacity", d->plan.capacity);
     record_number(d, "rows_total", in.source_rows);
@@ -504,9 +509,11 @@ static enum err begin(struct driver *d, struct error *e)
     d->found = d->view.phase;
     /* With one generation the record is of another job: nothing of it concerns a new one. */
     if (found_quiet(d) && o->kind != JOB_FINISH) {
-        struct record before = d->record;
-        d->record = (struct record){.step = STEP_FENCE, .verify_full = o->verify_full};
-        memcpy(d->record.horizon, before.horizon, sizeof(before.horizon)); /* of the generation in use */
+        struct record fresh = {.step = STEP_FENCE, .verify_full = o->verify_full};
+        memcpy(fresh.horizon, d->record.horizon, sizeof(fresh.horizon)); /* of the generation in use */
+        memcpy(fresh.swept, d->record.swept, sizeof(fresh.swept));
+        record_fini(&d->record);
+        d->record = fresh;
     }
     if (d->record.started_ms == 0)
         d->record.started_ms = clock_wall_us() / 1000;
@@ -532,8 +539,9 @@ enum err driver_run(const struct driver_options *options, struct mutex *mutex, s
         code = run_steps(d, e);
     driver_end_build(d);
     driver_pace_end(d);
-    builder_free(d->builder);
     source_close(d->source);
+    free(d->parts);
+    record_fini(&d->record);
     fence_fini(&d->fence);
     script_fini(&d->call);
     link_free(d->link);

@@ -33,7 +33,14 @@ struct driver_options {
     uint32_t shard_bytes;
     /* limits, bytes and milliseconds */
     uint64_t build_memory;
-    uint64_t page_rows;
+    const char *spill_dir;
+    uint64_t spill_bytes;
+    bool scan_blocks;     /* in the order of the table's blocks instead of its ids */
+    unsigned readers;     /* connections that read at the same time */
+    unsigned page_ms;     /* how long a page should take */
+    uint64_t page_rows;   /* and how many rows it has at the most */
+    const char *read_dsn; /* a standby that rows are read from; "": none */
+    bool sweep;           /* catch-up looks at every row for one that was written since the build began */
     uint64_t verify_sample;
     uint64_t checkpoint_ms;
     /* throttle; 0: no bound */

@@ -55,16 +55,8 @@ static enum err layer_is_full(struct driver *d, const struct generation *g, uint
  * already. */
 static uint64_t pending(const struct driver *d, const struct generation *g)
 {
-    bool same = d->builder != NULL && d->record.layer == g->layer_count - 1;
-    return same ? builder_pending(d->builder) : 0;
-}
-
-/* A pass for a part of the shards counts only its keys: then rows are what tells. */
-static bool rows_fill(const struct driver *d, const struct generation *g)
-{
-    const struct record *r = &d->record;
-    return d->builder != NULL && r->layer == g->layer_count - 1 && r->pass == 0 &&
-           builder_passes(d->builder) > 1 && r->rows - r->segment_rows >= g->layers[r->layer].capacity;
+    bool same = d->build != NULL && d->layer == g->layer_count - 1;
+    return same ? build_pending(d->build) : 0;
 }
 
 void driver_scanned(struct driver *d)
@@ -89,7 +81,7 @@ static enum err grow(struct driver *d, struct error *e)
         return code;
     g = view_alternate(&d->view);
     code = layer_is_full(d, g, pending(d, g), &full, e);
-    if (code == ERR_OK && (full || rows_fill(d, g)))
+    if (code == ERR_OK && full)
         code = layer_add(&o, &d->view, &d->next, 1 - d->view.current, e);
     return code;
 }
@@ -117,10 +109,10 @@ static enum err grow_or_say(struct driver *d, struct error *e)
 static void report_scan(struct driver *d, uint64_t now)
 {
     double rate = (double)d->scan_rows * 1e6 / (double)(now - d->scan_started);
-    unsigned passes = d->builder == NULL ? 1 : builder_passes(d->builder);
-    double left = (double)d->record.rows_total * passes - (double)d->record.rows;
+    double left = (double)d->record.rows_total - (double)d->record.rows;
     record_decimal(d, "rate", rate);
-    record_number(d, "passes", passes);
+    record_number(d, "partitions", d->build == NULL ? 1 : build_partitions(d->build));
+    record_number(d, "spilled_bytes", d->build == NULL ? 0 : build_spilled_bytes(d->build));
     record_decimal(d, "eta_seconds", rate > 0 && left > 0 ? left / rate : 0);
 }
 
@@ -130,7 +122,6 @@ static void report_rows(struct driver *d)
     record_number(d, "rows_total", d->record.rows_total);
     record_number(d, "skipped_null", d->record.skipped_null);
     record_number(d, "skipped_empty", d->record.skipped_empty);
-    record_number(d, "pass", d->record.pass);
 }
 
 static enum err report(struct driver *d, const char *waiting_for, struct error *e)
@@ -180,12 +171,17 @@ enum err driver_poll(struct driver *d, const char *waiting_for, struct error *e)
     enum err code = driver_look(d, waiting_for, e);
     if (code == ERR_OK)
         code = grow_or_say(d, e);
+    bool paused = d->control.paused && d->readers != NULL;
+    if (paused)
+        (void)readers_rest(d->readers);
     while (code == ERR_OK && d->control.paused) {
         clock_sleep_us(NAP_US);
         code = driver_look(d, "an operator to resume", e);
         if (code == ERR_OK)
             code = grow_or_say(d, e);
     }
+    if (paused)
+        readers_go_on(d->readers);
     return code;
 }
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef EXPANSION_DRIVER_INTERNAL_H
 #define EXPANSION_DRIVER_INTERNAL_H
-/* What the files of the driver share: driver.c (loop, view changes), driver_rows.c (settle, scan, catch-up),
- * driver_verify.c, driver_pace.c (how fast rows are read), driver_control.c (what happens between two pieces
- * of work: an operator's requests, layers that are full, progress), record.c (the job's record). */
+/* What the files of the driver share: driver.c (loop, view changes), driver_source.c (connections,
+ * settle), driver_scan.c, driver_catch_up.c, driver_verify.c, driver_pace.c (how fast rows are read),
+ * driver_control.c (what happens between two pieces of work: an operator's requests, layers that are full,
+ * progress), record.c (the job's record). */
 #include "expansion/checkpoint.h"
 #include "expansion/control.h"
 #include "expansion/driver.h"
@@ -11,7 +12,8 @@
 #include "expansion/plan.h"
 #include "expansion/step.h"
 #include "expansion/throttle.h"
-#include "migrate/builder.h"
+#include "migrate/build.h"
+#include "migrate/readers.h"
 #include "migrate/scan.h"
 #include "shard/fence.h"
 
@@ -23,7 +25,15 @@ struct driver {
     struct view view;
     struct view next; /* scratch of a view change */
     struct source *source;
-    struct builder *builder;
+    struct source_part *parts; /* as driver_parts() last found them */
+    size_t part_count;
+    uint64_t parts_hash;
+    struct readers *readers;        /* while they run */
+    struct build *build;            /* while the scan lasts */
+    unsigned layer;                 /* into which it goes */
+    struct readers_progress before; /* of the scan, when its readers were started */
+    uint64_t paced;                 /* rows of theirs that are counted */
+    uint64_t progressed_at;         /* when readers last had a page */
     struct record record;
     struct plan plan;
     enum phase found; /* phase of the view when this driver came */
@@ -32,7 +42,6 @@ struct driver {
     enum job_request request;         /* what ended the step early; REQUEST_COUNT: nothing */
     bool recorded;                    /* the record is of this job */
     bool built_here;                  /* this driver holds the coordinator's right to build */
-    char position[SCAN_ID_MAX];       /* last id whose rows are in the builder */
     uint64_t scan_started, scan_rows; /* of this driver, for rate and ETA */
     uint64_t looked_at_rows;          /* when layers were last looked at */
     uint64_t controlled_at, reported_at, grown_at, checkpoint_at;
@@ -67,6 +76,8 @@ void record_text(struct driver *d, const char *field, const char *value);
 void record_number(struct driver *d, const char *field, uint64_t value);
 /* The fields of checkpoint_each(), of what the next driver shall find. */
 void record_checkpoint(struct driver *d, const struct record *at, bool settled);
+/* Up to where rows that came by other ways are in the generation. */
+void record_caught_up(struct driver *d);
 void record_decimal(struct driver *d, const char *field, double value);
 /* Increments of the counts come behind all fields. @n > 0; @shard < 0: of the layer. */
 void record_count(struct driver *d, const struct generation *g, unsigned layer, int64_t shard, uint64_t n);
@@ -82,7 +93,7 @@ void record_end(struct driver *d, const char *state, const char *text);
  * that are full; every half second writes progress. ERR_MUTEX_LOST, ERR_BUSY, ERR_CANCELLED with d->request
  * set; a layer that was added has changed d->view. ERR_UNREACHABLE, ERR_TIMEOUT: d->view may be over. */
 MUST_CHECK enum err driver_poll(struct driver *d, const char *waiting_for, struct error *e);
-/* After each page of the scan: when much was read since layers were looked at, the next poll looks. */
+/* Rows were read: when there were many since layers were looked at, the next poll looks. */
 void driver_scanned(struct driver *d);
 /* The same without layers and pauses, so that the view stays. */
 MUST_CHECK enum err driver_look(struct driver *d, const char *waiting_for, struct error *e);
@@ -95,27 +106,54 @@ MUST_CHECK enum err driver_requests(struct driver *d, struct error *e);
 MUST_CHECK enum err driver_nap(struct driver *d, const char *waiting_for, struct error *e);
 
 /* --- driver_pace.c --- */
-/* @rows were read: sleep as long as the throttle wants, polling. Errors as driver_poll(). */
-MUST_CHECK enum err driver_pace(struct driver *d, uint64_t rows, struct error *e);
+/* @rows were read. */
+void driver_pace_rows(struct driver *d, uint64_t rows);
+/* Rows a second that may be read; 0: no limit. Decides anew once a second. */
+double driver_pace_limit(struct driver *d);
 /* What holds the job back, for people; "": nothing. */
 const char *driver_pace_reason(const struct driver *d);
 void driver_pace_end(struct driver *d);
 
-/* --- driver_rows.c --- */
+/* --- driver_source.c --- */
 MUST_CHECK enum err driver_source(struct driver *d, struct error *e);
 /* Another connection to the same source, for short questions; nothing is polled while it waits. */
 MUST_CHECK enum err driver_second_source(struct driver *d, struct source **out, struct error *e);
 /* A source that failed is opened anew at the next use. Returns @code. */
 enum err driver_source_failed(struct driver *d, enum err code);
+/* Every transaction that is open now has ended when this returns ERR_OK. */
+MUST_CHECK enum err driver_settle_now(struct driver *d, struct error *e);
+/* And is to be seen where rows are read. */
+MUST_CHECK enum err driver_replayed(struct driver *d, struct error *e);
 MUST_CHECK enum err driver_settle(struct driver *d, struct error *e);
+
+/* --- driver_scan.c --- */
 MUST_CHECK enum err driver_scan(struct driver *d, struct error *e);
+/* What the source's rows lie in now: d->parts. */
+MUST_CHECK enum err driver_parts(struct driver *d, struct error *e);
+struct readers_options driver_readers(struct driver *d, struct readers_work work,
+                                      void (*row)(void *arg, unsigned i, const char *key, size_t length),
+                                      enum err (*page)(void *arg, unsigned i, struct error *e), void *arg);
+/* The coordinator's right to take build_memory, one job at a time; given back where it is held. */
+MUST_CHECK enum err driver_take_build(struct driver *d, struct error *e);
+void driver_end_build(struct driver *d);
+
+/* --- driver_catch_up.c --- */
 MUST_CHECK enum err driver_catch_up(struct driver *d, struct error *e);
+/* Read @work and hand its keys to @fn in this thread, polling. */
+typedef enum err driver_keys_fn(void *arg, size_t count, const char *const *keys, const size_t *lengths,
+                                struct error *e);
+MUST_CHECK enum err driver_read(struct driver *d, struct readers_work work, driver_keys_fn *fn, void *arg,
+                                struct error *e);
 /* Add rows' keys to the generation that is built; after the cutover to the old one, too. *@added counts those
  * that were new to the one that is built. */
 MUST_CHECK enum err driver_add_keys(struct driver *d, size_t count, const char *const *keys,
                                     const size_t *lengths, uint64_t *added, struct error *e);
-/* The coordinator's right to build, one job at a time: given back where it is held. */
-void driver_end_build(struct driver *d);
+
+/* --- driver_compare.c --- */
+/* Look for every key of the source in the generation that is built (or in use); those that are not found in
+ * its shards as they were read are handed to @missing. */
+MUST_CHECK enum err driver_compare(struct driver *d, driver_keys_fn *missing, void *arg, uint64_t *checked,
+                                   struct error *e);
 
 /* --- driver_verify.c --- */
 MUST_CHECK enum err driver_verify(struct driver *d, struct error *e);

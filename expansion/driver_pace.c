@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* How fast a job reads rows. Once a second the throttle looks at what the readers of the filter and of the
- * database feel, and says how many rows a second are allowed; the pacer sleeps off what was read faster. */
+ * database feel, and says how many rows a second are allowed; those who read them keep to it. */
 #include <string.h>
 #include "base/clock.h"
 #include "base/log.h"
@@ -76,24 +76,19 @@ const char *driver_pace_reason(const struct driver *d)
     return d->pace.throttle.reason;
 }
 
-enum err driver_pace(struct driver *d, uint64_t rows, struct error *e)
+void driver_pace_rows(struct driver *d, uint64_t rows)
+{
+    d->pace.rows += rows;
+}
+
+double driver_pace_limit(struct driver *d)
 {
     if (d->pace.decided_at == 0) {
         (void)redis_p99(d); /* what was before says nothing of the job */
         d->pace.decided_at = clock_mono_us();
     }
-    d->pace.rows += rows;
-    enum err code = driver_poll(d, "", e);
-    while (code == ERR_OK) {
-        decide_if_time(d);
-        uint64_t wait = pacer_wait(&d->pace.pacer, d->pace.throttle.rows_per_second, rows, clock_mono_us());
-        if (wait == 0)
-            return ERR_OK;
-        rows = 0;
-        clock_sleep_us(wait);
-        code = driver_poll(d, d->pace.throttle.reason, e);
-    }
-    return code;
+    decide_if_time(d);
+    return d->pace.throttle.rows_per_second;
 }
 
 void driver_pace_end(struct driver *d)

@@ -102,41 +102,25 @@ static void take_key(void *arg, const char *key, size_t length)
 
 /* --- the source's keys --- */
 
-static enum err take_all_pages(struct look *l, struct scan *scan, struct error *e)
+static enum err take_suspects(void *arg, size_t count, const char *const *keys, const size_t *lengths,
+                              struct error *e)
 {
-    struct driver *d = l->d;
-    for (;;) {
-        struct scan_page page;
-        enum err code = scan_next(scan, &page, d->o->postgres_timeout_ms, e);
-        if (code != ERR_OK || page.count == 0)
-            return code;
-        for (size_t i = 0; i < page.count; i++)
-            if (page.rows[i].key != NULL && page.rows[i].length > 0)
-                take_key(l, page.rows[i].key, page.rows[i].length);
-        check_batch(l);
-        code = l->code == ERR_OK ? driver_pace(d, page.count, e) : l->code;
-        if (code != ERR_OK)
-            return code;
-    }
-}
-
-/* Up to where the generation is known to hold every row. */
-static const char *last_row(const struct driver *d)
-{
-    return d->record.low_water[0] != '\0' ? d->record.low_water : d->record.upto;
+    struct look *l = arg;
+    for (size_t i = 0; i < count; i++)
+        take_key(l, keys[i], lengths[i]);
+    (void)e;
+    return l->code; /* its text is in the same place */
 }
 
 static enum err look_at_source(struct look *l, struct error *e)
 {
     struct driver *d = l->d;
     if (!d->record.verify_full)
-        return scan_sample(d->source, last_row(d), d->o->verify_sample, take_key, l, e);
-    struct scan *scan;
-    enum err code = scan_open(&scan, d->source, "", last_row(d), d->o->page_rows, e);
-    if (code != ERR_OK)
-        return code;
-    code = take_all_pages(l, scan, e);
-    scan_close(scan);
+        return scan_sample(d->source, d->record.swept, d->o->verify_sample, take_key, l, e);
+    uint64_t checked = 0;
+    enum err code = driver_compare(d, take_suspects, l, &checked, e);
+    check_batch(l);
+    l->checked = checked;
     return code;
 }
 

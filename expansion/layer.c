@@ -88,7 +88,7 @@ static enum err check_memory(const struct layer_options *o, const struct generat
     const struct layer *layer = &g->layers[g->layer_count - 1];
     const struct plan plan = {.capacity = layer->capacity,
                               .geometry = layer->geometry,
-                              .passes = 1,
+                              .partitions = 1,
                               .bytes = geometry_bytes(&layer->geometry),
                               .memory_new = geometry_memory(&layer->geometry)};
     enum err code = memory_of_nodes(o->fence->link, nodes, e);

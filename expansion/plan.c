@@ -82,8 +82,8 @@ enum err plan_make(struct plan *out, const struct plan_input *in, struct error *
     unsigned busy = in->node_count < p.geometry.shards ? in->node_count : p.geometry.shards;
     p.memory_peak = in->memory_now + p.memory_new + PLAN_TRANSIENT_SHARDS * busy * shard_memory(&p);
     p.memory_after = p.memory_new;
-    uint64_t passes = divide_up(p.bytes, in->build_memory);
-    p.passes = passes < p.geometry.shards ? (unsigned)passes : p.geometry.shards;
+    uint64_t partitions = divide_up(p.bytes, in->build_memory);
+    p.partitions = partitions < p.geometry.shards ? (unsigned)partitions : p.geometry.shards;
     *out = p;
     return ERR_OK;
 }

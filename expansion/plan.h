@@ -46,7 +46,7 @@ struct plan {
     uint64_t memory_new;  /* what Redis will allocate for them */
     uint64_t memory_peak; /* both generations plus uploads in flight */
     uint64_t memory_after;
-    unsigned passes; /* scans of the source: ceil(bytes / build_memory), never more than shards */
+    unsigned partitions; /* scans of the source: ceil(bytes / build_memory), never more than shards */
 };
 
 /* capacity = wanted, or max(growth x current (not for a first build: current), rows x headroom). Where the

@@ -11,18 +11,11 @@
 #include "expansion/history.h"
 #include "shard/script.h"
 
-/* A view that is not building gives its job no layer to go on in. */
-static unsigned layers_of(const struct driver *d)
-{
-    const struct generation *g = view_alternate(&d->view);
-    return g != NULL && g->number == d->record.generation ? g->layer_count : GENERATION_LAYERS_MAX;
-}
-
 /* What another hand wrote leads to no row: the next driver settles and scans from the beginning. */
 static void distrust(struct driver *d, const redisReply *broken)
 {
     log_warn("checkpoint_not_sound", "filter=%s field=%s note=\"the scan begins again\"",
-             log_quote(d->o->filter), broken != NULL ? log_quote(broken->str) : "segment");
+             log_quote(d->o->filter), broken != NULL ? log_quote(broken->str) : "ranges");
     d->record.generation = 0;
 }
 
@@ -34,14 +27,15 @@ enum err record_read(struct driver *d, struct error *e)
     enum err code = link_command(d->link, NODE_HOME, &reply, e, "HGETALL %b", name.text, name.length);
     if (code != ERR_OK)
         return code;
-    d->record = (struct record){.step = STEP_FENCE};
+    record_fini(&d->record);
+    d->record.step = STEP_FENCE;
     const redisReply *broken = NULL;
     for (size_t i = 0; i + 1 < reply->elements; i += 2) {
         const redisReply *field = reply->element[i], *value = reply->element[i + 1];
         if (!checkpoint_take(&d->record, field->str, field->len, value->str, value->len))
             broken = field;
     }
-    if (broken != NULL || !checkpoint_is_sound(&d->record, layers_of(d)))
+    if (broken != NULL || !checkpoint_is_sound(&d->record))
         distrust(d, broken);
     freeReplyObject(reply);
     return ERR_OK;
@@ -100,6 +94,12 @@ void record_checkpoint(struct driver *d, const struct record *at, bool settled)
 {
     checkpoint_each(at, settled, add_field, d);
     record_number(d, "rows", at->rows);
+}
+
+void record_caught_up(struct driver *d)
+{
+    checkpoint_marks(&d->record, add_field, d);
+    record_text(d, "swept", d->record.swept);
 }
 
 void record_decimal(struct driver *d, const char *field, double value)

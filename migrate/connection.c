@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "migrate/connection.h"
+#include "migrate/connection_internal.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,15 +14,6 @@
 enum {
     WATCH_MS = 100,  /* between two calls of the watch */
     DRAIN_MS = 2000, /* for the server to obey a cancel */
-};
-
-struct connection {
-    PGconn *pg;
-    PGcancel *cancel;
-    unsigned timeout_ms;
-    struct source_watch watch;
-    bool broken;
-    char *password; /* of the dsn; NULL: none */
 };
 
 /* Texts. */
@@ -48,7 +38,7 @@ static void clean_text(const struct connection *c, const char *text, char *out, 
     out[n] = '\0';
 }
 
-static enum err lost(struct connection *c, struct error *e)
+enum err connection_lost(struct connection *c, struct error *e)
 {
     char text[400];
     clean_text(c, PQerrorMessage(c->pg), text, sizeof(text));
@@ -58,8 +48,9 @@ static enum err lost(struct connection *c, struct error *e)
 
 static enum err code_of_state(const char *state)
 {
-    /* query_canceled: statement_timeout or an operator; lock_not_available: lock_timeout */
-    if (strcmp(state, "57014") == 0 || strcmp(state, "55P03") == 0)
+    /* query_canceled: statement_timeout or an operator; lock_not_available: lock_timeout; transaction
+     * rollback: a standby's replay had to go on */
+    if (strcmp(state, "57014") == 0 || strcmp(state, "55P03") == 0 || strncmp(state, "40", 2) == 0)
         return ERR_TIMEOUT;
     bool gone =
         strncmp(state, "08", 2) == 0 && strcmp(state, "08P01") != 0; /* not: wrong number of parameters */
@@ -70,8 +61,7 @@ static enum err code_of_state(const char *state)
     return ERR_REFUSED;
 }
 
-/* The error that @result stands for; it is cleared. */
-static enum err failed(struct connection *c, PGresult *result, struct error *e)
+enum err connection_failed(struct connection *c, PGresult *result, struct error *e)
 {
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
@@ -86,7 +76,7 @@ static enum err failed(struct connection *c, PGresult *result, struct error *e)
     return error_set(e, err, "Postgres: %s", text[0] == '\0' ? "no result" : text);
 }
 
-static enum err refuse_broken(struct error *e)
+enum err connection_refuse_broken(struct error *e)
 {
     return error_set(e, ERR_UNREACHABLE, "Postgres: the connection is lost; open it again");
 }
@@ -132,35 +122,29 @@ static enum err read_dsn(struct connection *c, const char *dsn, struct error *e)
     return err;
 }
 
-/* One wait: until when, and who may end it before. */
-struct wait {
-    unsigned ms;
-    uint64_t deadline;
-    uint64_t watch_at;
-    struct source_watch watch;
-};
-
-static struct wait wait_for(unsigned ms, struct source_watch watch)
+struct wait connection_wait(struct connection *c, unsigned ms, bool watched)
 {
     uint64_t now = clock_mono_us();
-    return (struct wait){
-        .ms = ms, .deadline = now + (uint64_t)ms * 1000, .watch_at = now + WATCH_MS * 1000, .watch = watch};
+    if (c->watch_at == 0)
+        c->watch_at = now + WATCH_MS * 1000;
+    return (struct wait){.ms = ms, .deadline = now + (uint64_t)ms * 1000, .watched = watched};
 }
 
 /* Milliseconds to poll() for @what. ERR_TIMEOUT: the deadline has passed; or the watch's error. */
-static enum err wait_slice(struct wait *w, const char *what, int *ms, struct error *e)
+static enum err wait_slice(struct connection *c, const struct wait *w, const char *what, int *ms,
+                           struct error *e)
 {
     uint64_t now = clock_mono_us();
     *ms = 0;
     if (now >= w->deadline)
         return error_set(e, ERR_TIMEOUT, "Postgres: no %s within %u ms", what, w->ms);
-    if (now >= w->watch_at) {
-        enum err err = w->watch.fn == NULL ? ERR_OK : w->watch.fn(w->watch.arg, e);
+    if (w->watched && now >= c->watch_at) {
+        enum err err = c->watch.fn == NULL ? ERR_OK : c->watch.fn(c->watch.arg, e);
         if (err != ERR_OK)
             return err;
-        w->watch_at = now + WATCH_MS * 1000;
+        c->watch_at = now + WATCH_MS * 1000;
     }
-    uint64_t until = w->deadline < w->watch_at ? w->deadline : w->watch_at;
+    uint64_t until = w->watched && c->watch_at < w->deadline ? c->watch_at : w->deadline;
     *ms = (int)((until - now + 999) / 1000);
     return ERR_OK;
 }
@@ -175,16 +159,16 @@ static enum err connect_to(struct connection *c, const char *dsn, const char *ap
     c->pg = PQconnectStartParams(keys, values, 1);
     if (c->pg == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    struct wait wait = wait_for(c->timeout_ms, c->watch);
+    struct wait wait = connection_wait(c, c->timeout_ms, true);
     PostgresPollingStatusType want =
         PQstatus(c->pg) == CONNECTION_BAD ? PGRES_POLLING_FAILED : PGRES_POLLING_WRITING;
     while (want != PGRES_POLLING_OK) {
         if (want == PGRES_POLLING_FAILED)
-            return lost(c, e);
+            return connection_lost(c, e);
         struct pollfd fd = {.fd = PQsocket(c->pg),
                             .events = want == PGRES_POLLING_READING ? POLLIN : POLLOUT};
         int ms;
-        enum err err = wait_slice(&wait, "connection", &ms, e);
+        enum err err = wait_slice(c, &wait, "connection", &ms, e);
         if (err != ERR_OK)
             return err;
         if (poll(&fd, 1, ms) > 0)
@@ -227,6 +211,7 @@ void connection_close(struct connection *c)
 {
     if (c == NULL)
         return;
+    PQfreemem(c->line);
     PQfreeCancel(c->cancel);
     PQfinish(c->pg);
     if (c->password != NULL)
@@ -237,84 +222,109 @@ void connection_close(struct connection *c)
 
 /* Statements. */
 
-/* Wait until the next PQgetResult() will not block. */
-static enum err wait_result(struct connection *c, struct wait *wait, struct error *e)
+enum err connection_wait_input(struct connection *c, const struct wait *wait, struct error *e)
 {
-    for (;;) {
-        int unsent = PQflush(c->pg);
-        if (unsent < 0)
-            return lost(c, e);
-        if (!PQisBusy(c->pg))
-            return ERR_OK;
-        int ms;
-        enum err err = wait_slice(wait, "answer", &ms, e);
-        if (err != ERR_OK)
-            return err;
-        struct pollfd fd = {.fd = PQsocket(c->pg), .events = (short)(unsent > 0 ? POLLIN | POLLOUT : POLLIN)};
-        int ready = poll(&fd, 1, ms);
-        if (ready < 0 && errno != EINTR)
-            return error_set(e, ERR_IO, "poll: %s", strerror(errno));
-        if (ready > 0 && (fd.revents & ~POLLOUT) != 0 && PQconsumeInput(c->pg) == 0)
-            return lost(c, e);
-    }
+    int unsent = PQflush(c->pg), ms;
+    if (unsent < 0)
+        return connection_lost(c, e);
+    enum err err = wait_slice(c, wait, "answer", &ms, e);
+    if (err != ERR_OK)
+        return err;
+    struct pollfd fd = {.fd = PQsocket(c->pg), .events = (short)(unsent > 0 ? POLLIN | POLLOUT : POLLIN)};
+    int ready = poll(&fd, 1, ms);
+    if (ready < 0 && errno != EINTR)
+        return error_set(e, ERR_IO, "poll: %s", strerror(errno));
+    if (ready > 0 && (fd.revents & ~POLLOUT) != 0 && PQconsumeInput(c->pg) == 0)
+        return connection_lost(c, e);
+    return ERR_OK;
 }
 
-/* The first result; those after it (there is none but after errors) are dropped. */
-static enum err collect(struct connection *c, struct wait *wait, PGresult **out, struct error *e)
+enum err connection_wait_result(struct connection *c, const struct wait *wait, struct error *e)
+{
+    if (PQflush(c->pg) < 0)
+        return connection_lost(c, e);
+    enum err err = ERR_OK;
+    while (err == ERR_OK && PQisBusy(c->pg))
+        err = connection_wait_input(c, wait, e);
+    return err;
+}
+
+/* What is left of a COPY's lines. */
+static enum err drop_lines(struct connection *c, const struct wait *wait, struct error *e)
+{
+    char *line = NULL;
+    int n = 0;
+    while (c->copies && (n = PQgetCopyData(c->pg, &line, 1)) >= 0) {
+        PQfreemem(line);
+        line = NULL;
+        enum err err = n == 0 ? connection_wait_input(c, wait, e) : ERR_OK;
+        if (err != ERR_OK)
+            return err;
+    }
+    c->copies = false;
+    return ERR_OK;
+}
+
+enum err connection_collect(struct connection *c, const struct wait *wait, PGresult **out, struct error *e)
 {
     *out = NULL;
-    for (;;) {
-        enum err err = wait_result(c, wait, e);
-        if (err != ERR_OK) {
-            PQclear(*out);
-            *out = NULL;
-            return err;
-        }
+    enum err err;
+    while ((err = connection_wait_result(c, wait, e)) == ERR_OK) {
         PGresult *result = PQgetResult(c->pg);
         if (result == NULL)
             return ERR_OK;
-        if (*out == NULL)
+        /* This "result" would come again and again, until its lines are taken. */
+        c->copies = PQresultStatus(result) == PGRES_COPY_OUT;
+        if (*out == NULL && !c->copies)
             *out = result;
         else
             PQclear(result);
+        err = drop_lines(c, wait, e);
+        if (err != ERR_OK)
+            break;
     }
+    PQclear(*out);
+    *out = NULL;
+    return err;
 }
 
 void connection_abandon(struct connection *c)
 {
-    if (c->broken)
-        return;
+    if (c->broken || PQtransactionStatus(c->pg) != PQTRANS_ACTIVE)
+        return; /* a cancel could hit what is sent next */
     char why[256];
     (void)PQcancel(c->cancel, why, sizeof(why));
-    PGresult *result;
-    struct wait wait = wait_for(DRAIN_MS, (struct source_watch){0});
-    if (collect(c, &wait, &result, NULL) != ERR_OK)
+    PGresult *result = NULL;
+    const struct wait wait = connection_wait(c, DRAIN_MS, false);
+    if (drop_lines(c, &wait, NULL) != ERR_OK || connection_collect(c, &wait, &result, NULL) != ERR_OK)
         c->broken = true;
     else
         PQclear(result);
 }
 
-enum err connection_receive(struct connection *c, unsigned timeout_ms, PGresult **out, struct error *e)
+/* After any error nothing is under way any more. */
+static enum err receive(struct connection *c, PGresult **out, struct error *e)
 {
     if (c->broken)
-        return refuse_broken(e);
+        return connection_refuse_broken(e);
     PGresult *result;
-    struct wait wait = wait_for(timeout_ms, c->watch);
-    enum err err = collect(c, &wait, &result, e);
+    c->watch_at = 0;
+    const struct wait wait = connection_wait(c, c->timeout_ms, true);
+    enum err err = connection_collect(c, &wait, &result, e);
     if (err != ERR_OK) {
         connection_abandon(c);
         return err;
     }
     if (result == NULL)
-        return lost(c, e);
+        return connection_lost(c, e);
     ExecStatusType status = PQresultStatus(result);
     if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK)
-        return failed(c, result, e);
+        return connection_failed(c, result, e);
     *out = result;
     return ERR_OK;
 }
 
-static enum err render(const struct statement *s, struct buffer *text, struct error *e)
+enum err connection_render(const struct statement *s, struct buffer *text, struct error *e)
 {
     const char *names[CONNECTION_PARAMS_MAX];
     for (size_t i = 0; i < s->param_count; i++)
@@ -331,51 +341,21 @@ static void values_of(const struct statement *s, const char *values[CONNECTION_P
 enum err connection_run(struct connection *c, const struct statement *s, PGresult **out, struct error *e)
 {
     if (c->broken)
-        return refuse_broken(e);
+        return connection_refuse_broken(e);
     struct buffer text = {0};
-    enum err err = render(s, &text, e);
+    enum err err = connection_render(s, &text, e);
     const char *values[CONNECTION_PARAMS_MAX];
     values_of(s, values);
     if (err == ERR_OK &&
         PQsendQueryParams(c->pg, buffer_text(&text), (int)s->param_count, NULL, values, NULL, NULL, 0) != 1)
-        err = lost(c, e);
+        err = connection_lost(c, e);
     buffer_fini(&text);
-    return err == ERR_OK ? connection_receive(c, c->timeout_ms, out, e) : err;
+    return err == ERR_OK ? receive(c, out, e) : err;
 }
 
-enum err connection_prepare(struct connection *c, const struct statement *s, struct error *e)
+int connection_version(const struct connection *c)
 {
-    if (c->broken)
-        return refuse_broken(e);
-    struct buffer text = {0};
-    enum err err = render(s, &text, e);
-    if (err == ERR_OK && PQsendPrepare(c->pg, s->name, buffer_text(&text), 0, NULL) != 1)
-        err = lost(c, e);
-    buffer_fini(&text);
-    PGresult *result = NULL;
-    if (err == ERR_OK)
-        err = connection_receive(c, c->timeout_ms, &result, e);
-    PQclear(result);
-    return err;
-}
-
-enum err connection_send(struct connection *c, const struct statement *s, struct error *e)
-{
-    if (c->broken)
-        return refuse_broken(e);
-    const char *values[CONNECTION_PARAMS_MAX];
-    values_of(s, values);
-    if (PQsendQueryPrepared(c->pg, s->name, (int)s->param_count, values, NULL, NULL, 1) != 1 ||
-        PQflush(c->pg) < 0)
-        return lost(c, e);
-    return ERR_OK;
-}
-
-void connection_take(struct connection *c)
-{
-    struct pollfd fd = {.fd = PQsocket(c->pg), .events = POLLIN};
-    if (fd.fd >= 0 && poll(&fd, 1, 0) > 0 && PQconsumeInput(c->pg) == 0)
-        return; /* the next wait finds the connection broken and says why */
+    return PQserverVersion(c->pg);
 }
 
 /* Drop the notifications that have come; true: one of them had the payload. */
@@ -394,15 +374,16 @@ enum err connection_await_notification(struct connection *c, const char *payload
                                        struct error *e)
 {
     if (c->broken)
-        return refuse_broken(e);
+        return connection_refuse_broken(e);
     uint64_t until = clock_mono_us() + (uint64_t)timeout_ms * 1000;
-    struct wait wait = wait_for(UINT_MAX, c->watch); /* only the watch may end it with an error */
+    c->watch_at = 0;
+    const struct wait wait = connection_wait(c, UINT_MAX, true); /* only the watch may end it with an error */
     for (;;) {
         uint64_t now = clock_mono_us();
         if (drop_notifications(c, payload) || now >= until)
             return ERR_OK;
         int ms;
-        enum err err = wait_slice(&wait, "notification", &ms, e);
+        enum err err = wait_slice(c, &wait, "notification", &ms, e);
         if (err != ERR_OK)
             return err;
         int rest = (int)((until - now + 999) / 1000);
@@ -411,6 +392,6 @@ enum err connection_await_notification(struct connection *c, const char *payload
         if (ready < 0 && errno != EINTR)
             return error_set(e, ERR_IO, "poll: %s", strerror(errno));
         if (ready > 0 && PQconsumeInput(c->pg) == 0)
-            return lost(c, e);
+            return connection_lost(c, e);
     }
 }

@@ -42,22 +42,20 @@ void connection_close(struct connection *c);
 MUST_CHECK enum err connection_run(struct connection *c, const struct statement *s, PGresult **out,
                                    struct error *e);
 
-/* Prepare under the statement's name; its values come with connection_send(). */
-MUST_CHECK enum err connection_prepare(struct connection *c, const struct statement *s, struct error *e);
+/* Send a COPY ... TO STDOUT and return at once; its lines come by connection_copy_line(), to the end or to
+ * connection_abandon(). */
+MUST_CHECK enum err connection_copy(struct connection *c, const struct statement *s, struct error *e);
 
-/* Send a prepared statement, rows in binary, and return at once; connection_receive() must follow. */
-MUST_CHECK enum err connection_send(struct connection *c, const struct statement *s, struct error *e);
-
-/* The rows of what was sent. After any error nothing is under way any more. */
-MUST_CHECK enum err connection_receive(struct connection *c, unsigned timeout_ms, PGresult **out,
-                                       struct error *e);
+/* The next line, without its end; it lives until the next call. *@line NULL: the end, nothing is under way
+ * any more, as after any error. ERR_TIMEOUT: nothing came for @timeout_ms. */
+MUST_CHECK enum err connection_copy_line(struct connection *c, unsigned timeout_ms, const char **line,
+                                         size_t *length, struct error *e);
 
 /* Stop what was sent and throw its rows away. */
 void connection_abandon(struct connection *c);
 
-/* Take what has come over the wire so far, without waiting, so that the server is not held up by full socket
- * buffers while the caller computes. Errors show at the next wait. */
-void connection_take(struct connection *c);
+/* Of the server, as PQserverVersion() tells it. */
+int connection_version(const struct connection *c);
 
 /* Wait until a notification with this @payload has come since the last call (after LISTEN), or @timeout_ms
  * have passed, which is no error. Others are dropped. ERR_UNREACHABLE, or the watch's error. */

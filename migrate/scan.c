@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* The happy path is: scan_open() prepares the page statements and sends the first; each scan_next() waits for
- * the page that is under way, sends the statement for the one behind it, and hands the page out; a page that
- * is not full is the last. Possible failure modes are: the page does not come in time or the watch ends
- * the wait (the statement is stopped, and the next scan_next() asks for the same page again); the connection
- * is lost (every later call says so); memory fails while a page is handed out (the same page is asked for
- * again). The position only moves with a page handed out. */
+/* The happy path is: a page's statement is sent, its lines are taken apart as they come, behind the last one
+ * the range moves. Possible failure modes are: no line in time or the watch ends the wait (the statement is
+ * stopped), the connection is lost, the table's blocks were written anew; the range stays then, and whoever
+ * asks again gets the page again. */
 #include "migrate/scan.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "migrate/source_internal.h"
 
 enum {
@@ -20,189 +19,277 @@ enum {
         20 * 1000, /* pages are what is drawn: with few of them the count would be a matter of luck */
 };
 
-struct scan {
+/* --- lines --- */
+
+struct lines {
     struct source *source;
-    size_t page_rows;
-    char limit[24];
-    char position[SCAN_ID_MAX]; /* "" at the beginning */
-    char upto[SCAN_ID_MAX];     /* "" for none */
-    bool under_way;             /* a page was asked for */
-    bool ended;
-    PGresult *result;
-    struct scan_row *rows;
-    size_t row_capacity;
+    unsigned timeout_ms;
+    unsigned id_columns; /* before the key */
+    bool bytes;          /* the key is a bytea: \\x and hexadecimal digits */
+    scan_row_fn *row;
+    void *arg;
+    size_t count;
+    char last[SOURCE_ID_MAX]; /* id of the last line */
+    struct buffer key;        /* scratch */
 };
 
-static enum err prepare_once(struct source *s, const struct statement *statement, unsigned bit,
-                             struct error *e)
+/* Where the key begins; NULL: no such line. */
+static const char *skip_id(const char *line, size_t length, unsigned columns)
 {
-    if ((s->prepared & bit) != 0)
+    const char *p = line, *end = line + length;
+    for (unsigned i = 0; i < columns && p != NULL; i++) {
+        p = memchr(p, '\t', (size_t)(end - p));
+        p = p == NULL ? NULL : p + 1;
+    }
+    return p;
+}
+
+static void unescape(struct buffer *out, const char *p, const char *end)
+{
+    static const char plain[] = "\b\f\n\r\t\v", escaped[] = "bfnrtv";
+    buffer_clear(out);
+    for (; p < end; p++) {
+        const char *at = *p == '\\' && p + 1 < end ? memchr(escaped, p[1], sizeof(escaped) - 1) : NULL;
+        if (*p == '\\' && p + 1 < end)
+            p++;
+        buffer_append(out, at != NULL ? &plain[at - escaped] : p, 1);
+    }
+}
+
+static int digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : 0;
+}
+
+/* COPY doubles the backslash of \x. */
+static void decode_bytes(struct buffer *out, const char *p, const char *end)
+{
+    buffer_clear(out);
+    p += (size_t)(end - p) >= 3 ? 3 : (size_t)(end - p);
+    for (; p + 1 < end; p += 2) {
+        char byte = (char)(digit(p[0]) << 4 | digit(p[1]));
+        buffer_append(out, &byte, 1);
+    }
+}
+
+static void hand_out(struct lines *l, const char *key, const char *end)
+{
+    size_t length = (size_t)(end - key);
+    bool escaped = memchr(key, '\\', length) != NULL;
+    if (escaped && length == 2 && key[1] == 'N') {
+        l->row(l->arg, NULL, 0);
+    } else if (!escaped) {
+        l->row(l->arg, key, length);
+    } else {
+        if (l->bytes)
+            decode_bytes(&l->key, key, end);
+        else
+            unescape(&l->key, key, end);
+        l->row(l->arg, buffer_text(&l->key), l->key.length);
+    }
+}
+
+static enum err take_line(struct lines *l, const char *line, size_t length, struct error *e)
+{
+    const char *key = skip_id(line, length, l->id_columns);
+    size_t id = key == NULL || l->id_columns == 0 ? 0 : (size_t)(key - line) - 1;
+    if (key == NULL)
+        return error_set(e, ERR_PARSE, "a line of COPY has too few columns");
+    if (id >= SOURCE_ID_MAX || (id == 0 && l->id_columns > 0))
+        return error_set(e, ERR_RANGE, "an id of %zu bytes cannot be a position; 1 to %d are supported", id,
+                         SOURCE_ID_MAX - 1);
+    memcpy(l->last, line, id);
+    l->last[id] = '\0';
+    l->count++;
+    hand_out(l, key, line + length);
+    return buffer_failed(&l->key) ? error_set(e, ERR_NOMEM, "out of memory for a key") : ERR_OK;
+}
+
+/* All lines of a statement. */
+static enum err read_lines(struct lines *l, const struct statement *statement, struct error *e)
+{
+    struct connection *c = l->source->connection;
+    enum err err = connection_copy(c, statement, e);
+    while (err == ERR_OK) {
+        const char *line;
+        size_t length;
+        err = connection_copy_line(c, l->timeout_ms, &line, &length, e);
+        if (err != ERR_OK || line == NULL)
+            break;
+        err = take_line(l, line, length, e);
+        if (err != ERR_OK)
+            connection_abandon(c);
+    }
+    buffer_fini(&l->key);
+    return err;
+}
+
+static struct lines lines_of(struct source *s, unsigned table, unsigned id_columns, unsigned timeout_ms,
+                             scan_row_fn *row, void *arg)
+{
+    return (struct lines){.source = s,
+                          .timeout_ms = timeout_ms,
+                          .id_columns = id_columns,
+                          .bytes = strcmp(s->tables[table].key.type, "bytea") == 0,
+                          .row = row,
+                          .arg = arg};
+}
+
+/* --- pages by id --- */
+
+/* (t.a, t.b) > ('1', '2') */
+static void put_bound(struct buffer *out, const struct source_table *t, const char *operator, const char * id)
+{
+    if (id[0] == '\0') {
+        buffer_puts(out, "true");
+        return;
+    }
+    buffer_printf(out, "(%s) %s (", t->id_piece, operator);
+    source_put_literals(out, id);
+    buffer_puts(out, ")");
+}
+
+static enum err page_by_id(struct source *s, struct scan_range *r, const struct scan_options *o, size_t *rows,
+                           bool *ended, struct error *e)
+{
+    struct lines l = lines_of(s, r->table, s->id_columns, o->timeout_ms, o->row, o->arg);
+    const struct source_table *t = &s->tables[r->table];
+    struct source_statement st;
+    struct buffer after = {0}, upto = {0};
+    char limit[24];
+    put_bound(&after, t, ">", r->after);
+    put_bound(&upto, t, "<=", r->upto);
+    (void)snprintf(limit, sizeof(limit), "%zu", o->limit);
+    source_bind(&st, s, r->table, "page");
+    source_bind_more(&st, "after", buffer_text(&after));
+    source_bind_more(&st, "upto", buffer_text(&upto));
+    source_bind_more(&st, "limit", limit);
+    enum err err = read_lines(&l, &st.statement, e);
+    buffer_fini(&after);
+    buffer_fini(&upto);
+    if (err != ERR_OK)
+        return error_prefix(e, err, "table %s after id \"%.60s\"", t->name, r->after);
+    *rows = l.count;
+    *ended = l.count < o->limit;
+    if (l.count > 0)
+        memcpy(r->after, l.last, sizeof(r->after));
+    return ERR_OK;
+}
+
+/* --- pages of blocks --- */
+
+enum { AGE_PIECE_MAX = 256 };
+
+/* age(t.xmin) against a horizon's age, which is looked up once. Ages are those of 32-bit ids: a horizon too
+ * far back counts as older than every row. */
+static void put_age(char out[AGE_PIECE_MAX], const char *operator, const char * horizon)
+{
+    unsigned long long id = strtoull(horizon, NULL, 10);
+    (void)snprintf(
+        out, AGE_PIECE_MAX,
+        "age(t.xmin) %s (SELECT CASE WHEN pg_snapshot_xmax(pg_current_snapshot())::text::numeric - "
+        "%llu < 2000000000 THEN age('%llu'::xid) ELSE 2147483647 END)",
+        operator, id, id % (1ull << 32));
+}
+
+/* Behind the page: whatever wrote the part anew before or within it is seen by now. */
+static enum err check_file(struct source *s, const struct source_part *part, struct error *e)
+{
+    if (part->file[0] == '\0')
         return ERR_OK;
-    enum err err = connection_prepare(s->connection, statement, e);
-    if (err == ERR_OK)
-        s->prepared |= bit;
+    PGresult *r = NULL;
+    const struct connection_param params[] = {{"name", part->name}};
+    enum err err = source_run(s, part->table, "file", params, 1, &r, e);
+    if (err == ERR_OK && strcmp(PQgetvalue(r, 0, 0), part->file) != 0)
+        err = error_set(
+            e, ERR_CONFLICT,
+            "table %s was written anew (VACUUM FULL, CLUSTER, TRUNCATE) while it was read: start again",
+            part->name);
+    PQclear(r);
     return err;
 }
 
-/* The page statement for a position, and the bit that says whether it was prepared. */
-static struct statement page_statement(const struct scan *scan, bool first, unsigned *bit)
+static enum err page_of_blocks(struct source *s, struct scan_range *r, const struct scan_options *o,
+                               size_t *rows, bool *ended, struct error *e)
 {
-    bool bounded = scan->upto[0] != '\0';
-    static const char *const names[2][2] = {{"page_next", "page_next_upto"},
-                                            {"page_first", "page_first_upto"}};
-    struct statement s = source_statement(scan->source, names[first][bounded]);
-    if (!first)
-        s.params[s.param_count++] = (struct connection_param){"after", scan->position};
-    if (bounded)
-        s.params[s.param_count++] = (struct connection_param){"upto", scan->upto};
-    s.params[s.param_count++] = (struct connection_param){"limit", scan->limit};
-    *bit = 1u << ((first ? 2 : 0) + (bounded ? 1 : 0));
-    return s;
-}
-
-static enum err send_page(struct scan *scan, struct error *e)
-{
-    unsigned bit;
-    struct statement s = page_statement(scan, scan->position[0] == '\0', &bit);
-    enum err err = prepare_once(scan->source, &s, bit, e);
+    const struct source_part *part = &o->parts[r->table];
+    struct lines l = lines_of(s, part->table, 0, o->timeout_ms, o->row, o->arg);
+    uint64_t from = strtoull(r->after, NULL, 10), end = strtoull(r->upto, NULL, 10);
+    bool whole = r->upto[0] == '\0';
+    *ended = !whole && from >= end;
+    *rows = 0;
+    if (*ended)
+        return ERR_OK;
+    uint64_t to = end - from > o->limit ? from + o->limit : end;
+    char blocks[96] = "true", newer[AGE_PIECE_MAX] = "true";
+    if (!whole)
+        (void)snprintf(blocks, sizeof(blocks), "t.ctid >= '(%llu,0)' AND t.ctid < '(%llu,0)'",
+                       (unsigned long long)from, (unsigned long long)to);
+    if (o->newer != NULL)
+        put_age(newer, "<=", o->newer);
+    struct source_statement st;
+    source_bind(&st, s, part->table, "blocks");
+    source_bind_more(&st, "table", part->name);
+    source_bind_more(&st, "blocks", blocks);
+    source_bind_more(&st, "newer", newer);
+    enum err err = read_lines(&l, &st.statement, e);
     if (err == ERR_OK)
-        err = connection_send(scan->source->connection, &s, e);
-    scan->under_way = err == ERR_OK;
-    return err;
+        err = check_file(s, part, e);
+    if (err != ERR_OK)
+        return error_prefix(e, err, "table %s from block %s on", part->name, r->after);
+    *rows = l.count;
+    *ended = whole || to == end;
+    (void)snprintf(r->after, sizeof(r->after), "%llu", (unsigned long long)to);
+    return ERR_OK;
 }
 
-enum err scan_open(struct scan **out, struct source *s, const char *after, const char *upto, size_t page_rows,
-                   struct error *e)
+enum err scan_page(struct source *s, struct scan_range *range, const struct scan_options *o, size_t *rows,
+                   bool *ended, struct error *e)
 {
     enum err err = source_ready(s, e);
     if (err != ERR_OK)
         return err;
-    if (page_rows == 0 || strlen(after) >= SCAN_ID_MAX || strlen(upto) >= SCAN_ID_MAX)
-        return error_set(e, ERR_RANGE, "scan: a page has at least one row, an id at most %d bytes",
-                         SCAN_ID_MAX - 1);
-    struct scan *scan = calloc(1, sizeof(*scan));
-    if (scan == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
-    scan->source = s;
-    scan->page_rows = page_rows;
-    (void)snprintf(scan->limit, sizeof(scan->limit), "%zu", page_rows);
-    (void)snprintf(scan->position, sizeof(scan->position), "%s", after);
-    (void)snprintf(scan->upto, sizeof(scan->upto), "%s", upto);
-    unsigned bit;
-    struct statement next = page_statement(scan, false, &bit);
-    err = prepare_once(s, &next, bit, e);
-    if (err == ERR_OK)
-        err = send_page(scan, e);
-    if (err != ERR_OK) {
-        scan_close(scan);
-        return error_prefix(e, err, "table %s", s->table);
-    }
-    *out = scan;
-    return ERR_OK;
+    if (o->limit == 0)
+        return error_set(e, ERR_RANGE, "scan: a page has at least one row");
+    return range->blocks ? page_of_blocks(s, range, o, rows, ended, e)
+                         : page_by_id(s, range, o, rows, ended, e);
 }
 
-/* The result's keys as rows. */
-static enum err fill_rows(struct scan *scan, size_t count, struct error *e)
-{
-    if (count > scan->row_capacity) {
-        struct scan_row *rows = reallocarray(scan->rows, count, sizeof(*rows));
-        if (rows == NULL)
-            return error_set(e, ERR_NOMEM, "out of memory for a page of %zu rows", count);
-        scan->rows = rows;
-        scan->row_capacity = count;
-    }
-    for (size_t i = 0; i < count; i++) {
-        bool null = PQgetisnull(scan->result, (int)i, 1) != 0;
-        scan->rows[i].key = null ? NULL : PQgetvalue(scan->result, (int)i, 1);
-        scan->rows[i].length = null ? 0 : (size_t)PQgetlength(scan->result, (int)i, 1);
-    }
-    return ERR_OK;
-}
+/* --- rows whose ids are known --- */
 
-/* Move to the last id of the result and ask for the page behind it. A failure to send will be met by the next
- * call. */
-static enum err step_on(struct scan *scan, size_t count, struct error *e)
+enum err scan_keys_of(struct source *s, unsigned table, const char *const *ids, size_t count,
+                      const struct scan_options *o, struct error *e)
 {
-    const char *id = PQgetvalue(scan->result, (int)count - 1, 0);
-    size_t length = (size_t)PQgetlength(scan->result, (int)count - 1, 0);
-    if (length >= SCAN_ID_MAX || length == 0)
-        return error_set(e, ERR_RANGE, "an id of %zu bytes cannot be a position; 1 to %d are supported",
-                         length, SCAN_ID_MAX - 1);
-    memcpy(scan->position, id, length);
-    scan->position[length] = '\0';
-    scan->ended = count < scan->page_rows;
-    if (!scan->ended)
-        (void)send_page(scan, e);
-    return ERR_OK;
-}
-
-static enum err receive_page(struct scan *scan, size_t *count, unsigned timeout_ms, struct error *e)
-{
-    enum err err = scan->under_way ? ERR_OK : send_page(scan, e);
-    if (err == ERR_OK)
-        err = connection_receive(scan->source->connection, timeout_ms, &scan->result, e);
-    scan->under_way = false;
-    if (err != ERR_OK)
+    enum err err = source_ready(s, e);
+    if (count == 0 || err != ERR_OK)
         return err;
-    *count = (size_t)PQntuples(scan->result);
-    err = fill_rows(scan, *count, e);
-    if (err == ERR_OK && *count > 0)
-        err = step_on(scan, *count, e);
+    struct buffer list = {0};
+    for (size_t i = 0; i < count; i++) {
+        buffer_puts(&list, i == 0 ? "(" : ", (");
+        source_put_literals(&list, ids[i]);
+        buffer_puts(&list, ")");
+    }
+    struct lines l = lines_of(s, table, 0, o->timeout_ms, o->row, o->arg);
+    struct source_statement st;
+    source_bind(&st, s, table, "keys_of");
+    source_bind_more(&st, "ids", buffer_text(&list));
+    err = buffer_failed(&list) ? error_set(e, ERR_NOMEM, "out of memory") : read_lines(&l, &st.statement, e);
+    buffer_fini(&list);
     return err;
 }
 
-enum err scan_next(struct scan *scan, struct scan_page *page, unsigned timeout_ms, struct error *e)
+/* --- samples --- */
+
+struct sample {
+    scan_row_fn *fn;
+    void *arg;
+};
+
+static void pass_on(void *arg, const char *key, size_t length)
 {
-    PQclear(scan->result);
-    scan->result = NULL;
-    size_t count = 0;
-    enum err err = scan->ended ? ERR_OK : receive_page(scan, &count, timeout_ms, e);
-    if (err != ERR_OK)
-        return error_prefix(e, err, "table %s after id \"%.60s\"", scan->source->table, scan->position);
-    scan->ended = scan->ended || count == 0;
-    page->count = count;
-    page->rows = scan->rows;
-    memcpy(page->last_id, scan->position, sizeof(page->last_id));
-    return ERR_OK;
-}
-
-void scan_take(struct scan *scan)
-{
-    if (scan->under_way)
-        connection_take(scan->source->connection);
-}
-
-void scan_close(struct scan *scan)
-{
-    if (scan == NULL)
-        return;
-    if (scan->under_way)
-        connection_abandon(scan->source->connection);
-    PQclear(scan->result);
-    free(scan->rows);
-    free(scan);
-}
-
-/* Samples. */
-
-enum { SAMPLE_BIT = 1 << 4, SAMPLE_SMALL_BIT = 1 << 5 };
-
-static enum err run_sample(struct source *s, const struct statement *statement, unsigned bit,
-                           scan_sample_fn *fn, void *arg, struct error *e)
-{
-    enum err err = prepare_once(s, statement, bit, e);
-    if (err == ERR_OK)
-        err = connection_send(s->connection, statement, e);
-    PGresult *r = NULL;
-    if (err == ERR_OK)
-        err = connection_receive(s->connection, SAMPLE_TIMEOUT_MS, &r, e);
-    if (err != ERR_OK)
-        return error_prefix(e, err, "sample of table %s", s->table);
-    for (int i = 0; i < PQntuples(r); i++)
-        if (!PQgetisnull(r, i, 0) && PQgetlength(r, i, 0) > 0)
-            fn(arg, PQgetvalue(r, i, 0), (size_t)PQgetlength(r, i, 0));
-    PQclear(r);
-    return ERR_OK;
+    const struct sample *sample = arg;
+    if (length > 0)
+        sample->fn(sample->arg, key, length);
 }
 
 /* Per cent of the pages that will give @count rows, with some to spare: a share of what the planner expects.
@@ -216,33 +303,48 @@ static double percent_for(size_t count, uint64_t rows)
     return percent > 100.0 ? 100.0 : percent;
 }
 
-enum err scan_sample(struct source *s, const char *upto, size_t count, scan_sample_fn *fn, void *arg,
-                     struct error *e)
+static enum err sample_table(struct source *s, unsigned table, const char *horizon, size_t count,
+                             uint64_t rows, struct sample *sample, struct error *e)
 {
-    char last[SCAN_ID_MAX];
-    enum err err = source_ready(s, e);
-    if (err == ERR_OK && strlen(upto) >= sizeof(last))
-        err = error_set(e, ERR_RANGE, "sample: an id has at most %d bytes", SCAN_ID_MAX - 1);
-    if (err != ERR_OK || count == 0)
-        return err;
-    (void)snprintf(last, sizeof(last), "%s", upto);
-    if (last[0] == '\0')
-        err = source_max_id(s, last, sizeof(last), e);
-    uint64_t rows = 0;
-    if (err == ERR_OK)
-        err = source_rows_estimate(s, &rows, e);
-    if (err != ERR_OK || last[0] == '\0')
-        return err;
-    char limit[24];
-    char percent[32];
-    (void)snprintf(limit, sizeof(limit), "%zu", count);
+    struct lines l = lines_of(s, table, 0, SAMPLE_TIMEOUT_MS, pass_on, sample);
+    char limit[24], percent[32], older[AGE_PIECE_MAX] = "true";
     bool small = rows <= SAMPLE_SMALL_ROWS || count >= rows / 4;
-    struct statement statement = source_statement(s, small ? "sample_small" : "sample");
+    (void)snprintf(limit, sizeof(limit), "%zu", count);
+    if (horizon[0] != '\0')
+        put_age(older, ">", horizon);
+    struct source_statement st;
+    source_bind(&st, s, table, small ? "sample_small" : "sample");
+    source_bind_more(&st, "older", older);
+    source_bind_more(&st, "limit", limit);
     if (!small) {
         (void)snprintf(percent, sizeof(percent), "%.6f", percent_for(count, rows));
-        statement.params[statement.param_count++] = (struct connection_param){"percent", percent};
+        source_bind_more(&st, "percent", percent);
     }
-    statement.params[statement.param_count++] = (struct connection_param){"upto", last};
-    statement.params[statement.param_count++] = (struct connection_param){"limit", limit};
-    return run_sample(s, &statement, small ? SAMPLE_SMALL_BIT : SAMPLE_BIT, fn, arg, e);
+    enum err err = read_lines(&l, &st.statement, e);
+    return err == ERR_OK ? ERR_OK : error_prefix(e, err, "sample of table %s", s->tables[table].name);
+}
+
+/* Each table's share of the sample is that of its rows. */
+enum err scan_sample(struct source *s, const char *horizon, size_t count, scan_row_fn *fn, void *arg,
+                     struct error *e)
+{
+    struct sample sample = {fn, arg};
+    uint64_t all = 0;
+    enum err err = source_ready(s, e);
+    if (err != ERR_OK)
+        return err;
+    uint64_t *rows = calloc(s->table_count + 1, sizeof(*rows));
+    if (rows == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    for (unsigned i = 0; i < s->table_count && err == ERR_OK; i++) {
+        err = source_table_rows(s, i, &rows[i], e);
+        all += rows[i];
+    }
+    for (unsigned i = 0; i < s->table_count && err == ERR_OK; i++) {
+        size_t share = all == 0 ? count : (size_t)((double)count * (double)rows[i] / (double)all + 0.5);
+        if (share > 0)
+            err = sample_table(s, i, horizon, share, rows[i], &sample, e);
+    }
+    free(rows);
+    return err;
 }

@@ -1,48 +1,52 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef MIGRATE_SCAN_H
 #define MIGRATE_SCAN_H
-/* Keyset scan: pages WHERE id > after AND id <= upto ORDER BY id LIMIT n, never OFFSET. The next page is
- * asked for before the present one is handed out, so that Postgres reads while the caller hashes. Each page
- * is its own short transaction. */
+/* Rows of a source, page by page, each page a short transaction of its own: in the order of the ids
+ * (WHERE id > after AND id <= upto ORDER BY id LIMIT n, never OFFSET), or in the order in which they lie in
+ * the table's blocks. Rows come by COPY. */
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "migrate/source.h"
 
-enum { SCAN_ID_MAX = 256 };
-
-struct scan;
-
-struct scan_row {
-    const char *key; /* NULL for SQL NULL */
-    size_t length;
+/* What is still to be read of a table. An id is in COPY's text form (a backslash before what would end a line
+ * or a column), a tab between columns. */
+struct scan_range {
+    unsigned table; /* of the source; of blocks: of source_parts() */
+    bool blocks;
+    char after[SOURCE_ID_MAX]; /* exclusive; "": from the beginning. Of blocks: number of the first one */
+    char upto[SOURCE_ID_MAX];  /* inclusive; "": none. Of blocks: number behind the last one; "": the whole
+                                * table  in one page */
 };
 
-/* A page lives until the next scan_next() or scan_close(). NULL and empty keys are in it; the caller skips
- * them. */
-struct scan_page {
-    size_t count;
-    const struct scan_row *rows;
-    char last_id[SCAN_ID_MAX]; /* of the last row: where to go on */
+/* @key NULL: SQL NULL. It lives until the function returns. */
+typedef void scan_row_fn(void *arg, const char *key, size_t length);
+
+struct scan_options {
+    size_t limit;                    /* rows of a page; of blocks: blocks */
+    const struct source_part *parts; /* of blocks */
+    const char *newer;   /* of blocks: only rows written by transactions that got their id at or after this
+                            horizon; NULL: all */
+    unsigned timeout_ms; /* without a further row */
+    scan_row_fn *row;
+    void *arg;
 };
 
-/* @after: exclusive lower bound, "" for the beginning. @upto: inclusive upper bound, "" for none. One scan at
- * a time on a source; other source functions must not be called until scan_close(). */
-MUST_CHECK enum err scan_open(struct scan **out, struct source *s, const char *after, const char *upto,
-                              size_t page_rows, struct error *e);
+/* Read the next page of @range, which is moved behind it when all of its rows were handed out; *@rows of
+ * them.
+ * *@ended: nothing is left. On error @range stays, rows may have been handed out. ERR_TIMEOUT,
+ * ERR_UNREACHABLE: the connection is gone, open the source again. ERR_CONFLICT: the part was written anew,
+ * its blocks hold other rows than they did. Or what the watch says. */
+MUST_CHECK enum err scan_page(struct source *s, struct scan_range *range, const struct scan_options *o,
+                              size_t *rows, bool *ended, struct error *e);
 
-/* The next page; page->count == 0 at the end. ERR_TIMEOUT after @timeout_ms without the page;
- * ERR_UNREACHABLE: the connection is gone: close scan and source and open both again at the last page's id.
- * Or what the watch says. */
-MUST_CHECK enum err scan_next(struct scan *scan, struct scan_page *page, unsigned timeout_ms,
-                              struct error *e);
-/* Take what has come of the next page, without waiting. Call it now and then while working on a long page:
- * else Postgres waits, its socket full, until the work is done. */
-void scan_take(struct scan *scan);
-void scan_close(struct scan *scan);
+/* The keys of rows of @table whose @ids are known. */
+MUST_CHECK enum err scan_keys_of(struct source *s, unsigned table, const char *const *ids, size_t count,
+                                 const struct scan_options *o, struct error *e);
 
-/* A random sample of about @count keys whose id is <= @upto ("" for none), by TABLESAMPLE where the table is
- * large. Calls @fn for each (key not NULL, not empty). */
-typedef void scan_sample_fn(void *arg, const char *key, size_t length);
-MUST_CHECK enum err scan_sample(struct source *s, const char *upto, size_t count, scan_sample_fn *fn,
+/* A random sample of about @count keys of rows that were written by transactions which got their id before
+ * @horizon ("": of all), by TABLESAMPLE where a table is large. Calls @fn for each (key not NULL, not empty).
+ */
+MUST_CHECK enum err scan_sample(struct source *s, const char *horizon, size_t count, scan_row_fn *fn,
                                 void *arg, struct error *e);
 #endif

@@ -24,7 +24,7 @@ struct settle {
 static enum err note(struct settle *settle, const char *statement, PGresult **out, struct error *e)
 {
     PGresult *r;
-    enum err err = source_run(settle->source, statement, NULL, 0, &r, e);
+    enum err err = source_run(settle->source, 0, statement, NULL, 0, &r, e);
     if (err != ERR_OK)
         return err;
     char *noted = strdup(PQgetvalue(r, 0, PQfnumber(r, "noted")));
@@ -86,7 +86,7 @@ static enum err look(struct settle *settle, const char *statement, struct settle
 {
     const struct connection_param params[] = {{"noted", settle->noted}};
     PGresult *r;
-    enum err err = source_run(settle->source, statement, params, 1, &r, e);
+    enum err err = source_run(settle->source, 0, statement, params, 1, &r, e);
     if (err != ERR_OK)
         return err;
     *waiting = (size_t)PQntuples(r);

@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef MIGRATE_SOURCE_H
 #define MIGRATE_SOURCE_H
-/* A Postgres table that holds the truth: connection, checks, estimates. One connection, owned by one thread;
- * every wait has a deadline. */
+/* The Postgres tables that hold the truth: connection, names, checks, estimates. One connection, owned by one
+ * thread; every wait has a deadline. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "base/error.h"
+
+enum {
+    SOURCE_TABLES_MAX = 4096,
+    SOURCE_ID_COLUMNS_MAX = 8,
+    SOURCE_ID_MAX = 512, /* bytes of an id as text, its terminator with it */
+};
 
 /* Called about every 100 ms while Postgres is waited for. Any other code than ERR_OK ends the wait: the
  * statement is stopped, and the code and text are those of the call that waited. NULL: nothing is called. */
@@ -18,11 +24,14 @@ struct source_watch {
 /* Strings are borrowed from the configuration. */
 struct source_config {
     const char *dsn;
-    const char *table;     /* name, may be schema-qualified and quoted as in SQL */
-    const char *id_column; /* unique, NOT NULL, ordered */
-    /* Column of the key: text, varchar, char, bytea, uuid or an integer. What counts as the key is its UTF-8
-     * text (of char(n) without the blanks at the end, of uuid in small letters with hyphens), of bytea the
-     * bytes. */
+    /* Names, comma separated, each may be schema-qualified and quoted as in SQL; with * or ? outside quotes
+     * every table that it describes, of the schemas that it describes. All have the columns that follow. */
+    const char *table;
+    const char *id_column; /* unique, NOT NULL, ordered; several columns comma separated, each as the catalog
+                              has it, or in quotes (which a comma needs) */
+    /* Column of the key, or an expression in SQL: text, varchar, char, bytea, uuid or an integer. What counts
+     * as the key is its UTF-8 text (of char(n) without the blanks at the end, of uuid in small letters with
+     * hyphens), of bytea the bytes. */
     const char *key;
     const char *where; /* SQL condition, or NULL / "" */
     const char
@@ -36,26 +45,45 @@ struct source;
  * ERR_TIMEOUT. Only the connection is made; call source_check() before trusting the configuration. */
 MUST_CHECK enum err source_open(struct source **out, const struct source_config *config, unsigned timeout_ms,
                                 struct error *e);
+/* Another connection to what @s has resolved, with a @watch and name of its own; @dsn "" or NULL: the same
+ * server. ERR_CONFIG: @s was not resolved. */
+MUST_CHECK enum err source_open_another(struct source **out, const struct source *s, const char *dsn,
+                                        const char *application, struct source_watch watch, struct error *e);
 void source_close(struct source *s);
 
-/* ERR_CONFIG with the remedy: the table or a column does not exist, `where` is no condition, the id column is
- * nullable, of a type without a safe order, or without a usable (valid, non-partial, single-column) unique
- * index, the key's type is not supported, SELECT is not granted, rows are hidden by row-level security, the
- * table has children by inheritance, the server is a standby. */
+/* ERR_CONFIG with the remedy: a table or a column does not exist, `where` is no condition, the id is
+ * nullable, of a type without a safe order, or without a usable (valid, non-partial) unique index of its
+ * columns, a page would be sorted, the key's type is not supported, SELECT is not granted, rows are hidden by
+ * row-level security, a table has children by inheritance, the server is a standby. */
 MUST_CHECK enum err source_check(struct source *s, struct error *e);
+/* What works and may surprise, for people; "": nothing. */
+MUST_CHECK enum err source_warning(struct source *s, char *out, size_t size, struct error *e);
 
-/* Rows by the planner's estimate for the table with `where`; exact below a few thousand. */
+/* Tables are numbered from 0 in the order of the configuration, those of a pattern by name. */
+unsigned source_tables(const struct source *s);
+const char *source_table(const struct source *s, unsigned table); /* as the server quotes it */
+/* Of the names: the same list has the same. */
+uint64_t source_tables_hash(const struct source *s);
+
+/* Rows by the planner's estimate for the tables with `where`; exact below a few thousand. */
 MUST_CHECK enum err source_rows_estimate(struct source *s, uint64_t *out, struct error *e);
+/* Of one table. */
+MUST_CHECK enum err source_table_rows(struct source *s, unsigned table, uint64_t *out, struct error *e);
 
-/* True where the id column is an integer, so that new rows have larger ids and catch-up by keyset means
- * something. */
+/* True where ids are integers, so that new rows have larger ids and catch-up by keyset means something. */
 bool source_id_is_integer(const struct source *s);
 
-/* A transaction id, as text: rows that carry it or a later one were written by transactions that got their id
- * after this call. */
-MUST_CHECK enum err source_horizon(struct source *s, char out[24], struct error *e);
+/* A transaction id, as text: every transaction that gets its id after this call gets it or a later one; those
+ * with earlier ids have ended or are open. */
+enum { SOURCE_HORIZON_MAX = 24 };
+MUST_CHECK enum err source_horizon(struct source *s, char out[SOURCE_HORIZON_MAX], struct error *e);
 
-/* Why a key that was read from the table may not be in a generation. */
+/* Where the server's WAL ends, as text; and whether @s, which may be its standby, shows all of it. */
+enum { SOURCE_LSN_MAX = 24 };
+MUST_CHECK enum err source_barrier(struct source *s, char out[SOURCE_LSN_MAX], struct error *e);
+MUST_CHECK enum err source_has_replayed(struct source *s, const char *lsn, bool *out, struct error *e);
+
+/* Why a key that was read from a table may not be in a generation. */
 enum source_finding {
     SOURCE_ROW_OLD,    /* its row is there since before the horizon */
     SOURCE_ROW_NEW,    /* its row was written after it */
@@ -63,13 +91,30 @@ enum source_finding {
     SOURCE_ROW_UNKNOWN /* it cannot be asked for: the key holds a NUL, or the search took too long */
 };
 
-/* Look for the row of @key; @id (size 64) gets its id, "" where there is none. Without an index on the key's
- * column this reads the table, up to the source's timeout. ERR_UNREACHABLE, ... */
+/* Look for the row of @key, the oldest where there are several; @id (size 64) gets its id, "" where there is
+ * none. Without an index on the key this reads the tables, up to the source's timeout each. ERR_UNREACHABLE,
+ * ... */
 MUST_CHECK enum err source_find_key(struct source *s, const char *key, size_t length, const char *horizon,
                                     enum source_finding *out, char id[64], struct error *e);
 
-/* The largest id now visible, as text; "" for an empty table. @out_size at least 64. */
-MUST_CHECK enum err source_max_id(struct source *s, char *out, size_t out_size, struct error *e);
+/* The largest id of a table now visible, in the form of scan.h; "" for an empty table. */
+MUST_CHECK enum err source_last_id(struct source *s, unsigned table, char out[SOURCE_ID_MAX],
+                                   struct error *e);
+
+/* Up to @parts - 1 ids that cut a table into parts of about the same size, in order, *@count of them; fewer
+ * where the table is small. */
+MUST_CHECK enum err source_split(struct source *s, unsigned table, unsigned parts, char (*ids)[SOURCE_ID_MAX],
+                                 unsigned *count, struct error *e);
+
+/* What a table's rows lie in: itself, or its partitions. */
+struct source_part {
+    char name[288]; /* as the server quotes it */
+    unsigned table;
+    uint64_t blocks; /* 0 where the role may not read the partition itself: then it is the whole table */
+    char file[16];   /* changes when it is written anew; "" for a whole table of partitions */
+};
+/* Of all tables; the caller frees *@out. */
+MUST_CHECK enum err source_parts(struct source *s, struct source_part **out, size_t *count, struct error *e);
 
 /* How far the server's furthest standby is behind in replay, in seconds; 0 where none streams or all have
  * caught up; -1 where it is unknown, because the role is a member of neither pg_monitor nor

@@ -220,7 +220,7 @@ static enum err check_memory(struct service *s, struct link *l, const struct gen
                               .bytes = generation_bytes(g),
                               .memory_new = memory_of_generation(g),
                               .memory_peak = memory_of_generation(g),
-                              .passes = 1};
+                              .partitions = 1};
     enum err code = memory_of_nodes(l, nodes, e);
     return code == ERR_OK ? plan_fits(&plan, nodes, s->nodes.count, warning, e) : code;
 }

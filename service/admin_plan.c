@@ -92,21 +92,30 @@ static enum err rate_of_last_run(struct outlook *o, struct error *e)
     return ERR_OK;
 }
 
+static void pass_over(void *arg, const char *key, size_t length)
+{
+    (void)arg;
+    (void)key;
+    (void)length;
+}
+
 static enum err rate_of_one_page(struct outlook *o, struct error *e)
 {
-    struct scan *scan;
-    struct scan_page page;
+    enum { PAGE_ROWS = 10000 };
+    struct scan_range range = {.table = 0};
+    const struct scan_options options = {.limit = o->options.page_rows < PAGE_ROWS ? o->options.page_rows
+                                                                                   : PAGE_ROWS,
+                                         .timeout_ms = o->options.postgres_timeout_ms,
+                                         .row = pass_over};
+    size_t rows = 0;
+    bool ended;
     uint64_t started = clock_mono_us();
-    enum err code = scan_open(&scan, o->source, "", "", o->options.page_rows, e);
-    if (code != ERR_OK)
-        return code;
-    code = scan_next(scan, &page, o->options.postgres_timeout_ms, e);
+    enum err code = scan_page(o->source, &range, &options, &rows, &ended, e);
     uint64_t took = clock_mono_us() - started;
-    if (code == ERR_OK && page.count > 0 && took > 0) {
-        o->rate = (double)page.count * 1e6 / (double)took;
+    if (code == ERR_OK && rows > 0 && took > 0) {
+        o->rate = (double)rows * 1e6 / (double)took;
         o->rate_by = "by one page just read";
     }
-    scan_close(scan);
     return code;
 }
 
@@ -135,7 +144,7 @@ static void plan_fields(struct fields *f, const struct outlook *o)
     field_number(f, "memory_new", p->memory_new);
     field_number(f, "memory_peak", p->memory_peak);
     field_number(f, "memory_after", p->memory_after);
-    field_number(f, "passes", p->passes);
+    field_number(f, "partitions", p->partitions);
     field_number(f, "nodes", in->node_count);
     field_text(f, "warning", o->warning);
 }

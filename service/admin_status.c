@@ -143,6 +143,8 @@ static enum err job_fields(struct fields *f, struct admin *a, bool held, struct 
         char field[96];
         const char *value = reply->element[i + 1]->str;
         uint64_t number;
+        if (strchr(reply->element[i]->str, '.') != NULL)
+            continue; /* positions: "range.3.after" */
         (void)snprintf(field, sizeof(field), "job_%s", reply->element[i]->str);
         if (strcmp(field, "job_state") == 0) {
             any = true;

@@ -14,7 +14,7 @@ struct cli {
     struct client_address address;
     unsigned timeout_ms;
     bool json, help, version, wait;
-    bool hold, full, dry_run, token, yes;
+    bool hold, full, dry_run, restart, token, yes;
     uint64_t capacity;  /* 0: not given */
     uint64_t entries;   /* --count; 0: not given */
     const char *input;  /* --input; NULL: standard input */

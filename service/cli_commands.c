@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "service/cli.h"
 
 redisReply *cli_send(struct cli *cli, size_t argc, const char **argv)
@@ -55,8 +56,7 @@ static bool is_name(const char *field)
         "job_error", "warning", "refused", "reason", "job_waiting_for", "phase", "job_step",
         "state", "job_state", "redis", "postgres", "window", "wanted", "verified", "overflow",
         "job_trigger", "job_growth_refused", "job_verify_missing_keys", "job_verify_reason",
-        "job_verify_mode", "job_last_id", "job_low_water", "job_upto", "job_segment_after",
-        "job_segment_upto", "job_horizon", "step", "what", "rate_by", "fits",
+        "job_verify_mode", "job_horizon", "job_swept", "step", "what", "rate_by", "fits",
         "outcome", "trigger", "error", "owner"};
     /* clang-format on */
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
@@ -245,6 +245,8 @@ int cli_plan(struct cli *cli)
     return no ? CLI_NO : CLI_OK;
 }
 
+enum { RESTART_S = 120, RESTART_LOOK_US = 100 * 1000 };
+
 /* Status has no options: a copy without them. */
 static redisReply *status_before(const struct cli *cli)
 {
@@ -303,13 +305,55 @@ static int start(struct cli *cli, const char *verb, const char *job, const char 
     return code;
 }
 
+/* There is a job that has not come to its end, whether somebody drives it or not. False: no answer. */
+static bool is_unfinished(const struct cli *cli, bool *unfinished)
+{
+    char state[32] = "";
+    redisReply *status = status_before(cli);
+    if (status == NULL)
+        return false;
+    (void)client_text(status, "job_state", state, sizeof(state));
+    *unfinished = strcmp(state, "running") == 0 || strcmp(state, "waiting") == 0;
+    freeReplyObject(status);
+    return true;
+}
+
+/* Abort the job that is unfinished, if there is one, and wait until it has ended. */
+static int throw_away(const struct cli *cli)
+{
+    struct cli plain = *cli;
+    plain.capacity = 0;
+    plain.error_rate = NULL;
+    plain.hold = plain.full = false;
+    bool unfinished = false, asked = false;
+    uint64_t until = clock_mono_us() + RESTART_S * UINT64_C(1000000);
+    while (is_unfinished(&plain, &unfinished)) {
+        if (!unfinished)
+            return CLI_OK;
+        redisReply *reply = asked ? NULL : cli_request(&plain, "TB.ABORT");
+        if (!asked && reply == NULL)
+            return CLI_UNAVAILABLE;
+        freeReplyObject(reply);
+        asked = true;
+        if (clock_mono_us() > until)
+            return cli_fail(CLI_UNAVAILABLE,
+                            "the unfinished job of %s has not ended within %d s of its abort",
+                            cli->arguments[0], RESTART_S);
+        clock_sleep_us(RESTART_LOOK_US);
+    }
+    return CLI_UNAVAILABLE;
+}
+
 int cli_rebuild(struct cli *cli)
 {
+    if (cli->dry_run && cli->restart)
+        return cli_fail(CLI_USAGE, "--dry-run starts nothing, and throws nothing away");
     if (cli->dry_run && cli->wait)
         return cli_fail(CLI_USAGE, "--dry-run starts nothing that --wait could wait for");
     if (cli->dry_run)
         return dry_run(cli);
-    return start(cli, "TB.REBUILD", "rebuild", "how far it is");
+    int code = cli->restart ? throw_away(cli) : CLI_OK;
+    return code != CLI_OK ? code : start(cli, "TB.REBUILD", "rebuild", "how far it is");
 }
 
 int cli_verify(struct cli *cli)

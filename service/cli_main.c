@@ -24,6 +24,7 @@ enum {
     WITH_OUTPUT = 512,
     WITH_KEYS = 1024,
     WITH_YES = 2048,
+    WITH_RESTART = 1 << 19,
     WITH_TOKEN = 1 << 20,
     OFFLINE = 1 << 21, /* needs no service */
     GROWTH = WITH_CAPACITY | WITH_ERROR_RATE
@@ -52,7 +53,7 @@ static const struct command commands[] = {
     {"plan", "FILTER", 1, 1, GROWTH, "show what a rebuild would make, without making it",
      "The exit code is 1 if the plan does not fit into memory or would be refused.",
      "twinbloom plan short-link --capacity 5M", cli_plan},
-    {"rebuild", "FILTER", 1, 1, GROWTH | WITH_HOLD | WITH_VERIFY | WITH_WAIT | WITH_DRY_RUN,
+    {"rebuild", "FILTER", 1, 1, GROWTH | WITH_HOLD | WITH_VERIFY | WITH_WAIT | WITH_DRY_RUN | WITH_RESTART,
      "build the other generation from the source and switch to it",
      "With --wait, follow the job to its end; the exit code is 1 if it failed, was aborted or rolled back. "
      "Ctrl-C leaves\n"
@@ -180,6 +181,12 @@ static bool set_hold(struct cli *cli, const char *value)
     return cli->hold = true;
 }
 
+static bool set_restart(struct cli *cli, const char *value)
+{
+    (void)value;
+    return cli->restart = true;
+}
+
 static bool set_verify(struct cli *cli, const char *value)
 {
     cli->full = strcmp(value, "full") == 0;
@@ -288,6 +295,7 @@ static const struct option_row options[] = {
     {"-n", "--count", "N", WITH_COUNT, false, "how many to show (100)", set_count},
     {"", "--wait", NULL, WITH_WAIT, false, "stay until the job ends", set_wait},
     {"", "--hold", NULL, WITH_HOLD, false, "build, then wait for \"twinbloom cutover\"", set_hold},
+    {"", "--restart", NULL, WITH_RESTART, false, "throw away what an unfinished job has built", set_restart},
     {"", "--verify", "MODE", WITH_VERIFY, false, "sample: some keys of the source; full: each of them",
      set_verify},
     {"", "--full", NULL, WITH_FULL, false, "look for every key of the source, not for a sample", set_full},

@@ -83,8 +83,7 @@ static const struct sheet_row status_rows[] = {
     {"at most, rows a second", "job_rows_per_second", COUNT},
     {"time left", "job_eta_seconds", SPAN},
     {"pass", "job_pass", COUNT},
-    {"passes", "job_passes", COUNT},
-    {"layer being filled", "job_segment_layer", COUNT},
+    {"partitions", "job_partitions", COUNT},
     {"no further layer", "job_growth_refused", WARNING},
     {"skipped, null", "job_skipped_null", COUNT},
     {"skipped, empty", "job_skipped_empty", COUNT},
@@ -122,7 +121,7 @@ static const struct sheet_row plan_rows[] = {
     {"bits a block", "block_bits", COUNT},
     {"bits a key sets", "hashes", COUNT},
     {"size", "bytes", BYTES},
-    {"scans of the source", "passes", COUNT},
+    {"partitions of the build", "partitions", COUNT},
     {"rows read a second", "rate", COUNT},
     {"that rate is known", "rate_by", WORD},
     {"time, at least", "seconds", SECONDS},
@@ -235,8 +234,11 @@ static bool is_hidden(const redisReply *list, const char *field)
 {
     static const struct {
         const char *field, *value;
-    } usual[] = {{"overflow", "no"},         {"job_hold", "0"},           {"job_paused", "0"},
-                 {"job_segment_layer", "0"}, {"job_verify_missing", "0"}, {"job_rows_per_second", "0"}};
+    } usual[] = {{"overflow", "no"},
+                 {"job_hold", "0"},
+                 {"job_paused", "0"},
+                 {"job_verify_missing", "0"},
+                 {"job_rows_per_second", "0"}};
     char text[8];
     if (!client_text(list, field, text, sizeof(text)))
         return true;

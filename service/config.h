@@ -13,6 +13,8 @@
 
 enum { CONFIG_FILTERS_MAX = 256, CONFIG_USERS_MAX = 256 };
 enum on_lost { ON_LOST_MAYBE, ON_LOST_ERROR };
+enum scan_order { SCAN_KEYSET, SCAN_CTID };
+enum catch_up { CATCH_UP_KEYSET, CATCH_UP_LOGICAL, CATCH_UP_OUTBOX };
 enum client_auth { CLIENT_AUTH_NO, CLIENT_AUTH_OPTIONAL, CLIENT_AUTH_REQUIRED };
 
 /* [filter NAME]; strings are owned by the config. */
@@ -21,10 +23,12 @@ struct config_filter {
     unsigned line; /* of its section, for messages */
     uint64_t capacity;
     double error_rate;
-    char *table; /* "": no source */
+    char *table; /* names and patterns, comma separated; "": no source */
     char *id_column;
     char *key;
     char *where;
+    enum scan_order scan;     /* default keyset */
+    bool sweep;               /* default yes */
     double expand_at;         /* items / capacity that starts an expansion, default 0.8 */
     double growth;            /* default 1.5 */
     double headroom;          /* capacity planned per source row, default 1.3 */
@@ -82,11 +86,16 @@ struct config {
     uint64_t shard_bytes;
     /* [postgres] */
     char *dsn;
+    char *read_dsn; /* of a standby; "": none */
     uint64_t postgres_timeout_ms;
     /* [expansion] */
-    uint64_t build_memory;      /* bytes, default 512 MiB */
-    uint64_t page_rows;         /* default 10000 */
-    uint64_t lease_ms;          /* of the mutex, default 10 s */
+    uint64_t build_memory; /* bytes, default 512 MiB */
+    char *spill_dir;       /* for hashes of builds that do not fit into it */
+    uint64_t spill_bytes;  /* default 64 GiB */
+    uint64_t readers;      /* connections that read a source; 0: as many as there are processors, up to 8 */
+    uint64_t page_ms;      /* of one page, default 250 ms */
+    uint64_t page_rows;    /* at the most, default 1000000 */
+    uint64_t lease_ms;     /* of the mutex, default 10 s */
     uint64_t settle_timeout_ms; /* default 10 min */
     uint64_t verify_sample;     /* keys, default 100000 */
     uint64_t verify_stale_ms;   /* default 1 h */

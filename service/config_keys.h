@@ -34,6 +34,8 @@ enum config_type {
     CONFIG_DURATION,   /* uint64_t milliseconds, with a unit */
     CONFIG_LOG_LEVEL,  /* enum log_level */
     CONFIG_ON_LOST,    /* enum on_lost */
+    CONFIG_SCAN,       /* enum scan_order */
+    CONFIG_CATCH_UP,   /* enum catch_up */
     CONFIG_BOOL,       /* bool, yes or no */
     CONFIG_MODE,       /* unsigned, octal */
     CONFIG_ROLES,      /* unsigned: a set of enum role */

@@ -28,6 +28,10 @@ static const char *expected(enum config_type type)
         return "debug, info, warn or error";
     case CONFIG_ON_LOST:
         return "maybe or error";
+    case CONFIG_SCAN:
+        return "keyset or ctid";
+    case CONFIG_CATCH_UP:
+        return "keyset, logical or outbox";
     case CONFIG_BOOL:
         return "yes or no";
     case CONFIG_MODE:
@@ -47,6 +51,8 @@ static const char *const *words_of(enum config_type type)
 {
     static const char *const levels[] = {"debug", "info", "warn", "error", NULL};
     static const char *const on_lost[] = {"maybe", "error", NULL};
+    static const char *const scan[] = {"keyset", "ctid", NULL};
+    static const char *const catch_up[] = {"keyset", "logical", "outbox", NULL};
     static const char *const yes_no[] = {"no", "yes", NULL};
     static const char *const client_auth[] = {"no", "optional", "required", NULL};
     switch (type) {
@@ -54,6 +60,10 @@ static const char *const *words_of(enum config_type type)
         return levels;
     case CONFIG_ON_LOST:
         return on_lost;
+    case CONFIG_SCAN:
+        return scan;
+    case CONFIG_CATCH_UP:
+        return catch_up;
     case CONFIG_BOOL:
         return yes_no;
     case CONFIG_CLIENT_AUTH:
@@ -127,6 +137,8 @@ static bool parse_value(enum config_type type, const char *text, struct value *v
         break;
     case CONFIG_LOG_LEVEL:
     case CONFIG_ON_LOST:
+    case CONFIG_SCAN:
+    case CONFIG_CATCH_UP:
     case CONFIG_BOOL:
     case CONFIG_CLIENT_AUTH:
         ok = parse_word(words_of(type), text, &v->integer);
@@ -189,6 +201,12 @@ static void store(const struct config_key *k, void *to, const struct value *v)
         break;
     case CONFIG_ON_LOST:
         *(enum on_lost *)to = (enum on_lost)v->integer;
+        break;
+    case CONFIG_SCAN:
+        *(enum scan_order *)to = (enum scan_order)v->integer;
+        break;
+    case CONFIG_CATCH_UP:
+        *(enum catch_up *)to = (enum catch_up)v->integer;
         break;
     case CONFIG_CLIENT_AUTH:
         *(enum client_auth *)to = (enum client_auth)v->integer;
@@ -261,6 +279,8 @@ static void format_value(enum config_type type, const struct value *v, struct bu
         break;
     case CONFIG_LOG_LEVEL:
     case CONFIG_ON_LOST:
+    case CONFIG_SCAN:
+    case CONFIG_CATCH_UP:
     case CONFIG_BOOL:
     case CONFIG_CLIENT_AUTH:
         buffer_puts(out, words_of(type)[v->integer]);
@@ -312,6 +332,12 @@ static struct value load(const struct config_key *k, const void *base)
         break;
     case CONFIG_ON_LOST:
         v.integer = (uint64_t) * (const enum on_lost *)from;
+        break;
+    case CONFIG_SCAN:
+        v.integer = (uint64_t) * (const enum scan_order *)from;
+        break;
+    case CONFIG_CATCH_UP:
+        v.integer = (uint64_t) * (const enum catch_up *)from;
         break;
     case CONFIG_CLIENT_AUTH:
         v.integer = (uint64_t) * (const enum client_auth *)from;

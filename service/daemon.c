@@ -191,6 +191,7 @@ static void block_signals(void)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     (void)sigaction(SIGPIPE, &ignore, NULL);
+    (void)sigaction(SIGXFSZ, &ignore, NULL); /* a limit of the size of files is an error of the write */
     hold_hangup(true);
 }
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "base/log.h"
 #include "expansion/driver.h"
 #include "expansion/mutex.h"
@@ -106,6 +107,15 @@ unsigned runner_jobs(struct runner *r)
     return jobs;
 }
 
+static unsigned readers_of(const struct config *c)
+{
+    enum { MOST = 8 };
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    if (c->readers > 0)
+        return (unsigned)c->readers;
+    return processors < 1 ? 1 : processors > MOST ? MOST : (unsigned)processors;
+}
+
 void runner_options(struct driver_options *out, const struct service *s, const struct runner_job *job)
 {
     const struct config *c = job->config;
@@ -120,7 +130,12 @@ void runner_options(struct driver_options *out, const struct service *s, const s
         .wanted_error_rate = job->error_rate,
         .shard_bytes = (uint32_t)c->shard_bytes,
         .build_memory = c->build_memory,
+        .spill_dir = c->spill_dir,
+        .spill_bytes = c->spill_bytes,
+        .readers = readers_of(c),
+        .page_ms = (unsigned)c->page_ms,
         .page_rows = c->page_rows,
+        .read_dsn = c->read_dsn,
         .verify_sample = c->verify_sample,
         .checkpoint_ms = c->checkpoint_ms,
         .rows_per_second = c->rows_per_second,
@@ -142,6 +157,8 @@ void runner_options(struct driver_options *out, const struct service *s, const s
     out->sourced = f->table[0] != '\0';
     out->source = (struct source_config){
         .dsn = c->dsn, .table = f->table, .id_column = f->id_column, .key = f->key, .where = f->where};
+    out->scan_blocks = f->scan == SCAN_CTID;
+    out->sweep = f->sweep;
     out->capacity = f->capacity;
     out->error_rate = f->error_rate;
     out->growth = f->growth;

@@ -353,7 +353,7 @@ static enum err rebuilds(struct bench *b, struct error *e)
     /* SLOWLOG counts wall time: a busy machine that takes the processor from Redis makes any command long for
      * once. One that is long by itself is so in every round, so the best round is judged, and all are shown.
      */
-    (void)printf("  SLOWLOG over 3 ms: %llu and %llu commands in all rounds (one pass, several passes)\n",
+    (void)printf("  SLOWLOG over 3 ms: %llu and %llu commands in all rounds (in memory, spilled)\n",
                  (unsigned long long)one.slow, (unsigned long long)several.slow);
     table_target("Redis commands over 3 ms in the best round (SLOWLOG)",
                  (double)(one.slow_fewest + several.slow_fewest), "commands", true, 0);
@@ -361,7 +361,7 @@ static enum err rebuilds(struct bench *b, struct error *e)
                  (double)b->options.build_memory / MIB + 64);
     table_target("the same with little build_memory", (double)several.most_memory / MIB, "MiB", true,
                  (double)b->options.build_memory_small / MIB + 64);
-    (void)printf("  several passes run at %.2f of the speed of one\n",
+    (void)printf("  a spilled build runs at %.2f of the speed of one in memory\n",
                  samples_median(&several.scan_rate) / samples_median(&one.scan_rate));
     return ERR_OK;
 }

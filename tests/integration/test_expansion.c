@@ -365,13 +365,14 @@ static int setup(void **state)
 {
     (void)state;
     /* Pages this small make the scan last long enough to be seen. */
-    return fixture_start(&fixture, &(struct fixture_options){.nodes = 2,
-                                                             .daemons = DAEMONS,
-                                                             .postgres = true,
-                                                             .rows = ROWS,
-                                                             .capacity = CAPACITY,
-                                                             .rate = "0.01",
-                                                             .expansion = "lease = 2s\npage_rows = 100\n"});
+    return fixture_start(&fixture,
+                         &(struct fixture_options){.nodes = 2,
+                                                   .daemons = DAEMONS,
+                                                   .postgres = true,
+                                                   .rows = ROWS,
+                                                   .capacity = CAPACITY,
+                                                   .rate = "0.01",
+                                                   .expansion = "lease = 2s\nrows_per_second = 20000\n"});
 }
 
 static int teardown(void **state)

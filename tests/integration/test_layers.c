@@ -31,15 +31,16 @@ static const char gate[] =
 static int setup(void **state)
 {
     (void)state;
-    return fixture_start(&fixture, &(struct fixture_options){.nodes = 2,
-                                                             .daemons = 2,
-                                                             .postgres = true,
-                                                             .rows = ROWS,
-                                                             .capacity = CAPACITY,
-                                                             .rate = "0.01",
-                                                             .expansion = "lease = 2s\npage_rows = 100\n",
-                                                             .schema = gate,
-                                                             .where = "public.gate(id)"});
+    return fixture_start(&fixture, &(struct fixture_options){
+                                       .nodes = 2,
+                                       .daemons = 2,
+                                       .postgres = true,
+                                       .rows = ROWS,
+                                       .capacity = CAPACITY,
+                                       .rate = "0.01",
+                                       .expansion = "lease = 2s\nrows_per_second = 20000\npage_rows = 100\n",
+                                       .schema = gate,
+                                       .where = "public.gate(id)"});
 }
 
 static int teardown(void **state)

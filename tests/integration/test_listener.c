@@ -24,16 +24,17 @@ static const char gate[] =
 static int setup(void **state)
 {
     (void)state;
-    return fixture_start(&fixture, &(struct fixture_options){.nodes = 1,
-                                                             .daemons = 2,
-                                                             .postgres = true,
-                                                             .rows = ROWS,
-                                                             .capacity = 60000,
-                                                             .rate = "0.01",
-                                                             .service = INTERVAL,
-                                                             .expansion = "lease = 60s\npage_rows = 100\n",
-                                                             .schema = gate,
-                                                             .where = "public.gate(id)"});
+    return fixture_start(&fixture,
+                         &(struct fixture_options){.nodes = 1,
+                                                   .daemons = 2,
+                                                   .postgres = true,
+                                                   .rows = ROWS,
+                                                   .capacity = 60000,
+                                                   .rate = "0.01",
+                                                   .service = INTERVAL,
+                                                   .expansion = "lease = 60s\nrows_per_second = 20000\n",
+                                                   .schema = gate,
+                                                   .where = "public.gate(id)"});
 }
 
 static int teardown(void **state)

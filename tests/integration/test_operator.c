@@ -249,7 +249,7 @@ static void test_dry_run__says_what_the_rebuild_then_does(void **state)
     assert_int_equal(value_of(plan, "capacity")->integer, LARGER);
     assert_int_equal(number("alternate_capacity"), LARGER);
     assert_int_equal(value_of(step_of(plan, "scan"), "rows")->integer, number("job_rows"));
-    assert_int_equal(value_of(plan, "passes")->integer, number("job_passes"));
+    assert_int_equal(value_of(plan, "partitions")->integer, number("job_partitions"));
     assert_int_equal(value_of(plan, "bytes")->integer, length_of(number("alternate_generation")));
     assert_int_equal(value_of(step_of(plan, "hold"), "memory_after")->integer, number("bytes"));
     assert_says("cutover " FILTER, 0, "switches");
@@ -282,6 +282,22 @@ static void test_hold__waits_for_the_cutover(void **state)
     uint64_t asked = clock_mono_us();
     wait_for("job_state", "done");
     assert_true(clock_mono_us() - asked < GRACE_S * UINT64_C(500000));
+    fixture_all_present(&fixture, 0, 0, ROWS);
+}
+
+/* A job that is not finished is thrown away, with what it has built; without one a restart is a start. */
+static void test_restart__throws_away_what_an_unfinished_job_has_built(void **state)
+{
+    (void)state;
+    quiet();
+    assert_says("rebuild " FILTER " --hold --wait", 0, "waits for");
+    int64_t thrown = number("job_generation");
+    assert_says("rebuild " FILTER, 3, "");
+    assert_says("rebuild " FILTER " --restart --dry-run", 2, "throws nothing away");
+    assert_says("rebuild " FILTER " --restart --hold --wait", 0, "waits for");
+    assert_true(number("job_generation") > thrown);
+    quiet();
+    assert_says("rebuild " FILTER " --restart --wait", 0, "");
     fixture_all_present(&fixture, 0, 0, ROWS);
 }
 
@@ -401,6 +417,7 @@ int main(void)
         cmocka_unit_test(test_dry_run__is_refused_as_the_rebuild_would_be),
         cmocka_unit_test(test_dry_run__says_what_the_rebuild_then_does),
         cmocka_unit_test(test_hold__waits_for_the_cutover),
+        cmocka_unit_test(test_restart__throws_away_what_an_unfinished_job_has_built),
         cmocka_unit_test(test_rollback__is_told_to_whoever_waits_for_the_rebuild),
         cmocka_unit_test(test_pause__and_throttle_are_seen_in_the_status),
         cmocka_unit_test(test_verify__looks_for_every_key),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The lag of a real standby, as a source tells it. */
+/* A real standby: its lag, as a source tells it, and reading from it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,9 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "migrate/scan.h"
 #include "tests/integration/database.h"
+#include "tests/integration/rows.h"
 
 enum { PATIENCE_MS = 20000 };
 
@@ -88,6 +90,130 @@ static void test_source_replication_lag__is_unknown_to_a_role_without_rights(voi
     temp_postgres_fini(&standby);
 }
 
+static struct source *open_standby(const struct source *s, const struct temp_postgres *standby)
+{
+    struct source *there = NULL;
+    struct error e = {0};
+    const struct source_watch none = {NULL, NULL};
+    must(source_open_another(&there, s, standby->dsn, "twinbloom reader", none, &e), &e);
+    return there;
+}
+
+static bool has_replayed(struct source *s, const char *lsn)
+{
+    struct error e = {0};
+    bool replayed = false;
+    must(source_has_replayed(s, lsn, &replayed, &e), &e);
+    return replayed;
+}
+
+static void wait_until_replayed(struct source *s, const char *lsn)
+{
+    uint64_t until = clock_mono_us() + PATIENCE_MS * UINT64_C(1000);
+    while (!has_replayed(s, lsn)) {
+        if (clock_mono_us() > until)
+            fail_msg("the standby does not replay up to %s", lsn);
+        clock_sleep_us(10000);
+    }
+}
+
+/* Rows by id, by blocks, and those newer than a horizon. */
+static void expect_rows(struct source *s, unsigned last, const char *horizon, unsigned newer_from)
+{
+    struct rows by_id = {0}, by_blocks = {0}, newer = {0};
+    struct source_part *parts = NULL;
+    size_t count = 0;
+    struct error e = {0};
+    (void)rows_between(s, 0, "", "", 7, rows_note, &by_id);
+    rows_expect(&by_id, 3, last);
+    must(source_parts(s, &parts, &count, &e), &e);
+    assert_int_equal(count, 1);
+    struct scan_range range = {.blocks = true, .after = "0", .upto = "99"};
+    (void)rows_read(s, &range, parts, 1, rows_note, &by_blocks);
+    rows_expect(&by_blocks, 3, last);
+    const struct scan_options o = {
+        .limit = 99, .parts = parts, .newer = horizon, .timeout_ms = 20000, .row = rows_note, .arg = &newer};
+    struct scan_range again = {.blocks = true, .after = "0", .upto = "99"};
+    size_t rows = 0;
+    bool ended = false;
+    must(scan_page(s, &again, &o, &rows, &ended, &e), &e);
+    assert_true(ended);
+    rows_expect(&newer, newer_from, last);
+    free(parts);
+}
+
+/* What ended at the primary before the barrier is to be seen on the standby once it has replayed up to there.
+ */
+static void test_source_barrier__is_where_a_standby_shows_what_ended_before(void **state)
+{
+    const struct temp_postgres *primary = *state;
+    struct temp_postgres standby;
+    struct error e = {0};
+    char lsn[SOURCE_LSN_MAX], horizon[SOURCE_HORIZON_MAX];
+    PGconn *pg = database_connect(primary, "postgres", "test");
+    database_short_links(pg, "read_there", 100);
+    must(temp_postgres_start_standby(&standby, primary, &e), &e);
+    PGconn *on_standby = database_connect(&standby, "postgres", "test");
+    struct source *s = database_source(primary, "read_there", NULL);
+    must(source_horizon(s, horizon, &e), &e);
+    must(source_barrier(s, lsn, &e), &e);
+    struct source *there = open_standby(s, &standby);
+    wait_until_replayed(there, lsn);
+    expect_rows(there, 300, horizon, 301);
+    database_run(on_standby, "SELECT pg_wal_replay_pause()");
+    database_run(pg,
+                 "INSERT INTO read_there (id, code, url) OVERRIDING SYSTEM VALUE VALUES (303, 'c303', '')");
+    must(source_barrier(s, lsn, &e), &e);
+    assert_true(has_replayed(s, lsn)); /* the primary shows it */
+    for (int n = 0; n < 5; n++) {
+        clock_sleep_us(100000);
+        assert_false(has_replayed(there, lsn));
+    }
+    expect_rows(there, 300, horizon, 301);
+    database_run(on_standby, "SELECT pg_wal_replay_resume()");
+    wait_until_replayed(there, lsn);
+    expect_rows(there, 303, horizon, 303);
+    assert_int_equal(source_barrier(there, lsn, &e), ERR_REFUSED); /* that is for the primary to say */
+    source_close(there);
+    source_close(s);
+    PQfinish(on_standby);
+    PQfinish(pg);
+    temp_postgres_fini(&standby);
+}
+
+/* The standby may not keep the replay of a lock waiting while it reads. */
+static void test_scan_page__says_so_when_a_standby_must_go_on_replaying(void **state)
+{
+    const struct temp_postgres *primary = *state;
+    struct temp_postgres standby;
+    struct error e = {0};
+    PGconn *pg = database_connect(primary, "postgres", "test");
+    database_run(pg, "CREATE FUNCTION linger() RETURNS bool LANGUAGE plpgsql AS "
+                     "$$ BEGIN PERFORM pg_sleep(0.1); RETURN true; END $$");
+    database_short_links(pg, "conflicts", 100);
+    must(temp_postgres_start_standby(&standby, primary, &e), &e);
+    PGconn *on_standby = database_connect(&standby, "postgres", "test");
+    database_run(on_standby, "ALTER SYSTEM SET max_standby_streaming_delay = '100ms'");
+    database_run(on_standby, "SELECT pg_reload_conf()");
+    struct source *s = database_source(primary, "conflicts", "public.linger()");
+    struct source *there = open_standby(s, &standby);
+    struct scan_range range = {.after = ""};
+    struct rows seen = {0};
+    const struct scan_options o = {.limit = 100, .timeout_ms = 30000, .row = rows_note, .arg = &seen};
+    size_t rows = 0;
+    bool ended = false;
+    assert_int_equal(PQsendQuery(pg, "SELECT pg_sleep(1); ALTER TABLE conflicts ADD extra int"), 1);
+    enum err err = scan_page(there, &range, &o, &rows, &ended, &e);
+    if (err != ERR_TIMEOUT || strstr(e.text, "conflict with recovery") == NULL)
+        fail_msg("%s: %s", error_name(err), e.text);
+    assert_string_equal(range.after, "");
+    source_close(there);
+    source_close(s);
+    PQfinish(on_standby);
+    PQfinish(pg);
+    temp_postgres_fini(&standby);
+}
+
 static int setup(void **state)
 {
     if (database_setup(state) != 0)
@@ -105,6 +231,8 @@ int main(void)
         cmocka_unit_test(test_source_replication_lag__is_0_without_a_standby),
         cmocka_unit_test(test_source_replication_lag__grows_while_a_standby_does_not_replay),
         cmocka_unit_test(test_source_replication_lag__is_unknown_to_a_role_without_rights),
+        cmocka_unit_test(test_source_barrier__is_where_a_standby_shows_what_ended_before),
+        cmocka_unit_test(test_scan_page__says_so_when_a_standby_must_go_on_replaying),
     };
     return cmocka_run_group_tests(tests, setup, database_teardown);
 }

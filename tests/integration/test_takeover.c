@@ -29,15 +29,17 @@ static int setup(void **state)
 {
     (void)state;
     return fixture_start(
-        &fixture, &(struct fixture_options){.nodes = 2,
-                                            .daemons = 3,
-                                            .postgres = true,
-                                            .rows = ROWS,
-                                            .capacity = 200000,
-                                            .rate = "0.001",
-                                            .expansion = "lease = 2s\npage_rows = 100\ncheckpoint = 20ms\n",
-                                            .schema = gate,
-                                            .where = "public.gate(id)"});
+        &fixture,
+        &(struct fixture_options){
+            .nodes = 2,
+            .daemons = 3,
+            .postgres = true,
+            .rows = ROWS,
+            .capacity = 200000,
+            .rate = "0.001",
+            .expansion = "lease = 2s\nrows_per_second = 20000\npage_rows = 500\ncheckpoint = 20ms\n",
+            .schema = gate,
+            .where = "public.gate(id)"});
 }
 
 static int teardown(void **state)
@@ -133,6 +135,20 @@ static void test_takeover__is_done_by_the_only_one_left_of_three(void **state)
     }
 }
 
+/* Until a checkpoint has been written. */
+static void wait_for_ranges(struct client *redis)
+{
+    long long there = 0;
+    uint64_t until = clock_mono_us() + STEADY_MS * UINT64_C(1000);
+    while (there == 0 && clock_mono_us() < until) {
+        redisReply *r = client_command(redis, "HEXISTS twinbloom:{" FILTER "}:job range.0.table");
+        there = r != NULL && r->type == REDIS_REPLY_INTEGER ? r->integer : 0;
+        freeReplyObject(r);
+        clock_sleep_us(5000);
+    }
+    assert_int_equal(there, 1);
+}
+
 /* The checkpoint of a coordinator that was killed, @field made into what no driver writes. */
 static void expect_scanned_again(const char *field, const char *value)
 {
@@ -141,9 +157,10 @@ static void expect_scanned_again(const char *field, const char *value)
     char rows[64];
     int64_t before = fixture_generation(&fixture, 1);
     rebuild_and_hold_the_scan(0, 1);
+    must(client_open(&redis, fixture.redis[0].port, STEADY_MS, &e), e);
+    wait_for_ranges(&redis);
     client_close(&fixture.client[0]);
     daemon_kill(&fixture.daemon[0]);
-    must(client_open(&redis, fixture.redis[0].port, STEADY_MS, &e), e);
     redisReply *r = client_command(&redis, "HSET twinbloom:{" FILTER "}:job %s %s", field, value);
     assert_non_null(r);
     assert_int_equal(r->type, REDIS_REPLY_INTEGER);
@@ -158,16 +175,16 @@ static void expect_scanned_again(const char *field, const char *value)
         fixture_all_present(&fixture, d, 0, ROWS);
 }
 
-static void test_takeover__scans_again_where_the_checkpoint_names_a_layer_that_is_not(void **state)
+static void test_takeover__scans_again_where_the_checkpoint_names_a_table_that_is_not(void **state)
 {
     (void)state;
-    expect_scanned_again("segment_layer", "23");
+    expect_scanned_again("range.0.table", "23");
 }
 
-static void test_takeover__scans_again_where_the_checkpoint_names_a_pass_that_is_not(void **state)
+static void test_takeover__scans_again_where_the_checkpoint_names_more_ranges_than_there_are(void **state)
 {
     (void)state;
-    expect_scanned_again("checkpoint_pass", "1");
+    expect_scanned_again("ranges", "190");
 }
 
 /* One command into the socket of a coordinator that is stopped: it is the first thing it reads when it wakes.
@@ -287,9 +304,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_takeover__is_done_by_the_only_one_left_of_three, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(
-            test_takeover__scans_again_where_the_checkpoint_names_a_layer_that_is_not, setup, teardown),
+            test_takeover__scans_again_where_the_checkpoint_names_a_table_that_is_not, setup, teardown),
         cmocka_unit_test_setup_teardown(
-            test_takeover__scans_again_where_the_checkpoint_names_a_pass_that_is_not, setup, teardown),
+            test_takeover__scans_again_where_the_checkpoint_names_more_ranges_than_there_are, setup,
+            teardown),
         cmocka_unit_test_setup_teardown(test_sleeper__is_right_at_once_after_it_slept_through_two_expansions,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(test_sleeper__that_drove_the_job_disturbs_nothing_when_it_wakes,

@@ -105,6 +105,26 @@ static enum err run_initdb(struct temp_postgres *p, struct error *e)
     return err;
 }
 
+enum err temp_postgres_set_epoch(struct temp_postgres *p, unsigned epoch, struct error *e)
+{
+    char program[PATH_MAX + 16], data[PATH_MAX + 16], number[16];
+    (void)snprintf(program, sizeof(program), "%s/pg_resetwal", p->binaries);
+    (void)snprintf(data, sizeof(data), "%s/data", p->directory);
+    (void)snprintf(number, sizeof(number), "%u", epoch);
+    struct command c;
+    begin_command(&c);
+    const char *const words[] = {program, "-e", number, "-D", data};
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        add(&c, words[i]);
+    char *output = NULL;
+    int status = 0;
+    enum err err = process_run(c.argv, INITDB_MS, &output, &status, e);
+    if (err == ERR_OK && status != 0)
+        err = error_set(e, ERR_IO, "pg_resetwal ended with %d: %.400s", status, output);
+    free(output);
+    return err;
+}
+
 static enum err write_settings(const struct temp_postgres *p, unsigned max_connections, struct error *e)
 {
     char path[PATH_MAX + 32];

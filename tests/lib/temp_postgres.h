@@ -30,6 +30,9 @@ MUST_CHECK enum err temp_postgres_start_standby(struct temp_postgres *p, const s
 /* Shut down without waiting for clients; SIGKILL after 10 s. The directory stays. */
 void temp_postgres_stop(struct temp_postgres *p);
 
+/* While it is stopped: its transaction ids go on at @epoch times 2^32. */
+MUST_CHECK enum err temp_postgres_set_epoch(struct temp_postgres *p, unsigned epoch, struct error *e);
+
 /* Start again on the same port with the same data. */
 MUST_CHECK enum err temp_postgres_restart(struct temp_postgres *p, struct error *e);
 

@@ -162,16 +162,16 @@ static void test_plan_make__divides_the_build_into_passes(void **state)
     struct plan_input in = usual();
     in.current_capacity = 10000000;
     struct plan p = made(in);
-    assert_int_equal(p.passes, 1);
+    assert_int_equal(p.partitions, 1);
     in.build_memory = p.bytes;
-    assert_int_equal(made(in).passes, 1);
+    assert_int_equal(made(in).partitions, 1);
     in.build_memory = p.bytes - 1;
-    assert_int_equal(made(in).passes, 2);
+    assert_int_equal(made(in).partitions, 2);
     in.build_memory = p.bytes / 3 + 1;
-    assert_int_equal(made(in).passes, 3);
+    assert_int_equal(made(in).partitions, 3);
     in.build_memory = 1;
     assert_true(p.geometry.shards > 3);
-    assert_int_equal(made(in).passes, p.geometry.shards);
+    assert_int_equal(made(in).partitions, p.geometry.shards);
 }
 
 /* A plan of 5 shards of 1,000 bytes: on 2 nodes the larger share is 3, and 2 more for uploads. */

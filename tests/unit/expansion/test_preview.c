@@ -17,7 +17,7 @@ static const struct plan_input plan_input = {.source_rows = ROWS, .memory_now = 
 static struct plan usual_plan(void)
 {
     return (struct plan){
-        .memory_new = NEW, .memory_peak = NOW + NEW + TRANSIENT, .memory_after = NEW, .passes = 1};
+        .memory_new = NEW, .memory_peak = NOW + NEW + TRANSIENT, .memory_after = NEW, .partitions = 1};
 }
 
 static struct preview made(const struct plan *plan, bool hold, bool full, double rate)
@@ -96,7 +96,7 @@ static void test_scan__is_counted_once_a_pass(void **state)
 {
     (void)state;
     struct plan plan = usual_plan();
-    plan.passes = 3;
+    plan.partitions = 3;
     struct preview p = made(&plan, false, false, 100000);
     assert_int_equal(find(&p, STEP_SCAN)->rows, 3 * ROWS);
     assert_true(find(&p, STEP_SCAN)->timed);

@@ -79,7 +79,11 @@ static void test_config_read__has_defaults_for_everything_but_filters(void **sta
     assert_string_equal(c->dsn, "");
     assert_int_equal(c->postgres_timeout_ms, 10000);
     assert_int_equal(c->build_memory, 512u << 20);
-    assert_int_equal(c->page_rows, 10000);
+    assert_string_equal(c->spill_dir, "/var/tmp");
+    assert_int_equal(c->spill_bytes, 64ull << 30);
+    assert_int_equal(c->readers, 0);
+    assert_int_equal(c->page_ms, 250);
+    assert_int_equal(c->page_rows, 1000000);
     assert_int_equal(c->lease_ms, 10000);
     assert_int_equal(c->settle_timeout_ms, 600000);
     assert_int_equal(c->verify_sample, 100000);

@@ -1,0 +1,16 @@
+-- The relations that hold a table's rows (itself, or its partitions), their blocks, and the file they lie in, which changes
+-- when the table is written anew (VACUUM FULL, CLUSTER, TRUNCATE).
+-- psql -v oid=16384 -f parts.sql
+SELECT format('%I.%I', n.nspname, c.relname) AS name,
+       pg_relation_size(c.oid) / current_setting('block_size')::int AS blocks,
+       pg_relation_filenode(c.oid) AS file,
+       has_schema_privilege(n.oid, 'USAGE') AND has_column_privilege(c.oid, 'xmin', 'SELECT')
+           AND has_column_privilege(c.oid, 'ctid', 'SELECT') AS may_select
+  FROM (SELECT :'oid'::oid AS oid
+         WHERE NOT EXISTS (SELECT FROM pg_partition_tree(:'oid'::oid::regclass))
+         UNION ALL
+        SELECT p.relid::oid FROM pg_partition_tree(:'oid'::oid::regclass) AS p WHERE p.isleaf) AS part
+  JOIN pg_class c ON c.oid = part.oid
+  JOIN pg_namespace n ON n.oid = c.relnamespace
+ WHERE c.relkind = 'r'
+ ORDER BY c.oid;

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT */
+/* The connection of a source: who it says it is, what it waits for and how long, what it may do. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "migrate/scan.h"
+#include "tests/integration/database.h"
+#include "tests/integration/rows.h"
+
+static void test_source_open__shows_no_part_of_the_password(void **state)
+{
+    const struct temp_postgres *p = *state;
+    static const char *const dsns[] = {
+        "postgresql://app:hunter2@127.0.0.1:1/app",
+        "postgresql://app:x@hunter2@127.0.0.1:1/app",
+        "postgresql://app:x/hunter2@127.0.0.1:1/app",
+        "postgresql://app:x?hunter2@127.0.0.1:1/app",
+        "postgresql://app:x%hunter2@127.0.0.1:1/app",
+        "host=127.0.0.1 port=1 password=x hunter2",
+        "host=127.0.0.1 port=1 password='hunter2",
+        "host=127.0.0.1 port=1 password=hunter2 dbname=hunter2",
+        "hunter2",
+    };
+    (void)p;
+    for (size_t i = 0; i < sizeof(dsns) / sizeof(dsns[0]); i++) {
+        struct source_config config = {.dsn = dsns[i], .table = "t", .id_column = "id", .key = "code"};
+        struct source *s = NULL;
+        struct error e = {0};
+        enum err err = source_open(&s, &config, 2000, &e);
+        if ((err != ERR_UNREACHABLE && err != ERR_CONFIG) || strstr(e.text, "unter2") != NULL ||
+            e.text[0] == '\0')
+            fail_msg("%s: %s: %s", dsns[i], error_name(err), e.text);
+    }
+    char dsn[128];
+    (void)snprintf(dsn, sizeof(dsn), "postgresql://postgres:hunter2@127.0.0.1:%u/hunter2", (unsigned)p->port);
+    struct source_config config = {.dsn = dsn, .table = "t", .id_column = "id", .key = "code"};
+    struct source *s = NULL;
+    struct error e = {0};
+    assert_int_equal(source_open(&s, &config, 2000, &e), ERR_UNREACHABLE);
+    assert_non_null(strstr(e.text, "database \"***\" does not exist"));
+}
+
+static void test_source_open__gives_up_on_a_server_that_does_not_answer(void **state)
+{
+    (void)state;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(a);
+    assert_int_equal(bind(fd, (struct sockaddr *)&a, size), 0);
+    assert_int_equal(listen(fd, 4), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &size), 0);
+    char dsn[128];
+    (void)snprintf(dsn, sizeof(dsn), "postgresql://app@127.0.0.1:%u/app", (unsigned)ntohs(a.sin_port));
+    struct source_config config = {.dsn = dsn, .table = "t", .id_column = "id", .key = "code"};
+    struct source *s = NULL;
+    struct error e = {0};
+    uint64_t began = clock_mono_us();
+    assert_int_equal(source_open(&s, &config, 300, &e), ERR_TIMEOUT);
+    uint64_t took = clock_mono_us() - began;
+    assert_true(took >= 300000 && took < 3000000);
+    (void)close(fd);
+}
+
+static void test_source_last_id__times_out_behind_a_lock(void **state)
+{
+    const struct temp_postgres *p = *state;
+    PGconn *pg = database_connect(p, "postgres", "test");
+    database_run(
+        pg, "CREATE TABLE locked (id bigint PRIMARY KEY, code text); INSERT INTO locked VALUES (7, 'c')");
+    struct source_config config = {.dsn = p->dsn, .table = "locked", .id_column = "id", .key = "code"};
+    struct source *s = NULL;
+    struct error e = {0};
+    char last[SOURCE_ID_MAX];
+    must(source_open(&s, &config, 400, &e), &e);
+    database_run(pg, "BEGIN; LOCK TABLE locked");
+    assert_int_equal(source_last_id(s, 0, last, &e), ERR_TIMEOUT);
+    database_run(pg, "COMMIT");
+    must(source_last_id(s, 0, last, &e), &e);
+    assert_string_equal(last, "7");
+    source_close(s);
+    PQfinish(pg);
+}
+
+static void test_source_open__sets_up_a_session_that_is_named_and_cannot_write(void **state)
+{
+    const struct temp_postgres *p = *state;
+    PGconn *pg = database_connect(p, "postgres", "test");
+    database_run(pg, "CREATE TABLE session (id bigint PRIMARY KEY, code text);"
+                     "CREATE FUNCTION public.scribble() RETURNS bool LANGUAGE plpgsql AS "
+                     "$$ BEGIN INSERT INTO public.session VALUES (1, 'c'); RETURN true; END $$");
+    struct source *s = database_source(p, "session", "public.scribble()");
+    char *there =
+        database_value(pg, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'twinbloom'");
+    assert_string_equal(there, "1");
+    free(there);
+    source_close(s);
+    struct source *limits = database_source(
+        p, "session",
+        "current_setting('transaction_read_only') = 'on' AND current_setting('search_path') = '' "
+        "AND current_setting('lock_timeout') = '10s' AND current_setting('statement_timeout') <> '0' "
+        "AND current_setting('idle_in_transaction_session_timeout') = '10s' "
+        "AND current_setting('client_encoding') = 'UTF8'");
+    database_run(pg, "INSERT INTO session VALUES (1, 'c')");
+    uint64_t rows = 0;
+    struct error e = {0};
+    must(source_rows_estimate(limits, &rows, &e), &e);
+    assert_int_equal(rows, 1); /* all of it holds */
+    source_close(limits);
+    PQfinish(pg);
+}
+
+struct watcher {
+    unsigned calls;
+};
+
+static enum err on_watch(void *arg, struct error *e)
+{
+    struct watcher *w = arg;
+    return ++w->calls == 2 ? error_set(e, ERR_CANCELLED, "enough") : ERR_OK;
+}
+
+static void expect_connections(PGconn *pg, const char *application, const char *wanted)
+{
+    char *there = database_value(pg, "SELECT count(*) FROM pg_stat_activity WHERE application_name = '%s'",
+                                 application);
+    assert_string_equal(there, wanted);
+    free(there);
+}
+
+static void test_source_open_another__reads_the_same_tables_with_a_name_and_a_watch_of_its_own(void **state)
+{
+    const struct temp_postgres *p = *state;
+    PGconn *pg = database_connect(p, "postgres", "test");
+    database_short_links(pg, "twin", 100);
+    database_run(pg, "CREATE TABLE twin_2 (id bigint PRIMARY KEY, code text)");
+    struct source *s = database_source(p, "twin, twin_2", "id <= 60"), *another = NULL;
+    struct error e = {0};
+    struct watcher w = {0};
+    char last[SOURCE_ID_MAX];
+    must(source_open_another(&another, s, NULL, "the twin", (struct source_watch){on_watch, &w}, &e), &e);
+    expect_connections(pg, "the twin", "1");
+    source_close(s); /* they share nothing */
+    assert_int_equal(source_tables(another), 2);
+    assert_string_equal(source_table(another, 1), "public.twin_2");
+    must(source_check(another, &e), &e);
+    struct rows rows = {0};
+    (void)rows_between(another, 0, "", "", 7, rows_note, &rows);
+    rows_expect(&rows, 3, 60);
+    database_run(pg, "BEGIN; LOCK TABLE twin");
+    assert_int_equal(source_last_id(another, 0, last, &e), ERR_CANCELLED);
+    assert_string_equal(e.text, "enough");
+    assert_int_equal(w.calls, 2);
+    database_run(pg, "COMMIT");
+    source_close(another);
+    PQfinish(pg);
+}
+
+static void test_source_open_another__refuses_what_was_not_resolved(void **state)
+{
+    const struct temp_postgres *p = *state;
+    struct source *s = database_source(p, "nowhere", NULL), *another = NULL;
+    const struct source_watch none = {NULL, NULL};
+    struct error e = {0};
+    assert_int_equal(source_open_another(&another, s, NULL, "x", none, &e), ERR_CONFIG);
+    assert_non_null(strstr(e.text, "table nowhere does not exist"));
+    source_close(s);
+    PGconn *pg = database_connect(p, "postgres", "test");
+    database_run(pg, "CREATE TABLE somewhere (id bigint PRIMARY KEY, code text)");
+    s = database_source(p, "somewhere", NULL);
+    assert_int_equal(source_open_another(&another, s, "postgresql://x@127.0.0.1:1/x", "x", none, &e),
+                     ERR_UNREACHABLE);
+    source_close(s);
+    PQfinish(pg);
+}
+
+/* Every call of a source whose tables are not there says so. */
+static void test_source_open__leaves_a_source_that_says_what_is_wrong(void **state)
+{
+    struct source *s = database_source(*state, "nowhere", NULL);
+    struct error e = {0};
+    char text[SOURCE_ID_MAX], ids[2][SOURCE_ID_MAX];
+    unsigned count;
+    size_t parts;
+    uint64_t rows;
+    bool yes;
+    struct source_part *list;
+    enum source_finding finding;
+    const char *const id[] = {"1"};
+    struct scan_range range = {.after = ""};
+    const struct scan_options o = {.limit = 1, .row = rows_ignore};
+    const enum err errs[] = {
+        source_check(s, &e),
+        source_rows_estimate(s, &rows, &e),
+        source_table_rows(s, 0, &rows, &e),
+        source_horizon(s, text, &e),
+        source_barrier(s, text, &e),
+        source_has_replayed(s, "0/1", &yes, &e),
+        source_find_key(s, "k", 1, "", &finding, text, &e),
+        source_last_id(s, 0, text, &e),
+        source_split(s, 0, 2, ids, &count, &e),
+        source_parts(s, &list, &parts, &e),
+        scan_page(s, &range, &o, &parts, &yes, &e),
+        scan_keys_of(s, 0, id, 1, &o, &e),
+        scan_sample(s, "", 1, rows_ignore, NULL, &e),
+    };
+    for (size_t i = 0; i < sizeof(errs) / sizeof(errs[0]); i++)
+        assert_int_equal(errs[i], ERR_CONFIG);
+    assert_int_equal(source_tables(s), 0);
+    must(source_warning(s, text, sizeof(text), &e), &e);
+    assert_string_equal(text, "");
+    source_close(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_source_open__shows_no_part_of_the_password),
+        cmocka_unit_test(test_source_open__gives_up_on_a_server_that_does_not_answer),
+        cmocka_unit_test(test_source_last_id__times_out_behind_a_lock),
+        cmocka_unit_test(test_source_open_another__reads_the_same_tables_with_a_name_and_a_watch_of_its_own),
+        cmocka_unit_test(test_source_open_another__refuses_what_was_not_resolved),
+        cmocka_unit_test(test_source_open__leaves_a_source_that_says_what_is_wrong),
+        cmocka_unit_test(test_source_open__sets_up_a_session_that_is_named_and_cannot_write),
+    };
+    return cmocka_run_group_tests(tests, database_setup, database_teardown);
+}

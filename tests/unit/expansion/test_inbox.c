@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "expansion/inbox.h"
+
+enum { TAKE = 64, WAIT_MS = 20000, MIB = 1024 * 1024 };
+
+static struct inbox *new_inbox(void)
+{
+    struct inbox *b = inbox_new();
+    assert_non_null(b);
+    return b;
+}
+
+static void test_inbox_take__gives_keys_in_their_order_whatever_is_in_them(void **state)
+{
+    (void)state;
+    struct inbox *b = new_inbox();
+    const char *keys[TAKE];
+    size_t lengths[TAKE];
+    assert_int_equal(inbox_take(b, TAKE, keys, lengths, 0), 0);
+    assert_true(inbox_put(b, "a", 1));
+    assert_true(inbox_put(b, "", 0));
+    assert_true(inbox_put(b, "b\0c", 3));
+    assert_int_equal(inbox_take(b, 2, keys, lengths, 0), 2);
+    assert_int_equal(lengths[0], 1);
+    assert_memory_equal(keys[0], "a", 1);
+    assert_int_equal(lengths[1], 0);
+    assert_true(inbox_put(b, "later", 5));
+    assert_int_equal(inbox_take(b, TAKE, keys, lengths, 0), 1); /* no more than came with the first ones */
+    assert_int_equal(lengths[0], 3);
+    assert_memory_equal(keys[0], "b\0c", 3);
+    assert_int_equal(inbox_take(b, TAKE, keys, lengths, 0), 1);
+    assert_memory_equal(keys[0], "later", 5);
+    assert_int_equal(inbox_take(b, TAKE, keys, lengths, 0), 0);
+    assert_false(inbox_failed(b));
+    inbox_free(b);
+    inbox_free(NULL);
+}
+
+static void test_inbox_take__gives_what_is_there_when_it_was_closed(void **state)
+{
+    (void)state;
+    struct inbox *b = new_inbox();
+    const char *keys[TAKE];
+    size_t lengths[TAKE];
+    assert_true(inbox_put(b, "before", 6));
+    inbox_close(b);
+    assert_false(inbox_put(b, "after", 5));
+    assert_int_equal(inbox_take(b, TAKE, keys, lengths, WAIT_MS), 1);
+    assert_memory_equal(keys[0], "before", 6);
+    assert_int_equal(inbox_take(b, TAKE, keys, lengths, WAIT_MS), 0); /* and does not wait */
+    inbox_free(b);
+}
+
+static void test_inbox_take__waits_for_the_first_key_no_longer_than_it_was_told(void **state)
+{
+    (void)state;
+    struct inbox *b = new_inbox();
+    const char *keys[TAKE];
+    size_t lengths[TAKE];
+    uint64_t began = clock_mono_us();
+    assert_int_equal(inbox_take(b, TAKE, keys, lengths, 30), 0);
+    assert_true(clock_mono_us() - began >= 30000);
+    inbox_free(b);
+}
+
+/* --- several threads --- */
+
+enum { WRITERS = 4, KEYS = 50000 };
+
+struct writer {
+    struct inbox *inbox;
+    unsigned number;
+    size_t pad; /* bytes behind each key */
+    unsigned keys;
+    atomic_uint put;
+    atomic_bool refused;
+};
+
+static void *write_keys(void *arg)
+{
+    struct writer *w = arg;
+    char *key = calloc(1, 32 + w->pad);
+    if (key == NULL)
+        abort();
+    for (unsigned i = 0; i < w->keys; i++) {
+        int n = snprintf(key, 32, "%u %u", w->number, i);
+        if (!inbox_put(w->inbox, key, (size_t)n + 1 + w->pad)) {
+            atomic_store(&w->refused, true);
+            break;
+        }
+        atomic_fetch_add(&w->put, 1);
+    }
+    free(key);
+    return NULL;
+}
+
+static pthread_t start(struct writer *w)
+{
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, write_keys, w), 0);
+    return thread;
+}
+
+/* Each writer's keys come in their order, and all of them. */
+static void test_inbox_put__loses_no_key_of_several_threads(void **state)
+{
+    (void)state;
+    struct inbox *b = new_inbox();
+    struct writer writers[WRITERS];
+    pthread_t threads[WRITERS];
+    unsigned next[WRITERS] = {0}, taken = 0;
+    for (unsigned i = 0; i < WRITERS; i++) {
+        writers[i] = (struct writer){.inbox = b, .number = i, .pad = i * 100, .keys = KEYS};
+        threads[i] = start(&writers[i]);
+    }
+    while (taken < WRITERS * KEYS) {
+        const char *keys[TAKE];
+        size_t lengths[TAKE];
+        size_t n = inbox_take(b, TAKE, keys, lengths, WAIT_MS);
+        assert_true(n > 0);
+        for (size_t i = 0; i < n; i++) {
+            char *end;
+            unsigned long writer = strtoul(keys[i], &end, 10), key = strtoul(end, NULL, 10);
+            assert_true(writer < WRITERS);
+            assert_int_equal(key, next[writer]++);
+            assert_int_equal(lengths[i], strlen(keys[i]) + 1 + writer * 100);
+        }
+        taken += (unsigned)n;
+    }
+    for (unsigned i = 0; i < WRITERS; i++)
+        (void)pthread_join(threads[i], NULL);
+    inbox_free(b);
+}
+
+/* What is put waits for room: no more than 4 MiB, and a key, are kept. */
+static void test_inbox_put__waits_for_room_and_goes_on_when_there_is_some(void **state)
+{
+    (void)state;
+    struct inbox *b = new_inbox();
+    struct writer w = {.inbox = b, .pad = MIB, .keys = 20};
+    pthread_t thread = start(&w);
+    const char *keys[TAKE];
+    size_t lengths[TAKE];
+    unsigned taken = 0;
+    clock_sleep_us(50000);
+    assert_true(atomic_load(&w.put) <= 4);
+    while (taken < w.keys) {
+        size_t n = inbox_take(b, 1, keys, lengths, WAIT_MS);
+        assert_int_equal(n, 1);
+        taken++;
+        assert_true(atomic_load(&w.put) <= taken + 8); /* what is taken out, and as much again */
+    }
+    (void)pthread_join(thread, NULL);
+    assert_false(atomic_load(&w.refused));
+    inbox_free(b);
+}
+
+static void test_inbox_put__takes_a_key_larger_than_all_its_room(void **state)
+{
+    (void)state;
+    struct inbox *b = new_inbox();
+    struct writer w = {.inbox = b, .pad = (size_t)6 * MIB, .keys = 3};
+    pthread_t thread = start(&w);
+    for (unsigned i = 0; i < w.keys; i++) {
+        const char *keys[TAKE];
+        size_t lengths[TAKE];
+        assert_int_equal(inbox_take(b, TAKE, keys, lengths, WAIT_MS), 1);
+        assert_true(lengths[0] > (size_t)6 * MIB);
+    }
+    (void)pthread_join(thread, NULL);
+    inbox_free(b);
+}
+
+static void test_inbox_close__lets_those_go_who_wait_for_room(void **state)
+{
+    (void)state;
+    struct inbox *b = new_inbox();
+    struct writer w = {.inbox = b, .pad = MIB, .keys = 20};
+    pthread_t thread = start(&w);
+    while (atomic_load(&w.put) < 3)
+        clock_sleep_us(1000);
+    inbox_close(b);
+    (void)pthread_join(thread, NULL);
+    assert_true(atomic_load(&w.refused));
+    assert_false(inbox_failed(b));
+    inbox_free(b);
+}
+
+/* A key that finds no memory is refused whole: what comes next is not read at a wrong place. */
+static void test_inbox_put__refuses_what_there_is_no_memory_for(void **state)
+{
+    (void)state;
+    struct inbox *b = new_inbox();
+    const char *keys[TAKE];
+    size_t lengths[TAKE];
+    assert_true(inbox_put(b, "fine", 4));
+    assert_int_equal(inbox_take(b, TAKE, keys, lengths, 0), 1);
+    assert_false(inbox_put(b, "", SIZE_MAX - 8)); /* no buffer has so many bytes */
+    assert_true(inbox_failed(b));
+    assert_int_equal(inbox_take(b, TAKE, keys, lengths, 0), 0);
+    assert_true(inbox_put(b, "again", 5));
+    assert_int_equal(inbox_take(b, TAKE, keys, lengths, 0), 1);
+    assert_memory_equal(keys[0], "again", 5);
+    assert_true(inbox_failed(b));
+    inbox_free(b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_inbox_take__gives_keys_in_their_order_whatever_is_in_them),
+        cmocka_unit_test(test_inbox_take__gives_what_is_there_when_it_was_closed),
+        cmocka_unit_test(test_inbox_take__waits_for_the_first_key_no_longer_than_it_was_told),
+        cmocka_unit_test(test_inbox_put__loses_no_key_of_several_threads),
+        cmocka_unit_test(test_inbox_put__waits_for_room_and_goes_on_when_there_is_some),
+        cmocka_unit_test(test_inbox_put__takes_a_key_larger_than_all_its_room),
+        cmocka_unit_test(test_inbox_close__lets_those_go_who_wait_for_room),
+        cmocka_unit_test(test_inbox_put__refuses_what_there_is_no_memory_for),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
