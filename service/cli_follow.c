@@ -82,9 +82,6 @@ static void describe(const redisReply *status, struct buffer *line)
     if (client_text(status, "job_step", text, sizeof(text)) ||
         client_text(status, "job_state", text, sizeof(text)))
         output_escape(line, text, strlen(text));
-    uint64_t pass;
-    if (client_count(status, "job_passes", &n) && n > 1 && client_count(status, "job_pass", &pass))
-        buffer_printf(line, "  pass %llu of %llu", (unsigned long long)pass, (unsigned long long)n);
     bool have_rows = client_count(status, "job_rows", &rows);
     bool have_total = client_count(status, "job_rows_total", &total) && total != 0;
     if (have_rows && have_total)
