@@ -110,8 +110,8 @@ static void test_import__that_is_interrupted_says_how_far_it_has_come(void **sta
     (void)state;
     char *output;
     int code = two_cli(&two.from,
-                       "help > /dev/null; (seq -f c%.0f 0 5499; sleep 20) | "
-                       "timeout --preserve-status -s INT 6 $TWINBLOOM import cut",
+                       "help > /dev/null; (seq -f c%.0f 0 5499; sleep 30) | "
+                       "timeout --preserve-status -s INT 8 $TWINBLOOM import cut --capacity 10k",
                        &output);
     if (code != 130 || strstr(output, "interrupted; --skip 5000 goes on") == NULL)
         fail_msg("code %d: %s", code, output);

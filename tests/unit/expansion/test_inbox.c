@@ -82,9 +82,8 @@ enum { WRITERS = 4, KEYS = 50000 };
 
 struct writer {
     struct inbox *inbox;
-    unsigned number;
     size_t pad; /* bytes behind each key */
-    unsigned keys;
+    unsigned number, keys;
     atomic_uint put;
     atomic_bool refused;
 };
