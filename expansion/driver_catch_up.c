@@ -50,15 +50,13 @@ enum err driver_add_keys(struct driver *d, size_t count, const char *const *keys
 static void on_row(void *arg, unsigned i, const char *key, size_t length)
 {
     (void)i;
-    (void)inbox_put(arg, key, length);
+    (void)inbox_put(arg, key, length); /* on_page() asks whether it could */
 }
 
 static enum err on_page(void *arg, unsigned i, struct error *e)
 {
-    (void)arg;
     (void)i;
-    (void)e;
-    return ERR_OK;
+    return inbox_failed(arg) ? error_set(e, ERR_NOMEM, "out of memory for keys of the source") : ERR_OK;
 }
 
 /* Until readers and inbox have no more. */

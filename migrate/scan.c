@@ -333,7 +333,7 @@ enum err scan_sample(struct source *s, const char *horizon, size_t count, scan_r
     enum err err = source_ready(s, e);
     if (err != ERR_OK)
         return err;
-    uint64_t *rows = calloc(s->table_count + 1, sizeof(*rows));
+    uint64_t *rows = calloc(s->table_count, sizeof(*rows));
     if (rows == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     for (unsigned i = 0; i < s->table_count && err == ERR_OK; i++) {
