@@ -42,6 +42,7 @@ static const struct field fields[] = {
     FIELD("ranges", COUNT, BY_SCAN, range_count),
     FIELD("checkpoint_rows", NUMBER, BY_SCAN, rows),
     FIELD("rows_total", NUMBER, BY_SETTLE, rows_total),
+    FIELD("coverage", TEXT, BY_SETTLE, coverage),
     FIELD("skipped_null", NUMBER, BY_SCAN, skipped_null),
     FIELD("skipped_empty", NUMBER, BY_SCAN, skipped_empty),
     FIELD("started_ms", NUMBER, BY_OTHERS, started_ms),

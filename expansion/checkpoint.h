@@ -41,6 +41,7 @@ struct record {
     char horizon[SOURCE_HORIZON_MAX]; /* rows of transactions from it on came after the fence */
     char swept[SOURCE_HORIZON_MAX];   /* rows of transactions before it are in the generation, once the scan
                                          ended */
+    char coverage[24];                /* of the tail, since before the settle; "": none */
     char reason[RECORD_TEXT_MAX];
 };
 

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "expansion/mutex.h"
 #include "expansion/step.h"
+#include "expansion/tail.h"
 #include "migrate/source.h"
 #include "shard/latency.h"
 #include "shard/nodes.h"
@@ -35,12 +36,13 @@ struct driver_options {
     uint64_t build_memory;
     const char *spill_dir;
     uint64_t spill_bytes;
-    bool scan_blocks;     /* in the order of the table's blocks instead of its ids */
-    unsigned readers;     /* connections that read at the same time */
-    unsigned page_ms;     /* how long a page should take */
-    uint64_t page_rows;   /* and how many rows it has at the most */
-    const char *read_dsn; /* a standby that rows are read from; "": none */
-    bool sweep;           /* catch-up looks at every row for one that was written since the build began */
+    bool scan_blocks;         /* in the order of the table's blocks instead of its ids */
+    unsigned readers;         /* connections that read at the same time */
+    unsigned page_ms;         /* how long a page should take */
+    uint64_t page_rows;       /* and how many rows it has at the most */
+    const char *read_dsn;     /* a standby that rows are read from; "": none */
+    bool sweep;               /* catch-up looks at every row for one that was written since the build began */
+    enum tail_mode tail_mode; /* what tells of rows that come by other ways; keyset: the job looks itself */
     uint64_t verify_sample;
     uint64_t checkpoint_ms;
     /* throttle; 0: no bound */

@@ -122,6 +122,7 @@ static enum err write_found(struct driver *d, const struct found *f, struct erro
 {
     record_begin(d, false);
     record_caught_up(d);
+    record_text(d, "caught_up_by", "rows");
     if (f->added > 0)
         record_count(d, driver_built(d), generation_written_layer(driver_built(d)), -1, f->added);
     return record_write(d, e);
@@ -235,7 +236,15 @@ static enum err sweep(struct driver *d, struct error *e)
 
 enum err driver_catch_up(struct driver *d, struct error *e)
 {
+    bool covered = false;
     enum err code = driver_source(d, e);
+    if (code == ERR_OK)
+        code = driver_followed(d, &covered, e);
+    if (covered) {
+        record_begin(d, false);
+        record_text(d, "caught_up_by", "tail");
+        return driver_source_failed(d, record_write(d, e));
+    }
     bool more = code == ERR_OK && source_id_is_integer(d->source);
     for (int round = 0; round < ROUNDS && code == ERR_OK && more; round++) {
         uint64_t rows = 0;

@@ -11,6 +11,7 @@
 #include "expansion/layer.h"
 #include "expansion/plan.h"
 #include "expansion/step.h"
+#include "expansion/tail.h"
 #include "expansion/throttle.h"
 #include "migrate/build.h"
 #include "migrate/readers.h"
@@ -136,6 +137,12 @@ struct readers_options driver_readers(struct driver *d, struct readers_work work
 /* The coordinator's right to take build_memory, one job at a time; given back where it is held. */
 MUST_CHECK enum err driver_take_build(struct driver *d, struct error *e);
 void driver_end_build(struct driver *d);
+
+/* --- driver_tail.c --- */
+/* Wait until the tail runs, where there is to be one, and note its coverage. */
+MUST_CHECK enum err driver_await_tail(struct driver *d, struct error *e);
+/* *@covered: the tail has added all that is committed now, and missed nothing since driver_await_tail(). */
+MUST_CHECK enum err driver_followed(struct driver *d, bool *covered, struct error *e);
 
 /* --- driver_catch_up.c --- */
 MUST_CHECK enum err driver_catch_up(struct driver *d, struct error *e);

@@ -188,7 +188,9 @@ enum err driver_settle(struct driver *d, struct error *e)
     r->marks_taken = r->range_count = r->next_table = 0;
     if (!record_make_room(r, 0, source_tables(d->source)))
         return error_set(e, ERR_NOMEM, "out of memory");
-    code = source_horizon(d->source, r->horizon, e);
+    code = driver_await_tail(d, e);
+    if (code == ERR_OK)
+        code = source_horizon(d->source, r->horizon, e);
     if (code == ERR_OK && integer)
         code = note_marks(d, LOW_WATER, e);
     if (code == ERR_OK)

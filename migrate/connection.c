@@ -1,85 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-#include "migrate/connection_internal.h"
-
-#include <ctype.h>
-#include <errno.h>
-#include <limits.h>
 #include <poll.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
+#include "migrate/connection_internal.h"
 
 enum {
-    WATCH_MS = 100,  /* between two calls of the watch */
     DRAIN_MS = 2000, /* for the server to obey a cancel */
 };
-
-/* Texts. */
-
-/* One line, with the password masked: libpq and the server quote what they were given. */
-static void clean_text(const struct connection *c, const char *text, char *out, size_t size)
-{
-    size_t secret = c->password == NULL ? 0 : strlen(c->password);
-    size_t n = 0;
-    while (*text != '\0' && n + 4 < size) {
-        if (secret > 0 && strncmp(text, c->password, secret) == 0) {
-            memcpy(out + n, "***", 3);
-            n += 3;
-            text += secret;
-            continue;
-        }
-        char ch = *text++;
-        out[n++] = (unsigned char)ch < ' ' ? ' ' : ch;
-    }
-    while (n > 0 && out[n - 1] == ' ')
-        n--;
-    out[n] = '\0';
-}
-
-enum err connection_lost(struct connection *c, struct error *e)
-{
-    char text[400];
-    clean_text(c, PQerrorMessage(c->pg), text, sizeof(text));
-    c->broken = true;
-    return error_set(e, ERR_UNREACHABLE, "Postgres: %s", text[0] == '\0' ? "the connection is closed" : text);
-}
-
-static enum err code_of_state(const char *state)
-{
-    /* query_canceled: statement_timeout or an operator; lock_not_available: lock_timeout; transaction
-     * rollback: a standby's replay had to go on */
-    if (strcmp(state, "57014") == 0 || strcmp(state, "55P03") == 0 || strncmp(state, "40", 2) == 0)
-        return ERR_TIMEOUT;
-    bool gone =
-        strncmp(state, "08", 2) == 0 && strcmp(state, "08P01") != 0; /* not: wrong number of parameters */
-    if (gone || strncmp(state, "57P", 3) == 0)                       /* connection exception, shutdown */
-        return ERR_UNREACHABLE;
-    if (strncmp(state, "42", 2) == 0 || strncmp(state, "3F", 2) == 0) /* syntax, names, privileges; schema */
-        return ERR_CONFIG;
-    return ERR_REFUSED;
-}
-
-enum err connection_failed(struct connection *c, PGresult *result, struct error *e)
-{
-    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
-    const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
-    enum err err = state == NULL ? ERR_UNREACHABLE : code_of_state(state);
-    if (PQstatus(c->pg) == CONNECTION_BAD)
-        err = ERR_UNREACHABLE;
-    char text[400];
-    clean_text(c, message == NULL ? PQresultErrorMessage(result) : message, text, sizeof(text));
-    PQclear(result);
-    if (err == ERR_UNREACHABLE)
-        c->broken = true;
-    return error_set(e, err, "Postgres: %s", text[0] == '\0' ? "no result" : text);
-}
-
-enum err connection_refuse_broken(struct error *e)
-{
-    return error_set(e, ERR_UNREACHABLE, "Postgres: the connection is lost; open it again");
-}
 
 /* Connecting. */
 
@@ -122,44 +52,22 @@ static enum err read_dsn(struct connection *c, const char *dsn, struct error *e)
     return err;
 }
 
-struct wait connection_wait(struct connection *c, unsigned ms, bool watched)
-{
-    uint64_t now = clock_mono_us();
-    if (c->watch_at == 0)
-        c->watch_at = now + WATCH_MS * 1000;
-    return (struct wait){.ms = ms, .deadline = now + (uint64_t)ms * 1000, .watched = watched};
-}
-
-/* Milliseconds to poll() for @what. ERR_TIMEOUT: the deadline has passed; or the watch's error. */
-static enum err wait_slice(struct connection *c, const struct wait *w, const char *what, int *ms,
-                           struct error *e)
-{
-    uint64_t now = clock_mono_us();
-    *ms = 0;
-    if (now >= w->deadline)
-        return error_set(e, ERR_TIMEOUT, "Postgres: no %s within %u ms", what, w->ms);
-    if (w->watched && now >= c->watch_at) {
-        enum err err = c->watch.fn == NULL ? ERR_OK : c->watch.fn(c->watch.arg, e);
-        if (err != ERR_OK)
-            return err;
-        c->watch_at = now + WATCH_MS * 1000;
-    }
-    uint64_t until = w->watched && c->watch_at < w->deadline ? c->watch_at : w->deadline;
-    *ms = (int)((until - now + 999) / 1000);
-    return ERR_OK;
-}
-
 static enum err connect_to(struct connection *c, const char *dsn, const char *application, struct error *e)
 {
     char user_timeout[16];
     (void)snprintf(user_timeout, sizeof(user_timeout), "%u", c->timeout_ms);
     /* What stands before the dsn is a default that it may override. */
-    const char *const keys[] = {"application_name", "tcp_user_timeout", "keepalives_idle", "dbname", NULL};
-    const char *const values[] = {application, user_timeout, "30", dsn, NULL};
+    const char *const keys[] = {"application_name",
+                                "tcp_user_timeout",
+                                "keepalives_idle",
+                                "dbname",
+                                c->replication ? "replication" : NULL,
+                                NULL};
+    const char *const values[] = {application, user_timeout, "30", dsn, "database", NULL};
     c->pg = PQconnectStartParams(keys, values, 1);
     if (c->pg == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    struct wait wait = connection_wait(c, c->timeout_ms, true);
+    struct connection_wait wait = connection_wait_begin(c->timeout_ms, c->watch);
     PostgresPollingStatusType want =
         PQstatus(c->pg) == CONNECTION_BAD ? PGRES_POLLING_FAILED : PGRES_POLLING_WRITING;
     while (want != PGRES_POLLING_OK) {
@@ -168,7 +76,7 @@ static enum err connect_to(struct connection *c, const char *dsn, const char *ap
         struct pollfd fd = {.fd = PQsocket(c->pg),
                             .events = want == PGRES_POLLING_READING ? POLLIN : POLLOUT};
         int ms;
-        enum err err = wait_slice(c, &wait, "connection", &ms, e);
+        enum err err = connection_slice(&wait, "connection", &ms, e);
         if (err != ERR_OK)
             return err;
         if (poll(&fd, 1, ms) > 0)
@@ -180,19 +88,24 @@ static enum err connect_to(struct connection *c, const char *dsn, const char *ap
     return ERR_OK;
 }
 
-/* A notice has nobody to read it; warnings on standard error are not ours to write. */
-static void ignore_notice(void *arg, const PGresult *result)
+/* Notices have nobody to read them, and standard error is not ours to write; but see connection_has_warned().
+ */
+static void take_notice(void *arg, const PGresult *result)
 {
-    (void)arg;
-    (void)result;
+    struct connection *c = arg;
+    const char *severity = PQresultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED);
+    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    if (severity != NULL && state != NULL && strcmp(severity, "WARNING") == 0 && strcmp(state, "55000") == 0)
+        c->warned = true;
 }
 
-enum err connection_open(struct connection **out, const char *dsn, const char *application,
-                         unsigned timeout_ms, struct source_watch watch, struct error *e)
+static enum err open_kind(struct connection **out, bool replication, const char *dsn, const char *application,
+                          unsigned timeout_ms, struct source_watch watch, struct error *e)
 {
     struct connection *c = calloc(1, sizeof(*c));
     if (c == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
+    c->replication = replication;
     c->timeout_ms = timeout_ms;
     c->watch = watch;
     enum err err = read_dsn(c, dsn, e);
@@ -202,9 +115,21 @@ enum err connection_open(struct connection **out, const char *dsn, const char *a
         connection_close(c);
         return err;
     }
-    (void)PQsetNoticeReceiver(c->pg, ignore_notice, NULL);
+    (void)PQsetNoticeReceiver(c->pg, take_notice, c);
     *out = c;
     return ERR_OK;
+}
+
+enum err connection_open(struct connection **out, const char *dsn, const char *application,
+                         unsigned timeout_ms, struct source_watch watch, struct error *e)
+{
+    return open_kind(out, false, dsn, application, timeout_ms, watch, e);
+}
+
+enum err connection_open_replication(struct connection **out, const char *dsn, const char *application,
+                                     unsigned timeout_ms, struct source_watch watch, struct error *e)
+{
+    return open_kind(out, true, dsn, application, timeout_ms, watch, e);
 }
 
 void connection_close(struct connection *c)
@@ -222,42 +147,15 @@ void connection_close(struct connection *c)
 
 /* Statements. */
 
-enum err connection_wait_input(struct connection *c, const struct wait *wait, struct error *e)
-{
-    int unsent = PQflush(c->pg), ms;
-    if (unsent < 0)
-        return connection_lost(c, e);
-    enum err err = wait_slice(c, wait, "answer", &ms, e);
-    if (err != ERR_OK)
-        return err;
-    struct pollfd fd = {.fd = PQsocket(c->pg), .events = (short)(unsent > 0 ? POLLIN | POLLOUT : POLLIN)};
-    int ready = poll(&fd, 1, ms);
-    if (ready < 0 && errno != EINTR)
-        return error_set(e, ERR_IO, "poll: %s", strerror(errno));
-    if (ready > 0 && (fd.revents & ~POLLOUT) != 0 && PQconsumeInput(c->pg) == 0)
-        return connection_lost(c, e);
-    return ERR_OK;
-}
-
-enum err connection_wait_result(struct connection *c, const struct wait *wait, struct error *e)
-{
-    if (PQflush(c->pg) < 0)
-        return connection_lost(c, e);
-    enum err err = ERR_OK;
-    while (err == ERR_OK && PQisBusy(c->pg))
-        err = connection_wait_input(c, wait, e);
-    return err;
-}
-
 /* What is left of a COPY's lines. */
-static enum err drop_lines(struct connection *c, const struct wait *wait, struct error *e)
+static enum err drop_lines(struct connection *c, struct connection_wait *wait, struct error *e)
 {
     char *line = NULL;
     int n = 0;
     while (c->copies && (n = PQgetCopyData(c->pg, &line, 1)) >= 0) {
         PQfreemem(line);
         line = NULL;
-        enum err err = n == 0 ? connection_wait_input(c, wait, e) : ERR_OK;
+        enum err err = n == 0 ? connection_wait_input(c, wait, "answer", e) : ERR_OK;
         if (err != ERR_OK)
             return err;
     }
@@ -265,7 +163,8 @@ static enum err drop_lines(struct connection *c, const struct wait *wait, struct
     return ERR_OK;
 }
 
-enum err connection_collect(struct connection *c, const struct wait *wait, PGresult **out, struct error *e)
+enum err connection_collect(struct connection *c, struct connection_wait *wait, PGresult **out,
+                            struct error *e)
 {
     *out = NULL;
     enum err err;
@@ -295,7 +194,7 @@ void connection_abandon(struct connection *c)
     char why[256];
     (void)PQcancel(c->cancel, why, sizeof(why));
     PGresult *result = NULL;
-    const struct wait wait = connection_wait(c, DRAIN_MS, false);
+    struct connection_wait wait = connection_wait_begin(DRAIN_MS, (struct source_watch){0});
     if (drop_lines(c, &wait, NULL) != ERR_OK || connection_collect(c, &wait, &result, NULL) != ERR_OK)
         c->broken = true;
     else
@@ -303,13 +202,12 @@ void connection_abandon(struct connection *c)
 }
 
 /* After any error nothing is under way any more. */
-static enum err receive(struct connection *c, PGresult **out, struct error *e)
+static enum err receive(struct connection *c, unsigned timeout_ms, PGresult **out, struct error *e)
 {
     if (c->broken)
-        return connection_refuse_broken(e);
+        return connection_refuse(e);
     PGresult *result;
-    c->watch_at = 0;
-    const struct wait wait = connection_wait(c, c->timeout_ms, true);
+    struct connection_wait wait = connection_wait_begin(timeout_ms, c->watch);
     enum err err = connection_collect(c, &wait, &result, e);
     if (err != ERR_OK) {
         connection_abandon(c);
@@ -324,12 +222,14 @@ static enum err receive(struct connection *c, PGresult **out, struct error *e)
     return ERR_OK;
 }
 
-enum err connection_render(const struct statement *s, struct buffer *text, struct error *e)
+enum err connection_render(const struct statement *s, const char *const *literals, struct buffer *text,
+                           struct error *e)
 {
     const char *names[CONNECTION_PARAMS_MAX];
     for (size_t i = 0; i < s->param_count; i++)
         names[i] = s->params[i].name;
-    return sql_render(s->name, s->bindings, s->binding_count, names, s->param_count, text, e);
+    return sql_render_literals(s->name, s->bindings, s->binding_count, names, literals, s->param_count, text,
+                               e);
 }
 
 static void values_of(const struct statement *s, const char *values[CONNECTION_PARAMS_MAX])
@@ -338,60 +238,56 @@ static void values_of(const struct statement *s, const char *values[CONNECTION_P
         values[i] = s->params[i].value;
 }
 
-enum err connection_run(struct connection *c, const struct statement *s, PGresult **out, struct error *e)
+static enum err run_with_parameters(struct connection *c, const struct statement *s, PGresult **out,
+                                    struct error *e)
 {
-    if (c->broken)
-        return connection_refuse_broken(e);
     struct buffer text = {0};
-    enum err err = connection_render(s, &text, e);
+    enum err err = connection_render(s, NULL, &text, e);
     const char *values[CONNECTION_PARAMS_MAX];
     values_of(s, values);
     if (err == ERR_OK &&
         PQsendQueryParams(c->pg, buffer_text(&text), (int)s->param_count, NULL, values, NULL, NULL, 0) != 1)
         err = connection_lost(c, e);
     buffer_fini(&text);
-    return err == ERR_OK ? receive(c, out, e) : err;
+    return err == ERR_OK ? receive(c, c->timeout_ms, out, e) : err;
 }
 
-int connection_version(const struct connection *c)
+/* The protocol of replication has no parameters: values become literals, as psql does it. */
+static enum err run_with_literals(struct connection *c, const struct statement *s, PGresult **out,
+                                  struct error *e)
 {
-    return PQserverVersion(c->pg);
-}
-
-/* Drop the notifications that have come; true: one of them had the payload. */
-static bool drop_notifications(struct connection *c, const char *payload)
-{
-    bool found = false;
-    PGnotify *notification;
-    while ((notification = PQnotifies(c->pg)) != NULL) {
-        found = found || strcmp(notification->extra, payload) == 0;
-        PQfreemem(notification);
+    char *literals[CONNECTION_PARAMS_MAX] = {NULL};
+    enum err err = ERR_OK;
+    for (size_t i = 0; i < s->param_count && err == ERR_OK; i++) {
+        literals[i] = PQescapeLiteral(c->pg, s->params[i].value, strlen(s->params[i].value));
+        if (literals[i] == NULL)
+            err = error_set(e, ERR_CONFIG, "statement %s: a value is no text of the server's encoding",
+                            s->name);
     }
-    return found;
+    struct buffer text = {0};
+    if (err == ERR_OK)
+        err = connection_render(s, (const char *const *)literals, &text, e);
+    if (err == ERR_OK)
+        err = connection_command(c, buffer_text(&text), c->timeout_ms, out, e);
+    buffer_fini(&text);
+    for (size_t i = 0; i < s->param_count; i++)
+        PQfreemem(literals[i]);
+    return err;
 }
 
-enum err connection_await_notification(struct connection *c, const char *payload, unsigned timeout_ms,
-                                       struct error *e)
+enum err connection_run(struct connection *c, const struct statement *s, PGresult **out, struct error *e)
 {
     if (c->broken)
-        return connection_refuse_broken(e);
-    uint64_t until = clock_mono_us() + (uint64_t)timeout_ms * 1000;
-    c->watch_at = 0;
-    const struct wait wait = connection_wait(c, UINT_MAX, true); /* only the watch may end it with an error */
-    for (;;) {
-        uint64_t now = clock_mono_us();
-        if (drop_notifications(c, payload) || now >= until)
-            return ERR_OK;
-        int ms;
-        enum err err = wait_slice(c, &wait, "notification", &ms, e);
-        if (err != ERR_OK)
-            return err;
-        int rest = (int)((until - now + 999) / 1000);
-        struct pollfd fd = {.fd = PQsocket(c->pg), .events = POLLIN};
-        int ready = poll(&fd, 1, rest < ms ? rest : ms);
-        if (ready < 0 && errno != EINTR)
-            return error_set(e, ERR_IO, "poll: %s", strerror(errno));
-        if (ready > 0 && PQconsumeInput(c->pg) == 0)
-            return connection_lost(c, e);
-    }
+        return connection_refuse(e);
+    return c->replication ? run_with_literals(c, s, out, e) : run_with_parameters(c, s, out, e);
+}
+
+enum err connection_command(struct connection *c, const char *text, unsigned timeout_ms, PGresult **out,
+                            struct error *e)
+{
+    if (c->broken)
+        return connection_refuse(e);
+    if (PQsendQuery(c->pg, text) != 1)
+        return connection_lost(c, e);
+    return receive(c, timeout_ms, out, e);
 }

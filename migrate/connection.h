@@ -6,6 +6,7 @@
 #include <libpq-fe.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include "base/error.h"
 #include "migrate/source.h"
 #include "sql/sql.h"
@@ -35,12 +36,34 @@ MUST_CHECK enum err connection_open(struct connection **out, const char *dsn, co
                                     unsigned timeout_ms, struct source_watch watch, struct error *e);
 void connection_close(struct connection *c);
 
+/* The same on the protocol of replication (replication=database): for connection_command(), connection_run()
+ * and a copy in both directions. There is no COPY of lines there. */
+MUST_CHECK enum err connection_open_replication(struct connection **out, const char *dsn,
+                                                const char *application, unsigned timeout_ms,
+                                                struct source_watch watch, struct error *e);
+
 /* Run one statement to its end; the rows are text. The caller clears *@out.
  * ERR_CONFIG: the server does not accept the statement (names, types, privileges). ERR_TIMEOUT: the deadline,
  * or a lock that could not be had. ERR_UNREACHABLE: the connection is gone and stays so.
  * ERR_REFUSED: all else. */
 MUST_CHECK enum err connection_run(struct connection *c, const struct statement *s, PGresult **out,
                                    struct error *e);
+
+/* The SQLSTATE of the last error that the server told; "" for none. */
+const char *connection_state(const struct connection *c);
+
+/* The server has warned of something that is not in the state that it should be in (SQLSTATE 55000). */
+bool connection_has_warned(const struct connection *c);
+
+/* Nothing more will come over it; it can only be closed. */
+bool connection_is_lost(const struct connection *c);
+
+/* 150004 for 15.4. */
+int connection_version(const struct connection *c);
+
+/* Run a command of replication, which is no SQL. As connection_run(). */
+MUST_CHECK enum err connection_command(struct connection *c, const char *text, unsigned timeout_ms,
+                                       PGresult **out, struct error *e);
 
 /* Send a COPY ... TO STDOUT and return at once; its lines come by connection_copy_line(), to the end or to
  * connection_abandon(). */
@@ -54,11 +77,40 @@ MUST_CHECK enum err connection_copy_line(struct connection *c, unsigned timeout_
 /* Stop what was sent and throw its rows away. */
 void connection_abandon(struct connection *c);
 
-/* Of the server, as PQserverVersion() tells it. */
-int connection_version(const struct connection *c);
-
 /* Wait until a notification with this @payload has come since the last call (after LISTEN), or @timeout_ms
  * have passed, which is no error. Others are dropped. ERR_UNREACHABLE, or the watch's error. */
 MUST_CHECK enum err connection_await_notification(struct connection *c, const char *payload,
                                                   unsigned timeout_ms, struct error *e);
+
+/* One wait, which may be of several parts: until when, and who may end it before. */
+struct connection_wait {
+    unsigned ms;
+    uint64_t deadline;
+    uint64_t watch_at;
+    struct source_watch watch;
+};
+
+struct connection_wait connection_wait_begin(unsigned ms, struct source_watch watch);
+
+/* A copy in both directions (connection_both.c). */
+
+/* Run the command that begins it. After an error that the server told another command may follow; after any
+ * other one the connection can only be closed. */
+MUST_CHECK enum err connection_both_begin(struct connection *c, const char *text, unsigned timeout_ms,
+                                          struct error *e);
+
+/* A message that has come; *@data, to be freed by PQfreemem(), is NULL where there is none yet. The copy's
+ * end is an error, too: what the server told, or ERR_UNREACHABLE. */
+MUST_CHECK enum err connection_both_take(struct connection *c, char **data, size_t *length, struct error *e);
+
+/* Wait for more, a tenth of a second at most. ERR_TIMEOUT: the deadline of @wait has passed; or the watch's
+ * error. */
+MUST_CHECK enum err connection_both_wait(struct connection *c, struct connection_wait *wait, struct error *e);
+
+/* Send a message without waiting; the rest of it goes with the calls that follow. */
+MUST_CHECK enum err connection_both_send(struct connection *c, const void *data, size_t length,
+                                         struct error *e);
+
+/* End the copy, and wait at most @ms until the server has, too. What still comes is thrown away. */
+void connection_both_end(struct connection *c, unsigned ms);
 #endif

@@ -8,17 +8,17 @@
 enum err connection_copy(struct connection *c, const struct statement *s, struct error *e)
 {
     if (c->broken)
-        return connection_refuse_broken(e);
-    c->watch_at = 0;
+        return connection_refuse(e);
+    c->copy = connection_wait_begin(c->timeout_ms, c->watch);
     struct buffer text = {0};
-    enum err err = connection_render(s, &text, e);
+    enum err err = connection_render(s, NULL, &text, e);
     if (err == ERR_OK && (PQsendQuery(c->pg, buffer_text(&text)) != 1 || PQflush(c->pg) < 0))
         err = connection_lost(c, e);
     buffer_fini(&text);
     return err;
 }
 
-static enum err begin_lines(struct connection *c, const struct wait *wait, struct error *e)
+static enum err begin_lines(struct connection *c, struct connection_wait *wait, struct error *e)
 {
     enum err err = connection_wait_result(c, wait, e);
     if (err != ERR_OK)
@@ -34,7 +34,7 @@ static enum err begin_lines(struct connection *c, const struct wait *wait, struc
 }
 
 /* Behind the last line: how the statement ended. */
-static enum err end_lines(struct connection *c, const struct wait *wait, struct error *e)
+static enum err end_lines(struct connection *c, struct connection_wait *wait, struct error *e)
 {
     c->copies = false;
     PGresult *result;
@@ -49,7 +49,7 @@ static enum err end_lines(struct connection *c, const struct wait *wait, struct 
     return ERR_OK;
 }
 
-static enum err next_line(struct connection *c, const struct wait *wait, size_t *length, struct error *e)
+static enum err next_line(struct connection *c, struct connection_wait *wait, size_t *length, struct error *e)
 {
     enum err err = c->copies ? ERR_OK : begin_lines(c, wait, e);
     while (err == ERR_OK) {
@@ -62,7 +62,7 @@ static enum err next_line(struct connection *c, const struct wait *wait, size_t 
             *length = (size_t)n - 1; /* its newline */
             return ERR_OK;
         }
-        err = connection_wait_input(c, wait, e);
+        err = connection_wait_input(c, wait, "answer", e);
     }
     return err;
 }
@@ -71,7 +71,7 @@ enum err connection_copy_line(struct connection *c, unsigned timeout_ms, const c
                               struct error *e)
 {
     if (c->broken)
-        return connection_refuse_broken(e);
+        return connection_refuse(e);
     PQfreemem(c->line);
     c->line = NULL;
     *length = 0;
@@ -82,10 +82,10 @@ enum err connection_copy_line(struct connection *c, unsigned timeout_ms, const c
         *line = c->line;
         return ERR_OK;
     }
-    const struct wait wait = connection_wait(c, timeout_ms, true);
-    enum err err = n == -1  ? end_lines(c, &wait, e)
+    connection_wait_renew(&c->copy, timeout_ms); /* the watch is due as before */
+    enum err err = n == -1  ? end_lines(c, &c->copy, e)
                    : n < -1 ? connection_lost(c, e)
-                            : next_line(c, &wait, length, e);
+                            : next_line(c, &c->copy, length, e);
     if (err != ERR_OK)
         connection_abandon(c);
     *line = err == ERR_OK ? c->line : NULL;

@@ -178,6 +178,13 @@ uint64_t source_tables_hash(const struct source *s)
     return hash;
 }
 
+unsigned source_id_columns(const struct source *s, const char *names[SOURCE_ID_COLUMNS_MAX])
+{
+    for (unsigned i = 0; i < s->id_columns; i++)
+        names[i] = s->id_column[i];
+    return s->id_columns;
+}
+
 bool source_id_is_integer(const struct source *s)
 {
     static const char *const integers[] = {"smallint", "integer", "bigint"};

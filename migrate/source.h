@@ -64,6 +64,14 @@ unsigned source_tables(const struct source *s);
 const char *source_table(const struct source *s, unsigned table); /* as the server quotes it */
 /* Of the names: the same list has the same. */
 uint64_t source_tables_hash(const struct source *s);
+/* The columns of the id, as the catalog has their names; returns how many. */
+unsigned source_id_columns(const struct source *s, const char *names[SOURCE_ID_COLUMNS_MAX]);
+/* Which table rows of relation @relid are of: that table, or the one that it is a partition of; SIZE_MAX:
+ * none of ours. */
+MUST_CHECK enum err source_table_of(struct source *s, uint32_t relid, size_t *table, struct error *e);
+/* How many of these transactions (ids as an array of SQL) have not ended as others see it, though the log may
+ * tell of their commit already: their rows are not visible yet. */
+MUST_CHECK enum err source_ending(struct source *s, const char *transactions, uint64_t *out, struct error *e);
 
 /* Rows by the planner's estimate for the tables with `where`; exact below a few thousand. */
 MUST_CHECK enum err source_rows_estimate(struct source *s, uint64_t *out, struct error *e);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* How many rows there are, and where. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -300,5 +301,37 @@ enum err source_find_key(struct source *s, const char *key, size_t length, const
     }
     if (unknown && *out == SOURCE_ROW_GONE)
         *out = SOURCE_ROW_UNKNOWN;
+    return err;
+}
+
+enum err source_table_of(struct source *s, uint32_t relid, size_t *table, struct error *e)
+{
+    char oid[16];
+    PGresult *r;
+    *table = SIZE_MAX;
+    (void)snprintf(oid, sizeof(oid), "%" PRIu32, relid);
+    const struct connection_param params[] = {{"oid", oid}};
+    enum err err = source_run(s, 0, "ancestors", params, 1, &r, e);
+    if (err != ERR_OK)
+        return err;
+    for (int row = 0; row < PQntuples(r); row++)
+        for (size_t i = 0; i < s->table_count; i++)
+            if (strcmp(s->tables[i].oid, PQgetvalue(r, row, 0)) == 0)
+                *table = i;
+    PQclear(r);
+    return ERR_OK;
+}
+
+enum err source_ending(struct source *s, const char *transactions, uint64_t *out, struct error *e)
+{
+    PGresult *r;
+    const struct connection_param params[] = {{"transactions", transactions}};
+    enum err err = source_run(s, 0, "ending", params, 1, &r, e);
+    if (err != ERR_OK)
+        return err;
+    const char *count = PQgetvalue(r, 0, 0);
+    if (!number_u64(count, strlen(count), out))
+        err = error_set(e, ERR_PARSE, "Postgres: a count was \"%s\"", count);
+    PQclear(r);
     return err;
 }

@@ -161,6 +161,37 @@ static enum err job_fields(struct fields *f, struct admin *a, bool held, struct 
     return ERR_OK;
 }
 
+/* How the tail fares; "none" where no coordinator has it. */
+static enum err tail_fields(struct fields *f, struct admin *a, struct error *e)
+{
+    static const struct {
+        const char *field, *name;
+        bool number;
+    } parts[] = {{"state", "tail_state", false},  {"mode", "tail_mode", false},
+                 {"owner", "tail_owner", false},  {"error", "tail_error", false},
+                 {"lag_ms", "tail_lag_ms", true}, {"rows", "tail_rows", true}};
+    struct key_name name;
+    redisReply *reply;
+    names_filter_key(&a->fence.names, "tail", &name);
+    enum err code = link_command(a->link, NODE_HOME, &reply, e, "HMGET %b state mode owner error lag_ms rows",
+                                 name.text, name.length);
+    if (code != ERR_OK)
+        return code;
+    bool any = reply->elements == 6 && reply->element[0]->type == REDIS_REPLY_STRING;
+    if (!any)
+        field_text(f, "tail_state", "none");
+    for (size_t i = 0; any && i < reply->elements; i++) {
+        const char *text = reply->element[i]->type == REDIS_REPLY_STRING ? reply->element[i]->str : "";
+        uint64_t number = 0;
+        if (!parts[i].number)
+            field_text(f, parts[i].name, text);
+        else if (number_u64(text, strlen(text), &number) && number <= INT64_MAX)
+            field_number(f, parts[i].name, number);
+    }
+    freeReplyObject(reply);
+    return ERR_OK;
+}
+
 static const char *state_of(const struct view *v, bool degraded)
 {
     return degraded ? "degraded" : view_current(v)->built ? "serving" : "building";
@@ -198,6 +229,8 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
             code = verify_fields(f, a, e);
         if (code == ERR_OK)
             code = job_fields(f, a, held, e);
+        if (code == ERR_OK && config != NULL && config->table[0] != '\0')
+            code = tail_fields(f, a, e);
         field_text(f, "redis", code == ERR_OK ? "ok" : e->text);
     }
     config_fields(f, config);

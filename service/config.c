@@ -7,6 +7,7 @@
 
 #include "base/number.h"
 #include "expansion/schedule.h"
+#include "expansion/tail.h"
 #include "expansion/window.h"
 #include "service/config_check.h"
 #include "service/config_file.h"
@@ -228,6 +229,42 @@ static enum err check_source(const struct config_check *c, const struct config_f
     return ERR_OK;
 }
 
+/* [a-z0-9_], as Postgres wants it; "": none is named. */
+static bool is_slot_name(const char *name)
+{
+    return strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") == strlen(name) && strlen(name) < 64;
+}
+
+static enum err check_tail(const struct config_check *c, const struct config_filter *f)
+{
+    if (*f->table == '\0') {
+        const char *const keys[] = {"catch_up", "tail", "publication", "slot", "outbox"};
+        const bool set[] = {f->catch_up != CATCH_UP_KEYSET, f->tail, *f->publication != '\0',
+                            *f->slot != '\0', *f->outbox != '\0'};
+        for (size_t i = 0; i < sizeof(set) / sizeof(set[0]); i++)
+            if (set[i]) {
+                char what[128];
+                (void)snprintf(what, sizeof(what),
+                               "'%s' has no meaning without a table; add table = NAME or remove it", keys[i]);
+                return config_refuse_key(c, CONFIG_FILTER, f->name, keys[i], what);
+            }
+        return ERR_OK;
+    }
+    if (f->catch_up == CATCH_UP_LOGICAL && *f->publication == '\0')
+        return config_refuse_key(c, CONFIG_FILTER, f->name, "catch_up",
+                                 "catch_up = logical needs a publication; make it by sql/publication.sql and "
+                                 "add publication = NAME");
+    if (f->catch_up == CATCH_UP_OUTBOX && *f->outbox == '\0')
+        return config_refuse_key(
+            c, CONFIG_FILTER, f->name, "catch_up",
+            "catch_up = outbox needs an outbox; make it by sql/outbox.sql and add outbox "
+            "= NAME");
+    if (!is_slot_name(f->slot))
+        return config_refuse_key(c, CONFIG_FILTER, f->name, "slot",
+                                 "'slot' must be up to 63 of a-z, 0-9 and _; choose another name");
+    return ERR_OK;
+}
+
 static enum err check_times(const struct config_check *c, const struct config_filter *f)
 {
     struct schedule schedule;
@@ -250,7 +287,31 @@ static enum err check_times(const struct config_check *c, const struct config_fi
 static enum err check_filter(const struct config_check *c, const struct config_filter *f)
 {
     enum err err = check_source(c, f);
+    if (err == ERR_OK)
+        err = check_tail(c, f);
     return err == ERR_OK ? check_times(c, f) : err;
+}
+
+/* What a tail confirms is gone for every other. */
+static enum err check_shared(const struct config_check *c, size_t i)
+{
+    const struct config_filter *f = &c->config->filter[i];
+    char slot[TAIL_SLOT_MAX], other[TAIL_SLOT_MAX], what[200];
+    tail_slot_of(slot, f->slot, f->name);
+    for (size_t j = 0; j < i; j++) {
+        const struct config_filter *g = &c->config->filter[j];
+        if (f->catch_up == CATCH_UP_KEYSET || f->catch_up != g->catch_up)
+            continue;
+        tail_slot_of(other, g->slot, g->name);
+        bool outbox = f->catch_up == CATCH_UP_OUTBOX;
+        if (strcmp(outbox ? f->outbox : slot, outbox ? g->outbox : other) != 0)
+            continue;
+        const char *key = outbox ? "outbox" : "slot";
+        (void)snprintf(what, sizeof(what),
+                       "'%s' is that of filter '%.60s' already; each filter needs its own", key, g->name);
+        return config_refuse_key(c, CONFIG_FILTER, f->name, key, what);
+    }
+    return ERR_OK;
 }
 
 static enum err check_whole(const struct config_check *c)
@@ -258,6 +319,8 @@ static enum err check_whole(const struct config_check *c)
     enum err err = check_service(c);
     for (size_t i = 0; i < c->config->filter_count && err == ERR_OK; i++)
         err = check_filter(c, &c->config->filter[i]);
+    for (size_t i = 0; i < c->config->filter_count && err == ERR_OK; i++)
+        err = check_shared(c, i);
     return err;
 }
 

@@ -29,6 +29,11 @@ struct config_filter {
     char *where;
     enum scan_order scan;     /* default keyset */
     bool sweep;               /* default yes */
+    enum catch_up catch_up;   /* default keyset */
+    bool tail;                /* rows are followed always; default no */
+    char *publication;        /* of logical */
+    char *slot;               /* "": by the filter's name */
+    char *outbox;             /* of outbox */
     double expand_at;         /* items / capacity that starts an expansion, default 0.8 */
     double growth;            /* default 1.5 */
     double headroom;          /* capacity planned per source row, default 1.3 */
@@ -101,6 +106,8 @@ struct config {
     uint64_t verify_stale_ms;   /* default 1 h */
     uint64_t checkpoint_ms;     /* between checkpoints of a scan, default 30 s */
     uint64_t tombstone_ms;      /* TTL of tombstones, default 1 h */
+    uint64_t max_slot_wal;      /* bytes, default 10 GiB */
+    uint64_t tail_interval_ms;  /* of catch_up = keyset, default 500 ms */
     /* What slows a build down; 0: never. */
     uint64_t redis_p99_max_ms;       /* of replies to requests, default 20 ms */
     uint64_t replication_lag_max_ms; /* of the database, default 10 s */

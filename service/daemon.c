@@ -24,6 +24,7 @@
 #include "service/login.h"
 #include "service/reload.h"
 #include "service/runner.h"
+#include "service/tails.h"
 #include "service/tls.h"
 #include "service/worker.h"
 
@@ -150,6 +151,8 @@ static enum err run(struct service *s, const struct config *config, struct error
     }
     if (code == ERR_OK)
         code = runner_start(&s->runner, s, e);
+    if (code == ERR_OK && (s->tails = tails_new(s)) == NULL)
+        code = error_set(e, ERR_NOMEM, "out of memory");
     if (code == ERR_OK)
         code = http_start(&s->http, s, e);
     if (code == ERR_OK)
@@ -174,6 +177,7 @@ static enum err run(struct service *s, const struct config *config, struct error
     if (admin_runs)
         (void)pthread_join(admin, NULL);
     runner_stop(s->runner);
+    tails_stop(s->tails);
     login_stop(s->login);
     http_free(s->http);
     for (unsigned i = 0; i < s->worker_count; i++)

@@ -17,6 +17,7 @@
 #include "migrate/source.h"
 #include "service/admin.h"
 #include "service/runner.h"
+#include "service/tails.h"
 #include "service/watch.h"
 
 enum {
@@ -440,6 +441,19 @@ static enum err load_kept(struct keeper *k, struct watched *w, const struct conf
     return code;
 }
 
+/* Whether rows of the filter's table are to be followed: always, or by all coordinators while a job that
+ * relies on it runs. Where the view cannot be read nothing changes. */
+static void look_at_tail(struct keeper *k, const struct config_filter *c, enum err code, bool held)
+{
+    struct tails *tails = k->service->tails;
+    bool sourced = c->table[0] != '\0' && code == ERR_OK;
+    bool job = sourced && !c->tail && c->catch_up != CATCH_UP_KEYSET && held && last_job(k).running;
+    if (code == ERR_OK || code == ERR_NOT_FOUND)
+        tails_want(tails, k->config, c, sourced && (c->tail || job));
+    else
+        tails_keep(tails, c->name);
+}
+
 /* ERR_OK: the filter has a view, by k->view. */
 static enum err look(struct keeper *k, const char *name, size_t length)
 {
@@ -464,6 +478,8 @@ static enum err look(struct keeper *k, const char *name, size_t length)
         service_on_seen(k->service, name, length, k->view.incarnation);
     if (c != NULL && c->table[0] != '\0')
         look_at_source(k, w, c);
+    if (c != NULL)
+        look_at_tail(k, c, code, held);
     if (code != ERR_OK) {
         if (code != ERR_NOT_FOUND)
             problem(w, e.text);
@@ -495,6 +511,7 @@ static void look_at_all(struct keeper *k)
     const struct config *c = k->config;
     for (size_t i = 0; i < c->filter_count && !atomic_load(&k->service->stop); i++)
         (void)look(k, c->filter[i].name, strlen(c->filter[i].name));
+    tails_end_round(k->service->tails);
     redisReply *names = NULL;
     struct error e;
     if (link_command(k->link, NODE_HOME, &names, &e, "SMEMBERS %s:filters", c->prefix) != ERR_OK)

@@ -8,6 +8,7 @@
  *   admin    blocking work on behalf of a request: creating filters, status, plans
  *   keeper   a timer: makes configured filters, looks at thresholds, finds unfinished jobs
  *   runner   drives one expansion job at a time
+ *   tails    follow tables, one each
  *   login    verifies passwords
  *   listener hears of views that changed and mutexes that were released */
 #include <pthread.h>
@@ -23,6 +24,7 @@
 struct worker;
 struct http;
 struct runner;
+struct tails;
 struct listener;
 struct watch;
 struct login;
@@ -46,6 +48,7 @@ struct service {
     struct mailbox *admin;  /* of the admin thread */
     struct mailbox *keeper; /* of the keeper thread */
     struct runner *runner;
+    struct tails *tails; /* of the keeper */
     struct listener *listener;
     struct watch *watch; /* of the keeper */
     struct login *login;

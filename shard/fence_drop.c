@@ -96,6 +96,7 @@ enum err fence_drop_complete(struct fence *f, const struct view *v, const char *
     fence_put_key(f, "count");
     fence_put_key(f, "history");
     fence_put_key(f, "token");
+    fence_put_key(f, "marks");
     script_text(c, mutex);
     fence_put_event(f);
     script_incarnation(c, v->incarnation);

@@ -45,7 +45,7 @@ MUST_CHECK enum err names_init(struct names *n, const char *prefix, const char *
 MUST_CHECK bool names_unescape(const char *escaped, size_t escaped_length, char out[FILTER_NAME_MAX],
                                size_t *length);
 
-/* @what: "view", "expansion_flag", "job", "count", "history", "token" or "load". */
+/* @what: "view", "expansion_flag", "job", "count", "history", "token", "load", "tail" or "marks". */
 void names_filter_key(const struct names *n, const char *what, struct key_name *out);
 
 struct shard_id {

@@ -22,4 +22,7 @@ extern const char embedded_load_publish[];
 extern const char embedded_drop[];
 extern const char embedded_dropped[];
 extern const char embedded_expire[];
+extern const char embedded_tail[];
+extern const char embedded_tail_ask[];
+extern const char embedded_tail_leave[];
 #endif

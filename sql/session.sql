@@ -17,6 +17,8 @@ SELECT set_config('search_path', '', false),
        set_config('datestyle', 'ISO, YMD', false),
        set_config('intervalstyle', 'postgres', false),
        set_config('timezone', 'UTC', false),
+       -- A stream is told by a warning that rows were left out.
+       set_config('client_min_messages', 'warning', false),
        set_config('bytea_output', 'hex', false),
        set_config('extra_float_digits', '1', false),
        -- A database without an encoding of its own has bytes that need not be UTF-8: take them as they are.

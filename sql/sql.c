@@ -32,6 +32,7 @@ struct renderer {
     const struct sql_binding *bindings;
     size_t binding_count;
     const char *const *params;
+    const char *const *literals; /* what stands for the params; NULL: $1, $2, ... */
     size_t param_count;
     struct buffer *out;
     struct error *e;
@@ -97,7 +98,10 @@ static enum err put_value(struct renderer *r, const char *name, size_t length)
 {
     for (size_t i = 0; i < r->param_count; i++) {
         if (strlen(r->params[i]) == length && memcmp(r->params[i], name, length) == 0) {
-            buffer_printf(r->out, "$%zu", i + 1);
+            if (r->literals != NULL)
+                buffer_puts(r->out, r->literals[i]);
+            else
+                buffer_printf(r->out, "$%zu", i + 1);
             return ERR_OK;
         }
     }
@@ -179,28 +183,43 @@ static void trim_end(struct buffer *out, size_t start)
         out->length--;
 }
 
-enum err sql_render(const char *name, const struct sql_binding *bindings, size_t binding_count,
-                    const char *const *params, size_t param_count, struct buffer *out, struct error *e)
+static enum err render(struct renderer *r)
 {
-    struct renderer r = {.statement = name,
-                         .at = sql_text(name),
-                         .bindings = bindings,
-                         .binding_count = binding_count,
-                         .params = params,
-                         .param_count = param_count,
-                         .out = out,
-                         .e = e};
-    if (r.at == NULL)
-        return error_set(e, ERR_NOT_FOUND, "no SQL statement is named \"%s\"", name);
+    if (r->at == NULL)
+        return error_set(r->e, ERR_NOT_FOUND, "no SQL statement is named \"%s\"", r->statement);
+    struct buffer *out = r->out;
     size_t start = out->length;
-    while (*r.at != '\0') {
+    while (*r->at != '\0') {
         enum err err =
-            out->length == start && isspace((unsigned char)*r.at) ? (r.at++, ERR_OK) : render_piece(&r);
+            out->length == start && isspace((unsigned char)*r->at) ? (r->at++, ERR_OK) : render_piece(r);
         if (err != ERR_OK)
             return err;
         if (out->length == start + 1 && out->data[start] == ' ')
             out->length = start; /* of a comment before the statement */
     }
     trim_end(out, start);
-    return buffer_failed(out) ? error_set(e, ERR_NOMEM, "statement %s: out of memory", name) : ERR_OK;
+    return buffer_failed(out) ? error_set(r->e, ERR_NOMEM, "statement %s: out of memory", r->statement)
+                              : ERR_OK;
+}
+
+enum err sql_render(const char *name, const struct sql_binding *bindings, size_t binding_count,
+                    const char *const *params, size_t param_count, struct buffer *out, struct error *e)
+{
+    return sql_render_literals(name, bindings, binding_count, params, NULL, param_count, out, e);
+}
+
+enum err sql_render_literals(const char *name, const struct sql_binding *bindings, size_t binding_count,
+                             const char *const *params, const char *const *literals, size_t param_count,
+                             struct buffer *out, struct error *e)
+{
+    struct renderer r = {.statement = name,
+                         .at = sql_text(name),
+                         .bindings = bindings,
+                         .binding_count = binding_count,
+                         .params = params,
+                         .literals = literals,
+                         .param_count = param_count,
+                         .out = out,
+                         .e = e};
+    return render(&r);
 }

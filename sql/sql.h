@@ -27,4 +27,10 @@ struct sql_binding {
 MUST_CHECK enum err sql_render(const char *name, const struct sql_binding *bindings, size_t binding_count,
                                const char *const *params, size_t param_count, struct buffer *out,
                                struct error *e);
+
+/* The same for a protocol without parameters: @literals[i], quoted by the caller, stands for @params[i]. */
+MUST_CHECK enum err sql_render_literals(const char *name, const struct sql_binding *bindings,
+                                        size_t binding_count, const char *const *params,
+                                        const char *const *literals, size_t param_count, struct buffer *out,
+                                        struct error *e);
 #endif

@@ -14,9 +14,15 @@
 
 int database_setup(void **state)
 {
+    return database_start(state, NULL);
+}
+
+int database_start(void **state, const char *settings)
+{
     struct temp_postgres *p = calloc(1, sizeof(*p));
+    const struct temp_postgres_options options = {.settings = settings};
     struct error e = {0};
-    if (p == NULL || temp_postgres_start(p, NULL, &e) != ERR_OK) {
+    if (p == NULL || temp_postgres_start(p, &options, &e) != ERR_OK) {
         (void)fprintf(stderr, "temporary Postgres: %s\n", e.text);
         free(p);
         return -1;

@@ -13,6 +13,9 @@
 int database_setup(void **state);
 int database_teardown(void **state);
 
+/* The same with a server of more settings; for a setup of the test's own. */
+int database_start(void **state, const char *settings);
+
 PGconn *database_connect(const struct temp_postgres *p, const char *database, const char *application);
 
 /* Run SQL that must succeed. */

@@ -39,7 +39,8 @@ void fixture_insert(PGconn *db, uint64_t first, uint64_t count)
 static void start_postgres(struct fixture *f, const struct fixture_options *o)
 {
     struct error e = {""};
-    must(temp_postgres_start(&f->postgres, NULL, &e), e);
+    const struct temp_postgres_options options = {.settings = o->settings};
+    must(temp_postgres_start(&f->postgres, &options, &e), e);
     f->has_postgres = true;
     f->db = PQconnectdb(f->postgres.dsn);
     if (PQstatus(f->db) != CONNECTION_OK)
@@ -50,13 +51,15 @@ static void start_postgres(struct fixture *f, const struct fixture_options *o)
     fixture_sql(f->db, "ANALYZE short_link");
     if (o->schema != NULL)
         fixture_sql(f->db, o->schema);
+    if (o->prepare != NULL)
+        o->prepare(f);
 }
 
 static void start_nodes(struct fixture *f, const struct fixture_options *o)
 {
     struct error e = {""};
     for (unsigned i = 0; i < o->nodes; i++) {
-        must(temp_redis_start(&f->redis[i], NULL, &e), e);
+        must(temp_redis_start(&f->redis[i], o->redis, &e), e);
         f->nodes++;
         size_t n = strlen(f->node_list);
         (void)snprintf(f->node_list + n, sizeof(f->node_list) - n, "%s%s", i == 0 ? "" : ", ",

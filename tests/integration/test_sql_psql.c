@@ -20,12 +20,15 @@ static const struct row {
     const char *variables[PSQL_VARIABLES_MAX];
     const char *output;
 } rows[] = {
+    {"ancestors", {"oid=1259"}, "1259\n"},
     {"barrier", {NULL}, NULL},
     {"blocks",
      {"table=link", "key=t.code", "where=t.id <> 6", "blocks=t.ctid >= '(0,0)' AND t.ctid < '(1,0)'",
       "newer=t.id < 12"},
      "c3\nc9\n"},
     {"condition", {"table=link", "where=t.deleted_at IS NULL"}, ""},
+    {"current_lsn", {NULL}, NULL},
+    {"ending", {"transactions={3}"}, "0\n"},
     {"file", {"name=public.missing"}, "\n"},
     {"find_key", {"table=link", "id=t.id", "key=t.code", "where=true", "wanted=c3", "horizon=0"}, "3|t\n"},
     {"horizon", {NULL}, NULL},
@@ -55,6 +58,15 @@ static const struct row {
     {"parts", {"oid=OID"}, NULL},
     {"prepared_open", {NULL}, NULL},
     {"prepared_waiting", {"noted={1234/gid}"}, ""},
+    {"publication", {"publication=links", "table=link (id)"}, ""},
+    {"publication_check",
+     {"publication=links", "oid=OID", "column=id"},
+     "t|t|t|f|t|f|links|public.link|id\n"},
+    {"reader_role",
+     {"role=reader", "replication=REPLICATION", "database=postgres", "schema=public", "table=link",
+      "columns=id, code, ctid, xmin"},
+     ""},
+    {"replication_check", {NULL}, "f|t|t|postgres|10|10|60000\n"},
     {"replayed", {"lsn=0/1000"}, "t\n"},
     {"replication_lag", {NULL}, "0\n"},
     {"resolve", {"table=missing"}, "\n"},
@@ -70,9 +82,12 @@ static const struct row {
     {"settle_open", {NULL}, "f|{}\n"},
     {"settle_waiting", {"noted={3/17@1234}"}, ""},
     {"short_link", {"table=another"}, ""},
+    {"slot_drop", {"slot=absent"}, ""},
+    {"slot_state", {"slot=absent"}, "f|||f|f|0|0/0|0/0||0\n"},
     {"some_ids", {"table=link", "id=t.id", "percent=100"}, NULL},
     {"source_columns", {"oid=OID", "column=code"}, "code|text|t|t\n"},
     {"source_table", {"oid=OID"}, "public.link|t|f|f|t|t|public|postgres|f\n"},
+    {"stream_relations", {"oid=OID"}, NULL},
     {"tables_like", {"pattern=l_nk", "schema=pub%"}, "public.link\n"},
     {"unique_index", {"oid=OID", "columns={code}"}, "link_code_key|t|t\n"},
 };
@@ -228,6 +243,12 @@ static void test_blocks__are_read_by_their_numbers(void **state)
     PQfinish(pg);
 }
 
+/* Publications are of use there only, and psql would show a warning. */
+static int setup(void **state)
+{
+    return database_start(state, "wal_level = logical\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -237,5 +258,5 @@ int main(void)
         cmocka_unit_test(test_pages__are_read_by_the_index),
         cmocka_unit_test(test_blocks__are_read_by_their_numbers),
     };
-    return cmocka_run_group_tests(tests, database_setup, database_teardown);
+    return cmocka_run_group_tests(tests, setup, database_teardown);
 }

@@ -125,8 +125,11 @@ enum err temp_postgres_set_epoch(struct temp_postgres *p, unsigned epoch, struct
     return err;
 }
 
-static enum err write_settings(const struct temp_postgres *p, unsigned max_connections, struct error *e)
+static enum err write_settings(const struct temp_postgres *p, const struct temp_postgres_options *options,
+                               struct error *e)
 {
+    unsigned max_connections =
+        options == NULL || options->max_connections == 0 ? 50 : options->max_connections;
     char path[PATH_MAX + 32];
     (void)snprintf(path, sizeof(path), "%s/data/postgresql.auto.conf", p->directory);
     FILE *f = fopen(path, "we");
@@ -138,6 +141,8 @@ static enum err write_settings(const struct temp_postgres *p, unsigned max_conne
     (void)fprintf(f, "fsync = off\nsynchronous_commit = off\nfull_page_writes = off\n");
     (void)fprintf(
         f, "shared_buffers = 128MB\nmax_wal_size = 2GB\nlog_destination = stderr\nlogging_collector = off\n");
+    if (options != NULL && options->settings != NULL)
+        (void)fputs(options->settings, f);
     if (fclose(f) != 0)
         return error_set(e, ERR_IO, "%s: %s", path, strerror(errno));
     return ERR_OK;
@@ -247,7 +252,6 @@ enum err temp_postgres_start(struct temp_postgres *p, const struct temp_postgres
                              struct error *e)
 {
     *p = (struct temp_postgres){0};
-    unsigned connections = options == NULL || options->max_connections == 0 ? 50 : options->max_connections;
     enum err err = find_binaries(p->binaries, e);
     if (err == ERR_OK)
         err = make_directory(p, e);
@@ -258,7 +262,7 @@ enum err temp_postgres_start(struct temp_postgres *p, const struct temp_postgres
         err = error_set(e, ERR_IO, "no free port");
     set_dsn(p);
     if (err == ERR_OK)
-        err = write_settings(p, connections, e);
+        err = write_settings(p, options, e);
     if (err == ERR_OK)
         err = temp_postgres_restart(p, e);
     if (err != ERR_OK)

@@ -8,6 +8,7 @@
 
 struct temp_postgres_options {
     unsigned max_connections; /* 0: 50 */
+    const char *settings;     /* more lines of postgresql.conf; NULL: none */
 };
 
 struct temp_postgres {

@@ -280,6 +280,26 @@ static void test_config_read__checks_keys_against_each_other(void **state)
            "3: a table needs a database; add dsn = postgresql://... below [postgres]");
     refuse("[filter a]\ncapacity = 5\nwhere = x\n",
            "3: 'where' has no meaning without a table; add table = NAME or remove it");
+    refuse("[filter a]\ncapacity = 5\ntail = yes\n",
+           "3: 'tail' has no meaning without a table; add table = NAME or remove it");
+    refuse("[filter a]\ncapacity = 5\ncatch_up = outbox\noutbox = o\n",
+           "3: 'catch_up' has no meaning without a table; add table = NAME or remove it");
+#define SOURCED "capacity = 5\ntable = t\nkey = k\n"
+    refuse("[postgres]\ndsn = x\n[filter a]\n" SOURCED "catch_up = logical\n",
+           "7: catch_up = logical needs a publication; make it by sql/publication.sql and add publication = "
+           "NAME");
+    refuse("[postgres]\ndsn = x\n[filter a]\n" SOURCED "catch_up = outbox\n",
+           "7: catch_up = outbox needs an outbox; make it by sql/outbox.sql and add outbox = NAME");
+    refuse("[postgres]\ndsn = x\n[filter a]\n" SOURCED "slot = A\n",
+           "7: 'slot' must be up to 63 of a-z, 0-9 and _; choose another name");
+    refuse("[postgres]\ndsn = x\n[filter a]\n" SOURCED "catch_up = outbox\noutbox = o\n[filter b]\n" SOURCED
+           "catch_up = outbox\noutbox = o\n",
+           "14: 'outbox' is that of filter 'a' already; each filter needs its own");
+    refuse("[postgres]\ndsn = x\n[filter a-b]\n" SOURCED
+           "catch_up = logical\npublication = p\n[filter a_b]\n" SOURCED
+           "catch_up = logical\npublication = p\n",
+           "9: 'slot' is that of filter 'a-b' already; each filter needs its own");
+#undef SOURCED
     refuse("[service]\nlisten = nowhere\n",
            "2: 'listen': 'nowhere' is no address; write host:port, :port or [v6]:port");
     refuse("[service]\nhttp = :x\n",

@@ -57,6 +57,21 @@ static void test_sql_render__drops_comments_and_the_last_semicolon(void **state)
     expect("glued", "SELECT 1 FROM t");
 }
 
+static void test_sql_render_literals__puts_values_into_the_text(void **state)
+{
+    (void)state;
+    const struct sql_binding bindings[] = {
+        {"table", "t"}, {"id", "id"}, {"where", "true"}, {"limit", "unused"}};
+    const char *const params[] = {"limit", "after"};
+    const char *const literals[] = {"'10'", " E'it''s'"};
+    struct buffer out = {0};
+    struct error e = {0};
+    assert_int_equal(sql_render_literals("variables", bindings, 4, params, literals, 2, &out, &e), ERR_OK);
+    assert_string_equal(buffer_text(&out), "SELECT t.\"id\"::text FROM t AS t\n"
+                                           " WHERE t.\"id\" >  E'it''s' AND (true) LIMIT '10' + '10'");
+    buffer_fini(&out);
+}
+
 static void test_sql_render__names_the_variable_that_is_not_bound(void **state)
 {
     (void)state;
@@ -83,6 +98,7 @@ int main(void)
         cmocka_unit_test(test_sql_render__binds_identifiers_pieces_and_values),
         cmocka_unit_test(test_sql_render__leaves_casts_and_quoted_text_alone),
         cmocka_unit_test(test_sql_render__drops_comments_and_the_last_semicolon),
+        cmocka_unit_test(test_sql_render_literals__puts_values_into_the_text),
         cmocka_unit_test(test_sql_render__names_the_variable_that_is_not_bound),
         cmocka_unit_test(test_sql_render__ends_with_the_text_where_a_quote_is_open),
     };

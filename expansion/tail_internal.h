@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef EXPANSION_TAIL_INTERNAL_H
+#define EXPANSION_TAIL_INTERNAL_H
+/* What the files of the tail share: tail.c (loop, connections), tail_lease.c, tail_add.c (keys to the
+ * filter), tail_marks.c (what outlasts it in Redis), tail_keyset.c and tail_feed.c (the modes). */
+#include "base/buffer.h"
+#include "expansion/tail.h"
+#include "migrate/outbox.h"
+#include "migrate/settle.h"
+#include "migrate/stream.h"
+#include "shard/fence.h"
+#include "shard/script_call.h"
+
+/* Keys that were read and are to be added. */
+struct tail_keys {
+    struct buffer bytes;
+    size_t *lengths;
+    size_t count, room;
+    bool failed; /* no memory: some are missing */
+};
+
+enum { TAIL_SETTLES = 16 };
+
+/* What was seen when a settle began: once it has ended, nothing more is committed at or below the marks. */
+struct tail_noted {
+    struct settle *settle;
+    int64_t *marks;
+    uint64_t request; /* that had come by then */
+};
+
+/* INT64_MIN: nothing yet. */
+struct tail_keyset {
+    unsigned tables;
+    int64_t *safe, *seen;
+    struct tail_noted noted[TAIL_SETTLES]; /* the oldest first */
+    size_t noted_count;
+    uint64_t reread_at, reread_pause; /* when what is above the safe marks may be read again */
+    uint64_t round_at, complete_at;
+};
+
+struct tail_feed {
+    struct stream *stream;
+    struct outbox *outbox;
+    struct stream_table *tables;
+    const char *id_columns[SOURCE_ID_COLUMNS_MAX];
+    uint64_t request, request_lsn; /* that waits; 0: none */
+    uint64_t looked_at;
+    struct tail_noted gap; /* see tail_gap.c */
+    uint64_t gap_lsn;      /* its settle has ended before it; 0: not yet */
+    struct tail_relation {
+        uint32_t relid;
+        size_t table;
+    } * relations; /* of an outbox */
+    size_t relation_count;
+};
+
+struct tail {
+    const struct tail_options *o;
+    enum tail_mode mode; /* may have fallen back */
+    struct link *link;
+    struct fence fence;
+    struct view view;
+    bool viewed;
+    struct source *source;
+    struct script_call call;
+    struct tail_keyset keyset;
+    struct tail_feed feed;
+    bool held; /* the lease */
+    const char *state;
+    char said[16]; /* state that was logged last */
+    struct error problem;
+    char fallback[TAIL_TEXT_MAX]; /* why it is in another mode; "" */
+    char coverage[TAIL_COVERAGE_MAX];
+    uint64_t request, done; /* the last one that came, and that was answered */
+    uint64_t rows, added, lost, lag_ms;
+    uint64_t tended_at;
+    uint64_t stepped_at; /* when it last followed without an error */
+};
+
+/* --- tail.c --- */
+bool tail_stops(const struct tail *t);
+/* Say another state; one line in the log. */
+void tail_say(struct tail *t, const char *state);
+
+/* --- tail_lease.c --- */
+/* Take or renew the lease and write how we fare. ERR_BUSY: another coordinator has it. */
+MUST_CHECK enum err tail_hold(struct tail *t, struct error *e);
+/* The same where it is due. */
+MUST_CHECK enum err tail_tend(struct tail *t, struct error *e);
+void tail_leave(struct tail *t);
+
+/* --- tail_add.c --- */
+void tail_keys_put(struct tail_keys *k, const char *key, size_t length);
+void tail_keys_clear(struct tail_keys *k);
+void tail_keys_fini(struct tail_keys *k);
+/* Add all of them under one view. What is lost in Redis is left to the rebuild. */
+MUST_CHECK enum err tail_add(struct tail *t, const struct tail_keys *k, struct error *e);
+/* A scan_row_fn whose argument is a struct tail_keys. */
+void tail_take_row(void *arg, const char *key, size_t length);
+
+/* --- tail_marks.c --- */
+/* *@out: of one field of P:{F}:marks, "" where there is none. */
+MUST_CHECK enum err tail_mark_read(struct tail *t, const char *field, char *out, size_t size,
+                                   struct error *e);
+MUST_CHECK enum err tail_mark_write(struct tail *t, const char *field, const char *value, struct error *e);
+MUST_CHECK enum err tail_mark_forget(struct tail *t, const char *field, struct error *e);
+/* Where to begin with table @i: INT64_MIN where there is no mark. */
+MUST_CHECK enum err tail_mark_of_table(struct tail *t, unsigned i, bool *found, int64_t *out,
+                                       struct error *e);
+
+/* --- rows by ids: tail_keyset.c --- */
+/* Add the rows of (@after, @upto]. */
+MUST_CHECK enum err tail_read_range(struct tail *t, unsigned table, int64_t after, int64_t upto,
+                                    struct error *e);
+/* The largest id of a table; INT64_MIN: it is empty. */
+MUST_CHECK enum err tail_largest(struct tail *t, unsigned table, int64_t *out, struct error *e);
+
+/* --- tail_gap.c: what a feed that ends leaves to whoever follows by ids --- */
+/* Move the safe marks while a feed is followed; @quiet: all that was committed when this step began is added.
+ */
+MUST_CHECK enum err tail_gap_note(struct tail *t, bool quiet, struct error *e);
+void tail_gap_close(struct tail *t);
+/* Add what lies above the safe marks: rows that came while there was no slot. */
+MUST_CHECK enum err tail_gap_fill(struct tail *t, struct error *e);
+
+/* --- the modes; an error ends the mode, which is opened again --- */
+MUST_CHECK enum err tail_keyset_open(struct tail *t, struct error *e);
+MUST_CHECK enum err tail_keyset_step(struct tail *t, struct error *e);
+void tail_keyset_close(struct tail *t);
+MUST_CHECK enum err tail_feed_open(struct tail *t, struct error *e);
+MUST_CHECK enum err tail_feed_step(struct tail *t, struct error *e);
+void tail_feed_close(struct tail *t);
+/* Where the server keeps too much for the slot: drop it, and fall back. */
+MUST_CHECK enum err tail_feed_watch_slot(struct tail *t, struct error *e);
+/* The slot is not needed any more. */
+MUST_CHECK enum err tail_feed_drop_slot(struct tail *t, struct error *e);
+
+MUST_CHECK enum err tail_text_to_id(const char *text, int64_t *out, struct error *e);
+#endif

@@ -1,0 +1,8 @@
+-- Take or renew the lease of a filter's tail, and write how it fares. KEYS: tail. ARGV: owner, TTL (ms), field, value, ...
+-- Returns the number of the last request (see tail_ask.lua), 0 for none; -1: another holds it.
+local holder = redis.call('HGET', KEYS[1], 'owner')
+if holder and holder ~= ARGV[1] then return -1 end
+redis.call('HSET', KEYS[1], 'owner', ARGV[1])
+for i = 3, #ARGV, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+return tonumber(redis.call('HGET', KEYS[1], 'asked') or '0')

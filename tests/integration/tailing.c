@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/integration/tailing.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "tests/integration/psql.h"
+
+struct fixture tailing;
+
+static void prepare(struct fixture *f)
+{
+    static const char *const publication[] = {"publication=links", "table=short_link (id)", NULL};
+    static const char *const outbox[] = {
+        "table=short_link", "id=id", "columns=code, deleted_at", "outbox=link_outbox", "reader=postgres",
+        "notify=true",      NULL};
+    (void)f;
+    tailing_psql("publication", publication);
+    tailing_psql("outbox", outbox);
+}
+
+void tailing_psql(const char *name, const char *const *variables)
+{
+    int status = -1;
+    char *output = psql_file(&tailing.postgres, name, variables, &status);
+    if (status != 0)
+        fail_msg("%s: %s", name, output);
+    free(output);
+}
+
+int tailing_start(const char *filter, const char *expansion)
+{
+    static const char *const redis[] = {"--appendonly", "yes", "--appendfsync", "always", NULL};
+    char lines[256];
+    (void)snprintf(lines, sizeof(lines), "lease = 2s\nsettle_timeout = 60s\ntail_interval = 100ms\n%s",
+                   expansion);
+    return fixture_start(
+        &tailing, &(struct fixture_options){.nodes = 1,
+                                            .daemons = 2,
+                                            .postgres = true,
+                                            .rows = TAILING_ROWS,
+                                            .capacity = 400000,
+                                            .rate = "0.001",
+                                            .expansion = lines,
+                                            .service = "check_interval = 100ms\n",
+                                            .grace = "8s",
+                                            .filter = filter,
+                                            .settings = "wal_level = logical\nwal_sender_timeout = 5s\n",
+                                            .redis = redis,
+                                            .prepare = prepare});
+}
+
+int tailing_teardown(void **state)
+{
+    (void)state;
+    return fixture_stop(&tailing);
+}
+
+uint64_t tailing_numbers(uint64_t count)
+{
+    static uint64_t next = TAILING_ROWS;
+    uint64_t first = next;
+    next += count;
+    return first;
+}
+
+void tailing_soon(unsigned d, uint64_t first, uint64_t count)
+{
+    struct error e = {""};
+    uint64_t present = 0, absent = 0, deadline = clock_mono_us() + TAILING_SOON_MS * 1000ull;
+    for (;;) {
+        enum err err =
+            client_mexists(&tailing.client[d], FILTER, fixture_code, first, count, &present, &absent, &e);
+        if (err == ERR_OK && present == count)
+            return;
+        if (clock_mono_us() > deadline)
+            fail_msg("%llu of %llu rows, the first is c%llu; %s", (unsigned long long)(count - present),
+                     (unsigned long long)count, (unsigned long long)absent, e.text);
+        clock_sleep_us(50 * 1000);
+    }
+}
+
+void tailing_running(unsigned d)
+{
+    fixture_wait(&tailing, d, "tail_state", "running");
+}
+
+unsigned tailing_owner(unsigned d)
+{
+    struct error e = {""};
+    char owner[128], part[32];
+    must(client_status(&tailing.client[d], FILTER, "tail_owner", owner, sizeof(owner), &e), e);
+    for (unsigned i = 0; i < tailing.daemons; i++) {
+        (void)snprintf(part, sizeof(part), "-%d-", (int)tailing.daemon[i].process.pid);
+        if (strstr(owner, part) != NULL)
+            return i;
+    }
+    fail_msg("the owner is %s", owner);
+    return 0;
+}
+
+char *tailing_value(const char *sql)
+{
+    PGresult *r = PQexec(tailing.db, sql);
+    if (PQresultStatus(r) != PGRES_TUPLES_OK)
+        fail_msg("%s: %s", sql, PQerrorMessage(tailing.db));
+    char *value = strdup(PQntuples(r) == 0 ? "" : PQgetvalue(r, 0, 0));
+    PQclear(r);
+    return value;
+}
+
+void tailing_expect_rows(unsigned d, uint64_t count)
+{
+    uint64_t first = tailing_numbers(count);
+    fixture_insert(tailing.db, first, count);
+    tailing_soon(d, first, count);
+}
+
+/* --- tests for all modes --- */
+
+void tailing_test_rows_follow(void **state)
+{
+    (void)state;
+    tailing_running(0);
+    tailing_expect_rows(0, 500);
+    tailing_expect_rows(1, 1);
+    int64_t rows = 0;
+    struct error e = {""};
+    must(client_wait_status_least(&tailing.client[0], FILTER, "tail_rows", 501, TAILING_SOON_MS, &e), e);
+    must(client_status_number(&tailing.client[0], FILTER, "tail_lag_ms", &rows, &e), e);
+}
+
+/* Ids are taken in one order and committed in the other. */
+void tailing_test_late_commits(void **state)
+{
+    (void)state;
+    tailing_running(0);
+    PGconn *late = PQconnectdb(tailing.postgres.dsn);
+    uint64_t first = tailing_numbers(300), number = tailing_numbers(1);
+    fixture_sql(late, "BEGIN");
+    fixture_insert(late, first, 300);
+    fixture_insert(tailing.db, number, 1);
+    tailing_soon(0, number, 1);
+    for (int i = 0; i < 3; i++) { /* rounds pass */
+        tailing_expect_rows(0, 10);
+        clock_sleep_us(700 * 1000);
+    }
+    fixture_sql(late, "COMMIT");
+    tailing_soon(0, first, 300);
+    PQfinish(late);
+}
+
+void tailing_test_copy(void **state)
+{
+    (void)state;
+    enum { COPIED = 30000 };
+    uint64_t first = tailing_numbers(COPIED);
+    tailing_running(0);
+    PQclear(PQexec(tailing.db, "COPY short_link (code, url) FROM STDIN"));
+    for (uint64_t i = 0; i < COPIED; i++) {
+        char line[64];
+        int n = snprintf(line, sizeof(line), "c%" PRIu64 "\tu\n", first + i);
+        assert_int_equal(PQputCopyData(tailing.db, line, n), 1);
+    }
+    assert_int_equal(PQputCopyEnd(tailing.db, NULL), 1);
+    for (PGresult *r; (r = PQgetResult(tailing.db)) != NULL; PQclear(r))
+        assert_int_equal(PQresultStatus(r), PGRES_COMMAND_OK);
+    tailing_soon(0, first, COPIED);
+}
+
+/* While a generation is built rows go to both; after the cutover they are in the new one, and in the old one
+ * still, to which a rollback goes back. */
+void tailing_test_each_phase(void **state)
+{
+    (void)state;
+    tailing_running(0);
+    uint64_t before = tailing_numbers(50), during = tailing_numbers(50), after = tailing_numbers(50);
+    fixture_insert(tailing.db, before, 50);
+    fixture_ask(&tailing, 0, "TB.REBUILD " FILTER " HOLD");
+    fixture_wait(&tailing, 0, "job_step", "hold");
+    fixture_insert(tailing.db, during, 50);
+    tailing_soon(0, during, 50);
+    fixture_ask(&tailing, 0, "TB.CUTOVER " FILTER);
+    fixture_wait(&tailing, 0, "phase", "SWITCHED");
+    fixture_all_present(&tailing, 0, during, 50);
+    fixture_insert(tailing.db, after, 50);
+    tailing_soon(0, after, 50);
+    fixture_ask(&tailing, 0, "TB.ROLLBACK " FILTER);
+    fixture_wait(&tailing, 0, "phase", "BUILDING");
+    fixture_all_present(&tailing, 1, before, 50);
+    fixture_all_present(&tailing, 1, during, 50);
+    fixture_all_present(&tailing, 1, after, 50);
+    fixture_ask(&tailing, 0, "TB.ABORT " FILTER);
+    fixture_wait(&tailing, 0, "job_state", "aborted");
+}
+
+void tailing_test_owner_killed(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    tailing_running(0);
+    unsigned owner = tailing_owner(0), other = 1 - owner;
+    uint64_t first = tailing_numbers(5000);
+    fixture_insert(tailing.db, first, 2500);
+    daemon_kill(&tailing.daemon[owner]);
+    fixture_insert(tailing.db, first + 2500, 2500);
+    tailing_soon(other, first, 5000);
+    tailing_running(other);
+    assert_int_equal(tailing_owner(other), other);
+    must(daemon_launch(&tailing.daemon[owner], &e), e);
+    fixture_reconnect(&tailing, owner);
+}
+
+void tailing_test_redis_restarted(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    tailing_running(0);
+    uint64_t first = tailing_numbers(2000);
+    fixture_insert(tailing.db, first, 500);
+    temp_redis_kill(&tailing.redis[0]);
+    fixture_insert(tailing.db, first + 500, 1500);
+    clock_sleep_us(1500 * 1000);
+    must(temp_redis_restart(&tailing.redis[0], true, &e), e);
+    tailing_soon(0, first, 2000);
+    tailing_running(0);
+}
+
+void tailing_test_postgres_restarted(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    tailing_running(0);
+    uint64_t first = tailing_numbers(1000);
+    fixture_insert(tailing.db, first, 1000);
+    temp_postgres_stop(&tailing.postgres);
+    clock_sleep_us(1500 * 1000);
+    must(temp_postgres_restart(&tailing.postgres, &e), e);
+    PQreset(tailing.db);
+    tailing_soon(0, first, 1000);
+    tailing_expect_rows(0, 100);
+}

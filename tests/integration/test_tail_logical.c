@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT */
+/* Rows that are written to the table alone follow into the filter by logical replication. */
+#include "tests/integration/tailing.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+#define LOGICAL "catch_up = logical\npublication = links\n"
+#define SLOT "twinbloom_short_link"
+
+static int setup(void **state)
+{
+    (void)state;
+    return tailing_start(LOGICAL "tail = yes\n", "max_slot_wal = 64MiB\n");
+}
+
+static void expect_slots(const char *count)
+{
+    uint64_t deadline = clock_mono_us() + TAILING_SOON_MS * 1000ull;
+    for (;;) {
+        char *slots = tailing_value("SELECT count(*) FROM pg_replication_slots WHERE slot_name = '" SLOT "'");
+        bool fits = strcmp(slots, count) == 0;
+        free(slots);
+        if (fits)
+            return;
+        if (clock_mono_us() > deadline)
+            fail_msg("not %s slots", count);
+        clock_sleep_us(50 * 1000);
+    }
+}
+
+static void test_logical__explicit_ids_and_changed_keys_follow(void **state)
+{
+    (void)state;
+    tailing_running(0);
+    fixture_sql(
+        tailing.db,
+        "INSERT INTO short_link (id, code, url) OVERRIDING SYSTEM VALUE VALUES (-5, 'c900000001', 'u')");
+    fixture_sql(tailing.db, "UPDATE short_link SET code = 'c900000002' WHERE code = 'c7'");
+    tailing_soon(0, 900000001, 2);
+}
+
+/* A commit that waits for a synchronous standby is in the log before its rows are visible. */
+static void test_logical__a_row_that_is_not_visible_yet_is_awaited(void **state)
+{
+    (void)state;
+    tailing_running(0);
+    uint64_t first = tailing_numbers(10);
+    PGconn *waits = PQconnectdb(tailing.postgres.dsn);
+    fixture_sql(waits, "SET synchronous_commit = on");
+    fixture_sql(tailing.db, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
+    fixture_sql(tailing.db, "SELECT pg_reload_conf()");
+    clock_sleep_us(500 * 1000);
+    char sql[200];
+    (void)snprintf(
+        sql, sizeof(sql),
+        "INSERT INTO short_link (code, url) SELECT 'c' || n, 'u' FROM generate_series(%llu, %llu) n",
+        (unsigned long long)first, (unsigned long long)first + 9);
+    assert_int_equal(PQsendQuery(waits, sql), 1);
+    clock_sleep_us(2000 * 1000);
+    uint64_t present = 0;
+    struct error e = {""};
+    must(client_mexists(&tailing.client[0], FILTER, fixture_code, first, 10, &present, NULL, &e), e);
+    assert_int_equal(present, 0);
+    fixture_sql(tailing.db, "SET synchronous_commit = local");
+    fixture_sql(tailing.db, "ALTER SYSTEM RESET synchronous_standby_names");
+    fixture_sql(tailing.db, "SELECT pg_reload_conf()");
+    for (PGresult *r; (r = PQgetResult(waits)) != NULL; PQclear(r))
+        assert_int_equal(PQresultStatus(r), PGRES_COMMAND_OK);
+    PQfinish(waits);
+    tailing_soon(0, first, 10);
+}
+
+static void test_logical__a_build_relies_on_the_tail(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    char by[32];
+    tailing_running(0);
+    fixture_ask(&tailing, 0, "TB.REBUILD " FILTER);
+    uint64_t first = tailing_numbers(2000);
+    for (unsigned i = 0; i < 20; i++)
+        fixture_insert(tailing.db, first + i * 100, 100);
+    fixture_wait(&tailing, 0, "phase", "SWITCHED");
+    must(client_status(&tailing.client[0], FILTER, "job_caught_up_by", by, sizeof(by), &e), e);
+    assert_string_equal(by, "tail");
+    tailing_soon(0, first, 2000);
+    fixture_ask(&tailing, 0, "TB.FINISH " FILTER);
+    fixture_wait(&tailing, 0, "job_state", "done");
+    fixture_all_present(&tailing, 0, first, 2000);
+}
+
+static void test_logical__a_slot_that_is_dropped_is_made_anew(void **state)
+{
+    (void)state;
+    tailing_running(0);
+    fixture_sql(tailing.db,
+                "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '" SLOT
+                "'");
+    for (int i = 0; i < 200; i++) {
+        PGresult *r = PQexec(tailing.db, "SELECT pg_drop_replication_slot('" SLOT "')");
+        bool dropped = PQresultStatus(r) == PGRES_TUPLES_OK;
+        PQclear(r);
+        if (dropped)
+            break;
+        PQclear(PQexec(
+            tailing.db,
+            "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '" SLOT
+            "'"));
+        clock_sleep_us(10 * 1000);
+    }
+    expect_slots("1");
+    fixture_wait(&tailing, 0, "tail_error", "");
+    tailing_running(0);
+    tailing_expect_rows(0, 100);
+}
+
+static void rewrite(const char *filter)
+{
+    struct error e = {""};
+    char filters[512];
+    (void)snprintf(filters, sizeof(filters),
+                   "[filter " FILTER
+                   "]\ncapacity = 400000\nerror_rate = 0.001\ntable = short_link\nkey = code\n"
+                   "where = deleted_at IS NULL\ngrace = 8s\n%s",
+                   filter);
+    const struct daemon_options o = {.nodes = tailing.node_list,
+                                     .dsn = tailing.postgres.dsn,
+                                     .service = "check_interval = 100ms\n",
+                                     .expansion = "lease = 2s\nmax_slot_wal = 64MiB\n",
+                                     .filters = filters};
+    for (unsigned i = 0; i < tailing.daemons; i++) {
+        must(daemon_rewrite(&tailing.daemon[i], &o, &e), e);
+        must(daemon_reload(&tailing.daemon[i], &e), e);
+    }
+}
+
+/* Without a tail the slot is there while a build runs. */
+static void test_logical__a_tail_that_is_turned_off_leaves_no_slot(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    char by[32];
+    tailing_running(0);
+    rewrite(LOGICAL "tail = no\n");
+    expect_slots("0");
+    fixture_wait(&tailing, 0, "tail_state", "none");
+    uint64_t first = tailing_numbers(3000);
+    fixture_insert(tailing.db, first, 1000); /* nobody follows: the scan reads them */
+    fixture_ask(&tailing, 0, "TB.REBUILD " FILTER);
+    for (unsigned i = 0; i < 20; i++)
+        fixture_insert(tailing.db, first + 1000 + i * 100, 100);
+    fixture_wait(&tailing, 0, "phase", "SWITCHED");
+    expect_slots("1");
+    must(client_status(&tailing.client[0], FILTER, "job_caught_up_by", by, sizeof(by), &e), e);
+    assert_string_equal(by, "tail");
+    tailing_soon(0, first, 3000);
+    fixture_ask(&tailing, 0, "TB.FINISH " FILTER);
+    fixture_wait(&tailing, 0, "job_state", "done");
+    expect_slots("0");
+    fixture_all_present(&tailing, 0, first, 3000);
+    uint64_t unfollowed = tailing_numbers(200);
+    fixture_insert(tailing.db, unfollowed, 200);
+    rewrite(LOGICAL "tail = yes\n");
+    tailing_running(0);
+    tailing_soon(0, unfollowed, 200); /* a new slot tells nothing of them */
+    expect_slots("1");
+}
+
+/* What has to be set up is not there: the build looks at the rows itself. */
+static void test_logical__a_build_goes_on_without_a_tail_that_cannot_begin(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    char by[32];
+    rewrite("catch_up = logical\npublication = absent\ntail = no\n");
+    expect_slots("0");
+    fixture_ask(&tailing, 0, "TB.REBUILD " FILTER);
+    uint64_t first = tailing_numbers(100);
+    fixture_insert(tailing.db, first, 100);
+    fixture_wait(&tailing, 0, "phase", "SWITCHED");
+    must(client_status(&tailing.client[0], FILTER, "job_caught_up_by", by, sizeof(by), &e), e);
+    assert_string_equal(by, "rows");
+    fixture_all_present(&tailing, 0, first, 100);
+    fixture_ask(&tailing, 0, "TB.FINISH " FILTER);
+    fixture_wait(&tailing, 0, "job_state", "done");
+    rewrite(LOGICAL "tail = yes\n");
+    tailing_running(0);
+}
+
+/* While nothing can be confirmed the server's log grows: not without end. */
+static void test_logical__falls_back_when_too_much_is_kept(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    tailing_running(0);
+    daemon_kill(&tailing.daemon[1]); /* it would begin with a slot of its own once Redis is back */
+    tailing_expect_rows(0, 100);
+    temp_redis_kill(&tailing.redis[0]);
+    uint64_t meanwhile = tailing_numbers(300);
+    fixture_insert(tailing.db, meanwhile, 300);
+    fixture_sql(tailing.db,
+                "CREATE TABLE bulk AS SELECT repeat(md5(n::text), 30) FROM generate_series(1, 110000) n");
+    expect_slots("0");
+    must(temp_redis_restart(&tailing.redis[0], true, &e), e);
+    fixture_wait(&tailing, 0, "tail_mode", "keyset");
+    tailing_running(0);
+    tailing_soon(0, meanwhile, 300);
+    tailing_expect_rows(0, 500);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tailing_test_rows_follow),
+        cmocka_unit_test(tailing_test_late_commits),
+        cmocka_unit_test(tailing_test_copy),
+        cmocka_unit_test(test_logical__explicit_ids_and_changed_keys_follow),
+        cmocka_unit_test(test_logical__a_row_that_is_not_visible_yet_is_awaited),
+        cmocka_unit_test(tailing_test_each_phase),
+        cmocka_unit_test(test_logical__a_build_relies_on_the_tail),
+        cmocka_unit_test(tailing_test_owner_killed),
+        cmocka_unit_test(tailing_test_redis_restarted),
+        cmocka_unit_test(tailing_test_postgres_restarted),
+        cmocka_unit_test(test_logical__a_slot_that_is_dropped_is_made_anew),
+        cmocka_unit_test(test_logical__a_tail_that_is_turned_off_leaves_no_slot),
+        cmocka_unit_test(test_logical__a_build_goes_on_without_a_tail_that_cannot_begin),
+        cmocka_unit_test(test_logical__falls_back_when_too_much_is_kept),
+    };
+    return cmocka_run_group_tests(tests, setup, tailing_teardown);
+}

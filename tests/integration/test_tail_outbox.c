@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/* Rows that are written to the table alone follow into the filter by an outbox. */
+#include "tests/integration/tailing.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define OUTBOX "catch_up = outbox\noutbox = link_outbox\n"
+
+static int setup(void **state)
+{
+    (void)state;
+    return tailing_start(OUTBOX "tail = yes\n", "");
+}
+
+static void test_outbox__explicit_ids_and_changed_keys_follow(void **state)
+{
+    (void)state;
+    tailing_running(0);
+    fixture_sql(
+        tailing.db,
+        "INSERT INTO short_link (id, code, url) OVERRIDING SYSTEM VALUE VALUES (-5, 'c900000001', 'u')");
+    fixture_sql(tailing.db, "UPDATE short_link SET code = 'c900000002' WHERE code = 'c7'");
+    tailing_soon(0, 900000001, 2);
+}
+
+/* What was added is taken out of the table; a build relies on the tail and looks at no row twice. */
+static void test_outbox__a_build_relies_on_the_tail(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    char by[32];
+    tailing_running(0);
+    fixture_ask(&tailing, 0, "TB.REBUILD " FILTER);
+    uint64_t first = tailing_numbers(2000);
+    for (unsigned i = 0; i < 20; i++)
+        fixture_insert(tailing.db, first + i * 100, 100);
+    fixture_wait(&tailing, 0, "phase", "SWITCHED");
+    must(client_status(&tailing.client[0], FILTER, "job_caught_up_by", by, sizeof(by), &e), e);
+    assert_string_equal(by, "tail");
+    tailing_soon(0, first, 2000);
+    fixture_ask(&tailing, 0, "TB.FINISH " FILTER);
+    fixture_wait(&tailing, 0, "job_state", "done");
+    fixture_all_present(&tailing, 0, first, 2000);
+    char *left = tailing_value("SELECT count(*) FROM link_outbox");
+    assert_string_equal(left, "0");
+    free(left);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tailing_test_rows_follow),
+        cmocka_unit_test(tailing_test_late_commits),
+        cmocka_unit_test(tailing_test_copy),
+        cmocka_unit_test(test_outbox__explicit_ids_and_changed_keys_follow),
+        cmocka_unit_test(tailing_test_each_phase),
+        cmocka_unit_test(test_outbox__a_build_relies_on_the_tail),
+        cmocka_unit_test(tailing_test_owner_killed),
+        cmocka_unit_test(tailing_test_redis_restarted),
+        cmocka_unit_test(tailing_test_postgres_restarted),
+    };
+    return cmocka_run_group_tests(tests, setup, tailing_teardown);
+}
