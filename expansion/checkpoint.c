@@ -47,6 +47,8 @@ static const struct field fields[] = {
     FIELD("skipped_empty", NUMBER, BY_SCAN, skipped_empty),
     FIELD("started_ms", NUMBER, BY_OTHERS, started_ms),
     FIELD("switched_ms", NUMBER, BY_OTHERS, switched_ms),
+    FIELD("dead_generation", NUMBER, BY_OTHERS, dead_generation),
+    FIELD("dead_at_build", NUMBER, BY_OTHERS, dead_at_build),
     FIELD("verify_full", YES_NO, BY_OTHERS, verify_full),
     FIELD("reason", REMARK, BY_OTHERS, reason),
 #undef FIELD

@@ -28,6 +28,7 @@ struct record {
     bool verify_full;
     uint64_t rows, rows_total, skipped_null, skipped_empty;
     uint64_t started_ms, switched_ms;
+    uint64_t dead_generation, dead_at_build; /* see record_dead() */
     /* Where the scan is: tables (of blocks: their parts) from next_table on, and what is left of those that
      * were begun. */
     bool blocks;

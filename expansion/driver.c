@@ -232,10 +232,13 @@ static enum err step_cutover(struct driver *d, struct error *e)
     enum err code = widen(d, e);
     if (code != ERR_OK)
         return code;
-    char now[24];
+    char now[24], generation[24], dead[24];
     d->record.switched_ms = clock_wall_us() / 1000;
     (void)snprintf(now, sizeof(now), "%" PRIu64, d->record.switched_ms);
-    const char *pairs[] = {"step", step_name(STEP_FOLLOW), "switched_ms", now};
+    (void)snprintf(generation, sizeof(generation), "%" PRIu64, d->record.dead_generation);
+    (void)snprintf(dead, sizeof(dead), "%" PRIu64, d->record.dead_at_build);
+    const char *pairs[] = {"step",     step_name(STEP_FOLLOW), "switched_ms", now, "dead_generation",
+                           generation, "dead_at_build",        dead};
     const struct fence_job job = {
         .guard = "abort", .pairs = pairs, .count = sizeof(pairs) / sizeof(pairs[0])};
     d->next = d->view;
@@ -512,6 +515,8 @@ static enum err begin(struct driver *d, struct error *e)
         struct record fresh = {.step = STEP_FENCE, .verify_full = o->verify_full};
         memcpy(fresh.horizon, d->record.horizon, sizeof(fresh.horizon)); /* of the generation in use */
         memcpy(fresh.swept, d->record.swept, sizeof(fresh.swept));
+        fresh.dead_generation = d->record.dead_generation;
+        fresh.dead_at_build = d->record.dead_at_build;
         record_fini(&d->record);
         d->record = fresh;
     }

@@ -80,6 +80,9 @@ void record_checkpoint(struct driver *d, const struct record *at, bool settled);
 /* Up to where rows that came by other ways are in the generation. */
 void record_caught_up(struct driver *d);
 void record_decimal(struct driver *d, const char *field, double value);
+/* How many keys of the generation in use counted as dead when it was verified, before its cutover: that
+ * outlives jobs which come to no cutover. */
+void record_dead(struct driver *d);
 /* Increments of the counts come behind all fields. @n > 0; @shard < 0: of the layer. */
 void record_count(struct driver *d, const struct generation *g, unsigned layer, int64_t shard, uint64_t n);
 /* ERR_MUTEX_LOST. */

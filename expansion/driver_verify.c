@@ -288,46 +288,65 @@ static enum err verify_shards(struct driver *d, struct error *e)
     return code;
 }
 
-static enum err write_outcome(struct driver *d, bool fine, uint64_t checked, double rate, uint64_t items,
-                              uint64_t rows, struct error *e)
+struct outcome {
+    bool fine;
+    uint64_t checked;
+    double rate;
+    uint64_t items;
+    struct source_rows rows;
+};
+
+/* What a generation that is new holds beyond the rows is no reason to build it again. Rows that went away
+ * while it was built are one: so by what there were before, if that is more. For the cutover to record. */
+static void note_dead(struct driver *d, const struct outcome *o)
+{
+    if (d->step != STEP_VERIFY || o->rows.by == SOURCE_ROWS_GUESSED)
+        return;
+    uint64_t rows = o->rows.rows > d->record.rows_total ? o->rows.rows : d->record.rows_total;
+    d->record.dead_generation = driver_built(d)->number;
+    d->record.dead_at_build = o->items > rows ? o->items - rows : 0;
+}
+
+static enum err write_outcome(struct driver *d, const struct outcome *o, struct error *e)
 {
     record_begin(d, false);
-    record_text(d, "verify_ok", fine ? "1" : "0");
+    record_text(d, "verify_ok", o->fine ? "1" : "0");
     record_number(d, "verify_generation", driver_built(d)->number);
     record_number(d, "verify_ms", clock_wall_us() / 1000);
-    record_number(d, "verified", checked);
+    record_number(d, "verified", o->checked);
     record_text(d, "verify_mode", d->record.verify_full ? "full" : "sample");
-    record_decimal(d, "false_positive_rate", rate);
-    record_number(d, "verify_items", items);
-    record_number(d, "verify_rows", rows);
+    record_decimal(d, "false_positive_rate", o->rate);
+    record_number(d, "verify_items", o->items);
+    record_number(d, "verify_rows", o->rows.rows);
     return record_write(d, e);
 }
 
 enum err driver_verify(struct driver *d, struct error *e)
 {
-    uint64_t checked = 0, items = 0, rows = 0;
-    double rate = 0;
+    struct outcome o = {.fine = false};
     enum err code = verify_shards(d, e);
     if (code == ERR_OK)
-        code = verify_present(d, &checked, e);
+        code = verify_present(d, &o.checked, e);
     if (code == ERR_OK)
-        code = verify_rate(d, &rate, e);
+        code = verify_rate(d, &o.rate, e);
     if (code == ERR_OK)
-        code = fence_all_items(&d->fence, driver_built(d), &items, e);
+        code = fence_all_items(&d->fence, driver_built(d), &o.items, e);
     if (code == ERR_OK)
-        code = driver_source_failed(d, source_rows_estimate(d->source, &rows, e));
+        code = driver_source_failed(d, source_rows_look(d->source, &o.rows, e));
     if (code == ERR_CONFLICT || code == ERR_LOST) {
         struct error ignored;
-        enum err written = write_outcome(d, false, checked, rate, items, rows, &ignored);
+        enum err written = write_outcome(d, &o, &ignored);
         return written == ERR_MUTEX_LOST ? error_set(e, written, "%s", ignored.text) : code;
     }
     if (code != ERR_OK)
         return code;
+    o.fine = true;
     log_info("verified",
              "filter=%s generation=%" PRIu64 " keys=%" PRIu64
              " missing=0 false_positive_rate=%.3g promised=%.3g"
              " items=%" PRIu64 " rows=%" PRIu64,
-             log_quote(d->o->filter), driver_built(d)->number, checked, rate, driver_built(d)->error_rate,
-             items, rows);
-    return write_outcome(d, true, checked, rate, items, rows, e);
+             log_quote(d->o->filter), driver_built(d)->number, o.checked, o.rate, driver_built(d)->error_rate,
+             o.items, o.rows.rows);
+    note_dead(d, &o);
+    return write_outcome(d, &o, e);
 }

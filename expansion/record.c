@@ -109,6 +109,14 @@ void record_decimal(struct driver *d, const char *field, double value)
     record_text(d, field, text);
 }
 
+void record_dead(struct driver *d)
+{
+    if (d->record.dead_generation == 0)
+        return;
+    record_number(d, "dead_generation", d->record.dead_generation);
+    record_number(d, "dead_at_build", d->record.dead_at_build);
+}
+
 void record_count(struct driver *d, const struct generation *g, unsigned layer, int64_t shard, uint64_t n)
 {
     char field[80];
@@ -144,6 +152,7 @@ static void begin_job(struct driver *d, enum job_step step)
     }
     record_text(d, "hold", d->o->hold ? "1" : "0");
     record_text(d, "verify_full", d->record.verify_full ? "1" : "0");
+    record_dead(d);
 }
 
 enum err record_step(struct driver *d, enum job_step step, struct error *e)
@@ -188,6 +197,7 @@ void record_end(struct driver *d, const char *state, const char *text)
     if (fresh) {
         record_text(d, "trigger", d->o->trigger);
         record_text(d, "owner", d->o->owner);
+        record_dead(d);
     }
     record_text(d, "state", state);
     record_text(d, "step", step_name(d->step));

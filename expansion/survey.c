@@ -6,10 +6,12 @@
 #include "expansion/threshold.h"
 
 /* A generation grows when it is full, or when what started the job says so of a part of it. A rebuild for
- * another reason (an operator, a schedule, a loss) must not make it larger each time. */
+ * another reason (an operator, a schedule, a loss) must not make it larger each time; one for dead keys is
+ * full of what it is going to leave out. */
 static bool is_full(const struct driver_options *o, const struct generation *g, uint64_t items, uint64_t rows)
 {
-    uint64_t most = items > rows ? items : rows;
+    bool dead = strcmp(o->trigger, threshold_name(THRESHOLD_DEAD)) == 0;
+    uint64_t most = items > rows && !dead ? items : rows;
     return strcmp(o->trigger, threshold_name(THRESHOLD_SHARD)) == 0 ||
            strcmp(o->trigger, threshold_name(THRESHOLD_BYTES)) == 0 ||
            (double)most >= o->expand_at * (double)g->capacity;

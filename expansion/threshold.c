@@ -6,6 +6,52 @@
 
 #include "base/number.h"
 
+/* --- dead keys --- */
+
+static uint64_t less(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : 0;
+}
+
+uint64_t threshold_dead_keys(const struct threshold_input *in)
+{
+    return less(in->items, in->source_rows);
+}
+
+static bool many_are_dead(const struct threshold_input *in)
+{
+    uint64_t surely = less(less(threshold_dead_keys(in), in->dead_at_build), in->rows_margin);
+    return in->built && in->rows_known && in->expand_at_dead > 0 && surely > 0 &&
+           (double)surely >= in->expand_at_dead * (double)in->items;
+}
+
+unsigned threshold_dead_look(struct threshold_dead *d, const struct threshold_input *in, uint64_t generation,
+                             uint64_t look)
+{
+    bool many = many_are_dead(in);
+    if (!many || generation != d->generation)
+        *d = (struct threshold_dead){.generation = generation, .look = look};
+    if (look != d->look)
+        d->looks++;
+    d->look = look;
+    return d->looks;
+}
+
+static bool dead_reached(const struct threshold_input *in, char *text, size_t text_size)
+{
+    if (in->dead_looks < THRESHOLD_DEAD_LOOKS || !many_are_dead(in))
+        return false;
+    uint64_t dead = threshold_dead_keys(in);
+    char a[NUMBER_GROUPED_SIZE];
+    char b[NUMBER_GROUPED_SIZE];
+    (void)snprintf(text, text_size, "%s of %s items have no row any more (%.2f) >= %.2f",
+                   number_grouped(dead, a), number_grouped(in->items, b), (double)dead / (double)in->items,
+                   in->expand_at_dead);
+    return true;
+}
+
+/* --- what is full --- */
+
 static bool total_reached(const struct threshold_input *in, char *text, size_t text_size)
 {
     bool by_rows = in->source_rows > in->items;
@@ -55,6 +101,8 @@ static bool bytes_reached(const struct threshold_input *in, char *text, size_t t
     return true;
 }
 
+/* --- all of them --- */
+
 enum threshold_reason threshold_evaluate(const struct threshold_input *in, char *text, size_t text_size)
 {
     if (!in->built) {
@@ -75,6 +123,8 @@ enum threshold_reason threshold_evaluate(const struct threshold_input *in, char 
                        in->rate_bound);
         return THRESHOLD_OVERFLOW;
     }
+    if (dead_reached(in, text, text_size))
+        return THRESHOLD_DEAD;
     if (total_reached(in, text, text_size))
         return THRESHOLD_TOTAL;
     if (shard_reached(in, text, text_size))
@@ -111,6 +161,8 @@ const char *threshold_name(enum threshold_reason reason)
         return "lost";
     case THRESHOLD_OVERFLOW:
         return "overflow";
+    case THRESHOLD_DEAD:
+        return "dead";
     case THRESHOLD_TOTAL:
         return "total";
     case THRESHOLD_SHARD:

@@ -73,7 +73,27 @@ MUST_CHECK enum err source_table_of(struct source *s, uint32_t relid, size_t *ta
  * tell of their commit already: their rows are not visible yet. */
 MUST_CHECK enum err source_ending(struct source *s, const char *transactions, uint64_t *out, struct error *e);
 
-/* Rows by the planner's estimate for the tables with `where`; exact below a few thousand. */
+/* How rows are known; of several tables: the last of these. */
+enum source_rows_by {
+    SOURCE_ROWS_COUNTED, /* exactly */
+    SOURCE_ROWS_PLANNED, /* by the planner, from what ANALYZE saw */
+    SOURCE_ROWS_GUESSED  /* the planner has no statistics: may be wrong by orders of magnitude */
+};
+
+struct source_rows {
+    uint64_t rows;
+    uint64_t margin; /* PLANNED: by so many they may well be wrong, as statistics are a sample, and old */
+    enum source_rows_by by;
+};
+
+/* Rows of the tables with `where`, as near as can be had quickly: counted up to a few thousand, and where
+ * nothing was analysed up to a million; else by the planner's estimate. */
+MUST_CHECK enum err source_rows_look(struct source *s, struct source_rows *out, struct error *e);
+/* The margin of an estimate of @rows out of a table of @all, @changed of which were written since ANALYZE:
+ * what a share of its sample may be off by (4 standard errors), and all that was written. A wrong notion of
+ * the condition itself, such as parts that are not independent, is not in it. Pure. */
+uint64_t source_rows_margin(uint64_t rows, uint64_t all, uint64_t changed);
+/* The number alone. */
 MUST_CHECK enum err source_rows_estimate(struct source *s, uint64_t *out, struct error *e);
 /* Of one table. */
 MUST_CHECK enum err source_table_rows(struct source *s, unsigned table, uint64_t *out, struct error *e);

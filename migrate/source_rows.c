@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* How many rows there are, and where. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@ enum {
     BLIND_COUNT = 1000 * 1000, /* and so many where the table was never analysed */
     PART_ROWS = 50 * 1000,     /* a part has no fewer rows */
     SAMPLED_IDS = 20 * 1000,
+    SAMPLED_ROWS = 30 * 1000, /* by ANALYZE, at the default_statistics_target of 100 */
 };
 
 /* --- how many --- */
@@ -41,10 +43,15 @@ static enum err count_rows(struct source *s, unsigned table, bool with_where, ui
 
 /* "Plan Rows" of the outermost plan, which comes before those of its children. In a string of the plan the
  * quotes would be escaped. */
-static enum err planned_rows(struct source *s, unsigned table, uint64_t *out, struct error *e)
+static enum err planned_rows(struct source *s, unsigned table, bool with_where, uint64_t *out,
+                             struct error *e)
 {
+    struct source_statement st;
+    source_bind(&st, s, table, "rows_estimate");
+    if (!with_where)
+        source_bind_more(&st, "where", "true");
     PGresult *r;
-    enum err err = source_run(s, table, "rows_estimate", NULL, 0, &r, e);
+    enum err err = connection_run(s->connection, &st.statement, &r, e);
     if (err != ERR_OK)
         return err;
     static const char label[] = "\"Plan Rows\": ";
@@ -56,35 +63,92 @@ static enum err planned_rows(struct source *s, unsigned table, uint64_t *out, st
     return err;
 }
 
-static enum err is_analysed(struct source *s, unsigned table, bool *out, struct error *e)
+/* What the planner knows: sql/rows_known.sql. */
+struct known {
+    bool rows, columns;
+    uint64_t changed;
+};
+
+static enum err look_up_known(struct source *s, unsigned table, struct known *out, struct error *e)
 {
     PGresult *r;
     const struct connection_param params[] = {{"oid", s->tables[table].oid}};
     enum err err = source_run(s, table, "rows_known", params, 1, &r, e);
     if (err != ERR_OK)
         return err;
-    *out = strcmp(PQgetvalue(r, 0, 0), "t") == 0;
+    out->rows = strcmp(PQgetvalue(r, 0, 0), "t") == 0;
+    out->columns = strcmp(PQgetvalue(r, 0, 1), "t") == 0;
+    const char *changed = PQgetvalue(r, 0, 2);
+    if (!number_u64(changed, strlen(changed), &out->changed))
+        out->changed = UINT64_MAX; /* nothing that the statistics say can be relied on */
     PQclear(r);
     return ERR_OK;
 }
 
 /* Without statistics the planner's guess at the condition can be wrong by orders of magnitude: count instead,
  * as far as the time allows; where the table is larger than that, rather too many than too few. */
-static enum err blind_rows(struct source *s, unsigned table, uint64_t *out, struct error *e)
+static enum err blind_rows(struct source *s, unsigned table, struct source_rows *out, struct error *e)
 {
     uint64_t counted = 0;
     uint64_t planned = 0;
     enum err err = count_rows(s, table, true, BLIND_COUNT, &counted, e);
     if (err == ERR_OK && counted < BLIND_COUNT) {
-        *out = counted;
+        *out = (struct source_rows){.rows = counted, .by = SOURCE_ROWS_COUNTED};
         return ERR_OK;
     }
     if (err != ERR_OK && err != ERR_TIMEOUT)
         return err;
-    err = planned_rows(s, table, &planned, e);
+    err = planned_rows(s, table, true, &planned, e);
     if (err == ERR_OK)
-        *out = planned > counted ? planned : counted;
+        *out = (struct source_rows){.rows = planned > counted ? planned : counted, .by = SOURCE_ROWS_GUESSED};
     return err;
+}
+
+static bool has_where(const struct source *s)
+{
+    return s->config.where != NULL && s->config.where[0] != '\0';
+}
+
+uint64_t source_rows_margin(uint64_t rows, uint64_t all, uint64_t changed)
+{
+    double met = (double)rows, other = all > rows ? (double)(all - rows) : 0;
+    double deviation = all > SAMPLED_ROWS ? sqrt(met * other / SAMPLED_ROWS) : 0;
+    double margin = 4 * deviation + (double)changed;
+    return margin < 9e18 ? (uint64_t)margin : UINT64_MAX;
+}
+
+static enum err known_rows(struct source *s, unsigned table, const struct known *known,
+                           struct source_rows *out, struct error *e)
+{
+    uint64_t rows = 0;
+    uint64_t all = 0;
+    enum err err = planned_rows(s, table, true, &rows, e);
+    if (err == ERR_OK && has_where(s))
+        err = planned_rows(s, table, false, &all, e);
+    if (err != ERR_OK)
+        return err;
+    *out = (struct source_rows){.rows = rows, .by = SOURCE_ROWS_PLANNED};
+    if (!has_where(s))
+        all = rows;
+    else if (!known->columns)
+        out->by = SOURCE_ROWS_GUESSED;
+    out->margin = source_rows_margin(rows, all, known->changed);
+    return ERR_OK;
+}
+
+static enum err look_at_table(struct source *s, unsigned table, struct source_rows *out, struct error *e)
+{
+    uint64_t rows = 0;
+    struct known known = {0};
+    *out = (struct source_rows){.by = SOURCE_ROWS_COUNTED};
+    enum err err = count_rows(s, table, false, SMALL_TABLE, &rows, e);
+    if (err == ERR_OK && rows < SMALL_TABLE)
+        return count_rows(s, table, true, SMALL_TABLE, &out->rows, e);
+    if (err == ERR_OK)
+        err = look_up_known(s, table, &known, e);
+    if (err != ERR_OK)
+        return err;
+    return known.rows ? known_rows(s, table, &known, out, e) : blind_rows(s, table, out, e);
 }
 
 enum err source_table_rows(struct source *s, unsigned table, uint64_t *out, struct error *e)
@@ -92,27 +156,39 @@ enum err source_table_rows(struct source *s, unsigned table, uint64_t *out, stru
     enum err err = source_ready(s, e);
     if (err != ERR_OK)
         return err;
-    uint64_t rows = 0;
-    bool analysed = false;
-    err = count_rows(s, table, false, SMALL_TABLE, &rows, e);
-    if (err == ERR_OK && rows < SMALL_TABLE)
-        return count_rows(s, table, true, SMALL_TABLE, out, e);
+    struct source_rows rows;
+    err = look_at_table(s, table, &rows, e);
     if (err == ERR_OK)
-        err = is_analysed(s, table, &analysed, e);
-    if (err != ERR_OK)
-        return err;
-    return analysed ? planned_rows(s, table, out, e) : blind_rows(s, table, out, e);
+        *out = rows.rows;
+    return err;
+}
+
+static uint64_t sum(uint64_t a, uint64_t b)
+{
+    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+enum err source_rows_look(struct source *s, struct source_rows *out, struct error *e)
+{
+    enum err err = source_ready(s, e);
+    *out = (struct source_rows){.by = SOURCE_ROWS_COUNTED};
+    for (unsigned i = 0; i < s->table_count && err == ERR_OK; i++) {
+        struct source_rows of_table;
+        err = look_at_table(s, i, &of_table, e);
+        if (err != ERR_OK)
+            break;
+        out->rows = sum(out->rows, of_table.rows);
+        out->margin = sum(out->margin, of_table.margin);
+        out->by = of_table.by > out->by ? of_table.by : out->by;
+    }
+    return err;
 }
 
 enum err source_rows_estimate(struct source *s, uint64_t *out, struct error *e)
 {
-    enum err err = source_ready(s, e);
-    *out = 0;
-    for (unsigned i = 0; i < s->table_count && err == ERR_OK; i++) {
-        uint64_t rows = 0;
-        err = source_table_rows(s, i, &rows, e);
-        *out += rows;
-    }
+    struct source_rows rows;
+    enum err err = source_rows_look(s, &rows, e);
+    *out = rows.rows;
     return err;
 }
 
@@ -156,7 +232,7 @@ enum err source_split(struct source *s, unsigned table, unsigned parts, char (*i
     *count = 0;
     enum err err = source_ready(s, e);
     if (err == ERR_OK)
-        err = planned_rows(s, table, &rows, e);
+        err = planned_rows(s, table, true, &rows, e);
     if (err != ERR_OK)
         return err;
     if (parts > rows / PART_ROWS)

@@ -16,11 +16,14 @@
 
 /* --- parts of the status --- */
 
-static void view_fields(struct fields *f, struct admin *a, const struct view *v, struct error *e)
+/* Keys of the generation in use; *@known: Redis has said how many. */
+static uint64_t view_fields(struct fields *f, struct admin *a, const struct view *v, bool *known,
+                            struct error *e)
 {
     const struct generation *g = view_current(v), *other = view_alternate(v);
     uint64_t items = 0, other_items = 0;
-    if (fence_all_items(&a->fence, g, &items, e) != ERR_OK)
+    *known = fence_all_items(&a->fence, g, &items, e) == ERR_OK;
+    if (!*known)
         field_text(f, "redis", e->text);
     field_text(f, "phase", phase_row(v->phase)->name);
     field_number(f, "epoch", v->epoch);
@@ -57,6 +60,35 @@ static void view_fields(struct fields *f, struct admin *a, const struct view *v,
         field_number(f, "alternate_items", other_items);
         field_number(f, "alternate_capacity", other->capacity);
     }
+    return items;
+}
+
+static const char *rows_by(const struct keeper_note *note)
+{
+    static const char *const names[] = {[SOURCE_ROWS_COUNTED] = "count",
+                                        [SOURCE_ROWS_PLANNED] = "statistics",
+                                        [SOURCE_ROWS_GUESSED] = "guess"};
+    return note->rows_ms == 0 ? "unknown" : names[note->rows.by];
+}
+
+/* @built: the filter's keys are those of a whole generation, @items of them. */
+static void source_fields(struct fields *f, const struct keeper_note *note, bool built, uint64_t items)
+{
+    const struct threshold_input in = {.items = items, .source_rows = note->rows.rows};
+    field_text(f, "source_rows_by", rows_by(note));
+    field_number(f, "source_rows_ms", note->rows_ms);
+    if (note->rows_ms == 0)
+        field_null(f, "source_rows");
+    else
+        field_number(f, "source_rows", note->rows.rows);
+    if (note->rows_ms == 0 || note->rows.by == SOURCE_ROWS_GUESSED || !built) {
+        field_null(f, "dead");
+        field_null(f, "dead_ratio");
+        return;
+    }
+    uint64_t dead = threshold_dead_keys(&in);
+    field_number(f, "dead", dead);
+    field_decimal(f, "dead_ratio", items == 0 ? 0 : (double)dead / (double)items);
 }
 
 static void config_fields(struct fields *f, const struct config_filter *c)
@@ -65,6 +97,7 @@ static void config_fields(struct fields *f, const struct config_filter *c)
         return;
     field_text(f, "table", c->table);
     field_decimal(f, "expand_at", c->expand_at);
+    field_decimal(f, "expand_at_dead", c->expand_at_dead);
     field_text(f, "schedule", c->schedule);
     struct schedule schedule;
     struct window window;
@@ -202,6 +235,8 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
 {
     struct keeper_note note = keeper_note(a->service, name, length);
     const struct config_filter *config = config_find(a->config, name, length);
+    bool known = false;
+    uint64_t items = 0;
     reply_text(&f->reply, "filter");
     reply_bulk(&f->reply, name, length);
     f->count++;
@@ -221,7 +256,7 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
         bool held = false;
         bool degraded = note.lost_shards > 0 && note.lost_generation == view_current(&a->view)->number;
         field_text(f, "state", state_of(&a->view, degraded));
-        view_fields(f, a, &a->view, e);
+        items = view_fields(f, a, &a->view, &known, e);
         field_text(f, "degraded", degraded ? "yes" : "no");
         field_number(f, "lost_shards", degraded ? note.lost_shards : 0);
         code = mutex_fields(f, a, &held, e);
@@ -235,6 +270,8 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
     }
     config_fields(f, config);
     bool needs_source = config != NULL && config->table[0] != '\0';
+    if (needs_source)
+        source_fields(f, &note, known && view_current(&a->view)->built, items);
     field_text(f, "postgres", note.postgres[0] != '\0' ? note.postgres : "ok");
     field_text(f, "ready",
                code == ERR_OK && view_current(&a->view)->built && (!needs_source || note.postgres[0] == '\0')

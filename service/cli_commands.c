@@ -55,7 +55,7 @@ static bool is_name(const char *field)
         "filter", "table", "nodes", "schedule", "mutex_owner", "job_owner", "job_reason",
         "job_error", "warning", "refused", "reason", "job_waiting_for", "phase", "job_step",
         "state", "job_state", "redis", "postgres", "window", "wanted", "verified", "overflow",
-        "job_trigger", "job_growth_refused", "job_verify_missing_keys", "job_verify_reason",
+        "source_rows_by", "job_trigger", "job_growth_refused", "job_verify_missing_keys", "job_verify_reason",
         "job_verify_mode", "job_horizon", "job_swept", "step", "what", "rate_by", "fits",
         "outcome", "trigger", "error", "owner"};
     /* clang-format on */

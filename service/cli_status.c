@@ -44,6 +44,7 @@ static const struct sheet_row status_rows[] = {
     {"fenced epoch", "fenced_epoch", COUNT},
     {"source", "table", WORD},
     {"expands at", "expand_at", PERCENT},
+    {"rebuilds at dead keys", "expand_at_dead", PERCENT},
     {"schedule", "schedule", WORD},
     {"next run", "next_schedule", UNIX_TIME},
     {"window", "window", WORD},
@@ -56,6 +57,12 @@ static const struct sheet_row status_rows[] = {
     {"items", "items", COUNT},
     {"capacity", "capacity", COUNT},
     {"fill", "fill", FILL},
+    {"rows in the source", "source_rows", COUNT},
+    {"known by", "source_rows_by", WORD},
+    {"looked at", "source_rows_ms", MS_TIME},
+    {"dead keys", "dead", COUNT},
+    {"share of dead keys", "dead_ratio", PERCENT},
+    {"dead keys when built", "job_dead_at_build", COUNT},
     {"error rate now", "expected_error_rate", RATE},
     {"error rate promised", "error_rate", RATE},
     {"error rate, layers full", "error_rate_bound", RATE},
@@ -229,17 +236,24 @@ static bool never_verifiable(const redisReply *list)
     return client_count(list, "sourced", &sourced) && sourced == 0;
 }
 
+/* There is such a value, but the service does not know it. */
+static bool is_unknown(const redisReply *list, const char *field)
+{
+    const redisReply *value = client_field(list, field);
+    return value != NULL && value->type == REDIS_REPLY_NIL;
+}
+
 /* Missing, or what it always is unless something is to be said. */
 static bool is_hidden(const redisReply *list, const char *field)
 {
     static const struct {
         const char *field, *value;
-    } usual[] = {{"overflow", "no"},
-                 {"job_hold", "0"},
-                 {"job_paused", "0"},
-                 {"job_verify_missing", "0"},
+    } usual[] = {{"overflow", "no"},          {"expand_at_dead", "0"}, {"job_dead_at_build", "0"},
+                 {"job_hold", "0"},           {"job_paused", "0"},     {"job_verify_missing", "0"},
                  {"job_rows_per_second", "0"}};
     char text[8];
+    if (is_unknown(list, field))
+        return false;
     if (!client_text(list, field, text, sizeof(text)))
         return true;
     for (size_t i = 0; i < sizeof(usual) / sizeof(usual[0]); i++)
@@ -258,7 +272,9 @@ static void sheet_cells(const struct cli *cli, struct table *t, const struct she
     char shown[2 * OUTPUT_TEXT_SIZE];
     uint64_t n;
     double d;
-    if (!client_text(list, row->field, text, sizeof(text)))
+    if (is_unknown(list, row->field))
+        (void)snprintf(text, sizeof(text), "unknown");
+    else if (!client_text(list, row->field, text, sizeof(text)))
         return;
     char label[64];
     enum output_color color = row->kind == COLORED   ? color_of(text)

@@ -215,7 +215,11 @@ static enum err check_source(const struct config_check *c, const struct config_f
                                need_table[i]);
                 return config_refuse_key(c, CONFIG_FILTER, f->name, need_table[i], what);
             }
-        return ERR_OK;
+        return f->expand_at_dead > 0
+                   ? config_refuse_key(c, CONFIG_FILTER, f->name, "expand_at_dead",
+                                       "'expand_at_dead' has no meaning without a table; add table = NAME or "
+                                       "remove it")
+                   : ERR_OK;
     }
     if (*f->key == '\0')
         return config_refuse_key(c, CONFIG_FILTER, f->name, "table",

@@ -37,6 +37,7 @@ struct config_filter {
     double expand_at;         /* items / capacity that starts an expansion, default 0.8 */
     double growth;            /* default 1.5 */
     double headroom;          /* capacity planned per source row, default 1.3 */
+    double expand_at_dead;    /* dead keys / items that starts an expansion, 0: never */
     uint64_t expand_at_bytes; /* memory size that starts an expansion, 0: never */
     char *schedule;           /* cron form "30 3 * * *", "": none */
     char *window;             /* hours in which expansions may start "01:00-05:00, 22:00-02:00", "": always */

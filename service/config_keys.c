@@ -178,6 +178,8 @@ const struct config_key config_keys[] = {
       "Capacity of a new generation as a multiple of one that is full."),
     F("headroom", CONFIG_DOUBLE, headroom, "1.3", 1, 100, RELOAD,
       "Capacity planned for each row of the source."),
+    F("expand_at_dead", CONFIG_DOUBLE, expand_at_dead, "0", 0, 1, RELOAD,
+      "Share of a filter's keys without a row in the source any more, by its estimate, that starts a rebuild without them; 0: never."),
     F("expand_at_bytes", CONFIG_BYTES, expand_at_bytes, "0", 0, 1024.0 * 1024 * 1024 * 1024 * 1024, RELOAD,
       "Size in memory that starts an expansion; 0: never."),
     F("schedule", CONFIG_STRING, schedule, "", 0, 0, RELOAD,

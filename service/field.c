@@ -31,6 +31,13 @@ void field_decimal(struct fields *f, const char *name, double value)
     f->count++;
 }
 
+void field_null(struct fields *f, const char *name)
+{
+    reply_text(&f->reply, name);
+    reply_null(&f->reply);
+    f->count++;
+}
+
 void field_array(struct fields *f, const char *name, size_t count)
 {
     reply_text(&f->reply, name);

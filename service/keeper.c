@@ -5,37 +5,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/number.h"
-#include "expansion/layer.h"
-#include "expansion/memory.h"
-#include "expansion/schedule.h"
-#include "expansion/threshold.h"
-#include "expansion/window.h"
-#include "migrate/source.h"
 #include "service/admin.h"
+#include "service/keeper_internal.h"
 #include "service/runner.h"
 #include "service/tails.h"
 #include "service/watch.h"
 
 enum {
-    ACT_EVERY_US = 1000 * 1000,       /* see is_hasty() */
-    ROWS_EVERY_US = 10 * 1000 * 1000, /* how often the source is asked for its rows */
+    ACT_EVERY_US = 1000 * 1000,       /* see keeper_is_hasty() */
     LOST_EVERY_US = 30 * 1000 * 1000, /* how often shards are looked at, if nothing else says so */
-    RETRY_FAILED_MS = 30 * 1000,      /* after a failed job, before a threshold starts the next */
-    RETRY_ABORTED_MS = 10 * 60 * 1000 /* after an operator's abort */
-};
-
-struct keeper {
-    struct service *service;
-    const struct config *config; /* held for one round */
-    struct link *link;
-    struct fence fence;
-    struct view view;
-    uint64_t round;
-    uint64_t next_due_ms; /* the earliest time to come at which a filter is to be deleted; 0: none */
 };
 
 static void nothing(void *arg)
@@ -51,74 +31,39 @@ void keeper_wake(struct service *s)
 
 /* --- one look at one filter --- */
 
-/* What fails ends with the release of a mutex, and each release wakes the keepers of all coordinators: what
- * was tried at @at is not tried again at once, or they would call each other for ever. */
-static bool is_hasty(const struct keeper *k, uint64_t at)
+bool keeper_is_hasty(const struct keeper *k, uint64_t at)
 {
     uint64_t interval = k->config->check_interval_ms * 1000;
     return at != 0 && clock_mono_us() - at < (interval < ACT_EVERY_US ? interval : ACT_EVERY_US);
 }
 
-static uint64_t hash_texts(const char *const *texts, size_t count)
-{
-    uint64_t hash = 1;
-    for (size_t i = 0; i < count; i++)
-        hash = XXH3_64bits_withSeed(texts[i], strlen(texts[i]), hash);
-    return hash;
-}
-
-/* A reload may have given the filter another source or schedule: what was found of the one before is void. */
-static void follow(struct watched *w, const struct config_filter *c)
-{
-    const bool sourced = c != NULL && c->table[0] != '\0';
-    const uint64_t source =
-        sourced ? hash_texts((const char *const[]){c->table, c->id_column, c->key, c->where}, 4) : 0;
-    const uint64_t schedule = c == NULL ? 0 : hash_texts((const char *const[]){c->schedule}, 1);
-    if (source != w->source) {
-        w->source = source;
-        w->rows = w->rows_at = 0;
-        w->checked = false;
-        watch_note_text(w->watch, w->note.postgres, sizeof(w->note.postgres), "");
-    }
-    if (schedule != w->schedule) { /* what it would have been due at before now is not made up for */
-        w->schedule = schedule;
-        w->schedule_from = (time_t)(clock_wall_us() / 1000000);
-    }
-}
-
-static void problem(struct watched *w, const char *text)
+void keeper_problem(struct watched *w, const char *text)
 {
     if (strcmp(w->note.problem, text) != 0 && text[0] != '\0')
         log_warn("filter_problem", "filter=%s problem=%s", log_quote(w->name), log_quote(text));
     watch_note_text(w->watch, w->note.problem, sizeof(w->note.problem), text);
 }
 
-/* The source's rows, by the planner's estimate, not too often. */
-static void look_at_source(struct keeper *k, struct watched *w, const struct config_filter *c)
+bool keeper_start(struct keeper *k, struct watched *w, const char *reason, const char *trigger,
+                  enum job_kind kind)
 {
-    uint64_t now = clock_mono_us();
-    if (w->rows_at != 0 && now - w->rows_at < ROWS_EVERY_US && w->note.postgres[0] == '\0')
-        return;
-    if (is_hasty(k, w->rows_at))
-        return;
-    w->rows_at = now;
-    struct source *source = NULL;
-    struct error e = {.text = ""};
-    struct source_config config = {.dsn = k->config->dsn,
-                                   .table = c->table,
-                                   .id_column = c->id_column,
-                                   .key = c->key,
-                                   .where = c->where};
-    enum err code = source_open(&source, &config, (unsigned)k->config->postgres_timeout_ms, &e);
+    struct error e;
+    if (keeper_is_hasty(k, w->started_at))
+        return false;
+    const struct runner_job job = {.config = k->config,
+                                   .filter = w->name,
+                                   .filter_length = w->length,
+                                   .reason = reason,
+                                   .trigger = trigger,
+                                   .kind = kind};
+    enum err code = runner_post(k->service->runner, &job, &e);
+    if (code != ERR_BUSY)
+        w->started_at = clock_mono_us();
     if (code == ERR_OK)
-        code = source_check(source, &e);
-    if (code == ERR_OK)
-        code = source_rows_estimate(source, &w->rows, &e);
-    source_close(source);
-    if (code != ERR_OK && strcmp(w->note.postgres, e.text) != 0)
-        log_warn("source", "filter=%s why=%s", log_quote(w->name), log_quote(e.text));
-    w->checked = code == ERR_OK;
-    watch_note_text(w->watch, w->note.postgres, sizeof(w->note.postgres), code == ERR_OK ? "" : e.text);
+        log_info("job_queued", "filter=%s reason=%s", log_quote(w->name), log_quote(reason));
+    else if (code != ERR_BUSY)
+        keeper_problem(w, e.text);
+    return code == ERR_OK;
 }
 
 static void look_for_lost(struct keeper *k, struct watched *w)
@@ -154,177 +99,6 @@ static void look_for_lost(struct keeper *k, struct watched *w)
                  view_current(&k->view)->number, lost);
 }
 
-/* Counts of the written layer's shards. NULL: none were asked for, or no memory. */
-static uint64_t *shard_items(struct keeper *k, const struct generation *g, uint32_t *count)
-{
-    struct key_name name;
-    redisReply *reply;
-    struct error e;
-    unsigned layer = generation_written_layer(g);
-    *count = g->layers[layer].geometry.shards;
-    uint64_t *items = calloc(*count, sizeof(*items));
-    names_filter_key(&k->fence.names, "count", &name);
-    if (items == NULL ||
-        link_command(k->link, NODE_HOME, &reply, &e, "HGETALL %b", name.text, name.length) != ERR_OK) {
-        free(items);
-        return NULL;
-    }
-    char prefix[48];
-    size_t length = (size_t)snprintf(prefix, sizeof(prefix), "%" PRIu64 ".%u.", g->number, layer);
-    for (size_t i = 0; i + 1 < reply->elements; i += 2) {
-        const redisReply *field = reply->element[i], *value = reply->element[i + 1];
-        uint64_t shard, n;
-        if ((size_t)field->len > length && memcmp(field->str, prefix, length) == 0 &&
-            number_u64(field->str + length, (size_t)field->len - length, &shard) && shard < *count &&
-            number_u64(value->str, (size_t)value->len, &n))
-            items[shard] = n;
-    }
-    freeReplyObject(reply);
-    return items;
-}
-
-/* The first time that the schedule was due since it was served; 0: it is not due. */
-static time_t schedule_was_due(const struct watched *w, const struct config_filter *c, time_t now)
-{
-    struct schedule schedule;
-    struct error e;
-    if (c->schedule[0] == '\0' || schedule_parse(&schedule, c->schedule, &e) != ERR_OK ||
-        !schedule_due(&schedule, w->schedule_from, now))
-        return 0;
-    return schedule_next(&schedule, w->schedule_from);
-}
-
-/* The last job's end: a failed one is not begun again at once, and one that another coordinator ended after
- * our schedule fell due has served it. */
-struct last_job {
-    bool running; /* with a free mutex: its driver is gone */
-    bool failed, aborted;
-    uint64_t bytes_generation; /* that the memory threshold had made; 0: none */
-    uint64_t finished_ms;
-    uint64_t expanded_ms; /* when the last expansion began */
-};
-
-static struct last_job last_job(struct keeper *k)
-{
-    struct last_job last = {0};
-    struct key_name name;
-    redisReply *reply;
-    struct error e;
-    names_filter_key(&k->fence.names, "job", &name);
-    if (link_command(k->link, NODE_HOME, &reply, &e,
-                     "HMGET %b state finished_ms expanded_ms bytes_generation", name.text,
-                     name.length) != ERR_OK)
-        return last;
-    if (reply->elements == 4 && reply->element[0]->type == REDIS_REPLY_STRING) {
-        last.running = strcmp(reply->element[0]->str, "running") == 0;
-        last.failed = strcmp(reply->element[0]->str, "failed") == 0;
-        last.aborted = strcmp(reply->element[0]->str, "aborted") == 0;
-        uint64_t *const numbers[] = {&last.finished_ms, &last.expanded_ms, &last.bytes_generation};
-        for (size_t i = 1; i < 4; i++)
-            if (reply->element[i]->type == REDIS_REPLY_STRING)
-                (void)number_u64(reply->element[i]->str, (size_t)reply->element[i]->len, numbers[i - 1]);
-    }
-    freeReplyObject(reply);
-    return last;
-}
-
-static bool too_soon(const struct last_job *last)
-{
-    uint64_t now = clock_wall_us() / 1000, since = now > last->finished_ms ? now - last->finished_ms : 0;
-    return (last->failed && since < RETRY_FAILED_MS) || (last->aborted && since < RETRY_ABORTED_MS);
-}
-
-/* True if the job was begun. */
-static bool start(struct keeper *k, struct watched *w, const char *reason, const char *trigger,
-                  enum job_kind kind)
-{
-    struct error e;
-    if (is_hasty(k, w->started_at))
-        return false;
-    const struct runner_job job = {.config = k->config,
-                                   .filter = w->name,
-                                   .filter_length = w->length,
-                                   .reason = reason,
-                                   .trigger = trigger,
-                                   .kind = kind};
-    enum err code = runner_post(k->service->runner, &job, &e);
-    if (code != ERR_BUSY)
-        w->started_at = clock_mono_us();
-    if (code == ERR_OK)
-        log_info("job_queued", "filter=%s reason=%s", log_quote(w->name), log_quote(reason));
-    else if (code != ERR_BUSY)
-        problem(w, e.text);
-    return code == ERR_OK;
-}
-
-/* What waits for the filter's window; "": nothing. */
-static void note_wanted(struct watched *w, const char *text)
-{
-    if (text[0] != '\0' && w->note.wanted[0] == '\0')
-        log_info("waits_for_window", "filter=%s reason=%s", log_quote(w->name), log_quote(text));
-    watch_note_text(w->watch, w->note.wanted, sizeof(w->note.wanted), text);
-}
-
-static enum threshold_reason evaluate(struct keeper *k, struct threshold_input *in,
-                                      const struct generation *g, char *text, size_t size)
-{
-    /* Shards fill evenly: single ones are worth a look only when the whole comes near. */
-    uint64_t *shards = NULL;
-    if (g->built && (double)in->items > in->expand_at * (double)g->capacity / 2)
-        shards = shard_items(k, g, &in->shard_count);
-    in->shard_items = shards;
-    in->shard_capacity = in->shard_count == 0 ? 0 : g->capacity / in->shard_count;
-    enum threshold_reason reason = threshold_evaluate(in, text, size);
-    free(shards);
-    in->shard_items = NULL;
-    return reason;
-}
-
-static void look_at_thresholds(struct keeper *k, struct watched *w, const struct config_filter *c)
-{
-    const struct generation *g = view_current(&k->view);
-    struct error e;
-    uint64_t items = 0;
-    struct last_job last = last_job(k);
-    if (last.running) {
-        (void)start(k, w, "unfinished", "unfinished", JOB_FINISH);
-        return;
-    }
-    if (!w->checked || too_soon(&last) || fence_all_items(&k->fence, g, &items, &e) != ERR_OK)
-        return;
-    time_t now = (time_t)(clock_wall_us() / 1000000), due = schedule_was_due(w, c, now);
-    struct threshold_input in = {
-        .built = g->built,
-        .lost_shards = w->note.lost_generation == g->number ? w->note.lost_shards : 0,
-        .items = items,
-        .capacity = g->capacity,
-        .source_rows = w->rows,
-        .bytes = memory_of_generation(g),
-        .expand_at = c->expand_at,
-        /* A larger generation is above the bound again: once is enough. */
-        .expand_at_bytes = last.bytes_generation == g->number ? 0 : c->expand_at_bytes,
-        .layers = g->layer_count,
-        .rate_bound = layer_rate_bound(g),
-        .schedule_due = due != 0,
-    };
-    double growth =
-        window_growth_note(&w->growth, g->number, items > w->rows ? items : w->rows, clock_mono_us());
-    char text[256];
-    enum threshold_reason reason = evaluate(k, &in, g, text, sizeof(text));
-    if (reason == THRESHOLD_SCHEDULE && last.expanded_ms / 1000 >= (uint64_t)due) {
-        w->schedule_from = now; /* another coordinator, or another reason, had it rebuilt since */
-        reason = THRESHOLD_NONE;
-    }
-    struct window window;
-    bool waits =
-        window_parse(&window, c->window, &e) == ERR_OK && threshold_waits(reason, &in, &window, growth, now);
-    note_wanted(w, waits ? text : "");
-    if (reason == THRESHOLD_NONE || waits)
-        return;
-    if (start(k, w, text, threshold_name(reason), JOB_EXPAND) && reason == THRESHOLD_SCHEDULE)
-        w->schedule_from = now;
-}
-
 static bool mutex_is_held(struct keeper *k)
 {
     struct key_name name;
@@ -342,16 +116,17 @@ static void make_missing(struct keeper *k, struct watched *w, bool sourced)
 {
     struct error e;
     if (!sourced && service_was_seen(k->service, w->name, w->length)) {
-        problem(w, "its data in Redis are lost and it has no source to build it from: BF.RESERVE makes it "
-                   "anew, empty");
+        keeper_problem(
+            w, "its data in Redis are lost and it has no source to build it from: BF.RESERVE makes it "
+               "anew, empty");
         return;
     }
-    if (is_hasty(k, w->made_at))
+    if (keeper_is_hasty(k, w->made_at))
         return;
     enum err code = admin_make_filter(k->service, k->config, &k->fence, w->name, w->length, NULL, &e);
     if (code != ERR_BUSY)
         w->made_at = clock_mono_us();
-    problem(w, code == ERR_OK || code == ERR_EXISTS || code == ERR_BUSY ? "" : e.text);
+    keeper_problem(w, code == ERR_OK || code == ERR_EXISTS || code == ERR_BUSY ? "" : e.text);
 }
 
 /* A coordinator died between the two view changes of a new layer, or the newest one is full. k->view is the
@@ -359,13 +134,13 @@ static void make_missing(struct keeper *k, struct watched *w, bool sourced)
 static void finish_growth(struct keeper *k, struct watched *w)
 {
     struct error e;
-    if (is_hasty(k, w->made_at))
+    if (keeper_is_hasty(k, w->made_at))
         return;
     enum err code = admin_grow_filter(k->service, k->config, &k->fence, &k->view, w->name, w->length, &e);
     if (code != ERR_BUSY)
         w->made_at = clock_mono_us();
     if (code != ERR_OK && code != ERR_BUSY && code != ERR_CONFLICT)
-        problem(w, e.text);
+        keeper_problem(w, e.text);
 }
 
 /* A filter with a source whose expansion did not come in time gets a layer, so that its error rate stays
@@ -384,21 +159,21 @@ static void grow_if_full(struct keeper *k, struct watched *w)
 /* What the view in k->view asks for. */
 static void look_at_view(struct keeper *k, struct watched *w, const struct config_filter *c, bool held)
 {
-    problem(w, "");
+    keeper_problem(w, "");
     look_for_lost(k, w);
     bool unfinished = k->view.phase == PHASE_BUILDING || k->view.phase == PHASE_SWITCHED ||
                       view_unfenced(&k->view) || k->view.retiring_epoch != 0;
     if (held) {
-        note_wanted(w, ""); /* whatever waited: a job is under way */
+        keeper_note_wanted(w, ""); /* whatever waited: a job is under way */
         return;
     }
     if (k->view.phase == PHASE_OVERFLOW_OPEN || (view_unfenced(&k->view) && !k->view.sourced))
         finish_growth(k, w);
     else if (unfinished)
-        (void)start(k, w, "unfinished", "unfinished", JOB_FINISH);
+        (void)keeper_start(k, w, "unfinished", "unfinished", JOB_FINISH);
     else if (c != NULL && c->table[0] != '\0') {
         grow_if_full(k, w);
-        look_at_thresholds(k, w, c);
+        keeper_look_at_thresholds(k, w, c);
     }
 }
 
@@ -422,7 +197,7 @@ static enum err load_kept(struct keeper *k, struct watched *w, const struct conf
     enum err code = fence_load_any(&k->fence, &k->view, e);
     bool begun = code == ERR_OK && k->view.dropped == VIEW_DROP_BEGUN;
     bool due = code == ERR_OK && !begun && is_due(k, c);
-    if ((begun || due) && !held && !is_hasty(k, w->dropped_at)) {
+    if ((begun || due) && !held && !keeper_is_hasty(k, w->dropped_at)) {
         code = admin_drop_filter(k->service, k->config, &k->fence, &k->view, w->name, w->length,
                                  due ? DROP_IF_DUE : DROP_IF_BEGUN, e);
         if (code != ERR_OK && code != ERR_NOT_FOUND && code != ERR_BUSY && code != ERR_CONFLICT) {
@@ -447,7 +222,10 @@ static void look_at_tail(struct keeper *k, const struct config_filter *c, enum e
 {
     struct tails *tails = k->service->tails;
     bool sourced = c->table[0] != '\0' && code == ERR_OK;
-    bool job = sourced && !c->tail && c->catch_up != CATCH_UP_KEYSET && held && last_job(k).running;
+    bool job = false;
+    struct error e;
+    if (sourced && !c->tail && c->catch_up != CATCH_UP_KEYSET && held)
+        code = keeper_job_runs(k, &job, &e);
     if (code == ERR_OK || code == ERR_NOT_FOUND)
         tails_want(tails, k->config, c, sourced && (c->tail || job));
     else
@@ -466,7 +244,7 @@ static enum err look(struct keeper *k, const char *name, size_t length)
     enum err code = names_init(&k->fence.names, k->config->prefix, name, length, &e);
     if (code != ERR_OK)
         return code;
-    follow(w, c);
+    keeper_follow(w, c);
     /* Before the view is read: a job that ends in between has left no unfinished view behind. */
     bool held = mutex_is_held(k);
     code = load_kept(k, w, c, held, &e);
@@ -477,12 +255,12 @@ static enum err look(struct keeper *k, const char *name, size_t length)
     if (code == ERR_OK)
         service_on_seen(k->service, name, length, k->view.incarnation);
     if (c != NULL && c->table[0] != '\0')
-        look_at_source(k, w, c);
+        keeper_look_at_source(k, w, c);
     if (c != NULL)
         look_at_tail(k, c, code, held);
     if (code != ERR_OK) {
         if (code != ERR_NOT_FOUND)
-            problem(w, e.text);
+            keeper_problem(w, e.text);
         return code;
     }
     look_at_view(k, w, c, held);

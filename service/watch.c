@@ -103,6 +103,14 @@ void watch_note_lost(struct watched *w, uint64_t generation, uint64_t lost)
     (void)pthread_mutex_unlock(&watch->lock);
 }
 
+void watch_note_rows(struct watched *w, const struct source_rows *rows, uint64_t now_ms)
+{
+    (void)pthread_mutex_lock(&w->watch->lock);
+    w->note.rows = rows != NULL ? *rows : (struct source_rows){.by = SOURCE_ROWS_GUESSED};
+    w->note.rows_ms = rows != NULL ? now_ms : 0;
+    (void)pthread_mutex_unlock(&w->watch->lock);
+}
+
 bool watch_take_lost(struct watched *w, uint64_t *generation)
 {
     (void)pthread_mutex_lock(&w->watch->lock);

@@ -7,13 +7,17 @@
 #include <stdint.h>
 #include <time.h>
 #include "base/error.h"
+#include "expansion/threshold.h"
 #include "expansion/window.h"
+#include "migrate/source.h"
 #include "service/service.h"
 
 /* What the keeper last found of a filter that is not in Redis; a copy. */
 struct keeper_note {
     uint64_t lost_shards;
     uint64_t lost_generation; /* the generation that they belong to */
+    struct source_rows rows;  /* of the source, as last looked up */
+    uint64_t rows_ms;         /* when, wall clock; 0: not yet, or not the last time */
     char postgres[256];       /* "" where it answers or is not needed */
     char problem[512];        /* why the filter is not as it should be; "" */
     char wanted[256];         /* why an expansion is wanted that waits for the filter's window; "" */
@@ -31,7 +35,9 @@ struct watched {
     struct watch *watch;
     char *name;
     size_t length;
-    uint64_t rows, rows_at;
+    uint64_t rows_at; /* when the source was last asked */
+    uint64_t looks;   /* how often it has answered */
+    struct threshold_dead dead;
     uint64_t lost_at;
     uint64_t seen;    /* the incarnation of the view that it had once; 0: none */
     uint64_t dropped; /* the last incarnation that was deleted */
@@ -58,4 +64,6 @@ bool watch_take_lost(struct watched *w, uint64_t *generation);
 /* It could not be looked at: @told is what was taken. */
 void watch_give_back_lost(struct watched *w, bool told);
 void watch_note_lost(struct watched *w, uint64_t generation, uint64_t lost);
+/* @rows NULL: they are not known. */
+void watch_note_rows(struct watched *w, const struct source_rows *rows, uint64_t now_ms);
 #endif

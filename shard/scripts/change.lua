@@ -12,8 +12,8 @@ redis.call('PERSIST', KEYS[1])
 local last = 8 + tonumber(ARGV[8])
 for i = 9, last, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
 if ARGV[6] == '1' then
-  -- What was asked for while this build was being prepared.
-  local fields = {'abort', 'hold', 'paused', 'rows_per_second'}
+  -- What was asked for while this build was being prepared, and what is known of the generation in use.
+  local fields = {'abort', 'hold', 'paused', 'rows_per_second', 'dead_generation', 'dead_at_build'}
   local asked = redis.call('HMGET', KEYS[3], unpack(fields))
   redis.call('DEL', KEYS[3])
   for i, field in ipairs(fields) do

@@ -30,11 +30,15 @@ struct responder {
     _Atomic unsigned polls;         /* since a rebuild; 0: there was none */
     _Atomic bool held;              /* the job waits for a word; */
     _Atomic bool switched;          /* it was in use before */
+    _Atomic bool away;              /* Postgres is, so dead keys are not known */
 };
 
 static void bulk(struct buffer *b, const char *text)
 {
-    buffer_printf(b, "$%zu\r\n%s\r\n", strlen(text), text);
+    if (text == NULL)
+        buffer_puts(b, "$-1\r\n");
+    else
+        buffer_printf(b, "$%zu\r\n%s\r\n", strlen(text), text);
 }
 
 static void flat(struct buffer *b, const char *const *pairs, size_t count)
@@ -65,6 +69,16 @@ static void answer_status(struct responder *r, struct buffer *b)
                                  "0.001",
                                  "expected_error_rate",
                                  "8.1e-05",
+                                 "source_rows",
+                                 "1000000",
+                                 "source_rows_by",
+                                 "statistics",
+                                 "dead",
+                                 r->away ? NULL : "234567",
+                                 "dead_ratio",
+                                 r->away ? NULL : "0.19",
+                                 "expand_at_dead",
+                                 "0",
                                  "generation",
                                  "4",
                                  "job_state",
@@ -517,6 +531,21 @@ static void test_status__says_what_is_out_of_the_ordinary(void **state)
     assert_says(r, "status 12", 0, "  holds before the cutover  yes\n");
 }
 
+static void test_status__says_what_is_not_known(void **state)
+{
+    struct responder *r = *state;
+    struct result result = twinbloom(r, "", "status 12");
+    assert_non_null(
+        strstr(result.text, "  rows in the source   1,000,000\n  known by             statistics\n"));
+    assert_non_null(strstr(result.text, "  dead keys            234,567\n  share of dead keys   19%\n"));
+    assert_null(strstr(result.text, "rebuilds at"));
+    assert_says(r, "status 12 --json", 0,
+                "\"source_rows_by\":\"statistics\",\"dead\":234567,\"dead_ratio\":0.19,");
+    r->away = true;
+    assert_says(r, "status 12", 0, "  dead keys            unknown\n  share of dead keys   unknown\n");
+    assert_says(r, "status 12 --json", 0, "\"dead\":null,\"dead_ratio\":null,");
+}
+
 static void test_usage__exits_2_and_suggests(void **state)
 {
     assert_says(*state, "stauts", 2, "did you mean \"status\"?");
@@ -551,6 +580,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_control__asks_and_says_what_follows, start, stop),
         cmocka_unit_test_setup_teardown(test_throttle__takes_rows_a_second_or_none, start, stop),
         cmocka_unit_test_setup_teardown(test_status__says_what_is_out_of_the_ordinary, start, stop),
+        cmocka_unit_test_setup_teardown(test_status__says_what_is_not_known, start, stop),
         cmocka_unit_test_setup_teardown(test_usage__exits_2_and_suggests, start, stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "migrate/scan.h"
 #include "tests/integration/database.h"
 #include "tests/integration/rows.h"
@@ -77,6 +78,97 @@ static void test_source_rows_estimate__is_that_of_all_tables(void **state)
     assert_int_equal(rows, 30);
     source_close(s);
     PQfinish(pg);
+}
+
+/* --- how they are known --- */
+
+static struct source_rows look(const struct temp_postgres *p, const char *table, const char *where)
+{
+    struct source *s = database_source(p, table, where);
+    struct source_rows rows;
+    struct error e = {0};
+    must(source_rows_look(s, &rows, &e), &e);
+    source_close(s);
+    return rows;
+}
+
+static void expect_look(const struct temp_postgres *p, const char *table, const char *where,
+                        enum source_rows_by by, uint64_t least, uint64_t most)
+{
+    struct source_rows rows = look(p, table, where);
+    if (rows.by != by || rows.margin < least || rows.margin > most)
+        fail_msg("%s, %s: %llu rows by %d, margin %llu", table, where, (unsigned long long)rows.rows,
+                 (int)rows.by, (unsigned long long)rows.margin);
+}
+
+static void test_source_rows_look__says_how_rows_are_known(void **state)
+{
+    const struct temp_postgres *p = *state;
+    PGconn *pg = database_connect(p, "postgres", "test");
+    database_run(pg, "SET default_statistics_target = 100;"
+                     "CREATE TABLE known_few (id int PRIMARY KEY, code text);"
+                     "INSERT INTO known_few SELECT n, 'c' FROM generate_series(1, 4999) AS n;"
+                     "CREATE TABLE known (id int PRIMARY KEY, code text) WITH (autovacuum_enabled = off);"
+                     "INSERT INTO known SELECT n, 'c' FROM generate_series(1, 100000) AS n");
+    expect_look(p, "known_few", "id % 2 = 0", SOURCE_ROWS_COUNTED, 0, 0);
+    expect_look(p, "known", "id % 2 = 0", SOURCE_ROWS_COUNTED, 0, 0); /* blind, so counted */
+    database_run(pg, "CREATE INDEX ON known (code)");                 /* counts rows, looks at no column */
+    expect_look(p, "known", "", SOURCE_ROWS_PLANNED, 0, 100000);
+    expect_look(p, "known", "code = 'd'", SOURCE_ROWS_GUESSED, 0, UINT64_MAX);
+    expect_look(p, "known_few, known", "code = 'd'", SOURCE_ROWS_GUESSED, 0, UINT64_MAX);
+    database_run(pg, "ANALYZE known");
+    expect_look(p, "known", "code = 'c'", SOURCE_ROWS_PLANNED, 0, 100000);
+    expect_look(p, "known", "id <= 50000", SOURCE_ROWS_PLANNED, 1100, 101200); /* 4 x 289 */
+    expect_look(p, "known_few, known", "code = 'c'", SOURCE_ROWS_PLANNED, 0, 100000);
+    assert_int_equal(look(p, "known_few, known", "code = 'd'").rows / 100, 0);
+    PQfinish(pg);
+}
+
+/* What a session has changed is counted at its end at the latest; only then ANALYZE takes it off again. */
+static void wait_for_changes(PGconn *pg, const char *table, uint64_t wanted)
+{
+    uint64_t changed = 0;
+    for (int i = 0; i < 400 && changed < wanted; i++) {
+        char *text = database_value(pg, "SELECT pg_stat_get_mod_since_analyze('%s'::regclass)", table);
+        changed = strtoull(text, NULL, 10);
+        free(text);
+        clock_sleep_us(20000);
+    }
+    assert_int_equal(changed, wanted);
+}
+
+static void test_source_rows_look__does_not_trust_statistics_that_are_old(void **state)
+{
+    const struct temp_postgres *p = *state;
+    PGconn *pg = database_connect(p, "postgres", "test");
+    database_run(pg, "CREATE TABLE stale (id int PRIMARY KEY, code text) WITH (autovacuum_enabled = off);"
+                     "INSERT INTO stale SELECT n, 'c' FROM generate_series(1, 20000) AS n");
+    PQfinish(pg);
+    pg = database_connect(p, "postgres", "test");
+    wait_for_changes(pg, "stale", 20000);
+    database_run(pg, "ANALYZE stale");
+    expect_look(p, "stale", "code = 'c'", SOURCE_ROWS_PLANNED, 0, 0);
+    PGconn *writer = database_connect(p, "postgres", "test");
+    database_run(writer, "UPDATE stale SET code = 'd' WHERE id <= 8000");
+    PQfinish(writer);
+    wait_for_changes(pg, "stale", 8000);
+    expect_look(p, "stale", "code = 'c'", SOURCE_ROWS_PLANNED, 8000, 8000);
+    database_run(pg, "ANALYZE stale");
+    expect_look(p, "stale", "code = 'c'", SOURCE_ROWS_PLANNED, 0, 0);
+    assert_in_range(look(p, "stale", "code = 'c'").rows, 11980, 12020);
+    PQfinish(pg);
+}
+
+static void test_source_rows_margin__is_that_of_a_sample(void **state)
+{
+    (void)state;
+    assert_int_equal(source_rows_margin(0, 0, 0), 0);
+    assert_int_equal(source_rows_margin(1000, 20000, 0), 0); /* all of it is in the sample */
+    assert_int_equal(source_rows_margin(1000, 20000, 70), 70);
+    assert_int_equal(source_rows_margin(750000, 1000000, 0), 10000); /* 4 x 2500 */
+    assert_int_equal(source_rows_margin(750000, 1000000, 5), 10005);
+    assert_int_equal(source_rows_margin(2000000, 1000000, 0), 0);
+    assert_int_equal(source_rows_margin(1, 2, UINT64_MAX), UINT64_MAX);
 }
 
 /* --- where --- */
@@ -261,6 +353,9 @@ int main(void)
         cmocka_unit_test(test_source_rows_estimate__is_exact_when_small_and_near_when_large),
         cmocka_unit_test(test_source_rows_estimate__counts_where_nothing_was_analysed),
         cmocka_unit_test(test_source_rows_estimate__is_that_of_all_tables),
+        cmocka_unit_test(test_source_rows_look__says_how_rows_are_known),
+        cmocka_unit_test(test_source_rows_look__does_not_trust_statistics_that_are_old),
+        cmocka_unit_test(test_source_rows_margin__is_that_of_a_sample),
         cmocka_unit_test(test_source_last_id__is_in_the_form_of_a_position),
         cmocka_unit_test(test_source_split__cuts_a_large_table_into_parts_of_about_the_same_size),
         cmocka_unit_test(test_source_split__cuts_ids_of_several_columns_and_leaves_small_tables_whole),

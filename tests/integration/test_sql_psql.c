@@ -72,7 +72,7 @@ static const struct row {
     {"resolve", {"table=missing"}, "\n"},
     {"rows_bounded", {"table=link", "where=id <= 30", "bound=5"}, "5\n"},
     {"rows_estimate", {"table=link", "where=true"}, NULL},
-    {"rows_known", {"oid=OID"}, "t\n"},
+    {"rows_known", {"oid=OID"}, NULL},
     {"sample",
      {"table=link", "key=t.code", "where=true", "percent=100", "older=t.id < 6", "limit=9"},
      "c3\n"},

@@ -62,6 +62,146 @@ static void test_threshold_evaluate__counts_the_rows_of_the_source(void **state)
     assert_reason(in, THRESHOLD_TOTAL, "1,250,000 rows in the source of 1,000,000 items (1.25) >= 0.80");
 }
 
+/* 900,000 keys, a third of which no row has any more. */
+static struct threshold_input dying(void)
+{
+    return (struct threshold_input){.built = true,
+                                    .items = 900000,
+                                    .capacity = 2000000,
+                                    .source_rows = 600000,
+                                    .rows_known = true,
+                                    .expand_at = 0.8,
+                                    .expand_at_dead = 0.3,
+                                    .dead_looks = THRESHOLD_DEAD_LOOKS};
+}
+
+static void test_threshold_dead_keys__are_the_items_that_are_more_than_the_rows(void **state)
+{
+    (void)state;
+    struct threshold_input in = dying();
+    assert_int_equal(threshold_dead_keys(&in), 300000);
+    in.source_rows = 900001;
+    assert_int_equal(threshold_dead_keys(&in), 0);
+}
+
+static void test_threshold_evaluate__fires_at_the_share_of_dead_keys_and_not_below(void **state)
+{
+    (void)state;
+    struct threshold_input in = dying();
+    assert_reason(in, THRESHOLD_DEAD, "300,000 of 900,000 items have no row any more (0.33) >= 0.30");
+    in.source_rows = 630000;
+    assert_reason(in, THRESHOLD_DEAD, "270,000 of 900,000 items have no row any more (0.30) >= 0.30");
+    in.source_rows = 630001;
+    assert_reason(in, THRESHOLD_NONE, "untouched");
+    in.source_rows = 0; /* known to be none */
+    assert_reason(in, THRESHOLD_DEAD, "900,000 of 900,000 items have no row any more (1.00) >= 0.30");
+    in.items = 0;
+    assert_reason(in, THRESHOLD_NONE, "untouched");
+}
+
+static void test_threshold_evaluate__asks_for_dead_keys_only_where_that_is_configured(void **state)
+{
+    (void)state;
+    struct threshold_input in = dying();
+    in.source_rows = 0;
+    in.expand_at_dead = 0;
+    assert_reason(in, THRESHOLD_NONE, "untouched");
+}
+
+static void test_threshold_evaluate__does_not_trust_an_estimate_further_than_its_margin(void **state)
+{
+    (void)state;
+    struct threshold_input in = dying();
+    in.rows_margin = 30000;
+    assert_true(threshold_evaluate(&in, (char[256]){""}, 256) == THRESHOLD_DEAD);
+    in.rows_margin = 30001;
+    assert_reason(in, THRESHOLD_NONE, "untouched");
+    in.rows_margin = UINT64_MAX;
+    assert_reason(in, THRESHOLD_NONE, "untouched");
+    in.rows_margin = 0;
+    in.rows_known = false;
+    assert_reason(in, THRESHOLD_NONE, "untouched");
+}
+
+static void test_threshold_evaluate__does_not_ask_twice_for_what_a_rebuild_left(void **state)
+{
+    (void)state;
+    struct threshold_input in = dying();
+    in.dead_at_build = 30000;
+    assert_true(threshold_evaluate(&in, (char[256]){""}, 256) == THRESHOLD_DEAD);
+    in.dead_at_build = 30001;
+    assert_reason(in, THRESHOLD_NONE, "untouched");
+    in.dead_at_build = 300000; /* all of them; as many again are too many again */
+    in.source_rows = 330000;
+    assert_true(threshold_evaluate(&in, (char[256]){""}, 256) == THRESHOLD_DEAD);
+}
+
+static void test_threshold_evaluate__asks_for_dead_keys_of_a_whole_generation(void **state)
+{
+    (void)state;
+    struct threshold_input in = dying();
+    in.built = false;
+    assert_reason(in, THRESHOLD_UNBUILT, "not built yet");
+}
+
+static void test_threshold_evaluate__waits_for_a_second_look_at_dead_keys(void **state)
+{
+    (void)state;
+    struct threshold_input in = dying();
+    in.dead_looks = 1;
+    assert_reason(in, THRESHOLD_NONE, "untouched");
+}
+
+/* Its rebuild leaves out what makes the filter full. */
+static void test_threshold_evaluate__names_dead_keys_before_a_filter_that_is_full_of_them(void **state)
+{
+    (void)state;
+    struct threshold_input in = dying();
+    in.capacity = 1000000;
+    assert_true(threshold_evaluate(&in, (char[256]){""}, 256) == THRESHOLD_DEAD);
+    in.dead_looks = 1;
+    assert_true(threshold_evaluate(&in, (char[256]){""}, 256) == THRESHOLD_TOTAL);
+}
+
+static void test_threshold_dead_look__counts_looks_in_a_row(void **state)
+{
+    (void)state;
+    struct threshold_dead d = {0};
+    struct threshold_input in = dying();
+    assert_int_equal(threshold_dead_look(&d, &in, 7, 1), 0); /* may be older than generation 7 */
+    assert_int_equal(threshold_dead_look(&d, &in, 7, 1), 0);
+    assert_int_equal(threshold_dead_look(&d, &in, 7, 2), 1);
+    assert_int_equal(threshold_dead_look(&d, &in, 7, 2), 1); /* the same look */
+    assert_int_equal(threshold_dead_look(&d, &in, 7, 3), 2);
+    assert_int_equal(threshold_dead_look(&d, &in, 7, 4), 3);
+}
+
+static void test_threshold_dead_look__begins_anew_after_one_that_found_fewer(void **state)
+{
+    (void)state;
+    struct threshold_dead d = {0};
+    struct threshold_input in = dying(), fine = dying();
+    fine.source_rows = 890000;
+    assert_int_equal(threshold_dead_look(&d, &fine, 7, 1), 0);
+    assert_int_equal(threshold_dead_look(&d, &in, 7, 1), 0); /* keys came since: not by this look */
+    assert_int_equal(threshold_dead_look(&d, &in, 7, 2), 1);
+    assert_int_equal(threshold_dead_look(&d, &fine, 7, 3), 0);
+    assert_int_equal(threshold_dead_look(&d, &in, 7, 4), 1);
+    assert_int_equal(threshold_dead_look(&d, &in, 7, 5), 2);
+}
+
+static void test_threshold_dead_look__begins_anew_with_a_generation(void **state)
+{
+    (void)state;
+    struct threshold_dead d = {0};
+    struct threshold_input in = dying();
+    assert_int_equal(threshold_dead_look(&d, &in, 7, 1), 0);
+    assert_int_equal(threshold_dead_look(&d, &in, 7, 2), 1);
+    assert_int_equal(threshold_dead_look(&d, &in, 8, 3), 0);
+    assert_int_equal(threshold_dead_look(&d, &in, 8, 4), 1);
+    assert_int_equal(threshold_dead_look(&d, &in, 8, 5), 2);
+}
+
 static void test_threshold_evaluate__leaves_the_scatter_of_shards_alone(void **state)
 {
     (void)state;
@@ -126,6 +266,8 @@ static void test_threshold_name__has_a_name_for_each_reason(void **state)
     assert_string_equal(threshold_name(THRESHOLD_NONE), "none");
     assert_string_equal(threshold_name(THRESHOLD_UNBUILT), "unbuilt");
     assert_string_equal(threshold_name(THRESHOLD_LOST), "lost");
+    assert_string_equal(threshold_name(THRESHOLD_OVERFLOW), "overflow");
+    assert_string_equal(threshold_name(THRESHOLD_DEAD), "dead");
     assert_string_equal(threshold_name(THRESHOLD_TOTAL), "total");
     assert_string_equal(threshold_name(THRESHOLD_SHARD), "shard");
     assert_string_equal(threshold_name(THRESHOLD_BYTES), "bytes");
@@ -149,6 +291,8 @@ static bool waits(enum threshold_reason reason, uint64_t items, uint64_t rows, d
 static void test_threshold_waits__for_the_window_where_that_does_no_harm(void **state)
 {
     (void)state;
+    assert_true(waits(THRESHOLD_DEAD, 900000, 10, 0, NOW));
+    assert_false(waits(THRESHOLD_DEAD, 900000, 10, 0, OPENS));
     assert_true(waits(THRESHOLD_TOTAL, 900000, 0, 0, NOW));
     assert_true(waits(THRESHOLD_SHARD, 900000, 0, 0, NOW));
     assert_true(waits(THRESHOLD_BYTES, 900000, 0, 0, NOW));
@@ -188,6 +332,17 @@ int main(void)
         cmocka_unit_test(test_threshold_evaluate__wants_one_layer_where_there_are_several),
         cmocka_unit_test(test_threshold_evaluate__fires_at_the_ratio_and_not_below),
         cmocka_unit_test(test_threshold_evaluate__counts_the_rows_of_the_source),
+        cmocka_unit_test(test_threshold_dead_keys__are_the_items_that_are_more_than_the_rows),
+        cmocka_unit_test(test_threshold_evaluate__fires_at_the_share_of_dead_keys_and_not_below),
+        cmocka_unit_test(test_threshold_evaluate__asks_for_dead_keys_only_where_that_is_configured),
+        cmocka_unit_test(test_threshold_evaluate__does_not_trust_an_estimate_further_than_its_margin),
+        cmocka_unit_test(test_threshold_evaluate__does_not_ask_twice_for_what_a_rebuild_left),
+        cmocka_unit_test(test_threshold_evaluate__asks_for_dead_keys_of_a_whole_generation),
+        cmocka_unit_test(test_threshold_evaluate__waits_for_a_second_look_at_dead_keys),
+        cmocka_unit_test(test_threshold_evaluate__names_dead_keys_before_a_filter_that_is_full_of_them),
+        cmocka_unit_test(test_threshold_dead_look__counts_looks_in_a_row),
+        cmocka_unit_test(test_threshold_dead_look__begins_anew_after_one_that_found_fewer),
+        cmocka_unit_test(test_threshold_dead_look__begins_anew_with_a_generation),
         cmocka_unit_test(test_threshold_evaluate__leaves_the_scatter_of_shards_alone),
         cmocka_unit_test(test_threshold_evaluate__compares_bytes_where_a_limit_is_set),
         cmocka_unit_test(test_threshold_evaluate__names_the_first_reason_that_holds),

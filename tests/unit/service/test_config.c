@@ -108,6 +108,7 @@ static const char full[] =
     "[filter short-link]\ncapacity = 1000000\nerror_rate = 1e-4\ntable = public.short_link\n"
     "id_column = nr\nkey = code\nwhere = deleted_at IS NULL ; live rows\n  AND kind = 'a;b'\n"
     "\n  AND x > 3 ; more\nexpand_at = 1\ngrowth = 2.25\nheadroom = 1\nexpand_at_bytes = 3MiB\n"
+    "expand_at_dead = 0.25\n"
     "schedule = 30 3 * * *\nwindow = 01:00-05:00, 22:00-02:00\nexpansion = 0\ngrace = 0\non_lost = error\n"
     "[filter empty one]\ncapacity = 5\n";
 
@@ -148,6 +149,7 @@ static void test_config_read__reads_every_key(void **state)
     assert_string_equal(f->where, "deleted_at IS NULL AND kind = 'a;b' AND x > 3");
     assert_true(f->expand_at == 1 && f->growth == 2.25 && f->headroom == 1);
     assert_int_equal(f->expand_at_bytes, 3u << 20);
+    assert_true(f->expand_at_dead == 0.25);
     assert_string_equal(f->schedule, "30 3 * * *");
     assert_string_equal(f->window, "01:00-05:00, 22:00-02:00");
     assert_int_equal(f->expansion, 0);
@@ -155,6 +157,7 @@ static void test_config_read__reads_every_key(void **state)
     assert_int_equal(f->on_lost, ON_LOST_ERROR);
     f = config_find(c, "empty one", 9);
     assert_non_null(f);
+    assert_true(f->expand_at_dead == 0);
     assert_true(f->error_rate == 0.001 && f->expand_at == 0.8 && f->growth == 1.5 && f->headroom == 1.3);
     assert_string_equal(f->id_column, "id");
     assert_int_equal(f->expansion, 2);
@@ -300,6 +303,10 @@ static void test_config_read__checks_keys_against_each_other(void **state)
            "catch_up = logical\npublication = p\n",
            "9: 'slot' is that of filter 'a-b' already; each filter needs its own");
 #undef SOURCED
+    refuse("[filter a]\ncapacity = 5\nexpand_at_dead = 0.3\n",
+           "3: 'expand_at_dead' has no meaning without a table; add table = NAME or remove it");
+    refuse("[filter a]\ncapacity = 5\nexpand_at_dead = 1.01\n",
+           "3: 'expand_at_dead' is 1.01, out of bounds; give a value in 0 .. 1");
     refuse("[service]\nlisten = nowhere\n",
            "2: 'listen': 'nowhere' is no address; write host:port, :port or [v6]:port");
     refuse("[service]\nhttp = :x\n",
