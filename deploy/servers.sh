@@ -5,7 +5,7 @@
 #
 #   servers_begin DIR        DIR is wiped; refuses while servers started from it run
 #   servers_redis NAME       sets NAME_port and NAME_pid
-#   servers_postgres         sets postgres_port, postgres_pid, postgres_dsn; exports PGPASSFILE
+#   servers_postgres [SETTING...]   sets postgres_port, postgres_pid, postgres_dsn; exports PGPASSFILE. SETTING: a line of its configuration
 #   servers_daemon BUILD CONF PORT [NAME]   sets NAME_pid (daemon_pid); waits until it answers PING
 #   servers_end              ends all that this script started, newest first
 #   servers_stop DIR         ends what an earlier script left running there
@@ -167,7 +167,7 @@ servers_postgres_directory() {
   postgres_dir=$dir
 }
 
-servers_postgres() {
+servers_postgres() { # [SETTING...]
   local bin secret log
   bin=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -n 1)
   if [[ ! -x $bin/initdb ]]; then bin=$(dirname -- "$(command -v initdb)") || servers_fail "no initdb was found; install postgresql"; fi
@@ -188,6 +188,7 @@ unix_socket_directories = ''
 max_connections = 100
 shared_buffers = 256MB
 max_wal_size = 4GB
+$(printf '%s\n' "$@")
 EOF
   log=$servers_dir/postgres.log
   if ((EUID == 0)); then

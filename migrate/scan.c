@@ -228,7 +228,8 @@ static enum err page_of_blocks(struct source *s, struct scan_range *r, const str
     if (o->newer != NULL)
         put_age(newer, "<=", o->newer);
     struct source_statement st;
-    source_bind(&st, s, part->table, "blocks");
+    /* A whole table may be several relations: its ctids are no places. */
+    source_bind(&st, s, part->table, o->newer != NULL && !whole ? "blocks_newer" : "blocks");
     source_bind_more(&st, "table", part->name);
     source_bind_more(&st, "blocks", blocks);
     source_bind_more(&st, "newer", newer);

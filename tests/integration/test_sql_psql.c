@@ -26,6 +26,10 @@ static const struct row {
      {"table=link", "key=t.code", "where=t.id <> 6", "blocks=t.ctid >= '(0,0)' AND t.ctid < '(1,0)'",
       "newer=t.id < 12"},
      "c3\nc9\n"},
+    {"blocks_newer",
+     {"table=link", "key=t.code", "where=t.id <> 6", "blocks=t.ctid >= '(0,0)' AND t.ctid < '(1,0)'",
+      "newer=t.id < 12"},
+     "c3\nc9\n"},
     {"condition", {"table=link", "where=t.deleted_at IS NULL"}, ""},
     {"current_lsn", {NULL}, NULL},
     {"ending", {"transactions={3}"}, "0\n"},
@@ -243,6 +247,41 @@ static void test_blocks__are_read_by_their_numbers(void **state)
     PQfinish(pg);
 }
 
+/* What blocks_newer.sql is: the statement as EXPLAIN takes it. */
+static char *explain_newer(PGconn *pg)
+{
+    const struct sql_binding bindings[] = {{"table", "heaped"},
+                                           {"key", "t.code"},
+                                           {"where", "t.code > ''"},
+                                           {"blocks", "t.ctid >= '(10,0)' AND t.ctid < '(20,0)'"},
+                                           {"newer", "age(t.xmin) <= (SELECT age('750'::xid))"}};
+    struct buffer text = {0}, statement = {0};
+    struct error e = {0};
+    must(sql_render("blocks_newer", bindings, 5, NULL, 0, &text, &e), &e);
+    const char *from = strchr(buffer_text(&text), '('), *to = strrchr(buffer_text(&text), ')');
+    buffer_printf(&statement, "EXPLAIN (FORMAT JSON) %.*s", (int)(to - from - 1), from + 1);
+    char *plan = database_value(pg, buffer_text(&statement));
+    buffer_fini(&statement);
+    buffer_fini(&text);
+    return plan;
+}
+
+/* Rows are looked for in these blocks, and those that were found are fetched from where they lie. */
+static void test_blocks_newer__fetches_what_it_found_by_its_place(void **state)
+{
+    const struct temp_postgres *p = *state;
+    PGconn *pg = database_connect(p, "postgres", "test");
+    database_run(
+        pg, "CREATE TABLE heaped (id int PRIMARY KEY, code text);"
+            "INSERT INTO heaped SELECT n, 'c' || n FROM generate_series(1, 100000) AS n; ANALYZE heaped");
+    char *plan = explain_newer(pg);
+    if (strstr(plan, "Tid Range Scan") == NULL || strstr(plan, "\"Tid Scan\"") == NULL ||
+        strstr(plan, "Seq Scan") != NULL)
+        fail_msg("%s", plan);
+    free(plan);
+    PQfinish(pg);
+}
+
 /* Publications are of use there only, and psql would show a warning. */
 static int setup(void **state)
 {
@@ -257,6 +296,7 @@ int main(void)
         cmocka_unit_test(test_page_plan__is_that_of_page),
         cmocka_unit_test(test_pages__are_read_by_the_index),
         cmocka_unit_test(test_blocks__are_read_by_their_numbers),
+        cmocka_unit_test(test_blocks_newer__fetches_what_it_found_by_its_place),
     };
     return cmocka_run_group_tests(tests, setup, database_teardown);
 }
