@@ -337,7 +337,7 @@ enum err tail_feed_step(struct tail *t, struct error *e)
         code = confirm(t, batch.mark, e);
     if (code != ERR_OK)
         return code;
-    bool quiet = batch.count == 0;
+    bool quiet = f->stream != NULL ? batch.count == 0 : batch.all;
     if (f->stream != NULL && f->request != 0 && stream_position(f->stream).complete >= f->request_lsn)
         code = answer(t, f->request, e);
     else if (f->outbox != NULL && quiet && request > t->done && request <= t->request)

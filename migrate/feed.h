@@ -3,6 +3,7 @@
 #define MIGRATE_FEED_H
 /* A feed: rows that were inserted or updated, by their ids, whatever they were read from. The same row may
  * come more than once, and in any order. */
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "base/buffer.h"
@@ -19,6 +20,7 @@ struct feed_batch {
     size_t count;
     const struct feed_row *rows;
     uint64_t mark; /* what to confirm when all rows up to here are taken over; it may move where count is 0 */
+    bool all; /* an outbox's: with this batch all was handed out that was committed when it was asked for */
 };
 
 /* Append one value in COPY's text form: backslash, tab, newline and the like as escapes. */

@@ -237,11 +237,17 @@ static void put_taken(const struct outbox *o, size_t count, struct buffer *out)
     buffer_puts(out, "}");
 }
 
-static enum err read_page(struct outbox *o, struct error *e)
+/* How many rows the next batch may have. */
+static size_t room_of(const struct outbox *o)
 {
     size_t room = OUTBOX_UNCONFIRMED_MAX - o->taken_count;
+    return room < OUTBOX_BATCH_MAX ? room : (size_t)OUTBOX_BATCH_MAX;
+}
+
+static enum err read_page(struct outbox *o, struct error *e)
+{
     char limit[24];
-    (void)snprintf(limit, sizeof(limit), "%zu", room < OUTBOX_BATCH_MAX ? room : (size_t)OUTBOX_BATCH_MAX);
+    (void)snprintf(limit, sizeof(limit), "%zu", room_of(o));
     struct buffer taken = {0};
     put_taken(o, o->taken_count, &taken);
     const struct connection_param params[] = {{"taken", buffer_text(&taken)}, {"limit", limit}};
@@ -291,6 +297,7 @@ static enum err take_row(struct outbox *o, int i, struct error *e)
 static enum err take_page(struct outbox *o, struct feed_batch *batch, struct error *e)
 {
     int count = PQntuples(o->page);
+    bool all = (size_t)count < room_of(o);
     enum err err = make_room(o, (size_t)count, e);
     for (int i = 0; i < count && err == ERR_OK; i++)
         err = take_row(o, i, e);
@@ -299,7 +306,7 @@ static enum err take_page(struct outbox *o, struct feed_batch *batch, struct err
     if (count > 0)
         o->mark++;
     o->taken_count += (size_t)count;
-    *batch = (struct feed_batch){.count = (size_t)count, .rows = o->rows, .mark = o->mark};
+    *batch = (struct feed_batch){.count = (size_t)count, .rows = o->rows, .mark = o->mark, .all = all};
     return ERR_OK;
 }
 

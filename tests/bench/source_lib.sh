@@ -106,15 +106,13 @@ job_wait() { # [EVENT] [PATTERN]
 
 configure() { tb CONFIG SET "$@"; }
 
-# Sets rebuild_seconds (to the cutover), scan_rate, sweep_seconds, peak (KiB, over the fresh process).
+# Sets rebuild_seconds (to the cutover), scan_rate, peak (KiB, over the fresh process).
 rebuild() {
   echo 5 >"/proc/$daemon_pid/clear_refs"
   job_begin TB.REBUILD "$filter"
   job_wait
   rebuild_seconds=$(calc "$(logged view_changed phase=SWITCHED | moment) - $began")
   scan_rate=$(logged scanned | field rows_per_second)
-  sweep_seconds=$(logged caught_up by=transactions | field seconds)
-  verify_seconds=$(calc "$(logged verified | moment) - $(logged caught_up by=transactions | moment)")
   peak=$(($(memory VmHWM) - fresh))
 }
 

@@ -198,6 +198,61 @@ void tailing_test_each_phase(void **state)
     fixture_wait(&tailing, 0, "job_state", "aborted");
 }
 
+/* A session that writes five rows every 20 ms, from number @first on, until it is told to stop. */
+static PGconn *begin_writing(uint64_t first)
+{
+    char call[64];
+    PGconn *writer = PQconnectdb(tailing.postgres.dsn);
+    assert_int_equal(PQstatus(writer), CONNECTION_OK);
+    fixture_sql(
+        tailing.db,
+        "CREATE TABLE written (stop bool, rows int);"
+        "INSERT INTO written VALUES (false, 0);"
+        "CREATE PROCEDURE write_on(n bigint) LANGUAGE plpgsql AS $$ BEGIN"
+        "  WHILE NOT (SELECT stop FROM written) LOOP"
+        "    INSERT INTO short_link (code, url) SELECT 'c' || i, 'u' FROM generate_series(n, n + 4) AS i;"
+        "    UPDATE written SET rows = rows + 5;"
+        "    COMMIT; n := n + 5; PERFORM pg_sleep(0.02); COMMIT;"
+        "  END LOOP; END $$");
+    (void)snprintf(call, sizeof(call), "CALL write_on(%" PRIu64 ")", first);
+    assert_int_equal(PQsendQuery(writer, call), 1);
+    return writer;
+}
+
+/* Returns how many rows it wrote. */
+static uint64_t end_writing(PGconn *writer)
+{
+    /* The writer may hold the row that this would update: it sees the outcome of whichever is second. */
+    fixture_sql(tailing.db, "UPDATE written SET stop = true");
+    PGresult *r;
+    while ((r = PQgetResult(writer)) != NULL) {
+        assert_int_equal(PQresultStatus(r), PGRES_COMMAND_OK);
+        PQclear(r);
+    }
+    PQfinish(writer);
+    char *rows = tailing_value("SELECT rows FROM written");
+    uint64_t count = strtoull(rows, NULL, 10);
+    free(rows);
+    fixture_sql(tailing.db, "DROP PROCEDURE write_on; DROP TABLE written");
+    return count;
+}
+
+/* There is never a moment at which nothing waits, and yet a build ends. */
+void tailing_test_rows_keep_coming(void **state)
+{
+    (void)state;
+    tailing_running(0);
+    uint64_t first = tailing_numbers(100000);
+    PGconn *writer = begin_writing(first);
+    fixture_ask(&tailing, 0, "TB.REBUILD " FILTER);
+    fixture_wait(&tailing, 0, "phase", "SWITCHED");
+    fixture_ask(&tailing, 0, "TB.FINISH " FILTER);
+    fixture_wait(&tailing, 0, "job_state", "done");
+    uint64_t count = end_writing(writer);
+    assert_in_range(count, 5, 100000);
+    tailing_soon(0, first, count);
+}
+
 void tailing_test_owner_killed(void **state)
 {
     (void)state;

@@ -34,6 +34,7 @@ void tailing_test_rows_follow(void **state);
 void tailing_test_late_commits(void **state);
 void tailing_test_copy(void **state);
 void tailing_test_each_phase(void **state);
+void tailing_test_rows_keep_coming(void **state);
 void tailing_test_owner_killed(void **state);
 void tailing_test_redis_restarted(void **state);
 void tailing_test_postgres_restarted(void **state);

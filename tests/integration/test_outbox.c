@@ -121,15 +121,18 @@ static void test_outbox_next__hands_out_no_more_than_can_be_remembered(void **st
     for (unsigned n = 1; n <= 10; n++) {
         must(outbox_next(o, &batch, 0, &e), &e);
         assert_int_equal(batch.count, OUTBOX_BATCH_MAX);
+        assert_false(batch.all);
         assert_int_equal(strtoul(batch.rows[0].id, NULL, 10), (n - 1) * OUTBOX_BATCH_MAX + 1);
         third = n == 3 ? batch.mark : third;
     }
     assert_int_equal(outbox_next(o, &batch, 0, &e), ERR_CONFLICT);
     assert_int_equal(batch.count, 0);
+    assert_false(batch.all);
     must(outbox_confirm(o, third, &e), &e);
     assert_waiting(pg, "of_many", "37000");
     must(outbox_next(o, &batch, 0, &e), &e);
     assert_int_equal(batch.count, 2000);
+    assert_true(batch.all);
     assert_int_equal(strtoul(batch.rows[0].id, NULL, 10), 50001);
     must(outbox_confirm(o, batch.mark, &e), &e);
     assert_waiting(pg, "of_many", "0");

@@ -34,6 +34,7 @@ int main(void)
         cmocka_unit_test(tailing_test_copy),
         cmocka_unit_test(tailing_test_each_phase),
         cmocka_unit_test(test_keyset__an_explicit_low_id_is_found_by_the_next_build),
+        cmocka_unit_test(tailing_test_rows_keep_coming),
         cmocka_unit_test(tailing_test_owner_killed),
         cmocka_unit_test(tailing_test_redis_restarted),
         cmocka_unit_test(tailing_test_postgres_restarted),

@@ -56,6 +56,7 @@ int main(void)
         cmocka_unit_test(test_outbox__explicit_ids_and_changed_keys_follow),
         cmocka_unit_test(tailing_test_each_phase),
         cmocka_unit_test(test_outbox__a_build_relies_on_the_tail),
+        cmocka_unit_test(tailing_test_rows_keep_coming),
         cmocka_unit_test(tailing_test_owner_killed),
         cmocka_unit_test(tailing_test_redis_restarted),
         cmocka_unit_test(tailing_test_postgres_restarted),
