@@ -79,7 +79,7 @@ static enum err take_all(struct driver *d, struct inbox *inbox, driver_keys_fn *
         seen = now;
         if (code == ERR_OK)
             code = driver_poll(d, driver_pace_reason(d), e);
-        readers_limit(d->readers, driver_pace_limit(d));
+        driver_pace_readers(d);
         if (code != ERR_OK)
             return code;
     }

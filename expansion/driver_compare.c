@@ -63,7 +63,7 @@ static enum err look_after(struct driver *d, struct sink *s, struct error *e)
         enum err code = compare_is_full(s->compare) ? compare_finish(s->compare, e) : ERR_OK;
         if (code == ERR_OK)
             code = driver_poll(d, driver_pace_reason(d), e);
-        readers_limit(d->readers, driver_pace_limit(d));
+        driver_pace_readers(d);
         if (code != ERR_OK)
             return code;
     }

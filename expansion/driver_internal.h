@@ -48,11 +48,13 @@ struct driver {
     uint64_t controlled_at, reported_at, grown_at, checkpoint_at;
     struct {
         struct throttle throttle;
-        struct pacer pacer;
         struct latency_reader latency;
         struct source *source; /* a connection that is free while the other reads pages */
         uint64_t decided_at, rows;
-        uint64_t operator_limit; /* at the last decision */
+        uint64_t operator_limit;           /* at the last decision */
+        uint64_t transactions, counted_at; /* of the database's sessions */
+        bool yields;                       /* others use the database: half of the readers rest */
+        char yield_reason[THROTTLE_REASON_MAX];
     } pace;
     struct script_call call; /* of record.c */
     size_t record_pairs;     /* strings gathered for the next write */
@@ -112,8 +114,14 @@ MUST_CHECK enum err driver_nap(struct driver *d, const char *waiting_for, struct
 /* --- driver_pace.c --- */
 /* @rows were read. */
 void driver_pace_rows(struct driver *d, uint64_t rows);
+/* From now on what others do to the database is seen: before there is anything to read. */
+void driver_pace_begin(struct driver *d);
 /* Rows a second that may be read; 0: no limit. Decides anew once a second. */
 double driver_pace_limit(struct driver *d);
+/* Readers that may read at the same time; 0: all. */
+unsigned driver_pace_at_once(const struct driver *d);
+/* Both, for the readers that read now. */
+void driver_pace_readers(struct driver *d);
 /* What holds the job back, for people; "": nothing. */
 const char *driver_pace_reason(const struct driver *d);
 void driver_pace_end(struct driver *d);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* How fast a job reads rows. Once a second the throttle looks at what the readers of the filter and of the
  * database feel, and says how many rows a second are allowed; those who read them keep to it. */
+#include <stdio.h>
 #include <string.h>
 #include "base/clock.h"
 #include "base/log.h"
@@ -18,23 +19,58 @@ static double redis_p99(struct driver *d)
     return figures.samples == 0 ? -1 : figures.p99_ms;
 }
 
-/* Negative: not known. A question that fails is no reason to stop the job. */
+/* A question that fails is no reason to stop the job: NULL, or what closes the connection. */
+static struct source *aside(struct driver *d)
+{
+    struct error ignored;
+    if (d->pace.source == NULL && driver_second_source(d, &d->pace.source, &ignored) != ERR_OK)
+        d->pace.source = NULL;
+    return d->pace.source;
+}
+
+static void aside_failed(struct driver *d)
+{
+    source_close(d->pace.source);
+    d->pace.source = NULL;
+}
+
+/* Negative: not known. */
 static double replication_lag(struct driver *d)
 {
     double seconds = -1;
     struct error ignored;
-    if (d->o->replication_lag_max_ms == 0)
+    if (d->o->replication_lag_max_ms == 0 || aside(d) == NULL)
         return -1;
-    enum err code = ERR_OK;
-    if (d->pace.source == NULL)
-        code = driver_second_source(d, &d->pace.source, &ignored);
-    if (code == ERR_OK)
-        code = source_replication_lag(d->pace.source, &seconds, &ignored);
-    if (code == ERR_OK)
+    if (source_replication_lag(d->pace.source, &seconds, &ignored) == ERR_OK)
         return seconds;
-    source_close(d->pace.source);
-    d->pace.source = NULL;
+    aside_failed(d);
     return -1;
+}
+
+/* A standby that rows are read from is there for that. Our own pages are few. */
+static void look_at_others(struct driver *d)
+{
+    uint64_t now = clock_mono_us(), count = 0;
+    struct error ignored;
+    double seconds = (double)(now - d->pace.counted_at) / 1e6;
+    if (d->o->yield_at == 0 || d->o->read_dsn[0] != '\0' || aside(d) == NULL)
+        return;
+    if (source_transactions(d->pace.source, &count, &ignored) != ERR_OK) {
+        aside_failed(d);
+        return;
+    }
+    bool known = d->pace.counted_at != 0 && count >= d->pace.transactions && seconds >= LEAST_S;
+    double rate = known ? (double)(count - d->pace.transactions) / seconds : 0;
+    bool yields = known ? throttle_yields(d->pace.yields, rate, d->o->yield_at) : d->pace.yields;
+    if (yields)
+        (void)snprintf(d->pace.yield_reason, sizeof(d->pace.yield_reason),
+                       "others end %.0f transactions a second: half of the readers rest", rate);
+    if (yields != d->pace.yields)
+        log_info("yield", "filter=%s half_of_readers=%d transactions_per_second=%.0f",
+                 log_quote(d->o->filter), yields, rate);
+    d->pace.yields = yields;
+    d->pace.transactions = count;
+    d->pace.counted_at = now;
 }
 
 static uint64_t operator_limit(const struct driver *d)
@@ -57,6 +93,7 @@ static void decide(struct driver *d, uint64_t now)
     d->pace.operator_limit = in.operator_rows_per_second;
     bool was = d->pace.throttle.reason[0] != '\0';
     throttle_decide(&d->pace.throttle, &in);
+    look_at_others(d);
     if (was != (d->pace.throttle.reason[0] != '\0'))
         log_info("throttle", "filter=%s rows_per_second=%.0f why=%s", log_quote(d->o->filter),
                  d->pace.throttle.rows_per_second, log_quote(d->pace.throttle.reason));
@@ -73,7 +110,8 @@ static void decide_if_time(struct driver *d)
 
 const char *driver_pace_reason(const struct driver *d)
 {
-    return d->pace.throttle.reason;
+    const char *throttled = d->pace.throttle.reason;
+    return throttled[0] == '\0' && d->pace.yields ? d->pace.yield_reason : throttled;
 }
 
 void driver_pace_rows(struct driver *d, uint64_t rows)
@@ -81,14 +119,31 @@ void driver_pace_rows(struct driver *d, uint64_t rows)
     d->pace.rows += rows;
 }
 
+void driver_pace_begin(struct driver *d)
+{
+    if (d->pace.decided_at != 0)
+        return;
+    throttle_begin(&d->pace.throttle, redis_p99(d), d->o->redis_p99_factor);
+    look_at_others(d);
+    d->pace.decided_at = clock_mono_us();
+}
+
 double driver_pace_limit(struct driver *d)
 {
-    if (d->pace.decided_at == 0) {
-        (void)redis_p99(d); /* what was before says nothing of the job */
-        d->pace.decided_at = clock_mono_us();
-    }
+    driver_pace_begin(d);
     decide_if_time(d);
     return d->pace.throttle.rows_per_second;
+}
+
+unsigned driver_pace_at_once(const struct driver *d)
+{
+    return d->pace.yields ? (d->o->readers + 1) / 2 : 0;
+}
+
+void driver_pace_readers(struct driver *d)
+{
+    readers_limit(d->readers, driver_pace_limit(d));
+    readers_at_once(d->readers, driver_pace_at_once(d));
 }
 
 void driver_pace_end(struct driver *d)

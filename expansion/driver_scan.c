@@ -213,7 +213,7 @@ static enum err look_after(struct driver *d, struct error *e)
         enum err code = allow_more(d, e);
         if (code == ERR_OK)
             code = driver_poll(d, waits_for(d), e);
-        readers_limit(d->readers, driver_pace_limit(d));
+        driver_pace_readers(d);
         if (code == ERR_OK && driver_built(d)->layer_count - 1 > d->layer)
             code = change_layer(d, e);
         if (code == ERR_OK && (clock_mono_us() > d->checkpoint_at || build_wants_flush(d->build)))
@@ -356,6 +356,7 @@ struct readers_options driver_readers(struct driver *d, struct readers_work work
                                     .page_ms = d->o->page_ms,
                                     .page_rows = d->o->page_rows,
                                     .rows_per_second = driver_pace_limit(d),
+                                    .at_once = driver_pace_at_once(d),
                                     .room = UINT64_MAX,
                                     .work = work,
                                     .row = row,

@@ -52,7 +52,9 @@ enum err driver_source(struct driver *d, struct error *e)
         code = source_check(d->source, e);
     if (code == ERR_OK)
         code = check_tables(d, e);
-    if (code != ERR_OK) {
+    if (code == ERR_OK) {
+        driver_pace_begin(d);
+    } else {
         source_close(d->source);
         d->source = NULL;
     }

@@ -10,9 +10,11 @@
 static const double ELAPSED_MAX_S = 2;
 static const double HEALTHY = 0.8; /* of a bound: between this and the bound the rate is kept */
 static const double STEP = 0.05;   /* of the unthrottled rate */
-static const double FORGET = 1.1;  /* times the unthrottled rate */
-static const double BURST_S = 0.1;
+static const double RISING_FORGET = 4;
+static const double FORGET = 1.1;    /* times the unthrottled rate */
 static const double FALLING = 0.999; /* of the last value: falling */
+
+static const double P99_LEAST_MS = 0.25; /* less is noise */
 
 static bool exceeds(double value, double max)
 {
@@ -38,7 +40,18 @@ static double floor_rate(const struct throttle *t)
     return fmax(t->unthrottled * STEP, THROTTLE_FLOOR);
 }
 
-static void brake(struct throttle *t, const struct throttle_input *in, double elapsed_s)
+void throttle_begin(struct throttle *t, double p99_before_ms, double factor)
+{
+    if (p99_before_ms <= 0 || factor <= 0)
+        return;
+    t->p99_bound_ms = fmax(p99_before_ms * factor, P99_LEAST_MS);
+    t->rows_per_second = t->limit = THROTTLE_COURTESY;
+    t->rising = true;
+    (void)snprintf(t->excess, sizeof(t->excess), "beside requests");
+    (void)snprintf(t->reason, sizeof(t->reason), "rising: beside requests");
+}
+
+static void brake(struct throttle *t, const struct throttle_input *in, double elapsed_s, double least)
 {
     double from = t->limit;
     if (from <= 0 || (in->measured_rows_per_second > 0 && in->measured_rows_per_second < from))
@@ -46,14 +59,17 @@ static void brake(struct throttle *t, const struct throttle_input *in, double el
     if (from <= 0)
         return; /* nothing is read: there is nothing to slow down */
     double limit = from * exp2(-elapsed_s);
-    t->limit = fmax(limit, floor_rate(t));
+    t->limit = fmax(limit, least);
+    t->rising = false;
 }
 
 static void recover(struct throttle *t, double elapsed_s)
 {
-    t->limit += floor_rate(t) * elapsed_s;
-    if (t->limit > t->unthrottled * FORGET)
+    t->limit += (t->rising ? t->limit : floor_rate(t)) * elapsed_s;
+    if (t->unthrottled > 0 && t->limit > t->unthrottled * (t->rising ? RISING_FORGET : FORGET)) {
         t->limit = 0;
+        t->rising = false;
+    }
 }
 
 static void say(struct throttle *t, const struct throttle_input *in, bool excess)
@@ -67,7 +83,11 @@ static void say(struct throttle *t, const struct throttle_input *in, bool excess
         (void)snprintf(t->reason, sizeof(t->reason), "throttled by an operator to %s rows/s",
                        number_grouped(wanted, rows));
     } else if (t->limit > 0) {
-        (void)snprintf(t->reason, sizeof(t->reason), "%s%.80s", excess ? "" : "recovering: ", t->excess);
+        (void)snprintf(t->reason, sizeof(t->reason), "%s%.80s",
+                       excess      ? ""
+                       : t->rising ? "rising: "
+                                   : "recovering: ",
+                       t->excess);
     }
 }
 
@@ -75,39 +95,36 @@ void throttle_decide(struct throttle *t, const struct throttle_input *in)
 {
     double elapsed_s = fmin(fmax(in->elapsed_s, 0), ELAPSED_MAX_S);
     bool slow = exceeds(in->redis_p99_ms, in->redis_p99_max_ms);
+    bool slower = !slow && exceeds(in->redis_p99_ms, t->p99_bound_ms);
     bool behind = exceeds(in->replication_lag_s, in->replication_lag_max_s);
     bool healthy = !exceeds(in->redis_p99_ms, in->redis_p99_max_ms * HEALTHY) &&
+                   !exceeds(in->redis_p99_ms, t->p99_bound_ms * HEALTHY) &&
                    !exceeds(in->replication_lag_s, in->replication_lag_max_s * HEALTHY);
-    if (t->rows_per_second <= 0 && in->measured_rows_per_second > 0)
+    if (in->measured_rows_per_second > (t->rows_per_second <= 0 ? 0 : t->unthrottled))
         t->unthrottled = in->measured_rows_per_second;
     if (slow)
         format_excess(t->excess, "Redis p99", in->redis_p99_ms, in->redis_p99_max_ms, "ms");
+    else if (slower)
+        (void)snprintf(t->excess, sizeof(t->excess), "Redis p99 %.2f ms > %.2f ms, by what it was before",
+                       in->redis_p99_ms, t->p99_bound_ms);
     else if (behind)
         format_excess(t->excess, "replication lag", in->replication_lag_s, in->replication_lag_max_s, "s");
     /* What the last brake did shows late, above all in a lag: do not brake twice for it. */
     bool worse = (slow && !(t->limit > 0 && falls(in->redis_p99_ms, t->p99_ms))) ||
                  (behind && !(t->limit > 0 && falls(in->replication_lag_s, t->lag_s)));
     if (worse)
-        brake(t, in, elapsed_s);
+        brake(t, in, elapsed_s, floor_rate(t));
+    else if (slower && (t->limit <= 0 || t->limit > THROTTLE_COURTESY))
+        brake(t, in, elapsed_s, THROTTLE_COURTESY);
     else if (healthy && t->limit > 0)
         recover(t, elapsed_s);
     t->p99_ms = in->redis_p99_ms;
     t->lag_s = in->replication_lag_s;
-    say(t, in, slow || behind);
+    say(t, in, slow || slower || behind);
 }
 
-uint64_t pacer_wait(struct pacer *p, double rows_per_second, uint64_t rows, uint64_t now_us)
+bool throttle_yields(bool yields, double transactions_per_second, uint64_t at)
 {
-    double elapsed_s = p->last_us == 0 || now_us < p->last_us ? 0 : (double)(now_us - p->last_us) / 1e6;
-    p->last_us = now_us;
-    if (!(rows_per_second > 0)) {
-        p->tokens = 0;
-        return 0;
-    }
-    p->tokens = fmin(p->tokens + rows_per_second * elapsed_s, rows_per_second * BURST_S) - (double)rows;
-    if (p->tokens >= 0)
-        return 0;
-    /* Rounded up, or the last part of a microsecond would be asked for again and again. */
-    double us = ceil(-p->tokens / rows_per_second * 1e6);
-    return us < PACER_SLEEP_MAX_US ? (uint64_t)us : PACER_SLEEP_MAX_US;
+    double from = (double)at;
+    return at > 0 && transactions_per_second >= (yields ? from / 2 : from);
 }

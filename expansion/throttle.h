@@ -2,13 +2,17 @@
 #ifndef EXPANSION_THROTTLE_H
 #define EXPANSION_THROTTLE_H
 /* How fast a build may read: slower while Redis answers slowly or the database's standbys fall behind, faster
- * again step by step. And the pacer that holds it to that. Pure; no I/O, no clock. */
+ * again step by step. Pure; no I/O, no clock. */
+#include <stdbool.h>
 #include <stdint.h>
 
 enum {
     THROTTLE_FLOOR =
         1000, /* rows per second, or a twentieth of the unthrottled rate if that is more: a build that is
                * held back still comes to its end, above all where it is not what makes Redis slow */
+    THROTTLE_COURTESY =
+        500 * 1000, /* rows per second at which a build begins beside requests, and below which
+                     * it is not held for the sake of a bound that follows from theirs */
     THROTTLE_REASON_MAX = 96
 };
 
@@ -32,24 +36,22 @@ struct throttle {
     double unthrottled;               /* rows per second that were measured without any limit; 0: unknown */
     double p99_ms, lag_s;             /* of the last decision */
     char excess[THROTTLE_REASON_MAX]; /* what made the limit */
+    double p99_bound_ms;              /* by what it was before; 0: none */
+    bool rising;                      /* from the beginning on nothing was exceeded */
 };
+
+/* At the beginning of a build, beside requests whose replies of Redis had this p99 before (0 or less: there
+ * were none): it begins slowly, and the p99 is to stay below @factor times as much. 0: no such bound. */
+void throttle_begin(struct throttle *t, double p99_before_ms, double factor);
 
 /* Decide anew; about once a second. While a bound is exceeded and what exceeds it is not falling already, the
  * rate is halved every second, down to the floor. When all is at four fifths of its bound or below it is
- * raised every second by a twentieth of the unthrottled rate; above that rate the limit is forgotten. The
+ * raised every second by a twentieth of the unthrottled rate (doubled, while nothing was exceeded since the
+ * beginning); above that rate the limit is forgotten. The
  * operator's limit holds in any case, and may be below the floor. */
 void throttle_decide(struct throttle *t, const struct throttle_input *in);
 
-/* A token bucket that may be overdrawn: work is counted when it is done. Zero-initialise. */
-struct pacer {
-    double tokens; /* rows; negative: a debt that is slept off */
-    uint64_t last_us;
-};
-
-enum { PACER_SLEEP_MAX_US = 100 * 1000 };
-
-/* @rows were just done, at @now_us of a monotonic clock: how long to sleep, in microseconds, at most
- * PACER_SLEEP_MAX_US. Ask again with 0 rows after the sleep, until the answer is 0. @rows_per_second 0: no
- * limit, debts are forgotten. After idle time a tenth of a second's rows may go at once. */
-uint64_t pacer_wait(struct pacer *p, double rows_per_second, uint64_t rows, uint64_t now_us);
+/* Whether a build leaves half of its readers at rest because others use the database: from @at transactions a
+ * second on, until they are less than half as many. 0: never. */
+bool throttle_yields(bool yields, double transactions_per_second, uint64_t at);
 #endif

@@ -6,6 +6,7 @@
  * cutting a table into ranges. */
 #include "migrate/readers.h"
 
+#include <limits.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -50,6 +51,7 @@ struct readers {
     double rate;         /* rows a second; 0: no limit */
     uint64_t allowed_us; /* when the next page may begin under it */
     uint64_t room;       /* rows that may still be begun; UINT64_MAX: any number */
+    unsigned at_once;
     unsigned in_page, running, started;
     bool resting;
     atomic_bool stop;
@@ -194,7 +196,7 @@ static bool may_begin(struct readers *r)
 {
     while (!atomic_load(&r->stop)) {
         uint64_t now = clock_mono_us();
-        bool waits = r->resting || r->room == 0;
+        bool waits = r->resting || r->room == 0 || r->in_page >= r->at_once;
         if (!waits && (r->rate <= 0 || now >= r->allowed_us)) {
             r->in_page++;
             return true;
@@ -360,6 +362,7 @@ enum err readers_start(struct readers **out, const struct readers_options *o, st
         r->o.count = READERS_MAX;
     r->next_table = o->work.next_table;
     r->rate = o->rows_per_second;
+    r->at_once = o->at_once == 0 ? UINT_MAX : o->at_once;
     r->room = o->room;
     for (size_t i = 0; i < o->work.range_count; i++)
         add_range(r, &o->work.ranges[i]);
@@ -433,6 +436,14 @@ void readers_limit(struct readers *r, double rows_per_second)
         r->allowed_us = clock_mono_us();
         (void)pthread_cond_broadcast(&r->changed);
     }
+    (void)pthread_mutex_unlock(&r->lock);
+}
+
+void readers_at_once(struct readers *r, unsigned count)
+{
+    (void)pthread_mutex_lock(&r->lock);
+    r->at_once = count == 0 ? UINT_MAX : count;
+    (void)pthread_cond_broadcast(&r->changed);
     (void)pthread_mutex_unlock(&r->lock);
 }
 

@@ -31,6 +31,7 @@ struct readers_options {
     const struct source *source; /* resolved; each reader opens another one like it */
     const char *dsn;             /* NULL, "": as @source */
     unsigned count;
+    unsigned at_once; /* as readers_at_once() */
     unsigned timeout_ms;
     unsigned page_ms;       /* how long a page should take */
     size_t page_rows;       /* and how many rows it has at the most */
@@ -62,6 +63,8 @@ void readers_progress(struct readers *r, struct readers_progress *out);
 size_t readers_left(struct readers *r, unsigned *next_table, struct scan_range ranges[READERS_RANGES_MAX]);
 /* Rows a second, all together; 0: no limit. */
 void readers_limit(struct readers *r, double rows_per_second);
+/* How many may be in a page at the same time, at least 1; 0: all. Pages that are under way end. */
+void readers_at_once(struct readers *r, unsigned count);
 /* So many rows may be begun to be read from now on, about; UINT64_MAX: any number. Readers wait for more. */
 void readers_allow(struct readers *r, uint64_t rows);
 /* What is left of it. */

@@ -244,3 +244,17 @@ enum err source_replication_lag(struct source *s, double *seconds, struct error 
     PQclear(r);
     return err;
 }
+
+enum err source_transactions(struct source *s, uint64_t *count, struct error *e)
+{
+    PGresult *r;
+    const struct statement statement = {.name = "transactions"};
+    enum err err = connection_run(s->connection, &statement, &r, e);
+    if (err != ERR_OK)
+        return err;
+    const char *text = PQgetvalue(r, 0, 0);
+    if (!number_u64(text, strlen(text), count))
+        err = error_set(e, ERR_PARSE, "Postgres: a count of transactions was \"%s\"", text);
+    PQclear(r);
+    return err;
+}

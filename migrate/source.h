@@ -149,4 +149,8 @@ MUST_CHECK enum err source_parts(struct source *s, struct source_part **out, siz
  * pg_read_all_stats. The figure may be as old as the standby's last report (wal_receiver_status_interval).
  * Uses the connection, as every call here: not while a page of a scan is under way on it. */
 MUST_CHECK enum err source_replication_lag(struct source *s, double *seconds, struct error *e);
+
+/* Transactions that the server's sessions have ended, of all databases and roles, since its statistics began.
+ * It lags by a second or so. Uses the connection, too. */
+MUST_CHECK enum err source_transactions(struct source *s, uint64_t *count, struct error *e);
 #endif

@@ -139,8 +139,12 @@ const struct config_key config_keys[] = {
       "How often a tail with catch_up = keyset looks for new rows."),
     E("redis_p99_max", CONFIG_DURATION, redis_p99_max_ms, "20ms", 0, HOURS(1), RELOAD,
       "A build reads more slowly while more than 1 % of the requests wait longer than this for Redis; 0: never."),
+    E("redis_p99_factor", CONFIG_DOUBLE, redis_p99_factor, "1.5", 0, 1000, RELOAD,
+      "A build beside requests begins slowly, and reads more slowly while Redis's p99 is more than so many times what it was before; 0: never."),
     E("replication_lag_max", CONFIG_DURATION, replication_lag_max_ms, "10s", 0, HOURS(24), RELOAD,
       "A build reads more slowly while a standby of the database is further behind than this; 0: never."),
+    E("yield_at", CONFIG_COUNT, yield_at, "100", 0, 1e12, RELOAD,
+      "While others end so many transactions a second in the database's server half of a build's readers rest; 0: never."),
     E("rows_per_second", CONFIG_COUNT, rows_per_second, "0", 0, 1e12, RELOAD,
       "Rows that a build reads in a second at the most; 0: no limit."),
 

@@ -83,8 +83,13 @@ static enum err on_page(void *arg, unsigned i, struct error *e)
 {
     struct reading *reading = arg;
     enum err code = ERR_OK;
+    (void)pthread_mutex_lock(&reading->lock);
+    if (++reading->at_once > reading->most_at_once)
+        reading->most_at_once = reading->at_once;
+    (void)pthread_mutex_unlock(&reading->lock);
     clock_sleep_us(reading->nap_us); /* first: a page counts as ended only when it is noted */
     (void)pthread_mutex_lock(&reading->lock);
+    reading->at_once--;
     reading->pages++;
     if (reading->pages == reading->fail_at)
         code = error_set(e, ERR_FULL, "no room on page %u", reading->pages);
@@ -142,6 +147,14 @@ unsigned reading_pages(struct reading *reading)
     unsigned pages = reading->pages;
     (void)pthread_mutex_unlock(&reading->lock);
     return pages;
+}
+
+unsigned reading_most_at_once(struct reading *reading)
+{
+    (void)pthread_mutex_lock(&reading->lock);
+    unsigned most = reading->most_at_once;
+    (void)pthread_mutex_unlock(&reading->lock);
+    return most;
 }
 
 void reading_wait(struct reading *reading, unsigned pages)

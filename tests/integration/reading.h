@@ -24,8 +24,9 @@ struct reading {
     unsigned first[READING_ROWS]; /* after how many pages for the first time; 0: it was not */
     unsigned pages;
     struct reading_pending pending[READERS_MAX];
-    unsigned nap_us;  /* a page takes so long at the least; set before readers are started */
-    unsigned fail_at; /* the page that fails, with ERR_FULL; 0: none */
+    unsigned nap_us;                /* a page takes so long at the least; set before readers are started */
+    unsigned at_once, most_at_once; /* pages that are in that time */
+    unsigned fail_at;               /* the page that fails, with ERR_FULL; 0: none */
 };
 
 /* The tables of READING_TABLES: one with 210,000 rows. */
@@ -43,6 +44,8 @@ struct readers *reading_start(const struct readers_options *o);
 void reading_end(struct readers *r);
 /* How many pages have ended. */
 unsigned reading_pages(struct reading *reading);
+/* How many pages were under way at the same time, at the most. */
+unsigned reading_most_at_once(struct reading *reading);
 /* Wait until @pages pages have ended, of all. */
 void reading_wait(struct reading *reading, unsigned pages);
 

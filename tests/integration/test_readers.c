@@ -270,6 +270,30 @@ static void test_readers_limit__holds_for_all_together(void **state)
     source_close(s);
 }
 
+/* Others read the database, too. */
+static void test_readers_at_once__lets_some_rest(void **state)
+{
+    struct source *s = database_source(*state, READING_TABLES, NULL);
+    struct reading *reading = reading_new();
+    struct readers_options o = reading_options(reading, s, NULL, 0);
+    o.page_rows = 1000;
+    o.at_once = 1;
+    reading->nap_us = 2000;
+    struct readers *r = reading_start(&o);
+    reading_wait(reading, 20);
+    assert_int_equal(reading_most_at_once(reading), 1);
+    readers_at_once(r, 2);
+    reading_wait(reading, reading_pages(reading) + 30);
+    assert_int_equal(reading_most_at_once(reading), 2);
+    readers_at_once(r, 0);
+    reading_end(r);
+    assert_in_range(reading_most_at_once(reading), 3, READING_READERS);
+    readers_stop(r);
+    reading_expect_all(reading, true);
+    reading_free(reading);
+    source_close(s);
+}
+
 /* Not more rows than there is room for; of blocks, whose rows are not known before, about so many. */
 static void expect_room(struct source *s, const struct rows_parts *parts, uint64_t most_at_once)
 {
@@ -331,6 +355,7 @@ int main(void)
         cmocka_unit_test(test_readers_left__is_where_others_can_go_on),
         cmocka_unit_test(test_readers_rest__begins_no_page_until_they_go_on),
         cmocka_unit_test(test_readers_limit__holds_for_all_together),
+        cmocka_unit_test(test_readers_at_once__lets_some_rest),
         cmocka_unit_test(test_readers_allow__bounds_what_is_read),
     };
     return cmocka_run_group_tests(tests, setup, database_teardown);

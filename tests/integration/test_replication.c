@@ -39,6 +39,27 @@ static double wait_for_lag(struct source *s, PGconn *pg, double least, double mo
     }
 }
 
+/* Sessions tell of theirs once a second at the most. */
+static void test_source_transactions__are_those_of_all_sessions(void **state)
+{
+    struct source *s = database_source(*state, "link", NULL);
+    PGconn *pg = database_connect(*state, "postgres", "test");
+    struct error e = {0};
+    uint64_t before = 0, now = 0, until = clock_mono_us() + PATIENCE_MS * UINT64_C(1000);
+    must(source_transactions(s, &before, &e), &e);
+    for (unsigned n = 0; n < 500; n++)
+        database_run(pg, "SELECT 1");
+    do {
+        if (clock_mono_us() > until)
+            fail_msg("%llu transactions, then %llu", (unsigned long long)before, (unsigned long long)now);
+        clock_sleep_us(50000);
+        database_run(pg, "SELECT 1");
+        must(source_transactions(s, &now, &e), &e);
+    } while (now < before + 500);
+    PQfinish(pg);
+    source_close(s);
+}
+
 static void test_source_replication_lag__is_0_without_a_standby(void **state)
 {
     struct source *s = database_source(*state, "link", NULL);
@@ -228,6 +249,7 @@ static int setup(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_source_transactions__are_those_of_all_sessions),
         cmocka_unit_test(test_source_replication_lag__is_0_without_a_standby),
         cmocka_unit_test(test_source_replication_lag__grows_while_a_standby_does_not_replay),
         cmocka_unit_test(test_source_replication_lag__is_unknown_to_a_role_without_rights),

@@ -93,6 +93,7 @@ static const struct row {
     {"source_table", {"oid=OID"}, "public.link|t|f|f|t|t|public|postgres|f\n"},
     {"stream_relations", {"oid=OID"}, NULL},
     {"tables_like", {"pattern=l_nk", "schema=pub%"}, "public.link\n"},
+    {"transactions", {NULL}, NULL},
     {"unique_index", {"oid=OID", "columns={code}"}, "link_code_key|t|t\n"},
 };
 

@@ -233,62 +233,59 @@ static void test_throttle__goes_on_at_the_floor_where_it_is_not_the_cause(void *
     assert_true(p.lowest == 400000 / 20.0);
 }
 
-/* --- the pacer --- */
+/* --- beside requests --- */
 
-/* Rows that get through in @seconds of a caller that does pages and sleeps as it is told. */
-static double paced(struct pacer *p, double rate, unsigned page, double seconds, uint64_t *longest)
+static struct throttle_input beside(double p99_ms, double rows_per_second)
 {
-    uint64_t now = 1000, until = now + (uint64_t)(seconds * 1e6);
-    double rows = 0;
-    *longest = 0;
-    while (now < until) {
-        now += 50; /* the work */
-        rows += page;
-        uint64_t sleep = pacer_wait(p, rate, page, now);
-        while (sleep > 0 && now < until) {
-            *longest = sleep > *longest ? sleep : *longest;
-            now += sleep;
-            sleep = pacer_wait(p, rate, 0, now);
-        }
-    }
-    return rows;
+    struct throttle_input in = slow(p99_ms);
+    in.measured_rows_per_second = rows_per_second;
+    return in;
 }
 
-static void test_pacer_wait__holds_the_rate_in_short_sleeps(void **state)
+static void test_throttle_begin__begins_slowly_and_doubles(void **state)
 {
     (void)state;
-    static const struct {
-        double rate;
-        unsigned page;
-    } cases[] = {{5000, 10000}, {5000, 100}, {1000, 10000}, {123456, 1000}, {500000, 10000}};
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct pacer p = {0};
-        uint64_t longest;
-        double rows = paced(&p, cases[i].rate, cases[i].page, 100, &longest);
-        assert_true(longest > 0 && longest <= PACER_SLEEP_MAX_US);
-        assert_true(rows >= cases[i].rate * 100 * 0.98);
-        assert_true(rows <= cases[i].rate * 100 * 1.02 + 2 * cases[i].page);
-    }
+    struct throttle t = {0};
+    throttle_begin(&t, 0, 1.5);
+    assert_true(t.rows_per_second == 0);
+    throttle_begin(&t, 1, 0);
+    assert_true(t.rows_per_second == 0);
+    throttle_begin(&t, 1, 1.5);
+    assert_true(t.rows_per_second == THROTTLE_COURTESY);
+    assert_string_equal(t.reason, "rising: beside requests");
+    assert_true(decide(&t, beside(1, 5e5)) == 1e6);
+    assert_true(decide(&t, beside(1, 1e6)) == 2e6);
+    assert_true(decide(&t, beside(1, 15e5)) == 4e6);
+    assert_true(decide(&t, beside(1, 15e5)) == 0); /* it is as fast as it can be */
+    assert_string_equal(t.reason, "");
 }
 
-static void test_pacer_wait__lets_everything_pass_without_a_limit_and_forgets_debts(void **state)
+static void test_throttle_decide__keeps_what_requests_had_before(void **state)
 {
     (void)state;
-    struct pacer p = {0};
-    assert_int_equal(pacer_wait(&p, 1000, 1000000, 1), PACER_SLEEP_MAX_US);
-    assert_int_equal(pacer_wait(&p, 0, 1000000, 2), 0);
-    assert_int_equal(pacer_wait(&p, 1000, 0, 3), 0);
+    struct throttle t = {0};
+    throttle_begin(&t, 1, 1.5);
+    (void)decide(&t, beside(1, 5e5));
+    assert_true(decide(&t, beside(1, 1e6)) == 2e6);
+    assert_true(decide(&t, beside(1.6, 2e6)) == 1e6);
+    assert_string_equal(t.reason, "Redis p99 1.60 ms > 1.50 ms, by what it was before");
+    assert_true(decide(&t, beside(1.4, 1e6)) == 1e6);
+    assert_true(decide(&t, beside(1, 1e6)) == 1.1e6); /* by steps from now on */
+    for (int i = 0; i < 10; i++)
+        assert_true(decide(&t, beside(9, 1e6)) >= THROTTLE_COURTESY);
+    assert_true(decide(&t, beside(21, 5e5)) < THROTTLE_COURTESY); /* the other bound holds, too */
 }
 
-static void test_pacer_wait__saves_no_more_than_a_tenth_of_a_second(void **state)
+/* --- others --- */
+
+static void test_throttle_yields__while_others_use_the_database(void **state)
 {
     (void)state;
-    struct pacer p = {0};
-    (void)pacer_wait(&p, 1000, 0, 1);
-    assert_int_equal(pacer_wait(&p, 1000, 100, 3600000001), 0);
-    assert_int_equal(pacer_wait(&p, 1000, 10, 3600000001), 10000);
-    assert_int_equal(pacer_wait(&p, 1000, 0, 3600000001), 10000);
-    assert_int_equal(pacer_wait(&p, 1000, 0, 3600010001), 0);
+    assert_false(throttle_yields(false, 99.9, 100));
+    assert_true(throttle_yields(false, 100, 100));
+    assert_true(throttle_yields(true, 50, 100));
+    assert_false(throttle_yields(true, 49.9, 100));
+    assert_false(throttle_yields(true, 1e9, 0));
 }
 
 int main(void)
@@ -305,9 +302,9 @@ int main(void)
         cmocka_unit_test(test_throttle__settles_below_what_redis_can_take),
         cmocka_unit_test(test_throttle__keeps_a_standby_near_its_bound),
         cmocka_unit_test(test_throttle__goes_on_at_the_floor_where_it_is_not_the_cause),
-        cmocka_unit_test(test_pacer_wait__holds_the_rate_in_short_sleeps),
-        cmocka_unit_test(test_pacer_wait__lets_everything_pass_without_a_limit_and_forgets_debts),
-        cmocka_unit_test(test_pacer_wait__saves_no_more_than_a_tenth_of_a_second),
+        cmocka_unit_test(test_throttle_begin__begins_slowly_and_doubles),
+        cmocka_unit_test(test_throttle_decide__keeps_what_requests_had_before),
+        cmocka_unit_test(test_throttle_yields__while_others_use_the_database),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

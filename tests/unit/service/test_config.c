@@ -90,6 +90,8 @@ static void test_config_read__has_defaults_for_everything_but_filters(void **sta
     assert_int_equal(c->tombstone_ms, 3600000);
     assert_int_equal(c->redis_p99_max_ms, 20);
     assert_int_equal(c->replication_lag_max_ms, 10000);
+    assert_true(c->redis_p99_factor == 1.5);
+    assert_int_equal(c->yield_at, 100);
     assert_int_equal(c->rows_per_second, 0);
     assert_int_equal(c->filter_count, 0);
     config_free(c);
@@ -104,6 +106,7 @@ static const char full[] =
     "[postgres]\ndsn = host=/tmp user=app\ntimeout = 1m\n"
     "[expansion]\nbuild_memory = 2GiB\npage_rows = 7\nlease = 3s\nsettle_timeout = 2h\n"
     "verify_sample = 9\ntombstone_ttl = 90m\nredis_p99_max = 0\nreplication_lag_max = 1m\n"
+    "redis_p99_factor = 3\nyield_at = 7000\n"
     "rows_per_second = 5000\n"
     "[filter short-link]\ncapacity = 1000000\nerror_rate = 1e-4\ntable = public.short_link\n"
     "id_column = nr\nkey = code\nwhere = deleted_at IS NULL ; live rows\n  AND kind = 'a;b'\n"
@@ -137,6 +140,8 @@ static void test_config_read__reads_every_key(void **state)
     assert_int_equal(c->tombstone_ms, 5400000);
     assert_int_equal(c->redis_p99_max_ms, 0);
     assert_int_equal(c->replication_lag_max_ms, 60000);
+    assert_true(c->redis_p99_factor == 3);
+    assert_int_equal(c->yield_at, 7000);
     assert_int_equal(c->rows_per_second, 5000);
     assert_int_equal(c->filter_count, 2);
     const struct config_filter *f = config_find(c, "short-link", 10);
