@@ -59,10 +59,35 @@ static enum err on_page(void *arg, unsigned i, struct error *e)
     return inbox_failed(arg) ? error_set(e, ERR_NOMEM, "out of memory for keys of the source") : ERR_OK;
 }
 
-/* Until readers and inbox have no more. */
-static enum err take_all(struct driver *d, struct inbox *inbox, driver_keys_fn *fn, void *arg,
-                         struct error *e)
+/* What is held back, or how far a sweep has come: few of the rows that it looks at are found. */
+static const char *progress(struct driver *d, const struct readers_work *work, char text[RECORD_TEXT_MAX])
 {
+    struct scan_range left[READERS_RANGES_MAX];
+    unsigned next;
+    uint64_t all = 0, seen;
+    if (driver_pace_reason(d)[0] != '\0' || !work->blocks)
+        return driver_pace_reason(d);
+    size_t count = readers_left(d->readers, &next, left);
+    for (unsigned i = 0; i < work->tables; i++)
+        all += work->parts[i].blocks;
+    seen = all;
+    for (unsigned i = next; i < work->tables; i++)
+        seen -= work->parts[i].blocks;
+    for (size_t i = 0; i < count; i++)
+        if (left[i].upto[0] != '\0')
+            seen -= strtoull(left[i].upto, NULL, 10) - strtoull(left[i].after, NULL, 10);
+    if (all == 0)
+        return "";
+    (void)snprintf(text, RECORD_TEXT_MAX, "a sweep for rows that came meanwhile: %.0f %% of the table",
+                   (double)seen * 100 / (double)all);
+    return text;
+}
+
+/* Until readers and inbox have no more. */
+static enum err take_all(struct driver *d, const struct readers_work *work, struct inbox *inbox,
+                         driver_keys_fn *fn, void *arg, struct error *e)
+{
+    char text[RECORD_TEXT_MAX];
     static const struct readers_progress none;
     struct readers_progress seen = none, now;
     for (;;) {
@@ -78,7 +103,7 @@ static enum err take_all(struct driver *d, struct inbox *inbox, driver_keys_fn *
         driver_pace_rows(d, now.rows - seen.rows);
         seen = now;
         if (code == ERR_OK)
-            code = driver_poll(d, driver_pace_reason(d), e);
+            code = driver_poll(d, progress(d, work, text), e);
         driver_pace_readers(d);
         if (code != ERR_OK)
             return code;
@@ -94,7 +119,7 @@ enum err driver_read(struct driver *d, struct readers_work work, driver_keys_fn 
     const struct readers_options o = driver_readers(d, work, on_row, on_page, inbox);
     enum err code = readers_start(&d->readers, &o, e);
     if (code == ERR_OK)
-        code = take_all(d, inbox, fn, arg, e);
+        code = take_all(d, &work, inbox, fn, arg, e);
     inbox_close(inbox);
     readers_stop(d->readers);
     d->readers = NULL;
