@@ -51,6 +51,7 @@ struct readers {
     double rate;         /* rows a second; 0: no limit */
     uint64_t allowed_us; /* when the next page may begin under it */
     uint64_t room;       /* rows that may still be begun; UINT64_MAX: any number */
+    uint64_t allowances; /* how often that was said */
     unsigned at_once;
     unsigned in_page, running, started;
     bool resting;
@@ -269,7 +270,7 @@ static enum err read_page(struct reader *me, struct range *range, bool *ended, s
                                          .arg = me};
     size_t rows = 0;
     me->page = (struct readers_progress){.rows = 0};
-    uint64_t expected = o->work.blocks ? 0 : options.limit;
+    uint64_t expected = o->work.blocks ? 0 : options.limit, allowance = r->allowances;
     take_room(r, expected);
     (void)pthread_mutex_unlock(&r->lock);
     uint64_t began = clock_mono_us();
@@ -280,7 +281,10 @@ static enum err read_page(struct reader *me, struct range *range, bool *ended, s
     (void)pthread_mutex_lock(&r->lock);
     if (code == ERR_OK) {
         range->at = at;
-        take_room(r, me->page.rows > expected ? me->page.rows - expected : 0);
+        if (me->page.rows > expected)
+            take_room(r, me->page.rows - expected);
+        else if (allowance == r->allowances && r->room != UINT64_MAX)
+            r->room += expected - me->page.rows; /* the end of a table, or a small one */
         count_page(me, ms, options.limit == me->limit);
     }
     return code;
@@ -451,6 +455,7 @@ void readers_allow(struct readers *r, uint64_t rows)
 {
     (void)pthread_mutex_lock(&r->lock);
     r->room = rows;
+    r->allowances++;
     (void)pthread_cond_broadcast(&r->changed);
     (void)pthread_mutex_unlock(&r->lock);
 }

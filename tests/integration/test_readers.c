@@ -323,6 +323,24 @@ static void expect_room(struct source *s, const struct rows_parts *parts, uint64
     reading_free(reading);
 }
 
+/* A page that finds less than it might gives the rest back: many small tables need no more room than they
+ * have rows. */
+static void test_readers_allow__is_used_up_by_rows_alone(void **state)
+{
+    struct source *s = database_source(*state, READING_TABLES, NULL);
+    struct reading *reading = reading_new();
+    struct readers_options o = reading_options(reading, s, NULL, 0);
+    o.room =
+        READING_ROWS + READING_READERS * READING_PAGE_ROWS; /* and a page of each reader that finds nothing */
+    struct readers *r = reading_start(&o);
+    reading_end(r);
+    assert_int_equal(readers_room(r), o.room - READING_ROWS);
+    readers_stop(r);
+    reading_expect_all(reading, true);
+    reading_free(reading);
+    source_close(s);
+}
+
 static void test_readers_allow__bounds_what_is_read(void **state)
 {
     struct source *s = database_source(*state, READING_TABLES, NULL);
@@ -356,6 +374,7 @@ int main(void)
         cmocka_unit_test(test_readers_rest__begins_no_page_until_they_go_on),
         cmocka_unit_test(test_readers_limit__holds_for_all_together),
         cmocka_unit_test(test_readers_at_once__lets_some_rest),
+        cmocka_unit_test(test_readers_allow__is_used_up_by_rows_alone),
         cmocka_unit_test(test_readers_allow__bounds_what_is_read),
     };
     return cmocka_run_group_tests(tests, setup, database_teardown);
