@@ -165,6 +165,8 @@ static void test_source_parts__are_whole_tables_for_a_role_that_may_not_read_par
         "CREATE ROLE above LOGIN; GRANT SELECT ON beside, parted, parted_1 TO above",
         "GRANT USAGE ON SCHEMA elsewhere TO above",
         "GRANT SELECT (id, code, ctid) ON parted_2a, elsewhere.\"parted 2b\", parted_4, parted_3 TO above",
+        ("REVOKE SELECT (code) ON parted_4 FROM above;" /* the key */
+         "GRANT SELECT (xmin) ON parted_2a, elsewhere.\"parted 2b\", parted_4, parted_3 TO above"),
         ("REVOKE ALL ON SCHEMA elsewhere FROM above;"
          "GRANT SELECT ON ALL TABLES IN SCHEMA public, elsewhere TO above"),
     };
