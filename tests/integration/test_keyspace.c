@@ -30,7 +30,7 @@ static int setup(void **state)
     const struct daemon_options o = {.nodes = fixture.node_list,
                                      .service = "check_interval = 3s\ntimeout = 5s\n",
                                      .redis = "shard_bytes = 1KiB\ntimeout = 2s\n",
-                                     .expansion = "lease = 1s\n",
+                                     .expansion = "lease = 3s\n",
                                      .filters = "[filter fixed]\ncapacity = 1000\nerror_rate = 0.01\n"};
     for (unsigned i = 0; i < 2; i++) {
         must(daemon_start(&fixture.daemon[i], &o, &e), e);
