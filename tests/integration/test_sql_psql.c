@@ -261,7 +261,7 @@ static char *explain_newer(PGconn *pg)
     must(sql_render("blocks_newer", bindings, 5, NULL, 0, &text, &e), &e);
     const char *from = strchr(buffer_text(&text), '('), *to = strrchr(buffer_text(&text), ')');
     buffer_printf(&statement, "EXPLAIN (FORMAT JSON) %.*s", (int)(to - from - 1), from + 1);
-    char *plan = database_value(pg, buffer_text(&statement));
+    char *plan = database_value(pg, "%s", buffer_text(&statement));
     buffer_fini(&statement);
     buffer_fini(&text);
     return plan;
