@@ -54,6 +54,13 @@ int mailbox_fd(const struct mailbox *m)
     return m->fd;
 }
 
+void mailbox_wake(struct mailbox *m)
+{
+    uint64_t one = 1;
+    ssize_t n = write(m->fd, &one, sizeof(one));
+    (void)n; /* a full counter still wakes the owner */
+}
+
 enum err mailbox_post(struct mailbox *m, mailbox_fn *fn, void *arg)
 {
     struct letter *l = malloc(sizeof(*l));
@@ -64,9 +71,7 @@ enum err mailbox_post(struct mailbox *m, mailbox_fn *fn, void *arg)
     *m->tail = l;
     m->tail = &l->next;
     (void)pthread_mutex_unlock(&m->lock);
-    uint64_t one = 1;
-    ssize_t n = write(m->fd, &one, sizeof(one));
-    (void)n; /* a full counter still wakes the owner */
+    mailbox_wake(m);
     return ERR_OK;
 }
 

@@ -18,6 +18,9 @@ int mailbox_fd(const struct mailbox *m);
 /* Have @fn(@arg) called by the owner, in the order of posting. ERR_NOMEM: not queued. */
 MUST_CHECK enum err mailbox_post(struct mailbox *m, mailbox_fn *fn, void *arg);
 
+/* End the owner's wait, with nothing to run. From any thread; needs no memory. */
+void mailbox_wake(struct mailbox *m);
+
 /* Run what is queued. */
 void mailbox_run(struct mailbox *m);
 

@@ -8,9 +8,17 @@
 packages_build=(
   gcc libc6-dev cmake ninja-build pkg-config
   libhiredis-dev libevent-dev libpq-dev libxxhash-dev libinih-dev libjansson-dev libcmocka-dev libssl-dev libcrypt-dev
+  libsystemd-dev
   redis-server redis-tools postgresql
 )
-packages_checks=(openssl python3 python3-redis nodejs npm clang clang-format clang-tidy spin)
+# prometheus: for promtool; see packages_install.
+packages_checks=(
+  clang clang-format clang-tidy spin openssl python3 nodejs npm chromium
+  python3-prometheus-client python3-psycopg2 python3-redis python3-yaml
+  groff-base man-db mandoc tmux zsh
+  prometheus # for promtool; see packages_install
+  systemd    # systemd-analyze
+)
 
 packages_missing() { # [checks]
   local name
@@ -40,5 +48,16 @@ packages_install() { # NAME...
   fi
   local -a apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y
     -o Acquire::Retries=3 -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0)
-  "${apt[@]}" update && "${apt[@]}" install --no-install-recommends "$@"
+  "${apt[@]}" update || return
+  # Wanted for its tools: where it was not there before, its server shall not run on this machine.
+  local -a unit=()
+  if [[ " $* " == *" prometheus "* && -d /run/systemd/system ]]; then unit=(prometheus.service); fi
+  if ((${#unit[@]} > 0)); then "${as_root[@]}" systemctl -q mask "${unit[@]}" || true; fi
+  "${apt[@]}" install --no-install-recommends "$@"
+  local status=$?
+  if ((${#unit[@]} > 0)); then
+    "${as_root[@]}" systemctl -q unmask "${unit[@]}" || true
+    "${as_root[@]}" systemctl -q disable "${unit[@]}" || true
+  fi
+  return "$status"
 }

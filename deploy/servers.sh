@@ -4,9 +4,12 @@
 # Every server is started in a session of its own, so that Ctrl-C on the terminal reaches the script alone, which then ends them by pid.
 #
 #   servers_begin DIR        DIR is wiped; refuses while servers started from it run
-#   servers_redis NAME       sets NAME_port and NAME_pid
+#   servers_redis NAME [ARGUMENT...]   sets NAME_port and NAME_pid
+#   servers_cluster MASTERS REPLICAS   a Redis Cluster, REPLICAS of each master; sets cluster_ports (the masters', in the order of their
+#                            slots) and cluster_pids
 #   servers_postgres [SETTING...]   sets postgres_port, postgres_pid, postgres_dsn; exports PGPASSFILE. SETTING: a line of its configuration
 #   servers_daemon BUILD CONF PORT [NAME]   sets NAME_pid (daemon_pid); waits until it answers PING
+#   servers_environment BUILD CONF PORT HTTP_PORT   writes DIR/env: what a shell needs to talk to that daemon, for sourcing
 #   servers_end              ends all that this script started, newest first
 #   servers_stop DIR         ends what an earlier script left running there
 
@@ -34,11 +37,11 @@ servers_alive() { # PID START_TIME
 
 servers_end_one() { # PID START_TIME
   local pid=$1 started=$2 tries=0
-  servers_alive "$pid" "$started" || return 0
+  servers_alive "$pid" "$started" || return 0 # it may be gone all the same when the signal comes
   # Postgres: SIGINT is its fast shutdown; SIGTERM would wait for its clients.
-  if [[ $(cat "/proc/$pid/comm") == postgres ]]; then kill -INT "$pid"; else kill -TERM "$pid"; fi
+  if [[ $(cat "/proc/$pid/comm" 2>/dev/null) == postgres ]]; then kill -INT "$pid" || true; else kill -TERM "$pid" || true; fi
   while servers_alive "$pid" "$started" && ((tries++ < 100)); do sleep 0.1; done
-  if servers_alive "$pid" "$started"; then kill -KILL "$pid"; fi
+  if servers_alive "$pid" "$started"; then kill -KILL "$pid" || true; fi
 }
 
 servers_stop() { # DIR
@@ -128,17 +131,66 @@ servers_wait() { # WHAT PID LOG COMMAND...
   servers_fail "$what does not come up; the end of $log is above"
 }
 
-servers_redis() { # NAME
+servers_redis() { # NAME [ARGUMENT...]
   local name=$1 port dir=$servers_dir/$1
+  shift
   servers_free_port
   port=$REPLY
   mkdir -p "$dir"
-  setsid redis-server --port "$port" --bind 127.0.0.1 --dir "$dir" --save '' --appendonly no --maxmemory-policy noeviction \
-    --daemonize no --logfile "$dir/log" </dev/null >/dev/null 2>&1 &
+  setsid "${TWINBLOOM_REDIS_SERVER:-redis-server}" --port "$port" --bind 127.0.0.1 --dir "$dir" --save '' --appendonly no --maxmemory-policy noeviction \
+    --daemonize no --logfile "$dir/log" "$@" </dev/null >/dev/null 2>&1 &
   printf -v "${name}_pid" '%s' $!
   printf -v "${name}_port" '%s' "$port"
   servers_remember "$name" $! || servers_fail "redis-server does not start; see $dir/log"
   servers_wait "redis-server" $! "$dir/log" redis-cli -p "$port" ping
+}
+
+servers_cluster_node() { # NAME: sets NAME_port, NAME_pid, NAME_bus
+  local bus
+  servers_free_port
+  bus=$REPLY
+  servers_redis "$1" --cluster-enabled yes --cluster-port "$bus" --cluster-node-timeout 5000
+  printf -v "$1_bus" '%s' "$bus"
+}
+
+servers_cluster_is_whole() { # PORT NODES
+  local info
+  info=$(redis-cli -p "$1" cluster info) && [[ $info == *cluster_state:ok* && $info == *cluster_slots_ok:16384* && $info == *"cluster_known_nodes:$2"[!0-9]* ]]
+}
+
+servers_cluster_follow() { # PORT MASTER_PORT
+  [[ $(redis-cli -p "$1" cluster replicate "$(redis-cli -p "$2" cluster myid)") == OK ]]
+}
+
+servers_cluster_follows() { # PORT
+  redis-cli -p "$1" info replication | grep -q '^master_link_status:up'
+}
+
+servers_cluster() { # MASTERS REPLICAS
+  local masters=$1 replicas=$2 i r name port_of pid_of bus_of
+  cluster_ports=()
+  cluster_pids=()
+  for ((i = 0; i < masters * (1 + replicas); i++)); do
+    name=cluster$i
+    servers_cluster_node "$name"
+    port_of=${name}_port bus_of=${name}_bus pid_of=${name}_pid
+    if ((i < masters)); then
+      cluster_ports+=("${!port_of}")
+      cluster_pids+=("${!pid_of}")
+      redis-cli -p "${!port_of}" cluster set-config-epoch $((i + 1)) >/dev/null
+      redis-cli -p "${!port_of}" cluster addslotsrange $((16384 * i / masters)) $((16384 * (i + 1) / masters - 1)) >/dev/null
+    fi
+    if ((i > 0)); then redis-cli -p "${cluster_ports[0]}" cluster meet 127.0.0.1 "${!port_of}" "${!bus_of}" >/dev/null; fi
+  done
+  for ((i = 0; i < masters * (1 + replicas); i++)); do
+    port_of=cluster${i}_port pid_of=cluster${i}_pid
+    servers_wait "the cluster" "${!pid_of}" "$servers_dir/cluster$i/log" servers_cluster_is_whole "${!port_of}" $((masters * (1 + replicas)))
+  done
+  for ((r = masters; r < masters * (1 + replicas); r++)); do
+    port_of=cluster${r}_port pid_of=cluster${r}_pid
+    servers_wait "a replica" "${!pid_of}" "$servers_dir/cluster$r/log" servers_cluster_follow "${!port_of}" "${cluster_ports[r % masters]}"
+    servers_wait "a replica" "${!pid_of}" "$servers_dir/cluster$r/log" servers_cluster_follows "${!port_of}"
+  done
 }
 
 # Postgres refuses to run as root. Then it is the user postgres who runs it, and the data must be where that user can go.
@@ -172,15 +224,16 @@ servers_postgres() { # [SETTING...]
   bin=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -n 1)
   if [[ ! -x $bin/initdb ]]; then bin=$(dirname -- "$(command -v initdb)") || servers_fail "no initdb was found; install postgresql"; fi
   servers_postgres_directory
-  servers_free_port
-  postgres_port=$REPLY
   # A password, so that other users of the machine have no superuser here.
   secret=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
-  (umask 077 && printf '127.0.0.1:%s:*:*:%s\n' "$postgres_port" "$secret" >"$servers_dir/pgpass")
-  export PGPASSFILE=$servers_dir/pgpass
   (cd / && servers_as_postgres bash -c '"$1" -D "$2" -U postgres -A scram-sha-256 --pwfile=<(cat) -E UTF8 --locale=C.UTF-8 -N' \
     - "$bin/initdb" "$postgres_dir/data" <<<"$secret" >"$servers_dir/initdb.log" 2>&1) ||
     { cat "$servers_dir/initdb.log" >&2; servers_fail "initdb failed"; }
+  # Only now: initdb takes a while, in which others look for ports, too.
+  servers_free_port
+  postgres_port=$REPLY
+  (umask 077 && printf '127.0.0.1:%s:*:*:%s\n' "$postgres_port" "$secret" >"$servers_dir/pgpass")
+  export PGPASSFILE=$servers_dir/pgpass
   cat >>"$postgres_dir/data/postgresql.auto.conf" <<EOF
 listen_addresses = '127.0.0.1'
 port = $postgres_port
@@ -225,4 +278,15 @@ servers_daemon() { # BUILD CONF PORT [NAME]
   printf -v "${name}_pid" '%s' $!
   servers_remember "$name" $! || { tail -n 15 "$log" >&2; servers_fail "twinbloomd does not start; see $log"; }
   servers_wait "twinbloomd" $! "$log" redis-cli -e -p "$3" ping
+}
+
+servers_environment() { # BUILD CONF PORT HTTP_PORT
+  {
+    echo "# To be sourced: how to talk to what runs here."
+    printf 'export PATH=%q:$PATH\n' "$1/service"
+    printf 'export TWINBLOOM_URL=%q TWINBLOOM_PORT=%q TWINBLOOM_HTTP=%q\n' "redis://127.0.0.1:$3" "$3" "http://127.0.0.1:$4"
+    printf 'export TWINBLOOM_CONF=%q TWINBLOOM_PID=%q\n' "$2" "$daemon_pid"
+    printf 'export DATABASE_URL=%q PGPASSFILE=%q\n' "$postgres_dsn" "$PGPASSFILE"
+    printf 'export REDIS_A=%q REDIS_B=%q\n' "$redis_a_port" "$redis_b_port"
+  } >"$servers_dir/env"
 }

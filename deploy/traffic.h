@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include "base/error.h"
 #include "deploy/codes.h"
-#include "deploy/histogram.h"
+#include "base/histogram.h"
 #include "deploy/keyset.h"
 #include "deploy/observe.h"
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
+#include "base/utf8.h"
 #include "deploy/traffic.h"
 
 enum { SCREEN_LINES = 6, BAR_WIDTH = 24, AFTER_FLIP_US = 500000 };
@@ -289,14 +290,10 @@ bool report_print(const struct traffic *t)
 static void json_text(FILE *to, const char *text)
 {
     (void)fputc('"', to);
-    for (; *text != '\0'; text++) {
-        if (*text == '"' || *text == '\\')
-            (void)fprintf(to, "\\%c", *text);
-        else if ((unsigned char)*text < ' ')
-            (void)fprintf(to, "\\u%04x", (unsigned)*text);
-        else
-            (void)fputc(*text, to);
-    }
+    char out[UTF8_JSON_MAX + 1];
+    size_t taken, left = strlen(text);
+    for (; left > 0; text += taken, left -= taken)
+        (void)fwrite(out, 1, utf8_json(out, text, left, &taken), to);
     (void)fputc('"', to);
 }
 

@@ -49,6 +49,9 @@ static const struct field fields[] = {
     FIELD("switched_ms", NUMBER, BY_OTHERS, switched_ms),
     FIELD("dead_generation", NUMBER, BY_OTHERS, dead_generation),
     FIELD("dead_at_build", NUMBER, BY_OTHERS, dead_at_build),
+    FIELD("complete_generation", NUMBER, BY_OTHERS, complete_generation),
+    FIELD("complete_at", NUMBER, BY_OTHERS, complete_at),
+    FIELD("lineages", NUMBER, BY_SCAN, lineages),
     FIELD("verify_full", YES_NO, BY_OTHERS, verify_full),
     FIELD("reason", REMARK, BY_OTHERS, reason),
 #undef FIELD

@@ -28,7 +28,12 @@ struct record {
     bool verify_full;
     uint64_t rows, rows_total, skipped_null, skipped_empty;
     uint64_t started_ms, switched_ms;
-    uint64_t dead_generation, dead_at_build; /* see record_dead() */
+    uint64_t dead_generation, dead_at_build; /* see record_kept() */
+    /* Every row that a job has read into the generation complete_generation was written to it before this
+     * transaction of the database (source_instant()): marks that are younger prove that it is there. 0: not
+     * known. */
+    uint64_t complete_generation, complete_at;
+    uint64_t lineages; /* hash of the masters to which all went that the checkpoint counts as done */
     /* Where the scan is: tables (of blocks: their parts) from next_table on, and what is left of those that
      * were begun. */
     bool blocks;

@@ -16,7 +16,7 @@ enum err control_read(struct fence *f, struct control *out, struct error *e)
     redisReply *reply;
     names_filter_key(&f->names, "job", &name);
     enum err code =
-        link_command(f->link, NODE_HOME, &reply, e,
+        link_command(f->link, fence_home(f), &reply, e,
                      "HMGET %b abort hold rollback finish paused rows_per_second", name.text, name.length);
     if (code != ERR_OK)
         return code;
@@ -74,8 +74,9 @@ enum err control_ask(struct fence *f, enum control_wish wish, uint64_t value, st
     script_text(c, w->early ? "1" : "0");
     script_text(c, w->field);
     script_number(c, wish == WISH_THROTTLE ? value : w->value);
+    script_number(c, VIEW_FORMAT);
     long long answer;
-    enum err code = script_run(c, f->link, NODE_HOME, &answer, e);
+    enum err code = script_run(c, f->link, fence_home(f), &answer, e);
     if (code != ERR_OK)
         return code;
     switch (answer) {
@@ -85,6 +86,8 @@ enum err control_ask(struct fence *f, enum control_wish wish, uint64_t value, st
         return error_set(e, ERR_NOT_FOUND, "there is no such filter");
     case -1:
         return error_set(e, ERR_CONFLICT, "no job is running");
+    case -3:
+        return error_set(e, ERR_FORMAT, "a later version keeps this filter: ask a coordinator of that one");
     default:
         return error_set(e, ERR_CONFLICT, "%s", w->refusal);
     }

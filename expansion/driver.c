@@ -13,17 +13,19 @@
 #include <string.h>
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/number.h"
-#include "base/random.h"
 #include "expansion/driver_internal.h"
-#include "expansion/survey.h"
-#include "expansion/threshold.h"
+#include "shard/reconcile.h"
 
-enum { RETRY_MIN_US = 200 * 1000, RETRY_MAX_US = 5 * 1000 * 1000, NAP_US = 50 * 1000 };
+enum {
+    RETRY_MIN_US = 200 * 1000,
+    RETRY_MAX_US = 5 * 1000 * 1000,
+    NAP_US = 50 * 1000,
+    BEGIN_US = 30 * 1000 * 1000
+};
 
 /* --- view changes --- */
 
-static enum err complete_fence(struct driver *d, struct error *e)
+enum err driver_complete_fence(struct driver *d, struct error *e)
 {
     uint64_t lost;
     uint64_t started = clock_mono_us();
@@ -35,9 +37,7 @@ static enum err complete_fence(struct driver *d, struct error *e)
     return code;
 }
 
-/* Model: CHANGE. Publish d->next and fence it. A script whose reply was lost may have been executed: the step
- * is tried again after driver_reload(), and finds its phase there. */
-static enum err change_view(struct driver *d, const struct fence_job *job, struct error *e)
+enum err driver_change_view(struct driver *d, const struct fence_job *job, struct error *e)
 {
     d->next.epoch = d->view.epoch + 1;
     enum err code = fence_change(&d->fence, &d->view, &d->next, mutex_value(d->mutex), job, e);
@@ -48,9 +48,10 @@ static enum err change_view(struct driver *d, const struct fence_job *job, struc
     if (code != ERR_OK)
         return code;
     d->view = d->next;
-    log_info("view_changed", "filter=%s epoch=%" PRIu64 " phase=%s", log_quote(d->o->filter), d->view.epoch,
-             phase_row(d->view.phase)->name);
-    return complete_fence(d, e);
+    log_info("view_changed", "filter=%s epoch=%" PRIu64 " phase=%s generation=%" PRIu64 " step=%s reason=%s",
+             log_quote(d->o->filter), d->view.epoch, phase_row(d->view.phase)->name,
+             view_current(&d->view)->number, step_name(d->step), log_quote(d->record.reason));
+    return driver_complete_fence(d, e);
 }
 
 unsigned driver_built_slot(const struct driver *d)
@@ -69,283 +70,43 @@ struct layer_options driver_layers(struct driver *d)
         .fence = &d->fence, .mutex = d->mutex, .shard_bytes = d->o->shard_bytes, .growth = d->o->growth};
 }
 
-/* Model: IS_READY. No view change of the job while a layer of the current generation is opening. */
-static enum err widen(struct driver *d, struct error *e)
+enum err driver_widen(struct driver *d, struct error *e)
 {
     const struct layer_options o = driver_layers(d);
     return layer_complete(&o, &d->view, &d->next, e);
 }
 
-/* The alternate generation of d->next leaves the view; its shards lie under the present epoch's names. */
-static void retire_slot(struct driver *d, unsigned slot)
-{
-    d->next.retiring = d->next.slot[slot];
-    d->next.retiring_epoch = d->view.epoch;
-    d->next.slot[slot] = (struct generation){0};
-}
-
 /* --- steps --- */
 
-static enum err step_plan(struct driver *d, struct error *e)
+/* What is there is whole again before anything else is begun. */
+static enum err step_reclaim(struct driver *d, struct error *e)
 {
-    const struct driver_options *o = d->o;
-    struct plan_input in;
-    char warning[256];
-    enum err code = driver_source(d, e);
-    if (code == ERR_OK)
-        code = driver_source_failed(d, survey_plan(o, &d->fence, &d->view, d->source, &in, &d->plan, e));
-    if (code == ERR_OK)
-        code = survey_fits(&d->plan, d->link, warning, e);
-    if (code != ERR_OK)
-        return code;
-    if (warning[0] != '\0')
-        log_warn("plan", "filter=%s warning=%s", log_quote(o->filter), log_quote(warning));
-    code = driver_source_failed(d, source_warning(d->source, warning, sizeof(warning), e));
-    if (code != ERR_OK)
-        return code;
-    if (warning[0] != '\0')
-        log_warn("source", "filter=%s warning=%s", log_quote(o->filter), log_quote(warning));
-    d->record.rows_total = in.source_rows;
-    log_info("planned",
-             "filter=%s rows=%" PRIu64 " capacity=%" PRIu64 " error_rate=%g shards=%u bytes=%" PRIu64
-             " partitions=%u",
-             log_quote(o->filter), in.source_rows, d->plan.capacity, d->plan.error_rate,
-             d->plan.geometry.shards, d->plan.bytes, d->plan.partitions);
-    record_begin(d, false);
-    record_number(d, "capacity", d->plan.capacity);
-    record_number(d, "rows_total", in.source_rows);
-    return record_write(d, e);
-}
-
-/* The generation of the plan. Numbers come from a counter in the view; the slot is the number's parity, and
- * must be the one that is free. */
-static void fill_generation(struct driver *d)
-{
-    d->next = d->view;
-    d->next.last_generation = d->view.last_generation + 1;
-    if (d->next.last_generation % 2 == d->view.current)
-        d->next.last_generation++;
-    struct generation *g = &d->next.slot[1 - d->view.current];
-    *g = (struct generation){
-        .number = d->next.last_generation,
-        .seed = random_u64(),
-        .built = false,
-        .capacity = d->plan.capacity,
-        .error_rate = d->plan.error_rate,
-        .layer_count = 1,
-    };
-    g->layers[0] = (struct layer){
-        .geometry = d->plan.geometry,
-        .capacity = d->plan.capacity,
-        .error_rate = d->plan.error_rate,
-        .token = mutex_token(d->mutex),
-        .born_epoch = d->view.epoch + 1,
-    };
-    nodes_pin(d->o->nodes, g);
-}
-
-/* Model: made. */
-static enum err step_create(struct driver *d, struct error *e)
-{
-    fill_generation(d);
-    const struct generation *g = &d->next.slot[1 - d->view.current];
-    enum err code = fence_create(&d->fence, g, 0, e);
-    struct error ignored;
-    if (code != ERR_OK && code != ERR_UNREACHABLE && code != ERR_TIMEOUT &&
-        fence_discard(&d->fence, g, 0, &ignored) != ERR_OK)
-        log_warn("leftover", "filter=%s note=\"shards that were made expire by themselves\"",
-                 log_quote(d->o->filter));
-    return code;
-}
-
-static enum err step_open(struct driver *d, struct error *e)
-{
-    if (d->view.phase == PHASE_BUILDING) /* tried before: the view was changed, the fence was not complete */
-        return complete_fence(d, e);
-    /* Again: the scratch may have been used since; a new seed is as good while shards are empty. */
-    fill_generation(d);
-    bool for_bytes = strcmp(d->o->trigger, threshold_name(THRESHOLD_BYTES)) == 0;
-    char generation[24], token[24], started[24], capacity[24], rows[24], now[24];
-    (void)snprintf(generation, sizeof(generation), "%" PRIu64, d->next.slot[1 - d->view.current].number);
-    (void)snprintf(token, sizeof(token), "%" PRIu64, mutex_token(d->mutex));
-    (void)snprintf(started, sizeof(started), "%" PRIu64, d->record.started_ms);
-    (void)snprintf(capacity, sizeof(capacity), "%" PRIu64, d->plan.capacity);
-    (void)snprintf(rows, sizeof(rows), "%" PRIu64, d->record.rows_total);
-    (void)snprintf(now, sizeof(now), "%" PRIu64, clock_wall_us() / 1000);
-    const char *pairs[] = {"state",
-                           "running",
-                           "step",
-                           step_name(STEP_SETTLE),
-                           "generation",
-                           generation,
-                           "owner",
-                           d->o->owner,
-                           "token",
-                           token,
-                           "reason",
-                           d->o->reason,
-                           "started_ms",
-                           started,
-                           "expanded_ms",
-                           now,
-                           "bytes_generation",
-                           for_bytes ? generation : "0",
-                           "capacity",
-                           capacity,
-                           "rows_total",
-                           rows,
-                           "updated_ms",
-                           now,
-                           "verify_full",
-                           d->record.verify_full ? "1" : "0",
-                           "trigger",
-                           d->o->trigger};
-    const struct fence_job job = {.reset = true, .pairs = pairs, .count = sizeof(pairs) / sizeof(pairs[0])};
-    d->next.phase = PHASE_BUILDING;
-    enum err code = change_view(d, &job, e);
-    if (code == ERR_OK)
-        d->record.generation = view_alternate(&d->view)->number;
-    return code;
-}
-
-static enum err step_hold(struct driver *d, struct error *e)
-{
-    enum err code = driver_requests(d, e);
-    if (code == ERR_OK && d->control.hold)
-        code = record_step(d, STEP_HOLD, e);
-    if (code != ERR_OK || !d->control.hold)
-        return code;
-    log_info("holds", "filter=%s generation=%" PRIu64, log_quote(d->o->filter), driver_built(d)->number);
-    while (code == ERR_OK && d->control.hold)
-        code = driver_nap(d, "an operator's word to switch", e);
-    if (code != ERR_OK)
-        return code;
-    d->request = REQUEST_CUTOVER; /* rows have come meanwhile: catch up and verify again */
-    return error_set(e, ERR_CANCELLED, "an operator gave the word to switch");
-}
-
-/* Model: EXCHANGE. */
-static enum err step_cutover(struct driver *d, struct error *e)
-{
-    if (d->view.phase == PHASE_SWITCHED)
-        return complete_fence(d, e);
-    enum err code = widen(d, e);
-    if (code != ERR_OK)
-        return code;
-    char now[24], generation[24], dead[24];
-    d->record.switched_ms = clock_wall_us() / 1000;
-    (void)snprintf(now, sizeof(now), "%" PRIu64, d->record.switched_ms);
-    (void)snprintf(generation, sizeof(generation), "%" PRIu64, d->record.dead_generation);
-    (void)snprintf(dead, sizeof(dead), "%" PRIu64, d->record.dead_at_build);
-    const char *pairs[] = {"step",     step_name(STEP_FOLLOW), "switched_ms", now, "dead_generation",
-                           generation, "dead_at_build",        dead};
-    const struct fence_job job = {
-        .guard = "abort", .pairs = pairs, .count = sizeof(pairs) / sizeof(pairs[0])};
-    d->next = d->view;
-    d->next.phase = PHASE_SWITCHED;
-    d->next.current = 1 - d->view.current;
-    d->next.slot[d->next.current].built = true;
-    return change_view(d, &job, e);
-}
-
-/* The generation to which a rollback would go must be able to say "no", and rightly. */
-static enum err may_roll_back(struct driver *d, struct error *e)
-{
-    uint64_t lost = 0;
-    const struct generation *old = view_alternate(&d->view);
-    if (!old->built)
-        return error_set(e, ERR_CONFLICT, "generation %" PRIu64 " was never built: no rollback", old->number);
-    enum err code = fence_count_lost(&d->fence, &d->view, old, &lost, e);
-    if (code == ERR_OK && lost > 0)
-        code =
-            error_set(e, ERR_CONFLICT, "%" PRIu64 " shards of generation %" PRIu64 " are lost: no rollback",
-                      lost, old->number);
-    return code;
-}
-
-/* What was asked for cannot be: it must not be asked again at once. */
-static enum err refuse_rollback(struct driver *d, const struct error *why, struct error *e)
-{
-    log_warn("no_rollback", "filter=%s why=%s", log_quote(d->o->filter), log_quote(why->text));
-    record_begin(d, false);
-    record_text(d, "rollback", "0");
-    record_text(d, "error", why->text);
-    enum err code = record_write(d, e);
-    return code == ERR_OK ? error_set(e, ERR_CONFLICT, "%s", why->text) : code;
-}
-
-/* Model: EXCHANGE. Both generations have taken every add since the build began, so the old one lacks nothing.
- */
-static enum err step_rollback(struct driver *d, struct error *e)
-{
-    if (d->view.phase == PHASE_BUILDING)
-        return complete_fence(d, e);
-    struct error why;
-    enum err code = widen(d, e);
-    if (code == ERR_OK && (code = may_roll_back(d, &why)) != ERR_OK)
-        return code == ERR_CONFLICT ? refuse_rollback(d, &why, e) : error_set(e, code, "%s", why.text);
-    if (code != ERR_OK)
-        return code;
-    const char *pairs[] = {"step", step_name(STEP_HOLD), "hold", "1", "rollback", "0", "finish", "0"};
-    const struct fence_job job = {.pairs = pairs, .count = sizeof(pairs) / sizeof(pairs[0])};
-    d->next = d->view;
-    d->next.phase = PHASE_BUILDING;
-    d->next.current = 1 - d->view.current;
-    return change_view(d, &job, e);
-}
-
-static enum err step_grace(struct driver *d, struct error *e)
-{
-    if (!view_alternate(&d->view)->built)
-        return ERR_OK; /* a first build: there is nothing to go back to */
-    for (;;) {
-        uint64_t now = clock_wall_us() / 1000;
-        /* The wall clock may be set back; the wait is for comfort, so never longer than asked for from now
-         * on. */
-        uint64_t passed = now >= d->record.switched_ms ? now - d->record.switched_ms : 0;
-        if (now < d->record.switched_ms)
-            d->record.switched_ms = now;
-        if (passed >= d->o->grace_ms)
-            return ERR_OK;
-        enum err code = driver_nap(d, "the end of the grace time", e);
-        if (code != ERR_OK)
-            return code;
-    }
-}
-
-/* Model: LEAVE. The alternate generation leaves the view. */
-static enum err leave_alternate(struct driver *d, enum job_step then, const char *guard, struct error *e)
-{
-    if (view_alternate(&d->view) == NULL)
-        return complete_fence(d, e);
-    enum err code = widen(d, e);
-    if (code != ERR_OK)
-        return code;
-    const char *pairs[] = {"step", step_name(then)};
-    const struct fence_job job = {.guard = guard, .pairs = pairs, .count = sizeof(pairs) / sizeof(pairs[0])};
-    d->next = d->view;
-    d->next.phase = phase_alone(view_current(&d->view)->layer_count);
-    retire_slot(d, 1 - d->view.current);
-    return change_view(d, &job, e);
+    enum err code = fence_retire(&d->fence, &d->view, mutex_value(d->mutex), e);
+    return code == ERR_OK ? driver_find_masters(d, &d->heal_first, e) : code;
 }
 
 static enum err perform(struct driver *d, struct error *e)
 {
     switch (d->step) {
     case STEP_FENCE:
-        return complete_fence(d, e);
+        return driver_complete_fence(d, e);
     case STEP_WIDEN:
-        return widen(d, e);
+        return driver_widen(d, e);
     case STEP_RECLAIM:
+        return step_reclaim(d, e);
+    case STEP_HEAL:
+        return driver_heal(d, e);
+    case STEP_REFILL:
+        return driver_refill(d, e);
     case STEP_RETIRE:
     case STEP_CLEAR:
         return fence_retire(&d->fence, &d->view, mutex_value(d->mutex), e);
     case STEP_PLAN:
-        return step_plan(d, e);
+        return driver_plan(d, e);
     case STEP_CREATE:
-        return step_create(d, e);
+        return driver_create(d, e);
     case STEP_OPEN:
-        return step_open(d, e);
+        return driver_open(d, e);
     case STEP_SETTLE:
         return driver_settle(d, e);
     case STEP_SCAN:
@@ -358,17 +119,17 @@ static enum err perform(struct driver *d, struct error *e)
     case STEP_CHECK:
         return driver_verify(d, e);
     case STEP_HOLD:
-        return step_hold(d, e);
+        return driver_hold(d, e);
     case STEP_CUTOVER:
-        return step_cutover(d, e);
+        return driver_cutover(d, e);
     case STEP_GRACE:
-        return step_grace(d, e);
+        return driver_grace(d, e);
     case STEP_FINISH:
-        return leave_alternate(d, STEP_RETIRE, "rollback", e);
+        return driver_leave(d, STEP_RETIRE, "rollback", e);
     case STEP_ROLLBACK:
-        return step_rollback(d, e);
+        return driver_rollback(d, e);
     case STEP_ABORT:
-        return leave_alternate(d, STEP_CLEAR, NULL, e);
+        return driver_leave(d, STEP_CLEAR, NULL, e);
     case STEP_DONE:
     case STEP_FAILED:
     case STEP_STOPPED:
@@ -389,7 +150,7 @@ enum err driver_reload(struct driver *d, struct error *e)
     if (d->next.incarnation != incarnation || d->next.epoch > epoch + 1 || d->next.epoch < epoch)
         return error_set(e, ERR_FENCED, "the view moved on from epoch %" PRIu64, epoch);
     d->view = d->next;
-    return complete_fence(d, e);
+    return driver_complete_fence(d, e);
 }
 
 static bool server_is_away(enum err code)
@@ -420,8 +181,17 @@ static enum job_step after(struct driver *d, enum job_step step, enum err code)
 {
     if (code == ERR_CANCELLED && d->request != REQUEST_COUNT) {
         enum job_step asked = step_asked(step, d->request);
-        return asked == STEP_COUNT ? step_next(step, code) : asked;
+        if (asked != STEP_COUNT && step != STEP_HEAL)
+            return asked;
     }
+    if (step == STEP_HEAL && step_next(step, code) != step && code != ERR_OK)
+        d->not_healed_until = clock_mono_us() + HEAL_AGAIN_US;
+    if (step == STEP_HEAL)
+        return step_healed(&d->view, code, d->o->kind);
+    if (step == STEP_REFILL)
+        return step_refilled(&d->view, code, d->o->kind);
+    if (step == STEP_RECLAIM && code == ERR_OK && d->heal_first)
+        return STEP_HEAL;
     if (step == STEP_RECLAIM && code == ERR_OK)
         return step_resume(&d->view, d->record.generation, d->record.step, d->o->kind);
     return step_next(step, code);
@@ -461,13 +231,14 @@ static bool found_quiet(const struct driver *d)
 static void write_end(struct driver *d, enum err failure)
 {
     if (d->step == STEP_FAILED)
-        record_end(d, failure == ERR_CANCELLED ? "aborted" : "failed", d->why.text);
+        record_end(d, failure == ERR_CANCELLED ? "aborted" : "failed", failure, d->why.text);
     else if (d->step != STEP_DONE || (d->o->kind == JOB_FINISH && !d->record.running))
         return; /* somebody else's, or nothing was to do */
-    else if (d->o->kind == JOB_FINISH && found_quiet(d) && !step_is_switched(d->record.step))
-        record_end(d, "failed", "its driver ended before the new generation was in use");
+    else if (d->o->kind == JOB_FINISH && found_quiet(d) && !step_is_switched(d->record.step) &&
+             d->record.step != STEP_HEAL && d->record.step != STEP_REFILL)
+        record_end(d, "failed", ERR_CANCELLED, "its driver ended before the new generation was in use");
     else
-        record_end(d, "done", "");
+        record_end(d, "done", ERR_OK, "");
 }
 
 static enum err run_steps(struct driver *d, struct error *e)
@@ -502,9 +273,15 @@ static enum err begin(struct driver *d, struct error *e)
     const struct driver_options *o = d->o;
     d->fence.link = d->link;
     d->fence.tombstone_ms = o->tombstone_ms;
+    d->fence.on_view = o->on_view;
+    d->fence.on_view_arg = o->on_view_arg;
     enum err code = names_init(&d->fence.names, o->prefix, o->filter, o->filter_length, e);
     if (code == ERR_OK)
         code = fence_load(&d->fence, &d->view, e);
+    if (code == ERR_OK)
+        code = fence_knows(&d->fence, &d->view.retiring, e);
+    if (code == ERR_OK)
+        code = fence_may_begin(&d->fence, &d->view, e);
     if (code == ERR_OK)
         code = record_read(d, e);
     if (code != ERR_OK)
@@ -517,6 +294,8 @@ static enum err begin(struct driver *d, struct error *e)
         memcpy(fresh.swept, d->record.swept, sizeof(fresh.swept));
         fresh.dead_generation = d->record.dead_generation;
         fresh.dead_at_build = d->record.dead_at_build;
+        fresh.complete_generation = d->record.complete_generation;
+        fresh.complete_at = d->record.complete_at;
         record_fini(&d->record);
         d->record = fresh;
     }
@@ -530,6 +309,26 @@ static enum err begin(struct driver *d, struct error *e)
     return ERR_OK;
 }
 
+/* A master that fails over at this moment is waited for, as in a step: what was asked for was acknowledged.
+ * Not for ever: others may want the mutex. */
+static enum err begin_patiently(struct driver *d, struct error *e)
+{
+    uint64_t pause = RETRY_MIN_US, until = clock_mono_us() + BEGIN_US;
+    enum err code;
+    while (server_is_away(code = begin(d, e)) && clock_mono_us() < until) {
+        log_warn("job_waits", "filter=%s step=begin why=%s", log_quote(d->o->filter), log_quote(e->text));
+        for (uint64_t naps = pause / NAP_US; naps > 0; naps--) {
+            if (mutex_lost(d->mutex))
+                return error_set(e, ERR_MUTEX_LOST, "the mutex %s was lost", mutex_value(d->mutex));
+            if (atomic_load(d->o->stop))
+                return error_set(e, ERR_BUSY, "the coordinator is stopping");
+            clock_sleep_us(NAP_US);
+        }
+        pause = pause * 2 < RETRY_MAX_US ? pause * 2 : RETRY_MAX_US;
+    }
+    return code;
+}
+
 enum err driver_run(const struct driver_options *options, struct mutex *mutex, struct error *e)
 {
     struct driver *d = calloc(1, sizeof(*d));
@@ -539,7 +338,7 @@ enum err driver_run(const struct driver_options *options, struct mutex *mutex, s
     d->mutex = mutex;
     d->request = REQUEST_COUNT;
     d->link = link_new(options->nodes, options->redis_timeout_ms, "twinbloom-job");
-    enum err code = d->link == NULL ? error_set(e, ERR_NOMEM, "out of memory") : begin(d, e);
+    enum err code = d->link == NULL ? error_set(e, ERR_NOMEM, "out of memory") : begin_patiently(d, e);
     if (code == ERR_OK)
         code = run_steps(d, e);
     driver_end_build(d);

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/error.h"
+#include "base/timing.h"
 #include "expansion/mutex.h"
 #include "expansion/step.h"
 #include "expansion/tail.h"
@@ -32,15 +33,17 @@ struct driver_options {
     uint64_t wanted_capacity; /* by an operator; 0: decide */
     double wanted_error_rate; /* 0: as configured */
     uint32_t shard_bytes;
+    const char *on_nodes; /* that the new generation lies on, as placement_choose() takes them; "": all */
     /* limits, bytes and milliseconds */
     uint64_t build_memory;
     const char *spill_dir;
     uint64_t spill_bytes;
-    bool scan_blocks;         /* in the order of the table's blocks instead of its ids */
-    unsigned readers;         /* connections that read at the same time */
-    unsigned page_ms;         /* how long a page should take */
-    uint64_t page_rows;       /* and how many rows it has at the most */
-    const char *read_dsn;     /* a standby that rows are read from; "": none */
+    bool scan_blocks;           /* in the order of the table's blocks instead of its ids */
+    unsigned readers;           /* connections that read at the same time */
+    unsigned page_ms;           /* how long a page should take */
+    uint64_t page_rows;         /* and how many rows it has at the most */
+    struct timing *page_timing; /* borrowed; how long pages took is recorded there. NULL: nowhere */
+    const char *read_dsn;       /* a standby that rows are read from; "": none */
     bool sweep;               /* catch-up looks at every row for one that was written since the build began */
     enum tail_mode tail_mode; /* what tells of rows that come by other ways; keyset: the job looks itself */
     uint64_t verify_sample;
@@ -53,6 +56,7 @@ struct driver_options {
     uint64_t yield_at; /* transactions a second of others, from which half of the readers rest; 0: never */
     const struct latency *latency; /* of Redis, as requests see it; borrowed. NULL: not known */
     uint64_t settle_timeout_ms;
+    uint64_t heal_margin_ms; /* of the marks by which rows are found after a failover: see marks.h */
     uint64_t grace_ms;
     uint64_t tombstone_ms;
     unsigned redis_timeout_ms;
@@ -63,6 +67,8 @@ struct driver_options {
     const char *reason;      /* for people */
     const char *trigger;     /* one word for programs */
     const atomic_bool *stop; /* set by whoever wants the thread back */
+    void (*on_view)(void *arg, const struct names *names, const struct view *v); /* of fence.h */
+    void *on_view_arg;
     atomic_bool *building; /* shared by the drivers of a process: one of them builds at a time, as each takes
                             * build_memory */
 };

@@ -67,7 +67,7 @@ static const char *progress(struct driver *d, const struct readers_work *work, c
     uint64_t all = 0, seen;
     if (driver_pace_reason(d)[0] != '\0' || !work->blocks)
         return driver_pace_reason(d);
-    size_t count = readers_left(d->readers, &next, left);
+    size_t count = readers_left(d->readers, &next, left, NULL);
     for (unsigned i = 0; i < work->tables; i++)
         all += work->parts[i].blocks;
     seen = all;
@@ -228,6 +228,20 @@ out:
 
 /* --- by what wrote them --- */
 
+enum err driver_sweep(struct driver *d, const char *horizon, driver_keys_fn *fn, void *arg, struct error *e)
+{
+    enum err code = driver_replayed(d, e);
+    if (code == ERR_OK)
+        code = driver_parts(d, e);
+    if (code == ERR_OK)
+        code = driver_read(
+            d,
+            (struct readers_work){
+                .blocks = true, .tables = (unsigned)d->part_count, .parts = d->parts, .newer = horizon},
+            fn, arg, e);
+    return code;
+}
+
 /* The horizon is noted first: transactions that got their id before it have ended after the settle, so their
  * rows are seen; rows of the others are for the next sweep. */
 static enum err sweep(struct driver *d, struct error *e)
@@ -239,16 +253,7 @@ static enum err sweep(struct driver *d, struct error *e)
     if (code == ERR_OK)
         code = driver_settle_now(d, e);
     if (code == ERR_OK)
-        code = driver_replayed(d, e);
-    if (code == ERR_OK)
-        code = driver_parts(d, e);
-    if (code == ERR_OK)
-        code = driver_read(d,
-                           (struct readers_work){.blocks = true,
-                                                 .tables = (unsigned)d->part_count,
-                                                 .parts = d->parts,
-                                                 .newer = d->record.swept},
-                           add_found, &f, e);
+        code = driver_sweep(d, d->record.swept, add_found, &f, e);
     if (code != ERR_OK)
         return code;
     memcpy(d->record.swept, horizon, sizeof(horizon));

@@ -34,13 +34,7 @@ static enum err on_page(void *arg, unsigned i, struct error *e)
     return code == ERR_OK && atomic_load(&s->stop) ? error_set(e, ERR_CANCELLED, "stopped") : code;
 }
 
-static enum err poll_compare(void *arg, struct error *e)
-{
-    return driver_look(arg, "", e);
-}
-
-/* All rows, in the order that is fastest here. */
-static struct readers_work all_rows(struct driver *d)
+struct readers_work driver_all_rows(struct driver *d)
 {
     if (d->o->scan_blocks)
         return (struct readers_work){.blocks = true, .tables = (unsigned)d->part_count, .parts = d->parts};
@@ -69,10 +63,10 @@ static enum err look_after(struct driver *d, struct sink *s, struct error *e)
     }
 }
 
-static enum err read_and_compare(struct driver *d, struct compare *compare, struct error *e)
+static enum err read_and_compare(struct driver *d, struct compare *compare, uint64_t seed, struct error *e)
 {
-    struct sink sink = {.compare = compare, .seed = driver_built(d)->seed};
-    const struct readers_options o = driver_readers(d, all_rows(d), on_row, on_page, &sink);
+    struct sink sink = {.compare = compare, .seed = seed};
+    const struct readers_options o = driver_readers(d, driver_all_rows(d), on_row, on_page, &sink);
     enum err code = readers_start(&d->readers, &o, e);
     if (code == ERR_OK)
         code = look_after(d, &sink, e);
@@ -112,17 +106,19 @@ static enum err pick(void *arg, size_t count, const char *const *keys, const siz
     return code;
 }
 
-enum err driver_compare(struct driver *d, driver_keys_fn *missing, void *arg, uint64_t *checked,
-                        struct error *e)
+enum err driver_compare(struct driver *d, unsigned slot, bool pass_lost, driver_keys_fn *missing, void *arg,
+                        struct driver_compared *out, struct error *e)
 {
+    const struct generation *g = &d->view.slot[slot];
     const struct compare_options o = {.fence = &d->fence,
                                       .view = &d->view,
-                                      .generation = driver_built(d),
+                                      .generation = g,
+                                      .pass_lost = pass_lost,
                                       .memory = d->o->build_memory,
                                       .writers = d->o->readers,
                                       .spill_dir = d->o->spill_dir,
                                       .spill_bytes = d->o->spill_bytes,
-                                      .poll = poll_compare,
+                                      .poll = driver_poll_flush,
                                       .poll_arg = d};
     struct compare *compare = NULL;
     uint64_t began = clock_mono_us();
@@ -136,16 +132,17 @@ enum err driver_compare(struct driver *d, driver_keys_fn *missing, void *arg, ui
     if (code == ERR_OK)
         code = compare_load(compare, e);
     if (code == ERR_OK)
-        code = read_and_compare(d, compare, e);
+        code = read_and_compare(d, compare, g->seed, e);
     if (code == ERR_OK) {
-        struct wanted w = {.seed = driver_built(d)->seed, .fn = missing, .arg = arg};
+        struct wanted w = {.seed = g->seed, .fn = missing, .arg = arg};
         w.hashes = compare_missing(compare, &w.count);
-        *checked = compare_tested(compare);
+        *out = (struct driver_compared){.rows = compare_tested(compare),
+                                        .missing = compare_missing_total(compare)};
+        out->handed = w.count;
         log_info("compared", "filter=%s rows=%" PRIu64 " missing=%" PRIu64 " seconds=%.3f",
-                 log_quote(d->o->filter), *checked, compare_missing_total(compare),
-                 (double)(clock_mono_us() - began) / 1e6);
+                 log_quote(d->o->filter), out->rows, out->missing, (double)(clock_mono_us() - began) / 1e6);
         if (w.count > 0)
-            code = driver_read(d, all_rows(d), pick, &w, e);
+            code = driver_read(d, driver_all_rows(d), pick, &w, e);
     }
     compare_free(compare);
     return code;

@@ -124,6 +124,19 @@ static void report_rows(struct driver *d)
     record_number(d, "skipped_empty", d->record.skipped_empty);
 }
 
+static void report_refill(struct driver *d, uint64_t now)
+{
+    const struct refill_progress *p = &d->refill;
+    double seconds = (double)(now - p->began) / 1e6, rate = seconds > 0 ? (double)p->rows / seconds : 0;
+    double left = (double)p->rows_total - (double)p->rows;
+    if (p->began == 0)
+        return;
+    record_number(d, "refill_rows", p->rows);
+    record_number(d, "refill_rows_total", p->rows_total);
+    record_decimal(d, "refill_rate", rate);
+    record_decimal(d, "refill_eta_seconds", rate > 0 && left > 0 ? left / rate : 0);
+}
+
 static enum err report(struct driver *d, const char *waiting_for, struct error *e)
 {
     uint64_t now = clock_mono_us();
@@ -133,7 +146,10 @@ static enum err report(struct driver *d, const char *waiting_for, struct error *
     record_begin(d, false);
     record_text(d, "waiting_for", waiting_for);
     record_text(d, "throttle", driver_pace_reason(d));
-    if (d->step != STEP_CHECK) /* which leaves what is known of the last expansion */
+    if (d->step == STEP_REFILL)
+        report_refill(d, now);
+    else if (d->step != STEP_CHECK &&
+             d->step != STEP_HEAL) /* which leave what is known of the last expansion */
         report_rows(d);
     if (d->scan_started != 0 && d->step == STEP_SCAN && now > d->scan_started)
         report_scan(d, now);
@@ -154,6 +170,8 @@ enum err driver_look(struct driver *d, const char *waiting_for, struct error *e)
         code = fence_look(&d->fence, &d->view, e);
         if (code == ERR_OK)
             code = driver_requests(d, e);
+        if (code == ERR_OK)
+            code = driver_look_at_masters(d, e);
     }
     return code == ERR_OK ? report(d, waiting_for, e) : code;
 }

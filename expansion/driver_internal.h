@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef EXPANSION_DRIVER_INTERNAL_H
 #define EXPANSION_DRIVER_INTERNAL_H
-/* What the files of the driver share: driver.c (loop, view changes), driver_source.c (connections,
- * settle), driver_scan.c, driver_catch_up.c, driver_verify.c, driver_pace.c (how fast rows are read),
- * driver_control.c (what happens between two pieces of work: an operator's requests, layers that are full,
- * progress), record.c (the job's record). */
+/* What the files of the driver share: driver.c (loop, view changes), driver_open.c (to a new
+ * generation in the view), driver_cutover.c (the switch to it, and back), driver_source.c (connections,
+ * settle), driver_scan.c, driver_catch_up.c, driver_verify.c, driver_masters.c and
+ * driver_heal.c (Redis masters that are others by now), driver_refill.c (shards that are lost), driver_pace.c
+ * (how fast rows are read), driver_control.c (what happens between two pieces of work: an operator's
+ * requests, layers that are full, progress), record.c (the job's record). */
 #include "expansion/checkpoint.h"
 #include "expansion/control.h"
 #include "expansion/driver.h"
@@ -18,10 +20,17 @@
 #include "migrate/scan.h"
 #include "shard/fence.h"
 
+/* Of the reading that fills lost shards. */
+struct refill_progress {
+    uint64_t began; /* 0: not yet */
+    uint64_t rows, rows_total;
+};
+
 struct driver {
     const struct driver_options *o;
     struct mutex *mutex;
     struct link *link;
+    uint64_t cutover_us; /* how long the switch took, until that is in the record; 0: it is, or none was */
     struct fence fence;
     struct view view;
     struct view next; /* scratch of a view change */
@@ -37,15 +46,22 @@ struct driver {
     uint64_t progressed_at;         /* when readers last had a page */
     struct record record;
     struct plan plan;
-    enum phase found; /* phase of the view when this driver came */
+    struct placement on; /* nodes of the plan */
+    enum phase found;    /* phase of the view when this driver came */
     enum job_step step;
     struct control control;           /* as an operator last set it */
     enum job_request request;         /* what ended the step early; REQUEST_COUNT: nothing */
     bool recorded;                    /* the record is of this job */
+    bool heal_first;                  /* as it was found when this driver came */
     bool built_here;                  /* this driver holds the coordinator's right to build */
     uint64_t scan_started, scan_rows; /* of this driver, for rate and ETA */
     uint64_t looked_at_rows;          /* when layers were last looked at */
     uint64_t controlled_at, reported_at, grown_at, checkpoint_at;
+    uint64_t complete_at; /* as in the record, of the generation that is built: for the cutover to record */
+    uint64_t lineages;    /* hash of the masters as they were last looked at */
+    uint64_t lineages_at; /* when that was */
+    struct refill_progress refill;
+    uint64_t not_healed_until; /* after a healing that failed no other one is begun before */
     struct {
         struct throttle throttle;
         struct latency_reader latency;
@@ -71,6 +87,26 @@ struct layer_options driver_layers(struct driver *d);
 /* The view again, after a change whose reply may be lost; its fence is completed. ERR_FENCED: it is another
  * driver's by now. */
 MUST_CHECK enum err driver_reload(struct driver *d, struct error *e);
+MUST_CHECK enum err driver_complete_fence(struct driver *d, struct error *e);
+/* Model: CHANGE. Publish d->next and fence it. A script whose reply was lost may have been executed: the step
+ * is tried again after driver_reload(), and finds its phase there. */
+MUST_CHECK enum err driver_change_view(struct driver *d, const struct fence_job *job, struct error *e);
+/* Model: IS_READY. No view change of the job while a layer of the current generation is opening. */
+MUST_CHECK enum err driver_widen(struct driver *d, struct error *e);
+
+/* --- driver_open.c --- */
+MUST_CHECK enum err driver_plan(struct driver *d, struct error *e);
+MUST_CHECK enum err driver_create(struct driver *d, struct error *e);
+MUST_CHECK enum err driver_open(struct driver *d, struct error *e);
+
+/* --- driver_cutover.c --- */
+MUST_CHECK enum err driver_hold(struct driver *d, struct error *e);
+MUST_CHECK enum err driver_cutover(struct driver *d, struct error *e);
+MUST_CHECK enum err driver_rollback(struct driver *d, struct error *e);
+MUST_CHECK enum err driver_grace(struct driver *d, struct error *e);
+/* The alternate generation leaves the view; the record's step is @then. @guard: a request that forbids it, or
+ * NULL. */
+MUST_CHECK enum err driver_leave(struct driver *d, enum job_step then, const char *guard, struct error *e);
 
 /* --- record.c --- */
 MUST_CHECK enum err record_read(struct driver *d, struct error *e);
@@ -82,17 +118,20 @@ void record_checkpoint(struct driver *d, const struct record *at, bool settled);
 /* Up to where rows that came by other ways are in the generation. */
 void record_caught_up(struct driver *d);
 void record_decimal(struct driver *d, const char *field, double value);
-/* How many keys of the generation in use counted as dead when it was verified, before its cutover: that
- * outlives jobs which come to no cutover. */
-void record_dead(struct driver *d);
+/* What is known of the generation in use, and outlives jobs which come to no cutover: how many of its keys
+ * counted as dead when it was verified, before its cutover; and since when it is complete. */
+void record_kept(struct driver *d);
+void record_complete(struct driver *d);
 /* Increments of the counts come behind all fields. @n > 0; @shard < 0: of the layer. */
 void record_count(struct driver *d, const struct generation *g, unsigned layer, int64_t shard, uint64_t n);
+/* The same where the count may fall, too. */
+void record_recount(struct driver *d, const struct generation *g, unsigned layer, int64_t shard, int64_t by);
 /* ERR_MUTEX_LOST. */
 MUST_CHECK enum err record_write(struct driver *d, struct error *e);
 /* Before a step is begun. A new job replaces the record at `plan`; the steps before are of the last one. */
 MUST_CHECK enum err record_step(struct driver *d, enum job_step step, struct error *e);
 /* The end of the job, and an entry of the history in the same step. */
-void record_end(struct driver *d, const char *state, const char *text);
+void record_end(struct driver *d, const char *state, enum err code, const char *text);
 
 /* --- driver_control.c --- */
 /* Called often from loops, with nothing under way on the link: mutex lost, stop, requests, a pause, layers
@@ -140,6 +179,9 @@ MUST_CHECK enum err driver_settle(struct driver *d, struct error *e);
 
 /* --- driver_scan.c --- */
 MUST_CHECK enum err driver_scan(struct driver *d, struct error *e);
+/* What a build of that layer of @g, or a comparison, is made with; it calls driver_look() while it waits. */
+struct build_options driver_build_options(struct driver *d, const struct generation *g, unsigned layer);
+MUST_CHECK enum err driver_poll_flush(void *driver, struct error *e);
 /* What the source's rows lie in now: d->parts. */
 MUST_CHECK enum err driver_parts(struct driver *d, struct error *e);
 struct readers_options driver_readers(struct driver *d, struct readers_work work,
@@ -162,16 +204,54 @@ typedef enum err driver_keys_fn(void *arg, size_t count, const char *const *keys
                                 struct error *e);
 MUST_CHECK enum err driver_read(struct driver *d, struct readers_work work, driver_keys_fn *fn, void *arg,
                                 struct error *e);
+/* The same for the keys of all rows that were written by transactions with ids from @horizon on. */
+MUST_CHECK enum err driver_sweep(struct driver *d, const char *horizon, driver_keys_fn *fn, void *arg,
+                                 struct error *e);
 /* Add rows' keys to the generation that is built; after the cutover to the old one, too. *@added counts those
  * that were new to the one that is built. */
 MUST_CHECK enum err driver_add_keys(struct driver *d, size_t count, const char *const *keys,
                                     const size_t *lengths, uint64_t *added, struct error *e);
 
 /* --- driver_compare.c --- */
-/* Look for every key of the source in the generation that is built (or in use); those that are not found in
- * its shards as they were read are handed to @missing. */
-MUST_CHECK enum err driver_compare(struct driver *d, driver_keys_fn *missing, void *arg, uint64_t *checked,
-                                   struct error *e);
+/* All rows of the source, in the order that is fastest here; by blocks those of d->parts. */
+struct readers_work driver_all_rows(struct driver *d);
+
+struct driver_compared {
+    uint64_t rows, missing;
+    uint64_t handed; /* hashes whose keys were looked for: not all of a great many that are missing */
+};
+/* Look for every key of the source in the generation of @slot; those that are not found in its shards as they
+ * were read are handed to @missing. @pass_lost: but for keys of shards that are lost. */
+MUST_CHECK enum err driver_compare(struct driver *d, unsigned slot, bool pass_lost, driver_keys_fn *missing,
+                                   void *arg, struct driver_compared *out, struct error *e);
+
+/* --- driver_masters.c --- */
+enum { HEAL_LOOK_US = 1000 * 1000, HEAL_AGAIN_US = 30 * 1000 * 1000 };
+/* That master may hold something of the filter, and is not of a lineage that it trusts, by d->view. */
+bool driver_suspects(const struct driver *d, const struct lineage *one);
+bool driver_suspects_any(const struct driver *d, const struct lineages *s);
+/* What the view in Redis trusts now, into d->view: a keeper may have added a master that is new and empty.
+ * ERR_FENCED. */
+MUST_CHECK enum err driver_reload_trusted(struct driver *d, struct error *e);
+/* ERR_CANCELLED, with REQUEST_HEAL in d->request: there is a master that the filter does not trust. Once a
+ * second, and a master that does not answer is nothing to this. */
+MUST_CHECK enum err driver_look_at_masters(struct driver *d, struct error *e);
+/* The same now; ERR_UNREACHABLE, ERR_TIMEOUT: a master does not answer. */
+MUST_CHECK enum err driver_same_masters(struct driver *d, struct error *e);
+/* When a driver begins: *@heal says whether there is one; a checkpoint that others wrote to other masters is
+ * void. */
+MUST_CHECK enum err driver_find_masters(struct driver *d, bool *heal, struct error *e);
+
+/* --- driver_heal.c --- */
+/* Make whole what masters that the filter does not trust may have lost, then trust them. ERR_CONFLICT,
+ * ERR_CONFIG: it cannot be; ERR_TIMEOUT, ERR_UNREACHABLE: again. */
+MUST_CHECK enum err driver_heal(struct driver *d, struct error *e);
+
+/* --- driver_refill.c --- */
+/* Make shards of the generation in use that are lost anew, and fill them from the source, while the others go
+ * on. ERR_CONFLICT: it cannot be, or too many are lost: a rebuild helps. ERR_CANCELLED: as driver_look().
+ * ERR_TIMEOUT, ERR_UNREACHABLE: again. */
+MUST_CHECK enum err driver_refill(struct driver *d, struct error *e);
 
 /* --- driver_verify.c --- */
 MUST_CHECK enum err driver_verify(struct driver *d, struct error *e);

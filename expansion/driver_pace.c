@@ -110,7 +110,7 @@ static void decide_if_time(struct driver *d)
 
 const char *driver_pace_reason(const struct driver *d)
 {
-    const char *throttled = d->pace.throttle.reason;
+    const char *throttled = d->step == STEP_HEAL ? "" : d->pace.throttle.reason;
     return throttled[0] == '\0' && d->pace.yields ? d->pace.yield_reason : throttled;
 }
 
@@ -131,6 +131,9 @@ void driver_pace_begin(struct driver *d)
 double driver_pace_limit(struct driver *d)
 {
     driver_pace_begin(d);
+    /* Answers that are not exact cost more than some that are slow. */
+    if (d->step == STEP_HEAL)
+        return (double)operator_limit(d);
     decide_if_time(d);
     return d->pace.throttle.rows_per_second;
 }

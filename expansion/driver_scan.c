@@ -77,18 +77,49 @@ static void write_count(void *arg, uint32_t shard, uint64_t n)
     }
 }
 
-static enum err poll_in_flush(void *arg, struct error *e)
+enum err driver_poll_flush(void *arg, struct error *e)
 {
     return driver_look(arg, "", e);
 }
 
-/* What is left to read, into the record. */
+struct build_options driver_build_options(struct driver *d, const struct generation *g, unsigned layer)
+{
+    return (struct build_options){.fence = &d->fence,
+                                  .view = &d->view,
+                                  .generation = g,
+                                  .layer = layer,
+                                  .token = mutex_token(d->mutex),
+                                  .memory = d->o->build_memory,
+                                  .writers = d->o->readers,
+                                  .spill_dir = d->o->spill_dir,
+                                  .spill_bytes = d->o->spill_bytes,
+                                  .poll = driver_poll_flush,
+                                  .poll_arg = d};
+}
+
+static void count_progress(struct driver *d, const struct readers_progress *p)
+{
+    if (p->rows != d->paced)
+        d->progressed_at = clock_mono_us();
+    d->record.rows = d->before.rows + p->rows;
+    d->record.skipped_null = d->before.skipped_null + p->skipped_null;
+    d->record.skipped_empty = d->before.skipped_empty + p->skipped_empty;
+    driver_pace_rows(d, p->rows - d->paced);
+    d->scan_rows += p->rows - d->paced;
+    d->paced = p->rows;
+    driver_scanned(d);
+}
+
+/* What is left to read, into the record, and what was read by the same moment: pages have ended since the
+ * last look, many of them where Redis has let this thread wait. */
 static enum err note_left(struct driver *d, struct error *e)
 {
     struct record *r = &d->record;
+    struct readers_progress done;
     if (!record_make_room(r, READERS_RANGES_MAX, 0))
         return error_set(e, ERR_NOMEM, "out of memory");
-    r->range_count = (unsigned)readers_left(d->readers, &r->next_table, r->ranges);
+    r->range_count = (unsigned)readers_left(d->readers, &r->next_table, r->ranges, &done);
+    count_progress(d, &done);
     return ERR_OK;
 }
 
@@ -109,14 +140,19 @@ static enum err checkpoint(struct driver *d, bool scan_ended, struct error *e)
         w.code = record_write(d, e);
     if (w.code != ERR_OK)
         return w.code;
+    code = driver_same_masters(d, e); /* behind the upload */
+    if (code != ERR_OK)
+        return code;
     r->generation = driver_built(d)->number;
     r->scan_ended = scan_ended;
+    r->lineages = d->lineages;
     record_begin(d, false);
     record_checkpoint(d, r, false);
     record_number(d, "partitions", build_partitions(d->build)); /* a short scan reports no progress */
     if (w.total > 0)
         record_count(d, driver_built(d), d->layer, -1, w.total);
     code = record_write(d, e);
+    r->scan_ended = scan_ended && code == ERR_OK; /* else it is written again */
     uint64_t now = clock_mono_us(), took = now - began;
     uint64_t pause = d->o->checkpoint_ms * 1000;
     d->checkpoint_at = now + (took * CHECKPOINT_SHARE > pause ? took * CHECKPOINT_SHARE : pause);
@@ -129,15 +165,7 @@ static void take_progress(struct driver *d)
 {
     struct readers_progress p;
     readers_progress(d->readers, &p);
-    if (p.rows != d->paced)
-        d->progressed_at = clock_mono_us();
-    d->record.rows = d->before.rows + p.rows;
-    d->record.skipped_null = d->before.skipped_null + p.skipped_null;
-    d->record.skipped_empty = d->before.skipped_empty + p.skipped_empty;
-    driver_pace_rows(d, p.rows - d->paced);
-    d->scan_rows += p.rows - d->paced;
-    d->paced = p.rows;
-    driver_scanned(d);
+    count_progress(d, &p);
 }
 
 static enum err wait_for_rest(struct driver *d, struct error *e)
@@ -283,17 +311,7 @@ static enum err begin_build(struct driver *d, struct error *e)
     if (d->build != NULL)
         return ERR_OK;
     d->layer = driver_built(d)->layer_count - 1;
-    const struct build_options o = {.fence = &d->fence,
-                                    .view = &d->view,
-                                    .generation = driver_built(d),
-                                    .layer = d->layer,
-                                    .token = mutex_token(d->mutex),
-                                    .memory = d->o->build_memory,
-                                    .writers = d->o->readers,
-                                    .spill_dir = d->o->spill_dir,
-                                    .spill_bytes = d->o->spill_bytes,
-                                    .poll = poll_in_flush,
-                                    .poll_arg = d};
+    const struct build_options o = driver_build_options(d, driver_built(d), d->layer);
     d->checkpoint_at = clock_mono_us() + d->o->checkpoint_ms * 1000;
     return build_new(&d->build, &o, e);
 }
@@ -355,6 +373,7 @@ struct readers_options driver_readers(struct driver *d, struct readers_work work
                                     .timeout_ms = d->o->postgres_timeout_ms,
                                     .page_ms = d->o->page_ms,
                                     .page_rows = d->o->page_rows,
+                                    .timing = d->o->page_timing,
                                     .rows_per_second = driver_pace_limit(d),
                                     .at_once = driver_pace_at_once(d),
                                     .room = UINT64_MAX,

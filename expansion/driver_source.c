@@ -190,7 +190,9 @@ enum err driver_settle(struct driver *d, struct error *e)
     r->marks_taken = r->range_count = r->next_table = 0;
     if (!record_make_room(r, 0, source_tables(d->source)))
         return error_set(e, ERR_NOMEM, "out of memory");
-    code = driver_await_tail(d, e);
+    code = driver_same_masters(d, e);
+    if (code == ERR_OK)
+        code = driver_await_tail(d, e);
     if (code == ERR_OK)
         code = source_horizon(d->source, r->horizon, e);
     if (code == ERR_OK && integer)
@@ -207,6 +209,7 @@ enum err driver_settle(struct driver *d, struct error *e)
         return driver_source_failed(d, code);
     memcpy(r->swept, r->horizon, sizeof(r->swept));
     r->generation = driver_built(d)->number;
+    r->lineages = d->lineages;
     r->settled = true;
     r->scan_ended = false;
     r->rows = r->skipped_null = r->skipped_empty = 0;

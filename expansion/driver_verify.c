@@ -13,6 +13,7 @@
 #include "base/random.h"
 #include "expansion/binomial.h"
 #include "expansion/driver_internal.h"
+#include "migrate/moment.h"
 
 enum { BATCH = 1000, LISTED = 20, ROUNDS = 3 };
 
@@ -117,10 +118,10 @@ static enum err look_at_source(struct look *l, struct error *e)
     struct driver *d = l->d;
     if (!d->record.verify_full)
         return scan_sample(d->source, d->record.swept, d->o->verify_sample, take_key, l, e);
-    uint64_t checked = 0;
-    enum err code = driver_compare(d, take_suspects, l, &checked, e);
+    struct driver_compared all = {0};
+    enum err code = driver_compare(d, driver_built_slot(d), false, take_suspects, l, &all, e);
     check_batch(l);
-    l->checked = checked;
+    l->checked = all.rows;
     return code;
 }
 
@@ -307,6 +308,20 @@ static void note_dead(struct driver *d, const struct outcome *o)
     d->record.dead_at_build = o->items > rows ? o->items - rows : 0;
 }
 
+/* What jobs have read is all written now. Before the cutover that is for the cutover to record. */
+static enum err note_complete(struct driver *d, struct error *e)
+{
+    uint64_t instant = 0;
+    enum err code = driver_source_failed(d, source_instant(d->source, &instant, e));
+    if (d->step == STEP_VERIFY) {
+        d->complete_at = instant;
+    } else {
+        d->record.complete_generation = driver_built(d)->number;
+        d->record.complete_at = instant;
+    }
+    return code;
+}
+
 static enum err write_outcome(struct driver *d, const struct outcome *o, struct error *e)
 {
     record_begin(d, false);
@@ -318,6 +333,8 @@ static enum err write_outcome(struct driver *d, const struct outcome *o, struct 
     record_decimal(d, "false_positive_rate", o->rate);
     record_number(d, "verify_items", o->items);
     record_number(d, "verify_rows", o->rows.rows);
+    if (o->fine && d->step != STEP_VERIFY)
+        record_complete(d);
     return record_write(d, e);
 }
 
@@ -348,5 +365,6 @@ enum err driver_verify(struct driver *d, struct error *e)
              log_quote(d->o->filter), driver_built(d)->number, o.checked, o.rate, driver_built(d)->error_rate,
              o.items, o.rows.rows);
     note_dead(d, &o);
-    return write_outcome(d, &o, e);
+    code = note_complete(d, e);
+    return code == ERR_OK ? write_outcome(d, &o, e) : code;
 }

@@ -18,7 +18,8 @@ const struct history_field history_fields[] = {
     {"capacity", "capacity", true, true},     /* of it */
     {"owner", "owner", false, false},         /* who drove it last */
     {"false_positive_rate", "false_positive_rate", false, false},
-    {"verified", "verified", true, false}, /* keys of the source that were looked up */
+    {"verified", "verified", true, false},      /* keys of the source that were looked up */
+    {"refilled", "refill_shards", true, false}, /* lost shards that were made anew */
 };
 const size_t history_field_count = sizeof(history_fields) / sizeof(history_fields[0]);
 

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "expansion/memory.h"
 #include "expansion/plan.h"
+#include "shard/reconcile.h"
 
 /* Of the generation's capacity, however small `growth` is: a layer must be worth its two view changes. */
 static const double LEAST_SHARE = 0.25;
@@ -35,7 +36,8 @@ static enum err change(const struct layer_options *o, struct view *v, struct vie
     if (code != ERR_OK)
         return code;
     *v = *next;
-    log_info("view_changed", "filter=%s epoch=%" PRIu64 " phase=%s layers=%u opening=%d",
+    log_info("view_changed",
+             "filter=%s epoch=%" PRIu64 " phase=%s layers=%u opening=%d reason=\"a further layer\"",
              log_quote(o->fence->names.filter), v->epoch, phase_row(v->phase)->name,
              view_current(v)->layer_count, view_current(v)->opening);
     return fence_complete(o->fence, v, &lost, e);
@@ -82,17 +84,14 @@ static enum err plan_layer(const struct layer_options *o, const struct view *v, 
 /* The new layer must fit beside what there is, by what the nodes say now. */
 static enum err check_memory(const struct layer_options *o, const struct generation *g, struct error *e)
 {
-    struct plan_node nodes[GENERATION_NODES_MAX];
     char warning[256];
-    const struct link *l = o->fence->link;
     const struct layer *layer = &g->layers[g->layer_count - 1];
     const struct plan plan = {.capacity = layer->capacity,
                               .geometry = layer->geometry,
                               .partitions = 1,
                               .bytes = geometry_bytes(&layer->geometry),
                               .memory_new = geometry_memory(&layer->geometry)};
-    enum err code = memory_of_nodes(o->fence->link, nodes, e);
-    return code == ERR_OK ? plan_fits(&plan, nodes, link_nodes(l)->count, warning, e) : code;
+    return memory_fits(o->fence, g, &plan, warning, e);
 }
 
 static enum err make_shards(const struct layer_options *o, const struct generation *g, struct error *e)
@@ -154,7 +153,7 @@ static enum err may_grow(const struct view *v, struct error *e)
 {
     if (!v->sourced && v->expansion == 0)
         return error_set(e, ERR_CONFLICT, "the filter does not grow by layers");
-    if (!view_current(v)->built)
+    if (v->sourced && !view_current(v)->built)
         return error_set(e, ERR_CONFLICT, "the filter has not been built yet");
     if (view_alternate(v) != NULL)
         return error_set(e, ERR_CONFLICT, "an expansion is under way: its driver adds layers");
@@ -165,6 +164,8 @@ enum err layer_grow(const struct layer_options *o, struct view *v, struct error 
 {
     uint64_t lost;
     enum err code = fence_load(o->fence, v, e);
+    if (code == ERR_OK)
+        code = fence_may_begin(o->fence, v, e);
     if (code == ERR_OK)
         code = fence_complete(o->fence, v, &lost, e);
     if (code != ERR_OK)

@@ -16,6 +16,8 @@
 #include "shard/script.h"
 #include "shard/script_call.h"
 
+enum { OWNER_MAX = 120 };
+
 struct mutex {
     struct names names;
     struct link *link;
@@ -46,7 +48,7 @@ static void renew(struct mutex *m)
     flag_key(m);
     script_text(&m->call, m->value);
     script_number(&m->call, m->lease_ms);
-    enum err code = script_run(&m->call, m->link, NODE_HOME, &answer, &e);
+    enum err code = script_run(&m->call, m->link, link_home(m->link, &m->names), &answer, &e);
     if (code != ERR_OK)
         log_warn("mutex_not_renewed", "filter=%s mutex=%s why=%s", log_quote(m->names.filter), m->value,
                  log_quote(e.text));
@@ -85,17 +87,21 @@ static enum err busy(const char *holder, long long left_ms, struct error *e)
 /* *@left_ms: of the holder's lease, where that is ERR_BUSY. */
 static enum err take(struct mutex *m, const char *owner, uint64_t *left_ms, struct error *e)
 {
+    /* The counter may go back with its node, so a token alone may come twice: within a process, too. */
+    static atomic_uint takings;
+    char unique[OWNER_MAX];
+    (void)snprintf(unique, sizeof(unique), "%s/%u", owner, atomic_fetch_add(&takings, 1));
     struct key_name counter;
     names_filter_key(&m->names, "token", &counter);
     script_begin(&m->call, embedded_acquire);
     flag_key(m);
     script_key(&m->call, &counter);
-    script_text(&m->call, owner);
+    script_text(&m->call, unique);
     script_number(&m->call, m->lease_ms);
-    enum err code = script_send(&m->call, m->link, NODE_HOME, e);
+    enum err code = script_send(&m->call, m->link, link_home(m->link, &m->names), e);
     redisReply *reply = NULL;
     if (code == ERR_OK)
-        code = link_reply(m->link, NODE_HOME, &reply, e);
+        code = link_reply(m->link, link_home(m->link, &m->names), &reply, e);
     if (code != ERR_OK)
         return code;
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2)
@@ -270,11 +276,11 @@ enum err mutex_look(struct link *l, const struct names *names, struct error *e)
     struct key_name flag;
     redisReply *holder, *left;
     names_filter_key(names, "expansion_flag", &flag);
-    enum err code = link_command(l, NODE_HOME, &holder, e, "GET %b", flag.text, flag.length);
+    enum err code = link_command(l, link_home(l, names), &holder, e, "GET %b", flag.text, flag.length);
     if (code != ERR_OK)
         return code;
     if (holder->type == REDIS_REPLY_STRING) {
-        code = link_command(l, NODE_HOME, &left, e, "PTTL %b", flag.text, flag.length);
+        code = link_command(l, link_home(l, names), &left, e, "PTTL %b", flag.text, flag.length);
         if (code == ERR_OK) {
             code = left->integer == -2 ? ERR_OK : busy(holder->str, left->integer, e); /* -2: gone since */
             freeReplyObject(left);
@@ -319,7 +325,7 @@ void mutex_release(struct mutex *m)
     script_text(&m->call, m->value);
     script_text(&m->call, channel);
     script_bytes(&m->call, m->names.filter, m->names.filter_length);
-    if (script_run(&m->call, m->link, NODE_HOME, &answer, &e) != ERR_OK)
+    if (script_run(&m->call, m->link, link_home(m->link, &m->names), &answer, &e) != ERR_OK)
         log_warn("mutex_not_released", "filter=%s mutex=%s why=%s note=\"it expires by itself\"",
                  log_quote(m->names.filter), m->value, log_quote(e.text));
     destroy(m);

@@ -97,27 +97,66 @@ static void warn_of_eviction(const struct plan_node *node, char warning[256])
                    node->name, node->policy);
 }
 
-enum err plan_fits(const struct plan *p, const struct plan_node *nodes, unsigned count, char warning[256],
+/* How many shards may come to lie on the @i-th of @count nodes that take some. Dealt out in turn they are
+ * known; by slots it is chance: the mean and three standard deviations of a binomial. */
+static uint32_t shards_on(const struct plan *p, const struct plan_node *node, unsigned i, unsigned count)
+{
+    uint32_t shards = p->geometry.shards;
+    if (node->leaving || count == 0)
+        return 0;
+    if (!node->by_slots)
+        return shards / count + (i < shards % count);
+    double mean = shards * node->share;
+    double most = ceil(mean + 3 * sqrt(mean * (1 - node->share)));
+    return most < shards ? (uint32_t)most : shards;
+}
+
+void plan_place(const struct plan *p, struct plan_node *nodes, unsigned count)
+{
+    uint64_t shard = shard_memory(p);
+    unsigned taking = 0;
+    while (taking < count && !nodes[taking].leaving)
+        taking++;
+    for (unsigned i = 0; i < count; i++) {
+        struct plan_node *node = &nodes[i];
+        node->shards = shards_on(p, node, i, taking);
+        node->after = node->shards * shard;
+        node->during = node->before + node->after + (node->shards == 0 ? 0 : PLAN_TRANSIENT_SHARDS * shard);
+    }
+}
+
+uint64_t plan_node_limit(const struct plan_node *node)
+{
+    return node->maxmemory != 0 ? node->maxmemory : node->machine;
+}
+
+static enum err refuse(const struct plan *p, const struct plan_node *node, uint64_t needed, struct error *e)
+{
+    char used[NUMBER_GROUPED_SIZE];
+    char more[NUMBER_GROUPED_SIZE];
+    char limit[NUMBER_GROUPED_SIZE];
+    return error_set(
+        e, ERR_REFUSED,
+        "Redis %s has too little memory: %s bytes used + %s needed for %s%u of %u shards > %s %s", node->name,
+        number_grouped(node->used, used), number_grouped(needed, more), node->by_slots ? "up to " : "",
+        node->shards, p->geometry.shards, node->maxmemory != 0 ? "maxmemory" : "all memory of its machine,",
+        number_grouped(plan_node_limit(node), limit));
+}
+
+enum err plan_fits(const struct plan *p, struct plan_node *nodes, unsigned count, char warning[256],
                    struct error *e)
 {
     warning[0] = '\0';
     if (count == 0)
         return error_set(e, ERR_REFUSED, "no Redis node to place shards on");
-    uint64_t share = (divide_up(p->geometry.shards, count) + PLAN_TRANSIENT_SHARDS) * shard_memory(p);
-    for (unsigned i = 0; i < count; i++)
+    plan_place(p, nodes, count);
+    for (unsigned i = 0; i < count && !nodes[i].leaving; i++)
         warn_of_eviction(&nodes[i], warning);
     for (unsigned i = 0; i < count; i++) {
-        const struct plan_node *node = &nodes[i];
-        uint64_t most = node->maxmemory != 0 ? node->maxmemory : node->machine;
-        if (most == 0 || (node->used <= most && share <= most - node->used))
-            continue;
-        char used[NUMBER_GROUPED_SIZE];
-        char needed[NUMBER_GROUPED_SIZE];
-        char limit[NUMBER_GROUPED_SIZE];
-        return error_set(e, ERR_REFUSED, "Redis %s has too little memory: %s bytes used + %s needed > %s %s",
-                         node->name, number_grouped(node->used, used), number_grouped(share, needed),
-                         node->maxmemory != 0 ? "maxmemory" : "all memory of its machine,",
-                         number_grouped(most, limit));
+        uint64_t most = plan_node_limit(&nodes[i]);
+        uint64_t needed = nodes[i].during - nodes[i].before;
+        if (most != 0 && needed != 0 && (nodes[i].used > most || needed > most - nodes[i].used))
+            return refuse(p, &nodes[i], needed, e);
     }
     return ERR_OK;
 }

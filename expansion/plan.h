@@ -29,13 +29,21 @@ struct plan_input {
     uint64_t memory_now; /* Redis memory of the generations that are there, bytes */
 };
 
-/* Memory of one Redis node, as INFO says it. */
+/* Memory of one Redis node in bytes: of the server, as INFO says it, and of this filter in it. */
 struct plan_node {
     char name[96];
+    char policy[32]; /* maxmemory_policy */
     uint64_t used;
     uint64_t maxmemory; /* 0: no limit is set */
     uint64_t machine;   /* memory of the whole machine, the limit where none is set; 0: unknown */
-    char policy[32];    /* maxmemory_policy */
+    uint64_t before;    /* its generations that are there */
+    uint64_t during;    /* these, the new one, and uploads in flight */
+    uint64_t after;     /* the new one alone */
+    double share;       /* by slots: the part of all shards that is likely to lie on it */
+    uint32_t shards;    /* of the new generation; by slots, what it may come to */
+    bool known;         /* it has told of its memory */
+    bool leaving;       /* shards that are there lie on it, of the new ones none will */
+    bool by_slots;      /* of a cluster: how many come to lie on it is chance */
 };
 
 struct plan {
@@ -46,7 +54,7 @@ struct plan {
     uint64_t memory_new;  /* what Redis will allocate for them */
     uint64_t memory_peak; /* both generations plus uploads in flight */
     uint64_t memory_after;
-    unsigned partitions; /* scans of the source: ceil(bytes / build_memory), never more than shards */
+    unsigned partitions; /* pieces in which it is built: ceil(bytes / build_memory), never more than shards */
 };
 
 /* capacity = wanted, or max(growth x current (not for a first build: current), rows x headroom). Where the
@@ -55,9 +63,18 @@ struct plan {
  * source's rows; growth or headroom below 1; no nodes; no memory to build in. */
 MUST_CHECK enum err plan_make(struct plan *out, const struct plan_input *in, struct error *e);
 
-/* ERR_REFUSED with the figures where a node's maxmemory, or without one the memory of its machine, would be
- * passed (its share of the new generation + uploads).
+/* Say of each node how many of the new shards it takes (those that are not leaving come first, and shard i
+ * lies on node i % of their number; in a cluster, where
+ * it is chance, the mean and three standard deviations) and, by its `before`, what that makes of its memory.
+ */
+void plan_place(const struct plan *p, struct plan_node *nodes, unsigned count);
+
+/* What no node's memory may pass: its maxmemory, or without one the memory of its machine. 0: not known. */
+uint64_t plan_node_limit(const struct plan_node *node);
+
+/* plan_place(), then ERR_REFUSED with node and figures where one of them lacks the room for its part of the
+ * shards and for uploads, however much the others have.
  * @warning (size 256, "" if none): an eviction policy other than noeviction. */
-MUST_CHECK enum err plan_fits(const struct plan *p, const struct plan_node *nodes, unsigned count,
+MUST_CHECK enum err plan_fits(const struct plan *p, struct plan_node *nodes, unsigned count,
                               char warning[256], struct error *e);
 #endif

@@ -21,7 +21,7 @@ static const char *what_of(const struct preview_input *in, enum job_step step)
     case STEP_SETTLE:
         return "wait for the transactions that are open";
     case STEP_SCAN:
-        return in->plan->partitions > 1 ? "read the table, once for each pass" : "read the table";
+        return in->plan->partitions > 1 ? "read the table; hashes go by way of spill_dir" : "read the table";
     case STEP_CATCH_UP:
         return "read the rows that came meanwhile";
     case STEP_VERIFY:
@@ -76,7 +76,7 @@ static void fill(struct preview_step *s, const struct preview_input *in)
         s->memory_after += plan->memory_new;
         break;
     case STEP_SCAN:
-        read_rows(s, in, in->in->source_rows * plan->partitions, true);
+        read_rows(s, in, in->in->source_rows, true);
         break;
     case STEP_VERIFY:
     case STEP_CONFIRM:

@@ -24,7 +24,8 @@ enum err record_read(struct driver *d, struct error *e)
     struct key_name name;
     redisReply *reply;
     names_filter_key(&d->fence.names, "job", &name);
-    enum err code = link_command(d->link, NODE_HOME, &reply, e, "HGETALL %b", name.text, name.length);
+    enum err code =
+        link_command(d->link, fence_home(&d->fence), &reply, e, "HGETALL %b", name.text, name.length);
     if (code != ERR_OK)
         return code;
     record_fini(&d->record);
@@ -109,22 +110,36 @@ void record_decimal(struct driver *d, const char *field, double value)
     record_text(d, field, text);
 }
 
-void record_dead(struct driver *d)
+void record_complete(struct driver *d)
 {
-    if (d->record.dead_generation == 0)
-        return;
-    record_number(d, "dead_generation", d->record.dead_generation);
-    record_number(d, "dead_at_build", d->record.dead_at_build);
+    record_number(d, "complete_generation", d->record.complete_generation);
+    record_number(d, "complete_at", d->record.complete_at);
+}
+
+void record_kept(struct driver *d)
+{
+    if (d->record.dead_generation != 0) {
+        record_number(d, "dead_generation", d->record.dead_generation);
+        record_number(d, "dead_at_build", d->record.dead_at_build);
+    }
+    if (d->record.complete_generation != 0)
+        record_complete(d);
+}
+
+void record_recount(struct driver *d, const struct generation *g, unsigned layer, int64_t shard, int64_t by)
+{
+    char field[80], increment[24];
+    int length = snprintf(field, sizeof(field), "%" PRIu64 ".%u", g->number, layer);
+    if (shard >= 0)
+        (void)snprintf(field + length, sizeof(field) - (size_t)length, ".%" PRId64, shard);
+    (void)snprintf(increment, sizeof(increment), "%" PRId64, by);
+    script_text(&d->call, field);
+    script_text(&d->call, increment);
 }
 
 void record_count(struct driver *d, const struct generation *g, unsigned layer, int64_t shard, uint64_t n)
 {
-    char field[80];
-    int length = snprintf(field, sizeof(field), "%" PRIu64 ".%u", g->number, layer);
-    if (shard >= 0)
-        (void)snprintf(field + length, sizeof(field) - (size_t)length, ".%" PRId64, shard);
-    script_text(&d->call, field);
-    script_number(&d->call, n);
+    record_recount(d, g, layer, shard, (int64_t)n);
 }
 
 enum err record_write(struct driver *d, struct error *e)
@@ -134,32 +149,35 @@ enum err record_write(struct driver *d, struct error *e)
     if (!buffer_failed(&d->call.bytes))
         memcpy(d->call.bytes.data + d->call.offset[COUNT_ARGUMENT], count, COUNT_WIDTH);
     long long answer;
-    enum err code = script_run(&d->call, d->link, NODE_HOME, &answer, e);
+    enum err code = script_run(&d->call, d->link, fence_home(&d->fence), &answer, e);
     if (code == ERR_OK && answer != 1)
         code = error_set(e, ERR_MUTEX_LOST, "the mutex %s was lost", mutex_value(d->mutex));
     return code;
 }
 
-/* A check leaves what is known of the last expansion. */
+/* A check, and a healing, leave what is known of the last expansion. */
 static void begin_job(struct driver *d, enum job_step step)
 {
     record_text(d, "reason", d->o->reason);
     record_text(d, "trigger", d->o->trigger);
     record_number(d, "started_ms", d->record.started_ms);
-    if (step == STEP_CHECK) {
+    if (step == STEP_CHECK || step == STEP_HEAL || step == STEP_REFILL) {
         record_text(d, "error", "");
+        record_text(d, "refill_shards", ""); /* of the healing before */
         return;
     }
     record_text(d, "hold", d->o->hold ? "1" : "0");
     record_text(d, "verify_full", d->record.verify_full ? "1" : "0");
-    record_dead(d);
+    record_kept(d);
 }
 
 enum err record_step(struct driver *d, enum job_step step, struct error *e)
 {
     if (step < STEP_PLAN)
         return ERR_OK;
-    bool fresh = (step == STEP_PLAN || step == STEP_CHECK) && !d->recorded;
+    bool heals = step == STEP_HEAL || step == STEP_REFILL;
+    bool alone = step == STEP_CHECK || (heals && d->o->kind == JOB_HEAL);
+    bool fresh = (step == STEP_PLAN || alone) && !d->recorded;
     record_begin(d, fresh && step == STEP_PLAN);
     record_text(d, "step", step_name(step));
     record_text(d, "state", "running");
@@ -168,11 +186,22 @@ enum err record_step(struct driver *d, enum job_step step, struct error *e)
     record_number(d, "token", mutex_token(d->mutex));
     if (fresh)
         begin_job(d, step);
+    if (d->cutover_us != 0)
+        record_number(d, "cutover_us", d->cutover_us);
+    d->cutover_us = 0;
     if (step <= STEP_CUTOVER && d->view.phase != PHASE_SWITCHED) /* the one that serves until then */
         record_number(d, "generation_from", view_current(&d->view)->number);
     enum err code = record_write(d, e);
-    d->recorded = d->recorded || code == ERR_OK;
+    d->recorded = d->recorded || (code == ERR_OK && (!heals || alone)); /* else of the job before */
     return code;
+}
+
+/* A check, or a healing, also one that this driver has taken over. */
+static bool builds_nothing(const struct driver *d)
+{
+    bool quiet = d->found == PHASE_STEADY || d->found == PHASE_OVERFLOW;
+    bool healed = d->record.step == STEP_HEAL || d->record.step == STEP_REFILL;
+    return d->o->kind == JOB_CHECK || d->o->kind == JOB_HEAL || (d->o->kind == JOB_FINISH && quiet && healed);
 }
 
 /* What the record gets with the end goes into the history in the same step. */
@@ -180,7 +209,7 @@ static enum err write_end(struct driver *d, struct error *e)
 {
     script_number(&d->call, HISTORY_ENTRIES_MAX);
     for (size_t i = 0; i < history_field_count; i++) {
-        if (d->o->kind == JOB_CHECK && history_fields[i].of_build)
+        if (builds_nothing(d) && history_fields[i].of_build)
             continue; /* the record still has them, of the last build */
         script_text(&d->call, history_fields[i].name);
         script_text(&d->call, history_fields[i].record);
@@ -188,7 +217,7 @@ static enum err write_end(struct driver *d, struct error *e)
     return record_write(d, e);
 }
 
-void record_end(struct driver *d, const char *state, const char *text)
+void record_end(struct driver *d, const char *state, enum err code, const char *text)
 {
     static const char *const asked[] = {"abort", "hold", "rollback", "finish", "paused", "rows_per_second"};
     struct error e;
@@ -197,11 +226,12 @@ void record_end(struct driver *d, const char *state, const char *text)
     if (fresh) {
         record_text(d, "trigger", d->o->trigger);
         record_text(d, "owner", d->o->owner);
-        record_dead(d);
+        record_kept(d);
     }
     record_text(d, "state", state);
     record_text(d, "step", step_name(d->step));
     record_text(d, "error", text);
+    record_text(d, "error_code", code == ERR_OK ? "" : error_name(code));
     record_text(d, "waiting_for", "");
     record_text(d, "reason", d->record.reason);
     record_number(d, "started_ms", d->record.started_ms);

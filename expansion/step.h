@@ -32,21 +32,36 @@ enum job_step {
     STEP_ABORT,    /* view back to STEADY or OVERFLOW, fence; the alternate generation leaves */
     STEP_CLEAR,    /* its shards become tombstones */
     STEP_CHECK,    /* a job of its own: verify the generation in use */
+    STEP_HEAL,     /* a master has failed over or was restarted: add what it may have lost */
+    STEP_REFILL,   /* shards are lost: make them anew, beside the others */
     STEP_DONE,
     STEP_FAILED,  /* ended by an error or by an operator; the filter serves on */
     STEP_STOPPED, /* this driver must stop; another one goes on from the record */
     STEP_COUNT
 };
 
-/* What an operator may ask of a running job. */
-enum job_request { REQUEST_ABORT, REQUEST_CUTOVER, REQUEST_ROLLBACK, REQUEST_FINISH, REQUEST_COUNT };
+/* What may end a step early: what an operator asks of a running job; REQUEST_HEAL: the driver has met a
+ * master that the filter does not trust. */
+enum job_request {
+    REQUEST_ABORT,
+    REQUEST_CUTOVER,
+    REQUEST_ROLLBACK,
+    REQUEST_FINISH,
+    REQUEST_HEAL,
+    REQUEST_COUNT
+};
 
 /* What a job is for. */
 enum job_kind {
     JOB_FINISH, /* only what another driver left unfinished */
     JOB_EXPAND, /* a new generation */
-    JOB_CHECK   /* verify the generation in use */
+    JOB_CHECK,  /* verify the generation in use */
+    JOB_HEAL /* only make whole what a failover or restart of Redis may have lost, which every job does first,
+              * and make shards anew that are lost */
 };
+
+/* One word for a job that was begun because shards are lost, and others are not. */
+#define REFILL_TRIGGER "refill"
 
 const char *step_name(enum job_step step);
 bool step_parse(const char *name, size_t length, enum job_step *out);
@@ -66,4 +81,15 @@ enum job_step step_asked(enum job_step step, enum job_request request);
  * @record_step begins after FENCE, WIDEN and RECLAIM. What is unfinished comes before what is wanted. */
 enum job_step step_resume(const struct view *view, uint64_t record_generation, enum job_step record_step,
                           enum job_kind wanted);
+
+/* True where @lost shards of the generation in use can be made anew beside the others: it is alone, has one
+ * layer, and at least half of it is there. Else it is rebuilt. */
+bool step_can_refill(const struct view *view, uint64_t lost);
+
+/* Where it goes on after REFILL ended with @code. */
+enum job_step step_refilled(const struct view *view, enum err code, enum job_kind wanted);
+
+/* Where it goes on after HEAL ended with @code. A build does not trust what it uploaded before: it settles
+ * and scans anew. What could not be made whole stays suspect, and the keeper has it tried again. */
+enum job_step step_healed(const struct view *view, enum err code, enum job_kind wanted);
 #endif

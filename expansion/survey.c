@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "expansion/survey.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include "expansion/memory.h"
 #include "expansion/threshold.h"
+#include "shard/roster.h"
 
 /* A generation grows when it is full, or when what started the job says so of a part of it. A rebuild for
  * another reason (an operator, a schedule, a loss) must not make it larger each time; one for dead keys is
@@ -17,8 +19,24 @@ static bool is_full(const struct driver_options *o, const struct generation *g, 
            (double)most >= o->expand_at * (double)g->capacity;
 }
 
+enum err survey_nodes(const struct driver_options *o, struct link *l, struct placement *on, struct error *e)
+{
+    struct generation *g;
+    enum err code = placement_choose(on, o->nodes, o->on_nodes, e);
+    if (code != ERR_OK)
+        return code;
+    g = calloc(1, sizeof(*g));
+    if (g == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    placement_pin(on, o->nodes, g);
+    code = roster_knows(l, o->prefix, g, e);
+    free(g);
+    return code;
+}
+
 enum err survey_plan(const struct driver_options *o, struct fence *f, const struct view *v,
-                     struct source *source, struct plan_input *in, struct plan *plan, struct error *e)
+                     struct source *source, const struct placement *on, struct plan_input *in,
+                     struct plan *plan, struct error *e)
 {
     const struct generation *current = view_current(v);
     uint64_t rows = 0, items = 0;
@@ -39,16 +57,17 @@ enum err survey_plan(const struct driver_options *o, struct fence *f, const stru
         .error_rate = o->wanted_error_rate > 0 ? o->wanted_error_rate : o->error_rate,
         .shard_bytes = o->shard_bytes,
         .build_memory = o->build_memory,
-        .node_count = o->nodes->count,
+        .node_count = placement_nodes(on, o->nodes),
         .memory_now = memory_of_view(v),
     };
     return plan_make(plan, in, e);
 }
 
-enum err survey_fits(const struct plan *plan, struct link *l, char warning[256], struct error *e)
+enum err survey_fits(const struct plan *plan, const struct fence *f, const struct view *v,
+                     const struct placement *on, struct plan_node **nodes, unsigned *count, char warning[256],
+                     struct error *e)
 {
-    struct plan_node nodes[GENERATION_NODES_MAX];
     warning[0] = '\0';
-    enum err code = memory_of_nodes(l, nodes, e);
-    return code == ERR_OK ? plan_fits(plan, nodes, link_nodes(l)->count, warning, e) : code;
+    enum err code = memory_of_filter(f, v, on, nodes, count, e);
+    return code == ERR_OK ? plan_fits(plan, *nodes, *count, warning, e) : code;
 }

@@ -54,9 +54,9 @@ void tail_say(struct tail *t, const char *state)
         return;
     (void)snprintf(t->said, sizeof(t->said), "%s", state);
     bool bad = t->problem.text[0] != '\0';
-    log_write(bad ? LOG_LEVEL_WARN : LOG_LEVEL_INFO, "tail", "filter=%s state=%s mode=%s%s%s",
-              log_quote(t->o->filter), state, tail_mode_name(t->mode), bad ? " why=" : "",
-              bad ? log_quote(t->problem.text) : "");
+    log_at(bad ? LOG_LEVEL_WARN : LOG_LEVEL_INFO, "tail", "filter=%s state=%s mode=%s%s%s",
+           log_quote(t->o->filter), state, tail_mode_name(t->mode), bad ? " why=" : "",
+           bad ? log_quote(t->problem.text) : "");
 }
 
 /* Ends a wait for Postgres when the tail must end; keeps the lease meanwhile. */

@@ -130,8 +130,8 @@ static enum err count_new(struct tail *t, const struct batch *b, struct error *e
         if (b->fresh[slot] == 0)
             continue;
         (void)snprintf(field, sizeof(field), "%" PRIu64 ".%u", g->number, generation_written_layer(g));
-        enum err code = link_command(t->link, NODE_HOME, &reply, e, "HINCRBY %b %s %llu", name.text,
-                                     name.length, field, (unsigned long long)b->fresh[slot]);
+        enum err code = link_command(t->link, fence_home(&t->fence), &reply, e, "HINCRBY %b %s %llu",
+                                     name.text, name.length, field, (unsigned long long)b->fresh[slot]);
         if (code != ERR_OK)
             return code;
         freeReplyObject(reply);

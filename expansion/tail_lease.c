@@ -50,7 +50,7 @@ enum err tail_hold(struct tail *t, struct error *e)
     put_number(t, "lost", t->lost);
     put_number(t, "done", t->done);
     put_number(t, "updated_ms", clock_wall_us() / 1000);
-    enum err code = script_run(&t->call, t->link, NODE_HOME, &answer, e);
+    enum err code = script_run(&t->call, t->link, fence_home(&t->fence), &answer, e);
     if (code != ERR_OK)
         return code;
     t->held = answer >= 0;
@@ -75,7 +75,7 @@ void tail_leave(struct tail *t)
     script_begin(&t->call, embedded_tail_leave);
     put_key(&t->call, &t->fence.names);
     script_text(&t->call, t->o->owner);
-    t->held = script_run(&t->call, t->link, NODE_HOME, &answer, NULL) != ERR_OK;
+    t->held = script_run(&t->call, t->link, fence_home(&t->fence), &answer, NULL) != ERR_OK;
 }
 
 /* --- for jobs --- */
@@ -91,8 +91,8 @@ enum err tail_look(struct link *l, const struct names *names, struct tail_status
     redisReply *reply;
     *out = (struct tail_status){.exists = false};
     names_filter_key(names, "tail", &name);
-    enum err code = link_command(l, NODE_HOME, &reply, e, "HMGET %b owner state mode coverage error done",
-                                 name.text, name.length);
+    enum err code = link_command(l, link_home(l, names), &reply, e,
+                                 "HMGET %b owner state mode coverage error done", name.text, name.length);
     if (code != ERR_OK)
         return code;
     out->exists = text_of(reply, 0)[0] != '\0';
@@ -113,7 +113,7 @@ enum err tail_ask(struct link *l, const struct names *names, uint64_t *request, 
     long long answer = 0;
     script_begin(&c, embedded_tail_ask);
     put_key(&c, names);
-    enum err code = script_run(&c, l, NODE_HOME, &answer, e);
+    enum err code = script_run(&c, l, link_home(l, names), &answer, e);
     script_fini(&c);
     *request = code == ERR_OK && answer > 0 ? (uint64_t)answer : 0;
     return code;

@@ -22,7 +22,8 @@ enum err tail_mark_read(struct tail *t, const char *field, char *out, size_t siz
     struct key_name name;
     redisReply *reply;
     marks_key(t, &name);
-    enum err code = link_command(t->link, NODE_HOME, &reply, e, "HGET %b %s", name.text, name.length, field);
+    enum err code =
+        link_command(t->link, fence_home(&t->fence), &reply, e, "HGET %b %s", name.text, name.length, field);
     if (code != ERR_OK)
         return code;
     (void)snprintf(out, size, "%s", reply->type == REDIS_REPLY_STRING ? reply->str : "");
@@ -35,8 +36,8 @@ enum err tail_mark_write(struct tail *t, const char *field, const char *value, s
     struct key_name name;
     redisReply *reply;
     marks_key(t, &name);
-    enum err code =
-        link_command(t->link, NODE_HOME, &reply, e, "HSET %b %s %s", name.text, name.length, field, value);
+    enum err code = link_command(t->link, fence_home(&t->fence), &reply, e, "HSET %b %s %s", name.text,
+                                 name.length, field, value);
     if (code == ERR_OK)
         freeReplyObject(reply);
     return code;
@@ -47,7 +48,8 @@ enum err tail_mark_forget(struct tail *t, const char *field, struct error *e)
     struct key_name name;
     redisReply *reply;
     marks_key(t, &name);
-    enum err code = link_command(t->link, NODE_HOME, &reply, e, "HDEL %b %s", name.text, name.length, field);
+    enum err code =
+        link_command(t->link, fence_home(&t->fence), &reply, e, "HDEL %b %s", name.text, name.length, field);
     if (code == ERR_OK)
         freeReplyObject(reply);
     return code;
@@ -60,7 +62,8 @@ static enum err mark_of_job(struct tail *t, unsigned i, bool *found, int64_t *ou
     redisReply *reply;
     struct record r = {0};
     names_filter_key(&t->fence.names, "job", &name);
-    enum err code = link_command(t->link, NODE_HOME, &reply, e, "HGETALL %b", name.text, name.length);
+    enum err code =
+        link_command(t->link, fence_home(&t->fence), &reply, e, "HGETALL %b", name.text, name.length);
     if (code != ERR_OK)
         return code;
     bool sound = true;

@@ -35,6 +35,7 @@ struct compare_options {
     unsigned writers;      /* 1 .. COMPARE_WRITERS_MAX */
     const char *spill_dir; /* NULL or "": none, then all shards must fit */
     uint64_t spill_bytes;  /* as of a build */
+    bool pass_lost;        /* keys of shards that are lost count as present, instead of ERR_LOST */
     pulse_fn *poll;        /* NULL: nobody is asked in the course of a load or a finish */
     void *poll_arg;
 };

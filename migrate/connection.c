@@ -291,3 +291,25 @@ enum err connection_command(struct connection *c, const char *text, unsigned tim
         return connection_lost(c, e);
     return receive(c, timeout_ms, out, e);
 }
+
+/* Where nothing answers, nothing is cancelled either: that would wait longer. */
+enum err connection_reset(struct connection *c, unsigned timeout_ms, struct error *e)
+{
+    const struct statement statement = {.name = "session_reset"};
+    struct buffer text = {0};
+    PGresult *result = NULL;
+    if (c->broken)
+        return connection_refuse(e);
+    enum err err = connection_render(&statement, NULL, &text, e);
+    if (err == ERR_OK && PQsendQuery(c->pg, buffer_text(&text)) != 1)
+        err = connection_lost(c, e);
+    struct connection_wait wait = connection_wait_begin(timeout_ms, c->watch);
+    if (err == ERR_OK)
+        err = connection_collect(c, &wait, &result, e);
+    if (err == ERR_OK && (result == NULL || PQresultStatus(result) != PGRES_COMMAND_OK))
+        err = error_set(e, ERR_REFUSED, "the session of a connection cannot be reset");
+    PQclear(result);
+    buffer_fini(&text);
+    c->broken = c->broken || err != ERR_OK;
+    return err;
+}

@@ -49,6 +49,12 @@ MUST_CHECK enum err connection_open_replication(struct connection **out, const c
 MUST_CHECK enum err connection_run(struct connection *c, const struct statement *s, PGresult **out,
                                    struct error *e);
 
+/* Back to the session that it began with, within @timeout_ms. After any error it can only be closed. */
+MUST_CHECK enum err connection_reset(struct connection *c, unsigned timeout_ms, struct error *e);
+
+/* Nothing is under way on it, no transaction is open, and it is not lost. */
+bool connection_is_idle(const struct connection *c);
+
 /* The SQLSTATE of the last error that the server told; "" for none. */
 const char *connection_state(const struct connection *c);
 

@@ -88,6 +88,11 @@ bool connection_is_lost(const struct connection *c)
     return c->broken;
 }
 
+bool connection_is_idle(const struct connection *c)
+{
+    return !c->broken && PQtransactionStatus(c->pg) == PQTRANS_IDLE;
+}
+
 int connection_version(const struct connection *c)
 {
     return PQserverVersion(c->pg);

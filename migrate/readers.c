@@ -275,7 +275,10 @@ static enum err read_page(struct reader *me, struct range *range, bool *ended, s
     (void)pthread_mutex_unlock(&r->lock);
     uint64_t began = clock_mono_us();
     enum err code = scan_page(me->source, &at, &options, &rows, ended, e);
-    double ms = (double)(clock_mono_us() - began) / 1000;
+    uint64_t took = clock_mono_us() - began;
+    double ms = (double)took / 1000;
+    if (o->timing != NULL && code == ERR_OK)
+        timing_record_shared(o->timing, took);
     if (code == ERR_OK)
         code = o->page(o->arg, me->index, e);
     (void)pthread_mutex_lock(&r->lock);
@@ -420,10 +423,13 @@ void readers_progress(struct readers *r, struct readers_progress *out)
     (void)pthread_mutex_unlock(&r->lock);
 }
 
-size_t readers_left(struct readers *r, unsigned *next_table, struct scan_range ranges[READERS_RANGES_MAX])
+size_t readers_left(struct readers *r, unsigned *next_table, struct scan_range ranges[READERS_RANGES_MAX],
+                    struct readers_progress *done)
 {
     size_t n = 0;
     (void)pthread_mutex_lock(&r->lock);
+    if (done != NULL)
+        *done = r->progress;
     *next_table = r->next_table;
     for (size_t i = 0; i < READERS_RANGES_MAX; i++)
         if (r->ranges[i].state != FREE)

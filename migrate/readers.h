@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "base/timing.h"
 #include "migrate/scan.h"
 
 enum { READERS_MAX = 64, READERS_RANGES_MAX = 3 * READERS_MAX };
@@ -35,6 +36,7 @@ struct readers_options {
     unsigned timeout_ms;
     unsigned page_ms;       /* how long a page should take */
     size_t page_rows;       /* and how many rows it has at the most */
+    struct timing *timing;  /* borrowed; how long pages take is recorded there. NULL: nowhere */
     double rows_per_second; /* as readers_limit() */
     uint64_t room;          /* as readers_allow() */
     struct readers_work work;
@@ -59,8 +61,10 @@ void readers_stop(struct readers *r);
 bool readers_ended(struct readers *r, unsigned wait_ms, enum err *code, struct error *e);
 void readers_progress(struct readers *r, struct readers_progress *out);
 /* What is left: the table to begin next, and the ranges that were begun, returns how many; every row of what
- * is not among them was handed out, and its page ended, before this call. */
-size_t readers_left(struct readers *r, unsigned *next_table, struct scan_range ranges[READERS_RANGES_MAX]);
+ * is not among them was handed out, and its page ended, before this call. *@done (NULL: not wanted) counts
+ * just these. */
+size_t readers_left(struct readers *r, unsigned *next_table, struct scan_range ranges[READERS_RANGES_MAX],
+                    struct readers_progress *done);
 /* Rows a second, all together; 0: no limit. */
 void readers_limit(struct readers *r, double rows_per_second);
 /* How many may be in a page at the same time, at least 1; 0: all. Pages that are under way end. */

@@ -71,15 +71,19 @@ static enum err connect_source(struct source *s, const char *dsn, struct error *
     return connection_open(&s->connection, dsn, application, s->timeout_ms, s->config.watch, e);
 }
 
-enum err source_open(struct source **out, const struct source_config *config, unsigned timeout_ms,
-                     struct error *e)
+/* NULL: one is opened. */
+static enum err open_over(struct source **out, struct connection *c, const struct source_config *config,
+                          unsigned timeout_ms, struct error *e)
 {
     struct source *s = calloc(1, sizeof(*s));
-    if (s == NULL)
+    if (s == NULL) {
+        connection_close(c);
         return error_set(e, ERR_NOMEM, "out of memory");
+    }
     s->config = *config;
     s->timeout_ms = timeout_ms;
-    enum err err = connect_source(s, config->dsn, e);
+    s->connection = c;
+    enum err err = c == NULL ? connect_source(s, config->dsn, e) : ERR_OK;
     if (err == ERR_OK) {
         err = source_resolve(s, &s->problem);
         s->resolved = err == ERR_OK;
@@ -94,6 +98,18 @@ enum err source_open(struct source **out, const struct source_config *config, un
     }
     *out = s;
     return ERR_OK;
+}
+
+enum err source_open(struct source **out, const struct source_config *config, unsigned timeout_ms,
+                     struct error *e)
+{
+    return open_over(out, NULL, config, timeout_ms, e);
+}
+
+enum err source_open_over(struct source **out, struct connection *c, const struct source_config *config,
+                          unsigned timeout_ms, struct error *e)
+{
+    return open_over(out, c, config, timeout_ms, e);
 }
 
 static char *copy_piece(const char *text, bool *failed)

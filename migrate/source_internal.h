@@ -50,6 +50,11 @@ struct source {
     bool resolved;        /* else only source_check() makes sense: it says what is wrong */
 };
 
+/* source_open() over a connection that is there: it belongs to the source, or is closed with an error. */
+MUST_CHECK enum err source_open_over(struct source **out, struct connection *c,
+                                     const struct source_config *config, unsigned timeout_ms,
+                                     struct error *e);
+
 /* ERR_CONFIG where the names of the configuration could not be resolved. */
 MUST_CHECK enum err source_ready(const struct source *s, struct error *e);
 

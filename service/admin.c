@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "expansion/layer.h"
@@ -36,6 +37,7 @@ void admin_call_free(struct admin_call *call)
         return;
     free(call->filter);
     free(call->visible);
+    free(call->nodes);
     buffer_fini(&call->data);
     free(call->names.name);
     buffer_fini(&call->reply);
@@ -128,21 +130,34 @@ void admin_post(struct service *s, struct admin_call *call, struct mailbox *back
         log_error("admin", "error=\"out of memory: an answer is lost\"");
 }
 
+static void tidy(struct admin *a)
+{
+    const struct config *config = live_config_acquire(a->service->config);
+    kept_tidy(a->postgres, config->dsn, (unsigned)config->postgres_timeout_ms, clock_mono_us());
+    config_release(config);
+}
+
 void *admin_run(void *arg)
 {
     struct service *s = arg;
     struct admin *a = calloc(1, sizeof(*a));
-    if (a == NULL)
+    if (a == NULL || (a->postgres = kept_new("twinbloom plan")) == NULL)
         abort();
     a->service = s;
     a->link = link_new(&s->nodes, s->redis_timeout_ms, "twinbloom-admin");
     a->fence.link = a->link;
+    a->fence.on_view = service_on_published;
+    a->fence.on_view_arg = s;
     this_admin = a;
-    while (!atomic_load(&s->stop))
+    while (!atomic_load(&s->stop)) {
         mailbox_wait(s->admin, WAIT_MS);
+        tidy(a);
+    }
     mailbox_run(s->admin); /* whoever still waits gets an answer */
     fence_fini(&a->fence);
     link_free(a->link);
+    kept_free(a->postgres);
+    shards_cache_free(a->shards);
     free(a);
     return NULL;
 }
@@ -155,17 +170,22 @@ struct recipe {
     double error_rate;
     uint32_t expansion;
     bool sourced;
+    bool anew;         /* see struct creation */
+    const char *nodes; /* as placement_choose() takes them */
 };
 
 static struct recipe recipe_for(const struct config_filter *c, const struct creation *wanted)
 {
-    struct recipe r = {
-        .capacity = DEFAULT_CAPACITY, .error_rate = default_error_rate, .expansion = DEFAULT_EXPANSION};
+    struct recipe r = {.capacity = DEFAULT_CAPACITY,
+                       .error_rate = default_error_rate,
+                       .expansion = DEFAULT_EXPANSION,
+                       .nodes = ""};
     if (c != NULL)
         r = (struct recipe){.capacity = c->capacity,
                             .error_rate = c->error_rate,
                             .expansion = c->expansion,
-                            .sourced = c->table[0] != '\0'};
+                            .sourced = c->table[0] != '\0',
+                            .nodes = c->nodes};
     if (wanted != NULL && wanted->capacity != 0)
         r.capacity = wanted->capacity;
     if (wanted != NULL && wanted->error_rate != 0)
@@ -174,6 +194,7 @@ static struct recipe recipe_for(const struct config_filter *c, const struct crea
         r.expansion = wanted->expansion;
     if (wanted != NULL && wanted->non_scaling)
         r.expansion = 0;
+    r.anew = wanted != NULL && wanted->anew;
     return r;
 }
 
@@ -202,7 +223,11 @@ static enum err fill_view(struct service *s, const struct config *config, struct
         (struct layer){.capacity = r->capacity, .error_rate = r->error_rate, .token = token, .born_epoch = 1};
     if (!r->sourced && r->expansion != 0)
         g->layers[0].error_rate = layer_first_rate(r->error_rate);
-    nodes_pin(&s->nodes, g);
+    struct placement on;
+    enum err code = placement_choose(&on, &s->nodes, r->nodes, e);
+    if (code != ERR_OK)
+        return code;
+    placement_pin(&on, &s->nodes, g);
     if (r->sourced) {
         g->layers[0].geometry = geometry_placeholder();
         return ERR_OK;
@@ -211,9 +236,8 @@ static enum err fill_view(struct service *s, const struct config *config, struct
                          (uint32_t)config->shard_bytes, e);
 }
 
-static enum err check_memory(struct service *s, struct link *l, const struct generation *g, struct error *e)
+static enum err check_memory(const struct fence *f, const struct generation *g, struct error *e)
 {
-    struct plan_node nodes[GENERATION_NODES_MAX];
     char warning[256];
     const struct plan plan = {.capacity = g->capacity,
                               .geometry = g->layers[0].geometry,
@@ -221,16 +245,15 @@ static enum err check_memory(struct service *s, struct link *l, const struct gen
                               .memory_new = memory_of_generation(g),
                               .memory_peak = memory_of_generation(g),
                               .partitions = 1};
-    enum err code = memory_of_nodes(l, nodes, e);
-    return code == ERR_OK ? plan_fits(&plan, nodes, s->nodes.count, warning, e) : code;
+    return memory_fits(f, g, &plan, warning, e);
 }
 
 static enum err name_command(struct fence *f, const char *command, const char *name, size_t length,
                              struct error *e)
 {
     redisReply *reply;
-    enum err code = link_command(f->link, NODE_HOME, &reply, e, "%s %s:filters %b", command, f->names.prefix,
-                                 name, length);
+    enum err code = link_command(f->link, link_filters(f->link, f->names.prefix), &reply, e,
+                                 "%s %s:filters %b", command, f->names.prefix, name, length);
     if (code == ERR_OK)
         freeReplyObject(reply);
     return code;
@@ -291,11 +314,13 @@ static enum err make_under_mutex(struct service *s, const struct config *config,
     enum err code = admin_load_view(f, v, mutex, e); /* somebody may have been faster */
     if (code == ERR_OK)
         code = error_set(e, ERR_EXISTS, "the filter exists already");
-    else if (code == ERR_NOT_FOUND)
+    else if (code == ERR_NOT_FOUND) /* one with a source says "maybe" until it has read all of that */
+        code = v->dropped == VIEW_KEPT && !r->sourced ? admin_may_make(f, r->anew, e) : ERR_OK;
+    if (code == ERR_OK)
         code = fill_view(s, config, v, r, mutex_token(mutex),
                          v->dropped == VIEW_DROP_DONE ? v->last_generation : 0, e);
     if (code == ERR_OK)
-        code = check_memory(s, f->link, view_current(v), e);
+        code = check_memory(f, view_current(v), e);
     if (code == ERR_OK)
         code = admin_register_name(f, name, length, e);
     if (code == ERR_OK)
@@ -362,6 +387,8 @@ enum err admin_grow_filter(struct service *s, const struct config *config, struc
                                         .growth = c == NULL ? 1 : c->growth};
     code = layer_grow(&layer, scratch, e);
     mutex_release(mutex);
+    if (code == ERR_LOST)
+        service_on_doubt(s, name, length);
     return code;
 }
 
@@ -380,6 +407,7 @@ static void make_from_call(struct admin *a, struct admin_call *call)
 void admin_reserve(struct admin *a, struct admin_call *call)
 {
     struct reply r = {.out = &call->reply, .protocol = call->protocol};
+    call->creation.anew = true;
     make_from_call(a, call);
     if (call->status == ERR_OK)
         reply_simple(&r, "OK");

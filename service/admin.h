@@ -8,18 +8,23 @@
 #include "base/mailbox.h"
 #include "expansion/control.h"
 #include "expansion/mutex.h"
+#include "migrate/kept.h"
 #include "service/client.h"
 #include "service/reply.h"
 #include "service/runner.h"
 #include "service/service.h"
 #include "shard/fence.h"
 
+struct shards_cache;
+
 struct admin {
     struct service *service;
     const struct config *config; /* held for one call */
     struct link *link;
-    struct fence fence; /* names are set by each call */
-    struct view view;   /* scratch */
+    struct kept *postgres;       /* for plans */
+    struct fence fence;          /* names are set by each call */
+    struct view view;            /* scratch */
+    struct shards_cache *shards; /* of admin_shards */
 };
 
 typedef void admin_fn(struct admin *a, struct admin_call *call);
@@ -36,6 +41,7 @@ struct admin_call {
     struct creation creation;
     uint64_t capacity; /* TB.PLAN, TB.REBUILD: 0 where not given */
     double error_rate;
+    char *nodes;              /* TB.PLAN, TB.REBUILD: as placement_choose() takes them; NULL: not given */
     bool hold;                /* TB.REBUILD */
     bool verify_full;         /* TB.REBUILD, TB.VERIFY */
     bool dry_run;             /* TB.REBUILD */
@@ -91,10 +97,33 @@ admin_fn admin_expire;  /* EXPIRE, PEXPIRE, EXPIREAT, PEXPIREAT, PERSIST */
 admin_fn admin_ttl;     /* TTL, PTTL, EXPIRETIME, PEXPIRETIME */
 admin_fn admin_status;  /* TB.STATUS */
 admin_fn admin_history; /* TB.HISTORY */
+admin_fn admin_samples; /* of HTTP: how full the filter was */
+admin_fn admin_shards;  /* of HTTP: how full its shards are, and which are lost */
+void shards_cache_free(struct shards_cache *c);
 admin_fn admin_plan;    /* TB.PLAN, and TB.REBUILD where it is a dry run */
 admin_fn admin_rebuild; /* TB.REBUILD */
 admin_fn admin_verify;  /* TB.VERIFY */
+admin_fn admin_accept;  /* TB.ACCEPT */
 admin_fn admin_control; /* TB.CUTOVER, TB.ROLLBACK, TB.FINISH, TB.ABORT, TB.PAUSE, TB.RESUME, TB.THROTTLE */
+
+/* The part of TB.STATUS that says when the next expansion is to be expected. @known: the keys of a whole
+ * generation, @items, that no job is about to replace. */
+struct fields;
+struct keeper_note;
+void admin_forecast_fields(struct fields *f, const struct config_filter *c, const struct keeper_note *note,
+                           bool known, const struct view *v, uint64_t items);
+/* Append the status of one filter. ERR_NOT_FOUND. */
+MUST_CHECK enum err admin_status_one(struct admin *a, struct reply *r, const char *name, size_t length,
+                                     struct error *e);
+/* Take a sample of a filter; the same of a->view, whose generation in use has @items keys. */
+void admin_sample(struct admin *a, const char *name, size_t length);
+void admin_note_sample(struct admin *a, const char *name, size_t length, uint64_t items);
+
+/* Of HTTP: the nodes of Redis, in the order of node_health_read(); needs no Redis, but for their memory. */
+admin_fn admin_nodes;
+
+/* TB.COORDINATORS. */
+admin_fn admin_coordinators;
 
 /* Dump and load. */
 admin_fn admin_scandump;    /* BF.SCANDUMP */
@@ -140,6 +169,11 @@ MUST_CHECK enum err admin_drop_filter(struct service *s, const struct config *co
 MUST_CHECK enum err admin_make_filter(struct service *s, const struct config *config, struct fence *f,
                                       const char *name, size_t length, const struct creation *creation,
                                       struct error *e);
+
+/* Nothing is stored of the filter of @f, which has no source: whether one may be made. ERR_LOST: one was
+ * there, and its view is lost: shards of it have survived, or a coordinator remembers it. @anew: that is no
+ * reason, unless it can still be put back. ERR_UNREACHABLE, ERR_TIMEOUT. */
+MUST_CHECK enum err admin_may_make(struct fence *f, bool anew, struct error *e);
 
 /* Load the view before a first one is published: what somebody began to delete is deleted first. */
 MUST_CHECK enum err admin_load_view(struct fence *f, struct view *v, struct mutex *mutex, struct error *e);

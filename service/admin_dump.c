@@ -15,6 +15,9 @@ enum { RETRY_US = 20000 };
 
 static const char begin_again[] = "ERR the filter was rebuilt during the dump: begin again with 0";
 
+static const char unsure_shards[] =
+    "shards of the filter were lost, and are being filled from its source: try again later";
+
 static void reply_piece(struct reply *r, uint64_t next, const void *bytes, size_t length)
 {
     reply_array(r, 2);
@@ -35,7 +38,8 @@ static void send_header(struct admin *a, struct reply *r, struct error *e)
     const struct generation *g = view_current(&a->view);
     struct dump_header header;
     struct buffer bytes = {0};
-    enum err code = dump_header_of(&header, &a->view, g->layer_count, e);
+    enum err code = view_unsure(&a->view) > 0 ? error_set(e, ERR_LOST, "%s", unsure_shards)
+                                              : dump_header_of(&header, &a->view, g->layer_count, e);
     for (unsigned i = 0; i < g->layer_count && code == ERR_OK; i++) {
         code = fence_items(&a->fence, g, i, &header.layers[i].items, e);
         if (header.layers[i].items > DUMP_ITEMS_MAX)
@@ -76,6 +80,8 @@ static enum err read_run(struct admin *a, const struct dump_header *h, const str
 {
     uint64_t deadline = clock_mono_us() + (uint64_t)a->config->redis_timeout_ms * 1000;
     for (;;) {
+        if (view_unsure(&a->view) > 0)
+            return error_set(e, ERR_LOST, "%s", unsure_shards);
         uint64_t epoch = a->view.epoch;
         bool fenced = !view_unfenced(&a->view);
         enum err code = fence_read_shards(&a->fence, &a->view, view_current(&a->view), run, out, e);

@@ -41,8 +41,8 @@ static enum err read_entries(struct admin *a, struct admin_call *call, redisRepl
     if (code != ERR_OK)
         return code;
     names_filter_key(&a->fence.names, "history", &name);
-    return link_command(a->link, NODE_HOME, entries, &call->error, "LRANGE %b 0 %d", name.text, name.length,
-                        (int)most - 1);
+    return link_command(a->link, fence_home(&a->fence), entries, &call->error, "LRANGE %b 0 %d", name.text,
+                        name.length, (int)most - 1);
 }
 
 void admin_history(struct admin *a, struct admin_call *call)

@@ -48,7 +48,7 @@ static uint64_t total_capacity(const struct generation *g)
     return capacity;
 }
 
-static void info_value(struct reply *r, const struct view *v, uint64_t items, int field)
+static void put_figure(struct reply *r, const struct view *v, uint64_t items, int field)
 {
     const struct generation *g = view_current(v);
     switch (field) {
@@ -85,7 +85,7 @@ void admin_info(struct admin *a, struct admin_call *call)
         reply_map(&r, INFO_FIELDS);
         for (int i = 0; i < INFO_FIELDS; i++) {
             reply_simple(&r, info_fields[i].title);
-            info_value(&r, &a->view, items, i);
+            put_figure(&r, &a->view, items, i);
         }
         return;
     }
@@ -97,7 +97,7 @@ void admin_info(struct admin *a, struct admin_call *call)
             } else {
                 reply_array(&r, 1);
             }
-            info_value(&r, &a->view, items, i);
+            put_figure(&r, &a->view, items, i);
             return;
         }
     reply_error(&r, "Invalid information value");

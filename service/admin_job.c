@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* TB.REBUILD, TB.VERIFY, and what is asked of a running job. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include "expansion/memory.h"
+#include "expansion/survey.h"
 #include "service/admin.h"
 
 /* A job that has written its end releases its mutex a moment later: whoever saw the end is not told that it
@@ -28,6 +31,7 @@ struct runner_job admin_rebuild_job(const struct admin *a, const struct admin_ca
                                .trigger = "operator",
                                .capacity = call->capacity,
                                .error_rate = call->error_rate,
+                               .nodes = call->nodes,
                                .hold = call->hold,
                                .verify_full = call->verify_full,
                                .wait_ms = ENDING_MS,
@@ -51,6 +55,36 @@ bool admin_has_source(struct admin *a, struct admin_call *call, const char *noth
     return false;
 }
 
+/* The nodes that were asked for can be had: known to all coordinators, and they answer. */
+static enum err check_nodes(struct admin *a, const struct runner_job *job, struct error *e)
+{
+    struct driver_options options;
+    struct placement on;
+    struct plan_node *memory = NULL;
+    unsigned count;
+    runner_options(&options, a->service, job);
+    enum err code = survey_nodes(&options, a->link, &on, e);
+    if (code == ERR_OK && (a->view.phase == PHASE_BUILDING || a->view.phase == PHASE_SWITCHED))
+        code = error_set(e, ERR_BUSY,
+                         "an earlier job is unfinished, and its nodes are chosen: abort it first, or wait");
+    if (code == ERR_OK)
+        code = memory_of_nodes(a->link, &on, &memory, &count, e);
+    free(memory);
+    return code;
+}
+
+/* What a job would find at its beginning is said at once, where it is known. */
+static enum err may_rebuild(struct admin *a, const struct admin_call *call, const struct runner_job *job,
+                            struct error *e)
+{
+    enum err code = names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, e);
+    if (code == ERR_OK)
+        code = fence_load(&a->fence, &a->view, e);
+    if (code == ERR_FORMAT || code == ERR_CONFIG)
+        return code;
+    return call->nodes == NULL ? ERR_OK : code == ERR_OK ? check_nodes(a, job, e) : code;
+}
+
 void admin_rebuild(struct admin *a, struct admin_call *call)
 {
     if (!admin_has_source(a, call, "rebuild it from"))
@@ -60,8 +94,22 @@ void admin_rebuild(struct admin *a, struct admin_call *call)
         return;
     }
     const struct runner_job job = admin_rebuild_job(a, call);
-    call->status = runner_post(a->service->runner, &job, &call->error);
+    call->status = may_rebuild(a, call, &job, &call->error);
+    if (call->status == ERR_OK)
+        call->status = runner_post(a->service->runner, &job, &call->error);
     reply_outcome(call);
+}
+
+/* A generation that is not built has "maybe" for everything; and a verification would be in the way of its
+ * build. */
+static enum err may_verify(struct admin *a, const struct admin_call *call, struct error *e)
+{
+    enum err code = names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, e);
+    if (code == ERR_OK)
+        code = fence_load(&a->fence, &a->view, e);
+    if (code == ERR_NOT_FOUND || (code == ERR_OK && !view_current(&a->view)->built))
+        code = error_set(e, ERR_CONFLICT, "filter '%s' is not built yet: nothing to verify", call->filter);
+    return code;
 }
 
 void admin_verify(struct admin *a, struct admin_call *call)
@@ -76,7 +124,9 @@ void admin_verify(struct admin *a, struct admin_call *call)
                                    .verify_full = call->verify_full,
                                    .wait_ms = ENDING_MS,
                                    .kind = JOB_CHECK};
-    call->status = runner_post(a->service->runner, &job, &call->error);
+    call->status = may_verify(a, call, &call->error);
+    if (call->status == ERR_OK)
+        call->status = runner_post(a->service->runner, &job, &call->error);
     reply_outcome(call);
 }
 

@@ -8,7 +8,8 @@
 
 enum { LOOKS_IN_FLIGHT = 256 };
 
-static enum err send_look(struct admin *a, const struct argument *name, bool *sent, struct error *e)
+static enum err send_look(struct admin *a, const struct argument *name, bool *sent, unsigned *where,
+                          struct error *e)
 {
     struct key_name key;
     struct error ignored;
@@ -18,19 +19,20 @@ static enum err send_look(struct admin *a, const struct argument *name, bool *se
     names_filter_key(&a->fence.names, "view", &key);
     const char *const argv[] = {"HMGET", key.text, "epoch", "dropped"};
     const size_t lengths[] = {5, key.length, 5, 7};
-    return link_append(a->link, NODE_HOME, 4, argv, lengths, e);
+    *where = fence_home(&a->fence);
+    return link_append(a->link, *where, 4, argv, lengths, e);
 }
 
-static enum err read_look(struct admin *a, bool *is, struct error *e)
+static enum err read_look(struct admin *a, unsigned where, bool *is, struct error *e)
 {
     redisReply *reply;
-    enum err code = link_reply(a->link, NODE_HOME, &reply, e);
+    enum err code = link_reply(a->link, where, &reply, e);
     if (code != ERR_OK)
         return code;
     *is = reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
           reply->element[0]->type == REDIS_REPLY_STRING && reply->element[1]->type == REDIS_REPLY_NIL;
     if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "WRONGTYPE", 9) != 0)
-        code = link_refusal(a->link, NODE_HOME, reply, e);
+        code = link_refusal(a->link, where, reply, e);
     freeReplyObject(reply);
     return code;
 }
@@ -38,14 +40,15 @@ static enum err read_look(struct admin *a, bool *is, struct error *e)
 /* is[i]: names[i] is a filter. */
 static enum err look(struct admin *a, const struct argument *names, size_t count, bool *is, struct error *e)
 {
+    unsigned where[LOOKS_IN_FLIGHT];
     for (size_t first = 0; first < count; first += LOOKS_IN_FLIGHT) {
         size_t end = count - first < LOOKS_IN_FLIGHT ? count : first + LOOKS_IN_FLIGHT;
         enum err code = ERR_OK;
         for (size_t i = first; i < end && code == ERR_OK; i++)
-            code = send_look(a, &names[i], &is[i], e);
+            code = send_look(a, &names[i], &is[i], &where[i - first], e);
         for (size_t i = first; i < end && code == ERR_OK; i++)
             if (is[i])
-                code = read_look(a, &is[i], e);
+                code = read_look(a, where[i - first], &is[i], e);
         if (code != ERR_OK) {
             link_forget(a->link);
             return code;
@@ -123,9 +126,10 @@ void admin_type(struct admin *a, struct admin_call *call)
 static enum err scan(struct admin *a, struct admin_call *call, uint64_t cursor, uint64_t count,
                      redisReply **out)
 {
-    enum err code = link_command(
-        a->link, NODE_HOME, out, &call->error, "SSCAN %s:filters %llu MATCH %b COUNT %llu", a->config->prefix,
-        (unsigned long long)cursor, call->filter, call->filter_length, (unsigned long long)count);
+    enum err code = link_command(a->link, link_filters(a->link, a->config->prefix), out, &call->error,
+                                 "SSCAN %s:filters %llu MATCH %b COUNT %llu", a->config->prefix,
+                                 (unsigned long long)cursor, call->filter, call->filter_length,
+                                 (unsigned long long)count);
     if (code == ERR_OK && ((*out)->elements != 2 || (*out)->element[1]->type != REDIS_REPLY_ARRAY)) {
         freeReplyObject(*out);
         code = error_set(&call->error, ERR_REFUSED, "unexpected reply to SSCAN");

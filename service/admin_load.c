@@ -144,19 +144,23 @@ static void go_on(struct load *l)
 /* Each layer beside those before it. */
 static enum err check_memory(struct load *l, struct error *e)
 {
-    struct plan_node nodes[GENERATION_NODES_MAX];
+    struct plan_node *nodes = NULL;
+    unsigned count = 0;
     char warning[256];
     const struct dump_header *h = &l->loading.header;
-    unsigned count = l->a->service->nodes.count;
-    enum err code = memory_of_nodes(l->a->link, nodes, e);
+    struct placement all;
+    enum err code = placement_choose(&all, &l->a->service->nodes, "", e);
+    if (code == ERR_OK)
+        code = memory_of_nodes(l->a->link, &all, &nodes, &count, e);
     for (unsigned i = 0; i < h->layer_count && code == ERR_OK; i++) {
         const struct geometry *g = &h->layers[i].geometry;
         const struct plan plan = {
             .capacity = h->layers[i].capacity, .geometry = *g, .memory_new = geometry_memory(g)};
         code = plan_fits(&plan, nodes, count, warning, e);
         for (unsigned n = 0; n < count; n++)
-            nodes[n].used += geometry_memory(g) / count;
+            nodes[n].used += nodes[n].after;
     }
+    free(nodes);
     return code;
 }
 
@@ -165,7 +169,7 @@ static enum err next_token(struct load *l, uint64_t *out, struct error *e)
     struct key_name name;
     redisReply *reply;
     names_filter_key(&l->f->names, "token", &name);
-    enum err code = link_command(l->a->link, NODE_HOME, &reply, e, "INCR %b", name.text, name.length);
+    enum err code = link_command(l->a->link, fence_home(l->f), &reply, e, "INCR %b", name.text, name.length);
     if (code != ERR_OK)
         return code;
     *out = (uint64_t)reply->integer;

@@ -2,6 +2,7 @@
 /* TB.PLAN: what a rebuild would make. TB.REBUILD with DRYRUN: what it would do, step by step, and what each
  * step costs. Neither changes anything. What a rebuild would be refused for is part of the answer; an error
  * is the answer where a server that is asked is away. */
+#include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
 #include "base/number.h"
@@ -17,9 +18,12 @@ struct outlook {
     struct admin_call *call;
     struct driver_options options;
     struct source *source;
+    struct placement on;
     struct plan_input in;
     struct plan plan;
     bool planned; /* in and plan are filled */
+    unsigned node_count;
+    struct plan_node *nodes; /* NULL: they did not answer, or were not asked */
     char warning[256];
     double rate; /* rows a second; 0: not known */
     const char *rate_by;
@@ -33,14 +37,6 @@ static bool is_refusal(enum err code)
 
 /* --- gathering --- */
 
-static enum err open_source(struct outlook *o, struct error *e)
-{
-    struct source_config config = o->options.source;
-    config.application = "twinbloom plan";
-    enum err code = source_open(&o->source, &config, o->options.postgres_timeout_ms, e);
-    return code == ERR_OK ? source_check(o->source, e) : code;
-}
-
 static enum err load(struct outlook *o, struct error *e)
 {
     const struct admin_call *call = o->call;
@@ -52,13 +48,15 @@ static enum err load(struct outlook *o, struct error *e)
 /* ERR_RANGE, ERR_REFUSED: as a job would fail. */
 static enum err make_plan(struct outlook *o, struct error *e)
 {
-    enum err code = open_source(o, e);
+    enum err code = survey_nodes(&o->options, o->a->link, &o->on, e);
     if (code == ERR_OK)
-        code = survey_plan(&o->options, &o->a->fence, &o->a->view, o->source, &o->in, &o->plan, e);
+        code = kept_open(o->a->postgres, &o->source, &o->options.source, o->options.postgres_timeout_ms, e);
+    if (code == ERR_OK)
+        code = survey_plan(&o->options, &o->a->fence, &o->a->view, o->source, &o->on, &o->in, &o->plan, e);
     if (code != ERR_OK)
         return code;
     o->planned = true;
-    return survey_fits(&o->plan, o->a->link, o->warning, e);
+    return survey_fits(&o->plan, &o->a->fence, &o->a->view, &o->on, &o->nodes, &o->node_count, o->warning, e);
 }
 
 /* A rebuild would be refused, or go on with what it finds, before it plans anything. */
@@ -79,7 +77,8 @@ static enum err rate_of_last_run(struct outlook *o, struct error *e)
     struct key_name name;
     redisReply *reply;
     names_filter_key(&o->a->fence.names, "job", &name);
-    enum err code = link_command(o->a->link, NODE_HOME, &reply, e, "HGET %b rate", name.text, name.length);
+    enum err code =
+        link_command(o->a->link, fence_home(&o->a->fence), &reply, e, "HGET %b rate", name.text, name.length);
     if (code != ERR_OK)
         return code;
     double rate;
@@ -146,7 +145,45 @@ static void plan_fields(struct fields *f, const struct outlook *o)
     field_number(f, "memory_after", p->memory_after);
     field_number(f, "partitions", p->partitions);
     field_number(f, "nodes", in->node_count);
+    struct buffer names = {0};
+    const char *name;
+    for (unsigned i = 0; (name = placement_name(&o->on, &o->a->service->nodes, i)) != NULL; i++)
+        buffer_printf(&names, "%s%s", i == 0 ? "" : ", ", name);
+    field_text(f, "node_names", buffer_text(&names));
+    buffer_fini(&names);
     field_text(f, "warning", o->warning);
+}
+
+/* Of a node that need not answer. */
+static void known_number(struct fields *f, const struct plan_node *node, const char *name, uint64_t n)
+{
+    if (node->known)
+        field_number(f, name, n);
+    else
+        field_null(f, name);
+}
+
+static void node_fields(struct fields *f, const struct plan_node *node)
+{
+    struct fields each;
+    fields_begin(&each, f->reply.protocol);
+    field_text(&each, "node", node->name);
+    known_number(&each, node, "used", node->used);
+    known_number(&each, node, "maxmemory", node->maxmemory);
+    known_number(&each, node, "limit", plan_node_limit(node));
+    field_number(&each, "shards", node->shards);
+    field_number(&each, "before", node->before);
+    field_number(&each, "during", node->during);
+    field_number(&each, "after", node->after);
+    known_number(&each, node, "used_during", node->used + (node->during - node->before));
+    fields_end(&each, &f->reply);
+}
+
+static void all_nodes(struct fields *f, const struct outlook *o)
+{
+    field_array(f, "memory_nodes", o->node_count);
+    for (unsigned i = 0; i < o->node_count; i++)
+        node_fields(f, &o->nodes[i]);
 }
 
 static void step_fields(struct fields *f, const struct preview_step *s)
@@ -197,8 +234,10 @@ static void answer(const struct outlook *o, enum err code, struct reply *r)
     struct fields f;
     fields_begin(&f, r->protocol);
     field_text(&f, "filter", o->call->filter);
-    if (o->planned)
+    if (o->planned) {
         plan_fields(&f, o);
+        all_nodes(&f, o);
+    }
     if (o->call->dry_run && o->planned && code == ERR_OK)
         preview_fields(&f, o);
     field_text(&f, "fits", code == ERR_OK ? "yes" : "no");
@@ -222,11 +261,12 @@ void admin_plan(struct admin *a, struct admin_call *call)
         code = make_plan(&o, &call->error);
     if (code == ERR_OK && call->dry_run)
         code = measure(&o, &call->error);
-    source_close(o.source);
+    kept_close(a->postgres, o.source);
     if (code == ERR_OK || is_refusal(code)) {
         answer(&o, code, &r);
-        return;
+    } else {
+        call->status = code;
+        reply_error(&r, "ERR %s", code == ERR_NOT_FOUND ? "not found" : call->error.text);
     }
-    call->status = code;
-    reply_error(&r, "ERR %s", code == ERR_NOT_FOUND ? "not found" : call->error.text);
+    free(o.nodes);
 }

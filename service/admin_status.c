@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include "base/clock.h"
 #include "base/number.h"
 #include "expansion/layer.h"
@@ -13,8 +14,72 @@
 #include "service/admin.h"
 #include "service/field.h"
 #include "service/keeper.h"
+#include "service/watch.h"
+#include "shard/health.h"
 
 /* --- parts of the status --- */
+
+/* The masters of the cluster, as this coordinator sees them. */
+static void masters_field(struct fields *f, const struct nodes *nodes)
+{
+    struct buffer text = {0};
+    struct node_health_figures n;
+    for (unsigned i = 0; node_health_read(nodes, i, &n); i++)
+        buffer_printf(&text, "%s%s %s, %u slots, %u connections", i == 0 ? "" : "; ", n.name,
+                      node_health_state(&n), n.slots, n.connections);
+    field_text(f, "masters", buffer_text(&text));
+    buffer_fini(&text);
+}
+
+/* Those that this coordinator reads from, of all filters together. */
+static void replica_fields(struct fields *f, const struct nodes *nodes)
+{
+    struct buffer text = {0};
+    struct node_health_figures n;
+    struct node_health_reads reads = node_health_reads(nodes);
+    if (reads.replicas == 0 && !node_health_read_replica(nodes, 0, &n))
+        return;
+    for (unsigned i = 0; node_health_read_replica(nodes, i, &n); i++) {
+        buffer_printf(&text, "%s%s of %s, ", i == 0 ? "" : "; ", n.name, n.master);
+        if (n.lag_ms == HEALTH_LAG_UNKNOWN)
+            buffer_puts(&text, "not in use");
+        else
+            buffer_printf(&text, "%" PRIu64 " ms behind", n.lag_ms);
+    }
+    field_text(f, "replicas", buffer_text(&text));
+    field_number(f, "replica_reads", reads.replicas);
+    field_number(f, "replica_reads_reasked", reads.reasked);
+    buffer_fini(&text);
+}
+
+static bool is_pinned(const struct generation *g, const char *name)
+{
+    for (unsigned i = 0; i < g->node_count; i++)
+        if (strcasecmp(g->nodes[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* Those of the generation (of a cluster, all) that some thread of this process cannot reach, and why. */
+static void nodes_down_field(struct fields *f, const struct nodes *nodes, const struct generation *g)
+{
+    struct buffer down = {0};
+    struct node_health_figures n;
+    for (unsigned i = 0; node_health_read(nodes, i, &n); i++)
+        if (n.loops_down > 0 && (nodes->cluster != NULL || is_pinned(g, n.name)))
+            buffer_printf(&down, "%s%s (%s)", down.length > 0 ? ", " : "", n.name, n.error);
+    field_text(f, "nodes_down", buffer_text(&down));
+    buffer_fini(&down);
+}
+
+static void node_field(struct fields *f, const char *name, const struct generation *g)
+{
+    struct buffer nodes = {0};
+    for (unsigned i = 0; i < g->node_count; i++)
+        buffer_printf(&nodes, "%s%s", i == 0 ? "" : ", ", g->nodes[i]);
+    field_text(f, name, buffer_text(&nodes));
+    buffer_fini(&nodes);
+}
 
 /* Keys of the generation in use; *@known: Redis has said how many. */
 static uint64_t view_fields(struct fields *f, struct admin *a, const struct view *v, bool *known,
@@ -48,17 +113,20 @@ static uint64_t view_fields(struct fields *f, struct admin *a, const struct view
     field_number(f, "block_bits", g->layers[0].geometry.block_bits);
     field_number(f, "hashes", g->layers[0].geometry.hashes);
     field_number(f, "bytes", memory_of_view(v));
-    struct buffer nodes = {0};
-    for (unsigned i = 0; i < g->node_count; i++)
-        buffer_printf(&nodes, "%s%s", i == 0 ? "" : ", ", g->nodes[i]);
-    field_text(f, "nodes", buffer_text(&nodes));
-    buffer_fini(&nodes);
+    node_field(f, "nodes", g);
+    if (v->retiring_epoch != 0)
+        node_field(f, "retiring_nodes", &v->retiring);
+    if (a->service->nodes.cluster != NULL)
+        masters_field(f, &a->service->nodes);
+    nodes_down_field(f, &a->service->nodes, g);
+    replica_fields(f, &a->service->nodes);
     if (other != NULL) {
         if (fence_all_items(&a->fence, other, &other_items, e) != ERR_OK)
             field_text(f, "redis", e->text);
         field_number(f, "alternate_generation", other->number);
         field_number(f, "alternate_items", other_items);
         field_number(f, "alternate_capacity", other->capacity);
+        node_field(f, "alternate_nodes", other);
     }
     return items;
 }
@@ -115,13 +183,13 @@ static enum err mutex_fields(struct fields *f, struct admin *a, bool *held, stru
     struct key_name name;
     redisReply *reply;
     names_filter_key(&a->fence.names, "expansion_flag", &name);
-    enum err code = link_command(a->link, NODE_HOME, &reply, e, "GET %b", name.text, name.length);
+    enum err code = link_command(a->link, fence_home(&a->fence), &reply, e, "GET %b", name.text, name.length);
     if (code != ERR_OK)
         return code;
     *held = reply->type == REDIS_REPLY_STRING;
     field_text(f, "mutex_owner", *held ? reply->str : "");
     freeReplyObject(reply);
-    code = link_command(a->link, NODE_HOME, &reply, e, "PTTL %b", name.text, name.length);
+    code = link_command(a->link, fence_home(&a->fence), &reply, e, "PTTL %b", name.text, name.length);
     if (code != ERR_OK)
         return code;
     field_number(f, "mutex_ttl_ms", reply->integer > 0 ? (uint64_t)reply->integer : 0);
@@ -150,7 +218,7 @@ static enum err verify_fields(struct fields *f, struct admin *a, struct error *e
     redisReply *reply;
     uint64_t when;
     names_filter_key(&a->fence.names, "job", &name);
-    enum err code = link_command(a->link, NODE_HOME, &reply, e,
+    enum err code = link_command(a->link, fence_home(&a->fence), &reply, e,
                                  "HMGET %b verify_ok verify_generation verify_ms", name.text, name.length);
     if (code != ERR_OK)
         return code;
@@ -168,7 +236,8 @@ static enum err job_fields(struct fields *f, struct admin *a, bool held, struct 
     struct key_name name;
     redisReply *reply;
     names_filter_key(&a->fence.names, "job", &name);
-    enum err code = link_command(a->link, NODE_HOME, &reply, e, "HGETALL %b", name.text, name.length);
+    enum err code =
+        link_command(a->link, fence_home(&a->fence), &reply, e, "HGETALL %b", name.text, name.length);
     if (code != ERR_OK)
         return code;
     bool any = false;
@@ -206,8 +275,8 @@ static enum err tail_fields(struct fields *f, struct admin *a, struct error *e)
     struct key_name name;
     redisReply *reply;
     names_filter_key(&a->fence.names, "tail", &name);
-    enum err code = link_command(a->link, NODE_HOME, &reply, e, "HMGET %b state mode owner error lag_ms rows",
-                                 name.text, name.length);
+    enum err code = link_command(a->link, fence_home(&a->fence), &reply, e,
+                                 "HMGET %b state mode owner error lag_ms rows", name.text, name.length);
     if (code != ERR_OK)
         return code;
     bool any = reply->elements == 6 && reply->element[0]->type == REDIS_REPLY_STRING;
@@ -225,6 +294,44 @@ static enum err tail_fields(struct fields *f, struct admin *a, struct error *e)
     return ERR_OK;
 }
 
+/* Which shards are lost, or are made anew: by the view, else by what the keeper has found. */
+static void lost_scope(struct buffer *out, const struct view *v, const struct keeper_note *note)
+{
+    enum { RANGES_MAX = 20 };
+    uint32_t shards = view_current(v)->layers[0].geometry.shards;
+    uint8_t *is = view_unsure(v) == 0 ? NULL : calloc(shards, 1);
+    for (uint32_t i = 0; is != NULL && i < shards; i++)
+        is[i] = unsure_contains(&v->unsure, view_current(v)->number, 0, i);
+    if (is != NULL)
+        unsure_describe(is, shards, RANGES_MAX, out);
+    else
+        buffer_puts(out, note->lost_where);
+    free(is);
+}
+
+static void trust_fields(struct fields *f, const struct view *v, const struct keeper_note *note, bool lost,
+                         bool suspects)
+{
+    struct buffer scope = {0};
+    if (suspects)
+        buffer_puts(&scope, note->suspects);
+    if (lost && suspects)
+        buffer_puts(&scope, "; ");
+    if (lost)
+        lost_scope(&scope, v, note);
+    field_text(f, "degraded_scope", buffer_text(&scope));
+    buffer_fini(&scope);
+    uint64_t since = suspects ? note->suspects_ms : lost ? note->lost_ms : 0;
+    if (since != 0)
+        field_number(f, "degraded_since_ms", since);
+    else
+        field_null(f, "degraded_since_ms");
+    if (!suspects && v->trusted_ms != 0)
+        field_number(f, "safe_since_ms", v->trusted_ms);
+    else
+        field_null(f, "safe_since_ms");
+}
+
 static const char *state_of(const struct view *v, bool degraded)
 {
     return degraded ? "degraded" : view_current(v)->built ? "serving" : "building";
@@ -235,7 +342,7 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
 {
     struct keeper_note note = keeper_note(a->service, name, length);
     const struct config_filter *config = config_find(a->config, name, length);
-    bool known = false;
+    bool known = false, held = false;
     uint64_t items = 0;
     reply_text(&f->reply, "filter");
     reply_bulk(&f->reply, name, length);
@@ -253,12 +360,16 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
         field_text(f, "job_state", "none");
         field_text(f, "redis", missing ? "ok" : e->text);
     } else {
-        bool held = false;
-        bool degraded = note.lost_shards > 0 && note.lost_generation == view_current(&a->view)->number;
+        uint64_t lost = watch_lost_shards(&note, &a->view);
+        bool suspects = note.suspects[0] != '\0' && note.suspects_trust == a->view.trusted_ms;
+        bool degraded = lost > 0 || suspects;
         field_text(f, "state", state_of(&a->view, degraded));
         items = view_fields(f, a, &a->view, &known, e);
+        if (known)
+            admin_note_sample(a, name, length, items);
         field_text(f, "degraded", degraded ? "yes" : "no");
-        field_number(f, "lost_shards", degraded ? note.lost_shards : 0);
+        field_number(f, "lost_shards", lost);
+        trust_fields(f, &a->view, &note, lost > 0, suspects);
         code = mutex_fields(f, a, &held, e);
         if (code == ERR_OK)
             code = verify_fields(f, a, e);
@@ -270,8 +381,11 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
     }
     config_fields(f, config);
     bool needs_source = config != NULL && config->table[0] != '\0';
-    if (needs_source)
-        source_fields(f, &note, known && view_current(&a->view)->built, items);
+    bool whole = known && view_current(&a->view)->built;
+    if (needs_source) {
+        source_fields(f, &note, whole, items);
+        admin_forecast_fields(f, config, &note, whole && !held, &a->view, items);
+    }
     field_text(f, "postgres", note.postgres[0] != '\0' ? note.postgres : "ok");
     field_text(f, "ready",
                code == ERR_OK && view_current(&a->view)->built && (!needs_source || note.postgres[0] == '\0')
@@ -284,7 +398,7 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
     return ERR_OK;
 }
 
-static enum err status_one(struct admin *a, struct reply *r, const char *name, size_t length, struct error *e)
+enum err admin_status_one(struct admin *a, struct reply *r, const char *name, size_t length, struct error *e)
 {
     struct fields f;
     fields_begin(&f, r->protocol);
@@ -307,16 +421,16 @@ static void status_all(struct admin *a, struct admin_call *call, struct reply *r
     for (size_t i = 0; i < config->filter_count; i++) {
         const char *name = config->filter[i].name;
         count += admin_call_shows(call, name, strlen(name)) &&
-                 status_one(a, &each, name, strlen(name), &ignored) == ERR_OK;
+                 admin_status_one(a, &each, name, strlen(name), &ignored) == ERR_OK;
     }
     redisReply *names = NULL;
-    if (link_command(a->link, NODE_HOME, &names, &call->error, "SMEMBERS %s:filters", config->prefix) ==
-        ERR_OK)
+    if (link_command(a->link, link_filters(a->link, config->prefix), &names, &call->error,
+                     "SMEMBERS %s:filters", config->prefix) == ERR_OK)
         for (size_t i = 0; i < names->elements; i++) {
             const redisReply *name = names->element[i];
             if (config_find(config, name->str, (size_t)name->len) == NULL &&
                 admin_call_shows(call, name->str, (size_t)name->len))
-                count += status_one(a, &each, name->str, (size_t)name->len, &ignored) == ERR_OK;
+                count += admin_status_one(a, &each, name->str, (size_t)name->len, &ignored) == ERR_OK;
         }
     freeReplyObject(names);
     reply_array(r, count);
@@ -331,7 +445,7 @@ void admin_status(struct admin *a, struct admin_call *call)
         status_all(a, call, &r);
         return;
     }
-    call->status = status_one(a, &r, call->filter, call->filter_length, &call->error);
+    call->status = admin_status_one(a, &r, call->filter, call->filter_length, &call->error);
     if (call->status == ERR_NOT_FOUND)
         reply_error(&r, "ERR not found");
     else if (call->status != ERR_OK)

@@ -29,7 +29,8 @@ void answer_reply(struct reply *out, enum answer answer, const char *filter, con
         reply_error(out, "ERR non scaling filter is full");
         break;
     case ANSWER_LOST:
-        reply_error(out, "ERR filter '%s' is degraded: the data of this key's shard is lost", filter);
+        reply_error(out, "ERR filter '%s' is degraded: the data of this key's shard is lost, or may be",
+                    filter);
         break;
     case ANSWER_ERROR:
         answer_failure(out, why);

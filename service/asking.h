@@ -21,6 +21,7 @@ struct creation {
     double error_rate;  /* 0: likewise */
     uint32_t expansion;
     bool non_scaling;
+    bool anew; /* also in place of one that was lost: whoever asks names it, and means it */
 };
 
 /* What is asked of a filter, but for the keys. */

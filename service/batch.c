@@ -240,6 +240,11 @@ const struct failure *batch_failure(const struct batch *b)
     return b->failed ? kept_failure(b, ERROR_FIRST) : NULL;
 }
 
+const struct question *batch_question(const struct batch *b)
+{
+    return &b->options.question;
+}
+
 size_t batch_end(const struct batch *b)
 {
     return b->end;

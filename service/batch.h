@@ -41,6 +41,7 @@ bool batch_is_answered(const struct batch *b);
 
 /* NULL: some keys have an answer. Else none has, for this reason. */
 const struct failure *batch_failure(const struct batch *b);
+const struct question *batch_question(const struct batch *b);
 /* How many keys have an answer or an error: all, but where it ended with one that a full filter refused. */
 size_t batch_end(const struct batch *b);
 /* @why: of ANSWER_ERROR, else NULL. */

@@ -194,6 +194,7 @@ static void pump_replay(struct client *c)
     struct queued_command *q;
     while ((q = STAILQ_FIRST(&c->replay)) != NULL && may_go_on(c)) {
         c->present = (struct present){.queued = q};
+        c->counted.came_us = c->waiting_us;
         if (!run_command(c, q->arguments, q->count))
             return;
         STAILQ_REMOVE_HEAD(&c->replay, link);
@@ -208,6 +209,7 @@ static bool pump_one(struct client *c, char *bytes, size_t length, size_t *used)
     enum resp_result result = resp_parse(&c->parser, bytes, length);
     if (result == RESP_MORE)
         return false;
+    c->counted = (struct counted){.row = command_count, .came_us = c->arrived_us};
     if (result == RESP_ERROR) {
         client_error(c, "ERR Protocol error: %s", c->parser.error);
         begin_closing(c);
@@ -220,6 +222,7 @@ static bool pump_one(struct client *c, char *bytes, size_t length, size_t *used)
     if (count > 0) {
         resp_locate(&c->parser, bytes);
         begun = run_command(c, c->parser.arguments, count);
+        c->waiting_us = c->arrived_us; /* also of a transaction that it has begun to run */
         /* It waits: keep it, the parser has passed it. */
         if (!begun && client_queue_command(&c->replay, c->parser.arguments, count) == 0)
             c->closing = true;
@@ -324,7 +327,7 @@ static void on_read(struct bufferevent *io, void *arg)
 {
     (void)io;
     struct client *c = arg;
-    c->active_us = clock_mono_us();
+    c->active_us = c->arrived_us = worker_now_exactly(c->worker);
     client_advance(c);
 }
 

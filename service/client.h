@@ -48,6 +48,17 @@ enum reply_shape {
     REPLY_COUNT  /* how many keys are new, or found */
 };
 
+/* Where the time of a request went, for people; clocks are monotonic, microseconds. */
+struct spent {
+    const char *by;                      /* by what it was answered: "redis", "admin"; a literal */
+    uint64_t came_us;                    /* its bytes had come */
+    uint64_t asked_us;                   /* it was asked for; 0: at once */
+    uint64_t answered_us;                /* 0: when it was written */
+    const struct catalog_filter *filter; /* NULL: see name */
+    char *name;                          /* of a filter; NULL: none, or not known */
+    size_t keys;
+};
+
 /* A command that checks or adds keys. */
 struct key_command {
     struct question question;
@@ -73,6 +84,7 @@ struct client {
     } present;
     struct request_list requests;
     size_t request_count;
+    size_t replica_checks;           /* of them, checks under way that may be asked of a master yet */
     struct command_list transaction; /* between MULTI and EXEC */
     struct command_list replay;      /* of an EXEC, before anything newer */
     size_t transaction_count, transaction_bytes;
@@ -90,7 +102,13 @@ struct client {
     unsigned references; /* calls in or on their way to the admin thread, pumping */
     uint64_t id;
     uint64_t connected_us;
-    uint64_t active_us;       /* bytes came, or were taken */
+    uint64_t active_us;  /* bytes came, or were taken */
+    uint64_t arrived_us; /* bytes came */
+    uint64_t waiting_us; /* what waits in `replay` had come then */
+    struct counted {
+        size_t row;           /* of the meter; METER_NO_ROW: is not counted */
+        uint64_t came_us;     /* it had come then */
+    } counted;                /* the command that is being run */
     uint64_t unread_since_us; /* 0: it reads its replies in time */
     const char *command;      /* the last that was run: "PING", "client|list"; NULL: none */
     char name[256];

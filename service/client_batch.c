@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include "service/answer.h"
 #include "service/batch.h"
+#include "service/client_count.h"
 #include "service/worker.h"
 
 enum { WRITE_KEYS = 4096 /* of a reply, in one go */ };
@@ -15,6 +16,7 @@ struct client_batch {
     struct key_command command;
     size_t written; /* elements of the reply */
     bool begun;     /* the array's header is written */
+    struct meter_answers answers;
 };
 
 static struct batch_key key_at(const void *owner, size_t i)
@@ -66,12 +68,13 @@ bool client_batch_start(struct client_batch *cb)
 
 /* --- the reply --- */
 
-static void write_count(const struct client_batch *cb, struct reply *out)
+static void write_count(struct client_batch *cb, struct reply *out)
 {
     struct tally t = {0};
     const struct failure *why;
     for (size_t i = 0; i < batch_end(cb->batch); i++) {
         enum answer answer = batch_answer(cb->batch, i, &why);
+        answer_count(&cb->answers, answer);
         tally_add(&t, answer, why);
     }
     t.keys = cb->command.count; /* those behind a refused one were not asked */
@@ -89,6 +92,7 @@ static bool write_some(struct client_batch *cb, struct reply *out)
     cb->begun = true;
     for (; cb->written < end; cb->written++) {
         enum answer answer = batch_answer(cb->batch, cb->written, &why);
+        answer_count(&cb->answers, answer);
         answer_reply(out, answer, cb->command.question.filter->name, why);
     }
     return end == all;
@@ -104,4 +108,12 @@ bool client_batch_write(struct client_batch *cb, struct reply *out)
     else
         write_count(cb, out);
     return true;
+}
+
+enum outcome client_batch_outcome(const struct client_batch *cb)
+{
+    const struct failure *failure = batch_failure(cb->batch), none = {.code = ERR_OK};
+    if (failure != NULL)
+        return outcome_of_error(failure->code);
+    return answer_outcome(cb->client->worker->meter, &cb->command.question, &cb->answers, &none);
 }

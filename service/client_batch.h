@@ -4,6 +4,7 @@
 /* A command of very many keys: worked off as a batch (batch.h), and its reply is written in parts, so that
  * other clients are served in between. Belongs to the client's worker. */
 #include "service/client.h"
+#include "service/metrics/meter.h"
 
 struct client_batch;
 
@@ -21,4 +22,6 @@ void client_batch_free(struct client_batch *cb);
 bool client_batch_start(struct client_batch *cb);
 /* Then: append the next part of the reply to @out. True: that was the end of it. */
 bool client_batch_write(struct client_batch *cb, struct reply *out);
+/* And how it ended. */
+enum outcome client_batch_outcome(const struct client_batch *cb);
 #endif

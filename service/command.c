@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 #include "base/log.h"
+#include "service/metrics/meter.h"
 #include "service/users.h"
 #include "service/worker.h"
 
@@ -74,6 +75,8 @@ const struct command command_table[] = {
      "keyspace", KEYS_FIRST},
     {"TB.STATUS", -1, COMMAND_ALONE | COMMAND_READ, command_tb_status, "State of a filter, or of all",
      "twinbloom", KEYS_FIRST},
+    {"TB.COORDINATORS", -1, COMMAND_ALONE | COMMAND_READ, command_tb_coordinators,
+     "All coordinators, and which epoch of a filter each serves", "twinbloom", KEYS_FIRST},
     {"TB.HISTORY", -2, COMMAND_ALONE | COMMAND_READ, command_tb_history,
      "The last runs of a filter's expansions", "twinbloom", KEYS_FIRST},
     {"TB.PLAN", -2, COMMAND_ALONE | COMMAND_READ, command_tb_plan, "What an expansion would make and need",
@@ -90,6 +93,8 @@ const struct command command_table[] = {
      "twinbloom", KEYS_FIRST},
     {"TB.ABORT", 2, COMMAND_ALONE | COMMAND_WRITE | COMMAND_ADMIN, command_tb_abort,
      "Aborts a running expansion", "twinbloom", KEYS_FIRST},
+    {"TB.ACCEPT", 2, COMMAND_ALONE | COMMAND_WRITE | COMMAND_ADMIN, command_tb_accept,
+     "Takes what masters hold that were promoted or started anew for whole", "twinbloom", KEYS_FIRST},
     {"TB.PAUSE", 2, COMMAND_ALONE | COMMAND_WRITE | COMMAND_ADMIN, command_tb_pause,
      "Pauses a running expansion", "twinbloom", KEYS_FIRST},
     {"TB.RESUME", 2, COMMAND_ALONE | COMMAND_WRITE | COMMAND_ADMIN, command_tb_resume, "Lets it go on",
@@ -127,10 +132,7 @@ const struct command command_table[] = {
 const size_t command_count = sizeof(command_table) / sizeof(command_table[0]);
 
 /* Subcommands that errors name, as Redis's do, and that may be for other users than their command. */
-static const struct subcommand {
-    const char *command, *word, *name;
-    unsigned flag;
-} subcommands[] = {
+const struct subcommand command_subcommands[] = {
     {"CLIENT", "KILL", "client|kill", COMMAND_ADMIN},
     {"CLIENT", "LIST", "client|list", COMMAND_ADMIN},
     {"CLIENT", "PAUSE", "client|pause", COMMAND_ADMIN},
@@ -140,6 +142,7 @@ static const struct subcommand {
     {"CONFIG", "REWRITE", "config|rewrite", COMMAND_ADMIN},
     {"CONFIG", "HELP", "config|help", COMMAND_FREE},
 };
+const size_t command_subcommand_count = sizeof(command_subcommands) / sizeof(command_subcommands[0]);
 
 bool argument_is(const struct argument *a, const char *word)
 {
@@ -212,7 +215,7 @@ static void wrong_arity(struct client *c, const struct command *command)
     client_error(c, "ERR wrong number of arguments for '%s' command", lower);
 }
 
-static unsigned role_of(unsigned flags)
+unsigned command_role_of(unsigned flags)
 {
     if ((flags & COMMAND_ADMIN) != 0)
         return ROLE_ADMIN;
@@ -226,17 +229,17 @@ static unsigned role_of(unsigned flags)
 static const struct subcommand *subcommand_find(const struct command *command,
                                                 const struct argument *arguments, size_t count)
 {
-    for (size_t i = 0; count > 1 && i < sizeof(subcommands) / sizeof(subcommands[0]); i++)
-        if (strcmp(subcommands[i].command, command->name) == 0 &&
-            argument_is(&arguments[1], subcommands[i].word))
-            return &subcommands[i];
+    for (size_t i = 0; count > 1 && i < command_subcommand_count; i++)
+        if (strcmp(command_subcommands[i].command, command->name) == 0 &&
+            argument_is(&arguments[1], command_subcommands[i].word))
+            return &command_subcommands[i];
     return NULL;
 }
 
 unsigned command_role(const struct command *command, const struct argument *arguments, size_t count)
 {
     const struct subcommand *sub = subcommand_find(command, arguments, count);
-    return role_of(sub != NULL ? sub->flag : command->flags);
+    return command_role_of(sub != NULL ? sub->flag : command->flags);
 }
 
 /* Its EXEC will be an error; nothing that is queued is needed. */
@@ -303,12 +306,14 @@ static void queue(struct client *c, const struct argument *arguments, size_t cou
     }
     struct reply r = client_reply_begin(c);
     reply_simple(&r, "QUEUED");
+    c->counted.row = METER_NO_ROW; /* it is when it runs */
     client_reply_end(c);
 }
 
 void command_run(struct client *c, const struct argument *arguments, size_t count)
 {
     const struct command *command = command_find(arguments[0].bytes, arguments[0].length);
+    c->counted.row = command == NULL ? command_count : (size_t)(command - command_table);
     worker_sync(c->worker); /* rights that were taken away are so at once */
     if ((command == NULL || (command->flags & COMMAND_NO_AUTH) == 0) && client_needs_login(c)) {
         client_error(c, "NOAUTH Authentication required.");

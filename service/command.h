@@ -43,6 +43,14 @@ struct command {
 extern const struct command command_table[];
 extern const size_t command_count;
 
+/* Subcommands that are for other users than their command, or that errors name. */
+struct subcommand {
+    const char *command, *word, *name;
+    unsigned flag;
+};
+extern const struct subcommand command_subcommands[];
+extern const size_t command_subcommand_count;
+
 /* NULL: there is none. */
 const struct command *command_find(const char *name, size_t length);
 
@@ -53,6 +61,9 @@ void command_run(struct client *c, const struct argument *arguments, size_t coun
 
 /* What a user must be for the command, or for the subcommand that @arguments name; 0: nothing. */
 unsigned command_role(const struct command *command, const struct argument *arguments, size_t count);
+
+/* The role that @flags of a command stand for; 0: whoever is logged in. */
+unsigned command_role_of(unsigned flags);
 
 /* True if @a is @word in any case. */
 bool argument_is(const struct argument *a, const char *word);
@@ -81,8 +92,8 @@ command_fn command_del, command_exists, command_type, command_scan, command_keys
     command_randomkey, command_memory, command_expire, command_pexpire, command_expireat, command_pexpireat,
     command_persist, command_ttl, command_pttl, command_expiretime, command_pexpiretime;
 command_fn command_tb_status, command_tb_history, command_tb_plan, command_tb_rebuild, command_tb_verify,
-    command_tb_abort, command_tb_cutover, command_tb_rollback, command_tb_finish, command_tb_pause,
-    command_tb_resume, command_tb_throttle, command_tb_load;
+    command_tb_abort, command_tb_accept, command_tb_cutover, command_tb_rollback, command_tb_finish,
+    command_tb_pause, command_tb_resume, command_tb_throttle, command_tb_load, command_tb_coordinators;
 command_fn command_ping, command_echo, command_quit, command_hello, command_auth, command_acl, command_select,
     command_reset, command_client, command_command, command_config, command_info, command_multi, command_exec,
     command_discard, command_watch, command_unwatch, command_time;

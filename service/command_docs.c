@@ -29,14 +29,16 @@ static const struct {
     {"TB.COUNT", "key"},
     {"TB.LOAD", "key"},
     {"TB.STATUS", "[filter]"},
+    {"TB.COORDINATORS", "[filter]"},
     {"TB.HISTORY", "filter [COUNT count]"},
-    {"TB.PLAN", "filter [CAPACITY capacity] [ERROR error]"},
-    {"TB.REBUILD", "filter [CAPACITY capacity] [ERROR error] [HOLD] [DRYRUN]"},
+    {"TB.PLAN", "filter [CAPACITY capacity] [ERROR error] [NODES nodes]"},
+    {"TB.REBUILD", "filter [CAPACITY capacity] [ERROR error] [NODES nodes] [HOLD] [DRYRUN]"},
     {"TB.VERIFY", "filter [FULL]"},
     {"TB.CUTOVER", "filter"},
     {"TB.ROLLBACK", "filter"},
     {"TB.FINISH", "filter"},
     {"TB.ABORT", "filter"},
+    {"TB.ACCEPT", "filter"},
     {"TB.PAUSE", "filter"},
     {"TB.RESUME", "filter"},
     {"TB.THROTTLE", "filter rows_per_second"},
@@ -69,7 +71,7 @@ static const struct {
     {"PEXPIRETIME", "key"},
 };
 
-static const char *arguments_of(const struct command *command)
+const char *command_usage(const struct command *command)
 {
     for (size_t i = 0; i < sizeof(usages) / sizeof(usages[0]); i++)
         if (strcmp(usages[i].name, command->name) == 0)
@@ -201,7 +203,7 @@ void command_document(struct reply *r, const struct command *command)
 {
     size_t count = 0;
     struct part part;
-    for (const char *at = arguments_of(command); next_part(&at, &part);)
+    for (const char *at = command_usage(command); next_part(&at, &part);)
         count++;
     lower(r, command->name, strlen(command->name));
     reply_map(r, 3 + (size_t)(count > 0));
@@ -212,6 +214,6 @@ void command_document(struct reply *r, const struct command *command)
         return;
     reply_text(r, "arguments");
     reply_array(r, count);
-    for (const char *at = arguments_of(command); next_part(&at, &part);)
+    for (const char *at = command_usage(command); next_part(&at, &part);)
         argument(r, &part);
 }

@@ -5,6 +5,9 @@
 #include "service/command.h"
 #include "service/reply.h"
 
+/* Its arguments as people write them: "key item..."; "": none. */
+const char *command_usage(const struct command *command);
+
 /* Name and map of one command. */
 void command_document(struct reply *r, const struct command *command);
 #endif

@@ -12,6 +12,7 @@
 #include "service/command.h"
 #include "service/runner.h"
 #include "service/worker.h"
+#include "shard/health.h"
 
 typedef void section_fn(struct buffer *out, struct service *s, const struct config *config);
 
@@ -124,8 +125,48 @@ static void twinbloom(struct buffer *out, struct service *s, const struct config
     buffer_printf(out,
                   "twinbloom_version:%s\r\ncoordinator:%s\r\nthreads:%u\r\nnodes:%u\r\n"
                   "configured_filters:%zu\r\nfilters:%" PRIuFAST64 "\r\njobs:%u\r\n",
-                  TWINBLOOM_VERSION, s->owner, s->worker_count, s->nodes.count, config->filter_count,
+                  s->version, s->owner, s->worker_count, nodes_count(&s->nodes), config->filter_count,
                   atomic_load(&s->filters), runner_jobs(s->runner));
+}
+
+/* Those that are read from. */
+static void replicas(struct buffer *out, struct service *s)
+{
+    struct node_health_figures f;
+    struct node_health_reads reads = node_health_reads(&s->nodes);
+    buffer_printf(out, "replica_reads:%" PRIu64 "\r\nreplica_reads_reasked:%" PRIu64 "\r\n", reads.replicas,
+                  reads.reasked);
+    for (unsigned i = 0; node_health_read_replica(&s->nodes, i, &f); i++) {
+        buffer_printf(out, "replica%u:name=%s,master=%s,connections=%u,lag_ms=", i, f.name, f.master,
+                      f.connections);
+        if (f.lag_ms == HEALTH_LAG_UNKNOWN)
+            buffer_puts(out, "unknown");
+        else
+            buffer_printf(out, "%" PRIu64, f.lag_ms);
+        buffer_printf(out, ",reads=%" PRIu64 ",last_error_ms=%" PRIu64 ",last_error=%s\r\n", f.reads,
+                      f.error_ms, f.error);
+    }
+}
+
+/* Of all threads of this process together; the error may hold commas, so it comes last. */
+static void nodes(struct buffer *out, struct service *s, const struct config *config)
+{
+    (void)config;
+    struct node_health_figures f;
+    buffer_printf(out, "nodes_mode:%s\r\n",
+                  s->nodes.cluster != NULL     ? "cluster"
+                  : s->nodes.sentinels != NULL ? "sentinel"
+                                               : "list");
+    for (unsigned i = 0; node_health_read(&s->nodes, i, &f); i++) {
+        buffer_printf(out, "node%u:name=%s,state=%s,connections=%u", i, f.name, node_health_state(&f),
+                      f.connections);
+        if (s->nodes.cluster != NULL)
+            buffer_printf(out, ",slots=%u", f.slots);
+        buffer_printf(
+            out, ",reconnects=%" PRIu64 ",failures=%" PRIu64 ",last_error_ms=%" PRIu64 ",last_error=%s\r\n",
+            f.reconnects, f.failures, f.error_ms, f.error);
+    }
+    replicas(out, s);
 }
 
 static const struct section {
@@ -143,6 +184,7 @@ static const struct section {
     {"Cluster", cluster},
     {"Keyspace", keyspace},
     {"Twinbloom", twinbloom},
+    {"Nodes", nodes},
 };
 
 enum { SECTIONS = sizeof(sections) / sizeof(sections[0]) };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* TB.*: what an operator asks of a coordinator. */
+#include <stdlib.h>
 #include <string.h>
 #include "base/number.h"
 #include "service/admin.h"
@@ -32,8 +33,22 @@ static const char *take_error_rate(const struct argument *value, struct admin_ca
     return NULL;
 }
 
-/* [CAPACITY n] [ERROR r] [HOLD] [DRYRUN] [FULL] from argument 2 on, as far as @with allows. NULL: fine; else
- * the error. */
+static const char *take_nodes(const struct argument *value, struct admin_call *call)
+{
+    if (value == NULL)
+        return "ERR syntax error";
+    if (value->length == 0 || memchr(value->bytes, '\0', value->length) != NULL)
+        return "ERR bad nodes";
+    free(call->nodes);
+    call->nodes = calloc(1, value->length + 1);
+    if (call->nodes == NULL)
+        return "OOM out of memory";
+    memcpy(call->nodes, value->bytes, value->length);
+    return NULL;
+}
+
+/* [CAPACITY n] [ERROR r] [NODES a,b] [HOLD] [DRYRUN] [FULL] from argument 2 on, as far as @with allows. NULL:
+ * fine; else the error. */
 static const char *options(const struct argument *a, size_t count, unsigned with, struct admin_call *call)
 {
     const char *error = NULL;
@@ -42,6 +57,8 @@ static const char *options(const struct argument *a, size_t count, unsigned with
             error = take_capacity(value_of(a, count, i++), call);
         else if ((with & WITH_SIZES) != 0 && argument_is(&a[i], "ERROR"))
             error = take_error_rate(value_of(a, count, i++), call);
+        else if ((with & WITH_SIZES) != 0 && argument_is(&a[i], "NODES"))
+            error = take_nodes(value_of(a, count, i++), call);
         else if ((with & WITH_HOLD) != 0 && argument_is(&a[i], "HOLD"))
             call->hold = true;
         else if ((with & WITH_HOLD) != 0 && argument_is(&a[i], "DRYRUN"))
@@ -76,6 +93,14 @@ void command_tb_status(struct client *c, const struct argument *a, size_t count)
         client_error(c, "ERR wrong number of arguments for 'tb.status' command");
     else
         call_admin(c, admin_status, a, count, 0, 0);
+}
+
+void command_tb_coordinators(struct client *c, const struct argument *a, size_t count)
+{
+    if (count > 2)
+        client_error(c, "ERR wrong number of arguments for 'tb.coordinators' command");
+    else
+        call_admin(c, admin_coordinators, a, count, 0, 0);
 }
 
 /* FILTER [COUNT n] */
@@ -117,6 +142,11 @@ void command_tb_verify(struct client *c, const struct argument *a, size_t count)
 void command_tb_abort(struct client *c, const struct argument *a, size_t count)
 {
     call_admin(c, admin_control, a, count, 0, WISH_ABORT);
+}
+
+void command_tb_accept(struct client *c, const struct argument *a, size_t count)
+{
+    call_admin(c, admin_accept, a, count, 0, 0);
 }
 
 void command_tb_cutover(struct client *c, const struct argument *a, size_t count)

@@ -1,203 +1,30 @@
 /* SPDX-License-Identifier: MIT */
-/* twinbloomd: reads the configuration, starts the threads, listens, reads the configuration again on SIGHUP,
- * and leaves cleanly on SIGTERM or SIGINT.
+/* twinbloomd: its options, the configuration and the sources that it names, and the service that runs by it.
  */
-#include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <event2/event.h>
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "migrate/source.h"
-#include "service/admin.h"
-#include "service/http.h"
-#include "service/keeper.h"
-#include "service/listen.h"
-#include "service/listener.h"
-#include "service/login.h"
-#include "service/reload.h"
-#include "service/runner.h"
-#include "service/tails.h"
+#include "service/daemon_options.h"
+#include "service/describe.h"
+#include "service/metrics/metrics_table.h"
+#include "service/service.h"
 #include "service/tls.h"
-#include "service/worker.h"
+#include "shard/cluster.h"
+#include "shard/sentinels.h"
 
 enum { EXIT_USAGE = 2 };
 
-struct loop {
-    struct service *service;
-    struct event_base *base;
-};
-
-static void warn_of_few_files(struct service *s, const struct config *config)
-{
-    uint64_t most = listen_max_clients(s);
-    if (most < config->max_clients)
-        log_warn("limits",
-                 "max_clients=%" PRIu64 " room_for=%" PRIu64 " note=\"the system lets this process open no "
-                 "more files; raise its limit (ulimit -n, LimitNOFILE=)\"",
-                 config->max_clients, most);
-}
-
-/* --- signals --- */
-
-static void on_signal(evutil_socket_t signal_number, short events, void *arg)
-{
-    (void)events;
-    struct loop *l = arg;
-    log_info("signal", "number=%d note=\"stopping\"", (int)signal_number);
-    (void)event_base_loopbreak(l->base);
-}
-
-static void on_hangup(evutil_socket_t signal_number, short events, void *arg)
-{
-    (void)signal_number;
-    (void)events;
-    reload_file(((struct loop *)arg)->service);
-}
-
-/* While nobody takes a SIGHUP it waits: it would end the process. */
-static void hold_hangup(bool hold)
-{
-    sigset_t hangup;
-    (void)sigemptyset(&hangup);
-    (void)sigaddset(&hangup, SIGHUP);
-    (void)pthread_sigmask(hold ? SIG_BLOCK : SIG_UNBLOCK, &hangup, NULL);
-}
-
-/* Take signals and connections until one of the signals says stop. */
-static enum err take_signals(struct loop *l, const struct config *config, struct error *e)
-{
-    const struct {
-        int number;
-        event_callback_fn fn;
-    } signals[] = {{SIGTERM, on_signal}, {SIGINT, on_signal}, {SIGHUP, on_hangup}};
-    enum { SIGNALS = sizeof(signals) / sizeof(signals[0]) };
-    struct event *event[SIGNALS] = {0};
-    bool good = true;
-    for (size_t i = 0; i < SIGNALS && good; i++) {
-        event[i] = evsignal_new(l->base, signals[i].number, signals[i].fn, l);
-        good = event[i] != NULL && event_add(event[i], NULL) == 0;
-    }
-    if (good) {
-        log_info("ready",
-                 "listen=%s listen_tls=%s unix_socket=%s version=%s coordinator=%s filters=%zu users=%zu",
-                 log_quote(config->listen), log_quote(config->listen_tls), log_quote(config->unix_socket),
-                 TWINBLOOM_VERSION, l->service->owner, config->filter_count, config->user_count);
-        hold_hangup(false);
-        (void)event_base_dispatch(l->base);
-        hold_hangup(true);
-    }
-    for (size_t i = 0; i < SIGNALS; i++)
-        if (event[i] != NULL)
-            event_free(event[i]);
-    return good ? ERR_OK : error_set(e, ERR_NOMEM, "out of memory");
-}
-
-static enum err serve(struct service *s, const struct config *config, struct error *e)
-{
-    struct loop l = {.service = s, .base = event_base_new()};
-    struct listen *listen = NULL;
-    enum err code = l.base == NULL ? error_set(e, ERR_NOMEM, "out of memory")
-                                   : listen_open(&listen, s, l.base, config, e);
-    if (code == ERR_OK)
-        warn_of_few_files(s, config);
-    if (code == ERR_OK)
-        code = take_signals(&l, config, e);
-    listen_close(listen);
-    if (l.base != NULL)
-        event_base_free(l.base);
-    return code;
-}
-
-/* --- start and stop --- */
-
-static enum err load_certificates(struct service *s, const struct config *config, struct error *e)
-{
-    SSL_CTX *certificates = NULL;
-    s->tls = tls_new();
-    if (s->tls == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
-    enum err code = tls_load(&certificates, config, e);
-    if (code == ERR_OK)
-        tls_replace(s->tls, certificates);
-    return code;
-}
-
-/* @config is the one to start with. */
-static enum err run(struct service *s, const struct config *config, struct error *e)
-{
-    pthread_t admin, keeper;
-    bool admin_runs = false, keeper_runs = false;
-    enum err code = ERR_OK;
-    s->admin = mailbox_new();
-    s->keeper = mailbox_new();
-    s->watch = watch_new();
-    if (s->admin == NULL || s->keeper == NULL || s->watch == NULL)
-        code = error_set(e, ERR_NOMEM, "out of memory");
-    if (code == ERR_OK)
-        code = load_certificates(s, config, e);
-    if (code == ERR_OK)
-        code = login_start(&s->login, e);
-    for (unsigned i = 0; code == ERR_OK && i < config->threads; i++) {
-        code = worker_start(&s->workers[i], s, i, e);
-        s->worker_count += code == ERR_OK;
-    }
-    if (code == ERR_OK)
-        code = runner_start(&s->runner, s, e);
-    if (code == ERR_OK && (s->tails = tails_new(s)) == NULL)
-        code = error_set(e, ERR_NOMEM, "out of memory");
-    if (code == ERR_OK)
-        code = http_start(&s->http, s, e);
-    if (code == ERR_OK)
-        code = listener_start(&s->listener, s, e);
-    if (code == ERR_OK) {
-        admin_runs = pthread_create(&admin, NULL, admin_run, s) == 0;
-        keeper_runs = admin_runs && pthread_create(&keeper, NULL, keeper_run, s) == 0;
-        code = keeper_runs ? serve(s, config, e) : error_set(e, ERR_NOMEM, "threads could not be started");
-    }
-    http_drain(s->http);
-    listener_stop(s->listener);
-    http_join(s->http);
-    for (unsigned i = 0; i < s->worker_count; i++)
-        worker_drain(s->workers[i]);
-    for (unsigned i = 0; i < s->worker_count; i++)
-        worker_join(s->workers[i]);
-    atomic_store(&s->stop, true);
-    if (keeper_runs) {
-        keeper_wake(s);
-        (void)pthread_join(keeper, NULL);
-    }
-    if (admin_runs)
-        (void)pthread_join(admin, NULL);
-    runner_stop(s->runner);
-    tails_stop(s->tails);
-    login_stop(s->login);
-    http_free(s->http);
-    for (unsigned i = 0; i < s->worker_count; i++)
-        worker_settle(s->workers[i]);
-    for (unsigned i = 0; i < s->worker_count; i++)
-        worker_free(s->workers[i]);
-    tls_free(s->tls);
-    mailbox_free(s->admin);
-    mailbox_free(s->keeper);
-    watch_free(s->watch);
-    return code;
-}
-
-static void block_signals(void)
-{
-    struct sigaction ignore = {.sa_handler = SIG_IGN};
-    (void)sigaction(SIGPIPE, &ignore, NULL);
-    (void)sigaction(SIGXFSZ, &ignore, NULL); /* a limit of the size of files is an error of the write */
-    hold_hangup(true);
-}
+/* Tests build another version. */
+#ifndef TWINBLOOMD_VERSION
+#define TWINBLOOMD_VERSION TWINBLOOM_VERSION
+#endif
 
 /* The sources that the configuration names must be usable. A server that cannot be reached now is no fault of
  * the configuration: @strict makes it one. */
@@ -226,15 +53,40 @@ static enum err check_sources(const struct config *config, const char *path, boo
 static int check_config(const struct config *config, const char *path)
 {
     struct error e;
-    SSL_CTX *certificates = NULL;
+    struct tls_contexts certificates;
     enum err code = tls_load(&certificates, config, &e);
-    SSL_CTX_free(certificates);
+    tls_unload(&certificates);
     if (code != ERR_OK || check_sources(config, path, true, &e) != ERR_OK) {
         (void)fprintf(stderr, "twinbloomd: %s\n", e.text);
         return EXIT_USAGE;
     }
     (void)printf("%s: fit, %zu filters\n", path, config->filter_count);
     return EXIT_SUCCESS;
+}
+
+static enum err take_nodes(struct service *s, const struct config *config, struct error *e)
+{
+    struct nodes *nodes = calloc(1, sizeof(*nodes));
+    bool clustered = config->cluster[0] != '\0';
+    if (nodes != NULL && config->sentinel[0] != '\0') {
+        enum err parsed = sentinels_parse(&s->nodes, nodes, config->sentinel, config->master, e);
+        free(nodes); /* taken again when they are asked */
+        return parsed;
+    }
+    if (nodes == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    enum err code =
+        clustered ? cluster_parse_seeds(nodes, config->cluster, e) : nodes_parse(nodes, config->nodes, e);
+    if (code == ERR_OK && clustered)
+        s->nodes.cluster = cluster_new(nodes);
+    else if (code == ERR_OK)
+        s->nodes = *nodes;
+    free(nodes);
+    if (code != ERR_OK)
+        return code;
+    if (clustered && s->nodes.cluster == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    return ERR_OK;
 }
 
 static int start(const struct config *config, const char *path)
@@ -248,6 +100,8 @@ static int start(const struct config *config, const char *path)
     for (char *p = host; *p != '\0'; p++)
         if (*p == ':' || *p == ' ')
             *p = '-';
+    (void)snprintf(s->host, sizeof(s->host), "%s", host);
+    s->version = TWINBLOOMD_VERSION;
     (void)snprintf(s->owner, sizeof(s->owner), "%s-%d-%08" PRIx32, host, (int)getpid(),
                    (uint32_t)random_u64());
     s->config = live_config_new(config);
@@ -260,70 +114,77 @@ static int start(const struct config *config, const char *path)
     (void)snprintf(s->prefix, sizeof(s->prefix), "%s", config->prefix);
     s->redis_timeout_ms = (unsigned)config->redis_timeout_ms;
     s->started_us = clock_mono_us();
+    s->started_wall_us = clock_wall_us();
     log_set_level(config->log_level);
-    block_signals();
+    log_set_format(config->log_format);
+    service_block_signals();
     enum err code = check_sources(config, path, false, &e);
     if (code == ERR_OK)
-        code = nodes_parse(&s->nodes, config->nodes, &e);
+        code = take_nodes(s, config, &e);
     if (code == ERR_OK)
-        code = run(s, config, &e);
+        code = service_run(s, config, &e);
     if (code != ERR_OK)
         log_error("stopped", "why=%s", log_quote(e.text));
     else
         log_info("stopped", "uptime_seconds=%" PRIu64, (clock_mono_us() - s->started_us) / 1000000);
     live_config_free(s->config);
+    cluster_free(s->nodes.cluster);
     (void)pthread_mutex_destroy(&s->reloading);
     free(s);
     return code == ERR_OK ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-static void usage(FILE *to)
+/* What is printed without a configuration. False: @wish is nothing of that kind. */
+static bool describe(const struct daemon_wish *wish)
 {
-    (void)fputs(
-        "usage: twinbloomd -c FILE [--check-config | --print-config]\n"
-        "       twinbloomd --version | --help\n\n"
-        "  -c, --config FILE   read the configuration (INI) from FILE\n"
-        "  --check-config      check the file and the sources that it names, then exit (0: fit)\n"
-        "  --print-config      print every key with its value and meaning, then exit\n\n"
-        "SIGHUP: read FILE again. A file with a fault, or one that changes what cannot change in a running\n"
-        "daemon, changes nothing; the log says why. CONFIG SET changes keys without the file, until the\n"
-        "next SIGHUP or restart. CONFIG HELP says more.\n",
-        to);
+    switch (wish->wish) {
+    case DAEMON_VERSION:
+        (void)printf("twinbloomd %s\n", TWINBLOOMD_VERSION);
+        return true;
+    case DAEMON_HELP:
+        daemon_options_help(stdout);
+        return true;
+    case DAEMON_MAN:
+        describe_daemon_man(stdout);
+        return true;
+    case DAEMON_DESCRIBE_COMMANDS:
+        describe_commands(stdout);
+        return true;
+    case DAEMON_DESCRIBE_HTTP:
+        describe_http(stdout);
+        return true;
+    case DAEMON_DESCRIBE_METRICS:
+        metrics_describe(stdout);
+        return true;
+    case DAEMON_DESCRIBE_CONFIG:
+        (wish->form != NULL && strcmp(wish->form, "man") == 0 ? describe_config_man
+                                                              : describe_config)(stdout);
+        return true;
+    case DAEMON_NONE:
+    case DAEMON_CONFIG:
+    case DAEMON_CHECK_CONFIG:
+    case DAEMON_PRINT_CONFIG:
+        break;
+    }
+    return false;
 }
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"config", required_argument, NULL, 'c'}, {"check-config", no_argument, NULL, 'k'},
-        {"print-config", no_argument, NULL, 'p'}, {"version", no_argument, NULL, 'v'},
-        {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0}};
-    const char *path = NULL;
-    bool check = false, print = false;
-    int option;
-    while ((option = getopt_long(argc, argv, "c:vh", options, NULL)) != -1) {
-        switch (option) {
-        case 'c':
-            path = optarg;
-            break;
-        case 'k':
-            check = true;
-            break;
-        case 'p':
-            print = true;
-            break;
-        case 'v':
-            (void)printf("twinbloomd %s\n", TWINBLOOM_VERSION);
-            return EXIT_SUCCESS;
-        case 'h':
-            usage(stdout);
-            return EXIT_SUCCESS;
-        default:
-            usage(stderr);
-            return EXIT_USAGE;
-        }
+    struct daemon_wish wish;
+    if (daemon_options_read(argc, argv, &wish) != 0) {
+        daemon_options_help(stderr);
+        return EXIT_USAGE;
     }
-    if (path == NULL || optind != argc) {
-        usage(stderr);
+    if (wish.form != NULL && strcmp(wish.form, "man") != 0 && strcmp(wish.form, "markdown") != 0) {
+        (void)fprintf(stderr, "twinbloomd: --describe-config=%s: give markdown or man\n", wish.form);
+        return EXIT_USAGE;
+    }
+    if (describe(&wish))
+        return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    const char *path = wish.config;
+    if (path == NULL) {
+        daemon_options_help(stderr);
         return EXIT_USAGE;
     }
     struct config *config;
@@ -333,9 +194,9 @@ int main(int argc, char **argv)
         (void)fprintf(stderr, "twinbloomd: %s\n", e.text);
         return EXIT_USAGE;
     }
-    if (print)
+    if (wish.wish == DAEMON_PRINT_CONFIG)
         config_print(config, stdout);
-    else if (check)
+    else if (wish.wish == DAEMON_CHECK_CONFIG)
         status = check_config(config, path);
     else
         status = start(config, path);

@@ -18,10 +18,24 @@ void field_number(struct fields *f, const char *name, uint64_t value)
     f->count++;
 }
 
+enum { DIGITS_SIZE = 32 };
+
+static void write_digits(char out[DIGITS_SIZE], double value)
+{
+    (void)snprintf(out, DIGITS_SIZE, "%.6g", value == 0 ? 0 : value); /* no -0 */
+}
+
+double field_digits(double value)
+{
+    char text[DIGITS_SIZE];
+    write_digits(text, value);
+    return strtod(text, NULL);
+}
+
 void field_decimal(struct fields *f, const char *name, double value)
 {
-    char text[32];
-    (void)snprintf(text, sizeof(text), "%.6g", value == 0 ? 0 : value); /* no -0 */
+    char text[DIGITS_SIZE];
+    write_digits(text, value);
     if (f->reply.protocol < REPLY_TYPED) {
         field_text(f, name, text);
         return;

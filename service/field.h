@@ -15,6 +15,7 @@ struct fields {
 void field_text(struct fields *f, const char *name, const char *value);
 void field_number(struct fields *f, const char *name, uint64_t value);
 void field_decimal(struct fields *f, const char *name, double value);
+double field_digits(double value);                   /* with as many digits as decimals have */
 void field_null(struct fields *f, const char *name); /* not known */
 /* @count values, which the caller writes to f->reply. */
 void field_array(struct fields *f, const char *name, size_t count);

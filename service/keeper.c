@@ -8,25 +8,17 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "service/admin.h"
+#include "service/epochs.h"
 #include "service/keeper_internal.h"
 #include "service/runner.h"
 #include "service/tails.h"
 #include "service/watch.h"
 
-enum {
-    ACT_EVERY_US = 1000 * 1000,       /* see keeper_is_hasty() */
-    LOST_EVERY_US = 30 * 1000 * 1000, /* how often shards are looked at, if nothing else says so */
-};
-
-static void nothing(void *arg)
-{
-    (void)arg;
-}
+enum { ACT_EVERY_US = 1000 * 1000 /* see keeper_is_hasty() */ };
 
 void keeper_wake(struct service *s)
 {
-    if (mailbox_post(s->keeper, nothing, NULL) != ERR_OK)
-        log_warn("keeper", "error=\"out of memory\" note=\"it looks at its next interval\"");
+    mailbox_wake(s->keeper);
 }
 
 /* --- one look at one filter --- */
@@ -66,46 +58,14 @@ bool keeper_start(struct keeper *k, struct watched *w, const char *reason, const
     return code == ERR_OK;
 }
 
-static void look_for_lost(struct keeper *k, struct watched *w)
-{
-    uint64_t now = clock_mono_us(), told_generation;
-    const struct generation *g = view_current(&k->view);
-    bool other = w->note.lost_generation != g->number && w->note.lost_generation != 0;
-    bool told = watch_take_lost(w, &told_generation);
-    if (!told && !other && w->lost_at != 0 && now - w->lost_at < LOST_EVERY_US)
-        return;
-    uint64_t lost = 0;
-    struct error e;
-    if (view_unfenced(&k->view) || fence_count_lost(&k->fence, &k->view, g, &lost, &e) != ERR_OK) {
-        watch_give_back_lost(w, told);
-        return;
-    }
-    /* An operation that proved a loss looked at a block in the middle; the count looks at one block a shard.
-     */
-    if (lost == 0 && told_generation == g->number)
-        lost = 1;
-    if (lost > 0) { /* found under a view that may be over by now: only a reload after it tells */
-        uint64_t epoch = k->view.epoch, incarnation = k->view.incarnation;
-        if (fence_load(&k->fence, &k->view, &e) != ERR_OK || k->view.epoch != epoch ||
-            k->view.incarnation != incarnation) {
-            watch_give_back_lost(w, told);
-            return;
-        }
-    }
-    w->lost_at = now;
-    watch_note_lost(w, view_current(&k->view)->number, lost);
-    if (lost > 0)
-        log_warn("lost_shards", "filter=%s generation=%" PRIu64 " shards=%" PRIu64, log_quote(w->name),
-                 view_current(&k->view)->number, lost);
-}
-
 static bool mutex_is_held(struct keeper *k)
 {
     struct key_name name;
     redisReply *reply;
     struct error e;
     names_filter_key(&k->fence.names, "expansion_flag", &name);
-    if (link_command(k->link, NODE_HOME, &reply, &e, "EXISTS %b", name.text, name.length) != ERR_OK)
+    if (link_command(k->link, fence_home(&k->fence), &reply, &e, "EXISTS %b", name.text, name.length) !=
+        ERR_OK)
         return true;
     bool held = reply->integer == 1;
     freeReplyObject(reply);
@@ -159,8 +119,26 @@ static void grow_if_full(struct keeper *k, struct watched *w)
 /* What the view in k->view asks for. */
 static void look_at_view(struct keeper *k, struct watched *w, const struct config_filter *c, bool held)
 {
-    keeper_problem(w, "");
-    look_for_lost(k, w);
+    struct error e;
+    bool doubt = watch_take_doubt(w) || w->behind_since != 0;
+    if (keeper_look_for_later(k, w, doubt))
+        return;
+    bool suspects = keeper_has_suspects(k, w), sourced = c != NULL && c->table[0] != '\0';
+    if (suspects && keeper_look_behind_suspects(k, w))
+        return;
+    bool built = view_current(&k->view)->built;
+    if (!k->view.sourced && !built)
+        keeper_problem(
+            w, "its node came back with older data: what was added last may be lost, and there is no source "
+               "to build it from; no key is reported absent");
+    else if (!suspects || sourced)
+        keeper_problem(w, "");
+    if (suspects && sourced) /* what has only gone back to an older name is moved when it is healed */
+        keeper_forget_lost(w);
+    else
+        keeper_look_for_lost(k, w);
+    if (w->behind_since != 0)
+        return;
     bool unfinished = k->view.phase == PHASE_BUILDING || k->view.phase == PHASE_SWITCHED ||
                       view_unfenced(&k->view) || k->view.retiring_epoch != 0;
     if (held) {
@@ -169,9 +147,14 @@ static void look_at_view(struct keeper *k, struct watched *w, const struct confi
     }
     if (k->view.phase == PHASE_OVERFLOW_OPEN || (view_unfenced(&k->view) && !k->view.sourced))
         finish_growth(k, w);
+    else if (unfinished && fence_knows(&k->fence, &k->view.retiring, &e) != ERR_OK)
+        keeper_problem(w, e.text); /* others know the node */
     else if (unfinished)
         (void)keeper_start(k, w, "unfinished", "unfinished", JOB_FINISH);
-    else if (c != NULL && c->table[0] != '\0') {
+    else if (suspects && built &&
+             (!sourced || watch_lost_shards(&w->note, &k->view) == 0)) /* what is lost whole comes first */
+        keeper_heal(k, w, sourced);
+    else if (sourced && !keeper_refill(k, w)) {
         grow_if_full(k, w);
         keeper_look_at_thresholds(k, w, c);
     }
@@ -248,12 +231,17 @@ static enum err look(struct keeper *k, const char *name, size_t length)
     /* Before the view is read: a job that ends in between has left no unfinished view behind. */
     bool held = mutex_is_held(k);
     code = load_kept(k, w, c, held, &e);
+    if (code == ERR_NOT_FOUND && k->view.dropped == VIEW_KEPT && !held && keeper_put_back_gone(k, w))
+        code = fence_load(&k->fence, &k->view, &e);
     if (code == ERR_NOT_FOUND && c != NULL && k->view.dropped != VIEW_DROP_BEGUN) {
         make_missing(k, w, c->table[0] != '\0');
         code = fence_load(&k->fence, &k->view, &e);
     }
-    if (code == ERR_OK)
+    if (code == ERR_OK) {
         service_on_seen(k->service, name, length, k->view.incarnation);
+        watch_remember(w, &k->view);
+        epochs_found(k->service->epochs, k->fence.names.filter, k->view.incarnation, k->view.epoch);
+    }
     if (c != NULL && c->table[0] != '\0')
         keeper_look_at_source(k, w, c);
     if (c != NULL)
@@ -287,12 +275,14 @@ static void look_at_all(struct keeper *k)
     k->round++;
     k->next_due_ms = 0;
     const struct config *c = k->config;
+    keeper_look_at_masters(k);
     for (size_t i = 0; i < c->filter_count && !atomic_load(&k->service->stop); i++)
         (void)look(k, c->filter[i].name, strlen(c->filter[i].name));
     tails_end_round(k->service->tails);
     redisReply *names = NULL;
     struct error e;
-    if (link_command(k->link, NODE_HOME, &names, &e, "SMEMBERS %s:filters", c->prefix) != ERR_OK)
+    if (link_command(k->link, link_filters(k->link, c->prefix), &names, &e, "SMEMBERS %s:filters",
+                     c->prefix) != ERR_OK)
         return;
     atomic_store(&k->service->filters, names->elements);
     for (size_t i = 0; i < names->elements && !atomic_load(&k->service->stop); i++)
@@ -319,6 +309,8 @@ void *keeper_run(void *service)
     k->service = service;
     k->link = link_new(&k->service->nodes, k->service->redis_timeout_ms, "twinbloom-keeper");
     k->fence.link = k->link;
+    k->fence.on_view = service_on_published;
+    k->fence.on_view_arg = service;
     while (!atomic_load(&k->service->stop)) {
         k->config = live_config_acquire(k->service->config);
         k->fence.tombstone_ms = k->config->tombstone_ms;
@@ -327,6 +319,8 @@ void *keeper_run(void *service)
         config_release(k->config);
         mailbox_wait(k->service->keeper, wait_ms(k, interval_ms));
     }
+    lineages_fini(&k->masters);
+    lineages_fini(&k->known);
     fence_fini(&k->fence);
     link_free(k->link);
     free(k);

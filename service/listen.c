@@ -43,11 +43,12 @@ struct listen {
 /* --- connections --- */
 
 /* Files that are open besides clients: each worker, job and other thread may have a connection to every node.
- */
+ * How many a cluster has is not known yet. */
 static uint64_t other_files(const struct service *s)
 {
-    enum { OTHER_THREADS = 20, EACH = 4, ELSE = 128 };
-    return (s->worker_count + OTHER_THREADS) * (uint64_t)(s->nodes.count + EACH) + ELSE;
+    enum { OTHER_THREADS = 20, EACH = 4, ELSE = 128, CLUSTER = 16 };
+    uint64_t nodes = s->nodes.cluster != NULL ? CLUSTER : s->nodes.count;
+    return (s->worker_count + OTHER_THREADS) * (nodes + EACH) + ELSE;
 }
 
 uint64_t listen_max_clients(struct service *s)

@@ -9,7 +9,7 @@
 #include <string.h>
 #include "base/clock.h"
 #include "base/log.h"
-#include "service/http.h"
+#include "service/http/http.h"
 #include "service/keeper.h"
 #include "service/worker.h"
 #include "shard/events.h"
@@ -138,18 +138,12 @@ enum err listener_start(struct listener **out, struct service *s, struct error *
     return ERR_OK;
 }
 
-static void nothing(void *arg)
-{
-    (void)arg;
-}
-
 void listener_stop(struct listener *l)
 {
     if (l == NULL)
         return;
     atomic_store(&l->stop, true);
-    if (mailbox_post(l->mailbox, nothing, NULL) != ERR_OK)
-        log_warn("listener", "error=\"out of memory\" note=\"it stops at its next message\"");
+    mailbox_wake(l->mailbox);
     (void)pthread_join(l->thread, NULL);
     mailbox_free(l->mailbox);
     free(l);

@@ -49,6 +49,7 @@ bool live_config_replace(struct live_config *l, const struct config *expected, c
     if (first) {
         l->current = config_hold(next);
         log_set_level(next->log_level); /* under the lock: of two changes the later one's level stays */
+        log_set_format(next->log_format);
     }
     (void)pthread_mutex_unlock(&l->lock);
     if (first)

@@ -5,7 +5,7 @@
  * Whoever needs one configuration for a while (a job, a round of the keeper, a call of the admin thread, a
  * worker between two letters) holds its snapshot: what it points to stays until it is given back. Safe from
  * any thread. Not for the hot path: it takes a lock. */
-#include "service/config.h"
+#include "service/config/config.h"
 
 struct live_config;
 

@@ -153,18 +153,12 @@ enum err login_start(struct login **out, struct error *e)
     return ERR_OK;
 }
 
-static void nothing(void *arg)
-{
-    (void)arg;
-}
-
 void login_stop(struct login *l)
 {
     if (l == NULL)
         return;
     atomic_store(&l->stop, true);
-    if (mailbox_post(l->mailbox, nothing, NULL) != ERR_OK)
-        log_warn("login", "error=\"out of memory\" note=\"it stops a little later\"");
+    mailbox_wake(l->mailbox);
     (void)pthread_join(l->thread, NULL);
     mailbox_free(l->mailbox);
     (void)pthread_mutex_destroy(&l->lock);

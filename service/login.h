@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include "base/error.h"
 #include "base/mailbox.h"
-#include "service/config.h"
+#include "service/config/config.h"
 
 struct login;
 

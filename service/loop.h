@@ -8,9 +8,10 @@
 /* Without locks: one thread uses it. NULL: no memory. */
 struct event_base *loop_base_new(void);
 
-/* The catalog of a thread; @held is where the thread keeps the configuration that it holds, as policies are
- * asked for under whatever lies there then. NULL: no memory. */
-struct catalog *loop_catalog_new(struct service *s, struct event_base *base,
+/* The catalog of a thread, the process's @loop-th (workers by index, then HTTP); @held is where the thread
+ * keeps the configuration that it holds, as policies are asked for under whatever lies there then. NULL: no
+ * memory. */
+struct catalog *loop_catalog_new(struct service *s, struct event_base *base, unsigned loop,
                                  const struct config *const *held);
 
 /* In the thread of @c (NULL where it has ended): hold the configuration in force instead of what lies at

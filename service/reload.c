@@ -2,7 +2,7 @@
 #include "service/reload.h"
 
 #include "base/log.h"
-#include "service/http.h"
+#include "service/http/http.h"
 #include "service/keeper.h"
 #include "service/login.h"
 #include "service/tls.h"
@@ -46,12 +46,20 @@ static enum err put_in_force(struct service *s, const struct config *next, struc
     return code;
 }
 
+/* For connections from now on. */
+static void use_certificates(struct service *s, const struct config *c, const struct tls_contexts *x)
+{
+    tls_replace(s->tls, x->clients);
+    tls_replace(s->nodes.tls, x->redis);
+    tls_warn(c);
+}
+
 void reload_file(struct service *s)
 {
     struct error e = {.text = ""};
     struct buffer changed = {0};
     struct config *next = NULL;
-    SSL_CTX *certificates = NULL;
+    struct tls_contexts certificates = {0};
     (void)pthread_mutex_lock(&s->reloading);
     enum err code = config_read(&next, s->config_path, &e);
     if (code == ERR_OK)
@@ -59,9 +67,9 @@ void reload_file(struct service *s)
     if (code == ERR_OK)
         code = put_in_force(s, next, &changed, &e);
     if (code == ERR_OK)
-        tls_replace(s->tls, certificates);
+        use_certificates(s, next, &certificates);
     else
-        SSL_CTX_free(certificates);
+        tls_unload(&certificates);
     (void)pthread_mutex_unlock(&s->reloading);
     if (code != ERR_OK) {
         log_error("reload_refused", "error=%s note=\"nothing changed\"", log_quote(e.text));
@@ -83,15 +91,15 @@ enum err reload_set(struct service *s, const struct config_assignment *list, siz
     while (code == ERR_OK && !done) {
         const struct config *old = live_config_acquire(s->config);
         struct config *next = NULL;
-        SSL_CTX *certificates = NULL;
+        struct tls_contexts certificates = {0};
         code = config_assign(&next, old, list, count, blamed, e);
         if (code == ERR_OK)
             code = tls_load(&certificates, next, e);
         done = code == ERR_OK && live_config_replace(s->config, old, next);
         if (done)
-            tls_replace(s->tls, certificates);
+            use_certificates(s, next, &certificates);
         else
-            SSL_CTX_free(certificates);
+            tls_unload(&certificates);
         if (done) {
             struct buffer changed = {0};
             config_differences(old, next, true, &changed);

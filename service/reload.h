@@ -4,7 +4,7 @@
 /* Another configuration while the daemon runs. All or nothing: it is validated as a whole before anybody sees
  * it. Who sees it when: workers at their next letter, the keeper and the admin thread with their next round
  * or call, jobs with the next job. */
-#include "service/config_change.h"
+#include "service/config/config_change.h"
 #include "service/service.h"
 
 /* Read the file of @s again and put it in force, over what reload_set() has set; the outcome is logged. A

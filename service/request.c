@@ -3,10 +3,12 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "service/admin.h"
 #include "service/answer.h"
 #include "service/client.h"
 #include "service/client_batch.h"
+#include "service/client_count.h"
 #include "service/worker.h"
 
 /* A command whose reply is not written yet. */
@@ -17,9 +19,12 @@ struct request {
     struct client_batch *batch; /* NULL: it is none */
     enum reply_shape shape;
     int protocol; /* in force when the command came; HELLO may be behind it */
+    struct counted counted;
+    struct spent spent;
     bool done;
-    bool overtaken; /* an add before it was retried after this check had been sent */
-    size_t weight;  /* in the worker's in_flight */
+    bool at_replica; /* a check that may be asked of a master yet: counted in client->replica_checks */
+    bool overtaken;  /* an add before it was retried after this check had been sent */
+    size_t weight;   /* in the worker's in_flight */
     struct buffer ready;
 };
 
@@ -31,18 +36,27 @@ static struct request *request_new(struct client *c, size_t weight)
     r->client = c;
     r->weight = weight;
     r->protocol = c->protocol;
+    r->counted = c->counted;
     c->worker->in_flight += weight;
     STAILQ_INSERT_TAIL(&c->requests, r, link);
     c->request_count++;
     return r;
 }
 
+static void end_replica_check(struct request *r)
+{
+    r->client->replica_checks -= r->at_replica;
+    r->at_replica = false;
+}
+
 /* The first of its client's. */
 static void request_free(struct client *c, struct request *r)
 {
+    end_replica_check(r);
     STAILQ_REMOVE_HEAD(&c->requests, link);
     c->request_count--;
     asking_fini(&r->asking);
+    free(r->spent.name);
     client_batch_free(r->batch);
     buffer_fini(&r->ready);
     worker_landed(c->worker, r->weight);
@@ -52,8 +66,10 @@ static void request_free(struct client *c, struct request *r)
 void client_drop_requests(struct client *c)
 {
     struct request *r;
-    while ((r = STAILQ_FIRST(&c->requests)) != NULL)
+    while ((r = STAILQ_FIRST(&c->requests)) != NULL) {
+        client_count(c, &r->counted, OUTCOME_CANCELLED, &r->spent);
         request_free(c, r);
+    }
 }
 
 /* --- immediate replies --- */
@@ -76,6 +92,7 @@ void client_reply_end(struct client *c)
 {
     if (STAILQ_EMPTY(&c->requests)) {
         write_scratch(c);
+        client_count(c, &c->counted, outcome_of_reply(c->scratch.data, c->scratch.length), NULL);
         return;
     }
     struct request *r = request_new(c, 1);
@@ -113,34 +130,43 @@ static size_t elements(const struct asking *a, enum reply_shape shape)
     return count;
 }
 
-static void write_answers(struct reply *out, const struct request *r)
+static enum outcome write_answers(struct reply *out, const struct request *r)
 {
     const struct asking *a = &r->asking;
     const char *filter = a->question.filter->name;
     struct failure why = asking_failure(a);
     struct tally tally = {0};
+    struct meter_answers answers = {0};
     size_t count = elements(a, r->shape);
     if (r->shape == REPLY_ARRAY)
         reply_array(out, count);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        enum answer answer = asking_answer(a, i);
+        answer_count(&answers, answer);
         if (r->shape == REPLY_COUNT)
-            tally_add(&tally, asking_answer(a, i), &why);
+            tally_add(&tally, answer, &why);
         else
-            answer_reply(out, asking_answer(a, i), filter, &why);
+            answer_reply(out, answer, filter, &why);
+    }
     if (r->shape == REPLY_COUNT)
         tally_reply(&tally, out, filter);
+    return answer_outcome(r->client->worker->meter, &a->question, &answers, &why);
 }
 
-static void write_operation(struct client *c, const struct request *r)
+static enum outcome write_operation(struct client *c, const struct request *r)
 {
+    enum outcome outcome;
     struct reply out = client_reply_begin(c);
     struct failure why = asking_failure(&r->asking);
     out.protocol = r->protocol;
-    if (asking_failed(&r->asking))
+    if (asking_failed(&r->asking)) {
         answer_failure(&out, &why);
-    else
-        write_answers(&out, r);
+        outcome = outcome_of_error(why.code);
+    } else {
+        outcome = write_answers(&out, r);
+    }
     write_scratch(c);
+    return outcome;
 }
 
 static void on_done(struct asking *a);
@@ -212,6 +238,8 @@ static void begin_batch(struct client *c, const struct key_command *k)
         client_error(c, "OOM out of memory");
         return;
     }
+    r->spent = (struct spent){
+        .by = "redis", .asked_us = worker_now(c->worker), .filter = k->question.filter, .keys = k->count};
     r->batch = client_batch_new(c, k);
     c->blocked = r->batch != NULL;
     if (r->batch == NULL) {
@@ -230,12 +258,17 @@ void client_write_done(struct client *c)
     while ((r = STAILQ_FIRST(&c->requests)) != NULL && (r->done || r->batch != NULL) && !ask_again(r)) {
         if (r->batch != NULL && !write_batch(c, r))
             return;
-        if (r->batch != NULL)
+        enum outcome outcome = OUTCOME_OK;
+        if (r->batch != NULL) {
             c->blocked = false;
-        else if (r->asking.op != NULL)
-            write_operation(c, r);
-        else
+            outcome = client_batch_outcome(r->batch);
+        } else if (r->asking.op != NULL) {
+            outcome = write_operation(c, r);
+        } else {
             (void)bufferevent_write(c->io, r->ready.data, r->ready.length);
+            outcome = outcome_of_reply(r->ready.data, r->ready.length);
+        }
+        client_count(c, &r->counted, outcome, &r->spent);
         request_free(c, r);
     }
 }
@@ -247,7 +280,10 @@ static void on_done(struct asking *a)
     if (operation_kind(a->op) == OPERATION_ADD && operation_was_retried(a->op))
         for (struct request *later = STAILQ_NEXT(r, link); later != NULL; later = STAILQ_NEXT(later, link))
             later->overtaken = true;
+    end_replica_check(r);
     r->done = true;
+    if (r != STAILQ_FIRST(&c->requests))
+        r->spent.answered_us = worker_now(c->worker);
     if (r == STAILQ_FIRST(&c->requests))
         client_advance(c);
 }
@@ -260,6 +296,11 @@ static size_t bytes_of(const struct argument *keys, size_t count)
     for (size_t i = 0; i < count; i++)
         bytes += keys[i].length;
     return bytes;
+}
+
+static bool reads_replicas(const struct key_command *k)
+{
+    return k->question.kind == OPERATION_CHECK && k->question.filter->policy.replica_age_ms > 0;
 }
 
 static void ask(struct client *c, const struct key_command *k, size_t bytes)
@@ -275,8 +316,12 @@ static void ask(struct client *c, const struct key_command *k, size_t bytes)
     for (size_t i = 0; i < k->count; i++)
         operation_key(op, k->keys[i].bytes, k->keys[i].length);
     r->shape = k->shape;
+    r->at_replica = reads_replicas(k);
+    c->replica_checks += r->at_replica;
     r->asking.question = k->question;
     r->asking.on_done = on_done;
+    r->spent = (struct spent){
+        .by = "redis", .asked_us = worker_now(c->worker), .filter = k->question.filter, .keys = k->count};
     asking_start(&r->asking, op);
 }
 
@@ -315,8 +360,9 @@ void client_operate(struct client *c, enum operation_kind kind, const struct arg
         client_error(c, "ERR %s", e.text);
         return;
     }
-    /* Its adds are done in the order in which a client sent them: such a one goes alone. */
-    bool alone = may_wait(&k);
+    /* Its adds are done in the order in which a client sent them: such a one goes alone. A check that was
+     * sent before must not find what is added behind it. */
+    bool alone = may_wait(&k) || (kind == OPERATION_ADD && c->replica_checks > 0);
     if (alone && !STAILQ_EMPTY(&c->requests)) {
         c->stalled = c->put_off = true;
         return;
@@ -335,6 +381,7 @@ struct request *client_await(struct client *c)
 {
     struct request *r = request_new(c, 1);
     if (r != NULL) {
+        r->spent = (struct spent){.by = "admin", .asked_us = worker_now(c->worker)};
         c->blocked = true;
         c->references++;
     }
@@ -355,6 +402,10 @@ void client_answer(struct client *c, struct request *r, const struct buffer *rep
 static void on_admin_done(void *arg)
 {
     struct admin_call *call = arg;
+    struct request *r = call->done_arg;
+    struct client *c = call->asker;
+    if (!c->destroyed && call->filter_length > 0)
+        r->spent.name = strdup(call->filter);
     client_answer(call->asker, call->done_arg, &call->reply);
     admin_call_free(call);
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 #include <unistd.h>
 #include "base/log.h"
 #include "expansion/driver.h"
@@ -19,15 +20,18 @@ struct runner {
     atomic_bool building; /* of driver_options */
     pthread_mutex_t lock;
     pthread_cond_t ended; /* a job has */
-    unsigned jobs;        /* that run */
+    unsigned jobs;        /* that run, or are about to */
+    LIST_HEAD(, running_job) running;
 };
 
 struct running_job {
+    LIST_ENTRY(running_job) link;
     struct runner *runner;
     struct mutex *mutex;
     const struct config *config; /* held; options point into it */
     struct driver_options options;
     char *filter;
+    char *nodes; /* NULL: none were asked for */
     char reason[256];
 };
 
@@ -35,6 +39,7 @@ static void job_free(struct running_job *j)
 {
     config_release(j->config);
     free(j->filter);
+    free(j->nodes);
     free(j);
 }
 
@@ -61,13 +66,21 @@ static void *run_job(void *arg)
     struct running_job *j = arg;
     struct runner *r = j->runner;
     struct error e = {.text = ""};
+    (void)pthread_mutex_lock(&r->lock);
+    LIST_INSERT_HEAD(&r->running, j, link);
+    (void)pthread_mutex_unlock(&r->lock);
     enum err code = driver_run(&j->options, j->mutex, &e);
+    (void)pthread_mutex_lock(&r->lock);
+    LIST_REMOVE(j, link);
+    (void)pthread_mutex_unlock(&r->lock);
     if (code == ERR_OK)
-        log_info("job_done", "filter=%s", log_quote(j->filter));
+        log_info("job_done", "filter=%s reason=%s", log_quote(j->filter), log_quote(j->reason));
     else
-        log_warn("job_ended", "filter=%s code=%s why=%s", log_quote(j->filter), error_name(code),
-                 log_quote(e.text));
+        log_warn("job_ended", "filter=%s code=%s why=%s reason=%s", log_quote(j->filter), error_name(code),
+                 log_quote(e.text), log_quote(j->reason));
     mutex_release(j->mutex);
+    if (code == ERR_LOST || code == ERR_FENCED)
+        service_on_doubt(r->service, j->filter, j->options.filter_length);
     job_free(j);
     give_place_back(r);
     return NULL;
@@ -79,21 +92,34 @@ enum err runner_start(struct runner **out, struct service *s, struct error *e)
     if (r == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     r->service = s;
+    LIST_INIT(&r->running);
     (void)pthread_mutex_init(&r->lock, NULL);
     (void)pthread_cond_init(&r->ended, NULL);
     *out = r;
     return ERR_OK;
 }
 
+void runner_leave(struct runner *r)
+{
+    if (r != NULL)
+        atomic_store(&r->stop, true);
+}
+
 void runner_stop(struct runner *r)
 {
     if (r == NULL)
         return;
-    atomic_store(&r->stop, true);
+    runner_leave(r);
     (void)pthread_mutex_lock(&r->lock);
     while (r->jobs > 0)
         (void)pthread_cond_wait(&r->ended, &r->lock);
     (void)pthread_mutex_unlock(&r->lock);
+}
+
+void runner_free(struct runner *r)
+{
+    if (r == NULL)
+        return;
     (void)pthread_cond_destroy(&r->ended);
     (void)pthread_mutex_destroy(&r->lock);
     free(r);
@@ -105,6 +131,15 @@ unsigned runner_jobs(struct runner *r)
     unsigned jobs = r->jobs;
     (void)pthread_mutex_unlock(&r->lock);
     return jobs;
+}
+
+void runner_each(struct runner *r, runner_fn *fn, void *arg)
+{
+    struct running_job *j;
+    (void)pthread_mutex_lock(&r->lock);
+    LIST_FOREACH(j, &r->running, link)
+    fn(arg, j->filter, j->options.filter_length);
+    (void)pthread_mutex_unlock(&r->lock);
 }
 
 static unsigned readers_of(const struct config *c)
@@ -144,7 +179,9 @@ void runner_options(struct driver_options *out, const struct service *s, const s
         .redis_p99_factor = c->redis_p99_factor,
         .yield_at = c->yield_at,
         .latency = &s->latency,
+        .page_timing = &((struct service *)(uintptr_t)s)->page_timing,
         .settle_timeout_ms = c->settle_timeout_ms,
+        .heal_margin_ms = c->heal_margin_ms,
         .tombstone_ms = c->tombstone_ms,
         .redis_timeout_ms = (unsigned)c->redis_timeout_ms,
         .postgres_timeout_ms = (unsigned)c->postgres_timeout_ms,
@@ -153,6 +190,9 @@ void runner_options(struct driver_options *out, const struct service *s, const s
         .verify_full = job->verify_full,
         .reason = job->reason,
         .trigger = job->trigger, /* a literal */
+        .on_nodes = job->nodes != NULL ? job->nodes
+                    : f != NULL        ? f->nodes
+                                       : "",
     };
     if (f == NULL)
         return;
@@ -173,7 +213,10 @@ void runner_options(struct driver_options *out, const struct service *s, const s
 static struct running_job *job_new(struct runner *r, const struct runner_job *job)
 {
     struct running_job *j = calloc(1, sizeof(*j));
-    if (j == NULL || (j->filter = malloc(job->filter_length + 1)) == NULL) {
+    if (j == NULL || (j->filter = malloc(job->filter_length + 1)) == NULL ||
+        (job->nodes != NULL && (j->nodes = strdup(job->nodes)) == NULL)) {
+        if (j != NULL)
+            free(j->filter);
         free(j);
         return NULL;
     }
@@ -185,8 +228,12 @@ static struct running_job *job_new(struct runner *r, const struct runner_job *jo
     runner_options(&j->options, r->service, job);
     j->options.filter = j->filter;
     j->options.reason = j->reason;
+    if (j->nodes != NULL)
+        j->options.on_nodes = j->nodes;
     j->options.stop = &r->stop;
     j->options.building = &r->building;
+    j->options.on_view = service_on_published;
+    j->options.on_view_arg = r->service;
     return j;
 }
 
@@ -217,6 +264,8 @@ static enum err start_job(struct running_job *j, unsigned wait_ms, struct error 
 
 enum err runner_post(struct runner *r, const struct runner_job *job, struct error *e)
 {
+    if (atomic_load(&r->stop))
+        return error_set(e, ERR_BUSY, "this coordinator is about to end; ask another one");
     if (!take_place(r))
         return error_set(e, ERR_BUSY,
                          "this coordinator drives %d jobs already; ask again later, or another one",

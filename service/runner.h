@@ -2,7 +2,7 @@
 #ifndef SERVICE_RUNNER_H
 #define SERVICE_RUNNER_H
 /* The runner: drives expansion jobs, each in a thread of its own. One of them reads its table at a time. */
-#include "service/config.h"
+#include "service/config/config.h"
 #include "service/service.h"
 
 struct runner;
@@ -11,9 +11,17 @@ MUST_CHECK enum err runner_start(struct runner **out, struct service *s, struct 
 /* Ends the running jobs at their next safe point (another coordinator goes on from there), and waits for
  * that. */
 void runner_stop(struct runner *r);
+/* Afterwards, when nobody asks for its jobs any more. */
+void runner_free(struct runner *r);
+
+/* Begin to end them, and take no more: see runner_stop(), which waits. */
+void runner_leave(struct runner *r);
 
 /* How many it drives now. */
 unsigned runner_jobs(struct runner *r);
+/* Called under a lock for the filter of each. */
+typedef void runner_fn(void *arg, const char *filter, size_t length);
+void runner_each(struct runner *r, runner_fn *fn, void *arg);
 
 struct runner_job {
     const struct config *config; /* the one that it was decided under; the job holds it to its end */
@@ -23,6 +31,7 @@ struct runner_job {
     const char *trigger; /* one word, kept in the record: "operator", "total", ... */
     uint64_t capacity;   /* wanted; 0: decide */
     double error_rate;   /* wanted; 0: as configured */
+    const char *nodes;   /* wanted, as placement_choose() takes them; NULL: as configured */
     enum job_kind kind;
     unsigned wait_ms; /* for a mutex that is about to be released; 0: not at all */
     bool hold;        /* of driver_options */

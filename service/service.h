@@ -5,17 +5,21 @@
  *   main     listens, hands connections to workers, takes signals
  *   workers  serve requests; each with its own event loop, Redis connections and catalog
  *   http     serves HTTP/JSON; with all that a worker has
+ *   collector asks what metrics say of filters
  *   admin    blocking work on behalf of a request: creating filters, status, plans
  *   keeper   a timer: makes configured filters, looks at thresholds, finds unfinished jobs
  *   runner   drives one expansion job at a time
  *   tails    follow tables, one each
  *   login    verifies passwords
- *   listener hears of views that changed and mutexes that were released */
+ *   marker   tells all masters where the database is
+ *   listener hears of views that changed and mutexes that were released
+ *   pulse    writes once a second that this coordinator is there */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/mailbox.h"
+#include "base/timing.h"
 #include "expansion/driver.h"
 #include "service/live_config.h"
 #include "shard/catalog.h"
@@ -26,9 +30,15 @@ struct http;
 struct runner;
 struct tails;
 struct listener;
+struct supervisor;
+struct marker;
 struct watch;
 struct login;
 struct tls;
+struct epochs;
+struct fills;
+struct pulse;
+struct collector;
 
 enum { THREADS_MAX = 256 };
 
@@ -40,7 +50,11 @@ struct service {
     char prefix[PREFIX_MAX + 1];
     unsigned redis_timeout_ms;
     char owner[80]; /* host-pid-random: names this coordinator in mutexes and jobs */
-    uint64_t started_us;
+    char host[32];
+    const char *version;
+    uint64_t started_us, started_wall_us;
+    /* Asked to end: jobs are handed over, clients are served on for shutdown_delay. */
+    atomic_bool leaving;
     atomic_bool stop;
     unsigned worker_count;
     struct worker *workers[THREADS_MAX];
@@ -50,21 +64,46 @@ struct service {
     struct runner *runner;
     struct tails *tails; /* of the keeper */
     struct listener *listener;
-    struct watch *watch; /* of the keeper */
+    struct marker *marker;
+    struct watch *watch;   /* of the keeper */
+    struct epochs *epochs; /* as event loops and the keeper say */
+    struct fills *fills;   /* of the admin thread: how full filters were */
+    struct pulse *pulse;
+    struct supervisor *supervisor; /* of the main thread */
     struct login *login;
+    struct collector *collector; /* NULL where HTTP is not served */
     struct tls *tls;
     pthread_mutex_t reloading; /* one change of the configuration at a time */
     struct latency latency; /* of Redis, as the workers see it: latency_read() with a reader of one's own */
+    struct timing page_timing; /* of sources */
     atomic_uint clients;
-    atomic_uint_fast64_t connections, commands, rejected;
+    atomic_uint_fast64_t connections, http_connections, commands, rejected;
     atomic_uint_fast64_t filters; /* as the keeper found them last */
 };
+
+/* Before any thread is started: signals that would end the process in the middle of its work do not. */
+void service_block_signals(void);
+/* Start all threads, serve by @config until a signal says stop, end them. @s has what never changes, and
+ * nothing that is started. */
+MUST_CHECK enum err service_run(struct service *s, const struct config *config, struct error *e);
 
 /* Filters that this process has seen: one whose view is missing afterwards was lost, it is not "never made",
  * unless that incarnation was deleted. */
 void service_on_seen(void *service, const char *name, size_t length, uint64_t incarnation);
 void service_on_dropped(void *service, const char *name, size_t length, uint64_t incarnation);
 bool service_was_seen(void *service, const char *name, size_t length);
+/* A view was read or published. What is remembered is the latest of an incarnation; false: @v is older than
+ * that, so it went back, and the keeper looks at once. */
+bool service_on_view(void *service, const char *name, size_t length, const struct view *v);
+/* The keeper has looked, a short while ago, for shards of a later epoch than @v's, and there were none.
+ * False: it will. */
+bool service_is_loss_sure(void *service, const char *name, size_t length, const struct view *v);
+/* The same, of what a fence publishes (fence.h). */
+void service_on_published(void *service, const struct names *names, const struct view *v);
+/* Somebody found that the view may be older than the shards: the keeper looks at once. */
+void service_on_doubt(void *service, const char *name, size_t length);
 /* A shard or view was found lost: the keeper looks at once. */
-void service_on_lost(void *service, const char *name, size_t length, uint64_t generation);
+void service_on_lost(void *service, const char *name, size_t length, const struct lost_shard *lost);
+/* A master that the filter does not trust was met: the keeper looks at once, if it does not know yet. */
+void service_on_suspect(void *service, const char *name, size_t length);
 #endif

@@ -3,7 +3,7 @@
 #define SERVICE_TAILS_H
 /* The tails of this coordinator: a thread for each filter whose table is followed. The keeper says in each of
  * its rounds which are wanted; nothing here waits but tails_stop(). */
-#include "service/config.h"
+#include "service/config/config.h"
 #include "service/service.h"
 
 struct tails;

@@ -1,48 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 #include "service/tls.h"
 
-#include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 #include <event2/bufferevent_ssl.h>
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
-
-struct tls {
-    pthread_mutex_t lock;
-    SSL_CTX *context; /* NULL: no certificate */
-};
+#include "base/log.h"
+#include "shard/cluster.h"
+#include "shard/node_tls.h"
+#include "shard/sentinels.h"
 
 /* --- certificates --- */
-
-static enum err refuse(const char *key, const char *file, struct error *e)
-{
-    unsigned long code = ERR_peek_error(); /* the first one; what follows says where it led */
-    const char *why = ERR_reason_error_string(code);
-    if (ERR_SYSTEM_ERROR(code))
-        why = strerror(ERR_GET_REASON(code));
-    enum err err = error_set(e, ERR_CONFIG, "%s = %s: %s; give a PEM file that can be read", key, file,
-                             why != NULL ? why : "not usable");
-    ERR_clear_error();
-    return err;
-}
-
-/* Nobody is asked for a password: there is nobody at the terminal. */
-static int no_password(char *out, int size, int writing, void *arg)
-{
-    (void)out;
-    (void)size;
-    (void)writing;
-    (void)arg;
-    return -1;
-}
 
 static enum err load_clients(SSL_CTX *x, const struct config *c, struct error *e)
 {
     if (c->tls_client_auth == CLIENT_AUTH_NO)
         return ERR_OK;
     if (SSL_CTX_load_verify_locations(x, c->tls_ca, NULL) != 1)
-        return refuse("tls_ca", c->tls_ca, e);
+        return tls_context_refuse("tls_ca", c->tls_ca, e);
     SSL_CTX_set_client_CA_list(x, SSL_load_client_CA_file(c->tls_ca));
     SSL_CTX_set_verify(x,
                        c->tls_client_auth == CLIENT_AUTH_REQUIRED
@@ -55,75 +30,71 @@ static enum err load_clients(SSL_CTX *x, const struct config *c, struct error *e
 static enum err load(SSL_CTX *x, const struct config *c, struct error *e)
 {
     static const unsigned char context[] = "twinbloom"; /* sessions of clients with certificates need one */
-    SSL_CTX_set_default_passwd_cb(x, no_password);
-    SSL_CTX_set_options(x, SSL_OP_NO_RENEGOTIATION | SSL_OP_IGNORE_UNEXPECTED_EOF | SSL_OP_NO_COMPRESSION |
-                               SSL_OP_CIPHER_SERVER_PREFERENCE);
-    SSL_CTX_set_mode(x, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
-                            SSL_MODE_RELEASE_BUFFERS);
-    if (SSL_CTX_set_min_proto_version(x, TLS1_2_VERSION) != 1 ||
-        SSL_CTX_set_session_id_context(x, context, sizeof(context) - 1) != 1)
+    if (SSL_CTX_set_session_id_context(x, context, sizeof(context) - 1) != 1)
         return error_set(e, ERR_NOMEM, "out of memory");
-    if (SSL_CTX_use_certificate_chain_file(x, c->tls_cert) != 1)
-        return refuse("tls_cert", c->tls_cert, e);
-    if (SSL_CTX_use_PrivateKey_file(x, c->tls_key, SSL_FILETYPE_PEM) != 1 ||
-        SSL_CTX_check_private_key(x) != 1)
-        return refuse("tls_key", c->tls_key, e);
-    return load_clients(x, c, e);
+    enum err code = tls_context_identify(x, "tls_cert", c->tls_cert, "tls_key", c->tls_key, e);
+    return code == ERR_OK ? load_clients(x, c, e) : code;
 }
 
-enum err tls_load(SSL_CTX **out, const struct config *c, struct error *e)
+static enum err load_own(SSL_CTX **out, const struct config *c, struct error *e)
 {
-    *out = NULL;
     if (c->tls_cert[0] == '\0')
         return ERR_OK;
-    ERR_clear_error();
-    SSL_CTX *x = SSL_CTX_new(TLS_server_method());
+    SSL_CTX *x = tls_context_new(TLS_server_method());
     if (x == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     enum err code = load(x, c, e);
-    if (code != ERR_OK) {
+    if (code == ERR_OK)
+        *out = x;
+    else
         SSL_CTX_free(x);
-        return code;
-    }
-    *out = x;
-    return ERR_OK;
+    return code;
 }
 
-struct tls *tls_new(void)
+static bool redis_speaks_tls(const struct config *c)
 {
-    struct tls *t = calloc(1, sizeof(*t));
-    if (t != NULL)
-        (void)pthread_mutex_init(&t->lock, NULL);
-    return t;
+    struct nodes nodes, asked;
+    if (*c->sentinel != '\0')
+        return sentinels_parse(&nodes, &asked, c->sentinel, c->master, NULL) == ERR_OK &&
+               (nodes_use_tls(&nodes) || nodes_use_tls(&asked));
+    enum err code = *c->cluster != '\0' ? cluster_parse_seeds(&nodes, c->cluster, NULL)
+                                        : nodes_parse(&nodes, c->nodes, NULL);
+    return code == ERR_OK && nodes_use_tls(&nodes);
 }
 
-void tls_free(struct tls *t)
+enum err tls_load(struct tls_contexts *out, const struct config *c, struct error *e)
 {
-    if (t == NULL)
-        return;
-    SSL_CTX_free(t->context);
-    (void)pthread_mutex_destroy(&t->lock);
-    free(t);
+    const struct node_tls_options redis = {.ca_file = c->redis_ca_file,
+                                           .ca_dir = c->redis_ca_dir,
+                                           .cert_file = c->redis_cert_file,
+                                           .key_file = c->redis_key_file,
+                                           .server_name = c->redis_server_name,
+                                           .verify = c->redis_verify};
+    *out = (struct tls_contexts){0};
+    enum err code = load_own(&out->clients, c, e);
+    if (code == ERR_OK && redis_speaks_tls(c))
+        code = node_tls_load(&out->redis, &redis, e);
+    if (code != ERR_OK)
+        tls_unload(out);
+    return code;
 }
 
-void tls_replace(struct tls *t, SSL_CTX *context)
+void tls_unload(struct tls_contexts *x)
 {
-    (void)pthread_mutex_lock(&t->lock);
-    SSL_CTX *old = t->context;
-    t->context = context;
-    (void)pthread_mutex_unlock(&t->lock);
-    SSL_CTX_free(old); /* connections count for themselves */
+    SSL_CTX_free(x->clients);
+    SSL_CTX_free(x->redis);
+    *x = (struct tls_contexts){0};
+}
+
+void tls_warn(const struct config *c)
+{
+    if (!c->redis_verify)
+        log_warn("redis_tls",
+                 "note=\"tls_verify = no: the certificates of Redis are not looked at; whoever is in "
+                 "between can read and change everything, passwords too\"");
 }
 
 /* --- connections --- */
-
-SSL *tls_session(struct tls *t)
-{
-    (void)pthread_mutex_lock(&t->lock);
-    SSL *ssl = t->context != NULL ? SSL_new(t->context) : NULL;
-    (void)pthread_mutex_unlock(&t->lock);
-    return ssl;
-}
 
 struct bufferevent *tls_bufferevent(struct tls *t, struct event_base *base, int fd)
 {

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include "base/buffer.h"
-#include "service/config.h"
+#include "service/config/config.h"
 
 #define USERS_DEFAULT "default"
 enum { USERS_NAME_MAX = 63, USERS_PASSWORD_MAX = 511 }; /* bytes */

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "service/keeper.h"
+#include "shard/fence.h"
 
 struct watch {
     pthread_mutex_t lock;
@@ -29,6 +30,7 @@ void watch_free(struct watch *watch)
         return;
     for (struct watched *w = watch->filters, *next; w != NULL; w = next) {
         next = w->next;
+        free(w->latest);
         free(w->name);
         free(w);
     }
@@ -94,13 +96,38 @@ void watch_note_text(struct watch *watch, char *out, size_t size, const char *te
     (void)pthread_mutex_unlock(&watch->lock);
 }
 
-void watch_note_lost(struct watched *w, uint64_t generation, uint64_t lost)
+void watch_note_lost(struct watched *w, const struct view *v, uint64_t lost, bool somewhere,
+                     const char *where)
 {
     struct watch *watch = w->watch;
+    struct keeper_note *n = &w->note;
     (void)pthread_mutex_lock(&watch->lock);
-    w->note.lost_shards = lost;
-    w->note.lost_generation = generation;
+    if (lost == 0 || n->lost_shards == 0)
+        n->lost_ms = lost == 0 ? 0 : clock_wall_us() / 1000;
+    n->lost_shards = lost;
+    n->lost_generation = view_current(v)->number;
+    n->lost_epoch = v->epoch;
+    n->lost_somewhere = somewhere;
+    (void)snprintf(n->lost_where, sizeof(n->lost_where), "%.*s", (int)sizeof(n->lost_where) - 1, where);
     (void)pthread_mutex_unlock(&watch->lock);
+}
+
+uint64_t watch_lost_shards(const struct keeper_note *note, const struct view *v)
+{
+    bool noted = note->lost_generation == view_current(v)->number && note->lost_epoch == v->epoch;
+    uint64_t lost = noted ? note->lost_shards : 0, unsure = view_unsure(v);
+    return lost > unsure ? lost : unsure;
+}
+
+void watch_note_suspects(struct watched *w, const char *text, uint64_t trusted_ms)
+{
+    struct keeper_note *n = &w->note;
+    (void)pthread_mutex_lock(&w->watch->lock);
+    if (text[0] == '\0' || n->suspects[0] == '\0')
+        n->suspects_ms = text[0] == '\0' ? 0 : clock_wall_us() / 1000;
+    (void)snprintf(n->suspects, sizeof(n->suspects), "%.*s", (int)sizeof(n->suspects) - 1, text);
+    n->suspects_trust = trusted_ms;
+    (void)pthread_mutex_unlock(&w->watch->lock);
 }
 
 void watch_note_rows(struct watched *w, const struct source_rows *rows, uint64_t now_ms)
@@ -111,11 +138,18 @@ void watch_note_rows(struct watched *w, const struct source_rows *rows, uint64_t
     (void)pthread_mutex_unlock(&w->watch->lock);
 }
 
-bool watch_take_lost(struct watched *w, uint64_t *generation)
+void watch_note_growth(struct watched *w, double items_per_second)
+{
+    (void)pthread_mutex_lock(&w->watch->lock);
+    w->note.growth = items_per_second;
+    (void)pthread_mutex_unlock(&w->watch->lock);
+}
+
+bool watch_take_lost(struct watched *w, struct lost_shard *last)
 {
     (void)pthread_mutex_lock(&w->watch->lock);
     bool told = w->look_for_lost;
-    *generation = w->lost_generation;
+    *last = w->lost;
     w->look_for_lost = false;
     (void)pthread_mutex_unlock(&w->watch->lock);
     return told;
@@ -149,8 +183,165 @@ void service_on_dropped(void *service, const char *name, size_t length, uint64_t
         w->dropped = incarnation;
         if (w->seen == incarnation) /* not one that was made since */
             w->seen = 0;
+        if (w->latest != NULL && w->latest->incarnation == incarnation) {
+            free(w->latest);
+            w->latest = NULL;
+        }
     }
     (void)pthread_mutex_unlock(&watch->lock);
+}
+
+/* --- views that went back --- */
+
+/* How long a look for shards of later epochs counts. */
+enum { SURE_US = 2 * 1000 * 1000 };
+
+static bool is_later(const struct view *a, const struct view *b)
+{
+    return a->epoch > b->epoch || (a->epoch == b->epoch && a->fenced_epoch > b->fenced_epoch);
+}
+
+/* Locked. */
+static void remember(struct watched *w, const struct view *v)
+{
+    bool same = w->latest != NULL && w->latest->incarnation == v->incarnation;
+    if (v->incarnation == w->dropped || (same && is_later(w->latest, v)))
+        return;
+    if (w->latest == NULL)
+        w->latest = malloc(sizeof(*w->latest));
+    if (w->latest != NULL) /* else it is not remembered: no memory */
+        *w->latest = *v;
+    w->latest_ms = clock_wall_us() / 1000;
+}
+
+/* With the lock held. */
+static bool is_news(const struct watched *w, const struct view *v)
+{
+    return w->latest == NULL || w->latest->incarnation != v->incarnation || v->epoch > w->latest->epoch;
+}
+
+/* One line for each view that this coordinator hears of, whoever of its threads is first. */
+static void tell(const struct watched *w, const struct view *v)
+{
+    log_info("view", "filter=%s epoch=%" PRIu64 " phase=%s generation=%" PRIu64 " built=%d",
+             log_quote(w->name), v->epoch, phase_row(v->phase)->name, view_current(v)->number,
+             view_current(v)->built);
+}
+
+void watch_remember(struct watched *w, const struct view *v)
+{
+    (void)pthread_mutex_lock(&w->watch->lock);
+    bool news = is_news(w, v);
+    remember(w, v);
+    (void)pthread_mutex_unlock(&w->watch->lock);
+    if (news)
+        tell(w, v);
+}
+
+bool watch_remembers(struct watched *w, struct view *out)
+{
+    (void)pthread_mutex_lock(&w->watch->lock);
+    bool recent = clock_wall_us() / 1000 - w->latest_ms < DROP_MARKER_MS / 2;
+    bool remembers = w->latest != NULL && recent && !w->latest->sourced && w->latest->dropped == VIEW_KEPT;
+    if (remembers)
+        *out = *w->latest;
+    (void)pthread_mutex_unlock(&w->watch->lock);
+    return remembers;
+}
+
+/* @own: published by this coordinator, which has told so. */
+static bool on_view(void *service, const char *name, size_t length, const struct view *v, bool own)
+{
+    struct watch *watch = ((struct service *)service)->watch;
+    struct watched *w = watch_find(watch, name, length);
+    if (w == NULL)
+        return true;
+    (void)pthread_mutex_lock(&watch->lock);
+    bool same = w->latest != NULL && w->latest->incarnation == v->incarnation;
+    bool older = same && v->epoch < w->latest->epoch, news = !own && is_news(w, v);
+    remember(w, v);
+    w->look_for_later |= older;
+    (void)pthread_mutex_unlock(&watch->lock);
+    if (news)
+        tell(w, v);
+    if (older)
+        keeper_wake(service);
+    return !older;
+}
+
+bool service_on_view(void *service, const char *name, size_t length, const struct view *v)
+{
+    return on_view(service, name, length, v, false);
+}
+
+bool watch_later_view(struct watched *w, const struct view *v, struct view *out)
+{
+    (void)pthread_mutex_lock(&w->watch->lock);
+    const struct view *l = w->latest;
+    bool later = l != NULL && l->incarnation == v->incarnation && l->epoch > v->epoch;
+    if (later)
+        *out = *l;
+    (void)pthread_mutex_unlock(&w->watch->lock);
+    return later;
+}
+
+void service_on_published(void *service, const struct names *names, const struct view *v)
+{
+    char name[FILTER_NAME_MAX];
+    size_t length;
+    if (names_unescape(names->filter, names->filter_length, name, &length))
+        (void)on_view(service, name, length, v, true);
+}
+
+void service_on_doubt(void *service, const char *name, size_t length)
+{
+    struct watch *watch = ((struct service *)service)->watch;
+    (void)pthread_mutex_lock(&watch->lock);
+    struct watched *w = find_locked(watch, name, length);
+    bool wake = w != NULL && !w->look_for_later;
+    if (w != NULL)
+        w->look_for_later = true;
+    (void)pthread_mutex_unlock(&watch->lock);
+    if (wake)
+        keeper_wake(service);
+}
+
+bool watch_take_doubt(struct watched *w)
+{
+    (void)pthread_mutex_lock(&w->watch->lock);
+    bool doubt = w->look_for_later;
+    w->look_for_later = false;
+    (void)pthread_mutex_unlock(&w->watch->lock);
+    return doubt;
+}
+
+void watch_give_back_doubt(struct watched *w)
+{
+    (void)pthread_mutex_lock(&w->watch->lock);
+    w->look_for_later = true;
+    (void)pthread_mutex_unlock(&w->watch->lock);
+}
+
+void watch_note_sure(struct watched *w, const struct view *v)
+{
+    (void)pthread_mutex_lock(&w->watch->lock);
+    w->sure_incarnation = v->incarnation;
+    w->sure_epoch = v->epoch;
+    w->sure_at = clock_mono_us();
+    (void)pthread_mutex_unlock(&w->watch->lock);
+}
+
+bool service_is_loss_sure(void *service, const char *name, size_t length, const struct view *v)
+{
+    struct watch *watch = ((struct service *)service)->watch;
+    (void)pthread_mutex_lock(&watch->lock);
+    const struct watched *w = find_locked(watch, name, length);
+    bool sure = w != NULL && w->sure_incarnation == v->incarnation && w->sure_epoch == v->epoch &&
+                clock_mono_us() - w->sure_at < SURE_US;
+    (void)pthread_mutex_unlock(&watch->lock);
+    if (!sure)
+        service_on_doubt(service, name, length);
+    return sure;
 }
 
 bool service_was_seen(void *service, const char *name, size_t length)
@@ -163,17 +354,30 @@ bool service_was_seen(void *service, const char *name, size_t length)
     return seen;
 }
 
-void service_on_lost(void *service, const char *name, size_t length, uint64_t generation)
+void service_on_lost(void *service, const char *name, size_t length, const struct lost_shard *lost)
 {
     struct watch *watch = ((struct service *)service)->watch;
     (void)pthread_mutex_lock(&watch->lock);
     struct watched *w = find_locked(watch, name, length);
     if (w != NULL) {
         w->look_for_lost = true;
-        w->lost_generation = generation;
+        w->lost = *lost;
     }
     (void)pthread_mutex_unlock(&watch->lock);
-    log_warn("lost", "filter=%s generation=%" PRIu64 " note=\"data in Redis is lost; answers are not no\"",
-             log_quote(name), generation);
+    log_warn("lost",
+             "filter=%s generation=%" PRIu64 " epoch=%" PRIu64
+             " note=\"data in Redis is lost; answers are not no\"",
+             log_quote(name), lost->generation, lost->epoch);
     keeper_wake(service);
+}
+
+void service_on_suspect(void *service, const char *name, size_t length)
+{
+    struct watch *watch = ((struct service *)service)->watch;
+    (void)pthread_mutex_lock(&watch->lock);
+    const struct watched *w = find_locked(watch, name, length);
+    bool known = w != NULL && w->note.suspects[0] != '\0';
+    (void)pthread_mutex_unlock(&watch->lock);
+    if (!known)
+        keeper_wake(service);
 }

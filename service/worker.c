@@ -12,9 +12,11 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/log.h"
+#include "service/command.h"
 #include "service/loop.h"
+#include "service/metrics/meter.h"
 
-enum { DRAIN_SECONDS = 5 };
+enum { DRAIN_SECONDS = 5, NOW_TIMES = 16 };
 
 struct worker_thread {
     struct worker worker; /* first: a worker is its thread */
@@ -110,6 +112,25 @@ void worker_bury(struct worker *w, struct client *c)
     static const struct timeval next_turn = {0, 0};
     LIST_INSERT_HEAD(&w->graveyard, c, link);
     (void)event_add(w->reap, &next_turn);
+}
+
+/* --- time --- */
+
+uint64_t worker_now_exactly(struct worker *w)
+{
+    w->since_now = 0;
+    return w->now_us = clock_mono_us();
+}
+
+uint64_t worker_now(struct worker *w)
+{
+    struct timeval turn; /* libevent takes it once a turn, and gives it without asking the system */
+    (void)event_base_gettimeofday_cached(w->base, &turn);
+    uint64_t turn_us = (uint64_t)turn.tv_sec * 1000000 + (uint64_t)turn.tv_usec;
+    if (turn_us == w->turn_us && ++w->since_now < NOW_TIMES)
+        return w->now_us;
+    w->turn_us = turn_us;
+    return worker_now_exactly(w);
 }
 
 /* --- as much in flight as may be --- */
@@ -214,6 +235,9 @@ void worker_drain(struct worker *w)
 static void *run(void *arg)
 {
     struct worker *w = arg;
+    char name[16];
+    (void)snprintf(name, sizeof(name), "worker-%u", w->index);
+    (void)pthread_setname_np(pthread_self(), name);
     (void)event_base_loop(w->base, EVLOOP_NO_EXIT_ON_EMPTY);
     struct client *c;
     while ((c = LIST_FIRST(&w->clients)) != NULL)
@@ -239,6 +263,7 @@ static void free_thread(struct worker_thread *t)
     if (t->worker.base != NULL)
         event_base_free(t->worker.base);
     mailbox_free(t->worker.mailbox);
+    meter_free(t->worker.meter);
     config_release(t->worker.config);
     free(t);
 }
@@ -257,8 +282,9 @@ enum err worker_start(struct worker **out, struct service *service, unsigned ind
     TAILQ_INIT(&w->held);
     w->base = loop_base_new();
     w->mailbox = mailbox_new();
-    if (w->base != NULL && w->mailbox != NULL) {
-        w->catalog = loop_catalog_new(service, w->base, &w->config);
+    w->meter = meter_new(command_count + 1, OUTCOME_COUNT);
+    if (w->base != NULL && w->mailbox != NULL && w->meter != NULL) {
+        w->catalog = loop_catalog_new(service, w->base, index, &w->config);
         w->reap = evtimer_new(w->base, on_reap, w);
         w->unhold = evtimer_new(w->base, on_unhold, w);
         w->second = event_new(w->base, -1, EV_PERSIST, on_second, w);

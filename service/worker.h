@@ -15,6 +15,7 @@ struct worker {
     struct event_base *base;
     struct catalog *catalog;
     struct mailbox *mailbox;
+    struct meter *meter; /* rows: commands, in the order of their table; then what is none */
     struct client_list clients;
     struct client_list graveyard; /* gone; freed in the next turn, as callbacks may still hold them */
     struct event *reap;
@@ -23,6 +24,9 @@ struct worker {
     struct event *second;
     size_t in_flight; /* keys of requests that are not answered */
     size_t client_count;
+    uint64_t now_us;    /* see worker_now() */
+    uint64_t turn_us;   /* of the loop, in which that was taken */
+    unsigned since_now; /* how often it was given since */
     bool draining;
 };
 
@@ -51,6 +55,11 @@ void worker_bury(struct worker *w, struct client *c);
 /* Have @c wait if as much is in flight as may be; it is told by client_advance(). */
 void worker_hold_if_full(struct worker *w, struct client *c);
 void worker_unhold(struct worker *w, struct client *c);
+/* The monotonic clock, as of this turn of the loop, and of at most a few requests ago: asking for the time
+ * costs more than counting a request does. In the worker's thread. */
+uint64_t worker_now(struct worker *w);
+/* The same, exactly. */
+uint64_t worker_now_exactly(struct worker *w);
 /* @weight of what was in flight is answered. */
 void worker_landed(struct worker *w, size_t weight);
 #endif

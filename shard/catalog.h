@@ -18,11 +18,23 @@ struct catalog;
 struct operation;
 TAILQ_HEAD(operation_list, operation);
 
+/* Where a shard was found lost. */
+struct lost_shard {
+    uint64_t generation; /* 0: the whole view is */
+    uint64_t epoch;      /* of the view, */
+    uint64_t trusted_ms; /* and since when that trusts its masters */
+};
+
 /* What the configuration says of a filter. */
 struct filter_policy {
     bool configured;
     bool sourced;       /* rows in Postgres are the truth: what is lost comes back by a rebuild */
     bool error_on_lost; /* answer an error instead of "maybe" */
+    unsigned add_acks;  /* replicas that must have an add before it is acknowledged */
+    bool add_fsync;     /* and disks */
+    /* Checks are asked of replicas first, of those that lack nothing that the master had done so long ago;
+     * 0: of masters alone. */
+    unsigned replica_age_ms;
 };
 
 struct catalog_options {
@@ -40,9 +52,22 @@ struct catalog_options {
     /* That incarnation was deleted: its absence is no loss. */
     void (*on_dropped)(void *arg, const char *name, size_t length, uint64_t incarnation);
     bool (*was_seen)(void *arg, const char *name, size_t length);
-    /* A shard of that generation (0: the whole view) was found lost. Called at most once per view,
-     * and once while there is none. */
-    void (*on_lost)(void *arg, const char *name, size_t length, uint64_t generation);
+    /* A view was loaded. False: a later one of its incarnation is known in this process, so it went back;
+     * somebody will see to that. NULL: nothing is remembered. */
+    bool (*on_view)(void *arg, const char *name, size_t length, const struct view *v);
+    /* What is lost under that view is lost for good, as all that lies in Redis was looked at: it does not
+     * turn up under a later epoch, where others may read it. False: not known yet, but soon. NULL: it always
+     * is. */
+    bool (*is_loss_sure)(void *arg, const char *name, size_t length, const struct view *v);
+    /* A shard was found lost, or the whole view. Called at most once per view, and once while there is none.
+     */
+    void (*on_lost)(void *arg, const char *name, size_t length, const struct lost_shard *lost);
+    /* This catalog holds that view from now on; epoch 0: none. @filter is escaped. NULL: nobody asks. */
+    void (*on_holds)(void *arg, unsigned loop, const char *filter, uint64_t incarnation, uint64_t epoch);
+    unsigned loop; /* which catalog of this process it is */
+    /* An answer would have been "no" by the word of a master that the filter does not trust. Called from time
+     * to time while that is so. NULL: nobody wants to know. */
+    void (*on_suspect)(void *arg, const char *name, size_t length);
     void *arg;
 };
 
@@ -56,28 +81,54 @@ struct shared_view {
     uint8_t *renamed[2]; /* per layer and shard: the rename was sent (unfenced views only) */
     uint32_t *added[2];  /* new keys per shard of the written layer, not yet flushed */
     uint64_t added_total[2];
-    bool lost_reported;
+    bool lost_reported[2]; /* of the generation of each slot */
     /* While the counts of its single shards are on their way to Redis, a few at a time. */
     TAILQ_ENTRY(shared_view) drain_link;
     bool draining;
     bool drain_again; /* another pass is wanted: more was counted behind the one that is under way */
     unsigned drain_slot;
     uint32_t drain_shard;
+    uint64_t drain_due; /* not before */
     /* How full the written layer of the current generation is, over all coordinators; looked at for filters
      * without a source, whose adds wait when it is full. */
     bool items_known;
     uint64_t items;       /* as Redis last said */
     uint64_t unconfirmed; /* sent to Redis since, not answered */
     uint64_t in_flight;   /* keys of adds that are under way: each may be one more */
+    /* v.trusted as a table of @trusted_mask + 1 places, of which at least half are 0; NULL: all are trusted.
+     * The ids are random digits, so they are hashes of their own. */
+    uint64_t *trusted;
+    uint64_t trusted_mask;
 };
+
+/* True where the filter trusts the master of that lineage (lineage.h) to have all that was acknowledged. */
+static inline bool shared_view_trusts(const struct shared_view *view, uint64_t lineage)
+{
+    if (view->trusted == NULL)
+        return true;
+    uint64_t at = lineage & view->trusted_mask;
+    while (view->trusted[at] != 0 && view->trusted[at] != lineage)
+        at = (at + 1) & view->trusted_mask;
+    return view->trusted[at] != 0;
+}
+
+/* True where that shard does not hold all rows yet: what is absent in it may have been acknowledged. */
+static inline bool shared_view_is_unsure(const struct shared_view *view, unsigned slot, unsigned layer,
+                                         uint32_t shard)
+{
+    return unsure_contains(&view->v.unsure, view->v.slot[slot].number, layer, shard);
+}
 
 enum view_outcome {
     VIEW_FOUND,
     VIEW_MISSING, /* and nobody had seen one when it was asked for, or it was deleted */
     VIEW_LOST,    /* it is missing, and was there */
     VIEW_UNREACHABLE,
+    VIEW_REFUSED,    /* by an error that will pass */
     VIEW_WRONG_TYPE, /* something else lies under its name */
-    VIEW_DAMAGED
+    VIEW_DAMAGED,
+    VIEW_NEWER, /* of a format that a later version writes */
+    VIEW_ABROAD /* with shards on a node that is not configured here */
 };
 
 struct catalog_filter {
@@ -89,7 +140,13 @@ struct catalog_filter {
     struct shared_view *view; /* NULL: not loaded */
     bool seen;                /* a view was there once: its absence is a loss */
     uint64_t incarnation;     /* of the view that was seen last */
+    void *meter;              /* of whoever counts its answers; NULL at first */
+    uint64_t suspected_at;    /* when a suspect master was last told of */
     bool absence_reported;    /* while there is no view */
+    bool told;                /* on_holds() was told of a view */
+    bool lost;                /* `view` is gone from Redis: it is still told of */
+    bool doubtful; /* what Redis has is older than `view`, or was until somebody put that back: a shard may
+                    * have come back with older data, so nothing is absent */
     bool loading;
     bool load_again;                    /* asked for during the reload that is under way */
     size_t users;                       /* operations that name it */
@@ -127,6 +184,8 @@ void catalog_flush(struct catalog *c, catalog_flushed_fn *fn, void *arg);
 /* --- for operation.c --- */
 struct store *catalog_store(struct catalog *c);
 const struct catalog_options *catalog_options(const struct catalog *c);
+/* The address of what a filter has but for its shards. */
+unsigned catalog_home(const struct catalog *c, const struct names *names);
 /* Model: reload, reloader. Reload the view after this moment; then operation_view_ready(). */
 void catalog_reload(struct catalog_filter *f, struct operation *op);
 void catalog_count(struct catalog_filter *f, struct shared_view *view, unsigned slot, uint32_t shard);
@@ -135,6 +194,9 @@ uint64_t shared_view_room(const struct shared_view *view);
 void catalog_use(struct catalog_filter *f);
 void catalog_unuse(struct catalog_filter *f);
 void catalog_report_lost(struct catalog_filter *f, uint64_t generation);
+/* A "no" of a master that the filter does not trust, or of a shard that is unsure, was met: tell it, not too
+ * often, and look whether the view has changed. */
+void catalog_report_suspect(struct catalog_filter *f);
 struct shared_view *shared_view_ref(struct shared_view *view);
 void shared_view_unref(struct shared_view *view);
 /* A shard was not where its rename should have put it: the rename may have been lost on its way. Send them

@@ -4,7 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/clock.h"
 #include "shard/catalog_internal.h"
+
+enum { SHARD_REST_US = 100 }; /* between two drains, for each shard: 50,000 are drained every 6 s */
 
 uint64_t shared_view_room(const struct shared_view *view)
 {
@@ -14,9 +17,8 @@ uint64_t shared_view_room(const struct shared_view *view)
     return items < capacity ? capacity - items : 0;
 }
 
-static void on_count(redisAsyncContext *context, void *reply, void *arg)
+static void on_count(void *arg, const redisReply *reply)
 {
-    (void)context;
     (void)reply;
     ((struct catalog *)arg)->counts_in_flight--;
 }
@@ -28,15 +30,13 @@ struct total_sent {
     uint64_t n;
 };
 
-static void on_total(redisAsyncContext *context, void *reply, void *arg)
+static void on_total(void *arg, const redisReply *reply)
 {
-    (void)context;
     struct total_sent *sent = arg;
-    const redisReply *r = reply;
     sent->catalog->counts_in_flight--;
     sent->view->unconfirmed -= sent->n;
-    if (r != NULL && r->type == REDIS_REPLY_INTEGER) {
-        sent->view->items = (uint64_t)r->integer;
+    if (reply != NULL && reply->type == REDIS_REPLY_INTEGER) {
+        sent->view->items = (uint64_t)reply->integer;
         sent->view->items_known = true;
     }
     shared_view_unref(sent->view);
@@ -55,15 +55,15 @@ static void send_count(struct catalog *c, struct shared_view *view, const char *
     buffer_command(&c->command, 4, argv, lengths);
     if (buffer_failed(&c->command))
         return;
+    unsigned home = catalog_home(c, &view->names);
     struct total_sent *sent = total ? malloc(sizeof(*sent)) : NULL;
     if (sent == NULL) {
-        c->counts_in_flight +=
-            store_send(c->store, NODE_HOME, c->command.data, c->command.length, on_count, c);
+        c->counts_in_flight += store_send(c->store, home, c->command.data, c->command.length, on_count, c);
         return;
     }
     *sent = (struct total_sent){.catalog = c, .view = shared_view_ref(view), .n = n};
     view->unconfirmed += n;
-    if (store_send(c->store, NODE_HOME, c->command.data, c->command.length, on_total, sent)) {
+    if (store_send(c->store, home, c->command.data, c->command.length, on_total, sent)) {
         c->counts_in_flight++;
     } else {
         view->unconfirmed -= n;
@@ -146,19 +146,30 @@ void counts_drain_some(struct catalog *c, size_t budget)
     }
 }
 
-void counts_flush(struct catalog *c, bool shards)
+/* Each shard takes a command: 50,000 of them every second would be as many as the adds that they count. */
+static bool drain_is_due(struct shared_view *view, uint64_t now)
+{
+    if (now < view->drain_due)
+        return false;
+    view->drain_due =
+        now + SHARD_REST_US * (generation_shards(&view->v.slot[0]) + generation_shards(&view->v.slot[1]));
+    return true;
+}
+
+void counts_flush(struct catalog *c, enum counts_which which)
 {
     struct catalog_filter *f, *next;
+    uint64_t now = clock_mono_us();
     for (f = TAILQ_FIRST(&c->dirty); f != NULL; f = next) {
         next = TAILQ_NEXT(f, dirty_link);
         if (f->view != NULL)
             counts_flush_totals(c, f->view);
-        if (shards) {
-            if (f->view != NULL)
-                counts_drain(c, f->view);
-            TAILQ_REMOVE(&c->dirty, f, dirty_link);
-            f->dirty = false;
-        }
+        if (which == COUNTS_TOTALS || (which == COUNTS_DUE && f->view != NULL && !drain_is_due(f->view, now)))
+            continue;
+        if (f->view != NULL)
+            counts_drain(c, f->view);
+        TAILQ_REMOVE(&c->dirty, f, dirty_link);
+        f->dirty = false;
     }
 }
 
@@ -166,36 +177,15 @@ void counts_on_flush(evutil_socket_t fd, short events, void *arg)
 {
     (void)fd;
     (void)events;
-    counts_flush(arg, false);
-}
-
-struct flush_wait {
-    catalog_flushed_fn *fn;
-    void *arg;
-};
-
-static void on_flushed(redisAsyncContext *context, void *reply, void *arg)
-{
-    (void)context;
-    (void)reply;
-    struct flush_wait wait = *(struct flush_wait *)arg;
-    free(arg);
-    wait.fn(wait.arg);
+    counts_flush(arg, COUNTS_TOTALS);
 }
 
 void catalog_flush(struct catalog *c, catalog_flushed_fn *fn, void *arg)
 {
-    static const char ping[] = "*1\r\n$4\r\nPING\r\n";
-    counts_flush(c, false);
-    struct flush_wait *wait = c->counts_in_flight == 0 ? NULL : malloc(sizeof(*wait));
-    if (wait != NULL) {
-        *wait = (struct flush_wait){fn, arg};
-        /* Behind the counts on their connection. */
-        if (store_send(c->store, NODE_HOME, ping, sizeof(ping) - 1, on_flushed, wait))
-            return;
-        free(wait);
-    }
-    fn(arg);
+    counts_flush(c, COUNTS_TOTALS);
+    /* Behind the counts, wherever they go. */
+    if (c->counts_in_flight == 0 || !store_barrier(c->store, fn, arg))
+        fn(arg);
 }
 
 void catalog_count(struct catalog_filter *f, struct shared_view *view, unsigned slot, uint32_t shard)

@@ -10,18 +10,19 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
-#include "shard/link.h"
+#include "base/random.h"
+#include "shard/cluster.h"
+#include "shard/node_connection.h"
 #include "shard/names.h"
 
 enum { SILENCE_US = 5 * 1000 * 1000 };
 
 struct events {
-    redisContext *context;
+    struct node_connection *connection;
     redisReply *held; /* the message that was given out last */
     uint64_t timeout_us;
-    uint64_t heard_at; /* anything */
     uint64_t asked_at; /* PING without an answer; 0: none */
-    char node[NODE_NAME_MAX];
+    struct node node;
 };
 
 void events_close(struct events *s)
@@ -29,44 +30,85 @@ void events_close(struct events *s)
     if (s == NULL)
         return;
     freeReplyObject(s->held);
-    if (s->context != NULL)
-        redisFree(s->context);
+    node_connection_close(s->connection);
     free(s);
+}
+
+static enum err ask(struct events *s, const char *word, const char *channel, struct error *e)
+{
+    struct buffer command = {0};
+    const char *const argv[] = {word, channel};
+    const size_t lengths[] = {strlen(word), channel != NULL ? strlen(channel) : 0};
+    buffer_command(&command, channel != NULL ? 2 : 1, argv, lengths);
+    enum err code = buffer_failed(&command)
+                        ? error_set(e, ERR_NOMEM, "out of memory")
+                        : node_connection_append(s->connection, command.data, command.length, e);
+    buffer_fini(&command);
+    return code;
 }
 
 static enum err subscribe(struct events *s, const char *prefix, struct error *e)
 {
-    errno = 0;
-    redisReply *r = redisCommand(s->context, "SUBSCRIBE %s:events", prefix);
-    if (r == NULL) {
-        bool timeout = errno == EAGAIN || errno == EWOULDBLOCK;
-        return error_set(e, timeout ? ERR_TIMEOUT : ERR_UNREACHABLE, "Redis node %s: %s", s->node,
-                         timeout ? "no reply to SUBSCRIBE within the deadline" : s->context->errstr);
-    }
-    enum err code = ERR_OK;
-    if (r->type == REDIS_REPLY_ERROR)
-        code = error_set(e, ERR_REFUSED, "Redis node %s: %s", s->node, r->str);
+    char channel[PREFIX_MAX + sizeof(":events")];
+    redisReply *r = NULL;
+    (void)snprintf(channel, sizeof(channel), "%s:events", prefix);
+    enum err code = ask(s, "SUBSCRIBE", channel, e);
+    if (code == ERR_OK)
+        code = node_connection_reply(s->connection, &r, e);
+    if (code == ERR_OK && r->type == REDIS_REPLY_ERROR)
+        code = error_set(e, ERR_REFUSED, "Redis node %s: %s", s->node.name, r->str);
     freeReplyObject(r);
+    return code;
+}
+
+static enum err hear(struct events *s, const struct nodes *nodes, unsigned timeout_ms, const char *prefix,
+                     struct error *e)
+{
+    enum err code =
+        node_connection_open(&s->connection, nodes, &s->node, "twinbloom-events", timeout_ms, timeout_ms, e);
+    if (code != ERR_OK)
+        return code;
+    code = subscribe(s, prefix, e);
+    if (code != ERR_OK) {
+        node_connection_close(s->connection);
+        s->connection = NULL;
+    }
+    return code;
+}
+
+/* What is published anywhere in a cluster is heard everywhere: any node will do, and the next one if it dies.
+ */
+static enum err hear_any(struct events *s, const struct nodes *nodes, unsigned timeout_ms, const char *prefix,
+                         struct error *e)
+{
+    uint64_t until = clock_mono_us() + (uint64_t)timeout_ms * 1000;
+    unsigned turn = (unsigned)random_u64(), count = 1;
+    enum err code = ERR_UNREACHABLE;
+    for (unsigned i = 0; i < count && code != ERR_OK && (i == 0 || clock_mono_us() < until); i++) {
+        count = cluster_candidate(nodes->cluster, turn++, &s->node);
+        code = hear(s, nodes, timeout_ms / 2 + 1, prefix, e);
+    }
     return code;
 }
 
 enum err events_open(struct events **out, const struct nodes *nodes, const char *prefix, unsigned timeout_ms,
                      struct error *e)
 {
-    const struct node *home = &nodes->node[NODE_HOME];
     struct events *s = calloc(1, sizeof(*s));
     if (s == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     s->timeout_us = (uint64_t)timeout_ms * 1000;
-    (void)snprintf(s->node, sizeof(s->node), "%s", home->name);
-    enum err code = link_connect(&s->context, home, "twinbloom-events", timeout_ms, e);
-    if (code == ERR_OK)
-        code = subscribe(s, prefix, e);
+    enum err code;
+    if (nodes->cluster != NULL) {
+        code = hear_any(s, nodes, timeout_ms, prefix, e);
+    } else {
+        s->node = nodes->node[NODE_HOME];
+        code = hear(s, nodes, timeout_ms, prefix, e);
+    }
     if (code != ERR_OK) {
         events_close(s);
         return code;
     }
-    s->heard_at = clock_mono_us();
     *out = s;
     return ERR_OK;
 }
@@ -100,25 +142,20 @@ static bool is_message(const redisReply *r, struct events_message *out)
     return skip != 0;
 }
 
-static enum err broken(const struct events *s, const char *why, struct error *e)
-{
-    return error_set(e, ERR_UNREACHABLE, "Redis node %s: the subscription broke: %s", s->node, why);
-}
-
-/* What has been read already. *@found: *@out is filled. */
-static enum err take_buffered(struct events *s, bool *found, struct events_message *out, struct error *e)
+/* What has come. *@found: *@out is filled. */
+static enum err take(struct events *s, bool *found, struct events_message *out, struct error *e)
 {
     *found = false;
     for (;;) {
         freeReplyObject(s->held);
         s->held = NULL;
-        void *reply = NULL;
-        if (redisGetReplyFromReader(s->context, &reply) != REDIS_OK)
-            return broken(s, s->context->errstr, e);
-        s->held = reply;
-        if (reply == NULL)
+        enum err code = node_connection_poll(s->connection, &s->held, e);
+        if (code != ERR_OK)
+            return error_prefix(e, ERR_UNREACHABLE, "the subscription broke");
+        if (s->held == NULL)
             return ERR_OK;
-        *found = is_message(reply, out);
+        s->asked_at = 0;
+        *found = is_message(s->held, out);
         if (*found)
             return ERR_OK;
     }
@@ -127,18 +164,15 @@ static enum err take_buffered(struct events *s, bool *found, struct events_messa
 /* A connection that nothing comes from may be dead: ask. */
 static enum err keep_alive(struct events *s, uint64_t now, struct error *e)
 {
-    int done = 0;
     if (s->asked_at != 0)
-        return now - s->asked_at < s->timeout_us ? ERR_OK : broken(s, "no answer to PING", e);
-    if (now - s->heard_at < SILENCE_US)
+        return now - s->asked_at < s->timeout_us
+                   ? ERR_OK
+                   : error_set(e, ERR_UNREACHABLE, "the subscription broke: Redis node %s: no answer to PING",
+                               s->node.name);
+    if (now - node_connection_heard_us(s->connection) < SILENCE_US)
         return ERR_OK;
     s->asked_at = now;
-    if (redisAppendCommand(s->context, "PING") != REDIS_OK)
-        return broken(s, s->context->errstr, e);
-    while (!done)
-        if (redisBufferWrite(s->context, &done) != REDIS_OK)
-            return broken(s, s->context->errstr, e);
-    return ERR_OK;
+    return ask(s, "PING", NULL, e);
 }
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -155,21 +189,17 @@ static enum err wait_readable(struct events *s, int wake_fd, uint64_t deadline_u
     enum err code = keep_alive(s, now, e);
     if (code != ERR_OK)
         return code;
-    uint64_t until =
-        least(deadline_us, s->asked_at != 0 ? s->asked_at + s->timeout_us : s->heard_at + SILENCE_US);
+    uint64_t quiet_until =
+        s->asked_at != 0 ? s->asked_at + s->timeout_us : node_connection_heard_us(s->connection) + SILENCE_US;
+    uint64_t until = least(deadline_us, quiet_until);
     uint64_t ms = until > now ? (until - now + 999) / 1000 : 0;
-    struct pollfd fds[2] = {{.fd = s->context->fd, .events = POLLIN}, {.fd = wake_fd, .events = POLLIN}};
+    struct pollfd fds[2] = {{.fd = node_connection_fd(s->connection)}, {.fd = wake_fd, .events = POLLIN}};
+    fds[0].events = node_connection_events(s->connection);
     int ready = poll(fds, 2, (int)least(ms, 60 * 1000));
     if (ready < 0 && errno != EINTR)
-        return broken(s, strerror(errno), e);
-    if (ready <= 0)
-        return ERR_OK;
-    if (fds[1].revents != 0)
+        return error_set(e, ERR_IO, "poll: %s", strerror(errno));
+    if (ready > 0 && fds[1].revents != 0)
         return error_set(e, ERR_CANCELLED, "asked to stop waiting");
-    if (redisBufferRead(s->context) != REDIS_OK)
-        return broken(s, s->context->errstr, e);
-    s->heard_at = clock_mono_us();
-    s->asked_at = 0;
     return ERR_OK;
 }
 
@@ -178,7 +208,7 @@ enum err events_next(struct events *s, int wake_fd, uint64_t deadline_us, struct
 {
     for (;;) {
         bool found;
-        enum err code = take_buffered(s, &found, out, e);
+        enum err code = take(s, &found, out, e);
         if (code != ERR_OK || found)
             return code;
         code = wait_readable(s, wake_fd, deadline_us, e);

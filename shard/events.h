@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SHARD_EVENTS_H
 #define SHARD_EVENTS_H
-/* The channel P:events on the home node: "view F" after each change of a view, "released F" when a mutex is
- * given back (F is the escaped name). Messages are hints. One may be lost with its connection or come twice;
- * whoever waits for one has another end to its wait. Blocking, for one thread; every wait has a deadline. */
+/* The channel P:events on the home node, or on any node of a cluster: "view F" after each change of a view,
+ * "released F" when a mutex is given back (F is the escaped name). Messages are hints. One may be lost with
+ * its connection or come twice; whoever waits for one has another end to its wait. Blocking, for one thread;
+ * every wait has a deadline. */
 #include <stddef.h>
 #include <stdint.h>
 #include "base/error.h"

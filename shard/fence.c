@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Making, changing and fencing views.
+/* Shards as views change: made, fenced, retired.
  *
  * The happy path of a view change is fence_change(), fence_complete(). Possible failure modes are: the mutex
  * is lost (refused by the script), another driver was faster (the epoch moved on), a shard is gone (counted,
@@ -9,12 +9,15 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include "base/number.h"
 #include "shard/block.h"
 #include "shard/script.h"
 
-enum { RENAMES_IN_FLIGHT = 256, NEW_SHARD_TTL_MS = 3600 * 1000, COUNTS_AT_ONCE = 128 };
+enum {
+    RENAMES_IN_FLIGHT = 256,
+    NEW_SHARD_TTL_MS = 3600 * 1000,
+    COUNTS_AT_ONCE = 128,
+    CREATE_BYTES = 1 << 20
+};
 
 void fence_fini(struct fence *f)
 {
@@ -40,84 +43,17 @@ void fence_put_event(struct fence *f)
     script_bytes(&f->call, f->names.filter, f->names.filter_length);
 }
 
+void fence_tell(const struct fence *f, const struct view *v)
+{
+    if (f->on_view != NULL)
+        f->on_view(f->on_view_arg, &f->names, v);
+}
+
 void fence_put_key(struct fence *f, const char *what)
 {
     struct key_name name;
     names_filter_key(&f->names, what, &name);
     script_key(&f->call, &name);
-}
-
-enum err fence_parse_view(struct view *out, const redisReply *reply, struct error *e)
-{
-    enum { FIELDS_MAX = 64 };
-    struct view_field fields[FIELDS_MAX];
-    size_t count = 0;
-    static const char wrong_type[] = "WRONGTYPE ";
-    if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, wrong_type, sizeof(wrong_type) - 1) == 0)
-        return error_set(e, ERR_WRONG_TYPE, "%s", reply->str);
-    if (reply->type != REDIS_REPLY_ARRAY)
-        return error_set(e, ERR_PARSE, "view: %s",
-                         reply->type == REDIS_REPLY_ERROR ? reply->str : "not a hash");
-    for (size_t i = 0; i + 1 < reply->elements && count < FIELDS_MAX; i += 2)
-        fields[count++] = (struct view_field){.name = reply->element[i]->str,
-                                              .name_length = (size_t)reply->element[i]->len,
-                                              .value = reply->element[i + 1]->str,
-                                              .value_length = (size_t)reply->element[i + 1]->len};
-    return view_parse(out, fields, count, e);
-}
-
-enum err fence_load_any(struct fence *f, struct view *out, struct error *e)
-{
-    struct key_name name;
-    redisReply *reply;
-    const char *argv[] = {"HGETALL", name.text};
-    names_filter_key(&f->names, "view", &name);
-    const size_t lengths[] = {7, name.length};
-    out->dropped = VIEW_KEPT;
-    enum err code = link_append(f->link, NODE_HOME, 2, argv, lengths, e);
-    if (code == ERR_OK)
-        code = link_reply(f->link, NODE_HOME, &reply, e);
-    if (code != ERR_OK)
-        return code;
-    code = fence_parse_view(out, reply, e);
-    if (code == ERR_PARSE && reply->type == REDIS_REPLY_ERROR)
-        code = link_refusal(f->link, NODE_HOME, reply, e);
-    if (code == ERR_OK)
-        f->names.incarnation = out->incarnation;
-    freeReplyObject(reply);
-    return code;
-}
-
-enum err fence_load(struct fence *f, struct view *out, struct error *e)
-{
-    enum err code = fence_load_any(f, out, e);
-    if (code == ERR_OK && out->dropped == VIEW_DROP_BEGUN)
-        return error_set(e, ERR_NOT_FOUND, "the filter is being deleted");
-    return code;
-}
-
-enum err fence_look(struct fence *f, const struct view *v, struct error *e)
-{
-    struct key_name name;
-    redisReply *reply;
-    char incarnation[17];
-    uint64_t epoch = 0;
-    names_filter_key(&f->names, "view", &name);
-    enum err code =
-        link_command(f->link, NODE_HOME, &reply, e, "HMGET %b incarnation epoch", name.text, name.length);
-    if (code != ERR_OK)
-        return code;
-    (void)snprintf(incarnation, sizeof(incarnation), "%016" PRIx64, v->incarnation);
-    bool there = reply->elements == 2 && reply->element[0]->type == REDIS_REPLY_STRING &&
-                 reply->element[1]->type == REDIS_REPLY_STRING;
-    if (!there)
-        code = error_set(e, ERR_FENCED, "the view is not in Redis any more");
-    else if (strcmp(reply->element[0]->str, incarnation) != 0 ||
-             !number_u64(reply->element[1]->str, (size_t)reply->element[1]->len, &epoch) ||
-             epoch < v->epoch || epoch > v->epoch + 1)
-        code = error_set(e, ERR_FENCED, "the view moved on from epoch %" PRIu64, v->epoch);
-    freeReplyObject(reply);
-    return code;
 }
 
 /* Walk over shards in batches: send for each, then read for each, in order. */
@@ -132,7 +68,7 @@ static enum err walk_begin(struct walk *w, struct fence *f, const struct generat
                            struct error *e)
 {
     *w = (struct walk){.f = f, .g = g, .layer = layer};
-    return placement_resolve(&w->placement, g, link_nodes(f->link), e);
+    return placement_resolve(&w->placement, &f->names, g, link_nodes(f->link), e);
 }
 
 static struct shard_id walk_id(const struct walk *w, uint32_t shard)
@@ -140,8 +76,8 @@ static struct shard_id walk_id(const struct walk *w, uint32_t shard)
     return (struct shard_id){.generation = w->g->number, .layer = w->layer, .shard = shard};
 }
 
-typedef enum err walk_send_fn(struct walk *w, uint32_t shard, unsigned node, void *arg, struct error *e);
-typedef enum err walk_reply_fn(struct walk *w, uint32_t shard, unsigned node, void *arg, struct error *e);
+typedef enum err walk_send_fn(struct walk *w, uint32_t shard, unsigned where, void *arg, struct error *e);
+typedef enum err walk_reply_fn(struct walk *w, uint32_t shard, unsigned where, void *arg, struct error *e);
 
 static enum err walk_run(struct walk *w, unsigned batch, walk_send_fn *send, walk_reply_fn *reply, void *arg,
                          struct error *e)
@@ -151,9 +87,9 @@ static enum err walk_run(struct walk *w, unsigned batch, walk_send_fn *send, wal
         uint32_t end = shards - first < batch ? shards : first + batch;
         enum err code = ERR_OK;
         for (uint32_t i = first; i < end && code == ERR_OK; i++)
-            code = send(w, i, placement_node(&w->placement, i), arg, e);
+            code = send(w, i, placement_where(&w->placement, w->layer, i), arg, e);
         for (uint32_t i = first; i < end && code == ERR_OK; i++)
-            code = reply(w, i, placement_node(&w->placement, i), arg, e);
+            code = reply(w, i, placement_where(&w->placement, w->layer, i), arg, e);
         if (code != ERR_OK) {
             link_forget(w->f->link);
             return code;
@@ -164,7 +100,7 @@ static enum err walk_run(struct walk *w, unsigned batch, walk_send_fn *send, wal
 
 /* --- making shards --- */
 
-static enum err send_create(struct walk *w, uint32_t shard, unsigned node, void *arg, struct error *e)
+static enum err send_create(struct walk *w, uint32_t shard, unsigned where, void *arg, struct error *e)
 {
     struct key_name name;
     const struct layer *l = &w->g->layers[w->layer];
@@ -173,24 +109,31 @@ static enum err send_create(struct walk *w, uint32_t shard, unsigned node, void 
     int n = snprintf(ttl, sizeof(ttl), "%d", NEW_SHARD_TTL_MS);
     const char *argv[] = {"SET", name.text, arg, "NX", "PX", ttl};
     const size_t lengths[] = {3, name.length, geometry_shard_bytes(&l->geometry), 2, 2, (size_t)n};
-    return link_append(w->f->link, node, 6, argv, lengths, e);
+    return link_append(w->f->link, where, 6, argv, lengths, e);
 }
 
-static enum err read_any(struct link *l, unsigned node, struct error *e)
+static enum err read_any(struct link *l, unsigned where, struct error *e)
 {
     redisReply *reply;
-    enum err code = link_reply(l, node, &reply, e);
+    enum err code = link_reply(l, where, &reply, e);
     if (code == ERR_OK && reply->type == REDIS_REPLY_ERROR)
-        code = link_refusal(l, node, reply, e);
+        code = link_refusal(l, where, reply, e);
     freeReplyObject(reply);
     return code;
 }
 
-static enum err reply_any(struct walk *w, uint32_t shard, unsigned node, void *arg, struct error *e)
+static enum err reply_any(struct walk *w, uint32_t shard, unsigned where, void *arg, struct error *e)
 {
     (void)shard;
     (void)arg;
-    return read_any(w->f->link, node, e);
+    return read_any(w->f->link, where, e);
+}
+
+/* How many empty shards are on their way at once: a few large ones, many small ones. */
+static unsigned create_batch(const struct geometry *g)
+{
+    unsigned fit = CREATE_BYTES / geometry_shard_bytes(g);
+    return fit < FENCE_UPLOADS ? FENCE_UPLOADS : fit < RENAMES_IN_FLIGHT ? fit : RENAMES_IN_FLIGHT;
 }
 
 enum err fence_create(struct fence *f, const struct generation *g, unsigned layer, struct error *e)
@@ -203,19 +146,19 @@ enum err fence_create(struct fence *f, const struct generation *g, unsigned laye
     if (empty == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     block_fill(&g->layers[layer].geometry, fence_tag(f, g), empty);
-    code = walk_run(&w, FENCE_UPLOADS, send_create, reply_any, empty, e);
+    code = walk_run(&w, create_batch(&g->layers[layer].geometry), send_create, reply_any, empty, e);
     free(empty);
     return code;
 }
 
-static enum err send_discard(struct walk *w, uint32_t shard, unsigned node, void *arg, struct error *e)
+static enum err send_discard(struct walk *w, uint32_t shard, unsigned where, void *arg, struct error *e)
 {
     (void)arg;
     struct key_name name;
     names_new_shard(&w->f->names, walk_id(w, shard), w->g->layers[w->layer].token, &name);
     const char *argv[] = {"UNLINK", name.text};
     const size_t lengths[] = {6, name.length};
-    return link_append(w->f->link, node, 2, argv, lengths, e);
+    return link_append(w->f->link, where, 2, argv, lengths, e);
 }
 
 enum err fence_discard(struct fence *f, const struct generation *g, unsigned layer, struct error *e)
@@ -223,94 +166,6 @@ enum err fence_discard(struct fence *f, const struct generation *g, unsigned lay
     struct walk w;
     enum err code = walk_begin(&w, f, g, layer, e);
     return code != ERR_OK ? code : walk_run(&w, RENAMES_IN_FLIGHT, send_discard, reply_any, NULL, e);
-}
-
-/* --- changing the view --- */
-
-static void add_field(void *arg, const char *name, const char *value)
-{
-    script_text(arg, name);
-    script_text(arg, value);
-}
-
-static void count_field(void *arg, const char *name, const char *value)
-{
-    (void)name;
-    (void)value;
-    *(uint64_t *)arg += 2;
-}
-
-/* Arguments that the fields of @v take. */
-static uint64_t count_fields(const struct view *v)
-{
-    uint64_t count = 0;
-    view_format(v, count_field, &count);
-    return count;
-}
-
-enum err fence_publish(struct fence *f, const struct view *v, const char *mutex, struct error *e)
-{
-    struct script_call *c = &f->call;
-    script_begin(c, embedded_publish);
-    fence_put_key(f, "view");
-    fence_put_key(f, "expansion_flag");
-    fence_put_key(f, "job");
-    fence_put_key(f, "count");
-    fence_put_key(f, "token");
-    script_text(c, mutex);
-    fence_put_event(f);
-    view_format(v, add_field, c);
-    long long answer;
-    enum err code = script_run(c, f->link, NODE_HOME, &answer, e);
-    if (code != ERR_OK)
-        return code;
-    if (answer == 0)
-        return error_set(e, ERR_EXISTS, "the filter exists already");
-    if (answer < 0)
-        return error_set(e, ERR_MUTEX_LOST, "the mutex %s was lost", mutex);
-    return ERR_OK;
-}
-
-enum err fence_change(struct fence *f, const struct view *from, const struct view *to, const char *mutex,
-                      const struct fence_job *job, struct error *e)
-{
-    static const struct fence_job nothing = {0};
-    if (job == NULL)
-        job = &nothing;
-    if (!phase_may_follow(from->phase, to->phase))
-        return error_set(e, ERR_CONFLICT, "phase %s does not lead to %s", phase_row(from->phase)->name,
-                         phase_row(to->phase)->name);
-    struct script_call *c = &f->call;
-    script_begin(c, embedded_change);
-    fence_put_key(f, "view");
-    fence_put_key(f, "expansion_flag");
-    fence_put_key(f, "job");
-    script_text(c, mutex);
-    fence_put_event(f);
-    script_incarnation(c, from->incarnation);
-    script_number(c, from->epoch);
-    script_number(c, job->reset ? 1 : 0);
-    script_text(c, job->guard == NULL ? "" : job->guard);
-    script_number(c, count_fields(to));
-    view_format(to, add_field, c);
-    for (size_t i = 0; i < job->count; i++)
-        script_text(c, job->pairs[i]);
-    long long answer;
-    enum err code = script_run(c, f->link, NODE_HOME, &answer, e);
-    if (code != ERR_OK)
-        return code;
-    switch (answer) {
-    case 1:
-        return ERR_OK;
-    case -1:
-        return error_set(e, ERR_MUTEX_LOST, "the mutex %s was lost", mutex);
-    case -3:
-        return error_set(e, ERR_CONFLICT, "epoch %" PRIu64 " is not fenced yet", from->epoch);
-    case -4:
-        return error_set(e, ERR_CANCELLED, "an operator asked for something else");
-    default:
-        return error_set(e, ERR_FENCED, "the view moved on from epoch %" PRIu64, from->epoch);
-    }
 }
 
 /* --- fencing --- */
@@ -328,6 +183,10 @@ void fence_rename_call(struct script_call *c, const struct names *names, const s
     struct key_name from, to;
     struct shard_id id = {.generation = g->number, .layer = layer, .shard = shard};
     const struct layer *l = &g->layers[layer];
+    if (view_is_anew(v, g, layer, shard)) {
+        fence_anew_call(c, names, v, id, tag, tombstone_ms);
+        return;
+    }
     if (l->born_epoch == v->epoch)
         names_new_shard(names, id, l->token, &from);
     else
@@ -342,20 +201,20 @@ void fence_rename_call(struct script_call *c, const struct names *names, const s
     script_number(c, tombstone_ms);
 }
 
-static enum err send_rename(struct walk *w, uint32_t shard, unsigned node, void *arg, struct error *e)
+static enum err send_rename(struct walk *w, uint32_t shard, unsigned where, void *arg, struct error *e)
 {
     struct rename *r = arg;
     fence_rename_call(&w->f->call, &w->f->names, r->view, w->g, w->layer, shard, fence_tag(w->f, w->g),
                       w->f->tombstone_ms);
-    return script_send(&w->f->call, w->f->link, node, e);
+    return script_send(&w->f->call, w->f->link, where, e);
 }
 
-static enum err reply_rename(struct walk *w, uint32_t shard, unsigned node, void *arg, struct error *e)
+static enum err reply_rename(struct walk *w, uint32_t shard, unsigned where, void *arg, struct error *e)
 {
     (void)shard;
     struct rename *r = arg;
     long long answer;
-    enum err code = script_reply(w->f->link, node, &answer, e);
+    enum err code = script_reply(w->f->link, where, &answer, e);
     if (code != ERR_OK)
         return code;
     if (answer == -2)
@@ -371,7 +230,16 @@ enum err fence_complete(struct fence *f, struct view *v, uint64_t *lost, struct 
     *lost = 0;
     if (v->fenced_epoch == v->epoch)
         return ERR_OK;
-    for (unsigned s = 0; s < 2; s++)
+    if (v->recovery == RECOVERY_DUE)
+        return error_set(e, ERR_FENCED, "the view went back, and is not reconciled yet");
+    if (v->recovery == RECOVERY_FENCE) {
+        enum err code = fence_gather(f, v, e);
+        if (code == ERR_OK)
+            code = fence_count_lost(f, v, view_current(v), lost, e);
+        if (code != ERR_OK)
+            return code;
+    }
+    for (unsigned s = 0; s < 2 && v->recovery != RECOVERY_FENCE; s++)
         for (unsigned layer = 0; v->slot[s].number != 0 && layer < v->slot[s].layer_count; layer++) {
             struct walk w;
             enum err code = walk_begin(&w, f, &v->slot[s], layer, e);
@@ -386,18 +254,19 @@ enum err fence_complete(struct fence *f, struct view *v, uint64_t *lost, struct 
     script_incarnation(c, v->incarnation);
     script_number(c, v->epoch);
     long long answer;
-    enum err code = script_run(c, f->link, NODE_HOME, &answer, e);
+    enum err code = script_run(c, f->link, fence_home(f), &answer, e);
     if (code != ERR_OK)
         return code;
     if (answer == 0)
         return error_set(e, ERR_FENCED, "epoch %" PRIu64 " is over", v->epoch);
     v->fenced_epoch = v->epoch;
+    v->recovery = RECOVERY_NONE;
     return ERR_OK;
 }
 
 /* --- retiring --- */
 
-static enum err send_tombstone(struct walk *w, uint32_t shard, unsigned node, void *arg, struct error *e)
+static enum err send_tombstone(struct walk *w, uint32_t shard, unsigned where, void *arg, struct error *e)
 {
     const uint64_t *epoch = arg;
     struct key_name name;
@@ -405,7 +274,7 @@ static enum err send_tombstone(struct walk *w, uint32_t shard, unsigned node, vo
     script_begin(&w->f->call, embedded_tombstone);
     script_key(&w->f->call, &name);
     script_number(&w->f->call, w->f->tombstone_ms);
-    return script_send(&w->f->call, w->f->link, node, e);
+    return script_send(&w->f->call, w->f->link, where, e);
 }
 
 enum err fence_put_tombstones(struct fence *f, const struct generation *g, unsigned layer, uint64_t epoch,
@@ -437,9 +306,9 @@ static enum err forget_counts(struct fence *f, const struct generation *g, unsig
             argv[2 + n] = field[n];
             lengths[2 + n] = (size_t)length;
         }
-        enum err code = link_append(f->link, NODE_HOME, 2 + n, argv, lengths, e);
+        enum err code = link_append(f->link, fence_home(f), 2 + n, argv, lengths, e);
         if (code == ERR_OK)
-            code = read_any(f->link, NODE_HOME, e);
+            code = read_any(f->link, fence_home(f), e);
         if (code != ERR_OK)
             return code;
     }
@@ -465,7 +334,7 @@ enum err fence_retire(struct fence *f, struct view *v, const char *mutex, struct
     script_incarnation(c, v->incarnation);
     script_number(c, v->retiring_epoch);
     long long answer;
-    enum err code = script_run(c, f->link, NODE_HOME, &answer, e);
+    enum err code = script_run(c, f->link, fence_home(f), &answer, e);
     if (code == ERR_OK && answer == -1)
         code = error_set(e, ERR_MUTEX_LOST, "the mutex %s was lost", mutex);
     if (code == ERR_OK) {

@@ -19,31 +19,47 @@ struct fence {
     struct link *link;
     struct names names;    /* with the incarnation of the view in use */
     uint64_t tombstone_ms; /* TTL of tombstones */
+    void (*on_view)(void *arg, const struct names *names,
+                    const struct view *v); /* it is in Redis now; or NULL */
+    void *on_view_arg;
     struct script_call call;
     struct fence_upload_queue {
         unsigned count;
-        struct {
-            unsigned node;
-            uint32_t shard;
-        } slot[8]; /* >= FENCE_UPLOADS; ring of uploads whose replies are to come */
         unsigned first;
+        struct fence_upload {
+            unsigned where;
+            uint32_t shard;
+            char tag[2];
+            struct key_name live, upload;
+        } slot[8]; /* >= FENCE_UPLOADS; ring of uploads whose replies are to come */
     } uploads;
 };
 
 void fence_fini(struct fence *f);
 
+/* The address of what the filter has but for its shards. */
+static inline unsigned fence_home(const struct fence *f)
+{
+    return link_home(f->link, &f->names);
+}
+
 /* The tag of @g's blocks under f->names.incarnation. */
 uint16_t fence_tag(const struct fence *f, const struct generation *g);
 
 /* A view from the reply to HGETALL. ERR_NOT_FOUND: it is empty, or a marker (see view_parse()). ERR_PARSE.
- * ERR_WRONG_TYPE: the key is not a hash; the text is Redis's. */
+ * ERR_FORMAT: a later version's. ERR_WRONG_TYPE: the key is not a hash; the text is Redis's. */
 MUST_CHECK enum err fence_parse_view(struct view *out, const redisReply *reply, struct error *e);
 
 /* Load the view; sets f->names.incarnation. ERR_NOT_FOUND: there is none, or the filter is being deleted, or
- * was: out->dropped tells which. ERR_PARSE, ERR_WRONG_TYPE, ERR_UNREACHABLE, ERR_TIMEOUT. */
+ * was: out->dropped tells which. ERR_CONFIG: its shards lie on a node that is not configured here.
+ * ERR_FORMAT, ERR_PARSE, ERR_WRONG_TYPE, ERR_UNREACHABLE, ERR_TIMEOUT. After any error but ERR_NOT_FOUND the
+ * filter must be left alone. */
 MUST_CHECK enum err fence_load(struct fence *f, struct view *out, struct error *e);
 /* The same, but the view of a filter that is being deleted is found. */
 MUST_CHECK enum err fence_load_any(struct fence *f, struct view *out, struct error *e);
+
+/* ERR_CONFIG: @g (which may be an empty slot) has shards on a node that is not configured here. */
+MUST_CHECK enum err fence_knows(const struct fence *f, const struct generation *g, struct error *e);
 
 /* The job's view is still in Redis, at @v's epoch or, where the reply to its own last change was lost, at the
  * next one. ERR_FENCED: it is gone, or another's. ERR_UNREACHABLE, ERR_TIMEOUT. */
@@ -63,9 +79,13 @@ MUST_CHECK enum err fence_discard(struct fence *f, const struct generation *g, u
  * @mutex is another's by now; nothing was touched. */
 MUST_CHECK enum err fence_sweep(struct fence *f, const char *mutex, uint64_t *swept, struct error *e);
 
-/* Publish a first view (epoch 1) under f->names.incarnation. ERR_EXISTS: there is one already, which is no
- * marker.
- * ERR_MUTEX_LOST. */
+/* *@any: some shard that a view has named, of whatever incarnation, is there: where no view is stored, one
+ * was lost. Not one of a filter that is being loaded. ERR_UNREACHABLE, ERR_TIMEOUT. */
+MUST_CHECK enum err fence_has_survivors(struct fence *f, bool *any, struct error *e);
+
+/* Publish a first view (epoch 1) under f->names.incarnation. The lineages of all masters are read before
+ * that, and are what the filter trusts: v->trusted does not matter. ERR_EXISTS: there is one already, which
+ * is no marker. ERR_MUTEX_LOST. ERR_UNREACHABLE, ERR_TIMEOUT: also where some master cannot be asked. */
 MUST_CHECK enum err fence_publish(struct fence *f, const struct view *v, const char *mutex, struct error *e);
 
 /* What a change of the view does to the job's record in the same script. */
@@ -113,6 +133,33 @@ enum { EXPIRE_NX = 1, EXPIRE_XX = 2, EXPIRE_GT = 4, EXPIRE_LT = 8 };
 MUST_CHECK enum err fence_expire(struct fence *f, uint64_t at_ms, unsigned conditions, bool only_ask,
                                  bool *done, struct error *e);
 
+/* --- what a failover or a restart may have lost: fence_trust.c --- */
+
+/* Whether that master may hold something of the filter. */
+bool fence_matters(const struct nodes *nodes, const struct view *v, const struct lineage *one);
+/* link_lineages(); one that does not matter to @v need not answer. */
+MUST_CHECK enum err fence_lineages(struct fence *f, const struct view *v, struct lineages *out,
+                                   struct error *e);
+
+/* Let the filter (f->names with its incarnation) trust the lineages @s, and no others, from now on, and tell
+ * all coordinators. @mutex must hold: whoever calls this has made sure that what those masters have is whole,
+ * and has read
+ * @s before it began to. ERR_MUTEX_LOST; ERR_FENCED: the incarnation is another one, or the filter is being
+ * deleted. */
+MUST_CHECK enum err fence_trust(struct fence *f, const struct lineages *s, const char *mutex,
+                                struct error *e);
+
+/* The same for an operator who takes the blame: with @entry, a line as expansion/history.h has it, at the
+ * head of the filter's history, of which @entries_max are kept. */
+MUST_CHECK enum err fence_accept(struct fence *f, const struct lineages *s, const char *mutex,
+                                 const char *entry, unsigned entries_max, struct error *e);
+
+/* The same without a mutex, for what can be told from the outside (a master that is new and empty, a view
+ * without the field): only where the view still has what @v has. ERR_CONFLICT: it does not. @v is told. When
+ * the filter was last made whole (trusted_ms) is left alone where it is known. */
+MUST_CHECK enum err fence_trust_instead(struct fence *f, struct view *v, const struct lineages *s,
+                                        struct error *e);
+
 /* --- fence_bits.c --- */
 
 /* Estimate from their bits how many keys the layers of @g hold. Bits are counted in ranges of at most 64 KiB,
@@ -122,9 +169,30 @@ enum { BITS_RANGES_MAX = 4096 };
 MUST_CHECK enum err fence_count_keys(struct fence *f, const struct view *v, const struct generation *g,
                                      unsigned timeout_ms, double *keys, struct error *e);
 
+/* --- shards that are not where the view says: fence_lost.c --- */
+
 /* Count shards of @g that have no string with a tag under v's epoch. */
 MUST_CHECK enum err fence_count_lost(struct fence *f, const struct view *v, const struct generation *g,
                                      uint64_t *lost, struct error *e);
+/* Those of one layer: lost[i] is 1 or 0 for each of its shards; NULL: only *@count. */
+MUST_CHECK enum err fence_find_lost(struct fence *f, const struct view *v, const struct generation *g,
+                                    unsigned layer, uint8_t *lost, uint64_t *count, struct error *e);
+/* The same, but what a failover has put back to an older name is moved to the name under v's epoch first. @v
+ * must be fenced. What was written since is missing in it. ERR_FENCED: the epoch moved on meanwhile. */
+MUST_CHECK enum err fence_recover(struct fence *f, const struct view *v, const struct generation *g,
+                                  unsigned layer, uint8_t *lost, uint64_t *count, struct error *e);
+
+/* --- lost shards that are made anew: fence_unsure.c --- */
+
+/* Make the shards of the first layer of @g of which which[i] is 1, empty but for their tags, under the names
+ * of attempt @token, each with a TTL that the fence takes away. */
+MUST_CHECK enum err fence_make_anew(struct fence *f, const struct generation *g, uint64_t token,
+                                    const uint8_t *which, struct error *e);
+/* The shards of v->unsure hold all rows: nothing is unsure any more, and all coordinators hear of it. @v is
+ * told. Whoever calls this has seen that they are still those that the rows were added to. ERR_MUTEX_LOST;
+ * ERR_FENCED: the view is another one, or has other unsure shards. After an error without an answer
+ * (ERR_UNREACHABLE, ERR_TIMEOUT) it may be done. */
+MUST_CHECK enum err fence_sure(struct fence *f, struct view *v, const char *mutex, struct error *e);
 
 /* Model: uploads. OR @bytes (a bitmap of a whole shard, tags zero) into a live shard, by an upload and a
  * script that refuses untagged shards. Pipelined: call fence_upload_wait() to know how it ended. At most
@@ -149,6 +217,12 @@ MUST_CHECK enum err fence_check(struct fence *f, const struct view *v, const str
 /* Keys that were counted into one layer of @g, and into all, by P:{F}:count. ERR_UNREACHABLE, ERR_TIMEOUT. */
 MUST_CHECK enum err fence_items(struct fence *f, const struct generation *g, unsigned layer, uint64_t *items,
                                 struct error *e);
+/* The same of single shards, @count of them from @first on (at most FENCE_ITEMS_AT_ONCE): one command that
+ * holds up Redis for a fraction of a millisecond, where the counts of all shards would hold it up for long.
+ */
+enum { FENCE_ITEMS_AT_ONCE = 512 };
+MUST_CHECK enum err fence_shard_items(struct fence *f, const struct generation *g, unsigned layer,
+                                      uint32_t first, uint32_t count, uint64_t *items, struct error *e);
 MUST_CHECK enum err fence_all_items(struct fence *f, const struct generation *g, uint64_t *items,
                                     struct error *e);
 

@@ -60,13 +60,13 @@ static enum err send_range(struct count *c, const struct range *r, struct error 
     names_shard(&c->f->names,
                 (struct shard_id){.generation = c->g->number, .layer = c->layer, .shard = r->shard},
                 c->v->epoch, &name);
-    unsigned node = placement_node(&c->placement, r->shard);
+    unsigned where = placement_where(&c->placement, c->layer, r->shard);
     const char *const count[] = {"BITCOUNT", name.text, text[0], text[1]};
     const char *const tag[] = {"GETRANGE", name.text, text[2], text[3]};
     const size_t count_lengths[] = {8, name.length, strlen(text[0]), strlen(text[1])};
     const size_t tag_lengths[] = {8, name.length, strlen(text[2]), strlen(text[3])};
-    enum err code = link_append(c->f->link, node, 4, count, count_lengths, e);
-    return code == ERR_OK ? link_append(c->f->link, node, 4, tag, tag_lengths, e) : code;
+    enum err code = link_append(c->f->link, where, 4, count, count_lengths, e);
+    return code == ERR_OK ? link_append(c->f->link, where, 4, tag, tag_lengths, e) : code;
 }
 
 static enum err gone(const struct range *r, struct error *e)
@@ -75,16 +75,16 @@ static enum err gone(const struct range *r, struct error *e)
                      r->shard);
 }
 
-static enum err judge(struct count *c, const struct range *r, unsigned node, const redisReply *count,
+static enum err judge(struct count *c, const struct range *r, unsigned where, const redisReply *count,
                       const redisReply *tag, struct error *e)
 {
     static const char wrong_type[] = "WRONGTYPE";
     if (count->type == REDIS_REPLY_ERROR)
         return strncmp(count->str, wrong_type, sizeof(wrong_type) - 1) == 0
                    ? gone(r, e)
-                   : link_refusal(c->f->link, node, count, e);
+                   : link_refusal(c->f->link, where, count, e);
     if (tag->type == REDIS_REPLY_ERROR)
-        return link_refusal(c->f->link, node, tag, e);
+        return link_refusal(c->f->link, where, tag, e);
     const uint8_t *bytes = (const uint8_t *)tag->str;
     if (count->type != REDIS_REPLY_INTEGER || tag->type != REDIS_REPLY_STRING || tag->len != 2 ||
         (bytes[0] << 8 | bytes[1]) != c->tag)
@@ -100,12 +100,12 @@ static enum err judge(struct count *c, const struct range *r, unsigned node, con
 static enum err read_range(struct count *c, const struct range *r, struct error *e)
 {
     redisReply *count = NULL, *tag = NULL;
-    unsigned node = placement_node(&c->placement, r->shard);
-    enum err code = link_reply(c->f->link, node, &count, e);
+    unsigned where = placement_where(&c->placement, c->layer, r->shard);
+    enum err code = link_reply(c->f->link, where, &count, e);
     if (code == ERR_OK)
-        code = link_reply(c->f->link, node, &tag, e);
+        code = link_reply(c->f->link, where, &tag, e);
     if (code == ERR_OK)
-        code = judge(c, r, node, count, tag, e);
+        code = judge(c, r, where, count, tag, e);
     freeReplyObject(count);
     freeReplyObject(tag);
     return code;
@@ -142,7 +142,7 @@ enum err fence_count_keys(struct fence *f, const struct view *v, const struct ge
 {
     struct count c = {.f = f, .v = v, .g = g, .tag = fence_tag(f, g)};
     uint64_t deadline = clock_mono_us() + (uint64_t)timeout_ms * 1000, all = 0;
-    enum err code = placement_resolve(&c.placement, g, link_nodes(f->link), e);
+    enum err code = placement_resolve(&c.placement, &f->names, g, link_nodes(f->link), e);
     *keys = 0;
     for (unsigned i = 0; i < g->layer_count; i++)
         all += ranges_of(&g->layers[i].geometry);

@@ -2,6 +2,7 @@
 /* A job's own reads and writes of shards: uploads of whole bitmaps, keys in batches. */
 #include "shard/fence.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,32 +16,61 @@ enum { BATCH = 1000, UPLOAD_TTL_MS = 600 * 1000 };
 
 /* --- uploads --- */
 
+static enum err send_or(struct fence *f, const struct fence_upload *u, struct error *e)
+{
+    script_begin(&f->call, embedded_upload);
+    script_key(&f->call, &u->live);
+    script_key(&f->call, &u->upload);
+    script_bytes(&f->call, u->tag, sizeof(u->tag));
+    return script_send(&f->call, f->link, u->where, e);
+}
+
+/* In a cluster SET may be sent on to another node and arrive behind a script that was sent with it. */
+static bool or_follows(const struct fence *f)
+{
+    return link_nodes(f->link)->cluster != NULL;
+}
+
+/* One that is on its way has its shard in the same slot. What follows its SET would be taken for that of
+ * another, as replies of one address come in the order of the commands. */
+static bool one_has_address(const struct fence *f, unsigned where)
+{
+    const struct fence_upload_queue *q = &f->uploads;
+    for (unsigned i = 0; i < q->count; i++)
+        if (q->slot[(q->first + i) % (sizeof(q->slot) / sizeof(q->slot[0]))].where == where)
+            return true;
+    return false;
+}
+
 static enum err read_upload(struct fence *f, struct error *e)
 {
     struct fence_upload_queue *q = &f->uploads;
-    unsigned node = q->slot[q->first].node;
-    uint32_t shard = q->slot[q->first].shard;
+    const struct fence_upload *u = &q->slot[q->first];
     q->first = (q->first + 1) % (sizeof(q->slot) / sizeof(q->slot[0]));
     q->count--;
     redisReply *set;
-    enum err code = link_reply(f->link, node, &set, e);
+    enum err code = link_reply(f->link, u->where, &set, e);
     if (code != ERR_OK)
         return code;
     if (set->type == REDIS_REPLY_ERROR)
-        code = link_refusal(f->link, node, set, e);
+        code = link_refusal(f->link, u->where, set, e);
     freeReplyObject(set);
+    if (or_follows(f) && code == ERR_OK)
+        code = send_or(f, u, e);
+    if (or_follows(f) && code != ERR_OK)
+        return code;
     long long answer = 0;
     struct error second;
-    enum err ored = script_reply(f->link, node, &answer, &second);
+    enum err ored = script_reply(f->link, u->where, &answer, &second);
     if (code != ERR_OK)
         return code;
     if (ored != ERR_OK)
         return error_set(e, ored, "%s", second.text);
     if (answer == -1)
         return error_set(e, ERR_LOST,
-                         "shard %u is not where the view says: it was lost, or the view moved on", shard);
+                         "shard %u is not where the view says: it was lost, or the view moved on", u->shard);
     if (answer == -2)
-        return error_set(e, ERR_LOST, "the upload of shard %u vanished before it was used", shard);
+        return error_set(e, ERR_LOST, "the upload of shard %u vanished before it was used", u->shard);
     return ERR_OK;
 }
 
@@ -63,38 +93,34 @@ enum err fence_upload(struct fence *f, const struct view *v, const struct genera
     enum err code = fence_upload_wait(f, FENCE_UPLOADS - 1, e);
     struct placement placement;
     if (code == ERR_OK)
-        code = placement_resolve(&placement, g, link_nodes(f->link), e);
+        code = placement_resolve(&placement, &f->names, g, link_nodes(f->link), e);
+    while (code == ERR_OK && or_follows(f) && one_has_address(f, placement_where(&placement, layer, shard)))
+        code = fence_upload_wait(f, f->uploads.count - 1, e);
     if (code != ERR_OK)
         return code;
-    unsigned node = placement_node(&placement, shard);
+    struct fence_upload_queue *q = &f->uploads;
+    struct fence_upload *u = &q->slot[(q->first + q->count) % (sizeof(q->slot) / sizeof(q->slot[0]))];
     struct shard_id id = {.generation = g->number, .layer = layer, .shard = shard};
-    struct key_name live, upload;
-    names_shard(&f->names, id, v->epoch, &live);
-    names_upload(&f->names, id, token, page, &upload);
+    uint16_t tag = fence_tag(f, g);
+    u->where = placement_where(&placement, layer, shard);
+    u->shard = shard;
+    u->tag[0] = (char)(tag >> 8);
+    u->tag[1] = (char)(tag & 0xff);
+    names_shard(&f->names, id, v->epoch, &u->live);
+    names_upload(&f->names, id, token, page, &u->upload);
     char ttl[24];
     int n = snprintf(ttl, sizeof(ttl), "%d", UPLOAD_TTL_MS);
-    const char *argv[] = {"SET", upload.text, (const char *)bytes, "PX", ttl};
-    const size_t lengths[] = {3, upload.length, geometry_shard_bytes(&g->layers[layer].geometry), 2,
+    const char *argv[] = {"SET", u->upload.text, (const char *)bytes, "PX", ttl};
+    const size_t lengths[] = {3, u->upload.length, geometry_shard_bytes(&g->layers[layer].geometry), 2,
                               (size_t)n};
-    code = link_append(f->link, node, 5, argv, lengths, e);
-    if (code == ERR_OK) {
-        uint16_t tag = fence_tag(f, g);
-        char tag_text[2] = {(char)(tag >> 8), (char)(tag & 0xff)};
-        script_begin(&f->call, embedded_upload);
-        script_key(&f->call, &live);
-        script_key(&f->call, &upload);
-        script_bytes(&f->call, tag_text, 2);
-        code = script_send(&f->call, f->link, node, e);
-    }
+    code = link_append(f->link, u->where, 5, argv, lengths, e);
+    if (code == ERR_OK && !or_follows(f))
+        code = send_or(f, u, e);
     if (code != ERR_OK) {
         f->uploads.count = 0;
         link_forget(f->link);
         return code;
     }
-    struct fence_upload_queue *q = &f->uploads;
-    unsigned last = (q->first + q->count) % (sizeof(q->slot) / sizeof(q->slot[0]));
-    q->slot[last].node = node;
-    q->slot[last].shard = shard;
     q->count++;
     return ERR_OK;
 }
@@ -114,7 +140,7 @@ static enum err batch_begin(struct batch *b, struct fence *f, const struct view 
                             const struct generation *g, struct error *e)
 {
     *b = (struct batch){.f = f, .v = v, .g = g, .tag = fence_tag(f, g)};
-    return placement_resolve(&b->placement, g, link_nodes(f->link), e);
+    return placement_resolve(&b->placement, &f->names, g, link_nodes(f->link), e);
 }
 
 static enum err batch_send(struct batch *b, enum block_command_kind kind, unsigned layer, struct key_hash h,
@@ -124,8 +150,8 @@ static enum err batch_send(struct batch *b, enum block_command_kind kind, unsign
     const struct geometry *geometry = &b->g->layers[layer].geometry;
     hash_place(geometry, h, &place);
     block_command_format(&b->command, kind, &b->f->names, b->v->epoch, b->g->number, layer, geometry, &place);
-    return link_append_formatted(b->f->link, placement_node(&b->placement, place.shard), b->command.text,
-                                 b->command.length, e);
+    return link_append_formatted(b->f->link, placement_where(&b->placement, layer, place.shard),
+                                 b->command.text, b->command.length, e);
 }
 
 static enum err batch_read(struct batch *b, enum block_command_kind kind, unsigned layer, struct key_hash h,
@@ -135,7 +161,7 @@ static enum err batch_read(struct batch *b, enum block_command_kind kind, unsign
     const struct geometry *geometry = &b->g->layers[layer].geometry;
     hash_place(geometry, h, &place);
     redisReply *reply;
-    enum err code = link_reply(b->f->link, placement_node(&b->placement, place.shard), &reply, e);
+    enum err code = link_reply(b->f->link, placement_where(&b->placement, layer, place.shard), &reply, e);
     if (code != ERR_OK)
         return code;
     enum block_answer answer = block_command_read(kind, geometry, b->tag, &place, reply);
@@ -144,7 +170,7 @@ static enum err batch_read(struct batch *b, enum block_command_kind kind, unsign
                          "generation %lu: shard %u has no block with a tag where key's block should be",
                          (unsigned long)b->g->number, place.shard);
     if (answer == BLOCK_REFUSED)
-        code = link_refusal(b->f->link, placement_node(&b->placement, place.shard), reply, e);
+        code = link_refusal(b->f->link, placement_where(&b->placement, layer, place.shard), reply, e);
     *present = answer == BLOCK_PRESENT;
     freeReplyObject(reply);
     return code;
@@ -195,44 +221,6 @@ enum err fence_check(struct fence *f, const struct view *v, const struct generat
                           : batch_run(&b, BLOCK_READ, 0, g->layer_count, count, keys, lengths, found, e);
 }
 
-enum err fence_count_lost(struct fence *f, const struct view *v, const struct generation *g, uint64_t *lost,
-                          struct error *e)
-{
-    struct batch b;
-    enum err code = batch_begin(&b, f, v, g, e);
-    *lost = 0;
-    for (unsigned layer = 0; code == ERR_OK && layer < g->layer_count; layer++) {
-        const struct geometry *geometry = &g->layers[layer].geometry;
-        struct key_place place = {.block = geometry->blocks - 1}; /* a truncated shard lacks its last block */
-        for (uint32_t first = 0; first < geometry->shards && code == ERR_OK; first += BATCH) {
-            uint32_t end = geometry->shards - first < BATCH ? geometry->shards : first + BATCH;
-            for (uint32_t i = first; i < end && code == ERR_OK; i++) {
-                place.shard = i;
-                block_command_format(&b.command, BLOCK_READ, &f->names, v->epoch, g->number, layer, geometry,
-                                     &place);
-                code = link_append_formatted(f->link, placement_node(&b.placement, i), b.command.text,
-                                             b.command.length, e);
-            }
-            for (uint32_t i = first; i < end && code == ERR_OK; i++) {
-                redisReply *reply;
-                place.shard = i;
-                code = link_reply(f->link, placement_node(&b.placement, i), &reply, e);
-                enum block_answer answer =
-                    code != ERR_OK ? BLOCK_REFUSED
-                                   : block_command_read(BLOCK_READ, geometry, b.tag, &place, reply);
-                if (answer == BLOCK_BAD)
-                    ++*lost;
-                else if (code == ERR_OK && answer == BLOCK_REFUSED)
-                    code = link_refusal(f->link, placement_node(&b.placement, i), reply, e);
-                freeReplyObject(reply);
-            }
-        }
-    }
-    if (code != ERR_OK)
-        link_forget(f->link);
-    return code;
-}
-
 enum err fence_items(struct fence *f, const struct generation *g, unsigned layer, uint64_t *items,
                      struct error *e)
 {
@@ -241,7 +229,8 @@ enum err fence_items(struct fence *f, const struct generation *g, unsigned layer
     char field[48];
     names_filter_key(&f->names, "count", &name);
     (void)snprintf(field, sizeof(field), "%" PRIu64 ".%u", g->number, layer);
-    enum err code = link_command(f->link, NODE_HOME, &reply, e, "HGET %b %s", name.text, name.length, field);
+    enum err code =
+        link_command(f->link, fence_home(f), &reply, e, "HGET %b %s", name.text, name.length, field);
     if (code != ERR_OK)
         return code;
     *items = 0;
@@ -249,6 +238,37 @@ enum err fence_items(struct fence *f, const struct generation *g, unsigned layer
         (void)number_u64(reply->str, (size_t)reply->len, items);
     freeReplyObject(reply);
     return ERR_OK;
+}
+
+enum err fence_shard_items(struct fence *f, const struct generation *g, unsigned layer, uint32_t first,
+                           uint32_t count, uint64_t *items, struct error *e)
+{
+    struct key_name name;
+    redisReply *reply;
+    const char *argv[2 + FENCE_ITEMS_AT_ONCE] = {"HMGET", name.text};
+    size_t lengths[2 + FENCE_ITEMS_AT_ONCE] = {5};
+    char field[FENCE_ITEMS_AT_ONCE][64];
+    assert(count <= FENCE_ITEMS_AT_ONCE);
+    names_filter_key(&f->names, "count", &name);
+    lengths[1] = name.length;
+    for (uint32_t i = 0; i < count; i++) {
+        argv[2 + i] = field[i];
+        lengths[2 + i] = (size_t)snprintf(field[i], sizeof(field[i]), "%" PRIu64 ".%u.%" PRIu32, g->number,
+                                          layer, first + i);
+    }
+    enum err code = link_append(f->link, fence_home(f), 2 + count, argv, lengths, e);
+    if (code == ERR_OK)
+        code = link_reply(f->link, fence_home(f), &reply, e);
+    if (code != ERR_OK)
+        return code;
+    if (reply->type == REDIS_REPLY_ERROR)
+        code = link_refusal(f->link, fence_home(f), reply, e);
+    memset(items, 0, count * sizeof(*items));
+    for (size_t i = 0; i < count && i < reply->elements; i++)
+        if (reply->element[i]->type == REDIS_REPLY_STRING)
+            (void)number_u64(reply->element[i]->str, (size_t)reply->element[i]->len, &items[i]);
+    freeReplyObject(reply);
+    return code;
 }
 
 enum err fence_all_items(struct fence *f, const struct generation *g, uint64_t *items, struct error *e)

@@ -19,10 +19,15 @@ static enum err reach_nodes(struct fence *f, const struct generation *g, struct 
     struct placement placement;
     if (g->number == 0)
         return ERR_OK;
-    enum err code = placement_resolve(&placement, g, link_nodes(f->link), e);
-    for (unsigned i = 0; code == ERR_OK && i < g->node_count; i++) {
+    enum err code = placement_resolve(&placement, &f->names, g, link_nodes(f->link), e);
+    unsigned count = placement.count;
+    bool cluster = code == ERR_OK && count == 0;
+    if (cluster)
+        code = link_masters(f->link, &count, e);
+    for (unsigned i = 0; code == ERR_OK && i < count; i++) {
         redisReply *reply;
-        code = link_command(f->link, placement_node(&placement, i), &reply, e, "PING");
+        unsigned where = cluster ? link_master(f->link, i) : placement_where(&placement, 0, i);
+        code = link_command(f->link, where, &reply, e, "PING");
         if (code == ERR_OK)
             freeReplyObject(reply);
     }
@@ -50,23 +55,11 @@ enum err fence_drop(struct fence *f, struct view *v, uint64_t due_ms, const char
         script_text(c, "");
     else
         script_number(c, due_ms);
-    long long answer;
-    enum err code = script_run(c, f->link, NODE_HOME, &answer, e);
-    if (code != ERR_OK)
-        return code;
-    switch (answer) {
-    case 1:
+    enum err code =
+        fence_run_change(f, mutex, v->epoch, ERR_CONFLICT, "the filter is not to be deleted any more", e);
+    if (code == ERR_OK)
         v->dropped = VIEW_DROP_BEGUN;
-        return ERR_OK;
-    case -1:
-        return error_set(e, ERR_MUTEX_LOST, "the mutex %s was lost", mutex);
-    case -3:
-        return error_set(e, ERR_CONFLICT, "epoch %" PRIu64 " is not fenced yet", v->epoch);
-    case -4:
-        return error_set(e, ERR_CONFLICT, "the filter is not to be deleted any more");
-    default:
-        return error_set(e, ERR_FENCED, "the view moved on from epoch %" PRIu64, v->epoch);
-    }
+    return code;
 }
 
 static enum err bury(struct fence *f, const struct generation *g, uint64_t epoch, struct error *e)
@@ -102,7 +95,7 @@ enum err fence_drop_complete(struct fence *f, const struct view *v, const char *
     script_incarnation(c, v->incarnation);
     script_number(c, DROP_MARKER_MS);
     long long answer;
-    code = script_run(c, f->link, NODE_HOME, &answer, e);
+    code = script_run(c, f->link, fence_home(f), &answer, e);
     if (code != ERR_OK)
         return code;
     if (answer == -1)
@@ -128,10 +121,13 @@ enum err fence_expire(struct fence *f, uint64_t at_ms, unsigned conditions, bool
     script_number(c, at_ms);
     script_text(c, text);
     script_text(c, only_ask ? "1" : "0");
+    script_number(c, VIEW_FORMAT);
     long long answer;
-    enum err code = script_run(c, f->link, NODE_HOME, &answer, e);
+    enum err code = script_run(c, f->link, fence_home(f), &answer, e);
     if (code != ERR_OK)
         return code;
     *done = answer == 1;
+    if (answer == -2)
+        return error_set(e, ERR_FORMAT, "a later version keeps this filter: ask a coordinator of that one");
     return answer < 0 ? error_set(e, ERR_NOT_FOUND, "there is no such filter") : ERR_OK;
 }

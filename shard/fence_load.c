@@ -5,6 +5,7 @@
  * chunks are asked for again); somebody makes the filter meanwhile (the record's shards expire); another dump
  * is loaded instead (likewise). */
 #include "shard/fence_dump.h"
+#include "shard/fence_internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -95,7 +96,7 @@ enum err loading_read(struct fence *f, struct loading *out, struct error *e)
     redisReply *reply;
     names_filter_key(&f->names, "load", &name);
     enum err code =
-        link_command(f->link, NODE_HOME, &reply, e,
+        link_command(f->link, fence_home(f), &reply, e,
                      "HMGET %b state dump incarnation arrived header generation", name.text, name.length);
     if (code != ERR_OK)
         return code;
@@ -137,7 +138,7 @@ enum err loading_begin(struct fence *f, const struct loading *l, struct error *e
     script_bytes(c, generation, length);
     long long answer = 0;
     enum err code = buffer_failed(&header) ? error_set(e, ERR_NOMEM, "out of memory")
-                                           : script_run(c, f->link, NODE_HOME, &answer, e);
+                                           : script_run(c, f->link, fence_home(f), &answer, e);
     buffer_fini(&header);
     if (code == ERR_OK && answer == 0)
         code = error_set(e, ERR_EXISTS, "the filter exists already");
@@ -168,7 +169,7 @@ static enum err note_some(struct fence *f, struct loading *l, const uint32_t *ch
     for (size_t i = 0; i < count; i++)
         script_number(c, chunks[i]);
     long long answer = 0;
-    enum err code = script_run(c, f->link, NODE_HOME, &answer, e);
+    enum err code = script_run(c, f->link, fence_home(f), &answer, e);
     if (code == ERR_OK && answer < 0)
         return error_set(e, ERR_FENCED, "another dump is being loaded, or the filter is there");
     l->arrived = (uint32_t)answer;
@@ -190,7 +191,7 @@ enum err loading_arrived(struct fence *f, const struct loading *l, uint8_t *ther
     struct key_name name;
     redisReply *reply;
     names_filter_key(&f->names, "load", &name);
-    enum err code = link_command(f->link, NODE_HOME, &reply, e, "HKEYS %b", name.text, name.length);
+    enum err code = link_command(f->link, fence_home(f), &reply, e, "HKEYS %b", name.text, name.length);
     if (code != ERR_OK)
         return code;
     for (size_t i = 0; i < reply->elements; i++) {
@@ -214,12 +215,12 @@ static void new_name(struct fence *f, const struct loading *l, unsigned layer, u
     names_new_shard(&f->names, id, g->layers[layer].token, out);
 }
 
-static enum err read_reply(struct fence *f, unsigned node, struct error *e)
+static enum err read_reply(struct fence *f, unsigned where, struct error *e)
 {
     redisReply *reply;
-    enum err code = link_reply(f->link, node, &reply, e);
+    enum err code = link_reply(f->link, where, &reply, e);
     if (code == ERR_OK && reply->type == REDIS_REPLY_ERROR)
-        code = link_refusal(f->link, node, reply, e);
+        code = link_refusal(f->link, where, reply, e);
     freeReplyObject(reply);
     return code;
 }
@@ -237,10 +238,11 @@ static enum err write_some(struct fence *f, const struct loading *l, const struc
         new_name(f, l, run->layer, run->first + i, &name);
         const char *argv[] = {"SET", name.text, (const char *)shards + (size_t)i * bytes, "NX", "PX", ttl};
         const size_t lengths[] = {3, name.length, bytes, 2, 2, (size_t)n};
-        code = link_append(f->link, placement_node(placement, run->first + i), 6, argv, lengths, e);
+        code =
+            link_append(f->link, placement_where(placement, run->layer, run->first + i), 6, argv, lengths, e);
     }
     for (uint32_t i = 0; i < run->count && code == ERR_OK; i++)
-        code = read_reply(f, placement_node(placement, run->first + i), e);
+        code = read_reply(f, placement_where(placement, run->layer, run->first + i), e);
     return code;
 }
 
@@ -253,7 +255,7 @@ enum err loading_write(struct fence *f, const struct loading *l, const struct du
     uint32_t at_once = WRITE_BYTES / bytes < AT_ONCE ? WRITE_BYTES / bytes : AT_ONCE;
     struct placement placement;
     uint16_t tag = fence_tag(f, g);
-    enum err code = placement_resolve(&placement, g, link_nodes(f->link), e);
+    enum err code = placement_resolve(&placement, &f->names, g, link_nodes(f->link), e);
     if (code != ERR_OK)
         return code;
     for (uint32_t i = 0; i < run->count; i++)
@@ -272,7 +274,7 @@ enum err loading_write(struct fence *f, const struct loading *l, const struct du
 
 /* PEXPIRE, and the last block's tag. */
 static enum err send_look(struct fence *f, const struct loading *l, unsigned layer, uint32_t shard,
-                          unsigned node, struct error *e)
+                          unsigned where, struct error *e)
 {
     const struct geometry *geometry = &l->header.layers[layer].geometry;
     struct key_name name;
@@ -285,21 +287,21 @@ static enum err send_look(struct fence *f, const struct loading *l, unsigned lay
     const char *range[] = {"GETRANGE", name.text, first, last};
     const size_t range_lengths[] = {8, name.length, (size_t)snprintf(first, sizeof(first), "%" PRIu32, at),
                                     (size_t)snprintf(last, sizeof(last), "%" PRIu32, at + 1)};
-    enum err code = link_append(f->link, node, 3, expire, expire_lengths, e);
-    return code == ERR_OK ? link_append(f->link, node, 4, range, range_lengths, e) : code;
+    enum err code = link_append(f->link, where, 3, expire, expire_lengths, e);
+    return code == ERR_OK ? link_append(f->link, where, 4, range, range_lengths, e) : code;
 }
 
-static enum err take_look(struct fence *f, uint16_t tag, unsigned node, bool *there, struct error *e)
+static enum err take_look(struct fence *f, uint16_t tag, unsigned where, bool *there, struct error *e)
 {
     redisReply *reply;
-    enum err code = read_reply(f, node, e);
+    enum err code = read_reply(f, where, e);
     if (code == ERR_OK)
-        code = link_reply(f->link, node, &reply, e);
+        code = link_reply(f->link, where, &reply, e);
     if (code != ERR_OK)
         return code;
     bool wrong_type = reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "WRONGTYPE", 9) == 0;
     if (reply->type == REDIS_REPLY_ERROR && !wrong_type)
-        code = link_refusal(f->link, node, reply, e);
+        code = link_refusal(f->link, where, reply, e);
     const uint8_t *bytes = (const uint8_t *)reply->str;
     *there = reply->type == REDIS_REPLY_STRING && reply->len == 2 && (bytes[0] << 8 | bytes[1]) == tag;
     freeReplyObject(reply);
@@ -315,10 +317,10 @@ static enum err look_layer(struct fence *f, const struct loading *l, const struc
     for (uint32_t first = 0; first < shards && code == ERR_OK; first += AT_ONCE) {
         uint32_t end = shards - first < AT_ONCE ? shards : first + AT_ONCE;
         for (uint32_t i = first; i < end && code == ERR_OK; i++)
-            code = send_look(f, l, layer, i, placement_node(placement, i), e);
+            code = send_look(f, l, layer, i, placement_where(placement, layer, i), e);
         for (uint32_t i = first; i < end && code == ERR_OK; i++) {
             bool here = false;
-            code = take_look(f, tag, placement_node(placement, i), &here, e);
+            code = take_look(f, tag, placement_where(placement, layer, i), &here, e);
             if (code == ERR_OK && !here)
                 there[dump_chunk_of(&l->header, layer, i)] = 0;
         }
@@ -329,7 +331,7 @@ static enum err look_layer(struct fence *f, const struct loading *l, const struc
 enum err loading_look(struct fence *f, const struct loading *l, uint8_t *there, struct error *e)
 {
     struct placement placement;
-    enum err code = placement_resolve(&placement, view_current(&l->view), link_nodes(f->link), e);
+    enum err code = placement_resolve(&placement, &f->names, view_current(&l->view), link_nodes(f->link), e);
     for (unsigned i = 0; i < l->header.layer_count && code == ERR_OK; i++)
         code = look_layer(f, l, &placement, i, there, e);
     if (code != ERR_OK)
@@ -339,25 +341,16 @@ enum err loading_look(struct fence *f, const struct loading *l, uint8_t *there, 
 
 /* --- the view --- */
 
-static void add_field(void *arg, const char *name, const char *value)
-{
-    script_text(arg, name);
-    script_text(arg, value);
-}
-
-static void count_field(void *arg, const char *name, const char *value)
-{
-    (void)name;
-    (void)value;
-    *(uint64_t *)arg += 2;
-}
-
 enum err loading_publish(struct fence *f, const struct loading *l, const char *mutex, struct error *e)
 {
     struct script_call *c = &f->call;
     char text[PREFIX_MAX + 8];
-    uint64_t count = 0;
-    view_format(&l->view, count_field, &count);
+    struct buffer trusted = {0};
+    enum err code = fence_read_trusted(f, &l->view, &trusted, e);
+    if (code != ERR_OK) {
+        buffer_fini(&trusted);
+        return code;
+    }
     script_begin(c, embedded_load_publish);
     filter_key(f, "view");
     filter_key(f, "expansion_flag");
@@ -372,15 +365,16 @@ enum err loading_publish(struct fence *f, const struct loading *l, const char *m
     script_incarnation(c, l->incarnation);
     script_hex(c, l->dump);
     script_number(c, LOADED_TTL_MS);
-    script_number(c, count);
-    view_format(&l->view, add_field, c);
+    script_number(c, fence_count_first_view(&l->view));
+    fence_put_first_view(f, &l->view, buffer_text(&trusted));
+    buffer_fini(&trusted);
     for (unsigned i = 0; i < l->header.layer_count; i++) {
         (void)snprintf(text, sizeof(text), "%d.%u", GENERATION_LOADED, i);
         script_text(c, text);
         script_number(c, l->header.layers[i].items);
     }
     long long answer;
-    enum err code = script_run(c, f->link, NODE_HOME, &answer, e);
+    code = script_run(c, f->link, fence_home(f), &answer, e);
     if (code != ERR_OK)
         return code;
     if (answer == 0)

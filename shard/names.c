@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/number.h"
+#include "shard/slots.h"
 
 /* These run once for every command that is sent, so text is put together by hand. */
 
@@ -103,6 +104,7 @@ enum err names_init(struct names *n, const char *prefix, const char *filter, siz
     memcpy(n->prefix, prefix, length + 1);
     n->prefix_length = length;
     n->incarnation = 0;
+    n->crc = slots_crc(0, n->filter, n->filter_length);
     return ERR_OK;
 }
 

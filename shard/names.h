@@ -3,9 +3,11 @@
 #define SHARD_NAMES_H
 /* The names of everything Twinbloom keeps in Redis (P is the prefix, F the filter):
  *   P:{F}:view  P:{F}:expansion_flag  P:{F}:job  P:{F}:count  P:{F}:history  P:{F}:token  P:{F}:load
- * P:filters  P:events P:{F.g.l.i}:<inc>.e<epoch>          a shard, readable only under that epoch
+ *   P:filters  P:events  P:coordinators  P:{P:coordinators}:<id>
+ *   P:{F.g.l.i}:<inc>.e<epoch>          a shard, readable only under that epoch
  *   P:{F.g.l.i}:<inc>.n<token>.<g>      a shard that is being made
  *   P:{F.g.l.i}:<inc>.t<token>.<page>   one upload on its way into the live shard
+ *   P:{F.g.l.i}:acks                     written ahead of a WAIT, see acks.h
  * Filter names may hold any byte. F is the name with each of { } % NUL CR LF written as %XX, and a lone % for
  * the empty name, so that Redis sees one hash tag and no two filters share a key. */
 #include <stdbool.h>
@@ -30,6 +32,7 @@ struct names {
     size_t prefix_length;
     size_t filter_length;
     uint64_t incarnation; /* of the view in use; part of every shard's name */
+    uint16_t crc;         /* slots_crc() of the escaped filter: the hash tag, or how it begins */
     char prefix[PREFIX_MAX + 1];
     char filter[FILTER_NAME_MAX + 1];
 };

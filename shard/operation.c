@@ -7,6 +7,9 @@
  *     discarded, the view reloaded, and the key starts again in all layers and generations;
  *   - the same under a view that was fenced when the commands were sent and is still the view after a reload:
  * the shard is lost. The answer is "maybe" or an error, never "no";
+ *   - all tags are seen, but a master that says "absent" is of a lineage that the filter does not trust (it
+ * was promoted, or started anew, and may lack single bits), or the shard was lost and is being filled anew:
+ * "maybe" or an error, and an add is never "new";
  *   - the connection failed, or Redis refused the command (out of memory, read-only, loading): tried again
  * until the deadline, as nothing is known of the shard;
  *   - the filter is being deleted: keys of shards that are gone wait until it is, then they start anew, all
@@ -25,7 +28,7 @@ struct operation *operation_new(struct catalog *c, enum operation_kind kind, siz
     struct operation *op = malloc(sizeof(*op) + keys * sizeof(struct operation_key) + bytes);
     if (op == NULL)
         return NULL;
-    *op = (struct operation){.catalog = c, .kind = kind, .key_count = keys};
+    *op = (struct operation){.catalog = c, .kind = kind, .key_count = keys, .away = NODE_NONE};
     op->keys = (struct operation_key *)(op + 1);
     op->bytes = (char *)(op->keys + keys);
     return op;
@@ -81,7 +84,7 @@ bool operation_any_no(const struct operation *op)
 
 bool operation_was_retried(const struct operation *op)
 {
-    return op->retried;
+    return op->retried || op->acked || op->redirected != store_redirected(catalog_store(op->catalog));
 }
 
 void operation_free_if_over(struct operation *op)
@@ -93,6 +96,7 @@ void operation_free_if_over(struct operation *op)
         catalog_unuse(op->filter);
     if (op->commands != op->first_commands)
         free(op->commands);
+    free(op->unacked_why);
     free(op->error);
     free(op);
 }
@@ -170,7 +174,20 @@ static void count_fresh(struct operation *op, const struct operation_key *key)
     }
 }
 
-static void key_finish(struct operation *op, struct operation_key *key)
+/* The shard, or its master, may lack what was acknowledged: never "no". */
+static uint8_t suspect_result(const struct operation *op)
+{
+    catalog_report_suspect(op->filter);
+    return op->filter->policy.error_on_lost ? KEY_LOST : KEY_YES;
+}
+
+/* Nor "new", of an add. */
+static bool can_say_no(const struct operation *op)
+{
+    return view_current(&op->view->v)->built && !op->filter->doubtful;
+}
+
+void operation_key_finish(struct operation *op, struct operation_key *key)
 {
     const struct view *v = &op->view->v;
     key->state = KEY_DONE;
@@ -179,12 +196,17 @@ static void key_finish(struct operation *op, struct operation_key *key)
         return;
     }
     if (op->kind == OPERATION_CHECK) {
-        key->result = key->present || !view_current(v)->built ? KEY_YES : KEY_NO;
+        if (key->present || !can_say_no(op))
+            key->result = KEY_YES;
+        else
+            key->result = key->suspect ? suspect_result(op) : KEY_NO;
         return;
     }
+    if (key->suspect)
+        catalog_report_suspect(op->filter);
     key->fresh[v->current] = key->fresh[v->current] && !key->present; /* an older layer may hold it */
     count_fresh(op, key);
-    key->result = key->fresh[v->current] && view_current(v)->built ? KEY_YES : KEY_NO;
+    key->result = key->fresh[v->current] && can_say_no(op) && !key->suspect ? KEY_YES : KEY_NO;
 }
 
 /* The shard, or for a check the whole view, is lost: never "no". An add to a filter whose rows are in
@@ -207,7 +229,7 @@ void operation_settle(struct operation *op)
     for (size_t i = 0; i < op->key_count; i++) {
         struct operation_key *key = &op->keys[i];
         if (key->state == KEY_PENDING)
-            key_finish(op, key);
+            operation_key_finish(op, key);
         unseen |= key->state == KEY_UNSEEN;
         unsent |= key->state == KEY_UNSENT;
         held |= key->state == KEY_HELD;
@@ -242,13 +264,35 @@ static bool proves_loss(const struct operation *op)
     return view_is_same(op) && !view_unfenced(&op->view->v) && op->filter->view->v.dropped == VIEW_KEPT;
 }
 
+/* An add that is acknowledged although its shard is lost relies on nobody reading that shard any more. */
+static bool may_acknowledge(const struct operation *op)
+{
+    const struct catalog_options *o = catalog_options(op->catalog);
+    const struct filter_policy *policy = &op->filter->policy;
+    bool written_nowhere = op->kind == OPERATION_ADD && policy->sourced && !policy->error_on_lost;
+    return !written_nowhere || o->is_loss_sure == NULL ||
+           o->is_loss_sure(o->arg, op->filter->name, op->filter->name_length, &op->view->v);
+}
+
+/* The generation in use, if a shard of that is lost: a loss of the other one alone is no reason to build. */
+static void report_unseen(struct operation *op)
+{
+    const struct view *v = &op->view->v;
+    unsigned slot = 1 - v->current;
+    for (size_t i = 0; i < op->key_count; i++)
+        if (op->keys[i].state == KEY_UNSEEN && op->keys[i].unseen_slot == v->current)
+            slot = v->current;
+    catalog_report_lost(op->filter, v->slot[slot].number);
+}
+
 static void conclude_loss(struct operation *op)
 {
+    report_unseen(op);
+    if (!may_acknowledge(op))
+        return;
     for (size_t i = 0; i < op->key_count; i++)
-        if (op->keys[i].state == KEY_UNSEEN) {
+        if (op->keys[i].state == KEY_UNSEEN)
             key_lost(op, &op->keys[i]);
-            catalog_report_lost(op->filter, op->view->v.slot[op->keys[i].unseen_slot].number);
-        }
 }
 
 static bool all_done(const struct operation *op)
@@ -267,7 +311,7 @@ static bool any_unseen(const struct operation *op)
     return false;
 }
 
-static const char view_missing_text[] =
+const char operation_view_missing[] =
     "the filter's view is not in Redis: it was lost or is not made yet; nothing was acknowledged";
 
 static void view_missing(struct operation *op, bool lost)
@@ -280,11 +324,11 @@ static void view_missing(struct operation *op, bool lost)
         operation_finish(op, ERR_NOT_FOUND, "not found");
         return;
     }
+    catalog_report_lost(f, 0);
     if (!f->policy.sourced && (op->kind == OPERATION_ADD || f->policy.error_on_lost)) {
-        operation_finish(op, ERR_LOST, view_missing_text);
+        operation_finish(op, ERR_LOST, operation_view_missing);
         return;
     }
-    catalog_report_lost(f, 0);
     if (op->kind == OPERATION_ADD) { /* the shards may be there, and whoever holds the view yet reads them */
         operation_retry_later(op);
         return;
@@ -307,6 +351,17 @@ void operation_view_ready(struct operation *op, enum view_outcome outcome, const
         return;
     case VIEW_DAMAGED:
         operation_finish(op, ERR_PARSE, why);
+        return;
+    case VIEW_REFUSED:
+        if (op->error == NULL)
+            op->error = strdup(why);
+        operation_retry_later(op);
+        return;
+    case VIEW_NEWER:
+        operation_finish(op, ERR_FORMAT, why);
+        return;
+    case VIEW_ABROAD:
+        operation_finish(op, ERR_CONFIG, why);
         return;
     case VIEW_UNREACHABLE:
         operation_retry_later(op);
@@ -335,7 +390,7 @@ void operation_set_timeout(struct operation *op, unsigned ms)
     op->timeout_ms = ms;
 }
 
-static unsigned timeout_of(const struct operation *op)
+unsigned operation_timeout(const struct operation *op)
 {
     return op->timeout_ms != 0 ? op->timeout_ms : catalog_options(op->catalog)->timeout_ms;
 }
@@ -364,9 +419,11 @@ void operation_start(struct operation *op, struct catalog_filter *f, operation_d
     op->arg = arg;
     op->running = true;
     op->status = ERR_OK;
+    op->redirected = store_redirected(catalog_store(op->catalog));
     free(op->error);
     op->error = NULL;
-    op->deadline = clock_mono_us() + (uint64_t)timeout_of(op) * 1000;
+    op->unacked = ERR_OK;
+    op->deadline = clock_mono_us() + (uint64_t)operation_timeout(op) * 1000;
     insert_active(op);
     /* After ERR_FULL or ERR_NOT_FOUND the view is another one by now. Answers never come from inside this
      * call, so an add that may be told at once that it has no room goes through the queue. */
@@ -378,56 +435,12 @@ void operation_start(struct operation *op, struct catalog_filter *f, operation_d
         operation_attempt(op);
 }
 
-/* --- time --- */
-
-/* The first node that is down; the count of nodes where none is. */
-static unsigned node_down(const struct operation *op)
-{
-    unsigned count = catalog_options(op->catalog)->nodes->count;
-    for (unsigned i = 0; i < count; i++)
-        if (store_down_us(catalog_store(op->catalog), i) > 0)
-            return i;
-    return count;
-}
-
-/* A key that has all its replies needs not go under with those that wait for another node. */
-static void finish_answered(struct operation *op)
-{
-    for (size_t i = 0; i < op->key_count; i++)
-        if (op->outstanding > 0 && op->keys[i].state == KEY_PENDING && op->keys[i].waits == 0)
-            key_finish(op, &op->keys[i]);
-}
-
-void operation_expire(struct operation *op)
-{
-    struct error e;
-    const struct nodes *nodes = catalog_options(op->catalog)->nodes;
-    unsigned down = node_down(op);
-    finish_answered(op);
-    if (op->error != NULL) {
-        (void)error_set(&e, ERR_REFUSED, "Redis refuses: %s; nothing was acknowledged", op->error);
-        operation_finish(op, ERR_REFUSED, e.text);
-        return;
-    }
-    if (down == nodes->count && op->filter->view == NULL && op->filter->absence_reported) {
-        operation_finish(op, ERR_LOST, view_missing_text);
-        return;
-    }
-    if (down == nodes->count && op->filter->view != NULL && op->filter->view->v.dropped != VIEW_KEPT) {
-        operation_finish(op, ERR_TIMEOUT, "the filter is being deleted; nothing was acknowledged");
-        return;
-    }
-    if (down < nodes->count)
-        (void)error_set(&e, ERR_UNREACHABLE, "Redis node %s is not reachable (%s); nothing was acknowledged",
-                        nodes->node[down].name, store_why(catalog_store(op->catalog), down));
-    else
-        (void)error_set(&e, ERR_TIMEOUT, "no answer from Redis within %u ms; nothing was acknowledged",
-                        timeout_of(op));
-    operation_finish(op, down < nodes->count ? ERR_UNREACHABLE : ERR_TIMEOUT, e.text);
-}
-
 void operation_retry(struct operation *op)
 {
+    if (operation_is_hopeless(op)) {
+        operation_expire(op);
+        return;
+    }
     op->retried = true;
     if (op->filter->view == NULL || any_unseen(op)) {
         for (size_t i = 0; i < op->key_count; i++)

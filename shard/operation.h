@@ -34,9 +34,10 @@ void operation_set_timeout(struct operation *op, unsigned ms);
 void operation_start(struct operation *op, struct catalog_filter *f, operation_done_fn *done, void *arg);
 
 /* After done: ERR_OK, ERR_NOT_FOUND (the filter was never made), ERR_TIMEOUT, ERR_UNREACHABLE, ERR_PARSE,
- * ERR_CONFIG, ERR_LOST (the view is lost), ERR_REFUSED (Redis answers with an error, e.g. out of memory),
- * ERR_CANCELLED, ERR_FULL (an add to a filter without a source that must get another layer first: start the
- * operation again after that), ERR_WRONG_TYPE (the text is Redis's); text for people. */
+ * ERR_CONFIG (its shards lie on a node that is not configured here), ERR_FORMAT (a later version's), ERR_LOST
+ * (the view is lost), ERR_REFUSED (Redis answers with an error, e.g. out of memory), ERR_CANCELLED, ERR_FULL
+ * (an add to a filter without a source that must get another layer first: start the operation again after
+ * that), ERR_WRONG_TYPE (the text is Redis's); text for people. */
 enum err operation_status(const struct operation *op);
 const char *operation_error(const struct operation *op);
 size_t operation_keys(const struct operation *op);

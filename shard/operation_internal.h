@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SHARD_OPERATION_INTERNAL_H
 #define SHARD_OPERATION_INTERNAL_H
-/* What catalog.c, operation.c and operation_send.c share. */
+/* What catalog.c, operation.c, operation_send.c, operation_replica.c and operation_end.c share. */
+#include <limits.h>
+#include "shard/acks.h"
 #include "shard/block_command.h"
 #include "shard/operation.h"
 
@@ -12,6 +14,8 @@ enum operation_queue { QUEUE_NONE, QUEUE_WAITING, QUEUE_WAITING_NEXT, QUEUE_RETR
  * because the layer has no room for more. */
 enum key_state { KEY_PENDING, KEY_DONE, KEY_UNSENT, KEY_UNSEEN, KEY_HELD };
 
+#define NODE_NONE UINT_MAX
+
 struct operation_key {
     const char *bytes;
     size_t length;
@@ -19,8 +23,12 @@ struct operation_key {
     uint8_t result;      /* enum key_result */
     uint8_t unseen_slot; /* of the generation whose block was not seen */
     uint8_t waits;       /* commands of this attempt that are not answered */
+    bool refused;        /* in this attempt a node that is dead did not take a command */
     bool present;        /* in a layer of the current generation, in this attempt */
+    bool at_replica;     /* in this attempt some command went to a replica */
     bool fresh[2];       /* by slot: an add of this operation set a bit that was not set */
+    bool suspect; /* a master that the filter does not trust, or a shard that is unsure, said that it is
+                   * absent from some layer of the current generation; of a check: in this attempt */
 };
 
 struct operation_command {
@@ -30,6 +38,7 @@ struct operation_command {
     uint8_t slot;
     uint8_t layer;
     uint8_t kind; /* enum block_command_kind */
+    bool unsure;  /* a replica's reply does not prove that the key is there */
 };
 
 struct operation {
@@ -48,10 +57,16 @@ struct operation {
     char *error;
     bool running; /* started and not finished */
     bool released;
+    bool acked;            /* some of its adds went by a line of their own */
+    unsigned acks_awaited; /* commands that were answered, or not yet, and are not acknowledged */
+    enum err unacked;      /* why the last one was not; ERR_OK: none */
+    char *unacked_why;
     bool retried;
+    uint64_t redirected; /* store_redirected() at the start */
     bool full;          /* the filter is full and may not grow: its adds only look whether the key is there */
     uint64_t in_flight; /* of this operation in view->in_flight */
     unsigned outstanding; /* commands whose callbacks are to come */
+    unsigned away;        /* the address that took none of this attempt; NODE_NONE: all took theirs */
     size_t key_count, key_filled;
     struct operation_key *keys;
     char *bytes;
@@ -70,14 +85,38 @@ struct operation_list *catalog_retries(struct catalog *c);
  * are in. */
 void operation_attempt(struct operation *op);
 
+/* Ask the master what was asked of a replica. */
+void operation_send_to_master(struct operation_command *command);
+
+/* --- operation_replica.c --- */
+/* In this attempt: later ones ask masters. */
+bool operation_asks_replicas(const struct operation *op);
+/* NULL: it did not answer. */
+void operation_take_replica(struct operation_command *command, const redisReply *reply);
+/* A command of a key that was asked of replicas, too, is answered. When all are, and no replica has proved
+ * that the key is present: ask the masters. */
+void operation_ask_master(struct operation_command *command);
+
 /* --- operation.c --- */
 void operation_settle(struct operation *op);
 void operation_retry_later(struct operation *op);
 /* Forget the answers that keys have. */
 void operation_restart_keys(struct operation *op);
 void operation_free_if_over(struct operation *op);
+void operation_key_finish(struct operation *op, struct operation_key *key);
+unsigned operation_timeout(const struct operation *op);
+extern const char operation_view_missing[];
 /* Run by the catalog's timer. */
-void operation_expire(struct operation *op);
 void operation_retry(struct operation *op);
 void operation_finish(struct operation *op, enum err status, const char *text);
+
+/* --- operation_end.c --- */
+bool operation_is_dead(const struct operation *op, unsigned where);
+/* A node does not take what must be asked before any key is sent. */
+void operation_away(struct operation *op, unsigned where);
+/* Every key that has no answer waits for a node that has been away for as long as a request may take: it will
+ * not be back within this one. */
+bool operation_is_hopeless(const struct operation *op);
+/* The deadline has passed, or nothing is to be hoped for; run by the catalog's timer. */
+void operation_expire(struct operation *op);
 #endif

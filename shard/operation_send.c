@@ -35,22 +35,19 @@ static void take_reply(struct operation_command *command, const redisReply *repl
         if (key->state != KEY_UNSENT)
             key->state = KEY_UNSEEN;
         key->unseen_slot = command->slot;
-    } else if (command->kind == BLOCK_ADD && answer == BLOCK_ABSENT) {
-        key->fresh[command->slot] = true;
+    } else if (answer == BLOCK_ABSENT) {
+        key->fresh[command->slot] |= command->kind == BLOCK_ADD;
+        if (command->slot == v->current &&
+            (!shared_view_trusts(op->view, store_replying(catalog_store(op->catalog))) ||
+             shared_view_is_unsure(op->view, command->slot, command->layer, place.shard)))
+            key->suspect = true;
     } else if (command->kind == BLOCK_READ && answer == BLOCK_PRESENT && command->slot == v->current) {
         key->present = true;
     }
 }
 
-static void on_block(redisAsyncContext *context, void *reply, void *arg)
+static void answered(struct operation *op)
 {
-    (void)context;
-    struct operation_command *command = arg;
-    struct operation *op = command->op;
-    if (op->running) {
-        op->keys[command->key].waits--;
-        take_reply(command, reply);
-    }
     if (--op->outstanding > 0)
         return;
     op->view->in_flight -= op->in_flight;
@@ -61,9 +58,52 @@ static void on_block(redisAsyncContext *context, void *reply, void *arg)
         operation_free_if_over(op);
 }
 
-static void on_rename(redisAsyncContext *context, void *reply, void *arg)
+static void on_block(void *arg, const redisReply *reply)
 {
-    (void)context;
+    struct operation_command *command = arg;
+    struct operation *op = command->op;
+    if (op->running) {
+        op->keys[command->key].waits--;
+        take_reply(command, reply);
+        if (op->keys[command->key].at_replica)
+            operation_ask_master(command);
+    }
+    answered(op);
+}
+
+static void on_replica(void *arg, const redisReply *reply)
+{
+    struct operation_command *command = arg;
+    struct operation *op = command->op;
+    if (op->running) {
+        op->keys[command->key].waits--;
+        operation_take_replica(command, reply);
+        operation_ask_master(command);
+    }
+    answered(op);
+}
+
+/* A key that is not acknowledged is added again until the deadline: the replica may come back. */
+static void on_acked(void *arg, enum ack_outcome outcome, const char *why)
+{
+    struct operation_command *command = arg;
+    struct operation *op = command->op;
+    op->acks_awaited--;
+    if (op->running) {
+        op->keys[command->key].waits--;
+        if (outcome != ACK_GIVEN)
+            op->keys[command->key].state = KEY_UNSENT;
+        if (outcome == ACK_SHORT || outcome == ACK_REFUSED) {
+            free(op->unacked_why);
+            op->unacked_why = strdup(why);
+            op->unacked = outcome == ACK_SHORT ? ERR_TIMEOUT : ERR_REFUSED;
+        }
+    }
+    answered(op);
+}
+
+static void on_rename(void *arg, const redisReply *reply)
+{
     (void)reply; /* the command behind it tells whether the shard is there */
     (void)arg;
 }
@@ -74,8 +114,8 @@ static void help_fence(struct operation *op, unsigned slot, unsigned layer, uint
 {
     struct shared_view *view = op->view;
     const struct generation *g = &view->v.slot[slot];
-    if (view->renamed[slot] == NULL)
-        return;
+    if (view->renamed[slot] == NULL || view->v.recovery != RECOVERY_NONE || op->filter->doubtful)
+        return; /* nothing to do, or it lies nobody knows where: whoever reconciles the view finds it */
     size_t at = shard;
     for (unsigned i = 0; i < layer; i++)
         at += g->layers[i].geometry.shards;
@@ -88,7 +128,7 @@ static void help_fence(struct operation *op, unsigned slot, unsigned layer, uint
                           catalog_options(op->catalog)->tombstone_ms);
         if (script_format(call, &command, NULL) == ERR_OK)
             view->renamed[slot][at] =
-                store_send(catalog_store(op->catalog), placement_node(&view->placement[slot], shard),
+                store_send(catalog_store(op->catalog), placement_where(&view->placement[slot], layer, shard),
                            command.data, command.length, on_rename, NULL);
         script_fini(call);
         free(call);
@@ -96,8 +136,57 @@ static void help_fence(struct operation *op, unsigned slot, unsigned layer, uint
     buffer_fini(&command);
 }
 
+static struct ack_need need_of(const struct operation *op)
+{
+    const struct filter_policy *policy = &op->filter->policy;
+    return (struct ack_need){
+        .replicas = policy->add_acks, .fsync = policy->add_fsync, .timeout_ms = operation_timeout(op)};
+}
+
+static bool needs_acks(const struct operation *op)
+{
+    struct ack_need need = need_of(op);
+    return op->kind == OPERATION_ADD && ack_wanted(&need);
+}
+
+static bool send_plain(struct operation *op, struct operation_command *command, unsigned where,
+                       const struct block_command *text)
+{
+    if (!store_send(catalog_store(op->catalog), where, text->text, text->length, on_block, command))
+        return false;
+    op->outstanding++;
+    op->keys[command->key].waits++;
+    return true;
+}
+
+static bool send_replica(struct operation *op, struct operation_command *command, unsigned where,
+                         const struct block_command *text)
+{
+    if (!store_send_replica(catalog_store(op->catalog), where, op->filter->policy.replica_age_ms, text->text,
+                            text->length, on_replica, command))
+        return false;
+    op->outstanding++;
+    op->keys[command->key].waits++;
+    op->keys[command->key].at_replica = true;
+    return true;
+}
+
+static bool send_acked(struct operation *op, struct operation_command *command, unsigned where,
+                       const struct block_command *text)
+{
+    struct ack_need need = need_of(op);
+    if (!store_send_acked(catalog_store(op->catalog), where, text->text, text->length, &need, on_block,
+                          on_acked, command))
+        return false;
+    op->acked = true;
+    op->acks_awaited++;
+    op->outstanding += 2; /* the reply, and the acknowledgement */
+    op->keys[command->key].waits += 2;
+    return true;
+}
+
 static void send_one(struct operation *op, struct operation_command *slot_of, uint32_t key, unsigned slot,
-                     unsigned layer, enum block_command_kind kind, struct key_hash h)
+                     unsigned layer, enum block_command_kind kind, struct key_hash h, bool to_replica)
 {
     struct shared_view *view = op->view;
     const struct generation *g = &view->v.slot[slot];
@@ -113,13 +202,22 @@ static void send_one(struct operation *op, struct operation_command *slot_of, ui
                                           .slot = (uint8_t)slot,
                                           .layer = (uint8_t)layer,
                                           .kind = (uint8_t)kind};
-    if (store_send(catalog_store(op->catalog), placement_node(&view->placement[slot], place.shard), text.text,
-                   text.length, on_block, slot_of)) {
-        op->outstanding++;
-        op->keys[key].waits++;
-    } else {
-        op->keys[key].state = KEY_UNSENT;
-    }
+    unsigned where = placement_where(&view->placement[slot], layer, place.shard);
+    if (to_replica && send_replica(op, slot_of, where, &text))
+        return;
+    /* In a filter that is full, an add is acknowledged by what it reads. */
+    if (needs_acks(op) && (kind == BLOCK_ADD || op->full) ? send_acked(op, slot_of, where, &text)
+                                                          : send_plain(op, slot_of, where, &text))
+        return;
+    op->away = where;
+    op->keys[key].state = KEY_UNSENT;
+    op->keys[key].refused |= operation_is_dead(op, where);
+}
+
+void operation_send_to_master(struct operation_command *command)
+{
+    send_one(command->op, command, command->key, command->slot, command->layer, command->kind, command->hash,
+             false);
 }
 
 static bool writes(const struct operation *op)
@@ -139,18 +237,19 @@ static void send_key(struct operation *op, uint32_t i, size_t *used)
     const struct view *v = &op->view->v;
     struct operation_key *key = &op->keys[i];
     key->state = KEY_PENDING;
-    key->present = false;
+    key->present = key->refused = key->at_replica = false;
+    key->suspect &= op->kind == OPERATION_ADD;
     key->waits = 0;
     const struct generation *g = view_current(v);
     struct key_hash h = hash_key(g->seed, key->bytes, key->length);
     unsigned written = writes(op) ? generation_written_layer(g) : GENERATION_LAYERS_MAX;
     for (unsigned layer = 0; layer < g->layer_count; layer++)
         send_one(op, &op->commands[(*used)++], i, v->current, layer,
-                 layer == written ? BLOCK_ADD : BLOCK_READ, h);
+                 layer == written ? BLOCK_ADD : BLOCK_READ, h, operation_asks_replicas(op));
     const struct generation *other = view_alternate(v);
     if (writes(op) && phase_row(v->phase)->writes_alternate && other != NULL)
         send_one(op, &op->commands[(*used)++], i, 1 - v->current, generation_written_layer(other), BLOCK_ADD,
-                 hash_key(other->seed, key->bytes, key->length));
+                 hash_key(other->seed, key->bytes, key->length), false);
 }
 
 static bool make_room(struct operation *op, size_t wanted)
@@ -241,12 +340,13 @@ static void forget_fresh(struct operation *op)
                            view_current(before)->number == view_current(now)->number))
         return;
     for (size_t i = 0; i < op->key_count; i++)
-        op->keys[i].fresh[0] = op->keys[i].fresh[1] = false;
+        op->keys[i].fresh[0] = op->keys[i].fresh[1] = op->keys[i].suspect = false;
 }
 
 /* Send the keys that have no answer yet, under the filter's present view. */
 void operation_attempt(struct operation *op)
 {
+    op->away = NODE_NONE;
     forget_answers(op);
     forget_fresh(op);
     shared_view_unref(op->view);
@@ -255,6 +355,7 @@ void operation_attempt(struct operation *op)
     uint64_t room;
     for (size_t i = 0; i < op->key_count; i++)
         if (op->keys[i].state != KEY_DONE) {
+            op->keys[i].refused = false;
             op->keys[i].state = KEY_HELD; /* what an earlier view did not show says nothing under this one */
             todo++;
         }

@@ -7,7 +7,9 @@
 #define TO(phase) (1u << (phase))
 
 static const struct phase_row rows[PHASE_COUNT] = {
-    [PHASE_STEADY] = {"STEADY", false, OPENING_NEVER, TO(PHASE_BUILDING) | TO(PHASE_OVERFLOW_OPEN),
+    /* Into itself: shards that are lost are made anew. */
+    [PHASE_STEADY] = {"STEADY", false, OPENING_NEVER,
+                      TO(PHASE_STEADY) | TO(PHASE_BUILDING) | TO(PHASE_OVERFLOW_OPEN),
                       "one generation is read and written"},
     [PHASE_BUILDING] = {"BUILDING", true, OPENING_EITHER,
                         TO(PHASE_BUILDING) | TO(PHASE_SWITCHED) | TO(PHASE_STEADY) | TO(PHASE_OVERFLOW),

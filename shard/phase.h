@@ -22,7 +22,8 @@ struct phase_row {
 
 /* The row of @phase. Reads always go to every layer of the current generation. */
 const struct phase_row *phase_row(enum phase phase);
-/* True for @from == @to where a layer may be added without leaving the phase. */
+/* True for @from == @to where a layer may be added, or lost shards be made anew, without leaving the phase.
+ */
 bool phase_may_follow(enum phase from, enum phase to);
 /* The phase in which only the current generation is left, of @layers layers. */
 enum phase phase_alone(unsigned layers);

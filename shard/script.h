@@ -4,9 +4,14 @@
 /* The Lua scripts of scripts/, embedded by the build. Each file's first lines say its keys, arguments and
  * answers. */
 extern const char embedded_rename[];
+extern const char embedded_anew[];
+extern const char embedded_sure[];
 extern const char embedded_tombstone[];
 extern const char embedded_upload[];
+extern const char embedded_trust[];
 extern const char embedded_publish[];
+extern const char embedded_put_back[];
+extern const char embedded_reconcile[];
 extern const char embedded_change[];
 extern const char embedded_control[];
 extern const char embedded_fenced[];
@@ -19,9 +24,12 @@ extern const char embedded_finish[];
 extern const char embedded_load_begin[];
 extern const char embedded_load_chunk[];
 extern const char embedded_load_publish[];
+extern const char embedded_mark[];
 extern const char embedded_drop[];
 extern const char embedded_dropped[];
 extern const char embedded_expire[];
+extern const char embedded_beat[];
+extern const char embedded_enrol[];
 extern const char embedded_tail[];
 extern const char embedded_tail_ask[];
 extern const char embedded_tail_leave[];

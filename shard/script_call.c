@@ -87,7 +87,7 @@ enum err script_format(const struct script_call *c, struct buffer *out, struct e
     return buffer_failed(out) ? out_of_memory(e) : ERR_OK;
 }
 
-enum err script_send(struct script_call *c, struct link *l, unsigned node, struct error *e)
+enum err script_send(struct script_call *c, struct link *l, unsigned where, struct error *e)
 {
     const char *argv[3 + SCRIPT_ARGUMENTS_MAX];
     size_t lengths[3 + SCRIPT_ARGUMENTS_MAX];
@@ -95,28 +95,27 @@ enum err script_send(struct script_call *c, struct link *l, unsigned node, struc
     if (buffer_failed(&c->bytes))
         return out_of_memory(e);
     size_t argc = vector(c, keys, argv, lengths);
-    return link_append(l, node, argc, argv, lengths, e);
+    return link_append(l, where, argc, argv, lengths, e);
 }
 
-enum err script_reply(struct link *l, unsigned node, long long *out, struct error *e)
+enum err script_reply(struct link *l, unsigned where, long long *out, struct error *e)
 {
     redisReply *reply;
-    enum err code = link_reply(l, node, &reply, e);
+    enum err code = link_reply(l, where, &reply, e);
     if (code != ERR_OK)
         return code;
     if (reply->type == REDIS_REPLY_INTEGER)
         *out = reply->integer;
     else if (reply->type == REDIS_REPLY_ERROR)
-        code = link_refusal(l, node, reply, e);
+        code = link_refusal(l, where, reply, e);
     else
-        code = error_set(e, ERR_REFUSED, "Redis node %s: unexpected reply to a script",
-                         link_nodes(l)->node[node].name);
+        code = error_set(e, ERR_REFUSED, "Redis node %s: unexpected reply to a script", link_name(l, where));
     freeReplyObject(reply);
     return code;
 }
 
-enum err script_run(struct script_call *c, struct link *l, unsigned node, long long *out, struct error *e)
+enum err script_run(struct script_call *c, struct link *l, unsigned where, long long *out, struct error *e)
 {
-    enum err code = script_send(c, l, node, e);
-    return code != ERR_OK ? code : script_reply(l, node, out, e);
+    enum err code = script_send(c, l, where, e);
+    return code != ERR_OK ? code : script_reply(l, where, out, e);
 }

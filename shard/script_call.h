@@ -30,10 +30,10 @@ void script_incarnation(struct script_call *c, uint64_t incarnation);
 
 /* Append the EVAL to @out as a Redis command. */
 MUST_CHECK enum err script_format(const struct script_call *c, struct buffer *out, struct error *e);
-/* Queue it on @node; the reply is read by script_reply() (or link_reply()). */
-MUST_CHECK enum err script_send(struct script_call *c, struct link *l, unsigned node, struct error *e);
+/* Queue it for @where; the reply is read by script_reply() (or link_reply()). */
+MUST_CHECK enum err script_send(struct script_call *c, struct link *l, unsigned where, struct error *e);
 /* Read an integer reply. ERR_REFUSED: Redis answered with an error. */
-MUST_CHECK enum err script_reply(struct link *l, unsigned node, long long *out, struct error *e);
-MUST_CHECK enum err script_run(struct script_call *c, struct link *l, unsigned node, long long *out,
+MUST_CHECK enum err script_reply(struct link *l, unsigned where, long long *out, struct error *e);
+MUST_CHECK enum err script_run(struct script_call *c, struct link *l, unsigned where, long long *out,
                                struct error *e);
 #endif

@@ -1,169 +1,185 @@
 /* SPDX-License-Identifier: MIT */
 /* The happy path is store_send(): connected, append, the loop writes. Possible failure modes are: no
- * connection and a backoff that has not passed (false), connect refused or timed out, a login or database
- * that the node refuses, connection reset, a node that is stopped and does not answer (a PING behind the
- * pending commands passes its deadline). In each the callbacks get NULL. */
-#include "shard/store.h"
+ * connection (false, until one has been made by the timer), connect refused or timed out, a certificate,
+ * login or database that the node refuses, connection reset, a node that is stopped and does not answer (a
+ * PING behind the pending commands passes its deadline). In each the callbacks get NULL. */
+#include "shard/store_internal.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-/* The adapter defines static functions for hiredis and expects its internal allocator's name. */
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wpedantic"
-#ifndef hi_calloc
-#define hi_calloc calloc
-#endif
-#include <hiredis/adapters/libevent.h>
-#pragma GCC diagnostic pop
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "shard/health.h"
 
-enum { TICK_MS = 50, BACKOFF_MIN_US = 20 * 1000, BACKOFF_MAX_US = 500 * 1000 };
-
-struct peer {
-    struct store *store;
-    const struct node *node;
-    redisAsyncContext *context;
-    bool connected;
-    bool ping_pending;
-    uint64_t since;      /* start of connecting, or when the PING was sent */
-    uint64_t down_since; /* 0: not down */
-    uint64_t next_attempt;
-    uint64_t backoff;
-    char why[160];
-    /* The command whose wait is measured. */
-    bool sampling;
-    redisCallbackFn *sample_fn;
-    void *sample_arg;
-    uint64_t sample_sent;
-    uint64_t sampled_at; /* when one was last recorded */
+/* LINEAGE_US: a node may be demoted and promoted again under a connection that lives on. DOUBT_US: there is a
+ * reason to think so. */
+enum {
+    TICK_MS = 50,
+    BACKOFF_MIN_US = 20 * 1000,
+    BACKOFF_MAX_US = 500 * 1000,
+    LINEAGE_US = 450 * 1000,
+    DOUBT_US = 20 * 1000
 };
 
-struct store {
-    struct event_base *base;
-    struct latency *latency;
-    struct event *timer;
-    unsigned timeout_ms;
-    unsigned count;
-    bool closing;
-    struct peer peer[GENERATION_NODES_MAX];
-};
+/* --- a node's connection --- */
 
-static void peer_down(struct peer *p, const char *why)
+void store_peer_init(struct store_peer *p, struct store *s, const struct node *node)
+{
+    *p = (struct store_peer){.store = s, .node = *node, .backoff = BACKOFF_MIN_US};
+}
+
+void store_peer_fini(struct store_peer *p)
+{
+    store_replicas_fini(p); /* first: what they do not answer is asked of the master */
+    struct channel *channel = p->channel;
+    p->channel = NULL;
+    channel_close(channel);
+    store_acks_fini(p);
+    if (p->down_since != 0)
+        node_health_down(p->store->nodes, &p->node, false);
+}
+
+/* Loops, and coordinators, do not come back all at once: between half of the pause and the whole. */
+static uint64_t with_jitter(uint64_t pause)
+{
+    return pause / 2 + random_u64() % (pause / 2 + 1);
+}
+
+static void peer_down(struct store_peer *p, const char *why)
 {
     uint64_t now = clock_mono_us();
     if (p->down_since == 0) {
         p->down_since = now;
+        p->failures = 0;
         p->backoff = BACKOFF_MIN_US;
-        log_warn("redis_down", "node=%s why=%s", p->node->name, log_quote(why));
+        node_health_down(p->store->nodes, &p->node, true);
+        log_warn("redis_down", "node=%s why=%s", p->node.name, log_quote(why));
     }
+    p->failures++;
     (void)snprintf(p->why, sizeof(p->why), "%s", why);
-    p->next_attempt = now + p->backoff + random_u64() % (p->backoff / 2);
+    p->next_attempt = now + with_jitter(p->backoff);
     p->backoff = p->backoff * 2 < BACKOFF_MAX_US ? p->backoff * 2 : BACKOFF_MAX_US;
-    p->connected = p->ping_pending = false;
+    p->ping_pending = false;
+    if (p->store->route != NULL)
+        store_route_lost(p->store);
 }
 
-/* Close from our side. Callbacks run with NULL inside redisAsyncFree(); they find no connection. */
-static void peer_drop(struct peer *p, const char *why)
+static void peer_up(struct store_peer *p)
 {
-    redisAsyncContext *context = p->context;
-    p->context = NULL;
-    context->data = NULL;
-    peer_down(p, why);
-    redisAsyncFree(context);
-}
-
-static void on_connect(const redisAsyncContext *context, int status)
-{
-    struct peer *p = context->data;
-    if (p == NULL)
+    if (p->down_since == 0)
         return;
-    if (status != REDIS_OK) { /* hiredis frees the context after this */
-        p->context = NULL;
-        peer_down(p, context->errstr);
-        return;
-    }
-    p->connected = true;
-}
-
-static void on_disconnect(const redisAsyncContext *context, int status)
-{
-    struct peer *p = context->data;
-    if (p == NULL)
-        return;
-    p->context = NULL;
-    if (!p->store->closing)
-        peer_down(p, status == REDIS_OK ? "closed" : context->errstr);
-}
-
-/* A connection without its user or database must not be used: what is behind the login gets NULL. */
-static void on_login(redisAsyncContext *context, void *reply, void *arg)
-{
-    (void)arg;
-    const redisReply *r = reply;
-    struct peer *p = context->data;
-    if (p == NULL || r == NULL || r->type != REDIS_REPLY_ERROR)
-        return;
-    char why[160];
-    (void)snprintf(why, sizeof(why), "%s", r->str);
-    peer_drop(p, why);
-}
-
-/* The last of the greeting. A user may not be allowed to set a name; that is no harm. */
-static void on_named(redisAsyncContext *context, void *reply, void *arg)
-{
-    const redisReply *r = reply;
-    struct peer *p = context->data;
-    if (p == NULL || r == NULL)
-        return;
-    if (r->type == REDIS_REPLY_ERROR && strncmp(r->str, "NOAUTH", 6) == 0) {
-        on_login(context, reply, arg);
-        return;
-    }
-    if (p->down_since != 0)
-        log_info("redis_up", "node=%s", p->node->name);
+    log_info("redis_up", "node=%s", p->node.name);
+    node_health_down(p->store->nodes, &p->node, false);
     p->down_since = 0;
-    p->backoff = BACKOFF_MIN_US;
     p->why[0] = '\0';
 }
 
-static bool peer_connect(struct peer *p)
+/* Close from our side: callbacks run with NULL, and find no connection. */
+static void peer_drop(struct store_peer *p, const char *why)
+{
+    struct channel *channel = p->channel;
+    p->channel = NULL;
+    node_health_failed(p->store->nodes, &p->node, why);
+    peer_down(p, why);
+    channel_close(channel);
+}
+
+static void drop_slow(struct store_peer *p)
+{
+    char why[128];
+    (void)snprintf(why, sizeof(why), "no connection within the deadline: it waits for %s",
+                   channel_waits_for(p->channel));
+    peer_drop(p, why);
+}
+
+static void on_ready(void *arg)
+{
+    struct store_peer *p = arg;
+    if (p->had_one)
+        node_health_reconnected(p->store->nodes, &p->node);
+    p->had_one = true;
+    p->lineage_at = clock_mono_us();
+    peer_up(p);
+}
+
+static void on_closed(void *arg, enum err code, const char *why)
+{
+    (void)code;
+    struct store_peer *p = arg;
+    p->channel = NULL;
+    peer_down(p, why);
+}
+
+static void on_told(void *arg, const redisReply *info, uint64_t asked_at)
+{
+    store_replicas_told(arg, info, asked_at);
+}
+
+static void peer_connect(struct store_peer *p)
 {
     uint64_t now = clock_mono_us();
     if (p->store->closing || now < p->next_attempt)
-        return false;
-    redisAsyncContext *c = redisAsyncConnect(p->node->host, p->node->port);
-    if (c == NULL || c->err != 0) {
-        peer_down(p, c == NULL ? "out of memory" : c->errstr);
-        if (c != NULL)
-            redisAsyncFree(c);
-        return false;
-    }
-    c->data = p;
-    p->context = c;
-    p->connected = p->ping_pending = false;
+        return;
+    const struct channel_events events = {
+        .ready = on_ready, .closed = on_closed, .arg = p, .replying = &p->store->replying, .told = on_told};
     p->since = now;
-    (void)redisLibeventAttach(c, p->store->base);
-    (void)redisAsyncSetConnectCallback(c, on_connect);
-    (void)redisAsyncSetDisconnectCallback(c, on_disconnect);
-    if (p->node->password[0] != '\0' && p->node->user[0] != '\0')
-        (void)redisAsyncCommand(c, on_login, NULL, "AUTH %s %s", p->node->user, p->node->password);
-    else if (p->node->password[0] != '\0')
-        (void)redisAsyncCommand(c, on_login, NULL, "AUTH %s", p->node->password);
-    if (p->node->database != 0)
-        (void)redisAsyncCommand(c, on_login, NULL, "SELECT %u", p->node->database);
-    (void)redisAsyncCommand(c, on_named, NULL, "CLIENT SETNAME twinbloom-worker");
-    return true;
+    p->ping_pending = false;
+    p->channel = channel_open(p->store->base, p->store->nodes, &p->node, "twinbloom-worker", &events);
+    if (p->channel == NULL)
+        peer_down(p, "out of memory");
 }
 
-static void on_ping(redisAsyncContext *context, void *reply, void *arg)
+static void on_ping(void *arg, const redisReply *reply)
 {
-    (void)arg;
-    struct peer *p = context->data;
-    if (p != NULL && reply != NULL)
+    struct store_peer *p = arg;
+    if (reply != NULL)
         p->ping_pending = false;
+}
+
+static void ask_lineage(struct store_peer *p, uint64_t now, uint64_t after_us)
+{
+    if (p->channel == NULL || !channel_is_ready(p->channel) || now - p->lineage_at < after_us)
+        return;
+    p->lineage_at = now;
+    channel_ask_lineage(p->channel);
+}
+
+void store_peer_doubt(struct store_peer *p)
+{
+    ask_lineage(p, clock_mono_us(), DOUBT_US);
+}
+
+static void watch_connection(struct store_peer *p, uint64_t now)
+{
+    static const char ping[] = "*1\r\n$4\r\nPING\r\n";
+    bool late = now - p->since > (uint64_t)p->store->timeout_ms * 1000;
+    store_acks_tick(p, now);
+    if (p->channel != NULL && channel_is_past(p->channel)) {
+        peer_drop(p, "the sentinels name another master");
+    } else if (p->channel == NULL && p->down_since != 0) {
+        peer_connect(p);
+    } else if (p->channel == NULL) {
+        return;
+    } else if (!channel_is_ready(p->channel)) {
+        if (late)
+            drop_slow(p);
+    } else if (p->ping_pending) {
+        if (late)
+            peer_drop(p, "no reply within the deadline");
+    } else if (channel_pending(p->channel) > 0) {
+        p->since = now;
+        p->ping_pending = channel_send(p->channel, ping, sizeof(ping) - 1, on_ping, p);
+    }
+}
+
+void store_peer_tick(struct store_peer *p, uint64_t now)
+{
+    watch_connection(p, now);
+    store_replicas_tick(p, now);
+    if (p->channel != NULL)
+        ask_lineage(p, now, channel_lineage(p->channel) == 0 ? DOUBT_US : LINEAGE_US);
 }
 
 static void on_tick(evutil_socket_t fd, short events, void *arg)
@@ -172,22 +188,16 @@ static void on_tick(evutil_socket_t fd, short events, void *arg)
     (void)events;
     struct store *s = arg;
     uint64_t now = clock_mono_us();
-    for (unsigned i = 0; i < s->count; i++) {
-        struct peer *p = &s->peer[i];
-        if (p->context == NULL)
-            continue;
-        bool late = now - p->since > (uint64_t)s->timeout_ms * 1000;
-        if (!p->connected && late)
-            peer_drop(p, "no connection within the deadline");
-        else if (p->ping_pending && late)
-            peer_drop(p, "no reply within the deadline");
-        else if (p->connected && !p->ping_pending && p->context->replies.head != NULL) {
-            p->ping_pending = true;
-            p->since = now;
-            (void)redisAsyncCommand(p->context, on_ping, NULL, "PING");
-        }
-    }
+    for (unsigned i = 0; i < s->nodes->count; i++)
+        store_peer_tick(&s->peer[i], now);
+    if (s->route != NULL)
+        store_route_tick(s, now);
+    if (s->reasked > 0)
+        node_health_reasked(s->nodes, s->reasked);
+    s->reasked = 0;
 }
+
+/* --- the store --- */
 
 struct store *store_new(struct event_base *base, const struct nodes *nodes, unsigned timeout_ms,
                         struct latency *latency)
@@ -196,14 +206,18 @@ struct store *store_new(struct event_base *base, const struct nodes *nodes, unsi
     if (s == NULL)
         return NULL;
     s->base = base;
+    s->nodes = nodes;
     s->timeout_ms = timeout_ms;
     s->latency = latency;
-    s->count = nodes->count;
-    for (unsigned i = 0; i < nodes->count; i++)
-        s->peer[i] = (struct peer){.store = s, .node = &nodes->node[i], .backoff = BACKOFF_MIN_US};
+    s->peer = calloc(nodes->count + 1, sizeof(*s->peer));
+    if (nodes->cluster != NULL)
+        s->route = store_route_new();
+    for (unsigned i = 0; s->peer != NULL && i < nodes->count; i++)
+        store_peer_init(&s->peer[i], s, &nodes->node[i]);
     struct timeval tick = {.tv_usec = TICK_MS * 1000};
     s->timer = event_new(base, -1, EV_PERSIST, on_tick, s);
-    if (s->timer == NULL || event_add(s->timer, &tick) != 0) {
+    if (s->peer == NULL || (nodes->cluster != NULL && s->route == NULL) || s->timer == NULL ||
+        event_add(s->timer, &tick) != 0) {
         store_free(s);
         return NULL;
     }
@@ -215,16 +229,15 @@ void store_free(struct store *s)
     if (s == NULL)
         return;
     s->closing = true;
-    for (unsigned i = 0; i < s->count; i++) {
-        redisAsyncContext *c = s->peer[i].context;
-        s->peer[i].context = NULL;
-        if (c != NULL) {
-            c->data = NULL;
-            redisAsyncFree(c);
-        }
-    }
+    for (unsigned i = 0; s->peer != NULL && i < s->nodes->count; i++)
+        store_replicas_fini(&s->peer[i]);
+    for (unsigned i = 0; s->peer != NULL && i < s->nodes->count; i++)
+        store_peer_fini(&s->peer[i]);
+    if (s->route != NULL)
+        store_route_free(s);
     if (s->timer != NULL)
         event_free(s->timer);
+    free(s->peer);
     free(s);
 }
 
@@ -232,47 +245,62 @@ void store_free(struct store *s)
 
 /* The command was answered, or given up: then it counts as what was waited for it. Of many short waits one
  * every interval is recorded, a long one always. */
-static void on_sample(redisAsyncContext *context, void *reply, void *arg)
+static void on_sample(void *arg, const redisReply *reply)
 {
-    struct peer *p = arg;
-    redisCallbackFn *fn = p->sample_fn;
+    struct store_peer *p = arg;
+    store_reply_fn *fn = p->sample_fn;
     void *fn_arg = p->sample_arg;
     uint64_t now = clock_mono_us();
     p->sampling = false;
     if (now - p->sampled_at >= LATENCY_INTERVAL_US) {
         latency_record(p->store->latency, now - p->sample_sent);
+        node_health_took(p->store->nodes, &p->node, now - p->sample_sent);
         p->sampled_at = now;
     }
-    if (fn != NULL)
-        fn(context, reply, fn_arg);
+    fn(fn_arg, reply);
 }
 
-static bool send_sample(struct peer *p, const char *command, size_t length, redisCallbackFn *fn, void *arg)
+static bool send_sample(struct store_peer *p, const char *command, size_t length, store_reply_fn *fn,
+                        void *arg)
 {
     p->sample_fn = fn;
     p->sample_arg = arg;
     p->sample_sent = clock_mono_us();
-    p->sampling = redisAsyncFormattedCommand(p->context, on_sample, p, command, length) == REDIS_OK;
+    p->sampling = channel_send(p->channel, command, length, on_sample, p);
     return p->sampling;
 }
 
-bool store_send(struct store *s, unsigned node, const char *command, size_t length, redisCallbackFn *fn,
+bool store_peer_ready(struct store_peer *p)
+{
+    if (p->channel == NULL)
+        peer_connect(p);
+    /* One that is down must be up first: what is sent to it now would wait, and fail in the end. */
+    return p->channel != NULL && p->down_since == 0;
+}
+
+bool store_peer_send(struct store_peer *p, const char *command, size_t length, store_reply_fn *fn, void *arg)
+{
+    if (p->store->latency != NULL && !p->sampling)
+        return send_sample(p, command, length, fn, arg);
+    return channel_send(p->channel, command, length, fn, arg);
+}
+
+bool store_send(struct store *s, unsigned where, const char *command, size_t length, store_reply_fn *fn,
                 void *arg)
 {
-    struct peer *p = &s->peer[node];
-    if (p->context == NULL && !peer_connect(p))
-        return false;
-    if (s->latency != NULL && !p->sampling)
-        return send_sample(p, command, length, fn, arg);
-    return redisAsyncFormattedCommand(p->context, fn, arg, command, length) == REDIS_OK;
+    if (where >= WHERE_SLOT)
+        return store_route_send(s, where, command, length, fn, arg);
+    assert(where < s->nodes->count);
+    struct store_peer *p = &s->peer[where];
+    return store_peer_ready(p) && store_peer_send(p, command, length, fn, arg);
 }
 
-uint64_t store_down_us(const struct store *s, unsigned node)
+uint64_t store_replying(const struct store *s)
 {
-    return s->peer[node].down_since == 0 ? 0 : clock_mono_us() - s->peer[node].down_since;
+    return s->replying;
 }
 
-const char *store_why(const struct store *s, unsigned node)
+void store_count_reasked(struct store *s, unsigned reads)
 {
-    return s->peer[node].why;
+    s->reasked += reads;
 }

@@ -3,13 +3,17 @@
 #define SHARD_STORE_H
 /* Asynchronous connections of one event loop to all Redis nodes. Commands of one turn of the loop leave
  * together, one write a node. Connections are made on first use and again after a failure, with backoff and
- * jitter. */
+ * jitter. A node that is down costs nobody a wait: nothing is sent to it until a connection has been made
+ * again.
+ *
+ * Commands go to addresses (nodes.h). In a cluster the store follows MOVED and ASK itself; its caller does
+ * not see them. Two commands to one address run in the order in which they were sent, but where the slot
+ * moves between them: store_redirected() tells. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <event2/event.h>
 #include <hiredis/hiredis.h>
-#include <hiredis/async.h>
 #include "shard/latency.h"
 #include "shard/nodes.h"
 
@@ -24,15 +28,47 @@ struct store *store_new(struct event_base *base, const struct nodes *nodes, unsi
 /* Pending callbacks are called with a NULL reply. */
 void store_free(struct store *s);
 
-/* Send a formatted command; it is copied. command[length] must be NUL: hiredis searches it with strchr(). @fn
- * gets the reply (valid during the call), or NULL where the connection failed: the command may then have been
- * executed or not. False: the node is not reachable now; @fn is not called. */
-bool store_send(struct store *s, unsigned node, const char *command, size_t length, redisCallbackFn *fn,
+/* @reply is valid during the call. NULL: the connection failed, or the nodes of a cluster sent the command
+ * round and round: it may have been executed or not. */
+typedef void store_reply_fn(void *arg, const redisReply *reply);
+
+/* Send a formatted command of @length bytes; it is copied, and needs no NUL behind it. @fn gets the reply,
+ * later. False: the node is not reachable now, or nobody knows which one it is; @fn is not called. */
+bool store_send(struct store *s, unsigned where, const char *command, size_t length, store_reply_fn *fn,
                 void *arg);
+
+/* As store_send(), a read of one key: to some replica of the node, none that lacks anything that the node had
+ * done @max_age_ms ago. Replies of masters and of replicas come in no order between them; this one is told as
+ * it is, an error or MOVED too, and NULL where a replica did not answer for a fraction of the time that a
+ * node is given. False: there is no such replica now; @fn is not called. */
+bool store_send_replica(struct store *s, unsigned where, unsigned max_age_ms, const char *command,
+                        size_t length, store_reply_fn *fn, void *arg);
+/* So many of these are asked of the node now, for people. */
+void store_count_reasked(struct store *s, unsigned reads);
+
+/* Call @fn(@arg) when every command that was sent before to a node is answered (but for those that a cluster
+ * sends on at this moment), or will never be. False: nothing is under way, or no memory; @fn is not called.
+ */
+typedef void store_barrier_fn(void *arg);
+bool store_barrier(struct store *s, store_barrier_fn *fn, void *arg);
 
 /* How long the node has been without a connection that works, in microseconds; 0 where it has one (or none
  * was tried). */
-uint64_t store_down_us(const struct store *s, unsigned node);
+uint64_t store_down_us(const struct store *s, unsigned where);
+/* True where it has been down for @grace_us or longer, and several attempts to connect have failed: whoever
+ * has something for it need not wait. */
+bool store_is_dead(const struct store *s, unsigned where, uint64_t grace_us);
 /* Why; "" where it is not down. */
-const char *store_why(const struct store *s, unsigned node);
+const char *store_why(const struct store *s, unsigned where);
+/* The node's name, for people. */
+const char *store_name(const struct store *s, unsigned where);
+/* Some node that is down. False: none is. */
+bool store_any_down(const struct store *s, const char **name, const char **why);
+
+/* During the call of a store_reply_fn: the lineage of the node that the reply comes from (lineage.h), as of
+ * at most half a second before; 0: nobody knows. */
+uint64_t store_replying(const struct store *s);
+
+/* How many times a command was sent to another node than the first; grows. */
+uint64_t store_redirected(const struct store *s);
 #endif

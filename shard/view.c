@@ -8,6 +8,14 @@
 
 typedef bool parse_fn(struct view *v, const char *value, size_t length, struct error *e);
 
+static bool parse_format(struct view *v, const char *value, size_t length, struct error *e)
+{
+    (void)v;
+    (void)e;
+    uint64_t format;
+    return number_u64(value, length, &format) && format >= 1 && format <= VIEW_FORMAT;
+}
+
 static bool parse_incarnation(struct view *v, const char *value, size_t length, struct error *e)
 {
     (void)e;
@@ -109,10 +117,42 @@ static bool parse_dropped(struct view *v, const char *value, size_t length, stru
     return begun || (length == 4 && memcmp(value, "done", 4) == 0);
 }
 
+static const char *const recoveries[] = {
+    [RECOVERY_NONE] = "", [RECOVERY_DUE] = "due", [RECOVERY_FENCE] = "fence"};
+
+static bool parse_recovery(struct view *v, const char *value, size_t length, struct error *e)
+{
+    (void)e;
+    for (unsigned i = 0; i < sizeof(recoveries) / sizeof(recoveries[0]); i++)
+        if (strlen(recoveries[i]) == length && memcmp(recoveries[i], value, length) == 0) {
+            v->recovery = (enum view_recovery)i;
+            return true;
+        }
+    return false;
+}
+
 static bool parse_expire_at(struct view *v, const char *value, size_t length, struct error *e)
 {
     (void)e;
     return number_u64(value, length, &v->expire_at_ms);
+}
+
+static bool parse_trusted(struct view *v, const char *value, size_t length, struct error *e)
+{
+    (void)e;
+    return trusted_parse(&v->trusted, value, length);
+}
+
+static bool parse_trusted_ms(struct view *v, const char *value, size_t length, struct error *e)
+{
+    (void)e;
+    return number_u64(value, length, &v->trusted_ms);
+}
+
+static bool parse_unsure(struct view *v, const char *value, size_t length, struct error *e)
+{
+    (void)e;
+    return unsure_parse(&v->unsure, value, length);
 }
 
 /* FIELD_IN_MARKER: the marker of a filter that was deleted has it, too. */
@@ -125,6 +165,7 @@ struct field {
 };
 
 static const struct field fields_known[] = {
+    {"format", FIELD_OPTIONAL, parse_format},
     {"incarnation", FIELD_IN_MARKER, parse_incarnation},
     {"epoch", 0, parse_epoch},
     {"fenced_epoch", 0, parse_fenced_epoch},
@@ -140,6 +181,10 @@ static const struct field fields_known[] = {
     {"retiring", FIELD_OPTIONAL, parse_retiring},
     {"dropped", FIELD_OPTIONAL, parse_dropped},
     {"expire_at", FIELD_OPTIONAL, parse_expire_at},
+    {"trusted", FIELD_OPTIONAL, parse_trusted},
+    {"trusted_ms", FIELD_OPTIONAL, parse_trusted_ms},
+    {"recovery", FIELD_OPTIONAL, parse_recovery},
+    {"unsure", FIELD_OPTIONAL, parse_unsure},
 };
 
 enum { FIELD_COUNT = sizeof(fields_known) / sizeof(fields_known[0]) };
@@ -156,6 +201,15 @@ static unsigned field_index(const struct view_field *f)
 static enum err damaged(struct error *e, const char *field, const char *why)
 {
     return error_set(e, ERR_PARSE, "view is damaged: %s %s", field, why);
+}
+
+/* The generation whose shards are unsure; NULL: there is none. */
+static const struct generation *unsure_of(const struct view *v)
+{
+    for (unsigned s = 0; s < 2; s++)
+        if (v->slot[s].number != 0 && v->slot[s].number == v->unsure.generation)
+            return &v->slot[s];
+    return NULL;
 }
 
 /* What the fields must be to each other. */
@@ -183,6 +237,9 @@ static enum err check(const struct view *v, struct error *e)
         return damaged(e, "retiring", "and retiring_epoch do not belong together");
     if (v->retiring_epoch > v->epoch)
         return damaged(e, "retiring_epoch", "is greater than epoch");
+    if (v->unsure.generation != 0 && (unsure_of(v) == NULL || v->unsure.epoch > v->epoch ||
+                                      v->unsure.shards != unsure_of(v)->layers[0].geometry.shards))
+        return damaged(e, "unsure", "is not of this view");
     return ERR_OK;
 }
 
@@ -191,13 +248,37 @@ static bool must_have(const struct field *f, bool marker)
     return (f->flags & FIELD_OPTIONAL) == 0 && (!marker || (f->flags & FIELD_IN_MARKER) != 0);
 }
 
+/* Looked at before all else: of a later format no other field need be what it seems. */
+static enum err check_format(const struct view_field *fields, size_t count, struct error *e)
+{
+    static const char name[] = "format";
+    for (size_t i = 0; i < count; i++) {
+        const struct view_field *f = &fields[i];
+        uint64_t format;
+        if (f->name_length == sizeof(name) - 1 && memcmp(f->name, name, sizeof(name) - 1) == 0 &&
+            number_u64(f->value, f->value_length, &format) && format > VIEW_FORMAT)
+            return error_set(e, ERR_FORMAT,
+                             "a later version keeps this filter in format %" PRIu64
+                             ", and this coordinator knows none above %d: upgrade it",
+                             format, VIEW_FORMAT);
+    }
+    return ERR_OK;
+}
+
 enum err view_parse(struct view *out, const struct view_field *fields, size_t count, struct error *e)
 {
     bool seen[FIELD_COUNT] = {false};
     out->dropped = VIEW_KEPT;
-    out->expire_at_ms = 0;
+    out->expire_at_ms = out->trusted_ms = 0;
+    out->recovery = RECOVERY_NONE;
+    out->trusted.known = false;
+    out->trusted.count = 0;
+    unsure_clear(&out->unsure);
     if (count == 0)
         return error_set(e, ERR_NOT_FOUND, "there is no view");
+    enum err code = check_format(fields, count, e);
+    if (code != ERR_OK)
+        return code;
     out->retiring_epoch = 0;
     out->retiring.number = 0;
     for (size_t i = 0; i < count; i++) {
@@ -240,6 +321,8 @@ void view_format(const struct view *v, view_field_fn *fn, void *arg)
 {
     char incarnation[17];
     (void)snprintf(incarnation, sizeof(incarnation), "%016" PRIx64, v->incarnation);
+    /* A coordinator that knows nothing of unsure shards would say "no" by them. */
+    format_u64(fn, arg, "format", v->unsure.generation != 0 ? VIEW_FORMAT : 1);
     fn(arg, "incarnation", incarnation);
     format_u64(fn, arg, "epoch", v->epoch);
     format_u64(fn, arg, "fenced_epoch", v->fenced_epoch);
@@ -253,6 +336,10 @@ void view_format(const struct view *v, view_field_fn *fn, void *arg)
     format_u64(fn, arg, "sourced", v->sourced);
     format_u64(fn, arg, "retiring_epoch", v->retiring_epoch);
     format_generation(fn, arg, "retiring", &v->retiring);
+    fn(arg, "recovery", recoveries[v->recovery]);
+    char unsure[UNSURE_TEXT_MAX];
+    (void)unsure_text(&v->unsure, unsure);
+    fn(arg, "unsure", unsure);
 }
 
 const struct generation *view_current(const struct view *v)
@@ -269,4 +356,20 @@ const struct generation *view_alternate(const struct view *v)
 bool view_unfenced(const struct view *v)
 {
     return v->fenced_epoch < v->epoch;
+}
+
+uint32_t view_unsure(const struct view *v)
+{
+    return v->unsure.generation == view_current(v)->number ? v->unsure.count : 0;
+}
+
+bool view_is_anew(const struct view *v, const struct generation *g, unsigned layer, uint32_t shard)
+{
+    return v->unsure.epoch == v->epoch && unsure_contains(&v->unsure, g->number, layer, shard);
+}
+
+void view_trim_unsure(struct view *v)
+{
+    if (unsure_of(v) == NULL)
+        unsure_clear(&v->unsure);
 }

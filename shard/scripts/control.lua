@@ -1,9 +1,11 @@
 -- Ask something of a running job. KEYS: view, expansion_flag, job. ARGV: phases in which it may be asked, each between
--- commas; 1 where it may be asked before the view is BUILDING, too, and of a job that only verifies; field; value.
--- Returns 1 done, 0 no view, or it is being deleted, -1 no job is running, -2 the phase does not allow it.
-local v = redis.call('HMGET', KEYS[1], 'phase', 'dropped')
+-- commas; 1 where it may be asked before the view is BUILDING, too, and of a job that only verifies; field; value; the
+-- format of views that is known.
+-- Returns 1 done, 0 no view, or it is being deleted, -1 no job is running, -2 the phase does not allow it, -3 the view has a later format.
+local v = redis.call('HMGET', KEYS[1], 'phase', 'dropped', 'format')
 local phase = v[1]
 if not phase or v[2] then return 0 end
+if v[3] and tonumber(v[3]) > tonumber(ARGV[5]) then return -3 end
 local mutex = redis.call('GET', KEYS[2])
 local job = redis.call('HMGET', KEYS[3], 'state', 'token')
 -- The record is of the job that holds the mutex: before that it would be asked of the job before.

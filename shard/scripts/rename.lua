@@ -12,6 +12,8 @@ local new = kind(KEYS[2])
 if new == 'tombstone' then return -2 end
 if new == 'shard' then return 0 end
 if kind(KEYS[1]) ~= 'shard' then return -1 end
+-- First, so that where the slot is on its way in a cluster, which lets no name be taken there, nothing else is done.
+if new == 'zombie' then redis.call('DEL', KEYS[2]) end
 redis.call('RENAME', KEYS[1], KEYS[2])
 redis.call('PERSIST', KEYS[2])
 redis.call('RPUSH', KEYS[1], 'moved')

@@ -6,7 +6,7 @@
 #include <string.h>
 #include "base/clock.h"
 #include "bench.h"
-#include "deploy/histogram.h"
+#include "base/histogram.h"
 #include "workloads.h"
 
 enum { TIMES_MAX = 2000000, ROUND_KEYS = 1 << 28, LOADER_KEYS = 1 << 23, NAP_US = 1000 };

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "service/config.h"
-#include "service/config_keys.h"
+#include "service/config/config.h"
+#include "service/config/config_keys.h"
 #include "tests/fuzz/fuzz.h"
 
 static enum err read_bytes(struct config **out, const void *bytes, size_t size, struct error *e)

@@ -38,17 +38,33 @@ static bool was_seen(void *arg, const char *name, size_t length)
     return length == 1 && *name == 'f' && c->seen;
 }
 
-static void on_lost(void *arg, const char *name, size_t length, uint64_t generation)
+static void on_lost(void *arg, const char *name, size_t length, const struct lost_shard *lost)
 {
     struct coordinator *c = arg;
     c->lost += length == 1 && *name == 'f';
-    c->lost_generation = generation;
+    c->lost_generation = lost->generation;
+}
+
+static void on_suspect(void *arg, const char *name, size_t length)
+{
+    struct coordinator *c = arg;
+    c->suspect += length == 1 && *name == 'f';
+}
+
+static bool is_loss_sure(void *arg, const char *name, size_t length, const struct view *v)
+{
+    const struct coordinator *c = arg;
+    (void)name;
+    (void)length;
+    (void)v;
+    return !c->unsure;
 }
 
 void coordinator_open(struct coordinator *c, const struct servers *s, struct filter_policy policy)
 {
     memset(c, 0, sizeof(*c));
     c->policy = policy;
+    c->give_ms = COORDINATOR_TIMEOUT_MS;
     c->base = event_base_new();
     assert_non_null(c->base);
     const struct catalog_options o = {.nodes = &s->nodes,
@@ -63,9 +79,17 @@ void coordinator_open(struct coordinator *c, const struct servers *s, struct fil
                                       .on_dropped = on_dropped,
                                       .was_seen = was_seen,
                                       .on_lost = on_lost,
+                                      .on_suspect = on_suspect,
+                                      .is_loss_sure = is_loss_sure,
                                       .arg = c};
     c->catalog = catalog_new(c->base, &o);
     assert_non_null(c->catalog);
+}
+
+void coordinator_give(struct coordinator *c, unsigned ms)
+{
+    c->give_ms = ms;
+    catalog_configure(c->catalog, ms, TOMBSTONE_MS);
 }
 
 void coordinator_close(struct coordinator *c)
@@ -99,7 +123,9 @@ void coordinator_wait(struct coordinator *c)
 {
     uint64_t until = clock_mono_us() + GUARD_MS * 1000ull;
     while (!c->done) {
-        assert_true(clock_mono_us() < until);
+        uint64_t now = clock_mono_us();
+        assert_true(now < until);
+        c->late_turns += now >= c->deadline;
         (void)event_base_loop(c->base, EVLOOP_ONCE);
     }
 }
@@ -126,6 +152,8 @@ struct operation *coordinator_start(struct coordinator *c, enum operation_kind k
         operation_key(op, key, (size_t)n);
     }
     c->done = false;
+    c->late_turns = 0;
+    c->deadline = clock_mono_us() + c->give_ms * 1000ull;
     operation_start(op, entry, done, c);
     assert_false(c->done);
     return op;

@@ -11,22 +11,31 @@ enum { COORDINATOR_TIMEOUT_MS = 800, COORDINATOR_KEYS_MAX = 1000 };
 struct coordinator {
     struct event_base *base;
     struct catalog *catalog;
+    uint64_t lost_generation;    /* as on_lost was told last */
+    uint64_t deadline;           /* of the last operation */
+    struct latency latency;      /* of Redis */
     struct filter_policy policy; /* of filter "f"; others are not configured */
-    unsigned lost;               /* times that on_lost was called for it */
-    uint64_t lost_generation;    /* as it was told last */
-    bool seen;                   /* it had a view */
+    unsigned lost;               /* times that on_lost was called */
+    unsigned suspect;            /* times that on_suspect was */
     unsigned seen_from_look;     /* another thread sees every filter from that look on; 0: never */
     unsigned looks;
-    struct latency latency; /* of Redis */
+    unsigned give_ms; /* that an operation has */
     /* Of the last operation: */
+    unsigned
+        late_turns; /* of the loop, begun behind its deadline; a machine that is busy makes them no more */
+    enum err status;
+    enum key_result result[COORDINATOR_KEYS_MAX];
     bool done;
     bool retried;
-    enum err status;
+    bool seen;   /* not of it: there was a view */
+    bool unsure; /* whether what is lost lies elsewhere, still, is not known */
     char error[256];
-    enum key_result result[COORDINATOR_KEYS_MAX];
 };
 
 void coordinator_open(struct coordinator *c, const struct servers *s, struct filter_policy policy);
+/* An operation has COORDINATOR_TIMEOUT_MS, or what was given here: more where a busy machine must not end it.
+ */
+void coordinator_give(struct coordinator *c, unsigned ms);
 /* Fine on one that is closed. */
 void coordinator_close(struct coordinator *c);
 

@@ -5,13 +5,32 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shard/cluster.h"
+
 enum { KEYS_MAX = 4000 };
+
+static int start_cluster(struct servers *s)
+{
+    struct error e = {""};
+    static struct nodes seeds;
+    enum err err = temp_cluster_start(&s->cluster, CLUSTER_MASTERS, 0, 0, &e);
+    if (err == ERR_OK)
+        err = cluster_parse_seeds(&seeds, s->cluster.seeds, &e);
+    if (err == ERR_OK && (s->nodes.cluster = cluster_new(&seeds)) != NULL)
+        return 0;
+    print_error("%s\n", e.text);
+    return -1;
+}
 
 int servers_start(struct servers *s, unsigned count)
 {
     struct error e = {""};
     char list[SERVERS_MAX * 66] = "";
     *s = (struct servers){.count = count};
+    if (getenv("TWINBLOOM_TEST_CLUSTER") != NULL) {
+        s->count = 0;
+        return start_cluster(s);
+    }
     for (unsigned i = 0; i < count; i++) {
         if (temp_redis_start(&s->redis[i], NULL, &e) != ERR_OK ||
             client_open(&s->client[i], s->redis[i].port, 5000, &e) != ERR_OK) {
@@ -30,20 +49,51 @@ int servers_stop(struct servers *s)
         client_close(&s->client[i]);
         temp_redis_fini(&s->redis[i]);
     }
+    temp_cluster_fini(&s->cluster);
+    cluster_free(s->nodes.cluster);
+    s->nodes.cluster = NULL;
     return 0;
+}
+
+struct client *servers_each(struct servers *s, unsigned i)
+{
+    if (s->cluster.masters > 0)
+        return i < s->cluster.masters ? &s->cluster.client[i] : NULL;
+    return i < s->count ? &s->client[i] : NULL;
 }
 
 void servers_flush(struct servers *s)
 {
-    for (unsigned i = 0; i < s->count; i++)
-        assert_string_equal(servers_text(s, i, "FLUSHALL"), "OK");
+    struct error e = {""};
+    struct client *c;
+    for (unsigned i = 0; (c = servers_each(s, i)) != NULL; i++)
+        must(client_ok(c, &e, "FLUSHALL"), e);
 }
 
 static redisReply *run(struct servers *s, unsigned node, const char *format, va_list ap)
 {
-    redisReply *reply = redisvCommand(s->client[node].redis, format, ap);
-    if (reply == NULL)
-        fail_msg("%s: %s", format, s->client[node].redis->errstr);
+    struct client *c = s->cluster.masters > 0 ? s->cluster.client : &s->client[node];
+    redisReply *reply = NULL;
+    bool moved = true;
+    for (unsigned i = 0; moved && i < (s->cluster.masters > 0 ? s->cluster.masters : 1); i++) {
+        va_list again;
+        va_copy(again, ap);
+        freeReplyObject(reply);
+        reply = redisvCommand(c[i].redis, format, again);
+        va_end(again);
+        if (reply == NULL)
+            fail_msg("%s: %s", format, c[i].redis->errstr);
+        moved = reply != NULL && reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "MOVED ", 6) == 0;
+    }
+    return reply;
+}
+
+redisReply *servers_command(struct servers *s, unsigned node, const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    redisReply *reply = run(s, node, format, ap);
+    va_end(ap);
     return reply;
 }
 
@@ -201,7 +251,15 @@ const struct key_name *filter_new_shard(const struct filter *f, uint64_t generat
 
 unsigned filter_node(const struct filter *f, uint32_t shard)
 {
-    return shard % f->servers->count;
+    return f->servers->count == 0 ? 0 : shard % f->servers->count;
+}
+
+unsigned filter_where(const struct filter *f, const struct generation *g, uint32_t shard)
+{
+    struct error e = {""};
+    struct placement p;
+    must(placement_resolve(&p, &f->fence.names, g, &f->servers->nodes, &e), e);
+    return placement_where(&p, 0, shard);
 }
 
 static bool is_shard(const struct filter *f, const struct generation *g, const redisReply *string)
@@ -231,8 +289,7 @@ const char *filter_kind(const struct filter *f, const struct generation *g, uint
                                                                                  : "list for ever";
     if (strcmp(type, "string") != 0)
         return type;
-    redisReply *reply = redisCommand(s->client[node].redis, "GET %b", name->text, name->length);
-    assert_non_null(reply);
+    redisReply *reply = servers_command(s, node, "GET %b", name->text, name->length);
     bool tagged = is_shard(f, g, reply);
     freeReplyObject(reply);
     return tagged ? "shard" : "zombie";

@@ -12,6 +12,7 @@
 #include "shard/fence.h"
 #include "shard/hash.h"
 #include "tests/lib/client.h"
+#include "tests/lib/temp_cluster.h"
 #include "tests/lib/temp_redis.h"
 
 /* Fail the test with the text where @expression does not give @code. Main thread only. */
@@ -34,8 +35,12 @@ enum {
     INCARNATION = 0xabcdef
 };
 
+/* With TWINBLOOM_TEST_CLUSTER in the environment they are the masters of a cluster, as many as
+ * CLUSTER_MASTERS. Then commands below go to whichever holds their key, whatever node they are for. */
+enum { CLUSTER_MASTERS = 3 };
 struct servers {
     unsigned count;
+    struct temp_cluster cluster;
     struct temp_redis redis[SERVERS_MAX];
     struct client client[SERVERS_MAX];
     struct nodes nodes;
@@ -44,9 +49,13 @@ struct servers {
 /* For a CMocka group: 0 where all run. */
 int servers_start(struct servers *s, unsigned count);
 int servers_stop(struct servers *s);
+/* A connection to each node in turn; NULL: there are no more. */
+struct client *servers_each(struct servers *s, unsigned i);
 /* FLUSHALL everywhere. */
 void servers_flush(struct servers *s);
 
+/* The reply, which the caller frees; never NULL. */
+redisReply *servers_command(struct servers *s, unsigned node, const char *format, ...);
 /* The integer that a command gives; fails the test where it gives something else. */
 long long servers_integer(struct servers *s, unsigned node, const char *format, ...);
 /* The string or status that it gives ("" for nil), in one of a few static buffers. */
@@ -84,6 +93,8 @@ const struct key_name *filter_shard(const struct filter *f, uint64_t generation,
                                     uint64_t epoch);
 const struct key_name *filter_new_shard(const struct filter *f, uint64_t generation, uint32_t shard);
 unsigned filter_node(const struct filter *f, uint32_t shard);
+/* Its address, for the filter's link. */
+unsigned filter_where(const struct filter *f, const struct generation *g, uint32_t shard);
 
 /* What lies under a name: "none", "tombstone" (a list with a TTL), "shard" (the tag in every block, the
  * length of the generation's shards), "zombie" (another string). */

@@ -58,6 +58,13 @@ static void start_postgres(struct fixture *f, const struct fixture_options *o)
 static void start_nodes(struct fixture *f, const struct fixture_options *o)
 {
     struct error e = {""};
+    if (o->masters > 0) {
+        if (o->tls)
+            must(temp_cluster_start_tls(&f->cluster, o->masters, o->replicas, &e), e);
+        else
+            must(temp_cluster_start(&f->cluster, o->masters, o->owners, o->replicas, &e), e);
+        (void)snprintf(f->node_list, sizeof(f->node_list), "%s", f->cluster.seeds);
+    }
     for (unsigned i = 0; i < o->nodes; i++) {
         must(temp_redis_start(&f->redis[i], o->redis, &e), e);
         f->nodes++;
@@ -69,8 +76,12 @@ static void start_nodes(struct fixture *f, const struct fixture_options *o)
 
 static void start_daemons(struct fixture *f, const struct fixture_options *o)
 {
-    char filters[512] = "";
+    char filters[512] = "", redis[PATH_MAX + 600] = "";
     struct error e = {""};
+    (void)snprintf(redis, sizeof(redis), "%s", o->redis_lines != NULL ? o->redis_lines : "");
+    if (o->tls)
+        (void)snprintf(redis + strlen(redis), sizeof(redis) - strlen(redis), "tls_ca_file = %s/ours.crt\n",
+                       f->cluster.certificates);
     if (o->capacity != 0)
         (void)snprintf(
             filters, sizeof(filters),
@@ -79,8 +90,10 @@ static void start_daemons(struct fixture *f, const struct fixture_options *o)
             (unsigned long long)o->capacity, o->rate, o->where != NULL ? o->where : "deleted_at IS NULL",
             o->grace != NULL ? o->grace : "500ms", o->filter != NULL ? o->filter : "");
     const struct daemon_options d = {.nodes = f->node_list,
+                                     .cluster = o->masters > 0 ? f->node_list : NULL,
                                      .dsn = o->postgres ? f->postgres.dsn : NULL,
                                      .service = o->service,
+                                     .redis = redis,
                                      .expansion = o->expansion,
                                      .filters = filters};
     for (unsigned i = 0; i < o->daemons; i++) {
@@ -113,6 +126,7 @@ int fixture_stop(struct fixture *f)
     }
     for (unsigned i = 0; i < f->nodes; i++)
         temp_redis_fini(&f->redis[i]);
+    temp_cluster_fini(&f->cluster);
     PQfinish(f->db);
     if (f->has_postgres)
         temp_postgres_fini(&f->postgres);

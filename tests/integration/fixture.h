@@ -13,6 +13,7 @@
 
 #include "tests/lib/client.h"
 #include "tests/lib/daemon.h"
+#include "tests/lib/temp_cluster.h"
 #include "tests/lib/temp_postgres.h"
 #include "tests/lib/temp_redis.h"
 
@@ -25,12 +26,14 @@
             fail_msg("%s: %s", #expression, (e).text);                                                       \
     } while (0)
 
-enum { FIXTURE_NODES_MAX = 2, FIXTURE_DAEMONS_MAX = 3 };
+enum { FIXTURE_NODES_MAX = 4, FIXTURE_DAEMONS_MAX = 3 };
 
 struct fixture;
 
 struct fixture_options {
     unsigned nodes;
+    unsigned masters, owners, replicas; /* of a cluster, instead of nodes: see temp_cluster_start() */
+    bool tls;                           /* see temp_cluster_start_tls() */
     unsigned daemons;
     bool postgres;
     uint64_t rows;                      /* of short_link: codes 0 .. rows - 1, see fixture_code() */
@@ -43,19 +46,21 @@ struct fixture_options {
     const char *schema;                 /* more SQL, before a coordinator starts; NULL: none */
     const char *where;                  /* NULL: deleted_at IS NULL */
     const char *settings;               /* lines of postgresql.conf; NULL: none */
+    const char *redis_lines;            /* of [redis]; NULL: none */
     const char *const *redis;           /* arguments of the nodes, NULL behind the last; NULL: none */
     void (*prepare)(struct fixture *f); /* called before a coordinator starts; NULL: nothing */
 };
 
 struct fixture {
     struct temp_redis redis[FIXTURE_NODES_MAX];
+    struct temp_cluster cluster;
     struct temp_postgres postgres;
     bool has_postgres;
     PGconn *db;
     struct daemon daemon[FIXTURE_DAEMONS_MAX];
     struct client client[FIXTURE_DAEMONS_MAX]; /* one to each coordinator */
     unsigned nodes, daemons;
-    char node_list[160];
+    char node_list[TEMP_CLUSTER_NODES_MAX * 66];
 };
 
 /* For a CMocka setup: everything runs and, where there is a filter, it is built as every coordinator sees it.

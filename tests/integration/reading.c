@@ -169,7 +169,7 @@ void reading_wait(struct reading *reading, unsigned pages)
 
 void reading_left(struct reading *reading, struct readers *r, struct reading_left *out)
 {
-    out->count = readers_left(r, &out->next_table, out->ranges);
+    out->count = readers_left(r, &out->next_table, out->ranges, &out->done);
     out->pages = reading_pages(reading);
 }
 

@@ -49,8 +49,9 @@ unsigned reading_most_at_once(struct reading *reading);
 /* Wait until @pages pages have ended, of all. */
 void reading_wait(struct reading *reading, unsigned pages);
 
-/* What is left, and the pages that had ended by then. */
+/* What is left, what these readers have read, and the pages that had ended by then. */
 struct reading_left {
+    struct readers_progress done;
     unsigned next_table;
     size_t count;
     struct scan_range ranges[READERS_RANGES_MAX];

@@ -2,14 +2,19 @@
 /* Users, roles, patterns, and what is let in before a login. */
 #include "tests/integration/fixture.h"
 
+#include <limits.h>
+#include <poll.h>
+#include <pty.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "tests/lib/raw.h"
 
-enum { REPLY_MS = 30000, SLOW_US = 150000 /* at least, of the password "slow" */ };
+enum { REPLY_MS = 30000, TRIES = 20, SLOW_US = 150000 /* at least, of the password "slow" */ };
 
 /* The passwords are the users' names. */
 #define READER_HASH "$y$j75$u4DBRzkt/c9yLvd8lcV3m/$zwnOmrN9qr4LuShmqpE9dXFXwYkncYKW2j1NgyY5sl0"
@@ -405,28 +410,57 @@ static void test_config_set__changes_users(void **state)
     client_close(&writer);
 }
 
+/* Whether something has come to @fd, or its end. */
+static bool has_come(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    return poll(&p, 1, 0) != 0;
+}
+
+/* Sends a slow AUTH and PINGs by another client until its answer has come: how many had theirs before. */
+static unsigned pings_beside(int fd, struct client *other, const char *request, uint64_t *longest)
+{
+    unsigned answered = 0;
+    *longest = 0;
+    assert_true(raw_puts(fd, request));
+    for (;;) { /* both are with the one worker */
+        uint64_t asked = clock_mono_us();
+        gives(other, "PING", "PONG");
+        uint64_t took = clock_mono_us() - asked;
+        if (has_come(fd))
+            return answered;
+        answered++;
+        *longest = took > *longest ? took : *longest;
+    }
+}
+
+/* A busy machine may hold up anybody, but not each time. */
 static void test_slow_password__stalls_nobody_else(void **state)
 {
     (void)state;
     struct client other = {0};
+    uint64_t longest, took;
+    unsigned tries = 0;
     log_in(&other, "chief");
     int fd = raw_open(fixture.daemon[0].port);
-    uint64_t began = clock_mono_us(), longest = 0;
-    assert_true(raw_puts(fd, "AUTH slow slow\r\nPING\r\nACL WHOAMI\r\n"));
-    while (clock_mono_us() - began < SLOW_US) { /* both are with the one worker */
-        uint64_t asked = clock_mono_us();
-        gives(&other, "PING", "PONG");
-        uint64_t took = clock_mono_us() - asked;
-        longest = took > longest ? took : longest;
+    uint64_t began = clock_mono_us();
+    assert_in_range(pings_beside(fd, &other, "AUTH slow slow\r\nPING\r\nACL WHOAMI\r\n", &longest), 5,
+                    UINT_MAX);
+    assert_true(clock_mono_us() - began >= SLOW_US);
+    assert_true(raw_expect(fd, "+OK\r\n+PONG\r\n$4\r\nslow\r\n"));
+    while (longest >= SLOW_US / 2 && ++tries < TRIES) {
+        assert_in_range(pings_beside(fd, &other, "AUTH slow wrong\r\n", &longest), 5, UINT_MAX);
+        assert_true(raw_expect(fd, "-" WRONGPASS "\r\n"));
     }
     assert_true(longest < SLOW_US / 2);
-    assert_true(raw_expect(fd, "+OK\r\n+PONG\r\n$4\r\nslow\r\n"));
-    uint64_t slow = clock_mono_us() - began;
-    assert_true(slow >= SLOW_US);
-    began = clock_mono_us();
-    assert_true(raw_puts(fd, "AUTH slow slow\r\n")); /* is remembered */
-    assert_true(raw_expect(fd, "+OK\r\n"));
-    assert_true(clock_mono_us() - began < slow / 2);
+    tries = 0;
+    do {
+        began = clock_mono_us();
+        assert_true(raw_puts(fd, "AUTH slow slow\r\n")); /* is remembered */
+        assert_true(raw_expect(fd, "+OK\r\n"));
+        took = clock_mono_us() - began;
+    } while (took >= SLOW_US / 2 && ++tries < TRIES);
+    assert_true(took < SLOW_US / 2);
     raw_close(fd);
     client_close(&other);
 }
@@ -447,7 +481,7 @@ static void test_slow_password__its_client_may_go_away(void **state)
 static void test_slow_password__that_changes_meanwhile_is_refused(void **state)
 {
     (void)state;
-    enum { BEFORE = 8 };
+    enum { BEFORE = 24 }; /* seconds of work for the one thread that verifies */
     int fds[BEFORE + 1];
     reload(SERVICE, FILTERS READER WRITER CHIEF SLOW "# nothing is remembered\n");
     for (int i = 0; i <= BEFORE; i++) {
@@ -506,6 +540,17 @@ static void test_stranger__may_send_little(void **state)
     raw_close(fd);
 }
 
+static void until_cut(struct client *c)
+{
+    redisReply *r;
+    for (uint64_t until = clock_mono_us() + REPLY_MS * 1000ull; (r = client_command(c, "PING")) != NULL;) {
+        assert_string_equal(r->str, NOAUTH);
+        freeReplyObject(r);
+        assert_true(clock_mono_us() < until);
+        clock_sleep_us(100000);
+    }
+}
+
 static void test_stranger__is_cut_after_a_while(void **state)
 {
     (void)state;
@@ -518,12 +563,11 @@ static void test_stranger__is_cut_after_a_while(void **state)
     assert_true(raw_expect(fd, "-" NOAUTH "\r\n"));
     assert_true(raw_expect_close(fd));
     uint64_t took = clock_mono_us() - began;
-    assert_true(took >= 400000 && took < 5000000);
+    assert_true(took >= 400000);
     raw_close(fd);
     gives(&reader, "PING", "PONG");
     reload(SERVICE "login_timeout = 500ms\n", FILTERS CHIEF);
-    clock_sleep_us(2500000); /* it is a stranger now */
-    assert_null(client_command(&reader, "PING"));
+    until_cut(&reader); /* it is a stranger now */
     client_close(&reader);
     reload(SERVICE "login_timeout = 500ms\n", FILTERS); /* nobody has to log in */
     open_client(&reader);
@@ -600,15 +644,22 @@ static void test_http__a_slow_password_stalls_nobody(void **state)
     (void)state;
     static const char slow[] =
         "GET /v1/filters HTTP/1.1\r\nHost: x\r\nAuthorization: Basic c2xvdzpzbG93\r\n\r\n";
+    static const char wrong[] =
+        "GET /v1/filters HTTP/1.1\r\nHost: x\r\nAuthorization: Basic c2xvdzp3cm9uZw==\r\n\r\n";
+    enum { GONE = 8 }; /* whose passwords are verified before */
     char answer[16384];
-    int fd = raw_open(fixture.daemon[0].http_port), gone = raw_open(fixture.daemon[0].http_port);
-    assert_true(raw_puts(gone, slow));
-    assert_true(raw_puts(fd, slow));
+    int fd, gone[GONE];
+    for (int i = 0; i < GONE; i++) {
+        gone[i] = raw_open(fixture.daemon[0].http_port);
+        assert_true(raw_puts(gone[i], wrong));
+    }
     clock_sleep_us(20000);
-    raw_close(gone);
-    uint64_t began = clock_mono_us();
+    fd = raw_open(fixture.daemon[0].http_port);
+    assert_true(raw_puts(fd, slow));
+    for (int i = 0; i < GONE; i++)
+        raw_close(gone[i]);
     assert_int_equal(http_status("GET", "/v1/filters/alpha", "Bearer abc", answer, sizeof(answer)), 200);
-    assert_true(clock_mono_us() - began < SLOW_US);
+    assert_false(has_come(fd)); /* it was faster */
     assert_true(raw_read_until(fd, "\r\n", answer, sizeof(answer)));
     assert_string_equal(answer, "HTTP/1.1 200 OK\r\n");
     raw_close(fd);
@@ -723,19 +774,44 @@ static void test_passwd__makes_what_the_configuration_takes(void **state)
     free(output_of("printf 'a\\000b' | " TWINBLOOM_CLI " passwd 2>&1", 2));
 }
 
-/* At a terminal: asked twice, and never shown. */
+/* Read from a terminal until @part has come; without one, to the end. */
+static void read_terminal(int fd, char *out, size_t size, const char *part)
+{
+    size_t n = strlen(out);
+    while (n + 1 < size && (part == NULL || strstr(out, part) == NULL)) {
+        ssize_t got = read(fd, out + n, size - 1 - n);
+        if (got <= 0)
+            break; /* EIO: nobody has it open any more */
+        n += (size_t)got;
+        out[n] = '\0';
+    }
+    if (part != NULL)
+        assert_non_null(strstr(out, part));
+}
+
+/* At a terminal: asked twice, and never shown. What is typed before the question is thrown away. */
 static void test_passwd__shows_nothing_at_a_terminal(void **state)
 {
     (void)state;
-    char *output =
-        output_of("( sleep 1; echo hunter2; sleep 1; echo hunter2; sleep 1 ) | script -qec '" TWINBLOOM_CLI
-                  " passwd' /dev/null | tr '\\r\\n' '  '",
-                  0);
-    assert_non_null(strstr(output, "Password: "));
-    assert_non_null(strstr(output, "Again: "));
+    static const char typed[] = "hunter2\n";
+    char output[4096] = "";
+    int fd = -1, status = -1;
+    pid_t pid = forkpty(&fd, NULL, NULL, NULL);
+    if (pid == 0) {
+        (void)execl(TWINBLOOM_CLI, TWINBLOOM_CLI, "passwd", (char *)NULL);
+        _exit(127);
+    }
+    assert_true(pid > 0);
+    read_terminal(fd, output, sizeof(output), "Password: ");
+    assert_int_equal(write(fd, typed, strlen(typed)), strlen(typed));
+    read_terminal(fd, output, sizeof(output), "Again: ");
+    assert_int_equal(write(fd, typed, strlen(typed)), strlen(typed));
+    read_terminal(fd, output, sizeof(output), NULL);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    (void)close(fd);
     assert_non_null(strstr(output, "$y$"));
     assert_null(strstr(output, "hunter2"));
-    free(output);
 }
 
 static void test_start__is_refused_where_strangers_could_come_in(void **state)

@@ -321,6 +321,8 @@ static void test_start__without_postgres_answers_ping_and_recovers(void **state)
     must(client_wait_status(&own.client, FILTER, "redis", "ok", READY_MS, &e), e);
     must(client_integer(&own.client, &n, &e, "BF.EXISTS " FILTER " absent-1"), e);
     assert_int_equal(n, 1);
+    assert_int_not_equal(client_ok(&own.client, &e, "TB.VERIFY " FILTER), ERR_OK);
+    assert_non_null(strstr(e.text, "not built yet"));
     postgres_comes_back();
     serves_all_rows(&own.client, "postgres");
     own_stop(&own);

@@ -94,8 +94,9 @@ static void make_again(void)
 /* Nothing but tombstones, and what waits to expire, on any node. */
 static void nothing_is_left(void)
 {
-    for (unsigned node = 0; node < servers.count; node++) {
-        redisReply *keys = redisCommand(servers.client[node].redis, "KEYS *");
+    struct client *c;
+    for (unsigned node = 0; (c = servers_each(&servers, node)) != NULL; node++) {
+        redisReply *keys = client_command(c, "KEYS *");
         assert_non_null(keys);
         for (size_t i = 0; i < keys->elements; i++) {
             const char *name = keys->element[i]->str;

@@ -353,6 +353,31 @@ static void test_link__works_for_a_user_who_may_not_name_it(void **state)
     link_free(link);
 }
 
+/* One that was never counted has none; numbers of other shards, layers and generations do not get mixed up.
+ */
+static void test_fence_shard_items__reads_a_range(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    uint64_t items[SHARDS] = {99, 99, 99, 99, 99, 99};
+    struct key_name name;
+    names_filter_key(&f.fence.names, "count", &name);
+    assert_int_equal(
+        servers_integer(&servers, NODE_HOME,
+                        "HSET %b 2.0 77 2.0.0 1 2.0.2 3 2.0.3 18446744073709551615 2.0.5 6 2.0.33 8 "
+                        "2.1.1 9 1.0.1 10 2.0.4 none",
+                        name.text, name.length),
+        9);
+    must(fence_shard_items(&f.fence, current(), 0, 0, SHARDS, items, &e), e);
+    const uint64_t all[SHARDS] = {1, 0, 3, UINT64_MAX, 0, 6};
+    assert_memory_equal(items, all, sizeof(all));
+    must(fence_shard_items(&f.fence, current(), 0, 2, 2, items, &e), e);
+    assert_true(items[0] == 3 && items[1] == UINT64_MAX && items[2] == 3);
+    assert_true(servers_integer(&servers, NODE_HOME, "DEL %b", name.text, name.length) == 1);
+    assert_string_equal(servers_text(&servers, NODE_HOME, "SET %b text", name.text, name.length), "OK");
+    gives(ERR_REFUSED, fence_shard_items(&f.fence, current(), 0, 0, SHARDS, items, &e), e);
+}
+
 static void test_fence__says_that_a_node_is_not_there(void **state)
 {
     (void)state;
@@ -384,6 +409,7 @@ int main(void)
         TEST(test_fence_upload__of_an_old_view_changes_nothing),
         TEST(test_fence__gives_up_within_the_deadline_and_works_again),
         TEST(test_fence__gives_up_a_new_connection_within_the_deadline),
+        TEST(test_fence_shard_items__reads_a_range),
         TEST(test_link__shows_its_name),
         TEST(test_link__works_for_a_user_who_may_not_name_it),
         TEST(test_fence__says_that_a_node_is_not_there),

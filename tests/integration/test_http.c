@@ -275,7 +275,7 @@ static void test_http__drives_an_expansion(void **state)
 static void test_http__says_what_there_is_not(void **state)
 {
     (void)state;
-    gives("GET", "/", NULL, 404);
+    gives("GET", "/nothing", NULL, 404);
     gives("GET", "/v1/filters/", NULL, 404);
     gives("GET", "/v1/filters/never", NULL, 404);
     gives("GET", "/v1/filters/never/history", NULL, 404);

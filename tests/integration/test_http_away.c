@@ -2,10 +2,12 @@
 /* HTTP while Redis is away, and while the daemon ends; addresses that cannot be had. */
 #include "tests/integration/fixture.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/clock.h"
 #include "tests/lib/http.h"
@@ -98,6 +100,48 @@ static void test_http__a_redis_that_is_stopped_is_said_in_time(void **state)
     is_refused(503, 504);
     process_signal(&fixture.redis[0].process, SIGCONT);
     is_back();
+}
+
+/* Read until @text has come @times; false: it did not within a minute. */
+static bool hears(int fd, const char *text, unsigned times)
+{
+    static char all[1 << 20];
+    size_t length = 0;
+    uint64_t until = clock_mono_us() + 60 * 1000 * 1000;
+    while (clock_mono_us() < until && length + 1 < sizeof(all)) {
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        ssize_t n = poll(&p, 1, 1000) > 0 ? recv(fd, all + length, sizeof(all) - 1 - length, 0) : -1;
+        if (n == 0)
+            return false;
+        length += n > 0 ? (size_t)n : 0;
+        all[length] = '\0';
+        unsigned count = 0;
+        for (const char *at = all; (at = strstr(at, text)) != NULL; at++)
+            count++;
+        if (count >= times)
+            return true;
+    }
+    return false;
+}
+
+/* The page takes silence for a connection that is lost. */
+static void test_http__a_stream_is_not_silent_while_redis_is_waited_for(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct daemon d;
+    must(daemon_start(&d, &(struct daemon_options){.nodes = fixture.node_list, .redis = "timeout = 20s\n"},
+                      &e),
+         e);
+    int fd = raw_open(d.http_port);
+    assert_true(raw_puts(fd, "GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+    assert_true(hears(fd, "\"filters\":true", 1));
+    process_signal(&fixture.redis[0].process, SIGSTOP);
+    bool ticked = hears(fd, "event: tick", 5);
+    process_signal(&fixture.redis[0].process, SIGCONT);
+    raw_close(fd);
+    assert_true(ticked);
+    assert_true(daemon_fini(&d));
 }
 
 static void test_http__readiness_is_told_in_time_where_redis_is_waited_for_longer(void **state)
@@ -241,6 +285,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_http__a_redis_that_is_stopped_is_said_in_time),
+        cmocka_unit_test(test_http__a_stream_is_not_silent_while_redis_is_waited_for),
         cmocka_unit_test(test_http__readiness_is_told_in_time_where_redis_is_waited_for_longer),
         cmocka_unit_test(test_http__a_redis_that_refuses_is_not_ready),
         cmocka_unit_test(test_http__others_are_answered_while_redis_is_slow),

@@ -31,7 +31,7 @@ static int setup(void **state)
                                                    .rows = ROWS,
                                                    .capacity = 60000,
                                                    .rate = "0.01",
-                                                   .service = INTERVAL,
+                                                   .service = INTERVAL "log_level = debug\n",
                                                    .expansion = "lease = 60s\nrows_per_second = 20000\n",
                                                    .schema = gate,
                                                    .where = "public.gate(id)"});
@@ -93,7 +93,7 @@ static void every_worker_heard_of_the_view(unsigned d)
     int64_t epoch = 0;
     must(client_status_number(&fixture.client[d], FILTER, "epoch", &epoch, &e), e);
     for (int64_t i = epoch - 2; i <= epoch; i++) { /* BUILDING, SWITCHED, STEADY */
-        (void)snprintf(line, sizeof(line), "event=view filter=\"" FILTER "\" epoch=%" PRId64 " ", i);
+        (void)snprintf(line, sizeof(line), "event=view_loaded filter=\"" FILTER "\" epoch=%" PRId64 " ", i);
         wait_lines(&fixture.daemon[d].process, line, WORKERS);
     }
 }

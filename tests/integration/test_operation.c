@@ -263,12 +263,13 @@ static void test_operation__concludes_no_loss_under_an_unfenced_view(void **stat
     assert_int_equal(two.lost, 1);
 }
 
-/* EVALs that both nodes have run. */
+/* EVALs that all nodes have run. */
 static long long evals(void)
 {
     long long sum = 0;
-    for (unsigned node = 0; node < servers.count; node++) {
-        redisReply *info = redisCommand(servers.client[node].redis, "INFO commandstats");
+    struct client *node;
+    for (unsigned i = 0; (node = servers_each(&servers, i)) != NULL; i++) {
+        redisReply *info = client_command(node, "INFO commandstats");
         assert_non_null(info);
         const char *at = strstr(info->str, "cmdstat_eval:calls=");
         sum += at == NULL ? 0 : strtoll(at + strlen("cmdstat_eval:calls="), NULL, 10);

@@ -235,8 +235,79 @@ static void test_dry_run__is_refused_as_the_rebuild_would_be(void **state)
     must(client_open(&redis, fixture.redis[1].port, STEADY_MS, &e), e);
     must(client_ok(&redis, &e, "CONFIG SET maxmemory 1000000"), e);
     expect_same_refusal("--capacity 5M", " has too little memory: ");
+    char node[64]; /* the other one has room for all of it */
+    (void)snprintf(node, sizeof(node), "127.0.0.1:%u has too little memory: ", fixture.redis[1].port);
+    expect_same_refusal("--capacity 5M", node);
     must(client_ok(&redis, &e, "CONFIG SET maxmemory 0"), e);
     client_close(&redis);
+}
+
+/* What the plan says of each node is what the filter has there, and together what it says of all. */
+static void test_plan__shows_what_lies_on_each_node(void **state)
+{
+    (void)state;
+    quiet();
+    redisReply *plan = client_command(&fixture.client[0], "TB.PLAN " FILTER);
+    assert_true(plan != NULL && plan->type == REDIS_REPLY_ARRAY);
+    const redisReply *nodes = value_of(plan, "memory_nodes");
+    assert_int_equal(nodes->elements, fixture.nodes);
+    long long before = 0, during = 0, after = 0, shards = 0;
+    for (size_t i = 0; i < nodes->elements; i++) {
+        const redisReply *node = nodes->element[i];
+        char name[64];
+        (void)snprintf(name, sizeof(name), "127.0.0.1:%u", fixture.redis[i].port);
+        assert_string_equal(value_of(node, "node")->str, name);
+        assert_true(value_of(node, "used")->integer > value_of(node, "before")->integer);
+        assert_int_equal(value_of(node, "maxmemory")->integer, 0);
+        assert_true(value_of(node, "limit")->integer > 0); /* the machine's */
+        before += value_of(node, "before")->integer;
+        during += value_of(node, "during")->integer;
+        after += value_of(node, "after")->integer;
+        shards += value_of(node, "shards")->integer;
+    }
+    assert_int_equal(before, value_of(plan, "memory_now")->integer);
+    assert_int_equal(during, value_of(plan, "memory_peak")->integer);
+    assert_int_equal(after, value_of(plan, "memory_after")->integer);
+    assert_int_equal(shards, value_of(plan, "shards")->integer);
+    freeReplyObject(plan);
+    assert_says("plan " FILTER, 0, "USED THEN  MAXMEMORY\n");
+}
+
+/* The server's process behind the session of plans; there must be one. */
+static int session_of_plans(void)
+{
+    PGresult *r = PQexec(fixture.db, "SELECT count(*), min(pid) FROM pg_stat_activity "
+                                     "WHERE application_name = 'twinbloom plan'");
+    assert_int_equal(PQntuples(r), 1);
+    assert_string_equal(PQgetvalue(r, 0, 0), "1");
+    int pid = (int)strtol(PQgetvalue(r, 0, 1), NULL, 10);
+    PQclear(r);
+    return pid;
+}
+
+/* @form: TB.PLAN, or what plans as well. */
+static void planned(const char *form)
+{
+    redisReply *r = client_command(&fixture.client[0], form);
+    assert_true(r != NULL && r->type == REDIS_REPLY_ARRAY);
+    freeReplyObject(r);
+}
+
+static void test_plan__asks_postgres_over_one_session(void **state)
+{
+    (void)state;
+    char end[64];
+    quiet();
+    planned("TB.PLAN " FILTER);
+    int first = session_of_plans();
+    for (int i = 0; i < 3; i++)
+        planned("TB.PLAN " FILTER " CAPACITY 50000");
+    planned("TB.REBUILD " FILTER " DRYRUN");
+    assert_int_equal(session_of_plans(), first);
+    (void)snprintf(end, sizeof(end), "SELECT pg_terminate_backend(%d, 10000)", first);
+    fixture_sql(fixture.db, end);
+    planned("TB.PLAN " FILTER);
+    assert_int_not_equal(session_of_plans(), first);
 }
 
 static void test_dry_run__says_what_the_rebuild_then_does(void **state)
@@ -278,7 +349,7 @@ static void test_hold__waits_for_the_cutover(void **state)
     wait_for("phase", "SWITCHED");
     assert_true(number("generation") > before);
     wait_for("job_step", "grace");
-    assert_says("finish " FILTER, 0, "ends its grace time");
+    assert_says("finish --yes " FILTER, 0, "ends its grace time");
     uint64_t asked = clock_mono_us();
     wait_for("job_state", "done");
     assert_true(clock_mono_us() - asked < GRACE_S * UINT64_C(500000));
@@ -294,10 +365,10 @@ static void test_restart__throws_away_what_an_unfinished_job_has_built(void **st
     int64_t thrown = number("job_generation");
     assert_says("rebuild " FILTER, 3, "");
     assert_says("rebuild " FILTER " --restart --dry-run", 2, "throws nothing away");
-    assert_says("rebuild " FILTER " --restart --hold --wait", 0, "waits for");
+    assert_says("rebuild " FILTER " --restart --yes --hold --wait", 0, "waits for");
     assert_true(number("job_generation") > thrown);
     quiet();
-    assert_says("rebuild " FILTER " --restart --wait", 0, "");
+    assert_says("rebuild " FILTER " --restart --yes --wait", 0, "");
     fixture_all_present(&fixture, 0, 0, ROWS);
 }
 
@@ -415,6 +486,8 @@ int main(void)
         cmocka_unit_test(test_dry_run__starts_nothing),
         cmocka_unit_test(test_dry_run__times_a_page_where_no_run_is_known),
         cmocka_unit_test(test_dry_run__is_refused_as_the_rebuild_would_be),
+        cmocka_unit_test(test_plan__shows_what_lies_on_each_node),
+        cmocka_unit_test(test_plan__asks_postgres_over_one_session),
         cmocka_unit_test(test_dry_run__says_what_the_rebuild_then_does),
         cmocka_unit_test(test_hold__waits_for_the_cutover),
         cmocka_unit_test(test_restart__throws_away_what_an_unfinished_job_has_built),

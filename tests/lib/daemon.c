@@ -20,7 +20,8 @@ static void write_text(FILE *f, const struct daemon *d, const struct daemon_opti
 {
     (void)fprintf(f, "[service]\nlisten = 127.0.0.1:%u\nhttp = 127.0.0.1:%u\n%s\n", d->port, d->http_port,
                   or_empty(o->service));
-    (void)fprintf(f, "[redis]\nnodes = %s\n%s\n", or_empty(o->nodes), or_empty(o->redis));
+    (void)fprintf(f, "[redis]\n%s = %s\n%s\n", o->cluster != NULL ? "cluster" : "nodes",
+                  or_empty(o->cluster != NULL ? o->cluster : o->nodes), or_empty(o->redis));
     if (o->dsn != NULL)
         (void)fprintf(f, "[postgres]\ndsn = %s\n%s\n", o->dsn, or_empty(o->postgres));
     if (o->expansion != NULL)
@@ -98,7 +99,7 @@ enum err daemon_launch(struct daemon *d, struct error *e)
     size_t n = 0;
     for (size_t i = 0; d->wrapper != NULL && d->wrapper[i] != NULL && i < WRAPPER_MAX; i++)
         argv[n++] = d->wrapper[i];
-    argv[n++] = TWINBLOOMD_PATH;
+    argv[n++] = d->program != NULL ? d->program : TWINBLOOMD_PATH;
     argv[n++] = "-c";
     argv[n++] = d->config;
     argv[n] = NULL;

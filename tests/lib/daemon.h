@@ -8,6 +8,7 @@
 /* What the file says. NULL: nothing. The texts of sections are lines "key = value\n". */
 struct daemon_options {
     const char *nodes;     /* redis://..., redis://... */
+    const char *cluster;   /* the same of a cluster, instead */
     const char *dsn;       /* NULL: no [postgres] section */
     const char *service;   /* further lines of [service] */
     const char *redis;     /* of [redis] */
@@ -21,6 +22,7 @@ struct daemon {
     uint16_t http_port;
     char directory[PATH_MAX];
     char config[PATH_MAX + 16];
+    const char *program;        /* NULL: the twinbloomd of this build */
     const char *const *wrapper; /* words before the program, such as env NAME=VALUE; NULL: none */
     struct process process;
 };

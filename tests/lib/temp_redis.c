@@ -3,6 +3,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,6 +13,12 @@
 static void data_directory(const struct temp_redis *r, char *out, size_t size)
 {
     (void)snprintf(out, size, "%s/data", r->directory);
+}
+
+const char *temp_redis_program(void)
+{
+    const char *given = getenv("TWINBLOOM_REDIS_SERVER");
+    return given != NULL && given[0] != '\0' ? given : "redis-server";
 }
 
 static enum err launch(struct temp_redis *r, struct error *e)
@@ -24,10 +31,19 @@ static enum err launch(struct temp_redis *r, struct error *e)
     (void)snprintf(log, sizeof(log), "%s/log", r->directory);
     if (mkdir(data, 0755) != 0 && access(data, W_OK) != 0)
         return error_set(e, ERR_IO, "mkdir %s failed", data);
-    const char *argv[16 + TEMP_REDIS_ARGS_MAX] = {
-        "redis-server", "--port", port, "--bind",       "127.0.0.1", "--dir",
-        data,           "--save", "",   "--appendonly", "no",        "--enable-debug-command",
-        "yes"};
+    const char *argv[16 + TEMP_REDIS_ARGS_MAX] = {temp_redis_program(),
+                                                  "--port",
+                                                  port,
+                                                  "--bind",
+                                                  "127.0.0.1",
+                                                  "--dir",
+                                                  data,
+                                                  "--save",
+                                                  "",
+                                                  "--appendonly",
+                                                  "no",
+                                                  "--enable-debug-command",
+                                                  "yes"};
     size_t n = 13;
     for (size_t i = 0; i < r->extra_count; i++)
         argv[n++] = r->extra[i];
@@ -37,9 +53,9 @@ static enum err launch(struct temp_redis *r, struct error *e)
         return err;
     err = client_wait_ping(r->port, 10000, &r->process, e);
     if (err != ERR_OK) {
-        process_show_log(&r->process, "redis-server");
+        process_show_log(&r->process, temp_redis_program());
         process_kill(&r->process);
-        return error_prefix(e, err, "redis-server on port %u", r->port);
+        return error_prefix(e, err, "%s on port %u", temp_redis_program(), r->port);
     }
     return ERR_OK;
 }

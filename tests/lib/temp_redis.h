@@ -5,7 +5,7 @@
  * for. */
 #include "tests/lib/process.h"
 
-enum { TEMP_REDIS_ARGS_MAX = 16 };
+enum { TEMP_REDIS_ARGS_MAX = 32 };
 
 struct temp_redis {
     uint16_t port;
@@ -15,6 +15,9 @@ struct temp_redis {
     size_t extra_count;
     struct process process;
 };
+
+/* What is started: TWINBLOOM_REDIS_SERVER of the environment (a name or a path), else redis-server. */
+const char *temp_redis_program(void);
 
 /* Start one and wait until it answers PING. @extra: NULL-terminated further arguments such as
  * {"--maxmemory", "64mb", NULL}, or NULL. */

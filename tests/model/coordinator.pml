@@ -101,8 +101,10 @@ inline pick_any_view()
 #define PROVES_LOSS(w) IS_PRESENT(w)
 #elif defined(ACKNOWLEDGED_WITHOUT_VIEW)
 #define PROVES_LOSS(w) (now == 0 || (IS_PRESENT(w) && known_fenced))
-#else
+#elif defined(LOSS_NOT_SURE)
 #define PROVES_LOSS(w) (IS_PRESENT(w) && known_fenced)
+#else
+#define PROVES_LOSS(w) (IS_PRESENT(w) && known_fenced && !IS_BEHIND)
 #endif
 #ifdef LOSS_BY_THE_FIRST_REPLY
 #define ATTEMPT_IS_OVER (to_send == 0 || unseen)
@@ -139,7 +141,11 @@ inline reload()
     :: else -> skip
     fi;
     (now != 0);
+#if defined(LOSE_CHANGES) && !defined(TAKES_OLDER)
+    w = (EPOCH(now) > EPOCH(w) -> now : w);
+#else
     w = now;
+#endif
 #ifdef LOSE
     known_fenced = IS_FENCED(w);
 #endif
@@ -321,7 +327,7 @@ proctype checker()
            fi;
            to_read = to_read - (1 << l);
            if
-           :: PLACEHOLDER(w) || shard[NAME(views[w].current, l, 0, EPOCH(w))] != EMPTY -> to_read = 0
+           :: PLACEHOLDER(w) || IS_UNSURE(w) || shard[NAME(views[w].current, l, 0, EPOCH(w))] != EMPTY -> to_read = 0
            :: else -> denied = to_read == 0
            fi;
            assert(!denied);

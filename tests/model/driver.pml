@@ -27,9 +27,16 @@ byte builds = BUILDS;
 byte current_grows = CURRENT_GROWS;
 byte other_grows = OTHER_GROWS;
 byte rollbacks = ROLLBACKS;
+#ifdef LOSE_SHARD
+#define IS_GONE(v) (!IS_SHARD(shard[NAME(views[v].current, 0, 0, EPOCH(v))]))
+#else
+#define IS_GONE(v) true /* cut behind the key's block */
+#endif
+#define MAY_REFILL(v) (views[v].phase == STEADY && refills < REFILLS && IS_GONE(v))
 #define IS_WANTED (builds > 0 || (BUILDS == 0 && current_grows > 0))
 #define IS_WORK                                                                                                       \
-    (now != 0 && (!IS_FENCED(now) || retiring != 0 || views[now].phase != STEADY || views[now].opening || IS_WANTED))
+    (now != 0 && (!IS_FENCED(now) || retiring != 0 || views[now].phase != STEADY || views[now].opening || IS_WANTED || \
+                  views[now].unsure != 0 || MAY_REFILL(now)))
 
 /* --- what the scripts refuse --- */
 
@@ -85,6 +92,11 @@ byte rollbacks = ROLLBACKS;
 #else
 #define MAY_SCAN IS_BUILDING
 #endif
+#ifdef FILL_BEFORE_FENCED
+#define MAY_FILL (w != 0 && views[w].phase == STEADY && views[w].unsure != 0)
+#else
+#define MAY_FILL (IS_STEADY && views[w].unsure != 0)
+#endif
 #ifdef NO_SETTLE
 #define IS_SETTLED true
 #else
@@ -93,7 +105,12 @@ byte rollbacks = ROLLBACKS;
 #ifdef FENCED_TOO_EARLY
 #define FENCE_IS_DONE(v) true
 #else
-#define FENCE_IS_DONE(v) ALL_RENAMED(v)
+#define FENCE_IS_DONE(v) (ALL_RENAMED(v) && IS_GATHERED(v))
+#endif
+#ifdef BEGINS_BEHIND
+#define MAY_BEGIN_JOB true
+#else
+#define MAY_BEGIN_JOB !IS_BEHIND /* fence_may_begin() */
 #endif
 #ifdef GROW_IN_ONE_STEP
 #define OPENS 0
@@ -151,6 +168,7 @@ inline begin_change()
     views[latest].opening = views[w].opening;
     views[latest].other_opening = views[w].other_opening;
     views[latest].last = views[w].last;
+    views[latest].unsure = views[w].unsure;
     w = latest;
     now = w;
     complete = 0;
@@ -263,7 +281,7 @@ proctype driver(bit me)
     byte swap;
     do
     :: atomic { /* acquire.lua, fence_load(), record_read() */
-           token == 0 && mutex == 0 && tokens >= me && tokens < TOKENS - 1 && IS_WORK ->
+           token == 0 && mutex == 0 && tokens >= me && tokens < TOKENS - 1 && IS_WORK && MAY_BEGIN_JOB ->
            tokens++;
            token = tokens;
            mutex = token;
@@ -315,7 +333,7 @@ proctype driver(bit me)
            )
        END
 
-    /* step_create(), step_open() */
+    /* driver_create(), driver_open() */
     :: PRIVATE
            IS_STEADY && IS_WANTED && builds > 0 ->
 #ifdef CREATE_UNDER_EPOCH_NAME
@@ -334,6 +352,49 @@ proctype driver(bit me)
                RESET_RECORD
            )
        END
+
+#if REFILLS > 0
+    /* driver_refill(): give_up_lost() */
+    :: PRIVATE
+           atomic { IS_STEADY && MAY_REFILL(w) && views[w].layers == 1 -> refills++; swap = refills };
+#ifdef ANEW_UNDER_EPOCH_NAME
+           shard[NAME(views[w].current, 0, 0, EPOCH(w) + 1)] = EMPTY;
+#else
+           made_anew[swap] = 1;
+#endif
+           CHANGE(views[w].unsure = views[w].current; views[w].anew = swap; stage = UNSETTLED; row = UNREAD);
+           swap = 0
+       END
+    /* read_all(), look_again(), fence_sure() */
+    :: atomic {
+           MAY_FILL && stage == UNSETTLED &&
+#ifndef FILL_WITHOUT_SETTLE
+           IS_SETTLED &&
+#endif
+           row == UNREAD ->
+           stage = SETTLED
+       }
+    :: atomic { MAY_FILL && stage == SETTLED && row == UNREAD -> row = (transaction == COMMITTED -> READ : MISSING) }
+    :: atomic {
+           MAY_FILL && stage == SETTLED && (row == MISSING || row == READ) ->
+           if
+           :: IS_SHARD(shard[NAME(views[w].current, 0, 0, EPOCH(w))]) ->
+               if
+               :: row == READ -> shard[NAME(views[w].current, 0, 0, EPOCH(w))] = FULL
+               :: else -> skip
+               fi;
+               row = UPLOADED
+           :: else -> row = UNREAD; stage = UNSETTLED
+           fi
+       }
+    :: atomic { /* sure.lua */
+           MAY_FILL && row == UPLOADED ->
+           if
+           :: HOLDS(token) && now == w && IS_FENCED(w) -> views[w].unsure = 0; row = UNREAD; stage = UNSETTLED
+           :: else -> stop()
+           fi
+       }
+#endif
 
     /* driver_settle() */
     :: atomic { MAY_SCAN && stage == UNSETTLED && IS_SETTLED -> RECORD(SETTLED) }
@@ -388,7 +449,7 @@ proctype driver(bit me)
 #endif
 #endif
 
-    /* step_cutover(), step_rollback(), leave_alternate() for an abort or at the end */
+    /* driver_cutover(), driver_rollback(), driver_leave() for an abort or at the end */
     :: atomic { IS_BUILDING && stage == SCANNED && row != READ -> CHANGE(EXCHANGE; views[w].phase = SWITCHED) }
     :: atomic {
            IS_SWITCHED && rollbacks > 0 ->
@@ -397,7 +458,7 @@ proctype driver(bit me)
     :: atomic { (IS_BUILDING || IS_SWITCHED) -> CHANGE(LEAVE) }
 
     :: atomic { /* release.lua */
-           IS_STEADY && !IS_WANTED ->
+           IS_STEADY && !IS_WANTED && views[w].unsure == 0 ->
            stop()
        }
     od

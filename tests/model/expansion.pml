@@ -25,6 +25,12 @@
 #ifndef ACQUIRES
 #define ACQUIRES (EXPIRIES + 1) /* of the mutex */
 #endif
+#ifndef REFILLS
+#define REFILLS 0 /* times that the key's shard is given up and made anew, lost or not */
+#endif
+#ifndef LOSSES
+#define LOSSES 1
+#endif
 #ifndef SHARDS
 #define SHARDS 1 /* of a layer; the key's is the first */
 #endif
@@ -81,6 +87,10 @@ init {
 #ifdef LOSE
         ;
         run loss()
+#endif
+#ifdef LOSE_CHANGES
+        ;
+        run reconciler()
 #endif
 #ifdef LOSE_VIEW
         ;

@@ -8,17 +8,20 @@ inline lose_shard(g_)
     if
     :: IS_SHARD(shard[NAME(g_, 0, 0, EPOCH(now))]) -> shard[NAME(g_, 0, 0, EPOCH(now))] = NONE
     :: TO_RENAME(now, g_, 0, 0) && IS_BORN(now, g_, 0) -> made[MADE(views[now].made_by, 0)] = 0
-    :: TO_RENAME(now, g_, 0, 0) && !IS_BORN(now, g_, 0) -> shard[NAME(g_, 0, 0, EPOCH(now) - 1)] = NONE
+    :: TO_RENAME(now, g_, 0, 0) && !IS_BORN(now, g_, 0) ->
+        made_anew[views[now].anew] = 0;
+        shard[NAME(g_, 0, 0, EPOCH(now) - 1)] = NONE
     fi;
     lost = g_
 }
 
 proctype loss()
 {
-    if
-    :: atomic { lose_shard(views[now].current) }
-    :: atomic { views[now].other != 0 -> lose_shard(views[now].other) }
-    fi
+    byte losses;
+    do
+    :: atomic { losses < LOSSES -> lose_shard(views[now].current); losses++ }
+    :: atomic { losses < LOSSES && views[now].other != 0 -> lose_shard(views[now].other); losses++ }
+    od
 }
 #endif
 
@@ -165,6 +168,124 @@ over:
         found = 0;
         passes = 0;
         goto again
+    }
+}
+#endif
+
+#ifdef LOSE_CHANGES
+/* The home node comes back with an earlier view; shards lie on other nodes. Who remembers a later one may put it back. */
+proctype loss()
+{
+    atomic {
+        now > 1;
+        do
+        :: now > 1 -> now--
+        :: now < latest -> break
+        od;
+        fenced = EPOCH(now);
+        mutex = 0;
+        retiring = 0;
+        if
+        :: record_generation = 0; record_stage = UNSETTLED
+        :: skip
+        fi;
+        behind = 1
+    }
+    do
+    :: atomic { behind && now < latest -> now++; fenced = EPOCH(now) - 1 }
+    od
+}
+
+#define EPOCH_OF(n) ((n) % (INCARNATIONS * EPOCHS))
+#define GENERATION_OF(n) ((n) / (INCARNATIONS * EPOCHS * SHARDS * LAYERS) + 1)
+#ifdef NO_JUMP
+#define RECONCILED (EPOCH(now) + 1)
+#else
+#define RECONCILED (EPOCHS + 1)
+#endif
+
+/* The next one that a survey finds under an earlier epoch, and of which @is_ is true. */
+inline find(is_)
+{
+    n = 0;
+    do
+    :: n < NAMES && !(IS_SHARD(shard[n]) && EPOCH_OF(n) < EPOCH(now) && is_) -> n++
+    :: else -> break
+    od
+}
+
+/* What a survey finds: the largest epoch of each generation of the view. */
+inline weigh()
+{
+    top = 0;
+    other_top = 0;
+    for (n : 0 .. NAMES - 1) {
+        if
+        :: IS_SHARD(shard[n]) && GENERATION_OF(n) == views[now].current && EPOCH_OF(n) > top -> top = EPOCH_OF(n)
+        :: IS_SHARD(shard[n]) && GENERATION_OF(n) == views[now].other && EPOCH_OF(n) > other_top ->
+            other_top = EPOCH_OF(n)
+        :: else -> skip
+        fi
+    }
+    n = 0
+}
+
+/* keeper_reconcile.c, and fence_gather(); a survey is one step. */
+proctype reconciler()
+{
+    byte n, top, other_top, keep;
+    atomic { /* reconcile.lua */
+        behind && mutex == 0 ->
+        weigh();
+        keep = views[now].current;
+        if
+        :: views[now].other != 0 && other_top > top -> keep = views[now].other
+        :: else -> skip
+        fi;
+        latest++;
+        views[latest].epoch = RECONCILED;
+        views[latest].current = keep;
+        views[latest].layers = 1;
+        views[latest].last = views[latest - 1].last;
+        now = latest;
+        doubtful = keep;
+        behind = 0;
+        fenced = 0;
+        retiring = 0;
+        record_generation = 0;
+        record_stage = UNSETTLED;
+        builds = BUILDS;
+        top = 0;
+        other_top = 0
+    }
+#ifndef ORPHANS_STAY
+#ifndef ORPHANS_LAST
+    do
+    :: atomic { find(GENERATION_OF(n) != keep); if :: n == NAMES -> break :: else -> shard[n] = tombstone fi }
+    od;
+#endif
+#endif
+    do
+    :: atomic {
+           find(GENERATION_OF(n) == keep);
+           if
+           :: n == NAMES -> break
+           :: n < NAMES && IS_SHARD(shard[NAME(keep, 0, 0, EPOCH(now))]) -> shard[n] = tombstone
+           :: else -> shard[NAME(keep, 0, 0, EPOCH(now))] = shard[n]; shard[n] = tombstone
+           fi
+       }
+    od;
+#ifdef ORPHANS_LAST
+    do
+    :: atomic { find(GENERATION_OF(n) != keep); if :: n == NAMES -> break :: else -> shard[n] = tombstone fi }
+    od;
+#endif
+    atomic {
+        for (n : 0 .. TOKENS * SHARDS - 1) {
+            made[n] = 0
+        }
+        n = 0;
+        fenced = EPOCH(now)
     }
 }
 #endif

@@ -5,12 +5,16 @@
 /* --- sizes --- */
 
 #ifndef FIRST_EPOCHS
-#define FIRST_EPOCHS (1 + 3 * BUILDS + 2 * CURRENT_GROWS + OTHER_GROWS + 2 * ROLLBACKS)
+#define FIRST_EPOCHS (1 + 3 * BUILDS + 2 * CURRENT_GROWS + OTHER_GROWS + 2 * ROLLBACKS + REFILLS)
 #endif
 #define EPOCHS (FIRST_EPOCHS + 1) /* of an incarnation; the first is 1 */
+#ifdef LOSE_CHANGES
+#define GENERATIONS (2 * BUILDS + 1) /* what is reconciled is rebuilt */
+#else
 #define GENERATIONS (BUILDS + 1)  /* of an incarnation; the first is 1 */
-#ifdef LOSE_VIEW
-#define INCARNATIONS 2
+#endif
+#if defined(LOSE_VIEW) || defined(LOSE_CHANGES)
+#define INCARNATIONS 2 /* or epochs before and after a view is reconciled */
 #else
 #define INCARNATIONS 1
 #endif
@@ -46,6 +50,10 @@ byte shard[NAMES];
 #define MADE(t, s) ((t) * SHARDS + (s))
 byte made[TOKENS * SHARDS];
 
+/* Under the name of one attempt to make the shard of the first layer anew; always without the key. */
+bit made_anew[REFILLS + 1];
+byte refills; /* attempts */
+
 byte tombstone; /* what is seen of one: TOMBSTONE, or NONE where its time is over */
 
 /* --- view, mutex, record --- */
@@ -68,6 +76,8 @@ typedef View {
     byte left;    /* generation that left with this view: its shards lie under the epoch before */
     byte left_layers;
     byte last;    /* generation number that was given out last */
+    byte unsure;  /* generation whose first shard does not hold all rows; 0: none */
+    byte anew;    /* attempt from whose name that shard comes with this view; 0: it lives on */
 }
 
 View views[VIEWS]; /* all that ever were, so whoever sleeps knows one of them by its place */
@@ -79,13 +89,32 @@ byte retiring;     /* the view with which it left; 0: nothing is retiring */
 #define EPOCH(w) views[w].epoch
 #define IS_PRESENT(w) (now != 0 && EPOCH(now) == EPOCH(w))
 #define IS_FENCED(w) (fenced == EPOCH(w))
+#if defined(RECONCILED_SAYS_NO)
+#define PLACEHOLDER(w) false
+#elif defined(LOSE_CHANGES)
+#define PLACEHOLDER(w) (EPOCH(w) > EPOCHS && views[w].current == doubtful)
+#else
 #define PLACEHOLDER(w) (EPOCH(w) > EPOCHS && views[w].current == 1) /* built=0: never "no" */
+#endif
+#ifdef ANEW_SAYS_NO
+#define IS_UNSURE(w) false
+#else
+#define IS_UNSURE(w) (views[w].unsure == views[w].current)
+#endif
 #define WRITTEN(w) (views[w].layers - 1 - views[w].opening)
 #define OTHER_WRITTEN(w) (views[w].other_layers - 1 - views[w].other_opening)
 
-#if defined(LOSE_SHARD) || defined(LOSE_VIEW)
+#if defined(LOSE_SHARD) || defined(LOSE_VIEW) || defined(LOSE_CHANGES)
 #define LOSE
 byte lost; /* generation of the present incarnation whose shard was lost; 0: none */
+#endif
+
+#ifdef LOSE_CHANGES
+bit behind;    /* home came back with older data, and the view is not reconciled */
+byte doubtful; /* the generation that was kept then; 0: none yet */
+#define IS_BEHIND (behind != 0)
+#else
+#define IS_BEHIND false
 #endif
 
 byte mutex; /* token of the holder; 0: free */
@@ -111,9 +140,11 @@ bit acknowledged;
 
 #define NEWEST(w, g) ((views[w].current == (g) -> views[w].layers : views[w].other_layers) - 1)
 #define IS_BORN(w, g, l) (views[w].born == (g) && (l) == NEWEST(w, g))
+#define IS_ANEW(w, g, l, s)                                                                                           \
+    (views[w].anew != 0 && views[w].unsure == (g) && (l) == 0 && (s) == 0 && made_anew[views[w].anew])
 #define OLD_IS_SHARD(w, g, l, s)                                                                                      \
     (IS_BORN(w, g, l) -> made[MADE(views[w].made_by, s)] == LAYER(g, l)                                               \
-                       : IS_SHARD(shard[NAME(g, l, s, EPOCH(w) - 1)]))
+                       : IS_ANEW(w, g, l, s) || IS_SHARD(shard[NAME(g, l, s, EPOCH(w) - 1)]))
 #ifdef RENAME_REFUSES_ZOMBIE
 #define MAY_TAKE(kind) ((kind) == NONE)
 #else
@@ -136,6 +167,13 @@ bit acknowledged;
 #define GENERATION_TO_RENAME(w, g) LAYERS_TO_RENAME(w, g, 0)
 #endif
 #define ALL_RENAMED(w) (!GENERATION_TO_RENAME(w, views[w].current) && !GENERATION_TO_RENAME(w, views[w].other))
+
+/* The fence of a reconciled view is its gatherer's to complete. */
+#ifdef LOSE_CHANGES
+#define IS_GATHERED(v) (EPOCH(v) != EPOCHS + 1 || fenced >= EPOCHS + 1)
+#else
+#define IS_GATHERED(v) true
+#endif
 
 /* --- tombstone.lua --- */
 
@@ -161,7 +199,7 @@ bit acknowledged;
 
 /* A view that is replaced is fenced, and what left with an earlier one is retired: of what is over nothing is left to do,
  * but where the view was lost or a mutation lets it be replaced too early. */
-#if defined(LOSE_VIEW) || defined(CHANGE_BEFORE_FENCED) || defined(CHANGE_UNCHECKED)
+#if defined(LOSE_VIEW) || defined(LOSE_CHANGES) || defined(CHANGE_BEFORE_FENCED) || defined(CHANGE_UNCHECKED)
 #define OLD_VIEWS_RENAME
 #endif
 
@@ -202,7 +240,13 @@ proctype anybody()
            :: TO_RENAME(w, g, l, s) && IS_BORN(w, g, l) ->
                made[MADE(views[w].made_by, s)] = 0;
                shard[NAME(g, l, s, EPOCH(w))] = EMPTY
-           :: TO_RENAME(w, g, l, s) && !IS_BORN(w, g, l) ->
+           :: TO_RENAME(w, g, l, s) && IS_ANEW(w, g, l, s) -> /* anew.lua */
+               made_anew[views[w].anew] = 0;
+#ifndef OLD_SHARD_STAYS
+               shard[NAME(g, l, s, EPOCH(w) - 1)] = tombstone;
+#endif
+               shard[NAME(g, l, s, EPOCH(w))] = EMPTY
+           :: TO_RENAME(w, g, l, s) && !IS_BORN(w, g, l) && !IS_ANEW(w, g, l, s) ->
                from = NAME(g, l, s, EPOCH(w) - 1);
                shard[NAME(g, l, s, EPOCH(w))] = shard[from];
                shard[from] = tombstone

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <jansson.h>
+
 #include "base/log.h"
 
 static void test_log_quote__escapes_quotes_and_backslashes(void **state)
@@ -132,6 +134,144 @@ static void test_log_write__is_silent_below_the_level(void **state)
     log_set_level(LOG_LEVEL_INFO);
 }
 
+/* --- JSON --- */
+
+static json_t *as_json(const char *line, size_t length)
+{
+    char out[LOG_JSON_MAX(4096)];
+    json_error_t why;
+    assert_true(length <= 4096);
+    size_t n = log_json(out, sizeof(out), line, length);
+    json_t *root = json_loadb(out, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
+    if (root == NULL)
+        fail_msg("%.*s: %s", (int)n, out, why.text);
+    return root;
+}
+
+static void test_log_json__has_every_field_with_its_type(void **state)
+{
+    (void)state;
+    static const char line[] =
+        "ts=2026-01-02T03:04:05.678Z level=info event=view filter=\"a \\\"b\\\" \\\\c\" epoch=12 "
+        "rate=0.001 wrong=007 negative=-3.5 empty= quoted=\"\" id=00ab";
+    json_t *root = as_json(line, sizeof(line) - 1);
+    assert_string_equal(json_string_value(json_object_get(root, "event")), "view");
+    assert_string_equal(json_string_value(json_object_get(root, "filter")), "a \"b\" \\c");
+    assert_int_equal(json_integer_value(json_object_get(root, "epoch")), 12);
+    assert_true(json_real_value(json_object_get(root, "rate")) == 0.001);
+    assert_true(json_real_value(json_object_get(root, "negative")) == -3.5);
+    assert_string_equal(json_string_value(json_object_get(root, "wrong")), "007");
+    assert_string_equal(json_string_value(json_object_get(root, "empty")), "");
+    assert_string_equal(json_string_value(json_object_get(root, "quoted")), "");
+    assert_string_equal(json_string_value(json_object_get(root, "id")), "00ab");
+    json_decref(root);
+}
+
+static void test_log_json__is_json_whatever_the_bytes(void **state)
+{
+    (void)state;
+    char line[64];
+    uint64_t random = 88172645463325252u;
+    for (unsigned round = 0; round < 20000; round++) {
+        size_t length = round % sizeof(line);
+        for (size_t i = 0; i < length; i++) {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            line[i] = (random & 3) == 0 ? "=\" \\"[random >> 8 & 3] : (char)(random >> 16);
+        }
+        char out[LOG_JSON_MAX(sizeof(line))];
+        size_t n = log_json(out, sizeof(out), line, length);
+        json_error_t why;
+        json_t *root = json_loadb(out, n, JSON_ALLOW_NUL, &why);
+        if (root == NULL)
+            fail_msg("round %u: %.*s: %s", round, (int)n, out, why.text);
+        json_decref(root);
+    }
+}
+
+static void one_hostile(void)
+{
+    log_set_format(LOG_FORMAT_JSON);
+    log_warn("view", "filter=%s epoch=%d", log_quote("x\"} \xff\xfe\n{\"epoch\":9, \xc3\xa9\x7f"), 4);
+    log_set_format(LOG_FORMAT_LOGFMT);
+}
+
+static void test_log_write__writes_json_that_no_name_can_break(void **state)
+{
+    (void)state;
+    char line[4096];
+    json_error_t why;
+    size_t n = capture(one_hostile, line, sizeof(line));
+    assert_ptr_equal(strchr(line, '\n'), line + n - 1);
+    json_t *root = json_loadb(line, n, JSON_REJECT_DUPLICATES, &why);
+    if (root == NULL)
+        fail_msg("%s: %s", line, why.text);
+    assert_string_equal(json_string_value(json_object_get(root, "filter")),
+                        "x\"} \xef\xbf\xbd\xef\xbf\xbd {\"epoch\":9, \xc3\xa9\x7f");
+    assert_int_equal(json_integer_value(json_object_get(root, "epoch")), 4);
+    assert_string_equal(json_string_value(json_object_get(root, "level")), "warn");
+    json_decref(root);
+}
+
+/* --- what is left out --- */
+
+static void burst(unsigned lines)
+{
+    for (unsigned i = 0; i < lines; i++)
+        log_warn("flood", "n=%u", i);
+}
+
+static void one_flood(void)
+{
+    burst(LOG_BURST + 25);
+}
+
+static size_t lines_of(const char *text)
+{
+    size_t n = 0;
+    for (; (text = strchr(text, '\n')) != NULL; text++)
+        n++;
+    return n;
+}
+
+static void test_log_write__leaves_out_what_one_place_repeats(void **state)
+{
+    (void)state;
+    static char text[LOG_BURST * 100];
+    uint64_t written = log_lines(LOG_LEVEL_WARN), before = log_suppressed();
+    (void)capture(one_flood, text, sizeof(text));
+    assert_int_equal(lines_of(text), LOG_BURST);
+    assert_int_equal(log_lines(LOG_LEVEL_WARN) - written, LOG_BURST);
+    assert_int_equal(log_suppressed() - before, 25);
+}
+
+static void in_the_next_window(void)
+{
+    static struct log_site site;
+    for (unsigned i = 0; i < LOG_BURST + 7; i++)
+        log_write(&site, LOG_LEVEL_WARN, "again", "n=%u", i);
+    atomic_store(&site.began_ms, 0); /* as if its time were over */
+    log_write(&site, LOG_LEVEL_WARN, "again", "n=last");
+    for (unsigned i = 0; i < LOG_BURST + 2; i++)
+        log_write(&site, LOG_LEVEL_WARN, "again", "n=%u", i);
+    atomic_fetch_sub(&site.began_ms, LOG_WINDOW_MS);
+    log_tick();
+    log_tick(); /* it was told */
+}
+
+static void test_log_write__says_how_many_lines_were_left_out(void **state)
+{
+    (void)state;
+    static char text[2 * LOG_BURST * 100];
+    (void)capture(in_the_next_window, text, sizeof(text));
+    assert_non_null(strstr(text, "event=again n=last suppressed=7\n"));
+    const char *told = strstr(text, "event=suppressed of=again lines=3\n");
+    assert_non_null(told);
+    if (told != NULL)
+        assert_null(strstr(told + 1, "event=suppressed of=again"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -142,6 +282,11 @@ int main(void)
         cmocka_unit_test(test_log_write__is_one_line_whatever_the_values),
         cmocka_unit_test(test_log_write__cuts_an_endless_line),
         cmocka_unit_test(test_log_write__is_silent_below_the_level),
+        cmocka_unit_test(test_log_json__has_every_field_with_its_type),
+        cmocka_unit_test(test_log_json__is_json_whatever_the_bytes),
+        cmocka_unit_test(test_log_write__writes_json_that_no_name_can_break),
+        cmocka_unit_test(test_log_write__leaves_out_what_one_place_repeats),
+        cmocka_unit_test(test_log_write__says_how_many_lines_were_left_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

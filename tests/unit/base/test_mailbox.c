@@ -161,6 +161,20 @@ static void test_mailbox_wait__returns_after_its_time_without_a_letter(void **st
     mailbox_free(m);
 }
 
+static void test_mailbox_wake__ends_a_wait_and_runs_nothing(void **state)
+{
+    (void)state;
+    struct mailbox *m = mailbox_new();
+    assert_non_null(m);
+    struct pollfd p = {.fd = mailbox_fd(m), .events = POLLIN};
+    mailbox_wake(m);
+    mailbox_wake(m);
+    assert_int_equal(poll(&p, 1, 0), 1);
+    mailbox_wait(m, 60000);
+    assert_int_equal(poll(&p, 1, 0), 0); /* and the next one waits again */
+    mailbox_free(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -169,6 +183,7 @@ int main(void)
         cmocka_unit_test(test_mailbox_run__leaves_a_letter_that_a_letter_posted_for_the_next_run),
         cmocka_unit_test(test_mailbox_free__drops_letters_without_running_them),
         cmocka_unit_test(test_mailbox_wait__returns_after_its_time_without_a_letter),
+        cmocka_unit_test(test_mailbox_wake__ends_a_wait_and_runs_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

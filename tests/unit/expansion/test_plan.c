@@ -174,7 +174,7 @@ static void test_plan_make__divides_the_build_into_passes(void **state)
     assert_int_equal(made(in).partitions, p.geometry.shards);
 }
 
-/* A plan of 5 shards of 1,000 bytes: on 2 nodes the larger share is 3, and 2 more for uploads. */
+/* A plan of 5 shards of 1,000 bytes: 3 and 2 of them on 2 nodes, and room for 2 more on each for uploads. */
 static const struct plan five = {.geometry = {.shards = 5, .blocks = 1, .block_bits = 512, .hashes = 7},
                                  .memory_new = 5000};
 
@@ -189,17 +189,148 @@ static void test_plan_fits__compares_each_nodes_share_with_its_limit(void **stat
     assert_string_equal(warning, "");
     nodes[0].used = 101;
     assert_int_equal(plan_fits(&five, nodes, 2, warning, &e), ERR_REFUSED);
-    assert_string_equal(e.text,
-                        "Redis a:1 has too little memory: 101 bytes used + 5,000 needed > maxmemory 5,100");
+    assert_string_equal(e.text, "Redis a:1 has too little memory: 101 bytes used + 5,000 needed for 3 of 5 "
+                                "shards > maxmemory 5,100");
     nodes[0].maxmemory = 0;
     nodes[1].maxmemory = 999999; /* passed already */
     assert_int_equal(plan_fits(&five, nodes, 2, warning, &e), ERR_REFUSED);
     assert_non_null(strstr(e.text, "b:2"));
-    nodes[1].maxmemory = 1004999;
+    nodes[1].maxmemory = 1003999; /* it takes 2 */
     assert_int_equal(plan_fits(&five, nodes, 2, warning, &e), ERR_REFUSED);
+    assert_non_null(strstr(e.text, "4,000 needed for 2 of 5 shards"));
+    nodes[1].maxmemory = 1004000;
+    assert_int_equal(plan_fits(&five, nodes, 2, warning, &e), ERR_OK);
     nodes[1].maxmemory = UINT64_MAX;
     assert_int_equal(plan_fits(&five, nodes, 2, warning, &e), ERR_OK);
     assert_int_equal(plan_fits(&five, nodes, 0, warning, &e), ERR_REFUSED);
+}
+
+/* All nodes together have a hundred times the room that is needed. */
+static void test_plan_fits__refuses_where_one_node_is_full_and_the_others_are_empty(void **state)
+{
+    (void)state;
+    struct plan_node nodes[3] = {{.name = "a:1", .maxmemory = 500000},
+                                 {.name = "b:2", .used = 496001, .maxmemory = 500000},
+                                 {.name = "c:3", .maxmemory = 500000}};
+    char warning[256];
+    struct error e = {""};
+    assert_int_equal(plan_fits(&five, nodes, 3, warning, &e), ERR_REFUSED);
+    assert_string_equal(e.text, "Redis b:2 has too little memory: 496,001 bytes used + 4,000 needed for 2 of "
+                                "5 shards > maxmemory 500,000");
+    nodes[1].used = 496000;
+    assert_int_equal(plan_fits(&five, nodes, 3, warning, &e), ERR_OK);
+}
+
+static void test_plan_fits__asks_nothing_of_a_node_that_takes_no_shard(void **state)
+{
+    (void)state;
+    const struct plan one = {.geometry = {.shards = 1, .blocks = 1, .block_bits = 512, .hashes = 7},
+                             .memory_new = 1000};
+    struct plan_node nodes[2] = {{.name = "a:1", .maxmemory = 3000},
+                                 {.name = "b:2", .used = 100, .maxmemory = 99}};
+    char warning[256];
+    assert_int_equal(plan_fits(&one, nodes, 2, warning, NULL), ERR_OK);
+    assert_int_equal(nodes[1].shards, 0);
+}
+
+static void test_plan_place__shows_each_node_before_during_and_after(void **state)
+{
+    (void)state;
+    struct plan_node nodes[7] = {{.before = 700}, {.before = 400}};
+    plan_place(&five, nodes, 2);
+    assert_true(nodes[0].shards == 3 && nodes[1].shards == 2);
+    assert_true(nodes[0].before == 700 && nodes[0].during == 5700 && nodes[0].after == 3000);
+    assert_true(nodes[1].before == 400 && nodes[1].during == 4400 && nodes[1].after == 2000);
+    plan_place(&five, nodes, 7);
+    uint64_t shards = 0;
+    for (unsigned i = 0; i < 7; i++)
+        shards += nodes[i].shards;
+    assert_int_equal(shards, 5);
+    assert_true(nodes[6].shards == 0 && nodes[6].during == 0 && nodes[6].after == 0);
+}
+
+/* A filter that moves: the nodes that it leaves come last. */
+static void test_plan_place__gives_nothing_to_a_node_that_is_left(void **state)
+{
+    (void)state;
+    struct plan_node nodes[3] = {{.name = "b:2", .maxmemory = 5000},
+                                 {.name = "c:3"},
+                                 {.name = "a:1", .before = 4000, .used = 9, .maxmemory = 8, .leaving = true}};
+    char warning[256];
+    assert_int_equal(plan_fits(&five, nodes, 3, warning, NULL), ERR_OK); /* a:1 is full, and may be */
+    assert_true(nodes[0].shards == 3 && nodes[1].shards == 2 && nodes[2].shards == 0);
+    assert_true(nodes[2].before == 4000 && nodes[2].during == 4000 && nodes[2].after == 0);
+    nodes[0].leaving = nodes[1].leaving = true;
+    plan_place(&five, nodes, 3);
+    assert_true(nodes[0].shards == 0 && nodes[1].shards == 0 && nodes[2].shards == 0);
+}
+
+/* A cluster: a node takes by its share of the slots, which is chance, so three deviations more than the mean.
+ */
+static void test_plan_place__allows_for_chance_where_slots_decide(void **state)
+{
+    (void)state;
+    const struct plan many = {.geometry = {.shards = 10000, .blocks = 1, .block_bits = 512, .hashes = 7},
+                              .memory_new = 10000000};
+    struct plan_node nodes[4] = {{.share = 0.5, .by_slots = true, .before = 7},
+                                 {.share = 0.4999, .by_slots = true},
+                                 {.share = 0.0001, .by_slots = true},
+                                 {.share = 0, .by_slots = true}};
+    plan_place(&many, nodes, 4);
+    assert_int_equal(nodes[0].shards, 5150); /* a deviation is 50 */
+    assert_true(nodes[0].after == 5150000 && nodes[0].during == 7 + 5152000);
+    assert_int_equal(nodes[1].shards, 5149);
+    assert_int_equal(nodes[2].shards, 4);
+    assert_true(nodes[3].shards == 0 && nodes[3].during == 0); /* a master without slots */
+    struct plan_node one = {.share = 1, .by_slots = true};
+    plan_place(&five, &one, 1);
+    assert_int_equal(one.shards, 5); /* never more than there are */
+    struct plan_node two[2] = {{.share = 0.5, .by_slots = true}, {.share = 0.5, .by_slots = true}};
+    plan_place(&five, two, 2);
+    assert_true(two[0].shards == 5 && two[1].shards == 5);
+}
+
+static void test_plan_fits__says_that_slots_are_chance(void **state)
+{
+    (void)state;
+    struct plan_node nodes[2] = {
+        {.name = "a:1", .share = 0.5, .by_slots = true},
+        {.name = "b:2", .share = 0.5, .by_slots = true, .used = 100, .maxmemory = 7099}};
+    char warning[256];
+    struct error e = {""};
+    assert_int_equal(plan_fits(&five, nodes, 2, warning, &e), ERR_REFUSED);
+    assert_string_equal(e.text, "Redis b:2 has too little memory: 100 bytes used + 7,000 needed for up to 5 "
+                                "of 5 shards > maxmemory 7,099");
+    nodes[1].maxmemory = 7100;
+    assert_int_equal(plan_fits(&five, nodes, 2, warning, &e), ERR_OK);
+}
+
+/* 30 and 1,000 billion keys: nothing is cut to 32 bits. */
+static void test_plan_make__holds_what_no_single_node_could(void **state)
+{
+    (void)state;
+    struct plan_input in = usual();
+    in.node_count = 64;
+    in.wanted_capacity = UINT64_C(30000000000);
+    in.memory_now = UINT64_C(60) << 30;
+    struct plan p = made(in);
+    assert_true(p.geometry.shards > 50000 && p.geometry.shards < 60000);
+    assert_true(p.bytes > UINT64_C(54000000000) && p.bytes < UINT64_C(58000000000));
+    assert_true(p.memory_new >= p.bytes && p.memory_new < p.bytes + p.bytes / 50);
+    assert_true(p.memory_peak > in.memory_now + p.memory_new);
+    assert_true(p.partitions == p.bytes / in.build_memory + 1);
+    assert_true(geometry_rate(&p.geometry, p.capacity) <= 0.001);
+    in.wanted_capacity = UINT64_C(1000000000000);
+    struct plan large = made(in);
+    assert_true(large.bytes > UINT64_C(1800000000000) && large.bytes < UINT64_C(1950000000000));
+    assert_true(large.memory_new >= large.bytes);
+    assert_true(geometry_rate(&large.geometry, large.capacity) <= 0.001);
+    struct plan_node nodes[64] = {{.before = 0}};
+    plan_place(&large, nodes, 64);
+    uint64_t after = 0;
+    for (unsigned i = 0; i < 64; i++)
+        after += nodes[i].after;
+    assert_true(after >= large.memory_new && after < large.memory_new + large.geometry.shards);
 }
 
 static void test_plan_fits__takes_the_machines_memory_where_no_limit_is_set(void **state)
@@ -245,6 +376,13 @@ int main(void)
         cmocka_unit_test(test_plan_make__counts_memory_of_both_generations_and_of_uploads),
         cmocka_unit_test(test_plan_make__divides_the_build_into_passes),
         cmocka_unit_test(test_plan_fits__compares_each_nodes_share_with_its_limit),
+        cmocka_unit_test(test_plan_fits__refuses_where_one_node_is_full_and_the_others_are_empty),
+        cmocka_unit_test(test_plan_fits__asks_nothing_of_a_node_that_takes_no_shard),
+        cmocka_unit_test(test_plan_place__shows_each_node_before_during_and_after),
+        cmocka_unit_test(test_plan_place__gives_nothing_to_a_node_that_is_left),
+        cmocka_unit_test(test_plan_place__allows_for_chance_where_slots_decide),
+        cmocka_unit_test(test_plan_fits__says_that_slots_are_chance),
+        cmocka_unit_test(test_plan_make__holds_what_no_single_node_could),
         cmocka_unit_test(test_plan_fits__takes_the_machines_memory_where_no_limit_is_set),
         cmocka_unit_test(test_plan_fits__warns_of_a_policy_that_evicts),
     };

@@ -10,7 +10,8 @@
 #include <time.h>
 
 #include "base/number.h"
-#include "service/cli_output.h"
+#include "base/utf8.h"
+#include "service/cli/cli_output.h"
 
 static char shown[OUTPUT_TEXT_SIZE];
 
@@ -94,11 +95,39 @@ static void test_output_parse_count__takes_digits_exponents_and_units(void **sta
     assert_count("1.1m", 1100000);
     assert_count("1.5K", 1500);
     assert_count("2G", 2000000000);
+    assert_count("30e9", 30000000000);
+    assert_count("30G", 30000000000);
+    assert_count("1.5T", 1500000000000);
     static const char *const bad[] = {"",   "0",   "-1",   "M",   "1.5",  "1e-3", "1.0005K",
-                                      "1T", "1 M", "1e99", "nan", "0x10", "1MM"};
+                                      "1P", "1 M", "1e99", "nan", "0x10", "1MM"};
     uint64_t n;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         if (output_parse_count(bad[i], &n))
+            fail_msg("\"%s\" was taken", bad[i]);
+}
+
+static void assert_bytes(const char *text, uint64_t expected)
+{
+    uint64_t n = 0;
+    if (!output_parse_bytes(text, &n) || n != expected)
+        fail_msg("\"%s\": %llu", text, (unsigned long long)n);
+}
+
+static void test_output_parse_bytes__takes_fractions_of_units(void **state)
+{
+    (void)state;
+    assert_bytes("1048576", 1048576);
+    assert_bytes("512B", 512);
+    assert_bytes("64GiB", UINT64_C(64) << 30);
+    assert_bytes("64g", UINT64_C(64) << 30);
+    assert_bytes("1.5TiB", UINT64_C(3) << 39);
+    assert_bytes("0.5KB", 512);
+    assert_bytes("2P", UINT64_C(2) << 50);
+    static const char *const bad[] = {"",     "0",     "0.4KiB", "64X",  "64XiB", "GiB",  "1.2",  "-1G",
+                                      "1e3G", "1 GiB", "64GiBs", "16PB", "1..5G", "64iB", "64Bi", "nanG"};
+    uint64_t n;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        if (output_parse_bytes(bad[i], &n))
             fail_msg("\"%s\" was taken", bad[i]);
 }
 
@@ -126,18 +155,18 @@ static void test_output_escape__lets_no_control_reach_the_terminal(void **state)
 static void test_output_utf8__refuses_overlong_surrogate_and_cut_characters(void **state)
 {
     (void)state;
-    assert_true(output_is_utf8("", 0));
-    assert_true(output_is_utf8("a\xc2\x80\xe0\xa0\x80\xed\x9f\xbf\xf4\x8f\xbf\xbf", 13));
-    assert_false(output_is_utf8("\xc0\x80", 2));
-    assert_false(output_is_utf8("\xc1\xbf", 2));
-    assert_false(output_is_utf8("\xe0\x9f\xbf", 3));
-    assert_false(output_is_utf8("\xed\xa0\x80", 3));
-    assert_false(output_is_utf8("\xf0\x8f\xbf\xbf", 4));
-    assert_false(output_is_utf8("\xf4\x90\x80\x80", 4));
-    assert_false(output_is_utf8("\xf5\x80\x80\x80", 4));
-    assert_false(output_is_utf8("\x80", 1));
-    assert_false(output_is_utf8("\xe2\x82", 2));
-    assert_false(output_is_utf8("\xe2\x82x", 3));
+    assert_true(utf8_valid("", 0));
+    assert_true(utf8_valid("a\xc2\x80\xe0\xa0\x80\xed\x9f\xbf\xf4\x8f\xbf\xbf", 13));
+    assert_false(utf8_valid("\xc0\x80", 2));
+    assert_false(utf8_valid("\xc1\xbf", 2));
+    assert_false(utf8_valid("\xe0\x9f\xbf", 3));
+    assert_false(utf8_valid("\xed\xa0\x80", 3));
+    assert_false(utf8_valid("\xf0\x8f\xbf\xbf", 4));
+    assert_false(utf8_valid("\xf4\x90\x80\x80", 4));
+    assert_false(utf8_valid("\xf5\x80\x80\x80", 4));
+    assert_false(utf8_valid("\x80", 1));
+    assert_false(utf8_valid("\xe2\x82", 2));
+    assert_false(utf8_valid("\xe2\x82x", 3));
 }
 
 static void assert_json_string(const char *bytes, size_t length, const char *expected)
@@ -259,6 +288,7 @@ int main(void)
         cmocka_unit_test(test_output_time__is_local_and_says_its_zone),
         cmocka_unit_test(test_output_bar__stays_within_its_brackets),
         cmocka_unit_test(test_output_parse_count__takes_digits_exponents_and_units),
+        cmocka_unit_test(test_output_parse_bytes__takes_fractions_of_units),
         cmocka_unit_test(test_output_escape__lets_no_control_reach_the_terminal),
         cmocka_unit_test(test_output_utf8__refuses_overlong_surrogate_and_cut_characters),
         cmocka_unit_test(test_json_string__is_valid_whatever_the_bytes),

@@ -9,8 +9,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "service/config.h"
-#include "service/config_keys.h"
+#include "service/config/config.h"
+#include "service/config/config_keys.h"
 #include "service/users.h"
 #include "shard/geometry.h"
 
@@ -65,6 +65,9 @@ static void test_config_read__has_defaults_for_everything_but_filters(void **sta
     (void)state;
     struct config *c = accept("");
     assert_string_equal(c->listen, "127.0.0.1:6479");
+    assert_int_equal(c->add_acks, 0);
+    assert_false(c->add_fsync);
+    assert_string_equal(c->sentinel, "");
     assert_string_equal(c->http, "127.0.0.1:9479");
     assert_int_equal(c->threads, 2);
     assert_string_equal(c->password, "");
@@ -197,6 +200,60 @@ static void test_config_read__refuses_what_it_does_not_know(void **state)
     refuse("[service]\ncolour = 3\n", "2: unknown key 'colour' in [service]; --print-config lists the keys");
 }
 
+static void test_config_read__takes_acknowledgements_of_adds(void **state)
+{
+    (void)state;
+    struct config *c =
+        accept("[redis]\nadd_acks = 1\n[filter a]\ncapacity = 5\nadd_acks = 5\nadd_fsync = yes\n");
+    assert_int_equal(c->add_acks, 1);
+    assert_false(c->add_fsync);
+    assert_int_equal(c->filter[0].add_acks, 5);
+    assert_true(c->filter[0].add_fsync);
+    config_free(c);
+    refuse("[redis]\nadd_acks = 6\n", "2: 'add_acks' is 6, out of bounds; give a value in 0 .. 5");
+}
+
+static void test_config_read__takes_whom_checks_ask(void **state)
+{
+    (void)state;
+    struct config *c = accept("[redis]\nread_from = replica\nmax_staleness = 3s\n[filter a]\ncapacity = 5\n"
+                              "read_from = master\n[filter b]\ncapacity = 5\nmax_staleness = 1m\n");
+    assert_int_equal(c->read_from, READ_FROM_REPLICA);
+    assert_int_equal(c->max_staleness_ms, 3000);
+    assert_int_equal(c->filter[0].read_from, READ_FROM_MASTER);
+    assert_int_equal(c->filter[0].max_staleness_ms, 0);
+    assert_int_equal(c->filter[1].read_from, READ_FROM_DEFAULT);
+    assert_int_equal(c->filter[1].max_staleness_ms, 60000);
+    config_free(c);
+    c = accept("");
+    assert_int_equal(c->read_from, READ_FROM_MASTER);
+    assert_int_equal(c->max_staleness_ms, 10000);
+    config_free(c);
+    refuse("[redis]\nread_from = slave\n",
+           "2: 'read_from' is 'slave', which cannot be read; give default, master or replica");
+}
+
+static void test_config_read__takes_sentinels(void **state)
+{
+    (void)state;
+    static const char both[] = "2: 'sentinel' and 'master' belong together; give both or none";
+    struct config *c = accept("[redis]\nsentinel = redis://a:26379, redis://b:26379\n"
+                              "master = one, redis://u:p@two/3\n[filter a]\ncapacity = 5\n"
+                              "nodes = sentinel:two\n");
+    config_free(c);
+    refuse("[redis]\nsentinel = redis://a\n", both);
+    refuse("[redis]\nmaster = one\n", both);
+    refuse("[redis]\nsentinel = redis://a\nmaster = one\nnodes = redis://b\n",
+           "2: 'nodes' and 'sentinel' exclude each other; remove one of them");
+    refuse("[redis]\nsentinel = redis://a\nmaster = one\ncluster = redis://b\n",
+           "2: 'cluster' and 'sentinel' exclude each other; remove one of them");
+    refuse("[redis]\nsentinel = redis://a\nmaster = one, one\n",
+           "2: 'sentinel': master: node 2: one:6379 is listed twice; write redis://host:port, "
+           "rediss://host:port, comma separated");
+    refuse("[redis]\nsentinel = redis://a\nmaster = one\n[filter a]\ncapacity = 5\nnodes = one\n",
+           "6: 'nodes': node 'one' is not configured: name some of [redis] nodes as host:port");
+}
+
 static void test_config_read__refuses_doubles(void **state)
 {
     (void)state;
@@ -286,6 +343,16 @@ static void test_config_read__checks_keys_against_each_other(void **state)
            "3: a table needs a key; add key = the column that holds it");
     refuse("[filter a]\ncapacity = 5\ntable = t\nkey = k\n",
            "3: a table needs a database; add dsn = postgresql://... below [postgres]");
+    static const char two_nodes[] =
+        "[redis]\nnodes = redis://a, redis://u:p@b:7000\n[filter f]\ncapacity = 5\n";
+    char text[256];
+    (void)snprintf(text, sizeof(text), "%snodes = a,c\n", two_nodes);
+    refuse(text, "5: 'nodes': node 'c' is not configured: name some of [redis] nodes as host:port");
+    (void)snprintf(text, sizeof(text), "%snodes = b:7000, a, b:7000\n", two_nodes);
+    refuse(text, "5: 'nodes': node b:7000 is listed twice");
+    refuse("[redis]\ncluster = redis://a\n[filter f]\ncapacity = 5\nnodes = a\n",
+           "5: 'nodes': they cannot be chosen in a Redis Cluster: the slots of the shards decide");
+    config_free(accept("[redis]\ncluster = redis://a\n[filter f]\ncapacity = 5\nnodes =\n"));
     refuse("[filter a]\ncapacity = 5\nwhere = x\n",
            "3: 'where' has no meaning without a table; add table = NAME or remove it");
     refuse("[filter a]\ncapacity = 5\ntail = yes\n",
@@ -318,6 +385,32 @@ static void test_config_read__checks_keys_against_each_other(void **state)
            "2: 'http': ':x' has no port; give a number up to 65535 after the last colon");
 }
 
+static void test_config_read__wants_tls_used_where_it_is_set_up(void **state)
+{
+    (void)state;
+    struct config *c =
+        accept("[redis]\nnodes = redis://a, rediss://b\ntls_ca_file = /ca\ntls_ca_dir = /cas\n"
+               "tls_cert_file = /c\ntls_key_file = /k\ntls_server_name = n\ntls_verify = no\n");
+    assert_string_equal(c->redis_ca_file, "/ca");
+    assert_string_equal(c->redis_ca_dir, "/cas");
+    assert_string_equal(c->redis_cert_file, "/c");
+    assert_string_equal(c->redis_key_file, "/k");
+    assert_string_equal(c->redis_server_name, "n");
+    assert_false(c->redis_verify);
+    config_free(c);
+    c = accept("[redis]\nnodes = unix:///run/redis.sock?db=1\n");
+    assert_true(c->redis_verify);
+    config_free(c);
+    refuse("[redis]\nnodes = redis://a\ntls_ca_file = /ca\n",
+           "3: 'tls_ca_file' is set, but no node speaks TLS; write rediss:// in nodes, or remove it");
+    refuse("[redis]\nnodes = redis://a\ntls_verify = no\n",
+           "3: 'tls_verify' is set, but no node speaks TLS; write rediss:// in nodes, or remove it");
+    refuse("[redis]\nnodes = rediss://a\ntls_cert_file = /c\n",
+           "3: 'tls_cert_file' and 'tls_key_file' belong together; give both or none");
+    refuse("[redis]\nnodes = rediss://a\ntls_key_file = /k\n",
+           "3: 'tls_cert_file' and 'tls_key_file' belong together; give both or none");
+}
+
 /* Other folders give these texts; what matters here is where they point. */
 static void refuse_at(const char *text, const char *start)
 {
@@ -332,7 +425,20 @@ static void test_config_read__passes_on_what_others_refuse(void **state)
 {
     (void)state;
     refuse_at("[redis]\nnodes = http://u:hush@x:1\n", "t.ini:2: 'nodes': ");
+    refuse_at("[redis]\nnodes = unix://u:hush@x/y\n", "t.ini:2: 'nodes': ");
+    refuse_at("[redis]\nnodes = unix:///y?password=hush&x=1\n", "t.ini:2: 'nodes': ");
     refuse_at("[redis]\n\nprefix = a{b}\n", "t.ini:3: 'prefix': ");
+    refuse_at("[redis]\ncluster = redis://a:1, redis://b:2/3\n",
+              "t.ini:2: 'cluster': node 2: a cluster has no database but 0; write redis://");
+    refuse_at("[redis]\ncluster = redis://u:hush@a:1, redis://u:hush2@b:2\n",
+              "t.ini:2: 'cluster': node 2: the nodes of a cluster share one login");
+    refuse_at("[redis]\ncluster = redis://a:1, rediss://b:2\n",
+              "t.ini:2: 'cluster': node 2: all nodes of a cluster speak TLS, or none");
+    refuse_at("[redis]\ncluster = unix:///a\n",
+              "t.ini:2: 'cluster': node 1: the nodes of a cluster are reached by host and port");
+    refuse_at("[redis]\nnodes = redis://a\ncluster = redis://a\n",
+              "t.ini:3: 'cluster' and 'nodes' exclude each other; remove one of them");
+    refuse_at("[redis]\ncluster = redis://a\ntls_verify = no\n", "t.ini:3: 'tls_verify' is set, but no node");
     refuse_at("[postgres]\ndsn = x\n[filter a]\ncapacity = 5\ntable = t\nkey = k\nschedule = 61 * * * *\n",
               "t.ini:7: 'schedule': ");
     refuse_at("[postgres]\ndsn = x\n[filter a]\ncapacity = 5\ntable = t\nkey = k\nwindow = 1-5\n",
@@ -471,6 +577,9 @@ static void test_config_mask__finds_passwords_in_every_form(void **state)
     check_mask("host=h password = 'hu\\'s h' user=u", "host=h password = *** user=u");
     check_mask("password=hu\\ sh&x sslpassword=hush", "password=*** sslpassword=***");
     check_mask("password=", "password=");
+    check_mask("rediss://u:hush@h:1/2, unix://u:hu%2fsh@/run/a.sock?db=3",
+               "rediss://u:***@h:1/2, unix://u:***@/run/a.sock?db=3");
+    check_mask("unix:///run/a.sock?password=hush&db=3", "unix:///run/a.sock?password=***&db=3");
     check_mask("password='hush", "password=***");
     check_mask("postgresql://app@h:5432/db", "postgresql://app@h:5432/db");
     check_mask("postgresql://app:hu@sh@h:5432/db", "postgresql://app:***@h:5432/db");
@@ -630,11 +739,15 @@ int main(void)
         cmocka_unit_test(test_config_read__reads_every_key),
         cmocka_unit_test(test_config_read__takes_windows_line_ends_and_a_byte_order_mark),
         cmocka_unit_test(test_config_read__refuses_what_it_does_not_know),
+        cmocka_unit_test(test_config_read__takes_acknowledgements_of_adds),
+        cmocka_unit_test(test_config_read__takes_whom_checks_ask),
+        cmocka_unit_test(test_config_read__takes_sentinels),
         cmocka_unit_test(test_config_read__refuses_doubles),
         cmocka_unit_test(test_config_read__refuses_lines_that_are_no_ini),
         cmocka_unit_test(test_config_read__refuses_what_the_library_would_cut),
         cmocka_unit_test(test_config_read__refuses_values_out_of_form_or_bounds),
         cmocka_unit_test(test_config_read__checks_keys_against_each_other),
+        cmocka_unit_test(test_config_read__wants_tls_used_where_it_is_set_up),
         cmocka_unit_test(test_config_read__passes_on_what_others_refuse),
         cmocka_unit_test(test_config_read__bounds_the_number_of_filters),
         cmocka_unit_test(test_config_read__tells_of_files_it_cannot_read),

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "service/config_change.h"
-#include "service/config_keys.h"
+#include "service/config/config_change.h"
+#include "service/config/config_keys.h"
 #include "service/live_config.h"
 
 #define HASH "$y$j75$wxZuc9zvOwHhA1nQX8/PP0$d4Gp/uaOMD/tjgUyHthHB1RcgHeLw8WAR4BqJ.u7e57"
@@ -80,9 +80,9 @@ static void test_config_differences__misses_no_key(void **state)
     (void)state;
     for (size_t i = 0; i < config_key_count; i++) {
         const struct config_key *k = &config_keys[i];
-        static const char *const others[] = {"text",  "77",    "0.25", "100KiB",   "3MiB",
-                                             "7s",    "error", "yes",  "required", "600",
-                                             "admin", "no",    "31",   "ctid",     "logical"};
+        static const char *const others[] = {
+            "text",  "77", "0.25", "100KiB", "3MiB",    "7s", "error",   "yes",  "required", "600",
+            "admin", "no", "31",   "ctid",   "logical", "3",  "replica", "json", "open"};
         struct config *a = accept(base), *b = config_copy(a);
         assert_non_null(b);
         struct error e;

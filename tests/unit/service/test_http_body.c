@@ -7,7 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "service/http_body.h"
+#include "service/http/http_body.h"
 
 static struct http_body take(enum http_body_kind kind, const char *text)
 {
@@ -83,6 +83,15 @@ static void test_http_body__may_be_empty_where_nothing_is_needed(void **state)
     b = take(HTTP_BODY_REBUILD, "{\"hold\":true,\"verify_full\":true,\"capacity\":5}");
     assert_true(b.hold && b.verify_full && !b.dry_run);
     http_body_fini(&b);
+    b = take(HTTP_BODY_REBUILD, "{\"nodes\":[\"a:1\",\"b:2\"],\"hold\":true}");
+    assert_int_equal(b.nodes.length, 7);
+    assert_string_equal(b.bytes.data + b.nodes.offset, "a:1,b:2");
+    http_body_fini(&b);
+    refuse(HTTP_BODY_REBUILD, "{\"nodes\":[]}", ERR_RANGE, "'nodes'");
+    refuse(HTTP_BODY_REBUILD, "{\"nodes\":\"a:1\"}", ERR_RANGE, "'nodes'");
+    refuse(HTTP_BODY_REBUILD, "{\"nodes\":[1]}", ERR_RANGE, "'nodes'");
+    refuse(HTTP_BODY_REBUILD, "{\"nodes\":[\"a\\u0000b\"]}", ERR_RANGE, "'nodes'");
+    refuse(HTTP_BODY_VERIFY, "{\"nodes\":[\"a\"]}", ERR_RANGE, "not known");
     b = take(HTTP_BODY_THROTTLE, "{\"rows_per_second\":0}");
     assert_int_equal(b.rows_per_second, 0);
     http_body_fini(&b);

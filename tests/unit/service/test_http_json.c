@@ -8,8 +8,8 @@
 #include <cmocka.h>
 
 #include "service/field.h"
-#include "service/http_base64.h"
-#include "service/http_json.h"
+#include "service/http/http_base64.h"
+#include "service/http/http_json.h"
 
 static void becomes(const char *reply, size_t length, const char *json)
 {

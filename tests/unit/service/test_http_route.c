@@ -9,8 +9,8 @@
 
 #include <jansson.h>
 
-#include "service/http_internal.h"
-#include "service/http_route.h"
+#include "service/http/http_internal.h"
+#include "service/http/http_route.h"
 
 extern const char embedded_openapi[];
 
@@ -32,6 +32,8 @@ static const char *find(const char *method, const char *path, const char *filter
 static void test_http_route__finds_a_row_by_method_and_path(void **state)
 {
     (void)state;
+    assert_string_equal(find("GET", "/", "", 0), "/");
+    assert_string_equal(find("GET", "/dashboard/app.js", "", 0), "/dashboard/app.js");
     assert_string_equal(find("GET", "/livez", "", 0), "/livez");
     assert_string_equal(find("HEAD", "/livez", "", 0), "/livez");
     assert_string_equal(find("GET", "/v1/filters", "", 0), "/v1/filters");
@@ -51,8 +53,11 @@ static void test_http_route__decodes_any_byte_of_a_filter(void **state)
 static void test_http_route__knows_no_other_path(void **state)
 {
     (void)state;
-    static const char *const paths[] = {"/",
-                                        "",
+    static const char *const paths[] = {"",
+                                        "/dashboard",
+                                        "/dashboard/",
+                                        "/dashboard/x.js",
+                                        "/dashboard/../app.js",
                                         "*",
                                         "/livez/",
                                         "/livez2",
@@ -145,6 +150,9 @@ static void test_openapi__names_exactly_the_routes_of_the_table(void **state)
         assert_string_equal(json_string_value(json_object_get(operation, "summary")), route->summary);
         assert_int_equal(json_object_get(operation, "requestBody") != NULL, route->body != 0);
         assert_int_equal(json_object_get(operation, "security") != NULL, route->role == HTTP_ROLE_NONE);
+        const json_t *answers = json_object_get(operation, "responses"); /* see is_asked_from_here() */
+        assert_int_equal(json_object_get(answers, "421") != NULL, route->role != HTTP_ROLE_NONE);
+        assert_non_null(json_object_get(answers, "400"));
     }
     json_decref(root);
 }

@@ -13,12 +13,14 @@ static int setup(void **state)
 {
     static struct service s;
     s.watch = watch_new();
+    s.keeper = mailbox_new();
     *state = &s;
-    return s.watch == NULL ? -1 : 0;
+    return s.watch == NULL || s.keeper == NULL ? -1 : 0;
 }
 
 static int teardown(void **state)
 {
+    mailbox_free(((struct service *)*state)->keeper);
     watch_free(((struct service *)*state)->watch);
     return 0;
 }
@@ -61,6 +63,54 @@ static void test_service_on_seen__does_not_bring_back_what_is_deleted(void **sta
     assert_true(seen(s));
 }
 
+static bool tell(struct service *s, uint64_t incarnation, uint64_t epoch)
+{
+    static struct view v;
+    v = (struct view){.incarnation = incarnation, .epoch = epoch};
+    return service_on_view(s, "f", 1, &v);
+}
+
+/* Of an epoch below @epoch. */
+static uint64_t later_than(struct service *s, uint64_t incarnation, uint64_t epoch)
+{
+    static struct view v, out;
+    v = (struct view){.incarnation = incarnation, .epoch = epoch};
+    return watch_later_view(watch_find(s->watch, "f", 1), &v, &out) ? out.epoch : 0;
+}
+
+static void test_service_on_view__remembers_the_latest_of_an_incarnation(void **state)
+{
+    struct service *s = *state;
+    assert_true(tell(s, FIRST, 7));
+    assert_true(tell(s, FIRST, 7));
+    assert_false(watch_take_doubt(watch_find(s->watch, "f", 1)));
+    assert_false(tell(s, FIRST, 6));
+    assert_true(watch_take_doubt(watch_find(s->watch, "f", 1)));
+    assert_int_equal(later_than(s, FIRST, 6), 7);
+    assert_int_equal(later_than(s, FIRST, 7), 0);
+    assert_int_equal(later_than(s, SECOND, 1), 0);
+    assert_true(tell(s, SECOND, 1)); /* made anew */
+    assert_int_equal(later_than(s, FIRST, 6), 0);
+    service_on_dropped(s, "f", 1, SECOND);
+    assert_int_equal(later_than(s, SECOND, 0), 0);
+    assert_true(tell(s, SECOND, 1)); /* who had read it before tells it late */
+    assert_int_equal(later_than(s, SECOND, 0), 0);
+}
+
+static void test_service_is_loss_sure__for_the_view_that_was_looked_at(void **state)
+{
+    struct service *s = *state;
+    struct watched *w = watch_find(s->watch, "f", 1);
+    static struct view v;
+    v = (struct view){.incarnation = FIRST, .epoch = 7};
+    assert_false(service_is_loss_sure(s, "f", 1, &v));
+    assert_true(watch_take_doubt(w));
+    watch_note_sure(w, &v);
+    assert_true(service_is_loss_sure(s, "f", 1, &v));
+    v.epoch = 8;
+    assert_false(service_is_loss_sure(s, "f", 1, &v));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -69,6 +119,8 @@ int main(void)
         TEST(test_service_on_dropped__forgets_what_was_seen),
         TEST(test_service_on_dropped__does_not_forget_the_filter_that_came_after),
         TEST(test_service_on_seen__does_not_bring_back_what_is_deleted),
+        TEST(test_service_on_view__remembers_the_latest_of_an_incarnation),
+        TEST(test_service_is_loss_sure__for_the_view_that_was_looked_at),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 #include "shard/view.h"
 
-enum { FIELDS = 13 };
+enum { FIELDS = 15, OPTIONAL = 4 };
 
 #define TAIL " seed=00000000000000ab built=1 capacity=10 rate=0.25 nodes=a:1 layers=4:1:512:1:10:0.25:1:1"
 #define TWO_LAYERS TAIL ";3:1:512:1:10:0.125:2:2"
@@ -35,6 +35,8 @@ static const struct pair good[FIELDS] = {
     {"sourced", "1"},
     {"retiring_epoch", "5"},
     {"retiring", "number=2" TAIL},
+    {"recovery", "fence"},
+    {"unsure", ""},
 };
 
 static struct view view; /* large: kept off the stack */
@@ -115,6 +117,10 @@ static unsigned formatted;
 
 static void compare(void *arg, const char *name, const char *value)
 {
+    if (strcmp(name, "format") == 0) {
+        assert_string_equal(value, "1");
+        return;
+    }
     const struct pair *expected = (const struct pair *)arg + formatted++;
     assert_string_equal(name, expected->name);
     assert_string_equal(value, expected->value);
@@ -133,6 +139,8 @@ static void test_view_format__gives_what_was_read(void **state)
     view.slot[0].number = 0;
     view.retiring.number = 0;
     view.retiring_epoch = 0;
+    view.recovery = RECOVERY_NONE;
+    find(expected, "recovery")->value = "";
     find(expected, "generation0")->value = "";
     find(expected, "retiring")->value = "";
     find(expected, "retiring_epoch")->value = "0";
@@ -144,7 +152,7 @@ static void test_view_format__gives_what_was_read(void **state)
 static void test_view_parse__names_each_field_that_is_missing(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < FIELDS - 2; i++) {
+    for (size_t i = 0; i < FIELDS - OPTIONAL; i++) {
         struct pair pairs[FIELDS];
         memcpy(pairs, good, sizeof(good));
         pairs[i].name = NULL;
@@ -155,9 +163,9 @@ static void test_view_parse__names_each_field_that_is_missing(void **state)
     struct error e;
     assert_int_equal(view_parse(&view, NULL, 0, &e), ERR_NOT_FOUND);
     memset(&view, 0xff, sizeof(view));
-    assert_int_equal(parse(good, FIELDS - 2, &e), ERR_OK); /* without a record of what retires */
+    assert_int_equal(parse(good, FIELDS - OPTIONAL, &e), ERR_OK); /* without a record of what retires */
     assert_true(view.retiring_epoch == 0 && view.retiring.number == 0);
-    assert_int_equal(parse(good, FIELDS - 1, &e), ERR_PARSE); /* half of the record */
+    assert_int_equal(parse(good, FIELDS - OPTIONAL + 1, &e), ERR_PARSE); /* half of the record */
 }
 
 static void test_view_parse__skips_unknown_fields_and_refuses_doubled_ones(void **state)
@@ -169,6 +177,41 @@ static void test_view_parse__skips_unknown_fields_and_refuses_doubled_ones(void 
     assert_int_equal(parse(pairs, FIELDS + 1, NULL), ERR_OK);
     pairs[FIELDS] = (struct pair){"epoch", "7"};
     assert_int_equal(parse(pairs, FIELDS + 1, NULL), ERR_PARSE);
+}
+
+static void test_view_parse__leaves_what_a_later_format_says_alone(void **state)
+{
+    (void)state;
+    struct pair pairs[FIELDS + 1];
+    struct error e = {""};
+    memcpy(pairs, good, sizeof(good));
+    pairs[FIELDS] = (struct pair){"format", "1"};
+    assert_int_equal(parse(pairs, FIELDS + 1, &e), ERR_OK);
+    static const char *const damage[] = {"0", "", "x", "-1"};
+    for (size_t i = 0; i < sizeof(damage) / sizeof(damage[0]); i++) {
+        pairs[FIELDS].value = damage[i];
+        assert_int_equal(parse(pairs, FIELDS + 1, &e), ERR_PARSE);
+    }
+    pairs[FIELDS].value = "2";
+    assert_int_equal(parse(pairs, FIELDS + 1, &e), ERR_OK);
+    pairs[FIELDS].value = "3";
+    assert_int_equal(parse(pairs, FIELDS + 1, &e), ERR_FORMAT);
+    assert_non_null(strstr(e.text, "format 3"));
+    assert_non_null(strstr(e.text, "upgrade"));
+    /* Whatever else it says, and wherever the field stands: nothing of it is known. */
+    for (size_t i = 0; i < FIELDS; i++) {
+        memcpy(pairs, good, sizeof(good));
+        pairs[i].value = "of the future";
+        assert_int_equal(parse(pairs, FIELDS + 1, &e), ERR_FORMAT);
+        pairs[i].name = NULL;
+        assert_int_equal(parse(pairs, FIELDS + 1, &e), ERR_FORMAT);
+    }
+    memcpy(pairs, good, sizeof(good));
+    pairs[FIELDS] = pairs[0];
+    pairs[0] = (struct pair){"format", "18446744073709551615"};
+    assert_int_equal(parse(pairs, FIELDS + 1, &e), ERR_FORMAT);
+    const struct pair marker[] = {{"dropped", "done"}, {"format", "3"}};
+    assert_int_equal(parse(marker, 2, &e), ERR_FORMAT);
 }
 
 static void test_view_parse__refuses_damage_and_names_the_field(void **state)
@@ -240,14 +283,97 @@ static void test_view_parse__refuses_phases_that_the_generations_do_not_allow(vo
     assert_int_equal(parse(pairs, FIELDS, NULL), ERR_PARSE); /* an empty current slot */
 }
 
+static void test_view_parse__reads_whom_the_filter_trusts(void **state)
+{
+    (void)state;
+    struct pair pairs[FIELDS + 2];
+    struct error e;
+    memcpy(pairs, good, sizeof(good));
+    pairs[FIELDS] = (struct pair){"trusted", "00000000000000ab 00000000000000cd"};
+    pairs[FIELDS + 1] = (struct pair){"trusted_ms", "17"};
+    assert_int_equal(parse(pairs, FIELDS + 2, &e), ERR_OK);
+    assert_true(view.trusted.known && view.trusted.count == 2 && view.trusted_ms == 17);
+    assert_true(trusted_contains(&view.trusted, 0xcd) && !trusted_contains(&view.trusted, 1));
+    parse_good(); /* of an older version: nothing is left of the one before */
+    assert_true(!view.trusted.known && view.trusted.count == 0 && view.trusted_ms == 0);
+    static const char *const bad[] = {"", "x", "00000000000000ab ", "00000000000000ab,00000000000000cd"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        pairs[FIELDS].value = bad[i];
+        assert_int_equal(parse(pairs, FIELDS + 2, &e), ERR_PARSE);
+        assert_non_null(strstr(e.text, "trusted"));
+    }
+}
+
+static const char *format_of;
+
+static void take_format(void *arg, const char *name, const char *value)
+{
+    if (strcmp(name, "format") == 0)
+        format_of = strcmp(value, "1") == 0 ? "1" : strcmp(value, "2") == 0 ? "2" : "?";
+    if (strcmp(name, "unsure") == 0)
+        assert_string_equal(value, arg);
+}
+
+/* A coordinator that knows nothing of them would say "no" by them: it must not take such a view. */
+static void test_view__with_unsure_shards_is_of_another_format(void **state)
+{
+    (void)state;
+    struct pair pairs[FIELDS];
+    struct error e;
+    char text[] = "3:7:99:4:6"; /* shards 1 and 2 of generation 3 */
+    memcpy(pairs, good, sizeof(good));
+    find(pairs, "unsure")->value = text;
+    assert_int_equal(parse(pairs, FIELDS, &e), ERR_OK);
+    assert_int_equal(view_unsure(&view), 2);
+    for (uint32_t i = 0; i < 6; i++) {
+        assert_int_equal(view_is_anew(&view, &view.slot[1], 0, i), i == 1 || i == 2);
+        assert_false(view_is_anew(&view, &view.slot[1], 1, i)); /* a layer that came later */
+        assert_false(view_is_anew(&view, &view.slot[0], 0, i));
+    }
+    view_format(&view, take_format, text);
+    assert_string_equal(format_of, "2");
+    view.epoch++; /* from now on they move as all do */
+    assert_false(view_is_anew(&view, &view.slot[1], 0, 1));
+    view.current = 0;
+    assert_int_equal(view_unsure(&view), 0);
+    view_trim_unsure(&view);
+    assert_int_equal(view.unsure.generation, 3); /* it is in the view, and may be rolled back to */
+    view.slot[1].number = 0;
+    view_trim_unsure(&view);
+    assert_int_equal(view.unsure.generation, 0);
+    parse_good();
+    assert_int_equal(view.unsure.generation, 0);
+    char none[] = "";
+    view_format(&view, take_format, none);
+    assert_string_equal(format_of, "1");
+}
+
+static void test_view_parse__refuses_unsure_shards_of_another_view(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"5:7:99:4:6", "3:8:99:4:6", "3:7:99:3:6", "3:7:99:5:06", "x"};
+    struct pair pairs[FIELDS];
+    struct error e;
+    memcpy(pairs, good, sizeof(good));
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        find(pairs, "unsure")->value = bad[i];
+        assert_int_equal(parse(pairs, FIELDS, &e), ERR_PARSE);
+        assert_non_null(strstr(e.text, "unsure"));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_view_parse__reads_all_fields),
+        cmocka_unit_test(test_view_parse__reads_whom_the_filter_trusts),
         cmocka_unit_test(test_view_parse__tells_a_marker_from_a_view_and_from_nothing),
         cmocka_unit_test(test_view_format__gives_what_was_read),
+        cmocka_unit_test(test_view__with_unsure_shards_is_of_another_format),
+        cmocka_unit_test(test_view_parse__refuses_unsure_shards_of_another_view),
         cmocka_unit_test(test_view_parse__names_each_field_that_is_missing),
         cmocka_unit_test(test_view_parse__skips_unknown_fields_and_refuses_doubled_ones),
+        cmocka_unit_test(test_view_parse__leaves_what_a_later_format_says_alone),
         cmocka_unit_test(test_view_parse__refuses_damage_and_names_the_field),
         cmocka_unit_test(test_view_parse__refuses_phases_that_the_generations_do_not_allow),
     };

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/histogram.h"
+
+enum { PARTS_LOG2 = 5 };
+_Static_assert(1 << PARTS_LOG2 == HISTOGRAM_PARTS, "parts are a power of two");
+
+static uint64_t load(const uint64_t *p)
+{
+    return __atomic_load_n(p, __ATOMIC_RELAXED);
+}
+
+static void store(uint64_t *p, uint64_t value)
+{
+    __atomic_store_n(p, value, __ATOMIC_RELAXED);
+}
+
+/* Values below HISTOGRAM_PARTS have a bucket each; above, the five bits after the leading one choose the
+ * part. */
+static size_t bucket_of(uint64_t us)
+{
+    if (us < HISTOGRAM_PARTS)
+        return (size_t)us;
+    unsigned shift = 63U - (unsigned)__builtin_clzll(us) - PARTS_LOG2;
+    size_t bucket = (size_t)(shift + 1) * HISTOGRAM_PARTS + (size_t)((us >> shift) - HISTOGRAM_PARTS);
+    return bucket < HISTOGRAM_BUCKETS ? bucket : HISTOGRAM_BUCKETS - 1;
+}
+
+static uint64_t bucket_end(size_t bucket)
+{
+    if (bucket < HISTOGRAM_PARTS)
+        return bucket;
+    unsigned shift = (unsigned)(bucket / HISTOGRAM_PARTS) - 1;
+    return ((HISTOGRAM_PARTS + bucket % HISTOGRAM_PARTS + 1) << shift) - 1;
+}
+
+void histogram_record(struct histogram *h, uint64_t us)
+{
+    size_t bucket = bucket_of(us);
+    store(&h->bucket[bucket], h->bucket[bucket] + 1);
+    store(&h->count, h->count + 1);
+    store(&h->sum, h->sum + us);
+    if (us > h->worst)
+        store(&h->worst, us);
+}
+
+void histogram_merge(struct histogram *into, const struct histogram *from)
+{
+    for (size_t i = 0; i < HISTOGRAM_BUCKETS; i++) {
+        uint64_t n = load(&from->bucket[i]);
+        into->bucket[i] += n;
+        into->count += n; /* from the buckets, so that the quantiles of a moment add up */
+    }
+    into->sum += load(&from->sum);
+    uint64_t worst = load(&from->worst);
+    if (worst > into->worst)
+        into->worst = worst;
+}
+
+uint64_t histogram_quantile(const struct histogram *h, double quantile)
+{
+    uint64_t wanted = (uint64_t)(quantile * (double)h->count);
+    if (wanted >= h->count)
+        return h->worst;
+    uint64_t seen = 0;
+    for (size_t i = 0; i < HISTOGRAM_BUCKETS; i++) {
+        seen += h->bucket[i];
+        if (seen > wanted)
+            return bucket_end(i) < h->worst ? bucket_end(i) : h->worst;
+    }
+    return h->worst;
+}
+
+static size_t slice_of(const struct stalls *s, uint64_t at_us)
+{
+    uint64_t slice = at_us <= s->start_us ? 0 : (at_us - s->start_us) / STALLS_SLICE_US;
+    return slice < STALLS_SLICES ? (size_t)slice : STALLS_SLICES - 1;
+}
+
+void stalls_record(struct stalls *s, uint64_t begin_us, uint64_t end_us)
+{
+    uint64_t long_us = end_us - begin_us;
+    uint32_t us = long_us < UINT32_MAX ? (uint32_t)long_us : UINT32_MAX;
+    size_t last = slice_of(s, end_us);
+    for (size_t i = slice_of(s, begin_us); i <= last; i++)
+        if (us > s->worst_us[i])
+            __atomic_store_n(&s->worst_us[i], us, __ATOMIC_RELAXED);
+}
+
+uint64_t stalls_worst(const struct stalls *s, uint64_t from_us, uint64_t to_us)
+{
+    uint64_t worst = 0;
+    size_t last = slice_of(s, to_us);
+    for (size_t i = slice_of(s, from_us); i <= last; i++) {
+        uint64_t us = __atomic_load_n(&s->worst_us[i], __ATOMIC_RELAXED);
+        if (us > worst)
+            worst = us;
+    }
+    return worst;
+}

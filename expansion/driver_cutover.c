@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+/* The switch to the generation that was built, the way back, and the end of the one that leaves: hold,
+ * cutover, grace, rollback, finish, abort. */
+#include <inttypes.h>
+#include <stdio.h>
+#include "base/clock.h"
+#include "base/log.h"
+#include "expansion/driver_internal.h"
+
+/* The alternate generation of d->next leaves the view; its shards lie under the present epoch's names. */
+static void retire_slot(struct driver *d, unsigned slot)
+{
+    d->next.retiring = d->next.slot[slot];
+    d->next.retiring_epoch = d->view.epoch;
+    d->next.slot[slot] = (struct generation){0};
+    view_trim_unsure(&d->next);
+}
+
+enum err driver_hold(struct driver *d, struct error *e)
+{
+    enum err code = driver_requests(d, e);
+    if (code == ERR_OK && d->control.hold)
+        code = record_step(d, STEP_HOLD, e);
+    if (code != ERR_OK || !d->control.hold)
+        return code;
+    log_info("holds", "filter=%s generation=%" PRIu64, log_quote(d->o->filter), driver_built(d)->number);
+    while (code == ERR_OK && d->control.hold)
+        code = driver_nap(d, "an operator's word to switch", e);
+    if (code != ERR_OK)
+        return code;
+    d->request = REQUEST_CUTOVER; /* rows have come meanwhile: catch up and verify again */
+    return error_set(e, ERR_CANCELLED, "an operator gave the word to switch");
+}
+
+/* Model: EXCHANGE. */
+enum err driver_cutover(struct driver *d, struct error *e)
+{
+    if (d->view.phase == PHASE_SWITCHED)
+        return driver_complete_fence(d, e);
+    enum err code = driver_widen(d, e);
+    if (code != ERR_OK)
+        return code;
+    if ((code = driver_same_masters(d, e)) != ERR_OK)
+        return code;
+    char now[24], generation[24], dead[24], complete[24], complete_at[24];
+    d->record.switched_ms = clock_wall_us() / 1000;
+    (void)snprintf(now, sizeof(now), "%" PRIu64, d->record.switched_ms);
+    (void)snprintf(generation, sizeof(generation), "%" PRIu64, d->record.dead_generation);
+    (void)snprintf(dead, sizeof(dead), "%" PRIu64, d->record.dead_at_build);
+    d->record.complete_generation = view_alternate(&d->view)->number;
+    d->record.complete_at = d->complete_at;
+    (void)snprintf(complete, sizeof(complete), "%" PRIu64, d->record.complete_generation);
+    (void)snprintf(complete_at, sizeof(complete_at), "%" PRIu64, d->record.complete_at);
+    const char *pairs[] = {"step",
+                           step_name(STEP_FOLLOW),
+                           "switched_ms",
+                           now,
+                           "dead_generation",
+                           generation,
+                           "dead_at_build",
+                           dead,
+                           "complete_generation",
+                           complete,
+                           "complete_at",
+                           complete_at};
+    const struct fence_job job = {
+        .guard = "abort", .pairs = pairs, .count = sizeof(pairs) / sizeof(pairs[0])};
+    d->next = d->view;
+    d->next.phase = PHASE_SWITCHED;
+    d->next.current = 1 - d->view.current;
+    d->next.slot[d->next.current].built = true;
+    uint64_t began = clock_mono_us();
+    code = driver_change_view(d, &job, e);
+    d->cutover_us = code == ERR_OK ? clock_mono_us() - began : 0;
+    return code;
+}
+
+/* The generation to which a rollback would go must be able to say "no", and rightly. */
+static enum err may_roll_back(struct driver *d, struct error *e)
+{
+    uint64_t lost = 0;
+    const struct generation *old = view_alternate(&d->view);
+    if (!old->built)
+        return error_set(e, ERR_CONFLICT, "generation %" PRIu64 " was never built: no rollback", old->number);
+    enum err code = fence_count_lost(&d->fence, &d->view, old, &lost, e);
+    if (d->view.unsure.generation == old->number) /* they are there, and do not hold all rows */
+        lost += d->view.unsure.count;
+    if (code == ERR_OK && lost > 0)
+        code =
+            error_set(e, ERR_CONFLICT, "%" PRIu64 " shards of generation %" PRIu64 " are lost: no rollback",
+                      lost, old->number);
+    return code;
+}
+
+/* What was asked for cannot be: it must not be asked again at once. */
+static enum err refuse_rollback(struct driver *d, const struct error *why, struct error *e)
+{
+    log_warn("no_rollback", "filter=%s why=%s", log_quote(d->o->filter), log_quote(why->text));
+    record_begin(d, false);
+    record_text(d, "rollback", "0");
+    record_text(d, "error", why->text);
+    enum err code = record_write(d, e);
+    return code == ERR_OK ? error_set(e, ERR_CONFLICT, "%s", why->text) : code;
+}
+
+/* Model: EXCHANGE. Both generations have taken every add since the build began, so the old one lacks nothing.
+ */
+enum err driver_rollback(struct driver *d, struct error *e)
+{
+    if (d->view.phase == PHASE_BUILDING)
+        return driver_complete_fence(d, e);
+    struct error why;
+    enum err code = driver_widen(d, e);
+    if (code == ERR_OK && (code = may_roll_back(d, &why)) != ERR_OK)
+        return code == ERR_CONFLICT ? refuse_rollback(d, &why, e) : error_set(e, code, "%s", why.text);
+    if (code != ERR_OK)
+        return code;
+    const char *pairs[] = {"step", step_name(STEP_HOLD), "hold", "1", "rollback", "0", "finish", "0"};
+    const struct fence_job job = {.pairs = pairs, .count = sizeof(pairs) / sizeof(pairs[0])};
+    d->next = d->view;
+    d->next.phase = PHASE_BUILDING;
+    d->next.current = 1 - d->view.current;
+    return driver_change_view(d, &job, e);
+}
+
+enum err driver_grace(struct driver *d, struct error *e)
+{
+    if (!view_alternate(&d->view)->built)
+        return ERR_OK; /* a first build: there is nothing to go back to */
+    for (;;) {
+        uint64_t now = clock_wall_us() / 1000;
+        /* The wall clock may be set back; the wait is for comfort, so never longer than asked for from now
+         * on. */
+        uint64_t passed = now >= d->record.switched_ms ? now - d->record.switched_ms : 0;
+        if (now < d->record.switched_ms)
+            d->record.switched_ms = now;
+        if (passed >= d->o->grace_ms)
+            return ERR_OK;
+        enum err code = driver_nap(d, "the end of the grace time", e);
+        if (code != ERR_OK)
+            return code;
+    }
+}
+
+/* Model: LEAVE. The alternate generation leaves the view. */
+enum err driver_leave(struct driver *d, enum job_step then, const char *guard, struct error *e)
+{
+    if (view_alternate(&d->view) == NULL)
+        return driver_complete_fence(d, e);
+    enum err code = driver_widen(d, e);
+    if (code != ERR_OK)
+        return code;
+    const char *pairs[] = {"step", step_name(then)};
+    const struct fence_job job = {.guard = guard, .pairs = pairs, .count = sizeof(pairs) / sizeof(pairs[0])};
+    d->next = d->view;
+    d->next.phase = phase_alone(view_current(&d->view)->layer_count);
+    retire_slot(d, 1 - d->view.current);
+    return driver_change_view(d, &job, e);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* The part of TB.STATUS that says when the next expansion is to be expected. */
+#include "base/clock.h"
+#include "expansion/forecast.h"
+#include "service/admin.h"
+#include "service/field.h"
+#include "service/watch.h"
+
+void admin_forecast_fields(struct fields *f, const struct config_filter *c, const struct keeper_note *note,
+                           bool known, const struct view *v, uint64_t items)
+{
+    struct schedule schedule;
+    struct window window;
+    struct error e;
+    time_t at = 0;
+    enum forecast_reason reason = FORECAST_NONE;
+    if (known) {
+        bool scheduled = c->schedule[0] != '\0' && schedule_parse(&schedule, c->schedule, &e) == ERR_OK;
+        bool windowed = window_parse(&window, c->window, &e) == ERR_OK;
+        struct forecast_input in = {.items = items > note->rows.rows ? items : note->rows.rows,
+                                    .capacity = view_current(v)->capacity,
+                                    .expand_at = c->expand_at,
+                                    .items_per_second = note->growth,
+                                    .schedule = scheduled ? &schedule : NULL,
+                                    .window = windowed ? &window : NULL};
+        reason = forecast_expansion(&at, &in, (time_t)(clock_wall_us() / 1000000));
+    }
+    if (reason == FORECAST_NONE)
+        field_null(f, "expand_expected_at");
+    else
+        field_number(f, "expand_expected_at", (uint64_t)at);
+    field_text(f, "expand_expected_by", forecast_reason_name(reason));
+}

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: MIT */
+/* How full the shards of a filter are, and which are lost, for a map of at most CELLS_MAX cells a layer.
+ *
+ * The happy path is: the view is read, then the counts of its shards (P:{F}:count, FENCE_ITEMS_AT_ONCE a
+ * command: no bit is counted); what is lost the keeper has found, and only then tags are looked at. The
+ * answer is kept for a while, the longer the more it cost. Possible failure modes are: Redis is away, the
+ * counts take longer than DEADLINE_MS (ERR_TIMEOUT), or the last survey, of any filter, took long and has
+ * just ended (ERR_BUSY): whoever may read must not have the admin thread for himself. */
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "service/admin.h"
+#include "service/field.h"
+#include "service/keeper.h"
+#include "service/watch.h"
+
+enum {
+    CELLS_MAX = 1024,
+    DEADLINE_MS = 3000,
+    KEPT_MAX = 8, /* answers */
+    KEPT_MS = 2000,
+    KEPT_LOST_MS = 10000,
+    KEPT_FACTOR = 20, /* of the time that it took */
+    BRIEF_MS = 100    /* what takes no longer is no burden */
+};
+
+/* --- answers that are kept --- */
+
+struct shards_cache {
+    struct kept_answer {
+        char *filter; /* NULL: free */
+        size_t length;
+        uint64_t until_us;
+        struct buffer reply;
+    } kept[KEPT_MAX];
+    uint64_t ended_us, took_us; /* of the last survey */
+};
+
+static void forget(struct kept_answer *k)
+{
+    free(k->filter);
+    buffer_fini(&k->reply);
+    *k = (struct kept_answer){0};
+}
+
+void shards_cache_free(struct shards_cache *c)
+{
+    for (unsigned i = 0; c != NULL && i < KEPT_MAX; i++)
+        forget(&c->kept[i]);
+    free(c);
+}
+
+static const struct kept_answer *find_kept(const struct shards_cache *c, const struct admin_call *call)
+{
+    for (unsigned i = 0; c != NULL && i < KEPT_MAX; i++) {
+        const struct kept_answer *k = &c->kept[i];
+        if (k->filter != NULL && k->length == call->filter_length && k->until_us > clock_mono_us() &&
+            memcmp(k->filter, call->filter, k->length) == 0)
+            return k;
+    }
+    return NULL;
+}
+
+/* In the place of the one that is over first. */
+static void keep(struct admin *a, const struct admin_call *call, uint64_t ms)
+{
+    struct kept_answer *to = &a->shards->kept[0];
+    for (unsigned i = 0; i < KEPT_MAX; i++) {
+        struct kept_answer *k = &a->shards->kept[i];
+        bool same = k->filter != NULL && k->length == call->filter_length &&
+                    memcmp(k->filter, call->filter, k->length) == 0;
+        if (same || k->until_us < to->until_us)
+            to = k;
+        if (same)
+            break;
+    }
+    forget(to);
+    to->filter = malloc(call->filter_length + 1);
+    buffer_append(&to->reply, call->reply.data, call->reply.length);
+    if (to->filter == NULL || buffer_failed(&to->reply)) {
+        forget(to);
+        return;
+    }
+    memcpy(to->filter, call->filter, call->filter_length);
+    to->length = call->filter_length;
+    to->until_us = clock_mono_us() + ms * 1000;
+}
+
+/* Half of the time is for others. */
+static enum err may_survey(const struct shards_cache *c, struct error *e)
+{
+    uint64_t since_us = clock_mono_us() - c->ended_us;
+    if (c->took_us <= (uint64_t)BRIEF_MS * 1000 || since_us >= c->took_us)
+        return ERR_OK;
+    return error_set(e, ERR_BUSY, "the shards of a filter were read just now, for %llu ms; ask again later",
+                     (unsigned long long)(c->took_us / 1000));
+}
+
+/* --- one layer --- */
+
+struct layer_map {
+    uint32_t shards, per_cell, cells;
+    uint64_t keys;
+    double sum[CELLS_MAX], most[CELLS_MAX]; /* fill of a cell's shards */
+    uint32_t lost[CELLS_MAX], unsure[CELLS_MAX];
+};
+
+struct survey {
+    struct admin *a;
+    const struct generation *g;
+    uint64_t deadline_us;
+    bool lost; /* the keeper has found some */
+};
+
+static void begin_map(struct layer_map *m, uint32_t shards)
+{
+    uint32_t per_cell = (shards + CELLS_MAX - 1) / CELLS_MAX;
+    *m = (struct layer_map){
+        .shards = shards, .per_cell = per_cell, .cells = (shards + per_cell - 1) / per_cell};
+}
+
+static enum err read_counts(struct survey *s, unsigned layer, struct layer_map *m, struct error *e)
+{
+    uint64_t items[FENCE_ITEMS_AT_ONCE];
+    const struct layer *l = &s->g->layers[layer];
+    double room = (double)l->capacity / m->shards;
+    for (uint32_t first = 0; first < m->shards; first += FENCE_ITEMS_AT_ONCE) {
+        uint32_t left = m->shards - first, count = left < FENCE_ITEMS_AT_ONCE ? left : FENCE_ITEMS_AT_ONCE;
+        if (clock_mono_us() > s->deadline_us)
+            return error_set(e, ERR_TIMEOUT, "reading the counts of %u shards took too long", m->shards);
+        enum err code = fence_shard_items(&s->a->fence, s->g, layer, first, count, items, e);
+        if (code != ERR_OK)
+            return code;
+        for (uint32_t i = 0; i < count; i++) {
+            uint32_t cell = (first + i) / m->per_cell;
+            double fill = room > 0 ? (double)items[i] / room : 0;
+            m->keys += items[i];
+            m->sum[cell] += fill;
+            m->most[cell] = fill > m->most[cell] ? fill : m->most[cell];
+        }
+    }
+    return ERR_OK;
+}
+
+static enum err read_lost(struct survey *s, unsigned layer, struct layer_map *m, struct error *e)
+{
+    const struct view *v = &s->a->view;
+    uint64_t count = 0;
+    uint8_t *is = s->lost ? calloc(m->shards, 1) : NULL;
+    if (s->lost && is == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    enum err code = s->lost ? fence_find_lost(&s->a->fence, v, s->g, layer, is, &count, e) : ERR_OK;
+    for (uint32_t i = 0; code == ERR_OK && i < m->shards; i++) {
+        m->lost[i / m->per_cell] += is != NULL && is[i];
+        m->unsure[i / m->per_cell] += unsure_contains(&v->unsure, s->g->number, layer, i);
+    }
+    free(is);
+    return code;
+}
+
+static uint32_t in_cell(const struct layer_map *m, uint32_t cell)
+{
+    uint32_t first = cell * m->per_cell;
+    return m->shards - first < m->per_cell ? m->shards - first : m->per_cell;
+}
+
+/* [[cell, shards], ...] of those cells that have any. */
+static void pairs_field(struct fields *f, const char *name, const struct layer_map *m, const uint32_t *counts)
+{
+    size_t some = 0;
+    for (uint32_t i = 0; i < m->cells; i++)
+        some += counts[i] > 0;
+    field_array(f, name, some);
+    for (uint32_t i = 0; i < m->cells; i++)
+        if (counts[i] > 0) {
+            reply_array(&f->reply, 2);
+            reply_integer(&f->reply, i);
+            reply_integer(&f->reply, counts[i]);
+        }
+}
+
+/* As thousandths: a map has no use for more. */
+static void write_map(struct reply *r, const struct survey *s, unsigned layer, const struct layer_map *m)
+{
+    struct fields f;
+    fields_begin(&f, r->protocol);
+    field_number(&f, "layer", layer);
+    field_number(&f, "shards", m->shards);
+    field_number(&f, "capacity", s->g->layers[layer].capacity);
+    field_number(&f, "items", m->keys);
+    field_number(&f, "shards_per_cell", m->per_cell);
+    field_array(&f, "fill_permille", m->cells);
+    for (uint32_t i = 0; i < m->cells; i++)
+        reply_integer(&f.reply, (int64_t)(m->sum[i] / in_cell(m, i) * 1000 + 0.5));
+    field_array(&f, "fill_permille_max", m->per_cell > 1 ? m->cells : 0);
+    for (uint32_t i = 0; m->per_cell > 1 && i < m->cells; i++)
+        reply_integer(&f.reply, (int64_t)(m->most[i] * 1000 + 0.5));
+    pairs_field(&f, "lost", m, m->lost);
+    pairs_field(&f, "unsure", m, m->unsure);
+    fields_end(&f, r);
+}
+
+/* --- generations --- */
+
+static enum err generation_fields(struct fields *f, struct survey *s, struct error *e)
+{
+    struct layer_map *m = malloc(sizeof(*m));
+    enum err code = ERR_OK;
+    if (m == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    field_number(f, "generation", s->g->number);
+    field_number(f, "built", s->g->built);
+    field_number(f, "nodes", s->g->node_count);
+    field_array(f, "layers", s->g->layer_count);
+    for (unsigned layer = 0; code == ERR_OK && layer < s->g->layer_count; layer++) {
+        begin_map(m, s->g->layers[layer].geometry.shards);
+        code = read_counts(s, layer, m, e);
+        if (code == ERR_OK)
+            code = read_lost(s, layer, m, e);
+        if (code == ERR_OK)
+            write_map(&f->reply, s, layer, m);
+    }
+    free(m);
+    return code;
+}
+
+static enum err write_generation(struct reply *r, struct survey *s, struct error *e)
+{
+    struct fields f;
+    fields_begin(&f, r->protocol);
+    enum err code = generation_fields(&f, s, e);
+    if (code == ERR_OK)
+        fields_end(&f, r);
+    else
+        fields_drop(&f);
+    return code;
+}
+
+/* The generation in use, then the one that is being built or may be gone back to. */
+static enum err survey_filter(struct admin *a, struct admin_call *call, struct reply *r, bool *lost)
+{
+    struct error *e = &call->error;
+    struct buffer both = {0};
+    struct reply each = {.out = &both, .protocol = r->protocol};
+    enum err code = names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, e);
+    if (code == ERR_OK)
+        code = fence_load(&a->fence, &a->view, e);
+    if (code != ERR_OK)
+        return code;
+    const struct keeper_note note = keeper_note(a->service, call->filter, call->filter_length);
+    *lost = watch_lost_shards(&note, &a->view) > view_unsure(&a->view);
+    struct survey s = {.a = a,
+                       .g = view_current(&a->view),
+                       .lost = *lost,
+                       .deadline_us = clock_mono_us() + (uint64_t)DEADLINE_MS * 1000};
+    code = write_generation(&each, &s, e);
+    s.g = view_alternate(&a->view);
+    s.lost = false;
+    if (code == ERR_OK && s.g != NULL)
+        code = write_generation(&each, &s, e);
+    if (code == ERR_OK) {
+        reply_map(r, 3);
+        reply_text(r, "filter");
+        reply_bulk(r, call->filter, call->filter_length);
+        reply_text(r, "phase");
+        reply_text(r, phase_row(a->view.phase)->name);
+        reply_text(r, "generations");
+        reply_array(r, s.g != NULL ? 2 : 1);
+        buffer_append(r->out, both.data, both.length);
+        r->out->failed |= buffer_failed(&both);
+    }
+    buffer_fini(&both);
+    return code;
+}
+
+static enum err survey(struct admin *a, struct admin_call *call, struct reply *r, bool *lost)
+{
+    uint64_t began = clock_mono_us();
+    if (a->shards == NULL && (a->shards = calloc(1, sizeof(*a->shards))) == NULL)
+        return error_set(&call->error, ERR_NOMEM, "out of memory");
+    enum err code = may_survey(a->shards, &call->error);
+    if (code != ERR_OK)
+        return code;
+    code = survey_filter(a, call, r, lost);
+    a->shards->ended_us = clock_mono_us();
+    a->shards->took_us = a->shards->ended_us - began;
+    return code;
+}
+
+void admin_shards(struct admin *a, struct admin_call *call)
+{
+    struct reply r = {.out = &call->reply, .protocol = call->protocol};
+    const struct kept_answer *kept = find_kept(a->shards, call);
+    if (kept != NULL) {
+        buffer_append(&call->reply, kept->reply.data, kept->reply.length);
+        return;
+    }
+    bool lost = false;
+    call->status = survey(a, call, &r, &lost);
+    if (call->status != ERR_OK) {
+        buffer_clear(&call->reply);
+        admin_reply_error(&r, call->status, &call->error);
+        return;
+    }
+    uint64_t ms = a->shards->took_us / 1000 * KEPT_FACTOR, least = lost ? KEPT_LOST_MS : KEPT_MS;
+    if (!buffer_failed(&call->reply))
+        keep(a, call, ms > least ? ms : least);
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SERVICE_CLI_H
+#define SERVICE_CLI_H
+/* What the parts of the command line share: the options of this run, its exit codes, its handlers. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "service/cli/cli_client.h"
+#include "service/cli/cli_output.h"
+#include "service/cli/cli_schema.h"
+
+enum cli_exit { CLI_OK = 0, CLI_NO = 1, CLI_USAGE = 2, CLI_UNAVAILABLE = 3, CLI_INTERRUPTED = 130 };
+
+/* For a plan without a service; 0 and NULL: not given. */
+struct cli_estimate {
+    uint64_t keys, node_memory, scan_rate, readers, build_memory;
+    double growth;
+    const char *given; /* one of these options that was */
+};
+
+/* For bench; 0 and NULL: not given. */
+struct cli_bench {
+    const char *filter;
+    double adds; /* their share; below 0: not given */
+    double seconds;
+    uint64_t keys, batch, pipeline, connections, requests, rate, key_size;
+};
+
+struct cli {
+    struct client_address address;
+    unsigned timeout_ms;
+    bool json, help, version, wait;
+    bool hold, full, dry_run, restart, token, yes;
+    uint64_t capacity;  /* 0: not given */
+    uint64_t entries;   /* --count; 0: not given */
+    const char *input;  /* --input; NULL: standard input */
+    const char *output; /* --output; NULL: standard output */
+    const char *csv;    /* --csv: a column; NULL: not given */
+    uint64_t skip;      /* --skip: keys */
+    bool resume, null, no_create;
+    bool man, markdown;     /* forms of help */
+    const char *error_rate; /* as given, checked; NULL: not given */
+    const char *nodes;      /* --nodes; NULL: not given */
+    struct cli_estimate estimate;
+    struct cli_bench bench;
+    double interval;     /* of top, seconds */
+    const char *command; /* its name */
+    char **arguments;    /* after it */
+    size_t count;
+    bool terminal; /* standard output is one */
+    bool color;
+    struct client *client; /* connected before a handler is called */
+};
+
+/* Handlers: arity is checked and the connection open. They return an exit code and have said why if it is not
+ * 0. */
+typedef int cli_handler(struct cli *cli);
+cli_handler cli_status, cli_history, cli_plan, cli_rebuild, cli_verify, cli_check, cli_add;
+cli_handler cli_estimate; /* without a connection: cli_plan where there is no filter */
+cli_handler cli_drop, cli_accept, cli_count, cli_coordinators;
+cli_handler cli_config, cli_top, cli_bench;
+cli_handler cli_completion; /* without a connection, but for the names of filters */
+cli_handler cli_passwd;     /* without a connection */
+cli_handler cli_dump, cli_restore, cli_import;
+cli_handler cli_control; /* abort, cutover, rollback, finish, pause, resume, throttle */
+
+/* A small table of coordinators, for top; the caller prints it and calls table_fini(). */
+void cli_coordinators_table(struct table *t, const redisReply *all, bool narrow);
+
+/* Setters of options: false where the value is none. */
+typedef bool cli_setter(struct cli *cli, const char *value);
+cli_setter cli_set_host, cli_set_port, cli_set_url, cli_set_socket, cli_set_user, cli_set_password,
+    cli_set_tls, cli_set_ca, cli_set_cert, cli_set_key, cli_set_token;
+cli_setter cli_set_keys, cli_set_node_memory, cli_set_scan_rate, cli_set_readers, cli_set_build_memory,
+    cli_set_growth; /* of a plan without a service */
+cli_setter cli_set_bench_filter, cli_set_adds, cli_set_batch, cli_set_pipeline, cli_set_connections,
+    cli_set_seconds, cli_set_requests, cli_set_rate, cli_set_key_size; /* of bench */
+cli_setter cli_set_interval;                                           /* of top */
+
+/* Say "twinbloom: ..." on standard error and return @code. */
+int cli_fail(enum cli_exit code, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/* Ask for a yes, on a terminal; elsewhere --yes must say so. @why: what the command does, for the error;
+ * @question: with one %s, for the first argument. CLI_OK, or an exit code after saying why. */
+int cli_confirm(const struct cli *cli, const char *why, const char *question);
+
+/* Send TB.<VERB> [FILTER] with the options that were given. NULL after saying why it failed. */
+redisReply *cli_request(struct cli *cli, const char *verb);
+
+/* Send a command of @argc words. NULL after saying why it failed. */
+redisReply *cli_send(struct cli *cli, size_t argc, const char **argv);
+
+/* Whether a reply is a flat list name, value, name, value. */
+bool cli_is_list(const redisReply *reply);
+
+/* A flat list (or an array of them) as JSON object (or array), with a line's end, on standard output. Members
+ * have the types of @shape; one that it does not list is a number where it looks like one. */
+void cli_print_json(const redisReply *reply, const struct json_shape *shape);
+
+/* {"filter": the first argument, @name: true}, or *@number where it is not NULL. */
+void cli_print_outcome(const struct cli *cli, const char *name, const uint64_t *number);
+
+/* The table of all filters, and the sheet of one. */
+void cli_print_table(const struct cli *cli, const redisReply *filters);
+void cli_print_sheet(const struct cli *cli, const redisReply *filter);
+void cli_print_history(const struct cli *cli, const redisReply *runs);
+void cli_print_plan(const struct cli *cli, const redisReply *plan);
+/* The steps of a dry run. */
+void cli_print_steps(const struct cli *cli, const redisReply *plan);
+
+/* The job is built, and waits for a word. */
+bool cli_job_holds(const redisReply *status);
+
+/* Follow the job that is another than the one of @before until it ends, or until it holds. @job: what it is
+ * called, "rebuild" or "verification". */
+int cli_follow(struct cli *cli, const char *job, const redisReply *before);
+#endif

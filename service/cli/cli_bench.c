@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: MIT */
+#include "service/cli/cli_bench.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/number.h"
+#include "base/random.h"
+#include "service/cli/cli_progress.h"
+
+enum {
+    LOAD_BATCH = 500,
+    LOAD_FLIGHT = 8,
+    TICK_US = 100 * 1000,
+    BUSY_US = 15 * 1000 * 1000,
+    ENDLESS_S = 365 * 86400
+};
+
+/* --- options --- */
+
+static bool count_between(const char *value, uint64_t least, uint64_t most, uint64_t *out)
+{
+    return output_parse_count(value, out) && *out >= least && *out <= most;
+}
+
+bool cli_set_bench_filter(struct cli *cli, const char *value)
+{
+    cli->bench.filter = value;
+    return value[0] != '\0' && strlen(value) < 128;
+}
+
+bool cli_set_adds(struct cli *cli, const char *value)
+{
+    return number_double(value, strlen(value), &cli->bench.adds) && cli->bench.adds >= 0 &&
+           cli->bench.adds <= 1;
+}
+
+bool cli_set_batch(struct cli *cli, const char *value)
+{
+    return count_between(value, 1, BENCH_BATCH_MAX, &cli->bench.batch);
+}
+
+bool cli_set_pipeline(struct cli *cli, const char *value)
+{
+    return count_between(value, 1, BENCH_PIPELINE_MAX, &cli->bench.pipeline);
+}
+
+bool cli_set_connections(struct cli *cli, const char *value)
+{
+    return count_between(value, 1, BENCH_THREADS_MAX, &cli->bench.connections);
+}
+
+bool cli_set_seconds(struct cli *cli, const char *value)
+{
+    return number_double(value, strlen(value), &cli->bench.seconds) && cli->bench.seconds > 0 &&
+           cli->bench.seconds <= 86400;
+}
+
+bool cli_set_requests(struct cli *cli, const char *value)
+{
+    return output_parse_count(value, &cli->bench.requests);
+}
+
+bool cli_set_rate(struct cli *cli, const char *value)
+{
+    return output_parse_count(value, &cli->bench.rate);
+}
+
+bool cli_set_key_size(struct cli *cli, const char *value)
+{
+    return count_between(value, BENCH_KEY_MIN, BENCH_KEY_MAX, &cli->bench.key_size);
+}
+
+static void set_defaults(struct cli *cli)
+{
+    struct cli_bench *o = &cli->bench;
+    o->keys = cli->estimate.keys != 0 ? cli->estimate.keys : 100000;
+    o->batch = o->batch != 0 ? o->batch : 1;
+    o->pipeline = o->pipeline != 0 ? o->pipeline : 1;
+    o->connections = o->connections != 0 ? o->connections : 8;
+    o->key_size = o->key_size != 0 ? o->key_size : 16;
+    if (o->adds < 0)
+        o->adds = 0.1;
+    if (o->seconds <= 0)
+        o->seconds = o->requests != 0 ? ENDLESS_S : 10;
+    if (cli->error_rate == NULL)
+        cli->error_rate = "0.001";
+    if (cli->capacity == 0)
+        cli->capacity = 2 * o->keys + o->keys / 4 + 1; /* it does not fill up */
+}
+
+/* --- the filter --- */
+
+/* A command that makes or deletes a filter; what is busy for a moment, as a new filter may be, is asked
+ * again. */
+static enum err call(struct client *client, size_t argc, const char **argv, struct error *e)
+{
+    uint64_t until = clock_mono_us() + BUSY_US;
+    for (;;) {
+        redisReply *reply = NULL;
+        enum err code = client_call(client, &reply, argc, argv, NULL, e);
+        freeReplyObject(reply);
+        bool busy =
+            code == ERR_REFUSED && (strstr(e->text, "BUSY") != NULL || strstr(e->text, "mutex") != NULL);
+        if (!busy || clock_mono_us() > until)
+            return code;
+        clock_sleep_us(TICK_US);
+    }
+}
+
+static int reserve(struct bench *b)
+{
+    char capacity[24];
+    (void)snprintf(capacity, sizeof(capacity), "%llu", (unsigned long long)b->cli->capacity);
+    const char *argv[] = {"BF.RESERVE", b->filter, b->cli->error_rate, capacity};
+    struct error e = {""};
+    if (call(b->cli->client, 4, argv, &e) == ERR_OK)
+        return CLI_OK;
+    if (strstr(e.text, "exists") != NULL)
+        return cli_fail(CLI_USAGE,
+                        "there is something of the name %s: bench makes a filter of its own, and deletes it "
+                        "at the end",
+                        b->filter);
+    return cli_fail(CLI_UNAVAILABLE, "BF.RESERVE %s: %s", b->filter, e.text);
+}
+
+static int drop(struct bench *b)
+{
+    const char *argv[] = {"DEL", b->filter};
+    struct error e = {""};
+    struct client *client = NULL;
+    enum err code = client_open(&client, &b->cli->address, b->cli->timeout_ms, &e);
+    if (code == ERR_OK)
+        code = call(client, 2, argv, &e);
+    client_close(client);
+    return code == ERR_OK ? CLI_OK
+                          : cli_fail(CLI_UNAVAILABLE, "the filter %s is still there: %s", b->filter, e.text);
+}
+
+/* Replies of BF.MADD: each key must be in afterwards. */
+static enum err settle(struct bench *b, struct error *e)
+{
+    redisReply *reply = NULL;
+    enum err code = client_receive(b->cli->client, &reply, e);
+    if (code != ERR_OK)
+        return code;
+    const redisReply *bad = reply->type == REDIS_REPLY_ERROR ? reply : NULL;
+    for (size_t i = 0; bad == NULL && reply->type == REDIS_REPLY_ARRAY && i < reply->elements; i++)
+        if (reply->element[i]->type == REDIS_REPLY_ERROR)
+            bad = reply->element[i];
+    if (bad != NULL)
+        code = error_set(e, ERR_REFUSED, "%s", bad->str);
+    freeReplyObject(reply);
+    return code;
+}
+
+static enum err load(struct bench *b, struct error *e)
+{
+    static char keys[LOAD_BATCH][BENCH_KEY_MAX];
+    const char *argv[2 + LOAD_BATCH] = {"BF.MADD", b->filter};
+    size_t lengths[2 + LOAD_BATCH] = {strlen(argv[0]), strlen(b->filter)};
+    struct progress progress;
+    unsigned flight = 0;
+    enum err code = ERR_OK;
+    progress_begin(&progress, "keys", b->o->keys * b->o->key_size, 0);
+    for (uint64_t at = 0; at < b->o->keys && code == ERR_OK && !progress_interrupted();) {
+        size_t n = 0;
+        for (; n < LOAD_BATCH && at < b->o->keys; n++, at++) {
+            bench_key(keys[n], at, b->o->key_size);
+            argv[2 + n] = keys[n];
+            lengths[2 + n] = b->o->key_size;
+        }
+        code = client_send(b->cli->client, 2 + n, argv, lengths, e);
+        if (code == ERR_OK && ++flight == LOAD_FLIGHT) {
+            code = settle(b, e);
+            flight--;
+        }
+        progress_show(&progress, at * b->o->key_size, at);
+    }
+    for (; flight > 0 && code == ERR_OK; flight--)
+        code = settle(b, e);
+    progress_end(&progress);
+    return code;
+}
+
+/* --- the load --- */
+
+static uint64_t finished(const struct bench_thread *threads, size_t count)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < count; i++)
+        for (size_t c = 0; c < BENCH_COMMANDS; c++)
+            n += __atomic_load_n(&threads[i].figures.latency[c].count, __ATOMIC_RELAXED);
+    return n;
+}
+
+static bool is_over(struct bench *b)
+{
+    return progress_interrupted() || clock_mono_us() >= b->end_us ||
+           (b->o->requests != 0 && atomic_load(&b->requests) >= b->o->requests);
+}
+
+/* Until it is over, with a line on a terminal. */
+static void watch(struct bench *b, const struct bench_thread *threads, size_t count)
+{
+    bool terminal = isatty(STDERR_FILENO) == 1 && !b->cli->json;
+    uint64_t shown_us = b->begin_us, shown = 0;
+    char x[NUMBER_GROUPED_SIZE];
+    while (!is_over(b)) {
+        clock_sleep_us(TICK_US);
+        uint64_t now = clock_mono_us();
+        if (!terminal || now - shown_us < 10 * TICK_US)
+            continue;
+        uint64_t n = finished(threads, count);
+        (void)fprintf(stderr, "\r%.0f s  %s requests/s\033[K", (double)(now - b->begin_us) / 1e6,
+                      number_grouped((uint64_t)((double)(n - shown) * 1e6 / (double)(now - shown_us)), x));
+        shown_us = now;
+        shown = n;
+    }
+    if (terminal)
+        (void)fputs("\r\033[K", stderr);
+    if (progress_interrupted())
+        atomic_store(&b->stop, true);
+}
+
+static int measure(struct bench *b, struct bench_figures *all, double *seconds)
+{
+    size_t count = (size_t)b->o->connections, started = 0;
+    struct bench_thread *threads = calloc(count, sizeof(*threads));
+    if (threads == NULL)
+        return cli_fail(CLI_UNAVAILABLE, "no memory");
+    b->begin_us = clock_mono_us();
+    b->end_us = b->begin_us + (uint64_t)(b->o->seconds * 1e6);
+    for (; started < count; started++) {
+        threads[started].bench = b;
+        threads[started].random = random_u64();
+        if (pthread_create(&threads[started].id, NULL, bench_run, &threads[started]) != 0)
+            break;
+    }
+    if (started == count)
+        watch(b, threads, count);
+    else
+        atomic_store(&b->stop, true);
+    for (size_t i = 0; i < started; i++) {
+        (void)pthread_join(threads[i].id, NULL);
+        bench_merge(all, &threads[i].figures);
+    }
+    *seconds = (double)(clock_mono_us() - b->begin_us) / 1e6;
+    free(threads);
+    return started == count ? CLI_OK
+                            : cli_fail(CLI_UNAVAILABLE, "no thread for each of %zu connections", count);
+}
+
+static int run(struct bench *b)
+{
+    struct bench_figures *all = calloc(1, sizeof(*all));
+    struct error e = {""};
+    double seconds = 0;
+    uint64_t begin = clock_mono_us();
+    if (all == NULL)
+        return cli_fail(CLI_UNAVAILABLE, "no memory");
+    int code =
+        load(b, &e) == ERR_OK ? CLI_OK : cli_fail(CLI_UNAVAILABLE, "keys could not be added: %s", e.text);
+    double load_seconds = (double)(clock_mono_us() - begin) / 1e6;
+    if (code == CLI_OK && !progress_interrupted()) {
+        code = measure(b, all, &seconds);
+        (b->cli->json ? bench_print_json : bench_print)(b, all, seconds, load_seconds);
+        uint64_t errors = all->errors[BENCH_EXISTS] + all->errors[BENCH_ADD] + all->disconnects;
+        if (code == CLI_OK && errors > 0)
+            code = CLI_UNAVAILABLE;
+        if (code == CLI_OK && all->false_negatives > 0)
+            code = CLI_NO;
+    }
+    free(all);
+    return progress_interrupted() ? CLI_INTERRUPTED : code;
+}
+
+int cli_bench(struct cli *cli)
+{
+    struct bench *b = calloc(1, sizeof(*b));
+    if (b == NULL)
+        return cli_fail(CLI_UNAVAILABLE, "no memory");
+    set_defaults(cli);
+    b->cli = cli;
+    b->o = &cli->bench;
+    b->command[BENCH_EXISTS] = cli->bench.batch > 1 ? "BF.MEXISTS" : "BF.EXISTS";
+    b->command[BENCH_ADD] = cli->bench.batch > 1 ? "BF.MADD" : "BF.ADD";
+    if (cli->bench.filter != NULL)
+        (void)snprintf(b->filter, sizeof(b->filter), "%s", cli->bench.filter);
+    else
+        (void)snprintf(b->filter, sizeof(b->filter), "twinbloom-bench-%08llx",
+                       (unsigned long long)(random_u64() >> 32));
+    progress_catch_all_interrupts();
+    int code = reserve(b);
+    if (code == CLI_OK) {
+        code = run(b);
+        int dropped = drop(b);
+        code = code == CLI_OK ? dropped : code;
+    }
+    free(b);
+    return code;
+}

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: MIT */
+/* The commands about filters as a whole: status, plan, rebuild, verify. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "service/cli/cli.h"
+
+redisReply *cli_send(struct cli *cli, size_t argc, const char **argv)
+{
+    struct error e = {""};
+    redisReply *reply = NULL;
+    if (client_call(cli->client, &reply, argc, argv, NULL, &e) != ERR_OK)
+        (void)cli_fail(CLI_UNAVAILABLE, "%s", e.text);
+    return reply;
+}
+
+redisReply *cli_request(struct cli *cli, const char *verb)
+{
+    const char *argv[13] = {verb};
+    size_t argc = 1;
+    char capacity[32], entries[32];
+    if (cli->count > 0)
+        argv[argc++] = cli->arguments[0];
+    if (cli->capacity != 0) {
+        (void)snprintf(capacity, sizeof(capacity), "%llu", (unsigned long long)cli->capacity);
+        argv[argc++] = "CAPACITY";
+        argv[argc++] = capacity;
+    }
+    if (cli->error_rate != NULL) {
+        argv[argc++] = "ERROR";
+        argv[argc++] = cli->error_rate;
+    }
+    if (cli->nodes != NULL) {
+        argv[argc++] = "NODES";
+        argv[argc++] = cli->nodes;
+    }
+    if (cli->entries != 0) {
+        (void)snprintf(entries, sizeof(entries), "%llu", (unsigned long long)cli->entries);
+        argv[argc++] = "COUNT";
+        argv[argc++] = entries;
+    }
+    if (cli->hold)
+        argv[argc++] = "HOLD";
+    if (cli->full)
+        argv[argc++] = "FULL";
+    if (cli->dry_run)
+        argv[argc++] = "DRYRUN";
+    return cli_send(cli, argc, argv);
+}
+
+/* --- handlers --- */
+
+/* One flat list, or NULL after saying what came instead. */
+static redisReply *request_list(struct cli *cli, const char *verb)
+{
+    redisReply *reply = cli_request(cli, verb);
+    if (reply == NULL || (cli_is_list(reply) && reply->elements != 0))
+        return reply;
+    freeReplyObject(reply);
+    (void)cli_fail(CLI_UNAVAILABLE, "the reply to %s has an unexpected form", verb);
+    return NULL;
+}
+
+/* An array of flat lists, or NULL after saying what came instead. */
+static redisReply *request_array(struct cli *cli, const char *verb)
+{
+    redisReply *reply = cli_request(cli, verb);
+    bool good = reply != NULL && reply->type == REDIS_REPLY_ARRAY;
+    for (size_t i = 0; good && i < reply->elements; i++)
+        good = cli_is_list(reply->element[i]);
+    if (reply == NULL || good)
+        return reply;
+    freeReplyObject(reply);
+    (void)cli_fail(CLI_UNAVAILABLE, "the reply to %s has an unexpected form", verb);
+    return NULL;
+}
+
+static int status_of_all(struct cli *cli)
+{
+    redisReply *reply = request_array(cli, "TB.STATUS");
+    if (reply == NULL)
+        return CLI_UNAVAILABLE;
+    if (cli->json)
+        cli_print_json(reply, &json_filter);
+    else
+        cli_print_table(cli, reply);
+    freeReplyObject(reply);
+    return CLI_OK;
+}
+
+/* Below the sheet; what cannot be had is left out. */
+static void print_last_runs(struct cli *cli)
+{
+    struct error e;
+    redisReply *runs = NULL;
+    const char *argv[] = {"TB.HISTORY", cli->arguments[0], "COUNT", "5"};
+    enum err code = client_call(cli->client, &runs, 4, argv, NULL, &e);
+    bool good = code == ERR_OK && runs->type == REDIS_REPLY_ARRAY && runs->elements > 0;
+    for (size_t i = 0; good && i < runs->elements; i++)
+        good = cli_is_list(runs->element[i]);
+    if (good) {
+        (void)puts("\nLast runs");
+        cli_print_history(cli, runs);
+    }
+    freeReplyObject(runs);
+}
+
+int cli_status(struct cli *cli)
+{
+    if (cli->count == 0)
+        return status_of_all(cli);
+    redisReply *reply = request_list(cli, "TB.STATUS");
+    if (reply == NULL)
+        return CLI_UNAVAILABLE;
+    if (cli->json)
+        cli_print_json(reply, &json_filter);
+    else
+        cli_print_sheet(cli, reply);
+    freeReplyObject(reply);
+    if (!cli->json)
+        print_last_runs(cli);
+    return CLI_OK;
+}
+
+int cli_history(struct cli *cli)
+{
+    redisReply *reply = request_array(cli, "TB.HISTORY");
+    if (reply == NULL)
+        return CLI_UNAVAILABLE;
+    if (cli->json)
+        cli_print_json(reply, &json_run);
+    else
+        cli_print_history(cli, reply);
+    freeReplyObject(reply);
+    return CLI_OK;
+}
+
+int cli_plan(struct cli *cli)
+{
+    if (cli->count == 0)
+        return cli_estimate(cli);
+    if (cli->estimate.given != NULL)
+        return cli_fail(CLI_USAGE, "%s is for a plan without FILTER", cli->estimate.given);
+    redisReply *reply = request_list(cli, "TB.PLAN");
+    if (reply == NULL)
+        return CLI_UNAVAILABLE;
+    if (cli->json)
+        cli_print_json(reply, &json_plan);
+    else
+        cli_print_plan(cli, reply);
+    char fits[8] = "";
+    char refused[8] = "";
+    bool no = client_text(reply, "fits", fits, sizeof(fits)) && strcmp(fits, "yes") != 0;
+    no = client_text(reply, "refused", refused, sizeof(refused)) || no;
+    freeReplyObject(reply);
+    return no ? CLI_NO : CLI_OK;
+}
+
+enum { RESTART_S = 120, RESTART_LOOK_US = 100 * 1000 };
+
+/* Status has no options: a copy without them. */
+static redisReply *status_before(const struct cli *cli)
+{
+    struct cli plain = *cli;
+    plain.capacity = 0;
+    plain.error_rate = NULL;
+    plain.nodes = NULL;
+    plain.hold = plain.full = plain.dry_run = false;
+    return request_list(&plain, "TB.STATUS");
+}
+
+static int dry_run(struct cli *cli)
+{
+    char refused[512];
+    redisReply *reply = request_list(cli, "TB.REBUILD");
+    if (reply == NULL)
+        return CLI_UNAVAILABLE;
+    if (cli->json) {
+        cli_print_json(reply, &json_plan);
+    } else if (client_field(reply, "capacity") != NULL) { /* else it never came to a plan */
+        cli_print_plan(cli, reply);
+        cli_print_steps(cli, reply);
+    }
+    bool no = client_text(reply, "refused", refused, sizeof(refused));
+    freeReplyObject(reply);
+    if (!no)
+        return CLI_OK;
+    struct buffer b = {0};
+    output_escape(&b, refused, strlen(refused));
+    (void)cli_fail(CLI_NO, "a rebuild of %s would fail: %s", cli->arguments[0], buffer_text(&b));
+    buffer_fini(&b);
+    return CLI_NO;
+}
+
+/* Start a job, and follow it if that is wanted. @job: as cli_follow(); @shows: what status then does. */
+static int start(struct cli *cli, const char *verb, const char *job, const char *shows)
+{
+    redisReply *before = NULL;
+    if (cli->wait) {
+        before = status_before(cli);
+        if (before == NULL)
+            return CLI_UNAVAILABLE;
+    }
+    redisReply *reply = cli_request(cli, verb);
+    int code = CLI_OK;
+    if (reply == NULL)
+        code = CLI_UNAVAILABLE;
+    else if (cli->wait)
+        code = cli_follow(cli, job, before);
+    else if (cli->json)
+        cli_print_outcome(cli, "started", NULL);
+    else
+        (void)printf("The %s of %s has started; \"twinbloom status %s\" shows %s.\n", job, cli->arguments[0],
+                     cli->arguments[0], shows);
+    freeReplyObject(reply);
+    freeReplyObject(before);
+    return code;
+}
+
+/* There is a job that has not come to its end, whether somebody drives it or not. False: no answer. */
+static bool is_unfinished(const struct cli *cli, bool *unfinished)
+{
+    char state[32] = "";
+    redisReply *status = status_before(cli);
+    if (status == NULL)
+        return false;
+    (void)client_text(status, "job_state", state, sizeof(state));
+    *unfinished = strcmp(state, "running") == 0 || strcmp(state, "waiting") == 0;
+    freeReplyObject(status);
+    return true;
+}
+
+/* Abort the job that is unfinished, if there is one, and wait until it has ended. */
+static int throw_away(const struct cli *cli)
+{
+    struct cli plain = *cli;
+    plain.capacity = 0;
+    plain.error_rate = NULL;
+    plain.nodes = NULL;
+    plain.hold = plain.full = false;
+    bool unfinished = false, asked = false;
+    uint64_t until = clock_mono_us() + RESTART_S * UINT64_C(1000000);
+    while (is_unfinished(&plain, &unfinished)) {
+        if (!unfinished)
+            return CLI_OK;
+        redisReply *reply = asked ? NULL : cli_request(&plain, "TB.ABORT");
+        if (!asked && reply == NULL)
+            return CLI_UNAVAILABLE;
+        freeReplyObject(reply);
+        asked = true;
+        if (clock_mono_us() > until)
+            return cli_fail(CLI_UNAVAILABLE,
+                            "the unfinished job of %s has not ended within %d s of its abort",
+                            cli->arguments[0], RESTART_S);
+        clock_sleep_us(RESTART_LOOK_US);
+    }
+    return CLI_UNAVAILABLE;
+}
+
+static int restart(struct cli *cli)
+{
+    bool unfinished = false;
+    if (!is_unfinished(cli, &unfinished))
+        return CLI_UNAVAILABLE;
+    int code = !unfinished ? CLI_OK
+                           : cli_confirm(cli, "with --restart throws away what the unfinished job has built",
+                                         "Throw away what the unfinished job of %s has built?");
+    return code != CLI_OK ? code : throw_away(cli);
+}
+
+int cli_rebuild(struct cli *cli)
+{
+    if (cli->dry_run && cli->restart)
+        return cli_fail(CLI_USAGE, "--dry-run starts nothing, and throws nothing away");
+    if (cli->dry_run && cli->wait)
+        return cli_fail(CLI_USAGE, "--dry-run starts nothing that --wait could wait for");
+    if (cli->dry_run)
+        return dry_run(cli);
+    int code = cli->restart ? restart(cli) : CLI_OK;
+    return code != CLI_OK ? code : start(cli, "TB.REBUILD", "rebuild", "how far it is");
+}
+
+int cli_verify(struct cli *cli)
+{
+    return start(cli, "TB.VERIFY", "verification", "what it finds");
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/* config: what the running service is configured with, and changes of it while it runs. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "service/cli/cli.h"
+
+/* CONFIG GET also answers what generic tools of Redis ask for; a key of ours has a section. */
+static bool is_ours(const redisReply *name)
+{
+    return name->type == REDIS_REPLY_STRING && strchr(name->str, '.') != NULL;
+}
+
+static void print_json(const redisReply *reply, bool all)
+{
+    struct buffer b = {0};
+    struct json j = {.out = &b};
+    json_open(&j, '{');
+    json_name(&j, "keys");
+    json_open(&j, '[');
+    for (size_t i = 0; i + 1 < reply->elements; i += 2) {
+        const redisReply *name = reply->element[i], *value = reply->element[i + 1];
+        if (name->type != REDIS_REPLY_STRING || value->type != REDIS_REPLY_STRING || (!all && !is_ours(name)))
+            continue;
+        json_open(&j, '{');
+        json_name(&j, "key");
+        json_string(&j, name->str, (size_t)name->len);
+        json_name(&j, "value");
+        json_string(&j, value->str, (size_t)value->len);
+        json_close(&j, '}');
+    }
+    json_close(&j, ']');
+    json_close(&j, '}');
+    (void)puts(buffer_text(&b));
+    buffer_fini(&b);
+}
+
+static void text_cell(struct table *t, enum output_color color, const redisReply *r)
+{
+    struct buffer b = {0};
+    output_escape(&b, r->str, (size_t)r->len);
+    table_cell(t, r->len == 0 ? COLOR_QUIET : color, r->len == 0 ? "-" : buffer_text(&b));
+    buffer_fini(&b);
+}
+
+static void print_table(const struct cli *cli, const redisReply *reply, bool all)
+{
+    static const struct table_column columns[] = {{"KEY", false}, {"VALUE", false}};
+    struct table t;
+    table_init(&t, columns, 2);
+    for (size_t i = 0; i + 1 < reply->elements; i += 2) {
+        const redisReply *name = reply->element[i], *value = reply->element[i + 1];
+        if (name->type != REDIS_REPLY_STRING || value->type != REDIS_REPLY_STRING || (!all && !is_ours(name)))
+            continue;
+        text_cell(&t, COLOR_NONE, name);
+        text_cell(&t, COLOR_NONE, value);
+    }
+    table_print(&t, stdout, cli->color);
+    table_fini(&t);
+}
+
+/* CONFIG GET or SET with @count words behind it. NULL after saying why it failed. */
+static redisReply *ask(struct cli *cli, const char *verb, char *const *words, size_t count)
+{
+    const char **argv = calloc(count + 2, sizeof(*argv));
+    if (argv == NULL) {
+        (void)cli_fail(CLI_UNAVAILABLE, "no memory");
+        return NULL;
+    }
+    argv[0] = "CONFIG";
+    argv[1] = verb;
+    for (size_t i = 0; i < count; i++)
+        argv[2 + i] = words[i];
+    redisReply *reply = cli_send(cli, count + 2, argv);
+    free(argv);
+    if (reply == NULL || strcmp(verb, "GET") != 0 ||
+        (reply->type == REDIS_REPLY_ARRAY && reply->elements % 2 == 0))
+        return reply;
+    freeReplyObject(reply);
+    (void)cli_fail(CLI_UNAVAILABLE, "the reply to CONFIG GET has an unexpected form");
+    return NULL;
+}
+
+/* @patterns 0: all keys of ours. */
+static int show(struct cli *cli, char **patterns, size_t count)
+{
+    char everything[] = "*", *all[] = {everything};
+    redisReply *reply = ask(cli, "GET", count == 0 ? all : patterns, count == 0 ? 1 : count);
+    if (reply == NULL)
+        return CLI_UNAVAILABLE;
+    int code = CLI_OK;
+    if (reply->elements == 0)
+        code = cli_fail(CLI_NO, "no key matches");
+    else if (cli->json)
+        print_json(reply, count != 0);
+    else
+        print_table(cli, reply, count != 0);
+    freeReplyObject(reply);
+    return code;
+}
+
+static int set(struct cli *cli, char **pairs, size_t count)
+{
+    if (count == 0 || count % 2 != 0)
+        return cli_fail(CLI_USAGE, "config set needs KEY VALUE, once or several times");
+    redisReply *reply = ask(cli, "SET", pairs, count);
+    if (reply == NULL)
+        return CLI_UNAVAILABLE;
+    freeReplyObject(reply);
+    for (size_t i = 0; i < count / 2; i++)
+        pairs[i] = pairs[2 * i];
+    return show(cli, pairs, count / 2);
+}
+
+int cli_config(struct cli *cli)
+{
+    const char *verb = cli->count == 0 ? "show" : cli->arguments[0];
+    size_t rest = cli->count == 0 ? 0 : cli->count - 1;
+    if (strcmp(verb, "show") == 0 || (strcmp(verb, "get") == 0 && rest > 0))
+        return show(cli, cli->arguments + 1, rest);
+    if (strcmp(verb, "set") == 0)
+        return set(cli, cli->arguments + 1, rest);
+    if (strcmp(verb, "get") == 0)
+        return cli_fail(CLI_USAGE, "config get needs KEY");
+    return cli_fail(CLI_USAGE, "config %s: expected show, get or set", verb);
+}

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: MIT */
+/* dump and restore. The happy path is: pieces are asked for until there are no more, the file gets its end;
+ * a file is read to its end once, then its pieces are sent, but for those that the service has. Possible
+ * failure modes are: the connection breaks or the file is cut (the same command goes on where it stopped),
+ * the filter is rebuilt meanwhile (the dump begins anew), the file is damaged (nothing is sent; from a pipe:
+ * the last piece is not, so nothing becomes visible). */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/number.h"
+#include "service/cli/cli.h"
+#include "service/cli/cli_file.h"
+#include "service/cli/cli_progress.h"
+
+/* --- dump --- */
+
+struct dumping {
+    struct cli *cli;
+    struct dump_file file;
+    struct progress progress;
+    uint64_t position; /* the next one to be asked for */
+};
+
+static int fail_with(enum err code, const struct error *e)
+{
+    return cli_fail(code == ERR_PARSE || code == ERR_LOST ? CLI_NO : CLI_UNAVAILABLE, "%s", e->text);
+}
+
+/* The pieces that are there; the stream is left behind the last whole one. */
+static enum err skip_whole_pieces(struct dumping *d, bool *complete, struct error *e)
+{
+    struct buffer bytes = {0};
+    struct stat about;
+    off_t whole = 0;
+    if (fstat(fileno(d->file.stream), &about) == 0 && about.st_size == 0)
+        return ERR_OK;
+    enum err code = dump_file_read_start(&d->file, e);
+    while (code == ERR_OK && !*complete) {
+        whole = (off_t)d->file.bytes;
+        uint64_t position;
+        code = dump_file_read(&d->file, &position, &bytes, complete, e);
+        if (code == ERR_OK && !*complete)
+            d->position = position;
+    }
+    buffer_fini(&bytes);
+    bool cut = whole > 0 && (code == ERR_LOST || code == ERR_PARSE);
+    if (!cut)
+        return code;
+    *complete = false;
+    d->file.bytes = (uint64_t)whole;
+    if (fflush(d->file.stream) != 0 || ftruncate(fileno(d->file.stream), whole) != 0 ||
+        fseeko(d->file.stream, whole, SEEK_SET) != 0)
+        return error_set(e, ERR_IO, "%s: %s", d->cli->output, strerror(errno));
+    clearerr(d->file.stream);
+    return ERR_OK;
+}
+
+/* One piece into the file. *@end: there was none. */
+static enum err next_piece(struct dumping *d, bool *end, struct error *e)
+{
+    char position[24];
+    (void)snprintf(position, sizeof(position), "%" PRIu64, d->position);
+    const char *argv[] = {"BF.SCANDUMP", d->cli->arguments[0], position};
+    redisReply *r = NULL;
+    enum err code = client_call(d->cli->client, &r, 3, argv, NULL, e);
+    if (code == ERR_REFUSED && strstr(e->text, "begin again") != NULL)
+        return error_set(e, code, "%s was rebuilt during the dump, which must begin anew",
+                         d->cli->arguments[0]);
+    if (code != ERR_OK)
+        return code;
+    if (r->type != REDIS_REPLY_ARRAY || r->elements != 2 || r->element[0]->type != REDIS_REPLY_INTEGER ||
+        r->element[1]->type != REDIS_REPLY_STRING || r->element[1]->len > FILE_PIECE_MAX) {
+        code = error_set(e, ERR_IO, "the service's reply has an unexpected form");
+    } else {
+        d->position = (uint64_t)r->element[0]->integer;
+        *end = d->position == 0;
+        code = d->file.bytes == 0 ? dump_file_write_start(&d->file, e) : ERR_OK;
+    }
+    if (code == ERR_OK)
+        code = *end ? dump_file_write_end(&d->file, e)
+                    : dump_file_write(&d->file, d->position, r->element[1]->str, r->element[1]->len, e);
+    freeReplyObject(r);
+    return code;
+}
+
+static int interrupted_dump(struct dumping *d)
+{
+    const char *output = d->cli->output;
+    if (output == NULL)
+        return cli_fail(CLI_INTERRUPTED, "the dump is not whole");
+    return cli_fail(CLI_INTERRUPTED,
+                    "the dump is not whole; \"twinbloom dump %s --output %s --resume\" goes on",
+                    d->cli->arguments[0], output);
+}
+
+static void print_dumped(const struct dumping *d, const char *what)
+{
+    char a[OUTPUT_TEXT_SIZE], b[OUTPUT_TEXT_SIZE];
+    (void)fprintf(stderr, "%s %s: %s in %s\n", d->cli->arguments[0], what, output_bytes(d->file.bytes, a),
+                  output_duration((uint64_t)progress_seconds(&d->progress), b));
+}
+
+static int run_dump(struct dumping *d)
+{
+    struct error e = {""};
+    bool end = false;
+    enum err code = d->cli->resume ? skip_whole_pieces(d, &end, &e) : ERR_OK;
+    progress_begin(&d->progress, "pieces", 0, d->file.bytes);
+    if (end && code == ERR_OK) {
+        print_dumped(d, "was dumped already");
+        return CLI_OK;
+    }
+    while (code == ERR_OK && !end && !progress_interrupted()) {
+        code = next_piece(d, &end, &e);
+        progress_show(&d->progress, d->file.bytes, d->file.count);
+    }
+    if (code == ERR_OK && (fflush(d->file.stream) != 0 || ferror(d->file.stream) != 0))
+        code = error_set(&e, ERR_IO, "the dump could not be written: %s", strerror(errno));
+    if (code == ERR_OK && d->cli->output != NULL && fsync(fileno(d->file.stream)) != 0)
+        code = error_set(&e, ERR_IO, "%s: %s", d->cli->output, strerror(errno));
+    progress_end(&d->progress);
+    if (code != ERR_OK)
+        return fail_with(code, &e);
+    if (!end)
+        return interrupted_dump(d);
+    print_dumped(d, "dumped");
+    return CLI_OK;
+}
+
+/* A file that is there is not written over: it may be a dump that somebody needs. */
+static FILE *open_output(const struct cli *cli)
+{
+    FILE *stream = fopen(cli->output, cli->resume ? "r+be" : "wbxe");
+    if (stream == NULL && errno == EEXIST)
+        (void)cli_fail(CLI_USAGE, "%s is there already; --resume goes on with a dump that was cut",
+                       cli->output);
+    else if (stream == NULL)
+        (void)cli_fail(CLI_USAGE, "%s: %s", cli->output, strerror(errno));
+    return stream;
+}
+
+int cli_dump(struct cli *cli)
+{
+    if (cli->resume && cli->output == NULL)
+        return cli_fail(CLI_USAGE, "--resume needs --output FILE");
+    if (cli->output == NULL && cli->terminal)
+        return cli_fail(CLI_USAGE, "a dump is nothing for a terminal: redirect it, or give --output FILE");
+    struct dumping *d = calloc(1, sizeof(*d));
+    FILE *stream = d == NULL || cli->output == NULL ? stdout : open_output(cli);
+    if (d == NULL || stream == NULL) {
+        free(d);
+        return stream == NULL ? CLI_USAGE : cli_fail(CLI_UNAVAILABLE, "no memory");
+    }
+    d->cli = cli;
+    dump_file_begin(&d->file, stream);
+    progress_catch_interrupt();
+    int code = run_dump(d);
+    if (cli->output != NULL && fclose(stream) != 0 && code == CLI_OK)
+        code = cli_fail(CLI_UNAVAILABLE, "%s: %s", cli->output, strerror(errno));
+    if (code != CLI_OK && cli->output != NULL && d->file.bytes == 0 && !cli->resume)
+        (void)unlink(cli->output); /* made for nothing */
+    free(d);
+    return code;
+}
+
+/* --- restore --- */
+
+enum { RANGES_MAX = 20002 };
+
+struct restoring {
+    struct cli *cli;
+    FILE *stream;
+    struct dump_file file;
+    struct progress progress;
+    uint64_t pieces, sent;
+    bool loaded;        /* the service has all of it */
+    size_t range_count; /* of positions that it does not have */
+    uint64_t range[RANGES_MAX];
+};
+
+/* Whether the whole file is sound, where it can be read twice. */
+static enum err look_through(struct restoring *r, struct error *e)
+{
+    struct buffer bytes = {0};
+    bool end = false;
+    uint64_t position;
+    dump_file_begin(&r->file, r->stream);
+    enum err code = dump_file_read_start(&r->file, e);
+    while (code == ERR_OK && !end)
+        code = dump_file_read(&r->file, &position, &bytes, &end, e);
+    buffer_fini(&bytes);
+    if (code == ERR_OK && fseeko(r->stream, 0, SEEK_SET) != 0)
+        code = error_set(e, ERR_IO, "the dump could not be read again: %s", strerror(errno));
+    return code;
+}
+
+static enum err load(struct restoring *r, uint64_t position, const struct buffer *bytes, struct error *e)
+{
+    char text[24];
+    int n = snprintf(text, sizeof(text), "%" PRIu64, position);
+    const char *filter = r->cli->arguments[0];
+    const char *argv[] = {"BF.LOADCHUNK", filter, text, bytes->data};
+    const size_t lengths[] = {12, strlen(filter), (size_t)n, bytes->length};
+    redisReply *reply = NULL;
+    enum err code = client_call(r->cli->client, &reply, 4, argv, lengths, e);
+    freeReplyObject(reply);
+    if (code == ERR_REFUSED && strcmp(e->text, "ERR item exists") == 0)
+        return error_set(e, code, "the filter %s exists already: a dump is restored under a free name",
+                         filter);
+    r->sent += code == ERR_OK;
+    return code;
+}
+
+/* What the service does not have yet, now that it has the header. */
+static enum err ask_missing(struct restoring *r, struct error *e)
+{
+    const char *argv[] = {"TB.LOAD", r->cli->arguments[0]};
+    redisReply *reply = NULL;
+    enum err code = client_call(r->cli->client, &reply, 2, argv, NULL, e);
+    if (code != ERR_OK)
+        return code;
+    const redisReply *missing = client_field(reply, "missing");
+    for (size_t i = 0;
+         missing != NULL && missing->type == REDIS_REPLY_ARRAY && i < missing->elements && i < RANGES_MAX;
+         i++)
+        r->range[r->range_count++] = (uint64_t)missing->element[i]->integer;
+    char state[16] = "";
+    (void)client_text(reply, "state", state, sizeof(state));
+    r->loaded = strcmp(state, "done") == 0;
+    if (!r->loaded && missing == NULL)
+        code = error_set(e, ERR_REFUSED, "the service has forgotten what it was sent: begin again");
+    freeReplyObject(reply);
+    return code;
+}
+
+static bool is_missing(const struct restoring *r, uint64_t position)
+{
+    for (size_t i = 0; i + 1 < r->range_count; i += 2)
+        if (position >= r->range[i] && position <= r->range[i + 1])
+            return true;
+    return false;
+}
+
+static enum err take_piece(struct restoring *r, uint64_t position, const struct buffer *bytes, bool last,
+                           struct error *e)
+{
+    enum err code = ERR_OK;
+    bool header = r->pieces++ == 0;
+    /* The last one again, where all have come but the filter is not there: it makes it so. */
+    if (header || is_missing(r, position) || (last && r->range_count == 0 && !r->loaded))
+        code = load(r, position, bytes, e);
+    if (code == ERR_OK && header)
+        code = ask_missing(r, e);
+    return code;
+}
+
+/* Each piece is held back until the next one, or the end, has been seen: of a file that was cut the last
+ * piece is not sent, and what was sent stays invisible. */
+static enum err send_pieces(struct restoring *r, struct error *e)
+{
+    struct buffer held = {0}, next = {0};
+    uint64_t held_position = 0, position;
+    bool end = false;
+    dump_file_begin(&r->file, r->stream);
+    enum err code = dump_file_read_start(&r->file, e);
+    while (code == ERR_OK && !end && !progress_interrupted()) {
+        code = dump_file_read(&r->file, &position, &next, &end, e);
+        if (code == ERR_OK && held_position != 0)
+            code = take_piece(r, held_position, &held, end, e);
+        held_position = position;
+        struct buffer swap = held;
+        held = next;
+        next = swap;
+        progress_show(&r->progress, r->file.bytes, r->pieces);
+    }
+    if (code == ERR_OK && !end)
+        code = ERR_CANCELLED;
+    if (code == ERR_OK && r->pieces == 0)
+        code = error_set(e, ERR_PARSE, "the dump is empty");
+    buffer_fini(&held);
+    buffer_fini(&next);
+    return code;
+}
+
+static void print_json(const struct restoring *r)
+{
+    const struct {
+        const char *name;
+        uint64_t value;
+    } rows[] = {{"bytes", r->file.bytes},
+                {"pieces", r->pieces},
+                {"sent", r->sent},
+                {"milliseconds", (uint64_t)(progress_seconds(&r->progress) * 1000)}};
+    struct buffer b = {0};
+    struct json j = {.out = &b};
+    json_open(&j, '{');
+    json_name(&j, "filter");
+    json_string(&j, r->cli->arguments[0], strlen(r->cli->arguments[0]));
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        json_name(&j, rows[i].name);
+        json_integer(&j, (int64_t)rows[i].value);
+    }
+    json_close(&j, '}');
+    (void)puts(buffer_text(&b));
+    buffer_fini(&b);
+}
+
+static int run_restore(struct restoring *r)
+{
+    struct error e = {""};
+    struct stat about;
+    char a[OUTPUT_TEXT_SIZE], b[OUTPUT_TEXT_SIZE];
+    bool regular = fstat(fileno(r->stream), &about) == 0 && S_ISREG(about.st_mode);
+    enum err code = regular ? look_through(r, &e) : ERR_OK;
+    progress_begin(&r->progress, "pieces", regular ? (uint64_t)about.st_size : 0, 0);
+    if (code == ERR_OK)
+        code = send_pieces(r, &e);
+    progress_end(&r->progress);
+    if (code == ERR_CANCELLED)
+        return cli_fail(CLI_INTERRUPTED,
+                        "%s is not visible yet; the same command goes on where this one stopped",
+                        r->cli->arguments[0]);
+    if (code != ERR_OK)
+        return fail_with(code, &e);
+    if (r->cli->json)
+        print_json(r);
+    else
+        (void)fprintf(stderr, "%s restored: %s in %s, %" PRIu64 " of %" PRIu64 " pieces sent\n",
+                      r->cli->arguments[0], output_bytes(r->file.bytes, a),
+                      output_duration((uint64_t)progress_seconds(&r->progress), b), r->sent, r->pieces);
+    return CLI_OK;
+}
+
+int cli_restore(struct cli *cli)
+{
+    FILE *stream = cli->input == NULL ? stdin : fopen(cli->input, "rbe");
+    if (stream == NULL)
+        return cli_fail(CLI_USAGE, "%s: %s", cli->input, strerror(errno));
+    struct restoring *r = calloc(1, sizeof(*r));
+    if (r != NULL) {
+        r->cli = cli;
+        r->stream = stream;
+        progress_catch_interrupt();
+    }
+    int code = r == NULL ? cli_fail(CLI_UNAVAILABLE, "no memory") : run_restore(r);
+    if (cli->input != NULL)
+        (void)fclose(stream);
+    free(r);
+    return code;
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: MIT */
+/* plan --keys: what a filter would need, without a service. What is found is put into the form of a reply, so
+ * that it is shown as the service's plans are. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/number.h"
+#include "expansion/estimate.h"
+#include "service/cli/cli_sheet.h"
+
+enum { NODES_MAX = 10000 };
+
+/* --- options --- */
+
+static bool given(struct cli *cli, const char *option, bool valid)
+{
+    cli->estimate.given = option;
+    return valid;
+}
+
+bool cli_set_keys(struct cli *cli, const char *value)
+{
+    return given(cli, "--keys", output_parse_count(value, &cli->estimate.keys));
+}
+
+bool cli_set_node_memory(struct cli *cli, const char *value)
+{
+    return given(cli, "--node-memory", output_parse_bytes(value, &cli->estimate.node_memory));
+}
+
+bool cli_set_scan_rate(struct cli *cli, const char *value)
+{
+    return given(cli, "--scan-rate", output_parse_count(value, &cli->estimate.scan_rate));
+}
+
+bool cli_set_readers(struct cli *cli, const char *value)
+{
+    return given(cli, "--readers",
+                 output_parse_count(value, &cli->estimate.readers) && cli->estimate.readers <= 64);
+}
+
+bool cli_set_build_memory(struct cli *cli, const char *value)
+{
+    return given(cli, "--build-memory", output_parse_bytes(value, &cli->estimate.build_memory));
+}
+
+bool cli_set_growth(struct cli *cli, const char *value)
+{
+    double growth;
+    bool valid = number_double(value, strlen(value), &growth) && growth >= 1 && growth <= 1000;
+    cli->estimate.growth = valid ? growth : 0;
+    return given(cli, "--growth", valid);
+}
+
+/* --- the answer --- */
+
+static const struct sheet_row estimate_rows[] = {
+    {"Plan", NULL, HEADING},
+    {"keys", "keys", COUNT},
+    {"error rate", "error_rate", RATE},
+    {"shards", "shards", COUNT},
+    {"blocks a shard", "blocks", COUNT},
+    {"bits a block", "block_bits", COUNT},
+    {"bits a key sets", "hashes", COUNT},
+    {"bytes a shard", "shard_bytes", COUNT},
+    {"as Redis allocates it", "shard_memory", COUNT},
+    {"size", "bytes", BYTES},
+    {"bits a key", "bits_per_key", WORD},
+    {"in Redis", "memory", BYTES},
+    {"Rebuild", NULL, HEADING},
+    {"keys of the new one", "next_keys", COUNT},
+    {"shards of the new one", "next_shards", COUNT},
+    {"for the new one", "next_memory", BYTES},
+    {"partitions of the build", "partitions", COUNT},
+    {"hashes by way of disk", "spilled", BYTES},
+    {"of them at a time", "spill_peak", BYTES},
+    {"rows read a second", "rate", COUNT},
+    {"that rate is", "scan_rate_by", WORD},
+    {"time to make shards", "create_seconds", SECONDS},
+    {"to read the rows", "scan_seconds", SECONDS},
+    {"to upload", "upload_seconds", SECONDS},
+    {"to sweep", "sweep_seconds", SECONDS},
+    {"longest fence", "fence_seconds", SECONDS},
+    {"time, about", "rebuild_seconds", SECONDS},
+    {"Nodes", NULL, HEADING},
+    {"memory of a node", "node_memory", BYTES},
+    {"of it to be used", "node_room", BYTES},
+    {"nodes needed", "nodes_needed", COUNT},
+    {"nodes", "nodes", COUNT},
+    {"shards a node", "node_shards", COUNT},
+    {"a node before", "node_before", BYTES},
+    {"during the rebuild", "node_during", BYTES},
+    {"afterwards", "node_after", BYTES},
+    {"fits", "fits", COLORED},
+    {"refused", "refused", WORD},
+};
+
+/* A flat list of names and values in RESP. */
+struct list {
+    struct buffer items;
+    size_t count;
+};
+
+static void put_text(struct list *l, const char *name, const char *value)
+{
+    buffer_printf(&l->items, "$%zu\r\n%s\r\n$%zu\r\n%s\r\n", strlen(name), name, strlen(value), value);
+    l->count += 2;
+}
+
+static void put_number(struct list *l, const char *name, uint64_t value)
+{
+    buffer_printf(&l->items, "$%zu\r\n%s\r\n:%llu\r\n", strlen(name), name, (unsigned long long)value);
+    l->count += 2;
+}
+
+static void put_decimal(struct list *l, const char *name, double value)
+{
+    char text[32];
+    (void)snprintf(text, sizeof(text), "%.6g", value);
+    put_text(l, name, text);
+}
+
+/* NULL: no memory. */
+static redisReply *list_reply(struct list *l)
+{
+    struct buffer all = {0};
+    void *reply = NULL;
+    buffer_printf(&all, "*%zu\r\n", l->count);
+    buffer_append(&all, l->items.data, l->items.length);
+    redisReader *reader = buffer_failed(&all) || buffer_failed(&l->items) ? NULL : redisReaderCreate();
+    if (reader != NULL && redisReaderFeed(reader, all.data, all.length) == REDIS_OK)
+        (void)redisReaderGetReply(reader, &reply);
+    if (reader != NULL)
+        redisReaderFree(reader);
+    buffer_fini(&all);
+    return reply;
+}
+
+static void put_filter(struct list *l, const struct estimate_input *in, const struct estimate *est)
+{
+    const struct geometry *g = &est->geometry;
+    put_number(l, "keys", in->keys);
+    put_decimal(l, "error_rate", in->error_rate);
+    put_number(l, "shards", g->shards);
+    put_number(l, "blocks", g->blocks);
+    put_number(l, "block_bits", g->block_bits);
+    put_number(l, "hashes", g->hashes);
+    put_number(l, "shard_bytes", geometry_shard_bytes(g));
+    put_number(l, "shard_memory", est->shard_memory);
+    put_number(l, "bytes", geometry_bytes(g));
+    put_decimal(l, "bits_per_key", 8 * (double)geometry_bytes(g) / (double)in->keys);
+    put_number(l, "memory", est->memory);
+}
+
+static void put_rebuild(struct list *l, const struct estimate_input *in, const struct estimate *est,
+                        bool assumed)
+{
+    put_number(l, "next_keys", est->next_keys);
+    put_number(l, "next_shards", est->next.shards);
+    put_number(l, "next_memory", est->next_memory);
+    if (in->build_memory != 0)
+        put_number(l, "partitions", est->partitions);
+    if (est->spilled != 0) {
+        put_number(l, "spilled", est->spilled);
+        put_number(l, "spill_peak", est->spill_peak);
+    }
+    put_number(l, "rate", (uint64_t)(in->scan_rate * in->readers));
+    put_text(l, "scan_rate_by", assumed ? "assumed: see --scan-rate" : "given");
+    put_decimal(l, "create_seconds", est->create_s);
+    put_decimal(l, "scan_seconds", est->scan_s);
+    put_decimal(l, "upload_seconds", est->upload_s);
+    put_decimal(l, "sweep_seconds", est->sweep_s);
+    put_decimal(l, "fence_seconds", est->fence_s);
+    put_decimal(l, "rebuild_seconds", est->rebuild_s);
+}
+
+static void put_nodes(struct list *l, const struct estimate_input *in, const struct estimate *est)
+{
+    if (in->node_memory != 0) {
+        put_number(l, "node_memory", in->node_memory);
+        put_number(l, "node_room", est->node_room);
+    }
+    if (est->nodes_needed != 0)
+        put_number(l, "nodes_needed", est->nodes_needed);
+    put_number(l, "nodes", est->nodes);
+    put_number(l, "node_shards", est->node_shards);
+    put_number(l, "node_before", est->before);
+    put_number(l, "node_during", est->during);
+    put_number(l, "node_after", est->after);
+}
+
+static int show(const struct cli *cli, struct list *l)
+{
+    redisReply *reply = list_reply(l);
+    if (reply == NULL)
+        return cli_fail(CLI_UNAVAILABLE, "no memory");
+    if (cli->json)
+        cli_print_json(reply, &json_estimate);
+    else
+        sheet_print(cli, estimate_rows, sizeof(estimate_rows) / sizeof(estimate_rows[0]), reply);
+    freeReplyObject(reply);
+    return CLI_OK;
+}
+
+/* Of a filter that is there, --nodes is a list of them. */
+static bool parse_nodes(const char *text, unsigned *out)
+{
+    uint64_t n;
+    if (!output_parse_count(text, &n) || n > NODES_MAX)
+        return false;
+    *out = (unsigned)n;
+    return n > 0;
+}
+
+int cli_estimate(struct cli *cli)
+{
+    const struct cli_estimate *o = &cli->estimate;
+    struct estimate_input in = {.keys = o->keys,
+                                .growth = o->growth > 0 ? o->growth : 1,
+                                .shard_bytes = SHARD_BYTES_DEFAULT,
+                                .node_memory = o->node_memory,
+                                .scan_rate = o->scan_rate != 0 ? (double)o->scan_rate : ESTIMATE_SCAN_RATE,
+                                .readers = o->readers != 0 ? (unsigned)o->readers : 1,
+                                .build_memory = o->build_memory,
+                                .spill_bytes = UINT64_C(64) << 30};
+    struct estimate est;
+    struct error e = {""};
+    struct list l = {.count = 0};
+    if (o->keys == 0 || cli->error_rate == NULL)
+        return cli_fail(CLI_USAGE,
+                        "a plan needs FILTER, or --keys and --error-rate; see twinbloom help plan");
+    if (cli->capacity != 0)
+        return cli_fail(CLI_USAGE, "--capacity is for a plan of FILTER; here --keys says it");
+    if (cli->nodes != NULL && !parse_nodes(cli->nodes, &in.nodes))
+        return cli_fail(CLI_USAGE, "--nodes %s: with --keys it is how many there are, 1 to %d", cli->nodes,
+                        NODES_MAX);
+    (void)number_double(cli->error_rate, strlen(cli->error_rate), &in.error_rate);
+    if (estimate_make(&est, &in, &e) != ERR_OK)
+        return cli_fail(CLI_NO, "no plan: %s", e.text);
+    enum err fits = estimate_fits(&est, &in, &e);
+    put_filter(&l, &in, &est);
+    put_rebuild(&l, &in, &est, o->scan_rate == 0);
+    put_nodes(&l, &in, &est);
+    if (fits != ERR_OK || in.node_memory != 0)
+        put_text(&l, "fits", fits == ERR_OK ? "yes" : "no");
+    if (fits != ERR_OK)
+        put_text(&l, "refused", e.text);
+    int code = show(cli, &l);
+    buffer_fini(&l.items);
+    return code != CLI_OK ? code : fits == ERR_OK ? CLI_OK : CLI_NO;
+}

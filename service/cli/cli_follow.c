@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+/* rebuild --wait, verify --wait. The happy path is: a job shows up that is another than the one before, its
+ * progress is shown, it ends as done, or it holds where that was asked for. Possible failure modes are: no
+ * job shows up; the connection breaks (the job runs on, so it is tried again for a while); the job fails, is
+ * aborted, rolled back, or has given way to yet another one; Ctrl-C, which leaves the job running. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/number.h"
+#include "service/cli/cli_follow_line.h"
+
+enum { POLL_US = 500000, LINE_US = 2000000, PATIENCE_US = 30000000 };
+
+struct job_id {
+    char token[64];
+    char started[64];
+};
+
+struct follow {
+    struct cli *cli;
+    const char *job; /* what it is called */
+    struct job_id before, ours;
+    bool ours_known;
+    bool line_open; /* a live line is on the terminal */
+    char last_step[64];
+    uint64_t last_line_us;
+    uint64_t quiet_since_us; /* since when there is no connection, or no job */
+};
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int signal)
+{
+    (void)signal;
+    interrupted = 1;
+}
+
+static struct job_id id_of(const redisReply *status)
+{
+    struct job_id id = {"", ""};
+    (void)client_text(status, "job_token", id.token, sizeof(id.token));
+    (void)client_text(status, "job_started_ms", id.started, sizeof(id.started));
+    return id;
+}
+
+/* The token alone does not tell: a job that another coordinator takes over gets a new one but keeps its
+ * start. */
+static bool same_job(const struct job_id *a, const struct job_id *b)
+{
+    if (a->started[0] != '\0' && b->started[0] != '\0')
+        return strcmp(a->started, b->started) == 0;
+    return strcmp(a->token, b->token) == 0;
+}
+
+static bool same_id(const struct job_id *a, const struct job_id *b)
+{
+    return strcmp(a->token, b->token) == 0 && strcmp(a->started, b->started) == 0;
+}
+
+/* A line longer than the terminal is wide would wrap, and \r would not get back to its beginning. */
+static size_t fitting(const char *text, size_t length)
+{
+    size_t at = 0, columns = output_columns();
+    for (size_t used = 1; at < length && used < columns; used++)
+        at += output_utf8(text + at, length - at);
+    return at;
+}
+
+static void show_text(struct follow *f, const char *text, bool now)
+{
+    uint64_t time = clock_mono_us();
+    if (f->cli->json)
+        return;
+    if (f->cli->terminal) {
+        (void)printf("\r%.*s\033[K", (int)fitting(text, strlen(text)), text);
+        f->line_open = true;
+    } else if (now || time - f->last_line_us >= LINE_US) {
+        (void)puts(text);
+        f->last_line_us = time;
+    }
+    (void)fflush(stdout);
+}
+
+static void show_progress(struct follow *f, const redisReply *status)
+{
+    char step[64] = "";
+    struct buffer line = {0};
+    (void)client_text(status, "job_step", step, sizeof(step));
+    bool changed = strcmp(step, f->last_step) != 0;
+    memcpy(f->last_step, step, sizeof(step));
+    follow_line(&line, status, f->cli->terminal ? output_columns() : 0);
+    show_text(f, buffer_text(&line), changed);
+    buffer_fini(&line);
+}
+
+static void end_line(struct follow *f)
+{
+    if (f->line_open)
+        (void)fputs("\r\033[K", stdout);
+    f->line_open = false;
+}
+
+static void print_end(const struct follow *f, const redisReply *status, const char *state)
+{
+    char a[OUTPUT_TEXT_SIZE];
+    uint64_t start;
+    uint64_t end;
+    uint64_t n;
+    double rate;
+    struct buffer b = {0};
+    buffer_printf(&b, "The %s of %s is %s", f->job, f->cli->arguments[0], state);
+    if (client_count(status, "job_started_ms", &start) && client_count(status, "job_finished_ms", &end) &&
+        end >= start)
+        buffer_printf(&b, " after %s", output_duration((end - start) / 1000, a));
+    bool rebuilt = strcmp(f->job, "rebuild") == 0;
+    if (!rebuilt && client_count(status, "job_verified", &n))
+        buffer_printf(&b, ", %s keys looked for", number_grouped(n, a));
+    if (rebuilt && client_count(status, "job_rows", &n))
+        buffer_printf(&b, ", %s rows", number_grouped(n, a));
+    if (rebuilt && client_count(status, "generation", &n))
+        buffer_printf(&b, ", generation %llu serves", (unsigned long long)n);
+    if (client_decimal(status, "job_false_positive_rate", &rate))
+        buffer_printf(&b, ", %s false positives", output_rate(rate, a));
+    (void)printf("%s.\n", buffer_text(&b));
+    buffer_fini(&b);
+}
+
+static int finish(struct follow *f, const redisReply *status, const char *state)
+{
+    char why[512] = "";
+    struct buffer b = {0};
+    end_line(f);
+    if (f->cli->json)
+        cli_print_json(status, &json_filter);
+    if (strcmp(state, "done") == 0) {
+        if (!f->cli->json)
+            print_end(f, status, state);
+        return CLI_OK;
+    }
+    (void)client_text(status, "job_error", why, sizeof(why));
+    output_escape(&b, why, strlen(why));
+    (void)cli_fail(CLI_NO, "the %s of %s %s%s%s", f->job, f->cli->arguments[0],
+                   strcmp(state, "failed") == 0 ? "failed" : "was aborted", why[0] == '\0' ? "" : ": ",
+                   buffer_text(&b));
+    buffer_fini(&b);
+    return CLI_NO;
+}
+
+/* An exit code for a job that has come to a halt, or -1 to go on. It was in use before if it was switched. */
+static int judge_hold(struct follow *f, const redisReply *status)
+{
+    const char *filter = f->cli->arguments[0];
+    uint64_t switched = 0, built = 0, serving = 0;
+    (void)client_count(status, "job_switched_ms", &switched);
+    (void)client_count(status, "job_generation", &built);
+    (void)client_count(status, "generation", &serving);
+    if (switched == 0 && !f->cli->hold)
+        return -1;
+    end_line(f);
+    if (f->cli->json)
+        cli_print_json(status, &json_filter);
+    if (switched != 0)
+        return cli_fail(CLI_NO,
+                        "the %s of %s was rolled back: generation %llu serves; it holds until \"twinbloom "
+                        "cutover %s\" or \"twinbloom abort %s\"",
+                        f->job, filter, (unsigned long long)serving, filter, filter);
+    if (!f->cli->json)
+        (void)printf("The %s of %s holds: generation %llu is built and verified, and waits for \"twinbloom "
+                     "cutover %s\".\n",
+                     f->job, filter, (unsigned long long)built, filter);
+    return CLI_OK;
+}
+
+/* An exit code, or -1 to go on. */
+static int judge(struct follow *f, const redisReply *status)
+{
+    struct job_id id = id_of(status);
+    char state[32] = "none";
+    (void)client_text(status, "job_state", state, sizeof(state));
+    if (!f->ours_known) {
+        if (same_id(&id, &f->before) || (id.token[0] == '\0' && id.started[0] == '\0')) {
+            if (clock_mono_us() - f->quiet_since_us < PATIENCE_US)
+                return -1;
+            end_line(f);
+            return cli_fail(CLI_UNAVAILABLE, "the service accepted the %s, but no new job shows up", f->job);
+        }
+        f->ours_known = true;
+        f->ours = id;
+    }
+    if (!same_job(&id, &f->ours)) {
+        end_line(f);
+        return cli_fail(CLI_NO, "another job has taken the place of this one; see twinbloom status %s",
+                        f->cli->arguments[0]);
+    }
+    if (strcmp(state, "done") == 0 || strcmp(state, "failed") == 0 || strcmp(state, "aborted") == 0)
+        return finish(f, status, state);
+    f->quiet_since_us = clock_mono_us();
+    int code = cli_job_holds(status) ? judge_hold(f, status) : -1;
+    if (code < 0)
+        show_progress(f, status);
+    return code;
+}
+
+/* The status, over a new connection if the old one broke; NULL with the reason in @e. */
+static redisReply *ask(struct follow *f, struct error *e)
+{
+    struct cli *cli = f->cli;
+    const char *argv[] = {"TB.STATUS", cli->arguments[0]};
+    redisReply *reply = NULL;
+    if (cli->client == NULL && client_open(&cli->client, &cli->address, cli->timeout_ms, e) != ERR_OK)
+        return NULL;
+    enum err rc = client_call(cli->client, &reply, 2, argv, NULL, e);
+    if (rc != ERR_OK && rc != ERR_REFUSED) {
+        client_close(cli->client);
+        cli->client = NULL;
+    }
+    return reply;
+}
+
+static int poll_once(struct follow *f)
+{
+    struct error e = {""};
+    redisReply *status = ask(f, &e);
+    if (status != NULL) {
+        int code = judge(f, status);
+        freeReplyObject(status);
+        return code;
+    }
+    if (clock_mono_us() - f->quiet_since_us >= PATIENCE_US) {
+        end_line(f);
+        return cli_fail(CLI_UNAVAILABLE, "%s; the job may go on without this command", e.text);
+    }
+    show_text(f, e.text, false);
+    return -1;
+}
+
+int cli_follow(struct cli *cli, const char *job, const redisReply *before)
+{
+    struct follow f = {.cli = cli, .job = job, .before = id_of(before), .quiet_since_us = clock_mono_us()};
+    /* The second Ctrl-C ends the command at once. */
+    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
+    (void)sigemptyset(&action.sa_mask);
+    (void)sigaction(SIGINT, &action, NULL);
+    int code = -1;
+    while (code < 0 && !interrupted) {
+        code = poll_once(&f);
+        if (code < 0 && !interrupted)
+            clock_sleep_us(POLL_US);
+    }
+    if (code >= 0)
+        return code;
+    end_line(&f);
+    return cli_fail(CLI_INTERRUPTED, "the %s goes on; \"twinbloom abort %s\" stops it", job,
+                    cli->arguments[0]);
+}

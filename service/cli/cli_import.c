@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: MIT */
+/* import. The happy path is: bytes are read, split into keys, keys into batches, several batches are on their
+ * way at once. Possible failure modes are: a key is refused (counted, the first few are shown, the others go
+ * on), Redis is away for a while (the batch is sent again), a whole batch is refused for good, or the
+ * connection breaks, or Ctrl-C (it ends, and says with which --skip the next run goes on: all keys before
+ * that are in). */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/number.h"
+#include "service/cli/cli.h"
+#include "service/cli/cli_progress.h"
+#include "service/cli/cli_split.h"
+
+enum {
+    BATCH_KEYS = 1000,
+    BATCH_BYTES = 1 << 20,
+    BATCHES = 16, /* on their way at once */
+    PREFIX_WORDS = 9,
+    READ_BYTES = 1 << 18,
+    RETRY_US = 30000000, /* as long as that a batch is tried again */
+    PAUSE_US = 100000,
+    ERRORS_SHOWN = 5
+};
+
+struct batch {
+    size_t count;
+    redisReply *reply; /* read before its turn; else NULL */
+    struct buffer keys;
+    size_t offset[BATCH_KEYS + 1];
+};
+
+struct import {
+    struct cli *cli;
+    int input;
+    struct split split;
+    struct progress progress;
+    uint64_t bytes; /* read */
+    uint64_t seen;  /* keys, with those that were skipped */
+    uint64_t skip;
+    uint64_t settled; /* keys that are in, or were refused one by one: all before it are */
+    uint64_t added, present, refused;
+    bool carriage_return;
+    struct error error; /* why it ended */
+    enum err status;
+    size_t first, in_flight;
+    struct batch batch[BATCHES + 1]; /* a ring; the last one is being filled */
+    size_t prefix_count;
+    const char *prefix[PREFIX_WORDS]; /* BF.MADD F, or BF.INSERT F ... ITEMS */
+    char capacity[24];
+    const char *argv[PREFIX_WORDS + BATCH_KEYS];
+    size_t lengths[PREFIX_WORDS + BATCH_KEYS];
+};
+
+/* --- replies --- */
+
+static void show_refused(struct import *im, const char *key, size_t length, const char *why)
+{
+    if (im->refused++ >= ERRORS_SHOWN)
+        return;
+    struct buffer b = {0};
+    output_escape(&b, key, length < 200 ? length : 200);
+    progress_end(&im->progress);
+    (void)fprintf(stderr, "twinbloom: %s: %s\n", buffer_text(&b), why);
+    buffer_fini(&b);
+}
+
+/* Each key's answer. False: the array ends before its keys do, or is none; im->error says why. */
+static bool take_reply(struct import *im, const struct batch *b, const redisReply *r)
+{
+    if (r->type == REDIS_REPLY_ERROR) {
+        im->status = error_set(&im->error, ERR_REFUSED, "%s", r->str);
+        return false;
+    }
+    size_t answers = r->type == REDIS_REPLY_ARRAY ? r->elements : 0;
+    for (size_t i = 0; i < b->count; i++, im->settled++) {
+        const redisReply *answer = i < answers ? r->element[i] : NULL;
+        bool refused = answer != NULL && answer->type == REDIS_REPLY_ERROR;
+        if (answer == NULL || (refused && i + 1 == answers && answers < b->count)) {
+            im->status = refused
+                             ? error_set(&im->error, ERR_REFUSED, "%s", answer->str)
+                             : error_set(&im->error, ERR_IO, "the service's reply has an unexpected form");
+            return false; /* a full filter: no key after this one was tried */
+        }
+        if (refused)
+            show_refused(im, b->keys.data + b->offset[i], b->offset[i + 1] - b->offset[i], answer->str);
+        else if (answer->integer != 0)
+            im->added++;
+        else
+            im->present++;
+    }
+    return true;
+}
+
+static bool may_pass_error(const redisReply *r)
+{
+    return r->type == REDIS_REPLY_ERROR &&
+           (strncmp(r->str, "CLUSTERDOWN", 11) == 0 || strncmp(r->str, "ERR no answer from Redis", 24) == 0);
+}
+
+/* Redis was away for a while: the keys are not lost, and adding them twice does no harm (but those that were
+ * in already are then counted as present). */
+static bool may_pass(const redisReply *r)
+{
+    for (size_t i = 0; r->type == REDIS_REPLY_ARRAY && i < r->elements; i++)
+        if (may_pass_error(r->element[i]))
+            return true;
+    return may_pass_error(r);
+}
+
+static bool send_keys(struct import *im, const struct batch *b)
+{
+    for (size_t i = 0; i < b->count; i++) {
+        im->argv[im->prefix_count + i] = b->keys.data + b->offset[i];
+        im->lengths[im->prefix_count + i] = b->offset[i + 1] - b->offset[i];
+    }
+    im->status = client_send(im->cli->client, im->prefix_count + b->count, im->argv, im->lengths, &im->error);
+    return im->status == ERR_OK;
+}
+
+static bool read_reply(struct import *im, struct batch *b)
+{
+    if (b->reply == NULL)
+        im->status = client_receive(im->cli->client, &b->reply, &im->error);
+    return im->status == ERR_OK;
+}
+
+/* Send the first batch again, when those behind it have been answered. */
+static bool try_again(struct import *im, struct batch *b)
+{
+    uint64_t until = clock_mono_us() + RETRY_US;
+    for (size_t i = 1; i < im->in_flight; i++)
+        if (!read_reply(im, &im->batch[(im->first + i) % (BATCHES + 1)]))
+            return false;
+    while (may_pass(b->reply) && clock_mono_us() < until && !progress_interrupted()) {
+        freeReplyObject(b->reply);
+        b->reply = NULL;
+        clock_sleep_us(PAUSE_US);
+        if (!send_keys(im, b) || !read_reply(im, b))
+            return false;
+    }
+    return true;
+}
+
+static bool take_batch(struct import *im)
+{
+    struct batch *b = &im->batch[im->first];
+    if (!read_reply(im, b) || (may_pass(b->reply) && !try_again(im, b)))
+        return false;
+    im->first = (im->first + 1) % (BATCHES + 1);
+    im->in_flight--;
+    bool good = take_reply(im, b, b->reply);
+    freeReplyObject(b->reply);
+    b->reply = NULL;
+    progress_show(&im->progress, im->bytes, im->settled - im->skip);
+    return good;
+}
+
+static bool take_all(struct import *im)
+{
+    bool good = true;
+    while (good && im->in_flight > 0)
+        good = take_batch(im);
+    return good;
+}
+
+/* --- batches --- */
+
+static struct batch *filling(struct import *im)
+{
+    return &im->batch[(im->first + im->in_flight) % (BATCHES + 1)];
+}
+
+static bool send_batch(struct import *im)
+{
+    struct batch *b = filling(im);
+    if (b->count == 0)
+        return true;
+    if (buffer_failed(&b->keys)) {
+        im->status = error_set(&im->error, ERR_NOMEM, "no memory for keys");
+        return false;
+    }
+    if (!send_keys(im, b))
+        return false;
+    im->in_flight++;
+    if (im->in_flight == BATCHES && !take_batch(im))
+        return false;
+    b = filling(im);
+    b->count = 0;
+    buffer_clear(&b->keys);
+    return true;
+}
+
+static bool on_key(void *arg, const char *key, size_t length)
+{
+    struct import *im = arg;
+    im->carriage_return |= im->seen == 0 && im->split.kind == SPLIT_LINES && key[length - 1] == '\r';
+    if (im->seen++ < im->skip)
+        return true;
+    struct batch *b = filling(im);
+    b->offset[b->count] = b->keys.length;
+    buffer_append(&b->keys, key, length);
+    b->offset[++b->count] = b->keys.length;
+    return b->count < BATCH_KEYS && b->keys.length < BATCH_BYTES ? true : send_batch(im);
+}
+
+/* --- the whole --- */
+
+static void read_keys(struct import *im, char *bytes)
+{
+    ssize_t n = 1;
+    enum err code = ERR_OK;
+    while (code == ERR_OK && n != 0 && !progress_interrupted()) {
+        n = read(im->input, bytes, READ_BYTES);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            im->status = error_set(&im->error, ERR_IO, "the keys could not be read: %s", strerror(errno));
+            return;
+        }
+        im->bytes += (uint64_t)n;
+        code = n > 0 ? split_feed(&im->split, bytes, (size_t)n, on_key, im, &im->error)
+                     : split_end(&im->split, on_key, im, &im->error);
+    }
+    if (code != ERR_OK && code != ERR_CANCELLED)
+        im->status = code;
+}
+
+/* What was read before it broke off is sent all the same: it was read. */
+static void finish(struct import *im)
+{
+    struct error first = im->error;
+    enum err status = im->status;
+    bool usable = status == ERR_OK || status == ERR_PARSE || status == ERR_RANGE || status == ERR_IO;
+    if (usable && (progress_interrupted() || send_batch(im)))
+        (void)take_all(im);
+    if (status != ERR_OK) {
+        im->status = status;
+        im->error = first;
+    }
+}
+
+static void print_json(const struct import *im, double seconds)
+{
+    struct buffer b = {0};
+    struct json j = {.out = &b};
+    const char *filter = im->cli->arguments[0];
+    const struct {
+        const char *name;
+        uint64_t value;
+    } rows[] = {{"keys", im->settled},
+                {"skipped", im->settled < im->skip ? im->settled : im->skip},
+                {"added", im->added},
+                {"present", im->present},
+                {"refused", im->refused},
+                {"empty", im->split.empty},
+                {"malformed", im->split.malformed}};
+    json_open(&j, '{');
+    json_name(&j, "filter");
+    json_string(&j, filter, strlen(filter));
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        json_name(&j, rows[i].name);
+        json_integer(&j, (int64_t)rows[i].value);
+    }
+    json_name(&j, "milliseconds");
+    json_integer(&j, (int64_t)(seconds * 1000));
+    if (im->status != ERR_OK) {
+        json_name(&j, "error");
+        json_string(&j, im->error.text, strlen(im->error.text));
+    }
+    json_close(&j, '}');
+    (void)puts(buffer_text(&b));
+    buffer_fini(&b);
+}
+
+static void print_text(const struct import *im, double seconds)
+{
+    char a[OUTPUT_TEXT_SIZE], b[OUTPUT_TEXT_SIZE], c[OUTPUT_TEXT_SIZE];
+    uint64_t keys = im->added + im->present;
+    (void)printf("%s keys are in %s: %s added, %s may have been there", number_grouped(keys, a),
+                 im->cli->arguments[0], number_grouped(im->added, b), number_grouped(im->present, c));
+    if (seconds > 0.05)
+        (void)printf("; %s keys/s", number_grouped((uint64_t)((double)keys / seconds), a));
+    (void)puts(".");
+    if (im->refused > 0)
+        (void)printf("%s keys were refused.\n", number_grouped(im->refused, a));
+    if (im->split.malformed > 0)
+        (void)printf("%s records have no such column or are malformed, the first is record %s.\n",
+                     number_grouped(im->split.malformed, a), number_grouped(im->split.first_malformed, b));
+    if (im->split.empty > 0)
+        (void)printf("%s empty keys were skipped.\n", number_grouped(im->split.empty, a));
+    if (im->carriage_return)
+        (void)puts("The lines end in CR LF: the CR was taken as a part of each key.");
+}
+
+static int judge(const struct import *im)
+{
+    bool interrupted = progress_interrupted();
+    if (im->status != ERR_OK || interrupted)
+        return cli_fail(im->status != ERR_OK ? CLI_UNAVAILABLE : CLI_INTERRUPTED,
+                        "%s; --skip %" PRIu64 " goes on behind the keys that are in",
+                        im->status != ERR_OK ? im->error.text : "interrupted", im->settled);
+    return im->refused > 0 || im->split.malformed > 0 ? CLI_UNAVAILABLE : CLI_OK;
+}
+
+static void choose_command(struct import *im)
+{
+    const struct cli *cli = im->cli;
+    size_t n = 0;
+    bool plain = !cli->no_create && cli->capacity == 0 && cli->error_rate == NULL;
+    im->prefix[n++] = plain ? "BF.MADD" : "BF.INSERT";
+    im->prefix[n++] = cli->arguments[0];
+    if (cli->no_create)
+        im->prefix[n++] = "NOCREATE";
+    if (cli->capacity != 0) {
+        (void)snprintf(im->capacity, sizeof(im->capacity), "%" PRIu64, cli->capacity);
+        im->prefix[n++] = "CAPACITY";
+        im->prefix[n++] = im->capacity;
+    }
+    if (cli->error_rate != NULL) {
+        im->prefix[n++] = "ERROR";
+        im->prefix[n++] = cli->error_rate;
+    }
+    if (!plain)
+        im->prefix[n++] = "ITEMS";
+    im->prefix_count = n;
+    for (size_t i = 0; i < n; i++) {
+        im->argv[i] = im->prefix[i];
+        im->lengths[i] = strlen(im->prefix[i]);
+    }
+}
+
+static int run_import(struct import *im)
+{
+    struct stat about;
+    char *bytes = malloc(READ_BYTES);
+    if (bytes == NULL)
+        return cli_fail(CLI_UNAVAILABLE, "no memory");
+    bool regular = fstat(im->input, &about) == 0 && S_ISREG(about.st_mode);
+    enum split_kind kind = im->cli->csv != NULL ? SPLIT_CSV : im->cli->null ? SPLIT_NULS : SPLIT_LINES;
+    split_init(&im->split, kind, im->cli->csv);
+    choose_command(im);
+    progress_catch_interrupt();
+    progress_begin(&im->progress, "keys", regular ? (uint64_t)about.st_size : 0, 0);
+    im->skip = im->settled = im->cli->skip;
+    read_keys(im, bytes);
+    finish(im);
+    progress_end(&im->progress);
+    if (im->seen < im->skip)
+        im->settled = im->seen;
+    double seconds = progress_seconds(&im->progress);
+    if (im->cli->json)
+        print_json(im, seconds);
+    else
+        print_text(im, seconds);
+    split_fini(&im->split);
+    free(bytes);
+    return judge(im);
+}
+
+int cli_import(struct cli *cli)
+{
+    if (cli->null && cli->csv != NULL)
+        return cli_fail(CLI_USAGE, "--null and --csv do not go together");
+    int input = cli->input == NULL ? STDIN_FILENO : open(cli->input, O_RDONLY | O_CLOEXEC);
+    if (input < 0)
+        return cli_fail(CLI_USAGE, "%s: %s", cli->input, strerror(errno));
+    struct import *im = calloc(1, sizeof(*im));
+    if (im != NULL) {
+        im->cli = cli;
+        im->input = input;
+    }
+    int code = im == NULL ? cli_fail(CLI_UNAVAILABLE, "no memory") : run_import(im);
+    for (size_t i = 0; im != NULL && i <= BATCHES; i++) {
+        buffer_fini(&im->batch[i].keys);
+        freeReplyObject(im->batch[i].reply);
+    }
+    if (cli->input != NULL)
+        (void)close(input);
+    free(im);
+    return code;
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+/* check and add: keys from the command line or from standard input, in chunks. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/utf8.h"
+#include "service/cli/cli.h"
+
+enum { CHUNK_KEYS = 1000, CHUNK_BYTES = 1 << 20 };
+
+struct chunk {
+    const char *argv[2 + CHUNK_KEYS]; /* command, filter, keys */
+    size_t length[2 + CHUNK_KEYS];
+    size_t count; /* of argv */
+    size_t bytes;
+};
+
+struct keys {
+    struct cli *cli;
+    const char *yes, *no;           /* what is said of a key by the reply 1 or 0 */
+    const char *yes_name, *no_name; /* of their counts in JSON */
+    uint64_t yes_count, no_count;
+    struct chunk chunk;
+    struct buffer text;
+    struct json json;
+    struct error error;
+};
+
+static void chunk_clear(struct chunk *c)
+{
+    c->count = 2;
+    c->bytes = 0;
+}
+
+static void say_key(struct keys *k, const char *key, size_t length, bool yes)
+{
+    k->yes_count += yes;
+    k->no_count += !yes;
+    if (!k->cli->json) {
+        buffer_printf(&k->text, "%s\t", yes ? k->yes : k->no);
+        output_escape(&k->text, key, length);
+        buffer_puts(&k->text, "\n");
+        return;
+    }
+    json_open(&k->json, '{');
+    json_name(&k->json, "key");
+    json_string(&k->json, key, length);
+    if (!utf8_valid(key, length)) {
+        json_name(&k->json, "key_hex");
+        buffer_puts(&k->text, "\"");
+        for (size_t i = 0; i < length; i++)
+            buffer_printf(&k->text, "%02x", (unsigned)(unsigned char)key[i]);
+        buffer_puts(&k->text, "\"");
+        k->json.comma = true;
+    }
+    json_name(&k->json, k->yes);
+    json_bool(&k->json, yes);
+    json_close(&k->json, '}');
+}
+
+static bool flush_text(struct keys *k)
+{
+    if (buffer_failed(&k->text)) {
+        (void)error_set(&k->error, ERR_NOMEM, "no memory for the output");
+        return false;
+    }
+    bool written = k->text.length == 0 || fwrite(k->text.data, 1, k->text.length, stdout) == k->text.length;
+    buffer_clear(&k->text);
+    if (!written)
+        (void)error_set(&k->error, ERR_IO, "standard output could not be written");
+    return written;
+}
+
+static bool take_replies(struct keys *k, const redisReply *reply)
+{
+    size_t keys = k->chunk.count - 2;
+    size_t taken = 0;
+    while (reply->type == REDIS_REPLY_ARRAY && taken < keys && taken < reply->elements) {
+        const redisReply *r = reply->element[taken];
+        if (r->type == REDIS_REPLY_ERROR) { /* of this key; none after it was tried */
+            (void)error_set(&k->error, ERR_REFUSED, "%s", r->str);
+            return false;
+        }
+        if (r->type != REDIS_REPLY_INTEGER)
+            break;
+        say_key(k, k->chunk.argv[2 + taken], k->chunk.length[2 + taken], r->integer != 0);
+        taken++;
+    }
+    if (taken != keys)
+        (void)error_set(&k->error, ERR_PARSE, "the service's reply has an unexpected form");
+    return taken == keys;
+}
+
+static bool send_chunk(struct keys *k)
+{
+    struct chunk *c = &k->chunk;
+    if (c->count == 2)
+        return true;
+    redisReply *reply = NULL;
+    if (client_call(k->cli->client, &reply, c->count, c->argv, c->length, &k->error) != ERR_OK)
+        return false;
+    bool good = take_replies(k, reply);
+    freeReplyObject(reply);
+    return flush_text(k) && good;
+}
+
+static void chunk_add(struct chunk *c, const char *key, size_t length)
+{
+    c->argv[c->count] = key;
+    c->length[c->count++] = length;
+    c->bytes += length;
+}
+
+static bool chunk_full(const struct chunk *c)
+{
+    return c->count == 2 + CHUNK_KEYS || c->bytes >= CHUNK_BYTES;
+}
+
+static bool from_arguments(struct keys *k)
+{
+    for (size_t i = 1; i < k->cli->count; i++) {
+        chunk_add(&k->chunk, k->cli->arguments[i], strlen(k->cli->arguments[i]));
+        if (!chunk_full(&k->chunk) && i + 1 < k->cli->count)
+            continue;
+        if (!send_chunk(k))
+            return false;
+        chunk_clear(&k->chunk);
+    }
+    return true;
+}
+
+static void free_lines(struct chunk *c)
+{
+    for (size_t i = 2; i < c->count; i++)
+        free((void *)(uintptr_t)c->argv[i]);
+    chunk_clear(c);
+}
+
+/* Each line is its own allocation, which the chunk holds until its reply is there. */
+static bool from_stdin(struct keys *k)
+{
+    if (isatty(STDIN_FILENO) == 1)
+        (void)fputs("keys, one a line; end with Ctrl-D\n", stderr);
+    bool good = true;
+    bool more = true;
+    while (good && more) {
+        char *line = NULL;
+        size_t size = 0;
+        ssize_t length = getline(&line, &size, stdin);
+        more = length >= 0;
+        if (length > 0 && line[length - 1] == '\n')
+            length--;
+        if (length > 0)
+            chunk_add(&k->chunk, line, (size_t)length);
+        else
+            free(line);
+        if (more && !chunk_full(&k->chunk))
+            continue;
+        good = send_chunk(k);
+        free_lines(&k->chunk);
+    }
+    if (good && ferror(stdin) != 0) {
+        (void)error_set(&k->error, ERR_IO, "standard input could not be read");
+        good = false;
+    }
+    return good;
+}
+
+/* JSON stays whole if the work breaks off: "error" says why. */
+static void close_json(struct keys *k, bool good)
+{
+    json_close(&k->json, ']');
+    json_name(&k->json, k->yes_name);
+    json_integer(&k->json, (int64_t)k->yes_count);
+    json_name(&k->json, k->no_name);
+    json_integer(&k->json, (int64_t)k->no_count);
+    if (!good) {
+        json_name(&k->json, "error");
+        json_string(&k->json, k->error.text, strlen(k->error.text));
+    }
+    json_close(&k->json, '}');
+    buffer_puts(&k->text, "\n");
+}
+
+static bool run_keys(struct keys *k, const char *command)
+{
+    const char *filter = k->cli->arguments[0];
+    buffer_init(&k->text);
+    k->json.out = &k->text;
+    k->chunk.argv[0] = command;
+    k->chunk.length[0] = strlen(command);
+    k->chunk.argv[1] = filter;
+    k->chunk.length[1] = strlen(filter);
+    chunk_clear(&k->chunk);
+    if (k->cli->json) {
+        json_open(&k->json, '{');
+        json_name(&k->json, "filter");
+        json_string(&k->json, filter, strlen(filter));
+        json_name(&k->json, "keys");
+        json_open(&k->json, '[');
+    }
+    bool good = k->cli->count > 1 ? from_arguments(k) : from_stdin(k);
+    if (k->cli->json) {
+        close_json(k, good);
+        good = flush_text(k) && good;
+    }
+    buffer_fini(&k->text);
+    if (!good)
+        (void)cli_fail(CLI_UNAVAILABLE, "%s", k->error.text);
+    return good;
+}
+
+int cli_check(struct cli *cli)
+{
+    struct keys k = {
+        .cli = cli, .yes = "present", .no = "absent", .yes_name = "present", .no_name = "absent"};
+    if (!run_keys(&k, "BF.MEXISTS"))
+        return CLI_UNAVAILABLE;
+    return k.no_count == 0 ? CLI_OK : CLI_NO;
+}
+
+int cli_add(struct cli *cli)
+{
+    struct keys k = {.cli = cli, .yes = "added", .no = "present", .yes_name = "added", .no_name = "present"};
+    return run_keys(&k, "BF.MADD") ? CLI_OK : CLI_UNAVAILABLE;
+}

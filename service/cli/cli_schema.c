@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: MIT */
+/* What each command prints with --json. */
+#include "service/cli/cli_schema.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    S = JSON_STRING,
+    I = JSON_INTEGER,
+    N = JSON_NUMBER,
+    B = JSON_BOOL,
+    NIL = JSON_NULL,
+    ALWAYS = JSON_ALWAYS
+};
+
+#define SHAPE(shape, text)                                                                                   \
+    struct json_shape json_##shape = {text, "", shape##_members,                                             \
+                                      sizeof(shape##_members) / sizeof(shape##_members[0])}
+
+/* --- plans --- */
+
+static const struct json_member plan_node_members[] = {
+    {"node", S | ALWAYS, "its address", NULL},
+    {"shards", I, "of the new generation that it gets", NULL},
+    {"before", I, "bytes of the filter there now", NULL},
+    {"during", I, "bytes with both generations and uploads", NULL},
+    {"after", I, "bytes of the filter there afterwards", NULL},
+    {"used", I | NIL, "bytes that the server uses now", NULL},
+    {"used_during", I | NIL, "bytes that it will use", NULL},
+    {"limit", I | NIL, "bytes that it may come to", NULL},
+    {"maxmemory", I | NIL, "0: none", NULL},
+};
+static const SHAPE(plan_node, "node of a plan");
+
+static const struct json_member plan_step_members[] = {
+    {"step", S | ALWAYS, "its name", NULL},
+    {"what", S | ALWAYS, "what it does, for people", NULL},
+    {"rows", I, "that it reads", NULL},
+    {"seconds", N, "that it takes, about", NULL},
+    {"memory_before", I, "bytes in Redis before", NULL},
+    {"memory_peak", I, "bytes in Redis at most", NULL},
+    {"memory_after", I, "bytes in Redis afterwards", NULL},
+};
+static const SHAPE(plan_step, "step of a dry run");
+
+static const struct json_member plan_members[] = {
+    {"filter", S | ALWAYS, "", NULL},
+    {"fits", S | ALWAYS, "yes or no", NULL},
+    {"refused", S, "why a rebuild would be refused", NULL},
+    {"warning", S, "", NULL},
+    {"reason", S, "what would start it", NULL},
+    {"rows", I, "of the source", NULL},
+    {"items", I, "now", NULL},
+    {"capacity", I, "of the new generation, as are the following", NULL},
+    {"error_rate", N, "", NULL},
+    {"shards", I, "", NULL},
+    {"blocks", I, "of a shard", NULL},
+    {"block_bits", I, "", NULL},
+    {"hashes", I, "bits that a key sets", NULL},
+    {"bytes", I, "", NULL},
+    {"memory_now", I, "bytes of the filter in Redis", NULL},
+    {"memory_new", I, "bytes of the new generation", NULL},
+    {"memory_peak", I, "bytes at the peak", NULL},
+    {"memory_after", I, "bytes afterwards", NULL},
+    {"partitions", I, "of the build", NULL},
+    {"nodes", I, "how many", NULL},
+    {"node_names", S, "which", NULL},
+    {"memory_nodes", JSON_OBJECTS, "each node, those that it leaves last", &json_plan_node},
+    {"dry_run", S, "yes", NULL},
+    {"rate", N, "rows a second", NULL},
+    {"rate_by", S, "how that is known", NULL},
+    {"seconds", N, "of the whole, at least", NULL},
+    {"steps", JSON_OBJECTS, "with --dry-run", &json_plan_step},
+};
+const SHAPE(plan, "plan");
+
+static const struct json_member estimate_members[] = {
+    {"keys", I | ALWAYS, "as given", NULL},
+    {"error_rate", N | ALWAYS, "as given", NULL},
+    {"shards", I | ALWAYS, "", NULL},
+    {"blocks", I | ALWAYS, "of a shard", NULL},
+    {"block_bits", I | ALWAYS, "", NULL},
+    {"hashes", I | ALWAYS, "bits that a key sets", NULL},
+    {"shard_bytes", I | ALWAYS, "", NULL},
+    {"shard_memory", I | ALWAYS, "what Redis allocates for one", NULL},
+    {"bytes", I | ALWAYS, "of all shards", NULL},
+    {"bits_per_key", N | ALWAYS, "", NULL},
+    {"memory", I | ALWAYS, "what Redis allocates for all", NULL},
+    {"next_keys", I | ALWAYS, "capacity of the rebuild's generation", NULL},
+    {"next_shards", I | ALWAYS, "", NULL},
+    {"next_memory", I | ALWAYS, "", NULL},
+    {"partitions", I, "with --build-memory", NULL},
+    {"spilled", I, "bytes written to spill_dir", NULL},
+    {"spill_peak", I, "bytes there at most", NULL},
+    {"rate", I | ALWAYS, "rows a second", NULL},
+    {"scan_rate_by", S | ALWAYS, "given or assumed", NULL},
+    {"create_seconds", N | ALWAYS, "of the rebuild's parts", NULL},
+    {"scan_seconds", N | ALWAYS, "", NULL},
+    {"upload_seconds", N | ALWAYS, "", NULL},
+    {"sweep_seconds", N | ALWAYS, "", NULL},
+    {"fence_seconds", N | ALWAYS, "", NULL},
+    {"rebuild_seconds", N | ALWAYS, "all of them", NULL},
+    {"node_memory", I, "as given", NULL},
+    {"node_room", I, "that a tenth to spare leaves", NULL},
+    {"nodes_needed", I, "with --node-memory", NULL},
+    {"nodes", I | ALWAYS, "over how many it is spread", NULL},
+    {"node_shards", I | ALWAYS, "of each node", NULL},
+    {"node_before", I | ALWAYS, "bytes on each node before a rebuild", NULL},
+    {"node_during", I | ALWAYS, "bytes with both generations", NULL},
+    {"node_after", I | ALWAYS, "bytes afterwards", NULL},
+    {"fits", S, "yes or no", NULL},
+    {"refused", S, "why not", NULL},
+};
+const SHAPE(estimate, "estimate");
+
+/* --- coordinators --- */
+
+static const struct json_member coordinator_members[] = {
+    {"coordinator", S | ALWAYS, "its id", NULL},
+    {"state", S | ALWAYS, "serving, leaving, gone, ...", NULL},
+    {"version", S | ALWAYS, "", NULL},
+    {"format", I | ALWAYS, "the latest form of views that it can read", NULL},
+    {"host", S | ALWAYS, "", NULL},
+    {"pid", I | ALWAYS, "", NULL},
+    {"listen", S | ALWAYS, "where Redis clients connect", NULL},
+    {"http", S | ALWAYS, "where HTTP is; empty: nowhere", NULL},
+    {"started_ms", I | ALWAYS, "", NULL},
+    {"uptime_ms", I | ALWAYS, "", NULL},
+    {"age_ms", I | ALWAYS, "since it said that it is there", NULL},
+    {"clients", I | ALWAYS, "connections", NULL},
+    {"filters", I | ALWAYS, "that it serves", NULL},
+    {"behind", I | ALWAYS, "of which it has an older view than Redis", NULL},
+    {"behind_filters", JSON_STRINGS, "some of them", NULL},
+    {"jobs", JSON_STRINGS, "filters whose jobs it drives", NULL},
+    {"nodes", S, "that it cannot reach", NULL},
+    {"redis", S | ALWAYS, "ok, or the error", NULL},
+    {"postgres", S | ALWAYS, "ok, none, or the error", NULL},
+    {"filter", S, "with FILTER", NULL},
+    {"epoch", I | NIL, "of FILTER there; null: not loaded", NULL},
+    {"view_epoch", I, "of FILTER in Redis", NULL},
+    {"current", S, "yes or no: whether they are the same", NULL},
+};
+const SHAPE(coordinator, "coordinator");
+
+/* --- keys --- */
+
+static const struct json_member check_key_members[] = {
+    {"key", S | ALWAYS, "", NULL},
+    {"key_hex", S, "where it is not UTF-8", NULL},
+    {"present", B | ALWAYS, "it may be there; false: it is not", NULL},
+};
+static const SHAPE(check_key, "key that was asked for");
+static const struct json_member check_members[] = {
+    {"filter", S | ALWAYS, "", NULL},
+    {"keys", JSON_OBJECTS | ALWAYS, "in their order", &json_check_key},
+    {"present", I | ALWAYS, "how many", NULL},
+    {"absent", I | ALWAYS, "how many", NULL},
+    {"error", S, "why it ended early", NULL},
+};
+const SHAPE(check, "check");
+
+static const struct json_member add_key_members[] = {
+    {"key", S | ALWAYS, "", NULL},
+    {"key_hex", S, "where it is not UTF-8", NULL},
+    {"added", B | ALWAYS, "false: it may have been there before", NULL},
+};
+static const SHAPE(add_key, "key that was added");
+static const struct json_member add_members[] = {
+    {"filter", S | ALWAYS, "", NULL},
+    {"keys", JSON_OBJECTS | ALWAYS, "in their order", &json_add_key},
+    {"added", I | ALWAYS, "how many", NULL},
+    {"present", I | ALWAYS, "how many", NULL},
+    {"error", S, "why it ended early", NULL},
+};
+const SHAPE(add, "add");
+
+static const struct json_member import_members[] = {
+    {"filter", S | ALWAYS, "", NULL},
+    {"keys", I | ALWAYS, "that were dealt with", NULL},
+    {"skipped", I | ALWAYS, "of them, by --skip", NULL},
+    {"added", I | ALWAYS, "", NULL},
+    {"present", I | ALWAYS, "that may have been there before", NULL},
+    {"refused", I | ALWAYS, "", NULL},
+    {"empty", I | ALWAYS, "", NULL},
+    {"malformed", I | ALWAYS, "records of CSV", NULL},
+    {"milliseconds", I | ALWAYS, "", NULL},
+    {"error", S, "why it ended early", NULL},
+};
+const SHAPE(import, "import");
+
+static const struct json_member restore_members[] = {
+    {"filter", S | ALWAYS, "", NULL},
+    {"bytes", I | ALWAYS, "of the dump", NULL},
+    {"pieces", I | ALWAYS, "of it", NULL},
+    {"sent", I | ALWAYS, "pieces that the service did not have", NULL},
+    {"milliseconds", I | ALWAYS, "", NULL},
+};
+const SHAPE(restore, "restore");
+
+/* --- what is asked of a job, or done to a filter --- */
+
+#define OUTCOME(id, member, type, meaning)                                                                   \
+    static const struct json_member id##_members[] = {{"filter", JSON_STRING | JSON_ALWAYS, "", NULL},       \
+                                                      {member, (type) | JSON_ALWAYS, meaning, NULL}};        \
+    static const SHAPE(id, #id)
+
+OUTCOME(started, "started", B, "true");
+OUTCOME(aborted, "aborted", B, "true: it is asked to end");
+OUTCOME(cutover, "cutover", B, "true: it is asked to switch");
+OUTCOME(rolled_back, "rolled_back", B, "true: it is asked to");
+OUTCOME(finished, "finished", B, "true: it is asked to");
+OUTCOME(paused, "paused", B, "true: it is asked to");
+OUTCOME(resumed, "resumed", B, "true: it is asked to");
+OUTCOME(throttled, "rows_per_second", I, "0: no limit");
+OUTCOME(dropped, "dropped", B, "true");
+OUTCOME(accepted, "accepted", B, "true");
+OUTCOME(counted, "count", I, "keys, about");
+
+/* --- others --- */
+
+static const struct json_member config_key_members[] = {
+    {"key", S | ALWAYS, "section.key or filter.NAME.key", NULL},
+    {"value", S | ALWAYS, "as the file would have it; secrets are masked", NULL},
+};
+static const SHAPE(config_key, "key of the configuration");
+static const struct json_member config_members[] = {
+    {"keys", JSON_OBJECTS | ALWAYS, "after set: those that were set, as they are now", &json_config_key},
+};
+const SHAPE(config, "config");
+
+static const struct json_member bench_command_members[] = {
+    {"command", S | ALWAYS, "BF.EXISTS, BF.ADD, BF.MEXISTS or BF.MADD", NULL},
+    {"requests", I | ALWAYS, "that were answered", NULL},
+    {"keys", I | ALWAYS, "in them", NULL},
+    {"errors", I | ALWAYS, "error replies", NULL},
+    {"requests_per_second", N | ALWAYS, "", NULL},
+    {"keys_per_second", N | ALWAYS, "", NULL},
+    {"mean_us", I | ALWAYS, "latency in microseconds, as are the following", NULL},
+    {"p50_us", I | ALWAYS, "", NULL},
+    {"p90_us", I | ALWAYS, "", NULL},
+    {"p99_us", I | ALWAYS, "", NULL},
+    {"p999_us", I | ALWAYS, "of 99.9 percent", NULL},
+    {"max_us", I | ALWAYS, "", NULL},
+};
+static const SHAPE(bench_command, "command of bench");
+static const struct json_member bench_members[] = {
+    {"filter", S | ALWAYS, "that was made, and is deleted", NULL},
+    {"keys", I | ALWAYS, "that were in it before", NULL},
+    {"key_size", I | ALWAYS, "bytes", NULL},
+    {"connections", I | ALWAYS, "", NULL},
+    {"pipeline", I | ALWAYS, "", NULL},
+    {"batch", I | ALWAYS, "", NULL},
+    {"rate", I | ALWAYS, "0: no limit", NULL},
+    {"adds", N | ALWAYS, "their share of the requests", NULL},
+    {"load_seconds", N | ALWAYS, "until the keys were in", NULL},
+    {"seconds", N | ALWAYS, "of the measurement", NULL},
+    {"commands", JSON_OBJECTS | ALWAYS, "", &json_bench_command},
+    {"asked_present", I | ALWAYS, "keys that are in, and were asked for", NULL},
+    {"false_negatives", I | ALWAYS, "of them, reported absent", NULL},
+    {"asked_absent", I | ALWAYS, "keys that are not in, and were asked for", NULL},
+    {"false_positives", I | ALWAYS, "of them, reported present", NULL},
+    {"disconnects", I | ALWAYS, "connections that broke or could not be made", NULL},
+    {"error", S | ALWAYS, "the first; empty: none", NULL},
+};
+const SHAPE(bench, "bench");
+
+static const struct json_member password_members[] = {{"password", S | ALWAYS, "its hash", NULL}};
+const SHAPE(password, "password");
+static const struct json_member token_members[] = {
+    {"bearer", S | ALWAYS, "the token, for the client", NULL},
+    {"token", S | ALWAYS, "its hash, for the configuration", NULL},
+};
+const SHAPE(token, "token");
+
+static const struct json_output outputs_of_status[] = {{"without FILTER", &json_filter, true},
+                                                       {"with FILTER", &json_filter, false}};
+static const struct json_output outputs_of_plan[] = {{"with FILTER", &json_plan, false},
+                                                     {"with --keys", &json_estimate, false}};
+static const struct json_output outputs_of_rebuild[] = {
+    {"", &json_started, false},
+    {"with --wait: the status at its end", &json_filter, false},
+    {"with --dry-run", &json_plan, false}};
+static const struct json_output outputs_of_verify[] = {
+    {"", &json_started, false}, {"with --wait: the status at its end", &json_filter, false}};
+static const struct json_output outputs_of_passwd[] = {{"", &json_password, false},
+                                                       {"with --token", &json_token, false}};
+
+/* Those with one form each. */
+static const struct {
+    const char *command;
+    struct json_output output;
+} singles[] = {
+    {"history", {"", &json_run, true}},
+    {"coordinators", {"", &json_coordinator, true}},
+    {"cutover", {"", &json_cutover, false}},
+    {"rollback", {"", &json_rolled_back, false}},
+    {"finish", {"", &json_finished, false}},
+    {"abort", {"", &json_aborted, false}},
+    {"pause", {"", &json_paused, false}},
+    {"resume", {"", &json_resumed, false}},
+    {"throttle", {"", &json_throttled, false}},
+    {"check", {"", &json_check, false}},
+    {"add", {"", &json_add, false}},
+    {"import", {"", &json_import, false}},
+    {"restore", {"", &json_restore, false}},
+    {"count", {"", &json_counted, false}},
+    {"drop", {"", &json_dropped, false}},
+    {"accept", {"", &json_accepted, false}},
+    {"config", {"", &json_config, false}},
+    {"bench", {"", &json_bench, false}},
+};
+
+static const struct {
+    const char *command;
+    const struct json_output *output;
+    size_t count;
+} several[] = {
+    {"status", outputs_of_status, 2}, {"plan", outputs_of_plan, 2},     {"rebuild", outputs_of_rebuild, 3},
+    {"verify", outputs_of_verify, 2}, {"passwd", outputs_of_passwd, 2},
+};
+
+const struct json_output *json_outputs(const char *command, size_t *count)
+{
+    for (size_t i = 0; i < sizeof(several) / sizeof(several[0]); i++)
+        if (strcmp(several[i].command, command) == 0) {
+            *count = several[i].count;
+            return several[i].output;
+        }
+    for (size_t i = 0; i < sizeof(singles) / sizeof(singles[0]); i++)
+        if (strcmp(singles[i].command, command) == 0) {
+            *count = 1;
+            return &singles[i].output;
+        }
+    *count = 0;
+    return NULL;
+}
+
+const struct json_member *json_member_find(const struct json_shape *shape, const char *name)
+{
+    for (size_t i = 0; shape != NULL && i < shape->count; i++)
+        if (strcmp(shape->member[i].name, name) == 0)
+            return &shape->member[i];
+    return NULL;
+}
+
+const char *json_type_text(unsigned type, char *out, size_t size)
+{
+    static const struct {
+        unsigned type;
+        const char *text;
+    } names[] = {{JSON_STRING, "string"},
+                 {JSON_INTEGER, "integer"},
+                 {JSON_NUMBER, "number"},
+                 {JSON_BOOL, "boolean"},
+                 {JSON_STRINGS, "array of strings"},
+                 {JSON_OBJECTS, "array of objects"},
+                 {JSON_OBJECT, "object"},
+                 {JSON_NULL, "null"}};
+    size_t at = 0;
+    out[0] = '\0';
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && at < size; i++)
+        if ((type & names[i].type) != 0)
+            at += (size_t)snprintf(out + at, size - at, "%s%s", at == 0 ? "" : " or ", names[i].text);
+    return out;
+}

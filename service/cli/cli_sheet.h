@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SERVICE_CLI_SHEET_H
+#define SERVICE_CLI_SHEET_H
+/* Sheets of named values, made of a flat list name, value, name, value as the daemon's replies are. */
+#include "service/cli/cli.h"
+
+enum sheet_kind {
+    HEADING,
+    WORD,
+    COUNT,
+    BYTES,
+    RATE,
+    PERCENT,
+    FILL,
+    UNIX_TIME,
+    MS_TIME,
+    MS_SPAN,
+    SPAN,
+    SECONDS,
+    FLAG,
+    COLORED,
+    WARNING
+};
+
+struct sheet_row {
+    const char *label;
+    const char *field;
+    enum sheet_kind kind;
+};
+
+/* The rows that @list has a value for, under their headings. Fields that are missing, or that say nothing,
+ * are left out; --json shows the latter. */
+void sheet_print(const struct cli *cli, const struct sheet_row *rows, size_t count, const redisReply *list);
+
+/* --- parts, for tables too --- */
+
+enum output_color sheet_color(const char *state);
+/* A value of bytes from outside, as the next cell. */
+void sheet_word_cell(struct table *t, enum output_color color, const char *text);
+/* A value of @list as the next cell, "-" where it is missing. */
+void sheet_text_cell(struct table *t, const redisReply *list, const char *field);
+void sheet_count_cell(struct table *t, const redisReply *list, const char *field);
+/* A number of bytes, or an empty cell where it is missing. */
+void sheet_bytes_cell(struct table *t, const redisReply *list, const char *field);
+void sheet_fill(const struct cli *cli, double fill, char out[2 * OUTPUT_TEXT_SIZE]);
+/* Seconds with fractions: "< 1s" where there is less than one. */
+const char *sheet_seconds(double seconds, char out[OUTPUT_TEXT_SIZE]);
+#endif

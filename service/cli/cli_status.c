@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: MIT */
+/* What TB.STATUS says, for people: a table of filters, the sheet of one. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "service/cli/cli_sheet.h"
+#include "service/cli/cli_status.h"
+
+static const struct sheet_row status_rows[] = {
+    {"Filter", NULL, HEADING},
+    {"name", "filter", WORD},
+    {"state", "state", COLORED},
+    {"phase", "phase", WORD},
+    {"degraded", "degraded", WORD},
+    {"lost shards", "lost_shards", COUNT},
+    {"not exact are", "degraded_scope", WARNING},
+    {"not exact since", "degraded_since_ms", MS_TIME},
+    {"known to be whole since", "safe_since_ms", MS_TIME},
+    {"trouble", "problem", WARNING},
+    {"epoch", "epoch", COUNT},
+    {"fenced epoch", "fenced_epoch", COUNT},
+    {"is deleted at", "expire_at_ms", MS_TIME},
+    {"Next expansion", NULL, HEADING},
+    {"expected at", "expand_expected_at", UNIX_TIME},
+    {"by", "expand_expected_by", WORD},
+    {"begins at fill", "expand_at", PERCENT},
+    {"begins at dead keys", "expand_at_dead", PERCENT},
+    {"schedule", "schedule", WORD},
+    {"next run", "next_schedule", UNIX_TIME},
+    {"window", "window", WORD},
+    {"window opens", "window_opens", UNIX_TIME},
+    {"waits for the window", "wanted", WORD},
+    {"Generation", NULL, HEADING},
+    {"number", "generation", COUNT},
+    {"current index", "current_index", COUNT},
+    {"built", "built", FLAG},
+    {"keys", "items", COUNT},
+    {"capacity", "capacity", COUNT},
+    {"fill", "fill", FILL},
+    {"error rate now", "expected_error_rate", RATE},
+    {"error rate promised", "error_rate", RATE},
+    {"error rate, layers full", "error_rate_bound", RATE},
+    {"grown by layers", "overflow", WARNING},
+    {"expansion", "expansion", COUNT},
+    {"layers", "layers", COUNT},
+    {"shards", "shards", COUNT},
+    {"memory in Redis", "bytes", BYTES},
+    {"nodes", "nodes", WORD},
+    {"nodes that it leaves", "retiring_nodes", WORD},
+    {"Alternate generation", NULL, HEADING},
+    {"number", "alternate_generation", COUNT},
+    {"keys", "alternate_items", COUNT},
+    {"capacity", "alternate_capacity", COUNT},
+    {"nodes", "alternate_nodes", WORD},
+    {"Source", NULL, HEADING},
+    {"table", "table", WORD},
+    {"rows", "source_rows", COUNT},
+    {"known by", "source_rows_by", WORD},
+    {"looked at", "source_rows_ms", MS_TIME},
+    {"dead keys", "dead", COUNT},
+    {"share of dead keys", "dead_ratio", PERCENT},
+    {"dead keys when built", "job_dead_at_build", COUNT},
+    {"followed by", "tail_owner", WORD},
+    {"follower", "tail_state", COLORED},
+    {"how", "tail_mode", WORD},
+    {"why not", "tail_error", WARNING},
+    {"behind", "tail_lag_ms", MS_SPAN},
+    {"rows followed", "tail_rows", COUNT},
+    {"Verification", NULL, HEADING},
+    {"verified", "verified", COLORED},
+    {"verified at", "verified_ms", MS_TIME},
+    {"keys looked for", "job_verified", COUNT},
+    {"verified by", "job_verify_mode", WORD},
+    {"keys missing", "job_verify_missing", COUNT},
+    {"missing", "job_verify_missing_keys", WORD},
+    {"because", "job_verify_reason", WORD},
+    {"keys when verified", "job_verify_items", COUNT},
+    {"rows when verified", "job_verify_rows", COUNT},
+    {"false positives", "job_false_positive_rate", RATE},
+    {"Job", NULL, HEADING},
+    {"state", "job_state", COLORED},
+    {"step", "job_step", WORD},
+    {"reason", "job_reason", WORD},
+    {"error", "job_error", WARNING},
+    {"waits for", "job_waiting_for", WORD},
+    {"pace", "job_throttle", WORD},
+    {"holds before the cutover", "job_hold", FLAG},
+    {"paused", "job_paused", FLAG},
+    {"rows", "job_rows", COUNT},
+    {"rows in all", "job_rows_total", COUNT},
+    {"rows a second", "job_rate", COUNT},
+    {"at most, rows a second", "job_rows_per_second", COUNT},
+    {"time left", "job_eta_seconds", SECONDS},
+    {"pass", "job_pass", COUNT},
+    {"partitions", "job_partitions", COUNT},
+    {"no further layer", "job_growth_refused", WARNING},
+    {"skipped, null", "job_skipped_null", COUNT},
+    {"skipped, empty", "job_skipped_empty", COUNT},
+    {"started", "job_started_ms", MS_TIME},
+    {"updated", "job_updated_ms", MS_TIME},
+    {"finished", "job_finished_ms", MS_TIME},
+    {"owner", "job_owner", WORD},
+    {"token", "job_token", WORD},
+    {"mutex held by", "mutex_owner", WORD},
+    {"mutex expires in", "mutex_ttl_ms", MS_SPAN},
+    {"Servers", NULL, HEADING},
+    {"Redis", "redis", WORD},
+    {"Postgres", "postgres", WORD},
+    {"masters", "masters", WORD},
+    {"nodes down", "nodes_down", WARNING},
+    {"replicas", "replicas", WORD},
+};
+
+void cli_print_sheet(const struct cli *cli, const redisReply *filter)
+{
+    sheet_print(cli, status_rows, sizeof(status_rows) / sizeof(status_rows[0]), filter);
+}
+
+/* --- the table --- */
+
+void status_fill_cell(const struct cli *cli, struct table *t, const redisReply *filter, unsigned width)
+{
+    char bar[OUTPUT_TEXT_SIZE] = "", percent[OUTPUT_TEXT_SIZE], text[2 * OUTPUT_TEXT_SIZE + 1] = "-";
+    double fill;
+    double limit = 1;
+    enum output_color color = COLOR_QUIET;
+    if (client_decimal(filter, "fill", &fill)) {
+        if (cli->terminal)
+            (void)output_bar(fill, width, bar);
+        (void)snprintf(text, sizeof(text), cli->terminal ? "%s %4s" : "%s%s", bar,
+                       output_percent(fill, percent));
+        (void)client_decimal(filter, "expand_at", &limit);
+        color = fill >= 1 ? COLOR_BAD : limit > 0 && fill >= limit ? COLOR_WARN : COLOR_NONE;
+    }
+    table_cell(t, color, text);
+}
+
+void status_rates_cell(struct table *t, const redisReply *filter)
+{
+    char now[OUTPUT_TEXT_SIZE] = "-";
+    char promised[OUTPUT_TEXT_SIZE] = "-";
+    char text[2 * OUTPUT_TEXT_SIZE + 1];
+    double rate = 0;
+    double limit = 0;
+    bool both = client_decimal(filter, "expected_error_rate", &rate);
+    if (both)
+        (void)output_rate(rate, now);
+    if (client_decimal(filter, "error_rate", &limit))
+        (void)output_rate(limit, promised);
+    else
+        both = false;
+    (void)snprintf(text, sizeof(text), "%s/%s", now, promised);
+    table_cell(t, both && rate > limit ? COLOR_WARN : COLOR_NONE, text);
+}
+
+/* "scan 48%", "ready to switch", "waiting", "failed", or "-". */
+void status_job_cell(struct table *t, const redisReply *filter)
+{
+    char state[64] = "none";
+    char step[64] = "";
+    char percent[OUTPUT_TEXT_SIZE] = "";
+    char text[192];
+    uint64_t rows = 0;
+    uint64_t total = 0;
+    (void)client_text(filter, "job_state", state, sizeof(state));
+    if (strcmp(state, "none") == 0) {
+        table_cell(t, COLOR_QUIET, "-");
+        return;
+    }
+    bool runs = strcmp(state, "running") == 0 && client_text(filter, "job_step", step, sizeof(step));
+    if (runs && cli_job_holds(filter)) {
+        table_cell(t, COLOR_GOOD, "ready to switch");
+        return;
+    }
+    if (runs && strcmp(step, "scan") == 0 && client_count(filter, "job_rows", &rows) &&
+        client_count(filter, "job_rows_total", &total) && total != 0)
+        (void)output_percent((double)rows / (double)total, percent);
+    uint64_t paused = 0;
+    (void)client_count(filter, "job_paused", &paused);
+    (void)snprintf(text, sizeof(text), "%s%s%s%s", runs ? step : state, percent[0] == '\0' ? "" : " ",
+                   percent, runs && paused == 1 ? ", paused" : "");
+    sheet_word_cell(t, sheet_color(state), text);
+}
+
+static bool is(const redisReply *filter, const char *field, const char *value)
+{
+    char text[64];
+    return client_text(filter, field, text, sizeof(text)) && strcmp(text, value) == 0;
+}
+
+/* Whether answers can be relied on, in a word. */
+void status_safe_cell(struct table *t, const redisReply *filter)
+{
+    uint64_t lost = 0;
+    (void)client_count(filter, "lost_shards", &lost);
+    if (is(filter, "state", "unreachable"))
+        table_cell(t, COLOR_BAD, "unreachable");
+    else if (lost > 0)
+        table_cell(t, COLOR_BAD, "lost");
+    else if (is(filter, "state", "degraded") || is(filter, "degraded", "yes"))
+        table_cell(t, COLOR_BAD, "degraded");
+    else if (!is(filter, "state", "serving"))
+        sheet_text_cell(t, filter, "state");
+    else if (is(filter, "verified", "no"))
+        table_cell(t, COLOR_WARN, "keys missed");
+    else
+        table_cell(t, COLOR_GOOD, "yes");
+}
+
+void status_next_cell(struct table *t, const redisReply *filter)
+{
+    char text[OUTPUT_TEXT_SIZE] = "-";
+    uint64_t at;
+    bool known = client_count(filter, "expand_expected_at", &at);
+    if (known)
+        (void)output_when(at, clock_wall_us() / 1000000, text);
+    table_cell(t, known ? COLOR_NONE : COLOR_QUIET, text);
+}
+
+/* "196.0K/280.0K" */
+void status_short_counts_cell(struct table *t, const redisReply *filter)
+{
+    char items[OUTPUT_TEXT_SIZE] = "-", capacity[OUTPUT_TEXT_SIZE] = "-", text[2 * OUTPUT_TEXT_SIZE + 1];
+    uint64_t n;
+    if (client_count(filter, "items", &n))
+        (void)output_count(n, items);
+    if (client_count(filter, "capacity", &n))
+        (void)output_count(n, capacity);
+    (void)snprintf(text, sizeof(text), "%s/%s", items, capacity);
+    table_cell(t, COLOR_NONE, text);
+}
+
+void status_name_cell(struct table *t, const redisReply *filter)
+{
+    char name[512] = "-";
+    (void)client_text(filter, "filter", name, sizeof(name));
+    sheet_word_cell(t, COLOR_NONE, name);
+}
+
+enum { WIDE = 116, BAR_WIDE = 12, BAR_NARROW = 6 };
+
+static void row_cells(const struct cli *cli, struct table *t, const redisReply *filter, bool narrow)
+{
+    status_name_cell(t, filter);
+    if (narrow) {
+        status_short_counts_cell(t, filter);
+    } else {
+        sheet_count_cell(t, filter, "items");
+        sheet_count_cell(t, filter, "capacity");
+    }
+    status_fill_cell(cli, t, filter, narrow ? BAR_NARROW : BAR_WIDE);
+    status_rates_cell(t, filter);
+    sheet_count_cell(t, filter, "generation");
+    if (!narrow)
+        sheet_text_cell(t, filter, "phase");
+    status_safe_cell(t, filter);
+    status_next_cell(t, filter);
+    status_job_cell(t, filter);
+}
+
+void cli_print_table(const struct cli *cli, const redisReply *filters)
+{
+    static const struct table_column wide[] = {
+        {"FILTER", false},          {"KEYS", true}, {"CAPACITY", true}, {"FILL", true},
+        {"FPR now/promised", true}, {"GEN", true},  {"PHASE", false},   {"SAFE", false},
+        {"NEXT EXPANSION", false},  {"JOB", false}};
+    static const struct table_column narrow[] = {
+        {"FILTER", false},          {"KEYS/CAPACITY", true}, {"FILL", true},
+        {"FPR now/promised", true}, {"GEN", true},           {"SAFE", false},
+        {"NEXT EXPANSION", false},  {"JOB", false}};
+    if (filters->elements == 0) {
+        (void)puts("There are no filters yet.");
+        return;
+    }
+    struct table t;
+    bool is_narrow = cli->terminal && output_columns() < WIDE;
+    if (is_narrow)
+        table_init(&t, narrow, sizeof(narrow) / sizeof(narrow[0]));
+    else
+        table_init(&t, wide, sizeof(wide) / sizeof(wide[0]));
+    for (size_t i = 0; i < filters->elements; i++)
+        row_cells(cli, &t, filters->element[i], is_narrow);
+    table_print(&t, stdout, cli->color);
+    table_fini(&t);
+}

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MIT */
+#include "service/cli/cli_top.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/number.h"
+#include "service/cli/cli_follow_line.h"
+#include "service/cli/cli_status.h"
+
+enum { NARROW = 60, WIDE = 116, NAME_WIDE = 24, NAME_NARROW = 16 };
+
+void top_cut(struct buffer *out, const char *text, size_t length, unsigned columns)
+{
+    unsigned used = 0;
+    for (size_t at = 0; at < length;) {
+        size_t n = output_utf8(text + at, length - at);
+        if (text[at] == '\033') {
+            const char *end = memchr(text + at, 'm', length - at);
+            n = end == NULL ? length - at : (size_t)(end - (text + at)) + 1;
+            buffer_append(out, text + at, n);
+        } else if (used < columns) {
+            buffer_append(out, text + at, n == 0 ? 1 : n);
+            used++;
+        }
+        at += n == 0 ? 1 : n;
+    }
+    buffer_puts(out, "\n");
+}
+
+static int by_size(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+uint64_t top_trip(const struct top *t, double quantile)
+{
+    uint64_t sorted[TOP_TRIPS];
+    size_t count = t->trips < TOP_TRIPS ? t->trips : TOP_TRIPS;
+    if (count == 0)
+        return 0;
+    memcpy(sorted, t->trip_us, count * sizeof(sorted[0]));
+    qsort(sorted, count, sizeof(sorted[0]), by_size);
+    size_t at = (size_t)(quantile * (double)count);
+    return sorted[at < count ? at : count - 1];
+}
+
+/* --- the head: items that flow over as many lines as they need --- */
+
+struct head {
+    struct buffer *out;
+    struct buffer line;
+    unsigned columns;
+};
+
+static void end_head(struct head *h)
+{
+    if (h->line.length > 0)
+        top_cut(h->out, h->line.data, h->line.length, h->columns);
+    h->line.length = 0;
+}
+
+static void put_item(struct head *h, const char *name, const char *value)
+{
+    size_t length = strlen(name) + 1 + strlen(value);
+    if (h->line.length > 0 && h->line.length + 3 + length > h->columns)
+        end_head(h);
+    buffer_printf(&h->line, "%s%s %s", h->line.length > 0 ? "   " : "", name, value);
+}
+
+/* A second, by two looks; "-" where there is but one, or the service began anew between them. */
+static const char *rate_of(const struct top *t, uint64_t now, uint64_t before, char out[OUTPUT_TEXT_SIZE])
+{
+    double seconds = (double)(t->now.at_us - t->before.at_us) / 1e6;
+    if (t->before.at_us == 0 || !t->before.has_info || now < before || !(seconds > 0))
+        (void)snprintf(out, OUTPUT_TEXT_SIZE, "-");
+    else
+        (void)snprintf(out, OUTPUT_TEXT_SIZE, "%.0f/s", (double)(now - before) / seconds);
+    return out;
+}
+
+static void put_trips(struct head *h, const struct top *t)
+{
+    char a[OUTPUT_TEXT_SIZE], text[4 * OUTPUT_TEXT_SIZE], b[OUTPUT_TEXT_SIZE], c[OUTPUT_TEXT_SIZE];
+    if (t->trips == 0)
+        return;
+    (void)snprintf(text, sizeof(text), "p50 %s, p99 %s, max %s", output_latency(top_trip(t, 0.5), a),
+                   output_latency(top_trip(t, 0.99), b), output_latency(top_trip(t, 1), c));
+    put_item(h, "PING", text);
+}
+
+static void put_head(struct buffer *out, const struct top *t, unsigned columns)
+{
+    const struct top_look *n = &t->now, *p = &t->before;
+    struct head h = {.out = out, .columns = columns};
+    char text[OUTPUT_TEXT_SIZE], where[320];
+    const struct client_address *at = &t->cli->address;
+    (void)snprintf(where, sizeof(where), at->path[0] != '\0' ? "%s" : "%s:%u",
+                   at->path[0] != '\0' ? at->path : at->host, (unsigned)at->port);
+    put_item(&h, "twinbloom", n->version[0] != '\0' ? n->version : "-");
+    put_item(&h, "at", where);
+    if (n->has_info)
+        put_item(&h, "up", output_duration(n->uptime_s, text));
+    (void)output_time(t->wall_s, text);
+    text[19] = '\0'; /* without the zone */
+    put_item(&h, "", text + 11);
+    end_head(&h);
+    if (n->has_info) {
+        put_item(&h, "requests", rate_of(t, n->commands, p->commands, text));
+        put_item(&h, "connections", rate_of(t, n->connections, p->connections, text));
+        put_item(&h, "clients", number_grouped(n->clients, text));
+        put_item(&h, "memory", output_bytes(n->memory, text));
+        if (p->has_info && n->at_us > p->at_us && n->cpu_s >= p->cpu_s)
+            put_item(&h, "CPU",
+                     output_percent((n->cpu_s - p->cpu_s) * 1e6 / (double)(n->at_us - p->at_us), text));
+    }
+    put_trips(&h, t);
+    end_head(&h);
+    buffer_fini(&h.line);
+    if (t->error[0] == '\0')
+        return;
+    struct buffer line = {0};
+    buffer_printf(&line, "%s", output_color_on(COLOR_BAD, t->cli->color));
+    output_escape(&line, t->error, strlen(t->error));
+    buffer_printf(&line, "%s", output_color_off(COLOR_BAD, t->cli->color));
+    top_cut(out, line.data, line.length, columns);
+    buffer_fini(&line);
+}
+
+/* --- tables --- */
+
+/* Lines of what was printed, cut. */
+static void put_lines(struct buffer *out, const char *text, size_t length, unsigned columns)
+{
+    for (size_t at = 0; at < length;) {
+        const char *end = memchr(text + at, '\n', length - at);
+        size_t n = end == NULL ? length - at : (size_t)(end - (text + at));
+        top_cut(out, text + at, n, columns);
+        at += n + 1;
+    }
+}
+
+static void put_table(struct buffer *out, const struct table *t, bool color, unsigned columns)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *to = open_memstream(&text, &length);
+    if (to == NULL)
+        return;
+    table_print(t, to, color);
+    (void)fclose(to);
+    put_lines(out, text, length, columns);
+    free(text);
+}
+
+static const redisReply *find(const redisReply *all, const char *field, const char *name)
+{
+    char text[512];
+    for (size_t i = 0; all != NULL && i < all->elements; i++)
+        if (client_text(all->element[i], field, text, sizeof(text)) && strcmp(text, name) == 0)
+            return all->element[i];
+    return NULL;
+}
+
+/* Cut, so that a long name does not push all else off the screen. */
+static void name_cell(struct table *t, const redisReply *filter, size_t most)
+{
+    char name[512] = "-";
+    struct buffer b = {0};
+    (void)client_text(filter, "filter", name, sizeof(name));
+    size_t at = 0, length = strlen(name);
+    for (size_t used = 0; at < length && used < most; used++) {
+        size_t n = output_utf8(name + at, length - at);
+        at += n == 0 ? 1 : n;
+    }
+    output_escape(&b, name, at);
+    buffer_puts(&b, at < length ? "~" : "");
+    table_cell(t, COLOR_NONE, buffer_text(&b));
+    buffer_fini(&b);
+}
+
+/* Keys that came in a second, of the same generation. */
+static void growth_cell(struct table *table, const struct top *t, const redisReply *filter)
+{
+    char name[512] = "", text[OUTPUT_TEXT_SIZE] = "-";
+    uint64_t now, before, generation = 0, old = 0;
+    (void)client_text(filter, "filter", name, sizeof(name));
+    const redisReply *last = t->before.at_us == 0 ? NULL : find(t->before.filters, "filter", name);
+    bool same = last != NULL && client_count(filter, "generation", &generation) &&
+                client_count(last, "generation", &old) && generation == old;
+    if (same && client_count(filter, "items", &now) && client_count(last, "items", &before) &&
+        now >= before && t->now.at_us > t->before.at_us)
+        (void)output_count(
+            (uint64_t)((double)(now - before) * 1e6 / (double)(t->now.at_us - t->before.at_us) + 0.5), text);
+    table_cell(table, COLOR_NONE, text);
+}
+
+static void put_filters(struct buffer *out, const struct top *t, unsigned columns)
+{
+    static const struct table_column wide[] = {
+        {"FILTER", false},          {"KEYS/CAPACITY", true}, {"KEYS/S", true},          {"FILL", true},
+        {"FPR now/promised", true}, {"SAFE", false},         {"NEXT EXPANSION", false}, {"JOB", false}};
+    static const struct table_column middle[] = {{"FILTER", false}, {"KEYS/CAPACITY", true}, {"KEYS/S", true},
+                                                 {"FILL", true},    {"SAFE", false},         {"JOB", false}};
+    static const struct table_column narrow[] = {
+        {"FILTER", false}, {"FILL", true}, {"SAFE", false}, {"JOB", false}};
+    bool is_wide = columns >= WIDE, is_narrow = columns < NARROW;
+    struct table table;
+    if (is_wide)
+        table_init(&table, wide, sizeof(wide) / sizeof(wide[0]));
+    else if (is_narrow)
+        table_init(&table, narrow, sizeof(narrow) / sizeof(narrow[0]));
+    else
+        table_init(&table, middle, sizeof(middle) / sizeof(middle[0]));
+    for (size_t i = 0; t->now.filters != NULL && i < t->now.filters->elements; i++) {
+        const redisReply *f = t->now.filters->element[i];
+        name_cell(&table, f, is_wide ? NAME_WIDE : NAME_NARROW);
+        if (!is_narrow) {
+            status_short_counts_cell(&table, f);
+            growth_cell(&table, t, f);
+        }
+        status_fill_cell(t->cli, &table, f, is_wide ? 12 : 6);
+        if (is_wide)
+            status_rates_cell(&table, f);
+        status_safe_cell(&table, f);
+        if (is_wide)
+            status_next_cell(&table, f);
+        status_job_cell(&table, f);
+    }
+    put_table(out, &table, t->cli->color, columns);
+    table_fini(&table);
+}
+
+/* A line for each job that runs. */
+static void put_jobs(struct buffer *out, const struct top *t, unsigned columns)
+{
+    char state[32], name[512];
+    bool any = false;
+    for (size_t i = 0; t->now.filters != NULL && i < t->now.filters->elements; i++) {
+        const redisReply *f = t->now.filters->element[i];
+        bool runs = client_text(f, "job_state", state, sizeof(state)) &&
+                    (strcmp(state, "running") == 0 || strcmp(state, "waiting") == 0);
+        if (!runs || !client_text(f, "filter", name, sizeof(name)))
+            continue;
+        struct buffer line = {0};
+        output_escape(&line, name, strlen(name));
+        buffer_puts(&line, ": ");
+        follow_line(&line, f, columns > line.length ? columns - (unsigned)line.length : 1);
+        buffer_puts(out, any ? "" : "\n");
+        any = true;
+        top_cut(out, buffer_text(&line), line.length, columns);
+        buffer_fini(&line);
+    }
+}
+
+static void put_coordinators(struct buffer *out, const struct top *t, unsigned columns)
+{
+    struct table table;
+    if (t->now.coordinators == NULL || t->now.coordinators->elements == 0)
+        return;
+    buffer_puts(out, "\n");
+    cli_coordinators_table(&table, t->now.coordinators, columns < NARROW);
+    put_table(out, &table, t->cli->color, columns);
+    table_fini(&table);
+}
+
+void top_render(struct buffer *out, const struct top *t, unsigned columns, unsigned rows)
+{
+    struct buffer all = {0};
+    put_head(&all, t, columns);
+    buffer_puts(&all, "\n");
+    if (t->now.filters != NULL && t->now.filters->elements == 0)
+        buffer_puts(&all, "There are no filters yet.\n");
+    else if (t->now.filters != NULL)
+        put_filters(&all, t, columns);
+    put_jobs(&all, t, columns);
+    put_coordinators(&all, t, columns);
+    /* The last line says how to leave. */
+    const char *text = buffer_text(&all);
+    unsigned lines = 0;
+    for (; *text != '\0' && lines + 1 < rows; lines++) {
+        size_t n = strcspn(text, "\n");
+        buffer_append(out, text, n + (text[n] == '\n'));
+        text += n + (text[n] == '\n');
+    }
+    top_cut(out, *text == '\0' ? "q: quit" : "q: quit; more does not fit", *text == '\0' ? 7 : 26, columns);
+    buffer_fini(&all);
+}

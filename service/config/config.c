@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT */
+#include "service/config/config.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/number.h"
+#include "service/config/config_check.h"
+#include "service/config/config_file.h"
+#include "service/config/config_keys.h"
+
+static void free_strings(enum config_section section, void *base)
+{
+    for (size_t i = 0; i < config_key_count; i++)
+        if (config_keys[i].type == CONFIG_STRING && config_keys[i].section == section)
+            free(*(char **)((char *)base + config_keys[i].offset));
+}
+
+void config_free(struct config *c)
+{
+    if (c == NULL)
+        return;
+    for (enum config_section s = 0; s < CONFIG_FILTER; s++)
+        free_strings(s, c);
+    for (enum config_section s = CONFIG_FILTER; s < CONFIG_SECTIONS; s++)
+        for (size_t i = 0; i < config_item_count(c, s); i++) {
+            free_strings(s, config_item(c, s, i));
+            free(*config_item_name_at(config_item(c, s, i)));
+        }
+    free(c);
+}
+
+/* @base was copied with its strings: give it its own. False: no memory, and no string is shared. */
+static bool own_strings(enum config_section section, void *base, bool whole)
+{
+    for (size_t i = 0; i < config_key_count; i++) {
+        if (config_keys[i].type != CONFIG_STRING || config_keys[i].section != section)
+            continue;
+        char **text = (char **)((char *)base + config_keys[i].offset);
+        *text = whole ? strdup(*text) : NULL;
+        whole = *text != NULL;
+    }
+    return whole;
+}
+
+struct config *config_copy(const struct config *from)
+{
+    struct config *c = malloc(sizeof(*c));
+    if (c == NULL)
+        return NULL;
+    memcpy(c, from, offsetof(struct config, references)); /* others count there meanwhile */
+    atomic_init(&c->references, 1);
+    bool whole = true;
+    for (enum config_section s = 0; s < CONFIG_FILTER; s++)
+        whole = own_strings(s, c, whole);
+    for (enum config_section s = CONFIG_FILTER; s < CONFIG_SECTIONS; s++)
+        for (size_t i = 0; i < config_item_count(c, s); i++) {
+            char **name = config_item_name_at(config_item(c, s, i));
+            *name = whole ? strdup(*name) : NULL;
+            whole = own_strings(s, config_item(c, s, i), *name != NULL);
+        }
+    if (!whole) {
+        config_free(c);
+        return NULL;
+    }
+    return c;
+}
+
+/* The count is the one member that changes in a config that is shared. */
+static atomic_uint *references_of(const struct config *c)
+{
+    return &((struct config *)c)->references;
+}
+
+const struct config *config_hold(const struct config *c)
+{
+    (void)atomic_fetch_add_explicit(references_of(c), 1, memory_order_relaxed);
+    return c;
+}
+
+void config_release(const struct config *c)
+{
+    if (c != NULL && atomic_fetch_sub_explicit(references_of(c), 1, memory_order_acq_rel) == 1)
+        config_free((struct config *)c);
+}
+
+const struct config_filter *config_find(const struct config *c, const char *name, size_t length)
+{
+    return config_item_find(c, CONFIG_FILTER, name, length);
+}
+
+static enum err bad_address(const char *address, struct error *e)
+{
+    return error_set(e, ERR_PARSE, "'%.100s' is no address; write host:port, :port or [v6]:port", address);
+}
+
+enum err config_split_address(const char *address, char *host, size_t host_size, uint16_t *port,
+                              struct error *e)
+{
+    const char *start = address, *end, *colon;
+    if (*address == '[') {
+        start = address + 1;
+        end = strchr(start, ']');
+        if (end == NULL || end == start || end[1] != ':')
+            return bad_address(address, e);
+        colon = end + 1;
+    } else {
+        end = colon = strchr(address, ':');
+        if (colon == NULL || strchr(colon + 1, ':') != NULL || strpbrk(address, "[] /@,") != NULL)
+            return bad_address(address, e);
+    }
+    uint64_t number;
+    if (!number_u64(colon + 1, strlen(colon + 1), &number) || number > UINT16_MAX)
+        return error_set(e, ERR_PARSE, "'%.100s' has no port; give a number up to 65535 after the last colon",
+                         address);
+    size_t length = (size_t)(end - start);
+    if (length >= host_size)
+        return error_set(e, ERR_PARSE, "the host of '%.100s' is too long; give fewer than %zu bytes", address,
+                         host_size);
+    memcpy(host, start, length);
+    host[length] = '\0';
+    *port = (uint16_t)number;
+    return ERR_OK;
+}
+
+bool config_next_address(const char *list, size_t *at, char *address, size_t size)
+{
+    const char *start = list + *at;
+    if (*list == '\0' || (*at > 0 && start[-1] == '\0'))
+        return false;
+    size_t length = strcspn(start, ",");
+    *at += length + 1; /* behind the comma, or behind the end */
+    start += strspn(start, " \t");
+    length = strcspn(start, ",");
+    while (length > 0 && (start[length - 1] == ' ' || start[length - 1] == '\t'))
+        length--;
+    (void)snprintf(address, size, "%.*s", (int)length, start);
+    return true;
+}
+
+/* The line of @key, or of its section where the default applies; 0: neither is in the file. */
+static unsigned line_of(const struct config_file *f, enum config_section section, const char *filter,
+                        const char *key)
+{
+    const struct config_part *part = config_file_find(f, section, filter);
+    if (part == NULL)
+        return 0;
+    const struct config_key *k = config_key_find(section, key);
+    return k != NULL && part->entries[k - config_keys].text != NULL ? part->entries[k - config_keys].line
+                                                                    : part->line;
+}
+
+static enum err refuse_at(const char *file, unsigned line, const char *what, struct error *e)
+{
+    if (line == 0)
+        return error_set(e, ERR_CONFIG, "%s: %s", file, what);
+    return error_set(e, ERR_CONFIG, "%s:%u: %s", file, line, what);
+}
+
+enum err config_refuse_key(const struct config_check *c, enum config_section section, const char *filter,
+                           const char *key, const char *what)
+{
+    if (c->file == NULL)
+        return error_set(c->error, ERR_CONFIG, "%s", what);
+    return refuse_at(c->file->name, line_of(c->file, section, filter, key), what, c->error);
+}
+
+/* Every key of @section into @base, from @part or by default. */
+static enum err fill(const struct config_file *f, enum config_section section, const struct config_part *part,
+                     void *base, struct error *e)
+{
+    for (size_t i = 0; i < config_key_count; i++) {
+        const struct config_key *k = &config_keys[i];
+        if (k->section != section)
+            continue;
+        const struct config_entry *entry = part != NULL ? &part->entries[i] : NULL;
+        const char *text = entry != NULL && entry->text != NULL ? entry->text : k->standard;
+        struct error why;
+        if (text == NULL) {
+            (void)snprintf(why.text, sizeof(why.text), "'%s' is missing in [%s%s%s]; add %s = ...", k->name,
+                           config_section_name(section), part != NULL && part->name != NULL ? " " : "",
+                           part != NULL && part->name != NULL ? part->name : "", k->name);
+            return refuse_at(f->name, part != NULL ? part->line : 0, why.text, e);
+        }
+        enum err err = config_key_set(k, base, text, &why);
+        if (err == ERR_NOMEM)
+            return error_set(e, err, "%s: %s", f->name, why.text);
+        if (err != ERR_OK)
+            return refuse_at(f->name, entry != NULL && entry->text != NULL ? entry->line : 0, why.text, e);
+    }
+    return ERR_OK;
+}
+
+static enum err fill_item(const struct config_file *f, const struct config_part *part, struct config *c,
+                          struct error *e)
+{
+    void *item = config_item_add(c, part->kind);
+    if (item == NULL)
+        return error_set(e, ERR_CONFIG, "%s:%u: more than %zu %ss; remove some or run a second service",
+                         f->name, part->line, config_item_count(c, part->kind),
+                         config_section_name(part->kind));
+    *config_item_line_at(item) = part->line;
+    char **name = config_item_name_at(item);
+    *name = strdup(part->name);
+    if (*name == NULL)
+        return error_set(e, ERR_NOMEM, "%s:%u: no memory", f->name, part->line);
+    return fill(f, part->kind, part, item, e);
+}
+
+static enum err assemble(const struct config_file *f, struct config *c, struct error *e)
+{
+    enum err err = ERR_OK;
+    for (enum config_section s = CONFIG_SERVICE; s < CONFIG_FILTER && err == ERR_OK; s++)
+        err = fill(f, s, config_file_find(f, s, NULL), c, e);
+    for (size_t i = 0; i < f->count && err == ERR_OK; i++)
+        if (config_section_is_named(f->parts[i].kind))
+            err = fill_item(f, &f->parts[i], c, e);
+    return err == ERR_OK ? config_check_whole(&(struct config_check){.file = f, .config = c, .error = e})
+                         : err;
+}
+
+enum err config_validate(const struct config *c, struct error *e)
+{
+    return config_check_whole(&(struct config_check){.config = c, .error = e});
+}
+
+enum err config_read_stream(struct config **out, FILE *from, const char *name, struct error *e)
+{
+    struct config_file file;
+    struct config *c = NULL;
+    enum err err = config_file_read(&file, from, name, e);
+    if (err != ERR_OK)
+        goto done;
+    c = calloc(1, sizeof(*c));
+    err = c != NULL ? assemble(&file, c, e) : error_set(e, ERR_NOMEM, "%s: no memory", name);
+    if (err == ERR_OK) {
+        atomic_init(&c->references, 1);
+        *out = c;
+        c = NULL;
+    }
+done:
+    config_free(c);
+    config_file_fini(&file);
+    return err;
+}
+
+enum err config_read(struct config **out, const char *path, struct error *e)
+{
+    FILE *from = fopen(path, "re");
+    if (from == NULL)
+        return error_set(e, ERR_IO, "%s: cannot be opened: %s; give the path of a configuration with -c",
+                         path, strerror(errno));
+    enum err err = config_read_stream(out, from, path, e);
+    (void)fclose(from);
+    return err;
+}

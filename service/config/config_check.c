@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+#include "service/config/config_check.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buffer.h"
+#include "expansion/schedule.h"
+#include "expansion/tail.h"
+#include "expansion/window.h"
+#include "service/config/config_keys.h"
+#include "shard/cluster.h"
+#include "shard/names.h"
+#include "shard/nodes.h"
+#include "shard/sentinels.h"
+
+/* Who sets up TLS does not want to speak without it. */
+static enum err check_redis_tls(const struct config_check *c, bool used)
+{
+    const struct config *config = c->config;
+    const char *const keys[] = {"tls_ca_file",  "tls_ca_dir",      "tls_cert_file",
+                                "tls_key_file", "tls_server_name", "tls_verify"};
+    const bool set[] = {*config->redis_ca_file != '\0',     *config->redis_ca_dir != '\0',
+                        *config->redis_cert_file != '\0',   *config->redis_key_file != '\0',
+                        *config->redis_server_name != '\0', !config->redis_verify};
+    for (size_t i = 0; i < sizeof(set) / sizeof(set[0]) && !used; i++)
+        if (set[i]) {
+            char what[160];
+            (void)snprintf(what, sizeof(what),
+                           "'%s' is set, but no node speaks TLS; write rediss:// in nodes, or remove it",
+                           keys[i]);
+            return config_refuse_key(c, CONFIG_REDIS, NULL, keys[i], what);
+        }
+    if ((*config->redis_cert_file == '\0') == (*config->redis_key_file == '\0'))
+        return ERR_OK;
+    return config_refuse_key(c, CONFIG_REDIS, NULL,
+                             *config->redis_cert_file == '\0' ? "tls_key_file" : "tls_cert_file",
+                             "'tls_cert_file' and 'tls_key_file' belong together; give both or none");
+}
+
+/* The text of nodes_parse() may repeat a part of the value, so it is masked too. */
+static enum err refuse_nodes(const struct config_check *c, const char *key, const char *why)
+{
+    struct buffer what = {0};
+    buffer_printf(&what, "'%s': ", key);
+    config_mask(&what, why);
+    buffer_puts(&what, "; write redis://host:port, rediss://host:port");
+    buffer_puts(&what, strcmp(key, "nodes") == 0 ? " or unix:///path, comma separated" : ", comma separated");
+    enum err err = config_refuse_key(c, CONFIG_REDIS, NULL, key, buffer_text(&what));
+    buffer_fini(&what);
+    return err;
+}
+
+static enum err check_sentinels(const struct config_check *c)
+{
+    struct nodes masters, asked;
+    struct error why = {{0}};
+    const struct config *config = c->config;
+    if (*config->cluster != '\0')
+        return config_refuse_key(c, CONFIG_REDIS, NULL, "sentinel",
+                                 "'cluster' and 'sentinel' exclude each other; remove one of them");
+    if (strcmp(config->nodes, CONFIG_NODES_DEFAULT) != 0)
+        return config_refuse_key(c, CONFIG_REDIS, NULL, "sentinel",
+                                 "'nodes' and 'sentinel' exclude each other; remove one of them");
+    if (*config->sentinel == '\0' || *config->master == '\0')
+        return config_refuse_key(c, CONFIG_REDIS, NULL, *config->sentinel == '\0' ? "master" : "sentinel",
+                                 "'sentinel' and 'master' belong together; give both or none");
+    if (sentinels_parse(&masters, &asked, config->sentinel, config->master, &why) != ERR_OK)
+        return refuse_nodes(c, "sentinel", why.text);
+    return check_redis_tls(c, nodes_use_tls(&masters) || nodes_use_tls(&asked));
+}
+
+static enum err check_nodes(const struct config_check *c)
+{
+    struct nodes nodes;
+    struct error why = {{0}};
+    if (nodes_parse(&nodes, c->config->nodes, &why) != ERR_OK)
+        return refuse_nodes(c, "nodes", why.text);
+    if (*c->config->sentinel != '\0' || *c->config->master != '\0')
+        return check_sentinels(c);
+    if (*c->config->cluster == '\0')
+        return check_redis_tls(c, nodes_use_tls(&nodes));
+    if (*c->config->sentinel != '\0')
+        return config_refuse_key(c, CONFIG_REDIS, NULL, "sentinel",
+                                 "'cluster' and 'sentinel' exclude each other; remove one of them");
+    if (strcmp(c->config->nodes, CONFIG_NODES_DEFAULT) != 0)
+        return config_refuse_key(c, CONFIG_REDIS, NULL, "cluster",
+                                 "'cluster' and 'nodes' exclude each other; remove one of them");
+    if (cluster_parse_seeds(&nodes, c->config->cluster, &why) != ERR_OK)
+        return refuse_nodes(c, "cluster", why.text);
+    return check_redis_tls(c, nodes_use_tls(&nodes));
+}
+
+static enum err check_service(const struct config_check *c)
+{
+    enum err err = config_check_access(c);
+    if (err == ERR_OK)
+        err = check_nodes(c);
+    struct names names;
+    struct error why = {{0}};
+    if (err == ERR_OK && names_init(&names, c->config->prefix, "f", 1, &why) != ERR_OK) {
+        char what[512];
+        (void)snprintf(what, sizeof(what), "'prefix': %.400s; choose letters, digits and '-'", why.text);
+        err = config_refuse_key(c, CONFIG_REDIS, NULL, "prefix", what);
+    }
+    return err;
+}
+
+static enum err check_source(const struct config_check *c, const struct config_filter *f)
+{
+    if (*f->table == '\0') {
+        const char *const need_table[] = {"key", "where", "schedule", "window"};
+        const char *const texts[] = {f->key, f->where, f->schedule, f->window};
+        for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+            if (*texts[i] != '\0') {
+                char what[128];
+                (void)snprintf(what, sizeof(what),
+                               "'%s' has no meaning without a table; add table = NAME or remove it",
+                               need_table[i]);
+                return config_refuse_key(c, CONFIG_FILTER, f->name, need_table[i], what);
+            }
+        return f->expand_at_dead > 0
+                   ? config_refuse_key(c, CONFIG_FILTER, f->name, "expand_at_dead",
+                                       "'expand_at_dead' has no meaning without a table; add table = NAME or "
+                                       "remove it")
+                   : ERR_OK;
+    }
+    if (*f->key == '\0')
+        return config_refuse_key(c, CONFIG_FILTER, f->name, "table",
+                                 "a table needs a key; add key = the column that holds it");
+    if (*f->id_column == '\0')
+        return config_refuse_key(c, CONFIG_FILTER, f->name, "id_column",
+                                 "a table needs an id_column; name a unique, indexed column");
+    if (*c->config->dsn == '\0')
+        return config_refuse_key(c, CONFIG_FILTER, f->name, "table",
+                                 "a table needs a database; add dsn = postgresql://... below [postgres]");
+    return ERR_OK;
+}
+
+/* [a-z0-9_], as Postgres wants it; "": none is named. */
+static bool is_slot_name(const char *name)
+{
+    return strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") == strlen(name) && strlen(name) < 64;
+}
+
+static enum err check_tail(const struct config_check *c, const struct config_filter *f)
+{
+    if (*f->table == '\0') {
+        const char *const keys[] = {"catch_up", "tail", "publication", "slot", "outbox"};
+        const bool set[] = {f->catch_up != CATCH_UP_KEYSET, f->tail, *f->publication != '\0',
+                            *f->slot != '\0', *f->outbox != '\0'};
+        for (size_t i = 0; i < sizeof(set) / sizeof(set[0]); i++)
+            if (set[i]) {
+                char what[128];
+                (void)snprintf(what, sizeof(what),
+                               "'%s' has no meaning without a table; add table = NAME or remove it", keys[i]);
+                return config_refuse_key(c, CONFIG_FILTER, f->name, keys[i], what);
+            }
+        return ERR_OK;
+    }
+    if (f->catch_up == CATCH_UP_LOGICAL && *f->publication == '\0')
+        return config_refuse_key(c, CONFIG_FILTER, f->name, "catch_up",
+                                 "catch_up = logical needs a publication; make it by sql/publication.sql and "
+                                 "add publication = NAME");
+    if (f->catch_up == CATCH_UP_OUTBOX && *f->outbox == '\0')
+        return config_refuse_key(
+            c, CONFIG_FILTER, f->name, "catch_up",
+            "catch_up = outbox needs an outbox; make it by sql/outbox.sql and add outbox "
+            "= NAME");
+    if (!is_slot_name(f->slot))
+        return config_refuse_key(c, CONFIG_FILTER, f->name, "slot",
+                                 "'slot' must be up to 63 of a-z, 0-9 and _; choose another name");
+    return ERR_OK;
+}
+
+static enum err check_times(const struct config_check *c, const struct config_filter *f)
+{
+    struct schedule schedule;
+    struct window window;
+    struct error why = {{0}};
+    char what[512];
+    if (*f->schedule != '\0' && schedule_parse(&schedule, f->schedule, &why) != ERR_OK) {
+        (void)snprintf(what, sizeof(what), "'schedule': %.400s; write five fields, such as 30 3 * * *",
+                       why.text);
+        return config_refuse_key(c, CONFIG_FILTER, f->name, "schedule", what);
+    }
+    if (window_parse(&window, f->window, &why) != ERR_OK) {
+        (void)snprintf(what, sizeof(what),
+                       "'window': %.400s; write hours such as 01:00-05:00, several with commas", why.text);
+        return config_refuse_key(c, CONFIG_FILTER, f->name, "window", what);
+    }
+    return ERR_OK;
+}
+
+static enum err check_placement(const struct config_check *c, const struct config_filter *f)
+{
+    struct nodes nodes, asked;
+    struct placement on;
+    struct error why = {{0}};
+    char what[512];
+    if (c->config->cluster[0] != '\0' && f->nodes[0] != '\0')
+        return config_refuse_key(c, CONFIG_FILTER, f->name, "nodes",
+                                 "'nodes': they cannot be chosen in a Redis Cluster: the slots of the shards "
+                                 "decide");
+    enum err parsed = *c->config->sentinel != '\0'
+                          ? sentinels_parse(&nodes, &asked, c->config->sentinel, c->config->master, &why)
+                          : nodes_parse(&nodes, c->config->nodes, &why);
+    if (parsed != ERR_OK || placement_choose(&on, &nodes, f->nodes, &why) == ERR_OK)
+        return ERR_OK; /* the first is said elsewhere */
+    (void)snprintf(what, sizeof(what), "'nodes': %.400s", why.text);
+    return config_refuse_key(c, CONFIG_FILTER, f->name, "nodes", what);
+}
+
+static enum err check_filter(const struct config_check *c, const struct config_filter *f)
+{
+    enum err err = check_source(c, f);
+    if (err == ERR_OK)
+        err = check_tail(c, f);
+    if (err == ERR_OK)
+        err = check_placement(c, f);
+    return err == ERR_OK ? check_times(c, f) : err;
+}
+
+/* What a tail confirms is gone for every other. */
+static enum err check_shared(const struct config_check *c, size_t i)
+{
+    const struct config_filter *f = &c->config->filter[i];
+    char slot[TAIL_SLOT_MAX], other[TAIL_SLOT_MAX], what[200];
+    tail_slot_of(slot, f->slot, f->name);
+    for (size_t j = 0; j < i; j++) {
+        const struct config_filter *g = &c->config->filter[j];
+        if (f->catch_up == CATCH_UP_KEYSET || f->catch_up != g->catch_up)
+            continue;
+        tail_slot_of(other, g->slot, g->name);
+        bool outbox = f->catch_up == CATCH_UP_OUTBOX;
+        if (strcmp(outbox ? f->outbox : slot, outbox ? g->outbox : other) != 0)
+            continue;
+        const char *key = outbox ? "outbox" : "slot";
+        (void)snprintf(what, sizeof(what),
+                       "'%s' is that of filter '%.60s' already; each filter needs its own", key, g->name);
+        return config_refuse_key(c, CONFIG_FILTER, f->name, key, what);
+    }
+    return ERR_OK;
+}
+
+enum err config_check_whole(const struct config_check *c)
+{
+    enum err err = check_service(c);
+    for (size_t i = 0; i < c->config->filter_count && err == ERR_OK; i++)
+        err = check_filter(c, &c->config->filter[i]);
+    for (size_t i = 0; i < c->config->filter_count && err == ERR_OK; i++)
+        err = check_shared(c, i);
+    return err;
+}

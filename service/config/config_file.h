@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SERVICE_CONFIG_FILE_H
+#define SERVICE_CONFIG_FILE_H
+/* An INI file as sections of known keys with their texts and line numbers, before any value is read. Private
+ * to config*.c.
+ *
+ * inih does the parsing. Debian builds it with lines of at most 200 bytes, sections of 50, both cut without a
+ * word, no line numbers and no notice of a section without keys. So the lines pass through a reader of ours,
+ * which counts, refuses what would be cut, and opens the sections. */
+#include <stdio.h>
+#include "base/error.h"
+#include "service/config/config_keys.h"
+
+enum { CONFIG_LINE_MAX = 198, CONFIG_SECTION_MAX = 49 }; /* bytes that inih takes, line end not counted */
+
+struct config_entry {
+    char *text; /* NULL: the key is not in the file */
+    unsigned line;
+};
+
+struct config_part {
+    enum config_section kind;
+    char *name; /* of a filter or user; NULL otherwise */
+    unsigned line;
+    struct config_entry *entries; /* one for each row of config_keys */
+};
+
+struct config_file {
+    const char *name; /* for messages; the caller's */
+    struct config_part *parts;
+    size_t count;
+};
+
+/* The caller calls config_file_fini() in any case. ERR_IO, ERR_CONFIG, ERR_NOMEM: "file:line: what; remedy".
+ */
+MUST_CHECK enum err config_file_read(struct config_file *f, FILE *from, const char *name, struct error *e);
+void config_file_fini(struct config_file *f);
+
+/* The section's part; NULL: not in the file. @name is for filters and users. */
+const struct config_part *config_file_find(const struct config_file *f, enum config_section kind,
+                                           const char *name);
+
+/* Whether @text, in a line that starts with a blank, is a continuation of the value before it: not a comment,
+ * nor what looks like a section or a key that was merely indented. */
+bool config_file_continues(enum config_section kind, const char *text);
+#endif

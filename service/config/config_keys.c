@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: MIT */
+#include "service/config/config_keys.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#include "service/config/config.h"
+#include "shard/geometry.h"
+
+#define TEXT(literal) TEXT_OF(literal)
+#define TEXT_OF(literal) #literal
+#define HOURS(n) ((n)*3600.0 * 1000)
+#define OF(member) offsetof(struct config, member)
+#define OF_FILTER(member) offsetof(struct config_filter, member)
+#define OF_USER(member) offsetof(struct config_user, member)
+
+/* The number in the file's default is written out; this keeps it what shard/geometry.h says. */
+#define SHARD_BYTES_TEXT 1048512
+_Static_assert(SHARD_BYTES_TEXT == SHARD_BYTES_DEFAULT, "the default of shard_bytes");
+
+/* clang-format off */
+#define S(name, type, member, standard, min, max, flags, help) \
+    {CONFIG_SERVICE, type, name, OF(member), standard, min, max, help, flags}
+#define R(name, type, member, standard, min, max, flags, help) \
+    {CONFIG_REDIS, type, name, OF(member), standard, min, max, help, flags}
+#define P(name, type, member, standard, min, max, flags, help) \
+    {CONFIG_POSTGRES, type, name, OF(member), standard, min, max, help, flags}
+#define E(name, type, member, standard, min, max, flags, help) \
+    {CONFIG_EXPANSION, type, name, OF(member), standard, min, max, help, flags}
+#define F(name, type, member, standard, min, max, flags, help) \
+    {CONFIG_FILTER, type, name, OF_FILTER(member), standard, min, max, help, flags}
+#define U(name, type, member, standard, min, max, flags, help) \
+    {CONFIG_USER, type, name, OF_USER(member), standard, min, max, help, flags}
+#define RELOAD CONFIG_RELOADABLE
+
+const struct config_key config_keys[] = {
+    S("listen", CONFIG_STRING, listen, "127.0.0.1:6479", 0, 0, 0,
+      "Where Redis clients connect, comma separated: host:port, :port for all addresses, [v6]:port."),
+    S("listen_tls", CONFIG_STRING, listen_tls, "", 0, 0, 0,
+      "The same for clients that speak TLS; needs tls_cert and tls_key."),
+    S("unix_socket", CONFIG_STRING, unix_socket, "", 0, 0, 0,
+      "Path of a socket for Redis clients on this machine; empty: none."),
+    S("unix_socket_mode", CONFIG_MODE, unix_socket_mode, "700", 0, 0777, 0,
+      "Who may connect there: permission bits, octal."),
+    S("insecure", CONFIG_BOOL, insecure, "no", 0, 0, RELOAD,
+      "yes: addresses other than loopback may be listened on without a password or users."),
+    S("tls_cert", CONFIG_STRING, tls_cert, "", 0, 0, RELOAD,
+      "PEM file with the certificate, then those of its issuers. Read again by every SIGHUP."),
+    S("tls_key", CONFIG_STRING, tls_key, "", 0, 0, RELOAD,
+      "PEM file with its private key, not encrypted."),
+    S("tls_ca", CONFIG_STRING, tls_ca, "", 0, 0, RELOAD,
+      "PEM file with the authorities whose client certificates are trusted."),
+    S("tls_client_auth", CONFIG_CLIENT_AUTH, tls_client_auth, "no", 0, 0, RELOAD,
+      "Certificates of clients: no, optional or required."),
+    S("tls_client_user", CONFIG_BOOL, tls_client_user, "no", 0, 0, RELOAD,
+      "yes: a client's certificate logs in the user that its common name (CN) names."),
+    S("http", CONFIG_STRING, http, "127.0.0.1:9479", 0, 0, 0,
+      "Where HTTP/JSON and probes are served, in the form of listen; empty: nowhere."),
+    S("http_tls", CONFIG_BOOL, http_tls, "no", 0, 0, 0,
+      "yes: HTTP is served over TLS alone; needs tls_cert and tls_key."),
+    S("http_hosts", CONFIG_STRING, http_hosts, "", 0, 0, RELOAD,
+      "Further names, comma separated, under which browsers are served where no login is needed."),
+    S("http_body_max", CONFIG_BYTES, http_body_max, "16MiB", 1024, 1024.0 * 1024 * 1024, 0,
+      "Largest body of an HTTP request."),
+    S("http_timeout", CONFIG_DURATION, http_timeout_ms, "30s", 100, HOURS(1), 0,
+      "How long an HTTP connection may wait for a request, send it, wait for its answer, and read that."),
+    S("http_max_clients", CONFIG_COUNT, http_max_clients, "1000", 1, 1e6, 0,
+      "HTTP connections at one time; beyond, the one that has been idle longest is closed."),
+    S("http_metrics", CONFIG_HTTP_METRICS, http_metrics, "login", 0, 0, RELOAD,
+      "Who gets /metrics where a login is needed: login (users that may read all filters), loopback (also who connects from "
+      "this machine, a proxy too), open (everybody)."),
+    S("threads", CONFIG_UNSIGNED, threads, "2", 1, 256, 0,
+      "Threads that serve clients."),
+    S("password", CONFIG_STRING, password, "", 0, 0, CONFIG_SECRET | RELOAD,
+      "What the default user must give to AUTH, as text or as a hash of twinbloom passwd; empty: no login, "
+      "unless there are users."),
+    S("login_timeout", CONFIG_DURATION, login_timeout_ms, "60s", 100, HOURS(24), RELOAD,
+      "How long a client may stay without a login where one is needed."),
+    S("timeout", CONFIG_DURATION, timeout_ms, "1s", 1, HOURS(1), RELOAD,
+      "Deadline of a request: an error is answered when it passes."),
+    S("shutdown_delay", CONFIG_DURATION, shutdown_delay_ms, "0s", 0, HOURS(1), RELOAD,
+      "How long clients are served on after SIGTERM, while /readyz answers 503 and jobs are handed over."),
+    S("check_interval", CONFIG_DURATION, check_interval_ms, "1s", 10, HOURS(1), RELOAD,
+      "How often thresholds and schedules are looked at."),
+    S("log_level", CONFIG_LOG_LEVEL, log_level, "info", 0, 0, RELOAD,
+      "debug, info, warn or error."),
+    S("log_format", CONFIG_LOG_FORMAT, log_format, "logfmt", 0, 0, RELOAD,
+      "One line an event: logfmt (key=value) or json (an object)."),
+    S("slow_ms", CONFIG_COUNT, slow_ms, "500", 0, HOURS(24), RELOAD,
+      "A request that takes so many milliseconds or longer is logged with an id; 0: none."),
+    S("max_clients", CONFIG_COUNT, max_clients, "10000", 1, 1e6, RELOAD,
+      "Connections of clients at one time."),
+    S("request_max", CONFIG_BYTES, request_max, "512MiB", 65536, 1ull << 40, RELOAD,
+      "Longest request; a longer one ends the connection."),
+    S("batch_max", CONFIG_COUNT, batch_max, "1048576", 1, 1048576, RELOAD,
+      "Keys in one command."),
+    S("in_flight_max", CONFIG_COUNT, in_flight_max, "65536", 1, 1e9, RELOAD,
+      "Keys that one thread has under way; while there are as many no more requests are begun."),
+    S("output_max", CONFIG_BYTES, output_max, "64MiB", 1 << 20, 1ull << 40, RELOAD,
+      "Unread replies of one client, at which it is cut."),
+    S("output_timeout", CONFIG_DURATION, output_timeout_ms, "60s", 1000, HOURS(24), RELOAD,
+      "How long a client may leave more than 1 MiB of replies unread before it is cut."),
+    S("idle_timeout", CONFIG_DURATION, idle_timeout_ms, "0s", 0, HOURS(24 * 365), RELOAD,
+      "A client that has sent nothing for so long is closed; 0: never."),
+
+    R("nodes", CONFIG_STRING, nodes, CONFIG_NODES_DEFAULT, 0, 0, CONFIG_SECRET_PART,
+      "Redis servers: redis://[user:password@]host:port[/db], rediss:// for TLS, unix://[...@]/path[?db=N]. The first has the views."),
+    R("cluster", CONFIG_STRING, cluster, "", 0, 0, CONFIG_SECRET_PART,
+      "Some nodes of a Redis Cluster, written as those of nodes, which is left out then. Empty: no cluster."),
+    R("sentinel", CONFIG_STRING, sentinel, "", 0, 0, CONFIG_SECRET_PART,
+      "Redis Sentinels that tell where the masters are, written as those of nodes, which is left out then. Empty: none."),
+    R("master", CONFIG_STRING, master, "", 0, 0, CONFIG_SECRET_PART,
+      "The sentinels' names of the masters, comma separated; redis://user:password@NAME where a login is needed. The first has the views."),
+    R("prefix", CONFIG_STRING, prefix, "twinbloom", 0, 0, 0,
+      "What the name of every Redis key starts with."),
+    R("timeout", CONFIG_DURATION, redis_timeout_ms, "1s", 1, HOURS(1), 0,
+      "Deadline of a command sent to Redis."),
+    R("add_acks", CONFIG_UNSIGNED, add_acks, "0", 0, 5, RELOAD,
+      "How many replicas must have an add before it is acknowledged, in every filter."),
+    R("add_fsync", CONFIG_BOOL, add_fsync, "no", 0, 0, RELOAD,
+      "yes: so must the disk of the node, and of so many replicas; needs WAITAOF (Redis 7.2) and appendonly."),
+    R("read_from", CONFIG_READ_FROM, read_from, "master", 0, 0, RELOAD,
+      "Whom checks ask first, in filters that do not say: master, or replica; what a replica does not have is asked of its master. default: master."),
+    R("max_staleness", CONFIG_DURATION, max_staleness_ms, "10s", 1000, 60 * 1000, RELOAD,
+      "A replica that lacks something that its master did so long ago is not read from."),
+    R("tls_ca_file", CONFIG_STRING, redis_ca_file, "", 0, 0, RELOAD,
+      "PEM file with the authorities whose certificates of Redis servers are trusted; empty, and no tls_ca_dir: the system's."),
+    R("tls_ca_dir", CONFIG_STRING, redis_ca_dir, "", 0, 0, RELOAD,
+      "Directory with such files by hashed names (openssl rehash)."),
+    R("tls_cert_file", CONFIG_STRING, redis_cert_file, "", 0, 0, RELOAD,
+      "PEM file with a certificate to show to Redis, then those of its issuers; empty: none."),
+    R("tls_key_file", CONFIG_STRING, redis_key_file, "", 0, 0, RELOAD,
+      "PEM file with its private key, not encrypted."),
+    R("tls_server_name", CONFIG_STRING, redis_server_name, "", 0, 0, RELOAD,
+      "Name (or address) that the certificates of all nodes must bear; empty: the host of each node's URL."),
+    R("tls_verify", CONFIG_BOOL, redis_verify, "yes", 0, 0, RELOAD,
+      "no: the certificates of Redis are not looked at, so whoever is in between can read and change everything."),
+    R("shard_bytes", CONFIG_BYTES, shard_bytes, TEXT(SHARD_BYTES_TEXT), SHARD_BYTES_MIN, SHARD_BYTES_MAX, 0,
+      "Longest shard: the size of one Redis string."),
+
+    P("dsn", CONFIG_STRING, dsn, "", 0, 0, CONFIG_SECRET_PART,
+      "Connection string of the database that holds the tables; ~/.pgpass and PGPASSFILE work. Empty: no source."),
+    P("read_dsn", CONFIG_STRING, read_dsn, "", 0, 0, CONFIG_SECRET_PART,
+      "Connection string of a hot standby that builds read rows from; they wait until it has replayed what they need. Empty: "
+      "the primary."),
+    P("timeout", CONFIG_DURATION, postgres_timeout_ms, "10s", 1, HOURS(24), 0,
+      "Deadline of connecting and of one statement."),
+
+    E("build_memory", CONFIG_BYTES, build_memory, "512MiB", 1024.0 * 1024, 1024.0 * 1024 * 1024 * 1024, RELOAD,
+      "Memory of the coordinator for the bitmaps of a build."),
+    E("spill_dir", CONFIG_STRING, spill_dir, "/var/tmp", 0, 0, RELOAD,
+      "Directory for the hashes of a build whose bitmaps do not fit into build_memory; its files have no names."),
+    E("spill_bytes", CONFIG_BYTES, spill_bytes, "64GiB", 1024.0 * 1024, 1024.0 * 1024 * 1024 * 1024 * 1024, RELOAD,
+      "Bytes of hashes there at the most; a build uploads what it has before it is more."),
+    E("readers", CONFIG_COUNT, readers, "0", 0, 64, RELOAD,
+      "Connections that read a source at the same time; 0: as many as there are processors, up to 8."),
+    E("page_time", CONFIG_DURATION, page_ms, "250ms", 1, HOURS(1), RELOAD,
+      "How long the database should take for a page; its size follows."),
+    E("page_rows", CONFIG_COUNT, page_rows, "1000000", 1, 1e7, RELOAD,
+      "Rows of a page at the most."),
+    E("lease", CONFIG_DURATION, lease_ms, "10s", 100, HOURS(1), RELOAD,
+      "Time to live of the mutex; another coordinator takes over when it is not renewed."),
+    E("settle_timeout", CONFIG_DURATION, settle_timeout_ms, "10m", 1, HOURS(168), RELOAD,
+      "How long a build waits for older transactions to end."),
+    E("verify_sample", CONFIG_COUNT, verify_sample, "100000", 1, 1e12, RELOAD,
+      "Keys of the source that are looked up in the new generation before the cutover."),
+    E("verify_stale", CONFIG_DURATION, verify_stale_ms, "1h", 1000, HOURS(24 * 365), RELOAD,
+      "How long status calls a generation verified; after that it says stale."),
+    E("checkpoint", CONFIG_DURATION, checkpoint_ms, "30s", 10, HOURS(1), RELOAD,
+      "How often a scan uploads what it has and notes where it is, for the driver that goes on if this one dies."),
+    E("tombstone_ttl", CONFIG_DURATION, tombstone_ms, "1h", 1000, HOURS(720), RELOAD,
+      "How long the old name of a shard stays taken, to stop coordinators that slept."),
+    E("max_slot_wal", CONFIG_BYTES, max_slot_wal, "10GiB", 1024.0 * 1024, 1024.0 * 1024 * 1024 * 1024 * 1024, RELOAD,
+      "Bytes of its log that the database may keep for a replication slot; beyond, the slot is dropped and rows are followed by ids."),
+    E("tail_interval", CONFIG_DURATION, tail_interval_ms, "500ms", 10, HOURS(1), RELOAD,
+      "How often a tail with catch_up = keyset looks for new rows."),
+    E("mark_interval", CONFIG_DURATION, mark_interval_ms, "5s", 0, HOURS(1), RELOAD,
+      "How often each Redis master is told where the database is, so that few rows are read after a failover; 0: never, then all are."),
+    E("heal_margin", CONFIG_DURATION, heal_margin_ms, "1m", 0, HOURS(24), RELOAD,
+      "How much later than its row's commit a key may be added and still be found again after a failover of Redis."),
+    E("redis_p99_max", CONFIG_DURATION, redis_p99_max_ms, "20ms", 0, HOURS(1), RELOAD,
+      "A build reads more slowly while more than 1 % of the requests wait longer than this for Redis; 0: never."),
+    E("redis_p99_factor", CONFIG_DOUBLE, redis_p99_factor, "1.5", 0, 1000, RELOAD,
+      "A build beside requests begins slowly, and reads more slowly while Redis's p99 is more than so many times what it was before; 0: never."),
+    E("replication_lag_max", CONFIG_DURATION, replication_lag_max_ms, "10s", 0, HOURS(24), RELOAD,
+      "A build reads more slowly while a standby of the database is further behind than this; 0: never."),
+    E("yield_at", CONFIG_COUNT, yield_at, "100", 0, 1e12, RELOAD,
+      "While others end so many transactions a second in the database's server half of a build's readers rest; 0: never."),
+    E("rows_per_second", CONFIG_COUNT, rows_per_second, "0", 0, 1e12, RELOAD,
+      "Rows that a build reads in a second at the most; 0: no limit."),
+
+    F("capacity", CONFIG_COUNT, capacity, NULL, 1, 1e12, RELOAD,
+      "Keys that the first generation is made for."),
+    F("error_rate", CONFIG_DOUBLE, error_rate, "0.001", 0, 1, RELOAD | CONFIG_ABOVE_MIN | CONFIG_BELOW_MAX,
+      "Highest share of absent keys that may be reported present."),
+    F("table", CONFIG_STRING, table, "", 0, 0, RELOAD,
+      "Tables that hold the keys, comma separated, * and ? for any letters; empty: the filter has no source and grows by overflow "
+      "layers alone."),
+    F("id_column", CONFIG_STRING, id_column, "id", 0, 0, RELOAD,
+      "Unique, indexed column by which a table is read page by page; several columns comma separated."),
+    F("key", CONFIG_STRING, key, "", 0, 0, RELOAD,
+      "Column that holds a row's key (text, bytea, uuid or integer), or an expression in SQL; needed with a table."),
+    F("where", CONFIG_STRING, where, "", 0, 0, RELOAD,
+      "Condition in SQL that a row must meet; empty: every row. Long ones go on in lines that start with blanks."),
+    F("scan", CONFIG_SCAN, scan, "keyset", 0, 0, RELOAD,
+      "Order in which a build reads: keyset, by the id; ctid, as rows lie on disk, which is faster (Postgres 14)."),
+    F("sweep", CONFIG_BOOL, sweep, "yes", 0, 0, RELOAD,
+      "Before and after the cutover a build looks at every row for one that was written since it began. no: it looks at ids alone, "
+      "which is enough where they grow and keys never change."),
+    F("catch_up", CONFIG_CATCH_UP, catch_up, "keyset", 0, 0, RELOAD,
+      "How rows are found that come without BF.ADD: keyset, by their ids; logical, by logical replication; outbox, by triggers."),
+    F("tail", CONFIG_BOOL, tail, "no", 0, 0, RELOAD,
+      "yes: such rows follow into the filter at once, always; no: while it is built."),
+    F("publication", CONFIG_STRING, publication, "", 0, 0, RELOAD,
+      "Publication of the tables, as sql/publication.sql makes it; for catch_up = logical."),
+    F("slot", CONFIG_STRING, slot, "", 0, 0, RELOAD,
+      "Replication slot for catch_up = logical; Twinbloom makes and drops it. Empty: twinbloom_ and the filter's name."),
+    F("outbox", CONFIG_STRING, outbox, "", 0, 0, RELOAD,
+      "Table into which triggers write which rows came, as sql/outbox.sql makes it; for catch_up = outbox."),
+    F("expand_at", CONFIG_DOUBLE, expand_at, "0.8", 0, 1, RELOAD | CONFIG_ABOVE_MIN,
+      "Share of the capacity in use that starts an expansion."),
+    F("growth", CONFIG_DOUBLE, growth, "1.5", 1, 100, RELOAD,
+      "Capacity of a new generation as a multiple of one that is full."),
+    F("headroom", CONFIG_DOUBLE, headroom, "1.3", 1, 100, RELOAD,
+      "Capacity planned for each row of the source."),
+    F("expand_at_dead", CONFIG_DOUBLE, expand_at_dead, "0", 0, 1, RELOAD,
+      "Share of a filter's keys without a row in the source any more, by its estimate, that starts a rebuild without them; 0: never."),
+    F("expand_at_bytes", CONFIG_BYTES, expand_at_bytes, "0", 0, 1024.0 * 1024 * 1024 * 1024 * 1024, RELOAD,
+      "Size in memory that starts an expansion; 0: never."),
+    F("schedule", CONFIG_STRING, schedule, "", 0, 0, RELOAD,
+      "When to rebuild in any case, in cron form, such as 30 3 * * *; empty: never."),
+    F("window", CONFIG_STRING, window, "", 0, 0, RELOAD,
+      "Local hours in which thresholds and the schedule may start a rebuild, such as 01:00-05:00, 22:00-02:00; empty: any. "
+      "What is lost, or would outgrow its capacity before, does not wait."),
+    F("expansion", CONFIG_UINT32, expansion, "2", 0, 32768, RELOAD,
+      "Without a source: how many times larger each overflow layer is; 0: the filter does not grow."),
+    F("grace", CONFIG_DURATION, grace_ms, "10s", 0, HOURS(168), RELOAD,
+      "Between the cutover and the end of the old generation; adds go to both until then."),
+    F("on_lost", CONFIG_ON_LOST, on_lost, "maybe", 0, 0, RELOAD,
+      "The answer while data are lost and not yet rebuilt: maybe (1) or error. Never no."),
+    F("add_acks", CONFIG_UNSIGNED, add_acks, "0", 0, 5, RELOAD,
+      "The same as in [redis] for this filter; the larger of both counts."),
+    F("add_fsync", CONFIG_BOOL, add_fsync, "no", 0, 0, RELOAD,
+      "The same as in [redis] for this filter; yes where either is."),
+    F("read_from", CONFIG_READ_FROM, read_from, "default", 0, 0, RELOAD,
+      "Whom checks ask first: master or replica; default: as in [redis]."),
+    F("max_staleness", CONFIG_DURATION, max_staleness_ms, "0", 0, 60 * 1000, RELOAD,
+      "The same as in [redis] for this filter; 0: as there."),
+    F("nodes", CONFIG_STRING, nodes, "", 0, 0, RELOAD,
+      "Which of [redis] nodes its shards lie on from its next rebuild on: host:port, comma separated; empty: all; not for a cluster."),
+
+    U("password", CONFIG_STRING, password, "", 0, 0, CONFIG_SECRET | RELOAD,
+      "Hash of the password, as twinbloom passwd prints it; empty: none fits."),
+    U("token", CONFIG_STRING, token, "", 0, 0, CONFIG_SECRET | RELOAD,
+      "Hashes of bearer tokens for HTTP, comma separated, as twinbloom passwd --token prints them."),
+    U("roles", CONFIG_ROLES, roles, "read", 0, 0, RELOAD,
+      "read, write or admin; admin may all that write may, and write all that read may."),
+    U("filters", CONFIG_STRING, filters, "*", 0, 0, RELOAD,
+      "Patterns of the filters' names, comma separated: * ? [a-z], \\ before a character that stands for itself."),
+    U("enabled", CONFIG_BOOL, enabled, "yes", 0, 0, RELOAD,
+      "no: nobody can be this user."),
+};
+/* clang-format on */
+
+const size_t config_key_count = sizeof(config_keys) / sizeof(config_keys[0]);
+
+const char *config_section_name(enum config_section section)
+{
+    static const char *const names[CONFIG_SECTIONS] = {
+        [CONFIG_SERVICE] = "service",     [CONFIG_REDIS] = "redis",   [CONFIG_POSTGRES] = "postgres",
+        [CONFIG_EXPANSION] = "expansion", [CONFIG_FILTER] = "filter", [CONFIG_USER] = "user",
+    };
+    return names[section];
+}
+
+const struct config_key *config_key_find(enum config_section section, const char *name)
+{
+    for (size_t i = 0; i < config_key_count; i++)
+        if (config_keys[i].section == section && strcmp(config_keys[i].name, name) == 0)
+            return &config_keys[i];
+    return NULL;
+}
+
+enum { NAME_LENGTH_MAX = 32 };
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Levenshtein's, with one row of the matrix. */
+static size_t edit_distance(const char *a, const char *b)
+{
+    size_t row[NAME_LENGTH_MAX + 1];
+    size_t n = strlen(b);
+    for (size_t j = 0; j <= n; j++)
+        row[j] = j;
+    for (size_t i = 0; a[i] != '\0'; i++) {
+        size_t diagonal = row[0];
+        row[0] = i + 1;
+        for (size_t j = 0; j < n; j++) {
+            size_t above = row[j + 1];
+            row[j + 1] = least(diagonal + (a[i] != b[j]), least(above, row[j]) + 1);
+            diagonal = above;
+        }
+    }
+    return row[n];
+}
+
+const struct config_key *config_key_nearest(enum config_section section, const char *name)
+{
+    size_t length = strlen(name);
+    if (length > NAME_LENGTH_MAX)
+        return NULL;
+    const struct config_key *nearest = NULL;
+    size_t best = length / 3 + 2; /* a typo or two; more letters allow more of them */
+    for (size_t i = 0; i < config_key_count; i++) {
+        const struct config_key *k = &config_keys[i];
+        size_t distance = edit_distance(name, k->name);
+        if (k->section != section && distance > 0)
+            continue;
+        if (distance < best) {
+            best = distance;
+            nearest = k;
+        }
+    }
+    return nearest;
+}

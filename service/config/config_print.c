@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+#include "service/config/config.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "service/config/config_file.h"
+#include "service/config/config_keys.h"
+
+/* The value of "password = ..." in a connection string; in a URL's query it ends at '&'. */
+static const char *skip_password(const char *at, bool url)
+{
+    if (*at == '\'' && !url) {
+        for (at++; *at != '\0' && *at != '\''; at++)
+            if (*at == '\\' && at[1] != '\0')
+                at++;
+        return *at == '\'' ? at + 1 : at;
+    }
+    while (*at != '\0' && (url ? *at != '&' : !isspace((unsigned char)*at))) {
+        if (*at == '\\' && at[1] != '\0' && !url)
+            at++;
+        at++;
+    }
+    return at;
+}
+
+static void mask_parameters(struct buffer *out, const char *text)
+{
+    bool url = strstr(text, "://") != NULL;
+    for (;;) {
+        const char *word = strcasestr(text, "password");
+        if (word == NULL)
+            break;
+        const char *after = word + strlen("password");
+        const char *value = after + strspn(after, " \t");
+        if (*value == '=') {
+            value++;
+            value += strspn(value, " \t");
+            const char *end = skip_password(value, url);
+            buffer_append(out, text, (size_t)(value - text));
+            buffer_puts(out, end > value ? CONFIG_MASK : "");
+            text = end;
+        } else {
+            buffer_append(out, text, (size_t)(after - text));
+            text = after;
+        }
+    }
+    buffer_puts(out, text);
+}
+
+/* "://user:PASSWORD@": from the first ':' to the last '@' before the next URL, as a password may hold an '@'.
+ */
+static void mask_urls(struct buffer *out, const char *text)
+{
+    for (;;) {
+        const char *scheme = strstr(text, "://");
+        if (scheme == NULL)
+            break;
+        const char *user = scheme + 3;
+        const char *next = strstr(user, "://");
+        size_t length = next != NULL ? (size_t)(next - user) : strlen(user);
+        const char *at = memrchr(user, '@', length);
+        const char *colon = at != NULL ? memchr(user, ':', (size_t)(at - user)) : NULL;
+        if (colon != NULL && colon + 1 < at) {
+            buffer_append(out, text, (size_t)(colon + 1 - text));
+            buffer_puts(out, CONFIG_MASK);
+            text = at;
+        } else {
+            buffer_append(out, text, (size_t)(user - text));
+            text = user;
+        }
+    }
+    buffer_puts(out, text);
+}
+
+void config_mask(struct buffer *out, const char *text)
+{
+    struct buffer half = {0};
+    mask_parameters(&half, text);
+    mask_urls(out, buffer_text(&half));
+    buffer_fini(&half);
+}
+
+/* Where to break @text so that at most @room bytes come before: at a blank which reading puts back. 0:
+ * nowhere. */
+static size_t find_break(enum config_section kind, const char *text, size_t room)
+{
+    for (size_t i = room; i > 0; i--)
+        if (text[i] == ' ' && !isspace((unsigned char)text[i - 1]) && !isspace((unsigned char)text[i + 1]) &&
+            config_file_continues(kind, text + i + 1))
+            return i;
+    return 0;
+}
+
+static void print_value(FILE *to, const struct config_key *k, const char *value)
+{
+    size_t name = strlen(k->name), length = strlen(value);
+    if (name + strlen(" = ") + length <= CONFIG_LINE_MAX) {
+        (void)fprintf(to, "%s =%s%s\n", k->name, length > 0 ? " " : "", value);
+        return;
+    }
+    (void)fprintf(to, "%s=", k->name);
+    size_t room = CONFIG_LINE_MAX - name - 1;
+    while (strlen(value) > room) {
+        size_t n = find_break(k->section, value, room);
+        (void)fprintf(to, "%.*s\n ", (int)n, value);
+        if (n == 0 && room == CONFIG_LINE_MAX - 1)
+            break; /* cannot happen to a value that was read from a file */
+        value += n > 0 ? n + 1 : 0;
+        room = CONFIG_LINE_MAX - 1;
+    }
+    (void)fprintf(to, "%s\n", value);
+}
+
+static void print_help(FILE *to, const struct config_key *k)
+{
+    struct buffer bounds = {0};
+    config_key_bounds(k, &bounds);
+    (void)fprintf(to, "# %s", k->help);
+    if (k->standard == NULL)
+        (void)fprintf(to, " Required.");
+    else if (*k->standard != '\0')
+        (void)fprintf(to, " Default: %s.", k->standard);
+    if (bounds.length > 0)
+        (void)fprintf(to, " Bounds: %s.", buffer_text(&bounds));
+    if ((k->flags & CONFIG_RELOADABLE) == 0)
+        (void)fprintf(to, " A change needs a restart.");
+    (void)fputc('\n', to);
+    buffer_fini(&bounds);
+}
+
+static void print_section(FILE *to, enum config_section section, const void *base)
+{
+    for (size_t i = 0; i < config_key_count; i++) {
+        const struct config_key *k = &config_keys[i];
+        if (k->section != section)
+            continue;
+        print_help(to, k);
+        struct buffer value = {0};
+        config_key_format(k, base, &value);
+        print_value(to, k, buffer_text(&value));
+        buffer_fini(&value);
+    }
+}
+
+/* Without any filter or user the reference would lack these keys. */
+static void print_template(FILE *to, enum config_section section)
+{
+    (void)fprintf(to, "\n# [%s NAME]\n", config_section_name(section));
+    for (size_t i = 0; i < config_key_count; i++) {
+        const struct config_key *k = &config_keys[i];
+        if (k->section != section)
+            continue;
+        print_help(to, k);
+        (void)fprintf(to, "# %s =%s%s\n", k->name, k->standard != NULL && *k->standard != '\0' ? " " : "",
+                      k->standard != NULL ? k->standard : "");
+    }
+}
+
+static void print_items(FILE *to, enum config_section section, const struct config *c)
+{
+    for (size_t i = 0; i < config_item_count(c, section); i++) {
+        const void *item = config_item(c, section, i);
+        (void)fprintf(to, "\n[%s %s]\n", config_section_name(section), config_item_name(item));
+        print_section(to, section, item);
+    }
+    if (config_item_count(c, section) == 0)
+        print_template(to, section);
+}
+
+void config_print(const struct config *c, FILE *to)
+{
+    for (enum config_section s = CONFIG_SERVICE; s < CONFIG_FILTER; s++) {
+        (void)fprintf(to, "%s[%s]\n", s == CONFIG_SERVICE ? "" : "\n", config_section_name(s));
+        print_section(to, s, c);
+    }
+    for (enum config_section s = CONFIG_FILTER; s < CONFIG_SECTIONS; s++)
+        print_items(to, s, c);
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+/* The configuration, of the table of its keys. */
+#include <ctype.h>
+#include "service/config/config.h"
+#include "service/config/config_keys.h"
+#include "service/describe.h"
+
+const struct describe_section describe_config_sections[CONFIG_SECTIONS] = {
+    [CONFIG_SERVICE] = {"service",
+                        "The coordinator itself: where it listens, who may connect, what bounds a client."},
+    [CONFIG_REDIS] = {"redis",
+                      "Where the filters lie. All coordinators of an installation need the same nodes, "
+                      "with the same one first, and the same prefix."},
+    [CONFIG_POSTGRES] = {"postgres",
+                         "The database that holds the tables. Filters without a table need none."},
+    [CONFIG_EXPANSION] = {"expansion", "How generations are built, verified and healed."},
+    [CONFIG_FILTER] = {"filter NAME", "One section for each filter that has a table or values of its own. "
+                                      "Filters that BF.RESERVE makes need none."},
+    [CONFIG_USER] = {"user NAME",
+                     "One section for each user. Without users and without a password in [service] "
+                     "whoever connects may do everything."},
+};
+
+static const char *const page =
+    "# Configuration\n\n"
+    "The file is an INI file: sections, `key = value`, comments with `;` or `#` at the beginning of a line. "
+    "A line that begins with a blank "
+    "continues a list or a condition. An unknown key, a value out of bounds and a key that stands twice are "
+    "errors; the message has "
+    "file and line.\n\n"
+    "| column | |\n|---|---|\n"
+    "| value | what is given. Sizes take `KiB`, `MiB`, `GiB` or `TiB` (bytes without one), times `ms`, `s`, "
+    "`m` or `h` (milliseconds without one) |\n"
+    "| default | what holds where the key is left out; `required`: it may not be |\n"
+    "| running | `yes`: a SIGHUP or `CONFIG SET` changes it in a running daemon. `no`: it needs a restart "
+    "|\n\n"
+    "What is in force is printed by `twinbloomd -c FILE --print-config`, and by `CONFIG GET`.\n";
+
+static void write_row(FILE *to, const struct config_key *k)
+{
+    struct buffer bounds = {0};
+    config_key_bounds(k, &bounds);
+    (void)fprintf(to, "| `%s` | ", k->name);
+    describe_cell(to, config_type_expected(k->type));
+    (void)fputs(" | ", to);
+    if (k->standard == NULL)
+        (void)fputs("required", to);
+    else
+        describe_code(to, k->standard);
+    (void)fputs(" | ", to);
+    describe_cell(to, bounds.length > 0 ? buffer_text(&bounds) : "-");
+    (void)fprintf(to, " | %s | ", (k->flags & CONFIG_RELOADABLE) != 0 ? "yes" : "no");
+    describe_cell(to, k->help);
+    if ((k->flags & CONFIG_SECRET) != 0)
+        (void)fputs(" Printed as `***`.", to);
+    (void)fputs(" |\n", to);
+    buffer_fini(&bounds);
+}
+
+void describe_config(FILE *to)
+{
+    (void)fputs(page, to);
+    for (unsigned s = 0; s < CONFIG_SECTIONS; s++) {
+        (void)fprintf(to, "\n## [%s]\n\n%s\n\n", describe_config_sections[s].name,
+                      describe_config_sections[s].about);
+        (void)fputs("| key | value | default | bounds | running | meaning |\n|---|---|---|---|---|---|\n",
+                    to);
+        for (size_t i = 0; i < config_key_count; i++)
+            if (config_keys[i].section == (enum config_section)s)
+                write_row(to, &config_keys[i]);
+    }
+}
+
+/* --- twinbloom.conf(5) --- */
+
+static void write_key(FILE *to, const struct config_key *k)
+{
+    struct buffer bounds = {0};
+    config_key_bounds(k, &bounds);
+    (void)fprintf(to, ".TP\n.B ");
+    describe_roff(to, k->name);
+    (void)fputc('\n', to);
+    describe_roff(to, k->help);
+    (void)fputs("\n.br\nGive ", to);
+    describe_roff(to, config_type_expected(k->type));
+    (void)fputs(". ", to);
+    if (k->standard == NULL)
+        (void)fputs("Required.", to);
+    else if (*k->standard != '\0') {
+        (void)fputs("Default: ", to);
+        describe_roff(to, k->standard);
+        (void)fputc('.', to);
+    } else
+        (void)fputs("Empty by default.", to);
+    if (bounds.length > 0) {
+        (void)fputs(" Bounds: ", to);
+        describe_roff(to, buffer_text(&bounds));
+        (void)fputc('.', to);
+    }
+    (void)fprintf(to, "%s\n", (k->flags & CONFIG_RELOADABLE) != 0 ? "" : " A change needs a restart.");
+    buffer_fini(&bounds);
+}
+
+void describe_config_man(FILE *to)
+{
+    describe_man_title(to, "twinbloom.conf", "5", "configuration of twinbloomd");
+    (void)fputs(".SH DESCRIPTION\n"
+                "The file is an INI file: sections,\n.IR key \" = \" value ,\n"
+                "comments with ; or # at the beginning of a line. A line that begins with a blank\n"
+                "continues a list or a condition. An unknown key, a value out of bounds and a key\n"
+                "that stands twice are errors; the message has file and line.\n.PP\n"
+                "Sizes take KiB, MiB, GiB or TiB (bytes without one), times ms, s, m or h (milliseconds "
+                "without one).\n.PP\n"
+                ".B twinbloomd \\-c FILE \\-\\-check\\-config\n"
+                "checks a file and the tables that it names.\n"
+                ".B twinbloomd \\-c FILE \\-\\-print\\-config\n"
+                "prints what is in force. SIGHUP has a running daemon read its file again.\n",
+                to);
+    for (unsigned s = 0; s < CONFIG_SECTIONS; s++) {
+        (void)fputs(".SH \"[", to);
+        describe_roff(to, describe_config_sections[s].name);
+        (void)fputs("]\"\n", to);
+        describe_roff(to, describe_config_sections[s].about);
+        (void)fputc('\n', to);
+        for (size_t i = 0; i < config_key_count; i++)
+            if (config_keys[i].section == (enum config_section)s)
+                write_key(to, &config_keys[i]);
+    }
+    (void)fputs(".SH EXAMPLE\n.nf\n.EX\n"
+                "[redis]\n"
+                "nodes = redis://127.0.0.1:6379\n"
+                "\n"
+                "[postgres]\n"
+                "dsn = postgresql://app@127.0.0.1/app\n"
+                "\n"
+                "[filter short\\-link]\n"
+                "capacity = 1000000\n"
+                "error_rate = 0.001\n"
+                "table = short_link\n"
+                "id_column = id\n"
+                "key = code\n"
+                "where = deleted_at IS NULL\n"
+                ".EE\n.fi\n"
+                ".SH SEE ALSO\n.BR twinbloomd (8),\n.BR twinbloom (1)\n",
+                to);
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+/* HTTP: the routes, of the table that requests are matched with; their parameters and bodies, of
+ * openapi.json. */
+#include <ctype.h>
+#include <jansson.h>
+#include <string.h>
+#include "service/describe.h"
+#include "service/http/http_route.h"
+
+extern const char embedded_openapi[];
+
+static const char *const role_names[] = {
+    [HTTP_ROLE_NONE] = "none",   [HTTP_ROLE_SCRAPE] = "read, all filters, or none: see `http_metrics`",
+    [HTTP_ROLE_READ] = "read",   [HTTP_ROLE_READ_ALL] = "read, all filters",
+    [HTTP_ROLE_WRITE] = "write", [HTTP_ROLE_ADMIN] = "admin"};
+
+/* The operation of a route; NULL: openapi.json lacks it. */
+static json_t *operation_of(json_t *api, const struct http_route *route)
+{
+    char method[8];
+    size_t n = 0;
+    for (; route->method[n] != '\0' && n + 1 < sizeof(method); n++)
+        method[n] = (char)tolower((unsigned char)route->method[n]);
+    method[n] = '\0';
+    return json_object_get(json_object_get(json_object_get(api, "paths"), route->pattern), method);
+}
+
+/* "#/components/schemas/Keys": "Keys". */
+static const char *last_of_reference(json_t *schema)
+{
+    const char *reference = json_string_value(json_object_get(schema, "$ref"));
+    const char *slash = reference != NULL ? strrchr(reference, '/') : NULL;
+    return slash != NULL ? slash + 1 : NULL;
+}
+
+static const char *body_of(json_t *operation)
+{
+    json_t *content = json_object_get(json_object_get(operation, "requestBody"), "content");
+    return last_of_reference(json_object_get(json_object_get(content, "application/json"), "schema"));
+}
+
+static void write_query(FILE *to, json_t *operation)
+{
+    size_t i;
+    json_t *parameter;
+    const char *separator = "";
+    json_array_foreach(json_object_get(operation, "parameters"), i, parameter)
+    {
+        (void)fprintf(to, "%s`%s`", separator, json_string_value(json_object_get(parameter, "name")));
+        separator = ", ";
+    }
+    if (*separator == '\0')
+        (void)fputc('-', to);
+}
+
+static void write_answers(FILE *to, json_t *operation)
+{
+    const char *status, *separator = "";
+    json_t *answer;
+    json_object_foreach(json_object_get(operation, "responses"), status, answer)
+    {
+        (void)fprintf(to, "%s%s", separator, status);
+        separator = " ";
+    }
+}
+
+static void write_route(FILE *to, json_t *api, const struct http_route *route)
+{
+    json_t *operation = operation_of(api, route);
+    const char *body = body_of(operation);
+    (void)fprintf(to, "| `%s %s` | %s | ", route->method, route->pattern, role_names[route->role]);
+    describe_cell(to, route->summary);
+    (void)fputs(" | ", to);
+    write_query(to, operation);
+    if (body != NULL && strcmp(body, "Nothing") != 0) {
+        (void)fprintf(to, " | [%s](#", body);
+        for (const char *p = body; *p != '\0'; p++)
+            (void)fputc(tolower((unsigned char)*p), to);
+        (void)fputs(")", to);
+    } else
+        (void)fprintf(to, " | %s", body != NULL ? "empty, or `{}`" : "-");
+    (void)fputs(" | ", to);
+    write_answers(to, operation);
+    (void)fputs(" |\n", to);
+}
+
+static bool is_required(json_t *schema, const char *name)
+{
+    size_t i;
+    json_t *required;
+    json_array_foreach(json_object_get(schema, "required"), i, required)
+    {
+        if (strcmp(json_string_value(required), name) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void write_type(FILE *to, json_t *member)
+{
+    const char *reference = last_of_reference(member),
+               *type = json_string_value(json_object_get(member, "type"));
+    const char *of = json_string_value(json_object_get(json_object_get(member, "items"), "type"));
+    (void)fputs(reference != NULL ? reference : type != NULL ? type : "any", to);
+    if (of != NULL)
+        (void)fprintf(to, " of %s", of);
+    if (json_is_true(json_object_get(member, "nullable")))
+        (void)fputs(" or null", to);
+    size_t i;
+    json_t *word;
+    const char *separator = ": ";
+    json_array_foreach(json_object_get(member, "enum"), i, word)
+    {
+        (void)fprintf(to, "%s`%s`", separator, json_string_value(word));
+        separator = ", ";
+    }
+}
+
+static void write_schema(FILE *to, const char *name, json_t *schema)
+{
+    json_t *properties = json_object_get(schema, "properties"), *member;
+    const char *key, *about = json_string_value(json_object_get(schema, "description"));
+    (void)fprintf(to, "\n### %s\n%s", name, about != NULL ? "\n" : "");
+    if (about != NULL)
+        (void)fprintf(to, "%s\n", about);
+    if (json_object_size(properties) == 0)
+        return;
+    (void)fputs("\n| member | type | |\n|---|---|---|\n", to);
+    json_object_foreach(properties, key, member)
+    {
+        const char *text = json_string_value(json_object_get(member, "description"));
+        (void)fprintf(to, "| `%s`%s | ", key, is_required(schema, key) ? " (required)" : "");
+        write_type(to, member);
+        (void)fputs(" | ", to);
+        describe_cell(to, text != NULL ? text : "");
+        (void)fputs(" |\n", to);
+    }
+}
+
+void describe_http(FILE *to)
+{
+    json_t *api = json_loads(embedded_openapi, 0, NULL), *schema;
+    const char *name;
+    (void)fputs("# HTTP\n\n"
+                "What `twinbloomd` answers at the address `http` of its configuration. Bodies and answers "
+                "are JSON; a body is sent with "
+                "`Content-Type: application/json`, an empty one of a POST, too. `{filter}` is a filter's "
+                "name, percent-encoded. "
+                "`GET` stands for `HEAD`, too. A login is Basic (user and password) or a Bearer token; the "
+                "role is what the user needs.\n\n"
+                "`GET /v1/openapi.json` is the same for programs.\n\n"
+                "| route | role | | query | body | answers |\n|---|---|---|---|---|---|\n",
+                to);
+    for (size_t i = 0; i < http_route_count; i++)
+        write_route(to, api, &http_routes[i]);
+    (void)fputs("\nWhat is not 2xx is a [Problem](#problem) (`application/problem+json`, RFC 9457).\n\n## "
+                "Bodies and answers\n",
+                to);
+    json_object_foreach(json_object_get(json_object_get(api, "components"), "schemas"), name, schema)
+    {
+        if (strcmp(name, "Nothing") != 0)
+            write_schema(to, name, schema);
+    }
+    json_decref(api);
+}

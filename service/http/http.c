@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT */
+#include "service/http/http.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <openssl/rand.h>
+#include "base/log.h"
+#include "service/http/http_internal.h"
+#include "service/loop.h"
+#include "service/metrics/meter.h"
+
+enum { DRAIN_SECONDS = 5, BACKLOG = 511 };
+
+/* The methods that reach http_on_request(); libevent says of others that it does not know them. */
+enum {
+    METHODS = EVHTTP_REQ_GET | EVHTTP_REQ_POST | EVHTTP_REQ_HEAD | EVHTTP_REQ_PUT | EVHTTP_REQ_DELETE |
+              EVHTTP_REQ_OPTIONS | EVHTTP_REQ_TRACE | EVHTTP_REQ_PATCH
+};
+
+/* --- letters --- */
+
+static void on_letters(evutil_socket_t fd, short events, void *arg)
+{
+    (void)fd;
+    (void)events;
+    mailbox_run(((struct http *)arg)->mailbox);
+}
+
+void http_sync(struct http *h)
+{
+    if (!live_config_is(h->service->config, h->config))
+        loop_take_config(h->service, h->catalog, &h->config);
+}
+
+static void take_config(void *arg)
+{
+    struct http *h = arg;
+    loop_take_config(h->service, h->catalog, &h->config);
+}
+
+void http_reconfigure(struct http *h)
+{
+    if (h != NULL && mailbox_post(h->mailbox, take_config, h) != ERR_OK)
+        log_error("http", "error=\"out of memory: it keeps its configuration until the next change\"");
+}
+
+static void on_refresh(void *arg)
+{
+    struct http *h = arg;
+    if (!h->stopped)
+        http_events_hurry(h);
+}
+
+void http_refresh(struct http *h, const char *name, size_t length)
+{
+    if (h == NULL)
+        return;
+    loop_refresh(h->mailbox, &h->catalog, name, length);
+    if (mailbox_post(h->mailbox, on_refresh, h) != ERR_OK)
+        log_debug("http", "error=\"out of memory: streams hear of a change later\"");
+}
+
+struct mailbox *http_mailbox(struct http *h)
+{
+    return h == NULL ? NULL : h->mailbox;
+}
+
+static void begin_drain(void *arg)
+{
+    static const struct timeval patience = {DRAIN_SECONDS, 0};
+    struct http *h = arg;
+    h->draining = true;
+    evhttp_del_accept_socket(h->server, h->listening);
+    h->listening = NULL;
+    http_events_drain(h);
+    http_connections_drain(h);
+    (void)event_base_loopexit(h->base, &patience);
+}
+
+/* --- the thread --- */
+
+static void *run(void *arg)
+{
+    struct http *h = arg;
+    (void)pthread_setname_np(pthread_self(), "http");
+    (void)event_base_loop(h->base, EVLOOP_NO_EXIT_ON_EMPTY);
+    return NULL;
+}
+
+static enum err listen_at(struct http *h, const char *address, struct error *e)
+{
+    char host[256], port_text[8];
+    uint16_t port;
+    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE},
+                    *found;
+    enum err code = config_split_address(address, host, sizeof(host), &port, e);
+    if (code != ERR_OK)
+        return code;
+    (void)snprintf(port_text, sizeof(port_text), "%u", port);
+    int failed = getaddrinfo(host[0] == '\0' ? NULL : host, port_text, &hints, &found);
+    if (failed != 0)
+        return error_set(e, ERR_CONFIG, "http = %s: %s", address, gai_strerror(failed));
+    struct evconnlistener *listener = evconnlistener_new_bind(
+        h->base, NULL, NULL, LEV_OPT_REUSEABLE | LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, BACKLOG,
+        found->ai_addr, (int)found->ai_addrlen);
+    freeaddrinfo(found);
+    if (listener == NULL)
+        return error_set(e, ERR_IO, "http = %s: %s; choose another address, or http = (nothing) for none",
+                         address, strerror(errno));
+    h->listening = evhttp_bind_listener(h->server, listener);
+    if (h->listening != NULL)
+        return ERR_OK;
+    evconnlistener_free(listener);
+    return error_set(e, ERR_NOMEM, "out of memory");
+}
+
+/* The times that libevent knows are of single reads and writes; those of http_connection.c, of whole
+ * requests, come first. */
+static void set_limits(struct http *h)
+{
+    const struct timeval idle = {(time_t)(h->config->http_timeout_ms / 1000) + 1, 0};
+    evhttp_set_allowed_methods(h->server, METHODS);
+    evhttp_set_max_headers_size(h->server, HTTP_HEADER_MAX);
+    evhttp_set_max_body_size(h->server, (ev_ssize_t)h->config->http_body_max);
+    evhttp_set_timeout_tv(h->server, &idle);
+    evhttp_set_gencb(h->server, http_on_request, h);
+}
+
+/* Tokens of this process's pages: see http_origin.h. */
+static enum err make_secret(struct http *h, struct error *e)
+{
+    if (gethostname(h->host, sizeof(h->host) - 1) != 0)
+        h->host[0] = '\0';
+    return RAND_bytes(h->csrf_key, sizeof(h->csrf_key)) == 1 ? ERR_OK
+                                                             : error_set(e, ERR_IO, "no random bytes");
+}
+
+static enum err make(struct http *h, struct error *e)
+{
+    h->base = loop_base_new();
+    h->mailbox = mailbox_new();
+    h->server = h->base == NULL ? NULL : evhttp_new(h->base);
+    h->meter = http_meter_new();
+    if (h->server == NULL || h->mailbox == NULL || h->meter == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    h->catalog = loop_catalog_new(h->service, h->base, h->service->worker_count, &h->config);
+    h->letters = event_new(h->base, mailbox_fd(h->mailbox), EV_READ | EV_PERSIST, on_letters, h);
+    if (h->catalog == NULL || h->letters == NULL || event_add(h->letters, NULL) != 0)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    set_limits(h);
+    enum err code = http_connections_init(h, e);
+    if (code == ERR_OK)
+        code = http_events_init(h, e);
+    if (code == ERR_OK)
+        code = make_secret(h, e);
+    if (code == ERR_OK)
+        code = listen_at(h, h->config->http, e);
+    return code;
+}
+
+static enum err start_thread(struct http *h, struct error *e)
+{
+    if (pthread_create(&h->thread, NULL, run, h) == 0)
+        return ERR_OK;
+    return error_set(e, ERR_NOMEM, "the HTTP thread could not be started");
+}
+
+enum err http_start(struct http **out, struct service *s, struct error *e)
+{
+    const struct config *config = live_config_acquire(s->config);
+    struct http *h = config->http[0] == '\0' ? NULL : calloc(1, sizeof(*h));
+    *out = NULL;
+    if (h == NULL) {
+        enum err code = config->http[0] == '\0' ? ERR_OK : error_set(e, ERR_NOMEM, "out of memory");
+        config_release(config);
+        return code;
+    }
+    h->service = s;
+    h->config = config;
+    LIST_INIT(&h->requests);
+    enum err code = make(h, e);
+    if (code == ERR_OK) {
+        *out = h; /* before its thread can look for it there */
+        code = start_thread(h, e);
+    }
+    if (code == ERR_OK) {
+        log_info("http", "address=%s", h->config->http);
+    } else {
+        *out = NULL;
+        http_free(h);
+    }
+    return code;
+}
+
+void http_drain(struct http *h)
+{
+    if (h != NULL && mailbox_post(h->mailbox, begin_drain, h) != ERR_OK)
+        log_error("http", "error=\"out of memory while draining\"");
+}
+
+void http_join(struct http *h)
+{
+    if (h != NULL)
+        (void)pthread_join(h->thread, NULL);
+}
+
+/* Whoever waits yet is not answered any more: the drain has had its time. */
+static void forget_requests(struct http *h)
+{
+    struct http_request *r;
+    while ((r = LIST_FIRST(&h->requests)) != NULL) {
+        LIST_REMOVE(r, link);
+        if (r->req != NULL)
+            http_connection_serves(r->connection, NULL);
+        r->req = NULL;
+        http_request_release(r);
+    }
+}
+
+void http_free(struct http *h)
+{
+    if (h == NULL)
+        return;
+    h->stopped = true;
+    http_events_forget(h);
+    forget_requests(h); /* first: nothing more is begun for them */
+    if (h->mailbox != NULL)
+        mailbox_run(h->mailbox); /* what came later, answers of the admin thread above all */
+    catalog_free(h->catalog);    /* operations end */
+    http_events_fini(h);
+    http_connections_fini(h);
+    if (h->letters != NULL)
+        event_free(h->letters);
+    if (h->base != NULL)
+        event_base_free(h->base);
+    mailbox_free(h->mailbox);
+    meter_free(h->meter);
+    config_release(h->config);
+    free(h);
+}

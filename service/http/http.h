@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SERVICE_HTTP_H
+#define SERVICE_HTTP_H
+/* The thread that serves HTTP/JSON: an event loop with its own Redis connections and catalog, as a worker
+ * has. All but http_start() do nothing where HTTP is not served (NULL). */
+#include "service/service.h"
+
+struct http;
+
+/* Listen at [service] http and start the thread; after the workers. *@out is NULL where that key is empty.
+ * ERR_CONFIG, ERR_IO: the text names the address. */
+MUST_CHECK enum err http_start(struct http **out, struct service *s, struct error *e);
+/* For letters from any thread. NULL where HTTP is not served. */
+struct mailbox *http_mailbox(struct http *h);
+/* From any thread, as for a worker. */
+void http_reconfigure(struct http *h);
+void http_refresh(struct http *h, const char *name, size_t length);
+/* Take no more connections, answer what is in flight (for at most 5 s), end the thread; then http_join(),
+ * before the workers are drained. */
+void http_drain(struct http *h);
+void http_join(struct http *h);
+/* After the admin thread has ended: until then it may still post answers. */
+void http_free(struct http *h);
+
+/* What it counts: rows are routes, in the order of their table, then what is none; columns are statuses
+ * (http_status_at()). NULL for NULL. */
+struct meter;
+const struct meter *http_meter(const struct http *h);
+int http_status_at(size_t i);
+/* In its thread. */
+unsigned http_connections(const struct http *h);
+#endif

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+/* Who asks: HTTP Basic with a user's password, or a Bearer token (of the default user its password, where
+ * that is plain text). And what that user may do. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include "base/log.h"
+#include "service/http/http_base64.h"
+#include "service/http/http_internal.h"
+#include "service/login.h"
+#include "service/tls.h"
+#include "service/users.h"
+
+static const struct config_user *user_of(const struct http_request *r)
+{
+    return users_find(r->http->config, r->user, strlen(r->user));
+}
+
+static void be(struct http_request *r, const struct config_user *u)
+{
+    (void)snprintf(r->user, sizeof(r->user), "%s", u != NULL ? u->name : "");
+}
+
+/* --- who --- */
+
+/* Whom the request named, where there is one of that name: any other may be a password in the wrong place. */
+static void log_refused(struct http_request *r, const char *user)
+{
+    char *address = NULL;
+    ev_uint16_t port = 0;
+    struct evhttp_connection *c = evhttp_request_get_connection(r->req);
+    if (c != NULL)
+        evhttp_connection_get_peer(c, &address, &port);
+    bool known = users_find(r->http->config, user, strlen(user)) != NULL;
+    log_info("login_refused", "address=%s:%u id=%s user=%s via=http", address == NULL ? "?" : address, port,
+             log_quote(r->id), known ? log_quote(user) : "unknown");
+}
+
+static void refuse(struct http_request *r)
+{
+    http_header(r, "WWW-Authenticate", "Basic realm=\"twinbloom\", charset=\"UTF-8\"");
+    http_header(r, "WWW-Authenticate", "Bearer realm=\"twinbloom\"");
+    http_problem(r, 401, "a login is needed: Basic with user and password, or a Bearer token");
+}
+
+static const struct config_user *bearer(const struct config *c, const char *token)
+{
+    size_t length = strlen(token);
+    const struct config_user *u = users_by_token(c, token, length);
+    if (u == NULL && c->password[0] != '\0' && !users_is_hash(c->password) &&
+        users_same(c->password, strlen(c->password), token, length))
+        u = users_find(c, USERS_DEFAULT, strlen(USERS_DEFAULT));
+    return u;
+}
+
+/* A password that is being verified. */
+struct attempt {
+    struct http_request *request; /* held */
+    const struct config *config;  /* held: the one that was asked */
+    http_known_fn *go_on;
+    char user[USERS_NAME_MAX + 1];
+};
+
+/* In the thread of HTTP. What was verified must be in force still. */
+static void on_outcome(void *arg, enum login_outcome outcome)
+{
+    struct attempt *a = arg;
+    struct http_request *r = a->request;
+    const struct config_user *was = users_find(a->config, a->user, strlen(a->user)),
+                             *is = users_find(r->http->config, a->user, strlen(a->user));
+    bool holds = was != NULL && is != NULL &&
+                 strcmp(users_secret(a->config, was), users_secret(r->http->config, is)) == 0;
+    if (r->req == NULL) {
+        /* answered: its time is over, or its connection */
+    } else if (outcome == LOGIN_BUSY || r->http->stopped) {
+        http_problem(r, 503, "too many logins at once; nothing was done");
+    } else if (outcome != LOGIN_WELCOME || !holds) {
+        log_refused(r, a->user);
+        refuse(r);
+    } else {
+        be(r, is);
+        a->go_on(r);
+    }
+    config_release(a->config);
+    free(a);
+    http_request_release(r);
+}
+
+/* @pair: user:password. */
+static void ask(struct http_request *r, const struct buffer *pair, http_known_fn *go_on)
+{
+    struct http *h = r->http;
+    const char *colon = pair->length > 0 ? memchr(pair->data, ':', pair->length) : NULL;
+    size_t length = colon != NULL ? (size_t)(colon - pair->data) : 0;
+    struct attempt *a = colon != NULL && length <= USERS_NAME_MAX ? calloc(1, sizeof(*a)) : NULL;
+    if (a == NULL) {
+        refuse(r);
+        return;
+    }
+    memcpy(a->user, pair->data, length);
+    a->request = http_request_hold(r);
+    a->config = config_hold(h->config);
+    a->go_on = go_on;
+    enum login_outcome outcome = login_ask(h->service->login, a->config, a->user, strlen(a->user), colon + 1,
+                                           pair->length - length - 1, h->mailbox, on_outcome, a);
+    if (outcome != LOGIN_PENDING)
+        on_outcome(a, outcome);
+}
+
+/* That is whom the client's certificate names. */
+static bool has_certificate(struct http_request *r)
+{
+    struct evhttp_connection *connection = evhttp_request_get_connection(r->req);
+    return r->http->config->tls_client_user &&
+           tls_client_name(evhttp_connection_get_bufferevent(connection), r->user, sizeof(r->user)) &&
+           user_of(r) != NULL;
+}
+
+void http_authenticate(struct http_request *r, http_known_fn *go_on)
+{
+    static const char basic[] = "Basic ", token[] = "Bearer ";
+    struct http *h = r->http;
+    const char *given = evhttp_find_header(evhttp_request_get_input_headers(r->req), "Authorization");
+    struct buffer pair = {0};
+    http_sync(h); /* nobody gets in with the old password once CONFIG SET has answered */
+    if (!users_login_required(h->config)) {
+        be(r, users_find(h->config, USERS_DEFAULT, strlen(USERS_DEFAULT)));
+        go_on(r);
+    } else if (r->route->role == HTTP_ROLE_NONE || http_scrapes_freely(r) ||
+               (given == NULL && has_certificate(r))) {
+        go_on(r);
+    } else if (given != NULL && strncasecmp(given, token, sizeof(token) - 1) == 0) {
+        be(r, bearer(h->config, given + sizeof(token) - 1));
+        if (user_of(r) != NULL) {
+            go_on(r);
+        } else {
+            log_refused(r, "");
+            refuse(r);
+        }
+    } else if (given != NULL && strncasecmp(given, basic, sizeof(basic) - 1) == 0 &&
+               http_base64_decode(&pair, given + sizeof(basic) - 1, strlen(given + sizeof(basic) - 1)) &&
+               !buffer_failed(&pair)) {
+        ask(r, &pair, go_on);
+    } else {
+        refuse(r);
+    }
+    buffer_fini(&pair);
+}
+
+/* --- what --- */
+
+static unsigned roles_for(enum http_role role)
+{
+    static const unsigned roles[] = {[HTTP_ROLE_NONE] = 0,           [HTTP_ROLE_SCRAPE] = ROLE_READ,
+                                     [HTTP_ROLE_READ] = ROLE_READ,   [HTTP_ROLE_READ_ALL] = ROLE_READ,
+                                     [HTTP_ROLE_WRITE] = ROLE_WRITE, [HTTP_ROLE_ADMIN] = ROLE_ADMIN};
+    return roles[role];
+}
+
+bool http_authorise(struct http_request *r, enum http_role role, const char *filter, size_t length)
+{
+    if (role == HTTP_ROLE_NONE || http_scrapes_freely(r))
+        return true;
+    const struct config_user *u = user_of(r);
+    if (u == NULL) {
+        refuse(r);
+        return false;
+    }
+    if ((u->roles & roles_for(role)) != roles_for(role))
+        http_problem(r, 403, "user %s may not do this", u->name);
+    else if ((role == HTTP_ROLE_SCRAPE || role == HTTP_ROLE_READ_ALL) && !user_may_all_filters(u))
+        http_problem(r, 403, "this is of all filters: user %s must have filters = *", u->name);
+    else if (filter != NULL && !user_may_filter(u, filter, length))
+        http_problem(r, 403, "user %s may not use this filter", u->name);
+    else
+        return true;
+    return false;
+}
+
+bool http_limit(struct http_request *r, struct admin_call *call)
+{
+    const struct config_user *u = user_of(r);
+    if (u != NULL)
+        return admin_call_limit(call, u);
+    call->visible = strdup(""); /* a user that is gone meanwhile sees nothing */
+    return call->visible != NULL;
+}

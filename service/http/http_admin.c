@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: MIT */
+/* Routes whose work is done by the admin thread, by the functions that serve TB.* and BF.RESERVE: what they
+ * reply is made JSON of. */
+#include <stdlib.h>
+#include <string.h>
+#include "base/log.h"
+#include "base/number.h"
+#include "service/http/http_internal.h"
+#include "service/http/http_json.h"
+
+/* --- to the admin thread and back --- */
+
+static void on_call_done(void *arg)
+{
+    struct admin_call *call = arg;
+    struct http_request *r = call->asker;
+    r->http->calls--;
+    if (r->req != NULL)
+        call->on_done(call, r, call->done_arg);
+    http_request_release(r);
+    admin_call_free(call);
+}
+
+/* The counts of this thread are in Redis: now the admin thread may ask for them. */
+static void on_flushed(void *arg)
+{
+    struct admin_call *call = arg;
+    struct http_request *r = call->asker;
+    if (r->req != NULL && !r->http->stopped) {
+        admin_post(r->http->service, call, r->http->mailbox, on_call_done);
+        return;
+    }
+    r->http->calls--;
+    http_request_release(r);
+    admin_call_free(call);
+}
+
+void http_call_admin(struct http_request *r, struct admin_call *call,
+                     void (*on_done)(struct admin_call *call, void *request, void *arg))
+{
+    struct http *h = r->http;
+    if (call != NULL && !http_limit(r, call)) {
+        admin_call_free(call);
+        call = NULL;
+    }
+    if (call == NULL || h->calls >= HTTP_CALLS_MAX) {
+        admin_call_free(call);
+        http_problem(r, 503, "%s",
+                     call == NULL ? "out of memory" : "too many requests wait; nothing was done");
+        return;
+    }
+    h->calls++;
+    call->asker = http_request_hold(r);
+    call->protocol = REPLY_TYPED;
+    call->on_done = on_done;
+    catalog_flush(h->catalog, on_flushed, call);
+}
+
+static struct admin_call *call_for(const struct http_request *r)
+{
+    const char *name = r->filter.data == NULL ? "" : r->filter.data;
+    struct admin_call *call = admin_call_new(r->route->fn, name, r->filter.length);
+    if (call != NULL)
+        call->wish = r->route->wish;
+    return call;
+}
+
+/* --- answers --- */
+
+/* The reply of @call between @before and @after. */
+static void answer_from_reply(struct http_request *r, const struct admin_call *call, const char *before,
+                              const char *after)
+{
+    struct buffer json = {0};
+    struct error e = {.text = ""};
+    if (call->status != ERR_OK) {
+        http_failure(r, call->status, call->error.text);
+        return;
+    }
+    buffer_puts(&json, before);
+    enum err code = buffer_failed(&call->reply)
+                        ? error_set(&e, ERR_NOMEM, "out of memory")
+                        : http_json_reply(&json, call->reply.data, call->reply.length, &e);
+    buffer_puts(&json, after);
+    if (code == ERR_OK) {
+        http_answer(r, 200, &json);
+        return;
+    }
+    log_error("http", "path=%s error=%s", log_quote(r->route->pattern), log_quote(e.text));
+    buffer_fini(&json);
+    http_problem(r, code == ERR_NOMEM ? 503 : 500, "%s", e.text);
+}
+
+static void on_object(struct admin_call *call, void *request, void *arg)
+{
+    (void)arg;
+    answer_from_reply(request, call, "", "");
+}
+
+static void on_filters(struct admin_call *call, void *request, void *arg)
+{
+    (void)arg;
+    answer_from_reply(request, call, "{\"filters\":", "}");
+}
+
+static void on_history(struct admin_call *call, void *request, void *arg)
+{
+    (void)arg;
+    answer_from_reply(request, call, "{\"history\":", "}");
+}
+
+static void answer_filter(struct http_request *r, int status, const char *name, size_t length,
+                          const char *accepted)
+{
+    struct buffer json = {0}, location = {0};
+    buffer_puts(&location, "/v1/filters/");
+    http_percent_encode(&location, name, length);
+    buffer_puts(&json, "{\"filter\":");
+    http_json_bytes(&json, name, length);
+    if (accepted != NULL)
+        buffer_printf(&json, ",\"accepted\":\"%s\"", accepted);
+    buffer_puts(&json, "}");
+    http_header(r, "Location", buffer_text(&location));
+    buffer_fini(&location);
+    http_answer(r, status, &json);
+}
+
+static void on_created(struct admin_call *call, void *request, void *arg)
+{
+    (void)arg;
+    if (call->status == ERR_OK)
+        answer_filter(request, 201, call->filter, call->filter_length, NULL);
+    else
+        http_failure(request, call->status, call->error.text);
+}
+
+/* What is accepted is done later: status and history tell. */
+static void on_accepted(struct admin_call *call, void *request, void *arg)
+{
+    (void)arg;
+    struct http_request *r = request;
+    if (call->status == ERR_OK)
+        answer_filter(r, 202, call->filter, call->filter_length, strrchr(r->route->pattern, '/') + 1);
+    else
+        http_failure(r, call->status, call->error.text);
+}
+
+static void on_coordinators(struct admin_call *call, void *request, void *arg)
+{
+    (void)arg;
+    answer_from_reply(request, call, "{\"coordinators\":", "}");
+}
+
+static void on_nodes(struct admin_call *call, void *request, void *arg)
+{
+    (void)arg;
+    answer_from_reply(request, call, "{\"nodes\":", "}");
+}
+
+/* Too soon: not a conflict, as ERR_BUSY is elsewhere. */
+static void on_shards(struct admin_call *call, void *request, void *arg)
+{
+    if (call->status == ERR_BUSY)
+        http_problem(request, 503, "%s", call->error.text);
+    else
+        on_object(call, request, arg);
+}
+
+/* --- routes --- */
+
+void http_coordinators(struct http_request *r)
+{
+    char *filter = http_query(r, "filter");
+    size_t length = filter == NULL ? 0 : strlen(filter);
+    if (length == 0 || http_authorise(r, r->route->role, filter, length))
+        http_call_admin(r, admin_call_new(r->route->fn, filter == NULL ? "" : filter, length),
+                        on_coordinators);
+    free(filter);
+}
+
+void http_nodes(struct http_request *r)
+{
+    http_call_admin(r, admin_call_new(r->route->fn, "", 0), on_nodes);
+}
+
+void http_list(struct http_request *r)
+{
+    http_call_admin(r, call_for(r), on_filters);
+}
+
+void http_status(struct http_request *r)
+{
+    http_call_admin(r, call_for(r), on_object);
+}
+
+void http_samples(struct http_request *r)
+{
+    http_call_admin(r, call_for(r), on_object);
+}
+
+void http_shards(struct http_request *r)
+{
+    http_call_admin(r, call_for(r), on_shards);
+}
+
+/* False: the request was answered, as the value is none. */
+static bool query_count(struct http_request *r, const char *name, uint64_t *to)
+{
+    char *text = http_query(r, name);
+    bool good = text == NULL || (number_u64(text, strlen(text), to) && *to > 0 && *to <= INT64_MAX);
+    free(text);
+    if (!good)
+        http_problem(r, 422, "'%s' is not an integer above 0", name);
+    return good;
+}
+
+static bool query_rate(struct http_request *r, double *to)
+{
+    char *text = http_query(r, "error_rate");
+    bool good = text == NULL || (number_double(text, strlen(text), to) && *to > 0 && *to < 1);
+    free(text);
+    if (!good)
+        http_problem(r, 422, "'error_rate' is not a number above 0 and below 1");
+    return good;
+}
+
+void http_history(struct http_request *r)
+{
+    uint64_t count = 0;
+    if (!query_count(r, "count", &count))
+        return;
+    struct admin_call *call = call_for(r);
+    if (call != NULL)
+        call->count = count;
+    http_call_admin(r, call, on_history);
+}
+
+void http_plan(struct http_request *r)
+{
+    uint64_t capacity = 0;
+    double rate = 0;
+    if (!query_count(r, "capacity", &capacity) || !query_rate(r, &rate))
+        return;
+    struct admin_call *call = call_for(r);
+    if (call != NULL) {
+        call->nodes = http_query(r, "nodes");
+        call->capacity = capacity;
+        call->error_rate = rate;
+    }
+    http_call_admin(r, call, on_object);
+}
+
+void http_create(struct http_request *r)
+{
+    const struct http_body *b = &r->body;
+    const char *name = b->bytes.data + b->name.offset;
+    if (!http_authorise(r, r->route->role, name, b->name.length))
+        return;
+    struct admin_call *call = admin_call_new(r->route->fn, name, b->name.length);
+    if (call != NULL)
+        call->creation = (struct creation){.allowed = true,
+                                           .capacity = b->capacity,
+                                           .error_rate = b->error_rate,
+                                           .expansion = b->expansion,
+                                           .non_scaling = b->nonscaling};
+    http_call_admin(r, call, on_created);
+}
+
+void http_control(struct http_request *r)
+{
+    const struct http_body *b = &r->body;
+    struct admin_call *call = call_for(r);
+    if (call != NULL && b->nodes.length > 0 &&
+        (call->nodes = strdup(b->bytes.data + b->nodes.offset)) == NULL) {
+        admin_call_free(call);
+        call = NULL;
+    }
+    if (call != NULL) {
+        call->capacity = b->capacity;
+        call->error_rate = b->error_rate;
+        call->hold = b->hold;
+        call->dry_run = b->dry_run;
+        call->verify_full = b->verify_full;
+        call->rows_per_second = b->rows_per_second;
+    }
+    http_call_admin(r, call, b->dry_run ? on_object : on_accepted);
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/* The dashboard's files, which are part of the program, and what its page must know of whoever looks at it.
+ */
+#include <string.h>
+#include <strings.h>
+#include "service/http/http_dashboard.h"
+#include "service/http/http_internal.h"
+#include "service/http/http_json.h"
+#include "service/http/http_origin.h"
+
+/* Nothing but what comes from here, in no frame of others. */
+#define POLICY                                                                                               \
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "    \
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+static const char *type_of(const char *name)
+{
+    const char *end = strrchr(name, '.');
+    return end == NULL                 ? "application/octet-stream"
+           : strcmp(end, ".html") == 0 ? "text/html; charset=utf-8"
+           : strcmp(end, ".css") == 0  ? "text/css; charset=utf-8"
+                                       : "text/javascript; charset=utf-8";
+}
+
+static const struct dashboard_file *find(const char *name)
+{
+    for (size_t i = 0; i < dashboard_file_count; i++)
+        if (strcmp(dashboard_files[i].name, name) == 0)
+            return &dashboard_files[i];
+    return NULL;
+}
+
+static const char *asked(const struct http_request *r, const char *header)
+{
+    const char *value = evhttp_find_header(evhttp_request_get_input_headers(r->req), header);
+    return value == NULL ? "" : value;
+}
+
+static void security_headers(struct http_request *r)
+{
+    http_header(r, "Content-Security-Policy", POLICY);
+    http_header(r, "X-Frame-Options", "DENY");
+    http_header(r, "Referrer-Policy", "no-referrer");
+    http_header(r, "Cross-Origin-Opener-Policy", "same-origin");
+    http_header(r, "Cross-Origin-Resource-Policy", "same-origin");
+    http_header(r, "Permissions-Policy", "camera=(), geolocation=(), microphone=()");
+}
+
+/* The path of the route is the file's name: there are no others. */
+void http_dashboard(struct http_request *r)
+{
+    static const char folder[] = "/dashboard/";
+    const char *pattern = r->route->pattern;
+    const struct dashboard_file *file =
+        find(strncmp(pattern, folder, sizeof(folder) - 1) == 0 ? pattern + sizeof(folder) - 1 : "index.html");
+    struct buffer body = {0};
+    if (file == NULL) {
+        http_problem(r, 404, "there is no such file");
+        return;
+    }
+    bool packed = strstr(asked(r, "Accept-Encoding"), "gzip") != NULL;
+    bool known = strstr(asked(r, "If-None-Match"), file->etag) != NULL;
+    security_headers(r);
+    http_header(r, "ETag", file->etag);
+    http_header(r, "Cache-Control", "no-cache"); /* asks whether it is still that one */
+    http_header(r, "Vary", "Accept-Encoding");
+    if (packed && !known)
+        http_header(r, "Content-Encoding", "gzip");
+    if (!known)
+        buffer_append(&body, packed ? file->packed : file->bytes,
+                      packed ? file->packed_length : file->length);
+    http_answer_as(r, known ? 304 : 200, type_of(file->name), &body);
+}
+
+void http_session(struct http_request *r)
+{
+    char token[CSRF_TOKEN_SIZE] = "";
+    struct http *h = r->http;
+    const struct config_user *u = users_find(h->config, r->user, strlen(r->user));
+    struct buffer json = {0}, role = {0};
+    if (u == NULL || !origin_token(h->csrf_key, r->user, token)) {
+        http_problem(r, 503, "out of memory");
+        return;
+    }
+    roles_format(u->roles, &role);
+    buffer_puts(&json, "{\"user\":");
+    http_json_text(&json, r->user, strlen(r->user));
+    buffer_printf(
+        &json, ",\"role\":\"%s\",\"login\":%s,\"csrf_token\":\"%s\",\"version\":\"%s\",\"coordinator\":",
+        buffer_text(&role), users_login_required(h->config) ? "true" : "false", token, h->service->version);
+    http_json_text(&json, h->service->owner, strlen(h->service->owner));
+    buffer_puts(&json, "}");
+    buffer_fini(&role);
+    http_header(r, "Cross-Origin-Resource-Policy", "same-origin");
+    http_answer(r, 200, &json);
+}

@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: MIT */
+/* GET /v1/events: the state of all filters that whoever asks may see, as server-sent events.
+ *
+ * The happy path is: while anybody listens the admin thread looks at all filters every second or two
+ * (admin_watching), what changed becomes the newest entry of a list, and each stream is sent the entries that
+ * are newer than what it was sent last. Possible failure modes are: a listener reads slowly (it is sent no
+ * more than PENDING_MAX at a time and misses what was changed again meanwhile; who takes nothing for
+ * PATIENCE_MS is cut off), it goes (seen at the next turn), its user may not read any more or the daemon ends
+ * (the stream ends), Redis is away (entries stay, the event "tick" says why). While nobody listens there are
+ * no entries, and only a sample of each filter is taken every FILLS_FINE_S. */
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include "base/clock.h"
+#include "base/log.h"
+#include "service/admin_watching.h"
+#include "service/http/http_internal.h"
+#include "service/http/http_json.h"
+#include "service/fills.h"
+#include "service/http/http_states.h"
+
+enum {
+    STREAMS_MAX = 64,         /* and no more than half of http_max_clients */
+    PENDING_MAX = 128 * 1024, /* bytes that a stream has not taken yet */
+    SOCKET_BYTES = 64 * 1024, /* of them in the kernel, about */
+    INPUT_MAX = 4096,         /* nobody has anything to say on a stream */
+    PATIENCE_MS = 15000,
+    LOST_PEER_MS = 30000,
+    BUSY_MS = 1000,    /* between two looks while a job runs, */
+    QUIET_MS = 2000,   /* and while none does */
+    HURRY_MS = 100,    /* after a view changed */
+    COST_FACTOR = 4,   /* a look is followed by so many times its length without one */
+    SILENCE_MS = 5000, /* then a stream hears of the time; the page gives up after three times that */
+    TURN_MS = 500
+};
+
+struct stream {
+    LIST_ENTRY(stream) link;
+    struct http_request *r; /* held */
+    uint64_t sent;          /* version of the newest entry that it was sent */
+    uint64_t ticked;        /* look after which it was told the time */
+    uint64_t said_us;       /* when it was last sent something */
+    uint64_t stuck_us;      /* since when something waits to be taken; 0: nothing does */
+};
+LIST_HEAD(stream_list, stream);
+
+struct http_events {
+    struct http *http;
+    struct http_states states;
+    struct stream_list streams;
+    unsigned count;
+    struct event *turn; /* every TURN_MS while there are streams, every 10 s otherwise */
+    bool asking;        /* the admin thread looks */
+    bool hurry;
+    bool before;                         /* the look that is under way began before the states were cleared */
+    uint64_t cursor, looked_us, cost_us; /* when the last look ended, and how long it took */
+    struct error error;                  /* of the last look; "": it was well */
+};
+
+/* --- streams --- */
+
+static struct evhttp_connection *connection_of(const struct stream *s)
+{
+    return evhttp_request_get_connection(s->r->req);
+}
+
+static size_t pending_of(const struct stream *s)
+{
+    return evbuffer_get_length(bufferevent_get_output(evhttp_connection_get_bufferevent(connection_of(s))));
+}
+
+static bool may_see(const struct http_state *e, const struct config_user *u)
+{
+    if (e->kind == WATCHING_FILTER)
+        return user_may_filter(u, e->name, e->length);
+    if (e->kind == WATCHING_NODES)
+        return user_may_all_filters(u);
+    return (e->kind == WATCHING_COORDINATORS) == user_may_all_filters(u);
+}
+
+static void on_taken(struct evhttp_connection *connection, void *arg);
+
+static void send_chunk(struct stream *s, struct evbuffer *out)
+{
+    struct http *h = s->r->http;
+    s->said_us = clock_mono_us();
+    h->answering = true;
+    evhttp_send_reply_chunk_with_cb(s->r->req, out, on_taken, s);
+    h->answering = false;
+}
+
+static void put_tick(struct http_events *ev, struct evbuffer *out)
+{
+    struct buffer text = {0};
+    buffer_printf(&text, "event: tick\ndata: {\"time_ms\":%llu,\"redis\":",
+                  (unsigned long long)(clock_wall_us() / 1000));
+    http_json_text(&text, ev->error.text[0] == '\0' ? "ok" : ev->error.text,
+                   strlen(ev->error.text[0] == '\0' ? "ok" : ev->error.text));
+    buffer_printf(&text, ",\"filters\":%s}\n\n", ev->states.complete ? "true" : "false");
+    if (!buffer_failed(&text))
+        (void)evbuffer_add(out, text.data, text.length);
+    buffer_fini(&text);
+}
+
+static bool is_silent(const struct stream *s)
+{
+    return clock_mono_us() - s->said_us > (uint64_t)SILENCE_MS * 1000;
+}
+
+/* Send what is new and fits. */
+static void pump(struct http_events *ev, struct stream *s)
+{
+    const struct config_user *u =
+        s->r->req == NULL ? NULL : users_find(ev->http->config, s->r->user, strlen(s->r->user));
+    struct evbuffer *out = u == NULL || pending_of(s) > PENDING_MAX / 2 ? NULL : evbuffer_new();
+    struct http_state *e;
+    if (out == NULL)
+        return;
+    TAILQ_FOREACH(e, &ev->states.list, link)
+    {
+        if (e->version <= s->sent)
+            continue;
+        if (evbuffer_get_length(out) > PENDING_MAX / 2)
+            break;
+        if (may_see(e, u) && e->frame.length > 0)
+            (void)evbuffer_add(out, e->frame.data, e->frame.length);
+        s->sent = e->version;
+    }
+    if (e == NULL && (s->ticked != ev->looked_us || is_silent(s))) { /* it is up to date */
+        s->ticked = ev->looked_us;
+        put_tick(ev, out);
+    }
+    if (evbuffer_get_length(out) > 0)
+        send_chunk(s, out);
+    evbuffer_free(out);
+}
+
+static void on_taken(struct evhttp_connection *connection, void *arg)
+{
+    (void)connection;
+    struct stream *s = arg;
+    if (s->r->req != NULL && !s->r->http->draining)
+        pump(s->r->http->events, s);
+}
+
+static void stream_free(struct http_events *ev, struct stream *s)
+{
+    LIST_REMOVE(s, link);
+    ev->count--;
+    http_request_release(s->r);
+    free(s);
+}
+
+/* Its connection is gone, with the request. */
+static void bury(struct http_events *ev, struct stream *s)
+{
+    LIST_REMOVE(s->r, link);
+    http_request_release(s->r); /* of the one who answers */
+    stream_free(ev, s);
+}
+
+static void cut_off(struct http_events *ev, struct stream *s, const char *why)
+{
+    log_info("http_stream_cut", "why=\"%s\"", why);
+    evhttp_connection_free(connection_of(s));
+    bury(ev, s);
+}
+
+/* The stream as a whole is the answer. */
+static void end_stream(struct http_events *ev, struct stream *s, const char *why)
+{
+    struct http_request *r = s->r;
+    struct evhttp_request *req = r->req;
+    struct evbuffer *out = evbuffer_new();
+    if (out != NULL) {
+        (void)evbuffer_add_printf(out, "event: end\ndata: {\"why\":\"%s\"}\n\n", why);
+        ev->http->answering = true;
+        evhttp_send_reply_chunk(req, out);
+        ev->http->answering = false;
+        evbuffer_free(out);
+    }
+    r->req = NULL;
+    http_connection_answered(r->connection, req, true);
+    ev->http->answering = true;
+    evhttp_send_reply_end(req);
+    ev->http->answering = false;
+    bury(ev, s);
+}
+
+/* --- looks --- */
+
+static uint64_t interval_ms(const struct http_events *ev)
+{
+    if (ev->count == 0)
+        return FILLS_FINE_S * 1000;
+    return http_states_busy(&ev->states) ? BUSY_MS : QUIET_MS;
+}
+
+static bool is_due(const struct http_events *ev)
+{
+    uint64_t since_us = clock_mono_us() - ev->looked_us, wanted_us = interval_ms(ev) * 1000;
+    if (ev->hurry && wanted_us > HURRY_MS * 1000)
+        wanted_us = HURRY_MS * 1000;
+    if (wanted_us < COST_FACTOR * ev->cost_us)
+        wanted_us = COST_FACTOR * ev->cost_us;
+    return !ev->asking && (ev->looked_us == 0 || since_us >= wanted_us);
+}
+
+static void take_answer(struct http_events *ev, const struct admin_call *call)
+{
+    struct watching_record record;
+    size_t at = 0;
+    uint64_t now = clock_mono_us();
+    ev->cost_us = now - ev->looked_us;
+    ev->looked_us = now;
+    ev->cursor = ev->before ? 0 : call->cursor;
+    ev->error = (struct error){.text = ""};
+    if (call->status != ERR_OK)
+        ev->error = call->error;
+    if (ev->count == 0 || (call->flags & WATCHING_STATUS) == 0)
+        return;
+    http_states_begin(&ev->states);
+    while (watching_next(call, &at, &record))
+        http_states_take(&ev->states, &record);
+    http_states_end(&ev->states, call->status == ERR_OK && !buffer_failed(&call->reply));
+    if (!ev->before && call->status == ERR_OK && call->cursor == 0 && !buffer_failed(&call->reply))
+        ev->states.complete = true;
+}
+
+/* What has gone is kept until all streams were told. */
+static void forget_told(struct http_events *ev)
+{
+    const struct stream *s;
+    uint64_t told = ev->states.version;
+    LIST_FOREACH(s, &ev->streams, link)
+    told = s->sent < told ? s->sent : told;
+    http_states_told(&ev->states, told);
+}
+
+static void schedule(struct http_events *ev);
+
+static void on_answer(void *arg)
+{
+    struct admin_call *call = arg;
+    struct http_events *ev = call->asker;
+    struct stream *s;
+    ev->asking = false;
+    if (!ev->http->stopped) {
+        take_answer(ev, call);
+        LIST_FOREACH(s, &ev->streams, link)
+        pump(ev, s);
+        forget_told(ev);
+    }
+    admin_call_free(call);
+}
+
+static bool is_anybody_restricted(const struct http_events *ev)
+{
+    const struct stream *s;
+    LIST_FOREACH(s, &ev->streams, link)
+    {
+        const struct config_user *u = users_find(ev->http->config, s->r->user, strlen(s->r->user));
+        if (u != NULL && !user_may_all_filters(u))
+            return true;
+    }
+    return false;
+}
+
+static void look(struct http_events *ev)
+{
+    struct admin_call *call = admin_call_new(admin_watching, "", 0);
+    if (call == NULL)
+        return;
+    call->asker = ev;
+    call->cursor = ev->cursor;
+    if (ev->count > 0)
+        call->flags = WATCHING_STATUS | (is_anybody_restricted(ev) ? WATCHING_RESTRICTED : 0u);
+    ev->asking = true;
+    ev->hurry = false;
+    ev->before = false;
+    ev->looked_us = clock_mono_us(); /* it begins; its end takes this place */
+    admin_post(ev->http->service, call, ev->http->mailbox, on_answer);
+}
+
+/* --- turns --- */
+
+static bool is_still_welcome(const struct http_events *ev, const struct stream *s)
+{
+    const struct config_user *u = users_find(ev->http->config, s->r->user, strlen(s->r->user));
+    return u != NULL && user_may(u, ROLE_READ);
+}
+
+/* It may be gone afterwards. */
+static void look_after(struct http_events *ev, struct stream *s, uint64_t now)
+{
+    uint64_t patience_ms = ev->http->config->http_timeout_ms;
+    patience_ms = patience_ms < PATIENCE_MS ? patience_ms : PATIENCE_MS;
+    if (s->r->req == NULL) {
+        bury(ev, s);
+        return;
+    }
+    if (pending_of(s) == 0)
+        s->stuck_us = 0;
+    else if (s->stuck_us == 0)
+        s->stuck_us = now;
+    if (s->stuck_us != 0 && now - s->stuck_us > patience_ms * 1000)
+        cut_off(ev, s, "it does not read");
+    else if (!is_still_welcome(ev, s))
+        end_stream(ev, s, "the user may not read any more");
+    else if (is_silent(s)) /* a look takes long, or it cost so much that there is none for long */
+        pump(ev, s);
+}
+
+static void on_turn(evutil_socket_t fd, short events, void *arg)
+{
+    (void)fd;
+    (void)events;
+    struct http_events *ev = arg;
+    struct stream *s, *next;
+    for (s = LIST_FIRST(&ev->streams); s != NULL; s = next) {
+        next = LIST_NEXT(s, link);
+        look_after(ev, s, clock_mono_us());
+    }
+    if (ev->count == 0)
+        http_states_clear(&ev->states);
+    if (is_due(ev) && !ev->http->draining)
+        look(ev);
+    schedule(ev);
+}
+
+static void schedule(struct http_events *ev)
+{
+    unsigned ms = ev->count == 0 ? FILLS_FINE_S * 1000 : ev->hurry ? HURRY_MS : TURN_MS;
+    const struct timeval next = {ms / 1000, ms % 1000 * 1000};
+    (void)evtimer_add(ev->turn, &next);
+}
+
+/* --- a new stream --- */
+
+/* The first one is told of all filters, from the first on. */
+static void start_anew(struct http_events *ev)
+{
+    http_states_clear(&ev->states);
+    ev->cursor = 0;
+    ev->before = ev->asking;
+}
+
+static void prepare_connection(struct http *h, struct http_request *r)
+{
+    static const int bytes = SOCKET_BYTES, lost_ms = LOST_PEER_MS;
+    struct bufferevent *io = evhttp_connection_get_bufferevent(evhttp_request_get_connection(r->req));
+    const struct timeval patience = {(time_t)(h->config->http_timeout_ms / 1000) + 1, 0};
+    int fd = bufferevent_getfd(io);
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &lost_ms, sizeof(lost_ms));
+    bufferevent_setwatermark(io, EV_READ, 0, INPUT_MAX);
+    (void)bufferevent_set_timeouts(io, NULL, &patience); /* it may be silent for ever, and may not be deaf */
+}
+
+static void begin(struct http_events *ev, struct http_request *r, struct stream *s)
+{
+    *s = (struct stream){.r = http_request_hold(r)};
+    (void)event_del(r->deadline);
+    r->close = true;
+    if (ev->count == 0)
+        start_anew(ev);
+    LIST_INSERT_HEAD(&ev->streams, s, link);
+    ev->count++;
+    prepare_connection(ev->http, r);
+    http_header(r, "Content-Type", "text/event-stream");
+    http_header(r, "Cache-Control", "no-store");
+    http_header(r, "X-Content-Type-Options", "nosniff");
+    http_header(r, "X-Accel-Buffering", "no"); /* of a proxy that would collect it */
+    http_header(r, "Connection", "close");
+    http_header(r, "X-Request-Id", r->id);
+    http_meter_count(r, 200);
+    ev->http->answering = true;
+    evhttp_send_reply_start(r->req, 200, http_reason(200));
+    ev->http->answering = false;
+    struct evbuffer *hello = evbuffer_new();
+    if (hello != NULL) {
+        (void)evbuffer_add_printf(hello, "retry: 2000\n\n");
+        send_chunk(s, hello);
+        evbuffer_free(hello);
+    }
+    ev->hurry = true;
+    on_turn(-1, 0, ev);
+}
+
+void http_events(struct http_request *r)
+{
+    struct http_events *ev = r->http->events;
+    struct buffer nothing = {0};
+    if (r->head) {
+        http_answer_as(r, 200, "text/event-stream", &nothing);
+        return;
+    }
+    uint64_t half = r->http->config->http_max_clients / 2;
+    if (ev->count >= STREAMS_MAX || ev->count >= (half == 0 ? 1 : half) || r->http->draining) {
+        http_problem(r, 503, "%u streams are open already; nothing was done", ev->count);
+        return;
+    }
+    struct stream *s = calloc(1, sizeof(*s));
+    if (s == NULL)
+        http_problem(r, 503, "out of memory");
+    else
+        begin(ev, r, s);
+}
+
+/* --- start and end --- */
+
+enum err http_events_init(struct http *h, struct error *e)
+{
+    struct http_events *ev = calloc(1, sizeof(*ev));
+    h->events = ev;
+    if (ev != NULL)
+        http_states_init(&ev->states);
+    if (ev == NULL || (ev->turn = evtimer_new(h->base, on_turn, ev)) == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    ev->http = h;
+    LIST_INIT(&ev->streams);
+    schedule(ev);
+    return ERR_OK;
+}
+
+void http_events_hurry(struct http *h)
+{
+    struct http_events *ev = h->events;
+    if (ev->count == 0 || ev->hurry)
+        return;
+    ev->hurry = true;
+    schedule(ev);
+}
+
+void http_events_drain(struct http *h)
+{
+    struct stream *s, *next;
+    for (s = LIST_FIRST(&h->events->streams); s != NULL; s = next) {
+        next = LIST_NEXT(s, link);
+        if (s->r->req == NULL)
+            bury(h->events, s);
+        else
+            end_stream(h->events, s, "the daemon ends");
+    }
+}
+
+void http_events_forget(struct http *h)
+{
+    struct stream *s, *next;
+    for (s = h->events == NULL ? NULL : LIST_FIRST(&h->events->streams); s != NULL; s = next) {
+        next = LIST_NEXT(s, link);
+        if (s->r->req != NULL)
+            http_connection_serves(s->r->connection, NULL);
+        s->r->req = NULL;
+        bury(h->events, s);
+    }
+}
+
+void http_events_fini(struct http *h)
+{
+    struct http_events *ev = h->events;
+    if (ev == NULL)
+        return;
+    http_states_clear(&ev->states);
+    if (ev->turn != NULL)
+        event_free(ev->turn);
+    free(ev);
+    h->events = NULL;
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+/* Check and add.
+ *
+ * The happy path is: the keys of the body go out as a batch, its end is the answer. Possible failure modes
+ * are: some keys fail (their elements are errors: what was added stays added, and may be added again), all
+ * fail (the answer is a problem), the request is answered by its deadline (it takes the batch with it). */
+#include <string.h>
+#include "service/batch.h"
+#include "service/client_count.h"
+#include "service/http/http_internal.h"
+#include "service/http/http_json.h"
+
+/* --- the answer --- */
+
+static void put_error(struct buffer *json, const char *error, const char *detail)
+{
+    buffer_printf(json, "{\"error\":\"%s\",\"detail\":", error);
+    http_json_text(json, detail, strlen(detail));
+    buffer_puts(json, "}");
+}
+
+static void put_result(struct buffer *json, const struct batch *b, size_t i, struct meter_answers *answers)
+{
+    const struct failure *why;
+    enum answer answer = batch_answer(b, i, &why);
+    answer_count(answers, answer);
+    switch (answer) {
+    case ANSWER_NO:
+        buffer_puts(json, "false");
+        break;
+    case ANSWER_YES:
+        buffer_puts(json, "true");
+        break;
+    case ANSWER_FULL:
+        put_error(json, error_name(ERR_FULL), "the filter is full and does not scale");
+        break;
+    case ANSWER_LOST:
+        put_error(json, error_name(ERR_LOST), "the data of this key's shard is lost, or may be");
+        break;
+    case ANSWER_ERROR:
+        put_error(json, error_name(why->code), why->text);
+        break;
+    }
+}
+
+static void answer(struct http_request *r)
+{
+    const struct failure *failure = batch_failure(r->batch);
+    if (failure != NULL) {
+        http_failure(r, failure->code, failure->text);
+        return;
+    }
+    struct buffer json = {0};
+    struct meter_answers answers = {0};
+    const struct question *q = batch_question(r->batch);
+    buffer_puts(&json, "{\"results\":[");
+    for (size_t i = 0; i < batch_end(r->batch); i++) {
+        if (i > 0)
+            buffer_puts(&json, ",");
+        put_result(&json, r->batch, i, &answers);
+    }
+    (void)answer_outcome(r->http->meter, q, &answers, &(struct failure){.code = ERR_OK});
+    buffer_puts(&json, "]}");
+    http_answer(r, 200, &json);
+}
+
+/* --- routes --- */
+
+static struct batch_key key_at(const void *owner, size_t i)
+{
+    const struct http_body *body = &((const struct http_request *)owner)->body;
+    const struct http_key *key = &body->keys[i];
+    return (struct batch_key){.bytes = key->length == 0 ? "" : body->bytes.data + key->offset,
+                              .length = key->length};
+}
+
+static void on_done(void *owner)
+{
+    answer(owner);
+}
+
+static void operate(struct http_request *r, enum operation_kind kind)
+{
+    struct http *h = r->http;
+    struct error e;
+    struct batch_options o = {
+        .question = {.service = h->service,
+                     .mailbox = h->mailbox,
+                     .kind = kind,
+                     .creation = {.allowed = kind == OPERATION_ADD, .if_configured = true}},
+        .base = h->base,
+        .count = r->body.key_count,
+        .key = key_at,
+        .on_done = on_done,
+        .owner = r};
+    enum err code = catalog_find(h->catalog, r->filter.data, r->filter.length, &o.question.filter, &e);
+    if (code != ERR_OK) {
+        http_failure(r, code, e.text);
+        return;
+    }
+    r->batch = batch_new(&o);
+    if (r->batch == NULL) {
+        http_problem(r, 503, "out of memory");
+        return;
+    }
+    batch_start(r->batch);
+    if (batch_is_answered(r->batch))
+        answer(r);
+}
+
+void http_check(struct http_request *r)
+{
+    operate(r, OPERATION_CHECK);
+}
+
+void http_add(struct http_request *r)
+{
+    operate(r, OPERATION_ADD);
+}

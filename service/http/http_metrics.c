@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+/* GET /metrics, and what this thread counts for it.
+ *
+ * A scrape has Redis asked for the figures of filters and waits for that, for SCRAPE_MS at the most: then
+ * those of the time before are written. So it is answered whether or not Redis and Postgres are there. */
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/log.h"
+#include "service/http/http_internal.h"
+#include "service/metrics/collector.h"
+#include "service/metrics/meter.h"
+
+enum { SCRAPE_MS = 1000 };
+
+/* --- counting --- */
+
+static size_t status_count(void)
+{
+    size_t n = 0;
+    while (http_status_at(n) != 0)
+        n++;
+    return n;
+}
+
+struct meter *http_meter_new(void)
+{
+    return meter_new(http_route_count + 1, status_count());
+}
+
+const struct meter *http_meter(const struct http *h)
+{
+    return h == NULL ? NULL : h->meter;
+}
+
+unsigned http_connections(const struct http *h)
+{
+    return h == NULL ? 0 : (unsigned)h->connection_count;
+}
+
+void http_meter_count(struct http_request *r, int status)
+{
+    size_t column = 0;
+    size_t row = r->route == NULL ? http_route_count : (size_t)(r->route - http_routes);
+    while (http_status_at(column) != 0 && http_status_at(column) != status)
+        column++;
+    uint64_t us = clock_mono_us() - r->began_us;
+    if (http_status_at(column) != 0)
+        meter_count(r->http->meter, row, column, us);
+    if (r->route == NULL || r->route->role != HTTP_ROLE_SCRAPE) /* it waits by design, see SCRAPE_MS */
+        http_slow(r, status, us);
+}
+
+/* --- who may --- */
+
+static bool is_local(struct http_request *r)
+{
+    char *address = NULL;
+    ev_uint16_t port;
+    struct in_addr v4;
+    evhttp_connection_get_peer(evhttp_request_get_connection(r->req), &address, &port);
+    if (address == NULL)
+        return false;
+    if (strncmp(address, "::ffff:", 7) == 0)
+        address += 7;
+    return strcmp(address, "::1") == 0 ||
+           (inet_pton(AF_INET, address, &v4) == 1 && ntohl(v4.s_addr) >> 24 == 127);
+}
+
+bool http_scrapes_freely(struct http_request *r)
+{
+    enum http_metrics allowed = r->http->config->http_metrics;
+    return r->route->role == HTTP_ROLE_SCRAPE &&
+           (allowed == HTTP_METRICS_OPEN || (allowed == HTTP_METRICS_LOOPBACK && is_local(r)));
+}
+
+/* --- a scrape --- */
+
+struct scrape {
+    struct http_request *r; /* held */
+    struct event *patience;
+    enum exposition format;
+};
+
+static void answer(struct scrape *s)
+{
+    struct buffer text = {0};
+    struct http_request *r = s->r;
+    if (r->req == NULL)
+        return;
+    collector_write(r->http->service->collector, &text, s->format);
+    http_answer_as(r, 200, exposition_type(s->format), &text);
+}
+
+static void end(struct scrape *s)
+{
+    if (s->patience != NULL)
+        event_free(s->patience);
+    http_request_release(s->r);
+    free(s);
+}
+
+static void on_patience(evutil_socket_t fd, short events, void *arg)
+{
+    (void)fd;
+    (void)events;
+    answer(arg);
+}
+
+/* In the thread of HTTP, perhaps long after the answer. */
+static void on_told(void *arg)
+{
+    struct scrape *s = arg;
+    if (!s->r->http->stopped)
+        answer(s);
+    end(s);
+}
+
+void http_metrics(struct http_request *r)
+{
+    static const struct timeval patience = {SCRAPE_MS / 1000, SCRAPE_MS % 1000 * 1000};
+    struct http *h = r->http;
+    struct scrape *s = calloc(1, sizeof(*s));
+    if (s == NULL) {
+        http_problem(r, 503, "out of memory");
+        return;
+    }
+    s->r = http_request_hold(r);
+    s->format = exposition_negotiate(evhttp_find_header(evhttp_request_get_input_headers(r->req), "Accept"));
+    s->patience = evtimer_new(h->base, on_patience, s);
+    if (s->patience == NULL || evtimer_add(s->patience, &patience) != 0 ||
+        collector_ask(h->service->collector, h->mailbox, on_told, s) != ERR_OK) {
+        http_problem(r, 503, "out of memory");
+        end(s);
+    }
+}

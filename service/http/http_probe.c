@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT */
+/* /livez, /readyz and the description of the interface.
+ *
+ * Ready: within a second the home node of Redis answers PING, and every worker has come to a letter. Whoever
+ * is asked and does not answer in time is a reason. */
+#include <stdio.h>
+#include <stdlib.h>
+#include "base/log.h"
+#include "service/http/http_internal.h"
+#include "service/worker.h"
+
+enum { PROBE_MS_MAX = 1000 };
+
+extern const char embedded_openapi[];
+
+void http_livez(struct http_request *r)
+{
+    struct buffer json = {0};
+    buffer_puts(&json, "{\"status\":\"ok\"}");
+    http_answer(r, 200, &json);
+}
+
+void http_openapi(struct http_request *r)
+{
+    struct buffer json = {0};
+    buffer_puts(&json, embedded_openapi);
+    http_answer(r, 200, &json);
+}
+
+/* --- readiness --- */
+
+struct probe {
+    struct http_request *r; /* held; NULL: answered */
+    struct http *http;
+    struct event *patience;
+    unsigned asked;   /* who will answer yet */
+    unsigned workers; /* that did not answer yet */
+    bool home;        /* answered well */
+    char why[256];    /* it did not */
+};
+
+/* What has no filter's name in it: in a cluster, the set of names. */
+static unsigned home_of(const struct http *h)
+{
+    return nodes_filters(&h->service->nodes, h->service->prefix);
+}
+
+static void answer(struct probe *p)
+{
+    struct buffer json = {0}, reasons = {0};
+    bool ends = p->http->draining || atomic_load(&p->http->service->leaving);
+    bool ready = p->home && p->workers == 0 && !ends;
+    if (!p->home)
+        buffer_printf(&reasons, "the home node of Redis (%s): %s",
+                      store_name(catalog_store(p->http->catalog), home_of(p->http)),
+                      p->why[0] != '\0' ? p->why : "no answer in time");
+    if (p->workers > 0)
+        buffer_printf(&reasons, "%s%u of %u workers do not answer", reasons.length > 0 ? "; " : "",
+                      p->workers, p->http->service->worker_count);
+    if (ends)
+        buffer_printf(&reasons, "%sthe daemon ends", reasons.length > 0 ? "; " : "");
+    buffer_puts(&json, "{\"status\":\"ready\"}");
+    if (ready)
+        http_answer(p->r, 200, &json);
+    else
+        http_problem(p->r, 503, "not ready: %s", buffer_text(&reasons));
+    buffer_fini(&json);
+    buffer_fini(&reasons);
+    http_request_release(p->r);
+    p->r = NULL;
+    event_free(p->patience);
+}
+
+/* Freed when all have answered, which may be long after the request was. */
+static void answer_came(struct probe *p)
+{
+    p->asked--;
+    if (p->asked > 0)
+        return;
+    if (p->r != NULL)
+        answer(p);
+    free(p);
+}
+
+static void on_patience(evutil_socket_t fd, short events, void *arg)
+{
+    (void)fd;
+    (void)events;
+    answer(arg);
+}
+
+static void note_why(struct probe *p, const char *why)
+{
+    (void)snprintf(p->why, sizeof(p->why), "%s", why);
+}
+
+static void on_ping(void *arg, const redisReply *pong)
+{
+    struct probe *p = arg;
+    p->home = pong != NULL && pong->type == REDIS_REPLY_STATUS;
+    if (pong == NULL)
+        note_why(p, "the connection broke");
+    else if (pong->type == REDIS_REPLY_ERROR)
+        note_why(p, pong->str);
+    answer_came(p);
+}
+
+struct echo {
+    struct probe *probe;
+    struct mailbox *back;
+};
+
+static void on_echo(void *arg)
+{
+    struct echo *echo = arg;
+    struct probe *p = echo->probe;
+    free(echo);
+    p->workers--;
+    answer_came(p);
+}
+
+/* In the worker's thread. */
+static void send_back(void *arg)
+{
+    struct echo *echo = arg;
+    if (mailbox_post(echo->back, on_echo, echo) != ERR_OK)
+        log_error("http", "error=\"out of memory: a worker's answer is lost\"");
+}
+
+static void ask_worker(struct probe *p, struct worker *w)
+{
+    struct echo *echo = malloc(sizeof(*echo));
+    p->workers++; /* one that cannot be asked does not answer */
+    if (echo == NULL)
+        return;
+    *echo = (struct echo){.probe = p, .back = p->http->mailbox};
+    if (mailbox_post(w->mailbox, send_back, echo) == ERR_OK)
+        p->asked++;
+    else
+        free(echo);
+}
+
+static void ask_home(struct probe *p)
+{
+    static const char ping[] = "*1\r\n$4\r\nPING\r\n";
+    struct store *store = catalog_store(p->http->catalog);
+    unsigned home = home_of(p->http);
+    if (store_send(store, home, ping, sizeof(ping) - 1, on_ping, p))
+        p->asked++;
+    else
+        note_why(p, store_why(store, home));
+}
+
+void http_readyz(struct http_request *r)
+{
+    struct http *h = r->http;
+    unsigned ms = h->service->redis_timeout_ms < PROBE_MS_MAX ? h->service->redis_timeout_ms : PROBE_MS_MAX;
+    const struct timeval patience = {ms / 1000, (suseconds_t)(ms % 1000 * 1000)};
+    struct probe *p = calloc(1, sizeof(*p));
+    if (p != NULL)
+        p->patience = evtimer_new(h->base, on_patience, p);
+    if (p == NULL || p->patience == NULL || evtimer_add(p->patience, &patience) != 0) {
+        if (p != NULL && p->patience != NULL)
+            event_free(p->patience);
+        free(p);
+        http_problem(r, 503, "out of memory");
+        return;
+    }
+    p->http = h;
+    p->r = http_request_hold(r);
+    p->asked = 1; /* this function */
+    ask_home(p);
+    for (unsigned i = 0; i < h->service->worker_count; i++)
+        ask_worker(p, h->service->workers[i]);
+    answer_came(p);
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+#include "service/http/http_route.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#define ONE "/v1/filters/{filter}"
+#define READ HTTP_ROLE_READ
+#define WRITE HTTP_ROLE_WRITE
+#define ADMIN HTTP_ROLE_ADMIN
+
+/* clang-format off */
+const struct http_route http_routes[] = {
+    {"GET", "/", http_dashboard, "The dashboard", READ, 0, NULL, 0},
+    {"GET", "/dashboard/style.css", http_dashboard, "Its style", HTTP_ROLE_NONE, 0, NULL, 0},
+    {"GET", "/dashboard/app.js", http_dashboard, "Its program", HTTP_ROLE_NONE, 0, NULL, 0},
+    {"GET", "/dashboard/charts.js", http_dashboard, "Its curves and maps", HTTP_ROLE_NONE, 0, NULL, 0},
+    {"GET", "/dashboard/format.js", http_dashboard, "Its figures and times", HTTP_ROLE_NONE, 0, NULL, 0},
+    {"GET", "/dashboard/live.js", http_dashboard, "What it asks of the service", HTTP_ROLE_NONE, 0, NULL, 0},
+    {"GET", "/dashboard/parts.js", http_dashboard, "The parts of its page", HTTP_ROLE_NONE, 0, NULL, 0},
+    {"GET", "/livez", http_livez, "The process answers", HTTP_ROLE_NONE, 0, NULL, 0},
+    {"GET", "/readyz", http_readyz, "Workers and the home node of Redis answer", HTTP_ROLE_NONE, 0, NULL, 0},
+    {"GET", "/metrics", http_metrics, "Figures for Prometheus", HTTP_ROLE_SCRAPE, 0, NULL, 0},
+    {"GET", "/v1/openapi.json", http_openapi, "This interface, as OpenAPI", READ, 0, NULL, 0},
+    {"GET", "/v1/session", http_session, "Who asks, and the token that a page needs to change something", READ, 0, NULL, 0},
+    {"GET", "/v1/events", http_events, "The state of all filters, whenever it changes", READ, 0, NULL, 0},
+    {"GET", "/v1/coordinators", http_coordinators, "All coordinators, and which epoch of a filter each serves", READ, 0,
+     admin_coordinators, 0},
+    {"GET", "/v1/nodes", http_nodes, "The nodes of Redis: how this coordinator fares with each, and its memory", HTTP_ROLE_READ_ALL, 0,
+     admin_nodes, 0},
+    {"GET", "/v1/filters", http_list, "All filters with their status", READ, 0, admin_status, 0},
+    {"POST", "/v1/filters", http_create, "Creates an empty filter", WRITE, HTTP_BODY_CREATE, admin_reserve, 0},
+    {"PUT", "/v1/filters", http_create, "Creates an empty filter", WRITE, HTTP_BODY_CREATE, admin_reserve, 0},
+    {"GET", ONE, http_status, "Status of a filter", READ, 0, admin_status, 0},
+    {"GET", ONE "/history", http_history, "The last runs of a filter's expansions", READ, 0, admin_history, 0},
+    {"GET", ONE "/samples", http_samples, "How full a filter was in the last day", READ, 0, admin_samples, 0},
+    {"GET", ONE "/shards", http_shards, "How full a filter's shards are, and which are lost", READ, 0, admin_shards, 0},
+    {"GET", ONE "/plan", http_plan, "What an expansion would make and need", READ, 0, admin_plan, 0},
+    {"POST", ONE "/check", http_check, "Tells of keys whether they may have been added", READ,
+     HTTP_BODY_KEYS, NULL, 0},
+    {"POST", ONE "/add", http_add, "Adds keys; tells which are new", WRITE, HTTP_BODY_KEYS, NULL, 0},
+    {"POST", ONE "/rebuild", http_control, "Starts an expansion", ADMIN, HTTP_BODY_REBUILD, admin_rebuild, 0},
+    {"POST", ONE "/verify", http_control, "Looks up keys of the source in the generation in use", ADMIN,
+     HTTP_BODY_VERIFY, admin_verify, 0},
+    {"POST", ONE "/cutover", http_control, "Lets an expansion that holds switch to its generation", ADMIN,
+     HTTP_BODY_NONE, admin_control, WISH_CUTOVER},
+    {"POST", ONE "/rollback", http_control, "Switches back to the generation before, in the grace time", ADMIN,
+     HTTP_BODY_NONE, admin_control, WISH_ROLLBACK},
+    {"POST", ONE "/finish", http_control, "Ends the grace time", ADMIN, HTTP_BODY_NONE, admin_control, WISH_FINISH},
+    {"POST", ONE "/abort", http_control, "Aborts a running expansion", ADMIN, HTTP_BODY_NONE, admin_control,
+     WISH_ABORT},
+    {"POST", ONE "/accept", http_control, "Takes what masters hold that were promoted or started anew for whole", ADMIN,
+     HTTP_BODY_NONE, admin_accept, 0},
+    {"POST", ONE "/pause", http_control, "Pauses a running expansion", ADMIN, HTTP_BODY_NONE, admin_control,
+     WISH_PAUSE},
+    {"POST", ONE "/resume", http_control, "Lets it go on", ADMIN, HTTP_BODY_NONE, admin_control, WISH_RESUME},
+    {"POST", ONE "/throttle", http_control, "Bounds the rows a second that an expansion reads", ADMIN,
+     HTTP_BODY_THROTTLE, admin_control, WISH_THROTTLE},
+};
+/* clang-format on */
+const size_t http_route_count = sizeof(http_routes) / sizeof(http_routes[0]);
+
+/* --- percent-encoding --- */
+
+static int hex_value(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    int letter = tolower((unsigned char)c);
+    return letter >= 'a' && letter <= 'f' ? letter - 'a' + 10 : -1;
+}
+
+bool http_percent_decode(struct buffer *out, const char *text, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        char byte = text[i];
+        if (byte == '%') {
+            int high = i + 2 < length ? hex_value(text[i + 1]) : -1;
+            int low = i + 2 < length ? hex_value(text[i + 2]) : -1;
+            if (high < 0 || low < 0)
+                return false;
+            byte = (char)(high << 4 | low);
+            i += 2;
+        }
+        buffer_append(out, &byte, 1);
+    }
+    return true;
+}
+
+void http_percent_encode(struct buffer *out, const char *bytes, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        unsigned char c = (unsigned char)bytes[i];
+        if (isalnum(c) || strchr("-._~", c == '\0' ? '%' : c) != NULL)
+            buffer_append(out, &bytes[i], 1);
+        else
+            buffer_printf(out, "%%%02X", c);
+    }
+}
+
+/* --- matching --- */
+
+/* The bytes of {filter} go to @filter, where that is not NULL. */
+static bool matches(const char *pattern, const char *path, struct buffer *filter)
+{
+    static const char variable[] = "{filter}";
+    const char *at = strstr(pattern, variable);
+    if (at == NULL)
+        return strcmp(pattern, path) == 0;
+    size_t before = (size_t)(at - pattern);
+    if (strncmp(pattern, path, before) != 0)
+        return false;
+    const char *name = path + before, *behind = at + sizeof(variable) - 1;
+    size_t length = strcspn(name, "/");
+    if (length == 0 || strcmp(name + length, behind) != 0)
+        return false;
+    return filter == NULL || http_percent_decode(filter, name, length);
+}
+
+const struct http_route *http_route_find(const char *method, const char *path, struct buffer *filter,
+                                         bool *known)
+{
+    const char *as = strcmp(method, "HEAD") == 0 ? "GET" : method;
+    *known = false;
+    for (size_t i = 0; i < http_route_count; i++) {
+        if (!matches(http_routes[i].pattern, path, NULL))
+            continue;
+        *known = true;
+        if (strcmp(http_routes[i].method, as) == 0)
+            return matches(http_routes[i].pattern, path, filter) ? &http_routes[i] : NULL;
+    }
+    return NULL;
+}
+
+void http_route_allow(const char *path, struct buffer *out)
+{
+    for (size_t i = 0; i < http_route_count; i++) {
+        const struct http_route *route = &http_routes[i];
+        if (!matches(route->pattern, path, NULL))
+            continue;
+        buffer_printf(out, "%s%s", out->length > 0 ? ", " : "", route->method);
+        if (strcmp(route->method, "GET") == 0)
+            buffer_puts(out, ", HEAD");
+    }
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+#include "service/http/http_states.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "base/log.h"
+#include "service/http/http_json.h"
+
+static void state_free(struct http_state *e)
+{
+    buffer_fini(&e->frame);
+    free(e->name);
+    free(e);
+}
+
+void http_states_init(struct http_states *s)
+{
+    *s = (struct http_states){0};
+    TAILQ_INIT(&s->list);
+}
+
+void http_states_clear(struct http_states *s)
+{
+    struct http_state *e, *next;
+    for (e = TAILQ_FIRST(&s->list); e != NULL; e = next) {
+        next = TAILQ_NEXT(e, link);
+        state_free(e);
+    }
+    TAILQ_INIT(&s->list);
+    s->complete = false;
+}
+
+static struct http_state *find(struct http_states *s, const struct watching_record *w)
+{
+    struct http_state *e;
+    TAILQ_FOREACH(e, &s->list, link)
+    if (e->kind == w->kind && e->length == w->name_length && memcmp(e->name, w->name, e->length) == 0)
+        return e;
+    return NULL;
+}
+
+static struct http_state *make(struct http_states *s, const struct watching_record *w)
+{
+    struct http_state *e = calloc(1, sizeof(*e));
+    if (e == NULL || (e->name = malloc(w->name_length + 1)) == NULL) {
+        free(e);
+        return NULL;
+    }
+    memcpy(e->name, w->name, w->name_length);
+    e->length = w->name_length;
+    e->kind = w->kind;
+    TAILQ_INSERT_TAIL(&s->list, e, link);
+    return e;
+}
+
+/* It says something new: to the end of the list. */
+static void renew(struct http_states *s, struct http_state *e)
+{
+    e->version = ++s->version;
+    TAILQ_REMOVE(&s->list, e, link);
+    TAILQ_INSERT_TAIL(&s->list, e, link);
+}
+
+static void put_frame(struct http_states *s, struct http_state *e, struct buffer *frame)
+{
+    bool same = e->frame.length == frame->length &&
+                (frame->length == 0 || memcmp(e->frame.data, frame->data, frame->length) == 0);
+    if (same || buffer_failed(frame)) {
+        buffer_fini(frame);
+        return;
+    }
+    buffer_fini(&e->frame);
+    e->frame = *frame;
+    *frame = (struct buffer){0};
+    renew(s, e);
+}
+
+static const char *event_of(enum watching_kind kind)
+{
+    switch (kind) {
+    case WATCHING_FILTER:
+        return "event: filter\ndata: ";
+    case WATCHING_NODES:
+        return "event: nodes\ndata: ";
+    case WATCHING_COORDINATORS:
+    case WATCHING_COORDINATORS_OF_ALL:
+        break;
+    }
+    return "event: coordinators\ndata: ";
+}
+
+static bool contains(const struct buffer *b, const char *text)
+{
+    return b->length > 0 && memmem(b->data, b->length, text, strlen(text)) != NULL;
+}
+
+void http_states_begin(struct http_states *s)
+{
+    s->round++;
+}
+
+void http_states_take(struct http_states *s, const struct watching_record *w)
+{
+    struct http_state *e = find(s, w);
+    struct buffer frame = {0};
+    struct error why;
+    bool filter = w->kind == WATCHING_FILTER;
+    if (e != NULL)
+        e->round = s->round;
+    if (w->reply_length == 0 || (e == NULL && (e = make(s, w)) == NULL))
+        return;
+    e->round = s->round;
+    e->gone = false;
+    buffer_puts(&frame, event_of(w->kind));
+    if (http_json_reply(&frame, w->reply, w->reply_length, &why) != ERR_OK) {
+        log_error("http_events", "error=%s", log_quote(why.text));
+        buffer_fini(&frame);
+        return;
+    }
+    buffer_puts(&frame, "\n\n");
+    e->busy = filter && (contains(&frame, "\"job_state\":\"running\"") ||
+                         contains(&frame, "\"job_state\":\"waiting\""));
+    put_frame(s, e, &frame);
+}
+
+void http_states_end(struct http_states *s, bool all_known)
+{
+    struct http_state *e, *next;
+    for (e = TAILQ_FIRST(&s->list); all_known && e != NULL; e = next) {
+        struct buffer frame = {0};
+        next = TAILQ_NEXT(e, link); /* one that has gone moves to the end, and is passed over there */
+        if (e->kind != WATCHING_FILTER || e->gone || e->round == s->round)
+            continue;
+        buffer_puts(&frame, "event: gone\ndata: {\"filter\":");
+        http_json_bytes(&frame, e->name, e->length);
+        buffer_puts(&frame, "}\n\n");
+        e->gone = true;
+        e->busy = false;
+        put_frame(s, e, &frame);
+    }
+}
+
+void http_states_told(struct http_states *s, uint64_t version)
+{
+    struct http_state *e, *next;
+    for (e = TAILQ_FIRST(&s->list); e != NULL; e = next) {
+        next = TAILQ_NEXT(e, link);
+        if (!e->gone || e->version > version)
+            continue;
+        TAILQ_REMOVE(&s->list, e, link);
+        state_free(e);
+    }
+}
+
+bool http_states_busy(const struct http_states *s)
+{
+    const struct http_state *e;
+    TAILQ_FOREACH(e, &s->list, link)
+    if (e->busy)
+        return true;
+    return false;
+}

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT */
+/* Metrics of filters: what TB.STATUS says of each, by a table of its fields. */
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include "base/clock.h"
+#include "expansion/step.h"
+#include "service/metrics/meter.h"
+#include "service/metrics/metrics_internal.h"
+#include "shard/phase.h"
+
+/* --- fields --- */
+
+/* A filter's status: names and values by turns. */
+static const redisReply *field(const redisReply *status, const char *name)
+{
+    for (size_t i = 0; i + 1 < status->elements; i += 2)
+        if (strcmp(status->element[i]->str, name) == 0)
+            return status->element[i + 1];
+    return NULL;
+}
+
+static const char *text(const redisReply *status, const char *name)
+{
+    const redisReply *f = field(status, name);
+    return f != NULL && f->type == REDIS_REPLY_STRING ? f->str : "";
+}
+
+static bool number(const redisReply *status, const char *name, double *out)
+{
+    const redisReply *f = field(status, name);
+    char *end = NULL;
+    if (f != NULL && f->type == REDIS_REPLY_INTEGER) {
+        *out = (double)f->integer;
+        return true;
+    }
+    if (f == NULL || f->type != REDIS_REPLY_STRING || f->len == 0)
+        return false;
+    *out = strtod(f->str, &end);
+    return *end == '\0';
+}
+
+/* What is a number there. A moment that has not come yet is 0 there, and no sample. */
+static const struct {
+    const char *field;
+    double divisor;
+    enum metric metric;
+    bool moment;
+} numbers[] = {
+    {"items", 1, METRIC_OF_FILTER_KEYS, false},
+    {"capacity", 1, METRIC_OF_FILTER_CAPACITY, false},
+    {"fill", 1, METRIC_OF_FILTER_FILL, false},
+    {"expand_at", 1, METRIC_OF_FILTER_EXPAND_AT, false},
+    {"expected_error_rate", 1, METRIC_OF_FILTER_ESTIMATED, false},
+    {"error_rate", 1, METRIC_OF_FILTER_PROMISED, false},
+    {"epoch", 1, METRIC_OF_FILTER_EPOCH, false},
+    {"fenced_epoch", 1, METRIC_OF_FILTER_FENCED_EPOCH, false},
+    {"generation", 1, METRIC_OF_FILTER_GENERATION, false},
+    {"layers", 1, METRIC_OF_FILTER_LAYERS, false},
+    {"shards", 1, METRIC_OF_FILTER_SHARDS, false},
+    {"bytes", 1, METRIC_OF_FILTER_BYTES, false},
+    {"lost_shards", 1, METRIC_OF_FILTER_LOST, false},
+    {"degraded_since_ms", 1000, METRIC_OF_FILTER_DEGRADED_SINCE, true},
+    {"job_healed_ms", 1000, METRIC_OF_FILTER_HEALED, true},
+    {"verified_ms", 1000, METRIC_OF_FILTER_VERIFIED, true},
+    {"source_rows", 1, METRIC_OF_FILTER_SOURCE_ROWS, false},
+    {"dead_ratio", 1, METRIC_OF_FILTER_DEAD, false},
+    {"next_schedule", 1, METRIC_OF_FILTER_NEXT_SCHEDULE, true},
+    {"expand_expected_at", 1, METRIC_OF_FILTER_EXPECTED, true},
+    {"expire_at_ms", 1000, METRIC_OF_FILTER_EXPIRES, true},
+    {"tail_lag_ms", 1000, METRIC_OF_TAIL_LAG, false},
+    {"tail_rows", 1, METRIC_OF_TAIL_ROWS, false},
+    {"job_rows", 1, METRIC_OF_JOB_ROWS, false},
+    {"job_rows_total", 1, METRIC_OF_JOB_ROWS_EXPECTED, false},
+    {"job_rate", 1, METRIC_OF_JOB_RATE, false},
+    {"job_eta_seconds", 1, METRIC_OF_JOB_ETA, false},
+    {"job_started_ms", 1000, METRIC_OF_JOB_STARTED, true},
+    {"job_finished_ms", 1000, METRIC_OF_JOB_FINISHED, true},
+    {"job_cutover_us", 1e6, METRIC_OF_JOB_STALL, false},
+    {"job_refill_rows", 1, METRIC_OF_JOB_REFILL_ROWS, false},
+    {"job_refill_rows_total", 1, METRIC_OF_JOB_REFILL_EXPECTED, false},
+    {"job_heal_added", 1, METRIC_OF_JOB_HEAL_ADDED, false},
+};
+
+/* --- words --- */
+
+struct named {
+    struct samples *to;
+    struct label filter;
+};
+
+/* 1 for the word that @is, 0 for the others. */
+static void put_words(const struct named *n, enum metric m, const char *const *words, const char *is)
+{
+    for (; *words != NULL; words++)
+        sample_count(n->to, m, (struct label[]){n->filter, label(*words)}, strcasecmp(*words, is) == 0);
+}
+
+static const char *known(const char *const *words, const char *word, const char *other)
+{
+    for (; *words != NULL; words++)
+        if (strcasecmp(*words, word) == 0)
+            return *words;
+    return other;
+}
+
+/* A job's reason to read slowly is a sentence with figures in it. */
+static const char *reason_of(const char *throttle)
+{
+    static const struct {
+        const char *part, *reason;
+    } reasons[] = {{"operator", "operator"},
+                   {"Redis p99", "redis"},
+                   {"replication lag", "replication"},
+                   {"transactions", "transactions"},
+                   {"beside requests", "requests"}};
+    for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
+        if (strstr(throttle, reasons[i].part) != NULL)
+            return reasons[i].reason;
+    return "other";
+}
+
+static void put_flag(const struct named *n, enum metric m, bool value)
+{
+    sample_count(n->to, m, &n->filter, value);
+}
+
+static void put_phase(const struct named *n, const redisReply *status)
+{
+    const char *words[PHASE_COUNT + 1] = {NULL};
+    for (unsigned i = 0; i < PHASE_COUNT; i++)
+        words[i] = phase_row((enum phase)i)->name;
+    if (text(status, "phase")[0] != '\0')
+        put_words(n, METRIC_OF_FILTER_PHASE, words, text(status, "phase"));
+}
+
+static void put_job(const struct named *n, const redisReply *status)
+{
+    static const char *const states[] = {"none",   "running", "waiting", "done",
+                                         "failed", "aborted", "other",   NULL};
+    const char *state = text(status, "job_state"), *throttle = text(status, "job_throttle");
+    double paused = 0;
+    enum job_step step;
+    if (state[0] == '\0')
+        return;
+    put_words(n, METRIC_OF_JOB_STATE, states, known(states, state, "other"));
+    bool runs = strcmp(state, "running") == 0 || strcmp(state, "waiting") == 0;
+    if (!runs)
+        return;
+    const char *name = text(status, "job_step");
+    if (step_parse(name, strlen(name), &step))
+        sample_count(n->to, METRIC_OF_JOB_STEP, (struct label[]){n->filter, label(step_name(step))}, 1);
+    put_flag(n, METRIC_OF_JOB_WAITING, text(status, "job_waiting_for")[0] != '\0');
+    put_flag(n, METRIC_OF_JOB_PAUSED, number(status, "job_paused", &paused) && paused != 0);
+    if (throttle[0] != '\0')
+        sample_count(n->to, METRIC_OF_JOB_THROTTLED, (struct label[]){n->filter, label(reason_of(throttle))},
+                     1);
+}
+
+/* --- a filter --- */
+
+static void put_state(const struct named *n, const char *state)
+{
+    static const char *const states[] = {"serving", "building", "degraded", "unreachable", NULL};
+    put_words(n, METRIC_OF_FILTER_STATE, states, state);
+    put_flag(n, METRIC_OF_FILTER_DEGRADED, strcmp(state, "degraded") == 0);
+}
+
+static void put_filter(struct samples *to, const redisReply *status, const char *name, size_t length)
+{
+    const struct named n = {.to = to, .filter = {name, length}};
+    double value;
+    put_state(&n, text(status, "state"));
+    put_phase(&n, status);
+    put_flag(&n, METRIC_OF_FILTER_READY, strcmp(text(status, "ready"), "yes") == 0);
+    if (text(status, "table")[0] != '\0')
+        put_flag(&n, METRIC_OF_FILTER_SOURCE_UP, strcmp(text(status, "postgres"), "ok") == 0);
+    if (field(status, "tail_state") != NULL)
+        put_flag(&n, METRIC_OF_TAIL_RUNNING, strcmp(text(status, "tail_state"), "running") == 0);
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        if (number(status, numbers[i].field, &value) && !(numbers[i].moment && value <= 0))
+            sample(to, numbers[i].metric, &n.filter, value / numbers[i].divisor);
+    put_job(&n, status);
+}
+
+static void put_unreachable(struct samples *to, const char *name, size_t length)
+{
+    const struct named n = {.to = to, .filter = {name, length}};
+    put_state(&n, "unreachable");
+    put_flag(&n, METRIC_OF_FILTER_READY, false);
+}
+
+/* --- asking --- */
+
+/* @bytes as a reply of names and values; NULL: it is none. The caller frees it. */
+static redisReply *parse(const struct buffer *bytes)
+{
+    redisReader *reader = bytes->length == 0 || buffer_failed(bytes) ? NULL : redisReaderCreate();
+    void *status = NULL;
+    if (reader != NULL && redisReaderFeed(reader, bytes->data, bytes->length) == REDIS_OK)
+        (void)redisReaderGetReply(reader, &status);
+    if (reader != NULL)
+        redisReaderFree(reader);
+    redisReply *r = status;
+    if (r == NULL || r->type == REDIS_REPLY_ARRAY)
+        return r;
+    freeReplyObject(r);
+    return NULL;
+}
+
+struct asker {
+    struct admin *admin;
+    const struct collection *to;
+};
+
+static bool is_late(void *arg)
+{
+    const struct asker *a = arg;
+    return clock_mono_us() >= a->to->deadline_us || atomic_load(a->to->stop);
+}
+
+static enum status_is ask(void *arg, const char *name, size_t length, struct buffer *reply)
+{
+    const struct asker *a = arg;
+    struct reply r = {.out = reply, .protocol = 2};
+    struct error ignored;
+    enum err code = admin_status_one(a->admin, &r, name, length, &ignored);
+    if (code == ERR_NOT_FOUND)
+        return STATUS_GONE;
+    redisReply *status = code == ERR_OK ? parse(reply) : NULL;
+    bool said = status != NULL && strcmp(text(status, "state"), "unreachable") != 0;
+    freeReplyObject(status);
+    return said ? STATUS_SAID : STATUS_UNREACHABLE;
+}
+
+/* --- all filters --- */
+
+/* Beyond METER_FILTERS_MAX they are only counted. Configured filters come first: they are known without
+ * Redis. */
+static uint64_t name_all(struct admin *a, struct statuses *s, const redisReply *names)
+{
+    const struct config *c = a->config;
+    uint64_t count = 0;
+    for (size_t i = 0; i < c->filter_count; i++, count++)
+        if (s->count < METER_FILTERS_MAX)
+            (void)statuses_add(s, c->filter[i].name, strlen(c->filter[i].name));
+    for (size_t i = 0; names != NULL && i < names->elements; i++) {
+        const redisReply *name = names->element[i];
+        if (config_find(c, name->str, (size_t)name->len) != NULL)
+            continue;
+        count++;
+        if (s->count < METER_FILTERS_MAX)
+            (void)statuses_add(s, name->str, (size_t)name->len);
+    }
+    return count;
+}
+
+/* True: it has series. */
+static bool put_one(struct samples *to, const struct status *s)
+{
+    redisReply *status = parse(&s->reply);
+    if (status != NULL)
+        put_filter(to, status, s->name, s->length);
+    else if (s->is == STATUS_UNREACHABLE)
+        put_unreachable(to, s->name, s->length);
+    bool is = status != NULL || s->is == STATUS_UNREACHABLE;
+    freeReplyObject(status);
+    return is;
+}
+
+void metrics_of_filters(struct admin *a, struct collection *to)
+{
+    struct asker asker = {.admin = a, .to = to};
+    struct statuses now = {0};
+    struct error e;
+    redisReply *names = NULL;
+    if (link_command(a->link, link_filters(a->link, a->config->prefix), &names, &e, "SMEMBERS %s:filters",
+                     a->config->prefix) != ERR_OK)
+        names = NULL;
+    to->reached = names != NULL;
+    uint64_t count = name_all(a, &now, names), shown = 0;
+    freeReplyObject(names);
+    statuses_ask(&now, to->statuses, &(struct questions){.ask = ask, .late = is_late, .arg = &asker});
+    for (size_t i = 0; i < now.count; i++) {
+        shown += put_one(to->samples, &now.of[i]);
+        count -= now.of[i].is == STATUS_GONE;
+    }
+    *to->statuses = now;
+    sample_count(to->samples, METRIC_OF_FILTERS, NULL, count);
+    sample_count(to->samples, METRIC_OF_FILTERS_OMITTED, NULL, count - shown);
+}

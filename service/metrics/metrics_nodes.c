@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/* Metrics of Redis nodes: what this process's connections have met, and the memory that nodes tell of. */
+#include "base/clock.h"
+#include "expansion/memory.h"
+#include "service/metrics/metrics_internal.h"
+#include "shard/health.h"
+
+void metrics_of_memory(struct admin *a, struct collection *to)
+{
+    unsigned count = 0;
+    struct error e;
+    if (clock_mono_us() >= to->deadline_us || link_masters(a->link, &count, &e) != ERR_OK)
+        return;
+    for (unsigned i = 0; i < count && clock_mono_us() < to->deadline_us && !atomic_load(to->stop); i++) {
+        struct plan_node told = {.known = false};
+        const struct label node = label(link_name(a->link, link_master(a->link, i)));
+        if (memory_of_node(a->link, link_master(a->link, i), &told, &e) == ERR_OK) {
+            sample_count(to->samples, METRIC_OF_NODE_MEMORY, &node, told.used);
+            sample_count(to->samples, METRIC_OF_NODE_MEMORY_MAX, &node, told.maxmemory);
+        }
+    }
+}
+
+void metrics_of_nodes(struct service *s, struct samples *to)
+{
+    struct node_health_figures f;
+    for (unsigned i = 0; node_health_read(&s->nodes, i, &f); i++) {
+        const struct label node = label(f.name);
+        sample_count(to, METRIC_OF_NODE_UP, &node, f.loops_down == 0);
+        sample_count(to, METRIC_OF_NODE_CONNECTIONS, &node, f.connections);
+        sample_count(to, METRIC_OF_NODE_RECONNECTS, &node, f.reconnects);
+        sample_count(to, METRIC_OF_NODE_FAILURES, &node, f.failures);
+        if (f.took.count > 0)
+            sample_timing(to, METRIC_OF_NODE_SECONDS, &node, &f.took);
+    }
+    for (unsigned i = 0; node_health_read_replica(&s->nodes, i, &f); i++)
+        if (f.lag_ms != HEALTH_LAG_UNKNOWN) {
+            const struct label node = label(f.name);
+            sample(to, METRIC_OF_REPLICA_LAG, &node, (double)f.lag_ms / 1000);
+        }
+    struct node_health_reads reads = node_health_reads(&s->nodes);
+    sample_count(to, METRIC_OF_REPLICA_READS, NULL, reads.replicas);
+    sample_count(to, METRIC_OF_REPLICA_REASKED, NULL, reads.reasked);
+    struct timing_figures pages = {0};
+    timing_add(&s->page_timing, &pages);
+    sample_timing(to, METRIC_OF_PAGE_SECONDS, NULL, &pages);
+}

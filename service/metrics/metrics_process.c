@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/* Metrics of this coordinator as a whole and of its process. */
+#include <dirent.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "base/log.h"
+#include "service/epochs.h"
+#include "service/listen.h"
+#include "service/metrics/metrics_internal.h"
+#include "service/runner.h"
+
+static uint64_t open_files(void)
+{
+    uint64_t count = 0;
+    DIR *d = opendir("/proc/self/fd");
+    if (d == NULL)
+        return 0;
+    while (readdir(d) != NULL) /* of a stream of one's own: other threads do not matter */
+        count++;
+    (void)closedir(d);
+    return count < 3 ? 0 : count - 3; /* "." and "..", and this one */
+}
+
+/* The numbers of /proc/self/stat behind the name, which may hold anything: the first is the third field. */
+static void memory_and_threads(struct samples *to)
+{
+    enum { THREADS = 20 - 3, VIRTUAL = 23 - 3, RESIDENT = 24 - 3, FIELDS = RESIDENT + 1 };
+    char line[1024];
+    uint64_t value[FIELDS] = {0};
+    FILE *f = fopen("/proc/self/stat", "re");
+    if (f == NULL)
+        return;
+    const char *got = fgets(line, sizeof(line), f);
+    (void)fclose(f);
+    char *at = got == NULL ? NULL : strrchr(line, ')'), *rest = NULL;
+    if (at == NULL)
+        return;
+    at = strtok_r(at + 1, " ", &rest);
+    for (size_t i = 0; i < FIELDS && at != NULL; i++, at = strtok_r(NULL, " ", &rest))
+        value[i] = strtoull(at, NULL, 10);
+    sample_count(to, METRIC_OF_RESIDENT, NULL, value[RESIDENT] * (uint64_t)sysconf(_SC_PAGESIZE));
+    sample_count(to, METRIC_OF_VIRTUAL, NULL, value[VIRTUAL]);
+    sample_count(to, METRIC_OF_THREADS, NULL, value[THREADS]);
+}
+
+static double seconds_of(const struct timeval *t)
+{
+    return (double)t->tv_sec + (double)t->tv_usec / 1e6;
+}
+
+static void resources(struct service *s, struct samples *to)
+{
+    struct rusage used = {0};
+    struct rlimit files = {0};
+    (void)getrusage(RUSAGE_SELF, &used);
+    (void)getrlimit(RLIMIT_NOFILE, &files);
+    uint64_t uptime_us = clock_mono_us() - s->started_us;
+    sample(to, METRIC_OF_CPU, NULL, seconds_of(&used.ru_utime) + seconds_of(&used.ru_stime));
+    sample_count(to, METRIC_OF_FDS, NULL, open_files());
+    sample_count(to, METRIC_OF_FDS_MAX, NULL, files.rlim_cur);
+    sample(to, METRIC_OF_STARTED, NULL, (double)(s->started_wall_us) / 1e6);
+    sample(to, METRIC_OF_UPTIME, NULL, (double)uptime_us / 1e6);
+}
+
+static void log_of(struct samples *to)
+{
+    for (int i = 0; i <= LOG_LEVEL_ERROR; i++) {
+        const struct label level = label(log_level_name((enum log_level)i));
+        sample_count(to, METRIC_OF_LOG_LINES, &level, log_lines((enum log_level)i));
+    }
+    sample_count(to, METRIC_OF_LOG_SUPPRESSED, NULL, log_suppressed());
+}
+
+void metrics_of_process(struct service *s, struct samples *to)
+{
+    struct epochs_total total = epochs_total(s->epochs);
+    const struct config *c = live_config_acquire(s->config);
+    sample_count(to, METRIC_OF_BUILD, (struct label[]){label(s->version), label(s->owner)}, 1);
+    sample_count(to, METRIC_OF_LEAVING, NULL, atomic_load(&s->leaving));
+    sample_count(to, METRIC_OF_CLIENTS, NULL, atomic_load(&s->clients));
+    sample_count(to, METRIC_OF_CLIENTS_MAX, NULL, c->max_clients);
+    sample_count(to, METRIC_OF_CONNECTIONS, NULL, atomic_load(&s->connections));
+    if (s->http != NULL)
+        sample_count(to, METRIC_OF_HTTP_CONNECTIONS_TAKEN, NULL, atomic_load(&s->http_connections));
+    sample_count(to, METRIC_OF_CONNECTIONS_REJECTED, NULL, atomic_load(&s->rejected));
+    sample_count(to, METRIC_OF_JOBS, NULL, runner_jobs(s->runner));
+    sample_count(to, METRIC_OF_LOOP_FILTERS, NULL, total.filters);
+    sample_count(to, METRIC_OF_LOOP_BEHIND, NULL, total.behind);
+    config_release(c);
+    log_of(to);
+    memory_and_threads(to);
+    resources(s, to);
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+#include "service/metrics/statuses.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void statuses_fini(struct statuses *s)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        free(s->of[i].name);
+        buffer_fini(&s->of[i].reply);
+    }
+    free(s->of);
+    *s = (struct statuses){0};
+}
+
+bool statuses_add(struct statuses *s, const char *name, size_t length)
+{
+    if (s->count == s->room) {
+        size_t room = s->room * 2 + 16;
+        struct status *more = realloc(s->of, room * sizeof(*more));
+        if (more == NULL)
+            return false;
+        s->of = more;
+        s->room = room;
+    }
+    char *copy = malloc(length + 1);
+    if (copy == NULL)
+        return false;
+    memcpy(copy, name, length);
+    copy[length] = '\0';
+    s->of[s->count++] = (struct status){.name = copy, .length = length};
+    return true;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct status *l = a, *r = b;
+    int order = memcmp(l->name, r->name, l->length < r->length ? l->length : r->length);
+    return order != 0 ? order : (l->length > r->length) - (l->length < r->length);
+}
+
+/* What was said before is moved. */
+static void keep(struct status *to, struct statuses *before)
+{
+    struct status *was =
+        before->count == 0 ? NULL : bsearch(to, before->of, before->count, sizeof(*before->of), by_name);
+    if (was == NULL)
+        return;
+    to->is = was->is;
+    to->reply = was->reply;
+    was->is = STATUS_UNKNOWN;
+    was->reply = (struct buffer){0};
+}
+
+/* How many were asked for; *@answered: Redis has answered some of them. */
+static size_t ask(struct statuses *s, size_t from, const struct questions *q, bool *answered)
+{
+    size_t n = 0;
+    *answered = false;
+    for (; n < s->count && (n == 0 || !q->late(q->arg)); n++) {
+        struct status *one = &s->of[(from + n) % s->count];
+        one->is = q->ask(q->arg, one->name, one->length, &one->reply);
+        *answered |= one->is == STATUS_SAID || one->is == STATUS_GONE;
+    }
+    return n;
+}
+
+void statuses_ask(struct statuses *s, struct statuses *before, const struct questions *q)
+{
+    bool answered;
+    size_t from = s->count == 0 ? 0 : before->cursor % s->count;
+    size_t asked = ask(s, from, q, &answered);
+    if (before->count > 0)
+        qsort(before->of, before->count, sizeof(*before->of), by_name);
+    for (size_t n = asked; n < s->count; n++) {
+        struct status *one = &s->of[(from + n) % s->count];
+        if (answered)
+            keep(one, before);
+        else
+            one->is = STATUS_UNREACHABLE;
+    }
+    s->cursor = s->count == 0 ? 0 : (from + asked) % s->count;
+    statuses_fini(before);
+}

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: MIT */
+/* The threads of the coordinator: started in order, signals taken meanwhile, ended in order. */
+#include "service/service.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <event2/event.h>
+#include "base/clock.h"
+#include "base/log.h"
+#include "service/admin.h"
+#include "service/epochs.h"
+#include "service/http/http.h"
+#include "service/keeper.h"
+#include "service/listen.h"
+#include "service/listener.h"
+#include "service/login.h"
+#include "service/marker.h"
+#include "service/metrics/collector.h"
+#include "service/pulse.h"
+#include "service/reload.h"
+#include "service/runner.h"
+#include "service/fills.h"
+#include "service/supervisor.h"
+#include "service/tails.h"
+#include "service/tls.h"
+#include "service/watch.h"
+#include "service/worker.h"
+#include "shard/health.h"
+#include "shard/sentinels.h"
+
+struct loop {
+    struct service *service;
+    struct event_base *base;
+    struct event *patience; /* runs out at the end of shutdown_delay */
+};
+
+static void warn_of_few_files(struct service *s, const struct config *config)
+{
+    uint64_t most = listen_max_clients(s);
+    if (most < config->max_clients)
+        log_warn("limits",
+                 "max_clients=%" PRIu64 " room_for=%" PRIu64 " note=\"the system lets this process open no "
+                 "more files; raise its limit (ulimit -n, LimitNOFILE=)\"",
+                 config->max_clients, most);
+}
+
+/* --- signals --- */
+
+/* Others go on with the jobs of this coordinator at once; balancers that ask /readyz send nobody new. */
+static void begin_to_leave(struct service *s)
+{
+    atomic_store(&s->leaving, true);
+    runner_leave(s->runner);
+    pulse_wake(s->pulse);
+}
+
+static void on_patience(evutil_socket_t fd, short events, void *arg)
+{
+    (void)fd;
+    (void)events;
+    (void)event_base_loopbreak(((struct loop *)arg)->base);
+}
+
+/* The second one ends the delay. */
+static void on_signal(evutil_socket_t signal_number, short events, void *arg)
+{
+    (void)events;
+    struct loop *l = arg;
+    struct service *s = l->service;
+    const struct config *c = live_config_acquire(s->config);
+    uint64_t delay_ms = atomic_load(&s->leaving) ? 0 : c->shutdown_delay_ms;
+    const struct timeval delay = {(time_t)(delay_ms / 1000), (suseconds_t)(delay_ms % 1000 * 1000)};
+    config_release(c);
+    log_info("signal", "number=%d delay_ms=%" PRIu64 " note=\"stopping\"", (int)signal_number, delay_ms);
+    begin_to_leave(s);
+    supervisor_stopping(s->supervisor, delay_ms);
+    if (delay_ms == 0 || evtimer_add(l->patience, &delay) != 0)
+        (void)event_base_loopbreak(l->base);
+}
+
+static void on_hangup(evutil_socket_t signal_number, short events, void *arg)
+{
+    (void)signal_number;
+    (void)events;
+    struct service *s = ((struct loop *)arg)->service;
+    supervisor_reloading(s->supervisor);
+    reload_file(s);
+    supervisor_reloaded(s->supervisor);
+}
+
+/* A signal that nobody takes yet, or any more, waits: it would end the process, in the middle of a clean end
+ * above all. Threads that are started later hold what this one holds. */
+static void hold(bool on, const int *numbers, size_t count)
+{
+    sigset_t set;
+    (void)sigemptyset(&set);
+    for (size_t i = 0; i < count; i++)
+        (void)sigaddset(&set, numbers[i]);
+    (void)pthread_sigmask(on ? SIG_BLOCK : SIG_UNBLOCK, &set, NULL);
+}
+
+static void hold_hangup(void)
+{
+    static const int hangup[] = {SIGHUP};
+    hold(true, hangup, 1);
+}
+
+static void hold_signals(bool on)
+{
+    static const int all[] = {SIGHUP, SIGTERM, SIGINT};
+    hold(on, all, sizeof(all) / sizeof(all[0]));
+}
+
+void service_block_signals(void)
+{
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    (void)sigaction(SIGPIPE, &ignore, NULL);
+    (void)sigaction(SIGXFSZ, &ignore, NULL); /* a limit of the size of files is an error of the write */
+    hold_hangup();
+}
+
+/* Take signals and connections until one of the signals says stop. */
+static enum err take_signals(struct loop *l, const struct config *config, struct error *e)
+{
+    const struct {
+        int number;
+        event_callback_fn fn;
+    } signals[] = {{SIGTERM, on_signal}, {SIGINT, on_signal}, {SIGHUP, on_hangup}};
+    enum { SIGNALS = sizeof(signals) / sizeof(signals[0]) };
+    struct event *event[SIGNALS] = {0};
+    bool good = true;
+    for (size_t i = 0; i < SIGNALS && good; i++) {
+        event[i] = evsignal_new(l->base, signals[i].number, signals[i].fn, l);
+        good = event[i] != NULL && event_add(event[i], NULL) == 0;
+    }
+    if (good) {
+        log_info("ready",
+                 "listen=%s listen_tls=%s unix_socket=%s version=%s coordinator=%s filters=%zu users=%zu",
+                 log_quote(config->listen), log_quote(config->listen_tls), log_quote(config->unix_socket),
+                 l->service->version, l->service->owner, config->filter_count, config->user_count);
+        hold_signals(false);
+        (void)event_base_dispatch(l->base);
+        hold_signals(true);
+    }
+    for (size_t i = 0; i < SIGNALS; i++)
+        if (event[i] != NULL)
+            event_free(event[i]);
+    return good ? ERR_OK : error_set(e, ERR_NOMEM, "out of memory");
+}
+
+static enum err serve(struct service *s, const struct config *config, struct error *e)
+{
+    struct loop l = {.service = s, .base = event_base_new()};
+    struct listen *listen = NULL;
+    l.patience = l.base == NULL ? NULL : evtimer_new(l.base, on_patience, &l);
+    enum err code = l.patience == NULL ? error_set(e, ERR_NOMEM, "out of memory")
+                                       : listen_open(&listen, s, l.base, config, e);
+    if (code == ERR_OK)
+        warn_of_few_files(s, config);
+    if (code == ERR_OK)
+        code = supervisor_begin(s->supervisor, l.base, e);
+    if (code == ERR_OK)
+        code = take_signals(&l, config, e);
+    supervisor_end(s->supervisor);
+    listen_close(listen);
+    if (l.patience != NULL)
+        event_free(l.patience);
+    if (l.base != NULL)
+        event_base_free(l.base);
+    return code;
+}
+
+/* --- start and stop --- */
+
+static enum err load_certificates(struct service *s, const struct config *config, struct error *e)
+{
+    struct tls_contexts certificates;
+    s->tls = tls_new();
+    s->nodes.tls = tls_new();
+    if (s->tls == NULL || s->nodes.tls == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    enum err code = tls_load(&certificates, config, e);
+    if (code != ERR_OK)
+        return code;
+    tls_replace(s->tls, certificates.clients);
+    tls_replace(s->nodes.tls, certificates.redis);
+    tls_warn(config);
+    return ERR_OK;
+}
+
+/* For a moment: what begins without an address complains, and tries again. */
+static void await_masters(struct service *s)
+{
+    char host[NODE_NAME_MAX];
+    uint16_t port;
+    unsigned version;
+    uint64_t until = clock_mono_us() + s->redis_timeout_ms * UINT64_C(1000);
+    for (unsigned i = 0; i < s->nodes.count && clock_mono_us() < until;)
+        if (sentinels_address(s->nodes.sentinels, &s->nodes.node[i], host, &port, &version))
+            i++;
+        else
+            clock_sleep_us(10 * 1000);
+}
+
+static enum err ask_sentinels(struct service *s, const struct config *config, struct error *e)
+{
+    struct nodes *both = calloc(2, sizeof(*both));
+    if (both == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    enum err code = sentinels_parse(&both[0], &both[1], config->sentinel, config->master, e);
+    both[1].tls = s->nodes.tls;
+    if (code == ERR_OK)
+        code = sentinels_start(&s->nodes.sentinels, &both[1], &both[0], s->redis_timeout_ms, e);
+    if (code == ERR_OK)
+        await_masters(s);
+    free(both);
+    return code;
+}
+
+/* What the threads share. */
+static enum err make_parts(struct service *s, const struct config *config, struct error *e)
+{
+    s->admin = mailbox_new();
+    s->keeper = mailbox_new();
+    s->watch = watch_new();
+    s->supervisor = supervisor_new(s);
+    s->nodes.health = node_health_new();
+    s->epochs = epochs_new(config->threads + 1);
+    s->fills = fills_new();
+    if (s->admin == NULL || s->keeper == NULL || s->watch == NULL || s->supervisor == NULL ||
+        s->nodes.health == NULL || s->epochs == NULL || s->fills == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    enum err code = load_certificates(s, config, e);
+    if (code == ERR_OK && config->sentinel[0] != '\0')
+        code = ask_sentinels(s, config, e);
+    return code;
+}
+
+static void free_parts(struct service *s)
+{
+    sentinels_stop(s->nodes.sentinels);
+    tls_free(s->tls);
+    tls_free(s->nodes.tls);
+    node_health_free(s->nodes.health);
+    mailbox_free(s->admin);
+    mailbox_free(s->keeper);
+    watch_free(s->watch);
+    supervisor_free(s->supervisor);
+    epochs_free(s->epochs);
+    fills_free(s->fills);
+}
+
+static enum err start_threads(struct service *s, const struct config *config, struct error *e)
+{
+    enum err code = login_start(&s->login, e);
+    for (unsigned i = 0; code == ERR_OK && i < config->threads; i++) {
+        code = worker_start(&s->workers[i], s, i, e);
+        s->worker_count += code == ERR_OK;
+    }
+    if (code == ERR_OK)
+        code = runner_start(&s->runner, s, e);
+    if (code == ERR_OK && (s->tails = tails_new(s)) == NULL)
+        code = error_set(e, ERR_NOMEM, "out of memory");
+    if (code == ERR_OK && config->http[0] != '\0')
+        code = collector_start(&s->collector, s, e);
+    if (code == ERR_OK)
+        code = http_start(&s->http, s, e);
+    if (code == ERR_OK)
+        code = listener_start(&s->listener, s, e);
+    if (code == ERR_OK)
+        code = pulse_start(&s->pulse, s, e);
+    if (code == ERR_OK)
+        code = marker_start(&s->marker, s, e);
+    return code;
+}
+
+/* Those of this file. */
+struct blocking {
+    pthread_t admin, keeper;
+    bool admin_runs, keeper_runs;
+};
+
+static enum err start_blocking(struct service *s, struct blocking *b, struct error *e)
+{
+    b->admin_runs = pthread_create(&b->admin, NULL, admin_run, s) == 0;
+    b->keeper_runs = b->admin_runs && pthread_create(&b->keeper, NULL, keeper_run, s) == 0;
+    return b->keeper_runs ? ERR_OK : error_set(e, ERR_NOMEM, "threads could not be started");
+}
+
+/* First whoever takes requests, then whoever works on them; of what was started. */
+static void end_threads(struct service *s, const struct blocking *b)
+{
+    begin_to_leave(s); /* after an error, too */
+    http_drain(s->http);
+    listener_stop(s->listener);
+    marker_stop(s->marker);
+    http_join(s->http);
+    collector_stop(s->collector);
+    for (unsigned i = 0; i < s->worker_count; i++)
+        worker_drain(s->workers[i]);
+    for (unsigned i = 0; i < s->worker_count; i++)
+        worker_join(s->workers[i]);
+    atomic_store(&s->stop, true);
+    if (b->keeper_runs) {
+        keeper_wake(s);
+        (void)pthread_join(b->keeper, NULL);
+    }
+    if (b->admin_runs)
+        (void)pthread_join(b->admin, NULL);
+    runner_stop(s->runner);
+    tails_stop(s->tails);
+    pulse_stop(s->pulse);
+    runner_free(s->runner);
+    login_stop(s->login);
+    http_free(s->http);
+    collector_free(s->collector);
+    for (unsigned i = 0; i < s->worker_count; i++)
+        worker_settle(s->workers[i]);
+    for (unsigned i = 0; i < s->worker_count; i++)
+        worker_free(s->workers[i]);
+}
+
+enum err service_run(struct service *s, const struct config *config, struct error *e)
+{
+    struct blocking blocking = {.admin_runs = false};
+    hold_signals(true);
+    enum err code = make_parts(s, config, e);
+    if (code == ERR_OK)
+        code = start_threads(s, config, e);
+    if (code == ERR_OK)
+        code = start_blocking(s, &blocking, e);
+    if (code == ERR_OK)
+        code = serve(s, config, e);
+    end_threads(s, &blocking);
+    free_parts(s);
+    return code;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SHARD_ACKS_H
+#define SHARD_ACKS_H
+/* Adds that are not acknowledged before replicas, or disks, have them.
+ *
+ * WAIT blocks its connection, and counts the replicas that have what that connection wrote. So such adds go
+ * to a node by a line of their own: a second connection, one for each kind of need. All that was sent while
+ * one WAIT is under way shares the next one. Everything else of the node is not held up by them.
+ *
+ * A BITFIELD that changes nothing is not replicated, and does not make WAIT wait: yet the bits that it found
+ * may have been set a moment ago by another connection, and may be nowhere but on the master. So a small key
+ * is written ahead of every WAIT: what a replica has of this write, it has of all that the node did before.
+ */
+#include "shard/store.h"
+
+enum { ACK_REPLICAS_MAX = 5 };
+
+struct ack_need {
+    unsigned replicas;
+    bool fsync;          /* and the disks of the node and of so many replicas have it: WAITAOF */
+    unsigned timeout_ms; /* of WAIT */
+};
+
+static inline bool ack_wanted(const struct ack_need *n)
+{
+    return n->replicas > 0 || n->fsync;
+}
+
+enum ack_outcome {
+    ACK_GIVEN,
+    ACK_SHORT,   /* too few, in time */
+    ACK_REFUSED, /* the node does not know the command, or is a replica now, ... */
+    ACK_BROKEN   /* the connection */
+};
+
+/* @why is for people; valid during the call, NULL where it was given or the connection broke. */
+typedef void store_ack_fn(void *arg, enum ack_outcome outcome, const char *why);
+
+/* As store_send(). @fn gets the reply (or NULL), as soon as it is there, then @acked is called: once each, in
+ * this order, not from inside this call. A command that was answered with an error is acknowledged too: look
+ * at both. */
+bool store_send_acked(struct store *s, unsigned where, const char *command, size_t length,
+                      const struct ack_need *need, store_reply_fn *fn, store_ack_fn *acked, void *arg);
+
+/* What the reply to WAIT or WAITAOF means; the text goes to @e but for ACK_GIVEN. Pure. */
+enum ack_outcome ack_judge(const struct ack_need *need, const redisReply *reply, struct error *e);
+#endif

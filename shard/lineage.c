@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT */
+#include "shard/lineage.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/number.h"
+#include "base/info.h"
+#include "shard/link.h"
+#include "shard/slots.h"
+
+/* --- sets --- */
+
+void lineages_init(struct lineages *s)
+{
+    *s = (struct lineages){0};
+}
+
+void lineages_fini(struct lineages *s)
+{
+    free(s->one);
+    lineages_init(s);
+}
+
+void lineages_clear(struct lineages *s)
+{
+    s->count = 0;
+}
+
+static const struct lineage *find(const struct lineages *s, uint64_t id)
+{
+    for (unsigned i = 0; i < s->count; i++)
+        if (s->one[i].id == id)
+            return &s->one[i];
+    return NULL;
+}
+
+bool lineages_contains(const struct lineages *s, uint64_t id)
+{
+    return find(s, id) != NULL;
+}
+
+enum err lineages_add(struct lineages *s, const struct lineage *one, struct error *e)
+{
+    if (one->id != 0 && lineages_contains(s, one->id))
+        return ERR_OK;
+    if (s->count == LINEAGES_MAX)
+        return error_set(e, ERR_RANGE, "more than %d lineages", LINEAGES_MAX);
+    if (s->count == s->capacity) {
+        unsigned capacity = s->capacity * 2 + 8;
+        struct lineage *room = realloc(s->one, capacity * sizeof(*room));
+        if (room == NULL)
+            return error_set(e, ERR_NOMEM, "out of memory");
+        s->one = room;
+        s->capacity = capacity;
+    }
+    s->one[s->count++] = *one;
+    return ERR_OK;
+}
+
+static bool has_all(const struct lineages *s, const struct lineages *of)
+{
+    for (unsigned i = 0; i < of->count; i++)
+        if (!of->one[i].idle && !lineages_contains(s, of->one[i].id))
+            return false;
+    return true;
+}
+
+bool lineages_equal(const struct lineages *a, const struct lineages *b)
+{
+    return has_all(a, b) && has_all(b, a);
+}
+
+/* --- text --- */
+
+void lineages_format(const struct lineages *s, struct buffer *out)
+{
+    if (s->count == 0)
+        buffer_puts(out, "-");
+    for (unsigned i = 0; i < s->count; i++)
+        buffer_printf(out, "%s%016" PRIx64, i == 0 ? "" : " ", s->one[i].id);
+}
+
+/* The next id of a text. False: its form is another one. */
+static bool next_id(const char **at, const char *end, uint64_t *id)
+{
+    if (end - *at < LINEAGE_DIGITS || !number_hex64(*at, LINEAGE_DIGITS, id) || *id == 0)
+        return false;
+    *at += LINEAGE_DIGITS;
+    if (*at == end)
+        return true;
+    return *(*at)++ == ' ' && *at < end;
+}
+
+static bool is_none(const char *text, size_t length)
+{
+    return length == 1 && *text == '-';
+}
+
+enum err lineages_parse(struct lineages *s, const char *text, size_t length, struct error *e)
+{
+    const char *end = text + length;
+    enum err code = ERR_OK;
+    if (is_none(text, length))
+        return ERR_OK;
+    if (length == 0)
+        return error_set(e, ERR_PARSE, "no lineages");
+    while (text < end && code == ERR_OK) {
+        struct lineage one = {0};
+        if (!next_id(&text, end, &one.id))
+            return error_set(e, ERR_PARSE, "not a list of lineages");
+        code = lineages_add(s, &one, e);
+    }
+    return code;
+}
+
+bool trusted_parse(struct trusted *out, const char *text, size_t length)
+{
+    const char *end = text + length;
+    out->known = true;
+    out->count = 0;
+    if (is_none(text, length))
+        return true;
+    while (text < end) {
+        if (out->count == LINEAGES_MAX || !next_id(&text, end, &out->id[out->count]))
+            return false;
+        out->count++;
+    }
+    return length > 0;
+}
+
+bool trusted_contains(const struct trusted *t, uint64_t id)
+{
+    for (unsigned i = 0; i < t->count; i++)
+        if (t->id[i] == id)
+            return true;
+    return !t->known;
+}
+
+enum err trusted_lineages(const struct trusted *t, struct lineages *out, struct error *e)
+{
+    enum err code = ERR_OK;
+    lineages_clear(out);
+    for (unsigned i = 0; i < t->count && code == ERR_OK; i++) {
+        const struct lineage one = {.id = t->id[i]};
+        code = lineages_add(out, &one, e);
+    }
+    return code;
+}
+
+/* --- INFO --- */
+
+enum err lineage_parse_info(struct lineage *out, const char *text, size_t length, struct error *e)
+{
+    size_t n = 0;
+    const char *role = info_value(text, length, "role", &n);
+    bool master = info_is(text, length, "role", "master");
+    out->id = info_id(text, length, "master_replid");
+    if (role == NULL || out->id == 0)
+        return error_set(e, ERR_PARSE, "INFO does not tell the replication id");
+    if (!master)
+        out->id = 0;
+    out->promoted = info_id(text, length, "master_replid2") != 0;
+    out->run = info_id(text, length, "run_id");
+    out->idle = false;
+    out->empty = out->run != 0 && strstr(text, "\ndb") == NULL;
+    out->slots = 0;
+    return ERR_OK;
+}
+
+/* --- all masters --- */
+
+static enum err ask(struct link *l, unsigned where, struct lineage *out, struct error *e)
+{
+    redisReply *reply;
+    (void)snprintf(out->node, sizeof(out->node), "%s", link_name(l, where));
+    enum err code = link_command(l, where, &reply, e, "INFO");
+    if (code != ERR_OK)
+        return code;
+    if (reply->type == REDIS_REPLY_STRING)
+        code = lineage_parse_info(out, reply->str, reply->len, e);
+    else
+        code = error_set(e, ERR_PARSE, "unexpected reply to INFO");
+    if (code == ERR_OK && out->id == 0)
+        code = error_set(e, ERR_UNREACHABLE, "it is a replica");
+    if (code != ERR_OK)
+        code = error_prefix(e, code, "Redis node %s", out->node);
+    freeReplyObject(reply);
+    return code;
+}
+
+struct asking {
+    bool (*matters)(const void *arg, const struct lineage *one);
+    const void *arg;
+    bool keep; /* one that cannot be asked, with the id 0 */
+};
+
+static enum err take(struct link *l, unsigned i, const struct asking *asking, struct lineages *out,
+                     struct error *e)
+{
+    struct lineage one = {0};
+    bool cluster = link_nodes(l)->cluster != NULL;
+    unsigned slots = cluster ? (unsigned)(link_master_share(l, i) * SLOTS + 0.5) : 0;
+    enum err code = ask(l, link_master(l, i), &one, e);
+    one.seen_us = clock_mono_us();
+    one.slots = slots;
+    one.idle = cluster && slots == 0;
+    if (code == ERR_UNREACHABLE || code == ERR_TIMEOUT) {
+        one.id = 0;
+        if (!asking->keep && (asking->matters == NULL || asking->matters(asking->arg, &one)))
+            return code;
+        if (!asking->keep)
+            return ERR_OK;
+    } else if (code != ERR_OK) {
+        return code;
+    }
+    return lineages_add(out, &one, e);
+}
+
+static enum err take_all(struct link *l, const struct asking *asking, struct lineages *out, struct error *e)
+{
+    unsigned masters;
+    lineages_clear(out);
+    enum err code = link_masters(l, &masters, e);
+    for (unsigned i = 0; code == ERR_OK && i < masters; i++)
+        code = take(l, i, asking, out, e);
+    return code;
+}
+
+enum err link_lineages(struct link *l, bool (*matters)(const void *arg, const struct lineage *one),
+                       const void *arg, struct lineages *out, struct error *e)
+{
+    return take_all(l, &(struct asking){.matters = matters, .arg = arg}, out, e);
+}
+
+enum err link_look_at_lineages(struct link *l, struct lineages *out, struct error *e)
+{
+    return take_all(l, &(struct asking){.keep = true}, out, e);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SHARD_LINEAGE_H
+#define SHARD_LINEAGE_H
+/* Lineages: which unbroken history of writes a connection talks to. A server draws a new replication id
+ * (master_replid of INFO replication) when it starts and when it is promoted, so the same id means that
+ * nothing that was acknowledged is missing; another one means that something may be: single bits that a
+ * lagging replica never got, or that a file did not have, which no tag shows. The number of a lineage is the
+ * first 16 of the id's 40 hexadecimal digits, all of them random. All but link_lineages() is pure.
+ *
+ * A server also draws a new id, with nothing lost, when its first replica comes and an hour
+ * (repl-backlog-ttl) after its last one went: run_id and master_replid2 tell. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "base/buffer.h"
+#include "base/error.h"
+#include "base/info.h"
+#include "shard/generation.h"
+
+struct link;
+
+enum { LINEAGES_MAX = 512 /* masters */, LINEAGE_DIGITS = INFO_ID_DIGITS };
+
+struct lineage {
+    uint64_t id;      /* 0: none: it is no master, or did not answer */
+    uint64_t run;     /* the server's process, by its run_id; 0: not asked for */
+    uint64_t seen_us; /* when it said so, by clock_mono_us() */
+    bool promoted;    /* its id goes on from that of a master before: master_replid2 is one */
+    bool idle;        /* a master of a cluster without slots */
+    bool empty;       /* it holds no keys at all */
+    unsigned slots;   /* of a cluster */
+    char node[NODE_NAME_MAX];
+};
+
+/* A small set, in no order. Zero-initialised it is empty. */
+struct lineages {
+    unsigned count, capacity;
+    struct lineage *one;
+};
+
+void lineages_init(struct lineages *s);
+void lineages_fini(struct lineages *s);
+void lineages_clear(struct lineages *s);
+/* @one is copied; nothing is added where its id, if it has one, is there already. ERR_NOMEM; ERR_RANGE: more
+ * than LINEAGES_MAX. */
+MUST_CHECK enum err lineages_add(struct lineages *s, const struct lineage *one, struct error *e);
+bool lineages_contains(const struct lineages *s, uint64_t id);
+/* The same ids, but for those that are idle in the set that has them: they come and go, and lose nothing. */
+bool lineages_equal(const struct lineages *a, const struct lineages *b);
+/* Append the ids, each of 16 digits, with a blank between; "-" where there are none. */
+void lineages_format(const struct lineages *s, struct buffer *out);
+/* Add the ids of such a text to @s. ERR_PARSE, ERR_RANGE, ERR_NOMEM. */
+MUST_CHECK enum err lineages_parse(struct lineages *s, const char *text, size_t length, struct error *e);
+
+/* What a view says of the lineages that its filter trusts. A view without the field trusts all. */
+struct trusted {
+    bool known; /* the view has the field */
+    unsigned count;
+    uint64_t id[LINEAGES_MAX];
+};
+
+MUST_CHECK bool trusted_parse(struct trusted *out, const char *text, size_t length);
+bool trusted_contains(const struct trusted *t, uint64_t id);
+/* The ids, without names. ERR_NOMEM. */
+MUST_CHECK enum err trusted_lineages(const struct trusted *t, struct lineages *out, struct error *e);
+
+/* From the text of INFO, or of its section `replication` alone. ERR_PARSE: it does not say. The node's name
+ * is left as it is. */
+MUST_CHECK enum err lineage_parse_info(struct lineage *out, const char *text, size_t length, struct error *e);
+
+/* Ask all masters of @l at this moment: all nodes of the list; those of a cluster that hold slots, and, as
+ * idle ones, those without slots. One that cannot be asked is left out where it does not matter. What is in
+ * *@out is forgotten first. ERR_UNREACHABLE, ERR_TIMEOUT: one that @matters (NULL: all do) does not answer,
+ * or is a replica by now. ERR_REFUSED: the user may not call INFO. ERR_RANGE: too many. */
+MUST_CHECK enum err link_lineages(struct link *l, bool (*matters)(const void *arg, const struct lineage *one),
+                                  const void *arg, struct lineages *out, struct error *e);
+/* The same, but a master that cannot be asked is in it with the id 0. ERR_UNREACHABLE, ERR_TIMEOUT: nobody
+ * tells who the masters are. ERR_REFUSED, ERR_RANGE, ERR_NOMEM. */
+MUST_CHECK enum err link_look_at_lineages(struct link *l, struct lineages *out, struct error *e);
+#endif

@@ -1,0 +1,12 @@
+-- Have a coordinator in the list of all. KEYS: the list. ARGV: id, TTL (ms), the most that it may hold.
+-- Of a full list any others leave: who is alive comes back with its next beat. Returns 1.
+redis.call('PERSIST', KEYS[1])
+if redis.call('SADD', KEYS[1], ARGV[1]) == 1 then
+  local all = redis.call('SMEMBERS', KEYS[1])
+  local over = #all - tonumber(ARGV[3])
+  for _, id in ipairs(all) do
+    if over > 0 and id ~= ARGV[1] then over = over - redis.call('SREM', KEYS[1], id) end
+  end
+end
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+return 1

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: MIT */
+/* Lines: connections for adds that need acknowledgements.
+ *
+ * The happy path is: commands leave at once; at the end of the turn, or when the WAIT before it is answered,
+ * a small write and WAIT behind them; its answer is that of all of them. Possible failure modes are: fewer
+ * replicas than wanted in time, a node that refuses WAIT, or the small write (each is told as the outcome), a
+ * redirection (the command goes to the line of another node and is none of this one's any more), a line that
+ * breaks (what was not answered gets NULL, and nothing of it is acknowledged), a node that is stopped (the
+ * line is dropped when WAIT is not answered for as long as it and a command may take). */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "shard/acks.h"
+#include "shard/slots.h"
+#include "shard/store_internal.h"
+
+enum { LINE_PAUSE_US = 100 * 1000 };
+#define MARKER_TTL_MS "10000"
+
+struct ack_command {
+    TAILQ_ENTRY(ack_command) link;
+    struct ack_line *line;
+    store_reply_fn *fn;
+    store_ack_fn *acked;
+    void *arg;
+    bool covered; /* by the WAIT that is under way: in line->waiting, else in line->current */
+    bool replied;
+    unsigned redirections;
+    struct ack_need need;
+    size_t length; /* 0: it is not sent again */
+    char bytes[];
+};
+TAILQ_HEAD(ack_list, ack_command);
+
+struct ack_line {
+    struct ack_line *next;
+    struct store_peer *peer;
+    struct ack_need need; /* with the longest time-out of what is in @current */
+    struct channel *channel;
+    struct event *turn;      /* at its end WAIT is sent */
+    struct ack_list current; /* sent since the last WAIT */
+    struct ack_list waiting; /* for the one that is under way */
+    struct ack_need waits;   /* what that one asks for */
+    bool under_way;
+    bool asking;    /* the last command came by ASK */
+    uint64_t since; /* WAIT was sent, or the line was begun */
+    uint64_t next_attempt;
+    struct error marker_error; /* of the last small write; "" where it was taken */
+    size_t marker_length;
+    char marker[KEY_NAME_MAX]; /* where the next one goes: beside the last command's key */
+};
+
+static void finish(struct ack_command *c, enum ack_outcome outcome, const char *why)
+{
+    if (c->acked != NULL)
+        c->acked(c->arg, outcome, why);
+    free(c);
+}
+
+static void unlink_command(struct ack_command *c)
+{
+    if (c->covered)
+        TAILQ_REMOVE(&c->line->waiting, c, link);
+    else
+        TAILQ_REMOVE(&c->line->current, c, link);
+}
+
+/* --- a line's end --- */
+
+/* What was answered and has no WAIT behind it yet; the rest is told by the channel. */
+static void fail_current(struct ack_line *l)
+{
+    struct ack_list failed = TAILQ_HEAD_INITIALIZER(failed);
+    struct ack_command *c, *next;
+    for (c = TAILQ_FIRST(&l->current); c != NULL; c = next) {
+        next = TAILQ_NEXT(c, link);
+        if (!c->replied)
+            continue;
+        TAILQ_REMOVE(&l->current, c, link);
+        TAILQ_INSERT_TAIL(&failed, c, link);
+    }
+    while ((c = TAILQ_FIRST(&failed)) != NULL) {
+        TAILQ_REMOVE(&failed, c, link);
+        finish(c, ACK_BROKEN, NULL);
+    }
+}
+
+static void on_closed(void *arg, enum err code, const char *why)
+{
+    (void)code;
+    (void)why;
+    struct ack_line *l = arg;
+    l->channel = NULL;
+    l->next_attempt = clock_mono_us() + LINE_PAUSE_US;
+    fail_current(l);
+}
+
+static void line_drop(struct ack_line *l)
+{
+    struct channel *channel = l->channel;
+    l->channel = NULL;
+    l->next_attempt = clock_mono_us() + LINE_PAUSE_US;
+    fail_current(l);
+    channel_close(channel);
+}
+
+void store_acks_fini(struct store_peer *p)
+{
+    for (struct ack_line *l = p->acks, *next; l != NULL; l = next) {
+        next = l->next;
+        line_drop(l);
+        event_free(l->turn);
+        free(l);
+    }
+    p->acks = NULL;
+}
+
+void store_acks_tick(struct store_peer *p, uint64_t now)
+{
+    for (struct ack_line *l = p->acks; l != NULL; l = l->next) {
+        uint64_t patience = p->store->timeout_ms;
+        if (l->channel == NULL)
+            continue;
+        if (channel_is_past(l->channel)) {
+            line_drop(l);
+            continue;
+        }
+        if (l->under_way)
+            patience += l->waits.timeout_ms;
+        else if (channel_is_ready(l->channel))
+            continue;
+        if (now > l->since + patience * 1000)
+            line_drop(l);
+    }
+}
+
+/* --- WAIT --- */
+
+static void send_wait(struct ack_line *l);
+
+static void on_marker(void *arg, const redisReply *reply)
+{
+    struct ack_line *l = arg;
+    l->marker_error.text[0] = '\0';
+    if (reply != NULL && reply->type == REDIS_REPLY_ERROR)
+        (void)error_set(&l->marker_error, ERR_REFUSED, "the node refuses a write ahead of WAIT: %.200s",
+                        reply->str);
+}
+
+static enum ack_outcome judge(const struct ack_line *l, const redisReply *reply, struct error *e)
+{
+    if (reply == NULL)
+        return ACK_BROKEN;
+    if (l->marker_error.text[0] == '\0')
+        return ack_judge(&l->waits, reply, e);
+    *e = l->marker_error;
+    return ACK_REFUSED;
+}
+
+static void on_wait(void *arg, const redisReply *reply)
+{
+    struct ack_line *l = arg;
+    struct ack_list over = TAILQ_HEAD_INITIALIZER(over);
+    struct ack_command *c;
+    struct error e = {""};
+    enum ack_outcome outcome = judge(l, reply, &e);
+    l->under_way = false;
+    TAILQ_CONCAT(&over, &l->waiting, link);
+    if (!TAILQ_EMPTY(&l->current) && l->channel != NULL && reply != NULL)
+        send_wait(l);
+    while ((c = TAILQ_FIRST(&over)) != NULL) {
+        TAILQ_REMOVE(&over, c, link);
+        finish(c, outcome, e.text[0] != '\0' ? e.text : NULL);
+    }
+}
+
+static bool send_words(struct ack_line *l, size_t count, const char *const *words, const size_t *lengths,
+                       channel_reply_fn *fn)
+{
+    struct buffer b = {0};
+    buffer_command(&b, count, words, lengths);
+    bool sent = !buffer_failed(&b) && channel_send(l->channel, b.data, b.length, fn, l);
+    buffer_fini(&b);
+    return sent;
+}
+
+static bool send_marker(struct ack_line *l)
+{
+    static const char asking[] = "*1\r\n$6\r\nASKING\r\n";
+    const char *const words[] = {"SET", l->marker, "1", "PX", MARKER_TTL_MS};
+    const size_t lengths[] = {3, l->marker_length, 1, 2, sizeof(MARKER_TTL_MS) - 1};
+    return (!l->asking || channel_send(l->channel, asking, sizeof(asking) - 1, NULL, NULL)) &&
+           send_words(l, 5, words, lengths, on_marker);
+}
+
+static bool send_question(struct ack_line *l)
+{
+    char replicas[16], ms[16];
+    (void)snprintf(replicas, sizeof(replicas), "%u", l->need.replicas);
+    (void)snprintf(ms, sizeof(ms), "%u", l->need.timeout_ms);
+    const char *const wait[] = {"WAIT", replicas, ms};
+    const char *const aof[] = {"WAITAOF", "1", replicas, ms};
+    const size_t wait_lengths[] = {4, strlen(replicas), strlen(ms)};
+    const size_t aof_lengths[] = {7, 1, strlen(replicas), strlen(ms)};
+    return l->need.fsync ? send_words(l, 4, aof, aof_lengths, on_wait)
+                         : send_words(l, 3, wait, wait_lengths, on_wait);
+}
+
+static void send_wait(struct ack_line *l)
+{
+    struct ack_command *c;
+    if (!send_marker(l) || !send_question(l)) {
+        line_drop(l);
+        return;
+    }
+    TAILQ_FOREACH(c, &l->current, link)
+    c->covered = true;
+    TAILQ_CONCAT(&l->waiting, &l->current, link);
+    l->under_way = true;
+    l->since = clock_mono_us();
+    l->waits = l->need;
+    l->need.timeout_ms = 0;
+}
+
+static void on_turn(evutil_socket_t fd, short events, void *arg)
+{
+    (void)fd;
+    (void)events;
+    struct ack_line *l = arg;
+    if (l->channel != NULL && !l->under_way && !TAILQ_EMPTY(&l->current))
+        send_wait(l);
+}
+
+/* --- commands --- */
+
+static void on_reply(void *arg, const redisReply *reply);
+
+static void on_ready(void *arg)
+{
+    (void)arg;
+}
+
+static bool line_ready(struct ack_line *l)
+{
+    struct store *s = l->peer->store;
+    const struct channel_events events = {
+        .ready = on_ready, .closed = on_closed, .arg = l, .replying = &s->replying};
+    uint64_t now = clock_mono_us();
+    if (!store_peer_ready(l->peer))
+        return false;
+    if (l->channel != NULL || s->closing || now < l->next_attempt)
+        return l->channel != NULL;
+    l->since = now;
+    l->channel = channel_open(s->base, s->nodes, &l->peer->node, "twinbloom-acks", &events);
+    return l->channel != NULL;
+}
+
+/* Of that need at that node. NULL: no memory. */
+static struct ack_line *line_of(struct store_peer *p, const struct ack_need *need)
+{
+    struct ack_line *l;
+    for (l = p->acks; l != NULL; l = l->next)
+        if (l->need.replicas == need->replicas && l->need.fsync == need->fsync)
+            return l;
+    l = calloc(1, sizeof(*l));
+    if (l == NULL)
+        return NULL;
+    l->peer = p;
+    l->need = (struct ack_need){.replicas = need->replicas, .fsync = need->fsync};
+    TAILQ_INIT(&l->current);
+    TAILQ_INIT(&l->waiting);
+    l->turn = event_new(p->store->base, -1, 0, on_turn, l);
+    if (l->turn == NULL) {
+        free(l);
+        return NULL;
+    }
+    l->next = p->acks;
+    p->acks = l;
+    return l;
+}
+
+/* The write ahead of WAIT goes to a name with the hash tag of the command's key, which tells of the slot: in
+ * a cluster the node has that. All names of shards have one. */
+static void note_marker(struct ack_line *l, const char *bytes, size_t length)
+{
+    static const char suffix[] = ":acks";
+    const char *open = memchr(bytes, '{', length), *start = open, *close;
+    close = open == NULL ? NULL : memchr(open, '}', length - (size_t)(open - bytes));
+    while (start != NULL && start > bytes && start[-1] != '\n')
+        start--;
+    size_t n = close == NULL ? 0 : (size_t)(close + 1 - start);
+    if (n == 0 || n + sizeof(suffix) > sizeof(l->marker))
+        return;
+    memcpy(l->marker, start, n);
+    memcpy(l->marker + n, suffix, sizeof(suffix));
+    l->marker_length = n + sizeof(suffix) - 1;
+}
+
+/* False: it cannot be sent now; the caller still has it. */
+static bool line_send(struct store_peer *p, struct ack_command *c, const char *bytes, size_t length,
+                      bool asking)
+{
+    static const char text[] = "*1\r\n$6\r\nASKING\r\n";
+    struct ack_line *l = line_of(p, &c->need);
+    if (l == NULL || !line_ready(l))
+        return false;
+    p->used_at = clock_mono_us();
+    event_active(l->turn, EV_TIMEOUT, 0);
+    if ((asking && !channel_send(l->channel, text, sizeof(text) - 1, NULL, NULL)) ||
+        !channel_send(l->channel, bytes, length, on_reply, c))
+        return false;
+    c->line = l;
+    c->covered = c->replied = false;
+    TAILQ_INSERT_TAIL(&l->current, c, link);
+    note_marker(l, bytes, length);
+    l->asking = asking;
+    if (l->need.timeout_ms < c->need.timeout_ms)
+        l->need.timeout_ms = c->need.timeout_ms;
+    return true;
+}
+
+static void fail(struct ack_command *c)
+{
+    c->fn(c->arg, NULL);
+    finish(c, ACK_BROKEN, NULL);
+}
+
+static void on_reply(void *arg, const redisReply *reply)
+{
+    struct ack_command *c = arg;
+    struct store *s = c->line->peer->store;
+    struct slot_redirect to;
+    if (reply == NULL) {
+        unlink_command(c);
+        fail(c);
+        return;
+    }
+    bool error = reply->type == REDIS_REPLY_ERROR && s->route != NULL;
+    if (error && slots_parse_redirect(&to, reply->str, (size_t)reply->len, c->line->peer->node.host)) {
+        unlink_command(c);
+        struct store_peer *p = store_route_follow(s, &to, &c->redirections);
+        if (p == NULL || !line_send(p, c, c->bytes, c->length, to.ask))
+            fail(c);
+        return;
+    }
+    if (error && slots_error_wants_map(reply->str))
+        store_route_lost(s);
+    c->replied = true;
+    c->fn(c->arg, reply);
+}
+
+bool store_send_acked(struct store *s, unsigned where, const char *command, size_t length,
+                      const struct ack_need *need, store_reply_fn *fn, store_ack_fn *acked, void *arg)
+{
+    struct store_peer *p = where >= WHERE_SLOT ? store_route_master(s, where) : &s->peer[where];
+    size_t kept = s->route != NULL ? length : 0;
+    if (p == NULL || !store_peer_ready(p))
+        return false;
+    struct ack_command *c = malloc(sizeof(*c) + kept);
+    if (c == NULL)
+        return false;
+    *c = (struct ack_command){.fn = fn, .acked = acked, .arg = arg, .need = *need, .length = kept};
+    memcpy(c->bytes, command, kept);
+    if (line_send(p, c, command, length, false))
+        return true;
+    free(c);
+    return false;
+}

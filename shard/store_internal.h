@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SHARD_STORE_INTERNAL_H
+#define SHARD_STORE_INTERNAL_H
+/* What store.c (connections, lists of nodes), store_route.c (clusters), store_replicas.c and store_state.c
+ * share. */
+#include "shard/channel.h"
+#include "shard/slots.h"
+#include "shard/store.h"
+
+struct store_route;
+struct ack_line;
+struct store_replicas;
+
+struct store_peer {
+    struct store *store;
+    struct node node;
+    struct channel *channel; /* NULL: none */
+    bool had_one;            /* that was ready */
+    bool ping_pending;
+    uint64_t since;      /* start of connecting, or when the PING was sent */
+    uint64_t down_since; /* 0: not down */
+    unsigned failures;   /* since then */
+    uint64_t next_attempt;
+    uint64_t backoff;
+    uint64_t used_at;    /* of a cluster: when something was last sent */
+    uint64_t lineage_at; /* when it was last asked for its lineage */
+    char why[160];
+    /* The command whose wait is measured. */
+    bool sampling;
+    store_reply_fn *sample_fn;
+    void *sample_arg;
+    uint64_t sample_sent;
+    uint64_t sampled_at; /* when one was last recorded */
+    struct ack_line *acks;
+    struct store_replicas *replicas; /* NULL: nobody reads from them */
+};
+
+struct store {
+    struct event_base *base;
+    const struct nodes *nodes;
+    struct latency *latency;
+    struct event *timer;
+    unsigned timeout_ms;
+    bool closing;
+    uint64_t reasked;          /* reads, since the last turn of the timer: for health.h */
+    uint64_t replying;         /* the lineage of the reply that is told */
+    struct store_peer *peer;   /* of the list of nodes */
+    struct store_route *route; /* NULL: there is no cluster */
+};
+
+/* --- store.c --- */
+void store_peer_init(struct store_peer *p, struct store *s, const struct node *node);
+/* What is pending is told. */
+void store_peer_fini(struct store_peer *p);
+/* One turn of the timer: an answer that does not come; a node that is down is tried again, whether or not
+ * somebody asks for it. */
+void store_peer_tick(struct store_peer *p, uint64_t now);
+/* It has said that it is not who it was taken for: ask whether it is a master still. */
+void store_peer_doubt(struct store_peer *p);
+/* Commands may be sent: connects where that is needed, and it is time to. */
+bool store_peer_ready(struct store_peer *p);
+/* To one that is ready. False: no memory. */
+bool store_peer_send(struct store_peer *p, const char *command, size_t length, store_reply_fn *fn, void *arg);
+
+/* --- store_acks.c --- */
+void store_acks_tick(struct store_peer *p, uint64_t now);
+/* What is pending is told. */
+void store_acks_fini(struct store_peer *p);
+
+/* --- store_replicas.c --- */
+void store_replicas_tick(struct store_peer *p, uint64_t now);
+/* The master has answered INFO replication. */
+void store_replicas_told(struct store_peer *p, const redisReply *info, uint64_t asked_at);
+/* What is pending is told. */
+void store_replicas_fini(struct store_peer *p);
+
+/* --- store_route.c --- */
+struct store_route *store_route_new(void);
+void store_route_free(struct store *s);
+void store_route_tick(struct store *s, uint64_t now);
+bool store_route_send(struct store *s, unsigned where, const char *command, size_t length, store_reply_fn *fn,
+                      void *arg);
+/* The master of a slot; NULL: nobody knows it now, and a map is wanted. */
+struct store_peer *store_route_master(struct store *s, unsigned where);
+/* Where a command goes that was answered with a redirection; counts it in *@times. NULL: nowhere. */
+struct store_peer *store_route_follow(struct store *s, const struct slot_redirect *to, unsigned *times);
+/* A connection failed: perhaps the cluster has another master by now. */
+void store_route_lost(struct store *s);
+/* The peer that commands for @where go to; NULL: nobody knows, or has asked it yet; *why says so. */
+const struct store_peer *store_route_peer(const struct store *s, unsigned where, const char **why);
+/* By number, up to the first NULL. */
+struct store_peer *store_route_each(const struct store *s, unsigned i);
+/* For how long there has been no map though one was wanted. */
+uint64_t store_route_blind_us(const struct store *s);
+uint64_t store_route_redirected(const struct store *s);
+/* Of the map that is routed by; 0: there is none. */
+uint64_t store_route_version(const struct store *s);
+/* The @i-th replica that the map has of that master; NULL: there are no more. */
+const struct slot_node *store_route_replica(const struct store *s, const struct node *master, unsigned i);
+#endif

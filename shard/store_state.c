@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/* What is known of a store's nodes, and of what is under way to them. */
+#include <stdlib.h>
+#include "base/clock.h"
+#include "shard/store_internal.h"
+
+enum { DEAD_ATTEMPTS = 3 };
+
+/* By number: of the list of nodes, then of the cluster. */
+static struct store_peer *each_peer(const struct store *s, unsigned i)
+{
+    if (i < s->nodes->count)
+        return &s->peer[i];
+    return s->route == NULL ? NULL : store_route_each(s, i - s->nodes->count);
+}
+
+/* --- barriers --- */
+
+struct barrier {
+    store_barrier_fn *fn;
+    void *arg;
+    unsigned left;
+};
+
+static void on_barrier(void *arg, const redisReply *reply)
+{
+    (void)reply;
+    struct barrier *b = arg;
+    if (--b->left > 0)
+        return;
+    b->fn(b->arg);
+    free(b);
+}
+
+bool store_barrier(struct store *s, store_barrier_fn *fn, void *arg)
+{
+    static const char ping[] = "*1\r\n$4\r\nPING\r\n";
+    struct store_peer *p;
+    struct barrier *b = malloc(sizeof(*b));
+    if (b == NULL)
+        return false;
+    *b = (struct barrier){.fn = fn, .arg = arg};
+    for (unsigned i = 0; (p = each_peer(s, i)) != NULL; i++)
+        if (p->channel != NULL && channel_pending(p->channel) > 0)
+            b->left += channel_send(p->channel, ping, sizeof(ping) - 1, on_barrier, b);
+    if (b->left > 0)
+        return true;
+    free(b);
+    return false;
+}
+
+/* --- how the nodes fare --- */
+
+/* NULL: of a cluster that is not known. */
+static const struct store_peer *peer_at(const struct store *s, unsigned where, const char **why)
+{
+    *why = "";
+    return where < WHERE_SLOT ? &s->peer[where] : store_route_peer(s, where, why);
+}
+
+uint64_t store_down_us(const struct store *s, unsigned where)
+{
+    const char *why;
+    const struct store_peer *p = peer_at(s, where, &why);
+    if (p == NULL)
+        return store_route_blind_us(s);
+    return p->down_since == 0 ? 0 : clock_mono_us() - p->down_since + 1;
+}
+
+bool store_is_dead(const struct store *s, unsigned where, uint64_t grace_us)
+{
+    const char *why;
+    const struct store_peer *p = peer_at(s, where, &why);
+    return (p == NULL || p->failures >= DEAD_ATTEMPTS) && store_down_us(s, where) > grace_us;
+}
+
+const char *store_why(const struct store *s, unsigned where)
+{
+    const char *why;
+    const struct store_peer *p = peer_at(s, where, &why);
+    return p == NULL ? why : p->why;
+}
+
+const char *store_name(const struct store *s, unsigned where)
+{
+    const char *why;
+    const struct store_peer *p = peer_at(s, where, &why);
+    return p == NULL ? "of the cluster" : p->node.name;
+}
+
+bool store_any_down(const struct store *s, const char **name, const char **why)
+{
+    const struct store_peer *p;
+    for (unsigned i = 0; (p = each_peer(s, i)) != NULL; i++)
+        if (p->down_since != 0) {
+            *name = p->node.name;
+            *why = p->why;
+            return true;
+        }
+    if (s->route == NULL || store_route_blind_us(s) == 0)
+        return false;
+    *name = "of the cluster";
+    (void)store_route_peer(s, WHERE_SLOT, why);
+    return true;
+}
+
+uint64_t store_redirected(const struct store *s)
+{
+    return s->route == NULL ? 0 : store_route_redirected(s);
+}

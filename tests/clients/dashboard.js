@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: MIT
+'use strict';
+// The dashboard in headless Chromium, against real coordinators: one without a login (TWINBLOOM_HTTP_PORT), one with the users
+// chief (admin), reader (read, short*) and stranger (read, nothing). Screenshots go to TWINBLOOM_SHOTS. Lines are TAP.
+
+const assert = require('node:assert');
+const fs = require('node:fs');
+const http = require('node:http');
+const os = require('node:os');
+const path = require('node:path');
+const { Visit, contrasts, status, until } = require('./dashboard_lib.js');
+
+const env = process.env;
+const open = `http://127.0.0.1:${env.TWINBLOOM_HTTP_PORT}`;
+const guarded = `http://127.0.0.1:${env.TWINBLOOM_GUARDED_HTTP_PORT}`;
+const EVIL = '<img src=x onerror=alert(1)>';
+const FILTER = 'short-link';
+const WEIGHT_MAX = 300 * 1024, PAINT_MAX_MS = 20000;
+
+const field = async (name) => (await status(FILTER))[name];
+const becomes = (name, value) => until(`${name} = ${value}`, async () => String(await field(name)) === String(value));
+
+async function act(page, action) {
+  const button = page.locator(`button[data-action="${action}"]:enabled`);
+  await button.click();
+  await page.locator('#dialog-do').click();
+  await until('the dialog to close', async () => !(await page.locator('#dialog').isVisible()));
+}
+
+const checks = {
+  async 'the page is whole, light and quick'(v) {
+    await v.go(open);
+    await v.page.locator('#live[data-level="ok"]').waitFor();
+    await v.page.locator(`.card[data-key="${FILTER}"]`).waitFor();
+    await v.page.locator('#nodes tr', { hasText: /127\.0\.0\.1:\d+.*up/ }).first().waitFor();
+    await v.page.locator('#coordinators tr', { hasText: 'serving' }).first().waitFor();
+    const weight = v.bytes();
+    const paint = await until('paint timing', () => v.page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime));
+    console.log(`# weight ${weight} bytes unpacked, first contentful paint ${Math.round(paint)} ms`);
+    assert.ok(weight > 10000 && weight < WEIGHT_MAX, `weight ${weight}`);
+    assert.ok(paint < PAINT_MAX_MS, `paint ${paint}`);
+    const second = await v.page.reload();
+    assert.strictEqual(second.status() === 200 || second.status() === 304, true);
+    await v.page.locator(`.card[data-key="${FILTER}"]`).waitFor();
+    const again = await v.page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime);
+    console.log(`# first contentful paint, loaded again: ${Math.round(again)} ms`);
+  },
+
+  async 'a coordinator without tables needs no Postgres, and that is no fault'(v) {
+    const faults = (postgres) => v.page.evaluate(async (text) => {
+      const { coordinatorRow } = await import('/dashboard/parts.js');
+      return coordinatorRow({ coordinator: 'c', state: 'serving', version: '1', uptime_ms: 1, clients: 0, behind: 0, jobs: [], redis: 'ok', postgres: text }).querySelectorAll('[data-level="bad"]').length;
+    }, postgres);
+    assert.deepStrictEqual([await faults('ok'), await faults('none'), await faults('refused')], [0, 0, 1]);
+  },
+
+  async 'a name with HTML in it is text'(v) {
+    const card = v.page.locator('.card-name', { hasText: 'onerror' });
+    await card.waitFor();
+    assert.strictEqual(await card.textContent(), EVIL);
+    assert.strictEqual(await v.page.locator('img').count(), 0);
+  },
+
+  async 'a change asks first, and Escape means no'(v) {
+    await v.page.locator(`.card[data-key="${FILTER}"]`).click();
+    await v.page.locator('button[data-action="rebuild"]:enabled').focus();
+    await v.page.keyboard.press('Enter');
+    await v.page.locator('#dialog').waitFor();
+    assert.strictEqual(await v.page.evaluate(() => document.activeElement.id), 'dialog-cancel');
+    await v.page.keyboard.press('Escape');
+    assert.strictEqual(await v.page.locator('#dialog').isVisible(), false);
+    assert.notStrictEqual(await field('job_state'), 'running');
+  },
+
+  async 'rebuild and hold, by keyboard: it builds'(v) {
+    await v.page.locator('button[data-action="hold"]:enabled').focus();
+    await v.page.keyboard.press('Enter');
+    await v.page.keyboard.press('Tab');
+    assert.strictEqual(await v.page.evaluate(() => document.activeElement.id), 'dialog-do');
+    await v.page.keyboard.press('Enter');
+    await becomes('job_step', 'scan');
+    assert.strictEqual(await field('job_hold'), 1);
+    await until('rows to be read', async () => Number(await field('job_rows')) > 5000);
+    await until('the page to tell', async () => /%/.test(await v.page.locator('.card-job').first().textContent()));
+    await v.shot('building');
+    await v.shots('building', 'dark', 400);
+  },
+
+  async 'what is built holds, and the page says whether it is safe to switch'(v) {
+    await becomes('job_step', 'hold');
+    await v.page.locator('.note', { hasText: 'Safe to switch' }).waitFor();
+    await v.shot('held');
+    await v.shots('held', 'dark', 400);
+  },
+
+  async 'cut over, and roll back'(v) {
+    await act(v.page, 'cutover');
+    await becomes('phase', 'SWITCHED');
+    await becomes('job_step', 'grace');
+    await v.page.locator('.steps [data-is="now"]', { hasText: 'Grace' }).waitFor();
+    await v.shot('grace');
+    await act(v.page, 'rollback');
+    await becomes('phase', 'BUILDING');
+    await becomes('job_step', 'hold');
+  },
+
+  async 'abort'(v) {
+    const before = await field('generation');
+    await act(v.page, 'abort');
+    await becomes('phase', 'STEADY');
+    await until('the job to end', async () => !['running', 'waiting'].includes(await field('job_state')));
+    assert.strictEqual(await field('generation'), before);
+    await v.page.locator('button[data-action="rebuild"]:enabled').waitFor();
+  },
+
+  async 'rebuild, to its end'(v) {
+    const before = await field('generation');
+    await act(v.page, 'rebuild');
+    await becomes('job_step', 'grace');
+    await v.send(open, 'finish');
+    await becomes('job_state', 'done');
+    assert.ok(Number(await field('generation')) > Number(before));
+    await v.page.locator('.steps li:last-child[data-is="past"]').waitFor();
+    await until('the run in the table', async () => (await v.page.locator('.detail tbody tr').count()) >= 3);
+    await v.shot('done');
+    await v.shots('done', 'dark', 400);
+  },
+
+  async 'everything can be reached with the keyboard, and is seen to be'(v) {
+    const reached = new Set();
+    await v.page.evaluate(() => { document.activeElement.blur(); scrollTo(0, 0); });
+    for (let i = 0; i < 60; i++) {
+      await v.page.keyboard.press('Tab');
+      const [what, seen] = await v.page.evaluate(() => {
+        const e = document.activeElement;
+        return [e.dataset.action || e.dataset.key || e.id || e.getAttribute('class') || e.tagName, getComputedStyle(e).outlineStyle !== 'none'];
+      });
+      reached.add(what);
+      if (what !== 'BODY') assert.ok(seen, `the focus is not seen on ${what}`);
+    }
+    for (const wanted of ['theme', 'search', FILTER, EVIL, 'rebuild', 'hold', 'chart', 'chart teal', 'map'])
+      assert.ok([...reached].some((r) => String(r).trim() === wanted), `${wanted} is not reached: ${[...reached].join(', ')}`);
+    const chart = v.page.locator('.chart').first(), told = v.page.locator('.readout:has(b)').first();
+    await chart.focus();
+    await v.page.keyboard.press('ArrowLeft');
+    assert.match(await told.textContent(), /^\d\d:\d\d/);
+    await v.page.locator('.map[tabindex]').first().focus();
+    await v.page.keyboard.press('ArrowRight');
+    await v.page.locator('.maps .readout', { hasText: /^shard/ }).waitFor();
+  },
+
+  async 'text has enough contrast in both themes'(v) {
+    for (const theme of ['light', 'dark']) {
+      await v.page.emulateMedia({ colorScheme: theme });
+      const found = await v.page.evaluate(contrasts);
+      assert.ok(found.count > 80, `only ${found.count} texts were measured`);
+      assert.deepStrictEqual(found.bad, [], `${theme}: ${JSON.stringify(found.bad)}`);
+      console.log(`# ${theme}: ${found.count} texts, least contrast ${found.least.toFixed(2)}`);
+    }
+    for (const wanted of ['light', 'dark', 'light']) { // the switch wins over the system
+      await v.page.emulateMedia({ colorScheme: wanted === 'light' ? 'dark' : 'light' });
+      await until(`the switch says ${wanted}`, async () => {
+        if (await v.page.locator('html').getAttribute('data-theme') === wanted) return true;
+        await v.page.locator('#theme').click();
+        return false;
+      });
+      assert.strictEqual(await v.page.evaluate(() => getComputedStyle(document.documentElement).colorScheme), wanted);
+    }
+  },
+
+  async 'nothing is wider than a phone'(v) {
+    await v.page.setViewportSize({ width: 400, height: 800 });
+    const wide = await v.page.evaluate(() => document.documentElement.scrollWidth);
+    assert.ok(wide <= 400, `${wide} pixels`);
+    await v.page.setViewportSize({ width: 1200, height: 900 });
+  },
+
+  async 'a lost stream is said, and found again'(v) {
+    await v.page.route('**/v1/events', (route) => route.abort());
+    await v.page.reload();
+    await v.page.locator('#banner', { hasText: 'connection to the service is lost' }).waitFor();
+    v.expected(/ERR_FAILED/);
+    await v.page.unroute('**/v1/events');
+    await v.page.locator('#live[data-level="ok"]').waitFor();
+    await v.page.locator('#banner').waitFor({ state: 'hidden' });
+  },
+
+  async 'hundreds of filters and thousands of shards: the page stays what it is'(v) {
+    const one = (i, items) => `event: filter\ndata: ${JSON.stringify({ filter: `many-${i}`, state: 'serving', phase: 'STEADY', items, capacity: 1e6, fill: items / 1e6, error_rate: 0.01, expected_error_rate: 0.001, built: 1, generation: 1, shards: 50000, shard_bytes: 65536, bytes: 1e9, layers: 1, job_state: 'none', redis: 'ok' })}\n\n`;
+    const body = (round) => Array.from({ length: 200 }, (_, i) => one(i, i * 4000 + round)).join('') + `event: tick\ndata: {"time_ms":${Date.now()},"redis":"ok","filters":true}\n\n`;
+    let round = 0;
+    await v.page.route('**/v1/events', (route) => route.fulfill({ contentType: 'text/event-stream', body: 'retry: 100\n\n' + Array.from({ length: 10 }, () => body(round++)).join('') }));
+    await v.page.route('**/shards', (route) => route.fulfill({ json: { filter: 'x', phase: 'STEADY', generations: [{ generation: 1, built: 1, nodes: 2, layers: [{ layer: 0, shards: 50000, capacity: 1e6, items: 5e5, shards_per_cell: 49, fill_permille: Array.from({ length: 1021 }, (_, i) => i), fill_permille_max: Array.from({ length: 1021 }, (_, i) => i + 9), lost: [[7, 3]], unsure: [[9, 1]] }] }] } }));
+    await v.page.route('**/samples', (route) => route.fulfill({ json: { samples: Array.from({ length: 648 }, (_, i) => [1.7e9 + i * 10, i * 100, 1e6, 0.001, 1]) } }));
+    await v.page.route('**/history*', (route) => route.fulfill({ json: { history: [] } }));
+    await v.page.reload();
+    await until('200 cards', async () => (await v.page.locator('.card').count()) === 200);
+    await until('a map', async () => (await v.page.locator('.maps rect').count()) === 1021);
+    const nodes = () => v.page.evaluate(() => document.querySelectorAll('*').length);
+    await until('some rounds', async () => round >= 20);
+    const before = await nodes();
+    await until('more rounds', async () => round >= 40);
+    assert.ok(await nodes() <= before + 400, 'the page grows');
+    await v.shot('many');
+    await v.page.locator('#search').fill('many-19');
+    await until('fewer cards', async () => (await v.page.locator('.card:visible').count()) === 11);
+    v.expected(/ERR_|404/);
+    await v.page.unrouteAll();
+  },
+
+  async 'what leaves the page goes to its own host, and the console is silent'(v) {
+    assert.deepStrictEqual(v.foreign(), []);
+    assert.deepStrictEqual(v.faults(), []);
+    await v.end();
+  },
+
+  async 'who may only read has no buttons, sees no foreign filter, and is refused by the service'() {
+    const v = await Visit.begin({ username: 'reader', password: 'reader' });
+    await v.go(guarded);
+    await v.page.locator(`.card[data-key="${FILTER}"]`).click();
+    await v.page.locator('.readout', { hasText: 'need the role admin' }).waitFor();
+    assert.strictEqual(await v.page.locator('button[data-action]').count(), 5);
+    assert.strictEqual(await v.page.locator('button[data-action]:enabled').count(), 0);
+    assert.strictEqual(await v.page.locator('.card').count(), 1);
+    assert.strictEqual(await v.page.locator('#nodes-panel').isVisible(), false);
+    const [code, detail] = await v.send(guarded, 'rebuild');
+    assert.strictEqual(code, 403);
+    assert.match(detail, /may not do this/);
+    assert.notStrictEqual(await field('job_state'), 'running');
+    v.expected(/403/);
+    assert.deepStrictEqual(v.faults(), []);
+    await v.end();
+  },
+
+  async 'who sees no filter is told so'() {
+    const v = await Visit.begin({ username: 'stranger', password: 'reader' });
+    await v.go(guarded);
+    await v.page.locator('#cards-empty', { hasText: 'There are no filters yet' }).waitFor();
+    await v.shot('empty');
+    await v.end();
+  },
+
+  async 'another site can change nothing, with a login that the browser knows'() {
+    const v = await Visit.begin({ username: 'chief', password: 'chief' });
+    await v.go(guarded);
+    await v.page.locator(`.card[data-key="${FILTER}"]`).waitFor();
+    const url = `${guarded}/v1/filters/${FILTER}/rebuild`;
+    const bare = await v.page.evaluate((to) => fetch(to, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: '{}' }).then(async (a) => [a.status, (await a.json()).detail]), url);
+    assert.strictEqual(bare[0], 403);
+    assert.match(bare[1], /X-CSRF-Token/);
+    const site = http.createServer((_, answer) => answer.end(`<!doctype html><form method="post" enctype="text/plain" action="${url}"><input name='{"hold":false,"x":"' value='"}'></form>`));
+    await new Promise((done) => site.listen(0, '127.0.0.1', done));
+    const other = await v.context.newPage();
+    await other.goto(`http://127.0.0.1:${site.address().port}/`);
+    const cross = await other.evaluate((to) => fetch(to, { method: 'POST', credentials: 'include', headers: { 'Content-Type': 'application/json' }, body: '{}' }).then((a) => a.status, () => 'no answer'), url);
+    assert.strictEqual(cross, 'no answer');
+    const simple = await other.evaluate((to) => fetch(to, { method: 'POST', mode: 'no-cors', credentials: 'include', body: '{}' }).then(() => 'sent', () => 'no answer'), url);
+    assert.ok(['sent', 'no answer'].includes(simple));
+    const session = await other.evaluate((to) => fetch(to, { credentials: 'include' }).then((a) => a.text(), () => 'no answer'), `${guarded}/v1/session`);
+    assert.strictEqual(session, 'no answer');
+    const answer = other.waitForResponse((r) => r.url() === url); // it leaves that site
+    await other.evaluate(() => document.forms[0].submit());
+    assert.ok([403, 415].includes((await answer).status()), String((await answer).status()));
+    assert.notStrictEqual(await field('job_state'), 'running');
+    site.close();
+    site.closeAllConnections();
+    await v.end();
+  },
+};
+
+(async () => {
+  const shots = env.TWINBLOOM_SHOTS || fs.mkdtempSync(path.join(os.tmpdir(), 'dashboard-'));
+  fs.mkdirSync(shots, { recursive: true });
+  Visit.shots = shots;
+  const v = await Visit.begin();
+  let n = 0, failed = 0;
+  for (const [name, run] of Object.entries(checks)) {
+    n++;
+    try {
+      await run(v);
+      console.log(`ok ${n} - ${name}`);
+    } catch (error) {
+      failed++;
+      console.log(`not ok ${n} - ${name}\n${String(error.stack).replace(/^/gm, '# ')}`);
+      break; // each goes on where the one before ended
+    }
+  }
+  console.log(`1..${Object.keys(checks).length}`);
+  await Visit.close();
+  process.exit(failed ? 1 : 0);
+})();

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/integration/healing.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "shard/slots.h"
+
+const char healing_gate[] =
+    "CREATE FUNCTION public.gate(id bigint) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN "
+    "IF id = 1 THEN PERFORM pg_advisory_lock_shared(7); PERFORM pg_advisory_unlock_shared(7); END IF; "
+    "IF id = 15000 THEN PERFORM pg_advisory_lock_shared(8); PERFORM pg_advisory_unlock_shared(8); END IF; "
+    "RETURN true; END $$";
+
+void healing_shut(struct fixture *f, int which)
+{
+    char sql[64];
+    (void)snprintf(sql, sizeof(sql), "SELECT pg_advisory_lock(%d)", which);
+    fixture_sql(f->db, sql);
+}
+
+void healing_open(struct fixture *f, int which)
+{
+    char sql[64];
+    (void)snprintf(sql, sizeof(sql), "SELECT pg_advisory_unlock(%d)", which);
+    fixture_sql(f->db, sql);
+}
+
+unsigned healing_other(struct fixture *f, unsigned n)
+{
+    unsigned alive = 0;
+    while (f->cluster.node[alive].process.pid == 0)
+        alive++;
+    unsigned home = temp_cluster_owner(&f->cluster, alive, slots_of_key(FILTER, strlen(FILTER)));
+    return (home + 1 + n) % 3;
+}
+
+void healing_cut_off(struct fixture *f, unsigned i)
+{
+    struct error e = {""};
+    int64_t killed;
+    must(client_ok(&f->cluster.client[i], &e, "ACL SETUSER default -psync -sync"), e);
+    must(client_integer(&f->cluster.client[i], &killed, &e, "CLIENT KILL TYPE replica"), e);
+    if (killed == 0)
+        fail_msg("node %u has no replica", i);
+}
+
+unsigned healing_fail_over(struct fixture *f, unsigned i)
+{
+    struct error e = {""};
+    unsigned heir = 0;
+    temp_redis_kill(&f->cluster.node[i]);
+    must(temp_cluster_failed_over(&f->cluster, i, HEALING_WAIT_MS, &heir, &e), e);
+    return heir;
+}
+
+void healing_insert_and_add(struct fixture *f, unsigned d, uint64_t first, uint64_t count, uint64_t each)
+{
+    struct error e = {""};
+    for (uint64_t done = 0; done < count; done += each) {
+        fixture_sql(f->db, "BEGIN");
+        fixture_insert(f->db, first + done, each);
+        must(client_madd(&f->client[d], FILTER, fixture_code, first + done, each, &e), e);
+        fixture_sql(f->db, "COMMIT");
+    }
+}
+
+int64_t healing_number(struct fixture *f, unsigned d, const char *field)
+{
+    struct error e = {""};
+    int64_t value = 0;
+    must(client_status_number(&f->client[d], FILTER, field, &value, &e), e);
+    return value;
+}
+
+void healing_is(struct fixture *f, unsigned d, const char *field, const char *wanted)
+{
+    struct error e = {""};
+    char text[256];
+    must(client_status(&f->client[d], FILTER, field, text, sizeof(text), &e), e);
+    assert_string_equal(text, wanted);
+}
+
+int64_t healing_safe_since(struct fixture *f, unsigned d)
+{
+    return healing_number(f, d, "safe_since_ms");
+}
+
+/* Those that are answered at all must be present. */
+static void none_is_absent(struct fixture *f, unsigned d, uint64_t count)
+{
+    enum { STEP = 97 };
+    if (f->client[d].redis == NULL || f->client[d].redis->err != 0)
+        fixture_reconnect(f, d);
+    for (uint64_t i = f->client[d].redis == NULL ? count : clock_mono_us() % STEP; i < count; i += STEP) {
+        char code[CLIENT_KEY_MAX];
+        (void)fixture_code(i, code);
+        redisReply *r = client_command(&f->client[d], "BF.EXISTS " FILTER " %s", code);
+        if (r != NULL && r->type == REDIS_REPLY_INTEGER && r->integer == 0)
+            fail_msg("coordinator %u says no to code %" PRIu64, d, i);
+        freeReplyObject(r);
+        if (r == NULL)
+            return;
+    }
+}
+
+void healing_await(struct fixture *f, unsigned d, uint64_t count, int64_t safe_before)
+{
+    struct error e = {""};
+    uint64_t until = clock_mono_us() + HEALING_WAIT_MS * 1000ull;
+    for (;;) {
+        char degraded[16] = "";
+        int64_t safe = 0;
+        none_is_absent(f, d, count);
+        if (client_status(&f->client[d], FILTER, "degraded", degraded, sizeof(degraded), &e) == ERR_OK &&
+            client_status_number(&f->client[d], FILTER, "safe_since_ms", &safe, &e) == ERR_OK &&
+            safe > safe_before && strcmp(degraded, "no") == 0)
+            return;
+        if (clock_mono_us() > until)
+            must(client_wait_status(&f->client[d], FILTER, "degraded", "healed in time", 1, &e), e);
+        clock_sleep_us(20000);
+    }
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT */
+/* A master of the cluster that dies: its shards fail, and fast, until its replica has taken its place; no
+ * other does. */
+#include "tests/integration/traffic.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+enum {
+    ROWS = 20000,
+    CAPACITY = 60000,
+    WRITES_MAX = 4000,
+    WAIT_MS = 60000,
+    KEYS = 400,
+    DEADLINE_MS = 500,
+    FAST_MS = 200 /* with sanitizers, on a busy machine; a request's deadline is longer */
+};
+
+static struct fixture f;
+
+static int setup(void **state)
+{
+    (void)state;
+    const struct fixture_options o = {.masters = 3,
+                                      .replicas = 3,
+                                      .daemons = 2,
+                                      .postgres = true,
+                                      .rows = ROWS,
+                                      .capacity = CAPACITY,
+                                      .rate = "0.01",
+                                      .redis_lines = "shard_bytes = 4KiB\ntimeout = 500ms\n",
+                                      .expansion = "lease = 2s\n",
+                                      .service = "check_interval = 200ms\ntimeout = 500ms\n"};
+    return fixture_start(&f, &o);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    return fixture_stop(&f);
+}
+
+/* One BF.MEXISTS of the codes [0, KEYS): which ones were answered, how long it took. An error must name a
+ * node. */
+struct round {
+    bool answered[KEYS];
+    unsigned count;
+    uint64_t took_us;
+    char why[300];
+};
+
+static void ask(struct client *c, struct round *r)
+{
+    char keys[KEYS][CLIENT_KEY_MAX];
+    const char *argv[KEYS + 2] = {"BF.MEXISTS", FILTER};
+    size_t lengths[KEYS + 2] = {10, strlen(FILTER)};
+    for (unsigned i = 0; i < KEYS; i++) {
+        lengths[i + 2] = fixture_code(i, keys[i]);
+        argv[i + 2] = keys[i];
+    }
+    *r = (struct round){.count = 0};
+    uint64_t began = clock_mono_us();
+    redisReply *reply = client_argv(c, KEYS + 2, argv, lengths);
+    r->took_us = clock_mono_us() - began;
+    assert_non_null(reply);
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != KEYS)
+        fail_msg("BF.MEXISTS: %s", reply->str);
+    for (unsigned i = 0; i < KEYS; i++) {
+        const redisReply *e = reply->element[i];
+        r->answered[i] = e->type == REDIS_REPLY_INTEGER;
+        r->count += r->answered[i];
+        if (r->answered[i] && e->integer != 1)
+            fail_msg("c%u is reported absent", i);
+        if (!r->answered[i])
+            (void)snprintf(r->why, sizeof(r->why), "%s", e->str);
+    }
+    freeReplyObject(reply);
+}
+
+static void test_failover__fails_the_shards_of_the_dead_master_alone_and_fast(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct round r;
+    static bool lost[KEYS];
+    unsigned heir = 0, rounds = 0, fast = 0, most_lost = 0;
+    char dead[32];
+    ask(&f.client[0], &r);
+    assert_int_equal(r.count, KEYS);
+    (void)snprintf(dead, sizeof(dead), "127.0.0.1:%u", f.cluster.node[0].port);
+    temp_cluster_reset_counts(&f.cluster);
+    temp_redis_kill(&f.cluster.node[0]);
+    uint64_t killed = clock_mono_us(), until = killed + WAIT_MS * 1000ull;
+    do {
+        ask(&f.client[0], &r);
+        rounds++;
+        for (unsigned i = 0; i < KEYS; i++)
+            lost[i] |= !r.answered[i];
+        if (r.count < KEYS && strstr(r.why, dead) == NULL)
+            fail_msg("the error does not name %s: %s", dead, r.why);
+        most_lost = KEYS - r.count > most_lost ? KEYS - r.count : most_lost;
+        fast += r.count < KEYS && r.took_us < FAST_MS * 1000;
+        if (r.took_us > (DEADLINE_MS + 500) * 1000)
+            fail_msg("%" PRIu64 " ms", r.took_us / 1000);
+        clock_sleep_us(20000);
+        if (clock_mono_us() > until)
+            fail_msg("%u of %d keys are answered a minute after the kill", r.count, KEYS);
+    } while (r.count < KEYS || rounds < 10);
+    uint64_t back = clock_mono_us() - killed;
+    must(temp_cluster_failed_over(&f.cluster, 0, WAIT_MS, &heir, &e), e);
+    unsigned touched = 0;
+    for (unsigned i = 0; i < KEYS; i++)
+        touched += lost[i];
+    print_message("%u rounds in %" PRIu64
+                  " ms, at most %u of %d keys not answered at once, %u ever, %u fast\n",
+                  rounds, back / 1000, most_lost, KEYS, touched, fast);
+    print_message("CLUSTER SLOTS was asked %" PRIu64 " times\n", temp_cluster_maps_asked(&f.cluster));
+    assert_in_range(touched, KEYS / 6, KEYS * 6 / 10); /* a third of the slots */
+    assert_true(fast > 3);
+    assert_in_range(temp_cluster_maps_asked(&f.cluster), 1, 200);
+    fixture_all_present(&f, 1, 0, ROWS);
+}
+
+/* Callers go on: what was acknowledged while all was quiet is there afterwards, expansions work, and the one
+ * that was dead comes back as a replica. */
+static void test_failover__under_traffic_loses_nothing(void **state)
+{
+    (void)state;
+    static struct traffic t;
+    struct error e = {""};
+    unsigned heir = 0;
+    traffic_begin(&t, &f, ROWS, WRITES_MAX);
+    clock_sleep_us(500000);
+    atomic_store(&t.quiet, true); /* so that the replica has all that was acknowledged */
+    clock_sleep_us(500000);
+    temp_redis_kill(&f.cluster.node[1]);
+    enum err err = temp_cluster_failed_over(&f.cluster, 1, WAIT_MS, &heir, &e);
+    clock_sleep_us(1500000);
+    atomic_store(&t.quiet, false);
+    if (err == ERR_OK)
+        err = client_ok(&f.client[0], &e, "TB.REBUILD " FILTER);
+    if (err == ERR_OK)
+        err = client_wait_status(&f.client[0], FILTER, "phase", "BUILDING", WAIT_MS, &e);
+    if (err == ERR_OK)
+        err = client_wait_status(&f.client[0], FILTER, "phase", "STEADY", WAIT_MS, &e);
+    clock_sleep_us(300000);
+    traffic_end(&t);
+    must(err, e);
+    traffic_judge(&t, true);
+    for (unsigned i = 0; i < TRAFFIC_CHECKERS; i++)
+        if (t.checkers[i].longest_us > (DEADLINE_MS + 500) * 1000)
+            fail_msg("checker %u waited %" PRIu64 " ms", i, t.checkers[i].longest_us / 1000);
+    must(temp_redis_restart(&f.cluster.node[1], true, &e), e);
+    must(temp_cluster_agree(&f.cluster, WAIT_MS, &e), e);
+    fixture_all_present(&f, 0, 0, ROWS);
+}
+
+/* The listener's node is one of those that died: it hears another one. */
+static void test_failover__leaves_no_coordinator_deaf(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct client *c = &f.client[0];
+    unsigned listeners = 0;
+    for (int i = 0; i < 200 && listeners < 2; i++) {
+        listeners = 0;
+        for (unsigned n = 0; n < f.cluster.count; n++) {
+            struct client node = {0};
+            if (!process_running(&f.cluster.node[n].process))
+                continue;
+            must(client_open(&node, f.cluster.node[n].port, 5000, &e), e);
+            redisReply *r = client_command(&node, "PUBSUB NUMSUB twinbloom:events");
+            assert_int_equal(r->elements, 2);
+            listeners += (unsigned)r->element[1]->integer;
+            freeReplyObject(r);
+            client_close(&node);
+        }
+        clock_sleep_us(50000);
+    }
+    assert_int_equal(listeners, 2);
+    must(client_ok(c, &e, "BF.RESERVE afterwards 0.01 100"), e);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_failover__fails_the_shards_of_the_dead_master_alone_and_fast),
+        cmocka_unit_test(test_failover__under_traffic_loses_nothing),
+        cmocka_unit_test(test_failover__leaves_no_coordinator_deaf),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT */
+/* A filter without a source, made a moment ago: its home node dies, and the replica has never heard of it.
+ * Its shards on other nodes are there, its view is not. Whoever remembers it puts it back; nobody makes an
+ * empty one in its place unasked. */
+#include "tests/integration/fixture.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+enum { KEYS = 2000, WAIT_MS = 60000, ASKED = 40 };
+
+static struct fixture f;
+
+static int setup(void **state)
+{
+    (void)state;
+    const struct fixture_options o = {.masters = 3,
+                                      .replicas = 3,
+                                      .daemons = 2,
+                                      .redis_lines = "shard_bytes = 4KiB\n",
+                                      .expansion = "lease = 2s\n",
+                                      .service = "check_interval = 200ms\ntimeout = 2s\n"};
+    return fixture_start(&f, &o);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    return fixture_stop(&f);
+}
+
+static unsigned home(void)
+{
+    struct error e = {""};
+    int64_t slot = 0;
+    must(client_integer(&f.cluster.client[1], &slot, &e, "CLUSTER KEYSLOT twinbloom:{seen}:view"), e);
+    return temp_cluster_owner(&f.cluster, 1, (unsigned)slot);
+}
+
+/* What node @i is told from now on reaches no replica. */
+static void cut_off(unsigned i)
+{
+    struct error e = {""};
+    int64_t killed;
+    must(client_ok(&f.cluster.client[i], &e, "ACL SETUSER default -psync -sync"), e);
+    must(client_integer(&f.cluster.client[i], &killed, &e, "CLIENT KILL TYPE replica"), e);
+    assert_int_equal(killed, 1);
+}
+
+/* The filter is made, and filled by coordinator 0, while the home node has no replica. */
+static unsigned make(void)
+{
+    struct error e = {""};
+    unsigned node = home();
+    cut_off(node);
+    must(client_ok(&f.client[0], &e, "BF.RESERVE seen 0.001 20000"), e);
+    must(client_madd(&f.client[0], "seen", fixture_code, 0, KEYS, &e), e);
+    return node;
+}
+
+static void fail_over(unsigned node)
+{
+    struct error e = {""};
+    unsigned heir = 0;
+    temp_redis_kill(&f.cluster.node[node]);
+    must(temp_cluster_failed_over(&f.cluster, node, WAIT_MS, &heir, &e), e);
+}
+
+static void start_anew(unsigned d)
+{
+    struct error e = {""};
+    client_close(&f.client[d]);
+    must(daemon_launch(&f.daemon[d], &e), e);
+    fixture_reconnect(&f, d);
+}
+
+/* Single keys, of which some may be answered by an error: how many are reported absent. */
+static unsigned denied(unsigned d)
+{
+    unsigned n = 0;
+    for (uint64_t i = 0; i < KEYS; i += KEYS / ASKED) {
+        char key[CLIENT_KEY_MAX];
+        size_t length = fixture_code(i, key);
+        redisReply *r = client_command(&f.client[d], "BF.EXISTS seen %b", key, length);
+        assert_non_null(r);
+        n += r->type == REDIS_REPLY_INTEGER && r->integer == 0;
+        freeReplyObject(r);
+    }
+    return n;
+}
+
+static uint64_t present(unsigned d, uint64_t first, uint64_t count)
+{
+    struct error e = {""};
+    uint64_t n = 0;
+    must(client_mexists(&f.client[d], "seen", fixture_code, first, count, &n, NULL, &e), e);
+    return n;
+}
+
+/* Whether an add is done; if not, why not. */
+static bool add(unsigned d, const char *key, char *why, size_t size)
+{
+    redisReply *r = client_command(&f.client[d], "BF.ADD seen %s", key);
+    assert_non_null(r);
+    bool done = r->type == REDIS_REPLY_INTEGER;
+    (void)snprintf(why, size, "%s", done ? "" : r->str);
+    freeReplyObject(r);
+    return done;
+}
+
+/* The view is there again, under the incarnation that it had. */
+static void is_put_back(unsigned d)
+{
+    struct error e = {""};
+    must(client_wait_status_least(&f.client[d], "seen", "epoch", 1000, WAIT_MS, &e), e); /* reconciled */
+}
+
+/* All are present, and keys that are added anywhere are too: those whose shard was not lost. */
+static void goes_on(void)
+{
+    unsigned added = 0;
+    for (unsigned d = 0; d < 2; d++) {
+        is_put_back(d);
+        assert_int_equal(present(d, 0, KEYS), KEYS);
+    }
+    for (unsigned i = 0; i < ASKED; i++) {
+        char key[32], why[200];
+        (void)snprintf(key, sizeof(key), "later-%u", i);
+        bool done = add(i % 2, key, why, sizeof(why));
+        added += done;
+        redisReply *r = client_command(&f.client[1 - i % 2], "BF.EXISTS seen %s", key);
+        bool there = r != NULL && r->type == REDIS_REPLY_INTEGER && r->integer == 1;
+        freeReplyObject(r);
+        assert_true(!done || there);
+    }
+    assert_true(added > ASKED / 4);
+}
+
+static void test_lost_view__is_put_back_by_those_who_remember(void **state)
+{
+    (void)state;
+    unsigned node = make();
+    clock_sleep_us(500000);
+    assert_int_equal(present(1, 0, KEYS), KEYS);
+    fail_over(node);
+    for (unsigned i = 0; i < 10; i++)
+        for (unsigned d = 0; d < 2; d++)
+            assert_int_equal(denied(d), 0);
+    goes_on();
+}
+
+/* The other one is started when the view is gone, and the first thing that it hears is an add. */
+static void test_lost_view__is_not_replaced_by_one_who_never_saw_it(void **state)
+{
+    (void)state;
+    char why[200];
+    daemon_kill(&f.daemon[1]);
+    unsigned node = make();
+    clock_sleep_us(1500000);
+    daemon_pause(&f.daemon[0]); /* so that it does not put it back at once */
+    fail_over(node);
+    start_anew(1);
+    assert_false(add(1, "k", why, sizeof(why)));
+    print_message("%s\n", why);
+    assert_non_null(strstr(why, "lost its view"));
+    daemon_resume(&f.daemon[0]);
+    goes_on();
+}
+
+static void test_lost_view__of_which_nobody_knows_is_made_anew_on_request_alone(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    char why[200];
+    daemon_kill(&f.daemon[1]);
+    unsigned node = make();
+    daemon_kill(&f.daemon[0]);
+    fail_over(node);
+    for (unsigned d = 0; d < 2; d++)
+        start_anew(d);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_false(add(i % 2, "k", why, sizeof(why)));
+        assert_non_null(strstr(why, "lost its view"));
+        clock_sleep_us(300000);
+    }
+    clock_sleep_us(6500000); /* until those who were killed are gone from the roster */
+    must(client_ok(&f.client[0], &e, "BF.RESERVE seen 0.001 20000"), e);
+    assert_true(add(1, "k", why, sizeof(why)));
+    assert_in_range(present(1, 0, KEYS), 0, KEYS / 10);
+}
+
+/* Nothing is left of it but what coordinator 0 knows. */
+static void test_lost_view__is_remembered_where_no_shard_is_left(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    char why[200];
+    must(client_ok(&f.client[0], &e, "BF.RESERVE seen 0.001 20000"), e);
+    must(client_madd(&f.client[0], "seen", fixture_code, 0, KEYS, &e), e);
+    daemon_kill(&f.daemon[1]);
+    for (unsigned i = 0; i < 3; i++)
+        must(client_ok(&f.cluster.client[i], &e, "FLUSHALL"), e);
+    clock_sleep_us(2500000); /* the roster is whole again */
+    start_anew(1);
+    assert_false(add(1, "k", why, sizeof(why)));
+    assert_non_null(strstr(why, "lost its view"));
+    assert_int_equal(denied(0), 0);
+    must(client_ok(&f.client[1], &e, "BF.RESERVE seen 0.001 20000"), e);
+    assert_true(add(1, "k", why, sizeof(why)));
+}
+
+/* One that was deleted comes back by nobody's memory. */
+static void test_lost_view__of_a_filter_that_was_deleted_stays_away(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    int64_t n = 0;
+    char why[200];
+    must(client_ok(&f.client[0], &e, "BF.RESERVE seen 0.001 20000"), e);
+    must(client_madd(&f.client[0], "seen", fixture_code, 0, KEYS, &e), e);
+    assert_int_equal(present(1, 0, KEYS), KEYS);
+    must(client_integer(&f.client[1], &n, &e, "DEL seen"), e);
+    clock_sleep_us(2500000);
+    unsigned node = home();
+    must(client_integer(&f.cluster.client[node], &n, &e, "DEL twinbloom:{seen}:view"), e);
+    assert_int_equal(n, 1); /* the marker */
+    clock_sleep_us(1000000);
+    must(client_integer(&f.cluster.client[node], &n, &e, "EXISTS twinbloom:{seen}:view"), e);
+    assert_int_equal(n, 0);
+    assert_true(add(0, "k", why, sizeof(why)));
+    assert_in_range(present(1, 0, KEYS), 0, KEYS / 10);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_lost_view__is_put_back_by_those_who_remember),
+        TEST(test_lost_view__is_not_replaced_by_one_who_never_saw_it),
+        TEST(test_lost_view__of_which_nobody_knows_is_made_anew_on_request_alone),
+        TEST(test_lost_view__is_remembered_where_no_shard_is_left),
+        TEST(test_lost_view__of_a_filter_that_was_deleted_stays_away),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

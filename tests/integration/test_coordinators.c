@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: MIT */
+/* Who is there: what coordinators say of each other, and what is said of one that dies, sleeps, falls behind,
+ * or sits in front of a Redis that is away. */
+#include "tests/integration/roll.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "tests/lib/http.h"
+
+enum { ROWS = 2000, WAIT_MS = 30000 };
+
+static struct fixture fixture;
+
+static int setup(void **state)
+{
+    (void)state;
+    return fixture_start(&fixture, &(struct fixture_options){.nodes = 2,
+                                                             .daemons = 3,
+                                                             .postgres = true,
+                                                             .rows = ROWS,
+                                                             .capacity = 5000,
+                                                             .rate = "0.001",
+                                                             .service = "threads = 2\n"});
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    return fixture_stop(&fixture);
+}
+
+static const char *field(unsigned by, unsigned d, const char *name)
+{
+    return roll_field(&fixture, by, d, NULL, name);
+}
+
+static void wait_all_serve(void)
+{
+    for (unsigned d = 0; d < 3; d++)
+        roll_wait(&fixture, 0, d, NULL, "state", "serving", WAIT_MS);
+}
+
+static void restart(unsigned d)
+{
+    struct error e = {""};
+    must(daemon_launch(&fixture.daemon[d], &e), e);
+    fixture_reconnect(&fixture, d);
+}
+
+static char *run_cli(const char *arguments, int *code)
+{
+    static char text[8192];
+    char line[512];
+    (void)snprintf(line, sizeof(line), "%s -p %u %s 2>&1 < /dev/null", TWINBLOOM_CLI, fixture.daemon[1].port,
+                   arguments);
+    FILE *pipe = popen(line, "r");
+    assert_non_null(pipe);
+    size_t n = fread(text, 1, sizeof(text) - 1, pipe);
+    text[n] = '\0';
+    int status = pclose(pipe);
+    *code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return text;
+}
+
+static void contains(const char *text, const char *wanted)
+{
+    if (strstr(text, wanted) == NULL)
+        fail_msg("no \"%s\" in:\n%s", wanted, text);
+}
+
+/* --- what is said --- */
+
+static void test_coordinators__each_lists_all_of_them(void **state)
+{
+    (void)state;
+    wait_all_serve();
+    for (unsigned by = 0; by < 3; by++) {
+        assert_int_equal(roll_count(&fixture, by), 3);
+        for (unsigned d = 0; d < 3; d++) {
+            char text[160];
+            assert_string_equal(field(by, d, "state"), "serving");
+            assert_string_equal(field(by, d, "format"), "2");
+            assert_string_equal(field(by, d, "redis"), "ok");
+            assert_string_equal(field(by, d, "postgres"), "ok");
+            roll_wait(&fixture, by, d, NULL, "jobs", "", WAIT_MS);
+            assert_string_not_equal(field(by, d, "version"), "");
+            assert_int_equal(strtol(field(by, d, "pid"), NULL, 10), fixture.daemon[d].process.pid);
+            (void)snprintf(text, sizeof(text), "127.0.0.1:%u, 127.0.0.1:%u", fixture.redis[0].port,
+                           fixture.redis[1].port);
+            assert_string_equal(field(by, d, "nodes"), text);
+            assert_in_range(strtol(field(by, d, "age_ms"), NULL, 10), 0, 5000);
+        }
+    }
+    redisReply *r = client_command(&fixture.client[0], "TB.COORDINATORS nobody");
+    assert_true(r != NULL && r->type == REDIS_REPLY_ERROR && strstr(r->str, "not found") != NULL);
+    freeReplyObject(r);
+    r = client_command(&fixture.client[0], "TB.COORDINATORS a b");
+    assert_true(r != NULL && r->type == REDIS_REPLY_ERROR);
+    freeReplyObject(r);
+}
+
+static void ask_everywhere(void)
+{
+    for (unsigned d = 0; d < 3; d++)
+        for (unsigned i = 0; i < 4; i++) { /* connections are dealt out to the workers in turn */
+            struct client c = {0};
+            struct error e = {""};
+            int64_t n;
+            must(client_open(&c, fixture.daemon[d].port, 5000, &e), e);
+            must(client_integer(&c, &n, &e, "BF.EXISTS " FILTER " c1"), e);
+            client_close(&c);
+        }
+}
+
+static void test_coordinators__say_which_epoch_each_serves(void **state)
+{
+    (void)state;
+    char epoch[24];
+    ask_everywhere();
+    struct error e = {""};
+    int64_t before = fixture_generation(&fixture, 0);
+    fixture_ask(&fixture, 0, "TB.REBUILD " FILTER);
+    must(client_wait_status_least(&fixture.client[0], FILTER, "generation", before + 1, WAIT_MS, &e), e);
+    fixture_wait(&fixture, 0, "phase", "STEADY");
+    fixture_wait(&fixture, 0, "job_state", "done");
+    must(client_status(&fixture.client[0], FILTER, "epoch", epoch, sizeof(epoch), &e), e);
+    for (unsigned d = 0; d < 3; d++) {
+        roll_wait(&fixture, 2, d, FILTER, "epoch", epoch, WAIT_MS);
+        assert_string_equal(roll_field(&fixture, 2, d, FILTER, "current"), "yes");
+        assert_string_equal(roll_field(&fixture, 2, d, FILTER, "view_epoch"), epoch);
+        roll_wait(&fixture, 2, d, NULL, "behind", "0", WAIT_MS);
+        assert_string_equal(field(2, d, "filters"), "1");
+    }
+}
+
+static void test_coordinators__on_the_command_line_and_over_http(void **state)
+{
+    (void)state;
+    int code = -1;
+    wait_all_serve();
+    char *text = run_cli("coordinators", &code);
+    assert_int_equal(code, 0);
+    contains(text, "COORDINATOR");
+    contains(text, "VERSION");
+    contains(text, "serving");
+    assert_null(strstr(text, "gone"));
+    text = run_cli("coordinators " FILTER, &code);
+    assert_int_equal(code, 0);
+    contains(text, "EPOCH");
+    text = run_cli("coordinators --json " FILTER, &code);
+    assert_int_equal(code, 0);
+    contains(text, "[{\"coordinator\":\"");
+    contains(text, "\"jobs\":[]");
+    contains(text, "\"current\":\"yes\"");
+    (void)run_cli("coordinators nobody", &code);
+    assert_int_equal(code, 3);
+    struct http_reply r = http_ask(fixture.daemon[0].http_port, "GET", "/v1/coordinators", NULL);
+    assert_int_equal(r.status, 200);
+    contains(r.body, "{\"coordinators\":[{\"coordinator\":\"");
+    assert_null(strstr(r.body, "view_epoch"));
+    http_reply_fini(&r);
+    r = http_ask(fixture.daemon[0].http_port, "GET", "/v1/coordinators?filter=" FILTER, NULL);
+    assert_int_equal(r.status, 200);
+    contains(r.body, "\"view_epoch\":");
+    http_reply_fini(&r);
+    r = http_ask(fixture.daemon[0].http_port, "GET", "/v1/coordinators?filter=nobody", NULL);
+    assert_int_equal(r.status, 404);
+    http_reply_fini(&r);
+}
+
+/* --- who is gone --- */
+
+static void test_coordinators__one_that_was_killed_is_listed_as_gone(void **state)
+{
+    (void)state;
+    char id[128];
+    wait_all_serve();
+    (void)snprintf(id, sizeof(id), "%s", field(0, 2, "coordinator"));
+    client_close(&fixture.client[2]);
+    daemon_kill(&fixture.daemon[2]);
+    roll_wait(&fixture, 0, 2, NULL, "state", "gone", WAIT_MS);
+    assert_string_equal(field(1, 0, "state"), "serving");
+    assert_string_equal(field(1, 1, "state"), "serving");
+    restart(2);
+    roll_wait(&fixture, 0, 2, NULL, "state", "serving", WAIT_MS);
+    assert_int_equal(roll_count(&fixture, 0), 4); /* the dead one, too, for an hour */
+    assert_string_not_equal(field(0, 2, "coordinator"), id);
+    /* One that ends cleanly is off at once. */
+    client_close(&fixture.client[2]);
+    assert_true(daemon_stop(&fixture.daemon[2], 20000));
+    assert_int_equal(roll_count(&fixture, 0), 3);
+    restart(2);
+    wait_all_serve();
+}
+
+static void test_coordinators__one_that_sleeps_is_gone_until_it_wakes(void **state)
+{
+    (void)state;
+    char id[128];
+    wait_all_serve();
+    (void)snprintf(id, sizeof(id), "%s", field(0, 1, "coordinator"));
+    daemon_pause(&fixture.daemon[1]);
+    roll_wait(&fixture, 0, 1, NULL, "state", "gone", WAIT_MS);
+    daemon_resume(&fixture.daemon[1]);
+    roll_wait(&fixture, 0, 1, NULL, "state", "serving", WAIT_MS);
+    assert_string_equal(field(0, 1, "coordinator"), id);
+}
+
+static void test_coordinators__an_emptied_redis_has_them_again_at_once(void **state)
+{
+    (void)state;
+    struct client redis = {0};
+    struct error e = {""};
+    wait_all_serve();
+    must(client_open(&redis, fixture.redis[0].port, WAIT_MS, &e), e);
+    must(client_ok(&redis, &e, "FLUSHALL"), e);
+    client_close(&redis);
+    uint64_t began = clock_mono_us();
+    wait_all_serve();
+    assert_true(clock_mono_us() - began < 10 * 1000 * 1000);
+    fixture_wait(&fixture, 0, "built", "1");
+    fixture_wait(&fixture, 0, "job_state", "done");
+    ask_everywhere();
+    char epoch[24];
+    must(client_status(&fixture.client[0], FILTER, "epoch", epoch, sizeof(epoch), &e), e);
+    for (unsigned d = 0; d < 3; d++)
+        roll_wait(&fixture, 0, d, FILTER, "epoch", epoch, WAIT_MS);
+}
+
+static void test_coordinators__a_record_that_was_lost_is_whole_again(void **state)
+{
+    (void)state;
+    struct client redis = {0};
+    struct error e = {""};
+    char epoch[24];
+    int64_t n;
+    wait_all_serve();
+    ask_everywhere();
+    must(client_status(&fixture.client[0], FILTER, "epoch", epoch, sizeof(epoch), &e), e);
+    roll_wait(&fixture, 0, 1, FILTER, "epoch", epoch, WAIT_MS);
+    must(client_open(&redis, fixture.redis[0].port, WAIT_MS, &e), e);
+    must(client_integer(&redis, &n, &e, "DEL twinbloom:{twinbloom:coordinators}:%s",
+                        field(0, 1, "coordinator")),
+         e);
+    assert_int_equal(n, 1);
+    client_close(&redis);
+    roll_wait(&fixture, 0, 1, NULL, "state", "serving", WAIT_MS);
+    roll_wait(&fixture, 0, 1, FILTER, "epoch", epoch, WAIT_MS); /* though it did not change */
+}
+
+/* --- servers that are away --- */
+
+static void test_coordinators__a_node_that_is_away_is_said_by_all(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    wait_all_serve();
+    process_signal(&fixture.redis[1].process, SIGSTOP);
+    for (unsigned d = 0; d < 3; d++) {
+        uint64_t until = clock_mono_us() + WAIT_MS * UINT64_C(1000);
+        char name[32];
+        (void)snprintf(name, sizeof(name), "%u", fixture.redis[1].port);
+        while (strstr(field(0, d, "redis"), name) == NULL && clock_mono_us() < until)
+            clock_sleep_us(50000);
+        contains(field(0, d, "redis"), name);
+        assert_string_equal(field(0, d, "state"), "serving"); /* its beats go on */
+    }
+    process_signal(&fixture.redis[1].process, SIGCONT);
+    for (unsigned d = 0; d < 3; d++)
+        roll_wait(&fixture, 0, d, NULL, "redis", "ok", WAIT_MS);
+    temp_postgres_fini(&fixture.postgres);
+    fixture.has_postgres = false;
+    (void)e;
+    for (unsigned d = 0; d < 3; d++) {
+        uint64_t until = clock_mono_us() + WAIT_MS * UINT64_C(1000);
+        while (strcmp(field(0, d, "postgres"), "ok") == 0 && clock_mono_us() < until)
+            clock_sleep_us(50000);
+        assert_string_not_equal(field(0, d, "postgres"), "ok");
+        assert_string_equal(field(0, d, "state"), "serving");
+    }
+}
+
+static void test_coordinators__a_home_that_is_away_holds_nobody_up(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    wait_all_serve();
+    process_signal(&fixture.redis[0].process, SIGSTOP);
+    for (unsigned i = 0; i < 20; i++) {
+        uint64_t began = clock_mono_us();
+        redisReply *r = client_command(&fixture.client[0], "PING");
+        assert_true(r != NULL && r->type == REDIS_REPLY_STATUS);
+        freeReplyObject(r);
+        assert_true(clock_mono_us() - began < 3 * 1000 * 1000);
+        clock_sleep_us(50000);
+    }
+    redisReply *r = client_command(&fixture.client[0], "TB.COORDINATORS");
+    assert_true(r != NULL && r->type == REDIS_REPLY_ERROR);
+    freeReplyObject(r);
+    client_close(&fixture.client[1]);
+    uint64_t began = clock_mono_us();
+    assert_true(daemon_stop(&fixture.daemon[1], 30000)); /* nor does its goodbye */
+    assert_true(clock_mono_us() - began < 20 * 1000 * 1000);
+    process_signal(&fixture.redis[0].process, SIGCONT);
+    restart(1);
+    wait_all_serve();
+    (void)e;
+}
+
+/* --- messages that are not heard --- */
+
+static void test_coordinators__an_event_loop_that_is_behind_loads_its_view(void **state)
+{
+    (void)state;
+    struct client redis = {0};
+    struct error e = {""};
+    char epoch[24], *log;
+    ask_everywhere();
+    must(client_open(&redis, fixture.redis[0].port, WAIT_MS, &e), e);
+    must(client_ok(&redis, &e, "ACL SETUSER default -subscribe -psubscribe"), e);
+    freeReplyObject(client_command(&redis, "CLIENT KILL TYPE pubsub"));
+    int64_t generation = fixture_generation(&fixture, 0);
+    fixture_ask(&fixture, 0, "TB.REBUILD " FILTER);
+    must(client_wait_status_least(&fixture.client[0], FILTER, "generation", generation + 1, WAIT_MS, &e), e);
+    fixture_wait(&fixture, 0, "job_state", "done");
+    must(client_status(&fixture.client[0], FILTER, "epoch", epoch, sizeof(epoch), &e), e);
+    for (unsigned d = 0; d < 3; d++)
+        roll_wait(&fixture, 0, d, FILTER, "epoch", epoch, WAIT_MS);
+    log = process_log(&fixture.daemon[1].process);
+    contains(log, "event=behind");
+    free(log);
+    must(client_ok(&redis, &e, "ACL SETUSER default +subscribe +psubscribe"), e);
+    client_close(&redis);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_coordinators__each_lists_all_of_them),
+        cmocka_unit_test(test_coordinators__say_which_epoch_each_serves),
+        cmocka_unit_test(test_coordinators__on_the_command_line_and_over_http),
+        cmocka_unit_test(test_coordinators__an_event_loop_that_is_behind_loads_its_view),
+        cmocka_unit_test(test_coordinators__one_that_was_killed_is_listed_as_gone),
+        cmocka_unit_test(test_coordinators__one_that_sleeps_is_gone_until_it_wakes),
+        cmocka_unit_test(test_coordinators__an_emptied_redis_has_them_again_at_once),
+        cmocka_unit_test(test_coordinators__a_record_that_was_lost_is_whole_again),
+        cmocka_unit_test(test_coordinators__a_home_that_is_away_holds_nobody_up),
+        cmocka_unit_test(test_coordinators__a_node_that_is_away_is_said_by_all),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

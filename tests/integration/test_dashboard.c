@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+/* usage: test_dashboard PROGRAM ARGUMENT...
+ * Runs tests/clients/dashboard.js against two coordinators of one filter with a source: the first without a
+ * login, the second with users, both named by TWINBLOOM_* in its environment. It writes TAP; status 77: it
+ * could not run here (no chromium, no playwright-core). */
+#include "tests/integration/fixture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+/* Rows, and how many are read a second: a build that can be looked at. */
+enum { ROWS = 30000, DEADLINE_MS = 500000, SKIPPED = 77 };
+
+/* The passwords are the users' names; the stranger's is that of the reader. */
+#define CHIEF_HASH "$y$j75$Ut2YzVcSvEB42z36Gz9X.1$6HMjJGfH6NrjGa6XqYopA5RoNdAGExQob2S1ZQwanW5"
+#define READER_HASH "$y$j75$u4DBRzkt/c9yLvd8lcV3m/$zwnOmrN9qr4LuShmqpE9dXFXwYkncYKW2j1NgyY5sl0"
+#define USERS                                                                                                \
+    "[user chief]\npassword = " CHIEF_HASH "\nroles = admin\n[user reader]\npassword = " READER_HASH         \
+    "\nroles = read\nfilters = short*\n"                                                                     \
+    "[user stranger]\npassword = " READER_HASH "\nroles = read\nfilters = nothing-*\n"
+#define FILTER_LINES                                                                                         \
+    "[filter " FILTER                                                                                        \
+    "]\ncapacity = 40000\nerror_rate = 0.001\ntable = short_link\nid_column = id\nkey = code\n"              \
+    "where = deleted_at IS NULL\ngrace = 600s\n"
+#define EXPANSION "rows_per_second = 3000\n"
+
+static const char *const *program;
+static struct fixture fixture;
+static struct daemon guarded;
+
+static int setup(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    if (fixture_start(&fixture, &(struct fixture_options){.nodes = 2,
+                                                          .daemons = 1,
+                                                          .postgres = true,
+                                                          .rows = ROWS,
+                                                          .capacity = 40000,
+                                                          .rate = "0.001",
+                                                          .grace = "600s",
+                                                          .redis_lines = "shard_bytes = 4KiB\n",
+                                                          .service = "timeout = 10s\n",
+                                                          .expansion = EXPANSION}) != 0)
+        return -1;
+    const struct daemon_options options = {.nodes = fixture.node_list,
+                                           .dsn = fixture.postgres.dsn,
+                                           .expansion = EXPANSION,
+                                           .redis = "shard_bytes = 4KiB\n",
+                                           .filters = FILTER_LINES USERS};
+    must(daemon_start(&guarded, &options, &e), e);
+    static const char *const evil[] = {"BF.RESERVE", "<img src=x onerror=alert(1)>", "0.01", "1000"};
+    static const size_t lengths[] = {10, 28, 4, 4};
+    freeReplyObject(client_argv(&fixture.client[0], 4, evil, lengths));
+    fixture_ask(&fixture, 0, "BF.RESERVE sessions 0.01 5000");
+    fixture_ask(&fixture, 0, "BF.RESERVE visitors 0.001 200000");
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    bool clean = daemon_fini(&guarded);
+    return fixture_stop(&fixture) == 0 && clean ? 0 : -1;
+}
+
+static void set_port(const char *name, uint16_t port)
+{
+    char text[8];
+    (void)snprintf(text, sizeof(text), "%u", port);
+    assert_int_equal(setenv(name, text, 1), 0);
+}
+
+static size_t count_lines(const char *text, const char *begins)
+{
+    size_t count = 0;
+    for (const char *line = text; line != NULL && *line != '\0'; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        count += strncmp(line, begins, strlen(begins)) == 0;
+    }
+    return count;
+}
+
+static void test_dashboard__passes_its_checks_in_a_browser(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct process script = {0};
+    char log[PATH_MAX + 32], plan[32];
+    (void)snprintf(log, sizeof(log), "%s/script.log", fixture.daemon[0].directory);
+    set_port("TWINBLOOM_PORT", fixture.daemon[0].port);
+    set_port("TWINBLOOM_HTTP_PORT", fixture.daemon[0].http_port);
+    set_port("TWINBLOOM_GUARDED_HTTP_PORT", guarded.http_port);
+    must(process_start(&script, program, log, &e), e);
+    uint64_t until = clock_mono_us() + (uint64_t)DEADLINE_MS * 1000;
+    while (process_running(&script) && clock_mono_us() < until)
+        clock_sleep_us(50000);
+    bool ended = !process_running(&script);
+    process_kill(&script);
+    char *output = process_log(&script);
+    (void)fputs(output, stdout);
+    size_t good = count_lines(output, "ok ");
+    (void)snprintf(plan, sizeof(plan), "1..%zu\n", good);
+    bool whole = good > 0 && strstr(output, plan) != NULL;
+    free(output);
+    if (!ended)
+        fail_msg("it did not end within %d ms", DEADLINE_MS);
+    if (process_exit_status(&script) == SKIPPED)
+        skip();
+    assert_int_equal(process_exit_status(&script), 0);
+    assert_true(whole); /* as many as it announced */
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        (void)fputs("usage: test_dashboard PROGRAM ARGUMENT...\n", stderr);
+        return 2;
+    }
+    program = (const char *const *)argv + 1;
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_dashboard__passes_its_checks_in_a_browser)};
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT */
+/* The same in each phase of an expansion: nothing that was acknowledged is missing in either generation, and
+ * a build does not rely on what it uploaded to a master that is gone. */
+#include "tests/integration/healing.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+enum { ROWS = 20000, ADDED = 300, EACH = 50, MARKS_US = 2500 * 1000 };
+
+static struct fixture f;
+
+static int setup_with(const char *grace)
+{
+    const struct fixture_options o = {.masters = 3,
+                                      .replicas = 3,
+                                      .daemons = 2,
+                                      .postgres = true,
+                                      .rows = ROWS,
+                                      .capacity = 60000,
+                                      .rate = "0.001",
+                                      .redis_lines = "shard_bytes = 4KiB\n",
+                                      .expansion = "lease = 2s\nmark_interval = 200ms\nheal_margin = "
+                                                   "1s\ncheckpoint = 20ms\nreaders = 1\npage_rows = 500\n",
+                                      .schema = healing_gate,
+                                      .where = "public.gate(id)",
+                                      .grace = grace,
+                                      .service = "check_interval = 200ms\ntimeout = 5s\n"};
+    int failed = fixture_start(&f, &o);
+    clock_sleep_us(MARKS_US);
+    return failed;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    return setup_with("100ms");
+}
+
+static int setup_with_grace(void **state)
+{
+    (void)state;
+    return setup_with("1h");
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    return fixture_stop(&f);
+}
+
+static void await_step(const char *step)
+{
+    struct error e = {""};
+    must(client_wait_status(&f.client[0], FILTER, "job_step", step, HEALING_WAIT_MS, &e), e);
+}
+
+static void ends_well(int64_t generation, uint64_t count)
+{
+    struct error e = {""};
+    must(client_wait_status(&f.client[0], FILTER, "phase", "STEADY", HEALING_WAIT_MS, &e), e);
+    must(client_wait_status(&f.client[0], FILTER, "degraded", "no", HEALING_WAIT_MS, &e), e);
+    must(client_wait_status(&f.client[0], FILTER, "job_state", "done", HEALING_WAIT_MS, &e), e);
+    assert_int_equal(fixture_generation(&f, 0), generation);
+    for (unsigned d = 0; d < 2; d++) {
+        must(client_wait_status(&f.client[d], FILTER, "degraded", "no", HEALING_WAIT_MS, &e), e);
+        fixture_all_present(&f, d, 0, count);
+        assert_in_range(fixture_false_positives(&f, d, 10000), 0, 60);
+    }
+}
+
+static void add_and_fail_over(unsigned node)
+{
+    healing_insert_and_add(&f, 0, ROWS, ADDED, EACH);
+    (void)healing_fail_over(&f, node);
+}
+
+static void test_heal__in_the_settle(void **state)
+{
+    (void)state;
+    unsigned node = healing_other(&f, 0);
+    PGconn *other = PQconnectdb(f.postgres.dsn);
+    int64_t generation = fixture_generation(&f, 0), before = healing_safe_since(&f, 0);
+    fixture_sql(other, "BEGIN");
+    fixture_sql(other, "SELECT 1");
+    fixture_ask(&f, 0, "TB.REBUILD " FILTER);
+    await_step("settle");
+    clock_sleep_us(200 * 1000);
+    healing_cut_off(&f, node);
+    add_and_fail_over(node);
+    await_step("heal");
+    fixture_sql(other, "COMMIT");
+    PQfinish(other);
+    healing_await(&f, 0, ROWS + ADDED, before);
+    ends_well(generation + 1, ROWS + ADDED);
+}
+
+/* The replica has the shards of the new generation, but nothing of what is uploaded to them. */
+static void rebuild_cut_off(unsigned node, unsigned d, const char *command)
+{
+    healing_shut(&f, HEALING_FIRST);
+    fixture_ask(&f, d, command);
+    await_step("scan");
+    clock_sleep_us(200 * 1000);
+    healing_cut_off(&f, node);
+    healing_open(&f, HEALING_FIRST);
+}
+
+/* Uploads and checkpoints of the first rows are on the master that dies alone. */
+static void fail_over_in_the_scan(bool kill_the_driver)
+{
+    struct error e = {""};
+    unsigned node = healing_other(&f, 1);
+    int64_t generation = fixture_generation(&f, 0), before = healing_safe_since(&f, 0), missing = 0;
+    healing_shut(&f, HEALING_MIDDLE);
+    rebuild_cut_off(node, 1, "TB.REBUILD " FILTER);
+    must(client_wait_status_least(&f.client[0], FILTER, "job_checkpoint_rows", 5000, HEALING_WAIT_MS, &e), e);
+    if (kill_the_driver)
+        daemon_kill(&f.daemon[1]);
+    add_and_fail_over(node);
+    if (!kill_the_driver)
+        await_step("heal");
+    healing_open(&f, HEALING_MIDDLE);
+    if (kill_the_driver)
+        must(daemon_launch(&f.daemon[1], &e), e);
+    fixture_reconnect(&f, 1);
+    healing_await(&f, 0, ROWS + ADDED, before);
+    ends_well(generation + 1, ROWS + ADDED);
+    must(client_status_number(&f.client[0], FILTER, "job_verify_missing", &missing, &e), e);
+    assert_int_equal(missing, 0);
+}
+
+static void test_heal__in_the_scan(void **state)
+{
+    (void)state;
+    fail_over_in_the_scan(false);
+}
+
+static void test_heal__in_the_scan_when_its_driver_is_gone(void **state)
+{
+    (void)state;
+    fail_over_in_the_scan(true);
+}
+
+/* Built and verified, and lost before it is used. */
+static void test_heal__before_the_cutover(void **state)
+{
+    (void)state;
+    unsigned node = healing_other(&f, 0);
+    int64_t generation = fixture_generation(&f, 0), before = healing_safe_since(&f, 0);
+    rebuild_cut_off(node, 0, "TB.REBUILD " FILTER " HOLD");
+    await_step("hold");
+    add_and_fail_over(node);
+    healing_await(&f, 0, ROWS + ADDED, before);
+    healing_is(&f, 0, "job_heal_by", "marks"); /* the one in use was complete long ago */
+    await_step("hold");
+    fixture_ask(&f, 0, "TB.CUTOVER " FILTER);
+    ends_well(generation + 1, ROWS + ADDED);
+}
+
+/* The whole build is missing on the replica: marks from before it prove nothing of it. */
+static void test_heal__after_the_cutover(void **state)
+{
+    (void)state;
+    unsigned node = healing_other(&f, 1);
+    int64_t generation = fixture_generation(&f, 0), before = healing_safe_since(&f, 0);
+    rebuild_cut_off(node, 0, "TB.REBUILD " FILTER);
+    await_step("grace");
+    add_and_fail_over(node);
+    healing_await(&f, 0, ROWS + ADDED, before);
+    for (unsigned d = 0; d < 2; d++)
+        fixture_all_present(&f, d, 0, ROWS + ADDED);
+    healing_is(&f, 0, "job_heal_by", "table");
+    await_step("grace");
+    fixture_ask(&f, 0, "TB.FINISH " FILTER);
+    ends_well(generation + 1, ROWS + ADDED);
+}
+
+/* The old generation is read again, and the master of a third of it dies. */
+static void test_heal__after_a_rollback(void **state)
+{
+    (void)state;
+    unsigned node = healing_other(&f, 0);
+    int64_t generation = fixture_generation(&f, 0);
+    fixture_ask(&f, 0, "TB.REBUILD " FILTER);
+    await_step("grace");
+    healing_cut_off(&f, node);
+    int64_t before = healing_safe_since(&f, 0);
+    fixture_ask(&f, 0, "TB.ROLLBACK " FILTER);
+    await_step("hold");
+    add_and_fail_over(node);
+    healing_await(&f, 0, ROWS + ADDED, before);
+    assert_int_equal(fixture_generation(&f, 0), generation);
+    for (unsigned d = 0; d < 2; d++)
+        fixture_all_present(&f, d, 0, ROWS + ADDED);
+    await_step("hold");
+    fixture_ask(&f, 0, "TB.CUTOVER " FILTER);
+    await_step("grace");
+    fixture_ask(&f, 0, "TB.FINISH " FILTER);
+    ends_well(generation + 1, ROWS + ADDED);
+}
+
+/* The job has ended: what it wrote is not yet behind a mark on the replica. */
+static void test_heal__when_a_build_has_just_ended(void **state)
+{
+    (void)state;
+    unsigned node = healing_other(&f, 1);
+    int64_t generation = fixture_generation(&f, 0), before = healing_safe_since(&f, 0);
+    rebuild_cut_off(node, 0, "TB.REBUILD " FILTER);
+    ends_well(generation + 1, ROWS);
+    add_and_fail_over(node);
+    healing_await(&f, 0, ROWS + ADDED, before);
+    healing_is(&f, 0, "job_heal_by", "table");
+    ends_well(generation + 1, ROWS + ADDED);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_heal__in_the_settle, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_heal__in_the_scan, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_heal__in_the_scan_when_its_driver_is_gone, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_heal__before_the_cutover, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_heal__after_the_cutover, setup_with_grace, teardown),
+        cmocka_unit_test_setup_teardown(test_heal__after_a_rollback, setup_with_grace, teardown),
+        cmocka_unit_test_setup_teardown(test_heal__when_a_build_has_just_ended, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

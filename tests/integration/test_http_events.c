@@ -1,0 +1,506 @@
+/* SPDX-License-Identifier: MIT */
+/* The stream of events, maps of shards, samples, and requests that another site's page may have made. */
+#include "tests/integration/fixture.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+#include "tests/lib/http.h"
+#include "tests/lib/raw.h"
+
+enum { WAIT_MS = 60000, CLIENTS_MAX = 12, STREAMS_MAX = CLIENTS_MAX / 2, HEARD_MAX = 1 << 20, MANY = 150 };
+
+#define JSON "Content-Type: application/json\r\n"
+#define STREAM "GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n"
+#define READER_HASH "$y$j75$u4DBRzkt/c9yLvd8lcV3m/$zwnOmrN9qr4LuShmqpE9dXFXwYkncYKW2j1NgyY5sl0"
+#define AS_READER "Authorization: Basic cmVhZGVyOnJlYWRlcg==\r\n"
+
+static struct fixture fixture;
+
+static int setup(void **state)
+{
+    (void)state;
+    if (fixture_start(&fixture,
+                      &(struct fixture_options){.nodes = 1,
+                                                .daemons = 1,
+                                                .redis_lines = "shard_bytes = 4KiB\ntimeout = 300ms\n",
+                                                .service = "http_timeout = 2s\n"
+                                                           "http_max_clients = 12\n"}) != 0)
+        return -1;
+    fixture_ask(&fixture, 0, "BF.RESERVE h 0.001 20000");
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    return fixture_stop(&fixture);
+}
+
+/* --- a listener --- */
+
+struct listener {
+    int fd;
+    size_t length;
+    char text[HEARD_MAX];
+};
+
+static struct listener heard;
+
+static void open_stream(struct listener *l, const char *request)
+{
+    l->fd = raw_open(fixture.daemon[0].http_port);
+    assert_true(l->fd >= 0);
+    l->length = 0;
+    l->text[0] = '\0';
+    assert_true(raw_puts(l->fd, request));
+}
+
+static void close_stream(struct listener *l)
+{
+    raw_close(l->fd);
+    l->fd = -1;
+}
+
+/* False: the stream has ended, or nothing came in time. */
+static bool hear(struct listener *l, int timeout_ms)
+{
+    struct pollfd p = {.fd = l->fd, .events = POLLIN};
+    if (l->length + 1 >= sizeof(l->text)) { /* the end of it is what matters */
+        memmove(l->text, l->text + HEARD_MAX / 2, l->length - HEARD_MAX / 2);
+        l->length -= HEARD_MAX / 2;
+    }
+    if (poll(&p, 1, timeout_ms) <= 0)
+        return false;
+    ssize_t n = recv(l->fd, l->text + l->length, sizeof(l->text) - 1 - l->length, 0);
+    if (n <= 0)
+        return false;
+    l->length += (size_t)n;
+    l->text[l->length] = '\0';
+    return true;
+}
+
+/* Wait until @text was sent, behind @from bytes; where it ends. */
+static size_t hears(struct listener *l, size_t from, const char *text)
+{
+    uint64_t until = clock_mono_us() + (uint64_t)WAIT_MS * 1000;
+    while (clock_mono_us() < until) {
+        const char *at = strstr(l->text + from, text);
+        if (at != NULL)
+            return (size_t)(at - l->text) + strlen(text);
+        if (!hear(l, WAIT_MS))
+            break;
+    }
+    fail_msg("\"%s\" does not come; what came ends in: %s", text,
+             l->length > 600 ? l->text + l->length - 600 : l->text);
+    return 0;
+}
+
+static void ends(struct listener *l)
+{
+    uint64_t until = clock_mono_us() + (uint64_t)WAIT_MS * 1000;
+    while (clock_mono_us() < until && hear(l, WAIT_MS)) {
+    }
+    assert_true(clock_mono_us() < until);
+}
+
+/* The status of a request with further header lines. */
+static int asks(const char *method, const char *path, const char *headers, const char *body)
+{
+    int fd = raw_open(fixture.daemon[0].http_port);
+    assert_true(fd >= 0);
+    assert_true(http_send(fd, method, path, headers, body, body == NULL ? 0 : strlen(body)));
+    struct http_reply r = http_receive(fd, false);
+    int status = r.status;
+    http_reply_fini(&r);
+    raw_close(fd);
+    return status;
+}
+
+/* --- the stream --- */
+
+static void test_events__tells_all_at_first_and_then_what_changed(void **state)
+{
+    (void)state;
+    open_stream(&heard, STREAM);
+    size_t at = hears(&heard, 0, "text/event-stream");
+    (void)hears(&heard, 0, "Cache-Control: no-store");
+    at = hears(&heard, at, "\"filter\":\"h\"");
+    at = hears(&heard, at, "event: nodes");
+    at = hears(&heard, at, "event: coordinators");
+    at = hears(&heard, at, "\"redis\":\"ok\",\"filters\":true");
+    fixture_ask(&fixture, 0, "BF.RESERVE fresh 0.01 100");
+    at = hears(&heard, at, "\"filter\":\"fresh\"");
+    struct error e = {""};
+    int64_t one = 0;
+    must(client_integer(&fixture.client[0], &one, &e, "BF.ADD fresh k"), e);
+    at = hears(&heard, at, "\"items\":1,");
+    must(client_integer(&fixture.client[0], &one, &e, "DEL fresh"), e);
+    at = hears(&heard, at, "event: gone\ndata: {\"filter\":\"fresh\"}");
+    (void)hears(&heard, at, "event: tick");
+    close_stream(&heard);
+}
+
+/* A page drops what it was not told of when it hears that it was told of all. */
+static void test_events__say_that_all_filters_were_told_once_they_were(void **state)
+{
+    (void)state;
+    open_stream(&heard, STREAM);
+    (void)hears(&heard, 0, "\"filters\":true");
+    close_stream(&heard);
+    clock_sleep_us(1500 * 1000); /* by then it was seen that nobody listens */
+    open_stream(&heard, STREAM);
+    (void)hears(&heard, 0, "\"filters\":true");
+    const char *filter = strstr(heard.text, "event: filter");
+    assert_non_null(filter);
+    assert_true(filter < strstr(heard.text, "\"filters\":true"));
+    close_stream(&heard);
+}
+
+static void test_events__does_not_end_with_the_time_of_a_request(void **state)
+{
+    (void)state;
+    open_stream(&heard, STREAM);
+    uint64_t until = clock_mono_us() + 5 * 1000 * 1000; /* http_timeout is 2 s */
+    while (clock_mono_us() < until)
+        assert_true(hear(&heard, WAIT_MS));
+    close_stream(&heard);
+}
+
+static void test_events__outlives_redis(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    open_stream(&heard, STREAM);
+    size_t at = hears(&heard, 0, "\"redis\":\"ok\",\"filters\":true");
+    temp_redis_stop(&fixture.redis[0]);
+    for (;;) { /* until a tick says that it is away */
+        at = hears(&heard, at, "\"redis\":\"");
+        while (heard.length < at + 3)
+            assert_true(hear(&heard, WAIT_MS));
+        if (strncmp(heard.text + at, "ok\"", 3) != 0)
+            break;
+    }
+    (void)hears(&heard, 0, "\"state\":\"down\"");
+    must(temp_redis_restart(&fixture.redis[0], true, &e), e);
+    (void)hears(&heard, at, "\"redis\":\"ok\",\"filters\":true");
+    close_stream(&heard);
+    if (client_wait_status(&fixture.client[0], "h", "redis", "ok", WAIT_MS, &e) != ERR_OK)
+        fixture_ask(&fixture, 0, "BF.RESERVE h 0.001 20000");
+}
+
+static void test_events__are_no_more_than_half_of_the_connections(void **state)
+{
+    (void)state;
+    static struct listener some[STREAMS_MAX];
+    for (unsigned i = 0; i < STREAMS_MAX; i++) {
+        open_stream(&some[i], STREAM);
+        (void)hears(&some[i], 0, "event: tick");
+    }
+    assert_int_equal(asks("GET", "/v1/events", "Connection: close\r\n", NULL), 503);
+    assert_int_equal(asks("GET", "/livez", "Connection: close\r\n", NULL), 200);
+    for (unsigned i = 0; i < STREAMS_MAX; i++)
+        close_stream(&some[i]);
+    uint64_t until = clock_mono_us() + (uint64_t)WAIT_MS * 1000;
+    for (bool again = false; !again;) { /* once it is seen that they went */
+        assert_true(clock_mono_us() < until);
+        open_stream(&heard, STREAM);
+        assert_true(hear(&heard, WAIT_MS));
+        again = strncmp(heard.text, "HTTP/1.1 200", 12) == 0;
+        close_stream(&heard);
+        clock_sleep_us(100 * 1000);
+    }
+}
+
+static void wait_for_log(const char *text)
+{
+    uint64_t until = clock_mono_us() + (uint64_t)WAIT_MS * 1000;
+    for (bool there = false; !there; clock_sleep_us(100 * 1000)) {
+        char *log = process_log(&fixture.daemon[0].process);
+        there = log != NULL && strstr(log, text) != NULL;
+        free(log);
+        if (!there && clock_mono_us() > until)
+            fail_msg("the log does not say %s", text);
+    }
+}
+
+static void make_many(void)
+{
+    char command[128];
+    for (unsigned i = 0; i < MANY; i++) {
+        (void)snprintf(command, sizeof(command), "BF.RESERVE many-%u-%080u 0.01 100", i, i);
+        fixture_ask(&fixture, 0, command);
+    }
+}
+
+static void test_events__cuts_off_who_does_not_read(void **state)
+{
+    (void)state;
+    static const int small = 2048;
+    make_many(); /* more than sockets take */
+    open_stream(&heard, "");
+    assert_int_equal(setsockopt(heard.fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)), 0);
+    assert_true(raw_puts(heard.fd, STREAM));
+    wait_for_log("http_stream_cut");
+    ends(&heard);
+    assert_null(strstr(heard.text, "event: end"));
+    close_stream(&heard);
+    assert_int_equal(asks("GET", "/livez", "Connection: close\r\n", NULL), 200);
+}
+
+static void test_events__does_not_keep_what_is_sent_to_it(void **state)
+{
+    (void)state;
+    static char much[1 << 20];
+    open_stream(&heard, STREAM);
+    size_t at = hears(&heard, 0, "event: tick");
+    memset(much, 'x', sizeof(much));
+    (void)send(heard.fd, much, sizeof(much), MSG_NOSIGNAL | MSG_DONTWAIT);
+    (void)hears(&heard, at, "event: tick");
+    close_stream(&heard);
+}
+
+static void test_events__have_an_id_and_are_counted(void **state)
+{
+    (void)state;
+    open_stream(&heard, "GET /v1/events HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: page-1\r\n\r\n");
+    (void)hears(&heard, 0, "X-Request-Id: page-1\r\n");
+    close_stream(&heard);
+    struct http_reply r = http_ask(fixture.daemon[0].http_port, "GET", "/metrics", NULL);
+    if (strstr(r.body, "http_requests_total{method=\"GET\",route=\"/v1/events\",code=\"200\"}") == NULL)
+        fail_msg("streams are not counted in %s", r.body);
+    http_reply_fini(&r);
+}
+
+static void test_events__of_a_head_is_a_head(void **state)
+{
+    (void)state;
+    int fd = raw_open(fixture.daemon[0].http_port);
+    assert_true(http_send(fd, "HEAD", "/v1/events", "", NULL, 0));
+    struct http_reply r = http_receive(fd, true);
+    assert_int_equal(r.status, 200);
+    assert_string_equal(http_reply_header(&r, "Content-Type"), "text/event-stream");
+    http_reply_fini(&r);
+    raw_close(fd);
+}
+
+/* --- shards and samples --- */
+
+static void test_shards__tells_how_full_each_is(void **state)
+{
+    (void)state;
+    uint16_t port = fixture.daemon[0].http_port;
+    struct http_reply r = http_ask(port, "GET", "/v1/filters/h/shards", NULL);
+    assert_int_equal(r.status, 200);
+    assert_non_null(strstr(r.body, "\"shards_per_cell\":1,\"fill_permille\":["));
+    assert_non_null(strstr(r.body, "\"lost\":[],\"unsure\":[]"));
+    http_reply_fini(&r);
+    r = http_ask(port, "GET", "/v1/filters/h/samples", NULL);
+    assert_int_equal(r.status, 200);
+    assert_non_null(strstr(r.body, "\"interval_seconds\":10,\"samples\":[["));
+    http_reply_fini(&r);
+    assert_int_equal(asks("GET", "/v1/filters/none/shards", "", NULL), 404);
+    assert_int_equal(asks("GET", "/v1/filters/none/samples", "", NULL), 404);
+}
+
+static void test_nodes__tells_of_each_what_it_says_and_how_it_fares(void **state)
+{
+    (void)state;
+    char name[64];
+    struct http_reply r = http_ask(fixture.daemon[0].http_port, "GET", "/v1/nodes", NULL);
+    (void)snprintf(name, sizeof(name), "{\"nodes\":[{\"node\":\"127.0.0.1:%u\",\"state\":\"up\",",
+                   fixture.redis[0].port);
+    assert_int_equal(r.status, 200);
+    if (strstr(r.body, name) == NULL || strstr(r.body, "\"maxmemory\":0,") == NULL)
+        fail_msg("%s is not in %s", name, r.body);
+    const char *used = strstr(r.body, "\"used_memory\":");
+    assert_true(used != NULL && strtoul(used + strlen("\"used_memory\":"), NULL, 10) > 100000);
+    http_reply_fini(&r);
+}
+
+static void test_shards__names_those_that_are_lost(void **state)
+{
+    (void)state;
+    char command[512];
+    uint64_t until = clock_mono_us() + (uint64_t)WAIT_MS * 1000;
+    (void)snprintf(command, sizeof(command),
+                   "redis-cli -p %u --scan --pattern '*{h.1.0.1}:*.e*' | xargs -n1 redis-cli -p %u DEL",
+                   fixture.redis[0].port, fixture.redis[0].port);
+    const char *const argv[] = {"sh", "-c", command, NULL};
+    char *output = NULL;
+    int status = -1;
+    struct error e = {""};
+    must(process_run(argv, WAIT_MS, &output, &status, &e), e);
+    free(output);
+    for (bool told = false; !told; clock_sleep_us(200 * 1000)) { /* checks meet it, the keeper looks */
+        assert_true(clock_mono_us() < until);
+        for (unsigned i = 0; i < 50; i++) {
+            (void)snprintf(command, sizeof(command), "BF.EXISTS h key%u", i);
+            freeReplyObject(client_command(&fixture.client[0], command));
+        }
+        struct http_reply r = http_ask(fixture.daemon[0].http_port, "GET", "/v1/filters/h/shards", NULL);
+        assert_int_equal(r.status, 200);
+        told = strstr(r.body, "\"lost\":[[1,1]]") != NULL;
+        http_reply_fini(&r);
+    }
+}
+
+/* Whoever may read must not have the admin thread for himself. */
+static void test_shards__are_not_read_again_at_once_where_that_took_long(void **state)
+{
+    (void)state;
+    static const char path[] = "/v1/filters/fresh-shards/shards";
+    uint64_t until = clock_mono_us() + (uint64_t)WAIT_MS * 1000;
+    fixture_ask(&fixture, 0, "BF.RESERVE fresh-shards 0.01 100");
+    for (bool refused = false; !refused;) {
+        assert_true(clock_mono_us() < until);
+        process_signal(&fixture.redis[0].process, SIGSTOP); /* it takes the timeout of a command */
+        (void)asks("GET", path, "Connection: close\r\n", NULL);
+        process_signal(&fixture.redis[0].process, SIGCONT);
+        struct http_reply r = http_ask(fixture.daemon[0].http_port, "GET", path, NULL);
+        refused = r.status == 503 && strstr(r.body, "were read just now") != NULL;
+        if (refused)
+            assert_string_equal(http_reply_header(&r, "Retry-After"), "1");
+        http_reply_fini(&r);
+    }
+    while (asks("GET", path, "Connection: close\r\n", NULL) != 200) {
+        assert_true(clock_mono_us() < until);
+        clock_sleep_us(100 * 1000);
+    }
+}
+
+/* --- the page, and other sites --- */
+
+static void test_dashboard__comes_with_what_guards_it(void **state)
+{
+    (void)state;
+    static const char *const files[] = {"/", "/dashboard/app.js", "/dashboard/style.css"};
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        char etag[128], headers[256];
+        struct http_reply r = http_ask(fixture.daemon[0].http_port, "GET", files[i], NULL);
+        assert_int_equal(r.status, 200);
+        const char *policy = http_reply_header(&r, "Content-Security-Policy");
+        assert_non_null(strstr(policy, "default-src 'none'"));
+        assert_non_null(strstr(policy, "frame-ancestors 'none'"));
+        assert_null(strstr(policy, "unsafe"));
+        assert_string_equal(http_reply_header(&r, "X-Content-Type-Options"), "nosniff");
+        assert_string_equal(http_reply_header(&r, "Referrer-Policy"), "no-referrer");
+        assert_string_equal(http_reply_header(&r, "Cache-Control"), "no-cache");
+        (void)snprintf(etag, sizeof(etag), "%s", http_reply_header(&r, "ETag"));
+        http_reply_fini(&r);
+        (void)snprintf(headers, sizeof(headers), "If-None-Match: %s\r\n", etag);
+        assert_int_equal(asks("GET", files[i], headers, NULL), 304);
+        assert_int_equal(asks("POST", files[i], JSON, "{}"), 405);
+    }
+}
+
+/* The status for a browser that was led here by a name that others have made point here. */
+static int misdirected(const char *path)
+{
+    char request[256];
+    int fd = raw_open(fixture.daemon[0].http_port);
+    (void)snprintf(request, sizeof(request),
+                   "GET %s HTTP/1.1\r\nHost: evil.example\r\nAccept-Language: en\r\n\r\n", path);
+    assert_true(raw_puts(fd, request));
+    struct http_reply r = http_receive(fd, false);
+    int status = r.status;
+    http_reply_fini(&r);
+    raw_close(fd);
+    return status;
+}
+
+static void test_other_sites__are_refused_where_they_would_change_something(void **state)
+{
+    (void)state;
+    static const char add[] = "/v1/filters/h/check", body[] = "{\"keys\":[]}";
+    assert_int_equal(asks("POST", add, JSON, body), 200); /* no browser */
+    assert_int_equal(asks("POST", add, JSON "Origin: http://evil.example\r\n", body), 403);
+    assert_int_equal(asks("POST", add, JSON "Origin: null\r\n", body), 403);
+    assert_int_equal(asks("POST", add, JSON "Sec-Fetch-Site: cross-site\r\n", body), 403);
+    assert_int_equal(asks("POST", add, JSON "Sec-Fetch-Site: same-site\r\n", body), 403);
+    assert_int_equal(asks("POST", add, JSON "Sec-Fetch-Site: same-origin\r\n", body), 403);
+    assert_int_equal(asks("POST", add, JSON "Origin: http://localhost\r\n", body), 403);
+    assert_int_equal(asks("POST", add, JSON "Origin: http://localhost\r\nX-CSRF-Token: 00\r\n", body), 403);
+    struct http_reply r = http_ask(fixture.daemon[0].http_port, "GET", "/v1/session", NULL);
+    const char *at = strstr(r.body, "\"csrf_token\":\"");
+    assert_non_null(at);
+    char headers[512];
+    (void)snprintf(headers, sizeof(headers), JSON "Origin: http://localhost\r\nX-CSRF-Token: %.64s\r\n",
+                   at + strlen("\"csrf_token\":\""));
+    http_reply_fini(&r);
+    assert_int_equal(asks("POST", add, headers, body), 200);
+    assert_int_equal(misdirected("/v1/filters"), 421);
+}
+
+static void test_events__end_with_the_daemon(void **state)
+{
+    (void)state;
+    open_stream(&heard, STREAM);
+    (void)hears(&heard, 0, "event: tick");
+    assert_true(daemon_stop(&fixture.daemon[0], WAIT_MS));
+    (void)hears(&heard, 0, "event: end\ndata: {\"why\":\"the daemon ends\"}");
+    ends(&heard);
+    close_stream(&heard);
+}
+
+/* Of a user who may see one filter, and later may not see anything. */
+static void test_events__are_what_the_user_may_see(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    static const char reader[] = "[user reader]\npassword = " READER_HASH "\nroles = read\nfilters = h\n";
+    static const char service[] = "http_metrics = loopback\n";
+    struct daemon_options with = {.nodes = fixture.node_list, .service = service, .filters = reader},
+                          without = {.nodes = fixture.node_list,
+                                     .service = service,
+                                     .filters = "[user other]\npassword = " READER_HASH "\nroles = read\n"};
+    (void)daemon_fini(&fixture.daemon[0]);
+    must(daemon_start(&fixture.daemon[0], &with, &e), e);
+    open_stream(&heard, "GET /v1/events HTTP/1.1\r\nHost: localhost\r\n" AS_READER "\r\n");
+    size_t at = hears(&heard, 0, "\"filters\":true");
+    (void)hears(&heard, at, "event: tick");
+    (void)hears(&heard, 0, "\"filter\":\"h\"");
+    assert_null(strstr(heard.text, "many-"));
+    assert_null(strstr(heard.text, "event: nodes"));
+    assert_int_equal(asks("GET", "/v1/nodes", AS_READER, NULL), 403);
+    must(daemon_rewrite(&fixture.daemon[0], &without, &e), e);
+    must(daemon_reload(&fixture.daemon[0], &e), e);
+    (void)hears(&heard, at, "event: end");
+    ends(&heard);
+    close_stream(&heard);
+    assert_int_equal(asks("GET", "/v1/events", "", NULL), 401);
+    assert_int_equal(asks("GET", "/", "", NULL), 401);
+    assert_int_equal(asks("GET", "/dashboard/app.js", "", NULL), 200);
+    assert_int_equal(asks("GET", "/metrics", "", NULL), 200); /* from this machine without a login: */
+    assert_int_equal(misdirected("/metrics"), 421);           /* no stranger's name may lead there */
+    assert_int_equal(misdirected("/v1/filters"), 401);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_events__tells_all_at_first_and_then_what_changed),
+        cmocka_unit_test(test_events__say_that_all_filters_were_told_once_they_were),
+        cmocka_unit_test(test_events__does_not_end_with_the_time_of_a_request),
+        cmocka_unit_test(test_events__are_no_more_than_half_of_the_connections),
+        cmocka_unit_test(test_events__does_not_keep_what_is_sent_to_it),
+        cmocka_unit_test(test_events__have_an_id_and_are_counted),
+        cmocka_unit_test(test_events__of_a_head_is_a_head),
+        cmocka_unit_test(test_shards__tells_how_full_each_is),
+        cmocka_unit_test(test_dashboard__comes_with_what_guards_it),
+        cmocka_unit_test(test_other_sites__are_refused_where_they_would_change_something),
+        cmocka_unit_test(test_events__cuts_off_who_does_not_read),
+        cmocka_unit_test(test_nodes__tells_of_each_what_it_says_and_how_it_fares),
+        cmocka_unit_test(test_shards__names_those_that_are_lost),
+        cmocka_unit_test(test_shards__are_not_read_again_at_once_where_that_took_long),
+        cmocka_unit_test(test_events__outlives_redis),
+        cmocka_unit_test(test_events__end_with_the_daemon),
+        cmocka_unit_test(test_events__are_what_the_user_may_see),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

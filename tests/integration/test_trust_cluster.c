@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+/* A master of a cluster dies, and the replica that takes its place has lagged on purpose: keys that were
+ * acknowledged are really missing, and no coordinator reports one of them absent; also not one that slept
+ * meanwhile, nor when the slots move on to a master that is trusted. Masters that are new and empty are
+ * trusted. */
+#include "tests/integration/fixture.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+enum { KEYS = 3000, LATE = 3000, NEVER = 1000000, WAIT_MS = 60000, ABSENT = 1000 };
+
+static struct fixture f;
+
+static int start(unsigned masters, unsigned owners, unsigned replicas)
+{
+    struct error e = {""};
+    const struct fixture_options o = {.masters = masters,
+                                      .owners = owners,
+                                      .replicas = replicas,
+                                      .daemons = 2,
+                                      .redis_lines = "shard_bytes = 4KiB\ntimeout = 500ms\n",
+                                      .service = "check_interval = 200ms\ntimeout = 2s\n"};
+    if (fixture_start(&f, &o) != 0)
+        return -1;
+    must(client_ok(&f.client[0], &e, "BF.RESERVE seen 0.0001 20000"), e);
+    must(client_madd(&f.client[0], "seen", fixture_code, 0, KEYS, &e), e);
+    return 0;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    return start(3, 0, 3);
+}
+
+static int setup_spare(void **state)
+{
+    (void)state;
+    return start(4, 3, 0);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    return fixture_stop(&f);
+}
+
+static void wait_for(unsigned d, const char *field, const char *value)
+{
+    struct error e = {""};
+    must(client_wait_status(&f.client[d], "seen", field, value, WAIT_MS, &e), e);
+}
+
+static uint64_t present(unsigned d, uint64_t first, uint64_t count)
+{
+    struct error e = {""};
+    uint64_t n = 0;
+    must(client_mexists(&f.client[d], "seen", fixture_code, first, count, &n, NULL, &e), e);
+    return n;
+}
+
+/* Keys asked for one by one, while nodes are away: how many are reported absent. */
+static unsigned denied(unsigned d, uint64_t first, uint64_t count)
+{
+    unsigned n = 0;
+    for (uint64_t i = first; i < first + count; i++) {
+        char key[CLIENT_KEY_MAX];
+        size_t length = fixture_code(i, key);
+        redisReply *r = client_command(&f.client[d], "BF.EXISTS seen %b", key, length);
+        assert_non_null(r);
+        n += r->type == REDIS_REPLY_INTEGER && r->integer == 0;
+        freeReplyObject(r);
+    }
+    return n;
+}
+
+/* The replicas of master @m get nothing any more. */
+static void cut_replicas(unsigned m)
+{
+    struct error e = {""};
+    int64_t killed = 0;
+    must(client_ok(&f.cluster.client[m], &e, "ACL SETUSER default -psync -sync"), e);
+    must(client_integer(&f.cluster.client[m], &killed, &e, "CLIENT KILL TYPE replica"), e);
+    assert_int_equal(killed, 1);
+}
+
+/* Master @m and what it was told last are gone; returns who took its place. */
+static unsigned fail_over(unsigned m)
+{
+    struct error e = {""};
+    unsigned heir = 0;
+    temp_redis_kill(&f.cluster.node[m]);
+    for (unsigned i = 0; i < 20; i++) {
+        assert_int_equal(denied(0, KEYS + i * 20, 20), 0);
+        assert_int_equal(denied(0, i * 20, 20), 0);
+    }
+    must(temp_cluster_failed_over(&f.cluster, m, WAIT_MS, &heir, &e), e);
+    return heir;
+}
+
+/* That the test is one: with everybody trusted the keys are reported absent. */
+static void accept_and_count_missing(unsigned least)
+{
+    struct error e = {""};
+    must(client_ok(&f.client[0], &e, "TB.ACCEPT seen"), e);
+    for (unsigned d = 0; d < 2; d++) {
+        uint64_t n = KEYS + LATE;
+        wait_for(d, "degraded", "no");
+        for (int i = 0; i < 100 && (n = present(d, KEYS, LATE)) > LATE - least; i++)
+            clock_sleep_us(50000);
+        print_message("coordinator %u: %u of %d late keys are missing\n", d, (unsigned)(LATE - n), LATE);
+        assert_true(n <= LATE - least);
+        assert_int_equal(present(d, 0, KEYS), KEYS);
+        assert_in_range(present(d, NEVER, ABSENT), 0, 10);
+    }
+}
+
+static void test_failover__of_a_lagging_replica_reports_nothing_absent(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    char scope[512];
+    cut_replicas(0);
+    must(client_madd(&f.client[0], "seen", fixture_code, KEYS, LATE, &e), e);
+    assert_int_equal(present(1, 0, KEYS + LATE), KEYS + LATE);
+    daemon_pause(&f.daemon[1]);
+    unsigned heir = fail_over(0);
+    daemon_resume(&f.daemon[1]);
+    for (unsigned d = 0; d < 2; d++) {
+        for (unsigned i = 0; i < 20; i++) {
+            assert_int_equal(denied(1 - d, KEYS + i * 10, 10), 0);
+            assert_int_equal(denied(d, i * 10, 10), 0);
+        }
+        wait_for(d, "degraded", "yes");
+        must(client_status(&f.client[d], "seen", "degraded_scope", scope, sizeof(scope), &e), e);
+        char name[32];
+        (void)snprintf(name, sizeof(name), "127.0.0.1:%u ", f.cluster.node[heir].port);
+        assert_true(strncmp(scope, name, strlen(name)) == 0);
+        assert_int_equal(present(d, 0, KEYS + LATE), KEYS + LATE);
+        assert_in_range(present(d, NEVER, ABSENT), ABSENT / 6, ABSENT * 2 / 3); /* a third of the slots */
+    }
+    accept_and_count_missing(LATE / 6);
+}
+
+static void test_slots__that_leave_a_suspect_take_the_doubt_along(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    cut_replicas(0);
+    must(client_madd(&f.client[0], "seen", fixture_code, KEYS, LATE, &e), e);
+    unsigned heir = fail_over(0);
+    wait_for(0, "degraded", "yes");
+    wait_for(1, "degraded", "yes");
+    for (unsigned first = 0; first < 5000; first += 500) {
+        must(temp_cluster_move(&f.cluster, first, 500, heir, 1, 0, &e), e);
+        clock_sleep_us(100000);
+        if (first == 0)
+            clock_sleep_us(1500000);
+        for (unsigned d = 0; d < 2; d++)
+            assert_int_equal(present(d, 0, KEYS + LATE), KEYS + LATE);
+    }
+    accept_and_count_missing(LATE / 6);
+}
+
+static void test_slots__that_move_to_a_new_master_degrade_nothing(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    char degraded[64];
+    /* Nobody has known this one when the filter was made. */
+    temp_redis_kill(&f.cluster.node[3]);
+    must(temp_redis_restart(&f.cluster.node[3], true, &e), e);
+    must(temp_cluster_agree(&f.cluster, WAIT_MS, &e), e);
+    clock_sleep_us(2000000);
+    for (unsigned first = 0; first < 5000; first += 250) {
+        must(temp_cluster_move(&f.cluster, first, 250, 0, 3, 0, &e), e);
+        for (unsigned d = 0; d < 2; d++) {
+            must(client_status(&f.client[d], "seen", "degraded", degraded, sizeof(degraded), &e), e);
+            assert_string_equal(degraded, "no");
+            assert_int_equal(present(d, 0, KEYS), KEYS);
+            assert_in_range(present(d, NEVER, ABSENT), 0, 10);
+        }
+    }
+    assert_int_equal(temp_cluster_owner(&f.cluster, 0, 4000), 3);
+}
+
+#define TEST(name, setup) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_failover__of_a_lagging_replica_reports_nothing_absent, setup),
+        TEST(test_slots__that_leave_a_suspect_take_the_doubt_along, setup),
+        TEST(test_slots__that_move_to_a_new_master_degrade_nothing, setup_spare),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

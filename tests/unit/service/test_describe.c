@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: MIT */
+/* The pages of docs/reference as they lie in the tree: each row of each table is in them, and what would
+ * break a Markdown table or a page of the manual is escaped. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "service/command.h"
+#include "service/command_docs.h"
+#include "service/config/config_keys.h"
+#include "service/daemon_options.h"
+#include "service/describe.h"
+#include "service/http/http_route.h"
+#include "service/metrics/metrics_table.h"
+
+/* What @write writes; the caller frees it. */
+static char *text_of(void (*write)(FILE *to))
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *to = open_memstream(&text, &length);
+    assert_non_null(to);
+    write(to);
+    assert_int_equal(fclose(to), 0);
+    return text;
+}
+
+/* A page of the tree; the caller frees it. */
+static char *page(const char *name)
+{
+    char path[1024];
+    (void)snprintf(path, sizeof(path), "%s/%s", DOCS_REFERENCE, name);
+    FILE *from = fopen(path, "r");
+    if (from == NULL)
+        fail_msg("there is no %s", path);
+    assert_non_null(from);
+    char *text = NULL;
+    size_t room = 0;
+    assert_true(getdelim(&text, &room, '\0', from) > 0);
+    (void)fclose(from);
+    return text;
+}
+
+/* The part of @text from the heading of a section to the next one; @text is cut there. */
+static const char *section_of(char *text, const char *heading)
+{
+    char *at = strstr(text, heading);
+    if (at == NULL) {
+        fail_msg("there is no %s", heading);
+        abort();
+    }
+    char *next = strstr(at + 1, "\n## ");
+    if (next != NULL)
+        *next = '\0';
+    return at;
+}
+
+static void test_configuration__has_every_key_in_its_section(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < config_key_count; i++) {
+        const struct config_key *k = &config_keys[i];
+        char *text = page("configuration.md"), heading[64], row[64];
+        (void)snprintf(heading, sizeof(heading), "## [%s", config_section_name(k->section));
+        (void)snprintf(row, sizeof(row), "\n| `%s` |", k->name);
+        if (strstr(section_of(text, heading), row) == NULL)
+            fail_msg("%s lacks %s: run docs/generate", heading, k->name);
+        free(text);
+    }
+}
+
+static void test_commands__has_every_command_with_its_arguments(void **state)
+{
+    (void)state;
+    char *text = page("commands.md");
+    for (size_t i = 0; i < command_count; i++) {
+        char row[64];
+        (void)snprintf(row, sizeof(row), "\n| `%s%s", command_table[i].name,
+                       *command_usage(&command_table[i]) != '\0' ? " " : "`");
+        if (strstr(text, row) == NULL)
+            fail_msg("commands.md lacks %s: run docs/generate", command_table[i].name);
+    }
+    free(text);
+}
+
+static void test_http__has_every_route_and_its_operation(void **state)
+{
+    (void)state;
+    char *text = page("http.md");
+    for (size_t i = 0; i < http_route_count; i++) {
+        char row[128];
+        (void)snprintf(row, sizeof(row), "\n| `%s %s` |", http_routes[i].method, http_routes[i].pattern);
+        char *at = strstr(text, row);
+        if (at == NULL) {
+            fail_msg("http.md lacks %s %s: run docs/generate", http_routes[i].method, http_routes[i].pattern);
+            abort();
+        }
+        /* Without an operation in openapi.json there would be no answers. */
+        assert_non_null(memmem(at, strcspn(at + 1, "\n"), " 20", 3));
+    }
+    free(text);
+}
+
+/* printf() writes "(null)" for a text that a table lacks. */
+static void test_pages__lack_no_text(void **state)
+{
+    (void)state;
+    void (*const writers[])(FILE *) = {describe_commands,   describe_config, describe_config_man,
+                                       describe_daemon_man, describe_http,   metrics_describe};
+    for (size_t i = 0; i < sizeof(writers) / sizeof(writers[0]); i++) {
+        char *text = text_of(writers[i]);
+        char *at = strstr(text, "(null)");
+        if (at != NULL)
+            fail_msg("a text is missing: ...%.60s", at - text > 40 ? at - 40 : text);
+        free(text);
+    }
+}
+
+/* Whether a row of the table on @text names @key; @refused: the row of those that need a restart. */
+static bool is_named(const char *text, const char *key, bool refused)
+{
+    char alone[64], dotted[64];
+    (void)snprintf(alone, sizeof(alone), "`%s`", key);
+    (void)snprintf(dotted, sizeof(dotted), ".%s`", key);
+    for (const char *row = strstr(text, "\n| `"); row != NULL; row = strstr(row + 1, "\n| `")) {
+        size_t length = strcspn(row + 1, "\n") + 1;
+        bool named = memmem(row, length, alone, strlen(alone)) != NULL ||
+                     memmem(row, length, dotted, strlen(dotted)) != NULL;
+        static const char last[] = "a change is refused |";
+        if (named && (memmem(row, length, last, sizeof(last) - 1) != NULL) == refused)
+            return true;
+    }
+    return false;
+}
+
+static void test_howto__says_when_each_key_takes_effect(void **state)
+{
+    (void)state;
+    char *text = page("../howto/change-the-configuration.md");
+    for (size_t i = 0; i < config_key_count; i++) {
+        const struct config_key *k = &config_keys[i];
+        bool reloadable = (k->flags & CONFIG_RELOADABLE) != 0;
+        if (!is_named(text, k->name, !reloadable))
+            fail_msg("change-the-configuration.md lacks %s.%s, which %s", config_section_name(k->section),
+                     k->name, reloadable ? "may be reloaded" : "needs a restart");
+    }
+    free(text);
+}
+
+static void test_metrics__has_every_metric(void **state)
+{
+    (void)state;
+    static const char *const names[] = {
+#define X(id, type, name, unit, labels, help) name,
+        METRICS(X)
+#undef X
+    };
+    char *text = page("metrics.md");
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        char row[96];
+        (void)snprintf(row, sizeof(row), "\n| `%s` |", names[i]);
+        if (strstr(text, row) == NULL)
+            fail_msg("metrics.md lacks %s: run docs/generate", names[i]);
+    }
+    free(text);
+}
+
+static void test_manual__has_every_key_and_option(void **state)
+{
+    (void)state;
+    char *keys = text_of(describe_config_man), *options = text_of(describe_daemon_man);
+    for (size_t i = 0; i < config_key_count; i++) {
+        char row[64];
+        (void)snprintf(row, sizeof(row), "\n.B %s\n", config_keys[i].name);
+        if (strstr(keys, row) == NULL)
+            fail_msg("twinbloom.conf(5) lacks %s", config_keys[i].name);
+    }
+    for (size_t i = 0; i < daemon_option_count; i++) {
+        char *name = NULL;
+        size_t length = 0;
+        FILE *to = open_memstream(&name, &length);
+        assert_non_null(to);
+        describe_roff(to, daemon_options[i].name);
+        assert_int_equal(fclose(to), 0);
+        if (strstr(options, name) == NULL)
+            fail_msg("twinbloomd(8) lacks --%s", daemon_options[i].name);
+        free(name);
+    }
+    free(keys);
+    free(options);
+}
+
+static void write_cells(FILE *to)
+{
+    describe_cell(to, "a|b\nc*<d>");
+    (void)fputc('\n', to);
+    describe_code(to, "a|b");
+    describe_code(to, "");
+    (void)fputc('\n', to);
+    describe_roff(to, ".a-b\\c\n'd");
+}
+
+/* Four cells each, whatever a help says. */
+static void test_metrics__is_a_table(void **state)
+{
+    (void)state;
+    char *text = text_of(metrics_describe);
+    size_t lines = 0;
+    for (char *rest = NULL, *line = strtok_r(text, "\n", &rest); line != NULL;
+         line = strtok_r(NULL, "\n", &rest), lines++) {
+        size_t bars = 0;
+        for (const char *p = line; *p != '\0'; p++)
+            bars += *p == '|' && (p == line || p[-1] != '\\');
+        assert_int_equal(bars, 5);
+    }
+    assert_int_equal(lines, METRIC_COUNT + 2);
+    free(text);
+}
+
+static void test_describe__escapes_what_means_something(void **state)
+{
+    (void)state;
+    char *text = text_of(write_cells);
+    assert_string_equal(text, "a\\|b c\\*\\<d>\n`a\\|b`-\n\\&.a\\-b\\ec\n\\&'d");
+    free(text);
+}
+
+static void test_options__are_read_and_refused(void **state)
+{
+    (void)state;
+    struct daemon_wish wish;
+    char name[] = "twinbloomd", c[] = "-c", file[] = "x.conf", check[] = "--check-config", more[] = "more",
+         man[] = "--describe-config=man";
+    char *serve[] = {name, c, file, NULL}, *checks[] = {name, check, c, file, NULL},
+         *wrong[] = {name, c, file, more, NULL}, *form[] = {name, man, NULL};
+    assert_int_equal(daemon_options_read(3, serve, &wish), 0);
+    assert_string_equal(wish.config, "x.conf");
+    assert_int_equal(wish.wish, DAEMON_NONE);
+    assert_int_equal(daemon_options_read(4, checks, &wish), 0);
+    assert_int_equal(wish.wish, DAEMON_CHECK_CONFIG);
+    assert_int_equal(daemon_options_read(2, form, &wish), 0);
+    assert_int_equal(wish.wish, DAEMON_DESCRIBE_CONFIG);
+    assert_string_equal(wish.form, "man");
+    assert_int_equal(daemon_options_read(4, wrong, &wish), -1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_configuration__has_every_key_in_its_section),
+        cmocka_unit_test(test_commands__has_every_command_with_its_arguments),
+        cmocka_unit_test(test_http__has_every_route_and_its_operation),
+        cmocka_unit_test(test_pages__lack_no_text),
+        cmocka_unit_test(test_howto__says_when_each_key_takes_effect),
+        cmocka_unit_test(test_metrics__has_every_metric),
+        cmocka_unit_test(test_metrics__is_a_table),
+        cmocka_unit_test(test_manual__has_every_key_and_option),
+        cmocka_unit_test(test_describe__escapes_what_means_something),
+        cmocka_unit_test(test_options__are_read_and_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+#include "shard/greeting.h"
+
+static struct nodes nodes;
+
+static bool reads; /* from a replica */
+
+static struct greeting greet(const char *url, const char *name, const char *expected)
+{
+    struct buffer b = {0};
+    struct error e = {""};
+    if (nodes_parse(&nodes, url, &e) != ERR_OK)
+        fail_msg("%s", e.text);
+    struct greeting g = greeting_write(&b, &nodes, &nodes.node[0], name, reads);
+    const char *text = buffer_text(&b);
+    assert_true(b.length >= strlen(greeting_ask_lineage));
+    b.length -= strlen(greeting_ask_lineage); /* it comes last, in any case */
+    assert_string_equal(text + b.length, greeting_ask_lineage);
+    assert_string_equal(buffer_text(&b), expected);
+    buffer_fini(&b);
+    return g;
+}
+
+static enum err judge(struct greeting *g, unsigned i, int type, const char *text)
+{
+    char copy[64];
+    struct error e = {""};
+    (void)strncpy(copy, text, sizeof(copy) - 1);
+    copy[sizeof(copy) - 1] = '\0';
+    const redisReply reply = {.type = type, .str = copy, .len = strlen(copy)};
+    enum err code = greeting_judge(g, i, &reply, &e);
+    assert_string_equal(e.text, code == ERR_OK ? "" : text);
+    return code;
+}
+
+static void test_greeting__says_what_the_node_needs(void **state)
+{
+    (void)state;
+    assert_int_equal(greet("redis://h", NULL, "").count, 1);
+    assert_int_equal(greet("redis://h", "n", "*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n$1\r\nn\r\n").count, 2);
+    assert_int_equal(greet("redis://:p%20q@h/3", NULL,
+                           "*2\r\n$4\r\nAUTH\r\n$3\r\np q\r\n*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n")
+                         .count,
+                     3);
+    assert_int_equal(greet("unix://u:p@/s?db=12", "n",
+                           "*3\r\n$4\r\nAUTH\r\n$1\r\nu\r\n$1\r\np\r\n*2\r\n$6\r\nSELECT\r\n$2\r\n12\r\n"
+                           "*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n$1\r\nn\r\n")
+                         .count,
+                     4);
+}
+
+/* It would answer INFO replication with nothing. */
+static void test_greeting__does_not_ask_a_sentinel_for_its_lineage(void **state)
+{
+    (void)state;
+    struct buffer b = {0};
+    struct error e = {""};
+    assert_int_equal(nodes_parse(&nodes, "redis://:p@h", &e), ERR_OK);
+    nodes.node[0].watches = true;
+    struct greeting g = greeting_write(&b, &nodes, &nodes.node[0], "n", false);
+    assert_int_equal(g.count, 2);
+    assert_null(strstr(buffer_text(&b), "INFO"));
+    assert_int_equal(judge(&g, 1, REDIS_REPLY_STATUS, "OK"), ERR_OK);
+    buffer_fini(&b);
+}
+
+static void test_greeting__is_over_where_the_login_is_refused_but_not_for_a_name(void **state)
+{
+    (void)state;
+    struct greeting g = greet("redis://:p@h/1", "n",
+                              "*2\r\n$4\r\nAUTH\r\n$1\r\np\r\n*2\r\n$6\r\nSELECT\r\n$1\r\n1\r\n"
+                              "*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n$1\r\nn\r\n");
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(judge(&g, i, REDIS_REPLY_STATUS, "OK"), ERR_OK);
+    assert_int_equal(judge(&g, 0, REDIS_REPLY_ERROR, "WRONGPASS no"), ERR_REFUSED);
+    assert_int_equal(judge(&g, 1, REDIS_REPLY_ERROR, "NOPERM no"), ERR_REFUSED);
+    assert_int_equal(judge(&g, 2, REDIS_REPLY_ERROR, "NOPERM no"), ERR_OK);
+    assert_int_equal(judge(&g, 2, REDIS_REPLY_ERROR, "NOAUTH Authentication required."), ERR_REFUSED);
+    g = greet("redis://:p@h", NULL, "*2\r\n$4\r\nAUTH\r\n$1\r\np\r\n");
+    assert_int_equal(judge(&g, 0, REDIS_REPLY_ERROR, "ERR no"), ERR_REFUSED);
+}
+
+static enum err judge_lineage(bool cluster, int type, const char *text, uint64_t *lineage, struct error *e)
+{
+    char copy[256];
+    (void)snprintf(copy, sizeof(copy), "%s", text);
+    const redisReply reply = {.type = type, .str = copy, .len = strlen(copy)};
+    return greeting_judge_lineage(cluster, &reply, lineage, e);
+}
+
+#define ID "aaaaaaaaaaaaaaa1bbbbbbbbbbbbbbbbbbbbbbbb"
+
+static void test_greeting__ends_with_the_lineage(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    uint64_t id = 0;
+    static const char master[] = "role:master\r\nmaster_replid:" ID "\r\n";
+    static const char replica[] = "role:slave\r\nmaster_replid:" ID "\r\n";
+    assert_int_equal(judge_lineage(false, REDIS_REPLY_STRING, master, &id, &e), ERR_OK);
+    assert_true(id == 0xaaaaaaaaaaaaaaa1);
+    assert_int_equal(judge_lineage(true, REDIS_REPLY_STRING, replica, &id, &e), ERR_OK);
+    assert_true(id == 0);
+    assert_int_equal(judge_lineage(false, REDIS_REPLY_STRING, replica, &id, &e), ERR_UNREACHABLE);
+    assert_non_null(strstr(e.text, "replica"));
+    assert_int_equal(judge_lineage(false, REDIS_REPLY_ERROR, "BUSY a script runs", &id, &e), ERR_UNREACHABLE);
+    assert_int_equal(judge_lineage(false, REDIS_REPLY_ERROR, "NOPERM no", &id, &e), ERR_REFUSED);
+    assert_non_null(strstr(e.text, "+info"));
+    assert_int_equal(judge_lineage(false, REDIS_REPLY_ERROR, "ERR unknown command", &id, &e), ERR_REFUSED);
+    assert_int_equal(judge_lineage(false, REDIS_REPLY_STRING, "role:master\r\n", &id, &e), ERR_REFUSED);
+    assert_int_equal(judge_lineage(false, REDIS_REPLY_INTEGER, "", &id, &e), ERR_REFUSED);
+}
+
+static void test_greeting__of_a_reader_says_readonly_in_a_cluster_alone(void **state)
+{
+    (void)state;
+    static const char replica[] = "role:slave\r\nmaster_replid:8b1c2d3e4f5061728394a5b6c7d8e9f001020304\r\n";
+    struct buffer b = {0};
+    struct error e = {""};
+    char text[sizeof(replica)];
+    memcpy(text, replica, sizeof(replica));
+    const redisReply info = {.type = REDIS_REPLY_STRING, .str = text, .len = sizeof(text) - 1};
+    char no[] = "NOPERM no";
+    const redisReply refused = {.type = REDIS_REPLY_ERROR, .str = no, .len = sizeof(no) - 1};
+    reads = true;
+    assert_int_equal(greet("redis://h", NULL, "").count, 1);
+    reads = false;
+    nodes.cluster = (struct cluster *)&nodes; /* it is not looked into */
+    struct greeting g = greeting_write(&b, &nodes, &nodes.node[0], NULL, true);
+    assert_int_equal(g.count, 2);
+    assert_memory_equal(buffer_text(&b), "*1\r\n$8\r\nREADONLY\r\n", 18);
+    assert_int_equal(greeting_judge(&g, 0, &refused, &e), ERR_REFUSED);
+    assert_non_null(strstr(e.text, "+readonly"));
+    assert_int_equal(greeting_judge(&g, 1, &info, &e), ERR_OK);
+    nodes.cluster = NULL;
+    buffer_fini(&b);
+    /* Of a list: a replica is refused where a master is wanted, and fine where a replica is. */
+    g = greeting_write(&b, &nodes, &nodes.node[0], NULL, true);
+    assert_int_equal(greeting_judge(&g, 0, &info, &e), ERR_OK);
+    g = greeting_write(&b, &nodes, &nodes.node[0], NULL, false);
+    assert_int_equal(greeting_judge(&g, 0, &info, &e), ERR_UNREACHABLE);
+    buffer_fini(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_greeting__says_what_the_node_needs),
+        cmocka_unit_test(test_greeting__of_a_reader_says_readonly_in_a_cluster_alone),
+        cmocka_unit_test(test_greeting__does_not_ask_a_sentinel_for_its_lineage),
+        cmocka_unit_test(test_greeting__is_over_where_the_login_is_refused_but_not_for_a_name),
+        cmocka_unit_test(test_greeting__ends_with_the_lineage),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

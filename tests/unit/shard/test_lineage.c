@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+#include "shard/lineage.h"
+
+#define ZEROS "0000000000000000000000000000000000000000"
+#define ID_A "aaaaaaaaaaaaaaa1bbbbbbbbbbbbbbbbbbbbbbbb"
+#define ID_B "00000000000000b2cccccccccccccccccccccccc"
+
+static void add(struct lineages *s, uint64_t id, bool idle)
+{
+    struct error e;
+    const struct lineage one = {.id = id, .idle = idle};
+    assert_int_equal(lineages_add(s, &one, &e), ERR_OK);
+}
+
+static void test_parse_info__reads_role_ids_and_emptiness(void **state)
+{
+    (void)state;
+    struct lineage l = {0};
+    struct error e;
+    static const char master[] = "# Replication\r\nrole:master\r\nconnected_slaves:1\r\nmaster_replid:" ID_A
+                                 "\r\nmaster_replid2:" ZEROS "\r\nmaster_repl_offset:0\r\n";
+    static const char all[] =
+        "# Server\r\nrun_id:" ID_B "\r\n# Replication\r\nrole:master\r\nmaster_replid:" ID_A
+        "\r\nmaster_replid2:" ID_B "\r\n# Keyspace\r\ndb0:keys=1,expires=0\r\n";
+    static const char replica[] = "role:slave\r\nmaster_replid:" ID_A "\r\n";
+    assert_int_equal(lineage_parse_info(&l, master, strlen(master), &e), ERR_OK);
+    assert_true(l.id == 0xaaaaaaaaaaaaaaa1 && !l.promoted && l.run == 0 && !l.empty);
+    assert_int_equal(lineage_parse_info(&l, all, strlen(all), &e), ERR_OK);
+    assert_true(l.promoted && l.run == 0xb2 && !l.empty);
+    assert_int_equal(lineage_parse_info(&l, all, (size_t)(strstr(all, "db0") - all), &e), ERR_OK);
+    assert_int_equal(lineage_parse_info(&l, replica, strlen(replica), &e), ERR_OK);
+    assert_true(l.id == 0);
+}
+
+static void test_parse_info__finds_a_server_empty_by_its_keyspace(void **state)
+{
+    (void)state;
+    struct lineage l = {0};
+    static const char text[] = "run_id:" ID_B "\r\nrole:master\r\nmaster_replid:" ID_A "\r\n# Keyspace\r\n";
+    assert_int_equal(lineage_parse_info(&l, text, strlen(text), NULL), ERR_OK);
+    assert_true(l.empty);
+}
+
+static void test_parse_info__refuses_what_does_not_tell(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"",
+                                      "role:master\r\n",
+                                      "master_replid:" ID_A "\r\n",
+                                      "role:master\r\nmaster_replid:xyz\r\n",
+                                      "role:master\r\nmaster_replid:" ZEROS,
+                                      "role:master\r\nxmaster_replid:" ID_A,
+                                      "role:master\r\nmaster_replid"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct lineage l = {0};
+        if (lineage_parse_info(&l, bad[i], strlen(bad[i]), NULL) != ERR_PARSE)
+            fail_msg("'%s' is taken", bad[i]);
+    }
+}
+
+static void test_set__is_a_set_and_idle_ones_do_not_matter(void **state)
+{
+    (void)state;
+    struct lineages a, b;
+    lineages_init(&a);
+    lineages_init(&b);
+    assert_true(lineages_equal(&a, &b));
+    add(&a, 1, false);
+    add(&a, 2, false);
+    add(&a, 1, false);
+    assert_int_equal(a.count, 2);
+    assert_false(lineages_equal(&a, &b) || lineages_equal(&b, &a));
+    add(&b, 2, false);
+    add(&b, 1, false);
+    add(&b, 3, true);
+    assert_true(lineages_equal(&a, &b) && lineages_equal(&b, &a));
+    add(&a, 0, false); /* two nodes that do not answer are two */
+    add(&a, 0, false);
+    assert_int_equal(a.count, 4);
+    lineages_fini(&a);
+    lineages_fini(&b);
+}
+
+static void test_set__has_a_bound(void **state)
+{
+    (void)state;
+    struct lineages a;
+    struct error e;
+    lineages_init(&a);
+    for (uint64_t i = 1; i <= LINEAGES_MAX; i++)
+        add(&a, i, false);
+    const struct lineage one = {.id = LINEAGES_MAX + 1};
+    assert_int_equal(lineages_add(&a, &one, &e), ERR_RANGE);
+    struct buffer text = {0};
+    lineages_format(&a, &text);
+    static struct trusted t;
+    assert_true(trusted_parse(&t, text.data, text.length));
+    assert_true(t.count == LINEAGES_MAX && trusted_contains(&t, LINEAGES_MAX) &&
+                !trusted_contains(&t, one.id));
+    buffer_puts(&text, " 0000000000000fff");
+    assert_false(trusted_parse(&t, text.data, text.length));
+    buffer_fini(&text);
+    lineages_fini(&a);
+}
+
+static void test_text__goes_there_and_back(void **state)
+{
+    (void)state;
+    struct lineages a, b;
+    struct error e;
+    struct buffer text = {0};
+    lineages_init(&a);
+    lineages_init(&b);
+    lineages_format(&a, &text);
+    assert_string_equal(buffer_text(&text), "-");
+    assert_int_equal(lineages_parse(&b, "-", 1, &e), ERR_OK);
+    assert_int_equal(b.count, 0);
+    buffer_clear(&text);
+    add(&a, 0xab, false);
+    add(&a, UINT64_MAX, true);
+    lineages_format(&a, &text);
+    assert_string_equal(buffer_text(&text), "00000000000000ab ffffffffffffffff");
+    assert_int_equal(lineages_parse(&b, text.data, text.length, &e), ERR_OK);
+    assert_true(b.count == 2 && lineages_contains(&b, 0xab) && lineages_contains(&b, UINT64_MAX));
+    buffer_fini(&text);
+    lineages_fini(&a);
+    lineages_fini(&b);
+}
+
+static void test_text__is_strict(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"",
+                                      " ",
+                                      "--",
+                                      "ab",
+                                      "00000000000000ab ",
+                                      " 00000000000000ab",
+                                      "00000000000000ab,00000000000000ac",
+                                      "00000000000000ab  00000000000000ac",
+                                      "00000000000000abc",
+                                      "000000000000000g",
+                                      "0000000000000000"};
+    static struct trusted t;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct lineages s;
+        lineages_init(&s);
+        if (lineages_parse(&s, bad[i], strlen(bad[i]), NULL) != ERR_PARSE)
+            fail_msg("'%s' is taken", bad[i]);
+        assert_false(trusted_parse(&t, bad[i], strlen(bad[i])));
+        lineages_fini(&s);
+    }
+}
+
+static void test_trusted__trusts_all_where_the_view_does_not_say(void **state)
+{
+    (void)state;
+    static struct trusted t;
+    assert_true(trusted_contains(&t, 7));
+    assert_true(trusted_parse(&t, "-", 1));
+    assert_false(trusted_contains(&t, 7));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_parse_info__reads_role_ids_and_emptiness),
+        cmocka_unit_test(test_parse_info__finds_a_server_empty_by_its_keyspace),
+        cmocka_unit_test(test_parse_info__refuses_what_does_not_tell),
+        cmocka_unit_test(test_set__is_a_set_and_idle_ones_do_not_matter),
+        cmocka_unit_test(test_set__has_a_bound),
+        cmocka_unit_test(test_text__goes_there_and_back),
+        cmocka_unit_test(test_text__is_strict),
+        cmocka_unit_test(test_trusted__trusts_all_where_the_view_does_not_say),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
