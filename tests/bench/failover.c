@@ -102,12 +102,7 @@ static void find_key(unsigned pair, char out[24])
 
 static enum err hold_replica_back(unsigned master, struct error *e)
 {
-    int64_t killed = 0;
-    enum err code = client_ok(&all.cluster.client[master], e, "ACL SETUSER default -psync -sync");
-    if (code == ERR_OK)
-        code = client_integer(&all.cluster.client[master], &killed, e, "CLIENT KILL TYPE replica");
-    if (code == ERR_OK && killed == 0)
-        code = error_set(e, ERR_CONFLICT, "node %u has no replica", master);
+    enum err code = temp_cluster_cut_off(&all.cluster, master, ROUND_MS, e);
     clock_sleep_us(LAG_US);
     return code;
 }

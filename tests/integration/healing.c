@@ -40,11 +40,7 @@ unsigned healing_other(struct fixture *f, unsigned n)
 void healing_cut_off(struct fixture *f, unsigned i)
 {
     struct error e = {""};
-    int64_t killed;
-    must(client_ok(&f->cluster.client[i], &e, "ACL SETUSER default -psync -sync"), e);
-    must(client_integer(&f->cluster.client[i], &killed, &e, "CLIENT KILL TYPE replica"), e);
-    if (killed == 0)
-        fail_msg("node %u has no replica", i);
+    must(temp_cluster_cut_off(&f->cluster, i, HEALING_WAIT_MS, &e), e);
 }
 
 unsigned healing_fail_over(struct fixture *f, unsigned i)

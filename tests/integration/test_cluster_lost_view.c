@@ -40,22 +40,12 @@ static unsigned home(void)
     return temp_cluster_owner(&f.cluster, 1, (unsigned)slot);
 }
 
-/* What node @i is told from now on reaches no replica. */
-static void cut_off(unsigned i)
-{
-    struct error e = {""};
-    int64_t killed;
-    must(client_ok(&f.cluster.client[i], &e, "ACL SETUSER default -psync -sync"), e);
-    must(client_integer(&f.cluster.client[i], &killed, &e, "CLIENT KILL TYPE replica"), e);
-    assert_int_equal(killed, 1);
-}
-
 /* The filter is made, and filled by coordinator 0, while the home node has no replica. */
 static unsigned make(void)
 {
     struct error e = {""};
     unsigned node = home();
-    cut_off(node);
+    must(temp_cluster_cut_off(&f.cluster, node, WAIT_MS, &e), e);
     must(client_ok(&f.client[0], &e, "BF.RESERVE seen 0.001 20000"), e);
     must(client_madd(&f.client[0], "seen", fixture_code, 0, KEYS, &e), e);
     return node;
@@ -150,6 +140,12 @@ static void test_lost_view__is_put_back_by_those_who_remember(void **state)
         for (unsigned d = 0; d < 2; d++)
             assert_int_equal(denied(d), 0);
     goes_on();
+    /* What is known to be lost is no matter of trust. */
+    redisReply *r = client_command(&f.client[1], "TB.ACCEPT seen");
+    assert_non_null(r);
+    assert_int_equal(r->type, REDIS_REPLY_ERROR);
+    assert_non_null(strstr(r->str, "restore a dump"));
+    freeReplyObject(r);
 }
 
 /* The other one is started when the view is gone, and the first thing that it hears is an add. */

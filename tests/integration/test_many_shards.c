@@ -342,33 +342,12 @@ static void test_loss__of_all_shards_of_a_node_is_mended(void **state)
 
 /* --- a master of a cluster --- */
 
-static uint64_t replicated(unsigned node, const char *field)
-{
-    redisReply *r = client_command(&fixture.cluster.client[node], "INFO replication");
-    assert_true(r != NULL && r->type == REDIS_REPLY_STRING);
-    const char *at = strstr(r->str, field);
-    uint64_t offset = at == NULL ? 0 : strtoull(at + strlen(field), NULL, 10);
-    freeReplyObject(r);
-    return offset;
-}
-
-/* Its replica has all that it has now. */
-static void wait_for_replica(unsigned node)
-{
-    uint64_t written = replicated(node, "\nmaster_repl_offset:"),
-             until = clock_mono_us() + REPLY_MS * 1000ull;
-    while (replicated(node, ",offset=") < written) {
-        assert_true(clock_mono_us() < until);
-        clock_sleep_us(20000);
-    }
-}
-
 static void test_failover__of_a_master_with_many_shards_loses_none(void **state)
 {
     (void)state;
     struct error e = {""};
     unsigned heir = 0;
-    wait_for_replica(0);
+    must(temp_cluster_in_step(&fixture.cluster, 0, REPLY_MS, &e), e);
     set_patience(FAILOVER_MS);
     uint64_t killed = clock_mono_us();
     temp_redis_kill(&fixture.cluster.node[0]);

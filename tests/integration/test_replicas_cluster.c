@@ -207,11 +207,8 @@ static void test_check__finds_all_while_replicas_are_cut_off(void **state)
     (void)state;
     struct error e = {""};
     warm();
-    for (unsigned m = 0; m < MASTERS; m++) {
-        int64_t killed = 0;
-        must(client_ok(&f.cluster.client[m], &e, "ACL SETUSER default -psync -sync"), e);
-        must(client_integer(&f.cluster.client[m], &killed, &e, "CLIENT KILL TYPE replica"), e);
-    }
+    for (unsigned m = 0; m < MASTERS; m++)
+        must(temp_cluster_cut_off(&f.cluster, m, WAIT_MS, &e), e);
     add_and_check(120000, 20);
     clock_sleep_us(2500000);
     add_and_check(130000, 2);

@@ -77,16 +77,6 @@ static unsigned denied(unsigned d, uint64_t first, uint64_t count)
     return n;
 }
 
-/* The replicas of master @m get nothing any more. */
-static void cut_replicas(unsigned m)
-{
-    struct error e = {""};
-    int64_t killed = 0;
-    must(client_ok(&f.cluster.client[m], &e, "ACL SETUSER default -psync -sync"), e);
-    must(client_integer(&f.cluster.client[m], &killed, &e, "CLIENT KILL TYPE replica"), e);
-    assert_int_equal(killed, 1);
-}
-
 /* Master @m and what it was told last are gone; returns who took its place. */
 static unsigned fail_over(unsigned m)
 {
@@ -123,7 +113,7 @@ static void test_failover__of_a_lagging_replica_reports_nothing_absent(void **st
     (void)state;
     struct error e = {""};
     char scope[512];
-    cut_replicas(0);
+    must(temp_cluster_cut_off(&f.cluster, 0, WAIT_MS, &e), e);
     must(client_madd(&f.client[0], "seen", fixture_code, KEYS, LATE, &e), e);
     assert_int_equal(present(1, 0, KEYS + LATE), KEYS + LATE);
     daemon_pause(&f.daemon[1]);
@@ -149,7 +139,7 @@ static void test_slots__that_leave_a_suspect_take_the_doubt_along(void **state)
 {
     (void)state;
     struct error e = {""};
-    cut_replicas(0);
+    must(temp_cluster_cut_off(&f.cluster, 0, WAIT_MS, &e), e);
     must(client_madd(&f.client[0], "seen", fixture_code, KEYS, LATE, &e), e);
     unsigned heir = fail_over(0);
     wait_for(0, "degraded", "yes");

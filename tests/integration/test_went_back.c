@@ -70,13 +70,7 @@ static void copy_dump(const char *from, const char *to)
 static void part_replica(void)
 {
     struct error e = {""};
-    int64_t n = 0;
-    struct client *home = &fixture.cluster.client[0];
-    must(client_integer(home, &n, &e, "WAIT 1 10000"), e);
-    assert_int_equal(n, 1);
-    must(client_ok(home, &e, "ACL SETUSER default -psync -sync"), e);
-    must(client_integer(home, &n, &e, "CLIENT KILL TYPE replica"), e);
-    assert_int_equal(n, 1);
+    must(temp_cluster_cut_off(&fixture.cluster, 0, HEAL_MS, &e), e);
 }
 
 static void fail_over(void)

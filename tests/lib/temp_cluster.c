@@ -305,6 +305,41 @@ enum err temp_cluster_mend(struct temp_cluster *c, unsigned deadline_ms, struct 
     return err;
 }
 
+/* --- replicas --- */
+
+static uint64_t replicated(struct temp_cluster *c, unsigned i, const char *field)
+{
+    redisReply *r = ask(c, i, "INFO replication");
+    const char *at = r != NULL && r->type == REDIS_REPLY_STRING ? strstr(r->str, field) : NULL;
+    uint64_t offset = at == NULL ? 0 : strtoull(at + strlen(field), NULL, 10);
+    freeReplyObject(r);
+    return offset;
+}
+
+/* WAIT would not do: it waits for what its own connection has written. */
+enum err temp_cluster_in_step(struct temp_cluster *c, unsigned i, unsigned deadline_ms, struct error *e)
+{
+    uint64_t written = replicated(c, i, "\nmaster_repl_offset:"),
+             until = clock_mono_us() + deadline_ms * 1000ull;
+    while (replicated(c, i, ",offset=") < written) {
+        if (clock_mono_us() > until)
+            return error_set(e, ERR_TIMEOUT, "node %u has no replica, or it lags", i);
+        clock_sleep_us(20000);
+    }
+    return ERR_OK;
+}
+
+enum err temp_cluster_cut_off(struct temp_cluster *c, unsigned i, unsigned deadline_ms, struct error *e)
+{
+    int64_t killed = 0;
+    enum err err = temp_cluster_in_step(c, i, deadline_ms, e);
+    if (err == ERR_OK)
+        err = client_ok(&c->client[i], e, "ACL SETUSER default -psync -sync");
+    if (err == ERR_OK)
+        err = client_integer(&c->client[i], &killed, e, "CLIENT KILL TYPE replica");
+    return err == ERR_OK && killed == 0 ? error_set(e, ERR_CONFLICT, "node %u has no replica", i) : err;
+}
+
 /* --- moving slots --- */
 
 enum err temp_cluster_open(struct temp_cluster *c, unsigned slot, unsigned from, unsigned to, struct error *e)

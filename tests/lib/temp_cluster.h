@@ -57,6 +57,12 @@ unsigned temp_cluster_master(struct temp_cluster *c, unsigned pair);
  * replica in step in each pair. */
 MUST_CHECK enum err temp_cluster_mend(struct temp_cluster *c, unsigned deadline_ms, struct error *e);
 
+/* Wait until the replica of master @i has got all that the master has written by now. */
+MUST_CHECK enum err temp_cluster_in_step(struct temp_cluster *c, unsigned i, unsigned deadline_ms,
+                                         struct error *e);
+/* The same, and then its replica is disconnected and gets nothing any more. ERR_CONFLICT: it has none. */
+MUST_CHECK enum err temp_cluster_cut_off(struct temp_cluster *c, unsigned i, unsigned deadline_ms,
+                                         struct error *e);
 /* Wait until a replica has taken the place of node @dead; which one. */
 MUST_CHECK enum err temp_cluster_failed_over(struct temp_cluster *c, unsigned dead, unsigned deadline_ms,
                                              unsigned *heir, struct error *e);
