@@ -141,7 +141,7 @@ static void test_failover__under_traffic_loses_nothing(void **state)
     clock_sleep_us(1500000);
     atomic_store(&t.quiet, false);
     if (err == ERR_OK)
-        err = client_ok(&f.client[0], &e, "TB.REBUILD " FILTER);
+        err = client_when_free(&f.client[0], WAIT_MS, &e, "TB.REBUILD " FILTER);
     if (err == ERR_OK)
         err = client_wait_status(&f.client[0], FILTER, "phase", "BUILDING", WAIT_MS, &e);
     if (err == ERR_OK)

@@ -68,7 +68,7 @@ static void check(enum err err, const struct error *e)
 static void tell(const char *command)
 {
     struct error e = {""};
-    check(client_ok(&f.client[0], &e, command), &e);
+    check(client_when_free(&f.client[0], WAIT_MS, &e, command), &e);
 }
 
 static void await_step(const char *step)

@@ -106,7 +106,7 @@ static void wait_for(const char *field, const char *value)
 static void tell(const char *command)
 {
     struct error e = {""};
-    enum err err = client_ok(&f.client[0], &e, command);
+    enum err err = client_when_free(&f.client[0], WAIT_MS, &e, command);
     if (err != ERR_OK)
         traffic_end(&t);
     must(err, e);

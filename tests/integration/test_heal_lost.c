@@ -321,12 +321,7 @@ static void test_heal_lost__gives_way_to_a_rebuild_and_is_not_dumped(void **stat
     must(client_wait_status(&f.client[0], FILTER, "job_state", "aborted", HEALING_WAIT_MS, &e), e);
     healing_is(&f, 0, "degraded", "yes");
     fixture_all_present(&f, 0, 0, LOSING_ROWS);
-    uint64_t until = clock_mono_us() + 10 * 1000 * 1000;
-    while (client_ok(&f.client[0], &e, "TB.REBUILD " FILTER) != ERR_OK) { /* the mutex is given back first */
-        if (clock_mono_us() > until)
-            fail_msg("TB.REBUILD: %s", e.text);
-        clock_sleep_us(20 * 1000);
-    }
+    must(client_when_free(&f.client[0], HEALING_WAIT_MS, &e, "TB.REBUILD " FILTER), e);
     must(client_wait_status(&f.client[0], FILTER, "phase", "BUILDING", HEALING_WAIT_MS, &e), e);
     fixture_all_present(&f, 0, 0, LOSING_ROWS); /* unsure still */
     must(client_madd(&f.client[0], FILTER, fixture_code, LOSING_ROWS, 1, &e), e);

@@ -265,7 +265,7 @@ static void test_rebuild__under_traffic_loses_nothing(void **state)
     warm();
     traffic_begin(&t, &f, ROWS, WRITES_MAX);
     for (unsigned i = 0; i < 2 && err == ERR_OK; i++) {
-        err = client_ok(&f.client[0], &e, "TB.REBUILD " FILTER);
+        err = client_when_free(&f.client[0], WAIT_MS, &e, "TB.REBUILD " FILTER);
         if (err == ERR_OK)
             err = client_wait_status(&f.client[0], FILTER, "phase", "BUILDING", WAIT_MS, &e);
         if (err == ERR_OK)

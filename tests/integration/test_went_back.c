@@ -123,23 +123,14 @@ static void add_some(unsigned d)
     codes += ADDED;
 }
 
-/* The job that healed the row before may be about to end. */
-static void rebuild(void)
-{
-    struct error e = {""};
-    uint64_t until = clock_mono_us() + (uint64_t)HEAL_MS * 1000;
-    while (client_ok(&fixture.client[0], &e, "TB.REBUILD " FILTER " HOLD") != ERR_OK)
-        if (strstr(e.text, "BUSY") == NULL || clock_mono_us() > until)
-            fail_msg("%s", e.text);
-}
-
 /* B: a rebuild that holds before its cutover, W: cutover, R: rollback, F: finish, A: abort. */
 static void live(const char *path)
 {
+    struct error e = {""};
     for (; *path != '\0'; path++) {
         switch (*path) {
         case 'B':
-            rebuild();
+            must(client_when_free(&fixture.client[0], HEAL_MS, &e, "TB.REBUILD " FILTER " HOLD"), e);
             fixture_wait(&fixture, 0, "job_step", "hold");
             break;
         case 'W':

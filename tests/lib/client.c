@@ -114,6 +114,17 @@ enum err client_ok(struct client *c, struct error *e, const char *format, ...)
     return err;
 }
 
+enum err client_when_free(struct client *c, unsigned deadline_ms, struct error *e, const char *command)
+{
+    uint64_t until = clock_mono_us() + deadline_ms * 1000ull;
+    enum err err;
+    struct error why = {""};
+    while ((err = client_ok(c, &why, command)) == ERR_REFUSED && strncmp(why.text, "BUSY ", 5) == 0 &&
+           clock_mono_us() < until)
+        clock_sleep_us(20000);
+    return err == ERR_OK ? err : error_set(e, err, "%s: %s", command, why.text);
+}
+
 enum { CHUNK = 500 };
 
 /* @command @filter and the keys [first, first + count), count <= CHUNK: an array of as many integers. NULL:

@@ -34,6 +34,9 @@ redisReply *client_argv(struct client *c, size_t argc, const char *const argv[],
  * @e); ERR_PARSE: a reply of another type or value (described in @e). */
 MUST_CHECK enum err client_integer(struct client *c, int64_t *out, struct error *e, const char *format, ...);
 MUST_CHECK enum err client_ok(struct client *c, struct error *e, const char *format, ...);
+/* The same again and again while the reply is BUSY: a job, one that heals by itself too, has the filter. */
+MUST_CHECK enum err client_when_free(struct client *c, unsigned deadline_ms, struct error *e,
+                                     const char *command);
 
 /* The keys of a set are made by a function of their number, so that none need be kept. Returns the length. */
 enum { CLIENT_KEY_MAX = 64 };
