@@ -212,8 +212,11 @@ static bool rest(struct top *t, uint64_t until_us)
         int ready = poll(&in, 1, (int)((until_us - now) / 1000 + 1));
         char key;
         if (ready > 0) {
-            ssize_t n = read(STDIN_FILENO, &key, 1);
-            if (n <= 0 || key == 'q' || key == 'Q')
+            if (read(STDIN_FILENO, &key, 1) <= 0) {
+                ended = SIGHUP; /* nobody else may say so: a hang-up's signal is for the session's leader */
+                return true;
+            }
+            if (key == 'q' || key == 'Q')
                 return true;
             if (key == ' ')
                 return false;
@@ -246,7 +249,10 @@ int cli_top(struct cli *cli)
         draw(&t);
         leave = rest(&t, next);
     }
-    if (ended == SIGHUP) /* the terminal is gone, and whoever sat there: nothing is to be given back */
+    /* The terminal is gone, and whoever sat there: nothing is to be given back. An exit() under LeakSanitizer
+     * may spin for ever there: the SIGCONT that comes with a hang-up takes away the SIGSTOP that it waits
+     * for. */
+    if (ended == SIGHUP)
         _exit(CLI_INTERRUPTED);
     give_terminal_back(&before);
     forget(&t.now);

@@ -193,8 +193,20 @@ static enum err set_string(const struct config_key *k, char **to, const char *te
     return ERR_OK;
 }
 
+/* An enumeration is copied as the unsigned that it is stored as. */
+#define AS_UNSIGNED(type) _Static_assert(sizeof(type) == sizeof(unsigned), #type " is as large as unsigned")
+AS_UNSIGNED(enum log_level);
+AS_UNSIGNED(enum on_lost);
+AS_UNSIGNED(enum read_from);
+AS_UNSIGNED(enum scan_order);
+AS_UNSIGNED(enum catch_up);
+AS_UNSIGNED(enum client_auth);
+AS_UNSIGNED(enum http_metrics);
+AS_UNSIGNED(enum log_format);
+
 static void store(const struct config_key *k, void *to, const struct value *v)
 {
+    unsigned whole;
     switch (k->type) {
     case CONFIG_STRING:
         break;
@@ -209,34 +221,19 @@ static void store(const struct config_key *k, void *to, const struct value *v)
     case CONFIG_UNSIGNED:
     case CONFIG_MODE:
     case CONFIG_ROLES:
-        *(unsigned *)to = (unsigned)v->integer;
+    case CONFIG_LOG_LEVEL:
+    case CONFIG_ON_LOST:
+    case CONFIG_READ_FROM:
+    case CONFIG_SCAN:
+    case CONFIG_CATCH_UP:
+    case CONFIG_CLIENT_AUTH:
+    case CONFIG_HTTP_METRICS:
+    case CONFIG_LOG_FORMAT:
+        whole = (unsigned)v->integer;
+        memcpy(to, &whole, sizeof(whole));
         break;
     case CONFIG_DOUBLE:
         *(double *)to = v->number;
-        break;
-    case CONFIG_LOG_LEVEL:
-        *(enum log_level *)to = (enum log_level)v->integer;
-        break;
-    case CONFIG_ON_LOST:
-        *(enum on_lost *)to = (enum on_lost)v->integer;
-        break;
-    case CONFIG_READ_FROM:
-        *(enum read_from *)to = (enum read_from)v->integer;
-        break;
-    case CONFIG_SCAN:
-        *(enum scan_order *)to = (enum scan_order)v->integer;
-        break;
-    case CONFIG_CATCH_UP:
-        *(enum catch_up *)to = (enum catch_up)v->integer;
-        break;
-    case CONFIG_CLIENT_AUTH:
-        *(enum client_auth *)to = (enum client_auth)v->integer;
-        break;
-    case CONFIG_HTTP_METRICS:
-        *(enum http_metrics *)to = (enum http_metrics)v->integer;
-        break;
-    case CONFIG_LOG_FORMAT:
-        *(enum log_format *)to = (enum log_format)v->integer;
         break;
     case CONFIG_BOOL:
         *(bool *)to = v->integer != 0;
@@ -338,6 +335,7 @@ static struct value load(const struct config_key *k, const void *base)
 {
     const void *from = (const char *)base + k->offset;
     struct value v = {0};
+    unsigned whole;
     switch (k->type) {
     case CONFIG_STRING:
         break;
@@ -352,34 +350,19 @@ static struct value load(const struct config_key *k, const void *base)
     case CONFIG_UNSIGNED:
     case CONFIG_MODE:
     case CONFIG_ROLES:
-        v.integer = *(const unsigned *)from;
+    case CONFIG_LOG_LEVEL:
+    case CONFIG_ON_LOST:
+    case CONFIG_READ_FROM:
+    case CONFIG_SCAN:
+    case CONFIG_CATCH_UP:
+    case CONFIG_CLIENT_AUTH:
+    case CONFIG_HTTP_METRICS:
+    case CONFIG_LOG_FORMAT:
+        memcpy(&whole, from, sizeof(whole));
+        v.integer = whole;
         break;
     case CONFIG_DOUBLE:
         v.number = *(const double *)from;
-        break;
-    case CONFIG_LOG_LEVEL:
-        v.integer = (uint64_t) * (const enum log_level *)from;
-        break;
-    case CONFIG_ON_LOST:
-        v.integer = (uint64_t) * (const enum on_lost *)from;
-        break;
-    case CONFIG_READ_FROM:
-        v.integer = (uint64_t) * (const enum read_from *)from;
-        break;
-    case CONFIG_SCAN:
-        v.integer = (uint64_t) * (const enum scan_order *)from;
-        break;
-    case CONFIG_CATCH_UP:
-        v.integer = (uint64_t) * (const enum catch_up *)from;
-        break;
-    case CONFIG_CLIENT_AUTH:
-        v.integer = (uint64_t) * (const enum client_auth *)from;
-        break;
-    case CONFIG_HTTP_METRICS:
-        v.integer = (uint64_t) * (const enum http_metrics *)from;
-        break;
-    case CONFIG_LOG_FORMAT:
-        v.integer = (uint64_t) * (const enum log_format *)from;
         break;
     case CONFIG_BOOL:
         v.integer = *(const bool *)from;

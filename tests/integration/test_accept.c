@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 
 #include "base/clock.h"
+#include "tests/lib/http.h"
 
 enum { KEYS = 2000, NEVER = 1000000, WAIT_MS = 30000 };
 
@@ -137,6 +138,91 @@ static void test_accept__needs_all_masters_and_a_filter(void **state)
     must(temp_redis_restart(&f.redis[1], true, &e), e);
 }
 
+static void refuses(const char *filter, const char *kind, const char *why)
+{
+    redisReply *r = client_command(&f.client[0], "TB.ACCEPT %s", filter);
+    if (r == NULL || r->type != REDIS_REPLY_ERROR || strncmp(r->str, kind, strlen(kind)) != 0 ||
+        strstr(r->str, why) == NULL)
+        fail_msg("TB.ACCEPT %s: %s", filter, r == NULL || r->str == NULL ? "no reply" : r->str);
+    freeReplyObject(r);
+}
+
+static void count_name(const char *name, void *count)
+{
+    (void)name;
+    ++*(unsigned *)count;
+}
+
+static void test_accept__is_refused_while_somebody_works_on_the_filter(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    char was[512], is[512];
+    unsigned count = 0;
+    redisReply *r = client_command(node(0), "HGET twinbloom:{seen}:view trusted_ms");
+    (void)snprintf(was, sizeof(was), "%s", r->str);
+    freeReplyObject(r);
+    must(client_ok(node(0), &e, "SET twinbloom:{seen}:expansion_flag somebody:7 PX 60000"), e);
+    refuses("seen", "BUSY ", "somebody");
+    r = client_command(node(0), "HGET twinbloom:{seen}:view trusted_ms");
+    (void)snprintf(is, sizeof(is), "%s", r->str);
+    freeReplyObject(r);
+    assert_string_equal(is, was);
+    refuses("nothing", "ERR ", "not found"); /* nor is its mutex taken */
+    must(client_scan(node(0), "twinbloom:{nothing}*", count_name, &count, &e), e);
+    assert_int_equal(count, 0);
+}
+
+static void a_name(const char *name, void *out)
+{
+    (void)snprintf(out, 256, "%s", name);
+}
+
+/* What a view that went back does not know of would be lost for good. */
+static void test_accept__is_refused_where_the_view_went_back(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    char name[256] = "";
+    must(client_scan(node(1), "twinbloom:{seen.1.0.*.e*", a_name, name, &e), e);
+    char *epoch = strrchr(name, 'e');
+    assert_non_null(epoch);
+    (void)snprintf(epoch, 8, "e99");
+    must(client_ok(node(1), &e, "SET %s x", name), e);
+    refuses("seen", "ERR ", "it went back");
+}
+
+static void test_accept__needs_no_master_that_has_nothing_of_the_filter(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    temp_redis_kill(&f.redis[1]);
+    refuses("seen", "ERR ", "does not answer");
+    must(client_ok(&f.client[0], &e, "TB.ACCEPT tiny"), e);
+    must(temp_redis_restart(&f.redis[1], true, &e), e);
+}
+
+static void posts(const char *path, int status, const char *part)
+{
+    struct http_reply r = http_ask(f.daemon[0].http_port, "POST", path, "{}");
+    if (r.status != status || strstr(r.body, part) == NULL)
+        fail_msg("%s: %d: %s", path, r.status, r.body == NULL ? "" : r.body);
+    http_reply_fini(&r);
+}
+
+static void test_accept__by_http_is_refused_in_the_same_way(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    posts("/v1/filters/nothing/accept", 404, "no such filter");
+    temp_redis_kill(&f.redis[1]);
+    posts("/v1/filters/seen/accept", 503, "does not answer");
+    must(temp_redis_restart(&f.redis[1], false, &e), e);
+    wait_for(0, "degraded", "yes");
+    posts("/v1/filters/seen/accept", 202, "\"accepted\":\"accept\"");
+    wait_for(0, "degraded", "no");
+}
+
 static int cli(const char *words)
 {
     char command[PATH_MAX + 200];
@@ -223,6 +309,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_restart__is_degraded_until_it_is_accepted),
         TEST(test_accept__needs_all_masters_and_a_filter),
+        TEST(test_accept__is_refused_while_somebody_works_on_the_filter),
+        TEST(test_accept__is_refused_where_the_view_went_back),
+        TEST(test_accept__needs_no_master_that_has_nothing_of_the_filter),
+        TEST(test_accept__by_http_is_refused_in_the_same_way),
         TEST(test_accept__by_the_command_line_wants_to_be_told_twice),
         TEST(test_replica__the_first_one_degrades_nothing),
         TEST(test_view__of_an_older_version_is_adopted),

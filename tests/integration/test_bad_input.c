@@ -313,6 +313,7 @@ static void test_start__without_postgres_answers_ping_and_recovers(void **state)
     (void)state;
     struct error e = {""};
     struct own own;
+    struct client redis;
     int64_t n = 0;
     postgres_goes();
     own_start(&own);
@@ -321,6 +322,11 @@ static void test_start__without_postgres_answers_ping_and_recovers(void **state)
     must(client_wait_status(&own.client, FILTER, "redis", "ok", READY_MS, &e), e);
     must(client_integer(&own.client, &n, &e, "BF.EXISTS " FILTER " absent-1"), e);
     assert_int_equal(n, 1);
+    assert_int_not_equal(client_ok(&own.client, &e, "TB.VERIFY " FILTER), ERR_OK);
+    assert_non_null(strstr(e.text, "not built yet"));
+    must(client_open(&redis, own.redis.port, 5000, &e), e);
+    must(client_ok(&redis, &e, "FLUSHALL"), e); /* nor where it is not even made yet */
+    client_close(&redis);
     assert_int_not_equal(client_ok(&own.client, &e, "TB.VERIFY " FILTER), ERR_OK);
     assert_non_null(strstr(e.text, "not built yet"));
     postgres_comes_back();

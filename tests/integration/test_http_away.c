@@ -201,6 +201,31 @@ static void test_http__others_are_answered_while_redis_is_slow(void **state)
     raw_close(quick);
 }
 
+/* An answer that was kept is given for its time, and no longer. */
+static void test_http__shards_of_a_redis_that_is_gone_are_not_made_up(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct client redis;
+    is_back();
+    struct http_reply r = ask("GET", "/v1/filters/h/shards", NULL);
+    assert_int_equal(r.status, 200);
+    http_reply_fini(&r);
+    must(client_open(&redis, fixture.redis[0].port, 5000, &e), e);
+    must(client_ok(&redis, &e, "SAVE"), e);
+    client_close(&redis);
+    temp_redis_kill(&fixture.redis[0]);
+    r = wait_for("/v1/filters/h/shards", 503);
+    assert_string_not_equal(http_reply_header(&r, "Retry-After"), "");
+    assert_null(strstr(r.body, "generations"));
+    assert_non_null(strstr(r.body, "Redis"));
+    http_reply_fini(&r);
+    must(temp_redis_restart(&fixture.redis[0], true, &e), e);
+    is_back();
+    r = wait_for("/v1/filters/h/shards", 200);
+    http_reply_fini(&r);
+}
+
 static void test_http__a_redis_that_is_gone_is_said_and_comes_back(void **state)
 {
     (void)state;
@@ -289,6 +314,7 @@ int main(void)
         cmocka_unit_test(test_http__readiness_is_told_in_time_where_redis_is_waited_for_longer),
         cmocka_unit_test(test_http__a_redis_that_refuses_is_not_ready),
         cmocka_unit_test(test_http__others_are_answered_while_redis_is_slow),
+        cmocka_unit_test(test_http__shards_of_a_redis_that_is_gone_are_not_made_up),
         cmocka_unit_test(test_http__a_redis_that_is_gone_is_said_and_comes_back),
         cmocka_unit_test(test_http__what_is_in_flight_is_answered_when_the_daemon_ends),
         cmocka_unit_test(test_http__a_taken_address_is_said_and_none_is_fine),
