@@ -9,6 +9,8 @@
 #include "shard/block.h"
 #include "shard/fence_dump.h"
 
+char builds_spilled[] = "spilled";
+
 void builds_make(struct filter *f, const uint32_t *shards, unsigned layers)
 {
     struct error e = {""};

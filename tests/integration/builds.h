@@ -7,6 +7,15 @@
 
 enum { BUILDS_SHARD_BYTES = 16 * 128 }; /* of filter_generation() */
 
+/* For CMocka: a test with setup() and teardown() that has NULL as its state, or this; and both. */
+extern char builds_spilled[];
+#define MEMORY(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define SPILLED(name)                                                                                        \
+    {                                                                                                        \
+#name " (spilled)", name, setup, teardown, builds_spilled                                            \
+    }
+#define BOTH(name) MEMORY(name), SPILLED(name)
+
 /* As filter_make(), with several layers of so many shards, the last of which is written. */
 void builds_make(struct filter *f, const uint32_t *shards, unsigned layers);
 

@@ -92,6 +92,12 @@ void coordinator_give(struct coordinator *c, unsigned ms)
     catalog_configure(c->catalog, ms, TOMBSTONE_MS);
 }
 
+void coordinator_open_patient(struct coordinator *c, const struct servers *s, struct filter_policy policy)
+{
+    coordinator_open(c, s, policy);
+    coordinator_give(c, COORDINATOR_PATIENT_MS);
+}
+
 void coordinator_close(struct coordinator *c)
 {
     if (c->base == NULL)

@@ -6,7 +6,12 @@
 #include "shard/operation.h"
 #include "tests/integration/filters.h"
 
-enum { COORDINATOR_TIMEOUT_MS = 800, COORDINATOR_KEYS_MAX = 1000 };
+enum {
+    COORDINATOR_TIMEOUT_MS = 800,
+    COORDINATOR_PATIENT_MS = 15000, /* for what must succeed, on however busy a machine */
+    COORDINATOR_LATE_TURNS = 30,    /* of 10 ms: still in time */
+    COORDINATOR_KEYS_MAX = 1000
+};
 
 struct coordinator {
     struct event_base *base;
@@ -33,6 +38,8 @@ struct coordinator {
 };
 
 void coordinator_open(struct coordinator *c, const struct servers *s, struct filter_policy policy);
+/* The same, with COORDINATOR_PATIENT_MS for an operation. */
+void coordinator_open_patient(struct coordinator *c, const struct servers *s, struct filter_policy policy);
 /* An operation has COORDINATOR_TIMEOUT_MS, or what was given here: more where a busy machine must not end it.
  */
 void coordinator_give(struct coordinator *c, unsigned ms);

@@ -79,6 +79,9 @@ struct generation filter_generation(const struct filter *f, uint64_t number, uin
 /* create -> publish -> complete: epoch 1, STEADY, generation 2 of @shards shards, built. */
 void filter_make(struct filter *f, uint32_t shards);
 
+/* The view as it is stored, in static storage. */
+const struct view *filter_stored(struct filter *f);
+
 /* Build on: f->view is replaced by @to (epoch + 1 is filled in), fenced where @fenced. No shard may be lost.
  */
 void filter_change(struct filter *f, struct view *to, bool fenced);

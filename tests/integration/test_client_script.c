@@ -4,16 +4,13 @@
  * in its environment; with --tls through their TLS listeners. It writes TAP; where it writes the line
  * "restart" the first coordinator is started again. A script that ends with status 77 could not run here (a
  * library is not installed). */
-#include "tests/integration/fixture.h"
+#include "tests/integration/script.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-
-enum { DEADLINE_MS = 100000, SKIPPED = 77 };
+enum { DEADLINE_MS = 100000 };
 
 static const char *const *program;
 static bool tls;
@@ -83,23 +80,6 @@ static int teardown(void **state)
     return fixture_stop(&fixture) == 0 && clean ? 0 : -1;
 }
 
-static void set_port(const char *name, uint16_t port)
-{
-    char text[8];
-    (void)snprintf(text, sizeof(text), "%u", port);
-    assert_int_equal(setenv(name, text, 1), 0);
-}
-
-static size_t count_lines(const char *text, const char *begins)
-{
-    size_t count = 0;
-    for (const char *line = text; line != NULL && *line != '\0'; line = strchr(line, '\n')) {
-        line += *line == '\n';
-        count += strncmp(line, begins, strlen(begins)) == 0;
-    }
-    return count;
-}
-
 static void start_again(void)
 {
     struct error e = {""};
@@ -107,49 +87,24 @@ static void start_again(void)
     must(daemon_launch(&fixture.daemon[0], &e), e);
 }
 
-/* Until the script ends, do what it asks for; its output, which the caller frees. */
-static char *attend(struct process *script)
+/* Each line "restart" is heeded once; @arg counts them. */
+static void attend(const char *output, void *arg)
 {
-    size_t restarts = 0;
-    uint64_t until = clock_mono_us() + (uint64_t)DEADLINE_MS * 1000;
-    while (process_running(script) && clock_mono_us() < until) {
-        char *log = process_log(script);
-        bool wanted = count_lines(log, "restart\n") > restarts;
-        free(log);
-        if (wanted) {
-            restarts++;
-            start_again();
-        }
-        clock_sleep_us(20000);
+    size_t *restarts = arg;
+    if (script_count_lines(output, "restart\n") > *restarts) {
+        ++*restarts;
+        start_again();
     }
-    return process_log(script);
 }
 
 static void test_client__passes_its_own_checks(void **state)
 {
     (void)state;
-    struct error e = {""};
-    struct process script = {0};
-    char log[PATH_MAX + 32], plan[32];
-    (void)snprintf(log, sizeof(log), "%s/script.log", fixture.daemon[0].directory);
-    set_port("TWINBLOOM_PORT", ports[0]);
-    set_port("TWINBLOOM_GUARDED_PORT", ports[1]);
+    size_t restarts = 0;
+    script_set_port("TWINBLOOM_PORT", ports[0]);
+    script_set_port("TWINBLOOM_GUARDED_PORT", ports[1]);
     assert_int_equal(setenv("TWINBLOOM_PASSWORD", "s3cret", 1), 0);
-    must(process_start(&script, program, log, &e), e);
-    char *output = attend(&script);
-    bool ended = !process_running(&script);
-    process_kill(&script);
-    (void)fputs(output, stdout);
-    size_t good = count_lines(output, "ok ");
-    (void)snprintf(plan, sizeof(plan), "1..%zu\n", good);
-    bool whole = good > 0 && strstr(output, plan) != NULL;
-    free(output);
-    if (!ended)
-        fail_msg("it did not end within %d ms", DEADLINE_MS);
-    if (process_exit_status(&script) == SKIPPED)
-        skip();
-    assert_int_equal(process_exit_status(&script), 0);
-    assert_true(whole); /* as many as it announced */
+    script_run(program, fixture.daemon[0].directory, DEADLINE_MS, attend, &restarts);
 }
 
 int main(int argc, char **argv)

@@ -418,15 +418,6 @@ static void test_compare_is_full__when_so_much_is_spilled(void **state)
     assert_int_equal(compare_tested(c), n);
 }
 
-static char spilled[] = "spilled";
-
-#define MEMORY(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-#define SPILLED(name)                                                                                        \
-    {                                                                                                        \
-#name " (spilled)", name, setup, teardown, spilled                                                   \
-    }
-#define BOTH(name) MEMORY(name), SPILLED(name)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {

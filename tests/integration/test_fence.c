@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Making, changing, fencing and retiring views; shards lie on two nodes. */
+/* Making views, and fencing them; shards lie on two nodes. */
 #include "tests/integration/filters.h"
-
-#include <stdio.h>
-#include <string.h>
 
 enum { SHARDS = 11 };
 
 static struct servers servers;
 static struct filter f;
-static const struct fence_job reset_job = {.reset = true};
 
 static int start(void **state)
 {
@@ -38,20 +34,6 @@ static int teardown(void **state)
     return 0;
 }
 
-static const struct generation *current(void)
-{
-    return &f.view.slot[f.view.current];
-}
-
-/* The view as it is stored. */
-static struct view *stored(void)
-{
-    static struct view v;
-    struct error e = {""};
-    must(fence_load(&f.fence, &v, &e), e);
-    return &v;
-}
-
 /* What the rename script answers for one shard of the current generation under @v. */
 static long long rename_one(const struct view *v, uint32_t shard)
 {
@@ -65,24 +47,16 @@ static long long rename_one(const struct view *v, uint32_t shard)
     return answer;
 }
 
-static long long job(const char *command)
-{
-    char format[64];
-    struct key_name name;
-    names_filter_key(&f.fence.names, "job", &name);
-    (void)snprintf(format, sizeof(format), "%s %%b", command);
-    return servers_integer(&servers, NODE_HOME, format, name.text, name.length);
-}
-
 /* --- a first view --- */
 
 static void test_fence_complete__makes_exactly_the_shards_of_the_first_view(void **state)
 {
     (void)state;
     filter_make(&f, SHARDS);
-    filter_all_are(&f, current(), 1, "shard");
+    filter_all_are(&f, view_current(&f.view), 1, "shard");
     for (uint32_t i = 0; i < SHARDS; i++)
-        assert_string_equal(filter_kind(&f, current(), i, filter_new_shard(&f, 2, i)), "tombstone");
+        assert_string_equal(filter_kind(&f, view_current(&f.view), i, filter_new_shard(&f, 2, i)),
+                            "tombstone");
     /* Each shard and its tombstone, on its own node alone; and view and mutex at home. */
     int64_t keys = 0, size;
     struct client *node;
@@ -94,7 +68,7 @@ static void test_fence_complete__makes_exactly_the_shards_of_the_first_view(void
         keys += size;
     }
     assert_int_equal(keys, 2 * SHARDS + 2);
-    struct view *v = stored();
+    const struct view *v = filter_stored(&f);
     assert_int_equal(v->epoch, 1);
     assert_int_equal(v->fenced_epoch, 1);
     assert_int_equal(v->slot[0].number, 2);
@@ -133,7 +107,7 @@ static void test_fence_publish__refuses_a_second_view_and_a_lost_mutex(void **st
     assert_int_equal(servers_integer(&servers, 0, "EXISTS " PREFIX ":{f}:job " PREFIX ":{f}:count"), 0);
     v.incarnation++;
     gives(ERR_EXISTS, fence_publish(&f.fence, &v, MUTEX, &e), e);
-    assert_int_equal(stored()->incarnation, INCARNATION);
+    assert_int_equal(filter_stored(&f)->incarnation, INCARNATION);
 }
 
 static void test_fence_load__says_where_there_is_no_view_or_a_damaged_one(void **state)
@@ -155,10 +129,10 @@ static void test_fence_rename__moves_a_shard_and_takes_its_ttl_away(void **state
     struct error e = {""};
     f.view = (struct view){.incarnation = INCARNATION, .epoch = 1};
     f.view.slot[0] = filter_generation(&f, 2, SHARDS, 1);
-    must(fence_create(&f.fence, current(), 0, &e), e);
+    must(fence_create(&f.fence, view_current(&f.view), 0, &e), e);
     const struct key_name *name = filter_shard(&f, 2, 0, 1);
     assert_int_equal(rename_one(&f.view, 0), 1);
-    assert_string_equal(filter_kind(&f, current(), 0, name), "shard");
+    assert_string_equal(filter_kind(&f, view_current(&f.view), 0, name), "shard");
     assert_int_equal(servers_integer(&servers, 0, "PTTL %b", name->text, name->length), -1);
     long long ttl = servers_integer(&servers, 0, "PTTL %b", filter_new_shard(&f, 2, 0)->text,
                                     filter_new_shard(&f, 2, 0)->length);
@@ -169,14 +143,14 @@ static void test_fence_rename__may_be_done_again(void **state)
 {
     (void)state;
     filter_make(&f, SHARDS);
-    (void)filter_add(&f, current(), 0, 300);
+    (void)filter_add(&f, view_current(&f.view), 0, 300);
     struct view v = f.view;
     v.epoch = 2;
     assert_int_equal(rename_one(&v, 3), 1);
     for (int i = 0; i < 3; i++)
         assert_int_equal(rename_one(&v, 3), 0);
-    assert_string_equal(filter_kind(&f, current(), 3, filter_shard(&f, 2, 3, 2)), "shard");
-    assert_string_equal(filter_kind(&f, current(), 3, filter_shard(&f, 2, 3, 1)), "tombstone");
+    assert_string_equal(filter_kind(&f, view_current(&f.view), 3, filter_shard(&f, 2, 3, 2)), "shard");
+    assert_string_equal(filter_kind(&f, view_current(&f.view), 3, filter_shard(&f, 2, 3, 1)), "tombstone");
 }
 
 static void test_fence_rename__refuses_a_tombstone_at_the_new_name(void **state)
@@ -189,14 +163,14 @@ static void test_fence_rename__refuses_a_tombstone_at_the_new_name(void **state)
     assert_int_equal(servers_integer(&servers, 0, "RPUSH %b moved", new->text, new->length), 1);
     assert_int_equal(rename_one(&v, 0), -2);
     assert_string_equal(servers_text(&servers, 0, "TYPE %b", new->text, new->length), "list");
-    assert_string_equal(filter_kind(&f, current(), 0, filter_shard(&f, 2, 0, 1)), "shard");
+    assert_string_equal(filter_kind(&f, view_current(&f.view), 0, filter_shard(&f, 2, 0, 1)), "shard");
 }
 
 static void test_fence_rename__replaces_a_zombie_at_the_new_name(void **state)
 {
     (void)state;
     filter_make(&f, 1);
-    assert_int_equal(filter_add(&f, current(), 0, 1), 0);
+    assert_int_equal(filter_add(&f, view_current(&f.view), 0, 1), 0);
     struct view v = f.view;
     v.epoch = 2;
     const struct key_name *new = filter_shard(&f, 2, 0, 2);
@@ -204,11 +178,11 @@ static void test_fence_rename__replaces_a_zombie_at_the_new_name(void **state)
     assert_non_null(r);
     assert_int_equal(r->type, REDIS_REPLY_ARRAY);
     freeReplyObject(r);
-    assert_string_equal(filter_kind(&f, current(), 0, new), "zombie");
+    assert_string_equal(filter_kind(&f, view_current(&f.view), 0, new), "zombie");
     assert_int_equal(rename_one(&v, 0), 1);
-    assert_string_equal(filter_kind(&f, current(), 0, new), "shard");
+    assert_string_equal(filter_kind(&f, view_current(&f.view), 0, new), "shard");
     f.view.epoch = 2;
-    assert_int_equal(filter_check(&f, current(), 0, 1), 1);
+    assert_int_equal(filter_check(&f, view_current(&f.view), 0, 1), 1);
 }
 
 static void test_fence_rename__moves_nothing_without_the_tag(void **state)
@@ -220,14 +194,16 @@ static void test_fence_rename__moves_nothing_without_the_tag(void **state)
     const struct key_name *old = filter_shard(&f, 2, 0, 1);
     assert_int_equal(servers_integer(&servers, 0, "SETRANGE %b 0 xx", old->text, old->length), 2048);
     assert_int_equal(rename_one(&v, 0), -1);
-    assert_string_equal(filter_kind(&f, current(), 0, filter_shard(&f, 2, 0, 2)), "none");
+    assert_string_equal(filter_kind(&f, view_current(&f.view), 0, filter_shard(&f, 2, 0, 2)), "none");
     assert_string_equal(servers_text(&servers, 0, "SET %b string", old->text, old->length), "OK");
     assert_int_equal(rename_one(&v, 0), -1);
     assert_int_equal(servers_integer(&servers, 0, "DEL %b", old->text, old->length), 1);
     assert_int_equal(rename_one(&v, 0), -1);
-    assert_string_equal(filter_kind(&f, current(), 0, filter_shard(&f, 2, 0, 2)), "none");
-    assert_string_equal(filter_kind(&f, current(), 0, old), "none");
+    assert_string_equal(filter_kind(&f, view_current(&f.view), 0, filter_shard(&f, 2, 0, 2)), "none");
+    assert_string_equal(filter_kind(&f, view_current(&f.view), 0, old), "none");
 }
+
+/* --- all of them --- */
 
 static void test_fence_complete__counts_missing_shards_as_lost_and_goes_on(void **state)
 {
@@ -244,174 +220,10 @@ static void test_fence_complete__counts_missing_shards_as_lost_and_goes_on(void 
     filter_open(&f, 3, false);
     must(fence_complete(&f.fence, &f.view, &lost, &e), e);
     assert_int_equal(lost, 3);
-    assert_int_equal(stored()->fenced_epoch, 2);
-    assert_string_equal(filter_kind(&f, current(), 2, filter_shard(&f, 2, 2, 2)), "none");
-    assert_string_equal(filter_kind(&f, current(), 4, filter_shard(&f, 2, 4, 2)), "shard");
+    assert_int_equal(filter_stored(&f)->fenced_epoch, 2);
+    assert_string_equal(filter_kind(&f, view_current(&f.view), 2, filter_shard(&f, 2, 2, 2)), "none");
+    assert_string_equal(filter_kind(&f, view_current(&f.view), 4, filter_shard(&f, 2, 4, 2)), "shard");
     filter_all_are(&f, &f.view.slot[1], 2, "shard");
-}
-
-/* --- view changes --- */
-
-static void test_fence_change__carries_every_key_through_an_expansion(void **state)
-{
-    (void)state;
-    enum { KEYS = 500 };
-    filter_make(&f, SHARDS);
-    (void)filter_add(&f, current(), 0, KEYS);
-    filter_open(&f, 2 * SHARDS, true);
-    assert_int_equal(f.view.slot[1].number, 3);
-    (void)filter_add(&f, &f.view.slot[1], 0, KEYS);
-    assert_int_equal(filter_check(&f, &f.view.slot[0], 0, KEYS), KEYS);
-    filter_cutover(&f, true);
-    assert_int_equal(current()->number, 3);
-    assert_int_equal(filter_check(&f, current(), 0, KEYS), KEYS);
-    filter_finish(&f, true);
-    assert_int_equal(filter_check(&f, current(), 0, KEYS), KEYS);
-    filter_all_are(&f, current(), 4, "shard");
-    for (uint64_t epoch = 2; epoch < 4; epoch++)
-        filter_all_are(&f, current(), epoch, "tombstone");
-}
-
-static void test_fence_change__refuses_another_mutex(void **state)
-{
-    (void)state;
-    struct error e = {""};
-    filter_make(&f, SHARDS);
-    struct view to = f.view;
-    to.epoch = 2;
-    to.phase = PHASE_BUILDING;
-    static const char *const wrong[] = {"owner:8", "other:7", "owner:", ""};
-    for (size_t i = 0; i < 4; i++)
-        gives(ERR_MUTEX_LOST, fence_change(&f.fence, &f.view, &to, wrong[i], NULL, &e), e);
-    assert_int_equal(servers_integer(&servers, 0, "DEL " PREFIX ":{f}:expansion_flag"), 1);
-    gives(ERR_MUTEX_LOST, fence_change(&f.fence, &f.view, &to, MUTEX, NULL, &e), e);
-    assert_int_equal(stored()->epoch, 1);
-}
-
-static void test_fence_change__refuses_an_epoch_that_moved_on(void **state)
-{
-    (void)state;
-    struct error e = {""};
-    filter_make(&f, SHARDS);
-    static struct view old, to;
-    old = to = f.view;
-    to.epoch = 2;
-    to.phase = PHASE_BUILDING;
-    filter_open(&f, 3, true);
-    gives(ERR_FENCED, fence_change(&f.fence, &old, &to, MUTEX, &reset_job, &e), e);
-    /* The same epoch of another incarnation is another view. */
-    old = f.view;
-    old.incarnation++;
-    to = old;
-    to.epoch++;
-    gives(ERR_FENCED, fence_change(&f.fence, &old, &to, MUTEX, &reset_job, &e), e);
-    assert_int_equal(stored()->epoch, 2);
-    assert_int_equal(stored()->phase, PHASE_BUILDING);
-}
-
-static void test_fence_change__refuses_an_epoch_that_is_not_fenced(void **state)
-{
-    (void)state;
-    struct error e = {""};
-    static struct view to;
-    uint64_t lost;
-    filter_make(&f, SHARDS);
-    filter_open(&f, 3, false);
-    to = f.view;
-    to.epoch++;
-    to.phase = PHASE_SWITCHED;
-    to.current = 1;
-    gives(ERR_CONFLICT, fence_change(&f.fence, &f.view, &to, MUTEX, NULL, &e), e);
-    assert_int_equal(stored()->epoch, 2);
-    must(fence_complete(&f.fence, &f.view, &lost, &e), e);
-    to.fenced_epoch = f.view.fenced_epoch;
-    must(fence_change(&f.fence, &f.view, &to, MUTEX, NULL, &e), e);
-    assert_int_equal(stored()->epoch, 3);
-    assert_int_equal(stored()->fenced_epoch, 2);
-}
-
-static void test_fence_change__refuses_a_phase_that_may_not_follow(void **state)
-{
-    (void)state;
-    struct error e = {""};
-    static struct view to;
-    filter_make(&f, SHARDS);
-    to = f.view;
-    to.epoch++;
-    to.phase = PHASE_SWITCHED;
-    gives(ERR_CONFLICT, fence_change(&f.fence, &f.view, &to, MUTEX, NULL, &e), e);
-    assert_int_equal(stored()->epoch, 1);
-}
-
-static void test_fence_change__resets_the_job_only_where_it_is_told_to(void **state)
-{
-    (void)state;
-    struct error e = {""};
-    static struct view to;
-    static const char *const pairs[] = {"step", "settle", "generation", "3"};
-    uint64_t lost;
-    filter_make(&f, SHARDS);
-    filter_open(&f, 3, true);
-    assert_int_equal(servers_integer(&servers, 0, "HSET " PREFIX ":{f}:job step verify last_id 77"), 2);
-    to = f.view;
-    for (int reset = 0; reset < 2; reset++) {
-        to.epoch = f.view.epoch + 1;
-        must(fence_change(&f.fence, &f.view, &to, MUTEX,
-                          &(struct fence_job){.reset = reset, .pairs = pairs, .count = 4}, &e),
-             e);
-        f.view = to;
-        must(fence_complete(&f.fence, &f.view, &lost, &e), e);
-        assert_int_equal(job("HLEN"), reset ? 2 : 3);
-        assert_string_equal(servers_text(&servers, 0, "HGET " PREFIX ":{f}:job step"), "settle");
-    }
-    to.epoch = f.view.epoch + 1; /* refused: the job stays as well */
-    gives(ERR_MUTEX_LOST,
-          fence_change(&f.fence, &f.view, &to, "owner:8",
-                       &(struct fence_job){.reset = true, .pairs = pairs, .count = 2}, &e),
-          e);
-    assert_int_equal(job("HLEN"), 2);
-}
-
-/* What an operator asked while the build was being prepared outlives the reset. */
-static void test_fence_change__keeps_what_was_asked_for_when_it_resets_the_job(void **state)
-{
-    (void)state;
-    struct error e = {""};
-    static struct view to;
-    filter_make(&f, SHARDS);
-    filter_open(&f, 3, true);
-    assert_int_equal(
-        servers_integer(&servers, 0, "HSET " PREFIX ":{f}:job step plan abort 1 hold 0 rows_per_second 50"),
-        4);
-    to = f.view;
-    to.epoch++;
-    must(fence_change(&f.fence, &f.view, &to, MUTEX, &reset_job, &e), e);
-    assert_int_equal(job("HLEN"), 3);
-    assert_string_equal(servers_text(&servers, 0, "HGET " PREFIX ":{f}:job abort"), "1");
-    assert_string_equal(servers_text(&servers, 0, "HGET " PREFIX ":{f}:job rows_per_second"), "50");
-}
-
-static void test_fence_change__changes_nothing_where_its_guard_is_set(void **state)
-{
-    (void)state;
-    struct error e = {""};
-    static struct view to;
-    static const char *const pairs[] = {"step", "follow"};
-    const struct fence_job guarded = {.guard = "abort", .pairs = pairs, .count = 2};
-    filter_make(&f, SHARDS);
-    filter_open(&f, 3, true);
-    assert_int_equal(servers_integer(&servers, 0, "HSET " PREFIX ":{f}:job step verify abort 1"), 2);
-    to = f.view;
-    to.epoch++;
-    to.phase = PHASE_SWITCHED;
-    to.current = 1 - f.view.current;
-    gives(ERR_CANCELLED, fence_change(&f.fence, &f.view, &to, MUTEX, &guarded, &e), e);
-    assert_int_equal(stored()->epoch, 2);
-    assert_string_equal(servers_text(&servers, 0, "HGET " PREFIX ":{f}:job step"), "verify");
-    assert_int_equal(servers_integer(&servers, 0, "HSET " PREFIX ":{f}:job abort 0"), 0);
-    must(fence_change(&f.fence, &f.view, &to, MUTEX, &guarded, &e), e);
-    assert_int_equal(stored()->epoch, 3);
-    assert_string_equal(servers_text(&servers, 0, "HGET " PREFIX ":{f}:job step"), "follow");
 }
 
 static void test_fence_complete__is_nothing_the_second_time(void **state)
@@ -425,15 +237,15 @@ static void test_fence_complete__is_nothing_the_second_time(void **state)
     unfenced = f.view;
     must(fence_complete(&f.fence, &f.view, &lost, &e), e);
     assert_int_equal(f.view.fenced_epoch, 2);
-    (void)filter_add(&f, current(), 0, 200);
+    (void)filter_add(&f, view_current(&f.view), 0, 200);
     lost = 99;
     must(fence_complete(&f.fence, &f.view, &lost, &e), e);
     assert_int_equal(lost, 0);
     lost = 99; /* another driver, which does not know that it is done */
     must(fence_complete(&f.fence, &unfenced, &lost, &e), e);
     assert_int_equal(lost, 0);
-    assert_int_equal(filter_check(&f, current(), 0, 200), 200);
-    filter_all_are(&f, current(), 2, "shard");
+    assert_int_equal(filter_check(&f, view_current(&f.view), 0, 200), 200);
+    filter_all_are(&f, view_current(&f.view), 2, "shard");
 }
 
 static void test_fence_complete__finishes_what_another_left_half_done(void **state)
@@ -442,15 +254,15 @@ static void test_fence_complete__finishes_what_another_left_half_done(void **sta
     struct error e = {""};
     uint64_t lost = 99;
     filter_make(&f, SHARDS);
-    (void)filter_add(&f, current(), 0, 200);
+    (void)filter_add(&f, view_current(&f.view), 0, 200);
     filter_open(&f, 3, false);
     for (uint32_t i = 0; i < SHARDS; i += 2)
         assert_int_equal(rename_one(&f.view, i), 1);
     must(fence_complete(&f.fence, &f.view, &lost, &e), e);
     assert_int_equal(lost, 0);
-    filter_all_are(&f, current(), 2, "shard");
-    filter_all_are(&f, current(), 1, "tombstone");
-    assert_int_equal(filter_check(&f, current(), 0, 200), 200);
+    filter_all_are(&f, view_current(&f.view), 2, "shard");
+    filter_all_are(&f, view_current(&f.view), 1, "tombstone");
+    assert_int_equal(filter_check(&f, view_current(&f.view), 0, 200), 200);
 }
 
 static void test_fence_complete__of_an_old_view_is_refused(void **state)
@@ -468,7 +280,7 @@ static void test_fence_complete__of_an_old_view_is_refused(void **state)
     filter_all_are(&f, &f.view.slot[0], 3, "shard");
     filter_all_are(&f, &f.view.slot[1], 3, "shard");
     filter_all_are(&f, &f.view.slot[0], 2, "tombstone");
-    assert_int_equal(stored()->fenced_epoch, 3);
+    assert_int_equal(filter_stored(&f)->fenced_epoch, 3);
 }
 
 /* The view does not say so (it may be on a node that lost it), but a shard is further on already. */
@@ -482,7 +294,7 @@ static void test_fence_complete__is_refused_by_a_tombstone_at_a_new_name(void **
     const struct key_name *name = filter_shard(&f, 2, 5, 2);
     assert_int_equal(servers_integer(&servers, 1, "RPUSH %b moved", name->text, name->length), 1);
     gives(ERR_FENCED, fence_complete(&f.fence, &f.view, &lost, &e), e);
-    assert_int_equal(stored()->fenced_epoch, 1);
+    assert_int_equal(filter_stored(&f)->fenced_epoch, 1);
     assert_int_equal(f.view.fenced_epoch, 1);
 }
 
@@ -507,72 +319,7 @@ static void test_fence_complete__of_an_old_view_is_refused_without_tombstones(vo
     gives(ERR_FENCED, fence_complete(&f.fence, &old, &lost, &e), e);
     filter_all_are(&f, &f.view.slot[0], 3, "shard");
     filter_all_are(&f, &f.view.slot[0], 2, "none");
-    assert_int_equal(stored()->fenced_epoch, 3);
-}
-
-/* --- retiring --- */
-
-static void expanded(void)
-{
-    filter_make(&f, SHARDS);
-    filter_open(&f, 3, true);
-    filter_cutover(&f, true);
-    filter_finish(&f, true);
-}
-
-static void test_fence_retire__turns_what_left_into_tombstones(void **state)
-{
-    (void)state;
-    struct error e = {""};
-    expanded();
-    static struct generation left;
-    left = f.view.retiring;
-    assert_int_equal(left.number, 2);
-    filter_all_are(&f, &left, 3, "shard"); /* under the last epoch that named it */
-    assert_int_equal(
-        servers_integer(&servers, 0, "HSET " PREFIX ":{f}:count 2.0 5 2.0.4 5 3.0 6 22.0 7 12.0 8"), 5);
-    gives(ERR_MUTEX_LOST, fence_retire(&f.fence, &f.view, "owner:8", &e), e);
-    assert_int_equal(stored()->retiring_epoch, 3);
-    must(fence_retire(&f.fence, &f.view, MUTEX, &e), e);
-    filter_all_are(&f, &left, 3, "tombstone");
-    filter_all_are(&f, &left, 4, "none");
-    filter_all_are(&f, current(), 4, "shard");
-    assert_int_equal(f.view.retiring_epoch, 0);
-    assert_int_equal(stored()->retiring_epoch, 0);
-    assert_int_equal(stored()->retiring.number, 0);
-    assert_int_equal(servers_integer(&servers, 0, "HLEN " PREFIX ":{f}:count"), 3);
-    assert_string_equal(servers_text(&servers, 0, "HGET " PREFIX ":{f}:count 3.0"), "6");
-    assert_string_equal(servers_text(&servers, 0, "HGET " PREFIX ":{f}:count 22.0"), "7");
-    must(fence_retire(&f.fence, &f.view, MUTEX, &e), e);
-}
-
-static void test_fence_retire__clears_no_record_but_its_own(void **state)
-{
-    (void)state;
-    struct error e = {""};
-    static struct view old;
-    expanded();
-    old = f.view;
-    must(fence_retire(&f.fence, &f.view, MUTEX, &e), e);
-    filter_open(&f, 5, true);
-    filter_cutover(&f, true);
-    filter_finish(&f, true);
-    assert_int_equal(servers_integer(&servers, 0, "HSET " PREFIX ":{f}:count 2.0 5 3.0 6"), 2);
-    must(fence_retire(&f.fence, &old, MUTEX, &e), e); /* a driver that was late */
-    assert_int_equal(stored()->retiring_epoch, f.view.retiring_epoch);
-    assert_int_equal(stored()->retiring.number, 3);
-    assert_string_equal(servers_text(&servers, 0, "HGET " PREFIX ":{f}:count 3.0"), "6");
-}
-
-static void test_fence_retire__leaves_a_view_that_the_next_expansion_can_change(void **state)
-{
-    (void)state;
-    struct error e = {""};
-    expanded();
-    must(fence_retire(&f.fence, &f.view, MUTEX, &e), e);
-    filter_open(&f, 5, true); /* by the same driver, without loading the view again */
-    assert_int_equal(stored()->phase, PHASE_BUILDING);
-    assert_int_equal(stored()->retiring.number, 0);
+    assert_int_equal(filter_stored(&f)->fenced_epoch, 3);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -590,22 +337,11 @@ int main(void)
         TEST(test_fence_rename__replaces_a_zombie_at_the_new_name),
         TEST(test_fence_rename__moves_nothing_without_the_tag),
         TEST(test_fence_complete__counts_missing_shards_as_lost_and_goes_on),
-        TEST(test_fence_change__carries_every_key_through_an_expansion),
-        TEST(test_fence_change__refuses_another_mutex),
-        TEST(test_fence_change__refuses_an_epoch_that_moved_on),
-        TEST(test_fence_change__refuses_an_epoch_that_is_not_fenced),
-        TEST(test_fence_change__refuses_a_phase_that_may_not_follow),
-        TEST(test_fence_change__keeps_what_was_asked_for_when_it_resets_the_job),
-        TEST(test_fence_change__changes_nothing_where_its_guard_is_set),
-        TEST(test_fence_change__resets_the_job_only_where_it_is_told_to),
         TEST(test_fence_complete__is_nothing_the_second_time),
         TEST(test_fence_complete__finishes_what_another_left_half_done),
         TEST(test_fence_complete__of_an_old_view_is_refused),
         TEST(test_fence_complete__is_refused_by_a_tombstone_at_a_new_name),
         TEST(test_fence_complete__of_an_old_view_is_refused_without_tombstones),
-        TEST(test_fence_retire__turns_what_left_into_tombstones),
-        TEST(test_fence_retire__clears_no_record_but_its_own),
-        TEST(test_fence_retire__leaves_a_view_that_the_next_expansion_can_change),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

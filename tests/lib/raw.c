@@ -16,7 +16,7 @@ int raw_open(uint16_t port)
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -1;
-    struct timeval t = {.tv_sec = 30}; /* slow hashes on a machine under load */
+    struct timeval t = {.tv_sec = 120}; /* slow hashes on a machine under load */
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(port)};
     a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t)) == 0 &&

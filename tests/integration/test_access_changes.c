@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/* Users and rights that change while clients are connected. */
+#include "tests/integration/access.h"
+
+#include <string.h>
+
+static void test_reload__changes_rights_at_once(void **state)
+{
+    (void)state;
+    struct client writer = {0}, reader = {0};
+    access_log_in(&writer, "writer");
+    access_log_in(&reader, "reader");
+    access_gives(&writer, "BF.ADD alpha k1", "1");
+    access_gives(&writer, "MULTI", "OK");
+    access_gives(&writer, "BF.ADD alpha k2", "QUEUED");
+    access_gives(&writer, "BF.EXISTS alpha k2", "QUEUED");
+    access_reload(SERVICE, FILTERS "[user writer]\npassword = " WRITER_HASH "\nfilters = a*\n" CHIEF SLOW);
+    redisReply *r = client_command(&writer, "EXEC");
+    assert_non_null(r);
+    assert_int_equal(r->type, REDIS_REPLY_ARRAY);
+    assert_int_equal(r->elements, 2);
+    assert_string_equal(r->element[0]->str, NOCOMMAND("bf.add"));
+    assert_int_equal(r->element[1]->integer, 0);
+    freeReplyObject(r);
+    access_gives(&writer, "BF.ADD alpha k3", NOCOMMAND("bf.add"));
+    access_gives(&reader, "BF.EXISTS alpha k1", NOAUTH); /* there is no such user any more */
+    access_gives(&reader, "AUTH reader reader", WRONGPASS);
+    access_reload(SERVICE, FILTERS READER "[user writer]\npassword = " WRITER_HASH
+                                          "\nroles = write\nenabled = no\n" CHIEF SLOW);
+    access_gives(&writer, "BF.EXISTS alpha k1", NOAUTH);
+    access_gives(&writer, "AUTH writer writer", WRONGPASS);
+    access_gives(&reader, "BF.EXISTS alpha k1", "1"); /* is back */
+    client_close(&writer);
+    client_close(&reader);
+}
+
+static void test_reload__a_removed_user_cannot_run_what_it_has_queued(void **state)
+{
+    (void)state;
+    struct client writer = {0};
+    access_log_in(&writer, "writer");
+    access_gives(&writer, "MULTI", "OK");
+    access_gives(&writer, "BF.ADD alpha queued", "QUEUED");
+    access_reload(SERVICE, FILTERS READER CHIEF SLOW);
+    access_gives(&writer, "EXEC", NOAUTH);
+    access_gives(&writer, "AUTH reader reader", "QUEUED"); /* as in Redis */
+    access_gives(&writer, "EXEC", NOAUTH);
+    access_gives(&writer, "RESET", "RESET");
+    access_gives(&writer, "AUTH reader reader", "OK");
+    access_gives(&writer, "BF.EXISTS alpha queued", "0");
+    client_close(&writer);
+}
+
+static void test_reload__the_first_user_ends_the_free_entry(void **state)
+{
+    (void)state;
+    struct client c = {0};
+    access_reload(SERVICE, FILTERS);
+    access_open(&c);
+    access_gives(&c, "PING", "PONG");
+    access_gives(&c, "ACL WHOAMI", "default");
+    access_gives(&c, "AUTH default anything", "OK");
+    access_gives(&c, "AUTH reader reader", WRONGPASS);
+    access_reload(SERVICE, FILTERS READER);
+    access_gives(&c, "PING", NOAUTH);
+    access_gives(&c, "AUTH reader reader", "OK");
+    access_reload(SERVICE "password = " CHIEF_HASH "\n", FILTERS READER);
+    access_gives(&c, "AUTH reader", WRONGPASS);
+    access_gives(&c, "AUTH chief", "OK"); /* the default user's, as a hash */
+    access_gives(&c, "CONFIG GET save", "array of 2");
+    client_close(&c);
+}
+
+/* CONFIG SET is a reload too. */
+static void test_config_set__changes_users(void **state)
+{
+    (void)state;
+    struct client writer = {0};
+    struct error e = {""};
+    access_log_in(&writer, "writer");
+    must(client_ok(&access_fixture.client[0], &e, "CONFIG SET user.writer.roles read"), e);
+    access_gives(&writer, "BF.ADD alpha k", NOCOMMAND("bf.add"));
+    access_gives(
+        &access_fixture.client[0], "CONFIG SET user.writer.password hunter2",
+        "ERR CONFIG SET failed (possibly related to argument 'user.writer.password') - 'password' of a user "
+        "must be a hash, not the password itself; make one by: twinbloom passwd");
+    must(client_ok(&access_fixture.client[0], &e, "CONFIG SET user.writer.password %s", READER_HASH), e);
+    access_gives(&writer, "AUTH writer writer", WRONGPASS); /* it was remembered as right */
+    access_gives(&writer, "AUTH writer reader", "OK");
+    client_close(&writer);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ACCESS_TEST(test_reload__changes_rights_at_once),
+        ACCESS_TEST(test_reload__a_removed_user_cannot_run_what_it_has_queued),
+        ACCESS_TEST(test_reload__the_first_user_ends_the_free_entry),
+        ACCESS_TEST(test_config_set__changes_users),
+    };
+    return cmocka_run_group_tests(tests, access_setup, access_teardown);
+}

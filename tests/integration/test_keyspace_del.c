@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: MIT */
+/* Filters that are deleted under two coordinators. */
+#include "tests/integration/keyspace.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+enum { KEYS = 3000 };
+
+static void test_del__deletes_for_both_coordinators_and_lets_the_name_begin_anew(void **state)
+{
+    (void)state;
+    fixture_ask(&keyspace.fixture, 0, "BF.RESERVE gone 0.001 10000");
+    keyspace_add(0, "gone", 0, KEYS);
+    assert_int_equal(keyspace_present(1, "gone", 0, KEYS), KEYS);
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "EXISTS gone gone nosuch"), 2);
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "DEL gone gone nosuch"), 1);
+    for (unsigned d = 0; d < 2; d++) {
+        assert_int_equal(keyspace_present(d, "gone", 0, KEYS), 0);
+        assert_int_equal(keyspace_integer(&keyspace.fixture.client[d], "EXISTS gone"), 0);
+        assert_string_equal(keyspace_refusal(&keyspace.fixture.client[d], "BF.INFO gone"), "ERR not found");
+        assert_int_equal(keyspace_integer(&keyspace.fixture.client[d], "BF.CARD gone"), 0);
+    }
+    clock_sleep_us(1500 * 1000); /* counts of single shards come a second late */
+    keyspace_nothing_is_left_of("gone");
+    assert_int_equal(keyspace_integer(&keyspace.redis[0], "SISMEMBER twinbloom:filters gone"), 0);
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[1], "BF.ADD gone a"), 1);
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "BF.EXISTS gone a"), 1);
+    /* The other coordinator's count comes to Redis a moment later. */
+    for (unsigned i = 0; i < 600 && keyspace_integer(&keyspace.fixture.client[0], "BF.CARD gone") != 1; i++)
+        clock_sleep_us(50 * 1000);
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "BF.CARD gone"), 1);
+    /* Counts of the one before may come yet: they are of another generation. */
+    assert_int_equal(keyspace_integer(&keyspace.redis[0], "HINCRBY twinbloom:{gone}:view last_generation 0"),
+                     2);
+    assert_int_equal(keyspace_integer(&keyspace.redis[0], "TTL twinbloom:{gone}:token"), -1);
+    assert_int_equal(keyspace_integer(&keyspace.redis[0], "TTL twinbloom:{gone}:view"), -1);
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "UNLINK gone"), 1);
+}
+
+/* Nobody tells it: the fence alone. */
+static void test_del__fences_a_coordinator_that_was_stopped_through_it_all(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    fixture_ask(&keyspace.fixture, 0, "BF.RESERVE stopped 0.001 10000");
+    keyspace_add(1, "stopped", 0, KEYS);
+    daemon_pause(&keyspace.fixture.daemon[1]);
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "DEL stopped"), 1);
+    fixture_ask(&keyspace.fixture, 0, "BF.RESERVE stopped 0.001 10000");
+    keyspace_add(0, "stopped", KEYS, KEYS);
+    /* Waits in its socket while it sleeps: the first thing that it does with its old view. */
+    redisReply *reply;
+    assert_int_equal(redisAppendCommand(keyspace.fixture.client[1].redis, "BF.EXISTS stopped c%d", KEYS),
+                     REDIS_OK);
+    assert_int_equal(redisAppendCommand(keyspace.fixture.client[1].redis, "BF.ADD stopped late"), REDIS_OK);
+    int done = 0;
+    while (!done)
+        assert_int_equal(redisBufferWrite(keyspace.fixture.client[1].redis, &done), REDIS_OK);
+    daemon_resume(&keyspace.fixture.daemon[1]);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(redisGetReply(keyspace.fixture.client[1].redis, (void **)&reply), REDIS_OK);
+        assert_int_equal(reply->type, REDIS_REPLY_INTEGER);
+        assert_int_equal(reply->integer, 1);
+        freeReplyObject(reply);
+    }
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "BF.EXISTS stopped late"), 1);
+    assert_int_equal(keyspace_present(1, "stopped", KEYS, KEYS), KEYS);
+    assert_true(keyspace_present(1, "stopped", 0, KEYS) < KEYS / 20);
+
+    daemon_pause(&keyspace.fixture.daemon[1]); /* and once more, to find nothing */
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "DEL stopped"), 1);
+    daemon_resume(&keyspace.fixture.daemon[1]);
+    assert_int_equal(keyspace_present(1, "stopped", KEYS, KEYS), 0);
+    must(client_ok(&keyspace.fixture.client[1], &e, "BF.RESERVE stopped 0.01 10"), e);
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[1], "DEL stopped"), 1);
+}
+
+/* One connection that adds without pause, and remembers when each key was begun. */
+struct adder {
+    struct client client;
+    atomic_bool stop;
+    unsigned first;
+    atomic_uint count;
+    uint64_t begun[200000];
+};
+
+static void *run_adder(void *arg)
+{
+    struct adder *a = arg;
+    while (!atomic_load(&a->stop) && a->count < sizeof(a->begun) / sizeof(a->begun[0])) {
+        int64_t n;
+        struct error e;
+        a->begun[a->count] = clock_mono_us();
+        if (client_integer(&a->client, &n, &e, "BF.ADD busy c%u", a->first + a->count) != ERR_OK) {
+            print_error("%s\n", e.text);
+            a->begun[a->count] = 0; /* not acknowledged */
+        }
+        a->count++;
+    }
+    return NULL;
+}
+
+static void test_del__loses_no_key_whose_add_began_after_its_reply(void **state)
+{
+    (void)state;
+    enum { AFTERWARDS = 100 }; /* adds */
+    static struct adder adders[2];
+    pthread_t threads[2];
+    struct error e = {""};
+    unsigned deletions = 0;
+    uint64_t replied = 0, until = clock_mono_us() + 3000 * 1000;
+    for (unsigned i = 0; i < 2; i++) {
+        adders[i].first = i * 1000000;
+        must(client_open(&adders[i].client, keyspace.fixture.daemon[i].port, KEYSPACE_REPLY_MS, &e), e);
+        assert_int_equal(pthread_create(&threads[i], NULL, run_adder, &adders[i]), 0);
+    }
+    while (clock_mono_us() < until) {
+        clock_sleep_us(20 * 1000);
+        deletions += keyspace_integer(&keyspace.fixture.client[deletions % 2], "DEL busy") == 1;
+        replied = clock_mono_us();
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        unsigned then = atomic_load(&adders[i].count);
+        until = clock_mono_us() + KEYSPACE_REPLY_MS * 1000ull;
+        while (atomic_load(&adders[i].count) < then + AFTERWARDS && clock_mono_us() < until)
+            clock_sleep_us(10 * 1000);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        atomic_store(&adders[i].stop, true);
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        client_close(&adders[i].client);
+    }
+    assert_true(deletions > 5);
+    for (unsigned i = 0; i < 2; i++) {
+        unsigned after = 0;
+        for (unsigned k = 0; k < adders[i].count; k++)
+            if (adders[i].begun[k] > replied) {
+                after++;
+                for (unsigned d = 0; d < 2; d++)
+                    if (keyspace_present(d, "busy", adders[i].first + k, 1) != 1)
+                        fail_msg("coordinator %u reports key %u of adder %u absent", d, k, i);
+            }
+        assert_true(after > AFTERWARDS / 2);
+    }
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "DEL busy"), 1);
+}
+
+/* What a coordinator has left that died behind the first step: it is the script's own field. */
+static void test_del__is_completed_by_a_keeper_where_its_driver_died(void **state)
+{
+    (void)state;
+    fixture_ask(&keyspace.fixture, 0, "BF.RESERVE half 0.001 10000");
+    keyspace_add(0, "half", 0, KEYS);
+    keyspace_ask_redis("HSET twinbloom:{half}:view dropped begun");
+    keyspace_wait_integer(&keyspace.redis[0], "HEXISTS twinbloom:{half}:view epoch", 0);
+    keyspace_wait_integer(&keyspace.redis[0], "SISMEMBER twinbloom:filters half", 0);
+    assert_int_equal(keyspace_present(0, "half", 0, KEYS) + keyspace_present(1, "half", 0, KEYS), 0);
+    keyspace_nothing_is_left_of("half");
+}
+
+static void wake_keepers(void)
+{
+    redisReply *reply = client_command(&keyspace.redis[0], "PUBLISH twinbloom:events %s", "released next");
+    assert_non_null(reply);
+    assert_int_equal(reply->type, REDIS_REPLY_INTEGER);
+    freeReplyObject(reply);
+}
+
+static void test_del__is_completed_by_who_makes_the_name_anew(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 30; i++) { /* keepers come before, after and in the middle of it */
+        fixture_ask(&keyspace.fixture, 0, "BF.RESERVE next 0.001 10000");
+        keyspace_add(1, "next", 0, 500);
+        keyspace_ask_redis("HSET twinbloom:{next}:view dropped begun");
+        wake_keepers();
+        clock_sleep_us(i * 1000);
+        fixture_ask(&keyspace.fixture, 0, "BF.RESERVE next 0.01 10000");
+        assert_true(keyspace_present(1, "next", 0, 500) < 50);
+        keyspace_add(1, "next", 0, 500);
+        assert_int_equal(keyspace_present(0, "next", 0, 500), 500);
+        assert_int_equal(keyspace_integer(&keyspace.fixture.client[1], "DEL next"), 1);
+    }
+}
+
+static void test_del__takes_all_layers(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    char layers[16];
+    fixture_ask(&keyspace.fixture, 0, "BF.RESERVE layered 0.01 100 EXPANSION 2");
+    keyspace_add(0, "layered", 0, 2000);
+    must(client_status(&keyspace.fixture.client[0], "layered", "layers", layers, sizeof(layers), &e), e);
+    assert_true(strcmp(layers, "4") >= 0);
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[1], "DEL layered"), 1);
+    assert_int_equal(keyspace_present(0, "layered", 0, 2000), 0);
+    clock_sleep_us(1500 * 1000);
+    keyspace_nothing_is_left_of("layered");
+}
+
+static void test_del__completes_a_fence_first(void **state)
+{
+    (void)state;
+    fixture_ask(&keyspace.fixture, 0, "BF.RESERVE open 0.001 1000");
+    keyspace_add(0, "open", 0, 100);
+    keyspace_ask_redis("HSET twinbloom:{open}:view fenced_epoch 0");
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[1], "DEL open"), 1);
+    assert_int_equal(keyspace_present(0, "open", 0, 100), 0);
+    keyspace_nothing_is_left_of("open");
+}
+
+static void test_del__refuses_while_somebody_holds_the_mutex(void **state)
+{
+    (void)state;
+    fixture_ask(&keyspace.fixture, 0, "BF.RESERVE held 0.001 1000");
+    keyspace_add(0, "held", 0, 100);
+    keyspace_ask_redis("SET twinbloom:{held}:expansion_flag somebody:99 PX 60000");
+    const char *text = keyspace_refusal(&keyspace.fixture.client[0], "DEL held");
+    if (strstr(text, "ERR filter 'held' is busy: ") != text || strstr(text, "somebody:99") == NULL ||
+        strstr(text, "abort its job first") == NULL)
+        fail_msg("%s", text);
+    assert_int_equal(keyspace_present(1, "held", 0, 100), 100);
+    assert_int_equal(keyspace_integer(&keyspace.redis[0], "HEXISTS twinbloom:{held}:view dropped"), 0);
+    keyspace_ask_redis("DEL twinbloom:{held}:expansion_flag");
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "DEL held"), 1);
+}
+
+static void test_del__refuses_configured_filters_before_it_touches_any(void **state)
+{
+    (void)state;
+    static const char text[] = "ERR filter 'fixed' is configured: remove its section first";
+    fixture_ask(&keyspace.fixture, 0, "BF.RESERVE beside 0.01 100");
+    assert_string_equal(keyspace_refusal(&keyspace.fixture.client[0], "DEL beside fixed"), text);
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "EXISTS beside fixed"), 2);
+    assert_string_equal(keyspace_refusal(&keyspace.fixture.client[0], "EXPIRE fixed 100"), text);
+    assert_string_equal(keyspace_refusal(&keyspace.fixture.client[0], "PEXPIRE fixed 0"), text);
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "TTL fixed"), -1);
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "DEL beside"), 1);
+}
+
+static void test_del__is_no_loss_when_its_marker_has_expired(void **state)
+{
+    (void)state;
+    fixture_ask(&keyspace.fixture, 0, "BF.RESERVE marked 0.01 100");
+    keyspace_add(0, "marked", 0, 10);
+    keyspace_add(1, "marked", 0, 10);
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "DEL marked"), 1);
+    /* Coordinator 1 hears of it, or looks; no request of it names the filter. */
+    clock_sleep_us(2000 * 1000);
+    assert_int_equal(keyspace_integer(&keyspace.redis[0], "DEL twinbloom:{marked}:view"), 1);
+    for (unsigned d = 0; d < 2; d++)
+        assert_int_equal(keyspace_present(d, "marked", 0, 10), 0);
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[1], "BF.ADD marked x"), 1);
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[1], "DEL marked"), 1);
+}
+
+static void test_keeper__puts_back_a_name_that_was_taken_away_late(void **state)
+{
+    (void)state;
+    fixture_ask(&keyspace.fixture, 0, "BF.RESERVE late 0.01 100");
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "BF.ADD late a"), 1);
+    keyspace_ask_redis("SREM twinbloom:filters late");
+    keyspace_wait_integer(&keyspace.redis[0], "SISMEMBER twinbloom:filters late", 1);
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "DEL late"), 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_del__deletes_for_both_coordinators_and_lets_the_name_begin_anew),
+        cmocka_unit_test(test_del__fences_a_coordinator_that_was_stopped_through_it_all),
+        cmocka_unit_test(test_del__loses_no_key_whose_add_began_after_its_reply),
+        cmocka_unit_test(test_del__is_completed_by_a_keeper_where_its_driver_died),
+        cmocka_unit_test(test_del__is_completed_by_who_makes_the_name_anew),
+        cmocka_unit_test(test_del__takes_all_layers),
+        cmocka_unit_test(test_del__completes_a_fence_first),
+        cmocka_unit_test(test_del__refuses_while_somebody_holds_the_mutex),
+        cmocka_unit_test(test_del__refuses_configured_filters_before_it_touches_any),
+        cmocka_unit_test(test_del__is_no_loss_when_its_marker_has_expired),
+        cmocka_unit_test(test_keeper__puts_back_a_name_that_was_taken_away_late),
+    };
+    return cmocka_run_group_tests(tests, keyspace_setup, keyspace_teardown);
+}

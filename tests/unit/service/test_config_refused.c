@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: MIT */
+/* Configurations that are refused, and what is said of them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "tests/unit/service/ini.h"
+
+static void test_config_read__refuses_what_it_does_not_know(void **state)
+{
+    (void)state;
+    ini_refuse("x = 1\n", "1: key 'x' stands before any section; put it below [service] or the like");
+    ini_refuse("[servce]\n", "1: unknown section [servce]; sections are [service], [redis], [postgres], "
+                             "[expansion], [filter NAME] "
+                             "and [user NAME]");
+    ini_refuse("[service x]\n",
+               "1: unknown section [service x]; sections are [service], [redis], [postgres], [expansion], "
+               "[filter NAME] and [user NAME]");
+    ini_refuse("[filter]\n", "1: this section does not name its filter; write [filter NAME]");
+    ini_refuse("[service]\n\nthreds = 3\n", "3: unknown key 'threds' in [service]; did you mean 'threads'?");
+    ini_refuse("[filter a]\ncapacty = 3\n", "2: unknown key 'capacty' in [filter]; did you mean 'capacity'?");
+    ini_refuse("[service]\nnodes = 3\n", "2: unknown key 'nodes' in [service]; it belongs to [redis]");
+    ini_refuse("[service]\ncolour = 3\n",
+               "2: unknown key 'colour' in [service]; --print-config lists the keys");
+}
+
+static void test_config_read__refuses_doubles(void **state)
+{
+    (void)state;
+    ini_refuse("[service]\nthreads=4\nthreads=4\n",
+               "3: key 'threads' is here a second time, first in line 2; remove one");
+    ini_refuse("[redis]\n[service]\n[redis]\n",
+               "3: section [redis] is here a second time, it began in line 1; put its keys together");
+    ini_refuse("[filter a]\ncapacity=1\n[filter  a ]\n",
+               "3: section [filter  a] is here a second time, it began in line 1; put its keys together");
+}
+
+static void test_config_read__refuses_lines_that_are_no_ini(void **state)
+{
+    (void)state;
+    static const char neither[] = "2: this is neither a section nor a key with a value; write key = value";
+    ini_refuse("[service]\nthreads\n", neither);
+    ini_refuse("[service]\nthreads\nthreads = 0\n", neither); /* the first error is the one that is told */
+    ini_refuse("[service\nthreads = 1\n", "1: this section's name has no closing bracket; write [NAME]");
+    ini_refuse("[service] x\n", "1: there is more behind the section's name; start a new line after ]");
+    ini_refuse(
+        "[service]\nthreads = 1\n  timeout = 3s\n",
+        "3: a line that starts with a blank would go on with the value of 'threads'; start it without one");
+    ini_refuse(
+        "[service]\nthreads = 1\n  [redis]\n",
+        "3: a line that starts with a blank would go on with the value of 'threads'; start it without one");
+    ini_refuse(
+        "[service]\npassword=;x\n",
+        "2: the value of 'password' starts with ';', which starts a comment; put a blank before a comment");
+    ini_refuse("[service]\npassword=a\x01z\n", "2: this line holds a control character; remove it");
+}
+
+static void test_config_read__refuses_what_the_library_would_cut(void **state)
+{
+    (void)state;
+    char text[400];
+    (void)snprintf(text, sizeof(text), "[service]\npassword = %0*d\n", 187, 0);
+    struct config *c = ini_accept(text); /* a line of 198 bytes */
+    assert_int_equal(strlen(c->password), 187);
+    config_free(c);
+    (void)snprintf(text, sizeof(text), "[service]\npassword = %0*d\n", 188, 0);
+    ini_refuse(text, "2: this line is longer than 198 bytes; go on in a new line that starts with a blank");
+    (void)snprintf(text, sizeof(text), "[filter %0*d]\ncapacity = 5\n", 42, 0);
+    c = ini_accept(text);
+    assert_int_equal(strlen(c->filter[0].name), 42);
+    config_free(c);
+    (void)snprintf(text, sizeof(text), "[filter %0*d]\ncapacity = 5\n", 43, 0);
+    ini_refuse(text, "1: the name of this section is longer than 49 bytes; choose a shorter one");
+}
+
+static void test_config_read__refuses_values_out_of_form_or_bounds(void **state)
+{
+    (void)state;
+    ini_refuse("[service]\nthreads = 0\n", "2: 'threads' is 0, out of bounds; give a value in 1 .. 256");
+    ini_refuse("[service]\nthreads = 257\n", "2: 'threads' is 257, out of bounds; give a value in 1 .. 256");
+    ini_refuse("[service]\nthreads = -1\n",
+               "2: 'threads' is '-1', which cannot be read; give a whole number such as 1000");
+    ini_refuse("[service]\ntimeout = 5 parsecs\n",
+               "2: 'timeout' is '5 parsecs', which cannot be read; give a time such as 250ms, 10s, 5m or 2h");
+    ini_refuse("[expansion]\nbuild_memory = 1023KiB\n",
+               "2: 'build_memory' is 1023KiB, out of bounds; give a value in 1MiB .. 1024GiB");
+    ini_refuse("[service]\nlog_level = loud\n",
+               "2: 'log_level' is 'loud', which cannot be read; give debug, info, warn or error");
+    static const char *const rates[] = {"0", "1", "1.5", "-0.1"};
+    for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
+        char text[64], message[128];
+        (void)snprintf(text, sizeof(text), "[filter a]\ncapacity = 5\nerror_rate = %s\n", rates[i]);
+        (void)snprintf(message, sizeof(message),
+                       "3: 'error_rate' is %s, out of bounds; give a value in above 0 .. below 1", rates[i]);
+        ini_refuse(text, message);
+    }
+    ini_refuse("[filter a]\ncapacity = 5\ngrowth = 0.9\n",
+               "3: 'growth' is 0.9, out of bounds; give a value in 1 .. 100");
+    ini_refuse("[filter a]\ncapacity = 5\nexpand_at = 0\n",
+               "3: 'expand_at' is 0, out of bounds; give a value in above 0 .. 1");
+    ini_refuse("[filter a]\ncapacity = 5\nexpand_at = 1.01\n",
+               "3: 'expand_at' is 1.01, out of bounds; give a value in above 0 .. 1");
+    ini_refuse("[filter a]\ncapacity = 5\non_lost = no\n",
+               "3: 'on_lost' is 'no', which cannot be read; give maybe or error");
+}
+
+static void test_config_read__checks_keys_against_each_other(void **state)
+{
+    (void)state;
+    ini_refuse("[service]\n[filter a]\nerror_rate = 0.1\n",
+               "2: 'capacity' is missing in [filter a]; add capacity = ...");
+    ini_refuse("[filter a]\ncapacity = 5\ntable = t\n",
+               "3: a table needs a key; add key = the column that holds it");
+    ini_refuse("[filter a]\ncapacity = 5\ntable = t\nkey = k\n",
+               "3: a table needs a database; add dsn = postgresql://... below [postgres]");
+    static const char two_nodes[] =
+        "[redis]\nnodes = redis://a, redis://u:p@b:7000\n[filter f]\ncapacity = 5\n";
+    char text[256];
+    (void)snprintf(text, sizeof(text), "%snodes = a,c\n", two_nodes);
+    ini_refuse(text, "5: 'nodes': node 'c' is not configured: name some of [redis] nodes as host:port");
+    (void)snprintf(text, sizeof(text), "%snodes = b:7000, a, b:7000\n", two_nodes);
+    ini_refuse(text, "5: 'nodes': node b:7000 is listed twice");
+    ini_refuse("[redis]\ncluster = redis://a\n[filter f]\ncapacity = 5\nnodes = a\n",
+               "5: 'nodes': they cannot be chosen in a Redis Cluster: the slots of the shards decide");
+    config_free(ini_accept("[redis]\ncluster = redis://a\n[filter f]\ncapacity = 5\nnodes =\n"));
+    ini_refuse("[filter a]\ncapacity = 5\nwhere = x\n",
+               "3: 'where' has no meaning without a table; add table = NAME or remove it");
+    ini_refuse("[filter a]\ncapacity = 5\ntail = yes\n",
+               "3: 'tail' has no meaning without a table; add table = NAME or remove it");
+    ini_refuse("[filter a]\ncapacity = 5\ncatch_up = outbox\noutbox = o\n",
+               "3: 'catch_up' has no meaning without a table; add table = NAME or remove it");
+#define SOURCED "capacity = 5\ntable = t\nkey = k\n"
+    ini_refuse(
+        "[postgres]\ndsn = x\n[filter a]\n" SOURCED "catch_up = logical\n",
+        "7: catch_up = logical needs a publication; make it by sql/publication.sql and add publication = "
+        "NAME");
+    ini_refuse("[postgres]\ndsn = x\n[filter a]\n" SOURCED "catch_up = outbox\n",
+               "7: catch_up = outbox needs an outbox; make it by sql/outbox.sql and add outbox = NAME");
+    ini_refuse("[postgres]\ndsn = x\n[filter a]\n" SOURCED "slot = A\n",
+               "7: 'slot' must be up to 63 of a-z, 0-9 and _; choose another name");
+    ini_refuse("[postgres]\ndsn = x\n[filter a]\n" SOURCED
+               "catch_up = outbox\noutbox = o\n[filter b]\n" SOURCED "catch_up = outbox\noutbox = o\n",
+               "14: 'outbox' is that of filter 'a' already; each filter needs its own");
+    ini_refuse("[postgres]\ndsn = x\n[filter a-b]\n" SOURCED
+               "catch_up = logical\npublication = p\n[filter a_b]\n" SOURCED
+               "catch_up = logical\npublication = p\n",
+               "9: 'slot' is that of filter 'a-b' already; each filter needs its own");
+#undef SOURCED
+    ini_refuse("[filter a]\ncapacity = 5\nexpand_at_dead = 0.3\n",
+               "3: 'expand_at_dead' has no meaning without a table; add table = NAME or remove it");
+    ini_refuse("[filter a]\ncapacity = 5\nexpand_at_dead = 1.01\n",
+               "3: 'expand_at_dead' is 1.01, out of bounds; give a value in 0 .. 1");
+    ini_refuse("[service]\nlisten = nowhere\n",
+               "2: 'listen': 'nowhere' is no address; write host:port, :port or [v6]:port");
+    ini_refuse("[service]\nhttp = :x\n",
+               "2: 'http': ':x' has no port; give a number up to 65535 after the last colon");
+}
+
+static void test_config_read__wants_tls_used_where_it_is_set_up(void **state)
+{
+    (void)state;
+    struct config *c =
+        ini_accept("[redis]\nnodes = redis://a, rediss://b\ntls_ca_file = /ca\ntls_ca_dir = /cas\n"
+                   "tls_cert_file = /c\ntls_key_file = /k\ntls_server_name = n\ntls_verify = no\n");
+    assert_string_equal(c->redis_ca_file, "/ca");
+    assert_string_equal(c->redis_ca_dir, "/cas");
+    assert_string_equal(c->redis_cert_file, "/c");
+    assert_string_equal(c->redis_key_file, "/k");
+    assert_string_equal(c->redis_server_name, "n");
+    assert_false(c->redis_verify);
+    config_free(c);
+    c = ini_accept("[redis]\nnodes = unix:///run/redis.sock?db=1\n");
+    assert_true(c->redis_verify);
+    config_free(c);
+    ini_refuse("[redis]\nnodes = redis://a\ntls_ca_file = /ca\n",
+               "3: 'tls_ca_file' is set, but no node speaks TLS; write rediss:// in nodes, or remove it");
+    ini_refuse("[redis]\nnodes = redis://a\ntls_verify = no\n",
+               "3: 'tls_verify' is set, but no node speaks TLS; write rediss:// in nodes, or remove it");
+    ini_refuse("[redis]\nnodes = rediss://a\ntls_cert_file = /c\n",
+               "3: 'tls_cert_file' and 'tls_key_file' belong together; give both or none");
+    ini_refuse("[redis]\nnodes = rediss://a\ntls_key_file = /k\n",
+               "3: 'tls_cert_file' and 'tls_key_file' belong together; give both or none");
+}
+
+/* Other folders give these texts; what matters here is where they point. */
+static void refuse_at(const char *text, const char *start)
+{
+    struct config *c = NULL;
+    struct error e = {{0}};
+    assert_int_equal(ini_read(&c, text, &e), ERR_CONFIG);
+    assert_int_equal(strncmp(e.text, start, strlen(start)), 0);
+    assert_null(strstr(e.text, "hush"));
+}
+
+static void test_config_read__passes_on_what_others_refuse(void **state)
+{
+    (void)state;
+    refuse_at("[redis]\nnodes = http://u:hush@x:1\n", "t.ini:2: 'nodes': ");
+    refuse_at("[redis]\nnodes = unix://u:hush@x/y\n", "t.ini:2: 'nodes': ");
+    refuse_at("[redis]\nnodes = unix:///y?password=hush&x=1\n", "t.ini:2: 'nodes': ");
+    refuse_at("[redis]\n\nprefix = a{b}\n", "t.ini:3: 'prefix': ");
+    refuse_at("[redis]\ncluster = redis://a:1, redis://b:2/3\n",
+              "t.ini:2: 'cluster': node 2: a cluster has no database but 0; write redis://");
+    refuse_at("[redis]\ncluster = redis://u:hush@a:1, redis://u:hush2@b:2\n",
+              "t.ini:2: 'cluster': node 2: the nodes of a cluster share one login");
+    refuse_at("[redis]\ncluster = redis://a:1, rediss://b:2\n",
+              "t.ini:2: 'cluster': node 2: all nodes of a cluster speak TLS, or none");
+    refuse_at("[redis]\ncluster = unix:///a\n",
+              "t.ini:2: 'cluster': node 1: the nodes of a cluster are reached by host and port");
+    refuse_at("[redis]\nnodes = redis://a\ncluster = redis://a\n",
+              "t.ini:3: 'cluster' and 'nodes' exclude each other; remove one of them");
+    refuse_at("[redis]\ncluster = redis://a\ntls_verify = no\n", "t.ini:3: 'tls_verify' is set, but no node");
+    refuse_at("[postgres]\ndsn = x\n[filter a]\ncapacity = 5\ntable = t\nkey = k\nschedule = 61 * * * *\n",
+              "t.ini:7: 'schedule': ");
+    refuse_at("[postgres]\ndsn = x\n[filter a]\ncapacity = 5\ntable = t\nkey = k\nwindow = 1-5\n",
+              "t.ini:7: 'window': \"1-5\" is no span of the day, from 00:00 to 24:00; write hours such as ");
+    refuse_at("[filter a]\ncapacity = 5\nwindow = 01:00-05:00\n",
+              "t.ini:3: 'window' has no meaning without a table; ");
+}
+
+#define OPEN(key, address)                                                                                   \
+    "'" key "' = " address " is open to other machines, and nobody would have to log in; set a 'password', " \
+    "add a [user NAME], listen on 127.0.0.1, or say insecure = yes"
+
+static void test_config_read__opens_to_others_only_with_a_login_or_on_request(void **state)
+{
+    (void)state;
+    static const char with_user[] =
+        "[service]\nlisten = 127.0.0.1:1, 0.0.0.0:1\n[user a]\npassword = " HASH "\n";
+    static const char *const fine[] = {
+        "[service]\nlisten = 127.0.0.1:1, [::1]:2, localhost:3, 127.9.9.9:4\n",
+        "[service]\nlisten = :1\nhttp = :2\npassword = x\n",
+        with_user,
+        "[service]\nlisten = :1\ninsecure = yes\n",
+        "[service]\nlisten =\nunix_socket = /tmp/s\n",
+    };
+    for (size_t i = 0; i < sizeof(fine) / sizeof(fine[0]); i++)
+        config_free(ini_accept(fine[i]));
+    ini_refuse("[service]\nlisten = :1\n", "2: " OPEN("listen", ":1"));
+    ini_refuse("[service]\nlisten = 127.0.0.1:1,0.0.0.0:1\n", "2: " OPEN("listen", "0.0.0.0:1"));
+    ini_refuse("[service]\nlisten = example.org:1\n", "2: " OPEN("listen", "example.org:1"));
+    ini_refuse("[service]\nlisten = [::]:1\n", "2: " OPEN("listen", "[::]:1"));
+    ini_refuse("[service]\nhttp = 10.0.0.1:1\n", "2: " OPEN("http", "10.0.0.1:1"));
+    ini_refuse("[service]\nlisten_tls = :7\ntls_cert = c\ntls_key = k\n", "2: " OPEN("listen_tls", ":7"));
+    ini_refuse("[service]\nlisten =\n",
+               "2: there is nothing to listen on; give listen, listen_tls or unix_socket");
+    ini_refuse("[service]\nlisten = 127.0.0.1:1,\n",
+               "2: 'listen': '' is no address; write host:port, :port or [v6]:port");
+    ini_refuse(
+        "[service]\nunix_socket_mode = 800\n",
+        "2: 'unix_socket_mode' is '800', which cannot be read; give permission bits in octal, such as 770");
+}
+
+static void test_config_read__knows_what_tls_needs(void **state)
+{
+    (void)state;
+    ini_refuse("[service]\nlisten_tls = 127.0.0.1:7\n",
+               "2: 'listen_tls' needs a certificate; add tls_cert = FILE and tls_key = FILE");
+    ini_refuse("[service]\ntls_cert = c\n", "2: 'tls_cert' and 'tls_key' belong together; give both or none");
+    ini_refuse("[service]\ntls_client_auth = required\n",
+               "2: 'tls_client_auth' needs to know whom to trust; add tls_ca = FILE");
+    ini_refuse(
+        "[service]\ntls_client_user = yes\n",
+        "2: 'tls_client_user' needs certificates of clients; add tls_client_auth = optional or required");
+    ini_refuse("[service]\ntls_client_auth = maybe\n",
+               "2: 'tls_client_auth' is 'maybe', which cannot be read; give no, optional or required");
+}
+
+/* No refusal repeats the secret. */
+static void test_config_read__refuses_users_that_are_a_mistake(void **state)
+{
+    (void)state;
+    ini_refuse(
+        "[user app]\npassword = hunter2\n",
+        "2: 'password' of a user must be a hash, not the password itself; make one by: twinbloom passwd");
+    ini_refuse(
+        "[user app]\npassword = $y$hunter2\n",
+        "2: 'password' of a user must be a hash, not the password itself; make one by: twinbloom passwd");
+    ini_refuse(
+        "[user app]\npassword = $1$abcdefgh$aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n",
+        "2: 'password' of a user must be a hash, not the password itself; make one by: twinbloom passwd");
+    ini_refuse(
+        "[user app]\n\ntoken = sha256:" HEX HEX ", secret\n",
+        "3: 'token' must be sha256: and 64 hexadecimal digits, several with commas; make a token and its "
+        "hash by: twinbloom passwd --token");
+    ini_refuse(
+        "[user app]\nroles = read\n",
+        "1: nobody could log in as this user; give it a password or a token, made by: twinbloom passwd");
+    ini_refuse("[user default]\npassword = " HASH "\n",
+               "1: the user default is the one of 'password' in [service]; set that, or choose another name");
+    ini_refuse("[user a b]\npassword = " HASH "\n",
+               "1: the name of a user is of printable ASCII without blanks and ':'; choose another one");
+    ini_refuse("[user a]\npassword = " HASH "\nroles = root\n",
+               "3: 'roles' is 'root', which cannot be read; give read, write or admin, several with commas");
+    ini_refuse("[user]\n", "1: this section does not name its user; write [user NAME]");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_config_read__refuses_what_it_does_not_know),
+        cmocka_unit_test(test_config_read__refuses_doubles),
+        cmocka_unit_test(test_config_read__refuses_lines_that_are_no_ini),
+        cmocka_unit_test(test_config_read__refuses_what_the_library_would_cut),
+        cmocka_unit_test(test_config_read__refuses_values_out_of_form_or_bounds),
+        cmocka_unit_test(test_config_read__checks_keys_against_each_other),
+        cmocka_unit_test(test_config_read__wants_tls_used_where_it_is_set_up),
+        cmocka_unit_test(test_config_read__passes_on_what_others_refuse),
+        cmocka_unit_test(test_config_read__opens_to_others_only_with_a_login_or_on_request),
+        cmocka_unit_test(test_config_read__knows_what_tls_needs),
+        cmocka_unit_test(test_config_read__refuses_users_that_are_a_mistake),
+    };
+    return cmocka_run_group_tests_name("config_refused", tests, NULL, NULL);
+}
