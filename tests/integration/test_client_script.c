@@ -12,6 +12,8 @@
 
 enum { DEADLINE_MS = 100000 };
 
+#define PATIENT "timeout = 10s\n" /* a hundred connections on a busy machine */
+
 static const char *const *program;
 static bool tls;
 static struct fixture fixture;
@@ -60,10 +62,10 @@ static int setup(void **state)
     if (tls)
         make_certificate();
     if (fixture_start(&fixture, &(struct fixture_options){
-                                    .nodes = 2, .daemons = 1, .service = service_lines(0, "")}) != 0)
+                                    .nodes = 2, .daemons = 1, .service = service_lines(0, PATIENT)}) != 0)
         return -1;
     const struct daemon_options options = {.nodes = fixture.node_list,
-                                           .service = service_lines(1, "password = s3cret\n")};
+                                           .service = service_lines(1, PATIENT "password = s3cret\n")};
     must(daemon_start(&guarded, &options, &e), e);
     if (!tls) {
         ports[0] = fixture.daemon[0].port;
