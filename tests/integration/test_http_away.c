@@ -306,18 +306,28 @@ static void test_http__a_taken_address_is_said_and_none_is_fine(void **state)
     assert_true(daemon_fini(&d));
 }
 
+/* A test that failed may have left it stopped. */
+static int let_redis_go_on(void **state)
+{
+    (void)state;
+    process_signal(&fixture.redis[0].process, SIGCONT);
+    return 0;
+}
+
+#define TEST(name) cmocka_unit_test_teardown(name, let_redis_go_on)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_http__a_redis_that_is_stopped_is_said_in_time),
-        cmocka_unit_test(test_http__a_stream_is_not_silent_while_redis_is_waited_for),
-        cmocka_unit_test(test_http__readiness_is_told_in_time_where_redis_is_waited_for_longer),
-        cmocka_unit_test(test_http__a_redis_that_refuses_is_not_ready),
-        cmocka_unit_test(test_http__others_are_answered_while_redis_is_slow),
-        cmocka_unit_test(test_http__shards_of_a_redis_that_is_gone_are_not_made_up),
-        cmocka_unit_test(test_http__a_redis_that_is_gone_is_said_and_comes_back),
-        cmocka_unit_test(test_http__what_is_in_flight_is_answered_when_the_daemon_ends),
-        cmocka_unit_test(test_http__a_taken_address_is_said_and_none_is_fine),
+        TEST(test_http__a_redis_that_is_stopped_is_said_in_time),
+        TEST(test_http__a_stream_is_not_silent_while_redis_is_waited_for),
+        TEST(test_http__readiness_is_told_in_time_where_redis_is_waited_for_longer),
+        TEST(test_http__a_redis_that_refuses_is_not_ready),
+        TEST(test_http__others_are_answered_while_redis_is_slow),
+        TEST(test_http__shards_of_a_redis_that_is_gone_are_not_made_up),
+        TEST(test_http__a_redis_that_is_gone_is_said_and_comes_back),
+        TEST(test_http__what_is_in_flight_is_answered_when_the_daemon_ends),
+        TEST(test_http__a_taken_address_is_said_and_none_is_fine),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
