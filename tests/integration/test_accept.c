@@ -215,9 +215,10 @@ static void test_accept__by_http_is_refused_in_the_same_way(void **state)
     (void)state;
     struct error e = {""};
     posts("/v1/filters/nothing/accept", 404, "no such filter");
+    must(client_ok(node(1), &e, "SAVE"), e);
     temp_redis_kill(&f.redis[1]);
     posts("/v1/filters/seen/accept", 503, "does not answer");
-    must(temp_redis_restart(&f.redis[1], false, &e), e);
+    must(temp_redis_restart(&f.redis[1], true, &e), e);
     wait_for(0, "degraded", "yes");
     posts("/v1/filters/seen/accept", 202, "\"accepted\":\"accept\"");
     wait_for(0, "degraded", "no");
