@@ -3,22 +3,24 @@
  */
 #include <string.h>
 #include <strings.h>
+#include <openssl/evp.h>
+#include "service/http/http_base64.h"
 #include "service/http/http_dashboard.h"
 #include "service/http/http_internal.h"
 #include "service/http/http_json.h"
 #include "service/http/http_origin.h"
 
-/* Nothing but what comes from here, in no frame of others. */
-#define POLICY                                                                                               \
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "    \
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+/* Nothing but what comes from here, in no frame of others; of styles none but the page's, by its SHA-256. */
+#define POLICY_BEFORE "default-src 'none'; script-src 'self'; style-src 'sha256-"
+#define POLICY_AFTER                                                                                         \
+    "'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors "     \
+    "'none'"
 
 static const char *type_of(const char *name)
 {
     const char *end = strrchr(name, '.');
     return end == NULL                 ? "application/octet-stream"
            : strcmp(end, ".html") == 0 ? "text/html; charset=utf-8"
-           : strcmp(end, ".css") == 0  ? "text/css; charset=utf-8"
                                        : "text/javascript; charset=utf-8";
 }
 
@@ -30,6 +32,38 @@ static const struct dashboard_file *find(const char *name)
     return NULL;
 }
 
+/* The style in the page, between its tags. NULL: it has none. */
+static const char *style_of(const struct dashboard_file *page, size_t *length)
+{
+    static const char opens[] = "<style>", closes[] = "</style>";
+    const char *html = (const char *)page->bytes, *end = html + page->length;
+    const char *from = memmem(html, page->length, opens, strlen(opens));
+    const char *to = from == NULL ? NULL : memmem(from, (size_t)(end - from), closes, strlen(closes));
+    if (to == NULL)
+        return NULL;
+    from += strlen(opens);
+    *length = (size_t)(to - from);
+    return from;
+}
+
+/* The hash is of the bytes that are served, so that it is right whatever was built in. */
+enum err http_dashboard_init(struct http *h, struct error *e)
+{
+    size_t length = 0;
+    unsigned digest_length = 0;
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    const char *style = style_of(find("index.html"), &length);
+    if (style == NULL)
+        return error_set(e, ERR_PARSE, "the dashboard has no style");
+    if (EVP_Digest(style, length, digest, &digest_length, EVP_sha256(), NULL) != 1)
+        return error_set(e, ERR_NOMEM, "no SHA-256");
+    buffer_puts(&h->policy, POLICY_BEFORE);
+    http_base64_encode(&h->policy, digest, digest_length);
+    buffer_puts(&h->policy, POLICY_AFTER);
+    (void)buffer_text(&h->policy);
+    return buffer_failed(&h->policy) ? error_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
+}
+
 static const char *asked(const struct http_request *r, const char *header)
 {
     const char *value = evhttp_find_header(evhttp_request_get_input_headers(r->req), header);
@@ -38,7 +72,7 @@ static const char *asked(const struct http_request *r, const char *header)
 
 static void security_headers(struct http_request *r)
 {
-    http_header(r, "Content-Security-Policy", POLICY);
+    http_header(r, "Content-Security-Policy", r->http->policy.data);
     http_header(r, "X-Frame-Options", "DENY");
     http_header(r, "Referrer-Policy", "no-referrer");
     http_header(r, "Cross-Origin-Opener-Policy", "same-origin");
