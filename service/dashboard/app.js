@@ -432,9 +432,7 @@ function theme(name) {
   $('theme').dataset.theme = name;
   try { localStorage.setItem('theme', name); } catch { /* not kept */ }
 }
-let kept = 'system';
-try { kept = localStorage.getItem('theme') || 'system'; } catch { /* not kept */ }
-theme(THEMES.includes(kept) ? kept : 'system');
+theme(document.documentElement.dataset.theme || 'system'); // by theme.js, before the first frame
 $('theme').addEventListener('click', () => {
   theme(THEMES[(THEMES.indexOf($('theme').dataset.theme) + 1) % THEMES.length]);
 });

@@ -10,12 +10,6 @@
 #include "service/http/http_json.h"
 #include "service/http/http_origin.h"
 
-/* Nothing but what comes from here, in no frame of others; of styles none but the page's, by its SHA-256. */
-#define POLICY_BEFORE "default-src 'none'; script-src 'self'; style-src 'sha256-"
-#define POLICY_AFTER                                                                                         \
-    "'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors "     \
-    "'none'"
-
 static const char *type_of(const char *name)
 {
     const char *end = strrchr(name, '.');
@@ -32,36 +26,42 @@ static const struct dashboard_file *find(const char *name)
     return NULL;
 }
 
-/* The style in the page, between its tags. NULL: it has none. */
-static const char *style_of(const struct dashboard_file *page, size_t *length)
+/* Append the source 'sha256-...' of what is between the tags @opens and @closes of @page. */
+static bool put_hash(struct buffer *out, const struct dashboard_file *page, const char *opens,
+                     const char *closes)
 {
-    static const char opens[] = "<style>", closes[] = "</style>";
     const char *html = (const char *)page->bytes, *end = html + page->length;
     const char *from = memmem(html, page->length, opens, strlen(opens));
     const char *to = from == NULL ? NULL : memmem(from, (size_t)(end - from), closes, strlen(closes));
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned length = 0;
     if (to == NULL)
-        return NULL;
+        return false;
     from += strlen(opens);
-    *length = (size_t)(to - from);
-    return from;
+    if (EVP_Digest(from, (size_t)(to - from), digest, &length, EVP_sha256(), NULL) != 1)
+        return false;
+    buffer_puts(out, "'sha256-");
+    http_base64_encode(out, digest, length);
+    buffer_puts(out, "'");
+    return true;
 }
 
-/* The hash is of the bytes that are served, so that it is right whatever was built in. */
+/* Nothing but what comes from here, in no frame of others; inline the page's own style and script alone. The
+ * hashes are of the bytes that are served, so that they are right whatever was built in. */
 enum err http_dashboard_init(struct http *h, struct error *e)
 {
-    size_t length = 0;
-    unsigned digest_length = 0;
-    unsigned char digest[EVP_MAX_MD_SIZE];
-    const char *style = style_of(find("index.html"), &length);
-    if (style == NULL)
-        return error_set(e, ERR_PARSE, "the dashboard has no style");
-    if (EVP_Digest(style, length, digest, &digest_length, EVP_sha256(), NULL) != 1)
-        return error_set(e, ERR_NOMEM, "no SHA-256");
-    buffer_puts(&h->policy, POLICY_BEFORE);
-    http_base64_encode(&h->policy, digest, digest_length);
-    buffer_puts(&h->policy, POLICY_AFTER);
-    (void)buffer_text(&h->policy);
-    return buffer_failed(&h->policy) ? error_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
+    const struct dashboard_file *page = find("index.html");
+    struct buffer *policy = &h->policy;
+    buffer_puts(policy, "default-src 'none'; script-src 'self' ");
+    bool hashed = put_hash(policy, page, "<script>", "</script>");
+    buffer_puts(policy, "; style-src ");
+    hashed = put_hash(policy, page, "<style>", "</style>") && hashed;
+    buffer_puts(policy, "; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
+                        "frame-ancestors 'none'");
+    (void)buffer_text(policy);
+    if (!hashed)
+        return error_set(e, ERR_PARSE, "the dashboard's style and script have no hash");
+    return buffer_failed(policy) ? error_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
 }
 
 static const char *asked(const struct http_request *r, const char *header)

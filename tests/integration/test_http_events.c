@@ -401,29 +401,31 @@ static void test_dashboard__comes_with_what_guards_it(void **state)
     }
 }
 
-/* The hash of the style that is in the page, as the policy names it. */
-static void hash_of_style(const char *html, char out[64])
+/* What is between the tags must be let in by the policy's @directive, by its hash alone. */
+static void is_let_in(const struct http_reply *r, const char *opens, const char *closes,
+                      const char *directive)
 {
     unsigned char digest[EVP_MAX_MD_SIZE];
     unsigned length;
-    const char *from = strstr(html, "<style>"), *to = strstr(html, "</style>");
-    assert_non_null(from);
+    char hash[64], wanted[128];
+    const char *from = strstr(r->body, opens), *to = from == NULL ? NULL : strstr(from, closes);
     assert_non_null(to);
-    from += strlen("<style>");
+    from += strlen(opens);
     assert_int_equal(EVP_Digest(from, (size_t)(to - from), digest, &length, EVP_sha256(), NULL), 1);
-    assert_int_equal(EVP_EncodeBlock((unsigned char *)out, digest, (int)length), 44);
+    assert_int_equal(EVP_EncodeBlock((unsigned char *)hash, digest, (int)length), 44);
+    (void)snprintf(wanted, sizeof(wanted), "; %s 'sha256-%s'; ", directive, hash);
+    assert_non_null(strstr(http_reply_header(r, "Content-Security-Policy"), wanted));
 }
 
 static void test_dashboard__has_its_style_in_the_page_and_its_hash_in_the_policy(void **state)
 {
     (void)state;
-    char hash[64], wanted[128];
     struct http_reply r = http_ask(fixture.daemon[0].http_port, "GET", "/", NULL);
     assert_int_equal(r.status, 200);
-    hash_of_style(r.body, hash);
-    (void)snprintf(wanted, sizeof(wanted), "; style-src 'sha256-%s'; ", hash);
-    assert_non_null(strstr(http_reply_header(&r, "Content-Security-Policy"), wanted));
-    assert_non_null(strstr(r.body, "--petal-a:")); /* it is the one of style.css */
+    is_let_in(&r, "<style>", "</style>", "style-src");
+    is_let_in(&r, "<script>", "</script>", "script-src 'self'");
+    assert_non_null(strstr(r.body, "--petal-a:"));            /* of style.css */
+    assert_non_null(strstr(r.body, "localStorage.getItem(")); /* of theme.js */
     assert_null(strstr(r.body, "rel=\"stylesheet\""));
     http_reply_fini(&r);
     assert_int_equal(asks("GET", "/dashboard/style.css", "", NULL), 404);
