@@ -424,20 +424,17 @@ $('search').addEventListener('input', () => redraw());
 
 // --- colours ---
 
-const THEMES = { system: '◐', light: '☀', dark: '☾' };
+const THEMES = ['system', 'light', 'dark'];
 function theme(name) {
   if (name === 'system') delete document.documentElement.dataset.theme; else document.documentElement.dataset.theme = name;
-  $('theme').replaceChildren(THEMES[name] + ' ', el('span', { id: 'theme-text' }, name[0].toUpperCase() + name.slice(1)));
+  put($('theme-text'), name[0].toUpperCase() + name.slice(1));
   $('theme').setAttribute('aria-label', `Colours: ${name === 'system' ? 'as the system' : name}`);
   $('theme').dataset.theme = name;
   try { localStorage.setItem('theme', name); } catch { /* not kept */ }
 }
-let kept = 'system';
-try { kept = localStorage.getItem('theme') || 'system'; } catch { /* not kept */ }
-theme(THEMES[kept] ? kept : 'system');
+theme(document.documentElement.dataset.theme || 'system'); // by theme.js, before the first frame
 $('theme').addEventListener('click', () => {
-  const names = Object.keys(THEMES);
-  theme(names[(names.indexOf($('theme').dataset.theme) + 1) % names.length]);
+  theme(THEMES[(THEMES.indexOf($('theme').dataset.theme) + 1) % THEMES.length]);
 });
 // Behind the first frame: the page is there before it is alive.
 requestAnimationFrame(() => setTimeout(() => {

@@ -156,6 +156,8 @@ static enum err make(struct http *h, struct error *e)
     if (code == ERR_OK)
         code = http_events_init(h, e);
     if (code == ERR_OK)
+        code = http_dashboard_init(h, e);
+    if (code == ERR_OK)
         code = make_secret(h, e);
     if (code == ERR_OK)
         code = listen_at(h, h->config->http, e);
@@ -239,6 +241,7 @@ void http_free(struct http *h)
         event_base_free(h->base);
     mailbox_free(h->mailbox);
     meter_free(h->meter);
+    buffer_fini(&h->policy);
     config_release(h->config);
     free(h);
 }

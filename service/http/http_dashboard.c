@@ -3,22 +3,18 @@
  */
 #include <string.h>
 #include <strings.h>
+#include <openssl/evp.h>
+#include "service/http/http_base64.h"
 #include "service/http/http_dashboard.h"
 #include "service/http/http_internal.h"
 #include "service/http/http_json.h"
 #include "service/http/http_origin.h"
-
-/* Nothing but what comes from here, in no frame of others. */
-#define POLICY                                                                                               \
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "    \
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 static const char *type_of(const char *name)
 {
     const char *end = strrchr(name, '.');
     return end == NULL                 ? "application/octet-stream"
            : strcmp(end, ".html") == 0 ? "text/html; charset=utf-8"
-           : strcmp(end, ".css") == 0  ? "text/css; charset=utf-8"
                                        : "text/javascript; charset=utf-8";
 }
 
@@ -30,6 +26,44 @@ static const struct dashboard_file *find(const char *name)
     return NULL;
 }
 
+/* Append the source 'sha256-...' of what is between the tags @opens and @closes of @page. */
+static bool put_hash(struct buffer *out, const struct dashboard_file *page, const char *opens,
+                     const char *closes)
+{
+    const char *html = (const char *)page->bytes, *end = html + page->length;
+    const char *from = memmem(html, page->length, opens, strlen(opens));
+    const char *to = from == NULL ? NULL : memmem(from, (size_t)(end - from), closes, strlen(closes));
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned length = 0;
+    if (to == NULL)
+        return false;
+    from += strlen(opens);
+    if (EVP_Digest(from, (size_t)(to - from), digest, &length, EVP_sha256(), NULL) != 1)
+        return false;
+    buffer_puts(out, "'sha256-");
+    http_base64_encode(out, digest, length);
+    buffer_puts(out, "'");
+    return true;
+}
+
+/* Nothing but what comes from here, in no frame of others; inline the page's own style and script alone. The
+ * hashes are of the bytes that are served, so that they are right whatever was built in. */
+enum err http_dashboard_init(struct http *h, struct error *e)
+{
+    const struct dashboard_file *page = find("index.html");
+    struct buffer *policy = &h->policy;
+    buffer_puts(policy, "default-src 'none'; script-src 'self' ");
+    bool hashed = put_hash(policy, page, "<script>", "</script>");
+    buffer_puts(policy, "; style-src ");
+    hashed = put_hash(policy, page, "<style>", "</style>") && hashed;
+    buffer_puts(policy, "; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
+                        "frame-ancestors 'none'");
+    (void)buffer_text(policy);
+    if (!hashed)
+        return error_set(e, ERR_PARSE, "the dashboard's style and script have no hash");
+    return buffer_failed(policy) ? error_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
+}
+
 static const char *asked(const struct http_request *r, const char *header)
 {
     const char *value = evhttp_find_header(evhttp_request_get_input_headers(r->req), header);
@@ -38,7 +72,7 @@ static const char *asked(const struct http_request *r, const char *header)
 
 static void security_headers(struct http_request *r)
 {
-    http_header(r, "Content-Security-Policy", POLICY);
+    http_header(r, "Content-Security-Policy", r->http->policy.data);
     http_header(r, "X-Frame-Options", "DENY");
     http_header(r, "Referrer-Policy", "no-referrer");
     http_header(r, "Cross-Origin-Opener-Policy", "same-origin");

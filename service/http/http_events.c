@@ -10,7 +10,6 @@
  * no entries, and only a sample of each filter is taken every FILLS_FINE_S. */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
@@ -21,7 +20,6 @@
 #include "base/log.h"
 #include "service/admin_watching.h"
 #include "service/http/http_internal.h"
-#include "service/http/http_json.h"
 #include "service/fills.h"
 #include "service/http/http_states.h"
 
@@ -60,7 +58,6 @@ struct http_events {
     bool hurry;
     bool before;                         /* the look that is under way began before the states were cleared */
     uint64_t cursor, looked_us, cost_us; /* when the last look ended, and how long it took */
-    struct error error;                  /* of the last look; "": it was well */
 };
 
 /* --- streams --- */
@@ -73,15 +70,6 @@ static struct evhttp_connection *connection_of(const struct stream *s)
 static size_t pending_of(const struct stream *s)
 {
     return evbuffer_get_length(bufferevent_get_output(evhttp_connection_get_bufferevent(connection_of(s))));
-}
-
-static bool may_see(const struct http_state *e, const struct config_user *u)
-{
-    if (e->kind == WATCHING_FILTER)
-        return user_may_filter(u, e->name, e->length);
-    if (e->kind == WATCHING_NODES)
-        return user_may_all_filters(u);
-    return (e->kind == WATCHING_COORDINATORS) == user_may_all_filters(u);
 }
 
 static void on_taken(struct evhttp_connection *connection, void *arg);
@@ -97,15 +85,11 @@ static void send_chunk(struct stream *s, struct evbuffer *out)
 
 static void put_tick(struct http_events *ev, struct evbuffer *out)
 {
-    struct buffer text = {0};
-    buffer_printf(&text, "event: tick\ndata: {\"time_ms\":%llu,\"redis\":",
-                  (unsigned long long)(clock_wall_us() / 1000));
-    http_json_text(&text, ev->error.text[0] == '\0' ? "ok" : ev->error.text,
-                   strlen(ev->error.text[0] == '\0' ? "ok" : ev->error.text));
-    buffer_printf(&text, ",\"filters\":%s}\n\n", ev->states.complete ? "true" : "false");
-    if (!buffer_failed(&text))
-        (void)evbuffer_add(out, text.data, text.length);
-    buffer_fini(&text);
+    struct buffer tick = {0};
+    http_states_tick(&ev->states, &tick);
+    if (!buffer_failed(&tick))
+        (void)evbuffer_add(out, tick.data, tick.length);
+    buffer_fini(&tick);
 }
 
 static bool is_silent(const struct stream *s)
@@ -128,7 +112,7 @@ static void pump(struct http_events *ev, struct stream *s)
             continue;
         if (evbuffer_get_length(out) > PENDING_MAX / 2)
             break;
-        if (may_see(e, u) && e->frame.length > 0)
+        if (http_state_may_be_seen(e, u) && e->frame.length > 0)
             (void)evbuffer_add(out, e->frame.data, e->frame.length);
         s->sent = e->version;
     }
@@ -214,23 +198,13 @@ static bool is_due(const struct http_events *ev)
 
 static void take_answer(struct http_events *ev, const struct admin_call *call)
 {
-    struct watching_record record;
-    size_t at = 0;
     uint64_t now = clock_mono_us();
     ev->cost_us = now - ev->looked_us;
     ev->looked_us = now;
     ev->cursor = ev->before ? 0 : call->cursor;
-    ev->error = (struct error){.text = ""};
-    if (call->status != ERR_OK)
-        ev->error = call->error;
-    if (ev->count == 0 || (call->flags & WATCHING_STATUS) == 0)
-        return;
-    http_states_begin(&ev->states);
-    while (watching_next(call, &at, &record))
-        http_states_take(&ev->states, &record);
-    http_states_end(&ev->states, call->status == ERR_OK && !buffer_failed(&call->reply));
-    if (!ev->before && call->status == ERR_OK && call->cursor == 0 && !buffer_failed(&call->reply))
-        ev->states.complete = true;
+    http_states_answered(&ev->states, call);
+    if (ev->count > 0 && (call->flags & WATCHING_STATUS) != 0)
+        http_states_take(&ev->states, call, !ev->before);
 }
 
 /* What has gone is kept until all streams were told. */

@@ -59,7 +59,8 @@ struct http {
     size_t lingering_count;
     struct http_events *events; /* see http_events.c */
     unsigned char csrf_key[CSRF_KEY_SIZE];
-    char host[256]; /* the name of this machine */
+    struct buffer policy; /* of the dashboard; see http_dashboard.c */
+    char host[256];       /* the name of this machine */
     pthread_t thread;
 };
 
@@ -160,6 +161,9 @@ void http_events_drain(struct http *h);
 /* The thread has ended: forget them; and, once nothing is asked any more, free all. */
 void http_events_forget(struct http *h);
 void http_events_fini(struct http *h);
+
+/* --- http_dashboard.c --- */
+MUST_CHECK enum err http_dashboard_init(struct http *h, struct error *e);
 
 /* --- http_admin.c --- */
 /* Run @call (taken over) in the admin thread and then @on_done, unless the request is answered by then. Where

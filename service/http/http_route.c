@@ -12,7 +12,6 @@
 /* clang-format off */
 const struct http_route http_routes[] = {
     {"GET", "/", http_dashboard, "The dashboard", READ, 0, NULL, 0},
-    {"GET", "/dashboard/style.css", http_dashboard, "Its style", HTTP_ROLE_NONE, 0, NULL, 0},
     {"GET", "/dashboard/app.js", http_dashboard, "Its program", HTTP_ROLE_NONE, 0, NULL, 0},
     {"GET", "/dashboard/charts.js", http_dashboard, "Its curves and maps", HTTP_ROLE_NONE, 0, NULL, 0},
     {"GET", "/dashboard/format.js", http_dashboard, "Its figures and times", HTTP_ROLE_NONE, 0, NULL, 0},

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "base/clock.h"
 #include "base/log.h"
 #include "service/http/http_json.h"
 
@@ -94,12 +95,7 @@ static bool contains(const struct buffer *b, const char *text)
     return b->length > 0 && memmem(b->data, b->length, text, strlen(text)) != NULL;
 }
 
-void http_states_begin(struct http_states *s)
-{
-    s->round++;
-}
-
-void http_states_take(struct http_states *s, const struct watching_record *w)
+static void take_record(struct http_states *s, const struct watching_record *w)
 {
     struct http_state *e = find(s, w);
     struct buffer frame = {0};
@@ -123,10 +119,11 @@ void http_states_take(struct http_states *s, const struct watching_record *w)
     put_frame(s, e, &frame);
 }
 
-void http_states_end(struct http_states *s, bool all_known)
+/* A filter without a record in this round is gone. */
+static void drop_absent(struct http_states *s)
 {
     struct http_state *e, *next;
-    for (e = TAILQ_FIRST(&s->list); all_known && e != NULL; e = next) {
+    for (e = TAILQ_FIRST(&s->list); e != NULL; e = next) {
         struct buffer frame = {0};
         next = TAILQ_NEXT(e, link); /* one that has gone moves to the end, and is passed over there */
         if (e->kind != WATCHING_FILTER || e->gone || e->round == s->round)
@@ -140,6 +137,36 @@ void http_states_end(struct http_states *s, bool all_known)
     }
 }
 
+void http_states_answered(struct http_states *s, const struct admin_call *call)
+{
+    s->error = (struct error){.text = ""};
+    if (call->status != ERR_OK)
+        s->error = call->error;
+}
+
+void http_states_take(struct http_states *s, const struct admin_call *call, bool since_empty)
+{
+    struct watching_record record;
+    size_t at = 0;
+    bool whole = call->status == ERR_OK && !buffer_failed(&call->reply);
+    s->round++;
+    while (watching_next(call, &at, &record))
+        take_record(s, &record);
+    if (whole)
+        drop_absent(s);
+    if (whole && since_empty && call->cursor == 0)
+        s->complete = true;
+}
+
+void http_states_tick(const struct http_states *s, struct buffer *out)
+{
+    const char *redis = s->error.text[0] == '\0' ? "ok" : s->error.text;
+    buffer_printf(
+        out, "event: tick\ndata: {\"time_ms\":%llu,\"redis\":", (unsigned long long)(clock_wall_us() / 1000));
+    http_json_text(out, redis, strlen(redis));
+    buffer_printf(out, ",\"filters\":%s}\n\n", s->complete ? "true" : "false");
+}
+
 void http_states_told(struct http_states *s, uint64_t version)
 {
     struct http_state *e, *next;
@@ -150,6 +177,15 @@ void http_states_told(struct http_states *s, uint64_t version)
         TAILQ_REMOVE(&s->list, e, link);
         state_free(e);
     }
+}
+
+bool http_state_may_be_seen(const struct http_state *e, const struct config_user *u)
+{
+    if (e->kind == WATCHING_FILTER)
+        return user_may_filter(u, e->name, e->length);
+    if (e->kind == WATCHING_NODES)
+        return user_may_all_filters(u);
+    return (e->kind == WATCHING_COORDINATORS) == user_may_all_filters(u);
 }
 
 bool http_states_busy(const struct http_states *s)

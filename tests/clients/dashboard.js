@@ -4,6 +4,7 @@
 // chief (admin), reader (read, short*) and stranger (read, nothing). Screenshots go to TWINBLOOM_SHOTS. Lines are TAP.
 
 const assert = require('node:assert');
+const crypto = require('node:crypto');
 const fs = require('node:fs');
 const http = require('node:http');
 const os = require('node:os');
@@ -44,6 +45,35 @@ const checks = {
     await v.page.locator(`.card[data-key="${FILTER}"]`).waitFor();
     const again = await v.page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime);
     console.log(`# first contentful paint, loaded again: ${Math.round(again)} ms`);
+  },
+
+  async 'the style is in the page, and no other one is let in'(v) {
+    const html = await (await fetch(open + '/')).text(), answer = await v.page.request.get(open + '/');
+    for (const [tag, directive] of [['style', 'style-src'], ['script', "script-src 'self'"]]) {
+      const hash = crypto.createHash('sha256').update(html.match(new RegExp(`<${tag}>([^]*?)</${tag}>`))[1]).digest('base64');
+      assert.ok(answer.headers()['content-security-policy'].includes(`${directive} 'sha256-${hash}';`), `${hash} is not in the policy`);
+    }
+    assert.deepStrictEqual(v.asked.filter((url) => /\.css/.test(url)), []);
+    const styled = () => v.page.evaluate(() => [document.styleSheets.length, getComputedStyle(document.querySelector('main')).display]);
+    assert.deepStrictEqual(await styled(), [1, 'grid']);
+    await v.page.evaluate(() => document.head.append(Object.assign(document.createElement('style'), { textContent: 'main { display: flex !important; }' })));
+    await v.page.evaluate(() => document.querySelector('main').setAttribute('style', 'display: flex'));
+    assert.deepStrictEqual((await styled())[1], 'grid');
+    v.expected(/inline style violates/);
+  },
+
+  async 'the colours that were chosen are there before the programs'(v) {
+    await v.page.route('**/dashboard/app.js', (route) => route.abort());
+    const themeAfter = async (kept) => {
+      await v.page.evaluate((name) => localStorage.setItem('theme', name), kept);
+      await v.page.reload();
+      return v.page.locator('html').getAttribute('data-theme');
+    };
+    assert.deepStrictEqual([await themeAfter('dark'), await themeAfter('<b>'), await themeAfter('system')], ['dark', null, null]);
+    v.expected(/ERR_FAILED/);
+    await v.page.unroute('**/dashboard/app.js');
+    await v.page.reload();
+    await v.page.locator('#live[data-level="ok"]').waitFor();
   },
 
   async 'a coordinator without tables needs no Postgres, and that is no fault'(v) {

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include <openssl/evp.h>
+
 #include "base/clock.h"
 #include "tests/lib/http.h"
 #include "tests/lib/raw.h"
@@ -379,7 +381,7 @@ static void test_shards__are_not_read_again_at_once_where_that_took_long(void **
 static void test_dashboard__comes_with_what_guards_it(void **state)
 {
     (void)state;
-    static const char *const files[] = {"/", "/dashboard/app.js", "/dashboard/style.css"};
+    static const char *const files[] = {"/", "/dashboard/app.js"};
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
         char etag[128], headers[256];
         struct http_reply r = http_ask(fixture.daemon[0].http_port, "GET", files[i], NULL);
@@ -397,6 +399,36 @@ static void test_dashboard__comes_with_what_guards_it(void **state)
         assert_int_equal(asks("GET", files[i], headers, NULL), 304);
         assert_int_equal(asks("POST", files[i], JSON, "{}"), 405);
     }
+}
+
+/* What is between the tags must be let in by the policy's @directive, by its hash alone. */
+static void is_let_in(const struct http_reply *r, const char *opens, const char *closes,
+                      const char *directive)
+{
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned length;
+    char hash[64], wanted[128];
+    const char *from = strstr(r->body, opens), *to = from == NULL ? NULL : strstr(from, closes);
+    assert_non_null(to);
+    from += strlen(opens);
+    assert_int_equal(EVP_Digest(from, (size_t)(to - from), digest, &length, EVP_sha256(), NULL), 1);
+    assert_int_equal(EVP_EncodeBlock((unsigned char *)hash, digest, (int)length), 44);
+    (void)snprintf(wanted, sizeof(wanted), "; %s 'sha256-%s'; ", directive, hash);
+    assert_non_null(strstr(http_reply_header(r, "Content-Security-Policy"), wanted));
+}
+
+static void test_dashboard__has_its_style_in_the_page_and_its_hash_in_the_policy(void **state)
+{
+    (void)state;
+    struct http_reply r = http_ask(fixture.daemon[0].http_port, "GET", "/", NULL);
+    assert_int_equal(r.status, 200);
+    is_let_in(&r, "<style>", "</style>", "style-src");
+    is_let_in(&r, "<script>", "</script>", "script-src 'self'");
+    assert_non_null(strstr(r.body, "--petal-a:"));            /* of style.css */
+    assert_non_null(strstr(r.body, "localStorage.getItem(")); /* of theme.js */
+    assert_null(strstr(r.body, "rel=\"stylesheet\""));
+    http_reply_fini(&r);
+    assert_int_equal(asks("GET", "/dashboard/style.css", "", NULL), 404);
 }
 
 /* The status for a browser that was led here by a name that others have made point here. */
@@ -493,6 +525,7 @@ int main(void)
         cmocka_unit_test(test_events__of_a_head_is_a_head),
         cmocka_unit_test(test_shards__tells_how_full_each_is),
         cmocka_unit_test(test_dashboard__comes_with_what_guards_it),
+        cmocka_unit_test(test_dashboard__has_its_style_in_the_page_and_its_hash_in_the_policy),
         cmocka_unit_test(test_other_sites__are_refused_where_they_would_change_something),
         cmocka_unit_test(test_events__cuts_off_who_does_not_read),
         cmocka_unit_test(test_nodes__tells_of_each_what_it_says_and_how_it_fares),
