@@ -75,7 +75,6 @@ static void security_headers(struct http_request *r)
     http_header(r, "Content-Security-Policy", r->http->policy.data);
     http_header(r, "X-Frame-Options", "DENY");
     http_header(r, "Referrer-Policy", "no-referrer");
-    http_header(r, "Cross-Origin-Opener-Policy", "same-origin");
     http_header(r, "Cross-Origin-Resource-Policy", "same-origin");
     http_header(r, "Permissions-Policy", "camera=(), geolocation=(), microphone=()");
 }

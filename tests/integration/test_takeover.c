@@ -37,7 +37,7 @@ static int setup(void **state)
             .rows = ROWS,
             .capacity = 200000,
             .rate = "0.001",
-            .expansion = "lease = 2s\nrows_per_second = 20000\npage_rows = 500\ncheckpoint = 20ms\n",
+            .expansion = "lease = 4s\nrows_per_second = 20000\npage_rows = 500\ncheckpoint = 20ms\n",
             .schema = gate,
             .where = "public.gate(id)"});
 }
@@ -254,7 +254,7 @@ static void test_sleeper__that_drove_the_job_disturbs_nothing_when_it_wakes(void
     insert_and_add(1, FIRST, ADDED);
     wait_done(1, before + 1);
     daemon_resume(&fixture.daemon[0]);
-    clock_sleep_us(2500000); /* longer than a lease: its driver has had its time to do harm */
+    clock_sleep_us(4500000); /* longer than a lease: its driver has had its time to do harm */
     for (unsigned d = 0; d < 3; d++) {
         struct error e = {""};
         must(client_wait_status(&fixture.client[d], FILTER, "phase", "STEADY", 10000, &e), e);
