@@ -124,6 +124,10 @@ static int reserve(struct bench *b)
                         "there is something of the name %s: bench makes a filter of its own, and deletes it "
                         "at the end",
                         b->filter);
+    if (strncmp(e.text, "MOVED", 5) == 0)
+        return cli_fail(CLI_UNAVAILABLE,
+                        "BF.RESERVE: %s: bench asks one node; ask that one, with --filter %s", e.text,
+                        b->filter);
     return cli_fail(CLI_UNAVAILABLE, "BF.RESERVE %s: %s", b->filter, e.text);
 }
 

@@ -18,7 +18,7 @@
 
 enum { KEYS = 4096, CONNECTIONS = 64 };
 
-enum mood { SOUND, WITHOUT_INFO, TAKEN, OTHER_TYPE, FORGETFUL, FULL, READ_ONLY };
+enum mood { SOUND, WITHOUT_INFO, TAKEN, OTHER_TYPE, ELSEWHERE, FORGETFUL, FULL, READ_ONLY };
 
 static struct peer {
     struct responder address; /* its port alone */
@@ -79,6 +79,8 @@ static void answer_reserve(const redisReply *command, struct buffer *b)
         buffer_puts(b, "-ERR item exists\r\n");
     else if (peer.mood == OTHER_TYPE)
         buffer_puts(b, "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n");
+    else if (peer.mood == ELSEWHERE)
+        buffer_puts(b, "-MOVED 9834 10.0.0.2:6379\r\n");
     else if (command->elements != 4)
         buffer_puts(b, "-ERR wrong number of arguments for 'BF.RESERVE' command\r\n");
     else
@@ -227,6 +229,15 @@ static void test_bench__refuses_a_name_that_is_taken(void **state)
     assert_int_equal(atomic_load(&peer.deleted), 0);
 }
 
+static void test_bench__names_the_node_of_a_cluster_that_has_the_slot(void **state)
+{
+    (void)state;
+    peer.mood = ELSEWHERE;
+    assert_says(&peer.address, "bench --filter mine --keys 10 --requests 10", 3,
+                "MOVED 9834 10.0.0.2:6379: bench asks one node; ask that one, with --filter mine");
+    assert_int_equal(atomic_load(&peer.deleted), 0);
+}
+
 static void test_bench__tells_of_keys_that_are_forgotten(void **state)
 {
     (void)state;
@@ -269,6 +280,7 @@ int main(void)
         BENCH_TEST(test_bench__asks_in_batches),
         BENCH_TEST(test_bench__does_without_info),
         BENCH_TEST(test_bench__refuses_a_name_that_is_taken),
+        BENCH_TEST(test_bench__names_the_node_of_a_cluster_that_has_the_slot),
         BENCH_TEST(test_bench__tells_of_keys_that_are_forgotten),
         BENCH_TEST(test_bench__ends_where_a_key_does_not_go_in),
         BENCH_TEST(test_bench__counts_errors_and_shows_the_first),
