@@ -119,10 +119,14 @@ static int reserve(struct bench *b)
     struct error e = {""};
     if (call(b->cli->client, 4, argv, &e) == ERR_OK)
         return CLI_OK;
-    if (strstr(e.text, "exists") != NULL)
+    if (strstr(e.text, "exists") != NULL || strncmp(e.text, "WRONGTYPE", 9) == 0)
         return cli_fail(CLI_USAGE,
                         "there is something of the name %s: bench makes a filter of its own, and deletes it "
                         "at the end",
+                        b->filter);
+    if (strncmp(e.text, "MOVED", 5) == 0)
+        return cli_fail(CLI_UNAVAILABLE,
+                        "BF.RESERVE: %s: bench asks one node; ask that one, with --filter %s", e.text,
                         b->filter);
     return cli_fail(CLI_UNAVAILABLE, "BF.RESERVE %s: %s", b->filter, e.text);
 }
@@ -266,7 +270,9 @@ static int run(struct bench *b)
         load(b, &e) == ERR_OK ? CLI_OK : cli_fail(CLI_UNAVAILABLE, "keys could not be added: %s", e.text);
     double load_seconds = (double)(clock_mono_us() - begin) / 1e6;
     if (code == CLI_OK && !progress_interrupted()) {
+        bench_server_look(&b->before, b->cli);
         code = measure(b, all, &seconds);
+        bench_server_look(&b->after, b->cli);
         (b->cli->json ? bench_print_json : bench_print)(b, all, seconds, load_seconds);
         uint64_t errors = all->errors[BENCH_EXISTS] + all->errors[BENCH_ADD] + all->disconnects;
         if (code == CLI_OK && errors > 0)

@@ -32,6 +32,13 @@ struct bench_figures {
     char error[512]; /* the first */
 };
 
+/* What the server says of itself. */
+struct bench_server {
+    bool known;       /* how much of the processor it has used */
+    bool coordinator; /* Twinbloom's, whose Redis uses some as well */
+    double cpu_s;
+};
+
 struct bench {
     struct cli *cli;
     const struct cli_bench *o;
@@ -41,6 +48,7 @@ struct bench {
     atomic_uint_fast64_t requests; /* that were begun */
     atomic_uint_fast64_t added;    /* keys that adds have taken */
     atomic_bool stop;
+    struct bench_server before, after; /* the load */
 };
 
 struct bench_thread {
@@ -55,6 +63,12 @@ void bench_key(char *out, uint64_t number, size_t size);
 
 /* A thread: argument and result are its struct bench_thread. */
 void *bench_run(void *arg);
+
+/* Ask it, over a connection of its own. */
+void bench_server_look(struct bench_server *out, const struct cli *cli);
+
+/* Of the keys that adds have taken, those that they had taken before. */
+uint64_t bench_added_again(const struct bench *b);
 
 void bench_merge(struct bench_figures *into, const struct bench_figures *from);
 void bench_print(const struct bench *b, const struct bench_figures *all, double seconds, double load_seconds);

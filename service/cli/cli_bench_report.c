@@ -82,10 +82,30 @@ static void answers(const struct bench *b, const struct bench_figures *all)
                      wrong ? ": a broken promise" : "",
                      output_color_off(wrong ? COLOR_BAD : COLOR_NONE, b->cli->color));
     if (all->asked_absent > 0)
-        (void)printf("%s of %s keys that are not in were reported present: %s, %s were asked for.\n",
+        (void)printf("%s of %s keys that are not in were reported present: %s; %s of a full filter were "
+                     "asked for.\n",
                      number_grouped(all->false_positives, x), number_grouped(all->asked_absent, y),
                      output_rate((double)all->false_positives / (double)all->asked_absent, rate),
                      b->cli->error_rate);
+}
+
+static bool knows_server(const struct bench *b)
+{
+    return b->before.known && b->after.known && b->after.cpu_s >= b->before.cpu_s;
+}
+
+static void costs(const struct bench *b, const struct bench_figures *all)
+{
+    char x[NUMBER_GROUPED_SIZE];
+    uint64_t keys = all->keys[BENCH_EXISTS] + all->keys[BENCH_ADD];
+    double cpu_s = b->after.cpu_s - b->before.cpu_s;
+    if (knows_server(b) && keys > 0)
+        (void)printf("The server used %.2f s of processor time, %.2f us a key%s.\n", cpu_s,
+                     cpu_s * 1e6 / (double)keys,
+                     b->after.coordinator ? "; what its Redis used comes to that" : "");
+    if (bench_added_again(b) > 0)
+        (void)printf("%s keys were added that had been added before: with more --keys all are new.\n",
+                     number_grouped(bench_added_again(b), x));
 }
 
 void bench_print(const struct bench *b, const struct bench_figures *all, double seconds, double load_seconds)
@@ -102,6 +122,7 @@ void bench_print(const struct bench *b, const struct bench_figures *all, double 
     latencies(b, all, seconds);
     (void)putchar('\n');
     answers(b, all);
+    costs(b, all);
     if (all->disconnects > 0)
         (void)printf("Connections broke or could not be made %s times.\n",
                      number_grouped(all->disconnects, x));
@@ -126,6 +147,16 @@ static void decimal(struct json *j, const char *name, double n)
     char text[32];
     json_name(j, name);
     json_number_or_string(j, text, (size_t)snprintf(text, sizeof(text), "%.6g", n));
+}
+
+static void server_cpu(struct json *j, const struct bench *b)
+{
+    if (knows_server(b)) {
+        decimal(j, "server_cpu_seconds", b->after.cpu_s - b->before.cpu_s);
+        return;
+    }
+    json_name(j, "server_cpu_seconds");
+    json_null(j);
 }
 
 static void write_command(struct json *j, const char *name, const struct bench_figures *all,
@@ -174,6 +205,8 @@ void bench_print_json(const struct bench *b, const struct bench_figures *all, do
     integer(&j, "false_negatives", all->false_negatives);
     integer(&j, "asked_absent", all->asked_absent);
     integer(&j, "false_positives", all->false_positives);
+    integer(&j, "added_again", bench_added_again(b));
+    server_cpu(&j, b);
     integer(&j, "disconnects", all->disconnects);
     json_name(&j, "error");
     json_string(&j, all->error, strlen(all->error));

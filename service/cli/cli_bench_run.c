@@ -59,6 +59,12 @@ static uint64_t key_number(struct runner *r, const struct request *q)
     return next_random(r->t) % keys + (q->present ? 0 : keys);
 }
 
+uint64_t bench_added_again(const struct bench *b)
+{
+    uint64_t added = atomic_load(&b->added);
+    return added > b->o->keys ? added - b->o->keys : 0;
+}
+
 static enum err send_request(struct runner *r, struct request *q, uint64_t due_us, struct error *e)
 {
     const struct cli_bench *o = r->o;

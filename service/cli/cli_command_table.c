@@ -146,10 +146,12 @@ const struct command cli_command_table[] = {
      "for are in, the others are not, so that wrong answers are counted, too; adds take up to --keys further "
      "ones, and then "
      "these again.\n"
-     "With --rate a latency counts from the moment at which the request was due. The exit code is 1 if a key "
-     "that is in was "
-     "reported\n"
-     "absent, 3 if there were errors.",
+     "With --rate a latency counts from the moment at which the request was due. Processor time is what the "
+     "server's INFO says:\n"
+     "that of a coordinator is without its Redis's. The exit code is 1 if a key that is in was reported "
+     "absent, "
+     "3 if there were\n"
+     "errors.",
      "twinbloom bench --connections 16 --adds 0.2\n"
      "  twinbloom bench -p 6379 --batch 100 --pipeline 4 --seconds 30 --json\n"
      "  twinbloom bench --rate 5000 --keys 10M --key-size 24",

@@ -260,6 +260,9 @@ static const struct json_member bench_members[] = {
     {"false_negatives", I | ALWAYS, "of them, reported absent", NULL},
     {"asked_absent", I | ALWAYS, "keys that are not in, and were asked for", NULL},
     {"false_positives", I | ALWAYS, "of them, reported present", NULL},
+    {"added_again", I | ALWAYS, "keys of adds that adds had taken before", NULL},
+    {"server_cpu_seconds", N | NIL | ALWAYS,
+     "processor time of the server that was asked, by its INFO; a coordinator's Redis is not in it", NULL},
     {"disconnects", I | ALWAYS, "connections that broke or could not be made", NULL},
     {"error", S | ALWAYS, "the first; empty: none", NULL},
 };
