@@ -39,7 +39,7 @@ servers_end_one() { # PID START_TIME
   local pid=$1 started=$2 tries=0
   servers_alive "$pid" "$started" || return 0 # it may be gone all the same when the signal comes
   # Postgres: SIGINT is its fast shutdown; SIGTERM would wait for its clients.
-  if [[ $(cat "/proc/$pid/comm" 2>/dev/null) == postgres ]]; then kill -INT "$pid" || true; else kill -TERM "$pid" || true; fi
+  if [[ $(cat "/proc/$pid/comm" 2>/dev/null) == postgres ]]; then kill -INT "$pid" 2>/dev/null || true; else kill -TERM "$pid" 2>/dev/null || true; fi
   while servers_alive "$pid" "$started" && ((tries++ < 100)); do sleep 0.1; done
   if servers_alive "$pid" "$started"; then kill -KILL "$pid" || true; fi
 }
