@@ -1,50 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Checks and adds of a coordinator whose view is old or not fenced. */
-#include "tests/integration/coordinator.h"
+#include "tests/integration/operations.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { SHARDS = 6 };
-
-static struct servers servers;
-static struct filter f;
-static struct coordinator one, two;
-
-static const struct filter_policy sourced = {.configured = true, .sourced = true};
-
-static int start(void **state)
-{
-    (void)state;
-    return servers_start(&servers, 2);
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    return servers_stop(&servers);
-}
-
-static int setup(void **state)
-{
-    (void)state;
-    servers_flush(&servers);
-    filter_init(&f, &servers, "f");
-    filter_make(&f, SHARDS);
-    coordinator_open(&one, &servers, sourced);
-    coordinator_open(&two, &servers, sourced);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    coordinator_close(&one);
-    coordinator_close(&two);
-    filter_fini(&f);
-    return 0;
-}
 
 static const struct generation *current(void)
 {
@@ -313,7 +273,7 @@ static void test_operation__sends_a_rename_again_that_did_not_arrive(void **stat
     assert_int_equal(two.lost, 0);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, operations_setup, operations_teardown)
 
 int main(void)
 {
@@ -333,5 +293,5 @@ int main(void)
         TEST(test_operation__stops_renaming_once_the_fence_is_complete),
         TEST(test_operation__sends_a_rename_again_that_did_not_arrive),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, operations_start, operations_stop);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Checks and adds of a coordinator whose servers are away, slow, or refuse it. */
-#include "tests/integration/coordinator.h"
+#include "tests/integration/operations.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -8,45 +8,7 @@
 
 #include "base/clock.h"
 
-enum { SHARDS = 6, RECOVER_MS = 30000 };
-
-static struct servers servers;
-static struct filter f;
-static struct coordinator one, two;
-
-static const struct filter_policy sourced = {.configured = true, .sourced = true};
-
-static int start(void **state)
-{
-    (void)state;
-    return servers_start(&servers, 2);
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    return servers_stop(&servers);
-}
-
-static int setup(void **state)
-{
-    (void)state;
-    servers_flush(&servers);
-    filter_init(&f, &servers, "f");
-    filter_make(&f, SHARDS);
-    coordinator_open_patient(&one, &servers, sourced);
-    coordinator_open_patient(&two, &servers, sourced);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    coordinator_close(&one);
-    coordinator_close(&two);
-    filter_fini(&f);
-    return 0;
-}
+enum { RECOVER_MS = 30000 };
 
 /* --- a server that is away --- */
 
@@ -237,7 +199,7 @@ static void test_login__that_fails_is_an_error_and_nothing_is_asked_without_it(v
     refused_as("app", "secret", 9999, "DB index is out of range");
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, operations_setup_patient, operations_teardown)
 
 int main(void)
 {
@@ -248,5 +210,5 @@ int main(void)
         TEST(test_latency__shows_a_redis_that_does_not_answer),
         TEST(test_login__that_fails_is_an_error_and_nothing_is_asked_without_it),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, operations_start, operations_stop);
 }

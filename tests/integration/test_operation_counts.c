@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Counts of new keys, which a coordinator sends to Redis. */
-#include "tests/integration/coordinator.h"
+#include "tests/integration/operations.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -8,45 +8,7 @@
 #include "base/clock.h"
 #include "base/number.h"
 
-enum { SHARDS = 6, RECOVER_MS = 30000 };
-
-static struct servers servers;
-static struct filter f;
-static struct coordinator one, two;
-
-static const struct filter_policy sourced = {.configured = true, .sourced = true};
-
-static int start(void **state)
-{
-    (void)state;
-    return servers_start(&servers, 2);
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    return servers_stop(&servers);
-}
-
-static int setup(void **state)
-{
-    (void)state;
-    servers_flush(&servers);
-    filter_init(&f, &servers, "f");
-    filter_make(&f, SHARDS);
-    coordinator_open_patient(&one, &servers, sourced);
-    coordinator_open_patient(&two, &servers, sourced);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    coordinator_close(&one);
-    coordinator_close(&two);
-    filter_fini(&f);
-    return 0;
-}
+enum { RECOVER_MS = 30000 };
 
 static long long counted(const char *field)
 {
@@ -156,7 +118,7 @@ static void test_catalog_flush__calls_back_when_redis_has_the_counts(void **stat
     assert_true(flushed);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, operations_setup_patient, operations_teardown)
 
 int main(void)
 {
@@ -166,5 +128,5 @@ int main(void)
         TEST(test_catalog__counts_both_generations_while_one_is_built),
         TEST(test_catalog_flush__calls_back_when_redis_has_the_counts),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, operations_start, operations_stop);
 }

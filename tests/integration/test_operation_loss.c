@@ -1,51 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Checks and adds of a coordinator whose shards or view are gone. */
-#include "tests/integration/coordinator.h"
+#include "tests/integration/operations.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { SHARDS = 6 };
-
-static struct servers servers;
-static struct filter f;
-static struct coordinator one, two;
-
-static const struct filter_policy sourced = {.configured = true, .sourced = true};
 static const struct filter_policy strict = {.configured = true, .sourced = true, .error_on_lost = true};
 static const struct filter_policy reserved = {.configured = false};
-
-static int start(void **state)
-{
-    (void)state;
-    return servers_start(&servers, 2);
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    return servers_stop(&servers);
-}
-
-static int setup(void **state)
-{
-    (void)state;
-    servers_flush(&servers);
-    filter_init(&f, &servers, "f");
-    filter_make(&f, SHARDS);
-    coordinator_open_patient(&one, &servers, sourced);
-    coordinator_open_patient(&two, &servers, sourced);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    coordinator_close(&one);
-    coordinator_close(&two);
-    filter_fini(&f);
-    return 0;
-}
 
 static const struct generation *current(void)
 {
@@ -235,7 +196,7 @@ static void test_operation__an_add_finds_no_filter_where_a_configured_one_was_ne
     assert_int_equal(coordinator_check(&two, 0, 10, KEY_YES), 10);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, operations_setup_patient, operations_teardown)
 
 int main(void)
 {
@@ -250,5 +211,5 @@ int main(void)
         TEST(test_operation__never_says_no_for_a_configured_filter_without_a_view),
         TEST(test_operation__an_add_finds_no_filter_where_a_configured_one_was_never_made),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, operations_start, operations_stop);
 }
