@@ -13,7 +13,7 @@ packages_build=(
 )
 # prometheus: for promtool; see packages_install.
 packages_checks=(
-  clang clang-format clang-tidy spin openssl python3 nodejs npm chromium
+  clang clang-format clang-tidy spin openssl curl python3 nodejs npm chromium
   python3-prometheus-client python3-psycopg2 python3-redis python3-yaml
   groff-base man-db mandoc tmux zsh
   prometheus # for promtool; see packages_install

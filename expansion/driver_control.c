@@ -148,8 +148,9 @@ static enum err report(struct driver *d, const char *waiting_for, struct error *
     record_text(d, "throttle", driver_pace_reason(d));
     if (d->step == STEP_REFILL)
         report_refill(d, now);
-    else if (d->step != STEP_CHECK &&
-             d->step != STEP_HEAL) /* which leave what is known of the last expansion */
+    else if (d->step >= STEP_SETTLE && /* nothing is read before; a check, and healing, leave what is known of
+                                          the last expansion */
+             d->step != STEP_CHECK && d->step != STEP_HEAL)
         report_rows(d);
     if (d->scan_started != 0 && d->step == STEP_SCAN && now > d->scan_started)
         report_scan(d, now);

@@ -4,7 +4,6 @@ to a heading of it where it names one."""
 
 import os
 import re
-import subprocess
 import sys
 
 FENCE = re.compile(r"^ {0,3}(```+|~~~+)")
@@ -13,12 +12,7 @@ HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*#*\s*$")
 
 
 def files_of(root):
-    listed = subprocess.run(
-        ["git", "-C", root, "ls-files", "--cached", "--others", "--exclude-standard", "*.md"],
-        capture_output=True, text=True, check=False)
-    if listed.returncode == 0:
-        return sorted(set(listed.stdout.split("\n")) - {""})
-    found = []  # a tree without its history
+    found = []
     for folder, folders, names in os.walk(root):
         folders[:] = [f for f in folders if f not in ("build", ".git", "node_modules")]
         found += [os.path.relpath(os.path.join(folder, n), root) for n in names if n.endswith(".md")]

@@ -163,8 +163,14 @@ static void test_history__tells_of_a_failure(void **state)
     (void)state;
     struct error e = {""};
     redisReply *all;
+    fixture_sql(fixture.db, "BEGIN");
     fixture_sql(fixture.db, "ALTER TABLE short_link RENAME code TO other");
     must(client_ok(&fixture.client[0], &e, "TB.REBUILD " FILTER), e);
+    /* Long enough for the job to report progress: it has read no row yet. */
+    must(client_wait_status(&fixture.client[1], FILTER, "job_waiting_for", "an answer of Postgres", STEADY_MS,
+                            &e),
+         e);
+    fixture_sql(fixture.db, "COMMIT");
     const redisReply *run = newest(&all, 4);
     fixture_sql(fixture.db, "ALTER TABLE short_link RENAME other TO code");
     assert_string_equal(field(run, "outcome"), "failed");
