@@ -57,6 +57,15 @@ static enum err code_of_state(const char *state)
     return ERR_REFUSED;
 }
 
+/* Errors go to logs and to whoever may read a filter's status, so the server's words are repeated only where
+ * they name objects or say how the server fares: others quote values of rows, or the statement. */
+static bool may_be_repeated(const char *state)
+{
+    static const char classes[] = "08 0A 25 26 28 3D 3F 40 42 53 54 55 57 58";
+    const char class[3] = {state[0], state[1], '\0'};
+    return strlen(class) == 2 && strstr(classes, class) != NULL && strcmp(state, "42601") != 0;
+}
+
 enum err connection_failed(struct connection *c, PGresult *result, struct error *e)
 {
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
@@ -66,7 +75,11 @@ enum err connection_failed(struct connection *c, PGresult *result, struct error 
     if (PQstatus(c->pg) == CONNECTION_BAD)
         err = ERR_UNREACHABLE;
     char text[400];
-    clean_text(c, message == NULL ? PQresultErrorMessage(result) : message, text, sizeof(text));
+    if (state != NULL && !may_be_repeated(state))
+        (void)snprintf(text, sizeof(text), "%s (SQLSTATE %s); the database's log has its words",
+                       strcmp(state, "42601") == 0 ? "syntax error" : "the statement failed", state);
+    else
+        clean_text(c, message == NULL ? PQresultErrorMessage(result) : message, text, sizeof(text));
     PQclear(result);
     if (err == ERR_UNREACHABLE)
         c->broken = true;

@@ -67,7 +67,7 @@ static enum err add_name(struct source *s, const char *name, struct error *e)
     const struct statement statement = {.name = "resolve", .params = {params[0]}, .param_count = 1};
     enum err err = connection_run(s->connection, &statement, &r, e);
     if (err != ERR_OK)
-        return err;
+        return error_prefix(e, err, "table %s", name);
     const char *oid = PQgetvalue(r, 0, 0);
     err = oid[0] != '\0' ? add_table(s, oid, e)
                          : error_set(e, ERR_CONFIG,

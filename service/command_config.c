@@ -83,9 +83,15 @@ static void config_get(struct client *c, const struct argument *a, size_t count)
 
 static void refuse(struct client *c, const struct config_assignment *at, enum err code, const char *why)
 {
+    const char *path = c->worker->service->config_path;
     if (code == ERR_NOT_FOUND)
         client_error(c, "ERR Unknown option or number of arguments for CONFIG SET - '%.*s'",
                      shown(at->name_length), at->name);
+    else if (code == ERR_REFUSED)
+        client_error(c,
+                     "ERR CONFIG SET failed (possibly related to argument '%.*s') - it is taken from the "
+                     "configuration file alone; change it in %s and send SIGHUP",
+                     shown(at->name_length), at->name, path);
     else
         client_error(c, "ERR CONFIG SET failed (possibly related to argument '%.*s') - %s",
                      shown(at->name_length), at->name, why);
@@ -129,6 +135,7 @@ static void config_help(struct client *c, const struct argument *a, size_t count
         "SET <key> <value> [<key> <value> ...]",
         "    Set keys that may change while the daemon runs: all of them or, on an error, none.",
         "    They last until the next SIGHUP, which reads the file again, or restart.",
+        "    Keys that become SQL, paths and trust are taken from the file alone.",
         "HELP",
         "    Print this help.",
     };

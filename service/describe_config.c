@@ -32,9 +32,17 @@ static const char *const page =
     "| value | what is given. Sizes take `KiB`, `MiB`, `GiB` or `TiB` (bytes without one), times `ms`, `s`, "
     "`m` or `h` (milliseconds without one) |\n"
     "| default | what holds where the key is left out; `required`: it may not be |\n"
-    "| running | `yes`: a SIGHUP or `CONFIG SET` changes it in a running daemon. `no`: it needs a restart "
-    "|\n\n"
+    "| running | `yes`: a SIGHUP or `CONFIG SET` changes it in a running daemon. `file`: a SIGHUP does, as "
+    "it is taken "
+    "from the file alone. `no`: it needs a restart |\n\n"
     "What is in force is printed by `twinbloomd -c FILE --print-config`, and by `CONFIG GET`.\n";
+
+static const char *changes(const struct config_key *k)
+{
+    if ((k->flags & CONFIG_RELOADABLE) == 0)
+        return "no";
+    return (k->flags & CONFIG_FILE_ONLY) != 0 ? "file" : "yes";
+}
 
 static void write_row(FILE *to, const struct config_key *k)
 {
@@ -49,7 +57,7 @@ static void write_row(FILE *to, const struct config_key *k)
         describe_code(to, k->standard);
     (void)fputs(" | ", to);
     describe_cell(to, bounds.length > 0 ? buffer_text(&bounds) : "-");
-    (void)fprintf(to, " | %s | ", (k->flags & CONFIG_RELOADABLE) != 0 ? "yes" : "no");
+    (void)fprintf(to, " | %s | ", changes(k));
     describe_cell(to, k->help);
     if ((k->flags & CONFIG_SECRET) != 0)
         (void)fputs(" Printed as `***`.", to);
@@ -97,7 +105,11 @@ static void write_key(FILE *to, const struct config_key *k)
         describe_roff(to, buffer_text(&bounds));
         (void)fputc('.', to);
     }
-    (void)fprintf(to, "%s\n", (k->flags & CONFIG_RELOADABLE) != 0 ? "" : " A change needs a restart.");
+    if ((k->flags & CONFIG_RELOADABLE) == 0)
+        (void)fputs(" A change needs a restart.", to);
+    else if ((k->flags & CONFIG_FILE_ONLY) != 0)
+        (void)fputs(" Not by CONFIG SET.", to);
+    (void)fputc('\n', to);
     buffer_fini(&bounds);
 }
 

@@ -84,7 +84,7 @@ static void refuse(const struct attempt *a, enum login_outcome outcome, struct r
 {
     const struct client *c = a->client;
     if (outcome == LOGIN_BUSY) {
-        reply_error(r, "ERR too many logins at once; try again");
+        reply_error(r, "ERR too many logins at once, or too many that failed; try again later");
         return;
     }
     /* A name that nobody has may be a password in the wrong place. */
@@ -162,8 +162,11 @@ void session_log_in(struct client *c, const struct argument *user, const struct 
         return;
     }
     a->request = r;
+    char host[sizeof(c->address)]; /* without the port */
+    const char *colon = strrchr(c->address, ':');
+    (void)snprintf(host, sizeof(host), "%.*s", colon != NULL ? (int)(colon - c->address) : -1, c->address);
     enum login_outcome outcome =
-        login_ask(c->worker->service->login, a->config, a->user, a->user_length, password->bytes,
+        login_ask(c->worker->service->login, a->config, host, a->user, a->user_length, password->bytes,
                   password->length, c->worker->mailbox, on_outcome, a);
     if (outcome != LOGIN_PENDING)
         on_outcome(a, outcome);

@@ -179,6 +179,9 @@ static enum err judge(const struct target *targets, size_t count, const char **w
     *why = "can't set immutable config";
     if ((last->key->flags & CONFIG_RELOADABLE) == 0)
         return ERR_CONFLICT;
+    *why = "it is taken from the configuration file alone; change it there and send SIGHUP";
+    if ((last->key->flags & CONFIG_FILE_ONLY) != 0)
+        return ERR_REFUSED;
     *why = "duplicate parameter";
     for (const struct target *t = targets; t < last; t++)
         if (t->key == last->key && t->item == last->item)

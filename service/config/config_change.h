@@ -21,7 +21,8 @@ struct config_assignment {
 
 /* Copy @from with all of @list set, checked as a file would be, and own the copy. On error there is none, and
  * *@blamed is the number of the assignment that is at fault (of the first one where the whole does not fit).
- * ERR_NOT_FOUND: no such key. ERR_CONFLICT: it cannot change while the daemon runs. ERR_CONFIG: the text says
+ * ERR_NOT_FOUND: no such key. ERR_CONFLICT: it cannot change while the daemon runs. ERR_REFUSED: it is
+ * taken from the file alone. ERR_CONFIG: the text says
  * what is wrong. ERR_NOMEM. */
 MUST_CHECK enum err config_assign(struct config **out, const struct config *from,
                                   const struct config_assignment *list, size_t count, size_t *blamed,

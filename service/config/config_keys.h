@@ -52,7 +52,11 @@ enum config_flag {
     CONFIG_SECRET_PART = 2, /* a URL or connection string: the password in it is masked */
     CONFIG_ABOVE_MIN = 4,   /* the lower bound itself is not allowed */
     CONFIG_BELOW_MAX = 8,   /* nor the upper one */
-    CONFIG_RELOADABLE = 16  /* may change while the daemon runs */
+    CONFIG_RELOADABLE = 16, /* may change while the daemon runs */
+    /* ... but by the file alone: it becomes SQL, a path that the daemon opens, or what it trusts. Whoever has
+     * the role admin does not have the rights of the database's role, of the daemon's files, and of who runs
+     * it. */
+    CONFIG_FILE_ONLY = 32
 };
 
 struct config_key {

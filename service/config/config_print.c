@@ -125,6 +125,8 @@ static void print_help(FILE *to, const struct config_key *k)
         (void)fprintf(to, " Bounds: %s.", buffer_text(&bounds));
     if ((k->flags & CONFIG_RELOADABLE) == 0)
         (void)fprintf(to, " A change needs a restart.");
+    else if ((k->flags & CONFIG_FILE_ONLY) != 0)
+        (void)fprintf(to, " Not by CONFIG SET.");
     (void)fputc('\n', to);
     buffer_fini(&bounds);
 }

@@ -24,17 +24,24 @@ static void be(struct http_request *r, const struct config_user *u)
 
 /* --- who --- */
 
+/* Of the other end; "?" where it is gone. */
+static const char *peer(const struct http_request *r, ev_uint16_t *port)
+{
+    char *address = NULL;
+    struct evhttp_connection *c = evhttp_request_get_connection(r->req);
+    if (c != NULL)
+        evhttp_connection_get_peer(c, &address, port);
+    return address != NULL ? address : "?";
+}
+
 /* Whom the request named, where there is one of that name: any other may be a password in the wrong place. */
 static void log_refused(struct http_request *r, const char *user)
 {
-    char *address = NULL;
     ev_uint16_t port = 0;
-    struct evhttp_connection *c = evhttp_request_get_connection(r->req);
-    if (c != NULL)
-        evhttp_connection_get_peer(c, &address, &port);
+    const char *address = peer(r, &port);
     bool known = users_find(r->http->config, user, strlen(user)) != NULL;
-    log_info("login_refused", "address=%s:%u id=%s user=%s via=http", address == NULL ? "?" : address, port,
-             log_quote(r->id), known ? log_quote(user) : "unknown");
+    log_info("login_refused", "address=%s:%u id=%s user=%s via=http", address, port, log_quote(r->id),
+             known ? log_quote(user) : "unknown");
 }
 
 static void refuse(struct http_request *r)
@@ -42,16 +49,6 @@ static void refuse(struct http_request *r)
     http_header(r, "WWW-Authenticate", "Basic realm=\"twinbloom\", charset=\"UTF-8\"");
     http_header(r, "WWW-Authenticate", "Bearer realm=\"twinbloom\"");
     http_problem(r, 401, "a login is needed: Basic with user and password, or a Bearer token");
-}
-
-static const struct config_user *bearer(const struct config *c, const char *token)
-{
-    size_t length = strlen(token);
-    const struct config_user *u = users_by_token(c, token, length);
-    if (u == NULL && c->password[0] != '\0' && !users_is_hash(c->password) &&
-        users_same(c->password, strlen(c->password), token, length))
-        u = users_find(c, USERS_DEFAULT, strlen(USERS_DEFAULT));
-    return u;
 }
 
 /* A password that is being verified. */
@@ -74,7 +71,7 @@ static void on_outcome(void *arg, enum login_outcome outcome)
     if (r->req == NULL) {
         /* answered: its time is over, or its connection */
     } else if (outcome == LOGIN_BUSY || r->http->stopped) {
-        http_problem(r, 503, "too many logins at once; nothing was done");
+        http_problem(r, 503, "too many logins at once, or too many that failed; nothing was done");
     } else if (outcome != LOGIN_WELCOME || !holds) {
         log_refused(r, a->user);
         refuse(r);
@@ -91,6 +88,7 @@ static void on_outcome(void *arg, enum login_outcome outcome)
 static void ask(struct http_request *r, const struct buffer *pair, http_known_fn *go_on)
 {
     struct http *h = r->http;
+    ev_uint16_t port;
     const char *colon = pair->length > 0 ? memchr(pair->data, ':', pair->length) : NULL;
     size_t length = colon != NULL ? (size_t)(colon - pair->data) : 0;
     struct attempt *a = colon != NULL && length <= USERS_NAME_MAX ? calloc(1, sizeof(*a)) : NULL;
@@ -102,10 +100,29 @@ static void ask(struct http_request *r, const struct buffer *pair, http_known_fn
     a->request = http_request_hold(r);
     a->config = config_hold(h->config);
     a->go_on = go_on;
-    enum login_outcome outcome = login_ask(h->service->login, a->config, a->user, strlen(a->user), colon + 1,
-                                           pair->length - length - 1, h->mailbox, on_outcome, a);
+    enum login_outcome outcome =
+        login_ask(h->service->login, a->config, peer(r, &port), a->user, strlen(a->user), colon + 1,
+                  pair->length - length - 1, h->mailbox, on_outcome, a);
     if (outcome != LOGIN_PENDING)
         on_outcome(a, outcome);
+}
+
+/* A user's token; else it may be the password of the default user, where that is text. */
+static void ask_bearer(struct http_request *r, const char *token, http_known_fn *go_on)
+{
+    const struct config *c = r->http->config;
+    struct buffer pair = {0};
+    be(r, users_by_token(c, token, strlen(token)));
+    if (user_of(r) != NULL) {
+        go_on(r);
+    } else if (c->password[0] != '\0' && !users_is_hash(c->password)) {
+        buffer_printf(&pair, USERS_DEFAULT ":%s", token);
+        ask(r, &pair, go_on);
+    } else {
+        log_refused(r, "");
+        refuse(r);
+    }
+    buffer_fini(&pair);
 }
 
 /* That is whom the client's certificate names. */
@@ -131,13 +148,7 @@ void http_authenticate(struct http_request *r, http_known_fn *go_on)
                (given == NULL && has_certificate(r))) {
         go_on(r);
     } else if (given != NULL && strncasecmp(given, token, sizeof(token) - 1) == 0) {
-        be(r, bearer(h->config, given + sizeof(token) - 1));
-        if (user_of(r) != NULL) {
-            go_on(r);
-        } else {
-            log_refused(r, "");
-            refuse(r);
-        }
+        ask_bearer(r, given + sizeof(token) - 1, go_on);
     } else if (given != NULL && strncasecmp(given, basic, sizeof(basic) - 1) == 0 &&
                http_base64_decode(&pair, given + sizeof(basic) - 1, strlen(given + sizeof(basic) - 1)) &&
                !buffer_failed(&pair)) {

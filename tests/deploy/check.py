@@ -202,10 +202,39 @@ class Compose(unittest.TestCase):
                 self.assertTrue(os.path.exists(os.path.join(context, build["dockerfile"])))
 
     def test_secrets_have_no_default(self):
-        for name in ("TWINBLOOM_PASSWORD", "POSTGRES_PASSWORD"):
+        for name in ("TWINBLOOM_PASSWORD", "POSTGRES_PASSWORD", "READER_PASSWORD"):
             self.assertIn(f"${{{name}:?", self.text)
         self.assertNotRegex(self.text, r"\$\{\w*PASSWORD:?-")
-        self.assertEqual(set(re.findall(r"(?i)password(?: = |=|: )(\S)", re.sub("#.*", "", self.text))), {"$"})
+        self.assertEqual(set(re.findall(r"(?i)password(?: '| = |=|: )(\S)", re.sub("#.*", "", self.text))), {"$"})
+
+    def test_the_daemon_is_no_superuser_and_reads_alone(self):
+        dsn = re.search(r"dsn = (.*)", self.file["configs"]["twinbloom.conf"]["content"]).group(1)
+        reader = re.search(r"user=(\w+)", dsn).group(1)
+        superuser = self.file["services"]["postgres"]["environment"].get("POSTGRES_USER", "postgres")
+        self.assertNotEqual(reader, superuser)
+        sql = self.file["configs"]["reader.sql"]["content"].replace("${READER_PASSWORD}", "x1")
+        script = r"""
+            . "$ROOT/deploy/servers.sh"
+            trap servers_end EXIT
+            servers_begin "$DIR/servers"
+            servers_postgres
+            admin() { psql -qAtX -v ON_ERROR_STOP=1 "postgresql://postgres@127.0.0.1:$postgres_port/$1"; }
+            admin postgres <<<'CREATE DATABASE links'
+            admin links <<<"$SQL"
+            admin links <<<'CREATE TABLE t (id bigint PRIMARY KEY, code text)'
+            reader() { PGPASSWORD=x1 PGPASSFILE=/dev/null psql -qAtX "postgresql://$READER@127.0.0.1:$postgres_port/links" -c "$1" 2>&1; }
+            reader 'SELECT count(*) FROM t'
+            reader "SELECT rolsuper OR rolcreaterole OR rolcreatedb FROM pg_roles WHERE rolname = current_user"
+            reader "INSERT INTO t VALUES (1, 'x')" || true
+            reader "CREATE TABLE mine ()" || true
+            """
+        with tempfile.TemporaryDirectory() as there:
+            done = run("bash", "-c", "set -Eeuo pipefail\n" + script,
+                       env={**os.environ, "ROOT": ROOT, "DIR": there, "SQL": sql, "READER": reader})
+        self.assertEqual(done.returncode, 0, done.stdout)
+        said = [line for line in done.stdout.splitlines() if re.match(r"\d|[tf]$|ERROR", line)]
+        self.assertEqual(said[:2], ["0", "f"], done.stdout)
+        self.assertEqual([line.split(" for")[0] for line in said[2:]], ["ERROR:  permission denied"] * 2, done.stdout)
 
     def test_the_configuration_is_taken_and_listens_where_ports_lead(self):
         text = re.sub(r"\$\{\w+(:\?[^}]*)?\}", "x1", self.file["configs"]["twinbloom.conf"]["content"])
@@ -245,6 +274,9 @@ class Kubernetes(unittest.TestCase):
             self.assertEqual(ports[p["targetPort"]], p["port"])
         for rule in self.objects["NetworkPolicy"]["spec"]["ingress"]:
             self.assertLessEqual({p["port"] for p in rule["ports"]}, set(ports))
+            for source in rule["from"]:  # a namespace alone would admit every pod in it
+                self.assertEqual(set(source), {"namespaceSelector", "podSelector"})
+                self.assertTrue(all(s["matchLabels"] for s in source.values()))
         names = {p["name"] for p in self.objects["Service"]["spec"]["ports"]}
         for endpoint in self.objects["ServiceMonitor"]["spec"]["endpoints"]:
             self.assertIn(endpoint["port"], names)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buffer.h"
 #include "base/clock.h"
 #include "tests/lib/raw.h"
 
@@ -83,11 +84,13 @@ static void test_slow_password__its_client_may_go_away(void **state)
 static void test_slow_password__that_changes_meanwhile_is_refused(void **state)
 {
     (void)state;
-    enum { BEFORE = 24 }; /* seconds of work for the one thread that verifies */
+    enum { BEFORE = 12 }; /* seconds of work for the one thread that verifies */
     int fds[BEFORE + 1];
     access_reload(SERVICE, FILTERS READER WRITER CHIEF SLOW "# nothing is remembered\n");
     for (int i = 0; i <= BEFORE; i++) {
-        fds[i] = raw_open(access_fixture.daemon[0].port);
+        char address[24]; /* each has its turn before the last one */
+        (void)snprintf(address, sizeof(address), "127.0.1.%d", i + 1);
+        fds[i] = raw_open_from(address, access_fixture.daemon[0].port);
         assert_true(raw_puts(fds[i], i < BEFORE ? "AUTH slow wrong\r\n" : "AUTH slow slow\r\n"));
         clock_sleep_us(i < BEFORE ? 0 : SLOW_US);
     }
@@ -97,6 +100,61 @@ static void test_slow_password__that_changes_meanwhile_is_refused(void **state)
     assert_true(raw_expect(fds[BEFORE], "-" NOAUTH "\r\n+OK\r\n"));
     for (int i = 0; i <= BEFORE; i++)
         raw_close(fds[i]);
+}
+
+static uint64_t log_in_from(const char *address)
+{
+    int fd = raw_open_from(address, access_fixture.daemon[0].port);
+    uint64_t began = clock_mono_us();
+    assert_true(raw_puts(fd, "AUTH slow slow\r\n"));
+    assert_true(raw_expect(fd, "+OK\r\n"));
+    uint64_t took = clock_mono_us() - began;
+    raw_close(fd);
+    return took;
+}
+
+/* However fast wrong passwords come from one address, for a name that there is. */
+static void test_login__is_held_up_by_no_attacker_elsewhere(void **state)
+{
+    (void)state;
+    enum { ATTACKERS = 40, GUESSES = 50 };
+    int fds[ATTACKERS];
+    struct buffer guesses = {0};
+    for (int i = 0; i < GUESSES; i++)
+        buffer_printf(&guesses, "AUTH slow guess%d\r\n", i);
+    uint64_t alone = log_in_from("127.0.0.3");
+    access_reload(SERVICE, FILTERS READER WRITER CHIEF SLOW "# nothing is remembered\n");
+    for (int i = 0; i < ATTACKERS; i++) {
+        fds[i] = raw_open(access_fixture.daemon[0].port);
+        assert_true(raw_puts(fds[i], buffer_text(&guesses)));
+    }
+    clock_sleep_us(50000); /* they wait for their turns */
+    uint64_t beside = log_in_from("127.0.0.2");
+    if (beside > 1000000 && beside > 5 * alone) /* the machine is busy */
+        fail_msg("%llu us, and %llu us alone", (unsigned long long)beside, (unsigned long long)alone);
+    access_gives(&access_fixture.client[0], "PING", "PONG");
+    for (int i = 0; i < ATTACKERS; i++)
+        raw_close(fds[i]);
+    buffer_fini(&guesses);
+}
+
+/* A bearer token that is no user's is a guess of the password of the default user, where that is text. */
+static void test_login__guesses_of_plain_text_wait(void **state)
+{
+    (void)state;
+    char answer[16384];
+    access_reload(SERVICE "password = plain\n", FILTERS CHIEF);
+    uint64_t began = clock_mono_us();
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(
+            access_http_status("GET", "/v1/filters/alpha", "Bearer plaim", answer, sizeof(answer)), 401);
+    assert_int_equal(access_http_status("GET", "/v1/filters/alpha", "Bearer plain", answer, sizeof(answer)),
+                     200);
+    assert_true(clock_mono_us() - began >= 700000); /* 100, 200 and 400 ms */
+    int fd = raw_open_from("127.0.0.2", access_fixture.daemon[0].port);
+    assert_true(raw_puts(fd, "AUTH plaim\r\nAUTH plain\r\n"));
+    assert_true(raw_expect(fd, "-" WRONGPASS "\r\n+OK\r\n"));
+    raw_close(fd);
 }
 
 static void test_slow_password__does_not_hold_up_the_end(void **state)
@@ -232,6 +290,8 @@ int main(void)
         ACCESS_TEST(test_slow_password__stalls_nobody_else),
         ACCESS_TEST(test_slow_password__its_client_may_go_away),
         ACCESS_TEST(test_slow_password__that_changes_meanwhile_is_refused),
+        ACCESS_TEST(test_login__is_held_up_by_no_attacker_elsewhere),
+        ACCESS_TEST(test_login__guesses_of_plain_text_wait),
         ACCESS_TEST(test_slow_password__does_not_hold_up_the_end),
         ACCESS_TEST(test_stranger__may_send_little),
         ACCESS_TEST(test_stranger__is_cut_after_a_while),

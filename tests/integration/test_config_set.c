@@ -2,6 +2,7 @@
 /* CONFIG SET and GET through clients, while the daemon serves. */
 #include "tests/integration/fixture.h"
 
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,6 +119,13 @@ static void test_config_set__is_all_or_nothing(void **state)
         c, "CONFIG SET max_clients 9 log_level loud",
         "ERR CONFIG SET failed (possibly related to argument 'log_level') - 'log_level' is 'loud', which "
         "cannot be read; give debug, info, warn or error");
+    char alone[PATH_MAX + 256];
+    (void)snprintf(
+        alone, sizeof(alone),
+        "ERR CONFIG SET failed (possibly related to argument 'filter.plain.where') - it is taken from "
+        "the configuration file alone; change it in %s and send SIGHUP",
+        fixture.daemon[0].config);
+    is_error(c, "CONFIG SET max_clients 9 filter.plain.where pg_sleep(9)=1", alone);
     is_error(c, "CONFIG SET max_clients 9 nonsense 1",
              "ERR Unknown option or number of arguments for CONFIG SET - 'nonsense'");
     is_error(c, "CONFIG SET max_clients 9 timeout 1s",

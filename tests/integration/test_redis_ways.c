@@ -382,9 +382,7 @@ static void test_certificates__are_read_anew_for_new_connections(void **state)
     assert_int_equal(try_reload("tls_ca_file = /nowhere.crt\n", &e), ERR_CONFIG);
     assert_non_null(strstr(e.text, "tls_ca_file = /nowhere.crt: No such file"));
     wait_info("state=down");
-    char set[PATH_MAX + 128];
-    (void)snprintf(set, sizeof(set), "CONFIG SET tls_ca_file %s", wired_file(&w, "ours.crt"));
-    ok(set);
+    must(try_reload(ours, &e), e);
     wait_info("state=up");
     assert_int_equal(number("BF.EXISTS f key"), 1);
     char *log = process_log(&d.process);

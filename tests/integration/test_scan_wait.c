@@ -74,7 +74,7 @@ static void test_scan_page__says_unreachable_when_the_backend_is_gone_and_goes_o
         must(one_page(s, &range, ROWS_WAIT_MS, &rows, &ended, &e), &e);
     terminate(pg);
     assert_int_equal(one_page(s, &range, ROWS_WAIT_MS, &rows, &ended, &e), ERR_UNREACHABLE);
-    assert_non_null(strstr(e.text, "table public.killed after id \"900\""));
+    assert_non_null(strstr(e.text, "table public.killed: a page"));
     assert_int_equal(one_page(s, &range, ROWS_WAIT_MS, &rows, &ended, &e), ERR_UNREACHABLE);
     source_close(s);
     rows_expect(&rows, 3, 900);
@@ -125,7 +125,7 @@ static void test_scan_page__keeps_the_range_when_a_row_fails(void **state)
     size_t rows = 0;
     bool ended = false;
     assert_int_equal(scan_page(s, &range, &o, &rows, &ended, &e), ERR_REFUSED);
-    assert_non_null(strstr(e.text, "division by zero"));
+    assert_non_null(strstr(e.text, "SQLSTATE 22012"));
     assert_true(seen.count > 0);
     assert_string_equal(range.after, "");
     (void)rows_read(s, &before, NULL, 1000, rows_note, &again); /* the connection is fine */

@@ -172,6 +172,49 @@ static void test_source_check__accepts_expressions_as_keys(void **state)
     PQfinish(pg);
 }
 
+static enum err read_secrets(const struct temp_postgres *p, const char *key, const char *where,
+                             struct error *e)
+{
+    struct source_config config = {
+        .dsn = p->dsn, .table = "secrets", .id_column = "id", .key = key, .where = where};
+    struct source *s = NULL;
+    must(source_open(&s, &config, 10000, e), e);
+    enum err err = source_check(s, e);
+    struct scan_range range = {.table = 0};
+    const struct scan_options o = {.limit = 10, .timeout_ms = 10000, .row = rows_ignore};
+    size_t rows;
+    bool ended;
+    if (err == ERR_OK)
+        err = scan_page(s, &range, &o, &rows, &ended, e);
+    source_close(s);
+    return err;
+}
+
+/* An error is shown to whoever may read the filter's status. */
+static void test_source__repeats_neither_rows_nor_sql_in_errors(void **state)
+{
+    const struct temp_postgres *p = *state;
+    PGconn *pg = database_connect(p, "postgres", "test");
+    database_run(pg, "CREATE TABLE secrets (id int PRIMARY KEY, code text);"
+                     "INSERT INTO secrets VALUES (1, 'ann@example.org');"
+                     "CREATE FUNCTION tell(text) RETURNS text LANGUAGE plpgsql AS "
+                     "$$ BEGIN RAISE EXCEPTION 'it is %%', $1; END $$");
+    static const struct {
+        const char *key, *where, *state;
+    } rows[] = {{"code::int", "", "22P02"},
+                {"code", "code::uuid IS NOT NULL", "22P02"},
+                {"public.tell(code)", "", "P0001"},
+                {"code", "code = = 'ann'", "42601"}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct error e = {0};
+        enum err err = read_secrets(p, rows[i].key, rows[i].where, &e);
+        if (err == ERR_OK || strstr(e.text, "ann") != NULL || strstr(e.text, "example") != NULL ||
+            strstr(e.text, rows[i].state) == NULL)
+            fail_msg("%s, %s: %s", rows[i].key, rows[i].where, e.text);
+    }
+    PQfinish(pg);
+}
+
 /* Each way of reading finds the row c3. */
 static void expect_readable(struct source *s)
 {
@@ -273,6 +316,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_source_check__refuses_what_cannot_work_and_names_the_remedy),
         cmocka_unit_test(test_source_check__refuses_keys_that_are_no_expression_of_one_row),
+        cmocka_unit_test(test_source__repeats_neither_rows_nor_sql_in_errors),
         cmocka_unit_test(test_source_check__accepts_expressions_as_keys),
         cmocka_unit_test(test_source_check__refuses_a_role_that_may_not_read_all_rows),
         cmocka_unit_test(test_source_check__accepts_what_works),

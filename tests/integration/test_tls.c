@@ -240,7 +240,7 @@ static void test_reload__with_bad_files_changes_nothing(void **state)
     assert_non_null(strstr(e.text, "No such file"));
     says(SERIAL, true, "serial=03E9");
     says(REDIS_CLI "CONFIG GET log_level 2>&1", true, "info");
-    says(REDIS_CLI "CONFIG SET tls_cert /dev/null 2>&1", true, "ERR CONFIG SET failed");
+    says(REDIS_CLI "CONFIG SET tls_cert /dev/null 2>&1", true, "configuration file alone");
     says(SERIAL, true, "serial=03E9");
 }
 

@@ -11,20 +11,28 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-int raw_open(uint16_t port)
+int raw_open_from(const char *address, uint16_t port)
 {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -1;
     struct timeval t = {.tv_sec = 120}; /* slow hashes on a machine under load */
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(port)};
+    struct sockaddr_in from = {.sin_family = AF_INET};
     a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t)) == 0 &&
+    if (inet_pton(AF_INET, address, &from.sin_addr) == 1 &&
+        bind(fd, (struct sockaddr *)&from, sizeof(from)) == 0 &&
+        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t)) == 0 &&
         setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof(t)) == 0 &&
         connect(fd, (struct sockaddr *)&a, sizeof(a)) == 0)
         return fd;
     (void)close(fd);
     return -1;
+}
+
+int raw_open(uint16_t port)
+{
+    return raw_open_from("127.0.0.1", port);
 }
 
 void raw_close(int fd)

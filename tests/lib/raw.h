@@ -8,6 +8,8 @@
 
 /* Connect to 127.0.0.1:@port with deadlines of 10 s on every read and write; -1 on failure. */
 int raw_open(uint16_t port);
+/* The same from @address, such as "127.0.0.2". */
+int raw_open_from(const char *address, uint16_t port);
 void raw_close(int fd);
 
 bool raw_send(int fd, const void *bytes, size_t length);

@@ -15,10 +15,11 @@
 #define HASH "$y$j75$wxZuc9zvOwHhA1nQX8/PP0$d4Gp/uaOMD/tjgUyHthHB1RcgHeLw8WAR4BqJ.u7e57"
 #define HEX "0123456789abcdef0123456789abcdef"
 
-static const char base[] = "[service]\npassword = hush\n[redis]\nnodes = redis://u:hidden@127.0.0.1:1\n"
-                           "[postgres]\ndsn = postgresql://u:hidden@/db\n"
-                           "[filter a.b]\ncapacity = 10\n[filter links]\ncapacity = 10\ntable = t\nkey = k\n"
-                           "[user app]\npassword = " HASH "\ntoken = sha256:" HEX HEX "\n";
+static const char base[] =
+    "[service]\npassword = hush\ntls_ca = /ca.pem\n[redis]\nnodes = redis://u:hidden@127.0.0.1:1\n"
+    "[postgres]\ndsn = postgresql://u:hidden@/db\n"
+    "[filter a.b]\ncapacity = 10\n[filter links]\ncapacity = 10\ntable = t\nkey = k\n"
+    "[user app]\npassword = " HASH "\ntoken = sha256:" HEX HEX "\n";
 
 static struct config *accept(const char *text)
 {
@@ -126,9 +127,14 @@ static void test_config_assign__sets_all_that_are_named(void **state)
     enum err code;
     size_t blamed;
     struct error e;
-    static const char *const texts[] = {
-        "log_level",          "error",    "Expansion.Build_Memory", "1GiB", "filter.a.b.expand_at", "0.5",
-        "filter.links.where", "x = 'y.z'"};
+    static const char *const texts[] = {"log_level",
+                                        "error",
+                                        "Expansion.Build_Memory",
+                                        "1GiB",
+                                        "filter.a.b.expand_at",
+                                        "0.5",
+                                        "filter.links.schedule",
+                                        "0 3 * * 1"};
     struct config *c = assign(texts, 4, &code, &blamed, &e);
     if (c == NULL) {
         fail_msg("%s", e.text);
@@ -138,7 +144,7 @@ static void test_config_assign__sets_all_that_are_named(void **state)
     assert_true(c->build_memory == 1u << 30);
     assert_true(c->filter[0].expand_at == 0.5);
     assert_true(c->filter[1].expand_at == 0.8);
-    assert_string_equal(c->filter[1].where, "x = 'y.z'");
+    assert_string_equal(c->filter[1].schedule, "0 3 * * 1");
     assert_string_equal(c->filter[0].name, "a.b");
     assert_string_equal(c->password, "hush");
     config_free(c);
@@ -170,7 +176,7 @@ static void test_config_assign__refuses_all_where_one_is_wrong(void **state)
         {{"password", "***"}, 1, 0, ERR_CONFIG, "put the secret in its place"},
         {{"password", "a\nb"}, 1, 0, ERR_CONFIG, "control character"},
         {{"filter.links.schedule", "never"}, 1, 0, ERR_CONFIG, "five fields"},
-        {{"filter.a.b.table", "t"}, 1, 0, ERR_CONFIG, "a table needs a key"}, /* the whole does not fit */
+        {{"tls_client_user", "yes"}, 1, 0, ERR_CONFIG, "needs certificates"}, /* the whole does not fit */
         {{"filter.a.b.schedule", "0 3 * * *"}, 1, 0, ERR_CONFIG, "no meaning without a table"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -184,14 +190,45 @@ static void test_config_assign__refuses_all_where_one_is_wrong(void **state)
                      e.text);
     }
     /* What fits only together is accepted together. */
-    static const char *const together[] = {"filter.a.b.table", "t", "filter.a.b.key", "code"};
+    static const char *const together[] = {"tls_client_user", "yes", "tls_client_auth", "optional"};
     enum err code;
     size_t blamed;
     struct error e;
     struct config *c = assign(together, 2, &code, &blamed, &e);
     assert_non_null(c);
-    assert_string_equal(c->filter[0].key, "code");
+    assert_true(c->tls_client_user);
     config_free(c);
+}
+
+/* What becomes SQL, a path that the daemon opens, or what it trusts: with the value that it has, too. */
+static void test_config_assign__leaves_to_the_file_what_is_its_alone(void **state)
+{
+    (void)state;
+    static const char *const names[] = {
+        "redis.tls_verify",    "redis.tls_server_name", "redis.tls_ca_file",
+        "redis.tls_ca_dir",    "redis.tls_cert_file",   "redis.tls_key_file",
+        "service.tls_cert",    "service.tls_key",       "service.tls_ca",
+        "expansion.spill_dir", "filter.links.table",    "filter.links.id_column",
+        "filter.links.key",    "filter.links.where",    "filter.links.publication",
+        "filter.links.slot",   "filter.links.outbox",   "tls_verify",
+        "spill_dir",           "filter.links.WHERE"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        enum err code;
+        size_t blamed;
+        struct error e;
+        const char *const texts[] = {"log_level", "warn", names[i], "yes"};
+        struct config *c = assign(texts, 2, &code, &blamed, &e);
+        if (c != NULL || code != ERR_REFUSED || blamed != 1 ||
+            strcmp(e.text,
+                   "it is taken from the configuration file alone; change it there and send SIGHUP") != 0)
+            fail_msg("%s: %s, blamed %zu: %s", names[i], error_name(code), blamed, e.text);
+    }
+    size_t paths = 0; /* a key that is added with such a name belongs to them */
+    for (size_t i = 0; i < config_key_count; i++)
+        if (config_keys[i].type == CONFIG_STRING && (config_keys[i].flags & CONFIG_RELOADABLE) != 0)
+            paths += (config_keys[i].flags & CONFIG_FILE_ONLY) == 0;
+    /* http_hosts, password, schedule, window, nodes of a filter; password, token, filters of a user */
+    assert_int_equal(paths, 8);
 }
 
 struct seen {
@@ -264,6 +301,7 @@ int main(void)
         cmocka_unit_test(test_config_differences__misses_no_key),
         cmocka_unit_test(test_config_assign__sets_all_that_are_named),
         cmocka_unit_test(test_config_assign__refuses_all_where_one_is_wrong),
+        cmocka_unit_test(test_config_assign__leaves_to_the_file_what_is_its_alone),
         cmocka_unit_test(test_config_each__tells_every_key_and_no_secret),
         cmocka_unit_test(test_live_config_replace__needs_the_one_in_force),
     };

@@ -60,6 +60,9 @@ static void test_config_print__names_every_key(void **state)
             const char *restart = strstr(help, "A change needs a restart.");
             bool needed = restart != NULL && restart < strchr(help, '\n');
             assert_int_equal(needed, (config_keys[i].flags & CONFIG_RELOADABLE) == 0);
+            const char *alone = strstr(help, "Not by CONFIG SET.");
+            bool file_only = alone != NULL && alone < strchr(help, '\n');
+            assert_int_equal(file_only, (config_keys[i].flags & CONFIG_FILE_ONLY) != 0);
         }
         free(text);
         config_free(c);

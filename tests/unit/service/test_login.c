@@ -3,16 +3,33 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
+#include <crypt.h>
 
 #include "base/clock.h"
 #include "service/login.h"
+#include "service/login_delay.h"
 
 /* Of "hello". */
 #define HASH "$y$j75$wxZuc9zvOwHhA1nQX8/PP0$d4Gp/uaOMD/tjgUyHthHB1RcgHeLw8WAR4BqJ.u7e57"
-static const char text[] = "[service]\npassword = plain\n[user app]\npassword = " HASH "\n";
+/* Hashes that were made: the linker leads calls of crypt_r() here. */
+static atomic_uint hashes;
+char *__real_crypt_r(const char *phrase, const char *setting, struct crypt_data *data);
+char *__wrap_crypt_r(const char *phrase, const char *setting, struct crypt_data *data);
+
+char *__wrap_crypt_r(const char *phrase, const char *setting, struct crypt_data *data)
+{
+    (void)atomic_fetch_add(&hashes, 1);
+    return __real_crypt_r(phrase, setting, data);
+}
+
+/* Of "slow": some 100 ms. */
+#define SLOW "$y$jDT$yrwGt8EGp78HmJxUVRENw.$Ms2HyzPI6xHHhxZTr8oLuSibThdoTbaaR4deIbxNTo6"
+static const char text[] =
+    "[service]\npassword = plain\n[user app]\npassword = " HASH "\n[user slow]\npassword = " SLOW "\n";
 
 struct fixture {
     struct config *config;
@@ -53,17 +70,23 @@ static void on_outcome(void *arg, enum login_outcome outcome)
     f->last = outcome;
 }
 
+static enum login_outcome ask_from(struct fixture *f, const char *address, const char *name,
+                                   const char *password)
+{
+    return login_ask(f->login, f->config, address, name, strlen(name), password, strlen(password), f->mailbox,
+                     on_outcome, f);
+}
+
 static enum login_outcome ask(struct fixture *f, const char *name, const char *password)
 {
-    return login_ask(f->login, f->config, name, strlen(name), password, strlen(password), f->mailbox,
-                     on_outcome, f);
+    return ask_from(f, "10.0.0.1", name, password);
 }
 
 static enum login_outcome wait_for(struct fixture *f, unsigned outcomes)
 {
     for (int i = 0; i < 2000 && f->outcomes < outcomes; i++)
         mailbox_wait(f->mailbox, 10);
-    assert_int_equal(f->outcomes, outcomes);
+    assert_true(f->outcomes >= outcomes);
     return f->last;
 }
 
@@ -82,13 +105,73 @@ static void test_login_ask__remembers_what_was_right(void **state)
     assert_int_equal(wait_for(f, 4), LOGIN_WELCOME);
 }
 
+/* How many hashes a login costs that is refused. */
+static unsigned cost(struct fixture *f, const char *name, const char *password)
+{
+    unsigned before = atomic_load(&hashes);
+    assert_int_equal(ask(f, name, password), LOGIN_PENDING);
+    assert_int_equal(wait_for(f, f->outcomes + 1), LOGIN_REFUSED);
+    return atomic_load(&hashes) - before;
+}
+
 static void test_login_ask__tells_strangers_as_slowly_as_wrong_passwords(void **state)
 {
     struct fixture *f = *state;
-    assert_int_equal(ask(f, "nobody", "hello"), LOGIN_PENDING);
-    assert_int_equal(wait_for(f, 1), LOGIN_REFUSED);
-    assert_int_equal(ask(f, "", ""), LOGIN_PENDING);
-    assert_int_equal(wait_for(f, 2), LOGIN_REFUSED);
+    assert_int_equal(cost(f, "app", "wrong"), 1);
+    assert_int_equal(cost(f, "nobody", "wrong"), 1);
+    assert_int_equal(cost(f, "", ""), 1);
+    assert_int_equal(ask(f, "app", "hello"), LOGIN_PENDING);
+    assert_int_equal(wait_for(f, 4), LOGIN_WELCOME);
+    assert_int_equal(cost(f, "nobody", "hello"), 1); /* that somebody else's is remembered does not show */
+}
+
+static void guess_often(struct fixture *f, const char *name, unsigned times)
+{
+    char password[16];
+    for (unsigned i = 0; i < times; i++) {
+        (void)snprintf(password, sizeof(password), "p%u", i);
+        assert_int_equal(ask(f, name, password), LOGIN_PENDING);
+    }
+}
+
+/* Who comes from elsewhere has his turn after the hash that is being made. */
+static void test_login_ask__holds_up_nobody_from_elsewhere(void **state)
+{
+    struct fixture *f = *state;
+    guess_often(f, "slow", 1000);
+    unsigned before = atomic_load(&hashes);
+    struct fixture other = {.login = f->login, .config = f->config, .mailbox = f->mailbox};
+    assert_int_equal(ask_from(&other, "10.0.0.2", "slow", "slow"), LOGIN_PENDING);
+    assert_int_equal(wait_for(&other, 1), LOGIN_WELCOME);
+    assert_in_range(atomic_load(&hashes) - before, 1, 3);
+}
+
+static void test_login_ask__delays_guesses_of_plain_text(void **state)
+{
+    struct fixture *f = *state;
+    for (int i = 0; i < 6; i++)
+        assert_int_equal(ask(f, "default", "plaim"), LOGIN_REFUSED);
+    uint64_t began = clock_mono_us();
+    assert_int_equal(ask(f, "default", "plain"), LOGIN_PENDING); /* whether it is right shows later */
+    assert_int_equal(ask_from(f, "10.0.0.2", "default", "plain"), LOGIN_WELCOME);
+    assert_int_equal(wait_for(f, 1), LOGIN_WELCOME);
+    assert_true(clock_mono_us() - began >= 90000);
+    assert_int_equal(ask(f, "default", "plain"), LOGIN_WELCOME);
+}
+
+/* A right guess of what is remembered is no faster than a wrong one. */
+static void test_login_ask__delays_guesses_of_what_is_remembered(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(ask_from(f, "10.0.0.2", "app", "hello"), LOGIN_PENDING);
+    assert_int_equal(wait_for(f, 1), LOGIN_WELCOME);
+    for (unsigned i = 0; i < 7; i++) {
+        assert_int_equal(ask(f, "app", "wrong"), LOGIN_PENDING);
+        assert_int_equal(wait_for(f, 2 + i), LOGIN_REFUSED);
+    }
+    assert_int_equal(ask(f, "app", "hello"), LOGIN_PENDING);
+    assert_int_equal(ask_from(f, "10.0.0.2", "app", "hello"), LOGIN_WELCOME);
+    assert_int_equal(wait_for(f, 9), LOGIN_WELCOME);
 }
 
 static void test_login_ask__knows_plain_text_at_once(void **state)
@@ -105,33 +188,28 @@ static void test_login_ask__refuses_what_no_password_can_be(void **state)
     struct fixture *f = *state;
     char long_one[600];
     memset(long_one, 'x', sizeof(long_one));
-    assert_int_equal(login_ask(f->login, f->config, "app", 3, long_one, 512, f->mailbox, on_outcome, f),
-                     LOGIN_REFUSED);
-    assert_int_equal(login_ask(f->login, f->config, "app", 3, "hello\0x", 7, f->mailbox, on_outcome, f),
-                     LOGIN_REFUSED);
+    assert_int_equal(
+        login_ask(f->login, f->config, "10.0.0.1", "app", 3, long_one, 512, f->mailbox, on_outcome, f),
+        LOGIN_REFUSED);
+    assert_int_equal(
+        login_ask(f->login, f->config, "10.0.0.1", "app", 3, "hello\0x", 7, f->mailbox, on_outcome, f),
+        LOGIN_REFUSED);
     assert_int_equal(f->outcomes, 0);
 }
 
 static void test_login_ask__bounds_those_who_wait(void **state)
 {
     struct fixture *f = *state;
-    unsigned pending = 0, busy = 0;
-    char password[16];
-    for (int i = 0; i < 6000; i++) {
-        (void)snprintf(password, sizeof(password), "p%d", i);
-        enum login_outcome outcome = ask(f, "app", password);
-        pending += outcome == LOGIN_PENDING;
-        busy += outcome == LOGIN_BUSY;
-    }
-    assert_int_equal(pending + busy, 6000);
-    assert_true(busy > 0);
-    assert_true(pending >= 4096);
+    unsigned before = atomic_load(&hashes);
     uint64_t began = clock_mono_us();
+    guess_often(f, "app", 6000);
+    (void)wait_for(f, 6000 - 8 - LOGIN_FREE_FAILURES); /* most are told as soon as there is a delay */
+    assert_in_range(atomic_load(&hashes) - before, LOGIN_FREE_FAILURES + 1, LOGIN_FREE_FAILURES + 8);
     login_stop(f->login); /* does not make the hashes of all who wait */
     f->login = NULL;
-    assert_true(clock_mono_us() - began < 2000000);
+    assert_true(clock_mono_us() - began < 10000000);
     mailbox_run(f->mailbox);
-    assert_int_equal(f->outcomes, pending);
+    assert_int_equal(f->outcomes, 6000);
     assert_int_equal(f->last, LOGIN_BUSY);
 }
 
@@ -141,6 +219,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_login_ask__remembers_what_was_right),
         TEST(test_login_ask__tells_strangers_as_slowly_as_wrong_passwords),
+        TEST(test_login_ask__holds_up_nobody_from_elsewhere),
+        TEST(test_login_ask__delays_guesses_of_plain_text),
+        TEST(test_login_ask__delays_guesses_of_what_is_remembered),
         TEST(test_login_ask__knows_plain_text_at_once),
         TEST(test_login_ask__refuses_what_no_password_can_be),
         TEST(test_login_ask__bounds_those_who_wait),
