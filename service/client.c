@@ -22,7 +22,8 @@ enum {
     REQUESTS_MAX = 8192, /* in flight on one connection before its bytes wait */
     OUTPUT_LOW = 64 * 1024,
     OUTPUT_HIGH_STRANGER = 1024, /* unread bytes of a client that has to log in, as in Redis */
-    INPUT_KEPT = 64 * 1024,      /* of an empty input buffer */
+    INPUT_KEPT = 64 * 1024,      /* of an empty input buffer, and of what is read ahead */
+    INPUT_KEPT_STRANGER = 4 * 1024,
     CLOSING_SECONDS = 10
 };
 
@@ -292,7 +293,8 @@ static bool have_enough(const struct client *c, size_t have)
 {
     bool waits = c->blocked || c->stalled || c->held || c->request_count >= REQUESTS_MAX;
     size_t arrived = evbuffer_get_length(bufferevent_get_input(c->io));
-    return c->closing || client_unread(c) > OUTPUT_HIGH || (waits && have + arrived > INPUT_KEPT);
+    size_t kept = c->session.rights != NULL ? (size_t)INPUT_KEPT : (size_t)INPUT_KEPT_STRANGER;
+    return c->closing || client_unread(c) > output_high(c) || (waits && have + arrived > kept);
 }
 
 /* Start what may be started: first what waits of a transaction, then new bytes. */

@@ -10,7 +10,8 @@ enum {
     ARGUMENTS_FIRST = 8,
     STRANGER_ARGUMENTS = 10,
     STRANGER_BULK = 16384,
-    ARGUMENTS_KEPT = 4096 /* an array above this is given back once its command is done */
+    STRANGER_REQUEST = STRANGER_BULK + 1024, /* a whole one: what it is put together in doubles as it grows */
+    ARGUMENTS_KEPT = 4096                    /* an array above this is given back once its command is done */
 };
 #define RESP_NO_BULK SIZE_MAX
 
@@ -88,6 +89,12 @@ static bool parse_integer(const char *text, size_t length, int64_t *out)
     return true;
 }
 
+/* Bytes of an inline line or of one header. */
+static size_t line_max(const struct resp_parser *p)
+{
+    return p->stranger && p->limits.inline_max > STRANGER_BULK ? (size_t)STRANGER_BULK : p->limits.inline_max;
+}
+
 /* Read the header ("*3\r\n", "$6\r\n") at p->position. RESP_COMMAND: *number and *valid are set, and
  * p->position is behind the header. Like Redis, what follows the '\r' is taken for the '\n'. */
 static enum resp_result read_header(struct resp_parser *p, const char *bytes, size_t length,
@@ -95,7 +102,7 @@ static enum resp_result read_header(struct resp_parser *p, const char *bytes, si
 {
     const char *end = memchr(bytes + p->scanned, '\r', length - p->scanned);
     size_t at = end != NULL ? (size_t)(end - bytes) : length;
-    if (at - p->position > p->limits.inline_max)
+    if (at - p->position > line_max(p))
         return fail(p, too_big);
     p->scanned = at;
     if (end == NULL)
@@ -125,7 +132,8 @@ static enum resp_result read_bulk_header(struct resp_parser *p, const char *byte
         return fail(p, "invalid bulk length");
     if (p->stranger && number > STRANGER_BULK)
         return fail(p, "unauthenticated bulk length");
-    if ((uint64_t)number > p->limits.request_max || p->position > p->limits.request_max - (size_t)number)
+    size_t most = p->stranger ? (size_t)STRANGER_REQUEST : p->limits.request_max;
+    if ((uint64_t)number > most || p->position > most - (size_t)number)
         return fail(p, "too big request");
     p->bulk = (size_t)number;
     return RESP_COMMAND;
@@ -260,7 +268,7 @@ static enum resp_result split_line(struct resp_parser *p, char *bytes, size_t en
         size_t start = l.to = l.at;
         if (!read_word(&l))
             return fail(p, "unbalanced quotes in request");
-        if (p->argument_count == p->limits.arguments_max)
+        if (p->argument_count == (p->stranger ? (size_t)STRANGER_ARGUMENTS : p->limits.arguments_max))
             return fail(p, "too big inline request");
         if (!add(p, start, l.to - start))
             return fail(p, "out of memory");
@@ -271,7 +279,7 @@ static enum resp_result read_inline(struct resp_parser *p, char *bytes, size_t l
 {
     const char *newline = memchr(bytes + p->scanned, '\n', length - p->scanned);
     size_t end = newline != NULL ? (size_t)(newline - bytes) : length;
-    if (end > p->limits.inline_max)
+    if (end > line_max(p))
         return fail(p, "too big inline request");
     p->scanned = end;
     if (newline == NULL)

@@ -39,7 +39,7 @@ struct resp_parser {
     struct resp_limits limits;
     size_t need;     /* total bytes that must be shown before the next call can get further */
     size_t consumed; /* after RESP_COMMAND */
-    bool stranger;   /* who sends has to log in: 10 arguments of 16384 bytes at most, as in Redis */
+    bool stranger; /* who sends has to log in: 10 arguments, 16384 bytes of one or of a line, 17 KiB in all */
     const char *error;
     size_t argument_count;
     struct argument *arguments; /* owned; valid until the next call */

@@ -15,12 +15,6 @@
 
 enum { DRAIN_SECONDS = 5, BACKLOG = 511 };
 
-/* The methods that reach http_on_request(); libevent says of others that it does not know them. */
-enum {
-    METHODS = EVHTTP_REQ_GET | EVHTTP_REQ_POST | EVHTTP_REQ_HEAD | EVHTTP_REQ_PUT | EVHTTP_REQ_DELETE |
-              EVHTTP_REQ_OPTIONS | EVHTTP_REQ_TRACE | EVHTTP_REQ_PATCH
-};
-
 /* --- letters --- */
 
 static void on_letters(evutil_socket_t fd, short events, void *arg)
@@ -74,8 +68,8 @@ static void begin_drain(void *arg)
     static const struct timeval patience = {DRAIN_SECONDS, 0};
     struct http *h = arg;
     h->draining = true;
-    evhttp_del_accept_socket(h->server, h->listening);
-    h->listening = NULL;
+    evconnlistener_free(h->listener);
+    h->listener = NULL;
     http_events_drain(h);
     http_connections_drain(h);
     (void)event_base_loopexit(h->base, &patience);
@@ -104,30 +98,14 @@ static enum err listen_at(struct http *h, const char *address, struct error *e)
     int failed = getaddrinfo(host[0] == '\0' ? NULL : host, port_text, &hints, &found);
     if (failed != 0)
         return error_set(e, ERR_CONFIG, "http = %s: %s", address, gai_strerror(failed));
-    struct evconnlistener *listener = evconnlistener_new_bind(
-        h->base, NULL, NULL, LEV_OPT_REUSEABLE | LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, BACKLOG,
-        found->ai_addr, (int)found->ai_addrlen);
+    h->listener = evconnlistener_new_bind(h->base, http_connection_accept, h,
+                                          LEV_OPT_REUSEABLE | LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC,
+                                          BACKLOG, found->ai_addr, (int)found->ai_addrlen);
     freeaddrinfo(found);
-    if (listener == NULL)
+    if (h->listener == NULL)
         return error_set(e, ERR_IO, "http = %s: %s; choose another address, or http = (nothing) for none",
                          address, strerror(errno));
-    h->listening = evhttp_bind_listener(h->server, listener);
-    if (h->listening != NULL)
-        return ERR_OK;
-    evconnlistener_free(listener);
-    return error_set(e, ERR_NOMEM, "out of memory");
-}
-
-/* The times that libevent knows are of single reads and writes; those of http_connection.c, of whole
- * requests, come first. */
-static void set_limits(struct http *h)
-{
-    const struct timeval idle = {(time_t)(h->config->http_timeout_ms / 1000) + 1, 0};
-    evhttp_set_allowed_methods(h->server, METHODS);
-    evhttp_set_max_headers_size(h->server, HTTP_HEADER_MAX);
-    evhttp_set_max_body_size(h->server, (ev_ssize_t)h->config->http_body_max);
-    evhttp_set_timeout_tv(h->server, &idle);
-    evhttp_set_gencb(h->server, http_on_request, h);
+    return ERR_OK;
 }
 
 /* Tokens of this process's pages: see http_origin.h. */
@@ -143,15 +121,13 @@ static enum err make(struct http *h, struct error *e)
 {
     h->base = loop_base_new();
     h->mailbox = mailbox_new();
-    h->server = h->base == NULL ? NULL : evhttp_new(h->base);
     h->meter = http_meter_new();
-    if (h->server == NULL || h->mailbox == NULL || h->meter == NULL)
+    if (h->base == NULL || h->mailbox == NULL || h->meter == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     h->catalog = loop_catalog_new(h->service, h->base, h->service->worker_count, &h->config);
     h->letters = event_new(h->base, mailbox_fd(h->mailbox), EV_READ | EV_PERSIST, on_letters, h);
     if (h->catalog == NULL || h->letters == NULL || event_add(h->letters, NULL) != 0)
         return error_set(e, ERR_NOMEM, "out of memory");
-    set_limits(h);
     enum err code = http_connections_init(h, e);
     if (code == ERR_OK)
         code = http_events_init(h, e);
@@ -214,13 +190,8 @@ void http_join(struct http *h)
 static void forget_requests(struct http *h)
 {
     struct http_request *r;
-    while ((r = LIST_FIRST(&h->requests)) != NULL) {
-        LIST_REMOVE(r, link);
-        if (r->req != NULL)
-            http_connection_serves(r->connection, NULL);
-        r->req = NULL;
-        http_request_release(r);
-    }
+    while ((r = LIST_FIRST(&h->requests)) != NULL)
+        http_request_end(r);
 }
 
 void http_free(struct http *h)

@@ -24,24 +24,12 @@ static void be(struct http_request *r, const struct config_user *u)
 
 /* --- who --- */
 
-/* Of the other end; "?" where it is gone. */
-static const char *peer(const struct http_request *r, ev_uint16_t *port)
-{
-    char *address = NULL;
-    struct evhttp_connection *c = evhttp_request_get_connection(r->req);
-    if (c != NULL)
-        evhttp_connection_get_peer(c, &address, port);
-    return address != NULL ? address : "?";
-}
-
 /* Whom the request named, where there is one of that name: any other may be a password in the wrong place. */
 static void log_refused(struct http_request *r, const char *user)
 {
-    ev_uint16_t port = 0;
-    const char *address = peer(r, &port);
     bool known = users_find(r->http->config, user, strlen(user)) != NULL;
-    log_info("login_refused", "address=%s:%u id=%s user=%s via=http", address, port, log_quote(r->id),
-             known ? log_quote(user) : "unknown");
+    log_info("login_refused", "address=%s:%s id=%s user=%s via=http", http_connection_host(r->connection),
+             http_connection_port(r->connection), log_quote(r->id), known ? log_quote(user) : "unknown");
 }
 
 static void refuse(struct http_request *r)
@@ -68,7 +56,7 @@ static void on_outcome(void *arg, enum login_outcome outcome)
                              *is = users_find(r->http->config, a->user, strlen(a->user));
     bool holds = was != NULL && is != NULL &&
                  strcmp(users_secret(a->config, was), users_secret(r->http->config, is)) == 0;
-    if (r->req == NULL) {
+    if (r->connection == NULL) {
         /* answered: its time is over, or its connection */
     } else if (outcome == LOGIN_BUSY || r->http->stopped) {
         http_problem(r, 503, "too many logins at once, or too many that failed; nothing was done");
@@ -88,10 +76,10 @@ static void on_outcome(void *arg, enum login_outcome outcome)
 static void ask(struct http_request *r, const struct buffer *pair, http_known_fn *go_on)
 {
     struct http *h = r->http;
-    ev_uint16_t port;
     const char *colon = pair->length > 0 ? memchr(pair->data, ':', pair->length) : NULL;
     size_t length = colon != NULL ? (size_t)(colon - pair->data) : 0;
-    struct attempt *a = colon != NULL && length <= USERS_NAME_MAX ? calloc(1, sizeof(*a)) : NULL;
+    bool named = colon != NULL && length <= USERS_NAME_MAX && memchr(pair->data, '\0', length) == NULL;
+    struct attempt *a = named ? calloc(1, sizeof(*a)) : NULL;
     if (a == NULL) {
         refuse(r);
         return;
@@ -101,8 +89,8 @@ static void ask(struct http_request *r, const struct buffer *pair, http_known_fn
     a->config = config_hold(h->config);
     a->go_on = go_on;
     enum login_outcome outcome =
-        login_ask(h->service->login, a->config, peer(r, &port), a->user, strlen(a->user), colon + 1,
-                  pair->length - length - 1, h->mailbox, on_outcome, a);
+        login_ask(h->service->login, a->config, http_connection_host(r->connection), a->user, strlen(a->user),
+                  colon + 1, pair->length - length - 1, h->mailbox, on_outcome, a);
     if (outcome != LOGIN_PENDING)
         on_outcome(a, outcome);
 }
@@ -128,17 +116,15 @@ static void ask_bearer(struct http_request *r, const char *token, http_known_fn 
 /* That is whom the client's certificate names. */
 static bool has_certificate(struct http_request *r)
 {
-    struct evhttp_connection *connection = evhttp_request_get_connection(r->req);
     return r->http->config->tls_client_user &&
-           tls_client_name(evhttp_connection_get_bufferevent(connection), r->user, sizeof(r->user)) &&
-           user_of(r) != NULL;
+           tls_client_name(http_connection_io(r->connection), r->user, sizeof(r->user)) && user_of(r) != NULL;
 }
 
 void http_authenticate(struct http_request *r, http_known_fn *go_on)
 {
     static const char basic[] = "Basic ", token[] = "Bearer ";
     struct http *h = r->http;
-    const char *given = evhttp_find_header(evhttp_request_get_input_headers(r->req), "Authorization");
+    const char *given = http_asked(r, "Authorization");
     struct buffer pair = {0};
     http_sync(h); /* nobody gets in with the old password once CONFIG SET has answered */
     if (!users_login_required(h->config)) {

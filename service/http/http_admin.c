@@ -15,7 +15,7 @@ static void on_call_done(void *arg)
     struct admin_call *call = arg;
     struct http_request *r = call->asker;
     r->http->calls--;
-    if (r->req != NULL)
+    if (r->connection != NULL)
         call->on_done(call, r, call->done_arg);
     http_request_release(r);
     admin_call_free(call);
@@ -26,7 +26,7 @@ static void on_flushed(void *arg)
 {
     struct admin_call *call = arg;
     struct http_request *r = call->asker;
-    if (r->req != NULL && !r->http->stopped) {
+    if (r->connection != NULL && !r->http->stopped) {
         admin_post(r->http->service, call, r->http->mailbox, on_call_done);
         return;
     }

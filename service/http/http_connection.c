@@ -1,52 +1,68 @@
 /* SPDX-License-Identifier: MIT */
-/* What evhttp of libevent 2.1 does not do for its connections: count them, bound the time and the memory that
- * one takes until its request is whole, answer in JSON what it cannot parse.
- *
- * The happy path is: a connection arrives (evhttp asks for its bufferevent), is adopted before anything is
- * read from it, waits for a request, is busy with it until the answer is taken, waits again. Possible failure
- * modes are: there are too many (the one that has waited longest goes, or no more are taken until one goes),
- * its request or the reading of its answer takes too long (it goes), all together send more than is bearable
- * (those that began last go). None goes while its request is served. */
+/* The happy path is: a connection is accepted, waits for a request, its head is read and given to
+ * http_request.c, which asks for the body or answers at once; the answer is written, and the connection waits
+ * again. Nothing is read ahead of that but READ_AHEAD bytes. Possible failure modes are: there are too many
+ * connections (the one that has waited longest goes, or no more are taken until one goes), a request or the
+ * reading of an answer takes too long (it goes), all together hold more than is bearable (those that began
+ * last go), the bytes are no request (answered, then closed), the other side goes (a request that is being
+ * served ends for nobody; one that has only shut down its sending gets its answer). */
 #include "service/http/http_internal.h"
 
-#include <stdio.h>
+#include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include "base/clock.h"
 #include "base/log.h"
+#include "service/http/http_parse.h"
 #include "service/tls.h"
 
-enum { PAGE_MAX = 2048 };
+enum { READ_AHEAD = 16 * 1024 };
 
-enum place { PLACE_ARRIVING, PLACE_WAITING, PLACE_BUSY };
+enum place { PLACE_WAITING, PLACE_BUSY, PLACE_GONE };
+
+/* What its bytes are read for. */
+enum reading {
+    READING_HEAD,
+    READING_BODY,
+    READING_REST, /* of a body that nobody wants, behind the answer */
+    READING_NOTHING
+};
 
 struct http_connection {
     TAILQ_ENTRY(http_connection) link;
     struct http *http;
     struct bufferevent *io;
-    struct evhttp_connection *evcon; /* NULL until it is adopted */
-    struct http_request *request;    /* that is served now */
-    int fd;
+    struct http_request *request; /* from its head to its answer */
+    struct http_parser parser;
+    http_taken_fn *on_taken; /* of a stream; NULL: it is none */
+    void *on_taken_arg;
     enum place place;
+    enum reading reading;
     uint64_t since_us; /* it waits, sends its request, or is sent its answer */
-    size_t buffered;
-    bool sending; /* part of a request is there */
-    bool last;    /* nothing more is read after the answer that is in the output */
+    size_t held;       /* its part of http->held */
+    bool sending;      /* part of a request is there */
+    bool advancing;
+    bool ended; /* the other side sends nothing more */
+    bool last;  /* nothing more is read after the answer that is in the output */
+    char host[48];
+    char port[8];
 };
 
 static struct http_connection_list *list_of(struct http_connection *c)
 {
     switch (c->place) {
-    case PLACE_ARRIVING:
-        return &c->http->arriving;
     case PLACE_WAITING:
         return &c->http->waiting;
     case PLACE_BUSY:
+        return &c->http->busy;
+    case PLACE_GONE:
         break;
     }
-    return &c->http->busy;
+    return &c->http->gone;
 }
 
 /* To the end of the list: each is in the order of since_us. */
@@ -63,201 +79,217 @@ static void look_soon(struct http *h)
     event_active(h->turn, EV_TIMEOUT, 0);
 }
 
-/* --- pages of libevent's own --- */
+/* --- memory --- */
 
-/* The status in the last status line of @text. */
-static int status_in(const char *text)
+static size_t unread(const struct http_connection *c)
 {
-    int status = 400;
-    for (const char *at = strstr(text, "HTTP/1."); at != NULL; at = strstr(at + 1, "HTTP/1."))
-        if (strlen(at) > 12)
-            status = (int)strtol(at + 9, NULL, 10);
-    return status;
+    return evbuffer_get_length(bufferevent_get_output(c->io));
 }
 
-static const char *detail_of(int status)
+bool http_is_flooded(const struct http *h, size_t more)
 {
-    return status == 413   ? "the body is larger than [service] http_body_max, or its chunks are malformed"
-           : status == 417 ? "the only expectation known here is 100-continue"
-           : status == 501 ? "this method is not known here"
-           : status == 503 ? "out of memory"
-                           : "this is no HTTP/1 request, or its head is too large";
+    return h->held + more > HTTP_WORKING_FACTOR * h->config->http_body_max + HTTP_WORKING_MORE;
 }
 
-/* Put a problem in the place of a page of HTML. */
-static void replace_page(struct http_connection *c, struct evbuffer *output, const char *page)
+/* All that it holds now. */
+static void account(struct http_connection *c)
 {
-    int status = status_in(page);
-    struct buffer body = {0}, head = {0};
-    http_problem_body(&body, status, detail_of(status), NULL);
-    buffer_printf(&head,
-                  "HTTP/1.1 %d %s\r\nContent-Type: application/problem+json\r\nContent-Length: %zu\r\n"
-                  "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n",
-                  status, http_reason(status), body.length);
-    c->last = true;
-    c->http->answering = true; /* this callback is for others */
-    (void)evbuffer_unfreeze(output, 1);
-    (void)evbuffer_drain(output, evbuffer_get_length(output));
-    if (!c->http->config->http_tls) /* TLS does not freeze what it sends */
-        (void)evbuffer_freeze(output, 1);
-    (void)evbuffer_add(output, head.data, head.length);
-    (void)evbuffer_add(output, body.data, body.length);
-    c->http->answering = false;
-    buffer_fini(&body);
-    buffer_fini(&head);
+    size_t held = sizeof(*c) + http_parser_memory(&c->parser) + unread(c) +
+                  evbuffer_get_length(bufferevent_get_input(c->io));
+    c->http->held += held - c->held;
+    c->held = held;
+    if (http_is_flooded(c->http, 0))
+        look_soon(c->http);
 }
 
-/* What cannot be parsed evhttp answers by itself, with HTML, and closes. No part of that has left yet when
- * its last piece comes here. */
-static void on_output(struct evbuffer *output, const struct evbuffer_cb_info *info, void *arg)
-{
-    static const char end[] = "</BODY></HTML>\n";
-    struct http_connection *c = arg;
-    char page[PAGE_MAX];
-    size_t length = evbuffer_get_length(output);
-    if (info->n_added == 0 || c->http->answering || length < sizeof(end) || length >= sizeof(page))
-        return;
-    if (evbuffer_copyout(output, page, length) != (ev_ssize_t)length)
-        return;
-    page[length] = '\0';
-    if (memcmp(page + length - (sizeof(end) - 1), end, sizeof(end) - 1) == 0)
-        replace_page(c, output, page);
-}
+/* --- going --- */
 
-/* --- what was read --- */
-
-static bool is_flooded(const struct http *h)
-{
-    return h->buffered > HTTP_WORKING_FACTOR * h->config->http_body_max;
-}
-
-static void on_input(struct evbuffer *input, const struct evbuffer_cb_info *info, void *arg)
-{
-    (void)input;
-    struct http_connection *c = arg;
-    struct http *h = c->http;
-    c->buffered += info->n_added - info->n_deleted;
-    h->buffered += info->n_added - info->n_deleted;
-    if (info->n_added > 0 && c->place == PLACE_WAITING && !c->sending) {
-        c->sending = true;
-        move_to(c, PLACE_WAITING);
-    }
-    if (info->n_added > 0 && is_flooded(h))
-        look_soon(h);
-}
-
-/* --- coming and going --- */
-
-/* What was streamed when its client went libevent has let go of: it is ours to free. */
-static void let_go(struct http_request *r)
-{
-    struct evhttp_request *req = r->req;
-    r->req = NULL;
-    if (req != NULL && evhttp_request_get_connection(req) == NULL)
-        evhttp_request_free(req);
-}
-
-static void forget(struct http_connection *c)
+/* Its memory stays for this turn of the loop, as callers may hold it. */
+static void drop(struct http_connection *c, const char *why)
 {
     struct http *h = c->http;
-    (void)evbuffer_remove_cb(bufferevent_get_input(c->io), on_input, c);
-    (void)evbuffer_remove_cb(bufferevent_get_output(c->io), on_output, c);
+    if (c->place == PLACE_GONE)
+        return;
+    log_debug("http_dropped", "why=\"%s\"", why);
     if (c->request != NULL)
-        let_go(c->request);
-    if (c->evcon != NULL)
-        h->by_fd[c->fd] = NULL;
-    TAILQ_REMOVE(list_of(c), c, link);
+        http_request_end(c->request);
+    move_to(c, PLACE_GONE);
     h->connection_count--;
-    h->buffered -= c->buffered;
-    free(c);
-    if (h->paused || h->draining)
-        look_soon(h);
+    h->held -= c->held;
+    tls_farewell(c->io);
+    if (c->last && !h->stopped)
+        http_linger(h, bufferevent_getfd(c->io));
+    (void)shutdown(bufferevent_getfd(c->io), SHUT_WR);
+    bufferevent_free(c->io);
+    http_parser_reset(&c->parser);
+    look_soon(h);
 }
 
-static void on_close(struct evhttp_connection *evcon, void *arg)
+void http_connection_drop(struct http_connection *c, const char *why)
 {
-    (void)evcon;
+    drop(c, why);
+}
+
+static void free_gone(struct http *h)
+{
+    struct http_connection *c;
+    while ((c = TAILQ_FIRST(&h->gone)) != NULL) {
+        TAILQ_REMOVE(&h->gone, c, link);
+        free(c);
+    }
+}
+
+/* --- reading --- */
+
+static void on_head(struct http_connection *c)
+{
+    c->reading = READING_NOTHING;
+    http_request_begin(c->http, c);
+}
+
+static void on_whole(struct http_connection *c)
+{
+    if (c->reading == READING_REST) {
+        http_parser_reset(&c->parser);
+        c->reading = READING_HEAD;
+        c->sending = false;
+    } else {
+        c->reading = READING_NOTHING;
+        move_to(c, PLACE_BUSY);
+        http_request_whole(c->request);
+    }
+}
+
+static void on_refused(struct http_connection *c)
+{
+    c->reading = READING_NOTHING;
+    if (c->request == NULL)
+        http_request_begin(c->http, c);
+    if (c->request != NULL) /* there was memory for it */
+        http_problem(c->request, c->parser.status, "%s", c->parser.why);
+    else if (!c->last)
+        drop(c, "no memory to refuse it");
+}
+
+/* True: there may be more to do. */
+static bool advance_once(struct http_connection *c)
+{
+    struct evbuffer *input = bufferevent_get_input(c->io);
+    size_t used, n = evbuffer_get_contiguous_space(input);
+    if (c->last || c->reading == READING_NOTHING || (c->reading == READING_HEAD && unread(c) > 0) ||
+        (n == 0 && !http_parser_is_whole(&c->parser)))
+        return false;
+    if (!c->sending) {
+        c->sending = true;
+        move_to(c, c->place);
+    }
+    enum http_step step =
+        http_parse(&c->parser, n == 0 ? "" : (const char *)evbuffer_pullup(input, (ev_ssize_t)n), n, &used);
+    (void)evbuffer_drain(input, used);
+    switch (step) {
+    case HTTP_MORE:
+        break;
+    case HTTP_HEAD:
+        on_head(c);
+        break;
+    case HTTP_WHOLE:
+        on_whole(c);
+        break;
+    case HTTP_REFUSED:
+        on_refused(c);
+        break;
+    }
+    return c->place != PLACE_GONE;
+}
+
+static void advance(struct http_connection *c)
+{
+    if (c->advancing || c->place == PLACE_GONE)
+        return;
+    c->advancing = true;
+    while (advance_once(c))
+        account(c);
+    c->advancing = false;
+    if (c->place == PLACE_GONE)
+        return;
+    account(c);
+    if (c->ended &&
+        (c->on_taken != NULL || c->reading == READING_BODY || (c->request == NULL && unread(c) == 0)))
+        drop(c, "it went");
+}
+
+static void on_read(struct bufferevent *io, void *arg)
+{
+    (void)io;
+    advance(arg);
+}
+
+/* The output is empty. */
+static void on_written(struct bufferevent *io, void *arg)
+{
+    (void)io;
     struct http_connection *c = arg;
-    if (c->last && !c->http->stopped)
-        http_linger(c->http, c->fd);
-    forget(c);
+    account(c);
+    if (c->on_taken != NULL) {
+        c->on_taken(c->on_taken_arg);
+    } else if (c->request == NULL && c->last) {
+        drop(c, "nothing more is read");
+    } else if (c->request == NULL && c->place == PLACE_BUSY) {
+        c->sending = false;
+        move_to(c, PLACE_WAITING);
+        advance(c);
+    }
 }
 
-static struct bufferevent *on_arrival(struct event_base *base, void *arg)
+static void on_event(struct bufferevent *io, short events, void *arg)
 {
+    (void)io;
+    struct http_connection *c = arg;
+    if ((events & BEV_EVENT_CONNECTED) != 0)
+        return; /* TLS has begun */
+    c->ended = true;
+    if ((events & BEV_EVENT_EOF) != 0)
+        advance(c);
+    else
+        drop(c, "it broke");
+}
+
+/* --- coming --- */
+
+void http_connection_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *address,
+                            int length, void *arg)
+{
+    (void)listener;
     struct http *h = arg;
-    struct bufferevent *io = h->config->http_tls ? tls_bufferevent(h->service->tls, base, -1)
-                                                 : bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
+    struct bufferevent *io = h->config->http_tls ? tls_bufferevent(h->service->tls, h->base, fd)
+                                                 : bufferevent_socket_new(h->base, fd, BEV_OPT_CLOSE_ON_FREE);
     struct http_connection *c = io == NULL ? NULL : calloc(1, sizeof(*c));
-    if (c == NULL)
-        return io; /* its requests are answered with 503 */
+    if (c == NULL) {
+        if (io != NULL)
+            bufferevent_free(io);
+        else
+            (void)close(fd);
+        return;
+    }
     c->http = h;
     c->io = io;
     c->since_us = clock_mono_us();
-    TAILQ_INSERT_TAIL(&h->arriving, c, link);
+    http_parser_init(&c->parser, h->config->http_body_max);
+    (void)getnameinfo(address, (socklen_t)length, c->host, sizeof(c->host), c->port, sizeof(c->port),
+                      NI_NUMERICHOST | NI_NUMERICSERV);
+    TAILQ_INSERT_TAIL(&h->waiting, c, link);
     h->connection_count++;
     atomic_fetch_add(&h->service->http_connections, 1);
-    bufferevent_incref(io); /* until it is adopted */
-    (void)evbuffer_add_cb(bufferevent_get_input(io), on_input, c);
-    (void)evbuffer_add_cb(bufferevent_get_output(io), on_output, c);
+    bufferevent_setcb(io, on_read, on_written, on_event, c);
+    bufferevent_setwatermark(io, EV_READ, 0, READ_AHEAD);
+    if (bufferevent_enable(io, EV_READ | EV_WRITE) != 0)
+        drop(c, "out of memory");
+    else
+        account(c);
     look_soon(h);
-    return io;
-}
-
-static bool has_room(struct http *h, int fd)
-{
-    if (fd < 0 || (size_t)fd < h->by_fd_count)
-        return fd >= 0;
-    size_t count = (size_t)fd * 2 + 64;
-    struct http_connection **more = realloc(h->by_fd, count * sizeof(struct http_connection *));
-    if (more == NULL)
-        return false;
-    for (size_t i = h->by_fd_count; i < count; i++)
-        more[i] = NULL;
-    h->by_fd = more;
-    h->by_fd_count = count;
-    return true;
-}
-
-/* evhttp says whose connection it is only with a request; but it is the argument of the callbacks that it has
- * set. */
-static void adopt(struct http_connection *c)
-{
-    struct http *h = c->http;
-    struct bufferevent *io = c->io;
-    void *evcon = NULL;
-    bufferevent_getcb(io, NULL, NULL, NULL, &evcon);
-    if (evcon == NULL) { /* it went at once */
-        forget(c);
-    } else if (has_room(h, bufferevent_getfd(io))) {
-        c->evcon = evcon;
-        c->fd = bufferevent_getfd(io);
-        h->by_fd[c->fd] = c;
-        evhttp_connection_set_closecb(c->evcon, on_close, c);
-        move_to(c, PLACE_WAITING);
-    } else {
-        forget(c);
-        evhttp_connection_free(evcon);
-    }
-    bufferevent_decref(io);
-}
-
-static void adopt_all(struct http *h)
-{
-    struct http_connection *c, *next;
-    for (c = TAILQ_FIRST(&h->arriving); c != NULL; c = next) {
-        next = TAILQ_NEXT(c, link);
-        adopt(c);
-    }
 }
 
 /* --- limits --- */
-
-static void drop(struct http_connection *c, const char *why)
-{
-    log_debug("http_dropped", "why=\"%s\"", why);
-    evhttp_connection_free(c->evcon); /* on_close() */
-}
 
 static void drop_late(struct http *h, struct http_connection_list *list, const char *why)
 {
@@ -265,23 +297,19 @@ static void drop_late(struct http *h, struct http_connection_list *list, const c
     uint64_t now = clock_mono_us(), patience = h->config->http_timeout_ms * 1000;
     for (c = TAILQ_FIRST(list); c != NULL; c = next) {
         next = TAILQ_NEXT(c, link);
-        if (c->request != NULL)
-            continue;
-        if (c->last && evbuffer_get_length(bufferevent_get_output(c->io)) == 0)
-            drop(c, "nothing more is read");
-        else if (now - c->since_us > patience)
+        if (c->request == NULL && now - c->since_us > patience)
             drop(c, why);
     }
 }
 
-/* Those that began last go first. */
+/* Those that began last go first; none whose request is served. */
 static void keep_to_memory(struct http *h, struct http_connection_list *list)
 {
     struct http_connection *c, *previous;
-    for (c = TAILQ_LAST(list, http_connection_list); c != NULL && is_flooded(h); c = previous) {
+    for (c = TAILQ_LAST(list, http_connection_list); c != NULL && http_is_flooded(h, 0); c = previous) {
         previous = TAILQ_PREV(c, http_connection_list, link);
-        if (c->request == NULL && c->buffered > 0)
-            drop(c, "too much is sent");
+        if ((c->request == NULL || c->reading == READING_BODY) && c->held > sizeof(*c))
+            drop(c, "too much is held");
     }
 }
 
@@ -292,30 +320,29 @@ static void keep_to_count(struct http *h)
            TAILQ_NEXT(c, link) != NULL)
         drop(c, "too many connections");
     bool full = h->connection_count > h->config->http_max_clients;
-    if (h->listening == NULL || full == h->paused)
+    if (h->listener == NULL || full == h->paused)
         return;
-    struct evconnlistener *listener = evhttp_bound_socket_get_listener(h->listening);
     if (full)
-        (void)evconnlistener_disable(listener);
+        (void)evconnlistener_disable(h->listener);
     else
-        (void)evconnlistener_enable(listener);
+        (void)evconnlistener_enable(h->listener);
     h->paused = full;
     log_warn("http_connections", "count=%zu note=\"%s\"", h->connection_count,
              full ? "no more are taken: http_max_clients" : "taken again");
 }
 
-/* When a connection has come or must go, and every second. */
+/* When a connection has come or gone, when too much is held, and every second. */
 static void on_turn(evutil_socket_t fd, short events, void *arg)
 {
     (void)fd;
     (void)events;
     struct http *h = arg;
-    adopt_all(h);
     drop_late(h, &h->waiting, "no request");
     drop_late(h, &h->busy, "the answer is not taken");
-    keep_to_memory(h, &h->busy); /* requests behind one that is answered */
+    keep_to_memory(h, &h->busy); /* answers that are not taken */
     keep_to_memory(h, &h->waiting);
     keep_to_count(h);
+    free_gone(h);
     if (h->draining && h->connection_count == 0)
         (void)event_base_loopbreak(h->base);
 }
@@ -333,13 +360,24 @@ void http_connections_drain(struct http *h)
 
 /* --- requests --- */
 
-struct http_connection *http_connection_busy(struct http *h, struct evhttp_request *req)
+const struct http_parser *http_connection_parser(const struct http_connection *c)
 {
-    int fd = bufferevent_getfd(evhttp_connection_get_bufferevent(evhttp_request_get_connection(req)));
-    struct http_connection *c = fd >= 0 && (size_t)fd < h->by_fd_count ? h->by_fd[fd] : NULL;
-    if (c != NULL)
-        move_to(c, PLACE_BUSY);
-    return c;
+    return &c->parser;
+}
+
+struct bufferevent *http_connection_io(struct http_connection *c)
+{
+    return c->io;
+}
+
+const char *http_connection_host(const struct http_connection *c)
+{
+    return c->host;
+}
+
+const char *http_connection_port(const struct http_connection *c)
+{
+    return c->port;
 }
 
 void http_connection_serves(struct http_connection *c, struct http_request *r)
@@ -347,46 +385,89 @@ void http_connection_serves(struct http_connection *c, struct http_request *r)
     c->request = r;
 }
 
-static void on_taken(struct evhttp_request *req, void *arg)
+void http_connection_read_body(struct http_connection *c, bool wanted)
 {
-    (void)req;
-    struct http_connection *c = arg;
-    c->sending = c->buffered > 0;
-    move_to(c, PLACE_WAITING);
+    static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    c->parser.skip = !wanted;
+    c->reading = READING_BODY;
+    if (c->parser.expects && !http_parser_is_whole(&c->parser) &&
+        evbuffer_get_length(bufferevent_get_input(c->io)) == 0)
+        (void)bufferevent_write(c->io, go_on, sizeof(go_on) - 1);
+    bufferevent_trigger(c->io, EV_READ, BEV_TRIG_IGNORE_WATERMARKS | BEV_TRIG_DEFER_CALLBACKS);
 }
 
-void http_connection_answered(struct http_connection *c, struct evhttp_request *req, bool last)
+struct buffer http_connection_take_body(struct http_connection *c)
 {
-    c->request = NULL;
+    struct buffer body = c->parser.body;
+    c->parser.body = (struct buffer){0};
+    account(c);
+    return body;
+}
+
+bool http_connection_is_reading(const struct http_connection *c)
+{
+    return c->reading == READING_BODY;
+}
+
+bool http_connection_may_go_on(struct http_connection *c)
+{
+    return c->parser.status == 0 && c->parser.keep_alive && http_parser_skip(&c->parser);
+}
+
+bool http_connection_send(struct http_connection *c, const void *bytes, size_t length)
+{
+    bool sent = bufferevent_write(c->io, bytes, length) == 0;
+    account(c);
+    return sent;
+}
+
+void http_connection_streams(struct http_connection *c, http_taken_fn *on_taken, void *arg)
+{
+    c->on_taken = on_taken;
+    c->on_taken_arg = arg;
+}
+
+void http_connection_answered(struct http_connection *c, bool last)
+{
+    c->on_taken = NULL;
     c->last = last;
+    c->reading = last ? READING_NOTHING : READING_REST;
     move_to(c, PLACE_BUSY);
-    evhttp_request_set_on_complete_cb(req, on_taken, c);
+    account(c);
+    bufferevent_trigger(c->io, EV_READ, BEV_TRIG_IGNORE_WATERMARKS | BEV_TRIG_DEFER_CALLBACKS);
+}
+
+size_t http_connection_unread(const struct http_connection *c)
+{
+    return unread(c);
 }
 
 enum err http_connections_init(struct http *h, struct error *e)
 {
     static const struct timeval second = {1, 0};
-    TAILQ_INIT(&h->arriving);
     TAILQ_INIT(&h->waiting);
     TAILQ_INIT(&h->busy);
+    TAILQ_INIT(&h->gone);
     LIST_INIT(&h->lingering);
     h->turn = event_new(h->base, -1, 0, on_turn, h);
     h->tick = event_new(h->base, -1, EV_PERSIST, on_turn, h); /* each event_active() would put it off */
     if (h->turn == NULL || h->tick == NULL || event_add(h->tick, &second) != 0)
         return error_set(e, ERR_NOMEM, "out of memory");
-    evhttp_set_bevcb(h->server, on_arrival, h);
     return ERR_OK;
 }
 
 void http_connections_fini(struct http *h)
 {
-    adopt_all(h);
+    struct http_connection *c;
+    if (h->listener != NULL)
+        evconnlistener_free(h->listener);
+    while (h->turn != NULL && ((c = TAILQ_FIRST(&h->waiting)) != NULL || (c = TAILQ_FIRST(&h->busy)) != NULL))
+        drop(c, "the daemon ends");
+    if (h->turn != NULL && h->tick != NULL)
+        free_gone(h);
     http_linger_fini(h);
-    if (h->server != NULL)
-        evhttp_free(h->server); /* on_close() of all */
     if (h->turn != NULL)
         event_free(h->turn);
     if (h->tick != NULL)
         event_free(h->tick);
-    free(h->by_fd);
 }

@@ -66,7 +66,7 @@ enum err http_dashboard_init(struct http *h, struct error *e)
 
 static const char *asked(const struct http_request *r, const char *header)
 {
-    const char *value = evhttp_find_header(evhttp_request_get_input_headers(r->req), header);
+    const char *value = http_asked(r, header);
     return value == NULL ? "" : value;
 }
 

@@ -62,34 +62,16 @@ struct http_events {
 
 /* --- streams --- */
 
-static struct evhttp_connection *connection_of(const struct stream *s)
-{
-    return evhttp_request_get_connection(s->r->req);
-}
-
 static size_t pending_of(const struct stream *s)
 {
-    return evbuffer_get_length(bufferevent_get_output(evhttp_connection_get_bufferevent(connection_of(s))));
+    return http_connection_unread(s->r->connection);
 }
 
-static void on_taken(struct evhttp_connection *connection, void *arg);
-
-static void send_chunk(struct stream *s, struct evbuffer *out)
+static void send_chunk(struct stream *s, const struct buffer *out)
 {
-    struct http *h = s->r->http;
     s->said_us = clock_mono_us();
-    h->answering = true;
-    evhttp_send_reply_chunk_with_cb(s->r->req, out, on_taken, s);
-    h->answering = false;
-}
-
-static void put_tick(struct http_events *ev, struct evbuffer *out)
-{
-    struct buffer tick = {0};
-    http_states_tick(&ev->states, &tick);
-    if (!buffer_failed(&tick))
-        (void)evbuffer_add(out, tick.data, tick.length);
-    buffer_fini(&tick);
+    if (!http_stream_send(s->r, out))
+        http_connection_drop(s->r->connection, "out of memory");
 }
 
 static bool is_silent(const struct stream *s)
@@ -101,35 +83,34 @@ static bool is_silent(const struct stream *s)
 static void pump(struct http_events *ev, struct stream *s)
 {
     const struct config_user *u =
-        s->r->req == NULL ? NULL : users_find(ev->http->config, s->r->user, strlen(s->r->user));
-    struct evbuffer *out = u == NULL || pending_of(s) > PENDING_MAX / 2 ? NULL : evbuffer_new();
+        s->r->connection == NULL ? NULL : users_find(ev->http->config, s->r->user, strlen(s->r->user));
+    struct buffer out = {0};
     struct http_state *e;
-    if (out == NULL)
+    if (u == NULL || pending_of(s) > PENDING_MAX / 2)
         return;
     TAILQ_FOREACH(e, &ev->states.list, link)
     {
         if (e->version <= s->sent)
             continue;
-        if (evbuffer_get_length(out) > PENDING_MAX / 2)
+        if (out.length > PENDING_MAX / 2)
             break;
-        if (http_state_may_be_seen(e, u) && e->frame.length > 0)
-            (void)evbuffer_add(out, e->frame.data, e->frame.length);
+        if (http_state_may_be_seen(e, u))
+            buffer_append(&out, e->frame.data, e->frame.length);
         s->sent = e->version;
     }
     if (e == NULL && (s->ticked != ev->looked_us || is_silent(s))) { /* it is up to date */
         s->ticked = ev->looked_us;
-        put_tick(ev, out);
+        http_states_tick(&ev->states, &out);
     }
-    if (evbuffer_get_length(out) > 0)
-        send_chunk(s, out);
-    evbuffer_free(out);
+    if (out.length > 0)
+        send_chunk(s, &out);
+    buffer_fini(&out);
 }
 
-static void on_taken(struct evhttp_connection *connection, void *arg)
+static void on_taken(void *arg)
 {
-    (void)connection;
     struct stream *s = arg;
-    if (s->r->req != NULL && !s->r->http->draining)
+    if (!s->r->http->draining)
         pump(s->r->http->events, s);
 }
 
@@ -141,40 +122,23 @@ static void stream_free(struct http_events *ev, struct stream *s)
     free(s);
 }
 
-/* Its connection is gone, with the request. */
-static void bury(struct http_events *ev, struct stream *s)
-{
-    LIST_REMOVE(s->r, link);
-    http_request_release(s->r); /* of the one who answers */
-    stream_free(ev, s);
-}
-
 static void cut_off(struct http_events *ev, struct stream *s, const char *why)
 {
     log_info("http_stream_cut", "why=\"%s\"", why);
-    evhttp_connection_free(connection_of(s));
-    bury(ev, s);
+    http_connection_drop(s->r->connection, why);
+    stream_free(ev, s);
 }
 
 /* The stream as a whole is the answer. */
 static void end_stream(struct http_events *ev, struct stream *s, const char *why)
 {
-    struct http_request *r = s->r;
-    struct evhttp_request *req = r->req;
-    struct evbuffer *out = evbuffer_new();
-    if (out != NULL) {
-        (void)evbuffer_add_printf(out, "event: end\ndata: {\"why\":\"%s\"}\n\n", why);
-        ev->http->answering = true;
-        evhttp_send_reply_chunk(req, out);
-        ev->http->answering = false;
-        evbuffer_free(out);
-    }
-    r->req = NULL;
-    http_connection_answered(r->connection, req, true);
-    ev->http->answering = true;
-    evhttp_send_reply_end(req);
-    ev->http->answering = false;
-    bury(ev, s);
+    struct buffer out = {0};
+    buffer_printf(&out, "event: end\ndata: {\"why\":\"%s\"}\n\n", why);
+    send_chunk(s, &out);
+    buffer_fini(&out);
+    if (s->r->connection != NULL)
+        http_stream_end(s->r);
+    stream_free(ev, s);
 }
 
 /* --- looks --- */
@@ -275,8 +239,8 @@ static void look_after(struct http_events *ev, struct stream *s, uint64_t now)
 {
     uint64_t patience_ms = ev->http->config->http_timeout_ms;
     patience_ms = patience_ms < PATIENCE_MS ? patience_ms : PATIENCE_MS;
-    if (s->r->req == NULL) {
-        bury(ev, s);
+    if (s->r->connection == NULL) {
+        stream_free(ev, s);
         return;
     }
     if (pending_of(s) == 0)
@@ -328,7 +292,7 @@ static void start_anew(struct http_events *ev)
 static void prepare_connection(struct http *h, struct http_request *r)
 {
     static const int bytes = SOCKET_BYTES, lost_ms = LOST_PEER_MS;
-    struct bufferevent *io = evhttp_connection_get_bufferevent(evhttp_request_get_connection(r->req));
+    struct bufferevent *io = http_connection_io(r->connection);
     const struct timeval patience = {(time_t)(h->config->http_timeout_ms / 1000) + 1, 0};
     int fd = bufferevent_getfd(io);
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
@@ -341,7 +305,6 @@ static void begin(struct http_events *ev, struct http_request *r, struct stream 
 {
     *s = (struct stream){.r = http_request_hold(r)};
     (void)event_del(r->deadline);
-    r->close = true;
     if (ev->count == 0)
         start_anew(ev);
     LIST_INSERT_HEAD(&ev->streams, s, link);
@@ -349,20 +312,15 @@ static void begin(struct http_events *ev, struct http_request *r, struct stream 
     prepare_connection(ev->http, r);
     http_header(r, "Content-Type", "text/event-stream");
     http_header(r, "Cache-Control", "no-store");
-    http_header(r, "X-Content-Type-Options", "nosniff");
     http_header(r, "X-Accel-Buffering", "no"); /* of a proxy that would collect it */
-    http_header(r, "Connection", "close");
-    http_header(r, "X-Request-Id", r->id);
-    http_meter_count(r, 200);
-    ev->http->answering = true;
-    evhttp_send_reply_start(r->req, 200, http_reason(200));
-    ev->http->answering = false;
-    struct evbuffer *hello = evbuffer_new();
-    if (hello != NULL) {
-        (void)evbuffer_add_printf(hello, "retry: 2000\n\n");
-        send_chunk(s, hello);
-        evbuffer_free(hello);
-    }
+    http_connection_streams(r->connection, on_taken, s);
+    struct buffer hello = {0};
+    buffer_puts(&hello, "retry: 2000\n\n");
+    if (http_stream_begin(r))
+        send_chunk(s, &hello);
+    else
+        http_connection_drop(r->connection, "out of memory");
+    buffer_fini(&hello);
     ev->hurry = true;
     on_turn(-1, 0, ev);
 }
@@ -417,8 +375,8 @@ void http_events_drain(struct http *h)
     struct stream *s, *next;
     for (s = LIST_FIRST(&h->events->streams); s != NULL; s = next) {
         next = LIST_NEXT(s, link);
-        if (s->r->req == NULL)
-            bury(h->events, s);
+        if (s->r->connection == NULL)
+            stream_free(h->events, s);
         else
             end_stream(h->events, s, "the daemon ends");
     }
@@ -429,10 +387,9 @@ void http_events_forget(struct http *h)
     struct stream *s, *next;
     for (s = h->events == NULL ? NULL : LIST_FIRST(&h->events->streams); s != NULL; s = next) {
         next = LIST_NEXT(s, link);
-        if (s->r->req != NULL)
-            http_connection_serves(s->r->connection, NULL);
-        s->r->req = NULL;
-        bury(h->events, s);
+        if (s->r->connection != NULL)
+            http_connection_drop(s->r->connection, "the daemon ends");
+        stream_free(h->events, s);
     }
 }
 

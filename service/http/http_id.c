@@ -19,7 +19,7 @@ bool http_id_is_sane(const char *id)
 
 void http_id_take(struct http_request *r)
 {
-    const char *given = evhttp_find_header(evhttp_request_get_input_headers(r->req), "X-Request-Id");
+    const char *given = http_asked(r, "X-Request-Id");
     if (given != NULL && http_id_is_sane(given))
         (void)snprintf(r->id, sizeof(r->id), "%s", given);
     else
@@ -29,14 +29,10 @@ void http_id_take(struct http_request *r)
 void http_slow(struct http_request *r, int status, uint64_t us)
 {
     char what[160], outcome[16], client[80];
-    char *address = NULL;
-    ev_uint16_t port = 0;
     if (!slow_is(r->http->config, us))
         return;
-    struct evhttp_connection *connection = evhttp_request_get_connection(r->req);
-    if (connection != NULL)
-        evhttp_connection_get_peer(connection, &address, &port);
-    (void)snprintf(client, sizeof(client), "%s:%u", address == NULL ? "?" : address, port);
+    (void)snprintf(client, sizeof(client), "%s:%s", http_connection_host(r->connection),
+                   http_connection_port(r->connection));
     (void)snprintf(what, sizeof(what), "%s %s", r->route == NULL ? "?" : r->route->method,
                    r->route == NULL ? "?" : r->route->pattern);
     (void)snprintf(outcome, sizeof(outcome), "%d", status);

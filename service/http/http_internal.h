@@ -6,22 +6,23 @@
 #include <pthread.h>
 #include <sys/queue.h>
 #include <event2/event.h>
-#include <event2/http.h>
+#include <event2/bufferevent.h>
 #include <event2/listener.h>
 #include "base/buffer.h"
 #include "base/mailbox.h"
 #include "service/http/http.h"
 #include "service/http/http_body.h"
 #include "service/http/http_origin.h"
+#include "service/http/http_parse.h"
 #include "service/http/http_route.h"
 #include "service/users.h"
 
 enum {
     HTTP_CALLS_MAX = 64,     /* calls in the admin thread or on their way to it */
-    HTTP_WORKING_FACTOR = 4, /* bodies at one time, in sizes of the largest */
-    HTTP_HEADER_MAX = 16384, /* of all lines of a request's head, bytes */
-    HTTP_RETRY_AFTER = 1,    /* seconds */
-    HTTP_ID_MAX = 64         /* of X-Request-Id */
+    HTTP_WORKING_FACTOR = 4, /* what all requests and answers hold: so many bodies of the largest size, */
+    HTTP_WORKING_MORE = 1024 * 1024, /* and so many bytes */
+    HTTP_RETRY_AFTER = 1,            /* seconds */
+    HTTP_ID_MAX = 64                 /* of X-Request-Id */
 };
 
 struct batch;
@@ -40,20 +41,15 @@ struct http {
     struct meter *meter; /* rows: routes, in the order of their table; then what is none */
     struct event *letters;
     struct event *turn, *tick; /* see http_connection.c */
-    struct evhttp *server;
-    struct evhttp_bound_socket *listening;
+    struct evconnlistener *listener;
     struct http_request_list requests; /* not answered yet */
     unsigned calls;                    /* in the admin thread */
-    size_t working;                    /* bytes of bodies of requests that are not answered yet */
+    size_t held; /* bytes of all connections and of the bodies of requests that are not answered yet */
     bool draining;
-    bool stopped;   /* its thread has ended, and the admin thread has */
-    bool answering; /* what goes into a connection's output now is ours */
+    bool stopped; /* its thread has ended, and the admin thread has */
     /* of http_connection.c */
-    struct http_connection_list arriving, waiting, busy;
+    struct http_connection_list waiting, busy, gone;
     size_t connection_count;
-    size_t buffered; /* bytes that were read and are no request yet */
-    struct http_connection **by_fd;
-    size_t by_fd_count;
     bool paused; /* takes no connections: there are too many */
     struct lingering_list lingering;
     size_t lingering_count;
@@ -68,20 +64,19 @@ struct http {
 struct http_request {
     LIST_ENTRY(http_request) link; /* until it is answered */
     struct http *http;
-    struct evhttp_request *req; /* NULL: answered, or its connection is gone */
-    struct http_connection *connection;
+    struct http_connection *connection; /* NULL: answered, or it is gone */
     const struct http_route *route;
     struct buffer filter; /* its name, from the path */
     struct http_body body;
-    struct batch *batch; /* of check and add: its keys lie in the body */
-    size_t working;      /* its part of http->working */
+    struct batch *batch;   /* of check and add: its keys lie in the body */
+    size_t working;        /* its part of http->held */
+    struct buffer headers; /* of the answer, each with its CRLF */
     uint64_t began_us;
     char id[HTTP_ID_MAX + 1]; /* of the answer, and of the log where it was slow */
     struct event *deadline;
     char user[USERS_NAME_MAX + 1]; /* whose request it is; "": nobody's */
     unsigned references;
     bool head;
-    bool close; /* the connection, after the answer */
 };
 
 /* --- http.c --- */
@@ -89,7 +84,12 @@ struct http_request {
 void http_sync(struct http *h);
 
 /* --- http_request.c --- */
-void http_on_request(struct evhttp_request *req, void *http);
+/* The head is there, or it is refused, which the caller answers. Nothing where there is no memory. */
+void http_request_begin(struct http *h, struct http_connection *c);
+/* So is the body that was asked for. */
+void http_request_whole(struct http_request *r);
+/* It is answered, or nobody waits for the answer: gives back the reference of the one who answers. */
+void http_request_end(struct http_request *r);
 struct http_request *http_request_hold(struct http_request *r);
 void http_request_release(struct http_request *r);
 /* Answer with @status and a JSON body; takes what is in @json. Nothing where it was answered already. */
@@ -107,7 +107,18 @@ void http_header(struct http_request *r, const char *name, const char *value);
 /* Append a problem's body. */
 void http_problem_body(struct buffer *out, int status, const char *detail, const char *instance);
 const char *http_reason(int status);
-/* The value of @name in the query, NULL where there is none. The caller frees it. */
+/* The value of a header that came; NULL where there is none. */
+const char *http_asked(const struct http_request *r, const char *header);
+/* Begin an answer whose end is not known; the connection ends with it. False: no memory. */
+MUST_CHECK bool http_stream_begin(struct http_request *r);
+bool http_stream_send(struct http_request *r, const struct buffer *bytes);
+/* The answer is whole: as http_request_end(). */
+void http_stream_end(struct http_request *r);
+
+/* --- http_query.c --- */
+/* False: it was answered, as the query could be read in two ways. */
+MUST_CHECK bool http_query_is_sound(struct http_request *r);
+/* The value of @name, NULL where there is none. The caller frees it. */
 char *http_query(const struct http_request *r, const char *name);
 
 /* --- http_metrics.c --- */
@@ -120,14 +131,39 @@ bool http_scrapes_freely(struct http_request *r);
 /* --- http_connection.c --- */
 MUST_CHECK enum err http_connections_init(struct http *h, struct error *e);
 void http_connections_fini(struct http *h);
-/* The connection of a request that has begun to be served. */
-struct http_connection *http_connection_busy(struct http *h, struct evhttp_request *req);
-/* From now to its answer it does not go away. @r NULL: the request is not answered any more. */
-void http_connection_serves(struct http_connection *c, struct http_request *r);
-/* Its answer is about to be sent, and is the @last one of the connection. */
-void http_connection_answered(struct http_connection *c, struct evhttp_request *req, bool last);
+/* Of a listener; @arg is the struct http. */
+void http_connection_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *address,
+                            int length, void *arg);
 /* Close those that wait for a request; the loop ends when the last one is gone. */
 void http_connections_drain(struct http *h);
+/* True where with @more bytes more would be held than may be. */
+bool http_is_flooded(const struct http *h, size_t more);
+
+const struct http_parser *http_connection_parser(const struct http_connection *c);
+struct bufferevent *http_connection_io(struct http_connection *c);
+/* Where it comes from. */
+const char *http_connection_host(const struct http_connection *c);
+const char *http_connection_port(const struct http_connection *c);
+/* @r is what it serves; NULL: nothing. */
+void http_connection_serves(struct http_connection *c, struct http_request *r);
+/* Read the body of the request, and drop it where it is not @wanted; then http_request_whole(). */
+void http_connection_read_body(struct http_connection *c, bool wanted);
+bool http_connection_is_reading(const struct http_connection *c);
+/* The body that was read, which is the caller's. */
+struct buffer http_connection_take_body(struct http_connection *c);
+/* True where another request may follow this one; its body is not wanted. */
+bool http_connection_may_go_on(struct http_connection *c);
+/* False: no memory. */
+MUST_CHECK bool http_connection_send(struct http_connection *c, const void *bytes, size_t length);
+/* The answer was sent, and is the @last one of the connection. */
+void http_connection_answered(struct http_connection *c, bool last);
+/* Call @on_taken whenever all that was sent is taken, until it is answered. */
+typedef void http_taken_fn(void *arg);
+void http_connection_streams(struct http_connection *c, http_taken_fn *on_taken, void *arg);
+/* Bytes that were sent and are not taken yet. */
+size_t http_connection_unread(const struct http_connection *c);
+/* At once, with the request that it serves. */
+void http_connection_drop(struct http_connection *c, const char *why);
 
 /* --- http_linger.c --- */
 /* The connection of @fd is about to be closed, and not all was read: see to it that its answer arrives. */

@@ -56,12 +56,8 @@ void http_meter_count(struct http_request *r, int status)
 
 static bool is_local(struct http_request *r)
 {
-    char *address = NULL;
-    ev_uint16_t port;
+    const char *address = http_connection_host(r->connection);
     struct in_addr v4;
-    evhttp_connection_get_peer(evhttp_request_get_connection(r->req), &address, &port);
-    if (address == NULL)
-        return false;
     if (strncmp(address, "::ffff:", 7) == 0)
         address += 7;
     return strcmp(address, "::1") == 0 ||
@@ -87,7 +83,7 @@ static void answer(struct scrape *s)
 {
     struct buffer text = {0};
     struct http_request *r = s->r;
-    if (r->req == NULL)
+    if (r->connection == NULL)
         return;
     collector_write(r->http->service->collector, &text, s->format);
     http_answer_as(r, 200, exposition_type(s->format), &text);
@@ -127,7 +123,7 @@ void http_metrics(struct http_request *r)
         return;
     }
     s->r = http_request_hold(r);
-    s->format = exposition_negotiate(evhttp_find_header(evhttp_request_get_input_headers(r->req), "Accept"));
+    s->format = exposition_negotiate(http_asked(r, "Accept"));
     s->patience = evtimer_new(h->base, on_patience, s);
     if (s->patience == NULL || evtimer_add(s->patience, &patience) != 0 ||
         collector_ask(h->service->collector, h->mailbox, on_told, s) != ERR_OK) {

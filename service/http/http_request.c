@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The happy path is: libevent has read a whole request, its row of the table is found, whoever asks may ask
- * it, its body is parsed, the handler answers now or later. Possible failure modes are: each of these steps
- * says no (a problem is the answer), the handler's work takes too long (504, and what comes afterwards is
- * dropped), the daemon ends (503). The connection cannot go away under a request: libevent does not read from
- * it until it is answered. */
+/* The happy path is: the head of a request is there, its row of the table is found, whoever asks may ask it,
+ * its body is read and parsed, the handler answers now or later. Possible failure modes are: each of these
+ * steps says no (a problem is the answer; a body that nobody may send is not kept), the handler's work takes
+ * too long (504, and what comes afterwards is dropped), the connection goes (so does the request; who holds
+ * it finds `connection` NULL), the daemon ends (503). */
 #include "service/http/http_internal.h"
 
 #include <stdarg.h>
@@ -11,8 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <event2/buffer.h>
-#include <event2/keyvalq_struct.h>
+#include <event2/util.h>
 #include "base/clock.h"
 #include "base/log.h"
 #include "service/batch.h"
@@ -109,49 +108,110 @@ void http_request_release(struct http_request *r)
         event_free(r->deadline);
     batch_free(r->batch);
     buffer_fini(&r->filter);
+    buffer_fini(&r->headers);
     http_body_fini(&r->body);
     free(r);
 }
 
+void http_request_end(struct http_request *r)
+{
+    http_connection_serves(r->connection, NULL);
+    r->connection = NULL;
+    r->http->held -= r->working;
+    LIST_REMOVE(r, link);
+    http_request_release(r);
+}
+
 void http_header(struct http_request *r, const char *name, const char *value)
 {
-    if (r->req != NULL)
-        (void)evhttp_add_header(evhttp_request_get_output_headers(r->req), name, value);
+    buffer_printf(&r->headers, "%s: %s\r\n", name, value);
+}
+
+static bool has_header(const struct http_request *r, const char *name)
+{
+    return r->headers.length > 0 && memmem(r->headers.data, r->headers.length, name, strlen(name)) != NULL;
+}
+
+/* The head of an answer, up to its own headers. */
+static void begin_head(struct http_request *r, struct buffer *out, int status, bool last)
+{
+    char date[64];
+    (void)evutil_date_rfc1123(date, sizeof(date), NULL);
+    buffer_printf(out,
+                  "HTTP/1.1 %d %s\r\nDate: %s\r\nX-Request-Id: %s\r\nX-Content-Type-Options: nosniff\r\n",
+                  status, http_reason(status), date, r->id);
+    if (!has_header(r, "Cache-Control: "))
+        buffer_puts(out, "Cache-Control: no-store\r\n");
+    if (last)
+        buffer_puts(out, "Connection: close\r\n");
+    else if (http_connection_parser(r->connection)->minor == 0)
+        buffer_puts(out, "Connection: keep-alive\r\n");
+    buffer_append(out, r->headers.data, r->headers.length);
 }
 
 static void send_as(struct http_request *r, int status, const char *type, struct buffer *body)
 {
-    char length[24];
-    struct http *h = r->http;
-    struct evhttp_request *req = r->req;
-    struct evbuffer *out = evbuffer_new();
-    bool good =
-        out != NULL && !buffer_failed(body) && (r->head || evbuffer_add(out, body->data, body->length) == 0);
-    (void)snprintf(length, sizeof(length), "%zu", good ? body->length : 0);
-    http_header(r, "Content-Type", type);
-    http_header(r, "Content-Length", length);
-    if (evhttp_find_header(evhttp_request_get_output_headers(req), "Cache-Control") == NULL)
-        http_header(r, "Cache-Control", "no-store");
-    http_header(r, "X-Request-Id", r->id);
-    http_header(r, "X-Content-Type-Options", "nosniff");
-    if (r->close || h->draining)
-        http_header(r, "Connection", "close");
-    http_meter_count(r, good ? status : 503);
-    r->req = NULL;
-    h->working -= r->working;
-    LIST_REMOVE(r, link);
-    http_connection_answered(r->connection, req, r->close);
-    h->answering = true;
-    evhttp_send_reply(req, good ? status : 503, http_reason(good ? status : 503), good ? out : NULL);
-    h->answering = false;
-    if (out != NULL)
-        evbuffer_free(out);
-    http_request_release(r);
+    struct buffer head = {0};
+    struct http_connection *c = r->connection;
+    bool last = !http_connection_may_go_on(c) || r->http->draining;
+    if (buffer_failed(body) || buffer_failed(&r->headers)) {
+        status = 503;
+        buffer_clear(body);
+    }
+    begin_head(r, &head, status, last);
+    buffer_printf(&head, "Content-Type: %s\r\nContent-Length: %zu\r\n\r\n", type, body->length);
+    http_meter_count(r, status);
+    bool sent = !buffer_failed(&head) && http_connection_send(c, head.data, head.length) &&
+                (r->head || body->length == 0 || http_connection_send(c, body->data, body->length));
+    buffer_fini(&head);
+    http_request_end(r);
+    if (sent)
+        http_connection_answered(c, last);
+    else
+        http_connection_drop(c, "out of memory");
+}
+
+bool http_stream_begin(struct http_request *r)
+{
+    struct buffer head = {0};
+    begin_head(r, &head, 200, true);
+    buffer_puts(&head, http_connection_parser(r->connection)->minor > 0 ? "Transfer-Encoding: chunked\r\n\r\n"
+                                                                        : "\r\n");
+    http_meter_count(r, 200);
+    bool sent = !buffer_failed(&head) && http_connection_send(r->connection, head.data, head.length);
+    buffer_fini(&head);
+    return sent;
+}
+
+bool http_stream_send(struct http_request *r, const struct buffer *bytes)
+{
+    struct buffer chunk = {0};
+    bool framed = http_connection_parser(r->connection)->minor > 0;
+    if (framed)
+        buffer_printf(&chunk, "%zx\r\n", bytes->length);
+    buffer_append(&chunk, bytes->data, bytes->length);
+    if (framed)
+        buffer_puts(&chunk, "\r\n");
+    bool sent = !buffer_failed(bytes) && !buffer_failed(&chunk) &&
+                http_connection_send(r->connection, chunk.data, chunk.length);
+    buffer_fini(&chunk);
+    return sent;
+}
+
+void http_stream_end(struct http_request *r)
+{
+    struct http_connection *c = r->connection;
+    bool sent = http_connection_parser(c)->minor == 0 || http_connection_send(c, "0\r\n\r\n", 5);
+    http_request_end(r);
+    if (sent)
+        http_connection_answered(c, true);
+    else
+        http_connection_drop(c, "out of memory");
 }
 
 void http_answer_as(struct http_request *r, int status, const char *type, struct buffer *body)
 {
-    if (r->req != NULL)
+    if (r->connection != NULL)
         send_as(r, status, type, body);
     buffer_fini(body);
 }
@@ -176,15 +236,14 @@ void http_problem_body(struct buffer *out, int status, const char *detail, const
 
 static const char *path_of(const struct http_request *r)
 {
-    const char *path = evhttp_uri_get_path(evhttp_request_get_evhttp_uri(r->req));
-    return path == NULL || *path == '\0' ? "/" : path;
+    return http_connection_parser(r->connection)->path;
 }
 
 void http_problem(struct http_request *r, int status, const char *format, ...)
 {
     char detail[1024];
     struct buffer body = {0};
-    if (r->req == NULL)
+    if (r->connection == NULL)
         return;
     va_list ap;
     va_start(ap, format);
@@ -210,81 +269,18 @@ static void on_deadline(evutil_socket_t fd, short events, void *arg)
     (void)fd;
     (void)events;
     struct http_request *r = arg;
-    http_problem(r, 504, "no answer within %llu ms; what was begun goes on",
-                 (unsigned long long)r->http->config->http_timeout_ms);
+    if (r->connection != NULL && http_connection_is_reading(r->connection))
+        http_connection_drop(r->connection, "no request"); /* and @r with it */
+    else
+        http_problem(r, 504, "no answer within %llu ms; what was begun goes on",
+                     (unsigned long long)r->http->config->http_timeout_ms);
 }
 
 /* --- what a request is --- */
 
-static const char *method_of(const struct evhttp_request *req)
+const char *http_asked(const struct http_request *r, const char *header)
 {
-    static const struct {
-        enum evhttp_cmd_type type;
-        const char *name;
-    } methods[] = {{EVHTTP_REQ_GET, "GET"},         {EVHTTP_REQ_HEAD, "HEAD"},
-                   {EVHTTP_REQ_POST, "POST"},       {EVHTTP_REQ_PUT, "PUT"},
-                   {EVHTTP_REQ_DELETE, "DELETE"},   {EVHTTP_REQ_PATCH, "PATCH"},
-                   {EVHTTP_REQ_OPTIONS, "OPTIONS"}, {EVHTTP_REQ_TRACE, "TRACE"}};
-    for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
-        if (methods[i].type == evhttp_request_get_command(req))
-            return methods[i].name;
-    return "?";
-}
-
-static bool is_token(const char *text)
-{
-    static const char separators[] = "()<>@,;:\\\"/[]?={} \t";
-    bool good = *text != '\0';
-    for (; *text != '\0'; text++)
-        good = good && *text > 0x20 && *text < 0x7f && strchr(separators, *text) == NULL;
-    return good;
-}
-
-/* Headers of which one decides how the request is read, or who asks: two of them are an attempt to be read
- * differently by somebody else. */
-static const char *twofold(const struct evkeyvalq *headers)
-{
-    static const char *const single[] = {"Content-Length", "Transfer-Encoding", "Host", "Authorization",
-                                         "Content-Type"};
-    for (size_t i = 0; i < sizeof(single) / sizeof(single[0]); i++) {
-        const struct evkeyval *h;
-        size_t count = 0;
-        TAILQ_FOREACH(h, headers, next)
-        count += strcasecmp(h->key, single[i]) == 0;
-        if (count > 1)
-            return single[i];
-    }
-    return NULL;
-}
-
-/* libevent has found the end of this request by some of its headers: what could be understood in another way
- * is refused, and nothing more is read from that connection. */
-static bool is_well_framed(struct http_request *r)
-{
-    const struct evkeyvalq *headers = evhttp_request_get_input_headers(r->req);
-    const struct evkeyval *h;
-    const char *encoding = evhttp_find_header(headers, "Transfer-Encoding");
-    const char *length = evhttp_find_header(headers, "Content-Length");
-    const char *twice = twofold(headers);
-    r->close = true;
-    TAILQ_FOREACH(h, headers, next)
-    if (!is_token(h->key)) {
-        http_problem(r, 400, "a header's name is not a token");
-        return false;
-    }
-    if (twice != NULL)
-        http_problem(r, 400, "the header %s is there twice", twice);
-    else if (encoding != NULL && length != NULL)
-        http_problem(r, 400, "Transfer-Encoding and Content-Length exclude each other");
-    else if (encoding != NULL && strcasecmp(encoding, "chunked") != 0)
-        http_problem(r, 501, "the only Transfer-Encoding known here is chunked");
-    else if (length != NULL && (length[strspn(length, "0123456789")] != '\0' || *length == '\0'))
-        http_problem(r, 400, "Content-Length is not a number");
-    else if (r->head && (encoding != NULL || (length != NULL && strtoull(length, NULL, 10) != 0)))
-        http_problem(r, 400, "HEAD has no body");
-    else
-        r->close = false;
-    return !r->close;
+    return http_parser_header(http_connection_parser(r->connection), header);
 }
 
 static bool find_route(struct http_request *r, const char *method)
@@ -316,7 +312,7 @@ static bool find_route(struct http_request *r, const char *method)
 static bool is_json(const struct http_request *r)
 {
     static const char wanted[] = "application/json";
-    const char *type = evhttp_find_header(evhttp_request_get_input_headers(r->req), "Content-Type");
+    const char *type = http_asked(r, "Content-Type");
     if (type == NULL || strncasecmp(type, wanted, sizeof(wanted) - 1) != 0)
         return false;
     const char *behind = type + sizeof(wanted) - 1;
@@ -324,30 +320,39 @@ static bool is_json(const struct http_request *r)
     return *behind == '\0' || *behind == ';';
 }
 
-static bool take_body(struct http_request *r)
+/* What a body must be before it is read. */
+static bool wants_body(struct http_request *r)
 {
-    struct http *h = r->http;
-    struct error e = {.text = ""};
-    struct evbuffer *in = evhttp_request_get_input_buffer(r->req);
-    size_t length = evbuffer_get_length(in);
+    const char *encoding = http_asked(r, "Content-Encoding");
     if (!is_json(r)) {
         http_problem(r, 415, "the Content-Type must be application/json, of an empty body, too");
         return false;
     }
-    if (h->working > 0 && h->working + length > HTTP_WORKING_FACTOR * h->config->http_body_max) {
+    if (encoding != NULL && strcasecmp(encoding, "identity") != 0) {
+        http_header(r, "Accept-Encoding", "identity");
+        http_problem(r, 415, "the Content-Encoding must be identity");
+        return false;
+    }
+    return true;
+}
+
+static bool take_body(struct http_request *r)
+{
+    struct http *h = r->http;
+    struct error e = {.text = ""};
+    struct buffer text = http_connection_take_body(r->connection);
+    size_t length = text.length;
+    bool flooded = http_is_flooded(h, length);
+    enum err code = flooded ? ERR_BUSY : http_body_parse(&r->body, r->route->body, text.data, length, &e);
+    buffer_fini(&text);
+    if (flooded)
         http_problem(r, 503, "too much is being worked on; nothing was done");
-        return false;
-    }
-    const char *text = length == 0 ? "" : (const char *)evbuffer_pullup(in, -1);
-    enum err code = text == NULL ? error_set(&e, ERR_NOMEM, "out of memory")
-                                 : http_body_parse(&r->body, r->route->body, text, length, &e);
-    (void)evbuffer_drain(in, length);
-    if (code != ERR_OK) {
+    else if (code != ERR_OK)
         http_problem(r, http_status_of(code), "%s", e.text);
+    if (code != ERR_OK)
         return false;
-    }
-    r->working = length;
-    h->working += length;
+    r->working = r->body.bytes.capacity + r->body.key_count * sizeof(struct http_key);
+    h->held += r->working;
     return true;
 }
 
@@ -355,7 +360,8 @@ static bool set_deadline(struct http_request *r)
 {
     uint64_t ms = r->http->config->http_timeout_ms;
     const struct timeval patience = {(time_t)(ms / 1000), (suseconds_t)(ms % 1000 * 1000)};
-    r->deadline = evtimer_new(r->http->base, on_deadline, r);
+    if (r->deadline == NULL)
+        r->deadline = evtimer_new(r->http->base, on_deadline, r);
     if (r->deadline != NULL && evtimer_add(r->deadline, &patience) == 0)
         return true;
     http_problem(r, 503, "out of memory");
@@ -365,14 +371,13 @@ static bool set_deadline(struct http_request *r)
 /* See README.md, "Other sites". Probes are for everybody. */
 static bool is_asked_from_here(struct http_request *r)
 {
-    const struct evkeyvalq *headers = evhttp_request_get_input_headers(r->req);
     const struct http *h = r->http;
-    const char *given = evhttp_find_header(headers, "Authorization");
-    const struct origin_facts facts = {.host = evhttp_find_header(headers, "Host"),
-                                       .origin = evhttp_find_header(headers, "Origin"),
-                                       .fetch_site = evhttp_find_header(headers, "Sec-Fetch-Site"),
-                                       .language = evhttp_find_header(headers, "Accept-Language"),
-                                       .token = evhttp_find_header(headers, "X-CSRF-Token"),
+    const char *given = http_asked(r, "Authorization");
+    const struct origin_facts facts = {.host = http_connection_parser(r->connection)->host,
+                                       .origin = http_asked(r, "Origin"),
+                                       .fetch_site = http_asked(r, "Sec-Fetch-Site"),
+                                       .language = http_asked(r, "Accept-Language"),
+                                       .token = http_asked(r, "X-CSRF-Token"),
                                        .user = r->user,
                                        .changes = strcmp(r->route->method, "GET") != 0,
                                        .bearer = given != NULL && strncasecmp(given, "Bearer ", 7) == 0,
@@ -390,53 +395,41 @@ static bool is_asked_from_here(struct http_request *r)
 static void serve_known(struct http_request *r)
 {
     bool named = r->filter.length > 0;
-    if (!is_asked_from_here(r) ||
-        !http_authorise(r, r->route->role, named ? r->filter.data : NULL, r->filter.length))
-        return;
-    if (r->route->body == 0 || take_body(r))
-        r->route->run(r);
+    if (is_asked_from_here(r) &&
+        http_authorise(r, r->route->role, named ? r->filter.data : NULL, r->filter.length) &&
+        (r->route->body == 0 || wants_body(r)))
+        http_connection_read_body(r->connection, r->route->body != 0);
 }
 
-static void serve(struct http_request *r, const char *method)
+void http_request_whole(struct http_request *r)
 {
-    if (is_well_framed(r) && find_route(r, method) && set_deadline(r))
-        http_authenticate(r, serve_known);
-}
-
-void http_on_request(struct evhttp_request *req, void *http)
-{
-    struct http *h = http;
-    const char *method = method_of(req);
-    struct http_connection *connection = http_connection_busy(h, req);
-    struct http_request *r = connection == NULL ? NULL : calloc(1, sizeof(*r));
-    if (r == NULL) {
-        (void)evhttp_add_header(evhttp_request_get_output_headers(req), "Connection", "close");
-        evhttp_send_error(req, 503, http_reason(503));
-        return;
-    }
-    r->http = h;
-    r->req = req;
-    r->connection = connection;
-    r->began_us = clock_mono_us();
-    r->references = 1; /* of the one who answers */
-    http_id_take(r);
-    r->head = strcmp(method, "HEAD") == 0;
-    LIST_INSERT_HEAD(&h->requests, r, link);
-    http_connection_serves(connection, r);
-    atomic_fetch_add_explicit(&h->service->commands, 1, memory_order_relaxed);
     (void)http_request_hold(r);
-    serve(r, method);
+    if (set_deadline(r) && (r->route->body == 0 || take_body(r)))
+        r->route->run(r);
     http_request_release(r);
 }
 
-char *http_query(const struct http_request *r, const char *name)
+void http_request_begin(struct http *h, struct http_connection *c)
 {
-    struct evkeyvalq pairs;
-    const char *query = evhttp_uri_get_query(evhttp_request_get_evhttp_uri(r->req));
-    if (query == NULL || evhttp_parse_query_str(query, &pairs) != 0)
-        return NULL;
-    const char *value = evhttp_find_header(&pairs, name);
-    char *copy = value == NULL ? NULL : strdup(value);
-    evhttp_clear_headers(&pairs);
-    return copy;
+    const struct http_parser *p = http_connection_parser(c);
+    struct http_request *r = calloc(1, sizeof(*r));
+    if (r == NULL) {
+        http_connection_drop(c, "out of memory");
+        return;
+    }
+    r->http = h;
+    r->connection = c;
+    r->began_us = clock_mono_us();
+    r->references = 1; /* of the one who answers */
+    http_id_take(r);
+    r->head = p->method != NULL && strcmp(p->method, "HEAD") == 0;
+    LIST_INSERT_HEAD(&h->requests, r, link);
+    http_connection_serves(c, r);
+    atomic_fetch_add_explicit(&h->service->commands, 1, memory_order_relaxed);
+    if (p->status != 0)
+        return;
+    (void)http_request_hold(r);
+    if (find_route(r, p->method) && http_query_is_sound(r) && set_deadline(r))
+        http_authenticate(r, serve_known);
+    http_request_release(r);
 }

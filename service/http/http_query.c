@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/* The query of a request: "name=value&...", each name once. */
+#include <stdlib.h>
+#include <string.h>
+#include "service/http/http_internal.h"
+
+enum { PARAMETERS_MAX = 32 };
+
+static bool decode(struct buffer *out, const char *text, size_t length)
+{
+    struct buffer plain = {0};
+    buffer_append(&plain, text, length);
+    for (size_t i = 0; i < plain.length; i++)
+        plain.data[i] = plain.data[i] == '+' ? ' ' : plain.data[i];
+    bool good = http_percent_decode(out, plain.data, plain.length) && !buffer_failed(&plain) &&
+                !buffer_failed(out) && (out->length == 0 || memchr(out->data, '\0', out->length) == NULL);
+    buffer_fini(&plain);
+    return good;
+}
+
+/* The parameter at *@at, decoded; *@at is at the next one then. False: it cannot be. */
+static bool next_parameter(const char **at, struct buffer *name, struct buffer *value)
+{
+    size_t length = strcspn(*at, "&"), split = strcspn(*at, "&=");
+    const char *behind = *at + split + (split < length);
+    buffer_clear(name);
+    buffer_clear(value);
+    bool good = decode(name, *at, split) && decode(value, behind, (size_t)(*at + length - behind));
+    *at += length + ((*at)[length] == '&');
+    return good;
+}
+
+static bool is_named(struct buffer *name, const char *wanted)
+{
+    return strcmp(buffer_text(name), wanted) == 0;
+}
+
+/* How often @name is there; the first value goes to @first, where that is not NULL. */
+static size_t count_parameters(const char *query, const char *name, char **first)
+{
+    struct buffer other = {0}, value = {0};
+    size_t count = 0;
+    for (const char *at = query; at != NULL && *at != '\0';)
+        if (next_parameter(&at, &other, &value) && is_named(&other, name) && count++ == 0 && first != NULL)
+            *first = strdup(buffer_text(&value));
+    buffer_fini(&other);
+    buffer_fini(&value);
+    return count;
+}
+
+bool http_query_is_sound(struct http_request *r)
+{
+    const char *query = http_connection_parser(r->connection)->query;
+    struct buffer name = {0}, value = {0};
+    const char *fault = NULL;
+    size_t count = 0;
+    for (const char *at = query; at != NULL && *at != '\0' && fault == NULL;)
+        if (++count > PARAMETERS_MAX)
+            fault = "the query has too many parameters";
+        else if (!next_parameter(&at, &name, &value))
+            fault = "the query holds a % that two hexadecimal digits do not follow, or a NUL";
+        else if (count_parameters(query, buffer_text(&name), NULL) > 1)
+            fault = "a parameter of the query is there twice";
+    buffer_fini(&name);
+    buffer_fini(&value);
+    if (fault != NULL)
+        http_problem(r, 400, "%s", fault);
+    return fault == NULL;
+}
+
+char *http_query(const struct http_request *r, const char *name)
+{
+    char *value = NULL;
+    (void)count_parameters(http_connection_parser(r->connection)->query, name, &value);
+    return value;
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/* What clients that have not logged in cost in memory, however much they send. */
+#include "tests/integration/memory.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "tests/lib/raw.h"
+
+enum { STRANGERS = 32, STRANGER_BYTES = 64 * 1024, SLACK = 2 * 1024 * 1024 };
+
+static struct fixture fixture;
+
+static int setup(void **state)
+{
+    (void)state;
+    memory_count_what_is_held();
+    return fixture_start(&fixture, &(struct fixture_options){.nodes = 1, .daemons = 1}) == 0 ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    return fixture_stop(&fixture);
+}
+
+/* On the port of Redis clients, or on that of HTTP. */
+static void costs_little_at(uint16_t port, const char *first, const char *again, size_t again_length)
+{
+    int fds[STRANGERS];
+    size_t before = memory_now(&fixture);
+    memory_reset_peak(&fixture);
+    for (size_t i = 0; i < STRANGERS; i++) {
+        fds[i] = raw_open(port);
+        assert_true(fds[i] >= 0);
+    }
+    memory_pour(fds, STRANGERS, first, again, again_length);
+    size_t peak = memory_peak(&fixture), grown = peak > before ? peak - before : 0;
+    if (grown > (size_t)STRANGERS * STRANGER_BYTES + SLACK)
+        fail_msg("%.20s: %d connections cost %zu KiB, %zu KiB each", first[0] != '\0' ? first : again,
+                 STRANGERS, grown / 1024, grown / STRANGERS / 1024);
+    for (size_t i = 0; i < STRANGERS; i++)
+        raw_close(fds[i]);
+}
+
+static void costs_little(const char *first, const char *again, size_t again_length)
+{
+    costs_little_at(fixture.daemon[0].port, first, again, again_length);
+}
+
+static void test_stranger__costs_little_whatever_it_sends(void **state)
+{
+    (void)state;
+    static char bytes[1 << 16], bulk[16384 + 64];
+    fixture_ask(&fixture, 0, "CONFIG SET password s3cret");
+    costs_little("PING\r\n", "PING\r\n", 6); /* the first one in a process: what it needs once */
+    size_t length = 0;
+    while (length + 6 <= sizeof(bytes)) {
+        memcpy(bytes + length, "PING\r\n", 6);
+        length += 6;
+    }
+    costs_little("", bytes, length);
+    costs_little("AUTH wrong\r\n", bytes, length);
+    memset(bytes, 'x', sizeof(bytes));
+    costs_little("", bytes, sizeof(bytes)); /* a line without an end */
+    costs_little("*", "1", 1);              /* a header without one */
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        bytes[i] = i % 2 == 0 ? 'x' : ' ';
+    bytes[8000] = '\n';
+    costs_little("", bytes, sizeof(bytes)); /* a line of many words */
+    int n = snprintf(bulk, sizeof(bulk), "$16384\r\n");
+    memset(bulk + n, 'x', 16384);
+    memcpy(bulk + n + 16384, "\r\n", 3);
+    costs_little("*10\r\n", bulk, (size_t)n + 16384 + 2);
+    fixture_reconnect(&fixture, 0);
+    fixture_ask(&fixture, 0, "AUTH s3cret");
+    const char *const none[] = {"CONFIG", "SET", "password", ""};
+    freeReplyObject(client_argv(&fixture.client[0], 4, none, (const size_t[]){6, 3, 8, 0}));
+}
+
+#define HEAD "POST /v1/filters/f/check HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+
+static void test_http__bodies_of_strangers_are_not_kept(void **state)
+{
+    (void)state;
+    static char bytes[1 << 16];
+    static const char livez[] = "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n";
+    uint16_t port = fixture.daemon[0].http_port;
+    fixture_ask(&fixture, 0, "CONFIG SET password s3cret");
+    memset(bytes, ' ', sizeof(bytes));
+    costs_little_at(port, livez, livez, sizeof(livez) - 1);
+    costs_little_at(port, HEAD "Content-Length: 16000000\r\n\r\n", bytes, sizeof(bytes));
+    memcpy(bytes, "fff8\r\n", 6);
+    memcpy(bytes + sizeof(bytes) - 2, "\r\n", 2);
+    costs_little_at(port, HEAD "Transfer-Encoding: chunked\r\n\r\n", bytes, sizeof(bytes));
+    costs_little_at(port, HEAD "Authorization: Basic ZGVmYXVsdDp4\r\nTransfer-Encoding: chunked\r\n\r\n",
+                    bytes, sizeof(bytes));
+    costs_little_at(port, "GET /livez HTTP/1.1\r\nHost: x\r\n", "a:\r\n", 4);
+    costs_little_at(port, "GET /", "a", 1);
+    fixture_reconnect(&fixture, 0);
+    fixture_ask(&fixture, 0, "AUTH s3cret");
+    const char *const none[] = {"CONFIG", "SET", "password", ""};
+    freeReplyObject(client_argv(&fixture.client[0], 4, none, (const size_t[]){6, 3, 8, 0}));
+}
+
+/* Nobody has to log in: all bodies together have a bound, and what they held is given back. */
+static void test_http__bodies_in_chunks_are_bounded_together(void **state)
+{
+    (void)state;
+    enum { SENDERS = 60, MIB = 1024 * 1024, BOUND = 4 * 16 * MIB + MIB };
+    static char chunk[1 << 16];
+    int fds[SENDERS];
+    memset(chunk, ' ', sizeof(chunk));
+    memcpy(chunk, "fff8\r\n", 6);
+    memcpy(chunk + sizeof(chunk) - 2, "\r\n", 2);
+    size_t before = memory_now(&fixture);
+    memory_reset_peak(&fixture);
+    for (size_t i = 0; i < SENDERS; i++)
+        fds[i] = raw_open(fixture.daemon[0].http_port);
+    memory_pour(fds, SENDERS, HEAD "Transfer-Encoding: chunked\r\n\r\n", chunk, sizeof(chunk));
+    size_t grown = memory_peak(&fixture) - before;
+    for (size_t i = 0; i < SENDERS; i++)
+        raw_close(fds[i]);
+    if (grown > 2 * BOUND) /* a body that grows is there twice for a moment, and pages are counted late */
+        fail_msg("%d connections cost %zu MiB", SENDERS, grown / MIB);
+    uint64_t end = clock_mono_us() + 10000000;
+    while (memory_now(&fixture) > before + 8 * MIB && clock_mono_us() < end)
+        clock_sleep_us(50000);
+    if (memory_now(&fixture) > before + 8 * MIB)
+        fail_msg("%zu MiB are not given back", (memory_now(&fixture) - before) / MIB);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_stranger__costs_little_whatever_it_sends),
+        cmocka_unit_test(test_http__bodies_of_strangers_are_not_kept),
+        cmocka_unit_test(test_http__bodies_in_chunks_are_bounded_together),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
