@@ -94,6 +94,7 @@ struct client {
     bool put_off; /* by its handler: the command that is being run waits likewise */
     bool held;    /* the worker has too much in flight */
     bool closing; /* close when everything is written */
+    bool mute;    /* a reply is missing: none is written any more */
     bool destroyed;
     bool pumping;
     bool turn_is_due; /* client_advance() is called in the next turn of the loop */

@@ -74,12 +74,22 @@ void client_drop_requests(struct client *c)
 
 /* --- immediate replies --- */
 
-static void write_scratch(struct client *c)
+/* Where a reply, or a part of one, is missing for want of memory none may follow: it would be taken for that.
+ */
+static void write_reply(struct client *c, const struct buffer *reply)
 {
-    if (c->scratch.failed)
-        c->closing = true; /* no memory: a reply is missing, so none may follow */
-    else
-        (void)bufferevent_write(c->io, c->scratch.data, c->scratch.length);
+    if (c->mute ||
+        (!buffer_failed(reply) && bufferevent_write(c->io, reply->data, reply->length) == 0))
+        return;
+    c->mute = c->closing = true;
+}
+
+/* The reply of a request that waits for its turn. */
+static void keep_reply(struct request *r, const struct buffer *reply)
+{
+    buffer_append(&r->ready, reply->data, reply->length);
+    r->ready.failed |= buffer_failed(reply);
+    r->done = true;
 }
 
 struct reply client_reply_begin(struct client *c)
@@ -91,17 +101,15 @@ struct reply client_reply_begin(struct client *c)
 void client_reply_end(struct client *c)
 {
     if (STAILQ_EMPTY(&c->requests)) {
-        write_scratch(c);
+        write_reply(c, &c->scratch);
         client_count(c, &c->counted, outcome_of_reply(c->scratch.data, c->scratch.length), NULL);
         return;
     }
     struct request *r = request_new(c, 1);
-    if (r == NULL) {
-        c->closing = true;
-        return;
-    }
-    buffer_append(&r->ready, c->scratch.data, c->scratch.length);
-    r->done = true;
+    if (r == NULL)
+        c->closing = true; /* nothing is begun behind it */
+    else
+        keep_reply(r, &c->scratch);
 }
 
 void client_error(struct client *c, const char *format, ...)
@@ -165,7 +173,7 @@ static enum outcome write_operation(struct client *c, const struct request *r)
     } else {
         outcome = write_answers(&out, r);
     }
-    write_scratch(c);
+    write_reply(c, &c->scratch);
     return outcome;
 }
 
@@ -225,7 +233,7 @@ static bool write_batch(struct client *c, struct request *r)
     struct reply out = client_reply_begin(c);
     out.protocol = r->protocol;
     bool over = client_batch_write(r->batch, &out);
-    write_scratch(c);
+    write_reply(c, &c->scratch);
     if (!over)
         go_on_next_turn(c);
     return over;
@@ -265,7 +273,7 @@ void client_write_done(struct client *c)
         } else if (r->asking.op != NULL) {
             outcome = write_operation(c, r);
         } else {
-            (void)bufferevent_write(c->io, r->ready.data, r->ready.length);
+            write_reply(c, &r->ready);
             outcome = outcome_of_reply(r->ready.data, r->ready.length);
         }
         client_count(c, &r->counted, outcome, &r->spent);
@@ -391,8 +399,7 @@ struct request *client_await(struct client *c)
 void client_answer(struct client *c, struct request *r, const struct buffer *reply)
 {
     if (!c->destroyed) {
-        buffer_append(&r->ready, reply->data, reply->length);
-        r->done = true;
+        keep_reply(r, reply);
         c->blocked = false;
         client_advance(c);
     }

@@ -370,8 +370,10 @@ bool channel_send(struct channel *c, const char *command, size_t length, channel
     if (c->closed || (c->count == c->room && !grow(c)))
         return false;
     buffer_append(to, command, length);
-    if (buffer_failed(to))
+    if (buffer_failed(to)) {
+        to->failed = false; /* what is in it is whole: this command may be the only one that it cannot take */
         return false;
+    }
     c->pending[(c->first + c->count) & (c->room - 1)] = (struct pending){fn, arg};
     c->count++;
     if (c->ready)

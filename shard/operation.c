@@ -87,15 +87,11 @@ bool operation_was_retried(const struct operation *op)
     return op->retried || op->acked || op->redirected != store_redirected(catalog_store(op->catalog));
 }
 
-void operation_free_if_over(struct operation *op)
+static void operation_free(struct operation *op)
 {
-    if (!op->released || op->outstanding > 0 || op->running)
-        return;
     shared_view_unref(op->view);
     if (op->filter != NULL)
         catalog_unuse(op->filter);
-    if (op->commands != op->first_commands)
-        free(op->commands);
     free(op->unacked_why);
     free(op->error);
     free(op);
@@ -126,9 +122,12 @@ void operation_finish(struct operation *op, enum err status, const char *text)
     free(op->error);
     op->error = text != NULL && text[0] != '\0' ? strdup(text) : NULL;
     op->running = false;
+    if (op->attempt != NULL)
+        op->attempt->op = NULL; /* what is yet to come concerns it no more */
+    op->attempt = NULL;
     TAILQ_REMOVE(catalog_active(op->catalog), op, active);
     if (op->released)
-        operation_free_if_over(op);
+        operation_free(op);
     else
         op->done(op, op->arg);
 }
@@ -136,9 +135,8 @@ void operation_finish(struct operation *op, enum err status, const char *text)
 void operation_release(struct operation *op)
 {
     op->released = true;
-    if (op->running)
-        return; /* goes on alone and frees itself: what it has sent may not be taken back */
-    operation_free_if_over(op);
+    if (!op->running) /* else it goes on alone, and frees itself */
+        operation_free(op);
 }
 
 void operation_restart_keys(struct operation *op)

@@ -43,7 +43,7 @@ static bool find_down(const struct operation *op, const char **node, const char 
 static void finish_answered(struct operation *op)
 {
     for (size_t i = 0; i < op->key_count; i++)
-        if (op->outstanding > 0 && op->keys[i].state == KEY_PENDING && op->keys[i].waits == 0)
+        if (op->attempt != NULL && op->keys[i].state == KEY_PENDING && op->keys[i].waits == 0)
             operation_key_finish(op, &op->keys[i]);
 }
 
@@ -67,7 +67,7 @@ void operation_expire(struct operation *op)
         (void)error_set(&e, ERR_UNREACHABLE, "Redis node %s is not reachable (%s); nothing was acknowledged",
                         node, why);
         operation_finish(op, ERR_UNREACHABLE, e.text);
-    } else if (op->acks_awaited > 0) {
+    } else if (op->attempt != NULL && op->attempt->acks_awaited > 0) {
         (void)error_set(&e, ERR_TIMEOUT,
                         "no acknowledgement of replicas or disks within %u ms" NOT_ACKNOWLEDGED,
                         operation_timeout(op));

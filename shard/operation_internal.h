@@ -32,13 +32,24 @@ struct operation_key {
 };
 
 struct operation_command {
-    struct operation *op;
+    struct attempt *attempt;
     struct key_hash hash;
     uint32_t key;
     uint8_t slot;
     uint8_t layer;
     uint8_t kind; /* enum block_command_kind */
     bool unsure;  /* a replica's reply does not prove that the key is there */
+};
+
+/* The keys of an operation, sent once under one view. It lives until its last command is answered, though the
+ * operation may have ended before, or have been started again. */
+struct attempt {
+    struct operation *op; /* NULL: it has ended */
+    struct shared_view *view;
+    uint64_t in_flight;    /* keys of an add, counted in view->in_flight */
+    unsigned outstanding;  /* commands whose callbacks are to come */
+    unsigned acks_awaited; /* commands that were answered, or not yet, and are not acknowledged */
+    struct operation_command commands[];
 };
 
 struct operation {
@@ -57,23 +68,18 @@ struct operation {
     char *error;
     bool running; /* started and not finished */
     bool released;
-    bool acked;            /* some of its adds went by a line of their own */
-    unsigned acks_awaited; /* commands that were answered, or not yet, and are not acknowledged */
-    enum err unacked;      /* why the last one was not; ERR_OK: none */
+    bool acked;       /* some of its adds went by a line of their own */
+    enum err unacked; /* why the last one was not; ERR_OK: none */
     char *unacked_why;
     bool retried;
     uint64_t redirected; /* store_redirected() at the start */
-    bool full;          /* the filter is full and may not grow: its adds only look whether the key is there */
-    uint64_t in_flight; /* of this operation in view->in_flight */
-    unsigned outstanding; /* commands whose callbacks are to come */
-    unsigned away;        /* the address that took none of this attempt; NODE_NONE: all took theirs */
+    bool full;     /* the filter is full and may not grow: its adds only look whether the key is there */
+    unsigned away; /* the address that took none of this attempt; NODE_NONE: all took theirs */
+    struct attempt *attempt; /* under way; NULL: none */
     size_t key_count, key_filled;
     struct operation_key *keys;
     char *bytes;
     size_t bytes_filled;
-    size_t command_capacity;
-    struct operation_command *commands;
-    struct operation_command first_commands[2];
 };
 
 /* The catalog's lists. */
@@ -102,7 +108,6 @@ void operation_settle(struct operation *op);
 void operation_retry_later(struct operation *op);
 /* Forget the answers that keys have. */
 void operation_restart_keys(struct operation *op);
-void operation_free_if_over(struct operation *op);
 void operation_key_finish(struct operation *op, struct operation_key *key);
 unsigned operation_timeout(const struct operation *op);
 extern const char operation_view_missing[];

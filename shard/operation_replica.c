@@ -12,7 +12,7 @@ bool operation_asks_replicas(const struct operation *op)
 
 static bool proves_presence(const struct operation_command *command, const redisReply *reply)
 {
-    const struct shared_view *view = command->op->view;
+    const struct shared_view *view = command->attempt->view;
     const struct geometry *g = &view->v.slot[command->slot].layers[command->layer].geometry;
     struct key_place place;
     if (reply == NULL)
@@ -25,13 +25,13 @@ void operation_take_replica(struct operation_command *command, const redisReply 
 {
     command->unsure = !proves_presence(command, reply);
     if (!command->unsure)
-        command->op->keys[command->key].present = true;
+        command->attempt->op->keys[command->key].present = true;
 }
 
 /* The commands of one key stand together, one a layer. */
 void operation_ask_master(struct operation_command *command)
 {
-    struct operation *op = command->op;
+    struct operation *op = command->attempt->op;
     const struct operation_key *key = &op->keys[command->key];
     struct operation_command *first = command - command->layer;
     if (key->waits > 0 || key->present || key->state != KEY_PENDING)

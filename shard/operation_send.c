@@ -16,7 +16,7 @@ static void note_refusal(struct operation *op, const redisReply *reply)
 
 static void take_reply(struct operation_command *command, const redisReply *reply)
 {
-    struct operation *op = command->op;
+    struct operation *op = command->attempt->op;
     struct operation_key *key = &op->keys[command->key];
     const struct view *v = &op->view->v;
     if (reply == NULL) {
@@ -46,50 +46,68 @@ static void take_reply(struct operation_command *command, const redisReply *repl
     }
 }
 
-static void answered(struct operation *op)
+/* --- an attempt's life --- */
+
+/* NULL: no memory. */
+static struct attempt *attempt_new(struct operation *op, size_t commands)
 {
-    if (--op->outstanding > 0)
+    struct attempt *a = malloc(sizeof(*a) + commands * sizeof(a->commands[0]));
+    if (a != NULL)
+        *a = (struct attempt){.op = op, .view = shared_view_ref(op->view)};
+    return a;
+}
+
+static void attempt_free(struct attempt *a)
+{
+    if (a->op != NULL)
+        a->op->attempt = NULL;
+    a->view->in_flight -= a->in_flight;
+    shared_view_unref(a->view);
+    free(a);
+}
+
+static void answered(struct attempt *a)
+{
+    struct operation *op = a->op;
+    if (--a->outstanding > 0)
         return;
-    op->view->in_flight -= op->in_flight;
-    op->in_flight = 0;
-    if (op->running)
+    attempt_free(a);
+    if (op != NULL)
         operation_settle(op);
-    else
-        operation_free_if_over(op);
 }
 
 static void on_block(void *arg, const redisReply *reply)
 {
     struct operation_command *command = arg;
-    struct operation *op = command->op;
-    if (op->running) {
+    struct operation *op = command->attempt->op;
+    if (op != NULL) {
         op->keys[command->key].waits--;
         take_reply(command, reply);
         if (op->keys[command->key].at_replica)
             operation_ask_master(command);
     }
-    answered(op);
+    answered(command->attempt);
 }
 
 static void on_replica(void *arg, const redisReply *reply)
 {
     struct operation_command *command = arg;
-    struct operation *op = command->op;
-    if (op->running) {
+    struct operation *op = command->attempt->op;
+    if (op != NULL) {
         op->keys[command->key].waits--;
         operation_take_replica(command, reply);
         operation_ask_master(command);
     }
-    answered(op);
+    answered(command->attempt);
 }
 
 /* A key that is not acknowledged is added again until the deadline: the replica may come back. */
 static void on_acked(void *arg, enum ack_outcome outcome, const char *why)
 {
     struct operation_command *command = arg;
-    struct operation *op = command->op;
-    op->acks_awaited--;
-    if (op->running) {
+    struct operation *op = command->attempt->op;
+    command->attempt->acks_awaited--;
+    if (op != NULL) {
         op->keys[command->key].waits--;
         if (outcome != ACK_GIVEN)
             op->keys[command->key].state = KEY_UNSENT;
@@ -99,7 +117,7 @@ static void on_acked(void *arg, enum ack_outcome outcome, const char *why)
             op->unacked = outcome == ACK_SHORT ? ERR_TIMEOUT : ERR_REFUSED;
         }
     }
-    answered(op);
+    answered(command->attempt);
 }
 
 static void on_rename(void *arg, const redisReply *reply)
@@ -154,7 +172,7 @@ static bool send_plain(struct operation *op, struct operation_command *command, 
 {
     if (!store_send(catalog_store(op->catalog), where, text->text, text->length, on_block, command))
         return false;
-    op->outstanding++;
+    op->attempt->outstanding++;
     op->keys[command->key].waits++;
     return true;
 }
@@ -165,7 +183,7 @@ static bool send_replica(struct operation *op, struct operation_command *command
     if (!store_send_replica(catalog_store(op->catalog), where, op->filter->policy.replica_age_ms, text->text,
                             text->length, on_replica, command))
         return false;
-    op->outstanding++;
+    op->attempt->outstanding++;
     op->keys[command->key].waits++;
     op->keys[command->key].at_replica = true;
     return true;
@@ -179,8 +197,8 @@ static bool send_acked(struct operation *op, struct operation_command *command, 
                           on_acked, command))
         return false;
     op->acked = true;
-    op->acks_awaited++;
-    op->outstanding += 2; /* the reply, and the acknowledgement */
+    op->attempt->acks_awaited++;
+    op->attempt->outstanding += 2; /* the reply, and the acknowledgement */
     op->keys[command->key].waits += 2;
     return true;
 }
@@ -196,7 +214,7 @@ static void send_one(struct operation *op, struct operation_command *slot_of, ui
     hash_place(geometry, h, &place);
     help_fence(op, slot, layer, place.shard);
     block_command_format(&text, kind, &view->names, view->v.epoch, g->number, layer, geometry, &place);
-    *slot_of = (struct operation_command){.op = op,
+    *slot_of = (struct operation_command){.attempt = op->attempt,
                                           .hash = h,
                                           .key = key,
                                           .slot = (uint8_t)slot,
@@ -216,8 +234,8 @@ static void send_one(struct operation *op, struct operation_command *slot_of, ui
 
 void operation_send_to_master(struct operation_command *command)
 {
-    send_one(command->op, command, command->key, command->slot, command->layer, command->kind, command->hash,
-             false);
+    send_one(command->attempt->op, command, command->key, command->slot, command->layer, command->kind,
+             command->hash, false);
 }
 
 static bool writes(const struct operation *op)
@@ -244,30 +262,12 @@ static void send_key(struct operation *op, uint32_t i, size_t *used)
     struct key_hash h = hash_key(g->seed, key->bytes, key->length);
     unsigned written = writes(op) ? generation_written_layer(g) : GENERATION_LAYERS_MAX;
     for (unsigned layer = 0; layer < g->layer_count; layer++)
-        send_one(op, &op->commands[(*used)++], i, v->current, layer,
+        send_one(op, &op->attempt->commands[(*used)++], i, v->current, layer,
                  layer == written ? BLOCK_ADD : BLOCK_READ, h, operation_asks_replicas(op));
     const struct generation *other = view_alternate(v);
     if (writes(op) && phase_row(v->phase)->writes_alternate && other != NULL)
-        send_one(op, &op->commands[(*used)++], i, 1 - v->current, generation_written_layer(other), BLOCK_ADD,
-                 hash_key(other->seed, key->bytes, key->length), false);
-}
-
-static bool make_room(struct operation *op, size_t wanted)
-{
-    if (op->commands == NULL) {
-        op->commands = op->first_commands;
-        op->command_capacity = sizeof(op->first_commands) / sizeof(op->first_commands[0]);
-    }
-    if (wanted <= op->command_capacity)
-        return true;
-    struct operation_command *room = malloc(wanted * sizeof(*room));
-    if (room == NULL)
-        return false;
-    if (op->commands != op->first_commands)
-        free(op->commands);
-    op->commands = room;
-    op->command_capacity = wanted;
-    return true;
+        send_one(op, &op->attempt->commands[(*used)++], i, 1 - v->current, generation_written_layer(other),
+                 BLOCK_ADD, hash_key(other->seed, key->bytes, key->length), false);
 }
 
 /* How many keys may be sent now. An add to a filter without a source must not pass its layer's capacity, or
@@ -315,13 +315,10 @@ static void send_keys(struct operation *op, uint64_t room)
             continue;
         }
         room--;
-        op->in_flight++;
+        op->attempt->in_flight += op->kind == OPERATION_ADD;
         send_key(op, (uint32_t)i, &used);
     }
-    if (op->outstanding > 0)
-        op->view->in_flight += op->in_flight;
-    else
-        op->in_flight = 0;
+    op->view->in_flight += op->attempt->in_flight;
 }
 
 /* What was added to a filter that was deleted, or lost, since is not in the one that took its place. */
@@ -361,11 +358,14 @@ void operation_attempt(struct operation *op)
         }
     if (!find_room(op, &room))
         return;
-    if (!make_room(op, todo * commands_per_key(op))) {
+    op->attempt = attempt_new(op, todo * commands_per_key(op));
+    if (op->attempt == NULL) {
         operation_retry_later(op);
         return;
     }
     send_keys(op, room);
-    if (op->outstanding == 0)
+    if (op->attempt->outstanding == 0) {
+        attempt_free(op->attempt);
         operation_retry_later(op);
+    }
 }

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/* A check that is asked once more because an add before it had to be retried, while a node does not answer.
+ */
+#include "tests/integration/fixture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tests/lib/proxy.h"
+#include "tests/lib/raw.h"
+
+enum {
+    ADDS = 8,
+    CHECKS = 3,
+    KEYS = 40,      /* of a check */
+    CAPACITY = 200, /* of a filter */
+    FULL_MS = 300,  /* so long a node refuses writes */
+    LATER_ADDS = 100
+};
+
+static struct proxy *proxy;
+static struct temp_redis redis[2];
+static struct daemon coordinator, other; /* one of them meets the silence */
+static struct client full, grower;       /* to the node that refuses writes, and to the other coordinator */
+static unsigned silent;                  /* the route of the node that does not answer */
+
+static void start_redis(unsigned i)
+{
+    struct error e = {""};
+    struct client c = {0};
+    must(temp_redis_start(&redis[i], NULL, &e), e);
+    must(client_open(&c, redis[i].port, 10000, &e), e);
+    must(client_ok(&c, &e, "ACL SETUSER victim on >secret ~* &* +@all"), e);
+    client_close(&c);
+}
+
+static void start_daemon(struct daemon *d, const char *login, uint16_t port)
+{
+    struct error e = {""};
+    char nodes[160];
+    (void)snprintf(nodes, sizeof(nodes), "redis://%s127.0.0.1:%u, redis://%s127.0.0.1:%u", login,
+                   redis[0].port, login, port);
+    /* A node is given longer than a request: commands are under way still when their request has ended. */
+    must(daemon_start(d,
+                      &(struct daemon_options){.nodes = nodes,
+                                               .service = "threads = 1\ntimeout = 1s\n",
+                                               .redis = "timeout = 60s\nshard_bytes = 512\n"},
+                      &e),
+         e);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    uint16_t port;
+    must(proxy_start(&proxy, &e), e);
+    start_redis(0);
+    start_redis(1);
+    must(proxy_add(proxy, WIRE_REDIS, redis[1].port, &silent, &port, &e), e);
+    start_daemon(&coordinator, "victim:secret@", port);
+    start_daemon(&other, "", port);
+    must(client_open(&full, redis[0].port, 10000, &e), e);
+    must(client_open(&grower, other.port, 10000, &e), e);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    client_close(&full);
+    client_close(&grower);
+    bool clean = daemon_fini(&coordinator);
+    clean &= daemon_fini(&other);
+    proxy_stop(proxy);
+    temp_redis_fini(&redis[0]);
+    temp_redis_fini(&redis[1]);
+    return clean ? 0 : -1;
+}
+
+static void refuse_writes(bool refuse)
+{
+    struct error e = {""};
+    must(client_ok(&full, &e, "CONFIG SET maxmemory %s", refuse ? "1" : "0"), e);
+}
+
+static void add_one(int fd, const char *filter, unsigned key)
+{
+    char line[64];
+    (void)snprintf(line, sizeof(line), "BF.ADD %s k%u\r\n", filter, key);
+    assert_true(raw_puts(fd, line));
+}
+
+/* A filter of which each node has some shards, and which the coordinator knows. */
+static void make_filter(int fd, const char *filter)
+{
+    char line[64];
+    (void)snprintf(line, sizeof(line), "BF.RESERVE %s 0.000001 %u\r\n", filter, CAPACITY);
+    assert_true(raw_puts(fd, line));
+    assert_true(raw_expect(fd, "+OK\r\n"));
+    add_one(fd, filter, 1000);
+    assert_true(raw_expect(fd, ":1\r\n"));
+}
+
+/* Adds, some of which a node refuses for a while, and behind them checks of the same keys and others, of
+ * which the other node answers none. */
+static void ask(int fd, const char *filter)
+{
+    char line[KEYS * 16];
+    for (unsigned i = 0; i < ADDS; i++)
+        add_one(fd, filter, i);
+    (void)snprintf(line, sizeof(line), "BF.MEXISTS %s", filter);
+    for (unsigned i = 0; i < KEYS; i++)
+        (void)snprintf(line + strlen(line), sizeof(line) - strlen(line), " k%u", i);
+    (void)snprintf(line + strlen(line), sizeof(line) - strlen(line), "\r\n");
+    for (unsigned i = 0; i < CHECKS; i++)
+        assert_true(raw_puts(fd, line));
+}
+
+/* One reply's line, an error's too. */
+static void take(int fd, char line[512])
+{
+    assert_true(raw_read_until(fd, "\r\n", line, 512));
+}
+
+/* What was acknowledged is not absent; each add is answered by one line and each key by one element. */
+static void take_replies(int fd)
+{
+    char line[512];
+    bool added[ADDS];
+    unsigned count = 0;
+    for (unsigned i = 0; i < ADDS; i++) {
+        take(fd, line);
+        assert_true(line[0] == ':' || line[0] == '-');
+        added[i] = line[0] == ':';
+        count += added[i];
+    }
+    assert_in_range(count, 1, ADDS - 1); /* both nodes have some of them */
+    for (unsigned c = 0; c < CHECKS; c++) {
+        take(fd, line);
+        if (line[0] == '-')
+            continue;
+        assert_string_equal(line, "*40\r\n");
+        for (unsigned i = 0; i < KEYS; i++) {
+            take(fd, line);
+            if (i < ADDS && added[i])
+                assert_string_not_equal(line, ":0\r\n");
+        }
+    }
+}
+
+/* It needs another layer then. */
+static void fill(const char *filter)
+{
+    struct error e = {""};
+    must(client_madd(&grower, filter, fixture_code, 0, CAPACITY * 2, &e), e);
+}
+
+static void ask_while_a_node_is_silent(int fd, const char *filter, bool grow)
+{
+    const struct timespec pause = {.tv_nsec = FULL_MS * 1000000L};
+    proxy_set(proxy, silent, &(struct proxy_fault){.user = "victim", .swallow = true});
+    refuse_writes(true);
+    ask(fd, filter);
+    (void)nanosleep(&pause, NULL);
+    refuse_writes(false);
+    if (grow)
+        fill(filter);
+    take_replies(fd);
+    proxy_lift(proxy);
+}
+
+/* Nothing is under way, and nothing is counted as such. */
+static void every_add_goes_through(int fd, const char *filter)
+{
+    char line[512];
+    for (unsigned i = 0; i < LATER_ADDS; i++)
+        add_one(fd, filter, 2000 + i);
+    for (unsigned i = 0; i < LATER_ADDS; i++) {
+        take(fd, line);
+        assert_string_equal(line, ":1\r\n");
+    }
+}
+
+static void asked_again(const char *filter, bool grow)
+{
+    int fd = raw_open(coordinator.port);
+    assert_true(fd >= 0);
+    make_filter(fd, filter);
+    ask_while_a_node_is_silent(fd, filter, grow);
+    every_add_goes_through(fd, filter);
+    raw_close(fd);
+}
+
+static void test_check__is_asked_again_while_its_commands_are_under_way(void **state)
+{
+    (void)state;
+    asked_again("steady", false);
+}
+
+static void test_check__is_asked_again_of_more_layers_than_before(void **state)
+{
+    (void)state;
+    asked_again("grows", true);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_check__is_asked_again_while_its_commands_are_under_way),
+        cmocka_unit_test(test_check__is_asked_again_of_more_layers_than_before),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
