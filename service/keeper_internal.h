@@ -68,7 +68,7 @@ void keeper_forget_lost(struct watched *w);
 /* --- keeper_source.c --- */
 /* A reload may have given the filter another source or schedule: what was found of the one before is void. */
 void keeper_follow(struct watched *w, const struct config_filter *c);
-/* Look up the source's rows, not too often. */
+/* Take what a look at the source has found, and have it looked at again, not too often. Waits for nothing. */
 void keeper_look_at_source(struct keeper *k, struct watched *w, const struct config_filter *c);
 
 /* --- keeper_trust.c --- */

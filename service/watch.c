@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "service/keeper.h"
+#include "service/sources.h"
 #include "shard/fence.h"
 
 struct watch {
@@ -30,6 +31,7 @@ void watch_free(struct watch *watch)
         return;
     for (struct watched *w = watch->filters, *next; w != NULL; w = next) {
         next = w->next;
+        source_look_free(w->look);
         free(w->latest);
         free(w->name);
         free(w);

@@ -44,8 +44,10 @@ struct watched {
     struct watch *watch;
     char *name;
     size_t length;
-    uint64_t rows_at; /* when the source was last asked */
-    uint64_t looks;   /* how often it has answered */
+    struct source_look *look; /* at the source, under way; NULL: none. Ours; see sources.h */
+    uint64_t look_source;     /* the source that it is at, as @source */
+    uint64_t rows_at;         /* when a look was last asked for */
+    uint64_t looks;           /* how often the source has answered */
     struct threshold_dead dead;
     uint64_t lost_at;
     uint64_t shards_at;  /* when the counts of single shards were last looked at */
