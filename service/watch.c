@@ -121,6 +121,15 @@ uint64_t watch_lost_shards(const struct keeper_note *note, const struct view *v)
     return lost > unsure ? lost : unsure;
 }
 
+void watch_note_attempt(struct watched *w, uint64_t at_ms, const char *why)
+{
+    struct keeper_note *n = &w->note;
+    (void)pthread_mutex_lock(&w->watch->lock);
+    n->next_attempt_ms = at_ms;
+    (void)snprintf(n->next_attempt_why, sizeof(n->next_attempt_why), "%s", at_ms == 0 ? "" : why);
+    (void)pthread_mutex_unlock(&w->watch->lock);
+}
+
 void watch_note_suspects(struct watched *w, const char *text, uint64_t trusted_ms)
 {
     struct keeper_note *n = &w->note;
