@@ -114,12 +114,17 @@ static void run_letter(void *arg)
     free(letter);
 }
 
+static bool asks_postgres(const struct admin_call *call)
+{
+    return call->fn == admin_plan || call->dry_run;
+}
+
 void admin_post(struct service *s, struct admin_call *call, struct mailbox *back, mailbox_fn *done)
 {
     struct admin_letter *letter = malloc(sizeof(*letter));
     if (letter != NULL) {
         *letter = (struct admin_letter){.call = call, .back = back, .done = done};
-        if (mailbox_post(s->admin, run_letter, letter) == ERR_OK)
+        if (mailbox_post(asks_postgres(call) ? s->plans : s->admin, run_letter, letter) == ERR_OK)
             return;
     }
     free(letter);
@@ -137,29 +142,40 @@ static void tidy(struct admin *a)
     config_release(config);
 }
 
-void *admin_run(void *arg)
+static void *serve(struct service *s, struct mailbox *mailbox, const char *connection)
 {
-    struct service *s = arg;
     struct admin *a = calloc(1, sizeof(*a));
     if (a == NULL || (a->postgres = kept_new("twinbloom plan")) == NULL)
         abort();
     a->service = s;
-    a->link = link_new(&s->nodes, s->redis_timeout_ms, "twinbloom-admin");
+    a->link = link_new(&s->nodes, s->redis_timeout_ms, connection);
     a->fence.link = a->link;
     a->fence.on_view = service_on_published;
     a->fence.on_view_arg = s;
     this_admin = a;
     while (!atomic_load(&s->stop)) {
-        mailbox_wait(s->admin, WAIT_MS);
+        mailbox_wait(mailbox, WAIT_MS);
         tidy(a);
     }
-    mailbox_run(s->admin); /* whoever still waits gets an answer */
+    mailbox_run(mailbox); /* whoever still waits gets an answer */
     fence_fini(&a->fence);
     link_free(a->link);
     kept_free(a->postgres);
     shards_cache_free(a->shards);
     free(a);
     return NULL;
+}
+
+void *admin_run(void *service)
+{
+    struct service *s = service;
+    return serve(s, s->admin, "twinbloom-admin");
+}
+
+void *admin_plans_run(void *service)
+{
+    struct service *s = service;
+    return serve(s, s->plans, "twinbloom-plan");
 }
 
 /* --- making filters --- */

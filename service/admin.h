@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_ADMIN_H
 #define SERVICE_ADMIN_H
-/* The admin thread: work on behalf of a request that takes several questions to Redis or Postgres, one call
- * at a time, with blocking connections. The answer goes back to the thread that asked, by its mailbox. */
+/* The admin thread: work on behalf of a request that takes several questions to Redis, one call at a time,
+ * with blocking connections. The answer goes back to the thread that asked, by its mailbox. Calls that ask
+ * Postgres, too, have a thread of their own: others do not wait for a database. */
 #include "base/buffer.h"
 #include "base/error.h"
 #include "base/mailbox.h"
@@ -75,8 +76,9 @@ bool admin_call_shows(const struct admin_call *call, const char *name, size_t le
  * there is no memory the call has that as its answer. */
 void admin_post(struct service *s, struct admin_call *call, struct mailbox *back, mailbox_fn *done);
 
-/* The thread: runs until the stop of the service, its argument. */
-void *admin_run(void *arg);
+/* The threads: each runs until the stop of the service, its argument. */
+void *admin_run(void *service);
+void *admin_plans_run(void *service);
 
 /* --- calls --- */
 admin_fn admin_create;  /* make the filter: status only */

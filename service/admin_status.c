@@ -393,6 +393,10 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
                    : "no");
     if (note.wanted[0] != '\0')
         field_text(f, "wanted", note.wanted);
+    if (note.next_attempt_ms != 0 && !held) {
+        field_number(f, "next_attempt_ms", note.next_attempt_ms);
+        field_text(f, "next_attempt_why", note.next_attempt_why);
+    }
     if (note.problem[0] != '\0')
         field_text(f, "problem", note.problem);
     return ERR_OK;

@@ -52,6 +52,8 @@ bool keeper_start(struct keeper *k, struct watched *w, const char *reason, const
     if (code != ERR_BUSY)
         w->started_at = clock_mono_us();
     if (code == ERR_OK)
+        k->held_until_ms = 0;
+    if (code == ERR_OK)
         log_info("job_queued", "filter=%s reason=%s", log_quote(w->name), log_quote(reason));
     else if (code != ERR_BUSY)
         keeper_problem(w, e.text);
@@ -251,7 +253,9 @@ static enum err look(struct keeper *k, const char *name, size_t length)
             keeper_problem(w, e.text);
         return code;
     }
+    k->held_until_ms = 0;
     look_at_view(k, w, c, held);
+    keeper_note_held(k, w);
     return ERR_OK;
 }
 

@@ -32,6 +32,10 @@ struct keeper {
     uint64_t masters_at;
     unsigned heir_count; /* that there have ever been: the last ones are kept */
     struct keeper_heir heir[KEEPER_HEIRS];
+    /* Of the filter that is looked at: it needs a build or a healing, and the last one's end holds the next
+     * up until then, wall clock; 0: it is not so. */
+    uint64_t held_until_ms;
+    char held_why[160];
     uint64_t next_due_ms; /* the earliest time to come at which a filter is to be deleted; 0: none */
 };
 
@@ -68,7 +72,7 @@ void keeper_forget_lost(struct watched *w);
 /* --- keeper_source.c --- */
 /* A reload may have given the filter another source or schedule: what was found of the one before is void. */
 void keeper_follow(struct watched *w, const struct config_filter *c);
-/* Look up the source's rows, not too often. */
+/* Take what a look at the source has found, and have it looked at again, not too often. Waits for nothing. */
 void keeper_look_at_source(struct keeper *k, struct watched *w, const struct config_filter *c);
 
 /* --- keeper_trust.c --- */
@@ -84,13 +88,15 @@ void keeper_heal(struct keeper *k, struct watched *w, bool sourced);
 /* Whether the filter's job is under way, by its record: of any coordinator; without the mutex it is
  * unfinished. */
 enum err keeper_job_runs(struct keeper *k, bool *runs, struct error *e) MUST_CHECK;
-/* Whether the last job was a healing that failed, or was aborted, a short time ago. */
+/* Whether the last job was a healing that failed, or was aborted, a short time ago: k->held_until_ms. */
 bool keeper_heals_too_soon(struct keeper *k);
 /* Start a job that a threshold or the schedule asks for, or one that was left unfinished. No job runs. */
 void keeper_look_at_thresholds(struct keeper *k, struct watched *w, const struct config_filter *c);
 /* Some shards are lost, or are being made anew, and the others may go on: start a job that makes them anew.
  * No job runs. False: none is lost, or a whole rebuild is what helps. */
 bool keeper_refill(struct keeper *k, struct watched *w);
+/* Note k->held_until_ms and the reason. */
+void keeper_note_held(const struct keeper *k, struct watched *w);
 /* Note what waits for the filter's window; "": nothing. */
 void keeper_note_wanted(struct watched *w, const char *text);
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The keeper's looks at the sources of filters. */
+/* What the keeper knows of the sources of filters. It never waits for them: sources.h looks. */
 #include <string.h>
 #include <xxhash.h>
 #include "base/clock.h"
 #include "base/log.h"
-#include "migrate/source.h"
 #include "service/keeper_internal.h"
+#include "service/sources.h"
 
-enum { ROWS_EVERY_US = 10 * 1000 * 1000 }; /* how often a source is asked for its rows */
+enum { ROWS_EVERY_US = 10 * 1000 * 1000 }; /* how often a source is looked at */
 
 /* What is known of dead keys goes with the rows: two looks in a row have none between them that failed. */
 static void unknown(struct watched *w)
@@ -43,43 +43,40 @@ void keeper_follow(struct watched *w, const struct config_filter *c)
     }
 }
 
-static enum err ask(const struct keeper *k, const struct config_filter *c, struct source_rows *rows,
-                    struct error *e)
+/* The answer of the look that is under way; the one for another source than the present one is dropped. */
+static void take(struct watched *w, const struct source_facts *found)
 {
-    struct source *source = NULL;
-    struct source_config config = {.dsn = k->config->dsn,
-                                   .table = c->table,
-                                   .id_column = c->id_column,
-                                   .key = c->key,
-                                   .where = c->where};
-    enum err code = source_open(&source, &config, (unsigned)k->config->postgres_timeout_ms, e);
-    if (code == ERR_OK)
-        code = source_check(source, e);
-    if (code == ERR_OK)
-        code = source_rows_look(source, rows, e);
-    source_close(source);
-    return code;
+    bool good = found->code == ERR_OK, meant = w->look_source == w->source;
+    source_look_free(w->look);
+    w->look = NULL;
+    if (!meant)
+        return;
+    if (good) {
+        w->looks++;
+        watch_note_rows(w, &found->rows, found->at_ms);
+    } else {
+        unknown(w);
+    }
+    if (!good && strcmp(w->note.postgres, found->error.text) != 0)
+        log_warn("source", "filter=%s why=%s", log_quote(w->name), log_quote(found->error.text));
+    w->checked = good;
+    watch_note_text(w->watch, w->note.postgres, sizeof(w->note.postgres), good ? "" : found->error.text);
 }
 
+/* Until the answer comes what was found last is what is known. */
 void keeper_look_at_source(struct keeper *k, struct watched *w, const struct config_filter *c)
 {
+    struct source_facts found;
+    if (w->look != NULL && !source_look_ended(w->look, &found))
+        return;
+    if (w->look != NULL)
+        take(w, &found);
     uint64_t now = clock_mono_us();
     if (w->rows_at != 0 && now - w->rows_at < ROWS_EVERY_US && w->note.postgres[0] == '\0')
         return;
     if (keeper_is_hasty(k, w->rows_at))
         return;
     w->rows_at = now;
-    struct source_rows rows;
-    struct error e = {.text = ""};
-    enum err code = ask(k, c, &rows, &e);
-    if (code == ERR_OK) {
-        w->looks++;
-        watch_note_rows(w, &rows, clock_wall_us() / 1000);
-    } else {
-        unknown(w);
-    }
-    if (code != ERR_OK && strcmp(w->note.postgres, e.text) != 0)
-        log_warn("source", "filter=%s why=%s", log_quote(w->name), log_quote(e.text));
-    w->checked = code == ERR_OK;
-    watch_note_text(w->watch, w->note.postgres, sizeof(w->note.postgres), code == ERR_OK ? "" : e.text);
+    w->look = sources_look(k->service->sources, k->config, c, w->checked);
+    w->look_source = w->source;
 }

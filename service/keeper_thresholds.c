@@ -17,7 +17,8 @@
 enum {
     RETRY_FAILED_MS = 30 * 1000,       /* after a failed job, before a threshold starts the next */
     RETRY_LOST_MS = 2 * 1000,          /* likewise, where it failed because its data were lost */
-    RETRY_ABORTED_MS = 10 * 60 * 1000, /* after an operator's abort */
+    RETRY_ABORTED_MS = 10 * 60 * 1000, /* after an operator's abort, */
+    RETRY_NEEDED_MS = 60 * 1000,       /* or, where answers are not exact before it has succeeded, so long */
     SHARD_LOOK_US = 200 /* a look at all shards is followed by so long a rest for each of them */
 };
 
@@ -117,18 +118,40 @@ enum err keeper_job_runs(struct keeper *k, bool *runs, struct error *e)
     return code;
 }
 
-static bool too_soon(const struct last_job *last)
+/* @needed: answers are not exact before a job has succeeded; then k->held_until_ms says how long it is. */
+static bool too_soon(struct keeper *k, const struct last_job *last, bool needed)
 {
-    uint64_t now = clock_wall_us() / 1000, since = now > last->finished_ms ? now - last->finished_ms : 0;
-    uint64_t rest = last->lost ? RETRY_LOST_MS : RETRY_FAILED_MS;
-    return (last->failed && since < rest) || (last->aborted && since < RETRY_ABORTED_MS);
+    uint64_t now = clock_wall_us() / 1000, until = last->finished_ms;
+    if (last->failed)
+        until += last->lost ? RETRY_LOST_MS : RETRY_FAILED_MS;
+    else if (last->aborted)
+        until += needed ? RETRY_NEEDED_MS : RETRY_ABORTED_MS;
+    if (until <= now || !(last->failed || last->aborted))
+        return false;
+    if (needed) {
+        k->held_until_ms = until;
+        (void)snprintf(
+            k->held_why, sizeof(k->held_why),
+            "the last job %s, and none runs: not all answers are exact; a rebuild that an operator "
+            "asks for begins at once",
+            last->failed ? "failed" : "was aborted by an operator");
+    }
+    return true;
+}
+
+void keeper_note_held(const struct keeper *k, struct watched *w)
+{
+    if (k->held_until_ms != 0 && k->held_until_ms != w->note.next_attempt_ms)
+        log_warn("waits_to_build", "filter=%s next_attempt_ms=%" PRIu64 " why=%s", log_quote(w->name),
+                 k->held_until_ms, log_quote(k->held_why));
+    watch_note_attempt(w, k->held_until_ms, k->held_why);
 }
 
 bool keeper_heals_too_soon(struct keeper *k)
 {
     struct last_job last;
     struct error e;
-    return last_job(k, &last, &e) == ERR_OK && last.healing && too_soon(&last);
+    return last_job(k, &last, &e) == ERR_OK && last.healing && too_soon(k, &last, true);
 }
 
 void keeper_note_wanted(struct watched *w, const char *text)
@@ -185,7 +208,7 @@ bool keeper_refill(struct keeper *k, struct watched *w)
     char text[64];
     uint64_t lost = watch_lost_shards(&w->note, &k->view);
     if (w->note.lost_somewhere || !step_can_refill(&k->view, lost) || last_job(k, &last, &e) != ERR_OK ||
-        last.running || too_soon(&last) || (last.failed && last.refilling))
+        last.running || too_soon(k, &last, true) || (last.failed && last.refilling))
         return false;
     (void)snprintf(text, sizeof(text), "%" PRIu64 " %s lost", lost, lost == 1 ? "shard was" : "shards were");
     (void)keeper_start(k, w, text, REFILL_TRIGGER, JOB_HEAL);
@@ -206,7 +229,9 @@ void keeper_look_at_thresholds(struct keeper *k, struct watched *w, const struct
     }
     uint64_t lost = watch_lost_shards(&w->note, &k->view);
     bool instead = lost > 0 && last.failed && last.refilling; /* of what could not be done in place */
-    if (!w->checked || (too_soon(&last) && !instead) || fence_all_items(&k->fence, g, &items, &e) != ERR_OK)
+    bool needed = lost > 0 || !g->built;
+    if (!w->checked || (!instead && too_soon(k, &last, needed)) ||
+        fence_all_items(&k->fence, g, &items, &e) != ERR_OK)
         return;
     time_t now = (time_t)(clock_wall_us() / 1000000), due = schedule_was_due(w, c, now);
     struct threshold_input in = input_of(w, c, g, items, lost, &last);

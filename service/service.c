@@ -21,6 +21,7 @@
 #include "service/reload.h"
 #include "service/runner.h"
 #include "service/fills.h"
+#include "service/sources.h"
 #include "service/supervisor.h"
 #include "service/tails.h"
 #include "service/tls.h"
@@ -222,14 +223,15 @@ static enum err ask_sentinels(struct service *s, const struct config *config, st
 static enum err make_parts(struct service *s, const struct config *config, struct error *e)
 {
     s->admin = mailbox_new();
+    s->plans = mailbox_new();
     s->keeper = mailbox_new();
     s->watch = watch_new();
     s->supervisor = supervisor_new(s);
     s->nodes.health = node_health_new();
     s->epochs = epochs_new(config->threads + 1);
     s->fills = fills_new();
-    if (s->admin == NULL || s->keeper == NULL || s->watch == NULL || s->supervisor == NULL ||
-        s->nodes.health == NULL || s->epochs == NULL || s->fills == NULL)
+    if (s->admin == NULL || s->plans == NULL || s->keeper == NULL || s->watch == NULL ||
+        s->supervisor == NULL || s->nodes.health == NULL || s->epochs == NULL || s->fills == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     enum err code = load_certificates(s, config, e);
     if (code == ERR_OK && config->sentinel[0] != '\0')
@@ -244,6 +246,7 @@ static void free_parts(struct service *s)
     tls_free(s->nodes.tls);
     node_health_free(s->nodes.health);
     mailbox_free(s->admin);
+    mailbox_free(s->plans);
     mailbox_free(s->keeper);
     watch_free(s->watch);
     supervisor_free(s->supervisor);
@@ -260,6 +263,8 @@ static enum err start_threads(struct service *s, const struct config *config, st
     }
     if (code == ERR_OK)
         code = runner_start(&s->runner, s, e);
+    if (code == ERR_OK)
+        code = sources_start(&s->sources, s, e);
     if (code == ERR_OK && (s->tails = tails_new(s)) == NULL)
         code = error_set(e, ERR_NOMEM, "out of memory");
     if (code == ERR_OK && config->http[0] != '\0')
@@ -277,15 +282,17 @@ static enum err start_threads(struct service *s, const struct config *config, st
 
 /* Those of this file. */
 struct blocking {
-    pthread_t admin, keeper;
-    bool admin_runs, keeper_runs;
+    pthread_t thread[3];
+    unsigned count; /* that run */
 };
 
 static enum err start_blocking(struct service *s, struct blocking *b, struct error *e)
 {
-    b->admin_runs = pthread_create(&b->admin, NULL, admin_run, s) == 0;
-    b->keeper_runs = b->admin_runs && pthread_create(&b->keeper, NULL, keeper_run, s) == 0;
-    return b->keeper_runs ? ERR_OK : error_set(e, ERR_NOMEM, "threads could not be started");
+    void *(*const run[])(void *) = {admin_run, admin_plans_run, keeper_run};
+    enum { RUN = sizeof(run) / sizeof(run[0]) };
+    while (b->count < RUN && pthread_create(&b->thread[b->count], NULL, run[b->count], s) == 0)
+        b->count++;
+    return b->count == RUN ? ERR_OK : error_set(e, ERR_NOMEM, "threads could not be started");
 }
 
 /* First whoever takes requests, then whoever works on them; of what was started. */
@@ -302,12 +309,11 @@ static void end_threads(struct service *s, const struct blocking *b)
     for (unsigned i = 0; i < s->worker_count; i++)
         worker_join(s->workers[i]);
     atomic_store(&s->stop, true);
-    if (b->keeper_runs) {
+    if (s->keeper != NULL)
         keeper_wake(s);
-        (void)pthread_join(b->keeper, NULL);
-    }
-    if (b->admin_runs)
-        (void)pthread_join(b->admin, NULL);
+    for (unsigned i = 0; i < b->count; i++)
+        (void)pthread_join(b->thread[i], NULL);
+    sources_stop(s->sources);
     runner_stop(s->runner);
     tails_stop(s->tails);
     pulse_stop(s->pulse);
@@ -323,7 +329,7 @@ static void end_threads(struct service *s, const struct blocking *b)
 
 enum err service_run(struct service *s, const struct config *config, struct error *e)
 {
-    struct blocking blocking = {.admin_runs = false};
+    struct blocking blocking = {.count = 0};
     hold_signals(true);
     enum err code = make_parts(s, config, e);
     if (code == ERR_OK)

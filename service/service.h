@@ -6,7 +6,9 @@
  *   workers  serve requests; each with its own event loop, Redis connections and catalog
  *   http     serves HTTP/JSON; with all that a worker has
  *   collector asks what metrics say of filters
- *   admin    blocking work on behalf of a request: creating filters, status, plans
+ *   admin    blocking work on behalf of a request: creating filters, status
+ *   plans    the same where Postgres is asked: plans
+ *   sources  looks at tables for the keeper, which waits for no database
  *   keeper   a timer: makes configured filters, looks at thresholds, finds unfinished jobs
  *   runner   drives one expansion job at a time
  *   tails    follow tables, one each
@@ -28,6 +30,7 @@
 struct worker;
 struct http;
 struct runner;
+struct sources;
 struct tails;
 struct listener;
 struct supervisor;
@@ -58,9 +61,11 @@ struct service {
     atomic_bool stop;
     unsigned worker_count;
     struct worker *workers[THREADS_MAX];
-    struct http *http;      /* NULL where it is not served */
-    struct mailbox *admin;  /* of the admin thread */
-    struct mailbox *keeper; /* of the keeper thread */
+    struct http *http;       /* NULL where it is not served */
+    struct mailbox *admin;   /* of the admin thread */
+    struct mailbox *plans;   /* of its twin that asks Postgres */
+    struct mailbox *keeper;  /* of the keeper thread */
+    struct sources *sources; /* of the keeper */
     struct runner *runner;
     struct tails *tails; /* of the keeper */
     struct listener *listener;

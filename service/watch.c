@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "service/keeper.h"
+#include "service/sources.h"
 #include "shard/fence.h"
 
 struct watch {
@@ -30,6 +31,7 @@ void watch_free(struct watch *watch)
         return;
     for (struct watched *w = watch->filters, *next; w != NULL; w = next) {
         next = w->next;
+        source_look_free(w->look);
         free(w->latest);
         free(w->name);
         free(w);
@@ -117,6 +119,15 @@ uint64_t watch_lost_shards(const struct keeper_note *note, const struct view *v)
     bool noted = note->lost_generation == view_current(v)->number && note->lost_epoch == v->epoch;
     uint64_t lost = noted ? note->lost_shards : 0, unsure = view_unsure(v);
     return lost > unsure ? lost : unsure;
+}
+
+void watch_note_attempt(struct watched *w, uint64_t at_ms, const char *why)
+{
+    struct keeper_note *n = &w->note;
+    (void)pthread_mutex_lock(&w->watch->lock);
+    n->next_attempt_ms = at_ms;
+    (void)snprintf(n->next_attempt_why, sizeof(n->next_attempt_why), "%s", at_ms == 0 ? "" : why);
+    (void)pthread_mutex_unlock(&w->watch->lock);
 }
 
 void watch_note_suspects(struct watched *w, const char *text, uint64_t trusted_ms)

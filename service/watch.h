@@ -27,9 +27,11 @@ struct keeper_note {
     char postgres[256];       /* "" where it answers or is not needed */
     char problem[512];        /* why the filter is not as it should be; "" */
     char wanted[256];         /* why an expansion is wanted that waits for the filter's window; "" */
-    char suspects[256];       /* masters that the filter does not trust; "" */
-    uint64_t suspects_ms;     /* since when, wall clock */
-    uint64_t suspects_trust;  /* trusted_ms of the view by which they are suspect */
+    uint64_t next_attempt_ms; /* a build or a healing that it needs begins then, wall clock; 0: none waits */
+    char next_attempt_why[160];
+    char suspects[256];      /* masters that the filter does not trust; "" */
+    uint64_t suspects_ms;    /* since when, wall clock */
+    uint64_t suspects_trust; /* trusted_ms of the view by which they are suspect */
 };
 
 /* The keeper's memory; made before any thread that uses it, freed after the last. NULL: no memory. */
@@ -44,8 +46,10 @@ struct watched {
     struct watch *watch;
     char *name;
     size_t length;
-    uint64_t rows_at; /* when the source was last asked */
-    uint64_t looks;   /* how often it has answered */
+    struct source_look *look; /* at the source, under way; NULL: none. Ours; see sources.h */
+    uint64_t look_source;     /* the source that it is at, as @source */
+    uint64_t rows_at;         /* when a look was last asked for */
+    uint64_t looks;           /* how often the source has answered */
     struct threshold_dead dead;
     uint64_t lost_at;
     uint64_t shards_at;  /* when the counts of single shards were last looked at */
@@ -88,6 +92,8 @@ void watch_note_lost(struct watched *w, const struct view *v, uint64_t lost, boo
                      const char *where);
 /* Shards of @v's generation in use that are lost by @note, or are made anew by @v itself. */
 uint64_t watch_lost_shards(const struct keeper_note *note, const struct view *v);
+/* @at_ms 0: none waits. */
+void watch_note_attempt(struct watched *w, uint64_t at_ms, const char *why);
 /* @text "": none. @trusted_ms: of the view. */
 void watch_note_suspects(struct watched *w, const char *text, uint64_t trusted_ms);
 /* What is remembered of the view @v's incarnation, if that is later than @v. */

@@ -18,6 +18,8 @@ static const struct sheet_row status_rows[] = {
     {"not exact since", "degraded_since_ms", MS_TIME},
     {"known to be whole since", "safe_since_ms", MS_TIME},
     {"trouble", "problem", WARNING},
+    {"nothing is built", "next_attempt_why", WARNING},
+    {"next attempt at", "next_attempt_ms", MS_TIME},
     {"epoch", "epoch", COUNT},
     {"fenced epoch", "fenced_epoch", COUNT},
     {"is deleted at", "expire_at_ms", MS_TIME},
@@ -192,7 +194,7 @@ static bool is(const redisReply *filter, const char *field, const char *value)
 /* Whether answers can be relied on, in a word. */
 void status_safe_cell(struct table *t, const redisReply *filter)
 {
-    uint64_t lost = 0;
+    uint64_t lost = 0, next_attempt = 0;
     (void)client_count(filter, "lost_shards", &lost);
     if (is(filter, "state", "unreachable"))
         table_cell(t, COLOR_BAD, "unreachable");
@@ -200,6 +202,8 @@ void status_safe_cell(struct table *t, const redisReply *filter)
         table_cell(t, COLOR_BAD, "lost");
     else if (is(filter, "state", "degraded") || is(filter, "degraded", "yes"))
         table_cell(t, COLOR_BAD, "degraded");
+    else if (client_count(filter, "next_attempt_ms", &next_attempt))
+        table_cell(t, COLOR_BAD, "not built");
     else if (!is(filter, "state", "serving"))
         sheet_text_cell(t, filter, "state");
     else if (is(filter, "verified", "no"))

@@ -40,6 +40,7 @@ export function judge(f) {
   const fill = f.fill || 0;
   if (f.state === 'unreachable') return ['bad', 'Unreachable', f.redis];
   if (f.problem) return ['bad', 'Problem', f.problem];
+  if (f.next_attempt_ms && !runs(f)) return ['bad', f.built ? 'Degraded' : 'Not built', `Next attempt at ${time(f.next_attempt_ms)}: ${f.next_attempt_why}`];
   if (f.degraded === 'yes') return ['bad', 'Degraded', f.degraded_scope || 'some keys are answered "maybe"'];
   if (f.redis && f.redis !== 'ok') return ['bad', 'Redis', f.redis];
   if (holds(f)) return ['warn', 'Holds', f.job_waiting_for || 'waits for an operator\'s word to switch'];

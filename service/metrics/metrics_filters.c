@@ -67,6 +67,7 @@ static const struct {
     {"dead_ratio", 1, METRIC_OF_FILTER_DEAD, false},
     {"next_schedule", 1, METRIC_OF_FILTER_NEXT_SCHEDULE, true},
     {"expand_expected_at", 1, METRIC_OF_FILTER_EXPECTED, true},
+    {"next_attempt_ms", 1000, METRIC_OF_FILTER_NEXT_ATTEMPT, true},
     {"expire_at_ms", 1000, METRIC_OF_FILTER_EXPIRES, true},
     {"tail_lag_ms", 1000, METRIC_OF_TAIL_LAG, false},
     {"tail_rows", 1, METRIC_OF_TAIL_ROWS, false},

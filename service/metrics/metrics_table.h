@@ -62,6 +62,7 @@ enum metric_type { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM, METRIC_INFO }
     X(FILTER_SOURCE_UP, GAUGE, "twinbloom_filter_source_up", "", "filter", "1: Postgres answered when the source was last looked at.") \
     X(FILTER_NEXT_SCHEDULE, GAUGE, "twinbloom_filter_next_schedule_timestamp_seconds", "seconds", "filter", "When its schedule starts the next expansion.") \
     X(FILTER_EXPECTED, GAUGE, "twinbloom_filter_expand_expected_timestamp_seconds", "seconds", "filter", "When its next expansion is expected to start.") \
+    X(FILTER_NEXT_ATTEMPT, GAUGE, "twinbloom_filter_next_attempt_timestamp_seconds", "seconds", "filter", "When the next build or healing that the filter needs begins, where none runs as the last one failed or was aborted.") \
     X(FILTER_EXPIRES, GAUGE, "twinbloom_filter_expire_timestamp_seconds", "seconds", "filter", "When it is going to be deleted.") \
     X(TAIL_RUNNING, GAUGE, "twinbloom_tail_running", "", "filter", "1: the filter's table is followed, by whichever coordinator.") \
     X(TAIL_LAG, GAUGE, "twinbloom_tail_lag_seconds", "seconds", "filter", "How far the filter is behind its table.") \

@@ -248,11 +248,13 @@ static char *described(void)
     return output;
 }
 
-/* What only other tests, or other installations, have: a replica that is read from, a tail, a loss. */
+/* What only other tests, or other installations, have: a replica that is read from, a tail, a loss, an
+ * abort. */
 static bool is_elsewhere(const char *name)
 {
     static const char *const names[] = {"twinbloom_redis_replica_lag_seconds",
                                         "twinbloom_filter_expand_expected_timestamp_seconds",
+                                        "twinbloom_filter_next_attempt_timestamp_seconds",
                                         "twinbloom_filter_degraded_timestamp_seconds",
                                         "twinbloom_filter_healed_timestamp_seconds",
                                         "twinbloom_job_heal_added_keys",
