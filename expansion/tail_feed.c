@@ -154,9 +154,10 @@ static enum err open_outbox(struct tail *t, struct error *e)
 enum err tail_feed_open(struct tail *t, struct error *e)
 {
     t->feed = (struct tail_feed){.stream = NULL};
-    if (t->mode == TAIL_OUTBOX)
-        return open_outbox(t, e);
-    enum err code = tail_feed_watch_slot(t, e);
+    enum err code = source_identity(t->source, false, &t->feed.identity, e);
+    if (code != ERR_OK || t->mode == TAIL_OUTBOX)
+        return code == ERR_OK ? open_outbox(t, e) : code;
+    code = tail_feed_watch_slot(t, e);
     return code == ERR_OK ? open_stream(t, e) : code;
 }
 
@@ -264,8 +265,21 @@ static enum err add_batch(struct tail *t, const struct feed_batch *batch, struct
 
 /* --- requests, lag --- */
 
+/* Of another table nobody tells: whoever has the name now may lack the triggers, or the publication. */
+static enum err same_tables(struct tail *t, struct error *e)
+{
+    uint64_t now = 0;
+    enum err code = source_identity(t->source, false, &now, e);
+    if (code == ERR_OK && now != t->feed.identity)
+        code = error_set(e, ERR_CHANGED, "what `table` stands for changed");
+    return code;
+}
+
 static enum err answer(struct tail *t, uint64_t request, struct error *e)
 {
+    enum err code = same_tables(t, e);
+    if (code != ERR_OK)
+        return code;
     t->feed.request = 0;
     t->done = request;
     return tail_hold(t, e);
@@ -297,6 +311,8 @@ static enum err look(struct tail *t, bool quiet, struct error *e)
         return ERR_OK;
     f->looked_at = now;
     enum err noted = tail_gap_note(t, quiet, e);
+    if (noted == ERR_OK)
+        noted = same_tables(t, e);
     if (noted != ERR_OK)
         return noted;
     if (f->stream != NULL)

@@ -62,6 +62,8 @@ static const struct row {
      {"table=link", "id=t.id", "key=t.code", "where=true", "after=(t.id) > ('3')", "upto=true", "limit=2"},
      NULL},
     {"parts", {"oid=OID"}, NULL},
+    {"identity", {"oid=OID"}, NULL},
+    {"flushed", {"lsn=0/0"}, NULL},
     {"prepared_open", {NULL}, NULL},
     {"prepared_waiting", {"noted={1234/gid}"}, ""},
     {"publication", {"publication=links", "table=link (id)"}, ""},
