@@ -11,6 +11,7 @@
 #include <string.h>
 #include "base/clock.h"
 #include "base/log.h"
+#include "expansion/slots.h"
 #include "expansion/tail_internal.h"
 #include "migrate/scan.h"
 
@@ -88,8 +89,13 @@ static enum err create_slot(struct tail *t, struct error *e)
 {
     char lsn[LSN_TEXT], gap[8] = "";
     bool created = false;
+    char place[STREAM_PLACE_MAX];
     struct stream_slot slot;
     enum err code = stream_slot_state(t->source, t->o->slot, &slot, e);
+    if (code == ERR_OK)
+        code = stream_slot_place(t->source, place, e);
+    if (code == ERR_OK)
+        code = slots_note(t->link, t->o->prefix, place, t->o->slot, t->o->filter, e);
     if (code == ERR_OK)
         code = tail_mark_write(t, "slot", t->o->slot, e);
     if (code == ERR_OK && !slot.exists)
