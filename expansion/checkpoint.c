@@ -37,6 +37,7 @@ static const struct field fields[] = {
     FIELD("swept", TEXT, BY_SETTLE, swept),
     FIELD("blocks", YES_NO, BY_SETTLE, blocks),
     FIELD("tables_hash", NUMBER, BY_SETTLE, tables_hash),
+    FIELD("source", NUMBER, BY_SETTLE, source),
     FIELD("tables", COUNT, BY_SETTLE, tables),
     FIELD("next_table", COUNT, BY_SCAN, next_table),
     FIELD("ranges", COUNT, BY_SCAN, range_count),
@@ -53,6 +54,7 @@ static const struct field fields[] = {
     FIELD("complete_at", NUMBER, BY_OTHERS, complete_at),
     FIELD("lineages", NUMBER, BY_SCAN, lineages),
     FIELD("verify_full", YES_NO, BY_OTHERS, verify_full),
+    FIELD("healed", REMARK, BY_OTHERS, healed),
     FIELD("reason", REMARK, BY_OTHERS, reason),
 #undef FIELD
 };

@@ -37,7 +37,8 @@ struct record {
     /* Where the scan is: tables (of blocks: their parts) from next_table on, and what is left of those that
      * were begun. */
     bool blocks;
-    uint64_t tables_hash; /* of the source's tables, or parts: positions are theirs */
+    uint64_t tables_hash; /* of the names of the source's tables */
+    uint64_t source;      /* source_identity() as it was before anything was read: positions are its */
     unsigned tables, next_table;
     unsigned range_count; /* as the checkpoint says; it is sound if so many were taken */
     struct scan_range *ranges;
@@ -48,6 +49,7 @@ struct record {
     char swept[SOURCE_HORIZON_MAX];   /* rows of transactions before it are in the generation, once the scan
                                          ended */
     char coverage[24];                /* of the tail, since before the settle; "": none */
+    char healed[RECORD_TEXT_MAX];     /* what was wrong after the cutover, and was put right; "": nothing */
     char reason[RECORD_TEXT_MAX];
 };
 

@@ -20,7 +20,9 @@ enum {
     RETRY_MIN_US = 200 * 1000,
     RETRY_MAX_US = 5 * 1000 * 1000,
     NAP_US = 50 * 1000,
-    BEGIN_US = 30 * 1000 * 1000
+    BEGIN_US = 30 * 1000 * 1000,
+    CHANGES_MAX = 5,         /* of the source, in a job that then gives up */
+    GAP_US = 5 * 1000 * 1000 /* without the table, between two renames */
 };
 
 /* --- view changes --- */
@@ -139,6 +141,42 @@ static enum err perform(struct driver *d, struct error *e)
     return ERR_OK;
 }
 
+/* --- a source that changes under the job --- */
+
+static bool relies_on_source(enum job_step step)
+{
+    return step == STEP_SCAN || step == STEP_CATCH_UP || step == STEP_VERIFY || step == STEP_FOLLOW ||
+           step == STEP_CONFIRM;
+}
+
+/* How a step that read ended: nothing of it counts where the source is another one than it was at the settle.
+ * Whoever swaps tables by two renames leaves a moment without one. */
+static enum err judge_source(struct driver *d, enum err code, struct error *why)
+{
+    bool refused = code == ERR_CONFIG || code == ERR_REFUSED || code == ERR_CONFLICT;
+    if (!d->o->sourced || !relies_on_source(d->step) || (code != ERR_OK && !refused))
+        return code;
+    struct error e;
+    uint64_t until = clock_mono_us() + GAP_US;
+    enum err now = driver_unchanged(d, d->record.source, &e);
+    while (now == ERR_CONFIG && code != ERR_CONFLICT && clock_mono_us() < until &&
+           driver_nap(d, e.text, &e) == ERR_OK)
+        now = driver_unchanged(d, d->record.source, &e);
+    if (code != ERR_OK && now != ERR_CHANGED)
+        return code;
+    *why = e;
+    return now;
+}
+
+static enum err note_change(struct driver *d, struct error *why)
+{
+    log_warn("source_changed", "filter=%s step=%s why=%s", log_quote(d->o->filter), step_name(d->step),
+             log_quote(why->text));
+    if (++d->changes > CHANGES_MAX)
+        return error_prefix(why, ERR_CONFLICT, "%u times", d->changes);
+    return ERR_CHANGED;
+}
+
 /* --- the loop --- */
 
 enum err driver_reload(struct driver *d, struct error *e)
@@ -177,13 +215,21 @@ static enum err wait_and_reload(struct driver *d, uint64_t *pause, struct error 
     return code == ERR_OK ? driver_poll(d, waiting.text, why) : code; /* layers do not wait for Postgres */
 }
 
-static enum job_step after(struct driver *d, enum job_step step, enum err code)
+static enum job_step after(struct driver *d, enum job_step step, enum err code, const struct error *why)
 {
     if (code == ERR_CANCELLED && d->request != REQUEST_COUNT) {
         enum job_step asked = step_asked(step, d->request);
         if (asked != STEP_COUNT && step != STEP_HEAL)
             return asked;
     }
+    if (step == STEP_CONFIRM)
+        d->unconfirmed = code != ERR_OK;
+    if (step == STEP_CONFIRM && code == ERR_CONFLICT) /* it could not be healed either */
+        return STEP_ROLLBACK;
+    if (step == STEP_ROLLBACK && code == ERR_OK && d->unconfirmed)
+        return STEP_ABORT;
+    if (code != ERR_OK && step_next(step, code) == STEP_CONFIRM)
+        driver_distrust(d, why->text);
     if (step == STEP_HEAL && step_next(step, code) != step && code != ERR_OK)
         d->not_healed_until = clock_mono_us() + HEAL_AGAIN_US;
     if (step == STEP_HEAL)
@@ -205,7 +251,9 @@ static enum job_step run_step(struct driver *d, uint64_t *pause, enum err *code,
     *code =
         d->step == STEP_HOLD ? ERR_OK : record_step(d, d->step, why); /* it writes itself, if it does hold */
     if (*code == ERR_OK)
-        *code = perform(d, why);
+        *code = judge_source(d, perform(d, why), why);
+    if (*code == ERR_CHANGED)
+        *code = relies_on_source(d->step) ? note_change(d, why) : ERR_CONFLICT;
     while (server_is_away(*code)) {
         *code = wait_and_reload(d, pause, why);
         if (*code == ERR_OK)
@@ -213,13 +261,13 @@ static enum job_step run_step(struct driver *d, uint64_t *pause, enum err *code,
     }
     if (*code == ERR_OK)
         *pause = RETRY_MIN_US;
-    return after(d, d->step, *code);
+    return after(d, d->step, *code, why);
 }
 
 /* Not an end of the job: an operator's word on where to go on. */
 static bool goes_on(const struct driver *d, enum err code)
 {
-    return code == ERR_OK ||
+    return code == ERR_OK || code == ERR_CHANGED ||
            (code == ERR_CANCELLED && d->request != REQUEST_ABORT && d->request != REQUEST_COUNT);
 }
 
@@ -237,8 +285,10 @@ static void write_end(struct driver *d, enum err failure)
     else if (d->o->kind == JOB_FINISH && found_quiet(d) && !step_is_switched(d->record.step) &&
              d->record.step != STEP_HEAL && d->record.step != STEP_REFILL)
         record_end(d, "failed", ERR_CANCELLED, "its driver ended before the new generation was in use");
+    else if (d->unconfirmed)
+        record_end(d, "failed", failure, d->why.text);
     else
-        record_end(d, "done", ERR_OK, "");
+        record_end(d, d->record.healed[0] != '\0' ? "healed" : "done", ERR_OK, d->record.healed);
 }
 
 static enum err run_steps(struct driver *d, struct error *e)

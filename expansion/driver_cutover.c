@@ -104,7 +104,7 @@ static enum err refuse_rollback(struct driver *d, const struct error *why, struc
 }
 
 /* Model: EXCHANGE. Both generations have taken every add since the build began, so the old one lacks nothing.
- */
+ * What was built and does not stand its verification leaves; else an operator decides what becomes of it. */
 enum err driver_rollback(struct driver *d, struct error *e)
 {
     if (d->view.phase == PHASE_BUILDING)
@@ -115,7 +115,8 @@ enum err driver_rollback(struct driver *d, struct error *e)
         return code == ERR_CONFLICT ? refuse_rollback(d, &why, e) : error_set(e, code, "%s", why.text);
     if (code != ERR_OK)
         return code;
-    const char *pairs[] = {"step", step_name(STEP_HOLD), "hold", "1", "rollback", "0", "finish", "0"};
+    const char *const then = step_name(d->unconfirmed ? STEP_ABORT : STEP_HOLD);
+    const char *pairs[] = {"step", then, "hold", d->unconfirmed ? "0" : "1", "rollback", "0", "finish", "0"};
     const struct fence_job job = {.pairs = pairs, .count = sizeof(pairs) / sizeof(pairs[0])};
     d->next = d->view;
     d->next.phase = PHASE_BUILDING;

@@ -206,7 +206,8 @@ static enum err add_rows(void *arg, size_t count, const char *const *keys, const
 static enum err compare_all(struct heal *h, struct error *e)
 {
     struct driver *d = h->d;
-    enum err code = ERR_OK;
+    uint64_t identity = 0;
+    enum err code = driver_identity(d, &identity, e);
     for (unsigned slot = 0; slot < 2; slot++) {
         struct driver_compared all = {.missing = 1};
         for (int i = 0;
@@ -215,7 +216,7 @@ static enum err compare_all(struct heal *h, struct error *e)
         if (code == ERR_OK && is_relied_on(&d->view, slot) && all.missing > all.handed)
             code = error_set(e, ERR_CONFLICT, "too many keys of the source are missing: a rebuild is needed");
     }
-    return code;
+    return code == ERR_OK ? driver_unchanged(d, identity, e) : code;
 }
 
 /* What is committed later was added to the masters that are there now, or is not committed before this ends.

@@ -37,7 +37,6 @@ struct driver {
     struct source *source;
     struct source_part *parts; /* as driver_parts() last found them */
     size_t part_count;
-    uint64_t parts_hash;
     struct readers *readers;        /* while they run */
     struct build *build;            /* while the scan lasts */
     unsigned layer;                 /* into which it goes */
@@ -61,6 +60,8 @@ struct driver {
     uint64_t lineages;    /* hash of the masters as they were last looked at */
     uint64_t lineages_at; /* when that was */
     struct refill_progress refill;
+    unsigned changes;          /* of the source, during the job */
+    bool unconfirmed;          /* the generation in use did not stand the verification after its cutover */
     uint64_t not_healed_until; /* after a healing that failed no other one is begun before */
     struct {
         struct throttle throttle;
@@ -169,6 +170,10 @@ void driver_pace_end(struct driver *d);
 MUST_CHECK enum err driver_source(struct driver *d, struct error *e);
 /* Another connection to the same source, for short questions; nothing is polled while it waits. */
 MUST_CHECK enum err driver_second_source(struct driver *d, struct source **out, struct error *e);
+/* What the configuration's names stand for now: source_identity(). */
+MUST_CHECK enum err driver_identity(struct driver *d, uint64_t *out, struct error *e);
+/* ERR_CHANGED: they stand for something else than when @identity was noted; d->source is opened anew. */
+MUST_CHECK enum err driver_unchanged(struct driver *d, uint64_t identity, struct error *e);
 /* A source that failed is opened anew at the next use. Returns @code. */
 enum err driver_source_failed(struct driver *d, enum err code);
 /* Every transaction that is open now has ended when this returns ERR_OK. */
@@ -254,5 +259,8 @@ MUST_CHECK enum err driver_heal(struct driver *d, struct error *e);
 MUST_CHECK enum err driver_refill(struct driver *d, struct error *e);
 
 /* --- driver_verify.c --- */
+/* The generation that is in use since its cutover may lack rows: CONFIRM compares all of them and adds what
+ * is missing. The job's record says why, and its end is no plain "done". */
+void driver_distrust(struct driver *d, const char *why);
 MUST_CHECK enum err driver_verify(struct driver *d, struct error *e);
 #endif

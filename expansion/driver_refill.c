@@ -245,7 +245,10 @@ static enum err read_all(struct refill *r, struct error *e)
 {
     struct driver *d = r->d;
     d->record.settled = false; /* the tables are not those of an earlier build */
+    uint64_t identity = 0;
     enum err code = driver_source(d, e);
+    if (code == ERR_OK)
+        code = driver_identity(d, &identity, e);
     if (code == ERR_OK)
         code = source_horizon(d->source, r->horizon, e);
     if (code == ERR_OK)
@@ -259,6 +262,8 @@ static enum err read_all(struct refill *r, struct error *e)
     /* What was uploaded is older than any mark that was written before. */
     if (code == ERR_OK && d->record.complete_generation == generation_of(r)->number)
         code = source_instant(d->source, &d->record.complete_at, e);
+    if (code == ERR_OK)
+        code = driver_unchanged(d, identity, e);
     return driver_source_failed(d, code);
 }
 

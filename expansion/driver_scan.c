@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 #include "base/clock.h"
 #include "base/log.h"
 #include "expansion/driver_internal.h"
@@ -283,26 +282,6 @@ enum err driver_parts(struct driver *d, struct error *e)
     if (code == ERR_OK && d->part_count > SOURCE_TABLES_MAX * 64u)
         code = error_set(e, ERR_CONFIG, "the source has %zu partitions; %u are supported", d->part_count,
                          SOURCE_TABLES_MAX * 64u);
-    d->parts_hash = d->part_count;
-    for (size_t i = 0; i < d->part_count && code == ERR_OK; i++) {
-        const struct source_part *p = &d->parts[i];
-        d->parts_hash = XXH3_64bits_withSeed(p->name, strlen(p->name), d->parts_hash);
-        d->parts_hash = XXH3_64bits_withSeed(p->file, strlen(p->file), d->parts_hash);
-    }
-    return code;
-}
-
-/* The positions of a scan by blocks are those of files. */
-static enum err same_parts(struct driver *d, struct error *e)
-{
-    if (!d->record.blocks)
-        return ERR_OK;
-    enum err code = driver_parts(d, e);
-    if (code == ERR_OK && d->parts_hash != d->record.tables_hash)
-        code = error_set(
-            e, ERR_CONFLICT,
-            "the files of the tables changed during the scan (a new partition, VACUUM FULL, CLUSTER, "
-            "TRUNCATE): start again");
     return code;
 }
 
@@ -410,8 +389,10 @@ enum err driver_scan(struct driver *d, struct error *e)
     enum err code = driver_take_build(d, e);
     if (code == ERR_OK)
         code = driver_source(d, e);
+    if (code == ERR_OK && d->record.blocks)
+        code = driver_parts(d, e);
     if (code == ERR_OK)
-        code = same_parts(d, e);
+        code = driver_unchanged(d, d->record.source, e); /* it may be another driver's record */
     if (code == ERR_OK)
         code = driver_replayed(d, e);
     if (code == ERR_OK)

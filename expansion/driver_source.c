@@ -27,13 +27,31 @@ enum err driver_second_source(struct driver *d, struct source **out, struct erro
     return source_open(out, &config, timeout, e);
 }
 
-/* Marks and positions are those of tables by number. */
-static enum err check_tables(struct driver *d, struct error *e)
+enum err driver_identity(struct driver *d, uint64_t *out, struct error *e)
 {
-    const struct record *r = &d->record;
-    if (!r->settled || r->blocks || r->tables_hash == source_tables_hash(d->source))
-        return ERR_OK;
-    return error_set(e, ERR_CONFLICT, "the tables that `table` stands for changed during the build");
+    struct source *fresh = NULL; /* what the names stand for now */
+    struct source_config config = d->o->source;
+    config.application = "twinbloom job";
+    config.watch = (struct source_watch){watch, d};
+    enum err code = source_open(&fresh, &config, d->o->postgres_timeout_ms, e);
+    /* Rows that were written anew are found by a sweep; positions in a file are none in the next. */
+    if (code == ERR_OK)
+        code = source_identity(fresh, d->o->scan_blocks || !d->o->sweep, out, e);
+    source_close(fresh);
+    return code;
+}
+
+enum err driver_unchanged(struct driver *d, uint64_t identity, struct error *e)
+{
+    uint64_t now = 0;
+    enum err code = driver_identity(d, &now, e);
+    if (code != ERR_OK || now == identity)
+        return code;
+    source_close(d->source);
+    d->source = NULL;
+    return error_set(e, ERR_CHANGED,
+                     "what `table` stands for changed during the job (another table, its columns, partitions "
+                     "or files)");
 }
 
 enum err driver_source(struct driver *d, struct error *e)
@@ -50,8 +68,6 @@ enum err driver_source(struct driver *d, struct error *e)
     enum err code = source_open(&d->source, &config, d->o->postgres_timeout_ms, e);
     if (code == ERR_OK)
         code = source_check(d->source, e);
-    if (code == ERR_OK)
-        code = check_tables(d, e);
     if (code == ERR_OK) {
         driver_pace_begin(d);
     } else {
@@ -74,7 +90,9 @@ enum err driver_source_failed(struct driver *d, enum err code)
 
 static void describe(const struct settle_blocker *b, size_t waiting, char *out, size_t size)
 {
-    if (b->pid != 0)
+    if (waiting == 0)
+        (void)snprintf(out, size, "the server to write its log to disk");
+    else if (b->pid != 0)
         (void)snprintf(out, size, "%zu open transaction(s); the oldest: pid %d (%s), %.0f s, %s", waiting,
                        b->pid, b->application, b->age_seconds, b->query);
     else
@@ -169,7 +187,6 @@ static enum err note_work(struct driver *d, struct error *e)
         return ERR_OK;
     enum err code = driver_parts(d, e);
     r->tables = (unsigned)d->part_count;
-    r->tables_hash = d->parts_hash;
     return code;
 }
 
@@ -180,10 +197,14 @@ static enum err note_work(struct driver *d, struct error *e)
  * horizon on. */
 enum err driver_settle(struct driver *d, struct error *e)
 {
+    struct record *r = &d->record;
+    source_close(d->source); /* its names may be those of other tables by now */
+    d->source = NULL;
     enum err code = driver_source(d, e);
+    if (code == ERR_OK)
+        code = driver_identity(d, &r->source, e);
     if (code != ERR_OK)
         return code;
-    struct record *r = &d->record;
     bool integer = source_id_is_integer(d->source);
     free(r->marks);
     r->marks = NULL;

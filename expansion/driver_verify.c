@@ -15,7 +15,12 @@
 #include "expansion/driver_internal.h"
 #include "migrate/moment.h"
 
-enum { BATCH = 1000, LISTED = 20, ROUNDS = 3 };
+enum {
+    BATCH = 1000,
+    LISTED = 20,
+    ROUNDS = 3,
+    HEALS = 20 /* where more keys are missing than one comparison lists */
+};
 
 /* A generation whose rate is the promised one is refused once in a million times. */
 static const double CHANCE = 1e-6;
@@ -113,16 +118,50 @@ static enum err take_suspects(void *arg, size_t count, const char *const *keys, 
     return l->code; /* its text is in the same place */
 }
 
-static enum err look_at_source(struct look *l, struct error *e)
+void driver_distrust(struct driver *d, const char *why)
+{
+    d->record.verify_full = true;
+    (void)snprintf(d->record.healed, sizeof(d->record.healed),
+                   "after the cutover: %.400s; every row was compared, and what was missing was added", why);
+    log_warn("heals_in_use", "filter=%s generation=%" PRIu64 " why=%s", log_quote(d->o->filter),
+             driver_built(d)->number, log_quote(why));
+}
+
+static bool heals(const struct driver *d)
+{
+    return d->step == STEP_CONFIRM && d->record.healed[0] != '\0';
+}
+
+static enum err look_at_all(struct look *l, struct error *e)
 {
     struct driver *d = l->d;
-    if (!d->record.verify_full)
-        return scan_sample(d->source, d->record.swept, d->o->verify_sample, take_key, l, e);
     struct driver_compared all = {0};
-    enum err code = driver_compare(d, driver_built_slot(d), false, take_suspects, l, &all, e);
+    char horizon[SOURCE_HORIZON_MAX] = "";
+    enum err code = ERR_OK;
+    if (heals(d)) {
+        code = driver_identity(d, &d->record.source, e);
+        if (code == ERR_OK)
+            code = source_horizon(d->source, horizon, e);
+        if (code == ERR_OK)
+            code = driver_settle_now(d, e);
+    }
+    if (code == ERR_OK)
+        code = driver_compare(d, driver_built_slot(d), false, take_suspects, l, &all, e);
+    if (code == ERR_OK && heals(d) && d->o->sweep) /* rows that moved to where it had been */
+        code = driver_sweep(d, horizon, take_suspects, l, e);
+    if (code == ERR_OK && heals(d))
+        code = driver_unchanged(d, d->record.source, e);
     check_batch(l);
     l->checked = all.rows;
     return code;
+}
+
+static enum err look_at_source(struct look *l, struct error *e)
+{
+    struct driver *d = l->d;
+    return d->record.verify_full
+               ? look_at_all(l, e)
+               : scan_sample(d->source, d->record.swept, d->o->verify_sample, take_key, l, e);
 }
 
 static enum err find_reasons(struct look *l, struct error *e)
@@ -213,7 +252,9 @@ static enum err look_once(struct driver *d, uint64_t *checked, bool *again, stru
         code = write_look(l, e);
     if (code == ERR_OK)
         code = judge(l, e);
-    *again = code == ERR_CONFLICT && l->old == 0;
+    if (code == ERR_CONFLICT && d->step == STEP_CONFIRM && l->old > 0 && d->record.healed[0] == '\0')
+        driver_distrust(d, e->text);
+    *again = code == ERR_CONFLICT && (l->old == 0 || heals(d));
     *checked = l->checked;
     for (unsigned i = 0; i < l->listed_count; i++)
         free(l->listed[i]);
@@ -225,7 +266,7 @@ static enum err verify_present(struct driver *d, uint64_t *checked, struct error
 {
     bool again = true;
     enum err code = ERR_OK;
-    for (int round = 0; round < ROUNDS && again; round++) {
+    for (int round = 0; again && round < (heals(d) ? HEALS : ROUNDS); round++) {
         again = false;
         code = driver_source(d, e);
         if (code == ERR_OK)

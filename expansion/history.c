@@ -7,7 +7,7 @@
 const struct history_field history_fields[] = {
     {"started_ms", "started_ms", true, false},
     {"finished_ms", "finished_ms", true, false},
-    {"outcome", "state", false, false}, /* done, failed, aborted */
+    {"outcome", "state", false, false}, /* done, healed, failed, aborted */
     {"trigger", "trigger", false, false},
     {"reason", "reason", false, false},
     {"error", "error", false, false},

@@ -163,6 +163,7 @@ static void begin_job(struct driver *d, enum job_step step)
     record_number(d, "started_ms", d->record.started_ms);
     if (step == STEP_CHECK || step == STEP_HEAL || step == STEP_REFILL) {
         record_text(d, "error", "");
+        record_text(d, "healed", "");
         record_text(d, "refill_shards", ""); /* of the healing before */
         return;
     }
@@ -186,6 +187,10 @@ enum err record_step(struct driver *d, enum job_step step, struct error *e)
     record_number(d, "token", mutex_token(d->mutex));
     if (fresh)
         begin_job(d, step);
+    if (step == STEP_CONFIRM && d->record.healed[0] != '\0') {
+        record_text(d, "healed", d->record.healed);
+        record_text(d, "verify_full", "1");
+    }
     if (d->cutover_us != 0)
         record_number(d, "cutover_us", d->cutover_us);
     d->cutover_us = 0;

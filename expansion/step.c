@@ -11,6 +11,7 @@ struct step_row {
     const char *name;
     enum job_step next;    /* after ERR_OK */
     enum job_step failure; /* after an error that trying again does not mend */
+    enum job_step changed; /* after ERR_CHANGED: what was read of the source counts no more */
     enum job_step abort;
     enum job_step cutover;
     enum job_step rollback;
@@ -20,33 +21,33 @@ struct step_row {
 
 /* clang-format off */
 static const struct step_row rows[STEP_COUNT] = {
-    /*                  name         next           failure        abort        cutover        rollback       finish       heal */
-    [STEP_FENCE] =    {"fence",     STEP_WIDEN,    STEP_STOPPED,  NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE,     NOWHERE},
-    [STEP_WIDEN] =    {"widen",     STEP_RECLAIM,  STEP_STOPPED,  NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE,     NOWHERE},
-    [STEP_RECLAIM] =  {"reclaim",   STEP_PLAN,     STEP_STOPPED,  NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE,     NOWHERE},
-    [STEP_PLAN] =     {"plan",      STEP_CREATE,   STEP_FAILED,   STEP_FAILED, NOWHERE,       NOWHERE,       NOWHERE,     STEP_HEAL},
-    [STEP_CREATE] =   {"create",    STEP_OPEN,     STEP_FAILED,   STEP_FAILED, NOWHERE,       NOWHERE,       NOWHERE,     STEP_HEAL},
-    [STEP_OPEN] =     {"open",      STEP_SETTLE,   STEP_STOPPED,  NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE,     NOWHERE},
-    [STEP_SETTLE] =   {"settle",    STEP_SCAN,     STEP_ABORT,    STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE,     STEP_HEAL},
-    [STEP_SCAN] =     {"scan",      STEP_CATCH_UP, STEP_ABORT,    STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE,     STEP_HEAL},
-    [STEP_CATCH_UP] = {"catch_up",  STEP_VERIFY,   STEP_ABORT,    STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE,     STEP_HEAL},
-    [STEP_VERIFY] =   {"verify",    STEP_HOLD,     STEP_ABORT,    STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE,     STEP_HEAL},
-    [STEP_HOLD] =     {"hold",      STEP_CUTOVER,  STEP_STOPPED,  STEP_ABORT,  STEP_CATCH_UP, NOWHERE,       NOWHERE,     STEP_HEAL},
-    [STEP_CUTOVER] =  {"cutover",   STEP_FOLLOW,   STEP_STOPPED,  STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE,     STEP_HEAL},
-    [STEP_FOLLOW] =   {"follow",    STEP_CONFIRM,  STEP_CONFIRM,  NOWHERE,     NOWHERE,       STEP_ROLLBACK, NOWHERE,     STEP_HEAL},
-    [STEP_CONFIRM] =  {"confirm",   STEP_GRACE,    STEP_GRACE,    NOWHERE,     NOWHERE,       STEP_ROLLBACK, NOWHERE,     STEP_HEAL},
-    [STEP_GRACE] =    {"grace",     STEP_FINISH,   STEP_STOPPED,  NOWHERE,     NOWHERE,       STEP_ROLLBACK, STEP_FINISH, STEP_HEAL},
-    [STEP_FINISH] =   {"finish",    STEP_RETIRE,   STEP_STOPPED,  NOWHERE,     NOWHERE,       STEP_ROLLBACK, NOWHERE,     NOWHERE},
-    [STEP_RETIRE] =   {"retire",    STEP_DONE,     STEP_STOPPED,  NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE,     NOWHERE},
-    [STEP_ROLLBACK] = {"rollback",  STEP_HOLD,     STEP_GRACE,    NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE,     NOWHERE},
-    [STEP_ABORT] =    {"abort",     STEP_CLEAR,    STEP_STOPPED,  NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE,     NOWHERE},
-    [STEP_CLEAR] =    {"clear",     STEP_FAILED,   STEP_STOPPED,  NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE,     NOWHERE},
-    [STEP_CHECK] =    {"check",     STEP_DONE,     STEP_FAILED,   STEP_FAILED, NOWHERE,       NOWHERE,       NOWHERE,     STEP_HEAL},
-    [STEP_HEAL] =     {"heal",      STEP_DONE,     STEP_FAILED,   STEP_FAILED, NOWHERE,       NOWHERE,       NOWHERE,     NOWHERE},
-    [STEP_REFILL] =   {"refill",    STEP_DONE,     STEP_FAILED,   STEP_FAILED, NOWHERE,       NOWHERE,       NOWHERE,     STEP_HEAL},
-    [STEP_DONE] =     {"done",      STEP_DONE,     STEP_DONE,     NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE,     NOWHERE},
-    [STEP_FAILED] =   {"failed",    STEP_FAILED,   STEP_FAILED,   NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE,     NOWHERE},
-    [STEP_STOPPED] =  {"stopped",   STEP_STOPPED,  STEP_STOPPED,  NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE,     NOWHERE},
+    /*                  name         next           failure        changed        abort        cutover        rollback       finish       heal */
+    [STEP_FENCE] =    {"fence",     STEP_WIDEN,    STEP_STOPPED,  STEP_STOPPED,  NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE,     NOWHERE},
+    [STEP_WIDEN] =    {"widen",     STEP_RECLAIM,  STEP_STOPPED,  STEP_STOPPED,  NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE,     NOWHERE},
+    [STEP_RECLAIM] =  {"reclaim",   STEP_PLAN,     STEP_STOPPED,  STEP_STOPPED,  NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE,     NOWHERE},
+    [STEP_PLAN] =     {"plan",      STEP_CREATE,   STEP_FAILED,   STEP_FAILED,   STEP_FAILED, NOWHERE,       NOWHERE,       NOWHERE,     STEP_HEAL},
+    [STEP_CREATE] =   {"create",    STEP_OPEN,     STEP_FAILED,   STEP_FAILED,   STEP_FAILED, NOWHERE,       NOWHERE,       NOWHERE,     STEP_HEAL},
+    [STEP_OPEN] =     {"open",      STEP_SETTLE,   STEP_STOPPED,  STEP_STOPPED,  NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE,     NOWHERE},
+    [STEP_SETTLE] =   {"settle",    STEP_SCAN,     STEP_ABORT,    STEP_SETTLE,   STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE,     STEP_HEAL},
+    [STEP_SCAN] =     {"scan",      STEP_CATCH_UP, STEP_ABORT,    STEP_SETTLE,   STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE,     STEP_HEAL},
+    [STEP_CATCH_UP] = {"catch_up",  STEP_VERIFY,   STEP_ABORT,    STEP_SETTLE,   STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE,     STEP_HEAL},
+    [STEP_VERIFY] =   {"verify",    STEP_HOLD,     STEP_ABORT,    STEP_SETTLE,   STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE,     STEP_HEAL},
+    [STEP_HOLD] =     {"hold",      STEP_CUTOVER,  STEP_STOPPED,  STEP_STOPPED,  STEP_ABORT,  STEP_CATCH_UP, NOWHERE,       NOWHERE,     STEP_HEAL},
+    [STEP_CUTOVER] =  {"cutover",   STEP_FOLLOW,   STEP_STOPPED,  STEP_STOPPED,  STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE,     STEP_HEAL},
+    [STEP_FOLLOW] =   {"follow",    STEP_CONFIRM,  STEP_CONFIRM,  STEP_CONFIRM,  NOWHERE,     NOWHERE,       STEP_ROLLBACK, NOWHERE,     STEP_HEAL},
+    [STEP_CONFIRM] =  {"confirm",   STEP_GRACE,    STEP_GRACE,    STEP_CONFIRM,  NOWHERE,     NOWHERE,       STEP_ROLLBACK, NOWHERE,     STEP_HEAL},
+    [STEP_GRACE] =    {"grace",     STEP_FINISH,   STEP_STOPPED,  STEP_STOPPED,  NOWHERE,     NOWHERE,       STEP_ROLLBACK, STEP_FINISH, STEP_HEAL},
+    [STEP_FINISH] =   {"finish",    STEP_RETIRE,   STEP_STOPPED,  STEP_STOPPED,  NOWHERE,     NOWHERE,       STEP_ROLLBACK, NOWHERE,     NOWHERE},
+    [STEP_RETIRE] =   {"retire",    STEP_DONE,     STEP_STOPPED,  STEP_STOPPED,  NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE,     NOWHERE},
+    [STEP_ROLLBACK] = {"rollback",  STEP_HOLD,     STEP_GRACE,    STEP_GRACE,    NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE,     NOWHERE},
+    [STEP_ABORT] =    {"abort",     STEP_CLEAR,    STEP_STOPPED,  STEP_STOPPED,  NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE,     NOWHERE},
+    [STEP_CLEAR] =    {"clear",     STEP_FAILED,   STEP_STOPPED,  STEP_STOPPED,  NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE,     NOWHERE},
+    [STEP_CHECK] =    {"check",     STEP_DONE,     STEP_FAILED,   STEP_FAILED,   STEP_FAILED, NOWHERE,       NOWHERE,       NOWHERE,     STEP_HEAL},
+    [STEP_HEAL] =     {"heal",      STEP_DONE,     STEP_FAILED,   STEP_FAILED,   STEP_FAILED, NOWHERE,       NOWHERE,       NOWHERE,     NOWHERE},
+    [STEP_REFILL] =   {"refill",    STEP_DONE,     STEP_FAILED,   STEP_FAILED,   STEP_FAILED, NOWHERE,       NOWHERE,       NOWHERE,     STEP_HEAL},
+    [STEP_DONE] =     {"done",      STEP_DONE,     STEP_DONE,     STEP_DONE,     NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE,     NOWHERE},
+    [STEP_FAILED] =   {"failed",    STEP_FAILED,   STEP_FAILED,   STEP_FAILED,   NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE,     NOWHERE},
+    [STEP_STOPPED] =  {"stopped",   STEP_STOPPED,  STEP_STOPPED,  STEP_STOPPED,  NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE,     NOWHERE},
 };
 /* clang-format on */
 
@@ -103,6 +104,8 @@ enum job_step step_next(enum job_step step, enum err code)
     case ERR_FULL:
     case ERR_WRONG_TYPE:
         return rows[step].failure;
+    case ERR_CHANGED:
+        return rows[step].changed;
     }
     return STEP_STOPPED;
 }

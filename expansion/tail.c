@@ -180,7 +180,8 @@ static void watch_slot(struct tail *t)
 
 static bool loses_source(enum err code)
 {
-    return code == ERR_UNREACHABLE || code == ERR_TIMEOUT || code == ERR_IO || code == ERR_CONFIG;
+    return code == ERR_UNREACHABLE || code == ERR_TIMEOUT || code == ERR_IO || code == ERR_CONFIG ||
+           code == ERR_CHANGED;
 }
 
 static enum err begin(struct tail *t, const struct tail_options *o, struct error *e)

@@ -11,6 +11,7 @@
 #include <string.h>
 #include "base/clock.h"
 #include "base/log.h"
+#include "expansion/slots.h"
 #include "expansion/tail_internal.h"
 #include "migrate/scan.h"
 
@@ -88,8 +89,13 @@ static enum err create_slot(struct tail *t, struct error *e)
 {
     char lsn[LSN_TEXT], gap[8] = "";
     bool created = false;
+    char place[STREAM_PLACE_MAX];
     struct stream_slot slot;
     enum err code = stream_slot_state(t->source, t->o->slot, &slot, e);
+    if (code == ERR_OK)
+        code = stream_slot_place(t->source, place, e);
+    if (code == ERR_OK)
+        code = slots_note(t->link, t->o->prefix, place, t->o->slot, t->o->filter, e);
     if (code == ERR_OK)
         code = tail_mark_write(t, "slot", t->o->slot, e);
     if (code == ERR_OK && !slot.exists)
@@ -154,9 +160,10 @@ static enum err open_outbox(struct tail *t, struct error *e)
 enum err tail_feed_open(struct tail *t, struct error *e)
 {
     t->feed = (struct tail_feed){.stream = NULL};
-    if (t->mode == TAIL_OUTBOX)
-        return open_outbox(t, e);
-    enum err code = tail_feed_watch_slot(t, e);
+    enum err code = source_identity(t->source, false, &t->feed.identity, e);
+    if (code != ERR_OK || t->mode == TAIL_OUTBOX)
+        return code == ERR_OK ? open_outbox(t, e) : code;
+    code = tail_feed_watch_slot(t, e);
     return code == ERR_OK ? open_stream(t, e) : code;
 }
 
@@ -264,8 +271,21 @@ static enum err add_batch(struct tail *t, const struct feed_batch *batch, struct
 
 /* --- requests, lag --- */
 
+/* Of another table nobody tells: whoever has the name now may lack the triggers, or the publication. */
+static enum err same_tables(struct tail *t, struct error *e)
+{
+    uint64_t now = 0;
+    enum err code = source_identity(t->source, false, &now, e);
+    if (code == ERR_OK && now != t->feed.identity)
+        code = error_set(e, ERR_CHANGED, "what `table` stands for changed");
+    return code;
+}
+
 static enum err answer(struct tail *t, uint64_t request, struct error *e)
 {
+    enum err code = same_tables(t, e);
+    if (code != ERR_OK)
+        return code;
     t->feed.request = 0;
     t->done = request;
     return tail_hold(t, e);
@@ -297,6 +317,8 @@ static enum err look(struct tail *t, bool quiet, struct error *e)
         return ERR_OK;
     f->looked_at = now;
     enum err noted = tail_gap_note(t, quiet, e);
+    if (noted == ERR_OK)
+        noted = same_tables(t, e);
     if (noted != ERR_OK)
         return noted;
     if (f->stream != NULL)

@@ -44,6 +44,7 @@ struct tail_feed {
     struct stream_table *tables;
     const char *id_columns[SOURCE_ID_COLUMNS_MAX];
     uint64_t request, request_lsn; /* that waits; 0: none */
+    uint64_t identity;             /* of the source, as it was opened */
     uint64_t looked_at;
     struct tail_noted gap; /* see tail_gap.c */
     uint64_t gap_lsn;      /* its settle has ended before it; 0: not yet */

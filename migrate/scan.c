@@ -202,7 +202,7 @@ static enum err check_file(struct source *s, const struct source_part *part, str
     enum err err = source_run(s, part->table, "file", params, 1, &r, e);
     if (err == ERR_OK && strcmp(PQgetvalue(r, 0, 0), part->file) != 0)
         err = error_set(
-            e, ERR_CONFLICT,
+            e, ERR_CHANGED,
             "table %s was written anew (VACUUM FULL, CLUSTER, TRUNCATE) while it was read: start again",
             part->name);
     PQclear(r);

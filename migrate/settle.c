@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /* The happy path is: settle_begin() notes the virtual ids of all open transactions; settle_poll() looks until
  * none of them is left, then notes the prepared transactions that there are, and looks until none of these is
- * left. A prepared transaction becomes visible before its virtual id goes, and goes after its rows are
- * visible, so between the two looks none can hide. Possible failure modes are: a look fails (nothing is
- * forgotten; look again, over a source that lives); the server is a standby (refused: it cannot see the
- * transactions that write). */
+ * left, then until the server has on disk what they wrote: a crash would take back what was seen, and give
+ * ids and numbers of sequences again that lie below a horizon or a mark. A prepared transaction becomes
+ * visible before its virtual id goes, and goes after its rows are visible, so between the two looks none can
+ * hide. Possible failure modes are: a look fails (nothing is forgotten; look again, over a source that
+ * lives); the server is a standby (refused: it cannot see the transactions that write). */
 #include "migrate/settle.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "migrate/moment.h"
 #include "migrate/source_internal.h"
 
-enum stage { WAITING_FOR_OPEN, WAITING_FOR_PREPARED, SETTLED };
+enum stage { WAITING_FOR_OPEN, WAITING_FOR_PREPARED, WAITING_FOR_DISK, SETTLED };
 
 struct settle {
     struct source *source;
     enum stage stage;
-    char *noted; /* an array as the server wrote it */
+    char *noted;              /* an array as the server wrote it */
+    char lsn[SOURCE_LSN_MAX]; /* that must be on disk; "": not known yet */
 };
 
 /* Run the statement that notes who is there; its column "noted" replaces what was noted before. */
@@ -96,6 +99,21 @@ static enum err look(struct settle *settle, const char *statement, struct settle
     return ERR_OK;
 }
 
+/* An end of our own that is not waited for has the server write soon where nobody else does. */
+static enum err look_at_disk(struct settle *settle, bool *done, struct error *e)
+{
+    PGresult *r = NULL;
+    bool first = settle->lsn[0] == '\0';
+    enum err err = first ? source_barrier(settle->source, settle->lsn, e) : ERR_OK;
+    const struct connection_param params[] = {{"lsn", settle->lsn}};
+    if (err == ERR_OK)
+        err = source_run(settle->source, 0, "flushed", params, 1, &r, e);
+    *done = err == ERR_OK && strcmp(PQgetvalue(r, 0, 0), "t") == 0;
+    PQclear(r);
+    uint64_t ignored;
+    return err == ERR_OK && first && !*done ? source_instant(settle->source, &ignored, e) : err;
+}
+
 enum err settle_poll(struct settle *settle, bool *done, struct settle_blocker *blockers, size_t blocker_max,
                      size_t *waiting, struct error *e)
 {
@@ -114,6 +132,12 @@ enum err settle_poll(struct settle *settle, bool *done, struct settle_blocker *b
     if (err == ERR_OK && settle->stage == WAITING_FOR_PREPARED) {
         err = look(settle, "prepared_waiting", blockers, blocker_max, waiting, e);
         if (err == ERR_OK && *waiting == 0)
+            settle->stage = WAITING_FOR_DISK;
+    }
+    if (err == ERR_OK && settle->stage == WAITING_FOR_DISK) {
+        bool flushed;
+        err = look_at_disk(settle, &flushed, e);
+        if (err == ERR_OK && flushed)
             settle->stage = SETTLED;
     }
     *done = settle->stage == SETTLED;

@@ -4,7 +4,7 @@
 /* Settle: wait until every transaction that was open at a moment has ended, as CREATE INDEX CONCURRENTLY
  * does: by the virtual transaction ids in pg_locks (a transaction that took an id from a sequence may have no
  * xid yet), and then until every prepared transaction seen after that has ended (PREPARE drops the virtual
- * id). */
+ * id), and until all that they wrote is on the server's disk. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -64,6 +64,12 @@ unsigned source_tables(const struct source *s);
 const char *source_table(const struct source *s, unsigned table); /* as the server quotes it */
 /* Of the names: the same list has the same. */
 uint64_t source_tables_hash(const struct source *s);
+/* Which tables the names stand for, and what their columns and partitions are; with @files what their rows
+ * lie in, too. Another number: what was read by position before may have passed rows. Names are those that
+ * were resolved when
+ * @s was opened: open another to see whether they stand for others by now. ERR_CONFIG: a table is not there.
+ */
+MUST_CHECK enum err source_identity(struct source *s, bool files, uint64_t *out, struct error *e);
 /* The columns of the id, as the catalog has their names; returns how many. */
 unsigned source_id_columns(const struct source *s, const char *names[SOURCE_ID_COLUMNS_MAX]);
 /* Which table rows of relation @relid are of: that table, or the one that it is a partition of; SIZE_MAX:

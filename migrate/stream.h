@@ -120,8 +120,23 @@ struct stream_slot {
 MUST_CHECK enum err stream_slot_state(struct source *source, const char *slot, struct stream_slot *out,
                                       struct error *e);
 
+/* Where slots of that connection lie: the server, whatever its address is, and the database. */
+enum { STREAM_PLACE_MAX = 96 };
+MUST_CHECK enum err stream_slot_place(struct source *source, char out[STREAM_PLACE_MAX], struct error *e);
+
 /* No such slot is fine. ERR_BUSY: a stream reads from it. ERR_CONFIG: it is another's. */
 MUST_CHECK enum err stream_drop_slot(struct source *source, const char *slot, struct error *e);
+
+/* The same for whoever has no table to follow: a connection of its own. */
+struct stream_slots;
+MUST_CHECK enum err stream_slots_open(struct stream_slots **out, const char *dsn, unsigned timeout_ms,
+                                      struct source_watch watch, struct error *e);
+/* NULL is fine. */
+void stream_slots_close(struct stream_slots *s);
+MUST_CHECK enum err stream_slots_place(struct stream_slots *s, char out[STREAM_PLACE_MAX], struct error *e);
+MUST_CHECK enum err stream_slots_look(struct stream_slots *s, const char *slot, struct stream_slot *out,
+                                      struct error *e);
+MUST_CHECK enum err stream_slots_drop(struct stream_slots *s, const char *slot, struct error *e);
 
 /* What is committed now ended before @lsn: when a stream's position is complete up to it, its rows are handed
  * out. */

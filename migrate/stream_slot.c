@@ -80,22 +80,23 @@ enum err stream_slot_state(struct source *source, const char *slot, struct strea
     return stream_read_slot(source->connection, slot, out, e);
 }
 
-static enum err drop(struct source *source, const char *slot, struct error *e)
+static enum err drop(struct connection *c, const char *slot, struct error *e)
 {
-    const struct connection_param params[] = {{"slot", slot}};
+    const struct statement statement = {.name = "slot_drop", .params = {{"slot", slot}}, .param_count = 1};
     PGresult *r = NULL;
-    enum err err = source_run(source, 0, "slot_drop", params, 1, &r, e);
-    PQclear(r);
-    const char *state = err == ERR_OK ? "" : connection_state(source->connection);
+    enum err err = connection_run(c, &statement, &r, e);
+    if (err == ERR_OK)
+        PQclear(r);
+    const char *state = err == ERR_OK ? "" : connection_state(c);
     if (strcmp(state, "42704") == 0) /* undefined_object: somebody else was faster */
         return ERR_OK;
     return strcmp(state, "55006") == 0 ? error_set(e, ERR_BUSY, "replication slot %s is in use", slot) : err;
 }
 
-enum err stream_drop_slot(struct source *source, const char *slot, struct error *e)
+static enum err drop_ours(struct connection *c, const char *slot, struct error *e)
 {
     struct stream_slot state;
-    enum err err = stream_slot_state(source, slot, &state, e);
+    enum err err = stream_read_slot(c, slot, &state, e);
     if (err != ERR_OK || !state.exists)
         return err;
     if (!state.is_ours)
@@ -104,7 +105,71 @@ enum err stream_drop_slot(struct source *source, const char *slot, struct error 
                          state.plugin, state.database);
     if (state.active)
         return error_set(e, ERR_BUSY, "replication slot %s is in use by pid %d", slot, state.active_pid);
-    return drop(source, slot, e);
+    return drop(c, slot, e);
+}
+
+static enum err read_place(struct connection *c, char out[STREAM_PLACE_MAX], struct error *e)
+{
+    const struct statement statement = {.name = "slot_place"};
+    PGresult *r;
+    enum err err = connection_run(c, &statement, &r, e);
+    if (err != ERR_OK)
+        return err;
+    copy_field(out, STREAM_PLACE_MAX, r, "place");
+    PQclear(r);
+    return ERR_OK;
+}
+
+enum err stream_slot_place(struct source *source, char out[STREAM_PLACE_MAX], struct error *e)
+{
+    return read_place(source->connection, out, e);
+}
+
+enum err stream_drop_slot(struct source *source, const char *slot, struct error *e)
+{
+    return drop_ours(source->connection, slot, e);
+}
+
+/* On a connection of their own. */
+
+struct stream_slots {
+    struct connection *connection;
+};
+
+enum err stream_slots_open(struct stream_slots **out, const char *dsn, unsigned timeout_ms,
+                           struct source_watch watch, struct error *e)
+{
+    struct stream_slots *s = calloc(1, sizeof(*s));
+    if (s == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    enum err err = connection_open(&s->connection, dsn, "twinbloom slots", timeout_ms, watch, e);
+    if (err == ERR_OK)
+        *out = s;
+    else
+        free(s);
+    return err;
+}
+
+void stream_slots_close(struct stream_slots *s)
+{
+    if (s != NULL)
+        connection_close(s->connection);
+    free(s);
+}
+
+enum err stream_slots_place(struct stream_slots *s, char out[STREAM_PLACE_MAX], struct error *e)
+{
+    return read_place(s->connection, out, e);
+}
+
+enum err stream_slots_look(struct stream_slots *s, const char *slot, struct stream_slot *out, struct error *e)
+{
+    return stream_read_slot(s->connection, slot, out, e);
+}
+
+enum err stream_slots_drop(struct stream_slots *s, const char *slot, struct error *e)
+{
+    return drop_ours(s->connection, slot, e);
 }
 
 enum err stream_await_visible(struct stream *s, struct source *source, unsigned timeout_ms, struct error *e)

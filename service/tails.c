@@ -8,9 +8,14 @@
 #include <xxhash.h>
 #include "base/clock.h"
 #include "base/log.h"
+#include "expansion/slots.h"
 #include "expansion/tail.h"
 
-enum { CLEAN_EVERY_US = 10 * 1000 * 1000 }; /* where a slot could not be dropped */
+enum {
+    CLEAN_EVERY_US = 10 * 1000 * 1000, /* where a slot could not be dropped */
+    SLOTS_EVERY_MS = 30 * 1000,
+    SLOTS_LEAST_MS = 500
+};
 
 _Static_assert((int)TAIL_KEYSET == (int)CATCH_UP_KEYSET && (int)TAIL_LOGICAL == (int)CATCH_UP_LOGICAL &&
                    (int)TAIL_OUTBOX == (int)CATCH_UP_OUTBOX,
@@ -33,9 +38,23 @@ struct entry {
     pthread_t thread;
 };
 
+/* The look at all slots of the installation, in a thread of its own while it lasts. */
+struct slots_look {
+    bool runs, looked; /* looked: once in this process, to the end */
+    uint64_t due_at, first_at;
+    const struct config *config;
+    char (*slot)[TAIL_SLOT_MAX];
+    const char **named;
+    struct slots_options options;
+    atomic_bool stop, ended;
+    enum err code;
+    pthread_t thread;
+};
+
 struct tails {
     struct service *service;
     struct entry *first;
+    struct slots_look slots;
 };
 
 struct tails *tails_new(struct service *s)
@@ -194,8 +213,92 @@ void tails_keep(struct tails *t, const char *filter)
         n->seen = true;
 }
 
+/* --- slots --- */
+
+static void *look_at_slots(void *arg)
+{
+    struct slots_look *l = arg;
+    struct error e = {.text = ""};
+    l->code = slots_reconcile(&l->options, &e);
+    if (l->code != ERR_OK && l->code != ERR_CANCELLED)
+        log_warn("slots_not_checked", "why=%s", log_quote(e.text));
+    atomic_store(&l->ended, true);
+    return NULL;
+}
+
+static void end_slots(struct slots_look *l)
+{
+    if (l->runs) {
+        (void)pthread_join(l->thread, NULL);
+        l->looked |= l->code == ERR_OK;
+    }
+    free(l->slot);
+    free(l->named);
+    l->slot = NULL;
+    l->named = NULL;
+    config_release(l->config);
+    l->config = NULL;
+    l->runs = false;
+}
+
+static bool name_slots(struct slots_look *l)
+{
+    const struct config *c = l->config;
+    size_t n = 0;
+    l->slot = calloc(c->filter_count + 1, sizeof(*l->slot));
+    l->named = calloc(c->filter_count + 1, sizeof(*l->named));
+    for (size_t i = 0; l->slot != NULL && l->named != NULL && i < c->filter_count; i++) {
+        const struct config_filter *f = &c->filter[i];
+        if (f->catch_up != CATCH_UP_LOGICAL || f->table[0] == '\0')
+            continue;
+        tail_slot_of(l->slot[n], f->slot, f->name);
+        l->named[n] = l->slot[n];
+        n++;
+    }
+    l->options.named = l->named;
+    l->options.named_count = n;
+    return l->slot != NULL && l->named != NULL;
+}
+
+/* No later than half a grace time, or others would take ours for unnamed. */
+static void begin_slots(struct tails *t)
+{
+    struct slots_look *l = &t->slots;
+    l->config = live_config_acquire(t->service->config);
+    const struct config *c = l->config;
+    uint64_t every = c->slot_grace_ms / 2 < SLOTS_EVERY_MS ? c->slot_grace_ms / 2 : SLOTS_EVERY_MS;
+    uint64_t now = clock_mono_us();
+    l->first_at = l->first_at == 0 ? now : l->first_at;
+    l->due_at = now + (every < SLOTS_LEAST_MS ? SLOTS_LEAST_MS : every) * 1000;
+    l->options = (struct slots_options){.nodes = &t->service->nodes,
+                                        .prefix = c->prefix,
+                                        .dsn = c->dsn,
+                                        .grace_ms = c->slot_grace_ms,
+                                        .max_slot_wal = c->max_slot_wal,
+                                        .watched_ms = (now - l->first_at) / 1000,
+                                        .first = !l->looked,
+                                        .redis_timeout_ms = (unsigned)c->redis_timeout_ms,
+                                        .postgres_timeout_ms = (unsigned)c->postgres_timeout_ms,
+                                        .stop = &l->stop};
+    atomic_store(&l->ended, false);
+    l->runs = name_slots(l) && pthread_create(&l->thread, NULL, look_at_slots, l) == 0;
+    if (!l->runs)
+        end_slots(l);
+}
+
+static void tend_slots(struct tails *t)
+{
+    if (t->slots.runs && atomic_load(&t->slots.ended))
+        end_slots(&t->slots);
+    if (!t->slots.runs && clock_mono_us() >= t->slots.due_at)
+        begin_slots(t);
+}
+
+/* --- rounds --- */
+
 void tails_end_round(struct tails *t)
 {
+    tend_slots(t);
     for (struct entry *n = t->first; n != NULL; n = n->next) {
         if (!n->seen && n->runs)
             stop(n, true);
@@ -211,6 +314,8 @@ void tails_stop(struct tails *t)
         return;
     for (struct entry *n = t->first; n != NULL; n = n->next)
         stop(n, false);
+    atomic_store(&t->slots.stop, true);
+    end_slots(&t->slots);
     while (t->first != NULL) {
         struct entry *n = t->first;
         t->first = n->next;

@@ -134,7 +134,7 @@ static int finish(struct follow *f, const redisReply *status, const char *state)
     end_line(f);
     if (f->cli->json)
         cli_print_json(status, &json_filter);
-    if (strcmp(state, "done") == 0) {
+    if (strcmp(state, "done") == 0 || strcmp(state, "healed") == 0) {
         if (!f->cli->json)
             print_end(f, status, state);
         return CLI_OK;
@@ -194,7 +194,8 @@ static int judge(struct follow *f, const redisReply *status)
         return cli_fail(CLI_NO, "another job has taken the place of this one; see twinbloom status %s",
                         f->cli->arguments[0]);
     }
-    if (strcmp(state, "done") == 0 || strcmp(state, "failed") == 0 || strcmp(state, "aborted") == 0)
+    if (strcmp(state, "done") == 0 || strcmp(state, "healed") == 0 || strcmp(state, "failed") == 0 ||
+        strcmp(state, "aborted") == 0)
         return finish(f, status, state);
     f->quiet_since_us = clock_mono_us();
     int code = cli_job_holds(status) ? judge_hold(f, status) : -1;

@@ -28,7 +28,8 @@ static void started_cell(struct table *t, const redisReply *run)
 static void generations_cell(struct table *t, const redisReply *run)
 {
     char outcome[16] = "", from[24] = "?", to[24] = "", text[64];
-    bool done = client_text(run, "outcome", outcome, sizeof(outcome)) && strcmp(outcome, "done") == 0;
+    bool done = client_text(run, "outcome", outcome, sizeof(outcome)) &&
+                (strcmp(outcome, "done") == 0 || strcmp(outcome, "healed") == 0);
     (void)client_text(run, "generation_from", from, sizeof(from));
     bool used = done && client_text(run, "generation", to, sizeof(to));
     (void)snprintf(text, sizeof(text), "%s%s%s", from, used ? " -> " : "", used ? to : "");

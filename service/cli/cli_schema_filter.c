@@ -78,7 +78,7 @@ static const struct json_member filter_members[] = {
     {"tail_error", S, "why it does not go on; empty: it does", NULL},
     {"tail_lag_ms", I, "how far it is behind", NULL},
     {"tail_rows", I, "that it has read", NULL},
-    {"job_state", S | ALWAYS, "none, running, waiting (for a driver), done, failed or aborted", NULL},
+    {"job_state", S | ALWAYS, "none, running, waiting (for a driver), done, healed, failed or aborted", NULL},
     {"job_step", S, "what it does", NULL},
     {"job_trigger", S, "what started it", NULL},
     {"job_reason", S, "why, for people", NULL},
@@ -116,6 +116,8 @@ static const struct json_member filter_members[] = {
     {"job_token", I, "its fencing token", NULL},
     {"job_lineages", S, "of the service itself", NULL},
     {"job_tables_hash", S, "of the service itself", NULL},
+    {"job_source", S, "of the service itself", NULL},
+    {"job_healed", S, "what was wrong after the cutover, and was put right", NULL},
 };
 const struct json_shape json_filter = {"filter", "job_*: further fields of the job's record", filter_members,
                                        sizeof(filter_members) / sizeof(filter_members[0])};
@@ -123,7 +125,7 @@ const struct json_shape json_filter = {"filter", "job_*: further fields of the j
 static const struct json_member run_members[] = {
     {"started_ms", I, "", NULL},
     {"finished_ms", I, "", NULL},
-    {"outcome", S | ALWAYS, "done, failed or aborted", NULL},
+    {"outcome", S | ALWAYS, "done, healed, failed or aborted", NULL},
     {"trigger", S, "what started it", NULL},
     {"reason", S, "why, for people", NULL},
     {"error", S, "why it failed", NULL},

@@ -13,11 +13,11 @@ enum output_color sheet_color(const char *state)
     static const struct {
         const char *state;
         enum output_color color;
-    } colors[] = {{"serving", COLOR_GOOD},  {"done", COLOR_GOOD},    {"yes", COLOR_GOOD},
-                  {"building", COLOR_WARN}, {"running", COLOR_WARN}, {"waiting", COLOR_WARN},
-                  {"aborted", COLOR_WARN},  {"degraded", COLOR_BAD}, {"unreachable", COLOR_BAD},
-                  {"failed", COLOR_BAD},    {"no", COLOR_BAD},       {"none", COLOR_QUIET},
-                  {"stale", COLOR_WARN},    {"never", COLOR_QUIET}};
+    } colors[] = {{"serving", COLOR_GOOD},    {"done", COLOR_GOOD},    {"yes", COLOR_GOOD},
+                  {"building", COLOR_WARN},   {"running", COLOR_WARN}, {"waiting", COLOR_WARN},
+                  {"aborted", COLOR_WARN},    {"healed", COLOR_WARN},  {"degraded", COLOR_BAD},
+                  {"unreachable", COLOR_BAD}, {"failed", COLOR_BAD},   {"no", COLOR_BAD},
+                  {"none", COLOR_QUIET},      {"stale", COLOR_WARN},   {"never", COLOR_QUIET}};
     for (size_t i = 0; i < sizeof(colors) / sizeof(colors[0]); i++)
         if (strcmp(colors[i].state, state) == 0)
             return colors[i].color;

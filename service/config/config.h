@@ -131,6 +131,7 @@ struct config {
     uint64_t checkpoint_ms;     /* between checkpoints of a scan, default 30 s */
     uint64_t tombstone_ms;      /* TTL of tombstones, default 1 h */
     uint64_t max_slot_wal;      /* bytes, default 10 GiB */
+    uint64_t slot_grace_ms;     /* default 1 h */
     uint64_t tail_interval_ms;  /* of catch_up = keyset, default 500 ms */
     uint64_t mark_interval_ms;  /* default 5 s; 0: never */
     uint64_t heal_margin_ms;    /* default 1 min */

@@ -173,6 +173,9 @@ const struct config_key config_keys[] = {
       "How long the old name of a shard stays taken, to stop coordinators that slept."),
     E("max_slot_wal", CONFIG_BYTES, max_slot_wal, "10GiB", 1024.0 * 1024, 1024.0 * 1024 * 1024 * 1024 * 1024, RELOAD,
       "Bytes of its log that the database may keep for a replication slot; beyond, the slot is dropped and rows are followed by ids."),
+    E("slot_grace", CONFIG_DURATION, slot_grace_ms, "1h", 1000, HOURS(24 * 365), RELOAD,
+      "How long a replication slot of this installation stays that nobody reads from and that no coordinator's configuration "
+      "names; one that holds more than max_slot_wal is dropped after two minutes."),
     E("tail_interval", CONFIG_DURATION, tail_interval_ms, "500ms", 10, HOURS(1), RELOAD,
       "How often a tail with catch_up = keyset looks for new rows."),
     E("mark_interval", CONFIG_DURATION, mark_interval_ms, "5s", 0, HOURS(1), RELOAD,

@@ -252,7 +252,7 @@ const detail = (() => {
 
   function jobPart(f, it) {
     const rest = runs(f);
-    job.hidden = f.job_state === undefined || f.job_state === 'none' || (!rest && f.job_state !== 'done' && f.job_state !== 'failed');
+    job.hidden = f.job_state === undefined || f.job_state === 'none' || (!rest && f.job_state !== 'done' && f.job_state !== 'healed' && f.job_state !== 'failed');
     if (job.hidden) return;
     const done = progressOf(f), seconds = rest ? (now() - f.job_started_ms) / 1000 : (f.job_finished_ms - f.job_started_ms) / 1000;
     const values = [f.job_rows_total > 0 ? `${count(f.job_rows || 0)} of ${count(f.job_rows_total)}` : '–', f.job_rows_total > 0 ? percent(done) : '–',
@@ -264,7 +264,7 @@ const detail = (() => {
     box.setAttribute('aria-valuenow', String(Math.round(done * 100)));
     put(reason, `${rest ? stepWord(f) : f.job_state === 'done' ? 'Done' : 'Ended'}: ${f.job_reason || f.job_trigger || ''}`);
     line.update(f);
-    const waits = f.job_paused ? 'Paused by an operator.' : f.job_throttle && reading(f) ? sentence(f.job_throttle) : rest && f.job_waiting_for ? `Waits for ${f.job_waiting_for}.` : f.job_state === 'failed' ? `Ended: ${f.job_error || 'no reason was given'}` : '';
+    const waits = f.job_paused ? 'Paused by an operator.' : f.job_throttle && reading(f) ? sentence(f.job_throttle) : rest && f.job_waiting_for ? `Waits for ${f.job_waiting_for}.` : f.job_state === 'failed' || f.job_state === 'healed' ? `Ended: ${f.job_error || 'no reason was given'}` : '';
     slow.hidden = waits === '';
     slow.dataset.level = f.job_state === 'failed' ? 'bad' : inGrace(f) ? '' : 'warn';
     put(slow, waits);

@@ -173,7 +173,7 @@ export function facts() {
 
 // --- tables ---
 
-const outcomes = { done: 'ok', failed: 'bad', aborted: 'warn' };
+const outcomes = { done: 'ok', healed: 'warn', failed: 'bad', aborted: 'warn' };
 
 export function historyRow(h) {
   const seconds = (h.finished_ms - h.started_ms) / 1000;

@@ -75,6 +75,7 @@ int http_status_of(enum err code)
     case ERR_MUTEX_LOST:
     case ERR_WRONG_TYPE:
     case ERR_FULL:
+    case ERR_CHANGED:
         return 409;
     case ERR_TIMEOUT:
         return 504;

@@ -137,7 +137,7 @@ static void put_phase(const struct named *n, const redisReply *status)
 
 static void put_job(const struct named *n, const redisReply *status)
 {
-    static const char *const states[] = {"none",   "running", "waiting", "done",
+    static const char *const states[] = {"none",   "running", "waiting", "done", "healed",
                                          "failed", "aborted", "other",   NULL};
     const char *state = text(status, "job_state"), *throttle = text(status, "job_throttle");
     double paused = 0;

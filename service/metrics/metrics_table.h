@@ -67,7 +67,7 @@ enum metric_type { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM, METRIC_INFO }
     X(TAIL_RUNNING, GAUGE, "twinbloom_tail_running", "", "filter", "1: the filter's table is followed, by whichever coordinator.") \
     X(TAIL_LAG, GAUGE, "twinbloom_tail_lag_seconds", "seconds", "filter", "How far the filter is behind its table.") \
     X(TAIL_ROWS, GAUGE, "twinbloom_tail_rows", "", "filter", "Rows that came by the tail since it began.") \
-    X(JOB_STATE, GAUGE, "twinbloom_job_state", "", "filter,state", "1 for the state of the filter's last job: none, running, waiting, done, failed, aborted or other; 0 for the others.") \
+    X(JOB_STATE, GAUGE, "twinbloom_job_state", "", "filter,state", "1 for the state of the filter's last job: none, running, waiting, done, healed, failed, aborted or other; 0 for the others.") \
     X(JOB_STEP, GAUGE, "twinbloom_job_step", "", "filter,step", "1 for the step that a job is in. No sample where none runs.") \
     X(JOB_ROWS, GAUGE, "twinbloom_job_rows", "", "filter", "Rows that the job has read.") \
     X(JOB_ROWS_EXPECTED, GAUGE, "twinbloom_job_rows_expected", "", "filter", "Rows that it has to read, estimated.") \

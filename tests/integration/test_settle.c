@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -11,6 +12,7 @@
 #include "base/clock.h"
 #include "migrate/settle.h"
 #include "tests/integration/database.h"
+#include "tests/integration/rows.h"
 
 enum { BLOCKERS = 4 };
 
@@ -57,8 +59,12 @@ static struct settle *begin(struct source *s)
 static void expect_settled(struct settle *settle)
 {
     struct look l = look(settle);
-    assert_true(l.done);
+    for (int i = 0; i < 200 && !l.done && l.waiting == 0; i++) { /* it writes to disk */
+        clock_sleep_us(20000);
+        l = look(settle);
+    }
     assert_int_equal(l.waiting, 0);
+    assert_true(l.done);
 }
 
 static void test_settle_poll__is_done_at_once_when_nothing_is_open(void **state)
@@ -277,6 +283,52 @@ static void test_settle_begin__refuses_a_standby(void **state)
     source_close(s);
 }
 
+static void expect_row(struct source *s, const char *horizon, unsigned wanted)
+{
+    struct rows rows = {0};
+    rows_newer(s, horizon, 1000, &rows);
+    assert_int_equal(rows.count, wanted);
+}
+
+/* Transactions that ended are gone after a crash, and others get their ids. */
+static void test_settle__leaves_a_horizon_that_outlasts_a_crash(void **state)
+{
+    void *own = NULL;
+    (void)state;
+    assert_int_equal(database_start(&own, "synchronous_commit = off\nwal_writer_delay = 3s\n"), 0);
+    struct temp_postgres *p = own;
+    PGconn *pg = database_connect(p, "postgres", "test");
+    char horizon[SOURCE_HORIZON_MAX];
+    struct error e = {0};
+    database_short_links(pg, "crash", 10);
+    struct source *s = database_source(p, "crash", NULL);
+    database_run(pg, "CHECKPOINT");
+    for (unsigned i = 0; i < 50; i++)
+        database_run(pg, "INSERT INTO crash (id, code, url) OVERRIDING SYSTEM VALUE VALUES (%u, 'c%u', '')",
+                     4000 + i, 3000 + i);
+    must(source_horizon(s, horizon, &e), &e);
+    struct settle *settle = begin(s);
+    struct look l = {0};
+    for (int i = 0; i < 1000 && !l.done; i++) {
+        clock_sleep_us(20000);
+        l = look(settle);
+    }
+    assert_true(l.done);
+    settle_free(settle);
+    source_close(s);
+    process_signal(&p->process, SIGQUIT); /* nothing is written any more */
+    must(process_wait(&p->process, 10000, &e), &e);
+    PQfinish(pg);
+    must(temp_postgres_restart(p, &e), &e);
+    pg = database_connect(p, "postgres", "test");
+    s = database_source(p, "crash", NULL);
+    database_run(pg, "INSERT INTO crash (id, code, url) OVERRIDING SYSTEM VALUE VALUES (1, 'c99', '')");
+    expect_row(s, horizon, 1);
+    source_close(s);
+    PQfinish(pg);
+    assert_int_equal(database_teardown(&own), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -289,6 +341,7 @@ int main(void)
         cmocka_unit_test(test_settle_poll__does_not_wait_for_other_databases),
         cmocka_unit_test(test_settle_poll__sees_others_without_special_rights),
         cmocka_unit_test(test_settle_begin__refuses_a_standby),
+        cmocka_unit_test(test_settle__leaves_a_horizon_that_outlasts_a_crash),
     };
     return cmocka_run_group_tests(tests, database_setup, database_teardown);
 }

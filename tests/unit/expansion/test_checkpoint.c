@@ -33,6 +33,7 @@ static struct record whole_record(void)
                        .skipped_null = 3,
                        .skipped_empty = 4,
                        .tables_hash = UINT64_MAX - 1,
+                       .source = UINT64_MAX - 2,
                        .tables = 4,
                        .next_table = 3,
                        .horizon = "18446744073709551615",
@@ -60,6 +61,7 @@ static void expect_equal(const struct record *a, const struct record *b)
     EXPECT_SAME(skipped_empty);
     EXPECT_SAME(blocks);
     EXPECT_SAME(tables_hash);
+    EXPECT_SAME(source);
     EXPECT_SAME(tables);
     EXPECT_SAME(next_table);
     EXPECT_SAME(range_count);

@@ -43,6 +43,14 @@ static const struct expected {
     [STEP_STOPPED] = {"stopped", STEP_STOPPED, STEP_STOPPED},
 };
 
+/* Where a step goes on whose source is another one by now; others have failed. */
+static enum job_step changed(int step)
+{
+    if (step >= STEP_SETTLE && step <= STEP_VERIFY)
+        return STEP_SETTLE;
+    return step == STEP_FOLLOW || step == STEP_CONFIRM ? STEP_CONFIRM : expected[step].failure;
+}
+
 static const enum err codes[] = {ERR_OK,
 #define X(code, value, name, meaning) code,
                                  ERROR_CODES(X)
@@ -99,14 +107,22 @@ static void test_step_next__takes_the_failure_of_the_step_for_every_other_error(
     (void)state;
     int others = 0;
     for (int c = 0; c < CODES; c++) {
-        if (codes[c] == ERR_OK || mends_by_itself(codes[c]) || is_anothers(codes[c]))
+        if (codes[c] == ERR_OK || codes[c] == ERR_CHANGED || mends_by_itself(codes[c]) ||
+            is_anothers(codes[c]))
             continue;
         others++;
         for (int s = 0; s < STEP_COUNT; s++)
             assert_step(step_next((enum job_step)s, codes[c]), expected[s].failure, (enum job_step)s,
                         error_name(codes[c]));
     }
-    assert_int_equal(others, CODES - 8);
+    assert_int_equal(others, CODES - 9);
+}
+
+static void test_step_next__begins_again_where_the_source_changed(void **state)
+{
+    (void)state;
+    for (int s = 0; s < STEP_COUNT; s++)
+        assert_step(step_next((enum job_step)s, ERR_CHANGED), changed(s), (enum job_step)s, "changed");
 }
 
 /* Steps that @step leads to in one move, by itself or asked by an operator; with @done false not by its
@@ -471,6 +487,7 @@ int main(void)
         cmocka_unit_test(test_step_next__leads_on_after_ok),
         cmocka_unit_test(test_step_next__tries_again_what_a_server_that_is_away_made_fail),
         cmocka_unit_test(test_step_next__stops_where_the_job_is_anothers),
+        cmocka_unit_test(test_step_next__begins_again_where_the_source_changed),
         cmocka_unit_test(test_step_next__takes_the_failure_of_the_step_for_every_other_error),
         cmocka_unit_test(test_step_next__cuts_over_only_after_a_verify_that_was_ok),
         cmocka_unit_test(test_step_next__does_not_skip_a_step_of_the_build),
