@@ -222,14 +222,15 @@ static enum err ask_sentinels(struct service *s, const struct config *config, st
 static enum err make_parts(struct service *s, const struct config *config, struct error *e)
 {
     s->admin = mailbox_new();
+    s->aside = mailbox_new();
     s->keeper = mailbox_new();
     s->watch = watch_new();
     s->supervisor = supervisor_new(s);
     s->nodes.health = node_health_new();
     s->epochs = epochs_new(config->threads + 1);
     s->fills = fills_new();
-    if (s->admin == NULL || s->keeper == NULL || s->watch == NULL || s->supervisor == NULL ||
-        s->nodes.health == NULL || s->epochs == NULL || s->fills == NULL)
+    if (s->admin == NULL || s->aside == NULL || s->keeper == NULL || s->watch == NULL ||
+        s->supervisor == NULL || s->nodes.health == NULL || s->epochs == NULL || s->fills == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     enum err code = load_certificates(s, config, e);
     if (code == ERR_OK && config->sentinel[0] != '\0')
@@ -244,6 +245,7 @@ static void free_parts(struct service *s)
     tls_free(s->nodes.tls);
     node_health_free(s->nodes.health);
     mailbox_free(s->admin);
+    mailbox_free(s->aside);
     mailbox_free(s->keeper);
     watch_free(s->watch);
     supervisor_free(s->supervisor);

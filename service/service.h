@@ -7,6 +7,7 @@
  *   http     serves HTTP/JSON; with all that a worker has
  *   collector asks what metrics say of filters
  *   admin    blocking work on behalf of a request: creating filters, status, plans
+ *   aside    the same, where it takes long: looks through keys of Redis
  *   keeper   a timer: makes configured filters, looks at thresholds, finds unfinished jobs
  *   runner   drives one expansion job at a time
  *   tails    follow tables, one each
@@ -60,6 +61,7 @@ struct service {
     struct worker *workers[THREADS_MAX];
     struct http *http;      /* NULL where it is not served */
     struct mailbox *admin;  /* of the admin thread */
+    struct mailbox *aside;  /* of the thread aside */
     struct mailbox *keeper; /* of the keeper thread */
     struct runner *runner;
     struct tails *tails; /* of the keeper */
