@@ -28,7 +28,8 @@
     X(ERR_FULL, -17, "full", "the filter has as many items as it was made for")                              \
     X(ERR_WRONG_TYPE, -18, "wrong-type", "a key in Redis is of another type than ours")                      \
     X(ERR_FORMAT, -19, "format", "a later version wrote it, in a form that this one does not know")          \
-    X(ERR_CHANGED, -20, "changed", "the tables of the source are others than they were")
+    X(ERR_CHANGED, -20, "changed", "the tables of the source are others than they were")                     \
+    X(ERR_ASIDE, -21, "aside", "this may take long: it must be done where nobody waits")
 
 enum err {
     ERR_OK = 0,

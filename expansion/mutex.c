@@ -20,7 +20,8 @@ enum { OWNER_MAX = 120 };
 
 struct mutex {
     struct names names;
-    struct link *link;
+    struct link *link; /* to take and release */
+    struct link *own;  /* to renew; connected when that is first due */
     struct script_call call;
     unsigned lease_ms;
     char value[160];
@@ -48,7 +49,7 @@ static void renew(struct mutex *m)
     flag_key(m);
     script_text(&m->call, m->value);
     script_number(&m->call, m->lease_ms);
-    enum err code = script_run(&m->call, m->link, link_home(m->link, &m->names), &answer, &e);
+    enum err code = script_run(&m->call, m->own, link_home(m->own, &m->names), &answer, &e);
     if (code != ERR_OK)
         log_warn("mutex_not_renewed", "filter=%s mutex=%s why=%s", log_quote(m->names.filter), m->value,
                  log_quote(e.text));
@@ -123,7 +124,7 @@ static enum err take(struct mutex *m, const char *owner, uint64_t *left_ms, stru
 
 static void destroy(struct mutex *m)
 {
-    link_free(m->link);
+    link_free(m->own);
     script_fini(&m->call);
     (void)pthread_cond_destroy(&m->wake);
     (void)pthread_mutex_destroy(&m->lock);
@@ -143,8 +144,9 @@ static enum err make(struct mutex **out, const struct mutex_options *options, st
     (void)pthread_condattr_destroy(&monotonic);
     (void)pthread_mutex_init(&m->lock, NULL);
     m->lease_ms = options->lease_ms;
-    m->link = link_new(options->nodes, options->redis_timeout_ms, "twinbloom-mutex");
-    enum err code = m->link == NULL
+    m->own = link_new(options->nodes, options->redis_timeout_ms, "twinbloom-mutex");
+    m->link = options->link != NULL ? options->link : m->own;
+    enum err code = m->own == NULL
                         ? error_set(e, ERR_NOMEM, "out of memory")
                         : names_init(&m->names, options->prefix, options->filter, options->filter_length, e);
     if (code == ERR_OK)

@@ -19,6 +19,7 @@ struct mutex;
 
 struct mutex_options {
     const struct nodes *nodes; /* borrowed */
+    struct link *link; /* of the caller's thread, to take and to release by; borrowed. NULL: one of its own */
     const char *prefix;
     const char *filter;
     size_t filter_length;

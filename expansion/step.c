@@ -103,6 +103,7 @@ enum job_step step_next(enum job_step step, enum err code)
     case ERR_CONFIG:
     case ERR_FULL:
     case ERR_WRONG_TYPE:
+    case ERR_ASIDE:
         return rows[step].failure;
     case ERR_CHANGED:
         return rows[step].changed;

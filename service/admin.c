@@ -11,6 +11,7 @@
 #include "expansion/memory.h"
 #include "expansion/mutex.h"
 #include "service/users.h"
+#include "shard/registry.h"
 
 enum { WAIT_MS = 200, DEFAULT_CAPACITY = 100, DEFAULT_EXPANSION = 2 };
 static const double default_error_rate = 0.01;
@@ -95,6 +96,8 @@ struct admin_letter {
 
 static _Thread_local struct admin *this_admin;
 
+static void post(struct mailbox *to, struct admin_call *call, struct mailbox *back, mailbox_fn *done);
+
 /* Under one configuration from its beginning to its end. */
 static void run_call(struct admin *a, struct admin_call *call)
 {
@@ -108,7 +111,15 @@ static void run_call(struct admin *a, struct admin_call *call)
 static void run_letter(void *arg)
 {
     struct admin_letter *letter = arg;
-    run_call(this_admin, letter->call);
+    struct admin_call *call = letter->call;
+    call->status = ERR_OK;
+    run_call(this_admin, call);
+    if (call->status == ERR_ASIDE) { /* from its beginning, where nobody waits for the next call */
+        buffer_clear(&call->reply);
+        post(this_admin->service->aside, call, letter->back, letter->done);
+        free(letter);
+        return;
+    }
     if (mailbox_post(letter->back, letter->done, letter->call) != ERR_OK)
         log_error("admin", "error=\"out of memory: an answer is lost\"");
     free(letter);
@@ -119,12 +130,12 @@ static bool asks_postgres(const struct admin_call *call)
     return call->fn == admin_plan || call->dry_run;
 }
 
-void admin_post(struct service *s, struct admin_call *call, struct mailbox *back, mailbox_fn *done)
+static void post(struct mailbox *to, struct admin_call *call, struct mailbox *back, mailbox_fn *done)
 {
     struct admin_letter *letter = malloc(sizeof(*letter));
     if (letter != NULL) {
         *letter = (struct admin_letter){.call = call, .back = back, .done = done};
-        if (mailbox_post(asks_postgres(call) ? s->plans : s->admin, run_letter, letter) == ERR_OK)
+        if (mailbox_post(to, run_letter, letter) == ERR_OK)
             return;
     }
     free(letter);
@@ -135,6 +146,16 @@ void admin_post(struct service *s, struct admin_call *call, struct mailbox *back
         log_error("admin", "error=\"out of memory: an answer is lost\"");
 }
 
+void admin_post(struct service *s, struct admin_call *call, struct mailbox *back, mailbox_fn *done)
+{
+    post(asks_postgres(call) ? s->aside : s->admin, call, back, done);
+}
+
+void admin_post_aside(struct service *s, struct admin_call *call, struct mailbox *back, mailbox_fn *done)
+{
+    post(s->aside, call, back, done);
+}
+
 static void tidy(struct admin *a)
 {
     const struct config *config = live_config_acquire(a->service->config);
@@ -142,40 +163,74 @@ static void tidy(struct admin *a)
     config_release(config);
 }
 
-static void *serve(struct service *s, struct mailbox *mailbox, const char *connection)
+static struct admin *admin_new(struct service *s, const char *name)
 {
     struct admin *a = calloc(1, sizeof(*a));
     if (a == NULL || (a->postgres = kept_new("twinbloom plan")) == NULL)
         abort();
     a->service = s;
-    a->link = link_new(&s->nodes, s->redis_timeout_ms, connection);
+    a->link = link_new(&s->nodes, s->redis_timeout_ms, name);
     a->fence.link = a->link;
     a->fence.on_view = service_on_published;
     a->fence.on_view_arg = s;
-    this_admin = a;
-    while (!atomic_load(&s->stop)) {
-        mailbox_wait(mailbox, WAIT_MS);
-        tidy(a);
-    }
-    mailbox_run(mailbox); /* whoever still waits gets an answer */
+    return a;
+}
+
+static void admin_free(struct admin *a)
+{
     fence_fini(&a->fence);
     link_free(a->link);
     kept_free(a->postgres);
     shards_cache_free(a->shards);
     free(a);
+}
+
+/* The first thing that it does: so it is done when somebody wants to make a filter. Where there is a single
+ * node a new registry is complete, as a rule. */
+static void complete_registries(struct admin *a)
+{
+    struct error e;
+    if (a->service->nodes.cluster == NULL && a->service->nodes.count == 1)
+        return;
+    const struct config *config = live_config_acquire(a->service->config);
+    enum err code = names_init(&a->fence.names, config->prefix, "", 0, &e);
+    if (code == ERR_OK)
+        code = registry_complete(&a->fence, &e);
+    if (code != ERR_OK) /* whoever makes a filter does it */
+        log_info("registries", "why=%s", log_quote(e.text));
+    config_release(config);
+}
+
+static void *aside_run(void *arg)
+{
+    struct admin *front = arg;
+    struct admin *a = this_admin = admin_new(front->service, "twinbloom-aside");
+    complete_registries(a);
+    while (!atomic_load(&front->ended)) {
+        mailbox_wait(a->service->aside, WAIT_MS);
+        tidy(a);
+    }
+    mailbox_run(a->service->aside);
+    admin_free(a);
     return NULL;
 }
 
-void *admin_run(void *service)
+void *admin_run(void *arg)
 {
-    struct service *s = service;
-    return serve(s, s->admin, "twinbloom-admin");
-}
-
-void *admin_plans_run(void *service)
-{
-    struct service *s = service;
-    return serve(s, s->plans, "twinbloom-plan");
+    struct service *s = arg;
+    struct admin *a = this_admin = admin_new(s, "twinbloom-admin");
+    pthread_t aside;
+    a->fence.requests_wait = true;
+    if (pthread_create(&aside, NULL, aside_run, a) != 0)
+        abort();
+    while (!atomic_load(&s->stop))
+        mailbox_wait(s->admin, WAIT_MS);
+    mailbox_run(s->admin); /* whoever still waits gets an answer */
+    atomic_store(&a->ended, true);
+    mailbox_wake(s->aside);
+    (void)pthread_join(aside, NULL);
+    admin_free(a);
+    return NULL;
 }
 
 /* --- making filters --- */
@@ -264,36 +319,23 @@ static enum err check_memory(const struct fence *f, const struct generation *g, 
     return memory_fits(f, g, &plan, warning, e);
 }
 
-static enum err name_command(struct fence *f, const char *command, const char *name, size_t length,
-                             struct error *e)
+enum err admin_sweep_named(struct fence *f, bool named, struct mutex *mutex, struct error *e)
 {
-    redisReply *reply;
-    enum err code = link_command(f->link, link_filters(f->link, f->names.prefix), &reply, e,
-                                 "%s %s:filters %b", command, f->names.prefix, name, length);
-    if (code == ERR_OK)
-        freeReplyObject(reply);
-    return code;
-}
-
-enum err admin_register_name(struct fence *f, const char *name, size_t length, struct error *e)
-{
-    return name_command(f, "SADD", name, length, e);
-}
-
-enum err admin_unregister_name(struct fence *f, const char *name, size_t length, struct error *e)
-{
-    return name_command(f, "SREM", name, length, e);
-}
-
-/* Model: keeper. */
-static enum err publish(struct fence *f, struct view *v, struct mutex *mutex, struct error *e)
-{
-    uint64_t swept = 0, lost;
-    f->names.incarnation = v->incarnation;
-    enum err code = fence_sweep(f, mutex_value(mutex), &swept, e);
+    uint64_t swept = 0;
+    enum err code = named ? registry_replace(f, e) : ERR_OK;
+    if (code == ERR_OK && named)
+        code = fence_sweep(f, mutex_value(mutex), &swept, e);
     if (swept > 0)
         log_warn("swept", "filter=%s shards=%" PRIu64 " note=\"they survived the loss of their view\"",
                  log_quote(f->names.filter), swept);
+    return code;
+}
+
+/* Model: keeper. */
+static enum err publish(struct fence *f, struct view *v, bool named, struct mutex *mutex, struct error *e)
+{
+    uint64_t lost;
+    enum err code = admin_sweep_named(f, named, mutex, e);
     if (code == ERR_OK)
         code = fence_create(f, view_current(v), 0, e);
     if (code == ERR_OK)
@@ -311,6 +353,26 @@ static enum err publish(struct fence *f, struct view *v, struct mutex *mutex, st
     return fence_complete(f, v, &lost, e);
 }
 
+/* Name it in the registries, then make it. */
+static enum err name_and_publish(struct fence *f, struct view *v, const struct recipe *r, bool deleted,
+                                 struct mutex *mutex, struct error *e)
+{
+    bool named = false;
+    struct error ignored;
+    f->names.incarnation = v->incarnation;
+    enum err code = registry_enter(f, &named, e);
+    if (code != ERR_OK)
+        return code;
+    if (!deleted && !r->sourced) /* one with a source says "maybe" until it has read all of that */
+        code = admin_may_make(f, r->anew, named, e);
+    if (code == ERR_OK)
+        code = publish(f, v, named, mutex, e);
+    if (code != ERR_OK && code != ERR_UNREACHABLE && code != ERR_TIMEOUT && !named &&
+        registry_leave(f, v->incarnation, &ignored) != ERR_OK)
+        log_warn("leftover", "filter=%s note=\"its name stays listed\"", log_quote(f->names.filter));
+    return code;
+}
+
 enum err admin_load_view(struct fence *f, struct view *v, struct mutex *mutex, struct error *e)
 {
     enum err code = fence_load(f, v, e);
@@ -321,26 +383,21 @@ enum err admin_load_view(struct fence *f, struct view *v, struct mutex *mutex, s
 }
 
 static enum err make_under_mutex(struct service *s, const struct config *config, struct fence *f,
-                                 const char *name, size_t length, const struct recipe *r, struct mutex *mutex,
-                                 struct error *e)
+                                 const struct recipe *r, struct mutex *mutex, struct error *e)
 {
     struct view *v = malloc(sizeof(*v));
     if (v == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     enum err code = admin_load_view(f, v, mutex, e); /* somebody may have been faster */
+    bool deleted = v->dropped == VIEW_DROP_DONE;
     if (code == ERR_OK)
         code = error_set(e, ERR_EXISTS, "the filter exists already");
-    else if (code == ERR_NOT_FOUND) /* one with a source says "maybe" until it has read all of that */
-        code = v->dropped == VIEW_KEPT && !r->sourced ? admin_may_make(f, r->anew, e) : ERR_OK;
-    if (code == ERR_OK)
-        code = fill_view(s, config, v, r, mutex_token(mutex),
-                         v->dropped == VIEW_DROP_DONE ? v->last_generation : 0, e);
+    else if (code == ERR_NOT_FOUND)
+        code = fill_view(s, config, v, r, mutex_token(mutex), deleted ? v->last_generation : 0, e);
     if (code == ERR_OK)
         code = check_memory(f, view_current(v), e);
     if (code == ERR_OK)
-        code = admin_register_name(f, name, length, e);
-    if (code == ERR_OK)
-        code = publish(f, v, mutex, e);
+        code = name_and_publish(f, v, r, deleted, mutex, e);
     if (code == ERR_OK)
         log_info("filter_made", "filter=%s capacity=%" PRIu64 " error_rate=%g bytes=%" PRIu64 " sourced=%d",
                  log_quote(f->names.filter), r->capacity, r->error_rate, generation_bytes(view_current(v)),
@@ -369,12 +426,15 @@ enum err admin_make_filter(struct service *s, const struct config *config, struc
     if (code != ERR_OK)
         return code;
     struct mutex *mutex = NULL;
-    const struct mutex_options options = admin_mutex_options(s, config, name, length);
-    /* This is short work: another coordinator that is at it is waited for. */
-    code = mutex_wait(&mutex, &options, options.redis_timeout_ms, e);
+    struct mutex_options options = admin_mutex_options(s, config, name, length);
+    options.link = f->link;
+    /* This is short work: another coordinator that is at it is waited for, but not by those who wait here. */
+    code = mutex_wait(&mutex, &options, f->requests_wait ? 0 : options.redis_timeout_ms, e);
+    if (code == ERR_BUSY && f->requests_wait)
+        code = ERR_ASIDE;
     if (code != ERR_OK)
         return code;
-    code = make_under_mutex(s, config, f, name, length, &recipe, mutex, e);
+    code = make_under_mutex(s, config, f, &recipe, mutex, e);
     mutex_release(mutex);
     return code;
 }

@@ -3,7 +3,8 @@
 #define SERVICE_ADMIN_H
 /* The admin thread: work on behalf of a request that takes several questions to Redis, one call at a time,
  * with blocking connections. The answer goes back to the thread that asked, by its mailbox. Calls that ask
- * Postgres, too, have a thread of their own: others do not wait for a database. */
+ * Postgres, and those that turn out to take long (status ERR_ASIDE), are a second thread's, aside: others do
+ * not wait for them. */
 #include "base/buffer.h"
 #include "base/error.h"
 #include "base/mailbox.h"
@@ -26,6 +27,7 @@ struct admin {
     struct fence fence;          /* names are set by each call */
     struct view view;            /* scratch */
     struct shards_cache *shards; /* of admin_shards */
+    atomic_bool ended;           /* the admin thread posts nothing more to the one aside */
 };
 
 typedef void admin_fn(struct admin *a, struct admin_call *call);
@@ -76,9 +78,11 @@ bool admin_call_shows(const struct admin_call *call, const char *name, size_t le
  * there is no memory the call has that as its answer. */
 void admin_post(struct service *s, struct admin_call *call, struct mailbox *back, mailbox_fn *done);
 
-/* The threads: each runs until the stop of the service, its argument. */
-void *admin_run(void *service);
-void *admin_plans_run(void *service);
+/* The same for the thread aside. */
+void admin_post_aside(struct service *s, struct admin_call *call, struct mailbox *back, mailbox_fn *done);
+
+/* The thread, which has the other one: runs until the stop of the service, its argument. */
+void *admin_run(void *arg);
 
 /* --- calls --- */
 admin_fn admin_create;  /* make the filter: status only */
@@ -128,9 +132,10 @@ admin_fn admin_nodes;
 admin_fn admin_coordinators;
 
 /* Dump and load. */
-admin_fn admin_scandump;    /* BF.SCANDUMP */
-admin_fn admin_loadchunk;   /* BF.LOADCHUNK */
-admin_fn admin_load_status; /* TB.LOAD */
+admin_fn admin_scandump;      /* BF.SCANDUMP */
+admin_fn admin_loadchunk;     /* BF.LOADCHUNK */
+admin_fn admin_load_complete; /* the end of a BF.LOADCHUNK */
+admin_fn admin_load_status;   /* TB.LOAD */
 /* True where the filter has a source table; else the call is answered: there is nothing to @nothing. */
 bool admin_has_source(struct admin *a, struct admin_call *call, const char *nothing);
 
@@ -151,9 +156,8 @@ void admin_reply_error(struct reply *r, enum err code, const struct error *e);
 struct mutex_options admin_mutex_options(const struct service *s, const struct config *config,
                                          const char *name, size_t length);
 
-/* Have the name in P:filters, or not. A name there without a view is no filter. */
-MUST_CHECK enum err admin_register_name(struct fence *f, const char *name, size_t length, struct error *e);
-MUST_CHECK enum err admin_unregister_name(struct fence *f, const char *name, size_t length, struct error *e);
+/* After registry_enter(), where it says @named: the shards of earlier incarnations become tombstones. */
+MUST_CHECK enum err admin_sweep_named(struct fence *f, bool named, struct mutex *mutex, struct error *e);
 
 /* DROP_IF_DUE: only where its expire_at has come. DROP_IF_BEGUN: only where somebody began to. Another filter
  * may have taken the name while the mutex was waited for. */
@@ -174,8 +178,9 @@ MUST_CHECK enum err admin_make_filter(struct service *s, const struct config *co
 
 /* Nothing is stored of the filter of @f, which has no source: whether one may be made. ERR_LOST: one was
  * there, and its view is lost: shards of it have survived, or a coordinator remembers it. @anew: that is no
- * reason, unless it can still be put back. ERR_UNREACHABLE, ERR_TIMEOUT. */
-MUST_CHECK enum err admin_may_make(struct fence *f, bool anew, struct error *e);
+ * reason, unless it can still be put back. @named: by registry_enter(); else none can have survived.
+ * ERR_UNREACHABLE, ERR_TIMEOUT. */
+MUST_CHECK enum err admin_may_make(struct fence *f, bool anew, bool named, struct error *e);
 
 /* Load the view before a first one is published: what somebody began to delete is deleted first. */
 MUST_CHECK enum err admin_load_view(struct fence *f, struct view *v, struct mutex *mutex, struct error *e);

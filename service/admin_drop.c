@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "service/admin.h"
 #include "service/keeper.h"
+#include "shard/registry.h"
 
 /* *@due_ms: the expire_at that must be that of the view still when it is deleted; 0: it does not matter. */
 static enum err may_drop(const struct view *v, enum drop_when when, uint64_t *due_ms, struct error *e)
@@ -37,7 +38,8 @@ enum err admin_drop_filter(struct service *s, const struct config *config, struc
                            struct error *e)
 {
     struct mutex *mutex = NULL;
-    const struct mutex_options options = admin_mutex_options(s, config, name, length);
+    struct mutex_options options = admin_mutex_options(s, config, name, length);
+    options.link = f->link;
     enum err code = names_init(&f->names, config->prefix, name, length, e);
     if (code == ERR_OK) /* no mutex for a name that is none */
         code = fence_load_any(f, scratch, e);
@@ -50,7 +52,7 @@ enum err admin_drop_filter(struct service *s, const struct config *config, struc
         struct error why;
         log_info("filter_deleted", "filter=%s shards=%" PRIu64 " expired=%d", log_quote(name),
                  generation_shards(view_current(scratch)), when == DROP_IF_DUE);
-        if (admin_unregister_name(f, name, length, &why) != ERR_OK) /* the keeper does it later */
+        if (registry_leave(f, scratch->incarnation, &why) != ERR_OK) /* the keeper does it later */
             log_warn("not_unregistered", "filter=%s why=%s", log_quote(name), log_quote(why.text));
     }
     mutex_release(mutex);

@@ -8,6 +8,7 @@
 #include "service/admin.h"
 #include "service/field.h"
 #include "shard/fence_dump.h"
+#include "shard/registry.h"
 
 enum { MISSING_SHOWN = 8, RANGES_MAX = 10000 };
 
@@ -35,6 +36,8 @@ static void refuse(struct load *l, const char *reply)
 static void fail(struct load *l, enum err code)
 {
     l->call->status = code;
+    if (code == ERR_ASIDE) /* what has come is stored */
+        l->call->fn = admin_load_complete;
     if (code == ERR_EXISTS)
         reply_error(l->r, "ERR item exists");
     else if (code == ERR_NOT_FOUND)
@@ -86,7 +89,8 @@ static enum err all_there(struct load *l, struct error *e)
 static enum err publish(struct load *l, struct mutex *mutex, struct error *e)
 {
     struct loading *g = &l->loading;
-    uint64_t swept = 0, lost = 0;
+    uint64_t lost = 0;
+    bool named = false;
     enum err code = admin_load_view(l->f, &l->a->view, mutex, e);
     l->f->names.incarnation = g->incarnation;
     if (code == ERR_OK)
@@ -94,12 +98,9 @@ static enum err publish(struct load *l, struct mutex *mutex, struct error *e)
     if (code == ERR_NOT_FOUND)
         code = all_there(l, e);
     if (code == ERR_OK)
-        code = admin_register_name(l->f, l->call->filter, l->call->filter_length, e);
+        code = registry_enter(l->f, &named, e);
     if (code == ERR_OK)
-        code = fence_sweep(l->f, mutex_value(mutex), &swept, e);
-    if (swept > 0)
-        log_warn("swept", "filter=%s shards=%" PRIu64 " note=\"they survived the loss of their view\"",
-                 log_quote(l->f->names.filter), swept);
+        code = admin_sweep_named(l->f, named, mutex, e);
     if (code == ERR_OK)
         code = loading_publish(l->f, g, mutex_value(mutex), e);
     if (code == ERR_OK)
@@ -310,7 +311,7 @@ static void take_chunk(struct load *l)
         store_chunk(l, &chunk);
 }
 
-void admin_loadchunk(struct admin *a, struct admin_call *call)
+static void run(struct admin *a, struct admin_call *call, void (*take)(struct load *l))
 {
     struct reply r = {.out = &call->reply, .protocol = call->protocol};
     struct load *l = calloc(1, sizeof(*l));
@@ -322,11 +323,28 @@ void admin_loadchunk(struct admin *a, struct admin_call *call)
     enum err code = names_init(&l->f->names, a->config->prefix, call->filter, call->filter_length, l->e);
     if (code != ERR_OK)
         fail(l, code);
-    else if (dump_is_header(call->data.data, call->data.length))
-        take_header(l);
     else
-        take_chunk(l);
+        take(l);
     free(l);
+}
+
+void admin_loadchunk(struct admin *a, struct admin_call *call)
+{
+    run(a, call, dump_is_header(call->data.data, call->data.length) ? take_header : take_chunk);
+}
+
+static void take_nothing(struct load *l)
+{
+    enum err code = loading_read(l->f, &l->loading, l->e);
+    if (code == ERR_OK)
+        go_on(l);
+    else
+        fail(l, code);
+}
+
+void admin_load_complete(struct admin *a, struct admin_call *call)
+{
+    run(a, call, take_nothing);
 }
 
 /* --- TB.LOAD --- */

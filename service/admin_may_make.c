@@ -21,11 +21,13 @@ static void take_entry(void *arg, const struct roster_entry *entry)
         (void)snprintf(m->who, sizeof(m->who), "%s", entry->id);
 }
 
-enum err admin_may_make(struct fence *f, bool anew, struct error *e)
+enum err admin_may_make(struct fence *f, bool anew, bool named, struct error *e)
 {
+    if (anew && !named)
+        return ERR_OK;
     bool shards = false;
     struct memory memory = {.who = ""};
-    enum err code = fence_has_survivors(f, &shards, e);
+    enum err code = named ? fence_has_survivors(f, &shards, e) : ERR_OK;
     if (code == ERR_OK)
         code = roster_read(f->link, f->names.prefix, f->names.filter, take_entry, &memory, e);
     if (code != ERR_OK)

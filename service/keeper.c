@@ -13,6 +13,7 @@
 #include "service/runner.h"
 #include "service/tails.h"
 #include "service/watch.h"
+#include "shard/registry.h"
 
 enum { ACT_EVERY_US = 1000 * 1000 /* see keeper_is_hasty() */ };
 
@@ -74,6 +75,18 @@ static bool mutex_is_held(struct keeper *k)
     return held;
 }
 
+static void on_made(void *call)
+{
+    admin_call_free(call);
+}
+
+static void make_aside(struct keeper *k, const struct watched *w)
+{
+    struct admin_call *call = admin_call_new(admin_create, w->name, w->length);
+    if (call != NULL)
+        admin_post_aside(k->service, call, k->service->keeper, on_made);
+}
+
 static void make_missing(struct keeper *k, struct watched *w, bool sourced)
 {
     struct error e;
@@ -85,10 +98,15 @@ static void make_missing(struct keeper *k, struct watched *w, bool sourced)
     }
     if (keeper_is_hasty(k, w->made_at))
         return;
+    k->fence.requests_wait = true; /* other filters do */
     enum err code = admin_make_filter(k->service, k->config, &k->fence, w->name, w->length, NULL, &e);
+    k->fence.requests_wait = false;
+    if (code == ERR_ASIDE)
+        make_aside(k, w);
     if (code != ERR_BUSY)
         w->made_at = clock_mono_us();
-    keeper_problem(w, code == ERR_OK || code == ERR_EXISTS || code == ERR_BUSY ? "" : e.text);
+    bool well = code == ERR_OK || code == ERR_EXISTS || code == ERR_BUSY || code == ERR_ASIDE;
+    keeper_problem(w, well ? "" : e.text);
 }
 
 /* A coordinator died between the two view changes of a new layer, or the newest one is full. k->view is the
@@ -195,7 +213,7 @@ static enum err load_kept(struct keeper *k, struct watched *w, const struct conf
     if (code == ERR_NOT_FOUND && k->view.dropped == VIEW_DROP_DONE) {
         struct error why;
         service_on_dropped(k->service, w->name, w->length, k->view.incarnation);
-        if (c == NULL && admin_unregister_name(&k->fence, w->name, w->length, &why) != ERR_OK)
+        if (c == NULL && registry_leave(&k->fence, k->view.incarnation, &why) != ERR_OK)
             log_warn("not_unregistered", "filter=%s why=%s", log_quote(w->name), log_quote(why.text));
     }
     return code;
@@ -243,6 +261,8 @@ static enum err look(struct keeper *k, const char *name, size_t length)
         service_on_seen(k->service, name, length, k->view.incarnation);
         watch_remember(w, &k->view);
         epochs_found(k->service->epochs, k->fence.names.filter, k->view.incarnation, k->view.epoch);
+        if (w->named != k->view.incarnation && registry_keep(&k->fence, &e) == ERR_OK)
+            w->named = k->view.incarnation;
     }
     if (c != NULL && c->table[0] != '\0')
         keeper_look_at_source(k, w, c);
@@ -269,8 +289,7 @@ static void look_at_unlisted(struct keeper *k)
     for (struct watched *w = watch_first(k->service->watch); w != NULL && !atomic_load(&k->service->stop);
          w = w->next)
         if (w->round != k->round && service_was_seen(k->service, w->name, w->length) &&
-            look(k, w->name, w->length) == ERR_OK &&
-            admin_register_name(&k->fence, w->name, w->length, &e) != ERR_OK)
+            look(k, w->name, w->length) == ERR_OK && registry_keep(&k->fence, &e) != ERR_OK)
             log_warn("not_registered", "filter=%s why=%s", log_quote(w->name), log_quote(e.text));
 }
 

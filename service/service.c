@@ -223,14 +223,14 @@ static enum err ask_sentinels(struct service *s, const struct config *config, st
 static enum err make_parts(struct service *s, const struct config *config, struct error *e)
 {
     s->admin = mailbox_new();
-    s->plans = mailbox_new();
+    s->aside = mailbox_new();
     s->keeper = mailbox_new();
     s->watch = watch_new();
     s->supervisor = supervisor_new(s);
     s->nodes.health = node_health_new();
     s->epochs = epochs_new(config->threads + 1);
     s->fills = fills_new();
-    if (s->admin == NULL || s->plans == NULL || s->keeper == NULL || s->watch == NULL ||
+    if (s->admin == NULL || s->aside == NULL || s->keeper == NULL || s->watch == NULL ||
         s->supervisor == NULL || s->nodes.health == NULL || s->epochs == NULL || s->fills == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     enum err code = load_certificates(s, config, e);
@@ -246,7 +246,7 @@ static void free_parts(struct service *s)
     tls_free(s->nodes.tls);
     node_health_free(s->nodes.health);
     mailbox_free(s->admin);
-    mailbox_free(s->plans);
+    mailbox_free(s->aside);
     mailbox_free(s->keeper);
     watch_free(s->watch);
     supervisor_free(s->supervisor);
@@ -282,13 +282,13 @@ static enum err start_threads(struct service *s, const struct config *config, st
 
 /* Those of this file. */
 struct blocking {
-    pthread_t thread[3];
+    pthread_t thread[2];
     unsigned count; /* that run */
 };
 
 static enum err start_blocking(struct service *s, struct blocking *b, struct error *e)
 {
-    void *(*const run[])(void *) = {admin_run, admin_plans_run, keeper_run};
+    void *(*const run[])(void *) = {admin_run, keeper_run};
     enum { RUN = sizeof(run) / sizeof(run[0]) };
     while (b->count < RUN && pthread_create(&b->thread[b->count], NULL, run[b->count], s) == 0)
         b->count++;

@@ -7,7 +7,7 @@
  *   http     serves HTTP/JSON; with all that a worker has
  *   collector asks what metrics say of filters
  *   admin    blocking work on behalf of a request: creating filters, status
- *   plans    the same where Postgres is asked: plans
+ *   aside    the same, where it takes long: looks through keys of Redis, plans that ask Postgres
  *   sources  looks at tables for the keeper, which waits for no database
  *   keeper   a timer: makes configured filters, looks at thresholds, finds unfinished jobs
  *   runner   drives one expansion job at a time
@@ -63,7 +63,7 @@ struct service {
     struct worker *workers[THREADS_MAX];
     struct http *http;       /* NULL where it is not served */
     struct mailbox *admin;   /* of the admin thread */
-    struct mailbox *plans;   /* of its twin that asks Postgres */
+    struct mailbox *aside;   /* of the thread aside */
     struct mailbox *keeper;  /* of the keeper thread */
     struct sources *sources; /* of the keeper */
     struct runner *runner;

@@ -53,6 +53,7 @@ struct watched {
     struct threshold_dead dead;
     uint64_t lost_at;
     uint64_t shards_at;  /* when the counts of single shards were last looked at */
+    uint64_t named;      /* the incarnation that was seen to be in the registries */
     uint64_t seen;       /* the incarnation of the view that it had once; 0: none */
     uint64_t dropped;    /* the last incarnation that was deleted */
     uint64_t round;      /* of the keeper, in which it was looked at */

@@ -19,6 +19,7 @@ struct fence {
     struct link *link;
     struct names names;    /* with the incarnation of the view in use */
     uint64_t tombstone_ms; /* TTL of tombstones */
+    bool requests_wait;    /* for what this thread does: what takes long is ERR_ASIDE */
     void (*on_view)(void *arg, const struct names *names,
                     const struct view *v); /* it is in Redis now; or NULL */
     void *on_view_arg;

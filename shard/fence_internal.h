@@ -37,6 +37,8 @@ MUST_CHECK enum err fence_run_change(struct fence *f, const char *mutex, uint64_
 /* A view was published: whoever wants to remember it does. */
 void fence_tell(const struct fence *f, const struct view *v);
 
+/* Append @text so that MATCH takes each of its characters for itself. */
+void fence_put_literally(struct buffer *pattern, const char *text, size_t length);
 /* The names of the filter's shards, of any incarnation, on one node: each behind its length (a size_t), in
  * @found. */
 MUST_CHECK enum err fence_find_names(struct fence *f, unsigned where, struct buffer *found, struct error *e);

@@ -260,6 +260,11 @@ enum err fence_may_begin(struct fence *f, const struct view *v, struct error *e)
     struct survey survey = {0};
     if (v->recovery == RECOVERY_DUE)
         return error_set(e, ERR_LOST, "the view went back, and is not reconciled yet");
+    /* What a node alone has goes back together. */
+    if (link_nodes(f->link)->cluster == NULL && link_nodes(f->link)->count == 1)
+        return ERR_OK;
+    if (f->requests_wait)
+        return error_set(e, ERR_ASIDE, "shards have to be looked for");
     enum err code = fence_survey(f, v, &survey, e);
     uint64_t top = survey_top(&survey);
     survey_fini(&survey);

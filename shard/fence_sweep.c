@@ -31,8 +31,7 @@ static bool is_shard_suffix(const char *text)
     return *text == ':' && strspn(text + 1, "0123456789abcdef") == 16 && text[17] == '.';
 }
 
-/* Append @text so that MATCH takes each of its characters for itself. */
-static void put_literally(struct buffer *pattern, const char *text, size_t length)
+void fence_put_literally(struct buffer *pattern, const char *text, size_t length)
 {
     for (size_t i = 0; i < length; i++) {
         if (strchr("*?[]\\^", text[i]) != NULL)
@@ -44,9 +43,9 @@ static void put_literally(struct buffer *pattern, const char *text, size_t lengt
 enum err fence_find_names(struct fence *f, unsigned where, struct buffer *found, struct error *e)
 {
     struct buffer pattern = {0};
-    put_literally(&pattern, f->names.prefix, f->names.prefix_length);
+    fence_put_literally(&pattern, f->names.prefix, f->names.prefix_length);
     buffer_puts(&pattern, ":{");
-    put_literally(&pattern, f->names.filter, f->names.filter_length);
+    fence_put_literally(&pattern, f->names.filter, f->names.filter_length);
     buffer_puts(&pattern, ".*}:*");
     char cursor[32] = "0";
     enum err code = ERR_OK;

@@ -35,14 +35,19 @@ static void find_tags(void)
     }
 }
 
-void marks_name(const char *prefix, unsigned slot, struct key_name *out)
+void marks_key(const char *prefix, unsigned slot, const char *what, struct key_name *out)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     (void)pthread_once(&once, find_tags);
     int length = slot < SLOTS
-                     ? snprintf(out->text, sizeof(out->text), "%s:{%u}:mark", prefix, tag_of_slot[slot])
-                     : snprintf(out->text, sizeof(out->text), "%s:mark", prefix);
+                     ? snprintf(out->text, sizeof(out->text), "%s:{%u}:%s", prefix, tag_of_slot[slot], what)
+                     : snprintf(out->text, sizeof(out->text), "%s:%s", prefix, what);
     out->length = (size_t)length;
+}
+
+void marks_name(const char *prefix, unsigned slot, struct key_name *out)
+{
+    marks_key(prefix, slot, "mark", out);
 }
 
 /* --- one mark as text: ms:horizon:next:server:lineage --- */

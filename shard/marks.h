@@ -28,6 +28,10 @@ struct mark {
 /* False: nobody wrote that text. */
 bool mark_parse(struct mark *out, const char *text, size_t length);
 
+/* A key that is on every master: @what, under the name that lies there. @slot: the lowest that it holds; of a
+ * list of nodes SLOTS. */
+void marks_key(const char *prefix, unsigned slot, const char *what, struct key_name *out);
+
 /* The key of a master's list. @slot: the lowest that it holds; of a list of nodes SLOTS. */
 void marks_name(const char *prefix, unsigned slot, struct key_name *out);
 

@@ -85,6 +85,7 @@ int http_status_of(enum err code)
     case ERR_LOST:
     case ERR_FENCED:
     case ERR_CANCELLED:
+    case ERR_ASIDE:
     case ERR_FORMAT: /* another coordinator may know it */
         return 503;
     case ERR_IO:

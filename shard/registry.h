@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SHARD_REGISTRY_H
+#define SHARD_REGISTRY_H
+/* Registries: which filters may have shards that a view has named, so that nobody has to look through all
+ * keys for shards that outlived their view. Every master has one, a hash of filter -> incarnation: of a list
+ * of nodes "P:incarnations", of a cluster "P:{tag}:incarnations" (the tag as of marks.h). All of them name an
+ * incarnation before it is published, and none does once its shards are tombstones. So where no registry
+ * names a filter there is nothing of it to be swept; where one does, and no view is stored, the view was
+ * lost. A registry has a field "{complete}"; one without is new, or was lost, and says nothing.
+ *
+ * The list of names, P:filters, changes with the registry beside it (that of the home node; of a cluster
+ * "P:{P:filters}:incarnations", for this alone): a name is taken off only where the incarnation is the one
+ * that was deleted, so whoever deletes late takes no later filter off.
+ *
+ * The incarnation is that of f->names. All errors: ERR_UNREACHABLE, ERR_TIMEOUT, ERR_REFUSED, ERR_NOMEM. */
+#include "shard/fence.h"
+
+/* Name the filter on all masters and in the list, before its first view is published under its mutex.
+ * *@named: it was named already, so shards of an earlier incarnation may be there; nothing has changed.
+ * ERR_ASIDE: f->requests_wait, and either it was named, or keys have to be looked through to know. */
+MUST_CHECK enum err registry_enter(struct fence *f, bool *named, struct error *e);
+/* The same where it was named: before those shards are swept. If the publication fails after that, the name
+ * must stay: somebody else may have made the filter meanwhile. */
+MUST_CHECK enum err registry_replace(struct fence *f, struct error *e);
+
+/* There is a view of that incarnation: name it where nothing is named. For filters that a coordinator of a
+ * version without registries has made. */
+MUST_CHECK enum err registry_keep(struct fence *f, struct error *e);
+
+/* All shards of the incarnation are tombstones, or it was not published. */
+MUST_CHECK enum err registry_leave(struct fence *f, uint64_t incarnation, struct error *e);
+
+/* Where some registry of @f's prefix (its filter does not matter) is not complete: look through the keys of
+ * all masters, and complete them. */
+MUST_CHECK enum err registry_complete(struct fence *f, struct error *e);
+#endif
