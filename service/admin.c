@@ -147,6 +147,7 @@ void *admin_run(void *arg)
     a->link = link_new(&s->nodes, s->redis_timeout_ms, "twinbloom-admin");
     a->fence.link = a->link;
     a->fence.on_view = service_on_published;
+    a->fence.know = service_knows;
     a->fence.on_view_arg = s;
     this_admin = a;
     while (!atomic_load(&s->stop)) {

@@ -13,6 +13,7 @@
 #include "service/runner.h"
 #include "service/tails.h"
 #include "service/watch.h"
+#include "shard/latest.h"
 
 enum { ACT_EVERY_US = 1000 * 1000 /* see keeper_is_hasty() */ };
 
@@ -120,8 +121,12 @@ static void grow_if_full(struct keeper *k, struct watched *w)
 static void look_at_view(struct keeper *k, struct watched *w, const struct config_filter *c, bool held)
 {
     struct error e;
-    bool doubt = watch_take_doubt(w) || w->behind_since != 0;
+    const struct view_stamp stored = view_stamp_of(&k->view);
+    bool older = view_stamp_is_older(&stored, &k->fence.latest);
+    bool doubt = watch_take_doubt(w) || w->behind_since != 0 || older;
     if (keeper_look_for_later(k, w, doubt))
+        return;
+    if (older && !keeper_trust_none(k, w))
         return;
     bool suspects = keeper_has_suspects(k, w), sourced = c != NULL && c->table[0] != '\0';
     if (suspects && keeper_look_behind_suspects(k, w))
@@ -231,6 +236,8 @@ static enum err look(struct keeper *k, const char *name, size_t length)
     /* Before the view is read: a job that ends in between has left no unfinished view behind. */
     bool held = mutex_is_held(k);
     code = load_kept(k, w, c, held, &e);
+    if (code == ERR_OK && keeper_learn_latest(k, w))
+        code = fence_load(&k->fence, &k->view, &e);
     if (code == ERR_NOT_FOUND && k->view.dropped == VIEW_KEPT && !held && keeper_put_back_gone(k, w))
         code = fence_load(&k->fence, &k->view, &e);
     if (code == ERR_NOT_FOUND && c != NULL && k->view.dropped != VIEW_DROP_BEGUN) {
@@ -310,6 +317,7 @@ void *keeper_run(void *service)
     k->link = link_new(&k->service->nodes, k->service->redis_timeout_ms, "twinbloom-keeper");
     k->fence.link = k->link;
     k->fence.on_view = service_on_published;
+    k->fence.know = service_knows;
     k->fence.on_view_arg = service;
     while (!atomic_load(&k->service->stop)) {
         k->config = live_config_acquire(k->service->config);

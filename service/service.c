@@ -27,6 +27,7 @@
 #include "service/watch.h"
 #include "service/worker.h"
 #include "shard/health.h"
+#include "shard/latest.h"
 #include "shard/sentinels.h"
 
 struct loop {
@@ -237,6 +238,31 @@ static enum err make_parts(struct service *s, const struct config *config, struc
     return code;
 }
 
+static void on_noted(void *arg, const char *filter, size_t length, const struct view_stamp *stamp)
+{
+    struct service *s = arg;
+    char name[FILTER_NAME_MAX];
+    size_t name_length;
+    struct watched *w = NULL;
+    if (names_unescape(filter, length, name, &name_length))
+        w = watch_find(s->watch, name, name_length);
+    if (w == NULL)
+        return;
+    watch_learn(w, stamp);
+    service_on_seen(s, name, name_length, stamp->incarnation);
+}
+
+/* Before any request is taken: what came back with older data is told from what is the latest. */
+static enum err learn_latest(struct service *s, struct error *e)
+{
+    struct link *l = link_new(&s->nodes, s->redis_timeout_ms, "twinbloom-start");
+    if (l == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    latest_read(l, s->prefix, on_noted, s);
+    link_free(l);
+    return ERR_OK;
+}
+
 static void free_parts(struct service *s)
 {
     sentinels_stop(s->nodes.sentinels);
@@ -326,6 +352,8 @@ enum err service_run(struct service *s, const struct config *config, struct erro
     struct blocking blocking = {.admin_runs = false};
     hold_signals(true);
     enum err code = make_parts(s, config, e);
+    if (code == ERR_OK)
+        code = learn_latest(s, e);
     if (code == ERR_OK)
         code = start_threads(s, config, e);
     if (code == ERR_OK)

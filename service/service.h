@@ -92,9 +92,13 @@ MUST_CHECK enum err service_run(struct service *s, const struct config *config, 
 void service_on_seen(void *service, const char *name, size_t length, uint64_t incarnation);
 void service_on_dropped(void *service, const char *name, size_t length, uint64_t incarnation);
 bool service_was_seen(void *service, const char *name, size_t length);
-/* A view was read or published. What is remembered is the latest of an incarnation; false: @v is older than
- * that, so it went back, and the keeper looks at once. */
-bool service_on_view(void *service, const char *name, size_t length, const struct view *v);
+/* A view was read. @older: than what was known before, so it went back, and the keeper looks at once; else it
+ * is remembered, where it is the latest. */
+void service_on_view(void *service, const char *name, size_t length, const struct view *v, bool older);
+/* The latest view that this process has seen, or has been told of by a master (shard/latest.h); the second:
+ * for a fence. */
+struct view_stamp service_latest(void *service, const char *name, size_t length);
+struct view_stamp service_knows(void *service, const struct names *names);
 /* The keeper has looked, a short while ago, for shards of a later epoch than @v's, and there were none.
  * False: it will. */
 bool service_is_loss_sure(void *service, const char *name, size_t length, const struct view *v);

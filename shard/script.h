@@ -9,6 +9,7 @@ extern const char embedded_sure[];
 extern const char embedded_tombstone[];
 extern const char embedded_upload[];
 extern const char embedded_trust[];
+extern const char embedded_latest[];
 extern const char embedded_publish[];
 extern const char embedded_put_back[];
 extern const char embedded_reconcile[];
