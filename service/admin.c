@@ -312,7 +312,12 @@ static enum err make_under_mutex(struct service *s, const struct config *config,
     struct view *v = malloc(sizeof(*v));
     if (v == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    enum err code = admin_load_view(f, v, mutex, e); /* somebody may have been faster */
+    enum err code = service_claim(s, f->link, e); /* or it would be swept and made at another home */
+    if (code != ERR_OK) {
+        free(v);
+        return code;
+    }
+    code = admin_load_view(f, v, mutex, e); /* somebody may have been faster */
     if (code == ERR_OK)
         code = error_set(e, ERR_EXISTS, "the filter exists already");
     else if (code == ERR_NOT_FOUND) /* one with a source says "maybe" until it has read all of that */

@@ -282,12 +282,16 @@ static void look_at_all(struct keeper *k)
     k->round++;
     k->next_due_ms = 0;
     const struct config *c = k->config;
+    struct error e;
+    if (service_claim(k->service, k->link, &e) == ERR_CONFIG) {
+        service_refuse(k->service, &e);
+        return;
+    }
     keeper_look_at_masters(k);
     for (size_t i = 0; i < c->filter_count && !atomic_load(&k->service->stop); i++)
         (void)look(k, c->filter[i].name, strlen(c->filter[i].name));
     tails_end_round(k->service->tails);
     redisReply *names = NULL;
-    struct error e;
     if (link_command(k->link, link_filters(k->link, c->prefix), &names, &e, "SMEMBERS %s:filters",
                      c->prefix) != ERR_OK)
         return;

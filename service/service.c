@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include <event2/event.h>
 #include "base/clock.h"
 #include "base/log.h"
@@ -26,6 +27,7 @@
 #include "service/tls.h"
 #include "service/watch.h"
 #include "service/worker.h"
+#include "shard/claim.h"
 #include "shard/health.h"
 #include "shard/latest.h"
 #include "shard/sentinels.h"
@@ -252,15 +254,38 @@ static void on_noted(void *arg, const char *filter, size_t length, const struct 
     service_on_seen(s, name, name_length, stamp->incarnation);
 }
 
-/* Before any request is taken: what came back with older data is told from what is the latest. */
-static enum err learn_latest(struct service *s, struct error *e)
+enum err service_claim(struct service *s, struct link *l, struct error *e)
+{
+    bool whole = false;
+    if (atomic_load(&s->claimed))
+        return ERR_OK;
+    enum err code = claim_nodes(l, s->prefix, &whole, e);
+    if (code == ERR_OK && whole)
+        atomic_store(&s->claimed, true);
+    return code;
+}
+
+void service_refuse(struct service *s, const struct error *e)
+{
+    if (atomic_load(&s->refused))
+        return;
+    s->refusal = *e;
+    atomic_store(&s->refused, true);
+    (void)kill(getpid(), SIGTERM);
+}
+
+/* Before any request is taken: what came back with older data is told from what is the latest, and a list of
+ * nodes from another one. */
+static enum err look_at_nodes(struct service *s, struct error *e)
 {
     struct link *l = link_new(&s->nodes, s->redis_timeout_ms, "twinbloom-start");
     if (l == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    latest_read(l, s->prefix, on_noted, s);
+    enum err code = service_claim(s, l, e);
+    if (code == ERR_OK)
+        latest_read(l, s->prefix, on_noted, s);
     link_free(l);
-    return ERR_OK;
+    return code;
 }
 
 static void free_parts(struct service *s)
@@ -353,7 +378,7 @@ enum err service_run(struct service *s, const struct config *config, struct erro
     hold_signals(true);
     enum err code = make_parts(s, config, e);
     if (code == ERR_OK)
-        code = learn_latest(s, e);
+        code = look_at_nodes(s, e);
     if (code == ERR_OK)
         code = start_threads(s, config, e);
     if (code == ERR_OK)
@@ -362,5 +387,9 @@ enum err service_run(struct service *s, const struct config *config, struct erro
         code = serve(s, config, e);
     end_threads(s, &blocking);
     free_parts(s);
+    if (code == ERR_OK && atomic_load(&s->refused)) {
+        *e = s->refusal;
+        code = ERR_CONFIG;
+    }
     return code;
 }

@@ -77,6 +77,9 @@ struct service {
     struct latency latency; /* of Redis, as the workers see it: latency_read() with a reader of one's own */
     struct timing page_timing; /* of sources */
     atomic_uint clients;
+    atomic_bool claimed; /* all nodes have taken this list for theirs (shard/claim.h) */
+    atomic_bool refused; /* one has not, long after the start: the daemon ends, with this */
+    struct error refusal;
     atomic_uint_fast64_t connections, http_connections, commands, rejected;
     atomic_uint_fast64_t filters; /* as the keeper found them last */
 };
@@ -86,6 +89,12 @@ void service_block_signals(void);
 /* Start all threads, serve by @config until a signal says stop, end them. @s has what never changes, and
  * nothing that is started. */
 MUST_CHECK enum err service_run(struct service *s, const struct config *config, struct error *e);
+
+/* Once all nodes have been claimed nothing is done. ERR_CONFIG: see claim_nodes(): this coordinator must not
+ * make anything. Any thread, with a link of its own. */
+MUST_CHECK enum err service_claim(struct service *s, struct link *l, struct error *e);
+/* The daemon ends with that error. */
+void service_refuse(struct service *s, const struct error *e);
 
 /* Filters that this process has seen: one whose view is missing afterwards was lost, it is not "never made",
  * unless that incarnation was deleted. */

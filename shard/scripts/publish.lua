@@ -1,5 +1,6 @@
--- Publish a first view, where there is none or the marker of a filter that was deleted, or one of an incarnation that was
--- replaced. KEYS: view, expansion_flag, job, count, token. ARGV: mutex, events channel, filter, that incarnation, then pairs.
+-- Publish a first view, where there is none or the marker of a filter that was deleted, or one of an incarnation that
+-- was replaced. KEYS: view, expansion_flag, job, count, token. ARGV: mutex, events channel, filter, that incarnation,
+-- then pairs.
 -- Returns 1 done, 0 there is a view already, -1 the mutex is not ours.
 if redis.call('GET', KEYS[2]) ~= ARGV[1] then return -1 end
 local was = redis.call('HMGET', KEYS[1], 'incarnation', 'dropped', 'trusted_ms')

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The address of home leads to another server for a while, where adds are acknowledged, and then to the first
- * one again, which ran on with what it had. No key that was acknowledged is reported absent: by a coordinator
- * that lived through it, nor by one that was started behind it. */
+/* Which server is home, and which nodes belong together. The address of home leads to another server for a
+ * while, where adds are acknowledged, and then to the first one again, which ran on with what it had. No key
+ * that was acknowledged is reported absent: by a coordinator that lived through it, nor by one that was
+ * started behind it. And a coordinator whose list of nodes is another one does not start beside them. */
 #include "tests/integration/fixture.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -16,6 +18,7 @@ enum { ROWS = 2000, ADDED = 300, HEAL_MS = 60000, OTHER = 2 /* the server that t
 static struct fixture fixture;
 static struct proxy *proxy;
 static unsigned route; /* to home */
+static struct daemon third;
 static uint64_t codes; /* rows, all of them acknowledged */
 
 /* Coordinators reach home by the proxy; the third server is nobody's node yet. */
@@ -47,6 +50,8 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
+    (void)daemon_fini(&third);
+    third = (struct daemon){0};
     int code = fixture_stop(&fixture);
     proxy_stop(proxy);
     proxy = NULL;
@@ -160,12 +165,11 @@ static void heals(void)
         fixture_all_present(&fixture, d, 0, codes);
 }
 
-static void await_other_view(int64_t generation)
+static void await_other_view(void)
 {
     struct error e = {""};
     char built[8] = "";
     uint64_t until = clock_mono_us() + (uint64_t)HEAL_MS * 1000;
-    (void)generation;
     for (unsigned d = 0; d < fixture.daemons; d++)
         while (client_status(&fixture.client[d], FILTER, "built", built, sizeof(built), &e) != ERR_OK ||
                strcmp(built, "1") != 0)
@@ -173,7 +177,7 @@ static void await_other_view(int64_t generation)
                 fail_msg("nobody has built it on the other server: %s", e.text);
 }
 
-enum fate { ALL_LIVE, ALL_ARE_NEW, SECOND_IS_NEW };
+enum fate { ALL_LIVE, ALL_ARE_NEW };
 
 static void restart(unsigned d)
 {
@@ -185,15 +189,13 @@ static void restart(unsigned d)
 
 static void come_back(void (*back)(void), enum fate fate)
 {
-    for (unsigned d = 0; d < 2; d++)
-        if (fate == ALL_ARE_NEW || (fate == SECOND_IS_NEW && d == 1))
-            (void)daemon_stop(&fixture.daemon[d], 10000);
+    for (unsigned d = 0; d < 2 && fate == ALL_ARE_NEW; d++)
+        (void)daemon_stop(&fixture.daemon[d], 10000);
     back();
-    for (unsigned d = 0; d < 2; d++)
-        if (fate == ALL_ARE_NEW || (fate == SECOND_IS_NEW && d == 1)) {
-            restart(d);
-            says_no_to_none(FILTER, d);
-        }
+    for (unsigned d = 0; d < 2 && fate == ALL_ARE_NEW; d++) {
+        restart(d);
+        says_no_to_none(FILTER, d);
+    }
     heals();
     add(FILTER, 0, true);
     heals();
@@ -251,7 +253,7 @@ static void made_on_an_empty_one(enum fate fate)
 {
     add(FILTER, 0, true);
     aim(OTHER);
-    await_other_view(0);
+    await_other_view();
     heals();
     add(FILTER, 0, true);
     come_back(to_first, fate);
@@ -285,7 +287,7 @@ static void swapped(void (*swap)(void), enum fate fate)
     add(FILTER, 0, true);
     swap();
     heals();
-    await_other_view(0);
+    await_other_view();
     add(FILTER, 0, true);
     heals();
     come_back(swap, fate);
@@ -334,6 +336,155 @@ static void test_filter_without_a_source__then_the_first_one(void **state)
     says_no_to_none("seen", 1);
 }
 
+/* --- other lists --- */
+
+static enum err start_third(const char *nodes, const char *prefix, struct error *e)
+{
+    char redis[128];
+    (void)snprintf(redis, sizeof(redis), "shard_bytes = 16KiB\nprefix = %s\n", prefix);
+    const struct daemon_options o = {
+        .nodes = nodes,
+        .dsn = fixture.postgres.dsn,
+        .service = "check_interval = 200ms\n",
+        .redis = redis,
+        .filters = "[filter " FILTER "]\ncapacity = 20000\nerror_rate = 0.0001\ntable = short_link\n"
+                   "id_column = id\nkey = code\nwhere = deleted_at IS NULL\n"};
+    (void)daemon_fini(&third);
+    third = (struct daemon){0};
+    return daemon_start(&third, &o, e);
+}
+
+/* It says both lists, and the filter is as it was. */
+static void is_refused(const char *nodes, const char *because)
+{
+    struct error e = {""};
+    char command[2 * PATH_MAX];
+    if (start_third(nodes, "twinbloom", &e) == ERR_OK)
+        fail_msg("a coordinator starts with %s", nodes);
+    (void)snprintf(command, sizeof(command), "grep -q 'event=stopped .*here, and .*%s' '%s/log'", because,
+                   third.directory);
+    if (system(command) != 0) {
+        process_show_log(&third.process, "twinbloomd");
+        fail_msg("%s: its log does not say \"%s\"", nodes, because);
+    }
+    (void)daemon_fini(&third);
+    third = (struct daemon){0};
+}
+
+static void is_whole(int64_t epoch)
+{
+    struct error e = {""};
+    int64_t now = 0;
+    for (unsigned d = 0; d < 2; d++) {
+        fixture_wait(&fixture, d, "degraded", "no");
+        fixture_all_present(&fixture, d, 0, codes);
+        assert_true(absent(FILTER, d, fixture_absent_code, 0, 200) > 190);
+        must(client_status_number(&fixture.client[d], FILTER, "epoch", &now, &e), e);
+        assert_int_equal(now, epoch);
+    }
+}
+
+static int64_t epoch_now(void)
+{
+    struct error e = {""};
+    int64_t n = 0;
+    must(client_status_number(&fixture.client[0], FILTER, "epoch", &n, &e), e);
+    return n;
+}
+
+/* The list of all, with server OTHER before or behind it; the two in the other order. */
+static char home_url[64], ahead[1024], behind[1024], reversed[1024];
+
+static void make_lists(void)
+{
+    const char *comma = strchr(fixture.node_list, ',');
+    (void)snprintf(home_url, sizeof(home_url), "%.*s", (int)(comma - fixture.node_list), fixture.node_list);
+    (void)snprintf(ahead, sizeof(ahead), "%s, %s", fixture.redis[OTHER].url, fixture.node_list);
+    (void)snprintf(behind, sizeof(behind), "%s, %s", fixture.node_list, fixture.redis[OTHER].url);
+    (void)snprintf(reversed, sizeof(reversed), "%s, %s", fixture.redis[1].url, home_url);
+}
+
+static void test_nodes__that_disagree_are_refused(void **state)
+{
+    (void)state;
+    make_lists();
+    add(FILTER, 0, true);
+    int64_t epoch = epoch_now();
+    is_refused(reversed, "the first one is home");
+    is_refused(ahead, "the first one is home");
+    is_refused(fixture.redis[1].url, "the first one is home");
+    is_refused(home_url, "has shards on node");
+    is_whole(epoch);
+}
+
+static void test_nodes__that_disagree_are_refused_by_an_installation_without_a_list(void **state)
+{
+    (void)state;
+    make_lists();
+    add(FILTER, 0, true);
+    int64_t epoch = epoch_now();
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(number(i, "DEL twinbloom:nodes"), 1);
+    is_refused(reversed, "the names of filters lie there");
+    is_whole(epoch);
+}
+
+static void test_nodes__that_come_and_go_are_taken(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    make_lists();
+    int64_t epoch = epoch_now();
+    must(start_third(behind, "twinbloom", &e), e); /* one more */
+    (void)daemon_stop(&fixture.daemon[1], 10000);
+    restart(1);                                               /* with one less */
+    must(start_third(fixture.node_list, "twinbloom", &e), e); /* nothing lies on it */
+    is_whole(epoch);
+    (void)daemon_fini(&third);
+    third = (struct daemon){0};
+}
+
+/* Home is away when it starts, and nobody else can tell. */
+static void test_nodes__that_disagree_with_a_home_that_was_away_are_refused_later(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    make_lists();
+    add(FILTER, 0, true);
+    int64_t epoch = epoch_now();
+    assert_int_equal(number(1, "DEL twinbloom:nodes"), 1);
+    proxy_set(proxy, route, &(struct proxy_fault){.refuse = true});
+    must(start_third(reversed, "twinbloom", &e), e);
+    clock_sleep_us(500 * 1000);
+    proxy_lift(proxy);
+    must(process_wait(&third.process, 20000, &e), e);
+    assert_int_equal(process_exit_status(&third.process), 1);
+    char *log = process_log(&third.process);
+    assert_non_null(strstr(log, "the first one is home"));
+    free(log);
+    is_whole(epoch);
+    (void)daemon_fini(&third);
+    third = (struct daemon){0};
+}
+
+/* Another prefix is another installation: it may have another home, and takes nothing from this one. */
+static void test_nodes__of_another_prefix_are_another_matter(void **state)
+{
+    struct error e = {""};
+    struct client c = {0};
+    (void)state;
+    make_lists();
+    add(FILTER, 0, true);
+    int64_t epoch = epoch_now();
+    must(start_third(reversed, "other", &e), e);
+    must(client_open(&c, third.port, 10000, &e), e);
+    must(client_wait_status(&c, FILTER, "built", "1", HEAL_MS, &e), e);
+    client_close(&c);
+    is_whole(epoch);
+    (void)daemon_fini(&third);
+    third = (struct daemon){0};
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(int argc, char **argv)
@@ -348,6 +499,11 @@ int main(int argc, char **argv)
         TEST(test_database_of_home_is_swapped__and_back_for_coordinators_that_are_new),
         TEST(test_databases_of_all_nodes_are_swapped__and_back),
         TEST(test_filter_without_a_source__then_the_first_one),
+        TEST(test_nodes__that_disagree_are_refused),
+        TEST(test_nodes__that_disagree_are_refused_by_an_installation_without_a_list),
+        TEST(test_nodes__that_disagree_with_a_home_that_was_away_are_refused_later),
+        TEST(test_nodes__that_come_and_go_are_taken),
+        TEST(test_nodes__of_another_prefix_are_another_matter),
     };
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
