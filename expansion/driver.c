@@ -324,6 +324,7 @@ static enum err begin(struct driver *d, struct error *e)
     d->fence.link = d->link;
     d->fence.tombstone_ms = o->tombstone_ms;
     d->fence.on_view = o->on_view;
+    d->fence.know = o->know;
     d->fence.on_view_arg = o->on_view_arg;
     enum err code = names_init(&d->fence.names, o->prefix, o->filter, o->filter_length, e);
     if (code == ERR_OK)

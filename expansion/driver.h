@@ -68,7 +68,8 @@ struct driver_options {
     const char *trigger;     /* one word for programs */
     const atomic_bool *stop; /* set by whoever wants the thread back */
     void (*on_view)(void *arg, const struct names *names, const struct view *v); /* of fence.h */
-    void *on_view_arg;
+    struct view_stamp (*know)(void *arg, const struct names *names);             /* likewise */
+    void *on_view_arg;                                                           /* of both */
     atomic_bool *building; /* shared by the drivers of a process: one of them builds at a time, as each takes
                             * build_memory */
 };

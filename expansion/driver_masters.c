@@ -48,7 +48,7 @@ enum err driver_reload_trusted(struct driver *d, struct error *e)
         return error_set(e, ERR_FENCED, "the view is not in Redis any more");
     /* One that went back must not be trusted for what was done under the later one. */
     if (code == ERR_OK && (d->next.epoch < d->view.epoch || d->next.epoch > d->view.epoch + 1 ||
-                           d->next.recovery == RECOVERY_DUE))
+                           d->next.trusted_ms < d->view.trusted_ms || d->next.recovery == RECOVERY_DUE))
         return error_set(e, ERR_FENCED, "the view moved on from epoch %" PRIu64, d->view.epoch);
     if (code == ERR_OK) {
         d->view.trusted = d->next.trusted;

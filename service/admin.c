@@ -172,6 +172,7 @@ static struct admin *admin_new(struct service *s, const char *name)
     a->link = link_new(&s->nodes, s->redis_timeout_ms, name);
     a->fence.link = a->link;
     a->fence.on_view = service_on_published;
+    a->fence.know = service_knows;
     a->fence.on_view_arg = s;
     return a;
 }
@@ -388,7 +389,12 @@ static enum err make_under_mutex(struct service *s, const struct config *config,
     struct view *v = malloc(sizeof(*v));
     if (v == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    enum err code = admin_load_view(f, v, mutex, e); /* somebody may have been faster */
+    enum err code = service_claim(s, f->link, e); /* or it would be swept and made at another home */
+    if (code != ERR_OK) {
+        free(v);
+        return code;
+    }
+    code = admin_load_view(f, v, mutex, e); /* somebody may have been faster */
     bool deleted = v->dropped == VIEW_DROP_DONE;
     if (code == ERR_OK)
         code = error_set(e, ERR_EXISTS, "the filter exists already");

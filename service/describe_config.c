@@ -10,7 +10,7 @@ const struct describe_section describe_config_sections[CONFIG_SECTIONS] = {
                         "The coordinator itself: where it listens, who may connect, what bounds a client."},
     [CONFIG_REDIS] = {"redis",
                       "Where the filters lie. All coordinators of an installation need the same nodes, "
-                      "with the same one first, and the same prefix."},
+                      "with the same one first, and the same prefix. One with another list does not start."},
     [CONFIG_POSTGRES] = {"postgres",
                          "The database that holds the tables. Filters without a table need none."},
     [CONFIG_EXPANSION] = {"expansion", "How generations are built, verified and healed."},

@@ -13,6 +13,7 @@
 #include "service/runner.h"
 #include "service/tails.h"
 #include "service/watch.h"
+#include "shard/latest.h"
 #include "shard/registry.h"
 
 enum { ACT_EVERY_US = 1000 * 1000 /* see keeper_is_hasty() */ };
@@ -140,8 +141,12 @@ static void grow_if_full(struct keeper *k, struct watched *w)
 static void look_at_view(struct keeper *k, struct watched *w, const struct config_filter *c, bool held)
 {
     struct error e;
-    bool doubt = watch_take_doubt(w) || w->behind_since != 0;
+    const struct view_stamp stored = view_stamp_of(&k->view);
+    bool older = view_stamp_is_older(&stored, &k->fence.latest);
+    bool doubt = watch_take_doubt(w) || w->behind_since != 0 || older;
     if (keeper_look_for_later(k, w, doubt))
+        return;
+    if (older && !keeper_trust_none(k, w))
         return;
     bool suspects = keeper_has_suspects(k, w), sourced = c != NULL && c->table[0] != '\0';
     if (suspects && keeper_look_behind_suspects(k, w))
@@ -251,6 +256,8 @@ static enum err look(struct keeper *k, const char *name, size_t length)
     /* Before the view is read: a job that ends in between has left no unfinished view behind. */
     bool held = mutex_is_held(k);
     code = load_kept(k, w, c, held, &e);
+    if (code == ERR_OK && keeper_learn_latest(k, w))
+        code = fence_load(&k->fence, &k->view, &e);
     if (code == ERR_NOT_FOUND && k->view.dropped == VIEW_KEPT && !held && keeper_put_back_gone(k, w))
         code = fence_load(&k->fence, &k->view, &e);
     if (code == ERR_NOT_FOUND && c != NULL && k->view.dropped != VIEW_DROP_BEGUN) {
@@ -298,12 +305,16 @@ static void look_at_all(struct keeper *k)
     k->round++;
     k->next_due_ms = 0;
     const struct config *c = k->config;
+    struct error e;
+    if (service_claim(k->service, k->link, &e) == ERR_CONFIG) {
+        service_refuse(k->service, &e);
+        return;
+    }
     keeper_look_at_masters(k);
     for (size_t i = 0; i < c->filter_count && !atomic_load(&k->service->stop); i++)
         (void)look(k, c->filter[i].name, strlen(c->filter[i].name));
     tails_end_round(k->service->tails);
     redisReply *names = NULL;
-    struct error e;
     if (link_command(k->link, link_filters(k->link, c->prefix), &names, &e, "SMEMBERS %s:filters",
                      c->prefix) != ERR_OK)
         return;
@@ -333,6 +344,7 @@ void *keeper_run(void *service)
     k->link = link_new(&k->service->nodes, k->service->redis_timeout_ms, "twinbloom-keeper");
     k->fence.link = k->link;
     k->fence.on_view = service_on_published;
+    k->fence.know = service_knows;
     k->fence.on_view_arg = service;
     while (!atomic_load(&k->service->stop)) {
         k->config = live_config_acquire(k->service->config);

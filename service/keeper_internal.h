@@ -59,6 +59,10 @@ bool keeper_look_for_later(struct keeper *k, struct watched *w, bool look);
  * have survived. True where something was put back. */
 bool keeper_put_back_gone(struct keeper *k, struct watched *w);
 
+/* Tell the masters which view is the latest, as k->view says, where they do not know, and learn what they
+ * know. True where one that is later than k->view has been in use. */
+bool keeper_learn_latest(struct keeper *k, struct watched *w);
+
 /* The same where masters are suspect: the home node may be among them. Once for a view and these masters. */
 bool keeper_look_behind_suspects(struct keeper *k, struct watched *w);
 
@@ -81,6 +85,9 @@ void keeper_look_at_masters(struct keeper *k);
 /* Whether the masters that may hold something of the filter of k->view are trusted by it. True: some are not,
  * and answers are not no; w->note says which. */
 bool keeper_has_suspects(struct keeper *k, struct watched *w);
+/* What k->view trusts is older than what was in use: its filter trusts nobody from now on, until it is healed
+ * or accepted. False: that could not be written. */
+bool keeper_trust_none(struct keeper *k, struct watched *w);
 /* What to do about that: start a job that heals, or say how an operator can. No job runs. */
 void keeper_heal(struct keeper *k, struct watched *w, bool sourced);
 

@@ -8,10 +8,12 @@
  * the same). */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include "base/clock.h"
 #include "base/log.h"
 #include "service/admin.h"
 #include "service/keeper_internal.h"
+#include "shard/latest.h"
 #include "shard/reconcile.h"
 
 /* Beyond two looks of every coordinator's keeper: whoever remembers a later view has put it back by then. */
@@ -165,4 +167,33 @@ bool keeper_look_behind_suspects(struct keeper *k, struct watched *w)
         return true;
     w->surveyed = now;
     return false;
+}
+
+/* --- what masters have noted --- */
+
+enum { NOTE_EVERY_US = 30 * 1000 * 1000 };
+
+bool keeper_learn_latest(struct keeper *k, struct watched *w)
+{
+    bool answers[GENERATION_NODES_MAX];
+    struct view_stamp latest = {0};
+    const struct view_stamp stored = view_stamp_of(&k->view);
+    uint64_t now = clock_mono_us(), hash = stored.incarnation + stored.epoch + stored.trusted_ms;
+    if (!k->masters_known || k->service->nodes.cluster != NULL)
+        return false;
+    for (unsigned i = 0; i < k->service->nodes.count; i++) {
+        uint64_t id = 0;
+        for (unsigned j = 0; j < k->masters.count; j++)
+            if (strcmp(k->masters.one[j].node, k->service->nodes.node[i].name) == 0)
+                id = k->masters.one[j].id;
+        answers[i] = id != 0;
+        hash += id;
+    }
+    if (hash == w->noted && now - w->noted_at < NOTE_EVERY_US)
+        return false;
+    w->noted = hash;
+    w->noted_at = now;
+    latest_note(&k->fence, &k->view, answers, &latest);
+    watch_learn(w, &latest);
+    return view_stamp_is_older(&stored, &latest);
 }

@@ -148,12 +148,54 @@ static void look_at_slots(struct keeper *k, struct watched *w, const struct find
     if (!fewer || k->view.trusted.count == 0)
         return;
     lineages_init(&none);
-    if (fence_trust_instead(&k->fence, &k->view, &none, &e) == ERR_OK)
+    if (fence_trust_anew(&k->fence, &k->view, &none, &e) == ERR_OK)
         log_warn("suspect_slots",
                  "filter=%s note=\"slots leave a master that is not trusted: none is, until the filter is "
                  "healed\"",
                  log_quote(w->name));
     lineages_fini(&none);
+}
+
+bool keeper_trust_none(struct keeper *k, struct watched *w)
+{
+    struct lineages none;
+    struct error e;
+    lineages_init(&none);
+    enum err code = fence_trust_anew(&k->fence, &k->view, &none, &e);
+    lineages_fini(&none);
+    if (code == ERR_OK)
+        log_error("trust_went_back",
+                  "filter=%s epoch=%" PRIu64
+                  " note=\"its home came back with an older list of masters that it "
+                  "trusts: none is, until the filter is healed\"",
+                  log_quote(w->name), k->view.epoch);
+    else
+        keeper_problem(w, e.text);
+    return code == ERR_OK && fence_load(&k->fence, &k->view, &e) == ERR_OK;
+}
+
+/* Another server has taken home's place, and adds are acknowledged there: the first one, should it come back,
+ * must not pass for the same. Once for each such server. */
+static void tell_of_other_home(struct keeper *k, struct watched *w)
+{
+    const struct lineage *home = known_node(k, k->service->nodes.node[NODE_HOME].name);
+    struct lineages same;
+    struct error e;
+    if (k->service->nodes.cluster != NULL || home == NULL || home->id == w->suspect_home ||
+        trusts(k, &k->view.trusted, home->id))
+        return;
+    lineages_init(&same);
+    enum err code = trusted_lineages(&k->view.trusted, &same, &e);
+    if (code == ERR_OK)
+        code = fence_trust_anew(&k->fence, &k->view, &same, &e);
+    if (code == ERR_OK)
+        code = fence_load(&k->fence, &k->view, &e);
+    if (code == ERR_OK) {
+        w->suspect_home = home->id;
+        watch_remember(w, &k->view);
+        (void)keeper_learn_latest(k, w);
+    }
+    lineages_fini(&same);
 }
 
 static void note(struct keeper *k, struct watched *w, struct findings *f)
@@ -190,6 +232,8 @@ bool keeper_has_suspects(struct keeper *k, struct watched *w)
     }
     if (known)
         look_at_slots(k, w, &f);
+    if (known && f.suspects > 0)
+        tell_of_other_home(k, w);
     bool write = known ? f.suspects == 0 && f.grows : f.away == 0;
     enum err code = write ? extend(k, &e) : ERR_OK;
     if (code != ERR_OK && code != ERR_CONFLICT && code != ERR_FENCED)

@@ -62,6 +62,7 @@ struct catalog *loop_catalog_new(struct service *s, struct event_base *base, uns
         .on_dropped = service_on_dropped,
         .was_seen = service_was_seen,
         .on_lost = service_on_lost,
+        .latest = service_latest,
         .on_view = service_on_view,
         .is_loss_sure = service_is_loss_sure,
         .on_holds = on_holds,

@@ -233,6 +233,7 @@ static struct running_job *job_new(struct runner *r, const struct runner_job *jo
     j->options.stop = &r->stop;
     j->options.building = &r->building;
     j->options.on_view = service_on_published;
+    j->options.know = service_knows;
     j->options.on_view_arg = r->service;
     return j;
 }

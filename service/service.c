@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include <event2/event.h>
 #include "base/clock.h"
 #include "base/log.h"
@@ -27,7 +28,9 @@
 #include "service/tls.h"
 #include "service/watch.h"
 #include "service/worker.h"
+#include "shard/claim.h"
 #include "shard/health.h"
+#include "shard/latest.h"
 #include "shard/sentinels.h"
 
 struct loop {
@@ -239,6 +242,54 @@ static enum err make_parts(struct service *s, const struct config *config, struc
     return code;
 }
 
+static void on_noted(void *arg, const char *filter, size_t length, const struct view_stamp *stamp)
+{
+    struct service *s = arg;
+    char name[FILTER_NAME_MAX];
+    size_t name_length;
+    struct watched *w = NULL;
+    if (names_unescape(filter, length, name, &name_length))
+        w = watch_find(s->watch, name, name_length);
+    if (w == NULL)
+        return;
+    watch_learn(w, stamp);
+    service_on_seen(s, name, name_length, stamp->incarnation);
+}
+
+enum err service_claim(struct service *s, struct link *l, struct error *e)
+{
+    bool whole = false;
+    if (atomic_load(&s->claimed))
+        return ERR_OK;
+    enum err code = claim_nodes(l, s->prefix, &whole, e);
+    if (code == ERR_OK && whole)
+        atomic_store(&s->claimed, true);
+    return code;
+}
+
+void service_refuse(struct service *s, const struct error *e)
+{
+    if (atomic_load(&s->refused))
+        return;
+    s->refusal = *e;
+    atomic_store(&s->refused, true);
+    (void)kill(getpid(), SIGTERM);
+}
+
+/* Before any request is taken: what came back with older data is told from what is the latest, and a list of
+ * nodes from another one. */
+static enum err look_at_nodes(struct service *s, struct error *e)
+{
+    struct link *l = link_new(&s->nodes, s->redis_timeout_ms, "twinbloom-start");
+    if (l == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    enum err code = service_claim(s, l, e);
+    if (code == ERR_OK)
+        latest_read(l, s->prefix, on_noted, s);
+    link_free(l);
+    return code;
+}
+
 static void free_parts(struct service *s)
 {
     sentinels_stop(s->nodes.sentinels);
@@ -333,6 +384,8 @@ enum err service_run(struct service *s, const struct config *config, struct erro
     hold_signals(true);
     enum err code = make_parts(s, config, e);
     if (code == ERR_OK)
+        code = look_at_nodes(s, e);
+    if (code == ERR_OK)
         code = start_threads(s, config, e);
     if (code == ERR_OK)
         code = start_blocking(s, &blocking, e);
@@ -340,5 +393,9 @@ enum err service_run(struct service *s, const struct config *config, struct erro
         code = serve(s, config, e);
     end_threads(s, &blocking);
     free_parts(s);
+    if (code == ERR_OK && atomic_load(&s->refused)) {
+        *e = s->refusal;
+        code = ERR_CONFIG;
+    }
     return code;
 }

@@ -82,6 +82,9 @@ struct service {
     struct latency latency; /* of Redis, as the workers see it: latency_read() with a reader of one's own */
     struct timing page_timing; /* of sources */
     atomic_uint clients;
+    atomic_bool claimed; /* all nodes have taken this list for theirs (shard/claim.h) */
+    atomic_bool refused; /* one has not, long after the start: the daemon ends, with this */
+    struct error refusal;
     atomic_uint_fast64_t connections, http_connections, commands, rejected;
     atomic_uint_fast64_t filters; /* as the keeper found them last */
 };
@@ -92,14 +95,24 @@ void service_block_signals(void);
  * nothing that is started. */
 MUST_CHECK enum err service_run(struct service *s, const struct config *config, struct error *e);
 
+/* Once all nodes have been claimed nothing is done. ERR_CONFIG: see claim_nodes(): this coordinator must not
+ * make anything. Any thread, with a link of its own. */
+MUST_CHECK enum err service_claim(struct service *s, struct link *l, struct error *e);
+/* The daemon ends with that error. */
+void service_refuse(struct service *s, const struct error *e);
+
 /* Filters that this process has seen: one whose view is missing afterwards was lost, it is not "never made",
  * unless that incarnation was deleted. */
 void service_on_seen(void *service, const char *name, size_t length, uint64_t incarnation);
 void service_on_dropped(void *service, const char *name, size_t length, uint64_t incarnation);
 bool service_was_seen(void *service, const char *name, size_t length);
-/* A view was read or published. What is remembered is the latest of an incarnation; false: @v is older than
- * that, so it went back, and the keeper looks at once. */
-bool service_on_view(void *service, const char *name, size_t length, const struct view *v);
+/* A view was read. @older: than what was known before, so it went back, and the keeper looks at once; else it
+ * is remembered, where it is the latest. */
+void service_on_view(void *service, const char *name, size_t length, const struct view *v, bool older);
+/* The latest view that this process has seen, or has been told of by a master (shard/latest.h); the second:
+ * for a fence. */
+struct view_stamp service_latest(void *service, const char *name, size_t length);
+struct view_stamp service_knows(void *service, const struct names *names);
 /* The keeper has looked, a short while ago, for shards of a later epoch than @v's, and there were none.
  * False: it will. */
 bool service_is_loss_sure(void *service, const char *name, size_t length, const struct view *v);

@@ -11,6 +11,7 @@
 #include "service/keeper.h"
 #include "service/sources.h"
 #include "shard/fence.h"
+#include "shard/latest.h"
 
 struct watch {
     pthread_mutex_t lock;
@@ -216,7 +217,11 @@ static bool is_later(const struct view *a, const struct view *b)
 static void remember(struct watched *w, const struct view *v)
 {
     bool same = w->latest != NULL && w->latest->incarnation == v->incarnation;
-    if (v->incarnation == w->dropped || (same && is_later(w->latest, v)))
+    const struct view_stamp stamp = view_stamp_of(v);
+    if (v->incarnation == w->dropped || view_stamp_is_replaced(&stamp, &w->known))
+        return;
+    view_stamp_learn(&w->known, &stamp);
+    if (same && is_later(w->latest, v))
         return;
     if (w->latest == NULL)
         w->latest = malloc(sizeof(*w->latest));
@@ -261,28 +266,53 @@ bool watch_remembers(struct watched *w, struct view *out)
 }
 
 /* @own: published by this coordinator, which has told so. */
-static bool on_view(void *service, const char *name, size_t length, const struct view *v, bool own)
+static void on_view(void *service, const char *name, size_t length, const struct view *v, bool own)
 {
     struct watch *watch = ((struct service *)service)->watch;
     struct watched *w = watch_find(watch, name, length);
     if (w == NULL)
-        return true;
+        return;
     (void)pthread_mutex_lock(&watch->lock);
-    bool same = w->latest != NULL && w->latest->incarnation == v->incarnation;
-    bool older = same && v->epoch < w->latest->epoch, news = !own && is_news(w, v);
+    bool news = !own && is_news(w, v);
     remember(w, v);
-    w->look_for_later |= older;
     (void)pthread_mutex_unlock(&watch->lock);
     if (news)
         tell(w, v);
-    if (older)
-        keeper_wake(service);
-    return !older;
 }
 
-bool service_on_view(void *service, const char *name, size_t length, const struct view *v)
+void service_on_view(void *service, const char *name, size_t length, const struct view *v, bool older)
 {
-    return on_view(service, name, length, v, false);
+    if (older)
+        service_on_doubt(service, name, length);
+    else
+        on_view(service, name, length, v, false);
+}
+
+struct view_stamp service_latest(void *service, const char *name, size_t length)
+{
+    struct watch *watch = ((struct service *)service)->watch;
+    (void)pthread_mutex_lock(&watch->lock);
+    const struct watched *w = find_locked(watch, name, length);
+    const struct view_stamp known = w == NULL ? (struct view_stamp){0} : w->known;
+    (void)pthread_mutex_unlock(&watch->lock);
+    return known;
+}
+
+struct view_stamp service_knows(void *service, const struct names *names)
+{
+    char name[FILTER_NAME_MAX];
+    size_t length;
+    if (!names_unescape(names->filter, names->filter_length, name, &length))
+        return (struct view_stamp){0};
+    return service_latest(service, name, length);
+}
+
+void watch_learn(struct watched *w, const struct view_stamp *stamp)
+{
+    (void)pthread_mutex_lock(&w->watch->lock);
+    if (stamp->incarnation != w->dropped)
+        view_stamp_learn(&w->known, stamp);
+    (void)pthread_mutex_unlock(&w->watch->lock);
 }
 
 bool watch_later_view(struct watched *w, const struct view *v, struct view *out)

@@ -40,8 +40,8 @@ void watch_free(struct watch *watch);
 
 struct keeper_note keeper_note(struct service *s, const char *name, size_t length);
 
-/* One filter. Lives as long as the watch; but for `seen`, what operations mark and the note it is the
- * keeper's alone. */
+/* One filter. Lives as long as the watch; but for `seen`, `known`, what operations mark and the note it is
+ * the keeper's alone. */
 struct watched {
     struct watch *watch;
     char *name;
@@ -52,14 +52,18 @@ struct watched {
     uint64_t looks;           /* how often the source has answered */
     struct threshold_dead dead;
     uint64_t lost_at;
-    uint64_t shards_at;  /* when the counts of single shards were last looked at */
-    uint64_t named;      /* the incarnation that was seen to be in the registries */
-    uint64_t seen;       /* the incarnation of the view that it had once; 0: none */
-    uint64_t dropped;    /* the last incarnation that was deleted */
-    uint64_t round;      /* of the keeper, in which it was looked at */
-    uint64_t surveyed;   /* the view and the masters by which nothing lay under a later epoch, hashed */
-    struct view *latest; /* of the incarnation that was seen last; NULL: none */
-    uint64_t latest_ms;  /* when it was last found in Redis, wall clock */
+    uint64_t shards_at;      /* when the counts of single shards were last looked at */
+    uint64_t named;          /* the incarnation that was seen to be in the registries */
+    uint64_t seen;           /* the incarnation of the view that it had once; 0: none */
+    uint64_t dropped;        /* the last incarnation that was deleted */
+    uint64_t round;          /* of the keeper, in which it was looked at */
+    uint64_t surveyed;       /* the view and the masters by which nothing lay under a later epoch, hashed */
+    struct view_stamp known; /* the latest view, as seen, or as noted by masters (shard/latest.h) */
+    uint64_t noted;          /* the view and the masters that were told of it, hashed */
+    uint64_t noted_at;
+    uint64_t suspect_home; /* the lineage of a home node that was not trusted, and that the view tells of */
+    struct view *latest;   /* of the incarnation that was seen last; NULL: none */
+    uint64_t latest_ms;    /* when it was last found in Redis, wall clock */
     bool look_for_lost;
     bool look_for_later; /* for shards under a later epoch than the view's */
     uint64_t
@@ -101,6 +105,8 @@ void watch_note_suspects(struct watched *w, const char *text, uint64_t trusted_m
 bool watch_later_view(struct watched *w, const struct view *v, struct view *out);
 /* @v is what is stored, as the keeper found it: it is remembered where it is the latest. */
 void watch_remember(struct watched *w, const struct view *v);
+/* Masters have noted that. */
+void watch_learn(struct watched *w, const struct view_stamp *stamp);
 /* What is remembered of a filter without a source of which nothing is stored now. False: nothing; or it is so
  * long ago that a marker of its deletion may have expired. */
 bool watch_remembers(struct watched *w, struct view *out);

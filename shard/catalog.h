@@ -52,9 +52,12 @@ struct catalog_options {
     /* That incarnation was deleted: its absence is no loss. */
     void (*on_dropped)(void *arg, const char *name, size_t length, uint64_t incarnation);
     bool (*was_seen)(void *arg, const char *name, size_t length);
-    /* A view was loaded. False: a later one of its incarnation is known in this process, so it went back;
-     * somebody will see to that. NULL: nothing is remembered. */
-    bool (*on_view)(void *arg, const char *name, size_t length, const struct view *v);
+    /* The latest view that is known of the filter, in this process or by what masters have noted. NULL:
+     * nothing is remembered. */
+    struct view_stamp (*latest)(void *arg, const char *name, size_t length);
+    /* A view was loaded. @older: than one that was known before it was asked for, so it went back; somebody
+     * will see to that. NULL: nobody does. */
+    void (*on_view)(void *arg, const char *name, size_t length, const struct view *v, bool older);
     /* What is lost under that view is lost for good, as all that lies in Redis was looked at: it does not
      * turn up under a later epoch, where others may read it. False: not known yet, but soon. NULL: it always
      * is. */
@@ -99,6 +102,7 @@ struct shared_view {
      * The ids are random digits, so they are hashes of their own. */
     uint64_t *trusted;
     uint64_t trusted_mask;
+    uint64_t home; /* the lineage of the home node of a list that told of it; 0: not known */
 };
 
 /* True where the filter trusts the master of that lineage (lineage.h) to have all that was acknowledged. */
@@ -147,6 +151,7 @@ struct catalog_filter {
     bool lost;                /* `view` is gone from Redis: it is still told of */
     bool doubtful; /* what Redis has is older than `view`, or was until somebody put that back: a shard may
                     * have come back with older data, so nothing is absent */
+    struct view_stamp latest; /* as known when the load began */
     bool loading;
     bool load_again;                    /* asked for during the reload that is under way */
     size_t users;                       /* operations that name it */
@@ -197,6 +202,11 @@ void catalog_report_lost(struct catalog_filter *f, uint64_t generation);
 /* A "no" of a master that the filter does not trust, or of a shard that is unsure, was met: tell it, not too
  * often, and look whether the view has changed. */
 void catalog_report_suspect(struct catalog_filter *f);
+/* Another server is home by now than the one that told of @view: its own may be an older one, or a newer. */
+bool catalog_home_moved(const struct catalog *c, const struct shared_view *view);
+/* Within the callback of a reply: it comes from a master that the filter trusts to have all that was
+ * acknowledged, by a view of the home that is there now. */
+bool catalog_trusts(const struct catalog *c, const struct shared_view *view);
 struct shared_view *shared_view_ref(struct shared_view *view);
 void shared_view_unref(struct shared_view *view);
 /* A shard was not where its rename should have put it: the rename may have been lost on its way. Send them

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "shard/catalog_internal.h"
 #include "shard/fence.h"
+#include "shard/latest.h"
 #include "shard/operation_internal.h"
 #include "shard/slots.h"
 
@@ -58,19 +59,31 @@ static enum view_outcome outcome_of(enum err code)
     return VIEW_DAMAGED;
 }
 
-/* Model: went_back. Redis may come back with older data: a later view of the same incarnation, which was in
- * use, is believed before an earlier one. */
+/* Model: went_back, OTHER_HOME. Redis may come back with older data, or another server with its own: a later
+ * view, which was in use when this one was asked for, is believed before it. */
 static bool is_latest(struct catalog_filter *f, const struct view *v)
 {
     const struct catalog_options *o = &f->catalog->options;
-    const struct view *old = f->view == NULL ? NULL : &f->view->v;
-    bool older_than_mine = old != NULL && old->incarnation == v->incarnation && v->epoch < old->epoch;
-    bool latest = (o->on_view == NULL || o->on_view(o->arg, f->name, f->name_length, v)) && !older_than_mine;
-    if (!latest && !f->doubtful)
+    const struct view_stamp stored = view_stamp_of(v);
+    const struct view_stamp mine = f->view == NULL ? (struct view_stamp){0} : view_stamp_of(&f->view->v);
+    bool older = view_stamp_is_older(&stored, &f->latest) || view_stamp_is_older(&stored, &mine);
+    if (o->on_view != NULL)
+        o->on_view(o->arg, f->name, f->name_length, v, older);
+    if (older && !f->doubtful)
         log_error("went_back", "filter=%s epoch=%" PRIu64 " seen=%" PRIu64, log_quote(f->name), v->epoch,
-                  older_than_mine ? old->epoch : 0);
-    f->doubtful = !latest || v->recovery == RECOVERY_DUE;
-    return latest;
+                  mine.epoch > f->latest.epoch ? mine.epoch : f->latest.epoch);
+    f->doubtful = older || v->recovery == RECOVERY_DUE;
+    return !older;
+}
+
+/* A filter that was there once: what is stored is of one before it, and counts as nothing. */
+static bool is_replaced(struct catalog_filter *f, const struct view *v)
+{
+    const struct view_stamp stored = view_stamp_of(v);
+    const struct view_stamp mine = f->view == NULL ? (struct view_stamp){0} : view_stamp_of(&f->view->v);
+    bool replaced = view_stamp_is_replaced(&stored, &f->latest) || view_stamp_is_replaced(&stored, &mine);
+    f->seen |= replaced;
+    return replaced;
 }
 
 static enum view_outcome read_view(struct catalog_filter *f, const redisReply *reply, struct error *e)
@@ -81,11 +94,16 @@ static enum view_outcome read_view(struct catalog_filter *f, const redisReply *r
         return VIEW_DAMAGED;
     }
     view->references = 1;
+    view->home = store_replying(f->catalog->store);
     enum err code = fence_parse_view(&view->v, reply, e);
     if (code == ERR_OK)
         code = shared_view_derive(view, f, e);
     if (code == ERR_NOT_FOUND && view->v.dropped == VIEW_DROP_DONE)
         forget_seen(f, view->v.incarnation);
+    if (code == ERR_OK && is_replaced(f, &view->v)) {
+        (void)is_latest(f, &view->v);
+        code = error_set(e, ERR_NOT_FOUND, "a filter that was replaced came back");
+    }
     if (code != ERR_OK) {
         shared_view_unref(view);
         return outcome_of(code);
@@ -95,14 +113,18 @@ static enum view_outcome read_view(struct catalog_filter *f, const redisReply *r
     bool latest = is_latest(f, &view->v);
     /* Nothing that matters here has changed: keep what was counted and which shards were renamed. */
     if (same && old->fenced_epoch == view->v.fenced_epoch && old->dropped == view->v.dropped &&
-        catalog_same_trust(&old->trusted, &view->v.trusted) && unsure_same(&old->unsure, &view->v.unsure)) {
+        old->trusted_ms == view->v.trusted_ms && catalog_same_trust(&old->trusted, &view->v.trusted) &&
+        unsure_same(&old->unsure, &view->v.unsure)) {
+        f->view->home = view->home;
         shared_view_unref(view);
         if (!old->sourced)
             counts_send_total(f->catalog, f->view, old->current);
         return VIEW_FOUND;
     }
     if (!latest) {
-        bool kept = old != NULL && old->incarnation == view->v.incarnation && old->epoch > view->v.epoch;
+        const struct view_stamp stored = view_stamp_of(&view->v);
+        const struct view_stamp mine = old == NULL ? (struct view_stamp){0} : view_stamp_of(old);
+        bool kept = view_stamp_is_older(&stored, &mine);
         shared_view_unref(view);
         (void)error_set(e, ERR_LOST, "the view in Redis is older than one that was in use");
         return kept ? VIEW_FOUND : VIEW_REFUSED;
@@ -176,6 +198,8 @@ static void start_load(struct catalog_filter *f)
     /* Before it is asked for: a view that somebody makes and sees while the answer is under way was not lost.
      * on_view() judges by this, as the next load may have begun when the operations hear of it. */
     f->seen = f->seen || c->options.was_seen(c->options.arg, f->name, f->name_length);
+    if (c->options.latest != NULL)
+        f->latest = c->options.latest(c->options.arg, f->name, f->name_length);
     names_filter_key(&f->names, "view", &name);
     const char *argv[] = {"HGETALL", name.text};
     const size_t lengths[] = {7, name.length};

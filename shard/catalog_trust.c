@@ -27,6 +27,17 @@ bool shared_view_derive_trust(struct shared_view *view)
     return view->trusted != NULL;
 }
 
+bool catalog_home_moved(const struct catalog *c, const struct shared_view *view)
+{
+    uint64_t home = store_lineage(c->store, NODE_HOME);
+    return home != 0 && view->home != 0 && home != view->home;
+}
+
+bool catalog_trusts(const struct catalog *c, const struct shared_view *view)
+{
+    return !catalog_home_moved(c, view) && shared_view_trusts(view, store_replying(c->store));
+}
+
 bool catalog_same_trust(const struct trusted *a, const struct trusted *b)
 {
     return a->known == b->known && a->count == b->count &&

@@ -22,7 +22,11 @@ struct fence {
     bool requests_wait;    /* for what this thread does: what takes long is ERR_ASIDE */
     void (*on_view)(void *arg, const struct names *names,
                     const struct view *v); /* it is in Redis now; or NULL */
-    void *on_view_arg;
+    /* The latest view that this process knows of the filter; or NULL. */
+    struct view_stamp (*know)(void *arg, const struct names *names);
+    void *on_view_arg;        /* of both */
+    struct view_stamp latest; /* what was known before the view was loaded last */
+    uint64_t replaced; /* the incarnation that was stored then, and counts as none; 0: there was none */
     struct script_call call;
     struct fence_upload_queue {
         unsigned count;
@@ -51,10 +55,10 @@ uint16_t fence_tag(const struct fence *f, const struct generation *g);
  * ERR_FORMAT: a later version's. ERR_WRONG_TYPE: the key is not a hash; the text is Redis's. */
 MUST_CHECK enum err fence_parse_view(struct view *out, const redisReply *reply, struct error *e);
 
-/* Load the view; sets f->names.incarnation. ERR_NOT_FOUND: there is none, or the filter is being deleted, or
- * was: out->dropped tells which. ERR_CONFIG: its shards lie on a node that is not configured here.
- * ERR_FORMAT, ERR_PARSE, ERR_WRONG_TYPE, ERR_UNREACHABLE, ERR_TIMEOUT. After any error but ERR_NOT_FOUND the
- * filter must be left alone. */
+/* Load the view; sets f->names.incarnation. ERR_NOT_FOUND: there is none, or one of an incarnation that was
+ * replaced since, by f->know (f->replaced), or the filter is being deleted, or was: out->dropped tells which.
+ * ERR_CONFIG: its shards lie on a node that is not configured here. ERR_FORMAT, ERR_PARSE, ERR_WRONG_TYPE,
+ * ERR_UNREACHABLE, ERR_TIMEOUT. After any error but ERR_NOT_FOUND the filter must be left alone. */
 MUST_CHECK enum err fence_load(struct fence *f, struct view *out, struct error *e);
 /* The same, but the view of a filter that is being deleted is found. */
 MUST_CHECK enum err fence_load_any(struct fence *f, struct view *out, struct error *e);
@@ -86,7 +90,8 @@ MUST_CHECK enum err fence_has_survivors(struct fence *f, bool *any, struct error
 
 /* Publish a first view (epoch 1) under f->names.incarnation. The lineages of all masters are read before
  * that, and are what the filter trusts: v->trusted does not matter. ERR_EXISTS: there is one already, which
- * is no marker. ERR_MUTEX_LOST. ERR_UNREACHABLE, ERR_TIMEOUT: also where some master cannot be asked. */
+ * is neither a marker nor f->replaced. ERR_MUTEX_LOST. ERR_UNREACHABLE, ERR_TIMEOUT: also where some master
+ * cannot be asked. */
 MUST_CHECK enum err fence_publish(struct fence *f, const struct view *v, const char *mutex, struct error *e);
 
 /* What a change of the view does to the job's record in the same script. */
@@ -160,6 +165,9 @@ MUST_CHECK enum err fence_accept(struct fence *f, const struct lineages *s, cons
  * the filter was last made whole (trusted_ms) is left alone where it is known. */
 MUST_CHECK enum err fence_trust_instead(struct fence *f, struct view *v, const struct lineages *s,
                                         struct error *e);
+/* The same, but whoever has a view from before has an older one (latest.h): trusted_ms grows. */
+MUST_CHECK enum err fence_trust_anew(struct fence *f, struct view *v, const struct lineages *s,
+                                     struct error *e);
 
 /* --- fence_bits.c --- */
 

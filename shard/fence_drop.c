@@ -11,6 +11,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include "shard/latest.h"
 #include "shard/script.h"
 
 /* Where a node is away or not in the list any more, the deletion would stop half way. */
@@ -102,6 +103,7 @@ enum err fence_drop_complete(struct fence *f, const struct view *v, const char *
         return error_set(e, ERR_MUTEX_LOST, "the mutex %s was lost", mutex);
     if (answer == 0)
         return error_set(e, ERR_FENCED, "the view moved on from epoch %" PRIu64, v->epoch);
+    latest_forget(f);
     return ERR_OK;
 }
 

@@ -8,6 +8,8 @@
 void fence_put_key(struct fence *f, const char *what);
 void fence_put_event(struct fence *f);
 
+/* For trusted_ms: the wall clock, or what is larger than all that is known. */
+uint64_t fence_trust_time(const struct fence *f);
 /* Put the fields of a first view, @trusted among them, into f->call. */
 void fence_put_first_view(struct fence *f, const struct view *v, const char *trusted);
 /* Strings that this takes. */

@@ -239,6 +239,13 @@ static void sum_up(const struct weighing *w, struct reconcile_evidence *out)
     }
 }
 
+/* An epoch that is noted elsewhere (latest.h) was in use, though nothing lies under it. */
+static uint64_t top_of(const struct fence *f, const struct view *v, uint64_t found)
+{
+    bool noted = f->latest.incarnation == v->incarnation && f->latest.epoch > found;
+    return noted ? f->latest.epoch : found;
+}
+
 enum err fence_weigh(struct fence *f, const struct view *v, struct reconcile_evidence *out, struct error *e)
 {
     struct survey survey = {0};
@@ -247,8 +254,10 @@ enum err fence_weigh(struct fence *f, const struct view *v, struct reconcile_evi
         bool *tagged = calloc(survey.count + 1, sizeof(*tagged));
         const struct weighing w = {.f = f, .view = v, .survey = &survey, .tagged = tagged};
         code = error_set(e, ERR_NOMEM, "out of memory");
-        if (tagged != NULL && (code = look_at_tags(&w, e)) == ERR_OK)
+        if (tagged != NULL && (code = look_at_tags(&w, e)) == ERR_OK) {
             sum_up(&w, out);
+            out->top = top_of(f, v, out->top);
+        }
         free(tagged);
     }
     survey_fini(&survey);
@@ -266,7 +275,7 @@ enum err fence_may_begin(struct fence *f, const struct view *v, struct error *e)
     if (f->requests_wait)
         return error_set(e, ERR_ASIDE, "shards have to be looked for");
     enum err code = fence_survey(f, v, &survey, e);
-    uint64_t top = survey_top(&survey);
+    uint64_t top = top_of(f, v, survey_top(&survey));
     survey_fini(&survey);
     if (code == ERR_OK && top > v->epoch)
         code = error_set(e, ERR_LOST,

@@ -42,6 +42,12 @@ enum err fence_read_trusted(struct fence *f, const struct view *v, struct buffer
     return code;
 }
 
+uint64_t fence_trust_time(const struct fence *f)
+{
+    uint64_t now = clock_wall_us() / 1000;
+    return now > f->latest.trusted_ms ? now : f->latest.trusted_ms + 1;
+}
+
 struct change {
     const char *mutex; /* "": none */
     const char *was;   /* without a mutex, what the field must be; "": it must be missing */
@@ -66,7 +72,7 @@ static enum err set(struct fence *f, const struct lineages *s, const struct chan
     bool failed = buffer_failed(&text);
     buffer_fini(&text);
     script_text(c, change->was);
-    script_number(c, clock_wall_us() / 1000);
+    script_number(c, fence_trust_time(f));
     script_text(c, change->keep_time ? "1" : "0");
     script_text(c, change->entry);
     script_number(c, change->entries_max);
@@ -115,7 +121,8 @@ enum err fence_accept(struct fence *f, const struct lineages *s, const char *mut
                e);
 }
 
-enum err fence_trust_instead(struct fence *f, struct view *v, const struct lineages *s, struct error *e)
+static enum err trust_instead(struct fence *f, struct view *v, const struct lineages *s, bool keep_time,
+                              struct error *e)
 {
     struct lineages was;
     struct buffer text = {0};
@@ -124,9 +131,9 @@ enum err fence_trust_instead(struct fence *f, struct view *v, const struct linea
     if (code == ERR_OK && v->trusted.known)
         lineages_format(&was, &text);
     if (code == ERR_OK)
-        code =
-            set(f, s,
-                &(struct change){.mutex = "", .was = buffer_text(&text), .keep_time = true, .entry = ""}, e);
+        code = set(
+            f, s,
+            &(struct change){.mutex = "", .was = buffer_text(&text), .keep_time = keep_time, .entry = ""}, e);
     if (code == ERR_OK) {
         v->trusted.known = true;
         v->trusted.count = s->count;
@@ -136,4 +143,14 @@ enum err fence_trust_instead(struct fence *f, struct view *v, const struct linea
     buffer_fini(&text);
     lineages_fini(&was);
     return code;
+}
+
+enum err fence_trust_instead(struct fence *f, struct view *v, const struct lineages *s, struct error *e)
+{
+    return trust_instead(f, v, s, true, e);
+}
+
+enum err fence_trust_anew(struct fence *f, struct view *v, const struct lineages *s, struct error *e)
+{
+    return trust_instead(f, v, s, false, e);
 }

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/number.h"
 #include "shard/fence_internal.h"
+#include "shard/latest.h"
 #include "shard/script.h"
 
 /* --- reading --- */
@@ -45,6 +46,8 @@ enum err fence_load_any(struct fence *f, struct view *out, struct error *e)
     names_filter_key(&f->names, "view", &name);
     const size_t lengths[] = {7, name.length};
     out->dropped = VIEW_KEPT;
+    f->replaced = 0;
+    f->latest = f->know == NULL ? (struct view_stamp){0} : f->know(f->on_view_arg, &f->names);
     enum err code = link_append(f->link, fence_home(f), 2, argv, lengths, e);
     if (code == ERR_OK)
         code = link_reply(f->link, fence_home(f), &reply, e);
@@ -54,6 +57,12 @@ enum err fence_load_any(struct fence *f, struct view *out, struct error *e)
     if (code == ERR_PARSE && reply->type == REDIS_REPLY_ERROR)
         code = link_refusal(f->link, fence_home(f), reply, e);
     freeReplyObject(reply);
+    const struct view_stamp stored = view_stamp_of(out);
+    if (code == ERR_OK && view_stamp_is_replaced(&stored, &f->latest)) {
+        f->replaced = out->incarnation;
+        out->dropped = VIEW_KEPT;
+        return error_set(e, ERR_NOT_FOUND, "its home came back with a filter that was replaced since");
+    }
     for (unsigned s = 0; s < 2 && code == ERR_OK; s++)
         code = fence_knows(f, &out->slot[s], e);
     if (code == ERR_OK)
@@ -128,7 +137,7 @@ void fence_put_first_view(struct fence *f, const struct view *v, const char *tru
     script_text(&f->call, "trusted");
     script_text(&f->call, trusted);
     script_text(&f->call, "trusted_ms");
-    script_number(&f->call, clock_wall_us() / 1000);
+    script_number(&f->call, fence_trust_time(f));
 }
 
 uint64_t fence_count_first_view(const struct view *v)
@@ -153,6 +162,7 @@ enum err fence_publish(struct fence *f, const struct view *v, const char *mutex,
     fence_put_key(f, "token");
     script_text(c, mutex);
     fence_put_event(f);
+    script_incarnation(c, f->replaced);
     fence_put_first_view(f, v, buffer_text(&trusted));
     buffer_fini(&trusted);
     long long answer;

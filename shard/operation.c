@@ -425,7 +425,7 @@ void operation_start(struct operation *op, struct catalog_filter *f, operation_d
     insert_active(op);
     /* After ERR_FULL or ERR_NOT_FOUND the view is another one by now. Answers never come from inside this
      * call, so an add that may be told at once that it has no room goes through the queue. */
-    if (f->view == NULL || op->retried)
+    if (f->view == NULL || op->retried || catalog_home_moved(op->catalog, f->view))
         catalog_reload(f, op);
     else if (op->kind == OPERATION_ADD && !f->view->v.sourced && shared_view_room(f->view) == 0)
         operation_retry_later(op);

@@ -38,7 +38,7 @@ static void take_reply(struct operation_command *command, const redisReply *repl
     } else if (answer == BLOCK_ABSENT) {
         key->fresh[command->slot] |= command->kind == BLOCK_ADD;
         if (command->slot == v->current &&
-            (!shared_view_trusts(op->view, store_replying(catalog_store(op->catalog))) ||
+            (!catalog_trusts(op->catalog, op->view) ||
              shared_view_is_unsure(op->view, command->slot, command->layer, place.shard)))
             key->suspect = true;
     } else if (command->kind == BLOCK_READ && answer == BLOCK_PRESENT && command->slot == v->current) {

@@ -78,6 +78,7 @@ static enum err put_back(struct fence *f, const struct view *v, bool gone, const
     script_number(c, v->epoch);
     script_number(c, RECONCILE_TOKENS);
     script_number(c, gone);
+    script_incarnation(c, f->replaced);
     fence_put_view(f, v);
     if (gone)
         put_kept_fields(f, v, trusted);

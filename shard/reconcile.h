@@ -51,7 +51,7 @@ MUST_CHECK enum err fence_survey(struct fence *f, const struct view *v, struct s
 
 /* What a survey says of a view. */
 struct reconcile_evidence {
-    uint64_t top; /* survey_top() */
+    uint64_t top; /* survey_top(), or what is noted elsewhere of the incarnation (latest.h) */
     uint64_t
         top_of[2]; /* by slot of the view: the largest epoch of that generation's shards, with their tag */
     uint64_t last_generation; /* the largest number found */

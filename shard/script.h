@@ -12,6 +12,7 @@ extern const char embedded_enter_found[];
 extern const char embedded_leave[];
 extern const char embedded_upload[];
 extern const char embedded_trust[];
+extern const char embedded_latest[];
 extern const char embedded_publish[];
 extern const char embedded_put_back[];
 extern const char embedded_reconcile[];

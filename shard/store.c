@@ -300,6 +300,12 @@ uint64_t store_replying(const struct store *s)
     return s->replying;
 }
 
+uint64_t store_lineage(const struct store *s, unsigned where)
+{
+    bool listed = s->nodes->cluster == NULL && where < s->nodes->count;
+    return listed && s->peer[where].channel != NULL ? channel_lineage(s->peer[where].channel) : 0;
+}
+
 void store_count_reasked(struct store *s, unsigned reads)
 {
     s->reasked += reads;

@@ -45,8 +45,15 @@ struct view {
     uint64_t
         expire_at_ms; /* wall clock; 0: never. fence_expire() alone writes it: no change of the view does */
     /* The masters whose data of this filter are known to be whole, and since when (wall clock; 0: not known):
-     * written by fence_publish() and fence_trust() alone. */
+     * written by fence_publish() and fence_trust() alone. Each time it is larger than all that was known. */
     struct trusted trusted;
+    uint64_t trusted_ms;
+};
+
+/* Which view it is: enough to tell whether another one is older (latest.h). */
+struct view_stamp {
+    uint64_t incarnation; /* 0: none */
+    uint64_t epoch;
     uint64_t trusted_ms;
 };
 

@@ -9,7 +9,11 @@ if ARGV[1] == '' and (v[2] or '') ~= ARGV[6] then return -3 end
 -- A script that has written once may go on where Redis is out of memory.
 redis.call('PERSIST', KEYS[1])
 redis.call('HSET', KEYS[1], 'trusted', ARGV[5])
-if not v[4] or ARGV[8] ~= '1' then redis.call('HSET', KEYS[1], 'trusted_ms', ARGV[7]) end
+if not v[4] then
+  redis.call('HSET', KEYS[1], 'trusted_ms', ARGV[7])
+elseif ARGV[8] ~= '1' then -- it only grows: whoever has a smaller one has an older view
+  redis.call('HSET', KEYS[1], 'trusted_ms', string.format('%.0f', math.max(tonumber(ARGV[7]), tonumber(v[4]) + 1)))
+end
 if ARGV[9] ~= '' then
   redis.call('LPUSH', KEYS[3], ARGV[9])
   redis.call('LTRIM', KEYS[3], 0, tonumber(ARGV[10]) - 1)

@@ -40,7 +40,13 @@ static int setup(void **state)
     must(proxy_add(proxy, WIRE_REDIS, two.redis.port, &route, &proxied, &e), e);
     (void)snprintf(nodes, sizeof(nodes), "redis://127.0.0.1:%u", proxied);
     const struct daemon_options o = options_for(nodes);
-    assert_true(daemon_stop(&two.daemon, 20000)); /* it knows the node by another name */
+    assert_true(daemon_stop(&two.daemon, 20000)); /* it knows the node by another name, */
+    struct client c = {0};
+    int64_t gone = 0;
+    must(client_open(&c, two.redis.port, TWO_REPLY_MS, &e), e);
+    must(client_integer(&c, &gone, &e, "DEL other:nodes"), e); /* and has left it there */
+    client_close(&c);
+    assert_int_equal(gone, 1);
     must(daemon_prepare(&mortal, &o, &e), e);
     return 0;
 }

@@ -345,21 +345,18 @@ static void test_move__whoever_takes_over_builds_on_the_same_nodes(void **state)
     all_there(0);
 }
 
-/* Started with a configuration that lacks a node. */
-static void start_ignorant(struct daemon *d, struct client *c)
+/* Started with a configuration that lacks nodes. */
+static enum err start_ignorant(struct daemon *d, struct error *e)
 {
-    struct error e = {""};
     char list[160], filters[256];
     (void)snprintf(list, sizeof(list), "%s, %s", fixture.redis[0].url, fixture.redis[A].url);
     (void)snprintf(filters, sizeof(filters),
                    "[filter " FILTER "]\ncapacity = 100000\nerror_rate = 0.001\ntable = short_link\n"
                    "id_column = id\nkey = code\nwhere = public.gate(id)\n");
-    must(daemon_start(d,
-                      &(struct daemon_options){
-                          .nodes = list, .dsn = fixture.postgres.dsn, .redis = SHARDS, .filters = filters},
-                      &e),
-         e);
-    must(client_open(c, d->port, REPLY_MS, &e), e);
+    return daemon_start(d,
+                        &(struct daemon_options){
+                            .nodes = list, .dsn = fixture.postgres.dsn, .redis = SHARDS, .filters = filters},
+                        e);
 }
 
 static void expect_error(struct client *c, const char *command, const char *says)
@@ -370,36 +367,47 @@ static void expect_error(struct client *c, const char *command, const char *says
     freeReplyObject(r);
 }
 
+static void test_move__who_does_not_know_a_node_does_not_start_beside_its_shards(void **state)
+{
+    (void)state;
+    struct daemon ignorant = {0};
+    struct error e = {""};
+    int64_t epoch, later;
+    status_is(0, "nodes", node[B]);
+    must(client_status_number(&fixture.client[0], FILTER, "epoch", &epoch, &e), e);
+    assert_int_not_equal(start_ignorant(&ignorant, &e), ERR_OK);
+    must(client_status_number(&fixture.client[0], FILTER, "epoch", &later, &e), e);
+    assert_int_equal(epoch, later);
+    (void)daemon_fini(&ignorant);
+    rebuild_on(0, node[A]);
+}
+
+/* A filter that comes to such a node afterwards. */
 static void test_move__who_does_not_know_a_node_says_so_and_touches_nothing(void **state)
 {
     (void)state;
     struct daemon ignorant = {0};
     struct client c = {0};
     struct error e = {""};
-    int64_t before = fixture_generation(&fixture, 0), epoch, later;
-    status_is(0, "nodes", node[B]);
-    start_ignorant(&ignorant, &c);
-    must(client_status_number(&fixture.client[0], FILTER, "epoch", &epoch, &e), e);
-    expect_error(&c, "BF.EXISTS " FILTER " c1", node[B]);
-    expect_error(&c, "BF.EXISTS " FILTER " never-added", node[B]);
-    expect_error(&c, "BF.ADD " FILTER " c1", node[B]);
-    expect_error(&c, "TB.REBUILD " FILTER, node[B]);
-    expect_error(&c, "BF.INFO " FILTER, node[B]);
-    must(client_wait_status(&c, FILTER, "state", "unreachable", WAIT_MS, &e), e);
+    int64_t epoch, later, n;
+    must(start_ignorant(&ignorant, &e), e);
+    must(client_open(&c, ignorant.port, REPLY_MS, &e), e);
+    must(client_integer(&c, &n, &e, "BF.EXISTS " FILTER " c1"), e);
+    assert_int_equal(n, 1);
+    must(client_ok(&fixture.client[0], &e, "BF.RESERVE wide 0.01 1000"), e);
+    must(client_status_number(&fixture.client[0], "wide", "epoch", &epoch, &e), e);
+    expect_error(&c, "BF.EXISTS wide c1", "which is not configured");
+    expect_error(&c, "BF.ADD wide c1", "which is not configured");
+    expect_error(&c, "BF.INFO wide", "which is not configured");
+    must(client_wait_status(&c, "wide", "state", "unreachable", WAIT_MS, &e), e);
     clock_sleep_us(2500000); /* its keeper has looked */
-    must(client_status_number(&fixture.client[0], FILTER, "epoch", &later, &e), e);
+    must(client_status_number(&fixture.client[0], "wide", "epoch", &later, &e), e);
     assert_int_equal(epoch, later);
     /* Nor would the others move a filter to where it cannot follow. */
     refused(0, node[C], "does not have node");
-    fixture_ask(&fixture, 0, "TB.REBUILD " FILTER);
-    wait_done(0, before + 1); /* to A, as configured: it knows that one */
-    status_is(0, "nodes", node[A]);
-    int64_t n;
-    must(client_wait_status(&c, FILTER, "state", "serving", WAIT_MS, &e), e);
-    must(client_integer(&c, &n, &e, "BF.EXISTS " FILTER " c1"), e);
-    assert_int_equal(n, 1);
     client_close(&c);
     assert_true(daemon_fini(&ignorant));
+    must(client_integer(&fixture.client[0], &n, &e, "DEL wide"), e);
     rebuild_on(0, node[C]); /* it left: nobody is in the way */
     all_there(0);
 }
@@ -414,6 +422,7 @@ int main(void)
         cmocka_unit_test(test_move__goes_online_and_leaves_nothing_behind),
         cmocka_unit_test(test_move__the_node_that_was_left_may_die),
         cmocka_unit_test(test_move__whoever_takes_over_builds_on_the_same_nodes),
+        cmocka_unit_test(test_move__who_does_not_know_a_node_does_not_start_beside_its_shards),
         cmocka_unit_test(test_move__who_does_not_know_a_node_says_so_and_touches_nothing),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

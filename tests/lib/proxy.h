@@ -37,6 +37,9 @@ struct proxy_fault {
 /* From now on, instead of what was set before. */
 void proxy_set(struct proxy *p, unsigned route, const struct proxy_fault *fault);
 
+/* New connections go to the server at @target, and all that are there are reset: the address has moved. */
+void proxy_aim(struct proxy *p, unsigned route, uint16_t target);
+
 /* Everything goes through again. */
 void proxy_lift(struct proxy *p);
 

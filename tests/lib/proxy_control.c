@@ -32,6 +32,15 @@ void proxy_set(struct proxy *p, unsigned route, const struct proxy_fault *fault)
     proxy_wake(p);
 }
 
+void proxy_aim(struct proxy *p, unsigned route, uint16_t target)
+{
+    (void)pthread_mutex_lock(&p->lock);
+    p->routes[route].target = target;
+    (void)reset_locked(p, &p->routes[route], NULL, false);
+    (void)pthread_mutex_unlock(&p->lock);
+    proxy_wake(p);
+}
+
 void proxy_lift(struct proxy *p)
 {
     for (unsigned i = 0; i < p->route_count; i++)

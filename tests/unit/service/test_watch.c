@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include "service/watch.h"
+#include "shard/latest.h"
 
 enum { FIRST = 11, SECOND = 22 };
 
@@ -63,11 +64,20 @@ static void test_service_on_seen__does_not_bring_back_what_is_deleted(void **sta
     assert_true(seen(s));
 }
 
-static bool tell(struct service *s, uint64_t incarnation, uint64_t epoch)
+/* False: an older one than is known. */
+static bool tell_trusted(struct service *s, uint64_t incarnation, uint64_t epoch, uint64_t trusted_ms)
 {
     static struct view v;
-    v = (struct view){.incarnation = incarnation, .epoch = epoch};
-    return service_on_view(s, "f", 1, &v);
+    v = (struct view){.incarnation = incarnation, .epoch = epoch, .trusted_ms = trusted_ms};
+    const struct view_stamp stamp = view_stamp_of(&v), latest = service_latest(s, "f", 1);
+    bool older = view_stamp_is_older(&stamp, &latest);
+    service_on_view(s, "f", 1, &v, older);
+    return !older;
+}
+
+static bool tell(struct service *s, uint64_t incarnation, uint64_t epoch)
+{
+    return tell_trusted(s, incarnation, epoch, 0);
 }
 
 /* Of an epoch below @epoch. */
@@ -97,6 +107,19 @@ static void test_service_on_view__remembers_the_latest_of_an_incarnation(void **
     assert_int_equal(later_than(s, SECOND, 0), 0);
 }
 
+static void test_service_on_view__knows_an_incarnation_that_was_replaced(void **state)
+{
+    struct service *s = *state;
+    assert_true(tell_trusted(s, FIRST, 7, 100));
+    assert_true(tell_trusted(s, SECOND, 1, 101));
+    assert_false(tell_trusted(s, FIRST, 7, 100)); /* home came back with it */
+    assert_true(watch_take_doubt(watch_find(s->watch, "f", 1)));
+    assert_false(tell_trusted(s, SECOND, 1, 100)); /* with an older list of masters */
+    watch_learn(watch_find(s->watch, "f", 1),
+                &(struct view_stamp){FIRST, 8, 102}); /* as a master has noted */
+    assert_false(tell_trusted(s, SECOND, 1, 101));
+}
+
 static void test_service_is_loss_sure__for_the_view_that_was_looked_at(void **state)
 {
     struct service *s = *state;
@@ -120,6 +143,7 @@ int main(void)
         TEST(test_service_on_dropped__does_not_forget_the_filter_that_came_after),
         TEST(test_service_on_seen__does_not_bring_back_what_is_deleted),
         TEST(test_service_on_view__remembers_the_latest_of_an_incarnation),
+        TEST(test_service_on_view__knows_an_incarnation_that_was_replaced),
         TEST(test_service_is_loss_sure__for_the_view_that_was_looked_at),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/* Which lists of nodes go together. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+#include "shard/claim.h"
+
+static struct nodes ours;
+
+static int setup(void **state)
+{
+    struct error e;
+    (void)state;
+    return nodes_parse(&ours, "redis://a:1, redis://b:2, unix:///run/c", &e) == ERR_OK ? 0 : -1;
+}
+
+static void is_taken(const char *recorded, bool lacks_wanted)
+{
+    struct error e = {""};
+    bool lacks = !lacks_wanted;
+    if (claim_judge(&ours, recorded, &lacks, &e) != ERR_OK)
+        fail_msg("%s: %s", recorded, e.text);
+    assert_int_equal(lacks, lacks_wanted);
+}
+
+static void test_claim_judge__takes_the_same_home(void **state)
+{
+    (void)state;
+    is_taken("a:1, b:2, /run/c", false);
+    is_taken("A:1, /run/c, B:2", false); /* the others in any order */
+    is_taken("a:1", false);              /* we have more */
+    is_taken("a:1, b:2, d:4", true);     /* or less */
+    is_taken("", false);
+}
+
+static void test_claim_judge__refuses_another_home_with_both_lists(void **state)
+{
+    static const char *const others[] = {"b:2, a:1, /run/c", "b:2", "/run/c, a:1", "d:4, a:1, b:2",
+                                         "a:11, b:2"};
+    (void)state;
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        struct error e = {""};
+        bool lacks;
+        assert_int_equal(claim_judge(&ours, others[i], &lacks, &e), ERR_CONFIG);
+        assert_non_null(strstr(e.text, "\"a:1, b:2, /run/c\""));
+        assert_non_null(strstr(e.text, others[i]));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_claim_judge__takes_the_same_home, setup),
+        cmocka_unit_test_setup(test_claim_judge__refuses_another_home_with_both_lists, setup),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
