@@ -27,7 +27,7 @@ struct keeper {
     struct view scratch;
     uint64_t round;
     struct lineages masters; /* as last looked at */
-    struct lineages known;   /* what each node was last known to be */
+    struct lineages known;   /* what each master was when it last answered */
     bool masters_known;      /* that look succeeded */
     uint64_t masters_at;
     unsigned heir_count; /* that there have ever been: the last ones are kept */

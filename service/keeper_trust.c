@@ -16,15 +16,12 @@
 #include "service/watch.h"
 
 enum {
-    MASTERS_EVERY_US = 100 * 1000, /* looks need not come closer than this */
-    /* Within this time no server is demoted, promoted and rid of the traces of it: they stay for
-       repl-backlog-ttl. */
-    KNOWN_US = 60 * 1000 * 1000
+    MASTERS_EVERY_US = 100 * 1000 /* looks need not come closer than this */
 };
 
 /* --- who the masters are --- */
 
-static struct lineage *known_node(struct keeper *k, const char *node)
+static const struct lineage *known_node(const struct keeper *k, const char *node)
 {
     for (unsigned i = 0; i < k->known.count; i++)
         if (strcmp(k->known.one[i].node, node) == 0)
@@ -32,23 +29,31 @@ static struct lineage *known_node(struct keeper *k, const char *node)
     return NULL;
 }
 
-static void remember(struct keeper *k, const struct lineage *now)
+static void look_for_heir(struct keeper *k, const struct lineage *was, const struct lineage *now)
 {
-    struct lineage *was = known_node(k, now->node);
-    if (was == NULL) {
-        if (k->known.count == LINEAGES_MAX) /* of nodes that are gone */
-            lineages_clear(&k->known);
-        if (lineages_add(&k->known, now, NULL) != ERR_OK)
-            log_warn("keeper", "error=\"out of memory\" note=\"a master is not remembered\"");
+    if (was->id == now->id || !lineage_goes_on(was, now))
         return;
+    k->heir[k->heir_count++ % KEEPER_HEIRS] = (struct keeper_heir){.from = was->id, .id = now->id};
+    log_info("lineage_renewed", "node=%s from=%016" PRIx64 " to=%016" PRIx64, now->node, was->id, now->id);
+}
+
+/* Whoever was a replica, or had its slots taken, is forgotten: others took its writes meanwhile. One that
+ * does not answer may go on later. */
+static void remember_masters(struct keeper *k)
+{
+    struct lineages next;
+    lineages_init(&next);
+    for (unsigned i = 0; i < k->masters.count; i++) {
+        const struct lineage *now = &k->masters.one[i];
+        const struct lineage *was = known_node(k, now->node);
+        const struct lineage *keep = now->id != 0 ? now : now->run == 0 ? was : NULL;
+        if (was != NULL && now->id != 0)
+            look_for_heir(k, was, now);
+        if (keep != NULL && lineages_add(&next, keep, NULL) != ERR_OK)
+            log_warn("keeper", "error=\"out of memory\" note=\"a master is not remembered\"");
     }
-    if (was->id != now->id && was->run == now->run && !now->promoted &&
-        now->seen_us - was->seen_us < KNOWN_US) {
-        k->heir[k->heir_count++ % KEEPER_HEIRS] = (struct keeper_heir){.from = was->id, .id = now->id};
-        log_info("lineage_renewed", "node=%s from=%016" PRIx64 " to=%016" PRIx64, now->node, was->id,
-                 now->id);
-    }
-    *was = *now;
+    lineages_fini(&k->known);
+    k->known = next;
 }
 
 void keeper_look_at_masters(struct keeper *k)
@@ -62,9 +67,8 @@ void keeper_look_at_masters(struct keeper *k)
     k->masters_known = code == ERR_OK;
     if (code != ERR_OK && code != ERR_UNREACHABLE && code != ERR_TIMEOUT)
         log_warn("keeper", "error=%s note=\"nobody knows the masters\"", log_quote(e.text));
-    for (unsigned i = 0; k->masters_known && i < k->masters.count; i++)
-        if (k->masters.one[i].id != 0)
-            remember(k, &k->masters.one[i]);
+    if (k->masters_known)
+        remember_masters(k);
 }
 
 /* --- whom the filter trusts --- */

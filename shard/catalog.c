@@ -146,12 +146,13 @@ static void tell_held(struct catalog_filter *f)
 
 void catalog_set_view(struct catalog_filter *f, struct shared_view *view)
 {
-    if (f->view != NULL) {
-        counts_flush_totals(f->catalog, f->view);
-        counts_drain(f->catalog, f->view);
+    struct shared_view *old = f->view;
+    f->view = view; /* where what cannot be sent stays due */
+    if (old != NULL) {
+        counts_flush_totals(f->catalog, old);
+        counts_drain(f->catalog, old);
     }
-    shared_view_unref(f->view);
-    f->view = view;
+    shared_view_unref(old);
     f->lost = f->lost && view == NULL;
     tell_held(f);
     set_unfenced(f, view != NULL && (view_unfenced(&view->v) || view->v.dropped != VIEW_KEPT));

@@ -95,9 +95,10 @@ struct shared_view {
     /* How full the written layer of the current generation is, over all coordinators; looked at for filters
      * without a source, whose adds wait when it is full. */
     bool items_known;
-    uint64_t items;       /* as Redis last said */
-    uint64_t unconfirmed; /* sent to Redis since, not answered */
-    uint64_t in_flight;   /* keys of adds that are under way: each may be one more */
+    uint64_t items;             /* as Redis last said */
+    uint64_t unconfirmed;       /* sent to Redis since, not answered */
+    uint64_t unconfirmed_since; /* when Redis was last heard of while counts are due, in µs; 0: none are */
+    uint64_t in_flight;         /* keys of adds that are under way: each may be one more */
     /* v.trusted as a table of @trusted_mask + 1 places, of which at least half are 0; NULL: all are trusted.
      * The ids are random digits, so they are hashes of their own. */
     uint64_t *trusted;
@@ -196,6 +197,9 @@ void catalog_reload(struct catalog_filter *f, struct operation *op);
 void catalog_count(struct catalog_filter *f, struct shared_view *view, unsigned slot, uint32_t shard);
 /* Keys that may still be added to the written layer before it is full, 0 where it is. */
 uint64_t shared_view_room(const struct shared_view *view);
+/* How many of these may be added before the home node is heard of again. While it does not take counts, event
+ * loops know nothing of each other: each takes a sixteenth of the room. UINT64_MAX: it does. */
+uint64_t shared_view_room_unseen(const struct shared_view *view, uint64_t now);
 void catalog_use(struct catalog_filter *f);
 void catalog_unuse(struct catalog_filter *f);
 void catalog_report_lost(struct catalog_filter *f, uint64_t generation);

@@ -7,7 +7,11 @@
 #include "base/clock.h"
 #include "shard/catalog_internal.h"
 
-enum { SHARD_REST_US = 100 }; /* between two drains, for each shard: 50,000 are drained every 6 s */
+/* SHARD_REST_US: between two drains, for each shard: 50,000 are drained every 6 s.
+ * SILENT_US: so long after a count was sent home is taken to be away. */
+enum { SHARD_REST_US = 100, SILENT_US = 200 * 1000, SILENT_SHARE = 16 };
+
+#define OF_LAYER UINT32_MAX
 
 uint64_t shared_view_room(const struct shared_view *view)
 {
@@ -17,69 +21,139 @@ uint64_t shared_view_room(const struct shared_view *view)
     return items < capacity ? capacity - items : 0;
 }
 
-static void on_count(void *arg, const redisReply *reply)
+uint64_t shared_view_room_unseen(const struct shared_view *view, uint64_t now)
 {
-    (void)reply;
-    ((struct catalog *)arg)->counts_in_flight--;
+    const struct generation *g = view_current(&view->v);
+    uint64_t capacity = g->layers[generation_written_layer(g)].capacity;
+    uint64_t mine = view->unconfirmed + view->added_total[view->v.current];
+    if (view->unconfirmed_since == 0 || now - view->unconfirmed_since < SILENT_US || view->items > capacity)
+        return UINT64_MAX;
+    uint64_t share = (capacity - view->items) / SILENT_SHARE;
+    return mine < share ? share - mine : 0;
 }
 
-/* The total of the written layer, with what was sent: HINCRBY answers with the sum over all coordinators. */
-struct total_sent {
+static void mark_dirty(struct catalog_filter *f)
+{
+    if (f->dirty)
+        return;
+    f->dirty = true;
+    TAILQ_INSERT_TAIL(&f->catalog->dirty, f, dirty_link);
+}
+
+/* One HINCRBY on its way. */
+struct count_sent {
     struct catalog *catalog;
     struct shared_view *view;
     uint64_t n;
+    unsigned slot;
+    uint32_t shard; /* or OF_LAYER: the total of the written layer */
 };
 
-static void on_total(void *arg, const redisReply *reply)
+static bool of_current_layer(const struct count_sent *sent)
 {
-    struct total_sent *sent = arg;
+    return sent->shard == OF_LAYER && sent->slot == sent->view->v.current;
+}
+
+/* The view in use by now, where it still has that generation: *@slot is where. */
+static struct shared_view *view_in_use(struct catalog *c, const struct shared_view *view, unsigned *slot)
+{
+    char name[FILTER_NAME_MAX];
+    size_t length;
+    uint64_t number = view->v.slot[*slot].number;
+    if (!names_unescape(view->names.filter, view->names.filter_length, name, &length))
+        return NULL;
+    struct catalog_filter *f = catalog_lookup(c, name, length);
+    if (f == NULL || f->view == NULL || f->view->v.incarnation != view->v.incarnation)
+        return NULL;
+    for (*slot = 0; *slot < 2; ++*slot)
+        if (f->view->v.slot[*slot].number == number) {
+            mark_dirty(f);
+            return f->view;
+        }
+    return NULL;
+}
+
+/* Redis did not say that it has the count. It stays due, and goes out with the next ones: Redis may have
+ * executed it all the same, and then counts it twice, which is safe. With a layer that came since it counts
+ * as of that. */
+static void keep_due(const struct count_sent *sent)
+{
+    unsigned slot = sent->slot;
+    struct shared_view *now;
+    if (sent->n == 0 || sent->catalog->closing ||
+        (now = view_in_use(sent->catalog, sent->view, &slot)) == NULL)
+        return;
+    const struct generation *was = &sent->view->v.slot[sent->slot], *is = &now->v.slot[slot];
+    if (sent->shard == OF_LAYER)
+        now->added_total[slot] += sent->n;
+    else if (generation_written_layer(was) == generation_written_layer(is))
+        now->added[slot][sent->shard] += (uint32_t)sent->n;
+}
+
+/* HINCRBY answers with the sum over all coordinators. */
+static void on_count(void *arg, const redisReply *reply)
+{
+    struct count_sent *sent = arg;
+    struct shared_view *view = sent->view;
+    bool counted = reply != NULL && reply->type == REDIS_REPLY_INTEGER;
     sent->catalog->counts_in_flight--;
-    sent->view->unconfirmed -= sent->n;
-    if (reply != NULL && reply->type == REDIS_REPLY_INTEGER) {
-        sent->view->items = (uint64_t)reply->integer;
-        sent->view->items_known = true;
+    if (of_current_layer(sent))
+        view->unconfirmed -= sent->n;
+    if (of_current_layer(sent) && counted) {
+        view->items = (uint64_t)reply->integer;
+        view->items_known = true;
+        view->unconfirmed_since = view->unconfirmed > 0 ? clock_mono_us() : 0;
     }
-    shared_view_unref(sent->view);
+    if (!counted)
+        keep_due(sent);
+    shared_view_unref(view);
     free(sent);
 }
 
-static void send_count(struct catalog *c, struct shared_view *view, const char *field, uint64_t n, bool total)
+static bool send_field(struct count_sent *sent, const char *field)
 {
+    struct catalog *c = sent->catalog;
     struct key_name name;
     char number[24];
-    names_filter_key(&view->names, "count", &name);
-    int digits = snprintf(number, sizeof(number), "%" PRIu64, n);
+    names_filter_key(&sent->view->names, "count", &name);
+    int digits = snprintf(number, sizeof(number), "%" PRIu64, sent->n);
     const char *argv[] = {"HINCRBY", name.text, field, number};
     const size_t lengths[] = {7, name.length, strlen(field), (size_t)digits};
     buffer_clear(&c->command);
     buffer_command(&c->command, 4, argv, lengths);
-    if (buffer_failed(&c->command))
-        return;
-    unsigned home = catalog_home(c, &view->names);
-    struct total_sent *sent = total ? malloc(sizeof(*sent)) : NULL;
-    if (sent == NULL) {
-        c->counts_in_flight += store_send(c->store, home, c->command.data, c->command.length, on_count, c);
-        return;
-    }
-    *sent = (struct total_sent){.catalog = c, .view = shared_view_ref(view), .n = n};
-    view->unconfirmed += n;
-    if (store_send(c->store, home, c->command.data, c->command.length, on_total, sent)) {
-        c->counts_in_flight++;
-    } else {
-        view->unconfirmed -= n;
-        shared_view_unref(view);
+    return !buffer_failed(&c->command) && store_send(c->store, catalog_home(c, &sent->view->names),
+                                                     c->command.data, c->command.length, on_count, sent);
+}
+
+static void send_count(const struct count_sent *count)
+{
+    char field[96];
+    struct shared_view *view = count->view;
+    const struct generation *g = &view->v.slot[count->slot];
+    int n = snprintf(field, sizeof(field), "%" PRIu64 ".%u", g->number, generation_written_layer(g));
+    if (count->shard != OF_LAYER)
+        (void)snprintf(field + n, sizeof(field) - (size_t)n, ".%" PRIu32, count->shard);
+    if (of_current_layer(count) && view->unconfirmed_since == 0 && count->n > 0)
+        view->unconfirmed_since = clock_mono_us();
+    struct count_sent *sent = malloc(sizeof(*sent));
+    if (sent != NULL)
+        *sent = *count;
+    if (sent == NULL || !send_field(sent, field)) {
         free(sent);
+        keep_due(count);
+        return;
     }
+    (void)shared_view_ref(view);
+    view->unconfirmed += of_current_layer(count) ? count->n : 0;
+    count->catalog->counts_in_flight++;
 }
 
 void counts_send_total(struct catalog *c, struct shared_view *view, unsigned slot)
 {
-    char field[96];
-    const struct generation *g = &view->v.slot[slot];
-    (void)snprintf(field, sizeof(field), "%" PRIu64 ".%u", g->number, generation_written_layer(g));
-    uint64_t n = view->added_total[slot];
+    const struct count_sent count = {
+        .catalog = c, .view = view, .n = view->added_total[slot], .slot = slot, .shard = OF_LAYER};
     view->added_total[slot] = 0;
-    send_count(c, view, field, n, slot == view->v.current);
+    send_count(&count);
 }
 
 void counts_flush_totals(struct catalog *c, struct shared_view *view)
@@ -115,18 +189,20 @@ void counts_drain_end(struct catalog *c, struct shared_view *view)
 /* Send at most @budget counts of one generation, from view->drain_shard on; returns what is left of it. */
 static size_t drain_slot(struct catalog *c, struct shared_view *view, size_t budget)
 {
-    char field[96];
     unsigned s = view->drain_slot;
     const struct generation *g = &view->v.slot[s];
     unsigned layer = g->number == 0 ? 0 : generation_written_layer(g);
     uint32_t shards = g->number == 0 ? 0 : g->layers[layer].geometry.shards;
     for (; view->drain_shard < shards && budget > 0; view->drain_shard++) {
-        uint32_t *added = &view->added[s][view->drain_shard];
-        if (*added == 0)
+        const struct count_sent count = {.catalog = c,
+                                         .view = view,
+                                         .n = view->added[s][view->drain_shard],
+                                         .slot = s,
+                                         .shard = view->drain_shard};
+        if (count.n == 0)
             continue;
-        (void)snprintf(field, sizeof(field), "%" PRIu64 ".%u.%" PRIu32, g->number, layer, view->drain_shard);
-        send_count(c, view, field, *added, false);
-        *added = 0;
+        view->added[s][view->drain_shard] = 0;
+        send_count(&count);
         budget--;
     }
     if (view->drain_shard == shards) {
@@ -158,18 +234,19 @@ static bool drain_is_due(struct shared_view *view, uint64_t now)
 
 void counts_flush(struct catalog *c, enum counts_which which)
 {
-    struct catalog_filter *f, *next;
+    struct catalog_filter *f;
     uint64_t now = clock_mono_us();
-    for (f = TAILQ_FIRST(&c->dirty); f != NULL; f = next) {
-        next = TAILQ_NEXT(f, dirty_link);
+    TAILQ_HEAD(, catalog_filter) due = TAILQ_HEAD_INITIALIZER(due); /* what cannot be sent is dirty again */
+    TAILQ_CONCAT(&due, &c->dirty, dirty_link);
+    while ((f = TAILQ_FIRST(&due)) != NULL) {
+        TAILQ_REMOVE(&due, f, dirty_link);
+        f->dirty = false;
         if (f->view != NULL)
             counts_flush_totals(c, f->view);
         if (which == COUNTS_TOTALS || (which == COUNTS_DUE && f->view != NULL && !drain_is_due(f->view, now)))
-            continue;
-        if (f->view != NULL)
+            mark_dirty(f);
+        else if (f->view != NULL)
             counts_drain(c, f->view);
-        TAILQ_REMOVE(&c->dirty, f, dirty_link);
-        f->dirty = false;
     }
 }
 
@@ -198,10 +275,7 @@ void catalog_count(struct catalog_filter *f, struct shared_view *view, unsigned 
         counts_drain(c, view);
         return;
     }
-    if (!f->dirty) {
-        f->dirty = true;
-        TAILQ_INSERT_TAIL(&c->dirty, f, dirty_link);
-    }
+    mark_dirty(f);
     if (!event_pending(c->flush, EV_TIMEOUT, NULL)) {
         static const struct timeval at_once = {0, 0};
         (void)event_add(c->flush, &at_once);

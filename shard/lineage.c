@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/clock.h"
 #include "base/number.h"
 #include "base/info.h"
 #include "shard/link.h"
@@ -152,6 +151,17 @@ enum err trusted_lineages(const struct trusted *t, struct lineages *out, struct 
 
 /* --- INFO --- */
 
+/* A reset shows in the statistics of commands for as long as the process runs: it is counted itself. */
+static uint64_t received(const char *text, size_t length)
+{
+    size_t n = 0;
+    uint64_t bytes = LINEAGE_UNCOUNTED;
+    const char *value = info_value(text, length, "total_net_repl_input_bytes", &n);
+    if (value == NULL || strstr(text, "\ncmdstat_config|resetstat:") != NULL || !number_u64(value, n, &bytes))
+        return LINEAGE_UNCOUNTED;
+    return bytes;
+}
+
 enum err lineage_parse_info(struct lineage *out, const char *text, size_t length, struct error *e)
 {
     size_t n = 0;
@@ -164,10 +174,17 @@ enum err lineage_parse_info(struct lineage *out, const char *text, size_t length
         out->id = 0;
     out->promoted = info_id(text, length, "master_replid2") != 0;
     out->run = info_id(text, length, "run_id");
+    out->received = received(text, length);
     out->idle = false;
     out->empty = out->run != 0 && strstr(text, "\ndb") == NULL;
     out->slots = 0;
     return ERR_OK;
+}
+
+bool lineage_goes_on(const struct lineage *was, const struct lineage *now)
+{
+    return was->run != 0 && was->run == now->run && !now->promoted && was->received != LINEAGE_UNCOUNTED &&
+           was->received == now->received;
 }
 
 /* --- all masters --- */
@@ -176,7 +193,7 @@ static enum err ask(struct link *l, unsigned where, struct lineage *out, struct 
 {
     redisReply *reply;
     (void)snprintf(out->node, sizeof(out->node), "%s", link_name(l, where));
-    enum err code = link_command(l, where, &reply, e, "INFO");
+    enum err code = link_command(l, where, &reply, e, "INFO ALL");
     if (code != ERR_OK)
         return code;
     if (reply->type == REDIS_REPLY_STRING)
@@ -204,7 +221,6 @@ static enum err take(struct link *l, unsigned i, const struct asking *asking, st
     bool cluster = link_nodes(l)->cluster != NULL;
     unsigned slots = cluster ? (unsigned)(link_master_share(l, i) * SLOTS + 0.5) : 0;
     enum err code = ask(l, link_master(l, i), &one, e);
-    one.seen_us = clock_mono_us();
     one.slots = slots;
     one.idle = cluster && slots == 0;
     if (code == ERR_UNREACHABLE || code == ERR_TIMEOUT) {

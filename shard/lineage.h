@@ -8,7 +8,8 @@
  * first 16 of the id's 40 hexadecimal digits, all of them random. All but link_lineages() is pure.
  *
  * A server also draws a new id, with nothing lost, when its first replica comes and an hour
- * (repl-backlog-ttl) after its last one went: run_id and master_replid2 tell. */
+ * (repl-backlog-ttl) after its last one went. Since Redis 7.0 its count of the bytes that it received from
+ * masters of its own tells that from a demotion: lineage_goes_on(). */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -21,14 +22,17 @@ struct link;
 
 enum { LINEAGES_MAX = 512 /* masters */, LINEAGE_DIGITS = INFO_ID_DIGITS };
 
+#define LINEAGE_UNCOUNTED UINT64_MAX
+
 struct lineage {
-    uint64_t id;      /* 0: none: it is no master, or did not answer */
-    uint64_t run;     /* the server's process, by its run_id; 0: not asked for */
-    uint64_t seen_us; /* when it said so, by clock_mono_us() */
-    bool promoted;    /* its id goes on from that of a master before: master_replid2 is one */
-    bool idle;        /* a master of a cluster without slots */
-    bool empty;       /* it holds no keys at all */
-    unsigned slots;   /* of a cluster */
+    uint64_t id;       /* 0: none: it is no master, or did not answer */
+    uint64_t run;      /* the server's process, by its run_id; 0: not asked for */
+    uint64_t received; /* bytes from masters of its own since the process began; LINEAGE_UNCOUNTED: it does
+                          not count them, or CONFIG RESETSTAT was called */
+    bool promoted;     /* its id goes on from that of a master before: master_replid2 is one */
+    bool idle;         /* a master of a cluster without slots */
+    bool empty;        /* it holds no keys at all */
+    unsigned slots;    /* of a cluster */
     char node[NODE_NAME_MAX];
 };
 
@@ -52,6 +56,12 @@ void lineages_format(const struct lineages *s, struct buffer *out);
 /* Add the ids of such a text to @s. ERR_PARSE, ERR_RANGE, ERR_NOMEM. */
 MUST_CHECK enum err lineages_parse(struct lineages *s, const char *text, size_t length, struct error *e);
 
+/* Whether a master that was @was at one look, and is @now at the next, still has all that it had
+ * acknowledged: the same process has loaded nothing from another server since. Both are from link_lineages()
+ * or link_look_at_lineages(). However long ago @was is: a count does not forget, as master_replid2 does when
+ * repl-backlog-ttl is over. Pure. */
+bool lineage_goes_on(const struct lineage *was, const struct lineage *now);
+
 /* What a view says of the lineages that its filter trusts. A view without the field trusts all. */
 struct trusted {
     bool known; /* the view has the field */
@@ -64,8 +74,8 @@ bool trusted_contains(const struct trusted *t, uint64_t id);
 /* The ids, without names. ERR_NOMEM. */
 MUST_CHECK enum err trusted_lineages(const struct trusted *t, struct lineages *out, struct error *e);
 
-/* From the text of INFO, or of its section `replication` alone. ERR_PARSE: it does not say. The node's name
- * is left as it is. */
+/* From the text of INFO ALL, or of the section `replication` alone. ERR_PARSE: it does not say. The node's
+ * name is left as it is. */
 MUST_CHECK enum err lineage_parse_info(struct lineage *out, const char *text, size_t length, struct error *e);
 
 /* Ask all masters of @l at this moment: all nodes of the list; those of a cluster that hold slots, and, as
@@ -74,7 +84,7 @@ MUST_CHECK enum err lineage_parse_info(struct lineage *out, const char *text, si
  * or is a replica by now. ERR_REFUSED: the user may not call INFO. ERR_RANGE: too many. */
 MUST_CHECK enum err link_lineages(struct link *l, bool (*matters)(const void *arg, const struct lineage *one),
                                   const void *arg, struct lineages *out, struct error *e);
-/* The same, but a master that cannot be asked is in it with the id 0. ERR_UNREACHABLE, ERR_TIMEOUT: nobody
- * tells who the masters are. ERR_REFUSED, ERR_RANGE, ERR_NOMEM. */
+/* The same, but a master that cannot be asked is in it with the id 0; with its run_id if it is a replica.
+ * ERR_UNREACHABLE, ERR_TIMEOUT: nobody tells who the masters are. ERR_REFUSED, ERR_RANGE, ERR_NOMEM. */
 MUST_CHECK enum err link_look_at_lineages(struct link *l, struct lineages *out, struct error *e);
 #endif

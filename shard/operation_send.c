@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "shard/fence.h"
+#include "base/clock.h"
 #include "shard/operation_internal.h"
 
 /* Redis answered with an error that says nothing of the shard. The first one is told if the deadline comes.
@@ -298,6 +299,10 @@ static bool find_room(struct operation *op, uint64_t *room)
         operation_finish(op, ERR_FULL, "the newest layer is full");
         return false;
     }
+    uint64_t unseen = shared_view_room_unseen(view, clock_mono_us());
+    if (unseen <= view->in_flight)
+        operation_away(op, catalog_home(op->catalog, &view->names));
+    *room = *room < unseen ? *room : unseen;
     *room = *room > view->in_flight ? *room - view->in_flight : 0;
     if (*room == 0)
         operation_retry_later(op);

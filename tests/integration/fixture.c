@@ -51,8 +51,6 @@ static void start_postgres(struct fixture *f, const struct fixture_options *o)
     fixture_sql(f->db, "ANALYZE short_link");
     if (o->schema != NULL)
         fixture_sql(f->db, o->schema);
-    if (o->prepare != NULL)
-        o->prepare(f);
 }
 
 static void start_nodes(struct fixture *f, const struct fixture_options *o)
@@ -115,6 +113,8 @@ int fixture_start(struct fixture *f, const struct fixture_options *o)
     start_nodes(f, o);
     if (o->postgres)
         start_postgres(f, o);
+    if (o->prepare != NULL)
+        o->prepare(f);
     start_daemons(f, o);
     return 0;
 }

@@ -65,6 +65,42 @@ static void test_parse_info__refuses_what_does_not_tell(void **state)
     }
 }
 
+static void parse(struct lineage *out, const char *run, const char *more)
+{
+    char text[512];
+    (void)snprintf(text, sizeof(text), "run_id:%s\r\n%srole:master\r\nmaster_replid:" ID_A "\r\n", run, more);
+    assert_int_equal(lineage_parse_info(out, text, strlen(text), NULL), ERR_OK);
+}
+
+static void test_goes_on__where_the_same_process_received_nothing(void **state)
+{
+    (void)state;
+    static const char *const broken[] = {
+        "", /* Redis 6.2 */
+        "total_net_repl_input_bytes:8\r\n",
+        "total_net_repl_input_bytes:x\r\n",
+        "total_net_repl_input_bytes:7\r\ncmdstat_config|resetstat:calls=1\r\n",
+        "total_net_repl_input_bytes:7\r\nmaster_replid2:" ID_B "\r\n",
+    };
+    struct lineage was = {0}, now = {0};
+    parse(&was, ID_B, "total_net_repl_input_bytes:7\r\n");
+    assert_int_equal(was.received, 7);
+    parse(&now, ID_B, "total_net_repl_input_bytes:7\r\ncmdstat_config|get:calls=1\r\n");
+    assert_true(lineage_goes_on(&was, &now));
+    parse(&now, ID_A, "total_net_repl_input_bytes:7\r\n");
+    assert_false(lineage_goes_on(&was, &now));
+    for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
+        parse(&now, ID_B, broken[i]);
+        if (lineage_goes_on(&was, &now))
+            fail_msg("'%s' goes on", broken[i]);
+    }
+    parse(&was, ID_B, "");
+    parse(&now, ID_B, "");
+    assert_true(was.received == LINEAGE_UNCOUNTED && !lineage_goes_on(&was, &now));
+    was = now = (struct lineage){0};
+    assert_false(lineage_goes_on(&was, &now));
+}
+
 static void test_set__is_a_set_and_idle_ones_do_not_matter(void **state)
 {
     (void)state;
@@ -174,6 +210,7 @@ int main(void)
         cmocka_unit_test(test_parse_info__reads_role_ids_and_emptiness),
         cmocka_unit_test(test_parse_info__finds_a_server_empty_by_its_keyspace),
         cmocka_unit_test(test_parse_info__refuses_what_does_not_tell),
+        cmocka_unit_test(test_goes_on__where_the_same_process_received_nothing),
         cmocka_unit_test(test_set__is_a_set_and_idle_ones_do_not_matter),
         cmocka_unit_test(test_set__has_a_bound),
         cmocka_unit_test(test_text__goes_there_and_back),
