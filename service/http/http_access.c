@@ -131,7 +131,7 @@ static bool has_certificate(struct http_request *r)
     struct evhttp_connection *connection = evhttp_request_get_connection(r->req);
     return r->http->config->tls_client_user &&
            tls_client_name(evhttp_connection_get_bufferevent(connection), r->user, sizeof(r->user)) &&
-           user_of(r) != NULL;
+           users_by_certificate(r->http->config, r->user) != NULL;
 }
 
 void http_authenticate(struct http_request *r, http_known_fn *go_on)
