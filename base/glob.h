@@ -5,6 +5,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* Bytes of a pattern that a client may give: each name costs as many steps as it has bytes for each of them.
+ */
+enum { GLOB_PATTERN_MAX = 1024 };
+
 /* Whether all of @text matches, in any case of ASCII letters. Takes at most pattern times text steps,
  * whatever the pattern is. */
 bool glob_match(const char *pattern, size_t pattern_length, const char *text, size_t text_length);

@@ -3,6 +3,7 @@
  * view, or whose filter is deleted, does not count. */
 #include <stdlib.h>
 #include <string.h>
+#include "base/glob.h"
 #include "base/random.h"
 #include "service/admin.h"
 
@@ -57,7 +58,8 @@ static enum err look(struct admin *a, const struct argument *names, size_t count
     return ERR_OK;
 }
 
-/* The names of @reply that are filters, and may be seen, to the front of *@out, which the caller frees. */
+/* The names of @reply that fit the pattern, may be seen and are filters, to the front of *@out, which the
+ * caller frees. */
 static enum err keep_filters(struct admin *a, const struct admin_call *call, const redisReply *reply,
                              struct argument **out, size_t *count, struct error *e)
 {
@@ -69,12 +71,17 @@ static enum err keep_filters(struct admin *a, const struct admin_call *call, con
         free(is);
         return error_set(e, ERR_NOMEM, "out of memory");
     }
-    for (size_t i = 0; i < n; i++)
-        (*out)[i] =
-            (struct argument){.bytes = reply->element[i]->str, .length = (size_t)reply->element[i]->len};
-    enum err code = look(a, *out, n, is, e);
-    for (size_t i = 0; i < n; i++)
-        if (is[i] && admin_call_shows(call, (*out)[i].bytes, (*out)[i].length))
+    size_t fit = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct argument name = {.bytes = reply->element[i]->str,
+                                      .length = (size_t)reply->element[i]->len};
+        if (glob_match_case(call->filter, call->filter_length, name.bytes, name.length) &&
+            admin_call_shows(call, name.bytes, name.length))
+            (*out)[fit++] = name;
+    }
+    enum err code = look(a, *out, fit, is, e);
+    for (size_t i = 0; i < fit; i++)
+        if (is[i])
             (*out)[(*count)++] = (*out)[i];
     free(is);
     return code;
@@ -122,14 +129,16 @@ void admin_type(struct admin *a, struct admin_call *call)
 
 /* --- of all names --- */
 
-/* SSCAN of P:filters; call->filter is the pattern. */
+/* SSCAN of P:filters. The pattern, call->filter, is matched here: one that takes long would hold up all of
+ * Redis. */
 static enum err scan(struct admin *a, struct admin_call *call, uint64_t cursor, uint64_t count,
                      redisReply **out)
 {
+    if (call->filter_length > GLOB_PATTERN_MAX)
+        return error_set(&call->error, ERR_RANGE, "a pattern has at most %d bytes", GLOB_PATTERN_MAX);
     enum err code = link_command(a->link, link_filters(a->link, a->config->prefix), out, &call->error,
-                                 "SSCAN %s:filters %llu MATCH %b COUNT %llu", a->config->prefix,
-                                 (unsigned long long)cursor, call->filter, call->filter_length,
-                                 (unsigned long long)count);
+                                 "SSCAN %s:filters %llu COUNT %llu", a->config->prefix,
+                                 (unsigned long long)cursor, (unsigned long long)count);
     if (code == ERR_OK && ((*out)->elements != 2 || (*out)->element[1]->type != REDIS_REPLY_ARRAY)) {
         freeReplyObject(*out);
         code = error_set(&call->error, ERR_REFUSED, "unexpected reply to SSCAN");

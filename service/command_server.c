@@ -128,6 +128,10 @@ static void command_list(struct client *c, const struct argument *a, size_t coun
         client_error(c, "ERR syntax error");
         return;
     }
+    if (filter != NULL && filter[1].length > GLOB_PATTERN_MAX) {
+        client_error(c, "ERR a pattern has at most %d bytes", GLOB_PATTERN_MAX);
+        return;
+    }
     char name[32];
     size_t hits = 0;
     for (size_t i = 0; i < command_count; i++) {

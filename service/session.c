@@ -67,7 +67,7 @@ void session_handshake_done(struct client *c, struct bufferevent *io)
     char user[USERS_NAME_MAX + 1];
     c->session.shaking_hands = false;
     if (c->worker->config->tls_client_user && tls_client_name(io, user, sizeof(user)) &&
-        users_find(c->worker->config, user, strlen(user)) != NULL)
+        users_by_certificate(c->worker->config, user) != NULL)
         become(c, user);
 }
 

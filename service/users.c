@@ -96,6 +96,11 @@ const struct config_user *users_find(const struct config *c, const char *name, s
     return NULL;
 }
 
+const struct config_user *users_by_certificate(const struct config *c, const char *name)
+{
+    return is_default(name, strlen(name)) ? NULL : users_find(c, name, strlen(name));
+}
+
 bool user_may(const struct config_user *u, enum role role)
 {
     return (u->roles & (unsigned)role) == (unsigned)role;

@@ -26,6 +26,10 @@ bool users_login_required(const struct config *c);
 /* The user of that name, if it is one that anybody can be; NULL otherwise. Lives as long as @c. */
 const struct config_user *users_find(const struct config *c, const char *name, size_t length);
 
+/* Whom the common name of a verified certificate names: a [user NAME], never `default`, which has all rights
+ * and is whom the password lets in. */
+const struct config_user *users_by_certificate(const struct config *c, const char *name);
+
 bool user_may(const struct config_user *u, enum role role);
 /* Whether one of the user's patterns matches the name of the filter. Case counts. */
 bool user_may_filter(const struct config_user *u, const char *filter, size_t length);

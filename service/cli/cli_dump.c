@@ -5,6 +5,7 @@
  * the filter is rebuilt meanwhile (the dump begins anew), the file is damaged (nothing is sent; from a pipe:
  * the last piece is not, so nothing becomes visible). */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,10 +133,12 @@ static int run_dump(struct dumping *d)
     return CLI_OK;
 }
 
-/* A file that is there is not written over: it may be a dump that somebody needs. */
+/* A file that is there is not written over: it may be a dump that somebody needs. A new one is its owner's
+ * alone: it has the seed of the hash. */
 static FILE *open_output(const struct cli *cli)
 {
-    FILE *stream = fopen(cli->output, cli->resume ? "r+be" : "wbxe");
+    int fd = open(cli->output, O_RDWR | O_CLOEXEC | (cli->resume ? 0 : O_CREAT | O_EXCL), 0600);
+    FILE *stream = fd < 0 ? NULL : fdopen(fd, "r+b");
     if (stream == NULL && errno == EEXIST)
         (void)cli_fail(CLI_USAGE, "%s is there already; --resume goes on with a dump that was cut",
                        cli->output);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // What the page asks of the service: who am I, the stream, single figures, changes. Nothing else leaves the page.
 
-// A filter's name is text, or {base64} where it is no UTF-8.
-export const keyOf = (name) => typeof name === 'string' ? name : 'base64:' + name.base64;
+// A filter's name is text, or {base64} where it is no UTF-8. No two names have one key: text that looks like a key is marked.
+export const keyOf = (name) => typeof name !== 'string' ? 'base64:' + name.base64 : /^(base64|text):/.test(name) ? 'text:' + name : name;
 
 function pathOf(name) {
   if (typeof name === 'string') return encodeURIComponent(name);

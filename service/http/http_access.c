@@ -117,7 +117,8 @@ static void ask_bearer(struct http_request *r, const char *token, http_known_fn 
 static bool has_certificate(struct http_request *r)
 {
     return r->http->config->tls_client_user &&
-           tls_client_name(http_connection_io(r->connection), r->user, sizeof(r->user)) && user_of(r) != NULL;
+           tls_client_name(http_connection_io(r->connection), r->user, sizeof(r->user)) &&
+           users_by_certificate(r->http->config, r->user) != NULL;
 }
 
 void http_authenticate(struct http_request *r, http_known_fn *go_on)

@@ -2,11 +2,12 @@
 /* /livez, /readyz and the description of the interface.
  *
  * Ready: within a second the home node of Redis answers PING, and every worker has come to a letter. Whoever
- * is asked and does not answer in time is a reason. */
+ * is asked and does not answer in time is a reason, told where no login is needed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include "base/log.h"
 #include "service/http/http_internal.h"
+#include "service/users.h"
 #include "service/worker.h"
 
 enum { PROBE_MS_MAX = 1000 };
@@ -62,6 +63,8 @@ static void answer(struct probe *p)
     buffer_puts(&json, "{\"status\":\"ready\"}");
     if (ready)
         http_answer(p->r, 200, &json);
+    else if (users_login_required(p->http->config)) /* nobody logs in for a probe: the reasons name nodes */
+        http_problem(p->r, 503, "not ready");
     else
         http_problem(p->r, 503, "not ready: %s", buffer_text(&reasons));
     buffer_fini(&json);

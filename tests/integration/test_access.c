@@ -2,6 +2,7 @@
 /* Users, their roles, and the patterns of filters that they may use. */
 #include "tests/integration/access.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -264,6 +265,27 @@ static void test_http__knows_users_tokens_roles_and_patterns(void **state)
     assert_int_equal(access_http_status("GET", "/v1/filters", "", answer, sizeof(answer)), 200);
 }
 
+/* Nodes and why they fail are for who may read all filters. */
+static void test_patterns__hide_nodes(void **state)
+{
+    (void)state;
+    struct client reader = {0}, chief = {0};
+    char answer[16384];
+    access_log_in(&reader, "reader");
+    access_log_in(&chief, "chief");
+    access_gives(&reader, "INFO nodes", "# Nodes\r\nnodes_mode:list\r\nnodes_state:up\r\n");
+    redisReply *r = client_command(&chief, "INFO");
+    assert_true(r != NULL && strstr(r->str, "node0:name=127.0.0.1:") != NULL);
+    freeReplyObject(r);
+    process_signal(&access_fixture.redis[0].process, SIGSTOP);
+    int status = access_http_status("GET", "/readyz", "", answer, sizeof(answer));
+    process_signal(&access_fixture.redis[0].process, SIGCONT);
+    assert_int_equal(status, 503);
+    assert_non_null(strstr(answer, "\"detail\":\"not ready\""));
+    client_close(&reader);
+    client_close(&chief);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -272,6 +294,7 @@ int main(void)
         ACCESS_TEST(test_roles__say_which_commands_may_be_run),
         ACCESS_TEST(test_patterns__say_which_filters_may_be_used),
         ACCESS_TEST(test_patterns__hide_other_filters_from_lists),
+        ACCESS_TEST(test_patterns__hide_nodes),
         ACCESS_TEST(test_patterns__hold_for_every_name_of_a_command),
         ACCESS_TEST(test_transactions__may_change_who_one_is),
         ACCESS_TEST(test_transactions__are_refused_whole_where_one_command_may_not_be_run),

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { BIG = 1200000, MORE = 400000 };
 
@@ -33,7 +34,14 @@ static void test_restore__of_a_million_keys_is_what_was_dumped(void **state)
     two_cli_says(&two.from, "import big --capacity 500k < <(seq -f c%.0f 0 1199999)", 0,
                  "1,200,000 keys are in big");
     assert_int_equal(two_status(&two.from, "big", "layers"), 2);
+    mode_t mask = umask(0);
     two_cli_says(&two.from, "dump big --output $D/big", 0, "big dumped: ");
+    (void)umask(mask);
+    char path[PATH_MAX + 8];
+    struct stat made;
+    (void)snprintf(path, sizeof(path), "%s/big", folder);
+    assert_int_equal(stat(path, &made), 0);
+    assert_int_equal(made.st_mode & 0777, 0600); /* it has the seed */
     two_cli_says(&two.to, "restore 'big copy' < $D/big", 0, "of ");
     two_all_present(&two.to, "big copy", 0, BIG);
     uint64_t before = two_false_positives(&two.from, "big");

@@ -139,6 +139,9 @@ static void test_names__are_those_of_filters_that_exist(void **state)
         {"SCAN 0 MATCH n*", "*2\r\n$1\r\n0\r\n*1\r\n$2\r\nn1"},
         {"SCAN 0 MATCH n* TYPE string", "*2\r\n$1\r\n0\r\n*0"},
         {"SCAN 0 COUNT 100 MATCH n* TYPE MBbloom--", "*2\r\n$1\r\n0\r\n*1\r\n$2\r\nn1"},
+        {"KEYS [m-o]1", "*1\r\n$2\r\nn1"},
+        {"KEYS \\n?", "*1\r\n$2\r\nn1"},
+        {"KEYS [^n]1", "*0"},
         {"SCAN x", "-ERR invalid cursor"},
         {"SCAN 0 COUNT 0", "-ERR syntax error"},
         {"SCAN 0 COUNT x", "-ERR value is not an integer or out of range"},
@@ -156,6 +159,38 @@ static void test_names__are_those_of_filters_that_exist(void **state)
     RUN(rows);
     assert_true(keyspace_integer(&keyspace.fixture.client[0], "MEMORY USAGE fixed") > 1000);
     keyspace_ask_redis("SREM twinbloom:filters a-name-without-a-view");
+}
+
+/* Redis has one thread for everybody: it matches no patterns of clients. */
+static void test_names__patterns_are_matched_here_and_have_a_bound(void **state)
+{
+    (void)state;
+    char pattern[1100];
+    memset(pattern, '*', sizeof(pattern));
+    struct client *c = &keyspace.fixture.client[0], redis = {0};
+    struct error e = {""};
+    must(client_open(&redis, keyspace.fixture.redis[0].port, 10000, &e), e);
+    must(client_ok(&redis, &e, "CONFIG SET slowlog-log-slower-than 0 slowlog-max-len 100"), e);
+    for (size_t length = 1024; length <= 1025; length++) {
+        const char *const keys[] = {"KEYS", pattern}, *const scan[] = {"SCAN", "0", "MATCH", pattern};
+        for (int i = 0; i < 2; i++) {
+            const size_t lengths[] = {4, i == 0 ? length : 1, 5, length};
+            redisReply *r = client_argv(c, i == 0 ? 2 : 4, i == 0 ? keys : scan, lengths);
+            assert_non_null(r);
+            assert_int_equal(r->type, length == 1024 ? REDIS_REPLY_ARRAY : REDIS_REPLY_ERROR);
+            if (r->type == REDIS_REPLY_ERROR)
+                assert_string_equal(r->str, "ERR a pattern has at most 1024 bytes");
+            freeReplyObject(r);
+        }
+    }
+    redisReply *log = client_command(&redis, "SLOWLOG GET 100");
+    assert_true(log != NULL && log->elements > 0);
+    for (size_t i = 0; i < log->elements; i++)
+        for (size_t j = 0; j < log->element[i]->element[3]->elements; j++)
+            assert_null(strstr(log->element[i]->element[3]->element[j]->str, "***"));
+    freeReplyObject(log);
+    must(client_ok(&redis, &e, "CONFIG SET slowlog-log-slower-than 10000"), e);
+    client_close(&redis);
 }
 
 static void test_scan__comes_past_every_name_once_it_is_through(void **state)
@@ -331,6 +366,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names__are_those_of_filters_that_exist),
+        cmocka_unit_test(test_names__patterns_are_matched_here_and_have_a_bound),
         cmocka_unit_test(test_scan__comes_past_every_name_once_it_is_through),
         cmocka_unit_test(test_expire__deletes_at_its_time_everywhere),
         cmocka_unit_test(test_expire__is_taken_away_in_time),

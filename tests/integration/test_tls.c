@@ -34,6 +34,7 @@ static const char certificates[] =
     "leaf elsewhere elsewhere 'subjectAltName=DNS:elsewhere' ours 1003 && "
     "leaf chief chief 'extendedKeyUsage=clientAuth' ours 1004 && "
     "leaf nobody nobody 'extendedKeyUsage=clientAuth' ours 1005 && "
+    "leaf default default 'extendedKeyUsage=clientAuth' ours 1007 && "
     "leaf foreign chief 'extendedKeyUsage=clientAuth' theirs 1006 && "
     "printf 'openssl_conf = a\n[a]\nssl_conf = b\n[b]\nsystem_default = c\n[c]\nMinProtocol = TLSv1\n"
     "CipherString = ALL:@SECLEVEL=0\n' > lax.cnf";
@@ -291,6 +292,9 @@ static void test_client_certificates__log_in_whom_they_name(void **state)
          true, "alpha");
     reload("tls_client_auth = optional\n", FILTERS CHIEF);
     says(REDIS_CLI WITH("chief") "ACL WHOAMI 2>&1", true, "NOAUTH Authentication required.");
+    /* The default user is whom the password lets in, and has all rights. */
+    reload("tls_client_auth = optional\ntls_client_user = yes\npassword = sesame\n", FILTERS CHIEF);
+    says(REDIS_CLI WITH("default") "ACL WHOAMI 2>&1", true, "NOAUTH Authentication required.");
 }
 
 static const char https[] =
@@ -337,6 +341,8 @@ static void test_http__is_served_over_tls(void **state)
     reload("tls_client_auth = optional\ntls_client_user = yes\n", FILTERS CHIEF);
     https_says("", "401 False\n");
     https_says("nobody", "401 False\n");
+    reload("tls_client_auth = optional\ntls_client_user = yes\npassword = sesame\n", FILTERS CHIEF);
+    https_says("default", "401 False\n");
     https_says("chief", "200 True\n200 True\n200 True\nlivez 200\n");
 }
 
