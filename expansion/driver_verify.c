@@ -32,6 +32,7 @@ struct look {
     char *bytes[BATCH];
     size_t lengths[BATCH];
     uint64_t checked, missing, added;
+    bool more;                          /* keys are missing that were not handed out: look again */
     uint64_t old, fresh, gone, unknown; /* of those that are listed: what the source says */
     unsigned listed_count;
     char *listed[LISTED];
@@ -147,6 +148,7 @@ static enum err look_at_all(struct look *l, struct error *e)
     }
     if (code == ERR_OK)
         code = driver_compare(d, driver_built_slot(d), false, take_suspects, l, &all, e);
+    l->more = all.missing > all.handed;
     if (code == ERR_OK && heals(d) && d->o->sweep) /* rows that moved to where it had been */
         code = driver_sweep(d, horizon, take_suspects, l, e);
     if (code == ERR_OK && heals(d))
@@ -215,6 +217,10 @@ static enum err write_look(const struct look *l, struct error *e)
     const struct generation *g = driver_built(d);
     record_begin(d, false);
     record_missing(l);
+    if (heals(d)) {
+        record_text(d, "healed", d->record.healed);
+        record_text(d, "verify_full", "1");
+    }
     if (l->added > 0)
         record_count(d, g, generation_written_layer(g), -1, l->added);
     return record_write(d, e);
@@ -225,7 +231,7 @@ static enum err write_look(const struct look *l, struct error *e)
 static enum err judge(const struct look *l, struct error *e)
 {
     const struct generation *g = driver_built(l->d);
-    if (l->missing == 0)
+    if (l->missing == 0 || (heals(l->d) && !l->more)) /* all are added */
         return ERR_OK;
     return error_set(e, ERR_CONFLICT,
                      "verify: %" PRIu64 " of %" PRIu64 " keys of the source were not in generation %" PRIu64
@@ -234,8 +240,9 @@ static enum err judge(const struct look *l, struct error *e)
                      l->listed_count > 0 ? log_quote(l->listed[0]) : "");
 }
 
-/* *@again: keys were missing, but the build is not to blame. */
-static enum err look_once(struct driver *d, uint64_t *checked, bool *again, struct error *e)
+/* *@again: keys were missing, but the build is not to blame, or the generation is in use and can be healed.
+ */
+static enum err look_once(struct driver *d, bool last, uint64_t *checked, bool *again, struct error *e)
 {
     struct look *l = calloc(1, sizeof(*l));
     if (l == NULL)
@@ -248,12 +255,15 @@ static enum err look_once(struct driver *d, uint64_t *checked, bool *again, stru
         code = l->code;
     if (code == ERR_OK)
         code = find_reasons(l, e);
+    bool wrong = l->missing > 0 && (l->old > 0 || last);
+    if (code == ERR_OK && wrong && d->step == STEP_CONFIRM && !heals(d) && judge(l, e) != ERR_OK) {
+        driver_distrust(d, e->text); /* the next look is the whole table */
+        l->more = true;
+    }
     if (code == ERR_OK)
         code = write_look(l, e);
     if (code == ERR_OK)
         code = judge(l, e);
-    if (code == ERR_CONFLICT && d->step == STEP_CONFIRM && l->old > 0 && d->record.healed[0] == '\0')
-        driver_distrust(d, e->text);
     *again = code == ERR_CONFLICT && (l->old == 0 || heals(d));
     *checked = l->checked;
     for (unsigned i = 0; i < l->listed_count; i++)
@@ -270,7 +280,7 @@ static enum err verify_present(struct driver *d, uint64_t *checked, struct error
         again = false;
         code = driver_source(d, e);
         if (code == ERR_OK)
-            code = driver_source_failed(d, look_once(d, checked, &again, e));
+            code = driver_source_failed(d, look_once(d, round + 1 == ROUNDS, checked, &again, e));
     }
     return code;
 }

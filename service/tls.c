@@ -6,6 +6,7 @@
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
 #include "base/log.h"
+#include "migrate/dsn.h"
 #include "shard/cluster.h"
 #include "shard/node_tls.h"
 #include "shard/sentinels.h"
@@ -86,8 +87,21 @@ void tls_unload(struct tls_contexts *x)
     *x = (struct tls_contexts){0};
 }
 
+static void warn_of(const char *key, const char *dsn)
+{
+    if (dsn[0] != '\0' && !dsn_is_verified(dsn))
+        log_warn(
+            "postgres_tls",
+            "key=%s note=\"the certificate of Postgres is not checked; whoever is in between can read and "
+            "change "
+            "everything, the password too: sslmode=verify-full, and sslrootcert where the CA is your own\"",
+            key);
+}
+
 void tls_warn(const struct config *c)
 {
+    warn_of("dsn", c->dsn);
+    warn_of("read_dsn", c->read_dsn);
     if (!c->redis_verify)
         log_warn("redis_tls",
                  "note=\"tls_verify = no: the certificates of Redis are not looked at; whoever is in "

@@ -28,9 +28,9 @@
 -- psql -v table=short_link -v id=id -v columns='code, deleted_at' -v outbox=twinbloom_outbox -v reader=twinbloom -v notify=true -f outbox.sql
 CREATE TABLE IF NOT EXISTS :outbox (
     seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    relid oid NOT NULL,
-    id text NOT NULL,
-    created_at timestamptz NOT NULL DEFAULT clock_timestamp()
+    relid pg_catalog.oid NOT NULL,
+    id pg_catalog.text NOT NULL,
+    created_at pg_catalog.timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp()
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
 
 SET twinbloom.source = :'table';
@@ -40,19 +40,26 @@ SET twinbloom.outbox = :'outbox';
 SET twinbloom.reader = :'reader';
 SET twinbloom.notify = :'notify';
 
+-- Names of table and outbox are looked up by the session's search_path, and nothing else: whoever may write to a schema of it
+-- could put functions and types there that fit better than those of pg_catalog, and have a superuser run them.
 DO $install$
 DECLARE
+    path CONSTANT pg_catalog.text := pg_catalog.current_setting('search_path');
+    source CONSTANT pg_catalog.regclass := pg_catalog.current_setting('twinbloom.source')::pg_catalog.regclass;
+    outbox CONSTANT pg_catalog.regclass := pg_catalog.current_setting('twinbloom.outbox')::pg_catalog.regclass;
+    safe CONSTANT pg_catalog.text := pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
     -- values as COPY writes them
-    escaped CONSTANT text := $e$replace(replace(replace(replace(replace(replace(replace(%s COLLATE "C", E'\\', E'\\\\'),
+    escaped CONSTANT pg_catalog.text :=
+        $e$replace(replace(replace(replace(replace(replace(replace(%s COLLATE "C", E'\\', E'\\\\'),
         E'\b', E'\\b'), E'\f', E'\\f'), E'\n', E'\\n'), E'\r', E'\\r'), E'\t', E'\\t'), E'\x0b', E'\\v')$e$;
-    never_escaped CONSTANT regtype[] := '{smallint, integer, bigint, uuid}';
+    never_escaped CONSTANT pg_catalog.regtype[] := '{smallint, integer, bigint, uuid}';
     -- and in one form, whatever the writer's settings are
-    settings text := $s$SET datestyle = 'ISO, YMD' SET intervalstyle = 'postgres' SET timezone = 'UTC'
+    settings pg_catalog.text := $s$SET datestyle = 'ISO, YMD' SET intervalstyle = 'postgres' SET timezone = 'UTC'
         SET bytea_output = 'hex' SET extra_float_digits = '1'$s$;
-    no_settings CONSTANT regtype[] := never_escaped || '{numeric, text, varchar, bpchar}';
-    definition CONSTANT text := $f$() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+    no_settings CONSTANT pg_catalog.regtype[] := never_escaped || '{numeric, text, varchar, bpchar}';
+    definition CONSTANT pg_catalog.text := $f$() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
         SET search_path = pg_catalog, pg_temp %s AS %L$f$;
-    of_row CONSTANT text := $b$
+    of_row CONSTANT pg_catalog.text := $b$
 DECLARE
     r ALIAS FOR new;
 BEGIN
@@ -60,7 +67,7 @@ BEGIN
     %3$s
     RETURN NULL;
 END$b$;
-    of_statement CONSTANT text := $b$
+    of_statement CONSTANT pg_catalog.text := $b$
 BEGIN
     INSERT INTO %1$s (relid, id) SELECT TG_RELID, %2$s FROM new_rows AS r;
     IF FOUND THEN
@@ -68,17 +75,15 @@ BEGIN
     END IF;
     RETURN NULL;
 END$b$;
-    source CONSTANT regclass := current_setting('twinbloom.source')::regclass;
-    outbox CONSTANT regclass := current_setting('twinbloom.outbox')::regclass;
-    ids CONSTANT text[] := regexp_split_to_array(trim(current_setting('twinbloom.id')), ' *, *');
-    watched CONSTANT text[] := ids
+    ids CONSTANT pg_catalog.text[] := regexp_split_to_array(trim(current_setting('twinbloom.id')), ' *, *');
+    watched CONSTANT pg_catalog.text[] := ids
         || array_remove(regexp_split_to_array(trim(current_setting('twinbloom.columns')), ' *, *'), '');
     s record;
     o record;
-    word text;
-    expression text;
-    wake text := 'NULL;';
-    functions text[]; -- for a row, and where there is one for a statement
+    word pg_catalog.text;
+    expression pg_catalog.text;
+    wake pg_catalog.text := 'NULL;';
+    functions pg_catalog.text[]; -- for a row, and where there is one for a statement
 BEGIN
     IF current_setting('lock_timeout') = '0' THEN -- a table that waits for a lock has its writers wait
         PERFORM set_config('lock_timeout', '10s', true);
@@ -152,5 +157,6 @@ BEGIN
     EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I, ENABLE ALWAYS TRIGGER %I',
                    source, o.relname || '_insert', o.relname || '_update');
     EXECUTE format('GRANT SELECT, DELETE ON %s TO %I', o.name, current_setting('twinbloom.reader'));
+    PERFORM set_config('search_path', path, true);
 END
 $install$;

@@ -3,17 +3,21 @@
 -- psql -v outbox=twinbloom_outbox -f outbox_drop.sql
 SET twinbloom.outbox = :'outbox';
 
+-- The session's search_path is for the name of the outbox alone: see outbox.sql.
 DO $drop$
 DECLARE
-    outbox CONSTANT regclass := to_regclass(current_setting('twinbloom.outbox'));
+    path CONSTANT pg_catalog.text := pg_catalog.current_setting('search_path');
+    outbox CONSTANT pg_catalog.regclass := pg_catalog.to_regclass(pg_catalog.current_setting('twinbloom.outbox'));
+    safe CONSTANT pg_catalog.text := pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
     o record;
-    command text;
+    command pg_catalog.text;
 BEGIN
     IF current_setting('lock_timeout') = '0' THEN -- a table that waits for a lock has its writers wait
         PERFORM set_config('lock_timeout', '10s', true);
     END IF;
     IF outbox IS NULL THEN
         RAISE NOTICE 'there is no outbox %', current_setting('twinbloom.outbox');
+        PERFORM set_config('search_path', path, true);
         RETURN;
     END IF;
     SELECT c.relname, c.relnamespace, c.reltype AS type,
@@ -41,5 +45,6 @@ BEGIN
         EXECUTE command;
     END LOOP;
     EXECUTE format('DROP TABLE %s', outbox);
+    PERFORM set_config('search_path', path, true);
 END
 $drop$;

@@ -140,7 +140,8 @@ const struct config_key config_keys[] = {
       "Longest shard: the size of one Redis string."),
 
     P("dsn", CONFIG_STRING, dsn, "", 0, 0, CONFIG_SECRET_PART,
-      "Connection string of the database that holds the tables; ~/.pgpass and PGPASSFILE work. Empty: no source."),
+      "Connection string of the database that holds the tables; ~/.pgpass and PGPASSFILE work. sslmode=verify-full checks "
+      "its certificate; without it, unless it is on this machine, the log warns. Empty: no source."),
     P("read_dsn", CONFIG_STRING, read_dsn, "", 0, 0, CONFIG_SECRET_PART,
       "Connection string of a hot standby that builds read rows from; they wait until it has replayed what they need. Empty: "
       "the primary."),

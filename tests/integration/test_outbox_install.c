@@ -104,14 +104,15 @@ static void test_outbox_sql__refuses_what_cannot_work_and_changes_nothing(void *
     } rows[] = {
         {{.table = "missing", .outbox = "box"}, "relation \"missing\" does not exist"},
         {{.table = "seen", .outbox = "box"}, "seen is neither a table nor a partitioned table"},
-        {{.table = "base", .id = "idd", .outbox = "box"}, "table base has no column \"idd\""},
-        {{.table = "base", .id = "", .outbox = "box"}, "table base has no column \"\""},
-        {{.table = "base", .columns = "code,ctid", .outbox = "box"}, "table base has no column \"ctid\""},
+        {{.table = "base", .id = "idd", .outbox = "box"}, "table public.base has no column \"idd\""},
+        {{.table = "base", .id = "", .outbox = "box"}, "table public.base has no column \"\""},
+        {{.table = "base", .columns = "code,ctid", .outbox = "box"},
+         "table public.base has no column \"ctid\""},
         {{.table = "base", .id = "id, nullable", .outbox = "box"},
-         "id column \"nullable\" of table base may"},
+         "id column \"nullable\" of table public.base may"},
         {{.table = "base", .outbox = "guarded"}, "guarded is a table of another kind"},
         {{.table = "base", .outbox = "a_name_of_41_bytes_is_too_long_for_triggers"}, "more than 40 bytes"},
-        {{.table = "guarded", .outbox = "box"}, "table guarded has another trigger \"box_update\""},
+        {{.table = "guarded", .outbox = "box"}, "table public.guarded has another trigger \"box_update\""},
         {{.table = "base", .outbox = "box", .reader = "nobody_here"}, "role \"nobody_here\" does not exist"},
         {{.table = "base", .outbox = "box", .notify = "perhaps"}, "invalid input syntax for type boolean"},
     };
@@ -268,6 +269,61 @@ static void test_outbox__comes_back_from_a_dump(void **state)
     PQfinish(pg);
 }
 
+/* Functions, a type and an operator that fit better than those of pg_catalog, or come before them, and tell
+ * that they ran. */
+static void lay_traps(PGconn *pg)
+{
+    static const char *const functions[][2] = {
+        {"quote_ident(name) RETURNS pg_catalog.text", "pg_catalog.quote_ident($1::pg_catalog.text)"},
+        {"clock_timestamp() RETURNS pg_catalog.timestamptz", "pg_catalog.clock_timestamp()"},
+        {"current_setting(pg_catalog.text) RETURNS pg_catalog.text", "pg_catalog.current_setting($1)"},
+        {"to_regclass(pg_catalog.text) RETURNS pg_catalog.regclass", "pg_catalog.to_regclass($1)"},
+        {"md5(pg_catalog.text) RETURNS pg_catalog.text", "pg_catalog.md5($1)"},
+        {"set_config(pg_catalog.text, pg_catalog.text, boolean) RETURNS pg_catalog.text",
+         "pg_catalog.set_config($1, $2, $3)"},
+    };
+    database_run(
+        pg, "CREATE SCHEMA traps; CREATE TABLE traps.fell (what pg_catalog.text); CREATE FUNCTION "
+            "traps.spy(pg_catalog.text) RETURNS boolean LANGUAGE sql AS 'INSERT INTO traps.fell VALUES ($1); "
+            "SELECT true'; CREATE DOMAIN traps.text AS pg_catalog.text CHECK (traps.spy(VALUE))");
+    for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
+        database_run(
+            pg,
+            "CREATE FUNCTION traps.%s LANGUAGE plpgsql AS $$BEGIN PERFORM traps.spy('%zu'); RETURN %s; END$$",
+            functions[i][0], i, functions[i][1]);
+}
+
+static void test_outbox_sql__runs_nothing_that_the_search_path_leads_to(void **state)
+{
+    PGconn *pg = database_connect(*state, "postgres", "test");
+    database_run(pg, "CREATE TABLE careful (id int PRIMARY KEY, code text)");
+    lay_traps(pg);
+    database_run(pg, "ALTER DATABASE postgres SET search_path = traps, pg_catalog, public");
+    const struct outboxes_setup setup = {.table = "public.careful", .outbox = "public.careful_box"};
+    outboxes_install(*state, &setup);
+    outboxes_install(*state, &setup);
+    database_run(pg, "INSERT INTO careful VALUES (1, 'a')");
+    outboxes_expect(pg, "careful_box", "1");
+    outboxes_drop(*state, "public.careful_box");
+    database_run(pg, "ALTER DATABASE postgres RESET search_path");
+    assert_query(pg, "SELECT coalesce(string_agg(DISTINCT what, ' '), '') FROM traps.fell", "");
+    PQfinish(pg);
+}
+
+/* In a transaction of the DBA's own the path is the same afterwards. */
+static void test_outbox_sql__names_are_looked_up_by_the_search_path(void **state)
+{
+    PGconn *pg = database_connect(*state, "postgres", "test");
+    database_run(pg, "CREATE SCHEMA mine; CREATE TABLE mine.pathed (id int PRIMARY KEY, code text)");
+    database_run(pg, "ALTER DATABASE postgres SET search_path = mine");
+    outboxes_install(*state, &(struct outboxes_setup){.table = "pathed", .outbox = "pathed_box"});
+    database_run(pg, "INSERT INTO mine.pathed VALUES (1, 'a')");
+    outboxes_expect(pg, "mine.pathed_box", "1");
+    outboxes_drop(*state, "pathed_box");
+    database_run(pg, "ALTER DATABASE postgres RESET search_path");
+    PQfinish(pg);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -278,6 +334,8 @@ int main(void)
         cmocka_unit_test(test_outbox_sql__grants_no_more_than_is_needed),
         cmocka_unit_test(test_outbox_drop_sql__takes_all_of_it_away),
         cmocka_unit_test(test_outbox__that_triggers_write_into_is_not_dropped_by_mistake),
+        cmocka_unit_test(test_outbox_sql__runs_nothing_that_the_search_path_leads_to),
+        cmocka_unit_test(test_outbox_sql__names_are_looked_up_by_the_search_path),
         cmocka_unit_test(test_outbox__comes_back_from_a_dump),
     };
     return cmocka_run_group_tests(tests, database_setup, database_teardown);

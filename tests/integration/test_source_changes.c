@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -391,6 +392,29 @@ static void test_rename__again_and_again_after_the_cutover_rolls_back(void **sta
     assert_int_equal(fixture_generation(&fixture, 0), before);
 }
 
+/* --- the way to it --- */
+
+static bool warns_of(const char *dsn)
+{
+    struct error e = {""};
+    struct daemon d = {.port = 0};
+    const struct daemon_options o = {.nodes = fixture.node_list, .dsn = dsn};
+    must(daemon_start(&d, &o, &e), e);
+    char *log = process_log(&d.process);
+    bool warns = strstr(log, "level=warn event=postgres_tls key=dsn") != NULL;
+    free(log);
+    assert_true(daemon_fini(&d));
+    return warns;
+}
+
+static void test_dsn__without_a_certificate_that_is_checked_is_warned_of(void **state)
+{
+    (void)state;
+    assert_true(warns_of("postgresql://app@192.0.2.1/links?connect_timeout=2"));
+    assert_false(warns_of("postgresql://app@192.0.2.1/links?connect_timeout=2&sslmode=verify-full"));
+    assert_false(warns_of(fixture.postgres.dsn));
+}
+
 /* --- all --- */
 
 static int setup(void **state)
@@ -434,6 +458,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_partition__is_away_while_the_scan_passes),
         cmocka_unit_test(test_rename__after_the_cutover_is_healed_and_said),
         cmocka_unit_test(test_rename__again_and_again_after_the_cutover_rolls_back),
+        cmocka_unit_test(test_dsn__without_a_certificate_that_is_checked_is_warned_of),
         cmocka_unit_test(test_verify__that_fails_after_the_cutover_is_healed_and_said),
     };
     if (argc > 1)
