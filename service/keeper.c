@@ -293,8 +293,9 @@ static enum err look(struct keeper *k, const char *name, size_t length)
 static void look_at_unlisted(struct keeper *k)
 {
     struct error e;
-    for (struct watched *w = watch_first(k->service->watch); w != NULL && !atomic_load(&k->service->stop);
-         w = w->next)
+    struct watch *watch = k->service->watch;
+    for (struct watched *w = watch_next(watch, NULL); w != NULL && !atomic_load(&k->service->stop);
+         w = watch_next(watch, w))
         if (w->round != k->round && service_was_seen(k->service, w->name, w->length) &&
             look(k, w->name, w->length) == ERR_OK && registry_keep(&k->fence, &e) != ERR_OK)
             log_warn("not_registered", "filter=%s why=%s", log_quote(w->name), log_quote(e.text));
@@ -324,6 +325,7 @@ static void look_at_all(struct keeper *k)
             (void)look(k, names->element[i]->str, (size_t)names->element[i]->len);
     freeReplyObject(names);
     look_at_unlisted(k);
+    watch_forget(k->service->watch, k->round);
 }
 
 /* Until the next look: no longer than to the first filter that is due. */

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 #include "base/clock.h"
 #include "base/log.h"
 #include "service/keeper.h"
@@ -13,9 +14,11 @@
 #include "shard/fence.h"
 #include "shard/latest.h"
 
+enum { BUCKETS = 4096 };
+
 struct watch {
     pthread_mutex_t lock;
-    struct watched *filters;
+    struct watched *bucket[BUCKETS];
 };
 
 struct watch *watch_new(void)
@@ -26,56 +29,91 @@ struct watch *watch_new(void)
     return watch;
 }
 
+static void watched_free(struct watched *w)
+{
+    source_look_free(w->look);
+    free(w->latest);
+    free(w->name);
+    free(w);
+}
+
 void watch_free(struct watch *watch)
 {
     if (watch == NULL)
         return;
-    for (struct watched *w = watch->filters, *next; w != NULL; w = next) {
-        next = w->next;
-        source_look_free(w->look);
-        free(w->latest);
-        free(w->name);
-        free(w);
-    }
+    for (size_t i = 0; i < BUCKETS; i++)
+        for (struct watched *w = watch->bucket[i], *next; w != NULL; w = next) {
+            next = w->next;
+            watched_free(w);
+        }
     (void)pthread_mutex_destroy(&watch->lock);
     free(watch);
 }
 
+static size_t bucket_of(const char *name, size_t length)
+{
+    return XXH3_64bits(name, length) % BUCKETS;
+}
+
 static struct watched *find_locked(const struct watch *watch, const char *name, size_t length)
 {
-    for (struct watched *w = watch->filters; w != NULL; w = w->next)
+    for (struct watched *w = watch->bucket[bucket_of(name, length)]; w != NULL; w = w->next)
         if (w->length == length && memcmp(w->name, name, length) == 0)
             return w;
     return NULL;
 }
 
-struct watched *watch_first(struct watch *watch)
+/* NULL: no memory. */
+static struct watched *find_or_make_locked(struct watch *watch, const char *name, size_t length)
+{
+    struct watched *w = find_locked(watch, name, length), **head = &watch->bucket[bucket_of(name, length)];
+    if (w != NULL)
+        return w;
+    w = calloc(1, sizeof(*w));
+    if (w == NULL || (w->name = malloc(length + 1)) == NULL) {
+        free(w);
+        return NULL;
+    }
+    memcpy(w->name, name, length);
+    w->name[length] = '\0';
+    w->length = length;
+    w->watch = watch;
+    w->schedule_from = (time_t)(clock_wall_us() / 1000000);
+    w->next = *head;
+    *head = w;
+    return w;
+}
+
+struct watched *watch_next(struct watch *watch, const struct watched *w)
 {
     (void)pthread_mutex_lock(&watch->lock);
-    struct watched *w = watch->filters;
+    struct watched *next = w == NULL ? watch->bucket[0] : w->next;
+    for (size_t i = w == NULL ? 1 : bucket_of(w->name, w->length) + 1; next == NULL && i < BUCKETS; i++)
+        next = watch->bucket[i];
     (void)pthread_mutex_unlock(&watch->lock);
-    return w;
+    return next;
+}
+
+void watch_forget(struct watch *watch, uint64_t round)
+{
+    for (size_t i = 0; i < BUCKETS; i++) {
+        (void)pthread_mutex_lock(&watch->lock);
+        for (struct watched **at = &watch->bucket[i], *w; (w = *at) != NULL;) {
+            if (w->seen != 0 || w->latest != NULL || w->look != NULL || w->round >= round) {
+                at = &w->next;
+                continue;
+            }
+            *at = w->next;
+            watched_free(w);
+        }
+        (void)pthread_mutex_unlock(&watch->lock);
+    }
 }
 
 struct watched *watch_find(struct watch *watch, const char *name, size_t length)
 {
     (void)pthread_mutex_lock(&watch->lock);
-    struct watched *w = find_locked(watch, name, length);
-    if (w == NULL && (w = calloc(1, sizeof(*w))) != NULL) {
-        w->name = malloc(length + 1);
-        if (w->name == NULL) {
-            free(w);
-            w = NULL;
-        } else {
-            memcpy(w->name, name, length);
-            w->name[length] = '\0';
-            w->length = length;
-            w->watch = watch;
-            w->schedule_from = (time_t)(clock_wall_us() / 1000000);
-            w->next = watch->filters;
-            watch->filters = w;
-        }
-    }
+    struct watched *w = find_or_make_locked(watch, name, length);
     (void)pthread_mutex_unlock(&watch->lock);
     return w;
 }
@@ -177,11 +215,9 @@ void watch_give_back_lost(struct watched *w, bool told)
 void service_on_seen(void *service, const char *name, size_t length, uint64_t incarnation)
 {
     struct watch *watch = ((struct service *)service)->watch;
-    struct watched *w = watch_find(watch, name, length);
-    if (w == NULL)
-        return;
     (void)pthread_mutex_lock(&watch->lock);
-    if (incarnation != w->dropped) /* who had read it before tells it late */
+    struct watched *w = find_or_make_locked(watch, name, length);
+    if (w != NULL && incarnation != w->dropped) /* who had read it before tells it late */
         w->seen = incarnation;
     (void)pthread_mutex_unlock(&watch->lock);
 }
@@ -237,11 +273,10 @@ static bool is_news(const struct watched *w, const struct view *v)
 }
 
 /* One line for each view that this coordinator hears of, whoever of its threads is first. */
-static void tell(const struct watched *w, const struct view *v)
+static void tell(const char *name, const struct view *v)
 {
-    log_info("view", "filter=%s epoch=%" PRIu64 " phase=%s generation=%" PRIu64 " built=%d",
-             log_quote(w->name), v->epoch, phase_row(v->phase)->name, view_current(v)->number,
-             view_current(v)->built);
+    log_info("view", "filter=%s epoch=%" PRIu64 " phase=%s generation=%" PRIu64 " built=%d", log_quote(name),
+             v->epoch, phase_row(v->phase)->name, view_current(v)->number, view_current(v)->built);
 }
 
 void watch_remember(struct watched *w, const struct view *v)
@@ -251,7 +286,7 @@ void watch_remember(struct watched *w, const struct view *v)
     remember(w, v);
     (void)pthread_mutex_unlock(&w->watch->lock);
     if (news)
-        tell(w, v);
+        tell(w->name, v);
 }
 
 bool watch_remembers(struct watched *w, struct view *out)
@@ -269,15 +304,17 @@ bool watch_remembers(struct watched *w, struct view *out)
 static void on_view(void *service, const char *name, size_t length, const struct view *v, bool own)
 {
     struct watch *watch = ((struct service *)service)->watch;
-    struct watched *w = watch_find(watch, name, length);
-    if (w == NULL)
-        return;
     (void)pthread_mutex_lock(&watch->lock);
+    struct watched *w = find_or_make_locked(watch, name, length);
+    if (w == NULL) {
+        (void)pthread_mutex_unlock(&watch->lock);
+        return;
+    }
     bool news = !own && is_news(w, v);
     remember(w, v);
     (void)pthread_mutex_unlock(&watch->lock);
     if (news)
-        tell(w, v);
+        tell(name, v);
 }
 
 void service_on_view(void *service, const char *name, size_t length, const struct view *v, bool older)

@@ -40,7 +40,7 @@ void watch_free(struct watch *watch);
 
 struct keeper_note keeper_note(struct service *s, const char *name, size_t length);
 
-/* One filter. Lives as long as the watch; but for `seen`, `known`, what operations mark and the note it is
+/* One filter. The keeper alone forgets it; but for `seen`, `known`, what operations mark and the note it is
  * the keeper's alone. */
 struct watched {
     struct watch *watch;
@@ -78,12 +78,15 @@ struct watched {
     unsigned suspect_slots;    /* most that suspect masters of a cluster have held; 0: there are none */
     uint64_t source, schedule; /* as configured, hashed; see follow() */
     struct keeper_note note;
-    struct watched *next;
+    struct watched *next; /* of the hash chain */
 };
 
-/* All entries, from one to the next by `next`: it does not change. NULL: there is none. */
-struct watched *watch_first(struct watch *watch);
-/* The entry of a filter, made if needed. NULL: no memory. */
+/* For the keeper: the entry behind @w, the first one where @w is NULL. NULL: there is none. */
+struct watched *watch_next(struct watch *watch, const struct watched *w);
+/* For the keeper: forget the entries of filters that are deleted, or were never there, and that it has not
+ * looked at since round @round. */
+void watch_forget(struct watch *watch, uint64_t round);
+/* For the keeper: the entry of a filter, made if needed. NULL: no memory. */
 struct watched *watch_find(struct watch *watch, const char *name, size_t length);
 /* Write into the note (@out is a member of it); cut where it is too long. */
 void watch_note_text(struct watch *watch, char *out, size_t size, const char *text);

@@ -5,10 +5,13 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+
+#include <stdio.h>
+
 #include "service/watch.h"
 #include "shard/latest.h"
 
-enum { FIRST = 11, SECOND = 22 };
+enum { FIRST = 11, SECOND = 22, NAMES = 200000 };
 
 static int setup(void **state)
 {
@@ -134,6 +137,90 @@ static void test_service_is_loss_sure__for_the_view_that_was_looked_at(void **st
     assert_false(service_is_loss_sure(s, "f", 1, &v));
 }
 
+/* --- names that are forgotten --- */
+
+static size_t name_of(unsigned i, char out[32])
+{
+    return (size_t)snprintf(out, 32, "short-lived-%u", i);
+}
+
+/* It is made, and the controller looks at it in round @round. */
+static void make(struct service *s, unsigned i, uint64_t round)
+{
+    char name[32];
+    size_t length = name_of(i, name);
+    service_on_seen(s, name, length, FIRST);
+    struct watched *w = watch_find(s->watch, name, length);
+    assert_non_null(w);
+    w->round = round;
+}
+
+static void drop(struct service *s, unsigned i)
+{
+    char name[32];
+    size_t length = name_of(i, name);
+    service_on_dropped(s, name, length, FIRST);
+}
+
+static bool was_seen(struct service *s, unsigned i)
+{
+    char name[32];
+    size_t length = name_of(i, name);
+    return service_was_seen(s, name, length);
+}
+
+static unsigned count(struct service *s)
+{
+    unsigned n = 0;
+    for (const struct watched *w = watch_next(s->watch, NULL); w != NULL; w = watch_next(s->watch, w))
+        n++;
+    return n;
+}
+
+static void test_watch_forget__the_names_of_filters_that_are_deleted(void **state)
+{
+    struct service *s = *state;
+    for (unsigned i = 0; i < NAMES; i++) {
+        make(s, i, 1);
+        drop(s, i);
+    }
+    assert_int_equal(count(s), NAMES);
+    watch_forget(s->watch, 2);
+    assert_int_equal(count(s), 0);
+}
+
+static void test_watch_forget__none_of_those_that_are_there(void **state)
+{
+    struct service *s = *state;
+    for (unsigned i = 0; i < NAMES; i++)
+        make(s, i, 1);
+    watch_forget(s->watch, 2);
+    assert_int_equal(count(s), NAMES);
+    for (unsigned i = 0; i < NAMES; i++)
+        assert_true(was_seen(s, i));
+    assert_false(was_seen(s, NAMES));
+}
+
+static void test_watch_forget__none_that_was_looked_at_or_was_made_again(void **state)
+{
+    struct service *s = *state;
+    char name[32];
+    make(s, 0, 1); /* gone, and nobody has deleted it */
+    make(s, 1, 1);
+    drop(s, 1);
+    make(s, 2, 2); /* deleted, and its name is listed still */
+    drop(s, 2);
+    make(s, 3, 1); /* another one of that name, since */
+    drop(s, 3);
+    size_t length = name_of(3, name);
+    service_on_seen(s, name, length, SECOND);
+    watch_forget(s->watch, 2);
+    assert_int_equal(count(s), 3);
+    assert_true(was_seen(s, 0) && !was_seen(s, 1) && was_seen(s, 3));
+    watch_forget(s->watch, 3);
+    assert_int_equal(count(s), 2);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -145,6 +232,9 @@ int main(void)
         TEST(test_service_on_view__remembers_the_latest_of_an_incarnation),
         TEST(test_service_on_view__knows_an_incarnation_that_was_replaced),
         TEST(test_service_is_loss_sure__for_the_view_that_was_looked_at),
+        TEST(test_watch_forget__the_names_of_filters_that_are_deleted),
+        TEST(test_watch_forget__none_of_those_that_are_there),
+        TEST(test_watch_forget__none_that_was_looked_at_or_was_made_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

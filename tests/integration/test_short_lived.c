@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+/* Names of filters that live for a moment: made, used, deleted. Nothing of them is kept. */
+#include "tests/integration/fixture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "tests/lib/http.h"
+
+/* A name that is not forgotten costs 2 KiB. */
+enum { NAMES = 1000, BYTES_A_NAME = 1024, FORGET_MS = 10000, PIPELINED = 100 };
+
+static struct temp_redis redis;
+static struct daemon daemon_;
+static struct client client;
+
+static int setup(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    static char sanitizer[512];
+    static const char *wrapper[] = {"env", sanitizer, NULL};
+    const char *given = getenv("ASAN_OPTIONS");
+    (void)snprintf(sanitizer, sizeof(sanitizer),
+                   "ASAN_OPTIONS=%s%squarantine_size_mb=1:thread_local_quarantine_size_kb=16:"
+                   "malloc_context_size=2",
+                   given != NULL ? given : "", given != NULL ? ":" : "");
+    must(temp_redis_start(&redis, NULL, &e), e);
+    must(daemon_prepare(&daemon_,
+                        &(struct daemon_options){.nodes = redis.url,
+                                                 .service = "check_interval = 100ms\nlog_level = error\n"
+                                                            "threads = 1\n",
+                                                 .expansion = "tombstone_ttl = 1s\n"},
+                        &e),
+         e);
+    daemon_.wrapper = wrapper;
+    must(daemon_launch(&daemon_, &e), e);
+    must(client_open(&client, daemon_.port, 60000, &e), e);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    client_close(&client);
+    bool clean = daemon_fini(&daemon_);
+    temp_redis_fini(&redis);
+    return clean ? 0 : -1;
+}
+
+static int64_t memory(void)
+{
+    char path[64];
+    long pages = 0;
+    (void)snprintf(path, sizeof(path), "/proc/%d/statm", (int)daemon_.process.pid);
+    FILE *f = fopen(path, "re");
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%*d %ld", &pages), 1);
+    (void)fclose(f);
+    return (int64_t)pages * 4096;
+}
+
+static unsigned names(void)
+{
+    const char *given = getenv("TWINBLOOM_NAMES");
+    return given != NULL ? (unsigned)strtoul(given, NULL, 10) / PIPELINED * PIPELINED : NAMES;
+}
+
+/* --- by RESP --- */
+
+static void take(const char *what, int64_t wanted)
+{
+    redisReply *r = NULL;
+    if (redisGetReply(client.redis, (void **)&r) != REDIS_OK)
+        fail_msg("%s: %s", what, client.redis->errstr);
+    bool fine = r->type == REDIS_REPLY_STATUS || (r->type == REDIS_REPLY_INTEGER && r->integer == wanted);
+    if (!fine)
+        fail_msg("%s: %s %lld", what, r->str != NULL ? r->str : "", r->integer);
+    freeReplyObject(r);
+}
+
+static void live_by_resp(const char *prefix, unsigned count)
+{
+    for (unsigned first = 0; first < count; first += PIPELINED) {
+        for (unsigned i = first; i < first + PIPELINED; i++) {
+            (void)redisAppendCommand(client.redis, "BF.RESERVE %s%u 0.01 10", prefix, i);
+            (void)redisAppendCommand(client.redis, "BF.ADD %s%u x", prefix, i);
+            (void)redisAppendCommand(client.redis, "DEL %s%u", prefix, i);
+        }
+        for (unsigned i = first; i < first + PIPELINED; i++) {
+            take("BF.RESERVE", 0);
+            take("BF.ADD", 1);
+            take("DEL", 1);
+        }
+    }
+}
+
+/* --- by HTTP --- */
+
+static void ask(const char *method, const char *path, const char *body, int status)
+{
+    struct http_reply r = http_ask(daemon_.http_port, method, path, body);
+    if (r.status != status)
+        fail_msg("%s %s: %d, %s", method, path, r.status, r.body != NULL ? r.body : "");
+    http_reply_fini(&r);
+}
+
+/* HTTP deletes none. */
+static void live_by_http(const char *prefix, unsigned count)
+{
+    char path[96], body[96];
+    for (unsigned i = 0; i < count; i++) {
+        (void)snprintf(body, sizeof(body), "{\"name\":\"%s%u\",\"capacity\":10,\"error_rate\":0.01}", prefix,
+                       i);
+        ask("PUT", "/v1/filters", body, 201);
+        (void)snprintf(path, sizeof(path), "/v1/filters/%s%u/add", prefix, i);
+        ask("POST", path, "{\"keys\":[\"x\"]}", 200);
+        (void)redisAppendCommand(client.redis, "DEL %s%u", prefix, i);
+        take("DEL", 1);
+    }
+}
+
+/* The first names fill what grows once; the others cost nothing, as soon as the controller has looked. */
+static void are_forgotten(void (*live)(const char *prefix, unsigned count))
+{
+    unsigned count = names();
+    live("first", count < NAMES ? count : NAMES);
+    clock_sleep_us(1000000);
+    int64_t before = memory(), after;
+    live("next", count);
+    uint64_t until = clock_mono_us() + FORGET_MS * UINT64_C(1000);
+    while ((after = memory()) - before > (int64_t)count * BYTES_A_NAME && clock_mono_us() < until)
+        clock_sleep_us(100000);
+    if (after - before > (int64_t)count * BYTES_A_NAME)
+        fail_msg("%lld bytes a name", (long long)(after - before) / count);
+}
+
+static void test_names__are_forgotten_by_resp(void **state)
+{
+    (void)state;
+    are_forgotten(live_by_resp);
+}
+
+static void test_names__are_forgotten_by_http(void **state)
+{
+    (void)state;
+    are_forgotten(live_by_http);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_names__are_forgotten_by_resp),
+        cmocka_unit_test(test_names__are_forgotten_by_http),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
