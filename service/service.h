@@ -77,6 +77,7 @@ struct service {
     struct latency latency; /* of Redis, as the workers see it: latency_read() with a reader of one's own */
     struct timing page_timing; /* of sources */
     atomic_uint clients;
+    atomic_size_t client_memory; /* bytes; as the workers have told, who do so in steps */
     atomic_uint_fast64_t connections, http_connections, commands, rejected;
     atomic_uint_fast64_t filters; /* as the keeper found them last */
 };
