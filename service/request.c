@@ -357,11 +357,14 @@ void client_operate(struct client *c, enum operation_kind kind, const struct arg
 {
     struct error e;
     struct worker *w = c->worker;
-    struct key_command k = {
-        .question = {.service = w->service, .mailbox = w->mailbox, .kind = kind, .unmade_is_empty = true},
-        .shape = shape,
-        .keys = keys,
-        .count = count};
+    struct key_command k = {.question = {.service = w->service,
+                                         .mailbox = w->mailbox,
+                                         .kind = kind,
+                                         .user = c->session.user,
+                                         .unmade_is_empty = true},
+                            .shape = shape,
+                            .keys = keys,
+                            .count = count};
     if (creation != NULL)
         k.question.creation = *creation;
     if (count > w->config->batch_max) {

@@ -58,10 +58,11 @@ struct config_user {
     char *name;
     unsigned line;
     bool enabled;
-    unsigned roles; /* enum role, with what they imply */
-    char *password; /* a hash of crypt(3), "": none */
-    char *token;    /* "sha256:<hex>", comma separated, "": none */
-    char *filters;  /* patterns, comma separated */
+    unsigned roles;                  /* enum role, with what they imply */
+    char *password;                  /* a hash of crypt(3), "": none */
+    char *token;                     /* "sha256:<hex>", comma separated, "": none */
+    char *filters;                   /* patterns, comma separated */
+    uint64_t filters_max, bytes_max; /* of those that they match; 0: no limit */
 };
 
 struct config {

@@ -257,6 +257,10 @@ const struct config_key config_keys[] = {
       "read, write or admin; admin may all that write may, and write all that read may."),
     U("filters", CONFIG_STRING, filters, "*", 0, 0, RELOAD,
       "Patterns of the filters' names, comma separated: * ? [a-z], \\ before a character that stands for itself."),
+    U("filters_max", CONFIG_COUNT, filters_max, "0", 0, 1e9, RELOAD,
+      "As many filters may match its patterns: then it makes no more; 0: no limit."),
+    U("bytes_max", CONFIG_BYTES, bytes_max, "0", 0, 1ull << 50, RELOAD,
+      "Memory of Redis that such filters may take: beyond, it makes none, and none grows by what it adds; 0: no limit."),
     U("enabled", CONFIG_BOOL, enabled, "yes", 0, 0, RELOAD,
       "no: nobody can be this user."),
 };
