@@ -38,6 +38,7 @@ void admin_call_free(struct admin_call *call)
         return;
     free(call->filter);
     free(call->visible);
+    free(call->user);
     free(call->nodes);
     buffer_fini(&call->data);
     free(call->names.name);
@@ -47,10 +48,10 @@ void admin_call_free(struct admin_call *call)
 
 bool admin_call_limit(struct admin_call *call, const struct config_user *user)
 {
-    if (user_may_all_filters(user))
-        return true;
-    call->visible = strdup(user->filters);
-    return call->visible != NULL;
+    bool all = user_may_all_filters(user);
+    call->user = strdup(user->name);
+    call->visible = all ? NULL : strdup(user->filters);
+    return call->user != NULL && (all || call->visible != NULL);
 }
 
 bool admin_call_shows(const struct admin_call *call, const char *name, size_t length)
@@ -445,11 +446,25 @@ enum err admin_make_filter(struct service *s, const struct config *config, struc
     return code;
 }
 
+/* Bytes that the first layer of a filter will have. */
+static uint64_t bytes_to_be(const struct config *config, const struct recipe *r)
+{
+    struct geometry g;
+    struct error ignored; /* it will be said when the filter is made */
+    double rate = r->expansion != 0 ? layer_first_rate(r->error_rate) : r->error_rate;
+    bool planned = !r->sourced &&
+                   geometry_plan(&g, r->capacity, rate, (uint32_t)config->shard_bytes, &ignored) == ERR_OK;
+    return planned ? geometry_memory(&g) : 0;
+}
+
 void admin_create(struct admin *a, struct admin_call *call)
 {
-    struct creation *c = &call->creation;
-    call->status = admin_make_filter(a->service, a->config, &a->fence, call->filter, call->filter_length, c,
-                                     &call->error);
+    const struct config_filter *c = config_find(a->config, call->filter, call->filter_length);
+    struct recipe recipe = recipe_for(c, &call->creation);
+    call->status = admin_quota(a, call, true, bytes_to_be(a->config, &recipe), &call->error);
+    if (call->status == ERR_OK)
+        call->status = admin_make_filter(a->service, a->config, &a->fence, call->filter, call->filter_length,
+                                         &call->creation, &call->error);
 }
 
 enum err admin_grow_filter(struct service *s, const struct config *config, struct fence *f,
@@ -476,21 +491,17 @@ enum err admin_grow_filter(struct service *s, const struct config *config, struc
 
 void admin_grow(struct admin *a, struct admin_call *call)
 {
-    call->status = admin_grow_filter(a->service, a->config, &a->fence, &a->view, call->filter,
-                                     call->filter_length, &call->error);
-}
-
-static void make_from_call(struct admin *a, struct admin_call *call)
-{
-    call->status = admin_make_filter(a->service, a->config, &a->fence, call->filter, call->filter_length,
-                                     &call->creation, &call->error);
+    call->status = admin_quota(a, call, false, 0, &call->error);
+    if (call->status == ERR_OK)
+        call->status = admin_grow_filter(a->service, a->config, &a->fence, &a->view, call->filter,
+                                         call->filter_length, &call->error);
 }
 
 void admin_reserve(struct admin *a, struct admin_call *call)
 {
     struct reply r = {.out = &call->reply, .protocol = call->protocol};
     call->creation.anew = true;
-    make_from_call(a, call);
+    admin_create(a, call);
     if (call->status == ERR_OK)
         reply_simple(&r, "OK");
     else if (call->status == ERR_EXISTS)
@@ -504,7 +515,7 @@ void admin_reserve(struct admin *a, struct admin_call *call)
 void admin_init(struct admin *a, struct admin_call *call)
 {
     struct reply r = {.out = &call->reply, .protocol = call->protocol};
-    make_from_call(a, call);
+    admin_create(a, call);
     if (call->status == ERR_OK || call->status == ERR_EXISTS)
         reply_integer(&r, call->status == ERR_OK);
     else if (call->status == ERR_WRONG_TYPE)

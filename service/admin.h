@@ -40,6 +40,7 @@ struct admin_call {
     int protocol; /* of the reply: 2, 3 or REPLY_TYPED */
     char *filter; /* name as clients say it; "" where there is none */
     size_t filter_length;
+    char *user;    /* who asks; NULL: nobody that has a quota */
     char *visible; /* patterns of the filters that may be listed; NULL: all */
     struct creation creation;
     uint64_t capacity; /* TB.PLAN, TB.REBUILD: 0 where not given */
@@ -71,8 +72,12 @@ struct admin_call {
 /* NULL: no memory. */
 struct admin_call *admin_call_new(admin_fn *fn, const char *filter, size_t filter_length);
 void admin_call_free(struct admin_call *call);
-/* What the user may not see will not be listed. False: no memory. */
+/* What the user may not see will not be listed, and what it makes counts for its quota. False: no memory. */
 MUST_CHECK bool admin_call_limit(struct admin_call *call, const struct config_user *user);
+/* May the user of @call have another filter of @bytes in Redis or, where it @makes none, another layer?
+ * ERR_CONFLICT. */
+MUST_CHECK enum err admin_quota(struct admin *a, const struct admin_call *call, bool makes, uint64_t bytes,
+                                struct error *e);
 bool admin_call_shows(const struct admin_call *call, const char *name, size_t length);
 /* Hand over to the admin thread. @done(@call) is called in the thread that owns @back, in any case: where
  * there is no memory the call has that as its answer. */

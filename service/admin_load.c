@@ -189,6 +189,8 @@ static enum err begin(struct load *l, const struct dump_header *h, const struct 
     loading_view(&l->loading.view, h, &l->a->service->nodes, l->loading.incarnation, token);
     code = check_memory(l, l->e);
     if (code == ERR_OK)
+        code = admin_quota(l->a, l->call, true, memory_of_view(&l->loading.view), l->e);
+    if (code == ERR_OK)
         code = loading_begin(l->f, &l->loading, l->e);
     if (code == ERR_OK)
         log_info("loading", "filter=%s dump=%016" PRIx64 " chunks=%u bytes=%" PRIu64,

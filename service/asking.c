@@ -59,6 +59,7 @@ static bool make_room_first(struct asking *a)
     if (a->call == NULL)
         return false;
     a->call->creation = q->creation;
+    a->call->user = q->user != NULL ? strdup(q->user) : NULL;
     a->call->asker = a;
     admin_post(q->service, a->call, q->mailbox, on_made);
     return true;

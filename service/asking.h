@@ -31,6 +31,7 @@ struct question {
     enum operation_kind kind;
     struct catalog_filter *filter;
     struct creation creation;
+    const char *user;     /* who asks, for as long as it does; NULL: nobody that has a quota */
     bool unmade_is_empty; /* a check of a filter that was never made finds no key; else that is a failure */
 };
 

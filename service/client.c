@@ -24,11 +24,14 @@ enum {
     OUTPUT_HIGH_STRANGER = 1024, /* unread bytes of a client that has to log in, as in Redis */
     INPUT_KEPT = 64 * 1024,      /* of an empty input buffer, and of what is read ahead */
     INPUT_KEPT_STRANGER = 4 * 1024,
+    SCRATCH_KEPT = 16 * 1024,
+    INPUT_STEP = 1024 * 1024, /* so much of a long argument is counted at a time */
     CLOSING_SECONDS = 10
 };
 
 static void pump(struct client *c);
 static void begin_closing(struct client *c);
+static void account(struct client *c);
 
 void client_unref(struct client *c)
 {
@@ -41,7 +44,7 @@ size_t client_unread(const struct client *c)
     return evbuffer_get_length(bufferevent_get_output(c->io));
 }
 
-static void cut(struct client *c, const char *why)
+void client_cut(struct client *c, const char *why)
 {
     log_warn("client_cut", "address=%s id=%llu unread=%zu why=\"%s\"", c->address, (unsigned long long)c->id,
              client_unread(c), why);
@@ -225,7 +228,9 @@ static bool pump_one(struct client *c, char *bytes, size_t length, size_t *used)
         begun = run_command(c, c->parser.arguments, count);
         c->waiting_us = c->arrived_us; /* also of a transaction that it has begun to run */
         /* It waits: keep it, the parser has passed it. */
-        if (!begun && client_queue_command(&c->replay, c->parser.arguments, count) == 0)
+        size_t copied = begun ? 0 : client_queue_command(&c->replay, c->parser.arguments, count);
+        c->replay_bytes += copied;
+        if (!begun && copied == 0)
             c->closing = true;
     }
     *used += c->parser.consumed;
@@ -297,6 +302,36 @@ static bool have_enough(const struct client *c, size_t have)
     return c->closing || client_unread(c) > output_high(c) || (waits && have + arrived > kept);
 }
 
+/* Count all that it holds, once more. */
+static void account(struct client *c)
+{
+    size_t now = 0;
+    if (!c->destroyed)
+        now = sizeof(*c) + evbuffer_get_length(bufferevent_get_input(c->io)) + client_unread(c) +
+              c->input.length + c->scratch.capacity + resp_memory(&c->parser) + c->transaction_bytes +
+              c->replay_bytes + c->request_bytes;
+    worker_count_memory(c->worker, c->memory, now);
+    c->memory = now;
+}
+
+/* Between two commands nothing large is kept. */
+static void trim(struct client *c)
+{
+    if (c->scratch.capacity > SCRATCH_KEPT)
+        buffer_fini(&c->scratch);
+    resp_trim(&c->parser);
+    if (STAILQ_EMPTY(&c->replay))
+        c->replay_bytes = 0;
+}
+
+/* Bytes that must have arrived before there is more to do: the argument that is awaited, or a step of it. */
+static size_t enough(const struct client *c, size_t have)
+{
+    size_t need = c->parser.need > have ? c->parser.need - have : 1;
+    size_t step = evbuffer_get_length(bufferevent_get_input(c->io)) + INPUT_STEP;
+    return need < step ? need : step;
+}
+
 /* Start what may be started: first what waits of a transaction, then new bytes. */
 static void pump(struct client *c)
 {
@@ -316,8 +351,9 @@ static void pump(struct client *c)
             (void)bufferevent_disable(c->io, EV_READ);
         else
             (void)bufferevent_enable(c->io, EV_READ);
-        /* No callback until the argument that is awaited is whole. */
-        bufferevent_setwatermark(c->io, EV_READ, c->parser.need > have ? c->parser.need - have : 1, 0);
+        bufferevent_setwatermark(c->io, EV_READ, enough(c, have), 0);
+        trim(c);
+        account(c);
     }
     c->pumping = false;
     client_unref(c);
@@ -390,15 +426,12 @@ void client_reconfigure(struct client *c)
 void client_tick(struct client *c, uint64_t now_us)
 {
     const struct config *config = c->worker->config;
-    size_t unread = client_unread(c);
     bool idle = STAILQ_EMPTY(&c->requests) && config->idle_timeout_ms != 0 &&
                 now_us - c->active_us > config->idle_timeout_ms * 1000;
-    if (unread > config->output_max)
-        cut(c, "more unread than output_max");
-    else if (c->unread_since_us != 0 && now_us - c->unread_since_us > config->output_timeout_ms * 1000)
-        cut(c, "does not read its replies");
+    if (c->unread_since_us != 0 && now_us - c->unread_since_us > config->output_timeout_ms * 1000)
+        client_cut(c, "does not read its replies");
     else if (session_is_late(c, now_us))
-        cut(c, "did not log in");
+        client_cut(c, "did not log in");
     else if (idle)
         client_destroy(c);
 }
@@ -426,6 +459,7 @@ void client_destroy(struct client *c)
     if (c->destroyed)
         return;
     c->destroyed = true;
+    account(c);
     worker_unhold(c->worker, c);
     client_drop_requests(c);
     client_clear_commands(&c->transaction);

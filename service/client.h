@@ -87,7 +87,7 @@ struct client {
     size_t replica_checks;           /* of them, checks under way that may be asked of a master yet */
     struct command_list transaction; /* between MULTI and EXEC */
     struct command_list replay;      /* of an EXEC, before anything newer */
-    size_t transaction_count, transaction_bytes;
+    size_t transaction_count, transaction_bytes, replay_bytes;
     bool in_transaction, transaction_failed;
     bool blocked; /* a command that is answered elsewhere, or a batch, runs alone */
     bool stalled; /* a command waits until the replies before it are written */
@@ -117,6 +117,8 @@ struct client {
     char library_version[64];
     char address[64];
     struct buffer scratch;
+    size_t request_bytes; /* of keys and replies of its requests */
+    size_t memory;        /* its part of the worker's client_memory */
 };
 
 /* Takes @fd over. @tls: it begins with a handshake. NULL: no memory. */
@@ -124,6 +126,8 @@ struct client *client_new(struct worker *w, int fd, const char *address, bool tl
 void client_close_when_idle(struct client *c);
 /* At once, whatever is under way. */
 void client_destroy(struct client *c);
+/* The same with a line in the log. */
+void client_cut(struct client *c, const char *why);
 /* Every second: who is idle, or does not read, is closed. */
 void client_tick(struct client *c, uint64_t now_us);
 /* The worker's configuration has changed. */

@@ -73,7 +73,7 @@ void client_list_line(struct buffer *out, const struct client *c)
     local_address(c, local);
     buffer_printf(out,
                   "id=%" PRIu64 " addr=%s laddr=%s fd=%d name=%s age=%" PRIu64 " idle=%" PRIu64
-                  " flags=%s%s db=0 sub=0 psub=0 ssub=0 multi=%d qbuf=%zu obl=%zu cmd=",
+                  " flags=%s%s db=0 sub=0 psub=0 ssub=0 multi=%d qbuf=%zu obl=%zu tot-mem=%zu cmd=",
                   c->id, c->address, local, (int)bufferevent_getfd(c->io), c->name,
                   (now - c->connected_us) / 1000000, (now - active) / 1000000, c->in_transaction ? "x" : "",
                   c->closing          ? "c"
@@ -81,7 +81,7 @@ void client_list_line(struct buffer *out, const struct client *c)
                                       : "N",
                   c->in_transaction ? (int)c->transaction_count : -1,
                   evbuffer_get_length(bufferevent_get_input(c->io)),
-                  evbuffer_get_length(bufferevent_get_output(c->io)));
+                  evbuffer_get_length(bufferevent_get_output(c->io)), c->memory);
     put_command(out, c->command);
     buffer_printf(out, " user=%s resp=%d lib-name=%s lib-ver=%s\n", client_list_user(c), c->protocol,
                   c->library, c->library_version);

@@ -247,5 +247,6 @@ void command_exec(struct client *c, const struct argument *a, size_t count)
     reply_array(&r, c->transaction_count);
     client_reply_end(c);
     STAILQ_CONCAT(&c->replay, &c->transaction); /* each gives one element, in order */
+    c->replay_bytes += c->transaction_bytes;
     command_drop_transaction(c);
 }

@@ -52,14 +52,14 @@ static uint64_t resident_bytes(void)
 /* This process's own; the filters lie in Redis, see TB.STATUS. */
 static void memory(struct buffer *out, struct service *s, const struct config *config)
 {
-    (void)s;
     (void)config;
     uint64_t bytes = resident_bytes();
     uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     buffer_printf(out,
                   "used_memory:%" PRIu64 "\r\nused_memory_human:%.2fM\r\nused_memory_rss:%" PRIu64
-                  "\r\ntotal_system_memory:%" PRIu64 "\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n",
-                  bytes, (double)bytes / 1048576.0, bytes, machine);
+                  "\r\ntotal_system_memory:%" PRIu64 "\r\nmem_clients_normal:%zu\r\nmaxmemory:0\r\n"
+                  "maxmemory_policy:noeviction\r\n",
+                  bytes, (double)bytes / 1048576.0, bytes, machine, atomic_load(&s->client_memory));
 }
 
 /* Nothing is kept here, so nothing is ever being loaded: "loading:1" would have clients wait. */

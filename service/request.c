@@ -12,6 +12,8 @@
 #include "service/worker.h"
 
 /* A command whose reply is not written yet. */
+enum { KEY_BYTES = 64 /* that a request holds of a key, besides the key */ };
+
 struct request {
     struct asking asking; /* first: a request may be what is asked. No op: the reply is in `ready` */
     STAILQ_ENTRY(request) link;
@@ -25,6 +27,7 @@ struct request {
     bool at_replica; /* a check that may be asked of a master yet: counted in client->replica_checks */
     bool overtaken;  /* an add before it was retried after this check had been sent */
     size_t weight;   /* in the worker's in_flight */
+    size_t bytes;    /* in the client's request_bytes */
     struct buffer ready;
 };
 
@@ -43,6 +46,12 @@ static struct request *request_new(struct client *c, size_t weight)
     return r;
 }
 
+static void request_holds(struct request *r, size_t bytes)
+{
+    r->bytes += bytes;
+    r->client->request_bytes += bytes;
+}
+
 static void end_replica_check(struct request *r)
 {
     r->client->replica_checks -= r->at_replica;
@@ -53,6 +62,7 @@ static void end_replica_check(struct request *r)
 static void request_free(struct client *c, struct request *r)
 {
     end_replica_check(r);
+    c->request_bytes -= r->bytes;
     STAILQ_REMOVE_HEAD(&c->requests, link);
     c->request_count--;
     asking_fini(&r->asking);
@@ -78,8 +88,7 @@ void client_drop_requests(struct client *c)
  */
 static void write_reply(struct client *c, const struct buffer *reply)
 {
-    if (c->mute ||
-        (!buffer_failed(reply) && bufferevent_write(c->io, reply->data, reply->length) == 0))
+    if (c->mute || (!buffer_failed(reply) && bufferevent_write(c->io, reply->data, reply->length) == 0))
         return;
     c->mute = c->closing = true;
 }
@@ -89,6 +98,7 @@ static void keep_reply(struct request *r, const struct buffer *reply)
 {
     buffer_append(&r->ready, reply->data, reply->length);
     r->ready.failed |= buffer_failed(reply);
+    request_holds(r, r->ready.capacity);
     r->done = true;
 }
 
@@ -106,10 +116,12 @@ void client_reply_end(struct client *c)
         return;
     }
     struct request *r = request_new(c, 1);
-    if (r == NULL)
+    if (r == NULL) {
         c->closing = true; /* nothing is begun behind it */
-    else
+    } else {
+        request_holds(r, sizeof(*r));
         keep_reply(r, &c->scratch);
+    }
 }
 
 void client_error(struct client *c, const char *format, ...)
@@ -196,6 +208,14 @@ static bool ask_again(struct request *r)
 
 /* --- batches --- */
 
+static size_t bytes_of(const struct argument *keys, size_t count)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        bytes += keys[i].length;
+    return bytes;
+}
+
 static void on_turn(evutil_socket_t fd, short events, void *arg)
 {
     (void)fd;
@@ -248,6 +268,7 @@ static void begin_batch(struct client *c, const struct key_command *k)
     }
     r->spent = (struct spent){
         .by = "redis", .asked_us = worker_now(c->worker), .filter = k->question.filter, .keys = k->count};
+    request_holds(r, bytes_of(k->keys, k->count) + k->count * KEY_BYTES);
     r->batch = client_batch_new(c, k);
     c->blocked = r->batch != NULL;
     if (r->batch == NULL) {
@@ -298,14 +319,6 @@ static void on_done(struct asking *a)
 
 /* --- operations --- */
 
-static size_t bytes_of(const struct argument *keys, size_t count)
-{
-    size_t bytes = 0;
-    for (size_t i = 0; i < count; i++)
-        bytes += keys[i].length;
-    return bytes;
-}
-
 static bool reads_replicas(const struct key_command *k)
 {
     return k->question.kind == OPERATION_CHECK && k->question.filter->policy.replica_age_ms > 0;
@@ -323,6 +336,7 @@ static void ask(struct client *c, const struct key_command *k, size_t bytes)
     }
     for (size_t i = 0; i < k->count; i++)
         operation_key(op, k->keys[i].bytes, k->keys[i].length);
+    request_holds(r, sizeof(*r) + bytes + k->count * KEY_BYTES);
     r->shape = k->shape;
     r->at_replica = reads_replicas(k);
     c->replica_checks += r->at_replica;
@@ -352,11 +366,14 @@ void client_operate(struct client *c, enum operation_kind kind, const struct arg
 {
     struct error e;
     struct worker *w = c->worker;
-    struct key_command k = {
-        .question = {.service = w->service, .mailbox = w->mailbox, .kind = kind, .unmade_is_empty = true},
-        .shape = shape,
-        .keys = keys,
-        .count = count};
+    struct key_command k = {.question = {.service = w->service,
+                                         .mailbox = w->mailbox,
+                                         .kind = kind,
+                                         .user = c->session.user,
+                                         .unmade_is_empty = true},
+                            .shape = shape,
+                            .keys = keys,
+                            .count = count};
     if (creation != NULL)
         k.question.creation = *creation;
     if (count > w->config->batch_max) {
@@ -438,6 +455,7 @@ void client_call_admin(struct client *c, struct admin_call *call)
         client_error(c, "OOM out of memory");
         return;
     }
+    request_holds(r, call->data.length);
     call->asker = c;
     call->protocol = c->protocol;
     call->done_arg = r;

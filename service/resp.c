@@ -11,7 +11,7 @@ enum {
     STRANGER_ARGUMENTS = 10,
     STRANGER_BULK = 16384,
     STRANGER_REQUEST = STRANGER_BULK + 1024, /* a whole one: what it is put together in doubles as it grows */
-    ARGUMENTS_KEPT = 4096                    /* an array above this is given back once its command is done */
+    ARGUMENTS_KEPT = 1024                    /* an array above this is given back by resp_trim() */
 };
 #define RESP_NO_BULK SIZE_MAX
 
@@ -290,11 +290,6 @@ static enum resp_result read_inline(struct resp_parser *p, char *bytes, size_t l
 
 static void begin(struct resp_parser *p)
 {
-    if (p->capacity > ARGUMENTS_KEPT) {
-        free(p->arguments);
-        p->arguments = NULL;
-        p->capacity = 0;
-    }
     p->argument_count = p->consumed = p->expected = p->position = p->scanned = 0;
     p->bulk = RESP_NO_BULK;
     p->inside = false;
@@ -322,6 +317,17 @@ void resp_move(struct resp_parser *p, const char *from, const char *to)
 {
     for (size_t i = 0; i < p->argument_count; i++)
         p->arguments[i].bytes = to + (p->arguments[i].bytes - from);
+}
+
+void resp_trim(struct resp_parser *p)
+{
+    if (!p->begun && p->capacity > ARGUMENTS_KEPT)
+        free(resp_take(p));
+}
+
+size_t resp_memory(const struct resp_parser *p)
+{
+    return p->capacity * sizeof(*p->arguments);
 }
 
 struct argument *resp_take(struct resp_parser *p)

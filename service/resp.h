@@ -68,4 +68,8 @@ void resp_locate(struct resp_parser *p, const char *bytes);
 void resp_move(struct resp_parser *p, const char *from, const char *to);
 /* After that: the array is the caller's, to be freed with free(). */
 struct argument *resp_take(struct resp_parser *p);
+/* Between two commands: give back the memory of a large one. */
+void resp_trim(struct resp_parser *p);
+/* Bytes that it holds. */
+size_t resp_memory(const struct resp_parser *p);
 #endif

@@ -85,6 +85,7 @@ struct service {
     atomic_bool claimed; /* all nodes have taken this list for theirs (shard/claim.h) */
     atomic_bool refused; /* one has not, long after the start: the daemon ends, with this */
     struct error refusal;
+    atomic_size_t client_memory; /* bytes; as the workers have told, who do so in steps */
     atomic_uint_fast64_t connections, http_connections, commands, rejected;
     atomic_uint_fast64_t filters; /* as the keeper found them last */
 };

@@ -16,7 +16,7 @@
 #include "service/loop.h"
 #include "service/metrics/meter.h"
 
-enum { DRAIN_SECONDS = 5, NOW_TIMES = 16 };
+enum { DRAIN_SECONDS = 5, NOW_TIMES = 16, MEMORY_STEP = 512 * 1024 };
 
 struct worker_thread {
     struct worker worker; /* first: a worker is its thread */
@@ -174,6 +174,72 @@ static void on_unhold(evutil_socket_t fd, short events, void *arg)
         worker_unhold(w, c);
         client_advance(c); /* may be held again, behind the others */
     }
+}
+
+/* --- as much memory as there may be --- */
+
+static void relieve(void *arg);
+
+static bool is_too_much(const struct worker *w)
+{
+    return atomic_load(&w->service->client_memory) > w->config->client_memory_max;
+}
+
+/* Have the worker that has the largest client cut it. */
+static void ask_for_relief(const struct worker *w)
+{
+    struct worker *most = w->service->workers[0];
+    for (unsigned i = 1; i < w->service->worker_count; i++)
+        if (atomic_load(&w->service->workers[i]->largest) > atomic_load(&most->largest))
+            most = w->service->workers[i];
+    if (!atomic_exchange(&most->relieving, true) && mailbox_post(most->mailbox, relieve, most) != ERR_OK)
+        atomic_store(&most->relieving, false);
+}
+
+static void tell_memory(struct worker *w)
+{
+    atomic_fetch_add(&w->service->client_memory, w->client_memory - w->told_memory);
+    w->told_memory = w->client_memory;
+}
+
+/* What it was asked for may be long ago: where its largest is smaller now, another worker may have a larger
+ * one. */
+static void relieve(void *arg)
+{
+    struct worker *w = arg;
+    struct client *c, *most = NULL;
+    size_t believed = atomic_load(&w->largest), second = 0;
+    atomic_store(&w->relieving, false);
+    tell_memory(w);
+    if (w->draining || !is_too_much(w))
+        return;
+    LIST_FOREACH(c, &w->clients, link)
+    {
+        if (most == NULL || c->memory > most->memory) {
+            second = most == NULL ? 0 : most->memory;
+            most = c;
+        } else if (c->memory > second) {
+            second = c->memory;
+        }
+    }
+    bool is = most != NULL && most->memory >= believed;
+    atomic_store(&w->largest, is ? second : most == NULL ? 0 : most->memory);
+    if (is)
+        client_cut(most, "it holds most, and all hold more than client_memory_max");
+    if (is_too_much(w) && (is || most != NULL))
+        ask_for_relief(w);
+}
+
+void worker_count_memory(struct worker *w, size_t before, size_t now)
+{
+    w->client_memory += now - before;
+    if (now > atomic_load_explicit(&w->largest, memory_order_relaxed))
+        atomic_store_explicit(&w->largest, now, memory_order_relaxed);
+    if (w->client_memory - w->told_memory + MEMORY_STEP < 2 * (size_t)MEMORY_STEP)
+        return; /* it is no more than a step from what was told, in either direction */
+    tell_memory(w);
+    if (is_too_much(w))
+        ask_for_relief(w);
 }
 
 static void on_second(evutil_socket_t fd, short events, void *arg)

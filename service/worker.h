@@ -2,6 +2,7 @@
 #ifndef SERVICE_WORKER_H
 #define SERVICE_WORKER_H
 /* A worker thread: an event loop with its clients, its Redis connections and its view of the filters. */
+#include <stdatomic.h>
 #include <event2/event.h>
 #include "base/error.h"
 #include "base/mailbox.h"
@@ -24,9 +25,12 @@ struct worker {
     struct event *second;
     size_t in_flight; /* keys of requests that are not answered */
     size_t client_count;
-    uint64_t now_us;    /* see worker_now() */
-    uint64_t turn_us;   /* of the loop, in which that was taken */
-    unsigned since_now; /* how often it was given since */
+    size_t client_memory, told_memory; /* bytes that its clients hold; of them, counted in the service's */
+    atomic_size_t largest;             /* the most that one of them holds, or held lately */
+    atomic_bool relieving;             /* it is about to cut one */
+    uint64_t now_us;                   /* see worker_now() */
+    uint64_t turn_us;                  /* of the loop, in which that was taken */
+    unsigned since_now;                /* how often it was given since */
     bool draining;
 };
 
@@ -55,6 +59,9 @@ void worker_bury(struct worker *w, struct client *c);
 /* Have @c wait if as much is in flight as may be; it is told by client_advance(). */
 void worker_hold_if_full(struct worker *w, struct client *c);
 void worker_unhold(struct worker *w, struct client *c);
+/* One of its clients held @before bytes and holds @now: where all clients hold too much, the largest is cut
+ * soon. */
+void worker_count_memory(struct worker *w, size_t before, size_t now);
 /* The monotonic clock, as of this turn of the loop, and of at most a few requests ago: asking for the time
  * costs more than counting a request does. In the worker's thread. */
 uint64_t worker_now(struct worker *w);

@@ -58,10 +58,11 @@ struct config_user {
     char *name;
     unsigned line;
     bool enabled;
-    unsigned roles; /* enum role, with what they imply */
-    char *password; /* a hash of crypt(3), "": none */
-    char *token;    /* "sha256:<hex>", comma separated, "": none */
-    char *filters;  /* patterns, comma separated */
+    unsigned roles;                  /* enum role, with what they imply */
+    char *password;                  /* a hash of crypt(3), "": none */
+    char *token;                     /* "sha256:<hex>", comma separated, "": none */
+    char *filters;                   /* patterns, comma separated */
+    uint64_t filters_max, bytes_max; /* of those that they match; 0: no limit */
 };
 
 struct config {
@@ -95,7 +96,7 @@ struct config {
     uint64_t request_max;       /* bytes of one request */
     uint64_t batch_max;         /* keys of one command */
     uint64_t in_flight_max;     /* keys under way in one worker */
-    uint64_t output_max;        /* bytes of unread replies */
+    uint64_t client_memory_max; /* bytes that all clients hold */
     uint64_t output_timeout_ms; /* how long a client may leave much unread */
     uint64_t idle_timeout_ms;   /* 0: never */
     /* [redis] */

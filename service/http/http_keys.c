@@ -87,6 +87,7 @@ static void operate(struct http_request *r, enum operation_kind kind)
         .question = {.service = h->service,
                      .mailbox = h->mailbox,
                      .kind = kind,
+                     .user = r->user,
                      .creation = {.allowed = kind == OPERATION_ADD, .if_configured = true}},
         .base = h->base,
         .count = r->body.key_count,

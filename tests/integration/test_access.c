@@ -286,6 +286,56 @@ static void test_patterns__hide_nodes(void **state)
     client_close(&chief);
 }
 
+static void is_refused(struct client *c, const char *command, const char *why)
+{
+    redisReply *r = client_command(c, command);
+    assert_non_null(r);
+    if (r->type != REDIS_REPLY_ERROR || strstr(r->str, why) == NULL)
+        fail_msg("%s: %s", command, r->str == NULL ? "?" : r->str);
+    freeReplyObject(r);
+}
+
+/* By whatever command, and by growing. */
+static void test_quotas__bound_what_a_user_makes(void **state)
+{
+    (void)state;
+    struct client writer = {0}, chief = {0};
+    static const char sections[] =
+        FILTERS "[user writer]\npassword = " WRITER_HASH
+                "\nroles = write\nfilters = quota-*\nfilters_max = 2\nbytes_max = 16KiB\n" CHIEF;
+    char command[2048];
+    bool grows = true;
+    access_reload(SERVICE, sections);
+    access_log_in(&writer, "writer");
+    access_log_in(&chief, "chief");
+    access_gives(&writer, "BF.RESERVE quota-1 0.01 1000", "OK");
+    is_refused(&writer, "BF.RESERVE quota-2 0.01 1000000",
+               "user writer may take 16384 bytes of Redis (bytes_max)");
+    access_gives(&writer, "BF.RESERVE quota-2 0.01 1000", "OK");
+    access_gives(&writer, "BF.RESERVE quota-2 0.01 1000", "ERR item exists");
+    is_refused(&writer, "BF.RESERVE quota-3 0.01 10", "user writer may have 2 filters (filters_max)");
+    is_refused(&writer, "BF.ADD quota-3 x", "user writer may have 2 filters (filters_max)");
+    access_gives(&chief, "BF.RESERVE quota-3 0.01 1000000", "OK"); /* who has no quota */
+    is_refused(&writer, "BF.ADD quota-4 x", "filters_max");
+    access_gives(&chief, "DEL quota-3", "1");
+    for (int i = 0; i < 200 && grows; i++) {
+        size_t length = (size_t)snprintf(command, sizeof(command), "BF.INSERT quota-1 ITEMS");
+        for (int k = 0; k < 100; k++)
+            length += (size_t)snprintf(command + length, sizeof(command) - length, " k%d-%d", i, k);
+        redisReply *r = client_command(&writer, command);
+        assert_non_null(r);
+        grows = r->type == REDIS_REPLY_ARRAY && r->element[r->elements - 1]->type != REDIS_REPLY_ERROR;
+        freeReplyObject(r);
+    }
+    assert_false(grows);
+    is_refused(&writer, "BF.ADD quota-1 one-more", "bytes_max");
+    access_gives(&writer, "BF.EXISTS quota-1 k0-0", "1");
+    access_gives(&chief, "BF.ADD quota-1 one-more", "1");
+    access_gives(&chief, "DEL quota-1 quota-2", "2");
+    client_close(&writer);
+    client_close(&chief);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -299,6 +349,7 @@ int main(void)
         ACCESS_TEST(test_transactions__may_change_who_one_is),
         ACCESS_TEST(test_transactions__are_refused_whole_where_one_command_may_not_be_run),
         ACCESS_TEST(test_http__knows_users_tokens_roles_and_patterns),
+        ACCESS_TEST(test_quotas__bound_what_a_user_makes),
     };
     return cmocka_run_group_tests(tests, access_setup, access_teardown);
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* What clients that have not logged in cost in memory, however much they send. */
+/* What clients cost in memory, however much they send: those that have not logged in, and all together. */
 #include "tests/integration/memory.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/clock.h"
 #include "tests/lib/raw.h"
@@ -17,7 +19,11 @@ static int setup(void **state)
 {
     (void)state;
     memory_count_what_is_held();
-    return fixture_start(&fixture, &(struct fixture_options){.nodes = 1, .daemons = 1}) == 0 ? 0 : -1;
+    return fixture_start(&fixture, &(struct fixture_options){.nodes = 1,
+                                                             .daemons = 1,
+                                                             .service = "client_memory_max = 40MiB\n"}) == 0
+               ? 0
+               : -1;
 }
 
 static int teardown(void **state)
@@ -80,6 +86,90 @@ static void test_stranger__costs_little_whatever_it_sends(void **state)
     freeReplyObject(client_argv(&fixture.client[0], 4, none, (const size_t[]){6, 3, 8, 0}));
 }
 
+enum { MIB = 1024 * 1024 };
+
+/* ECHO of @mib MiB, but for its last byte and the line's end; @all: with them. */
+static int begin_echo(int mib, bool all)
+{
+    char head[64];
+    size_t length = (size_t)mib * MIB;
+    char *bytes = malloc(length);
+    assert_non_null(bytes);
+    memset(bytes, 'x', length);
+    int fd = raw_open(fixture.daemon[0].port);
+    (void)snprintf(head, sizeof(head), "*2\r\n$4\r\nECHO\r\n$%zu\r\n", length);
+    bool sent = raw_puts(fd, head) && raw_send(fd, bytes, length - 1) && (!all || raw_puts(fd, "x\r\n"));
+    free(bytes);
+    return sent || !all ? fd : -1;
+}
+
+static bool ends_echo(int fd, int mib)
+{
+    static char piece[1 << 16];
+    size_t left = (size_t)mib * MIB + sizeof("$1000000\r\n\r\n") - 1;
+    ssize_t n = 1;
+    for (; left > 0 && n > 0; left -= n > 0 ? (size_t)n : 0)
+        n = recv(fd, piece, left < sizeof(piece) ? left : sizeof(piece), 0);
+    return left == 0;
+}
+
+static void test_client__its_large_replies_are_not_kept(void **state)
+{
+    (void)state;
+    enum { CLIENTS = 10, ECHOED = 6 };
+    int fds[CLIENTS];
+    size_t before = memory_now(&fixture);
+    for (size_t i = 0; i < CLIENTS; i++) {
+        fds[i] = begin_echo(ECHOED, true);
+        assert_true(ends_echo(fds[i], ECHOED));
+    }
+    size_t after = memory_now(&fixture);
+    if (after > before + 2 * ECHOED * MIB)
+        fail_msg("%d idle clients keep %zu MiB", CLIENTS, (after - before) / MIB);
+    for (size_t i = 0; i < CLIENTS; i++)
+        raw_close(fds[i]);
+}
+
+static void test_clients__the_largest_is_cut_when_all_hold_too_much(void **state)
+{
+    (void)state;
+    enum { SMALL = 4, CLIENTS = 3 };
+    int fds[CLIENTS];
+    for (size_t i = 0; i < CLIENTS; i++)
+        fds[i] = begin_echo(SMALL, false);
+    int large = begin_echo(60, false);
+    char byte;
+    ssize_t n = recv(large, &byte, 1, 0);
+    assert_true(n == 0 || (n < 0 && errno == ECONNRESET));
+    raw_close(large);
+    for (size_t i = 0; i < CLIENTS; i++) {
+        assert_true(raw_puts(fds[i], "x\r\n"));
+        assert_true(ends_echo(fds[i], SMALL));
+        raw_close(fds[i]);
+    }
+}
+
+/* Many of them, none large: those that hold most go until all fit. */
+static void test_clients__many_are_bounded_together(void **state)
+{
+    (void)state;
+    enum { CLIENTS = 40 };
+    int fds[CLIENTS], open = 0;
+    size_t before = memory_now(&fixture);
+    memory_reset_peak(&fixture);
+    for (size_t i = 0; i < CLIENTS; i++)
+        fds[i] = begin_echo(4, false);
+    clock_sleep_us(300000); /* all has come that will */
+    size_t grown = memory_peak(&fixture) - before;
+    if (grown > 2 * 40 * (size_t)MIB)
+        fail_msg("%d clients cost %zu MiB", CLIENTS, grown / MIB);
+    for (size_t i = 0; i < CLIENTS; i++) {
+        open += raw_puts(fds[i], "x\r\n") && ends_echo(fds[i], 4);
+        raw_close(fds[i]);
+    }
+    assert_in_range(open, 1, CLIENTS - 10);
+}
+
 #define HEAD "POST /v1/filters/f/check HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 
 static void test_http__bodies_of_strangers_are_not_kept(void **state)
@@ -109,7 +199,7 @@ static void test_http__bodies_of_strangers_are_not_kept(void **state)
 static void test_http__bodies_in_chunks_are_bounded_together(void **state)
 {
     (void)state;
-    enum { SENDERS = 60, MIB = 1024 * 1024, BOUND = 4 * 16 * MIB + MIB };
+    enum { SENDERS = 60, BOUND = 4 * 16 * MIB + MIB };
     static char chunk[1 << 16];
     int fds[SENDERS];
     memset(chunk, ' ', sizeof(chunk));
@@ -136,6 +226,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_stranger__costs_little_whatever_it_sends),
+        cmocka_unit_test(test_client__its_large_replies_are_not_kept),
+        cmocka_unit_test(test_clients__the_largest_is_cut_when_all_hold_too_much),
+        cmocka_unit_test(test_clients__many_are_bounded_together),
         cmocka_unit_test(test_http__bodies_of_strangers_are_not_kept),
         cmocka_unit_test(test_http__bodies_in_chunks_are_bounded_together),
     };

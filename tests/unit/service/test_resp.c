@@ -320,6 +320,8 @@ static void test_resp_parse__gives_a_large_array_back(void **state)
     assert_int_equal(resp_parse(&p, b.data, b.length), RESP_COMMAND);
     assert_int_equal(p.argument_count, COUNT);
     assert_true(p.capacity >= COUNT);
+    resp_trim(&p);
+    assert_int_equal(resp_memory(&p), 0);
     char ping[] = "PING\r\n";
     assert_int_equal(resp_parse(&p, ping, strlen(ping)), RESP_COMMAND);
     assert_true(p.capacity < COUNT);
