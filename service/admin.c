@@ -305,8 +305,10 @@ static enum err fill_view(struct service *s, const struct config *config, struct
         g->layers[0].geometry = geometry_placeholder();
         return ERR_OK;
     }
-    return geometry_plan(&g->layers[0].geometry, r->capacity, g->layers[0].error_rate,
+    code = geometry_plan(&g->layers[0].geometry, r->capacity, g->layers[0].error_rate,
                          (uint32_t)config->shard_bytes, e);
+    bool large = code == ERR_RANGE && r->capacity > INT32_MAX; /* no memory has so many shards */
+    return large ? ERR_NOMEM : code;
 }
 
 static enum err check_memory(const struct fence *f, const struct generation *g, struct error *e)
@@ -318,7 +320,8 @@ static enum err check_memory(const struct fence *f, const struct generation *g, 
                               .memory_new = memory_of_generation(g),
                               .memory_peak = memory_of_generation(g),
                               .partitions = 1};
-    return memory_fits(f, g, &plan, warning, e);
+    enum err code = memory_fits(f, g, &plan, warning, e);
+    return code == ERR_REFUSED ? ERR_NOMEM : code;
 }
 
 enum err admin_sweep_named(struct fence *f, bool named, struct mutex *mutex, struct error *e)
@@ -497,6 +500,11 @@ void admin_grow(struct admin *a, struct admin_call *call)
                                          call->filter_length, &call->error);
 }
 
+const char *admin_creation_failure(enum err code)
+{
+    return code == ERR_NOMEM ? "Insufficient memory to create filter" : "could not create filter";
+}
+
 void admin_reserve(struct admin *a, struct admin_call *call)
 {
     struct reply r = {.out = &call->reply, .protocol = call->protocol};
@@ -509,7 +517,7 @@ void admin_reserve(struct admin *a, struct admin_call *call)
     else if (call->status == ERR_WRONG_TYPE)
         admin_reply_error(&r, call->status, &call->error);
     else
-        reply_error(&r, "ERR could not create filter: %s", call->error.text);
+        reply_error(&r, "ERR %s: %s", admin_creation_failure(call->status), call->error.text);
 }
 
 void admin_init(struct admin *a, struct admin_call *call)
@@ -521,5 +529,5 @@ void admin_init(struct admin *a, struct admin_call *call)
     else if (call->status == ERR_WRONG_TYPE)
         admin_reply_error(&r, call->status, &call->error);
     else
-        reply_error(&r, "ERR could not create filter: %s", call->error.text);
+        reply_error(&r, "ERR %s: %s", admin_creation_failure(call->status), call->error.text);
 }

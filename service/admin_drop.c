@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "service/admin.h"
 #include "service/keeper.h"
+#include "shard/fence_dump.h"
 #include "shard/registry.h"
 
 /* *@due_ms: the expire_at that must be that of the view still when it is deleted; 0: it does not matter. */
@@ -41,6 +42,8 @@ enum err admin_drop_filter(struct service *s, const struct config *config, struc
     struct mutex_options options = admin_mutex_options(s, config, name, length);
     options.link = f->link;
     enum err code = names_init(&f->names, config->prefix, name, length, e);
+    if (code == ERR_OK && when != DROP_IF_BEGUN) /* first: nothing is published behind the deletion */
+        code = loading_end(f, e);
     if (code == ERR_OK) /* no mutex for a name that is none */
         code = fence_load_any(f, scratch, e);
     if (code == ERR_OK)

@@ -14,6 +14,8 @@ enum { MISSING_SHOWN = 8, RANGES_MAX = 10000 };
 
 static const char bad_data[] = "ERR received bad data";
 static const char invalid_offset[] = "ERR invalid offset - no link found";
+static const char no_dump[] =
+    "ERR received bad data: this is no piece of a Twinbloom dump (a dump of RedisBloom cannot be loaded)";
 static const char too_big[] = "ERR invalid chunk - Too big for current filter";
 
 /* One BF.LOADCHUNK. */
@@ -290,6 +292,11 @@ static void take_chunk(struct load *l)
     uint64_t there = 0;
     enum err code = loading_read(l->f, &l->loading, l->e);
     enum err view = code == ERR_OK || code == ERR_NOT_FOUND ? incarnation_there(l, &there) : code;
+    if (code == ERR_NOT_FOUND && view == ERR_NOT_FOUND && !dump_is_chunk(data->data, data->length)) {
+        (void)error_set(l->e, ERR_PARSE, "neither a header nor a chunk");
+        refuse(l, no_dump);
+        return;
+    }
     if (view == ERR_OK && (code != ERR_OK || !l->loading.done || l->loading.incarnation != there)) {
         fail(l, ERR_EXISTS); /* another one has made it */
         return;

@@ -20,7 +20,8 @@ static void take_made(struct asking *a, const struct admin_call *call)
         return;
     }
     struct buffer text = {0};
-    buffer_printf(&text, "could not %s filter: %s", call->fn == admin_create ? "create" : "grow",
+    buffer_printf(&text, "%s: %s",
+                  call->fn == admin_create ? admin_creation_failure(call->status) : "could not grow filter",
                   call->error.text);
     a->refused = call->status;
     a->refusal = strdup(buffer_text(&text));

@@ -119,6 +119,7 @@ const struct command command_table[] = {
     {"CONFIG", -2, COMMAND_ADMIN, command_config, "GET, SET, HELP", "server", KEYS_NONE},
     {"INFO", -1, COMMAND_FREE, command_info, "State of this coordinator", "server", KEYS_NONE},
     {"TIME", 1, COMMAND_FREE, command_time, "Wall clock", "server", KEYS_NONE},
+    {"MODULE", -2, COMMAND_FREE, command_module, "LIST: bf, which tools look for", "server", KEYS_NONE},
     {"MULTI", 1, COMMAND_NOW | COMMAND_FREE, command_multi, "Begins a transaction", "transactions",
      KEYS_NONE},
     {"EXEC", 1, COMMAND_NOW | COMMAND_FREE, command_exec, "Runs the commands of a transaction in order",
@@ -170,10 +171,23 @@ bool command_runs_alone(const struct argument *arguments, size_t count)
     return command != NULL && (command->flags & COMMAND_ALONE) != 0;
 }
 
+/* Clients offer it whatever the server is: they are told why not, as an unknown name looks like an old
+ * server. */
+static bool is_subscription(const struct argument *name)
+{
+    return argument_is(name, "SUBSCRIBE") || argument_is(name, "PSUBSCRIBE") ||
+           argument_is(name, "SSUBSCRIBE");
+}
+
 static void unknown_command(struct client *c, const struct argument *arguments, size_t count)
 {
     char shown[160];
     size_t n = 0;
+    if (is_subscription(&arguments[0])) {
+        client_error(c, "ERR %.*s is not offered: there are no channels here", (int)arguments[0].length,
+                     arguments[0].bytes);
+        return;
+    }
     for (size_t i = 1; i < count && n < 128; i++) {
         size_t length = arguments[i].length < 128 - n ? arguments[i].length : 128 - n;
         shown[n++] = '\'';

@@ -70,6 +70,7 @@ bool argument_is(const struct argument *a, const char *word);
 
 /* What clients are told of the Redis that we stand for. */
 #define COMMAND_REDIS_VERSION "7.0.0"
+enum { COMMAND_BF_VERSION = 20600 }; /* the module that tools take this for */
 
 /* True if @count arguments, with the name, are as many as it takes. */
 bool command_fits(const struct command *command, size_t count);
@@ -96,5 +97,5 @@ command_fn command_tb_status, command_tb_history, command_tb_plan, command_tb_re
     command_tb_pause, command_tb_resume, command_tb_throttle, command_tb_load, command_tb_coordinators;
 command_fn command_ping, command_echo, command_quit, command_hello, command_auth, command_acl, command_select,
     command_reset, command_client, command_command, command_config, command_info, command_multi, command_exec,
-    command_discard, command_watch, command_unwatch, command_time;
+    command_discard, command_watch, command_unwatch, command_time, command_module;
 #endif

@@ -10,6 +10,21 @@ enum { EXPANSION_MAX = 32768 };
 
 static const struct creation as_configured = {.allowed = true};
 
+/* As Redis reads whole numbers: there is one form of each. */
+static bool whole_number(const struct argument *a, int64_t *out)
+{
+    bool negative = a->length > 0 && a->bytes[0] == '-';
+    bool padded = a->length > 1 && a->bytes[negative] == '0';
+    return !padded && number_i64(a->bytes, a->length, out);
+}
+
+/* Error rates may have a sign. */
+static bool rate(const struct argument *a, double *out)
+{
+    bool plus = a->length > 1 && a->bytes[0] == '+' && a->bytes[1] != '-';
+    return number_double(a->bytes + plus, a->length - plus, out);
+}
+
 static void call_admin(struct client *c, admin_fn *fn, const struct argument *filter,
                        const struct creation *creation, const struct argument *field)
 {
@@ -51,10 +66,12 @@ static const char *reserve_options(const struct argument *a, size_t count, struc
         return "ERR no expansion";
     if (out->non_scaling)
         return "Nonscaling filters cannot expand";
-    if (!number_i64(a[at + 1].bytes, a[at + 1].length, &n))
+    if (!whole_number(&a[at + 1], &n))
         return "ERR bad expansion";
-    if (n < 1 || n > EXPANSION_MAX)
+    if (n < 1)
         return "ERR expansion should be greater or equal to 1";
+    if (n > EXPANSION_MAX)
+        return "ERR expansion must be in the range [0, 32768]";
     out->expansion = (uint32_t)n;
     return NULL;
 }
@@ -69,11 +86,11 @@ static void reserve(struct client *c, const struct argument *a, size_t count, ad
         client_error(c, "ERR wrong number of arguments for '%s' command", name);
         return;
     }
-    if (!number_double(a[2].bytes, a[2].length, &creation.error_rate))
+    if (!rate(&a[2], &creation.error_rate))
         error = "ERR bad error rate";
     else if (creation.error_rate <= 0 || creation.error_rate >= 1)
         error = "ERR (0 < error rate range < 1) ";
-    else if (!number_i64(a[3].bytes, a[3].length, &capacity))
+    else if (!whole_number(&a[3], &capacity))
         error = "ERR bad capacity";
     else if (capacity <= 0)
         error = "ERR (capacity should be larger than 0)";
@@ -131,28 +148,29 @@ void command_tb_mexists(struct client *c, const struct argument *a, size_t count
 
 struct insert {
     struct creation creation;
-    size_t items; /* index of the first; 0: no ITEMS */
+    bool out_of_range; /* a value is, which is said when all words are known */
+    size_t items;      /* index of the first; 0: no ITEMS */
 };
 
-/* One option with a value. NULL: fine; else the error. */
-static const char *insert_value(const struct argument *name, const struct argument *value,
-                                struct creation *out)
+/* One option with a value. NULL: fine, or out of range; else the error. */
+static const char *insert_value(const struct argument *name, const struct argument *value, struct insert *out)
 {
     int64_t n;
     if (argument_is(name, "ERROR")) {
-        if (!number_double(value->bytes, value->length, &out->error_rate))
+        double *to = &out->creation.error_rate;
+        if (!rate(value, to))
             return "Bad error rate";
-        return out->error_rate > 0 && out->error_rate < 1 ? NULL : "Bad argument received";
+        out->out_of_range |= *to <= 0 || *to >= 1;
+        return NULL;
     }
     bool capacity = argument_is(name, "CAPACITY");
-    if (!number_i64(value->bytes, value->length, &n))
+    if (!whole_number(value, &n) || (!capacity && n > EXPANSION_MAX))
         return capacity ? "Bad capacity" : "Bad expansion";
-    if (n < 1 || (!capacity && n > EXPANSION_MAX))
-        return "Bad argument received";
+    out->out_of_range |= n < 1;
     if (capacity)
-        out->capacity = (uint64_t)n;
+        out->creation.capacity = (uint64_t)n;
     else
-        out->expansion = (uint32_t)n;
+        out->creation.expansion = (uint32_t)n;
     return NULL;
 }
 
@@ -172,7 +190,7 @@ static const char *insert_options(const struct argument *a, size_t count, struct
                    argument_is(&a[i], "EXPANSION")) {
             if (i + 1 >= count)
                 return NULL; /* no ITEMS either: an arity error */
-            const char *error = insert_value(&a[i], &a[i + 1], &out->creation);
+            const char *error = insert_value(&a[i], &a[i + 1], out);
             if (error != NULL)
                 return error;
             i++;
@@ -191,6 +209,8 @@ void command_bf_insert(struct client *c, const struct argument *a, size_t count)
         client_error(c, "%s", error);
     else if (insert.items == 0 || insert.items >= count)
         client_error(c, "ERR wrong number of arguments for 'bf.insert' command");
+    else if (insert.out_of_range)
+        client_error(c, "Bad argument received");
     else
         client_operate(c, OPERATION_ADD, &a[1], &a[insert.items], count - insert.items, REPLY_ARRAY,
                        &insert.creation);

@@ -123,6 +123,20 @@ static void client_reply(struct client *c, const struct argument *a, size_t coun
         client_error(c, "ERR syntax error");
 }
 
+/* A client that believed in it would keep an "absent" for ever. */
+static void client_tracking(struct client *c, const struct argument *a, size_t count)
+{
+    (void)count;
+    if (argument_is(&a[2], "OFF"))
+        ok(c);
+    else if (argument_is(&a[2], "ON"))
+        client_error(c,
+                     "ERR CLIENT TRACKING is not offered: nothing is told of keys that are added; switch the "
+                     "client's caching (and emitInvalidate) off");
+    else
+        client_error(c, "ERR syntax error");
+}
+
 /* --- LIST and KILL --- */
 
 /* Here are none but normal clients. */
@@ -262,6 +276,7 @@ static const struct {
     {"SETINFO", "client|setinfo", 4, 4, client_setinfo, "SETINFO LIB-NAME|LIB-VER <value>",
      "Say which library the client is."},
     {"SETNAME", "client|setname", 3, 3, client_setname, "SETNAME <name>", "Name this connection."},
+    {"TRACKING", "client|tracking", 3, 0, client_tracking, "TRACKING off", "Accepted; ON is refused."},
 };
 
 enum { SUBCOMMANDS = sizeof(subcommands) / sizeof(subcommands[0]) };

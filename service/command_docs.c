@@ -52,6 +52,7 @@ static const struct {
     {"COMMAND", "[subcommand] [argument...]"},
     {"CONFIG", "subcommand [argument...]"},
     {"INFO", "[section...]"},
+    {"MODULE", "subcommand"},
     {"WATCH", "key..."},
     {"DEL", "key..."},
     {"UNLINK", "key..."},

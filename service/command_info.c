@@ -101,7 +101,8 @@ static void modules(struct buffer *out, struct service *s, const struct config *
 {
     (void)s;
     (void)config;
-    buffer_puts(out, "module:name=bf,ver=20600,api=1,filters=0,usedby=[],using=[],options=[]\r\n");
+    buffer_printf(out, "module:name=bf,ver=%d,api=1,filters=0,usedby=[],using=[],options=[]\r\n",
+                  COMMAND_BF_VERSION);
 }
 
 static void cluster(struct buffer *out, struct service *s, const struct config *config)

@@ -249,3 +249,29 @@ void command_time(struct client *c, const struct argument *a, size_t count)
     reply_printf(&r, "%" PRIu64, now % 1000000);
     client_reply_end(c);
 }
+
+/* As Redis 7 with RedisBloom 2.6. */
+void command_module(struct client *c, const struct argument *a, size_t count)
+{
+    if (!argument_is(&a[1], "LIST")) {
+        client_error(c, "ERR unknown subcommand '%.*s': there is MODULE LIST", command_shown(a[1].length),
+                     a[1].bytes);
+        return;
+    }
+    if (count != 2) {
+        client_error(c, "ERR wrong number of arguments for 'module|list' command");
+        return;
+    }
+    struct reply r = client_reply_begin(c);
+    reply_array(&r, 1);
+    reply_map(&r, 4);
+    reply_text(&r, "name");
+    reply_text(&r, "bf");
+    reply_text(&r, "ver");
+    reply_integer(&r, COMMAND_BF_VERSION);
+    reply_text(&r, "path");
+    reply_text(&r, "");
+    reply_text(&r, "args");
+    reply_array(&r, 0);
+    client_reply_end(c);
+}

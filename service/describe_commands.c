@@ -12,7 +12,12 @@ static const struct group {
     {"bf", "BF: Bloom filters",
      "Names, arguments, replies and errors are those of RedisBloom. `BF.SCANDUMP` and `BF.LOADCHUNK` are, "
      "too, but what they "
-     "carry is a dump of Twinbloom: RedisBloom cannot load it, nor the other way round."},
+     "carry is a dump of Twinbloom: RedisBloom cannot load it, nor the other way round.\n\n"
+     "Limits: a filter's name has at most 512 bytes, of which each of `{`, `}`, `%`, NUL, CR and LF counts "
+     "as three; an "
+     "expansion is at most 32768; the iterators of a dump are below 2^31, so a dump has at most 65,534 "
+     "pieces of 4 MiB "
+     "(255 GiB), and a larger filter cannot be dumped."},
     {"twinbloom", "TB: filters and expansions",
      "What RedisBloom does not have. `twinbloom` on the command line sends these."},
     {"keyspace", "Filters as keys",
@@ -20,7 +25,12 @@ static const struct group {
      "neither deleted nor given a time "
      "to live."},
     {"connection", "Connections", "As in Redis."},
-    {"server", "Server", "As in Redis, as far as clients ask for it."},
+    {"server", "Server",
+     "As in Redis, as far as clients ask for it. `SUBSCRIBE` and `CLIENT TRACKING ON` are refused: no "
+     "messages are sent, "
+     "and a client that kept an answer would not hear of keys that are added. Switch a client's caching off; "
+     "some "
+     "libraries connect again and again while it is on."},
     {"transactions", "Transactions",
      "`EXEC` runs the commands in order, on one connection. Other clients' commands may come in between."},
 };

@@ -76,8 +76,8 @@ void keeper_look_for_lost(struct keeper *k, struct watched *w)
     bool somewhere = lost == 0 && last.generation == view_current(&k->view)->number &&
                      last.epoch == k->view.epoch && last.trusted_ms == k->view.trusted_ms;
     lost += known && somewhere;
-    /* What is not under the view's names may lie under later ones: then the view is what was lost. Of a filter
-     * that is being deleted nothing was. */
+    /* What is not under the view's names may lie under later ones: then the view is what was lost. Of a
+     * filter that is being deleted nothing was. */
     if (lost > 0 && known)
         known = is_still_the_view(k) && !keeper_look_for_later(k, w, true) && is_still_the_view(k);
     if (known)

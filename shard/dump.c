@@ -2,6 +2,7 @@
 #include "shard/dump.h"
 
 #include <endian.h>
+#include <inttypes.h>
 #include <string.h>
 
 #define XXH_INLINE_ALL
@@ -12,14 +13,17 @@ enum {
     HEADER_FIXED = 64,
     LAYER_BYTES = 40,
     CHECKSUM_BYTES = 8,
-    NUMBER_BITS = 28, /* of a position: chunk, layers, a part of the id */
     LAYERS_BITS = 5,
-    ID_BITS = 20,
-    CHUNKS_MAX = 1 << 24 /* 64 TiB: what is kept for each chunk stays small, whatever a header says */
 };
 
-_Static_assert(NUMBER_BITS + LAYERS_BITS + ID_BITS == 53, "JavaScript's numbers are whole below 2^53");
-_Static_assert(CHUNKS_MAX + 1 < 1 << NUMBER_BITS, "the number of a chunk has its bits");
+/* Bits of a position: chunk, layers, a part of the id. Clients in Lua write numbers of more digits as 1e+15,
+ * and those of JavaScript are whole below 2^53: so had version 1 them. What is kept for each chunk stays
+ * small, whatever a header says. */
+static const struct widths {
+    unsigned number_bits, id_bits;
+    uint64_t chunks_max;
+} widths_of[] = {[1] = {28, 20, 1 << 24}, [DUMP_VERSION] = {16, 10, (1 << 16) - 2}};
+
 _Static_assert(GENERATION_LAYERS_MAX < 1 << LAYERS_BITS, "the number of layers has its bits");
 _Static_assert(HEADER_FIXED + GENERATION_LAYERS_MAX * LAYER_BYTES + CHECKSUM_BYTES == DUMP_HEADER_LIMIT,
                "the largest header");
@@ -122,35 +126,35 @@ uint32_t dump_chunk_of(const struct dump_header *h, unsigned layer, uint32_t sha
 
 /* --- positions --- */
 
-static uint64_t id_part(const struct dump_header *h)
-{
-    return h->id & ((UINT64_C(1) << ID_BITS) - 1);
-}
-
 uint64_t dump_position(const struct dump_header *h, uint32_t number)
 {
-    return (id_part(h) << LAYERS_BITS | h->layer_count) << NUMBER_BITS | number;
+    const struct widths *w = &widths_of[h->version];
+    uint64_t id_part = h->id & ((UINT64_C(1) << w->id_bits) - 1);
+    return (id_part << LAYERS_BITS | h->layer_count) << w->number_bits | number;
 }
 
 unsigned dump_position_layers(uint64_t position)
 {
-    unsigned layers = (unsigned)(position >> NUMBER_BITS) & ((1u << LAYERS_BITS) - 1);
+    unsigned layers = (unsigned)(position >> widths_of[DUMP_VERSION].number_bits) & ((1u << LAYERS_BITS) - 1);
     return layers <= GENERATION_LAYERS_MAX ? layers : 0;
 }
 
 bool dump_position_chunk(const struct dump_header *h, uint64_t position, uint32_t *number)
 {
-    *number = (uint32_t)(position & ((1u << NUMBER_BITS) - 1));
+    *number = (uint32_t)(position & ((1u << widths_of[h->version].number_bits) - 1));
     return *number >= 1 && *number <= h->chunks + 1 && position == dump_position(h, *number);
 }
 
 /* --- the header --- */
 
+/* The part that positions have is the generation's number: a rebuild, or a filter that is made again, is
+ * noticed for certain, and what chance would hide by the chunks, which have the whole id. */
 static uint64_t make_id(uint64_t incarnation, uint64_t generation, unsigned layers, uint32_t chunk_bytes)
 {
     uint8_t what[16];
+    uint64_t part = (UINT64_C(1) << widths_of[DUMP_VERSION].id_bits) - 1;
     (void)put_u32(put_u32(put_u64(what, generation), layers), chunk_bytes);
-    return XXH3_64bits_withSeed(what, sizeof(what), incarnation);
+    return (XXH3_64bits_withSeed(what, sizeof(what), incarnation) & ~part) | (generation & part);
 }
 
 enum err dump_header_of(struct dump_header *out, const struct view *v, unsigned layers, struct error *e)
@@ -158,7 +162,8 @@ enum err dump_header_of(struct dump_header *out, const struct view *v, unsigned 
     const struct generation *g = view_current(v);
     if (layers == 0 || layers > g->layer_count)
         return error_set(e, ERR_RANGE, "the filter has %u layers, not %u", g->layer_count, layers);
-    *out = (struct dump_header){.id = make_id(v->incarnation, g->number, layers, DUMP_CHUNK_BYTES),
+    *out = (struct dump_header){.version = DUMP_VERSION,
+                                .id = make_id(v->incarnation, g->number, layers, DUMP_CHUNK_BYTES),
                                 .seed = g->seed,
                                 .capacity = g->capacity,
                                 .error_rate = g->error_rate,
@@ -170,8 +175,11 @@ enum err dump_header_of(struct dump_header *out, const struct view *v, unsigned 
                                              .capacity = g->layers[i].capacity,
                                              .error_rate = g->layers[i].error_rate};
     uint64_t chunks = count_chunks(out);
-    if (chunks > CHUNKS_MAX)
-        return error_set(e, ERR_RANGE, "the filter is too large to be dumped");
+    if (chunks > widths_of[DUMP_VERSION].chunks_max)
+        return error_set(e, ERR_RANGE,
+                         "the filter is too large to be dumped: %" PRIu64 " chunks, where %" PRIu64
+                         " can be told apart",
+                         chunks, widths_of[DUMP_VERSION].chunks_max);
     out->chunks = (uint32_t)chunks;
     return ERR_OK;
 }
@@ -181,7 +189,7 @@ void dump_header_encode(const struct dump_header *h, struct buffer *out)
     uint8_t bytes[DUMP_HEADER_LIMIT];
     size_t length = HEADER_FIXED + h->layer_count * LAYER_BYTES + CHECKSUM_BYTES;
     memcpy(bytes, header_magic, MAGIC_BYTES);
-    uint8_t *to = put_u32(bytes + MAGIC_BYTES, DUMP_VERSION);
+    uint8_t *to = put_u32(bytes + MAGIC_BYTES, h->version);
     to = put_u32(to, (uint32_t)length);
     to = put_u64(to, h->id);
     to = put_u64(to, h->seed);
@@ -242,7 +250,7 @@ static enum err check_header(const struct dump_header *h, struct error *e)
             return code;
     }
     uint64_t chunks = count_chunks(h);
-    if (chunks > CHUNKS_MAX || chunks != h->chunks)
+    if (chunks > widths_of[h->version].chunks_max || chunks != h->chunks)
         return error_set(e, ERR_PARSE, "dump: %u chunks, where the shards make %llu", h->chunks,
                          (unsigned long long)chunks);
     return ERR_OK;
@@ -254,10 +262,10 @@ enum err dump_header_decode(struct dump_header *out, const void *bytes, size_t l
     if (!dump_is_header(bytes, length) || length < HEADER_FIXED + CHECKSUM_BYTES)
         return error_set(e, ERR_PARSE, "dump: not a header");
     uint32_t version = get_u32(&at);
-    if (version != DUMP_VERSION)
-        return error_set(e, ERR_PARSE, "dump: version %u is not %d", version, DUMP_VERSION);
+    if (version == 0 || version > DUMP_VERSION)
+        return error_set(e, ERR_PARSE, "dump: version %u is not 1 to %d", version, DUMP_VERSION);
     uint32_t said = get_u32(&at);
-    *out = (struct dump_header){0};
+    *out = (struct dump_header){.version = version};
     out->id = get_u64(&at);
     out->seed = get_u64(&at);
     out->capacity = get_u64(&at);
@@ -286,6 +294,11 @@ enum err dump_header_decode(struct dump_header *out, const void *bytes, size_t l
 }
 
 /* --- chunks --- */
+
+bool dump_is_chunk(const void *bytes, size_t length)
+{
+    return length >= MAGIC_BYTES && memcmp(bytes, chunk_magic, MAGIC_BYTES) == 0;
+}
 
 static uint64_t chunk_checksum(const uint8_t *chunk, size_t shard_bytes)
 {

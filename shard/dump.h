@@ -16,7 +16,7 @@
 #include "shard/view.h"
 
 enum {
-    DUMP_VERSION = 1,
+    DUMP_VERSION = 2,            /* 1 had wider positions, and is still read */
     DUMP_CHUNK_BYTES = 4 << 20,  /* of the chunks that are made: four of the largest shards */
     DUMP_CHUNK_LIMIT = 16 << 20, /* of those that are accepted */
     DUMP_CHUNK_HEADER = 48,
@@ -35,6 +35,7 @@ struct dump_layer {
 };
 
 struct dump_header {
+    uint32_t version;
     uint64_t id;
     uint64_t seed; /* secret of the hash */
     uint64_t capacity;
@@ -63,14 +64,16 @@ MUST_CHECK enum err dump_header_decode(struct dump_header *out, const void *byte
                                        struct error *e);
 /* True where @bytes begin as a header does. */
 bool dump_is_header(const void *bytes, size_t length);
+/* The same of a chunk. */
+bool dump_is_chunk(const void *bytes, size_t length);
 
 /* What chunk @number (1 .. h->chunks) holds. False: there is no such chunk. */
 MUST_CHECK bool dump_run_at(const struct dump_header *h, uint32_t number, struct dump_run *out);
 /* The number of the chunk with shard @shard of @layer. */
 uint32_t dump_chunk_of(const struct dump_header *h, unsigned layer, uint32_t shard);
 
-/* Positions, as clients see them: never 0, below 2^53. The one that asks for chunk @number is what is given
- * with the chunk before it (with the header for 1). */
+/* Positions, as clients see them: never 0, below 2^31 (of version 1: 2^53). The one that asks for chunk
+ * @number is what is given with the chunk before it (with the header for 1). */
 uint64_t dump_position(const struct dump_header *h, uint32_t number);
 /* The number of layers that @position is about: 1 or more; 0: it is no position. */
 unsigned dump_position_layers(uint64_t position);

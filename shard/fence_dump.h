@@ -41,6 +41,9 @@ void loading_view(struct view *out, const struct dump_header *h, const struct no
  * there is a view. */
 MUST_CHECK enum err loading_begin(struct fence *f, const struct loading *l, struct error *e);
 
+/* Give up what is being loaded, if anything is, and delete its shards. Nobody publishes it afterwards. */
+MUST_CHECK enum err loading_end(struct fence *f, struct error *e);
+
 /* Delete the shards that were written for @l. */
 MUST_CHECK enum err loading_discard(struct fence *f, const struct loading *l, struct error *e);
 

@@ -157,6 +157,29 @@ enum err loading_discard(struct fence *f, const struct loading *l, struct error 
     return code;
 }
 
+static enum err end(struct fence *f, struct loading *l, struct error *e)
+{
+    long long ended;
+    enum err code = loading_read(f, l, e);
+    if (code != ERR_OK || l->done)
+        return code == ERR_NOT_FOUND ? ERR_OK : code;
+    script_begin(&f->call, embedded_load_end);
+    filter_key(f, "load");
+    script_incarnation(&f->call, l->incarnation);
+    code = script_run(&f->call, f->link, fence_home(f), &ended, e);
+    return code == ERR_OK && ended == 1 ? loading_discard(f, l, e) : code;
+}
+
+enum err loading_end(struct fence *f, struct error *e)
+{
+    struct loading *l = malloc(sizeof(*l));
+    if (l == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    enum err code = end(f, l, e);
+    free(l);
+    return code;
+}
+
 static enum err note_some(struct fence *f, struct loading *l, const uint32_t *chunks, size_t count,
                           bool arrived, struct error *e)
 {

@@ -378,7 +378,7 @@ static void test_memory__too_small_for_a_filter_is_refused_with_figures(void **s
     enum err err = client_ok(&c, &e, "BF.RESERVE big 0.001 100000000");
     if (err != ERR_REFUSED)
         fail_msg("reserving 180 MB in 8 MB: %s", error_name(err));
-    if (strstr(e.text, "ERR could not create filter") == NULL ||
+    if (strstr(e.text, "ERR Insufficient memory to create filter") == NULL ||
         strcspn(e.text, "0123456789") == strlen(e.text))
         fail_msg("no figures: %s", e.text);
     /* The refused one is not there, and one that fits can be had. */

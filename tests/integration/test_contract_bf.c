@@ -120,7 +120,6 @@ static void test_bf_reserve__validates_in_the_order_of_the_contract(void **state
         {"BF.RESERVE x abc 100 EXPANSION 2 NONSCALING x", ARITY("bf.reserve")},
         {"BF.RESERVE x abc def", "-ERR bad error rate"},
         {"BF.RESERVE x \"\" 100", "-ERR bad error rate"},
-        {"BF.RESERVE x +0.1 100", "-ERR bad error rate"},
         {"BF.RESERVE x \" 0.1\" 100", "-ERR bad error rate"},
         {"BF.RESERVE x nan 100", "-ERR bad error rate"},
         {"BF.RESERVE x 0 abc", "-ERR (0 < error rate range < 1) "},
@@ -140,6 +139,12 @@ static void test_bf_reserve__validates_in_the_order_of_the_contract(void **state
         {"BF.RESERVE x 0.01 100 EXPANSION abc", "-ERR bad expansion"},
         {"BF.RESERVE x 0.01 100 EXPANSION 0", "-ERR expansion should be greater or equal to 1"},
         {"BF.RESERVE x 0.01 100 EXPANSION -1", "-ERR expansion should be greater or equal to 1"},
+        {"BF.RESERVE x 0.01 100 EXPANSION 32769", "-ERR expansion must be in the range [0, 32768]"},
+        {"BF.RESERVE x 0.01 100 EXPANSION 02", "-ERR bad expansion"},
+        {"BF.RESERVE x 0.01 0100", "-ERR bad capacity"},
+        {"BF.RESERVE x 0.01 +100", "-ERR bad capacity"},
+        {"BF.RESERVE x +-0.1 100", "-ERR bad error rate"},
+        {"BF.RESERVE plus +0.1 100", "+OK"},
         {"BF.EXISTS x a", ":0"},
         {"BF.RESERVE x 0.01 100", "+OK"}, /* none of those made it */
     };
@@ -150,10 +155,11 @@ static void test_bf_reserve__validates_in_the_order_of_the_contract(void **state
 static void test_bf_reserve__refuses_an_absurd_capacity_and_lives_on(void **state)
 {
     (void)state;
-    static const char begins[] = "-ERR could not create filter";
+    static const char begins[] = "-ERR Insufficient memory to create filter";
     static const char *const requests[] = {
         "BF.RESERVE absurd 0.0001 9223372036854775807\r\n", /* beyond any geometry */
-        "BF.RESERVE absurd 0.0000001 100000000000\r\n",     /* beyond the machine */
+        "BF.RESERVE absurd 0.01 1000000000000000000\r\n",
+        "BF.RESERVE absurd 0.0000001 100000000000\r\n", /* beyond the machine */
         "BF.INSERT absurd CAPACITY 100000000000 ERROR 0.0000001 ITEMS a\r\n"};
     int fd = contract_open();
     for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
@@ -289,6 +295,12 @@ static void test_bf_insert__validates_options_even_where_the_filter_is_there(voi
         {"BF.INSERT v ERROR 0 ITEMS a", "-Bad argument received"},
         {"BF.INSERT v ERROR 1 ITEMS a", "-Bad argument received"},
         {"BF.INSERT v EXPANSION 0 ITEMS a", "-Bad argument received"},
+        {"BF.INSERT v EXPANSION 32769 ITEMS a", "-Bad expansion"},
+        {"BF.INSERT v CAPACITY 01 ITEMS a", "-Bad capacity"},
+        {"BF.INSERT v ERROR +0.1 ITEMS", ARITY("bf.insert")},
+        {"BF.INSERT v CAPACITY 0 ITEMS", ARITY("bf.insert")}, /* words, then their number, then values */
+        {"BF.INSERT v CAPACITY 0 FOO ITEMS a", "-Unknown argument received"},
+        {"BF.INSERT v ERROR 2 CAPACITY abc ITEMS a", "-Bad capacity"},
         {"BF.INSERT v CAPACITY 10 CAPACITY abc ITEMS a", "-Bad capacity"},
         {"BF.EXISTS v a", ":0"},                        /* nothing was added by any */
         {"BF.INSERT v CAPACITY 5 ITEMS c", "*1\r\n:1"}, /* a good one is ignored */

@@ -353,6 +353,17 @@ static void test_watch__is_refused_as_it_could_not_be_kept(void **state)
     (void)state;
     static const struct exchange rows[] = {
         {"WATCH k", "-ERR WATCH is not offered: filters cannot be watched for changes"},
+        {"SUBSCRIBE ch", "-ERR SUBSCRIBE is not offered: there are no channels here"},
+        {"psubscribe *", "-ERR psubscribe is not offered: there are no channels here"},
+        {"CLIENT TRACKING ON",
+         "-ERR CLIENT TRACKING is not offered: nothing is told of keys that are added; switch "
+         "the client's caching (and emitInvalidate) off"},
+        {"CLIENT TRACKING OFF", "+OK"},
+        {"CLIENT TRACKING maybe", "-ERR syntax error"},
+        {"MODULE LIST",
+         "*1\r\n*8\r\n$4\r\nname\r\n$2\r\nbf\r\n$3\r\nver\r\n:20600\r\n$4\r\npath\r\n$0\r\n\r\n"
+         "$4\r\nargs\r\n*0"},
+        {"MODULE LOAD x", "-ERR unknown subcommand 'LOAD': there is MODULE LIST"},
         {"UNWATCH", "+OK"},
         {"MULTI", "+OK"},
         {"WATCH k", "-ERR WATCH inside MULTI is not allowed"},

@@ -33,7 +33,9 @@ static void test_loadchunk__refuses_in_the_order_of_the_contract(void **state)
     struct dump d = {0};
     two_make(&two, "lc", 100, 20, &d);
     two_says(&two.to, "BF.LOADCHUNK nosuch abc x", "ERR Second argument must be numeric");
-    two_says(&two.to, "BF.LOADCHUNK nosuch 1 x", "ERR not found");
+    two_says(&two.to, "BF.LOADCHUNK nosuch 1 x",
+             "ERR received bad data: this is no piece of a Twinbloom dump (a dump of RedisBloom cannot be "
+             "loaded)");
     two_says(&two.to, "BF.LOADCHUNK nosuch 1", "ERR wrong number of arguments for 'bf.loadchunk' command");
     two_refused(dump_load(&d.piece[1], &two.to, "lc", &e), &e, "ERR not found");
     two_refused(dump_load(&d.piece[0], &two.to, "configured", &e), &e, "ERR item exists");
@@ -65,6 +67,36 @@ static void test_loadchunk__refuses_in_the_order_of_the_contract(void **state)
     must(dump_load(&d.piece[1], &two.to, "lc", &e), e); /* as if the answer had been lost */
     two_refused(dump_load(&d.piece[0], &two.to, "lc", &e), &e, "ERR item exists");
     two_all_present(&two.to, "lc", 0, 20);
+    dump_free(&d);
+}
+
+/* DEL ends a load, whether there is a filter or not; what it wrote is deleted. */
+static void test_loadchunk__ends_with_del(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct dump d = {0};
+    two_make_layers(&two, "ended", &d);
+    assert_true(d.count > 3);
+    for (unsigned other = 0; other < 2; other++) {
+        must(dump_load(&d.piece[0], &two.to, "ended", &e), e);
+        must(dump_load(&d.piece[1], &two.to, "ended", &e), e);
+        assert_int_not_equal(two_count_keys(&two, "other:{ended.*:*.n*"), 0);
+        if (other == 1)
+            two_says(&two.to, "BF.RESERVE ended 0.01 100", "OK");
+        int64_t deleted = -1;
+        must(client_integer(&two.to, &deleted, &e, "DEL ended"), e);
+        assert_int_equal(deleted, other);
+        assert_int_equal(two_count_keys(&two, "other:{ended.*:*.n*"), other); /* its one shard's tombstone */
+        assert_int_equal(two_count_keys(&two, "other:{ended}:load"), 0);
+        for (size_t i = 2; i < d.count; i++)
+            two_refused(dump_load(&d.piece[i], &two.to, "ended", &e), &e, "ERR not found");
+        int64_t there = -1;
+        must(client_integer(&two.to, &there, &e, "EXISTS ended"), e);
+        assert_int_equal(there, 0);
+    }
+    must(dump_load_all(&d, &two.to, "ended", &e), e);
+    two_all_present(&two.to, "ended", 0, 3000);
     dump_free(&d);
 }
 
@@ -287,6 +319,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_loadchunk__refuses_in_the_order_of_the_contract),
+        TEST(test_loadchunk__ends_with_del),
         TEST(test_loadchunk__believes_no_chunk_that_does_not_fit_the_header),
         TEST(test_loadchunk__refuses_a_header_that_there_is_no_memory_for),
         TEST(test_load__takes_chunks_in_any_order_and_twice_and_is_invisible_until_whole),

@@ -220,7 +220,7 @@ static void test_dump_run_at__covers_every_shard_once_in_order(void **state)
     assert_false(dump_run_at(&h, h.chunks + 1, &run));
 }
 
-static void test_dump_position__is_a_whole_number_in_javascript_and_of_one_dump(void **state)
+static void test_dump_position__is_below_2_to_31_and_of_one_dump(void **state)
 {
     (void)state;
     struct view v = view_of_two_layers();
@@ -230,7 +230,7 @@ static void test_dump_position__is_a_whole_number_in_javascript_and_of_one_dump(
     for (uint32_t n = 1; n <= h.chunks + 1; n++) {
         uint64_t position = dump_position(&h, n);
         uint32_t found;
-        assert_in_range(position, 1, (UINT64_C(1) << 53) - 1);
+        assert_in_range(position, 1, INT32_MAX);
         assert_int_equal(dump_position_layers(position), 2);
         assert_true(dump_position_chunk(&h, position, &found));
         assert_int_equal(found, n);
@@ -243,6 +243,48 @@ static void test_dump_position__is_a_whole_number_in_javascript_and_of_one_dump(
     assert_false(dump_position_chunk(&h, dump_position(&h, h.chunks + 2), &found));
     assert_int_equal(dump_position_layers(5), 0);
     assert_int_equal(dump_position_layers(UINT64_MAX), 0);
+}
+
+static void test_dump_position__of_version_1_is_as_it_was(void **state)
+{
+    (void)state;
+    struct view v = view_of_two_layers();
+    struct dump_header h = header_of(&v, 2), read;
+    struct buffer bytes = {0};
+    struct error e = {""};
+    uint32_t number;
+    h.version = 1;
+    h.id = 0x123456789abcdef0;
+    assert_int_equal(dump_position(&h, 3), ((UINT64_C(0xcdef0) << 5 | 2) << 28) + 3);
+    dump_header_encode(&h, &bytes);
+    assert_int_equal(dump_header_decode(&read, bytes.data, bytes.length, &e), ERR_OK);
+    assert_true(dump_position_chunk(&read, dump_position(&h, 3), &number));
+    assert_int_equal(number, 3);
+    buffer_fini(&bytes);
+}
+
+static void test_dump_header_of__of_successive_generations_has_other_positions(void **state)
+{
+    (void)state;
+    struct view v = view_of_two_layers();
+    for (unsigned i = 0; i < 1000; i++) {
+        struct dump_header h = header_of(&v, 2);
+        v.slot[v.current].number++;
+        struct dump_header next = header_of(&v, 2);
+        assert_int_not_equal(dump_position(&h, 1), dump_position(&next, 1));
+    }
+}
+
+/* 70,000 chunks. */
+static void test_dump_header_of__is_refused_where_there_are_too_many_chunks(void **state)
+{
+    (void)state;
+    struct view v = view_of_two_layers();
+    struct dump_header h;
+    struct error e = {""};
+    v.slot[v.current].layers[0].geometry = (struct geometry){70000 * 4, (1 << 14) - 1, 512, 7};
+    assert_int_equal(dump_header_of(&h, &v, 1, &e), ERR_RANGE);
+    assert_non_null(strstr(e.text, "65534"));
 }
 
 static void test_dump_header_of__depends_on_incarnation_generation_and_layers(void **state)
@@ -319,7 +361,10 @@ int main(void)
         cmocka_unit_test(test_dump_header__is_refused_with_a_value_out_of_bounds),
         cmocka_unit_test(test_dump_header__of_a_version_to_come_is_refused),
         cmocka_unit_test(test_dump_run_at__covers_every_shard_once_in_order),
-        cmocka_unit_test(test_dump_position__is_a_whole_number_in_javascript_and_of_one_dump),
+        cmocka_unit_test(test_dump_position__is_below_2_to_31_and_of_one_dump),
+        cmocka_unit_test(test_dump_position__of_version_1_is_as_it_was),
+        cmocka_unit_test(test_dump_header_of__of_successive_generations_has_other_positions),
+        cmocka_unit_test(test_dump_header_of__is_refused_where_there_are_too_many_chunks),
         cmocka_unit_test(test_dump_header_of__depends_on_incarnation_generation_and_layers),
         cmocka_unit_test(test_dump_chunk__is_refused_with_any_byte_changed_or_cut),
         cmocka_unit_test(test_dump_tags__are_taken_out_and_put_in_of_every_block),
