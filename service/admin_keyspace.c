@@ -134,8 +134,10 @@ void admin_type(struct admin *a, struct admin_call *call)
 static enum err scan(struct admin *a, struct admin_call *call, uint64_t cursor, uint64_t count,
                      redisReply **out)
 {
-    if (call->filter_length > GLOB_PATTERN_MAX)
-        return error_set(&call->error, ERR_RANGE, "a pattern has at most %d bytes", GLOB_PATTERN_MAX);
+    if (call->filter_length > GLOB_PATTERN_MAX) {
+        (void)error_set(&call->error, ERR_RANGE, "a pattern has at most %d bytes", GLOB_PATTERN_MAX);
+        return ERR_RANGE;
+    }
     enum err code = link_command(a->link, link_filters(a->link, a->config->prefix), out, &call->error,
                                  "SSCAN %s:filters %llu COUNT %llu", a->config->prefix,
                                  (unsigned long long)cursor, (unsigned long long)count);

@@ -159,6 +159,9 @@ static char *plain_text(const char *bytes, size_t length, struct error *e)
 static enum err assign(struct config *c, const struct target *to, const struct config_assignment *a,
                        struct error *e)
 {
+    if ((to->key->flags & CONFIG_FILE_ONLY) != 0)
+        return error_set(e, ERR_REFUSED,
+                         "it is taken from the configuration file alone; change it there and send SIGHUP");
     char *value = plain_text(a->value, a->value_length, e);
     if (value == NULL)
         return ERR_CONFIG;
@@ -179,9 +182,6 @@ static enum err judge(const struct target *targets, size_t count, const char **w
     *why = "can't set immutable config";
     if ((last->key->flags & CONFIG_RELOADABLE) == 0)
         return ERR_CONFLICT;
-    *why = "it is taken from the configuration file alone; change it there and send SIGHUP";
-    if ((last->key->flags & CONFIG_FILE_ONLY) != 0)
-        return ERR_REFUSED;
     *why = "duplicate parameter";
     for (const struct target *t = targets; t < last; t++)
         if (t->key == last->key && t->item == last->item)

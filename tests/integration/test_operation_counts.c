@@ -2,6 +2,7 @@
 /* Counts of new keys, which a coordinator sends to Redis. */
 #include "tests/integration/operations.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -118,6 +119,56 @@ static void test_catalog_flush__calls_back_when_redis_has_the_counts(void **stat
     assert_true(flushed);
 }
 
+/* Whether key k<@number> belongs to the second node, whose shards are the odd ones. */
+static bool is_of_the_other_node(unsigned number)
+{
+    const struct generation *g = view_current(&f.view);
+    struct key_place place;
+    char key[16];
+    int length = snprintf(key, sizeof(key), "k%u", number);
+    hash_place(&g->layers[0].geometry, hash_key(g->seed, key, (size_t)length), &place);
+    return place.shard % 2 == 1;
+}
+
+/* Add keys of the other node, one by one, from *@next on, until @most are acknowledged or one is not; how
+ * many. */
+static unsigned add_to_the_other_node(unsigned *next, unsigned most)
+{
+    unsigned added = 0;
+    while (added < most) {
+        unsigned key = (*next)++;
+        if (!is_of_the_other_node(key))
+            continue;
+        if (coordinator_ask(&one, OPERATION_ADD, key, 1) != ERR_OK)
+            return added;
+        added++;
+    }
+    return added;
+}
+
+/* Without a source, a layer may not be overfilled by event loops that know nothing of each other. */
+static void test_catalog__adds_a_share_of_the_room_while_home_does_not_count(void **state)
+{
+    (void)state;
+    enum { SHARE = 1000 * SHARDS / 16 };
+    unsigned next = 0;
+    assert_int_equal(servers_integer(&servers, 0, "HSET " PREFIX ":{f}:view sourced 0"), 0);
+    assert_int_equal(add_to_the_other_node(&next, 10), 10); /* connected, and all is counted */
+    coordinator_run(&one, 100);
+    process_signal(&servers.redis[0].process, SIGSTOP);
+    unsigned added = 10 + add_to_the_other_node(&next, 1);
+    coordinator_run(&one, 300);
+    coordinator_give(&one, COORDINATOR_TIMEOUT_MS);
+    added += add_to_the_other_node(&next, 2 * SHARE);
+    coordinator_give(&one, COORDINATOR_PATIENT_MS);
+    process_signal(&servers.redis[0].process, SIGCONT);
+    assert_in_range(added, SHARE / 2, SHARE + 10);
+    for (int i = 0; i < 100 && counted("2.0") < (long long)added * 9 / 10; i++)
+        coordinator_run(&one, 100);
+    assert_in_range(counted("2.0"), added * 9 / 10, added * 2);
+    assert_int_equal(add_to_the_other_node(&next, SHARE), SHARE); /* as ever */
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, operations_setup_patient, operations_teardown)
 
 int main(void)
@@ -126,6 +177,7 @@ int main(void)
         TEST(test_catalog__counts_new_keys_in_redis),
         TEST(test_catalog__counts_every_one_of_many_shards),
         TEST(test_catalog__counts_both_generations_while_one_is_built),
+        TEST(test_catalog__adds_a_share_of_the_room_while_home_does_not_count),
         TEST(test_catalog_flush__calls_back_when_redis_has_the_counts),
     };
     return cmocka_run_group_tests(tests, operations_start, operations_stop);

@@ -80,7 +80,7 @@ static void test_goes_on__where_the_same_process_received_nothing(void **state)
         "total_net_repl_input_bytes:8\r\n",
         "total_net_repl_input_bytes:x\r\n",
         "total_net_repl_input_bytes:7\r\ncmdstat_config|resetstat:calls=1\r\n",
-        "total_net_repl_input_bytes:7\r\nmaster_replid2:" ID_B "\r\n",
+        ("total_net_repl_input_bytes:7\r\nmaster_replid2:" ID_B "\r\n"),
     };
     struct lineage was = {0}, now = {0};
     parse(&was, ID_B, "total_net_repl_input_bytes:7\r\n");
