@@ -8,9 +8,10 @@
 
 /* A decision that comes late is no reason to brake or to speed up by more than one that is in time. */
 static const double ELAPSED_MAX_S = 2;
-static const double HEALTHY = 0.8; /* of a bound: between this and the bound the rate is kept */
-static const double STEP = 0.05;   /* of the unthrottled rate */
-static const double RISING_FORGET = 2;
+static const double HEALTHY = 0.8;        /* of a bound: between this and the bound the rate is kept */
+static const double STEP = 0.05;          /* of the unthrottled rate */
+static const double RISING_S = 1;         /* after which a limit that binds nobody is forgotten */
+static const double TRIED = 0.25;         /* of the limit */
 static const double COURTESY = 0.4;       /* of the unthrottled rate */
 static const double COURTESY_STEP = 0.25; /* likewise */
 static const double FORGET = 1.1;         /* times the unthrottled rate */
@@ -74,15 +75,27 @@ static void brake(struct throttle *t, const struct throttle_input *in, double el
     t->rising = false;
 }
 
+/* Nothing is concluded from a rate that was not tried yet: readers have only just begun, or wait. */
+static void rise(struct throttle *t, double measured, double elapsed_s)
+{
+    if (measured <= 0)
+        return;
+    t->rising_s += elapsed_s;
+    if (measured >= t->limit * TRIED)
+        t->limit *= 2;
+    if (t->rising_s >= RISING_S && t->limit >= measured * 2) {
+        t->limit = 0;
+        t->rising = false;
+    }
+}
+
 static void recover(struct throttle *t, double elapsed_s)
 {
     double step = t->made_for == THROTTLE_FOR_COURTESY ? fmax(t->unthrottled * COURTESY_STEP, THROTTLE_FLOOR)
                                                        : floor_rate(t);
-    t->limit += t->rising ? t->limit : step * elapsed_s;
-    if (t->unthrottled > 0 && t->limit > t->unthrottled * (t->rising ? RISING_FORGET : FORGET)) {
+    t->limit += step * elapsed_s;
+    if (t->unthrottled > 0 && t->limit > t->unthrottled * FORGET)
         t->limit = 0;
-        t->rising = false;
-    }
 }
 
 static void say(struct throttle *t, const struct throttle_input *in, bool excess)
@@ -134,6 +147,8 @@ void throttle_decide(struct throttle *t, const struct throttle_input *in)
     } else if (in->idle && t->made_for != THROTTLE_FOR_STANDBYS) {
         t->limit = 0;
         t->rising = false;
+    } else if (healthy && t->rising) {
+        rise(t, in->measured_rows_per_second, elapsed_s);
     } else if (healthy && t->limit > 0) {
         recover(t, elapsed_s);
     }

@@ -44,6 +44,7 @@ struct throttle {
     char excess[THROTTLE_REASON_MAX]; /* what made the limit */
     double p99_bound_ms;              /* by what it was before; 0: none */
     bool rising;                      /* from the beginning on nothing was exceeded */
+    double rising_s;                  /* for so long, with rows that were read */
     enum throttle_for made_for;       /* the limit */
 };
 

@@ -261,10 +261,18 @@ static void test_throttle_begin__is_at_full_rate_within_a_second(void **state)
     throttle_begin(&t, 1, 1.5);
     assert_true(t.rows_per_second == THROTTLE_BEGIN);
     assert_string_equal(t.reason, "rising: beside requests");
+    assert_true(decide(&t, soon(1, 0)) == THROTTLE_BEGIN);   /* nothing is read yet, */
+    assert_true(decide(&t, soon(1, 1e5)) == THROTTLE_BEGIN); /* or hardly anything */
     assert_true(decide(&t, soon(1, 1e6)) == 2e6);
     assert_true(decide(&t, soon(-1, 2e6)) == 4e6); /* too few to tell */
     assert_true(decide(&t, soon(1, 33e5)) == 0);   /* it is as fast as it can be */
     assert_string_equal(t.reason, "");
+    /* A source that is slow is not told for ever that it may be faster. */
+    t = (struct throttle){0};
+    throttle_begin(&t, 1, 1.5);
+    for (int i = 0; i < 4; i++)
+        (void)decide(&t, soon(1, 1e5));
+    assert_true(t.rows_per_second == 0);
 }
 
 static void test_throttle_decide__keeps_what_requests_had_before(void **state)
