@@ -68,6 +68,8 @@ struct driver {
         struct latency_reader latency;
         struct source *source; /* a connection that is free while the other reads pages */
         uint64_t decided_at, rows;
+        uint64_t asked_at, p99_at;         /* when the database was last asked, and the p99 was last known */
+        double lag_s;                      /* as it said then; negative: not known */
         uint64_t operator_limit;           /* at the last decision */
         uint64_t transactions, counted_at; /* of the database's sessions */
         bool yields;                       /* others use the database: half of the readers rest */

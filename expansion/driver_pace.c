@@ -1,21 +1,45 @@
 /* SPDX-License-Identifier: MIT */
-/* How fast a job reads rows. Once a second the throttle looks at what the readers of the filter and of the
- * database feel, and says how many rows a second are allowed; those who read them keep to it. */
+/* How fast a job reads rows. Several times a second the throttle looks at what the readers of the filter and
+ * of the database feel, and says how many rows a second are allowed; those who read them keep to it. */
 #include <stdio.h>
 #include <string.h>
 #include "base/clock.h"
 #include "base/log.h"
 #include "expansion/driver_internal.h"
 
-enum { DECIDE_US = 1000 * 1000 };
+enum {
+    DECIDE_US = 250 * 1000,
+    ASK_US = 1000 * 1000, /* how often the database is asked how others fare */
+    SAMPLES = 100         /* of fewer the p99 is judged once a second only: it is a single one of them */
+};
 static const double LEAST_S = 0.2; /* in less a page more or less is no rate */
 
-static double redis_p99(struct driver *d)
+/* Just before now. Negative: there were no requests. */
+static double redis_p99_before(struct driver *d)
 {
     struct latency_figures figures = {0};
     if (d->o->latency == NULL)
         return -1;
-    latency_read(d->o->latency, &d->pace.latency, &figures);
+    uint64_t now = clock_mono_us();
+    latency_recent(d->o->latency, now, &figures);
+    struct latency_figures ignored;
+    latency_read(d->o->latency, &d->pace.latency, &ignored);
+    d->pace.p99_at = now;
+    return figures.samples == 0 ? -1 : figures.p99_ms;
+}
+
+/* Since it was last known. Negative: not known yet. */
+static double redis_p99(struct driver *d, uint64_t now)
+{
+    struct latency_figures figures;
+    if (d->o->latency == NULL)
+        return -1;
+    struct latency_reader next = d->pace.latency;
+    latency_read(d->o->latency, &next, &figures);
+    if (figures.samples < SAMPLES && now - d->pace.p99_at < LATENCY_RECENT_US)
+        return -1;
+    d->pace.latency = next;
+    d->pace.p99_at = now;
     return figures.samples == 0 ? -1 : figures.p99_ms;
 }
 
@@ -81,10 +105,16 @@ static uint64_t operator_limit(const struct driver *d)
 static void decide(struct driver *d, uint64_t now)
 {
     double elapsed = (double)(now - d->pace.decided_at + 1) / 1e6;
+    if (now - d->pace.asked_at >= ASK_US) {
+        d->pace.asked_at = now;
+        d->pace.lag_s = replication_lag(d);
+        look_at_others(d);
+    }
     const struct throttle_input in = {
-        .redis_p99_ms = redis_p99(d),
+        .redis_p99_ms = redis_p99(d, now),
+        .idle = d->o->latency == NULL || !latency_is_used(d->o->latency, now),
         .redis_p99_max_ms = (double)d->o->redis_p99_max_ms,
-        .replication_lag_s = replication_lag(d),
+        .replication_lag_s = d->pace.lag_s,
         .replication_lag_max_s = (double)d->o->replication_lag_max_ms / 1000,
         .operator_rows_per_second = operator_limit(d),
         .measured_rows_per_second = elapsed < LEAST_S ? 0 : (double)d->pace.rows / elapsed,
@@ -93,7 +123,6 @@ static void decide(struct driver *d, uint64_t now)
     d->pace.operator_limit = in.operator_rows_per_second;
     bool was = d->pace.throttle.reason[0] != '\0';
     throttle_decide(&d->pace.throttle, &in);
-    look_at_others(d);
     if (was != (d->pace.throttle.reason[0] != '\0'))
         log_info("throttle", "filter=%s rows_per_second=%.0f why=%s", log_quote(d->o->filter),
                  d->pace.throttle.rows_per_second, log_quote(d->pace.throttle.reason));
@@ -123,9 +152,10 @@ void driver_pace_begin(struct driver *d)
 {
     if (d->pace.decided_at != 0)
         return;
-    throttle_begin(&d->pace.throttle, redis_p99(d), d->o->redis_p99_factor);
+    throttle_begin(&d->pace.throttle, redis_p99_before(d), d->o->redis_p99_factor);
     look_at_others(d);
-    d->pace.decided_at = clock_mono_us();
+    d->pace.lag_s = -1;
+    d->pace.asked_at = d->pace.decided_at = clock_mono_us();
 }
 
 double driver_pace_limit(struct driver *d)

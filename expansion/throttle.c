@@ -8,11 +8,14 @@
 
 /* A decision that comes late is no reason to brake or to speed up by more than one that is in time. */
 static const double ELAPSED_MAX_S = 2;
-static const double HEALTHY = 0.8; /* of a bound: between this and the bound the rate is kept */
-static const double STEP = 0.05;   /* of the unthrottled rate */
-static const double RISING_FORGET = 4;
-static const double FORGET = 1.1;    /* times the unthrottled rate */
-static const double FALLING = 0.999; /* of the last value: falling */
+static const double HEALTHY = 0.8;        /* of a bound: between this and the bound the rate is kept */
+static const double STEP = 0.05;          /* of the unthrottled rate */
+static const double RISING_S = 1;         /* after which a limit that binds nobody is forgotten */
+static const double TRIED = 0.25;         /* of the limit */
+static const double COURTESY = 0.4;       /* of the unthrottled rate */
+static const double COURTESY_STEP = 0.25; /* likewise */
+static const double FORGET = 1.1;         /* times the unthrottled rate */
+static const double FALLING = 0.999;      /* of the last value: falling */
 
 static const double P99_LEAST_MS = 0.25; /* less is noise */
 
@@ -45,15 +48,24 @@ void throttle_begin(struct throttle *t, double p99_before_ms, double factor)
     if (p99_before_ms <= 0 || factor <= 0)
         return;
     t->p99_bound_ms = fmax(p99_before_ms * factor, P99_LEAST_MS);
-    t->rows_per_second = t->limit = THROTTLE_COURTESY;
+    t->rows_per_second = t->limit = THROTTLE_BEGIN;
+    t->made_for = THROTTLE_FOR_COURTESY;
     t->rising = true;
     (void)snprintf(t->excess, sizeof(t->excess), "beside requests");
     (void)snprintf(t->reason, sizeof(t->reason), "rising: beside requests");
 }
 
+/* The least rate for the sake of what requests had before. */
+static double courtesy_rate(const struct throttle *t)
+{
+    return fmax(t->unthrottled * COURTESY, THROTTLE_COURTESY);
+}
+
 static void brake(struct throttle *t, const struct throttle_input *in, double elapsed_s, double least)
 {
     double from = t->limit;
+    if (t->rising)
+        elapsed_s = 1; /* back to where nothing was exceeded */
     if (from <= 0 || (in->measured_rows_per_second > 0 && in->measured_rows_per_second < from))
         from = in->measured_rows_per_second;
     if (from <= 0)
@@ -63,13 +75,27 @@ static void brake(struct throttle *t, const struct throttle_input *in, double el
     t->rising = false;
 }
 
-static void recover(struct throttle *t, double elapsed_s)
+/* Nothing is concluded from a rate that was not tried yet: readers have only just begun, or wait. */
+static void rise(struct throttle *t, double measured, double elapsed_s)
 {
-    t->limit += (t->rising ? t->limit : floor_rate(t)) * elapsed_s;
-    if (t->unthrottled > 0 && t->limit > t->unthrottled * (t->rising ? RISING_FORGET : FORGET)) {
+    if (measured <= 0)
+        return;
+    t->rising_s += elapsed_s;
+    if (measured >= t->limit * TRIED)
+        t->limit *= 2;
+    if (t->rising_s >= RISING_S && t->limit >= measured * 2) {
         t->limit = 0;
         t->rising = false;
     }
+}
+
+static void recover(struct throttle *t, double elapsed_s)
+{
+    double step = t->made_for == THROTTLE_FOR_COURTESY ? fmax(t->unthrottled * COURTESY_STEP, THROTTLE_FLOOR)
+                                                       : floor_rate(t);
+    t->limit += step * elapsed_s;
+    if (t->unthrottled > 0 && t->limit > t->unthrottled * FORGET)
+        t->limit = 0;
 }
 
 static void say(struct throttle *t, const struct throttle_input *in, bool excess)
@@ -112,13 +138,22 @@ void throttle_decide(struct throttle *t, const struct throttle_input *in)
     /* What the last brake did shows late, above all in a lag: do not brake twice for it. */
     bool worse = (slow && !(t->limit > 0 && falls(in->redis_p99_ms, t->p99_ms))) ||
                  (behind && !(t->limit > 0 && falls(in->replication_lag_s, t->lag_s)));
-    if (worse)
+    if (worse) {
+        t->made_for = behind ? THROTTLE_FOR_STANDBYS : THROTTLE_FOR_REQUESTS;
         brake(t, in, elapsed_s, floor_rate(t));
-    else if (slower && (t->limit <= 0 || t->limit > THROTTLE_COURTESY))
-        brake(t, in, elapsed_s, THROTTLE_COURTESY);
-    else if (healthy && t->limit > 0)
+    } else if (slower && (t->limit <= 0 || t->limit > courtesy_rate(t))) {
+        t->made_for = THROTTLE_FOR_COURTESY;
+        brake(t, in, elapsed_s, courtesy_rate(t));
+    } else if (in->idle && t->made_for != THROTTLE_FOR_STANDBYS) {
+        t->limit = 0;
+        t->rising = false;
+    } else if (healthy && t->rising) {
+        rise(t, in->measured_rows_per_second, elapsed_s);
+    } else if (healthy && t->limit > 0) {
         recover(t, elapsed_s);
-    t->p99_ms = in->redis_p99_ms;
+    }
+    if (in->redis_p99_ms >= 0)
+        t->p99_ms = in->redis_p99_ms;
     t->lag_s = in->replication_lag_s;
     say(t, in, slow || slower || behind);
 }

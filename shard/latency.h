@@ -4,6 +4,7 @@
 /* How long Redis takes to answer, as requests see it: a histogram that all event loops of a process write and
  * anybody may read, without locks. Buckets are eighths of a power of two, so within 12.5 %. */
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 enum {
@@ -15,13 +16,15 @@ enum {
 /* Zero-initialised is empty. It only grows: a reader looks at what was added since it last did. */
 struct latency {
     atomic_uint_fast64_t bucket[LATENCY_BUCKETS];
+    /* For latency_recent(): the buckets as they were at a moment, and one to two seconds before that. */
+    atomic_uint_fast64_t last_us, marked_us, mark[LATENCY_BUCKETS], earlier[LATENCY_BUCKETS];
 };
 
-/* One answer came @us after its command. A loop measures one command at a time and records one every
- * LATENCY_INTERVAL_US; one that took longer therefore stands for those that were not measured meanwhile,
- * which would have waited for the rest of it, and is recorded as all of them. So figures are those of
- * commands sent evenly over the time, and a stall counts as long as it was. */
-void latency_record(struct latency *l, uint64_t us);
+/* At @now_us (clock_mono_us()) one answer came @us after its command. A loop measures one command at a time
+ * and records one every LATENCY_INTERVAL_US; one that took longer therefore stands for those that were not
+ * measured meanwhile, which would have waited for the rest of it, and is recorded as all of them. So figures
+ * are those of commands sent evenly over the time, and a stall counts as long as it was. */
+void latency_record(struct latency *l, uint64_t now_us, uint64_t us);
 
 /* One reader's place; zero-initialise. */
 struct latency_reader {
@@ -35,4 +38,11 @@ struct latency_figures {
 
 /* What was recorded since this reader's last call (at the first: ever). */
 void latency_read(const struct latency *l, struct latency_reader *reader, struct latency_figures *out);
+
+enum { LATENCY_RECENT_US = 1000 * 1000 };
+/* Whether anybody was answered within LATENCY_RECENT_US before @now_us. */
+bool latency_is_used(const struct latency *l, uint64_t now_us);
+/* What was recorded shortly before @now_us: of the last three seconds at the most, of one at the least, or
+ * since somebody came. No samples: nobody was answered within LATENCY_RECENT_US. */
+void latency_recent(const struct latency *l, uint64_t now_us, struct latency_figures *out);
 #endif

@@ -253,7 +253,7 @@ static void on_sample(void *arg, const redisReply *reply)
     uint64_t now = clock_mono_us();
     p->sampling = false;
     if (now - p->sampled_at >= LATENCY_INTERVAL_US) {
-        latency_record(p->store->latency, now - p->sample_sent);
+        latency_record(p->store->latency, now, now - p->sample_sent);
         node_health_took(p->store->nodes, &p->node, now - p->sample_sent);
         p->sampled_at = now;
     }

@@ -38,7 +38,7 @@ static void test_latency_read__gives_every_value_within_an_eighth(void **state)
 {
     (void)state;
     for (uint64_t us = 0; us < 2 * LATENCY_INTERVAL_US; us++) {
-        latency_record(&l, us);
+        latency_record(&l, 0, us);
         struct latency_figures f = look();
         assert_int_equal(f.samples, 1);
         assert_true(f.p99_ms >= (double)us / 1000 && f.p99_ms <= (double)us * 1.125 / 1000);
@@ -49,16 +49,16 @@ static void test_latency_read__leaves_out_one_of_a_hundred(void **state)
 {
     (void)state;
     for (int i = 0; i < 990; i++)
-        latency_record(&l, 100);
+        latency_record(&l, 0, 100);
     for (int i = 0; i < 10; i++)
-        latency_record(&l, 1500);
+        latency_record(&l, 0, 1500);
     struct latency_figures f = look();
     assert_int_equal(f.samples, 1000);
     assert_true(f.p99_ms < 0.12);
     for (int i = 0; i < 989; i++)
-        latency_record(&l, 100);
+        latency_record(&l, 0, 100);
     for (int i = 0; i < 11; i++)
-        latency_record(&l, 1500);
+        latency_record(&l, 0, 1500);
     assert_true(look().p99_ms >= 1.5);
 }
 
@@ -67,9 +67,9 @@ static void test_latency_read__sees_only_what_came_since_its_last_call(void **st
     (void)state;
     struct latency_reader other = {0};
     struct latency_figures f;
-    latency_record(&l, 1500);
+    latency_record(&l, 0, 1500);
     assert_true(look().p99_ms >= 1.5);
-    latency_record(&l, 10);
+    latency_record(&l, 0, 10);
     assert_true(look().p99_ms < 0.02);
     assert_int_equal(look().samples, 0);
     latency_read(&l, &other, &f);
@@ -82,8 +82,8 @@ static void test_latency_record__counts_a_stall_as_long_as_it_was(void **state)
 {
     (void)state;
     for (int i = 0; i < 500; i++)
-        latency_record(&l, 100);
-    latency_record(&l, 500000);
+        latency_record(&l, 0, 100);
+    latency_record(&l, 0, 500000);
     struct latency_figures f = look();
     assert_in_range(f.samples, 998, 1002);
     assert_true(f.p99_ms > 400 && f.p99_ms < 570);
@@ -92,7 +92,7 @@ static void test_latency_record__counts_a_stall_as_long_as_it_was(void **state)
 static void test_latency_record__takes_what_is_beyond_its_range(void **state)
 {
     (void)state;
-    latency_record(&l, UINT64_MAX);
+    latency_record(&l, 0, UINT64_MAX);
     struct latency_figures f = look();
     assert_in_range(f.samples, 60000, 70000);
     assert_true(f.p99_ms > 60000);
@@ -102,7 +102,7 @@ static void *record_many(void *arg)
 {
     (void)arg;
     for (int i = 0; i < 100000; i++)
-        latency_record(&l, (uint64_t)i % 1000);
+        latency_record(&l, 0, (uint64_t)i % 1000);
     return NULL;
 }
 
@@ -121,6 +121,52 @@ static void test_latency_record__loses_nothing_of_several_threads(void **state)
     assert_int_equal(samples, 400000);
 }
 
+/* --- recent ones --- */
+
+enum { SECOND = LATENCY_RECENT_US, START = 1000 * SECOND };
+
+static struct latency_figures recent(uint64_t now)
+{
+    struct latency_figures f;
+    latency_recent(&l, now, &f);
+    return f;
+}
+
+/* One answer every 10 ms, from @from on for @seconds. */
+static uint64_t answer(uint64_t from, double seconds, uint64_t us)
+{
+    uint64_t end = from + (uint64_t)(seconds * SECOND);
+    for (; from < end; from += SECOND / 100)
+        latency_record(&l, from, us);
+    return end;
+}
+
+static void test_latency_recent__knows_nobody_after_a_second_of_silence(void **state)
+{
+    (void)state;
+    assert_false(latency_is_used(&l, START));
+    assert_int_equal(recent(START).samples, 0);
+    latency_record(&l, START, 100);
+    assert_true(latency_is_used(&l, START + SECOND / 2));
+    assert_int_equal(recent(START + SECOND / 2).samples, 1);
+    assert_false(latency_is_used(&l, START + SECOND));
+    assert_int_equal(recent(START + SECOND).samples, 0);
+}
+
+static void test_latency_recent__forgets_what_was_long_ago(void **state)
+{
+    (void)state;
+    uint64_t now = answer(START, 20, 900);
+    assert_in_range(recent(now).samples, 100, 300);
+    now = answer(now, 4, 100);
+    assert_true(recent(now).p99_ms < 0.12);
+    assert_in_range(recent(now).samples, 100, 300);
+    /* They went, and others come: what was before the silence does not count, were it a moment long. */
+    now = answer(now + 60 * SECOND, 0.1, 400);
+    assert_in_range(recent(now).samples, 10, 11);
+    assert_true(recent(now).p99_ms > 0.39);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -131,6 +177,8 @@ int main(void)
         cmocka_unit_test_setup(test_latency_record__counts_a_stall_as_long_as_it_was, empty),
         cmocka_unit_test_setup(test_latency_record__takes_what_is_beyond_its_range, empty),
         cmocka_unit_test_setup(test_latency_record__loses_nothing_of_several_threads, empty),
+        cmocka_unit_test_setup(test_latency_recent__knows_nobody_after_a_second_of_silence, empty),
+        cmocka_unit_test_setup(test_latency_recent__forgets_what_was_long_ago, empty),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
