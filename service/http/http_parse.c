@@ -175,7 +175,8 @@ static enum http_step refuse_twofold(struct http_parser *p)
                   {"Expect", "the header Expect is there twice"}};
     for (size_t i = 0; i < sizeof(single) / sizeof(single[0]); i++) {
         size_t at = 0;
-        if (header_after(p, single[i].name, &at) != NULL && header_after(p, single[i].name, &at) != NULL)
+        (void)header_after(p, single[i].name, &at);
+        if (header_after(p, single[i].name, &at) != NULL)
             return refuse(p, 400, single[i].why);
     }
     return HTTP_MORE;
@@ -251,7 +252,7 @@ static enum http_step take_head(struct http_parser *p)
         lines++;
     if (lines > HTTP_HEADERS_MAX + 2)
         return refuse(p, 400, "there are more than 100 headers");
-    p->headers = calloc(lines, sizeof(*p->headers));
+    p->headers = calloc(lines + 1, sizeof(*p->headers));
     if (p->headers == NULL)
         return refuse(p, 503, "out of memory");
     char *line = p->head.data;

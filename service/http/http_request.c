@@ -428,7 +428,7 @@ void http_request_begin(struct http *h, struct http_connection *c)
     LIST_INSERT_HEAD(&h->requests, r, link);
     http_connection_serves(c, r);
     atomic_fetch_add_explicit(&h->service->commands, 1, memory_order_relaxed);
-    if (p->status != 0)
+    if (p->method == NULL || p->status != 0)
         return;
     (void)http_request_hold(r);
     if (find_route(r, p->method) && http_query_is_sound(r) && set_deadline(r))

@@ -28,6 +28,7 @@ static void transcribe(struct buffer *out, const uint8_t *bytes, size_t length, 
     http_parser_init(&p, BODY_MAX);
     while (step != HTTP_REFUSED && (at < length || step == HTTP_HEAD || http_parser_is_whole(&p))) {
         size_t used, n = length - at < piece ? length - at : piece;
+        fuzz_check(n < SIZE_MAX);
         char *copy = malloc(n + 1); /* of the exact size, but for the byte in front */
         if (copy == NULL)
             abort();

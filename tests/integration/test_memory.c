@@ -15,6 +15,13 @@ enum { STRANGERS = 32, STRANGER_BYTES = 64 * 1024, SLACK = 2 * 1024 * 1024 };
 
 static struct fixture fixture;
 
+/* Without the text's end. */
+static void put(char *to, const char *text)
+{
+    while (*text != '\0')
+        *to++ = *text++;
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -64,7 +71,7 @@ static void test_stranger__costs_little_whatever_it_sends(void **state)
     costs_little("PING\r\n", "PING\r\n", 6); /* the first one in a process: what it needs once */
     size_t length = 0;
     while (length + 6 <= sizeof(bytes)) {
-        memcpy(bytes + length, "PING\r\n", 6);
+        put(bytes + length, "PING\r\n");
         length += 6;
     }
     costs_little("", bytes, length);
@@ -78,7 +85,7 @@ static void test_stranger__costs_little_whatever_it_sends(void **state)
     costs_little("", bytes, sizeof(bytes)); /* a line of many words */
     int n = snprintf(bulk, sizeof(bulk), "$16384\r\n");
     memset(bulk + n, 'x', 16384);
-    memcpy(bulk + n + 16384, "\r\n", 3);
+    put(bulk + n + 16384, "\r\n");
     costs_little("*10\r\n", bulk, (size_t)n + 16384 + 2);
     fixture_reconnect(&fixture, 0);
     fixture_ask(&fixture, 0, "AUTH s3cret");
@@ -182,8 +189,8 @@ static void test_http__bodies_of_strangers_are_not_kept(void **state)
     memset(bytes, ' ', sizeof(bytes));
     costs_little_at(port, livez, livez, sizeof(livez) - 1);
     costs_little_at(port, HEAD "Content-Length: 16000000\r\n\r\n", bytes, sizeof(bytes));
-    memcpy(bytes, "fff8\r\n", 6);
-    memcpy(bytes + sizeof(bytes) - 2, "\r\n", 2);
+    put(bytes, "fff8\r\n");
+    put(bytes + sizeof(bytes) - 2, "\r\n");
     costs_little_at(port, HEAD "Transfer-Encoding: chunked\r\n\r\n", bytes, sizeof(bytes));
     costs_little_at(port, HEAD "Authorization: Basic ZGVmYXVsdDp4\r\nTransfer-Encoding: chunked\r\n\r\n",
                     bytes, sizeof(bytes));
@@ -203,8 +210,8 @@ static void test_http__bodies_in_chunks_are_bounded_together(void **state)
     static char chunk[1 << 16];
     int fds[SENDERS];
     memset(chunk, ' ', sizeof(chunk));
-    memcpy(chunk, "fff8\r\n", 6);
-    memcpy(chunk + sizeof(chunk) - 2, "\r\n", 2);
+    put(chunk, "fff8\r\n");
+    put(chunk + sizeof(chunk) - 2, "\r\n");
     size_t before = memory_now(&fixture);
     memory_reset_peak(&fixture);
     for (size_t i = 0; i < SENDERS; i++)
