@@ -311,6 +311,8 @@ static void look_at_all(struct keeper *k)
         service_refuse(k->service, &e);
         return;
     }
+    uint64_t now = clock_mono_us(); /* who slept may have missed what is noted by now */
+    k->slept += k->looked_at != 0 && now - k->looked_at > 2 * c->check_interval_ms * 1000 + ACT_EVERY_US;
     keeper_look_at_masters(k);
     for (size_t i = 0; i < c->filter_count && !atomic_load(&k->service->stop); i++)
         (void)look(k, c->filter[i].name, strlen(c->filter[i].name));
@@ -353,6 +355,7 @@ void *keeper_run(void *service)
         k->fence.tombstone_ms = k->config->tombstone_ms;
         uint64_t interval_ms = k->config->check_interval_ms;
         look_at_all(k);
+        k->looked_at = clock_mono_us();
         config_release(k->config);
         mailbox_wait(k->service->keeper, wait_ms(k, interval_ms));
     }

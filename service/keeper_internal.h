@@ -26,9 +26,10 @@ struct keeper {
     struct view view;
     struct view scratch;
     uint64_t round;
-    struct lineages masters; /* as last looked at */
-    struct lineages known;   /* what each master was when it last answered */
-    bool masters_known;      /* that look succeeded */
+    uint64_t looked_at, slept; /* when it last looked at all; how often that was long ago */
+    struct lineages masters;   /* as last looked at */
+    struct lineages known;     /* what each master was when it last answered */
+    bool masters_known;        /* that look succeeded */
     uint64_t masters_at;
     unsigned heir_count; /* that there have ever been: the last ones are kept */
     struct keeper_heir heir[KEEPER_HEIRS];

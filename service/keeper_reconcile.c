@@ -178,7 +178,7 @@ bool keeper_learn_latest(struct keeper *k, struct watched *w)
     bool answers[GENERATION_NODES_MAX];
     struct view_stamp latest = {0};
     const struct view_stamp stored = view_stamp_of(&k->view);
-    uint64_t now = clock_mono_us(), hash = stored.incarnation + stored.epoch + stored.trusted_ms;
+    uint64_t now = clock_mono_us(), hash = stored.incarnation + stored.epoch + stored.trusted_ms + k->slept;
     if (!k->masters_known || k->service->nodes.cluster != NULL)
         return false;
     for (unsigned i = 0; i < k->service->nodes.count; i++) {

@@ -103,7 +103,7 @@ struct shared_view {
      * The ids are random digits, so they are hashes of their own. */
     uint64_t *trusted;
     uint64_t trusted_mask;
-    uint64_t home; /* the lineage of the home node of a list that told of it; 0: not known */
+    uint64_t home; /* whom home's address led to when that told of it: store_server(); 0: not known */
 };
 
 /* True where the filter trusts the master of that lineage (lineage.h) to have all that was acknowledged. */
@@ -206,7 +206,8 @@ void catalog_report_lost(struct catalog_filter *f, uint64_t generation);
 /* A "no" of a master that the filter does not trust, or of a shard that is unsure, was met: tell it, not too
  * often, and look whether the view has changed. */
 void catalog_report_suspect(struct catalog_filter *f);
-/* Another server is home by now than the one that told of @view: its own may be an older one, or a newer. */
+/* Another server may be home by now than the one that told of @view: its own may be an older one, or a newer.
+ */
 bool catalog_home_moved(const struct catalog *c, const struct shared_view *view);
 /* Within the callback of a reply: it comes from a master that the filter trusts to have all that was
  * acknowledged, by a view of the home that is there now. */

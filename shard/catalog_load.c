@@ -94,7 +94,7 @@ static enum view_outcome read_view(struct catalog_filter *f, const redisReply *r
         return VIEW_DAMAGED;
     }
     view->references = 1;
-    view->home = store_replying(f->catalog->store);
+    view->home = store_server(f->catalog->store, NODE_HOME);
     enum err code = fence_parse_view(&view->v, reply, e);
     if (code == ERR_OK)
         code = shared_view_derive(view, f, e);

@@ -29,7 +29,7 @@ bool shared_view_derive_trust(struct shared_view *view)
 
 bool catalog_home_moved(const struct catalog *c, const struct shared_view *view)
 {
-    uint64_t home = store_lineage(c->store, NODE_HOME);
+    uint64_t home = store_server(c->store, NODE_HOME);
     return home != 0 && view->home != 0 && home != view->home;
 }
 

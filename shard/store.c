@@ -100,6 +100,7 @@ static void on_ready(void *arg)
     if (p->had_one)
         node_health_reconnected(p->store->nodes, &p->node);
     p->had_one = true;
+    p->connections++;
     p->lineage_at = clock_mono_us();
     peer_up(p);
 }
@@ -300,10 +301,12 @@ uint64_t store_replying(const struct store *s)
     return s->replying;
 }
 
-uint64_t store_lineage(const struct store *s, unsigned where)
+uint64_t store_server(const struct store *s, unsigned where)
 {
     bool listed = s->nodes->cluster == NULL && where < s->nodes->count;
-    return listed && s->peer[where].channel != NULL ? channel_lineage(s->peer[where].channel) : 0;
+    const struct store_peer *p = listed ? &s->peer[where] : NULL;
+    uint64_t lineage = p == NULL || p->channel == NULL ? 0 : channel_lineage(p->channel);
+    return lineage == 0 ? 0 : lineage + p->connections;
 }
 
 void store_count_reasked(struct store *s, unsigned reads)

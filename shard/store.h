@@ -68,8 +68,9 @@ bool store_any_down(const struct store *s, const char **name, const char **why);
 /* During the call of a store_reply_fn: the lineage of the node that the reply comes from (lineage.h), as of
  * at most half a second before; 0: nobody knows. */
 uint64_t store_replying(const struct store *s);
-/* Of a list: the lineage of that node as it was last asked; 0: not known, or there is no list. */
-uint64_t store_lineage(const struct store *s, unsigned where);
+/* Of a list: whom that node's address leads to, for a comparison: another number for each connection, and for
+ * each lineage on it; 0: not known, or there is no list. */
+uint64_t store_server(const struct store *s, unsigned where);
 
 /* How many times a command was sent to another node than the first; grows. */
 uint64_t store_redirected(const struct store *s);

@@ -16,6 +16,7 @@ struct store_peer {
     struct node node;
     struct channel *channel; /* NULL: none */
     bool had_one;            /* that was ready */
+    uint64_t connections;    /* that were */
     bool ping_pending;
     uint64_t since;      /* start of connecting, or when the PING was sent */
     uint64_t down_since; /* 0: not down */
