@@ -94,9 +94,10 @@ MUST_CHECK enum err service_run(struct service *s, const struct config *config, 
 void service_on_seen(void *service, const char *name, size_t length, uint64_t incarnation);
 void service_on_dropped(void *service, const char *name, size_t length, uint64_t incarnation);
 bool service_was_seen(void *service, const char *name, size_t length);
-/* A view was read or published. What is remembered is the latest of an incarnation; false: @v is older than
- * that, so it went back, and the keeper looks at once. */
-bool service_on_view(void *service, const char *name, size_t length, const struct view *v);
+/* A view was read that was asked for at @asked_us (monotonic). What is remembered is the latest of an
+ * incarnation; false: @v is older than what was heard of before that, so it went back, and the keeper looks
+ * at once. */
+bool service_on_view(void *service, const char *name, size_t length, const struct view *v, uint64_t asked_us);
 /* The keeper has looked, a short while ago, for shards of a later epoch than @v's, and there were none.
  * False: it will. */
 bool service_is_loss_sure(void *service, const char *name, size_t length, const struct view *v);

@@ -207,6 +207,8 @@ static void remember(struct watched *w, const struct view *v)
     bool same = w->latest != NULL && w->latest->incarnation == v->incarnation;
     if (v->incarnation == w->dropped || (same && is_later(w->latest, v)))
         return;
+    if (!same || is_later(v, w->latest))
+        w->latest_us = clock_mono_us();
     if (w->latest == NULL)
         w->latest = malloc(sizeof(*w->latest));
     if (w->latest != NULL) /* else it is not remembered: no memory */
@@ -249,8 +251,10 @@ bool watch_remembers(struct watched *w, struct view *out)
     return remembers;
 }
 
-/* @own: published by this coordinator, which has told so. */
-static bool on_view(void *service, const char *name, size_t length, const struct view *v, bool own)
+/* @own: published by this coordinator, which has told so. A reply that was on its way when another thread
+ * published, or heard of, a later view says what was true when it was asked for: nothing went back. */
+static bool on_view(void *service, const char *name, size_t length, const struct view *v, uint64_t asked_us,
+                    bool own)
 {
     struct watch *watch = ((struct service *)service)->watch;
     struct watched *w = watch_find(watch, name, length);
@@ -258,7 +262,8 @@ static bool on_view(void *service, const char *name, size_t length, const struct
         return true;
     (void)pthread_mutex_lock(&watch->lock);
     bool same = w->latest != NULL && w->latest->incarnation == v->incarnation;
-    bool older = same && v->epoch < w->latest->epoch, news = !own && is_news(w, v);
+    bool older = same && v->epoch < w->latest->epoch && w->latest_us < asked_us;
+    bool news = !own && is_news(w, v);
     remember(w, v);
     w->look_for_later |= older;
     (void)pthread_mutex_unlock(&watch->lock);
@@ -269,9 +274,9 @@ static bool on_view(void *service, const char *name, size_t length, const struct
     return !older;
 }
 
-bool service_on_view(void *service, const char *name, size_t length, const struct view *v)
+bool service_on_view(void *service, const char *name, size_t length, const struct view *v, uint64_t asked_us)
 {
-    return on_view(service, name, length, v, false);
+    return on_view(service, name, length, v, asked_us, false);
 }
 
 bool watch_later_view(struct watched *w, const struct view *v, struct view *out)
@@ -290,7 +295,7 @@ void service_on_published(void *service, const struct names *names, const struct
     char name[FILTER_NAME_MAX];
     size_t length;
     if (names_unescape(names->filter, names->filter_length, name, &length))
-        (void)on_view(service, name, length, v, true);
+        (void)on_view(service, name, length, v, 0, true);
 }
 
 void service_on_doubt(void *service, const char *name, size_t length)

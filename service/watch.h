@@ -56,6 +56,7 @@ struct watched {
     uint64_t surveyed;   /* the view and the masters by which nothing lay under a later epoch, hashed */
     struct view *latest; /* of the incarnation that was seen last; NULL: none */
     uint64_t latest_ms;  /* when it was last found in Redis, wall clock */
+    uint64_t latest_us;  /* when it was first heard of, monotonic */
     bool look_for_lost;
     bool look_for_later; /* for shards under a later epoch than the view's */
     uint64_t

@@ -52,9 +52,9 @@ struct catalog_options {
     /* That incarnation was deleted: its absence is no loss. */
     void (*on_dropped)(void *arg, const char *name, size_t length, uint64_t incarnation);
     bool (*was_seen)(void *arg, const char *name, size_t length);
-    /* A view was loaded. False: a later one of its incarnation is known in this process, so it went back;
-     * somebody will see to that. NULL: nothing is remembered. */
-    bool (*on_view)(void *arg, const char *name, size_t length, const struct view *v);
+    /* A view was loaded that was asked for at @asked_us. False: a later one of its incarnation was known in
+     * this process before that, so it went back; somebody will see to that. NULL: nothing is remembered. */
+    bool (*on_view)(void *arg, const char *name, size_t length, const struct view *v, uint64_t asked_us);
     /* What is lost under that view is lost for good, as all that lies in Redis was looked at: it does not
      * turn up under a later epoch, where others may read it. False: not known yet, but soon. NULL: it always
      * is. */
@@ -141,6 +141,7 @@ struct catalog_filter {
     bool seen;                /* a view was there once: its absence is a loss */
     uint64_t incarnation;     /* of the view that was seen last */
     void *meter;              /* of whoever counts its answers; NULL at first */
+    uint64_t asked_us;        /* when the view was last asked for */
     uint64_t suspected_at;    /* when a suspect master was last told of */
     bool absence_reported;    /* while there is no view */
     bool told;                /* on_holds() was told of a view */

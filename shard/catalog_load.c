@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/buffer.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "shard/catalog_internal.h"
 #include "shard/fence.h"
@@ -65,7 +66,8 @@ static bool is_latest(struct catalog_filter *f, const struct view *v)
     const struct catalog_options *o = &f->catalog->options;
     const struct view *old = f->view == NULL ? NULL : &f->view->v;
     bool older_than_mine = old != NULL && old->incarnation == v->incarnation && v->epoch < old->epoch;
-    bool latest = (o->on_view == NULL || o->on_view(o->arg, f->name, f->name_length, v)) && !older_than_mine;
+    bool latest = (o->on_view == NULL || o->on_view(o->arg, f->name, f->name_length, v, f->asked_us)) &&
+                  !older_than_mine;
     if (!latest && !f->doubtful)
         log_error("went_back", "filter=%s epoch=%" PRIu64 " seen=%" PRIu64, log_quote(f->name), v->epoch,
                   older_than_mine ? old->epoch : 0);
@@ -182,6 +184,7 @@ static void start_load(struct catalog_filter *f)
     buffer_clear(&c->command);
     buffer_command(&c->command, 2, argv, lengths);
     f->load_again = false;
+    f->asked_us = clock_mono_us();
     f->loading = !buffer_failed(&c->command) && store_send(c->store, catalog_home(c, &f->names),
                                                            c->command.data, c->command.length, on_view, f);
     if (f->loading)

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include "base/clock.h"
 #include "service/watch.h"
 
 enum { FIRST = 11, SECOND = 22 };
@@ -67,7 +68,7 @@ static bool tell(struct service *s, uint64_t incarnation, uint64_t epoch)
 {
     static struct view v;
     v = (struct view){.incarnation = incarnation, .epoch = epoch};
-    return service_on_view(s, "f", 1, &v);
+    return service_on_view(s, "f", 1, &v, UINT64_MAX);
 }
 
 /* Of an epoch below @epoch. */
@@ -97,6 +98,21 @@ static void test_service_on_view__remembers_the_latest_of_an_incarnation(void **
     assert_int_equal(later_than(s, SECOND, 0), 0);
 }
 
+/* A layer was added while the reply was on its way: it tells of the view before. */
+static void test_service_on_view__asked_for_before_a_later_one_was_heard_of_did_not_go_back(void **state)
+{
+    struct service *s = *state;
+    static struct view v;
+    uint64_t before = clock_mono_us();
+    assert_true(tell(s, FIRST, 5));
+    v = (struct view){.incarnation = FIRST, .epoch = 4};
+    assert_true(service_on_view(s, "f", 1, &v, before));
+    assert_false(watch_take_doubt(watch_find(s->watch, "f", 1)));
+    assert_int_equal(later_than(s, FIRST, 4), 5);
+    assert_false(service_on_view(s, "f", 1, &v, clock_mono_us() + 1));
+    assert_true(watch_take_doubt(watch_find(s->watch, "f", 1)));
+}
+
 static void test_service_is_loss_sure__for_the_view_that_was_looked_at(void **state)
 {
     struct service *s = *state;
@@ -120,6 +136,7 @@ int main(void)
         TEST(test_service_on_dropped__does_not_forget_the_filter_that_came_after),
         TEST(test_service_on_seen__does_not_bring_back_what_is_deleted),
         TEST(test_service_on_view__remembers_the_latest_of_an_incarnation),
+        TEST(test_service_on_view__asked_for_before_a_later_one_was_heard_of_did_not_go_back),
         TEST(test_service_is_loss_sure__for_the_view_that_was_looked_at),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
