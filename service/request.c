@@ -78,8 +78,7 @@ void client_drop_requests(struct client *c)
  */
 static void write_reply(struct client *c, const struct buffer *reply)
 {
-    if (c->mute ||
-        (!buffer_failed(reply) && bufferevent_write(c->io, reply->data, reply->length) == 0))
+    if (c->mute || (!buffer_failed(reply) && bufferevent_write(c->io, reply->data, reply->length) == 0))
         return;
     c->mute = c->closing = true;
 }
