@@ -28,6 +28,24 @@ double layer_rate_bound(const struct generation *g)
     return sum;
 }
 
+double layer_next_rate(const struct generation *g, bool sourced)
+{
+    double left = (sourced ? 1.5 : 1) * g->error_rate - layer_rate_bound(g);
+    unsigned to_come = GENERATION_LAYERS_MAX - g->layer_count;
+    if (!(left > 0)) /* whoever made its layers has promised less than they keep: no more than a bit worse */
+        return g->layers[g->layer_count - 1].error_rate / 2;
+    return left / (g->layer_count < LAYER_EVEN ? 2 : to_come);
+}
+
+enum err layer_next_capacity(const struct generation *g, uint32_t expansion, uint64_t *out, struct error *e)
+{
+    uint32_t least = g->layer_count < LAYER_EVEN ? 1 : g->layer_count < 2 * LAYER_EVEN ? 2 : 4;
+    uint64_t last = g->layers[g->layer_count - 1].capacity;
+    if (__builtin_mul_overflow(last, expansion < least ? least : expansion, out))
+        return error_set(e, ERR_RANGE, "the next layer's capacity is out of range");
+    return ERR_OK;
+}
+
 static enum err change(const struct layer_options *o, struct view *v, struct view *next, struct error *e)
 {
     uint64_t lost;
@@ -46,21 +64,12 @@ static enum err change(const struct layer_options *o, struct view *v, struct vie
 static enum err next_capacity(const struct layer_options *o, const struct view *v, const struct generation *g,
                               uint64_t *out, struct error *e)
 {
-    const struct layer *last = &g->layers[g->layer_count - 1];
     if (v->sourced) {
         double share = o->growth - 1 > LEAST_SHARE ? o->growth - 1 : LEAST_SHARE;
         *out = (uint64_t)((double)g->capacity * share) + 1;
         return ERR_OK;
     }
-    if (__builtin_mul_overflow(last->capacity, v->expansion, out))
-        return error_set(e, ERR_RANGE, "the next layer's capacity is out of range");
-    return ERR_OK;
-}
-
-static double next_rate(const struct view *v, const struct generation *g)
-{
-    double last = g->layers[g->layer_count - 1].error_rate;
-    return v->sourced && g->layer_count == 1 ? last / 4 : last / 2;
+    return layer_next_capacity(g, v->expansion, out, e);
 }
 
 static enum err plan_layer(const struct layer_options *o, const struct view *v, struct generation *g,
@@ -69,8 +78,9 @@ static enum err plan_layer(const struct layer_options *o, const struct view *v, 
     if (g->layer_count == GENERATION_LAYERS_MAX)
         return error_set(e, ERR_RANGE, "the filter has %d layers: no more can be added",
                          GENERATION_LAYERS_MAX);
-    struct layer layer = {
-        .error_rate = next_rate(v, g), .token = mutex_token(o->mutex), .born_epoch = v->epoch + 1};
+    struct layer layer = {.error_rate = layer_next_rate(g, v->sourced),
+                          .token = mutex_token(o->mutex),
+                          .born_epoch = v->epoch + 1};
     enum err code = next_capacity(o, v, g, &layer.capacity, e);
     if (code == ERR_OK)
         code = geometry_plan(&layer.geometry, layer.capacity, layer.error_rate, o->shard_bytes, e);

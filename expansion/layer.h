@@ -4,10 +4,12 @@
 /* Further layers of a generation. One that is read gains a layer by two view changes: `opening` (all read the
  * new layer, nobody writes it), then it is written. One that is only written gains it by one.
  *
- * A filter without a source grows by layers alone, each `expansion` times larger than the one before with
- * half its error rate. One with a source gets them where an expansion comes too late: `growth` - 1 times the
- * generation, at a quarter, an eighth, ... of the promised rate, so that all layers together stay below 1.5
- * times the promise. */
+ * A filter without a source grows by layers alone, each `expansion` times larger than the one before. A check
+ * reads every layer, so there are GENERATION_LAYERS_MAX at the most; that a small `expansion` is no early end
+ * the later ones are larger than it says (layer_next_capacity()). One with a source gets layers where an
+ * expansion comes too late: `growth` - 1 times the generation. Each layer takes a part of what is left of the
+ * promised rate, of which 1.5 times is for a filter with a source (layer_next_rate()). */
+#include <stdbool.h>
 #include <stdint.h>
 #include "base/error.h"
 #include "expansion/mutex.h"
@@ -21,10 +23,20 @@ struct layer_options {
     double growth; /* of a filter with a source */
 };
 
-/* Error rate of the first layer of a filter without a source, such that the sum over all layers to come stays
- * below
- * @rate: the series rate/2, rate/4, ... */
+/* Error rate of the first layer of a filter without a source. */
 double layer_first_rate(double rate);
+
+/* That of the layer behind the last one of @g, which has room for one: half of what the others have left of
+ * the promise, or, from the LAYER_EVEN-th on, an even share of it for each that may come. So the sum over all
+ * layers is never more than the promise. @sourced: the filter has a source. */
+enum { LAYER_EVEN = 8 };
+double layer_next_rate(const struct generation *g, bool sourced);
+
+/* Capacity of that layer in a filter without a source: of the last one @expansion times as much; at least
+ * twice as much from the LAYER_EVEN-th on, and four times from the 2 * LAYER_EVEN-th. ERR_RANGE: that is out
+ * of range. */
+MUST_CHECK enum err layer_next_capacity(const struct generation *g, uint32_t expansion, uint64_t *out,
+                                        struct error *e);
 
 /* The highest rate that @g may have with its layers full: the sum of theirs. */
 double layer_rate_bound(const struct generation *g);

@@ -24,9 +24,15 @@ static void take_made(struct asking *a, const struct admin_call *call)
                   call->fn == admin_create ? admin_creation_failure(call->status) : "could not grow filter",
                   call->error.text);
     a->refused = call->status;
+    free(a->refusal);
     a->refusal = strdup(buffer_text(&text));
     buffer_fini(&text);
-    a->on_done(a);
+    if (call->fn != admin_grow) {
+        a->on_done(a);
+        return;
+    }
+    operation_look_if_full(a->op); /* what is there needs no room */
+    operation_start(a->op, a->question.filter, on_operation, a);
 }
 
 static void on_made(void *arg)
@@ -103,7 +109,7 @@ bool asking_failed(const struct asking *a)
     if (a->refused == ERR_OK && (operation_status(a->op) == ERR_OK || finds_no_key(a)))
         return false;
     for (size_t i = 0; i < operation_keys(a->op); i++)
-        if (operation_answered(a->op, i))
+        if (asking_answer(a, i) != ANSWER_ERROR)
             return false;
     return true;
 }
@@ -120,7 +126,7 @@ enum answer asking_answer(const struct asking *a, size_t i)
 {
     if (finds_no_key(a))
         return ANSWER_NO;
-    if (!operation_answered(a->op, i))
+    if (!operation_answered(a->op, i) || (a->refused != ERR_OK && operation_result(a->op, i) == KEY_FULL))
         return ANSWER_ERROR;
     switch (operation_result(a->op, i)) {
     case KEY_NO:

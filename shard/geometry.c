@@ -146,6 +146,10 @@ static struct block_plan plan_hashes(struct model *m, unsigned block_bits, doubl
     return best;
 }
 
+/* Bits for each key at the most, as a multiple of a classic filter's: reached at a rate of some 1e-27, as no
+ * key sets more than GEOMETRY_HASHES_MAX bits. */
+static const double WORST_RATIO = 2.5;
+
 static bool plan_block(struct block_plan *out, double rate)
 {
     struct model m;
@@ -155,7 +159,7 @@ static bool plan_block(struct block_plan *out, double rate)
         if (bits <= 1.05 * classic * out->load)
             return true;
     }
-    return BLOCK_BITS_MAX <= 1.15 * classic * out->load;
+    return BLOCK_BITS_MAX <= WORST_RATIO * classic * out->load;
 }
 
 /* jemalloc's classes of allocations, four a doubling: how far the one for @size bytes is from the next below.
@@ -240,7 +244,7 @@ enum err geometry_plan(struct geometry *out, uint64_t keys, double rate, uint32_
                          SHARD_BYTES_MIN, SHARD_BYTES_MAX);
     struct block_plan block;
     if (!plan_block(&block, rate))
-        return error_set(e, ERR_RANGE, "error rate %g cannot be had within 15 %% of the ideal size", rate);
+        return error_set(e, ERR_RANGE, "error rate %g cannot be had: the least is some 1e-27", rate);
     double blocks = ceil((double)keys / block.load);
     uint64_t block_bytes = block.block_bits / 8;
     uint64_t blocks_max = shards_max * (shard_bytes / block_bytes);

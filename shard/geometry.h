@@ -28,7 +28,8 @@ struct geometry {
 };
 
 /* Plan a layer for @keys keys at false-positive rate @rate, in shards of at most @shard_bytes bytes. The
- * block size is the smallest whose bits per key stay within 5 % of a classic filter's; the number of shards
+ * block size is the smallest whose bits per key stay within 5 % of a classic filter's, or the largest: within
+ * 15 % down to a rate of 1e-10, within 60 % down to 1e-20; the number of shards
  * is chosen so that a shard fills an allocation class of jemalloc, and its length is then enlarged to fill
  * it. The caller owns *@out; on error it is untouched. ERR_RANGE: @rate outside (0, 1), below what the block
  * formula can reach, @keys is 0, @shard_bytes out of bounds, or more than 2^31 shards would be needed. */

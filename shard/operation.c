@@ -388,6 +388,11 @@ void operation_set_timeout(struct operation *op, unsigned ms)
     op->timeout_ms = ms;
 }
 
+void operation_look_if_full(struct operation *op)
+{
+    op->look_if_full = true;
+}
+
 unsigned operation_timeout(const struct operation *op)
 {
     return op->timeout_ms != 0 ? op->timeout_ms : catalog_options(op->catalog)->timeout_ms;

@@ -29,6 +29,10 @@ void operation_key(struct operation *op, const char *key, size_t length);
 /* Another deadline than the catalog's; before it is started. */
 void operation_set_timeout(struct operation *op, unsigned ms);
 
+/* Of an add, for its next start: a filter that is full does not end it with ERR_FULL, but its keys are only
+ * looked up; one that is not there is KEY_FULL. */
+void operation_look_if_full(struct operation *op);
+
 /* Start, or start again after ERR_NOT_FOUND or ERR_FULL: keys that have a result keep it, unless the filter
  * was deleted meanwhile. @done is called once, never from inside this call. */
 void operation_start(struct operation *op, struct catalog_filter *f, operation_done_fn *done, void *arg);

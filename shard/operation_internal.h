@@ -73,6 +73,7 @@ struct operation {
     char *unacked_why;
     bool retried;
     uint64_t redirected; /* store_redirected() at the start */
+    bool look_if_full;
     bool full;     /* the filter is full and may not grow: its adds only look whether the key is there */
     unsigned away; /* the address that took none of this attempt; NODE_NONE: all took theirs */
     struct attempt *attempt; /* under way; NULL: none */

@@ -286,7 +286,7 @@ static bool find_room(struct operation *op, uint64_t *room)
         return false;
     }
     *room = shared_view_room(view);
-    op->full = *room == 0 && view->v.expansion == 0;
+    op->full = *room == 0 && (view->v.expansion == 0 || op->look_if_full);
     if (op->full) {
         *room = UINT64_MAX;
         return true;

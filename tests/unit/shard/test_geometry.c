@@ -140,7 +140,7 @@ static void test_geometry_plan__refuses_what_it_cannot_do(void **state)
     const struct geometry before = {9, 9, 9, 9};
     struct geometry g = before;
     struct error e;
-    static const double rates[] = {0, 1, -1, 2, NAN, INFINITY, 1e-12, 1e-300, 5e-324};
+    static const double rates[] = {0, 1, -1, 2, NAN, INFINITY, 1e-28, 1e-300, 5e-324};
     for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++)
         assert_int_equal(geometry_plan(&g, 1000, rates[i], SHARD_BYTES_DEFAULT, &e), ERR_RANGE);
     assert_int_equal(geometry_plan(&g, 0, 1e-3, SHARD_BYTES_DEFAULT, &e), ERR_RANGE);

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/* Filters without a source, far beyond what they were made for. */
+#include "tests/integration/fixture.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { ABSENT = 20000 };
+
+static struct fixture fixture;
+
+static int setup(void **state)
+{
+    (void)state;
+    return fixture_start(&fixture,
+                         &(struct fixture_options){.nodes = 2, .daemons = 1, .service = "timeout = 20s\n"});
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    return fixture_stop(&fixture);
+}
+
+static void reserve(const char *command)
+{
+    fixture_ask(&fixture, 0, command);
+}
+
+/* All of @keys are added and found; of others at most the share @rate, give or take what chance does. */
+static void takes(const char *filter, uint64_t keys, double rate)
+{
+    struct error e = {""};
+    uint64_t present = 0;
+    must(client_madd(&fixture.client[0], filter, fixture_code, 0, keys, &e), e);
+    must(client_mexists(&fixture.client[0], filter, fixture_code, 0, keys, &present, NULL, &e), e);
+    assert_int_equal(present, keys);
+    must(client_mexists(&fixture.client[0], filter, fixture_absent_code, 0, ABSENT, &present, NULL, &e), e);
+    assert_true((double)present <= 1.25 * rate * ABSENT);
+}
+
+static int64_t layers_of(const char *filter)
+{
+    redisReply *r = client_command(&fixture.client[0], "BF.INFO %s FILTERS", filter);
+    assert_true(r != NULL && r->type == REDIS_REPLY_ARRAY && r->elements == 1);
+    int64_t layers = r->element[0]->integer;
+    freeReplyObject(r);
+    return layers;
+}
+
+static void test_growth__by_layers_of_one_size_goes_on(void **state)
+{
+    (void)state;
+    reserve("BF.RESERVE one 0.01 100 EXPANSION 1");
+    takes("one", 30000, 0.01);
+    assert_in_range(layers_of("one"), 9, 24);
+}
+
+static void test_growth__at_a_small_rate_goes_on(void **state)
+{
+    (void)state;
+    reserve("BF.RESERVE nine 0.000000001 100");
+    takes("nine", 20000, 0);
+    reserve("BF.RESERVE ten 0.0000000001 100");
+    takes("ten", 5000, 0);
+    reserve("BF.RESERVE eleven 1e-11 100 EXPANSION 1");
+    takes("eleven", 3000, 0);
+}
+
+static void nodes_are_full(bool full)
+{
+    struct error e = {""};
+    for (unsigned i = 0; i < fixture.nodes; i++) {
+        struct client c = {0};
+        must(client_open(&c, fixture.redis[i].port, 10000, &e), e);
+        must(client_ok(&c, &e, "CONFIG SET maxmemory %s", full ? "1" : "0"), e);
+        client_close(&c);
+    }
+}
+
+static void expect_integer(const redisReply *r, long long wanted)
+{
+    if (r->type != REDIS_REPLY_INTEGER)
+        fail_msg("%s", r->str);
+    assert_int_equal(r->integer, wanted);
+}
+
+/* A key that was sent twice is not counted: more of them, until there are @capacity. */
+static void fill_up(const char *filter, int64_t capacity)
+{
+    struct error e = {""};
+    int64_t items = 0, ignored;
+    for (unsigned i = 0; items < capacity; i++) {
+        must(client_integer(&fixture.client[0], &items, &e, "BF.CARD %s", filter), e);
+        if (items < capacity)
+            must(client_integer(&fixture.client[0], &ignored, &e, "BF.ADD %s more%u", filter, i), e);
+    }
+    assert_int_equal(layers_of(filter), 1);
+}
+
+static void test_filter__that_cannot_grow_still_knows_its_keys(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    reserve("BF.RESERVE stuck 0.000001 100");
+    must(client_madd(&fixture.client[0], "stuck", fixture_code, 0, 100, &e), e);
+    fill_up("stuck", 100);
+    nodes_are_full(true);
+    redisReply *r = client_command(&fixture.client[0], "BF.ADD stuck c5");
+    assert_non_null(r);
+    expect_integer(r, 0);
+    freeReplyObject(r);
+    r = client_command(&fixture.client[0], "BF.ADD stuck another");
+    assert_true(r != NULL && r->type == REDIS_REPLY_ERROR);
+    assert_non_null(strstr(r->str, "could not grow filter"));
+    freeReplyObject(r);
+    r = client_command(&fixture.client[0], "BF.MADD stuck c1 another c2");
+    assert_true(r != NULL && r->type == REDIS_REPLY_ARRAY && r->elements == 3);
+    expect_integer(r->element[0], 0);
+    assert_int_equal(r->element[1]->type, REDIS_REPLY_ERROR);
+    expect_integer(r->element[2], 0);
+    freeReplyObject(r);
+    nodes_are_full(false);
+    takes("stuck", 1000, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_growth__by_layers_of_one_size_goes_on),
+        cmocka_unit_test(test_growth__at_a_small_rate_goes_on),
+        cmocka_unit_test(test_filter__that_cannot_grow_still_knows_its_keys),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
