@@ -368,7 +368,7 @@ void service_on_published(void *service, const struct names *names, const struct
     char name[FILTER_NAME_MAX];
     size_t length;
     if (names_unescape(names->filter, names->filter_length, name, &length))
-        (void)on_view(service, name, length, v, 0, true);
+        on_view(service, name, length, v, true);
 }
 
 void service_on_doubt(void *service, const char *name, size_t length)
