@@ -305,10 +305,8 @@ static enum err fill_view(struct service *s, const struct config *config, struct
         g->layers[0].geometry = geometry_placeholder();
         return ERR_OK;
     }
-    code = geometry_plan(&g->layers[0].geometry, r->capacity, g->layers[0].error_rate,
+    return geometry_plan(&g->layers[0].geometry, r->capacity, g->layers[0].error_rate,
                          (uint32_t)config->shard_bytes, e);
-    bool large = code == ERR_RANGE && r->capacity > INT32_MAX; /* no memory has so many shards */
-    return large ? ERR_NOMEM : code;
 }
 
 static enum err check_memory(const struct fence *f, const struct generation *g, struct error *e)
@@ -500,9 +498,12 @@ void admin_grow(struct admin *a, struct admin_call *call)
                                          call->filter_length, &call->error);
 }
 
-const char *admin_creation_failure(enum err code)
+const char *admin_creation_failure(const struct admin_call *call)
 {
-    return code == ERR_NOMEM ? "Insufficient memory to create filter" : "could not create filter";
+    bool large =
+        call->status == ERR_RANGE && call->creation.capacity > INT32_MAX; /* no memory has so many shards */
+    return large || call->status == ERR_NOMEM ? "Insufficient memory to create filter"
+                                              : "could not create filter";
 }
 
 void admin_reserve(struct admin *a, struct admin_call *call)
@@ -517,7 +518,7 @@ void admin_reserve(struct admin *a, struct admin_call *call)
     else if (call->status == ERR_WRONG_TYPE)
         admin_reply_error(&r, call->status, &call->error);
     else
-        reply_error(&r, "ERR %s: %s", admin_creation_failure(call->status), call->error.text);
+        reply_error(&r, "ERR %s: %s", admin_creation_failure(call), call->error.text);
 }
 
 void admin_init(struct admin *a, struct admin_call *call)
@@ -529,5 +530,5 @@ void admin_init(struct admin *a, struct admin_call *call)
     else if (call->status == ERR_WRONG_TYPE)
         admin_reply_error(&r, call->status, &call->error);
     else
-        reply_error(&r, "ERR %s: %s", admin_creation_failure(call->status), call->error.text);
+        reply_error(&r, "ERR %s: %s", admin_creation_failure(call), call->error.text);
 }

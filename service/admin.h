@@ -159,7 +159,7 @@ MUST_CHECK bool admin_call_names(struct admin_call *call, const struct argument 
 void admin_reply_error(struct reply *r, enum err code, const struct error *e);
 
 /* How an error begins that says why no filter was made, in RedisBloom's words. */
-const char *admin_creation_failure(enum err code);
+const char *admin_creation_failure(const struct admin_call *call);
 
 struct mutex_options admin_mutex_options(const struct service *s, const struct config *config,
                                          const char *name, size_t length);

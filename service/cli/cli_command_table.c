@@ -8,7 +8,8 @@ const struct command cli_command_table[] = {
      "promised one. SAFE "
      "says in a word what answers are worth: yes; building (nothing is reported absent yet); not built "
      "(likewise, and the next build waits for a while, as the last one was aborted or failed); keys missed "
-     "(by the last verification, which added them); degraded (a master may lack keys); lost (shards are); unreachable. "
+     "(by the last verification, which added them); degraded (a master may lack keys); lost (shards are); "
+     "unreachable. "
      "NEXT EXPANSION is when the fill reaches its threshold at "
      "the present rate, or the schedule says so. JOB is what runs, or how the last run ended; \"ready to "
      "switch\" waits for \"twinbloom cutover\". With FILTER: all that is known of it, and its last runs.",

@@ -112,22 +112,36 @@ static void print_value(FILE *to, const struct config_key *k, const char *value)
     (void)fprintf(to, "%s\n", value);
 }
 
+/* Broken at blanks, so that a line has at most 120 columns: the file is read again with a bound on lines. */
+static void print_comment(FILE *to, const char *text)
+{
+    enum { ROOM = 118 };
+    for (size_t n; *text != '\0'; text += n + (text[n] == ' ')) {
+        n = strlen(text);
+        if (n > ROOM)
+            for (n = ROOM; n > 1 && text[n] != ' ';)
+                n--;
+        (void)fprintf(to, "# %.*s\n", (int)n, text);
+    }
+}
+
 static void print_help(FILE *to, const struct config_key *k)
 {
-    struct buffer bounds = {0};
+    struct buffer bounds = {0}, text = {0};
     config_key_bounds(k, &bounds);
-    (void)fprintf(to, "# %s", k->help);
+    buffer_puts(&text, k->help);
     if (k->standard == NULL)
-        (void)fprintf(to, " Required.");
+        buffer_puts(&text, " Required.");
     else if (*k->standard != '\0')
-        (void)fprintf(to, " Default: %s.", k->standard);
+        buffer_printf(&text, " Default: %s.", k->standard);
     if (bounds.length > 0)
-        (void)fprintf(to, " Bounds: %s.", buffer_text(&bounds));
+        buffer_printf(&text, " Bounds: %s.", buffer_text(&bounds));
     if ((k->flags & CONFIG_RELOADABLE) == 0)
-        (void)fprintf(to, " A change needs a restart.");
+        buffer_puts(&text, " A change needs a restart.");
     else if ((k->flags & CONFIG_FILE_ONLY) != 0)
-        (void)fprintf(to, " Not by CONFIG SET.");
-    (void)fputc('\n', to);
+        buffer_puts(&text, " Not by CONFIG SET.");
+    print_comment(to, buffer_text(&text));
+    buffer_fini(&text);
     buffer_fini(&bounds);
 }
 

@@ -81,9 +81,9 @@ static void test_config_differences__misses_no_key(void **state)
     (void)state;
     for (size_t i = 0; i < config_key_count; i++) {
         const struct config_key *k = &config_keys[i];
-        static const char *const others[] = {
-            "text",  "77", "0.25", "100KiB", "3MiB",    "7s", "error",   "yes",  "required", "600",
-            "admin", "no", "31",   "ctid",   "logical", "3",  "replica", "json", "open"};
+        static const char *const others[] = {"text",  "77",      "0.25",     "100KiB",  "3MiB",  "5MiB", "7s",
+                                             "error", "yes",     "required", "600",     "admin", "no",   "31",
+                                             "ctid",  "logical", "3",        "replica", "json",  "open"};
         struct config *a = accept(base), *b = config_copy(a);
         assert_non_null(b);
         struct error e;
