@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "tests/lib/raw.h"
 
-enum { CONNECTIONS_MAX = 64 };
+enum { CONNECTIONS_MAX = 64, REST_MS = 10000, REST_LOOKS = 10, REST_LOOK_MS = 20 };
 
 void memory_count_what_is_held(void)
 {
@@ -41,6 +41,19 @@ static size_t line_of_status(const struct fixture *f, const char *name)
 size_t memory_now(const struct fixture *f)
 {
     return line_of_status(f, "VmRSS");
+}
+
+size_t memory_at_rest(const struct fixture *f)
+{
+    uint64_t end = clock_mono_us() + REST_MS * 1000ull;
+    size_t now = memory_now(f);
+    for (unsigned same = 0; same < REST_LOOKS && clock_mono_us() < end;) {
+        size_t before = now;
+        clock_sleep_us(REST_LOOK_MS * 1000);
+        now = memory_now(f);
+        same = now == before ? same + 1 : 0;
+    }
+    return now;
 }
 
 size_t memory_peak(const struct fixture *f)

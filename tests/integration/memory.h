@@ -14,6 +14,9 @@ void memory_count_what_is_held(void);
 void memory_reset_peak(const struct fixture *f);
 /* Bytes. */
 size_t memory_now(const struct fixture *f);
+/* The same once it has stopped to change: what has begun is over, and clients that closed are gone. Waits 10
+ * s at most. */
+size_t memory_at_rest(const struct fixture *f);
 size_t memory_peak(const struct fixture *f);
 
 /* Send @first once and then @again over and over on each of the connections, as they take it, for POUR_MS or

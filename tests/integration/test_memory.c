@@ -39,14 +39,34 @@ static int teardown(void **state)
     return fixture_stop(&fixture);
 }
 
-/* On the port of Redis clients, or on that of HTTP. */
+/* Around a test with strangers: whoever comes has to log in. A test that fails leaves the others as they
+ * were. */
+static int set_password(void **state)
+{
+    (void)state;
+    fixture_ask(&fixture, 0, "CONFIG SET password s3cret");
+    return 0;
+}
+
+static int clear_password(void **state)
+{
+    (void)state;
+    fixture_reconnect(&fixture, 0);
+    fixture_ask(&fixture, 0, "AUTH s3cret");
+    const char *const none[] = {"CONFIG", "SET", "password", ""};
+    freeReplyObject(client_argv(&fixture.client[0], 4, none, (const size_t[]){6, 3, 8, 0}));
+    return 0;
+}
+
+/* On the port of Redis clients, or on that of HTTP. Wrong passwords delay the next login from that address.
+ */
 static void costs_little_at(uint16_t port, const char *first, const char *again, size_t again_length)
 {
     int fds[STRANGERS];
-    size_t before = memory_now(&fixture);
+    size_t before = memory_at_rest(&fixture);
     memory_reset_peak(&fixture);
     for (size_t i = 0; i < STRANGERS; i++) {
-        fds[i] = raw_open(port);
+        fds[i] = raw_open_from("127.0.0.2", port);
         assert_true(fds[i] >= 0);
     }
     memory_pour(fds, STRANGERS, first, again, again_length);
@@ -67,7 +87,6 @@ static void test_stranger__costs_little_whatever_it_sends(void **state)
 {
     (void)state;
     static char bytes[1 << 16], bulk[16384 + 64];
-    fixture_ask(&fixture, 0, "CONFIG SET password s3cret");
     costs_little("PING\r\n", "PING\r\n", 6); /* the first one in a process: what it needs once */
     size_t length = 0;
     while (length + 6 <= sizeof(bytes)) {
@@ -87,10 +106,6 @@ static void test_stranger__costs_little_whatever_it_sends(void **state)
     memset(bulk + n, 'x', 16384);
     put(bulk + n + 16384, "\r\n");
     costs_little("*10\r\n", bulk, (size_t)n + 16384 + 2);
-    fixture_reconnect(&fixture, 0);
-    fixture_ask(&fixture, 0, "AUTH s3cret");
-    const char *const none[] = {"CONFIG", "SET", "password", ""};
-    freeReplyObject(client_argv(&fixture.client[0], 4, none, (const size_t[]){6, 3, 8, 0}));
 }
 
 enum { MIB = 1024 * 1024 };
@@ -125,7 +140,7 @@ static void test_client__its_large_replies_are_not_kept(void **state)
     (void)state;
     enum { CLIENTS = 10, ECHOED = 6 };
     int fds[CLIENTS];
-    size_t before = memory_now(&fixture);
+    size_t before = memory_at_rest(&fixture);
     for (size_t i = 0; i < CLIENTS; i++) {
         fds[i] = begin_echo(ECHOED, true);
         assert_true(ends_echo(fds[i], ECHOED));
@@ -162,7 +177,7 @@ static void test_clients__many_are_bounded_together(void **state)
     (void)state;
     enum { CLIENTS = 40 };
     int fds[CLIENTS], open = 0;
-    size_t before = memory_now(&fixture);
+    size_t before = memory_at_rest(&fixture);
     memory_reset_peak(&fixture);
     for (size_t i = 0; i < CLIENTS; i++)
         fds[i] = begin_echo(4, false);
@@ -185,7 +200,6 @@ static void test_http__bodies_of_strangers_are_not_kept(void **state)
     static char bytes[1 << 16];
     static const char livez[] = "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n";
     uint16_t port = fixture.daemon[0].http_port;
-    fixture_ask(&fixture, 0, "CONFIG SET password s3cret");
     memset(bytes, ' ', sizeof(bytes));
     costs_little_at(port, livez, livez, sizeof(livez) - 1);
     costs_little_at(port, HEAD "Content-Length: 16000000\r\n\r\n", bytes, sizeof(bytes));
@@ -196,10 +210,6 @@ static void test_http__bodies_of_strangers_are_not_kept(void **state)
                     bytes, sizeof(bytes));
     costs_little_at(port, "GET /livez HTTP/1.1\r\nHost: x\r\n", "a:\r\n", 4);
     costs_little_at(port, "GET /", "a", 1);
-    fixture_reconnect(&fixture, 0);
-    fixture_ask(&fixture, 0, "AUTH s3cret");
-    const char *const none[] = {"CONFIG", "SET", "password", ""};
-    freeReplyObject(client_argv(&fixture.client[0], 4, none, (const size_t[]){6, 3, 8, 0}));
 }
 
 /* Nobody has to log in: all bodies together have a bound, and what they held is given back. */
@@ -212,7 +222,7 @@ static void test_http__bodies_in_chunks_are_bounded_together(void **state)
     memset(chunk, ' ', sizeof(chunk));
     put(chunk, "fff8\r\n");
     put(chunk + sizeof(chunk) - 2, "\r\n");
-    size_t before = memory_now(&fixture);
+    size_t before = memory_at_rest(&fixture);
     memory_reset_peak(&fixture);
     for (size_t i = 0; i < SENDERS; i++)
         fds[i] = raw_open(fixture.daemon[0].http_port);
@@ -232,11 +242,13 @@ static void test_http__bodies_in_chunks_are_bounded_together(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stranger__costs_little_whatever_it_sends),
+        cmocka_unit_test_setup_teardown(test_stranger__costs_little_whatever_it_sends, set_password,
+                                        clear_password),
         cmocka_unit_test(test_client__its_large_replies_are_not_kept),
         cmocka_unit_test(test_clients__the_largest_is_cut_when_all_hold_too_much),
         cmocka_unit_test(test_clients__many_are_bounded_together),
-        cmocka_unit_test(test_http__bodies_of_strangers_are_not_kept),
+        cmocka_unit_test_setup_teardown(test_http__bodies_of_strangers_are_not_kept, set_password,
+                                        clear_password),
         cmocka_unit_test(test_http__bodies_in_chunks_are_bounded_together),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Connect to 127.0.0.1:@port with deadlines of 10 s on every read and write; -1 on failure. */
+/* Connect to 127.0.0.1:@port with deadlines of 120 s on every read and write; -1 on failure. */
 int raw_open(uint16_t port);
 /* The same from @address, such as "127.0.0.2". */
 int raw_open_from(const char *address, uint16_t port);
