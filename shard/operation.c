@@ -444,15 +444,14 @@ void operation_retry(struct operation *op)
         operation_expire(op);
         return;
     }
+    struct catalog_filter *f = op->filter;
     op->retried = true;
-    if (op->filter->view == NULL || any_unseen(op)) {
-        for (size_t i = 0; i < op->key_count; i++)
-            if (op->keys[i].state == KEY_UNSEEN && (op->view == NULL || view_unfenced(&op->view->v)))
-                op->keys[i].state = KEY_PENDING;
-        if (op->filter->view == NULL || any_unseen(op)) {
-            catalog_reload(op->filter, op);
-            return;
-        }
-    }
-    operation_attempt(op);
+    for (size_t i = 0; i < op->key_count; i++)
+        if (op->keys[i].state == KEY_UNSEEN && (op->view == NULL || view_unfenced(&op->view->v)))
+            op->keys[i].state = KEY_PENDING;
+    /* A view that came over another connection to home would leave each absent key at "maybe". */
+    if (f->view == NULL || any_unseen(op) || catalog_home_moved(op->catalog, f->view))
+        catalog_reload(f, op);
+    else
+        operation_attempt(op);
 }

@@ -80,6 +80,11 @@ static void ask(struct http_request *r, const struct buffer *pair, http_known_fn
     size_t length = colon != NULL ? (size_t)(colon - pair->data) : 0;
     bool named = colon != NULL && length <= USERS_NAME_MAX && memchr(pair->data, '\0', length) == NULL;
     struct attempt *a = named ? calloc(1, sizeof(*a)) : NULL;
+    if (buffer_failed(pair) || (named && a == NULL)) {
+        http_problem(r, 503, "out of memory");
+        free(a);
+        return;
+    }
     if (a == NULL) {
         refuse(r);
         return;
@@ -137,8 +142,7 @@ void http_authenticate(struct http_request *r, http_known_fn *go_on)
     } else if (given != NULL && strncasecmp(given, token, sizeof(token) - 1) == 0) {
         ask_bearer(r, given + sizeof(token) - 1, go_on);
     } else if (given != NULL && strncasecmp(given, basic, sizeof(basic) - 1) == 0 &&
-               http_base64_decode(&pair, given + sizeof(basic) - 1, strlen(given + sizeof(basic) - 1)) &&
-               !buffer_failed(&pair)) {
+               http_base64_decode(&pair, given + sizeof(basic) - 1, strlen(given + sizeof(basic) - 1))) {
         ask(r, &pair, go_on);
     } else {
         refuse(r);

@@ -391,9 +391,11 @@ void http_connection_read_body(struct http_connection *c, bool wanted)
     c->parser.skip = !wanted;
     c->reading = READING_BODY;
     if (c->parser.expects && !http_parser_is_whole(&c->parser) &&
-        evbuffer_get_length(bufferevent_get_input(c->io)) == 0)
-        (void)bufferevent_write(c->io, go_on, sizeof(go_on) - 1);
-    bufferevent_trigger(c->io, EV_READ, BEV_TRIG_IGNORE_WATERMARKS | BEV_TRIG_DEFER_CALLBACKS);
+        evbuffer_get_length(bufferevent_get_input(c->io)) == 0 &&
+        bufferevent_write(c->io, go_on, sizeof(go_on) - 1) != 0)
+        drop(c, "out of memory");
+    else
+        bufferevent_trigger(c->io, EV_READ, BEV_TRIG_IGNORE_WATERMARKS | BEV_TRIG_DEFER_CALLBACKS);
 }
 
 struct buffer http_connection_take_body(struct http_connection *c)

@@ -53,8 +53,9 @@ struct http_events {
     struct http_states states;
     struct stream_list streams;
     unsigned count;
-    struct event *turn; /* every TURN_MS while there are streams, every 10 s otherwise */
-    bool asking;        /* the admin thread looks */
+    struct event
+        *turn;   /* every TURN_MS while there are streams, every 10 s otherwise; comes again by itself */
+    bool asking; /* the admin thread looks */
     bool hurry;
     bool before;                         /* the look that is under way began before the states were cleared */
     uint64_t cursor, looked_us, cost_us; /* when the last look ended, and how long it took */
@@ -102,7 +103,7 @@ static void pump(struct http_events *ev, struct stream *s)
         s->ticked = ev->looked_us;
         http_states_tick(&ev->states, &out);
     }
-    if (out.length > 0)
+    if (out.length > 0 || buffer_failed(&out))
         send_chunk(s, &out);
     buffer_fini(&out);
 }
@@ -353,7 +354,7 @@ enum err http_events_init(struct http *h, struct error *e)
     h->events = ev;
     if (ev != NULL)
         http_states_init(&ev->states);
-    if (ev == NULL || (ev->turn = evtimer_new(h->base, on_turn, ev)) == NULL)
+    if (ev == NULL || (ev->turn = event_new(h->base, -1, EV_PERSIST, on_turn, ev)) == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     ev->http = h;
     LIST_INIT(&ev->streams);

@@ -313,6 +313,8 @@ static enum http_step read_head(struct http_parser *p, const char *bytes, size_t
             buffer_append(&p->head, bytes + from, i - from);
             from = i;
             p->begun = true;
+            if (buffer_failed(&p->head))
+                return refuse(p, 503, "out of memory");
             if (memmem(p->head.data, p->head.length, " HTTP/", 6) == NULL)
                 return refuse(p, 400, "this is no HTTP/1 request");
         }

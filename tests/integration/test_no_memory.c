@@ -32,6 +32,9 @@ static struct client maker, asker; /* to these two */
 static struct allocations *fault;
 static char path[PATH_MAX + 16];
 static char sent[TEXT_MAX], got[TEXT_MAX];
+/* What an absent key may be besides ":0": ":1" while the connection to home is new, until the view was loaded
+ * over that. */
+static const char *or_absent = ":0";
 
 static void add_keys(void)
 {
@@ -112,16 +115,17 @@ static bool disarm(void)
 static void serves_on(unsigned n)
 {
     uint64_t until = clock_mono_us() + 5000 * UINT64_C(1000);
-    int64_t there = -1, added = -1;
+    int64_t there = -1, absent = -1, added = -1;
     struct error e = {""};
     do {
         if (asker.redis == NULL)
             (void)!client_open(&asker, starved.port, 20000, &e);
         if (client_integer(&asker, &there, &e, "BF.EXISTS f c0") == ERR_IO ||
+            client_integer(&asker, &absent, &e, "BF.EXISTS f never") == ERR_IO ||
             client_integer(&asker, &added, &e, "BF.ADD f after%u", n) == ERR_IO)
             client_close(&asker);
-    } while ((there != 1 || added < 0) && clock_mono_us() < until);
-    if (there != 1 || added < 0)
+    } while ((there != 1 || absent != 0 || added < 0) && clock_mono_us() < until);
+    if (there != 1 || absent != 0 || added < 0)
         fail_msg("after allocation %u has failed it does not serve: %s", n, e.text);
 }
 
@@ -187,8 +191,8 @@ static void is_one_of(const char *line, const char *a, const char *b, unsigned n
         fail_msg("allocation %u has failed: %s is neither %s nor %s", n, line, a, b);
 }
 
-static void check_array(char **at, const char *line, unsigned count, const char *even, const char *odd,
-                        unsigned n)
+/* Every second one is absent. */
+static void check_array(char **at, const char *line, unsigned count, unsigned n)
 {
     char header[16];
     (void)snprintf(header, sizeof(header), "*%u", count);
@@ -197,8 +201,7 @@ static void check_array(char **at, const char *line, unsigned count, const char 
         const char *element = next_line(at);
         if (element == NULL)
             return;
-        const char *wanted = i % 2 == 0 ? even : odd;
-        is_one_of(element, wanted, wanted, n);
+        is_one_of(element, i % 2 == 0 ? ":1" : ":0", i % 2 == 0 ? ":1" : or_absent, n);
     }
 }
 
@@ -221,7 +224,7 @@ static bool check_step(char **at, enum expected expected, unsigned *queued, unsi
             is_one_of(line, "token", "token", n);
         break;
     case ABSENT:
-        is_one_of(line, ":0", ":0", n);
+        is_one_of(line, ":0", or_absent, n);
         break;
     case PRESENT:
         is_one_of(line, ":1", ":1", n);
@@ -242,12 +245,12 @@ static bool check_step(char **at, enum expected expected, unsigned *queued, unsi
         break;
     case TRANSACTION:
         if (*queued == 2)
-            check_array(at, line, 2, ":1", ":0", n);
+            check_array(at, line, 2, n);
         else
             assert_int_equal(line[0], '-');
         break;
     case BATCH:
-        check_array(at, line, KEYS, ":1", ":0", n);
+        check_array(at, line, KEYS, n);
         break;
     }
     return true;
@@ -338,7 +341,9 @@ static bool run_cut(unsigned n)
 static void test_resp__survives_every_allocation_that_fails_while_redis_is_connected_to(void **state)
 {
     (void)state;
+    or_absent = ":1";
     run_all(run_cut);
+    or_absent = ":0";
 }
 
 /* --- HTTP --- */
@@ -377,7 +382,8 @@ static bool run_http(unsigned n)
     raw_close(fd);
     struct http_reply after =
         http_ask(starved.http_port, "POST", "/v1/filters/f/check", "{\"keys\":[\"c0\"]}");
-    assert_string_equal(after.body, "{\"results\":[true]}");
+    if (after.status != 200 || after.body == NULL || strcmp(after.body, "{\"results\":[true]}") != 0)
+        fail_msg("after allocation %u has failed it answers %d", n, after.status);
     http_reply_fini(&after);
     return failed;
 }
