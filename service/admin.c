@@ -87,6 +87,23 @@ void admin_reply_error(struct reply *r, enum err code, const struct error *e)
         reply_error(r, "%s%s", code == ERR_WRONG_TYPE ? "" : "ERR ", e->text);
 }
 
+static int by_bytes(const void *one, const void *other)
+{
+    const redisReply *a = *(redisReply *const *)one, *b = *(redisReply *const *)other;
+    size_t least = a->len < b->len ? a->len : b->len;
+    int order = memcmp(a->str, b->str, least);
+    return order != 0 ? order : (a->len > b->len) - (a->len < b->len);
+}
+
+enum err admin_names(struct admin *a, redisReply **names, struct error *e)
+{
+    enum err code = link_command(a->link, link_filters(a->link, a->config->prefix), names, e,
+                                 "SMEMBERS %s:filters", a->config->prefix);
+    if (code == ERR_OK && (*names)->elements > 1)
+        qsort((*names)->element, (*names)->elements, sizeof((*names)->element[0]), by_bytes);
+    return code;
+}
+
 /* --- the thread --- */
 
 struct admin_letter {

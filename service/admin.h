@@ -158,6 +158,10 @@ MUST_CHECK bool admin_call_names(struct admin_call *call, const struct argument 
 /* "ERR not found", "WRONGTYPE ...", or "ERR " and the text. */
 void admin_reply_error(struct reply *r, enum err code, const struct error *e);
 
+/* The names of all filters in Redis, in the order of their bytes: the order of a set changes between two
+ * looks. The caller frees *@names. */
+MUST_CHECK enum err admin_names(struct admin *a, redisReply **names, struct error *e);
+
 /* How an error begins that says why no filter was made, in RedisBloom's words. */
 const char *admin_creation_failure(const struct admin_call *call);
 

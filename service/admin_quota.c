@@ -36,8 +36,7 @@ static enum err count(struct admin *a, const struct admin_call *call, const stru
                       struct taken *taken, struct error *e)
 {
     redisReply *names;
-    enum err code = link_command(a->link, link_filters(a->link, a->config->prefix), &names, e,
-                                 "SMEMBERS %s:filters", a->config->prefix);
+    enum err code = admin_names(a, &names, e);
     if (code != ERR_OK)
         return code;
     for (size_t i = 0; names->type == REDIS_REPLY_ARRAY && i < names->elements && code == ERR_OK; i++)

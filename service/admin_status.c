@@ -428,8 +428,7 @@ static void status_all(struct admin *a, struct admin_call *call, struct reply *r
                  admin_status_one(a, &each, name, strlen(name), &ignored) == ERR_OK;
     }
     redisReply *names = NULL;
-    if (link_command(a->link, link_filters(a->link, config->prefix), &names, &call->error,
-                     "SMEMBERS %s:filters", config->prefix) == ERR_OK)
+    if (admin_names(a, &names, &call->error) == ERR_OK)
         for (size_t i = 0; i < names->elements; i++) {
             const redisReply *name = names->element[i];
             if (config_find(config, name->str, (size_t)name->len) == NULL &&

@@ -107,8 +107,7 @@ void admin_watching(struct admin *a, struct admin_call *call)
                      .from = call->cursor,
                      .deadline_us = clock_mono_us() + (uint64_t)WATCHING_BUDGET_MS * 1000};
     call->cursor = 0;
-    call->status = link_command(a->link, link_filters(a->link, config->prefix), &names, &call->error,
-                                "SMEMBERS %s:filters", config->prefix);
+    call->status = admin_names(a, &names, &call->error);
     for (size_t i = 0; i < config->filter_count; i++)
         take(&l, config->filter[i].name, strlen(config->filter[i].name));
     for (size_t i = 0; call->status == ERR_OK && i < names->elements; i++)

@@ -275,8 +275,7 @@ void metrics_of_filters(struct admin *a, struct collection *to)
     struct statuses now = {0};
     struct error e;
     redisReply *names = NULL;
-    if (link_command(a->link, link_filters(a->link, a->config->prefix), &names, &e, "SMEMBERS %s:filters",
-                     a->config->prefix) != ERR_OK)
+    if (admin_names(a, &names, &e) != ERR_OK)
         names = NULL;
     to->reached = names != NULL;
     uint64_t count = name_all(a, &now, names), shown = 0;

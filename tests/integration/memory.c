@@ -16,10 +16,11 @@ void memory_count_what_is_held(void)
 {
     char options[1024];
     const char *before = getenv("ASAN_OPTIONS");
-    (void)snprintf(options, sizeof(options),
-                   "%s%squarantine_size_mb=0:thread_local_quarantine_size_kb=0:"
-                   "allocator_release_to_os_interval_ms=0:malloc_context_size=0",
-                   before == NULL ? "" : before, before == NULL ? "" : ":");
+    (void)snprintf(
+        options, sizeof(options),
+        "%s%squarantine_size_mb=0:thread_local_quarantine_size_kb=0:"
+        "allocator_release_to_os_interval_ms=0:malloc_context_size=0:detect_stack_use_after_return=0",
+        before == NULL ? "" : before, before == NULL ? "" : ":");
     assert_int_equal(setenv("ASAN_OPTIONS", options, 1), 0);
 }
 

@@ -209,7 +209,7 @@ static void test_cluster__keeps_a_reserved_filter_that_grows(void **state)
     (void)state;
     struct error e = {""};
     int64_t n;
-    must(client_ok(&f.client[0], &e, "BF.RESERVE grown 0.01 1000"), e);
+    must(client_ok(&f.client[0], &e, "BF.RESERVE grown 0.00001 1000"), e);
     must(client_madd(&f.client[0], "grown", fixture_code, 0, 5000, &e), e);
     assert_in_range(status("grown", "layers"), 2, 5);
     all_present("grown", 0, 0, 5000);
