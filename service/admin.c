@@ -100,7 +100,7 @@ enum err admin_names(struct admin *a, redisReply **names, struct error *e)
     enum err code = link_command(a->link, link_filters(a->link, a->config->prefix), names, e,
                                  "SMEMBERS %s:filters", a->config->prefix);
     if (code == ERR_OK && (*names)->elements > 1)
-        qsort((*names)->element, (*names)->elements, sizeof((*names)->element[0]), by_bytes);
+        qsort((*names)->element, (*names)->elements, sizeof(void *), by_bytes);
     return code;
 }
 
