@@ -146,7 +146,6 @@ struct catalog_filter {
     bool seen;                /* a view was there once: its absence is a loss */
     uint64_t incarnation;     /* of the view that was seen last */
     void *meter;              /* of whoever counts its answers; NULL at first */
-    uint64_t asked_us;        /* when the view was last asked for */
     uint64_t suspected_at;    /* when a suspect master was last told of */
     bool absence_reported;    /* while there is no view */
     bool told;                /* on_holds() was told of a view */

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/buffer.h"
-#include "base/clock.h"
 #include "base/log.h"
 #include "shard/catalog_internal.h"
 #include "shard/fence.h"
@@ -207,7 +206,6 @@ static void start_load(struct catalog_filter *f)
     buffer_clear(&c->command);
     buffer_command(&c->command, 2, argv, lengths);
     f->load_again = false;
-    f->asked_us = clock_mono_us();
     f->loading = !buffer_failed(&c->command) && store_send(c->store, catalog_home(c, &f->names),
                                                            c->command.data, c->command.length, on_view, f);
     if (f->loading)
