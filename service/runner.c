@@ -201,7 +201,7 @@ void runner_options(struct driver_options *out, const struct service *s, const s
         .dsn = c->dsn, .table = f->table, .id_column = f->id_column, .key = f->key, .where = f->where};
     out->scan_blocks = f->scan == SCAN_CTID;
     out->sweep = f->sweep;
-    out->tail_mode = (enum tail_mode)f->catch_up;
+    out->tail_mode = (enum tail_mode)f->follow_by;
     out->capacity = f->capacity;
     out->error_rate = f->error_rate;
     out->growth = f->growth;

@@ -131,7 +131,7 @@ static void open_section(struct reading *r, char *text)
     bool named = config_section_is_named(kind);
     if (kind == CONFIG_SECTIONS || (!named && *name != '\0'))
         refuse(r,
-               "unknown section [%s]; sections are [service], [redis], [postgres], [expansion], [filter "
+               "unknown section [%s]; sections are [service], [redis], [postgres], [rebuild], [filter "
                "NAME] and [user NAME]",
                text);
     else if (named && *name == '\0')

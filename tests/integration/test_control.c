@@ -269,7 +269,7 @@ static void test_throttle__gives_way_while_redis_is_slow(void **state)
     struct error e = {""};
     struct client redis = {0};
     must(client_open(&redis, fixture.redis[0].port, 5000, &e), e);
-    fixture_ask(&fixture, 0, "CONFIG SET expansion.redis_p99_max 3ms");
+    fixture_ask(&fixture, 0, "CONFIG SET rebuild.redis_p99_max 3ms");
     fixture_sql(fixture.db, "BEGIN");
     fixture_sql(fixture.db, "SELECT 1");
     fixture_ask(&fixture, 0, "TB.REBUILD " FILTER);

@@ -16,7 +16,7 @@ const char ini_full[] =
     "[redis]\nnodes = redis://127.0.0.1:1,\n   redis://127.0.0.1:2/3\nprefix = p\ntimeout = 2s\n"
     "shard_bytes = 64KiB\n"
     "[postgres]\ndsn = host=/tmp user=app\ntimeout = 1m\n"
-    "[expansion]\nbuild_memory = 2GiB\npage_rows = 7\nlease = 3s\nsettle_timeout = 2h\n"
+    "[rebuild]\nbuild_memory = 2GiB\npage_rows = 7\nlease = 3s\ntransaction_timeout = 2h\n"
     "verify_sample = 9\ntombstone_ttl = 90m\nredis_p99_max = 0\nreplication_lag_max = 1m\n"
     "redis_p99_factor = 3\nyield_at = 7000\n"
     "rows_per_second = 5000\n"
