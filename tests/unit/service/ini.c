@@ -12,7 +12,7 @@
 const char ini_full[] =
     "# all of it\n"
     "[service]\nlisten = [::1]:7000\nhttp=\nthreads = 4\ntimeout = 250ms\ncheck_interval = 5s\n"
-    "log_level = debug\nmax_clients = 5 ; few\n"
+    "log_level = debug\nmax_clients = 5 ; few\nbatch_max = 9\t# tiny\n"
     "[redis]\nnodes = redis://127.0.0.1:1,\n   redis://127.0.0.1:2/3\nprefix = p\ntimeout = 2s\n"
     "shard_bytes = 64KiB\n"
     "[postgres]\ndsn = host=/tmp user=app\ntimeout = 1m\n"
@@ -21,8 +21,8 @@ const char ini_full[] =
     "redis_p99_factor = 3\nyield_at = 7000\n"
     "rows_per_second = 5000\n"
     "[filter short-link]\ncapacity = 1000000\nerror_rate = 1e-4\ntable = public.short_link\n"
-    "id_column = nr\nkey = code\nwhere = deleted_at IS NULL ; live rows\n  AND kind = 'a;b'\n"
-    "\n  AND x > 3 ; more\nexpand_at = 1\ngrowth = 2.25\nheadroom = 1\nexpand_at_bytes = 3MiB\n"
+    "id_column = nr\nkey = code\nwhere = deleted_at IS NULL\n  # live rows\n  AND kind = 'a;b'\n"
+    "\n  AND x#>3 = 1\nexpand_at = 1\ngrowth = 2.25\nheadroom = 1\nexpand_at_bytes = 3MiB\n"
     "expand_at_dead = 0.25\n"
     "schedule = 30 3 * * *\nwindow = 01:00-05:00, 22:00-02:00\nexpansion = 0\ngrace = 0\non_lost = error\n"
     "[filter empty one]\ncapacity = 5\n";

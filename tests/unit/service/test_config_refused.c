@@ -8,6 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "service/users.h"
 #include "tests/unit/service/ini.h"
 
 static void test_config_read__refuses_what_it_does_not_know(void **state)
@@ -53,10 +54,32 @@ static void test_config_read__refuses_lines_that_are_no_ini(void **state)
     ini_refuse(
         "[service]\nthreads = 1\n  [redis]\n",
         "3: a line that starts with a blank would go on with the value of 'threads'; start it without one");
-    ini_refuse(
-        "[service]\npassword=;x\n",
-        "2: the value of 'password' starts with ';', which starts a comment; put a blank before a comment");
     ini_refuse("[service]\npassword=a\x01z\n", "2: this line holds a control character; remove it");
+}
+
+/* A password that is cut, or a comment that becomes SQL, would be noticed too late. */
+static void test_config_read__refuses_a_comment_behind_a_text(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"[service]\npassword = a ;b\n", "[service]\npassword = a #b\n",
+                                        "[service]\npassword = #ab\n", "[service]\npassword:a\t; b\n"};
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        ini_refuse(texts[i],
+                   "2: 'password' is text, so what follows a blank and # or ; may be a comment or a "
+                   "part of it; put the comment on a line of its own, or remove the blank");
+    ini_refuse(
+        "[filter a]\ncapacity = 5\nwhere = x\n  AND y # live\n",
+        "4: 'where' is text, so what follows a blank and # or ; may be a comment or a part of it; put the "
+        "comment on a line of its own, or remove the blank");
+    struct config *c =
+        ini_accept("[service]\npassword=;a;b#c\nthreads = 3 # = 4\nlog_level = warn ;x\n"
+                   "timeout = 2s # two\n[user u]\npassword = " HASH "\nroles = read,\n write # all\n");
+    assert_string_equal(c->password, ";a;b#c");
+    assert_int_equal(c->threads, 3);
+    assert_int_equal(c->log_level, LOG_LEVEL_WARN);
+    assert_true(c->timeout_ms == 2000);
+    assert_int_equal(c->user[0].roles, ROLE_READ | ROLE_WRITE);
+    config_free(c);
 }
 
 static void test_config_read__refuses_what_the_library_would_cut(void **state)
@@ -306,6 +329,7 @@ int main(void)
         cmocka_unit_test(test_config_read__refuses_what_it_does_not_know),
         cmocka_unit_test(test_config_read__refuses_doubles),
         cmocka_unit_test(test_config_read__refuses_lines_that_are_no_ini),
+        cmocka_unit_test(test_config_read__refuses_a_comment_behind_a_text),
         cmocka_unit_test(test_config_read__refuses_what_the_library_would_cut),
         cmocka_unit_test(test_config_read__refuses_values_out_of_form_or_bounds),
         cmocka_unit_test(test_config_read__checks_keys_against_each_other),
