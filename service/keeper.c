@@ -219,7 +219,8 @@ static enum err load_kept(struct keeper *k, struct watched *w, const struct conf
         struct error why;
         service_on_dropped(k->service, w->name, w->length, k->view.incarnation);
         if (c == NULL && registry_leave(&k->fence, k->view.incarnation, &why) != ERR_OK)
-            log_warn("not_unregistered", "filter=%s why=%s", log_quote(w->name), log_quote(why.text));
+            log_warn("filter_not_unregistered", "filter=%s error=%s", log_quote(w->name),
+                     log_quote(why.text));
     }
     return code;
 }
@@ -298,7 +299,7 @@ static void look_at_unlisted(struct keeper *k)
          w = watch_next(watch, w))
         if (w->round != k->round && service_was_seen(k->service, w->name, w->length) &&
             look(k, w->name, w->length) == ERR_OK && registry_keep(&k->fence, &e) != ERR_OK)
-            log_warn("not_registered", "filter=%s why=%s", log_quote(w->name), log_quote(e.text));
+            log_warn("filter_not_registered", "filter=%s error=%s", log_quote(w->name), log_quote(e.text));
 }
 
 static void look_at_all(struct keeper *k)

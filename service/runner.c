@@ -76,8 +76,8 @@ static void *run_job(void *arg)
     if (code == ERR_OK)
         log_info("job_done", "filter=%s reason=%s", log_quote(j->filter), log_quote(j->reason));
     else
-        log_warn("job_ended", "filter=%s code=%s why=%s reason=%s", log_quote(j->filter), error_name(code),
-                 log_quote(e.text), log_quote(j->reason));
+        log_warn("job_stopped", "filter=%s code=%s error=%s reason=%s", log_quote(j->filter),
+                 error_name(code), log_quote(e.text), log_quote(j->reason));
     mutex_release(j->mutex);
     if (code == ERR_LOST || code == ERR_FENCED)
         service_on_doubt(r->service, j->filter, j->options.filter_length);

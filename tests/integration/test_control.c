@@ -313,7 +313,7 @@ static void test_verify__says_what_is_missing_and_why_and_adds_it(void **state)
     assert_status(0, "verified", "yes");
     present_everywhere(400000, 30);
     char *log = process_log(&fixture.daemon[0].process);
-    assert_non_null(strstr(log, "event=verify_missing"));
+    assert_non_null(strstr(log, "event=verify_key_missing"));
     assert_non_null(strstr(log, "finding=written_after_the_fence"));
     free(log);
     refused(1, "TB.VERIFY nothing", "no source");
