@@ -176,7 +176,6 @@ void runner_options(struct driver_options *out, const struct service *s, const s
         .rows_per_second = c->rows_per_second,
         .redis_p99_max_ms = c->redis_p99_max_ms,
         .replication_lag_max_ms = c->replication_lag_max_ms,
-        .redis_p99_factor = c->redis_p99_factor,
         .yield_at = c->yield_at,
         .latency = &s->latency,
         .page_timing = &((struct service *)(uintptr_t)s)->page_timing,

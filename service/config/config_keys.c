@@ -185,8 +185,6 @@ const struct config_key config_keys[] = {
       "How much later than its row's commit a key may be added and still be found again after a failover of Redis."),
     E("redis_p99_max", CONFIG_DURATION, redis_p99_max_ms, "20ms", 0, HOURS(1), RELOAD,
       "A build reads more slowly while more than 1 % of the requests wait longer than this for Redis; 0: never."),
-    E("redis_p99_factor", CONFIG_DOUBLE, redis_p99_factor, "1.5", 0, 1000, RELOAD,
-      "A build beside requests of the last second begins slowly, and reads more slowly while Redis's p99 is more than so many times what it was before; 0: never."),
     E("replication_lag_max", CONFIG_DURATION, replication_lag_max_ms, "10s", 0, HOURS(24), RELOAD,
       "A build reads more slowly while a standby of the database is further behind than this; 0: never."),
     E("yield_at", CONFIG_COUNT, yield_at, "100", 0, 1e12, RELOAD,
