@@ -90,7 +90,7 @@ static void look_at_others(struct driver *d)
         (void)snprintf(d->pace.yield_reason, sizeof(d->pace.yield_reason),
                        "others end %.0f transactions a second: half of the readers rest", rate);
     if (yields != d->pace.yields)
-        log_info("yield", "filter=%s half_of_readers=%d transactions_per_second=%.0f",
+        log_info("yield_changed", "filter=%s half_of_readers=%d transactions_per_second=%.0f",
                  log_quote(d->o->filter), yields, rate);
     d->pace.yields = yields;
     d->pace.transactions = count;
@@ -124,7 +124,7 @@ static void decide(struct driver *d, uint64_t now)
     bool was = d->pace.throttle.reason[0] != '\0';
     throttle_decide(&d->pace.throttle, &in);
     if (was != (d->pace.throttle.reason[0] != '\0'))
-        log_info("throttle", "filter=%s rows_per_second=%.0f why=%s", log_quote(d->o->filter),
+        log_info("throttle_changed", "filter=%s rows_per_second=%.0f reason=%s", log_quote(d->o->filter),
                  d->pace.throttle.rows_per_second, log_quote(d->pace.throttle.reason));
     d->pace.rows = 0;
     d->pace.decided_at = clock_mono_us();

@@ -20,7 +20,7 @@ enum metric_type { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM, METRIC_INFO }
     X(REQUEST_SECONDS, HISTOGRAM, "twinbloom_request_duration_seconds", "seconds", "command", "From the arrival of a command's last bytes until its reply is written.") \
     X(HTTP_REQUESTS, COUNTER, "twinbloom_http_requests_total", "", "method,route,code", "HTTP requests that were answered, by status. route is other for paths that are none.") \
     X(HTTP_REQUEST_SECONDS, HISTOGRAM, "twinbloom_http_request_duration_seconds", "seconds", "method,route", "From a whole HTTP request until its answer is written.") \
-    X(SLOW_REQUESTS, COUNTER, "twinbloom_slow_requests_total", "", "", "Requests that took longer than slow_ms.") \
+    X(SLOW_REQUESTS, COUNTER, "twinbloom_slow_requests_total", "", "", "Requests that took slow_after or longer.") \
     X(CLIENTS, GAUGE, "twinbloom_clients", "", "", "Connections of Redis clients.") \
     X(CLIENTS_MAX, GAUGE, "twinbloom_clients_max", "", "", "How many there may be (max_clients).") \
     X(HTTP_CONNECTIONS, GAUGE, "twinbloom_http_connections", "", "", "HTTP connections.") \

@@ -269,7 +269,7 @@ static void test_throttle__gives_way_while_redis_is_slow(void **state)
     struct error e = {""};
     struct client redis = {0};
     must(client_open(&redis, fixture.redis[0].port, 5000, &e), e);
-    fixture_ask(&fixture, 0, "CONFIG SET expansion.redis_p99_max 3ms");
+    fixture_ask(&fixture, 0, "CONFIG SET rebuild.redis_p99_max 3ms");
     fixture_sql(fixture.db, "BEGIN");
     fixture_sql(fixture.db, "SELECT 1");
     fixture_ask(&fixture, 0, "TB.REBUILD " FILTER);
@@ -313,7 +313,7 @@ static void test_verify__says_what_is_missing_and_why_and_adds_it(void **state)
     assert_status(0, "verified", "yes");
     present_everywhere(400000, 30);
     char *log = process_log(&fixture.daemon[0].process);
-    assert_non_null(strstr(log, "event=verify_missing"));
+    assert_non_null(strstr(log, "event=verify_key_missing"));
     assert_non_null(strstr(log, "finding=written_after_the_fence"));
     free(log);
     refused(1, "TB.VERIFY nothing", "no source");

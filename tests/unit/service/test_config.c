@@ -66,6 +66,7 @@ static void test_config_read__reads_every_key(void **state)
     assert_int_equal(c->check_interval_ms, 5000);
     assert_int_equal(c->log_level, LOG_LEVEL_DEBUG);
     assert_int_equal(c->max_clients, 5);
+    assert_int_equal(c->batch_max, 9);
     assert_string_equal(c->nodes, "redis://127.0.0.1:1, redis://127.0.0.1:2/3");
     assert_string_equal(c->prefix, "p");
     assert_int_equal(c->redis_timeout_ms, 2000);
@@ -91,7 +92,7 @@ static void test_config_read__reads_every_key(void **state)
     assert_string_equal(f->table, "public.short_link");
     assert_string_equal(f->id_column, "nr");
     assert_string_equal(f->key, "code");
-    assert_string_equal(f->where, "deleted_at IS NULL AND kind = 'a;b' AND x > 3");
+    assert_string_equal(f->where, "deleted_at IS NULL AND kind = 'a;b' AND x#>3 = 1");
     assert_true(f->expand_at == 1 && f->growth == 2.25 && f->headroom == 1);
     assert_int_equal(f->expand_at_bytes, 3u << 20);
     assert_true(f->expand_at_dead == 0.25);
