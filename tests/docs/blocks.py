@@ -174,8 +174,6 @@ def run_once(block, shell, replace):
         for old, new in replace:
             command = command.replace(old, new)
         printed, status = shell.run(command, deadline)
-        if show and block.option("quiet") is None:
-            print("$ " + "\n".join([command] + printed), flush=True)
         last = i == len(steps) - 1
         wanted = int(block.option("status")[0]) if last and block.option("status") else 0
         if status != wanted:
