@@ -128,9 +128,6 @@ static enum err check_source(const struct config_check *c, const struct config_f
     if (*f->key == '\0')
         return config_refuse_key(c, CONFIG_FILTER, f->name, "table",
                                  "a table needs a key; add key = the column that holds it");
-    if (*f->id_column == '\0')
-        return config_refuse_key(c, CONFIG_FILTER, f->name, "id_column",
-                                 "a table needs an id_column; name a unique, indexed column");
     if (*c->config->dsn == '\0')
         return config_refuse_key(c, CONFIG_FILTER, f->name, "table",
                                  "a table needs a database; add dsn = postgresql://... below [postgres]");

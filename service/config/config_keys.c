@@ -201,8 +201,8 @@ const struct config_key config_keys[] = {
     F("table", CONFIG_STRING, table, "", 0, 0, FILE_ONLY,
       "Tables that hold the keys, comma separated, * and ? for any letters; empty: the filter has no source and grows by overflow "
       "layers alone."),
-    F("id_column", CONFIG_STRING, id_column, "id", 0, 0, FILE_ONLY,
-      "Unique, indexed column by which a table is read page by page; several columns comma separated."),
+    F("id_column", CONFIG_STRING, id_column, "", 0, 0, FILE_ONLY,
+      "Unique, indexed columns by which a table is read page by page, comma separated. Empty: those of its primary key."),
     F("key", CONFIG_STRING, key, "", 0, 0, FILE_ONLY,
       "Column that holds a row's key (text, bytea, uuid or integer), or an expression in SQL; needed with a table."),
     F("where", CONFIG_STRING, where, "", 0, 0, FILE_ONLY,
