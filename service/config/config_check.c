@@ -143,9 +143,9 @@ static bool is_slot_name(const char *name)
 static enum err check_tail(const struct config_check *c, const struct config_filter *f)
 {
     if (*f->table == '\0') {
-        const char *const keys[] = {"follow_by", "follow", "publication", "slot", "outbox"};
-        const bool set[] = {f->follow_by != FOLLOW_BY_IDS, f->follow, *f->publication != '\0',
-                            *f->slot != '\0', *f->outbox != '\0'};
+        const char *const keys[] = {"follow_by", "publication", "slot", "outbox"};
+        const bool set[] = {f->follow_by != FOLLOW_BY_IDS, *f->publication != '\0', *f->slot != '\0',
+                            *f->outbox != '\0'};
         for (size_t i = 0; i < sizeof(set) / sizeof(set[0]); i++)
             if (set[i]) {
                 char what[128];
