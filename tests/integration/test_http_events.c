@@ -248,7 +248,7 @@ static void test_events__cuts_off_who_does_not_read(void **state)
     open_stream(&heard, "");
     assert_int_equal(setsockopt(heard.fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)), 0);
     assert_true(raw_puts(heard.fd, STREAM));
-    wait_for_log("http_stream_cut");
+    wait_for_log("http_stream_closed");
     ends(&heard);
     assert_null(strstr(heard.text, "event: end"));
     close_stream(&heard);
@@ -318,7 +318,7 @@ static void test_nodes__tells_of_each_what_it_says_and_how_it_fares(void **state
     (void)snprintf(name, sizeof(name), "{\"nodes\":[{\"node\":\"127.0.0.1:%u\",\"state\":\"up\",",
                    fixture.redis[0].port);
     assert_int_equal(r.status, 200);
-    if (strstr(r.body, name) == NULL || strstr(r.body, "\"maxmemory\":0,") == NULL)
+    if (strstr(r.body, name) == NULL || strstr(r.body, "\"maxmemory_bytes\":0,") == NULL)
         fail_msg("%s is not in %s", name, r.body);
     const char *used = strstr(r.body, "\"used_bytes\":");
     assert_true(used != NULL && strtoul(used + strlen("\"used_bytes\":"), NULL, 10) > 100000);
