@@ -265,7 +265,7 @@ const struct config_key config_keys[] = {
     U("filters_max", CONFIG_COUNT, filters_max, "0", 0, 1e9, RELOAD,
       "As many filters may match its patterns: then it makes no more; 0: no limit."),
     U("bytes_max", CONFIG_BYTES, bytes_max, "0", 0, 1ull << 50, RELOAD,
-      "Memory of Redis that such filters may take: beyond, it makes none, and none grows by what it adds; 0: no limit."),
+      "Memory of Redis that such filters may take in all: beyond, the user makes none, and none grows by what the user adds. 0: each filter that the user makes may take a quarter of the memory that Redis has left; no limit for the role admin."),
     U("enabled", CONFIG_BOOL, enabled, "yes", 0, 0, RELOAD,
       "no: nobody can be this user."),
 };
