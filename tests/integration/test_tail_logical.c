@@ -224,7 +224,7 @@ static void test_logical__a_wal_level_that_is_lowered_while_a_build_runs(void **
         "INSERT INTO short_link (id, code, url) OVERRIDING SYSTEM VALUE VALUES (-6, 'c900000003', 'u')");
     uint64_t first = tailing_numbers(100);
     fixture_insert(tailing.db, first, 100);
-    fixture_wait(&tailing, 0, "tail_error",
+    fixture_wait(&tailing, 0, "follow_error",
                  "wal_level is not logical; ALTER SYSTEM SET wal_level = logical, then restart Postgres");
     fixture_ask(&tailing, 0, "TB.CUTOVER " FILTER);
     fixture_wait(&tailing, 0, "phase", "SWITCHED");
