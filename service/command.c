@@ -93,7 +93,7 @@ const struct command command_table[] = {
      "twinbloom", KEYS_FIRST},
     {"TB.ABORT", 2, COMMAND_ALONE | COMMAND_WRITE | COMMAND_ADMIN, command_tb_abort,
      "Aborts a running expansion", "twinbloom", KEYS_FIRST},
-    {"TB.ACCEPT", 2, COMMAND_ALONE | COMMAND_WRITE | COMMAND_ADMIN, command_tb_accept,
+    {"TB.TRUST", 2, COMMAND_ALONE | COMMAND_WRITE | COMMAND_ADMIN, command_tb_accept,
      "Takes what masters hold that were promoted or started anew for whole", "twinbloom", KEYS_FIRST},
     {"TB.PAUSE", 2, COMMAND_ALONE | COMMAND_WRITE | COMMAND_ADMIN, command_tb_pause,
      "Pauses a running expansion", "twinbloom", KEYS_FIRST},

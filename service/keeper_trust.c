@@ -265,7 +265,7 @@ void keeper_heal(struct keeper *k, struct watched *w, bool sourced)
     (void)snprintf(text, sizeof(text),
                    "masters were promoted or started anew and may lack keys: %s; there is no source to add "
                    "them from, so "
-                   "nothing is reported absent there until TB.ACCEPT (twinbloom accept) says that nothing is "
+                   "nothing is reported absent there until TB.TRUST (twinbloom trust) says that nothing is "
                    "missing, or "
                    "the filter is deleted and restored from a dump",
                    w->note.suspects);

@@ -73,7 +73,7 @@ const struct config_key config_keys[] = {
     S("threads", CONFIG_UNSIGNED, threads, "2", 1, 256, 0,
       "Threads that serve clients."),
     S("password", CONFIG_STRING, password, "", 0, 0, CONFIG_SECRET | RELOAD,
-      "What the default user must give to AUTH, as text or as a hash of twinbloom passwd; empty: no login, "
+      "What the default user must give to AUTH, as text or as a hash of twinbloom hash-password; empty: no login, "
       "unless there are users."),
     S("login_timeout", CONFIG_DURATION, login_timeout_ms, "60s", 100, HOURS(24), RELOAD,
       "How long a client may stay without a login where one is needed."),
@@ -253,9 +253,9 @@ const struct config_key config_keys[] = {
       "Which of [redis] nodes its shards lie on from its next rebuild on: host:port, comma separated; empty: all; not for a cluster."),
 
     U("password", CONFIG_STRING, password, "", 0, 0, CONFIG_SECRET | RELOAD,
-      "Hash of the password, as twinbloom passwd prints it; empty: none fits."),
+      "Hash of the password, as twinbloom hash-password prints it; empty: none fits."),
     U("token", CONFIG_STRING, token, "", 0, 0, CONFIG_SECRET | RELOAD,
-      "Hashes of bearer tokens for HTTP, comma separated, as twinbloom passwd --token prints them."),
+      "Hashes of bearer tokens for HTTP, comma separated, as twinbloom hash-password --token prints them."),
     U("roles", CONFIG_ROLES, roles, "read", 0, 0, RELOAD,
       "read, write or admin; admin may all that write may, and write all that read may."),
     U("filters", CONFIG_STRING, filters, "*", 0, 0, RELOAD,

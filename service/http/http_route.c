@@ -49,7 +49,7 @@ const struct http_route http_routes[] = {
     {"POST", ONE "/finish", http_control, "Ends the grace time", ADMIN, HTTP_BODY_NONE, admin_control, WISH_FINISH},
     {"POST", ONE "/abort", http_control, "Aborts a running expansion", ADMIN, HTTP_BODY_NONE, admin_control,
      WISH_ABORT},
-    {"POST", ONE "/accept", http_control, "Takes what masters hold that were promoted or started anew for whole", ADMIN,
+    {"POST", ONE "/trust", http_control, "Takes what masters hold that were promoted or started anew for whole", ADMIN,
      HTTP_BODY_NONE, admin_accept, 0},
     {"POST", ONE "/pause", http_control, "Pauses a running expansion", ADMIN, HTTP_BODY_NONE, admin_control,
      WISH_PAUSE},

@@ -141,7 +141,7 @@ static void test_events__tells_all_at_first_and_then_what_changed(void **state)
     struct error e = {""};
     int64_t one = 0;
     must(client_integer(&fixture.client[0], &one, &e, "BF.ADD fresh k"), e);
-    at = hears(&heard, at, "\"items\":1,");
+    at = hears(&heard, at, "\"keys\":1,");
     must(client_integer(&fixture.client[0], &one, &e, "DEL fresh"), e);
     at = hears(&heard, at, "event: gone\ndata: {\"filter\":\"fresh\"}");
     (void)hears(&heard, at, "event: tick");
@@ -376,7 +376,7 @@ static void test_shards__tells_how_full_each_is(void **state)
     struct http_reply r = http_ask(port, "GET", "/v1/filters/h/shards", NULL);
     assert_int_equal(r.status, 200);
     assert_non_null(strstr(r.body, "\"shards_per_cell\":1,\"fill_permille\":["));
-    assert_non_null(strstr(r.body, "\"lost\":[],\"unsure\":[]"));
+    assert_non_null(strstr(r.body, "\"lost\":[],\"incomplete\":[]"));
     http_reply_fini(&r);
     r = http_ask(port, "GET", "/v1/filters/h/samples", NULL);
     assert_int_equal(r.status, 200);
@@ -396,8 +396,8 @@ static void test_nodes__tells_of_each_what_it_says_and_how_it_fares(void **state
     assert_int_equal(r.status, 200);
     if (strstr(r.body, name) == NULL || strstr(r.body, "\"maxmemory\":0,") == NULL)
         fail_msg("%s is not in %s", name, r.body);
-    const char *used = strstr(r.body, "\"used_memory\":");
-    assert_true(used != NULL && strtoul(used + strlen("\"used_memory\":"), NULL, 10) > 100000);
+    const char *used = strstr(r.body, "\"used_bytes\":");
+    assert_true(used != NULL && strtoul(used + strlen("\"used_bytes\":"), NULL, 10) > 100000);
     http_reply_fini(&r);
 }
 

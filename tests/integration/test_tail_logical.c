@@ -113,7 +113,7 @@ static void test_logical__a_slot_that_is_dropped_is_made_anew(void **state)
         clock_sleep_us(10 * 1000);
     }
     expect_slots("1");
-    fixture_wait(&tailing, 0, "tail_error", "");
+    fixture_wait(&tailing, 0, "follow_error", "");
     tailing_running(0);
     tailing_expect_rows(0, 100);
 }
@@ -147,7 +147,7 @@ static void test_logical__a_tail_that_is_turned_off_leaves_no_slot(void **state)
     tailing_running(0);
     rewrite(LOGICAL "follow = no\n");
     expect_slots("0");
-    fixture_wait(&tailing, 0, "tail_state", "none");
+    fixture_wait(&tailing, 0, "follow_state", "none");
     uint64_t first = tailing_numbers(3000);
     fixture_insert(tailing.db, first, 1000); /* nobody follows: the scan reads them */
     fixture_ask(&tailing, 0, "TB.REBUILD " FILTER);
@@ -206,7 +206,7 @@ static void test_logical__falls_back_when_too_much_is_kept(void **state)
                 "CREATE TABLE bulk AS SELECT repeat(md5(n::text), 30) FROM generate_series(1, 110000) n");
     expect_slots("0");
     must(temp_redis_restart(&tailing.redis[0], true, &e), e);
-    fixture_wait(&tailing, 0, "tail_mode", "ids");
+    fixture_wait(&tailing, 0, "follow_mode", "ids");
     tailing_running(0);
     tailing_soon(0, meanwhile, 300);
     tailing_expect_rows(0, 500);
