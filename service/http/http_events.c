@@ -174,9 +174,8 @@ static void note_traffic(struct http_events *ev)
     const char *separator = "";
     traffic_read(ev->http->service, &t);
     buffer_clear(out);
-    buffer_printf(
-        out, "event: traffic\ndata: {\"time_ms\":%" PRIu64 ",\"requests\":%" PRIu64 ",\"failed\":%" PRIu64,
-        clock_wall_us() / 1000, t.requests, t.failed);
+    buffer_printf(out, "event: traffic\ndata: {\"read_at\":%.3f,\"requests\":%" PRIu64 ",\"failed\":%" PRIu64,
+                  (double)clock_wall_us() / 1e6, t.requests, t.failed);
     buffer_printf(out, ",\"checks\":%" PRIu64 ",\"maybe\":%" PRIu64 ",\"adds\":%" PRIu64 ",\"duration_us\":[",
                   t.keys.checks, t.keys.maybe, t.keys.adds);
     for (unsigned i = 0; i < TIMING_BUCKETS; i++, separator = ",")

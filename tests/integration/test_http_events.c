@@ -305,13 +305,14 @@ static void ask_any(const char *command)
 static size_t hears_traffic(struct listener *l, size_t from, unsigned long long figure[6])
 {
     size_t at = hears(l, from, "event: traffic\ndata: {"), end = hears(l, at, "]}");
-    unsigned long long ignored, n;
+    double read_at;
+    unsigned long long n;
     int read = 0;
     assert_int_equal(
         sscanf(l->text + at,
-               "\"time_ms\":%llu,\"requests\":%llu,\"failed\":%llu,\"checks\":%llu,\"maybe\":%llu,"
+               "\"read_at\":%lf,\"requests\":%llu,\"failed\":%llu,\"checks\":%llu,\"maybe\":%llu,"
                "\"adds\":%llu,\"duration_us\":[%n",
-               &ignored, &figure[0], &figure[1], &figure[2], &figure[3], &figure[4], &read),
+               &read_at, &figure[0], &figure[1], &figure[2], &figure[3], &figure[4], &read),
         6);
     figure[5] = 0;
     for (const char *p = l->text + at + read; sscanf(p, "%llu%n", &n, &read) == 1;
