@@ -293,7 +293,7 @@ static bool half_pause(void)
 {
     struct error e = {""};
     char text[200] = "";
-    must(client_status(&fixture.client[1], FILTER, "job_throttle", text, sizeof(text), &e), e);
+    must(client_status(&fixture.client[1], FILTER, "job_throttle_reason", text, sizeof(text), &e), e);
     return strstr(text, "clients are active") != NULL;
 }
 
