@@ -12,11 +12,8 @@
 /* clang-format off */
 const struct http_route http_routes[] = {
     {"GET", "/", http_dashboard, "The dashboard", READ, 0, NULL, 0},
-    {"GET", "/dashboard/app.js", http_dashboard, "Its program", HTTP_ROLE_NONE, 0, NULL, 0},
-    {"GET", "/dashboard/charts.js", http_dashboard, "Its curves and maps", HTTP_ROLE_NONE, 0, NULL, 0},
-    {"GET", "/dashboard/format.js", http_dashboard, "Its figures and times", HTTP_ROLE_NONE, 0, NULL, 0},
-    {"GET", "/dashboard/live.js", http_dashboard, "What it asks of the service", HTTP_ROLE_NONE, 0, NULL, 0},
-    {"GET", "/dashboard/parts.js", http_dashboard, "The parts of its page", HTTP_ROLE_NONE, 0, NULL, 0},
+    {"GET", "/dashboard/{file}", http_dashboard, "A program of the dashboard", HTTP_ROLE_NONE, 0, NULL, 0},
+    {"GET", "/docs/{page}", http_dashboard, "A page of the documentation, as Markdown", HTTP_ROLE_NONE, 0, NULL, 0},
     {"GET", "/livez", http_livez, "The process answers", HTTP_ROLE_NONE, 0, NULL, 0},
     {"GET", "/readyz", http_readyz, "Workers and the home node of Redis answer", HTTP_ROLE_NONE, 0, NULL, 0},
     {"GET", "/metrics", http_metrics, "Figures for Prometheus", HTTP_ROLE_SCRAPE, 0, NULL, 0},
