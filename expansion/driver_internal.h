@@ -15,6 +15,7 @@
 #include "expansion/step.h"
 #include "expansion/tail.h"
 #include "expansion/throttle.h"
+#include "expansion/yield.h"
 #include "migrate/build.h"
 #include "migrate/readers.h"
 #include "migrate/scan.h"
@@ -72,7 +73,7 @@ struct driver {
         double lag_s;                      /* as it said then; negative: not known */
         uint64_t operator_limit;           /* at the last decision */
         uint64_t transactions, counted_at; /* of the database's sessions */
-        bool yields;                       /* others use the database: half of the readers rest */
+        struct yield yield;                /* to others who use the database */
         char yield_reason[THROTTLE_REASON_MAX];
     } pace;
     struct script_call call; /* of record.c */
