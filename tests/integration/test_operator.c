@@ -212,7 +212,7 @@ static void test_dry_run__times_a_page_where_no_run_is_known(void **state)
     redisReply *plan = dry_run("");
     assert_string_equal(value_of(plan, "rows_per_second_by")->str, "by one page just read");
     assert_true(strtod(value_of(plan, "rows_per_second")->str, NULL) > 0);
-    assert_true(strtod(value_of(step_of(plan, "scan"), "seconds")->str, NULL) > 0);
+    assert_true(strtod(value_of(step_of(plan, "scan"), "duration_seconds")->str, NULL) > 0);
     freeReplyObject(plan);
 }
 
