@@ -66,18 +66,20 @@ enum err admin_drop_filter(struct service *s, const struct config *config, struc
 
 static void refuse_configured(struct reply *r, const char *name, size_t length)
 {
-    reply_error(r, "ERR filter '%.*s' is configured: remove its section first", (int)length, name);
+    reply_failure(r, ERR_CONFLICT,
+                  "filter '%.*s' is configured: remove [filter %.*s] from the configuration first",
+                  (int)length, name, (int)length, name);
 }
 
-static void reply_failure(struct reply *r, const struct argument *name, enum err code, const struct error *e)
+static void reply_kept(struct reply *r, const struct argument *name, enum err code, const struct error *e)
 {
     if (code == ERR_BUSY)
-        reply_error(r, "ERR filter '%.*s' is busy: %s; abort its job first", (int)name->length, name->bytes,
-                    e->text);
+        reply_failure(r, code, "filter '%.*s' is busy: %s; abort its job first", (int)name->length,
+                      name->bytes, e->text);
     else if (code == ERR_WRONG_TYPE)
         admin_reply_error(r, code, e);
     else
-        reply_error(r, "ERR filter '%.*s' is not deleted: %s", (int)name->length, name->bytes, e->text);
+        reply_failure(r, code, "filter '%.*s' is not deleted: %s", (int)name->length, name->bytes, e->text);
 }
 
 void admin_drop(struct admin *a, struct admin_call *call)
@@ -98,7 +100,7 @@ void admin_drop(struct admin *a, struct admin_call *call)
         if (code == ERR_OK) {
             dropped++;
         } else if (code != ERR_NOT_FOUND && code != ERR_RANGE) {
-            reply_failure(&r, name, code, &call->error);
+            reply_kept(&r, name, code, &call->error);
             return;
         }
     }
@@ -142,7 +144,7 @@ void admin_expire(struct admin *a, struct admin_call *call)
     if (code == ERR_OK || code == ERR_NOT_FOUND)
         reply_integer(&r, code == ERR_OK && done);
     else if (code == ERR_BUSY)
-        reply_failure(&r, &name, code, &call->error);
+        reply_kept(&r, &name, code, &call->error);
     else
         admin_reply_error(&r, code, &call->error);
     if (done)
