@@ -145,7 +145,7 @@ static enum err report(struct driver *d, const char *waiting_for, struct error *
     d->reported_at = now;
     record_begin(d, false);
     record_text(d, "waiting_for", waiting_for);
-    record_text(d, "throttle", driver_pace_reason(d));
+    record_text(d, "throttle", driver_pace_throttle(d));
     if (d->step == STEP_REFILL)
         report_refill(d, now);
     else if (d->step >= STEP_SETTLE && /* nothing is read before; a check, and healing, leave what is known of

@@ -25,7 +25,7 @@ enum {
 const char *tail_mode_name(enum tail_mode mode)
 {
     static const char *const names[] = {
-        [TAIL_KEYSET] = "keyset", [TAIL_LOGICAL] = "logical", [TAIL_OUTBOX] = "outbox"};
+        [TAIL_KEYSET] = "ids", [TAIL_LOGICAL] = "logical", [TAIL_OUTBOX] = "outbox"};
     return names[mode];
 }
 

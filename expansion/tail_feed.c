@@ -44,11 +44,11 @@ enum err tail_feed_watch_slot(struct tail *t, struct error *e)
 {
     struct stream_slot slot;
     enum err code = stream_slot_state(t->source, t->o->slot, &slot, e);
-    if (code != ERR_OK || !slot.exists || slot.retained <= t->o->max_slot_wal)
+    if (code != ERR_OK || !slot.exists || slot.retained <= t->o->slot_wal_max)
         return code;
     (void)snprintf(t->fallback, sizeof(t->fallback),
                    "the server kept %" PRIu64
-                   " bytes for replication slot %s, more than max_slot_wal: it was "
+                   " bytes for replication slot %s, more than slot_wal_max: it was "
                    "dropped, rows are followed by their ids",
                    slot.retained, t->o->slot);
     log_warn("follow_fallback", "filter=%s error=%s", log_quote(t->o->filter), log_quote(t->fallback));

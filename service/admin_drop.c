@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* DEL, and filters that are deleted at a time: EXPIRE, TTL. */
+/* DEL, the same for HTTP, and filters that are deleted at a time: EXPIRE, TTL. */
 #include <inttypes.h>
 #include <string.h>
 #include "base/clock.h"
@@ -64,22 +64,28 @@ enum err admin_drop_filter(struct service *s, const struct config *config, struc
 
 /* --- DEL --- */
 
+static const char configured[] = "filter '%.*s' is configured: remove its section first";
+
 static void refuse_configured(struct reply *r, const char *name, size_t length)
 {
-    reply_failure(r, ERR_CONFLICT,
-                  "filter '%.*s' is configured: remove [filter %.*s] from the configuration first",
-                  (int)length, name, (int)length, name);
+    reply_failure(r, ERR_CONFLICT, configured, (int)length, name);
 }
 
-static void reply_kept(struct reply *r, const struct argument *name, enum err code, const struct error *e)
+/* Say which filter was not deleted, and what helps. Returns @code. */
+static enum err explain(const struct argument *name, enum err code, struct error *e)
 {
-    if (code == ERR_BUSY)
-        reply_failure(r, code, "filter '%.*s' is busy: %s; abort its job first", (int)name->length,
-                      name->bytes, e->text);
-    else if (code == ERR_WRONG_TYPE)
-        admin_reply_error(r, code, e);
-    else
-        reply_failure(r, code, "filter '%.*s' is not deleted: %s", (int)name->length, name->bytes, e->text);
+    const struct error why = *e;
+    return code == ERR_BUSY
+               ? error_set(e, code, "filter '%.*s' is busy: %s; abort its job first", (int)name->length,
+                           name->bytes, why.text)
+               : error_prefix(e, code, "filter '%.*s' is not deleted", (int)name->length, name->bytes);
+}
+
+static void reply_kept(struct reply *r, const struct argument *name, enum err code, struct error *e)
+{
+    if (code != ERR_WRONG_TYPE)
+        (void)explain(name, code, e);
+    admin_reply_error(r, code, e);
 }
 
 void admin_drop(struct admin *a, struct admin_call *call)
@@ -105,6 +111,19 @@ void admin_drop(struct admin *a, struct admin_call *call)
         }
     }
     reply_integer(&r, dropped);
+}
+
+void admin_delete(struct admin *a, struct admin_call *call)
+{
+    const struct argument name = {.bytes = call->filter, .length = call->filter_length};
+    if (config_find(a->config, name.bytes, name.length) != NULL) {
+        call->status = error_set(&call->error, ERR_CONFLICT, configured, (int)name.length, name.bytes);
+        return;
+    }
+    call->status = admin_drop_filter(a->service, a->config, &a->fence, &a->view, name.bytes, name.length,
+                                     DROP_NOW, &call->error);
+    if (call->status != ERR_OK)
+        (void)explain(&name, call->status, &call->error);
 }
 
 /* --- expiry --- */

@@ -170,6 +170,8 @@ static void look_at_view(struct keeper *k, struct watched *w, const struct confi
         keeper_note_wanted(w, ""); /* whatever waited: a job is under way */
         return;
     }
+    if (built && !unfinished)
+        keeper_recount(k, w);
     if (k->view.phase == PHASE_OVERFLOW_OPEN || (view_unfenced(&k->view) && !k->view.sourced))
         finish_growth(k, w);
     else if (unfinished && fence_knows(&k->fence, &k->view.retiring, &e) != ERR_OK)
@@ -233,10 +235,10 @@ static void look_at_tail(struct keeper *k, const struct config_filter *c, enum e
     bool sourced = c->table[0] != '\0' && code == ERR_OK;
     bool job = false;
     struct error e;
-    if (sourced && !c->tail && c->catch_up != CATCH_UP_KEYSET && held)
+    if (sourced && !c->follow && c->follow_by != FOLLOW_BY_IDS && held)
         code = keeper_job_runs(k, &job, &e);
     if (code == ERR_OK || code == ERR_NOT_FOUND)
-        tails_want(tails, k->config, c, sourced && (c->tail || job));
+        tails_want(tails, k->config, c, sourced && (c->follow || job));
     else
         tails_keep(tails, c->name);
 }

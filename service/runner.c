@@ -176,7 +176,6 @@ void runner_options(struct driver_options *out, const struct service *s, const s
         .rows_per_second = c->rows_per_second,
         .redis_p99_max_ms = c->redis_p99_max_ms,
         .replication_lag_max_ms = c->replication_lag_max_ms,
-        .redis_p99_factor = c->redis_p99_factor,
         .yield_at = c->yield_at,
         .latency = &s->latency,
         .page_timing = &((struct service *)(uintptr_t)s)->page_timing,
@@ -201,7 +200,7 @@ void runner_options(struct driver_options *out, const struct service *s, const s
         .dsn = c->dsn, .table = f->table, .id_column = f->id_column, .key = f->key, .where = f->where};
     out->scan_blocks = f->scan == SCAN_CTID;
     out->sweep = f->sweep;
-    out->tail_mode = (enum tail_mode)f->catch_up;
+    out->tail_mode = (enum tail_mode)f->follow_by;
     out->capacity = f->capacity;
     out->error_rate = f->error_rate;
     out->growth = f->growth;

@@ -145,6 +145,16 @@ static void on_accepted(struct admin_call *call, void *request, void *arg)
         http_failure(r, call->status, call->error.text);
 }
 
+static void on_deleted(struct admin_call *call, void *request, void *arg)
+{
+    (void)arg;
+    struct buffer nothing = {0};
+    if (call->status == ERR_OK)
+        http_answer(request, 204, &nothing);
+    else
+        http_failure(request, call->status, call->error.text);
+}
+
 static void on_coordinators(struct admin_call *call, void *request, void *arg)
 {
     (void)arg;
@@ -264,6 +274,11 @@ void http_create(struct http_request *r)
                                            .expansion = b->expansion,
                                            .non_scaling = b->nonscaling};
     http_call_admin(r, call, on_created);
+}
+
+void http_delete(struct http_request *r)
+{
+    http_call_admin(r, call_for(r), on_deleted);
 }
 
 void http_control(struct http_request *r)

@@ -134,7 +134,7 @@ nodes = redis://127.0.0.1:$redis_port
 [postgres]
 dsn = $postgres_dsn
 
-[expansion]
+[rebuild]
 spill_dir = $dir
 CONF
   servers_daemon "$build" "$dir/daemon.conf" "$port" daemon

@@ -87,7 +87,7 @@ static void test_roles__say_which_commands_may_be_run(void **state)
         {"BF.RESERVE made-1 0.01 10", NOCOMMAND("bf.reserve"), "OK", "ERR item exists"},
         {"TB.ABORT alpha", NOCOMMAND("tb.abort"), NOCOMMAND("tb.abort"), NULL},
         {"TB.REBUILD alpha", NOCOMMAND("tb.rebuild"), NOCOMMAND("tb.rebuild"), NULL},
-        {"TB.ACCEPT alpha", NOCOMMAND("tb.accept"), NOCOMMAND("tb.accept"), "OK"},
+        {"TB.TRUST alpha", NOCOMMAND("tb.trust"), NOCOMMAND("tb.trust"), "OK"},
         {"CONFIG GET save", NOCOMMAND("config|get"), NOCOMMAND("config|get"), "array of 2"},
         {"CONFIG SET log_level info", NOCOMMAND("config|set"), NOCOMMAND("config|set"), "OK"},
         {"ECHO hi", "hi", "hi", "hi"},
@@ -243,10 +243,13 @@ static void test_http__knows_users_tokens_roles_and_patterns(void **state)
         {"POST", "/v1/filters/alpha/add", BASIC_READER, 403},
         {"POST", "/v1/filters/alpha/add", BASIC_WRITER, 200},
         {"POST", "/v1/filters/beta/add", BASIC_WRITER, 403},
+        {"DELETE", "/v1/filters/alpha", BASIC_READER, 403},
+        {"DELETE", "/v1/filters/beta", BASIC_WRITER, 403},
+        {"DELETE", "/v1/filters/alpha-none", BASIC_WRITER, 404},
         {"POST", "/v1/filters/beta/add", "Bearer abc", 200}, /* the chief's */
         {"GET", "/v1/filters", "bearer abc", 200},
-        {"POST", "/v1/filters/alpha/accept", BASIC_WRITER, 403},
-        {"POST", "/v1/filters/alpha/accept", "Bearer abc", 202},
+        {"POST", "/v1/filters/alpha/trust", BASIC_WRITER, 403},
+        {"POST", "/v1/filters/alpha/trust", "Bearer abc", 202},
     };
     char answer[16384];
     for (int again = 0; again < 2; again++) /* what was verified is remembered */

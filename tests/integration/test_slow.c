@@ -20,7 +20,7 @@ static char lines[512];
 enum { LATE_US = 300 * 1000 };
 
 #define FILTERS "[filter " FILTER "]\ncapacity = 1000\nerror_rate = 0.01\n"
-#define SLOW "slow_ms = 200\n"
+#define SLOW "slow_after = 200ms\n"
 
 static struct daemon_options options(const char *service, const char *filters)
 {

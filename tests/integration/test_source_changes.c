@@ -421,17 +421,18 @@ static int setup(void **state)
 {
     (void)state;
     return fixture_start(
-        &fixture, &(struct fixture_options){
-                      .nodes = 1,
-                      .daemons = 1,
-                      .postgres = true,
-                      .rows = 100,
-                      .capacity = CAPACITY,
-                      .rate = "0.001",
-                      .where = "deleted_at IS NULL AND public.visible(id::text::bigint)",
-                      .schema = VISIBLE "true$$",
-                      .expansion = "lease = 5s\nverify_sample = 1\npage_rows = 100\ncheckpoint = 100ms\n"
-                                   "readers = 1\nrows_per_second = 4000\n"});
+        &fixture,
+        &(struct fixture_options){
+            .nodes = 1,
+            .daemons = 1,
+            .postgres = true,
+            .rows = 100,
+            .capacity = CAPACITY,
+            .rate = "0.001",
+            .where = "deleted_at IS NULL AND public.visible(id::text::bigint)",
+            .schema = VISIBLE "true$$",
+            .expansion = "lease = 5s\nverify_sample = 1\npage_rows = 100\ncheckpoint_interval = 100ms\n"
+                         "readers = 1\nrows_per_second = 4000\n"});
 }
 
 static int teardown(void **state)

@@ -6,12 +6,12 @@
 #include <string.h>
 #include "base/clock.h"
 
-#define OUTBOX "catch_up = outbox\noutbox = link_outbox\n"
+#define OUTBOX "follow_by = outbox\noutbox = link_outbox\n"
 
 static int setup(void **state)
 {
     (void)state;
-    return tailing_start(OUTBOX "tail = yes\n", "");
+    return tailing_start(OUTBOX "follow = yes\n", "");
 }
 
 static void test_outbox__explicit_ids_and_changed_keys_follow(void **state)
@@ -71,7 +71,7 @@ static void test_outbox__of_another_table_is_not_relied_on(void **state)
     assert_string_equal(by, "rows");
     for (int i = 0; i < 200 && strstr(problem, "run sql/outbox.sql") == NULL; i++) {
         clock_sleep_us(50 * 1000);
-        must(client_status(&tailing.client[0], FILTER, "tail_error", problem, sizeof(problem), &e), e);
+        must(client_status(&tailing.client[0], FILTER, "follow_error", problem, sizeof(problem), &e), e);
     }
     if (strstr(problem, "run sql/outbox.sql") == NULL)
         fail_msg("%s", problem);

@@ -25,7 +25,7 @@ static void write_text(FILE *f, const struct daemon *d, const struct daemon_opti
     if (o->dsn != NULL)
         (void)fprintf(f, "[postgres]\ndsn = %s\n%s\n", o->dsn, or_empty(o->postgres));
     if (o->expansion != NULL)
-        (void)fprintf(f, "[expansion]\n%s\n", o->expansion);
+        (void)fprintf(f, "[rebuild]\n%s\n", o->expansion);
     (void)fprintf(f, "%s\n", or_empty(o->filters));
 }
 
