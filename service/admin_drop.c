@@ -68,9 +68,7 @@ static const char configured[] = "filter '%.*s' is configured: remove its sectio
 
 static void refuse_configured(struct reply *r, const char *name, size_t length)
 {
-    struct error e;
-    (void)error_set(&e, ERR_CONFLICT, configured, (int)length, name);
-    reply_error(r, "ERR %s", e.text);
+    reply_failure(r, ERR_CONFLICT, configured, (int)length, name);
 }
 
 /* Say which filter was not deleted, and what helps. Returns @code. */
@@ -83,14 +81,11 @@ static enum err explain(const struct argument *name, enum err code, struct error
                : error_prefix(e, code, "filter '%.*s' is not deleted", (int)name->length, name->bytes);
 }
 
-static void reply_failure(struct reply *r, const struct argument *name, enum err code, struct error *e)
+static void reply_kept(struct reply *r, const struct argument *name, enum err code, struct error *e)
 {
-    if (code == ERR_WRONG_TYPE) {
-        admin_reply_error(r, code, e);
-        return;
-    }
-    (void)explain(name, code, e);
-    reply_error(r, "ERR %s", e->text);
+    if (code != ERR_WRONG_TYPE)
+        (void)explain(name, code, e);
+    admin_reply_error(r, code, e);
 }
 
 void admin_drop(struct admin *a, struct admin_call *call)
@@ -111,7 +106,7 @@ void admin_drop(struct admin *a, struct admin_call *call)
         if (code == ERR_OK) {
             dropped++;
         } else if (code != ERR_NOT_FOUND && code != ERR_RANGE) {
-            reply_failure(&r, name, code, &call->error);
+            reply_kept(&r, name, code, &call->error);
             return;
         }
     }
@@ -168,7 +163,7 @@ void admin_expire(struct admin *a, struct admin_call *call)
     if (code == ERR_OK || code == ERR_NOT_FOUND)
         reply_integer(&r, code == ERR_OK && done);
     else if (code == ERR_BUSY)
-        reply_failure(&r, &name, code, &call->error);
+        reply_kept(&r, &name, code, &call->error);
     else
         admin_reply_error(&r, code, &call->error);
     if (done)
