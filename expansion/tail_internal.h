@@ -35,7 +35,7 @@ struct tail_keyset {
     struct tail_noted noted[TAIL_SETTLES]; /* the oldest first */
     size_t noted_count;
     uint64_t reread_at, reread_pause; /* when what is above the safe marks may be read again */
-    uint64_t round_at, complete_at;
+    uint64_t round_at, round_pause, complete_at;
 };
 
 struct tail_feed {
@@ -72,7 +72,8 @@ struct tail {
     struct script_call call;
     struct tail_keyset keyset;
     struct tail_feed feed;
-    bool held; /* the lease */
+    bool held;       /* the lease */
+    bool impossible; /* only another configuration or table helps */
     const char *state;
     char said[16]; /* state that was logged last */
     struct error problem;

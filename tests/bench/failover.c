@@ -269,7 +269,7 @@ static enum err start_daemons(uint64_t rows, struct error *e)
     (void)snprintf(filters, sizeof(filters),
                    "[filter " FILTER "]\ncapacity = %" PRIu64
                    "\nerror_rate = %g\ntable = short_link\nid_column = id\n"
-                   "key = code\ngrace = 100ms\n",
+                   "key = code\ngrace = 100ms\nfollow = no\n",
                    rows + ROOM, error_rate);
     const struct daemon_options o = {.cluster = all.cluster.seeds,
                                      .nodes = all.cluster.seeds,

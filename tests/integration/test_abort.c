@@ -20,11 +20,12 @@ static int setup(void **state)
     (void)state;
     struct error e = {""};
     (void)fixture_start(&fixture, &(struct fixture_options){.nodes = 1, .postgres = true, .rows = ROWS});
-    const struct daemon_options o = {.nodes = fixture.node_list,
-                                     .dsn = fixture.postgres.dsn,
-                                     .expansion = "rows_per_second = 50\npage_rows = 10\n",
-                                     .filters = "[filter " FILTER "]\ncapacity = 10000\nerror_rate = 0.01\n"
-                                                "table = short_link\nid_column = id\nkey = code\n"};
+    const struct daemon_options o = {
+        .nodes = fixture.node_list,
+        .dsn = fixture.postgres.dsn,
+        .expansion = "rows_per_second = 50\npage_rows = 10\n",
+        .filters = "[filter " FILTER "]\ncapacity = 10000\nerror_rate = 0.01\n"
+                   "table = short_link\nid_column = id\nkey = code\nfollow = no\ngrace = 10s\n"};
     must(daemon_start(&fixture.daemon[0], &o, &e), e);
     fixture.daemons = 1;
     fixture_reconnect(&fixture, 0);

@@ -285,7 +285,7 @@ static void configure(void)
     (void)snprintf(filter, sizeof(filter),
                    "[filter " FILTER
                    "]\ncapacity = %d\nerror_rate = 0.01\ntable = short_link\nid_column = id\n"
-                   "key = code\nwhere = public.gate(id)\ngrace = 1h\nexpand_at = 1\n",
+                   "key = code\nwhere = public.gate(id)\ngrace = 1h\nexpand_at = 1\nfollow = no\n",
                    CAPACITY);
     const struct daemon_options o = {.cluster = f.node_list,
                                      .nodes = f.node_list,

@@ -109,7 +109,7 @@ static void start_daemon(void)
         const struct table *t = &tables[i];
         n += (size_t)snprintf(filters + n, sizeof(filters) - n,
                               "[filter %s]\ncapacity = %d\nerror_rate = 0.001\ntable = %s\nkey = code\n"
-                              "where = %s\ngrace = 100ms\n%s%s%s\n",
+                              "where = %s\ngrace = 100ms\nfollow = no\n%s%s%s\n",
                               t->name, CAPACITY, t->name, t->where, t->lines, t->shut ? "window = " : "",
                               t->shut ? window : "");
         assert_true(n < sizeof(filters));

@@ -348,7 +348,7 @@ static enum err start_third(const char *nodes, const char *prefix, struct error 
         .service = "check_interval = 200ms\n",
         .redis = redis,
         .filters = "[filter " FILTER "]\ncapacity = 20000\nerror_rate = 0.0001\ntable = short_link\n"
-                   "id_column = id\nkey = code\nwhere = deleted_at IS NULL\n"};
+                   "id_column = id\nkey = code\nwhere = deleted_at IS NULL\nfollow = no\ngrace = 10s\n"};
     (void)daemon_fini(&third);
     third = (struct daemon){0};
     return daemon_start(&third, &o, e);

@@ -63,7 +63,7 @@ static void configure(bool filter, struct daemon_options *o)
     (void)snprintf(section, sizeof(section),
                    "[filter " FILTER "]\ncapacity = %" PRIu64
                    "\nerror_rate = 0.001\ntable = short_link\nid_column = id\n"
-                   "key = code\nexpand_at = 0.9\ngrace = 1s\n",
+                   "key = code\nexpand_at = 0.9\ngrace = 1s\nfollow = no\n",
                    shard_count * SHARD_KEYS);
     *o = (struct daemon_options){.nodes = fixture.node_list,
                                  .cluster = master_count > 0 ? fixture.node_list : NULL,

@@ -354,7 +354,7 @@ static enum err start_ignorant(struct daemon *d, struct error *e)
     (void)snprintf(list, sizeof(list), "%s, %s", fixture.redis[0].url, fixture.redis[A].url);
     (void)snprintf(filters, sizeof(filters),
                    "[filter " FILTER "]\ncapacity = 100000\nerror_rate = 0.001\ntable = short_link\n"
-                   "id_column = id\nkey = code\nwhere = public.gate(id)\n");
+                   "id_column = id\nkey = code\nwhere = public.gate(id)\nfollow = no\ngrace = 10s\n");
     return daemon_start(d,
                         &(struct daemon_options){
                             .nodes = list, .dsn = fixture.postgres.dsn, .redis = SHARDS, .filters = filters},

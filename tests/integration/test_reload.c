@@ -16,7 +16,7 @@ static struct fixture fixture;
 
 #define LINKS                                                                                                \
     "[filter " FILTER "]\ncapacity = 4000\nerror_rate = 0.01\ntable = short_link\nkey = code\n"              \
-    "where = deleted_at IS NULL\ngrace = 100ms\n"
+    "where = deleted_at IS NULL\ngrace = 100ms\nfollow = no\n"
 #define QUICK "check_interval = 100ms\nthreads = 2\n"
 
 static struct daemon_options options(const char *service, const char *filters)

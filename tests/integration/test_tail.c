@@ -43,7 +43,7 @@ static void test_keyset__counts_rows_once_redis_takes_their_count(void **state)
     uint64_t first = tailing_numbers(ROWS);
     fixture_insert(tailing.db, first, ROWS);
     tailing_soon(0, first, ROWS);
-    fixture_wait(&tailing, 0, "tail_state", "waiting");
+    fixture_wait(&tailing, 0, "follow_state", "waiting");
     must(client_ok(&redis, &e, "ACL SETUSER default +hincrby"), e);
     client_close(&redis);
     for (int i = 0; i < 400 && after != before + ROWS; i++) {

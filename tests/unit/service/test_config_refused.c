@@ -135,8 +135,6 @@ static void test_config_read__refuses_values_out_of_form_or_bounds(void **state)
 static void test_config_read__checks_keys_against_each_other(void **state)
 {
     (void)state;
-    ini_refuse("[service]\n[filter a]\nerror_rate = 0.1\n",
-               "2: 'capacity' is missing in [filter a]; add capacity = ...");
     ini_refuse("[filter a]\ncapacity = 5\ntable = t\n",
                "3: a table needs a key; add key = the column that holds it");
     ini_refuse("[filter a]\ncapacity = 5\ntable = t\nkey = k\n",
@@ -153,8 +151,6 @@ static void test_config_read__checks_keys_against_each_other(void **state)
     config_free(ini_accept("[redis]\ncluster = redis://a\n[filter f]\ncapacity = 5\nnodes =\n"));
     ini_refuse("[filter a]\ncapacity = 5\nwhere = x\n",
                "3: 'where' has no meaning without a table; add table = NAME or remove it");
-    ini_refuse("[filter a]\ncapacity = 5\nfollow = yes\n",
-               "3: 'follow' has no meaning without a table; add table = NAME or remove it");
     ini_refuse("[filter a]\ncapacity = 5\nfollow_by = outbox\noutbox = o\n",
                "3: 'follow_by' has no meaning without a table; add table = NAME or remove it");
 #define SOURCED "capacity = 5\ntable = t\nkey = k\n"
