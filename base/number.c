@@ -89,7 +89,11 @@ bool number_bytes(const char *text, size_t length, uint64_t *out)
 
 bool number_duration_ms(const char *text, size_t length, uint64_t *out)
 {
-    static const struct unit units[] = {{"", 1}, {"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}};
+    static const struct unit units[] = {{"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}};
+    if (length == 1 && *text == '0') {
+        *out = 0;
+        return true;
+    }
     return with_unit(text, length, units, sizeof(units) / sizeof(units[0]), out);
 }
 

@@ -15,7 +15,7 @@ bool number_double(const char *text, size_t length, double *out);
 /* Bytes with an optional unit: 512, 64KiB, 512MiB, 2GiB (also K, M, G, KB, MB, GB, all as powers of 1024). */
 bool number_bytes(const char *text, size_t length, uint64_t *out);
 
-/* Milliseconds with an optional unit: 250ms, 10s, 5m, 2h; a bare number is milliseconds. */
+/* Milliseconds, from a number with its unit: 250ms, 10s, 5m, 2h. 0 needs none. */
 bool number_duration_ms(const char *text, size_t length, uint64_t *out);
 
 /* 16 hexadecimal digits or fewer, no prefix. */

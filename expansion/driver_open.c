@@ -49,14 +49,14 @@ enum err driver_plan(struct driver *d, struct error *e)
     if (code != ERR_OK)
         return code;
     if (warning[0] != '\0')
-        log_warn("plan", "filter=%s warning=%s", log_quote(o->filter), log_quote(warning));
+        log_warn("plan_warning", "filter=%s warning=%s", log_quote(o->filter), log_quote(warning));
     code = driver_source_failed(d, source_warning(d->source, warning, sizeof(warning), e));
     if (code != ERR_OK)
         return code;
     if (warning[0] != '\0')
-        log_warn("source", "filter=%s warning=%s", log_quote(o->filter), log_quote(warning));
+        log_warn("source_warning", "filter=%s warning=%s", log_quote(o->filter), log_quote(warning));
     d->record.rows_total = in.source_rows;
-    log_info("planned",
+    log_info("job_planned",
              "filter=%s rows=%" PRIu64 " capacity=%" PRIu64 " error_rate=%g shards=%u bytes=%" PRIu64
              " partitions=%u",
              log_quote(o->filter), in.source_rows, d->plan.capacity, d->plan.error_rate,
@@ -105,7 +105,7 @@ enum err driver_create(struct driver *d, struct error *e)
     struct error ignored;
     if (code != ERR_OK && code != ERR_UNREACHABLE && code != ERR_TIMEOUT &&
         fence_discard(&d->fence, g, 0, &ignored) != ERR_OK)
-        log_warn("leftover", "filter=%s note=\"shards that were made expire by themselves\"",
+        log_warn("shards_not_deleted", "filter=%s note=\"shards that were made expire by themselves\"",
                  log_quote(d->o->filter));
     return code;
 }

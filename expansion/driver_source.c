@@ -117,7 +117,7 @@ static enum err settle_wait(struct driver *d, struct settle *settle, struct erro
                 e, ERR_CONFLICT,
                 "settle: still waiting after %" PRIu64
                 " s for %s; end it (SELECT pg_terminate_backend(pid), ROLLBACK PREPARED) or raise "
-                "settle_timeout",
+                "transaction_timeout",
                 d->o->settle_timeout_ms / 1000, text);
         code = driver_poll(d, text, e);
         if (code != ERR_OK)

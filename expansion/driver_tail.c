@@ -19,7 +19,7 @@ static uint64_t patience(const struct driver *d)
 
 static void not_covered(const struct driver *d, const char *why)
 {
-    log_warn("job_without_tail", "filter=%s why=%s note=\"it looks for new rows itself\"",
+    log_warn("job_without_follower", "filter=%s reason=%s note=\"it looks for new rows itself\"",
              log_quote(d->o->filter), log_quote(why));
 }
 

@@ -51,7 +51,7 @@ static void renew(struct mutex *m)
     script_number(&m->call, m->lease_ms);
     enum err code = script_run(&m->call, m->own, link_home(m->own, &m->names), &answer, &e);
     if (code != ERR_OK)
-        log_warn("mutex_not_renewed", "filter=%s mutex=%s why=%s", log_quote(m->names.filter), m->value,
+        log_warn("mutex_not_renewed", "filter=%s mutex=%s error=%s", log_quote(m->names.filter), m->value,
                  log_quote(e.text));
     else if (answer == 0) {
         atomic_store(&m->lost, true);
@@ -203,8 +203,8 @@ static void subscribe(struct waiting *w)
     enum err code = events_open(&w->events, o->nodes, o->prefix, o->redis_timeout_ms, &e);
     w->refused = code == ERR_REFUSED;
     if (w->refused && !atomic_exchange(&told, true))
-        log_warn("no_subscription",
-                 "why=%s note=\"waits for a mutex end with the holder's lease, not with its release\"",
+        log_warn("mutex_subscription_failed",
+                 "error=%s note=\"waits for a mutex end with the holder's lease, not with its release\"",
                  log_quote(e.text));
 }
 
@@ -263,7 +263,7 @@ enum err mutex_wait(struct mutex **out, const struct mutex_options *options, uns
     /* Nobody holds it, as a rule: then there is nothing to subscribe for. */
     code = take(w.mutex, options->owner, &left_ms, e);
     if (code == ERR_BUSY && wait_ms > 0) {
-        log_info("mutex_waits", "filter=%s ms=%u for=%s", log_quote(w.mutex->names.filter), wait_ms,
+        log_info("mutex_waiting", "filter=%s ms=%u for=%s", log_quote(w.mutex->names.filter), wait_ms,
                  log_quote(e != NULL ? e->text : ""));
         code = take_when_free(&w, deadline, e);
         events_close(w.events);
@@ -328,7 +328,7 @@ void mutex_release(struct mutex *m)
     script_text(&m->call, channel);
     script_bytes(&m->call, m->names.filter, m->names.filter_length);
     if (script_run(&m->call, m->link, link_home(m->link, &m->names), &answer, &e) != ERR_OK)
-        log_warn("mutex_not_released", "filter=%s mutex=%s why=%s note=\"it expires by itself\"",
+        log_warn("mutex_not_released", "filter=%s mutex=%s error=%s note=\"it expires by itself\"",
                  log_quote(m->names.filter), m->value, log_quote(e.text));
     destroy(m);
 }

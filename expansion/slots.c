@@ -34,7 +34,7 @@ struct slots {
 };
 
 enum slot_fate slots_judge(const struct stream_slot *slot, const struct slots_use *use, uint64_t grace_ms,
-                           uint64_t max_slot_wal)
+                           uint64_t slot_wal_max)
 {
     uint64_t quiet_ms = grace_ms < QUIET_MS ? grace_ms : QUIET_MS;
     if (slot->exists && !slot->is_ours)
@@ -45,7 +45,7 @@ enum slot_fate slots_judge(const struct stream_slot *slot, const struct slots_us
         return SLOT_UNUSED;
     if (!slot->exists) /* it may be about to be made */
         return use->unnamed_ms > grace_ms ? SLOT_FORGET : SLOT_UNUSED;
-    bool fills = slot->retained > max_slot_wal && use->unnamed_ms > quiet_ms;
+    bool fills = slot->retained > slot_wal_max && use->unnamed_ms > quiet_ms;
     return fills || use->unnamed_ms > grace_ms ? SLOT_DROP : SLOT_UNUSED;
 }
 
@@ -144,8 +144,9 @@ static enum err drop(struct slots *s, const char *field, const char *value, cons
     if (code == ERR_BUSY)
         return ERR_OK;
     if (code == ERR_OK)
-        log_warn("slot_dropped", "slot=%s filter=%s retained=%" PRIu64 " why=\"no configuration names it\"",
-                 slot, log_quote(filter), state->retained);
+        log_warn("slot_dropped",
+                 "slot=%s filter=%s retained=%" PRIu64 " reason=\"no configuration names it\"", slot,
+                 log_quote(filter), state->retained);
     return code == ERR_OK ? forget(s, field, e) : code;
 }
 
@@ -155,8 +156,8 @@ static void warn(const char *slot, const char *filter, uint64_t unnamed_ms, cons
 {
     uint64_t minutes = unnamed_ms / 60000;
     if ((minutes & (minutes - 1)) == 0)
-        log_warn("slot_unused", "slot=%s filter=%s retained=%" PRIu64 " unnamed_s=%" PRIu64 " why=%s", slot,
-                 log_quote(filter), retained, unnamed_ms / 1000, log_quote(why));
+        log_warn("slot_unused", "slot=%s filter=%s retained=%" PRIu64 " unnamed_s=%" PRIu64 " reason=%s",
+                 slot, log_quote(filter), retained, unnamed_ms / 1000, log_quote(why));
 }
 
 static enum err look_at(struct slots *s, const char *field, const char *value, struct error *e)
@@ -176,7 +177,7 @@ static enum err look_at(struct slots *s, const char *field, const char *value, s
     enum err code = stream_slots_look(s->server, slot, &state, e);
     if (code != ERR_OK)
         return code;
-    switch (slots_judge(&state, &use, s->o->grace_ms, s->o->max_slot_wal)) {
+    switch (slots_judge(&state, &use, s->o->grace_ms, s->o->slot_wal_max)) {
     case SLOT_NEEDED:
         return write_note(s->link, s->home, &s->key, field, s->now_ms, filter, e);
     case SLOT_UNUSED:

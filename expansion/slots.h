@@ -24,7 +24,7 @@ struct slots_options {
     const char *const *named; /* slots that this coordinator's configuration names */
     size_t named_count;
     uint64_t grace_ms;
-    uint64_t max_slot_wal;
+    uint64_t slot_wal_max;
     uint64_t watched_ms; /* since this process looked first */
     bool first; /* of this process: slots that are noted with their filters alone, by an earlier version,
                    count too */
@@ -39,7 +39,7 @@ MUST_CHECK enum err slots_note(struct link *l, const char *prefix, const char *p
 
 /* Note that this coordinator names its own; drop those of ours that nobody reads from and that no coordinator
  * has named for
- * @grace_ms, or which hold more than @max_slot_wal; warn of the others. Blocks. */
+ * @grace_ms, or which hold more than @slot_wal_max; warn of the others. Blocks. */
 MUST_CHECK enum err slots_reconcile(const struct slots_options *o, struct error *e);
 
 struct slots_use {
@@ -56,5 +56,5 @@ enum slot_fate {
     SLOT_FORGET /* it is not there, or another's by now */
 };
 enum slot_fate slots_judge(const struct stream_slot *slot, const struct slots_use *use, uint64_t grace_ms,
-                           uint64_t max_slot_wal);
+                           uint64_t slot_wal_max);
 #endif

@@ -40,7 +40,7 @@ struct tail_options {
     enum tail_mode mode;
     const char *publication, *slot; /* of logical */
     const char *outbox;
-    uint64_t max_slot_wal; /* bytes that the server may keep for the slot; then it is dropped */
+    uint64_t slot_wal_max; /* bytes that the server may keep for the slot; then it is dropped */
     bool always;           /* not only while a job runs */
     unsigned interval_ms;  /* of keyset */
     unsigned lease_ms;

@@ -74,7 +74,7 @@ enum err tail_keyset_open(struct tail *t, struct error *e)
     struct tail_keyset *k = &t->keyset;
     if (!source_id_is_integer(t->source))
         return error_set(e, ERR_CONFIG,
-                         "rows cannot be followed by ids that are no integers; set catch_up = logical or "
+                         "rows cannot be followed by ids that are no integers; set follow_by = logical or "
                          "outbox");
     unsigned tables = source_tables(t->source);
     *k = (struct tail_keyset){.tables = tables, .reread_pause = REREAD_US, .complete_at = clock_mono_us()};

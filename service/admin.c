@@ -139,7 +139,7 @@ static void run_letter(void *arg)
         return;
     }
     if (mailbox_post(letter->back, letter->done, letter->call) != ERR_OK)
-        log_error("admin", "error=\"out of memory: an answer is lost\"");
+        log_error("out_of_memory", "part=admin note=\"a reply is lost\"");
     free(letter);
 }
 
@@ -161,7 +161,7 @@ static void post(struct mailbox *to, struct admin_call *call, struct mailbox *ba
     call->status = error_set(&call->error, ERR_NOMEM, "out of memory");
     reply_error(&r, "OOM out of memory");
     if (mailbox_post(back, done, call) != ERR_OK)
-        log_error("admin", "error=\"out of memory: an answer is lost\"");
+        log_error("out_of_memory", "part=admin note=\"a reply is lost\"");
 }
 
 void admin_post(struct service *s, struct admin_call *call, struct mailbox *back, mailbox_fn *done)
@@ -216,7 +216,7 @@ static void complete_registries(struct admin *a)
     if (code == ERR_OK)
         code = registry_complete(&a->fence, &e);
     if (code != ERR_OK) /* whoever makes a filter does it */
-        log_info("registries", "why=%s", log_quote(e.text));
+        log_info("registry_incomplete", "error=%s", log_quote(e.text));
     config_release(config);
 }
 
@@ -346,7 +346,8 @@ enum err admin_sweep_named(struct fence *f, bool named, struct mutex *mutex, str
     if (code == ERR_OK && named)
         code = fence_sweep(f, mutex_value(mutex), &swept, e);
     if (swept > 0)
-        log_warn("swept", "filter=%s shards=%" PRIu64 " note=\"they survived the loss of their view\"",
+        log_warn("old_shards_deleted",
+                 "filter=%s shards=%" PRIu64 " note=\"they survived the loss of their view\"",
                  log_quote(f->names.filter), swept);
     return code;
 }
@@ -366,7 +367,7 @@ static enum err publish(struct fence *f, struct view *v, bool named, struct mute
          * their TTL. */
         bool surely_not = code != ERR_UNREACHABLE && code != ERR_TIMEOUT;
         if (surely_not && fence_discard(f, view_current(v), 0, &ignored) != ERR_OK)
-            log_warn("leftover", "filter=%s note=\"shards that were made expire by themselves\"",
+            log_warn("shards_not_deleted", "filter=%s note=\"shards that were made expire by themselves\"",
                      log_quote(f->names.filter));
         return code;
     }
@@ -389,7 +390,8 @@ static enum err name_and_publish(struct fence *f, struct view *v, const struct r
         code = publish(f, v, named, mutex, e);
     if (code != ERR_OK && code != ERR_UNREACHABLE && code != ERR_TIMEOUT && !named &&
         registry_leave(f, v->incarnation, &ignored) != ERR_OK)
-        log_warn("leftover", "filter=%s note=\"its name stays listed\"", log_quote(f->names.filter));
+        log_warn("filter_not_unregistered", "filter=%s note=\"its name stays listed\"",
+                 log_quote(f->names.filter));
     return code;
 }
 
@@ -424,7 +426,8 @@ static enum err make_under_mutex(struct service *s, const struct config *config,
     if (code == ERR_OK)
         code = name_and_publish(f, v, r, deleted, mutex, e);
     if (code == ERR_OK)
-        log_info("filter_made", "filter=%s capacity=%" PRIu64 " error_rate=%g bytes=%" PRIu64 " sourced=%d",
+        log_info("filter_created",
+                 "filter=%s capacity=%" PRIu64 " error_rate=%g bytes=%" PRIu64 " sourced=%d",
                  log_quote(f->names.filter), r->capacity, r->error_rate, generation_bytes(view_current(v)),
                  r->sourced);
     free(v);

@@ -100,6 +100,7 @@ admin_fn admin_debug;   /* BF.DEBUG */
 admin_fn admin_count;   /* TB.COUNT */
 admin_fn admin_usage;   /* MEMORY USAGE */
 admin_fn admin_drop;    /* DEL, UNLINK */
+admin_fn admin_delete;  /* the same of one filter, for HTTP: status only */
 admin_fn admin_exists;  /* EXISTS */
 admin_fn admin_type;    /* TYPE */
 admin_fn admin_scan;    /* SCAN */

@@ -75,7 +75,8 @@ static enum err accept_under_mutex(struct admin *a, struct admin_call *call, con
     else
         code = fence_accept(&a->fence, s, mutex_value(mutex), buffer_text(&entry), HISTORY_ENTRIES_MAX, e);
     if (code == ERR_OK)
-        log_warn("accepted", "filter=%s reason=%s", log_quote(call->filter), log_quote(buffer_text(&reason)));
+        log_warn("trusted_by_operator", "filter=%s reason=%s", log_quote(call->filter),
+                 log_quote(buffer_text(&reason)));
     buffer_fini(&entry);
     buffer_fini(&reason);
     return code;

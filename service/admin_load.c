@@ -195,12 +195,13 @@ static enum err begin(struct load *l, const struct dump_header *h, const struct 
     if (code == ERR_OK)
         code = loading_begin(l->f, &l->loading, l->e);
     if (code == ERR_OK)
-        log_info("loading", "filter=%s dump=%016" PRIx64 " chunks=%u bytes=%" PRIu64,
+        log_info("load_started", "filter=%s dump=%016" PRIx64 " chunks=%u bytes=%" PRIu64,
                  log_quote(l->f->names.filter), h->id, h->chunks,
                  generation_bytes(view_current(&l->loading.view)));
     struct error ignored;
     if (code == ERR_OK && before != NULL && loading_discard(l->f, before, &ignored) != ERR_OK)
-        log_warn("leftover", "filter=%s note=\"shards of a dump that was given up expire by themselves\"",
+        log_warn("shards_not_deleted",
+                 "filter=%s note=\"shards of a dump that was given up expire by themselves\"",
                  log_quote(l->f->names.filter));
     return code;
 }

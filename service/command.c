@@ -336,7 +336,7 @@ void command_run(struct client *c, const struct argument *arguments, size_t coun
         return;
     }
     if (command == NULL && is_http(&arguments[0])) {
-        log_warn("http", "client=%s note=\"HTTP on the port of Redis's protocol: closed\"", c->address);
+        log_warn("http_on_redis_port", "client=%s note=\"closed\"", c->address);
         client_close_after_reply(c);
         return;
     }

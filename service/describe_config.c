@@ -13,7 +13,7 @@ const struct describe_section describe_config_sections[CONFIG_SECTIONS] = {
                       "with the same one first, and the same prefix. One with another list does not start."},
     [CONFIG_POSTGRES] = {"postgres",
                          "The database that holds the tables. Filters without a table need none."},
-    [CONFIG_EXPANSION] = {"expansion", "How generations are built, verified and healed."},
+    [CONFIG_EXPANSION] = {"rebuild", "How generations are built, verified and healed."},
     [CONFIG_FILTER] = {"filter NAME", "One section for each filter that has a table or values of its own. "
                                       "Filters that BF.RESERVE makes need none."},
     [CONFIG_USER] = {"user NAME",
@@ -23,14 +23,17 @@ const struct describe_section describe_config_sections[CONFIG_SECTIONS] = {
 
 static const char *const page =
     "# Configuration\n\n"
-    "The file is an INI file: sections, `key = value`, comments with `;` or `#` at the beginning of a line. "
+    "The file is an INI file: sections, `key = value`, comments. `#` and `;` start a comment at the "
+    "beginning of "
+    "a line, and after a blank behind a number, a time, a size or a word. Behind a text (a name, a path, a "
+    "password, a condition) a comment is an error, because it could be a part of the text. "
     "A line that begins with a blank "
     "continues a list or a condition. An unknown key, a value out of bounds and a key that stands twice are "
     "errors; the message has "
     "file and line.\n\n"
     "| column | |\n|---|---|\n"
-    "| value | what is given. Sizes take `KiB`, `MiB`, `GiB` or `TiB` (bytes without one), times `ms`, `s`, "
-    "`m` or `h` (milliseconds without one) |\n"
+    "| value | what is given. Sizes take `KiB`, `MiB`, `GiB` or `TiB` (bytes without one). Times need `ms`, "
+    "`s`, `m` or `h`; `0` needs none |\n"
     "| default | what holds where the key is left out; `required`: it may not be |\n"
     "| running | `yes`: a SIGHUP or `CONFIG SET` changes it in a running daemon. `file`: a SIGHUP does, as "
     "it is taken "
@@ -116,18 +119,21 @@ static void write_key(FILE *to, const struct config_key *k)
 void describe_config_man(FILE *to)
 {
     describe_man_title(to, "twinbloom.conf", "5", "configuration of twinbloomd");
-    (void)fputs(".SH DESCRIPTION\n"
-                "The file is an INI file: sections,\n.IR key \" = \" value ,\n"
-                "comments with ; or # at the beginning of a line. A line that begins with a blank\n"
-                "continues a list or a condition. An unknown key, a value out of bounds and a key\n"
-                "that stands twice are errors; the message has file and line.\n.PP\n"
-                "Sizes take KiB, MiB, GiB or TiB (bytes without one), times ms, s, m or h (milliseconds "
-                "without one).\n.PP\n"
-                ".B twinbloomd \\-c FILE \\-\\-check\\-config\n"
-                "checks a file and the tables that it names.\n"
-                ".B twinbloomd \\-c FILE \\-\\-print\\-config\n"
-                "prints what is in force. SIGHUP has a running daemon read its file again.\n",
-                to);
+    (void)fputs(
+        ".SH DESCRIPTION\n"
+        "The file is an INI file: sections,\n.IR key \" = \" value ,\n"
+        "comments. # and ; start a comment at the beginning of a line, and after a blank behind a\n"
+        "number, a time, a size or a word. Behind a text a comment is an error. A line that begins with a "
+        "blank\n"
+        "continues a list or a condition. An unknown key, a value out of bounds and a key\n"
+        "that stands twice are errors; the message has file and line.\n.PP\n"
+        "Sizes take KiB, MiB, GiB or TiB (bytes without one). Times need ms, s, m or h; 0 "
+        "needs none.\n.PP\n"
+        ".B twinbloomd \\-c FILE \\-\\-check\\-config\n"
+        "checks a file and the tables that it names.\n"
+        ".B twinbloomd \\-c FILE \\-\\-print\\-config\n"
+        "prints what is in force. SIGHUP has a running daemon read its file again.\n",
+        to);
     for (unsigned s = 0; s < CONFIG_SECTIONS; s++) {
         (void)fputs(".SH \"[", to);
         describe_roff(to, describe_config_sections[s].name);

@@ -219,7 +219,8 @@ static enum err load_kept(struct keeper *k, struct watched *w, const struct conf
         struct error why;
         service_on_dropped(k->service, w->name, w->length, k->view.incarnation);
         if (c == NULL && registry_leave(&k->fence, k->view.incarnation, &why) != ERR_OK)
-            log_warn("not_unregistered", "filter=%s why=%s", log_quote(w->name), log_quote(why.text));
+            log_warn("filter_not_unregistered", "filter=%s error=%s", log_quote(w->name),
+                     log_quote(why.text));
     }
     return code;
 }
@@ -232,10 +233,10 @@ static void look_at_tail(struct keeper *k, const struct config_filter *c, enum e
     bool sourced = c->table[0] != '\0' && code == ERR_OK;
     bool job = false;
     struct error e;
-    if (sourced && !c->tail && c->catch_up != CATCH_UP_KEYSET && held)
+    if (sourced && !c->follow && c->follow_by != FOLLOW_BY_IDS && held)
         code = keeper_job_runs(k, &job, &e);
     if (code == ERR_OK || code == ERR_NOT_FOUND)
-        tails_want(tails, k->config, c, sourced && (c->tail || job));
+        tails_want(tails, k->config, c, sourced && (c->follow || job));
     else
         tails_keep(tails, c->name);
 }
@@ -298,7 +299,7 @@ static void look_at_unlisted(struct keeper *k)
          w = watch_next(watch, w))
         if (w->round != k->round && service_was_seen(k->service, w->name, w->length) &&
             look(k, w->name, w->length) == ERR_OK && registry_keep(&k->fence, &e) != ERR_OK)
-            log_warn("not_registered", "filter=%s why=%s", log_quote(w->name), log_quote(e.text));
+            log_warn("filter_not_registered", "filter=%s error=%s", log_quote(w->name), log_quote(e.text));
 }
 
 static void look_at_all(struct keeper *k)

@@ -76,8 +76,8 @@ static void *run_job(void *arg)
     if (code == ERR_OK)
         log_info("job_done", "filter=%s reason=%s", log_quote(j->filter), log_quote(j->reason));
     else
-        log_warn("job_ended", "filter=%s code=%s why=%s reason=%s", log_quote(j->filter), error_name(code),
-                 log_quote(e.text), log_quote(j->reason));
+        log_warn("job_stopped", "filter=%s code=%s error=%s reason=%s", log_quote(j->filter),
+                 error_name(code), log_quote(e.text), log_quote(j->reason));
     mutex_release(j->mutex);
     if (code == ERR_LOST || code == ERR_FENCED)
         service_on_doubt(r->service, j->filter, j->options.filter_length);
@@ -176,7 +176,6 @@ void runner_options(struct driver_options *out, const struct service *s, const s
         .rows_per_second = c->rows_per_second,
         .redis_p99_max_ms = c->redis_p99_max_ms,
         .replication_lag_max_ms = c->replication_lag_max_ms,
-        .redis_p99_factor = c->redis_p99_factor,
         .yield_at = c->yield_at,
         .latency = &s->latency,
         .page_timing = &((struct service *)(uintptr_t)s)->page_timing,
@@ -201,7 +200,7 @@ void runner_options(struct driver_options *out, const struct service *s, const s
         .dsn = c->dsn, .table = f->table, .id_column = f->id_column, .key = f->key, .where = f->where};
     out->scan_blocks = f->scan == SCAN_CTID;
     out->sweep = f->sweep;
-    out->tail_mode = (enum tail_mode)f->catch_up;
+    out->tail_mode = (enum tail_mode)f->follow_by;
     out->capacity = f->capacity;
     out->error_rate = f->error_rate;
     out->growth = f->growth;

@@ -17,8 +17,8 @@ enum {
     SLOTS_LEAST_MS = 500
 };
 
-_Static_assert((int)TAIL_KEYSET == (int)CATCH_UP_KEYSET && (int)TAIL_LOGICAL == (int)CATCH_UP_LOGICAL &&
-                   (int)TAIL_OUTBOX == (int)CATCH_UP_OUTBOX,
+_Static_assert((int)TAIL_KEYSET == (int)FOLLOW_BY_IDS && (int)TAIL_LOGICAL == (int)FOLLOW_BY_LOGICAL &&
+                   (int)TAIL_OUTBOX == (int)FOLLOW_BY_OUTBOX,
                "modes");
 
 /* One filter. Its thread, where there is one, follows it, or drops what was left. */
@@ -75,7 +75,7 @@ static void *run(void *arg)
         tail_run(&n->options);
     } else if (tail_clean(&n->options, &e) != ERR_OK) {
         atomic_store(&n->failed, true);
-        log_debug("tail_not_cleaned", "filter=%s why=%s", log_quote(n->name), log_quote(e.text));
+        log_debug("follow_cleanup_failed", "filter=%s error=%s", log_quote(n->name), log_quote(e.text));
     }
     atomic_store(&n->ended, true);
     return NULL;
@@ -104,12 +104,12 @@ static void set_options(struct entry *n, const struct service *s, const struct c
         .owner = s->owner,
         .source =
             {.dsn = c->dsn, .table = f->table, .id_column = f->id_column, .key = f->key, .where = f->where},
-        .mode = (enum tail_mode)f->catch_up,
+        .mode = (enum tail_mode)f->follow_by,
         .publication = f->publication,
         .slot = n->slot,
         .outbox = f->outbox,
-        .max_slot_wal = c->max_slot_wal,
-        .always = f->tail,
+        .slot_wal_max = c->slot_wal_max,
+        .always = f->follow,
         .interval_ms = (unsigned)c->tail_interval_ms,
         .lease_ms = (unsigned)c->lease_ms,
         .tombstone_ms = c->tombstone_ms,
@@ -125,7 +125,7 @@ static uint64_t hash_of(const struct config *c, const struct config_filter *f)
 {
     const char *const texts[] = {f->table,       f->id_column, f->key,   f->where,
                                  f->publication, f->slot,      f->outbox};
-    const uint64_t numbers[] = {f->catch_up,         f->tail,     c->max_slot_wal,
+    const uint64_t numbers[] = {f->follow_by,        f->follow,   c->slot_wal_max,
                                 c->tail_interval_ms, c->lease_ms, c->settle_timeout_ms};
     uint64_t hash = XXH3_64bits(numbers, sizeof(numbers));
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
@@ -149,7 +149,7 @@ static void start(struct tails *t, struct entry *n, const struct config *config,
     if (!n->runs) {
         config_release(n->config);
         n->config = NULL;
-        log_warn("tail", "filter=%s why=\"its thread could not be started\"", log_quote(n->name));
+        log_warn("follow_failed", "filter=%s error=\"its thread could not be started\"", log_quote(n->name));
     }
 }
 
@@ -175,7 +175,7 @@ static bool is_another_slot(const struct entry *n, const struct config_filter *f
 {
     char slot[TAIL_SLOT_MAX];
     tail_slot_of(slot, f->slot, f->name);
-    return f->catch_up != CATCH_UP_LOGICAL || strcmp(n->slot, slot) != 0 ||
+    return f->follow_by != FOLLOW_BY_LOGICAL || strcmp(n->slot, slot) != 0 ||
            strcmp(n->options.publication, f->publication) != 0 ||
            strcmp(n->options.source.table, f->table) != 0;
 }
@@ -221,7 +221,7 @@ static void *look_at_slots(void *arg)
     struct error e = {.text = ""};
     l->code = slots_reconcile(&l->options, &e);
     if (l->code != ERR_OK && l->code != ERR_CANCELLED)
-        log_warn("slots_not_checked", "why=%s", log_quote(e.text));
+        log_warn("slots_not_checked", "error=%s", log_quote(e.text));
     atomic_store(&l->ended, true);
     return NULL;
 }
@@ -249,7 +249,7 @@ static bool name_slots(struct slots_look *l)
     l->named = calloc(c->filter_count + 1, sizeof(*l->named));
     for (size_t i = 0; l->slot != NULL && l->named != NULL && i < c->filter_count; i++) {
         const struct config_filter *f = &c->filter[i];
-        if (f->catch_up != CATCH_UP_LOGICAL || f->table[0] == '\0')
+        if (f->follow_by != FOLLOW_BY_LOGICAL || f->table[0] == '\0')
             continue;
         tail_slot_of(l->slot[n], f->slot, f->name);
         l->named[n] = l->slot[n];
@@ -274,7 +274,7 @@ static void begin_slots(struct tails *t)
                                         .prefix = c->prefix,
                                         .dsn = c->dsn,
                                         .grace_ms = c->slot_grace_ms,
-                                        .max_slot_wal = c->max_slot_wal,
+                                        .slot_wal_max = c->slot_wal_max,
                                         .watched_ms = (now - l->first_at) / 1000,
                                         .first = !l->looked,
                                         .redis_timeout_ms = (unsigned)c->redis_timeout_ms,

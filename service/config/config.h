@@ -15,7 +15,7 @@ enum { CONFIG_FILTERS_MAX = 256, CONFIG_USERS_MAX = 256 };
 enum on_lost { ON_LOST_MAYBE, ON_LOST_ERROR };
 enum read_from { READ_FROM_DEFAULT, READ_FROM_MASTER, READ_FROM_REPLICA };
 enum scan_order { SCAN_KEYSET, SCAN_CTID };
-enum catch_up { CATCH_UP_KEYSET, CATCH_UP_LOGICAL, CATCH_UP_OUTBOX };
+enum follow_by { FOLLOW_BY_IDS, FOLLOW_BY_LOGICAL, FOLLOW_BY_OUTBOX };
 enum http_metrics { HTTP_METRICS_LOGIN, HTTP_METRICS_LOOPBACK, HTTP_METRICS_OPEN };
 enum client_auth { CLIENT_AUTH_NO, CLIENT_AUTH_OPTIONAL, CLIENT_AUTH_REQUIRED };
 
@@ -31,8 +31,8 @@ struct config_filter {
     char *where;
     enum scan_order scan;     /* default keyset */
     bool sweep;               /* default yes */
-    enum catch_up catch_up;   /* default keyset */
-    bool tail;                /* rows are followed always; default no */
+    enum follow_by follow_by; /* default keyset */
+    bool follow;              /* rows are followed always; default no */
     char *publication;        /* of logical */
     char *slot;               /* "": by the filter's name */
     char *outbox;             /* of outbox */
@@ -118,7 +118,7 @@ struct config {
     char *dsn;
     char *read_dsn; /* of a standby; "": none */
     uint64_t postgres_timeout_ms;
-    /* [expansion] */
+    /* [rebuild] */
     uint64_t build_memory; /* bytes, default 512 MiB */
     char *spill_dir;       /* for hashes of builds that do not fit into it */
     uint64_t spill_bytes;  /* default 64 GiB */
@@ -131,15 +131,14 @@ struct config {
     uint64_t verify_stale_ms;   /* default 1 h */
     uint64_t checkpoint_ms;     /* between checkpoints of a scan, default 30 s */
     uint64_t tombstone_ms;      /* TTL of tombstones, default 1 h */
-    uint64_t max_slot_wal;      /* bytes, default 10 GiB */
+    uint64_t slot_wal_max;      /* bytes, default 10 GiB */
     uint64_t slot_grace_ms;     /* default 1 h */
-    uint64_t tail_interval_ms;  /* of catch_up = keyset, default 500 ms */
+    uint64_t tail_interval_ms;  /* of follow_by = ids, default 500 ms */
     uint64_t mark_interval_ms;  /* default 5 s; 0: never */
     uint64_t heal_margin_ms;    /* default 1 min */
     /* What slows a build down; 0: never. */
     uint64_t redis_p99_max_ms;       /* of replies to requests, default 20 ms */
     uint64_t replication_lag_max_ms; /* of the database, default 10 s */
-    double redis_p99_factor;         /* of what it was before, default 1.5 */
     uint64_t yield_at;               /* transactions a second of others, default 100 */
     uint64_t rows_per_second;        /* default 0 */
 

@@ -146,8 +146,8 @@ static bool is_slot_name(const char *name)
 static enum err check_tail(const struct config_check *c, const struct config_filter *f)
 {
     if (*f->table == '\0') {
-        const char *const keys[] = {"catch_up", "tail", "publication", "slot", "outbox"};
-        const bool set[] = {f->catch_up != CATCH_UP_KEYSET, f->tail, *f->publication != '\0',
+        const char *const keys[] = {"follow_by", "follow", "publication", "slot", "outbox"};
+        const bool set[] = {f->follow_by != FOLLOW_BY_IDS, f->follow, *f->publication != '\0',
                             *f->slot != '\0', *f->outbox != '\0'};
         for (size_t i = 0; i < sizeof(set) / sizeof(set[0]); i++)
             if (set[i]) {
@@ -158,14 +158,15 @@ static enum err check_tail(const struct config_check *c, const struct config_fil
             }
         return ERR_OK;
     }
-    if (f->catch_up == CATCH_UP_LOGICAL && *f->publication == '\0')
-        return config_refuse_key(c, CONFIG_FILTER, f->name, "catch_up",
-                                 "catch_up = logical needs a publication; make it by sql/publication.sql and "
-                                 "add publication = NAME");
-    if (f->catch_up == CATCH_UP_OUTBOX && *f->outbox == '\0')
+    if (f->follow_by == FOLLOW_BY_LOGICAL && *f->publication == '\0')
         return config_refuse_key(
-            c, CONFIG_FILTER, f->name, "catch_up",
-            "catch_up = outbox needs an outbox; make it by sql/outbox.sql and add outbox "
+            c, CONFIG_FILTER, f->name, "follow_by",
+            "follow_by = logical needs a publication; make it by sql/publication.sql and "
+            "add publication = NAME");
+    if (f->follow_by == FOLLOW_BY_OUTBOX && *f->outbox == '\0')
+        return config_refuse_key(
+            c, CONFIG_FILTER, f->name, "follow_by",
+            "follow_by = outbox needs an outbox; make it by sql/outbox.sql and add outbox "
             "= NAME");
     if (!is_slot_name(f->slot))
         return config_refuse_key(c, CONFIG_FILTER, f->name, "slot",
@@ -229,10 +230,10 @@ static enum err check_shared(const struct config_check *c, size_t i)
     tail_slot_of(slot, f->slot, f->name);
     for (size_t j = 0; j < i; j++) {
         const struct config_filter *g = &c->config->filter[j];
-        if (f->catch_up == CATCH_UP_KEYSET || f->catch_up != g->catch_up)
+        if (f->follow_by == FOLLOW_BY_IDS || f->follow_by != g->follow_by)
             continue;
         tail_slot_of(other, g->slot, g->name);
-        bool outbox = f->catch_up == CATCH_UP_OUTBOX;
+        bool outbox = f->follow_by == FOLLOW_BY_OUTBOX;
         if (strcmp(outbox ? f->outbox : slot, outbox ? g->outbox : other) != 0)
             continue;
         const char *key = outbox ? "outbox" : "slot";

@@ -55,14 +55,20 @@ static void cut_blanks(char *text)
     text[n] = '\0';
 }
 
-/* As inih does for the first line of a value, but not for those that continue it. */
-static void cut_comment(char *text)
+/* Where a comment begins behind a value: at a # or ; after a blank. NULL: nowhere. */
+static char *find_comment(char *text)
 {
     for (char *c = text; *c != '\0'; c++)
-        if (*c == ';' && c > text && isspace((unsigned char)c[-1])) {
-            *c = '\0';
-            break;
-        }
+        if ((*c == '#' || *c == ';') && c > text && isspace((unsigned char)c[-1]))
+            return c;
+    return NULL;
+}
+
+static void cut_comment(char *text)
+{
+    char *comment = find_comment(text);
+    if (comment != NULL)
+        *comment = '\0';
     cut_blanks(text);
 }
 
@@ -131,7 +137,7 @@ static void open_section(struct reading *r, char *text)
     bool named = config_section_is_named(kind);
     if (kind == CONFIG_SECTIONS || (!named && *name != '\0'))
         refuse(r,
-               "unknown section [%s]; sections are [service], [redis], [postgres], [expansion], [filter "
+               "unknown section [%s]; sections are [service], [redis], [postgres], [rebuild], [filter "
                "NAME] and [user NAME]",
                text);
     else if (named && *name == '\0')
@@ -260,6 +266,14 @@ static void continue_value(struct reading *r, struct config_entry *entry, const 
     cut_blanks(text);
 }
 
+/* What inih has cut from a value at a ';' is still in the line. In a text nobody can tell a comment from what
+ * belongs to it: a password would be cut, or a comment become a part of an SQL condition. */
+static bool has_doubtful_comment(const struct reading *r, const struct config_key *k)
+{
+    char *separator = r->continues ? NULL : strpbrk(r->line, "=:");
+    return k->type == CONFIG_STRING && find_comment(separator != NULL ? separator + 1 : r->line) != NULL;
+}
+
 /* inih's handler. The section it gives may be cut and is not looked at: the reader has opened it. */
 static int take(void *user, const char *section, const char *name, const char *value)
 {
@@ -278,17 +292,22 @@ static int take(void *user, const char *section, const char *name, const char *v
         return 0;
     }
     struct config_entry *entry = &part->entries[k - config_keys];
-    if (r->continues) {
+    if (has_doubtful_comment(r, k)) {
+        refuse(r,
+               "'%s' is text, so what follows a blank and # or ; may be a comment or a part of it; put the "
+               "comment "
+               "on a line of its own, or remove the blank",
+               k->name);
+    } else if (r->continues) {
         continue_value(r, entry, value);
     } else if (entry->text != NULL) {
         refuse(r, "key '%s' is here a second time, first in line %u; remove one", name, entry->line);
-    } else if (*value == ';') {
-        refuse(r, "the value of '%s' starts with ';', which starts a comment; put a blank before a comment",
-               name);
     } else {
         *entry = (struct config_entry){.text = strdup(value), .line = r->number};
         if (entry->text == NULL)
             out_of_memory(r);
+        else if (k->type != CONFIG_STRING)
+            cut_comment(entry->text);
     }
     r->last = k;
     return r->status == ERR_OK;

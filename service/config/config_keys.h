@@ -36,7 +36,7 @@ enum config_type {
     CONFIG_ON_LOST,      /* enum on_lost */
     CONFIG_READ_FROM,    /* enum read_from */
     CONFIG_SCAN,         /* enum scan_order */
-    CONFIG_CATCH_UP,     /* enum catch_up */
+    CONFIG_FOLLOW_BY,    /* enum follow_by */
     CONFIG_BOOL,         /* bool, yes or no */
     CONFIG_MODE,         /* unsigned, octal */
     CONFIG_ROLES,        /* unsigned: a set of enum role */

@@ -95,8 +95,9 @@ static size_t find_break(enum config_section kind, const char *text, size_t room
 static void print_value(FILE *to, const struct config_key *k, const char *value)
 {
     size_t name = strlen(k->name), length = strlen(value);
+    const char *blank = *value == '#' || *value == ';' ? "" : " "; /* behind one it would be a comment */
     if (name + strlen(" = ") + length <= CONFIG_LINE_MAX) {
-        (void)fprintf(to, "%s =%s%s\n", k->name, length > 0 ? " " : "", value);
+        (void)fprintf(to, "%s%s=%s%s\n", k->name, blank, length > 0 ? blank : "", value);
         return;
     }
     (void)fprintf(to, "%s=", k->name);

@@ -32,8 +32,8 @@ const char *config_type_expected(enum config_type type)
         return "default, master or replica";
     case CONFIG_SCAN:
         return "keyset or ctid";
-    case CONFIG_CATCH_UP:
-        return "keyset, logical or outbox";
+    case CONFIG_FOLLOW_BY:
+        return "ids, outbox or logical";
     case CONFIG_BOOL:
         return "yes or no";
     case CONFIG_MODE:
@@ -59,7 +59,7 @@ static const char *const *words_of(enum config_type type)
     static const char *const on_lost[] = {"maybe", "error", NULL};
     static const char *const read_from[] = {"default", "master", "replica", NULL};
     static const char *const scan[] = {"keyset", "ctid", NULL};
-    static const char *const catch_up[] = {"keyset", "logical", "outbox", NULL};
+    static const char *const follow_by[] = {"ids", "logical", "outbox", NULL};
     static const char *const yes_no[] = {"no", "yes", NULL};
     static const char *const client_auth[] = {"no", "optional", "required", NULL};
     static const char *const http_metrics[] = {"login", "loopback", "open", NULL};
@@ -73,8 +73,8 @@ static const char *const *words_of(enum config_type type)
         return read_from;
     case CONFIG_SCAN:
         return scan;
-    case CONFIG_CATCH_UP:
-        return catch_up;
+    case CONFIG_FOLLOW_BY:
+        return follow_by;
     case CONFIG_BOOL:
         return yes_no;
     case CONFIG_CLIENT_AUTH:
@@ -154,7 +154,7 @@ static bool parse_value(enum config_type type, const char *text, struct value *v
     case CONFIG_ON_LOST:
     case CONFIG_READ_FROM:
     case CONFIG_SCAN:
-    case CONFIG_CATCH_UP:
+    case CONFIG_FOLLOW_BY:
     case CONFIG_BOOL:
     case CONFIG_CLIENT_AUTH:
     case CONFIG_HTTP_METRICS:
@@ -199,7 +199,7 @@ AS_UNSIGNED(enum log_level);
 AS_UNSIGNED(enum on_lost);
 AS_UNSIGNED(enum read_from);
 AS_UNSIGNED(enum scan_order);
-AS_UNSIGNED(enum catch_up);
+AS_UNSIGNED(enum follow_by);
 AS_UNSIGNED(enum client_auth);
 AS_UNSIGNED(enum http_metrics);
 AS_UNSIGNED(enum log_format);
@@ -225,7 +225,7 @@ static void store(const struct config_key *k, void *to, const struct value *v)
     case CONFIG_ON_LOST:
     case CONFIG_READ_FROM:
     case CONFIG_SCAN:
-    case CONFIG_CATCH_UP:
+    case CONFIG_FOLLOW_BY:
     case CONFIG_CLIENT_AUTH:
     case CONFIG_HTTP_METRICS:
     case CONFIG_LOG_FORMAT:
@@ -247,6 +247,10 @@ enum err config_key_set(const struct config_key *k, void *base, const char *text
     if (k->type == CONFIG_STRING)
         return set_string(k, to, text, e);
     struct value v = {0};
+    uint64_t bare;
+    if (k->type == CONFIG_DURATION && number_u64(text, strlen(text), &bare) && bare > 0)
+        return error_set(e, ERR_CONFIG, "'%s' is %.60s, without a unit; write %.60sms or %.60ss", k->name,
+                         text, text, text);
     if (!parse_value(k->type, text, &v))
         return error_set(e, ERR_CONFIG, "'%s' is '%.60s', which cannot be read; give %s", k->name, text,
                          config_type_expected(k->type));
@@ -305,7 +309,7 @@ static void format_value(enum config_type type, const struct value *v, struct bu
     case CONFIG_ON_LOST:
     case CONFIG_READ_FROM:
     case CONFIG_SCAN:
-    case CONFIG_CATCH_UP:
+    case CONFIG_FOLLOW_BY:
     case CONFIG_BOOL:
     case CONFIG_CLIENT_AUTH:
     case CONFIG_HTTP_METRICS:
@@ -354,7 +358,7 @@ static struct value load(const struct config_key *k, const void *base)
     case CONFIG_ON_LOST:
     case CONFIG_READ_FROM:
     case CONFIG_SCAN:
-    case CONFIG_CATCH_UP:
+    case CONFIG_FOLLOW_BY:
     case CONFIG_CLIENT_AUTH:
     case CONFIG_HTTP_METRICS:
     case CONFIG_LOG_FORMAT:

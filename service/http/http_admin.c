@@ -86,7 +86,7 @@ static void answer_from_reply(struct http_request *r, const struct admin_call *c
         http_answer(r, 200, &json);
         return;
     }
-    log_error("http", "path=%s error=%s", log_quote(r->route->pattern), log_quote(e.text));
+    log_error("http_reply_failed", "path=%s error=%s", log_quote(r->route->pattern), log_quote(e.text));
     buffer_fini(&json);
     http_problem(r, code == ERR_NOMEM ? 503 : 500, "%s", e.text);
 }
@@ -143,6 +143,16 @@ static void on_accepted(struct admin_call *call, void *request, void *arg)
         answer_filter(r, 202, call->filter, call->filter_length, strrchr(r->route->pattern, '/') + 1);
     else
         http_failure(r, call->status, call->error.text);
+}
+
+static void on_deleted(struct admin_call *call, void *request, void *arg)
+{
+    (void)arg;
+    struct buffer nothing = {0};
+    if (call->status == ERR_OK)
+        http_answer(request, 204, &nothing);
+    else
+        http_failure(request, call->status, call->error.text);
 }
 
 static void on_coordinators(struct admin_call *call, void *request, void *arg)
@@ -264,6 +274,11 @@ void http_create(struct http_request *r)
                                            .expansion = b->expansion,
                                            .non_scaling = b->nonscaling};
     http_call_admin(r, call, on_created);
+}
+
+void http_delete(struct http_request *r)
+{
+    http_call_admin(r, call_for(r), on_deleted);
 }
 
 void http_control(struct http_request *r)

@@ -125,7 +125,7 @@ static void stream_free(struct http_events *ev, struct stream *s)
 
 static void cut_off(struct http_events *ev, struct stream *s, const char *why)
 {
-    log_info("http_stream_cut", "why=\"%s\"", why);
+    log_info("http_stream_closed", "reason=\"%s\"", why);
     http_connection_drop(s->r->connection, why);
     stream_free(ev, s);
 }

@@ -26,6 +26,7 @@ static const struct {
     {200, "OK"},
     {201, "Created"},
     {202, "Accepted"},
+    {204, "No Content"},
     {304, "Not Modified"},
     {400, "Bad Request"},
     {401, "Unauthorized"},
@@ -161,7 +162,9 @@ static void send_as(struct http_request *r, int status, const char *type, struct
         buffer_clear(body);
     }
     begin_head(r, &head, status, last);
-    buffer_printf(&head, "Content-Type: %s\r\nContent-Length: %zu\r\n\r\n", type, body->length);
+    if (status != 204)
+        buffer_printf(&head, "Content-Type: %s\r\nContent-Length: %zu\r\n", type, body->length);
+    buffer_puts(&head, "\r\n");
     http_meter_count(r, status);
     bool sent = !buffer_failed(&head) && http_connection_send(c, head.data, head.length) &&
                 (r->head || body->length == 0 || http_connection_send(c, body->data, body->length));

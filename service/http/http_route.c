@@ -31,6 +31,7 @@ const struct http_route http_routes[] = {
     {"POST", "/v1/filters", http_create, "Creates an empty filter", WRITE, HTTP_BODY_CREATE, admin_reserve, 0},
     {"PUT", "/v1/filters", http_create, "Creates an empty filter", WRITE, HTTP_BODY_CREATE, admin_reserve, 0},
     {"GET", ONE, http_status, "Status of a filter", READ, 0, admin_status, 0},
+    {"DELETE", ONE, http_delete, "Deletes a filter", WRITE, 0, admin_delete, 0},
     {"GET", ONE "/history", http_history, "The last runs of a filter's expansions", READ, 0, admin_history, 0},
     {"GET", ONE "/samples", http_samples, "How full a filter was in the last day", READ, 0, admin_samples, 0},
     {"GET", ONE "/shards", http_shards, "How full a filter's shards are, and which are lost", READ, 0, admin_shards, 0},

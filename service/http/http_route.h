@@ -50,6 +50,6 @@ void http_percent_encode(struct buffer *out, const char *bytes, size_t length);
 /* --- handlers, by file --- */
 http_handler http_livez, http_readyz, http_openapi, http_metrics;
 http_handler http_coordinators, http_list, http_status, http_history, http_plan, http_create, http_control;
-http_handler http_check, http_add, http_nodes, http_samples, http_shards;
+http_handler http_check, http_add, http_delete, http_nodes, http_samples, http_shards;
 http_handler http_dashboard, http_session, http_events;
 #endif

@@ -109,7 +109,7 @@ static void take_record(struct http_states *s, const struct watching_record *w)
     e->gone = false;
     buffer_puts(&frame, event_of(w->kind));
     if (http_json_reply(&frame, w->reply, w->reply_length, &why) != ERR_OK) {
-        log_error("http_events", "error=%s", log_quote(why.text));
+        log_error("http_event_failed", "error=%s", log_quote(why.text));
         buffer_fini(&frame);
         return;
     }

@@ -114,7 +114,7 @@ static const char *reason_of(const char *throttle)
                    {"Redis p99", "redis"},
                    {"replication lag", "replication"},
                    {"transactions", "transactions"},
-                   {"beside requests", "requests"}};
+                   {"clients are active", "requests"}};
     for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
         if (strstr(throttle, reasons[i].part) != NULL)
             return reasons[i].reason;

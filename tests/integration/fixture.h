@@ -39,7 +39,7 @@ struct fixture_options {
     uint64_t rows;                      /* of short_link: codes 0 .. rows - 1, see fixture_code() */
     uint64_t capacity;                  /* of the filter; 0: the filter is not configured */
     const char *rate;                   /* its error rate as text */
-    const char *expansion;              /* lines of [expansion] */
+    const char *expansion;              /* lines of [rebuild] */
     const char *service;                /* of [service]; NULL: none */
     const char *grace;                  /* of the filter; NULL: 500ms */
     const char *filter;                 /* more lines of the filter; NULL: none */

@@ -36,7 +36,7 @@ int tailing_start(const char *filter, const char *expansion)
 {
     static const char *const redis[] = {"--appendonly", "yes", "--appendfsync", "always", NULL};
     char lines[256];
-    (void)snprintf(lines, sizeof(lines), "lease = 2s\nsettle_timeout = 60s\ntail_interval = 100ms\n%s",
+    (void)snprintf(lines, sizeof(lines), "lease = 2s\ntransaction_timeout = 60s\nfollow_interval = 100ms\n%s",
                    expansion);
     return fixture_start(
         &tailing, &(struct fixture_options){.nodes = 1,

@@ -9,7 +9,7 @@ enum { TAILING_ROWS = 2000, TAILING_SOON_MS = 20000 };
 
 extern struct fixture tailing;
 
-/* @filter: more lines of the filter. @expansion: of [expansion]. Also for tests that begin anew. */
+/* @filter: more lines of the filter. @expansion: of [rebuild]. Also for tests that begin anew. */
 int tailing_start(const char *filter, const char *expansion);
 int tailing_teardown(void **state);
 

@@ -88,7 +88,7 @@ static void test_abort__says_when_the_next_attempt_is(void **state)
     scrape_wait(&fixture.daemon[0], "twinbloom_filter_next_attempt_timestamp_seconds{filter=\"" FILTER "\"}",
                 (double)at / 1000);
     char *log = process_log(&fixture.daemon[0].process);
-    assert_non_null(strstr(log, "event=waits_to_build filter=\"" FILTER "\""));
+    assert_non_null(strstr(log, "event=waiting_to_build filter=\"" FILTER "\""));
     free(log);
 }
 

@@ -66,7 +66,7 @@ static void test_secrets__are_shown_nowhere(void **state)
     free(output);
     output = process_log(&access_fixture.daemon[0].process);
     assert_non_null(strstr(output, "event=login_refused"));
-    assert_non_null(strstr(output, "event=reload_refused"));
+    assert_non_null(strstr(output, "event=config_reload_failed"));
     holds_no_secret("the log", output);
     free(output);
     client_close(&c);

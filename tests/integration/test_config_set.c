@@ -138,7 +138,7 @@ static void test_config_set__is_all_or_nothing(void **state)
              "outlast the next SIGHUP or restart");
     is_error(c, "CONFIG RESETSTAT", "ERR unknown subcommand 'RESETSTAT'. Try CONFIG HELP.");
     GIVES("CONFIG GET max_clients log_level", "max_clients", "10000", "log_level", "info");
-    must(client_ok(c, &e, "CONFIG SET max_clients 9 expansion.lease 20s filter.a.b.grace 1s"), e);
+    must(client_ok(c, &e, "CONFIG SET max_clients 9 rebuild.lease 20s filter.a.b.grace 1s"), e);
     GIVES("CONFIG GET max_clients lease filter.a.b.grace", "max_clients", "9", "lease", "20s",
           "filter.a.b.grace", "1s");
     must(daemon_reload(&fixture.daemon[0], &e), e); /* the file's values again */

@@ -269,7 +269,7 @@ static void test_throttle__gives_way_while_redis_is_slow(void **state)
     struct error e = {""};
     struct client redis = {0};
     must(client_open(&redis, fixture.redis[0].port, 5000, &e), e);
-    fixture_ask(&fixture, 0, "CONFIG SET expansion.redis_p99_max 3ms");
+    fixture_ask(&fixture, 0, "CONFIG SET rebuild.redis_p99_max 3ms");
     fixture_sql(fixture.db, "BEGIN");
     fixture_sql(fixture.db, "SELECT 1");
     fixture_ask(&fixture, 0, "TB.REBUILD " FILTER);
@@ -285,6 +285,45 @@ static void test_throttle__gives_way_while_redis_is_slow(void **state)
     assert_true(seen);
     client_close(&redis);
     fixture_ask(&fixture, 0, "TB.THROTTLE " FILTER " 0");
+    fixture_wait(&fixture, 1, "job_step", "grace");
+    present_everywhere(0, ROWS);
+}
+
+static bool half_pause(void)
+{
+    struct error e = {""};
+    char text[200] = "";
+    must(client_status(&fixture.client[1], FILTER, "job_throttle", text, sizeof(text), &e), e);
+    return strstr(text, "clients are active") != NULL;
+}
+
+/* The table is locked, so that the scan lasts. */
+static void test_scan__pauses_half_of_the_readers_while_clients_are_active(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    uint64_t present;
+    fixture_ask(&fixture, 0, "CONFIG SET rebuild.readers 2");
+    fixture_sql(fixture.db, "BEGIN");
+    fixture_sql(fixture.db, "SELECT 1");
+    fixture_ask(&fixture, 0, "TB.REBUILD " FILTER);
+    fixture_wait(&fixture, 0, "job_step", "settle");
+    fixture_ask(&fixture, 0, "TB.THROTTLE " FILTER " 2000");
+    clock_sleep_us(500000); /* its driver has read it */
+    fixture_sql(fixture.db, "COMMIT");
+    fixture_wait(&fixture, 1, "job_step", "scan");
+    fixture_sql(fixture.db, "BEGIN");
+    fixture_sql(fixture.db, "LOCK TABLE short_link IN ACCESS EXCLUSIVE MODE");
+    fixture_ask(&fixture, 0, "TB.THROTTLE " FILTER " 0");
+    uint64_t until = clock_mono_us() + 5000000;
+    while (!half_pause() && clock_mono_us() < until)
+        must(client_mexists(&fixture.client[0], FILTER, fixture_code, 0, 50, &present, NULL, &e), e);
+    assert_true(half_pause());
+    until = clock_mono_us() + 5000000;
+    while (half_pause() && clock_mono_us() < until)
+        clock_sleep_us(50000);
+    assert_false(half_pause());
+    fixture_sql(fixture.db, "COMMIT");
     fixture_wait(&fixture, 1, "job_step", "grace");
     present_everywhere(0, ROWS);
 }
@@ -313,7 +352,7 @@ static void test_verify__says_what_is_missing_and_why_and_adds_it(void **state)
     assert_status(0, "verified", "yes");
     present_everywhere(400000, 30);
     char *log = process_log(&fixture.daemon[0].process);
-    assert_non_null(strstr(log, "event=verify_missing"));
+    assert_non_null(strstr(log, "event=verify_key_missing"));
     assert_non_null(strstr(log, "finding=written_after_the_fence"));
     free(log);
     refused(1, "TB.VERIFY nothing", "no source");
@@ -375,6 +414,7 @@ int main(void)
         TEST(test_pause__stops_the_scan_until_it_is_resumed),
         TEST(test_throttle__bounds_the_rows_a_second_until_it_is_lifted),
         TEST(test_throttle__gives_way_while_redis_is_slow),
+        TEST(test_scan__pauses_half_of_the_readers_while_clients_are_active),
         TEST(test_verify__says_what_is_missing_and_why_and_adds_it),
         TEST(test_verify__refuses_a_generation_that_lacks_an_old_row),
     };

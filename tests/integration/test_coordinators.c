@@ -333,7 +333,7 @@ static void test_coordinators__an_event_loop_that_is_behind_loads_its_view(void 
     for (unsigned d = 0; d < 3; d++)
         roll_wait(&fixture, 0, d, FILTER, "epoch", epoch, WAIT_MS);
     log = process_log(&fixture.daemon[1].process);
-    contains(log, "event=behind");
+    contains(log, "event=view_outdated");
     free(log);
     must(client_ok(&redis, &e, "ACL SETUSER default +subscribe +psubscribe"), e);
     client_close(&redis);

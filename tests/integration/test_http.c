@@ -201,6 +201,26 @@ static void test_http__lists_all_filters(void **state)
     json_decref(root);
 }
 
+static void test_http__deletes_a_filter_that_is_not_configured(void **state)
+{
+    (void)state;
+    gives("POST", "/v1/filters", "{\"name\":\"a/b\",\"capacity\":100}", 201);
+    results("/v1/filters/a%2fb/add", "{\"keys\":[\"x\"]}", "t");
+    struct http_reply r = http_ask(fixture.daemon[0].http_port, "DELETE", "/v1/filters/a%2fb", NULL);
+    assert_int_equal(r.status, 204);
+    assert_string_equal(http_reply_header(&r, "Content-Length"), "");
+    assert_string_equal(http_reply_header(&r, "Content-Type"), "");
+    http_reply_fini(&r);
+    int64_t there = 1;
+    struct error e = {""};
+    must(client_integer(&fixture.client[0], &there, &e, "EXISTS a/b"), e);
+    assert_int_equal(there, 0);
+    gives("POST", "/v1/filters/a%2fb/check", "{\"keys\":[\"x\"]}", 404);
+    gives("DELETE", "/v1/filters/a%2fb", NULL, 404);
+    says("DELETE", "/v1/filters/" FILTER, NULL, 409, "remove its section first");
+    gives("GET", "/v1/filters/" FILTER, NULL, 200);
+}
+
 static void test_http__head_is_get_without_the_body(void **state)
 {
     (void)state;
@@ -386,6 +406,7 @@ int main(void)
         cmocka_unit_test(test_http__a_filter_without_room_grows),
         cmocka_unit_test(test_http__status_has_the_fields_of_tb_status),
         cmocka_unit_test(test_http__lists_all_filters),
+        cmocka_unit_test(test_http__deletes_a_filter_that_is_not_configured),
         cmocka_unit_test(test_http__head_is_get_without_the_body),
         cmocka_unit_test(test_http__publishes_its_interface),
         cmocka_unit_test(test_http__drives_an_expansion),

@@ -466,6 +466,11 @@ static void test_other_sites__are_refused_where_they_would_change_something(void
                    at + strlen("\"csrf_token\":\""));
     http_reply_fini(&r);
     assert_int_equal(asks("POST", add, headers, body), 200);
+    static const char other[] = "/v1/filters/h"; /* no body, so no type that a form could not send */
+    assert_int_equal(asks("DELETE", other, "Origin: http://evil.example\r\n", NULL), 403);
+    assert_int_equal(asks("DELETE", other, "Sec-Fetch-Site: cross-site\r\n", NULL), 403);
+    assert_int_equal(asks("DELETE", other, "Origin: http://localhost\r\n", NULL), 403);
+    assert_int_equal(asks("GET", other, "", NULL), 200);
     assert_int_equal(misdirected("/v1/filters"), 421);
 }
 

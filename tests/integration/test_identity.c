@@ -361,8 +361,8 @@ static void is_refused(const char *nodes, const char *because)
     char command[2 * PATH_MAX];
     if (start_third(nodes, "twinbloom", &e) == ERR_OK)
         fail_msg("a coordinator starts with %s", nodes);
-    (void)snprintf(command, sizeof(command), "grep -q 'event=stopped .*here, and .*%s' '%s/log'", because,
-                   third.directory);
+    (void)snprintf(command, sizeof(command), "grep -q 'event=start_failed .*here, and .*%s' '%s/log'",
+                   because, third.directory);
     if (system(command) != 0) {
         process_show_log(&third.process, "twinbloomd");
         fail_msg("%s: its log does not say \"%s\"", nodes, because);

@@ -141,7 +141,7 @@ static void test_generation_that_is_built__gets_a_layer_when_more_comes_than_was
     assert_true(fixture_generation(&fixture, 0) > before);
     char *log = process_log(&fixture.daemon[0].process);
     assert_non_null(strstr(log, "layers=2"));
-    assert_non_null(strstr(log, "event=next_layer"));
+    assert_non_null(strstr(log, "event=layer_opened"));
     free(log);
     present_everywhere(0, ROWS);
     present_everywhere(FIRST, 6000);

@@ -248,20 +248,20 @@ static char *described(void)
     return output;
 }
 
-/* What only other tests, or other installations, have: a replica that is read from, a tail, a loss, an
+/* What only other tests, or other installations, have: a replica that is read from, a follower, a loss, an
  * abort. */
 static bool is_elsewhere(const char *name)
 {
     static const char *const names[] = {"twinbloom_redis_replica_lag_seconds",
-                                        "twinbloom_filter_expand_expected_timestamp_seconds",
+                                        "twinbloom_filter_rebuild_expected_timestamp_seconds",
                                         "twinbloom_filter_next_attempt_timestamp_seconds",
                                         "twinbloom_filter_degraded_timestamp_seconds",
                                         "twinbloom_filter_healed_timestamp_seconds",
                                         "twinbloom_job_heal_added_keys",
-                                        "twinbloom_job_refill_rows",
-                                        "twinbloom_job_refill_rows_expected",
-                                        "twinbloom_tail_lag_seconds",
-                                        "twinbloom_tail_rows"};
+                                        "twinbloom_job_repair_rows",
+                                        "twinbloom_job_repair_rows_expected",
+                                        "twinbloom_follow_lag_seconds",
+                                        "twinbloom_follow_rows"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (strcmp(names[i], name) == 0)
             return true;

@@ -37,18 +37,19 @@ static int setup(void **state)
 {
     (void)state;
     return fixture_start(
-        &fixture, &(struct fixture_options){.nodes = NODES,
-                                            .daemons = 2,
-                                            .postgres = true,
-                                            .rows = ROWS,
-                                            .capacity = 100000,
-                                            .rate = "0.001",
-                                            .redis_lines = SHARDS,
-                                            .filter = filter_lines,
-                                            .expansion = "lease = 2s\npage_rows = 500\ncheckpoint = 20ms\n",
-                                            .prepare = name_nodes,
-                                            .schema = gate,
-                                            .where = "public.gate(id)"});
+        &fixture,
+        &(struct fixture_options){.nodes = NODES,
+                                  .daemons = 2,
+                                  .postgres = true,
+                                  .rows = ROWS,
+                                  .capacity = 100000,
+                                  .rate = "0.001",
+                                  .redis_lines = SHARDS,
+                                  .filter = filter_lines,
+                                  .expansion = "lease = 2s\npage_rows = 500\ncheckpoint_interval = 20ms\n",
+                                  .prepare = name_nodes,
+                                  .schema = gate,
+                                  .where = "public.gate(id)"});
 }
 
 static int teardown(void **state)

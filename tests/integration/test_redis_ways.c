@@ -20,10 +20,10 @@ enum { ROWS = 3000, REPLY_MS = 30000, WORDS_MAX = 128 };
 #define PASSWORD "s3cret"
 #define SOURCED                                                                                              \
     "[filter " FILTER "]\ncapacity = 20000\nerror_rate = 0.001\ntable = short_link\nid_column = id\n"        \
-    "key = code\nwhere = deleted_at IS NULL\ngrace = 300ms\ntail = yes\n"
+    "key = code\nwhere = deleted_at IS NULL\ngrace = 300ms\nfollow = yes\n"
 
 /* Then a build asks the tail. */
-#define OUTBOX "catch_up = outbox\noutbox = link_outbox\n"
+#define OUTBOX "follow_by = outbox\noutbox = link_outbox\n"
 
 static struct fixture fixture; /* Postgres alone */
 static struct wired w;
@@ -122,13 +122,13 @@ static void nothing_is_superfluous(void)
 
 static struct daemon_options options(const char *nodes, const char *redis, const char *filters)
 {
-    return (struct daemon_options){.nodes = nodes,
-                                   .dsn = fixture.postgres.dsn,
-                                   .service = "threads = 2\ntimeout = 5s\n",
-                                   .redis = redis,
-                                   .expansion =
-                                       "lease = 2s\ncheckpoint = 20ms\npage_rows = 500\nreaders = 2\n",
-                                   .filters = filters};
+    return (struct daemon_options){
+        .nodes = nodes,
+        .dsn = fixture.postgres.dsn,
+        .service = "threads = 2\ntimeout = 5s\n",
+        .redis = redis,
+        .expansion = "lease = 2s\ncheckpoint_interval = 20ms\npage_rows = 500\nreaders = 2\n",
+        .filters = filters};
 }
 
 static void launch(const char *nodes, const char *redis, const char *filters)
@@ -386,11 +386,11 @@ static void test_certificates__are_read_anew_for_new_connections(void **state)
     wait_info("state=up");
     assert_int_equal(number("BF.EXISTS f key"), 1);
     char *log = process_log(&d.process);
-    assert_null(strstr(log, "event=redis_tls"));
+    assert_null(strstr(log, "event=redis_tls_unverified"));
     free(log);
     must(try_reload("tls_verify = no\n", &e), e);
     log = process_log(&d.process);
-    assert_non_null(strstr(log, "level=warn event=redis_tls note=\"tls_verify = no"));
+    assert_non_null(strstr(log, "level=warn event=redis_tls_unverified note=\"tls_verify = no"));
     free(log);
     cut();
     assert_int_equal(number("BF.EXISTS f key"), 1);

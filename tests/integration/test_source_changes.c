@@ -401,7 +401,7 @@ static bool warns_of(const char *dsn)
     const struct daemon_options o = {.nodes = fixture.node_list, .dsn = dsn};
     must(daemon_start(&d, &o, &e), e);
     char *log = process_log(&d.process);
-    bool warns = strstr(log, "level=warn event=postgres_tls key=dsn") != NULL;
+    bool warns = strstr(log, "level=warn event=postgres_tls_unverified key=dsn") != NULL;
     free(log);
     assert_true(daemon_fini(&d));
     return warns;
@@ -421,17 +421,18 @@ static int setup(void **state)
 {
     (void)state;
     return fixture_start(
-        &fixture, &(struct fixture_options){
-                      .nodes = 1,
-                      .daemons = 1,
-                      .postgres = true,
-                      .rows = 100,
-                      .capacity = CAPACITY,
-                      .rate = "0.001",
-                      .where = "deleted_at IS NULL AND public.visible(id::text::bigint)",
-                      .schema = VISIBLE "true$$",
-                      .expansion = "lease = 5s\nverify_sample = 1\npage_rows = 100\ncheckpoint = 100ms\n"
-                                   "readers = 1\nrows_per_second = 4000\n"});
+        &fixture,
+        &(struct fixture_options){
+            .nodes = 1,
+            .daemons = 1,
+            .postgres = true,
+            .rows = 100,
+            .capacity = CAPACITY,
+            .rate = "0.001",
+            .where = "deleted_at IS NULL AND public.visible(id::text::bigint)",
+            .schema = VISIBLE "true$$",
+            .expansion = "lease = 5s\nverify_sample = 1\npage_rows = 100\ncheckpoint_interval = 100ms\n"
+                         "readers = 1\nrows_per_second = 4000\n"});
 }
 
 static int teardown(void **state)

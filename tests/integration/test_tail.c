@@ -7,7 +7,7 @@
 static int setup(void **state)
 {
     (void)state;
-    return tailing_start("tail = yes\n", "");
+    return tailing_start("follow = yes\n", "");
 }
 
 /* An id below those that were seen is no new one: the next build finds it. */

@@ -8,13 +8,13 @@
 
 #include "base/clock.h"
 
-#define LOGICAL "catch_up = logical\npublication = links\n"
+#define LOGICAL "follow_by = logical\npublication = links\n"
 #define SLOT "twinbloom_short_link"
 
 static int setup(void **state)
 {
     (void)state;
-    return tailing_start(LOGICAL "tail = yes\n", "max_slot_wal = 64MiB\n");
+    return tailing_start(LOGICAL "follow = yes\n", "slot_wal_max = 64MiB\n");
 }
 
 static void expect_slots(const char *count)
@@ -130,7 +130,7 @@ static void rewrite(const char *filter)
     const struct daemon_options o = {.nodes = tailing.node_list,
                                      .dsn = tailing.postgres.dsn,
                                      .service = "check_interval = 100ms\n",
-                                     .expansion = "lease = 2s\nmax_slot_wal = 64MiB\n",
+                                     .expansion = "lease = 2s\nslot_wal_max = 64MiB\n",
                                      .filters = filters};
     for (unsigned i = 0; i < tailing.daemons; i++) {
         must(daemon_rewrite(&tailing.daemon[i], &o, &e), e);
@@ -145,7 +145,7 @@ static void test_logical__a_tail_that_is_turned_off_leaves_no_slot(void **state)
     struct error e = {""};
     char by[32];
     tailing_running(0);
-    rewrite(LOGICAL "tail = no\n");
+    rewrite(LOGICAL "follow = no\n");
     expect_slots("0");
     fixture_wait(&tailing, 0, "tail_state", "none");
     uint64_t first = tailing_numbers(3000);
@@ -164,7 +164,7 @@ static void test_logical__a_tail_that_is_turned_off_leaves_no_slot(void **state)
     fixture_all_present(&tailing, 0, first, 3000);
     uint64_t unfollowed = tailing_numbers(200);
     fixture_insert(tailing.db, unfollowed, 200);
-    rewrite(LOGICAL "tail = yes\n");
+    rewrite(LOGICAL "follow = yes\n");
     tailing_running(0);
     tailing_soon(0, unfollowed, 200); /* a new slot tells nothing of them */
     expect_slots("1");
@@ -176,7 +176,7 @@ static void test_logical__a_build_goes_on_without_a_tail_that_cannot_begin(void 
     (void)state;
     struct error e = {""};
     char by[32];
-    rewrite("catch_up = logical\npublication = absent\ntail = no\n");
+    rewrite("follow_by = logical\npublication = absent\nfollow = no\n");
     expect_slots("0");
     fixture_ask(&tailing, 0, "TB.REBUILD " FILTER);
     uint64_t first = tailing_numbers(100);
@@ -187,7 +187,7 @@ static void test_logical__a_build_goes_on_without_a_tail_that_cannot_begin(void 
     fixture_all_present(&tailing, 0, first, 100);
     fixture_ask(&tailing, 0, "TB.FINISH " FILTER);
     fixture_wait(&tailing, 0, "job_state", "done");
-    rewrite(LOGICAL "tail = yes\n");
+    rewrite(LOGICAL "follow = yes\n");
     tailing_running(0);
 }
 
@@ -206,7 +206,7 @@ static void test_logical__falls_back_when_too_much_is_kept(void **state)
                 "CREATE TABLE bulk AS SELECT repeat(md5(n::text), 30) FROM generate_series(1, 110000) n");
     expect_slots("0");
     must(temp_redis_restart(&tailing.redis[0], true, &e), e);
-    fixture_wait(&tailing, 0, "tail_mode", "keyset");
+    fixture_wait(&tailing, 0, "tail_mode", "ids");
     tailing_running(0);
     tailing_soon(0, meanwhile, 300);
     tailing_expect_rows(0, 500);

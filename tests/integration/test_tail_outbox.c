@@ -6,12 +6,12 @@
 #include <string.h>
 #include "base/clock.h"
 
-#define OUTBOX "catch_up = outbox\noutbox = link_outbox\n"
+#define OUTBOX "follow_by = outbox\noutbox = link_outbox\n"
 
 static int setup(void **state)
 {
     (void)state;
-    return tailing_start(OUTBOX "tail = yes\n", "");
+    return tailing_start(OUTBOX "follow = yes\n", "");
 }
 
 static void test_outbox__explicit_ids_and_changed_keys_follow(void **state)

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 
 #define SLOT "twinbloom_short_link"
-#define LOGICAL "catch_up = logical\npublication = links\n"
+#define LOGICAL "follow_by = logical\npublication = links\n"
 
 enum { GRACE_MS = 2000 };
 
@@ -70,7 +70,7 @@ static void expect_slot(const char *name, bool wanted)
 static void begin(void)
 {
     for (unsigned d = 0; d < 2; d++)
-        restart(d, section(LOGICAL "tail = yes\n"));
+        restart(d, section(LOGICAL "follow = yes\n"));
     fixture_wait(&tailing, 0, "tail_mode", "logical");
     tailing_running(0);
     expect_slot(SLOT, true);
@@ -90,7 +90,7 @@ static void test_slot__that_has_another_name_by_now_is_dropped(void **state)
     (void)state;
     begin();
     for (unsigned d = 0; d < 2; d++)
-        restart(d, section(LOGICAL "tail = yes\nslot = another\n"));
+        restart(d, section(LOGICAL "follow = yes\nslot = another\n"));
     expect_slot("another", true);
     expect_slot(SLOT, false);
     assert_true(has_slot("another"));
@@ -103,7 +103,7 @@ static void test_slot__is_dropped_when_rows_are_followed_by_ids(void **state)
     (void)state;
     begin();
     for (unsigned d = 0; d < 2; d++)
-        restart(d, section("catch_up = keyset\ntail = yes\n"));
+        restart(d, section("follow_by = ids\nfollow = yes\n"));
     expect_slot(SLOT, false);
     tailing_expect_rows(0, 100);
 }
@@ -113,10 +113,10 @@ static void test_slot__that_another_coordinator_names_stays(void **state)
 {
     (void)state;
     begin();
-    restart(0, section(LOGICAL "tail = yes\nslot = newer\n"));
+    restart(0, section(LOGICAL "follow = yes\nslot = newer\n"));
     clock_sleep_us((2 * GRACE_MS + 1000) * 1000ull);
     assert_true(has_slot(SLOT));
-    restart(1, section(LOGICAL "tail = yes\nslot = newer\n"));
+    restart(1, section(LOGICAL "follow = yes\nslot = newer\n"));
     expect_slot(SLOT, false);
     expect_slot("newer", true);
 }
@@ -158,7 +158,7 @@ static void test_slot__of_an_earlier_version_is_dropped(void **state)
 static int setup(void **state)
 {
     (void)state;
-    return tailing_start(LOGICAL "tail = yes\n", "slot_grace = 2s\n");
+    return tailing_start(LOGICAL "follow = yes\n", "slot_grace = 2s\n");
 }
 
 int main(int argc, char **argv)

@@ -37,7 +37,7 @@ static int setup(void **state)
             .rows = ROWS,
             .capacity = 200000,
             .rate = "0.001",
-            .expansion = "lease = 4s\nrows_per_second = 20000\npage_rows = 500\ncheckpoint = 20ms\n",
+            .expansion = "lease = 4s\nrows_per_second = 20000\npage_rows = 500\ncheckpoint_interval = 20ms\n",
             .schema = gate,
             .where = "public.gate(id)"});
 }

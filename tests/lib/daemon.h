@@ -13,7 +13,7 @@ struct daemon_options {
     const char *service;   /* further lines of [service] */
     const char *redis;     /* of [redis] */
     const char *postgres;  /* of [postgres] */
-    const char *expansion; /* of [expansion] */
+    const char *expansion; /* of [rebuild] */
     const char *filters;   /* whole [filter NAME] sections */
 };
 

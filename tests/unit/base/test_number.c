@@ -149,7 +149,8 @@ static void test_number_duration__reads_every_unit_as_milliseconds(void **state)
     static const struct {
         const char *text;
         uint64_t ms;
-    } rows[] = {{"250", 250}, {"250ms", 250}, {"10s", 10000}, {"5m", 300000}, {"2h", 7200000}, {"1 s", 1000}};
+    } rows[] = {{"0", 0},       {"0s", 0},       {"250ms", 250}, {"10s", 10000},
+                {"5m", 300000}, {"2h", 7200000}, {"1 s", 1000}};
     uint64_t n = 0;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         assert_true(DURATION(rows[i].text, &n));
@@ -157,6 +158,8 @@ static void test_number_duration__reads_every_unit_as_milliseconds(void **state)
     }
     assert_false(DURATION("", &n));
     assert_false(DURATION("s", &n));
+    assert_false(DURATION("250", &n));
+    assert_false(DURATION("00", &n));
     assert_false(DURATION("1d", &n));
     assert_false(DURATION("-1s", &n));
     assert_false(DURATION("18446744073709551615h", &n));

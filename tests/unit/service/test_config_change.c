@@ -129,7 +129,7 @@ static void test_config_assign__sets_all_that_are_named(void **state)
     struct error e;
     static const char *const texts[] = {"log_level",
                                         "error",
-                                        "Expansion.Build_Memory",
+                                        "Rebuild.Build_Memory",
                                         "1GiB",
                                         "filter.a.b.expand_at",
                                         "0.5",
@@ -205,13 +205,13 @@ static void test_config_assign__leaves_to_the_file_what_is_its_alone(void **stat
 {
     (void)state;
     static const char *const names[] = {
-        "redis.tls_verify",    "redis.tls_server_name", "redis.tls_ca_file",
-        "redis.tls_ca_dir",    "redis.tls_cert_file",   "redis.tls_key_file",
-        "service.tls_cert",    "service.tls_key",       "service.tls_ca",
-        "expansion.spill_dir", "filter.links.table",    "filter.links.id_column",
-        "filter.links.key",    "filter.links.where",    "filter.links.publication",
-        "filter.links.slot",   "filter.links.outbox",   "tls_verify",
-        "spill_dir",           "filter.links.WHERE"};
+        "redis.tls_verify",  "redis.tls_server_name", "redis.tls_ca_file",
+        "redis.tls_ca_dir",  "redis.tls_cert_file",   "redis.tls_key_file",
+        "service.tls_cert",  "service.tls_key",       "service.tls_ca",
+        "rebuild.spill_dir", "filter.links.table",    "filter.links.id_column",
+        "filter.links.key",  "filter.links.where",    "filter.links.publication",
+        "filter.links.slot", "filter.links.outbox",   "tls_verify",
+        "spill_dir",         "filter.links.WHERE"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         enum err code;
         size_t blamed;

@@ -33,11 +33,12 @@ static void test_config_print__can_be_read_again(void **state)
     (void)state;
     check_round_trip("");
     check_round_trip(ini_full);
+    check_round_trip("[postgres]\ndsn=x\n[filter a]\ncapacity=1\ntable=t\nkey=k\nwhere=;#b\n");
     char text[1000]; /* long values, with words that must not begin a line */
     (void)snprintf(
         text, sizeof(text),
         "[postgres]\ndsn=x\n[filter a]\ncapacity=1\nerror_rate=0.30000000000000004\ntable=t\nkey=k\n"
-        "where=#%0*d key = 3\n %0*d\n %0*d #  b table : [x y\n",
+        "where=#%0*d key = 3\n %0*d\n %0*d#  b table : [x y\n",
         180, 0, 197, 0, 170, 0);
     check_round_trip(text);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "service/users.h"
 #include "tests/unit/service/ini.h"
 
 static void test_config_read__refuses_what_it_does_not_know(void **state)
@@ -15,10 +16,10 @@ static void test_config_read__refuses_what_it_does_not_know(void **state)
     (void)state;
     ini_refuse("x = 1\n", "1: key 'x' stands before any section; put it below [service] or the like");
     ini_refuse("[servce]\n", "1: unknown section [servce]; sections are [service], [redis], [postgres], "
-                             "[expansion], [filter NAME] "
+                             "[rebuild], [filter NAME] "
                              "and [user NAME]");
     ini_refuse("[service x]\n",
-               "1: unknown section [service x]; sections are [service], [redis], [postgres], [expansion], "
+               "1: unknown section [service x]; sections are [service], [redis], [postgres], [rebuild], "
                "[filter NAME] and [user NAME]");
     ini_refuse("[filter]\n", "1: this section does not name its filter; write [filter NAME]");
     ini_refuse("[service]\n\nthreds = 3\n", "3: unknown key 'threds' in [service]; did you mean 'threads'?");
@@ -53,10 +54,32 @@ static void test_config_read__refuses_lines_that_are_no_ini(void **state)
     ini_refuse(
         "[service]\nthreads = 1\n  [redis]\n",
         "3: a line that starts with a blank would go on with the value of 'threads'; start it without one");
-    ini_refuse(
-        "[service]\npassword=;x\n",
-        "2: the value of 'password' starts with ';', which starts a comment; put a blank before a comment");
     ini_refuse("[service]\npassword=a\x01z\n", "2: this line holds a control character; remove it");
+}
+
+/* A password that is cut, or a comment that becomes SQL, would be noticed too late. */
+static void test_config_read__refuses_a_comment_behind_a_text(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"[service]\npassword = a ;b\n", "[service]\npassword = a #b\n",
+                                        "[service]\npassword = #ab\n", "[service]\npassword:a\t; b\n"};
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        ini_refuse(texts[i],
+                   "2: 'password' is text, so what follows a blank and # or ; may be a comment or a "
+                   "part of it; put the comment on a line of its own, or remove the blank");
+    ini_refuse(
+        "[filter a]\ncapacity = 5\nwhere = x\n  AND y # live\n",
+        "4: 'where' is text, so what follows a blank and # or ; may be a comment or a part of it; put the "
+        "comment on a line of its own, or remove the blank");
+    struct config *c =
+        ini_accept("[service]\npassword=;a;b#c\nthreads = 3 # = 4\nlog_level = warn ;x\n"
+                   "timeout = 2s # two\n[user u]\npassword = " HASH "\nroles = read,\n write # all\n");
+    assert_string_equal(c->password, ";a;b#c");
+    assert_int_equal(c->threads, 3);
+    assert_int_equal(c->log_level, LOG_LEVEL_WARN);
+    assert_true(c->timeout_ms == 2000);
+    assert_int_equal(c->user[0].roles, ROLE_READ | ROLE_WRITE);
+    config_free(c);
 }
 
 static void test_config_read__refuses_what_the_library_would_cut(void **state)
@@ -86,7 +109,8 @@ static void test_config_read__refuses_values_out_of_form_or_bounds(void **state)
                "2: 'threads' is '-1', which cannot be read; give a whole number such as 1000");
     ini_refuse("[service]\ntimeout = 5 parsecs\n",
                "2: 'timeout' is '5 parsecs', which cannot be read; give a time such as 250ms, 10s, 5m or 2h");
-    ini_refuse("[expansion]\nbuild_memory = 1023KiB\n",
+    ini_refuse("[service]\ntimeout = 500\n", "2: 'timeout' is 500, without a unit; write 500ms or 500s");
+    ini_refuse("[rebuild]\nbuild_memory = 1023KiB\n",
                "2: 'build_memory' is 1023KiB, out of bounds; give a value in 1MiB .. 1024GiB");
     ini_refuse("[service]\nlog_level = loud\n",
                "2: 'log_level' is 'loud', which cannot be read; give debug, info, warn or error");
@@ -129,25 +153,25 @@ static void test_config_read__checks_keys_against_each_other(void **state)
     config_free(ini_accept("[redis]\ncluster = redis://a\n[filter f]\ncapacity = 5\nnodes =\n"));
     ini_refuse("[filter a]\ncapacity = 5\nwhere = x\n",
                "3: 'where' has no meaning without a table; add table = NAME or remove it");
-    ini_refuse("[filter a]\ncapacity = 5\ntail = yes\n",
-               "3: 'tail' has no meaning without a table; add table = NAME or remove it");
-    ini_refuse("[filter a]\ncapacity = 5\ncatch_up = outbox\noutbox = o\n",
-               "3: 'catch_up' has no meaning without a table; add table = NAME or remove it");
+    ini_refuse("[filter a]\ncapacity = 5\nfollow = yes\n",
+               "3: 'follow' has no meaning without a table; add table = NAME or remove it");
+    ini_refuse("[filter a]\ncapacity = 5\nfollow_by = outbox\noutbox = o\n",
+               "3: 'follow_by' has no meaning without a table; add table = NAME or remove it");
 #define SOURCED "capacity = 5\ntable = t\nkey = k\n"
     ini_refuse(
-        "[postgres]\ndsn = x\n[filter a]\n" SOURCED "catch_up = logical\n",
-        "7: catch_up = logical needs a publication; make it by sql/publication.sql and add publication = "
+        "[postgres]\ndsn = x\n[filter a]\n" SOURCED "follow_by = logical\n",
+        "7: follow_by = logical needs a publication; make it by sql/publication.sql and add publication = "
         "NAME");
-    ini_refuse("[postgres]\ndsn = x\n[filter a]\n" SOURCED "catch_up = outbox\n",
-               "7: catch_up = outbox needs an outbox; make it by sql/outbox.sql and add outbox = NAME");
+    ini_refuse("[postgres]\ndsn = x\n[filter a]\n" SOURCED "follow_by = outbox\n",
+               "7: follow_by = outbox needs an outbox; make it by sql/outbox.sql and add outbox = NAME");
     ini_refuse("[postgres]\ndsn = x\n[filter a]\n" SOURCED "slot = A\n",
                "7: 'slot' must be up to 63 of a-z, 0-9 and _; choose another name");
     ini_refuse("[postgres]\ndsn = x\n[filter a]\n" SOURCED
-               "catch_up = outbox\noutbox = o\n[filter b]\n" SOURCED "catch_up = outbox\noutbox = o\n",
+               "follow_by = outbox\noutbox = o\n[filter b]\n" SOURCED "follow_by = outbox\noutbox = o\n",
                "14: 'outbox' is that of filter 'a' already; each filter needs its own");
     ini_refuse("[postgres]\ndsn = x\n[filter a-b]\n" SOURCED
-               "catch_up = logical\npublication = p\n[filter a_b]\n" SOURCED
-               "catch_up = logical\npublication = p\n",
+               "follow_by = logical\npublication = p\n[filter a_b]\n" SOURCED
+               "follow_by = logical\npublication = p\n",
                "9: 'slot' is that of filter 'a-b' already; each filter needs its own");
 #undef SOURCED
     ini_refuse("[filter a]\ncapacity = 5\nexpand_at_dead = 0.3\n",
@@ -305,6 +329,7 @@ int main(void)
         cmocka_unit_test(test_config_read__refuses_what_it_does_not_know),
         cmocka_unit_test(test_config_read__refuses_doubles),
         cmocka_unit_test(test_config_read__refuses_lines_that_are_no_ini),
+        cmocka_unit_test(test_config_read__refuses_a_comment_behind_a_text),
         cmocka_unit_test(test_config_read__refuses_what_the_library_would_cut),
         cmocka_unit_test(test_config_read__refuses_values_out_of_form_or_bounds),
         cmocka_unit_test(test_config_read__checks_keys_against_each_other),
