@@ -93,21 +93,21 @@ static void look_at_follower(struct doctor *d, const struct config_filter *f)
     if (s == NULL)
         return;
     enum err code = ERR_OK;
-    if (f->catch_up == CATCH_UP_OUTBOX)
+    if (f->follow_by == FOLLOW_BY_OUTBOX)
         code = try_outbox(d, f, s, &e);
-    else if (f->catch_up == CATCH_UP_LOGICAL)
+    else if (f->follow_by == FOLLOW_BY_LOGICAL)
         code = try_stream(d, f, s, &e);
     if (code != ERR_OK)
         doctor_tell_error(d, DOCTOR_PROBLEM, f->name, &e, "");
-    else if (f->catch_up == CATCH_UP_KEYSET && f->tail && !source_id_is_integer(s))
+    else if (f->follow_by == FOLLOW_BY_IDS && f->follow && !source_id_is_integer(s))
         doctor_tell(d, DOCTOR_PROBLEM, f->name, "follow by an outbox or by logical replication",
                     "following by ids needs an id_column of integers that grow");
     else
         doctor_tell(d, DOCTOR_OK, f->name, "", "%s%s",
-                    f->catch_up == CATCH_UP_KEYSET    ? "by ids"
-                    : f->catch_up == CATCH_UP_LOGICAL ? "by logical replication"
-                                                      : "by an outbox",
-                    f->tail ? "" : ", during rebuilds only");
+                    f->follow_by == FOLLOW_BY_IDS       ? "by ids"
+                    : f->follow_by == FOLLOW_BY_LOGICAL ? "by logical replication"
+                                                        : "by an outbox",
+                    f->follow ? "" : ", during rebuilds only");
     source_close(s);
 }
 
@@ -155,7 +155,7 @@ static bool is_configured(const struct doctor *d, const char *slot)
     for (size_t i = 0; i < c->filter_count; i++) {
         const struct config_filter *f = &c->filter[i];
         tail_slot_of(name, f->slot, f->name);
-        if (f->table[0] != '\0' && f->catch_up == CATCH_UP_LOGICAL && strcmp(name, slot) == 0)
+        if (f->table[0] != '\0' && f->follow_by == FOLLOW_BY_LOGICAL && strcmp(name, slot) == 0)
             return true;
     }
     return false;
@@ -163,7 +163,7 @@ static bool is_configured(const struct doctor *d, const char *slot)
 
 static void judge_slot(struct doctor *d, const char *slot, const struct stream_slot *s)
 {
-    uint64_t most = d->o->config->max_slot_wal;
+    uint64_t most = d->o->config->slot_wal_max;
     char remedy[200];
     (void)snprintf(
         remedy, sizeof(remedy),

@@ -264,7 +264,7 @@ static void test_doctor__complains_of_a_node_that_is_away(void **state)
     (void)state;
     char nodes[sizeof(fixture.node_list) + 32];
     (void)snprintf(nodes, sizeof(nodes), "%s, redis://127.0.0.1:1", fixture.node_list);
-    const struct result *r = alone(nodes, NULL, "timeout = 200ms\n", "");
+    const struct result *r = alone(nodes, NULL, "", "");
     says(r, "problem", "redis", "127.0.0.1:1: ", "check its address");
     says(r, "ok", "memory", "", NULL); /* of the other one */
     assert_int_equal(r->code, 1);
@@ -382,7 +382,7 @@ static void restart_postgres(const char *sql)
     assert_int_equal(PQstatus(fixture.db), CONNECTION_OK);
 }
 
-#define LOGICAL WITH_TABLE("catch_up = logical\npublication = links\n")
+#define LOGICAL WITH_TABLE("follow_by = logical\npublication = links\n")
 
 /* Noted as a coordinator does it. */
 static void note_slot(const char *slot)
