@@ -251,6 +251,25 @@ static void test_doctor__tries_what_the_page_of_rights_names(void **state)
     }
 }
 
+/* Each probe has its line in the table. */
+static void test_doctor__is_described_by_the_page_on_installing(void **state)
+{
+    (void)state;
+    static char page[65536];
+    const char *name, *what;
+    char row[256];
+    FILE *f = fopen(INSTALL_PAGE, "re");
+    assert_non_null(f);
+    size_t n = fread(page, 1, sizeof(page) - 1, f);
+    page[n] = '\0';
+    (void)fclose(f);
+    for (size_t i = 0; doctor_probe(i, &name, &what); i++) {
+        (void)snprintf(row, sizeof(row), "| `%s` | %s |\n", name, what);
+        if (strstr(page, row) == NULL)
+            fail_msg("not on the page: %s", row);
+    }
+}
+
 static void test_doctor__complains_of_missing_replicas(void **state)
 {
     (void)state;
@@ -431,6 +450,7 @@ int main(void)
         cmocka_unit_test(test_doctor__complains_of_commands_that_are_not_allowed),
         cmocka_unit_test(test_doctor__tries_every_command),
         cmocka_unit_test(test_doctor__tries_what_the_page_of_rights_names),
+        cmocka_unit_test(test_doctor__is_described_by_the_page_on_installing),
         cmocka_unit_test(test_doctor__complains_of_missing_replicas),
         cmocka_unit_test(test_doctor__complains_of_a_node_that_is_away),
         cmocka_unit_test(test_doctor__complains_of_other_nodes),
