@@ -270,6 +270,14 @@ static bool wait_done(struct traffic *t, unsigned expansions, bool terminal)
     return true;
 }
 
+static bool wait_built(struct traffic *t, bool terminal)
+{
+    while (atomic_load(&t->moment) == MOMENT_UNBUILT)
+        if (!tick(t, terminal))
+            return false;
+    return true;
+}
+
 static bool wait_seconds(struct traffic *t, unsigned seconds, bool terminal)
 {
     uint64_t until = clock_mono_us() + (uint64_t)seconds * 1000000;
@@ -344,8 +352,9 @@ static bool expand(struct traffic *t, unsigned wanted, bool terminal)
 static void scenario(struct traffic *t, PGconn *pg)
 {
     bool terminal = isatty(STDOUT_FILENO) == 1;
-    bool going = t->options.expansions == 0 ? wait_seconds(t, t->options.steady_seconds, terminal)
-                                            : wait_done(t, 1, terminal);
+    bool going = t->options.expansions == 0
+                     ? wait_built(t, terminal) && wait_seconds(t, t->options.steady_seconds, terminal)
+                     : wait_done(t, 1, terminal);
     for (unsigned n = 2; going && n <= t->options.expansions; n++)
         going = wait_seconds(t, t->options.steady_seconds, terminal) && measure_bare_scan(t, pg, terminal) &&
                 expand(t, n, terminal);

@@ -5,21 +5,21 @@
 #include "base/number.h"
 #include "deploy/traffic.h"
 
-static const char usage[] =
-    "usage: traffic --daemon PORT --postgres DSN [options]\n"
-    "  --redis PORT,PORT...  of the nodes, to say what memory the filter takes\n"
-    "  --filter NAME         filter to use (short-link)\n"
-    "  --prefix P            of the keys in Redis (twinbloom)\n"
-    "  --error-rate P        promised false-positive rate (0.001)\n"
-    "  --creators N          threads that create links (4)\n"
-    "  --checkers N          threads that check (4)\n"
-    "  --adds-per-second N   of all creators; 0: as fast as they can (300)\n"
-    "  --checks-per-second N keys, of all checkers; 0: as fast as they can (20000)\n"
-    "  --expansions N        to be seen; the first starts by itself (2); 0: just --steady-seconds\n"
-    "  --expand COMMAND      how to ask for the others\n"
-    "  --steady-seconds N    of calm before each of these (5)\n"
-    "  --deadline N          seconds (150)\n"
-    "  --report FILE         write the report as JSON too\n";
+static const char usage[] = "usage: traffic --daemon PORT --postgres DSN [options]\n"
+                            "  --redis PORT,PORT...  of the nodes, to say what memory the filter takes\n"
+                            "  --filter NAME         filter to use (short-link)\n"
+                            "  --prefix P            of the keys in Redis (twinbloom)\n"
+                            "  --error-rate P        promised false-positive rate (0.001)\n"
+                            "  --creators N          threads that create links (4)\n"
+                            "  --checkers N          threads that check (4)\n"
+                            "  --adds-per-second N   of all creators; 0: as fast as they can (300)\n"
+                            "  --checks-per-second N keys, of all checkers; 0: as fast as they can (20000)\n"
+                            "  --expansions N        to be seen; the first starts by itself (2); 0: "
+                            "--steady-seconds once it is built\n"
+                            "  --expand COMMAND      how to ask for the others\n"
+                            "  --steady-seconds N    of calm before each of these (5)\n"
+                            "  --deadline N          seconds (150)\n"
+                            "  --report FILE         write the report as JSON too\n";
 
 enum {
     OPTION_DAEMON = 256,

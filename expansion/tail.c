@@ -19,6 +19,7 @@ enum {
     NAP_US = 50 * 1000,
     RETRY_MIN_US = 200 * 1000,
     RETRY_MAX_US = 5 * 1000 * 1000,
+    RETRY_IMPOSSIBLE_US = 60 * 1000 * 1000,
     ATTEMPTS_APART_US = 1000 * 1000, /* while another has the lease */
 };
 
@@ -248,7 +249,7 @@ void tail_run(const struct tail_options *options)
             pause = RETRY_MIN_US;
         tell(t, ended, &e);
         watch_slot(t);
-        nap(t, ended == ERR_BUSY ? ATTEMPTS_APART_US : pause);
+        nap(t, ended == ERR_BUSY ? ATTEMPTS_APART_US : t->impossible ? RETRY_IMPOSSIBLE_US : pause);
         pause = pause * 2 < RETRY_MAX_US ? pause * 2 : RETRY_MAX_US;
     }
     if (code == ERR_OK)

@@ -26,6 +26,10 @@ enum tail_mode { TAIL_KEYSET, TAIL_LOGICAL, TAIL_OUTBOX };
 /* "keyset", ... */
 const char *tail_mode_name(enum tail_mode mode);
 
+/* Why rows cannot be followed by ids. */
+#define TAIL_NO_INTEGER                                                                                      \
+    "the id is no single integer column; set follow_by = outbox or logical, or follow = no"
+
 enum { TAIL_SLOT_MAX = 64 };
 /* The slot of a filter: as @configured; "": twinbloom_ and the filter's name, made legal. */
 void tail_slot_of(char out[TAIL_SLOT_MAX], const char *configured, const char *filter);

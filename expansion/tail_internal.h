@@ -35,7 +35,7 @@ struct tail_keyset {
     struct tail_noted noted[TAIL_SETTLES]; /* the oldest first */
     size_t noted_count;
     uint64_t reread_at, reread_pause; /* when what is above the safe marks may be read again */
-    uint64_t round_at, complete_at;
+    uint64_t round_at, round_pause, complete_at;
 };
 
 struct tail_feed {
@@ -55,6 +55,12 @@ struct tail_feed {
     size_t relation_count;
 };
 
+/* Keys that are new in a generation, until Redis has counted them. */
+struct tail_due {
+    uint64_t generation;
+    uint64_t count;
+};
+
 struct tail {
     const struct tail_options *o;
     enum tail_mode mode; /* may have fallen back */
@@ -66,7 +72,8 @@ struct tail {
     struct script_call call;
     struct tail_keyset keyset;
     struct tail_feed feed;
-    bool held; /* the lease */
+    bool held;       /* the lease */
+    bool impossible; /* only another configuration or table helps */
     const char *state;
     char said[16]; /* state that was logged last */
     struct error problem;
@@ -74,6 +81,7 @@ struct tail {
     char coverage[TAIL_COVERAGE_MAX];
     uint64_t request, done; /* the last one that came, and that was answered */
     uint64_t rows, added, lost, lag_ms;
+    struct tail_due due[2]; /* by slot of the view */
     uint64_t tended_at;
     uint64_t stepped_at; /* when it last followed without an error */
 };

@@ -17,6 +17,7 @@ enum {
     PAGE_ROWS = 10000,
     REREAD_US = 1000 * 1000, /* between two readings of the same rows */
     REREAD_SHARE = 20,       /* and so many times as long as the last one took */
+    LOOK_SHARE = 5, /* between two looks at the largest ids: so many times as long as the last one took */
     NAP_US = 50 * 1000,
 };
 
@@ -72,10 +73,9 @@ static enum err write_mark(struct tail *t, unsigned table, struct error *e)
 enum err tail_keyset_open(struct tail *t, struct error *e)
 {
     struct tail_keyset *k = &t->keyset;
-    if (!source_id_is_integer(t->source))
-        return error_set(e, ERR_CONFIG,
-                         "rows cannot be followed by ids that are no integers; set follow_by = logical or "
-                         "outbox");
+    t->impossible = !source_id_is_integer(t->source);
+    if (t->impossible)
+        return error_set(e, ERR_CONFIG, "rows that plain SQL writes are not followed: " TAIL_NO_INTEGER);
     unsigned tables = source_tables(t->source);
     *k = (struct tail_keyset){.tables = tables, .reread_pause = REREAD_US, .complete_at = clock_mono_us()};
     k->safe = calloc(tables, sizeof(*k->safe));
@@ -118,8 +118,11 @@ static enum err read_new(struct tail *t, int64_t *marks, struct error *e)
 {
     struct tail_keyset *k = &t->keyset;
     enum err code = ERR_OK;
+    k->round_pause = 0;
     for (unsigned i = 0; i < k->tables && code == ERR_OK; i++) {
+        uint64_t began = clock_mono_us();
         code = tail_largest(t, i, &marks[i], e);
+        k->round_pause += (clock_mono_us() - began) * LOOK_SHARE;
         if (marks[i] < k->seen[i])
             marks[i] = k->seen[i]; /* it was deleted since */
         if (code == ERR_OK)
@@ -235,7 +238,8 @@ enum err tail_keyset_step(struct tail *t, struct error *e)
 {
     struct tail_keyset *k = &t->keyset;
     uint64_t now = clock_mono_us();
-    if (k->round_at != 0 && now - k->round_at < (uint64_t)t->o->interval_ms * 1000) {
+    uint64_t interval = (uint64_t)t->o->interval_ms * 1000;
+    if (k->round_at != 0 && now - k->round_at < (k->round_pause > interval ? k->round_pause : interval)) {
         clock_sleep_us(NAP_US);
         return ERR_OK;
     }

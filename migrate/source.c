@@ -188,7 +188,7 @@ const char *source_table(const struct source *s, unsigned table)
 
 uint64_t source_tables_hash(const struct source *s)
 {
-    uint64_t hash = s->table_count;
+    uint64_t hash = XXH3_64bits_withSeed(s->id_text, strlen(s->id_text), s->table_count);
     for (unsigned i = 0; i < s->table_count; i++)
         hash = XXH3_64bits_withSeed(s->tables[i].name, strlen(s->tables[i].name), hash);
     return hash;
@@ -219,6 +219,11 @@ unsigned source_id_columns(const struct source *s, const char *names[SOURCE_ID_C
     for (unsigned i = 0; i < s->id_columns; i++)
         names[i] = s->id_column[i];
     return s->id_columns;
+}
+
+const char *source_id_text(const struct source *s)
+{
+    return s->id_text;
 }
 
 bool source_id_is_integer(const struct source *s)

@@ -11,7 +11,8 @@
 enum {
     SOURCE_TABLES_MAX = 4096,
     SOURCE_ID_COLUMNS_MAX = 8,
-    SOURCE_ID_MAX = 512, /* bytes of an id as text, its terminator with it */
+    SOURCE_ID_MAX = 512,       /* bytes of an id as text, its terminator with it */
+    SOURCE_ID_TEXT_MAX = 1100, /* of its columns, as `id_column` would name them */
 };
 
 /* Called about every 100 ms while Postgres is waited for. Any other code than ERR_OK ends the wait: the
@@ -28,7 +29,8 @@ struct source_config {
      * every table that it describes, of the schemas that it describes. All have the columns that follow. */
     const char *table;
     const char *id_column; /* unique, NOT NULL, ordered; several columns comma separated, each as the catalog
-                              has it, or in quotes (which a comma needs) */
+                              has it, or in quotes (which a comma needs); "": the primary key's, which all
+                              tables must have in common */
     /* Column of the key, or an expression in SQL: text, varchar, char, bytea, uuid or an integer. What counts
      * as the key is its UTF-8 text (of char(n) without the blanks at the end, of uuid in small letters with
      * hyphens), of bytea the bytes. */
@@ -72,6 +74,8 @@ uint64_t source_tables_hash(const struct source *s);
 MUST_CHECK enum err source_identity(struct source *s, bool files, uint64_t *out, struct error *e);
 /* The columns of the id, as the catalog has their names; returns how many. */
 unsigned source_id_columns(const struct source *s, const char *names[SOURCE_ID_COLUMNS_MAX]);
+/* The same as a text: as configured, or as found. */
+const char *source_id_text(const struct source *s);
 /* Which table rows of relation @relid are of: that table, or the one that it is a partition of; SIZE_MAX:
  * none of ours. */
 MUST_CHECK enum err source_table_of(struct source *s, uint32_t relid, size_t *table, struct error *e);

@@ -132,9 +132,9 @@ static enum err check_index(struct source *s, unsigned table, struct error *e)
                 e, ERR_CONFIG,
                 "table %s: column%s \"%s\" ha%s no unique index of %s own; CREATE UNIQUE INDEX CONCURRENTLY "
                 "ON %s (%s)",
-                t->name, s->id_columns > 1 ? "s" : "",
-                s->id_columns > 1 ? s->config.id_column : s->id_column[0], s->id_columns > 1 ? "ve" : "s",
-                s->id_columns > 1 ? "their" : "its", t->name, buffer_text(&columns));
+                t->name, s->id_columns > 1 ? "s" : "", s->id_columns > 1 ? s->id_text : s->id_column[0],
+                s->id_columns > 1 ? "ve" : "s", s->id_columns > 1 ? "their" : "its", t->name,
+                buffer_text(&columns));
         else if (strcmp(PQgetvalue(r, 0, PQfnumber(r, "is_valid")), "t") != 0)
             err = error_set(e, ERR_CONFIG, "table %s: index %s is not valid; REINDEX INDEX CONCURRENTLY %s",
                             t->name, name, name);
@@ -191,12 +191,11 @@ static enum err check_plan(struct source *s, unsigned table, struct error *e)
     PGresult *r = NULL;
     err = connection_run(s->connection, &st.statement, &r, e);
     if (err == ERR_OK && !empty && strstr(PQgetvalue(r, 0, 0), "Sort\"") != NULL)
-        err =
-            error_set(e, ERR_CONFIG,
-                      "table %s: a page by %s would be sorted; the index on it is not used for its order "
-                      "(is it of the column's collation?); REINDEX, or CREATE UNIQUE INDEX CONCURRENTLY ON "
-                      "%s (%s)",
-                      s->tables[table].name, s->config.id_column, s->tables[table].name, s->config.id_column);
+        err = error_set(e, ERR_CONFIG,
+                        "table %s: a page by %s would be sorted; the index on it is not used for its order "
+                        "(is it of the column's collation?); REINDEX, or CREATE UNIQUE INDEX CONCURRENTLY ON "
+                        "%s (%s)",
+                        s->tables[table].name, s->id_text, s->tables[table].name, s->id_text);
     PQclear(r);
     buffer_fini(&after);
     return err;

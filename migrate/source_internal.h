@@ -42,7 +42,8 @@ struct source {
     bool is_standby;
     int version; /* of the server, as libpq tells it */
     unsigned id_columns;
-    char id_column[SOURCE_ID_COLUMNS_MAX][64]; /* as configured */
+    char id_column[SOURCE_ID_COLUMNS_MAX][64]; /* as the catalog has them */
+    char id_text[SOURCE_ID_TEXT_MAX];          /* as configured, or as found */
     char *where_piece;
     unsigned table_count;
     struct source_table *tables;

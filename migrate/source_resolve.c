@@ -277,20 +277,7 @@ static enum err read_key(struct source *s, unsigned table, struct error *e)
     return ERR_OK;
 }
 
-static enum err resolve_table(struct source *s, unsigned table, struct error *e)
-{
-    struct source_table *t = &s->tables[table];
-    enum err err = read_table(s, table, e);
-    if (err == ERR_OK)
-        err = read_id(s, table, e);
-    if (err == ERR_OK)
-        err = read_key(s, table, e);
-    if (err == ERR_OK && (t->id_piece == NULL || t->descending_piece == NULL || t->key_piece == NULL))
-        err = error_set(e, ERR_NOMEM, "out of memory");
-    return err;
-}
-
-/* --- all --- */
+/* --- the id --- */
 
 /* A name in quotes without them, and with those that are doubled in it once; any other as it is. */
 static void unquote(char *out, size_t size, const char *name)
@@ -306,9 +293,9 @@ static void unquote(char *out, size_t size, const char *name)
     out[n] = '\0';
 }
 
-static enum err read_id_columns(struct source *s, struct error *e)
+static enum err read_id_columns(struct source *s, const char *at, struct error *e)
 {
-    const char *at = s->config.id_column;
+    (void)snprintf(s->id_text, sizeof(s->id_text), "%s", at);
     bool pattern;
     char name[SOURCE_NAME_MAX] = "";
     while (next_name(&at, name, sizeof(name), &pattern)) {
@@ -319,6 +306,66 @@ static enum err read_id_columns(struct source *s, struct error *e)
     return s->id_columns > 0 ? ERR_OK : error_set(e, ERR_CONFIG, "`id_column` names no column");
 }
 
+static enum err no_primary_key(const struct source *s, unsigned table, const PGresult *unique,
+                               struct error *e)
+{
+    const char *name = s->tables[table].name;
+    struct buffer others = {0};
+    for (int i = 0; i < PQntuples(unique); i++)
+        buffer_printf(&others, "%s%s", i > 0 ? "; or " : "", PQgetvalue(unique, i, 1));
+    enum err err =
+        others.length > 0
+            ? error_set(e, ERR_CONFIG, "table %s has no primary key; add `id_column` = %.200s", name,
+                        buffer_text(&others))
+            : error_set(
+                  e, ERR_CONFIG,
+                  "table %s has no primary key, and no unique index of columns that are NOT NULL; ALTER "
+                  "TABLE %s ADD PRIMARY KEY (...)",
+                  name, name);
+    buffer_fini(&others);
+    return err;
+}
+
+/* No id is configured: the primary key's columns, the same in all tables. */
+static enum err find_id(struct source *s, unsigned table, struct error *e)
+{
+    PGresult *r;
+    const struct connection_param params[] = {{"oid", s->tables[table].oid}};
+    enum err err = source_run(s, table, "primary_key", params, 1, &r, e);
+    if (err != ERR_OK)
+        return err;
+    const char *columns = PQntuples(r) > 0 ? PQgetvalue(r, 0, 1) : "";
+    if (PQntuples(r) == 0 || !is_true(r, "is_primary"))
+        err = no_primary_key(s, table, r, e);
+    else if (s->id_columns == 0)
+        err = read_id_columns(s, columns, e);
+    else if (strcmp(columns, s->id_text) != 0)
+        err = error_set(
+            e, ERR_CONFIG,
+            "the primary key of table %s is (%s), that of table %s is (%s); set `id_column` to columns "
+            "that are unique in each",
+            s->tables[table].name, columns, s->tables[0].name, s->id_text);
+    PQclear(r);
+    return err;
+}
+
+/* --- all --- */
+
+static enum err resolve_table(struct source *s, unsigned table, struct error *e)
+{
+    struct source_table *t = &s->tables[table];
+    enum err err = read_table(s, table, e);
+    if (err == ERR_OK && t->is_table && s->config.id_column[0] == '\0')
+        err = find_id(s, table, e);
+    if (err == ERR_OK)
+        err = read_id(s, table, e);
+    if (err == ERR_OK)
+        err = read_key(s, table, e);
+    if (err == ERR_OK && (t->id_piece == NULL || t->descending_piece == NULL || t->key_piece == NULL))
+        err = error_set(e, ERR_NOMEM, "out of memory");
+    return err;
+}
+
 enum err source_resolve(struct source *s, struct error *e)
 {
     const char *where = s->config.where == NULL || s->config.where[0] == '\0' ? "true" : s->config.where;
@@ -327,7 +374,8 @@ enum err source_resolve(struct source *s, struct error *e)
         s->where_piece = NULL;
         return error_set(e, ERR_NOMEM, "out of memory");
     }
-    enum err err = read_id_columns(s, e);
+    bool given = s->config.id_column[0] != '\0';
+    enum err err = given ? read_id_columns(s, s->config.id_column, e) : ERR_OK;
     if (err == ERR_OK)
         err = add_tables(s, e);
     if (err == ERR_OK)

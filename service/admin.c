@@ -13,7 +13,7 @@
 #include "service/users.h"
 #include "shard/registry.h"
 
-enum { WAIT_MS = 200, DEFAULT_CAPACITY = 100, DEFAULT_EXPANSION = 2 };
+enum { WAIT_MS = 200, DEFAULT_EXPANSION = 2 };
 static const double default_error_rate = 0.01;
 
 struct admin_call *admin_call_new(admin_fn *fn, const char *filter, size_t filter_length)
@@ -266,12 +266,12 @@ struct recipe {
 
 static struct recipe recipe_for(const struct config_filter *c, const struct creation *wanted)
 {
-    struct recipe r = {.capacity = DEFAULT_CAPACITY,
+    struct recipe r = {.capacity = CONFIG_CAPACITY_DEFAULT,
                        .error_rate = default_error_rate,
                        .expansion = DEFAULT_EXPANSION,
                        .nodes = ""};
     if (c != NULL)
-        r = (struct recipe){.capacity = c->capacity,
+        r = (struct recipe){.capacity = config_capacity(c),
                             .error_rate = c->error_rate,
                             .expansion = c->expansion,
                             .sourced = c->table[0] != '\0',

@@ -115,7 +115,7 @@ void shards_cache_free(struct shards_cache *c);
 admin_fn admin_plan;    /* TB.PLAN, and TB.REBUILD where it is a dry run */
 admin_fn admin_rebuild; /* TB.REBUILD */
 admin_fn admin_verify;  /* TB.VERIFY */
-admin_fn admin_accept;  /* TB.ACCEPT */
+admin_fn admin_accept;  /* TB.TRUST */
 admin_fn admin_control; /* TB.CUTOVER, TB.ROLLBACK, TB.FINISH, TB.ABORT, TB.PAUSE, TB.RESUME, TB.THROTTLE */
 
 /* The part of TB.STATUS that says when the next expansion is to be expected. @known: the keys of a whole
@@ -124,6 +124,8 @@ struct fields;
 struct keeper_note;
 void admin_forecast_fields(struct fields *f, const struct config_filter *c, const struct keeper_note *note,
                            bool known, const struct view *v, uint64_t items);
+/* The part of TB.STATUS that says what the last job does or did. @held: somebody drives it. */
+MUST_CHECK enum err admin_job_fields(struct fields *f, struct admin *a, bool held, struct error *e);
 /* Append the status of one filter. ERR_NOT_FOUND. */
 MUST_CHECK enum err admin_status_one(struct admin *a, struct reply *r, const char *name, size_t length,
                                      struct error *e);

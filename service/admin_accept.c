@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* TB.ACCEPT: an operator says that masters which were promoted, or started anew, lack nothing of a filter. */
+/* TB.TRUST: an operator says that masters which were promoted, or started anew, lack nothing of a filter. */
 #include <inttypes.h>
 #include <stdio.h>
 #include "base/clock.h"
@@ -66,7 +66,7 @@ static enum err accept_under_mutex(struct admin *a, struct admin_call *call, con
         return code;
     buffer_puts(&reason, "masters are trusted again: ");
     name_new(&reason, &a->view, s);
-    buffer_printf(&entry, "started_ms=%" PRIu64 " finished_ms=%" PRIu64 " outcome=accepted trigger=operator",
+    buffer_printf(&entry, "started_ms=%" PRIu64 " finished_ms=%" PRIu64 " outcome=trusted trigger=operator",
                   now, now);
     put_value(&entry, "reason", buffer_text(&reason));
     put_value(&entry, "owner", a->service->owner);

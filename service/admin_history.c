@@ -4,27 +4,42 @@
 #include "base/number.h"
 #include "expansion/history.h"
 #include "service/admin.h"
+#include "service/field.h"
+
+static void put_pair(struct fields *f, const struct history_pair *pair)
+{
+    uint64_t n;
+    double decimal;
+    size_t length = strlen(pair->value);
+    bool whole = number_u64(pair->value, length, &n) && n <= INT64_MAX;
+    switch (pair->field->kind) {
+    case HISTORY_COUNT:
+        if (whole)
+            field_number(f, pair->field->shown, n);
+        return;
+    case HISTORY_TIME_MS:
+        if (whole)
+            field_time(f, pair->field->shown, n);
+        return;
+    case HISTORY_DECIMAL:
+        if (number_double(pair->value, length, &decimal))
+            field_decimal(f, pair->field->shown, decimal);
+        return;
+    case HISTORY_TEXT:
+        field_text(f, pair->field->shown, pair->value);
+        return;
+    }
+}
 
 static void write_entry(struct reply *r, const redisReply *entry)
 {
-    struct buffer pairs = {0};
-    struct reply to = {.out = &pairs, .protocol = r->protocol};
+    struct fields f;
     struct history_pair pair;
-    size_t count = 0;
     const char *at = entry->str;
-    while (history_next(&at, entry->str + entry->len, &pair)) {
-        uint64_t number;
-        reply_text(&to, pair.field->name);
-        if (pair.field->number && number_u64(pair.value, strlen(pair.value), &number) && number <= INT64_MAX)
-            reply_integer(&to, (int64_t)number);
-        else
-            reply_text(&to, pair.value);
-        count++;
-    }
-    reply_map(r, count);
-    buffer_append(r->out, pairs.data, pairs.length);
-    r->out->failed |= buffer_failed(&pairs);
-    buffer_fini(&pairs);
+    fields_begin(&f, r->protocol);
+    while (history_next(&at, entry->str + entry->len, &pair))
+        put_pair(&f, &pair);
+    fields_end(&f, r);
 }
 
 static enum err read_entries(struct admin *a, struct admin_call *call, redisReply **entries)

@@ -95,7 +95,7 @@ const struct command command_table[] = {
      "twinbloom", KEYS_FIRST},
     {"TB.ABORT", 2, COMMAND_ALONE | COMMAND_WRITE | COMMAND_ADMIN, command_tb_abort,
      "Aborts a running expansion", "twinbloom", KEYS_FIRST},
-    {"TB.ACCEPT", 2, COMMAND_ALONE | COMMAND_WRITE | COMMAND_ADMIN, command_tb_accept,
+    {"TB.TRUST", 2, COMMAND_ALONE | COMMAND_WRITE | COMMAND_ADMIN, command_tb_accept,
      "Takes what masters hold that were promoted or started anew for whole", "twinbloom", KEYS_FIRST},
     {"TB.PAUSE", 2, COMMAND_ALONE | COMMAND_WRITE | COMMAND_ADMIN, command_tb_pause,
      "Pauses a running expansion", "twinbloom", KEYS_FIRST},
@@ -173,8 +173,7 @@ bool command_runs_alone(const struct argument *arguments, size_t count)
     return command != NULL && (command->flags & COMMAND_ALONE) != 0;
 }
 
-/* Clients offer it whatever the server is: they are told why not, as an unknown name looks like an old
- * server. */
+/* Clients offer it whatever the server is. They get a reason, as an unknown name looks like an old server. */
 static bool is_subscription(const struct argument *name)
 {
     return argument_is(name, "SUBSCRIBE") || argument_is(name, "PSUBSCRIBE") ||
@@ -186,8 +185,9 @@ static void unknown_command(struct client *c, const struct argument *arguments, 
     char shown[160];
     size_t n = 0;
     if (is_subscription(&arguments[0])) {
-        client_error(c, "ERR %.*s is not offered: there are no channels here", (int)arguments[0].length,
-                     arguments[0].bytes);
+        client_error(
+            c, "ERR %.*s is not supported: there are no channels; configure the client without subscriptions",
+            (int)arguments[0].length, arguments[0].bytes);
         return;
     }
     for (size_t i = 1; i < count && n < 128; i++) {

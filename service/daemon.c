@@ -10,13 +10,12 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
-#include "migrate/source.h"
+#include "service/daemon_check.h"
 #include "service/daemon_options.h"
 #include "service/describe.h"
 #include "service/doctor.h"
 #include "service/metrics/metrics_table.h"
 #include "service/service.h"
-#include "service/tls.h"
 
 enum { EXIT_USAGE = 2 };
 
@@ -24,44 +23,6 @@ enum { EXIT_USAGE = 2 };
 #ifndef TWINBLOOMD_VERSION
 #define TWINBLOOMD_VERSION TWINBLOOM_VERSION
 #endif
-
-/* The sources that the configuration names must be usable. A server that cannot be reached now is no fault of
- * the configuration: @strict makes it one. */
-static enum err check_sources(const struct config *config, const char *path, bool strict, struct error *e)
-{
-    for (size_t i = 0; i < config->filter_count; i++) {
-        const struct config_filter *f = &config->filter[i];
-        if (f->table[0] == '\0')
-            continue;
-        struct source *source = NULL;
-        const struct source_config sc = {.dsn = config->dsn,
-                                         .table = f->table,
-                                         .id_column = f->id_column,
-                                         .key = f->key,
-                                         .where = f->where};
-        enum err code = source_open(&source, &sc, (unsigned)config->postgres_timeout_ms, e);
-        if (code == ERR_OK)
-            code = source_check(source, e);
-        source_close(source);
-        if (code == ERR_CONFIG || (strict && code != ERR_OK))
-            return error_prefix(e, code, "%s:%u: [filter %s]", path, f->line, f->name);
-    }
-    return ERR_OK;
-}
-
-static int check_config(const struct config *config, const char *path)
-{
-    struct error e;
-    struct tls_contexts certificates;
-    enum err code = tls_load(&certificates, config, &e);
-    tls_unload(&certificates);
-    if (code != ERR_OK || check_sources(config, path, true, &e) != ERR_OK) {
-        (void)fprintf(stderr, "twinbloomd: %s\n", e.text);
-        return EXIT_USAGE;
-    }
-    (void)printf("%s: fit, %zu filters\n", path, config->filter_count);
-    return EXIT_SUCCESS;
-}
 
 static int start(const struct config *config, const char *path)
 {
@@ -92,7 +53,7 @@ static int start(const struct config *config, const char *path)
     log_set_level(config->log_level);
     log_set_format(config->log_format);
     service_block_signals();
-    enum err code = check_sources(config, path, false, &e);
+    enum err code = daemon_check_sources(config, path, &e);
     if (code == ERR_OK)
         code = service_run(s, config, &e);
     if (code != ERR_OK)
@@ -154,11 +115,7 @@ int main(int argc, char **argv)
     }
     if (describe(&wish))
         return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
-    const char *path = wish.config;
-    if (path == NULL) {
-        daemon_options_help(stderr);
-        return EXIT_USAGE;
-    }
+    const char *path = wish.config != NULL ? wish.config : DAEMON_CONFIG_FILE;
     struct config *config;
     struct error e = {.text = ""};
     int status = EXIT_SUCCESS;
@@ -169,7 +126,7 @@ int main(int argc, char **argv)
     if (wish.wish == DAEMON_PRINT_CONFIG)
         config_print(config, stdout);
     else if (wish.wish == DAEMON_CHECK_CONFIG)
-        status = check_config(config, path);
+        status = daemon_check_config(config, path);
     else if (wish.wish == DAEMON_DOCTOR)
         status = doctor_alone(config, TWINBLOOMD_VERSION, stdout);
     else

@@ -6,8 +6,9 @@
 
 /* In the order in which they are listed. */
 const struct daemon_option_row daemon_options[] = {
-    {"config", "FILE", "read the configuration (INI) from FILE", DAEMON_CONFIG, 'c'},
-    {"check-config", NULL, "check the file and the sources that it names, then exit (0: fit)",
+    {"config", "FILE", "read the configuration (INI) from FILE (" DAEMON_CONFIG_FILE ")", DAEMON_CONFIG, 'c'},
+    {"check-config", NULL,
+     "check the file and the tables that it names, say what was chosen, then exit (0: fit)",
      DAEMON_CHECK_CONFIG, 0},
     {"doctor", NULL,
      "look at all that the service needs, say what to do, then exit (0: no problem, 1: a problem)",
@@ -79,7 +80,7 @@ int daemon_options_read(int argc, char **argv, struct daemon_wish *out)
 
 void daemon_options_help(FILE *to)
 {
-    (void)fputs("usage: twinbloomd -c FILE [--check-config | --doctor | --print-config]\n"
+    (void)fputs("usage: twinbloomd [-c FILE] [--check-config | --doctor | --print-config]\n"
                 "       twinbloomd --version | --help | --man | --describe-commands | ...\n\n",
                 to);
     for (size_t i = 0; i < ROWS; i++) {

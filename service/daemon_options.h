@@ -32,9 +32,12 @@ struct daemon_option_row {
 extern const struct daemon_option_row daemon_options[];
 extern const size_t daemon_option_count;
 
+/* Where packages put the configuration. */
+#define DAEMON_CONFIG_FILE "/etc/twinbloom/twinbloom.conf"
+
 /* What somebody asked for. */
 struct daemon_wish {
-    const char *config; /* NULL: none was named */
+    const char *config; /* NULL: none was named, so DAEMON_CONFIG_FILE is read */
     enum daemon_option wish;
     const char *form; /* of DAEMON_DESCRIBE_CONFIG; NULL: none was given */
 };

@@ -34,7 +34,7 @@ static const char *const page =
     "| column | |\n|---|---|\n"
     "| value | what is given. Sizes take `KiB`, `MiB`, `GiB` or `TiB` (bytes without one). Times need `ms`, "
     "`s`, `m` or `h`; `0` needs none |\n"
-    "| default | what holds where the key is left out; `required`: it may not be |\n"
+    "| default | what holds where the key is left out |\n"
     "| running | `yes`: a SIGHUP or `CONFIG SET` changes it in a running daemon. `file`: a SIGHUP does, as "
     "it is taken "
     "from the file alone. `no`: it needs a restart |\n\n"
@@ -54,10 +54,7 @@ static void write_row(FILE *to, const struct config_key *k)
     (void)fprintf(to, "| `%s` | ", k->name);
     describe_cell(to, config_type_expected(k->type));
     (void)fputs(" | ", to);
-    if (k->standard == NULL)
-        (void)fputs("required", to);
-    else
-        describe_code(to, k->standard);
+    describe_code(to, k->standard);
     (void)fputs(" | ", to);
     describe_cell(to, bounds.length > 0 ? buffer_text(&bounds) : "-");
     (void)fprintf(to, " | %s | ", changes(k));
@@ -95,9 +92,7 @@ static void write_key(FILE *to, const struct config_key *k)
     (void)fputs("\n.br\nGive ", to);
     describe_roff(to, config_type_expected(k->type));
     (void)fputs(". ", to);
-    if (k->standard == NULL)
-        (void)fputs("Required.", to);
-    else if (*k->standard != '\0') {
+    if (*k->standard != '\0') {
         (void)fputs("Default: ", to);
         describe_roff(to, k->standard);
         (void)fputc('.', to);
@@ -152,10 +147,7 @@ void describe_config_man(FILE *to)
                 "dsn = postgresql://app@127.0.0.1/app\n"
                 "\n"
                 "[filter short\\-link]\n"
-                "capacity = 1000000\n"
-                "error_rate = 0.001\n"
                 "table = short_link\n"
-                "id_column = id\n"
                 "key = code\n"
                 "where = deleted_at IS NULL\n"
                 ".EE\n.fi\n"

@@ -23,7 +23,7 @@ static void write_option(FILE *to, const struct daemon_option_row *row)
 
 static const char *const description =
     ".SH SYNOPSIS\n"
-    ".B twinbloomd\n.B \\-c\n.I FILE\n.RB [ \\-\\-check\\-config \" | \" \\-\\-print\\-config ]\n.br\n"
+    ".B twinbloomd\n.RB [ \\-c\n.IR FILE ]\n.RB [ \\-\\-check\\-config \" | \" \\-\\-print\\-config ]\n.br\n"
     ".B twinbloomd\n.BR \\-\\-version \" | \" \\-\\-help \" | \" \\-\\-man\n"
     ".SH DESCRIPTION\n"
     "A coordinator of Twinbloom: it routes each key by its hash to one of the shards of a Bloom filter,\n"
@@ -48,8 +48,7 @@ static const char *const rest =
     ".TP\n.B 1\nIt could not start, or its work ended with an error; the log says why.\n"
     ".TP\n.B 2\nThe command line or the configuration is wrong.\n"
     ".SH FILES\n"
-    ".TP\n.I /etc/twinbloom/twinbloom.conf\nWhere packages put the configuration. There is no default: "
-    "give\n.BR \\-c .\n"
+    ".TP\n.I /etc/twinbloom/twinbloom.conf\nThe configuration that is read without\n.BR \\-c .\n"
     ".SH SEE ALSO\n"
     ".BR twinbloom.conf (5),\n.BR twinbloom (1),\n.BR redis\\-cli (1)\n";
 

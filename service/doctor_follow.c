@@ -10,25 +10,17 @@
 #include "migrate/outbox.h"
 #include "migrate/source.h"
 #include "migrate/stream.h"
+#include "service/sources.h"
 
 static const struct source_watch nobody = {NULL, NULL};
-
-static struct source_config source_of(const struct doctor *d, const struct config_filter *f)
-{
-    return (struct source_config){.dsn = d->o->config->dsn,
-                                  .table = f->table,
-                                  .id_column = f->id_column,
-                                  .key = f->key,
-                                  .where = f->where,
-                                  .application = "twinbloom doctor"};
-}
 
 /* A source that is fit; else NULL: the probe of tables says why. */
 static struct source *open_source(const struct doctor *d, const struct config_filter *f)
 {
     struct source *s = NULL;
     struct error ignored;
-    const struct source_config sc = source_of(d, f);
+    struct source_config sc = sources_config(d->o->config, f);
+    sc.application = "twinbloom doctor";
     if (source_open(&s, &sc, (unsigned)d->o->config->postgres_timeout_ms, &ignored) == ERR_OK &&
         source_check(s, &ignored) == ERR_OK)
         return s;
@@ -100,8 +92,9 @@ static void look_at_follower(struct doctor *d, const struct config_filter *f)
     if (code != ERR_OK)
         doctor_tell_error(d, DOCTOR_PROBLEM, f->name, &e, "");
     else if (f->follow_by == FOLLOW_BY_IDS && f->follow && !source_id_is_integer(s))
-        doctor_tell(d, DOCTOR_PROBLEM, f->name, "follow by an outbox or by logical replication",
-                    "following by ids needs an id_column of integers that grow");
+        doctor_tell(
+            d, DOCTOR_WARNING, f->name, "set follow_by = outbox or logical, or follow = no",
+            "rows that plain SQL writes wait for the next rebuild: the id is no single integer column");
     else
         doctor_tell(d, DOCTOR_OK, f->name, "", "%s%s",
                     f->follow_by == FOLLOW_BY_IDS       ? "by ids"

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "migrate/server.h"
 #include "migrate/source.h"
+#include "service/sources.h"
 
 enum {
     VERSION_OLDEST = 130000, /* whose statements the tests once ran, or which its makers still mend */
@@ -126,12 +127,8 @@ static void look_at_table(struct doctor *d, const struct config_filter *f)
 {
     struct source *source = NULL;
     struct error e;
-    const struct source_config sc = {.dsn = d->o->config->dsn,
-                                     .table = f->table,
-                                     .id_column = f->id_column,
-                                     .key = f->key,
-                                     .where = f->where,
-                                     .application = "twinbloom doctor"};
+    struct source_config sc = sources_config(d->o->config, f);
+    sc.application = "twinbloom doctor";
     enum err code = source_open(&source, &sc, (unsigned)d->o->config->postgres_timeout_ms, &e);
     if (code == ERR_OK)
         code = source_check(source, &e);

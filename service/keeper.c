@@ -170,6 +170,8 @@ static void look_at_view(struct keeper *k, struct watched *w, const struct confi
         keeper_note_wanted(w, ""); /* whatever waited: a job is under way */
         return;
     }
+    if (built && !unfinished)
+        keeper_recount(k, w);
     if (k->view.phase == PHASE_OVERFLOW_OPEN || (view_unfenced(&k->view) && !k->view.sourced))
         finish_growth(k, w);
     else if (unfinished && fence_knows(&k->fence, &k->view.retiring, &e) != ERR_OK)

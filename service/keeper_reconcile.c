@@ -159,9 +159,7 @@ bool keeper_look_for_later(struct keeper *k, struct watched *w, bool look)
 
 bool keeper_look_behind_suspects(struct keeper *k, struct watched *w)
 {
-    uint64_t now = k->view.incarnation + k->view.epoch;
-    for (unsigned i = 0; i < k->masters.count; i++)
-        now += k->masters.one[i].id;
+    uint64_t now = k->view.incarnation + k->view.epoch + keeper_masters_sum(k);
     if (now == w->surveyed)
         return false;
     if (keeper_look_for_later(k, w, true))

@@ -57,6 +57,15 @@ static void remember_masters(struct keeper *k)
     k->known = next;
 }
 
+static void note_outage(struct keeper *k)
+{
+    bool away = !k->masters_known;
+    for (unsigned i = 0; i < k->masters.count; i++)
+        away |= k->masters.one[i].id == 0;
+    k->outages += k->master_away && !away;
+    k->master_away = away;
+}
+
 void keeper_look_at_masters(struct keeper *k)
 {
     struct error e = {""};
@@ -68,6 +77,7 @@ void keeper_look_at_masters(struct keeper *k)
     k->masters_known = code == ERR_OK;
     if (code != ERR_OK && code != ERR_UNREACHABLE && code != ERR_TIMEOUT)
         log_warn("masters_unknown", "error=%s", log_quote(e.text));
+    note_outage(k);
     if (k->masters_known)
         remember_masters(k);
 }
@@ -265,7 +275,7 @@ void keeper_heal(struct keeper *k, struct watched *w, bool sourced)
     (void)snprintf(text, sizeof(text),
                    "masters were promoted or started anew and may lack keys: %s; there is no source to add "
                    "them from, so "
-                   "nothing is reported absent there until TB.ACCEPT (twinbloom accept) says that nothing is "
+                   "nothing is reported absent there until TB.TRUST (twinbloom trust) says that nothing is "
                    "missing, or "
                    "the filter is deleted and restored from a dump",
                    w->note.suspects);

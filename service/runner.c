@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "expansion/driver.h"
 #include "expansion/mutex.h"
+#include "service/sources.h"
 
 enum { JOBS_MAX = 16 };
 
@@ -196,12 +197,11 @@ void runner_options(struct driver_options *out, const struct service *s, const s
     if (f == NULL)
         return;
     out->sourced = f->table[0] != '\0';
-    out->source = (struct source_config){
-        .dsn = c->dsn, .table = f->table, .id_column = f->id_column, .key = f->key, .where = f->where};
+    out->source = sources_config(c, f);
     out->scan_blocks = f->scan == SCAN_CTID;
     out->sweep = f->sweep;
     out->tail_mode = (enum tail_mode)f->follow_by;
-    out->capacity = f->capacity;
+    out->capacity = config_capacity(f);
     out->error_rate = f->error_rate;
     out->growth = f->growth;
     out->expand_at = f->expand_at;

@@ -25,6 +25,12 @@ struct source_look {
     atomic_bool ended;
 };
 
+struct source_config sources_config(const struct config *c, const struct config_filter *f)
+{
+    return (struct source_config){
+        .dsn = c->dsn, .table = f->table, .id_column = f->id_column, .key = f->key, .where = f->where};
+}
+
 static enum err end_at_stop(void *arg, struct error *e)
 {
     const struct sources *t = arg;
@@ -33,13 +39,8 @@ static enum err end_at_stop(void *arg, struct error *e)
 
 static void look_at_table(struct sources *t, const struct source_look *l, struct source_facts *out)
 {
-    const struct config_filter *f = l->filter;
-    const struct source_config config = {.dsn = l->config->dsn,
-                                         .table = f->table,
-                                         .id_column = f->id_column,
-                                         .key = f->key,
-                                         .where = f->where,
-                                         .watch = {end_at_stop, t}};
+    struct source_config config = sources_config(l->config, l->filter);
+    config.watch = (struct source_watch){end_at_stop, t};
     struct source *source = NULL;
     *out = (struct source_facts){.code = ERR_OK};
     out->code = source_open(&source, &config, (unsigned)l->config->postgres_timeout_ms, &out->error);

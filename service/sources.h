@@ -19,6 +19,9 @@ struct source_facts {
     struct error error;
 };
 
+/* Where the rows of @f are: borrowed from @c. */
+struct source_config sources_config(const struct config *c, const struct config_filter *f);
+
 MUST_CHECK enum err sources_start(struct sources **out, struct service *s, struct error *e);
 /* Ends the look that is under way, too. Looks stay whose they are. NULL is fine. */
 void sources_stop(struct sources *t);

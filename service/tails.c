@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "expansion/slots.h"
 #include "expansion/tail.h"
+#include "service/sources.h"
 
 enum {
     CLEAN_EVERY_US = 10 * 1000 * 1000, /* where a slot could not be dropped */
@@ -102,8 +103,7 @@ static void set_options(struct entry *n, const struct service *s, const struct c
         .filter = n->name,
         .filter_length = strlen(n->name),
         .owner = s->owner,
-        .source =
-            {.dsn = c->dsn, .table = f->table, .id_column = f->id_column, .key = f->key, .where = f->where},
+        .source = sources_config(c, f),
         .mode = (enum tail_mode)f->follow_by,
         .publication = f->publication,
         .slot = n->slot,

@@ -269,7 +269,7 @@ static void print_json(const struct import *im, double seconds)
         json_name(&j, rows[i].name);
         json_integer(&j, (int64_t)rows[i].value);
     }
-    json_name(&j, "milliseconds");
+    json_name(&j, "duration_ms");
     json_integer(&j, (int64_t)(seconds * 1000));
     if (im->status != ERR_OK) {
         json_name(&j, "error");

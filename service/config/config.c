@@ -91,6 +91,13 @@ const struct config_filter *config_find(const struct config *c, const char *name
     return config_item_find(c, CONFIG_FILTER, name, length);
 }
 
+uint64_t config_capacity(const struct config_filter *f)
+{
+    if (f->capacity != 0)
+        return f->capacity;
+    return *f->table != '\0' ? CONFIG_CAPACITY_SOURCED : CONFIG_CAPACITY_DEFAULT;
+}
+
 static enum err bad_address(const char *address, struct error *e)
 {
     return error_set(e, ERR_PARSE, "'%.100s' is no address; write host:port, :port or [v6]:port", address);
@@ -178,12 +185,6 @@ static enum err fill(const struct config_file *f, enum config_section section, c
         const struct config_entry *entry = part != NULL ? &part->entries[i] : NULL;
         const char *text = entry != NULL && entry->text != NULL ? entry->text : k->standard;
         struct error why;
-        if (text == NULL) {
-            (void)snprintf(why.text, sizeof(why.text), "'%s' is missing in [%s%s%s]; add %s = ...", k->name,
-                           config_section_name(section), part != NULL && part->name != NULL ? " " : "",
-                           part != NULL && part->name != NULL ? part->name : "", k->name);
-            return refuse_at(f->name, part != NULL ? part->line : 0, why.text, e);
-        }
         enum err err = config_key_set(k, base, text, &why);
         if (err == ERR_NOMEM)
             return error_set(e, err, "%s: %s", f->name, why.text);
@@ -250,8 +251,9 @@ enum err config_read(struct config **out, const char *path, struct error *e)
 {
     FILE *from = fopen(path, "re");
     if (from == NULL)
-        return error_set(e, ERR_IO, "%s: cannot be opened: %s; give the path of a configuration with -c",
-                         path, strerror(errno));
+        return error_set(e, ERR_IO,
+                         "the configuration %s cannot be opened: %s; name another file with -c FILE", path,
+                         strerror(errno));
     enum err err = config_read_stream(out, from, path, e);
     (void)fclose(from);
     return err;

@@ -22,17 +22,17 @@ enum client_auth { CLIENT_AUTH_NO, CLIENT_AUTH_OPTIONAL, CLIENT_AUTH_REQUIRED };
 /* [filter NAME]; strings are owned by the config. */
 struct config_filter {
     char *name;
-    unsigned line; /* of its section, for messages */
-    uint64_t capacity;
+    unsigned line;     /* of its section, for messages */
+    uint64_t capacity; /* 0: see config_capacity() */
     double error_rate;
-    char *table; /* names and patterns, comma separated; "": no source */
-    char *id_column;
+    char *table;     /* names and patterns, comma separated; "": no source */
+    char *id_column; /* "": the primary key */
     char *key;
     char *where;
     enum scan_order scan;     /* default keyset */
     bool sweep;               /* default yes */
-    enum follow_by follow_by; /* default keyset */
-    bool follow;              /* rows are followed always; default no */
+    enum follow_by follow_by; /* default ids */
+    bool follow;              /* rows are followed always; default yes */
     char *publication;        /* of logical */
     char *slot;               /* "": by the filter's name */
     char *outbox;             /* of outbox */
@@ -170,6 +170,10 @@ void config_release(const struct config *c);
 
 /* The effective configuration as INI with every key, its default and help as comments; secrets masked. */
 void config_print(const struct config *c, FILE *to);
+
+/* Keys that the first generation of @f is made for at the least: configured, or the default. */
+enum { CONFIG_CAPACITY_DEFAULT = 100, CONFIG_CAPACITY_SOURCED = 10000 };
+uint64_t config_capacity(const struct config_filter *f);
 
 const struct config_filter *config_find(const struct config *c, const char *name, size_t length);
 

@@ -128,9 +128,6 @@ static enum err check_source(const struct config_check *c, const struct config_f
     if (*f->key == '\0')
         return config_refuse_key(c, CONFIG_FILTER, f->name, "table",
                                  "a table needs a key; add key = the column that holds it");
-    if (*f->id_column == '\0')
-        return config_refuse_key(c, CONFIG_FILTER, f->name, "id_column",
-                                 "a table needs an id_column; name a unique, indexed column");
     if (*c->config->dsn == '\0')
         return config_refuse_key(c, CONFIG_FILTER, f->name, "table",
                                  "a table needs a database; add dsn = postgresql://... below [postgres]");
@@ -146,9 +143,9 @@ static bool is_slot_name(const char *name)
 static enum err check_tail(const struct config_check *c, const struct config_filter *f)
 {
     if (*f->table == '\0') {
-        const char *const keys[] = {"follow_by", "follow", "publication", "slot", "outbox"};
-        const bool set[] = {f->follow_by != FOLLOW_BY_IDS, f->follow, *f->publication != '\0',
-                            *f->slot != '\0', *f->outbox != '\0'};
+        const char *const keys[] = {"follow_by", "publication", "slot", "outbox"};
+        const bool set[] = {f->follow_by != FOLLOW_BY_IDS, *f->publication != '\0', *f->slot != '\0',
+                            *f->outbox != '\0'};
         for (size_t i = 0; i < sizeof(set) / sizeof(set[0]); i++)
             if (set[i]) {
                 char what[128];

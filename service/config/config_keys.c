@@ -73,7 +73,7 @@ const struct config_key config_keys[] = {
     S("threads", CONFIG_UNSIGNED, threads, "2", 1, 256, 0,
       "Threads that serve clients."),
     S("password", CONFIG_STRING, password, "", 0, 0, CONFIG_SECRET | RELOAD,
-      "What the default user must give to AUTH, as text or as a hash of twinbloom passwd; empty: no login, "
+      "What the default user must give to AUTH, as text or as a hash of twinbloom hash-password; empty: no login, "
       "unless there are users."),
     S("login_timeout", CONFIG_DURATION, login_timeout_ms, "60s", 100, HOURS(24), RELOAD,
       "How long a client may stay without a login where one is needed."),
@@ -192,15 +192,16 @@ const struct config_key config_keys[] = {
     E("rows_per_second", CONFIG_COUNT, rows_per_second, "0", 0, 1e12, RELOAD,
       "Rows that a build reads in a second at the most; 0: no limit."),
 
-    F("capacity", CONFIG_COUNT, capacity, NULL, 1, 1e12, RELOAD,
-      "Keys that the first generation is made for."),
+    F("capacity", CONFIG_COUNT, capacity, "0", 0, 1e12, RELOAD,
+      "Keys that the first generation is made for. 0: with a table, its rows times headroom when it is built, and at least 10000; "
+      "without one, 100, as BF.ADD makes filters."),
     F("error_rate", CONFIG_DOUBLE, error_rate, "0.001", 0, 1, RELOAD | CONFIG_ABOVE_MIN | CONFIG_BELOW_MAX,
       "Highest share of absent keys that may be reported present."),
     F("table", CONFIG_STRING, table, "", 0, 0, FILE_ONLY,
       "Tables that hold the keys, comma separated, * and ? for any letters; empty: the filter has no source and grows by overflow "
       "layers alone."),
-    F("id_column", CONFIG_STRING, id_column, "id", 0, 0, FILE_ONLY,
-      "Unique, indexed column by which a table is read page by page; several columns comma separated."),
+    F("id_column", CONFIG_STRING, id_column, "", 0, 0, FILE_ONLY,
+      "Unique, indexed columns by which a table is read page by page, comma separated. Empty: those of its primary key."),
     F("key", CONFIG_STRING, key, "", 0, 0, FILE_ONLY,
       "Column that holds a row's key (text, bytea, uuid or integer), or an expression in SQL; needed with a table."),
     F("where", CONFIG_STRING, where, "", 0, 0, FILE_ONLY,
@@ -212,8 +213,9 @@ const struct config_key config_keys[] = {
       "which is enough where they grow and keys never change."),
     F("follow_by", CONFIG_FOLLOW_BY, follow_by, "ids", 0, 0, RELOAD,
       "How rows are found that come without BF.ADD: ids, by their ids; logical, by logical replication; outbox, by triggers."),
-    F("follow", CONFIG_BOOL, follow, "no", 0, 0, RELOAD,
-      "yes: such rows follow into the filter at once, always; no: while it is built."),
+    F("follow", CONFIG_BOOL, follow, "yes", 0, 0, RELOAD,
+      "yes: keys of rows that plain SQL writes are added within a second or so, by one connection to the database. no: such rows wait "
+      "for the next rebuild."),
     F("publication", CONFIG_STRING, publication, "", 0, 0, FILE_ONLY,
       "Publication of the tables, as sql/publication.sql makes it; for follow_by = logical."),
     F("slot", CONFIG_STRING, slot, "", 0, 0, FILE_ONLY,
@@ -253,9 +255,9 @@ const struct config_key config_keys[] = {
       "Which of [redis] nodes its shards lie on from its next rebuild on: host:port, comma separated; empty: all; not for a cluster."),
 
     U("password", CONFIG_STRING, password, "", 0, 0, CONFIG_SECRET | RELOAD,
-      "Hash of the password, as twinbloom passwd prints it; empty: none fits."),
+      "Hash of the password, as twinbloom hash-password prints it; empty: none fits."),
     U("token", CONFIG_STRING, token, "", 0, 0, CONFIG_SECRET | RELOAD,
-      "Hashes of bearer tokens for HTTP, comma separated, as twinbloom passwd --token prints them."),
+      "Hashes of bearer tokens for HTTP, comma separated, as twinbloom hash-password --token prints them."),
     U("roles", CONFIG_ROLES, roles, "read", 0, 0, RELOAD,
       "read, write or admin; admin may all that write may, and write all that read may."),
     U("filters", CONFIG_STRING, filters, "*", 0, 0, RELOAD,
@@ -263,7 +265,7 @@ const struct config_key config_keys[] = {
     U("filters_max", CONFIG_COUNT, filters_max, "0", 0, 1e9, RELOAD,
       "As many filters may match its patterns: then it makes no more; 0: no limit."),
     U("bytes_max", CONFIG_BYTES, bytes_max, "0", 0, 1ull << 50, RELOAD,
-      "Memory of Redis that such filters may take: beyond, it makes none, and none grows by what it adds; 0: no limit."),
+      "Memory of Redis that such filters may take in all: beyond, the user makes none, and none grows by what the user adds. 0: each filter that the user makes may take a quarter of the memory that Redis has left; no limit for the role admin."),
     U("enabled", CONFIG_BOOL, enabled, "yes", 0, 0, RELOAD,
       "no: nobody can be this user."),
 };

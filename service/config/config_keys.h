@@ -64,7 +64,7 @@ struct config_key {
     enum config_type type;
     const char *name;
     size_t offset;        /* in struct config, or in struct config_filter or config_user */
-    const char *standard; /* the default, as it would stand in the file; NULL: the key is required */
+    const char *standard; /* the default, as it would stand in the file */
     double min, max;      /* of numbers */
     const char *help;
     unsigned flags;

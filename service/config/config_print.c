@@ -131,9 +131,7 @@ static void print_help(FILE *to, const struct config_key *k)
     struct buffer bounds = {0}, text = {0};
     config_key_bounds(k, &bounds);
     buffer_puts(&text, k->help);
-    if (k->standard == NULL)
-        buffer_puts(&text, " Required.");
-    else if (*k->standard != '\0')
+    if (*k->standard != '\0')
         buffer_printf(&text, " Default: %s.", k->standard);
     if (bounds.length > 0)
         buffer_printf(&text, " Bounds: %s.", buffer_text(&bounds));
@@ -169,8 +167,7 @@ static void print_template(FILE *to, enum config_section section)
         if (k->section != section)
             continue;
         print_help(to, k);
-        (void)fprintf(to, "# %s =%s%s\n", k->name, k->standard != NULL && *k->standard != '\0' ? " " : "",
-                      k->standard != NULL ? k->standard : "");
+        (void)fprintf(to, "# %s =%s%s\n", k->name, *k->standard != '\0' ? " " : "", k->standard);
     }
 }
 

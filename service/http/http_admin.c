@@ -203,11 +203,6 @@ void http_status(struct http_request *r)
     http_call_admin(r, call_for(r), on_object);
 }
 
-void http_samples(struct http_request *r)
-{
-    http_call_admin(r, call_for(r), on_object);
-}
-
 void http_shards(struct http_request *r)
 {
     http_call_admin(r, call_for(r), on_shards);
@@ -243,6 +238,17 @@ void http_history(struct http_request *r)
     if (call != NULL)
         call->count = count;
     http_call_admin(r, call, on_history);
+}
+
+void http_samples(struct http_request *r)
+{
+    uint64_t count = 0;
+    if (!query_count(r, "count", &count))
+        return;
+    struct admin_call *call = call_for(r);
+    if (call != NULL)
+        call->count = count;
+    http_call_admin(r, call, on_object);
 }
 
 void http_plan(struct http_request *r)

@@ -149,6 +149,7 @@ id_column = id
 key = code
 where = deleted_at IS NULL
 grace = 0s
+follow = no
 expand_at = 1
 CONF
   log_from=0

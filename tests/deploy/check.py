@@ -403,7 +403,7 @@ class Kubernetes(unittest.TestCase):
         for source in self.container["envFrom"]:
             self.assertIn(next(iter(source.values()))["name"], generated)
         mounts = {m["name"]: m["mountPath"] for m in self.container["volumeMounts"]}
-        self.assertEqual(mounts["spill"], self.example["expansion", "spill_dir"])
+        self.assertEqual(mounts["spill"], self.example["rebuild", "spill_dir"])
         self.assertTrue(self.container["args"][1].startswith(mounts["config"] + "/"))
 
     @unittest.skipUnless(shutil.which("kubectl"), "there is no kubectl")

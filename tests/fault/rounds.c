@@ -47,7 +47,7 @@ static const struct world_options world_options = {
         "lease = 500ms\npage_rows = 300\nverify_sample = 1\ncheckpoint_interval = 20ms\ntombstone_ttl = 2s\n"
         "transaction_timeout = 20s\n",
     .filter = "[filter " WORLD_FILTER "]\ncapacity = 20000\nerror_rate = 0.001\ntable = " WORLD_TABLE
-              "\nid_column = id\nkey = code\ngrace = 300ms\n",
+              "\nid_column = id\nkey = code\ngrace = 300ms\nfollow = no\n",
     .fake_clock = true,
 };
 

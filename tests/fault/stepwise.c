@@ -57,7 +57,7 @@ static const struct world_options options = {
     .expansion =
         "lease = 300ms\npage_rows = 150\nverify_sample = 1\ncheckpoint_interval = 10ms\ntombstone_ttl = 5s\n",
     .filter = "[filter " WORLD_FILTER "]\ncapacity = 600\nerror_rate = 0.001\ntable = " WORLD_TABLE
-              "\nid_column = id\nkey = code\ngrace = 0ms\n",
+              "\nid_column = id\nkey = code\ngrace = 0ms\nfollow = no\n",
 };
 
 /* Keys in both orders; where nobody needs to answer, none may be acknowledged. */

@@ -80,13 +80,15 @@ static void start_daemons(struct fixture *f, const struct fixture_options *o)
     if (o->tls)
         (void)snprintf(redis + strlen(redis), sizeof(redis) - strlen(redis), "tls_ca_file = %s/ours.crt\n",
                        f->cluster.certificates);
+    bool follows = o->filter != NULL && strstr(o->filter, "follow = ") != NULL;
     if (o->capacity != 0)
         (void)snprintf(
             filters, sizeof(filters),
             "[filter " FILTER "]\ncapacity = %llu\nerror_rate = %s\ntable = short_link\nid_column = id\n"
-            "key = code\nwhere = %s\ngrace = %s\n%s",
+            "key = code\nwhere = %s\ngrace = %s\n%s%s",
             (unsigned long long)o->capacity, o->rate, o->where != NULL ? o->where : "deleted_at IS NULL",
-            o->grace != NULL ? o->grace : "500ms", o->filter != NULL ? o->filter : "");
+            o->grace != NULL ? o->grace : "500ms", follows ? "" : "follow = no\n",
+            o->filter != NULL ? o->filter : "");
     const struct daemon_options d = {.nodes = f->node_list,
                                      .cluster = o->masters > 0 ? f->node_list : NULL,
                                      .dsn = o->postgres ? f->postgres.dsn : NULL,

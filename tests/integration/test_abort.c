@@ -20,11 +20,12 @@ static int setup(void **state)
     (void)state;
     struct error e = {""};
     (void)fixture_start(&fixture, &(struct fixture_options){.nodes = 1, .postgres = true, .rows = ROWS});
-    const struct daemon_options o = {.nodes = fixture.node_list,
-                                     .dsn = fixture.postgres.dsn,
-                                     .expansion = "rows_per_second = 50\npage_rows = 10\n",
-                                     .filters = "[filter " FILTER "]\ncapacity = 10000\nerror_rate = 0.01\n"
-                                                "table = short_link\nid_column = id\nkey = code\n"};
+    const struct daemon_options o = {
+        .nodes = fixture.node_list,
+        .dsn = fixture.postgres.dsn,
+        .expansion = "rows_per_second = 50\npage_rows = 10\n",
+        .filters = "[filter " FILTER "]\ncapacity = 10000\nerror_rate = 0.01\n"
+                   "table = short_link\nid_column = id\nkey = code\nfollow = no\ngrace = 10s\n"};
     must(daemon_start(&fixture.daemon[0], &o, &e), e);
     fixture.daemons = 1;
     fixture_reconnect(&fixture, 0);
@@ -56,8 +57,8 @@ static int64_t next_attempt_ms(void)
 {
     struct error e = {""};
     int64_t at = 0;
-    must(client_wait_status_least(&fixture.client[0], FILTER, "next_attempt_ms", 1, WAIT_MS, &e), e);
-    must(client_status_number(&fixture.client[0], FILTER, "next_attempt_ms", &at, &e), e);
+    must(client_wait_status_least(&fixture.client[0], FILTER, "next_attempt_at", 1, WAIT_MS, &e), e);
+    must(client_status_number(&fixture.client[0], FILTER, "next_attempt_at", &at, &e), e);
     return at;
 }
 
@@ -65,7 +66,7 @@ static void forget_seconds(unsigned seconds)
 {
     struct error e = {""};
     int64_t finished = 0;
-    must(client_status_number(&fixture.client[0], FILTER, "job_finished_ms", &finished, &e), e);
+    must(client_status_number(&fixture.client[0], FILTER, "job_finished_at", &finished, &e), e);
     redisReply *r = client_command(&redis, "HSET twinbloom:{" FILTER "}:job finished_ms %lld",
                                    (long long)finished - seconds * 1000LL);
     assert_true(r != NULL && r->type == REDIS_REPLY_INTEGER);
@@ -81,7 +82,7 @@ static void test_abort__says_when_the_next_attempt_is(void **state)
     abort_build();
     int64_t at = next_attempt_ms();
     assert_in_range(at, now_ms() + 1, now_ms() + RESPECTED_MS);
-    must(client_status(&fixture.client[0], FILTER, "next_attempt_why", text, sizeof(text), &e), e);
+    must(client_status(&fixture.client[0], FILTER, "next_attempt_reason", text, sizeof(text), &e), e);
     assert_non_null(strstr(text, "aborted"));
     must(client_integer(&fixture.client[0], &present, &e, "BF.EXISTS " FILTER " of-no-row"), e);
     assert_int_equal(present, 1);
@@ -100,7 +101,7 @@ static void test_abort__an_operator_builds_at_once(void **state)
     must(client_when_free(&fixture.client[0], WAIT_MS, &e, "TB.REBUILD " FILTER), e);
     fixture_wait(&fixture, 0, "job_state", "running");
     uint64_t until = now_ms() + WAIT_MS; /* nothing waits any more */
-    while (client_status(&fixture.client[0], FILTER, "next_attempt_ms", text, sizeof(text), &e) == ERR_OK) {
+    while (client_status(&fixture.client[0], FILTER, "next_attempt_at", text, sizeof(text), &e) == ERR_OK) {
         assert_true(now_ms() < until);
         clock_sleep_us(20 * 1000);
     }

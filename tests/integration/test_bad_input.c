@@ -183,7 +183,7 @@ static void test_rows__without_a_key_are_skipped_and_counted(void **state)
     int64_t n = 0;
     start(&d, &c,
           "[filter awkward]\ncapacity = 1000\nerror_rate = 0.001\ntable = awkward\nid_column = id\nkey = "
-          "code\n");
+          "code\nfollow = no\ngrace = 10s\n");
     must(client_wait_status(&c, "awkward", "built", "1", READY_MS, &e), e);
     must(client_wait_status(&c, "awkward", "job_state", "done", READY_MS, &e), e);
     expect_number(&c, "awkward", "job_skipped_null", 50);
@@ -221,7 +221,7 @@ static void wait_for_trouble(struct client *c, const char *field)
 
 static const char short_link_filter[] =
     "[filter " FILTER "]\ncapacity = 5000\nerror_rate = 0.001\ntable = short_link\n"
-    "id_column = id\nkey = code\n";
+    "id_column = id\nkey = code\nfollow = no\ngrace = 10s\n";
 
 /* Connect to @d, which runs without one of its servers; then say what it must say after @field came back. */
 static void serves_all_rows(struct client *c, const char *field)

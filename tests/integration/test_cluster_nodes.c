@@ -50,7 +50,7 @@ static void test_cluster__lists_its_coordinators(void **state)
         assert_int_equal(roll_count(&f, by), 2);
         for (unsigned d = 0; d < 2; d++) {
             roll_wait(&f, by, d, FILTER, "epoch", epoch, WAIT_MS);
-            assert_string_equal(roll_field(&f, by, d, FILTER, "current"), "yes");
+            assert_string_equal(roll_field(&f, by, d, FILTER, "current"), "1");
             assert_string_equal(roll_field(&f, by, d, NULL, "state"), "serving");
             assert_string_equal(roll_field(&f, by, d, NULL, "nodes"), "cluster");
             assert_string_equal(roll_field(&f, by, d, NULL, "redis"), "ok");

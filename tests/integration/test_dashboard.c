@@ -20,7 +20,7 @@ enum { ROWS = 30000, DEADLINE_MS = 500000 };
 #define FILTER_LINES                                                                                         \
     "[filter " FILTER                                                                                        \
     "]\ncapacity = 40000\nerror_rate = 0.001\ntable = short_link\nid_column = id\nkey = code\n"              \
-    "where = deleted_at IS NULL\ngrace = 600s\n"
+    "where = deleted_at IS NULL\ngrace = 600s\nfollow = no\n"
 #define EXPANSION "rows_per_second = 3000\n"
 
 static const char *const *program;

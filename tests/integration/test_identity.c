@@ -216,9 +216,9 @@ static void promoted(enum fate fate)
     copy_home();
     aim(OTHER);
     heals();
-    fixture_wait(&fixture, 0, "degraded", "no");
+    fixture_wait(&fixture, 0, "degraded", "0");
     add(FILTER, 0, true);
-    fixture_wait(&fixture, 1, "degraded", "no");
+    fixture_wait(&fixture, 1, "degraded", "0");
     come_back(to_first, fate);
 }
 
@@ -241,8 +241,8 @@ static void test_promoted_and_not_healed__then_the_first_one(void **state)
     copy_home();
     fixture_sql(fixture.db, "ALTER TABLE short_link RENAME TO away"); /* nothing can be healed */
     aim(OTHER);
-    fixture_wait(&fixture, 0, "degraded", "yes");
-    fixture_wait(&fixture, 1, "degraded", "yes");
+    fixture_wait(&fixture, 0, "degraded", "1");
+    fixture_wait(&fixture, 1, "degraded", "1");
     add(FILTER, 0, false);
     fixture_sql(fixture.db, "ALTER TABLE away RENAME TO short_link");
     fixture_insert(fixture.db, codes - ADDED, ADDED);
@@ -321,7 +321,7 @@ static void test_filter_without_a_source__then_the_first_one(void **state)
     copy_home();
     aim(OTHER);
     uint64_t until = clock_mono_us() + (uint64_t)HEAL_MS * 1000;
-    while (client_ok(&fixture.client[0], &e, "TB.ACCEPT seen") != ERR_OK)
+    while (client_ok(&fixture.client[0], &e, "TB.TRUST seen") != ERR_OK)
         if (clock_mono_us() > until)
             fail_msg("%s", e.text);
     add("seen", 0, false);
@@ -348,7 +348,7 @@ static enum err start_third(const char *nodes, const char *prefix, struct error 
         .service = "check_interval = 200ms\n",
         .redis = redis,
         .filters = "[filter " FILTER "]\ncapacity = 20000\nerror_rate = 0.0001\ntable = short_link\n"
-                   "id_column = id\nkey = code\nwhere = deleted_at IS NULL\n"};
+                   "id_column = id\nkey = code\nwhere = deleted_at IS NULL\nfollow = no\ngrace = 10s\n"};
     (void)daemon_fini(&third);
     third = (struct daemon){0};
     return daemon_start(&third, &o, e);
@@ -376,7 +376,7 @@ static void is_whole(int64_t epoch)
     struct error e = {""};
     int64_t now = 0;
     for (unsigned d = 0; d < 2; d++) {
-        fixture_wait(&fixture, d, "degraded", "no");
+        fixture_wait(&fixture, d, "degraded", "0");
         fixture_all_present(&fixture, d, 0, codes);
         assert_true(absent(FILTER, d, fixture_absent_code, 0, 200) > 190);
         must(client_status_number(&fixture.client[d], FILTER, "epoch", &now, &e), e);

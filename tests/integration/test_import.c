@@ -66,7 +66,7 @@ static void test_import__loses_no_key(void **state)
     assert_int_equal(two_status(&two.from, "many", "capacity"), 200000);
     added("import many < $D/keys --json",
           "{\"filter\":\"many\",\"keys\":100000,\"skipped\":0,\"added\":0,\"present\":100000,\"refused\":0,"
-          "\"empty\":0,\"malformed\":0,\"milliseconds\":");
+          "\"empty\":0,\"malformed\":0,\"duration_ms\":");
 }
 
 static void test_import__takes_keys_of_megabytes(void **state)

@@ -35,7 +35,7 @@ static int setup(void **state)
     for (unsigned i = 0; i < SOURCED; i++)
         (void)snprintf(filters + strlen(filters), sizeof(filters) - strlen(filters),
                        "[filter links-%u]\ncapacity = %d\nerror_rate = 0.01\ntable = short_link\n"
-                       "id_column = id\nkey = code\ngrace = 0s\n",
+                       "id_column = id\nkey = code\ngrace = 0s\nfollow = no\n",
                        i, CAPACITY);
     (void)snprintf(postgres, sizeof(postgres), "timeout = %ds\n", POSTGRES_S);
     const struct daemon_options o = {.nodes = fixture.node_list,

@@ -237,7 +237,7 @@ static void live_with_a_source(void)
     wait_for("job_state", "aborted");
     ok("TB.VERIFY " FILTER);
     wait_for("job_state", "done");
-    wait_for("verified", "yes");
+    wait_for("verification", "passed");
     answered("TB.PLAN " FILTER);
     answered("TB.HISTORY " FILTER);
     answered("TB.COORDINATORS " FILTER);

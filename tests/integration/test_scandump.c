@@ -176,7 +176,7 @@ static void test_dump__is_refused_once_another_generation_is_in_use(void **state
     must(dump_load_all(&d, &two.to, FILTER, &e), e);
     dump_free(&d);
     two_all_present(&two.to, FILTER, 0, 2000);
-    assert_int_equal(two_status(&two.to, FILTER, "sourced"), 0);
+    assert_int_equal(two_status(&two.to, FILTER, "has_source"), 0);
 }
 
 /* --- what cannot be dumped --- */

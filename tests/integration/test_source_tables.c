@@ -94,6 +94,41 @@ static void test_source_open__takes_patterns(void **state)
     expect_refused(p, "shard_1, missing", "id", "table missing does not exist");
 }
 
+static void expect_id(const struct temp_postgres *p, const char *table, const char *wanted)
+{
+    struct source *s = open_tables(p, table, "");
+    struct error e = {0};
+    must(source_check(s, &e), &e);
+    assert_string_equal(source_id_text(s), wanted);
+    source_close(s);
+}
+
+static void test_source_open__finds_the_primary_key(void **state)
+{
+    const struct temp_postgres *p = *state;
+    PGconn *pg = database_connect(p, "postgres", "test");
+    database_run(
+        pg,
+        "CREATE SCHEMA keys;"
+        "CREATE TABLE keys.pair (\"Or,der\" text COLLATE \"C\", code text, no int, x int, PRIMARY KEY (no, "
+        "\"Or,der\") INCLUDE (x));"
+        "CREATE TABLE keys.unique_1 (a int NOT NULL, code text NOT NULL, b int UNIQUE, c int NOT NULL);"
+        "CREATE UNIQUE INDEX ON keys.unique_1 (a, c); CREATE UNIQUE INDEX ON keys.unique_1 (c);"
+        "CREATE UNIQUE INDEX ON keys.unique_1 (a) WHERE c > 0;"
+        "CREATE UNIQUE INDEX ON keys.unique_1 ((a + c));"
+        "CREATE TABLE keys.none (id int, code text);"
+        "CREATE VIEW keys.shown AS SELECT * FROM keys.none");
+    expect_id(p, "shard_1", "id");
+    expect_id(p, "shard_*, other.*", "id");
+    expect_id(p, "keys.pair", "no, \"Or,der\"");
+    expect_refused(p, "shard_1, keys.pair", "",
+                   "the primary key of table keys.pair is (no, \"Or,der\"), that of");
+    expect_refused(p, "keys.unique_1", "", "has no primary key; add `id_column` = c; or a, c");
+    expect_refused(p, "keys.none", "", "has no primary key, and no unique index");
+    expect_refused(p, "keys.shown", "", "is no table");
+    PQfinish(pg);
+}
+
 static void test_source_tables_hash__is_that_of_the_list(void **state)
 {
     const struct temp_postgres *p = *state;
@@ -220,6 +255,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_source_open__takes_lists_of_names),
         cmocka_unit_test(test_source_open__takes_patterns),
+        cmocka_unit_test(test_source_open__finds_the_primary_key),
         cmocka_unit_test(test_source_tables_hash__is_that_of_the_list),
         cmocka_unit_test(test_source_check__wants_an_index_of_the_ids_columns_in_their_order),
         cmocka_unit_test(test_source_check__wants_ids_of_one_type),

@@ -68,6 +68,7 @@ static const struct row {
     {"server", {NULL}, NULL},
     {"prepared_open", {NULL}, NULL},
     {"prepared_waiting", {"noted={1234/gid}"}, ""},
+    {"primary_key", {"oid=OID"}, "t|id\nf|code\n"},
     {"publication", {"publication=links", "table=link (id)"}, ""},
     {"publication_check",
      {"publication=links", "oid=OID", "column=id"},

@@ -103,7 +103,7 @@ static void test_config_read__reads_every_key(void **state)
     assert_non_null(f);
     assert_true(f->expand_at_dead == 0);
     assert_true(f->error_rate == 0.001 && f->expand_at == 0.8 && f->growth == 1.5 && f->headroom == 1.3);
-    assert_string_equal(f->id_column, "id");
+    assert_string_equal(f->id_column, "");
     assert_int_equal(f->expansion, 2);
     assert_int_equal(f->grace_ms, 10000);
     assert_int_equal(f->on_lost, ON_LOST_MAYBE);
@@ -194,7 +194,7 @@ static void test_config_read__tells_of_files_it_cannot_read(void **state)
     struct config *c = NULL;
     struct error e;
     assert_int_equal(config_read(&c, "/nonexistent/x.ini", &e), ERR_IO);
-    assert_non_null(strstr(e.text, "/nonexistent/x.ini: cannot be opened: No such file"));
+    assert_non_null(strstr(e.text, "configuration /nonexistent/x.ini cannot be opened: No such file"));
     assert_int_equal(config_read(&c, "/", &e), ERR_IO);
     assert_null(c);
 }

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+/* Five lines of configuration are enough: where the database is, which table, which key. */
+#include "tests/integration/fixture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "service/daemon_options.h"
+
+enum { WAIT_MS = 60000, ROWS = 20000 };
+
+static struct fixture fixture; /* Redis and Postgres; the coordinators are each test's own */
+
+static int setup(void **state)
+{
+    (void)state;
+    if (fixture_start(&fixture, &(struct fixture_options){.nodes = 1, .postgres = true, .rows = 1}) != 0)
+        return -1;
+    fixture_sql(fixture.db,
+                "CREATE TABLE account (nr bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, email text)");
+    fixture_sql(fixture.db,
+                "INSERT INTO account (email) SELECT 'user' || n FROM generate_series(1, 20000) n");
+    fixture_sql(fixture.db, "CREATE TABLE guest (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), name text)");
+    fixture_sql(fixture.db, "INSERT INTO guest (name) SELECT 'guest' || n FROM generate_series(1, 100) n");
+    fixture_sql(fixture.db, "ANALYZE");
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    return fixture_stop(&fixture);
+}
+
+#define ACCOUNT "[filter account]\ntable = account\nkey = email\n"
+#define GUEST "[filter guest]\ntable = guest\nkey = name\n"
+
+static struct daemon_options options(const char *filters)
+{
+    return (struct daemon_options){
+        .nodes = fixture.node_list, .dsn = fixture.postgres.dsn, .filters = filters};
+}
+
+static void start(struct daemon *d, struct client *c, const char *filters, const char *filter)
+{
+    struct error e = {""};
+    const struct daemon_options o = options(filters);
+    must(daemon_start(d, &o, &e), e);
+    must(client_open(c, d->port, 20000, &e), e);
+    must(client_wait_status(c, filter, "built", "1", WAIT_MS, &e), e);
+}
+
+static int64_t ask(struct client *c, const char *command)
+{
+    struct error e = {""};
+    int64_t n = -1;
+    must(client_integer(c, &n, &e, command), e);
+    return n;
+}
+
+static void test_five_lines__build_answer_and_follow(void **state)
+{
+    (void)state;
+    struct daemon d;
+    struct client c;
+    struct error e = {""};
+    int64_t capacity = 0;
+    start(&d, &c, ACCOUNT, "account");
+    must(client_status_number(&c, "account", "capacity", &capacity, &e), e);
+    assert_int_equal(capacity, ROWS * 13 / 10);
+    assert_int_equal(ask(&c, "BF.EXISTS account user1"), 1);
+    assert_int_equal(ask(&c, "BF.EXISTS account user20000"), 1);
+    assert_int_equal(ask(&c, "BF.EXISTS account somebody-else"), 0);
+    fixture_sql(fixture.db, "INSERT INTO account (email) VALUES ('somebody-else')");
+    uint64_t until = clock_mono_us() + (uint64_t)WAIT_MS * 1000;
+    while (ask(&c, "BF.EXISTS account somebody-else") == 0 && clock_mono_us() < until)
+        clock_sleep_us(20000);
+    assert_int_equal(ask(&c, "BF.EXISTS account somebody-else"), 1);
+    client_close(&c);
+    assert_true(daemon_fini(&d));
+}
+
+/* Without a follower: said in the log, and the filter is built all the same. */
+static void test_five_lines__warn_where_rows_cannot_be_followed(void **state)
+{
+    (void)state;
+    struct daemon d;
+    struct client c;
+    char *log = NULL;
+    start(&d, &c, GUEST, "guest");
+    assert_int_equal(ask(&c, "BF.EXISTS guest guest100"), 1);
+    assert_int_equal(ask(&c, "BF.EXISTS guest nobody"), 0);
+    bool said = false;
+    for (unsigned i = 0; i < 1000 && !said; i++) {
+        free(log);
+        log = process_log(&d.process);
+        const char *line = strstr(log, "not followed: the id is no single integer column");
+        said = line != NULL && strstr(line, "set follow_by = outbox or logical, or follow = no") != NULL;
+        clock_sleep_us(20000);
+    }
+    if (!said)
+        fail_msg("no warning: %s", log);
+    free(log);
+    client_close(&c);
+    assert_true(daemon_fini(&d));
+}
+
+static void test_check_config__says_what_was_chosen(void **state)
+{
+    (void)state;
+    static const char *const wanted[] = {"[filter account]\n",
+                                         "table      account: 20,00",
+                                         "capacity   26,00",
+                                         " at the first build: rows x headroom\n",
+                                         "id_column  nr: the primary key\n",
+                                         "follow     yes, by ids, every 500 ms\n",
+                                         "[filter guest]\n",
+                                         "table      guest: 100 rows, counted\n",
+                                         "capacity   10,000 at the first build: the least with a table\n",
+                                         "id_column  id: the primary key\n",
+                                         "follow     not possible: the id is no single integer column; set",
+                                         ": fit, 2 filters\n"};
+    struct daemon d;
+    char *output = NULL;
+    int status = -1;
+    struct error e = {""};
+    const struct daemon_options o = options(ACCOUNT GUEST);
+    must(daemon_prepare(&d, &o, &e), e);
+    must(daemon_run(&d, "--check-config", &output, &status, &e), e);
+    const char *at = output;
+    for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+        at = strstr(at, wanted[i]);
+        if (at == NULL)
+            fail_msg("status %d, wanted '%s': %s", status, wanted[i], output);
+    }
+    assert_int_equal(status, 0);
+    free(output);
+    assert_true(daemon_fini(&d));
+}
+
+static void test_twinbloomd__reads_the_packaged_file(void **state)
+{
+    (void)state;
+    const char *argv[] = {TWINBLOOMD, "--print-config", NULL};
+    char *output = NULL;
+    int status = -1;
+    struct error e = {""};
+    if (access(DAEMON_CONFIG_FILE, F_OK) == 0)
+        skip(); /* a machine with the package */
+    must(process_run(argv, 20000, &output, &status, &e), e);
+    assert_int_equal(status, 2);
+    if (strstr(output, "the configuration " DAEMON_CONFIG_FILE " cannot be opened: No such file") == NULL)
+        fail_msg("%s", output);
+    free(output);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_five_lines__build_answer_and_follow),
+        cmocka_unit_test(test_five_lines__warn_where_rows_cannot_be_followed),
+        cmocka_unit_test(test_check_config__says_what_was_chosen),
+        cmocka_unit_test(test_twinbloomd__reads_the_packaged_file),
+    };
+    return cmocka_run_group_tests_name("five_lines", tests, setup, teardown);
+}
