@@ -104,11 +104,14 @@ uint64_t doctor_info_number(const struct doctor_node *n, const char *name)
 unsigned doctor_redis_version(const struct doctor_node *n)
 {
     char text[32];
-    unsigned major = 0, minor = 0, patch = 0;
-    if (sscanf(doctor_info_text(n, "redis_version", text, sizeof(text)), "%4u.%2u.%2u", &major, &minor,
-               &patch) < 2)
-        return 0;
-    return major * 10000 + minor * 100 + patch;
+    unsigned version = 0;
+    char *at = (char *)doctor_info_text(n, "redis_version", text, sizeof(text));
+    for (unsigned part = 0; part < 3; part++) {
+        unsigned long number = strtoul(at, &at, 10);
+        version = version * 100 + (number < 100 ? (unsigned)number : 99);
+        at += *at == '.';
+    }
+    return version;
 }
 
 /* --- what the configuration asks for --- */

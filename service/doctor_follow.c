@@ -130,7 +130,7 @@ void doctor_standby(struct doctor *d)
     if (source_open_another(&standby, primary, c->read_dsn, "twinbloom doctor", nobody, &e) != ERR_OK)
         doctor_tell(d, DOCTOR_PROBLEM, "", "check [postgres] read_dsn", "%s", e.text);
     else if (source_replication_lag(primary, &seconds, &e) == ERR_OK &&
-             seconds * 1000 > c->replication_lag_max_ms)
+             seconds * 1000 > (double)c->replication_lag_max_ms)
         doctor_tell(d, DOCTOR_WARNING, "", "see what holds replay up; rebuilds wait for it",
                     "it is %.0f s behind", seconds);
     else
