@@ -408,8 +408,6 @@ void admin_status(struct admin *a, struct admin_call *call)
         return;
     }
     call->status = admin_status_one(a, &r, call->filter, call->filter_length, &call->error);
-    if (call->status == ERR_NOT_FOUND)
-        reply_error(&r, "ERR not found");
-    else if (call->status != ERR_OK)
-        reply_error(&r, "ERR %s", call->error.text);
+    if (call->status != ERR_OK)
+        admin_reply_error(&r, call->status, &call->error);
 }
