@@ -143,6 +143,9 @@ admin_fn admin_nodes;
 /* TB.COORDINATORS. */
 admin_fn admin_coordinators;
 
+/* TB.DOCTOR. */
+admin_fn admin_doctor;
+
 /* Dump and load. */
 admin_fn admin_scandump;      /* BF.SCANDUMP */
 admin_fn admin_loadchunk;     /* BF.LOADCHUNK */
@@ -162,7 +165,7 @@ enum { SCAN_OTHER_TYPE = 1 };          /* TYPE names one that no filter has */
 /* Copy names into the call, each with a NUL behind it. False: no memory. */
 MUST_CHECK bool admin_call_names(struct admin_call *call, const struct argument *names, size_t count);
 
-/* "ERR not found", "WRONGTYPE ...", or "ERR " and the text. */
+/* As reply_failure(). */
 void admin_reply_error(struct reply *r, enum err code, const struct error *e);
 
 /* The names of all filters in Redis, in the order of their bytes: the order of a set changes between two

@@ -70,7 +70,7 @@ void admin_history(struct admin *a, struct admin_call *call)
     redisReply *entries = NULL;
     call->status = read_entries(a, call, &entries);
     if (call->status != ERR_OK) {
-        reply_error(&r, "ERR %s", call->status == ERR_NOT_FOUND ? "not found" : call->error.text);
+        admin_reply_error(&r, call->status, &call->error);
         return;
     }
     reply_array(&r, entries->elements);

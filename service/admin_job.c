@@ -16,10 +16,8 @@ static void reply_outcome(struct admin_call *call)
     struct reply r = {.out = &call->reply, .protocol = call->protocol};
     if (call->status == ERR_OK)
         reply_simple(&r, "OK");
-    else if (call->status == ERR_BUSY)
-        reply_error(&r, "BUSY %s", call->error.text);
     else
-        reply_error(&r, "ERR %s", call->status == ERR_NOT_FOUND ? "not found" : call->error.text);
+        reply_failure(&r, call->status, "%s", call->error.text);
 }
 
 struct runner_job admin_rebuild_job(struct admin *a, const struct admin_call *call)
@@ -52,7 +50,7 @@ bool admin_has_source(struct admin *a, struct admin_call *call, const char *noth
     call->status = error_set(&call->error, code == ERR_NOT_FOUND ? ERR_NOT_FOUND : ERR_CONFLICT,
                              "filter '%s' has no source table in the configuration: nothing to %s",
                              call->filter, nothing);
-    reply_error(&r, "ERR %s", call->error.text);
+    reply_failure(&r, ERR_CONFLICT, "%s", call->error.text);
     return false;
 }
 

@@ -46,7 +46,8 @@ export function judge(f) {
   if (holds(f)) return ['warn', 'On hold', 'the new generation is ready: choose "Cut over" to switch to it'];
   if (runs(f)) return ['busy', stepWord(f), f.job_throttle_reason || f.job_waiting_for || ''];
   if (f.postgres && f.postgres !== 'ok') return ['warn', 'Postgres', f.postgres];
-  if (f.state === 'building') return ['busy', 'Not built', 'every key is answered "maybe present" until the filter is built'];
+  if (f.state === 'building') return ['busy', 'Building', 'every key is answered "maybe present" until the filter is built'];
+  if (f.state === 'not built') return ['warn', 'Not built', 'every key is answered "maybe present" until the filter is built, and no job builds it now'];
   if (f.nodes_down) return ['bad', 'Node unreachable', f.nodes_down];
   if (fill >= 1) return ['bad', 'Full', `${percent(fill)} of the capacity`];
   if (f.expected_error_rate > f.error_rate * 1.0001) return ['warn', 'FP rate high', `${rate(f.expected_error_rate)} expected, ${rate(f.error_rate)} allowed`];

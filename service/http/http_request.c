@@ -61,39 +61,8 @@ const char *http_reason(int status)
 
 int http_status_of(enum err code)
 {
-    switch (code) {
-    case ERR_OK:
-        return 200;
-    case ERR_PARSE:
-        return 400;
-    case ERR_RANGE:
-        return 422;
-    case ERR_NOT_FOUND:
-        return 404;
-    case ERR_EXISTS:
-    case ERR_BUSY:
-    case ERR_CONFLICT:
-    case ERR_CONFIG:
-    case ERR_MUTEX_LOST:
-    case ERR_WRONG_TYPE:
-    case ERR_FULL:
-    case ERR_CHANGED:
-        return 409;
-    case ERR_TIMEOUT:
-        return 504;
-    case ERR_NOMEM:
-    case ERR_UNREACHABLE:
-    case ERR_REFUSED:
-    case ERR_LOST:
-    case ERR_FENCED:
-    case ERR_CANCELLED:
-    case ERR_ASIDE:
-    case ERR_FORMAT: /* another coordinator may know it */
-        return 503;
-    case ERR_IO:
-        break;
-    }
-    return 500;
+    const struct error_code *row = error_code_of(code);
+    return code == ERR_OK ? 200 : row != NULL ? row->http_status : 500;
 }
 
 /* --- answers --- */
