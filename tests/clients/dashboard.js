@@ -81,6 +81,19 @@ const checks = {
     await v.page.locator('#live[data-level="ok"]').waitFor();
   },
 
+  async 'the list of events is bounded, newest first, and knows each end of a job once'(v) {
+    const found = await v.page.evaluate(async () => {
+      const { Activity } = await import('/dashboard/activity.js'), make = (name) => document.createElement(name), body = make('tbody');
+      const list = new Activity(body, make('p'), make('div')), texts = () => [...body.children].map((row) => row.lastElementChild.textContent);
+      for (const at of [3, 1, 2]) list.add(at * 1000, 'f', 'ok', `at ${at}`);
+      for (let i = 0; i < 2; i++) list.past('f', [{ finished_at: 0.5, outcome: 'failed', error: 'no space' }]);
+      const first = texts();
+      for (let i = 0; i < 150; i++) list.add(2e12 + i, 'f', 'ok', `late ${i}`);
+      return [first, texts().length, texts()[0], texts()[99]];
+    });
+    assert.deepStrictEqual(found, [['at 3', 'at 2', 'at 1', 'job failed: no space'], 100, 'late 149', 'late 50']);
+  },
+
   async 'a coordinator without tables needs no Postgres, and that is no fault'(v) {
     const faults = (postgres) => v.page.evaluate(async (text) => {
       const { coordinatorRow } = await import('/dashboard/parts.js');
@@ -222,6 +235,9 @@ const checks = {
   async 'what is built holds, and the page says whether it is safe to switch'(v) {
     await becomes('job_step', 'hold');
     await v.page.locator('.note', { hasText: 'Safe to switch' }).waitFor();
+    for (let i = 0; i < 3000; i++) await ask('BF.MEXISTS', FILTER, 'c1', `absent-${i}`);
+    await v.page.locator('#said.shown').waitFor({ state: 'detached' });
+    await v.shot('readme', 1400); // docs/images/dashboard.png is this one
     await v.shot('held');
     await v.shots('held', 'dark', 400);
   },
@@ -362,8 +378,10 @@ const checks = {
     await v.shot('many');
     await v.page.locator('#search').fill('many-19');
     await until('fewer cards', async () => (await v.page.locator('.card:visible').count()) === 11);
-    v.expected(/ERR_|404/);
     await v.page.unrouteAll();
+    await v.page.reload(); // the filters that were made up are asked for no more
+    await v.page.locator(`.card[data-key="${FILTER}"]`).waitFor();
+    v.expected(/ERR_|404/);
   },
 
   async 'what leaves the page goes to its own host, and the console is silent'(v) {

@@ -80,9 +80,10 @@ class Visit {
   faults() { return this.said; }
   expected(pattern) { this.said = this.said.filter((text) => !pattern.test(text)); }
 
-  async shot(name) {
+  // The whole page, or its first @height pixels.
+  async shot(name, height) {
     await this.page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
-    await this.page.screenshot({ path: path.join(Visit.shots, `${name}.png`), fullPage: true, animations: 'disabled' });
+    await this.page.screenshot({ path: path.join(Visit.shots, `${name}.png`), fullPage: true, animations: 'disabled', clip: height && { x: 0, y: 0, width: 1200, height } });
   }
 
   async shots(name, dark, width) {
