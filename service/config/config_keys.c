@@ -75,6 +75,8 @@ const struct config_key config_keys[] = {
     S("password", CONFIG_STRING, password, "", 0, 0, CONFIG_SECRET | RELOAD,
       "What the default user must give to AUTH, as text or as a hash of twinbloom passwd; empty: no login, "
       "unless there are users."),
+    S("password_file", CONFIG_STRING, password_file, "", 0, 0, FILE_ONLY,
+      "File that holds that password, instead. It is read at the start and by every SIGHUP; a line end at its end does not count."),
     S("login_timeout", CONFIG_DURATION, login_timeout_ms, "60s", 100, HOURS(24), RELOAD,
       "How long a client may stay without a login where one is needed."),
     S("timeout", CONFIG_DURATION, timeout_ms, "1s", 1, HOURS(1), RELOAD,
@@ -112,6 +114,8 @@ const struct config_key config_keys[] = {
       "Redis Sentinels that tell where the masters are, written as those of nodes, which is left out then. Empty: none."),
     R("master", CONFIG_STRING, master, "", 0, 0, CONFIG_SECRET_PART,
       "The sentinels' names of the masters, comma separated; redis://user:password@NAME where a login is needed. The first has the views."),
+    R("password_file", CONFIG_STRING, redis_password_file, "", 0, 0, 0,
+      "File that holds the password of every node whose URL has none: redis://user@host or redis://host."),
     R("prefix", CONFIG_STRING, prefix, "twinbloom", 0, 0, 0,
       "What the name of every Redis key starts with."),
     R("timeout", CONFIG_DURATION, redis_timeout_ms, "1s", 1, HOURS(1), 0,
@@ -145,6 +149,8 @@ const struct config_key config_keys[] = {
     P("read_dsn", CONFIG_STRING, read_dsn, "", 0, 0, CONFIG_SECRET_PART,
       "Connection string of a hot standby that builds read rows from; they wait until it has replayed what they need. Empty: "
       "the primary."),
+    P("password_file", CONFIG_STRING, postgres_password_file, "", 0, 0, 0,
+      "File that holds the password for dsn and read_dsn where they have none. passfile=FILE in the dsn names one in the form of ~/.pgpass."),
     P("timeout", CONFIG_DURATION, postgres_timeout_ms, "10s", 1, HOURS(24), 0,
       "Deadline of connecting and of one statement."),
 
