@@ -89,13 +89,14 @@ static bool status_parse(const redisReply *list, struct status *s)
     whole &= number_field(list, "built", &built);
     s->built = built == 1;
     (void)number_field(list, "epoch", &s->epoch);
-    (void)number_field(list, "items", &s->items);
+    (void)number_field(list, "keys", &s->items);
     (void)number_field(list, "capacity", &s->capacity);
     (void)text_field(list, "job_state", s->job_state, sizeof(s->job_state));
     (void)text_field(list, "job_step", s->job_step, sizeof(s->job_step));
     (void)number_field(list, "job_rows", &s->job_rows);
     (void)number_field(list, "job_rows_total", &s->job_rows_total);
-    if (!text_field(list, "job_rate", rate, sizeof(rate)) || !number_double(rate, strlen(rate), &s->job_rate))
+    if (!text_field(list, "job_rows_per_second", rate, sizeof(rate)) ||
+        !number_double(rate, strlen(rate), &s->job_rate))
         s->job_rate = 0;
     (void)number_field(list, "job_eta_seconds", &s->job_eta_seconds);
     (void)text_field(list, "job_reason", s->job_reason, sizeof(s->job_reason));

@@ -2,7 +2,8 @@
 # shellcheck shell=bash
 # The Debian packages that this tree needs, in one place. To be sourced by bash.
 #
-#   packages_missing [checks]   prints those that are not installed, one a line; `checks` adds what only tests/run needs
+#   packages_missing [checks [long]]   prints those that are not installed, one a line; `checks` adds what only
+#                                      tests/run needs, `long` what only its long tests need
 #   packages_install NAME...    installs them with apt-get, as root or by sudo; asks nothing
 
 packages_build=(
@@ -19,12 +20,16 @@ packages_checks=(
   libjson-validator-perl # openapi.json
   prometheus # for promtool; see packages_install
   systemd    # systemd-analyze
+  php-cli php-pgsql php-redis ruby ruby-pg ruby-redis # docs/examples
 )
+# Half a gigabyte: the example in Go.
+packages_long=(golang-go golang-github-gomodule-redigo-dev golang-github-lib-pq-dev)
 
-packages_missing() { # [checks]
+packages_missing() { # [checks [long]]
   local name
   local -a wanted=("${packages_build[@]}")
   if [[ ${1:-} == checks ]]; then wanted+=("${packages_checks[@]}"); fi
+  if [[ ${2:-} == long ]]; then wanted+=("${packages_long[@]}"); fi
   if ! command -v dpkg-query >/dev/null; then
     echo "packages: this is no Debian; install the equivalents of: ${wanted[*]}" >&2
     return 0

@@ -170,7 +170,7 @@ static enum err judge_source(struct driver *d, enum err code, struct error *why)
 
 static enum err note_change(struct driver *d, struct error *why)
 {
-    log_warn("source_changed", "filter=%s step=%s why=%s", log_quote(d->o->filter), step_name(d->step),
+    log_warn("source_changed", "filter=%s step=%s error=%s", log_quote(d->o->filter), step_name(d->step),
              log_quote(why->text));
     if (++d->changes > CHANGES_MAX)
         return error_prefix(why, ERR_CONFLICT, "%u times", d->changes);
@@ -200,7 +200,7 @@ static bool server_is_away(enum err code)
  * afterwards: a change of ours whose reply was lost. */
 static enum err wait_and_reload(struct driver *d, uint64_t *pause, struct error *why)
 {
-    log_warn("job_waits", "filter=%s step=%s why=%s", log_quote(d->o->filter), step_name(d->step),
+    log_warn("job_waiting", "filter=%s step=%s error=%s", log_quote(d->o->filter), step_name(d->step),
              log_quote(why->text));
     const struct error waiting = *why;
     uint64_t until = clock_mono_us() + *pause;
@@ -301,7 +301,7 @@ static enum err run_steps(struct driver *d, struct error *e)
         struct error why;
         enum job_step next = run_step(d, &pause, &code, &why);
         if (!goes_on(d, code)) {
-            log_warn("step_failed", "filter=%s step=%s next=%s why=%s", log_quote(d->o->filter),
+            log_warn("step_failed", "filter=%s step=%s next=%s error=%s", log_quote(d->o->filter),
                      step_name(d->step), step_name(next), log_quote(why.text));
             if (failure == ERR_OK) {
                 failure = code;
@@ -350,12 +350,14 @@ static enum err begin(struct driver *d, struct error *e)
         record_fini(&d->record);
         d->record = fresh;
     }
+    if (d->record.id == 0 || (found_quiet(d) && !d->record.running) || d->found == PHASE_OVERFLOW_OPEN)
+        d->record.id = mutex_id(d->mutex); /* else the job of the record goes on: see control_unfinished() */
     if (d->record.started_ms == 0)
         d->record.started_ms = clock_wall_us() / 1000;
     if (d->record.reason[0] == '\0')
         (void)snprintf(d->record.reason, sizeof(d->record.reason), "%s", o->reason);
-    log_info("job", "filter=%s phase=%s epoch=%" PRIu64 " token=%" PRIu64 " reason=%s", log_quote(o->filter),
-             phase_row(d->view.phase)->name, d->view.epoch, mutex_token(d->mutex),
+    log_info("job_started", "filter=%s phase=%s epoch=%" PRIu64 " token=%" PRIu64 " reason=%s",
+             log_quote(o->filter), phase_row(d->view.phase)->name, d->view.epoch, mutex_token(d->mutex),
              log_quote(d->record.reason));
     return ERR_OK;
 }
@@ -367,7 +369,7 @@ static enum err begin_patiently(struct driver *d, struct error *e)
     uint64_t pause = RETRY_MIN_US, until = clock_mono_us() + BEGIN_US;
     enum err code;
     while (server_is_away(code = begin(d, e)) && clock_mono_us() < until) {
-        log_warn("job_waits", "filter=%s step=begin why=%s", log_quote(d->o->filter), log_quote(e->text));
+        log_warn("job_waiting", "filter=%s step=begin error=%s", log_quote(d->o->filter), log_quote(e->text));
         for (uint64_t naps = pause / NAP_US; naps > 0; naps--) {
             if (mutex_lost(d->mutex))
                 return error_set(e, ERR_MUTEX_LOST, "the mutex %s was lost", mutex_value(d->mutex));

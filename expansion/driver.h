@@ -52,7 +52,6 @@ struct driver_options {
     uint64_t rows_per_second;
     uint64_t redis_p99_max_ms;
     uint64_t replication_lag_max_ms;
-    double redis_p99_factor;       /* how much longer replies of Redis may take than before; 0: any */
     double yield_at;               /* see yield_look() */
     const struct latency *latency; /* of Redis, as requests see it; borrowed. NULL: not known */
     uint64_t settle_timeout_ms;

@@ -97,7 +97,7 @@ static enum err grow_or_say(struct driver *d, struct error *e)
     enum err code = grow(d, e);
     if (code != ERR_REFUSED && code != ERR_RANGE && code != ERR_NOMEM)
         return code;
-    log_warn("no_layer", "filter=%s why=%s", log_quote(d->o->filter), log_quote(e->text));
+    log_warn("layer_failed", "filter=%s error=%s", log_quote(d->o->filter), log_quote(e->text));
     d->grown_at += GROW_AGAIN_US;
     record_begin(d, false);
     record_text(d, "growth_refused", e->text);
@@ -145,7 +145,7 @@ static enum err report(struct driver *d, const char *waiting_for, struct error *
     d->reported_at = now;
     record_begin(d, false);
     record_text(d, "waiting_for", waiting_for);
-    record_text(d, "throttle", driver_pace_reason(d));
+    record_text(d, "throttle", driver_pace_throttle(d));
     if (d->step == STEP_REFILL)
         report_refill(d, now);
     else if (d->step >= STEP_SETTLE && /* nothing is read before; a check, and healing, leave what is known of

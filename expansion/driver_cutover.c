@@ -23,7 +23,7 @@ enum err driver_hold(struct driver *d, struct error *e)
         code = record_step(d, STEP_HOLD, e);
     if (code != ERR_OK || !d->control.hold)
         return code;
-    log_info("holds", "filter=%s generation=%" PRIu64, log_quote(d->o->filter), driver_built(d)->number);
+    log_info("job_held", "filter=%s generation=%" PRIu64, log_quote(d->o->filter), driver_built(d)->number);
     while (code == ERR_OK && d->control.hold)
         code = driver_nap(d, "an operator's word to switch", e);
     if (code != ERR_OK)
@@ -95,7 +95,7 @@ static enum err may_roll_back(struct driver *d, struct error *e)
 /* What was asked for cannot be: it must not be asked again at once. */
 static enum err refuse_rollback(struct driver *d, const struct error *why, struct error *e)
 {
-    log_warn("no_rollback", "filter=%s why=%s", log_quote(d->o->filter), log_quote(why->text));
+    log_warn("rollback_impossible", "filter=%s error=%s", log_quote(d->o->filter), log_quote(why->text));
     record_begin(d, false);
     record_text(d, "rollback", "0");
     record_text(d, "error", why->text);

@@ -233,7 +233,7 @@ static enum err mend(struct heal *h, struct error *e)
     if (code != ERR_OK)
         return driver_source_failed(d, code);
     (void)snprintf(horizon, sizeof(horizon), "%" PRIu64, h->horizon);
-    log_info("mends", "filter=%s by=%s horizon=%s why=%s", log_quote(d->o->filter),
+    log_info("heal_started", "filter=%s by=%s horizon=%s reason=%s", log_quote(d->o->filter),
              h->whole == NULL ? "marks" : "table", h->whole == NULL ? horizon : "-",
              log_quote(h->whole == NULL ? "" : h->whole));
     if (h->whole != NULL)

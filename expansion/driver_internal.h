@@ -73,7 +73,8 @@ struct driver {
         double lag_s;                      /* as it said then; negative: not known */
         uint64_t operator_limit;           /* at the last decision */
         uint64_t transactions, counted_at; /* of the database's sessions */
-        struct yield yield;                /* to others who use the database */
+        bool beside_requests; /* half of the readers pause: a request was answered within the last second */
+        struct yield yield;   /* likewise, for others who use the database */
         char yield_reason[THROTTLE_REASON_MAX];
     } pace;
     struct script_call call; /* of record.c */
@@ -167,6 +168,8 @@ unsigned driver_pace_at_once(const struct driver *d);
 void driver_pace_readers(struct driver *d);
 /* What holds the job back, for people; "": nothing. */
 const char *driver_pace_reason(const struct driver *d);
+/* That, or that readers pause beside requests: nothing waits for that. */
+const char *driver_pace_throttle(const struct driver *d);
 void driver_pace_end(struct driver *d);
 
 /* --- driver_source.c --- */

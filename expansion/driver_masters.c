@@ -115,7 +115,7 @@ enum err driver_find_masters(struct driver *d, bool *heal, struct error *e)
         return ERR_OK;
     enum err code = look(d, heal, e);
     if (code == ERR_OK && d->record.settled && d->record.lineages != d->lineages) {
-        log_info("checkpoint_of_others",
+        log_info("checkpoint_outdated",
                  "filter=%s note=\"masters are others than those that it was written to: the "
                  "scan begins again\"",
                  log_quote(d->o->filter));

@@ -49,14 +49,14 @@ enum err driver_plan(struct driver *d, struct error *e)
     if (code != ERR_OK)
         return code;
     if (warning[0] != '\0')
-        log_warn("plan", "filter=%s warning=%s", log_quote(o->filter), log_quote(warning));
+        log_warn("plan_warning", "filter=%s warning=%s", log_quote(o->filter), log_quote(warning));
     code = driver_source_failed(d, source_warning(d->source, warning, sizeof(warning), e));
     if (code != ERR_OK)
         return code;
     if (warning[0] != '\0')
-        log_warn("source", "filter=%s warning=%s", log_quote(o->filter), log_quote(warning));
+        log_warn("source_warning", "filter=%s warning=%s", log_quote(o->filter), log_quote(warning));
     d->record.rows_total = in.source_rows;
-    log_info("planned",
+    log_info("job_planned",
              "filter=%s rows=%" PRIu64 " capacity=%" PRIu64 " error_rate=%g shards=%u bytes=%" PRIu64
              " partitions=%u",
              log_quote(o->filter), in.source_rows, d->plan.capacity, d->plan.error_rate,
@@ -105,7 +105,7 @@ enum err driver_create(struct driver *d, struct error *e)
     struct error ignored;
     if (code != ERR_OK && code != ERR_UNREACHABLE && code != ERR_TIMEOUT &&
         fence_discard(&d->fence, g, 0, &ignored) != ERR_OK)
-        log_warn("leftover", "filter=%s note=\"shards that were made expire by themselves\"",
+        log_warn("shards_not_deleted", "filter=%s note=\"shards that were made expire by themselves\"",
                  log_quote(d->o->filter));
     return code;
 }
@@ -117,14 +117,18 @@ enum err driver_open(struct driver *d, struct error *e)
     /* Again: the scratch may have been used since; a new seed is as good while shards are empty. */
     fill_generation(d);
     bool for_bytes = strcmp(d->o->trigger, threshold_name(THRESHOLD_BYTES)) == 0;
-    char generation[24], token[24], started[24], capacity[24], rows[24], now[24], nodes[NODE_LIST_MAX];
+    char id[24], generation[24], token[24], started[24], capacity[24], rows[24], now[24],
+        nodes[NODE_LIST_MAX];
+    (void)snprintf(id, sizeof(id), "%" PRIu64, d->record.id);
     (void)snprintf(generation, sizeof(generation), "%" PRIu64, d->next.slot[1 - d->view.current].number);
     (void)snprintf(token, sizeof(token), "%" PRIu64, mutex_token(d->mutex));
     (void)snprintf(started, sizeof(started), "%" PRIu64, d->record.started_ms);
     (void)snprintf(capacity, sizeof(capacity), "%" PRIu64, d->plan.capacity);
     (void)snprintf(rows, sizeof(rows), "%" PRIu64, d->record.rows_total);
     (void)snprintf(now, sizeof(now), "%" PRIu64, clock_wall_us() / 1000);
-    const char *pairs[] = {"state",
+    const char *pairs[] = {"id",
+                           id,
+                           "state",
                            "running",
                            "step",
                            step_name(STEP_SETTLE),

@@ -14,20 +14,6 @@ enum {
 };
 static const double LEAST_S = 0.2; /* in less a page more or less is no rate */
 
-/* Just before now. Negative: there were no requests. */
-static double redis_p99_before(struct driver *d)
-{
-    struct latency_figures figures = {0};
-    if (d->o->latency == NULL)
-        return -1;
-    uint64_t now = clock_mono_us();
-    latency_recent(d->o->latency, now, &figures);
-    struct latency_figures ignored;
-    latency_read(d->o->latency, &d->pace.latency, &ignored);
-    d->pace.p99_at = now;
-    return figures.samples == 0 ? -1 : figures.p99_ms;
-}
-
 /* Since it was last known. Negative: not known yet. */
 static double redis_p99(struct driver *d, uint64_t now)
 {
@@ -86,16 +72,23 @@ static void look_at_others(struct driver *d)
     bool known = d->pace.counted_at != 0 && count >= d->pace.transactions && seconds >= LEAST_S;
     struct yield *y = &d->pace.yield;
     bool rested = y->rests;
-    if (known)
+    if (known && !d->pace.beside_requests)
         yield_look(y, (double)(count - d->pace.transactions), seconds, d->o->yield_at);
     if (y->rests != rested)
-        log_info("yield", "filter=%s half_of_readers=%d others_beside_all=%.0f others_beside_half=%.0f",
+        log_info("yield_changed",
+                 "filter=%s half_of_readers=%d others_beside_all=%.0f others_beside_half=%.0f",
                  log_quote(d->o->filter), y->rests, y->beside_all, y->beside_half);
     if (y->rests != rested)
-        (void)snprintf(d->pace.yield_reason, sizeof(d->pace.yield_reason), "half of the readers rest%s",
+        (void)snprintf(d->pace.yield_reason, sizeof(d->pace.yield_reason), "half of the readers pause%s",
                        y->tries ? ", to see whether it helps others" : ": others end more transactions then");
     d->pace.transactions = count;
     d->pace.counted_at = now;
+}
+
+/* A rate would not help them: between its pauses each page takes all processors. */
+static void look_at_requests(struct driver *d, uint64_t now)
+{
+    d->pace.beside_requests = d->o->latency != NULL && latency_is_used(d->o->latency, now);
 }
 
 static uint64_t operator_limit(const struct driver *d)
@@ -106,6 +99,7 @@ static uint64_t operator_limit(const struct driver *d)
 static void decide(struct driver *d, uint64_t now)
 {
     double elapsed = (double)(now - d->pace.decided_at + 1) / 1e6;
+    look_at_requests(d, now);
     if (now - d->pace.asked_at >= ASK_US) {
         d->pace.asked_at = now;
         d->pace.lag_s = replication_lag(d);
@@ -113,7 +107,7 @@ static void decide(struct driver *d, uint64_t now)
     }
     const struct throttle_input in = {
         .redis_p99_ms = redis_p99(d, now),
-        .idle = d->o->latency == NULL || !latency_is_used(d->o->latency, now),
+        .idle = !d->pace.beside_requests,
         .redis_p99_max_ms = (double)d->o->redis_p99_max_ms,
         .replication_lag_s = d->pace.lag_s,
         .replication_lag_max_s = (double)d->o->replication_lag_max_ms / 1000,
@@ -125,7 +119,7 @@ static void decide(struct driver *d, uint64_t now)
     bool was = d->pace.throttle.reason[0] != '\0';
     throttle_decide(&d->pace.throttle, &in);
     if (was != (d->pace.throttle.reason[0] != '\0'))
-        log_info("throttle", "filter=%s rows_per_second=%.0f why=%s", log_quote(d->o->filter),
+        log_info("throttle_changed", "filter=%s rows_per_second=%.0f reason=%s", log_quote(d->o->filter),
                  d->pace.throttle.rows_per_second, log_quote(d->pace.throttle.reason));
     d->pace.rows = 0;
     d->pace.decided_at = clock_mono_us();
@@ -144,6 +138,14 @@ const char *driver_pace_reason(const struct driver *d)
     return throttled[0] == '\0' && d->pace.yield.rests ? d->pace.yield_reason : throttled;
 }
 
+const char *driver_pace_throttle(const struct driver *d)
+{
+    const char *reason = driver_pace_reason(d);
+    return reason[0] == '\0' && d->pace.beside_requests && d->readers != NULL && d->o->readers > 1
+               ? "half of the readers pause: clients are active"
+               : reason;
+}
+
 void driver_pace_rows(struct driver *d, uint64_t rows)
 {
     d->pace.rows += rows;
@@ -153,10 +155,10 @@ void driver_pace_begin(struct driver *d)
 {
     if (d->pace.decided_at != 0)
         return;
-    throttle_begin(&d->pace.throttle, redis_p99_before(d), d->o->redis_p99_factor);
     look_at_others(d);
     d->pace.lag_s = -1;
     d->pace.asked_at = d->pace.decided_at = clock_mono_us();
+    look_at_requests(d, d->pace.decided_at);
 }
 
 double driver_pace_limit(struct driver *d)
@@ -171,7 +173,7 @@ double driver_pace_limit(struct driver *d)
 
 unsigned driver_pace_at_once(const struct driver *d)
 {
-    return d->pace.yield.rests ? (d->o->readers + 1) / 2 : 0;
+    return d->pace.yield.rests || d->pace.beside_requests ? (d->o->readers + 1) / 2 : 0;
 }
 
 void driver_pace_readers(struct driver *d)

@@ -81,8 +81,9 @@ static void say_which(const struct refill *r)
 {
     struct buffer which = {0};
     unsure_describe(r->lost, shards_of(r), RANGES_MAX, &which);
-    log_info("refills", "filter=%s epoch=%" PRIu64 " lost=%s unsure=%" PRIu32, log_quote(r->d->o->filter),
-             r->d->next.epoch, log_quote(buffer_text(&which)), r->d->next.unsure.count);
+    log_info("repair_started", "filter=%s epoch=%" PRIu64 " lost=%s unsure=%" PRIu32,
+             log_quote(r->d->o->filter), r->d->next.epoch, log_quote(buffer_text(&which)),
+             r->d->next.unsure.count);
     buffer_fini(&which);
 }
 
@@ -338,7 +339,7 @@ static enum err write_refilled(struct refill *r, struct error *e)
     record_number(d, "healed_ms", clock_wall_us() / 1000);
     if (d->record.complete_generation != 0)
         record_complete(d);
-    log_info("refilled",
+    log_info("repaired",
              "filter=%s epoch=%" PRIu64 " shards=%" PRIu32 " rows=%" PRIu64 " swept=%" PRIu64 " seconds=%.3f",
              log_quote(d->o->filter), d->view.epoch, d->view.unsure.count, d->refill.rows, r->swept, seconds);
     return record_write(d, e);
@@ -369,7 +370,7 @@ static enum err fill(struct refill *r, struct error *e)
 /* A job that was begun for something else as well is not in vain. */
 static enum err refuse(struct refill *r, struct error *e)
 {
-    log_warn("not_refilled", "filter=%s why=%s", log_quote(r->d->o->filter), log_quote(e->text));
+    log_warn("repair_failed", "filter=%s error=%s", log_quote(r->d->o->filter), log_quote(e->text));
     return strcmp(r->d->o->trigger, REFILL_TRIGGER) == 0 ? ERR_CONFLICT : ERR_OK;
 }
 

@@ -188,7 +188,7 @@ static enum err change_layer(struct driver *d, struct error *e)
         code = build_relayer(d->build, newest, e);
     if (code != ERR_OK)
         return code;
-    log_info("next_layer", "filter=%s layer=%u rows=%" PRIu64, log_quote(d->o->filter), newest,
+    log_info("layer_opened", "filter=%s layer=%u rows=%" PRIu64, log_quote(d->o->filter), newest,
              d->record.rows);
     d->layer = newest;
     readers_go_on(d->readers);
@@ -367,7 +367,7 @@ static enum err write_scanned(struct driver *d, struct error *e)
     const struct record *r = &d->record;
     double seconds = (double)(clock_mono_us() - d->scan_started) / 1e6;
     double rate = seconds > 0 ? (double)d->scan_rows / seconds : 0;
-    log_info("scanned",
+    log_info("scan_done",
              "filter=%s rows=%" PRIu64
              " seconds=%.3f rows_per_second=%.0f readers=%u layers=%u skipped_null=%" PRIu64
              " skipped_empty=%" PRIu64,

@@ -52,7 +52,7 @@ static void list(struct look *l, size_t i)
 {
     if (l->listed_count == LISTED)
         return;
-    log_error("verify_missing", "filter=%s generation=%" PRIu64 " key=%s", log_quote(l->d->o->filter),
+    log_error("verify_key_missing", "filter=%s generation=%" PRIu64 " key=%s", log_quote(l->d->o->filter),
               driver_built(l->d)->number, log_quote(l->bytes[i]));
     l->listed_lengths[l->listed_count] = l->lengths[i];
     l->listed[l->listed_count++] = l->bytes[i];
@@ -124,8 +124,8 @@ void driver_distrust(struct driver *d, const char *why)
     d->record.verify_full = true;
     (void)snprintf(d->record.healed, sizeof(d->record.healed),
                    "after the cutover: %.400s; every row was compared, and what was missing was added", why);
-    log_warn("heals_in_use", "filter=%s generation=%" PRIu64 " why=%s", log_quote(d->o->filter),
-             driver_built(d)->number, log_quote(why));
+    log_warn("generation_recheck_started", "filter=%s generation=%" PRIu64 " reason=%s",
+             log_quote(d->o->filter), driver_built(d)->number, log_quote(why));
 }
 
 static bool heals(const struct driver *d)
@@ -178,7 +178,7 @@ static enum err find_reasons(struct look *l, struct error *e)
         l->fresh += finding == SOURCE_ROW_NEW;
         l->gone += finding == SOURCE_ROW_GONE;
         l->unknown += finding == SOURCE_ROW_UNKNOWN;
-        log_warn("missing_reason", "filter=%s key=%s id=%s finding=%s", log_quote(l->d->o->filter),
+        log_warn("verify_missing_reason", "filter=%s key=%s id=%s finding=%s", log_quote(l->d->o->filter),
                  log_quote(l->listed[i]), id,
                  finding == SOURCE_ROW_OLD    ? "old_row"
                  : finding == SOURCE_ROW_NEW  ? "written_after_the_fence"

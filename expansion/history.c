@@ -5,21 +5,22 @@
 #include "base/number.h"
 
 const struct history_field history_fields[] = {
-    {"started_ms", "started_ms", true, false},
-    {"finished_ms", "finished_ms", true, false},
-    {"outcome", "state", false, false}, /* done, healed, failed, aborted */
-    {"trigger", "trigger", false, false},
-    {"reason", "reason", false, false},
-    {"error", "error", false, false},
-    {"rows", "rows", true, true}, /* read by the scan, all passes */
-    {"scan_seconds", "scan_seconds", false, true},
-    {"generation_from", "generation_from", true, true},
-    {"generation", "generation", true, true}, /* that was built */
-    {"capacity", "capacity", true, true},     /* of it */
-    {"owner", "owner", false, false},         /* who drove it last */
-    {"false_positive_rate", "false_positive_rate", false, false},
-    {"verified", "verified", true, false},      /* keys of the source that were looked up */
-    {"refilled", "refill_shards", true, false}, /* lost shards that were made anew */
+    {"job_id", "id", "job_id", HISTORY_JOB_ID, false},
+    {"started_ms", "started_ms", "started_at", HISTORY_TIME_MS, false},
+    {"finished_ms", "finished_ms", "finished_at", HISTORY_TIME_MS, false},
+    {"outcome", "state", "outcome", HISTORY_TEXT, false}, /* done, healed, failed, aborted */
+    {"trigger", "trigger", "trigger", HISTORY_TEXT, false},
+    {"reason", "reason", "reason", HISTORY_TEXT, false},
+    {"error", "error", "error", HISTORY_TEXT, false},
+    {"rows", "rows", "rows", HISTORY_COUNT, true}, /* read by the scan, all passes */
+    {"scan_seconds", "scan_seconds", "scan_seconds", HISTORY_DECIMAL, true},
+    {"generation_from", "generation_from", "generation_from", HISTORY_COUNT, true},
+    {"generation", "generation", "generation", HISTORY_COUNT, true}, /* that was built */
+    {"capacity", "capacity", "capacity", HISTORY_COUNT, true},       /* of it */
+    {"owner", "owner", "owner", HISTORY_TEXT, false},                /* who drove it last */
+    {"false_positive_rate", "false_positive_rate", "false_positive_rate", HISTORY_DECIMAL, false},
+    {"verified", "verified", "verified_keys", HISTORY_COUNT, false},        /* that were looked up */
+    {"refilled", "refill_shards", "repaired_shards", HISTORY_COUNT, false}, /* that were lost */
 };
 const size_t history_field_count = sizeof(history_fields) / sizeof(history_fields[0]);
 

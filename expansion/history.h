@@ -11,11 +11,20 @@
 
 enum { HISTORY_ENTRIES_MAX = 100, HISTORY_VALUE_MAX = 1024 };
 
+enum history_kind {
+    HISTORY_TEXT,
+    HISTORY_COUNT,
+    HISTORY_DECIMAL,
+    HISTORY_TIME_MS, /* since 1970 */
+    HISTORY_JOB_ID   /* without the filter's name */
+};
+
 struct history_field {
     const char *name;   /* in the entry */
     const char *record; /* in the job's record */
-    bool number;        /* a whole number; else text */
-    bool of_build;      /* a run that only verified has none */
+    const char *shown;  /* to users */
+    enum history_kind kind;
+    bool of_build; /* a run that only verified has none */
 };
 
 extern const struct history_field history_fields[];

@@ -110,7 +110,7 @@ static enum err make_shards(const struct layer_options *o, const struct generati
     enum err code = fence_create(o->fence, g, g->layer_count - 1, e);
     if (code != ERR_OK && code != ERR_UNREACHABLE && code != ERR_TIMEOUT &&
         fence_discard(o->fence, g, g->layer_count - 1, &ignored) != ERR_OK)
-        log_warn("leftover", "filter=%s note=\"shards that were made expire by themselves\"",
+        log_warn("shards_not_deleted", "filter=%s note=\"shards that were made expire by themselves\"",
                  log_quote(o->fence->names.filter));
     return code;
 }

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/number.h"
+#include "base/random.h"
 #include "shard/events.h"
 #include "shard/link.h"
 #include "shard/script.h"
@@ -25,7 +26,7 @@ struct mutex {
     struct script_call call;
     unsigned lease_ms;
     char value[160];
-    uint64_t token;
+    uint64_t token, id;
     atomic_bool lost;
     bool stopping;
     bool renewing;
@@ -51,7 +52,7 @@ static void renew(struct mutex *m)
     script_number(&m->call, m->lease_ms);
     enum err code = script_run(&m->call, m->own, link_home(m->own, &m->names), &answer, &e);
     if (code != ERR_OK)
-        log_warn("mutex_not_renewed", "filter=%s mutex=%s why=%s", log_quote(m->names.filter), m->value,
+        log_warn("mutex_not_renewed", "filter=%s mutex=%s error=%s", log_quote(m->names.filter), m->value,
                  log_quote(e.text));
     else if (answer == 0) {
         atomic_store(&m->lost, true);
@@ -89,9 +90,9 @@ static enum err busy(const char *holder, long long left_ms, struct error *e)
 static enum err take(struct mutex *m, const char *owner, uint64_t *left_ms, struct error *e)
 {
     /* The counter may go back with its node, so a token alone may come twice: within a process, too. */
-    static atomic_uint takings;
     char unique[OWNER_MAX];
-    (void)snprintf(unique, sizeof(unique), "%s/%u", owner, atomic_fetch_add(&takings, 1));
+    m->id = random_u64();
+    (void)snprintf(unique, sizeof(unique), "%s/%016" PRIx64, owner, m->id);
     struct key_name counter;
     names_filter_key(&m->names, "token", &counter);
     script_begin(&m->call, embedded_acquire);
@@ -203,8 +204,8 @@ static void subscribe(struct waiting *w)
     enum err code = events_open(&w->events, o->nodes, o->prefix, o->redis_timeout_ms, &e);
     w->refused = code == ERR_REFUSED;
     if (w->refused && !atomic_exchange(&told, true))
-        log_warn("no_subscription",
-                 "why=%s note=\"waits for a mutex end with the holder's lease, not with its release\"",
+        log_warn("mutex_subscription_failed",
+                 "error=%s note=\"waits for a mutex end with the holder's lease, not with its release\"",
                  log_quote(e.text));
 }
 
@@ -263,7 +264,7 @@ enum err mutex_wait(struct mutex **out, const struct mutex_options *options, uns
     /* Nobody holds it, as a rule: then there is nothing to subscribe for. */
     code = take(w.mutex, options->owner, &left_ms, e);
     if (code == ERR_BUSY && wait_ms > 0) {
-        log_info("mutex_waits", "filter=%s ms=%u for=%s", log_quote(w.mutex->names.filter), wait_ms,
+        log_info("mutex_waiting", "filter=%s ms=%u for=%s", log_quote(w.mutex->names.filter), wait_ms,
                  log_quote(e != NULL ? e->text : ""));
         code = take_when_free(&w, deadline, e);
         events_close(w.events);
@@ -297,6 +298,18 @@ const char *mutex_value(const struct mutex *m)
     return m->value;
 }
 
+uint64_t mutex_id(const struct mutex *m)
+{
+    return m->id;
+}
+
+bool mutex_is_of(const char *value, uint64_t id)
+{
+    char wanted[24];
+    (void)snprintf(wanted, sizeof(wanted), "/%016" PRIx64 ":", id);
+    return strstr(value, wanted) != NULL;
+}
+
 uint64_t mutex_token(const struct mutex *m)
 {
     return m->token;
@@ -328,7 +341,7 @@ void mutex_release(struct mutex *m)
     script_text(&m->call, channel);
     script_bytes(&m->call, m->names.filter, m->names.filter_length);
     if (script_run(&m->call, m->link, link_home(m->link, &m->names), &answer, &e) != ERR_OK)
-        log_warn("mutex_not_released", "filter=%s mutex=%s why=%s note=\"it expires by itself\"",
+        log_warn("mutex_not_released", "filter=%s mutex=%s error=%s note=\"it expires by itself\"",
                  log_quote(m->names.filter), m->value, log_quote(e.text));
     destroy(m);
 }

@@ -14,7 +14,7 @@
 /* What another hand wrote leads to no row: the next driver settles and scans from the beginning. */
 static void distrust(struct driver *d, const redisReply *broken)
 {
-    log_warn("checkpoint_not_sound", "filter=%s field=%s note=\"the scan begins again\"",
+    log_warn("checkpoint_invalid", "filter=%s field=%s note=\"the scan begins again\"",
              log_quote(d->o->filter), broken != NULL ? log_quote(broken->str) : "ranges");
     d->record.generation = 0;
 }
@@ -183,6 +183,7 @@ enum err record_step(struct driver *d, enum job_step step, struct error *e)
     record_text(d, "step", step_name(step));
     record_text(d, "state", "running");
     record_text(d, "waiting_for", "");
+    record_number(d, "id", d->record.id);
     record_text(d, "owner", d->o->owner);
     record_number(d, "token", mutex_token(d->mutex));
     if (fresh)
@@ -233,6 +234,7 @@ void record_end(struct driver *d, const char *state, enum err code, const char *
         record_text(d, "owner", d->o->owner);
         record_kept(d);
     }
+    record_number(d, "id", d->record.id);
     record_text(d, "state", state);
     record_text(d, "step", step_name(d->step));
     record_text(d, "error", text);
@@ -244,5 +246,5 @@ void record_end(struct driver *d, const char *state, enum err code, const char *
     for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++)
         record_text(d, asked[i], "0");
     if (write_end(d, &e) != ERR_OK)
-        log_warn("record_not_written", "filter=%s why=%s", log_quote(d->o->filter), log_quote(e.text));
+        log_warn("job_record_not_written", "filter=%s error=%s", log_quote(d->o->filter), log_quote(e.text));
 }

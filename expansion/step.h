@@ -61,7 +61,7 @@ enum job_kind {
 };
 
 /* One word for a job that was begun because shards are lost, and others are not. */
-#define REFILL_TRIGGER "refill"
+#define REFILL_TRIGGER "repair"
 
 const char *step_name(enum job_step step);
 bool step_parse(const char *name, size_t length, enum job_step *out);

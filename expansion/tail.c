@@ -54,10 +54,12 @@ void tail_say(struct tail *t, const char *state)
     if (strcmp(t->said, state) == 0)
         return;
     (void)snprintf(t->said, sizeof(t->said), "%s", state);
-    bool bad = t->problem.text[0] != '\0';
-    log_at(bad ? LOG_LEVEL_WARN : LOG_LEVEL_INFO, "tail", "filter=%s state=%s mode=%s%s%s",
-           log_quote(t->o->filter), state, tail_mode_name(t->mode), bad ? " why=" : "",
-           bad ? log_quote(t->problem.text) : "");
+    if (t->problem.text[0] == '\0')
+        log_info("follow_state", "filter=%s state=%s mode=%s", log_quote(t->o->filter), state,
+                 tail_mode_name(t->mode));
+    else
+        log_warn("follow_problem", "filter=%s state=%s mode=%s error=%s", log_quote(t->o->filter), state,
+                 tail_mode_name(t->mode), log_quote(t->problem.text));
 }
 
 /* Ends a wait for Postgres when the tail must end; keeps the lease meanwhile. */
@@ -219,7 +221,8 @@ static void leave(struct tail *t)
         if (code == ERR_OK)
             code = tail_feed_drop_slot(t, &e);
         if (code != ERR_OK)
-            log_warn("tail_slot_not_dropped", "filter=%s why=%s", log_quote(t->o->filter), log_quote(e.text));
+            log_warn("follow_slot_not_dropped", "filter=%s error=%s", log_quote(t->o->filter),
+                     log_quote(e.text));
     }
     tail_leave(t);
 }
@@ -252,7 +255,7 @@ void tail_run(const struct tail_options *options)
     if (code == ERR_OK)
         leave(t);
     else
-        log_warn("tail", "filter=%s why=%s", log_quote(options->filter), log_quote(e.text));
+        log_warn("follow_failed", "filter=%s error=%s", log_quote(options->filter), log_quote(e.text));
     end(t);
 }
 

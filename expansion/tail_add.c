@@ -58,8 +58,7 @@ struct batch {
     const char *keys[BATCH];
     size_t lengths[BATCH];
     uint8_t found[BATCH];
-    uint64_t fresh[2]; /* by slot of the view: keys that were new there */
-    bool partly;       /* keys of lost shards are left out */
+    bool partly; /* keys of lost shards are left out */
 };
 
 static bool is_written(const struct view *v, unsigned slot)
@@ -67,43 +66,47 @@ static bool is_written(const struct view *v, unsigned slot)
     return v->slot[slot].number != 0 && (slot == v->current || phase_row(v->phase)->writes_alternate);
 }
 
-static void count_fresh(struct batch *b, unsigned slot, size_t from, size_t to)
+/* Add @n keys of the batch, from @from on. What was new is due to be counted even where others failed: when
+ * all are added again it is new no more. */
+static enum err add_some(struct tail *t, struct batch *b, unsigned slot, size_t from, size_t n,
+                         struct error *e)
 {
-    for (size_t i = from; i < to; i++)
-        b->fresh[slot] += b->found[i] == 0;
+    const struct generation *g = &t->view.slot[slot];
+    uint64_t fresh = 0;
+    memset(b->found + from, 1, n);
+    enum err code =
+        fence_add(&t->fence, &t->view, g, n, b->keys + from, b->lengths + from, b->found + from, e);
+    for (size_t i = from; i < from + n; i++)
+        fresh += b->found[i] == 0;
+    fresh -= code != ERR_OK && fresh > 0; /* the key that failed */
+    struct tail_due *due = &t->due[slot];
+    if (due->generation != g->number)
+        *due = (struct tail_due){.generation = g->number};
+    due->count += fresh;
+    t->added += slot == t->view.current ? fresh : 0;
+    return code;
 }
 
 /* Key by key: those whose shard is there. */
 static enum err add_partly(struct tail *t, struct batch *b, unsigned slot, struct error *e)
 {
     for (size_t i = 0; i < b->count; i++) {
-        enum err code = fence_add(&t->fence, &t->view, &t->view.slot[slot], 1, &b->keys[i], &b->lengths[i],
-                                  &b->found[i], e);
+        enum err code = add_some(t, b, slot, i, 1, e);
         if (code == ERR_LOST)
             t->lost++;
         else if (code != ERR_OK)
             return code;
-        else
-            count_fresh(b, slot, i, i + 1);
     }
     return ERR_OK;
 }
 
 static enum err add_batch(struct tail *t, struct batch *b, struct error *e)
 {
-    b->fresh[0] = b->fresh[1] = 0;
-    for (unsigned slot = 0; slot < 2; slot++) {
-        if (!is_written(&t->view, slot))
-            continue;
-        enum err code = b->partly ? add_partly(t, b, slot, e)
-                                  : fence_add(&t->fence, &t->view, &t->view.slot[slot], b->count, b->keys,
-                                              b->lengths, b->found, e);
-        if (code != ERR_OK)
-            return code;
-        if (!b->partly)
-            count_fresh(b, slot, 0, b->count);
-    }
-    return ERR_OK;
+    enum err code = ERR_OK;
+    for (unsigned slot = 0; slot < 2 && code == ERR_OK; slot++)
+        if (is_written(&t->view, slot))
+            code = b->partly ? add_partly(t, b, slot, e) : add_some(t, b, slot, 0, b->count, e);
+    return code;
 }
 
 /* Model: load. The fence is completed, as by anybody who meets a view without it. */
@@ -118,25 +121,27 @@ static enum err load(struct tail *t, struct error *e)
     return code;
 }
 
-/* As the other ways to add do, by layers. */
-static enum err count_new(struct tail *t, const struct batch *b, struct error *e)
+/* As the other ways to add do, by layers. What Redis did not answer stays due: it may count twice, which is
+ * safe. */
+static enum err count_due(struct tail *t, struct error *e)
 {
     struct key_name name;
     names_filter_key(&t->fence.names, "count", &name);
     for (unsigned slot = 0; slot < 2; slot++) {
         const struct generation *g = &t->view.slot[slot];
+        struct tail_due *due = &t->due[slot];
         redisReply *reply;
         char field[80];
-        if (b->fresh[slot] == 0)
+        if (due->count == 0 || due->generation != g->number)
             continue;
         (void)snprintf(field, sizeof(field), "%" PRIu64 ".%u", g->number, generation_written_layer(g));
         enum err code = link_command(t->link, fence_home(&t->fence), &reply, e, "HINCRBY %b %s %llu",
-                                     name.text, name.length, field, (unsigned long long)b->fresh[slot]);
+                                     name.text, name.length, field, (unsigned long long)due->count);
         if (code != ERR_OK)
             return code;
         freeReplyObject(reply);
+        due->count = 0;
     }
-    t->added += b->fresh[t->view.current];
     return ERR_OK;
 }
 
@@ -156,7 +161,7 @@ static enum err add_one(struct tail *t, struct batch *b, bool *changed, struct e
             code = add_batch(t, b, e);
         }
     }
-    return code == ERR_OK ? count_new(t, b, e) : code;
+    return code == ERR_OK ? count_due(t, e) : code;
 }
 
 static enum err add_all(struct tail *t, struct batch *b, const struct tail_keys *k, bool *changed,

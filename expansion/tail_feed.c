@@ -36,7 +36,7 @@ enum err tail_feed_drop_slot(struct tail *t, struct error *e)
         return code;
     code = stream_drop_slot(t->source, made, e);
     if (code == ERR_OK)
-        log_info("tail_slot_dropped", "filter=%s slot=%s", log_quote(t->o->filter), log_quote(made));
+        log_info("follow_slot_dropped", "filter=%s slot=%s", log_quote(t->o->filter), log_quote(made));
     return code == ERR_OK ? tail_mark_forget(t, "slot", e) : code;
 }
 
@@ -51,7 +51,7 @@ enum err tail_feed_watch_slot(struct tail *t, struct error *e)
                    " bytes for replication slot %s, more than slot_wal_max: it was "
                    "dropped, rows are followed by their ids",
                    slot.retained, t->o->slot);
-    log_warn("tail_falls_back", "filter=%s why=%s", log_quote(t->o->filter), log_quote(t->fallback));
+    log_warn("follow_fallback", "filter=%s error=%s", log_quote(t->o->filter), log_quote(t->fallback));
     tail_feed_close(t);
     t->mode = TAIL_KEYSET;
     code = stream_drop_slot(t->source, t->o->slot, e);
@@ -103,7 +103,7 @@ static enum err create_slot(struct tail *t, struct error *e)
     if (code == ERR_OK)
         code = stream_create_slot(t->feed.stream, &created, lsn, e);
     if (code == ERR_OK && created)
-        log_info("tail_slot_made", "filter=%s slot=%s lsn=%s", log_quote(t->o->filter), t->o->slot, lsn);
+        log_info("follow_slot_created", "filter=%s slot=%s lsn=%s", log_quote(t->o->filter), t->o->slot, lsn);
     if (code == ERR_OK)
         code = tail_mark_read(t, "gap", gap, sizeof(gap), e);
     if (code == ERR_OK && gap[0] != '\0')

@@ -81,6 +81,6 @@ enum err tail_gap_fill(struct tail *t, struct error *e)
             code = tail_read_range(t, i, from, upto, e);
     }
     if (code == ERR_OK && t->rows > before)
-        log_info("tail_gap_filled", "filter=%s rows=%" PRIu64, log_quote(t->o->filter), t->rows - before);
+        log_info("follow_gap_filled", "filter=%s rows=%" PRIu64, log_quote(t->o->filter), t->rows - before);
     return code;
 }

@@ -55,6 +55,12 @@ struct tail_feed {
     size_t relation_count;
 };
 
+/* Keys that are new in a generation, until Redis has counted them. */
+struct tail_due {
+    uint64_t generation;
+    uint64_t count;
+};
+
 struct tail {
     const struct tail_options *o;
     enum tail_mode mode; /* may have fallen back */
@@ -75,6 +81,7 @@ struct tail {
     char coverage[TAIL_COVERAGE_MAX];
     uint64_t request, done; /* the last one that came, and that was answered */
     uint64_t rows, added, lost, lag_ms;
+    struct tail_due due[2]; /* by slot of the view */
     uint64_t tended_at;
     uint64_t stepped_at; /* when it last followed without an error */
 };

@@ -8,16 +8,10 @@
 
 /* A decision that comes late is no reason to brake or to speed up by more than one that is in time. */
 static const double ELAPSED_MAX_S = 2;
-static const double HEALTHY = 0.8;        /* of a bound: between this and the bound the rate is kept */
-static const double STEP = 0.05;          /* of the unthrottled rate */
-static const double RISING_S = 1;         /* after which a limit that binds nobody is forgotten */
-static const double TRIED = 0.25;         /* of the limit */
-static const double COURTESY = 0.4;       /* of the unthrottled rate */
-static const double COURTESY_STEP = 0.25; /* likewise */
-static const double FORGET = 1.1;         /* times the unthrottled rate */
-static const double FALLING = 0.999;      /* of the last value: falling */
-
-static const double P99_LEAST_MS = 0.25; /* less is noise */
+static const double HEALTHY = 0.8;   /* of a bound: between this and the bound the rate is kept */
+static const double STEP = 0.05;     /* of the unthrottled rate */
+static const double FORGET = 1.1;    /* times the unthrottled rate */
+static const double FALLING = 0.999; /* of the last value: falling */
 
 static bool exceeds(double value, double max)
 {
@@ -43,57 +37,19 @@ static double floor_rate(const struct throttle *t)
     return fmax(t->unthrottled * STEP, THROTTLE_FLOOR);
 }
 
-void throttle_begin(struct throttle *t, double p99_before_ms, double factor)
-{
-    if (p99_before_ms <= 0 || factor <= 0)
-        return;
-    t->p99_bound_ms = fmax(p99_before_ms * factor, P99_LEAST_MS);
-    t->rows_per_second = t->limit = THROTTLE_BEGIN;
-    t->made_for = THROTTLE_FOR_COURTESY;
-    t->rising = true;
-    (void)snprintf(t->excess, sizeof(t->excess), "beside requests");
-    (void)snprintf(t->reason, sizeof(t->reason), "rising: beside requests");
-}
-
-/* The least rate for the sake of what requests had before. */
-static double courtesy_rate(const struct throttle *t)
-{
-    return fmax(t->unthrottled * COURTESY, THROTTLE_COURTESY);
-}
-
-static void brake(struct throttle *t, const struct throttle_input *in, double elapsed_s, double least)
+static void brake(struct throttle *t, const struct throttle_input *in, double elapsed_s)
 {
     double from = t->limit;
-    if (t->rising)
-        elapsed_s = 1; /* back to where nothing was exceeded */
     if (from <= 0 || (in->measured_rows_per_second > 0 && in->measured_rows_per_second < from))
         from = in->measured_rows_per_second;
     if (from <= 0)
         return; /* nothing is read: there is nothing to slow down */
-    double limit = from * exp2(-elapsed_s);
-    t->limit = fmax(limit, least);
-    t->rising = false;
-}
-
-/* Nothing is concluded from a rate that was not tried yet: readers have only just begun, or wait. */
-static void rise(struct throttle *t, double measured, double elapsed_s)
-{
-    if (measured <= 0)
-        return;
-    t->rising_s += elapsed_s;
-    if (measured >= t->limit * TRIED)
-        t->limit *= 2;
-    if (t->rising_s >= RISING_S && t->limit >= measured * 2) {
-        t->limit = 0;
-        t->rising = false;
-    }
+    t->limit = fmax(from * exp2(-elapsed_s), floor_rate(t));
 }
 
 static void recover(struct throttle *t, double elapsed_s)
 {
-    double step = t->made_for == THROTTLE_FOR_COURTESY ? fmax(t->unthrottled * COURTESY_STEP, THROTTLE_FLOOR)
-                                                       : floor_rate(t);
-    t->limit += step * elapsed_s;
+    t->limit += floor_rate(t) * elapsed_s;
     if (t->unthrottled > 0 && t->limit > t->unthrottled * FORGET)
         t->limit = 0;
 }
@@ -109,11 +65,7 @@ static void say(struct throttle *t, const struct throttle_input *in, bool excess
         (void)snprintf(t->reason, sizeof(t->reason), "throttled by an operator to %s rows/s",
                        number_grouped(wanted, rows));
     } else if (t->limit > 0) {
-        (void)snprintf(t->reason, sizeof(t->reason), "%s%.80s",
-                       excess      ? ""
-                       : t->rising ? "rising: "
-                                   : "recovering: ",
-                       t->excess);
+        (void)snprintf(t->reason, sizeof(t->reason), "%s%.80s", excess ? "" : "recovering: ", t->excess);
     }
 }
 
@@ -121,39 +73,28 @@ void throttle_decide(struct throttle *t, const struct throttle_input *in)
 {
     double elapsed_s = fmin(fmax(in->elapsed_s, 0), ELAPSED_MAX_S);
     bool slow = exceeds(in->redis_p99_ms, in->redis_p99_max_ms);
-    bool slower = !slow && exceeds(in->redis_p99_ms, t->p99_bound_ms);
     bool behind = exceeds(in->replication_lag_s, in->replication_lag_max_s);
     bool healthy = !exceeds(in->redis_p99_ms, in->redis_p99_max_ms * HEALTHY) &&
-                   !exceeds(in->redis_p99_ms, t->p99_bound_ms * HEALTHY) &&
                    !exceeds(in->replication_lag_s, in->replication_lag_max_s * HEALTHY);
     if (in->measured_rows_per_second > (t->rows_per_second <= 0 ? 0 : t->unthrottled))
         t->unthrottled = in->measured_rows_per_second;
     if (slow)
         format_excess(t->excess, "Redis p99", in->redis_p99_ms, in->redis_p99_max_ms, "ms");
-    else if (slower)
-        (void)snprintf(t->excess, sizeof(t->excess), "Redis p99 %.2f ms > %.2f ms, by what it was before",
-                       in->redis_p99_ms, t->p99_bound_ms);
     else if (behind)
         format_excess(t->excess, "replication lag", in->replication_lag_s, in->replication_lag_max_s, "s");
     /* What the last brake did shows late, above all in a lag: do not brake twice for it. */
     bool worse = (slow && !(t->limit > 0 && falls(in->redis_p99_ms, t->p99_ms))) ||
                  (behind && !(t->limit > 0 && falls(in->replication_lag_s, t->lag_s)));
     if (worse) {
-        t->made_for = behind ? THROTTLE_FOR_STANDBYS : THROTTLE_FOR_REQUESTS;
-        brake(t, in, elapsed_s, floor_rate(t));
-    } else if (slower && (t->limit <= 0 || t->limit > courtesy_rate(t))) {
-        t->made_for = THROTTLE_FOR_COURTESY;
-        brake(t, in, elapsed_s, courtesy_rate(t));
-    } else if (in->idle && t->made_for != THROTTLE_FOR_STANDBYS) {
+        t->for_standbys = behind;
+        brake(t, in, elapsed_s);
+    } else if (in->idle && !t->for_standbys) {
         t->limit = 0;
-        t->rising = false;
-    } else if (healthy && t->rising) {
-        rise(t, in->measured_rows_per_second, elapsed_s);
     } else if (healthy && t->limit > 0) {
         recover(t, elapsed_s);
     }
     if (in->redis_p99_ms >= 0)
         t->p99_ms = in->redis_p99_ms;
     t->lag_s = in->replication_lag_s;
-    say(t, in, slow || slower || behind);
+    say(t, in, slow || behind);
 }

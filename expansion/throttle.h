@@ -10,10 +10,6 @@ enum {
     THROTTLE_FLOOR =
         1000, /* rows per second, or a twentieth of the unthrottled rate if that is more: a build that is
                * held back still comes to its end, above all where it is not what makes Redis slow */
-    THROTTLE_COURTESY =
-        500 * 1000, /* rows per second, or two fifths of the unthrottled rate if that is more, below which a
-                     * build is not held for the sake of a bound that follows from what requests had before */
-    THROTTLE_BEGIN = 2 * THROTTLE_COURTESY, /* at which it begins beside requests */
     THROTTLE_REASON_MAX = 96
 };
 
@@ -29,10 +25,6 @@ struct throttle_input {
     double elapsed_s;                  /* since the last decision */
 };
 
-/* For whose sake there is a limit: that of the database's standbys, of all requests by the absolute bound, or
- * of those that were there at the beginning. */
-enum throttle_for { THROTTLE_FOR_STANDBYS, THROTTLE_FOR_REQUESTS, THROTTLE_FOR_COURTESY };
-
 /* Between decisions; zero-initialised it knows nothing and limits nothing. For throttle.c, but for the two
  * results. */
 struct throttle {
@@ -42,24 +34,14 @@ struct throttle {
     double unthrottled;               /* the most rows per second that were measured; 0: unknown */
     double p99_ms, lag_s;             /* of the last decision */
     char excess[THROTTLE_REASON_MAX]; /* what made the limit */
-    double p99_bound_ms;              /* by what it was before; 0: none */
-    bool rising;                      /* from the beginning on nothing was exceeded */
-    double rising_s;                  /* for so long, with rows that were read */
-    enum throttle_for made_for;       /* the limit */
+    bool for_standbys;                /* the limit is; otherwise it is for requests */
 };
-
-/* At the beginning of a build, beside requests whose replies of Redis had this p99 just before (0 or less:
- * there were none): it begins slowly, and the p99 is to stay below @factor times as much. 0: no such bound.
- */
-void throttle_begin(struct throttle *t, double p99_before_ms, double factor);
 
 /* Decide anew; several times a second. While a bound is exceeded and what exceeds it is not falling already,
  * the rate is halved every second, down to the floor. When all is at four fifths of its bound or below it is
- * raised every second by a twentieth of the unthrottled rate, or by a quarter where the bound is that of
- * throttle_begin(); or doubled by each decision, while nothing was exceeded since the beginning: so the full
- * rate is reached within a second. Above it the limit is forgotten, and where it was for the sake of requests
- * it is forgotten as soon as there are none. The operator's limit holds in any case, and may be below the
- * floor. */
+ * raised every second by a twentieth of the unthrottled rate. Above that rate the limit is forgotten, and
+ * where it was for the sake of requests it is forgotten as soon as there are none. The operator's limit holds
+ * in any case, and may be below the floor. */
 void throttle_decide(struct throttle *t, const struct throttle_input *in);
 
 #endif

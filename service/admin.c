@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "service/admin.h"
+#include "service/answer.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -81,10 +82,7 @@ bool admin_call_names(struct admin_call *call, const struct argument *names, siz
 
 void admin_reply_error(struct reply *r, enum err code, const struct error *e)
 {
-    if (code == ERR_NOT_FOUND)
-        reply_error(r, "ERR not found");
-    else
-        reply_error(r, "%s%s", code == ERR_WRONG_TYPE ? "" : "ERR ", e->text);
+    reply_failure(r, code, "%s", e->text);
 }
 
 static int by_bytes(const void *one, const void *other)
@@ -139,13 +137,13 @@ static void run_letter(void *arg)
         return;
     }
     if (mailbox_post(letter->back, letter->done, letter->call) != ERR_OK)
-        log_error("admin", "error=\"out of memory: an answer is lost\"");
+        log_error("out_of_memory", "part=admin note=\"a reply is lost\"");
     free(letter);
 }
 
 static bool asks_postgres(const struct admin_call *call)
 {
-    return call->fn == admin_plan || call->dry_run;
+    return call->fn == admin_plan || call->fn == admin_doctor || call->dry_run;
 }
 
 static void post(struct mailbox *to, struct admin_call *call, struct mailbox *back, mailbox_fn *done)
@@ -161,7 +159,7 @@ static void post(struct mailbox *to, struct admin_call *call, struct mailbox *ba
     call->status = error_set(&call->error, ERR_NOMEM, "out of memory");
     reply_error(&r, "OOM out of memory");
     if (mailbox_post(back, done, call) != ERR_OK)
-        log_error("admin", "error=\"out of memory: an answer is lost\"");
+        log_error("out_of_memory", "part=admin note=\"a reply is lost\"");
 }
 
 void admin_post(struct service *s, struct admin_call *call, struct mailbox *back, mailbox_fn *done)
@@ -216,7 +214,7 @@ static void complete_registries(struct admin *a)
     if (code == ERR_OK)
         code = registry_complete(&a->fence, &e);
     if (code != ERR_OK) /* whoever makes a filter does it */
-        log_info("registries", "why=%s", log_quote(e.text));
+        log_info("registry_incomplete", "error=%s", log_quote(e.text));
     config_release(config);
 }
 
@@ -346,7 +344,8 @@ enum err admin_sweep_named(struct fence *f, bool named, struct mutex *mutex, str
     if (code == ERR_OK && named)
         code = fence_sweep(f, mutex_value(mutex), &swept, e);
     if (swept > 0)
-        log_warn("swept", "filter=%s shards=%" PRIu64 " note=\"they survived the loss of their view\"",
+        log_warn("old_shards_deleted",
+                 "filter=%s shards=%" PRIu64 " note=\"they survived the loss of their view\"",
                  log_quote(f->names.filter), swept);
     return code;
 }
@@ -366,7 +365,7 @@ static enum err publish(struct fence *f, struct view *v, bool named, struct mute
          * their TTL. */
         bool surely_not = code != ERR_UNREACHABLE && code != ERR_TIMEOUT;
         if (surely_not && fence_discard(f, view_current(v), 0, &ignored) != ERR_OK)
-            log_warn("leftover", "filter=%s note=\"shards that were made expire by themselves\"",
+            log_warn("shards_not_deleted", "filter=%s note=\"shards that were made expire by themselves\"",
                      log_quote(f->names.filter));
         return code;
     }
@@ -389,7 +388,8 @@ static enum err name_and_publish(struct fence *f, struct view *v, const struct r
         code = publish(f, v, named, mutex, e);
     if (code != ERR_OK && code != ERR_UNREACHABLE && code != ERR_TIMEOUT && !named &&
         registry_leave(f, v->incarnation, &ignored) != ERR_OK)
-        log_warn("leftover", "filter=%s note=\"its name stays listed\"", log_quote(f->names.filter));
+        log_warn("filter_not_unregistered", "filter=%s note=\"its name stays listed\"",
+                 log_quote(f->names.filter));
     return code;
 }
 
@@ -424,7 +424,8 @@ static enum err make_under_mutex(struct service *s, const struct config *config,
     if (code == ERR_OK)
         code = name_and_publish(f, v, r, deleted, mutex, e);
     if (code == ERR_OK)
-        log_info("filter_made", "filter=%s capacity=%" PRIu64 " error_rate=%g bytes=%" PRIu64 " sourced=%d",
+        log_info("filter_created",
+                 "filter=%s capacity=%" PRIu64 " error_rate=%g bytes=%" PRIu64 " sourced=%d",
                  log_quote(f->names.filter), r->capacity, r->error_rate, generation_bytes(view_current(v)),
                  r->sourced);
     free(v);
@@ -523,6 +524,16 @@ const char *admin_creation_failure(const struct admin_call *call)
                                               : "could not create filter";
 }
 
+static void reply_not_created(struct reply *r, const struct admin_call *call)
+{
+    if (call->status == ERR_WRONG_TYPE)
+        admin_reply_error(r, call->status, &call->error);
+    else if (answer_is_of_redisbloom(call->status))
+        reply_error(r, "ERR %s: %s", admin_creation_failure(call), call->error.text);
+    else
+        reply_failure(r, call->status, "%s: %s", admin_creation_failure(call), call->error.text);
+}
+
 void admin_reserve(struct admin *a, struct admin_call *call)
 {
     struct reply r = {.out = &call->reply, .protocol = call->protocol};
@@ -530,12 +541,8 @@ void admin_reserve(struct admin *a, struct admin_call *call)
     admin_create(a, call);
     if (call->status == ERR_OK)
         reply_simple(&r, "OK");
-    else if (call->status == ERR_EXISTS)
-        reply_error(&r, "ERR item exists");
-    else if (call->status == ERR_WRONG_TYPE)
-        admin_reply_error(&r, call->status, &call->error);
     else
-        reply_error(&r, "ERR %s: %s", admin_creation_failure(call), call->error.text);
+        reply_not_created(&r, call);
 }
 
 void admin_init(struct admin *a, struct admin_call *call)
@@ -544,8 +551,6 @@ void admin_init(struct admin *a, struct admin_call *call)
     admin_create(a, call);
     if (call->status == ERR_OK || call->status == ERR_EXISTS)
         reply_integer(&r, call->status == ERR_OK);
-    else if (call->status == ERR_WRONG_TYPE)
-        admin_reply_error(&r, call->status, &call->error);
     else
-        reply_error(&r, "ERR %s: %s", admin_creation_failure(call), call->error.text);
+        reply_not_created(&r, call);
 }

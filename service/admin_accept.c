@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* TB.ACCEPT: an operator says that masters which were promoted, or started anew, lack nothing of a filter. */
+/* TB.TRUST: an operator says that masters which were promoted, or started anew, lack nothing of a filter. */
 #include <inttypes.h>
 #include <stdio.h>
 #include "base/clock.h"
@@ -66,7 +66,7 @@ static enum err accept_under_mutex(struct admin *a, struct admin_call *call, con
         return code;
     buffer_puts(&reason, "masters are trusted again: ");
     name_new(&reason, &a->view, s);
-    buffer_printf(&entry, "started_ms=%" PRIu64 " finished_ms=%" PRIu64 " outcome=accepted trigger=operator",
+    buffer_printf(&entry, "started_ms=%" PRIu64 " finished_ms=%" PRIu64 " outcome=trusted trigger=operator",
                   now, now);
     put_value(&entry, "reason", buffer_text(&reason));
     put_value(&entry, "owner", a->service->owner);
@@ -75,7 +75,8 @@ static enum err accept_under_mutex(struct admin *a, struct admin_call *call, con
     else
         code = fence_accept(&a->fence, s, mutex_value(mutex), buffer_text(&entry), HISTORY_ENTRIES_MAX, e);
     if (code == ERR_OK)
-        log_warn("accepted", "filter=%s reason=%s", log_quote(call->filter), log_quote(buffer_text(&reason)));
+        log_warn("trusted_by_operator", "filter=%s reason=%s", log_quote(call->filter),
+                 log_quote(buffer_text(&reason)));
     buffer_fini(&entry);
     buffer_fini(&reason);
     return code;
@@ -103,8 +104,6 @@ void admin_accept(struct admin *a, struct admin_call *call)
     if (code == ERR_OK) {
         reply_simple(&r, "OK");
         keeper_wake(a->service);
-    } else if (code == ERR_BUSY) {
-        reply_error(&r, "BUSY %s", e->text);
     } else {
         admin_reply_error(&r, code, e);
     }

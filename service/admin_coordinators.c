@@ -42,7 +42,7 @@ static void node_list(struct fields *f, const char *list)
     size_t length;
     while (next_item(&list, &item, &length))
         buffer_printf(&text, "%s%.*s", text.length > 0 ? ", " : "", (int)length, item);
-    field_text(f, "nodes", buffer_text(&text));
+    field_text(f, "nodes_down", buffer_text(&text));
     buffer_fini(&text);
 }
 
@@ -86,7 +86,7 @@ static void epoch_fields(struct fields *f, const struct listing *l, const struct
     else
         field_number(f, "epoch", entry->epoch);
     field_number(f, "view_epoch", l->a->view.epoch);
-    field_text(f, "current", is_current(l, entry) ? "yes" : "no");
+    field_bool(f, "current", is_current(l, entry));
 }
 
 static void take_entry(void *arg, const struct roster_entry *entry)
@@ -103,7 +103,7 @@ static void take_entry(void *arg, const struct roster_entry *entry)
     field_number(&f, "pid", number_of(entry, ROSTER_PID));
     field_text(&f, "listen", roster_value(entry, ROSTER_LISTEN));
     field_text(&f, "http", roster_value(entry, ROSTER_HTTP));
-    field_number(&f, "started_ms", l->now_ms > since_ms ? l->now_ms - since_ms : 0);
+    field_time(&f, "started_at", l->now_ms > since_ms ? l->now_ms - since_ms : 0);
     field_number(&f, "uptime_ms", uptime_ms);
     field_number(&f, "age_ms", entry->age_ms);
     field_number(&f, "clients", number_of(entry, ROSTER_CLIENTS));

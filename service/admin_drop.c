@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* DEL, and filters that are deleted at a time: EXPIRE, TTL. */
+/* DEL, the same for HTTP, and filters that are deleted at a time: EXPIRE, TTL. */
 #include <inttypes.h>
 #include <string.h>
 #include "base/clock.h"
@@ -56,7 +56,7 @@ enum err admin_drop_filter(struct service *s, const struct config *config, struc
         log_info("filter_deleted", "filter=%s shards=%" PRIu64 " expired=%d", log_quote(name),
                  generation_shards(view_current(scratch)), when == DROP_IF_DUE);
         if (registry_leave(f, scratch->incarnation, &why) != ERR_OK) /* the keeper does it later */
-            log_warn("not_unregistered", "filter=%s why=%s", log_quote(name), log_quote(why.text));
+            log_warn("filter_not_unregistered", "filter=%s error=%s", log_quote(name), log_quote(why.text));
     }
     mutex_release(mutex);
     return code;
@@ -64,20 +64,28 @@ enum err admin_drop_filter(struct service *s, const struct config *config, struc
 
 /* --- DEL --- */
 
+static const char configured[] = "filter '%.*s' is configured: remove its section first";
+
 static void refuse_configured(struct reply *r, const char *name, size_t length)
 {
-    reply_error(r, "ERR filter '%.*s' is configured: remove its section first", (int)length, name);
+    reply_failure(r, ERR_CONFLICT, configured, (int)length, name);
 }
 
-static void reply_failure(struct reply *r, const struct argument *name, enum err code, const struct error *e)
+/* Say which filter was not deleted, and what helps. Returns @code. */
+static enum err explain(const struct argument *name, enum err code, struct error *e)
 {
-    if (code == ERR_BUSY)
-        reply_error(r, "ERR filter '%.*s' is busy: %s; abort its job first", (int)name->length, name->bytes,
-                    e->text);
-    else if (code == ERR_WRONG_TYPE)
-        admin_reply_error(r, code, e);
-    else
-        reply_error(r, "ERR filter '%.*s' is not deleted: %s", (int)name->length, name->bytes, e->text);
+    const struct error why = *e;
+    return code == ERR_BUSY
+               ? error_set(e, code, "filter '%.*s' is busy: %s; abort its job first", (int)name->length,
+                           name->bytes, why.text)
+               : error_prefix(e, code, "filter '%.*s' is not deleted", (int)name->length, name->bytes);
+}
+
+static void reply_kept(struct reply *r, const struct argument *name, enum err code, struct error *e)
+{
+    if (code != ERR_WRONG_TYPE)
+        (void)explain(name, code, e);
+    admin_reply_error(r, code, e);
 }
 
 void admin_drop(struct admin *a, struct admin_call *call)
@@ -98,11 +106,24 @@ void admin_drop(struct admin *a, struct admin_call *call)
         if (code == ERR_OK) {
             dropped++;
         } else if (code != ERR_NOT_FOUND && code != ERR_RANGE) {
-            reply_failure(&r, name, code, &call->error);
+            reply_kept(&r, name, code, &call->error);
             return;
         }
     }
     reply_integer(&r, dropped);
+}
+
+void admin_delete(struct admin *a, struct admin_call *call)
+{
+    const struct argument name = {.bytes = call->filter, .length = call->filter_length};
+    if (config_find(a->config, name.bytes, name.length) != NULL) {
+        call->status = error_set(&call->error, ERR_CONFLICT, configured, (int)name.length, name.bytes);
+        return;
+    }
+    call->status = admin_drop_filter(a->service, a->config, &a->fence, &a->view, name.bytes, name.length,
+                                     DROP_NOW, &call->error);
+    if (call->status != ERR_OK)
+        (void)explain(&name, call->status, &call->error);
 }
 
 /* --- expiry --- */
@@ -142,7 +163,7 @@ void admin_expire(struct admin *a, struct admin_call *call)
     if (code == ERR_OK || code == ERR_NOT_FOUND)
         reply_integer(&r, code == ERR_OK && done);
     else if (code == ERR_BUSY)
-        reply_failure(&r, &name, code, &call->error);
+        reply_kept(&r, &name, code, &call->error);
     else
         admin_reply_error(&r, code, &call->error);
     if (done)

@@ -25,9 +25,6 @@ void admin_forecast_fields(struct fields *f, const struct config_filter *c, cons
                                     .window = windowed ? &window : NULL};
         reason = forecast_expansion(&at, &in, (time_t)(clock_wall_us() / 1000000));
     }
-    if (reason == FORECAST_NONE)
-        field_null(f, "expand_expected_at");
-    else
-        field_number(f, "expand_expected_at", (uint64_t)at);
-    field_text(f, "expand_expected_by", forecast_reason_name(reason));
+    field_time(f, "rebuild_expected_at", reason == FORECAST_NONE ? 0 : (uint64_t)at * 1000);
+    field_text(f, "rebuild_expected_by", forecast_reason_name(reason));
 }

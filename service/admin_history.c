@@ -4,27 +4,46 @@
 #include "base/number.h"
 #include "expansion/history.h"
 #include "service/admin.h"
+#include "service/field.h"
 
-static void write_entry(struct reply *r, const redisReply *entry)
+static void put_pair(struct fields *f, const struct admin_call *call, const struct history_pair *pair)
 {
-    struct buffer pairs = {0};
-    struct reply to = {.out = &pairs, .protocol = r->protocol};
-    struct history_pair pair;
-    size_t count = 0;
-    const char *at = entry->str;
-    while (history_next(&at, entry->str + entry->len, &pair)) {
-        uint64_t number;
-        reply_text(&to, pair.field->name);
-        if (pair.field->number && number_u64(pair.value, strlen(pair.value), &number) && number <= INT64_MAX)
-            reply_integer(&to, (int64_t)number);
-        else
-            reply_text(&to, pair.value);
-        count++;
+    uint64_t n;
+    double decimal;
+    size_t length = strlen(pair->value);
+    bool whole = number_u64(pair->value, length, &n) && n <= INT64_MAX;
+    switch (pair->field->kind) {
+    case HISTORY_COUNT:
+        if (whole)
+            field_number(f, pair->field->shown, n);
+        return;
+    case HISTORY_TIME_MS:
+        if (whole)
+            field_time(f, pair->field->shown, n);
+        return;
+    case HISTORY_DECIMAL:
+        if (number_double(pair->value, length, &decimal))
+            field_decimal(f, pair->field->shown, decimal);
+        return;
+    case HISTORY_JOB_ID:
+        if (number_u64(pair->value, length, &n))
+            field_job_id(f, call->filter, call->filter_length, n);
+        return;
+    case HISTORY_TEXT:
+        field_text(f, pair->field->shown, pair->value);
+        return;
     }
-    reply_map(r, count);
-    buffer_append(r->out, pairs.data, pairs.length);
-    r->out->failed |= buffer_failed(&pairs);
-    buffer_fini(&pairs);
+}
+
+static void write_entry(struct reply *r, const struct admin_call *call, const redisReply *entry)
+{
+    struct fields f;
+    struct history_pair pair;
+    const char *at = entry->str;
+    fields_begin(&f, r->protocol);
+    while (history_next(&at, entry->str + entry->len, &pair))
+        put_pair(&f, call, &pair);
+    fields_end(&f, r);
 }
 
 static enum err read_entries(struct admin *a, struct admin_call *call, redisReply **entries)
@@ -51,11 +70,11 @@ void admin_history(struct admin *a, struct admin_call *call)
     redisReply *entries = NULL;
     call->status = read_entries(a, call, &entries);
     if (call->status != ERR_OK) {
-        reply_error(&r, "ERR %s", call->status == ERR_NOT_FOUND ? "not found" : call->error.text);
+        admin_reply_error(&r, call->status, &call->error);
         return;
     }
     reply_array(&r, entries->elements);
     for (size_t i = 0; i < entries->elements; i++)
-        write_entry(&r, entries->element[i]);
+        write_entry(&r, call, entries->element[i]);
     freeReplyObject(entries);
 }

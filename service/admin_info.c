@@ -137,7 +137,7 @@ void admin_count(struct admin *a, struct admin_call *call)
 {
     struct reply r = {.out = &call->reply, .protocol = call->protocol};
     uint64_t items;
-    double keys = 0;
+    double in_layer[GENERATION_LAYERS_MAX] = {0}, keys = 0;
     enum err code = ERR_LOST;
     for (int i = 0; i < COUNT_TRIES && code == ERR_LOST; i++) {
         code = load(a, call, &items);
@@ -147,9 +147,11 @@ void admin_count(struct admin *a, struct admin_call *call)
         if (code == ERR_OK && !view_current(&a->view)->built)
             code = error_set(&call->error, ERR_CONFLICT, "the filter is not built yet");
         if (code == ERR_OK)
-            code = fence_count_keys(&a->fence, &a->view, view_current(&a->view), COUNT_MS / COUNT_TRIES,
-                                    &keys, &call->error);
+            code = fence_count_keys(&a->fence, &a->view, view_current(&a->view), BITS_RANGES_MAX,
+                                    COUNT_MS / COUNT_TRIES, in_layer, &call->error);
     }
+    for (unsigned i = 0; code == ERR_OK && i < view_current(&a->view)->layer_count; i++)
+        keys += in_layer[i];
     call->status = code;
     if (code == ERR_OK)
         reply_integer(&r, llround(keys));

@@ -40,12 +40,7 @@ static void fail(struct load *l, enum err code)
     l->call->status = code;
     if (code == ERR_ASIDE) /* what has come is stored */
         l->call->fn = admin_load_complete;
-    if (code == ERR_EXISTS)
-        reply_error(l->r, "ERR item exists");
-    else if (code == ERR_NOT_FOUND)
-        reply_error(l->r, "ERR not found");
-    else
-        reply_error(l->r, "ERR %s", l->e->text);
+    admin_reply_error(l->r, code, l->e);
 }
 
 /* --- the end: all chunks have come --- */
@@ -195,12 +190,13 @@ static enum err begin(struct load *l, const struct dump_header *h, const struct 
     if (code == ERR_OK)
         code = loading_begin(l->f, &l->loading, l->e);
     if (code == ERR_OK)
-        log_info("loading", "filter=%s dump=%016" PRIx64 " chunks=%u bytes=%" PRIu64,
+        log_info("load_started", "filter=%s dump=%016" PRIx64 " chunks=%u bytes=%" PRIu64,
                  log_quote(l->f->names.filter), h->id, h->chunks,
                  generation_bytes(view_current(&l->loading.view)));
     struct error ignored;
     if (code == ERR_OK && before != NULL && loading_discard(l->f, before, &ignored) != ERR_OK)
-        log_warn("leftover", "filter=%s note=\"shards of a dump that was given up expire by themselves\"",
+        log_warn("shards_not_deleted",
+                 "filter=%s note=\"shards of a dump that was given up expire by themselves\"",
                  log_quote(l->f->names.filter));
     return code;
 }
@@ -425,6 +421,6 @@ void admin_load_status(struct admin *a, struct admin_call *call)
         fields_end(&f, &r);
     } else {
         fields_drop(&f);
-        reply_error(&r, "ERR %s", call->error.text);
+        admin_reply_error(&r, call->status, &call->error);
     }
 }

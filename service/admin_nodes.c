@@ -38,17 +38,14 @@ static void put_node(struct admin *a, struct reply *r, const struct node_health_
     if (n->slots > 0)
         field_number(&f, "slots", n->slots);
     if (known) {
-        field_number(&f, "used_memory", memory.used);
-        field_number(&f, "maxmemory", memory.maxmemory);
+        field_number(&f, "used_bytes", memory.used);
+        field_number(&f, "maxmemory_bytes", memory.maxmemory);
     } else {
-        field_null(&f, "used_memory");
-        field_null(&f, "maxmemory");
+        field_null(&f, "used_bytes");
+        field_null(&f, "maxmemory_bytes");
     }
     field_text(&f, "error", n->error);
-    if (n->error_ms != 0)
-        field_number(&f, "error_ms", n->error_ms);
-    else
-        field_null(&f, "error_ms");
+    field_time(&f, "error_at", n->error_ms);
     fields_end(&f, r);
 }
 

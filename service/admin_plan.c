@@ -131,25 +131,25 @@ static void plan_fields(struct fields *f, const struct outlook *o)
     const struct plan *p = &o->plan;
     const struct plan_input *in = &o->in;
     field_number(f, "rows", in->source_rows);
-    field_number(f, "items", in->items);
+    field_number(f, "keys", in->items);
     field_number(f, "capacity", p->capacity);
     field_decimal(f, "error_rate", p->error_rate);
     field_number(f, "shards", p->geometry.shards);
     field_number(f, "blocks", p->geometry.blocks);
     field_number(f, "block_bits", p->geometry.block_bits);
     field_number(f, "hashes", p->geometry.hashes);
-    field_number(f, "bytes", p->bytes);
-    field_number(f, "memory_now", in->memory_now);
-    field_number(f, "memory_new", p->memory_new);
-    field_number(f, "memory_peak", p->memory_peak);
-    field_number(f, "memory_after", p->memory_after);
+    field_number(f, "size_bytes", p->bytes);
+    field_number(f, "memory_now_bytes", in->memory_now);
+    field_number(f, "memory_new_bytes", p->memory_new);
+    field_number(f, "memory_peak_bytes", p->memory_peak);
+    field_number(f, "memory_after_bytes", p->memory_after);
     field_number(f, "partitions", p->partitions);
-    field_number(f, "nodes", in->node_count);
+    field_number(f, "node_count", in->node_count);
     struct buffer names = {0};
     const char *name;
     for (unsigned i = 0; (name = placement_name(&o->on, &o->a->service->nodes, i)) != NULL; i++)
         buffer_printf(&names, "%s%s", i == 0 ? "" : ", ", name);
-    field_text(f, "node_names", buffer_text(&names));
+    field_text(f, "nodes", buffer_text(&names));
     buffer_fini(&names);
     field_text(f, "warning", o->warning);
 }
@@ -168,20 +168,20 @@ static void node_fields(struct fields *f, const struct plan_node *node)
     struct fields each;
     fields_begin(&each, f->reply.protocol);
     field_text(&each, "node", node->name);
-    known_number(&each, node, "used", node->used);
-    known_number(&each, node, "maxmemory", node->maxmemory);
-    known_number(&each, node, "limit", plan_node_limit(node));
+    known_number(&each, node, "used_bytes", node->used);
+    known_number(&each, node, "maxmemory_bytes", node->maxmemory);
+    known_number(&each, node, "limit_bytes", plan_node_limit(node));
     field_number(&each, "shards", node->shards);
-    field_number(&each, "before", node->before);
-    field_number(&each, "during", node->during);
-    field_number(&each, "after", node->after);
-    known_number(&each, node, "used_during", node->used + (node->during - node->before));
+    field_number(&each, "before_bytes", node->before);
+    field_number(&each, "during_bytes", node->during);
+    field_number(&each, "after_bytes", node->after);
+    known_number(&each, node, "used_during_bytes", node->used + (node->during - node->before));
     fields_end(&each, &f->reply);
 }
 
 static void all_nodes(struct fields *f, const struct outlook *o)
 {
-    field_array(f, "memory_nodes", o->node_count);
+    field_array(f, "per_node", o->node_count);
     for (unsigned i = 0; i < o->node_count; i++)
         node_fields(f, &o->nodes[i]);
 }
@@ -195,10 +195,10 @@ static void step_fields(struct fields *f, const struct preview_step *s)
     if (s->reads)
         field_number(&each, "rows", s->rows);
     if (s->timed)
-        field_decimal(&each, "seconds", s->seconds);
-    field_number(&each, "memory_before", s->memory_before);
-    field_number(&each, "memory_peak", s->memory_peak);
-    field_number(&each, "memory_after", s->memory_after);
+        field_decimal(&each, "duration_seconds", s->seconds);
+    field_number(&each, "memory_before_bytes", s->memory_before);
+    field_number(&each, "memory_peak_bytes", s->memory_peak);
+    field_number(&each, "memory_after_bytes", s->memory_after);
     fields_end(&each, &f->reply);
 }
 
@@ -216,13 +216,13 @@ static void preview_fields(struct fields *f, const struct outlook *o)
                                      .verify_full = o->options.verify_full};
     struct preview p;
     preview_make(&p, &in);
-    field_text(f, "dry_run", "yes");
+    field_bool(f, "dry_run", true);
     if (o->rate > 0) {
-        field_decimal(f, "rate", o->rate);
-        field_text(f, "rate_by", o->rate_by);
+        field_decimal(f, "rows_per_second", o->rate);
+        field_text(f, "rows_per_second_by", o->rate_by);
     }
     if (p.timed)
-        field_decimal(f, "seconds", p.seconds);
+        field_decimal(f, "duration_seconds", p.seconds);
     field_array(f, "steps", p.count);
     for (size_t i = 0; i < p.count; i++)
         step_fields(f, &p.step[i]);
@@ -240,7 +240,7 @@ static void answer(const struct outlook *o, enum err code, struct reply *r)
     }
     if (o->call->dry_run && o->planned && code == ERR_OK)
         preview_fields(&f, o);
-    field_text(&f, "fits", code == ERR_OK ? "yes" : "no");
+    field_bool(&f, "fits", code == ERR_OK);
     if (code != ERR_OK)
         field_text(&f, "refused", o->call->error.text);
     fields_end(&f, r);
@@ -266,7 +266,7 @@ void admin_plan(struct admin *a, struct admin_call *call)
         answer(&o, code, &r);
     } else {
         call->status = code;
-        reply_error(&r, "ERR %s", code == ERR_NOT_FOUND ? "not found" : call->error.text);
+        admin_reply_error(&r, code, &call->error);
     }
     free(o.nodes);
 }

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* How much of Redis a user may take: the filters that its patterns match are counted when it makes another
- * one, and when one grows by what it adds. Two that make filters at the same moment may both be let through.
+/* How much of Redis a user may take. With filters_max or bytes_max, the filters that its patterns match are
+ * counted when it makes another one, and when one grows by what it adds. Without bytes_max, a filter that it
+ * makes may take a share of what is left. Two that make filters at the same moment may both be let through.
  */
 #include <string.h>
 #include "expansion/memory.h"
 #include "service/admin.h"
 #include "service/users.h"
+
+enum { SHARE = 4 }; /* a quarter of what is left */
 
 struct taken {
     uint64_t filters, bytes;
@@ -46,13 +49,47 @@ static enum err count(struct admin *a, const struct admin_call *call, const stru
     return code;
 }
 
+/* No single command of a user without bytes_max reserves all memory, so that filters of others can grow.
+ * Large filters are spread evenly, so the node with the least memory left decides. Nodes that do not tell are
+ * passed over: where they cannot be reached, making the filter says so. */
+static enum err check_share(struct admin *a, const struct config_user *u, uint64_t bytes, struct error *e)
+{
+    unsigned count = 0;
+    uint64_t least = UINT64_MAX;
+    struct error ignored;
+    if (link_masters(a->link, &count, &ignored) != ERR_OK)
+        return ERR_OK;
+    for (unsigned i = 0; i < count; i++) {
+        struct plan_node node = {.known = false};
+        uint64_t limit = 0;
+        if (memory_of_node(a->link, link_master(a->link, i), &node, &ignored) == ERR_OK)
+            limit = plan_node_limit(&node);
+        uint64_t left = node.used < limit ? limit - node.used : 0;
+        if (limit != 0 && left < least)
+            least = left;
+    }
+    if (least == UINT64_MAX || bytes / count <= least / SHARE)
+        return ERR_OK;
+    return error_set(e, ERR_CONFLICT,
+                     "user %s may take %llu bytes at once, a quarter of the memory that Redis has left, and "
+                     "%llu were asked for; ask for less, or set bytes_max for this user",
+                     u->name, (unsigned long long)(least / SHARE * count), (unsigned long long)bytes);
+}
+
 enum err admin_quota(struct admin *a, const struct admin_call *call, bool makes, uint64_t bytes,
                      struct error *e)
 {
     const struct config_user *u =
         call->user == NULL ? NULL : users_find(a->config, call->user, strlen(call->user));
     struct taken taken = {0};
-    if (u == NULL || (u->filters_max == 0 && u->bytes_max == 0))
+    if (u == NULL)
+        return ERR_OK;
+    if (makes && u->bytes_max == 0 && !user_may(u, ROLE_ADMIN)) {
+        enum err code = check_share(a, u, bytes, e);
+        if (code != ERR_OK)
+            return code;
+    }
+    if (u->filters_max == 0 && u->bytes_max == 0)
         return ERR_OK;
     const struct names names = a->fence.names; /* of the filter that is asked for */
     enum err code = count(a, call, u, &taken, e);

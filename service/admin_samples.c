@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How full a filter was: taken where its status is read, and every 10 s. */
+/* How full a filter was, and what clients asked of it: taken where its status is read, and every 10 s. */
 #include "base/clock.h"
 #include "service/admin.h"
 #include "service/field.h"
@@ -8,11 +8,12 @@
 void admin_note_sample(struct admin *a, const char *name, size_t length, uint64_t items)
 {
     const struct generation *g = view_current(&a->view);
-    const struct fill one = {.at_s = (uint32_t)(clock_wall_us() / 1000000),
-                             .rate = (float)(g->built ? generation_rate(g, items) : 1),
-                             .items = items,
-                             .capacity = g->capacity,
-                             .generation = (uint32_t)g->number};
+    struct fill one = {.at_s = (uint32_t)(clock_wall_us() / 1000000),
+                       .rate = (float)(g->built ? generation_rate(g, items) : 1),
+                       .items = items,
+                       .capacity = g->capacity,
+                       .generation = (uint32_t)g->number};
+    traffic_of_filter(a->service, name, length, &one.keys);
     fills_note(a->service->fills, name, length, a->view.incarnation, &one);
 }
 
@@ -53,14 +54,18 @@ void admin_samples(struct admin *a, struct admin_call *call)
     reply_bulk(&f.reply, call->filter, call->filter_length);
     f.count++;
     field_number(&f, "interval_seconds", FILLS_FINE_S);
-    field_array(&f, "samples", count);
-    for (size_t i = 0; i < count; i++) {
-        reply_array(&f.reply, 5);
+    size_t first = call->count > 0 && call->count < count ? count - (size_t)call->count : 0;
+    field_array(&f, "samples", count - first);
+    for (size_t i = first; i < count; i++) {
+        reply_array(&f.reply, 8);
         reply_integer(&f.reply, kept[i].at_s);
         reply_integer(&f.reply, (int64_t)kept[i].items);
         reply_integer(&f.reply, (int64_t)kept[i].capacity);
         reply_double(&f.reply, field_digits(kept[i].rate));
         reply_integer(&f.reply, kept[i].generation);
+        reply_integer(&f.reply, (int64_t)kept[i].keys.checks);
+        reply_integer(&f.reply, (int64_t)kept[i].keys.maybe);
+        reply_integer(&f.reply, (int64_t)kept[i].keys.adds);
     }
     fields_end(&f, &r);
 }

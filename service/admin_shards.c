@@ -187,7 +187,7 @@ static void write_map(struct reply *r, const struct survey *s, unsigned layer, c
     field_number(&f, "layer", layer);
     field_number(&f, "shards", m->shards);
     field_number(&f, "capacity", s->g->layers[layer].capacity);
-    field_number(&f, "items", m->keys);
+    field_number(&f, "keys", m->keys);
     field_number(&f, "shards_per_cell", m->per_cell);
     field_array(&f, "fill_permille", m->cells);
     for (uint32_t i = 0; i < m->cells; i++)
@@ -196,7 +196,7 @@ static void write_map(struct reply *r, const struct survey *s, unsigned layer, c
     for (uint32_t i = 0; m->per_cell > 1 && i < m->cells; i++)
         reply_integer(&f.reply, (int64_t)(m->most[i] * 1000 + 0.5));
     pairs_field(&f, "lost", m, m->lost);
-    pairs_field(&f, "unsure", m, m->unsure);
+    pairs_field(&f, "incomplete", m, m->unsure);
     fields_end(&f, r);
 }
 
@@ -209,8 +209,8 @@ static enum err generation_fields(struct fields *f, struct survey *s, struct err
     if (m == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     field_number(f, "generation", s->g->number);
-    field_number(f, "built", s->g->built);
-    field_number(f, "nodes", s->g->node_count);
+    field_bool(f, "built", s->g->built);
+    field_number(f, "node_count", s->g->node_count);
     field_array(f, "layers", s->g->layer_count);
     for (unsigned layer = 0; code == ERR_OK && layer < s->g->layer_count; layer++) {
         begin_map(m, s->g->layers[layer].geometry.shards);

@@ -48,7 +48,7 @@ static void replica_fields(struct fields *f, const struct nodes *nodes)
     }
     field_text(f, "replicas", buffer_text(&text));
     field_number(f, "replica_reads", reads.replicas);
-    field_number(f, "replica_reads_reasked", reads.reasked);
+    field_number(f, "replica_reads_retried", reads.reasked);
     buffer_fini(&text);
 }
 
@@ -95,24 +95,24 @@ static uint64_t view_fields(struct fields *f, struct admin *a, const struct view
     field_number(f, "fenced_epoch", v->fenced_epoch);
     field_number(f, "current_index", v->current);
     field_number(f, "generation", g->number);
-    field_number(f, "built", g->built);
-    field_number(f, "items", items);
+    field_bool(f, "built", g->built);
+    field_number(f, "keys", items);
     field_number(f, "capacity", g->capacity);
-    field_decimal(f, "fill", g->capacity == 0 ? 0 : (double)items / (double)g->capacity);
+    field_decimal(f, "fill_ratio", g->capacity == 0 ? 0 : (double)items / (double)g->capacity);
     field_decimal(f, "error_rate", g->error_rate);
     field_decimal(f, "expected_error_rate", g->built ? generation_rate(g, items) : 1);
     field_decimal(f, "error_rate_bound", layer_rate_bound(g));
-    field_text(f, "overflow", v->sourced && g->layer_count > 1 ? "yes" : "no");
+    field_bool(f, "has_layers", v->sourced && g->layer_count > 1);
     field_number(f, "expansion", v->expansion);
-    field_number(f, "sourced", v->sourced);
+    field_bool(f, "has_source", v->sourced);
     if (v->expire_at_ms != 0)
-        field_number(f, "expire_at_ms", v->expire_at_ms);
+        field_time(f, "expires_at", v->expire_at_ms);
     field_number(f, "layers", g->layer_count);
     field_number(f, "shards", generation_shards(g));
     field_number(f, "shard_bytes", geometry_shard_bytes(&g->layers[0].geometry));
     field_number(f, "block_bits", g->layers[0].geometry.block_bits);
     field_number(f, "hashes", g->layers[0].geometry.hashes);
-    field_number(f, "bytes", memory_of_view(v));
+    field_number(f, "memory_bytes", memory_of_view(v));
     node_field(f, "nodes", g);
     if (v->retiring_epoch != 0)
         node_field(f, "retiring_nodes", &v->retiring);
@@ -124,7 +124,7 @@ static uint64_t view_fields(struct fields *f, struct admin *a, const struct view
         if (fence_all_items(&a->fence, other, &other_items, e) != ERR_OK)
             field_text(f, "redis", e->text);
         field_number(f, "alternate_generation", other->number);
-        field_number(f, "alternate_items", other_items);
+        field_number(f, "alternate_keys", other_items);
         field_number(f, "alternate_capacity", other->capacity);
         node_field(f, "alternate_nodes", other);
     }
@@ -144,18 +144,18 @@ static void source_fields(struct fields *f, const struct keeper_note *note, bool
 {
     const struct threshold_input in = {.items = items, .source_rows = note->rows.rows};
     field_text(f, "source_rows_by", rows_by(note));
-    field_number(f, "source_rows_ms", note->rows_ms);
+    field_time(f, "source_rows_at", note->rows_ms);
     if (note->rows_ms == 0)
         field_null(f, "source_rows");
     else
         field_number(f, "source_rows", note->rows.rows);
     if (note->rows_ms == 0 || note->rows.by == SOURCE_ROWS_GUESSED || !built) {
-        field_null(f, "dead");
+        field_null(f, "dead_keys");
         field_null(f, "dead_ratio");
         return;
     }
     uint64_t dead = threshold_dead_keys(&in);
-    field_number(f, "dead", dead);
+    field_number(f, "dead_keys", dead);
     field_decimal(f, "dead_ratio", items == 0 ? 0 : (double)dead / (double)items);
 }
 
@@ -164,21 +164,27 @@ static void config_fields(struct fields *f, const struct config_filter *c)
     if (c == NULL)
         return;
     field_text(f, "table", c->table);
-    field_decimal(f, "expand_at", c->expand_at);
-    field_decimal(f, "expand_at_dead", c->expand_at_dead);
+    field_decimal(f, "expand_at_ratio", c->expand_at);
+    field_decimal(f, "expand_at_dead_ratio", c->expand_at_dead);
     field_text(f, "schedule", c->schedule);
     struct schedule schedule;
     struct window window;
     struct error e;
     time_t now = (time_t)(clock_wall_us() / 1000000);
     if (c->schedule[0] != '\0' && schedule_parse(&schedule, c->schedule, &e) == ERR_OK)
-        field_number(f, "next_schedule", (uint64_t)schedule_next(&schedule, now));
+        field_time(f, "schedule_next_at", (uint64_t)schedule_next(&schedule, now) * 1000);
     field_text(f, "window", c->window);
     if (window_parse(&window, c->window, &e) == ERR_OK && !window_is_open(&window, now))
-        field_number(f, "window_opens", (uint64_t)window_next_open(&window, now));
+        field_time(f, "window_opens_at", (uint64_t)window_next_open(&window, now) * 1000);
 }
 
-static enum err mutex_fields(struct fields *f, struct admin *a, bool *held, struct error *e)
+struct mutex_state {
+    bool held;
+    char owner[128];
+    uint64_t ttl_ms;
+};
+
+static enum err read_mutex(struct mutex_state *m, struct admin *a, struct error *e)
 {
     struct key_name name;
     redisReply *reply;
@@ -186,13 +192,13 @@ static enum err mutex_fields(struct fields *f, struct admin *a, bool *held, stru
     enum err code = link_command(a->link, fence_home(&a->fence), &reply, e, "GET %b", name.text, name.length);
     if (code != ERR_OK)
         return code;
-    *held = reply->type == REDIS_REPLY_STRING;
-    field_text(f, "mutex_owner", *held ? reply->str : "");
+    m->held = reply->type == REDIS_REPLY_STRING;
+    (void)snprintf(m->owner, sizeof(m->owner), "%s", m->held ? reply->str : "");
     freeReplyObject(reply);
     code = link_command(a->link, fence_home(&a->fence), &reply, e, "PTTL %b", name.text, name.length);
     if (code != ERR_OK)
         return code;
-    field_number(f, "mutex_ttl_ms", reply->integer > 0 ? (uint64_t)reply->integer : 0);
+    m->ttl_ms = reply->integer > 0 ? (uint64_t)reply->integer : 0;
     freeReplyObject(reply);
     return ERR_OK;
 }
@@ -208,8 +214,8 @@ static const char *verified(const redisReply *r, uint64_t generation, uint64_t s
         !number_u64(r->element[2]->str, (size_t)r->element[2]->len, when))
         return "never";
     if (strcmp(r->element[0]->str, "1") != 0)
-        return "no";
-    return now > *when && now - *when > stale_ms ? "stale" : "yes";
+        return "failed";
+    return now > *when && now - *when > stale_ms ? "stale" : "passed";
 }
 
 static enum err verify_fields(struct fields *f, struct admin *a, struct error *e)
@@ -222,43 +228,9 @@ static enum err verify_fields(struct fields *f, struct admin *a, struct error *e
                                  "HMGET %b verify_ok verify_generation verify_ms", name.text, name.length);
     if (code != ERR_OK)
         return code;
-    field_text(f, "verified",
+    field_text(f, "verification",
                verified(reply, view_current(&a->view)->number, a->config->verify_stale_ms, &when));
-    field_number(f, "verified_ms", when);
-    freeReplyObject(reply);
-    return ERR_OK;
-}
-
-/* Every field of the job's record, with job_ before its name. A job that nobody drives any more waits for a
- * driver. */
-static enum err job_fields(struct fields *f, struct admin *a, bool held, struct error *e)
-{
-    struct key_name name;
-    redisReply *reply;
-    names_filter_key(&a->fence.names, "job", &name);
-    enum err code =
-        link_command(a->link, fence_home(&a->fence), &reply, e, "HGETALL %b", name.text, name.length);
-    if (code != ERR_OK)
-        return code;
-    bool any = false;
-    for (size_t i = 0; i + 1 < reply->elements; i += 2) {
-        char field[96];
-        const char *value = reply->element[i + 1]->str;
-        uint64_t number;
-        if (strchr(reply->element[i]->str, '.') != NULL)
-            continue; /* positions: "range.3.after" */
-        (void)snprintf(field, sizeof(field), "job_%s", reply->element[i]->str);
-        if (strcmp(field, "job_state") == 0) {
-            any = true;
-            field_text(f, field, strcmp(value, "running") == 0 && !held ? "waiting" : value);
-        } else if (number_u64(value, strlen(value), &number) && number <= INT64_MAX) {
-            field_number(f, field, number);
-        } else {
-            field_text(f, field, value);
-        }
-    }
-    if (!any)
-        field_text(f, "job_state", "none");
+    field_time(f, "verified_at", when);
     freeReplyObject(reply);
     return ERR_OK;
 }
@@ -269,9 +241,9 @@ static enum err tail_fields(struct fields *f, struct admin *a, struct error *e)
     static const struct {
         const char *field, *name;
         bool number;
-    } parts[] = {{"state", "tail_state", false},  {"mode", "tail_mode", false},
-                 {"owner", "tail_owner", false},  {"error", "tail_error", false},
-                 {"lag_ms", "tail_lag_ms", true}, {"rows", "tail_rows", true}};
+    } parts[] = {{"state", "follow_state", false},  {"mode", "follow_mode", false},
+                 {"owner", "follow_owner", false},  {"error", "follow_error", false},
+                 {"lag_ms", "follow_lag_ms", true}, {"rows", "follow_rows", true}};
     struct key_name name;
     redisReply *reply;
     names_filter_key(&a->fence.names, "tail", &name);
@@ -281,7 +253,7 @@ static enum err tail_fields(struct fields *f, struct admin *a, struct error *e)
         return code;
     bool any = reply->elements == 6 && reply->element[0]->type == REDIS_REPLY_STRING;
     if (!any)
-        field_text(f, "tail_state", "none");
+        field_text(f, "follow_state", "none");
     for (size_t i = 0; any && i < reply->elements; i++) {
         const char *text = reply->element[i]->type == REDIS_REPLY_STRING ? reply->element[i]->str : "";
         uint64_t number = 0;
@@ -322,19 +294,13 @@ static void trust_fields(struct fields *f, const struct view *v, const struct ke
     field_text(f, "degraded_scope", buffer_text(&scope));
     buffer_fini(&scope);
     uint64_t since = suspects ? note->suspects_ms : lost ? note->lost_ms : 0;
-    if (since != 0)
-        field_number(f, "degraded_since_ms", since);
-    else
-        field_null(f, "degraded_since_ms");
-    if (!suspects && v->trusted_ms != 0)
-        field_number(f, "safe_since_ms", v->trusted_ms);
-    else
-        field_null(f, "safe_since_ms");
+    field_time(f, "degraded_at", since);
+    field_time(f, "healthy_at", suspects ? 0 : v->trusted_ms);
 }
 
-static const char *state_of(const struct view *v, bool degraded)
+static const char *state_of(const struct view *v, bool degraded, bool held)
 {
-    return degraded ? "degraded" : view_current(v)->built ? "serving" : "building";
+    return degraded ? "degraded" : view_current(v)->built ? "serving" : held ? "building" : "not built";
 }
 
 static enum err status_fields(struct fields *f, struct admin *a, const char *name, size_t length,
@@ -342,7 +308,8 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
 {
     struct keeper_note note = keeper_note(a->service, name, length);
     const struct config_filter *config = config_find(a->config, name, length);
-    bool known = false, held = false;
+    struct mutex_state mutex = {.held = false};
+    bool known = false;
     uint64_t items = 0;
     reply_text(&f->reply, "filter");
     reply_bulk(&f->reply, name, length);
@@ -355,26 +322,28 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
         return code;
     if (code != ERR_OK) {
         bool missing = code == ERR_NOT_FOUND;
-        field_text(f, "state", missing ? "building" : "unreachable");
-        field_number(f, "built", 0);
+        field_text(f, "state", missing ? "not built" : "unreachable");
+        field_bool(f, "built", false);
         field_text(f, "job_state", "none");
         field_text(f, "redis", missing ? "ok" : e->text);
     } else {
         uint64_t lost = watch_lost_shards(&note, &a->view);
         bool suspects = note.suspects[0] != '\0' && note.suspects_trust == a->view.trusted_ms;
         bool degraded = lost > 0 || suspects;
-        field_text(f, "state", state_of(&a->view, degraded));
+        code = read_mutex(&mutex, a, e);
+        field_text(f, "state", state_of(&a->view, degraded, mutex.held));
         items = view_fields(f, a, &a->view, &known, e);
         if (known)
             admin_note_sample(a, name, length, items);
-        field_text(f, "degraded", degraded ? "yes" : "no");
+        field_bool(f, "degraded", degraded);
         field_number(f, "lost_shards", lost);
         trust_fields(f, &a->view, &note, lost > 0, suspects);
-        code = mutex_fields(f, a, &held, e);
+        field_text(f, "mutex_owner", mutex.owner);
+        field_number(f, "mutex_ttl_ms", mutex.ttl_ms);
         if (code == ERR_OK)
             code = verify_fields(f, a, e);
         if (code == ERR_OK)
-            code = job_fields(f, a, held, e);
+            code = admin_job_fields(f, a, name, length, mutex.held, e);
         if (code == ERR_OK && config != NULL && config->table[0] != '\0')
             code = tail_fields(f, a, e);
         field_text(f, "redis", code == ERR_OK ? "ok" : e->text);
@@ -384,18 +353,17 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
     bool whole = known && view_current(&a->view)->built;
     if (needs_source) {
         source_fields(f, &note, whole, items);
-        admin_forecast_fields(f, config, &note, whole && !held, &a->view, items);
+        admin_forecast_fields(f, config, &note, whole && !mutex.held, &a->view, items);
     }
     field_text(f, "postgres", note.postgres[0] != '\0' ? note.postgres : "ok");
-    field_text(f, "ready",
-               code == ERR_OK && view_current(&a->view)->built && (!needs_source || note.postgres[0] == '\0')
-                   ? "yes"
-                   : "no");
+    field_bool(f, "ready",
+               code == ERR_OK && view_current(&a->view)->built &&
+                   (!needs_source || note.postgres[0] == '\0'));
     if (note.wanted[0] != '\0')
-        field_text(f, "wanted", note.wanted);
-    if (note.next_attempt_ms != 0 && !held) {
-        field_number(f, "next_attempt_ms", note.next_attempt_ms);
-        field_text(f, "next_attempt_why", note.next_attempt_why);
+        field_text(f, "waiting_reason", note.wanted);
+    if (note.next_attempt_ms != 0 && !mutex.held) {
+        field_time(f, "next_attempt_at", note.next_attempt_ms);
+        field_text(f, "next_attempt_reason", note.next_attempt_why);
     }
     if (note.problem[0] != '\0')
         field_text(f, "problem", note.problem);
@@ -449,8 +417,6 @@ void admin_status(struct admin *a, struct admin_call *call)
         return;
     }
     call->status = admin_status_one(a, &r, call->filter, call->filter_length, &call->error);
-    if (call->status == ERR_NOT_FOUND)
-        reply_error(&r, "ERR not found");
-    else if (call->status != ERR_OK)
-        reply_error(&r, "ERR %s", call->error.text);
+    if (call->status != ERR_OK)
+        admin_reply_error(&r, call->status, &call->error);
 }

@@ -144,7 +144,7 @@ static void send_on(struct letter *l)
         l->lines.failed = true;
     }
     if (mailbox_post(l->asker->worker->mailbox, answer, l) != ERR_OK)
-        log_error("client_list", "error=\"out of memory: an answer is lost\"");
+        log_error("out_of_memory", "part=client_list note=\"a reply is lost\"");
 }
 
 static void visit(void *arg)

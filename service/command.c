@@ -77,6 +77,8 @@ const struct command command_table[] = {
      "twinbloom", KEYS_FIRST},
     {"TB.COORDINATORS", -1, COMMAND_ALONE | COMMAND_READ, command_tb_coordinators,
      "All coordinators, and which epoch of a filter each serves", "twinbloom", KEYS_FIRST},
+    {"TB.DOCTOR", 1, COMMAND_ALONE | COMMAND_ADMIN, command_tb_doctor,
+     "Looks at all that the service needs, and says what to do", "twinbloom", KEYS_NONE},
     {"TB.HISTORY", -2, COMMAND_ALONE | COMMAND_READ, command_tb_history,
      "The last runs of a filter's expansions", "twinbloom", KEYS_FIRST},
     {"TB.PLAN", -2, COMMAND_ALONE | COMMAND_READ, command_tb_plan, "What an expansion would make and need",
@@ -93,7 +95,7 @@ const struct command command_table[] = {
      "twinbloom", KEYS_FIRST},
     {"TB.ABORT", 2, COMMAND_ALONE | COMMAND_WRITE | COMMAND_ADMIN, command_tb_abort,
      "Aborts a running expansion", "twinbloom", KEYS_FIRST},
-    {"TB.ACCEPT", 2, COMMAND_ALONE | COMMAND_WRITE | COMMAND_ADMIN, command_tb_accept,
+    {"TB.TRUST", 2, COMMAND_ALONE | COMMAND_WRITE | COMMAND_ADMIN, command_tb_accept,
      "Takes what masters hold that were promoted or started anew for whole", "twinbloom", KEYS_FIRST},
     {"TB.PAUSE", 2, COMMAND_ALONE | COMMAND_WRITE | COMMAND_ADMIN, command_tb_pause,
      "Pauses a running expansion", "twinbloom", KEYS_FIRST},
@@ -171,8 +173,7 @@ bool command_runs_alone(const struct argument *arguments, size_t count)
     return command != NULL && (command->flags & COMMAND_ALONE) != 0;
 }
 
-/* Clients offer it whatever the server is: they are told why not, as an unknown name looks like an old
- * server. */
+/* Clients offer it whatever the server is. They get a reason, as an unknown name looks like an old server. */
 static bool is_subscription(const struct argument *name)
 {
     return argument_is(name, "SUBSCRIBE") || argument_is(name, "PSUBSCRIBE") ||
@@ -184,8 +185,9 @@ static void unknown_command(struct client *c, const struct argument *arguments, 
     char shown[160];
     size_t n = 0;
     if (is_subscription(&arguments[0])) {
-        client_error(c, "ERR %.*s is not offered: there are no channels here", (int)arguments[0].length,
-                     arguments[0].bytes);
+        client_error(
+            c, "ERR %.*s is not supported: there are no channels; configure the client without subscriptions",
+            (int)arguments[0].length, arguments[0].bytes);
         return;
     }
     for (size_t i = 1; i < count && n < 128; i++) {
@@ -314,7 +316,8 @@ static void queue(struct client *c, const struct argument *arguments, size_t cou
         c->transaction_bytes += bytes;
         if (c->transaction_bytes > max) {
             fail_transaction(c);
-            client_error(c, "ERR the transaction has more than request_max (%" PRIu64 ") bytes", max);
+            client_failure(c, ERR_RANGE, "the transaction has more than %" PRIu64 " bytes (request_max)",
+                           max);
             return;
         }
     }
@@ -334,7 +337,7 @@ void command_run(struct client *c, const struct argument *arguments, size_t coun
         return;
     }
     if (command == NULL && is_http(&arguments[0])) {
-        log_warn("http", "client=%s note=\"HTTP on the port of Redis's protocol: closed\"", c->address);
+        log_warn("http_on_redis_port", "client=%s note=\"closed\"", c->address);
         client_close_after_reply(c);
         return;
     }

@@ -123,7 +123,8 @@ static void client_reply(struct client *c, const struct argument *a, size_t coun
         client_error(c, "ERR syntax error");
 }
 
-/* A client that believed in it would keep an "absent" for ever. */
+/* Without invalidations a client that caches would keep an "absent" after the key was added. Libraries that
+ * ask for tracking while they connect try again after any error, so the error says what to turn off. */
 static void client_tracking(struct client *c, const struct argument *a, size_t count)
 {
     (void)count;
@@ -131,8 +132,8 @@ static void client_tracking(struct client *c, const struct argument *a, size_t c
         ok(c);
     else if (argument_is(&a[2], "ON"))
         client_error(c,
-                     "ERR CLIENT TRACKING is not offered: nothing is told of keys that are added; switch the "
-                     "client's caching (and emitInvalidate) off");
+                     "ERR CLIENT TRACKING is not supported: no invalidations are sent; turn off the client's "
+                     "cache (node-redis: clientSideCache and emitInvalidate; GLIDE: serverAssisted)");
     else
         client_error(c, "ERR syntax error");
 }

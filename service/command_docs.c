@@ -38,7 +38,7 @@ static const struct {
     {"TB.ROLLBACK", "filter"},
     {"TB.FINISH", "filter"},
     {"TB.ABORT", "filter"},
-    {"TB.ACCEPT", "filter"},
+    {"TB.TRUST", "filter"},
     {"TB.PAUSE", "filter"},
     {"TB.RESUME", "filter"},
     {"TB.THROTTLE", "filter rows_per_second"},

@@ -26,11 +26,22 @@ static const struct group {
      "to live."},
     {"connection", "Connections", "As in Redis."},
     {"server", "Server",
-     "As in Redis, as far as clients ask for it. `SUBSCRIBE` and `CLIENT TRACKING ON` are refused: no "
-     "messages are sent, "
-     "and a client that kept an answer would not hear of keys that are added. Switch a client's caching off; "
-     "some "
-     "libraries connect again and again while it is on."},
+     "As in Redis, as far as clients ask for it. `SUBSCRIBE` and `CLIENT TRACKING ON` are errors: no "
+     "messages are "
+     "sent, and a client that kept an answer would not hear of keys that are added. Do not use these options "
+     "of "
+     "client libraries:\n\n"
+     "| library | option | what happens with it |\n|---|---|---|\n"
+     "| node-redis 5 and later | `clientSideCache`, `emitInvalidate` | It reconnects without end, up to two "
+     "seconds "
+     "apart; each time its `error` event has the reason. A `reconnectStrategy` that returns `false` for such "
+     "an error "
+     "ends it. |\n"
+     "| Valkey GLIDE | `clientSideCache` with `serverAssisted` | The client is not created: `timed out`. |\n"
+     "| Valkey GLIDE | `pubsubSubscriptions` | It subscribes again without a pause until `requestTimeout`, "
+     "then the "
+     "client is not created: `Timeout`. |\n\n"
+     "They would gain nothing: these libraries cache no `BF.*` command."},
     {"transactions", "Transactions",
      "`EXEC` runs the commands in order, on one connection. Other clients' commands may come in between."},
 };

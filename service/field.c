@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "service/field.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include "service/job_id.h"
 
 void field_text(struct fields *f, const char *name, const char *value)
 {
@@ -43,6 +45,39 @@ void field_decimal(struct fields *f, const char *name, double value)
     reply_text(&f->reply, name);
     reply_double(&f->reply, strtod(text, NULL)); /* the same digits */
     f->count++;
+}
+
+void field_bool(struct fields *f, const char *name, bool value)
+{
+    reply_text(&f->reply, name);
+    reply_boolean(&f->reply, value);
+    f->count++;
+}
+
+void field_time(struct fields *f, const char *name, uint64_t ms)
+{
+    char text[DIGITS_SIZE];
+    if (ms == 0) {
+        field_null(f, name);
+        return;
+    }
+    reply_text(&f->reply, name);
+    (void)snprintf(text, sizeof(text), ms % 1000 == 0 ? "%" PRIu64 : "%" PRIu64 ".%03u", ms / 1000,
+                   (unsigned)(ms % 1000));
+    if (f->reply.protocol < REPLY_TYPED)
+        reply_text(&f->reply, text);
+    else
+        reply_double(&f->reply, strtod(text, NULL));
+    f->count++;
+}
+
+void field_job_id(struct fields *f, const char *filter, size_t length, uint64_t number)
+{
+    struct buffer id = {0};
+    job_id_put(&id, filter, length, number);
+    field_text(f, "job_id", buffer_text(&id));
+    f->bytes.failed |= buffer_failed(&id);
+    buffer_fini(&id);
 }
 
 void field_null(struct fields *f, const char *name)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_FILLS_H
 #define SERVICE_FILLS_H
-/* How full each filter was, for curves: in this process's memory, of the last hour every 10 s, of the last
- * day every 5 minutes. Safe from any thread. */
+/* How full each filter was, and what clients asked of it, for curves: in this process's memory, of the last
+ * hour every 10 s, of the last day every 5 minutes. Safe from any thread. */
 #include <stddef.h>
 #include <stdint.h>
 #include "base/error.h"
+#include "service/metrics/traffic.h"
 
 enum {
     FILLS_FINE_S = 10,
@@ -13,15 +14,16 @@ enum {
     FILLS_FINE = 360,
     FILLS_COARSE = 288,
     FILLS_MAX = FILLS_FINE + FILLS_COARSE,
-    FILLS_FILTERS_MAX = 1000 /* of further ones nothing is kept; about 21 KiB each */
+    FILLS_FILTERS_MAX = 1000 /* of further ones nothing is kept; about 36 KiB each */
 };
 
 struct fill {
-    uint32_t at_s;       /* wall clock */
-    float rate;          /* expected false positives */
-    uint64_t items;      /* keys of the generation in use */
-    uint64_t capacity;   /* of it */
-    uint32_t generation; /* its number, modulo 2^32 */
+    uint32_t at_s;            /* wall clock */
+    float rate;               /* expected false positives */
+    uint64_t items;           /* keys of the generation in use */
+    uint64_t capacity;        /* of it */
+    uint32_t generation;      /* its number, modulo 2^32 */
+    struct traffic_keys keys; /* by this coordinator since it started */
 };
 
 struct fills;

@@ -50,7 +50,7 @@ bool keeper_start(struct keeper *k, struct watched *w, const char *reason, const
                                    .reason = reason,
                                    .trigger = trigger,
                                    .kind = kind};
-    enum err code = runner_post(k->service->runner, &job, &e);
+    enum err code = runner_post(k->service->runner, &job, NULL, &e);
     if (code != ERR_BUSY)
         w->started_at = clock_mono_us();
     if (code == ERR_OK)
@@ -170,6 +170,8 @@ static void look_at_view(struct keeper *k, struct watched *w, const struct confi
         keeper_note_wanted(w, ""); /* whatever waited: a job is under way */
         return;
     }
+    if (built && !unfinished)
+        keeper_recount(k, w);
     if (k->view.phase == PHASE_OVERFLOW_OPEN || (view_unfenced(&k->view) && !k->view.sourced))
         finish_growth(k, w);
     else if (unfinished && fence_knows(&k->fence, &k->view.retiring, &e) != ERR_OK)
@@ -219,7 +221,8 @@ static enum err load_kept(struct keeper *k, struct watched *w, const struct conf
         struct error why;
         service_on_dropped(k->service, w->name, w->length, k->view.incarnation);
         if (c == NULL && registry_leave(&k->fence, k->view.incarnation, &why) != ERR_OK)
-            log_warn("not_unregistered", "filter=%s why=%s", log_quote(w->name), log_quote(why.text));
+            log_warn("filter_not_unregistered", "filter=%s error=%s", log_quote(w->name),
+                     log_quote(why.text));
     }
     return code;
 }
@@ -298,7 +301,7 @@ static void look_at_unlisted(struct keeper *k)
          w = watch_next(watch, w))
         if (w->round != k->round && service_was_seen(k->service, w->name, w->length) &&
             look(k, w->name, w->length) == ERR_OK && registry_keep(&k->fence, &e) != ERR_OK)
-            log_warn("not_registered", "filter=%s why=%s", log_quote(w->name), log_quote(e.text));
+            log_warn("filter_not_registered", "filter=%s error=%s", log_quote(w->name), log_quote(e.text));
 }
 
 static void look_at_all(struct keeper *k)

@@ -2,7 +2,7 @@
 #ifndef SERVICE_KEEPER_INTERNAL_H
 #define SERVICE_KEEPER_INTERNAL_H
 /* What the files of the keeper share: keeper.c (the thread, one look at one filter), keeper_lost.c
- * (shards that are lost), keeper_source.c (the rows of its source), keeper_reconcile.c (views that went
+ * (shards that are lost), keeper_recount.c (counts that are lost), keeper_source.c (the rows of its source), keeper_reconcile.c (views that went
  * back), keeper_thresholds.c (whether it should be rebuilt). */
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,6 +31,8 @@ struct keeper {
     struct lineages known;     /* what each master was when it last answered */
     bool masters_known;        /* that look succeeded */
     uint64_t masters_at;
+    bool master_away; /* one did not answer then */
+    uint64_t outages; /* how often all of them were back after that */
     unsigned heir_count; /* that there have ever been: the last ones are kept */
     struct keeper_heir heir[KEEPER_HEIRS];
     /* Of the filter that is looked at: it needs a build or a healing, and the last one's end holds the next
@@ -73,6 +75,13 @@ bool keeper_look_behind_suspects(struct keeper *k, struct watched *w);
 void keeper_look_for_lost(struct keeper *k, struct watched *w);
 /* The next look counts anew. */
 void keeper_forget_lost(struct watched *w);
+
+/* --- keeper_recount.c --- */
+/* The sum of the replication ids of the masters that answered: another one where one of them is another. */
+uint64_t keeper_masters_sum(const struct keeper *k);
+/* Compare the counts of the generation in use with its bits, from time to time, and raise those that are too
+ * small. k->view is fenced and no job runs. */
+void keeper_recount(struct keeper *k, struct watched *w);
 
 /* --- keeper_source.c --- */
 /* A reload may have given the filter another source or schedule: what was found of the one before is void. */

@@ -32,9 +32,9 @@ static bool put_back(struct keeper *k, struct watched *w)
     if (!watch_later_view(w, &k->view, &k->scratch))
         return false;
     if (fence_put_back(&k->fence, &k->scratch, &done, &e) != ERR_OK)
-        log_warn("not_put_back", "filter=%s why=%s", log_quote(w->name), log_quote(e.text));
+        log_warn("view_not_restored", "filter=%s error=%s", log_quote(w->name), log_quote(e.text));
     if (done)
-        log_error("put_back", "filter=%s epoch=%" PRIu64 " stored=%" PRIu64, log_quote(w->name),
+        log_error("view_restored", "filter=%s epoch=%" PRIu64 " stored=%" PRIu64, log_quote(w->name),
                   k->scratch.epoch, k->view.epoch);
     return true;
 }
@@ -54,9 +54,10 @@ bool keeper_put_back_gone(struct keeper *k, struct watched *w)
     if (code == ERR_OK)
         code = fence_put_back_gone(&k->fence, &k->scratch, &done, &e);
     if (code != ERR_OK)
-        log_warn("not_put_back", "filter=%s why=%s", log_quote(w->name), log_quote(e.text));
+        log_warn("view_not_restored", "filter=%s error=%s", log_quote(w->name), log_quote(e.text));
     if (done)
-        log_error("put_back", "filter=%s epoch=%" PRIu64 " stored=0", log_quote(w->name), k->scratch.epoch);
+        log_error("view_restored", "filter=%s epoch=%" PRIu64 " stored=0", log_quote(w->name),
+                  k->scratch.epoch);
     return done;
 }
 
@@ -74,7 +75,7 @@ static enum err reconcile_view(struct keeper *k, struct watched *w, const char *
     code = fence_reconcile(&k->fence, &k->view, &k->scratch, mutex, e);
     if (code != ERR_OK)
         return code;
-    log_error("reconciled",
+    log_error("view_reconciled",
               "filter=%s stored=%" PRIu64 " found=%" PRIu64 " epoch=%" PRIu64 " generation=%" PRIu64
               " note=\"what was written last may be lost with its node's data: answers are not no\"",
               log_quote(w->name), k->view.epoch, found.top, k->scratch.epoch,
@@ -82,8 +83,8 @@ static enum err reconcile_view(struct keeper *k, struct watched *w, const char *
     k->view = k->scratch;
     code = fence_complete(&k->fence, &k->view, &lost, e);
     if (code == ERR_OK)
-        log_info("gathered", "filter=%s epoch=%" PRIu64 " lost=%" PRIu64, log_quote(w->name), k->view.epoch,
-                 lost);
+        log_info("reconcile_done", "filter=%s epoch=%" PRIu64 " lost=%" PRIu64, log_quote(w->name),
+                 k->view.epoch, lost);
     return code;
 }
 
@@ -158,9 +159,7 @@ bool keeper_look_for_later(struct keeper *k, struct watched *w, bool look)
 
 bool keeper_look_behind_suspects(struct keeper *k, struct watched *w)
 {
-    uint64_t now = k->view.incarnation + k->view.epoch;
-    for (unsigned i = 0; i < k->masters.count; i++)
-        now += k->masters.one[i].id;
+    uint64_t now = k->view.incarnation + k->view.epoch + keeper_masters_sum(k);
     if (now == w->surveyed)
         return false;
     if (keeper_look_for_later(k, w, true))

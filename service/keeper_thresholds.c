@@ -142,7 +142,7 @@ static bool too_soon(struct keeper *k, const struct last_job *last, bool needed)
 void keeper_note_held(const struct keeper *k, struct watched *w)
 {
     if (k->held_until_ms != 0 && k->held_until_ms != w->note.next_attempt_ms)
-        log_warn("waits_to_build", "filter=%s next_attempt_ms=%" PRIu64 " why=%s", log_quote(w->name),
+        log_warn("waiting_to_build", "filter=%s next_attempt_ms=%" PRIu64 " error=%s", log_quote(w->name),
                  k->held_until_ms, log_quote(k->held_why));
     watch_note_attempt(w, k->held_until_ms, k->held_why);
 }
@@ -157,7 +157,7 @@ bool keeper_heals_too_soon(struct keeper *k)
 void keeper_note_wanted(struct watched *w, const char *text)
 {
     if (text[0] != '\0' && w->note.wanted[0] == '\0')
-        log_info("waits_for_window", "filter=%s reason=%s", log_quote(w->name), log_quote(text));
+        log_info("waiting_for_window", "filter=%s reason=%s", log_quote(w->name), log_quote(text));
     watch_note_text(w->watch, w->note.wanted, sizeof(w->note.wanted), text);
 }
 

@@ -34,7 +34,8 @@ static void look_for_heir(struct keeper *k, const struct lineage *was, const str
     if (was->id == now->id || !lineage_goes_on(was, now))
         return;
     k->heir[k->heir_count++ % KEEPER_HEIRS] = (struct keeper_heir){.from = was->id, .id = now->id};
-    log_info("lineage_renewed", "node=%s from=%016" PRIx64 " to=%016" PRIx64, now->node, was->id, now->id);
+    log_info("replication_id_renewed", "node=%s from=%016" PRIx64 " to=%016" PRIx64, now->node, was->id,
+             now->id);
 }
 
 /* Whoever was a replica, or had its slots taken, is forgotten: others took its writes meanwhile. One that
@@ -50,10 +51,19 @@ static void remember_masters(struct keeper *k)
         if (was != NULL && now->id != 0)
             look_for_heir(k, was, now);
         if (keep != NULL && lineages_add(&next, keep, NULL) != ERR_OK)
-            log_warn("keeper", "error=\"out of memory\" note=\"a master is not remembered\"");
+            log_error("out_of_memory", "part=controller note=\"a master is not remembered\"");
     }
     lineages_fini(&k->known);
     k->known = next;
+}
+
+static void note_outage(struct keeper *k)
+{
+    bool away = !k->masters_known;
+    for (unsigned i = 0; i < k->masters.count; i++)
+        away |= k->masters.one[i].id == 0;
+    k->outages += k->master_away && !away;
+    k->master_away = away;
 }
 
 void keeper_look_at_masters(struct keeper *k)
@@ -66,7 +76,8 @@ void keeper_look_at_masters(struct keeper *k)
     enum err code = link_look_at_lineages(k->link, &k->masters, &e);
     k->masters_known = code == ERR_OK;
     if (code != ERR_OK && code != ERR_UNREACHABLE && code != ERR_TIMEOUT)
-        log_warn("keeper", "error=%s note=\"nobody knows the masters\"", log_quote(e.text));
+        log_warn("masters_unknown", "error=%s", log_quote(e.text));
+    note_outage(k);
     if (k->masters_known)
         remember_masters(k);
 }
@@ -153,7 +164,7 @@ static void look_at_slots(struct keeper *k, struct watched *w, const struct find
         return;
     lineages_init(&none);
     if (fence_trust_anew(&k->fence, &k->view, &none, &e) == ERR_OK)
-        log_warn("suspect_slots",
+        log_warn("untrusted_slots",
                  "filter=%s note=\"slots leave a master that is not trusted: none is, until the filter is "
                  "healed\"",
                  log_quote(w->name));
@@ -207,13 +218,13 @@ static void note(struct keeper *k, struct watched *w, struct findings *f)
     const char *text = buffer_text(&f->text);
     bool was = w->note.suspects[0] != '\0';
     if (f->suspects > 0 && strncmp(w->note.suspects, text, sizeof(w->note.suspects) - 1) != 0)
-        log_warn("suspect_masters",
+        log_warn("untrusted_masters",
                  "filter=%s epoch=%" PRIu64
                  " phase=%s masters=%s note=\"they were promoted or started anew, and may lack "
                  "keys; answers are not no\"",
                  log_quote(w->name), k->view.epoch, phase_row(k->view.phase)->name, log_quote(text));
     else if (f->suspects == 0 && was)
-        log_info("safe_again", "filter=%s epoch=%" PRIu64 " phase=%s", log_quote(w->name), k->view.epoch,
+        log_info("healthy", "filter=%s epoch=%" PRIu64 " phase=%s", log_quote(w->name), k->view.epoch,
                  phase_row(k->view.phase)->name);
     watch_note_suspects(w, text, k->view.trusted_ms);
 }
@@ -241,9 +252,9 @@ bool keeper_has_suspects(struct keeper *k, struct watched *w)
     bool write = known ? f.suspects == 0 && f.grows : f.away == 0;
     enum err code = write ? extend(k, &e) : ERR_OK;
     if (code != ERR_OK && code != ERR_CONFLICT && code != ERR_FENCED)
-        log_warn("not_trusted", "filter=%s why=%s", log_quote(w->name), log_quote(e.text));
+        log_warn("masters_not_trusted", "filter=%s error=%s", log_quote(w->name), log_quote(e.text));
     if (code == ERR_OK && write)
-        log_info("trusted", "filter=%s masters=%u%s", log_quote(w->name), k->view.trusted.count,
+        log_info("masters_trusted", "filter=%s masters=%u%s", log_quote(w->name), k->view.trusted.count,
                  known ? "" : " note=\"its view is of an older version\"");
     if (f.suspects > 0 || f.away == 0 || w->note.suspects[0] == '\0')
         note(k, w, &f);
@@ -264,7 +275,7 @@ void keeper_heal(struct keeper *k, struct watched *w, bool sourced)
     (void)snprintf(text, sizeof(text),
                    "masters were promoted or started anew and may lack keys: %s; there is no source to add "
                    "them from, so "
-                   "nothing is reported absent there until TB.ACCEPT (twinbloom accept) says that nothing is "
+                   "nothing is reported absent there until TB.TRUST (twinbloom trust) says that nothing is "
                    "missing, or "
                    "the filter is deleted and restored from a dump",
                    w->note.suspects);

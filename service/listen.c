@@ -115,7 +115,8 @@ static void on_accept_error(struct evconnlistener *listener, void *arg)
     static const struct timeval pause = {0, PAUSE_MS * 1000};
     (void)listener;
     struct listen *l = ((struct entrance *)arg)->listen;
-    log_warn("accept", "error=%s note=\"no connections for %d ms\"", log_quote(strerror(errno)), PAUSE_MS);
+    log_warn("accept_failed", "error=%s note=\"no connections for %d ms\"", log_quote(strerror(errno)),
+             PAUSE_MS);
     enable(l, false);
     (void)event_add(l->resume, &pause);
 }

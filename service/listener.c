@@ -90,7 +90,7 @@ static enum err listen_once(struct listener *l, struct error *e)
     if (code != ERR_OK)
         return code;
     if (l->deaf)
-        log_info("listening", "note=\"subscribed again\"");
+        log_info("subscribed", "note=\"subscribed again\"");
     l->wake_wanted |= l->deaf;
     l->deaf = false;
     uint64_t began = clock_mono_us();
@@ -111,8 +111,8 @@ static void *run(void *arg)
         if (atomic_load(&l->stop))
             break;
         if (!l->deaf)
-            log_warn("not_listening",
-                     "why=%s note=\"changes are found by the fence and at the next interval\"",
+            log_warn("subscription_lost",
+                     "error=%s note=\"changes are found by the fence and at the next interval\"",
                      log_quote(e.text));
         l->deaf = true;
         mailbox_wait(l->mailbox, (int)l->pause_ms);

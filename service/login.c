@@ -114,7 +114,7 @@ static void answer(struct question *q, enum login_outcome outcome)
     OPENSSL_cleanse(q->password, sizeof(q->password));
     if (mailbox_post(q->back, deliver, q) == ERR_OK)
         return;
-    log_error("login", "error=\"out of memory: an answer is lost\"");
+    log_error("out_of_memory", "part=login note=\"a reply is lost\"");
     forget_question(q);
 }
 

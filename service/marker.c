@@ -82,10 +82,10 @@ static void mark_once(struct marker *m, const struct config *c)
     if (code == ERR_OK)
         code = tell_masters(m, c, &now, &e);
     if (code == ERR_OK && m->failing)
-        log_info("marks", "note=\"written everywhere again\"");
+        log_info("marks_written", "note=\"on every master again\"");
     else if (code != ERR_OK && code != ERR_CANCELLED && !m->failing)
-        log_warn("marks", "why=%s note=\"no mark was written there; a healing reads more rows\"",
-                 log_quote(e.text));
+        log_warn("marks_not_written",
+                 "error=%s note=\"no mark was written there; a healing reads more rows\"", log_quote(e.text));
     m->failing = code != ERR_OK;
 }
 

@@ -232,8 +232,8 @@ static void note_behind(void *arg, const char *filter, uint64_t epoch, unsigned 
     }
     if (times < TIMES_BEHIND)
         return;
-    log_info("behind", "filter=%s epoch=%" PRIu64 " note=\"its view is loaded again\"", log_quote(filter),
-             epoch);
+    log_info("view_outdated", "filter=%s epoch=%" PRIu64 " note=\"its view is loaded again\"",
+             log_quote(filter), epoch);
     refresh_everywhere(b->pulse->service, filter);
 }
 
@@ -301,7 +301,8 @@ static void beat(struct pulse *p)
     const struct node_state *home = home_down(p);
     enum err code = home != NULL ? ERR_UNREACHABLE : write_beat(p, &e);
     if (code != ERR_OK && !p->silent)
-        log_warn("no_pulse", "why=%s note=\"other coordinators count this one as gone until Redis is back\"",
+        log_warn("heartbeat_failed",
+                 "error=%s note=\"other coordinators count this one as gone until Redis is back\"",
                  log_quote(home != NULL ? home->why : e.text));
     if (code != ERR_OK)
         link_forget(p->link);
@@ -320,7 +321,8 @@ static void *run(void *arg)
         mailbox_wait(p->mailbox, BEAT_MS);
     }
     if (!p->silent && roster_leave(p->link, p->service->prefix, p->service->owner, &e) != ERR_OK)
-        log_warn("not_off_the_roster", "why=%s note=\"it is listed as gone for a while\"", log_quote(e.text));
+        log_warn("member_not_removed", "error=%s note=\"it is listed as gone for a while\"",
+                 log_quote(e.text));
     return NULL;
 }
 

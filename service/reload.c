@@ -72,11 +72,11 @@ void reload_file(struct service *s)
         tls_unload(&certificates);
     (void)pthread_mutex_unlock(&s->reloading);
     if (code != ERR_OK) {
-        log_error("reload_refused", "error=%s note=\"nothing changed\"", log_quote(e.text));
+        log_error("config_reload_failed", "error=%s note=\"nothing changed\"", log_quote(e.text));
     } else {
         announce(s);
-        log_info("reload", "file=%s filters=%zu changed=%s", log_quote(s->config_path), next->filter_count,
-                 log_quote(buffer_text(&changed)));
+        log_info("config_reloaded", "file=%s filters=%zu changed=%s", log_quote(s->config_path),
+                 next->filter_count, log_quote(buffer_text(&changed)));
     }
     config_release(next);
     buffer_fini(&changed);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/queue.h>
 #include "base/log.h"
+#include "expansion/control.h"
 #include "expansion/driver.h"
 #include "expansion/mutex.h"
 #include "service/sources.h"
@@ -76,8 +77,8 @@ static void *run_job(void *arg)
     if (code == ERR_OK)
         log_info("job_done", "filter=%s reason=%s", log_quote(j->filter), log_quote(j->reason));
     else
-        log_warn("job_ended", "filter=%s code=%s why=%s reason=%s", log_quote(j->filter), error_name(code),
-                 log_quote(e.text), log_quote(j->reason));
+        log_warn("job_stopped", "filter=%s code=%s error=%s reason=%s", log_quote(j->filter),
+                 error_name(code), log_quote(e.text), log_quote(j->reason));
     mutex_release(j->mutex);
     if (code == ERR_LOST || code == ERR_FENCED)
         service_on_doubt(r->service, j->filter, j->options.filter_length);
@@ -167,7 +168,6 @@ void runner_options(struct driver_options *out, const struct service *s, const s
         .rows_per_second = c->rows_per_second,
         .redis_p99_max_ms = c->redis_p99_max_ms,
         .replication_lag_max_ms = c->replication_lag_max_ms,
-        .redis_p99_factor = c->redis_p99_factor,
         .yield_at = c->yield_at,
         .latency = &s->latency,
         .page_timing = &((struct service *)(uintptr_t)s)->page_timing,
@@ -229,7 +229,7 @@ static struct running_job *job_new(struct runner *r, const struct runner_job *jo
 }
 
 /* Under the filter's mutex, in a thread of its own that nobody joins. */
-static enum err start_job(struct running_job *j, unsigned wait_ms, struct error *e)
+static enum err start_job(struct running_job *j, const struct runner_job *job, uint64_t *id, struct error *e)
 {
     const struct service *s = j->runner->service;
     const struct config *c = j->config;
@@ -241,10 +241,16 @@ static enum err start_job(struct running_job *j, unsigned wait_ms, struct error 
                                           .lease_ms = (unsigned)c->lease_ms,
                                           .redis_timeout_ms = (unsigned)c->redis_timeout_ms};
     pthread_t thread;
-    enum err code =
-        wait_ms == 0 ? mutex_acquire(&j->mutex, &options, e) : mutex_wait(&j->mutex, &options, wait_ms, e);
+    enum err code = job->wait_ms == 0 ? mutex_acquire(&j->mutex, &options, e)
+                                      : mutex_wait(&j->mutex, &options, job->wait_ms, e);
     if (code != ERR_OK)
         return code;
+    if (id != NULL && (code = control_unfinished(job->of, id, e)) != ERR_OK) {
+        mutex_release(j->mutex);
+        return code;
+    }
+    if (id != NULL && *id == 0)
+        *id = mutex_id(j->mutex);
     if (pthread_create(&thread, NULL, run_job, j) != 0) {
         mutex_release(j->mutex);
         return error_set(e, ERR_NOMEM, "the job's thread could not be started");
@@ -253,7 +259,7 @@ static enum err start_job(struct running_job *j, unsigned wait_ms, struct error 
     return ERR_OK;
 }
 
-enum err runner_post(struct runner *r, const struct runner_job *job, struct error *e)
+enum err runner_post(struct runner *r, const struct runner_job *job, uint64_t *id, struct error *e)
 {
     if (atomic_load(&r->stop))
         return error_set(e, ERR_BUSY, "this coordinator is about to end; ask another one");
@@ -262,7 +268,7 @@ enum err runner_post(struct runner *r, const struct runner_job *job, struct erro
                          "this coordinator drives %d jobs already; ask again later, or another one",
                          JOBS_MAX);
     struct running_job *j = job_new(r, job);
-    enum err code = j == NULL ? error_set(e, ERR_NOMEM, "out of memory") : start_job(j, job->wait_ms, e);
+    enum err code = j == NULL ? error_set(e, ERR_NOMEM, "out of memory") : start_job(j, job, id, e);
     if (code != ERR_OK) {
         if (j != NULL)
             job_free(j);

@@ -76,7 +76,7 @@ static void *run(void *arg)
         tail_run(&n->options);
     } else if (tail_clean(&n->options, &e) != ERR_OK) {
         atomic_store(&n->failed, true);
-        log_debug("tail_not_cleaned", "filter=%s why=%s", log_quote(n->name), log_quote(e.text));
+        log_debug("follow_cleanup_failed", "filter=%s error=%s", log_quote(n->name), log_quote(e.text));
     }
     atomic_store(&n->ended, true);
     return NULL;
@@ -149,7 +149,7 @@ static void start(struct tails *t, struct entry *n, const struct config *config,
     if (!n->runs) {
         config_release(n->config);
         n->config = NULL;
-        log_warn("tail", "filter=%s why=\"its thread could not be started\"", log_quote(n->name));
+        log_warn("follow_failed", "filter=%s error=\"its thread could not be started\"", log_quote(n->name));
     }
 }
 
@@ -221,7 +221,7 @@ static void *look_at_slots(void *arg)
     struct error e = {.text = ""};
     l->code = slots_reconcile(&l->options, &e);
     if (l->code != ERR_OK && l->code != ERR_CANCELLED)
-        log_warn("slots_not_checked", "why=%s", log_quote(e.text));
+        log_warn("slots_not_checked", "error=%s", log_quote(e.text));
     atomic_store(&l->ended, true);
     return NULL;
 }

@@ -91,7 +91,7 @@ static void warn_of(const char *key, const char *dsn)
 {
     if (dsn[0] != '\0' && !dsn_is_verified(dsn))
         log_warn(
-            "postgres_tls",
+            "postgres_tls_unverified",
             "key=%s note=\"the certificate of Postgres is not checked; whoever is in between can read and "
             "change "
             "everything, the password too: sslmode=verify-full, and sslrootcert where the CA is your own\"",
@@ -103,7 +103,7 @@ void tls_warn(const struct config *c)
     warn_of("dsn", c->dsn);
     warn_of("read_dsn", c->read_dsn);
     if (!c->redis_verify)
-        log_warn("redis_tls",
+        log_warn("redis_tls_unverified",
                  "note=\"tls_verify = no: the certificates of Redis are not looked at; whoever is in "
                  "between can read and change everything, passwords too\"");
 }

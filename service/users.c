@@ -206,7 +206,7 @@ const char *users_token_fault(const char *list)
     while (next_item(&list, &item, &length))
         if (!read_token(item, length, digest))
             return "'token' must be sha256: and 64 hexadecimal digits, several with commas; make a token and "
-                   "its hash by: twinbloom passwd --token";
+                   "its hash by: twinbloom hash-password --token";
     return NULL;
 }
 

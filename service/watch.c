@@ -275,8 +275,9 @@ static bool is_news(const struct watched *w, const struct view *v)
 /* One line for each view that this coordinator hears of, whoever of its threads is first. */
 static void tell(const char *name, const struct view *v)
 {
-    log_info("view", "filter=%s epoch=%" PRIu64 " phase=%s generation=%" PRIu64 " built=%d", log_quote(name),
-             v->epoch, phase_row(v->phase)->name, view_current(v)->number, view_current(v)->built);
+    log_info("view_received", "filter=%s epoch=%" PRIu64 " phase=%s generation=%" PRIu64 " built=%d",
+             log_quote(name), v->epoch, phase_row(v->phase)->name, view_current(v)->number,
+             view_current(v)->built);
 }
 
 void watch_remember(struct watched *w, const struct view *v)
@@ -442,7 +443,7 @@ void service_on_lost(void *service, const char *name, size_t length, const struc
         w->lost = *lost;
     }
     (void)pthread_mutex_unlock(&watch->lock);
-    log_warn("lost",
+    log_warn("data_lost",
              "filter=%s generation=%" PRIu64 " epoch=%" PRIu64
              " note=\"data in Redis is lost; answers are not no\"",
              log_quote(name), lost->generation, lost->epoch);

@@ -53,6 +53,9 @@ struct watched {
     struct threshold_dead dead;
     uint64_t lost_at;
     uint64_t shards_at;      /* when the counts of single shards were last looked at */
+    uint64_t count_due_at;   /* when counts are to be compared with bits, mono µs; 0: never were */
+    uint64_t counted_by;     /* by incarnation, masters and outages, as one number */
+    bool counts_short;       /* a count was too small then */
     uint64_t named;          /* the incarnation that was seen to be in the registries */
     uint64_t seen;           /* the incarnation of the view that it had once; 0: none */
     uint64_t dropped;        /* the last incarnation that was deleted */

@@ -273,9 +273,8 @@ void worker_sync(struct worker *w)
 void worker_reconfigure(struct worker *w)
 {
     if (mailbox_post(w->mailbox, take_config, w) != ERR_OK)
-        log_error("worker",
-                  "index=%u error=\"out of memory: it keeps its configuration until the next change\"",
-                  w->index);
+        log_error("out_of_memory",
+                  "part=worker index=%u note=\"it keeps its configuration until the next change\"", w->index);
 }
 
 static void begin_drain(void *arg)
@@ -295,7 +294,7 @@ static void begin_drain(void *arg)
 void worker_drain(struct worker *w)
 {
     if (mailbox_post(w->mailbox, begin_drain, w) != ERR_OK)
-        log_error("worker", "index=%u error=\"out of memory while draining\"", w->index);
+        log_error("out_of_memory", "part=worker index=%u note=\"it ends without draining\"", w->index);
 }
 
 static void *run(void *arg)

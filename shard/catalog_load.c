@@ -70,7 +70,7 @@ static bool is_latest(struct catalog_filter *f, const struct view *v)
     if (o->on_view != NULL)
         o->on_view(o->arg, f->name, f->name_length, v, older);
     if (older && !f->doubtful)
-        log_error("went_back", "filter=%s epoch=%" PRIu64 " seen=%" PRIu64, log_quote(f->name), v->epoch,
+        log_error("view_went_back", "filter=%s epoch=%" PRIu64 " seen=%" PRIu64, log_quote(f->name), v->epoch,
                   mine.epoch > f->latest.epoch ? mine.epoch : f->latest.epoch);
     f->doubtful = older || v->recovery == RECOVERY_DUE;
     return !older;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/clock.h"
+#include "shard/script.h"
 
 enum { RANGE_BYTES = 64 * 1024, RANGES_IN_FLIGHT = 4 };
 
@@ -23,7 +24,8 @@ struct count {
     unsigned layer;
     struct placement placement;
     uint16_t tag;
-    uint64_t blocks, bits; /* that were looked at; that are set in them, tags left out */
+    uint64_t blocks; /* that were looked at, */
+    double keys;     /* and how many keys they hold */
 };
 
 static uint32_t range_blocks(const struct geometry *g)
@@ -75,6 +77,17 @@ static enum err gone(const struct range *r, struct error *e)
                      r->shard);
 }
 
+/* @bits are set in the range. Each range by itself: a node that was away has shards that are less full. */
+static void take_range(struct count *c, const struct range *r, uint64_t bits)
+{
+    struct geometry part = c->g->layers[c->layer].geometry;
+    part.shards = 1;
+    part.blocks = r->blocks;
+    c->blocks += r->blocks;
+    c->keys +=
+        geometry_keys(&part, 1 - (double)bits / (r->blocks * (double)(part.block_bits - BLOCK_TAG_BITS)));
+}
+
 static enum err judge(struct count *c, const struct range *r, unsigned where, const redisReply *count,
                       const redisReply *tag, struct error *e)
 {
@@ -92,8 +105,7 @@ static enum err judge(struct count *c, const struct range *r, unsigned where, co
     uint64_t tags = (uint64_t)r->blocks * (unsigned)__builtin_popcount(c->tag);
     if (count->integer < 0 || (uint64_t)count->integer < tags)
         return gone(r, e);
-    c->blocks += r->blocks;
-    c->bits += (uint64_t)count->integer - tags;
+    take_range(c, r, (uint64_t)count->integer - tags);
     return ERR_OK;
 }
 
@@ -117,7 +129,8 @@ static enum err count_layer(struct count *c, uint64_t wanted, uint64_t deadline,
     const struct geometry *g = &c->g->layers[c->layer].geometry;
     uint64_t all = ranges_of(g);
     struct range ranges[RANGES_IN_FLIGHT];
-    c->blocks = c->bits = 0;
+    c->blocks = 0;
+    c->keys = 0;
     for (uint64_t next = 0; next < wanted;) {
         unsigned n = 0;
         enum err code = ERR_OK;
@@ -138,23 +151,39 @@ static enum err count_layer(struct count *c, uint64_t wanted, uint64_t deadline,
 }
 
 enum err fence_count_keys(struct fence *f, const struct view *v, const struct generation *g,
-                          unsigned timeout_ms, double *keys, struct error *e)
+                          unsigned ranges_max, unsigned timeout_ms, double *keys, struct error *e)
 {
     struct count c = {.f = f, .v = v, .g = g, .tag = fence_tag(f, g)};
     uint64_t deadline = clock_mono_us() + (uint64_t)timeout_ms * 1000, all = 0;
     enum err code = placement_resolve(&c.placement, &f->names, g, link_nodes(f->link), e);
-    *keys = 0;
     for (unsigned i = 0; i < g->layer_count; i++)
         all += ranges_of(&g->layers[i].geometry);
     for (c.layer = 0; c.layer < g->layer_count && code == ERR_OK; c.layer++) {
         const struct geometry *geometry = &g->layers[c.layer].geometry;
         uint64_t wanted = ranges_of(geometry);
-        if (all > BITS_RANGES_MAX)
-            wanted = (uint64_t)((double)wanted * BITS_RANGES_MAX / (double)all) + 1;
+        if (all > ranges_max)
+            wanted = (uint64_t)((double)wanted * ranges_max / (double)all) + 1;
         code = count_layer(&c, wanted, deadline, e);
         if (code == ERR_OK)
-            *keys += geometry_keys(
-                geometry, 1 - (double)c.bits / ((double)c.blocks * (geometry->block_bits - BLOCK_TAG_BITS)));
+            keys[c.layer] = c.keys * (double)geometry->shards * geometry->blocks / (double)c.blocks;
     }
     return code;
+}
+
+enum err fence_raise_count(struct fence *f, const struct view *v, unsigned layer, uint64_t least,
+                           bool *raised, struct error *e)
+{
+    char field[48];
+    long long answer = 0;
+    (void)snprintf(field, sizeof(field), "%" PRIu64 ".%u", view_current(v)->number, layer);
+    script_begin(&f->call, embedded_recount);
+    fence_put_key(f, "view");
+    fence_put_key(f, "count");
+    script_incarnation(&f->call, v->incarnation);
+    script_number(&f->call, v->epoch);
+    script_text(&f->call, field);
+    script_number(&f->call, least);
+    enum err code = script_run(&f->call, f->link, fence_home(f), &answer, e);
+    *raised = code == ERR_OK && answer == 1;
+    return code == ERR_OK && answer < 0 ? error_set(e, ERR_FENCED, "the view moved on") : code;
 }

@@ -27,29 +27,9 @@ static uint64_t bucket_end(size_t bucket)
     return ((LATENCY_PARTS + bucket % LATENCY_PARTS + 1) << shift) - 1;
 }
 
-static void copy(atomic_uint_fast64_t *to, const atomic_uint_fast64_t *from)
-{
-    for (size_t i = 0; i < LATENCY_BUCKETS; i++)
-        atomic_store_explicit(&to[i], atomic_load_explicit(&from[i], memory_order_relaxed),
-                              memory_order_relaxed);
-}
-
-/* Once in LATENCY_RECENT_US, by one thread. What others record or read meanwhile may count or not. */
-static void mark(struct latency *l, uint64_t now_us)
-{
-    uint_fast64_t marked = atomic_load_explicit(&l->marked_us, memory_order_relaxed);
-    if (now_us < marked + LATENCY_RECENT_US ||
-        !atomic_compare_exchange_strong(&l->marked_us, &marked, now_us))
-        return;
-    bool silent = !latency_is_used(l, now_us); /* what was before it is not recent */
-    copy(l->earlier, silent ? l->bucket : l->mark);
-    copy(l->mark, l->bucket);
-}
-
 void latency_record(struct latency *l, uint64_t now_us, uint64_t us)
 {
     uint64_t rest = us < longest_us ? us : longest_us;
-    mark(l, now_us);
     atomic_store_explicit(&l->last_us, now_us, memory_order_relaxed);
     for (;;) {
         atomic_fetch_add_explicit(&l->bucket[bucket_of(rest)], 1, memory_order_relaxed);
@@ -88,17 +68,4 @@ bool latency_is_used(const struct latency *l, uint64_t now_us)
 {
     uint64_t last = atomic_load_explicit(&l->last_us, memory_order_relaxed);
     return last != 0 && now_us < last + LATENCY_RECENT_US;
-}
-
-void latency_recent(const struct latency *l, uint64_t now_us, struct latency_figures *out)
-{
-    uint64_t added[LATENCY_BUCKETS];
-    *out = (struct latency_figures){0};
-    if (!latency_is_used(l, now_us))
-        return;
-    for (size_t i = 0; i < LATENCY_BUCKETS; i++) {
-        uint64_t before = atomic_load_explicit(&l->earlier[i], memory_order_relaxed);
-        added[i] = atomic_load_explicit(&l->bucket[i], memory_order_relaxed) - before;
-    }
-    set_figures(out, added);
 }

@@ -16,8 +16,7 @@ enum {
 /* Zero-initialised is empty. It only grows: a reader looks at what was added since it last did. */
 struct latency {
     atomic_uint_fast64_t bucket[LATENCY_BUCKETS];
-    /* For latency_recent(): the buckets as they were at a moment, and one to two seconds before that. */
-    atomic_uint_fast64_t last_us, marked_us, mark[LATENCY_BUCKETS], earlier[LATENCY_BUCKETS];
+    atomic_uint_fast64_t last_us; /* when the last one was recorded */
 };
 
 /* At @now_us (clock_mono_us()) one answer came @us after its command. A loop measures one command at a time
@@ -42,7 +41,4 @@ void latency_read(const struct latency *l, struct latency_reader *reader, struct
 enum { LATENCY_RECENT_US = 1000 * 1000 };
 /* Whether anybody was answered within LATENCY_RECENT_US before @now_us. */
 bool latency_is_used(const struct latency *l, uint64_t now_us);
-/* What was recorded shortly before @now_us: of the last three seconds at the most, of one at the least, or
- * since somebody came. No samples: nobody was answered within LATENCY_RECENT_US. */
-void latency_recent(const struct latency *l, uint64_t now_us, struct latency_figures *out);
 #endif

@@ -106,7 +106,7 @@ void latest_note(struct fence *f, const struct view *v, const bool *answers, str
     struct error e = {""};
     for (unsigned i = 0; i < masters(f->link); i++)
         if (answers[i] && note_on(f, i, v, latest, &e) != ERR_OK)
-            log_warn("not_noted", "filter=%s node=%s why=%s", log_quote(f->names.filter),
+            log_warn("epoch_not_recorded", "filter=%s node=%s error=%s", log_quote(f->names.filter),
                      log_quote(link_name(f->link, i)), log_quote(e.text));
 }
 

@@ -16,6 +16,7 @@ extern const char embedded_latest[];
 extern const char embedded_publish[];
 extern const char embedded_put_back[];
 extern const char embedded_reconcile[];
+extern const char embedded_recount[];
 extern const char embedded_change[];
 extern const char embedded_control[];
 extern const char embedded_fenced[];

@@ -203,7 +203,7 @@ static enum err ask_one(struct sentinels *s, struct node_connection *c, struct m
         *news |= learn(s, m, reply->element[0]->str, (uint16_t)port);
     } else {
         if (!m->complained)
-            log_warn("sentinel_master", "master=%s error=\"%s\"", m->name,
+            log_warn("sentinel_refused", "master=%s error=\"%s\"", m->name,
                      reply->type == REDIS_REPLY_ERROR ? "refused" : "the sentinel does not know it");
         m->complained = true;
     }
@@ -287,7 +287,7 @@ static void *run(void *arg)
         node_connection_close(listener);
         node_connection_close(asked);
         if (code != ERR_OK) {
-            log_warn("sentinel_down", "node=%s why=%s", n->name, log_quote(e.text));
+            log_warn("sentinel_down", "node=%s error=%s", n->name, log_quote(e.text));
             pause_ms(s, AWAY_MS);
         }
     }

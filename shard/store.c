@@ -55,7 +55,7 @@ static void peer_down(struct store_peer *p, const char *why)
         p->failures = 0;
         p->backoff = BACKOFF_MIN_US;
         node_health_down(p->store->nodes, &p->node, true);
-        log_warn("redis_down", "node=%s why=%s", p->node.name, log_quote(why));
+        log_warn("redis_down", "node=%s error=%s", p->node.name, log_quote(why));
     }
     p->failures++;
     (void)snprintf(p->why, sizeof(p->why), "%s", why);

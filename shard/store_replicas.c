@@ -81,7 +81,7 @@ static void drop(struct store_replica *r, const char *why)
 {
     struct channel *channel = r->channel;
     node_health_failed(r->of->master->store->nodes, &r->node, why);
-    log_debug("replica_down", "node=%s why=%s", r->node.name, log_quote(why));
+    log_debug("replica_down", "node=%s error=%s", r->node.name, log_quote(why));
     away(r);
     channel_close(channel);
 }
@@ -96,7 +96,7 @@ static void on_closed(void *arg, enum err code, const char *why)
 {
     struct store_replica *r = arg;
     if (code == ERR_REFUSED && !r->warned)
-        log_warn("replica_refuses", "node=%s why=%s", r->node.name, log_quote(why));
+        log_warn("replica_refused", "node=%s error=%s", r->node.name, log_quote(why));
     r->warned |= code == ERR_REFUSED;
     away(r);
 }

@@ -149,7 +149,7 @@ static void end_asking(struct store *s, const struct slot_map *m)
     if (m != NULL)
         (void)adopt(s);
     else if (!r->complained)
-        log_warn("cluster_map", "error=%s", log_quote(r->why));
+        log_warn("cluster_map_failed", "error=%s", log_quote(r->why));
     r->complained = m == NULL;
 }
 

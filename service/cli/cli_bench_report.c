@@ -187,23 +187,23 @@ void bench_print_json(const struct bench *b, const struct bench_figures *all, do
     json_name(&j, "filter");
     json_string(&j, b->filter, strlen(b->filter));
     integer(&j, "keys", b->o->keys);
-    integer(&j, "key_size", b->o->key_size);
+    integer(&j, "key_bytes", b->o->key_size);
     integer(&j, "connections", b->o->connections);
     integer(&j, "pipeline", b->o->pipeline);
     integer(&j, "batch", b->o->batch);
-    integer(&j, "rate", b->o->rate);
-    decimal(&j, "adds", b->o->adds);
+    integer(&j, "requests_per_second_limit", b->o->rate);
+    decimal(&j, "adds_ratio", b->o->adds);
     decimal(&j, "load_seconds", load_seconds);
-    decimal(&j, "seconds", seconds);
+    decimal(&j, "duration_seconds", seconds);
     json_name(&j, "commands");
     json_open(&j, '[');
     for (size_t c = 0; c < BENCH_COMMANDS; c++)
         if (all->latency[c].count > 0)
             write_command(&j, b->command[c], all, (enum bench_command)c, seconds);
     json_close(&j, ']');
-    integer(&j, "asked_present", all->asked_present);
+    integer(&j, "checked_present", all->asked_present);
     integer(&j, "false_negatives", all->false_negatives);
-    integer(&j, "asked_absent", all->asked_absent);
+    integer(&j, "checked_absent", all->asked_absent);
     integer(&j, "false_positives", all->false_positives);
     integer(&j, "added_again", bench_added_again(b));
     server_cpu(&j, b);

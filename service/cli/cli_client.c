@@ -350,6 +350,15 @@ bool client_count(const redisReply *list, const char *name, uint64_t *out)
     return client_text(list, name, text, sizeof(text)) && number_u64(text, strlen(text), out);
 }
 
+bool client_time(const redisReply *list, const char *name, uint64_t *ms)
+{
+    double seconds;
+    if (!client_decimal(list, name, &seconds) || !(seconds > 0 && seconds < 1e12))
+        return false;
+    *ms = (uint64_t)(seconds * 1000 + 0.5);
+    return true;
+}
+
 bool client_decimal(const redisReply *list, const char *name, double *out)
 {
     char text[64];

@@ -4,15 +4,17 @@
 
 const struct command cli_command_table[] = {
     {"status", "[FILTER]", 0, 1, 0, "show all filters, or everything about one",
-     "KEYS are those of generation GEN, which serves; FPR the expected rate of false positives now, and the "
-     "promised one. SAFE "
-     "says in a word what answers are worth: yes; building (nothing is reported absent yet); not built "
-     "(likewise, and the next build waits for a while, as the last one was aborted or failed); keys missed "
-     "(by the last verification, which added them); degraded (a master may lack keys); lost (shards are); "
-     "unreachable. "
-     "NEXT EXPANSION is when the fill reaches its threshold at "
-     "the present rate, or the schedule says so. JOB is what runs, or how the last run ended; \"ready to "
-     "switch\" waits for \"twinbloom cutover\". With FILTER: all that is known of it, and its last runs.",
+     "KEYS are those of generation GEN, which serves. FP RATE is the expected rate of false positives now, "
+     "and "
+     "the promised one. HEALTH says whether \"absent\" can be relied on: healthy; building (nothing is "
+     "reported absent yet); not built (the same, and no job builds it: the last one was aborted or failed, "
+     "or "
+     "none began); keys missed (the last verification missed keys, and added them); degraded (a master may "
+     "lack keys); lost (shards are lost); unreachable. NEXT REBUILD is when the fill reaches its threshold "
+     "at "
+     "the present growth, when the schedule says so, or when a filter that is not built is tried again. JOB "
+     "is what runs, or how the last run ended; \"ready "
+     "to switch\" waits for \"twinbloom cutover\". With FILTER: all that is known of it, and its last runs.",
      "twinbloom status\n  twinbloom status short-link\n  twinbloom status --json", cli_status},
     {"history", "FILTER", 1, 1, WITH_COUNT, "show the last rebuilds of a filter, the newest first",
      "TOOK is from start to end, with the grace time; GENERATION the one that served before, and the new one "
@@ -34,6 +36,16 @@ const struct command cli_command_table[] = {
      "load it with the\n"
      "next request. With FILTER the exit code is 1 while one that is there is behind.",
      "twinbloom coordinators short-link", cli_coordinators},
+    {"doctor", "", 0, 0, 0, "look at all that the service needs, and say what to do",
+     "Looks, from the coordinator that is asked, at each Redis node (version, memory policy, persistence, "
+     "replicas, whether each\n"
+     "command is allowed), at Postgres (rights, tables, open transactions, replication slots), at clocks, "
+     "and "
+     "at whether\n"
+     "the coordinators agree. Each line is ok, warning or problem; below it stands what to do. The exit code "
+     "is 1 if there is a\n"
+     "problem; warnings do not count. Where the service does not start: twinbloomd -c FILE --doctor.",
+     "twinbloom doctor\n  twinbloom doctor --json", cli_doctor},
     {"plan", "FILTER | --keys N", 0, 1, NEXT | WITH_ESTIMATE,
      "show what a rebuild would make, without making it",
      "Of a FILTER: what it has and would have on each node, by what the nodes say. With --keys and "
@@ -116,16 +128,16 @@ const struct command cli_command_table[] = {
     {"count", "FILTER", 1, 1, 0, "estimate from its bits how many keys a filter holds",
      "Keys that were added to more than one layer count in each; of a large filter a sample is looked at.",
      "twinbloom count short-link", cli_count},
-    {"drop", "FILTER", 1, 1, WITH_YES, "delete a filter and all its keys",
+    {"delete", "FILTER", 1, 1, WITH_YES, "delete a filter and all its keys",
      "One that is configured is refused: remove its section first. The exit code is 1 if there was none.",
-     "twinbloom drop old-links --yes", cli_drop},
-    {"accept", "FILTER", 1, 1, WITH_YES, "trust what masters hold after a failover or restart",
+     "twinbloom delete old-links --yes", cli_delete},
+    {"trust", "FILTER", 1, 1, WITH_YES, "trust what masters hold after a failover or restart",
      "A master that was promoted or started anew may lack keys, so nothing is reported absent there. With a "
      "source, keys "
      "are\n"
      "added from it and this ends by itself; without one, it lasts until you know that nothing is missing "
      "and say so.",
-     "twinbloom accept seen --yes", cli_accept},
+     "twinbloom trust seen --yes", cli_trust},
     {"config", "[show|get|set] [KEY [VALUE]]...", 0, SIZE_MAX, 0,
      "show or change the configuration of the running service",
      "show [KEY...] prints all keys, or these; get needs one; patterns such as filter.* will do; secrets are "
@@ -164,13 +176,13 @@ const struct command cli_command_table[] = {
      "compinit, or put\n"
      "it as _twinbloom into a folder of fpath.",
      "source <(twinbloom completion bash)", cli_completion},
-    {"passwd", "", 0, 0, WITH_TOKEN | OFFLINE, "make the hash of a password, for the configuration",
+    {"hash-password", "", 0, 0, WITH_TOKEN | OFFLINE, "make the hash of a password, for the configuration",
      "The password is asked for, or read from standard input. Put the hash into [user NAME] as password = "
      "..., or into\n"
      "[service] for the default user. With --token a new bearer token is made: its hash goes into [user "
      "NAME] as\n"
      "token = ...; the token itself is shown this once.",
-     "twinbloom passwd", cli_passwd},
+     "twinbloom hash-password", cli_hash_password},
     {"help", "[COMMAND]", 0, 1, WITH_FORM, "explain a command",
      "The reference as a whole is printed by --man, --markdown or --json; documents are made of it.",
      "twinbloom help rebuild\n  twinbloom help --man | man -l -", NULL},

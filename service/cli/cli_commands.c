@@ -149,10 +149,8 @@ int cli_plan(struct cli *cli)
         cli_print_json(reply, &json_plan);
     else
         cli_print_plan(cli, reply);
-    char fits[8] = "";
-    char refused[8] = "";
-    bool no = client_text(reply, "fits", fits, sizeof(fits)) && strcmp(fits, "yes") != 0;
-    no = client_text(reply, "refused", refused, sizeof(refused)) || no;
+    uint64_t fits = 0;
+    bool no = client_count(reply, "fits", &fits) && fits == 0;
     freeReplyObject(reply);
     return no ? CLI_NO : CLI_OK;
 }

@@ -26,7 +26,7 @@ static const struct control controls[] = {
      "Let the old generation of %s leave, after which a rollback is impossible?"},
     {"pause", "TB.PAUSE", "paused", "The job of ", " pauses until \"twinbloom resume\".", NULL, NULL},
     {"resume", "TB.RESUME", "resumed", "The job of ", " goes on.", NULL, NULL},
-    {"throttle", "TB.THROTTLE", "rows_per_second", "The job of ", "", NULL, NULL},
+    {"throttle", "TB.THROTTLE", "rows_per_second_limit", "The job of ", "", NULL, NULL},
 };
 
 static const struct control *find(const char *command)

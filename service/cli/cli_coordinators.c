@@ -94,7 +94,7 @@ static void epoch_cell(struct table *t, const redisReply *list)
 {
     char text[48] = "-";
     uint64_t epoch;
-    bool late = is(list, "current", "no");
+    bool late = is(list, "current", "0");
     if (client_count(list, "epoch", &epoch))
         (void)snprintf(text, sizeof(text), "%llu%s", (unsigned long long)epoch, late ? " (behind)" : "");
     table_cell(t, late ? COLOR_WARN : COLOR_NONE, text);
@@ -168,7 +168,7 @@ static bool all_current(const redisReply *all)
 {
     bool current = true;
     for (size_t i = 0; i < all->elements; i++)
-        current &= is(all->element[i], "state", "gone") || !is(all->element[i], "current", "no");
+        current &= is(all->element[i], "state", "gone") || !is(all->element[i], "current", "0");
     return current;
 }
 

@@ -295,10 +295,10 @@ static void print_json(const struct restoring *r)
     const struct {
         const char *name;
         uint64_t value;
-    } rows[] = {{"bytes", r->file.bytes},
+    } rows[] = {{"size_bytes", r->file.bytes},
                 {"pieces", r->pieces},
                 {"sent", r->sent},
-                {"milliseconds", (uint64_t)(progress_seconds(&r->progress) * 1000)}};
+                {"duration_ms", (uint64_t)(progress_seconds(&r->progress) * 1000)}};
     struct buffer b = {0};
     struct json j = {.out = &b};
     json_open(&j, '{');

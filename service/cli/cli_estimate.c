@@ -64,19 +64,19 @@ static const struct sheet_row estimate_rows[] = {
     {"bits a block", "block_bits", COUNT},
     {"bits a key sets", "hashes", COUNT},
     {"bytes a shard", "shard_bytes", COUNT},
-    {"as Redis allocates it", "shard_memory", COUNT},
-    {"size", "bytes", BYTES},
+    {"as Redis allocates it", "shard_memory_bytes", COUNT},
+    {"size", "size_bytes", BYTES},
     {"bits a key", "bits_per_key", WORD},
-    {"in Redis", "memory", BYTES},
+    {"in Redis", "memory_bytes", BYTES},
     {"Rebuild", NULL, HEADING},
-    {"keys of the new one", "next_keys", COUNT},
+    {"keys of the new one", "next_capacity", COUNT},
     {"shards of the new one", "next_shards", COUNT},
-    {"for the new one", "next_memory", BYTES},
+    {"for the new one", "next_memory_bytes", BYTES},
     {"partitions of the build", "partitions", COUNT},
-    {"hashes by way of disk", "spilled", BYTES},
-    {"of them at a time", "spill_peak", BYTES},
-    {"rows read a second", "rate", COUNT},
-    {"that rate is", "scan_rate_by", WORD},
+    {"hashes by way of disk", "spilled_bytes", BYTES},
+    {"of them at a time", "spill_peak_bytes", BYTES},
+    {"rows read a second", "rows_per_second", COUNT},
+    {"that rate is", "rows_per_second_by", WORD},
     {"time to make shards", "create_seconds", SECONDS},
     {"to read the rows", "scan_seconds", SECONDS},
     {"to upload", "upload_seconds", SECONDS},
@@ -84,15 +84,15 @@ static const struct sheet_row estimate_rows[] = {
     {"longest fence", "fence_seconds", SECONDS},
     {"time, about", "rebuild_seconds", SECONDS},
     {"Nodes", NULL, HEADING},
-    {"memory of a node", "node_memory", BYTES},
-    {"of it to be used", "node_room", BYTES},
+    {"memory of a node", "node_memory_bytes", BYTES},
+    {"of it to be used", "node_room_bytes", BYTES},
     {"nodes needed", "nodes_needed", COUNT},
-    {"nodes", "nodes", COUNT},
+    {"nodes", "node_count", COUNT},
     {"shards a node", "node_shards", COUNT},
-    {"a node before", "node_before", BYTES},
-    {"during the rebuild", "node_during", BYTES},
-    {"afterwards", "node_after", BYTES},
-    {"fits", "fits", COLORED},
+    {"a node before", "node_before_bytes", BYTES},
+    {"during the rebuild", "node_during_bytes", BYTES},
+    {"afterwards", "node_after_bytes", BYTES},
+    {"fits", "fits", FLAG},
     {"refused", "refused", WORD},
 };
 
@@ -147,26 +147,26 @@ static void put_filter(struct list *l, const struct estimate_input *in, const st
     put_number(l, "block_bits", g->block_bits);
     put_number(l, "hashes", g->hashes);
     put_number(l, "shard_bytes", geometry_shard_bytes(g));
-    put_number(l, "shard_memory", est->shard_memory);
-    put_number(l, "bytes", geometry_bytes(g));
+    put_number(l, "shard_memory_bytes", est->shard_memory);
+    put_number(l, "size_bytes", geometry_bytes(g));
     put_decimal(l, "bits_per_key", 8 * (double)geometry_bytes(g) / (double)in->keys);
-    put_number(l, "memory", est->memory);
+    put_number(l, "memory_bytes", est->memory);
 }
 
 static void put_rebuild(struct list *l, const struct estimate_input *in, const struct estimate *est,
                         bool assumed)
 {
-    put_number(l, "next_keys", est->next_keys);
+    put_number(l, "next_capacity", est->next_keys);
     put_number(l, "next_shards", est->next.shards);
-    put_number(l, "next_memory", est->next_memory);
+    put_number(l, "next_memory_bytes", est->next_memory);
     if (in->build_memory != 0)
         put_number(l, "partitions", est->partitions);
     if (est->spilled != 0) {
-        put_number(l, "spilled", est->spilled);
-        put_number(l, "spill_peak", est->spill_peak);
+        put_number(l, "spilled_bytes", est->spilled);
+        put_number(l, "spill_peak_bytes", est->spill_peak);
     }
-    put_number(l, "rate", (uint64_t)(in->scan_rate * in->readers));
-    put_text(l, "scan_rate_by", assumed ? "assumed: see --scan-rate" : "given");
+    put_number(l, "rows_per_second", (uint64_t)(in->scan_rate * in->readers));
+    put_text(l, "rows_per_second_by", assumed ? "assumed: see --scan-rate" : "given");
     put_decimal(l, "create_seconds", est->create_s);
     put_decimal(l, "scan_seconds", est->scan_s);
     put_decimal(l, "upload_seconds", est->upload_s);
@@ -178,16 +178,16 @@ static void put_rebuild(struct list *l, const struct estimate_input *in, const s
 static void put_nodes(struct list *l, const struct estimate_input *in, const struct estimate *est)
 {
     if (in->node_memory != 0) {
-        put_number(l, "node_memory", in->node_memory);
-        put_number(l, "node_room", est->node_room);
+        put_number(l, "node_memory_bytes", in->node_memory);
+        put_number(l, "node_room_bytes", est->node_room);
     }
     if (est->nodes_needed != 0)
         put_number(l, "nodes_needed", est->nodes_needed);
-    put_number(l, "nodes", est->nodes);
+    put_number(l, "node_count", est->nodes);
     put_number(l, "node_shards", est->node_shards);
-    put_number(l, "node_before", est->before);
-    put_number(l, "node_during", est->during);
-    put_number(l, "node_after", est->after);
+    put_number(l, "node_before_bytes", est->before);
+    put_number(l, "node_during_bytes", est->during);
+    put_number(l, "node_after_bytes", est->after);
 }
 
 static int show(const struct cli *cli, struct list *l)
@@ -243,7 +243,7 @@ int cli_estimate(struct cli *cli)
     put_rebuild(&l, &in, &est, o->scan_rate == 0);
     put_nodes(&l, &in, &est);
     if (fits != ERR_OK || in.node_memory != 0)
-        put_text(&l, "fits", fits == ERR_OK ? "yes" : "no");
+        put_number(&l, "fits", fits == ERR_OK);
     if (fits != ERR_OK)
         put_text(&l, "refused", e.text);
     int code = show(cli, &l);

@@ -41,7 +41,7 @@ static struct job_id id_of(const redisReply *status)
 {
     struct job_id id = {"", ""};
     (void)client_text(status, "job_token", id.token, sizeof(id.token));
-    (void)client_text(status, "job_started_ms", id.started, sizeof(id.started));
+    (void)client_text(status, "job_started_at", id.started, sizeof(id.started));
     return id;
 }
 
@@ -111,11 +111,11 @@ static void print_end(const struct follow *f, const redisReply *status, const ch
     double rate;
     struct buffer b = {0};
     buffer_printf(&b, "The %s of %s is %s", f->job, f->cli->arguments[0], state);
-    if (client_count(status, "job_started_ms", &start) && client_count(status, "job_finished_ms", &end) &&
+    if (client_time(status, "job_started_at", &start) && client_time(status, "job_finished_at", &end) &&
         end >= start)
         buffer_printf(&b, " after %s", output_duration((end - start) / 1000, a));
     bool rebuilt = strcmp(f->job, "rebuild") == 0;
-    if (!rebuilt && client_count(status, "job_verified", &n))
+    if (!rebuilt && client_count(status, "job_verified_keys", &n))
         buffer_printf(&b, ", %s keys looked for", number_grouped(n, a));
     if (rebuilt && client_count(status, "job_rows", &n))
         buffer_printf(&b, ", %s rows", number_grouped(n, a));
@@ -153,7 +153,7 @@ static int judge_hold(struct follow *f, const redisReply *status)
 {
     const char *filter = f->cli->arguments[0];
     uint64_t switched = 0, built = 0, serving = 0;
-    (void)client_count(status, "job_switched_ms", &switched);
+    (void)client_time(status, "job_switched_at", &switched);
     (void)client_count(status, "job_generation", &built);
     (void)client_count(status, "generation", &serving);
     if (switched == 0 && !f->cli->hold)

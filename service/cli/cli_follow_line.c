@@ -60,7 +60,7 @@ void follow_line(struct buffer *line, const redisReply *status, unsigned columns
     words(line, status, "", client_text(status, "job_step", text, sizeof(text)) ? "job_step" : "job_state");
     rows(line, status, columns);
     bool reads = client_text(status, "job_step", text, sizeof(text)) && strcmp(text, "scan") == 0;
-    if (reads && client_decimal(status, "job_rate", &rate) && rate >= 0.5 && rate < 1e18)
+    if (reads && client_decimal(status, "job_rows_per_second", &rate) && rate >= 0.5 && rate < 1e18)
         buffer_printf(line, "  %s rows/s", count((uint64_t)(rate + 0.5), narrow, a));
     if (reads && client_decimal(status, "job_eta_seconds", &left) && left >= 0.5 && left < 1e15)
         buffer_printf(line, "  ETA %s", output_duration((uint64_t)(left + 0.5), a));
@@ -68,7 +68,7 @@ void follow_line(struct buffer *line, const redisReply *status, unsigned columns
         buffer_puts(line, "  paused");
     words(line, status, "  waiting for ", "job_waiting_for");
     if (!client_text(status, "job_waiting_for", text, sizeof(text)))
-        words(line, status, "  ", "job_throttle");
+        words(line, status, "  ", "job_throttle_reason");
     if (cli_job_holds(status))
         buffer_puts(line, "  until \"twinbloom cutover\"");
     if (client_text(status, "job_state", text, sizeof(text)) && strcmp(text, "running") != 0)

@@ -62,7 +62,14 @@ const char *output_percent(double ratio, char out[OUTPUT_TEXT_SIZE])
 
 const char *output_rate(double rate, char out[OUTPUT_TEXT_SIZE])
 {
-    (void)snprintf(out, OUTPUT_TEXT_SIZE, "%.3g", rate);
+    double percent = rate * 100;
+    int decimals = percent > 0 && percent < 100 ? 2 - (int)floor(log10(percent)) : 0;
+    size_t n = (size_t)snprintf(out, OUTPUT_TEXT_SIZE, "%.*f", decimals < 20 ? decimals : 20, percent);
+    if (n >= OUTPUT_TEXT_SIZE - 1) /* no rate */
+        n = (size_t)snprintf(out, OUTPUT_TEXT_SIZE, "%g", percent);
+    while (memchr(out, '.', n) != NULL && (out[n - 1] == '0' || out[n - 1] == '.'))
+        n--;
+    (void)snprintf(out + n, OUTPUT_TEXT_SIZE - n, "%%");
     return out;
 }
 

@@ -12,7 +12,7 @@ static const struct {
 } groups[] = {{"status", "See"},
               {"plan", "Expand and verify"},
               {"check", "Keys and filters"},
-              {"accept", "The service"},
+              {"trust", "The service"},
               {"completion", "This command line"}};
 
 bool cli_option_belongs(const struct option_row *o, unsigned of_command)

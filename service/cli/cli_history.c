@@ -9,7 +9,7 @@ static void took_cell(struct table *t, const redisReply *run)
 {
     char text[OUTPUT_TEXT_SIZE] = "-";
     uint64_t started, finished;
-    if (client_count(run, "started_ms", &started) && client_count(run, "finished_ms", &finished) &&
+    if (client_time(run, "started_at", &started) && client_time(run, "finished_at", &finished) &&
         finished >= started)
         (void)output_duration((finished - started + 500) / 1000, text);
     table_cell(t, COLOR_NONE, text);
@@ -19,7 +19,7 @@ static void started_cell(struct table *t, const redisReply *run)
 {
     char text[OUTPUT_TEXT_SIZE] = "-";
     uint64_t started;
-    if (client_count(run, "started_ms", &started))
+    if (client_time(run, "started_at", &started))
         (void)output_time(started / 1000, text);
     table_cell(t, COLOR_NONE, text);
 }

@@ -56,6 +56,10 @@ static void write_value(struct json *j, const redisReply *r, const struct json_m
     bool name = member != NULL ? (member->type & JSON_STRING) != 0 : is_beyond(r);
     switch (r->type) {
     case REDIS_REPLY_INTEGER:
+        if (member != NULL && (member->type & JSON_BOOL) != 0) {
+            json_bool(j, r->integer != 0);
+            return;
+        }
         write_integer(j, r->integer, name);
         return;
     case REDIS_REPLY_STRING:

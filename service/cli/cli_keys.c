@@ -215,7 +215,7 @@ static bool run_keys(struct keys *k, const char *command)
 int cli_check(struct cli *cli)
 {
     struct keys k = {
-        .cli = cli, .yes = "present", .no = "absent", .yes_name = "present", .no_name = "absent"};
+        .cli = cli, .yes = "present", .no = "absent", .yes_name = "present_count", .no_name = "absent_count"};
     if (!run_keys(&k, "BF.MEXISTS"))
         return CLI_UNAVAILABLE;
     return k.no_count == 0 ? CLI_OK : CLI_NO;
@@ -223,6 +223,7 @@ int cli_check(struct cli *cli)
 
 int cli_add(struct cli *cli)
 {
-    struct keys k = {.cli = cli, .yes = "added", .no = "present", .yes_name = "added", .no_name = "present"};
+    struct keys k = {
+        .cli = cli, .yes = "added", .no = "present", .yes_name = "added_count", .no_name = "present_count"};
     return run_keys(&k, "BF.MADD") ? CLI_OK : CLI_UNAVAILABLE;
 }

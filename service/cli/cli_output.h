@@ -16,7 +16,7 @@ const char *output_bytes(uint64_t bytes, char out[OUTPUT_TEXT_SIZE]);      /* 51
 const char *output_duration(uint64_t seconds, char out[OUTPUT_TEXT_SIZE]); /* 42s, 3m 05s, 2h 07m, 3d 04h */
 const char *output_latency(uint64_t us, char out[OUTPUT_TEXT_SIZE]);       /* 850us, 1.23ms, 2.1s */
 const char *output_percent(double ratio, char out[OUTPUT_TEXT_SIZE]);      /* 52%, 0.3% */
-const char *output_rate(double rate, char out[OUTPUT_TEXT_SIZE]);          /* 0.001, 8.7e-05 */
+const char *output_rate(double rate, char out[OUTPUT_TEXT_SIZE]);          /* a share as 0.1%, 0.0087% */
 const char *output_time(uint64_t unix_seconds,
                         char out[OUTPUT_TEXT_SIZE]); /* local: 2026-03-29 03:30:00 +0200 */
 /* "now"; "03:00, in 1h 43m"; "Nov 25 03:00, in 3d 04h"; "2027-02-01, in 98d 01h": local. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* passwd: hashes for the configuration. Asks no service. */
+/* hash-password: hashes for the configuration. Asks no service. */
 #include <crypt.h>
 #include <errno.h>
 #include <signal.h>
@@ -98,7 +98,7 @@ static int print_token(const struct cli *cli)
     return CLI_OK;
 }
 
-int cli_passwd(struct cli *cli)
+int cli_hash_password(struct cli *cli)
 {
     char password[PASSWORD_MAX + 2] = "", again[PASSWORD_MAX + 2] = "";
     if (cli->token)

@@ -11,25 +11,25 @@ static const struct sheet_row plan_rows[] = {
     {"filter", "filter", WORD},
     {"reason", "reason", WORD},
     {"rows in the source", "rows", COUNT},
-    {"items now", "items", COUNT},
+    {"keys now", "keys", COUNT},
     {"capacity", "capacity", COUNT},
     {"error rate", "error_rate", RATE},
     {"shards", "shards", COUNT},
     {"blocks a shard", "blocks", COUNT},
     {"bits a block", "block_bits", COUNT},
     {"bits a key sets", "hashes", COUNT},
-    {"size", "bytes", BYTES},
+    {"size", "size_bytes", BYTES},
     {"partitions of the build", "partitions", COUNT},
-    {"rows read a second", "rate", COUNT},
-    {"that rate is known", "rate_by", WORD},
-    {"time, at least", "seconds", SECONDS},
+    {"rows read a second", "rows_per_second", COUNT},
+    {"that rate is known", "rows_per_second_by", WORD},
+    {"time, at least", "duration_seconds", SECONDS},
     {"Redis memory", NULL, HEADING},
-    {"now", "memory_now", BYTES},
-    {"for the new one", "memory_new", BYTES},
-    {"at the peak", "memory_peak", BYTES},
-    {"afterwards", "memory_after", BYTES},
-    {"nodes", "node_names", WORD},
-    {"fits", "fits", COLORED},
+    {"now", "memory_now_bytes", BYTES},
+    {"for the new one", "memory_new_bytes", BYTES},
+    {"at the peak", "memory_peak_bytes", BYTES},
+    {"afterwards", "memory_after_bytes", BYTES},
+    {"nodes", "nodes", WORD},
+    {"fits", "fits", FLAG},
     {"warning", "warning", WORD},
     {"refused", "refused", WORD},
 };
@@ -41,14 +41,14 @@ static void node_cells(struct table *t, const redisReply *node)
     (void)client_text(node, "node", text, sizeof(text));
     sheet_word_cell(t, COLOR_NONE, text);
     table_cell(t, COLOR_NONE, client_count(node, "shards", &shards) ? number_grouped(shards, shown) : "");
-    sheet_bytes_cell(t, node, "before");
-    sheet_bytes_cell(t, node, "during");
-    sheet_bytes_cell(t, node, "after");
-    sheet_bytes_cell(t, node, "used");
-    bool known = client_count(node, "used_during", &used) && client_count(node, "limit", &limit);
+    sheet_bytes_cell(t, node, "before_bytes");
+    sheet_bytes_cell(t, node, "during_bytes");
+    sheet_bytes_cell(t, node, "after_bytes");
+    sheet_bytes_cell(t, node, "used_bytes");
+    bool known = client_count(node, "used_during_bytes", &used) && client_count(node, "limit_bytes", &limit);
     (void)output_bytes(used, text);
     table_cell(t, known && limit != 0 && used > limit ? COLOR_BAD : COLOR_NONE, known ? text : "");
-    bool told = client_count(node, "maxmemory", &limit);
+    bool told = client_count(node, "maxmemory_bytes", &limit);
     if (told && limit != 0)
         table_cell(t, COLOR_NONE, output_bytes(limit, text));
     else
@@ -73,7 +73,7 @@ static void print_nodes(const struct cli *cli, const redisReply *nodes)
 void cli_print_plan(const struct cli *cli, const redisReply *plan)
 {
     sheet_print(cli, plan_rows, sizeof(plan_rows) / sizeof(plan_rows[0]), plan);
-    const redisReply *nodes = client_field(plan, "memory_nodes");
+    const redisReply *nodes = client_field(plan, "per_node");
     if (nodes != NULL && nodes->type == REDIS_REPLY_ARRAY && nodes->elements > 0)
         print_nodes(cli, nodes);
 }
@@ -88,10 +88,11 @@ static void step_cells(struct table *t, const redisReply *step)
     (void)client_text(step, "step", text, sizeof(text));
     sheet_word_cell(t, COLOR_NONE, text);
     table_cell(t, COLOR_NONE, client_count(step, "rows", &rows) ? number_grouped(rows, text) : "");
-    table_cell(t, COLOR_NONE, client_decimal(step, "seconds", &seconds) ? sheet_seconds(seconds, shown) : "");
-    sheet_bytes_cell(t, step, "memory_before");
-    sheet_bytes_cell(t, step, "memory_peak");
-    sheet_bytes_cell(t, step, "memory_after");
+    table_cell(t, COLOR_NONE,
+               client_decimal(step, "duration_seconds", &seconds) ? sheet_seconds(seconds, shown) : "");
+    sheet_bytes_cell(t, step, "memory_before_bytes");
+    sheet_bytes_cell(t, step, "memory_peak_bytes");
+    sheet_bytes_cell(t, step, "memory_after_bytes");
     text[0] = '\0';
     (void)client_text(step, "what", text, sizeof(text));
     sheet_word_cell(t, COLOR_QUIET, text);

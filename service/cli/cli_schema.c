@@ -23,13 +23,13 @@ enum {
 static const struct json_member plan_node_members[] = {
     {"node", S | ALWAYS, "its address", NULL},
     {"shards", I, "of the new generation that it gets", NULL},
-    {"before", I, "bytes of the filter there now", NULL},
-    {"during", I, "bytes with both generations and uploads", NULL},
-    {"after", I, "bytes of the filter there afterwards", NULL},
-    {"used", I | NIL, "bytes that the server uses now", NULL},
-    {"used_during", I | NIL, "bytes that it will use", NULL},
-    {"limit", I | NIL, "bytes that it may come to", NULL},
-    {"maxmemory", I | NIL, "0: none", NULL},
+    {"before_bytes", I, "of the filter there now", NULL},
+    {"during_bytes", I, "with both generations and uploads", NULL},
+    {"after_bytes", I, "of the filter there afterwards", NULL},
+    {"used_bytes", I | NIL, "that the server uses now", NULL},
+    {"used_during_bytes", I | NIL, "that it will use", NULL},
+    {"limit_bytes", I | NIL, "that it may come to", NULL},
+    {"maxmemory_bytes", I | NIL, "0: none", NULL},
 };
 static const SHAPE(plan_node, "node of a plan");
 
@@ -37,40 +37,40 @@ static const struct json_member plan_step_members[] = {
     {"step", S | ALWAYS, "its name", NULL},
     {"what", S | ALWAYS, "what it does, for people", NULL},
     {"rows", I, "that it reads", NULL},
-    {"seconds", N, "that it takes, about", NULL},
-    {"memory_before", I, "bytes in Redis before", NULL},
-    {"memory_peak", I, "bytes in Redis at most", NULL},
-    {"memory_after", I, "bytes in Redis afterwards", NULL},
+    {"duration_seconds", N, "that it takes, about", NULL},
+    {"memory_before_bytes", I, "in Redis before", NULL},
+    {"memory_peak_bytes", I, "in Redis at most", NULL},
+    {"memory_after_bytes", I, "in Redis afterwards", NULL},
 };
 static const SHAPE(plan_step, "step of a dry run");
 
 static const struct json_member plan_members[] = {
     {"filter", S | ALWAYS, "", NULL},
-    {"fits", S | ALWAYS, "yes or no", NULL},
+    {"fits", B | ALWAYS, "whether there is room", NULL},
     {"refused", S, "why a rebuild would be refused", NULL},
     {"warning", S, "", NULL},
     {"reason", S, "what would start it", NULL},
     {"rows", I, "of the source", NULL},
-    {"items", I, "now", NULL},
+    {"keys", I, "now", NULL},
     {"capacity", I, "of the new generation, as are the following", NULL},
     {"error_rate", N, "", NULL},
     {"shards", I, "", NULL},
     {"blocks", I, "of a shard", NULL},
     {"block_bits", I, "", NULL},
     {"hashes", I, "bits that a key sets", NULL},
-    {"bytes", I, "", NULL},
-    {"memory_now", I, "bytes of the filter in Redis", NULL},
-    {"memory_new", I, "bytes of the new generation", NULL},
-    {"memory_peak", I, "bytes at the peak", NULL},
-    {"memory_after", I, "bytes afterwards", NULL},
+    {"size_bytes", I, "", NULL},
+    {"memory_now_bytes", I, "of the filter in Redis", NULL},
+    {"memory_new_bytes", I, "of the new generation", NULL},
+    {"memory_peak_bytes", I, "at the peak", NULL},
+    {"memory_after_bytes", I, "afterwards", NULL},
     {"partitions", I, "of the build", NULL},
-    {"nodes", I, "how many", NULL},
-    {"node_names", S, "which", NULL},
-    {"memory_nodes", JSON_OBJECTS, "each node, those that it leaves last", &json_plan_node},
-    {"dry_run", S, "yes", NULL},
-    {"rate", N, "rows a second", NULL},
-    {"rate_by", S, "how that is known", NULL},
-    {"seconds", N, "of the whole, at least", NULL},
+    {"node_count", I, "", NULL},
+    {"nodes", S, "which", NULL},
+    {"per_node", JSON_OBJECTS, "each node, those that it leaves last", &json_plan_node},
+    {"dry_run", B, "true", NULL},
+    {"rows_per_second", N, "of the scan", NULL},
+    {"rows_per_second_by", S, "how that is known", NULL},
+    {"duration_seconds", N, "of the whole, at least", NULL},
     {"steps", JSON_OBJECTS, "with --dry-run", &json_plan_step},
 };
 const SHAPE(plan, "plan");
@@ -83,33 +83,33 @@ static const struct json_member estimate_members[] = {
     {"block_bits", I | ALWAYS, "", NULL},
     {"hashes", I | ALWAYS, "bits that a key sets", NULL},
     {"shard_bytes", I | ALWAYS, "", NULL},
-    {"shard_memory", I | ALWAYS, "what Redis allocates for one", NULL},
-    {"bytes", I | ALWAYS, "of all shards", NULL},
+    {"shard_memory_bytes", I | ALWAYS, "what Redis allocates for one", NULL},
+    {"size_bytes", I | ALWAYS, "of all shards", NULL},
     {"bits_per_key", N | ALWAYS, "", NULL},
-    {"memory", I | ALWAYS, "what Redis allocates for all", NULL},
-    {"next_keys", I | ALWAYS, "capacity of the rebuild's generation", NULL},
+    {"memory_bytes", I | ALWAYS, "what Redis allocates for all", NULL},
+    {"next_capacity", I | ALWAYS, "capacity of the rebuild's generation", NULL},
     {"next_shards", I | ALWAYS, "", NULL},
-    {"next_memory", I | ALWAYS, "", NULL},
+    {"next_memory_bytes", I | ALWAYS, "", NULL},
     {"partitions", I, "with --build-memory", NULL},
-    {"spilled", I, "bytes written to spill_dir", NULL},
-    {"spill_peak", I, "bytes there at most", NULL},
-    {"rate", I | ALWAYS, "rows a second", NULL},
-    {"scan_rate_by", S | ALWAYS, "given or assumed", NULL},
+    {"spilled_bytes", I, "written to spill_dir", NULL},
+    {"spill_peak_bytes", I, "there at most", NULL},
+    {"rows_per_second", I | ALWAYS, "of the scan", NULL},
+    {"rows_per_second_by", S | ALWAYS, "given or assumed", NULL},
     {"create_seconds", N | ALWAYS, "of the rebuild's parts", NULL},
     {"scan_seconds", N | ALWAYS, "", NULL},
     {"upload_seconds", N | ALWAYS, "", NULL},
     {"sweep_seconds", N | ALWAYS, "", NULL},
     {"fence_seconds", N | ALWAYS, "", NULL},
     {"rebuild_seconds", N | ALWAYS, "all of them", NULL},
-    {"node_memory", I, "as given", NULL},
-    {"node_room", I, "that a tenth to spare leaves", NULL},
+    {"node_memory_bytes", I, "as given", NULL},
+    {"node_room_bytes", I, "that a tenth to spare leaves", NULL},
     {"nodes_needed", I, "with --node-memory", NULL},
-    {"nodes", I | ALWAYS, "over how many it is spread", NULL},
+    {"node_count", I | ALWAYS, "over how many it is spread", NULL},
     {"node_shards", I | ALWAYS, "of each node", NULL},
-    {"node_before", I | ALWAYS, "bytes on each node before a rebuild", NULL},
-    {"node_during", I | ALWAYS, "bytes with both generations", NULL},
-    {"node_after", I | ALWAYS, "bytes afterwards", NULL},
-    {"fits", S, "yes or no", NULL},
+    {"node_before_bytes", I | ALWAYS, "on each node before a rebuild", NULL},
+    {"node_during_bytes", I | ALWAYS, "with both generations", NULL},
+    {"node_after_bytes", I | ALWAYS, "afterwards", NULL},
+    {"fits", B, "whether there is room", NULL},
     {"refused", S, "why not", NULL},
 };
 const SHAPE(estimate, "estimate");
@@ -125,7 +125,7 @@ static const struct json_member coordinator_members[] = {
     {"pid", I | ALWAYS, "", NULL},
     {"listen", S | ALWAYS, "where Redis clients connect", NULL},
     {"http", S | ALWAYS, "where HTTP is; empty: nowhere", NULL},
-    {"started_ms", I | ALWAYS, "", NULL},
+    {"started_at", N | ALWAYS, "Unix seconds", NULL},
     {"uptime_ms", I | ALWAYS, "", NULL},
     {"age_ms", I | ALWAYS, "since it said that it is there", NULL},
     {"clients", I | ALWAYS, "connections", NULL},
@@ -133,15 +133,26 @@ static const struct json_member coordinator_members[] = {
     {"behind", I | ALWAYS, "of which it has an older view than Redis", NULL},
     {"behind_filters", JSON_STRINGS, "some of them", NULL},
     {"jobs", JSON_STRINGS, "filters whose jobs it drives", NULL},
-    {"nodes", S, "that it cannot reach", NULL},
+    {"nodes_down", S, "that it cannot reach", NULL},
     {"redis", S | ALWAYS, "ok, or the error", NULL},
     {"postgres", S | ALWAYS, "ok, none, or the error", NULL},
     {"filter", S, "with FILTER", NULL},
     {"epoch", I | NIL, "of FILTER there; null: not loaded", NULL},
     {"view_epoch", I, "of FILTER in Redis", NULL},
-    {"current", S, "yes or no: whether they are the same", NULL},
+    {"current", B, "whether they are the same", NULL},
 };
 const SHAPE(coordinator, "coordinator");
+
+/* --- doctor --- */
+
+static const struct json_member finding_members[] = {
+    {"probe", S | ALWAYS, "what looked: redis, memory, commands, table, ...", NULL},
+    {"subject", S | ALWAYS, "what was looked at: a node, a filter, ...; empty: the service as a whole", NULL},
+    {"state", S | ALWAYS, "ok, warning or problem", NULL},
+    {"found", S | ALWAYS, "", NULL},
+    {"remedy", S | ALWAYS, "what to do; empty: nothing", NULL},
+};
+const SHAPE(finding, "finding");
 
 /* --- keys --- */
 
@@ -154,8 +165,8 @@ static const SHAPE(check_key, "key that was asked for");
 static const struct json_member check_members[] = {
     {"filter", S | ALWAYS, "", NULL},
     {"keys", JSON_OBJECTS | ALWAYS, "in their order", &json_check_key},
-    {"present", I | ALWAYS, "how many", NULL},
-    {"absent", I | ALWAYS, "how many", NULL},
+    {"present_count", I | ALWAYS, "how many", NULL},
+    {"absent_count", I | ALWAYS, "how many", NULL},
     {"error", S, "why it ended early", NULL},
 };
 const SHAPE(check, "check");
@@ -169,8 +180,8 @@ static const SHAPE(add_key, "key that was added");
 static const struct json_member add_members[] = {
     {"filter", S | ALWAYS, "", NULL},
     {"keys", JSON_OBJECTS | ALWAYS, "in their order", &json_add_key},
-    {"added", I | ALWAYS, "how many", NULL},
-    {"present", I | ALWAYS, "how many", NULL},
+    {"added_count", I | ALWAYS, "how many", NULL},
+    {"present_count", I | ALWAYS, "how many", NULL},
     {"error", S, "why it ended early", NULL},
 };
 const SHAPE(add, "add");
@@ -184,17 +195,15 @@ static const struct json_member import_members[] = {
     {"refused", I | ALWAYS, "", NULL},
     {"empty", I | ALWAYS, "", NULL},
     {"malformed", I | ALWAYS, "records of CSV", NULL},
-    {"milliseconds", I | ALWAYS, "", NULL},
+    {"duration_ms", I | ALWAYS, "", NULL},
     {"error", S, "why it ended early", NULL},
 };
 const SHAPE(import, "import");
 
 static const struct json_member restore_members[] = {
-    {"filter", S | ALWAYS, "", NULL},
-    {"bytes", I | ALWAYS, "of the dump", NULL},
-    {"pieces", I | ALWAYS, "of it", NULL},
-    {"sent", I | ALWAYS, "pieces that the service did not have", NULL},
-    {"milliseconds", I | ALWAYS, "", NULL},
+    {"filter", S | ALWAYS, "", NULL},      {"size_bytes", I | ALWAYS, "of the dump", NULL},
+    {"pieces", I | ALWAYS, "of it", NULL}, {"sent", I | ALWAYS, "pieces that the service did not have", NULL},
+    {"duration_ms", I | ALWAYS, "", NULL},
 };
 const SHAPE(restore, "restore");
 
@@ -212,9 +221,9 @@ OUTCOME(rolled_back, "rolled_back", B, "true: it is asked to");
 OUTCOME(finished, "finished", B, "true: it is asked to");
 OUTCOME(paused, "paused", B, "true: it is asked to");
 OUTCOME(resumed, "resumed", B, "true: it is asked to");
-OUTCOME(throttled, "rows_per_second", I, "0: no limit");
-OUTCOME(dropped, "dropped", B, "true");
-OUTCOME(accepted, "accepted", B, "true");
+OUTCOME(throttled, "rows_per_second_limit", I, "0: no limit");
+OUTCOME(deleted, "deleted", B, "true");
+OUTCOME(trusted, "trusted", B, "true");
 OUTCOME(counted, "count", I, "keys, about");
 
 /* --- others --- */
@@ -247,18 +256,18 @@ static const SHAPE(bench_command, "command of bench");
 static const struct json_member bench_members[] = {
     {"filter", S | ALWAYS, "that was made, and is deleted", NULL},
     {"keys", I | ALWAYS, "that were in it before", NULL},
-    {"key_size", I | ALWAYS, "bytes", NULL},
+    {"key_bytes", I | ALWAYS, "", NULL},
     {"connections", I | ALWAYS, "", NULL},
     {"pipeline", I | ALWAYS, "", NULL},
     {"batch", I | ALWAYS, "", NULL},
-    {"rate", I | ALWAYS, "0: no limit", NULL},
-    {"adds", N | ALWAYS, "their share of the requests", NULL},
+    {"requests_per_second_limit", I | ALWAYS, "0: no limit", NULL},
+    {"adds_ratio", N | ALWAYS, "their share of the requests", NULL},
     {"load_seconds", N | ALWAYS, "until the keys were in", NULL},
-    {"seconds", N | ALWAYS, "of the measurement", NULL},
+    {"duration_seconds", N | ALWAYS, "of the measurement", NULL},
     {"commands", JSON_OBJECTS | ALWAYS, "", &json_bench_command},
-    {"asked_present", I | ALWAYS, "keys that are in, and were asked for", NULL},
+    {"checked_present", I | ALWAYS, "keys that are in, and were asked for", NULL},
     {"false_negatives", I | ALWAYS, "of them, reported absent", NULL},
-    {"asked_absent", I | ALWAYS, "keys that are not in, and were asked for", NULL},
+    {"checked_absent", I | ALWAYS, "keys that are not in, and were asked for", NULL},
     {"false_positives", I | ALWAYS, "of them, reported present", NULL},
     {"added_again", I | ALWAYS, "keys of adds that adds had taken before", NULL},
     {"server_cpu_seconds", N | NIL | ALWAYS,
@@ -289,6 +298,8 @@ static const struct json_output outputs_of_verify[] = {
 static const struct json_output outputs_of_passwd[] = {{"", &json_password, false},
                                                        {"with --token", &json_token, false}};
 
+static const struct json_output outputs_of_doctor[] = {{"", &json_finding, true}};
+
 /* Those with one form each. */
 static const struct {
     const char *command;
@@ -308,8 +319,8 @@ static const struct {
     {"import", {"", &json_import, false}},
     {"restore", {"", &json_restore, false}},
     {"count", {"", &json_counted, false}},
-    {"drop", {"", &json_dropped, false}},
-    {"accept", {"", &json_accepted, false}},
+    {"delete", {"", &json_deleted, false}},
+    {"trust", {"", &json_trusted, false}},
     {"config", {"", &json_config, false}},
     {"bench", {"", &json_bench, false}},
 };
@@ -319,8 +330,9 @@ static const struct {
     const struct json_output *output;
     size_t count;
 } several[] = {
-    {"status", outputs_of_status, 2}, {"plan", outputs_of_plan, 2},     {"rebuild", outputs_of_rebuild, 3},
-    {"verify", outputs_of_verify, 2}, {"passwd", outputs_of_passwd, 2},
+    {"status", outputs_of_status, 2},        {"plan", outputs_of_plan, 2},
+    {"rebuild", outputs_of_rebuild, 3},      {"verify", outputs_of_verify, 2},
+    {"hash-password", outputs_of_passwd, 2}, {"doctor", outputs_of_doctor, 1},
 };
 
 const struct json_output *json_outputs(const char *command, size_t *count)

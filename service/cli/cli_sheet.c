@@ -13,11 +13,11 @@ enum output_color sheet_color(const char *state)
     static const struct {
         const char *state;
         enum output_color color;
-    } colors[] = {{"serving", COLOR_GOOD},    {"done", COLOR_GOOD},    {"yes", COLOR_GOOD},
+    } colors[] = {{"serving", COLOR_GOOD},    {"done", COLOR_GOOD},    {"passed", COLOR_GOOD},
                   {"building", COLOR_WARN},   {"running", COLOR_WARN}, {"waiting", COLOR_WARN},
                   {"aborted", COLOR_WARN},    {"healed", COLOR_WARN},  {"degraded", COLOR_BAD},
-                  {"unreachable", COLOR_BAD}, {"failed", COLOR_BAD},   {"no", COLOR_BAD},
-                  {"none", COLOR_QUIET},      {"stale", COLOR_WARN},   {"never", COLOR_QUIET}};
+                  {"unreachable", COLOR_BAD}, {"failed", COLOR_BAD},   {"none", COLOR_QUIET},
+                  {"stale", COLOR_WARN},      {"never", COLOR_QUIET},  {"not built", COLOR_BAD}};
     for (size_t i = 0; i < sizeof(colors) / sizeof(colors[0]); i++)
         if (strcmp(colors[i].state, state) == 0)
             return colors[i].color;
@@ -51,10 +51,6 @@ static bool format_count(enum sheet_kind kind, uint64_t n, char out[OUTPUT_TEXT_
     case BYTES:
         (void)output_bytes(n, out);
         return true;
-    case UNIX_TIME:
-    case MS_TIME:
-        (void)output_time(kind == MS_TIME ? n / 1000 : n, out);
-        return n != 0;
     case SPAN:
     case MS_SPAN:
         (void)output_duration(kind == MS_SPAN ? n / 1000 : n, out);
@@ -68,6 +64,7 @@ static bool format_count(enum sheet_kind kind, uint64_t n, char out[OUTPUT_TEXT_
     case SECONDS:
     case PERCENT:
     case FILL:
+    case TIME:
     case COLORED:
     case WARNING:
         break;
@@ -96,7 +93,7 @@ static bool bound_is_quiet(const redisReply *list)
 static bool never_verifiable(const redisReply *list)
 {
     uint64_t sourced;
-    return client_count(list, "sourced", &sourced) && sourced == 0;
+    return client_count(list, "has_source", &sourced) && sourced == 0;
 }
 
 /* There is such a value, but the service does not know it. */
@@ -111,22 +108,33 @@ static bool is_hidden(const redisReply *list, const char *field)
 {
     static const struct {
         const char *field, *value;
-    } usual[] = {{"overflow", "no"},      {"expand_at_dead", "0"},      {"job_dead_at_build", "0"},
-                 {"job_hold", "0"},       {"job_paused", "0"},          {"job_verify_missing", "0"},
-                 {"lost_shards", "0"},    {"job_rows_per_second", "0"}, {"job_skipped_null", "0"},
-                 {"mutex_ttl_ms", "0"},   {"job_skipped_empty", "0"},   {"job_eta_seconds", "0"},
-                 {"job_partitions", "1"}, {"tail_state", "none"},       {"degraded", "no"},
-                 {"expand_at", "0"},      {"verified_ms", "0"},         {"source_rows_ms", "0"}};
+    } usual[] = {{"has_layers", "0"},
+                 {"expand_at_dead_ratio", "0"},
+                 {"job_dead_keys_at_build", "0"},
+                 {"job_hold", "0"},
+                 {"job_paused", "0"},
+                 {"job_verify_missing", "0"},
+                 {"lost_shards", "0"},
+                 {"job_rows_per_second_limit", "0"},
+                 {"job_skipped_null", "0"},
+                 {"mutex_ttl_ms", "0"},
+                 {"job_skipped_empty", "0"},
+                 {"job_eta_seconds", "0"},
+                 {"job_partitions", "1"},
+                 {"follow_state", "none"},
+                 {"degraded", "0"},
+                 {"expand_at_ratio", "0"}};
     char text[8];
     if (is_unknown(list, field))
-        return strcmp(field, "degraded_since_ms") == 0; /* it is not */
+        return strcmp(field, "degraded_at") == 0 || strcmp(field, "verified_at") == 0 ||
+               strcmp(field, "source_rows_at") == 0; /* it is not, or was never */
     if (!client_text(list, field, text, sizeof(text)))
         return true;
     for (size_t i = 0; i < sizeof(usual) / sizeof(usual[0]); i++)
         if (strcmp(usual[i].field, field) == 0 && strcmp(usual[i].value, text) == 0)
             return true;
     return (strcmp(field, "error_rate_bound") == 0 && bound_is_quiet(list)) ||
-           (strcmp(field, "verified") == 0 && never_verifiable(list));
+           (strcmp(field, "verification") == 0 && never_verifiable(list));
 }
 
 /* The two cells of one row, or nothing where the value is missing. A value that is not what its row expects
@@ -157,6 +165,8 @@ static void sheet_cells(const struct cli *cli, struct table *t, const struct she
         (void)output_percent(d, shown);
     else if (decimal && row->kind == FILL)
         sheet_fill(cli, d, shown);
+    else if (decimal && row->kind == TIME && client_time(list, row->field, &n))
+        (void)output_time(n / 1000, shown);
     else if (decimal && row->kind == COUNT && !client_count(list, row->field, &n) && d >= 0 && d < 1e18)
         (void)number_grouped((uint64_t)(d + 0.5), shown);
     else if (numeric && client_count(list, row->field, &n)) {

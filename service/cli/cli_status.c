@@ -12,72 +12,72 @@ static const struct sheet_row status_rows[] = {
     {"name", "filter", WORD},
     {"state", "state", COLORED},
     {"phase", "phase", WORD},
-    {"degraded", "degraded", WORD},
+    {"degraded", "degraded", FLAG},
     {"lost shards", "lost_shards", COUNT},
-    {"not exact are", "degraded_scope", WARNING},
-    {"not exact since", "degraded_since_ms", MS_TIME},
-    {"known to be whole since", "safe_since_ms", MS_TIME},
+    {"affected", "degraded_scope", WARNING},
+    {"degraded since", "degraded_at", TIME},
+    {"healthy since", "healthy_at", TIME},
     {"trouble", "problem", WARNING},
-    {"nothing is built", "next_attempt_why", WARNING},
-    {"next attempt at", "next_attempt_ms", MS_TIME},
+    {"nothing is built", "next_attempt_reason", WARNING},
+    {"next attempt at", "next_attempt_at", TIME},
     {"epoch", "epoch", COUNT},
     {"fenced epoch", "fenced_epoch", COUNT},
-    {"is deleted at", "expire_at_ms", MS_TIME},
-    {"Next expansion", NULL, HEADING},
-    {"expected at", "expand_expected_at", UNIX_TIME},
-    {"by", "expand_expected_by", WORD},
-    {"begins at fill", "expand_at", PERCENT},
-    {"begins at dead keys", "expand_at_dead", PERCENT},
+    {"is deleted at", "expires_at", TIME},
+    {"Next rebuild", NULL, HEADING},
+    {"expected at", "rebuild_expected_at", TIME},
+    {"by", "rebuild_expected_by", WORD},
+    {"begins at fill", "expand_at_ratio", PERCENT},
+    {"begins at dead keys", "expand_at_dead_ratio", PERCENT},
     {"schedule", "schedule", WORD},
-    {"next run", "next_schedule", UNIX_TIME},
+    {"next run", "schedule_next_at", TIME},
     {"window", "window", WORD},
-    {"window opens", "window_opens", UNIX_TIME},
-    {"waits for the window", "wanted", WORD},
+    {"window opens", "window_opens_at", TIME},
+    {"waits for the window", "waiting_reason", WORD},
     {"Generation", NULL, HEADING},
     {"number", "generation", COUNT},
     {"current index", "current_index", COUNT},
     {"built", "built", FLAG},
-    {"keys", "items", COUNT},
+    {"keys", "keys", COUNT},
     {"capacity", "capacity", COUNT},
-    {"fill", "fill", FILL},
+    {"fill", "fill_ratio", FILL},
     {"error rate now", "expected_error_rate", RATE},
     {"error rate promised", "error_rate", RATE},
     {"error rate, layers full", "error_rate_bound", RATE},
-    {"grown by layers", "overflow", WARNING},
+    {"grown by layers", "has_layers", FLAG},
     {"expansion", "expansion", COUNT},
     {"layers", "layers", COUNT},
     {"shards", "shards", COUNT},
-    {"memory in Redis", "bytes", BYTES},
+    {"memory in Redis", "memory_bytes", BYTES},
     {"nodes", "nodes", WORD},
     {"nodes that it leaves", "retiring_nodes", WORD},
     {"Alternate generation", NULL, HEADING},
     {"number", "alternate_generation", COUNT},
-    {"keys", "alternate_items", COUNT},
+    {"keys", "alternate_keys", COUNT},
     {"capacity", "alternate_capacity", COUNT},
     {"nodes", "alternate_nodes", WORD},
     {"Source", NULL, HEADING},
     {"table", "table", WORD},
     {"rows", "source_rows", COUNT},
-    {"known by", "source_rows_by", WORD},
-    {"looked at", "source_rows_ms", MS_TIME},
-    {"dead keys", "dead", COUNT},
+    {"counted by", "source_rows_by", WORD},
+    {"counted at", "source_rows_at", TIME},
+    {"dead keys", "dead_keys", COUNT},
     {"share of dead keys", "dead_ratio", PERCENT},
-    {"dead keys when built", "job_dead_at_build", COUNT},
-    {"followed by", "tail_owner", WORD},
-    {"follower", "tail_state", COLORED},
-    {"how", "tail_mode", WORD},
-    {"why not", "tail_error", WARNING},
-    {"behind", "tail_lag_ms", MS_SPAN},
-    {"rows followed", "tail_rows", COUNT},
+    {"dead keys when built", "job_dead_keys_at_build", COUNT},
+    {"followed by", "follow_owner", WORD},
+    {"follower", "follow_state", COLORED},
+    {"follows by", "follow_mode", WORD},
+    {"follower error", "follow_error", WARNING},
+    {"lag", "follow_lag_ms", MS_SPAN},
+    {"rows followed", "follow_rows", COUNT},
     {"Verification", NULL, HEADING},
-    {"verified", "verified", COLORED},
-    {"verified at", "verified_ms", MS_TIME},
-    {"keys looked for", "job_verified", COUNT},
+    {"last verification", "verification", COLORED},
+    {"verified at", "verified_at", TIME},
+    {"keys looked for", "job_verified_keys", COUNT},
     {"verified by", "job_verify_mode", WORD},
     {"keys missing", "job_verify_missing", COUNT},
     {"missing", "job_verify_missing_keys", WORD},
     {"because", "job_verify_reason", WORD},
-    {"keys when verified", "job_verify_items", COUNT},
+    {"keys when verified", "job_verify_keys", COUNT},
     {"rows when verified", "job_verify_rows", COUNT},
     {"false positives", "job_false_positive_rate", RATE},
     {"Job", NULL, HEADING},
@@ -86,22 +86,21 @@ static const struct sheet_row status_rows[] = {
     {"reason", "job_reason", WORD},
     {"error", "job_error", WARNING},
     {"waits for", "job_waiting_for", WORD},
-    {"pace", "job_throttle", WORD},
+    {"slowed by", "job_throttle_reason", WORD},
     {"holds before the cutover", "job_hold", FLAG},
     {"paused", "job_paused", FLAG},
     {"rows", "job_rows", COUNT},
     {"rows in all", "job_rows_total", COUNT},
-    {"rows a second", "job_rate", COUNT},
-    {"at most, rows a second", "job_rows_per_second", COUNT},
+    {"rows a second", "job_rows_per_second", COUNT},
+    {"at most, rows a second", "job_rows_per_second_limit", COUNT},
     {"time left", "job_eta_seconds", SECONDS},
-    {"pass", "job_pass", COUNT},
     {"partitions", "job_partitions", COUNT},
     {"no further layer", "job_growth_refused", WARNING},
     {"skipped, null", "job_skipped_null", COUNT},
     {"skipped, empty", "job_skipped_empty", COUNT},
-    {"started", "job_started_ms", MS_TIME},
-    {"updated", "job_updated_ms", MS_TIME},
-    {"finished", "job_finished_ms", MS_TIME},
+    {"started", "job_started_at", TIME},
+    {"updated", "job_updated_at", TIME},
+    {"finished", "job_finished_at", TIME},
     {"owner", "job_owner", WORD},
     {"token", "job_token", WORD},
     {"mutex held by", "mutex_owner", WORD},
@@ -127,33 +126,30 @@ void status_fill_cell(const struct cli *cli, struct table *t, const redisReply *
     double fill;
     double limit = 1;
     enum output_color color = COLOR_QUIET;
-    if (client_decimal(filter, "fill", &fill)) {
+    if (client_decimal(filter, "fill_ratio", &fill)) {
         if (cli->terminal)
             (void)output_bar(fill, width, bar);
         (void)snprintf(text, sizeof(text), cli->terminal ? "%s %4s" : "%s%s", bar,
                        output_percent(fill, percent));
-        (void)client_decimal(filter, "expand_at", &limit);
+        (void)client_decimal(filter, "expand_at_ratio", &limit);
         color = fill >= 1 ? COLOR_BAD : limit > 0 && fill >= limit ? COLOR_WARN : COLOR_NONE;
     }
     table_cell(t, color, text);
 }
 
+/* "0.016% of 0.1%"; far below the promise it does not matter how far: "<0.0001% of 0.1%". */
 void status_rates_cell(struct table *t, const redisReply *filter)
 {
-    char now[OUTPUT_TEXT_SIZE] = "-";
-    char promised[OUTPUT_TEXT_SIZE] = "-";
-    char text[2 * OUTPUT_TEXT_SIZE + 1];
-    double rate = 0;
-    double limit = 0;
-    bool both = client_decimal(filter, "expected_error_rate", &rate);
-    if (both)
-        (void)output_rate(rate, now);
-    if (client_decimal(filter, "error_rate", &limit))
-        (void)output_rate(limit, promised);
-    else
-        both = false;
-    (void)snprintf(text, sizeof(text), "%s/%s", now, promised);
-    table_cell(t, both && rate > limit ? COLOR_WARN : COLOR_NONE, text);
+    char now[OUTPUT_TEXT_SIZE], promised[OUTPUT_TEXT_SIZE], text[2 * OUTPUT_TEXT_SIZE + 8] = "-";
+    double rate, limit;
+    bool known =
+        client_decimal(filter, "expected_error_rate", &rate) && client_decimal(filter, "error_rate", &limit);
+    if (known) {
+        bool tiny = rate < limit / 1000;
+        (void)snprintf(text, sizeof(text), "%s%s of %s", tiny ? "<" : "",
+                       output_rate(tiny ? limit / 1000 : rate, now), output_rate(limit, promised));
+    }
+    table_cell(t, known && rate > limit ? COLOR_WARN : COLOR_NONE, text);
 }
 
 /* "scan 48%", "ready to switch", "waiting", "failed", or "-". */
@@ -192,33 +188,32 @@ static bool is(const redisReply *filter, const char *field, const char *value)
 }
 
 /* Whether answers can be relied on, in a word. */
-void status_safe_cell(struct table *t, const redisReply *filter)
+void status_health_cell(struct table *t, const redisReply *filter)
 {
-    uint64_t lost = 0, next_attempt = 0;
+    uint64_t lost = 0;
     (void)client_count(filter, "lost_shards", &lost);
     if (is(filter, "state", "unreachable"))
         table_cell(t, COLOR_BAD, "unreachable");
     else if (lost > 0)
         table_cell(t, COLOR_BAD, "lost");
-    else if (is(filter, "state", "degraded") || is(filter, "degraded", "yes"))
+    else if (is(filter, "state", "degraded") || is(filter, "degraded", "1"))
         table_cell(t, COLOR_BAD, "degraded");
-    else if (client_count(filter, "next_attempt_ms", &next_attempt))
-        table_cell(t, COLOR_BAD, "not built");
     else if (!is(filter, "state", "serving"))
         sheet_text_cell(t, filter, "state");
-    else if (is(filter, "verified", "no"))
+    else if (is(filter, "verification", "failed"))
         table_cell(t, COLOR_WARN, "keys missed");
     else
-        table_cell(t, COLOR_GOOD, "yes");
+        table_cell(t, COLOR_GOOD, "healthy");
 }
 
 void status_next_cell(struct table *t, const redisReply *filter)
 {
     char text[OUTPUT_TEXT_SIZE] = "-";
-    uint64_t at;
-    bool known = client_count(filter, "expand_expected_at", &at);
+    uint64_t at_ms;
+    bool known = (is(filter, "state", "not built") && client_time(filter, "next_attempt_at", &at_ms)) ||
+                 client_time(filter, "rebuild_expected_at", &at_ms);
     if (known)
-        (void)output_when(at, clock_wall_us() / 1000000, text);
+        (void)output_when(at_ms / 1000, clock_wall_us() / 1000000, text);
     table_cell(t, known ? COLOR_NONE : COLOR_QUIET, text);
 }
 
@@ -227,7 +222,7 @@ void status_short_counts_cell(struct table *t, const redisReply *filter)
 {
     char items[OUTPUT_TEXT_SIZE] = "-", capacity[OUTPUT_TEXT_SIZE] = "-", text[2 * OUTPUT_TEXT_SIZE + 1];
     uint64_t n;
-    if (client_count(filter, "items", &n))
+    if (client_count(filter, "keys", &n))
         (void)output_count(n, items);
     if (client_count(filter, "capacity", &n))
         (void)output_count(n, capacity);
@@ -250,7 +245,7 @@ static void row_cells(const struct cli *cli, struct table *t, const redisReply *
     if (narrow) {
         status_short_counts_cell(t, filter);
     } else {
-        sheet_count_cell(t, filter, "items");
+        sheet_count_cell(t, filter, "keys");
         sheet_count_cell(t, filter, "capacity");
     }
     status_fill_cell(cli, t, filter, narrow ? BAR_NARROW : BAR_WIDE);
@@ -258,7 +253,7 @@ static void row_cells(const struct cli *cli, struct table *t, const redisReply *
     sheet_count_cell(t, filter, "generation");
     if (!narrow)
         sheet_text_cell(t, filter, "phase");
-    status_safe_cell(t, filter);
+    status_health_cell(t, filter);
     status_next_cell(t, filter);
     status_job_cell(t, filter);
 }
@@ -266,13 +261,11 @@ static void row_cells(const struct cli *cli, struct table *t, const redisReply *
 void cli_print_table(const struct cli *cli, const redisReply *filters)
 {
     static const struct table_column wide[] = {
-        {"FILTER", false},          {"KEYS", true}, {"CAPACITY", true}, {"FILL", true},
-        {"FPR now/promised", true}, {"GEN", true},  {"PHASE", false},   {"SAFE", false},
-        {"NEXT EXPANSION", false},  {"JOB", false}};
+        {"FILTER", false}, {"KEYS", true},   {"CAPACITY", true}, {"FILL", true},          {"FP RATE", true},
+        {"GEN", true},     {"PHASE", false}, {"HEALTH", false},  {"NEXT REBUILD", false}, {"JOB", false}};
     static const struct table_column narrow[] = {
-        {"FILTER", false},          {"KEYS/CAPACITY", true}, {"FILL", true},
-        {"FPR now/promised", true}, {"GEN", true},           {"SAFE", false},
-        {"NEXT EXPANSION", false},  {"JOB", false}};
+        {"FILTER", false}, {"KEYS/CAPACITY", true}, {"FILL", true},          {"FP RATE", true},
+        {"GEN", true},     {"HEALTH", false},       {"NEXT REBUILD", false}, {"JOB", false}};
     if (filters->elements == 0) {
         (void)puts("There are no filters yet.");
         return;

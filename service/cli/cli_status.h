@@ -11,7 +11,7 @@ void status_fill_cell(const struct cli *cli, struct table *t, const redisReply *
 void status_rates_cell(struct table *t, const redisReply *filter); /* of false positives, now/promised */
 /* Whether answers can be relied on, in a word: yes, building, not built, keys missed, degraded, lost,
  * unreachable. */
-void status_safe_cell(struct table *t, const redisReply *filter);
+void status_health_cell(struct table *t, const redisReply *filter);
 void status_next_cell(struct table *t, const redisReply *filter); /* when the next expansion is expected */
 void status_job_cell(struct table *t, const redisReply *filter);  /* "scan 48%", "ready to switch", ... */
 #endif

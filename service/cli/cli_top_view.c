@@ -190,8 +190,8 @@ static void growth_cell(struct table *table, const struct top *t, const redisRep
     const redisReply *last = t->before.at_us == 0 ? NULL : find(t->before.filters, "filter", name);
     bool same = last != NULL && client_count(filter, "generation", &generation) &&
                 client_count(last, "generation", &old) && generation == old;
-    if (same && client_count(filter, "items", &now) && client_count(last, "items", &before) &&
-        now >= before && t->now.at_us > t->before.at_us)
+    if (same && client_count(filter, "keys", &now) && client_count(last, "keys", &before) && now >= before &&
+        t->now.at_us > t->before.at_us)
         (void)output_count(
             (uint64_t)((double)(now - before) * 1e6 / (double)(t->now.at_us - t->before.at_us) + 0.5), text);
     table_cell(table, COLOR_NONE, text);
@@ -200,12 +200,12 @@ static void growth_cell(struct table *table, const struct top *t, const redisRep
 static void put_filters(struct buffer *out, const struct top *t, unsigned columns)
 {
     static const struct table_column wide[] = {
-        {"FILTER", false},          {"KEYS/CAPACITY", true}, {"KEYS/S", true},          {"FILL", true},
-        {"FPR now/promised", true}, {"SAFE", false},         {"NEXT EXPANSION", false}, {"JOB", false}};
+        {"FILTER", false}, {"KEYS/CAPACITY", true}, {"KEYS/S", true},        {"FILL", true},
+        {"FP RATE", true}, {"HEALTH", false},       {"NEXT REBUILD", false}, {"JOB", false}};
     static const struct table_column middle[] = {{"FILTER", false}, {"KEYS/CAPACITY", true}, {"KEYS/S", true},
-                                                 {"FILL", true},    {"SAFE", false},         {"JOB", false}};
+                                                 {"FILL", true},    {"HEALTH", false},       {"JOB", false}};
     static const struct table_column narrow[] = {
-        {"FILTER", false}, {"FILL", true}, {"SAFE", false}, {"JOB", false}};
+        {"FILTER", false}, {"FILL", true}, {"HEALTH", false}, {"JOB", false}};
     bool is_wide = columns >= WIDE, is_narrow = columns < NARROW;
     struct table table;
     if (is_wide)
@@ -224,7 +224,7 @@ static void put_filters(struct buffer *out, const struct top *t, unsigned column
         status_fill_cell(t->cli, &table, f, is_wide ? 12 : 6);
         if (is_wide)
             status_rates_cell(&table, f);
-        status_safe_cell(&table, f);
+        status_health_cell(&table, f);
         if (is_wide)
             status_next_cell(&table, f);
         status_job_cell(&table, f);

@@ -142,7 +142,6 @@ struct config {
     /* What slows a build down; 0: never. */
     uint64_t redis_p99_max_ms;       /* of replies to requests, default 20 ms */
     uint64_t replication_lag_max_ms; /* of the database, default 10 s */
-    double redis_p99_factor;         /* of what it was before, default 1.5 */
     double yield_at;                 /* share of what others do beside half of the readers, default 0.8 */
     uint64_t rows_per_second;        /* default 0 */
 

@@ -102,14 +102,14 @@ static enum err check_user(const struct config_check *c, const struct config_use
     if (*u->password != '\0' && !users_is_hash(u->password))
         return config_refuse_key(c, CONFIG_USER, u->name, "password",
                                  "'password' of a user must be a hash, not the password itself; make one by: "
-                                 "twinbloom passwd");
+                                 "twinbloom hash-password");
     fault = *u->token != '\0' ? users_token_fault(u->token) : NULL;
     if (fault != NULL)
         return config_refuse_key(c, CONFIG_USER, u->name, "token", fault);
     if (*u->password == '\0' && *u->token == '\0' && !c->config->tls_client_user)
         return config_refuse_key(c, CONFIG_USER, u->name, "password",
                                  "nobody could log in as this user; give it a password or a token, made by: "
-                                 "twinbloom passwd");
+                                 "twinbloom hash-password");
     return ERR_OK;
 }
 

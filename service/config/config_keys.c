@@ -73,7 +73,7 @@ const struct config_key config_keys[] = {
     S("threads", CONFIG_UNSIGNED, threads, "0", 0, 256, 0,
       "Threads that serve clients. 0: one for each processor that the process may use (affinity, control group), 8 at the most."),
     S("password", CONFIG_STRING, password, "", 0, 0, CONFIG_SECRET | RELOAD,
-      "What the default user must give to AUTH, as text or as a hash of twinbloom passwd; empty: no login, "
+      "What the default user must give to AUTH, as text or as a hash of twinbloom hash-password; empty: no login, "
       "unless there are users."),
     S("password_file", CONFIG_STRING, password_file, "", 0, 0, FILE_ONLY,
       "File that holds that password, instead. It is read at the start and by every SIGHUP; a line end at its end does not count."),
@@ -191,8 +191,6 @@ const struct config_key config_keys[] = {
       "How much later than its row's commit a key may be added and still be found again after a failover of Redis."),
     E("redis_p99_max", CONFIG_DURATION, redis_p99_max_ms, "20ms", 0, HOURS(1), RELOAD,
       "A build reads more slowly while more than 1 % of the requests wait longer than this for Redis; 0: never."),
-    E("redis_p99_factor", CONFIG_DOUBLE, redis_p99_factor, "1.5", 0, 1000, RELOAD,
-      "A build beside requests of the last second begins slowly, and reads more slowly while Redis's p99 is more than so many times what it was before; 0: never."),
     E("replication_lag_max", CONFIG_DURATION, replication_lag_max_ms, "10s", 0, HOURS(24), RELOAD,
       "A build reads more slowly while a standby of the database is further behind than this; 0: never."),
     E("yield_at", CONFIG_DOUBLE, yield_at, "0.8", 0, 1, RELOAD,
@@ -264,9 +262,9 @@ const struct config_key config_keys[] = {
       "Which of [redis] nodes its shards lie on from its next rebuild on: host:port, comma separated; empty: all; not for a cluster."),
 
     U("password", CONFIG_STRING, password, "", 0, 0, CONFIG_SECRET | RELOAD,
-      "Hash of the password, as twinbloom passwd prints it; empty: none fits."),
+      "Hash of the password, as twinbloom hash-password prints it; empty: none fits."),
     U("token", CONFIG_STRING, token, "", 0, 0, CONFIG_SECRET | RELOAD,
-      "Hashes of bearer tokens for HTTP, comma separated, as twinbloom passwd --token prints them."),
+      "Hashes of bearer tokens for HTTP, comma separated, as twinbloom hash-password --token prints them."),
     U("roles", CONFIG_ROLES, roles, "read", 0, 0, RELOAD,
       "read, write or admin; admin may all that write may, and write all that read may."),
     U("filters", CONFIG_STRING, filters, "*", 0, 0, RELOAD,
@@ -274,7 +272,7 @@ const struct config_key config_keys[] = {
     U("filters_max", CONFIG_COUNT, filters_max, "0", 0, 1e9, RELOAD,
       "As many filters may match its patterns: then it makes no more; 0: no limit."),
     U("bytes_max", CONFIG_BYTES, bytes_max, "0", 0, 1ull << 50, RELOAD,
-      "Memory of Redis that such filters may take: beyond, it makes none, and none grows by what it adds; 0: no limit."),
+      "Memory of Redis that such filters may take in all: beyond, the user makes none, and none grows by what the user adds. 0: each filter that the user makes may take a quarter of the memory that Redis has left; no limit for the role admin."),
     U("enabled", CONFIG_BOOL, enabled, "yes", 0, 0, RELOAD,
       "no: nobody can be this user."),
 };

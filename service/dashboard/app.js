@@ -55,8 +55,8 @@ async function nextSamples() {
 // Bounded: older ones become fewer.
 function addSample(it) {
   const t = Math.round(now() / 1000), last = it.samples.at(-1);
-  if (it.f.items === undefined || (last && t - last[0] < SAMPLE_S && last[1] === it.f.items) || (last && t - last[0] < 1)) return;
-  it.samples.push([t, it.f.items, it.f.capacity, it.f.expected_error_rate, it.f.generation]);
+  if (it.f.keys === undefined || (last && t - last[0] < SAMPLE_S && last[1] === it.f.keys) || (last && t - last[0] < 1)) return;
+  it.samples.push([t, it.f.keys, it.f.capacity, it.f.expected_error_rate, it.f.generation]);
   if (it.samples.length > SAMPLES_MAX) {
     const half = it.samples.length >> 1;
     it.samples = it.samples.filter(([at], i) => t - at < DAY_S && (i >= half || i % 2 === 0));
@@ -97,7 +97,7 @@ function arrange() {
   if (!empty.hidden && list.length > 0) put(empty, 'No filter has this in its name.');
   else if (!empty.hidden) empty.replaceChildren('There are no filters yet. Make one: ', el('code', {}, 'BF.RESERVE name 0.001 1000000'), ', or configure one over a table.');
   put($('filters-title'), list.length ? `Filters (${list.length})` : 'Filters');
-  if (!selected && list.length) select(list.reduce((a, b) => (urgency(b.f) - urgency(a.f) || (a.f.fill || 0) - (b.f.fill || 0)) < 0 ? b : a), false);
+  if (!selected && list.length) select(list.reduce((a, b) => (urgency(b.f) - urgency(a.f) || (a.f.fill_ratio || 0) - (b.f.fill_ratio || 0)) < 0 ? b : a), false);
 }
 
 function select(it, go) {
@@ -152,8 +152,8 @@ $('totals').append(...Object.values(sums).map((s) => s.root));
 function totals() {
   let keys = 0, memory = 0, jobs = 0, trouble = 0;
   for (const { f } of filters.values()) {
-    keys += f.items || 0;
-    memory += f.bytes || 0;
+    keys += f.keys || 0;
+    memory += f.memory_bytes || 0;
     jobs += runs(f);
     trouble += ['bad', 'warn'].includes(judge(f)[0]);
   }
@@ -171,7 +171,7 @@ function totals() {
 const ACTIONS = [
   { name: 'rebuild', text: 'Rebuild', path: 'rebuild', may: (f) => f.table && !runs(f), ask: 'A new generation is built from the source and takes over when it is verified. The filter serves on meanwhile.' },
   { name: 'hold', text: 'Rebuild and hold', path: 'rebuild', body: { hold: true }, may: (f) => f.table && !runs(f), ask: 'A new generation is built from the source. When it is verified it waits for your word to switch.' },
-  { name: 'cutover', text: 'Cut over', path: 'cutover', main: holds, may: (f) => runs(f) && f.job_hold === 1, ask: 'Checks are answered by the new generation from then on. Until the grace time ends you can roll back and lose nothing.' },
+  { name: 'cutover', text: 'Cut over', path: 'cutover', main: holds, may: (f) => runs(f) && f.job_hold, ask: 'Checks are answered by the new generation from then on. Until the grace time ends you can roll back and lose nothing.' },
   { name: 'rollback', text: 'Roll back', path: 'rollback', danger: true, may: inGrace, ask: 'Checks are answered by the generation before again. The new one is kept, and the run holds.' },
   { name: 'abort', text: 'Abort', path: 'abort', danger: true, may: mayAbort, ask: 'The run ends, and what it has built is thrown away. The generation in use stays.' },
 ];
@@ -215,11 +215,11 @@ const sentence = (text) => text[0].toUpperCase() + text.slice(1) + '.';
 function verdict(f) {
   if (!runs(f)) return null;
   if (inGrace(f)) return ['ok', 'Switched. Until the grace time ends a rollback loses nothing.'];
-  const tested = f.job_verify_ok === 1 && f.job_verify_generation === f.alternate_generation && f.alternate_generation !== undefined;
+  const tested = f.job_verify_ok && f.job_verify_generation === f.alternate_generation && f.alternate_generation !== undefined;
   if (!holds(f)) return tested || !['BUILDING'].includes(f.phase) ? null : ['busy', 'Not yet safe to switch: the new generation is not verified.'];
-  if (f.degraded === 'yes' || f.nodes_down) return ['warn', `Not safe to switch: ${f.degraded_scope || f.nodes_down}`];
+  if (f.degraded || f.nodes_down) return ['warn', `Not safe to switch: ${f.degraded_scope || f.nodes_down}`];
   if (!tested) return ['warn', 'Not safe to switch: the new generation is not verified.'];
-  return ['ok', `Safe to switch: ${exact(f.job_verified)} keys were looked up in the new generation, ${f.job_verify_missing || 0} missing; ${rate(Number(f.job_false_positive_rate))} false positives measured, ${rate(f.error_rate)} promised.`];
+  return ['ok', `Safe to switch: ${exact(f.job_verified_keys)} keys were looked up in the new generation, ${f.job_verify_missing || 0} missing; ${rate(Number(f.job_false_positive_rate))} false positives measured, ${rate(f.error_rate)} promised.`];
 }
 
 const detail = (() => {
@@ -254,9 +254,9 @@ const detail = (() => {
     const rest = runs(f);
     job.hidden = f.job_state === undefined || f.job_state === 'none' || (!rest && f.job_state !== 'done' && f.job_state !== 'healed' && f.job_state !== 'failed');
     if (job.hidden) return;
-    const done = progressOf(f), seconds = rest ? (now() - f.job_started_ms) / 1000 : (f.job_finished_ms - f.job_started_ms) / 1000;
+    const done = progressOf(f), seconds = rest ? now() / 1000 - f.job_started_at : f.job_finished_at - f.job_started_at;
     const values = [f.job_rows_total > 0 ? `${count(f.job_rows || 0)} of ${count(f.job_rows_total)}` : '–', f.job_rows_total > 0 ? percent(done) : '–',
-      reading(f) && f.job_rate ? count(Number(f.job_rate)) : f.job_scan_seconds > 0 ? count(f.job_scan_rows / Number(f.job_scan_seconds)) : '–',
+      reading(f) && f.job_rows_per_second ? count(Number(f.job_rows_per_second)) : f.job_scan_seconds > 0 ? count(f.job_scan_rows / Number(f.job_scan_seconds)) : '–',
       reading(f) ? span(Number(f.job_eta_seconds)) : rest ? '–' : 'ended', span(seconds)];
     figures.forEach((x, i) => put(x.value, values[i]));
     put(figures[4].root.lastElementChild, rest ? 'running for' : 'took');
@@ -264,7 +264,7 @@ const detail = (() => {
     box.setAttribute('aria-valuenow', String(Math.round(done * 100)));
     put(reason, `${rest ? stepWord(f) : f.job_state === 'done' ? 'Done' : 'Ended'}: ${f.job_reason || f.job_trigger || ''}`);
     line.update(f);
-    const waits = f.job_paused ? 'Paused by an operator.' : f.job_throttle && reading(f) ? sentence(f.job_throttle) : rest && f.job_waiting_for ? `Waits for ${f.job_waiting_for}.` : f.job_state === 'failed' || f.job_state === 'healed' ? `Ended: ${f.job_error || 'no reason was given'}` : '';
+    const waits = f.job_paused ? 'Paused by an operator.' : f.job_throttle_reason && reading(f) ? sentence(f.job_throttle_reason) : rest && f.job_waiting_for ? `Waits for ${f.job_waiting_for}.` : f.job_state === 'failed' || f.job_state === 'healed' ? `Ended: ${f.job_error || 'no reason was given'}` : '';
     slow.hidden = waits === '';
     slow.dataset.level = f.job_state === 'failed' ? 'bad' : inGrace(f) ? '' : 'warn';
     put(slow, waits);
@@ -333,7 +333,7 @@ const detail = (() => {
     },
     curves(it) {
       const f = it.f;
-      fill.draw(it.samples.map(fillOf), f.table && f.expand_at > 0 ? { value: f.expand_at, text: `expands at ${percent(f.expand_at)}` } : { value: 1, text: 'capacity' }, 1);
+      fill.draw(it.samples.map(fillOf), f.table && f.expand_at_ratio > 0 ? { value: f.expand_at_ratio, text: `expands at ${percent(f.expand_at_ratio)}` } : { value: 1, text: 'capacity' }, 1);
       fpr.draw(it.samples.filter((s) => s[3] < 1).map((s) => [s[0], s[3]]), f.error_rate ? { value: f.error_rate, text: `promised ${rate(f.error_rate)}` } : null);
     },
     update(it) {
@@ -383,7 +383,7 @@ const hears = {
     $('nodes').replaceChildren(...list.map(nodeRow));
   },
   tick(t) {
-    serverMs = t.time_ms;
+    serverMs = t.sent_at * 1000;
     heard = Date.now();
     seen = seen || t.filters;
     if (told && t.filters && t.redis === 'ok') { // what was deleted while nobody listened is not told again

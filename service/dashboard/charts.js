@@ -173,13 +173,13 @@ export class ShardMap {
     this.readout.append(first === last ? `shard ${first}  ` : `shards ${first}–${last}  `, b);
     if (m.fill_permille_max.length) this.readout.append(`, fullest ${percent(m.fill_permille_max[this.at] / 1000)}`);
     if (this.lost.has(this.at)) this.readout.append(`, ${this.lost.get(this.at)} lost`);
-    if (this.unsure.has(this.at)) this.readout.append(`, ${this.unsure.get(this.at)} made anew`);
+    if (this.incomplete.has(this.at)) this.readout.append(`, ${this.incomplete.get(this.at)} made anew`);
   }
 
   draw(layer, label) {
     this.layer = layer;
     this.lost = new Map(layer.lost);
-    this.unsure = new Map(layer.unsure);
+    this.incomplete = new Map(layer.incomplete);
     const n = layer.fill_permille.length, W = 780;
     this.columns = Math.max(26, Math.min(96, Math.ceil(Math.sqrt(n * 8))));
     const size = W / this.columns, rows = Math.ceil(n / this.columns), gap = size > 12 ? 2 : 1;
@@ -188,7 +188,7 @@ export class ShardMap {
     const marks = [];
     for (let i = 0; i < n; i++) {
       const x = i % this.columns * size + gap / 2, y = Math.floor(i / this.columns) * size + gap / 2, s = size - gap;
-      const kind = this.lost.has(i) ? 'lost' : this.unsure.has(i) ? 'unsure' : layer.fill_permille[i] > 1000 ? 'over' : 'heat';
+      const kind = this.lost.has(i) ? 'lost' : this.incomplete.has(i) ? 'incomplete' : layer.fill_permille[i] > 1000 ? 'over' : 'heat';
       this.cells.push(svg('rect', { x: x.toFixed(1), y: y.toFixed(1), width: s.toFixed(1), height: s.toFixed(1), rx: Math.min(3, s / 5).toFixed(1), class: kind, 'data-i': i, 'fill-opacity': kind === 'heat' ? opacity(layer.fill_permille[i] / 1000) : 1 }));
       if (kind === 'lost') marks.push(svg('path', { d: `M${x + s * .28} ${y + s * .28}L${x + s * .72} ${y + s * .72}M${x + s * .72} ${y + s * .28}L${x + s * .28} ${y + s * .72}` }));
     }
@@ -210,6 +210,6 @@ export function legend() {
     return box;
   };
   const item = (...parts) => { const s = document.createElement('span'); s.append(...parts); return s; };
-  out.append(item('0 % ', scale, ' 100 %'), item(one('over'), ' above'), item(one('unsure'), ' made anew'), item(one('lost'), ' lost'));
+  out.append(item('0 % ', scale, ' 100 %'), item(one('over'), ' above'), item(one('incomplete'), ' made anew'), item(one('lost'), ' lost'));
   return out;
 }

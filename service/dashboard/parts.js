@@ -33,33 +33,34 @@ export const runs = (f) => f.job_state === 'running' || f.job_state === 'waiting
 const after = (...steps) => (f) => runs(f) && steps.includes(f.job_step);
 export const holds = after('hold');
 export const inGrace = after('follow', 'confirm', 'grace', 'finish');
-export const mayAbort = after('plan', 'create', 'settle', 'scan', 'catch_up', 'verify', 'hold', 'cutover', 'check', 'heal', 'refill');
+export const mayAbort = after('plan', 'create', 'settle', 'scan', 'catch_up', 'verify', 'hold', 'cutover', 'check', 'heal', 'repair');
 
 // What matters most about a filter: [level, word, why]
 export function judge(f) {
-  const fill = f.fill || 0;
+  const fill = f.fill_ratio || 0;
   if (f.state === 'unreachable') return ['bad', 'Unreachable', f.redis];
   if (f.problem) return ['bad', 'Problem', f.problem];
-  if (f.next_attempt_ms && !runs(f)) return ['bad', f.built ? 'Degraded' : 'Not built', `Next attempt at ${time(f.next_attempt_ms)}: ${f.next_attempt_why}`];
-  if (f.degraded === 'yes') return ['bad', 'Degraded', f.degraded_scope || 'some keys are answered "maybe"'];
+  if (f.next_attempt_at && !runs(f)) return ['bad', f.built ? 'Degraded' : 'Not built', `Next attempt at ${time(f.next_attempt_at * 1000)}: ${f.next_attempt_reason}`];
+  if (f.degraded) return ['bad', 'Degraded', f.degraded_scope || 'some keys are answered "maybe"'];
   if (f.redis && f.redis !== 'ok') return ['bad', 'Redis', f.redis];
   if (holds(f)) return ['warn', 'Holds', f.job_waiting_for || 'waits for an operator\'s word to switch'];
-  if (runs(f)) return ['busy', stepWord(f), f.job_throttle || f.job_waiting_for || ''];
+  if (runs(f)) return ['busy', stepWord(f), f.job_throttle_reason || f.job_waiting_for || ''];
   if (f.postgres && f.postgres !== 'ok') return ['warn', 'Postgres', f.postgres];
-  if (f.state === 'building') return ['busy', 'Not built yet', 'answers "maybe" until it is'];
+  if (f.state === 'building') return ['busy', 'Building', 'answers "maybe" until it is built'];
+  if (f.state === 'not built') return ['warn', 'Not built', 'answers "maybe" until it is; no job builds it now'];
   if (f.nodes_down) return ['bad', 'Node away', f.nodes_down];
   if (fill >= 1) return ['bad', 'Full', `${percent(fill)} of its capacity`];
   if (f.expected_error_rate > f.error_rate * 1.0001) return ['warn', 'Rate high', 'more false positives than promised'];
-  if (f.wanted) return ['warn', 'Waits', f.wanted];
+  if (f.waiting_reason) return ['warn', 'Waits', f.waiting_reason];
   if (f.job_state === 'failed') return ['warn', 'Last run failed', f.job_error || f.job_reason];
-  if (f.expand_at > 0 && f.table && fill >= f.expand_at) return ['warn', 'Expansion due', `fill is above ${percent(f.expand_at)}`];
+  if (f.expand_at_ratio > 0 && f.table && fill >= f.expand_at_ratio) return ['warn', 'Expansion due', `fill is above ${percent(f.expand_at_ratio)}`];
   return ['ok', 'Serving', ''];
 }
 
 const order = { bad: 0, warn: 1, busy: 2, ok: 3 };
 export const urgency = (f) => order[judge(f)[0]];
 
-const fillLevel = (f) => f.fill >= 1 ? 'bad' : f.fill >= (f.expand_at || 0.9) ? 'warn' : 'ok';
+const fillLevel = (f) => f.fill_ratio >= 1 ? 'bad' : f.fill_ratio >= (f.expand_at_ratio || 0.9) ? 'warn' : 'ok';
 
 // --- steps of a run ---
 
@@ -68,13 +69,13 @@ const STAGES = [
   ['Catch up', ['catch_up']], ['Verify', ['verify']], ['Hold', ['hold']], ['Cut over', ['cutover', 'follow', 'confirm']],
   ['Grace', ['grace']], ['Retire', ['finish', 'retire']], ['Done', ['done']],
 ];
-const WORDS = { rollback: 'Rolling back', abort: 'Aborting', clear: 'Cleaning up', check: 'Verifying', heal: 'Healing', refill: 'Making shards anew',
+const WORDS = { rollback: 'Rolling back', abort: 'Aborting', clear: 'Cleaning up', check: 'Verifying', heal: 'Healing', repair: 'Making shards anew',
   settle: 'Settling', scan: 'Scanning', catch_up: 'Catching up', verify: 'Verifying', cutover: 'Cutting over', follow: 'Following', confirm: 'Confirming',
   grace: 'In grace', finish: 'Finishing', retire: 'Retiring', hold: 'Holds' };
 export const stepWord = (f) => f.job_state === 'waiting' ? 'Waits for a driver' : f.job_paused ? 'Paused' : WORDS[f.job_step] || 'Starting';
 
 export const progressOf = (f) => f.job_rows_total > 0 ? Math.min(1, (f.job_rows || 0) / f.job_rows_total) : 0;
-export const reading = (f) => runs(f) && ['scan', 'catch_up', 'refill', 'heal'].includes(f.job_step);
+export const reading = (f) => runs(f) && ['scan', 'catch_up', 'repair', 'heal'].includes(f.job_step);
 
 export function steps() {
   const list = el('ol', { class: 'steps' }, ...STAGES.map(([name]) => el('li', {}, name)));
@@ -89,7 +90,7 @@ export function steps() {
         const is = done || (now > i) ? 'past' : now === i ? 'now' : '';
         if (li.dataset.is !== is) { li.dataset.is = is; if (is === 'now') li.setAttribute('aria-current', 'step'); else li.removeAttribute('aria-current'); }
       });
-      list.hidden = failed || ['check', 'heal', 'refill', 'abort', 'clear'].includes(f.job_step);
+      list.hidden = failed || ['check', 'heal', 'repair', 'abort', 'clear'].includes(f.job_step);
     },
   };
 }
@@ -113,10 +114,10 @@ export function card(select) {
       const [level, word] = judge(f);
       put(name, keyOf(f.filter));
       setPill(state, level, word);
-      bar.style.transform = `scaleX(${Math.min(1, f.fill || 0)})`;
+      bar.style.transform = `scaleX(${Math.min(1, f.fill_ratio || 0)})`;
       barBox.dataset.level = fillLevel(f);
-      put(fill, percent(f.fill));
-      put(keys, `${count(f.items)} of ${count(f.capacity)} keys`);
+      put(fill, percent(f.fill_ratio));
+      put(keys, `${count(f.keys)} of ${count(f.capacity)} keys`);
       put(fpr, f.built ? rate(f.expected_error_rate) : 'not built');
       put(promised, `promised ${rate(f.error_rate)}`);
       job.hidden = !reading(f);
@@ -132,27 +133,27 @@ const when = (seconds, now) => `${relative(seconds * 1000, now)} (${time(seconds
 export function nextExpansion(f, now) {
   if (!f.table) return 'none: it has no source table';
   if (runs(f)) return 'one is running';
-  if (f.wanted) return `waits: ${f.wanted}`;
-  if (f.expand_expected_at) return when(f.expand_expected_at, now);
-  if (f.next_schedule) return `${when(f.next_schedule, now)}, by schedule`;
-  return f.expand_at > 0 ? `at ${percent(f.expand_at)} fill` : 'only when asked';
+  if (f.waiting_reason) return `waits: ${f.waiting_reason}`;
+  if (f.rebuild_expected_at) return when(f.rebuild_expected_at, now);
+  if (f.schedule_next_at) return `${when(f.schedule_next_at, now)}, by schedule`;
+  return f.expand_at_ratio > 0 ? `at ${percent(f.expand_at_ratio)} fill` : 'only when asked';
 }
 
 export function factsOf(f, now) {
   return [
-    ['Keys', `${exact(f.items)} of ${exact(f.capacity)}`],
+    ['Keys', `${exact(f.keys)} of ${exact(f.capacity)}`],
     ['False positives', f.built ? `${rate(f.expected_error_rate)} expected, ${rate(f.error_rate)} promised` : 'not built: answers "maybe"'],
     ['Next expansion', nextExpansion(f, now)],
-    ['Window', f.window ? f.window + (f.window_opens ? `, opens ${when(f.window_opens, now)}` : ', open') : ''],
+    ['Window', f.window ? f.window + (f.window_opens_at ? `, opens ${when(f.window_opens_at, now)}` : ', open') : ''],
     ['Generation', f.generation === undefined ? '' : `${f.generation}, epoch ${f.epoch}, ${f.phase}`],
     ['Layers, shards', f.layers === undefined ? '' : `${f.layers}, ${exact(f.shards)} of ${bytes(f.shard_bytes)}`],
-    ['Memory', bytes(f.bytes)],
+    ['Memory', bytes(f.memory_bytes)],
     ['Nodes', f.nodes],
     ['Nodes away', f.nodes_down],
     ['Source', f.table ? `${f.table}${f.source_rows !== null && f.source_rows !== undefined ? `, ${exact(f.source_rows)} rows (${f.source_rows_by})` : ''}` : 'none'],
-    ['Dead keys', f.dead ? `${exact(f.dead)} (${percent(f.dead_ratio)})` : ''],
-    ['Verified', f.verified_ms ? `${f.verified}, ${relative(f.verified_ms, now)}` : f.verified],
-    ['Tail', f.tail_state && f.tail_state !== 'none' ? `${f.tail_state}${f.tail_lag_ms !== undefined ? `, ${f.tail_lag_ms} ms behind` : ''} ${f.tail_error || ''}` : ''],
+    ['Dead keys', f.dead_keys ? `${exact(f.dead_keys)} (${percent(f.dead_ratio)})` : ''],
+    ['Verified', f.verified_at ? `${f.verification}, ${relative(f.verified_at * 1000, now)}` : f.verification],
+    ['Tail', f.follow_state && f.follow_state !== 'none' ? `${f.follow_state}${f.follow_lag_ms !== undefined ? `, ${f.follow_lag_ms} ms behind` : ''} ${f.follow_error || ''}` : ''],
     ['Lost shards', f.lost_shards ? `${f.lost_shards}: ${f.degraded_scope}` : ''],
   ].filter(([, value]) => value);
 }
@@ -176,8 +177,8 @@ export function facts() {
 const outcomes = { done: 'ok', healed: 'warn', failed: 'bad', aborted: 'warn' };
 
 export function historyRow(h) {
-  const seconds = (h.finished_ms - h.started_ms) / 1000;
-  return el('tr', {}, el('td', { class: 'nowrap' }, time(h.finished_ms)), el('td', {}, pill(outcomes[h.outcome] || 'warn', String(h.outcome))),
+  const seconds = (h.finished_at - h.started_at);
+  return el('tr', {}, el('td', { class: 'nowrap' }, time(h.finished_at * 1000)), el('td', {}, pill(outcomes[h.outcome] || 'warn', String(h.outcome))),
     el('td', {}, String(h.error || h.reason || h.trigger || '')), el('td', { class: 'num nowrap' }, span(seconds)), el('td', { class: 'num' }, h.rows === undefined ? '–' : count(h.rows)),
     el('td', { class: 'num nowrap' }, h.generation === undefined ? '–' : `${h.generation_from ?? ''} → ${h.generation}`));
 }
@@ -194,8 +195,8 @@ const nodeLevels = { up: 'ok', down: 'bad', unused: 'none' };
 
 // Of Redis. A limit of 0 is none.
 export function nodeRow(n) {
-  const failure = n.error ? `${time(n.error_ms)} ${n.error}` : '–';
+  const failure = n.error ? `${time(n.error_at * 1000)} ${n.error}` : '–';
   return el('tr', {}, el('td', { class: 'mono' }, n.node), el('td', {}, pill(nodeLevels[n.state] || 'warn', n.state)),
-    el('td', { class: 'num nowrap' }, n.used_memory === null ? '–' : bytes(n.used_memory)), el('td', { class: 'num nowrap' }, n.maxmemory ? bytes(n.maxmemory) : n.maxmemory === 0 ? 'none' : '–'),
+    el('td', { class: 'num nowrap' }, n.used_bytes === null ? '–' : bytes(n.used_bytes)), el('td', { class: 'num nowrap' }, n.maxmemory_bytes ? bytes(n.maxmemory_bytes) : n.maxmemory_bytes === 0 ? 'none' : '–'),
     el('td', { class: 'num' }, n.slots === undefined ? '–' : exact(n.slots)), el('td', { class: 'num' }, exact(n.connections)), el('td', { class: 'num' }, exact(n.reconnects)), el('td', {}, failure));
 }

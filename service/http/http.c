@@ -39,7 +39,7 @@ static void take_config(void *arg)
 void http_reconfigure(struct http *h)
 {
     if (h != NULL && mailbox_post(h->mailbox, take_config, h) != ERR_OK)
-        log_error("http", "error=\"out of memory: it keeps its configuration until the next change\"");
+        log_error("out_of_memory", "part=http note=\"it keeps its configuration until the next change\"");
 }
 
 static void on_refresh(void *arg)
@@ -55,7 +55,7 @@ void http_refresh(struct http *h, const char *name, size_t length)
         return;
     loop_refresh(h->mailbox, &h->catalog, name, length);
     if (mailbox_post(h->mailbox, on_refresh, h) != ERR_OK)
-        log_debug("http", "error=\"out of memory: streams hear of a change later\"");
+        log_error("out_of_memory", "part=http note=\"the dashboard shows a change later\"");
 }
 
 struct mailbox *http_mailbox(struct http *h)
@@ -166,7 +166,7 @@ enum err http_start(struct http **out, struct service *s, struct error *e)
         code = start_thread(h, e);
     }
     if (code == ERR_OK) {
-        log_info("http", "address=%s", h->config->http);
+        log_info("http_listening", "address=%s", h->config->http);
     } else {
         *out = NULL;
         http_free(h);
@@ -177,7 +177,7 @@ enum err http_start(struct http **out, struct service *s, struct error *e)
 void http_drain(struct http *h)
 {
     if (h != NULL && mailbox_post(h->mailbox, begin_drain, h) != ERR_OK)
-        log_error("http", "error=\"out of memory while draining\"");
+        log_error("out_of_memory", "part=http note=\"it ends without draining\"");
 }
 
 void http_join(struct http *h)

@@ -228,7 +228,7 @@ static const struct {
     {"hold", HTTP_BODY_REBUILD, take_hold},
     {"dry_run", HTTP_BODY_REBUILD, take_dry_run},
     {"verify_full", HTTP_BODY_REBUILD | HTTP_BODY_VERIFY, take_full},
-    {"rows_per_second", HTTP_BODY_THROTTLE, take_rows},
+    {"rows_per_second_limit", HTTP_BODY_THROTTLE, take_rows},
 };
 
 enum { MEMBERS = sizeof(members) / sizeof(members[0]) };
@@ -250,8 +250,8 @@ static enum err check_whole(const struct http_body *b, enum http_body_kind kind,
         return error_set(e, ERR_RANGE, "'keys' or 'keys_base64' is missing");
     if (kind == HTTP_BODY_CREATE && b->name.length == 0)
         return error_set(e, ERR_RANGE, "'name' or 'name_base64' is missing");
-    if (kind == HTTP_BODY_THROTTLE && json_object_get(root, "rows_per_second") == NULL)
-        return error_set(e, ERR_RANGE, "'rows_per_second' is missing");
+    if (kind == HTTP_BODY_THROTTLE && json_object_get(root, "rows_per_second_limit") == NULL)
+        return error_set(e, ERR_RANGE, "'rows_per_second_limit' is missing");
     if (b->nonscaling && b->expansion != 0)
         return error_set(e, ERR_RANGE, "'nonscaling' filters cannot have an 'expansion'");
     return ERR_OK;

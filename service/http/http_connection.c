@@ -110,7 +110,7 @@ static void drop(struct http_connection *c, const char *why)
     struct http *h = c->http;
     if (c->place == PLACE_GONE)
         return;
-    log_debug("http_dropped", "why=\"%s\"", why);
+    log_debug("http_request_dropped", "reason=\"%s\"", why);
     if (c->request != NULL)
         http_request_end(c->request);
     move_to(c, PLACE_GONE);
@@ -327,8 +327,11 @@ static void keep_to_count(struct http *h)
     else
         (void)evconnlistener_enable(h->listener);
     h->paused = full;
-    log_warn("http_connections", "count=%zu note=\"%s\"", h->connection_count,
-             full ? "no more are taken: http_max_clients" : "taken again");
+    if (full)
+        log_warn("http_connections_full", "count=%zu note=\"no more are accepted: http_max_clients\"",
+                 h->connection_count);
+    else
+        log_info("http_connections_free", "count=%zu", h->connection_count);
 }
 
 /* When a connection has come or gone, when too much is held, and every second. */

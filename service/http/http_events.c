@@ -8,6 +8,7 @@
  * PATIENCE_MS is cut off), it goes (seen at the next turn), its user may not read any more or the daemon ends
  * (the stream ends), Redis is away (entries stay, the event "tick" says why). While nobody listens there are
  * no entries, and only a sample of each filter is taken every FILLS_FINE_S. */
+#include <inttypes.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
@@ -22,6 +23,7 @@
 #include "service/http/http_internal.h"
 #include "service/fills.h"
 #include "service/http/http_states.h"
+#include "service/metrics/traffic.h"
 
 enum {
     STREAMS_MAX = 64,         /* and no more than half of http_max_clients */
@@ -59,6 +61,7 @@ struct http_events {
     bool hurry;
     bool before;                         /* the look that is under way began before the states were cleared */
     uint64_t cursor, looked_us, cost_us; /* when the last look ended, and how long it took */
+    struct buffer traffic;               /* the event of that name, as of the last look */
 };
 
 /* --- streams --- */
@@ -100,6 +103,8 @@ static void pump(struct http_events *ev, struct stream *s)
         s->sent = e->version;
     }
     if (e == NULL && (s->ticked != ev->looked_us || is_silent(s))) { /* it is up to date */
+        if (s->ticked != ev->looked_us && !buffer_failed(&ev->traffic))
+            buffer_append(&out, ev->traffic.data, ev->traffic.length);
         s->ticked = ev->looked_us;
         http_states_tick(&ev->states, &out);
     }
@@ -125,7 +130,7 @@ static void stream_free(struct http_events *ev, struct stream *s)
 
 static void cut_off(struct http_events *ev, struct stream *s, const char *why)
 {
-    log_info("http_stream_cut", "why=\"%s\"", why);
+    log_info("http_stream_closed", "reason=\"%s\"", why);
     http_connection_drop(s->r->connection, why);
     stream_free(ev, s);
 }
@@ -161,6 +166,23 @@ static bool is_due(const struct http_events *ev)
     return !ev->asking && (ev->looked_us == 0 || since_us >= wanted_us);
 }
 
+/* Counters since this coordinator started: a page takes the difference of two events. */
+static void note_traffic(struct http_events *ev)
+{
+    struct traffic t;
+    struct buffer *out = &ev->traffic;
+    const char *separator = "";
+    traffic_read(ev->http->service, &t);
+    buffer_clear(out);
+    buffer_printf(out, "event: traffic\ndata: {\"read_at\":%.3f,\"requests\":%" PRIu64 ",\"failed\":%" PRIu64,
+                  (double)clock_wall_us() / 1e6, t.requests, t.failed);
+    buffer_printf(out, ",\"checks\":%" PRIu64 ",\"maybe\":%" PRIu64 ",\"adds\":%" PRIu64 ",\"duration_us\":[",
+                  t.keys.checks, t.keys.maybe, t.keys.adds);
+    for (unsigned i = 0; i < TIMING_BUCKETS; i++, separator = ",")
+        buffer_printf(out, "%s%" PRIu64, separator, t.took.bucket[i]);
+    buffer_puts(out, "]}\n\n");
+}
+
 static void take_answer(struct http_events *ev, const struct admin_call *call)
 {
     uint64_t now = clock_mono_us();
@@ -168,6 +190,8 @@ static void take_answer(struct http_events *ev, const struct admin_call *call)
     ev->looked_us = now;
     ev->cursor = ev->before ? 0 : call->cursor;
     http_states_answered(&ev->states, call);
+    if (ev->count > 0)
+        note_traffic(ev);
     if (ev->count > 0 && (call->flags & WATCHING_STATUS) != 0)
         http_states_take(&ev->states, call, !ev->before);
 }
@@ -400,6 +424,7 @@ void http_events_fini(struct http *h)
     if (ev == NULL)
         return;
     http_states_clear(&ev->states);
+    buffer_fini(&ev->traffic);
     if (ev->turn != NULL)
         event_free(ev->turn);
     free(ev);

@@ -127,7 +127,7 @@ static void send_back(void *arg)
 {
     struct echo *echo = arg;
     if (mailbox_post(echo->back, on_echo, echo) != ERR_OK)
-        log_error("http", "error=\"out of memory: a worker's answer is lost\"");
+        log_error("out_of_memory", "part=http note=\"a worker's reply to a probe is lost\"");
 }
 
 static void ask_worker(struct probe *p, struct worker *w)

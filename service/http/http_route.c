@@ -27,12 +27,14 @@ const struct http_route http_routes[] = {
      admin_coordinators, 0},
     {"GET", "/v1/nodes", http_nodes, "The nodes of Redis: how this coordinator fares with each, and its memory", HTTP_ROLE_READ_ALL, 0,
      admin_nodes, 0},
+    {"GET", "/v1/jobs/{job}", http_job, "A job, while it runs and afterwards", READ, 0, admin_job, 0},
     {"GET", "/v1/filters", http_list, "All filters with their status", READ, 0, admin_status, 0},
     {"POST", "/v1/filters", http_create, "Creates an empty filter", WRITE, HTTP_BODY_CREATE, admin_reserve, 0},
     {"PUT", "/v1/filters", http_create, "Creates an empty filter", WRITE, HTTP_BODY_CREATE, admin_reserve, 0},
     {"GET", ONE, http_status, "Status of a filter", READ, 0, admin_status, 0},
+    {"DELETE", ONE, http_delete, "Deletes a filter", WRITE, 0, admin_delete, 0},
     {"GET", ONE "/history", http_history, "The last runs of a filter's expansions", READ, 0, admin_history, 0},
-    {"GET", ONE "/samples", http_samples, "How full a filter was in the last day", READ, 0, admin_samples, 0},
+    {"GET", ONE "/samples", http_samples, "Fill of a filter, and its checks and adds, in the last day", READ, 0, admin_samples, 0},
     {"GET", ONE "/shards", http_shards, "How full a filter's shards are, and which are lost", READ, 0, admin_shards, 0},
     {"GET", ONE "/plan", http_plan, "What an expansion would make and need", READ, 0, admin_plan, 0},
     {"POST", ONE "/check", http_check, "Tells of keys whether they may have been added", READ,
@@ -48,7 +50,7 @@ const struct http_route http_routes[] = {
     {"POST", ONE "/finish", http_control, "Ends the grace time", ADMIN, HTTP_BODY_NONE, admin_control, WISH_FINISH},
     {"POST", ONE "/abort", http_control, "Aborts a running expansion", ADMIN, HTTP_BODY_NONE, admin_control,
      WISH_ABORT},
-    {"POST", ONE "/accept", http_control, "Takes what masters hold that were promoted or started anew for whole", ADMIN,
+    {"POST", ONE "/trust", http_control, "Takes what masters hold that were promoted or started anew for whole", ADMIN,
      HTTP_BODY_NONE, admin_accept, 0},
     {"POST", ONE "/pause", http_control, "Pauses a running expansion", ADMIN, HTTP_BODY_NONE, admin_control,
      WISH_PAUSE},
@@ -99,24 +101,22 @@ void http_percent_encode(struct buffer *out, const char *bytes, size_t length)
 
 /* --- matching --- */
 
-/* The bytes of {filter} go to @filter, where that is not NULL. */
-static bool matches(const char *pattern, const char *path, struct buffer *filter)
+/* The bytes of {...} go to @segment, where that is not NULL. */
+static bool matches(const char *pattern, const char *path, struct buffer *segment)
 {
-    static const char variable[] = "{filter}";
-    const char *at = strstr(pattern, variable);
-    if (at == NULL)
+    size_t before = strcspn(pattern, "{");
+    if (pattern[before] == '\0')
         return strcmp(pattern, path) == 0;
-    size_t before = (size_t)(at - pattern);
     if (strncmp(pattern, path, before) != 0)
         return false;
-    const char *name = path + before, *behind = at + sizeof(variable) - 1;
+    const char *name = path + before, *behind = strchr(pattern, '}') + 1;
     size_t length = strcspn(name, "/");
     if (length == 0 || strcmp(name + length, behind) != 0)
         return false;
-    return filter == NULL || http_percent_decode(filter, name, length);
+    return segment == NULL || http_percent_decode(segment, name, length);
 }
 
-const struct http_route *http_route_find(const char *method, const char *path, struct buffer *filter,
+const struct http_route *http_route_find(const char *method, const char *path, struct buffer *segment,
                                          bool *known)
 {
     const char *as = strcmp(method, "HEAD") == 0 ? "GET" : method;
@@ -126,7 +126,7 @@ const struct http_route *http_route_find(const char *method, const char *path, s
             continue;
         *known = true;
         if (strcmp(http_routes[i].method, as) == 0)
-            return matches(http_routes[i].pattern, path, filter) ? &http_routes[i] : NULL;
+            return matches(http_routes[i].pattern, path, segment) ? &http_routes[i] : NULL;
     }
     return NULL;
 }

@@ -109,7 +109,7 @@ static void take_record(struct http_states *s, const struct watching_record *w)
     e->gone = false;
     buffer_puts(&frame, event_of(w->kind));
     if (http_json_reply(&frame, w->reply, w->reply_length, &why) != ERR_OK) {
-        log_error("http_events", "error=%s", log_quote(why.text));
+        log_error("http_event_failed", "error=%s", log_quote(why.text));
         buffer_fini(&frame);
         return;
     }
@@ -161,8 +161,8 @@ void http_states_take(struct http_states *s, const struct admin_call *call, bool
 void http_states_tick(const struct http_states *s, struct buffer *out)
 {
     const char *redis = s->error.text[0] == '\0' ? "ok" : s->error.text;
-    buffer_printf(
-        out, "event: tick\ndata: {\"time_ms\":%llu,\"redis\":", (unsigned long long)(clock_wall_us() / 1000));
+    buffer_printf(out,
+                  "event: tick\ndata: {\"sent_at\":%.3f,\"redis\":", (double)(clock_wall_us() / 1000) / 1000);
     http_json_text(out, redis, strlen(redis));
     buffer_printf(out, ",\"filters\":%s}\n\n", s->complete ? "true" : "false");
 }

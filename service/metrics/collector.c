@@ -71,7 +71,7 @@ static void take_ask(void *arg)
     if (!fresh && !atomic_load(&c->stop))
         collect(c);
     if (mailbox_post(a->back, a->fn, a->arg) != ERR_OK)
-        log_error("metrics", "error=\"out of memory: a scrape is not told\"");
+        log_error("out_of_memory", "part=metrics note=\"a scrape gets no answer\"");
     free(a);
 }
 

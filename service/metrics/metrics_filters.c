@@ -40,6 +40,13 @@ static bool number(const redisReply *status, const char *name, double *out)
     return *end == '\0';
 }
 
+/* As RESP2 has it: 1 or 0. */
+static bool flag(const redisReply *status, const char *name)
+{
+    double is = 0;
+    return number(status, name, &is) && is > 0;
+}
+
 /* What is a number there. A moment that has not come yet is 0 there, and no sample. */
 static const struct {
     const char *field;
@@ -47,10 +54,10 @@ static const struct {
     enum metric metric;
     bool moment;
 } numbers[] = {
-    {"items", 1, METRIC_OF_FILTER_KEYS, false},
+    {"keys", 1, METRIC_OF_FILTER_KEYS, false},
     {"capacity", 1, METRIC_OF_FILTER_CAPACITY, false},
-    {"fill", 1, METRIC_OF_FILTER_FILL, false},
-    {"expand_at", 1, METRIC_OF_FILTER_EXPAND_AT, false},
+    {"fill_ratio", 1, METRIC_OF_FILTER_FILL, false},
+    {"expand_at_ratio", 1, METRIC_OF_FILTER_EXPAND_AT, false},
     {"expected_error_rate", 1, METRIC_OF_FILTER_ESTIMATED, false},
     {"error_rate", 1, METRIC_OF_FILTER_PROMISED, false},
     {"epoch", 1, METRIC_OF_FILTER_EPOCH, false},
@@ -58,28 +65,28 @@ static const struct {
     {"generation", 1, METRIC_OF_FILTER_GENERATION, false},
     {"layers", 1, METRIC_OF_FILTER_LAYERS, false},
     {"shards", 1, METRIC_OF_FILTER_SHARDS, false},
-    {"bytes", 1, METRIC_OF_FILTER_BYTES, false},
+    {"memory_bytes", 1, METRIC_OF_FILTER_BYTES, false},
     {"lost_shards", 1, METRIC_OF_FILTER_LOST, false},
-    {"degraded_since_ms", 1000, METRIC_OF_FILTER_DEGRADED_SINCE, true},
-    {"job_healed_ms", 1000, METRIC_OF_FILTER_HEALED, true},
-    {"verified_ms", 1000, METRIC_OF_FILTER_VERIFIED, true},
+    {"degraded_at", 1, METRIC_OF_FILTER_DEGRADED_SINCE, true},
+    {"job_healed_at", 1, METRIC_OF_FILTER_HEALED, true},
+    {"verified_at", 1, METRIC_OF_FILTER_VERIFIED, true},
     {"source_rows", 1, METRIC_OF_FILTER_SOURCE_ROWS, false},
     {"dead_ratio", 1, METRIC_OF_FILTER_DEAD, false},
-    {"next_schedule", 1, METRIC_OF_FILTER_NEXT_SCHEDULE, true},
-    {"expand_expected_at", 1, METRIC_OF_FILTER_EXPECTED, true},
-    {"next_attempt_ms", 1000, METRIC_OF_FILTER_NEXT_ATTEMPT, true},
-    {"expire_at_ms", 1000, METRIC_OF_FILTER_EXPIRES, true},
-    {"tail_lag_ms", 1000, METRIC_OF_TAIL_LAG, false},
-    {"tail_rows", 1, METRIC_OF_TAIL_ROWS, false},
+    {"schedule_next_at", 1, METRIC_OF_FILTER_NEXT_SCHEDULE, true},
+    {"rebuild_expected_at", 1, METRIC_OF_FILTER_EXPECTED, true},
+    {"next_attempt_at", 1, METRIC_OF_FILTER_NEXT_ATTEMPT, true},
+    {"expires_at", 1, METRIC_OF_FILTER_EXPIRES, true},
+    {"follow_lag_ms", 1000, METRIC_OF_TAIL_LAG, false},
+    {"follow_rows", 1, METRIC_OF_TAIL_ROWS, false},
     {"job_rows", 1, METRIC_OF_JOB_ROWS, false},
     {"job_rows_total", 1, METRIC_OF_JOB_ROWS_EXPECTED, false},
-    {"job_rate", 1, METRIC_OF_JOB_RATE, false},
+    {"job_rows_per_second", 1, METRIC_OF_JOB_RATE, false},
     {"job_eta_seconds", 1, METRIC_OF_JOB_ETA, false},
-    {"job_started_ms", 1000, METRIC_OF_JOB_STARTED, true},
-    {"job_finished_ms", 1000, METRIC_OF_JOB_FINISHED, true},
+    {"job_started_at", 1, METRIC_OF_JOB_STARTED, true},
+    {"job_finished_at", 1, METRIC_OF_JOB_FINISHED, true},
     {"job_cutover_us", 1e6, METRIC_OF_JOB_STALL, false},
-    {"job_refill_rows", 1, METRIC_OF_JOB_REFILL_ROWS, false},
-    {"job_refill_rows_total", 1, METRIC_OF_JOB_REFILL_EXPECTED, false},
+    {"job_repair_rows", 1, METRIC_OF_JOB_REFILL_ROWS, false},
+    {"job_repair_rows_total", 1, METRIC_OF_JOB_REFILL_EXPECTED, false},
     {"job_heal_added", 1, METRIC_OF_JOB_HEAL_ADDED, false},
 };
 
@@ -114,7 +121,7 @@ static const char *reason_of(const char *throttle)
                    {"Redis p99", "redis"},
                    {"replication lag", "replication"},
                    {"transactions", "transactions"},
-                   {"beside requests", "requests"}};
+                   {"clients are active", "requests"}};
     for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
         if (strstr(throttle, reasons[i].part) != NULL)
             return reasons[i].reason;
@@ -139,8 +146,7 @@ static void put_job(const struct named *n, const redisReply *status)
 {
     static const char *const states[] = {"none",   "running", "waiting", "done", "healed",
                                          "failed", "aborted", "other",   NULL};
-    const char *state = text(status, "job_state"), *throttle = text(status, "job_throttle");
-    double paused = 0;
+    const char *state = text(status, "job_state"), *throttle = text(status, "job_throttle_reason");
     enum job_step step;
     if (state[0] == '\0')
         return;
@@ -152,7 +158,7 @@ static void put_job(const struct named *n, const redisReply *status)
     if (step_parse(name, strlen(name), &step))
         sample_count(n->to, METRIC_OF_JOB_STEP, (struct label[]){n->filter, label(step_name(step))}, 1);
     put_flag(n, METRIC_OF_JOB_WAITING, text(status, "job_waiting_for")[0] != '\0');
-    put_flag(n, METRIC_OF_JOB_PAUSED, number(status, "job_paused", &paused) && paused != 0);
+    put_flag(n, METRIC_OF_JOB_PAUSED, flag(status, "job_paused"));
     if (throttle[0] != '\0')
         sample_count(n->to, METRIC_OF_JOB_THROTTLED, (struct label[]){n->filter, label(reason_of(throttle))},
                      1);
@@ -162,7 +168,7 @@ static void put_job(const struct named *n, const redisReply *status)
 
 static void put_state(const struct named *n, const char *state)
 {
-    static const char *const states[] = {"serving", "building", "degraded", "unreachable", NULL};
+    static const char *const states[] = {"serving", "building", "not built", "degraded", "unreachable", NULL};
     put_words(n, METRIC_OF_FILTER_STATE, states, state);
     put_flag(n, METRIC_OF_FILTER_DEGRADED, strcmp(state, "degraded") == 0);
 }
@@ -173,11 +179,11 @@ static void put_filter(struct samples *to, const redisReply *status, const char 
     double value;
     put_state(&n, text(status, "state"));
     put_phase(&n, status);
-    put_flag(&n, METRIC_OF_FILTER_READY, strcmp(text(status, "ready"), "yes") == 0);
+    put_flag(&n, METRIC_OF_FILTER_READY, flag(status, "ready"));
     if (text(status, "table")[0] != '\0')
         put_flag(&n, METRIC_OF_FILTER_SOURCE_UP, strcmp(text(status, "postgres"), "ok") == 0);
-    if (field(status, "tail_state") != NULL)
-        put_flag(&n, METRIC_OF_TAIL_RUNNING, strcmp(text(status, "tail_state"), "running") == 0);
+    if (field(status, "follow_state") != NULL)
+        put_flag(&n, METRIC_OF_TAIL_RUNNING, strcmp(text(status, "follow_state"), "running") == 0);
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
         if (number(status, numbers[i].field, &value) && !(numbers[i].moment && value <= 0))
             sample(to, numbers[i].metric, &n.filter, value / numbers[i].divisor);

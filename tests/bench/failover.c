@@ -133,8 +133,8 @@ static struct look look_at(unsigned d)
     struct client *c = &all.client[d];
     if (client_status(c, FILTER, "degraded", degraded, sizeof(degraded), NULL) == ERR_OK &&
         client_status(c, FILTER, "built", built, sizeof(built), NULL) == ERR_OK &&
-        client_status_number(c, FILTER, "safe_since_ms", &l.safe_since, NULL) == ERR_OK)
-        l.whole = strcmp(degraded, "no") == 0 && strcmp(built, "1") == 0;
+        client_status_number(c, FILTER, "healthy_at", &l.safe_since, NULL) == ERR_OK)
+        l.whole = strcmp(degraded, "0") == 0 && strcmp(built, "1") == 0;
     return l;
 }
 

@@ -100,8 +100,8 @@ job_begin() { # COMMAND...
 job_wait() { # [EVENT] [PATTERN]
   local line
   line=$({ timeout 600 tail -n "+$((log_from + 1))" -s 0.1 --pid "$daemon_pid" -f -- "$dir/daemon.log" || true; } |
-    grep -m 1 -E "event=(job_ended |${1:-job_done} .*${2:-})") || servers_fail "the job did not end; see $dir/daemon.log"
-  if [[ $line == *event=job_ended* ]]; then servers_fail "the job failed: $line"; fi
+    grep -m 1 -E "event=(job_stopped |${1:-job_done} .*${2:-})") || servers_fail "the job did not end; see $dir/daemon.log"
+  if [[ $line == *event=job_stopped* ]]; then servers_fail "the job failed: $line"; fi
 }
 
 configure() { tb CONFIG SET "$@"; }
@@ -112,7 +112,7 @@ rebuild() {
   job_begin TB.REBUILD "$filter"
   job_wait
   rebuild_seconds=$(calc "$(logged view_changed phase=SWITCHED | moment) - $began")
-  scan_rate=$(logged scanned | field rows_per_second)
+  scan_rate=$(logged scan_done | field rows_per_second)
   peak=$(($(memory VmHWM) - fresh))
 }
 
@@ -155,7 +155,7 @@ CONF
   log_from=0
   kill -HUP "$daemon_pid"
   job_wait
-  generation=$(logged planned | field bytes)
+  generation=$(logged job_planned | field bytes)
   memory_large=$((512 * 1024 * 1024))
   memory_small=$((generation / 4 > 1048576 ? generation / 4 : 1048576))
   printf 'a generation of %s bytes; build_memory %s, or %s\n' "$generation" "$memory_large" "$memory_small"

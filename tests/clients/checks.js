@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 'use strict';
-// What every client library must be able to do. A library is an adapter: { name, protocols, open(options) }, where open()
-// resolves to a connection with the functions used below. Lines are TAP; the runner restarts the coordinator when it reads
+// What every client library must be able to do. A library is an adapter: { name, protocols, open(options), checks }, where
+// open() resolves to a connection with the functions used below, and checks are more that this library alone must pass. Lines are TAP; the runner restarts the coordinator when it reads
 // "restart".
 
 const assert = require('node:assert');
@@ -128,7 +128,7 @@ async function run(adapter) {
   for (const protocol of adapter.protocols) {
     const open = (options) => adapter.open({ host, port, protocol, tls, ...options });
     const c = await bounded(open());
-    for (const [what, check] of Object.entries(checks)) {
+    for (const [what, check] of Object.entries({ ...checks, ...adapter.checks })) {
       number++;
       const name = `${number} - ${adapter.name}, RESP${protocol}: ${what}`;
       try {
@@ -158,6 +158,7 @@ function library(name) {
 
 module.exports = {
   library,
+  where: { host, port, tls },
   main: (adapter) => run(adapter).catch((e) => {
     console.log(`Bail out! ${adapter.name}: ${(e && e.stack) || e}`);
     process.exit(1);

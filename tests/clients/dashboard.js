@@ -109,7 +109,7 @@ const checks = {
     assert.strictEqual(await v.page.evaluate(() => document.activeElement.id), 'dialog-do');
     await v.page.keyboard.press('Enter');
     await becomes('job_step', 'scan');
-    assert.strictEqual(await field('job_hold'), 1);
+    assert.strictEqual(await field('job_hold'), true);
     await until('rows to be read', async () => Number(await field('job_rows')) > 5000);
     await until('the page to tell', async () => /%/.test(await v.page.locator('.card-job').first().textContent()));
     await v.shot('building');
@@ -220,7 +220,7 @@ const checks = {
     const body = (round) => Array.from({ length: 200 }, (_, i) => one(i, i * 4000 + round)).join('') + `event: tick\ndata: {"time_ms":${Date.now()},"redis":"ok","filters":true}\n\n`;
     let round = 0;
     await v.page.route('**/v1/events', (route) => route.fulfill({ contentType: 'text/event-stream', body: 'retry: 100\n\n' + Array.from({ length: 10 }, () => body(round++)).join('') }));
-    await v.page.route('**/shards', (route) => route.fulfill({ json: { filter: 'x', phase: 'STEADY', generations: [{ generation: 1, built: 1, nodes: 2, layers: [{ layer: 0, shards: 50000, capacity: 1e6, items: 5e5, shards_per_cell: 49, fill_permille: Array.from({ length: 1021 }, (_, i) => i), fill_permille_max: Array.from({ length: 1021 }, (_, i) => i + 9), lost: [[7, 3]], unsure: [[9, 1]] }] }] } }));
+    await v.page.route('**/shards', (route) => route.fulfill({ json: { filter: 'x', phase: 'STEADY', generations: [{ generation: 1, built: true, node_count: 2, layers: [{ layer: 0, shards: 50000, capacity: 1e6, keys: 5e5, shards_per_cell: 49, fill_permille: Array.from({ length: 1021 }, (_, i) => i), fill_permille_max: Array.from({ length: 1021 }, (_, i) => i + 9), lost: [[7, 3]], incomplete: [[9, 1]] }] }] } }));
     await v.page.route('**/samples', (route) => route.fulfill({ json: { samples: Array.from({ length: 648 }, (_, i) => [1.7e9 + i * 10, i * 100, 1e6, 0.001, 1]) } }));
     await v.page.route('**/history*', (route) => route.fulfill({ json: { history: [] } }));
     await v.page.reload();

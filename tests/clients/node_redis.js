@@ -2,7 +2,8 @@
 'use strict';
 // usage: node node_redis.js 4|5|6. BF.* through client.bf of @redis/bloom.
 
-const { library, main } = require('./checks.js');
+const assert = require('node:assert');
+const { library, main, where } = require('./checks.js');
 
 const major = Number(process.argv[2]);
 const { createClient } = library(`redis${major}`);
@@ -16,8 +17,10 @@ const fields = (reply) => ({
   expansion: reply.expansionRate ?? reply['Expansion rate'],
 });
 
-async function open({ host, port, protocol, tls, user, password }) {
-  const options = { socket: { host, port, ...(tls ? { tls: true, ...tls } : {}) }, username: user, password };
+const socket = ({ host, port, tls }) => ({ host, port, ...(tls ? { tls: true, ...tls } : {}) });
+
+async function open({ protocol, user, password, ...where }) {
+  const options = { socket: socket(where), username: user, password };
   if (major > 4) options.RESP = protocol;
   const client = createClient(options);
   let last;
@@ -48,4 +51,19 @@ async function open({ host, port, protocol, tls, user, password }) {
   };
 }
 
-main({ name: `node-redis${major}`, protocols: major === 4 ? [2] : [2, 3], open });
+// These options ask for CLIENT TRACKING while they connect. The library would try again after any error, so the error must
+// reach its user, and its reconnectStrategy must be able to end it.
+const checks = {
+  async 'a cache is refused with a reason'() {
+    for (const option of [{ clientSideCache: {} }, { emitInvalidate: true }]) {
+      const errors = [];
+      const client = createClient({ socket: { ...socket(where), reconnectStrategy: (_, e) => (/CLIENT TRACKING/.test(e.message) ? false : 50) }, RESP: 3, ...option });
+      client.on('error', (e) => errors.push(e.message));
+      await assert.rejects(client.connect(), /CLIENT TRACKING is not supported/);
+      assert.strictEqual(errors.length, 1);
+      assert.match(errors[0], /turn off the client's cache/);
+    }
+  },
+};
+
+main({ name: `node-redis${major}`, protocols: major === 4 ? [2] : [2, 3], open, checks: major === 4 ? {} : checks });

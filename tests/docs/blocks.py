@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""usage: python3 blocks.py [--long] [--show] [--replace OLD=NEW]... PAGE...
+"""usage: python3 blocks.py [--long] [--replace OLD=NEW]... PAGE...
 
 Runs the fenced blocks of Markdown pages in one shell a page, from the first to the last, and compares what is printed.
 
@@ -13,11 +13,9 @@ lines not at all. A comment before the block says what else there is to know, se
   <!-- docs-test: until -->      the block is repeated until it prints this, for a minute
   <!-- docs-test: status 1 -->   its last command ends with this status
   <!-- docs-test: long -->       only with --long
-  <!-- docs-test: quiet -->      --show leaves it out
   <!-- docs-test: skip -->       never: why should be said beside it
 
-Other blocks are not run. With --replace OLD is NEW in commands; with --show what they
-print is shown."""
+Other blocks are not run. With --replace OLD is NEW in commands."""
 
 import argparse
 import os
@@ -168,7 +166,7 @@ class Failure(Exception):
     pass
 
 
-def run_once(block, shell, replace, show):
+def run_once(block, shell, replace):
     numbers = block.option("numbers") is not None
     deadline = LONG_DEADLINE if block.option("long") else DEADLINE
     steps = block.steps()
@@ -176,8 +174,6 @@ def run_once(block, shell, replace, show):
         for old, new in replace:
             command = command.replace(old, new)
         printed, status = shell.run(command, deadline)
-        if show and block.option("quiet") is None:
-            print("$ " + "\n".join([command] + printed), flush=True)
         last = i == len(steps) - 1
         wanted = int(block.option("status")[0]) if last and block.option("status") else 0
         if status != wanted:
@@ -188,11 +184,11 @@ def run_once(block, shell, replace, show):
                 block.where, command, "\n".join(printed), "\n".join(expected)))
 
 
-def run_block(block, shell, replace, show):
+def run_block(block, shell, replace):
     until = time.monotonic() + (UNTIL if block.option("until") is not None else 0)
     while True:
         try:
-            return run_once(block, shell, replace, show)
+            return run_once(block, shell, replace)
         except Failure:
             if time.monotonic() > until:
                 raise
@@ -202,7 +198,6 @@ def run_block(block, shell, replace, show):
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("--long", action="store_true")
-    parser.add_argument("--show", action="store_true")
     parser.add_argument("--replace", action="append", default=[])
     parser.add_argument("pages", nargs="+")
     given = parser.parse_args()
@@ -216,7 +211,7 @@ def main():
                     if block.option("skip") is not None or (block.option("long") is not None and not given.long):
                         skipped += 1
                         continue
-                    run_block(block, shell, replace, given.show)
+                    run_block(block, shell, replace)
                     count += 1
             except Failure as e:
                 print(e)

@@ -1,39 +1,48 @@
 # SPDX-License-Identifier: MIT
-"""usage: python3 events.py ROOT. docs/reference/logs.md has a row for every event that the sources log, and for no others."""
+"""usage: python3 events.py ROOT. docs/reference/logs.md has one row for each event that the sources log, with its level."""
 
 import pathlib
 import re
 import sys
 
 FOLDERS = ("base", "expansion", "migrate", "service", "shard")
-# log_info("event", ...), log_at(level, "event", ...), log_write(site, level, "event", ...)
-CALL = re.compile(r'\blog_(?:(?:debug|info|warn|error)\(|at\([^,;]+,|write\([^,;]+,[^,;]+,)\s*"(\w+)"')
+# log_info("event", ...); base/log.c itself: log_write(site, LOG_LEVEL_WARN, "event", ...)
+CALL = re.compile(r'\blog_(?:(debug|info|warn|error)\(|write\([^,;]+, LOG_LEVEL_([A-Z]+),)\s*"(\w+)"')
+ROW = re.compile(r"(?m)^\| `(\w+)` \| (debug|info|warn|error) \| ([^|]+) \| (nothing|look|act)\b[^|]* \|$")
 
 
 def logged(root):
-    """The first place of each event."""
+    """Of each event the levels at which it is logged, with the first file that does so."""
     events = {}
     for folder in FOLDERS:
         for path in sorted((root / folder).rglob("*.[ch]")):
             for found in CALL.finditer(path.read_text(encoding="utf-8")):
-                events.setdefault(found.group(1), path.relative_to(root))
+                level = found.group(1) or found.group(2).lower()
+                events.setdefault(found.group(3), {}).setdefault(level, path.relative_to(root))
     return events
 
 
-def listed(page):
-    """What the first column of the table has, and the second, where some events stand beside the one that they go with."""
-    rows = re.findall(r"(?m)^\| (`.*?) \| (.*) \|$", page)
-    first = {name for row, _ in rows for name in re.findall(r"`(\w+)`", row)}
-    second = {name for _, what in rows for name in re.findall(r"`(\w+)`", what)}
-    return first, second
+def faults_of(events, rows):
+    for event, levels in sorted(events.items()):
+        if event not in rows:
+            yield "%s logs %s, which the page lacks" % (next(iter(levels.values())), event)
+        for level, path in levels.items():
+            if level not in rows.get(event, [level]):
+                yield "%s logs %s at level %s, the page says %s" % (path, event, level, rows[event][0])
+    for event, levels in sorted(rows.items()):
+        if event not in events:
+            yield "the page has %s, which nothing logs" % event
+        if len(levels) > 1:
+            yield "the page has %s %d times" % (event, len(levels))
 
 
 def main():
     root = pathlib.Path(sys.argv[1])
     events = logged(root)
-    first, second = listed((root / "docs/reference/logs.md").read_text(encoding="utf-8"))
-    faults = ["%s logs %s, which the page lacks" % (events[e], e) for e in sorted(set(events) - first - second)]
-    faults += ["the page has %s, which nothing logs" % e for e in sorted(first - set(events))]
+    rows = {}
+    for event, level, _, _ in ROW.findall((root / "docs/reference/logs.md").read_text(encoding="utf-8")):
+        rows.setdefault(event, []).append(level)
+    faults = list(faults_of(events, rows))
     for fault in faults:
         print("docs/reference/logs.md: " + fault)
     print("%d events, %d faults" % (len(events), len(faults)))

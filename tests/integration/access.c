@@ -89,7 +89,7 @@ int access_http_status(const char *method, const char *path, const char *authori
     char request[1024], *body = "";
     int status = 0, fd = raw_open(access_fixture.daemon[0].http_port);
     if (strcmp(method, "POST") == 0)
-        body = strstr(path, "/accept") != NULL ? "{}" : "{\"keys\":[\"k\"]}";
+        body = strstr(path, "/trust") != NULL ? "{}" : "{\"keys\":[\"k\"]}";
     (void)snprintf(request, sizeof(request),
                    "%s %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n"
                    "Content-Length: %zu\r\n%s%s%s\r\n%s",

@@ -81,7 +81,7 @@ void healing_is(struct fixture *f, unsigned d, const char *field, const char *wa
 
 int64_t healing_safe_since(struct fixture *f, unsigned d)
 {
-    return healing_number(f, d, "safe_since_ms");
+    return healing_number(f, d, "healthy_at");
 }
 
 /* Those that are answered at all must be present. */
@@ -111,8 +111,8 @@ void healing_await(struct fixture *f, unsigned d, uint64_t count, int64_t safe_b
         int64_t safe = 0;
         none_is_absent(f, d, count);
         if (client_status(&f->client[d], FILTER, "degraded", degraded, sizeof(degraded), &e) == ERR_OK &&
-            client_status_number(&f->client[d], FILTER, "safe_since_ms", &safe, &e) == ERR_OK &&
-            safe > safe_before && strcmp(degraded, "no") == 0)
+            client_status_number(&f->client[d], FILTER, "healthy_at", &safe, &e) == ERR_OK &&
+            safe > safe_before && strcmp(degraded, "0") == 0)
             return;
         if (clock_mono_us() > until)
             must(client_wait_status(&f->client[d], FILTER, "degraded", "healed in time", 1, &e), e);

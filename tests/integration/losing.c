@@ -112,7 +112,7 @@ void losing_await(struct fixture *f, unsigned d, uint64_t count)
         none_is_absent(f, d, count);
         if (client_status(&f->client[d], FILTER, "degraded", degraded, sizeof(degraded), &e) == ERR_OK &&
             client_status(&f->client[d], FILTER, "job_state", state, sizeof(state), &e) == ERR_OK &&
-            strcmp(degraded, "no") == 0 && strcmp(state, "done") == 0)
+            strcmp(degraded, "0") == 0 && strcmp(state, "done") == 0)
             return;
         if (clock_mono_us() > until)
             must(client_wait_status(&f->client[d], FILTER, "degraded", "healed in time", 1, &e), e);

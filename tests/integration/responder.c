@@ -40,11 +40,11 @@ static void answer_status(struct responder *r, struct buffer *b)
                                  "serving",
                                  "phase",
                                  "STEADY",
-                                 "items",
+                                 "keys",
                                  "1234567",
                                  "capacity",
                                  "2000000",
-                                 "fill",
+                                 "fill_ratio",
                                  "0.617",
                                  "error_rate",
                                  "0.001",
@@ -54,11 +54,11 @@ static void answer_status(struct responder *r, struct buffer *b)
                                  "1000000",
                                  "source_rows_by",
                                  "statistics",
-                                 "dead",
+                                 "dead_keys",
                                  r->away ? NULL : "234567",
                                  "dead_ratio",
                                  r->away ? NULL : "0.19",
-                                 "expand_at_dead",
+                                 "expand_at_dead_ratio",
                                  "0",
                                  "generation",
                                  "4",
@@ -68,26 +68,26 @@ static void answer_status(struct responder *r, struct buffer *b)
                                  r->held && r->polls >= 4 ? "hold" : "scan",
                                  "job_hold",
                                  r->held ? "1" : "0",
-                                 "job_switched_ms",
-                                 r->switched ? "2500" : "",
+                                 "job_switched_at",
+                                 r->switched ? "2.5" : "",
                                  "job_generation",
                                  "5",
                                  "job_paused",
                                  "0",
-                                 "job_verified",
+                                 "job_verified_keys",
                                  "1000",
                                  "job_verify_missing_keys",
                                  "77",
-                                 "overflow",
-                                 "no",
-                                 "verified",
+                                 "has_layers",
+                                 "0",
+                                 "verification",
                                  "stale",
                                  "job_rows",
                                  "1200000",
                                  "job_rows_total",
                                  "2500000",
-                                 "job_started_ms",
-                                 r->polls < 2 ? "1000" : "2000",
+                                 "job_started_at",
+                                 r->polls < 2 ? "1" : "2",
                                  "job_token",
                                  r->polls < 2 ? "6" : "7",
                                  "job_error",
@@ -116,32 +116,15 @@ static void answer_keys(const redisReply *command, struct buffer *b)
 /* As many as are asked for: a run of a minute, one that failed, one that never came to its end. */
 static void answer_history(const redisReply *command, struct buffer *b)
 {
-    static const char *const done[] = {"started_ms",
-                                       "1700000000000",
-                                       "finished_ms",
-                                       "1700000065000",
-                                       "outcome",
-                                       "done",
-                                       "trigger",
-                                       "operator",
-                                       "reason",
-                                       "asked for",
-                                       "rows",
-                                       "1200000",
-                                       "generation_from",
-                                       "4",
-                                       "generation",
-                                       "5",
-                                       "owner",
-                                       "12"};
-    static const char *const failed[] = {"started_ms",      "1690000000000",
-                                         "finished_ms",     "1690000000400",
-                                         "outcome",         "failed",
-                                         "trigger",         "total",
-                                         "reason",          "8 of 10",
-                                         "error",           "the source is \033gone",
-                                         "generation_from", "4",
-                                         "generation",      "5"};
+    static const char *const done[] = {
+        "started_at",      "1700000000", "finished_at", "1700000065", "outcome", "done",
+        "trigger",         "operator",   "reason",      "asked for",  "rows",    "1200000",
+        "generation_from", "4",          "generation",  "5",          "owner",   "12"};
+    static const char *const failed[] = {
+        "started_at",      "1690000000", "finished_at", "1690000000.400",
+        "outcome",         "failed",     "trigger",     "total",
+        "reason",          "8 of 10",    "error",       "the source is \033gone",
+        "generation_from", "4",          "generation",  "5"};
     static const char *const bare[] = {"outcome", "aborted"};
     size_t runs = command->elements == 4 ? strtoul(command->element[3]->str, NULL, 10) : 3;
     if (strcmp(command->element[1]->str, "new") == 0)
@@ -166,13 +149,24 @@ static void echo(const redisReply *command, struct buffer *b)
 
 static void answer_dry_run(struct buffer *b, bool fits)
 {
-    static const char *const step[] = {"step",        "scan",    "what",         "read the table", "rows",
-                                       "2500000",     "seconds", "83.2",         "memory_before",  "1048576",
-                                       "memory_peak", "3145728", "memory_after", "2097152"};
+    static const char *const step[] = {"step",
+                                       "scan",
+                                       "what",
+                                       "read the table",
+                                       "rows",
+                                       "2500000",
+                                       "duration_seconds",
+                                       "83.2",
+                                       "memory_before_bytes",
+                                       "1048576",
+                                       "memory_peak_bytes",
+                                       "3145728",
+                                       "memory_after_bytes",
+                                       "2097152"};
     buffer_puts(b, "*8\r\n");
     bulk(b, "capacity");
     bulk(b, "3000000");
-    bulk(b, "rate_by");
+    bulk(b, "rows_per_second_by");
     bulk(b, "by the last run");
     bulk(b, "steps");
     buffer_puts(b, "*1\r\n");
@@ -183,11 +177,11 @@ static void answer_dry_run(struct buffer *b, bool fits)
 
 static void answer(struct responder *r, const redisReply *command, struct buffer *b)
 {
-    static const char *const plan[] = {"filter",     "f",       "capacity", "3000000",
-                                       "memory_new", "6291456", "fits",     "no"};
-    static const char *const node[] = {"node",   "a:1",     "used",   "2097152", "maxmemory",   "4194304",
-                                       "limit",  "4194304", "shards", "3",       "before",      "1048576",
-                                       "during", "5242880", "after",  "3145728", "used_during", "6291456"};
+    static const char *const plan[] = {"filter", "f", "capacity", "3000000", "memory_new_bytes", "6291456"};
+    static const char *const node[] = {
+        "node",         "a:1",     "used_bytes",  "2097152", "maxmemory_bytes",   "4194304",
+        "limit_bytes",  "4194304", "shards",      "3",       "before_bytes",      "1048576",
+        "during_bytes", "5242880", "after_bytes", "3145728", "used_during_bytes", "6291456"};
     const char *name = command->element[0]->str;
     if (command->elements > 1 && strcmp(command->element[1]->str, "busy") == 0) {
         buffer_puts(b, "-BUSY host:1 holds the mutex\r\n");
@@ -200,9 +194,11 @@ static void answer(struct responder *r, const redisReply *command, struct buffer
                       strcmp(command->element[4]->str, "ERROR") == 0;
         if (wanted) {
             buffer_puts(b, "*10\r\n");
-            for (size_t i = 0; i < 8; i++)
+            for (size_t i = 0; i < 6; i++)
                 bulk(b, plan[i]);
-            bulk(b, "memory_nodes");
+            bulk(b, "fits");
+            buffer_puts(b, ":0\r\n");
+            bulk(b, "per_node");
             buffer_puts(b, "*1\r\n");
             flat(b, node, sizeof(node) / sizeof(node[0]));
         } else

@@ -86,14 +86,14 @@ void tailing_soon(unsigned d, uint64_t first, uint64_t count)
 
 void tailing_running(unsigned d)
 {
-    fixture_wait(&tailing, d, "tail_state", "running");
+    fixture_wait(&tailing, d, "follow_state", "running");
 }
 
 unsigned tailing_owner(unsigned d)
 {
     struct error e = {""};
     char owner[128], part[32];
-    must(client_status(&tailing.client[d], FILTER, "tail_owner", owner, sizeof(owner), &e), e);
+    must(client_status(&tailing.client[d], FILTER, "follow_owner", owner, sizeof(owner), &e), e);
     for (unsigned i = 0; i < tailing.daemons; i++) {
         (void)snprintf(part, sizeof(part), "-%d-", (int)tailing.daemon[i].process.pid);
         if (strstr(owner, part) != NULL)
@@ -130,8 +130,8 @@ void tailing_test_rows_follow(void **state)
     tailing_expect_rows(1, 1);
     int64_t rows = 0;
     struct error e = {""};
-    must(client_wait_status_least(&tailing.client[0], FILTER, "tail_rows", 501, TAILING_SOON_MS, &e), e);
-    must(client_status_number(&tailing.client[0], FILTER, "tail_lag_ms", &rows, &e), e);
+    must(client_wait_status_least(&tailing.client[0], FILTER, "follow_rows", 501, TAILING_SOON_MS, &e), e);
+    must(client_status_number(&tailing.client[0], FILTER, "follow_lag_ms", &rows, &e), e);
 }
 
 /* Ids are taken in one order and committed in the other. */

@@ -57,8 +57,8 @@ static int64_t next_attempt_ms(void)
 {
     struct error e = {""};
     int64_t at = 0;
-    must(client_wait_status_least(&fixture.client[0], FILTER, "next_attempt_ms", 1, WAIT_MS, &e), e);
-    must(client_status_number(&fixture.client[0], FILTER, "next_attempt_ms", &at, &e), e);
+    must(client_wait_status_least(&fixture.client[0], FILTER, "next_attempt_at", 1, WAIT_MS, &e), e);
+    must(client_status_number(&fixture.client[0], FILTER, "next_attempt_at", &at, &e), e);
     return at;
 }
 
@@ -66,7 +66,7 @@ static void forget_seconds(unsigned seconds)
 {
     struct error e = {""};
     int64_t finished = 0;
-    must(client_status_number(&fixture.client[0], FILTER, "job_finished_ms", &finished, &e), e);
+    must(client_status_number(&fixture.client[0], FILTER, "job_finished_at", &finished, &e), e);
     redisReply *r = client_command(&redis, "HSET twinbloom:{" FILTER "}:job finished_ms %lld",
                                    (long long)finished - seconds * 1000LL);
     assert_true(r != NULL && r->type == REDIS_REPLY_INTEGER);
@@ -79,17 +79,19 @@ static void test_abort__says_when_the_next_attempt_is(void **state)
     struct error e = {""};
     char text[512];
     int64_t present = 0;
+    must(client_wait_status(&fixture.client[0], FILTER, "state", "building", WAIT_MS, &e), e);
     abort_build();
+    fixture_wait(&fixture, 0, "state", "not built");
     int64_t at = next_attempt_ms();
     assert_in_range(at, now_ms() + 1, now_ms() + RESPECTED_MS);
-    must(client_status(&fixture.client[0], FILTER, "next_attempt_why", text, sizeof(text), &e), e);
+    must(client_status(&fixture.client[0], FILTER, "next_attempt_reason", text, sizeof(text), &e), e);
     assert_non_null(strstr(text, "aborted"));
     must(client_integer(&fixture.client[0], &present, &e, "BF.EXISTS " FILTER " of-no-row"), e);
     assert_int_equal(present, 1);
     scrape_wait(&fixture.daemon[0], "twinbloom_filter_next_attempt_timestamp_seconds{filter=\"" FILTER "\"}",
                 (double)at / 1000);
     char *log = process_log(&fixture.daemon[0].process);
-    assert_non_null(strstr(log, "event=waits_to_build filter=\"" FILTER "\""));
+    assert_non_null(strstr(log, "event=waiting_to_build filter=\"" FILTER "\""));
     free(log);
 }
 
@@ -101,7 +103,7 @@ static void test_abort__an_operator_builds_at_once(void **state)
     must(client_when_free(&fixture.client[0], WAIT_MS, &e, "TB.REBUILD " FILTER), e);
     fixture_wait(&fixture, 0, "job_state", "running");
     uint64_t until = now_ms() + WAIT_MS; /* nothing waits any more */
-    while (client_status(&fixture.client[0], FILTER, "next_attempt_ms", text, sizeof(text), &e) == ERR_OK) {
+    while (client_status(&fixture.client[0], FILTER, "next_attempt_at", text, sizeof(text), &e) == ERR_OK) {
         assert_true(now_ms() < until);
         clock_sleep_us(20 * 1000);
     }

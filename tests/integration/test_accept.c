@@ -82,35 +82,35 @@ static void test_restart__is_degraded_until_it_is_accepted(void **state)
     char text[512], name[32];
     int64_t ms = 0, since = 0;
     assert_in_range(present(0, NEVER), 0, 10);
-    must(client_status_number(&f.client[0], "seen", "safe_since_ms", &since, &e), e);
+    must(client_status_number(&f.client[0], "seen", "healthy_at", &since, &e), e);
     restart(1);
     for (unsigned d = 0; d < 2; d++) {
-        wait_for(d, "degraded", "yes");
+        wait_for(d, "degraded", "1");
         wait_for(d, "state", "degraded");
         status(d, "degraded_scope", text);
         (void)snprintf(name, sizeof(name), "127.0.0.1:%u", f.redis[1].port);
         assert_string_equal(text, name);
-        must(client_status_number(&f.client[d], "seen", "degraded_since_ms", &ms, &e), e);
+        must(client_status_number(&f.client[d], "seen", "degraded_at", &ms, &e), e);
         assert_true((uint64_t)ms + WAIT_MS > clock_wall_us() / 1000);
         wait_for(d, "lost_shards", "0");
         status(d, "problem", text);
-        assert_non_null(strstr(text, "TB.ACCEPT"));
+        assert_non_null(strstr(text, "TB.TRUST"));
         assert_int_equal(present(d, 0), KEYS);
         /* Those on the other node are answered as ever. */
         assert_in_range(present(d, NEVER), KEYS / 10, KEYS * 9 / 10);
-        must(client_wait_status(&f.client[d], "tiny", "degraded", "no", WAIT_MS, &e), e);
+        must(client_wait_status(&f.client[d], "tiny", "degraded", "0", WAIT_MS, &e), e);
     }
-    redisReply *r = client_command(&f.client[1], "TB.ACCEPT seen");
+    redisReply *r = client_command(&f.client[1], "TB.TRUST seen");
     assert_string_equal(r->str, "OK");
     freeReplyObject(r);
     for (unsigned d = 0; d < 2; d++) {
-        wait_for(d, "degraded", "no");
+        wait_for(d, "degraded", "0");
         wait_for(d, "state", "serving");
         for (int i = 0; i < 100 && present(d, NEVER) > 10; i++)
             clock_sleep_us(50000);
         assert_in_range(present(d, NEVER), 0, 10);
         assert_int_equal(present(d, 0), KEYS);
-        must(client_status_number(&f.client[d], "seen", "safe_since_ms", &ms, &e), e);
+        must(client_status_number(&f.client[d], "seen", "healthy_at", &ms, &e), e);
         assert_true(ms > since);
     }
     r = client_command(&f.client[0], "TB.HISTORY seen");
@@ -118,7 +118,7 @@ static void test_restart__is_degraded_until_it_is_accepted(void **state)
     bool found = false;
     for (size_t i = 0; i < r->element[0]->elements; i++)
         found |= r->element[0]->element[i]->type == REDIS_REPLY_STRING &&
-                 strcmp(r->element[0]->element[i]->str, "accepted") == 0;
+                 strcmp(r->element[0]->element[i]->str, "trusted") == 0;
     assert_true(found);
     freeReplyObject(r);
 }
@@ -126,11 +126,11 @@ static void test_restart__is_degraded_until_it_is_accepted(void **state)
 static void test_accept__needs_all_masters_and_a_filter(void **state)
 {
     (void)state;
-    redisReply *r = client_command(&f.client[0], "TB.ACCEPT nothing");
+    redisReply *r = client_command(&f.client[0], "TB.TRUST nothing");
     assert_true(r->type == REDIS_REPLY_ERROR && strcmp(r->str, "ERR not found") == 0);
     freeReplyObject(r);
     temp_redis_kill(&f.redis[1]);
-    r = client_command(&f.client[0], "TB.ACCEPT seen");
+    r = client_command(&f.client[0], "TB.TRUST seen");
     assert_int_equal(r->type, REDIS_REPLY_ERROR);
     assert_non_null(strstr(r->str, "does not answer"));
     freeReplyObject(r);
@@ -140,10 +140,10 @@ static void test_accept__needs_all_masters_and_a_filter(void **state)
 
 static void refuses(const char *filter, const char *kind, const char *why)
 {
-    redisReply *r = client_command(&f.client[0], "TB.ACCEPT %s", filter);
+    redisReply *r = client_command(&f.client[0], "TB.TRUST %s", filter);
     if (r == NULL || r->type != REDIS_REPLY_ERROR || strncmp(r->str, kind, strlen(kind)) != 0 ||
         strstr(r->str, why) == NULL)
-        fail_msg("TB.ACCEPT %s: %s", filter, r == NULL || r->str == NULL ? "no reply" : r->str);
+        fail_msg("TB.TRUST %s: %s", filter, r == NULL || r->str == NULL ? "no reply" : r->str);
     freeReplyObject(r);
 }
 
@@ -189,7 +189,7 @@ static void test_accept__is_refused_where_the_view_went_back(void **state)
     assert_non_null(epoch);
     (void)snprintf(epoch, 8, "e99");
     must(client_ok(node(1), &e, "SET %s x", name), e);
-    refuses("seen", "ERR ", "it went back");
+    refuses("seen", "LOST ", "it went back");
 }
 
 static void test_accept__needs_no_master_that_has_nothing_of_the_filter(void **state)
@@ -197,8 +197,8 @@ static void test_accept__needs_no_master_that_has_nothing_of_the_filter(void **s
     (void)state;
     struct error e = {""};
     temp_redis_kill(&f.redis[1]);
-    refuses("seen", "ERR ", "does not answer");
-    must(client_ok(&f.client[0], &e, "TB.ACCEPT tiny"), e);
+    refuses("seen", "CLUSTERDOWN ", "does not answer");
+    must(client_ok(&f.client[0], &e, "TB.TRUST tiny"), e);
     must(temp_redis_restart(&f.redis[1], true, &e), e);
 }
 
@@ -214,14 +214,14 @@ static void test_accept__by_http_is_refused_in_the_same_way(void **state)
 {
     (void)state;
     struct error e = {""};
-    posts("/v1/filters/nothing/accept", 404, "no such filter");
+    posts("/v1/filters/nothing/trust", 404, "no such filter");
     must(client_ok(node(1), &e, "SAVE"), e);
     temp_redis_kill(&f.redis[1]);
-    posts("/v1/filters/seen/accept", 503, "does not answer");
+    posts("/v1/filters/seen/trust", 503, "does not answer");
     must(temp_redis_restart(&f.redis[1], true, &e), e);
-    wait_for(0, "degraded", "yes");
-    posts("/v1/filters/seen/accept", 202, "\"accepted\":\"accept\"");
-    wait_for(0, "degraded", "no");
+    wait_for(0, "degraded", "1");
+    posts("/v1/filters/seen/trust", 202, "\"accepted\":\"trust\"");
+    wait_for(0, "degraded", "0");
 }
 
 static int cli(const char *words)
@@ -237,13 +237,13 @@ static void test_accept__by_the_command_line_wants_to_be_told_twice(void **state
 {
     (void)state;
     restart(1);
-    wait_for(0, "degraded", "yes");
-    assert_int_equal(cli("accept seen"), 2);
+    wait_for(0, "degraded", "1");
+    assert_int_equal(cli("trust seen"), 2);
     clock_sleep_us(500000);
-    wait_for(0, "degraded", "yes");
-    assert_int_equal(cli("accept seen --yes"), 0);
-    wait_for(0, "degraded", "no");
-    assert_int_equal(cli("accept nothing --yes"), 3);
+    wait_for(0, "degraded", "1");
+    assert_int_equal(cli("trust seen --yes"), 0);
+    wait_for(0, "degraded", "0");
+    assert_int_equal(cli("trust nothing --yes"), 3);
 }
 
 /* It draws a new id when its first replica comes, and is the same process all the while. */
@@ -270,13 +270,13 @@ static void test_replica__the_first_one_degrades_nothing(void **state)
             break;
         char degraded[512];
         status(0, "degraded", degraded);
-        assert_string_equal(degraded, "no");
+        assert_string_equal(degraded, "0");
         clock_sleep_us(50000);
     }
     assert_true(strncmp(before, after, strlen(before)) == 0 && strlen(after) > strlen(before));
     clock_sleep_us(1200000);
     for (unsigned d = 0; d < 2; d++) {
-        wait_for(d, "degraded", "no");
+        wait_for(d, "degraded", "0");
         assert_in_range(present(d, NEVER), 0, 10);
         assert_int_equal(present(d, 0), KEYS);
     }
@@ -297,10 +297,10 @@ static void test_view__of_an_older_version_is_adopted(void **state)
         clock_sleep_us(50000);
     }
     assert_int_equal(n, 0);
-    wait_for(0, "degraded", "no");
+    wait_for(0, "degraded", "0");
     assert_in_range(present(0, NEVER), 0, 10);
     restart(0);
-    wait_for(0, "degraded", "yes");
+    wait_for(0, "degraded", "1");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

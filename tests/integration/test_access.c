@@ -87,7 +87,7 @@ static void test_roles__say_which_commands_may_be_run(void **state)
         {"BF.RESERVE made-1 0.01 10", NOCOMMAND("bf.reserve"), "OK", "ERR item exists"},
         {"TB.ABORT alpha", NOCOMMAND("tb.abort"), NOCOMMAND("tb.abort"), NULL},
         {"TB.REBUILD alpha", NOCOMMAND("tb.rebuild"), NOCOMMAND("tb.rebuild"), NULL},
-        {"TB.ACCEPT alpha", NOCOMMAND("tb.accept"), NOCOMMAND("tb.accept"), "OK"},
+        {"TB.TRUST alpha", NOCOMMAND("tb.trust"), NOCOMMAND("tb.trust"), "OK"},
         {"CONFIG GET save", NOCOMMAND("config|get"), NOCOMMAND("config|get"), "array of 2"},
         {"CONFIG SET log_level info", NOCOMMAND("config|set"), NOCOMMAND("config|set"), "OK"},
         {"ECHO hi", "hi", "hi", "hi"},
@@ -243,10 +243,15 @@ static void test_http__knows_users_tokens_roles_and_patterns(void **state)
         {"POST", "/v1/filters/alpha/add", BASIC_READER, 403},
         {"POST", "/v1/filters/alpha/add", BASIC_WRITER, 200},
         {"POST", "/v1/filters/beta/add", BASIC_WRITER, 403},
+        {"GET", "/v1/jobs/alpha.0123456789abcdef", BASIC_READER, 404},
+        {"GET", "/v1/jobs/beta.0123456789abcdef", BASIC_READER, 403},
+        {"DELETE", "/v1/filters/alpha", BASIC_READER, 403},
+        {"DELETE", "/v1/filters/beta", BASIC_WRITER, 403},
+        {"DELETE", "/v1/filters/alpha-none", BASIC_WRITER, 404},
         {"POST", "/v1/filters/beta/add", "Bearer abc", 200}, /* the chief's */
         {"GET", "/v1/filters", "bearer abc", 200},
-        {"POST", "/v1/filters/alpha/accept", BASIC_WRITER, 403},
-        {"POST", "/v1/filters/alpha/accept", "Bearer abc", 202},
+        {"POST", "/v1/filters/alpha/trust", BASIC_WRITER, 403},
+        {"POST", "/v1/filters/alpha/trust", "Bearer abc", 200},
     };
     char answer[16384];
     for (int again = 0; again < 2; again++) /* what was verified is remembered */
@@ -336,6 +341,34 @@ static void test_quotas__bound_what_a_user_makes(void **state)
     client_close(&chief);
 }
 
+/* Of a user that has none of its own: one command takes a quarter of what Redis has left, and no more. */
+static void test_quotas__leave_memory_to_others_by_default(void **state)
+{
+    (void)state;
+    struct client writer = {0}, chief = {0}, redis = {0};
+    struct error e = {""};
+    static const char share[] = FILTERS WRITER CHIEF;
+    static const char own[] = FILTERS WRITER "bytes_max = 1GiB\n" CHIEF;
+    must(client_open(&redis, access_fixture.redis[0].port, ACCESS_REPLY_MS, &e), e);
+    must(client_ok(&redis, &e, "CONFIG SET maxmemory 64mb"), e);
+    access_reload(SERVICE, share);
+    access_log_in(&writer, "writer");
+    access_log_in(&chief, "chief");
+    is_refused(&writer, "BF.RESERVE a-large 0.001 15000000", "a quarter of the memory that Redis has left");
+    is_refused(&writer, "BF.INSERT a-large CAPACITY 15000000 ITEMS x", "a quarter of the memory");
+    access_gives(&chief, "EXISTS a-large", "0");
+    access_gives(&writer, "BF.RESERVE a-small 0.001 1000000", "OK");
+    access_gives(&chief, "BF.RESERVE a-large 0.001 15000000", "OK"); /* an admin */
+    access_gives(&chief, "DEL a-large", "1");
+    access_reload(SERVICE, own);
+    access_gives(&writer, "BF.RESERVE a-large 0.001 15000000", "OK");
+    access_gives(&chief, "DEL a-large a-small", "2");
+    must(client_ok(&redis, &e, "CONFIG SET maxmemory 0"), e);
+    client_close(&redis);
+    client_close(&writer);
+    client_close(&chief);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -350,6 +383,7 @@ int main(void)
         ACCESS_TEST(test_transactions__are_refused_whole_where_one_command_may_not_be_run),
         ACCESS_TEST(test_http__knows_users_tokens_roles_and_patterns),
         ACCESS_TEST(test_quotas__bound_what_a_user_makes),
+        ACCESS_TEST(test_quotas__leave_memory_to_others_by_default),
     };
     return cmocka_run_group_tests(tests, access_setup, access_teardown);
 }

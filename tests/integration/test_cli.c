@@ -10,11 +10,11 @@ static void test_status__shows_a_table_a_sheet_and_json(void **state)
 {
     assert_run(
         *state, "", "status", 0,
-        "FILTER       KEYS   CAPACITY  FILL  FPR now/promised  GEN  PHASE   SAFE  NEXT EXPANSION  JOB\n"
-        "12      1,234,567  2,000,000   62%     8.1e-05/0.001    4  STEADY  yes   -               done\n");
+        "FILTER       KEYS   CAPACITY  FILL          FP RATE  GEN  PHASE   HEALTH   NEXT REBUILD  JOB\n"
+        "12      1,234,567  2,000,000   62%  0.0081% of 0.1%    4  STEADY  healthy  -             done\n");
     assert_says(*state, "status 12", 0, "  capacity             2,000,000\n");
     assert_says(*state, "--json status 12", 0,
-                "{\"filter\":\"12\",\"state\":\"serving\",\"phase\":\"STEADY\",\"items\":1234567,");
+                "{\"filter\":\"12\",\"state\":\"serving\",\"phase\":\"STEADY\",\"keys\":1234567,");
     assert_says(*state, "status --json", 0, "[{\"filter\":\"12\",");
     assert_says(*state, "status 12 --json", 0, "\"new_field\":5}\n");
 }
@@ -30,7 +30,7 @@ static void test_history__shows_a_table_and_json(void **state)
         "\\x1bgone\n"
         "-                               -  aborted  -                 -  ?\n");
     assert_run(*state, "", "history f --json -n 1", 0,
-               "[{\"started_ms\":1700000000000,\"finished_ms\":1700000065000,\"outcome\":\"done\","
+               "[{\"started_at\":1700000000,\"finished_at\":1700000065,\"outcome\":\"done\","
                "\"trigger\":\"operator\",\"reason\":\"asked for\",\"rows\":1200000,\"generation_from\":4,"
                "\"generation\":5,\"owner\":\"12\"}]\n");
     assert_says(*state, "history f --count=2", 0, "8 of 10: the source is \\x1bgone\n");
@@ -55,7 +55,7 @@ static void test_plan__shows_each_node_before_during_and_after(void **state)
                 "NODE  SHARDS   BEFORE   DURING    AFTER  USED NOW  USED THEN  MAXMEMORY\n"
                 "a:1        3  1.0 MiB  5.0 MiB  3.0 MiB   2.0 MiB    6.0 MiB    4.0 MiB\n");
     assert_says(*state, "plan f --capacity 3M --error-rate=1e-3 --json", 1,
-                "\"memory_nodes\":[{\"node\":\"a:1\",\"used\":2097152,\"maxmemory\":4194304,");
+                "\"per_node\":[{\"node\":\"a:1\",\"used_bytes\":2097152,\"maxmemory_bytes\":4194304,");
 }
 
 /* Without a service: TWINBLOOM_URL names a port on which nobody answers. */
@@ -109,13 +109,13 @@ static void test_check__says_of_each_key_and_exits_1_if_one_is_absent(void **sta
 {
     assert_run(*state, "", "check f p1 -- -x", 1, "present\tp1\nabsent\t-x\n");
     assert_run(*state, "p1\\n\\np2", "check f", 0, "present\tp1\npresent\tp2\n");
-    assert_run(
-        *state, "", "check f p1 --json", 0,
-        "{\"filter\":\"f\",\"keys\":[{\"key\":\"p1\",\"present\":true}],\"present\":1,\"absent\":0}\n");
+    assert_run(*state, "", "check f p1 --json", 0,
+               "{\"filter\":\"f\",\"keys\":[{\"key\":\"p1\",\"present\":true}],\"present_count\":1,\"absent_"
+               "count\":0}\n");
     assert_run(
         *state, "q\\377\\n", "check f --json", 1,
         "{\"filter\":\"f\",\"keys\":[{\"key\":\"q\xef\xbf\xbd\",\"key_hex\":\"71ff\",\"present\":false}],"
-        "\"present\":0,\"absent\":1}\n");
+        "\"present_count\":0,\"absent_count\":1}\n");
 }
 
 static void test_check__asks_in_chunks_and_loses_none(void **state)
@@ -132,9 +132,10 @@ static void test_add__reports_the_keys_before_an_error(void **state)
 {
     assert_run(*state, "", "add f p1 x", 0, "added\tp1\npresent\tx\n");
     assert_run(*state, "", "add f p1 e p2", 3, "added\tp1\ntwinbloom: ERR non scaling filter is full\n");
-    assert_run(*state, "", "add f p1 e --json", 3,
-               "{\"filter\":\"f\",\"keys\":[{\"key\":\"p1\",\"added\":true}],\"added\":1,\"present\":0,"
-               "\"error\":\"ERR non scaling filter is full\"}\ntwinbloom: ERR non scaling filter is full\n");
+    assert_run(
+        *state, "", "add f p1 e --json", 3,
+        "{\"filter\":\"f\",\"keys\":[{\"key\":\"p1\",\"added\":true}],\"added_count\":1,\"present_count\":0,"
+        "\"error\":\"ERR non scaling filter is full\"}\ntwinbloom: ERR non scaling filter is full\n");
 }
 
 /* What is usual has no line; what looks like a number and is none stays text. */
@@ -142,7 +143,7 @@ static void test_status__says_what_is_out_of_the_ordinary(void **state)
 {
     struct responder *r = *state;
     const struct result *result = twinbloom(r, "", "status 12");
-    assert_non_null(strstr(result->text, "  verified             stale\n"));
+    assert_non_null(strstr(result->text, "  last verification    stale\n"));
     assert_null(strstr(result->text, "grown by layers"));
     assert_null(strstr(result->text, "paused"));
     assert_null(strstr(result->text, "holds"));
@@ -156,14 +157,14 @@ static void test_status__says_what_is_not_known(void **state)
     struct responder *r = *state;
     const struct result *result = twinbloom(r, "", "status 12");
     assert_non_null(
-        strstr(result->text, "  rows                 1,000,000\n  known by             statistics\n"));
+        strstr(result->text, "  rows                 1,000,000\n  counted by           statistics\n"));
     assert_non_null(strstr(result->text, "  dead keys            234,567\n  share of dead keys   19%\n"));
     assert_null(strstr(result->text, "begins at"));
     assert_says(r, "status 12 --json", 0,
-                "\"source_rows_by\":\"statistics\",\"dead\":234567,\"dead_ratio\":0.19,");
+                "\"source_rows_by\":\"statistics\",\"dead_keys\":234567,\"dead_ratio\":0.19,");
     r->away = true;
     assert_says(r, "status 12", 0, "  dead keys            unknown\n  share of dead keys   unknown\n");
-    assert_says(r, "status 12 --json", 0, "\"dead\":null,\"dead_ratio\":null,");
+    assert_says(r, "status 12 --json", 0, "\"dead_keys\":null,\"dead_ratio\":null,");
 }
 
 static void test_usage__exits_2_and_suggests(void **state)

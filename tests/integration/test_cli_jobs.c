@@ -79,10 +79,11 @@ static void test_dry_run__shows_each_step(void **state)
                "Nothing was started.\n");
     assert_says(*state, "rebuild large --dry-run", 1,
                 "twinbloom: a rebuild of large would fail: too little memory\n");
-    assert_run(*state, "", "rebuild f --dry-run --json", 0,
-               "{\"capacity\":3000000,\"rate_by\":\"by the last run\",\"steps\":[{\"step\":\"scan\","
-               "\"what\":\"read the table\",\"rows\":2500000,\"seconds\":83.2,\"memory_before\":1048576,"
-               "\"memory_peak\":3145728,\"memory_after\":2097152}],\"refused\":\"\"}\n");
+    assert_run(
+        *state, "", "rebuild f --dry-run --json", 0,
+        "{\"capacity\":3000000,\"rows_per_second_by\":\"by the last run\",\"steps\":[{\"step\":\"scan\","
+        "\"what\":\"read the table\",\"rows\":2500000,\"duration_seconds\":83.2,\"memory_before_bytes\":1048576,"
+        "\"memory_peak_bytes\":3145728,\"memory_after_bytes\":2097152}],\"refused\":\"\"}\n");
 }
 
 static void test_control__asks_and_says_what_follows(void **state)
@@ -111,7 +112,7 @@ static void test_control__asks_and_says_what_follows(void **state)
 /* What throws work away asks on a terminal; elsewhere --yes must say it. */
 static void test_confirmation__is_asked_for_before_work_is_lost(void **state)
 {
-    static const char *const commands[] = {"abort", "finish", "drop", "accept", "rebuild --restart"};
+    static const char *const commands[] = {"abort", "finish", "delete", "trust", "rebuild --restart"};
     struct responder *r = *state;
     char line[128];
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
@@ -136,7 +137,8 @@ static void test_throttle__takes_rows_a_second_or_none(void **state)
     assert_run(*state, "", "throttle f 5000", 0,
                "The job of f reads at most 5,000 rows a second from now on.\n");
     assert_run(*state, "", "throttle f 0", 0, "The job of f reads rows without a limit from now on.\n");
-    assert_run(*state, "", "throttle f 5000 --json", 0, "{\"filter\":\"f\",\"rows_per_second\":5000}\n");
+    assert_run(*state, "", "throttle f 5000 --json", 0,
+               "{\"filter\":\"f\",\"rows_per_second_limit\":5000}\n");
     assert_says(*state, "throttle f fast", 2, "expected rows a second");
     assert_says(*state, "throttle f", 2, "usage: twinbloom throttle FILTER ROWS");
 }

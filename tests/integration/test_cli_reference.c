@@ -101,7 +101,7 @@ static void test_reference__leaves_nothing_out(void **state)
         }
     }
     assert_non_null(strstr(markdown, "## Exit codes"));
-    assert_non_null(strstr(markdown, "`expand_expected_at` | integer or null"));
+    assert_non_null(strstr(markdown, "`rebuild_expected_at` | number or null"));
     free(markdown);
     free(page);
     free(plain);
@@ -128,7 +128,7 @@ static void test_completion_bash__offers_what_the_tables_have(void **state)
     (void)state;
     expect(COMPLETE("twinbloom reb"), "rebuild\n");
     expect(COMPLETE("twinbloom re"), "rebuild\nresume\nrestore\n");
-    expect(COMPLETE("twinbloom -p 7 --tls help pas"), "passwd\n"); /* 7 is no command */
+    expect(COMPLETE("twinbloom -p 7 --tls help has"), "hash-password\n"); /* 7 is no command */
     expect(COMPLETE("twinbloom rebuild f --w"), "--wait\n");
     expect(COMPLETE("twinbloom status f --w"), "\n");
     expect(COMPLETE("twinbloom rebuild f --verify ''"), "sample\nfull\n");

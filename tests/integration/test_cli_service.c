@@ -191,12 +191,12 @@ static void test_json__is_what_the_reference_says(void **state)
         {"printf 'x\\ny\\n\\n' | $T import seen --json", "import", 0, 0},
         {"$T count seen --json", "count", 0, 0},
         {"$T dump seen | $T restore copy --json", "restore", 0, 0},
-        {"$T drop copy --yes --json", "drop", 0, 0},
+        {"$T delete copy --yes --json", "delete", 0, 0},
         {"$T config show --json", "config", 0, 0},
         {"$T config get filter.short-link.growth --json", "config", 0, 0},
         {"$T config set filter.short-link.growth 1.5 --json", "config", 0, 0},
-        {"$T passwd --json <<< secret", "passwd", 0, 0},
-        {"$T passwd --token --json", "passwd", 1, 0},
+        {"$T hash-password --json <<< secret", "hash-password", 0, 0},
+        {"$T hash-password --token --json", "hash-password", 1, 0},
         {"$T bench --requests 200 --keys 100 --json", "bench", 0, 0},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -233,14 +233,15 @@ static void test_config__shows_gets_and_sets(void **state)
 static void test_status__says_when_the_next_expansion_is_expected(void **state)
 {
     (void)state;
-    assert_says("$T status short-link", 0, "expected at              unknown\n");
-    assert_says("$T status short-link --json", 0, "\"expand_expected_at\":null,\"expand_expected_by\":\"\"");
+    assert_says("$T status short-link", 0, "expected at          unknown\n");
+    assert_says("$T status short-link --json", 0,
+                "\"rebuild_expected_at\":null,\"rebuild_expected_by\":\"\"");
     free(output_of("$T config set filter.short-link.schedule '0 3 * * *'", 0));
-    fixture_wait(&fixture, 0, "expand_expected_by", "schedule");
+    fixture_wait(&fixture, 0, "rebuild_expected_by", "schedule");
     assert_says("TZ=UTC $T status", 0, "03:00, in ");
-    assert_says("TZ=UTC $T status short-link", 0, " 03:00:00 +0000\n  by                       schedule\n");
+    assert_says("TZ=UTC $T status short-link", 0, " 03:00:00 +0000\n  by                   schedule\n");
     free(output_of("$T config set filter.short-link.schedule ''", 0));
-    fixture_wait(&fixture, 0, "expand_expected_by", "");
+    fixture_wait(&fixture, 0, "rebuild_expected_by", "");
 }
 
 static void test_bench__touches_no_filter_but_its_own(void **state)
@@ -363,7 +364,7 @@ static void test_top__lives_in_a_terminal_and_leaves_it_as_it_was(void **state)
     wait_for_screen("q: quit", "KEYS/S");
     assert_width(40);
     tmux("resize-window -x 140 -y 40");
-    wait_for_screen("NEXT EXPANSION", NULL);
+    wait_for_screen("NEXT REBUILD", NULL);
     tmux("send-keys q");
     wait_for_screen("left 0", "q: quit");
     wait_for_screen("end", "-echo");

@@ -126,7 +126,7 @@ static redisReply *plan(void)
 {
     redisReply *r = client_command(&f.client[0], "TB.PLAN " FILTER " CAPACITY %d", CAPACITY);
     assert_true(r != NULL && r->type == REDIS_REPLY_ARRAY);
-    assert_int_equal(value_of(r, "memory_nodes")->elements, 3);
+    assert_int_equal(value_of(r, "per_node")->elements, 3);
     return r;
 }
 
@@ -134,7 +134,7 @@ static redisReply *plan(void)
 static const redisReply *planned_node(const redisReply *answer, unsigned i)
 {
     char name[64];
-    const redisReply *nodes = value_of(answer, "memory_nodes");
+    const redisReply *nodes = value_of(answer, "per_node");
     (void)snprintf(name, sizeof(name), "127.0.0.1:%u", f.cluster.node[i].port);
     for (size_t n = 0; n < nodes->elements; n++)
         if (strcmp(value_of(nodes->element[n], "node")->str, name) == 0)
@@ -148,18 +148,19 @@ static void test_cluster__plans_for_each_master(void **state)
 {
     (void)state;
     redisReply *answer = plan();
-    long long shards = value_of(answer, "shards")->integer, now = value_of(answer, "memory_now")->integer;
+    long long shards = value_of(answer, "shards")->integer,
+              now = value_of(answer, "memory_now_bytes")->integer;
     long long each = now / shards, before = 0;
-    assert_string_equal(value_of(answer, "fits")->str, "yes");
+    assert_int_equal(value_of(answer, "fits")->integer, 1);
     for (unsigned i = 0; i < 3; i++) {
         const redisReply *node = planned_node(answer, i);
         long long may_come = value_of(node, "shards")->integer;
-        assert_int_equal(value_of(node, "before")->integer, look(i, FILTER, NULL).shards * each);
+        assert_int_equal(value_of(node, "before_bytes")->integer, look(i, FILTER, NULL).shards * each);
         assert_in_range(may_come, shards / 3 + 1, shards);
-        assert_int_equal(value_of(node, "after")->integer, may_come * each);
-        assert_int_equal(value_of(node, "during")->integer,
-                         value_of(node, "before")->integer + (may_come + 2) * each);
-        before += value_of(node, "before")->integer;
+        assert_int_equal(value_of(node, "after_bytes")->integer, may_come * each);
+        assert_int_equal(value_of(node, "during_bytes")->integer,
+                         value_of(node, "before_bytes")->integer + (may_come + 2) * each);
+        before += value_of(node, "before_bytes")->integer;
     }
     assert_int_equal(before, now);
     freeReplyObject(answer);
@@ -169,15 +170,15 @@ static void test_cluster__refuses_what_one_master_has_no_room_for(void **state)
 {
     (void)state;
     redisReply *answer = plan();
-    long long used = value_of(planned_node(answer, 1), "used")->integer;
-    long long needed = value_of(planned_node(answer, 1), "after")->integer;
+    long long used = value_of(planned_node(answer, 1), "used_bytes")->integer;
+    long long needed = value_of(planned_node(answer, 1), "after_bytes")->integer;
     freeReplyObject(answer);
     freeReplyObject(client_command(&f.cluster.client[1], "CONFIG SET maxmemory %lld", used + needed / 2));
     answer = plan();
     freeReplyObject(client_command(&f.cluster.client[1], "CONFIG SET maxmemory 0"));
     char name[64];
     (void)snprintf(name, sizeof(name), "Redis 127.0.0.1:%u has too little memory", f.cluster.node[1].port);
-    assert_string_equal(value_of(answer, "fits")->str, "no");
+    assert_int_equal(value_of(answer, "fits")->integer, 0);
     assert_non_null(strstr(value_of(answer, "refused")->str, name));
     freeReplyObject(answer);
 }
@@ -194,7 +195,7 @@ static void test_cluster__lets_nobody_choose_its_nodes(void **state)
     assert_non_null(strstr(r->str, "nodes cannot be chosen in a Redis Cluster"));
     freeReplyObject(r);
     r = client_command(&f.client[0], "TB.PLAN " FILTER " NODES 127.0.0.1:%u", f.cluster.node[0].port);
-    assert_string_equal(value_of(r, "fits")->str, "no");
+    assert_int_equal(value_of(r, "fits")->integer, 0);
     assert_non_null(strstr(value_of(r, "refused")->str, "nodes cannot be chosen in a Redis Cluster"));
     freeReplyObject(r);
     must(client_status(&f.client[0], FILTER, "nodes", text, sizeof(text), &e), e);

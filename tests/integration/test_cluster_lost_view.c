@@ -141,7 +141,7 @@ static void test_lost_view__is_put_back_by_those_who_remember(void **state)
             assert_int_equal(denied(d), 0);
     goes_on();
     /* What is known to be lost is no matter of trust. */
-    redisReply *r = client_command(&f.client[1], "TB.ACCEPT seen");
+    redisReply *r = client_command(&f.client[1], "TB.TRUST seen");
     assert_non_null(r);
     assert_int_equal(r->type, REDIS_REPLY_ERROR);
     assert_non_null(strstr(r->str, "restore a dump"));

@@ -113,7 +113,7 @@ static bool is_over(int64_t before)
 {
     int64_t generation = 0;
     return client_status_number(&f.client[0], FILTER, "generation", &generation, NULL) == ERR_OK &&
-           generation > before && says("phase", "STEADY") && says("built", "1") && says("degraded", "no") &&
+           generation > before && says("phase", "STEADY") && says("built", "1") && says("degraded", "0") &&
            says("mutex_owner", "");
 }
 
@@ -135,7 +135,7 @@ static void say_why(void)
 static void ask_again(bool home)
 {
     struct error e = {""};
-    if (home && says("phase", "STEADY") && says("mutex_owner", "") && says("degraded", "no"))
+    if (home && says("phase", "STEADY") && says("mutex_owner", "") && says("degraded", "0"))
         (void)!client_ok(&f.client[1], &e, "TB.REBUILD " FILTER);
 }
 
@@ -155,7 +155,7 @@ static void end(int64_t before)
         }
         clock_sleep_us(50000);
     }
-    check(client_wait_status(&f.client[1], FILTER, "degraded", "no", WAIT_MS, &e), &e);
+    check(client_wait_status(&f.client[1], FILTER, "degraded", "0", WAIT_MS, &e), &e);
     traffic_end(&t);
     traffic_judge(&t, true);
     must(temp_cluster_mend(&f.cluster, WAIT_MS, &e), e);
@@ -347,7 +347,7 @@ static bool is_whole(unsigned d)
     char degraded[16] = "", built[8] = "";
     return client_status(&f.client[d], FILTER, "degraded", degraded, sizeof(degraded), NULL) == ERR_OK &&
            client_status(&f.client[d], FILTER, "built", built, sizeof(built), NULL) == ERR_OK &&
-           strcmp(degraded, "no") == 0 && strcmp(built, "1") == 0;
+           strcmp(degraded, "0") == 0 && strcmp(built, "1") == 0;
 }
 
 static void await_whole(bool whole, uint64_t until)

@@ -90,9 +90,9 @@ static void test_tls_cluster__fails_over_under_traffic(void **state)
     enum err err = temp_cluster_failed_over(&f.cluster, 0, WAIT_MS, &heir, &e);
     clock_sleep_us(1000000);
     if (err == ERR_OK)
-        err = client_wait_status(&f.client[0], FILTER, "degraded", "no", WAIT_MS, &e);
+        err = client_wait_status(&f.client[0], FILTER, "degraded", "0", WAIT_MS, &e);
     if (err == ERR_OK)
-        err = client_wait_status(&f.client[1], FILTER, "degraded", "no", WAIT_MS, &e);
+        err = client_wait_status(&f.client[1], FILTER, "degraded", "0", WAIT_MS, &e);
     traffic_end(&t);
     must(err, e);
     traffic_judge(&t, true);

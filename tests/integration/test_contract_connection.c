@@ -353,11 +353,13 @@ static void test_watch__is_refused_as_it_could_not_be_kept(void **state)
     (void)state;
     static const struct exchange rows[] = {
         {"WATCH k", "-ERR WATCH is not offered: filters cannot be watched for changes"},
-        {"SUBSCRIBE ch", "-ERR SUBSCRIBE is not offered: there are no channels here"},
-        {"psubscribe *", "-ERR psubscribe is not offered: there are no channels here"},
+        {"SUBSCRIBE ch", "-ERR SUBSCRIBE is not supported: there are no channels; configure the client "
+                         "without subscriptions"},
+        {"psubscribe *", "-ERR psubscribe is not supported: there are no channels; configure the client "
+                         "without subscriptions"},
         {"CLIENT TRACKING ON",
-         "-ERR CLIENT TRACKING is not offered: nothing is told of keys that are added; switch "
-         "the client's caching (and emitInvalidate) off"},
+         "-ERR CLIENT TRACKING is not supported: no invalidations are sent; turn off the client's cache "
+         "(node-redis: clientSideCache and emitInvalidate; GLIDE: serverAssisted)"},
         {"CLIENT TRACKING OFF", "+OK"},
         {"CLIENT TRACKING maybe", "-ERR syntax error"},
         {"MODULE LIST",

@@ -83,7 +83,7 @@ static void test_hold__switches_only_when_told_to(void **state)
     assert_int_equal(fixture_generation(&fixture, 1), before + 1);
     present_everywhere(0, ROWS + ADDED);
     fixture_wait(&fixture, 1, "job_step", "grace");
-    assert_status(1, "verified", "yes");
+    assert_status(1, "verification", "passed");
     refused(0, "TB.CUTOVER " FILTER, "in use already");
     refused(0, "TB.ABORT " FILTER, "too late");
     fixture_ask(&fixture, 0, "TB.FINISH " FILTER); /* long before the grace time is over */
@@ -224,7 +224,7 @@ static void test_throttle__bounds_the_rows_a_second_until_it_is_lifted(void **st
     fixture_ask(&fixture, 0, "TB.REBUILD " FILTER);
     fixture_wait(&fixture, 0, "job_step", "settle");
     fixture_ask(&fixture, 1, "TB.THROTTLE " FILTER " 2000");
-    assert_status(1, "job_rows_per_second", "2000");
+    assert_status(1, "job_rows_per_second_limit", "2000");
     clock_sleep_us(500000); /* its driver has read it */
     fixture_sql(fixture.db, "COMMIT");
     fixture_wait(&fixture, 1, "job_step", "scan");
@@ -235,12 +235,12 @@ static void test_throttle__bounds_the_rows_a_second_until_it_is_lifted(void **st
     /* What went before the first decision, a page, and the report's half second. */
     assert_in_range(rows, 1, (int64_t)(2000 * (seconds + 1.5)) + 500);
     char text[200];
-    must(client_status(&fixture.client[1], FILTER, "job_throttle", text, sizeof(text), &e), e);
+    must(client_status(&fixture.client[1], FILTER, "job_throttle_reason", text, sizeof(text), &e), e);
     assert_non_null(strstr(text, "operator"));
     fixture_ask(&fixture, 0, "TB.THROTTLE " FILTER " 0");
     fixture_wait(&fixture, 1, "job_step", "grace");
     present_everywhere(0, ROWS);
-    refused(0, "TB.THROTTLE " FILTER " many", "rows a second");
+    refused(0, "TB.THROTTLE " FILTER " many", "not a whole number");
 }
 
 /* Redis is busy for some 20 ms at a time while callers ask: the build must give way, and say why. */
@@ -259,7 +259,7 @@ static bool seen_throttled_by_redis(struct client *redis)
     assert_int_equal(redisGetReply(redis->redis, (void **)&r), REDIS_OK);
     assert_int_equal(r->type, REDIS_REPLY_NIL);
     freeReplyObject(r);
-    must(client_status(&fixture.client[1], FILTER, "job_throttle", text, sizeof(text), &e), e);
+    must(client_status(&fixture.client[1], FILTER, "job_throttle_reason", text, sizeof(text), &e), e);
     return strstr(text, "Redis p99") != NULL;
 }
 
@@ -289,6 +289,45 @@ static void test_throttle__gives_way_while_redis_is_slow(void **state)
     present_everywhere(0, ROWS);
 }
 
+static bool half_pause(void)
+{
+    struct error e = {""};
+    char text[200] = "";
+    must(client_status(&fixture.client[1], FILTER, "job_throttle_reason", text, sizeof(text), &e), e);
+    return strstr(text, "clients are active") != NULL;
+}
+
+/* The table is locked, so that the scan lasts. */
+static void test_scan__pauses_half_of_the_readers_while_clients_are_active(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    uint64_t present;
+    fixture_ask(&fixture, 0, "CONFIG SET rebuild.readers 2");
+    fixture_sql(fixture.db, "BEGIN");
+    fixture_sql(fixture.db, "SELECT 1");
+    fixture_ask(&fixture, 0, "TB.REBUILD " FILTER);
+    fixture_wait(&fixture, 0, "job_step", "settle");
+    fixture_ask(&fixture, 0, "TB.THROTTLE " FILTER " 2000");
+    clock_sleep_us(500000); /* its driver has read it */
+    fixture_sql(fixture.db, "COMMIT");
+    fixture_wait(&fixture, 1, "job_step", "scan");
+    fixture_sql(fixture.db, "BEGIN");
+    fixture_sql(fixture.db, "LOCK TABLE short_link IN ACCESS EXCLUSIVE MODE");
+    fixture_ask(&fixture, 0, "TB.THROTTLE " FILTER " 0");
+    uint64_t until = clock_mono_us() + 5000000;
+    while (!half_pause() && clock_mono_us() < until)
+        must(client_mexists(&fixture.client[0], FILTER, fixture_code, 0, 50, &present, NULL, &e), e);
+    assert_true(half_pause());
+    until = clock_mono_us() + 5000000;
+    while (half_pause() && clock_mono_us() < until)
+        clock_sleep_us(50000);
+    assert_false(half_pause());
+    fixture_sql(fixture.db, "COMMIT");
+    fixture_wait(&fixture, 1, "job_step", "grace");
+    present_everywhere(0, ROWS);
+}
+
 static void test_verify__says_what_is_missing_and_why_and_adds_it(void **state)
 {
     (void)state;
@@ -300,7 +339,7 @@ static void test_verify__says_what_is_missing_and_why_and_adds_it(void **state)
     fixture_ask(&fixture, 0, "TB.FINISH " FILTER);
     fixture_wait(&fixture, 0, "job_state", "done");
     assert_status(0, "job_verify_mode", "full");
-    must(client_status_number(&fixture.client[0], FILTER, "job_verified", &n, &e), e);
+    must(client_status_number(&fixture.client[0], FILTER, "job_verified_keys", &n, &e), e);
     assert_int_equal(n, ROWS);
     assert_status(0, "job_verify_rows", "20000");
     /* Rows that came by another way than BF.ADD. */
@@ -308,12 +347,12 @@ static void test_verify__says_what_is_missing_and_why_and_adds_it(void **state)
     fixture_ask(&fixture, 0, "TB.VERIFY " FILTER " FULL");
     fixture_wait(&fixture, 0, "job_trigger", "verify");
     fixture_wait(&fixture, 0, "job_state", "done");
-    must(client_status_number(&fixture.client[0], FILTER, "job_verified", &n, &e), e);
+    must(client_status_number(&fixture.client[0], FILTER, "job_verified_keys", &n, &e), e);
     assert_int_equal(n, ROWS + 30);
-    assert_status(0, "verified", "yes");
+    assert_status(0, "verification", "passed");
     present_everywhere(400000, 30);
     char *log = process_log(&fixture.daemon[0].process);
-    assert_non_null(strstr(log, "event=verify_missing"));
+    assert_non_null(strstr(log, "event=verify_key_missing"));
     assert_non_null(strstr(log, "finding=written_after_the_fence"));
     free(log);
     refused(1, "TB.VERIFY nothing", "no source");
@@ -375,6 +414,7 @@ int main(void)
         TEST(test_pause__stops_the_scan_until_it_is_resumed),
         TEST(test_throttle__bounds_the_rows_a_second_until_it_is_lifted),
         TEST(test_throttle__gives_way_while_redis_is_slow),
+        TEST(test_scan__pauses_half_of_the_readers_while_clients_are_active),
         TEST(test_verify__says_what_is_missing_and_why_and_adds_it),
         TEST(test_verify__refuses_a_generation_that_lacks_an_old_row),
     };

@@ -132,7 +132,7 @@ static void test_coordinators__say_which_epoch_each_serves(void **state)
     must(client_status(&fixture.client[0], FILTER, "epoch", epoch, sizeof(epoch), &e), e);
     for (unsigned d = 0; d < 3; d++) {
         roll_wait(&fixture, 2, d, FILTER, "epoch", epoch, WAIT_MS);
-        assert_string_equal(roll_field(&fixture, 2, d, FILTER, "current"), "yes");
+        assert_string_equal(roll_field(&fixture, 2, d, FILTER, "current"), "1");
         assert_string_equal(roll_field(&fixture, 2, d, FILTER, "view_epoch"), epoch);
         roll_wait(&fixture, 2, d, NULL, "behind", "0", WAIT_MS);
         assert_string_equal(field(2, d, "filters"), "1");
@@ -157,7 +157,7 @@ static void test_coordinators__on_the_command_line_and_over_http(void **state)
     assert_int_equal(code, 0);
     contains(text, "[{\"coordinator\":\"");
     contains(text, "\"jobs\":[]");
-    contains(text, "\"current\":\"yes\"");
+    contains(text, "\"current\":true");
     (void)run_cli("coordinators nobody", &code);
     assert_int_equal(code, 3);
     struct http_reply r = http_ask(fixture.daemon[0].http_port, "GET", "/v1/coordinators", NULL);
@@ -333,7 +333,7 @@ static void test_coordinators__an_event_loop_that_is_behind_loads_its_view(void 
     for (unsigned d = 0; d < 3; d++)
         roll_wait(&fixture, 0, d, FILTER, "epoch", epoch, WAIT_MS);
     log = process_log(&fixture.daemon[1].process);
-    contains(log, "event=behind");
+    contains(log, "event=view_outdated");
     free(log);
     must(client_ok(&redis, &e, "ACL SETUSER default +subscribe +psubscribe"), e);
     client_close(&redis);

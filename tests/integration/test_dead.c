@@ -182,7 +182,7 @@ static void wait_for_generation(const char *filter, int64_t generation)
 static void let_it_look(const char *filter, uint64_t since_ms)
 {
     struct error e = {""};
-    must(client_wait_status_least(&fixture.client[0], filter, "source_rows_ms",
+    must(client_wait_status_least(&fixture.client[0], filter, "source_rows_at",
                                   (int64_t)since_ms + LOOKS * LOOK_MS + 1, WAIT_MS, &e),
          e);
 }
@@ -214,7 +214,7 @@ static int setup(void **state)
     }
     wait_for("calm", "source_rows_by", "statistics");
     expect_near("calm", "source_rows", ROWS);
-    expect_near("calm", "dead", 0);
+    expect_near("calm", "dead_keys", 0);
     assert_int_equal(present("dead", 0, ROWS), ROWS);
     for (size_t i = 0; i < TABLES; i++)
         if (strcmp(tables[i].name, "wrong") != 0)
@@ -235,7 +235,7 @@ static int teardown(void **state)
 static void test_dead__starts_a_rebuild_that_leaves_deleted_keys_out(void **state)
 {
     (void)state;
-    expect("dead", "expand_at_dead", "0.3");
+    expect("dead", "expand_at_dead_ratio", "0.3");
     wait_for_generation("dead", FIRST + 1);
     expect("dead", "job_trigger", "dead");
     expect_reason("dead", "job_reason");
@@ -257,7 +257,7 @@ static void test_dead__starts_another_one_only_when_as_many_are_dead_again(void 
     (void)state;
     let_it_look("dead", now_ms());
     assert_int_equal(number("dead", "generation"), FIRST + 1);
-    expect_near("dead", "dead", 0);
+    expect_near("dead", "dead_keys", 0);
     change_and_analyse("DELETE FROM %s WHERE id BETWEEN 8001 AND 14000", "dead", 6000);
     wait_for_generation("dead", FIRST + 2);
     expect("dead", "job_trigger", "dead");
@@ -269,11 +269,11 @@ static void test_dead__is_only_shown_unless_configured(void **state)
 {
     (void)state;
     let_it_look("calm", deleted_ms);
-    expect("calm", "expand_at_dead", "0");
-    expect_near("calm", "dead", DELETED);
+    expect("calm", "expand_at_dead_ratio", "0");
+    expect_near("calm", "dead_keys", DELETED);
     assert_true(decimal("calm", "dead_ratio") > 0.398 && decimal("calm", "dead_ratio") < 0.402);
     expect_near("calm", "source_rows", ROWS - DELETED);
-    assert_in_range(number("calm", "source_rows_ms"), now_ms() - 2 * LOOK_MS, now_ms());
+    assert_in_range(number("calm", "source_rows_at"), now_ms() - 2 * LOOK_MS, now_ms());
     assert_int_equal(number("calm", "generation"), FIRST);
     assert_int_equal(present("calm", 0, ROWS), ROWS);
 }
@@ -284,11 +284,11 @@ static void test_dead__waits_for_the_window(void **state)
     struct error e = {""};
     char text[256];
     uint64_t until = clock_mono_us() + WAIT_MS * 1000ull;
-    while (client_status(&fixture.client[0], "shut", "wanted", text, sizeof(text), &e) != ERR_OK) {
+    while (client_status(&fixture.client[0], "shut", "waiting_reason", text, sizeof(text), &e) != ERR_OK) {
         assert_true(clock_mono_us() < until);
         clock_sleep_us(20000);
     }
-    expect_reason("shut", "wanted");
+    expect_reason("shut", "waiting_reason");
     clock_sleep_us(500 * 1000); /* five rounds of the keeper */
     assert_int_equal(number("shut", "generation"), FIRST);
     expect("shut", "job_trigger", "unbuilt");
@@ -323,7 +323,7 @@ static void fail_and_abort_a_rebuild(const char *filter)
 static void test_dead__is_not_what_an_estimate_was_short_of_from_the_beginning(void **state)
 {
     (void)state;
-    int64_t built = number("wrong", "job_dead_at_build");
+    int64_t built = number("wrong", "job_dead_keys_at_build");
     assert_in_range(built, 13000, 13700);
     let_it_look("wrong", deleted_ms);
     assert_true(decimal("wrong", "dead_ratio") > 0.6);
@@ -331,7 +331,7 @@ static void test_dead__is_not_what_an_estimate_was_short_of_from_the_beginning(v
     fail_and_abort_a_rebuild("wrong");
     assert_int_equal(number("wrong", "generation"), FIRST);
     assert_int_equal(number("wrong", "job_dead_generation"), FIRST);
-    assert_int_equal(number("wrong", "job_dead_at_build"), built);
+    assert_int_equal(number("wrong", "job_dead_keys_at_build"), built);
 }
 
 static void test_dead__costs_one_rebuild_where_that_is_not_known(void **state)
@@ -364,13 +364,13 @@ static void test_dead__is_not_known_while_postgres_is_away(void **state)
     temp_postgres_stop(&fixture.postgres);
     wait_for("calm", "source_rows_by", "unknown");
     expect("calm", "source_rows", "");
-    expect("calm", "source_rows_ms", "0");
-    expect("calm", "dead", "");
+    expect("calm", "source_rows_at", "");
+    expect("calm", "dead_keys", "");
     expect("calm", "dead_ratio", "");
     redisReply *r = client_command(&fixture.client[0], "TB.STATUS calm");
     bool null = false;
     for (size_t i = 0; r != NULL && i + 1 < r->elements; i += 2)
-        null |= strcmp(r->element[i]->str, "dead") == 0 && r->element[i + 1]->type == REDIS_REPLY_NIL;
+        null |= strcmp(r->element[i]->str, "dead_keys") == 0 && r->element[i + 1]->type == REDIS_REPLY_NIL;
     freeReplyObject(r);
     assert_true(null);
 }

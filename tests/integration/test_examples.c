@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* usage: test_examples PROGRAM ARGUMENT...
- * Runs an example of docs/examples, which creates short links, against a coordinator, two Redis nodes and
- * Postgres: several at once; on codes whose writers had died; while Twinbloom or Redis is away; and when it
- * goes away in the middle. What must hold whatever happens: each link that was printed has a row, and the
- * filter denies the code of no row that an example made. */
+ * Runs an example of docs/examples, which creates and finds short links, against a coordinator, two Redis
+ * nodes and Postgres: several at once; on codes whose writers died; while Twinbloom or Redis is away; and
+ * when Twinbloom is killed halfway. What must hold whatever happens: each link that was printed has a row,
+ * and the filter denies the code of no row that an example made. Exit status 77: the example's library is
+ * missing. */
 #include "tests/integration/fixture.h"
 
 #include <signal.h>
@@ -18,7 +19,7 @@ enum {
     PROGRAM_MAX = 4,
     AT_ONCE = 4,
     LINKS = 50, /* of one process */
-    ARGUMENTS_MAX = PROGRAM_MAX + LINKS + 4,
+    ARGUMENTS_MAX = PROGRAM_MAX + LINKS + 5,
     TRY_LATER = 75
 };
 
@@ -54,7 +55,7 @@ static int teardown(void **state)
     return fixture_stop(&fixture);
 }
 
-/* Start the example on @count URLs whose names begin with @name. */
+/* Have the example create links for @count URLs whose names begin with @name. */
 static void begin(struct run *r, const char *name, const char *length, size_t count)
 {
     const char *argv[ARGUMENTS_MAX + 1] = {NULL};
@@ -62,6 +63,7 @@ static void begin(struct run *r, const char *name, const char *length, size_t co
     size_t n = 0;
     for (; n < PROGRAM_MAX && program[n] != NULL; n++)
         argv[n] = program[n];
+    argv[n++] = "create";
     argv[n++] = "--length";
     argv[n++] = length;
     for (size_t i = 0; i < count; i++) {
@@ -156,24 +158,79 @@ static void check_made(void)
     assert_int_equal(count_present(made), count_rows(made));
 }
 
+/* What the example prints for @code: its URL, or "404". To be freed. */
+static char *find(const char *code)
+{
+    static unsigned runs;
+    const char *argv[PROGRAM_MAX + 3] = {NULL};
+    struct run r = {0};
+    struct error e = {""};
+    size_t n = 0, length = strlen(code);
+    for (; n < PROGRAM_MAX && program[n] != NULL; n++)
+        argv[n] = program[n];
+    argv[n++] = "find";
+    argv[n] = code;
+    (void)snprintf(r.log, sizeof(r.log), "%s/find-%u.log", fixture.daemon[0].directory, runs++);
+    must(process_start(&r.process, argv, r.log, &e), e);
+    assert_int_equal(end(&r), 0);
+    char *output = process_log(&r.process);
+    output[strcspn(output, "\n")] = '\0';
+    if (strncmp(output, code, length) != 0 || output[length] != '\t')
+        fail_msg("not a line of '%s': %s", code, output);
+    memmove(output, output + length + 1, strlen(output + length + 1) + 1);
+    return output;
+}
+
+static void must_find(const char *code, const char *url)
+{
+    char *found = find(code);
+    assert_string_equal(found, url);
+    free(found);
+}
+
 /* A library that is not installed is no fault of the example. */
 static void test_example__can_run_here(void **state)
 {
     (void)state;
+    static const char *const lacks[] = {"ModuleNotFoundError",
+                                        "Cannot find module",
+                                        "Class \"Redis\" not found",
+                                        "cannot load such file",
+                                        "command not found",
+                                        "cannot find package",
+                                        NULL};
     struct run r = {0};
     begin(&r, "first", "8", 1);
     int status = end(&r);
     char *output = process_log(&r.process);
-    bool lacks =
-        strstr(output, "ModuleNotFoundError") != NULL || strstr(output, "Cannot find module") != NULL;
+    bool lacking = false;
+    for (size_t i = 0; status != 0 && lacks[i] != NULL; i++)
+        lacking = lacking || strstr(output, lacks[i]) != NULL;
     free(output);
-    if (lacks) {
+    if (lacking) {
         (void)fixture_stop(&fixture);
         exit(77);
     }
     assert_int_equal(status, 0);
     assert_int_equal(check_printed(&r), 1);
     check_made();
+}
+
+/* The filter has "there" and "gone", which has no row. The row "denied" was never added, which no writer of
+ * the examples does: that it is not found says that nobody asked the table. */
+static void test_example__finds_links(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    int64_t added = 0;
+    fixture_sql(fixture.db, "INSERT INTO short_link (code, url) VALUES ('there', 'https://example.org/'), "
+                            "('denied', 'https://example.org/denied')");
+    must(client_integer(&fixture.client[0], &added, &e, "BF.ADD " FILTER " there"), e);
+    must(client_integer(&fixture.client[0], &added, &e, "BF.ADD " FILTER " gone"), e);
+    must_find("there", "https://example.org/");
+    must_find("gone", "404");
+    must_find("nosuch", "404");
+    must_find("denied", "404");
 }
 
 static void test_examples__create_links_at_once_without_a_duplicate(void **state)
@@ -231,9 +288,14 @@ static void test_example__commits_nothing_while_twinbloom_is_away(void **state)
     begin(&r, "away", "8", 1);
     assert_int_equal(end(&r), TRY_LATER);
     assert_int_equal(count_rows("url LIKE 'https://example.org/away/%'"), 0);
+    /* Without an answer the table decides. */
+    must_find("there", "https://example.org/");
+    must_find("denied", "https://example.org/denied");
+    must_find("nosuch", "404");
     must(daemon_launch(&fixture.daemon[0], &e), e);
     fixture_reconnect(&fixture, 0);
     create_again("back");
+    must_find("denied", "404");
 }
 
 static void test_example__commits_nothing_while_redis_is_away(void **state)
@@ -244,6 +306,7 @@ static void test_example__commits_nothing_while_redis_is_away(void **state)
     process_signal(&fixture.redis[1].process, SIGSTOP);
     begin(&r, "no-redis", "8", 1);
     int status = end(&r);
+    must_find("denied", "https://example.org/denied");
     process_signal(&fixture.redis[0].process, SIGCONT);
     process_signal(&fixture.redis[1].process, SIGCONT);
     assert_int_equal(status, TRY_LATER);
@@ -290,6 +353,7 @@ int main(int argc, char **argv)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_example__can_run_here),
+        cmocka_unit_test(test_example__finds_links),
         cmocka_unit_test(test_examples__create_links_at_once_without_a_duplicate),
         cmocka_unit_test(test_example__adds_codes_whose_writer_had_not),
         cmocka_unit_test(test_example__commits_nothing_while_twinbloom_is_away),

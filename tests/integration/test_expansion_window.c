@@ -80,7 +80,7 @@ static void test_window__does_not_hold_the_first_build(void **state)
     expect("built", "1");
     expect("window", spans);
     expect("job_trigger", "unbuilt");
-    expect_no("wanted");
+    expect_no("waiting_reason");
 }
 
 static void test_window__holds_what_a_threshold_wants_and_status_says_so(void **state)
@@ -92,12 +92,12 @@ static void test_window__holds_what_a_threshold_wants_and_status_says_so(void **
     int64_t before = fixture_generation(&fixture, 0);
     uint64_t until = clock_mono_us() + 10 * 1000 * 1000;
     add(ROWS, MORE);
-    while (client_status(&fixture.client[0], FILTER, "wanted", text, sizeof(text), &e) != ERR_OK) {
+    while (client_status(&fixture.client[0], FILTER, "waiting_reason", text, sizeof(text), &e) != ERR_OK) {
         assert_true(clock_mono_us() < until);
         clock_sleep_us(20000);
     }
     assert_non_null(strstr(text, "of 3,900 items (0.8"));
-    must(client_status_number(&fixture.client[0], FILTER, "window_opens", &when, &e), e);
+    must(client_status_number(&fixture.client[0], FILTER, "window_opens_at", &when, &e), e);
     assert_int_equal(when, opens);
     clock_sleep_us(1000 * 1000); /* ten looks */
     assert_int_equal(fixture_generation(&fixture, 0), before);
@@ -133,7 +133,7 @@ static void test_window__does_not_hold_a_filter_that_is_over_its_capacity(void *
     expect("job_trigger", "overflow");
     expect("layers", "1");
     clock_sleep_us(300 * 1000);
-    expect_no("wanted");
+    expect_no("waiting_reason");
     fixture_all_present(&fixture, 0, 0, ROWS + MORE + 1000);
 }
 

@@ -154,7 +154,7 @@ static void test_password_file__logs_in_and_is_read_again(void **state)
     must(client_ok(&node, &e, "CONFIG SET requirepass \"\""), e);
     client_close(&node);
     char *log = process_log(&d.process);
-    bool warned = strstr(log, "event=secret_file_open") != NULL;
+    bool warned = strstr(log, "event=password_file_exposed") != NULL;
     bool told = strstr(log, "s3cret") != NULL || strstr(log, "second") != NULL;
     free(log);
     assert_true(warned && !told);

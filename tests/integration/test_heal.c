@@ -146,7 +146,7 @@ static void test_heal__waits_for_transactions_that_are_open(void **state)
     (void)healing_fail_over(&f, healing_other(&f, 0));
     must(client_wait_status(&f.client[0], FILTER, "job_step", "heal", HEALING_WAIT_MS, &e), e);
     clock_sleep_us(500 * 1000);
-    healing_is(&f, 0, "degraded", "yes");
+    healing_is(&f, 0, "degraded", "1");
     fixture_all_present(&f, 1, 0, ROWS + ADDED); /* "maybe" */
     fixture_sql(f.db, "COMMIT");
     for (unsigned d = 0; d < 2; d++) {
@@ -175,7 +175,7 @@ static void test_heal__goes_on_where_its_coordinator_dies(void **state)
     unsigned healer = strstr(owner, pid) != NULL ? 0 : 1;
     daemon_kill(&f.daemon[healer]);
     clock_sleep_us(200 * 1000);
-    healing_is(&f, 1 - healer, "degraded", "yes");
+    healing_is(&f, 1 - healer, "degraded", "1");
     fixture_sql(f.db, "COMMIT");
     healing_await(&f, 1 - healer, ROWS + ADDED, before);
     fixture_all_present(&f, 1 - healer, 0, ROWS + ADDED);
@@ -194,7 +194,7 @@ static void test_heal__needs_no_postgres_for_old_marks_to_count(void **state)
     f.db = NULL;
     temp_postgres_stop(&f.postgres);
     (void)healing_fail_over(&f, healing_other(&f, 1));
-    must(client_wait_status(&f.client[0], FILTER, "degraded", "yes", HEALING_WAIT_MS, &e), e);
+    must(client_wait_status(&f.client[0], FILTER, "degraded", "1", HEALING_WAIT_MS, &e), e);
     clock_sleep_us(1000 * 1000);
     fixture_all_present(&f, 0, 0, ROWS + ADDED);
     must(temp_postgres_restart(&f.postgres, &e), e);

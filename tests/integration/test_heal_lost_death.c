@@ -32,7 +32,7 @@ static unsigned begin_and_hold(void)
     fixture_sql(f.db, "BEGIN");
     fixture_insert(f.db, LOSING_ROWS, 1);
     losing_flush(&f, 1);
-    must(client_wait_status(&f.client[0], FILTER, "job_step", "refill", HEALING_WAIT_MS, &e), e);
+    must(client_wait_status(&f.client[0], FILTER, "job_step", "repair", HEALING_WAIT_MS, &e), e);
     must(client_wait_status_least(&f.client[0], FILTER, "epoch", 1, HEALING_WAIT_MS, &e), e);
     clock_sleep_us(500 * 1000);
     return losing_owner(&f, 0);
@@ -50,7 +50,7 @@ static void await_both(int64_t generation)
 {
     losing_is_whole(&f, LOSING_ROWS + 1);
     assert_int_equal(fixture_generation(&f, 0), generation);
-    assert_in_range(healing_number(&f, 0, "job_refill_shards"), 8, 100);
+    assert_in_range(healing_number(&f, 0, "job_repair_shards"), 8, 100);
 }
 
 static void test_heal_lost__goes_on_where_its_coordinator_dies_in_the_settle(void **state)
@@ -76,7 +76,7 @@ static void test_heal_lost__goes_on_where_its_coordinator_dies_in_the_scan(void 
     unsigned owner = begin_and_hold();
     losing_throttle(&f, 0, 6000);
     add_and_commit(1 - owner);
-    must(client_wait_status_least(&f.client[1 - owner], FILTER, "job_refill_rows", 6000, HEALING_WAIT_MS, &e),
+    must(client_wait_status_least(&f.client[1 - owner], FILTER, "job_repair_rows", 6000, HEALING_WAIT_MS, &e),
          e);
     daemon_kill(&f.daemon[owner]);
     fixture_all_present(&f, 1 - owner, 0, LOSING_ROWS + 1);

@@ -63,11 +63,11 @@ static void ends_well(int64_t generation, uint64_t count)
 {
     struct error e = {""};
     must(client_wait_status(&f.client[0], FILTER, "phase", "STEADY", HEALING_WAIT_MS, &e), e);
-    must(client_wait_status(&f.client[0], FILTER, "degraded", "no", HEALING_WAIT_MS, &e), e);
+    must(client_wait_status(&f.client[0], FILTER, "degraded", "0", HEALING_WAIT_MS, &e), e);
     must(client_wait_status(&f.client[0], FILTER, "job_state", "done", HEALING_WAIT_MS, &e), e);
     assert_int_equal(fixture_generation(&f, 0), generation);
     for (unsigned d = 0; d < 2; d++) {
-        must(client_wait_status(&f.client[d], FILTER, "degraded", "no", HEALING_WAIT_MS, &e), e);
+        must(client_wait_status(&f.client[d], FILTER, "degraded", "0", HEALING_WAIT_MS, &e), e);
         fixture_all_present(&f, d, 0, count);
         assert_in_range(fixture_false_positives(&f, d, 10000), 0, 60);
     }

@@ -75,6 +75,11 @@ static uint64_t number(const redisReply *run, const char *name)
     return strtoull(field(run, name), NULL, 10);
 }
 
+static double seconds(const redisReply *run, const char *name)
+{
+    return strtod(field(run, name), NULL);
+}
+
 /* The newest entry once there are @entries; the caller frees *@all. */
 static const redisReply *newest(redisReply **all, size_t entries)
 {
@@ -100,12 +105,13 @@ static void test_history__tells_of_the_first_build(void **state)
     assert_int_equal(number(run, "generation"), fixture_generation(&fixture, 0));
     assert_int_equal(number(run, "rows"), ROWS);
     assert_int_equal(number(run, "capacity"), CAPACITY);
-    assert_in_range(number(run, "verified"), 1, ROWS);
+    assert_in_range(number(run, "verified_keys"), 1, ROWS);
     assert_true(strtod(field(run, "scan_seconds"), NULL) > 0);
     assert_true(strtod(field(run, "false_positive_rate"), NULL) < 0.02);
     assert_true(strlen(field(run, "owner")) > 0);
-    assert_in_range(number(run, "finished_ms") - number(run, "started_ms"), 500, STEADY_MS); /* grace */
-    assert_in_range(number(run, "finished_ms") / 1000, clock_wall_us() / 1000000 - 600,
+    assert_in_range(1000 * (seconds(run, "finished_at") - seconds(run, "started_at")), 500,
+                    STEADY_MS); /* grace */
+    assert_in_range(number(run, "finished_at"), clock_wall_us() / 1000000 - 600,
                     clock_wall_us() / 1000000 + 1);
     freeReplyObject(all);
 }
@@ -154,7 +160,7 @@ static void test_history__tells_of_an_abort(void **state)
     assert_non_null(strstr(field(run, "error"), "aborted by an operator"));
     assert_int_equal(number(run, "generation_from"), before);
     assert_int_equal(number(run, "generation"), before + 1);
-    assert_string_equal(field(run, "verified"), "");
+    assert_string_equal(field(run, "verified_keys"), "");
     freeReplyObject(all);
 }
 
@@ -191,7 +197,7 @@ static void test_history__of_a_run_that_another_coordinator_finished_is_one_entr
     redisReply *all;
     int64_t before = fixture_generation(&fixture, 1);
     hold_a_rebuild();
-    must(client_status(&fixture.client[1], FILTER, "job_started_ms", started, sizeof(started), &e), e);
+    must(client_status(&fixture.client[1], FILTER, "job_started_at", started, sizeof(started), &e), e);
     must(client_status(&fixture.client[1], FILTER, "job_owner", owner, sizeof(owner), &e), e);
     client_close(&fixture.client[0]);
     daemon_kill(&fixture.daemon[0]);
@@ -200,7 +206,7 @@ static void test_history__of_a_run_that_another_coordinator_finished_is_one_entr
     assert_string_equal(field(run, "outcome"), "done");
     assert_string_equal(field(run, "trigger"), "operator");
     assert_string_equal(field(run, "reason"), "asked for by an operator");
-    assert_string_equal(field(run, "started_ms"), started);
+    assert_string_equal(field(run, "started_at"), started);
     assert_string_not_equal(field(run, "owner"), owner);
     assert_int_equal(number(run, "generation_from"), before);
     assert_int_equal(number(run, "generation"), fixture_generation(&fixture, 1));
@@ -226,8 +232,8 @@ static void test_history__refuses_what_it_cannot_tell_of(void **state)
     refused("TB.HISTORY", "ERR wrong number of arguments for 'tb.history' command");
     refused("TB.HISTORY none", "ERR not found");
     refused("TB.HISTORY " FILTER " COUNT", "ERR syntax error");
-    refused("TB.HISTORY " FILTER " COUNT 0", "ERR bad count");
-    refused("TB.HISTORY " FILTER " COUNT -1", "ERR bad count");
+    refused("TB.HISTORY " FILTER " COUNT 0", "RANGE COUNT is not a whole number above 0");
+    refused("TB.HISTORY " FILTER " COUNT -1", "RANGE COUNT is not a whole number above 0");
     refused("TB.HISTORY " FILTER " LAST 1", "ERR syntax error");
     must(client_ok(&fixture.client[1], &e, "BF.RESERVE plain 0.01 100"), e);
     redisReply *r = client_command(&fixture.client[1], "TB.HISTORY plain COUNT 18446744073709551615");

@@ -141,7 +141,7 @@ static void test_events__tells_all_at_first_and_then_what_changed(void **state)
     struct error e = {""};
     int64_t one = 0;
     must(client_integer(&fixture.client[0], &one, &e, "BF.ADD fresh k"), e);
-    at = hears(&heard, at, "\"items\":1,");
+    at = hears(&heard, at, "\"keys\":1,");
     must(client_integer(&fixture.client[0], &one, &e, "DEL fresh"), e);
     at = hears(&heard, at, "event: gone\ndata: {\"filter\":\"fresh\"}");
     (void)hears(&heard, at, "event: tick");
@@ -248,7 +248,7 @@ static void test_events__cuts_off_who_does_not_read(void **state)
     open_stream(&heard, "");
     assert_int_equal(setsockopt(heard.fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)), 0);
     assert_true(raw_puts(heard.fd, STREAM));
-    wait_for_log("http_stream_cut");
+    wait_for_log("http_stream_closed");
     ends(&heard);
     assert_null(strstr(heard.text, "event: end"));
     close_stream(&heard);
@@ -291,7 +291,84 @@ static void test_events__of_a_head_is_a_head(void **state)
     raw_close(fd);
 }
 
+/* --- traffic --- */
+
+static void ask_any(const char *command)
+{
+    redisReply *r = client_command(&fixture.client[0], command);
+    assert_non_null(r);
+    assert_int_not_equal(r->type, REDIS_REPLY_ERROR);
+    freeReplyObject(r);
+}
+
+/* The next traffic event behind @from: its figures, in its order, those of duration_us added up. */
+static size_t hears_traffic(struct listener *l, size_t from, unsigned long long figure[6])
+{
+    size_t at = hears(l, from, "event: traffic\ndata: {"), end = hears(l, at, "]}");
+    double read_at;
+    unsigned long long n;
+    int read = 0;
+    assert_int_equal(
+        sscanf(l->text + at,
+               "\"read_at\":%lf,\"requests\":%llu,\"failed\":%llu,\"checks\":%llu,\"maybe\":%llu,"
+               "\"adds\":%llu,\"duration_us\":[%n",
+               &read_at, &figure[0], &figure[1], &figure[2], &figure[3], &figure[4], &read),
+        6);
+    figure[5] = 0;
+    for (const char *p = l->text + at + read; sscanf(p, "%llu%n", &n, &read) == 1;
+         p += read + (p[read] == ','))
+        figure[5] += n;
+    return end;
+}
+
+static void test_events__tell_of_requests_and_answers(void **state)
+{
+    (void)state;
+    unsigned long long before[6], after[6];
+    fixture_ask(&fixture, 0, "BF.RESERVE counted 0.0001 1000");
+    open_stream(&heard, STREAM);
+    size_t at = hears_traffic(&heard, 0, before);
+    ask_any("BF.MADD counted a b");
+    ask_any("BF.MEXISTS counted a b absent");
+    assert_int_equal(
+        asks("POST", "/v1/filters/counted/check", "Content-Type: application/json\r\n", "{\"keys\":[\"a\"]}"),
+        200);
+    do
+        at = hears_traffic(&heard, at, after);
+    while (after[2] < before[2] + 4);
+    close_stream(&heard);
+    assert_int_equal(after[0] - before[0], 3);
+    assert_int_equal(after[1] - before[1], 0);
+    assert_int_equal(after[2] - before[2], 4);
+    assert_int_equal(after[3] - before[3], 3);
+    assert_int_equal(after[4] - before[4], 2);
+    assert_int_equal(after[0], after[5]);
+}
+
 /* --- shards and samples --- */
+
+/* A sample comes every 10 s. */
+static void test_samples__have_what_was_asked_of_the_filter(void **state)
+{
+    (void)state;
+    bool has = false;
+    fixture_ask(&fixture, 0, "BF.RESERVE asked 0.0001 1000");
+    ask_any("BF.MADD asked a b");
+    ask_any("BF.MEXISTS asked a absent absent2");
+    for (uint64_t end = clock_mono_us() + 15000000; !has && clock_mono_us() < end; clock_sleep_us(100000)) {
+        ask_any("TB.STATUS asked");
+        struct http_reply r =
+            http_ask(fixture.daemon[0].http_port, "GET", "/v1/filters/asked/samples?count=1", NULL);
+        assert_int_equal(r.status, 200);
+        const char *list = strstr(r.body, "\"samples\":[[");
+        assert_non_null(list);
+        assert_null(strstr(list, "],["));
+        has = strstr(list, ",3,1,2]]}") != NULL;
+        http_reply_fini(&r);
+    }
+    assert_true(has);
+    assert_int_equal(asks("GET", "/v1/filters/asked/samples?count=0", "", NULL), 422);
+}
 
 static void test_shards__tells_how_full_each_is(void **state)
 {
@@ -300,7 +377,7 @@ static void test_shards__tells_how_full_each_is(void **state)
     struct http_reply r = http_ask(port, "GET", "/v1/filters/h/shards", NULL);
     assert_int_equal(r.status, 200);
     assert_non_null(strstr(r.body, "\"shards_per_cell\":1,\"fill_permille\":["));
-    assert_non_null(strstr(r.body, "\"lost\":[],\"unsure\":[]"));
+    assert_non_null(strstr(r.body, "\"lost\":[],\"incomplete\":[]"));
     http_reply_fini(&r);
     r = http_ask(port, "GET", "/v1/filters/h/samples", NULL);
     assert_int_equal(r.status, 200);
@@ -318,10 +395,10 @@ static void test_nodes__tells_of_each_what_it_says_and_how_it_fares(void **state
     (void)snprintf(name, sizeof(name), "{\"nodes\":[{\"node\":\"127.0.0.1:%u\",\"state\":\"up\",",
                    fixture.redis[0].port);
     assert_int_equal(r.status, 200);
-    if (strstr(r.body, name) == NULL || strstr(r.body, "\"maxmemory\":0,") == NULL)
+    if (strstr(r.body, name) == NULL || strstr(r.body, "\"maxmemory_bytes\":0,") == NULL)
         fail_msg("%s is not in %s", name, r.body);
-    const char *used = strstr(r.body, "\"used_memory\":");
-    assert_true(used != NULL && strtoul(used + strlen("\"used_memory\":"), NULL, 10) > 100000);
+    const char *used = strstr(r.body, "\"used_bytes\":");
+    assert_true(used != NULL && strtoul(used + strlen("\"used_bytes\":"), NULL, 10) > 100000);
     http_reply_fini(&r);
 }
 
@@ -466,6 +543,11 @@ static void test_other_sites__are_refused_where_they_would_change_something(void
                    at + strlen("\"csrf_token\":\""));
     http_reply_fini(&r);
     assert_int_equal(asks("POST", add, headers, body), 200);
+    static const char other[] = "/v1/filters/h"; /* no body, so no type that a form could not send */
+    assert_int_equal(asks("DELETE", other, "Origin: http://evil.example\r\n", NULL), 403);
+    assert_int_equal(asks("DELETE", other, "Sec-Fetch-Site: cross-site\r\n", NULL), 403);
+    assert_int_equal(asks("DELETE", other, "Origin: http://localhost\r\n", NULL), 403);
+    assert_int_equal(asks("GET", other, "", NULL), 200);
     assert_int_equal(misdirected("/v1/filters"), 421);
 }
 
@@ -523,6 +605,8 @@ int main(void)
         cmocka_unit_test(test_events__does_not_keep_what_is_sent_to_it),
         cmocka_unit_test(test_events__have_an_id_and_are_counted),
         cmocka_unit_test(test_events__of_a_head_is_a_head),
+        cmocka_unit_test(test_events__tell_of_requests_and_answers),
+        cmocka_unit_test(test_samples__have_what_was_asked_of_the_filter),
         cmocka_unit_test(test_shards__tells_how_full_each_is),
         cmocka_unit_test(test_dashboard__comes_with_what_guards_it),
         cmocka_unit_test(test_dashboard__has_its_style_in_the_page_and_its_hash_in_the_policy),

@@ -216,9 +216,9 @@ static void promoted(enum fate fate)
     copy_home();
     aim(OTHER);
     heals();
-    fixture_wait(&fixture, 0, "degraded", "no");
+    fixture_wait(&fixture, 0, "degraded", "0");
     add(FILTER, 0, true);
-    fixture_wait(&fixture, 1, "degraded", "no");
+    fixture_wait(&fixture, 1, "degraded", "0");
     come_back(to_first, fate);
 }
 
@@ -241,8 +241,8 @@ static void test_promoted_and_not_healed__then_the_first_one(void **state)
     copy_home();
     fixture_sql(fixture.db, "ALTER TABLE short_link RENAME TO away"); /* nothing can be healed */
     aim(OTHER);
-    fixture_wait(&fixture, 0, "degraded", "yes");
-    fixture_wait(&fixture, 1, "degraded", "yes");
+    fixture_wait(&fixture, 0, "degraded", "1");
+    fixture_wait(&fixture, 1, "degraded", "1");
     add(FILTER, 0, false);
     fixture_sql(fixture.db, "ALTER TABLE away RENAME TO short_link");
     fixture_insert(fixture.db, codes - ADDED, ADDED);
@@ -321,7 +321,7 @@ static void test_filter_without_a_source__then_the_first_one(void **state)
     copy_home();
     aim(OTHER);
     uint64_t until = clock_mono_us() + (uint64_t)HEAL_MS * 1000;
-    while (client_ok(&fixture.client[0], &e, "TB.ACCEPT seen") != ERR_OK)
+    while (client_ok(&fixture.client[0], &e, "TB.TRUST seen") != ERR_OK)
         if (clock_mono_us() > until)
             fail_msg("%s", e.text);
     add("seen", 0, false);
@@ -361,8 +361,8 @@ static void is_refused(const char *nodes, const char *because)
     char command[2 * PATH_MAX];
     if (start_third(nodes, "twinbloom", &e) == ERR_OK)
         fail_msg("a coordinator starts with %s", nodes);
-    (void)snprintf(command, sizeof(command), "grep -q 'event=stopped .*here, and .*%s' '%s/log'", because,
-                   third.directory);
+    (void)snprintf(command, sizeof(command), "grep -q 'event=start_failed .*here, and .*%s' '%s/log'",
+                   because, third.directory);
     if (system(command) != 0) {
         process_show_log(&third.process, "twinbloomd");
         fail_msg("%s: its log does not say \"%s\"", nodes, because);
@@ -376,7 +376,7 @@ static void is_whole(int64_t epoch)
     struct error e = {""};
     int64_t now = 0;
     for (unsigned d = 0; d < 2; d++) {
-        fixture_wait(&fixture, d, "degraded", "no");
+        fixture_wait(&fixture, d, "degraded", "0");
         fixture_all_present(&fixture, d, 0, codes);
         assert_true(absent(FILTER, d, fixture_absent_code, 0, 200) > 190);
         must(client_status_number(&fixture.client[d], FILTER, "epoch", &now, &e), e);

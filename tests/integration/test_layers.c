@@ -109,14 +109,14 @@ static void test_generation_in_use__gets_a_layer_when_it_is_full_before_the_cuto
     add(1, FIRST + CAPACITY, 8000);
     present_everywhere(FIRST + CAPACITY, 8000);
     fixture_wait(&fixture, 1, "phase", "BUILDING");
-    fixture_wait(&fixture, 1, "overflow", "yes");
+    fixture_wait(&fixture, 1, "has_layers", "1");
     rate_is_bounded(0, 1.5);
     rate_is_bounded(1, 1.5);
     set_gate(false);
     fixture_wait(&fixture, 0, "job_state", "done");
     assert_int_equal(fixture_generation(&fixture, 0), before + 1);
     assert_int_equal(number(0, "layers"), 1);
-    fixture_wait(&fixture, 0, "overflow", "no");
+    fixture_wait(&fixture, 0, "has_layers", "0");
     present_everywhere(0, ROWS);
     present_everywhere(FIRST, FILLING);
     present_everywhere(FIRST + CAPACITY, 8000);
@@ -141,7 +141,7 @@ static void test_generation_that_is_built__gets_a_layer_when_more_comes_than_was
     assert_true(fixture_generation(&fixture, 0) > before);
     char *log = process_log(&fixture.daemon[0].process);
     assert_non_null(strstr(log, "layers=2"));
-    assert_non_null(strstr(log, "event=next_layer"));
+    assert_non_null(strstr(log, "event=layer_opened"));
     free(log);
     present_everywhere(0, ROWS);
     present_everywhere(FIRST, 6000);

@@ -112,12 +112,12 @@ static void test_listener__subscribes_anew(void **state)
     struct error e = {""};
     struct client redis;
     int64_t killed = 0;
-    unsigned before = lines_with(&fixture.daemon[1].process, "event=listening");
+    unsigned before = lines_with(&fixture.daemon[1].process, "event=subscribed");
     must(client_open(&redis, fixture.redis[0].port, STEADY_MS, &e), e);
     must(client_integer(&redis, &killed, &e, "CLIENT KILL TYPE pubsub"), e);
     client_close(&redis);
     assert_int_equal(killed, 2);
-    wait_lines(&fixture.daemon[1].process, "event=listening", before + 1);
+    wait_lines(&fixture.daemon[1].process, "event=subscribed", before + 1);
     rebuild(0);
     every_worker_heard_of_the_view(1);
 }
@@ -226,9 +226,9 @@ static void test_listener__is_done_without_where_redis_does_not_let_it_subscribe
     must(client_integer(&c, &present, &e, "BF.ADD f key"), e);
     must(client_integer(&c, &present, &e, "BF.EXISTS f key"), e);
     client_close(&c);
-    wait_lines(&d.process, "event=not_listening", 1);
+    wait_lines(&d.process, "event=subscription_lost", 1);
     clock_sleep_us(500 * 1000);
-    unsigned said = lines_with(&d.process, "event=not_listening");
+    unsigned said = lines_with(&d.process, "event=subscription_lost");
     assert_true(daemon_fini(&d));
     temp_redis_fini(&redis);
     assert_int_equal(present, 1);

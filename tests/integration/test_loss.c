@@ -79,7 +79,7 @@ static void is_whole_again(void)
 {
     struct error e = {""};
     for (unsigned d = 0; d < fixture.daemons; d++) {
-        must(client_wait_status(&fixture.client[d], FILTER, "degraded", "no", HEAL_MS, &e), e);
+        must(client_wait_status(&fixture.client[d], FILTER, "degraded", "0", HEAL_MS, &e), e);
         must(client_wait_status(&fixture.client[d], FILTER, "built", "1", HEAL_MS, &e), e);
         must(client_wait_status(&fixture.client[d], FILTER, "phase", "STEADY", HEAL_MS, &e), e);
         fixture_all_present(&fixture, d, 0, ROWS);

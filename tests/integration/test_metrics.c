@@ -193,19 +193,21 @@ static void test_metrics__filters_are_as_status_says(void **state)
     static const struct {
         const char *field, *series;
     } pairs[] = {
-        {"items", "twinbloom_filter_keys{filter=\"" FILTER "\"}"},
+        {"keys", "twinbloom_filter_keys{filter=\"" FILTER "\"}"},
         {"capacity", "twinbloom_filter_capacity_keys{filter=\"" FILTER "\"}"},
         {"epoch", "twinbloom_filter_epoch{filter=\"" FILTER "\"}"},
         {"generation", "twinbloom_filter_generation{filter=\"" FILTER "\"}"},
         {"shards", "twinbloom_filter_shards{filter=\"" FILTER "\"}"},
-        {"bytes", "twinbloom_filter_memory_bytes{filter=\"" FILTER "\"}"},
+        {"memory_bytes", "twinbloom_filter_memory_bytes{filter=\"" FILTER "\"}"},
         {"job_rows", "twinbloom_job_rows{filter=\"" FILTER "\"}"},
-        {"next_schedule", "twinbloom_filter_next_schedule_timestamp_seconds{filter=\"" FILTER "\"}"}};
+        {"schedule_next_at", "twinbloom_filter_next_schedule_timestamp_seconds{filter=\"" FILTER "\"}"}};
     struct error e = {""};
     char *text = scrape(coordinator(), NULL);
     for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
         int64_t number;
         must(client_status_number(&fixture.client[0], FILTER, pairs[i].field, &number, &e), e);
+        if (strcmp(pairs[i].field, "schedule_next_at") == 0)
+            number /= 1000; /* a moment, in milliseconds */
         if (scrape_value(text, pairs[i].series) != (double)number)
             fail_msg("%s: %g, not %lld", pairs[i].series, scrape_value(text, pairs[i].series),
                      (long long)number);
@@ -248,20 +250,20 @@ static char *described(void)
     return output;
 }
 
-/* What only other tests, or other installations, have: a replica that is read from, a tail, a loss, an
+/* What only other tests, or other installations, have: a replica that is read from, a follower, a loss, an
  * abort. */
 static bool is_elsewhere(const char *name)
 {
     static const char *const names[] = {"twinbloom_redis_replica_lag_seconds",
-                                        "twinbloom_filter_expand_expected_timestamp_seconds",
+                                        "twinbloom_filter_rebuild_expected_timestamp_seconds",
                                         "twinbloom_filter_next_attempt_timestamp_seconds",
                                         "twinbloom_filter_degraded_timestamp_seconds",
                                         "twinbloom_filter_healed_timestamp_seconds",
                                         "twinbloom_job_heal_added_keys",
-                                        "twinbloom_job_refill_rows",
-                                        "twinbloom_job_refill_rows_expected",
-                                        "twinbloom_tail_lag_seconds",
-                                        "twinbloom_tail_rows"};
+                                        "twinbloom_job_repair_rows",
+                                        "twinbloom_job_repair_rows_expected",
+                                        "twinbloom_follow_lag_seconds",
+                                        "twinbloom_follow_rows"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (strcmp(names[i], name) == 0)
             return true;

@@ -250,21 +250,22 @@ static void test_move__is_planned_for_each_node(void **state)
     const char *const order[] = {node[C], node[B], node[A]};
     redisReply *r = client_command(&fixture.client[0], "TB.PLAN " FILTER " NODES %s,%s", node[C], node[B]);
     assert_true(r != NULL && r->type == REDIS_REPLY_ARRAY);
-    const redisReply *nodes = value_of(r, "memory_nodes");
+    const redisReply *nodes = value_of(r, "per_node");
     long long comes = 0;
-    assert_string_equal(value_of(r, "fits")->str, "yes");
+    assert_int_equal(value_of(r, "fits")->integer, 1);
     assert_int_equal(nodes->elements, 3);
     for (size_t i = 0; i < 3; i++) {
         const redisReply *n = nodes->element[i];
-        long long before = value_of(n, "before")->integer, during = value_of(n, "during")->integer;
+        long long before = value_of(n, "before_bytes")->integer,
+                  during = value_of(n, "during_bytes")->integer;
         assert_string_equal(value_of(n, "node")->str, order[i]);
-        assert_int_equal(before, i < 2 ? 0 : value_of(r, "memory_now")->integer);
-        assert_true(i < 2 ? during > value_of(n, "after")->integer : during == before);
-        assert_true(value_of(n, "used")->integer > 0);
+        assert_int_equal(before, i < 2 ? 0 : value_of(r, "memory_now_bytes")->integer);
+        assert_true(i < 2 ? during > value_of(n, "after_bytes")->integer : during == before);
+        assert_true(value_of(n, "used_bytes")->integer > 0);
         comes += value_of(n, "shards")->integer;
     }
     assert_int_equal(comes, value_of(r, "shards")->integer);
-    assert_int_equal(value_of(nodes->element[2], "after")->integer, 0);
+    assert_int_equal(value_of(nodes->element[2], "after_bytes")->integer, 0);
     freeReplyObject(r);
 }
 

@@ -350,7 +350,7 @@ static void test_mutex_wait__without_pubsub_ends_with_the_lease_and_says_so_once
         assert_in_range(took[i], 699, 3000);
     }
     assert_in_range(asked, 4, 5); /* two tries, perhaps one just early, the one that took it, release */
-    assert_int_equal(lines_with(path, "event=no_subscription"), 1);
+    assert_int_equal(lines_with(path, "event=mutex_subscription_failed"), 1);
 }
 
 #define TEST(name) cmocka_unit_test_setup(name, setup)

@@ -193,7 +193,7 @@ static void test_dry_run__starts_nothing(void **state)
     picture(before, sizeof(before));
     assert_says("rebuild " FILTER " --dry-run --hold --verify=full --capacity 60k", 0,
                 "Nothing was started.\n");
-    assert_says("rebuild " FILTER " --dry-run --json", 0, "\"rate_by\":\"by the last run\"");
+    assert_says("rebuild " FILTER " --dry-run --json", 0, "\"rows_per_second_by\":\"by the last run\"");
     clock_sleep_us(700000);
     picture(after, sizeof(after));
     assert_string_equal(before, after);
@@ -210,9 +210,9 @@ static void test_dry_run__times_a_page_where_no_run_is_known(void **state)
     freeReplyObject(client_command(&redis, "HDEL twinbloom:{" FILTER "}:job rate"));
     client_close(&redis);
     redisReply *plan = dry_run("");
-    assert_string_equal(value_of(plan, "rate_by")->str, "by one page just read");
-    assert_true(strtod(value_of(plan, "rate")->str, NULL) > 0);
-    assert_true(strtod(value_of(step_of(plan, "scan"), "seconds")->str, NULL) > 0);
+    assert_string_equal(value_of(plan, "rows_per_second_by")->str, "by one page just read");
+    assert_true(strtod(value_of(plan, "rows_per_second")->str, NULL) > 0);
+    assert_true(strtod(value_of(step_of(plan, "scan"), "duration_seconds")->str, NULL) > 0);
     freeReplyObject(plan);
 }
 
@@ -249,7 +249,7 @@ static void test_plan__shows_what_lies_on_each_node(void **state)
     quiet();
     redisReply *plan = client_command(&fixture.client[0], "TB.PLAN " FILTER);
     assert_true(plan != NULL && plan->type == REDIS_REPLY_ARRAY);
-    const redisReply *nodes = value_of(plan, "memory_nodes");
+    const redisReply *nodes = value_of(plan, "per_node");
     assert_int_equal(nodes->elements, fixture.nodes);
     long long before = 0, during = 0, after = 0, shards = 0;
     for (size_t i = 0; i < nodes->elements; i++) {
@@ -257,17 +257,17 @@ static void test_plan__shows_what_lies_on_each_node(void **state)
         char name[64];
         (void)snprintf(name, sizeof(name), "127.0.0.1:%u", fixture.redis[i].port);
         assert_string_equal(value_of(node, "node")->str, name);
-        assert_true(value_of(node, "used")->integer > value_of(node, "before")->integer);
-        assert_int_equal(value_of(node, "maxmemory")->integer, 0);
-        assert_true(value_of(node, "limit")->integer > 0); /* the machine's */
-        before += value_of(node, "before")->integer;
-        during += value_of(node, "during")->integer;
-        after += value_of(node, "after")->integer;
+        assert_true(value_of(node, "used_bytes")->integer > value_of(node, "before_bytes")->integer);
+        assert_int_equal(value_of(node, "maxmemory_bytes")->integer, 0);
+        assert_true(value_of(node, "limit_bytes")->integer > 0); /* the machine's */
+        before += value_of(node, "before_bytes")->integer;
+        during += value_of(node, "during_bytes")->integer;
+        after += value_of(node, "after_bytes")->integer;
         shards += value_of(node, "shards")->integer;
     }
-    assert_int_equal(before, value_of(plan, "memory_now")->integer);
-    assert_int_equal(during, value_of(plan, "memory_peak")->integer);
-    assert_int_equal(after, value_of(plan, "memory_after")->integer);
+    assert_int_equal(before, value_of(plan, "memory_now_bytes")->integer);
+    assert_int_equal(during, value_of(plan, "memory_peak_bytes")->integer);
+    assert_int_equal(after, value_of(plan, "memory_after_bytes")->integer);
     assert_int_equal(shards, value_of(plan, "shards")->integer);
     freeReplyObject(plan);
     assert_says("plan " FILTER, 0, "USED THEN  MAXMEMORY\n");
@@ -315,17 +315,17 @@ static void test_dry_run__says_what_the_rebuild_then_does(void **state)
     (void)state;
     quiet();
     redisReply *plan = dry_run("CAPACITY 60000 HOLD");
-    assert_int_equal(value_of(plan, "memory_now")->integer, number("bytes"));
+    assert_int_equal(value_of(plan, "memory_now_bytes")->integer, number("memory_bytes"));
     assert_says("rebuild " FILTER " --capacity 60k --hold --wait", 0, " holds: generation ");
     assert_int_equal(value_of(plan, "capacity")->integer, LARGER);
     assert_int_equal(number("alternate_capacity"), LARGER);
     assert_int_equal(value_of(step_of(plan, "scan"), "rows")->integer, number("job_rows"));
     assert_int_equal(value_of(plan, "partitions")->integer, number("job_partitions"));
-    assert_int_equal(value_of(plan, "bytes")->integer, length_of(number("alternate_generation")));
-    assert_int_equal(value_of(step_of(plan, "hold"), "memory_after")->integer, number("bytes"));
+    assert_int_equal(value_of(plan, "size_bytes")->integer, length_of(number("alternate_generation")));
+    assert_int_equal(value_of(step_of(plan, "hold"), "memory_after_bytes")->integer, number("memory_bytes"));
     assert_says("cutover " FILTER, 0, "switches");
     follow(plan, "hold");
-    assert_int_equal(value_of(plan, "memory_after")->integer, number("bytes"));
+    assert_int_equal(value_of(plan, "memory_after_bytes")->integer, number("memory_bytes"));
     assert_int_equal(number("capacity"), LARGER);
     fixture_all_present(&fixture, 0, 0, ROWS);
     freeReplyObject(plan);
@@ -419,7 +419,7 @@ static void test_verify__looks_for_every_key(void **state)
     (void)state;
     quiet();
     assert_says("verify " FILTER " --full --wait", 0, "20,000 keys looked for");
-    expect("verified", "yes");
+    expect("verification", "passed");
     expect("job_verify_mode", "full");
     assert_says("status " FILTER " | grep -E 'verified by +full$'", 0, "");
     assert_true(number("job_rows") >= ROWS); /* of the rebuild before, as it was */
@@ -457,7 +457,7 @@ static void test_verify__ends_with_1_where_an_old_key_is_missing(void **state)
     }
     client_close(&redis);
     assert_says("verify " FILTER " --full --wait", 1, "twinbloom: the verification of " FILTER " failed: ");
-    expect("verified", "no");
+    expect("verification", "failed");
     assert_says("status " FILTER, 0, "keys missing");
     fixture_all_present(&fixture, 0, 0, ROWS); /* they were added */
 }

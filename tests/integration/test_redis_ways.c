@@ -237,7 +237,7 @@ static void live_with_a_source(void)
     wait_for("job_state", "aborted");
     ok("TB.VERIFY " FILTER);
     wait_for("job_state", "done");
-    wait_for("verified", "yes");
+    wait_for("verification", "passed");
     answered("TB.PLAN " FILTER);
     answered("TB.HISTORY " FILTER);
     answered("TB.COORDINATORS " FILTER);
@@ -386,11 +386,11 @@ static void test_certificates__are_read_anew_for_new_connections(void **state)
     wait_info("state=up");
     assert_int_equal(number("BF.EXISTS f key"), 1);
     char *log = process_log(&d.process);
-    assert_null(strstr(log, "event=redis_tls"));
+    assert_null(strstr(log, "event=redis_tls_unverified"));
     free(log);
     must(try_reload("tls_verify = no\n", &e), e);
     log = process_log(&d.process);
-    assert_non_null(strstr(log, "level=warn event=redis_tls note=\"tls_verify = no"));
+    assert_non_null(strstr(log, "level=warn event=redis_tls_unverified note=\"tls_verify = no"));
     free(log);
     cut();
     assert_int_equal(number("BF.EXISTS f key"), 1);

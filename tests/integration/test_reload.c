@@ -87,7 +87,7 @@ static void test_reload__a_lowered_threshold_starts_an_expansion(void **state)
     must(reload(QUICK, LINKS "expand_at = 0.3\n", &e), e);
     must(client_wait_status_least(&fixture.client[0], FILTER, "generation", before + 1, WAIT_MS, &e), e);
     status_is(FILTER, "job_trigger", "total");
-    status_is(FILTER, "expand_at", "0.3");
+    status_is(FILTER, "expand_at_ratio", "0.3");
     fixture_all_present(&fixture, 0, 0, ROWS);
 }
 
@@ -124,7 +124,7 @@ static void test_reload__filters_come_and_go(void **state)
     assert_int_equal(n, 1);
     must(reload(QUICK, LINKS, &e), e);
     char value[64];
-    assert_int_equal(client_status(c, "new.one", "expand_at", value, sizeof(value), &e), ERR_NOT_FOUND);
+    assert_int_equal(client_status(c, "new.one", "expand_at_ratio", value, sizeof(value), &e), ERR_NOT_FOUND);
     must(client_integer(c, &n, &e, "BF.EXISTS new.one a"), e);
     assert_int_equal(n, 1);
     redisReply *r = client_command(c, "CONFIG GET filter.new.one.*");
@@ -142,7 +142,7 @@ static void test_reload__a_bad_file_changes_nothing(void **state)
     refused_with("treads = 2\n", LINKS "expand_at = 0.2\n[filter never]\ncapacity = 1\n", where);
     refused_with(QUICK, LINKS "expand_at = 2\n", "'expand_at' is 2, out of bounds");
     refused_with(QUICK, LINKS "schedule = never\n", "write five fields");
-    status_is(FILTER, "expand_at", "0.8");
+    status_is(FILTER, "expand_at_ratio", "0.8");
     assert_int_equal(client_status(&fixture.client[0], "never", "state", where, sizeof(where), &e),
                      ERR_REFUSED);
     must(rename(fixture.daemon[0].config, where) == 0 ? ERR_OK : ERR_IO, e);
@@ -156,7 +156,7 @@ static void test_reload__what_cannot_change_refuses_the_whole(void **state)
     (void)state;
     refused_with("check_interval = 100ms\nthreads = 3\n", LINKS "expand_at = 0.2\n",
                  "'threads' cannot change while the daemon runs; restart it");
-    status_is(FILTER, "expand_at", "0.8");
+    status_is(FILTER, "expand_at_ratio", "0.8");
     struct error e = {""};
     struct daemon_options o = options("check_interval = 100ms\nthreads = 1\n", LINKS);
     o.redis = "timeout = 3s\nprefix = other\n";
@@ -172,7 +172,7 @@ static void test_reload__a_source_that_does_not_fit_is_a_problem_of_its_filter(v
     (void)state;
     struct error e = {""};
     must(reload(QUICK, LINKS "[filter astray]\ncapacity = 10\ntable = no_such_table\nkey = k\n", &e), e);
-    must(client_wait_status(&fixture.client[0], "astray", "ready", "no", WAIT_MS, &e), e);
+    must(client_wait_status(&fixture.client[0], "astray", "ready", "0", WAIT_MS, &e), e);
     char text[256] = "";
     for (int i = 0; i < 300 && strstr(text, "no_such_table does not exist") == NULL; i++) {
         clock_sleep_us(20000);
@@ -180,10 +180,10 @@ static void test_reload__a_source_that_does_not_fit_is_a_problem_of_its_filter(v
     }
     assert_non_null(strstr(text, "no_such_table does not exist"));
     must(reload(QUICK, LINKS "[filter astray]\ncapacity = 10\ntable = short_link\nkey = code\n", &e), e);
-    must(client_wait_status(&fixture.client[0], "astray", "ready", "yes", WAIT_MS, &e), e);
+    must(client_wait_status(&fixture.client[0], "astray", "ready", "1", WAIT_MS, &e), e);
     must(client_wait_status(&fixture.client[0], "astray", "job_state", "done", WAIT_MS, &e), e);
     must(reload(QUICK, LINKS "[filter astray]\ncapacity = 10\ntable = other_table\nkey = k\n", &e), e);
-    must(client_wait_status(&fixture.client[0], "astray", "ready", "no", 5000, &e), e);
+    must(client_wait_status(&fixture.client[0], "astray", "ready", "0", 5000, &e), e);
 }
 
 /* A job goes on under the configuration it began with, even where its filter is not configured any more. */

@@ -117,7 +117,7 @@ static void test_slow__a_command_is_told_with_its_parts_and_without_keys(void **
     freeReplyObject(client_command(&fixture.client[0], "BF.ADD " FILTER " first"));
     while_redis_is_late(add_secrets);
     char *line = logged("command=\"BF.MADD\"");
-    says(line, "level=warn event=slow id=\"");
+    says(line, "level=warn event=slow_request id=\"");
     says(line, " client=127.0.0.1:");
     says(line, " outcome=ok");
     says(line, " filter=\"" FILTER "\"");
@@ -161,7 +161,7 @@ static void test_slow__an_http_request_is_told_with_the_id_of_its_answer(void **
     http_reply_fini(&r);
     while_redis_is_late(add_with_an_id);
     char *line = logged("id=\"ticket/42:a\"");
-    says(line, "event=slow");
+    says(line, "event=slow_request");
     says(line, " command=\"POST /v1/filters/{filter}/add\"");
     says(line, " outcome=200");
     says(line, " filter=\"" FILTER "\" keys=1");
@@ -228,7 +228,7 @@ static void test_log__is_json_as_soon_as_that_is_wanted(void **state)
     free(before);
     freeReplyObject(client_command(&fixture.client[0], "CONFIG SET service.log_format json"));
     freeReplyObject(client_argv(&fixture.client[0], 3, argv, lengths));
-    free(logged("\"event\":\"filter_made\""));
+    free(logged("\"event\":\"filter_created\""));
     char *log = process_log(&coordinator()->process);
     for (char *at = log + from, *end; (end = strchr(at, '\n')) != NULL; at = end + 1, parsed++) {
         json_error_t why;

@@ -401,7 +401,7 @@ static bool warns_of(const char *dsn)
     const struct daemon_options o = {.nodes = fixture.node_list, .dsn = dsn};
     must(daemon_start(&d, &o, &e), e);
     char *log = process_log(&d.process);
-    bool warns = strstr(log, "level=warn event=postgres_tls key=dsn") != NULL;
+    bool warns = strstr(log, "level=warn event=postgres_tls_unverified key=dsn") != NULL;
     free(log);
     assert_true(daemon_fini(&d));
     return warns;

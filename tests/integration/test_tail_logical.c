@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 
@@ -113,7 +114,7 @@ static void test_logical__a_slot_that_is_dropped_is_made_anew(void **state)
         clock_sleep_us(10 * 1000);
     }
     expect_slots("1");
-    fixture_wait(&tailing, 0, "tail_error", "");
+    fixture_wait(&tailing, 0, "follow_error", "");
     tailing_running(0);
     tailing_expect_rows(0, 100);
 }
@@ -147,7 +148,7 @@ static void test_logical__a_tail_that_is_turned_off_leaves_no_slot(void **state)
     tailing_running(0);
     rewrite(LOGICAL "follow = no\n");
     expect_slots("0");
-    fixture_wait(&tailing, 0, "tail_state", "none");
+    fixture_wait(&tailing, 0, "follow_state", "none");
     uint64_t first = tailing_numbers(3000);
     fixture_insert(tailing.db, first, 1000); /* nobody follows: the scan reads them */
     fixture_ask(&tailing, 0, "TB.REBUILD " FILTER);
@@ -191,6 +192,56 @@ static void test_logical__a_build_goes_on_without_a_tail_that_cannot_begin(void 
     tailing_running(0);
 }
 
+/* Postgres does not start with another wal_level while there is a logical slot: whoever changes it removes
+ * that. */
+static void restart_with(const char *wal_level)
+{
+    char path[PATH_MAX + 64], sql[64];
+    struct error e = {""};
+    (void)snprintf(sql, sizeof(sql), "ALTER SYSTEM SET wal_level = %s", wal_level);
+    fixture_sql(tailing.db, sql);
+    temp_postgres_stop(&tailing.postgres);
+    (void)snprintf(path, sizeof(path), "%s/data/pg_replslot/" SLOT "/state", tailing.postgres.directory);
+    (void)unlink(path);
+    (void)snprintf(path, sizeof(path), "%s/data/pg_replslot/" SLOT, tailing.postgres.directory);
+    (void)rmdir(path);
+    must(temp_postgres_restart(&tailing.postgres, &e), e);
+    PQreset(tailing.db);
+}
+
+/* The build looks at the rows itself, status says what is wrong, and nothing is missed afterwards. */
+static void test_logical__a_wal_level_that_is_lowered_while_a_build_runs(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    char by[32];
+    tailing_running(0);
+    fixture_ask(&tailing, 0, "TB.REBUILD " FILTER " HOLD");
+    fixture_wait(&tailing, 0, "job_step", "hold");
+    restart_with("replica");
+    fixture_sql(
+        tailing.db,
+        "INSERT INTO short_link (id, code, url) OVERRIDING SYSTEM VALUE VALUES (-6, 'c900000003', 'u')");
+    uint64_t first = tailing_numbers(100);
+    fixture_insert(tailing.db, first, 100);
+    fixture_wait(&tailing, 0, "follow_error",
+                 "wal_level is not logical; ALTER SYSTEM SET wal_level = logical, then restart Postgres");
+    fixture_ask(&tailing, 0, "TB.CUTOVER " FILTER);
+    fixture_wait(&tailing, 0, "phase", "SWITCHED");
+    must(client_status(&tailing.client[0], FILTER, "job_caught_up_by", by, sizeof(by), &e), e);
+    assert_string_equal(by, "rows");
+    fixture_all_present(&tailing, 0, 900000003, 1);
+    fixture_all_present(&tailing, 0, first, 100);
+    fixture_ask(&tailing, 0, "TB.FINISH " FILTER);
+    fixture_wait(&tailing, 0, "job_state", "done");
+    uint64_t unfollowed = tailing_numbers(100);
+    fixture_insert(tailing.db, unfollowed, 100);
+    restart_with("logical");
+    tailing_running(0);
+    tailing_soon(0, unfollowed, 100);
+    tailing_expect_rows(0, 100);
+}
+
 /* While nothing can be confirmed the server's log grows: not without end. */
 static void test_logical__falls_back_when_too_much_is_kept(void **state)
 {
@@ -206,7 +257,7 @@ static void test_logical__falls_back_when_too_much_is_kept(void **state)
                 "CREATE TABLE bulk AS SELECT repeat(md5(n::text), 30) FROM generate_series(1, 110000) n");
     expect_slots("0");
     must(temp_redis_restart(&tailing.redis[0], true, &e), e);
-    fixture_wait(&tailing, 0, "tail_mode", "ids");
+    fixture_wait(&tailing, 0, "follow_mode", "ids");
     tailing_running(0);
     tailing_soon(0, meanwhile, 300);
     tailing_expect_rows(0, 500);
@@ -229,6 +280,7 @@ int main(void)
         cmocka_unit_test(test_logical__a_slot_that_is_dropped_is_made_anew),
         cmocka_unit_test(test_logical__a_tail_that_is_turned_off_leaves_no_slot),
         cmocka_unit_test(test_logical__a_build_goes_on_without_a_tail_that_cannot_begin),
+        cmocka_unit_test(test_logical__a_wal_level_that_is_lowered_while_a_build_runs),
         cmocka_unit_test(test_logical__falls_back_when_too_much_is_kept),
     };
     return cmocka_run_group_tests(tests, setup, tailing_teardown);

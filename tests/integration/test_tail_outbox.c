@@ -71,7 +71,7 @@ static void test_outbox__of_another_table_is_not_relied_on(void **state)
     assert_string_equal(by, "rows");
     for (int i = 0; i < 200 && strstr(problem, "run sql/outbox.sql") == NULL; i++) {
         clock_sleep_us(50 * 1000);
-        must(client_status(&tailing.client[0], FILTER, "tail_error", problem, sizeof(problem), &e), e);
+        must(client_status(&tailing.client[0], FILTER, "follow_error", problem, sizeof(problem), &e), e);
     }
     if (strstr(problem, "run sql/outbox.sql") == NULL)
         fail_msg("%s", problem);

@@ -71,7 +71,7 @@ static void begin(void)
 {
     for (unsigned d = 0; d < 2; d++)
         restart(d, section(LOGICAL "follow = yes\n"));
-    fixture_wait(&tailing, 0, "tail_mode", "logical");
+    fixture_wait(&tailing, 0, "follow_mode", "logical");
     tailing_running(0);
     expect_slot(SLOT, true);
 }

@@ -95,10 +95,10 @@ static unsigned fail_over(unsigned m)
 static void accept_and_count_missing(unsigned least)
 {
     struct error e = {""};
-    must(client_ok(&f.client[0], &e, "TB.ACCEPT seen"), e);
+    must(client_ok(&f.client[0], &e, "TB.TRUST seen"), e);
     for (unsigned d = 0; d < 2; d++) {
         uint64_t n = KEYS + LATE;
-        wait_for(d, "degraded", "no");
+        wait_for(d, "degraded", "0");
         for (int i = 0; i < 100 && (n = present(d, KEYS, LATE)) > LATE - least; i++)
             clock_sleep_us(50000);
         print_message("coordinator %u: %u of %d late keys are missing\n", d, (unsigned)(LATE - n), LATE);
@@ -124,7 +124,7 @@ static void test_failover__of_a_lagging_replica_reports_nothing_absent(void **st
             assert_int_equal(denied(1 - d, KEYS + i * 10, 10), 0);
             assert_int_equal(denied(d, i * 10, 10), 0);
         }
-        wait_for(d, "degraded", "yes");
+        wait_for(d, "degraded", "1");
         must(client_status(&f.client[d], "seen", "degraded_scope", scope, sizeof(scope), &e), e);
         char name[32];
         (void)snprintf(name, sizeof(name), "127.0.0.1:%u ", f.cluster.node[heir].port);
@@ -142,8 +142,8 @@ static void test_slots__that_leave_a_suspect_take_the_doubt_along(void **state)
     must(temp_cluster_cut_off(&f.cluster, 0, WAIT_MS, &e), e);
     must(client_madd(&f.client[0], "seen", fixture_code, KEYS, LATE, &e), e);
     unsigned heir = fail_over(0);
-    wait_for(0, "degraded", "yes");
-    wait_for(1, "degraded", "yes");
+    wait_for(0, "degraded", "1");
+    wait_for(1, "degraded", "1");
     for (unsigned first = 0; first < 5000; first += 500) {
         must(temp_cluster_move(&f.cluster, first, 500, heir, 1, 0, &e), e);
         clock_sleep_us(100000);
@@ -169,7 +169,7 @@ static void test_slots__that_move_to_a_new_master_degrade_nothing(void **state)
         must(temp_cluster_move(&f.cluster, first, 250, 0, 3, 0, &e), e);
         for (unsigned d = 0; d < 2; d++) {
             must(client_status(&f.client[d], "seen", "degraded", degraded, sizeof(degraded), &e), e);
-            assert_string_equal(degraded, "no");
+            assert_string_equal(degraded, "0");
             assert_int_equal(present(d, 0, KEYS), KEYS);
             assert_in_range(present(d, NEVER, ABSENT), 0, 10);
         }

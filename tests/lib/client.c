@@ -238,6 +238,19 @@ enum err client_status(struct client *c, const char *filter, const char *field, 
     return err;
 }
 
+/* A moment in milliseconds. */
+static bool to_number(const char *field, const char *text, int64_t *out)
+{
+    size_t length = strlen(field);
+    double seconds;
+    if (length < 3 || strcmp(field + length - 3, "_at") != 0)
+        return number_i64(text, strlen(text), out);
+    if (!number_double(text, strlen(text), &seconds))
+        return false;
+    *out = (int64_t)(seconds * 1000 + 0.5);
+    return true;
+}
+
 enum err client_status_number(struct client *c, const char *filter, const char *field, int64_t *out,
                               struct error *e)
 {
@@ -245,7 +258,7 @@ enum err client_status_number(struct client *c, const char *filter, const char *
     enum err err = client_status(c, filter, field, text, sizeof(text), e);
     if (err != ERR_OK)
         return err;
-    if (!number_i64(text, strlen(text), out))
+    if (!to_number(field, text, out))
         return error_set(e, ERR_PARSE, "TB.STATUS %s: %s is no number: %s", filter, field, text);
     return ERR_OK;
 }
@@ -262,17 +275,18 @@ static void describe(struct error *e, const redisReply *r)
     }
 }
 
-typedef bool accept_fn(const char *value, const void *wanted);
+typedef bool accept_fn(const char *field, const char *value, const void *wanted);
 
-static bool same_text(const char *value, const void *wanted)
+static bool same_text(const char *field, const char *value, const void *wanted)
 {
+    (void)field;
     return strcmp(value, wanted) == 0;
 }
 
-static bool at_least(const char *value, const void *wanted)
+static bool at_least(const char *field, const char *value, const void *wanted)
 {
     int64_t number;
-    return number_i64(value, strlen(value), &number) && number >= *(const int64_t *)wanted;
+    return to_number(field, value, &number) && number >= *(const int64_t *)wanted;
 }
 
 static enum err wait_for(struct client *c, const char *filter, const char *field, accept_fn *accept,
@@ -297,7 +311,7 @@ static enum err wait_for(struct client *c, const char *filter, const char *field
                 value_text(value, text, sizeof(text));
             describe(&last, r);
             freeReplyObject(r);
-            if (value != NULL && accept(text, wanted))
+            if (value != NULL && accept(field, text, wanted))
                 return ERR_OK;
         }
         clock_sleep_us(20000);

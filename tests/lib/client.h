@@ -55,6 +55,7 @@ MUST_CHECK enum err client_madd(struct client *c, const char *filter, client_key
 /* One field of TB.STATUS @filter as text. ERR_NOT_FOUND: the reply has no such field. */
 MUST_CHECK enum err client_status(struct client *c, const char *filter, const char *field, char *out,
                                   size_t size, struct error *e);
+/* A moment, "..._at", in milliseconds since 1970. */
 MUST_CHECK enum err client_status_number(struct client *c, const char *filter, const char *field,
                                          int64_t *out, struct error *e);
 
@@ -63,7 +64,7 @@ MUST_CHECK enum err client_status_number(struct client *c, const char *filter, c
 MUST_CHECK enum err client_wait_status(struct client *c, const char *filter, const char *field,
                                        const char *wanted, unsigned deadline_ms, struct error *e);
 
-/* The same for a number of at least @wanted. */
+/* The same for a number, as client_status_number() has it, of at least @wanted. */
 MUST_CHECK enum err client_wait_status_least(struct client *c, const char *filter, const char *field,
                                              int64_t wanted, unsigned deadline_ms, struct error *e);
 

@@ -70,7 +70,7 @@ static size_t count_of(const char *text, const char *word, const char **last)
 
 enum err daemon_reload(struct daemon *d, struct error *e)
 {
-    static const char outcome[] = " event=reload"; /* or reload_refused */
+    static const char outcome[] = " event=config_reload"; /* ...ed or ..._failed */
     const char *last = NULL;
     char *log = process_log(&d->process);
     size_t before = count_of(log, outcome, &last);
@@ -81,7 +81,7 @@ enum err daemon_reload(struct daemon *d, struct error *e)
         clock_sleep_us(10000);
         log = process_log(&d->process);
         if (count_of(log, outcome, &last) > before && strchr(last, '\n') != NULL)
-            err = strncmp(last, " event=reload_refused", 21) == 0 ? ERR_CONFIG : ERR_OK;
+            err = strncmp(last, " event=config_reload_failed", 27) == 0 ? ERR_CONFIG : ERR_OK;
     }
     if (err == ERR_CONFIG)
         (void)error_set(e, err, "%.*s", (int)strcspn(last, "\n"), last);

@@ -37,7 +37,7 @@ static const struct expected {
     [STEP_CLEAR] = {"clear", STEP_FAILED, STEP_STOPPED},
     [STEP_CHECK] = {"check", STEP_DONE, STEP_FAILED},
     [STEP_HEAL] = {"heal", STEP_DONE, STEP_FAILED},
-    [STEP_REFILL] = {"refill", STEP_DONE, STEP_FAILED},
+    [STEP_REFILL] = {"repair", STEP_DONE, STEP_FAILED},
     [STEP_DONE] = {"done", STEP_DONE, STEP_DONE},
     [STEP_FAILED] = {"failed", STEP_FAILED, STEP_FAILED},
     [STEP_STOPPED] = {"stopped", STEP_STOPPED, STEP_STOPPED},
@@ -52,7 +52,7 @@ static enum job_step changed(int step)
 }
 
 static const enum err codes[] = {ERR_OK,
-#define X(code, value, name, meaning) code,
+#define X(code, ...) code,
                                  ERROR_CODES(X)
 #undef X
 };

@@ -233,82 +233,16 @@ static void test_throttle__goes_on_at_the_floor_where_it_is_not_the_cause(void *
     assert_true(p.lowest == 400000 / 20.0);
 }
 
-/* --- beside requests --- */
-
-static struct throttle_input beside(double p99_ms, double rows_per_second)
-{
-    struct throttle_input in = slow(p99_ms);
-    in.measured_rows_per_second = rows_per_second;
-    return in;
-}
-
-/* A quarter of a second later than the last one. */
-static struct throttle_input soon(double p99_ms, double rows_per_second)
-{
-    struct throttle_input in = beside(p99_ms, rows_per_second);
-    in.elapsed_s = 0.25;
-    return in;
-}
-
-static void test_throttle_begin__is_at_full_rate_within_a_second(void **state)
-{
-    (void)state;
-    struct throttle t = {0};
-    throttle_begin(&t, 0, 1.5);
-    assert_true(t.rows_per_second == 0);
-    throttle_begin(&t, 1, 0);
-    assert_true(t.rows_per_second == 0);
-    throttle_begin(&t, 1, 1.5);
-    assert_true(t.rows_per_second == THROTTLE_BEGIN);
-    assert_string_equal(t.reason, "rising: beside requests");
-    assert_true(decide(&t, soon(1, 0)) == THROTTLE_BEGIN);   /* nothing is read yet, */
-    assert_true(decide(&t, soon(1, 1e5)) == THROTTLE_BEGIN); /* or hardly anything */
-    assert_true(decide(&t, soon(1, 1e6)) == 2e6);
-    assert_true(decide(&t, soon(-1, 2e6)) == 4e6); /* too few to tell */
-    assert_true(decide(&t, soon(1, 33e5)) == 0);   /* it is as fast as it can be */
-    assert_string_equal(t.reason, "");
-    /* A source that is slow is not told for ever that it may be faster. */
-    t = (struct throttle){0};
-    throttle_begin(&t, 1, 1.5);
-    for (int i = 0; i < 4; i++)
-        (void)decide(&t, soon(1, 1e5));
-    assert_true(t.rows_per_second == 0);
-}
-
-static void test_throttle_decide__keeps_what_requests_had_before(void **state)
-{
-    (void)state;
-    struct throttle t = {0};
-    throttle_begin(&t, 1, 1.5);
-    assert_true(decide(&t, soon(1, 1e6)) == 2e6);
-    assert_true(decide(&t, soon(1.6, 2e6)) == 1e6); /* where it was not exceeded */
-    assert_string_equal(t.reason, "Redis p99 1.60 ms > 1.50 ms, by what it was before");
-    assert_true(decide(&t, soon(1.4, 1e6)) == 1e6);
-    assert_true(decide(&t, soon(1, 1e6)) == 1125000); /* by steps from now on */
-    double last = t.rows_per_second;
-    assert_true(decide(&t, soon(1.6, last)) < last && t.rows_per_second > last * 0.8);
-    for (int i = 0; i < 40; i++)
-        assert_true(decide(&t, soon(9, 1e6)) >= 2e6 * 2 / 5); /* of the most that was reached */
-    for (int i = 0; i < 10; i++)
-        (void)decide(&t, soon(21 + i, 5e5)); /* the other bound holds, too */
-    assert_true(t.rows_per_second < THROTTLE_COURTESY);
-}
-
 static void test_throttle_decide__is_free_as_soon_as_there_are_no_requests(void **state)
 {
     (void)state;
     struct throttle t = {0};
-    struct throttle_input none = soon(-1, 1e6);
+    struct throttle_input none = slow(-1);
     none.idle = true;
-    throttle_begin(&t, 1, 1.5);
+    assert_true(decide(&t, slow(34)) > 0);
     assert_true(decide(&t, none) == 0);
     assert_string_equal(t.reason, "");
-    throttle_begin(&t, 1, 1.5);
-    (void)decide(&t, soon(9, 1e6));
-    assert_true(decide(&t, none) == 0);
-    assert_true(decide(&t, soon(34, 1e6)) > 0);
-    assert_true(decide(&t, none) == 0);
-    /* Not where it is for somebody else. */
+    /* Not where the limit is for somebody else. */
     struct throttle_input late = behind(20);
     late.redis_p99_ms = -1;
     late.idle = true;
@@ -333,8 +267,6 @@ int main(void)
         cmocka_unit_test(test_throttle__settles_below_what_redis_can_take),
         cmocka_unit_test(test_throttle__keeps_a_standby_near_its_bound),
         cmocka_unit_test(test_throttle__goes_on_at_the_floor_where_it_is_not_the_cause),
-        cmocka_unit_test(test_throttle_begin__is_at_full_rate_within_a_second),
-        cmocka_unit_test(test_throttle_decide__keeps_what_requests_had_before),
         cmocka_unit_test(test_throttle_decide__is_free_as_soon_as_there_are_no_requests),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

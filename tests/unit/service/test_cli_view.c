@@ -58,8 +58,9 @@ static void expect_line(redisReply *status, unsigned columns, const char *expect
 static void test_follow_line__has_a_bar_on_a_terminal_only(void **state)
 {
     (void)state;
-    redisReply *r = LIST("job_state", "running", "job_step", "scan", "job_rows", "1200000", "job_rows_total",
-                         "2400000", "job_rate", "5000.4", "job_eta_seconds", "240", "job_reason", "8 of 10");
+    redisReply *r =
+        LIST("job_state", "running", "job_step", "scan", "job_rows", "1200000", "job_rows_total", "2400000",
+             "job_rows_per_second", "5000.4", "job_eta_seconds", "240", "job_reason", "8 of 10");
     expect_line(r, 0, "scan  1,200,000/2,400,000 rows  50%  5,000 rows/s  ETA 4m 00s  reason: 8 of 10");
     expect_line(
         r, 120,
@@ -73,28 +74,28 @@ static void test_follow_line__says_why_it_does_not_go_on(void **state)
 {
     (void)state;
     redisReply *r = LIST("job_state", "waiting", "job_step", "scan", "job_paused", "1", "job_waiting_for",
-                         "\033[2Jnode", "job_throttle", "redis is slow");
+                         "\033[2Jnode", "job_throttle_reason", "redis is slow");
     expect_line(r, 0, "scan  paused  waiting for \\x1b[2Jnode  waiting");
     freeReplyObject(r);
     r = LIST("job_state", "running", "job_step", "scan", "job_rows", "30", "job_rows_total", "20",
-             "job_throttle", "redis is slow");
+             "job_throttle_reason", "redis is slow");
     expect_line(r, 0, "scan  30/20 rows  100%  redis is slow"); /* the total was an estimate */
     freeReplyObject(r);
-    r = LIST("job_state", "running", "job_step", "hold", "job_hold", "1", "job_rate", "77");
+    r = LIST("job_state", "running", "job_step", "hold", "job_hold", "1", "job_rows_per_second", "77");
     expect_line(r, 0, "hold  until \"twinbloom cutover\""); /* nothing is read: no rate */
     freeReplyObject(r);
 }
 
-/* --- safe or not --- */
+/* --- health --- */
 
-static void expect_safe(redisReply *status, const char *word)
+static void expect_health(redisReply *status, const char *word)
 {
     static const struct table_column columns[] = {{NULL, false}};
     struct table t;
     char *text = NULL;
     size_t length = 0;
     table_init(&t, columns, 1);
-    status_safe_cell(&t, status);
+    status_health_cell(&t, status);
     FILE *to = open_memstream(&text, &length);
     assert_non_null(to);
     table_print(&t, to, false);
@@ -106,16 +107,18 @@ static void expect_safe(redisReply *status, const char *word)
     freeReplyObject(status);
 }
 
-static void test_status_safe__is_one_word_for_what_answers_are_worth(void **state)
+static void test_status_health__is_one_word_for_what_answers_are_worth(void **state)
 {
     (void)state;
-    expect_safe(LIST("state", "serving", "degraded", "no", "lost_shards", "0", "verified", "yes"), "yes");
-    expect_safe(LIST("state", "serving", "degraded", "no", "verified", "never"), "yes");
-    expect_safe(LIST("state", "serving", "degraded", "no", "verified", "no"), "keys missed");
-    expect_safe(LIST("state", "building"), "building");
-    expect_safe(LIST("state", "degraded", "degraded", "yes", "lost_shards", "0"), "degraded");
-    expect_safe(LIST("state", "degraded", "degraded", "yes", "lost_shards", "3"), "lost");
-    expect_safe(LIST("state", "unreachable"), "unreachable");
+    expect_health(LIST("state", "serving", "degraded", "0", "lost_shards", "0", "verification", "passed"),
+                  "healthy");
+    expect_health(LIST("state", "serving", "degraded", "0", "verification", "never"), "healthy");
+    expect_health(LIST("state", "serving", "degraded", "0", "verification", "failed"), "keys missed");
+    expect_health(LIST("state", "building"), "building");
+    expect_health(LIST("state", "not built", "next_attempt_at", "1790000000"), "not built");
+    expect_health(LIST("state", "degraded", "degraded", "1", "lost_shards", "0"), "degraded");
+    expect_health(LIST("state", "degraded", "degraded", "1", "lost_shards", "3"), "lost");
+    expect_health(LIST("state", "unreachable"), "unreachable");
 }
 
 /* --- the screen --- */
@@ -129,11 +132,11 @@ static redisReply *filters(void)
                                    "short-link",
                                    "state",
                                    "serving",
-                                   "items",
+                                   "keys",
                                    "500",
                                    "capacity",
                                    "1000",
-                                   "fill",
+                                   "fill_ratio",
                                    "0.5",
                                    "error_rate",
                                    "0.01",
@@ -254,7 +257,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_follow_line__has_a_bar_on_a_terminal_only),
         cmocka_unit_test(test_follow_line__says_why_it_does_not_go_on),
-        cmocka_unit_test(test_status_safe__is_one_word_for_what_answers_are_worth),
+        cmocka_unit_test(test_status_health__is_one_word_for_what_answers_are_worth),
         cmocka_unit_test(test_top_render__fits_the_screen_whatever_its_size),
         cmocka_unit_test(test_top_trip__is_of_the_last_ones),
         cmocka_unit_test(test_top_cut__keeps_the_colours_of_what_it_cuts),

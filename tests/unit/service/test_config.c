@@ -48,7 +48,6 @@ static void test_config_read__has_defaults_for_everything_but_filters(void **sta
     assert_int_equal(c->tombstone_ms, 3600000);
     assert_int_equal(c->redis_p99_max_ms, 20);
     assert_int_equal(c->replication_lag_max_ms, 10000);
-    assert_true(c->redis_p99_factor == 1.5);
     assert_true(c->yield_at == 0.8);
     assert_int_equal(c->rows_per_second, 0);
     assert_int_equal(c->filter_count, 0);
@@ -81,7 +80,6 @@ static void test_config_read__reads_every_key(void **state)
     assert_int_equal(c->tombstone_ms, 5400000);
     assert_int_equal(c->redis_p99_max_ms, 0);
     assert_int_equal(c->replication_lag_max_ms, 60000);
-    assert_true(c->redis_p99_factor == 3);
     assert_true(c->yield_at == 0.7);
     assert_int_equal(c->rows_per_second, 5000);
     assert_int_equal(c->filter_count, 2);

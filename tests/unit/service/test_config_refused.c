@@ -293,22 +293,20 @@ static void test_config_read__knows_what_tls_needs(void **state)
 static void test_config_read__refuses_users_that_are_a_mistake(void **state)
 {
     (void)state;
-    ini_refuse(
-        "[user app]\npassword = hunter2\n",
-        "2: 'password' of a user must be a hash, not the password itself; make one by: twinbloom passwd");
-    ini_refuse(
-        "[user app]\npassword = $y$hunter2\n",
-        "2: 'password' of a user must be a hash, not the password itself; make one by: twinbloom passwd");
-    ini_refuse(
-        "[user app]\npassword = $1$abcdefgh$aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n",
-        "2: 'password' of a user must be a hash, not the password itself; make one by: twinbloom passwd");
+    ini_refuse("[user app]\npassword = hunter2\n", "2: 'password' of a user must be a hash, not the password "
+                                                   "itself; make one by: twinbloom hash-password");
+    ini_refuse("[user app]\npassword = $y$hunter2\n",
+               "2: 'password' of a user must be a hash, not the password itself; make one by: twinbloom "
+               "hash-password");
+    ini_refuse("[user app]\npassword = $1$abcdefgh$aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n",
+               "2: 'password' of a user must be a hash, not the password itself; make one by: twinbloom "
+               "hash-password");
     ini_refuse(
         "[user app]\n\ntoken = sha256:" HEX HEX ", secret\n",
         "3: 'token' must be sha256: and 64 hexadecimal digits, several with commas; make a token and its "
-        "hash by: twinbloom passwd --token");
-    ini_refuse(
-        "[user app]\nroles = read\n",
-        "1: nobody could log in as this user; give it a password or a token, made by: twinbloom passwd");
+        "hash by: twinbloom hash-password --token");
+    ini_refuse("[user app]\nroles = read\n", "1: nobody could log in as this user; give it a password or a "
+                                             "token, made by: twinbloom hash-password");
     ini_refuse("[user default]\npassword = " HASH "\n",
                "1: the user default is the one of 'password' in [service]; set that, or choose another name");
     ini_refuse("[user a b]\npassword = " HASH "\n",

@@ -92,10 +92,10 @@ static void test_http_body__may_be_empty_where_nothing_is_needed(void **state)
     refuse(HTTP_BODY_REBUILD, "{\"nodes\":[1]}", ERR_RANGE, "'nodes'");
     refuse(HTTP_BODY_REBUILD, "{\"nodes\":[\"a\\u0000b\"]}", ERR_RANGE, "'nodes'");
     refuse(HTTP_BODY_VERIFY, "{\"nodes\":[\"a\"]}", ERR_RANGE, "not known");
-    b = take(HTTP_BODY_THROTTLE, "{\"rows_per_second\":0}");
+    b = take(HTTP_BODY_THROTTLE, "{\"rows_per_second_limit\":0}");
     assert_int_equal(b.rows_per_second, 0);
     http_body_fini(&b);
-    refuse(HTTP_BODY_THROTTLE, "", ERR_RANGE, "'rows_per_second' is missing");
+    refuse(HTTP_BODY_THROTTLE, "", ERR_RANGE, "'rows_per_second_limit' is missing");
     refuse(HTTP_BODY_KEYS, "", ERR_RANGE, "'keys' or 'keys_base64' is missing");
     refuse(HTTP_BODY_CREATE, "{\"capacity\":1}", ERR_RANGE, "'name' or 'name_base64' is missing");
 }
@@ -131,7 +131,7 @@ static void test_http_body__refuses_json_that_is_not_what_is_wanted(void **state
     refuse(HTTP_BODY_CREATE, "{\"name\":\"n\",\"expansion\":32769}", ERR_RANGE, "'expansion'");
     refuse(HTTP_BODY_CREATE, "{\"name\":\"n\",\"expansion\":2,\"nonscaling\":true}", ERR_RANGE, "nonscaling");
     refuse(HTTP_BODY_REBUILD, "{\"hold\":1}", ERR_RANGE, "'hold' is neither true nor false");
-    refuse(HTTP_BODY_THROTTLE, "{\"rows_per_second\":-1}", ERR_RANGE, "'rows_per_second'");
+    refuse(HTTP_BODY_THROTTLE, "{\"rows_per_second_limit\":-1}", ERR_RANGE, "'rows_per_second_limit'");
 }
 
 /* @count times @item between @before and @after. */

@@ -115,16 +115,15 @@ static void test_samples_write__heads_each_metric_once(void **state)
     sample(&more, METRIC_OF_UPTIME, NULL, 2.5); /* never twice in life; the head is, here, once */
     const struct samples *const parts[] = {&s, &more};
     samples_write(&out, EXPOSITION_OPENMETRICS, parts, 2);
-    assert_string_equal(
-        buffer_text(&out),
-        "# HELP twinbloom_build Version of this coordinator and its id, as in TB.COORDINATORS.\n"
-        "# TYPE twinbloom_build info\n"
-        "twinbloom_build_info{version=\"1\",coordinator=\"c\"} 1\n"
-        "# HELP twinbloom_uptime_seconds How long this coordinator has been running.\n"
-        "# TYPE twinbloom_uptime_seconds gauge\n# UNIT twinbloom_uptime_seconds seconds\n"
-        "twinbloom_uptime_seconds 1.5\ntwinbloom_uptime_seconds 2.5\n"
-        "# HELP twinbloom_connections Connections of Redis clients that were accepted.\n"
-        "# TYPE twinbloom_connections counter\ntwinbloom_connections_total 3\n# EOF\n");
+    assert_string_equal(buffer_text(&out),
+                        "# HELP twinbloom_build Version and id of this coordinator, as in TB.COORDINATORS.\n"
+                        "# TYPE twinbloom_build info\n"
+                        "twinbloom_build_info{version=\"1\",coordinator=\"c\"} 1\n"
+                        "# HELP twinbloom_uptime_seconds Time since this coordinator started.\n"
+                        "# TYPE twinbloom_uptime_seconds gauge\n# UNIT twinbloom_uptime_seconds seconds\n"
+                        "twinbloom_uptime_seconds 1.5\ntwinbloom_uptime_seconds 2.5\n"
+                        "# HELP twinbloom_connections Accepted connections of Redis clients.\n"
+                        "# TYPE twinbloom_connections counter\ntwinbloom_connections_total 3\n# EOF\n");
     buffer_fini(&out);
     samples_fini(&more);
     char *text = written(&s, EXPOSITION_PROMETHEUS);
@@ -205,7 +204,9 @@ static void test_outcome_of_reply__goes_by_the_error(void **state)
                  {"-NOAUTH Authentication required.\r\n", OUTCOME_DENIED},
                  {"-NOPERM x", OUTCOME_DENIED},
                  {"-WRONGPASS x", OUTCOME_DENIED},
-                 {"-CLUSTERDOWN x", OUTCOME_UNAVAILABLE}};
+                 {"-CLUSTERDOWN x", OUTCOME_UNAVAILABLE},
+                 {"-TIMEOUT x", OUTCOME_TIMEOUT},
+                 {"-BUSY x", OUTCOME_ERROR}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         assert_int_equal(outcome_of_reply(cases[i].reply, strlen(cases[i].reply)), cases[i].outcome);
 }

@@ -125,46 +125,13 @@ static void test_latency_record__loses_nothing_of_several_threads(void **state)
 
 enum { SECOND = LATENCY_RECENT_US, START = 1000 * SECOND };
 
-static struct latency_figures recent(uint64_t now)
-{
-    struct latency_figures f;
-    latency_recent(&l, now, &f);
-    return f;
-}
-
-/* One answer every 10 ms, from @from on for @seconds. */
-static uint64_t answer(uint64_t from, double seconds, uint64_t us)
-{
-    uint64_t end = from + (uint64_t)(seconds * SECOND);
-    for (; from < end; from += SECOND / 100)
-        latency_record(&l, from, us);
-    return end;
-}
-
-static void test_latency_recent__knows_nobody_after_a_second_of_silence(void **state)
+static void test_latency_is_used__for_a_second_after_an_answer(void **state)
 {
     (void)state;
     assert_false(latency_is_used(&l, START));
-    assert_int_equal(recent(START).samples, 0);
     latency_record(&l, START, 100);
     assert_true(latency_is_used(&l, START + SECOND / 2));
-    assert_int_equal(recent(START + SECOND / 2).samples, 1);
     assert_false(latency_is_used(&l, START + SECOND));
-    assert_int_equal(recent(START + SECOND).samples, 0);
-}
-
-static void test_latency_recent__forgets_what_was_long_ago(void **state)
-{
-    (void)state;
-    uint64_t now = answer(START, 20, 900);
-    assert_in_range(recent(now).samples, 100, 300);
-    now = answer(now, 4, 100);
-    assert_true(recent(now).p99_ms < 0.12);
-    assert_in_range(recent(now).samples, 100, 300);
-    /* They went, and others come: what was before the silence does not count, were it a moment long. */
-    now = answer(now + 60 * SECOND, 0.1, 400);
-    assert_in_range(recent(now).samples, 10, 11);
-    assert_true(recent(now).p99_ms > 0.39);
 }
 
 int main(void)
@@ -177,8 +144,7 @@ int main(void)
         cmocka_unit_test_setup(test_latency_record__counts_a_stall_as_long_as_it_was, empty),
         cmocka_unit_test_setup(test_latency_record__takes_what_is_beyond_its_range, empty),
         cmocka_unit_test_setup(test_latency_record__loses_nothing_of_several_threads, empty),
-        cmocka_unit_test_setup(test_latency_recent__knows_nobody_after_a_second_of_silence, empty),
-        cmocka_unit_test_setup(test_latency_recent__forgets_what_was_long_ago, empty),
+        cmocka_unit_test_setup(test_latency_is_used__for_a_second_after_an_answer, empty),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* usage: create_link [--length N] URL...
- *        create_link [--length N] -        (URLs, one a line, from standard input)
- *
- * Creates short links: prints a code and its URL for each. A code of N letters (7) is random.
+/* usage: short_links create [--length N] URL...     prints a new code and its URL, for each URL
+ *        short_links find CODE...                   prints the code and its URL, or 404
  *
  *   TWINBLOOM_URL   where Twinbloom listens, redis://[user:password@]host:port
  *   DATABASE_URL    the database with the table short_link, postgresql://...
  *
- * Exit status 75: Twinbloom did not take the code in time. That link was not created; try again.
- * Build: cc create_link.c -o create_link $(pkg-config --cflags --libs hiredis libpq) */
+ * A code is random and has N letters (7). Exit status 75: Twinbloom did not acknowledge the add in time. That
+ * link was not created; try again later.
+ * Build: cc short_links.c -o short_links $(pkg-config --cflags --libs hiredis libpq) */
 #include <hiredis/hiredis.h>
 #include <libpq-fe.h>
 #include <stdbool.h>
@@ -22,23 +21,23 @@
 
 enum {
     ATTEMPTS = 100,     /* codes that are tried for one URL */
-    PATIENCE_MS = 5000, /* for an add to be acknowledged */
-    ANSWER_S = 2,       /* for one answer */
+    PATIENCE_MS = 5000, /* in which an add must be acknowledged */
+    ANSWER_S = 2,       /* for one answer; a web server would wait for less */
     LENGTH_MAX = 32,
     TRY_LATER = 75 /* EX_TEMPFAIL */
 };
 
-enum outcome { DONE, TAKEN, AWAY, BROKEN };
+enum outcome { DONE, TAKEN, NO_ROW, NOT_ACKNOWLEDGED, BROKEN };
 
 struct links {
     PGconn *db;
-    redisContext *bloom; /* NULL: to be connected */
+    redisContext *bloom; /* NULL: not connected */
     char host[256], user[128], password[256];
     int port;
-    char why[256]; /* the last thing that went wrong with Twinbloom */
+    char why[256]; /* Twinbloom's last error */
 };
 
-/* redis://[user:password@]host[:port]. Names with %XX are not decoded. */
+/* redis://[user:password@]host[:port]. %XX is not decoded. */
 static bool parse_url(struct links *l, const char *url)
 {
     static const char scheme[] = "redis://";
@@ -62,7 +61,7 @@ static bool parse_url(struct links *l, const char *url)
     return l->host[0] != '\0';
 }
 
-static void drop(struct links *l, const char *why)
+static void disconnect(struct links *l, const char *why)
 {
     (void)snprintf(l->why, sizeof(l->why), "%s", why);
     if (l->bloom != NULL)
@@ -70,7 +69,7 @@ static void drop(struct links *l, const char *why)
     l->bloom = NULL;
 }
 
-/* True: connected, and logged in where the URL says so. */
+/* True: connected, and logged in if the URL has a password. */
 static bool connected(struct links *l)
 {
     const struct timeval patience = {.tv_sec = ANSWER_S};
@@ -78,7 +77,7 @@ static bool connected(struct links *l)
         return true;
     l->bloom = redisConnectWithTimeout(l->host, l->port, patience);
     if (l->bloom == NULL || l->bloom->err != 0 || redisSetTimeout(l->bloom, patience) != REDIS_OK) {
-        drop(l, l->bloom != NULL ? l->bloom->errstr : "out of memory");
+        disconnect(l, l->bloom != NULL ? l->bloom->errstr : "out of memory");
         return false;
     }
     if (l->password[0] == '\0')
@@ -87,12 +86,12 @@ static bool connected(struct links *l)
         redisCommand(l->bloom, "AUTH %s %s", l->user[0] != '\0' ? l->user : "default", l->password);
     bool in = r != NULL && r->type != REDIS_REPLY_ERROR;
     if (!in)
-        drop(l, r != NULL ? "the login is refused" : l->bloom->errstr);
+        disconnect(l, r != NULL ? "Twinbloom refused the login" : l->bloom->errstr);
     freeReplyObject(r);
     return in;
 }
 
-/* 0 or 1, or -1: not answered, or an error; whether or not it was carried out. */
+/* The answer, 0 or 1, or -1: no answer in time, or an error. The command may have been carried out. */
 static int ask(struct links *l, const char *command, const char *code)
 {
     if (!connected(l))
@@ -100,29 +99,46 @@ static int ask(struct links *l, const char *command, const char *code)
     redisReply *r = redisCommand(l->bloom, "%s %s %s", command, FILTER, code);
     int answer = -1;
     if (r == NULL)
-        drop(l, l->bloom->errstr); /* what it would still answer would be taken for the next one's answer */
+        disconnect(l, l->bloom->errstr); /* a late answer must not be taken for the next command's */
     else if (r->type == REDIS_REPLY_INTEGER)
         answer = r->integer != 0;
     else
         (void)snprintf(l->why, sizeof(l->why), "%s",
-                       r->type == REDIS_REPLY_ERROR ? r->str : "a reply of another kind");
+                       r->type == REDIS_REPLY_ERROR ? r->str : "unexpected answer");
     freeReplyObject(r);
     return answer;
 }
 
-/* False: certainly not. Without an answer nobody knows, and the database is asked. */
-static bool maybe_taken(struct links *l, const char *code)
+/* False: certainly absent. True: maybe present, or Twinbloom gave no answer, so the table must be asked. */
+static bool maybe_present(struct links *l, const char *code)
 {
     return ask(l, "BF.EXISTS", code) != 0;
 }
 
-static bool is_taken(struct links *l, const char *code)
+/* DONE: the code has a row, with @url if that is not NULL; to be freed. Else NO_ROW or BROKEN. */
+static enum outcome look_up(struct links *l, const char *code, char **url)
 {
     PGresult *r =
-        PQexecParams(l->db, "SELECT 1 FROM short_link WHERE code = $1", 1, NULL, &code, NULL, NULL, 0);
-    bool found = PQresultStatus(r) != PGRES_TUPLES_OK || PQntuples(r) > 0;
+        PQexecParams(l->db, "SELECT url FROM short_link WHERE code = $1", 1, NULL, &code, NULL, NULL, 0);
+    enum outcome outcome = PQresultStatus(r) != PGRES_TUPLES_OK ? BROKEN : PQntuples(r) > 0 ? DONE : NO_ROW;
+    if (outcome == DONE && url != NULL)
+        *url = strdup(PQgetvalue(r, 0, 0));
     PQclear(r);
-    return found;
+    return outcome;
+}
+
+/* Print the code and its URL, or 404. Only codes that may be present cost a query.
+ * "Absent" may be trusted because every writer adds inside its transaction, as create() does. If a follower
+ * adds the rows instead (follow = yes), a new row is absent until the follower has it: README.md says what to
+ * do then. */
+static enum outcome find(struct links *l, const char *code)
+{
+    char *url = NULL;
+    if (maybe_present(l, code) && look_up(l, code, &url) == BROKEN)
+        return BROKEN;
+    bool printed = printf("%s\t%s\n", code, url != NULL ? url : "404") > 0;
+    free(url);
+    return printed ? DONE : BROKEN;
 }
 
 static long now_ms(void)
@@ -132,7 +148,7 @@ static long now_ms(void)
     return t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* Until it is acknowledged. An add that was not may have happened all the same; one more does no harm. */
+/* Add until Twinbloom acknowledges it. An unacknowledged add may have happened; adding again does no harm. */
 static bool add(struct links *l, const char *code)
 {
     long until = now_ms() + PATIENCE_MS;
@@ -174,7 +190,7 @@ static enum outcome insert(struct links *l, const char *code, const char *url)
         return BROKEN;
     enum outcome outcome = insert_row(l, code, url);
     if (outcome == DONE && !add(l, code))
-        outcome = AWAY;
+        outcome = NOT_ACKNOWLEDGED;
     if (outcome == DONE)
         return statement(l, "COMMIT") ? DONE : BROKEN;
     return statement(l, "ROLLBACK") ? outcome : BROKEN;
@@ -185,7 +201,7 @@ static void pick(char *code, size_t length)
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
     for (size_t i = 0; i < length;) {
         unsigned char byte;
-        if (getrandom(&byte, 1, 0) == 1 && byte < 4 * 62) /* so that all letters are as likely */
+        if (getrandom(&byte, 1, 0) == 1 && byte < 4 * 62) /* so that all letters are equally likely */
             code[i++] = letters[byte % 62];
     }
     code[length] = '\0';
@@ -196,64 +212,55 @@ static enum outcome create(struct links *l, const char *url, size_t length)
     char code[LENGTH_MAX + 1];
     for (int i = 0; i < ATTEMPTS; i++) {
         pick(code, length);
-        if (maybe_taken(l, code) && is_taken(l, code))
+        if (maybe_present(l, code) && look_up(l, code, NULL) == DONE)
             continue;
         enum outcome outcome = insert(l, code, url);
         if (outcome == DONE && printf("%s\t%s\n", code, url) > 0)
             return fflush(stdout) == 0 ? DONE : BROKEN;
         if (outcome != TAKEN)
             return outcome;
-        /* The code has a row. If the filter denies it, its writer did not add it: do so. */
-        if (!maybe_taken(l, code) && !add(l, code))
-            return AWAY;
+        /* The code has a row, but if the filter denies it, its writer did not add it. */
+        if (!maybe_present(l, code) && !add(l, code))
+            return NOT_ACKNOWLEDGED;
     }
     return TAKEN;
 }
 
 static int report(struct links *l, enum outcome outcome)
 {
-    if (outcome == AWAY)
-        (void)fprintf(stderr, "create_link: Twinbloom did not take the code: %s\n", l->why);
+    if (outcome == NOT_ACKNOWLEDGED)
+        (void)fprintf(stderr, "short_links: Twinbloom did not acknowledge the add: %s\n", l->why);
     else if (outcome == TAKEN)
-        (void)fprintf(stderr, "create_link: %d codes were taken; take longer ones\n", (int)ATTEMPTS);
-    else if (outcome == BROKEN)
-        (void)fprintf(stderr, "create_link: %s", PQerrorMessage(l->db));
-    return outcome == DONE ? EXIT_SUCCESS : outcome == AWAY ? TRY_LATER : EXIT_FAILURE;
+        (void)fprintf(stderr, "short_links: %d codes were taken; use longer codes\n", (int)ATTEMPTS);
+    else if (outcome != DONE)
+        (void)fprintf(stderr, "short_links: %s", PQerrorMessage(l->db));
+    return outcome == DONE ? EXIT_SUCCESS : outcome == NOT_ACKNOWLEDGED ? TRY_LATER : EXIT_FAILURE;
 }
 
 int main(int argc, char **argv)
 {
     struct links l = {0};
     size_t length = 7;
-    int first = 1;
-    if (argc > 2 && strcmp(argv[1], "--length") == 0) {
-        length = strtoul(argv[2], NULL, 10);
-        first = 3;
+    int first = 2;
+    bool creates = argc > 1 && strcmp(argv[1], "create") == 0;
+    if (creates && argc > 3 && strcmp(argv[2], "--length") == 0) {
+        length = strtoul(argv[3], NULL, 10);
+        first = 4;
     }
     const char *database = getenv("DATABASE_URL");
-    if (first >= argc || length < 1 || length > LENGTH_MAX || database == NULL ||
-        !parse_url(&l, getenv("TWINBLOOM_URL"))) {
-        (void)fputs("usage: TWINBLOOM_URL=redis://... DATABASE_URL=postgresql://... create_link [--length N] "
-                    "URL... | -\n",
+    if (first >= argc || (!creates && strcmp(argv[1], "find") != 0) || length < 1 || length > LENGTH_MAX ||
+        database == NULL || !parse_url(&l, getenv("TWINBLOOM_URL"))) {
+        (void)fputs("usage: TWINBLOOM_URL=redis://... DATABASE_URL=postgresql://... short_links "
+                    "create [--length N] URL... | find CODE...\n",
                     stderr);
         return 2;
     }
     l.db = PQconnectdb(database);
     enum outcome outcome = PQstatus(l.db) == CONNECTION_OK ? DONE : BROKEN;
-    char *line = NULL;
-    size_t room = 0;
-    if (strcmp(argv[first], "-") == 0) {
-        while (outcome == DONE && getline(&line, &room, stdin) > 0) {
-            line[strcspn(line, "\n")] = '\0';
-            outcome = create(&l, line, length);
-        }
-    } else {
-        for (int i = first; i < argc && outcome == DONE; i++)
-            outcome = create(&l, argv[i], length);
-    }
+    for (int i = first; i < argc && outcome == DONE; i++)
+        outcome = creates ? create(&l, argv[i], length) : find(&l, argv[i]);
     int status = report(&l, outcome);
-    free(line);
-    drop(&l, "");
+    disconnect(&l, "");
     PQfinish(l.db);
     return status;
 }
