@@ -17,6 +17,7 @@ const struct http_route http_routes[] = {
     {"GET", "/dashboard/format.js", http_dashboard, "Its figures and times", HTTP_ROLE_NONE, 0, NULL, 0},
     {"GET", "/dashboard/live.js", http_dashboard, "What it asks of the service", HTTP_ROLE_NONE, 0, NULL, 0},
     {"GET", "/dashboard/parts.js", http_dashboard, "The parts of its page", HTTP_ROLE_NONE, 0, NULL, 0},
+    {"GET", "/errors", http_errors, "The codes of errors, what they mean and what to do, as a page", HTTP_ROLE_NONE, 0, NULL, 0},
     {"GET", "/livez", http_livez, "The process answers", HTTP_ROLE_NONE, 0, NULL, 0},
     {"GET", "/readyz", http_readyz, "Workers and the home node of Redis answer", HTTP_ROLE_NONE, 0, NULL, 0},
     {"GET", "/metrics", http_metrics, "Figures for Prometheus", HTTP_ROLE_SCRAPE, 0, NULL, 0},

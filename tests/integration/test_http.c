@@ -56,6 +56,9 @@ static json_t *ask(const char *method, const char *path, const char *json, int s
     if (status >= 300) {
         assert_int_equal(json_integer_value(json_object_get(root, "status")), status);
         assert_true(json_string_length(json_object_get(root, "title")) > 0);
+        char type[128];
+        (void)snprintf(type, sizeof(type), "/errors#%s", json_string_value(json_object_get(root, "code")));
+        assert_string_equal(json_string_value(json_object_get(root, "type")), type);
         assert_true(json_string_length(json_object_get(root, "detail")) > 0);
         assert_true(json_string_length(json_object_get(root, "instance")) > 0);
     }
@@ -132,7 +135,7 @@ static void test_http__makes_filters_once_and_says_where(void **state)
     results("/v1/filters/%ff%2f%20/add", "{\"keys\":[\"a\",\"c\"]}", "fe");
     json_t *full = ask("POST", "/v1/filters/%ff%2f%20/add", "{\"keys\":[\"c\"]}", 200);
     assert_string_equal(
-        json_string_value(json_object_get(json_array_get(json_object_get(full, "results"), 0), "error")),
+        json_string_value(json_object_get(json_array_get(json_object_get(full, "results"), 0), "code")),
         "full");
     json_decref(full);
     gives("POST", "/v1/filters", "{\"name\":\"too-large\",\"capacity\":9000000000000000000}", 422);
