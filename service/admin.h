@@ -143,6 +143,9 @@ admin_fn admin_nodes;
 /* TB.COORDINATORS. */
 admin_fn admin_coordinators;
 
+/* TB.DOCTOR. */
+admin_fn admin_doctor;
+
 /* Dump and load. */
 admin_fn admin_scandump;      /* BF.SCANDUMP */
 admin_fn admin_loadchunk;     /* BF.LOADCHUNK */

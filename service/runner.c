@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
-#include <unistd.h>
 #include "base/log.h"
 #include "expansion/control.h"
 #include "expansion/driver.h"
@@ -144,15 +143,6 @@ void runner_each(struct runner *r, runner_fn *fn, void *arg)
     (void)pthread_mutex_unlock(&r->lock);
 }
 
-static unsigned readers_of(const struct config *c)
-{
-    enum { MOST = 8 };
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    if (c->readers > 0)
-        return (unsigned)c->readers;
-    return processors < 1 ? 1 : processors > MOST ? MOST : (unsigned)processors;
-}
-
 void runner_options(struct driver_options *out, const struct service *s, const struct runner_job *job)
 {
     const struct config *c = job->config;
@@ -169,7 +159,7 @@ void runner_options(struct driver_options *out, const struct service *s, const s
         .build_memory = c->build_memory,
         .spill_dir = c->spill_dir,
         .spill_bytes = c->spill_bytes,
-        .readers = readers_of(c),
+        .readers = config_readers(c),
         .page_ms = (unsigned)c->page_ms,
         .page_rows = c->page_rows,
         .read_dsn = c->read_dsn,

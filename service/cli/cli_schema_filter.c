@@ -13,7 +13,7 @@ enum {
 
 static const struct json_member filter_members[] = {
     {"filter", S | ALWAYS, "its name", NULL},
-    {"state", S | ALWAYS, "serving, building, degraded or unreachable", NULL},
+    {"state", S | ALWAYS, "serving, building, not built (and no job builds it), degraded or unreachable", NULL},
     {"phase", S, "STEADY, or a phase of an expansion", NULL},
     {"degraded", B, "data are lost, or may be, so nothing is reported absent there", NULL},
     {"lost_shards", I, "shards that are lost or incomplete", NULL},
