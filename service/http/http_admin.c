@@ -9,6 +9,8 @@
 #include "service/http/http_json.h"
 #include "service/job_id.h"
 
+enum { PAGE_DEFAULT = 100, PAGE_MAX = 1000 }; /* filters */
+
 /* --- to the admin thread and back --- */
 
 static void on_call_done(void *arg)
@@ -101,12 +103,6 @@ static void on_object(struct admin_call *call, void *request, void *arg)
 {
     (void)arg;
     answer_from_reply(request, call, "", "");
-}
-
-static void on_filters(struct admin_call *call, void *request, void *arg)
-{
-    (void)arg;
-    answer_from_reply(request, call, "{\"filters\":", "}");
 }
 
 static void on_history(struct admin_call *call, void *request, void *arg)
@@ -213,11 +209,6 @@ void http_nodes(struct http_request *r)
     http_call_admin(r, admin_call_new(r->route->fn, "", 0), on_nodes);
 }
 
-void http_list(struct http_request *r)
-{
-    http_call_admin(r, call_for(r), on_filters);
-}
-
 void http_status(struct http_request *r)
 {
     http_call_admin(r, call_for(r), on_object);
@@ -247,6 +238,34 @@ static bool query_rate(struct http_request *r, double *to)
     if (!good)
         http_error(r, ERR_RANGE, "the parameter 'error_rate' is not a number above 0 and below 1");
     return good;
+}
+
+/* The name behind which the page begins. False: the request was answered, as the cursor is none. */
+static bool query_cursor(struct http_request *r, struct buffer *name)
+{
+    char *text = http_query(r, "cursor");
+    bool good = text == NULL || job_id_take_name(name, text, strlen(text));
+    free(text);
+    if (!good)
+        http_error(r, ERR_RANGE, "the parameter 'cursor' is not the 'next' of a page");
+    return good;
+}
+
+void http_list(struct http_request *r)
+{
+    uint64_t limit = PAGE_DEFAULT;
+    struct buffer name = {0};
+    if (!query_count(r, "limit", &limit))
+        return;
+    if (limit > PAGE_MAX) {
+        http_error(r, ERR_RANGE, "the parameter 'limit' is larger than %d", PAGE_MAX);
+    } else if (query_cursor(r, &name)) {
+        struct admin_call *call = admin_call_new(r->route->fn, buffer_text(&name), name.length);
+        if (call != NULL)
+            call->count = limit;
+        http_call_admin(r, call, on_object);
+    }
+    buffer_fini(&name);
 }
 
 void http_history(struct http_request *r)

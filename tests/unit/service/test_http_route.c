@@ -138,9 +138,11 @@ static void test_openapi__names_exactly_the_routes_of_the_table(void **state)
             described += strcmp(method, "parameters") != 0;
         }
     }
-    assert_int_equal(described, http_route_count);
     for (size_t i = 0; i < http_route_count; i++) {
         const struct http_route *route = &http_routes[i];
+        if (route->run == http_dashboard)
+            continue; /* its files are no interface */
+        described--;
         char lower[8] = "";
         for (size_t n = 0; route->method[n] != '\0'; n++)
             lower[n] = (char)(route->method[n] | 0x20);
@@ -155,7 +157,9 @@ static void test_openapi__names_exactly_the_routes_of_the_table(void **state)
         static const char *const always[] = {"400", "413", "417", "501"}; /* see http_parse.c */
         for (size_t n = 0; n < sizeof(always) / sizeof(always[0]); n++)
             assert_non_null(json_object_get(answers, always[n]));
+        assert_true(json_array_size(json_object_get(operation, "tags")) == 1);
     }
+    assert_int_equal(described, 0);
     json_decref(root);
 }
 
