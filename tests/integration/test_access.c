@@ -286,7 +286,7 @@ static void test_patterns__hide_nodes(void **state)
     int status = access_http_status("GET", "/readyz", "", answer, sizeof(answer));
     process_signal(&access_fixture.redis[0].process, SIGCONT);
     assert_int_equal(status, 503);
-    assert_non_null(strstr(answer, "\"detail\":\"not ready\""));
+    assert_non_null(strstr(answer, "\"detail\":\"not ready; the log says why\""));
     client_close(&reader);
     client_close(&chief);
 }
