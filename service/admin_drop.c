@@ -66,11 +66,12 @@ enum err admin_drop_filter(struct service *s, const struct config *config, struc
 
 /* --- DEL --- */
 
-static const char configured[] = "filter '%.*s' is configured: remove its section first";
+static const char configured[] =
+    "filter '%.*s' is configured: remove [filter %.*s] from the configuration first";
 
 static void refuse_configured(struct reply *r, const char *name, size_t length)
 {
-    reply_failure(r, ERR_CONFLICT, configured, (int)length, name);
+    reply_failure(r, ERR_CONFLICT, configured, (int)length, name, (int)length, name);
 }
 
 /* Say which filter was not deleted, and what helps. Returns @code. */
@@ -85,9 +86,10 @@ static enum err explain(const struct argument *name, enum err code, struct error
 
 static void reply_kept(struct reply *r, const struct argument *name, enum err code, struct error *e)
 {
-    if (code != ERR_WRONG_TYPE)
-        (void)explain(name, code, e);
-    admin_reply_error(r, code, e);
+    if (code == ERR_WRONG_TYPE)
+        admin_reply_error(r, code, e);
+    else
+        reply_failure(r, explain(name, code, e), "%s", e->text);
 }
 
 void admin_drop(struct admin *a, struct admin_call *call)
@@ -119,7 +121,8 @@ void admin_delete(struct admin *a, struct admin_call *call)
 {
     const struct argument name = {.bytes = call->filter, .length = call->filter_length};
     if (config_find(a->config, name.bytes, name.length) != NULL) {
-        call->status = error_set(&call->error, ERR_CONFLICT, configured, (int)name.length, name.bytes);
+        call->status = error_set(&call->error, ERR_CONFLICT, configured, (int)name.length, name.bytes,
+                                 (int)name.length, name.bytes);
         return;
     }
     call->status = admin_drop_filter(a->service, a->config, &a->fence, &a->view, name.bytes, name.length,

@@ -103,6 +103,11 @@ void command_tb_coordinators(struct client *c, const struct argument *a, size_t 
         call_admin(c, admin_coordinators, a, count, 0, 0);
 }
 
+void command_tb_doctor(struct client *c, const struct argument *a, size_t count)
+{
+    call_admin(c, admin_doctor, a, count, 0, 0);
+}
+
 /* FILTER [COUNT n] */
 void command_tb_history(struct client *c, const struct argument *a, size_t count)
 {
