@@ -91,7 +91,8 @@ static void answer_from_reply(struct http_request *r, const struct admin_call *c
         http_answer(r, 200, &json);
         return;
     }
-    log_error("http_reply_failed", "path=%s error=%s", log_quote(r->route->pattern), log_quote(e.text));
+    log_error("http_reply_failed", "path=%s code=%s error=%s", log_quote(r->route->pattern), error_name(code),
+              log_quote(e.text));
     buffer_fini(&json);
     if (code == ERR_NOMEM)
         http_no_memory(r);
