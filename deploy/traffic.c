@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* traffic: live traffic on a short-link table and its filter through the first build and further expansions.
- * The happy path: learn the loaded codes; start watcher, checkers and creators; wait for the expansion that
+/* traffic: live traffic on a short-link table and its filter through the first build and further rebuilds.
+ * The happy path: learn the loaded codes; start watcher, checkers and creators; wait for the rebuild that
  * the daemon starts by itself; then, as often as asked, some seconds of calm, the bare keyset scan as a
- * yardstick, and an expansion on command; stop, ask for every key again, report. Possible failure modes are:
+ * yardstick, and a rebuild on command; stop, ask for every key again, report. Possible failure modes are:
  * a connection lost, a job failed, the deadline, an interrupt: all end the traffic, and the report says what
  * happened. */
 #include <signal.h>
@@ -250,7 +250,7 @@ static bool tick(struct traffic *t, bool terminal)
         traffic_fail(t, "interrupted");
     }
     if (now - t->start_us > (uint64_t)t->options.deadline_seconds * 1000000)
-        traffic_fail(t, "the deadline of %u s passed after %u of %u expansions", t->options.deadline_seconds,
+        traffic_fail(t, "the deadline of %u s passed after %u of %u rebuilds", t->options.deadline_seconds,
                      atomic_load(&t->done), t->options.expansions);
     if (now - drawn_us > (terminal ? DRAW_TERMINAL_US : DRAW_PLAIN_US)) {
         screen_draw(t, terminal);
@@ -329,7 +329,7 @@ static bool expand(struct traffic *t, unsigned wanted, bool terminal)
     int error = command == NULL ? -1 : posix_spawn(&pid, shell, NULL, NULL, argv, environ);
     free(command);
     if (error != 0) {
-        traffic_fail(t, "the command for an expansion cannot be started");
+        traffic_fail(t, "the command for a rebuild cannot be started");
         return false;
     }
     int status = 0;
@@ -343,7 +343,7 @@ static bool expand(struct traffic *t, unsigned wanted, bool terminal)
         return false;
     }
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-        traffic_fail(t, "the command for an expansion failed: %s", t->options.expand_command);
+        traffic_fail(t, "the command for a rebuild failed: %s", t->options.expand_command);
         return false;
     }
     return wait_done(t, wanted, terminal);

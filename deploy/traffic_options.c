@@ -14,9 +14,9 @@ static const char usage[] = "usage: traffic --daemon PORT --postgres DSN [option
                             "  --checkers N          threads that check (4)\n"
                             "  --adds-per-second N   of all creators; 0: as fast as they can (300)\n"
                             "  --checks-per-second N keys, of all checkers; 0: as fast as they can (20000)\n"
-                            "  --expansions N        to be seen; the first starts by itself (2); 0: "
+                            "  --rebuilds N          to be seen; the first starts by itself (2); 0: "
                             "--steady-seconds once it is built\n"
-                            "  --expand COMMAND      how to ask for the others\n"
+                            "  --rebuild COMMAND     how to ask for the others\n"
                             "  --steady-seconds N    of calm before each of these (5)\n"
                             "  --deadline N          seconds (150)\n"
                             "  --report FILE         write the report as JSON too\n";
@@ -49,8 +49,8 @@ static const struct option long_options[] = {{"daemon", required_argument, NULL,
                                              {"checkers", required_argument, NULL, OPTION_CHECKERS},
                                              {"adds-per-second", required_argument, NULL, OPTION_ADDS},
                                              {"checks-per-second", required_argument, NULL, OPTION_CHECKS},
-                                             {"expansions", required_argument, NULL, OPTION_EXPANSIONS},
-                                             {"expand", required_argument, NULL, OPTION_EXPAND},
+                                             {"rebuilds", required_argument, NULL, OPTION_EXPANSIONS},
+                                             {"rebuild", required_argument, NULL, OPTION_EXPAND},
                                              {"steady-seconds", required_argument, NULL, OPTION_STEADY},
                                              {"deadline", required_argument, NULL, OPTION_DEADLINE},
                                              {"report", required_argument, NULL, OPTION_REPORT},

@@ -316,7 +316,8 @@ static void queue(struct client *c, const struct argument *arguments, size_t cou
         c->transaction_bytes += bytes;
         if (c->transaction_bytes > max) {
             fail_transaction(c);
-            client_error(c, "ERR the transaction has more than request_max (%" PRIu64 ") bytes", max);
+            client_failure(c, ERR_RANGE, "the transaction has more than %" PRIu64 " bytes (request_max)",
+                           max);
             return;
         }
     }

@@ -82,6 +82,9 @@ static bool describe(const struct daemon_wish *wish)
     case DAEMON_DESCRIBE_COMMANDS:
         describe_commands(stdout);
         return true;
+    case DAEMON_DESCRIBE_ERRORS:
+        describe_errors(stdout);
+        return true;
     case DAEMON_DESCRIBE_HTTP:
         describe_http(stdout);
         return true;

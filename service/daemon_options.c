@@ -19,6 +19,8 @@ const struct daemon_option_row daemon_options[] = {
     {"describe-config", "[=FORM]",
      "print the reference of the configuration, then exit; FORM is markdown, or man for twinbloom.conf(5)",
      DAEMON_DESCRIBE_CONFIG, 0},
+    {"describe-errors", NULL, "print the reference of the errors (Markdown), then exit",
+     DAEMON_DESCRIBE_ERRORS, 0},
     {"describe-http", NULL, "print the reference of HTTP (Markdown), then exit", DAEMON_DESCRIBE_HTTP, 0},
     {"describe-metrics", NULL, "print the reference of the metrics (Markdown), then exit",
      DAEMON_DESCRIBE_METRICS, 0},

@@ -189,7 +189,8 @@ static enum err make_parts(struct service *s, const struct config *config, struc
     s->watch = watch_new();
     s->supervisor = supervisor_new(s);
     s->nodes.health = node_health_new();
-    s->epochs = epochs_new(config->threads + 1);
+    s->threads = config_threads(config);
+    s->epochs = epochs_new(s->threads + 1);
     s->fills = fills_new();
     if (s->admin == NULL || s->aside == NULL || s->keeper == NULL || s->watch == NULL ||
         s->supervisor == NULL || s->nodes.health == NULL || s->epochs == NULL || s->fills == NULL)
@@ -261,7 +262,7 @@ static void free_parts(struct service *s)
 static enum err start_threads(struct service *s, const struct config *config, struct error *e)
 {
     enum err code = login_start(&s->login, e);
-    for (unsigned i = 0; code == ERR_OK && i < config->threads; i++) {
+    for (unsigned i = 0; code == ERR_OK && i < s->threads; i++) {
         code = worker_start(&s->workers[i], s, i, e);
         s->worker_count += code == ERR_OK;
     }

@@ -60,6 +60,7 @@ struct service {
     atomic_bool leaving;
     atomic_bool stop;
     unsigned worker_count;
+    unsigned threads; /* workers that are to run */
     struct worker *workers[THREADS_MAX];
     struct http *http;       /* NULL where it is not served */
     struct mailbox *admin;   /* of the admin thread */

@@ -7,12 +7,13 @@ const struct command cli_command_table[] = {
      "KEYS are those of generation GEN, which serves. FP RATE is the expected rate of false positives now, "
      "and "
      "the promised one. HEALTH says whether \"absent\" can be relied on: healthy; building (nothing is "
-     "reported absent yet); not built (the same; the last build was aborted or failed, and the next one "
-     "waits "
-     "for a while); keys missed (the last verification missed keys, and added them); degraded (a master may "
+     "reported absent yet); not built (the same, and no job builds it: the last one was aborted or failed, "
+     "or "
+     "none began); keys missed (the last verification missed keys, and added them); degraded (a master may "
      "lack keys); lost (shards are lost); unreachable. NEXT REBUILD is when the fill reaches its threshold "
      "at "
-     "the present growth, or when the schedule says so. JOB is what runs, or how the last run ended; \"ready "
+     "the present growth, when the schedule says so, or when a filter that is not built is tried again. JOB "
+     "is what runs, or how the last run ended; \"ready "
      "to switch\" waits for \"twinbloom cutover\". With FILTER: all that is known of it, and its last runs.",
      "twinbloom status\n  twinbloom status short-link\n  twinbloom status --json", cli_status},
     {"history", "FILTER", 1, 1, WITH_COUNT, "show the last rebuilds of a filter, the newest first",

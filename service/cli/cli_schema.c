@@ -133,7 +133,7 @@ static const struct json_member coordinator_members[] = {
     {"behind", I | ALWAYS, "of which it has an older view than Redis", NULL},
     {"behind_filters", JSON_STRINGS, "some of them", NULL},
     {"jobs", JSON_STRINGS, "filters whose jobs it drives", NULL},
-    {"nodes_down", S, "that it cannot reach", NULL},
+    {"nodes", S | ALWAYS, "the Redis nodes of its configuration", NULL},
     {"redis", S | ALWAYS, "ok, or the error", NULL},
     {"postgres", S | ALWAYS, "ok, none, or the error", NULL},
     {"filter", S, "with FILTER", NULL},
