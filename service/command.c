@@ -77,6 +77,8 @@ const struct command command_table[] = {
      "twinbloom", KEYS_FIRST},
     {"TB.COORDINATORS", -1, COMMAND_ALONE | COMMAND_READ, command_tb_coordinators,
      "All coordinators, and which epoch of a filter each serves", "twinbloom", KEYS_FIRST},
+    {"TB.NODES", 1, COMMAND_ALONE | COMMAND_READ, command_tb_nodes,
+     "The Redis nodes: state, version and memory of each", "twinbloom", KEYS_NONE},
     {"TB.HISTORY", -2, COMMAND_ALONE | COMMAND_READ, command_tb_history,
      "The last runs of a filter's expansions", "twinbloom", KEYS_FIRST},
     {"TB.PLAN", -2, COMMAND_ALONE | COMMAND_READ, command_tb_plan, "What an expansion would make and need",

@@ -144,7 +144,7 @@ static const struct json_member filter_members[] = {
     {"job_owner", S, "the coordinator that drives it", NULL},
     {"job_token", I, "its fencing token", NULL},
 };
-const struct json_shape json_filter = {"filter", "", filter_members,
+const struct json_shape json_filter = {"filter", filter_members,
                                        sizeof(filter_members) / sizeof(filter_members[0])};
 
 static const struct json_member run_members[] = {
@@ -164,4 +164,4 @@ static const struct json_member run_members[] = {
     {"verified_keys", I, "that were looked up", NULL},
     {"repaired_shards", I, "that were lost", NULL},
 };
-const struct json_shape json_run = {"run", "", run_members, sizeof(run_members) / sizeof(run_members[0])};
+const struct json_shape json_run = {"run", run_members, sizeof(run_members) / sizeof(run_members[0])};
