@@ -143,7 +143,7 @@ static void run_letter(void *arg)
 
 static bool asks_postgres(const struct admin_call *call)
 {
-    return call->fn == admin_plan || call->dry_run;
+    return call->fn == admin_plan || call->fn == admin_doctor || call->dry_run;
 }
 
 static void post(struct mailbox *to, struct admin_call *call, struct mailbox *back, mailbox_fn *done)

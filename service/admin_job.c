@@ -20,7 +20,7 @@ static void reply_outcome(struct admin_call *call)
         reply_failure(&r, call->status, "%s", call->error.text);
 }
 
-struct runner_job admin_rebuild_job(const struct admin *a, const struct admin_call *call)
+struct runner_job admin_rebuild_job(struct admin *a, const struct admin_call *call)
 {
     return (struct runner_job){.config = a->config,
                                .filter = call->filter,
@@ -33,6 +33,7 @@ struct runner_job admin_rebuild_job(const struct admin *a, const struct admin_ca
                                .hold = call->hold,
                                .verify_full = call->verify_full,
                                .wait_ms = ENDING_MS,
+                               .of = &a->fence,
                                .kind = JOB_EXPAND};
 }
 
@@ -94,7 +95,7 @@ void admin_rebuild(struct admin *a, struct admin_call *call)
     const struct runner_job job = admin_rebuild_job(a, call);
     call->status = may_rebuild(a, call, &job, &call->error);
     if (call->status == ERR_OK)
-        call->status = runner_post(a->service->runner, &job, &call->error);
+        call->status = runner_post(a->service->runner, &job, &call->job, &call->error);
     reply_outcome(call);
 }
 
@@ -121,10 +122,11 @@ void admin_verify(struct admin *a, struct admin_call *call)
                                    .trigger = "verify",
                                    .verify_full = call->verify_full,
                                    .wait_ms = ENDING_MS,
+                                   .of = &a->fence,
                                    .kind = JOB_CHECK};
     call->status = may_verify(a, call, &call->error);
     if (call->status == ERR_OK)
-        call->status = runner_post(a->service->runner, &job, &call->error);
+        call->status = runner_post(a->service->runner, &job, &call->job, &call->error);
     reply_outcome(call);
 }
 
@@ -134,5 +136,8 @@ void admin_control(struct admin *a, struct admin_call *call)
         names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, &call->error);
     if (call->status == ERR_OK)
         call->status = control_ask(&a->fence, call->wish, call->rows_per_second, &call->error);
+    struct error ignored;
+    if (call->status == ERR_OK && control_job(&a->fence, &call->job, &ignored) != ERR_OK)
+        call->job = 0; /* it was asked all the same */
     reply_outcome(call);
 }

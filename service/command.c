@@ -79,6 +79,8 @@ const struct command command_table[] = {
      "All coordinators, and which epoch of a filter each serves", "twinbloom", KEYS_FIRST},
     {"TB.NODES", 1, COMMAND_ALONE | COMMAND_READ, command_tb_nodes,
      "The Redis nodes: state, version and memory of each", "twinbloom", KEYS_NONE},
+    {"TB.DOCTOR", 1, COMMAND_ALONE | COMMAND_ADMIN, command_tb_doctor,
+     "Looks at all that the service needs, and says what to do", "twinbloom", KEYS_NONE},
     {"TB.HISTORY", -2, COMMAND_ALONE | COMMAND_READ, command_tb_history,
      "The last runs of a filter's expansions", "twinbloom", KEYS_FIRST},
     {"TB.PLAN", -2, COMMAND_ALONE | COMMAND_READ, command_tb_plan, "What an expansion would make and need",

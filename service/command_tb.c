@@ -113,6 +113,11 @@ void command_tb_nodes(struct client *c, const struct argument *a, size_t count)
         client_error(c, "NOPERM this user has no permissions to access all filters, as 'tb.nodes' needs");
 }
 
+void command_tb_doctor(struct client *c, const struct argument *a, size_t count)
+{
+    call_admin(c, admin_doctor, a, count, 0, 0);
+}
+
 /* FILTER [COUNT n] */
 void command_tb_history(struct client *c, const struct argument *a, size_t count)
 {

@@ -8,13 +8,17 @@ const struct command cli_command_table[] = {
      "now, "
      "and the highest one that is allowed. HEALTH says whether \"absent\" can be relied on: healthy; "
      "building "
-     "(nothing is reported absent yet); not built (the same; the last build was aborted or failed, and the "
-     "next one waits for a while); keys missed (the last verification found missing keys, and added them); "
-     "degraded (a master may lack keys); lost (shards are lost); unreachable. NEXT REBUILD is when the fill "
-     "reaches its threshold at the present growth, or when the schedule says so. JOB is what runs, or how "
-     "the "
-     "last job ended; \"ready to switch\" waits for \"twinbloom cutover\". With FILTER: all that is known of "
-     "it, and its last jobs.",
+     "(nothing is reported absent yet); not built (the same, and no job builds it: the last one was aborted "
+     "or "
+     "failed, or none began); keys missed (the last verification found missing keys, and added them); "
+     "degraded "
+     "(a master may lack keys); lost (shards are lost); unreachable. NEXT REBUILD is when the fill reaches "
+     "its "
+     "threshold at the present growth, when the schedule says so, or when a filter that is not built is "
+     "tried "
+     "again. JOB is what runs, or how the last job ended; \"ready to switch\" waits for \"twinbloom "
+     "cutover\". "
+     "With FILTER: all that is known of it, and its last jobs.",
      "twinbloom status\n  twinbloom status short-link\n  twinbloom status --json", cli_status},
     {"history", "FILTER", 1, 1, WITH_COUNT, "show the last jobs of a filter, the newest first",
      "TOOK is the time from start to end, with the grace time. GENERATION is the one in use before, and the "
@@ -35,6 +39,14 @@ const struct command cli_command_table[] = {
      "State and errors are those of the coordinator that answers. It asks each node that is up for its "
      "version and memory. The exit code is 1 if a node is down.",
      "twinbloom nodes", cli_nodes},
+    {"doctor", "", 0, 0, 0, "check all that the service needs, and say what to do",
+     "From the coordinator that answers, it checks each Redis node (version, memory policy, persistence, "
+     "replicas, whether each command is allowed), Postgres (rights, tables, open transactions, replication "
+     "slots), the clocks, and whether the coordinators agree. Each line is ok, warning or problem, with what "
+     "to do below it. The exit code is 1 if there is a problem; warnings do not count. If the service does "
+     "not "
+     "start, use twinbloomd -c FILE --doctor.",
+     "twinbloom doctor\n  twinbloom doctor --json", cli_doctor},
     {"plan", "FILTER | --keys N", 0, 1, NEXT | WITH_ESTIMATE,
      "show what a rebuild would make, without making it",
      "For a FILTER: what it has and would have on each node, as the nodes report now. With --keys and "

@@ -159,6 +159,17 @@ static const struct json_member node_members[] = {
 };
 const SHAPE(node, "node");
 
+/* --- doctor --- */
+
+static const struct json_member finding_members[] = {
+    {"probe", S | ALWAYS, "what looked: redis, memory, commands, table, ...", NULL},
+    {"subject", S | ALWAYS, "what was looked at: a node, a filter, ...; empty: the service as a whole", NULL},
+    {"state", S | ALWAYS, "ok, warning or problem", NULL},
+    {"found", S | ALWAYS, "", NULL},
+    {"remedy", S | ALWAYS, "what to do; empty: nothing", NULL},
+};
+const SHAPE(finding, "finding");
+
 /* --- keys --- */
 
 static const struct json_member check_key_members[] = {
@@ -304,6 +315,8 @@ static const struct json_output outputs_of_verify[] = {
 static const struct json_output outputs_of_passwd[] = {{"", &json_password, false},
                                                        {"with --token", &json_token, false}};
 
+static const struct json_output outputs_of_doctor[] = {{"", &json_finding, true}};
+
 /* Those with one form each. */
 static const struct {
     const char *command;
@@ -338,7 +351,7 @@ static const struct {
 } several[] = {
     {"status", outputs_of_status, 2},        {"plan", outputs_of_plan, 2},
     {"rebuild", outputs_of_rebuild, 3},      {"verify", outputs_of_verify, 2},
-    {"hash-password", outputs_of_passwd, 2},
+    {"hash-password", outputs_of_passwd, 2}, {"doctor", outputs_of_doctor, 1},
 };
 
 const struct json_output *json_outputs(const char *command, size_t *count)

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "service/batch.h"
 #include "service/http/http_json.h"
+#include "service/job_id.h"
 
 /* --- status codes --- */
 
@@ -257,12 +258,28 @@ const char *http_asked(const struct http_request *r, const char *header)
     return http_parser_header(http_connection_parser(r->connection), header);
 }
 
+/* The path has named a job: of which filter? */
+static bool find_job(struct http_request *r)
+{
+    struct buffer id = r->filter;
+    r->filter = (struct buffer){0};
+    bool is = job_id_take(&r->filter, &r->job, id.length == 0 ? "" : id.data, id.length);
+    buffer_fini(&id);
+    if (!is)
+        http_problem(r, 404, "this is no id of a job: those end in a dot and 16 hexadecimal digits");
+    else if (buffer_failed(&r->filter))
+        http_problem(r, 503, "out of memory");
+    else
+        return true;
+    return false;
+}
+
 static bool find_route(struct http_request *r, const char *method)
 {
     bool known;
     r->route = http_route_find(method, path_of(r), &r->filter, &known);
     if (r->route != NULL && !buffer_failed(&r->filter))
-        return true;
+        return r->route->run != http_job || find_job(r);
     if (r->route != NULL) {
         http_problem(r, 503, "out of memory");
     } else if (!known) {

@@ -348,15 +348,15 @@ static void test_cli__counts_and_drops(void **state)
     assert_string_equal(twinbloom("count cli", &code), "3\n");
     assert_int_equal(code, 0);
     assert_string_equal(twinbloom("count cli --json", &code), "{\"filter\":\"cli\",\"count\":3}\n");
-    (void)twinbloom("drop cli", &code); /* nobody is there to be asked */
+    (void)twinbloom("delete cli", &code); /* nobody is there to be asked */
     assert_int_equal(code, 2);
     assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "EXISTS cli"), 1);
-    assert_string_equal(twinbloom("drop --yes cli", &code), "The filter cli is deleted.\n");
+    assert_string_equal(twinbloom("delete --yes cli", &code), "The filter cli is deleted.\n");
     assert_int_equal(code, 0);
     assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "EXISTS cli"), 0);
-    (void)twinbloom("drop --yes cli", &code);
+    (void)twinbloom("delete --yes cli", &code);
     assert_int_equal(code, 1);
-    assert_non_null(strstr(twinbloom("drop --yes fixed", &code), "is configured"));
+    assert_non_null(strstr(twinbloom("delete --yes fixed", &code), "is configured"));
     assert_int_equal(code, 3);
     assert_non_null(strstr(twinbloom("count nosuch", &code), "not found"));
     assert_int_equal(code, 3);
