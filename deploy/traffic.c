@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* traffic: live traffic on a short-link table and its filter through the first build and further expansions.
- * The happy path: learn the loaded codes; start watcher, checkers and creators; wait for the expansion that
+/* traffic: live traffic on a short-link table and its filter through the first build and further rebuilds.
+ * The happy path: learn the loaded codes; start watcher, checkers and creators; wait for the rebuild that
  * the daemon starts by itself; then, as often as asked, some seconds of calm, the bare keyset scan as a
- * yardstick, and an expansion on command; stop, ask for every key again, report. Possible failure modes are:
+ * yardstick, and a rebuild on command; stop, ask for every key again, report. Possible failure modes are:
  * a connection lost, a job failed, the deadline, an interrupt: all end the traffic, and the report says what
  * happened. */
 #include <signal.h>
@@ -250,7 +250,7 @@ static bool tick(struct traffic *t, bool terminal)
         traffic_fail(t, "interrupted");
     }
     if (now - t->start_us > (uint64_t)t->options.deadline_seconds * 1000000)
-        traffic_fail(t, "the deadline of %u s passed after %u of %u expansions", t->options.deadline_seconds,
+        traffic_fail(t, "the deadline of %u s passed after %u of %u rebuilds", t->options.deadline_seconds,
                      atomic_load(&t->done), t->options.expansions);
     if (now - drawn_us > (terminal ? DRAW_TERMINAL_US : DRAW_PLAIN_US)) {
         screen_draw(t, terminal);
@@ -265,6 +265,14 @@ static bool tick(struct traffic *t, bool terminal)
 static bool wait_done(struct traffic *t, unsigned expansions, bool terminal)
 {
     while (atomic_load(&t->done) < expansions)
+        if (!tick(t, terminal))
+            return false;
+    return true;
+}
+
+static bool wait_built(struct traffic *t, bool terminal)
+{
+    while (atomic_load(&t->moment) == MOMENT_UNBUILT)
         if (!tick(t, terminal))
             return false;
     return true;
@@ -321,7 +329,7 @@ static bool expand(struct traffic *t, unsigned wanted, bool terminal)
     int error = command == NULL ? -1 : posix_spawn(&pid, shell, NULL, NULL, argv, environ);
     free(command);
     if (error != 0) {
-        traffic_fail(t, "the command for an expansion cannot be started");
+        traffic_fail(t, "the command for a rebuild cannot be started");
         return false;
     }
     int status = 0;
@@ -335,7 +343,7 @@ static bool expand(struct traffic *t, unsigned wanted, bool terminal)
         return false;
     }
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-        traffic_fail(t, "the command for an expansion failed: %s", t->options.expand_command);
+        traffic_fail(t, "the command for a rebuild failed: %s", t->options.expand_command);
         return false;
     }
     return wait_done(t, wanted, terminal);
@@ -344,7 +352,9 @@ static bool expand(struct traffic *t, unsigned wanted, bool terminal)
 static void scenario(struct traffic *t, PGconn *pg)
 {
     bool terminal = isatty(STDOUT_FILENO) == 1;
-    bool going = wait_done(t, 1, terminal);
+    bool going = t->options.expansions == 0
+                     ? wait_built(t, terminal) && wait_seconds(t, t->options.steady_seconds, terminal)
+                     : wait_done(t, 1, terminal);
     for (unsigned n = 2; going && n <= t->options.expansions; n++)
         going = wait_seconds(t, t->options.steady_seconds, terminal) && measure_bare_scan(t, pg, terminal) &&
                 expand(t, n, terminal);
@@ -371,7 +381,7 @@ static void aftermath(struct traffic *t)
             err = observe_shards(node, t->options.prefix, t->options.filter, s.generation, &t->memory, &e);
         redisFree(node);
     }
-    if (err == ERR_OK && t->memory.shards == 0)
+    if (err == ERR_OK && t->options.nodes > 0 && t->memory.shards == 0)
         err = error_set(&e, ERR_NOT_FOUND, "Redis holds no shard of generation %llu",
                         (unsigned long long)s.generation);
     if (err != ERR_OK)

@@ -84,10 +84,10 @@ static void job_line(const struct status *s, unsigned done, unsigned wanted, cha
     bar(picture, share > 1 ? 1 : share);
     unsigned number = done < wanted ? done + 1 : wanted;
     if (strcmp(s->job_state, "running") != 0 && strcmp(s->job_state, "waiting") != 0)
-        (void)snprintf(text, size, "expansion  %u of %u done; no job now", done, wanted);
+        (void)snprintf(text, size, "rebuild  %u of %u done; no job now", done, wanted);
     else
         (void)snprintf(text, size,
-                       "expansion  %u of %u: %s [%s] %" PRIu64 " of %" PRIu64 " rows, %.0f rows/s%s%s",
+                       "rebuild  %u of %u: %s [%s] %" PRIu64 " of %" PRIu64 " rows, %.0f rows/s%s%s",
                        number, wanted, s->job_step, picture, s->job_rows, s->job_rows_total, s->job_rate,
                        s->job_waiting_for[0] != '\0' ? "; waits for " : "", s->job_waiting_for);
 }
@@ -125,7 +125,7 @@ void screen_draw(struct traffic *t, bool terminal)
     double seconds = (double)(clock_mono_us() - t->start_us) / 1e6;
     if (!terminal) {
         (void)printf("%5.0f s  %-8s generation %" PRIu64
-                     "  %.0f checks/s  %.0f adds/s  known keys denied %" PRIu64 "  %s\n",
+                     "  %.0f checks/s  %.0f adds/s  known keys reported absent %" PRIu64 "  %s\n",
                      seconds, s.phase, s.generation, check_rate, add_rate, sum.figures.denied, job);
         (void)fflush(stdout);
         return;
@@ -236,7 +236,7 @@ static void print_expansions(const struct traffic *t, const struct summary *s)
     unsigned done = atomic_load(&t->done);
     for (unsigned i = 0; i < done && i < EXPANSIONS_MAX; i++) {
         const struct expansion *x = &t->expansion[i];
-        (void)printf("  expansion %u: %.1f s in all; %" PRIu64
+        (void)printf("  rebuild %u: %.1f s in all; %" PRIu64
                      " rows, %.0f rows/s while scanning; longest stall of any request at "
                      "the cutover %.1f ms\n",
                      i + 1, (double)(x->done_us - x->seen_us) / 1e6, x->rows, rebuild_rate(x),
@@ -254,7 +254,7 @@ bool report_print(const struct traffic *t)
     static struct summary s;
     summarise(t, &s);
     const struct figures *f = &s.sum.figures;
-    (void)printf("\nExpansions, seen from outside\n");
+    (void)printf("\nRebuilds, seen from outside\n");
     print_expansions(t, &s);
     (void)printf("\nTraffic for %.1f s: %.0f checks/s, %.0f adds/s; round trips in ms\n", s.seconds,
                  (double)f->keys_checked / s.seconds, (double)s.sum.acknowledged / s.seconds);
@@ -266,21 +266,22 @@ bool report_print(const struct traffic *t)
                  ms(histogram_quantile(&f->creations, 0.5)), ms(histogram_quantile(&f->creations, 0.99)),
                  ms(f->creations.worst));
     (void)printf("  unique violations %" PRIu64 ", of these healed %" PRIu64 "\n", f->violations, f->healed);
-    (void)printf("\nMemory: %" PRIu64
-                 " shards, %.2f MiB in Redis: %.2f bits per key held, %.2f per key planned for\n",
-                 t->memory.shards, (double)t->memory.bytes / 1048576, s.bits_per_key, s.bits_per_place);
+    if (t->options.nodes > 0)
+        (void)printf("\nMemory: %" PRIu64
+                     " shards, %.2f MiB in Redis: %.2f bits per key held, %.2f per key planned for\n",
+                     t->memory.shards, (double)t->memory.bytes / 1048576, s.bits_per_key, s.bits_per_place);
     (void)printf("\nPromises\n");
     (void)printf("  %-7s keys acknowledged: %" PRIu64
                  "; reported absent when asked again at the end: %" PRIu64 "\n",
                  verdict_of_recheck(&s, t->recheck_absent), s.sum.acknowledged, t->recheck_absent);
     (void)printf("  %-7s rows loaded: %zu; reported absent at the end: %" PRIu64 "\n",
                  verdict_of_recheck(&s, t->loaded_absent), t->loaded_count, t->loaded_absent);
-    (void)printf("  %-7s known keys denied at any moment: %" PRIu64 " of %" PRIu64 " checks\n",
+    (void)printf("  %-7s known keys reported absent at any moment: %" PRIu64 " of %" PRIu64 " checks\n",
                  verdict(f->denied == 0), f->denied, f->keys_checked);
     (void)printf("  %-7s false-positive rate: %.6f measured with %" PRIu64 " absent keys, %.6f promised\n",
                  verdict(s.rate_ok), s.false_positive_rate, f->absent_checked, t->options.error_rate);
     (void)printf("  %-7s error replies: %" PRIu64 "\n", verdict(s.refused_ok), f->refused);
-    (void)printf("  %-7s expansions finished: %u of %u\n", s.expansions_ok ? "kept" : "open",
+    (void)printf("  %-7s rebuilds finished: %u of %u\n", s.expansions_ok ? "kept" : "open",
                  atomic_load(&t->done), t->options.expansions);
     if (t->failed)
         (void)printf("\nIt ended early: %s\n", t->failure);
@@ -315,7 +316,7 @@ static void json_latencies(FILE *to, const char *name, const struct histogram *m
 
 static void json_expansions(FILE *to, const struct traffic *t, const struct summary *s)
 {
-    (void)fprintf(to, "  \"expansions\": [");
+    (void)fprintf(to, "  \"rebuilds\": [");
     unsigned done = atomic_load(&t->done);
     for (unsigned i = 0; i < done && i < EXPANSIONS_MAX; i++) {
         const struct expansion *x = &t->expansion[i];

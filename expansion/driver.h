@@ -52,7 +52,7 @@ struct driver_options {
     uint64_t rows_per_second;
     uint64_t redis_p99_max_ms;
     uint64_t replication_lag_max_ms;
-    uint64_t yield_at; /* transactions a second of others, from which half of the readers rest; 0: never */
+    double yield_at;               /* see yield_look() */
     const struct latency *latency; /* of Redis, as requests see it; borrowed. NULL: not known */
     uint64_t settle_timeout_ms;
     uint64_t heal_margin_ms; /* of the marks by which rows are found after a failover: see marks.h */

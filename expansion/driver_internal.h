@@ -15,6 +15,7 @@
 #include "expansion/step.h"
 #include "expansion/tail.h"
 #include "expansion/throttle.h"
+#include "expansion/yield.h"
 #include "migrate/build.h"
 #include "migrate/readers.h"
 #include "migrate/scan.h"
@@ -72,8 +73,8 @@ struct driver {
         double lag_s;                      /* as it said then; negative: not known */
         uint64_t operator_limit;           /* at the last decision */
         uint64_t transactions, counted_at; /* of the database's sessions */
-        bool yields;                       /* others use the database: half of the readers pause */
-        bool beside_requests;              /* likewise: a request was answered within the last second */
+        bool beside_requests; /* half of the readers pause: a request was answered within the last second */
+        struct yield yield;   /* likewise, for others who use the database */
         char yield_reason[THROTTLE_REASON_MAX];
     } pace;
     struct script_call call; /* of record.c */

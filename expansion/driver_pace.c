@@ -63,22 +63,24 @@ static void look_at_others(struct driver *d)
     uint64_t now = clock_mono_us(), count = 0;
     struct error ignored;
     double seconds = (double)(now - d->pace.counted_at) / 1e6;
-    if (d->o->yield_at == 0 || d->o->read_dsn[0] != '\0' || aside(d) == NULL)
+    if (d->o->yield_at <= 0 || d->o->read_dsn[0] != '\0' || aside(d) == NULL)
         return;
     if (source_transactions(d->pace.source, &count, &ignored) != ERR_OK) {
         aside_failed(d);
         return;
     }
     bool known = d->pace.counted_at != 0 && count >= d->pace.transactions && seconds >= LEAST_S;
-    double rate = known ? (double)(count - d->pace.transactions) / seconds : 0;
-    bool yields = known ? throttle_yields(d->pace.yields, rate, d->o->yield_at) : d->pace.yields;
-    if (yields)
-        (void)snprintf(d->pace.yield_reason, sizeof(d->pace.yield_reason),
-                       "half of the readers pause: others end %.0f transactions a second", rate);
-    if (yields != d->pace.yields)
-        log_info("yield_changed", "filter=%s half_of_readers=%d transactions_per_second=%.0f",
-                 log_quote(d->o->filter), yields, rate);
-    d->pace.yields = yields;
+    struct yield *y = &d->pace.yield;
+    bool rested = y->rests;
+    if (known && !d->pace.beside_requests)
+        yield_look(y, (double)(count - d->pace.transactions), seconds, d->o->yield_at);
+    if (y->rests != rested)
+        log_info("yield_changed",
+                 "filter=%s half_of_readers=%d others_beside_all=%.0f others_beside_half=%.0f",
+                 log_quote(d->o->filter), y->rests, y->beside_all, y->beside_half);
+    if (y->rests != rested)
+        (void)snprintf(d->pace.yield_reason, sizeof(d->pace.yield_reason), "half of the readers pause%s",
+                       y->tries ? ", to see whether it helps others" : ": others end more transactions then");
     d->pace.transactions = count;
     d->pace.counted_at = now;
 }
@@ -133,7 +135,7 @@ static void decide_if_time(struct driver *d)
 const char *driver_pace_reason(const struct driver *d)
 {
     const char *throttled = d->step == STEP_HEAL ? "" : d->pace.throttle.reason;
-    return throttled[0] == '\0' && d->pace.yields ? d->pace.yield_reason : throttled;
+    return throttled[0] == '\0' && d->pace.yield.rests ? d->pace.yield_reason : throttled;
 }
 
 const char *driver_pace_throttle(const struct driver *d)
@@ -171,7 +173,7 @@ double driver_pace_limit(struct driver *d)
 
 unsigned driver_pace_at_once(const struct driver *d)
 {
-    return d->pace.yields || d->pace.beside_requests ? (d->o->readers + 1) / 2 : 0;
+    return d->pace.yield.rests || d->pace.beside_requests ? (d->o->readers + 1) / 2 : 0;
 }
 
 void driver_pace_readers(struct driver *d)

@@ -98,9 +98,3 @@ void throttle_decide(struct throttle *t, const struct throttle_input *in)
     t->lag_s = in->replication_lag_s;
     say(t, in, slow || behind);
 }
-
-bool throttle_yields(bool yields, double transactions_per_second, uint64_t at)
-{
-    double from = (double)at;
-    return at > 0 && transactions_per_second >= (yields ? from / 2 : from);
-}

@@ -44,7 +44,4 @@ struct throttle {
  * in any case, and may be below the floor. */
 void throttle_decide(struct throttle *t, const struct throttle_input *in);
 
-/* Whether a build leaves half of its readers at rest because others use the database: from @at transactions a
- * second on, until they are less than half as many. 0: never. */
-bool throttle_yields(bool yields, double transactions_per_second, uint64_t at);
 #endif

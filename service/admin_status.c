@@ -178,7 +178,13 @@ static void config_fields(struct fields *f, const struct config_filter *c)
         field_time(f, "window_opens_at", (uint64_t)window_next_open(&window, now) * 1000);
 }
 
-static enum err mutex_fields(struct fields *f, struct admin *a, bool *held, struct error *e)
+struct mutex_state {
+    bool held;
+    char owner[128];
+    uint64_t ttl_ms;
+};
+
+static enum err read_mutex(struct mutex_state *m, struct admin *a, struct error *e)
 {
     struct key_name name;
     redisReply *reply;
@@ -186,13 +192,13 @@ static enum err mutex_fields(struct fields *f, struct admin *a, bool *held, stru
     enum err code = link_command(a->link, fence_home(&a->fence), &reply, e, "GET %b", name.text, name.length);
     if (code != ERR_OK)
         return code;
-    *held = reply->type == REDIS_REPLY_STRING;
-    field_text(f, "mutex_owner", *held ? reply->str : "");
+    m->held = reply->type == REDIS_REPLY_STRING;
+    (void)snprintf(m->owner, sizeof(m->owner), "%s", m->held ? reply->str : "");
     freeReplyObject(reply);
     code = link_command(a->link, fence_home(&a->fence), &reply, e, "PTTL %b", name.text, name.length);
     if (code != ERR_OK)
         return code;
-    field_number(f, "mutex_ttl_ms", reply->integer > 0 ? (uint64_t)reply->integer : 0);
+    m->ttl_ms = reply->integer > 0 ? (uint64_t)reply->integer : 0;
     freeReplyObject(reply);
     return ERR_OK;
 }
@@ -292,9 +298,9 @@ static void trust_fields(struct fields *f, const struct view *v, const struct ke
     field_time(f, "healthy_at", suspects ? 0 : v->trusted_ms);
 }
 
-static const char *state_of(const struct view *v, bool degraded)
+static const char *state_of(const struct view *v, bool degraded, bool held)
 {
-    return degraded ? "degraded" : view_current(v)->built ? "serving" : "building";
+    return degraded ? "degraded" : view_current(v)->built ? "serving" : held ? "building" : "not built";
 }
 
 static enum err status_fields(struct fields *f, struct admin *a, const char *name, size_t length,
@@ -302,7 +308,8 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
 {
     struct keeper_note note = keeper_note(a->service, name, length);
     const struct config_filter *config = config_find(a->config, name, length);
-    bool known = false, held = false;
+    struct mutex_state mutex = {.held = false};
+    bool known = false;
     uint64_t items = 0;
     reply_text(&f->reply, "filter");
     reply_bulk(&f->reply, name, length);
@@ -315,7 +322,7 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
         return code;
     if (code != ERR_OK) {
         bool missing = code == ERR_NOT_FOUND;
-        field_text(f, "state", missing ? "building" : "unreachable");
+        field_text(f, "state", missing ? "not built" : "unreachable");
         field_bool(f, "built", false);
         field_text(f, "job_state", "none");
         field_text(f, "redis", missing ? "ok" : e->text);
@@ -323,18 +330,20 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
         uint64_t lost = watch_lost_shards(&note, &a->view);
         bool suspects = note.suspects[0] != '\0' && note.suspects_trust == a->view.trusted_ms;
         bool degraded = lost > 0 || suspects;
-        field_text(f, "state", state_of(&a->view, degraded));
+        code = read_mutex(&mutex, a, e);
+        field_text(f, "state", state_of(&a->view, degraded, mutex.held));
         items = view_fields(f, a, &a->view, &known, e);
         if (known)
             admin_note_sample(a, name, length, items);
         field_bool(f, "degraded", degraded);
         field_number(f, "lost_shards", lost);
         trust_fields(f, &a->view, &note, lost > 0, suspects);
-        code = mutex_fields(f, a, &held, e);
+        field_text(f, "mutex_owner", mutex.owner);
+        field_number(f, "mutex_ttl_ms", mutex.ttl_ms);
         if (code == ERR_OK)
             code = verify_fields(f, a, e);
         if (code == ERR_OK)
-            code = admin_job_fields(f, a, held, e);
+            code = admin_job_fields(f, a, name, length, mutex.held, e);
         if (code == ERR_OK && config != NULL && config->table[0] != '\0')
             code = tail_fields(f, a, e);
         field_text(f, "redis", code == ERR_OK ? "ok" : e->text);
@@ -344,7 +353,7 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
     bool whole = known && view_current(&a->view)->built;
     if (needs_source) {
         source_fields(f, &note, whole, items);
-        admin_forecast_fields(f, config, &note, whole && !held, &a->view, items);
+        admin_forecast_fields(f, config, &note, whole && !mutex.held, &a->view, items);
     }
     field_text(f, "postgres", note.postgres[0] != '\0' ? note.postgres : "ok");
     field_bool(f, "ready",
@@ -352,7 +361,7 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
                    (!needs_source || note.postgres[0] == '\0'));
     if (note.wanted[0] != '\0')
         field_text(f, "waiting_reason", note.wanted);
-    if (note.next_attempt_ms != 0 && !held) {
+    if (note.next_attempt_ms != 0 && !mutex.held) {
         field_time(f, "next_attempt_at", note.next_attempt_ms);
         field_text(f, "next_attempt_reason", note.next_attempt_why);
     }
@@ -408,8 +417,6 @@ void admin_status(struct admin *a, struct admin_call *call)
         return;
     }
     call->status = admin_status_one(a, &r, call->filter, call->filter_length, &call->error);
-    if (call->status == ERR_NOT_FOUND)
-        reply_error(&r, "ERR not found");
-    else if (call->status != ERR_OK)
-        reply_error(&r, "ERR %s", call->error.text);
+    if (call->status != ERR_OK)
+        admin_reply_error(&r, call->status, &call->error);
 }

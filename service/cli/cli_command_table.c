@@ -7,12 +7,13 @@ const struct command cli_command_table[] = {
      "KEYS are those of generation GEN, which serves. FP RATE is the expected rate of false positives now, "
      "and "
      "the promised one. HEALTH says whether \"absent\" can be relied on: healthy; building (nothing is "
-     "reported absent yet); not built (the same; the last build was aborted or failed, and the next one "
-     "waits "
-     "for a while); keys missed (the last verification missed keys, and added them); degraded (a master may "
+     "reported absent yet); not built (the same, and no job builds it: the last one was aborted or failed, "
+     "or "
+     "none began); keys missed (the last verification missed keys, and added them); degraded (a master may "
      "lack keys); lost (shards are lost); unreachable. NEXT REBUILD is when the fill reaches its threshold "
      "at "
-     "the present growth, or when the schedule says so. JOB is what runs, or how the last run ended; \"ready "
+     "the present growth, when the schedule says so, or when a filter that is not built is tried again. JOB "
+     "is what runs, or how the last run ended; \"ready "
      "to switch\" waits for \"twinbloom cutover\". With FILTER: all that is known of it, and its last runs.",
      "twinbloom status\n  twinbloom status short-link\n  twinbloom status --json", cli_status},
     {"history", "FILTER", 1, 1, WITH_COUNT, "show the last rebuilds of a filter, the newest first",
@@ -35,6 +36,16 @@ const struct command cli_command_table[] = {
      "load it with the\n"
      "next request. With FILTER the exit code is 1 while one that is there is behind.",
      "twinbloom coordinators short-link", cli_coordinators},
+    {"doctor", "", 0, 0, 0, "look at all that the service needs, and say what to do",
+     "Looks, from the coordinator that is asked, at each Redis node (version, memory policy, persistence, "
+     "replicas, whether each\n"
+     "command is allowed), at Postgres (rights, tables, open transactions, replication slots), at clocks, "
+     "and "
+     "at whether\n"
+     "the coordinators agree. Each line is ok, warning or problem; below it stands what to do. The exit code "
+     "is 1 if there is a\n"
+     "problem; warnings do not count. Where the service does not start: twinbloomd -c FILE --doctor.",
+     "twinbloom doctor\n  twinbloom doctor --json", cli_doctor},
     {"plan", "FILTER | --keys N", 0, 1, NEXT | WITH_ESTIMATE,
      "show what a rebuild would make, without making it",
      "Of a FILTER: what it has and would have on each node, by what the nodes say. With --keys and "

@@ -190,7 +190,7 @@ static bool is(const redisReply *filter, const char *field, const char *value)
 /* Whether answers can be relied on, in a word. */
 void status_health_cell(struct table *t, const redisReply *filter)
 {
-    uint64_t lost = 0, next_attempt_ms = 0;
+    uint64_t lost = 0;
     (void)client_count(filter, "lost_shards", &lost);
     if (is(filter, "state", "unreachable"))
         table_cell(t, COLOR_BAD, "unreachable");
@@ -198,8 +198,6 @@ void status_health_cell(struct table *t, const redisReply *filter)
         table_cell(t, COLOR_BAD, "lost");
     else if (is(filter, "state", "degraded") || is(filter, "degraded", "1"))
         table_cell(t, COLOR_BAD, "degraded");
-    else if (client_time(filter, "next_attempt_at", &next_attempt_ms))
-        table_cell(t, COLOR_BAD, "not built");
     else if (!is(filter, "state", "serving"))
         sheet_text_cell(t, filter, "state");
     else if (is(filter, "verification", "failed"))
@@ -212,7 +210,8 @@ void status_next_cell(struct table *t, const redisReply *filter)
 {
     char text[OUTPUT_TEXT_SIZE] = "-";
     uint64_t at_ms;
-    bool known = client_time(filter, "rebuild_expected_at", &at_ms);
+    bool known = (is(filter, "state", "not built") && client_time(filter, "next_attempt_at", &at_ms)) ||
+                 client_time(filter, "rebuild_expected_at", &at_ms);
     if (known)
         (void)output_when(at_ms / 1000, clock_wall_us() / 1000000, text);
     table_cell(t, known ? COLOR_NONE : COLOR_QUIET, text);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/number.h"
+#include "base/processors.h"
 #include "service/config/config_check.h"
 #include "service/config/config_file.h"
 #include "service/config/config_keys.h"
@@ -89,6 +90,26 @@ void config_release(const struct config *c)
 const struct config_filter *config_find(const struct config *c, const char *name, size_t length)
 {
     return config_item_find(c, CONFIG_FILTER, name, length);
+}
+
+enum { PROCESSORS_MOST = 8 };
+
+static unsigned by_machine(uint64_t configured)
+{
+    if (configured > 0)
+        return (unsigned)configured;
+    unsigned processors = processors_usable();
+    return processors > PROCESSORS_MOST ? PROCESSORS_MOST : processors;
+}
+
+unsigned config_threads(const struct config *c)
+{
+    return by_machine(c->threads);
+}
+
+unsigned config_readers(const struct config *c)
+{
+    return by_machine(c->readers);
 }
 
 uint64_t config_capacity(const struct config_filter *f)

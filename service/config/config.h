@@ -44,7 +44,7 @@ struct config_filter {
     char *schedule;           /* cron form "30 3 * * *", "": none */
     char *window;             /* hours in which expansions may start "01:00-05:00, 22:00-02:00", "": always */
     uint32_t expansion;       /* overflow growth for filters without a source, default 2; 0 = non-scaling */
-    uint64_t grace_ms;        /* between cutover and retirement, default 10 s */
+    uint64_t grace_ms;        /* between cutover and retirement, default 10 min */
     enum on_lost on_lost;     /* default maybe */
     unsigned add_acks;        /* replicas; what [redis] says counts where it is more */
     bool add_fsync;
@@ -83,12 +83,12 @@ struct config {
     uint64_t http_timeout_ms; /* of a request from its first byte, and of a connection without one */
     uint64_t http_max_clients;
     enum http_metrics http_metrics; /* who may ask for metrics without a login */
-    unsigned threads;
-    char *password;             /* of the default user: text, or a hash of crypt(3); "": none; secret */
-    uint64_t login_timeout_ms;  /* default 60 s */
-    uint64_t timeout_ms;        /* of a request, default 1000 */
-    uint64_t shutdown_delay_ms; /* served on after SIGTERM, default 0 */
-    uint64_t check_interval_ms; /* of thresholds, default 1000 */
+    unsigned threads;               /* see config_threads() */
+    char *password;                 /* of the default user: text, or a hash of crypt(3); "": none; secret */
+    uint64_t login_timeout_ms;      /* default 60 s */
+    uint64_t timeout_ms;            /* of a request, default 1000 */
+    uint64_t shutdown_delay_ms;     /* served on after SIGTERM, default 0 */
+    uint64_t check_interval_ms;     /* of thresholds, default 1000 */
     enum log_level log_level;
     enum log_format log_format;
     uint64_t slow_ms; /* requests that take longer are logged; 0: none */
@@ -139,7 +139,7 @@ struct config {
     /* What slows a build down; 0: never. */
     uint64_t redis_p99_max_ms;       /* of replies to requests, default 20 ms */
     uint64_t replication_lag_max_ms; /* of the database, default 10 s */
-    uint64_t yield_at;               /* transactions a second of others, default 100 */
+    double yield_at;                 /* share of what others do beside half of the readers, default 0.8 */
     uint64_t rows_per_second;        /* default 0 */
 
     size_t filter_count;
@@ -170,6 +170,11 @@ void config_release(const struct config *c);
 
 /* The effective configuration as INI with every key, its default and help as comments; secrets masked. */
 void config_print(const struct config *c, FILE *to);
+
+/* Threads that serve clients: configured, or by the machine. */
+unsigned config_threads(const struct config *c);
+/* Connections that read a source at once, likewise. */
+unsigned config_readers(const struct config *c);
 
 /* Keys that the first generation of @f is made for at the least: configured, or the default. */
 enum { CONFIG_CAPACITY_DEFAULT = 100, CONFIG_CAPACITY_SOURCED = 10000 };

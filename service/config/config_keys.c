@@ -70,8 +70,8 @@ const struct config_key config_keys[] = {
     S("http_metrics", CONFIG_HTTP_METRICS, http_metrics, "login", 0, 0, RELOAD,
       "Who gets /metrics where a login is needed: login (users that may read all filters), loopback (also who connects from "
       "this machine, a proxy too), open (everybody)."),
-    S("threads", CONFIG_UNSIGNED, threads, "2", 1, 256, 0,
-      "Threads that serve clients."),
+    S("threads", CONFIG_UNSIGNED, threads, "0", 0, 256, 0,
+      "Threads that serve clients. 0: one for each processor that the process may use (affinity, control group), 8 at the most."),
     S("password", CONFIG_STRING, password, "", 0, 0, CONFIG_SECRET | RELOAD,
       "What the default user must give to AUTH, as text or as a hash of twinbloom hash-password; empty: no login, "
       "unless there are users."),
@@ -155,7 +155,7 @@ const struct config_key config_keys[] = {
     E("spill_bytes", CONFIG_BYTES, spill_bytes, "64GiB", 1024.0 * 1024, 1024.0 * 1024 * 1024 * 1024 * 1024, RELOAD,
       "Bytes of hashes there at the most; a build uploads what it has before it is more."),
     E("readers", CONFIG_COUNT, readers, "0", 0, 64, RELOAD,
-      "Connections that read a source at the same time; 0: as many as there are processors, up to 8."),
+      "Connections that read a table at the same time. 0: one for each processor that the process may use, 8 at the most."),
     E("page_time", CONFIG_DURATION, page_ms, "250ms", 1, HOURS(1), RELOAD,
       "How long the database should take for a page; its size follows."),
     E("page_rows", CONFIG_COUNT, page_rows, "1000000", 1, 1e7, RELOAD,
@@ -187,8 +187,9 @@ const struct config_key config_keys[] = {
       "A build reads more slowly while more than 1 % of the requests wait longer than this for Redis; 0: never."),
     E("replication_lag_max", CONFIG_DURATION, replication_lag_max_ms, "10s", 0, HOURS(24), RELOAD,
       "A build reads more slowly while a standby of the database is further behind than this; 0: never."),
-    E("yield_at", CONFIG_COUNT, yield_at, "100", 0, 1e12, RELOAD,
-      "While others end so many transactions a second in the database's server half of a build's readers rest; 0: never."),
+    E("yield_at", CONFIG_DOUBLE, yield_at, "0.8", 0, 1, RELOAD,
+      "Half of a build's readers rest while others would end fewer transactions a second beside all of them than this share of what "
+      "they end beside half; it is tried out, now and then anew. 0: never."),
     E("rows_per_second", CONFIG_COUNT, rows_per_second, "0", 0, 1e12, RELOAD,
       "Rows that a build reads in a second at the most; 0: no limit."),
 
@@ -239,8 +240,8 @@ const struct config_key config_keys[] = {
       "What is lost, or would outgrow its capacity before, does not wait."),
     F("expansion", CONFIG_UINT32, expansion, "2", 0, 32768, RELOAD,
       "Without a source: how many times larger each overflow layer is; 0: the filter does not grow."),
-    F("grace", CONFIG_DURATION, grace_ms, "10s", 0, HOURS(168), RELOAD,
-      "Between the cutover and the end of the old generation; adds go to both until then."),
+    F("grace", CONFIG_DURATION, grace_ms, "10m", 0, HOURS(168), RELOAD,
+      "How long after a cutover a rollback is possible. Until then both generations take memory and every add; twinbloom finish ends it."),
     F("on_lost", CONFIG_ON_LOST, on_lost, "maybe", 0, 0, RELOAD,
       "The answer while data are lost and not yet rebuilt: maybe (1) or error. Never no."),
     F("add_acks", CONFIG_UNSIGNED, add_acks, "0", 0, 5, RELOAD,

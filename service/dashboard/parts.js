@@ -46,7 +46,8 @@ export function judge(f) {
   if (holds(f)) return ['warn', 'Holds', f.job_waiting_for || 'waits for an operator\'s word to switch'];
   if (runs(f)) return ['busy', stepWord(f), f.job_throttle_reason || f.job_waiting_for || ''];
   if (f.postgres && f.postgres !== 'ok') return ['warn', 'Postgres', f.postgres];
-  if (f.state === 'building') return ['busy', 'Not built yet', 'answers "maybe" until it is'];
+  if (f.state === 'building') return ['busy', 'Building', 'answers "maybe" until it is built'];
+  if (f.state === 'not built') return ['warn', 'Not built', 'answers "maybe" until it is; no job builds it now'];
   if (f.nodes_down) return ['bad', 'Node away', f.nodes_down];
   if (fill >= 1) return ['bad', 'Full', `${percent(fill)} of its capacity`];
   if (f.expected_error_rate > f.error_rate * 1.0001) return ['warn', 'Rate high', 'more false positives than promised'];

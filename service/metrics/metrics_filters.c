@@ -168,7 +168,7 @@ static void put_job(const struct named *n, const redisReply *status)
 
 static void put_state(const struct named *n, const char *state)
 {
-    static const char *const states[] = {"serving", "building", "degraded", "unreachable", NULL};
+    static const char *const states[] = {"serving", "building", "not built", "degraded", "unreachable", NULL};
     put_words(n, METRIC_OF_FILTER_STATE, states, state);
     put_flag(n, METRIC_OF_FILTER_DEGRADED, strcmp(state, "degraded") == 0);
 }

@@ -37,7 +37,7 @@ enum metric_type { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM, METRIC_INFO }
     X(FILTER_ADDS, COUNTER, "twinbloom_filter_adds_total", "", "filter", "Keys whose adds this coordinator acknowledged.") \
     X(FILTER_ADDED, COUNTER, "twinbloom_filter_adds_new_total", "", "filter", "Added keys that were new.") \
     X(FILTER_KEYS_OMITTED, COUNTER, "twinbloom_filter_keys_omitted_total", "", "", "Checked or added keys of filters that the counters by filter leave out. Each event loop counts for the first 1000 filters that it answers for, until the coordinator restarts; deleted filters are among them.") \
-    X(FILTER_STATE, GAUGE, "twinbloom_filter_state", "", "filter,state", "1 for the state of the filter (serving, building, degraded or unreachable), 0 for the others.") \
+    X(FILTER_STATE, GAUGE, "twinbloom_filter_state", "", "filter,state", "1 for the state of the filter (serving, building, not built, degraded or unreachable), 0 for the others.") \
     X(FILTER_PHASE, GAUGE, "twinbloom_filter_phase", "", "filter,phase", "1 for the phase of the view, 0 for the others.") \
     X(FILTER_READY, GAUGE, "twinbloom_filter_ready", "", "filter", "1: the filter is built, and Redis is reachable.") \
     X(FILTER_KEYS, GAUGE, "twinbloom_filter_keys", "", "filter", "Keys in the generation in use.") \

@@ -79,7 +79,9 @@ static void test_abort__says_when_the_next_attempt_is(void **state)
     struct error e = {""};
     char text[512];
     int64_t present = 0;
+    must(client_wait_status(&fixture.client[0], FILTER, "state", "building", WAIT_MS, &e), e);
     abort_build();
+    fixture_wait(&fixture, 0, "state", "not built");
     int64_t at = next_attempt_ms();
     assert_in_range(at, now_ms() + 1, now_ms() + RESPECTED_MS);
     must(client_status(&fixture.client[0], FILTER, "next_attempt_reason", text, sizeof(text), &e), e);

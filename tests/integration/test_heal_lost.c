@@ -36,12 +36,18 @@ static int teardown(void **state)
     return fixture_stop(&f);
 }
 
+static redisReply *history(void)
+{
+    redisReply *r = client_command(&f.client[0], "TB.HISTORY " FILTER);
+    assert_true(r != NULL && r->type == REDIS_REPLY_ARRAY);
+    return r;
+}
+
 /* How many of the last runs made just @shards lost shards anew. */
 static unsigned refills(int64_t shards)
 {
     unsigned count = 0;
-    redisReply *r = client_command(&f.client[0], "TB.HISTORY " FILTER);
-    assert_true(r != NULL && r->type == REDIS_REPLY_ARRAY);
+    redisReply *r = history();
     for (size_t i = 0; i < r->elements; i++)
         for (size_t j = 0; j + 1 < r->element[i]->elements; j += 2)
             count += strcmp(r->element[i]->element[j]->str, "repaired_shards") == 0 &&
@@ -50,12 +56,35 @@ static unsigned refills(int64_t shards)
     return count;
 }
 
+/* For whoever reads why the test failed. */
+static void show_history(void)
+{
+    redisReply *r = history();
+    print_message("%zu runs\n", r->elements);
+    for (size_t i = 0; i < r->elements; i++) {
+        const redisReply *run = r->element[i];
+        for (size_t j = 0; j + 1 < run->elements; j += 2) {
+            const redisReply *value = run->element[j + 1];
+            print_message("%s=", run->element[j]->str);
+            if (value->type == REDIS_REPLY_INTEGER)
+                print_message("%lld ", value->integer);
+            else
+                print_message("%s ", value->str);
+        }
+        print_message("\n");
+    }
+    freeReplyObject(r);
+}
+
 /* Healed in place: the same generation, of which as many shards as were lost are filled anew. By the history:
  * the other coordinator may have begun a job since that found nothing more to do. */
 static void was_refilled(int64_t generation, int64_t shards, unsigned times)
 {
     assert_int_equal(fixture_generation(&f, 0), generation);
-    assert_int_equal(refills(shards), times);
+    unsigned found = refills(shards);
+    if (found != times)
+        show_history();
+    assert_int_equal(found, times);
     healing_is(&f, 0, "phase", "STEADY");
     healing_is(&f, 0, "job_step", "done");
     healing_is(&f, 0, "degraded_scope", "");

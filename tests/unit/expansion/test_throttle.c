@@ -253,16 +253,6 @@ static void test_throttle_decide__is_free_as_soon_as_there_are_no_requests(void 
 
 /* --- others --- */
 
-static void test_throttle_yields__while_others_use_the_database(void **state)
-{
-    (void)state;
-    assert_false(throttle_yields(false, 99.9, 100));
-    assert_true(throttle_yields(false, 100, 100));
-    assert_true(throttle_yields(true, 50, 100));
-    assert_false(throttle_yields(true, 49.9, 100));
-    assert_false(throttle_yields(true, 1e9, 0));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -278,7 +268,6 @@ int main(void)
         cmocka_unit_test(test_throttle__keeps_a_standby_near_its_bound),
         cmocka_unit_test(test_throttle__goes_on_at_the_floor_where_it_is_not_the_cause),
         cmocka_unit_test(test_throttle_decide__is_free_as_soon_as_there_are_no_requests),
-        cmocka_unit_test(test_throttle_yields__while_others_use_the_database),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

