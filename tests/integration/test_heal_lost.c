@@ -117,8 +117,7 @@ static void loses_and_heals(const char *what, void (*lose)(unsigned node))
     losing_await(&f, 0, LOSING_ROWS);
     losing_await(&f, 1, LOSING_ROWS);
     was_refilled(generation, here, before + 1);
-    assert_in_range(runs(), jobs + 1,
-                    jobs + MOST_JOBS);
+    assert_in_range(runs(), jobs + 1, jobs + MOST_JOBS);
     traffic_end(&traffic);
     traffic_judge(&traffic, true);
     losing_is_whole(&f, LOSING_ROWS);
