@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/error.h"
 
+#include <ctype.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -35,16 +37,52 @@ enum err error_prefix(struct error *e, enum err code, const char *format, ...)
     return code;
 }
 
+static const struct error_code rows[] = {
+#define X(code, value, name, reply, http_status, exit_status, meaning, remedy)                               \
+    {code, name, reply, http_status, exit_status, meaning, remedy},
+    ERROR_CODES(X)
+#undef X
+};
+enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
+
+const struct error_code *error_codes(size_t *count)
+{
+    *count = ROWS;
+    return rows;
+}
+
+const struct error_code *error_code_of(enum err code)
+{
+    for (size_t i = 0; i < ROWS; i++)
+        if (rows[i].code == code)
+            return &rows[i];
+    return NULL;
+}
+
 const char *error_name(enum err code)
 {
-    switch (code) {
-    case ERR_OK:
-        return "ok";
-#define X(c, value, name, meaning)                                                                           \
-    case c:                                                                                                  \
-        return name;
-        ERROR_CODES(X)
-#undef X
-    }
-    return "unknown";
+    const struct error_code *row = error_code_of(code);
+    return row != NULL ? row->name : code == ERR_OK ? "ok" : "unknown";
+}
+
+static bool begins(const char *text, size_t length, const char *with)
+{
+    size_t n = strlen(with);
+    return length >= n && memcmp(text, with, n) == 0 && (length == n || !isalpha((unsigned char)text[n]));
+}
+
+enum err error_of_reply(const char *text, size_t length)
+{
+    static const struct {
+        const char *reply;
+        enum err code;
+    } of_redisbloom[] = {{"ERR Insufficient memory to create filter", ERR_NOMEM},
+                         {"ERR could not create filter", ERR_RANGE}};
+    for (size_t i = 0; i < sizeof(of_redisbloom) / sizeof(of_redisbloom[0]); i++)
+        if (begins(text, length, of_redisbloom[i].reply))
+            return of_redisbloom[i].code;
+    for (size_t i = 0; i < ROWS; i++)
+        if (begins(text, length, rows[i].reply))
+            return rows[i].code;
+    return ERR_REFUSED;
 }

@@ -44,8 +44,9 @@ struct options {
     unsigned checkers;
     unsigned adds_per_second;   /* all creators together; 0: as fast as they can */
     unsigned checks_per_second; /* keys, all checkers together; 0: as fast as they can */
-    unsigned expansions;        /* to be seen: the first starts by itself, the others by @expand_command */
-    unsigned steady_seconds;    /* of calm traffic before each expansion that is asked for */
+    unsigned expansions; /* to be seen: the first starts by itself, the others by @expand_command; 0: none is
+                            waited for */
+    unsigned steady_seconds; /* of calm traffic before each expansion that is asked for */
     unsigned deadline_seconds;
     const char *expand_command; /* for /bin/sh */
     const char *report;         /* JSON file, or NULL */

@@ -5,7 +5,8 @@
 #include "base/number.h"
 #include "deploy/traffic.h"
 
-static const char usage[] = "usage: traffic --daemon PORT --redis PORT,PORT... --postgres DSN [options]\n"
+static const char usage[] = "usage: traffic --daemon PORT --postgres DSN [options]\n"
+                            "  --redis PORT,PORT...  of the nodes, to say what memory the filter takes\n"
                             "  --filter NAME         filter to use (short-link)\n"
                             "  --prefix P            of the keys in Redis (twinbloom)\n"
                             "  --error-rate P        promised false-positive rate (0.001)\n"
@@ -13,7 +14,8 @@ static const char usage[] = "usage: traffic --daemon PORT --redis PORT,PORT... -
                             "  --checkers N          threads that check (4)\n"
                             "  --adds-per-second N   of all creators; 0: as fast as they can (300)\n"
                             "  --checks-per-second N keys, of all checkers; 0: as fast as they can (20000)\n"
-                            "  --rebuilds N          to be seen; the first starts by itself (2)\n"
+                            "  --rebuilds N          to be seen; the first starts by itself (2); 0: "
+                            "--steady-seconds once it is built\n"
                             "  --rebuild COMMAND     how to ask for the others\n"
                             "  --steady-seconds N    of calm before each of these (5)\n"
                             "  --deadline N          seconds (150)\n"
@@ -92,7 +94,7 @@ static bool take_option(struct options *o, int option, const char *text)
     case OPTION_CHECKS:
         return whole(text, 0, 100000000, &o->checks_per_second);
     case OPTION_EXPANSIONS:
-        return whole(text, 1, EXPANSIONS_MAX, &o->expansions);
+        return whole(text, 0, EXPANSIONS_MAX, &o->expansions);
     case OPTION_EXPAND:
         return *(o->expand_command = text) != '\0';
     case OPTION_STEADY:
@@ -122,8 +124,8 @@ bool options_read(struct options *o, int argc, char **argv)
     int option;
     while (ok && (option = getopt_long(argc, argv, "", long_options, NULL)) != -1)
         ok = take_option(o, option, optarg);
-    ok = ok && optind == argc && o->daemon_port != 0 && o->nodes > 0 && o->postgres != NULL &&
-         (o->expansions == 1 || o->expand_command != NULL);
+    ok = ok && optind == argc && o->daemon_port != 0 && o->postgres != NULL &&
+         (o->expansions <= 1 || o->expand_command != NULL);
     if (!ok)
         (void)fputs(usage, stderr);
     return ok;

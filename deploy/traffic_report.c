@@ -266,9 +266,10 @@ bool report_print(const struct traffic *t)
                  ms(histogram_quantile(&f->creations, 0.5)), ms(histogram_quantile(&f->creations, 0.99)),
                  ms(f->creations.worst));
     (void)printf("  unique violations %" PRIu64 ", of these healed %" PRIu64 "\n", f->violations, f->healed);
-    (void)printf("\nMemory: %" PRIu64
-                 " shards, %.2f MiB in Redis: %.2f bits per key held, %.2f per key planned for\n",
-                 t->memory.shards, (double)t->memory.bytes / 1048576, s.bits_per_key, s.bits_per_place);
+    if (t->options.nodes > 0)
+        (void)printf("\nMemory: %" PRIu64
+                     " shards, %.2f MiB in Redis: %.2f bits per key held, %.2f per key planned for\n",
+                     t->memory.shards, (double)t->memory.bytes / 1048576, s.bits_per_key, s.bits_per_place);
     (void)printf("\nPromises\n");
     (void)printf("  %-7s keys acknowledged: %" PRIu64
                  "; reported absent when asked again at the end: %" PRIu64 "\n",

@@ -30,6 +30,7 @@ static const struct field fields[] = {
     {                                                                                                        \
         name, kind, writer, offsetof(struct record, member), sizeof(((struct record *)0)->member)            \
     }
+    FIELD("id", NUMBER, BY_OTHERS, id),
     FIELD("generation", NUMBER, BY_SCAN, generation),
     FIELD("settled", YES_NO, BY_SETTLE, settled),
     FIELD("scan_ended", YES_NO, BY_SCAN, scan_ended),

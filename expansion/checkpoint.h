@@ -20,6 +20,7 @@ struct table_mark {
 
 /* The job's record as the last driver wrote it. */
 struct record {
+    uint64_t id;         /* mutex_id() of the driver that began it; 0: none knew of ids */
     uint64_t generation; /* the one that is built; 0: no record */
     enum job_step step;
     bool running; /* its last driver did not come to write its end */

@@ -35,6 +35,35 @@ enum err control_read(struct fence *f, struct control *out, struct error *e)
     return ERR_OK;
 }
 
+enum err control_job(struct fence *f, uint64_t *id, struct error *e)
+{
+    struct key_name name;
+    redisReply *reply;
+    *id = 0;
+    names_filter_key(&f->names, "job", &name);
+    enum err code = link_command(f->link, fence_home(f), &reply, e, "HGET %b id", name.text, name.length);
+    if (code == ERR_OK && reply->type == REDIS_REPLY_STRING)
+        (void)number_u64(reply->str, (size_t)reply->len, id);
+    if (code == ERR_OK)
+        freeReplyObject(reply);
+    return code;
+}
+
+enum err control_unfinished(struct fence *f, uint64_t *id, struct error *e)
+{
+    struct key_name name;
+    redisReply *reply;
+    *id = 0;
+    names_filter_key(&f->names, "view", &name);
+    enum err code = link_command(f->link, fence_home(f), &reply, e, "HGET %b phase", name.text, name.length);
+    if (code != ERR_OK)
+        return code;
+    bool two = reply->type == REDIS_REPLY_STRING &&
+               (strcmp(reply->str, "BUILDING") == 0 || strcmp(reply->str, "SWITCHED") == 0);
+    freeReplyObject(reply);
+    return two ? control_job(f, id, e) : ERR_OK;
+}
+
 struct wish {
     const char *phases; /* in which it may be asked */
     bool early;         /* also of a job that has published nothing yet */

@@ -30,6 +30,12 @@ enum control_wish {
     WISH_THROTTLE /* with the rows a second */
 };
 
+/* The id of the job in the record; 0: there is none, or its driver knew of no ids. */
+MUST_CHECK enum err control_job(struct fence *f, uint64_t *id, struct error *e);
+/* Under the mutex: the id of a job that is unfinished and that the next driver goes on with, whatever it was
+ * started for; 0: there is none, or its driver knew of no ids. */
+MUST_CHECK enum err control_unfinished(struct fence *f, uint64_t *id, struct error *e);
+
 /* Ask. In one step with a look at the view and the mutex: what is refused has changed nothing, what is taken
  * will be read by the job's driver or the next one. ERR_NOT_FOUND: no such filter. ERR_CONFLICT: no job is
  * running, or it is past the point; the text says which. ERR_UNREACHABLE, ERR_TIMEOUT. */

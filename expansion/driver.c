@@ -353,6 +353,8 @@ static enum err begin(struct driver *d, struct error *e)
         record_fini(&d->record);
         d->record = fresh;
     }
+    if (d->record.id == 0 || (found_quiet(d) && !d->record.running) || d->found == PHASE_OVERFLOW_OPEN)
+        d->record.id = mutex_id(d->mutex); /* else the job of the record goes on: see control_unfinished() */
     if (d->record.started_ms == 0)
         d->record.started_ms = clock_wall_us() / 1000;
     if (d->record.reason[0] == '\0')

@@ -117,14 +117,18 @@ enum err driver_open(struct driver *d, struct error *e)
     /* Again: the scratch may have been used since; a new seed is as good while shards are empty. */
     fill_generation(d);
     bool for_bytes = strcmp(d->o->trigger, threshold_name(THRESHOLD_BYTES)) == 0;
-    char generation[24], token[24], started[24], capacity[24], rows[24], now[24], nodes[NODE_LIST_MAX];
+    char id[24], generation[24], token[24], started[24], capacity[24], rows[24], now[24],
+        nodes[NODE_LIST_MAX];
+    (void)snprintf(id, sizeof(id), "%" PRIu64, d->record.id);
     (void)snprintf(generation, sizeof(generation), "%" PRIu64, d->next.slot[1 - d->view.current].number);
     (void)snprintf(token, sizeof(token), "%" PRIu64, mutex_token(d->mutex));
     (void)snprintf(started, sizeof(started), "%" PRIu64, d->record.started_ms);
     (void)snprintf(capacity, sizeof(capacity), "%" PRIu64, d->plan.capacity);
     (void)snprintf(rows, sizeof(rows), "%" PRIu64, d->record.rows_total);
     (void)snprintf(now, sizeof(now), "%" PRIu64, clock_wall_us() / 1000);
-    const char *pairs[] = {"state",
+    const char *pairs[] = {"id",
+                           id,
+                           "state",
                            "running",
                            "step",
                            step_name(STEP_SETTLE),

@@ -5,6 +5,7 @@
 #include "base/number.h"
 
 const struct history_field history_fields[] = {
+    {"job_id", "id", "job_id", HISTORY_JOB_ID, false},
     {"started_ms", "started_ms", "started_at", HISTORY_TIME_MS, false},
     {"finished_ms", "finished_ms", "finished_at", HISTORY_TIME_MS, false},
     {"outcome", "state", "outcome", HISTORY_TEXT, false}, /* done, healed, failed, aborted */

@@ -11,7 +11,13 @@
 
 enum { HISTORY_ENTRIES_MAX = 100, HISTORY_VALUE_MAX = 1024 };
 
-enum history_kind { HISTORY_TEXT, HISTORY_COUNT, HISTORY_DECIMAL, HISTORY_TIME_MS /* since 1970 */ };
+enum history_kind {
+    HISTORY_TEXT,
+    HISTORY_COUNT,
+    HISTORY_DECIMAL,
+    HISTORY_TIME_MS, /* since 1970 */
+    HISTORY_JOB_ID   /* without the filter's name */
+};
 
 struct history_field {
     const char *name;   /* in the entry */

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/number.h"
+#include "base/random.h"
 #include "shard/events.h"
 #include "shard/link.h"
 #include "shard/script.h"
@@ -25,7 +26,7 @@ struct mutex {
     struct script_call call;
     unsigned lease_ms;
     char value[160];
-    uint64_t token;
+    uint64_t token, id;
     atomic_bool lost;
     bool stopping;
     bool renewing;
@@ -89,9 +90,9 @@ static enum err busy(const char *holder, long long left_ms, struct error *e)
 static enum err take(struct mutex *m, const char *owner, uint64_t *left_ms, struct error *e)
 {
     /* The counter may go back with its node, so a token alone may come twice: within a process, too. */
-    static atomic_uint takings;
     char unique[OWNER_MAX];
-    (void)snprintf(unique, sizeof(unique), "%s/%u", owner, atomic_fetch_add(&takings, 1));
+    m->id = random_u64();
+    (void)snprintf(unique, sizeof(unique), "%s/%016" PRIx64, owner, m->id);
     struct key_name counter;
     names_filter_key(&m->names, "token", &counter);
     script_begin(&m->call, embedded_acquire);
@@ -295,6 +296,18 @@ enum err mutex_look(struct link *l, const struct names *names, struct error *e)
 const char *mutex_value(const struct mutex *m)
 {
     return m->value;
+}
+
+uint64_t mutex_id(const struct mutex *m)
+{
+    return m->id;
+}
+
+bool mutex_is_of(const char *value, uint64_t id)
+{
+    char wanted[24];
+    (void)snprintf(wanted, sizeof(wanted), "/%016" PRIx64 ":", id);
+    return strstr(value, wanted) != NULL;
 }
 
 uint64_t mutex_token(const struct mutex *m)

@@ -2,8 +2,7 @@
 #ifndef EXPANSION_MUTEX_H
 #define EXPANSION_MUTEX_H
 /* Model: the mutex, lease. The mutex key P:{F}:expansion_flag: a lease that one expansion job of a filter
- * holds. Its value is
- * "<owner>/<number of its taking in this process>:<token>"; the fencing token grows with every taking, unless
+ * holds. Its value is "<owner>/<id of its taking, 16 hexadecimal digits>:<token>"; the fencing token grows with every taking, unless
  * its node comes back with older data, and every script on view and job compares the value, which never comes
  * twice. A thread of its own renews the lease every third of its TTL. Losing it is no danger, only a reason
  * to stop: the scripts refuse what comes late. */
@@ -43,6 +42,10 @@ MUST_CHECK enum err mutex_look(struct link *l, const struct names *names, struct
 
 const char *mutex_value(const struct mutex *m);
 uint64_t mutex_token(const struct mutex *m);
+/* Random, never 0: of this taking, and of the job that begins under it. */
+uint64_t mutex_id(const struct mutex *m);
+/* @value is that of the taking with @id. */
+bool mutex_is_of(const char *value, uint64_t id);
 /* True once Redis has said that the lease is another's. */
 bool mutex_lost(const struct mutex *m);
 /* Stop renewing, delete the key if it still is ours, wake waiters by the events channel, free. NULL is fine.

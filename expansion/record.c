@@ -183,6 +183,7 @@ enum err record_step(struct driver *d, enum job_step step, struct error *e)
     record_text(d, "step", step_name(step));
     record_text(d, "state", "running");
     record_text(d, "waiting_for", "");
+    record_number(d, "id", d->record.id);
     record_text(d, "owner", d->o->owner);
     record_number(d, "token", mutex_token(d->mutex));
     if (fresh)
@@ -233,6 +234,7 @@ void record_end(struct driver *d, const char *state, enum err code, const char *
         record_text(d, "owner", d->o->owner);
         record_kept(d);
     }
+    record_number(d, "id", d->record.id);
     record_text(d, "state", state);
     record_text(d, "step", step_name(d->step));
     record_text(d, "error", text);

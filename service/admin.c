@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "service/admin.h"
+#include "service/answer.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -81,10 +82,7 @@ bool admin_call_names(struct admin_call *call, const struct argument *names, siz
 
 void admin_reply_error(struct reply *r, enum err code, const struct error *e)
 {
-    if (code == ERR_NOT_FOUND)
-        reply_error(r, "ERR not found");
-    else
-        reply_error(r, "%s%s", code == ERR_WRONG_TYPE ? "" : "ERR ", e->text);
+    reply_failure(r, code, "%s", e->text);
 }
 
 static int by_bytes(const void *one, const void *other)
@@ -145,7 +143,7 @@ static void run_letter(void *arg)
 
 static bool asks_postgres(const struct admin_call *call)
 {
-    return call->fn == admin_plan || call->dry_run;
+    return call->fn == admin_plan || call->fn == admin_doctor || call->dry_run;
 }
 
 static void post(struct mailbox *to, struct admin_call *call, struct mailbox *back, mailbox_fn *done)
@@ -526,6 +524,16 @@ const char *admin_creation_failure(const struct admin_call *call)
                                               : "could not create filter";
 }
 
+static void reply_not_created(struct reply *r, const struct admin_call *call)
+{
+    if (call->status == ERR_WRONG_TYPE)
+        admin_reply_error(r, call->status, &call->error);
+    else if (answer_is_of_redisbloom(call->status))
+        reply_error(r, "ERR %s: %s", admin_creation_failure(call), call->error.text);
+    else
+        reply_failure(r, call->status, "%s: %s", admin_creation_failure(call), call->error.text);
+}
+
 void admin_reserve(struct admin *a, struct admin_call *call)
 {
     struct reply r = {.out = &call->reply, .protocol = call->protocol};
@@ -533,12 +541,8 @@ void admin_reserve(struct admin *a, struct admin_call *call)
     admin_create(a, call);
     if (call->status == ERR_OK)
         reply_simple(&r, "OK");
-    else if (call->status == ERR_EXISTS)
-        reply_error(&r, "ERR item exists");
-    else if (call->status == ERR_WRONG_TYPE)
-        admin_reply_error(&r, call->status, &call->error);
     else
-        reply_error(&r, "ERR %s: %s", admin_creation_failure(call), call->error.text);
+        reply_not_created(&r, call);
 }
 
 void admin_init(struct admin *a, struct admin_call *call)
@@ -547,8 +551,6 @@ void admin_init(struct admin *a, struct admin_call *call)
     admin_create(a, call);
     if (call->status == ERR_OK || call->status == ERR_EXISTS)
         reply_integer(&r, call->status == ERR_OK);
-    else if (call->status == ERR_WRONG_TYPE)
-        admin_reply_error(&r, call->status, &call->error);
     else
-        reply_error(&r, "ERR %s: %s", admin_creation_failure(call), call->error.text);
+        reply_not_created(&r, call);
 }

@@ -66,6 +66,8 @@ struct admin_call {
     unsigned flags;        /* of one command: EXPIRE_NX ..., TTL_..., LIST_... */
     enum err status;
     struct error error;
+    uint64_t
+        job; /* the number in a job's id (job_id.h): of which it was asked, or which is asked for; 0: none */
     struct buffer reply;
 };
 
@@ -116,6 +118,7 @@ admin_fn admin_plan;    /* TB.PLAN, and TB.REBUILD where it is a dry run */
 admin_fn admin_rebuild; /* TB.REBUILD */
 admin_fn admin_verify;  /* TB.VERIFY */
 admin_fn admin_accept;  /* TB.TRUST */
+admin_fn admin_job;     /* of HTTP: one job */
 admin_fn admin_control; /* TB.CUTOVER, TB.ROLLBACK, TB.FINISH, TB.ABORT, TB.PAUSE, TB.RESUME, TB.THROTTLE */
 
 /* The part of TB.STATUS that says when the next expansion is to be expected. @known: the keys of a whole
@@ -125,7 +128,8 @@ struct keeper_note;
 void admin_forecast_fields(struct fields *f, const struct config_filter *c, const struct keeper_note *note,
                            bool known, const struct view *v, uint64_t items);
 /* The part of TB.STATUS that says what the last job does or did. @held: somebody drives it. */
-MUST_CHECK enum err admin_job_fields(struct fields *f, struct admin *a, bool held, struct error *e);
+MUST_CHECK enum err admin_job_fields(struct fields *f, struct admin *a, const char *name, size_t length,
+                                     bool held, struct error *e);
 /* Append the status of one filter. ERR_NOT_FOUND. */
 MUST_CHECK enum err admin_status_one(struct admin *a, struct reply *r, const char *name, size_t length,
                                      struct error *e);
@@ -139,6 +143,9 @@ admin_fn admin_nodes;
 /* TB.COORDINATORS. */
 admin_fn admin_coordinators;
 
+/* TB.DOCTOR. */
+admin_fn admin_doctor;
+
 /* Dump and load. */
 admin_fn admin_scandump;      /* BF.SCANDUMP */
 admin_fn admin_loadchunk;     /* BF.LOADCHUNK */
@@ -148,7 +155,7 @@ admin_fn admin_load_status;   /* TB.LOAD */
 bool admin_has_source(struct admin *a, struct admin_call *call, const char *nothing);
 
 /* The job that TB.REBUILD asks for, and TB.PLAN asks about. Borrows from both. */
-struct runner_job admin_rebuild_job(const struct admin *a, const struct admin_call *call);
+struct runner_job admin_rebuild_job(struct admin *a, const struct admin_call *call);
 
 /* call->flags */
 enum { TTL_SECONDS = 1, TTL_ABSOLUTE = 2 };
@@ -158,7 +165,7 @@ enum { SCAN_OTHER_TYPE = 1 };          /* TYPE names one that no filter has */
 /* Copy names into the call, each with a NUL behind it. False: no memory. */
 MUST_CHECK bool admin_call_names(struct admin_call *call, const struct argument *names, size_t count);
 
-/* "ERR not found", "WRONGTYPE ...", or "ERR " and the text. */
+/* As reply_failure(). */
 void admin_reply_error(struct reply *r, enum err code, const struct error *e);
 
 /* The names of all filters in Redis, in the order of their bytes: the order of a set changes between two

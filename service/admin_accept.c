@@ -104,8 +104,6 @@ void admin_accept(struct admin *a, struct admin_call *call)
     if (code == ERR_OK) {
         reply_simple(&r, "OK");
         keeper_wake(a->service);
-    } else if (code == ERR_BUSY) {
-        reply_error(&r, "BUSY %s", e->text);
     } else {
         admin_reply_error(&r, code, e);
     }

@@ -64,13 +64,12 @@ enum err admin_drop_filter(struct service *s, const struct config *config, struc
 
 /* --- DEL --- */
 
-static const char configured[] = "filter '%.*s' is configured: remove its section first";
+static const char configured[] =
+    "filter '%.*s' is configured: remove [filter %.*s] from the configuration first";
 
 static void refuse_configured(struct reply *r, const char *name, size_t length)
 {
-    struct error e;
-    (void)error_set(&e, ERR_CONFLICT, configured, (int)length, name);
-    reply_error(r, "ERR %s", e.text);
+    reply_failure(r, ERR_CONFLICT, configured, (int)length, name, (int)length, name);
 }
 
 /* Say which filter was not deleted, and what helps. Returns @code. */
@@ -83,14 +82,12 @@ static enum err explain(const struct argument *name, enum err code, struct error
                : error_prefix(e, code, "filter '%.*s' is not deleted", (int)name->length, name->bytes);
 }
 
-static void reply_failure(struct reply *r, const struct argument *name, enum err code, struct error *e)
+static void reply_kept(struct reply *r, const struct argument *name, enum err code, struct error *e)
 {
-    if (code == ERR_WRONG_TYPE) {
+    if (code == ERR_WRONG_TYPE)
         admin_reply_error(r, code, e);
-        return;
-    }
-    (void)explain(name, code, e);
-    reply_error(r, "ERR %s", e->text);
+    else
+        reply_failure(r, explain(name, code, e), "%s", e->text);
 }
 
 void admin_drop(struct admin *a, struct admin_call *call)
@@ -111,7 +108,7 @@ void admin_drop(struct admin *a, struct admin_call *call)
         if (code == ERR_OK) {
             dropped++;
         } else if (code != ERR_NOT_FOUND && code != ERR_RANGE) {
-            reply_failure(&r, name, code, &call->error);
+            reply_kept(&r, name, code, &call->error);
             return;
         }
     }
@@ -122,7 +119,8 @@ void admin_delete(struct admin *a, struct admin_call *call)
 {
     const struct argument name = {.bytes = call->filter, .length = call->filter_length};
     if (config_find(a->config, name.bytes, name.length) != NULL) {
-        call->status = error_set(&call->error, ERR_CONFLICT, configured, (int)name.length, name.bytes);
+        call->status = error_set(&call->error, ERR_CONFLICT, configured, (int)name.length, name.bytes,
+                                 (int)name.length, name.bytes);
         return;
     }
     call->status = admin_drop_filter(a->service, a->config, &a->fence, &a->view, name.bytes, name.length,
@@ -168,7 +166,7 @@ void admin_expire(struct admin *a, struct admin_call *call)
     if (code == ERR_OK || code == ERR_NOT_FOUND)
         reply_integer(&r, code == ERR_OK && done);
     else if (code == ERR_BUSY)
-        reply_failure(&r, &name, code, &call->error);
+        reply_kept(&r, &name, code, &call->error);
     else
         admin_reply_error(&r, code, &call->error);
     if (done)

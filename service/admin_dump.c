@@ -13,7 +13,7 @@
 
 enum { RETRY_US = 20000 };
 
-static const char begin_again[] = "ERR the filter was rebuilt during the dump: begin again with 0";
+static const char begin_again[] = "the filter was rebuilt during the dump: begin again with 0";
 
 static const char unsure_shards[] =
     "shards of the filter were lost, and are being filled from its source: try again later";
@@ -23,14 +23,6 @@ static void reply_piece(struct reply *r, uint64_t next, const void *bytes, size_
     reply_array(r, 2);
     reply_integer(r, (int64_t)next);
     reply_bulk(r, bytes, length);
-}
-
-static void reply_failed(struct reply *r, enum err code, const struct error *e)
-{
-    if (code == ERR_NOT_FOUND)
-        reply_error(r, "ERR not found");
-    else
-        reply_error(r, "ERR %s", e->text);
 }
 
 static void send_header(struct admin *a, struct reply *r, struct error *e)
@@ -46,7 +38,7 @@ static void send_header(struct admin *a, struct reply *r, struct error *e)
             header.layers[i].items = DUMP_ITEMS_MAX;
     }
     if (code != ERR_OK) {
-        reply_failed(r, code, e);
+        admin_reply_error(r, code, e);
         return;
     }
     dump_header_encode(&header, &bytes);
@@ -112,9 +104,9 @@ static void send_chunk(struct admin *a, struct reply *r, const struct dump_heade
         dump_chunk_encode(h, number, &run, chunk);
         reply_piece(r, dump_position(h, number + 1), chunk, length);
     } else if (code == ERR_CONFLICT) {
-        reply_error(r, "%s", begin_again);
+        reply_failure(r, ERR_FENCED, "%s", begin_again);
     } else {
-        reply_failed(r, code, e);
+        admin_reply_error(r, code, e);
     }
     free(chunk);
 }
@@ -128,7 +120,7 @@ void admin_scandump(struct admin *a, struct admin_call *call)
         code = fence_load(&a->fence, &a->view, e);
     call->status = code;
     if (code != ERR_OK) {
-        reply_failed(&r, code, e);
+        admin_reply_error(&r, code, e);
         return;
     }
     uint64_t position = (uint64_t)call->position;
@@ -137,12 +129,12 @@ void admin_scandump(struct admin *a, struct admin_call *call)
     if (!call->position_given)
         reply_error(&r, "Second argument must be numeric");
     else if (!view_current(&a->view)->built)
-        reply_error(&r, "ERR the filter is not built yet: there is nothing to dump");
+        reply_failure(&r, ERR_CONFLICT, "the filter is not built yet: there is nothing to dump");
     else if (position == 0)
         send_header(a, &r, e);
     else if (dump_header_of(&header, &a->view, dump_position_layers(position), e) != ERR_OK ||
              !dump_position_chunk(&header, position, &number))
-        reply_error(&r, "%s", begin_again);
+        reply_failure(&r, ERR_FENCED, "%s", begin_again);
     else
         send_chunk(a, &r, &header, number, e);
 }

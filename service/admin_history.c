@@ -6,7 +6,7 @@
 #include "service/admin.h"
 #include "service/field.h"
 
-static void put_pair(struct fields *f, const struct history_pair *pair)
+static void put_pair(struct fields *f, const struct admin_call *call, const struct history_pair *pair)
 {
     uint64_t n;
     double decimal;
@@ -25,20 +25,24 @@ static void put_pair(struct fields *f, const struct history_pair *pair)
         if (number_double(pair->value, length, &decimal))
             field_decimal(f, pair->field->shown, decimal);
         return;
+    case HISTORY_JOB_ID:
+        if (number_u64(pair->value, length, &n))
+            field_job_id(f, call->filter, call->filter_length, n);
+        return;
     case HISTORY_TEXT:
         field_text(f, pair->field->shown, pair->value);
         return;
     }
 }
 
-static void write_entry(struct reply *r, const redisReply *entry)
+static void write_entry(struct reply *r, const struct admin_call *call, const redisReply *entry)
 {
     struct fields f;
     struct history_pair pair;
     const char *at = entry->str;
     fields_begin(&f, r->protocol);
     while (history_next(&at, entry->str + entry->len, &pair))
-        put_pair(&f, &pair);
+        put_pair(&f, call, &pair);
     fields_end(&f, r);
 }
 
@@ -66,11 +70,11 @@ void admin_history(struct admin *a, struct admin_call *call)
     redisReply *entries = NULL;
     call->status = read_entries(a, call, &entries);
     if (call->status != ERR_OK) {
-        reply_error(&r, "ERR %s", call->status == ERR_NOT_FOUND ? "not found" : call->error.text);
+        admin_reply_error(&r, call->status, &call->error);
         return;
     }
     reply_array(&r, entries->elements);
     for (size_t i = 0; i < entries->elements; i++)
-        write_entry(&r, entries->element[i]);
+        write_entry(&r, call, entries->element[i]);
     freeReplyObject(entries);
 }

@@ -16,13 +16,11 @@ static void reply_outcome(struct admin_call *call)
     struct reply r = {.out = &call->reply, .protocol = call->protocol};
     if (call->status == ERR_OK)
         reply_simple(&r, "OK");
-    else if (call->status == ERR_BUSY)
-        reply_error(&r, "BUSY %s", call->error.text);
     else
-        reply_error(&r, "ERR %s", call->status == ERR_NOT_FOUND ? "not found" : call->error.text);
+        reply_failure(&r, call->status, "%s", call->error.text);
 }
 
-struct runner_job admin_rebuild_job(const struct admin *a, const struct admin_call *call)
+struct runner_job admin_rebuild_job(struct admin *a, const struct admin_call *call)
 {
     return (struct runner_job){.config = a->config,
                                .filter = call->filter,
@@ -35,6 +33,7 @@ struct runner_job admin_rebuild_job(const struct admin *a, const struct admin_ca
                                .hold = call->hold,
                                .verify_full = call->verify_full,
                                .wait_ms = ENDING_MS,
+                               .of = &a->fence,
                                .kind = JOB_EXPAND};
 }
 
@@ -51,7 +50,7 @@ bool admin_has_source(struct admin *a, struct admin_call *call, const char *noth
     call->status = error_set(&call->error, code == ERR_NOT_FOUND ? ERR_NOT_FOUND : ERR_CONFLICT,
                              "filter '%s' has no source table in the configuration: nothing to %s",
                              call->filter, nothing);
-    reply_error(&r, "ERR %s", call->error.text);
+    reply_failure(&r, ERR_CONFLICT, "%s", call->error.text);
     return false;
 }
 
@@ -96,7 +95,7 @@ void admin_rebuild(struct admin *a, struct admin_call *call)
     const struct runner_job job = admin_rebuild_job(a, call);
     call->status = may_rebuild(a, call, &job, &call->error);
     if (call->status == ERR_OK)
-        call->status = runner_post(a->service->runner, &job, &call->error);
+        call->status = runner_post(a->service->runner, &job, &call->job, &call->error);
     reply_outcome(call);
 }
 
@@ -123,10 +122,11 @@ void admin_verify(struct admin *a, struct admin_call *call)
                                    .trigger = "verify",
                                    .verify_full = call->verify_full,
                                    .wait_ms = ENDING_MS,
+                                   .of = &a->fence,
                                    .kind = JOB_CHECK};
     call->status = may_verify(a, call, &call->error);
     if (call->status == ERR_OK)
-        call->status = runner_post(a->service->runner, &job, &call->error);
+        call->status = runner_post(a->service->runner, &job, &call->job, &call->error);
     reply_outcome(call);
 }
 
@@ -136,5 +136,8 @@ void admin_control(struct admin *a, struct admin_call *call)
         names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, &call->error);
     if (call->status == ERR_OK)
         call->status = control_ask(&a->fence, call->wish, call->rows_per_second, &call->error);
+    struct error ignored;
+    if (call->status == ERR_OK && control_job(&a->fence, &call->job, &ignored) != ERR_OK)
+        call->job = 0; /* it was asked all the same */
     reply_outcome(call);
 }

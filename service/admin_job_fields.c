@@ -5,7 +5,7 @@
 #include "service/admin.h"
 #include "service/field.h"
 
-enum value_kind { TEXT, COUNT, DECIMAL, FLAG, TIME };
+enum value_kind { TEXT, COUNT, DECIMAL, FLAG, TIME, ID };
 
 /* In this order. What a record has beside these is for drivers. */
 static const struct job_field {
@@ -13,6 +13,7 @@ static const struct job_field {
     enum value_kind kind;
 } job_fields[] = {
     {"state", "job_state", TEXT},
+    {"id", "job_id", ID},
     {"step", "job_step", TEXT},
     {"trigger", "job_trigger", TEXT},
     {"reason", "job_reason", TEXT},
@@ -78,7 +79,8 @@ static bool is_number(const char *text, uint64_t *n)
 }
 
 /* A number that is not known is empty in the record, and left out. */
-static void put_field(struct fields *f, const struct job_field *field, const char *value, bool held)
+static void put_field(struct fields *f, const struct argument *filter, const struct job_field *field,
+                      const char *value, bool held)
 {
     uint64_t n = 0;
     double decimal;
@@ -103,6 +105,10 @@ static void put_field(struct fields *f, const struct job_field *field, const cha
         if (is_number(value, &n))
             field_time(f, field->name, n);
         return;
+    case ID:
+        if (number_u64(value, strlen(value), &n))
+            field_job_id(f, filter->bytes, filter->length, n);
+        return;
     }
 }
 
@@ -114,19 +120,21 @@ static const char *find(const redisReply *record, const char *field)
     return NULL;
 }
 
-enum err admin_job_fields(struct fields *f, struct admin *a, bool held, struct error *e)
+enum err admin_job_fields(struct fields *f, struct admin *a, const char *name, size_t length, bool held,
+                          struct error *e)
 {
-    struct key_name name;
+    const struct argument filter = {.bytes = name, .length = length};
+    struct key_name key;
     redisReply *record;
-    names_filter_key(&a->fence.names, "job", &name);
+    names_filter_key(&a->fence.names, "job", &key);
     enum err code =
-        link_command(a->link, fence_home(&a->fence), &record, e, "HGETALL %b", name.text, name.length);
+        link_command(a->link, fence_home(&a->fence), &record, e, "HGETALL %b", key.text, key.length);
     if (code != ERR_OK)
         return code;
     for (size_t i = 0; i < sizeof(job_fields) / sizeof(job_fields[0]); i++) {
         const char *value = find(record, job_fields[i].record);
         if (value != NULL)
-            put_field(f, &job_fields[i], value, held);
+            put_field(f, &filter, &job_fields[i], value, held);
         else if (i == 0)
             field_text(f, "job_state", "none");
     }

@@ -135,7 +135,8 @@ static enum err scan(struct admin *a, struct admin_call *call, uint64_t cursor, 
                      redisReply **out)
 {
     if (call->filter_length > GLOB_PATTERN_MAX) {
-        (void)error_set(&call->error, ERR_RANGE, "a pattern has at most %d bytes", GLOB_PATTERN_MAX);
+        (void)error_set(&call->error, ERR_RANGE, "the pattern is too long: at most %d bytes are allowed",
+                        GLOB_PATTERN_MAX);
         return ERR_RANGE;
     }
     enum err code = link_command(a->link, link_filters(a->link, a->config->prefix), out, &call->error,

@@ -40,12 +40,7 @@ static void fail(struct load *l, enum err code)
     l->call->status = code;
     if (code == ERR_ASIDE) /* what has come is stored */
         l->call->fn = admin_load_complete;
-    if (code == ERR_EXISTS)
-        reply_error(l->r, "ERR item exists");
-    else if (code == ERR_NOT_FOUND)
-        reply_error(l->r, "ERR not found");
-    else
-        reply_error(l->r, "ERR %s", l->e->text);
+    admin_reply_error(l->r, code, l->e);
 }
 
 /* --- the end: all chunks have come --- */
@@ -426,6 +421,6 @@ void admin_load_status(struct admin *a, struct admin_call *call)
         fields_end(&f, &r);
     } else {
         fields_drop(&f);
-        reply_error(&r, "ERR %s", call->error.text);
+        admin_reply_error(&r, call->status, &call->error);
     }
 }

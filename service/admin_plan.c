@@ -266,7 +266,7 @@ void admin_plan(struct admin *a, struct admin_call *call)
         answer(&o, code, &r);
     } else {
         call->status = code;
-        reply_error(&r, "ERR %s", code == ERR_NOT_FOUND ? "not found" : call->error.text);
+        admin_reply_error(&r, code, &call->error);
     }
     free(o.nodes);
 }

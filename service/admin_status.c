@@ -343,7 +343,7 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
         if (code == ERR_OK)
             code = verify_fields(f, a, e);
         if (code == ERR_OK)
-            code = admin_job_fields(f, a, mutex.held, e);
+            code = admin_job_fields(f, a, name, length, mutex.held, e);
         if (code == ERR_OK && config != NULL && config->table[0] != '\0')
             code = tail_fields(f, a, e);
         field_text(f, "redis", code == ERR_OK ? "ok" : e->text);
@@ -417,8 +417,6 @@ void admin_status(struct admin *a, struct admin_call *call)
         return;
     }
     call->status = admin_status_one(a, &r, call->filter, call->filter_length, &call->error);
-    if (call->status == ERR_NOT_FOUND)
-        reply_error(&r, "ERR not found");
-    else if (call->status != ERR_OK)
-        reply_error(&r, "ERR %s", call->error.text);
+    if (call->status != ERR_OK)
+        admin_reply_error(&r, call->status, &call->error);
 }

@@ -1,21 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #include "service/answer.h"
 
-static const char *prefix_of(enum err code)
+bool answer_is_of_redisbloom(enum err code)
 {
-    return code == ERR_UNREACHABLE ? "CLUSTERDOWN" : code == ERR_NOMEM ? "OOM" : "ERR";
+    return code == ERR_RANGE || code == ERR_NOMEM;
 }
 
 void answer_failure(struct reply *out, const struct failure *f)
 {
-    if (f->unmade)
+    if (f->unmade && answer_is_of_redisbloom(f->code))
         reply_error(out, "ERR %s", f->text);
-    else if (f->code == ERR_NOT_FOUND)
-        reply_error(out, "ERR not found");
-    else if (f->code == ERR_WRONG_TYPE)
-        reply_error(out, "%s", f->text);
     else
-        reply_error(out, "%s %s", prefix_of(f->code), f->text);
+        reply_failure(out, f->code, "%s", f->text);
 }
 
 void answer_reply(struct reply *out, enum answer answer, const char *filter, const struct failure *why)
@@ -26,11 +22,11 @@ void answer_reply(struct reply *out, enum answer answer, const char *filter, con
         reply_boolean(out, answer == ANSWER_YES);
         break;
     case ANSWER_FULL:
-        reply_error(out, "ERR non scaling filter is full");
+        reply_failure(out, ERR_FULL, "full");
         break;
     case ANSWER_LOST:
-        reply_error(out, "ERR filter '%s' is degraded: the data of this key's shard is lost, or may be",
-                    filter);
+        reply_failure(out, ERR_LOST, "filter '%s' is degraded: the shard of this key is lost, or may be",
+                      filter);
         break;
     case ANSWER_ERROR:
         answer_failure(out, why);
@@ -61,5 +57,5 @@ void tally_reply(const struct tally *t, struct reply *out, const char *filter)
     if (buffer_failed(b))
         return;
     b->length -= 2; /* the line goes on */
-    buffer_printf(b, "; %zu of %zu items were done\r\n", t->done, t->keys);
+    buffer_printf(b, "; %zu of %zu keys were done\r\n", t->done, t->keys);
 }

@@ -141,6 +141,8 @@ bool client_needs_login(struct client *c);
 struct reply client_reply_begin(struct client *c);
 void client_reply_end(struct client *c);
 void client_error(struct client *c, const char *format, ...) PRINTF_LIKE(2, 3);
+/* As reply_failure(). */
+void client_failure(struct client *c, enum err code, const char *format, ...) PRINTF_LIKE(3, 4);
 
 /* Check or add @count keys; the reply comes when it is known. */
 void client_operate(struct client *c, enum operation_kind kind, const struct argument *filter,

@@ -77,6 +77,8 @@ const struct command command_table[] = {
      "twinbloom", KEYS_FIRST},
     {"TB.COORDINATORS", -1, COMMAND_ALONE | COMMAND_READ, command_tb_coordinators,
      "All coordinators, and which epoch of a filter each serves", "twinbloom", KEYS_FIRST},
+    {"TB.DOCTOR", 1, COMMAND_ALONE | COMMAND_ADMIN, command_tb_doctor,
+     "Looks at all that the service needs, and says what to do", "twinbloom", KEYS_NONE},
     {"TB.HISTORY", -2, COMMAND_ALONE | COMMAND_READ, command_tb_history,
      "The last runs of a filter's expansions", "twinbloom", KEYS_FIRST},
     {"TB.PLAN", -2, COMMAND_ALONE | COMMAND_READ, command_tb_plan, "What an expansion would make and need",
@@ -314,7 +316,8 @@ static void queue(struct client *c, const struct argument *arguments, size_t cou
         c->transaction_bytes += bytes;
         if (c->transaction_bytes > max) {
             fail_transaction(c);
-            client_error(c, "ERR the transaction has more than request_max (%" PRIu64 ") bytes", max);
+            client_failure(c, ERR_RANGE, "the transaction has more than %" PRIu64 " bytes (request_max)",
+                           max);
             return;
         }
     }

@@ -129,7 +129,8 @@ static void command_list(struct client *c, const struct argument *a, size_t coun
         return;
     }
     if (filter != NULL && filter[1].length > GLOB_PATTERN_MAX) {
-        client_error(c, "ERR a pattern has at most %d bytes", GLOB_PATTERN_MAX);
+        client_failure(c, ERR_RANGE, "the pattern is too long: at most %d bytes are allowed",
+                       GLOB_PATTERN_MAX);
         return;
     }
     char name[32];

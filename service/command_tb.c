@@ -19,7 +19,7 @@ static const char *take_capacity(const struct argument *value, struct admin_call
     if (value == NULL)
         return "ERR syntax error";
     if (!number_u64(value->bytes, value->length, &call->capacity) || call->capacity == 0)
-        return "ERR bad capacity";
+        return "RANGE CAPACITY is not a whole number above 0";
     return NULL;
 }
 
@@ -29,7 +29,7 @@ static const char *take_error_rate(const struct argument *value, struct admin_ca
         return "ERR syntax error";
     if (!number_double(value->bytes, value->length, &call->error_rate) || call->error_rate <= 0 ||
         call->error_rate >= 1)
-        return "ERR bad error rate";
+        return "RANGE ERROR is not a number above 0 and below 1";
     return NULL;
 }
 
@@ -38,7 +38,7 @@ static const char *take_nodes(const struct argument *value, struct admin_call *c
     if (value == NULL)
         return "ERR syntax error";
     if (value->length == 0 || memchr(value->bytes, '\0', value->length) != NULL)
-        return "ERR bad nodes";
+        return "RANGE NODES names no node";
     free(call->nodes);
     call->nodes = calloc(1, value->length + 1);
     if (call->nodes == NULL)
@@ -68,7 +68,7 @@ static const char *options(const struct argument *a, size_t count, unsigned with
         else if ((with & WITH_RATE) != 0 && number_u64(a[i].bytes, a[i].length, &call->rows_per_second))
             continue;
         else
-            error = (with & WITH_RATE) != 0 ? "ERR bad number of rows a second" : "ERR syntax error";
+            error = (with & WITH_RATE) != 0 ? "RANGE ROWS is not a whole number" : "ERR syntax error";
     }
     return error;
 }
@@ -103,6 +103,16 @@ void command_tb_coordinators(struct client *c, const struct argument *a, size_t 
         call_admin(c, admin_coordinators, a, count, 0, 0);
 }
 
+void command_tb_doctor(struct client *c, const struct argument *a, size_t count)
+{
+    if (!user_may_all_filters(c->session.rights)) {
+        client_error(c,
+                     "NOPERM this user has no permissions to access all filters, which TB.DOCTOR looks at");
+        return;
+    }
+    call_admin(c, admin_doctor, a, count, 0, 0);
+}
+
 /* FILTER [COUNT n] */
 void command_tb_history(struct client *c, const struct argument *a, size_t count)
 {
@@ -112,7 +122,7 @@ void command_tb_history(struct client *c, const struct argument *a, size_t count
         return;
     }
     if (count == 4 && (!number_u64(a[3].bytes, a[3].length, &most) || most == 0)) {
-        client_error(c, "ERR bad count");
+        client_error(c, "RANGE COUNT is not a whole number above 0");
         return;
     }
     struct admin_call *call = admin_call_new(admin_history, a[1].bytes, a[1].length);

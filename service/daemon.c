@@ -13,10 +13,9 @@
 #include "service/daemon_check.h"
 #include "service/daemon_options.h"
 #include "service/describe.h"
+#include "service/doctor.h"
 #include "service/metrics/metrics_table.h"
 #include "service/service.h"
-#include "shard/cluster.h"
-#include "shard/sentinels.h"
 
 enum { EXIT_USAGE = 2 };
 
@@ -24,31 +23,6 @@ enum { EXIT_USAGE = 2 };
 #ifndef TWINBLOOMD_VERSION
 #define TWINBLOOMD_VERSION TWINBLOOM_VERSION
 #endif
-
-static enum err take_nodes(struct service *s, const struct config *config, struct error *e)
-{
-    struct nodes *nodes = calloc(1, sizeof(*nodes));
-    bool clustered = config->cluster[0] != '\0';
-    if (nodes != NULL && config->sentinel[0] != '\0') {
-        enum err parsed = sentinels_parse(&s->nodes, nodes, config->sentinel, config->master, e);
-        free(nodes); /* taken again when they are asked */
-        return parsed;
-    }
-    if (nodes == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
-    enum err code =
-        clustered ? cluster_parse_seeds(nodes, config->cluster, e) : nodes_parse(nodes, config->nodes, e);
-    if (code == ERR_OK && clustered)
-        s->nodes.cluster = cluster_new(nodes);
-    else if (code == ERR_OK)
-        s->nodes = *nodes;
-    free(nodes);
-    if (code != ERR_OK)
-        return code;
-    if (clustered && s->nodes.cluster == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
-    return ERR_OK;
-}
 
 static int start(const struct config *config, const char *path)
 {
@@ -81,15 +55,12 @@ static int start(const struct config *config, const char *path)
     service_block_signals();
     enum err code = daemon_check_sources(config, path, &e);
     if (code == ERR_OK)
-        code = take_nodes(s, config, &e);
-    if (code == ERR_OK)
         code = service_run(s, config, &e);
     if (code != ERR_OK)
         log_error("start_failed", "error=%s", log_quote(e.text));
     else
         log_info("stopped", "uptime_seconds=%" PRIu64, (clock_mono_us() - s->started_us) / 1000000);
     live_config_free(s->config);
-    cluster_free(s->nodes.cluster);
     (void)pthread_mutex_destroy(&s->reloading);
     free(s);
     return code == ERR_OK ? EXIT_SUCCESS : EXIT_FAILURE;
@@ -111,6 +82,9 @@ static bool describe(const struct daemon_wish *wish)
     case DAEMON_DESCRIBE_COMMANDS:
         describe_commands(stdout);
         return true;
+    case DAEMON_DESCRIBE_ERRORS:
+        describe_errors(stdout);
+        return true;
     case DAEMON_DESCRIBE_HTTP:
         describe_http(stdout);
         return true;
@@ -124,6 +98,7 @@ static bool describe(const struct daemon_wish *wish)
     case DAEMON_NONE:
     case DAEMON_CONFIG:
     case DAEMON_CHECK_CONFIG:
+    case DAEMON_DOCTOR:
     case DAEMON_PRINT_CONFIG:
         break;
     }
@@ -155,6 +130,8 @@ int main(int argc, char **argv)
         config_print(config, stdout);
     else if (wish.wish == DAEMON_CHECK_CONFIG)
         status = daemon_check_config(config, path);
+    else if (wish.wish == DAEMON_DOCTOR)
+        status = doctor_alone(config, TWINBLOOMD_VERSION, stdout);
     else
         status = start(config, path);
     config_release(config);

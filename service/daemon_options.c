@@ -10,12 +10,17 @@ const struct daemon_option_row daemon_options[] = {
     {"check-config", NULL,
      "check the file and the tables that it names, say what was chosen, then exit (0: fit)",
      DAEMON_CHECK_CONFIG, 0},
+    {"doctor", NULL,
+     "look at all that the service needs, say what to do, then exit (0: no problem, 1: a problem)",
+     DAEMON_DOCTOR, 0},
     {"print-config", NULL, "print every key with its value and meaning, then exit", DAEMON_PRINT_CONFIG, 0},
     {"describe-commands", NULL, "print the reference of the commands (Markdown), then exit",
      DAEMON_DESCRIBE_COMMANDS, 0},
     {"describe-config", "[=FORM]",
      "print the reference of the configuration, then exit; FORM is markdown, or man for twinbloom.conf(5)",
      DAEMON_DESCRIBE_CONFIG, 0},
+    {"describe-errors", NULL, "print the reference of the errors (Markdown), then exit",
+     DAEMON_DESCRIBE_ERRORS, 0},
     {"describe-http", NULL, "print the reference of HTTP (Markdown), then exit", DAEMON_DESCRIBE_HTTP, 0},
     {"describe-metrics", NULL, "print the reference of the metrics (Markdown), then exit",
      DAEMON_DESCRIBE_METRICS, 0},
@@ -77,7 +82,7 @@ int daemon_options_read(int argc, char **argv, struct daemon_wish *out)
 
 void daemon_options_help(FILE *to)
 {
-    (void)fputs("usage: twinbloomd [-c FILE] [--check-config | --print-config]\n"
+    (void)fputs("usage: twinbloomd [-c FILE] [--check-config | --doctor | --print-config]\n"
                 "       twinbloomd --version | --help | --man | --describe-commands | ...\n\n",
                 to);
     for (size_t i = 0; i < ROWS; i++) {

@@ -9,6 +9,7 @@
 /* Markdown. */
 void describe_config(FILE *to);   /* config_keys */
 void describe_commands(FILE *to); /* command_table */
+void describe_errors(FILE *to);   /* error_codes */
 void describe_http(FILE *to);     /* http_routes and openapi.json */
 
 /* Pages of the manual, in the macros of man(7): twinbloom.conf(5), and twinbloomd(8) of the table of options.

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include "service/job_id.h"
 
 void field_text(struct fields *f, const char *name, const char *value)
 {
@@ -68,6 +69,15 @@ void field_time(struct fields *f, const char *name, uint64_t ms)
     else
         reply_double(&f->reply, strtod(text, NULL));
     f->count++;
+}
+
+void field_job_id(struct fields *f, const char *filter, size_t length, uint64_t number)
+{
+    struct buffer id = {0};
+    job_id_put(&id, filter, length, number);
+    field_text(f, "job_id", buffer_text(&id));
+    f->bytes.failed |= buffer_failed(&id);
+    buffer_fini(&id);
 }
 
 void field_null(struct fields *f, const char *name)

@@ -21,6 +21,8 @@ void field_bool(struct fields *f, const char *name, bool value);
 /* A moment, @ms since 1970, as Unix seconds with up to three decimals. 0: null. */
 void field_time(struct fields *f, const char *name, uint64_t ms);
 void field_null(struct fields *f, const char *name); /* not known */
+/* "job_id": see job_id.h. */
+void field_job_id(struct fields *f, const char *filter, size_t length, uint64_t number);
 /* @count values, which the caller writes to f->reply. */
 void field_array(struct fields *f, const char *name, size_t count);
 

@@ -50,7 +50,7 @@ bool keeper_start(struct keeper *k, struct watched *w, const char *reason, const
                                    .reason = reason,
                                    .trigger = trigger,
                                    .kind = kind};
-    enum err code = runner_post(k->service->runner, &job, &e);
+    enum err code = runner_post(k->service->runner, &job, NULL, &e);
     if (code != ERR_BUSY)
         w->started_at = clock_mono_us();
     if (code == ERR_OK)

@@ -90,6 +90,23 @@ void reply_error(struct reply *r, const char *format, ...)
     line(r, '-', text);
 }
 
+void reply_failure(struct reply *r, enum err code, const char *format, ...)
+{
+    const struct error_code *row = error_code_of(code);
+    const char *begin = row != NULL ? row->reply : "ERR";
+    char text[LINE_MAX_BYTES];
+    if (strchr(begin, ' ') != NULL) {
+        line(r, '-', begin);
+        return;
+    }
+    int n = snprintf(text, sizeof(text), "%s ", begin);
+    va_list ap;
+    va_start(ap, format);
+    (void)vsnprintf(text + n, sizeof(text) - (size_t)n, format, ap);
+    va_end(ap);
+    line(r, '-', text);
+}
+
 void reply_integer(struct reply *r, int64_t value)
 {
     if (value >= 0) {

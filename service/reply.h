@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/buffer.h"
+#include "base/error.h"
 
 /* Not on the wire: RESP3 whose decimals are doubles rather than text, to be made JSON of. */
 enum { REPLY_TYPED = 4 };
@@ -18,6 +19,9 @@ struct reply {
 void reply_simple(struct reply *r, const char *text); /* +OK */
 /* -text; control characters become blanks so that a line stays a line. */
 void reply_error(struct reply *r, const char *format, ...) PRINTF_LIKE(2, 3);
+/* An error that begins as the table in base/error.h says of @code. Where RedisBloom has a text of its own for
+ * it that is the reply, and @format is not used. */
+void reply_failure(struct reply *r, enum err code, const char *format, ...) PRINTF_LIKE(3, 4);
 void reply_integer(struct reply *r, int64_t value);
 void reply_boolean(struct reply *r, bool value);  /* RESP2: 1 or 0 */
 void reply_double(struct reply *r, double value); /* RESP2: bulk string */

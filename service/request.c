@@ -136,6 +136,18 @@ void client_error(struct client *c, const char *format, ...)
     client_reply_end(c);
 }
 
+void client_failure(struct client *c, enum err code, const char *format, ...)
+{
+    char text[512];
+    va_list ap;
+    va_start(ap, format);
+    (void)vsnprintf(text, sizeof(text), format, ap);
+    va_end(ap);
+    struct reply r = client_reply_begin(c);
+    reply_failure(&r, code, "%s", text);
+    client_reply_end(c);
+}
+
 /* --- replies of operations --- */
 
 /* An array of adds ends with the first that a full filter refused. */
@@ -377,12 +389,13 @@ void client_operate(struct client *c, enum operation_kind kind, const struct arg
     if (creation != NULL)
         k.question.creation = *creation;
     if (count > w->config->batch_max) {
-        client_error(c, "ERR too many items: at most %llu in one command (batch_max)",
-                     (unsigned long long)w->config->batch_max);
+        client_failure(c, ERR_RANGE, "%zu keys in one command: at most %llu are allowed (batch_max)", count,
+                       (unsigned long long)w->config->batch_max);
         return;
     }
-    if (catalog_find(w->catalog, filter->bytes, filter->length, &k.question.filter, &e) != ERR_OK) {
-        client_error(c, "ERR %s", e.text);
+    enum err code = catalog_find(w->catalog, filter->bytes, filter->length, &k.question.filter, &e);
+    if (code != ERR_OK) {
+        client_failure(c, code, "%s", e.text);
         return;
     }
     /* Its adds are done in the order in which a client sent them: such a one goes alone. A check that was

@@ -35,6 +35,7 @@ struct runner_job {
     enum job_kind kind;
     unsigned wait_ms; /* for a mutex that is about to be released; 0: not at all */
     bool hold;        /* of driver_options */
+    struct fence *of; /* of the caller's thread, with the filter's names: the job's id is wanted. NULL: not */
     bool verify_full;
 };
 
@@ -42,7 +43,9 @@ struct runner_job {
  */
 void runner_options(struct driver_options *out, const struct service *s, const struct runner_job *job);
 
-/* Take the filter's mutex and start the job under it. ERR_BUSY: another job of the filter is under way, or
- * this coordinator drives as many as it may; the text says which. ERR_UNREACHABLE, ... */
-MUST_CHECK enum err runner_post(struct runner *r, const struct runner_job *job, struct error *e);
+/* Take the filter's mutex and start the job under it. @id (may be NULL, as @job->of): which job that is,
+ * maybe one that was unfinished. ERR_BUSY: another job of the filter is under way, or this coordinator drives
+ * as many as it may; the text says which. ERR_UNREACHABLE, ... */
+MUST_CHECK enum err runner_post(struct runner *r, const struct runner_job *job, uint64_t *id,
+                                struct error *e);
 #endif

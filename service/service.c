@@ -31,7 +31,6 @@
 #include "shard/claim.h"
 #include "shard/health.h"
 #include "shard/latest.h"
-#include "shard/sentinels.h"
 
 struct loop {
     struct service *service;
@@ -177,54 +176,13 @@ static enum err serve(struct service *s, const struct config *config, struct err
 
 /* --- start and stop --- */
 
-static enum err load_certificates(struct service *s, const struct config *config, struct error *e)
-{
-    struct tls_contexts certificates;
-    s->tls = tls_new();
-    s->nodes.tls = tls_new();
-    if (s->tls == NULL || s->nodes.tls == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
-    enum err code = tls_load(&certificates, config, e);
-    if (code != ERR_OK)
-        return code;
-    tls_replace(s->tls, certificates.clients);
-    tls_replace(s->nodes.tls, certificates.redis);
-    tls_warn(config);
-    return ERR_OK;
-}
-
-/* For a moment: what begins without an address complains, and tries again. */
-static void await_masters(struct service *s)
-{
-    char host[NODE_NAME_MAX];
-    uint16_t port;
-    unsigned version;
-    uint64_t until = clock_mono_us() + s->redis_timeout_ms * UINT64_C(1000);
-    for (unsigned i = 0; i < s->nodes.count && clock_mono_us() < until;)
-        if (sentinels_address(s->nodes.sentinels, &s->nodes.node[i], host, &port, &version))
-            i++;
-        else
-            clock_sleep_us(10 * 1000);
-}
-
-static enum err ask_sentinels(struct service *s, const struct config *config, struct error *e)
-{
-    struct nodes *both = calloc(2, sizeof(*both));
-    if (both == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
-    enum err code = sentinels_parse(&both[0], &both[1], config->sentinel, config->master, e);
-    both[1].tls = s->nodes.tls;
-    if (code == ERR_OK)
-        code = sentinels_start(&s->nodes.sentinels, &both[1], &both[0], s->redis_timeout_ms, e);
-    if (code == ERR_OK)
-        await_masters(s);
-    free(both);
-    return code;
-}
-
 /* What the threads share. */
 static enum err make_parts(struct service *s, const struct config *config, struct error *e)
 {
+    enum err code = service_reach_nodes(s, config, e);
+    if (code != ERR_OK)
+        return code;
+    tls_warn(config);
     s->admin = mailbox_new();
     s->aside = mailbox_new();
     s->keeper = mailbox_new();
@@ -237,10 +195,7 @@ static enum err make_parts(struct service *s, const struct config *config, struc
     if (s->admin == NULL || s->aside == NULL || s->keeper == NULL || s->watch == NULL ||
         s->supervisor == NULL || s->nodes.health == NULL || s->epochs == NULL || s->fills == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    enum err code = load_certificates(s, config, e);
-    if (code == ERR_OK && config->sentinel[0] != '\0')
-        code = ask_sentinels(s, config, e);
-    return code;
+    return ERR_OK;
 }
 
 static void on_noted(void *arg, const char *filter, size_t length, const struct view_stamp *stamp)
@@ -293,9 +248,7 @@ static enum err look_at_nodes(struct service *s, struct error *e)
 
 static void free_parts(struct service *s)
 {
-    sentinels_stop(s->nodes.sentinels);
-    tls_free(s->tls);
-    tls_free(s->nodes.tls);
+    service_leave_nodes(s);
     node_health_free(s->nodes.health);
     mailbox_free(s->admin);
     mailbox_free(s->aside);

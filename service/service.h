@@ -93,6 +93,11 @@ struct service {
 
 /* Before any thread is started: signals that would end the process in the middle of its work do not. */
 void service_block_signals(void);
+/* Read of @config into @s, which is empty but for redis_timeout_ms, what connections to its nodes need: the
+ * nodes, TLS, and of sentinels where the masters are. ERR_CONFIG, ERR_PARSE, ERR_NOMEM; service_leave_nodes()
+ * in any case. For whoever asks the nodes without serving; service_run() does the same. */
+MUST_CHECK enum err service_reach_nodes(struct service *s, const struct config *config, struct error *e);
+void service_leave_nodes(struct service *s);
 /* Start all threads, serve by @config until a signal says stop, end them. @s has what never changes, and
  * nothing that is started. */
 MUST_CHECK enum err service_run(struct service *s, const struct config *config, struct error *e);

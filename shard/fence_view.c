@@ -18,7 +18,7 @@ enum err fence_parse_view(struct view *out, const redisReply *reply, struct erro
     size_t count = 0;
     static const char wrong_type[] = "WRONGTYPE ";
     if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, wrong_type, sizeof(wrong_type) - 1) == 0)
-        return error_set(e, ERR_WRONG_TYPE, "%s", reply->str);
+        return error_set(e, ERR_WRONG_TYPE, "%s", reply->str + sizeof(wrong_type) - 1);
     if (reply->type != REDIS_REPLY_ARRAY)
         return error_set(e, ERR_PARSE, "view: %s",
                          reply->type == REDIS_REPLY_ERROR ? reply->str : "not a hash");

@@ -57,7 +57,7 @@ struct cli {
 typedef int cli_handler(struct cli *cli);
 cli_handler cli_status, cli_history, cli_plan, cli_rebuild, cli_verify, cli_check, cli_add;
 cli_handler cli_estimate; /* without a connection: cli_plan where there is no filter */
-cli_handler cli_delete, cli_trust, cli_count, cli_coordinators;
+cli_handler cli_delete, cli_trust, cli_count, cli_coordinators, cli_doctor;
 cli_handler cli_config, cli_top, cli_bench;
 cli_handler cli_completion;    /* without a connection, but for the names of filters */
 cli_handler cli_hash_password; /* without a connection */

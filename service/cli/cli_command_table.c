@@ -36,6 +36,16 @@ const struct command cli_command_table[] = {
      "load it with the\n"
      "next request. With FILTER the exit code is 1 while one that is there is behind.",
      "twinbloom coordinators short-link", cli_coordinators},
+    {"doctor", "", 0, 0, 0, "look at all that the service needs, and say what to do",
+     "Looks, from the coordinator that is asked, at each Redis node (version, memory policy, persistence, "
+     "replicas, whether each\n"
+     "command is allowed), at Postgres (rights, tables, open transactions, replication slots), at clocks, "
+     "and "
+     "at whether\n"
+     "the coordinators agree. Each line is ok, warning or problem; below it stands what to do. The exit code "
+     "is 1 if there is a\n"
+     "problem; warnings do not count. Where the service does not start: twinbloomd -c FILE --doctor.",
+     "twinbloom doctor\n  twinbloom doctor --json", cli_doctor},
     {"plan", "FILTER | --keys N", 0, 1, NEXT | WITH_ESTIMATE,
      "show what a rebuild would make, without making it",
      "Of a FILTER: what it has and would have on each node, by what the nodes say. With --keys and "

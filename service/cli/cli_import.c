@@ -101,8 +101,10 @@ static bool take_reply(struct import *im, const struct batch *b, const redisRepl
 
 static bool may_pass_error(const redisReply *r)
 {
-    return r->type == REDIS_REPLY_ERROR &&
-           (strncmp(r->str, "CLUSTERDOWN", 11) == 0 || strncmp(r->str, "ERR no answer from Redis", 24) == 0);
+    if (r->type != REDIS_REPLY_ERROR)
+        return false;
+    enum err code = error_of_reply(r->str, r->len);
+    return code == ERR_UNREACHABLE || code == ERR_TIMEOUT;
 }
 
 /* Redis was away for a while: the keys are not lost, and adding them twice does no harm (but those that were

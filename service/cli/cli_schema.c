@@ -133,7 +133,7 @@ static const struct json_member coordinator_members[] = {
     {"behind", I | ALWAYS, "of which it has an older view than Redis", NULL},
     {"behind_filters", JSON_STRINGS, "some of them", NULL},
     {"jobs", JSON_STRINGS, "filters whose jobs it drives", NULL},
-    {"nodes_down", S, "that it cannot reach", NULL},
+    {"nodes", S | ALWAYS, "the Redis nodes of its configuration", NULL},
     {"redis", S | ALWAYS, "ok, or the error", NULL},
     {"postgres", S | ALWAYS, "ok, none, or the error", NULL},
     {"filter", S, "with FILTER", NULL},
@@ -142,6 +142,17 @@ static const struct json_member coordinator_members[] = {
     {"current", B, "whether they are the same", NULL},
 };
 const SHAPE(coordinator, "coordinator");
+
+/* --- doctor --- */
+
+static const struct json_member finding_members[] = {
+    {"probe", S | ALWAYS, "what looked: redis, memory, commands, table, ...", NULL},
+    {"subject", S | ALWAYS, "what was looked at: a node, a filter, ...; empty: the service as a whole", NULL},
+    {"state", S | ALWAYS, "ok, warning or problem", NULL},
+    {"found", S | ALWAYS, "", NULL},
+    {"remedy", S | ALWAYS, "what to do; empty: nothing", NULL},
+};
+const SHAPE(finding, "finding");
 
 /* --- keys --- */
 
@@ -287,6 +298,8 @@ static const struct json_output outputs_of_verify[] = {
 static const struct json_output outputs_of_passwd[] = {{"", &json_password, false},
                                                        {"with --token", &json_token, false}};
 
+static const struct json_output outputs_of_doctor[] = {{"", &json_finding, true}};
+
 /* Those with one form each. */
 static const struct {
     const char *command;
@@ -319,7 +332,7 @@ static const struct {
 } several[] = {
     {"status", outputs_of_status, 2},        {"plan", outputs_of_plan, 2},
     {"rebuild", outputs_of_rebuild, 3},      {"verify", outputs_of_verify, 2},
-    {"hash-password", outputs_of_passwd, 2},
+    {"hash-password", outputs_of_passwd, 2}, {"doctor", outputs_of_doctor, 1},
 };
 
 const struct json_output *json_outputs(const char *command, size_t *count)

@@ -86,6 +86,7 @@ static const struct json_member filter_members[] = {
     {"follow_lag_ms", I, "how far it is behind", NULL},
     {"follow_rows", I, "that it has read", NULL},
     {"job_state", S | ALWAYS, "none, running, waiting (for a driver), done, healed, failed or aborted", NULL},
+    {"job_id", S, "by which HTTP tells of it, while it runs and afterwards", NULL},
     {"job_step", S, "what it does", NULL},
     {"job_trigger", S, "what started it", NULL},
     {"job_reason", S, "why, for people", NULL},
@@ -148,6 +149,7 @@ const struct json_shape json_filter = {"filter", "", filter_members,
                                        sizeof(filter_members) / sizeof(filter_members[0])};
 
 static const struct json_member run_members[] = {
+    {"job_id", S, "of the job", NULL},
     {"started_at", N, "", NULL},
     {"finished_at", N, "", NULL},
     {"outcome", S | ALWAYS, "done, healed, failed, aborted or trusted", NULL},

@@ -7,6 +7,7 @@
 #include "base/number.h"
 #include "service/http/http_internal.h"
 #include "service/http/http_json.h"
+#include "service/job_id.h"
 
 /* --- to the admin thread and back --- */
 
@@ -109,40 +110,54 @@ static void on_history(struct admin_call *call, void *request, void *arg)
     answer_from_reply(request, call, "{\"history\":", "}");
 }
 
-static void answer_filter(struct http_request *r, int status, const char *name, size_t length,
-                          const char *accepted)
-{
-    struct buffer json = {0}, location = {0};
-    buffer_puts(&location, "/v1/filters/");
-    http_percent_encode(&location, name, length);
-    buffer_puts(&json, "{\"filter\":");
-    http_json_bytes(&json, name, length);
-    if (accepted != NULL)
-        buffer_printf(&json, ",\"accepted\":\"%s\"", accepted);
-    buffer_puts(&json, "}");
-    http_header(r, "Location", buffer_text(&location));
-    buffer_fini(&location);
-    http_answer(r, status, &json);
-}
-
 static void on_created(struct admin_call *call, void *request, void *arg)
 {
     (void)arg;
-    if (call->status == ERR_OK)
-        answer_filter(request, 201, call->filter, call->filter_length, NULL);
-    else
+    struct buffer json = {0}, location = {0};
+    if (call->status != ERR_OK) {
         http_failure(request, call->status, call->error.text);
+        return;
+    }
+    buffer_puts(&location, "/v1/filters/");
+    http_percent_encode(&location, call->filter, call->filter_length);
+    buffer_puts(&json, "{\"filter\":");
+    http_json_bytes(&json, call->filter, call->filter_length);
+    buffer_puts(&json, "}");
+    http_header(request, "Location", buffer_text(&location));
+    buffer_fini(&location);
+    http_answer(request, 201, &json);
 }
 
-/* What is accepted is done later: status and history tell. */
+/* What is accepted is done later, by a job; trust is given at once, by none. */
 static void on_accepted(struct admin_call *call, void *request, void *arg)
 {
     (void)arg;
     struct http_request *r = request;
-    if (call->status == ERR_OK)
-        answer_filter(r, 202, call->filter, call->filter_length, strrchr(r->route->pattern, '/') + 1);
-    else
+    struct buffer json = {0}, location = {0};
+    if (call->status != ERR_OK) {
         http_failure(r, call->status, call->error.text);
+        return;
+    }
+    buffer_puts(&json, "{\"filter\":");
+    http_json_bytes(&json, call->filter, call->filter_length);
+    buffer_printf(&json, ",\"accepted\":\"%s\"", strrchr(r->route->pattern, '/') + 1);
+    if (call->job != 0) {
+        buffer_puts(&location, "/v1/jobs/");
+        job_id_put(&location, call->filter, call->filter_length, call->job);
+        http_header(r, "Location", buffer_text(&location));
+        buffer_printf(&json, ",\"job_id\":\"%s\"", strrchr(buffer_text(&location), '/') + 1);
+    }
+    buffer_puts(&json, "}");
+    buffer_fini(&location);
+    http_answer(r, call->fn == admin_accept ? 200 : 202, &json);
+}
+
+static void on_job(struct admin_call *call, void *request, void *arg)
+{
+    if (call->status == ERR_NOT_FOUND)
+        http_problem(request, 404, "%s", call->error.text);
+    else
+        on_object(call, request, arg);
 }
 
 static void on_deleted(struct admin_call *call, void *request, void *arg)
@@ -280,6 +295,14 @@ void http_create(struct http_request *r)
                                            .expansion = b->expansion,
                                            .non_scaling = b->nonscaling};
     http_call_admin(r, call, on_created);
+}
+
+void http_job(struct http_request *r)
+{
+    struct admin_call *call = call_for(r);
+    if (call != NULL)
+        call->job = r->job;
+    http_call_admin(r, call, on_job);
 }
 
 void http_delete(struct http_request *r)

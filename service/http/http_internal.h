@@ -67,6 +67,7 @@ struct http_request {
     struct http_connection *connection; /* NULL: answered, or it is gone */
     const struct http_route *route;
     struct buffer filter; /* its name, from the path */
+    uint64_t job;         /* likewise */
     struct http_body body;
     struct batch *batch;   /* of check and add: its keys lie in the body */
     size_t working;        /* its part of http->held */

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "service/batch.h"
 #include "service/http/http_json.h"
+#include "service/job_id.h"
 
 /* --- status codes --- */
 
@@ -60,39 +61,8 @@ const char *http_reason(int status)
 
 int http_status_of(enum err code)
 {
-    switch (code) {
-    case ERR_OK:
-        return 200;
-    case ERR_PARSE:
-        return 400;
-    case ERR_RANGE:
-        return 422;
-    case ERR_NOT_FOUND:
-        return 404;
-    case ERR_EXISTS:
-    case ERR_BUSY:
-    case ERR_CONFLICT:
-    case ERR_CONFIG:
-    case ERR_MUTEX_LOST:
-    case ERR_WRONG_TYPE:
-    case ERR_FULL:
-    case ERR_CHANGED:
-        return 409;
-    case ERR_TIMEOUT:
-        return 504;
-    case ERR_NOMEM:
-    case ERR_UNREACHABLE:
-    case ERR_REFUSED:
-    case ERR_LOST:
-    case ERR_FENCED:
-    case ERR_CANCELLED:
-    case ERR_ASIDE:
-    case ERR_FORMAT: /* another coordinator may know it */
-        return 503;
-    case ERR_IO:
-        break;
-    }
-    return 500;
+    const struct error_code *row = error_code_of(code);
+    return code == ERR_OK ? 200 : row != NULL ? row->http_status : 500;
 }
 
 /* --- answers --- */
@@ -288,12 +258,28 @@ const char *http_asked(const struct http_request *r, const char *header)
     return http_parser_header(http_connection_parser(r->connection), header);
 }
 
+/* The path has named a job: of which filter? */
+static bool find_job(struct http_request *r)
+{
+    struct buffer id = r->filter;
+    r->filter = (struct buffer){0};
+    bool is = job_id_take(&r->filter, &r->job, id.length == 0 ? "" : id.data, id.length);
+    buffer_fini(&id);
+    if (!is)
+        http_problem(r, 404, "this is no id of a job: those end in a dot and 16 hexadecimal digits");
+    else if (buffer_failed(&r->filter))
+        http_problem(r, 503, "out of memory");
+    else
+        return true;
+    return false;
+}
+
 static bool find_route(struct http_request *r, const char *method)
 {
     bool known;
     r->route = http_route_find(method, path_of(r), &r->filter, &known);
     if (r->route != NULL && !buffer_failed(&r->filter))
-        return true;
+        return r->route->run != http_job || find_job(r);
     if (r->route != NULL) {
         http_problem(r, 503, "out of memory");
     } else if (!known) {

@@ -27,6 +27,7 @@ const struct http_route http_routes[] = {
      admin_coordinators, 0},
     {"GET", "/v1/nodes", http_nodes, "The nodes of Redis: how this coordinator fares with each, and its memory", HTTP_ROLE_READ_ALL, 0,
      admin_nodes, 0},
+    {"GET", "/v1/jobs/{job}", http_job, "A job, while it runs and afterwards", READ, 0, admin_job, 0},
     {"GET", "/v1/filters", http_list, "All filters with their status", READ, 0, admin_status, 0},
     {"POST", "/v1/filters", http_create, "Creates an empty filter", WRITE, HTTP_BODY_CREATE, admin_reserve, 0},
     {"PUT", "/v1/filters", http_create, "Creates an empty filter", WRITE, HTTP_BODY_CREATE, admin_reserve, 0},
@@ -100,24 +101,22 @@ void http_percent_encode(struct buffer *out, const char *bytes, size_t length)
 
 /* --- matching --- */
 
-/* The bytes of {filter} go to @filter, where that is not NULL. */
-static bool matches(const char *pattern, const char *path, struct buffer *filter)
+/* The bytes of {...} go to @segment, where that is not NULL. */
+static bool matches(const char *pattern, const char *path, struct buffer *segment)
 {
-    static const char variable[] = "{filter}";
-    const char *at = strstr(pattern, variable);
-    if (at == NULL)
+    size_t before = strcspn(pattern, "{");
+    if (pattern[before] == '\0')
         return strcmp(pattern, path) == 0;
-    size_t before = (size_t)(at - pattern);
     if (strncmp(pattern, path, before) != 0)
         return false;
-    const char *name = path + before, *behind = at + sizeof(variable) - 1;
+    const char *name = path + before, *behind = strchr(pattern, '}') + 1;
     size_t length = strcspn(name, "/");
     if (length == 0 || strcmp(name + length, behind) != 0)
         return false;
-    return filter == NULL || http_percent_decode(filter, name, length);
+    return segment == NULL || http_percent_decode(segment, name, length);
 }
 
-const struct http_route *http_route_find(const char *method, const char *path, struct buffer *filter,
+const struct http_route *http_route_find(const char *method, const char *path, struct buffer *segment,
                                          bool *known)
 {
     const char *as = strcmp(method, "HEAD") == 0 ? "GET" : method;
@@ -127,7 +126,7 @@ const struct http_route *http_route_find(const char *method, const char *path, s
             continue;
         *known = true;
         if (strcmp(http_routes[i].method, as) == 0)
-            return matches(http_routes[i].pattern, path, filter) ? &http_routes[i] : NULL;
+            return matches(http_routes[i].pattern, path, segment) ? &http_routes[i] : NULL;
     }
     return NULL;
 }

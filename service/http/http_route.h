@@ -22,7 +22,7 @@ enum http_role {
 
 struct http_route {
     const char *method;  /* GET stands for HEAD, too */
-    const char *pattern; /* {filter} is one segment, percent-encoded, of any bytes */
+    const char *pattern; /* {filter} or {job} is one segment, percent-encoded, of any bytes */
     http_handler *run;
     const char *summary;
     enum http_role role;      /* what whoever asks needs */
@@ -34,9 +34,10 @@ struct http_route {
 extern const struct http_route http_routes[];
 extern const size_t http_route_count;
 
-/* Find the row of @method and @path (as it came, without query). Where the pattern has {filter} its bytes are
- * appended to @filter. NULL: there is none; *@known tells whether there is one for another method. */
-const struct http_route *http_route_find(const char *method, const char *path, struct buffer *filter,
+/* Find the row of @method and @path (as it came, without query). Where the pattern has {filter} or {job} its
+ * bytes are appended to @segment. NULL: there is none; *@known tells whether there is one for another method.
+ */
+const struct http_route *http_route_find(const char *method, const char *path, struct buffer *segment,
                                          bool *known);
 
 /* Append the methods of a path that is known, as in the header Allow. */
@@ -49,7 +50,8 @@ void http_percent_encode(struct buffer *out, const char *bytes, size_t length);
 
 /* --- handlers, by file --- */
 http_handler http_livez, http_readyz, http_openapi, http_metrics;
-http_handler http_coordinators, http_list, http_status, http_history, http_plan, http_create, http_control;
+http_handler http_coordinators, http_list, http_status, http_history, http_plan, http_create, http_control,
+    http_job;
 http_handler http_check, http_add, http_delete, http_nodes, http_samples, http_shards;
 http_handler http_dashboard, http_session, http_events;
 #endif

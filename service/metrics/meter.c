@@ -38,10 +38,7 @@ enum outcome outcome_of_reply(const char *bytes, size_t length)
     static const struct {
         const char *begin;
         enum outcome outcome;
-    } errors[] = {{"-NOAUTH", OUTCOME_DENIED},
-                  {"-NOPERM", OUTCOME_DENIED},
-                  {"-WRONGPASS", OUTCOME_DENIED},
-                  {"-CLUSTERDOWN", OUTCOME_UNAVAILABLE}};
+    } errors[] = {{"-NOAUTH", OUTCOME_DENIED}, {"-NOPERM", OUTCOME_DENIED}, {"-WRONGPASS", OUTCOME_DENIED}};
     if (length == 0 || bytes[0] != '-')
         return OUTCOME_OK;
     for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
@@ -49,7 +46,7 @@ enum outcome outcome_of_reply(const char *bytes, size_t length)
         if (length >= n && memcmp(bytes, errors[i].begin, n) == 0)
             return errors[i].outcome;
     }
-    return OUTCOME_ERROR;
+    return outcome_of_error(error_of_reply(bytes + 1, length - 1));
 }
 
 enum outcome outcome_of_error(enum err code)

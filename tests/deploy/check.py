@@ -5,6 +5,7 @@ usage: check.py BUILD_DIRECTORY        needs systemd-analyze and python3-yaml; k
 """
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -247,6 +248,76 @@ class Compose(unittest.TestCase):
         self.assertGreaterEqual(grace, seconds(c["service", "shutdown_delay"]) + 10)
 
 
+class Demo(unittest.TestCase):
+    """deploy/demo.yaml: what it names is there; its commands, one after the other, on servers of the test's own."""
+
+    def setUp(self):
+        self.text = read(DEPLOY, "demo.yaml")
+        self.file = yaml.safe_load(self.text)
+        self.services = self.file["services"]
+
+    def test_what_is_named_is_there(self):
+        self.assertEqual(set(self.services), {"twinbloomd", "redis", "postgres", "rows", "traffic"})
+        stages = re.findall(r"(?m)^FROM \S+ AS (\w+)$", read(DEPLOY, "docker", "Dockerfile"))
+        for name, service in self.services.items():
+            for volume in service.get("volumes", []):
+                self.assertIn(volume.split(":")[0], self.file["volumes"])
+            for config in service.get("configs", []):
+                self.assertIn(config["source"], self.file["configs"])
+            for other, how in service.get("depends_on", {}).items():
+                image = self.services[other].get("image", "")
+                healthy = "healthcheck" in self.services[other] or image == "twinbloom:local"  # the image has one
+                self.assertTrue(healthy or how["condition"] != "service_healthy", f"{name} waits for {other}")
+            if "build" in service:
+                self.assertTrue(os.path.exists(os.path.join(DEPLOY, service["build"]["context"], service["build"]["dockerfile"])))
+                self.assertIn(service["build"].get("target", stages[0]), stages)
+        self.assertEqual(self.services["traffic"]["image"], self.services["rows"]["image"])
+
+    def test_nobody_else_reaches_it(self):
+        published = [p for service in self.services.values() for p in service.get("ports", [])]
+        self.assertTrue(published and all(p.startswith("127.0.0.1:") for p in published))
+
+    def test_a_compose_takes_it(self):
+        compose = next((c for c in (["docker", "compose"], ["docker-compose"]) if shutil.which(c[0]) and run(*c, "version").returncode == 0),
+                       None)
+        if compose is None:
+            self.skipTest("there is no docker compose")
+        done = run(*compose, "-f", os.path.join(DEPLOY, "demo.yaml"), "config", "--quiet")
+        self.assertEqual(done.returncode, 0, done.stdout)
+
+    def test_its_commands_run(self):
+        def words(name):
+            return [w.replace("$$", "$").replace("/src/", f"{ROOT}/") for w in self.services[name]["command"]]
+        traffic = words("traffic")
+        for option, value in (("--steady-seconds", "5"), ("--deadline", "60"), ("--adds-per-second", "20")):
+            traffic[traffic.index(option) + 1] = value
+        script = r"""
+            . "$ROOT/deploy/servers.sh"
+            trap servers_end EXIT
+            servers_begin "$DIR/servers"
+            servers_redis redis
+            servers_postgres
+            export PGHOST=127.0.0.1 PGPORT=$postgres_port PGUSER=postgres PGDATABASE=links PATH="$BUILD/deploy:$PATH"
+            psql -qX -d postgres -c 'CREATE DATABASE links'
+            ROWS=20000 "${rows[@]}"
+            ROWS=20000 "${rows[@]}" # again: nothing
+            psql -qAtX -c "SELECT 'rows ' || count(*) FROM short_link"
+            servers_free_port; listen=$REPLY
+            servers_free_port; http=$REPLY
+            sed -e "s/:6479/127.0.0.1:$listen/; s/:9479/127.0.0.1:$http/; s/redis:6379/127.0.0.1:$redis_port/" \
+              -e "s/host=postgres/host=127.0.0.1 port=$postgres_port/" <<<"$CONF" >"$DIR/demo.conf"
+            servers_daemon "$BUILD" "$DIR/demo.conf" "$listen"
+            "${traffic[@]/#6479/$listen}"
+            """
+        arrays = "".join(f"{name}=({' '.join(shlex.quote(w) for w in argv)})\n" for name, argv in (("rows", words("rows")), ("traffic", traffic)))
+        with tempfile.TemporaryDirectory() as there:
+            done = run("bash", "-c", "set -Eeuo pipefail\n" + arrays + script,
+                       env={**os.environ, "ROOT": ROOT, "DIR": there, "BUILD": BUILD, "CONF": self.file["configs"]["twinbloom.conf"]["content"]})
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn("\nrows 20000\n", done.stdout)
+        self.assertRegex(done.stdout, r"kept +known keys denied at any moment: 0 of [1-9]")
+
+
 class Kubernetes(unittest.TestCase):
     def setUp(self):
         self.folder = os.path.join(DEPLOY, "kubernetes")
@@ -332,7 +403,7 @@ class Kubernetes(unittest.TestCase):
         for source in self.container["envFrom"]:
             self.assertIn(next(iter(source.values()))["name"], generated)
         mounts = {m["name"]: m["mountPath"] for m in self.container["volumeMounts"]}
-        self.assertEqual(mounts["spill"], self.example["expansion", "spill_dir"])
+        self.assertEqual(mounts["spill"], self.example["rebuild", "spill_dir"])
         self.assertTrue(self.container["args"][1].startswith(mounts["config"] + "/"))
 
     @unittest.skipUnless(shutil.which("kubectl"), "there is no kubectl")

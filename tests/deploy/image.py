@@ -56,9 +56,12 @@ def steps():
 
 
 class Stage:
-    def __init__(self, name):
+    def __init__(self, name, parent=None):
         self.root = os.path.join(WORK, name)
-        self.folder, self.user, self.last = "/", None, {}
+        self.folder, self.user, self.last = parent.folder if parent else "/", None, {}
+        if parent:
+            must("cp", "-a", parent.root, self.root)
+            return
         os.makedirs(self.root)
         must("tar", "-C", self.root, "-xf", BASE)
         shutil.copy(os.path.realpath("/etc/resolv.conf"), os.path.join(self.root, "etc", "resolv.conf"))
@@ -122,7 +125,7 @@ def main():
         for word, rest in steps():
             if word == "FROM":
                 name = rest.split(" AS ")[1] if " AS " in rest else "final"
-                stage = stages[name] = Stage(name)
+                stage = stages[name] = Stage(name, stages.get(rest.split()[0]))
                 continue
             say(f"{word} {' '.join(rest.split())[:100]}")
             if word == "RUN":
@@ -132,7 +135,7 @@ def main():
             elif word == "WORKDIR":
                 stage.folder = rest
                 os.makedirs(stage.root + rest, exist_ok=True)
-            elif word == "USER":
+            elif word == "USER" and ":" in rest:
                 stage.user = rest.split(":")
             elif stage is not None:
                 stage.last[word] = rest

@@ -189,7 +189,7 @@ static void test_accept__is_refused_where_the_view_went_back(void **state)
     assert_non_null(epoch);
     (void)snprintf(epoch, 8, "e99");
     must(client_ok(node(1), &e, "SET %s x", name), e);
-    refuses("seen", "ERR ", "it went back");
+    refuses("seen", "LOST ", "it went back");
 }
 
 static void test_accept__needs_no_master_that_has_nothing_of_the_filter(void **state)
@@ -197,7 +197,7 @@ static void test_accept__needs_no_master_that_has_nothing_of_the_filter(void **s
     (void)state;
     struct error e = {""};
     temp_redis_kill(&f.redis[1]);
-    refuses("seen", "ERR ", "does not answer");
+    refuses("seen", "CLUSTERDOWN ", "does not answer");
     must(client_ok(&f.client[0], &e, "TB.TRUST tiny"), e);
     must(temp_redis_restart(&f.redis[1], true, &e), e);
 }

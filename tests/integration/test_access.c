@@ -243,13 +243,15 @@ static void test_http__knows_users_tokens_roles_and_patterns(void **state)
         {"POST", "/v1/filters/alpha/add", BASIC_READER, 403},
         {"POST", "/v1/filters/alpha/add", BASIC_WRITER, 200},
         {"POST", "/v1/filters/beta/add", BASIC_WRITER, 403},
+        {"GET", "/v1/jobs/alpha.0123456789abcdef", BASIC_READER, 404},
+        {"GET", "/v1/jobs/beta.0123456789abcdef", BASIC_READER, 403},
         {"DELETE", "/v1/filters/alpha", BASIC_READER, 403},
         {"DELETE", "/v1/filters/beta", BASIC_WRITER, 403},
         {"DELETE", "/v1/filters/alpha-none", BASIC_WRITER, 404},
         {"POST", "/v1/filters/beta/add", "Bearer abc", 200}, /* the chief's */
         {"GET", "/v1/filters", "bearer abc", 200},
         {"POST", "/v1/filters/alpha/trust", BASIC_WRITER, 403},
-        {"POST", "/v1/filters/alpha/trust", "Bearer abc", 202},
+        {"POST", "/v1/filters/alpha/trust", "Bearer abc", 200},
     };
     char answer[16384];
     for (int again = 0; again < 2; again++) /* what was verified is remembered */
@@ -296,6 +298,22 @@ static void is_refused(struct client *c, const char *command, const char *why)
     if (r->type != REDIS_REPLY_ERROR || strstr(r->str, why) == NULL)
         fail_msg("%s: %s", command, r->str == NULL ? "?" : r->str);
     freeReplyObject(r);
+}
+
+/* What it says is not of single filters. */
+static void test_doctor__is_for_administrators_of_all_filters(void **state)
+{
+    (void)state;
+    struct client some = {0}, chief = {0};
+    access_reload(SERVICE,
+                  FILTERS "[user writer]\npassword = " WRITER_HASH "\nroles = admin\nfilters = a*\n" CHIEF);
+    access_log_in(&some, "writer");
+    access_log_in(&chief, "chief");
+    access_gives(&some, "TB.DOCTOR",
+                 "NOPERM this user has no permissions to access all filters, which TB.DOCTOR looks at");
+    is_allowed(&chief, "TB.DOCTOR");
+    client_close(&some);
+    client_close(&chief);
 }
 
 /* By whatever command, and by growing. */
@@ -380,6 +398,7 @@ int main(void)
         ACCESS_TEST(test_transactions__may_change_who_one_is),
         ACCESS_TEST(test_transactions__are_refused_whole_where_one_command_may_not_be_run),
         ACCESS_TEST(test_http__knows_users_tokens_roles_and_patterns),
+        ACCESS_TEST(test_doctor__is_for_administrators_of_all_filters),
         ACCESS_TEST(test_quotas__bound_what_a_user_makes),
         ACCESS_TEST(test_quotas__leave_memory_to_others_by_default),
     };

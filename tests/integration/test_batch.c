@@ -247,7 +247,7 @@ static void test_batch__that_is_too_long_is_refused_and_the_connection_lives(voi
     (void)state;
     redisReply *r = ask("BF.MEXISTS", "long", 0, 1000001, 1);
     assert_int_equal(r->type, REDIS_REPLY_ERROR);
-    assert_string_equal(r->str, "ERR too many items: at most 1000000 in one command (batch_max)");
+    assert_string_equal(r->str, "RANGE 1000001 keys in one command: at most 1000000 are allowed (batch_max)");
     freeReplyObject(r);
     r = client_command(&fixture.client[0], "PING");
     assert_string_equal(r->str, "PONG");

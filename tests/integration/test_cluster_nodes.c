@@ -168,6 +168,45 @@ static void test_cluster__is_found_where_the_first_seeds_are_dead(void **state)
     assert_true(daemon_fini(&d));
 }
 
+/* What the doctor says of the rights at each master; the node of the last problem in @where. */
+static unsigned denied_at(struct client *c, unsigned *masters, char where[64])
+{
+    char probe[32], state[16];
+    unsigned problems = 0;
+    redisReply *r = client_command(c, "TB.DOCTOR");
+    assert_true(r != NULL && r->type == REDIS_REPLY_ARRAY);
+    *masters = 0;
+    for (size_t i = 0; i < r->elements; i++) {
+        const redisReply *one = r->element[i]; /* probe, subject, state, found, remedy: names and values */
+        assert_true(one->type == REDIS_REPLY_ARRAY && one->elements >= 6);
+        (void)snprintf(probe, sizeof(probe), "%s", one->element[1]->str);
+        (void)snprintf(state, sizeof(state), "%s", one->element[5]->str);
+        if (strcmp(probe, "commands") != 0)
+            continue;
+        ++*masters;
+        problems += strcmp(state, "problem") == 0;
+        if (strcmp(state, "problem") == 0)
+            (void)snprintf(where, 64, "%s", one->element[3]->str);
+    }
+    freeReplyObject(r);
+    return problems;
+}
+
+/* Each master is tried, with a key of its own slots. */
+static void doctor_knows_the_rights(struct client *c)
+{
+    struct error e = {""};
+    char where[64] = "", wanted[64];
+    unsigned masters;
+    assert_int_equal(denied_at(c, &masters, where), 0);
+    assert_int_equal(masters, 3);
+    must(client_ok(&f.cluster.client[1], &e, "ACL SETUSER few -bitop"), e);
+    assert_int_equal(denied_at(c, &masters, where), 1);
+    (void)snprintf(wanted, sizeof(wanted), "127.0.0.1:%u", f.cluster.node[1].port);
+    assert_string_equal(where, wanted);
+    must(client_ok(&f.cluster.client[1], &e, "ACL SETUSER few +bitop"), e);
+}
+
 /* Those that docs/howto/connect-to-redis.md names, and no others. */
 static void test_cluster__needs_few_rights(void **state)
 {
@@ -207,6 +246,7 @@ static void test_cluster__needs_few_rights(void **state)
     int64_t n;
     must(client_integer(&c, &n, &e, "DEL k"), e);
     assert_int_equal(n, 1);
+    doctor_knows_the_rights(&c);
     client_close(&c);
     char *log = process_log(&d.process);
     if (strstr(log, "NOPERM") != NULL)

@@ -240,7 +240,7 @@ static void test_throttle__bounds_the_rows_a_second_until_it_is_lifted(void **st
     fixture_ask(&fixture, 0, "TB.THROTTLE " FILTER " 0");
     fixture_wait(&fixture, 1, "job_step", "grace");
     present_everywhere(0, ROWS);
-    refused(0, "TB.THROTTLE " FILTER " many", "rows a second");
+    refused(0, "TB.THROTTLE " FILTER " many", "not a whole number");
 }
 
 /* Redis is busy for some 20 ms at a time while callers ask: the build must give way, and say why. */

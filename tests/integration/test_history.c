@@ -232,8 +232,8 @@ static void test_history__refuses_what_it_cannot_tell_of(void **state)
     refused("TB.HISTORY", "ERR wrong number of arguments for 'tb.history' command");
     refused("TB.HISTORY none", "ERR not found");
     refused("TB.HISTORY " FILTER " COUNT", "ERR syntax error");
-    refused("TB.HISTORY " FILTER " COUNT 0", "ERR bad count");
-    refused("TB.HISTORY " FILTER " COUNT -1", "ERR bad count");
+    refused("TB.HISTORY " FILTER " COUNT 0", "RANGE COUNT is not a whole number above 0");
+    refused("TB.HISTORY " FILTER " COUNT -1", "RANGE COUNT is not a whole number above 0");
     refused("TB.HISTORY " FILTER " LAST 1", "ERR syntax error");
     must(client_ok(&fixture.client[1], &e, "BF.RESERVE plain 0.01 100"), e);
     redisReply *r = client_command(&fixture.client[1], "TB.HISTORY plain COUNT 18446744073709551615");

@@ -277,8 +277,7 @@ static void test_http__drives_an_expansion(void **state)
     struct http_reply r = http_ask(fixture.daemon[0].http_port, "POST", "/v1/filters/" FILTER "/rebuild",
                                    "{\"hold\":true,\"capacity\":20000}");
     assert_int_equal(r.status, 202);
-    assert_string_equal(http_reply_header(&r, "Location"), "/v1/filters/" FILTER);
-    assert_string_equal(r.body, "{\"filter\":\"" FILTER "\",\"accepted\":\"rebuild\"}");
+    assert_non_null(strstr(r.body, "\"job_id\":\"" FILTER "."));
     http_reply_fini(&r);
     fixture_wait(&fixture, 0, "job_step", "hold");
     gives("POST", "/v1/filters/" FILTER "/rebuild", "{}", 409);

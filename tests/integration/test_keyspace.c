@@ -179,7 +179,7 @@ static void test_names__patterns_are_matched_here_and_have_a_bound(void **state)
             assert_non_null(r);
             assert_int_equal(r->type, length == 1024 ? REDIS_REPLY_ARRAY : REDIS_REPLY_ERROR);
             if (r->type == REDIS_REPLY_ERROR)
-                assert_string_equal(r->str, "ERR a pattern has at most 1024 bytes");
+                assert_string_equal(r->str, "RANGE the pattern is too long: at most 1024 bytes are allowed");
             freeReplyObject(r);
         }
     }
@@ -275,7 +275,7 @@ static void test_tb__counts_and_makes_only_what_is_not_there(void **state)
         {"TB.COUNT r", ":4"},
         {"TB.INIT full 0.001 3 NONSCALING", ":1"},
         {"TB.MADD full a b c", ":3"},
-        {"TB.MADD full a x b", "-ERR non scaling filter is full; 2 of 3 items were done"},
+        {"TB.MADD full a x b", "-ERR non scaling filter is full; 2 of 3 keys were done"},
         {"TB.MADD full a b c", ":0"},
         {"TB.MADD made-by-adding a", ":1"},
         {"DEL r full made-by-adding", ":3"},
@@ -348,15 +348,15 @@ static void test_cli__counts_and_drops(void **state)
     assert_string_equal(twinbloom("count cli", &code), "3\n");
     assert_int_equal(code, 0);
     assert_string_equal(twinbloom("count cli --json", &code), "{\"filter\":\"cli\",\"count\":3}\n");
-    (void)twinbloom("drop cli", &code); /* nobody is there to be asked */
+    (void)twinbloom("delete cli", &code); /* nobody is there to be asked */
     assert_int_equal(code, 2);
     assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "EXISTS cli"), 1);
-    assert_string_equal(twinbloom("drop --yes cli", &code), "The filter cli is deleted.\n");
+    assert_string_equal(twinbloom("delete --yes cli", &code), "The filter cli is deleted.\n");
     assert_int_equal(code, 0);
     assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "EXISTS cli"), 0);
-    (void)twinbloom("drop --yes cli", &code);
+    (void)twinbloom("delete --yes cli", &code);
     assert_int_equal(code, 1);
-    assert_non_null(strstr(twinbloom("drop --yes fixed", &code), "is configured"));
+    assert_non_null(strstr(twinbloom("delete --yes fixed", &code), "is configured"));
     assert_int_equal(code, 3);
     assert_non_null(strstr(twinbloom("count nosuch", &code), "not found"));
     assert_int_equal(code, 3);

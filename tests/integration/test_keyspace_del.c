@@ -221,7 +221,7 @@ static void test_del__refuses_while_somebody_holds_the_mutex(void **state)
     keyspace_add(0, "held", 0, 100);
     keyspace_ask_redis("SET twinbloom:{held}:expansion_flag somebody:99 PX 60000");
     const char *text = keyspace_refusal(&keyspace.fixture.client[0], "DEL held");
-    if (strstr(text, "ERR filter 'held' is busy: ") != text || strstr(text, "somebody:99") == NULL ||
+    if (strstr(text, "BUSY filter 'held' is busy: ") != text || strstr(text, "somebody:99") == NULL ||
         strstr(text, "abort its job first") == NULL)
         fail_msg("%s", text);
     assert_int_equal(keyspace_present(1, "held", 0, 100), 100);
@@ -233,7 +233,8 @@ static void test_del__refuses_while_somebody_holds_the_mutex(void **state)
 static void test_del__refuses_configured_filters_before_it_touches_any(void **state)
 {
     (void)state;
-    static const char text[] = "ERR filter 'fixed' is configured: remove its section first";
+    static const char text[] =
+        "CONFLICT filter 'fixed' is configured: remove its section first";
     fixture_ask(&keyspace.fixture, 0, "BF.RESERVE beside 0.01 100");
     assert_string_equal(keyspace_refusal(&keyspace.fixture.client[0], "DEL beside fixed"), text);
     assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "EXISTS beside fixed"), 2);

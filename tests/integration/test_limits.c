@@ -111,7 +111,7 @@ static void test_transaction__has_no_more_bytes_than_a_request(void **state)
         if (c == '+')
             queued++;
         else
-            assert_string_equal(reply, "-ERR the transaction has more than request_max (65536) bytes\r\n");
+            assert_string_equal(reply, "-RANGE the transaction has more than 65536 bytes (request_max)\r\n");
     }
     assert_in_range(queued, 50, 64);
     assert_true(raw_puts(fd, "PING\r\nEXEC\r\nBF.CARD bounded\r\n"));

@@ -87,7 +87,7 @@ static redisReply *wait_reply(redisContext *c)
 /* A lease of 300 ms runs out where the machine is busy: the piece is refused, and may be sent again. */
 static bool lease_was_lost(const char *why)
 {
-    return strstr(why, "ERR the mutex ") == why && strstr(why, " was lost") != NULL;
+    return strstr(why, "MUTEXLOST the mutex ") == why && strstr(why, " was lost") != NULL;
 }
 
 /* Load until the coordinator is dead; true where it came to the end before its @n-th request. */

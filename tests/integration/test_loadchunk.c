@@ -241,7 +241,7 @@ static void test_load__asks_again_for_a_chunk_whose_shard_was_lost(void **state)
         must(dump_load(&d.piece[i], &two.to, "again", &e), e);
     two_find_key(&two.to_node, "other:{again.1.1.0}:*", name);
     two_tell(&two.to_node, "DEL %s", name);
-    (void)snprintf(text, sizeof(text), "ERR 1 chunks were lost: send again those of %" PRId64,
+    (void)snprintf(text, sizeof(text), "LOST 1 chunks were lost: send again those of %" PRId64,
                    d.piece[2].position);
     two_refused(dump_load(&d.piece[d.count - 1], &two.to, "again", &e), &e, text);
     two_says(&two.to, "BF.INFO again", "ERR not found");

@@ -123,7 +123,7 @@ static void test_plan__holds_up_nobody_else(void **state)
     freeReplyObject(r);
     is_in_time(began, "making a filter beside TB.PLAN");
     assert_true(raw_read_until(fd, "\r\n", reply, sizeof(reply)));
-    assert_non_null(strstr(reply, "-ERR Postgres: no connection within"));
+    assert_non_null(strstr(reply, "-TIMEOUT Postgres: no connection within"));
     raw_close(fd);
     must(client_integer(&fixture.client[0], &(int64_t){0}, &e, "DEL meanwhile"), e);
 }

@@ -167,7 +167,7 @@ static void test_dump__is_refused_once_another_generation_is_in_use(void **state
     fixture_ask(&two.fixture, 0, "TB.REBUILD " FILTER);
     for (unsigned i = 0; i < 1000 && fixture_generation(&two.fixture, 0) == generation; i++)
         clock_sleep_us(20000);
-    static const char again[] = "ERR the filter was rebuilt during the dump: begin again with 0";
+    static const char again[] = "TRYAGAIN the filter was rebuilt during the dump: begin again with 0";
     two_refused(dump_next(&d, &two.from, FILTER, d.piece[0].position, &e), &e, again);
     two_refused(dump_next(&d, &two.from, FILTER, 5, &e), &e, again);
     two_refused(dump_next(&d, &two.from, FILTER, -1, &e), &e, again);
@@ -193,11 +193,11 @@ static void test_dump__of_a_lost_shard_is_an_error(void **state)
     two_find_key(&two.from_node, "twinbloom:{lossy.*.e1", name);
     two_tell(&two.from_node, "SETRANGE %s 128 spoilt", name); /* over the tag of a later block */
     two_refused(dump_next(&d, &two.from, "lossy", position, &e), &e,
-                "ERR shard 0 of layer 0 has blocks without their tag");
+                "LOST shard 0 of layer 0 has blocks without their tag");
     two_tell(&two.from_node, "SET %s short", name);
-    two_refused(dump_next(&d, &two.from, "lossy", position, &e), &e, "ERR shard 0 of layer 0 is not there");
+    two_refused(dump_next(&d, &two.from, "lossy", position, &e), &e, "LOST shard 0 of layer 0 is not there");
     two_tell(&two.from_node, "DEL %s", name);
-    two_refused(dump_next(&d, &two.from, "lossy", position, &e), &e, "ERR shard 0 of layer 0 is not there");
+    two_refused(dump_next(&d, &two.from, "lossy", position, &e), &e, "LOST shard 0 of layer 0 is not there");
 }
 
 static void test_dump__of_a_filter_that_is_not_built_is_an_error(void **state)
@@ -215,7 +215,7 @@ static void test_dump__of_a_filter_that_is_not_built_is_an_error(void **state)
     two_tell(&two.from_node, "HSET twinbloom:{unbuilt}:view generation1 %s", r->str);
     freeReplyObject(r);
     two_refused(dump_next(&d, &two.from, "unbuilt", 0, &e), &e,
-                "ERR the filter is not built yet: there is nothing to dump");
+                "CONFLICT the filter is not built yet: there is nothing to dump");
 }
 
 static void test_scandump__refuses_in_the_order_of_the_contract(void **state)

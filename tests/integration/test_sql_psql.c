@@ -65,6 +65,7 @@ static const struct row {
     {"identity", {"oid=OID"}, NULL},
     {"flushed", {"lsn=0/0"}, NULL},
     {"slot_place", {NULL}, NULL},
+    {"server", {NULL}, NULL},
     {"prepared_open", {NULL}, NULL},
     {"prepared_waiting", {"noted={1234/gid}"}, ""},
     {"primary_key", {"oid=OID"}, "t|id\nf|code\n"},

@@ -52,7 +52,7 @@ static enum job_step changed(int step)
 }
 
 static const enum err codes[] = {ERR_OK,
-#define X(code, value, name, meaning) code,
+#define X(code, ...) code,
                                  ERROR_CODES(X)
 #undef X
 };

@@ -30,6 +30,10 @@ static void test_reply__writes_what_both_protocols_share(void **state)
         check(&r, "+OK\r\n");
         reply_error(&r, "ERR no %s in %d", "x", 3);
         check(&r, "-ERR no x in 3\r\n");
+        reply_failure(&r, ERR_TIMEOUT, "no answer from %s", "a\r\nb");
+        check(&r, "-TIMEOUT no answer from a  b\r\n");
+        reply_failure(&r, ERR_NOT_FOUND, "filter '%s'", "x");
+        check(&r, "-ERR not found\r\n");
         reply_bulk(&r, "a\r\nb", 4);
         check(&r, "$4\r\na\r\nb\r\n");
         reply_bulk(&r, NULL, 0);

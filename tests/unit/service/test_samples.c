@@ -204,7 +204,9 @@ static void test_outcome_of_reply__goes_by_the_error(void **state)
                  {"-NOAUTH Authentication required.\r\n", OUTCOME_DENIED},
                  {"-NOPERM x", OUTCOME_DENIED},
                  {"-WRONGPASS x", OUTCOME_DENIED},
-                 {"-CLUSTERDOWN x", OUTCOME_UNAVAILABLE}};
+                 {"-CLUSTERDOWN x", OUTCOME_UNAVAILABLE},
+                 {"-TIMEOUT x", OUTCOME_TIMEOUT},
+                 {"-BUSY x", OUTCOME_ERROR}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         assert_int_equal(outcome_of_reply(cases[i].reply, strlen(cases[i].reply)), cases[i].outcome);
 }

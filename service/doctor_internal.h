@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SERVICE_DOCTOR_INTERNAL_H
+#define SERVICE_DOCTOR_INTERNAL_H
+/* What the files doctor*.c share. */
+#include <hiredis/hiredis.h>
+#include "base/error.h"
+#include "service/doctor.h"
+#include "shard/link.h"
+
+/* One master of the configuration, or of the cluster. */
+struct doctor_node {
+    char name[NODE_NAME_MAX];
+    unsigned where;   /* its address for the link */
+    unsigned slot;    /* the lowest that it holds, SLOTS: of a list, or none */
+    redisReply *info; /* INFO; NULL: it did not answer, and the probe "redis" has said so */
+    int64_t clock_ms; /* how far its clock is ahead of this machine's */
+    bool has_clock;
+};
+
+struct doctor {
+    const struct doctor_options *o;
+    const char *probe; /* that runs */
+    struct link *link;
+    struct doctor_node *node;
+    unsigned node_count;
+    bool has_postgres; /* it answered */
+    struct {
+        int version;      /* 150004 */
+        int64_t clock_ms; /* how far its clock is ahead of this machine's */
+        bool sees_statistics;
+        char role[144];
+        uint64_t oldest_seconds; /* of open transactions in this database, as far as they may be seen */
+        uint64_t prepared;       /* transactions that wait for COMMIT PREPARED */
+        uint64_t slots, slots_max;
+    } postgres;
+};
+
+typedef void doctor_fn(struct doctor *d);
+
+/* Tell a finding of the probe that runs. @subject, @remedy: as in struct doctor_finding. */
+void doctor_tell(struct doctor *d, enum doctor_state state, const char *subject, const char *remedy,
+                 const char *format, ...) PRINTF_LIKE(5, 6);
+/* The same of an error's text, which is "what; remedy" where @remedy is "". */
+void doctor_tell_error(struct doctor *d, enum doctor_state state, const char *subject, const struct error *e,
+                       const char *remedy);
+
+/* A line of a node's INFO: its number, or 0 where there is none; its text, "" where there is none. */
+uint64_t doctor_info_number(const struct doctor_node *n, const char *name);
+const char *doctor_info_text(const struct doctor_node *n, const char *name, char *out, size_t size);
+/* Redis' version as 70015 for 7.0.15; 0: unknown. Of Valkey: the version of Redis that it is compatible with.
+ */
+unsigned doctor_redis_version(const struct doctor_node *n);
+
+/* The number of filters of the configuration that have a table. */
+size_t doctor_sources(const struct doctor *d);
+
+/* The greatest of [redis] add_acks and those of the filters; whether one of them wants add_fsync; or reads
+ * replicas. */
+unsigned doctor_add_acks(const struct doctor *d);
+bool doctor_add_fsync(const struct doctor *d);
+bool doctor_reads_replicas(const struct doctor *d);
+
+/* --- probes --- */
+doctor_fn doctor_redis, doctor_memory, doctor_persistence, doctor_replicas,
+    doctor_replication;                                                       /* doctor_redis.c */
+doctor_fn doctor_commands;                                                    /* doctor_commands.c */
+doctor_fn doctor_postgres, doctor_rights, doctor_transactions, doctor_tables; /* doctor_postgres.c */
+doctor_fn doctor_followers, doctor_standby, doctor_slots;                     /* doctor_follow.c */
+doctor_fn doctor_nodes, doctor_coordinators, doctor_clocks;                   /* doctor_coordinators.c */
+#endif

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT */
+/* What each node of Redis says of itself. INFO is enough: CONFIG GET is a right that the service does not
+ * need. */
+#include "service/doctor_internal.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/info.h"
+#include "base/number.h"
+#include "shard/cluster.h"
+#include "shard/replication.h"
+#include "shard/slots.h"
+
+enum {
+    TEXT_MAX = 64,
+    VERSION_WAITAOF = 70200,
+    VERSION_OLDEST = 60200, /* that the service can work with */
+    VERSION_COUNTS = 70000  /* from here on a server tells why its replication id is a new one */
+};
+
+/* --- redis --- */
+
+/* When a server answers TIME, against the clock here in the middle of the round trip. */
+static void ask_clock(struct doctor *d, struct doctor_node *n)
+{
+    redisReply *r;
+    struct error ignored;
+    uint64_t seconds = 0, us = 0, began = clock_wall_us();
+    if (link_command(d->link, n->where, &r, &ignored, "TIME") != ERR_OK)
+        return;
+    uint64_t here = (began + clock_wall_us()) / 2;
+    n->has_clock = r->type == REDIS_REPLY_ARRAY && r->elements == 2 &&
+                   number_u64(r->element[0]->str, r->element[0]->len, &seconds) &&
+                   number_u64(r->element[1]->str, r->element[1]->len, &us);
+    n->clock_ms = ((int64_t)(seconds * 1000000 + us) - (int64_t)here) / 1000;
+    freeReplyObject(r);
+}
+
+static void tell_version(struct doctor *d, const struct doctor_node *n)
+{
+    char valkey[TEXT_MAX], redis[TEXT_MAX], role[TEXT_MAX];
+    bool is_valkey = doctor_info_text(n, "valkey_version", valkey, sizeof(valkey))[0] != '\0';
+    const char *product = is_valkey ? "Valkey" : "Redis";
+    const char *version = is_valkey ? valkey : doctor_info_text(n, "redis_version", redis, sizeof(redis));
+    if (strcmp(doctor_info_text(n, "role", role, sizeof(role)), "slave") == 0)
+        doctor_tell(d, DOCTOR_PROBLEM, n->name,
+                    "name its master in [redis] nodes, or use sentinel or cluster",
+                    "%s %s is a replica: it takes no adds", product, version);
+    else if (doctor_redis_version(n) < VERSION_OLDEST)
+        doctor_tell(d, DOCTOR_PROBLEM, n->name, "upgrade it to Redis 7.0 or later", "%s %s is older than 6.2",
+                    product, version);
+    else if (doctor_redis_version(n) < VERSION_COUNTS)
+        doctor_tell(d, DOCTOR_WARNING, n->name, "upgrade it to Redis 7.0 or later",
+                    "%s %s: when its first replica comes, filters are degraded until they are healed",
+                    product, version);
+    else
+        doctor_tell(d, DOCTOR_OK, n->name, "", "%s %s", product, version);
+}
+
+static void look_at(struct doctor *d, struct doctor_node *n)
+{
+    struct error e;
+    redisReply *r = NULL;
+    if (link_command(d->link, n->where, &r, &e, "INFO") != ERR_OK) {
+        doctor_tell(d, DOCTOR_PROBLEM, n->name,
+                    "start it, and check its address, user and password in [redis], and that it can be "
+                    "reached from here",
+                    "%s", e.text);
+        return;
+    }
+    n->info = r;
+    ask_clock(d, n);
+    tell_version(d, n);
+}
+
+void doctor_redis(struct doctor *d)
+{
+    struct error e;
+    unsigned count = 0;
+    if (link_masters(d->link, &count, &e) != ERR_OK || count == 0) {
+        doctor_tell(d, DOCTOR_PROBLEM, "",
+                    "start the cluster's nodes, and check their addresses in [redis] cluster",
+                    "the masters of the cluster are not known: %s", e.text);
+        return;
+    }
+    d->node = calloc(count, sizeof(*d->node));
+    if (d->node == NULL)
+        return;
+    d->node_count = count;
+    for (unsigned i = 0; i < count; i++) { /* numbers of masters are valid until others are asked for */
+        struct doctor_node *n = &d->node[i];
+        n->where = link_master(d->link, i);
+        n->slot = link_master_slot(d->link, i);
+        (void)snprintf(n->name, sizeof(n->name), "%s", link_name(d->link, n->where));
+    }
+    for (unsigned i = 0; i < count; i++)
+        look_at(d, &d->node[i]);
+}
+
+/* Call @fn for each node that answered. */
+static void each(struct doctor *d, void (*fn)(struct doctor *d, const struct doctor_node *n))
+{
+    for (unsigned i = 0; i < d->node_count; i++)
+        if (d->node[i].info != NULL)
+            fn(d, &d->node[i]);
+}
+
+/* --- memory --- */
+
+static void tell_memory(struct doctor *d, const struct doctor_node *n)
+{
+    char policy[TEXT_MAX];
+    uint64_t limit = doctor_info_number(n, "maxmemory"), used = doctor_info_number(n, "used_memory");
+    bool keeps = strcmp(doctor_info_text(n, "maxmemory_policy", policy, sizeof(policy)), "noeviction") == 0;
+    if (!keeps)
+        doctor_tell(d, limit > 0 ? DOCTOR_PROBLEM : DOCTOR_WARNING, n->name,
+                    "CONFIG SET maxmemory-policy noeviction, and set it in redis.conf",
+                    "maxmemory-policy is %s: when maxmemory%s is reached, Redis deletes shards", policy,
+                    limit > 0 ? "" : " (not set now)");
+    else if (limit > 0 && used >= limit)
+        doctor_tell(d, DOCTOR_PROBLEM, n->name, "raise maxmemory, or add a node",
+                    "memory is full (%" PRIu64 " of %" PRIu64 " bytes): adds and rebuilds fail", used, limit);
+    else if (limit > 0 && used > limit / 10 * 9)
+        doctor_tell(d, DOCTOR_WARNING, n->name, "raise maxmemory, or add a node",
+                    "%" PRIu64 " of %" PRIu64 " bytes (maxmemory) are used", used, limit);
+    else if (limit > 0)
+        doctor_tell(d, DOCTOR_OK, n->name, "",
+                    "noeviction, %" PRIu64 " of %" PRIu64 " bytes (maxmemory) are used", used, limit);
+    else
+        doctor_tell(d, DOCTOR_OK, n->name, "", "noeviction, maxmemory is not set, %" PRIu64 " bytes are used",
+                    used);
+}
+
+void doctor_memory(struct doctor *d)
+{
+    each(d, tell_memory);
+}
+
+/* --- persistence --- */
+
+static void tell_persistence(struct doctor *d, const struct doctor_node *n)
+{
+    static const char *const writes[] = {"aof_last_write_status", "aof_last_bgrewrite_status",
+                                         "rdb_last_bgsave_status"};
+    char status[TEXT_MAX];
+    bool aof = doctor_info_number(n, "aof_enabled") == 1;
+    for (size_t i = 0; i < sizeof(writes) / sizeof(writes[0]); i++)
+        if (strcmp(doctor_info_text(n, writes[i], status, sizeof(status)), "err") == 0) {
+            doctor_tell(d, DOCTOR_PROBLEM, n->name, "look at its log and at the space on its disk",
+                        "%s is err: Redis could not write to its disk, and may refuse adds", writes[i]);
+            return;
+        }
+    if (aof)
+        doctor_tell(d, DOCTOR_OK, n->name, "", "appendonly yes");
+    else if (doctor_info_number(n, "connected_slaves") > 0)
+        doctor_tell(d, DOCTOR_OK, n->name, "", "no append-only file, but replicas");
+    else
+        doctor_tell(
+            d, DOCTOR_WARNING, n->name,
+            "CONFIG SET appendonly yes, and set it in redis.conf; or add a replica",
+            "neither an append-only file nor a replica: a restart of Redis loses what no snapshot has, and "
+            "filters are degraded until they are healed from their tables");
+}
+
+void doctor_persistence(struct doctor *d)
+{
+    each(d, tell_persistence);
+}
+
+/* --- replicas --- */
+
+/* Whether a replica answers PING at the address that its master gives for it. */
+static enum err ping(const struct doctor *d, const struct doctor_node *n, const struct replica_address *a,
+                     struct error *e)
+{
+    struct nodes *one = calloc(1, sizeof(*one));
+    redisReply *r = NULL;
+    if (one == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    const struct nodes *all = d->o->nodes;
+    one->count = 1;
+    one->tls = all->tls;
+    if (all->cluster != NULL)
+        cluster_node(all->cluster, a->host, a->port, &one->node[0]);
+    else
+        one->node[0] = all->node[n->where];
+    struct node *to = &one->node[0];
+    to->sentinel = false;
+    to->path[0] = '\0';
+    to->port = a->port;
+    (void)snprintf(to->host, sizeof(to->host), "%s", a->host);
+    (void)snprintf(to->name, sizeof(to->name), "%.80s:%u", a->host, a->port);
+    struct link *l = link_new(one, (unsigned)d->o->config->redis_timeout_ms, "twinbloom-doctor");
+    enum err code = l == NULL ? error_set(e, ERR_NOMEM, "out of memory") : link_command(l, 0, &r, e, "PING");
+    if (code == ERR_OK)
+        freeReplyObject(r);
+    link_free(l);
+    free(one);
+    return code;
+}
+
+static void ping_replicas(struct doctor *d, const struct doctor_node *n, const struct replication *r)
+{
+    struct error e;
+    for (unsigned i = 0; i < r->count; i++)
+        if (ping(d, n, &r->replica[i], &e) != ERR_OK)
+            doctor_tell(d, DOCTOR_WARNING, n->name,
+                        "set replica-announce-ip and replica-announce-port on it to an address that is "
+                        "reached from here",
+                        "read_from = replica, but its replica %s:%u does not answer here (%s); checks are "
+                        "asked of the "
+                        "master",
+                        r->replica[i].host, r->replica[i].port, e.text);
+}
+
+static void tell_replicas(struct doctor *d, const struct doctor_node *n)
+{
+    struct replication r;
+    struct error e;
+    char good[TEXT_MAX];
+    unsigned acks = doctor_add_acks(d);
+    if (replication_parse(&r, n->info->str, n->info->len, &e) != ERR_OK || !r.master)
+        return; /* told by others */
+    if (r.count < acks)
+        doctor_tell(d, DOCTOR_PROBLEM, n->name, "add replicas, or lower add_acks",
+                    "add_acks = %u, but %u replicas are in step: adds are refused", acks, r.count);
+    else if (doctor_add_fsync(d) && doctor_redis_version(n) < VERSION_WAITAOF)
+        doctor_tell(d, DOCTOR_PROBLEM, n->name, "upgrade it to Redis 7.2, or set add_fsync = no",
+                    "add_fsync = yes needs WAITAOF, which it does not have: adds are refused");
+    else if (doctor_add_fsync(d) && doctor_info_number(n, "aof_enabled") == 0)
+        doctor_tell(d, DOCTOR_PROBLEM, n->name, "CONFIG SET appendonly yes, and set it in redis.conf",
+                    "add_fsync = yes needs appendonly yes: adds are refused");
+    else if (d->o->nodes->sentinels != NULL &&
+             doctor_info_text(n, "min_slaves_good_slaves", good, sizeof(good))[0] == '\0')
+        doctor_tell(
+            d, DOCTOR_WARNING, n->name, "CONFIG SET min-replicas-to-write 1, and set it in redis.conf",
+            "min-replicas-to-write is 0: a master that is cut off goes on to take adds that are lost later");
+    else
+        doctor_tell(d, DOCTOR_OK, n->name, "", "%u replicas in step, %u needed", r.count, acks);
+    if (doctor_reads_replicas(d))
+        ping_replicas(d, n, &r);
+}
+
+void doctor_replicas(struct doctor *d)
+{
+    each(d, tell_replicas);
+}
+
+/* --- replication --- */
+
+static void tell_replication(struct doctor *d, const struct doctor_node *n)
+{
+    char id[TEXT_MAX];
+    enum { BACKLOG_LEAST = 1 << 20 };
+    uint64_t backlog = doctor_info_number(n, "repl_backlog_size");
+    if (info_id(n->info->str, n->info->len, "master_replid") == 0)
+        doctor_tell(d, DOCTOR_PROBLEM, n->name, "use a Redis whose INFO replication has master_replid",
+                    "INFO has no replication id: adds that a failover or restart loses are not noticed");
+    else if (doctor_info_number(n, "connected_slaves") > 0 && backlog < BACKLOG_LEAST)
+        doctor_tell(d, DOCTOR_WARNING, n->name, "CONFIG SET repl-backlog-size 64mb, and set it in redis.conf",
+                    "repl-backlog-size is %" PRIu64
+                    " bytes: a replica that loses its link copies everything again",
+                    backlog);
+    else
+        doctor_tell(d, DOCTOR_OK, n->name, "", "replication id %.16s..., repl-backlog-size %" PRIu64 " bytes",
+                    doctor_info_text(n, "master_replid", id, sizeof(id)), backlog);
+}
+
+void doctor_replication(struct doctor *d)
+{
+    each(d, tell_replication);
+}
