@@ -45,7 +45,7 @@ export function judge(f) {
   if (f.redis && f.redis !== 'ok') return ['bad', 'Redis', f.redis];
   if (holds(f)) return ['warn', 'On hold', 'the new generation is ready: choose "Cut over" to switch to it'];
   if (runs(f)) return ['busy', stepWord(f), f.job_throttle_reason || f.job_waiting_for || ''];
-  if (f.postgres && f.postgres !== 'ok') return ['warn', 'Postgres', f.postgres];
+  if (f.postgres && f.postgres !== 'ok' && f.postgres !== 'none') return ['warn', 'Postgres', f.postgres];
   if (f.state === 'building') return ['busy', 'Building', 'every key is answered "maybe present" until the filter is built'];
   if (f.state === 'not built') return ['warn', 'Not built', 'every key is answered "maybe present" until the filter is built, and no job builds it now'];
   if (f.nodes_down) return ['bad', 'Node unreachable', f.nodes_down];
