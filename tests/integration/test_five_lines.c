@@ -175,7 +175,7 @@ static void test_check_config__says_what_was_chosen(void **state)
                                          "capacity   10,000 at the first build: the least with a table\n",
                                          "id_column  id: the primary key\n",
                                          "follow     not possible: the id is no single integer column; set",
-                                         ": fit, 2 filters\n"};
+                                         ": valid, 2 filters\n"};
     struct daemon d;
     char *output = NULL;
     int status = -1;
