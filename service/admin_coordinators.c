@@ -42,7 +42,7 @@ static void node_list(struct fields *f, const char *list)
     size_t length;
     while (next_item(&list, &item, &length))
         buffer_printf(&text, "%s%.*s", text.length > 0 ? ", " : "", (int)length, item);
-    field_text(f, "nodes_down", buffer_text(&text));
+    field_text(f, "nodes", buffer_text(&text));
     buffer_fini(&text);
 }
 

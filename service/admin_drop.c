@@ -55,8 +55,10 @@ enum err admin_drop_filter(struct service *s, const struct config *config, struc
         struct error why;
         log_info("filter_deleted", "filter=%s shards=%" PRIu64 " expired=%d", log_quote(name),
                  generation_shards(view_current(scratch)), when == DROP_IF_DUE);
-        if (registry_leave(f, scratch->incarnation, &why) != ERR_OK) /* the keeper does it later */
-            log_warn("filter_not_unregistered", "filter=%s error=%s", log_quote(name), log_quote(why.text));
+        enum err left = registry_leave(f, scratch->incarnation, &why);
+        if (left != ERR_OK) /* the keeper does it later */
+            log_warn("filter_not_unregistered", "filter=%s code=%s error=%s", log_quote(name),
+                     error_name(left), log_quote(why.text));
     }
     mutex_release(mutex);
     return code;
@@ -64,11 +66,12 @@ enum err admin_drop_filter(struct service *s, const struct config *config, struc
 
 /* --- DEL --- */
 
-static const char configured[] = "filter '%.*s' is configured: remove its section first";
+static const char configured[] =
+    "filter '%.*s' is configured: remove [filter %.*s] from the configuration first";
 
 static void refuse_configured(struct reply *r, const char *name, size_t length)
 {
-    reply_failure(r, ERR_CONFLICT, configured, (int)length, name);
+    reply_failure(r, ERR_CONFLICT, configured, (int)length, name, (int)length, name);
 }
 
 /* Say which filter was not deleted, and what helps. Returns @code. */
@@ -117,7 +120,8 @@ void admin_delete(struct admin *a, struct admin_call *call)
 {
     const struct argument name = {.bytes = call->filter, .length = call->filter_length};
     if (config_find(a->config, name.bytes, name.length) != NULL) {
-        call->status = error_set(&call->error, ERR_CONFLICT, configured, (int)name.length, name.bytes);
+        call->status = error_set(&call->error, ERR_CONFLICT, configured, (int)name.length, name.bytes,
+                                 (int)name.length, name.bytes);
         return;
     }
     call->status = admin_drop_filter(a->service, a->config, &a->fence, &a->view, name.bytes, name.length,

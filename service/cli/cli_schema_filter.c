@@ -13,7 +13,8 @@ enum {
 
 static const struct json_member filter_members[] = {
     {"filter", S | ALWAYS, "its name", NULL},
-    {"state", S | ALWAYS, "serving, building, not built (and no job builds it), degraded or unreachable", NULL},
+    {"state", S | ALWAYS, "serving, building, not built (and no job builds it), degraded or unreachable",
+     NULL},
     {"phase", S, "STEADY, or a phase of an expansion", NULL},
     {"degraded", B, "data are lost, or may be, so nothing is reported absent there", NULL},
     {"lost_shards", I, "shards that are lost or incomplete", NULL},
@@ -145,7 +146,7 @@ static const struct json_member filter_members[] = {
     {"job_owner", S, "the coordinator that drives it", NULL},
     {"job_token", I, "its fencing token", NULL},
 };
-const struct json_shape json_filter = {"filter", "", filter_members,
+const struct json_shape json_filter = {"filter", filter_members,
                                        sizeof(filter_members) / sizeof(filter_members[0])};
 
 static const struct json_member run_members[] = {
@@ -166,4 +167,4 @@ static const struct json_member run_members[] = {
     {"verified_keys", I, "that were looked up", NULL},
     {"repaired_shards", I, "that were lost", NULL},
 };
-const struct json_shape json_run = {"run", "", run_members, sizeof(run_members) / sizeof(run_members[0])};
+const struct json_shape json_run = {"run", run_members, sizeof(run_members) / sizeof(run_members[0])};
