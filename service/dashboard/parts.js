@@ -45,7 +45,7 @@ export function judge(f) {
   if (f.redis && f.redis !== 'ok') return ['bad', 'Redis', f.redis];
   if (holds(f)) return ['warn', 'Holds', f.job_waiting_for || 'waits for an operator\'s word to switch'];
   if (runs(f)) return ['busy', stepWord(f), f.job_throttle_reason || f.job_waiting_for || ''];
-  if (f.postgres && f.postgres !== 'ok') return ['warn', 'Postgres', f.postgres];
+  if (f.postgres && f.postgres !== 'ok' && f.postgres !== 'none') return ['warn', 'Postgres', f.postgres];
   if (f.state === 'building') return ['busy', 'Building', 'answers "maybe" until it is built'];
   if (f.state === 'not built') return ['warn', 'Not built', 'answers "maybe" until it is; no job builds it now'];
   if (f.nodes_down) return ['bad', 'Node away', f.nodes_down];
