@@ -158,20 +158,23 @@ static enum err judge_source(struct driver *d, enum err code, struct error *why)
         return code;
     struct error e;
     uint64_t until = clock_mono_us() + GAP_US;
-    enum err now = driver_unchanged(d, d->record.source, &e);
-    while (now == ERR_CONFIG && code != ERR_CONFLICT && clock_mono_us() < until &&
-           driver_nap(d, e.text, &e) == ERR_OK)
-        now = driver_unchanged(d, d->record.source, &e);
-    if (code != ERR_OK && now != ERR_CHANGED)
+    enum err now = driver_unchanged(d, d->record.source, &e), nap = ERR_OK;
+    while (now == ERR_CONFIG && code != ERR_CONFLICT && nap == ERR_OK && clock_mono_us() < until) {
+        const struct error gone = e;
+        nap = driver_nap(d, gone.text, &e);
+        if (nap == ERR_OK)
+            now = driver_unchanged(d, d->record.source, &e);
+    }
+    if (nap == ERR_OK && code != ERR_OK && now != ERR_CHANGED)
         return code;
     *why = e;
-    return now;
+    return nap == ERR_OK ? now : nap;
 }
 
 static enum err note_change(struct driver *d, struct error *why)
 {
-    log_warn("source_changed", "filter=%s step=%s error=%s", log_quote(d->o->filter), step_name(d->step),
-             log_quote(why->text));
+    log_warn("source_changed", "filter=%s step=%s code=%s error=%s", log_quote(d->o->filter),
+             step_name(d->step), error_name(ERR_CHANGED), log_quote(why->text));
     if (++d->changes > CHANGES_MAX)
         return error_prefix(why, ERR_CONFLICT, "%u times", d->changes);
     return ERR_CHANGED;
@@ -198,10 +201,10 @@ static bool server_is_away(enum err code)
 
 /* A server is away. Say so where that can be said, wait a little longer each time. The view may be another
  * afterwards: a change of ours whose reply was lost. */
-static enum err wait_and_reload(struct driver *d, uint64_t *pause, struct error *why)
+static enum err wait_and_reload(struct driver *d, enum err away, uint64_t *pause, struct error *why)
 {
-    log_warn("job_waiting", "filter=%s step=%s error=%s", log_quote(d->o->filter), step_name(d->step),
-             log_quote(why->text));
+    log_warn("job_waiting", "filter=%s step=%s code=%s error=%s", log_quote(d->o->filter), step_name(d->step),
+             error_name(away), log_quote(why->text));
     const struct error waiting = *why;
     uint64_t until = clock_mono_us() + *pause;
     *pause = *pause * 2 < RETRY_MAX_US ? *pause * 2 : RETRY_MAX_US;
@@ -255,7 +258,7 @@ static enum job_step run_step(struct driver *d, uint64_t *pause, enum err *code,
     if (*code == ERR_CHANGED)
         *code = relies_on_source(d->step) ? note_change(d, why) : ERR_CONFLICT;
     while (server_is_away(*code)) {
-        *code = wait_and_reload(d, pause, why);
+        *code = wait_and_reload(d, *code, pause, why);
         if (*code == ERR_OK)
             return d->step;
     }
@@ -301,8 +304,8 @@ static enum err run_steps(struct driver *d, struct error *e)
         struct error why;
         enum job_step next = run_step(d, &pause, &code, &why);
         if (!goes_on(d, code)) {
-            log_warn("step_failed", "filter=%s step=%s next=%s error=%s", log_quote(d->o->filter),
-                     step_name(d->step), step_name(next), log_quote(why.text));
+            log_warn("step_failed", "filter=%s step=%s next=%s code=%s error=%s", log_quote(d->o->filter),
+                     step_name(d->step), step_name(next), error_name(code), log_quote(why.text));
             if (failure == ERR_OK) {
                 failure = code;
                 d->why = why;
@@ -369,7 +372,8 @@ static enum err begin_patiently(struct driver *d, struct error *e)
     uint64_t pause = RETRY_MIN_US, until = clock_mono_us() + BEGIN_US;
     enum err code;
     while (server_is_away(code = begin(d, e)) && clock_mono_us() < until) {
-        log_warn("job_waiting", "filter=%s step=begin error=%s", log_quote(d->o->filter), log_quote(e->text));
+        log_warn("job_waiting", "filter=%s step=begin code=%s error=%s", log_quote(d->o->filter),
+                 error_name(code), log_quote(e->text));
         for (uint64_t naps = pause / NAP_US; naps > 0; naps--) {
             if (mutex_lost(d->mutex))
                 return error_set(e, ERR_MUTEX_LOST, "the mutex %s was lost", mutex_value(d->mutex));

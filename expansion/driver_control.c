@@ -97,7 +97,8 @@ static enum err grow_or_say(struct driver *d, struct error *e)
     enum err code = grow(d, e);
     if (code != ERR_REFUSED && code != ERR_RANGE && code != ERR_NOMEM)
         return code;
-    log_warn("layer_failed", "filter=%s error=%s", log_quote(d->o->filter), log_quote(e->text));
+    log_warn("layer_failed", "filter=%s code=%s error=%s", log_quote(d->o->filter), error_name(code),
+             log_quote(e->text));
     d->grown_at += GROW_AGAIN_US;
     record_begin(d, false);
     record_text(d, "growth_refused", e->text);

@@ -95,7 +95,8 @@ static enum err may_roll_back(struct driver *d, struct error *e)
 /* What was asked for cannot be: it must not be asked again at once. */
 static enum err refuse_rollback(struct driver *d, const struct error *why, struct error *e)
 {
-    log_warn("rollback_impossible", "filter=%s error=%s", log_quote(d->o->filter), log_quote(why->text));
+    log_warn("rollback_impossible", "filter=%s code=%s error=%s", log_quote(d->o->filter),
+             error_name(ERR_CONFLICT), log_quote(why->text));
     record_begin(d, false);
     record_text(d, "rollback", "0");
     record_text(d, "error", why->text);

@@ -368,9 +368,10 @@ static enum err fill(struct refill *r, struct error *e)
 /* --- the step --- */
 
 /* A job that was begun for something else as well is not in vain. */
-static enum err refuse(struct refill *r, struct error *e)
+static enum err refuse(struct refill *r, enum err why, struct error *e)
 {
-    log_warn("repair_failed", "filter=%s error=%s", log_quote(r->d->o->filter), log_quote(e->text));
+    log_warn("repair_failed", "filter=%s code=%s error=%s", log_quote(r->d->o->filter), error_name(why),
+             log_quote(e->text));
     return strcmp(r->d->o->trigger, REFILL_TRIGGER) == 0 ? ERR_CONFLICT : ERR_OK;
 }
 
@@ -382,7 +383,7 @@ static enum err refill_in_rounds(struct refill *r, struct error *e)
         if (code == ERR_OK)
             code = find_lost(r, e);
         if (code == ERR_OK && r->lost_count > 0 && (code = give_up_lost(r, e)) == ERR_CONFLICT)
-            return refuse(r, e);
+            return refuse(r, code, e);
         if (code != ERR_OK || view_unsure(&r->d->view) == 0)
             return code;
         code = fill(r, e);

@@ -45,7 +45,7 @@ enum err driver_await_tail(struct driver *d, struct error *e)
             break;
         }
         char text[RECORD_TEXT_MAX];
-        (void)snprintf(text, sizeof(text), "the tail by catch_up = %s to begin%s%s",
+        (void)snprintf(text, sizeof(text), "the follower (follow_by = %s) to begin%s%s",
                        tail_mode_name(d->o->tail_mode), tail.error[0] != '\0' ? ": " : "", tail.error);
         code = driver_nap(d, text, e);
         if (code != ERR_OK)
@@ -72,7 +72,7 @@ enum err driver_followed(struct driver *d, bool *covered, struct error *e)
         }
         *covered = tail.done >= request;
         if (!*covered)
-            code = driver_nap(d, "the tail to add what is committed", e);
+            code = driver_nap(d, "the follower to add what is committed", e);
     }
     if (code == ERR_OK)
         log_info("caught_up", "filter=%s by=tail seconds=%.3f", log_quote(d->o->filter),

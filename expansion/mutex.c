@@ -52,8 +52,8 @@ static void renew(struct mutex *m)
     script_number(&m->call, m->lease_ms);
     enum err code = script_run(&m->call, m->own, link_home(m->own, &m->names), &answer, &e);
     if (code != ERR_OK)
-        log_warn("mutex_not_renewed", "filter=%s mutex=%s error=%s", log_quote(m->names.filter), m->value,
-                 log_quote(e.text));
+        log_warn("mutex_not_renewed", "filter=%s mutex=%s code=%s error=%s", log_quote(m->names.filter),
+                 m->value, error_name(code), log_quote(e.text));
     else if (answer == 0) {
         atomic_store(&m->lost, true);
         log_warn("mutex_lost", "filter=%s mutex=%s", log_quote(m->names.filter), m->value);
@@ -205,8 +205,8 @@ static void subscribe(struct waiting *w)
     w->refused = code == ERR_REFUSED;
     if (w->refused && !atomic_exchange(&told, true))
         log_warn("mutex_subscription_failed",
-                 "error=%s note=\"waits for a mutex end with the holder's lease, not with its release\"",
-                 log_quote(e.text));
+                 "code=%s error=%s note=\"waits for a mutex end when the lease of its holder ends\"",
+                 error_name(code), log_quote(e.text));
 }
 
 static bool is_release_of(const struct events_message *message, const struct names *names)
@@ -340,8 +340,9 @@ void mutex_release(struct mutex *m)
     script_text(&m->call, m->value);
     script_text(&m->call, channel);
     script_bytes(&m->call, m->names.filter, m->names.filter_length);
-    if (script_run(&m->call, m->link, link_home(m->link, &m->names), &answer, &e) != ERR_OK)
-        log_warn("mutex_not_released", "filter=%s mutex=%s error=%s note=\"it expires by itself\"",
-                 log_quote(m->names.filter), m->value, log_quote(e.text));
+    enum err code = script_run(&m->call, m->link, link_home(m->link, &m->names), &answer, &e);
+    if (code != ERR_OK)
+        log_warn("mutex_not_released", "filter=%s mutex=%s code=%s error=%s note=\"it expires by itself\"",
+                 log_quote(m->names.filter), m->value, error_name(code), log_quote(e.text));
     destroy(m);
 }

@@ -245,6 +245,8 @@ void record_end(struct driver *d, const char *state, enum err code, const char *
     record_number(d, "finished_ms", clock_wall_us() / 1000);
     for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++)
         record_text(d, asked[i], "0");
-    if (write_end(d, &e) != ERR_OK)
-        log_warn("job_record_not_written", "filter=%s error=%s", log_quote(d->o->filter), log_quote(e.text));
+    enum err unwritten = write_end(d, &e);
+    if (unwritten != ERR_OK)
+        log_warn("job_record_not_written", "filter=%s code=%s error=%s", log_quote(d->o->filter),
+                 error_name(unwritten), log_quote(e.text));
 }

@@ -48,7 +48,8 @@ bool tail_stops(const struct tail *t)
     return atomic_load(t->o->stop);
 }
 
-void tail_say(struct tail *t, const char *state)
+/* Say another state; one line in the log. */
+static void tail_say(struct tail *t, const char *state)
 {
     t->state = state;
     if (strcmp(t->said, state) == 0)
@@ -58,8 +59,8 @@ void tail_say(struct tail *t, const char *state)
         log_info("follow_state", "filter=%s state=%s mode=%s", log_quote(t->o->filter), state,
                  tail_mode_name(t->mode));
     else
-        log_warn("follow_problem", "filter=%s state=%s mode=%s error=%s", log_quote(t->o->filter), state,
-                 tail_mode_name(t->mode), log_quote(t->problem.text));
+        log_warn("follow_problem", "filter=%s state=%s mode=%s code=%s error=%s", log_quote(t->o->filter),
+                 state, tail_mode_name(t->mode), error_name(t->problem_code), log_quote(t->problem.text));
 }
 
 /* Ends a wait for Postgres when the tail must end; keeps the lease meanwhile. */
@@ -164,6 +165,7 @@ static void tell(struct tail *t, enum err code, const struct error *why)
     if (strcmp(t->problem.text, why->text) != 0)
         t->said[0] = '\0';
     t->problem = *why;
+    t->problem_code = code;
     tail_say(t, "waiting");
     if (t->held && tail_hold(t, &e) != ERR_OK)
         t->held = t->held && code != ERR_BUSY;
@@ -221,8 +223,8 @@ static void leave(struct tail *t)
         if (code == ERR_OK)
             code = tail_feed_drop_slot(t, &e);
         if (code != ERR_OK)
-            log_warn("follow_slot_not_dropped", "filter=%s error=%s", log_quote(t->o->filter),
-                     log_quote(e.text));
+            log_warn("follow_slot_not_dropped", "filter=%s code=%s error=%s", log_quote(t->o->filter),
+                     error_name(code), log_quote(e.text));
     }
     tail_leave(t);
 }
@@ -255,7 +257,8 @@ void tail_run(const struct tail_options *options)
     if (code == ERR_OK)
         leave(t);
     else
-        log_warn("follow_failed", "filter=%s error=%s", log_quote(options->filter), log_quote(e.text));
+        log_warn("follow_failed", "filter=%s code=%s error=%s", log_quote(options->filter), error_name(code),
+                 log_quote(e.text));
     end(t);
 }
 

@@ -214,7 +214,7 @@ static void complete_registries(struct admin *a)
     if (code == ERR_OK)
         code = registry_complete(&a->fence, &e);
     if (code != ERR_OK) /* whoever makes a filter does it */
-        log_info("registry_incomplete", "error=%s", log_quote(e.text));
+        log_info("registry_incomplete", "code=%s error=%s", error_name(code), log_quote(e.text));
     config_release(config);
 }
 
@@ -425,7 +425,7 @@ static enum err make_under_mutex(struct service *s, const struct config *config,
         code = name_and_publish(f, v, r, deleted, mutex, e);
     if (code == ERR_OK)
         log_info("filter_created",
-                 "filter=%s capacity=%" PRIu64 " error_rate=%g bytes=%" PRIu64 " sourced=%d",
+                 "filter=%s capacity=%" PRIu64 " error_rate=%g memory_bytes=%" PRIu64 " has_source=%d",
                  log_quote(f->names.filter), r->capacity, r->error_rate, generation_bytes(view_current(v)),
                  r->sourced);
     free(v);

@@ -110,6 +110,7 @@ admin_fn admin_list;    /* KEYS, DBSIZE, RANDOMKEY */
 admin_fn admin_expire;  /* EXPIRE, PEXPIRE, EXPIREAT, PEXPIREAT, PERSIST */
 admin_fn admin_ttl;     /* TTL, PTTL, EXPIRETIME, PEXPIRETIME */
 admin_fn admin_status;  /* TB.STATUS */
+admin_fn admin_page;    /* of HTTP: the status of @count filters behind the name @filter */
 admin_fn admin_history; /* TB.HISTORY */
 admin_fn admin_samples; /* of HTTP: how full the filter was */
 admin_fn admin_shards;  /* of HTTP: how full its shards are, and which are lost */

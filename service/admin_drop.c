@@ -55,8 +55,10 @@ enum err admin_drop_filter(struct service *s, const struct config *config, struc
         struct error why;
         log_info("filter_deleted", "filter=%s shards=%" PRIu64 " expired=%d", log_quote(name),
                  generation_shards(view_current(scratch)), when == DROP_IF_DUE);
-        if (registry_leave(f, scratch->incarnation, &why) != ERR_OK) /* the keeper does it later */
-            log_warn("filter_not_unregistered", "filter=%s error=%s", log_quote(name), log_quote(why.text));
+        enum err left = registry_leave(f, scratch->incarnation, &why);
+        if (left != ERR_OK) /* the keeper does it later */
+            log_warn("filter_not_unregistered", "filter=%s code=%s error=%s", log_quote(name),
+                     error_name(left), log_quote(why.text));
     }
     mutex_release(mutex);
     return code;

@@ -11,23 +11,24 @@
 static const struct {
     const char *name, *arguments;
 } usages[] = {
-    {"BF.RESERVE", "key error_rate capacity [EXPANSION expansion] [NONSCALING]"},
-    {"BF.ADD", "key item"},
-    {"BF.MADD", "key item..."},
-    {"BF.INSERT", "key [CAPACITY capacity] [ERROR error] [EXPANSION expansion] [NOCREATE] [NONSCALING] ITEMS "
-                  "item..."},
-    {"BF.EXISTS", "key item"},
-    {"BF.MEXISTS", "key item..."},
-    {"BF.CARD", "key"},
-    {"BF.INFO", "key [CAPACITY|SIZE|FILTERS|ITEMS|EXPANSION]"},
-    {"BF.DEBUG", "key"},
-    {"BF.SCANDUMP", "key iterator"},
-    {"BF.LOADCHUNK", "key iterator data"},
-    {"TB.INIT", "key error_rate capacity [EXPANSION expansion] [NONSCALING]"},
-    {"TB.MADD", "key item..."},
-    {"TB.MEXISTS", "key item..."},
-    {"TB.COUNT", "key"},
-    {"TB.LOAD", "key"},
+    {"BF.RESERVE", "filter error_rate capacity [EXPANSION expansion] [NONSCALING]"},
+    {"BF.ADD", "filter key"},
+    {"BF.MADD", "filter key..."},
+    {"BF.INSERT",
+     "filter [CAPACITY capacity] [ERROR error] [EXPANSION expansion] [NOCREATE] [NONSCALING] ITEMS "
+     "key..."},
+    {"BF.EXISTS", "filter key"},
+    {"BF.MEXISTS", "filter key..."},
+    {"BF.CARD", "filter"},
+    {"BF.INFO", "filter [CAPACITY|SIZE|FILTERS|ITEMS|EXPANSION]"},
+    {"BF.DEBUG", "filter"},
+    {"BF.SCANDUMP", "filter iterator"},
+    {"BF.LOADCHUNK", "filter iterator data"},
+    {"TB.INIT", "filter error_rate capacity [EXPANSION expansion] [NONSCALING]"},
+    {"TB.MADD", "filter key..."},
+    {"TB.MEXISTS", "filter key..."},
+    {"TB.COUNT", "filter"},
+    {"TB.LOAD", "filter"},
     {"TB.STATUS", "[filter]"},
     {"TB.COORDINATORS", "[filter]"},
     {"TB.HISTORY", "filter [COUNT count]"},
@@ -53,23 +54,23 @@ static const struct {
     {"CONFIG", "subcommand [argument...]"},
     {"INFO", "[section...]"},
     {"MODULE", "subcommand"},
-    {"WATCH", "key..."},
-    {"DEL", "key..."},
-    {"UNLINK", "key..."},
-    {"EXISTS", "key..."},
-    {"TYPE", "key"},
+    {"WATCH", "filter..."},
+    {"DEL", "filter..."},
+    {"UNLINK", "filter..."},
+    {"EXISTS", "filter..."},
+    {"TYPE", "filter"},
     {"SCAN", "cursor [MATCH pattern] [COUNT count] [TYPE type]"},
     {"KEYS", "pattern"},
-    {"MEMORY", "subcommand key [SAMPLES count]"},
-    {"EXPIRE", "key seconds [NX|XX|GT|LT]"},
-    {"PEXPIRE", "key milliseconds [NX|XX|GT|LT]"},
-    {"EXPIREAT", "key unix_time_seconds [NX|XX|GT|LT]"},
-    {"PEXPIREAT", "key unix_time_milliseconds [NX|XX|GT|LT]"},
-    {"PERSIST", "key"},
-    {"TTL", "key"},
-    {"PTTL", "key"},
-    {"EXPIRETIME", "key"},
-    {"PEXPIRETIME", "key"},
+    {"MEMORY", "subcommand filter [SAMPLES count]"},
+    {"EXPIRE", "filter seconds [NX|XX|GT|LT]"},
+    {"PEXPIRE", "filter milliseconds [NX|XX|GT|LT]"},
+    {"EXPIREAT", "filter unix_time_seconds [NX|XX|GT|LT]"},
+    {"PEXPIREAT", "filter unix_time_milliseconds [NX|XX|GT|LT]"},
+    {"PERSIST", "filter"},
+    {"TTL", "filter"},
+    {"PTTL", "filter"},
+    {"EXPIRETIME", "filter"},
+    {"PEXPIRETIME", "filter"},
 };
 
 const char *command_usage(const struct command *command)
@@ -136,7 +137,7 @@ static const char *type_of(const struct part *p)
     size_t length = p->value != NULL ? p->value_length : p->word_length;
     if (p->value == NULL && isupper((unsigned char)p->word[0]))
         return "pure-token";
-    if (length == 3 && strncmp(name, "key", 3) == 0)
+    if (length == 6 && strncmp(name, "filter", 6) == 0)
         return "key";
     if (strncmp(name, "error", 5) == 0)
         return "double";

@@ -115,6 +115,11 @@ void command_tb_nodes(struct client *c, const struct argument *a, size_t count)
 
 void command_tb_doctor(struct client *c, const struct argument *a, size_t count)
 {
+    if (!user_may_all_filters(c->session.rights)) {
+        client_error(c,
+                     "NOPERM this user has no permissions to access all filters, which TB.DOCTOR looks at");
+        return;
+    }
     call_admin(c, admin_doctor, a, count, 0, 0);
 }
 

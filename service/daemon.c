@@ -57,7 +57,7 @@ static int start(const struct config *config, const char *path)
     if (code == ERR_OK)
         code = service_run(s, config, &e);
     if (code != ERR_OK)
-        log_error("start_failed", "error=%s", log_quote(e.text));
+        log_error("start_failed", "code=%s error=%s", error_name(code), log_quote(e.text));
     else
         log_info("stopped", "uptime_seconds=%" PRIu64, (clock_mono_us() - s->started_us) / 1000000);
     live_config_free(s->config);

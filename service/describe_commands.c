@@ -10,20 +10,21 @@ static const struct group {
     const char *name, *title, *about;
 } groups[] = {
     {"bf", "BF: Bloom filters",
-     "Names, arguments, replies and errors are those of RedisBloom. `BF.SCANDUMP` and `BF.LOADCHUNK` are, "
-     "too, but what they "
-     "carry is a dump of Twinbloom: RedisBloom cannot load it, nor the other way round.\n\n"
+     "Names, arguments, replies and errors are those of RedisBloom; what RedisBloom calls key and item is "
+     "called "
+     "filter and key here. `BF.SCANDUMP` and `BF.LOADCHUNK` carry a dump of Twinbloom: neither can load the "
+     "other's dumps.\n\n"
      "Limits: a filter's name has at most 512 bytes, of which each of `{`, `}`, `%`, NUL, CR and LF counts "
      "as three; an "
      "expansion is at most 32768; the iterators of a dump are below 2^31, so a dump has at most 65,534 "
      "pieces of 4 MiB "
      "(255 GiB), and a larger filter cannot be dumped."},
-    {"twinbloom", "TB: filters and expansions",
+    {"twinbloom", "TB: filters and rebuilds",
      "What RedisBloom does not have. `twinbloom` on the command line sends these."},
     {"keyspace", "Filters as keys",
-     "As in Redis; the only keys are filters. A filter that a section of the configuration names can be "
-     "neither deleted nor given a time "
-     "to live."},
+     "As in Redis; the only keys are filters. A filter that the configuration names can be neither deleted "
+     "nor "
+     "given an expiry."},
     {"connection", "Connections", "As in Redis."},
     {"server", "Server",
      "As in Redis, as far as clients ask for it. `SUBSCRIBE` and `CLIENT TRACKING ON` are errors: no "

@@ -4,6 +4,7 @@
 #include <string.h>
 #include "base/error.h"
 #include "service/describe.h"
+#include "service/http/http_problem.h"
 
 static const char about[] =
     "# Errors\n\n"
@@ -12,7 +13,8 @@ static const char about[] =
     "everywhere:\n\n"
     "| where | form |\n|---|---|\n"
     "| RESP | the first word of the error reply: `-TIMEOUT no answer from Redis ...` |\n"
-    "| HTTP | `code` in a problem (`application/problem+json`) |\n"
+    "| HTTP | `code` in a problem (`application/problem+json`); its `type` is a place on the page `/errors` "
+    "|\n"
     "| command line | the exit status; with `--json` also `code` |\n"
     "| log, `TB.STATUS`, `TB.HISTORY` | `code=timeout`, `job_error_code` |\n\n"
     "Some replies in RESP keep the words of Redis and RedisBloom, because clients look for them: `-ERR not "
@@ -43,5 +45,15 @@ void describe_errors(FILE *to)
         (void)fprintf(to, "\n## %s\n\n", rows[i].name);
         write_sentence(to, rows[i].meaning);
         (void)fprintf(to, "What to do: %s\n", rows[i].remedy);
+    }
+    (void)fputs(
+        "\n## Codes that only HTTP has\n\n| code | status | meaning | what to do |\n|---|---|---|---|\n", to);
+    for (enum http_code code = 0; code < HTTP_CODE_COUNT; code++) {
+        const struct http_code_row *row = http_code_row(code);
+        (void)fprintf(to, "| `%s` | %d | ", row->name, row->status);
+        describe_cell(to, row->meaning);
+        (void)fputs(" | ", to);
+        describe_cell(to, row->remedy);
+        (void)fputs(" |\n", to);
     }
 }

@@ -9,12 +9,48 @@
 
 extern const char embedded_openapi[];
 
+static const char about[] =
+    "# HTTP\n\n"
+    "`twinbloomd` serves HTTP at the address `http` of its configuration; `/` is the dashboard. Bodies and "
+    "answers\n"
+    "are JSON. Send a body with `Content-Type: application/json`, also an empty body of a POST. `{filter}` "
+    "is the name of a\n"
+    "filter, percent-encoded. Each `GET` route also takes `HEAD`. Log in with Basic (user and password) or "
+    "with a Bearer\n"
+    "token; the column *role* says what the user needs. `GET /v1/openapi.json` is this page for programs, "
+    "with examples.\n\n"
+    "    api=http://localhost:9479/v1\n"
+    "    json='Content-Type: application/json'\n"
+    "    curl $api/filters -H \"$json\" -d '{\"name\":\"coupons\",\"capacity\":1000000}'        # create a "
+    "filter\n"
+    "    curl $api/filters/coupons/add -H \"$json\" -d '{\"keys\":[\"k3x9\"]}'                 # which keys "
+    "are new\n"
+    "    curl $api/filters/coupons/check -H \"$json\" -d '{\"keys\":[\"k3x9\",\"abc\"]}'         # maybe "
+    "present?\n"
+    "    curl $api/filters/short-link/rebuild -H \"$json\" -d '{\"hold\":true}'              # 202 and a "
+    "job_id\n"
+    "    curl $api/jobs/short-link.6f1c09a2b7d8e345                                      # state, step, "
+    "rows, error\n"
+    "    curl $api/filters/short-link/cutover -H \"$json\" -d ''                         # end the hold\n"
+    "    curl -X DELETE $api/filters/coupons                                             # 204\n\n"
+    "A route that asks a job for something answers 202 with a `job_id`. The id stays the same when another "
+    "coordinator\n"
+    "takes the job over, and `GET /v1/jobs/{job}` tells of the job for as long as the history has it (100 "
+    "jobs of a\n"
+    "filter). `GET /v1/filters` answers at most `limit` filters (100); pass `next` as `cursor` to get the "
+    "next page.\n\n"
+    "An answer that is not 2xx is a [Problem](#problem) (`application/problem+json`, RFC 9457): `code` is "
+    "for programs,\n"
+    "`detail` for people. [Errors](errors.md) lists the codes. An answer of 503 has `Retry-After`. After a "
+    "503 or 504\n"
+    "checks and adds may be repeated.\n\n";
+
 static const char *const role_names[] = {
     [HTTP_ROLE_NONE] = "none",   [HTTP_ROLE_SCRAPE] = "read, all filters, or none: see `http_metrics`",
     [HTTP_ROLE_READ] = "read",   [HTTP_ROLE_READ_ALL] = "read, all filters",
     [HTTP_ROLE_WRITE] = "write", [HTTP_ROLE_ADMIN] = "admin"};
 
-/* The operation of a route; NULL: openapi.json lacks it. */
+/* The operation of a route; NULL: openapi.json does not have it. */
 static json_t *operation_of(json_t *api, const struct http_route *route)
 {
     char method[8];
@@ -68,6 +104,8 @@ static void write_route(FILE *to, json_t *api, const struct http_route *route)
 {
     json_t *operation = operation_of(api, route);
     const char *body = body_of(operation);
+    if (operation == NULL) /* a file of the dashboard */
+        return;
     (void)fprintf(to, "| `%s %s` | %s | ", route->method, route->pattern, role_names[route->role]);
     describe_cell(to, route->summary);
     (void)fputs(" | ", to);
@@ -119,10 +157,10 @@ static void write_type(FILE *to, json_t *member)
 static void write_schema(FILE *to, const char *name, json_t *schema)
 {
     json_t *properties = json_object_get(schema, "properties"), *member;
-    const char *key, *about = json_string_value(json_object_get(schema, "description"));
-    (void)fprintf(to, "\n### %s\n%s", name, about != NULL ? "\n" : "");
-    if (about != NULL)
-        (void)fprintf(to, "%s\n", about);
+    const char *key, *whole = json_string_value(json_object_get(schema, "description"));
+    (void)fprintf(to, "\n### %s\n%s", name, whole != NULL ? "\n" : "");
+    if (whole != NULL)
+        (void)fprintf(to, "%s\n", whole);
     if (json_object_size(properties) == 0)
         return;
     (void)fputs("\n| member | type | |\n|---|---|---|\n", to);
@@ -141,21 +179,11 @@ void describe_http(FILE *to)
 {
     json_t *api = json_loads(embedded_openapi, 0, NULL), *schema;
     const char *name;
-    (void)fputs("# HTTP\n\n"
-                "What `twinbloomd` answers at the address `http` of its configuration. Bodies and answers "
-                "are JSON; a body is sent with "
-                "`Content-Type: application/json`, an empty one of a POST, too. `{filter}` is a filter's "
-                "name, percent-encoded. "
-                "`GET` stands for `HEAD`, too. A login is Basic (user and password) or a Bearer token; the "
-                "role is what the user needs.\n\n"
-                "`GET /v1/openapi.json` is the same for programs.\n\n"
-                "| route | role | | query | body | answers |\n|---|---|---|---|---|---|\n",
-                to);
+    (void)fputs(about, to);
+    (void)fputs("| route | role | | query | body | answers |\n|---|---|---|---|---|---|\n", to);
     for (size_t i = 0; i < http_route_count; i++)
         write_route(to, api, &http_routes[i]);
-    (void)fputs("\nWhat is not 2xx is a [Problem](#problem) (`application/problem+json`, RFC 9457).\n\n## "
-                "Bodies and answers\n",
-                to);
+    (void)fputs("\n## Bodies and answers\n", to);
     json_object_foreach(json_object_get(json_object_get(api, "components"), "schemas"), name, schema)
     {
         if (strcmp(name, "Nothing") != 0)

@@ -220,9 +220,10 @@ static enum err load_kept(struct keeper *k, struct watched *w, const struct conf
     if (code == ERR_NOT_FOUND && k->view.dropped == VIEW_DROP_DONE) {
         struct error why;
         service_on_dropped(k->service, w->name, w->length, k->view.incarnation);
-        if (c == NULL && registry_leave(&k->fence, k->view.incarnation, &why) != ERR_OK)
-            log_warn("filter_not_unregistered", "filter=%s error=%s", log_quote(w->name),
-                     log_quote(why.text));
+        enum err left = c == NULL ? registry_leave(&k->fence, k->view.incarnation, &why) : ERR_OK;
+        if (left != ERR_OK)
+            log_warn("filter_not_unregistered", "filter=%s code=%s error=%s", log_quote(w->name),
+                     error_name(left), log_quote(why.text));
     }
     return code;
 }
@@ -298,10 +299,14 @@ static void look_at_unlisted(struct keeper *k)
     struct error e;
     struct watch *watch = k->service->watch;
     for (struct watched *w = watch_next(watch, NULL); w != NULL && !atomic_load(&k->service->stop);
-         w = watch_next(watch, w))
-        if (w->round != k->round && service_was_seen(k->service, w->name, w->length) &&
-            look(k, w->name, w->length) == ERR_OK && registry_keep(&k->fence, &e) != ERR_OK)
-            log_warn("filter_not_registered", "filter=%s error=%s", log_quote(w->name), log_quote(e.text));
+         w = watch_next(watch, w)) {
+        bool unlisted = w->round != k->round && service_was_seen(k->service, w->name, w->length) &&
+                        look(k, w->name, w->length) == ERR_OK;
+        enum err code = unlisted ? registry_keep(&k->fence, &e) : ERR_OK;
+        if (code != ERR_OK)
+            log_warn("filter_not_registered", "filter=%s code=%s error=%s", log_quote(w->name),
+                     error_name(code), log_quote(e.text));
+    }
 }
 
 static void look_at_all(struct keeper *k)

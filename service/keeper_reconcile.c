@@ -31,8 +31,10 @@ static bool put_back(struct keeper *k, struct watched *w)
     bool done = false;
     if (!watch_later_view(w, &k->view, &k->scratch))
         return false;
-    if (fence_put_back(&k->fence, &k->scratch, &done, &e) != ERR_OK)
-        log_warn("view_not_restored", "filter=%s error=%s", log_quote(w->name), log_quote(e.text));
+    enum err code = fence_put_back(&k->fence, &k->scratch, &done, &e);
+    if (code != ERR_OK)
+        log_warn("view_not_restored", "filter=%s code=%s error=%s", log_quote(w->name), error_name(code),
+                 log_quote(e.text));
     if (done)
         log_error("view_restored", "filter=%s epoch=%" PRIu64 " stored=%" PRIu64, log_quote(w->name),
                   k->scratch.epoch, k->view.epoch);
@@ -54,7 +56,8 @@ bool keeper_put_back_gone(struct keeper *k, struct watched *w)
     if (code == ERR_OK)
         code = fence_put_back_gone(&k->fence, &k->scratch, &done, &e);
     if (code != ERR_OK)
-        log_warn("view_not_restored", "filter=%s error=%s", log_quote(w->name), log_quote(e.text));
+        log_warn("view_not_restored", "filter=%s code=%s error=%s", log_quote(w->name), error_name(code),
+                 log_quote(e.text));
     if (done)
         log_error("view_restored", "filter=%s epoch=%" PRIu64 " stored=0", log_quote(w->name),
                   k->scratch.epoch);
@@ -77,7 +80,7 @@ static enum err reconcile_view(struct keeper *k, struct watched *w, const char *
         return code;
     log_error("view_reconciled",
               "filter=%s stored=%" PRIu64 " found=%" PRIu64 " epoch=%" PRIu64 " generation=%" PRIu64
-              " note=\"what was written last may be lost with its node's data: answers are not no\"",
+              " note=\"the last writes may be lost; until the filter is healed no key is reported absent\"",
               log_quote(w->name), k->view.epoch, found.top, k->scratch.epoch,
               view_current(&k->scratch)->number);
     k->view = k->scratch;

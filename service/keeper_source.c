@@ -58,7 +58,8 @@ static void take(struct watched *w, const struct source_facts *found)
         unknown(w);
     }
     if (!good && strcmp(w->note.postgres, found->error.text) != 0)
-        log_warn("source_unusable", "filter=%s error=%s", log_quote(w->name), log_quote(found->error.text));
+        log_warn("source_unusable", "filter=%s code=%s error=%s", log_quote(w->name), error_name(found->code),
+                 log_quote(found->error.text));
     w->checked = good;
     watch_note_text(w->watch, w->note.postgres, sizeof(w->note.postgres), good ? "" : found->error.text);
 }

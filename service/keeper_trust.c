@@ -76,7 +76,7 @@ void keeper_look_at_masters(struct keeper *k)
     enum err code = link_look_at_lineages(k->link, &k->masters, &e);
     k->masters_known = code == ERR_OK;
     if (code != ERR_OK && code != ERR_UNREACHABLE && code != ERR_TIMEOUT)
-        log_warn("masters_unknown", "error=%s", log_quote(e.text));
+        log_warn("masters_unknown", "code=%s error=%s", error_name(code), log_quote(e.text));
     note_outage(k);
     if (k->masters_known)
         remember_masters(k);
@@ -165,8 +165,8 @@ static void look_at_slots(struct keeper *k, struct watched *w, const struct find
     lineages_init(&none);
     if (fence_trust_anew(&k->fence, &k->view, &none, &e) == ERR_OK)
         log_warn("untrusted_slots",
-                 "filter=%s note=\"slots leave a master that is not trusted: none is, until the filter is "
-                 "healed\"",
+                 "filter=%s note=\"slots leave an untrusted master: no master is trusted until the filter "
+                 "is healed\"",
                  log_quote(w->name));
     lineages_fini(&none);
 }
@@ -181,8 +181,8 @@ bool keeper_trust_none(struct keeper *k, struct watched *w)
     if (code == ERR_OK)
         log_error("trust_went_back",
                   "filter=%s epoch=%" PRIu64
-                  " note=\"its home came back with an older list of masters that it "
-                  "trusts: none is, until the filter is healed\"",
+                  " note=\"the metadata node has an older list of trusted masters: none is "
+                  "trusted until the filter is healed\"",
                   log_quote(w->name), k->view.epoch);
     else
         keeper_problem(w, e.text);
@@ -220,8 +220,8 @@ static void note(struct keeper *k, struct watched *w, struct findings *f)
     if (f->suspects > 0 && strncmp(w->note.suspects, text, sizeof(w->note.suspects) - 1) != 0)
         log_warn("untrusted_masters",
                  "filter=%s epoch=%" PRIu64
-                 " phase=%s masters=%s note=\"they were promoted or started anew, and may lack "
-                 "keys; answers are not no\"",
+                 " phase=%s masters=%s note=\"they were promoted or restarted and may lack "
+                 "keys; no key of theirs is reported absent\"",
                  log_quote(w->name), k->view.epoch, phase_row(k->view.phase)->name, log_quote(text));
     else if (f->suspects == 0 && was)
         log_info("healthy", "filter=%s epoch=%" PRIu64 " phase=%s", log_quote(w->name), k->view.epoch,
@@ -252,7 +252,8 @@ bool keeper_has_suspects(struct keeper *k, struct watched *w)
     bool write = known ? f.suspects == 0 && f.grows : f.away == 0;
     enum err code = write ? extend(k, &e) : ERR_OK;
     if (code != ERR_OK && code != ERR_CONFLICT && code != ERR_FENCED)
-        log_warn("masters_not_trusted", "filter=%s error=%s", log_quote(w->name), log_quote(e.text));
+        log_warn("masters_not_trusted", "filter=%s code=%s error=%s", log_quote(w->name), error_name(code),
+                 log_quote(e.text));
     if (code == ERR_OK && write)
         log_info("masters_trusted", "filter=%s masters=%u%s", log_quote(w->name), k->view.trusted.count,
                  known ? "" : " note=\"its view is of an older version\"");

@@ -111,9 +111,8 @@ static void *run(void *arg)
         if (atomic_load(&l->stop))
             break;
         if (!l->deaf)
-            log_warn("subscription_lost",
-                     "error=%s note=\"changes are found by the fence and at the next interval\"",
-                     log_quote(e.text));
+            log_warn("subscription_lost", "code=%s error=%s note=\"changes are noticed later\"",
+                     error_name(code), log_quote(e.text));
         l->deaf = true;
         mailbox_wait(l->mailbox, (int)l->pause_ms);
         bool seldom = code == ERR_REFUSED || l->pause_ms * 2 > PAUSE_MAX_MS;

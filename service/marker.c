@@ -85,7 +85,8 @@ static void mark_once(struct marker *m, const struct config *c)
         log_info("marks_written", "note=\"on every master again\"");
     else if (code != ERR_OK && code != ERR_CANCELLED && !m->failing)
         log_warn("marks_not_written",
-                 "error=%s note=\"no mark was written there; a healing reads more rows\"", log_quote(e.text));
+                 "code=%s error=%s note=\"until this ends a healing would read more rows\"", error_name(code),
+                 log_quote(e.text));
     m->failing = code != ERR_OK;
 }
 

@@ -301,9 +301,8 @@ static void beat(struct pulse *p)
     const struct node_state *home = home_down(p);
     enum err code = home != NULL ? ERR_UNREACHABLE : write_beat(p, &e);
     if (code != ERR_OK && !p->silent)
-        log_warn("heartbeat_failed",
-                 "error=%s note=\"other coordinators count this one as gone until Redis is back\"",
-                 log_quote(home != NULL ? home->why : e.text));
+        log_warn("heartbeat_failed", "code=%s error=%s note=\"other coordinators count this one as gone\"",
+                 error_name(code), log_quote(home != NULL ? home->why : e.text));
     if (code != ERR_OK)
         link_forget(p->link);
     p->silent = code != ERR_OK;
@@ -320,9 +319,10 @@ static void *run(void *arg)
         log_tick();
         mailbox_wait(p->mailbox, BEAT_MS);
     }
-    if (!p->silent && roster_leave(p->link, p->service->prefix, p->service->owner, &e) != ERR_OK)
-        log_warn("member_not_removed", "error=%s note=\"it is listed as gone for a while\"",
-                 log_quote(e.text));
+    enum err code = p->silent ? ERR_OK : roster_leave(p->link, p->service->prefix, p->service->owner, &e);
+    if (code != ERR_OK)
+        log_warn("member_not_removed", "code=%s error=%s note=\"it stays listed as gone for an hour\"",
+                 error_name(code), log_quote(e.text));
     return NULL;
 }
 

@@ -72,7 +72,8 @@ void reload_file(struct service *s)
         tls_unload(&certificates);
     (void)pthread_mutex_unlock(&s->reloading);
     if (code != ERR_OK) {
-        log_error("config_reload_failed", "error=%s note=\"nothing changed\"", log_quote(e.text));
+        log_error("config_reload_failed", "code=%s error=%s note=\"nothing changed\"", error_name(code),
+                  log_quote(e.text));
     } else {
         announce(s);
         log_info("config_reloaded", "file=%s filters=%zu changed=%s", log_quote(s->config_path),

@@ -74,9 +74,12 @@ static void *run(void *arg)
     struct error e = {.text = ""};
     if (n->follows) {
         tail_run(&n->options);
-    } else if (tail_clean(&n->options, &e) != ERR_OK) {
-        atomic_store(&n->failed, true);
-        log_debug("follow_cleanup_failed", "filter=%s error=%s", log_quote(n->name), log_quote(e.text));
+    } else {
+        enum err code = tail_clean(&n->options, &e);
+        atomic_store(&n->failed, code != ERR_OK);
+        if (code != ERR_OK)
+            log_debug("follow_cleanup_failed", "filter=%s code=%s error=%s", log_quote(n->name),
+                      error_name(code), log_quote(e.text));
     }
     atomic_store(&n->ended, true);
     return NULL;
@@ -221,7 +224,7 @@ static void *look_at_slots(void *arg)
     struct error e = {.text = ""};
     l->code = slots_reconcile(&l->options, &e);
     if (l->code != ERR_OK && l->code != ERR_CANCELLED)
-        log_warn("slots_not_checked", "error=%s", log_quote(e.text));
+        log_warn("slots_not_checked", "code=%s error=%s", error_name(l->code), log_quote(e.text));
     atomic_store(&l->ended, true);
     return NULL;
 }

@@ -445,7 +445,7 @@ void service_on_lost(void *service, const char *name, size_t length, const struc
     (void)pthread_mutex_unlock(&watch->lock);
     log_warn("data_lost",
              "filter=%s generation=%" PRIu64 " epoch=%" PRIu64
-             " note=\"data in Redis is lost; answers are not no\"",
+             " note=\"shard data missing in Redis; no key is reported absent\"",
              log_quote(name), lost->generation, lost->epoch);
     keeper_wake(service);
 }

@@ -104,10 +104,12 @@ static unsigned masters(struct link *l)
 void latest_note(struct fence *f, const struct view *v, const bool *answers, struct view_stamp *latest)
 {
     struct error e = {""};
-    for (unsigned i = 0; i < masters(f->link); i++)
-        if (answers[i] && note_on(f, i, v, latest, &e) != ERR_OK)
-            log_warn("epoch_not_recorded", "filter=%s node=%s error=%s", log_quote(f->names.filter),
-                     log_quote(link_name(f->link, i)), log_quote(e.text));
+    for (unsigned i = 0; i < masters(f->link); i++) {
+        enum err code = answers[i] ? note_on(f, i, v, latest, &e) : ERR_OK;
+        if (code != ERR_OK)
+            log_warn("epoch_not_recorded", "filter=%s node=%s code=%s error=%s", log_quote(f->names.filter),
+                     log_quote(link_name(f->link, i)), error_name(code), log_quote(e.text));
+    }
 }
 
 void latest_forget(struct fence *f)

@@ -287,7 +287,8 @@ static void *run(void *arg)
         node_connection_close(listener);
         node_connection_close(asked);
         if (code != ERR_OK) {
-            log_warn("sentinel_down", "node=%s error=%s", n->name, log_quote(e.text));
+            log_warn("sentinel_down", "node=%s code=%s error=%s", n->name, error_name(code),
+                     log_quote(e.text));
             pause_ms(s, AWAY_MS);
         }
     }

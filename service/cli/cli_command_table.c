@@ -39,13 +39,14 @@ const struct command cli_command_table[] = {
      "State and errors are those of the coordinator that answers. It asks each node that is up for its "
      "version and memory. The exit code is 1 if a node is down.",
      "twinbloom nodes", cli_nodes},
-    {"doctor", "", 0, 0, 0, "check all that the service needs, and say what to do",
-     "From the coordinator that answers, it checks each Redis node (version, memory policy, persistence, "
-     "replicas, whether each command is allowed), Postgres (rights, tables, open transactions, replication "
-     "slots), the clocks, and whether the coordinators agree. Each line is ok, warning or problem, with what "
-     "to do below it. The exit code is 1 if there is a problem; warnings do not count. If the service does "
-     "not "
-     "start, use twinbloomd -c FILE --doctor.",
+    {"doctor", "", 0, 0, 0, "look at everything that the service needs, and say what to do",
+     "From the coordinator that is asked, it looks at each Redis node (version, memory policy, persistence, "
+     "replicas, whether each command is allowed), at Postgres (rights, tables, open transactions, "
+     "replication "
+     "slots), at clocks, and at the other coordinators. Each line says ok, warning or problem, and what was "
+     "found; what to do stands below it. The exit code is 1 if there is a problem; warnings do not count. If "
+     "no "
+     "coordinator starts, use twinbloomd -c FILE --doctor.",
      "twinbloom doctor\n  twinbloom doctor --json", cli_doctor},
     {"plan", "FILTER | --keys N", 0, 1, NEXT | WITH_ESTIMATE,
      "show what a rebuild would make, without making it",

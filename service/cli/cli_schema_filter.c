@@ -106,7 +106,7 @@ static const struct json_member filter_members[] = {
     {"job_scan_seconds", N, "that the scan took", NULL},
     {"job_skipped_null", I, "rows without a key", NULL},
     {"job_skipped_empty", I, "rows with an empty key", NULL},
-    {"job_caught_up_by", S, "how the rows were found that came during the scan: rows or tail", NULL},
+    {"job_caught_up_by", S, "how the rows that came during the scan were found: rows or follower", NULL},
     {"job_generation_from", I, "that served before", NULL},
     {"job_generation", I, "that is built", NULL},
     {"job_capacity", I, "of that generation", NULL},

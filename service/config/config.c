@@ -239,8 +239,10 @@ static enum err assemble(const struct config_file *f, struct config *c, struct e
     for (size_t i = 0; i < f->count && err == ERR_OK; i++)
         if (config_section_is_named(f->parts[i].kind))
             err = fill_item(f, &f->parts[i], c, e);
-    return err == ERR_OK ? config_check_whole(&(struct config_check){.file = f, .config = c, .error = e})
-                         : err;
+    const struct config_check check = {.file = f, .config = c, .error = e};
+    if (err == ERR_OK)
+        err = config_load_secrets(&check, c);
+    return err == ERR_OK ? config_check_whole(&check) : err;
 }
 
 enum err config_validate(const struct config *c, struct error *e)

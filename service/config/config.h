@@ -85,6 +85,7 @@ struct config {
     enum http_metrics http_metrics; /* who may ask for metrics without a login */
     unsigned threads;               /* see config_threads() */
     char *password;                 /* of the default user: text, or a hash of crypt(3); "": none; secret */
+    char *password_file;            /* that holds it, instead; "": none */
     uint64_t login_timeout_ms;      /* default 60 s */
     uint64_t timeout_ms;            /* of a request, default 1000 */
     uint64_t shutdown_delay_ms;     /* served on after SIGTERM, default 0 */
@@ -101,9 +102,10 @@ struct config {
     uint64_t idle_timeout_ms;   /* 0: never */
     /* [redis] */
     char *nodes;
-    char *cluster;  /* seeds; "": there is a list of nodes */
-    char *sentinel; /* URLs; "": none */
-    char *master;   /* the sentinels' names, comma separated */
+    char *cluster;             /* seeds; "": there is a list of nodes */
+    char *sentinel;            /* URLs; "": none */
+    char *master;              /* the sentinels' names, comma separated */
+    char *redis_password_file; /* for nodes whose URL has none; "": none */
     char *prefix;
     uint64_t redis_timeout_ms;
     unsigned add_acks; /* of all filters */
@@ -116,7 +118,8 @@ struct config {
     uint64_t shard_bytes;
     /* [postgres] */
     char *dsn;
-    char *read_dsn; /* of a standby; "": none */
+    char *read_dsn;               /* of a standby; "": none */
+    char *postgres_password_file; /* for those of them that have none; "": none */
     uint64_t postgres_timeout_ms;
     /* [rebuild] */
     uint64_t build_memory; /* bytes, default 512 MiB */

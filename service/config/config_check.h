@@ -17,6 +17,10 @@ struct config_check {
 enum err config_refuse_key(const struct config_check *c, enum config_section section, const char *filter,
                            const char *key, const char *what);
 
+/* Read the files that hold passwords and put those where the configuration, which is the one of @c, would
+ * have them. ERR_CONFIG, ERR_NOMEM. */
+MUST_CHECK enum err config_load_secrets(const struct config_check *c, struct config *config);
+
 /* All of them. */
 MUST_CHECK enum err config_check_whole(const struct config_check *c);
 

@@ -36,7 +36,8 @@ static void refuse(struct http_request *r)
 {
     http_header(r, "WWW-Authenticate", "Basic realm=\"twinbloom\", charset=\"UTF-8\"");
     http_header(r, "WWW-Authenticate", "Bearer realm=\"twinbloom\"");
-    http_problem(r, 401, "a login is needed: Basic with user and password, or a Bearer token");
+    http_problem(r, HTTP_LOGIN_NEEDED,
+                 "log in: Authorization: Basic with user and password, or Bearer with a token");
 }
 
 /* A password that is being verified. */
@@ -59,7 +60,8 @@ static void on_outcome(void *arg, enum login_outcome outcome)
     if (r->connection == NULL) {
         /* answered: its time is over, or its connection */
     } else if (outcome == LOGIN_BUSY || r->http->stopped) {
-        http_problem(r, 503, "too many logins at once, or too many that failed; nothing was done");
+        http_problem(r, HTTP_OVERLOADED,
+                     "too many logins at once, or too many failed ones; nothing was done");
     } else if (outcome != LOGIN_WELCOME || !holds) {
         log_refused(r, a->user);
         refuse(r);
@@ -81,7 +83,7 @@ static void ask(struct http_request *r, const struct buffer *pair, http_known_fn
     bool named = colon != NULL && length <= USERS_NAME_MAX && memchr(pair->data, '\0', length) == NULL;
     struct attempt *a = named ? calloc(1, sizeof(*a)) : NULL;
     if (buffer_failed(pair) || (named && a == NULL)) {
-        http_problem(r, 503, "out of memory");
+        http_no_memory(r);
         free(a);
         return;
     }
@@ -170,11 +172,11 @@ bool http_authorise(struct http_request *r, enum http_role role, const char *fil
         return false;
     }
     if ((u->roles & roles_for(role)) != roles_for(role))
-        http_problem(r, 403, "user %s may not do this", u->name);
+        http_problem(r, HTTP_FORBIDDEN, "user %s does not have the role for this", u->name);
     else if ((role == HTTP_ROLE_SCRAPE || role == HTTP_ROLE_READ_ALL) && !user_may_all_filters(u))
-        http_problem(r, 403, "this is of all filters: user %s must have filters = *", u->name);
+        http_problem(r, HTTP_FORBIDDEN, "this shows all filters: user %s needs filters = *", u->name);
     else if (filter != NULL && !user_may_filter(u, filter, length))
-        http_problem(r, 403, "user %s may not use this filter", u->name);
+        http_problem(r, HTTP_FORBIDDEN, "user %s may not use this filter: its filters do not match", u->name);
     else
         return true;
     return false;

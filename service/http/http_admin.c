@@ -9,6 +9,8 @@
 #include "service/http/http_json.h"
 #include "service/job_id.h"
 
+enum { PAGE_DEFAULT = 100, PAGE_MAX = 1000 }; /* filters */
+
 /* --- to the admin thread and back --- */
 
 static void on_call_done(void *arg)
@@ -45,9 +47,11 @@ void http_call_admin(struct http_request *r, struct admin_call *call,
         call = NULL;
     }
     if (call == NULL || h->calls >= HTTP_CALLS_MAX) {
+        if (call == NULL)
+            http_no_memory(r);
+        else
+            http_problem(r, HTTP_OVERLOADED, "%d requests wait already; nothing was done", HTTP_CALLS_MAX);
         admin_call_free(call);
-        http_problem(r, 503, "%s",
-                     call == NULL ? "out of memory" : "too many requests wait; nothing was done");
         return;
     }
     h->calls++;
@@ -87,21 +91,19 @@ static void answer_from_reply(struct http_request *r, const struct admin_call *c
         http_answer(r, 200, &json);
         return;
     }
-    log_error("http_reply_failed", "path=%s error=%s", log_quote(r->route->pattern), log_quote(e.text));
+    log_error("http_reply_failed", "path=%s code=%s error=%s", log_quote(r->route->pattern), error_name(code),
+              log_quote(e.text));
     buffer_fini(&json);
-    http_problem(r, code == ERR_NOMEM ? 503 : 500, "%s", e.text);
+    if (code == ERR_NOMEM)
+        http_no_memory(r);
+    else
+        http_problem(r, HTTP_INTERNAL, "%s", e.text);
 }
 
 static void on_object(struct admin_call *call, void *request, void *arg)
 {
     (void)arg;
     answer_from_reply(request, call, "", "");
-}
-
-static void on_filters(struct admin_call *call, void *request, void *arg)
-{
-    (void)arg;
-    answer_from_reply(request, call, "{\"filters\":", "}");
 }
 
 static void on_history(struct admin_call *call, void *request, void *arg)
@@ -155,7 +157,7 @@ static void on_accepted(struct admin_call *call, void *request, void *arg)
 static void on_job(struct admin_call *call, void *request, void *arg)
 {
     if (call->status == ERR_NOT_FOUND)
-        http_problem(request, 404, "%s", call->error.text);
+        http_error(request, ERR_NOT_FOUND, "%s", call->error.text);
     else
         on_object(call, request, arg);
 }
@@ -186,7 +188,7 @@ static void on_nodes(struct admin_call *call, void *request, void *arg)
 static void on_shards(struct admin_call *call, void *request, void *arg)
 {
     if (call->status == ERR_BUSY)
-        http_problem(request, 503, "%s", call->error.text);
+        http_problem(request, HTTP_OVERLOADED, "%s", call->error.text);
     else
         on_object(call, request, arg);
 }
@@ -208,11 +210,6 @@ void http_nodes(struct http_request *r)
     http_call_admin(r, admin_call_new(r->route->fn, "", 0), on_nodes);
 }
 
-void http_list(struct http_request *r)
-{
-    http_call_admin(r, call_for(r), on_filters);
-}
-
 void http_status(struct http_request *r)
 {
     http_call_admin(r, call_for(r), on_object);
@@ -230,7 +227,7 @@ static bool query_count(struct http_request *r, const char *name, uint64_t *to)
     bool good = text == NULL || (number_u64(text, strlen(text), to) && *to > 0 && *to <= INT64_MAX);
     free(text);
     if (!good)
-        http_problem(r, 422, "'%s' is not an integer above 0", name);
+        http_error(r, ERR_RANGE, "the parameter '%s' is not an integer above 0", name);
     return good;
 }
 
@@ -240,8 +237,36 @@ static bool query_rate(struct http_request *r, double *to)
     bool good = text == NULL || (number_double(text, strlen(text), to) && *to > 0 && *to < 1);
     free(text);
     if (!good)
-        http_problem(r, 422, "'error_rate' is not a number above 0 and below 1");
+        http_error(r, ERR_RANGE, "the parameter 'error_rate' is not a number above 0 and below 1");
     return good;
+}
+
+/* The name behind which the page begins. False: the request was answered, as the cursor is none. */
+static bool query_cursor(struct http_request *r, struct buffer *name)
+{
+    char *text = http_query(r, "cursor");
+    bool good = text == NULL || job_id_take_name(name, text, strlen(text));
+    free(text);
+    if (!good)
+        http_error(r, ERR_RANGE, "the parameter 'cursor' is not the 'next' of a page");
+    return good;
+}
+
+void http_list(struct http_request *r)
+{
+    uint64_t limit = PAGE_DEFAULT;
+    struct buffer name = {0};
+    if (!query_count(r, "limit", &limit))
+        return;
+    if (limit > PAGE_MAX) {
+        http_error(r, ERR_RANGE, "the parameter 'limit' is larger than %d", PAGE_MAX);
+    } else if (query_cursor(r, &name)) {
+        struct admin_call *call = admin_call_new(r->route->fn, buffer_text(&name), name.length);
+        if (call != NULL)
+            call->count = limit;
+        http_call_admin(r, call, on_object);
+    }
+    buffer_fini(&name);
 }
 
 void http_history(struct http_request *r)

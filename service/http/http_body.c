@@ -32,7 +32,7 @@ static enum err bound_values(const char *text, size_t length, struct error *e)
         else if ((c == ']' || c == '}') && depth > 0)
             depth--;
         if (depth > HTTP_BODY_DEPTH_MAX)
-            return error_set(e, ERR_PARSE, "byte %zu: more than %d arrays and objects in each other", i,
+            return error_set(e, ERR_PARSE, "byte %zu: arrays and objects are nested more than %d deep", i,
                              HTTP_BODY_DEPTH_MAX);
         if (values > VALUES_MAX)
             return error_set(e, ERR_RANGE, "more than %d keys; send them in several requests", HTTP_KEYS_MAX);
@@ -63,7 +63,7 @@ static enum err take_bytes(const struct parse *p, const json_t *text, bool base6
     if (!base64)
         buffer_append(bytes, from, length);
     else if (!http_base64_decode(bytes, from, length))
-        return refuse(p, "holds what is not base64 (RFC 4648, padded)");
+        return refuse(p, "is not base64 (RFC 4648, padded)");
     if (buffer_failed(bytes))
         return error_set(p->e, ERR_NOMEM, "out of memory");
     to->length = bytes->length - to->offset;
@@ -77,7 +77,7 @@ static enum err take_keys(const struct parse *p, const json_t *value, bool base6
     if (!json_is_array(value))
         return refuse(p, "is not an array of strings");
     if (out->keys != NULL)
-        return refuse(p, "is given beside the other form of the keys");
+        return refuse(p, "is given, but the keys are given in the other form, too");
     if (count > HTTP_KEYS_MAX)
         return error_set(p->e, ERR_RANGE, "%zu keys, more than %d; send them in several requests", count,
                          HTTP_KEYS_MAX);
@@ -109,9 +109,9 @@ static enum err take_base64_keys(const struct parse *p, const json_t *value)
 static enum err take_name_as(const struct parse *p, const json_t *value, bool base64)
 {
     if (!json_is_string(value) || json_string_length(value) == 0)
-        return refuse(p, "is not a string of at least one byte");
+        return refuse(p, "is not a string, or is empty");
     if (p->out->name.length > 0)
-        return refuse(p, "is given beside the other form of the name");
+        return refuse(p, "is given, but the name is given in the other form, too");
     return take_bytes(p, value, base64, &p->out->name);
 }
 
@@ -133,7 +133,7 @@ static enum err take_integer(const struct parse *p, const json_t *value, int64_t
         *to = (uint64_t)n;
         return ERR_OK;
     }
-    return error_set(p->e, ERR_RANGE, "'%s' is not an integer of %" PRIi64 " to %" PRIi64, p->member, least,
+    return error_set(p->e, ERR_RANGE, "'%s' is not an integer from %" PRIi64 " to %" PRIi64, p->member, least,
                      most);
 }
 
@@ -186,7 +186,7 @@ static enum err take_nodes(const struct parse *p, const json_t *value)
 static enum err take_flag(const struct parse *p, const json_t *value, bool *to)
 {
     if (!json_is_boolean(value))
-        return refuse(p, "is neither true nor false");
+        return refuse(p, "is not true or false");
     *to = json_is_true(value);
     return ERR_OK;
 }
@@ -238,7 +238,7 @@ static enum err take_member(const struct parse *p, enum http_body_kind kind, con
     for (size_t i = 0; i < MEMBERS; i++)
         if ((members[i].kinds & kind) != 0 && strcmp(members[i].name, p->member) == 0)
             return members[i].take(p, value);
-    return error_set(p->e, ERR_RANGE, "'%.100s' is not known here", p->member);
+    return error_set(p->e, ERR_RANGE, "'%.100s' is not a member that this route takes", p->member);
 }
 
 /* --- the whole --- */

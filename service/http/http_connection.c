@@ -166,7 +166,7 @@ static void on_refused(struct http_connection *c)
     if (c->request == NULL)
         http_request_begin(c->http, c);
     if (c->request != NULL) /* there was memory for it */
-        http_problem(c->request, c->parser.status, "%s", c->parser.why);
+        http_refusal(c->request, c->parser.status, c->parser.why);
     else if (!c->last)
         drop(c, "no memory to refuse it");
 }

@@ -88,7 +88,7 @@ void http_dashboard(struct http_request *r)
         find(strncmp(pattern, folder, sizeof(folder) - 1) == 0 ? pattern + sizeof(folder) - 1 : "index.html");
     struct buffer body = {0};
     if (file == NULL) {
-        http_problem(r, 404, "there is no such file");
+        http_problem(r, HTTP_NO_SUCH_PATH, "no file has this path");
         return;
     }
     bool packed = strstr(asked(r, "Accept-Encoding"), "gzip") != NULL;
@@ -112,7 +112,7 @@ void http_session(struct http_request *r)
     const struct config_user *u = users_find(h->config, r->user, strlen(r->user));
     struct buffer json = {0}, role = {0};
     if (u == NULL || !origin_token(h->csrf_key, r->user, token)) {
-        http_problem(r, 503, "out of memory");
+        http_no_memory(r);
         return;
     }
     roles_format(u->roles, &role);

@@ -360,12 +360,12 @@ void http_events(struct http_request *r)
     }
     uint64_t half = r->http->config->http_max_clients / 2;
     if (ev->count >= STREAMS_MAX || ev->count >= (half == 0 ? 1 : half) || r->http->draining) {
-        http_problem(r, 503, "%u streams are open already; nothing was done", ev->count);
+        http_problem(r, HTTP_OVERLOADED, "%u streams are open already, no more are allowed", ev->count);
         return;
     }
     struct stream *s = calloc(1, sizeof(*s));
     if (s == NULL)
-        http_problem(r, 503, "out of memory");
+        http_no_memory(r);
     else
         begin(ev, r, s);
 }

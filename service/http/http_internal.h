@@ -14,6 +14,7 @@
 #include "service/http/http_body.h"
 #include "service/http/http_origin.h"
 #include "service/http/http_parse.h"
+#include "service/http/http_problem.h"
 #include "service/http/http_route.h"
 #include "service/users.h"
 
@@ -97,17 +98,16 @@ void http_request_release(struct http_request *r);
 void http_answer(struct http_request *r, int status, struct buffer *json);
 /* The same with a body of another type; a Cache-Control that was given before stays. */
 void http_answer_as(struct http_request *r, int status, const char *type, struct buffer *body);
-/* Answer with a problem (RFC 9457). */
-void http_problem(struct http_request *r, int status, const char *format, ...) PRINTF_LIKE(3, 4);
-/* The same for an error of ours. */
+/* Answer with a problem. */
+void http_problem(struct http_request *r, enum http_code code, const char *format, ...) PRINTF_LIKE(3, 4);
+/* The same with a code of base/error.h; of one whose text says nothing of the filter that is not found. */
+void http_error(struct http_request *r, enum err code, const char *format, ...) PRINTF_LIKE(3, 4);
 void http_failure(struct http_request *r, enum err code, const char *why);
-/* The status that stands for an error. */
-int http_status_of(enum err code);
+/* The same for a request that http_parse.c or http_origin.c refused with @status. */
+void http_refusal(struct http_request *r, int status, const char *why);
+void http_no_memory(struct http_request *r);
 /* A further header of the answer, before it. */
 void http_header(struct http_request *r, const char *name, const char *value);
-/* Append a problem's body. */
-void http_problem_body(struct buffer *out, int status, const char *detail, const char *instance);
-const char *http_reason(int status);
 /* The value of a header that came; NULL where there is none. */
 const char *http_asked(const struct http_request *r, const char *header);
 /* Begin an answer whose end is not known; the connection ends with it. False: no memory. */

@@ -12,9 +12,9 @@
 
 /* --- the answer --- */
 
-static void put_error(struct buffer *json, const char *error, const char *detail)
+static void put_error(struct buffer *json, enum err code, const char *detail)
 {
-    buffer_printf(json, "{\"error\":\"%s\",\"detail\":", error);
+    buffer_printf(json, "{\"code\":\"%s\",\"detail\":", error_name(code));
     http_json_text(json, detail, strlen(detail));
     buffer_puts(json, "}");
 }
@@ -32,13 +32,13 @@ static void put_result(struct buffer *json, const struct batch *b, size_t i, str
         buffer_puts(json, "true");
         break;
     case ANSWER_FULL:
-        put_error(json, error_name(ERR_FULL), "the filter is full and does not scale");
+        put_error(json, ERR_FULL, "the filter is full and does not grow");
         break;
     case ANSWER_LOST:
-        put_error(json, error_name(ERR_LOST), "the data of this key's shard is lost, or may be");
+        put_error(json, ERR_LOST, "data of this key's shard were lost, or may have been");
         break;
     case ANSWER_ERROR:
-        put_error(json, error_name(why->code), why->text);
+        put_error(json, why->code, why->text);
         break;
     }
 }
@@ -101,7 +101,7 @@ static void operate(struct http_request *r, enum operation_kind kind)
     }
     r->batch = batch_new(&o);
     if (r->batch == NULL) {
-        http_problem(r, 503, "out of memory");
+        http_no_memory(r);
         return;
     }
     batch_start(r->batch);

@@ -119,7 +119,7 @@ void http_metrics(struct http_request *r)
     struct http *h = r->http;
     struct scrape *s = calloc(1, sizeof(*s));
     if (s == NULL) {
-        http_problem(r, 503, "out of memory");
+        http_no_memory(r);
         return;
     }
     s->r = http_request_hold(r);
@@ -127,7 +127,7 @@ void http_metrics(struct http_request *r)
     s->patience = evtimer_new(h->base, on_patience, s);
     if (s->patience == NULL || evtimer_add(s->patience, &patience) != 0 ||
         collector_ask(h->service->collector, h->mailbox, on_told, s) != ERR_OK) {
-        http_problem(r, 503, "out of memory");
+        http_no_memory(r);
         end(s);
     }
 }

@@ -108,15 +108,16 @@ const char *origin_fault(const struct origin_facts *f, const unsigned char key[C
     bool browser = page || f->language != NULL;
     *status = 421;
     if (!f->login && browser && (f->host == NULL || !origin_host_is_ours(f->host, own, more)))
-        return "no login is needed here, so browsers are not served under a name that others could have made "
-               "point here; name the host in [service] http_hosts, use its address, or set a password";
+        return "no login is needed here, so a browser must use a host name that no stranger can make point "
+               "here; name "
+               "the host in [service] http_hosts, use its address, or set a password";
     *status = 403;
     if (!f->changes)
         return NULL;
     if (f->fetch_site != NULL && !is_of_this_site(f->fetch_site))
-        return "another site's page may not ask for this";
+        return "a page of another site may not send this request";
     if (f->origin != NULL && !is_same(f->origin, f->host))
-        return "the Origin is another one than the Host: another site's page may not ask for this";
+        return "Origin and Host differ: a page of another site may not send this request";
     if (page && !f->bearer && !is_token(f, key))
         return "a page must send the csrf_token of /v1/session in the header X-CSRF-Token";
     return NULL;

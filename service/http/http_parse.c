@@ -105,25 +105,25 @@ static enum http_step take_request_line(struct http_parser *p, char *line)
     char *end = target == NULL ? NULL : strchr(target + 1, ' ');
     if (end == NULL || strncmp(end + 1, version, VERSION) != 0 || !isdigit((unsigned char)end[1 + VERSION]) ||
         end[2 + VERSION] != '\0')
-        return refuse(p, 400, "this is no HTTP/1 request");
+        return refuse(p, 400, "the request line is not that of HTTP/1.0 or HTTP/1.1");
     *target++ = *end = '\0';
     p->minor = end[1 + VERSION] - '0';
     p->method = line;
     if (!is_token(p->method))
-        return refuse(p, 400, "this is no HTTP/1 request");
+        return refuse(p, 400, "the request line is not that of HTTP/1.0 or HTTP/1.1");
     if (!is_known_method(p->method))
-        return refuse(p, 501, "this method is not known here");
-    return take_target(p, target) ? HTTP_MORE : refuse(p, 400, "the target is no path");
+        return refuse(p, 501, "the method is not supported");
+    return take_target(p, target) ? HTTP_MORE : refuse(p, 400, "the target of the request is not a path");
 }
 
 static enum http_step take_header(struct http_parser *p, char *line)
 {
     char *colon = strchr(line, ':');
     if (colon == NULL)
-        return refuse(p, 400, "a line of the head is no header");
+        return refuse(p, 400, "a header line has no colon");
     *colon = '\0';
     if (!is_token(line))
-        return refuse(p, 400, "a header's name is not a token");
+        return refuse(p, 400, "the name of a header has a character that is not allowed");
     char *value = colon + 1 + strspn(colon + 1, " \t"), *end = value + strlen(value);
     while (end > value && (end[-1] == ' ' || end[-1] == '\t'))
         *--end = '\0';
@@ -166,13 +166,13 @@ static enum http_step refuse_twofold(struct http_parser *p)
 {
     static const struct {
         const char *name, *why;
-    } single[] = {{"Content-Length", "the header Content-Length is there twice"},
-                  {"Transfer-Encoding", "the header Transfer-Encoding is there twice"},
-                  {"Host", "the header Host is there twice"},
-                  {"Authorization", "the header Authorization is there twice"},
-                  {"Content-Type", "the header Content-Type is there twice"},
-                  {"Content-Encoding", "the header Content-Encoding is there twice"},
-                  {"Expect", "the header Expect is there twice"}};
+    } single[] = {{"Content-Length", "the header Content-Length is given twice"},
+                  {"Transfer-Encoding", "the header Transfer-Encoding is given twice"},
+                  {"Host", "the header Host is given twice"},
+                  {"Authorization", "the header Authorization is given twice"},
+                  {"Content-Type", "the header Content-Type is given twice"},
+                  {"Content-Encoding", "the header Content-Encoding is given twice"},
+                  {"Expect", "the header Expect is given twice"}};
     for (size_t i = 0; i < sizeof(single) / sizeof(single[0]); i++) {
         size_t at = 0;
         (void)header_after(p, single[i].name, &at);
@@ -195,7 +195,7 @@ static enum http_step take_length(struct http_parser *p, const char *text)
     for (; *text != '\0' && length <= p->body_max; text++)
         length = length * 10 + (uint64_t)(*text - '0');
     if (length > 0 && has_no_body(p->method))
-        return refuse(p, 400, "HEAD and TRACE have no body");
+        return refuse(p, 400, "a HEAD or TRACE request cannot have a body");
     if (length > p->body_max)
         return refuse(p, 413, "the body is larger than [service] http_body_max");
     p->left = length;
@@ -211,13 +211,13 @@ static enum http_step take_framing(struct http_parser *p)
     if (encoding == NULL)
         return take_length(p, length == NULL ? "0" : length);
     if (length != NULL)
-        return refuse(p, 400, "Transfer-Encoding and Content-Length exclude each other");
+        return refuse(p, 400, "Transfer-Encoding and Content-Length are both given");
     if (p->minor == 0)
-        return refuse(p, 400, "HTTP/1.0 has no Transfer-Encoding");
+        return refuse(p, 400, "an HTTP/1.0 request cannot have Transfer-Encoding");
     if (strcasecmp(encoding, "chunked") != 0)
-        return refuse(p, 501, "the only Transfer-Encoding known here is chunked");
+        return refuse(p, 501, "the only Transfer-Encoding that is supported is chunked");
     if (has_no_body(p->method))
-        return refuse(p, 400, "HEAD and TRACE have no body");
+        return refuse(p, 400, "a HEAD or TRACE request cannot have a body");
     p->state = STATE_SIZE;
     return HTTP_HEAD;
 }
@@ -234,7 +234,7 @@ static enum http_step understand(struct http_parser *p)
     if (p->host == NULL)
         p->host = host;
     if (expected != NULL && p->minor > 0 && strcasecmp(expected, "100-continue") != 0)
-        return refuse(p, 417, "the only expectation known here is 100-continue");
+        return refuse(p, 417, "the only expectation that is supported is 100-continue");
     p->expects = expected != NULL && p->minor > 0;
     p->keep_alive =
         p->minor > 0 ? !has_word(p, "Connection", "close") : has_word(p, "Connection", "keep-alive");
@@ -251,7 +251,7 @@ static enum http_step take_head(struct http_parser *p)
     for (const char *at = p->head.data; (at = strchr(at, '\n')) != NULL; at++)
         lines++;
     if (lines > HTTP_HEADERS_MAX + 2)
-        return refuse(p, 400, "there are more than 100 headers");
+        return refuse(p, 400, "the request has more than 100 headers");
     p->headers = calloc(lines + 1, sizeof(*p->headers));
     if (p->headers == NULL)
         return refuse(p, 503, "out of memory");
@@ -273,16 +273,16 @@ static enum http_step line_byte(struct http_parser *p, char c)
 {
     unsigned char byte = (unsigned char)c;
     if (p->cr && c != '\n')
-        return refuse(p, 400, "a carriage return stands alone");
+        return refuse(p, 400, "a carriage return has no line feed behind it");
     if (c == '\n') {
         if (!p->cr)
-            return refuse(p, 400, "a line feed stands alone");
+            return refuse(p, 400, "a line feed has no carriage return before it");
         p->cr = false;
         return HTTP_WHOLE;
     }
     p->cr = c == '\r';
     if (!p->cr && ((byte < 0x20 && c != '\t') || byte == 0x7f))
-        return refuse(p, 400, "there is a control character");
+        return refuse(p, 400, "the head has a control character");
     p->line += !p->cr;
     return HTTP_MORE;
 }
@@ -294,7 +294,7 @@ static enum http_step read_head(struct http_parser *p, const char *bytes, size_t
     bool over = false;
     while (i < length && !over) {
         if (p->head.length + i - from >= HTTP_HEAD_MAX)
-            return refuse(p, 400, "the head is too large");
+            return refuse(p, 400, "the head is larger than 16 KiB");
         step = line_byte(p, bytes[i++]);
         if (step == HTTP_REFUSED)
             return step;
@@ -303,7 +303,7 @@ static enum http_step read_head(struct http_parser *p, const char *bytes, size_t
         bool empty = p->line == 0, first = p->head.length + i - from == 2;
         p->line = 0;
         if (empty && first && p->blank)
-            return refuse(p, 400, "this is no HTTP/1 request");
+            return refuse(p, 400, "the request line is not that of HTTP/1.0 or HTTP/1.1");
         if (empty && first) { /* one before the request is forgiven */
             p->blank = true;
             buffer_clear(&p->head);
@@ -316,7 +316,7 @@ static enum http_step read_head(struct http_parser *p, const char *bytes, size_t
             if (buffer_failed(&p->head))
                 return refuse(p, 503, "out of memory");
             if (memmem(p->head.data, p->head.length, " HTTP/", 6) == NULL)
-                return refuse(p, 400, "this is no HTTP/1 request");
+                return refuse(p, 400, "the request line is not that of HTTP/1.0 or HTTP/1.1");
         }
         over = empty && !first;
     }
@@ -382,7 +382,7 @@ static enum http_step frame_byte(struct http_parser *p, char c)
     default: /* STATE_TRAILER: nobody looks at it */
         step = line_byte(p, c);
         if (step == HTTP_MORE && ++p->extra > HTTP_HEAD_MAX)
-            return refuse(p, 400, "the trailers are too large");
+            return refuse(p, 400, "the trailers are larger than 16 KiB");
         if (step == HTTP_WHOLE && p->line == 0)
             p->state = STATE_WHOLE;
         if (step == HTTP_WHOLE)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* /livez, /readyz and the description of the interface.
+/* /livez, /readyz, the description of the interface and the page of its errors.
  *
  * Ready: within a second the home node of Redis answers PING, and every worker has come to a letter. Whoever
  * is asked and does not answer in time is a reason, told where no login is needed. */
@@ -28,6 +28,14 @@ void http_openapi(struct http_request *r)
     http_answer(r, 200, &json);
 }
 
+void http_errors(struct http_request *r)
+{
+    struct buffer page = {0};
+    http_problem_page(&page);
+    http_header(r, "Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'");
+    http_answer_as(r, 200, "text/html; charset=utf-8", &page);
+}
+
 /* --- readiness --- */
 
 struct probe {
@@ -52,21 +60,21 @@ static void answer(struct probe *p)
     bool ends = p->http->draining || atomic_load(&p->http->service->leaving);
     bool ready = p->home && p->workers == 0 && !ends;
     if (!p->home)
-        buffer_printf(&reasons, "the home node of Redis (%s): %s",
+        buffer_printf(&reasons, "the metadata node (%s): %s",
                       store_name(catalog_store(p->http->catalog), home_of(p->http)),
                       p->why[0] != '\0' ? p->why : "no answer in time");
     if (p->workers > 0)
-        buffer_printf(&reasons, "%s%u of %u workers do not answer", reasons.length > 0 ? "; " : "",
+        buffer_printf(&reasons, "%s%u of %u threads do not answer", reasons.length > 0 ? "; " : "",
                       p->workers, p->http->service->worker_count);
     if (ends)
-        buffer_printf(&reasons, "%sthe daemon ends", reasons.length > 0 ? "; " : "");
+        buffer_printf(&reasons, "%sthe coordinator is shutting down", reasons.length > 0 ? "; " : "");
     buffer_puts(&json, "{\"status\":\"ready\"}");
     if (ready)
         http_answer(p->r, 200, &json);
     else if (users_login_required(p->http->config)) /* nobody logs in for a probe: the reasons name nodes */
-        http_problem(p->r, 503, "not ready");
+        http_problem(p->r, HTTP_NOT_READY, "not ready; the log says why");
     else
-        http_problem(p->r, 503, "not ready: %s", buffer_text(&reasons));
+        http_problem(p->r, HTTP_NOT_READY, "not ready: %s", buffer_text(&reasons));
     buffer_fini(&json);
     buffer_fini(&reasons);
     http_request_release(p->r);
@@ -166,7 +174,7 @@ void http_readyz(struct http_request *r)
         if (p != NULL && p->patience != NULL)
             event_free(p->patience);
         free(p);
-        http_problem(r, 503, "out of memory");
+        http_no_memory(r);
         return;
     }
     p->http = h;

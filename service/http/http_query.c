@@ -56,15 +56,15 @@ bool http_query_is_sound(struct http_request *r)
     size_t count = 0;
     for (const char *at = query; at != NULL && *at != '\0' && fault == NULL;)
         if (++count > PARAMETERS_MAX)
-            fault = "the query has too many parameters";
+            fault = "the query has more than 32 parameters";
         else if (!next_parameter(&at, &name, &value))
-            fault = "the query holds a % that two hexadecimal digits do not follow, or a NUL";
+            fault = "the query has a NUL, or a % without two hexadecimal digits behind it";
         else if (count_parameters(query, buffer_text(&name), NULL) > 1)
-            fault = "a parameter of the query is there twice";
+            fault = "the query has a parameter twice";
     buffer_fini(&name);
     buffer_fini(&value);
     if (fault != NULL)
-        http_problem(r, 400, "%s", fault);
+        http_problem(r, HTTP_BAD_REQUEST, "%s", fault);
     return fault == NULL;
 }
 

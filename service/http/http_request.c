@@ -18,53 +18,6 @@
 #include "service/http/http_json.h"
 #include "service/job_id.h"
 
-/* --- status codes --- */
-
-static const struct {
-    int status;
-    const char *reason;
-} reasons[] = {
-    {200, "OK"},
-    {201, "Created"},
-    {202, "Accepted"},
-    {204, "No Content"},
-    {304, "Not Modified"},
-    {400, "Bad Request"},
-    {401, "Unauthorized"},
-    {403, "Forbidden"},
-    {404, "Not Found"},
-    {405, "Method Not Allowed"},
-    {409, "Conflict"},
-    {413, "Content Too Large"},
-    {415, "Unsupported Media Type"},
-    {417, "Expectation Failed"},
-    {421, "Misdirected Request"},
-    {422, "Unprocessable Content"},
-    {500, "Internal Server Error"},
-    {501, "Not Implemented"},
-    {503, "Service Unavailable"},
-    {504, "Gateway Timeout"},
-};
-
-int http_status_at(size_t i)
-{
-    return i < sizeof(reasons) / sizeof(reasons[0]) ? reasons[i].status : 0;
-}
-
-const char *http_reason(int status)
-{
-    for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
-        if (reasons[i].status == status)
-            return reasons[i].reason;
-    return "Error";
-}
-
-int http_status_of(enum err code)
-{
-    const struct error_code *row = error_code_of(code);
-    return code == ERR_OK ? 200 : row != NULL ? row->http_status : 500;
-}
-
 /* --- answers --- */
 
 struct http_request *http_request_hold(struct http_request *r)
@@ -196,35 +149,19 @@ void http_answer(struct http_request *r, int status, struct buffer *json)
     http_answer_as(r, status, "application/json", json);
 }
 
-void http_problem_body(struct buffer *out, int status, const char *detail, const char *instance)
-{
-    buffer_printf(out,
-                  "{\"type\":\"about:blank\",\"title\":\"%s\",\"status\":%d,\"detail\":", http_reason(status),
-                  status);
-    http_json_text(out, detail, strlen(detail));
-    if (instance != NULL) {
-        buffer_puts(out, ",\"instance\":");
-        http_json_text(out, instance, strlen(instance));
-    }
-    buffer_puts(out, "}");
-}
-
 static const char *path_of(const struct http_request *r)
 {
     return http_connection_parser(r->connection)->path;
 }
 
-void http_problem(struct http_request *r, int status, const char *format, ...)
+static void send_problem(struct http_request *r, int status, const char *code, const char *format, va_list ap)
 {
     char detail[1024];
     struct buffer body = {0};
     if (r->connection == NULL)
         return;
-    va_list ap;
-    va_start(ap, format);
     (void)vsnprintf(detail, sizeof(detail), format, ap);
-    va_end(ap);
-    http_problem_body(&body, status, detail, path_of(r));
+    http_problem_body(&body, status, code, detail, path_of(r));
     if (status == 503) {
         char seconds[8];
         (void)snprintf(seconds, sizeof(seconds), "%d", HTTP_RETRY_AFTER);
@@ -234,9 +171,40 @@ void http_problem(struct http_request *r, int status, const char *format, ...)
     buffer_fini(&body);
 }
 
+void http_problem(struct http_request *r, enum http_code code, const char *format, ...)
+{
+    const struct http_code_row *row = http_code_row(code);
+    va_list ap;
+    va_start(ap, format);
+    send_problem(r, row->status, row->name, format, ap);
+    va_end(ap);
+}
+
+void http_error(struct http_request *r, enum err code, const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    send_problem(r, http_status_of(code), error_name(code), format, ap);
+    va_end(ap);
+}
+
 void http_failure(struct http_request *r, enum err code, const char *why)
 {
-    http_problem(r, http_status_of(code), "%s", code == ERR_NOT_FOUND ? "there is no such filter" : why);
+    http_error(r, code, "%s",
+               code == ERR_NOT_FOUND ? "there is no such filter; GET /v1/filters lists the filters" : why);
+}
+
+void http_refusal(struct http_request *r, int status, const char *why)
+{
+    if (status == 503)
+        http_no_memory(r);
+    else
+        http_problem(r, http_code_of_refusal(status), "%s", why);
+}
+
+void http_no_memory(struct http_request *r)
+{
+    http_error(r, ERR_NOMEM, "out of memory");
 }
 
 static void on_deadline(evutil_socket_t fd, short events, void *arg)
@@ -247,8 +215,8 @@ static void on_deadline(evutil_socket_t fd, short events, void *arg)
     if (r->connection != NULL && http_connection_is_reading(r->connection))
         http_connection_drop(r->connection, "no request"); /* and @r with it */
     else
-        http_problem(r, 504, "no answer within %llu ms; what was begun goes on",
-                     (unsigned long long)r->http->config->http_timeout_ms);
+        http_error(r, ERR_TIMEOUT, "no answer within http_timeout (%llu ms); the operation continues",
+                   (unsigned long long)r->http->config->http_timeout_ms);
 }
 
 /* --- what a request is --- */
@@ -266,9 +234,10 @@ static bool find_job(struct http_request *r)
     bool is = job_id_take(&r->filter, &r->job, id.length == 0 ? "" : id.data, id.length);
     buffer_fini(&id);
     if (!is)
-        http_problem(r, 404, "this is no id of a job: those end in a dot and 16 hexadecimal digits");
+        http_error(r, ERR_NOT_FOUND,
+                   "this is not the id of a job: an id ends in a dot and 16 hexadecimal digits");
     else if (buffer_failed(&r->filter))
-        http_problem(r, 503, "out of memory");
+        http_no_memory(r);
     else
         return true;
     return false;
@@ -281,18 +250,19 @@ static bool find_route(struct http_request *r, const char *method)
     if (r->route != NULL && !buffer_failed(&r->filter))
         return r->route->run != http_job || find_job(r);
     if (r->route != NULL) {
-        http_problem(r, 503, "out of memory");
+        http_no_memory(r);
     } else if (!known) {
-        http_problem(r, 404, "there is nothing at this path; see /v1/openapi.json");
+        http_problem(r, HTTP_NO_SUCH_PATH, "no route has this path; GET /v1/openapi.json lists the routes");
     } else {
         struct buffer allow = {0};
         http_route_allow(path_of(r), &allow);
         bool allowed = strstr(buffer_text(&allow), method) != NULL;
         http_header(r, "Allow", buffer_text(&allow));
         if (allowed)
-            http_problem(r, 400, "the path holds a %% that two hexadecimal digits do not follow");
+            http_problem(r, HTTP_BAD_REQUEST, "the path has a %% without two hexadecimal digits behind it");
         else
-            http_problem(r, 405, "this path takes %s", buffer_text(&allow));
+            http_problem(r, HTTP_METHOD_NOT_ALLOWED, "this path takes %s, not %s", buffer_text(&allow),
+                         method);
         buffer_fini(&allow);
     }
     return false;
@@ -316,12 +286,13 @@ static bool wants_body(struct http_request *r)
 {
     const char *encoding = http_asked(r, "Content-Encoding");
     if (!is_json(r)) {
-        http_problem(r, 415, "the Content-Type must be application/json, of an empty body, too");
+        http_problem(r, HTTP_WRONG_TYPE, "Content-Type must be application/json, also with an empty body");
         return false;
     }
     if (encoding != NULL && strcasecmp(encoding, "identity") != 0) {
         http_header(r, "Accept-Encoding", "identity");
-        http_problem(r, 415, "the Content-Encoding must be identity");
+        http_problem(r, HTTP_WRONG_TYPE,
+                     "Content-Encoding '%.40s' is not supported: send the body without it", encoding);
         return false;
     }
     return true;
@@ -337,9 +308,9 @@ static bool take_body(struct http_request *r)
     enum err code = flooded ? ERR_BUSY : http_body_parse(&r->body, r->route->body, text.data, length, &e);
     buffer_fini(&text);
     if (flooded)
-        http_problem(r, 503, "too much is being worked on; nothing was done");
+        http_problem(r, HTTP_OVERLOADED, "the requests under way use too much memory; nothing was done");
     else if (code != ERR_OK)
-        http_problem(r, http_status_of(code), "%s", e.text);
+        http_error(r, code, "%s", e.text);
     if (code != ERR_OK)
         return false;
     r->working = r->body.bytes.capacity + r->body.key_count * sizeof(struct http_key);
@@ -355,7 +326,7 @@ static bool set_deadline(struct http_request *r)
         r->deadline = evtimer_new(r->http->base, on_deadline, r);
     if (r->deadline != NULL && evtimer_add(r->deadline, &patience) == 0)
         return true;
-    http_problem(r, 503, "out of memory");
+    http_no_memory(r);
     return false;
 }
 
@@ -378,7 +349,7 @@ static bool is_asked_from_here(struct http_request *r)
                             ? NULL
                             : origin_fault(&facts, h->csrf_key, h->host, h->config->http_hosts, &status);
     if (fault != NULL)
-        http_problem(r, status, "%s", fault);
+        http_refusal(r, status, fault);
     return fault == NULL;
 }
 

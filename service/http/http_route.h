@@ -49,7 +49,7 @@ bool http_percent_decode(struct buffer *out, const char *text, size_t length);
 void http_percent_encode(struct buffer *out, const char *bytes, size_t length);
 
 /* --- handlers, by file --- */
-http_handler http_livez, http_readyz, http_openapi, http_metrics;
+http_handler http_livez, http_readyz, http_openapi, http_errors, http_metrics;
 http_handler http_coordinators, http_list, http_status, http_history, http_plan, http_create, http_control,
     http_job;
 http_handler http_check, http_add, http_delete, http_nodes, http_samples, http_shards;

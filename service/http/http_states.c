@@ -108,8 +108,9 @@ static void take_record(struct http_states *s, const struct watching_record *w)
     e->round = s->round;
     e->gone = false;
     buffer_puts(&frame, event_of(w->kind));
-    if (http_json_reply(&frame, w->reply, w->reply_length, &why) != ERR_OK) {
-        log_error("http_event_failed", "error=%s", log_quote(why.text));
+    enum err code = http_json_reply(&frame, w->reply, w->reply_length, &why);
+    if (code != ERR_OK) {
+        log_error("http_event_failed", "code=%s error=%s", error_name(code), log_quote(why.text));
         buffer_fini(&frame);
         return;
     }

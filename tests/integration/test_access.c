@@ -289,7 +289,7 @@ static void test_patterns__hide_nodes(void **state)
     int status = access_http_status("GET", "/readyz", "", answer, sizeof(answer));
     process_signal(&access_fixture.redis[0].process, SIGCONT);
     assert_int_equal(status, 503);
-    assert_non_null(strstr(answer, "\"detail\":\"not ready\""));
+    assert_non_null(strstr(answer, "\"detail\":\"not ready; the log says why\""));
     client_close(&reader);
     client_close(&chief);
 }
@@ -301,6 +301,22 @@ static void is_refused(struct client *c, const char *command, const char *why)
     if (r->type != REDIS_REPLY_ERROR || strstr(r->str, why) == NULL)
         fail_msg("%s: %s", command, r->str == NULL ? "?" : r->str);
     freeReplyObject(r);
+}
+
+/* What it says is not of single filters. */
+static void test_doctor__is_for_administrators_of_all_filters(void **state)
+{
+    (void)state;
+    struct client some = {0}, chief = {0};
+    access_reload(SERVICE,
+                  FILTERS "[user writer]\npassword = " WRITER_HASH "\nroles = admin\nfilters = a*\n" CHIEF);
+    access_log_in(&some, "writer");
+    access_log_in(&chief, "chief");
+    access_gives(&some, "TB.DOCTOR",
+                 "NOPERM this user has no permissions to access all filters, which TB.DOCTOR looks at");
+    is_allowed(&chief, "TB.DOCTOR");
+    client_close(&some);
+    client_close(&chief);
 }
 
 /* By whatever command, and by growing. */
@@ -385,6 +401,7 @@ int main(void)
         ACCESS_TEST(test_transactions__may_change_who_one_is),
         ACCESS_TEST(test_transactions__are_refused_whole_where_one_command_may_not_be_run),
         ACCESS_TEST(test_http__knows_users_tokens_roles_and_patterns),
+        ACCESS_TEST(test_doctor__is_for_administrators_of_all_filters),
         ACCESS_TEST(test_quotas__bound_what_a_user_makes),
         ACCESS_TEST(test_quotas__leave_memory_to_others_by_default),
     };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Five lines of configuration are enough: where the database is, which table, which key. */
+/* Five lines of configuration are enough: where the database is, which table, which key. Passwords may lie in
+ * files. */
 #include "tests/integration/fixture.h"
 
 #include <stdio.h>
@@ -108,6 +109,58 @@ static void test_five_lines__warn_where_rows_cannot_be_followed(void **state)
     assert_true(daemon_fini(&d));
 }
 
+/* --- secrets in files --- */
+
+static void keep(const char *path, const char *secret)
+{
+    FILE *f = fopen(path, "we");
+    assert_non_null(f);
+    assert_true(fputs(secret, f) >= 0);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void test_password_file__logs_in_and_is_read_again(void **state)
+{
+    (void)state;
+    char redis_file[PATH_MAX + 32], file[PATH_MAX + 32], service[PATH_MAX + 64], redis[PATH_MAX + 64];
+    struct daemon d;
+    struct client c, node;
+    struct error e = {""};
+    struct daemon_options o = options("");
+    must(client_open(&node, fixture.redis[0].port, 20000, &e), e);
+    must(daemon_prepare(&d, &o, &e), e);
+    (void)snprintf(redis_file, sizeof(redis_file), "%s/redis", d.directory);
+    (void)snprintf(file, sizeof(file), "%s/service", d.directory);
+    (void)snprintf(redis, sizeof(redis), "password_file = %s\n", redis_file);
+    (void)snprintf(service, sizeof(service), "password_file = %s\n", file);
+    keep(redis_file, "s3cret\n");
+    keep(file, "first\n");
+    o.service = service;
+    o.redis = redis;
+    must(daemon_rewrite(&d, &o, &e), e);
+    must(client_ok(&node, &e, "CONFIG SET requirepass s3cret"), e);
+    const char *const words[] = {"first", "second"};
+    must(daemon_launch(&d, &e), e);
+    for (size_t i = 0; i < 2; i++) {
+        must(client_open(&c, d.port, 20000, &e), e);
+        assert_int_not_equal(client_ok(&c, &e, "AUTH %s", words[1 - i]), ERR_OK);
+        must(client_ok(&c, &e, "AUTH %s", words[i]), e);
+        assert_int_equal(ask(&c, i == 0 ? "BF.ADD guests a" : "BF.EXISTS guests a"), 1);
+        client_close(&c);
+        keep(file, words[1]);
+        must(daemon_reload(&d, &e), e);
+    }
+    must(client_ok(&node, &e, "AUTH s3cret"), e);
+    must(client_ok(&node, &e, "CONFIG SET requirepass \"\""), e);
+    client_close(&node);
+    char *log = process_log(&d.process);
+    bool warned = strstr(log, "event=password_file_exposed") != NULL;
+    bool told = strstr(log, "s3cret") != NULL || strstr(log, "second") != NULL;
+    free(log);
+    assert_true(warned && !told);
+    assert_true(daemon_fini(&d));
+}
+
 static void test_check_config__says_what_was_chosen(void **state)
 {
     (void)state;
@@ -162,6 +215,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_five_lines__build_answer_and_follow),
         cmocka_unit_test(test_five_lines__warn_where_rows_cannot_be_followed),
+        cmocka_unit_test(test_password_file__logs_in_and_is_read_again),
         cmocka_unit_test(test_check_config__says_what_was_chosen),
         cmocka_unit_test(test_twinbloomd__reads_the_packaged_file),
     };

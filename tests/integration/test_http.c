@@ -56,6 +56,9 @@ static json_t *ask(const char *method, const char *path, const char *json, int s
     if (status >= 300) {
         assert_int_equal(json_integer_value(json_object_get(root, "status")), status);
         assert_true(json_string_length(json_object_get(root, "title")) > 0);
+        char type[128];
+        (void)snprintf(type, sizeof(type), "/errors#%s", json_string_value(json_object_get(root, "code")));
+        assert_string_equal(json_string_value(json_object_get(root, "type")), type);
         assert_true(json_string_length(json_object_get(root, "detail")) > 0);
         assert_true(json_string_length(json_object_get(root, "instance")) > 0);
     }
@@ -132,7 +135,7 @@ static void test_http__makes_filters_once_and_says_where(void **state)
     results("/v1/filters/%ff%2f%20/add", "{\"keys\":[\"a\",\"c\"]}", "fe");
     json_t *full = ask("POST", "/v1/filters/%ff%2f%20/add", "{\"keys\":[\"c\"]}", 200);
     assert_string_equal(
-        json_string_value(json_object_get(json_array_get(json_object_get(full, "results"), 0), "error")),
+        json_string_value(json_object_get(json_array_get(json_object_get(full, "results"), 0), "code")),
         "full");
     json_decref(full);
     gives("POST", "/v1/filters", "{\"name\":\"too-large\",\"capacity\":9000000000000000000}", 422);
@@ -211,6 +214,52 @@ static void test_http__lists_all_filters(void **state)
     json_decref(root);
 }
 
+/* Follows `next` from page to page, of @limit filters each: their names, with a blank behind each. */
+static void page_through(unsigned limit, struct buffer *names)
+{
+    char path[600];
+    (void)snprintf(path, sizeof(path), "/v1/filters?limit=%u", limit);
+    for (bool more = true; more;) {
+        json_t *root = ask("GET", path, NULL, 200), *one;
+        const char *next = json_string_value(json_object_get(root, "next"));
+        size_t i;
+        json_array_foreach(json_object_get(root, "filters"), i, one)
+        {
+            const char *name = json_string_value(json_object_get(one, "filter"));
+            buffer_printf(names, "%s ", name != NULL ? name : "?");
+        }
+        assert_true(next != NULL ? i == limit : json_is_null(json_object_get(root, "next")));
+        more = next != NULL;
+        if (more)
+            (void)snprintf(path, sizeof(path), "/v1/filters?limit=%u&cursor=%s", limit, next);
+        json_decref(root);
+    }
+}
+
+static void test_http__lists_filters_a_page_at_a_time(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"page 1", "page%2", "page/3", "zz-last", "page&limit=9"};
+    struct buffer all = {0}, pages = {0};
+    char body[128];
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        (void)snprintf(body, sizeof(body), "{\"name\":\"%s\",\"capacity\":10}", names[i]);
+        gives("POST", "/v1/filters", body, 201);
+    }
+    page_through(1000, &all);
+    assert_non_null(strstr(buffer_text(&all), "page 1 page%2 page&limit=9 page/3 " FILTER " "));
+    for (unsigned limit = 1; limit < 5; limit++) {
+        buffer_clear(&pages);
+        page_through(limit, &pages);
+        assert_string_equal(buffer_text(&pages), buffer_text(&all));
+    }
+    says("GET", "/v1/filters?limit=0", NULL, 422, "'limit'");
+    says("GET", "/v1/filters?limit=1001", NULL, 422, "1000");
+    says("GET", "/v1/filters?cursor=a%2fb", NULL, 422, "'cursor'");
+    buffer_fini(&all);
+    buffer_fini(&pages);
+}
+
 static void test_http__deletes_a_filter_that_is_not_configured(void **state)
 {
     (void)state;
@@ -227,7 +276,7 @@ static void test_http__deletes_a_filter_that_is_not_configured(void **state)
     assert_int_equal(there, 0);
     gives("POST", "/v1/filters/a%2fb/check", "{\"keys\":[\"x\"]}", 404);
     gives("DELETE", "/v1/filters/a%2fb", NULL, 404);
-    says("DELETE", "/v1/filters/" FILTER, NULL, 409, "remove its section first");
+    says("DELETE", "/v1/filters/" FILTER, NULL, 409, "remove [filter");
     gives("GET", "/v1/filters/" FILTER, NULL, 200);
 }
 
@@ -415,6 +464,7 @@ int main(void)
         cmocka_unit_test(test_http__a_filter_without_room_grows),
         cmocka_unit_test(test_http__status_has_the_fields_of_tb_status),
         cmocka_unit_test(test_http__lists_all_filters),
+        cmocka_unit_test(test_http__lists_filters_a_page_at_a_time),
         cmocka_unit_test(test_http__deletes_a_filter_that_is_not_configured),
         cmocka_unit_test(test_http__head_is_get_without_the_body),
         cmocka_unit_test(test_http__publishes_its_interface),

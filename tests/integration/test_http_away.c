@@ -96,7 +96,7 @@ static void test_http__a_redis_that_is_stopped_is_said_in_time(void **state)
     (void)state;
     is_back();
     process_signal(&fixture.redis[0].process, SIGSTOP);
-    is_not_ready("home node of Redis");
+    is_not_ready("metadata node");
     is_refused(503, 504);
     process_signal(&fixture.redis[0].process, SIGCONT);
     is_back();
@@ -231,7 +231,7 @@ static void test_http__a_redis_that_is_gone_is_said_and_comes_back(void **state)
     (void)state;
     struct error e = {""};
     temp_redis_kill(&fixture.redis[0]);
-    is_not_ready("home node of Redis");
+    is_not_ready("metadata node");
     is_refused(503, 504);
     struct http_reply r = ask("POST", "/v1/filters", "{\"name\":\"new\",\"capacity\":10}");
     assert_int_equal(r.status, 503);

@@ -62,6 +62,59 @@ static void answers(const char *text, int status, bool closes)
     raw_close(fd);
 }
 
+/* Whoever says it, the parser or a handler: the same code for the same thing, and its place on the page. */
+static void test_problems__have_the_code_of_what_went_wrong(void **state)
+{
+    (void)state;
+#define GET(path) "GET " path " HTTP/1.1\r\nHost: x\r\n\r\n"
+    static const struct {
+        const char *request, *code;
+        int status;
+    } rows[] = {
+        {"GET / HTTP/2.0\r\n\r\n", "bad-request", 400},
+        {"GET /v1/filters HTTP/1.1\r\n\r\n", "bad-request", 400},
+        {GET("/v1/filters/%zz"), "bad-request", 400},
+        {GET("/v1/filters?limit=1&limit=2"), "bad-request", 400},
+        {POST "Content-Length: 1\r\n\r\n{", "parse", 400},
+        {POST "Sec-Fetch-Site: cross-site\r\nContent-Length: 2\r\n\r\n{}", "other-site", 403},
+        {GET("/nothing"), "no-such-path", 404},
+        {GET("/v1/filters/never"), "not-found", 404},
+        {GET("/v1/jobs/never.0123456789abcdef"), "not-found", 404},
+        {GET("/v1/jobs/never"), "not-found", 404},
+        {GET("/v1/filters/h/check"), "method-not-allowed", 405},
+        {"POST /v1/filters/h/pause HTTP/1.1\r\nHost: x\r\n" JSON "\r\n", "conflict", 409},
+        {POST "Content-Length: 99999999\r\n\r\n", "body-too-large", 413},
+        {"POST /v1/filters/h/check HTTP/1.1\r\nHost: x\r\n\r\n", "wrong-content-type", 415},
+        {POST "Content-Encoding: gzip\r\n\r\n", "wrong-content-type", 415},
+        {POST "Expect: tea\r\n\r\n", "wrong-expectation", 417},
+        {"GET /v1/filters HTTP/1.1\r\nHost: evil.example\r\nAccept-Language: en\r\n\r\n", "unknown-host",
+         421},
+        {POST "Content-Length: 2\r\n\r\n{}", "range", 422},
+        {GET("/v1/filters/h/plan?capacity=0"), "range", 422},
+        {"BREW /pot HTTP/1.1\r\nHost: x\r\n\r\n", "not-implemented", 501},
+        {POST "Transfer-Encoding: gzip\r\n\r\n", "not-implemented", 501},
+    };
+#undef GET
+    struct http_reply page = http_ask(fixture.daemon[0].http_port, "GET", "/errors", NULL);
+    assert_int_equal(page.status, 200);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char type[96], place[96];
+        int fd = open_http();
+        assert_true(raw_puts(fd, rows[i].request));
+        struct http_reply r = http_receive(fd, false);
+        (void)snprintf(type, sizeof(type), "{\"type\":\"/errors#%s\",\"code\":\"%s\",", rows[i].code,
+                       rows[i].code);
+        (void)snprintf(place, sizeof(place), "<h2 id=\"%s\">", rows[i].code);
+        if (r.status != rows[i].status || strncmp(r.body, type, strlen(type)) != 0)
+            fail_msg("%.80s: expected %d %s, got %s", rows[i].request, rows[i].status, rows[i].code,
+                     r.body == NULL ? "nothing" : r.body);
+        assert_non_null(strstr(page.body, place));
+        http_reply_fini(&r);
+        raw_close(fd);
+    }
+    http_reply_fini(&page);
+}
+
 static void is_alive(void)
 {
     answers("GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 200, true);
@@ -418,6 +471,7 @@ static void test_http__asks_for_the_password_but_for_probes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_problems__have_the_code_of_what_went_wrong),
         cmocka_unit_test(test_http__keeps_a_connection_and_answers_in_order),
         cmocka_unit_test(test_http__reads_chunks),
         cmocka_unit_test(test_http__is_asked_whether_it_wants_a_body),

@@ -95,6 +95,8 @@ static void test_http__has_every_route_and_its_operation(void **state)
     char *text = page("http.md");
     for (size_t i = 0; i < http_route_count; i++) {
         char row[128];
+        if (http_routes[i].run == http_dashboard)
+            continue; /* a page, not the interface */
         (void)snprintf(row, sizeof(row), "\n| `%s %s` |", http_routes[i].method, http_routes[i].pattern);
         char *at = strstr(text, row);
         if (at == NULL) {

@@ -91,7 +91,7 @@ static void test_http_body__may_be_empty_where_nothing_is_needed(void **state)
     refuse(HTTP_BODY_REBUILD, "{\"nodes\":\"a:1\"}", ERR_RANGE, "'nodes'");
     refuse(HTTP_BODY_REBUILD, "{\"nodes\":[1]}", ERR_RANGE, "'nodes'");
     refuse(HTTP_BODY_REBUILD, "{\"nodes\":[\"a\\u0000b\"]}", ERR_RANGE, "'nodes'");
-    refuse(HTTP_BODY_VERIFY, "{\"nodes\":[\"a\"]}", ERR_RANGE, "not known");
+    refuse(HTTP_BODY_VERIFY, "{\"nodes\":[\"a\"]}", ERR_RANGE, "not a member");
     b = take(HTTP_BODY_THROTTLE, "{\"rows_per_second_limit\":0}");
     assert_int_equal(b.rows_per_second, 0);
     http_body_fini(&b);
@@ -119,9 +119,9 @@ static void test_http_body__refuses_json_that_is_not_what_is_wanted(void **state
     refuse(HTTP_BODY_KEYS, "{\"keys\":\"a\"}", ERR_RANGE, "'keys' is not an array");
     refuse(HTTP_BODY_KEYS, "{\"keys\":[\"a\",7]}", ERR_RANGE, "item 1 is not a string");
     refuse(HTTP_BODY_KEYS, "{\"keys_base64\":[\"AA==\",\"?\"]}", ERR_RANGE, "item 1: 'keys_base64'");
-    refuse(HTTP_BODY_KEYS, "{\"keys\":[],\"keys_base64\":[]}", ERR_RANGE, "beside the other form");
-    refuse(HTTP_BODY_KEYS, "{\"keys\":[],\"capacity\":1}", ERR_RANGE, "'capacity' is not known here");
-    refuse(HTTP_BODY_NONE, "{\"x\":1}", ERR_RANGE, "'x' is not known here");
+    refuse(HTTP_BODY_KEYS, "{\"keys\":[],\"keys_base64\":[]}", ERR_RANGE, "in the other form, too");
+    refuse(HTTP_BODY_KEYS, "{\"keys\":[],\"capacity\":1}", ERR_RANGE, "'capacity' is not a member");
+    refuse(HTTP_BODY_NONE, "{\"x\":1}", ERR_RANGE, "'x' is not a member");
     refuse(HTTP_BODY_CREATE, "{\"name\":\"\"}", ERR_RANGE, "'name'");
     refuse(HTTP_BODY_CREATE, "{\"name\":\"n\",\"capacity\":0}", ERR_RANGE, "'capacity'");
     refuse(HTTP_BODY_CREATE, "{\"name\":\"n\",\"capacity\":1.5}", ERR_RANGE, "'capacity'");
@@ -130,7 +130,7 @@ static void test_http_body__refuses_json_that_is_not_what_is_wanted(void **state
     refuse(HTTP_BODY_CREATE, "{\"name\":\"n\",\"error_rate\":0}", ERR_RANGE, "'error_rate'");
     refuse(HTTP_BODY_CREATE, "{\"name\":\"n\",\"expansion\":32769}", ERR_RANGE, "'expansion'");
     refuse(HTTP_BODY_CREATE, "{\"name\":\"n\",\"expansion\":2,\"nonscaling\":true}", ERR_RANGE, "nonscaling");
-    refuse(HTTP_BODY_REBUILD, "{\"hold\":1}", ERR_RANGE, "'hold' is neither true nor false");
+    refuse(HTTP_BODY_REBUILD, "{\"hold\":1}", ERR_RANGE, "'hold' is not true or false");
     refuse(HTTP_BODY_THROTTLE, "{\"rows_per_second_limit\":-1}", ERR_RANGE, "'rows_per_second_limit'");
 }
 
@@ -150,7 +150,7 @@ static void test_http_body__bounds_what_its_parsing_costs(void **state)
 {
     (void)state;
     char *text = repeat("{\"keys\":", "[", 100000, "");
-    refuse(HTTP_BODY_KEYS, text, ERR_PARSE, "in each other");
+    refuse(HTTP_BODY_KEYS, text, ERR_PARSE, "nested more than");
     free(text);
     text = repeat("{\"keys\":[\"\"", ",\"\"", HTTP_KEYS_MAX, "]}");
     refuse(HTTP_BODY_KEYS, text, ERR_RANGE, "1000001 keys");
