@@ -76,11 +76,12 @@ enum err error_of_reply(const char *text, size_t length)
     static const struct {
         const char *reply;
         enum err code;
-    } of_redisbloom[] = {{"ERR Insufficient memory to create filter", ERR_NOMEM},
-                         {"ERR could not create filter", ERR_RANGE}};
-    for (size_t i = 0; i < sizeof(of_redisbloom) / sizeof(of_redisbloom[0]); i++)
-        if (begins(text, length, of_redisbloom[i].reply))
-            return of_redisbloom[i].code;
+    } others[] = {{"ERR Insufficient memory to create filter", ERR_NOMEM}, /* of RedisBloom */
+                  {"ERR could not create filter", ERR_RANGE},
+                  {"LOADING", ERR_TIMEOUT}}; /* of Redis, which starts */
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        if (begins(text, length, others[i].reply))
+            return others[i].code;
     for (size_t i = 0; i < ROWS; i++)
         if (begins(text, length, rows[i].reply))
             return rows[i].code;

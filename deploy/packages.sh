@@ -16,7 +16,7 @@ packages_build=(
 packages_checks=(
   clang clang-format clang-tidy spin openssl curl python3 nodejs npm chromium
   python3-prometheus-client python3-psycopg2 python3-redis python3-yaml
-  groff-base man-db mandoc tmux zsh
+  groff-base man-db mandoc tmux zsh fish
   libjson-validator-perl # openapi.json
   prometheus # for promtool; see packages_install
   systemd    # systemd-analyze

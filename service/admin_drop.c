@@ -86,10 +86,9 @@ static enum err explain(const struct argument *name, enum err code, struct error
 
 static void reply_kept(struct reply *r, const struct argument *name, enum err code, struct error *e)
 {
-    if (code == ERR_WRONG_TYPE)
-        admin_reply_error(r, code, e);
-    else
-        reply_failure(r, explain(name, code, e), "%s", e->text);
+    if (code != ERR_WRONG_TYPE)
+        (void)explain(name, code, e);
+    admin_reply_error(r, code, e);
 }
 
 void admin_drop(struct admin *a, struct admin_call *call)

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The nodes of Redis, as this process fares with them, and the memory that they tell of.
+/* TB.NODES: the nodes of Redis, as this process fares with them, their version and memory.
  *
- * The happy path is: what connections noted is read, and nodes that are up are asked for their memory.
- * Possible failure modes are: a node is down, or all of them took too long together (its memory is null
- * then). */
+ * The happy path is: what connections noted is read, and nodes that are up are asked for the rest.
+ * Possible failure modes are: a node is down, or all of them took too long together (its version and memory
+ * are null then). */
+#include <stdio.h>
 #include <string.h>
 #include "base/clock.h"
+#include "base/info.h"
 #include "expansion/memory.h"
 #include "service/admin.h"
 #include "service/field.h"
@@ -23,6 +25,34 @@ static bool ask_memory(struct admin *a, unsigned masters, const char *name, stru
     return false;
 }
 
+/* What server runs there, and its version; null where it does not say. */
+static void version_fields(struct fields *f, struct admin *a, unsigned masters, const char *name)
+{
+    struct error ignored;
+    redisReply *info = NULL;
+    size_t length = 0;
+    char text[64];
+    unsigned i = 0;
+    while (i < masters && strcmp(link_name(a->link, link_master(a->link, i)), name) != 0)
+        i++;
+    if (i < masters &&
+        link_command(a->link, link_master(a->link, i), &info, &ignored, "INFO server") != ERR_OK)
+        info = NULL;
+    bool valkey = info != NULL && info_value(info->str, info->len, "valkey_version", &length) != NULL;
+    const char *version =
+        info == NULL ? NULL
+                     : info_value(info->str, info->len, valkey ? "valkey_version" : "redis_version", &length);
+    if (version == NULL) {
+        field_null(f, "server");
+        field_null(f, "version");
+    } else {
+        (void)snprintf(text, sizeof(text), "%.*s", (int)length, version);
+        field_text(f, "server", valkey ? "valkey" : "redis");
+        field_text(f, "version", text);
+    }
+    freeReplyObject(info);
+}
+
 /* @masters: how many may be asked; 0: it is not to be. */
 static void put_node(struct admin *a, struct reply *r, const struct node_health_figures *n, unsigned masters)
 {
@@ -32,6 +62,7 @@ static void put_node(struct admin *a, struct reply *r, const struct node_health_
     fields_begin(&f, r->protocol);
     field_text(&f, "node", n->name);
     field_text(&f, "state", node_health_state(n));
+    version_fields(&f, a, known ? masters : 0, n->name);
     field_number(&f, "connections", n->connections);
     field_number(&f, "reconnects", n->reconnects);
     field_number(&f, "failures", n->failures);

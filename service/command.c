@@ -76,6 +76,8 @@ const struct command command_table[] = {
      "twinbloom", KEYS_FIRST},
     {"TB.COORDINATORS", -1, COMMAND_ALONE | COMMAND_READ, command_tb_coordinators,
      "All coordinators, and which epoch of a filter each serves", "twinbloom", KEYS_FIRST},
+    {"TB.NODES", 1, COMMAND_ALONE | COMMAND_READ, command_tb_nodes,
+     "The Redis nodes: state, version and memory of each", "twinbloom", KEYS_NONE},
     {"TB.DOCTOR", 1, COMMAND_ALONE | COMMAND_ADMIN, command_tb_doctor,
      "Checks everything that the service needs, and says what to do", "twinbloom", KEYS_NONE},
     {"TB.HISTORY", -2, COMMAND_ALONE | COMMAND_READ, command_tb_history, "The last jobs of a filter",

@@ -95,7 +95,7 @@ command_fn command_del, command_exists, command_type, command_scan, command_keys
 command_fn command_tb_status, command_tb_history, command_tb_plan, command_tb_rebuild, command_tb_verify,
     command_tb_abort, command_tb_accept, command_tb_cutover, command_tb_rollback, command_tb_finish,
     command_tb_pause, command_tb_resume, command_tb_throttle, command_tb_load, command_tb_coordinators,
-    command_tb_doctor;
+    command_tb_nodes, command_tb_doctor;
 command_fn command_ping, command_echo, command_quit, command_hello, command_auth, command_acl, command_select,
     command_reset, command_client, command_command, command_config, command_info, command_multi, command_exec,
     command_discard, command_watch, command_unwatch, command_time, command_module;

@@ -5,6 +5,7 @@
 #include "base/number.h"
 #include "service/admin.h"
 #include "service/command.h"
+#include "service/users.h"
 
 enum { WITH_SIZES = 1, WITH_HOLD = 2, WITH_VERIFY = 4, WITH_RATE = 8 };
 
@@ -101,6 +102,15 @@ void command_tb_coordinators(struct client *c, const struct argument *a, size_t 
         client_error(c, "ERR wrong number of arguments for 'tb.coordinators' command");
     else
         call_admin(c, admin_coordinators, a, count, 0, 0);
+}
+
+/* As GET /v1/nodes: nodes are not one filter's. */
+void command_tb_nodes(struct client *c, const struct argument *a, size_t count)
+{
+    if (user_may_all_filters(c->session.rights))
+        call_admin(c, admin_nodes, a, count, 0, 0);
+    else
+        client_error(c, "NOPERM this user has no permissions to access all filters, as 'tb.nodes' needs");
 }
 
 void command_tb_doctor(struct client *c, const struct argument *a, size_t count)

@@ -11,7 +11,7 @@ const struct daemon_option_row daemon_options[] = {
      "check the file and the tables that it names, say what was chosen, then exit (0: fit)",
      DAEMON_CHECK_CONFIG, 0},
     {"doctor", NULL,
-     "look at all that the service needs, say what to do, then exit (0: no problem, 1: a problem)",
+     "look at everything that the service needs, say what to do, then exit (0: no problem, 1: a problem)",
      DAEMON_DOCTOR, 0},
     {"print-config", NULL, "print every key with its value and meaning, then exit", DAEMON_PRINT_CONFIG, 0},
     {"describe-commands", NULL, "print the reference of the commands (Markdown), then exit",

@@ -138,12 +138,11 @@ static const char *fill_word(const struct scratch *s, const char *word)
     return strcmp(word, "C") == 0 ? s->channel : word;
 }
 
-static enum err run(struct doctor *d, struct link *l, const struct doctor_node *n, const struct scratch *s,
+static enum err run(struct link *l, const struct doctor_node *n, const struct scratch *s,
                     const struct row *row, redisReply **out, struct error *e)
 {
     const char *argv[WORDS_MAX];
     size_t lengths[WORDS_MAX], argc = 0;
-    (void)d;
     for (; argc < WORDS_MAX && row->word[argc] != NULL; argc++) {
         argv[argc] = fill_word(s, row->word[argc]);
         lengths[argc] = strlen(argv[argc]);
@@ -207,7 +206,7 @@ static void try_all(struct doctor *d, struct link *l, const struct doctor_node *
         redisReply *r = NULL;
         if (rows[i].needed != NULL && !rows[i].needed(d))
             continue;
-        code = run(d, l, n, &s, &rows[i], &r, &e);
+        code = run(l, n, &s, &rows[i], &r, &e);
         if (code == ERR_OK) {
             judge(&f, &rows[i], r);
             count++;
@@ -223,22 +222,37 @@ static void try_all(struct doctor *d, struct link *l, const struct doctor_node *
     buffer_fini(&f.missing);
 }
 
+/* @n by the numbers of another link, whose list of masters may have another order. False: it does not have
+ * it. */
+static bool find_node(struct link *l, const struct doctor_node *n, struct doctor_node *out)
+{
+    struct error ignored;
+    unsigned count = 0;
+    *out = *n;
+    if (link_masters(l, &count, &ignored) != ERR_OK)
+        return false;
+    for (unsigned i = 0; i < count; i++) {
+        out->where = link_master(l, i);
+        out->slot = link_master_slot(l, i);
+        if (strcmp(link_name(l, out->where), n->name) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* Over connections of its own: they end as subscribers. */
 void doctor_commands(struct doctor *d)
 {
     for (unsigned i = 0; i < d->node_count; i++) {
-        struct doctor_node *n = &d->node[i];
-        struct error e;
-        unsigned count = 0;
-        if (n->info == NULL)
+        struct doctor_node n;
+        if (d->node[i].info == NULL)
             continue;
         struct link *l = link_new(d->o->nodes, (unsigned)d->o->config->redis_timeout_ms, "twinbloom-doctor");
-        if (l != NULL && link_masters(l, &count, &e) == ERR_OK && i < count &&
-            strcmp(link_name(l, link_master(l, i)), n->name) == 0) {
-            struct doctor_node same = *n;
-            same.where = link_master(l, i);
-            try_all(d, l, &same);
-        }
+        if (l != NULL && find_node(l, &d->node[i], &n))
+            try_all(d, l, &n);
+        else
+            doctor_tell(d, DOCTOR_PROBLEM, d->node[i].name, "run this again",
+                        "the cluster changed meanwhile");
         link_free(l);
     }
 }

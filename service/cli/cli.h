@@ -9,7 +9,17 @@
 #include "service/cli/cli_output.h"
 #include "service/cli/cli_schema.h"
 
-enum cli_exit { CLI_OK = 0, CLI_NO = 1, CLI_USAGE = 2, CLI_UNAVAILABLE = 3, CLI_INTERRUPTED = 130 };
+/* base/error.h says which error leads to which of 3 to 6. */
+enum cli_exit {
+    CLI_OK = 0, /* yes */
+    CLI_NO = 1,
+    CLI_USAGE = 2,
+    CLI_UNREACHABLE = 3,
+    CLI_REFUSED = 4,
+    CLI_FAILED = 5,
+    CLI_RETRY = 6,
+    CLI_INTERRUPTED = 130
+};
 
 /* For a plan without a service; 0 and NULL: not given. */
 struct cli_estimate {
@@ -33,11 +43,12 @@ struct cli {
     bool hold, full, dry_run, restart, token, yes;
     uint64_t capacity;  /* 0: not given */
     uint64_t entries;   /* --count; 0: not given */
+    uint64_t expansion; /* --expansion; 0: not given */
     const char *input;  /* --input; NULL: standard input */
     const char *output; /* --output; NULL: standard output */
     const char *csv;    /* --csv: a column; NULL: not given */
     uint64_t skip;      /* --skip: keys */
-    bool resume, null, no_create;
+    bool resume, null, no_create, nonscaling;
     bool man, markdown;     /* forms of help */
     const char *error_rate; /* as given, checked; NULL: not given */
     const char *nodes;      /* --nodes; NULL: not given */
@@ -50,6 +61,7 @@ struct cli {
     bool terminal; /* standard output is one */
     bool color;
     struct client *client; /* connected before a handler is called */
+    int failure;           /* exit code of the last request that failed */
 };
 
 /* Handlers: arity is checked and the connection open. They return an exit code and have said why if it is not
@@ -57,7 +69,7 @@ struct cli {
 typedef int cli_handler(struct cli *cli);
 cli_handler cli_status, cli_history, cli_plan, cli_rebuild, cli_verify, cli_check, cli_add;
 cli_handler cli_estimate; /* without a connection: cli_plan where there is no filter */
-cli_handler cli_delete, cli_trust, cli_count, cli_coordinators, cli_doctor;
+cli_handler cli_create, cli_delete, cli_trust, cli_count, cli_coordinators, cli_nodes, cli_doctor;
 cli_handler cli_config, cli_top, cli_bench;
 cli_handler cli_completion;    /* without a connection, but for the names of filters */
 cli_handler cli_hash_password; /* without a connection */
@@ -80,14 +92,25 @@ cli_setter cli_set_interval;                                           /* of top
 /* Say "twinbloom: ..." on standard error and return @code. */
 int cli_fail(enum cli_exit code, const char *format, ...) PRINTF_LIKE(2, 3);
 
+/* The same with the text of @e and the exit code that @code stands for. */
+int cli_fail_with(enum err code, const struct error *e);
+enum cli_exit cli_exit_of(enum err code);
+
+/* NULL, after saying that the reply to @command is none that the service gives; cli->failure is set. */
+redisReply *cli_odd_reply(struct cli *cli, redisReply *reply, const char *command);
+
 /* Ask for a yes, on a terminal; elsewhere --yes must say so. @why: what the command does, for the error;
  * @question: with one %s, for the first argument. CLI_OK, or an exit code after saying why. */
 int cli_confirm(const struct cli *cli, const char *why, const char *question);
 
-/* Send TB.<VERB> [FILTER] with the options that were given. NULL after saying why it failed. */
+/* Send TB.<VERB> [FILTER] with the options that were given. NULL after saying why it failed; cli->failure is
+ * the exit code then. */
 redisReply *cli_request(struct cli *cli, const char *verb);
 
-/* Send a command of @argc words. NULL after saying why it failed. */
+/* The same for a reply that is an array of flat lists. */
+redisReply *cli_request_array(struct cli *cli, const char *verb);
+
+/* Send a command of @argc words. NULL as with cli_request(). */
 redisReply *cli_send(struct cli *cli, size_t argc, const char **argv);
 
 /* Whether a reply is a flat list name, value, name, value. */

@@ -103,8 +103,7 @@ static enum err call(struct client *client, size_t argc, const char **argv, stru
         redisReply *reply = NULL;
         enum err code = client_call(client, &reply, argc, argv, NULL, e);
         freeReplyObject(reply);
-        bool busy =
-            code == ERR_REFUSED && (strstr(e->text, "BUSY") != NULL || strstr(e->text, "mutex") != NULL);
+        bool busy = code == ERR_BUSY || (code != ERR_OK && strstr(e->text, "mutex") != NULL);
         if (!busy || clock_mono_us() > until)
             return code;
         clock_sleep_us(TICK_US);
@@ -117,7 +116,8 @@ static int reserve(struct bench *b)
     (void)snprintf(capacity, sizeof(capacity), "%llu", (unsigned long long)b->cli->capacity);
     const char *argv[] = {"BF.RESERVE", b->filter, b->cli->error_rate, capacity};
     struct error e = {""};
-    if (call(b->cli->client, 4, argv, &e) == ERR_OK)
+    enum err why = call(b->cli->client, 4, argv, &e);
+    if (why == ERR_OK)
         return CLI_OK;
     if (strstr(e.text, "exists") != NULL || strncmp(e.text, "WRONGTYPE", 9) == 0)
         return cli_fail(CLI_USAGE,
@@ -125,10 +125,9 @@ static int reserve(struct bench *b)
                         "at the end",
                         b->filter);
     if (strncmp(e.text, "MOVED", 5) == 0)
-        return cli_fail(CLI_UNAVAILABLE,
-                        "BF.RESERVE: %s: bench asks one node; ask that one, with --filter %s", e.text,
-                        b->filter);
-    return cli_fail(CLI_UNAVAILABLE, "BF.RESERVE %s: %s", b->filter, e.text);
+        return cli_fail(CLI_REFUSED, "BF.RESERVE: %s: bench asks one node; ask that one, with --filter %s",
+                        e.text, b->filter);
+    return cli_fail(cli_exit_of(why), "BF.RESERVE %s: %s", b->filter, e.text);
 }
 
 static int drop(struct bench *b)
@@ -140,8 +139,9 @@ static int drop(struct bench *b)
     if (code == ERR_OK)
         code = call(client, 2, argv, &e);
     client_close(client);
-    return code == ERR_OK ? CLI_OK
-                          : cli_fail(CLI_UNAVAILABLE, "the filter %s is still there: %s", b->filter, e.text);
+    return code == ERR_OK
+               ? CLI_OK
+               : cli_fail(cli_exit_of(code), "the filter %s was not deleted: %s", b->filter, e.text);
 }
 
 /* Replies of BF.MADD: each key must be in afterwards. */
@@ -156,7 +156,7 @@ static enum err settle(struct bench *b, struct error *e)
         if (reply->element[i]->type == REDIS_REPLY_ERROR)
             bad = reply->element[i];
     if (bad != NULL)
-        code = error_set(e, ERR_REFUSED, "%s", bad->str);
+        code = error_set(e, error_of_reply(bad->str, bad->len), "%s", bad->str);
     freeReplyObject(reply);
     return code;
 }
@@ -235,7 +235,7 @@ static int measure(struct bench *b, struct bench_figures *all, double *seconds)
     size_t count = (size_t)b->o->connections, started = 0;
     struct bench_thread *threads = calloc(count, sizeof(*threads));
     if (threads == NULL)
-        return cli_fail(CLI_UNAVAILABLE, "no memory");
+        return cli_fail(CLI_FAILED, "out of memory");
     b->begin_us = clock_mono_us();
     b->end_us = b->begin_us + (uint64_t)(b->o->seconds * 1e6);
     for (; started < count; started++) {
@@ -254,8 +254,9 @@ static int measure(struct bench *b, struct bench_figures *all, double *seconds)
     }
     *seconds = (double)(clock_mono_us() - b->begin_us) / 1e6;
     free(threads);
-    return started == count ? CLI_OK
-                            : cli_fail(CLI_UNAVAILABLE, "no thread for each of %zu connections", count);
+    return started == count
+               ? CLI_OK
+               : cli_fail(CLI_FAILED, "a thread for each of %zu connections could not be made", count);
 }
 
 static int run(struct bench *b)
@@ -265,9 +266,10 @@ static int run(struct bench *b)
     double seconds = 0;
     uint64_t begin = clock_mono_us();
     if (all == NULL)
-        return cli_fail(CLI_UNAVAILABLE, "no memory");
+        return cli_fail(CLI_FAILED, "out of memory");
+    enum err loaded = load(b, &e);
     int code =
-        load(b, &e) == ERR_OK ? CLI_OK : cli_fail(CLI_UNAVAILABLE, "keys could not be added: %s", e.text);
+        loaded == ERR_OK ? CLI_OK : cli_fail(cli_exit_of(loaded), "keys could not be added: %s", e.text);
     double load_seconds = (double)(clock_mono_us() - begin) / 1e6;
     if (code == CLI_OK && !progress_interrupted()) {
         bench_server_look(&b->before, b->cli);
@@ -276,7 +278,7 @@ static int run(struct bench *b)
         (b->cli->json ? bench_print_json : bench_print)(b, all, seconds, load_seconds);
         uint64_t errors = all->errors[BENCH_EXISTS] + all->errors[BENCH_ADD] + all->disconnects;
         if (code == CLI_OK && errors > 0)
-            code = CLI_UNAVAILABLE;
+            code = CLI_FAILED;
         if (code == CLI_OK && all->false_negatives > 0)
             code = CLI_NO;
     }
@@ -288,7 +290,7 @@ int cli_bench(struct cli *cli)
 {
     struct bench *b = calloc(1, sizeof(*b));
     if (b == NULL)
-        return cli_fail(CLI_UNAVAILABLE, "no memory");
+        return cli_fail(CLI_FAILED, "out of memory");
     set_defaults(cli);
     b->cli = cli;
     b->o = &cli->bench;

@@ -16,6 +16,7 @@
 struct client {
     redisContext *context;
     unsigned timeout_ms;
+    bool refused;        /* the last call was answered by an error */
     struct cli_tls *tls; /* NULL: none */
     char name[300];      /* host:port or the path, for errors */
 };
@@ -272,6 +273,7 @@ enum err client_call(struct client *c, redisReply **out, size_t argc, const char
                      const size_t *lengths, struct error *e)
 {
     uint64_t deadline_us = clock_mono_us() + (uint64_t)c->timeout_ms * 1000;
+    c->refused = false;
     if (redisAppendCommandArgv(c->context, (int)argc, argv, lengths) != REDIS_OK)
         return connection_failed(c, e);
     redisReply *reply = NULL;
@@ -282,13 +284,19 @@ enum err client_call(struct client *c, redisReply **out, size_t argc, const char
         return rc;
     if (reply->type == REDIS_REPLY_ERROR) {
         bool locked = strncmp(reply->str, "NOAUTH", 6) == 0;
-        rc = error_set(e, ERR_REFUSED, "%s%s", reply->str,
+        c->refused = true;
+        rc = error_set(e, error_of_reply(reply->str, reply->len), "%s%s", reply->str,
                        locked ? " Give the password by TWINBLOOM_PASSWORD or -a." : "");
         freeReplyObject(reply);
         return rc;
     }
     *out = reply;
     return ERR_OK;
+}
+
+bool client_refused(const struct client *c)
+{
+    return c->refused;
 }
 
 enum err client_append(struct client *c, size_t argc, const char **argv, const size_t *lengths,

@@ -33,10 +33,13 @@ MUST_CHECK enum err client_open(struct client **out, const struct client_address
                                 unsigned timeout_ms, struct error *e);
 void client_close(struct client *c);
 
-/* One command; the caller frees *@out by freeReplyObject(). An error reply is ERR_REFUSED with its text.
- * After any other error the connection is of no more use. */
+/* One command; the caller frees *@out by freeReplyObject(). An error reply has the code that it begins with,
+ * see error_of_reply(). Unless client_refused(), the connection is of no more use after an error. */
 MUST_CHECK enum err client_call(struct client *c, redisReply **out, size_t argc, const char **argv,
                                 const size_t *lengths, struct error *e);
+
+/* Whether the last client_call() was answered by an error: the connection is good. */
+bool client_refused(const struct client *c);
 
 /* The two halves of a call, for several commands in flight: send one; read the next reply that is owed, an
  * error reply being a reply like others. */

@@ -10,8 +10,9 @@ redisReply *cli_send(struct cli *cli, size_t argc, const char **argv)
 {
     struct error e = {""};
     redisReply *reply = NULL;
-    if (client_call(cli->client, &reply, argc, argv, NULL, &e) != ERR_OK)
-        (void)cli_fail(CLI_UNAVAILABLE, "%s", e.text);
+    enum err code = client_call(cli->client, &reply, argc, argv, NULL, &e);
+    if (code != ERR_OK)
+        cli->failure = cli_fail_with(code, &e);
     return reply;
 }
 
@@ -49,6 +50,15 @@ redisReply *cli_request(struct cli *cli, const char *verb)
     return cli_send(cli, argc, argv);
 }
 
+redisReply *cli_request_array(struct cli *cli, const char *verb)
+{
+    redisReply *reply = cli_request(cli, verb);
+    bool good = reply != NULL && reply->type == REDIS_REPLY_ARRAY;
+    for (size_t i = 0; good && i < reply->elements; i++)
+        good = cli_is_list(reply->element[i]);
+    return reply == NULL || good ? reply : cli_odd_reply(cli, reply, verb);
+}
+
 /* --- handlers --- */
 
 /* One flat list, or NULL after saying what came instead. */
@@ -57,30 +67,14 @@ static redisReply *request_list(struct cli *cli, const char *verb)
     redisReply *reply = cli_request(cli, verb);
     if (reply == NULL || (cli_is_list(reply) && reply->elements != 0))
         return reply;
-    freeReplyObject(reply);
-    (void)cli_fail(CLI_UNAVAILABLE, "the reply to %s has an unexpected form", verb);
-    return NULL;
-}
-
-/* An array of flat lists, or NULL after saying what came instead. */
-static redisReply *request_array(struct cli *cli, const char *verb)
-{
-    redisReply *reply = cli_request(cli, verb);
-    bool good = reply != NULL && reply->type == REDIS_REPLY_ARRAY;
-    for (size_t i = 0; good && i < reply->elements; i++)
-        good = cli_is_list(reply->element[i]);
-    if (reply == NULL || good)
-        return reply;
-    freeReplyObject(reply);
-    (void)cli_fail(CLI_UNAVAILABLE, "the reply to %s has an unexpected form", verb);
-    return NULL;
+    return cli_odd_reply(cli, reply, verb);
 }
 
 static int status_of_all(struct cli *cli)
 {
-    redisReply *reply = request_array(cli, "TB.STATUS");
+    redisReply *reply = cli_request_array(cli, "TB.STATUS");
     if (reply == NULL)
-        return CLI_UNAVAILABLE;
+        return cli->failure;
     if (cli->json)
         cli_print_json(reply, &json_filter);
     else
@@ -112,7 +106,7 @@ int cli_status(struct cli *cli)
         return status_of_all(cli);
     redisReply *reply = request_list(cli, "TB.STATUS");
     if (reply == NULL)
-        return CLI_UNAVAILABLE;
+        return cli->failure;
     if (cli->json)
         cli_print_json(reply, &json_filter);
     else
@@ -125,9 +119,9 @@ int cli_status(struct cli *cli)
 
 int cli_history(struct cli *cli)
 {
-    redisReply *reply = request_array(cli, "TB.HISTORY");
+    redisReply *reply = cli_request_array(cli, "TB.HISTORY");
     if (reply == NULL)
-        return CLI_UNAVAILABLE;
+        return cli->failure;
     if (cli->json)
         cli_print_json(reply, &json_run);
     else
@@ -144,7 +138,7 @@ int cli_plan(struct cli *cli)
         return cli_fail(CLI_USAGE, "%s is for a plan without FILTER", cli->estimate.given);
     redisReply *reply = request_list(cli, "TB.PLAN");
     if (reply == NULL)
-        return CLI_UNAVAILABLE;
+        return cli->failure;
     if (cli->json)
         cli_print_json(reply, &json_plan);
     else
@@ -158,14 +152,16 @@ int cli_plan(struct cli *cli)
 enum { RESTART_S = 120, RESTART_LOOK_US = 100 * 1000 };
 
 /* Status has no options: a copy without them. */
-static redisReply *status_before(const struct cli *cli)
+static redisReply *status_before(struct cli *cli)
 {
     struct cli plain = *cli;
     plain.capacity = 0;
     plain.error_rate = NULL;
     plain.nodes = NULL;
     plain.hold = plain.full = plain.dry_run = false;
-    return request_list(&plain, "TB.STATUS");
+    redisReply *status = request_list(&plain, "TB.STATUS");
+    cli->failure = plain.failure;
+    return status;
 }
 
 static int dry_run(struct cli *cli)
@@ -173,7 +169,7 @@ static int dry_run(struct cli *cli)
     char refused[512];
     redisReply *reply = request_list(cli, "TB.REBUILD");
     if (reply == NULL)
-        return CLI_UNAVAILABLE;
+        return cli->failure;
     if (cli->json) {
         cli_print_json(reply, &json_plan);
     } else if (client_field(reply, "capacity") != NULL) { /* else it never came to a plan */
@@ -198,12 +194,12 @@ static int start(struct cli *cli, const char *verb, const char *job, const char 
     if (cli->wait) {
         before = status_before(cli);
         if (before == NULL)
-            return CLI_UNAVAILABLE;
+            return cli->failure;
     }
     redisReply *reply = cli_request(cli, verb);
     int code = CLI_OK;
     if (reply == NULL)
-        code = CLI_UNAVAILABLE;
+        code = cli->failure;
     else if (cli->wait)
         code = cli_follow(cli, job, before);
     else if (cli->json)
@@ -217,7 +213,7 @@ static int start(struct cli *cli, const char *verb, const char *job, const char 
 }
 
 /* There is a job that has not come to its end, whether somebody drives it or not. False: no answer. */
-static bool is_unfinished(const struct cli *cli, bool *unfinished)
+static bool is_unfinished(struct cli *cli, bool *unfinished)
 {
     char state[32] = "";
     redisReply *status = status_before(cli);
@@ -244,23 +240,22 @@ static int throw_away(const struct cli *cli)
             return CLI_OK;
         redisReply *reply = asked ? NULL : cli_request(&plain, "TB.ABORT");
         if (!asked && reply == NULL)
-            return CLI_UNAVAILABLE;
+            return plain.failure;
         freeReplyObject(reply);
         asked = true;
         if (clock_mono_us() > until)
-            return cli_fail(CLI_UNAVAILABLE,
-                            "the unfinished job of %s has not ended within %d s of its abort",
+            return cli_fail(CLI_RETRY, "the unfinished job of %s has not ended within %d s of its abort",
                             cli->arguments[0], RESTART_S);
         clock_sleep_us(RESTART_LOOK_US);
     }
-    return CLI_UNAVAILABLE;
+    return plain.failure;
 }
 
 static int restart(struct cli *cli)
 {
     bool unfinished = false;
     if (!is_unfinished(cli, &unfinished))
-        return CLI_UNAVAILABLE;
+        return cli->failure;
     int code = !unfinished ? CLI_OK
                            : cli_confirm(cli, "with --restart throws away what the unfinished job has built",
                                          "Throw away what the unfinished job of %s has built?");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* completion bash|zsh: scripts for shells, made of the tables of commands and options. The scripts ask
+/* completion bash|zsh|fish: scripts for shells, made of the tables of commands and options. The scripts ask
  * "completion filters" for the names of filters, with the connection's options that stand on the line. */
 #include <stdio.h>
 #include <string.h>
@@ -43,7 +43,7 @@ static int print_filters(struct cli *cli)
     redisReply *reply = NULL;
     const char *argv[] = {"KEYS", "*"};
     if (client_open(&cli->client, &cli->address, cli->timeout_ms, &e) != ERR_OK)
-        return CLI_UNAVAILABLE;
+        return CLI_UNREACHABLE;
     enum err code = client_call(cli->client, &reply, 2, argv, NULL, &e);
     for (size_t i = 0; code == ERR_OK && reply->type == REDIS_REPLY_ARRAY && i < reply->elements; i++) {
         const redisReply *name = reply->element[i];
@@ -56,7 +56,7 @@ static int print_filters(struct cli *cli)
     }
     freeReplyObject(reply);
     client_close(cli->client);
-    return code == ERR_OK ? CLI_OK : CLI_UNAVAILABLE;
+    return cli_exit_of(code);
 }
 
 int cli_completion(struct cli *cli)
@@ -68,7 +68,9 @@ int cli_completion(struct cli *cli)
         completion_bash();
     else if (strcmp(shell, "zsh") == 0)
         completion_zsh();
+    else if (strcmp(shell, "fish") == 0)
+        completion_fish();
     else
-        return cli_fail(CLI_USAGE, "%s: completion is for bash and zsh", shell);
+        return cli_fail(CLI_USAGE, "completion for \"%s\" does not exist; give bash, zsh or fish", shell);
     return CLI_OK;
 }

@@ -23,4 +23,5 @@ void completion_put_words(const char *text);
 /* On standard output. */
 void completion_bash(void);
 void completion_zsh(void);
+void completion_fish(void);
 #endif

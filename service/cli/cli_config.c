@@ -65,7 +65,7 @@ static redisReply *ask(struct cli *cli, const char *verb, char *const *words, si
 {
     const char **argv = calloc(count + 2, sizeof(*argv));
     if (argv == NULL) {
-        (void)cli_fail(CLI_UNAVAILABLE, "no memory");
+        cli->failure = cli_fail(CLI_FAILED, "out of memory");
         return NULL;
     }
     argv[0] = "CONFIG";
@@ -77,9 +77,7 @@ static redisReply *ask(struct cli *cli, const char *verb, char *const *words, si
     if (reply == NULL || strcmp(verb, "GET") != 0 ||
         (reply->type == REDIS_REPLY_ARRAY && reply->elements % 2 == 0))
         return reply;
-    freeReplyObject(reply);
-    (void)cli_fail(CLI_UNAVAILABLE, "the reply to CONFIG GET has an unexpected form");
-    return NULL;
+    return cli_odd_reply(cli, reply, "CONFIG GET");
 }
 
 /* @patterns 0: all keys of ours. */
@@ -88,10 +86,10 @@ static int show(struct cli *cli, char **patterns, size_t count)
     char everything[] = "*", *all[] = {everything};
     redisReply *reply = ask(cli, "GET", count == 0 ? all : patterns, count == 0 ? 1 : count);
     if (reply == NULL)
-        return CLI_UNAVAILABLE;
+        return cli->failure;
     int code = CLI_OK;
     if (reply->elements == 0)
-        code = cli_fail(CLI_NO, "no key matches");
+        code = cli_fail(CLI_REFUSED, "no key of the configuration matches");
     else if (cli->json)
         print_json(reply, count != 0);
     else
@@ -106,7 +104,7 @@ static int set(struct cli *cli, char **pairs, size_t count)
         return cli_fail(CLI_USAGE, "config set needs KEY VALUE, once or several times");
     redisReply *reply = ask(cli, "SET", pairs, count);
     if (reply == NULL)
-        return CLI_UNAVAILABLE;
+        return cli->failure;
     freeReplyObject(reply);
     for (size_t i = 0; i < count / 2; i++)
         pairs[i] = pairs[2 * i];

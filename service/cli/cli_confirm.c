@@ -22,7 +22,8 @@ int cli_confirm(const struct cli *cli, const char *why, const char *question)
     if (cli->yes)
         return CLI_OK;
     if (isatty(STDIN_FILENO) != 1)
-        return cli_fail(CLI_USAGE, "%s %s, and nobody can be asked here; say so by --yes", cli->command, why);
+        return cli_fail(CLI_USAGE, "%s %s, and standard input is not a terminal; confirm with --yes",
+                        cli->command, why);
     put_question(cli, question);
     if (fgets(line, sizeof(line), stdin) != NULL && (line[0] == 'y' || line[0] == 'Y'))
         return CLI_OK;

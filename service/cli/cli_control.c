@@ -77,7 +77,7 @@ int cli_control(struct cli *cli)
         return code;
     redisReply *reply = cli_send(cli, has_rows ? 3 : 2, argv);
     if (reply == NULL)
-        return CLI_UNAVAILABLE;
+        return cli->failure;
     freeReplyObject(reply);
     say(cli, c, has_rows ? &rows : NULL);
     return CLI_OK;

@@ -174,19 +174,14 @@ static bool all_current(const redisReply *all)
 
 int cli_coordinators(struct cli *cli)
 {
-    redisReply *reply = cli_request(cli, "TB.COORDINATORS");
-    if (reply == NULL)
-        return CLI_UNAVAILABLE;
-    bool good = reply->type == REDIS_REPLY_ARRAY;
-    for (size_t i = 0; good && i < reply->elements; i++)
-        good = reply->element[i]->type == REDIS_REPLY_ARRAY;
+    redisReply *reply = cli_request_array(cli, "TB.COORDINATORS");
     int code = CLI_OK;
-    if (!good)
-        code = cli_fail(CLI_UNAVAILABLE, "the reply to TB.COORDINATORS has an unexpected form");
-    else if (cli->json)
+    if (reply == NULL)
+        return cli->failure;
+    if (cli->json)
         cli_print_json(reply, &json_coordinator);
     else if (reply->elements == 0)
-        (void)puts("No coordinator has said yet that it is there.");
+        (void)puts("No coordinator has reported yet.");
     else
         print_table(cli, reply);
     if (code == CLI_OK && cli->count > 0 && !all_current(reply))

@@ -52,16 +52,9 @@ static void count(const redisReply *all, unsigned counts[STATES])
 int cli_doctor(struct cli *cli)
 {
     unsigned counts[STATES] = {0};
-    redisReply *reply = cli_request(cli, "TB.DOCTOR");
+    redisReply *reply = cli_request_array(cli, "TB.DOCTOR");
     if (reply == NULL)
-        return CLI_UNAVAILABLE;
-    bool good = reply->type == REDIS_REPLY_ARRAY;
-    for (size_t i = 0; good && i < reply->elements; i++)
-        good = cli_is_list(reply->element[i]);
-    if (!good) {
-        freeReplyObject(reply);
-        return cli_fail(CLI_UNAVAILABLE, "the reply to TB.DOCTOR has an unexpected form");
-    }
+        return cli->failure;
     count(reply, counts);
     if (cli->json) {
         cli_print_json(reply, &json_finding);

@@ -29,7 +29,8 @@ struct dumping {
 
 static int fail_with(enum err code, const struct error *e)
 {
-    return cli_fail(code == ERR_PARSE || code == ERR_LOST ? CLI_NO : CLI_UNAVAILABLE, "%s", e->text);
+    /* A file that is damaged, not a command. */
+    return cli_fail(code == ERR_PARSE || code == ERR_LOST ? CLI_FAILED : cli_exit_of(code), "%s", e->text);
 }
 
 /* The pieces that are there; the stream is left behind the last whole one. */
@@ -69,7 +70,7 @@ static enum err next_piece(struct dumping *d, bool *end, struct error *e)
     const char *argv[] = {"BF.SCANDUMP", d->cli->arguments[0], position};
     redisReply *r = NULL;
     enum err code = client_call(d->cli->client, &r, 3, argv, NULL, e);
-    if (code == ERR_REFUSED && strstr(e->text, "begin again") != NULL)
+    if (code != ERR_OK && strstr(e->text, "begin again") != NULL)
         return error_set(e, code, "%s was rebuilt during the dump, which must begin anew",
                          d->cli->arguments[0]);
     if (code != ERR_OK)
@@ -152,19 +153,21 @@ int cli_dump(struct cli *cli)
     if (cli->resume && cli->output == NULL)
         return cli_fail(CLI_USAGE, "--resume needs --output FILE");
     if (cli->output == NULL && cli->terminal)
-        return cli_fail(CLI_USAGE, "a dump is nothing for a terminal: redirect it, or give --output FILE");
+        return cli_fail(
+            CLI_USAGE,
+            "refusing to write binary data to a terminal: redirect standard output, or give --output FILE");
     struct dumping *d = calloc(1, sizeof(*d));
     FILE *stream = d == NULL || cli->output == NULL ? stdout : open_output(cli);
     if (d == NULL || stream == NULL) {
         free(d);
-        return stream == NULL ? CLI_USAGE : cli_fail(CLI_UNAVAILABLE, "no memory");
+        return stream == NULL ? CLI_USAGE : cli_fail(CLI_FAILED, "out of memory");
     }
     d->cli = cli;
     dump_file_begin(&d->file, stream);
     progress_catch_interrupt();
     int code = run_dump(d);
     if (cli->output != NULL && fclose(stream) != 0 && code == CLI_OK)
-        code = cli_fail(CLI_UNAVAILABLE, "%s: %s", cli->output, strerror(errno));
+        code = cli_fail(CLI_FAILED, "%s: %s", cli->output, strerror(errno));
     if (code != CLI_OK && cli->output != NULL && d->file.bytes == 0 && !cli->resume)
         (void)unlink(cli->output); /* made for nothing */
     free(d);
@@ -212,7 +215,7 @@ static enum err load(struct restoring *r, uint64_t position, const struct buffer
     redisReply *reply = NULL;
     enum err code = client_call(r->cli->client, &reply, 4, argv, lengths, e);
     freeReplyObject(reply);
-    if (code == ERR_REFUSED && strcmp(e->text, "ERR item exists") == 0)
+    if (code == ERR_EXISTS && strcmp(e->text, "ERR item exists") == 0)
         return error_set(e, code, "the filter %s exists already: a dump is restored under a free name",
                          filter);
     r->sent += code == ERR_OK;
@@ -350,7 +353,7 @@ int cli_restore(struct cli *cli)
         r->stream = stream;
         progress_catch_interrupt();
     }
-    int code = r == NULL ? cli_fail(CLI_UNAVAILABLE, "no memory") : run_restore(r);
+    int code = r == NULL ? cli_fail(CLI_FAILED, "out of memory") : run_restore(r);
     if (cli->input != NULL)
         (void)fclose(stream);
     free(r);

@@ -194,7 +194,7 @@ static int show(const struct cli *cli, struct list *l)
 {
     redisReply *reply = list_reply(l);
     if (reply == NULL)
-        return cli_fail(CLI_UNAVAILABLE, "no memory");
+        return cli_fail(CLI_FAILED, "out of memory");
     if (cli->json)
         cli_print_json(reply, &json_estimate);
     else
@@ -237,7 +237,7 @@ int cli_estimate(struct cli *cli)
                         NODES_MAX);
     (void)number_double(cli->error_rate, strlen(cli->error_rate), &in.error_rate);
     if (estimate_make(&est, &in, &e) != ERR_OK)
-        return cli_fail(CLI_NO, "no plan: %s", e.text);
+        return cli_fail(CLI_NO, "no plan is possible: %s", e.text);
     enum err fits = estimate_fits(&est, &in, &e);
     put_filter(&l, &in, &est);
     put_rebuild(&l, &in, &est, o->scan_rate == 0);

@@ -141,11 +141,11 @@ static int finish(struct follow *f, const redisReply *status, const char *state)
     }
     (void)client_text(status, "job_error", why, sizeof(why));
     output_escape(&b, why, strlen(why));
-    (void)cli_fail(CLI_NO, "the %s of %s %s%s%s", f->job, f->cli->arguments[0],
+    (void)cli_fail(CLI_FAILED, "the %s of %s %s%s%s", f->job, f->cli->arguments[0],
                    strcmp(state, "failed") == 0 ? "failed" : "was aborted", why[0] == '\0' ? "" : ": ",
                    buffer_text(&b));
     buffer_fini(&b);
-    return CLI_NO;
+    return CLI_FAILED;
 }
 
 /* An exit code for a job that has come to a halt, or -1 to go on. It was in use before if it was switched. */
@@ -162,7 +162,7 @@ static int judge_hold(struct follow *f, const redisReply *status)
     if (f->cli->json)
         cli_print_json(status, &json_filter);
     if (switched != 0)
-        return cli_fail(CLI_NO,
+        return cli_fail(CLI_FAILED,
                         "the %s of %s was rolled back: generation %llu serves; it holds until \"twinbloom "
                         "cutover %s\" or \"twinbloom abort %s\"",
                         f->job, filter, (unsigned long long)serving, filter, filter);
@@ -184,14 +184,14 @@ static int judge(struct follow *f, const redisReply *status)
             if (clock_mono_us() - f->quiet_since_us < PATIENCE_US)
                 return -1;
             end_line(f);
-            return cli_fail(CLI_UNAVAILABLE, "the service accepted the %s, but no new job shows up", f->job);
+            return cli_fail(CLI_RETRY, "the service accepted the %s, but no new job appeared", f->job);
         }
         f->ours_known = true;
         f->ours = id;
     }
     if (!same_job(&id, &f->ours)) {
         end_line(f);
-        return cli_fail(CLI_NO, "another job has taken the place of this one; see twinbloom status %s",
+        return cli_fail(CLI_FAILED, "another job has replaced this one; see \"twinbloom status %s\"",
                         f->cli->arguments[0]);
     }
     if (strcmp(state, "done") == 0 || strcmp(state, "healed") == 0 || strcmp(state, "failed") == 0 ||
@@ -205,15 +205,16 @@ static int judge(struct follow *f, const redisReply *status)
 }
 
 /* The status, over a new connection if the old one broke; NULL with the reason in @e. */
-static redisReply *ask(struct follow *f, struct error *e)
+static redisReply *ask(struct follow *f, enum err *why, struct error *e)
 {
     struct cli *cli = f->cli;
     const char *argv[] = {"TB.STATUS", cli->arguments[0]};
     redisReply *reply = NULL;
-    if (cli->client == NULL && client_open(&cli->client, &cli->address, cli->timeout_ms, e) != ERR_OK)
+    if (cli->client == NULL &&
+        (*why = client_open(&cli->client, &cli->address, cli->timeout_ms, e)) != ERR_OK)
         return NULL;
-    enum err rc = client_call(cli->client, &reply, 2, argv, NULL, e);
-    if (rc != ERR_OK && rc != ERR_REFUSED) {
+    enum err rc = *why = client_call(cli->client, &reply, 2, argv, NULL, e);
+    if (rc != ERR_OK && !client_refused(cli->client)) {
         client_close(cli->client);
         cli->client = NULL;
     }
@@ -223,7 +224,8 @@ static redisReply *ask(struct follow *f, struct error *e)
 static int poll_once(struct follow *f)
 {
     struct error e = {""};
-    redisReply *status = ask(f, &e);
+    enum err why = ERR_OK;
+    redisReply *status = ask(f, &why, &e);
     if (status != NULL) {
         int code = judge(f, status);
         freeReplyObject(status);
@@ -231,7 +233,7 @@ static int poll_once(struct follow *f)
     }
     if (clock_mono_us() - f->quiet_since_us >= PATIENCE_US) {
         end_line(f);
-        return cli_fail(CLI_UNAVAILABLE, "%s; the job may go on without this command", e.text);
+        return cli_fail(cli_exit_of(why), "%s; the job may continue without this command", e.text);
     }
     show_text(f, e.text, false);
     return -1;
@@ -253,6 +255,6 @@ int cli_follow(struct cli *cli, const char *job, const redisReply *before)
     if (code >= 0)
         return code;
     end_line(&f);
-    return cli_fail(CLI_INTERRUPTED, "the %s goes on; \"twinbloom abort %s\" stops it", job,
+    return cli_fail(CLI_INTERRUPTED, "the %s continues; \"twinbloom abort %s\" stops it", job,
                     cli->arguments[0]);
 }

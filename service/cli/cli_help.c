@@ -9,10 +9,10 @@ enum { LINE_MAX_COLUMNS = 100, RIGHT_LEAST = 30 };
 /* The command that begins each group of the table. */
 static const struct {
     const char *first, *title;
-} groups[] = {{"status", "See"},
-              {"plan", "Expand and verify"},
-              {"check", "Keys and filters"},
-              {"trust", "The service"},
+} groups[] = {{"status", "Look"},
+              {"plan", "Rebuild and verify"},
+              {"create", "Filters and keys"},
+              {"config", "The service"},
               {"completion", "This command line"}};
 
 bool cli_option_belongs(const struct option_row *o, unsigned of_command)

@@ -76,7 +76,7 @@ static void show_refused(struct import *im, const char *key, size_t length, cons
 static bool take_reply(struct import *im, const struct batch *b, const redisReply *r)
 {
     if (r->type == REDIS_REPLY_ERROR) {
-        im->status = error_set(&im->error, ERR_REFUSED, "%s", r->str);
+        im->status = error_set(&im->error, error_of_reply(r->str, r->len), "%s", r->str);
         return false;
     }
     size_t answers = r->type == REDIS_REPLY_ARRAY ? r->elements : 0;
@@ -84,9 +84,9 @@ static bool take_reply(struct import *im, const struct batch *b, const redisRepl
         const redisReply *answer = i < answers ? r->element[i] : NULL;
         bool refused = answer != NULL && answer->type == REDIS_REPLY_ERROR;
         if (answer == NULL || (refused && i + 1 == answers && answers < b->count)) {
-            im->status = refused
-                             ? error_set(&im->error, ERR_REFUSED, "%s", answer->str)
-                             : error_set(&im->error, ERR_IO, "the service's reply has an unexpected form");
+            im->status =
+                refused ? error_set(&im->error, error_of_reply(answer->str, answer->len), "%s", answer->str)
+                        : error_set(&im->error, ERR_IO, "the service's reply has an unexpected form");
             return false; /* a full filter: no key after this one was tried */
         }
         if (refused)
@@ -257,13 +257,13 @@ static void print_json(const struct import *im, double seconds)
     const struct {
         const char *name;
         uint64_t value;
-    } rows[] = {{"keys", im->settled},
-                {"skipped", im->settled < im->skip ? im->settled : im->skip},
-                {"added", im->added},
-                {"present", im->present},
-                {"refused", im->refused},
-                {"empty", im->split.empty},
-                {"malformed", im->split.malformed}};
+    } rows[] = {{"key_count", im->settled},
+                {"skipped_count", im->settled < im->skip ? im->settled : im->skip},
+                {"added_count", im->added},
+                {"present_count", im->present},
+                {"refused_count", im->refused},
+                {"empty_count", im->split.empty},
+                {"malformed_count", im->split.malformed}};
     json_open(&j, '{');
     json_name(&j, "filter");
     json_string(&j, filter, strlen(filter));
@@ -305,11 +305,13 @@ static void print_text(const struct import *im, double seconds)
 static int judge(const struct import *im)
 {
     bool interrupted = progress_interrupted();
+    int why = im->status == ERR_OK      ? CLI_INTERRUPTED
+              : im->status == ERR_PARSE ? CLI_FAILED /* the file, not a command */
+                                        : cli_exit_of(im->status);
     if (im->status != ERR_OK || interrupted)
-        return cli_fail(im->status != ERR_OK ? CLI_UNAVAILABLE : CLI_INTERRUPTED,
-                        "%s; --skip %" PRIu64 " goes on behind the keys that are in",
+        return cli_fail(why, "%s; to continue after the keys that were added, give --skip %" PRIu64,
                         im->status != ERR_OK ? im->error.text : "interrupted", im->settled);
-    return im->refused > 0 || im->split.malformed > 0 ? CLI_UNAVAILABLE : CLI_OK;
+    return im->refused > 0 ? CLI_REFUSED : im->split.malformed > 0 ? CLI_FAILED : CLI_OK;
 }
 
 static void choose_command(struct import *im)
@@ -344,7 +346,7 @@ static int run_import(struct import *im)
     struct stat about;
     char *bytes = malloc(READ_BYTES);
     if (bytes == NULL)
-        return cli_fail(CLI_UNAVAILABLE, "no memory");
+        return cli_fail(CLI_FAILED, "out of memory");
     bool regular = fstat(im->input, &about) == 0 && S_ISREG(about.st_mode);
     enum split_kind kind = im->cli->csv != NULL ? SPLIT_CSV : im->cli->null ? SPLIT_NULS : SPLIT_LINES;
     split_init(&im->split, kind, im->cli->csv);
@@ -379,7 +381,7 @@ int cli_import(struct cli *cli)
         im->cli = cli;
         im->input = input;
     }
-    int code = im == NULL ? cli_fail(CLI_UNAVAILABLE, "no memory") : run_import(im);
+    int code = im == NULL ? cli_fail(CLI_FAILED, "out of memory") : run_import(im);
     for (size_t i = 0; im != NULL && i <= BATCHES; i++) {
         buffer_fini(&im->batch[i].keys);
         freeReplyObject(im->batch[i].reply);

@@ -26,6 +26,8 @@ struct keys {
     struct buffer text;
     struct json json;
     struct error error;
+    enum err status; /* of error */
+    int exists;      /* 1: the filter does */
 };
 
 static void chunk_clear(struct chunk *c)
@@ -63,13 +65,13 @@ static void say_key(struct keys *k, const char *key, size_t length, bool yes)
 static bool flush_text(struct keys *k)
 {
     if (buffer_failed(&k->text)) {
-        (void)error_set(&k->error, ERR_NOMEM, "no memory for the output");
+        k->status = error_set(&k->error, ERR_NOMEM, "out of memory");
         return false;
     }
     bool written = k->text.length == 0 || fwrite(k->text.data, 1, k->text.length, stdout) == k->text.length;
     buffer_clear(&k->text);
     if (!written)
-        (void)error_set(&k->error, ERR_IO, "standard output could not be written");
+        k->status = error_set(&k->error, ERR_IO, "standard output could not be written");
     return written;
 }
 
@@ -80,7 +82,7 @@ static bool take_replies(struct keys *k, const redisReply *reply)
     while (reply->type == REDIS_REPLY_ARRAY && taken < keys && taken < reply->elements) {
         const redisReply *r = reply->element[taken];
         if (r->type == REDIS_REPLY_ERROR) { /* of this key; none after it was tried */
-            (void)error_set(&k->error, ERR_REFUSED, "%s", r->str);
+            k->status = error_set(&k->error, error_of_reply(r->str, r->len), "%s", r->str);
             return false;
         }
         if (r->type != REDIS_REPLY_INTEGER)
@@ -89,8 +91,34 @@ static bool take_replies(struct keys *k, const redisReply *reply)
         taken++;
     }
     if (taken != keys)
-        (void)error_set(&k->error, ERR_PARSE, "the service's reply has an unexpected form");
+        k->status = error_set(&k->error, ERR_PARSE, "the service's reply has an unexpected form");
     return taken == keys;
+}
+
+static bool is_absent(const redisReply *reply)
+{
+    bool absent = reply->type == REDIS_REPLY_ARRAY && reply->elements > 0;
+    for (size_t i = 0; absent && i < reply->elements; i++)
+        absent = reply->element[i]->type == REDIS_REPLY_INTEGER && reply->element[i]->integer == 0;
+    return absent;
+}
+
+/* BF.MEXISTS says 0 of a filter that does not exist, as RedisBloom does; "absent" would mislead here. A
+ * filter that is deleted between the two commands is said not to exist. */
+static bool may_be_absent(struct keys *k, const redisReply *reply)
+{
+    redisReply *exists = NULL;
+    const char *argv[] = {"EXISTS", k->chunk.argv[1]};
+    if (k->exists > 0 || !is_absent(reply))
+        return true;
+    k->status = client_call(k->cli->client, &exists, 2, argv, NULL, &k->error);
+    k->exists = exists != NULL && exists->type == REDIS_REPLY_INTEGER && exists->integer == 1;
+    freeReplyObject(exists);
+    if (k->status == ERR_OK && k->exists == 0)
+        k->status =
+            error_set(&k->error, ERR_NOT_FOUND,
+                      "filter '%s' does not exist; \"twinbloom status\" lists the filters", k->chunk.argv[1]);
+    return k->status == ERR_OK;
 }
 
 static bool send_chunk(struct keys *k)
@@ -99,9 +127,10 @@ static bool send_chunk(struct keys *k)
     if (c->count == 2)
         return true;
     redisReply *reply = NULL;
-    if (client_call(k->cli->client, &reply, c->count, c->argv, c->length, &k->error) != ERR_OK)
+    k->status = client_call(k->cli->client, &reply, c->count, c->argv, c->length, &k->error);
+    if (k->status != ERR_OK)
         return false;
-    bool good = take_replies(k, reply);
+    bool good = may_be_absent(k, reply) && take_replies(k, reply);
     freeReplyObject(reply);
     return flush_text(k) && good;
 }
@@ -142,7 +171,7 @@ static void free_lines(struct chunk *c)
 static bool from_stdin(struct keys *k)
 {
     if (isatty(STDIN_FILENO) == 1)
-        (void)fputs("keys, one a line; end with Ctrl-D\n", stderr);
+        (void)fputs("Type keys, one a line; end with Ctrl-D.\n", stderr);
     bool good = true;
     bool more = true;
     while (good && more) {
@@ -162,7 +191,7 @@ static bool from_stdin(struct keys *k)
         free_lines(&k->chunk);
     }
     if (good && ferror(stdin) != 0) {
-        (void)error_set(&k->error, ERR_IO, "standard input could not be read");
+        k->status = error_set(&k->error, ERR_IO, "standard input could not be read");
         good = false;
     }
     return good;
@@ -184,7 +213,7 @@ static void close_json(struct keys *k, bool good)
     buffer_puts(&k->text, "\n");
 }
 
-static bool run_keys(struct keys *k, const char *command)
+static int run_keys(struct keys *k, const char *command)
 {
     const char *filter = k->cli->arguments[0];
     buffer_init(&k->text);
@@ -207,23 +236,24 @@ static bool run_keys(struct keys *k, const char *command)
         good = flush_text(k) && good;
     }
     buffer_fini(&k->text);
-    if (!good)
-        (void)cli_fail(CLI_UNAVAILABLE, "%s", k->error.text);
-    return good;
+    return good ? CLI_OK : cli_fail_with(k->status, &k->error);
 }
 
 int cli_check(struct cli *cli)
 {
     struct keys k = {
         .cli = cli, .yes = "present", .no = "absent", .yes_name = "present_count", .no_name = "absent_count"};
-    if (!run_keys(&k, "BF.MEXISTS"))
-        return CLI_UNAVAILABLE;
-    return k.no_count == 0 ? CLI_OK : CLI_NO;
+    int code = run_keys(&k, "BF.MEXISTS");
+    return code == CLI_OK && k.no_count > 0 ? CLI_NO : code;
 }
 
 int cli_add(struct cli *cli)
 {
-    struct keys k = {
-        .cli = cli, .yes = "added", .no = "present", .yes_name = "added_count", .no_name = "present_count"};
-    return run_keys(&k, "BF.MADD") ? CLI_OK : CLI_UNAVAILABLE;
+    struct keys k = {.cli = cli,
+                     .yes = "added",
+                     .no = "present",
+                     .yes_name = "added_count",
+                     .no_name = "present_count",
+                     .exists = 1}; /* an add makes it */
+    return run_keys(&k, "BF.MADD");
 }

@@ -172,8 +172,9 @@ static int run(struct cli *cli, const char *name, const struct given *given, siz
     if ((c->options & OFFLINE) != 0 || estimate)
         return c->handler(cli);
     struct error e = {""};
-    if (client_open(&cli->client, &cli->address, cli->timeout_ms, &e) != ERR_OK)
-        return cli_fail(CLI_UNAVAILABLE, "%s", e.text);
+    enum err opened = client_open(&cli->client, &cli->address, cli->timeout_ms, &e);
+    if (opened != ERR_OK)
+        return cli_fail_with(opened, &e);
     int code = c->handler(cli);
     client_close(cli->client);
     return code;
@@ -197,7 +198,7 @@ int main(int argc, char **argv)
 
     struct given *given = calloc((size_t)argc + 1, sizeof(*given));
     if (given == NULL)
-        return cli_fail(CLI_UNAVAILABLE, "no memory");
+        return cli_fail(CLI_FAILED, "out of memory");
     size_t given_count = 0;
     int code = CLI_USAGE;
     int words = sort_arguments(argc, argv, given, &given_count);
@@ -209,6 +210,6 @@ int main(int argc, char **argv)
     }
     free(given);
     if (fflush(stdout) != 0 && code == CLI_OK)
-        code = cli_fail(CLI_UNAVAILABLE, "standard output could not be written");
+        code = cli_fail(CLI_FAILED, "standard output could not be written");
     return code;
 }

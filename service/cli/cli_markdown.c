@@ -105,19 +105,14 @@ static void shape(const struct json_shape *s)
     (void)printf("\n### <a id=\"json-%s\"></a>JSON: %s\n\n| member | type | always | |\n|---|---|---|---|\n",
                  s->name, s->name);
     members(s, "");
-    if (s->others[0] == '\0')
-        return;
-    (void)fputs("\nAlso ", stdout);
-    put(s->others);
-    (void)puts(".");
 }
 
 static void shapes(void)
 {
-    (void)puts("\n## JSON\n\nMembers keep their names, types and meanings; new ones may come. \"Always\" "
+    (void)puts("\n## JSON\n\nMembers keep their names, types and meanings; new ones may be added. \"Always\" "
                "says that a "
-               "member is never missing. Names that end in `_ms` are milliseconds (moments: since 1970), in "
-               "`_at` Unix seconds.");
+               "member is never missing. Names that end in `_at` are moments in Unix seconds, in `_seconds`, "
+               "`_ms` and `_us` durations, in `_ratio` shares of 0 to 1.");
     for (size_t c = 0; c < cli_command_count; c++) {
         size_t count;
         const struct json_output *output = json_outputs(cli_command_table[c].name, &count);

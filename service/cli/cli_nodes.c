@@ -23,9 +23,15 @@ static void memory_cells(struct table *t, const redisReply *node)
     bool known = client_count(node, "used_bytes", &used);
     bool told = client_count(node, "maxmemory_bytes", &limit);
     bool tight = known && limit != 0 && (double)used > 0.95 * (double)limit;
-    table_cell(t, tight ? COLOR_BAD : known ? COLOR_NONE : COLOR_QUIET, known ? output_bytes(used, text) : "-");
+    table_cell(t,
+               tight   ? COLOR_BAD
+               : known ? COLOR_NONE
+                       : COLOR_QUIET,
+               known ? output_bytes(used, text) : "-");
     table_cell(t, told && limit != 0 ? COLOR_NONE : COLOR_QUIET,
-               !told ? "-" : limit == 0 ? "none" : output_bytes(limit, text));
+               !told        ? "-"
+               : limit == 0 ? "none"
+                            : output_bytes(limit, text));
 }
 
 static void error_cell(struct table *t, const redisReply *node)

@@ -6,20 +6,23 @@
 #include <string.h>
 
 const struct reference_row reference_exits[] = {
-    {"0", "all is well"},
+    {"0", "yes, or done"},
     {"1",
-     "the answer is no: a key is absent, a plan does not fit, a job failed, was aborted or rolled back, a "
-     "dump was cut or damaged, a confirmation was not given"},
-    {"2", "the command line is wrong, or --yes is missing where nobody can be asked"},
-    {"3", "the service cannot be reached, or it answered with an error"},
+     "no: a key is absent, a plan does not fit, a coordinator is behind, a node is down, or a question was "
+     "not answered with yes"},
+    {"2", "wrong usage of the command line, or --yes is missing where standard input is not a terminal"},
+    {"3", "unreachable: the service, or Redis or Postgres behind it"},
+    {"4", "refused by the service: no rights, no such filter, a conflict, or a bad value"},
+    {"5", "failed: a job failed or was aborted, a file is damaged, or an internal error"},
+    {"6", "retry: a timeout, or something is busy; the same command may succeed later"},
     {"130", "interrupted"},
 };
 const size_t reference_exit_count = sizeof(reference_exits) / sizeof(reference_exits[0]);
 
 const struct reference_row reference_environment[] = {
-    {"TWINBLOOM_URL", "where the service is, as --url; options override it"},
+    {"TWINBLOOM_URL", "address of the service, as --url; options override it"},
     {"TWINBLOOM_PASSWORD", "the password, as --password"},
-    {"NO_COLOR", "if it is set and not empty, nothing is coloured; without a terminal nothing is, either"},
+    {"NO_COLOR", "if set and not empty, nothing is coloured; nothing is without a terminal either"},
 };
 const size_t reference_environment_count = sizeof(reference_environment) / sizeof(reference_environment[0]);
 
@@ -44,7 +47,6 @@ static void write_shape(struct json *j, const struct json_shape *shape)
 {
     char type[96];
     text_member(j, "name", shape->name);
-    text_member(j, "others", shape->others);
     json_name(j, "members");
     json_open(j, '[');
     for (size_t i = 0; i < shape->count; i++) {

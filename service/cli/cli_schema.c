@@ -15,7 +15,7 @@ enum {
 };
 
 #define SHAPE(shape, text)                                                                                   \
-    struct json_shape json_##shape = {text, "", shape##_members,                                             \
+    struct json_shape json_##shape = {text, shape##_members,                                                 \
                                       sizeof(shape##_members) / sizeof(shape##_members[0])}
 
 /* --- plans --- */
@@ -143,6 +143,22 @@ static const struct json_member coordinator_members[] = {
 };
 const SHAPE(coordinator, "coordinator");
 
+static const struct json_member node_members[] = {
+    {"node", S | ALWAYS, "its address", NULL},
+    {"state", S | ALWAYS, "up, down, or unused (no connection was needed yet)", NULL},
+    {"server", S | NIL | ALWAYS, "redis or valkey; null: it does not answer", NULL},
+    {"version", S | NIL | ALWAYS, "of the server", NULL},
+    {"connections", I | ALWAYS, "of this coordinator, that are open", NULL},
+    {"reconnects", I | ALWAYS, "since this coordinator started", NULL},
+    {"failures", I | ALWAYS, "attempts and connections that failed", NULL},
+    {"slots", I, "of a cluster", NULL},
+    {"used_bytes", I | NIL | ALWAYS, "memory that the server uses", NULL},
+    {"maxmemory_bytes", I | NIL | ALWAYS, "0: no limit", NULL},
+    {"error", S | ALWAYS, "of the last failure; empty: there was none", NULL},
+    {"error_at", N | NIL | ALWAYS, "when that was", NULL},
+};
+const SHAPE(node, "node");
+
 /* --- doctor --- */
 
 static const struct json_member finding_members[] = {
@@ -188,13 +204,13 @@ const SHAPE(add, "add");
 
 static const struct json_member import_members[] = {
     {"filter", S | ALWAYS, "", NULL},
-    {"keys", I | ALWAYS, "that were dealt with", NULL},
-    {"skipped", I | ALWAYS, "of them, by --skip", NULL},
-    {"added", I | ALWAYS, "", NULL},
-    {"present", I | ALWAYS, "that may have been there before", NULL},
-    {"refused", I | ALWAYS, "", NULL},
-    {"empty", I | ALWAYS, "", NULL},
-    {"malformed", I | ALWAYS, "records of CSV", NULL},
+    {"key_count", I | ALWAYS, "keys that were read and settled", NULL},
+    {"skipped_count", I | ALWAYS, "of them, by --skip", NULL},
+    {"added_count", I | ALWAYS, "keys that are new", NULL},
+    {"present_count", I | ALWAYS, "keys that may have been present before", NULL},
+    {"refused_count", I | ALWAYS, "keys that the service refused", NULL},
+    {"empty_count", I | ALWAYS, "empty keys, which are skipped", NULL},
+    {"malformed_count", I | ALWAYS, "records of CSV without the column, or malformed", NULL},
     {"duration_ms", I | ALWAYS, "", NULL},
     {"error", S, "why it ended early", NULL},
 };
@@ -222,6 +238,7 @@ OUTCOME(finished, "finished", B, "true: it is asked to");
 OUTCOME(paused, "paused", B, "true: it is asked to");
 OUTCOME(resumed, "resumed", B, "true: it is asked to");
 OUTCOME(throttled, "rows_per_second_limit", I, "0: no limit");
+OUTCOME(created, "created", B, "true");
 OUTCOME(deleted, "deleted", B, "true");
 OUTCOME(trusted, "trusted", B, "true");
 OUTCOME(counted, "count", I, "keys, about");
@@ -306,6 +323,8 @@ static const struct {
     struct json_output output;
 } singles[] = {
     {"history", {"", &json_run, true}},
+    {"nodes", {"", &json_node, true}},
+    {"create", {"", &json_created, false}},
     {"coordinators", {"", &json_coordinator, true}},
     {"cutover", {"", &json_cutover, false}},
     {"rollback", {"", &json_rolled_back, false}},

@@ -29,7 +29,6 @@ struct json_member {
 
 struct json_shape {
     const char *name;
-    const char *others; /* what members may come that are not listed; "": none that are known today */
     const struct json_member *member;
     size_t count;
 };
@@ -41,7 +40,8 @@ struct json_output {
     bool array; /* of such objects */
 };
 
-extern const struct json_shape json_filter, json_run, json_plan, json_estimate, json_coordinator, json_finding;
+extern const struct json_shape json_filter, json_run, json_plan, json_estimate, json_coordinator, json_node,
+    json_finding;
 extern const struct json_shape json_check, json_add, json_import, json_restore, json_password, json_token;
 extern const struct json_shape json_config, json_bench;
 

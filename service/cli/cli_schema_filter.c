@@ -13,7 +13,8 @@ enum {
 
 static const struct json_member filter_members[] = {
     {"filter", S | ALWAYS, "its name", NULL},
-    {"state", S | ALWAYS, "serving, building, not built (and no job builds it), degraded or unreachable", NULL},
+    {"state", S | ALWAYS, "serving, building, not built (and no job builds it), degraded or unreachable",
+     NULL},
     {"phase", S, "STEADY, or a phase of an expansion", NULL},
     {"degraded", B, "data are lost, or may be, so nothing is reported absent there", NULL},
     {"lost_shards", I, "shards that are lost or incomplete", NULL},
@@ -69,7 +70,7 @@ static const struct json_member filter_members[] = {
     {"replica_reads", I, "reads from replicas", NULL},
     {"replica_reads_retried", I, "those whose master was asked again", NULL},
     {"redis", S, "ok, or the error", NULL},
-    {"postgres", S | ALWAYS, "ok, or the error", NULL},
+    {"postgres", S | ALWAYS, "ok, or the error; none: the filter has no source", NULL},
     {"source_rows", I | NIL, "rows of the source; null: not known", NULL},
     {"source_rows_by", S, "count, statistics, guess or unknown", NULL},
     {"source_rows_at", N | NIL, "when they were counted; null: never", NULL},
@@ -105,7 +106,7 @@ static const struct json_member filter_members[] = {
     {"job_scan_seconds", N, "that the scan took", NULL},
     {"job_skipped_null", I, "rows without a key", NULL},
     {"job_skipped_empty", I, "rows with an empty key", NULL},
-    {"job_caught_up_by", S, "how the rows were found that came during the scan: rows or tail", NULL},
+    {"job_caught_up_by", S, "how the rows that came during the scan were found: rows or follower", NULL},
     {"job_generation_from", I, "that served before", NULL},
     {"job_generation", I, "that is built", NULL},
     {"job_capacity", I, "of that generation", NULL},
@@ -145,7 +146,7 @@ static const struct json_member filter_members[] = {
     {"job_owner", S, "the coordinator that drives it", NULL},
     {"job_token", I, "its fencing token", NULL},
 };
-const struct json_shape json_filter = {"filter", "", filter_members,
+const struct json_shape json_filter = {"filter", filter_members,
                                        sizeof(filter_members) / sizeof(filter_members[0])};
 
 static const struct json_member run_members[] = {
@@ -166,4 +167,4 @@ static const struct json_member run_members[] = {
     {"verified_keys", I, "that were looked up", NULL},
     {"repaired_shards", I, "that were lost", NULL},
 };
-const struct json_shape json_run = {"run", "", run_members, sizeof(run_members) / sizeof(run_members[0])};
+const struct json_shape json_run = {"run", run_members, sizeof(run_members) / sizeof(run_members[0])};

@@ -16,8 +16,9 @@ enum output_color sheet_color(const char *state)
     } colors[] = {{"serving", COLOR_GOOD},    {"done", COLOR_GOOD},    {"passed", COLOR_GOOD},
                   {"building", COLOR_WARN},   {"running", COLOR_WARN}, {"waiting", COLOR_WARN},
                   {"aborted", COLOR_WARN},    {"healed", COLOR_WARN},  {"degraded", COLOR_BAD},
-                  {"unreachable", COLOR_BAD}, {"failed", COLOR_BAD},   {"none", COLOR_QUIET},
-                  {"stale", COLOR_WARN},      {"never", COLOR_QUIET},  {"not built", COLOR_BAD}};
+                  {"unreachable", COLOR_BAD}, {"failed", COLOR_BAD},   {"up", COLOR_GOOD},
+                  {"down", COLOR_BAD},        {"none", COLOR_QUIET},   {"stale", COLOR_WARN},
+                  {"never", COLOR_QUIET},     {"not built", COLOR_BAD}};
     for (size_t i = 0; i < sizeof(colors) / sizeof(colors[0]); i++)
         if (strcmp(colors[i].state, state) == 0)
             return colors[i].color;

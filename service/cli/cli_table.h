@@ -20,6 +20,7 @@ enum {
     WITH_FORM = 4096,
     WITH_BENCH = 8192,
     WITH_INTERVAL = 16384,
+    WITH_GROWING = 32768,
     WITH_NODES = 1 << 18,
     WITH_RESTART = 1 << 19,
     WITH_TOKEN = 1 << 20,

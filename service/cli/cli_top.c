@@ -144,12 +144,12 @@ static bool all_lists(const redisReply *reply)
     return good;
 }
 
-/* One command; what a user may not ask for (ERR_REFUSED) is left out. */
+/* One command; what is refused, as this user may not send it, is left out. */
 static enum err ask(struct client *c, const char *command, redisReply **out, struct error *e)
 {
     const char *argv[] = {command};
     enum err code = client_call(c, out, 1, argv, NULL, e);
-    return code == ERR_REFUSED ? ERR_OK : code;
+    return client_refused(c) ? ERR_OK : code;
 }
 
 static enum err look(struct cli *cli, struct top *t, struct top_look *out, struct error *e)
@@ -241,7 +241,7 @@ int cli_top(struct cli *cli)
         cli->timeout_ms = PATIENCE_MS;
     catch_signals();
     if (!take_terminal(&before))
-        return cli_fail(CLI_UNAVAILABLE, "the terminal cannot be set up");
+        return cli_fail(CLI_FAILED, "the terminal cannot be set up");
     bool leave = false;
     while (!leave && !ended) {
         uint64_t next = clock_mono_us() + (uint64_t)(cli->interval * 1e6);

@@ -175,6 +175,27 @@ static void answer_dry_run(struct buffer *b, bool fits)
     bulk(b, fits ? "" : "too little memory");
 }
 
+/* The error that a filter of this name stands for; NULL: none. */
+static const char *error_of(const redisReply *command)
+{
+    static const struct {
+        const char *filter, *error;
+    } errors[] = {{"busy", "BUSY host:1 holds the mutex"},
+                  {"no-rights", "NOPERM this user may not"},
+                  {"missing", "ERR not found"},
+                  {"conflict", "CONFLICT it is not built yet"},
+                  {"damaged", "LOST a shard is lost"},
+                  {"no-memory", "OOM out of memory"},
+                  {"slow", "TIMEOUT no answer from Redis"},
+                  {"loading", "LOADING Redis is loading the dataset in memory"},
+                  {"no-redis", "CLUSTERDOWN no node answers"},
+                  {"moved", "TRYAGAIN the view has changed"}};
+    for (size_t i = 0; command->elements > 1 && i < sizeof(errors) / sizeof(errors[0]); i++)
+        if (strcmp(command->element[1]->str, errors[i].filter) == 0)
+            return errors[i].error;
+    return NULL;
+}
+
 static void answer(struct responder *r, const redisReply *command, struct buffer *b)
 {
     static const char *const plan[] = {"filter", "f", "capacity", "3000000", "memory_new_bytes", "6291456"};
@@ -183,8 +204,12 @@ static void answer(struct responder *r, const redisReply *command, struct buffer
         "limit_bytes",  "4194304", "shards",      "3",       "before_bytes",      "1048576",
         "during_bytes", "5242880", "after_bytes", "3145728", "used_during_bytes", "6291456"};
     const char *name = command->element[0]->str;
-    if (command->elements > 1 && strcmp(command->element[1]->str, "busy") == 0) {
-        buffer_puts(b, "-BUSY host:1 holds the mutex\r\n");
+    if (command->elements > 1 && strcmp(command->element[1]->str, "silent") == 0) {
+        return;
+    } else if (error_of(command) != NULL) {
+        buffer_printf(b, "-%s\r\n", error_of(command));
+    } else if (strcmp(name, "EXISTS") == 0) {
+        buffer_puts(b, strcmp(command->element[1]->str, "gone") == 0 ? ":0\r\n" : ":1\r\n");
     } else if (strcmp(name, "TB.STATUS") == 0) {
         if (command->elements == 1)
             buffer_puts(b, "*1\r\n");
@@ -230,7 +255,7 @@ static void serve(struct responder *r, int fd)
         while (redisReaderGetReply(reader, &command) == REDIS_OK && command != NULL) {
             struct buffer b = {0};
             answer(r, command, &b);
-            if (write(fd, b.data, b.length) != (ssize_t)b.length)
+            if (b.length > 0 && write(fd, b.data, b.length) != (ssize_t)b.length)
                 (void)shutdown(fd, SHUT_RDWR);
             buffer_fini(&b);
             freeReplyObject(command);

@@ -243,7 +243,7 @@ static void test_accept__by_the_command_line_wants_to_be_told_twice(void **state
     wait_for(0, "degraded", "1");
     assert_int_equal(cli("trust seen --yes"), 0);
     wait_for(0, "degraded", "0");
-    assert_int_equal(cli("trust nothing --yes"), 3);
+    assert_int_equal(cli("trust nothing --yes"), 4);
 }
 
 /* It draws a new id when its first replica comes, and is the same process all the while. */

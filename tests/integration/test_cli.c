@@ -36,7 +36,7 @@ static void test_history__shows_a_table_and_json(void **state)
     assert_says(*state, "history f --count=2", 0, "8 of 10: the source is \\x1bgone\n");
     assert_run(*state, "", "history new", 0, "There were no rebuilds yet.\n");
     assert_run(*state, "", "history new --json", 0, "[]\n");
-    assert_says(*state, "history busy", 3, "twinbloom: BUSY host:1 holds the mutex\n");
+    assert_says(*state, "history busy", 6, "twinbloom: BUSY host:1 holds the mutex\n");
     assert_says(*state, "history f -n 0", 2, "--count 0: expected N");
     assert_says(*state, "history", 2, "usage: twinbloom history FILTER");
     assert_says(*state, "status f -n 1", 2, "status has no option --count");
@@ -46,7 +46,7 @@ static void test_history__shows_a_table_and_json(void **state)
 static void test_plan__passes_its_options_and_fails_where_it_does_not_fit(void **state)
 {
     assert_says(*state, "plan f --capacity 3M --error-rate=1e-3", 1, "  for the new one  6.0 MiB\n");
-    assert_says(*state, "plan f", 3, "twinbloom: ERR syntax error\n");
+    assert_says(*state, "plan f", 4, "twinbloom: ERR syntax error\n");
 }
 
 static void test_plan__shows_each_node_before_during_and_after(void **state)
@@ -99,8 +99,9 @@ static void test_plan__of_keys_says_what_it_cannot_take(void **state)
     assert_says(&nobody, "plan --keys 1e6 --error-rate 0.1 --capacity 5", 2,
                 "--capacity is for a plan of FILTER");
     assert_says(&nobody, "plan --keys 9e15 --error-rate 0.001", 1,
-                "no plan: capacity 9000000000000000 needs");
-    assert_says(&nobody, "plan --keys 1e6 --error-rate 1e-30", 1, "no plan: error rate 1e-30 cannot be had");
+                "no plan is possible: capacity 9000000000000000 needs");
+    assert_says(&nobody, "plan --keys 1e6 --error-rate 1e-30", 1,
+                "no plan is possible: error rate 1e-30 cannot be had");
     assert_says(&nobody, "plan --keys 1e6 --error-rate 0.1 --nodes 65", 1, "65 nodes are more than the 64");
     assert_says(&nobody, "status --keys 5", 2, "status has no option --keys");
 }
@@ -131,9 +132,9 @@ static void test_check__asks_in_chunks_and_loses_none(void **state)
 static void test_add__reports_the_keys_before_an_error(void **state)
 {
     assert_run(*state, "", "add f p1 x", 0, "added\tp1\npresent\tx\n");
-    assert_run(*state, "", "add f p1 e p2", 3, "added\tp1\ntwinbloom: ERR non scaling filter is full\n");
+    assert_run(*state, "", "add f p1 e p2", 4, "added\tp1\ntwinbloom: ERR non scaling filter is full\n");
     assert_run(
-        *state, "", "add f p1 e --json", 3,
+        *state, "", "add f p1 e --json", 4,
         "{\"filter\":\"f\",\"keys\":[{\"key\":\"p1\",\"added\":true}],\"added_count\":1,\"present_count\":0,"
         "\"error\":\"ERR non scaling filter is full\"}\ntwinbloom: ERR non scaling filter is full\n");
 }
@@ -165,6 +166,65 @@ static void test_status__says_what_is_not_known(void **state)
     r->away = true;
     assert_says(r, "status 12", 0, "  dead keys            unknown\n  share of dead keys   unknown\n");
     assert_says(r, "status 12 --json", 0, "\"dead_keys\":null,\"dead_ratio\":null,");
+}
+
+/* RedisBloom's 0 for a filter that does not exist is no "absent" here. */
+static void test_check__of_no_filter_is_an_error(void **state)
+{
+    assert_run(*state, "", "check gone x y", 4,
+               "twinbloom: filter 'gone' does not exist; \"twinbloom status\" lists the filters\n");
+    assert_run(*state, "", "check gone x --json", 4,
+               "{\"filter\":\"gone\",\"keys\":[],\"present_count\":0,\"absent_count\":0,"
+               "\"error\":\"filter 'gone' does not exist; \\\"twinbloom status\\\" lists the filters\"}\n"
+               "twinbloom: filter 'gone' does not exist; \"twinbloom status\" lists the filters\n");
+    assert_run(*state, "", "check f x", 1, "absent\tx\n");
+}
+
+static void test_exit__says_what_kind_of_failure_it_was(void **state)
+{
+    static const struct {
+        const char *filter;
+        int code;
+        const char *said;
+    } cases[] = {{"no-rights", 4, "NOPERM this user"},
+                 {"missing", 4, "ERR not found"},
+                 {"conflict", 4, "CONFLICT it is not"},
+                 {"damaged", 5, "LOST a shard"},
+                 {"no-memory", 5, "OOM out of memory"},
+                 {"slow", 6, "TIMEOUT no answer"},
+                 {"busy", 6, "BUSY host:1"},
+                 {"loading", 6, "LOADING Redis"},
+                 {"no-redis", 3, "CLUSTERDOWN no node"},
+                 {"moved", 6, "TRYAGAIN the view"}};
+    static const char *const commands[] = {"status", "history", "plan", "rebuild", "add", "check", "count"};
+    struct responder *r = *state;
+    char line[128];
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        for (size_t c = 0; c < sizeof(commands) / sizeof(commands[0]); c++) {
+            const char *keys = commands[c][0] == 'a' || strcmp(commands[c], "check") == 0 ? " key" : "";
+            (void)snprintf(line, sizeof(line), "%s %s%s", commands[c], cases[i].filter, keys);
+            assert_says(r, line, cases[i].code, cases[i].said);
+        }
+    assert_says(r, "coordinators", 5, "the reply to TB.COORDINATORS has an unexpected form");
+    assert_says(r, "status silent --timeout 0.2", 6, "no answer from");
+}
+
+static void test_create__passes_its_options(void **state)
+{
+    assert_run(*state, "", "create f --capacity 1M --error-rate 0.001", 0, "The filter f is created.\n");
+    assert_run(*state, "", "create f --capacity 5 --error-rate 0.1 --json", 0,
+               "{\"filter\":\"f\",\"created\":true}\n");
+    assert_says(*state, "create echo --capacity 1M --error-rate 1e-3", 4,
+                "ERR got BF.RESERVE echo 1e-3 1000000\n");
+    assert_says(*state, "create echo --capacity 5 --error-rate 0.1 --expansion 4", 4,
+                "ERR got BF.RESERVE echo 0.1 5 EXPANSION 4\n");
+    assert_says(*state, "create echo --capacity 5 --error-rate 0.1 --nonscaling", 4,
+                "ERR got BF.RESERVE echo 0.1 5 NONSCALING\n");
+    assert_says(*state, "create f", 2, "create needs --capacity and --error-rate");
+    assert_says(*state, "create f --capacity 5 --error-rate 0.1 --nonscaling --expansion 2", 2,
+                "--nonscaling and --expansion do not go together");
+    assert_says(*state, "create f --capacity 5 --error-rate 0.1 --expansion 40000", 2,
+                "--expansion 40000: expected N");
 }
 
 static void test_usage__exits_2_and_suggests(void **state)
@@ -204,6 +264,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_status__says_what_is_out_of_the_ordinary, responder_start,
                                         responder_stop),
         cmocka_unit_test_setup_teardown(test_status__says_what_is_not_known, responder_start, responder_stop),
+        cmocka_unit_test_setup_teardown(test_check__of_no_filter_is_an_error, responder_start,
+                                        responder_stop),
+        cmocka_unit_test_setup_teardown(test_exit__says_what_kind_of_failure_it_was, responder_start,
+                                        responder_stop),
+        cmocka_unit_test_setup_teardown(test_create__passes_its_options, responder_start, responder_stop),
         cmocka_unit_test_setup_teardown(test_usage__exits_2_and_suggests, responder_start, responder_stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

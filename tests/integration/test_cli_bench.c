@@ -233,7 +233,7 @@ static void test_bench__names_the_node_of_a_cluster_that_has_the_slot(void **sta
 {
     (void)state;
     peer.mood = ELSEWHERE;
-    assert_says(&peer.address, "bench --filter mine --keys 10 --requests 10", 3,
+    assert_says(&peer.address, "bench --filter mine --keys 10 --requests 10", 4,
                 "MOVED 9834 10.0.0.2:6379: bench asks one node; ask that one, with --filter mine");
     assert_int_equal(atomic_load(&peer.deleted), 0);
 }
@@ -250,7 +250,7 @@ static void test_bench__ends_where_a_key_does_not_go_in(void **state)
 {
     (void)state;
     peer.mood = FULL;
-    assert_says(&peer.address, "bench --keys 100 --requests 10", 3,
+    assert_says(&peer.address, "bench --keys 100 --requests 10", 4,
                 "keys could not be added: ERR non scaling filter is full");
     assert_left_nothing();
 }
@@ -259,7 +259,7 @@ static void test_bench__counts_errors_and_shows_the_first(void **state)
 {
     (void)state;
     peer.mood = READ_ONLY;
-    assert_says(&peer.address, "bench --keys 100 --requests 100 --adds 0.5", 3,
+    assert_says(&peer.address, "bench --keys 100 --requests 100 --adds 0.5", 5,
                 "The first error: READONLY You can't write");
     assert_left_nothing();
 }

@@ -132,10 +132,10 @@ static void test_completion_bash__offers_what_the_tables_have(void **state)
     expect(COMPLETE("twinbloom rebuild f --w"), "--wait\n");
     expect(COMPLETE("twinbloom status f --w"), "\n");
     expect(COMPLETE("twinbloom rebuild f --verify ''"), "sample\nfull\n");
-    expect(COMPLETE("twinbloom completion ''"), "bash\nzsh\n");
+    expect(COMPLETE("twinbloom completion ''"), "bash\nzsh\nfish\n");
     expect(COMPLETE("twinbloom config s"), "show\nset\n");
     expect(COMPLETE("twinbloom -p 1 status ''"), "\n"); /* nobody answers */
-    expect("cd /; " COMPLETE("twinbloom import f --input us"), "usr\n");
+    expect("cd /; " COMPLETE("twinbloom import f -i us"), "usr\n");
 }
 
 static void test_completion__is_sound_for_its_shell(void **state)
@@ -148,8 +148,14 @@ static void test_completion__is_sound_for_its_shell(void **state)
            "completion "
            "zsh); _twinbloom_commands' | grep -c '^rebuild:'",
            "1\n");
-    char *text = output_of("$T completion fish", 2);
-    assert_non_null(strstr(text, "completion is for bash and zsh"));
+    expect("$T completion fish > /dev/null && fish -n <($T completion fish)", "");
+    expect("fish -Nc \"source ($T completion fish | psub); complete -C 'twinbloom reb'\" | cut -f1",
+           "rebuild\n");
+    expect("fish -Nc \"source ($T completion fish | psub); complete -C 'twinbloom rebuild f --verify '\" | "
+           "cut -f1",
+           "full\nsample\n");
+    char *text = output_of("$T completion tcsh", 2);
+    assert_non_null(strstr(text, "give bash, zsh or fish"));
     free(text);
 }
 

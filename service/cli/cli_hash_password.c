@@ -78,7 +78,7 @@ static int print_hash(const struct cli *cli, const char *password)
     if (good)
         (void)printf(cli->json ? "{\"password\":\"%s\"}\n" : "%s\n", hash);
     free(data);
-    return good ? CLI_OK : cli_fail(CLI_UNAVAILABLE, "the hash could not be made");
+    return good ? CLI_OK : cli_fail(CLI_FAILED, "the hash could not be made");
 }
 
 static int print_token(const struct cli *cli)
@@ -86,7 +86,7 @@ static int print_token(const struct cli *cli)
     unsigned char bytes[TOKEN_BYTES], digest[SHA256_DIGEST_LENGTH];
     char token[2 * TOKEN_BYTES + 1], hash[2 * SHA256_DIGEST_LENGTH + 1];
     if (RAND_bytes(bytes, sizeof(bytes)) != 1)
-        return cli_fail(CLI_UNAVAILABLE, "there is no randomness");
+        return cli_fail(CLI_FAILED, "the system gives no random bytes");
     to_hex(bytes, sizeof(bytes), token);
     (void)SHA256((const unsigned char *)token, strlen(token), digest);
     to_hex(digest, sizeof(digest), hash);
