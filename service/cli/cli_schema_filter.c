@@ -70,7 +70,7 @@ static const struct json_member filter_members[] = {
     {"replica_reads", I, "reads from replicas", NULL},
     {"replica_reads_retried", I, "those whose master was asked again", NULL},
     {"redis", S, "ok, or the error", NULL},
-    {"postgres", S | ALWAYS, "ok, or the error", NULL},
+    {"postgres", S | ALWAYS, "ok, or the error; none: the filter has no source", NULL},
     {"source_rows", I | NIL, "rows of the source; null: not known", NULL},
     {"source_rows_by", S, "count, statistics, guess or unknown", NULL},
     {"source_rows_at", N | NIL, "when they were counted; null: never", NULL},
