@@ -65,7 +65,7 @@ static enum err check_nodes(struct admin *a, const struct runner_job *job, struc
     enum err code = survey_nodes(&options, a->link, &on, e);
     if (code == ERR_OK && (a->view.phase == PHASE_BUILDING || a->view.phase == PHASE_SWITCHED))
         code = error_set(e, ERR_BUSY,
-                         "an earlier job is unfinished, and its nodes are chosen: abort it first, or wait");
+                         "an earlier job is unfinished and has its nodes: abort it, or wait for its end");
     if (code == ERR_OK)
         code = memory_of_nodes(a->link, &on, &memory, &count, e);
     free(memory);

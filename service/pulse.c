@@ -350,7 +350,7 @@ enum err pulse_start(struct pulse **out, struct service *s, struct error *e)
     if (p->mailbox == NULL || p->link == NULL || p->node == NULL ||
         pthread_create(&p->thread, NULL, run, p) != 0) {
         destroy(p);
-        return error_set(e, ERR_NOMEM, "the pulse could not be started");
+        return error_set(e, ERR_NOMEM, "the heartbeat thread could not be started");
     }
     *out = p;
     return ERR_OK;

@@ -191,7 +191,7 @@ void http_error(struct http_request *r, enum err code, const char *format, ...)
 void http_failure(struct http_request *r, enum err code, const char *why)
 {
     http_error(r, code, "%s",
-               code == ERR_NOT_FOUND ? "there is no such filter; GET /v1/filters lists the filters" : why);
+               code == ERR_NOT_FOUND ? "the filter does not exist; GET /v1/filters lists the filters" : why);
 }
 
 void http_refusal(struct http_request *r, int status, const char *why)

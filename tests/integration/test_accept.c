@@ -189,7 +189,7 @@ static void test_accept__is_refused_where_the_view_went_back(void **state)
     assert_non_null(epoch);
     (void)snprintf(epoch, 8, "e99");
     must(client_ok(node(1), &e, "SET %s x", name), e);
-    refuses("seen", "LOST ", "it went back");
+    refuses("seen", "LOST ", "the view is outdated");
 }
 
 static void test_accept__needs_no_master_that_has_nothing_of_the_filter(void **state)

@@ -84,7 +84,7 @@ static void test_leaving__balancers_are_told_while_clients_are_served(void **sta
     assert_int_equal(n, 1);
     /* What would only be begun is refused, clearly. */
     redisReply *r = client_command(&late, "TB.REBUILD " FILTER);
-    assert_true(r != NULL && r->type == REDIS_REPLY_ERROR && strstr(r->str, "about to end") != NULL);
+    assert_true(r != NULL && r->type == REDIS_REPLY_ERROR && strstr(r->str, "shutting down") != NULL);
     freeReplyObject(r);
     wait_end(1);
     assert_in_range(clock_mono_us() - began, DELAY_MS * 1000, (DELAY_MS + 15000) * 1000);
