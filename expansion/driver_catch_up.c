@@ -272,7 +272,7 @@ enum err driver_catch_up(struct driver *d, struct error *e)
         code = driver_followed(d, &covered, e);
     if (covered) {
         record_begin(d, false);
-        record_text(d, "caught_up_by", "tail");
+        record_text(d, "caught_up_by", "follower");
         return driver_source_failed(d, record_write(d, e));
     }
     bool more = code == ERR_OK && source_id_is_integer(d->source);

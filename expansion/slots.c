@@ -16,9 +16,7 @@
 #include "shard/names.h"
 
 enum {
-    QUIET_MS =
-        2 * 60 *
-        1000, /* within which coordinators that are started anew, or all together, have said what they name */
+    QUIET_MS = 2 * 60 * 1000, /* coordinators that are started anew have said by then what they name */
     FIELD_MAX = STREAM_PLACE_MAX + 1 + TAIL_SLOT_MAX
 };
 

@@ -48,7 +48,8 @@ bool tail_stops(const struct tail *t)
     return atomic_load(t->o->stop);
 }
 
-void tail_say(struct tail *t, const char *state)
+/* Say another state; one line in the log. */
+static void tail_say(struct tail *t, const char *state)
 {
     t->state = state;
     if (strcmp(t->said, state) == 0)

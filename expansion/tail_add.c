@@ -15,7 +15,7 @@ enum { BATCH = 1000, VIEWS_MAX = 10 };
 
 /* --- keys --- */
 
-void tail_keys_put(struct tail_keys *k, const char *key, size_t length)
+static void tail_keys_put(struct tail_keys *k, const char *key, size_t length)
 {
     if (k->count == k->room) {
         size_t room = k->room == 0 ? BATCH : 2 * k->room;

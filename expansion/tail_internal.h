@@ -89,8 +89,6 @@ struct tail {
 
 /* --- tail.c --- */
 bool tail_stops(const struct tail *t);
-/* Say another state; one line in the log. */
-void tail_say(struct tail *t, const char *state);
 
 /* --- tail_lease.c --- */
 /* Take or renew the lease and write how we fare. ERR_BUSY: another coordinator has it. */
@@ -100,7 +98,6 @@ MUST_CHECK enum err tail_tend(struct tail *t, struct error *e);
 void tail_leave(struct tail *t);
 
 /* --- tail_add.c --- */
-void tail_keys_put(struct tail_keys *k, const char *key, size_t length);
 void tail_keys_clear(struct tail_keys *k);
 void tail_keys_fini(struct tail_keys *k);
 /* Add all of them under one view. What is lost in Redis is left to the rebuild. */

@@ -74,7 +74,7 @@ static enum err mark_of_job(struct tail *t, unsigned i, bool *found, int64_t *ou
     freeReplyObject(reply);
     bool ours = sound && checkpoint_is_sound(&r) && r.settled && r.generation != 0 &&
                 (r.generation == t->view.slot[0].number || r.generation == t->view.slot[1].number) &&
-                (r.blocks || r.tables_hash == source_tables_hash(t->source));
+                r.tables_hash == source_tables_hash(t->source);
     if (ours && i < r.marks_taken && r.marks[i].low_water[0] != '\0')
         *found = tail_text_to_id(r.marks[i].low_water, out, NULL) == ERR_OK;
     record_fini(&r);

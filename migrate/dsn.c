@@ -24,7 +24,8 @@ static bool is_here(const char *host, size_t length)
     for (size_t i = 0; i < sizeof(here) / sizeof(here[0]); i++)
         if (strlen(here[i]) == length && memcmp(here[i], host, length) == 0)
             return true;
-    return length == 0 || host[0] == '/' || host[0] == '@' || (length > 4 && memcmp(host, "127.", 4) == 0);
+    bool is_loopback = length > 4 && memcmp(host, "127.", 4) == 0 && strspn(host, "0123456789.") >= length;
+    return length == 0 || host[0] == '/' || host[0] == '@' || is_loopback;
 }
 
 static bool all_are_here(const char *hosts)

@@ -168,7 +168,7 @@ static enum err page_by_id(struct source *s, struct scan_range *r, const struct 
     buffer_fini(&after);
     buffer_fini(&upto);
     if (err != ERR_OK)
-        return error_prefix(e, err, "table %s: a page", t->name);
+        return error_prefix(e, err, "table %s: a page of rows could not be read", t->name);
     *rows = l.count;
     *ended = l.count < o->limit;
     if (l.count > 0)

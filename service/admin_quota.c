@@ -68,12 +68,13 @@ static enum err check_share(struct admin *a, const struct config_user *u, uint64
         if (limit != 0 && left < least)
             least = left;
     }
-    if (least == UINT64_MAX || bytes / count <= least / SHARE)
+    uint64_t most = least / SHARE * count;
+    if (least == UINT64_MAX || bytes <= most)
         return ERR_OK;
     return error_set(e, ERR_CONFLICT,
                      "user %s may take %llu bytes at once, a quarter of the memory that Redis has left, and "
                      "%llu were asked for; ask for less, or set bytes_max for this user",
-                     u->name, (unsigned long long)(least / SHARE * count), (unsigned long long)bytes);
+                     u->name, (unsigned long long)most, (unsigned long long)bytes);
 }
 
 enum err admin_quota(struct admin *a, const struct admin_call *call, bool makes, uint64_t bytes,

@@ -355,7 +355,7 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
         source_fields(f, &note, whole, items);
         admin_forecast_fields(f, config, &note, whole && !mutex.held, &a->view, items);
     }
-    field_text(f, "postgres", note.postgres[0] != '\0' ? note.postgres : "ok");
+    field_text(f, "postgres", !needs_source ? "none" : note.postgres[0] != '\0' ? note.postgres : "ok");
     field_bool(f, "ready",
                code == ERR_OK && view_current(&a->view)->built &&
                    (!needs_source || note.postgres[0] == '\0'));

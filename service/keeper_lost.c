@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "service/keeper_internal.h"
 #include "service/watch.h"
+#include "shard/latest.h"
 
 enum {
     LOST_EVERY_US = 30 * 1000 * 1000, /* how often shards are looked at, if nothing else says so; */
@@ -41,13 +42,12 @@ static enum err count(struct keeper *k, uint64_t *lost, struct buffer *where, st
     return code;
 }
 
-/* What was found lost under a view that may be over by now: only a reload after it tells. */
-static bool is_still_the_view(struct keeper *k)
+/* What was found lost under view @counted, which may be over by now: only a reload after it tells. */
+static bool is_still_the_view(struct keeper *k, const struct view_stamp *counted)
 {
     struct error e;
-    uint64_t epoch = k->view.epoch, incarnation = k->view.incarnation;
-    return fence_load(&k->fence, &k->view, &e) == ERR_OK && k->view.epoch == epoch &&
-           k->view.incarnation == incarnation;
+    return fence_load(&k->fence, &k->view, &e) == ERR_OK && k->view.epoch == counted->epoch &&
+           k->view.incarnation == counted->incarnation;
 }
 
 static void note(struct keeper *k, struct watched *w, uint64_t lost, bool somewhere, struct buffer *where)
@@ -67,6 +67,7 @@ void keeper_look_for_lost(struct keeper *k, struct watched *w)
     struct buffer where = {0};
     struct error e;
     uint64_t lost = 0;
+    const struct view_stamp counted = view_stamp_of(&k->view);
     bool told = watch_take_lost(w, &last);
     if (!is_due(k, w, told))
         return;
@@ -77,9 +78,10 @@ void keeper_look_for_lost(struct keeper *k, struct watched *w)
                      last.epoch == k->view.epoch && last.trusted_ms == k->view.trusted_ms;
     lost += known && somewhere;
     /* What is not under the view's names may lie under later ones: then the view is what was lost. Of a
-     * filter that is being deleted nothing was. */
+     * filter that is being deleted nothing was. That look may load another view. */
     if (lost > 0 && known)
-        known = is_still_the_view(k) && !keeper_look_for_later(k, w, true) && is_still_the_view(k);
+        known = is_still_the_view(k, &counted) && !keeper_look_for_later(k, w, true) &&
+                is_still_the_view(k, &counted);
     if (known)
         note(k, w, lost, somewhere, &where);
     else

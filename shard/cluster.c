@@ -82,11 +82,6 @@ void cluster_node(const struct cluster *c, const char *host, uint16_t port, stru
                    port);
 }
 
-bool cluster_speaks_tls(const struct cluster *c)
-{
-    return c->seeds.node[0].tls;
-}
-
 unsigned cluster_candidate(struct cluster *c, unsigned turn, struct node *out)
 {
     (void)pthread_mutex_lock(&c->mutex);

@@ -28,7 +28,6 @@ void cluster_free(struct cluster *c);
 
 /* A node of the cluster, with the login of the seeds. */
 void cluster_node(const struct cluster *c, const char *host, uint16_t port, struct node *out);
-bool cluster_speaks_tls(const struct cluster *c);
 /* Whom to ask for the map, by turns: the nodes that are known, then the seeds. Returns how many there are. */
 unsigned cluster_candidate(struct cluster *c, unsigned turn, struct node *out);
 

@@ -23,7 +23,7 @@ void lineages_fini(struct lineages *s)
     lineages_init(s);
 }
 
-void lineages_clear(struct lineages *s)
+static void lineages_clear(struct lineages *s)
 {
     s->count = 0;
 }

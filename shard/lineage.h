@@ -44,7 +44,6 @@ struct lineages {
 
 void lineages_init(struct lineages *s);
 void lineages_fini(struct lineages *s);
-void lineages_clear(struct lineages *s);
 /* @one is copied; nothing is added where its id, if it has one, is there already. ERR_NOMEM; ERR_RANGE: more
  * than LINEAGES_MAX. */
 MUST_CHECK enum err lineages_add(struct lineages *s, const struct lineage *one, struct error *e);

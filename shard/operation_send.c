@@ -3,8 +3,8 @@
  * decided in operation.c. */
 #include <stdlib.h>
 #include <string.h>
-#include "shard/fence.h"
 #include "base/clock.h"
+#include "shard/fence.h"
 #include "shard/operation_internal.h"
 
 /* Redis answered with an error that says nothing of the shard. The first one is told if the deadline comes.

@@ -15,7 +15,7 @@
 
 #define EPOCH_FIELD "epoch:"
 
-const char *roster_field_name(enum roster_field field)
+static const char *roster_field_name(enum roster_field field)
 {
     static const char *const names[] = {
 #define X(field, name) [field] = (name),

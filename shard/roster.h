@@ -53,7 +53,6 @@ enum roster_field {
 #undef X
         ROSTER_FIELD_COUNT
 };
-const char *roster_field_name(enum roster_field field);
 
 /* --- one's own record --- */
 

@@ -69,6 +69,8 @@ static void test_login__of_hello_answers_in_the_new_protocol(void **state)
     raw_close(fd);
 }
 
+#define NOALL "NOPERM this user has no permissions to access all filters, as 'tb.nodes' needs"
+
 static void test_roles__say_which_commands_may_be_run(void **state)
 {
     (void)state;
@@ -88,6 +90,7 @@ static void test_roles__say_which_commands_may_be_run(void **state)
         {"TB.ABORT alpha", NOCOMMAND("tb.abort"), NOCOMMAND("tb.abort"), NULL},
         {"TB.REBUILD alpha", NOCOMMAND("tb.rebuild"), NOCOMMAND("tb.rebuild"), NULL},
         {"TB.TRUST alpha", NOCOMMAND("tb.trust"), NOCOMMAND("tb.trust"), "OK"},
+        {"TB.NODES", NOALL, NOALL, "array of 1"},
         {"CONFIG GET save", NOCOMMAND("config|get"), NOCOMMAND("config|get"), "array of 2"},
         {"CONFIG SET log_level info", NOCOMMAND("config|set"), NOCOMMAND("config|set"), "OK"},
         {"ECHO hi", "hi", "hi", "hi"},

@@ -235,15 +235,58 @@ static void test_config__shows_gets_and_sets(void **state)
 static void test_status__says_when_the_next_expansion_is_expected(void **state)
 {
     (void)state;
-    assert_says("$T status short-link", 0, "expected at          unknown\n");
+    assert_says("$T status short-link", 0, "  expected                  unknown\n");
     assert_says("$T status short-link --json", 0,
                 "\"rebuild_expected_at\":null,\"rebuild_expected_by\":\"\"");
     free(output_of("$T config set filter.short-link.schedule '0 3 * * *'", 0));
     fixture_wait(&fixture, 0, "rebuild_expected_by", "schedule");
     assert_says("TZ=UTC $T status", 0, "03:00, in ");
-    assert_says("TZ=UTC $T status short-link", 0, " 03:00:00 +0000\n  by                   schedule\n");
+    assert_says("TZ=UTC $T status short-link", 0, " 03:00:00 +0000\n  expected by               schedule\n");
     free(output_of("$T config set filter.short-link.schedule ''", 0));
     fixture_wait(&fixture, 0, "rebuild_expected_by", "");
+}
+
+/* Nothing is said of a database that a filter does not need. */
+static void test_status__of_a_filter_without_a_source_has_no_postgres(void **state)
+{
+    (void)state;
+    free(output_of("$T add alone a", 0));
+    assert_says("$T status alone", 0, "  Postgres                 none\n");
+    assert_says("$T status alone --json", 0, "\"postgres\":\"none\",\"ready\":true");
+    assert_says("$T status short-link", 0, "  Postgres                  ok\n");
+    free(output_of("$T delete alone -y", 0));
+}
+
+static void test_nodes__says_version_and_memory_of_each(void **state)
+{
+    (void)state;
+    char node[64];
+    (void)snprintf(node, sizeof(node), "\n127.0.0.1:%u  up     ", fixture.redis[0].port);
+    assert_says("$T nodes", 0, "NODE             STATE  VERSION");
+    assert_says("$T nodes", 0, node);
+    char *text = output_of("$T nodes --json", 0);
+    json_t *nodes = parsed("nodes", text);
+    json_t *one = json_array_get(nodes, 0);
+    assert_true(strcmp(text_of(one, "server"), "redis") == 0 ||
+                strcmp(text_of(one, "server"), "valkey") == 0);
+    assert_true(strchr(text_of(one, "version"), '.') != NULL);
+    assert_true(json_integer_value(json_object_get(one, "used_bytes")) > 100000);
+    json_decref(nodes);
+    free(text);
+}
+
+static void test_create__makes_a_filter_once(void **state)
+{
+    (void)state;
+    assert_says("$T check made a 2>&1", 4, "filter 'made' does not exist");
+    assert_says("$T create made --capacity 1000 --error-rate 0.01 --nonscaling", 0,
+                "The filter made is created.");
+    assert_says("$T create made --capacity 1000 --error-rate 0.01 2>&1", 4, "filter 'made' exists already");
+    assert_says("$T check made a", 1, "absent\ta\n");
+    assert_says("$T delete made --yes", 0, "The filter made is deleted.");
+    assert_says("$T delete made --yes 2>&1", 4, "filter 'made' does not exist");
+    assert_says("$T delete short-link --yes 2>&1", 4, "is configured");
+    assert_says("TWINBLOOM_URL=redis://127.0.0.1:1 $T status 2>&1", 3, "cannot reach");
 }
 
 static void test_bench__touches_no_filter_but_its_own(void **state)
@@ -251,7 +294,7 @@ static void test_bench__touches_no_filter_but_its_own(void **state)
     (void)state;
     free(output_of("$T add mine a >/dev/null", 0));
     char *before = output_of("$T status --json | tr , '\\n' | grep '\"filter\"' | sort", 0);
-    assert_says("$T bench --filter mine --requests 10 --keys 10 2>&1", 2, "bench makes a filter of its own");
+    assert_says("$T bench --filter mine --requests 10 --keys 10 2>&1", 2, "bench creates a filter of its own");
     assert_says("$T check mine a", 0, "present");
     assert_says(
         "$T bench --filter other --requests 500 --keys 1k --batch 7 --pipeline 3 --connections 3 --adds 0.5",
@@ -392,8 +435,8 @@ static void test_top__shows_a_job_and_ends_by_ctrl_c(void **state)
 static void test_top__is_for_terminals(void **state)
 {
     (void)state;
-    assert_says("$T top 2>&1", 2, "top is for terminals");
-    assert_says("$T top --json 2>&1", 2, "top is for terminals");
+    assert_says("$T top 2>&1", 2, "top needs a terminal");
+    assert_says("$T top --json 2>&1", 2, "top needs a terminal");
 }
 
 /* The bar of a rebuild on a terminal; in the end only the result is left. */
@@ -437,6 +480,9 @@ int main(void)
         cmocka_unit_test(test_status__says_when_the_next_expansion_is_expected),
         cmocka_unit_test(test_bench__touches_no_filter_but_its_own),
         cmocka_unit_test(test_bench__cleans_up_when_it_is_interrupted),
+        cmocka_unit_test(test_status__of_a_filter_without_a_source_has_no_postgres),
+        cmocka_unit_test(test_nodes__says_version_and_memory_of_each),
+        cmocka_unit_test(test_create__makes_a_filter_once),
         cmocka_unit_test(test_bench__needs_a_server_of_filters),
         cmocka_unit_test(test_completion__knows_the_filters),
         cmocka_unit_test_setup_teardown(test_top__lives_in_a_terminal_and_leaves_it_as_it_was, begin_tmux,

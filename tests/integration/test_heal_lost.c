@@ -56,6 +56,14 @@ static unsigned refills(int64_t shards)
     return count;
 }
 
+static size_t runs(void)
+{
+    redisReply *r = history();
+    size_t count = r->elements;
+    freeReplyObject(r);
+    return count;
+}
+
 /* For whoever reads why the test failed. */
 static void show_history(void)
 {
@@ -93,7 +101,7 @@ static void was_refilled(int64_t generation, int64_t shards, unsigned times)
 
 static void loses_and_heals(const char *what, void (*lose)(unsigned node))
 {
-    enum { MOST = 4000 };
+    enum { MOST = 4000, MOST_JOBS = 8 };
     static struct traffic traffic;
     print_message("%s\n", what);
     int64_t generation = fixture_generation(&f, 0);
@@ -103,11 +111,13 @@ static void loses_and_heals(const char *what, void (*lose)(unsigned node))
     clock_sleep_us(300 * 1000);
     int64_t epoch = healing_number(&f, 0, "epoch");
     unsigned before = refills(here);
+    size_t jobs = runs();
     lose(1);
     losing_noticed(&f, 0, epoch);
     losing_await(&f, 0, LOSING_ROWS);
     losing_await(&f, 1, LOSING_ROWS);
     was_refilled(generation, here, before + 1);
+    assert_in_range(runs(), jobs + 1, jobs + MOST_JOBS);
     traffic_end(&traffic);
     traffic_judge(&traffic, true);
     losing_is_whole(&f, LOSING_ROWS);

@@ -74,7 +74,7 @@ static void test_scan_page__says_unreachable_when_the_backend_is_gone_and_goes_o
         must(one_page(s, &range, ROWS_WAIT_MS, &rows, &ended, &e), &e);
     terminate(pg);
     assert_int_equal(one_page(s, &range, ROWS_WAIT_MS, &rows, &ended, &e), ERR_UNREACHABLE);
-    assert_non_null(strstr(e.text, "table public.killed: a page"));
+    assert_non_null(strstr(e.text, "table public.killed: a page of rows could not be read"));
     assert_int_equal(one_page(s, &range, ROWS_WAIT_MS, &rows, &ended, &e), ERR_UNREACHABLE);
     source_close(s);
     rows_expect(&rows, 3, 900);

@@ -38,7 +38,7 @@ static void test_outbox__a_build_relies_on_the_tail(void **state)
         fixture_insert(tailing.db, first + i * 100, 100);
     fixture_wait(&tailing, 0, "phase", "SWITCHED");
     must(client_status(&tailing.client[0], FILTER, "job_caught_up_by", by, sizeof(by), &e), e);
-    assert_string_equal(by, "tail");
+    assert_string_equal(by, "follower");
     tailing_soon(0, first, 2000);
     fixture_ask(&tailing, 0, "TB.FINISH " FILTER);
     fixture_wait(&tailing, 0, "job_state", "done");

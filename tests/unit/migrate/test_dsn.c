@@ -26,6 +26,7 @@ static void test_dsn_is_verified__wants_a_socket_or_a_certificate_that_is_checke
         {"postgresql:///links", true}, /* libpq's own socket */
         {"postgresql://%2Frun%2Fpostgresql/links", true},
         {"postgresql://app@127.0.0.1:5432/links", true},
+        {"host=127.example.org", false},
         {"host=localhost", true},
         {"host=localhost.example.org", false},
         {"host=::1", true},
