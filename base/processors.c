@@ -8,20 +8,33 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Of the group itself. 0: no bound. */
+#include "base/number.h"
+
+/* "QUOTA PERIOD\n", or "max PERIOD\n". 0: no bound. */
+static unsigned read_grant(const char *line)
+{
+    uint64_t quota, period;
+    size_t first = strcspn(line, " "), second = strcspn(line + first, "\n");
+    if (second == 0 || !number_u64(line, first, &quota) ||
+        !number_u64(line + first + 1, second - 1, &period) || period == 0)
+        return 0;
+    uint64_t granted = quota / period + (quota % period != 0);
+    return granted > INT_MAX ? 0 : (unsigned)granted;
+}
+
+/* Of the group itself. */
 static unsigned granted_by(const char *root, const char *path)
 {
-    char name[PATH_MAX];
-    unsigned long quota, period;
+    char name[PATH_MAX], line[64] = "";
     if (snprintf(name, sizeof(name), "%s%s/cpu.max", root, path) >= (int)sizeof(name))
         return 0;
     FILE *f = fopen(name, "re");
     if (f == NULL)
         return 0;
-    bool bounded = fscanf(f, "%lu %lu", &quota, &period) == 2 && period > 0; /* else "max" */
+    if (fgets(line, sizeof(line), f) == NULL)
+        line[0] = '\0';
     (void)fclose(f);
-    unsigned long granted = bounded ? (quota + period - 1) / period : 0;
-    return granted > INT_MAX ? 0 : (unsigned)granted;
+    return read_grant(line);
 }
 
 unsigned processors_granted(const char *root, const char *path)

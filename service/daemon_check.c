@@ -96,6 +96,6 @@ int daemon_check_config(const struct config *config, const char *path)
         (void)fprintf(stderr, "twinbloomd: %s\n", e.text);
         return EXIT_USAGE;
     }
-    (void)printf("%s: fit, %zu filters\n", path, config->filter_count);
+    (void)printf("%s: valid, %zu filters\n", path, config->filter_count);
     return EXIT_SUCCESS;
 }

@@ -8,7 +8,7 @@
 const struct daemon_option_row daemon_options[] = {
     {"config", "FILE", "read the configuration (INI) from FILE (" DAEMON_CONFIG_FILE ")", DAEMON_CONFIG, 'c'},
     {"check-config", NULL,
-     "check the file and the tables that it names, say what was chosen, then exit (0: fit)",
+     "check the file and the tables that it names, say what was chosen, then exit (0: valid)",
      DAEMON_CHECK_CONFIG, 0},
     {"doctor", NULL,
      "look at everything that the service needs, say what to do, then exit (0: no problem, 1: a problem)",
@@ -98,9 +98,8 @@ void daemon_options_help(FILE *to)
         (void)fprintf(to, "  %-24s %s\n", left, row->help);
     }
     (void)fputs(
-        "\nSIGHUP: read FILE again. A file with a fault, or one that changes what cannot change in a "
-        "running\n"
-        "daemon, changes nothing; the log says why. CONFIG SET changes keys without the file, until the\n"
-        "next SIGHUP or restart. CONFIG HELP says more.\n",
+        "\nSIGHUP: read FILE again. A file with an error, or with a change that needs a restart, changes\n"
+        "nothing; the log says why. CONFIG SET changes keys without the file, until the next SIGHUP or\n"
+        "restart. CONFIG HELP says more.\n",
         to);
 }

@@ -6,39 +6,43 @@
 #include "service/describe.h"
 
 const struct describe_section describe_config_sections[CONFIG_SECTIONS] = {
-    [CONFIG_SERVICE] = {"service",
-                        "The coordinator itself: where it listens, who may connect, what bounds a client."},
-    [CONFIG_REDIS] = {"redis",
-                      "Where the filters lie. All coordinators of an installation need the same nodes, "
-                      "with the same one first, and the same prefix. One with another list does not start."},
+    [CONFIG_SERVICE] = {"service", "The coordinator: where it listens, who may connect, limits for clients."},
+    [CONFIG_REDIS] =
+        {"redis", "Where the filters are stored. All coordinators of an installation need the same nodes, "
+                  "the same first node and the same prefix. A coordinator with another list does not start."},
     [CONFIG_POSTGRES] = {"postgres",
                          "The database that holds the tables. Filters without a table need none."},
-    [CONFIG_EXPANSION] = {"rebuild", "How generations are built, verified and healed."},
+    [CONFIG_EXPANSION] = {"rebuild", "How filters are rebuilt, verified, healed and followed."},
     [CONFIG_FILTER] = {"filter NAME", "One section for each filter that has a table or values of its own. "
-                                      "Filters that BF.RESERVE makes need none."},
+                                      "Filters that BF.RESERVE creates need none."},
     [CONFIG_USER] = {"user NAME",
-                     "One section for each user. Without users and without a password in [service] "
-                     "whoever connects may do everything."},
+                     "One section for each user. Without users, and without a password in [service], "
+                     "everybody who connects may do everything."},
 };
 
-static const char *const page =
-    "# Configuration\n\n"
-    "The file is an INI file: sections, `key = value`, comments. `#` and `;` start a comment at the "
-    "beginning of "
-    "a line, and after a blank behind a number, a time, a size or a word. Behind a text (a name, a path, a "
-    "password, a condition) a comment is an error, because it could be a part of the text. "
-    "A line that begins with a blank "
-    "continues a list or a condition. An unknown key, a value out of bounds and a key that stands twice are "
-    "errors; the message has "
-    "file and line.\n\n"
-    "| column | |\n|---|---|\n"
-    "| value | what is given. Sizes take `KiB`, `MiB`, `GiB` or `TiB` (bytes without one). Times need `ms`, "
-    "`s`, `m` or `h`; `0` needs none |\n"
-    "| default | what holds where the key is left out |\n"
-    "| running | `yes`: a SIGHUP or `CONFIG SET` changes it in a running daemon. `file`: a SIGHUP does, as "
-    "it is taken "
-    "from the file alone. `no`: it needs a restart |\n\n"
-    "What is in force is printed by `twinbloomd -c FILE --print-config`, and by `CONFIG GET`.\n";
+static const char *const page = "# Configuration\n\n"
+                                "The file is an INI file: sections, and lines `key = value`. `#` or `;` "
+                                "starts a comment at the beginning of a line. "
+                                "A comment may also follow a number, a time, a size or a word, after a "
+                                "blank. After a text (a name, a path, a password, "
+                                "a condition) it is an error, because the `#` could belong to the text. A "
+                                "line that starts with a blank continues the "
+                                "value before it, which must be a list or a text. An unknown key, a value "
+                                "out of bounds and a key that appears twice are "
+                                "errors; the message names file and line.\n\n"
+                                "| column | |\n|---|---|\n"
+                                "| value | what to write. Sizes take `KiB`, `MiB`, `GiB` or `TiB`, or are "
+                                "bytes. Times need `ms`, `s`, `m` or `h`; "
+                                "`0` needs none |\n"
+                                "| default | the value if the key is left out |\n"
+                                "| running | `yes`: SIGHUP or `CONFIG SET` changes it in a running daemon. "
+                                "`file`: only SIGHUP does. `no`: a change needs "
+                                "a restart |\n\n"
+                                "`twinbloomd -c FILE --print-config` prints the configuration of a file with "
+                                "all defaults, `CONFIG GET *` the one in force. "
+                                "`twinbloomd -c FILE --check-config` checks a file and the tables that it "
+                                "names, and says what Twinbloom chose where the "
+                                "file leaves it open.\n";
 
 static const char *changes(const struct config_key *k)
 {
@@ -117,17 +121,18 @@ void describe_config_man(FILE *to)
     (void)fputs(
         ".SH DESCRIPTION\n"
         "The file is an INI file: sections,\n.IR key \" = \" value ,\n"
-        "comments. # and ; start a comment at the beginning of a line, and after a blank behind a\n"
-        "number, a time, a size or a word. Behind a text a comment is an error. A line that begins with a "
-        "blank\n"
-        "continues a list or a condition. An unknown key, a value out of bounds and a key\n"
-        "that stands twice are errors; the message has file and line.\n.PP\n"
-        "Sizes take KiB, MiB, GiB or TiB (bytes without one). Times need ms, s, m or h; 0 "
-        "needs none.\n.PP\n"
+        "and comments. # or ; starts a comment at the beginning of a line, or after a blank behind a number, "
+        "a\n"
+        "time, a size or a word; behind a text a comment is an error. A line that starts with a blank "
+        "continues\n"
+        "the value before it. An unknown key, a value out of bounds and a key that appears twice are "
+        "errors;\n"
+        "the message names file and line.\n.PP\n"
+        "Sizes take KiB, MiB, GiB or TiB, or are bytes. Times need ms, s, m or h; 0 needs none.\n.PP\n"
         ".B twinbloomd \\-c FILE \\-\\-check\\-config\n"
-        "checks a file and the tables that it names.\n"
+        "checks a file and the tables that it names, and says what was chosen.\n"
         ".B twinbloomd \\-c FILE \\-\\-print\\-config\n"
-        "prints what is in force. SIGHUP has a running daemon read its file again.\n",
+        "prints every key with its value. SIGHUP makes a running daemon read its file again.\n",
         to);
     for (unsigned s = 0; s < CONFIG_SECTIONS; s++) {
         (void)fputs(".SH \"[", to);

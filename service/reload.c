@@ -20,7 +20,7 @@ static void announce(struct service *s)
 
 static enum err refuse_fixed(const char *path, struct buffer *fixed, struct error *e)
 {
-    return error_set(e, ERR_CONFLICT, "%s: %s cannot change while the daemon runs; restart it", path,
+    return error_set(e, ERR_CONFLICT, "%s: %s cannot change in a running daemon; restart it", path,
                      buffer_text(fixed));
 }
 

@@ -34,8 +34,8 @@ static enum err check_address(const struct config_check *c, const char *key, con
     if (is_loopback(host) || c->config->insecure || users_login_required(c->config))
         return ERR_OK;
     (void)snprintf(what, sizeof(what),
-                   "'%s' = %.100s is open to other machines, and nobody would have to log in; set a "
-                   "'password', add a [user NAME], listen on 127.0.0.1, or say insecure = yes",
+                   "'%s' = %.100s is open to other machines without a login; set a "
+                   "'password', add a [user NAME], listen on 127.0.0.1, or set insecure = yes",
                    key, address);
     return config_refuse_key(c, CONFIG_SERVICE, NULL, key, what);
 }
@@ -63,7 +63,7 @@ static enum err check_listeners(const struct config_check *c)
         return err;
     if (*config->listen == '\0' && *config->listen_tls == '\0' && *config->unix_socket == '\0')
         return config_refuse_key(c, CONFIG_SERVICE, NULL, "listen",
-                                 "there is nothing to listen on; give listen, listen_tls or unix_socket");
+                                 "there is no address to listen on; set listen, listen_tls or unix_socket");
     if (strlen(config->unix_socket) >= sizeof(un.sun_path))
         return config_refuse_key(
             c, CONFIG_SERVICE, NULL, "unix_socket",
@@ -86,7 +86,7 @@ static enum err check_tls(const struct config_check *c)
         what = "'tls_cert' and 'tls_key' belong together; give both or none";
     } else if (config->tls_client_auth != CLIENT_AUTH_NO && *config->tls_ca == '\0') {
         key = "tls_client_auth";
-        what = "'tls_client_auth' needs to know whom to trust; add tls_ca = FILE";
+        what = "'tls_client_auth' needs authorities to trust; add tls_ca = FILE";
     } else if (config->tls_client_user && config->tls_client_auth == CLIENT_AUTH_NO) {
         key = "tls_client_user";
         what = "'tls_client_user' needs certificates of clients; add tls_client_auth = optional or required";
@@ -100,15 +100,16 @@ static enum err check_user(const struct config_check *c, const struct config_use
     if (fault != NULL)
         return config_refuse_key(c, CONFIG_USER, u->name, "", fault);
     if (*u->password != '\0' && !users_is_hash(u->password))
-        return config_refuse_key(c, CONFIG_USER, u->name, "password",
-                                 "'password' of a user must be a hash, not the password itself; make one by: "
-                                 "twinbloom hash-password");
+        return config_refuse_key(
+            c, CONFIG_USER, u->name, "password",
+            "'password' of a user must be a hash, not the password itself; make one with "
+            "twinbloom hash-password");
     fault = *u->token != '\0' ? users_token_fault(u->token) : NULL;
     if (fault != NULL)
         return config_refuse_key(c, CONFIG_USER, u->name, "token", fault);
     if (*u->password == '\0' && *u->token == '\0' && !c->config->tls_client_user)
         return config_refuse_key(c, CONFIG_USER, u->name, "password",
-                                 "nobody could log in as this user; give it a password or a token, made by: "
+                                 "this user cannot log in; set 'password' or 'token' as printed by "
                                  "twinbloom hash-password");
     return ERR_OK;
 }

@@ -161,7 +161,7 @@ static enum err assign(struct config *c, const struct target *to, const struct c
 {
     if ((to->key->flags & CONFIG_FILE_ONLY) != 0)
         return error_set(e, ERR_REFUSED,
-                         "it is taken from the configuration file alone; change it there and send SIGHUP");
+                         "it can be changed in the configuration file only; change it there and send SIGHUP");
     char *value = plain_text(a->value, a->value_length, e);
     if (value == NULL)
         return ERR_CONFIG;

@@ -27,7 +27,7 @@ static enum err check_redis_tls(const struct config_check *c, bool used)
         if (set[i]) {
             char what[160];
             (void)snprintf(what, sizeof(what),
-                           "'%s' is set, but no node speaks TLS; write rediss:// in nodes, or remove it",
+                           "'%s' is set, but no node uses TLS; write rediss:// in nodes, or remove it",
                            keys[i]);
             return config_refuse_key(c, CONFIG_REDIS, NULL, keys[i], what);
         }
@@ -115,13 +115,13 @@ static enum err check_source(const struct config_check *c, const struct config_f
             if (*texts[i] != '\0') {
                 char what[128];
                 (void)snprintf(what, sizeof(what),
-                               "'%s' has no meaning without a table; add table = NAME or remove it",
+                               "'%s' has no effect without a table; add table = NAME or remove it",
                                need_table[i]);
                 return config_refuse_key(c, CONFIG_FILTER, f->name, need_table[i], what);
             }
         return f->expand_at_dead > 0
                    ? config_refuse_key(c, CONFIG_FILTER, f->name, "expand_at_dead",
-                                       "'expand_at_dead' has no meaning without a table; add table = NAME or "
+                                       "'expand_at_dead' has no effect without a table; add table = NAME or "
                                        "remove it")
                    : ERR_OK;
     }
@@ -150,7 +150,7 @@ static enum err check_tail(const struct config_check *c, const struct config_fil
             if (set[i]) {
                 char what[128];
                 (void)snprintf(what, sizeof(what),
-                               "'%s' has no meaning without a table; add table = NAME or remove it", keys[i]);
+                               "'%s' has no effect without a table; add table = NAME or remove it", keys[i]);
                 return config_refuse_key(c, CONFIG_FILTER, f->name, keys[i], what);
             }
         return ERR_OK;
@@ -198,8 +198,7 @@ static enum err check_placement(const struct config_check *c, const struct confi
     char what[512];
     if (c->config->cluster[0] != '\0' && f->nodes[0] != '\0')
         return config_refuse_key(c, CONFIG_FILTER, f->name, "nodes",
-                                 "'nodes': they cannot be chosen in a Redis Cluster: the slots of the shards "
-                                 "decide");
+                                 "'nodes' has no effect in a Redis Cluster, where slots decide; remove it");
     enum err parsed = *c->config->sentinel != '\0'
                           ? sentinels_parse(&nodes, &asked, c->config->sentinel, c->config->master, &why)
                           : nodes_parse(&nodes, c->config->nodes, &why);
@@ -235,7 +234,7 @@ static enum err check_shared(const struct config_check *c, size_t i)
             continue;
         const char *key = outbox ? "outbox" : "slot";
         (void)snprintf(what, sizeof(what),
-                       "'%s' is that of filter '%.60s' already; each filter needs its own", key, g->name);
+                       "'%s' is used by filter '%.60s' already; each filter needs its own", key, g->name);
         return config_refuse_key(c, CONFIG_FILTER, f->name, key, what);
     }
     return ERR_OK;

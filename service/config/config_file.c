@@ -141,10 +141,9 @@ static void open_section(struct reading *r, char *text)
                "NAME] and [user NAME]",
                text);
     else if (named && *name == '\0')
-        refuse(r, "this section does not name its %s; write [%s NAME]", config_section_name(kind),
-               config_section_name(kind));
+        refuse(r, "this section has no name; write [%s NAME]", config_section_name(kind));
     else if (config_file_find(r->file, kind, name) != NULL)
-        refuse(r, "section [%s] is here a second time, it began in line %u; put its keys together", text,
+        refuse(r, "section [%s] appears twice, first in line %u; put its keys together", text,
                config_file_find(r->file, kind, name)->line);
     else if (!add_part(r, kind, named ? name : NULL))
         out_of_memory(r);
@@ -160,7 +159,7 @@ static void read_section_line(struct reading *r, const char *start)
     }
     const char *rest = end + 1 + strspn(end + 1, " \t\r\n");
     if (*rest != '\0' && *rest != ';' && *rest != '#') {
-        refuse(r, "there is more behind the section's name; start a new line after ]");
+        refuse(r, "text follows the section's name; start a new line after ]");
         return;
     }
     char *text = strndup(start + 1, (size_t)(end - start - 1));
@@ -185,7 +184,7 @@ static void check_line(struct reading *r, size_t length)
     while (length > 0 && (r->line[length - 1] == '\n' || r->line[length - 1] == '\r'))
         length--;
     if (length > CONFIG_LINE_MAX) {
-        refuse(r, "this line is longer than %d bytes; go on in a new line that starts with a blank",
+        refuse(r, "this line is longer than %d bytes; continue in a new line that starts with a blank",
                CONFIG_LINE_MAX);
         return;
     }
@@ -204,8 +203,7 @@ static void check_line(struct reading *r, size_t length)
         const struct config_part *part = &r->file->parts[r->file->count - 1];
         r->continues = config_file_continues(part->kind, start);
         if (!r->continues)
-            refuse(r,
-                   "a line that starts with a blank would go on with the value of '%s'; start it without one",
+            refuse(r, "a line that starts with a blank continues the value of '%s'; remove the blank",
                    r->last->name);
         return;
     }
@@ -282,7 +280,7 @@ static int take(void *user, const char *section, const char *name, const char *v
     if (r->status != ERR_OK)
         return 0;
     if (r->file->count == 0) {
-        refuse(r, "key '%.60s' stands before any section; put it below [service] or the like", name);
+        refuse(r, "key '%.60s' comes before any section; put it below its section, such as [service]", name);
         return 0;
     }
     struct config_part *part = &r->file->parts[r->file->count - 1];
@@ -301,7 +299,7 @@ static int take(void *user, const char *section, const char *name, const char *v
     } else if (r->continues) {
         continue_value(r, entry, value);
     } else if (entry->text != NULL) {
-        refuse(r, "key '%s' is here a second time, first in line %u; remove one", name, entry->line);
+        refuse(r, "key '%s' appears twice, first in line %u; remove one", name, entry->line);
     } else {
         *entry = (struct config_entry){.text = strdup(value), .line = r->number};
         if (entry->text == NULL)

@@ -190,7 +190,7 @@ static enum err load_postgres(const struct config_check *c, struct config *confi
 
 enum err config_load_secrets(const struct config_check *c, struct config *config)
 {
-    char secret[SECRET_MAX + 2];
+    char secret[SECRET_MAX + 2] = "";
     enum err err = ERR_OK;
     if (*config->password_file != '\0')
         err = load_service(c, config, secret);

@@ -252,7 +252,7 @@ enum err config_key_set(const struct config_key *k, void *base, const char *text
         return error_set(e, ERR_CONFIG, "'%s' is %.60s, without a unit; write %.60sms or %.60ss", k->name,
                          text, text, text);
     if (!parse_value(k->type, text, &v))
-        return error_set(e, ERR_CONFIG, "'%s' is '%.60s', which cannot be read; give %s", k->name, text,
+        return error_set(e, ERR_CONFIG, "'%s' is '%.60s', which is not valid; give %s", k->name, text,
                          config_type_expected(k->type));
     if (is_number(k->type) && !in_bounds(k, v.number)) {
         struct buffer bounds = {0};

@@ -156,7 +156,7 @@ function dropFilter({ filter }) {
 
 const total = (label) => { const value = el('b'); return { root: el('div', { class: 'total' }, value, el('span', {}, label)), value }; };
 const sums = { filters: total('filters'), keys: total('keys'), memory: total('memory'), jobs: total('jobs running'), trouble: total('need attention'),
-  requests: total('requests per second*'), latency: total('latency p50, p99*'), maybe: total('“maybe” answers*') };
+  requests: total('requests per second*'), latency: total('latency p99*'), maybe: total('“maybe” answers*') };
 $('totals').append(...Object.values(sums).map((s) => s.root));
 
 function totals() {
@@ -175,7 +175,8 @@ function totals() {
   put(sums.trouble.value, unknown ? '–' : exact(trouble));
   const t = traffic.figures();
   put(sums.requests.value, perSecond(t.perSecond));
-  put(sums.latency.value, Number.isFinite(t.p50) ? `${took(t.p50)}, ${took(t.p99)}` : '–');
+  put(sums.latency.value, took(t.p99));
+  put(sums.latency.root.lastElementChild, `latency p99*${Number.isFinite(t.p50) ? `, p50 ${took(t.p50)}` : ''}`);
   put(sums.maybe.value, percent(t.maybe));
   sums.requests.root.dataset.level = t.failed > 0 ? 'bad' : '';
   put(sums.requests.root.lastElementChild, t.failed > 0 ? `requests per second*, ${percent(t.failed)} failed` : 'requests per second*');

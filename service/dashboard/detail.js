@@ -31,7 +31,7 @@ function jobPanel() {
   const figures = ['rows', 'done', 'rows per second', 'left', 'running for'].map((label) => { const value = el('b'); return { value, root: el('div', {}, value, el('span', {}, label)) }; });
   const safe = el('div', { class: 'note', hidden: true, role: 'status' }), slow = el('div', { class: 'note', hidden: true }), reason = el('span', { class: 'readout' });
   const root = el('section', { class: 'panel wide', 'aria-label': 'Job' }, el('div', { class: 'panel-head' }, el('h2', {}, 'Job'), reason), el('div', { class: 'job-figures' }, ...figures.map((x) => x.root)), box, line.root, slow, safe);
-  const hint = (f) => f.job_paused ? 'Paused by an operator.' : f.job_throttle_reason && reading(f) ? sentence(f.job_throttle_reason)
+  const hint = (f) => f.job_paused ? 'Paused by an operator.' : holds(f) ? 'On hold until you choose "Cut over".' : f.job_throttle_reason && reading(f) ? sentence(f.job_throttle_reason)
     : runs(f) && f.job_waiting_for ? `Waits for ${f.job_waiting_for}.` : ['failed', 'healed'].includes(f.job_state) ? `Ended: ${f.job_error || 'no reason was given'}` : '';
   return {
     root,

@@ -42,7 +42,7 @@ struct fixture_options {
     const char *expansion;              /* lines of [rebuild] */
     const char *service;                /* of [service]; NULL: none */
     const char *grace;                  /* of the filter; NULL: 500ms */
-    const char *filter;                 /* more lines of the filter; NULL: none */
+    const char *filter; /* more lines of the filter; NULL: none. Rows are followed only if they say so */
     const char *schema;                 /* more SQL, before a coordinator starts; NULL: none */
     const char *where;                  /* NULL: deleted_at IS NULL */
     const char *settings;               /* lines of postgresql.conf; NULL: none */

@@ -83,7 +83,7 @@ static void test_config_set__changes_users(void **state)
     access_gives(
         &access_fixture.client[0], "CONFIG SET user.writer.password hunter2",
         "ERR CONFIG SET failed (possibly related to argument 'user.writer.password') - 'password' of a user "
-        "must be a hash, not the password itself; make one by: twinbloom hash-password");
+        "must be a hash, not the password itself; make one with twinbloom hash-password");
     must(client_ok(&access_fixture.client[0], &e, "CONFIG SET user.writer.password %s", READER_HASH), e);
     access_gives(&writer, "AUTH writer writer", WRONGPASS); /* it was remembered as right */
     access_gives(&writer, "AUTH writer reader", "OK");

@@ -50,7 +50,7 @@ static void test_secrets__are_shown_nowhere(void **state)
     access_gives(
         &c, "CONFIG SET user.reader.password hunter3",
         "ERR CONFIG SET failed (possibly related to argument 'user.reader.password') - 'password' of a user "
-        "must be a hash, not the password itself; make one by: twinbloom hash-password");
+        "must be a hash, not the password itself; make one with twinbloom hash-password");
     const struct daemon_options bad = access_options(SERVICE, FILTERS "[user x]\npassword = hunter4\n");
     must(daemon_rewrite(&access_fixture.daemon[0], &bad, &e), e);
     assert_int_equal(daemon_reload(&access_fixture.daemon[0], &e), ERR_CONFIG);

@@ -105,9 +105,9 @@ static void test_reload__the_keeper_does_not_sleep_through_it(void **state)
 {
     (void)state;
     struct error e = {""};
-    must(reload("check_interval = 1h\n", LINKS, &e), e);
+    must(reload("check_interval = 1h\nthreads = 2\n", LINKS, &e), e);
     clock_sleep_us(300000); /* the keeper sleeps for an hour now */
-    must(reload("check_interval = 1h\n", LINKS "[filter early]\ncapacity = 10\n", &e), e);
+    must(reload("check_interval = 1h\nthreads = 2\n", LINKS "[filter early]\ncapacity = 10\n", &e), e);
     must(client_wait_status(&fixture.client[0], "early", "state", "serving", WAIT_MS, &e), e);
 }
 
@@ -155,7 +155,7 @@ static void test_reload__what_cannot_change_refuses_the_whole(void **state)
 {
     (void)state;
     refused_with("check_interval = 100ms\nthreads = 3\n", LINKS "expand_at = 0.2\n",
-                 "'threads' cannot change while the daemon runs; restart it");
+                 "'threads' cannot change in a running daemon; restart it");
     status_is(FILTER, "expand_at_ratio", "0.8");
     struct error e = {""};
     struct daemon_options o = options("check_interval = 100ms\nthreads = 1\n", LINKS);

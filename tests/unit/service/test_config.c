@@ -150,7 +150,7 @@ static void test_config_read__takes_whom_checks_ask(void **state)
     assert_int_equal(c->max_staleness_ms, 10000);
     config_free(c);
     ini_refuse("[redis]\nread_from = slave\n",
-               "2: 'read_from' is 'slave', which cannot be read; give default, master or replica");
+               "2: 'read_from' is 'slave', which is not valid; give default, master or replica");
 }
 
 static void test_config_read__takes_sentinels(void **state)

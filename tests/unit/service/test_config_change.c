@@ -177,7 +177,7 @@ static void test_config_assign__refuses_all_where_one_is_wrong(void **state)
         {{"password", "a\nb"}, 1, 0, ERR_CONFIG, "control character"},
         {{"filter.links.schedule", "never"}, 1, 0, ERR_CONFIG, "five fields"},
         {{"tls_client_user", "yes"}, 1, 0, ERR_CONFIG, "needs certificates"}, /* the whole does not fit */
-        {{"filter.a.b.schedule", "0 3 * * *"}, 1, 0, ERR_CONFIG, "no meaning without a table"},
+        {{"filter.a.b.schedule", "0 3 * * *"}, 1, 0, ERR_CONFIG, "no effect without a table"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         enum err code;
@@ -220,7 +220,7 @@ static void test_config_assign__leaves_to_the_file_what_is_its_alone(void **stat
         struct config *c = assign(texts, 2, &code, &blamed, &e);
         if (c != NULL || code != ERR_REFUSED || blamed != 1 ||
             strcmp(e.text,
-                   "it is taken from the configuration file alone; change it there and send SIGHUP") != 0)
+                   "it can be changed in the configuration file only; change it there and send SIGHUP") != 0)
             fail_msg("%s: %s, blamed %zu: %s", names[i], error_name(code), blamed, e.text);
     }
     size_t paths = 0; /* a key that is added with such a name belongs to them */

@@ -14,14 +14,14 @@
 static void test_config_read__refuses_what_it_does_not_know(void **state)
 {
     (void)state;
-    ini_refuse("x = 1\n", "1: key 'x' stands before any section; put it below [service] or the like");
+    ini_refuse("x = 1\n", "1: key 'x' comes before any section; put it below its section, such as [service]");
     ini_refuse("[servce]\n", "1: unknown section [servce]; sections are [service], [redis], [postgres], "
                              "[rebuild], [filter NAME] "
                              "and [user NAME]");
     ini_refuse("[service x]\n",
                "1: unknown section [service x]; sections are [service], [redis], [postgres], [rebuild], "
                "[filter NAME] and [user NAME]");
-    ini_refuse("[filter]\n", "1: this section does not name its filter; write [filter NAME]");
+    ini_refuse("[filter]\n", "1: this section has no name; write [filter NAME]");
     ini_refuse("[service]\n\nthreds = 3\n", "3: unknown key 'threds' in [service]; did you mean 'threads'?");
     ini_refuse("[filter a]\ncapacty = 3\n", "2: unknown key 'capacty' in [filter]; did you mean 'capacity'?");
     ini_refuse("[service]\nnodes = 3\n", "2: unknown key 'nodes' in [service]; it belongs to [redis]");
@@ -33,11 +33,11 @@ static void test_config_read__refuses_doubles(void **state)
 {
     (void)state;
     ini_refuse("[service]\nthreads=4\nthreads=4\n",
-               "3: key 'threads' is here a second time, first in line 2; remove one");
+               "3: key 'threads' appears twice, first in line 2; remove one");
     ini_refuse("[redis]\n[service]\n[redis]\n",
-               "3: section [redis] is here a second time, it began in line 1; put its keys together");
+               "3: section [redis] appears twice, first in line 1; put its keys together");
     ini_refuse("[filter a]\ncapacity=1\n[filter  a ]\n",
-               "3: section [filter  a] is here a second time, it began in line 1; put its keys together");
+               "3: section [filter  a] appears twice, first in line 1; put its keys together");
 }
 
 static void test_config_read__refuses_lines_that_are_no_ini(void **state)
@@ -47,13 +47,11 @@ static void test_config_read__refuses_lines_that_are_no_ini(void **state)
     ini_refuse("[service]\nthreads\n", neither);
     ini_refuse("[service]\nthreads\nthreads = 0\n", neither); /* the first error is the one that is told */
     ini_refuse("[service\nthreads = 1\n", "1: this section's name has no closing bracket; write [NAME]");
-    ini_refuse("[service] x\n", "1: there is more behind the section's name; start a new line after ]");
-    ini_refuse(
-        "[service]\nthreads = 1\n  timeout = 3s\n",
-        "3: a line that starts with a blank would go on with the value of 'threads'; start it without one");
-    ini_refuse(
-        "[service]\nthreads = 1\n  [redis]\n",
-        "3: a line that starts with a blank would go on with the value of 'threads'; start it without one");
+    ini_refuse("[service] x\n", "1: text follows the section's name; start a new line after ]");
+    ini_refuse("[service]\nthreads = 1\n  timeout = 3s\n",
+               "3: a line that starts with a blank continues the value of 'threads'; remove the blank");
+    ini_refuse("[service]\nthreads = 1\n  [redis]\n",
+               "3: a line that starts with a blank continues the value of 'threads'; remove the blank");
     ini_refuse("[service]\npassword=a\x01z\n", "2: this line holds a control character; remove it");
 }
 
@@ -91,7 +89,8 @@ static void test_config_read__refuses_what_the_library_would_cut(void **state)
     assert_int_equal(strlen(c->password), 187);
     config_free(c);
     (void)snprintf(text, sizeof(text), "[service]\npassword = %0*d\n", 188, 0);
-    ini_refuse(text, "2: this line is longer than 198 bytes; go on in a new line that starts with a blank");
+    ini_refuse(text,
+               "2: this line is longer than 198 bytes; continue in a new line that starts with a blank");
     (void)snprintf(text, sizeof(text), "[filter %0*d]\ncapacity = 5\n", 42, 0);
     c = ini_accept(text);
     assert_int_equal(strlen(c->filter[0].name), 42);
@@ -105,14 +104,14 @@ static void test_config_read__refuses_values_out_of_form_or_bounds(void **state)
     (void)state;
     ini_refuse("[service]\nthreads = 257\n", "2: 'threads' is 257, out of bounds; give a value in 0 .. 256");
     ini_refuse("[service]\nthreads = -1\n",
-               "2: 'threads' is '-1', which cannot be read; give a whole number such as 1000");
+               "2: 'threads' is '-1', which is not valid; give a whole number such as 1000");
     ini_refuse("[service]\ntimeout = 5 parsecs\n",
-               "2: 'timeout' is '5 parsecs', which cannot be read; give a time such as 250ms, 10s, 5m or 2h");
+               "2: 'timeout' is '5 parsecs', which is not valid; give a time such as 250ms, 10s, 5m or 2h");
     ini_refuse("[service]\ntimeout = 500\n", "2: 'timeout' is 500, without a unit; write 500ms or 500s");
     ini_refuse("[rebuild]\nbuild_memory = 1023KiB\n",
                "2: 'build_memory' is 1023KiB, out of bounds; give a value in 1MiB .. 1024GiB");
     ini_refuse("[service]\nlog_level = loud\n",
-               "2: 'log_level' is 'loud', which cannot be read; give debug, info, warn or error");
+               "2: 'log_level' is 'loud', which is not valid; give debug, info, warn or error");
     static const char *const rates[] = {"0", "1", "1.5", "-0.1"};
     for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
         char text[64], message[128];
@@ -128,7 +127,7 @@ static void test_config_read__refuses_values_out_of_form_or_bounds(void **state)
     ini_refuse("[filter a]\ncapacity = 5\nexpand_at = 1.01\n",
                "3: 'expand_at' is 1.01, out of bounds; give a value in above 0 .. 1");
     ini_refuse("[filter a]\ncapacity = 5\non_lost = no\n",
-               "3: 'on_lost' is 'no', which cannot be read; give maybe or error");
+               "3: 'on_lost' is 'no', which is not valid; give maybe or error");
 }
 
 static void test_config_read__checks_keys_against_each_other(void **state)
@@ -146,12 +145,12 @@ static void test_config_read__checks_keys_against_each_other(void **state)
     (void)snprintf(text, sizeof(text), "%snodes = b:7000, a, b:7000\n", two_nodes);
     ini_refuse(text, "5: 'nodes': node b:7000 is listed twice");
     ini_refuse("[redis]\ncluster = redis://a\n[filter f]\ncapacity = 5\nnodes = a\n",
-               "5: 'nodes': they cannot be chosen in a Redis Cluster: the slots of the shards decide");
+               "5: 'nodes' has no effect in a Redis Cluster, where slots decide; remove it");
     config_free(ini_accept("[redis]\ncluster = redis://a\n[filter f]\ncapacity = 5\nnodes =\n"));
     ini_refuse("[filter a]\ncapacity = 5\nwhere = x\n",
-               "3: 'where' has no meaning without a table; add table = NAME or remove it");
+               "3: 'where' has no effect without a table; add table = NAME or remove it");
     ini_refuse("[filter a]\ncapacity = 5\nfollow_by = outbox\noutbox = o\n",
-               "3: 'follow_by' has no meaning without a table; add table = NAME or remove it");
+               "3: 'follow_by' has no effect without a table; add table = NAME or remove it");
 #define SOURCED "capacity = 5\ntable = t\nkey = k\n"
     ini_refuse(
         "[postgres]\ndsn = x\n[filter a]\n" SOURCED "follow_by = logical\n",
@@ -163,14 +162,14 @@ static void test_config_read__checks_keys_against_each_other(void **state)
                "7: 'slot' must be up to 63 of a-z, 0-9 and _; choose another name");
     ini_refuse("[postgres]\ndsn = x\n[filter a]\n" SOURCED
                "follow_by = outbox\noutbox = o\n[filter b]\n" SOURCED "follow_by = outbox\noutbox = o\n",
-               "14: 'outbox' is that of filter 'a' already; each filter needs its own");
+               "14: 'outbox' is used by filter 'a' already; each filter needs its own");
     ini_refuse("[postgres]\ndsn = x\n[filter a-b]\n" SOURCED
                "follow_by = logical\npublication = p\n[filter a_b]\n" SOURCED
                "follow_by = logical\npublication = p\n",
-               "9: 'slot' is that of filter 'a-b' already; each filter needs its own");
+               "9: 'slot' is used by filter 'a-b' already; each filter needs its own");
 #undef SOURCED
     ini_refuse("[filter a]\ncapacity = 5\nexpand_at_dead = 0.3\n",
-               "3: 'expand_at_dead' has no meaning without a table; add table = NAME or remove it");
+               "3: 'expand_at_dead' has no effect without a table; add table = NAME or remove it");
     ini_refuse("[filter a]\ncapacity = 5\nexpand_at_dead = 1.01\n",
                "3: 'expand_at_dead' is 1.01, out of bounds; give a value in 0 .. 1");
     ini_refuse("[service]\nlisten = nowhere\n",
@@ -196,9 +195,9 @@ static void test_config_read__wants_tls_used_where_it_is_set_up(void **state)
     assert_true(c->redis_verify);
     config_free(c);
     ini_refuse("[redis]\nnodes = redis://a\ntls_ca_file = /ca\n",
-               "3: 'tls_ca_file' is set, but no node speaks TLS; write rediss:// in nodes, or remove it");
+               "3: 'tls_ca_file' is set, but no node uses TLS; write rediss:// in nodes, or remove it");
     ini_refuse("[redis]\nnodes = redis://a\ntls_verify = no\n",
-               "3: 'tls_verify' is set, but no node speaks TLS; write rediss:// in nodes, or remove it");
+               "3: 'tls_verify' is set, but no node uses TLS; write rediss:// in nodes, or remove it");
     ini_refuse("[redis]\nnodes = rediss://a\ntls_cert_file = /c\n",
                "3: 'tls_cert_file' and 'tls_key_file' belong together; give both or none");
     ini_refuse("[redis]\nnodes = rediss://a\ntls_key_file = /k\n",
@@ -238,12 +237,12 @@ static void test_config_read__passes_on_what_others_refuse(void **state)
     refuse_at("[postgres]\ndsn = x\n[filter a]\ncapacity = 5\ntable = t\nkey = k\nwindow = 1-5\n",
               "t.ini:7: 'window': \"1-5\" is no span of the day, from 00:00 to 24:00; write hours such as ");
     refuse_at("[filter a]\ncapacity = 5\nwindow = 01:00-05:00\n",
-              "t.ini:3: 'window' has no meaning without a table; ");
+              "t.ini:3: 'window' has no effect without a table; ");
 }
 
 #define OPEN(key, address)                                                                                   \
-    "'" key "' = " address " is open to other machines, and nobody would have to log in; set a 'password', " \
-    "add a [user NAME], listen on 127.0.0.1, or say insecure = yes"
+    "'" key "' = " address " is open to other machines without a login; set a 'password', "                  \
+    "add a [user NAME], listen on 127.0.0.1, or set insecure = yes"
 
 static void test_config_read__opens_to_others_only_with_a_login_or_on_request(void **state)
 {
@@ -266,12 +265,12 @@ static void test_config_read__opens_to_others_only_with_a_login_or_on_request(vo
     ini_refuse("[service]\nhttp = 10.0.0.1:1\n", "2: " OPEN("http", "10.0.0.1:1"));
     ini_refuse("[service]\nlisten_tls = :7\ntls_cert = c\ntls_key = k\n", "2: " OPEN("listen_tls", ":7"));
     ini_refuse("[service]\nlisten =\n",
-               "2: there is nothing to listen on; give listen, listen_tls or unix_socket");
+               "2: there is no address to listen on; set listen, listen_tls or unix_socket");
     ini_refuse("[service]\nlisten = 127.0.0.1:1,\n",
                "2: 'listen': '' is no address; write host:port, :port or [v6]:port");
     ini_refuse(
         "[service]\nunix_socket_mode = 800\n",
-        "2: 'unix_socket_mode' is '800', which cannot be read; give permission bits in octal, such as 770");
+        "2: 'unix_socket_mode' is '800', which is not valid; give permission bits in octal, such as 770");
 }
 
 static void test_config_read__knows_what_tls_needs(void **state)
@@ -281,12 +280,12 @@ static void test_config_read__knows_what_tls_needs(void **state)
                "2: 'listen_tls' needs a certificate; add tls_cert = FILE and tls_key = FILE");
     ini_refuse("[service]\ntls_cert = c\n", "2: 'tls_cert' and 'tls_key' belong together; give both or none");
     ini_refuse("[service]\ntls_client_auth = required\n",
-               "2: 'tls_client_auth' needs to know whom to trust; add tls_ca = FILE");
+               "2: 'tls_client_auth' needs authorities to trust; add tls_ca = FILE");
     ini_refuse(
         "[service]\ntls_client_user = yes\n",
         "2: 'tls_client_user' needs certificates of clients; add tls_client_auth = optional or required");
     ini_refuse("[service]\ntls_client_auth = maybe\n",
-               "2: 'tls_client_auth' is 'maybe', which cannot be read; give no, optional or required");
+               "2: 'tls_client_auth' is 'maybe', which is not valid; give no, optional or required");
 }
 
 /* No refusal repeats the secret. */
@@ -294,26 +293,26 @@ static void test_config_read__refuses_users_that_are_a_mistake(void **state)
 {
     (void)state;
     ini_refuse("[user app]\npassword = hunter2\n", "2: 'password' of a user must be a hash, not the password "
-                                                   "itself; make one by: twinbloom hash-password");
+                                                   "itself; make one with twinbloom hash-password");
     ini_refuse("[user app]\npassword = $y$hunter2\n",
-               "2: 'password' of a user must be a hash, not the password itself; make one by: twinbloom "
+               "2: 'password' of a user must be a hash, not the password itself; make one with twinbloom "
                "hash-password");
     ini_refuse("[user app]\npassword = $1$abcdefgh$aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n",
-               "2: 'password' of a user must be a hash, not the password itself; make one by: twinbloom "
+               "2: 'password' of a user must be a hash, not the password itself; make one with twinbloom "
                "hash-password");
     ini_refuse(
         "[user app]\n\ntoken = sha256:" HEX HEX ", secret\n",
         "3: 'token' must be sha256: and 64 hexadecimal digits, several with commas; make a token and its "
         "hash by: twinbloom hash-password --token");
-    ini_refuse("[user app]\nroles = read\n", "1: nobody could log in as this user; give it a password or a "
-                                             "token, made by: twinbloom hash-password");
+    ini_refuse("[user app]\nroles = read\n",
+               "1: this user cannot log in; set 'password' or 'token' as printed by twinbloom hash-password");
     ini_refuse("[user default]\npassword = " HASH "\n",
                "1: the user default is the one of 'password' in [service]; set that, or choose another name");
     ini_refuse("[user a b]\npassword = " HASH "\n",
                "1: the name of a user is of printable ASCII without blanks and ':'; choose another one");
     ini_refuse("[user a]\npassword = " HASH "\nroles = root\n",
-               "3: 'roles' is 'root', which cannot be read; give read, write or admin, several with commas");
-    ini_refuse("[user]\n", "1: this section does not name its user; write [user NAME]");
+               "3: 'roles' is 'root', which is not valid; give read, write or admin, several with commas");
+    ini_refuse("[user]\n", "1: this section has no name; write [user NAME]");
 }
 
 int main(void)

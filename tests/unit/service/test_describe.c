@@ -134,7 +134,7 @@ static bool is_named(const char *text, const char *key, bool refused)
         size_t length = strcspn(row + 1, "\n") + 1;
         bool named = memmem(row, length, alone, strlen(alone)) != NULL ||
                      memmem(row, length, dotted, strlen(dotted)) != NULL;
-        static const char last[] = "a change is refused |";
+        static const char last[] = "a reload that changes one fails |";
         if (named && (memmem(row, length, last, sizeof(last) - 1) != NULL) == refused)
             return true;
     }
