@@ -40,10 +40,10 @@ void doctor_postgres(struct doctor *d)
     }
     uint64_t began = clock_wall_us();
     if (server_look(&f, c->dsn, (unsigned)c->postgres_timeout_ms, &e) != ERR_OK) {
-        doctor_tell(d, DOCTOR_PROBLEM, "",
-                    "start it, and check [postgres] dsn, the password, pg_hba.conf, and that it can be "
-                    "reached from here",
-                    "%s", e.text);
+        doctor_tell(
+            d, DOCTOR_PROBLEM, "",
+            "start it; check [postgres] dsn, the password, pg_hba.conf, and that this machine reaches it",
+            "%s", e.text);
         return;
     }
     note_facts(d, &f, (int64_t)f.now_ms - (int64_t)((began + clock_wall_us()) / 2000));

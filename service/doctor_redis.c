@@ -40,15 +40,11 @@ static void ask_clock(struct doctor *d, struct doctor_node *n)
 
 static void tell_version(struct doctor *d, const struct doctor_node *n)
 {
-    char valkey[TEXT_MAX], redis[TEXT_MAX], role[TEXT_MAX];
+    char valkey[TEXT_MAX], redis[TEXT_MAX];
     bool is_valkey = doctor_info_text(n, "valkey_version", valkey, sizeof(valkey))[0] != '\0';
     const char *product = is_valkey ? "Valkey" : "Redis";
     const char *version = is_valkey ? valkey : doctor_info_text(n, "redis_version", redis, sizeof(redis));
-    if (strcmp(doctor_info_text(n, "role", role, sizeof(role)), "slave") == 0)
-        doctor_tell(d, DOCTOR_PROBLEM, n->name,
-                    "name its master in [redis] nodes, or use sentinel or cluster",
-                    "%s %s is a replica: it takes no adds", product, version);
-    else if (doctor_redis_version(n) < VERSION_OLDEST)
+    if (doctor_redis_version(n) < VERSION_OLDEST)
         doctor_tell(d, DOCTOR_PROBLEM, n->name, "upgrade it to Redis 7.0 or later", "%s %s is older than 6.2",
                     product, version);
     else if (doctor_redis_version(n) < VERSION_COUNTS)
@@ -65,8 +61,9 @@ static void look_at(struct doctor *d, struct doctor_node *n)
     redisReply *r = NULL;
     if (link_command(d->link, n->where, &r, &e, "INFO") != ERR_OK) {
         doctor_tell(d, DOCTOR_PROBLEM, n->name,
-                    "start it, and check its address, user and password in [redis], and that it can be "
-                    "reached from here",
+                    "start it; check its address, user and password in [redis], and that this machine "
+                    "reaches it; name "
+                    "a master, no replica",
                     "%s", e.text);
         return;
     }

@@ -110,6 +110,11 @@ redisReply *cli_request(struct cli *cli, const char *verb);
 /* The same for a reply that is an array of flat lists. */
 redisReply *cli_request_array(struct cli *cli, const char *verb);
 
+/* client_call() whose error names the filter that does not exist, or exists already, where RESP has but few
+ * words. */
+MUST_CHECK enum err cli_call(struct cli *cli, redisReply **out, size_t argc, const char **argv,
+                             const size_t *lengths, struct error *e);
+
 /* Send a command of @argc words. NULL as with cli_request(). */
 redisReply *cli_send(struct cli *cli, size_t argc, const char **argv);
 

@@ -121,12 +121,13 @@ static int reserve(struct bench *b)
         return CLI_OK;
     if (strstr(e.text, "exists") != NULL || strncmp(e.text, "WRONGTYPE", 9) == 0)
         return cli_fail(CLI_USAGE,
-                        "there is something of the name %s: bench makes a filter of its own, and deletes it "
+                        "the name %s is in use: bench creates a filter of its own, and deletes it "
                         "at the end",
                         b->filter);
     if (strncmp(e.text, "MOVED", 5) == 0)
-        return cli_fail(CLI_REFUSED, "BF.RESERVE: %s: bench asks one node; ask that one, with --filter %s",
-                        e.text, b->filter);
+        return cli_fail(CLI_REFUSED,
+                        "BF.RESERVE: %s: bench uses one node; run it on that node, with --filter %s", e.text,
+                        b->filter);
     return cli_fail(cli_exit_of(why), "BF.RESERVE %s: %s", b->filter, e.text);
 }
 

@@ -203,7 +203,7 @@ void *bench_run(void *arg)
     if (r.flight != NULL && r.keys != NULL && r.argv != NULL && r.lengths != NULL)
         drive(&r);
     else
-        (void)snprintf(t->figures.error, sizeof(t->figures.error), "no memory");
+        (void)snprintf(t->figures.error, sizeof(t->figures.error), "out of memory");
     client_close(r.client);
     free(r.flight);
     free(r.keys);

@@ -115,7 +115,7 @@ static enum err parse_network(struct client_address *a, const char *rest, struct
         return rc;
     size_t length = strcspn(rest, "/");
     if (rest[length] != '\0' && strcmp(rest + length, "/") != 0 && strcmp(rest + length, "/0") != 0)
-        return error_set(e, ERR_PARSE, "URL: there is no database but 0");
+        return error_set(e, ERR_PARSE, "URL: database 0 is the only one");
     a->path[0] = '\0';
     return parse_host(a, rest, length, e);
 }
@@ -152,8 +152,7 @@ static enum err login(struct client *c, const struct client_address *a, struct e
 {
     const char *argv[3] = {"AUTH", a->user, a->password};
     if (a->password[0] == '\0' && a->user[0] != '\0' && !a->tls)
-        return error_set(e, ERR_REFUSED, "user %s: the password is missing; give it by TWINBLOOM_PASSWORD",
-                         a->user);
+        return error_set(e, ERR_REFUSED, "user %s: the password is missing; set TWINBLOOM_PASSWORD", a->user);
     if (a->password[0] == '\0')
         return ERR_OK;
     if (a->user[0] == '\0')
@@ -193,7 +192,7 @@ static enum err reach(struct client *c, const struct client_address *a, struct e
     if (c->context != NULL && c->context->err == 0)
         return ERR_OK;
     return error_set(e, ERR_UNREACHABLE, "cannot reach twinbloomd at %s: %s", c->name,
-                     c->context == NULL ? "no memory" : c->context->errstr);
+                     c->context == NULL ? "out of memory" : c->context->errstr);
 }
 
 enum err client_open(struct client **out, const struct client_address *address, unsigned timeout_ms,
@@ -201,7 +200,7 @@ enum err client_open(struct client **out, const struct client_address *address, 
 {
     struct client *c = calloc(1, sizeof(*c));
     if (c == NULL)
-        return error_set(e, ERR_NOMEM, "no memory for a connection");
+        return error_set(e, ERR_NOMEM, "out of memory");
     c->timeout_ms = timeout_ms;
     name_peer(c, address);
     enum err rc = reach(c, address, e);
@@ -286,7 +285,7 @@ enum err client_call(struct client *c, redisReply **out, size_t argc, const char
         bool locked = strncmp(reply->str, "NOAUTH", 6) == 0;
         c->refused = true;
         rc = error_set(e, error_of_reply(reply->str, reply->len), "%s%s", reply->str,
-                       locked ? " Give the password by TWINBLOOM_PASSWORD or -a." : "");
+                       locked ? " Set TWINBLOOM_PASSWORD, or use -a." : "");
         freeReplyObject(reply);
         return rc;
     }

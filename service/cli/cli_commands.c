@@ -6,11 +6,27 @@
 #include "base/clock.h"
 #include "service/cli/cli.h"
 
+enum err cli_call(struct cli *cli, redisReply **out, size_t argc, const char **argv, const size_t *lengths,
+                  struct error *e)
+{
+    enum err code = client_call(cli->client, out, argc, argv, lengths, e);
+    struct buffer name = {0};
+    if (cli->count > 0)
+        output_escape(&name, cli->arguments[0], strlen(cli->arguments[0]));
+    if (name.length > 0 && code == ERR_NOT_FOUND)
+        code = error_set(e, code, "filter '%.200s' does not exist; \"twinbloom status\" lists the filters",
+                         buffer_text(&name));
+    else if (name.length > 0 && code == ERR_EXISTS)
+        code = error_set(e, code, "filter '%.200s' exists already", buffer_text(&name));
+    buffer_fini(&name);
+    return code;
+}
+
 redisReply *cli_send(struct cli *cli, size_t argc, const char **argv)
 {
     struct error e = {""};
     redisReply *reply = NULL;
-    enum err code = client_call(cli->client, &reply, argc, argv, NULL, &e);
+    enum err code = cli_call(cli, &reply, argc, argv, NULL, &e);
     if (code != ERR_OK)
         cli->failure = cli_fail_with(code, &e);
     return reply;
@@ -94,7 +110,7 @@ static void print_last_runs(struct cli *cli)
     for (size_t i = 0; good && i < runs->elements; i++)
         good = cli_is_list(runs->element[i]);
     if (good) {
-        (void)puts("\nLast runs");
+        (void)puts("\nLast jobs");
         cli_print_history(cli, runs);
     }
     freeReplyObject(runs);
@@ -257,17 +273,17 @@ static int restart(struct cli *cli)
     if (!is_unfinished(cli, &unfinished))
         return cli->failure;
     int code = !unfinished ? CLI_OK
-                           : cli_confirm(cli, "with --restart throws away what the unfinished job has built",
-                                         "Throw away what the unfinished job of %s has built?");
+                           : cli_confirm(cli, "with --restart discards what the unfinished job has built",
+                                         "Discard what the unfinished job of %s has built?");
     return code != CLI_OK ? code : throw_away(cli);
 }
 
 int cli_rebuild(struct cli *cli)
 {
     if (cli->dry_run && cli->restart)
-        return cli_fail(CLI_USAGE, "--dry-run starts nothing, and throws nothing away");
+        return cli_fail(CLI_USAGE, "--dry-run starts nothing, so --restart has no meaning with it");
     if (cli->dry_run && cli->wait)
-        return cli_fail(CLI_USAGE, "--dry-run starts nothing that --wait could wait for");
+        return cli_fail(CLI_USAGE, "--dry-run starts nothing, so --wait has no meaning with it");
     if (cli->dry_run)
         return dry_run(cli);
     int code = cli->restart ? restart(cli) : CLI_OK;

@@ -15,17 +15,18 @@ struct control {
 };
 
 static const struct control controls[] = {
-    {"abort", "TB.ABORT", "aborted", "The job of ", " is being stopped; the filter serves on.",
-     "throws away what the job has built", "Stop the job of %s, and throw away what it has built?"},
+    {"abort", "TB.ABORT", "aborted", "The job of ", " is being stopped; the filter keeps serving.",
+     "discards what the job has built", "Stop the job of %s, and discard what it has built?"},
     {"cutover", "TB.CUTOVER", "cutover", "The rebuild of ",
-     " switches as soon as what came meanwhile is read and verified.", NULL, NULL},
+     " switches after the latest rows are read and verified.", NULL, NULL},
     {"rollback", "TB.ROLLBACK", "rolled_back", "The rebuild of ",
-     " is being rolled back: the generation before answers again, and the rebuild holds.", NULL, NULL},
-    {"finish", "TB.FINISH", "finished", "The rebuild of ", " ends its grace time; the old generation leaves.",
-     "lets the old generation leave, so that a rollback is impossible",
-     "Let the old generation of %s leave, after which a rollback is impossible?"},
+     " is being rolled back: the former generation answers again, and the rebuild holds.", NULL, NULL},
+    {"finish", "TB.FINISH", "finished", "The rebuild of ",
+     " ends its grace time; the former generation is removed.",
+     "removes the former generation, so that a rollback is impossible",
+     "Remove the former generation of %s, which makes a rollback impossible?"},
     {"pause", "TB.PAUSE", "paused", "The job of ", " pauses until \"twinbloom resume\".", NULL, NULL},
-    {"resume", "TB.RESUME", "resumed", "The job of ", " goes on.", NULL, NULL},
+    {"resume", "TB.RESUME", "resumed", "The job of ", " continues.", NULL, NULL},
     {"throttle", "TB.THROTTLE", "rows_per_second_limit", "The job of ", "", NULL, NULL},
 };
 
@@ -52,9 +53,9 @@ static void say(const struct cli *cli, const struct control *c, const uint64_t *
     else if (rows == NULL)
         (void)printf("%s%s%s\n", c->before, cli->arguments[0], c->then);
     else if (*rows == 0)
-        (void)printf("%s%s reads rows without a limit from now on.\n", c->before, cli->arguments[0]);
+        (void)printf("%s%s now reads rows without a limit.\n", c->before, cli->arguments[0]);
     else
-        (void)printf("%s%s reads at most %s rows a second from now on.\n", c->before, cli->arguments[0],
+        (void)printf("%s%s now reads at most %s rows a second.\n", c->before, cli->arguments[0],
                      number_grouped(*rows, number));
 }
 

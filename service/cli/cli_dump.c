@@ -69,9 +69,9 @@ static enum err next_piece(struct dumping *d, bool *end, struct error *e)
     (void)snprintf(position, sizeof(position), "%" PRIu64, d->position);
     const char *argv[] = {"BF.SCANDUMP", d->cli->arguments[0], position};
     redisReply *r = NULL;
-    enum err code = client_call(d->cli->client, &r, 3, argv, NULL, e);
+    enum err code = cli_call(d->cli, &r, 3, argv, NULL, e);
     if (code != ERR_OK && strstr(e->text, "begin again") != NULL)
-        return error_set(e, code, "%s was rebuilt during the dump, which must begin anew",
+        return error_set(e, code, "%s was rebuilt during the dump: start the dump again",
                          d->cli->arguments[0]);
     if (code != ERR_OK)
         return code;
@@ -94,9 +94,9 @@ static int interrupted_dump(struct dumping *d)
 {
     const char *output = d->cli->output;
     if (output == NULL)
-        return cli_fail(CLI_INTERRUPTED, "the dump is not whole");
+        return cli_fail(CLI_INTERRUPTED, "the dump is incomplete");
     return cli_fail(CLI_INTERRUPTED,
-                    "the dump is not whole; \"twinbloom dump %s --output %s --resume\" goes on",
+                    "the dump is incomplete; \"twinbloom dump %s --output %s --resume\" continues it",
                     d->cli->arguments[0], output);
 }
 
@@ -141,7 +141,7 @@ static FILE *open_output(const struct cli *cli)
     int fd = open(cli->output, O_RDWR | O_CLOEXEC | (cli->resume ? 0 : O_CREAT | O_EXCL), 0600);
     FILE *stream = fd < 0 ? NULL : fdopen(fd, "r+b");
     if (stream == NULL && errno == EEXIST)
-        (void)cli_fail(CLI_USAGE, "%s is there already; --resume goes on with a dump that was cut",
+        (void)cli_fail(CLI_USAGE, "%s exists already; --resume continues a dump that was interrupted",
                        cli->output);
     else if (stream == NULL)
         (void)cli_fail(CLI_USAGE, "%s: %s", cli->output, strerror(errno));
@@ -216,7 +216,7 @@ static enum err load(struct restoring *r, uint64_t position, const struct buffer
     enum err code = client_call(r->cli->client, &reply, 4, argv, lengths, e);
     freeReplyObject(reply);
     if (code == ERR_EXISTS && strcmp(e->text, "ERR item exists") == 0)
-        return error_set(e, code, "the filter %s exists already: a dump is restored under a free name",
+        return error_set(e, code, "the filter %s exists already: restore the dump under another name",
                          filter);
     r->sent += code == ERR_OK;
     return code;
@@ -328,8 +328,7 @@ static int run_restore(struct restoring *r)
         code = send_pieces(r, &e);
     progress_end(&r->progress);
     if (code == ERR_CANCELLED)
-        return cli_fail(CLI_INTERRUPTED,
-                        "%s is not visible yet; the same command goes on where this one stopped",
+        return cli_fail(CLI_INTERRUPTED, "%s cannot be used yet; run the same command again to continue",
                         r->cli->arguments[0]);
     if (code != ERR_OK)
         return fail_with(code, &e);

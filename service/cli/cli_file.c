@@ -109,7 +109,7 @@ enum err dump_file_read_start(struct dump_file *f, struct error *e)
     if (code == ERR_IO)
         return code;
     if (code != ERR_OK || memcmp(start, magic, MAGIC_BYTES) != 0)
-        return error_set(e, ERR_PARSE, "this is no dump of a filter");
+        return error_set(e, ERR_PARSE, "this is not a dump of a filter");
     if (get_u32(start + MAGIC_BYTES) != VERSION)
         return error_set(e, ERR_PARSE, "the dump has version %u, not %d", get_u32(start + MAGIC_BYTES),
                          VERSION);
@@ -130,7 +130,7 @@ static enum err read_end(struct dump_file *f, struct error *e)
     if (get_u64(end) != f->count || get_u64(end + SUM_BYTES) != f->sum)
         return damaged(f, e);
     if (fgetc(f->stream) != EOF)
-        return error_set(e, ERR_PARSE, "there is something after the end of the dump");
+        return error_set(e, ERR_PARSE, "there is data after the end of the dump");
     return ERR_OK;
 }
 

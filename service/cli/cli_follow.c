@@ -116,11 +116,11 @@ static void print_end(const struct follow *f, const redisReply *status, const ch
         buffer_printf(&b, " after %s", output_duration((end - start) / 1000, a));
     bool rebuilt = strcmp(f->job, "rebuild") == 0;
     if (!rebuilt && client_count(status, "job_verified_keys", &n))
-        buffer_printf(&b, ", %s keys looked for", number_grouped(n, a));
+        buffer_printf(&b, ", %s keys looked up", number_grouped(n, a));
     if (rebuilt && client_count(status, "job_rows", &n))
         buffer_printf(&b, ", %s rows", number_grouped(n, a));
     if (rebuilt && client_count(status, "generation", &n))
-        buffer_printf(&b, ", generation %llu serves", (unsigned long long)n);
+        buffer_printf(&b, ", generation %llu is in use", (unsigned long long)n);
     if (client_decimal(status, "job_false_positive_rate", &rate))
         buffer_printf(&b, ", %s false positives", output_rate(rate, a));
     (void)printf("%s.\n", buffer_text(&b));
@@ -162,12 +162,13 @@ static int judge_hold(struct follow *f, const redisReply *status)
     if (f->cli->json)
         cli_print_json(status, &json_filter);
     if (switched != 0)
-        return cli_fail(CLI_FAILED,
-                        "the %s of %s was rolled back: generation %llu serves; it holds until \"twinbloom "
-                        "cutover %s\" or \"twinbloom abort %s\"",
-                        f->job, filter, (unsigned long long)serving, filter, filter);
+        return cli_fail(
+            CLI_FAILED,
+            "the %s of %s was rolled back: generation %llu is in use; the rebuild waits for \"twinbloom "
+            "cutover %s\" or \"twinbloom abort %s\"",
+            f->job, filter, (unsigned long long)serving, filter, filter);
     if (!f->cli->json)
-        (void)printf("The %s of %s holds: generation %llu is built and verified, and waits for \"twinbloom "
+        (void)printf("The %s of %s holds: generation %llu is built and verified. It waits for \"twinbloom "
                      "cutover %s\".\n",
                      f->job, filter, (unsigned long long)built, filter);
     return CLI_OK;

@@ -56,13 +56,20 @@ const char *output_latency(uint64_t us, char out[OUTPUT_TEXT_SIZE])
 const char *output_percent(double ratio, char out[OUTPUT_TEXT_SIZE])
 {
     double percent = ratio * 100;
-    (void)snprintf(out, OUTPUT_TEXT_SIZE, percent > 0 && percent < 10 ? "%.1f%%" : "%.0f%%", percent);
+    if (percent > 0 && percent < 0.05)
+        (void)snprintf(out, OUTPUT_TEXT_SIZE, "<0.1%%");
+    else
+        (void)snprintf(out, OUTPUT_TEXT_SIZE, percent > 0 && percent < 10 ? "%.1f%%" : "%.0f%%", percent);
     return out;
 }
 
 const char *output_rate(double rate, char out[OUTPUT_TEXT_SIZE])
 {
     double percent = rate * 100;
+    if (percent > 0 && percent < 1e-7) {
+        (void)snprintf(out, OUTPUT_TEXT_SIZE, "<0.0000001%%");
+        return out;
+    }
     int decimals = percent > 0 && percent < 100 ? 2 - (int)floor(log10(percent)) : 0;
     size_t n = (size_t)snprintf(out, OUTPUT_TEXT_SIZE, "%.*f", decimals < 20 ? decimals : 20, percent);
     if (n >= OUTPUT_TEXT_SIZE - 1) /* no rate */

@@ -108,11 +108,11 @@ int cli_hash_password(struct cli *cli)
     if (length > 0 && terminal && ask("Again: ", again) < 0)
         length = -1;
     if (length < 0)
-        code = terminal ? CLI_INTERRUPTED : cli_fail(CLI_USAGE, "there is no password on standard input");
+        code = terminal ? CLI_INTERRUPTED : cli_fail(CLI_USAGE, "standard input holds no password");
     else if (length == 0)
         code = cli_fail(CLI_USAGE, "the password is empty");
     else if (length > PASSWORD_MAX || strlen(password) != (size_t)length)
-        code = cli_fail(CLI_USAGE, "a password has at most %d bytes, and no NUL", PASSWORD_MAX);
+        code = cli_fail(CLI_USAGE, "a password may have at most %d bytes, and no NUL", PASSWORD_MAX);
     else if (terminal && strcmp(password, again) != 0)
         code = cli_fail(CLI_USAGE, "the passwords differ");
     else

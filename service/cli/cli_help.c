@@ -125,10 +125,10 @@ void cli_print_help(void)
 {
     (void)puts("usage: twinbloom COMMAND [ARGUMENTS] [OPTIONS]");
     print_commands();
-    print_options(0, "Options, anywhere (after -- all is taken as it is)");
+    print_options(0, "Options, anywhere (after -- nothing is an option)");
     print_rows("Exit codes", reference_exits, reference_exit_count);
     print_rows("Environment", reference_environment, reference_environment_count);
-    (void)puts("\n\"twinbloom help COMMAND\" says more about one.");
+    (void)puts("\n\"twinbloom help COMMAND\" explains one command.");
 }
 
 void cli_print_command_help(const struct command *c)

@@ -51,7 +51,7 @@ void cli_print_history(const struct cli *cli, const redisReply *runs)
                                                   {"TRIGGER", false}, {"ROWS", true}, {"GENERATION", false},
                                                   {"WHY", false}};
     if (runs->elements == 0) {
-        (void)puts("There were no rebuilds yet.");
+        (void)puts("There were no jobs yet.");
         return;
     }
     struct table t;

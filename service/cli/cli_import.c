@@ -186,7 +186,7 @@ static bool send_batch(struct import *im)
     if (b->count == 0)
         return true;
     if (buffer_failed(&b->keys)) {
-        im->status = error_set(&im->error, ERR_NOMEM, "no memory for keys");
+        im->status = error_set(&im->error, ERR_NOMEM, "out of memory");
         return false;
     }
     if (!send_keys(im, b))
@@ -286,7 +286,7 @@ static void print_text(const struct import *im, double seconds)
 {
     char a[OUTPUT_TEXT_SIZE], b[OUTPUT_TEXT_SIZE], c[OUTPUT_TEXT_SIZE];
     uint64_t keys = im->added + im->present;
-    (void)printf("%s keys are in %s: %s added, %s may have been there", number_grouped(keys, a),
+    (void)printf("%s keys are in %s: %s added, %s may have been present before", number_grouped(keys, a),
                  im->cli->arguments[0], number_grouped(im->added, b), number_grouped(im->present, c));
     if (seconds > 0.05)
         (void)printf("; %s keys/s", number_grouped((uint64_t)((double)keys / seconds), a));
@@ -294,12 +294,12 @@ static void print_text(const struct import *im, double seconds)
     if (im->refused > 0)
         (void)printf("%s keys were refused.\n", number_grouped(im->refused, a));
     if (im->split.malformed > 0)
-        (void)printf("%s records have no such column or are malformed, the first is record %s.\n",
+        (void)printf("%s records lack the column or are malformed; the first is record %s.\n",
                      number_grouped(im->split.malformed, a), number_grouped(im->split.first_malformed, b));
     if (im->split.empty > 0)
         (void)printf("%s empty keys were skipped.\n", number_grouped(im->split.empty, a));
     if (im->carriage_return)
-        (void)puts("The lines end in CR LF: the CR was taken as a part of each key.");
+        (void)puts("The lines end in CR LF: the CR was added as part of each key.");
 }
 
 static int judge(const struct import *im)

@@ -27,7 +27,7 @@ struct keys {
     struct json json;
     struct error error;
     enum err status; /* of error */
-    int exists;      /* 1: the filter does */
+    bool exists;     /* the filter is known to */
 };
 
 static void chunk_clear(struct chunk *c)
@@ -103,18 +103,17 @@ static bool is_absent(const redisReply *reply)
     return absent;
 }
 
-/* BF.MEXISTS says 0 of a filter that does not exist, as RedisBloom does; "absent" would mislead here. A
- * filter that is deleted between the two commands is said not to exist. */
+/* BF.MEXISTS says 0 of a filter that does not exist, as RedisBloom does; "absent" would mislead here. */
 static bool may_be_absent(struct keys *k, const redisReply *reply)
 {
     redisReply *exists = NULL;
     const char *argv[] = {"EXISTS", k->chunk.argv[1]};
-    if (k->exists > 0 || !is_absent(reply))
+    if (k->exists || !is_absent(reply))
         return true;
     k->status = client_call(k->cli->client, &exists, 2, argv, NULL, &k->error);
     k->exists = exists != NULL && exists->type == REDIS_REPLY_INTEGER && exists->integer == 1;
     freeReplyObject(exists);
-    if (k->status == ERR_OK && k->exists == 0)
+    if (k->status == ERR_OK && !k->exists)
         k->status =
             error_set(&k->error, ERR_NOT_FOUND,
                       "filter '%s' does not exist; \"twinbloom status\" lists the filters", k->chunk.argv[1]);
@@ -127,7 +126,7 @@ static bool send_chunk(struct keys *k)
     if (c->count == 2)
         return true;
     redisReply *reply = NULL;
-    k->status = client_call(k->cli->client, &reply, c->count, c->argv, c->length, &k->error);
+    k->status = cli_call(k->cli, &reply, c->count, c->argv, c->length, &k->error);
     if (k->status != ERR_OK)
         return false;
     bool good = may_be_absent(k, reply) && take_replies(k, reply);
@@ -254,6 +253,6 @@ int cli_add(struct cli *cli)
                      .no = "present",
                      .yes_name = "added_count",
                      .no_name = "present_count",
-                     .exists = 1}; /* an add makes it */
+                     .exists = true}; /* an add makes it */
     return run_keys(&k, "BF.MADD");
 }

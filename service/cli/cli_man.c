@@ -121,15 +121,15 @@ void reference_man(void)
     (void)puts(
         ".\\\" Made by \"twinbloom help --man\".\n"
         ".TH TWINBLOOM 1 " CHANGED " \"Twinbloom " TWINBLOOM_VERSION "\" \"Twinbloom\"\n"
-        ".SH NAME\ntwinbloom \\- look at, fill, rebuild and steer the filters of a Twinbloom service\n"
+        ".SH NAME\ntwinbloom \\- look at, fill and rebuild the filters of a Twinbloom service\n"
         ".SH SYNOPSIS\n.B twinbloom\n.I command\n.RI [ arguments ]\n.RI [ options ]\n"
         ".SH DESCRIPTION\nTwinbloom serves sharded Bloom filters that are rebuilt from a\ntable while they "
         "are in use.\n.B twinbloom\nspeaks to a running\n.BR twinbloomd (8),\n127.0.0.1:6479 unless it is "
-        "told otherwise.\nFigures are for people; with\n.B \\-\\-json\nthey are for programs, by a schema "
+        "told otherwise.\nIts output is for people; with\n.B \\-\\-json\nit is for programs, by a schema "
         "that\n.B twinbloom help \\-\\-markdown\ndescribes.\n.SH COMMANDS");
     for (size_t i = 0; i < cli_command_count; i++)
         command(&cli_command_table[i]);
-    (void)puts(".SH OPTIONS\nThey may stand anywhere; after\n.B \\-\\-\nall is taken as it is.");
+    (void)puts(".SH OPTIONS\nOptions may stand anywhere. After\n.B \\-\\-\nnothing is an option.");
     options(0);
     rows("EXIT STATUS", reference_exits, reference_exit_count);
     rows("ENVIRONMENT", reference_environment, reference_environment_count);

@@ -38,8 +38,8 @@ static enum err emit(struct split *s, const char *key, size_t length, split_fn *
 static enum err gather(struct split *s, const char *bytes, size_t length, struct error *e)
 {
     if (length > SPLIT_KEY_MAX || s->key.length > SPLIT_KEY_MAX - length)
-        return error_set(e, ERR_RANGE, "a key of more than %d MiB%s", SPLIT_KEY_MAX >> 20,
-                         s->state == IN_QUOTES ? ": is a quote not closed?" : "");
+        return error_set(e, ERR_RANGE, "a key is longer than %d MiB%s", SPLIT_KEY_MAX >> 20,
+                         s->state == IN_QUOTES ? "; perhaps a quote is not closed" : "");
     buffer_append(&s->key, bytes, length);
     return buffer_failed(&s->key) ? error_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
 }
@@ -205,7 +205,7 @@ enum err split_end(struct split *s, split_fn *fn, void *arg, struct error *e)
     if (s->kind != SPLIT_CSV)
         return s->key.length > 0 ? emit(s, s->key.data, s->key.length, fn, arg) : ERR_OK;
     if (s->state == IN_QUOTES)
-        return error_set(e, ERR_PARSE, "the quote that opens in record %" PRIu64 " is not closed",
+        return error_set(e, ERR_PARSE, "the quote that opens in record %" PRIu64 " is never closed",
                          s->quote_record);
     bool nothing = s->field == 1 && s->state == AT_START;
     return nothing ? ERR_OK : end_record(s, fn, arg, e);

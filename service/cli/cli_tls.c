@@ -140,7 +140,7 @@ static enum err shake_hands(struct cli_tls *t, uint64_t deadline_us, struct erro
         if (want != SSL_ERROR_WANT_READ && want != SSL_ERROR_WANT_WRITE)
             break;
         if (!wait_for(t->socket, want == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT, deadline_us))
-            return error_set(e, ERR_TIMEOUT, "no TLS handshake in time (--timeout)");
+            return error_set(e, ERR_TIMEOUT, "the TLS handshake did not end in time (--timeout)");
     }
     long verdict = SSL_get_verify_result(t->ssl);
     return error_set(e, ERR_REFUSED, "TLS: %s%s",
@@ -153,7 +153,7 @@ static enum err begin(struct cli_tls *t, const struct client_address *a, uint64_
 {
     t->context = SSL_CTX_new(TLS_client_method());
     if (t->context == NULL || SSL_CTX_set_min_proto_version(t->context, TLS1_2_VERSION) != 1)
-        return error_set(e, ERR_NOMEM, "no memory");
+        return error_set(e, ERR_NOMEM, "out of memory");
     SSL_CTX_set_verify(t->context, SSL_VERIFY_PEER, NULL);
     SSL_CTX_set_mode(t->context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     enum err code = load_files(t->context, a, e);
@@ -163,7 +163,7 @@ static enum err begin(struct cli_tls *t, const struct client_address *a, uint64_
         return code;
     t->ssl = SSL_new(t->context);
     if (t->ssl == NULL || SSL_set_fd(t->ssl, t->socket) != 1 || !name_host(t->ssl, a->host))
-        return error_set(e, ERR_NOMEM, "no memory");
+        return error_set(e, ERR_NOMEM, "out of memory");
     return shake_hands(t, deadline_us, e);
 }
 
@@ -266,7 +266,7 @@ enum err cli_tls_open(struct cli_tls **out, int *fd, const struct client_address
     int pair[2];
     struct cli_tls *t = calloc(1, sizeof(*t));
     if (t == NULL)
-        return error_set(e, ERR_NOMEM, "no memory");
+        return error_set(e, ERR_NOMEM, "out of memory");
     t->socket = t->plain = -1;
     enum err code = begin(t, a, clock_mono_us() + (uint64_t)timeout_ms * 1000, e);
     if (code == ERR_OK && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)

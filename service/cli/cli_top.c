@@ -234,14 +234,13 @@ int cli_top(struct cli *cli)
     struct termios before;
     struct top t = {.cli = cli};
     if (cli->json || !cli->terminal || isatty(STDIN_FILENO) != 1)
-        return cli_fail(
-            CLI_USAGE,
-            "top is for terminals; for programs there are \"twinbloom status --json\" and /metrics");
+        return cli_fail(CLI_USAGE,
+                        "top needs a terminal; programs can use \"twinbloom status --json\" and /metrics");
     if (cli->timeout_ms > PATIENCE_MS)
         cli->timeout_ms = PATIENCE_MS;
     catch_signals();
     if (!take_terminal(&before))
-        return cli_fail(CLI_FAILED, "the terminal cannot be set up");
+        return cli_fail(CLI_FAILED, "the terminal cannot be prepared");
     bool leave = false;
     while (!leave && !ended) {
         uint64_t next = clock_mono_us() + (uint64_t)(cli->interval * 1e6);

@@ -285,6 +285,7 @@ void top_render(struct buffer *out, const struct top *t, unsigned columns, unsig
         buffer_append(out, text, n + (text[n] == '\n'));
         text += n + (text[n] == '\n');
     }
-    top_cut(out, *text == '\0' ? "q: quit" : "q: quit; more does not fit", *text == '\0' ? 7 : 26, columns);
+    top_cut(out, *text == '\0' ? "q: quit" : "q: quit; there are more lines", *text == '\0' ? 7 : 26,
+            columns);
     buffer_fini(&all);
 }

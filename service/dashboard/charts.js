@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Curves over time and maps of shards, as SVG. Values are told on hover, and with the arrow keys.
+// Curves over time and maps of shards, as SVG. Values are shown on hover, and with the arrow keys, which a live region reads.
 import { clock, percent } from './format.js';
 
 const NS = 'http://www.w3.org/2000/svg';
@@ -40,9 +40,13 @@ function niceTop(value) {
   return 10 * power;
 }
 
+const OLD_S = 90; // an older value is not "now"
 const DAY = 86400, SPANS = [600, 1800, 3600, 3 * 3600, 6 * 3600, 12 * 3600, DAY];
 
-// A curve with an optional limit. show(text): where the cursor's value is told.
+// How long the axis is: the range that was chosen, or less where the samples are younger.
+export const spanOf = (age, range) => Math.min(range, SPANS.find((s) => s >= age) || DAY);
+
+// A curve with an optional limit. readout: where the value at the cursor is shown.
 export class Chart {
   constructor({ label, format, kind }) {
     this.format = format;
@@ -56,7 +60,8 @@ export class Chart {
     new ResizeObserver(() => { if (this.root.clientWidth > 0 && this.root.clientWidth !== this.width && this.drawn) this.draw(...this.drawn); }).observe(this.root);
     this.root.addEventListener('pointermove', (event) => this.point(event));
     this.root.addEventListener('pointerleave', () => this.choose(-1));
-    this.root.addEventListener('blur', () => this.choose(-1));
+    this.root.addEventListener('focus', () => this.readout.setAttribute('aria-live', 'polite')); // only then: it changes all the time
+    this.root.addEventListener('blur', () => { this.readout.removeAttribute('aria-live'); this.choose(-1); });
     this.root.addEventListener('keydown', (event) => this.key(event));
   }
 
@@ -82,7 +87,8 @@ export class Chart {
     if (!one) return;
     const value = document.createElement('b');
     value.textContent = this.format(one[1]);
-    this.readout.append(this.at >= 0 ? clock(one[0] * 1000) + '  ' : 'now ', value);
+    const old = Date.now() / 1000 - one[0] > OLD_S;
+    this.readout.append(this.at >= 0 || old ? clock(one[0] * 1000) + '  ' : 'now ', value);
   }
 
   choose(i) {
@@ -93,14 +99,14 @@ export class Chart {
     this.mark.replaceChildren(svg('line', { class: 'cursor', x1: x, x2: x, y1: 8, y2: 136 }), svg('circle', { class: 'dot', cx: x, cy: y, r: 4 }));
   }
 
-  // list: [[seconds, value], ...]; limit: {value, text}
-  draw(all, limit, floorTop) {
-    this.drawn = [all, limit, floorTop];
+  // all: [[seconds, value], ...]; range: seconds; limit: {value, text}; floorTop: the axis goes at least so far
+  draw(all, range, limit, floorTop) {
+    this.drawn = [all, range, limit, floorTop];
     this.width = this.root.clientWidth || 360;
     this.root.setAttribute('viewBox', `0 0 ${this.width} 158`);
     const L = 58, R = this.width - 6, T = 10, B = 136, now = all.length ? all.at(-1)[0] : Date.now() / 1000;
     const age = all.length ? now - all[0][0] : 0;
-    const width = SPANS.find((s) => s >= age) || DAY;
+    const width = spanOf(age, range);
     this.list = thin(all.filter(([t]) => t >= now - width), 400);
     const top = niceTop(Math.max(floorTop || 0, limit ? limit.value * (floorTop ? 1 : 1.15) : 0, ...this.list.map(([, v]) => v)));
     const x = (t) => R - (now - t) / width * (R - L), y = (v) => B - Math.min(v, top) / top * (B - T);
@@ -121,7 +127,7 @@ export class Chart {
     this.mark = svg('g');
     this.root.replaceChildren(...parts, this.mark);
     const last = this.list.at(-1);
-    this.root.setAttribute('aria-label', `${this.label}: ${last ? this.format(last[1]) + ' now' : 'nothing is known yet'}. Arrow keys tell earlier values.`);
+    this.root.setAttribute('aria-label', `${this.label}: ${last ? this.format(last[1]) + ' now' : 'no values yet'}. Arrow keys show earlier values.`);
     if (this.at >= this.points.length) this.at = -1;
     this.choose(this.at);
   }
@@ -129,6 +135,14 @@ export class Chart {
 
 // One colour, the stronger the fuller.
 const opacity = (share) => (0.07 + 0.93 * Math.min(1, share)).toFixed(3);
+
+// Nothing is shown by a colour alone: lost is a cross, overfull an arrow, being repaired a bar.
+const at = (x, y, s) => (u, v) => `${(x + s * u).toFixed(1)} ${(y + s * v).toFixed(1)}`;
+const SIGNS = {
+  lost: (x, y, s) => { const p = at(x, y, s); return `M${p(.28, .28)}L${p(.72, .72)}M${p(.72, .28)}L${p(.28, .72)}`; },
+  over: (x, y, s) => { const p = at(x, y, s); return `M${p(.5, .75)}L${p(.5, .25)}M${p(.28, .45)}L${p(.5, .22)}L${p(.72, .45)}`; },
+  incomplete: (x, y, s) => { const p = at(x, y, s); return `M${p(.25, .5)}L${p(.75, .5)}`; },
+};
 
 // One layer's shards, or cells of several of them.
 export class ShardMap {
@@ -173,7 +187,7 @@ export class ShardMap {
     this.readout.append(first === last ? `shard ${first}  ` : `shards ${first}–${last}  `, b);
     if (m.fill_permille_max.length) this.readout.append(`, fullest ${percent(m.fill_permille_max[this.at] / 1000)}`);
     if (this.lost.has(this.at)) this.readout.append(`, ${this.lost.get(this.at)} lost`);
-    if (this.incomplete.has(this.at)) this.readout.append(`, ${this.incomplete.get(this.at)} made anew`);
+    if (this.incomplete.has(this.at)) this.readout.append(`, ${this.incomplete.get(this.at)} being repaired`);
   }
 
   draw(layer, label) {
@@ -190,10 +204,10 @@ export class ShardMap {
       const x = i % this.columns * size + gap / 2, y = Math.floor(i / this.columns) * size + gap / 2, s = size - gap;
       const kind = this.lost.has(i) ? 'lost' : this.incomplete.has(i) ? 'incomplete' : layer.fill_permille[i] > 1000 ? 'over' : 'heat';
       this.cells.push(svg('rect', { x: x.toFixed(1), y: y.toFixed(1), width: s.toFixed(1), height: s.toFixed(1), rx: Math.min(3, s / 5).toFixed(1), class: kind, 'data-i': i, 'fill-opacity': kind === 'heat' ? opacity(layer.fill_permille[i] / 1000) : 1 }));
-      if (kind === 'lost') marks.push(svg('path', { d: `M${x + s * .28} ${y + s * .28}L${x + s * .72} ${y + s * .72}M${x + s * .72} ${y + s * .28}L${x + s * .28} ${y + s * .72}` }));
+      if (SIGNS[kind]) marks.push(svg('path', { d: SIGNS[kind](x, y, s) }));
     }
     this.root.replaceChildren(...this.cells, ...marks);
-    this.root.setAttribute('aria-label', `${label}. ${layer.lost.length} cells with lost shards. Arrow keys tell single cells.`);
+    this.root.setAttribute('aria-label', `${label}. ${layer.lost.length} cells with lost shards. Arrow keys show single cells.`);
     if (this.at >= n) this.at = -1;
     this.choose(this.at);
   }
@@ -206,10 +220,10 @@ export function legend() {
   for (let i = 0; i < 8; i++) scale.append(svg('rect', { x: i * 14, y: 0, width: 13, height: 12, rx: 2, class: 'heat', 'fill-opacity': opacity(i / 7) }));
   const one = (kind) => {
     const box = svg('svg', { viewBox: '0 0 12 12', 'aria-hidden': 'true' }, svg('rect', { x: 0, y: 0, width: 12, height: 12, rx: 2, class: kind }));
-    if (kind === 'lost') box.append(svg('path', { d: 'M3.5 3.5L8.5 8.5M8.5 3.5L3.5 8.5' }));
+    box.append(svg('path', { d: SIGNS[kind](0, 0, 12) }));
     return box;
   };
   const item = (...parts) => { const s = document.createElement('span'); s.append(...parts); return s; };
-  out.append(item('0 % ', scale, ' 100 %'), item(one('over'), ' above'), item(one('incomplete'), ' made anew'), item(one('lost'), ' lost'));
+  out.append(item('0% ', scale, ' 100%'), item(one('over'), ' above 100%'), item(one('incomplete'), ' being repaired'), item(one('lost'), ' lost'));
   return out;
 }

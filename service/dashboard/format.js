@@ -21,14 +21,14 @@ export function bytes(n) {
   return (unit === 0 ? n : n.toPrecision(3)) + ' ' + names[unit];
 }
 
-export const percent = (x) => Number.isFinite(x) ? (x * 100).toFixed(x > 0 && x < 0.1 ? 2 : 1) + ' %' : '–';
+export const percent = (x) => Number.isFinite(x) ? (x * 100).toFixed(x > 0 && x < 0.1 ? 2 : 1) + '%' : '–';
 
-// A false-positive rate: 0.000129 -> "0.0129 %"
+// A false-positive rate: 0.000129 -> "0.0129%"
 export function rate(x) {
   if (!Number.isFinite(x)) return '–';
-  if (x === 0) return '0 %';
+  if (x === 0) return '0%';
   const p = x * 100;
-  return (p < 1e-4 ? p.toExponential(1) : Number(p.toPrecision(3))) + ' %';
+  return (p < 1e-4 ? p.toExponential(1) : Number(p.toPrecision(3))) + '%';
 }
 
 export function span(seconds) {
@@ -39,6 +39,15 @@ export function span(seconds) {
   if (s < 86400) return Math.floor(s / 3600) + ' h ' + Math.floor(s % 3600 / 60) + ' min';
   return Math.floor(s / 86400) + ' d ' + Math.floor(s % 86400 / 3600) + ' h';
 }
+
+// Microseconds: 830 -> "830 µs", 12345 -> "12.3 ms"
+export function took(us) {
+  if (!Number.isFinite(us)) return '–';
+  return us < 1000 ? Math.round(us) + ' µs' : us < 1e6 ? Number((us / 1000).toPrecision(3)) + ' ms' : Number((us / 1e6).toPrecision(3)) + ' s';
+}
+
+// Per second: 0.25 -> "0.25", 1234 -> "1.23 K"
+export const perSecond = (x) => Number.isFinite(x) ? x > 0 && x < 10 ? String(Number(x.toPrecision(2))) : count(x) : '–';
 
 const two = (n) => String(n).padStart(2, '0');
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the page asks of the service: who am I, the stream, single figures, changes. Nothing else leaves the page.
+// What the page asks of the service: who am I, the stream, single figures, changes, checks and adds. Nothing else leaves the page.
 
 // A filter's name is text, or {base64} where it is no UTF-8. No two names have one key: text that looks like a key is marked.
 export const keyOf = (name) => typeof name !== 'string' ? 'base64:' + name.base64 : /^(base64|text):/.test(name) ? 'text:' + name : name;
@@ -29,11 +29,11 @@ export async function whoAmI() {
   return session;
 }
 
-export const samples = (name) => get(`/v1/filters/${pathOf(name)}/samples`);
+export const samples = (name, count) => get(`/v1/filters/${pathOf(name)}/samples${count ? `?count=${count}` : ''}`);
 export const shards = (name) => get(`/v1/filters/${pathOf(name)}/shards`);
 export const history = (name) => get(`/v1/filters/${pathOf(name)}/history?count=12`);
 
-// A token is of one process: another coordinator behind the same name, or one that was started anew, has another.
+// A token belongs to one process: another coordinator behind the same name, or a restarted one, has another.
 export async function change(name, what, body) {
   for (let attempt = 0; ; attempt++) {
     if (session === null || attempt > 0) await whoAmI();
@@ -49,7 +49,7 @@ export async function change(name, what, body) {
 
 const SILENCE_MS = 15000, RETRY_MIN_MS = 1000, RETRY_MAX_MS = 15000;
 
-// on: {filter, gone, coordinators, nodes, tick, state(text, level)}. Connects again for ever.
+// on: {filter, gone, coordinators, nodes, traffic, tick, state(text, level)}. Connects again for ever.
 export function listen(on) {
   let source, heard = 0, retry = RETRY_MIN_MS, timer = 0;
   const hear = (fn) => (event) => {
@@ -72,6 +72,7 @@ export function listen(on) {
     source.addEventListener('gone', hear(on.gone));
     source.addEventListener('coordinators', hear(on.coordinators));
     source.addEventListener('nodes', hear(on.nodes));
+    source.addEventListener('traffic', hear(on.traffic));
     source.addEventListener('tick', hear(on.tick));
     source.addEventListener('end', lose);
     source.onopen = () => { on.open(); };

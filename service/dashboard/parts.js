@@ -40,21 +40,21 @@ export function judge(f) {
   const fill = f.fill_ratio || 0;
   if (f.state === 'unreachable') return ['bad', 'Unreachable', f.redis];
   if (f.problem) return ['bad', 'Problem', f.problem];
-  if (f.next_attempt_at && !runs(f)) return ['bad', f.built ? 'Degraded' : 'Not built', `Next attempt at ${time(f.next_attempt_at * 1000)}: ${f.next_attempt_reason}`];
-  if (f.degraded) return ['bad', 'Degraded', f.degraded_scope || 'some keys are answered "maybe"'];
+  if (f.next_attempt_at && !runs(f)) return ['bad', f.built ? 'Degraded' : 'Not built', `The next attempt is at ${time(f.next_attempt_at * 1000)}: ${f.next_attempt_reason}`];
+  if (f.degraded) return ['bad', 'Degraded', f.degraded_scope || 'affected keys are answered "maybe present"'];
   if (f.redis && f.redis !== 'ok') return ['bad', 'Redis', f.redis];
-  if (holds(f)) return ['warn', 'Holds', f.job_waiting_for || 'waits for an operator\'s word to switch'];
+  if (holds(f)) return ['warn', 'On hold', 'the new generation is ready: choose "Cut over" to switch to it'];
   if (runs(f)) return ['busy', stepWord(f), f.job_throttle_reason || f.job_waiting_for || ''];
   if (f.postgres && f.postgres !== 'ok' && f.postgres !== 'none') return ['warn', 'Postgres', f.postgres];
-  if (f.state === 'building') return ['busy', 'Building', 'answers "maybe" until it is built'];
-  if (f.state === 'not built') return ['warn', 'Not built', 'answers "maybe" until it is; no job builds it now'];
-  if (f.nodes_down) return ['bad', 'Node away', f.nodes_down];
-  if (fill >= 1) return ['bad', 'Full', `${percent(fill)} of its capacity`];
-  if (f.expected_error_rate > f.error_rate * 1.0001) return ['warn', 'Rate high', 'more false positives than promised'];
-  if (f.waiting_reason) return ['warn', 'Waits', f.waiting_reason];
-  if (f.job_state === 'failed') return ['warn', 'Last run failed', f.job_error || f.job_reason];
-  if (f.expand_at_ratio > 0 && f.table && fill >= f.expand_at_ratio) return ['warn', 'Expansion due', `fill is above ${percent(f.expand_at_ratio)}`];
-  return ['ok', 'Serving', ''];
+  if (f.state === 'building') return ['busy', 'Building', 'every key is answered "maybe present" until the filter is built'];
+  if (f.state === 'not built') return ['warn', 'Not built', 'every key is answered "maybe present" until the filter is built, and no job builds it now'];
+  if (f.nodes_down) return ['bad', 'Node unreachable', f.nodes_down];
+  if (fill >= 1) return ['bad', 'Full', `${percent(fill)} of the capacity`];
+  if (f.expected_error_rate > f.error_rate * 1.0001) return ['warn', 'FP rate high', `${rate(f.expected_error_rate)} expected, ${rate(f.error_rate)} allowed`];
+  if (f.waiting_reason) return ['warn', 'Rebuild waits', f.waiting_reason];
+  if (f.job_state === 'failed') return ['warn', 'Last job failed', f.job_error || f.job_reason];
+  if (f.expand_at_ratio > 0 && f.table && fill >= f.expand_at_ratio) return ['warn', 'Rebuild due', `the fill is above ${percent(f.expand_at_ratio)}`];
+  return ['ok', 'Healthy', ''];
 }
 
 const order = { bad: 0, warn: 1, busy: 2, ok: 3 };
@@ -62,17 +62,17 @@ export const urgency = (f) => order[judge(f)[0]];
 
 const fillLevel = (f) => f.fill_ratio >= 1 ? 'bad' : f.fill_ratio >= (f.expand_at_ratio || 0.9) ? 'warn' : 'ok';
 
-// --- steps of a run ---
+// --- steps of a job ---
 
 const STAGES = [
-  ['Plan', ['fence', 'widen', 'reclaim', 'plan', 'create', 'open']], ['Settle', ['settle']], ['Scan', ['scan']],
+  ['Plan', ['fence', 'widen', 'reclaim', 'plan', 'create', 'open']], ['Wait', ['settle']], ['Scan', ['scan']],
   ['Catch up', ['catch_up']], ['Verify', ['verify']], ['Hold', ['hold']], ['Cut over', ['cutover', 'follow', 'confirm']],
   ['Grace', ['grace']], ['Retire', ['finish', 'retire']], ['Done', ['done']],
 ];
-const WORDS = { rollback: 'Rolling back', abort: 'Aborting', clear: 'Cleaning up', check: 'Verifying', heal: 'Healing', repair: 'Making shards anew',
-  settle: 'Settling', scan: 'Scanning', catch_up: 'Catching up', verify: 'Verifying', cutover: 'Cutting over', follow: 'Following', confirm: 'Confirming',
-  grace: 'In grace', finish: 'Finishing', retire: 'Retiring', hold: 'Holds' };
-export const stepWord = (f) => f.job_state === 'waiting' ? 'Waits for a driver' : f.job_paused ? 'Paused' : WORDS[f.job_step] || 'Starting';
+const WORDS = { rollback: 'Rolling back', abort: 'Aborting', clear: 'Cleaning up', check: 'Verifying', heal: 'Healing', repair: 'Repairing',
+  settle: 'Waiting for transactions', scan: 'Scanning', catch_up: 'Catching up', verify: 'Verifying', cutover: 'Cutting over', follow: 'Following', confirm: 'Confirming',
+  grace: 'Grace time', finish: 'Finishing', retire: 'Retiring', hold: 'On hold' };
+export const stepWord = (f) => f.job_state === 'waiting' ? 'Waiting for a coordinator' : f.job_paused ? 'Paused' : WORDS[f.job_step] || 'Starting';
 
 export const progressOf = (f) => f.job_rows_total > 0 ? Math.min(1, (f.job_rows || 0) / f.job_rows_total) : 0;
 export const reading = (f) => runs(f) && ['scan', 'catch_up', 'repair', 'heal'].includes(f.job_step);
@@ -105,7 +105,7 @@ export function card(select) {
   curve.setAttribute('aria-hidden', 'true');
   curve.setAttribute('preserveAspectRatio', 'none');
   const root = el('button', { type: 'button', class: 'card' }, el('div', { class: 'card-head' }, name, state), barBox,
-    el('div', { class: 'card-figures' }, el('span', {}, fill, ' full'), keys), el('div', { class: 'card-figures' }, el('span', {}, 'FPR ', fpr), promised), job, curve);
+    el('div', { class: 'card-figures' }, el('span', {}, fill, ' full'), keys), el('div', { class: 'card-figures' }, el('span', {}, 'FP rate ', fpr), promised), job, curve);
   root.setAttribute('aria-pressed', 'false');
   root.addEventListener('click', select);
   return {
@@ -119,7 +119,7 @@ export function card(select) {
       put(fill, percent(f.fill_ratio));
       put(keys, `${count(f.keys)} of ${count(f.capacity)} keys`);
       put(fpr, f.built ? rate(f.expected_error_rate) : 'not built');
-      put(promised, `promised ${rate(f.error_rate)}`);
+      put(promised, `of ${rate(f.error_rate)} allowed`);
       job.hidden = !reading(f);
       if (reading(f)) put(job, `${percent(progressOf(f))} of ${count(f.job_rows_total)} rows, ${span(Number(f.job_eta_seconds))} left`);
     },
@@ -130,30 +130,30 @@ export function card(select) {
 
 const when = (seconds, now) => `${relative(seconds * 1000, now)} (${time(seconds * 1000)})`;
 
-export function nextExpansion(f, now) {
-  if (!f.table) return 'none: it has no source table';
-  if (runs(f)) return 'one is running';
+export function nextRebuild(f, now) {
+  if (!f.table) return 'none: the filter has no source';
+  if (runs(f)) return 'a job runs now';
   if (f.waiting_reason) return `waits: ${f.waiting_reason}`;
   if (f.rebuild_expected_at) return when(f.rebuild_expected_at, now);
   if (f.schedule_next_at) return `${when(f.schedule_next_at, now)}, by schedule`;
-  return f.expand_at_ratio > 0 ? `at ${percent(f.expand_at_ratio)} fill` : 'only when asked';
+  return f.expand_at_ratio > 0 ? `at ${percent(f.expand_at_ratio)} fill` : 'only by an operator';
 }
 
 export function factsOf(f, now) {
   return [
     ['Keys', `${exact(f.keys)} of ${exact(f.capacity)}`],
-    ['False positives', f.built ? `${rate(f.expected_error_rate)} expected, ${rate(f.error_rate)} promised` : 'not built: answers "maybe"'],
-    ['Next expansion', nextExpansion(f, now)],
+    ['False positives', f.built ? `${rate(f.expected_error_rate)} expected, ${rate(f.error_rate)} allowed` : 'not built: every key is answered "maybe present"'],
+    ['Next rebuild', nextRebuild(f, now)],
     ['Window', f.window ? f.window + (f.window_opens_at ? `, opens ${when(f.window_opens_at, now)}` : ', open') : ''],
     ['Generation', f.generation === undefined ? '' : `${f.generation}, epoch ${f.epoch}, ${f.phase}`],
     ['Layers, shards', f.layers === undefined ? '' : `${f.layers}, ${exact(f.shards)} of ${bytes(f.shard_bytes)}`],
     ['Memory', bytes(f.memory_bytes)],
     ['Nodes', f.nodes],
-    ['Nodes away', f.nodes_down],
+    ['Unreachable nodes', f.nodes_down],
     ['Source', f.table ? `${f.table}${f.source_rows !== null && f.source_rows !== undefined ? `, ${exact(f.source_rows)} rows (${f.source_rows_by})` : ''}` : 'none'],
     ['Dead keys', f.dead_keys ? `${exact(f.dead_keys)} (${percent(f.dead_ratio)})` : ''],
     ['Verified', f.verified_at ? `${f.verification}, ${relative(f.verified_at * 1000, now)}` : f.verification],
-    ['Tail', f.follow_state && f.follow_state !== 'none' ? `${f.follow_state}${f.follow_lag_ms !== undefined ? `, ${f.follow_lag_ms} ms behind` : ''} ${f.follow_error || ''}` : ''],
+    ['Follower', f.follow_state && f.follow_state !== 'none' ? `${f.follow_state}${f.follow_lag_ms !== undefined ? `, ${f.follow_lag_ms} ms behind` : ''} ${f.follow_error || ''}` : ''],
     ['Lost shards', f.lost_shards ? `${f.lost_shards}: ${f.degraded_scope}` : ''],
   ].filter(([, value]) => value);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The dashboard's files, which are part of the program, and what its page must know of whoever looks at it.
- */
+/* The files of the dashboard and the pages of the documentation, which are part of the program; and what the
+ * dashboard must know of its user. */
 #include <string.h>
 #include <strings.h>
 #include <openssl/evp.h>
@@ -15,6 +15,7 @@ static const char *type_of(const char *name)
     const char *end = strrchr(name, '.');
     return end == NULL                 ? "application/octet-stream"
            : strcmp(end, ".html") == 0 ? "text/html; charset=utf-8"
+           : strcmp(end, ".md") == 0   ? "text/plain; charset=utf-8"
                                        : "text/javascript; charset=utf-8";
 }
 
@@ -79,13 +80,10 @@ static void security_headers(struct http_request *r)
     http_header(r, "Permissions-Policy", "camera=(), geolocation=(), microphone=()");
 }
 
-/* The path of the route is the file's name: there are no others. */
+/* The page itself, or the file that the path names. */
 void http_dashboard(struct http_request *r)
 {
-    static const char folder[] = "/dashboard/";
-    const char *pattern = r->route->pattern;
-    const struct dashboard_file *file =
-        find(strncmp(pattern, folder, sizeof(folder) - 1) == 0 ? pattern + sizeof(folder) - 1 : "index.html");
+    const struct dashboard_file *file = find(r->filter.length == 0 ? "index.html" : buffer_text(&r->filter));
     struct buffer body = {0};
     if (file == NULL) {
         http_problem(r, HTTP_NO_SUCH_PATH, "no file has this path");

@@ -12,11 +12,8 @@
 /* clang-format off */
 const struct http_route http_routes[] = {
     {"GET", "/", http_dashboard, "The dashboard", READ, 0, NULL, 0},
-    {"GET", "/dashboard/app.js", http_dashboard, "The program of the dashboard", HTTP_ROLE_NONE, 0, NULL, 0},
-    {"GET", "/dashboard/charts.js", http_dashboard, "Curves and maps of the dashboard", HTTP_ROLE_NONE, 0, NULL, 0},
-    {"GET", "/dashboard/format.js", http_dashboard, "Numbers and times of the dashboard", HTTP_ROLE_NONE, 0, NULL, 0},
-    {"GET", "/dashboard/live.js", http_dashboard, "Requests of the dashboard", HTTP_ROLE_NONE, 0, NULL, 0},
-    {"GET", "/dashboard/parts.js", http_dashboard, "Parts of the dashboard", HTTP_ROLE_NONE, 0, NULL, 0},
+    {"GET", "/dashboard/{file}", http_dashboard, "A program of the dashboard", HTTP_ROLE_NONE, 0, NULL, 0},
+    {"GET", "/docs/{page}", http_dashboard, "A page of the documentation, as Markdown", HTTP_ROLE_NONE, 0, NULL, 0},
     {"GET", "/errors", http_errors, "The codes of errors, what they mean and what to do, as a page", HTTP_ROLE_NONE,
      0, NULL, 0},
     {"GET", "/livez", http_livez, "Whether the process answers", HTTP_ROLE_NONE, 0, NULL, 0},

@@ -30,10 +30,15 @@ async function until(what, is) {
 }
 
 let redis;
-// The fields of TB.STATUS, as the coordinator without a login has them.
-async function status(filter) {
+// A command to the coordinator without a login.
+function ask(...command) {
   redis ||= new Redis({ port: Number(process.env.TWINBLOOM_PORT), lazyConnect: false });
-  const list = await redis.call('TB.STATUS', filter), fields = {};
+  return redis.call(...command);
+}
+
+// The fields of TB.STATUS.
+async function status(filter) {
+  const list = await ask('TB.STATUS', filter), fields = {};
   for (let i = 0; i < list.length; i += 2) fields[list[i]] = list[i + 1];
   return fields;
 }
@@ -75,9 +80,10 @@ class Visit {
   faults() { return this.said; }
   expected(pattern) { this.said = this.said.filter((text) => !pattern.test(text)); }
 
-  async shot(name) {
+  // The whole page, or its first @height pixels.
+  async shot(name, height) {
     await this.page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
-    await this.page.screenshot({ path: path.join(Visit.shots, `${name}.png`), fullPage: true, animations: 'disabled' });
+    await this.page.screenshot({ path: path.join(Visit.shots, `${name}.png`), fullPage: true, animations: 'disabled', clip: height && { x: 0, y: 0, width: 1200, height } });
   }
 
   async shots(name, dark, width) {
@@ -126,7 +132,7 @@ function contrasts() {
   const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   for (let node = walk.nextNode(); node; node = walk.nextNode()) {
     const e = node.parentElement, style = getComputedStyle(e);
-    if (!node.data.trim() || !e.getClientRects().length || e.closest(':disabled') || e.closest('.said, noscript, .skip')) continue;
+    if (!node.data.trim() || !e.getClientRects().length || e.closest(':disabled, [aria-disabled="true"]') || e.closest('.said, noscript, .skip')) continue;
     const ground = behind(e), ink = over(rgba(e.namespaceURI.endsWith('svg') ? style.fill : style.color), ground);
     const a = light(ink), b = light(ground), ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
     out.count++;
@@ -136,4 +142,4 @@ function contrasts() {
   return out;
 }
 
-module.exports = { Visit, contrasts, status, until };
+module.exports = { Visit, ask, contrasts, status, until };

@@ -12,7 +12,7 @@ static void test_status__shows_a_table_a_sheet_and_json(void **state)
         *state, "", "status", 0,
         "FILTER       KEYS   CAPACITY  FILL          FP RATE  GEN  PHASE   HEALTH   NEXT REBUILD  JOB\n"
         "12      1,234,567  2,000,000   62%  0.0081% of 0.1%    4  STEADY  healthy  -             done\n");
-    assert_says(*state, "status 12", 0, "  capacity             2,000,000\n");
+    assert_says(*state, "status 12", 0, "  capacity                 2,000,000\n");
     assert_says(*state, "--json status 12", 0,
                 "{\"filter\":\"12\",\"state\":\"serving\",\"phase\":\"STEADY\",\"keys\":1234567,");
     assert_says(*state, "status --json", 0, "[{\"filter\":\"12\",");
@@ -34,7 +34,7 @@ static void test_history__shows_a_table_and_json(void **state)
                "\"trigger\":\"operator\",\"reason\":\"asked for\",\"rows\":1200000,\"generation_from\":4,"
                "\"generation\":5,\"owner\":\"12\"}]\n");
     assert_says(*state, "history f --count=2", 0, "8 of 10: the source is \\x1bgone\n");
-    assert_run(*state, "", "history new", 0, "There were no rebuilds yet.\n");
+    assert_run(*state, "", "history new", 0, "There were no jobs yet.\n");
     assert_run(*state, "", "history new --json", 0, "[]\n");
     assert_says(*state, "history busy", 6, "twinbloom: BUSY host:1 holds the mutex\n");
     assert_says(*state, "history f -n 0", 2, "--count 0: expected N");
@@ -45,7 +45,7 @@ static void test_history__shows_a_table_and_json(void **state)
 
 static void test_plan__passes_its_options_and_fails_where_it_does_not_fit(void **state)
 {
-    assert_says(*state, "plan f --capacity 3M --error-rate=1e-3", 1, "  for the new one  6.0 MiB\n");
+    assert_says(*state, "plan f --capacity 3M --error-rate=1e-3", 1, "  new generation  6.0 MiB\n");
     assert_says(*state, "plan f", 4, "twinbloom: ERR syntax error\n");
 }
 
@@ -64,19 +64,19 @@ static void test_plan__of_keys_needs_no_service(void **state)
     struct responder nobody = {.port = 1};
     (void)state;
     assert_says(&nobody, "plan --keys 30e9 --error-rate 0.001 --node-memory 64GiB", 0,
-                "  nodes needed           2\n");
+                "  nodes needed                  2\n");
     assert_says(&nobody, "plan --keys 30G --error-rate 1e-3 --node-memory 64GiB --scan-rate 2M --readers 4",
-                0, "  to read the rows       1h 02m\n");
+                0, "  to read the rows              1h 02m\n");
     assert_says(&nobody, "plan --keys 30e9 --error-rate 0.001 --json", 0,
                 "{\"keys\":30000000000,\"error_rate\":0.001,\"shards\":52917,");
     assert_says(&nobody, "plan --keys 30e9 --error-rate 0.001 --node-memory 64GiB --nodes 1", 1,
-                "  fits                   no\n");
+                "  fits                          no\n");
     assert_says(&nobody, "plan --keys 30e9 --error-rate 0.001 --node-memory 64GiB --nodes 1 --json", 1,
                 "of which 61,847,529,066 may be used: 2 nodes hold it\"}");
     assert_says(&nobody, "plan --keys 1e12 --error-rate 0.001 --node-memory 8GiB", 1,
                 "as many as a filter can have");
     assert_says(&nobody, "plan --keys 30e9 --error-rate 0.001 --build-memory 512MiB --growth 1.5", 0,
-                "  hashes by way of disk    447.0 GiB\n  of them at a time        64.0 GiB\n");
+                "  hashes written to disk        447.0 GiB\n  at most at a time             64.0 GiB\n");
     assert_says(&nobody, "help plan", 0, "twinbloom plan --keys 30e9 --error-rate 0.001 --node-memory 64GiB");
 }
 
@@ -144,27 +144,29 @@ static void test_status__says_what_is_out_of_the_ordinary(void **state)
 {
     struct responder *r = *state;
     const struct result *result = twinbloom(r, "", "status 12");
-    assert_non_null(strstr(result->text, "  last verification    stale\n"));
+    assert_non_null(strstr(result->text, "  last verification        stale\n"));
     assert_null(strstr(result->text, "grown by layers"));
     assert_null(strstr(result->text, "paused"));
     assert_null(strstr(result->text, "holds"));
     assert_says(r, "status 12 --json", 0, "\"job_verify_missing_keys\":\"77\"");
     r->held = true;
-    assert_says(r, "status 12", 0, "  holds before the cutover  yes\n");
+    assert_says(r, "status 12", 0, "  holds before cutover     yes\n");
 }
 
 static void test_status__says_what_is_not_known(void **state)
 {
     struct responder *r = *state;
     const struct result *result = twinbloom(r, "", "status 12");
+    assert_non_null(strstr(result->text,
+                           "  rows                     1,000,000\n  counted by               statistics\n"));
     assert_non_null(
-        strstr(result->text, "  rows                 1,000,000\n  counted by           statistics\n"));
-    assert_non_null(strstr(result->text, "  dead keys            234,567\n  share of dead keys   19%\n"));
+        strstr(result->text, "  dead keys                234,567\n  share of dead keys       19%\n"));
     assert_null(strstr(result->text, "begins at"));
     assert_says(r, "status 12 --json", 0,
                 "\"source_rows_by\":\"statistics\",\"dead_keys\":234567,\"dead_ratio\":0.19,");
     r->away = true;
-    assert_says(r, "status 12", 0, "  dead keys            unknown\n  share of dead keys   unknown\n");
+    assert_says(r, "status 12", 0,
+                "  dead keys                unknown\n  share of dead keys       unknown\n");
     assert_says(r, "status 12 --json", 0, "\"dead_keys\":null,\"dead_ratio\":null,");
 }
 
@@ -187,7 +189,7 @@ static void test_exit__says_what_kind_of_failure_it_was(void **state)
         int code;
         const char *said;
     } cases[] = {{"no-rights", 4, "NOPERM this user"},
-                 {"missing", 4, "ERR not found"},
+                 {"missing", 4, "filter 'missing' does not exist"},
                  {"conflict", 4, "CONFLICT it is not"},
                  {"damaged", 5, "LOST a shard"},
                  {"no-memory", 5, "OOM out of memory"},

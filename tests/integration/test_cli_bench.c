@@ -193,7 +193,7 @@ static void test_bench__asks_for_no_more_than_such_a_server_has(void **state)
     (void)state;
     const struct result *r = twinbloom(
         &peer.address, "", "bench --keys 500 --requests 500 --connections 4 --pipeline 5 --adds 0.2");
-    if (r->code != 0 || strstr(r->text, "keys that are in were reported absent.\n") == NULL ||
+    if (r->code != 0 || strstr(r->text, "present keys were reported absent.\n") == NULL ||
         strstr(r->text, "The first error") != NULL)
         fail_msg("code %d\n%s", r->code, r->text);
     assert_non_null(strstr(r->text, "\nThe server used 0.50 s of processor time, 1000.00 us a key.\n"));
@@ -224,7 +224,7 @@ static void test_bench__refuses_a_name_that_is_taken(void **state)
     for (enum mood mood = TAKEN; mood <= OTHER_TYPE; mood++) {
         peer.mood = mood;
         assert_says(&peer.address, "bench --filter mine --keys 10 --requests 10", 2,
-                    "there is something of the name mine");
+                    "the name mine is in use");
     }
     assert_int_equal(atomic_load(&peer.deleted), 0);
 }
@@ -234,7 +234,7 @@ static void test_bench__names_the_node_of_a_cluster_that_has_the_slot(void **sta
     (void)state;
     peer.mood = ELSEWHERE;
     assert_says(&peer.address, "bench --filter mine --keys 10 --requests 10", 4,
-                "MOVED 9834 10.0.0.2:6379: bench asks one node; ask that one, with --filter mine");
+                "MOVED 9834 10.0.0.2:6379: bench uses one node; run it on that node, with --filter mine");
     assert_int_equal(atomic_load(&peer.deleted), 0);
 }
 
@@ -268,7 +268,7 @@ static void test_bench__tells_of_adds_that_are_not_new(void **state)
 {
     (void)state;
     assert_says(&peer.address, "bench --keys 40 --requests 100 --adds 1", 0,
-                "60 keys were added that had been added before");
+                "60 adds repeated an earlier key");
     assert_says(&peer.address, "bench --keys 40 --requests 40 --adds 1 --json", 0, "\"added_again\":0,");
 }
 

@@ -41,15 +41,15 @@ static void test_rebuild__ends_where_it_holds_or_was_rolled_back(void **state)
     r->last_state = "running";
     assert_says(
         r, "rebuild 12 --hold --wait", 0,
-        "The rebuild of 12 holds: generation 5 is built and verified, and waits for \"twinbloom cutover "
+        "The rebuild of 12 holds: generation 5 is built and verified. It waits for \"twinbloom cutover "
         "12\".\n");
     assert_true(r->polls >= 5);
     r->polls = 0;
     r->switched = true;
-    assert_says(
-        r, "rebuild 12 --hold --wait", 5,
-        "twinbloom: the rebuild of 12 was rolled back: generation 4 serves; it holds until \"twinbloom "
-        "cutover 12\" or \"twinbloom abort 12\"\n");
+    assert_says(r, "rebuild 12 --hold --wait", 5,
+                "twinbloom: the rebuild of 12 was rolled back: generation 4 is in use; the rebuild waits for "
+                "\"twinbloom "
+                "cutover 12\" or \"twinbloom abort 12\"\n");
     /* Somebody else's hold is waited out. */
     r->polls = 0;
     r->switched = false;
@@ -60,7 +60,7 @@ static void test_rebuild__ends_where_it_holds_or_was_rolled_back(void **state)
 static void test_verify__is_followed_as_a_rebuild_is(void **state)
 {
     struct responder *r = *state;
-    assert_says(r, "verify 12 --wait", 0, "The verification of 12 is done, 1,000 keys looked for.\n");
+    assert_says(r, "verify 12 --wait", 0, "The verification of 12 is done, 1,000 keys looked up.\n");
     r->polls = 0;
     r->last_state = "failed";
     assert_says(r, "verify 12 --wait", 5,
@@ -73,7 +73,7 @@ static void test_dry_run__shows_each_step(void **state)
     assert_run(*state, "", "rebuild f --dry-run", 0,
                "Plan\n"
                "  capacity            3,000,000\n"
-               "  that rate is known  by the last run\n\n"
+               "  this rate is known  by the last run\n\n"
                "STEP       ROWS    TIME  REDIS BEFORE  AT ITS PEAK  AFTERWARDS  WHAT\n"
                "scan  2,500,000  1m 23s       1.0 MiB      3.0 MiB     2.0 MiB  read the table\n\n"
                "Nothing was started.\n");
@@ -97,7 +97,7 @@ static void test_control__asks_and_says_what_follows(void **state)
         {"rollback", "TB.ROLLBACK echo", "The rebuild of f is being rolled back", "rolled_back\":true"},
         {"finish -y", "TB.FINISH echo", "The rebuild of f ends its grace time", "finished\":true"},
         {"pause", "TB.PAUSE echo", "The job of f pauses", "paused\":true"},
-        {"resume", "TB.RESUME echo", "The job of f goes on", "resumed\":true"},
+        {"resume", "TB.RESUME echo", "The job of f continues", "resumed\":true"},
     };
     char line[128];
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -135,9 +135,8 @@ static void test_throttle__takes_rows_a_second_or_none(void **state)
 {
     assert_says(*state, "throttle echo 5k", 4, "ERR got TB.THROTTLE echo 5000\n");
     assert_says(*state, "throttle echo none", 4, "ERR got TB.THROTTLE echo 0\n");
-    assert_run(*state, "", "throttle f 5000", 0,
-               "The job of f reads at most 5,000 rows a second from now on.\n");
-    assert_run(*state, "", "throttle f 0", 0, "The job of f reads rows without a limit from now on.\n");
+    assert_run(*state, "", "throttle f 5000", 0, "The job of f now reads at most 5,000 rows a second.\n");
+    assert_run(*state, "", "throttle f 0", 0, "The job of f now reads rows without a limit.\n");
     assert_run(*state, "", "throttle f 5000 --json", 0,
                "{\"filter\":\"f\",\"rows_per_second_limit\":5000}\n");
     assert_says(*state, "throttle f fast", 2, "expected rows a second");

@@ -235,13 +235,13 @@ static void test_config__shows_gets_and_sets(void **state)
 static void test_status__says_when_the_next_expansion_is_expected(void **state)
 {
     (void)state;
-    assert_says("$T status short-link", 0, "expected at          unknown\n");
+    assert_says("$T status short-link", 0, "  expected                  unknown\n");
     assert_says("$T status short-link --json", 0,
                 "\"rebuild_expected_at\":null,\"rebuild_expected_by\":\"\"");
     free(output_of("$T config set filter.short-link.schedule '0 3 * * *'", 0));
     fixture_wait(&fixture, 0, "rebuild_expected_by", "schedule");
     assert_says("TZ=UTC $T status", 0, "03:00, in ");
-    assert_says("TZ=UTC $T status short-link", 0, " 03:00:00 +0000\n  by                   schedule\n");
+    assert_says("TZ=UTC $T status short-link", 0, " 03:00:00 +0000\n  expected by               schedule\n");
     free(output_of("$T config set filter.short-link.schedule ''", 0));
     fixture_wait(&fixture, 0, "rebuild_expected_by", "");
 }
@@ -251,9 +251,9 @@ static void test_status__of_a_filter_without_a_source_has_no_postgres(void **sta
 {
     (void)state;
     free(output_of("$T add alone a", 0));
-    assert_says("$T status alone", 0, "  Postgres             none\n");
+    assert_says("$T status alone", 0, "  Postgres                 none\n");
     assert_says("$T status alone --json", 0, "\"postgres\":\"none\",\"ready\":true");
-    assert_says("$T status short-link", 0, "  Postgres             ok\n");
+    assert_says("$T status short-link", 0, "  Postgres                  ok\n");
     free(output_of("$T delete alone -y", 0));
 }
 
@@ -281,7 +281,7 @@ static void test_create__makes_a_filter_once(void **state)
     assert_says("$T check made a 2>&1", 4, "filter 'made' does not exist");
     assert_says("$T create made --capacity 1000 --error-rate 0.01 --nonscaling", 0,
                 "The filter made is created.");
-    assert_says("$T create made --capacity 1000 --error-rate 0.01 2>&1", 4, "ERR item exists");
+    assert_says("$T create made --capacity 1000 --error-rate 0.01 2>&1", 4, "filter 'made' exists already");
     assert_says("$T check made a", 1, "absent\ta\n");
     assert_says("$T delete made --yes", 0, "The filter made is deleted.");
     assert_says("$T delete made --yes 2>&1", 4, "filter 'made' does not exist");
@@ -294,7 +294,7 @@ static void test_bench__touches_no_filter_but_its_own(void **state)
     (void)state;
     free(output_of("$T add mine a >/dev/null", 0));
     char *before = output_of("$T status --json | tr , '\\n' | grep '\"filter\"' | sort", 0);
-    assert_says("$T bench --filter mine --requests 10 --keys 10 2>&1", 2, "bench makes a filter of its own");
+    assert_says("$T bench --filter mine --requests 10 --keys 10 2>&1", 2, "bench creates a filter of its own");
     assert_says("$T check mine a", 0, "present");
     assert_says(
         "$T bench --filter other --requests 500 --keys 1k --batch 7 --pipeline 3 --connections 3 --adds 0.5",
@@ -435,8 +435,8 @@ static void test_top__shows_a_job_and_ends_by_ctrl_c(void **state)
 static void test_top__is_for_terminals(void **state)
 {
     (void)state;
-    assert_says("$T top 2>&1", 2, "top is for terminals");
-    assert_says("$T top --json 2>&1", 2, "top is for terminals");
+    assert_says("$T top 2>&1", 2, "top needs a terminal");
+    assert_says("$T top --json 2>&1", 2, "top needs a terminal");
 }
 
 /* The bar of a rebuild on a terminal; in the end only the result is left. */

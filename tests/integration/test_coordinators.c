@@ -159,7 +159,7 @@ static void test_coordinators__on_the_command_line_and_over_http(void **state)
     contains(text, "\"jobs\":[]");
     contains(text, "\"current\":true");
     (void)run_cli("coordinators nobody", &code);
-    assert_int_equal(code, 3);
+    assert_int_equal(code, 4);
     struct http_reply r = http_ask(fixture.daemon[0].http_port, "GET", "/v1/coordinators", NULL);
     assert_int_equal(r.status, 200);
     contains(r.body, "{\"coordinators\":[{\"coordinator\":\"");

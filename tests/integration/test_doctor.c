@@ -44,20 +44,25 @@ static const struct result *by_command(const char *options)
     return &result;
 }
 
-/* twinbloomd --doctor, with nodes, a dsn, lines of [redis] and filters of its own. Main thread only. */
-static const struct result *alone(const char *nodes, const char *dsn, const char *lines, const char *filters)
+/* twinbloomd --doctor, with a configuration of its own. Main thread only. */
+static const struct result *alone_by(const struct daemon_options *o)
 {
     static struct result result;
     struct daemon d = {0};
     struct error e = {""};
     char *output = NULL;
-    const struct daemon_options o = {.nodes = nodes, .dsn = dsn, .redis = lines, .filters = filters};
-    must(daemon_prepare(&d, &o, &e), e);
+    must(daemon_prepare(&d, o, &e), e);
     must(daemon_run(&d, "--doctor", &output, &result.code, &e), e);
     (void)snprintf(result.text, sizeof(result.text), "%s", output);
     free(output);
     assert_true(daemon_fini(&d));
     return &result;
+}
+
+/* The same with nodes, a dsn, lines of [redis] and filters. */
+static const struct result *alone(const char *nodes, const char *dsn, const char *lines, const char *filters)
+{
+    return alone_by(&(struct daemon_options){.nodes = nodes, .dsn = dsn, .redis = lines, .filters = filters});
 }
 
 /* A line "state probe ... part" is there; with @remedy, in the line that follows. */
@@ -278,6 +283,64 @@ static void test_doctor__complains_of_missing_replicas(void **state)
     assert_int_equal(r->code, 1);
 }
 
+static void test_doctor__complains_of_a_replica_for_a_node(void **state)
+{
+    (void)state;
+    struct temp_redis replica = {0};
+    struct error e = {""};
+    char port[8];
+    (void)snprintf(port, sizeof(port), "%u", fixture.redis[0].port);
+    const char *const arguments[] = {"--replicaof", "127.0.0.1", port, NULL};
+    must(temp_redis_start(&replica, arguments, &e), e);
+    says(alone(replica.url, NULL, "", ""), "problem", "redis", "it is a replica of another server",
+         "name a master");
+    bool in_step = false;
+    for (unsigned spent = 0; !in_step && spent < WAIT_MS; spent += 100) {
+        clock_sleep_us(100 * 1000);
+        in_step = strstr(alone(fixture.node_list, NULL, "add_acks = 1\nread_from = replica\n", "")->text,
+                         "1 replicas in step, 1 needed") != NULL;
+    }
+    assert_true(in_step);
+    temp_redis_fini(&replica);
+}
+
+/* The daemon's clock is a minute ahead. */
+static void test_doctor__complains_of_clocks_that_differ(void **state)
+{
+    (void)state;
+    const char *asan = getenv("ASAN_OPTIONS");
+    char path[PATH_MAX + 16], more[1024];
+    const int64_t ahead = 60;
+    (void)snprintf(path, sizeof(path), "%s/clock", fixture.redis[0].directory);
+    FILE *f = fopen(path, "we");
+    assert_non_null(f);
+    assert_int_equal(fwrite(&ahead, sizeof(ahead), 1, f), 1);
+    (void)fclose(f);
+    char *before = asan == NULL ? NULL : strdup(asan);
+    (void)snprintf(more, sizeof(more), "%s:verify_asan_link_order=0", before == NULL ? "" : before);
+    assert_int_equal(setenv("ASAN_OPTIONS", more, 1), 0);
+    assert_int_equal(setenv("FAULT_CLOCK", path, 1), 0);
+    assert_int_equal(setenv("LD_PRELOAD", CLOCK_PRELOAD, 1), 0);
+    const struct result *r = alone(fixture.node_list, fixture.postgres.dsn, "", WITH_TABLE(""));
+    (void)unsetenv("LD_PRELOAD");
+    (void)unsetenv("FAULT_CLOCK");
+    (void)(before == NULL ? unsetenv("ASAN_OPTIONS") : setenv("ASAN_OPTIONS", before, 1));
+    free(before);
+    says(r, "warning", "clock", " ms behind the one here", "NTP");
+    says(r, "warning", "clock", "postgres: its clock is ", "NTP");
+    assert_int_equal(r->code, 0);
+}
+
+static void test_doctor__complains_of_a_standby_that_is_away(void **state)
+{
+    (void)state;
+    struct daemon_options o = {.nodes = fixture.node_list,
+                               .dsn = fixture.postgres.dsn,
+                               .filters = WITH_TABLE(""),
+                               .postgres = "read_dsn = host=127.0.0.1 port=1 dbname=postgres\n"};
+    says(alone_by(&o), "problem", "standby", "", "check [postgres] read_dsn");
+}
+
 static void test_doctor__complains_of_a_node_that_is_away(void **state)
 {
     (void)state;
@@ -452,6 +515,9 @@ int main(void)
         cmocka_unit_test(test_doctor__tries_what_the_page_of_rights_names),
         cmocka_unit_test(test_doctor__is_described_by_the_page_on_installing),
         cmocka_unit_test(test_doctor__complains_of_missing_replicas),
+        cmocka_unit_test(test_doctor__complains_of_a_replica_for_a_node),
+        cmocka_unit_test(test_doctor__complains_of_clocks_that_differ),
+        cmocka_unit_test(test_doctor__complains_of_a_standby_that_is_away),
         cmocka_unit_test(test_doctor__complains_of_a_node_that_is_away),
         cmocka_unit_test(test_doctor__complains_of_other_nodes),
         cmocka_unit_test(test_doctor__complains_of_coordinators_that_disagree),

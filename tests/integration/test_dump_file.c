@@ -96,9 +96,9 @@ static void test_restore__of_a_file_that_is_damaged_changes_nothing(void **state
                  0, "");
     two_cli_says(&two.to, "restore damaged < $D/damaged", 5, "the dump is damaged after ");
     two_cli_says(&two.to, "restore damaged < <(cat $D/layers; echo)", 5,
-                 "there is something after the end of the dump");
+                 "there is data after the end of the dump");
     two_says(&two.to, "BF.INFO damaged", "ERR not found");
-    two_cli_says(&two.to, "restore damaged < <(echo no dump at all)", 5, "this is no dump of a filter");
+    two_cli_says(&two.to, "restore damaged < <(echo no dump at all)", 5, "this is not a dump of a filter");
     two_cli_says(&two.to, "restore damaged --input /nonexistent", 2, "/nonexistent: No such file");
     two_cli_says(&two.to, "restore configured < $D/layers", 4, "the filter configured exists already");
 }
@@ -134,11 +134,11 @@ static void test_dump__goes_on_with_a_file_that_was_cut(void **state)
                      "resumed dumped: ");
     }
     two_cli_says(&two.from, "dump resumed --output $D/again --resume", 0, "was dumped already");
-    two_cli_says(&two.from, "dump resumed --output $D/again", 2, "is there already; --resume");
+    two_cli_says(&two.from, "dump resumed --output $D/again", 2, "exists already; --resume");
     two_cli_says(&two.from, "dump resumed --output $D/nosuch --resume", 2, "No such file");
     two_cli_says(&two.from, "dump resumed --resume", 2, "--resume needs --output FILE");
-    two_cli_says(&two.from, "dump nosuch | cat", 0, "twinbloom: ERR not found");
-    two_cli_says(&two.from, "dump nosuch --output $D/new", 4, "twinbloom: ERR not found");
+    two_cli_says(&two.from, "dump nosuch | cat", 0, "twinbloom: filter 'nosuch' does not exist");
+    two_cli_says(&two.from, "dump nosuch --output $D/new", 4, "twinbloom: filter 'nosuch' does not exist");
     two_cli_says(&two.from, "help > /dev/null; ls $D/new", 2, "No such file");
 }
 

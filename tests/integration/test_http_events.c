@@ -301,30 +301,35 @@ static void ask_any(const char *command)
     freeReplyObject(r);
 }
 
-/* The next traffic event behind @from: its figures, in its order, those of duration_us added up. */
-static size_t hears_traffic(struct listener *l, size_t from, unsigned long long figure[6])
+/* What traffic events have, in this order; the last one is the sum of duration_us. */
+enum { REQUESTS, FAILED, CHECKS, MAYBE, ADDS, DURATIONS, FIGURES };
+
+/* The next traffic event behind @from; where it ends. */
+static size_t hears_traffic(struct listener *l, size_t from, uint64_t figure[FIGURES])
 {
+    static const char *const names[] = {
+        "\"requests\":", "\"failed\":", "\"checks\":", "\"maybe\":", "\"adds\":", "\"duration_us\":["};
     size_t at = hears(l, from, "event: traffic\ndata: {"), end = hears(l, at, "]}");
-    double read_at;
-    unsigned long long n;
-    int read = 0;
-    assert_int_equal(
-        sscanf(l->text + at,
-               "\"read_at\":%lf,\"requests\":%llu,\"failed\":%llu,\"checks\":%llu,\"maybe\":%llu,"
-               "\"adds\":%llu,\"duration_us\":[%n",
-               &read_at, &figure[0], &figure[1], &figure[2], &figure[3], &figure[4], &read),
-        6);
-    figure[5] = 0;
-    for (const char *p = l->text + at + read; sscanf(p, "%llu%n", &n, &read) == 1;
-         p += read + (p[read] == ','))
-        figure[5] += n;
+    const char *p = l->text + at;
+    assert_int_equal(strncmp(p, "\"read_at\":", 10), 0);
+    for (unsigned i = 0; i < FIGURES; i++) {
+        char *behind = NULL;
+        p = strstr(p, names[i]);
+        assert_non_null(p);
+        p += strlen(names[i]);
+        figure[i] = 0;
+        do {
+            figure[i] += strtoull(p, &behind, 10);
+            p = behind + 1;
+        } while (i == DURATIONS && *behind == ',');
+    }
     return end;
 }
 
 static void test_events__tell_of_requests_and_answers(void **state)
 {
     (void)state;
-    unsigned long long before[6], after[6];
+    uint64_t before[FIGURES], after[FIGURES];
     fixture_ask(&fixture, 0, "BF.RESERVE counted 0.0001 1000");
     open_stream(&heard, STREAM);
     size_t at = hears_traffic(&heard, 0, before);
@@ -335,14 +340,14 @@ static void test_events__tell_of_requests_and_answers(void **state)
         200);
     do
         at = hears_traffic(&heard, at, after);
-    while (after[2] < before[2] + 4);
+    while (after[CHECKS] < before[CHECKS] + 4);
     close_stream(&heard);
-    assert_int_equal(after[0] - before[0], 3);
-    assert_int_equal(after[1] - before[1], 0);
-    assert_int_equal(after[2] - before[2], 4);
-    assert_int_equal(after[3] - before[3], 3);
-    assert_int_equal(after[4] - before[4], 2);
-    assert_int_equal(after[0], after[5]);
+    assert_int_equal(after[REQUESTS] - before[REQUESTS], 3);
+    assert_int_equal(after[FAILED] - before[FAILED], 0);
+    assert_int_equal(after[CHECKS] - before[CHECKS], 4);
+    assert_int_equal(after[MAYBE] - before[MAYBE], 3);
+    assert_int_equal(after[ADDS] - before[ADDS], 2);
+    assert_int_equal(after[REQUESTS], after[DURATIONS]);
 }
 
 /* --- shards and samples --- */

@@ -33,7 +33,7 @@ static void test_import__reads_lines_nuls_and_columns(void **state)
 {
     (void)state;
     added("import lines < <(printf 'c0\\nc1\\n\\nc2')",
-          "3 keys are in lines: 3 added, 0 may have been there");
+          "3 keys are in lines: 3 added, 0 may have been present before");
     added("import lines < <(printf 'c0\\nc1\\n\\nc2')", "1 empty keys were skipped.");
     added("import nuls --null < <(printf 'c0\\0c1\\0c2\\0')", "3 keys are in nuls: 3 added");
     added("import nuls -0 < <(printf 'a\\nb\\0')", "1 keys are in nuls: 1 added");
@@ -45,11 +45,11 @@ static void test_import__reads_lines_nuls_and_columns(void **state)
     redisReply *r = client_command(&two.from, "BF.EXISTS nuls %b", "a\nb", (size_t)3);
     assert_int_equal(r->integer, 1);
     freeReplyObject(r);
-    added("import crlf < <(printf 'a\\r\\n')", "the CR was taken as a part of each key");
+    added("import crlf < <(printf 'a\\r\\n')", "the CR was added as part of each key");
     two_cli_says(&two.from, "import x --csv code < <(printf 'id\\n1\\n')", 5,
                  "the first record has no column \"code\"");
     two_cli_says(&two.from, "import bad --csv 2 < <(printf '1,a\\n2\\n3,b\\n')", 5,
-                 "1 records have no such column or are malformed, the first is record 2.");
+                 "1 records lack the column or are malformed; the first is record 2.");
     two_cli_says(&two.from, "import x --csv 1 -0", 2, "--null and --csv do not go together");
     two_cli_says(&two.from, "import x --csv 0", 2, "--csv 0: expected COLUMN");
     two_cli_says(&two.from, "import x --input /nonexistent", 2, "/nonexistent: No such file");

@@ -223,7 +223,7 @@ static void expect_same_refusal(const char *options, const char *text)
     (void)snprintf(line, sizeof(line), "rebuild " FILTER " %s --dry-run", options);
     assert_says(line, 1, text);
     (void)snprintf(line, sizeof(line), "rebuild " FILTER " %s --wait", options);
-    assert_says(line, 1, text);
+    assert_says(line, 5, text);
 }
 
 static void test_dry_run__is_refused_as_the_rebuild_would_be(void **state)
@@ -341,11 +341,11 @@ static void test_hold__waits_for_the_cutover(void **state)
     assert_says("rebuild " FILTER " --hold --wait", 0, "waits for \"twinbloom cutover " FILTER "\".\n");
     clock_sleep_us(1200000);
     expect("job_step", "hold");
-    assert_says("status " FILTER " | grep -E 'holds before the cutover +yes$'", 0, "");
+    assert_says("status " FILTER " | grep -E 'holds before cutover +yes$'", 0, "");
     assert_says("rebuild " FILTER " --dry-run", 1, "the mutex is held by ");
     assert_int_equal(number("generation"), before);
-    assert_says("rollback " FILTER, 3, "nothing to roll back");
-    assert_says("cutover " FILTER, 0, "switches as soon as");
+    assert_says("rollback " FILTER, 4, "nothing to roll back");
+    assert_says("cutover " FILTER, 0, "switches after the latest rows");
     wait_for("phase", "SWITCHED");
     assert_true(number("generation") > before);
     wait_for("job_step", "grace");
@@ -363,8 +363,8 @@ static void test_restart__throws_away_what_an_unfinished_job_has_built(void **st
     quiet();
     assert_says("rebuild " FILTER " --hold --wait", 0, "waits for");
     int64_t thrown = number("job_generation");
-    assert_says("rebuild " FILTER, 3, "");
-    assert_says("rebuild " FILTER " --restart --dry-run", 2, "throws nothing away");
+    assert_says("rebuild " FILTER, 6, "");
+    assert_says("rebuild " FILTER " --restart --dry-run", 2, "--dry-run starts nothing");
     assert_says("rebuild " FILTER " --restart --yes --hold --wait", 0, "waits for");
     assert_true(number("job_generation") > thrown);
     quiet();
@@ -384,7 +384,7 @@ static void test_rollback__is_told_to_whoever_waits_for_the_rebuild(void **state
                    "until %s -p %u status " FILTER " | grep -q 'step *grace'; do sleep 0.1; done; "
                    "%s -p %u rollback " FILTER "; wait $job",
                    TWINBLOOM_CLI, fixture.client[0].port, TWINBLOOM_CLI, fixture.client[0].port);
-    assert_says(line, 1, "was rolled back: generation ");
+    assert_says(line, 5, "was rolled back: generation ");
     wait_for("job_step", "hold");
     assert_int_equal(number("generation"), before);
     must(client_madd(&fixture.client[0], FILTER, fixture_code, ROWS, 100, &e), e);
@@ -398,17 +398,17 @@ static void test_pause__and_throttle_are_seen_in_the_status(void **state)
 {
     (void)state;
     quiet();
-    assert_says("pause " FILTER, 3, "no job is running");
+    assert_says("pause " FILTER, 4, "no job is running");
     assert_says("rebuild " FILTER " --hold --wait", 0, "holds");
     assert_says("pause " FILTER, 0, "pauses");
     assert_says("throttle " FILTER " 5k", 0, "at most 5,000 rows a second");
     assert_says("status " FILTER " | grep -E 'paused +yes$'", 0, "");
-    assert_says("status " FILTER " | grep -E 'at most, rows a second +5,000$'", 0, "");
+    assert_says("status " FILTER " | grep -E 'limit, rows per second +5,000$'", 0, "");
     assert_says("cutover " FILTER, 0, "switches");
     clock_sleep_us(700000);
     expect("phase", "BUILDING");
     assert_says("throttle " FILTER " none", 0, "without a limit");
-    assert_says("resume " FILTER, 0, "goes on");
+    assert_says("resume " FILTER, 0, "continues");
     wait_for("job_state", "done");
 }
 
@@ -418,10 +418,10 @@ static void test_verify__looks_for_every_key(void **state)
 {
     (void)state;
     quiet();
-    assert_says("verify " FILTER " --full --wait", 0, "20,000 keys looked for");
+    assert_says("verify " FILTER " --full --wait", 0, "20,000 keys looked up");
     expect("verification", "passed");
     expect("job_verify_mode", "full");
-    assert_says("status " FILTER " | grep -E 'verified by +full$'", 0, "");
+    assert_says("status " FILTER " | grep -E 'method +full$'", 0, "");
     assert_true(number("job_rows") >= ROWS); /* of the rebuild before, as it was */
 }
 
@@ -456,7 +456,7 @@ static void test_verify__ends_with_1_where_an_old_key_is_missing(void **state)
              e);
     }
     client_close(&redis);
-    assert_says("verify " FILTER " --full --wait", 1, "twinbloom: the verification of " FILTER " failed: ");
+    assert_says("verify " FILTER " --full --wait", 5, "twinbloom: the verification of " FILTER " failed: ");
     expect("verification", "failed");
     assert_says("status " FILTER, 0, "keys missing");
     fixture_all_present(&fixture, 0, 0, ROWS); /* they were added */

@@ -114,6 +114,20 @@ static void test_rename__that_leaves_a_gap_is_waited_for(void **state)
     every_row_is_present(ROWS);
 }
 
+static void test_rename__that_leaves_a_gap_does_not_keep_an_operator_waiting(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    (void)fresh_rows();
+    fixture_sql(fixture.db, "DROP TABLE IF EXISTS earlier");
+    (void)rebuild_to_mid_scan();
+    fixture_sql(fixture.db, "ALTER TABLE short_link RENAME TO earlier");
+    clock_sleep_us(1000 * 1000);
+    must(client_ok(&fixture.client[0], &e, "TB.ABORT " FILTER), e);
+    must(client_wait_status(&fixture.client[0], FILTER, "job_state", "aborted", END_MS, &e), e);
+    fixture_sql(fixture.db, "ALTER TABLE earlier RENAME TO short_link");
+}
+
 static void test_rename__and_back_is_seen(void **state)
 {
     (void)state;
@@ -446,6 +460,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rename__in_mid_scan_has_the_build_begin_again),
         cmocka_unit_test(test_rename__that_leaves_a_gap_is_waited_for),
+        cmocka_unit_test(test_rename__that_leaves_a_gap_does_not_keep_an_operator_waiting),
         cmocka_unit_test(test_rename__and_back_is_seen),
         cmocka_unit_test(test_rename__while_no_coordinator_runs_is_seen_by_the_next),
         cmocka_unit_test(test_truncate__and_lower_ids_are_found),

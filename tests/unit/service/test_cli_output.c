@@ -52,12 +52,14 @@ static void test_output_percent_and_rate__keep_what_matters(void **state)
 {
     (void)state;
     assert_string_equal(output_percent(0, shown), "0%");
+    assert_string_equal(output_percent(0.000002, shown), "<0.1%");
     assert_string_equal(output_percent(0.003, shown), "0.3%");
     assert_string_equal(output_percent(0.524, shown), "52%");
     assert_string_equal(output_percent(1.25, shown), "125%");
     assert_string_equal(output_rate(0.001, shown), "0.1%");
     assert_string_equal(output_rate(0.0000874, shown), "0.00874%");
     assert_string_equal(output_rate(0.000000001, shown), "0.0000001%");
+    assert_string_equal(output_rate(1e-20, shown), "<0.0000001%");
     assert_string_equal(output_rate(0.0999, shown), "9.99%");
     assert_string_equal(output_rate(0.5, shown), "50%");
     assert_string_equal(output_rate(1, shown), "100%");
