@@ -77,7 +77,7 @@ static void test_leaving__balancers_are_told_while_clients_are_served(void **sta
     uint64_t began = clock_mono_us();
     process_signal(&fixture.daemon[1].process, SIGTERM);
     roll_wait(&fixture, 0, 1, NULL, "state", "leaving", DELAY_MS);
-    expect_readyz(1, 503, "ends");
+    expect_readyz(1, 503, "shutting down");
     must(client_integer(&fixture.client[1], &n, &e, "BF.ADD " FILTER " late-1"), e);
     must(client_open(&late, fixture.daemon[1].port, WAIT_MS, &e), e);
     must(client_integer(&late, &n, &e, "BF.EXISTS " FILTER " late-1"), e);
