@@ -214,7 +214,7 @@ static void test_accept__by_http_is_refused_in_the_same_way(void **state)
 {
     (void)state;
     struct error e = {""};
-    posts("/v1/filters/nothing/trust", 404, "no such filter");
+    posts("/v1/filters/nothing/trust", 404, "the filter does not exist");
     must(client_ok(node(1), &e, "SAVE"), e);
     temp_redis_kill(&f.redis[1]);
     posts("/v1/filters/seen/trust", 503, "does not answer");
