@@ -57,7 +57,7 @@ static enum err accept_under_mutex(struct admin *a, struct admin_call *call, con
         return error_set(
             e, ERR_CONFLICT,
             "what was added last is lost with the view's node, and there is no source to build the "
-            "filter from: nothing can be accepted; delete it, and restore a dump or add its keys again");
+            "filter from: masters cannot be trusted; delete it, and restore a dump or add its keys again");
     if (code == ERR_OK)
         code = present(a, s, e);
     if (code == ERR_OK) /* nor what a view that went back does not know of */
