@@ -235,9 +235,11 @@ const checks = {
 
   async 'what is built holds, and the page says whether it is safe to switch'(v) {
     await becomes('job_step', 'hold');
-    await v.page.locator('.note', { hasText: 'Safe to switch' }).waitFor();
+    await v.page.locator('.note', { hasText: /^Safe to switch/ }).waitFor(); // not "Not yet safe"
     for (let i = 0; i < 3000; i++) await ask('BF.MEXISTS', FILTER, 'c1', `absent-${i}`);
+    await v.page.locator('.total', { hasText: 'latency p99*, p50' }).waitFor();
     await v.page.locator('#said.shown').waitFor({ state: 'detached' });
+    await v.page.locator('.card', { hasText: 'onerror' }).evaluate((card) => card.remove()); // until the next look
     await v.shot('readme', 1150); // docs/images/dashboard.png is this one
     await v.shot('held');
     await v.shots('held', 'dark', 400);
