@@ -48,8 +48,8 @@ bool admin_has_source(struct admin *a, struct admin_call *call, const char *noth
     if (code == ERR_OK && c == NULL)
         code = fence_load(&a->fence, &a->view, &call->error);
     call->status = error_set(&call->error, code == ERR_NOT_FOUND ? ERR_NOT_FOUND : ERR_CONFLICT,
-                             "filter '%s' has no source table in the configuration: nothing to %s",
-                             call->filter, nothing);
+                             "filter '%s' has no source: nothing to %s; set table in [filter %s]",
+                             call->filter, nothing, call->filter);
     reply_failure(&r, ERR_CONFLICT, "%s", call->error.text);
     return false;
 }

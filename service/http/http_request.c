@@ -213,7 +213,7 @@ static void on_deadline(evutil_socket_t fd, short events, void *arg)
     (void)events;
     struct http_request *r = arg;
     if (r->connection != NULL && http_connection_is_reading(r->connection))
-        http_connection_drop(r->connection, "no request"); /* and @r with it */
+        http_connection_drop(r->connection, "no request came in time"); /* and @r with it */
     else
         http_error(r, ERR_TIMEOUT, "no answer within http_timeout (%llu ms); the operation continues",
                    (unsigned long long)r->http->config->http_timeout_ms);

@@ -334,7 +334,7 @@ const checks = {
     await v.page.setViewportSize({ width: 400, height: 800 });
     const wide = await v.page.evaluate(() => document.documentElement.scrollWidth);
     assert.ok(wide <= 400, `${wide} pixels`);
-    await v.page.setViewportSize({ width: 1200, height: 900 });
+    await v.page.setViewportSize({ width: 1280, height: 900 });
   },
 
   async 'a lost stream is said, and found again'(v) {

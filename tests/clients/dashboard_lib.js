@@ -48,7 +48,7 @@ class Visit {
     Visit.browser ||= await chromium.launch({ executablePath: CHROMIUM,
       args: ['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'] });
     const v = new Visit();
-    v.context = await Visit.browser.newContext({ viewport: { width: 1200, height: 900 }, colorScheme: 'light', httpCredentials });
+    v.context = await Visit.browser.newContext({ viewport: { width: 1280, height: 900 }, colorScheme: 'light', httpCredentials });
     v.context.setDefaultTimeout(WAIT_MS);
     v.page = await v.context.newPage();
     v.asked = [];
@@ -83,16 +83,17 @@ class Visit {
   // The whole page, or its first @height pixels.
   async shot(name, height) {
     await this.page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
-    await this.page.screenshot({ path: path.join(Visit.shots, `${name}.png`), fullPage: true, animations: 'disabled', clip: height && { x: 0, y: 0, width: 1200, height } });
+    await this.page.screenshot({ path: path.join(Visit.shots, `${name}.png`), fullPage: true, animations: 'disabled', clip: height && { x: 0, y: 0, width: 1280, height } });
   }
 
   async shots(name, dark, width) {
     await this.page.emulateMedia({ colorScheme: 'dark' });
     await this.shot(`${name}-${dark}`);
-    await this.page.emulateMedia({ colorScheme: 'light' });
     await this.page.setViewportSize({ width, height: 800 });
+    await this.shot(`${name}-${width}-${dark}`);
+    await this.page.emulateMedia({ colorScheme: 'light' });
     await this.shot(`${name}-${width}`);
-    await this.page.setViewportSize({ width: 1200, height: 900 });
+    await this.page.setViewportSize({ width: 1280, height: 900 });
   }
 
   // A change, as the page makes it but without its buttons.
