@@ -87,8 +87,8 @@ static void job_line(const struct status *s, unsigned done, unsigned wanted, cha
         (void)snprintf(text, size, "rebuild  %u of %u done; no job now", done, wanted);
     else
         (void)snprintf(text, size,
-                       "rebuild  %u of %u: %s [%s] %" PRIu64 " of %" PRIu64 " rows, %.0f rows/s%s%s",
-                       number, wanted, s->job_step, picture, s->job_rows, s->job_rows_total, s->job_rate,
+                       "rebuild  %u of %u: %s [%s] %" PRIu64 " of %" PRIu64 " rows, %.0f rows/s%s%s", number,
+                       wanted, s->job_step, picture, s->job_rows, s->job_rows_total, s->job_rate,
                        s->job_waiting_for[0] != '\0' ? "; waits for " : "", s->job_waiting_for);
 }
 

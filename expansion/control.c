@@ -112,11 +112,13 @@ enum err control_ask(struct fence *f, enum control_wish wish, uint64_t value, st
     case 1:
         return ERR_OK;
     case 0:
-        return error_set(e, ERR_NOT_FOUND, "there is no such filter");
+        return error_set(e, ERR_NOT_FOUND, "the filter does not exist");
     case -1:
         return error_set(e, ERR_CONFLICT, "no job is running");
     case -3:
-        return error_set(e, ERR_FORMAT, "a later version keeps this filter: ask a coordinator of that one");
+        return error_set(
+            e, ERR_FORMAT,
+            "a later version keeps this filter: ask a coordinator of that version, or upgrade this one");
     default:
         return error_set(e, ERR_CONFLICT, "%s", w->refusal);
     }

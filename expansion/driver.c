@@ -45,7 +45,7 @@ enum err driver_change_view(struct driver *d, const struct fence_job *job, struc
     enum err code = fence_change(&d->fence, &d->view, &d->next, mutex_value(d->mutex), job, e);
     if (code == ERR_CANCELLED) /* the guard: what was asked for meanwhile decides */
         return driver_requests(d, e) == ERR_OK
-                   ? error_set(e, ERR_TIMEOUT, "an operator's request was taken back")
+                   ? error_set(e, ERR_TIMEOUT, "the operator's request was withdrawn")
                    : ERR_CANCELLED;
     if (code != ERR_OK)
         return code;
@@ -176,7 +176,7 @@ static enum err note_change(struct driver *d, struct error *why)
     log_warn("source_changed", "filter=%s step=%s code=%s error=%s", log_quote(d->o->filter),
              step_name(d->step), error_name(ERR_CHANGED), log_quote(why->text));
     if (++d->changes > CHANGES_MAX)
-        return error_prefix(why, ERR_CONFLICT, "%u times", d->changes);
+        return error_prefix(why, ERR_CONFLICT, "the source changed %u times", d->changes);
     return ERR_CHANGED;
 }
 
@@ -187,9 +187,9 @@ enum err driver_reload(struct driver *d, struct error *e)
     uint64_t epoch = d->view.epoch, incarnation = d->view.incarnation;
     enum err code = fence_load(&d->fence, &d->next, e);
     if (code != ERR_OK)
-        return code == ERR_NOT_FOUND ? error_set(e, ERR_FENCED, "the view is not in Redis any more") : code;
+        return code == ERR_NOT_FOUND ? error_set(e, ERR_FENCED, "the view is no longer in Redis") : code;
     if (d->next.incarnation != incarnation || d->next.epoch > epoch + 1 || d->next.epoch < epoch)
-        return error_set(e, ERR_FENCED, "the view moved on from epoch %" PRIu64, epoch);
+        return error_set(e, ERR_FENCED, "the view has changed since epoch %" PRIu64, epoch);
     d->view = d->next;
     return driver_complete_fence(d, e);
 }

@@ -165,7 +165,7 @@ enum err driver_look(struct driver *d, const char *waiting_for, struct error *e)
     if (mutex_lost(d->mutex))
         return error_set(e, ERR_MUTEX_LOST, "the mutex %s was lost", mutex_value(d->mutex));
     if (atomic_load(d->o->stop))
-        return error_set(e, ERR_BUSY, "the coordinator is stopping; another one goes on from here");
+        return error_set(e, ERR_BUSY, "the coordinator is stopping; another one continues the job");
     enum err code = ERR_OK;
     if (clock_mono_us() - d->controlled_at >= CONTROL_US) {
         /* A job that only waits would keep the mutex from whoever has to make a lost view anew. */

@@ -29,7 +29,7 @@ enum err driver_hold(struct driver *d, struct error *e)
     if (code != ERR_OK)
         return code;
     d->request = REQUEST_CUTOVER; /* rows have come meanwhile: catch up and verify again */
-    return error_set(e, ERR_CANCELLED, "an operator gave the word to switch");
+    return error_set(e, ERR_CANCELLED, "an operator asked for the cutover");
 }
 
 /* Model: EXCHANGE. */

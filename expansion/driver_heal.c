@@ -140,7 +140,7 @@ static enum err ask_masters(struct heal *h, struct error *e)
                strcmp(link_name(h->d->link, link_master(h->d->link, at)), h->now.one[i].node) != 0)
             at++;
         if (at == masters)
-            return error_set(e, ERR_UNREACHABLE, "Redis node %s is no master any more", h->now.one[i].node);
+            return error_set(e, ERR_UNREACHABLE, "Redis node %s is no longer a master", h->now.one[i].node);
         code = ask_master(h, at, &found, e);
         if (code == ERR_OK && !found)
             h->whole = "no mark proves what is there";
@@ -353,7 +353,7 @@ static enum err heal_in_rounds(struct heal *h, struct error *e)
             return code == ERR_OK ? driver_reload_trusted(d, e) : code;
         }
     }
-    return error_set(e, ERR_TIMEOUT, "the masters of Redis change faster than they can be made whole");
+    return error_set(e, ERR_TIMEOUT, "masters of Redis change faster than the filter can be healed");
 }
 
 enum err driver_heal(struct driver *d, struct error *e)

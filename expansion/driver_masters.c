@@ -45,11 +45,11 @@ enum err driver_reload_trusted(struct driver *d, struct error *e)
 {
     enum err code = fence_load(&d->fence, &d->next, e);
     if (code == ERR_NOT_FOUND || (code == ERR_OK && d->next.incarnation != d->view.incarnation))
-        return error_set(e, ERR_FENCED, "the view is not in Redis any more");
+        return error_set(e, ERR_FENCED, "the view is no longer in Redis");
     /* One that went back must not be trusted for what was done under the later one. */
     if (code == ERR_OK && (d->next.epoch < d->view.epoch || d->next.epoch > d->view.epoch + 1 ||
                            d->next.trusted_ms < d->view.trusted_ms || d->next.recovery == RECOVERY_DUE))
-        return error_set(e, ERR_FENCED, "the view moved on from epoch %" PRIu64, d->view.epoch);
+        return error_set(e, ERR_FENCED, "the view has changed since epoch %" PRIu64, d->view.epoch);
     if (code == ERR_OK) {
         d->view.trusted = d->next.trusted;
         d->view.trusted_ms = d->next.trusted_ms;
@@ -80,7 +80,7 @@ static enum err ask_to_heal(struct driver *d, struct error *e)
 {
     d->request = REQUEST_HEAL;
     return error_set(e, ERR_CANCELLED,
-                     "a Redis master has failed over or was restarted: what was written last may be lost");
+                     "a Redis master has failed over or was restarted: its last writes may be lost");
 }
 
 static bool heeds(const struct driver *d)

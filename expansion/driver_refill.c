@@ -71,7 +71,7 @@ static enum err note_masters(struct refill *r, struct error *e)
     if (code == ERR_OK)
         code = fence_lineages(&d->fence, &d->view, &r->now, e);
     if (code == ERR_OK && driver_suspects_any(d, &r->now))
-        code = error_set(e, ERR_CONFLICT, "a Redis master is not trusted: what it has must be healed first");
+        code = error_set(e, ERR_CONFLICT, "a Redis master is not trusted: the filter must be healed first");
     return code;
 }
 
@@ -390,7 +390,7 @@ static enum err refill_in_rounds(struct refill *r, struct error *e)
         if (code != ERR_OK)
             return code;
     }
-    return error_set(e, ERR_TIMEOUT, "shards are lost faster than they can be made anew");
+    return error_set(e, ERR_TIMEOUT, "shards are lost faster than they can be repaired");
 }
 
 enum err driver_refill(struct driver *d, struct error *e)

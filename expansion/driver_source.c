@@ -50,8 +50,7 @@ enum err driver_unchanged(struct driver *d, uint64_t identity, struct error *e)
     source_close(d->source);
     d->source = NULL;
     return error_set(e, ERR_CHANGED,
-                     "what `table` stands for changed during the job (another table, its columns, partitions "
-                     "or files)");
+                     "`table` changed during the job: another table, other columns, partitions or files");
 }
 
 enum err driver_source(struct driver *d, struct error *e)
@@ -115,7 +114,7 @@ static enum err settle_wait(struct driver *d, struct settle *settle, struct erro
         if (clock_mono_us() > deadline)
             return error_set(
                 e, ERR_CONFLICT,
-                "settle: still waiting after %" PRIu64
+                "still waiting after %" PRIu64
                 " s for %s; end it (SELECT pg_terminate_backend(pid), ROLLBACK PREPARED) or raise "
                 "transaction_timeout",
                 d->o->settle_timeout_ms / 1000, text);

@@ -101,7 +101,7 @@ static enum err check(const struct estimate_input *in, struct error *e)
         return error_set(e, ERR_RANGE, "no rows would be read: scan rate %g, %u readers", in->scan_rate,
                          in->readers);
     if (in->keys > (UINT64_C(1) << 53) || (double)in->keys * in->growth > 0x1p53)
-        return error_set(e, ERR_RANGE, "so many keys are beyond 2^53");
+        return error_set(e, ERR_RANGE, "the number of keys is above 2^53");
     return ERR_OK;
 }
 

@@ -166,7 +166,7 @@ static enum err may_grow(const struct view *v, struct error *e)
     if (v->sourced && !view_current(v)->built)
         return error_set(e, ERR_CONFLICT, "the filter has not been built yet");
     if (view_alternate(v) != NULL)
-        return error_set(e, ERR_CONFLICT, "an expansion is under way: its driver adds layers");
+        return error_set(e, ERR_CONFLICT, "a rebuild is running: it adds layers itself");
     return ERR_OK;
 }
 

@@ -167,7 +167,7 @@ static enum err begin(struct mutex **out, struct mutex *m, enum err code, struct
     m->renewing = pthread_create(&m->thread, NULL, renew_loop, m) == 0;
     if (!m->renewing) {
         mutex_release(m);
-        return error_set(e, ERR_NOMEM, "mutex: no thread for its renewal");
+        return error_set(e, ERR_NOMEM, "the thread that renews the mutex could not be started");
     }
     *out = m;
     return ERR_OK;

@@ -29,7 +29,7 @@ static enum err decide_capacity(uint64_t *out, const struct plan_input *in, stru
     char b[NUMBER_GROUPED_SIZE];
     if (in->wanted_capacity != 0) {
         if (in->wanted_capacity < in->source_rows)
-            return error_set(e, ERR_RANGE, "a capacity of %s does not hold the source's %s rows",
+            return error_set(e, ERR_RANGE, "capacity %s is smaller than the source's %s rows",
                              number_grouped(in->wanted_capacity, a), number_grouped(in->source_rows, b));
         *out = in->wanted_capacity;
         return ERR_OK;
@@ -67,7 +67,7 @@ enum err plan_make(struct plan *out, const struct plan_input *in, struct error *
     if (in->node_count == 0)
         return error_set(e, ERR_RANGE, "no Redis node to place shards on");
     if (in->build_memory == 0)
-        return error_set(e, ERR_RANGE, "no memory to build in (build_memory is 0)");
+        return error_set(e, ERR_RANGE, "build_memory is 0: a build needs memory");
 
     struct plan p = {.error_rate = in->error_rate};
     enum err rc = decide_capacity(&p.capacity, in, e);

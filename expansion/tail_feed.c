@@ -277,7 +277,7 @@ static enum err same_tables(struct tail *t, struct error *e)
     uint64_t now = 0;
     enum err code = source_identity(t->source, false, &now, e);
     if (code == ERR_OK && now != t->feed.identity)
-        code = error_set(e, ERR_CHANGED, "what `table` stands for changed");
+        code = error_set(e, ERR_CHANGED, "`table` changed: another table, other columns or partitions");
     return code;
 }
 

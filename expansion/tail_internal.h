@@ -75,9 +75,9 @@ struct tail {
     bool held;       /* the lease */
     bool impossible; /* only another configuration or table helps */
     const char *state;
-    char said[16];         /* state that was logged last */
+    char said[16]; /* state that was logged last */
     struct error problem;
-    enum err problem_code; /* where it has a text */
+    enum err problem_code;        /* where it has a text */
     char fallback[TAIL_TEXT_MAX]; /* why it is in another mode; "" */
     char coverage[TAIL_COVERAGE_MAX];
     uint64_t request, done; /* the last one that came, and that was answered */

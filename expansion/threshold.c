@@ -44,9 +44,9 @@ static bool dead_reached(const struct threshold_input *in, char *text, size_t te
     uint64_t dead = threshold_dead_keys(in);
     char a[NUMBER_GROUPED_SIZE];
     char b[NUMBER_GROUPED_SIZE];
-    (void)snprintf(text, text_size, "%s of %s items have no row any more (%.2f) >= %.2f",
-                   number_grouped(dead, a), number_grouped(in->items, b), (double)dead / (double)in->items,
-                   in->expand_at_dead);
+    (void)snprintf(text, text_size, "%s of %s keys are dead: %.0f%% (expand_at_dead: %.0f%%)",
+                   number_grouped(dead, a), number_grouped(in->items, b),
+                   100 * (double)dead / (double)in->items, 100 * in->expand_at_dead);
     return true;
 }
 
@@ -63,9 +63,9 @@ static bool total_reached(const struct threshold_input *in, char *text, size_t t
         return false;
     char a[NUMBER_GROUPED_SIZE];
     char b[NUMBER_GROUPED_SIZE];
-    (void)snprintf(text, text_size, "%s%s of %s items (%.2f) >= %.2f", number_grouped(most, a),
-                   by_rows ? " rows in the source" : "", number_grouped(in->capacity, b), fill,
-                   in->expand_at);
+    (void)snprintf(text, text_size, "%s %s are %.0f%% of the capacity %s (expand_at: %.0f%%)",
+                   number_grouped(most, a), by_rows ? "rows" : "keys", 100 * fill,
+                   number_grouped(in->capacity, b), 100 * in->expand_at);
     return true;
 }
 
@@ -82,9 +82,10 @@ static bool shard_reached(const struct threshold_input *in, char *text, size_t t
             continue;
         char a[NUMBER_GROUPED_SIZE];
         char b[NUMBER_GROUPED_SIZE];
-        (void)snprintf(text, text_size, "shard %u holds %s of %s items (%.2f) >= %.2f", (unsigned)i,
-                       number_grouped(in->shard_items[i], a), number_grouped(in->shard_capacity, b),
-                       (double)in->shard_items[i] / (double)in->shard_capacity, in->expand_at);
+        (void)snprintf(text, text_size, "shard %u holds %s of %s keys: %.0f%% (expand_at: %.0f%%)",
+                       (unsigned)i, number_grouped(in->shard_items[i], a),
+                       number_grouped(in->shard_capacity, b),
+                       100 * (double)in->shard_items[i] / (double)in->shard_capacity, 100 * in->expand_at);
         return true;
     }
     return false;
@@ -96,7 +97,7 @@ static bool bytes_reached(const struct threshold_input *in, char *text, size_t t
         return false;
     char a[NUMBER_GROUPED_SIZE];
     char b[NUMBER_GROUPED_SIZE];
-    (void)snprintf(text, text_size, "%s bytes >= %s", number_grouped(in->bytes, a),
+    (void)snprintf(text, text_size, "%s bytes (expand_at_bytes: %s)", number_grouped(in->bytes, a),
                    number_grouped(in->expand_at_bytes, b));
     return true;
 }

@@ -30,12 +30,11 @@ static enum err parse_span(struct window_span *out, const char *text, size_t len
     int shown = (int)(length < 64 ? length : 64);
     if (dash == NULL || !parse_time(text, (size_t)(dash - text), &out->from) ||
         !parse_time(dash + 1, (size_t)(text + length - dash) - 1, &out->to))
-        return error_set(e, ERR_PARSE, "\"%.*s\" is no span of the day, from 00:00 to 24:00", shown, text);
+        return error_set(e, ERR_PARSE, "\"%.*s\" is not a span of the day such as 22:00-06:00", shown, text);
     if (out->from == DAY_MINUTES)
-        return error_set(e, ERR_PARSE, "\"%.*s\" begins at 24:00, which is 00:00", shown, text);
+        return error_set(e, ERR_PARSE, "\"%.*s\" begins at 24:00; write 00:00", shown, text);
     if (out->from == out->to)
-        return error_set(e, ERR_PARSE, "\"%.*s\" is empty, or the whole day, which is 00:00-24:00", shown,
-                         text);
+        return error_set(e, ERR_PARSE, "\"%.*s\" is empty; for the whole day write 00:00-24:00", shown, text);
     return ERR_OK;
 }
 

@@ -39,7 +39,7 @@ static enum err read_dsn(struct connection *c, const char *dsn, struct error *e)
     if (options == NULL)
         return error_set(
             e, ERR_CONFIG,
-            "dsn is no connection string; write postgresql://user@host:port/database or key=value pairs");
+            "dsn is not a connection string; write postgresql://user@host:port/database or key=value pairs");
     enum err err = ERR_OK;
     for (PQconninfoOption *o = options; o->keyword != NULL; o++) {
         if (strcmp(o->keyword, "password") != 0 || o->val == NULL || o->val[0] == '\0')
@@ -261,7 +261,7 @@ static enum err run_with_literals(struct connection *c, const struct statement *
     for (size_t i = 0; i < s->param_count && err == ERR_OK; i++) {
         literals[i] = PQescapeLiteral(c->pg, s->params[i].value, strlen(s->params[i].value));
         if (literals[i] == NULL)
-            err = error_set(e, ERR_CONFIG, "statement %s: a value is no text of the server's encoding",
+            err = error_set(e, ERR_CONFIG, "statement %s: a value is not text in the server's encoding",
                             s->name);
     }
     struct buffer text = {0};

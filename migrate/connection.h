@@ -30,8 +30,8 @@ struct statement {
 
 /* @application is the application_name unless @dsn has one. @timeout_ms bounds connecting, and each
  * connection_run(). @watch (copied) may end any wait: the statement is stopped, and its error is what the
- * call returns. ERR_CONFIG: @dsn is no connection string. ERR_UNREACHABLE, ERR_TIMEOUT. No part of the dsn's
- * password gets into a text. Looking up a host name is not bounded. */
+ * call returns. ERR_CONFIG: @dsn is not a connection string. ERR_UNREACHABLE, ERR_TIMEOUT. No part of the
+ * dsn's password gets into a text. Looking up a host name is not bounded. */
 MUST_CHECK enum err connection_open(struct connection **out, const char *dsn, const char *application,
                                     unsigned timeout_ms, struct source_watch watch, struct error *e);
 void connection_close(struct connection *c);

@@ -111,7 +111,7 @@ static enum err judge(const PGresult *r, struct error *e)
                          "the dsn)");
     if (!is_true(r, "is_outbox"))
         return error_set(e, ERR_CONFIG,
-                         "%s is no outbox: it has not the columns seq, relid and id; name the table that "
+                         "%s is not an outbox: it lacks the columns seq, relid and id; name the table that "
                          "sql/outbox.sql made",
                          name);
     if (!is_true(r, "may_use_schema"))
@@ -285,10 +285,11 @@ static enum err take_row(struct outbox *o, int i, struct error *e)
         return error_set(e, ERR_PARSE, "outbox %s: a row was \"%s\", \"%s\"", o->name, PQgetvalue(r, i, 0),
                          PQgetvalue(r, i, 1));
     if (strcmp(PQgetvalue(r, i, 3), o->oid) != 0)
-        return error_set(e, ERR_CONFIG,
-                         "outbox %s was dropped and made anew, so rows may have been missed; open it again "
-                         "and rebuild",
-                         o->name);
+        return error_set(
+            e, ERR_CONFIG,
+            "outbox %s was dropped and created again, so rows may have been missed; open it again "
+            "and rebuild",
+            o->name);
     o->rows[i] = (struct feed_row){
         .relid = (uint32_t)relid, .id = PQgetvalue(r, i, 2), .length = (size_t)PQgetlength(r, i, 2)};
     return ERR_OK;

@@ -203,7 +203,7 @@ static enum err check_file(struct source *s, const struct source_part *part, str
     if (err == ERR_OK && strcmp(PQgetvalue(r, 0, 0), part->file) != 0)
         err = error_set(
             e, ERR_CHANGED,
-            "table %s was written anew (VACUUM FULL, CLUSTER, TRUNCATE) while it was read: start again",
+            "table %s was rewritten (VACUUM FULL, CLUSTER, TRUNCATE) while it was read: start again",
             part->name);
     PQclear(r);
     return err;

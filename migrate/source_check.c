@@ -42,7 +42,7 @@ static enum err check_table(const struct source *s, const struct source_table *t
             "the server is a standby, which cannot see the open transactions of its primary; connect to the "
             "primary (target_session_attrs=primary in the dsn), and set read_dsn to read from the standby");
     if (!t->is_table)
-        return error_set(e, ERR_CONFIG, "%s is no table; set `table` to a table or a partitioned table",
+        return error_set(e, ERR_CONFIG, "%s is not a table; set `table` to a table or a partitioned table",
                          t->name);
     if (t->has_children)
         return error_set(
@@ -163,7 +163,7 @@ static enum err check_where(struct source *s, unsigned table, struct error *e)
         return err;
     return error_prefix(
         e, ERR_CONFIG,
-        "table %s: `where` is no condition that %s can use (names of other schemas must be qualified)",
+        "table %s: `where` is not a condition that %s can use (names of other schemas must be qualified)",
         s->tables[table].name, s->role);
 }
 

@@ -242,10 +242,11 @@ static enum err read_expression(struct source *s, unsigned table, struct error *
     enum err err = source_run(s, table, "key_type", NULL, 0, &r, e);
     if (err != ERR_OK)
         return err == ERR_CONFIG || err == ERR_REFUSED
-                   ? error_prefix(e, ERR_CONFIG,
-                                  "table %s: `key` is no column and no expression that %s can use (names of "
-                                  "other schemas must be qualified)",
-                                  t->name, s->role)
+                   ? error_prefix(
+                         e, ERR_CONFIG,
+                         "table %s: `key` is neither a column nor an expression that %s can use (names of "
+                         "other schemas must be qualified)",
+                         t->name, s->role)
                    : err;
     copy_field(t->key.type, sizeof(t->key.type), r, "type");
     (void)snprintf(t->key.name, sizeof(t->key.name), "(an expression)");

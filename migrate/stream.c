@@ -31,8 +31,8 @@ static enum err check_options(const struct stream_options *o, struct error *e)
     if (!is_slot_name(o->slot))
         return error_set(
             e, ERR_CONFIG,
-            "\"%.64s\" is no name for a replication slot; use 1 to %d small letters, digits and _", o->slot,
-            SLOT_NAME_MAX);
+            "\"%.64s\" is not a name for a replication slot; use 1 to %d small letters, digits and _",
+            o->slot, SLOT_NAME_MAX);
     if (o->publication[0] == '\0')
         return error_set(e, ERR_CONFIG, "a stream needs the name of a publication");
     if (o->table_count == 0)

@@ -148,11 +148,10 @@ static enum err take_message(struct stream *s, const char *data, size_t length, 
 /* The text that is there says what the server told. */
 static enum err unreadable(const struct stream *s, struct error *e)
 {
-    return error_prefix(
-        e, ERR_LOST,
-        "what replication slot %s holds cannot be read (was the publication made, or dropped, after "
-        "it?); drop the slot and build anew",
-        s->options.slot);
+    return error_prefix(e, ERR_LOST,
+                        "replication slot %s cannot be read (was the publication made, or dropped, after "
+                        "it?); drop the slot and rebuild",
+                        s->options.slot);
 }
 
 /* What the end of the stream means. */

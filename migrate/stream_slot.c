@@ -69,7 +69,7 @@ enum err stream_refuse_lost(const char *slot, struct error *e)
 {
     return error_set(e, ERR_LOST,
                      "the server has given replication slot %s up and removed what it had not read "
-                     "(max_slot_wal_keep_size); drop the slot and build anew",
+                     "(max_slot_wal_keep_size); drop the slot and rebuild",
                      slot);
 }
 

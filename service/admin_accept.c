@@ -54,10 +54,10 @@ static enum err accept_under_mutex(struct admin *a, struct admin_call *call, con
     uint64_t now = clock_wall_us() / 1000;
     enum err code = fence_load(&a->fence, &a->view, e);
     if (code == ERR_OK && !view_current(&a->view)->built && !a->view.sourced)
-        return error_set(
-            e, ERR_CONFLICT,
-            "what was added last is lost with the view's node, and there is no source to build the "
-            "filter from: nothing can be accepted; delete it, and restore a dump or add its keys again");
+        return error_set(e, ERR_CONFLICT,
+                         "the last adds were lost with the metadata node, and the filter has no source: it "
+                         "cannot be trusted; "
+                         "delete it, then restore a dump or add its keys again");
     if (code == ERR_OK)
         code = present(a, s, e);
     if (code == ERR_OK) /* nor what a view that went back does not know of */

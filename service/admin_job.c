@@ -48,8 +48,8 @@ bool admin_has_source(struct admin *a, struct admin_call *call, const char *noth
     if (code == ERR_OK && c == NULL)
         code = fence_load(&a->fence, &a->view, &call->error);
     call->status = error_set(&call->error, code == ERR_NOT_FOUND ? ERR_NOT_FOUND : ERR_CONFLICT,
-                             "filter '%s' has no source table in the configuration: nothing to %s",
-                             call->filter, nothing);
+                             "filter '%s' has no source: nothing to %s; set table in [filter %s]",
+                             call->filter, nothing, call->filter);
     reply_failure(&r, ERR_CONFLICT, "%s", call->error.text);
     return false;
 }
@@ -65,7 +65,7 @@ static enum err check_nodes(struct admin *a, const struct runner_job *job, struc
     enum err code = survey_nodes(&options, a->link, &on, e);
     if (code == ERR_OK && (a->view.phase == PHASE_BUILDING || a->view.phase == PHASE_SWITCHED))
         code = error_set(e, ERR_BUSY,
-                         "an earlier job is unfinished, and its nodes are chosen: abort it first, or wait");
+                         "an earlier job is unfinished and has its nodes: abort it, or wait for its end");
     if (code == ERR_OK)
         code = memory_of_nodes(a->link, &on, &memory, &count, e);
     free(memory);

@@ -289,7 +289,7 @@ static void take_chunk(struct load *l)
     enum err code = loading_read(l->f, &l->loading, l->e);
     enum err view = code == ERR_OK || code == ERR_NOT_FOUND ? incarnation_there(l, &there) : code;
     if (code == ERR_NOT_FOUND && view == ERR_NOT_FOUND && !dump_is_chunk(data->data, data->length)) {
-        (void)error_set(l->e, ERR_PARSE, "neither a header nor a chunk");
+        (void)error_set(l->e, ERR_PARSE, "this is neither the header nor a chunk of a dump");
         refuse(l, no_dump);
         return;
     }

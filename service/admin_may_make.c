@@ -34,13 +34,13 @@ enum err admin_may_make(struct fence *f, bool anew, bool named, struct error *e)
         return code;
     bool remembered = memory.who[0] != '\0';
     if (shards && remembered)
-        return error_set(e, ERR_LOST,
-                         "a filter of this name lost its view; coordinator %s remembers it and puts it back: "
-                         "try again",
-                         memory.who);
+        return error_set(
+            e, ERR_LOST,
+            "a filter of this name lost its view; coordinator %s remembers and restores it: try again",
+            memory.who);
     if (anew || (!shards && !remembered))
         return ERR_OK;
     return error_set(
-        e, ERR_LOST, "a filter of this name lost its view (%s%s); BF.RESERVE makes it anew, empty",
+        e, ERR_LOST, "a filter of this name lost its view (%s%s); BF.RESERVE creates it again, empty",
         shards ? "shards of it are still there" : "it was served by coordinator ", shards ? "" : memory.who);
 }

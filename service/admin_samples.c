@@ -27,7 +27,7 @@ void admin_sample(struct admin *a, const char *name, size_t length)
         admin_note_sample(a, name, length, items);
 }
 
-/* ERR_NOT_FOUND: nothing is kept, and there is no such filter. */
+/* ERR_NOT_FOUND: nothing is kept, and the filter does not exist. */
 static enum err read(struct admin *a, struct admin_call *call, struct fill *out, size_t *count)
 {
     struct error *e = &call->error;

@@ -53,7 +53,7 @@ bool watching_next(const struct admin_call *call, size_t *at, struct watching_re
 
 /* --- one filter --- */
 
-/* False: there is no such filter. */
+/* False: the filter does not exist. */
 static bool look_at(struct look *l, const char *name, size_t length, struct buffer *reply)
 {
     struct error ignored;

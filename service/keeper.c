@@ -92,9 +92,8 @@ static void make_missing(struct keeper *k, struct watched *w, bool sourced)
 {
     struct error e;
     if (!sourced && service_was_seen(k->service, w->name, w->length)) {
-        keeper_problem(
-            w, "its data in Redis are lost and it has no source to build it from: BF.RESERVE makes it "
-               "anew, empty");
+        keeper_problem(w, "its data in Redis are lost and it has no source: BF.RESERVE makes it "
+                          "anew, empty");
         return;
     }
     if (keeper_is_hasty(k, w->made_at))
@@ -154,8 +153,9 @@ static void look_at_view(struct keeper *k, struct watched *w, const struct confi
     bool built = view_current(&k->view)->built;
     if (!k->view.sourced && !built)
         keeper_problem(
-            w, "its node came back with older data: what was added last may be lost, and there is no source "
-               "to build it from; no key is reported absent");
+            w,
+            "its node came back with older data: the last adds may be lost, and it has no source; no key is "
+            "reported absent");
     else if (!suspects || sourced)
         keeper_problem(w, "");
     if (suspects && sourced) /* what has only gone back to an older name is moved when it is healed */

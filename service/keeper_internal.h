@@ -2,8 +2,8 @@
 #ifndef SERVICE_KEEPER_INTERNAL_H
 #define SERVICE_KEEPER_INTERNAL_H
 /* What the files of the keeper share: keeper.c (the thread, one look at one filter), keeper_lost.c
- * (shards that are lost), keeper_recount.c (counts that are lost), keeper_source.c (the rows of its source), keeper_reconcile.c (views that went
- * back), keeper_thresholds.c (whether it should be rebuilt). */
+ * (shards that are lost), keeper_recount.c (counts that are lost), keeper_source.c (the rows of its source),
+ * keeper_reconcile.c (views that went back), keeper_thresholds.c (whether it should be rebuilt). */
 #include <stdbool.h>
 #include <stdint.h>
 #include "service/config/config.h"
@@ -31,8 +31,8 @@ struct keeper {
     struct lineages known;     /* what each master was when it last answered */
     bool masters_known;        /* that look succeeded */
     uint64_t masters_at;
-    bool master_away; /* one did not answer then */
-    uint64_t outages; /* how often all of them were back after that */
+    bool master_away;    /* one did not answer then */
+    uint64_t outages;    /* how often all of them were back after that */
     unsigned heir_count; /* that there have ever been: the last ones are kept */
     struct keeper_heir heir[KEEPER_HEIRS];
     /* Of the filter that is looked at: it needs a build or a healing, and the last one's end holds the next

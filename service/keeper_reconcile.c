@@ -154,7 +154,7 @@ bool keeper_look_for_later(struct keeper *k, struct watched *w, bool look)
         return false;
     }
     keeper_problem(
-        w, "its view is older than its shards: the data of its home node went back; it is being reconciled");
+        w, "its view is older than its shards: the metadata node lost data; the view is being restored");
     if (!reconcile_knows_less(&k->view, &found) || !is_patient(k, w))
         reconcile(k, w);
     return true;

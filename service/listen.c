@@ -180,7 +180,8 @@ static enum err clear_path(const struct sockaddr_un *address, struct error *e)
     if (lstat(address->sun_path, &file) != 0)
         return errno == ENOENT ? ERR_OK : error_set(e, ERR_IO, "%s", strerror(errno));
     if (!S_ISSOCK(file.st_mode))
-        return error_set(e, ERR_CONFIG, "there is something else; move it away, or choose another path");
+        return error_set(e, ERR_CONFIG,
+                         "something else is at this path; move it away, or choose another path");
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return error_set(e, ERR_IO, "%s", strerror(errno));

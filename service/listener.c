@@ -131,7 +131,7 @@ enum err listener_start(struct listener **out, struct service *s, struct error *
     if (l->mailbox == NULL || pthread_create(&l->thread, NULL, run, l) != 0) {
         mailbox_free(l->mailbox);
         free(l);
-        return error_set(e, ERR_NOMEM, "the listening thread could not be started");
+        return error_set(e, ERR_NOMEM, "the thread that listens for changes could not be started");
     }
     *out = l;
     return ERR_OK;

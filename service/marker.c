@@ -123,7 +123,7 @@ enum err marker_start(struct marker **out, struct service *s, struct error *e)
     m->link = link_new(&s->nodes, s->redis_timeout_ms, "twinbloom-marker");
     if (m->mailbox == NULL || m->link == NULL || pthread_create(&m->thread, NULL, run, m) != 0) {
         marker_free(m);
-        return error_set(e, ERR_NOMEM, "the marking thread could not be started");
+        return error_set(e, ERR_NOMEM, "the thread that writes marks could not be started");
     }
     *out = m;
     return ERR_OK;

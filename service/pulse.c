@@ -258,7 +258,7 @@ static void add_fields(struct pulse *p)
     roster_number(&p->beat, ROSTER_PID, (uint64_t)getpid());
     roster_text(&p->beat, ROSTER_VERSION, s->version);
     roster_number(&p->beat, ROSTER_FORMAT, VIEW_FORMAT);
-    roster_text(&p->beat, ROSTER_STATE, atomic_load(&s->leaving) ? "leaving" : "serving");
+    roster_text(&p->beat, ROSTER_STATE, atomic_load(&s->leaving) ? "shutting_down" : "serving");
     roster_number(&p->beat, ROSTER_UPTIME, (clock_mono_us() - s->started_us) / 1000);
     roster_number(&p->beat, ROSTER_CLIENTS, atomic_load(&s->clients));
     add_listen(p, c);
@@ -350,7 +350,7 @@ enum err pulse_start(struct pulse **out, struct service *s, struct error *e)
     if (p->mailbox == NULL || p->link == NULL || p->node == NULL ||
         pthread_create(&p->thread, NULL, run, p) != 0) {
         destroy(p);
-        return error_set(e, ERR_NOMEM, "the pulse could not be started");
+        return error_set(e, ERR_NOMEM, "the heartbeat thread could not be started");
     }
     *out = p;
     return ERR_OK;

@@ -262,7 +262,7 @@ static enum err start_job(struct running_job *j, const struct runner_job *job, u
 enum err runner_post(struct runner *r, const struct runner_job *job, uint64_t *id, struct error *e)
 {
     if (atomic_load(&r->stop))
-        return error_set(e, ERR_BUSY, "this coordinator is about to end; ask another one");
+        return error_set(e, ERR_BUSY, "this coordinator is shutting down; ask another one");
     if (!take_place(r))
         return error_set(e, ERR_BUSY,
                          "this coordinator drives %d jobs already; ask again later, or another one",

@@ -11,10 +11,9 @@ static bool is_pair(const redisReply *reply)
 static enum ack_outcome refused(const struct ack_need *need, const char *text, struct error *e)
 {
     if (need->fsync && strncmp(text, "ERR unknown command", strlen("ERR unknown command")) == 0)
-        (void)error_set(
-            e, ERR_REFUSED,
-            "the node has no WAITAOF, which add_fsync = yes needs: Redis 7.2 has; upgrade it, or set "
-            "add_fsync = no");
+        (void)error_set(e, ERR_REFUSED,
+                        "the node lacks WAITAOF, which add_fsync = yes needs; upgrade it to Redis 7.2, or "
+                        "set add_fsync = no");
     else
         (void)error_set(e, ERR_REFUSED, "the node refuses %s: %.200s", need->fsync ? "WAITAOF" : "WAIT",
                         text);

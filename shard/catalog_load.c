@@ -102,7 +102,7 @@ static enum view_outcome read_view(struct catalog_filter *f, const redisReply *r
         forget_seen(f, view->v.incarnation);
     if (code == ERR_OK && is_replaced(f, &view->v)) {
         (void)is_latest(f, &view->v);
-        code = error_set(e, ERR_NOT_FOUND, "a filter that was replaced came back");
+        code = error_set(e, ERR_NOT_FOUND, "Redis has a filter that was replaced since");
     }
     if (code != ERR_OK) {
         shared_view_unref(view);

@@ -33,7 +33,7 @@ enum err cluster_parse_seeds(struct nodes *out, const char *text, struct error *
         if (n->tls != out->node[0].tls)
             return error_set(e, ERR_PARSE, "node %u: all nodes of a cluster speak TLS, or none", i + 1);
         if (n->database != 0)
-            return error_set(e, ERR_PARSE, "node %u: a cluster has no database but 0", i + 1);
+            return error_set(e, ERR_PARSE, "node %u: a cluster has only database 0", i + 1);
         if (n->password[0] == '\0')
             continue;
         if (login != NULL && (strcmp(login->user, n->user) != 0 || strcmp(login->password, n->password) != 0))

@@ -218,7 +218,7 @@ static enum err reply_rename(struct walk *w, uint32_t shard, unsigned where, voi
     if (code != ERR_OK)
         return code;
     if (answer == -2)
-        return error_set(e, ERR_FENCED, "epoch %" PRIu64 " is over", r->view->epoch);
+        return error_set(e, ERR_FENCED, "epoch %" PRIu64 " is no longer current", r->view->epoch);
     if (answer == -1)
         ++*r->lost;
     return ERR_OK;
@@ -231,7 +231,7 @@ enum err fence_complete(struct fence *f, struct view *v, uint64_t *lost, struct 
     if (v->fenced_epoch == v->epoch)
         return ERR_OK;
     if (v->recovery == RECOVERY_DUE)
-        return error_set(e, ERR_FENCED, "the view went back, and is not reconciled yet");
+        return error_set(e, ERR_FENCED, "the view in Redis is outdated, and is not restored yet");
     if (v->recovery == RECOVERY_FENCE) {
         enum err code = fence_gather(f, v, e);
         if (code == ERR_OK)
@@ -258,7 +258,7 @@ enum err fence_complete(struct fence *f, struct view *v, uint64_t *lost, struct 
     if (code != ERR_OK)
         return code;
     if (answer == 0)
-        return error_set(e, ERR_FENCED, "epoch %" PRIu64 " is over", v->epoch);
+        return error_set(e, ERR_FENCED, "epoch %" PRIu64 " is no longer current", v->epoch);
     v->fenced_epoch = v->epoch;
     v->recovery = RECOVERY_NONE;
     return ERR_OK;

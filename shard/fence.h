@@ -172,13 +172,12 @@ MUST_CHECK enum err fence_trust_anew(struct fence *f, struct view *v, const stru
 /* --- fence_bits.c --- */
 
 /* Estimate from their bits how many keys each layer of @g holds: @keys has room for all layers. Bits are
- * counted in ranges of at most 64 KiB, a few at a time; of a generation with more than @ranges_max of them only
- * about as many, spread evenly.
- * ERR_LOST: a shard is not where the view says. ERR_TIMEOUT: not within @timeout_ms. */
+ * counted in ranges of at most 64 KiB, a few at a time; of a generation with more than @ranges_max of them
+ * only about as many, spread evenly. ERR_LOST: a shard is not where the view says. ERR_TIMEOUT: not within
+ * @timeout_ms. */
 enum { BITS_RANGES_MAX = 4096 };
 MUST_CHECK enum err fence_count_keys(struct fence *f, const struct view *v, const struct generation *g,
-                                     unsigned ranges_max, unsigned timeout_ms, double *keys,
-                                     struct error *e);
+                                     unsigned ranges_max, unsigned timeout_ms, double *keys, struct error *e);
 
 /* Raise the count of one layer of @v's generation in use to @least, where it is less. *@raised: it was.
  * ERR_FENCED: another view is stored. */

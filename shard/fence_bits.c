@@ -73,7 +73,7 @@ static enum err send_range(struct count *c, const struct range *r, struct error 
 
 static enum err gone(const struct range *r, struct error *e)
 {
-    return error_set(e, ERR_LOST, "shard %u is not where the view says: it was lost, or the view moved on",
+    return error_set(e, ERR_LOST, "shard %u is not where the view says: it is lost, or the view has changed",
                      r->shard);
 }
 

@@ -68,7 +68,8 @@ static enum err read_upload(struct fence *f, struct error *e)
         return error_set(e, ored, "%s", second.text);
     if (answer == -1)
         return error_set(e, ERR_LOST,
-                         "shard %u is not where the view says: it was lost, or the view moved on", u->shard);
+                         "shard %u is not where the view says: it is lost, or the view has changed",
+                         u->shard);
     if (answer == -2)
         return error_set(e, ERR_LOST, "the upload of shard %u vanished before it was used", u->shard);
     return ERR_OK;
@@ -167,7 +168,7 @@ static enum err batch_read(struct batch *b, enum block_command_kind kind, unsign
     enum block_answer answer = block_command_read(kind, geometry, b->tag, &place, reply);
     if (answer == BLOCK_BAD)
         code = error_set(e, ERR_LOST,
-                         "generation %lu: shard %u has no block with a tag where key's block should be",
+                         "generation %lu: shard %u has no block with a tag where the key's block should be",
                          (unsigned long)b->g->number, place.shard);
     if (answer == BLOCK_REFUSED)
         code = link_refusal(b->f->link, placement_where(&b->placement, layer, place.shard), reply, e);

@@ -57,7 +57,7 @@ enum err fence_drop(struct fence *f, struct view *v, uint64_t due_ms, const char
     else
         script_number(c, due_ms);
     enum err code =
-        fence_run_change(f, mutex, v->epoch, ERR_CONFLICT, "the filter is not to be deleted any more", e);
+        fence_run_change(f, mutex, v->epoch, ERR_CONFLICT, "the filter is no longer to be deleted", e);
     if (code == ERR_OK)
         v->dropped = VIEW_DROP_BEGUN;
     return code;
@@ -102,7 +102,7 @@ enum err fence_drop_complete(struct fence *f, const struct view *v, const char *
     if (answer == -1)
         return error_set(e, ERR_MUTEX_LOST, "the mutex %s was lost", mutex);
     if (answer == 0)
-        return error_set(e, ERR_FENCED, "the view moved on from epoch %" PRIu64, v->epoch);
+        return error_set(e, ERR_FENCED, "the view has changed since epoch %" PRIu64, v->epoch);
     latest_forget(f);
     return ERR_OK;
 }
@@ -130,6 +130,8 @@ enum err fence_expire(struct fence *f, uint64_t at_ms, unsigned conditions, bool
         return code;
     *done = answer == 1;
     if (answer == -2)
-        return error_set(e, ERR_FORMAT, "a later version keeps this filter: ask a coordinator of that one");
-    return answer < 0 ? error_set(e, ERR_NOT_FOUND, "there is no such filter") : ERR_OK;
+        return error_set(
+            e, ERR_FORMAT,
+            "a later version keeps this filter: ask a coordinator of that version, or upgrade this one");
+    return answer < 0 ? error_set(e, ERR_NOT_FOUND, "the filter does not exist") : ERR_OK;
 }

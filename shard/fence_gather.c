@@ -90,7 +90,7 @@ static enum err receive(struct gathering *g, struct found_shard *one, bool *left
     if (code != ERR_OK || wanted(g, one) < 0)
         return code;
     if (answer == -2)
-        return error_set(e, ERR_FENCED, "epoch %" PRIu64 " is over", g->view->epoch);
+        return error_set(e, ERR_FENCED, "epoch %" PRIu64 " is no longer current", g->view->epoch);
     *left = answer != 1;
     return ERR_OK;
 }
@@ -134,7 +134,7 @@ static enum err pass(struct gathering *g, struct error *e)
     g->done = 0;
     enum err code = fence_survey(g->f, NULL, &g->survey, e);
     if (code == ERR_OK && survey_top(&g->survey) > g->view->epoch)
-        code = error_set(e, ERR_FENCED, "epoch %" PRIu64 " is over: shards lie under %" PRIu64,
+        code = error_set(e, ERR_FENCED, "epoch %" PRIu64 " is no longer current: shards have epoch %" PRIu64,
                          g->view->epoch, survey_top(&g->survey));
     for (size_t first = 0; first < g->survey.count && code == ERR_OK; first += GATHERS_IN_FLIGHT) {
         size_t left = g->survey.count - first;

@@ -52,7 +52,7 @@ void loading_view(struct view *out, const struct dump_header *h, const struct no
 
 static enum err damaged(struct error *e, const char *field)
 {
-    return error_set(e, ERR_PARSE, "the record of the loading is damaged: %s", field);
+    return error_set(e, ERR_PARSE, "the record of the load is damaged: %s", field);
 }
 
 static bool is_text(const redisReply *r)
@@ -194,7 +194,7 @@ static enum err note_some(struct fence *f, struct loading *l, const uint32_t *ch
     long long answer = 0;
     enum err code = script_run(c, f->link, fence_home(f), &answer, e);
     if (code == ERR_OK && answer < 0)
-        return error_set(e, ERR_FENCED, "another dump is being loaded, or the filter is there");
+        return error_set(e, ERR_FENCED, "another dump is being loaded, or the filter exists");
     l->arrived = (uint32_t)answer;
     return code;
 }
@@ -283,7 +283,7 @@ enum err loading_write(struct fence *f, const struct loading *l, const struct du
         return code;
     for (uint32_t i = 0; i < run->count; i++)
         if (!dump_tags_put(geometry, tag, shards + (size_t)i * bytes))
-            return error_set(e, ERR_PARSE, "dump: shard %u has something where tags go", run->first + i);
+            return error_set(e, ERR_PARSE, "dump: shard %u is damaged", run->first + i);
     for (uint32_t done = 0; done < run->count && code == ERR_OK; done += at_once) {
         uint32_t left = run->count - done;
         const struct dump_run some = {

@@ -137,7 +137,7 @@ static enum err read_move(struct look *l, uint32_t shard, struct error *e)
     long long answer;
     enum err code = script_reply(l->f->link, placement_where(&l->placement, l->layer, shard), &answer, e);
     if (code == ERR_OK && answer == -2)
-        return error_set(e, ERR_FENCED, "epoch %lu is over", (unsigned long)l->v->epoch);
+        return error_set(e, ERR_FENCED, "epoch %lu is no longer current", (unsigned long)l->v->epoch);
     if (code == ERR_OK && answer >= 0) {
         l->lost[shard] = 0;
         l->count--;

@@ -268,7 +268,7 @@ enum err fence_may_begin(struct fence *f, const struct view *v, struct error *e)
 {
     struct survey survey = {0};
     if (v->recovery == RECOVERY_DUE)
-        return error_set(e, ERR_LOST, "the view went back, and is not reconciled yet");
+        return error_set(e, ERR_LOST, "the view in Redis is outdated, and is not restored yet");
     /* What a node alone has goes back together. */
     if (link_nodes(f->link)->cluster == NULL && link_nodes(f->link)->count == 1)
         return ERR_OK;
@@ -280,7 +280,7 @@ enum err fence_may_begin(struct fence *f, const struct view *v, struct error *e)
     if (code == ERR_OK && top > v->epoch)
         code = error_set(e, ERR_LOST,
                          "the view has epoch %" PRIu64 ", shards lie under %" PRIu64
-                         ": it went back, and must be reconciled",
+                         ": the view is outdated, and must be restored first",
                          v->epoch, top);
     return code;
 }

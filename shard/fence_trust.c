@@ -85,8 +85,8 @@ static enum err set(struct fence *f, const struct lineages *s, const struct chan
     if (answer == -1)
         return error_set(e, ERR_MUTEX_LOST, "the mutex %s was lost", change->mutex);
     if (answer == -3)
-        return error_set(e, ERR_CONFLICT, "what the filter trusts was changed meanwhile");
-    return error_set(e, ERR_FENCED, "the filter was deleted or made anew");
+        return error_set(e, ERR_CONFLICT, "the list of trusted masters changed meanwhile");
+    return error_set(e, ERR_FENCED, "the filter was deleted or created again");
 }
 
 /* Some shard lies there: shard i of a layer on nodes[i % node_count]. */

@@ -61,7 +61,8 @@ enum err fence_load_any(struct fence *f, struct view *out, struct error *e)
     if (code == ERR_OK && view_stamp_is_replaced(&stored, &f->latest)) {
         f->replaced = out->incarnation;
         out->dropped = VIEW_KEPT;
-        return error_set(e, ERR_NOT_FOUND, "its home came back with a filter that was replaced since");
+        return error_set(e, ERR_NOT_FOUND,
+                         "the metadata node came back with a filter that was replaced since");
     }
     for (unsigned s = 0; s < 2 && code == ERR_OK; s++)
         code = fence_knows(f, &out->slot[s], e);
@@ -93,13 +94,13 @@ enum err fence_look(struct fence *f, const struct view *v, struct error *e)
     bool there = reply->elements == 3 && reply->element[0]->type == REDIS_REPLY_STRING &&
                  reply->element[1]->type == REDIS_REPLY_STRING;
     if (!there)
-        code = error_set(e, ERR_FENCED, "the view is not in Redis any more");
+        code = error_set(e, ERR_FENCED, "the view is no longer in Redis");
     else if (reply->element[2]->type == REDIS_REPLY_STRING && reply->element[2]->len > 0)
-        code = error_set(e, ERR_FENCED, "the view went back, and is being reconciled");
+        code = error_set(e, ERR_FENCED, "the view in Redis is outdated, and is being restored");
     else if (strcmp(reply->element[0]->str, incarnation) != 0 ||
              !number_u64(reply->element[1]->str, (size_t)reply->element[1]->len, &epoch) ||
              epoch < v->epoch || epoch > v->epoch + 1)
-        code = error_set(e, ERR_FENCED, "the view moved on from epoch %" PRIu64, v->epoch);
+        code = error_set(e, ERR_FENCED, "the view has changed since epoch %" PRIu64, v->epoch);
     freeReplyObject(reply);
     return code;
 }
@@ -193,7 +194,7 @@ enum err fence_run_change(struct fence *f, const char *mutex, uint64_t epoch, en
     case -4:
         return error_set(e, refused, "%s", why);
     default:
-        return error_set(e, ERR_FENCED, "the view moved on from epoch %" PRIu64, epoch);
+        return error_set(e, ERR_FENCED, "the view has changed since epoch %" PRIu64, epoch);
     }
 }
 

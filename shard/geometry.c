@@ -244,7 +244,7 @@ enum err geometry_plan(struct geometry *out, uint64_t keys, double rate, uint32_
                          SHARD_BYTES_MIN, SHARD_BYTES_MAX);
     struct block_plan block;
     if (!plan_block(&block, rate))
-        return error_set(e, ERR_RANGE, "error rate %g cannot be had: the least is some 1e-27", rate);
+        return error_set(e, ERR_RANGE, "error rate %g is too small: the smallest is about 1e-27", rate);
     double blocks = ceil((double)keys / block.load);
     uint64_t block_bytes = block.block_bits / 8;
     uint64_t blocks_max = shards_max * (shard_bytes / block_bytes);

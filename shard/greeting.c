@@ -57,13 +57,12 @@ enum err greeting_judge_lineage(bool cluster, const redisReply *reply, uint64_t 
     if (reply->type == REDIS_REPLY_ERROR && slots_error_passes(reply->str))
         return error_set(e, ERR_UNREACHABLE, "%s", reply->str);
     if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "NOPERM", 6) == 0)
-        return error_set(e, ERR_REFUSED,
-                         "%s (what a failover loses can be told by INFO alone: give the user +info)",
+        return error_set(e, ERR_REFUSED, "%s (Twinbloom needs INFO to notice failovers: give the user +info)",
                          reply->str);
     if (reply->type == REDIS_REPLY_ERROR)
         return error_set(e, ERR_REFUSED, "%s", reply->str);
     if (reply->type != REDIS_REPLY_STRING || lineage_parse_info(&one, reply->str, reply->len, NULL) != ERR_OK)
-        return error_set(e, ERR_REFUSED, "INFO replication does not tell the replication id");
+        return error_set(e, ERR_REFUSED, "INFO replication has no replication id");
     *lineage = one.id;
     if (one.id == 0 && !cluster)
         return error_set(e, ERR_UNREACHABLE, "it is a replica of another server");

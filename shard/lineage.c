@@ -46,7 +46,7 @@ enum err lineages_add(struct lineages *s, const struct lineage *one, struct erro
     if (one->id != 0 && lineages_contains(s, one->id))
         return ERR_OK;
     if (s->count == LINEAGES_MAX)
-        return error_set(e, ERR_RANGE, "more than %d lineages", LINEAGES_MAX);
+        return error_set(e, ERR_RANGE, "more than %d replication ids", LINEAGES_MAX);
     if (s->count == s->capacity) {
         unsigned capacity = s->capacity * 2 + 8;
         struct lineage *room = realloc(s->one, capacity * sizeof(*room));
@@ -105,11 +105,11 @@ enum err lineages_parse(struct lineages *s, const char *text, size_t length, str
     if (is_none(text, length))
         return ERR_OK;
     if (length == 0)
-        return error_set(e, ERR_PARSE, "no lineages");
+        return error_set(e, ERR_PARSE, "no replication ids");
     while (text < end && code == ERR_OK) {
         struct lineage one = {0};
         if (!next_id(&text, end, &one.id))
-            return error_set(e, ERR_PARSE, "not a list of lineages");
+            return error_set(e, ERR_PARSE, "not a list of replication ids");
         code = lineages_add(s, &one, e);
     }
     return code;
@@ -169,7 +169,7 @@ enum err lineage_parse_info(struct lineage *out, const char *text, size_t length
     bool master = info_is(text, length, "role", "master");
     out->id = info_id(text, length, "master_replid");
     if (role == NULL || out->id == 0)
-        return error_set(e, ERR_PARSE, "INFO does not tell the replication id");
+        return error_set(e, ERR_PARSE, "INFO has no replication id");
     if (!master)
         out->id = 0;
     out->promoted = info_id(text, length, "master_replid2") != 0;

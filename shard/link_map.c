@@ -60,7 +60,7 @@ static enum err ask_node(struct link *l, const struct node *n, bool all, unsigne
     }
     if (code == ERR_OK && slot_map_covered(out) == 0) {
         slot_map_fini(out);
-        code = error_set(e, ERR_UNREACHABLE, "Redis node %s knows of no slots", n->name);
+        code = error_set(e, ERR_UNREACHABLE, "Redis node %s has no slots", n->name);
     }
     return code;
 }
@@ -79,7 +79,8 @@ static enum err ask_nodes(struct link *l, bool all, struct slot_map *out, struct
         count = cluster_candidate(l->nodes->cluster, l->route->turn++, &n);
         code = ask_node(l, &n, all, patience, out, &why);
         if (code != ERR_OK)
-            (void)error_set(e, code, "no node of the cluster tells its slots; the last one: %s", why.text);
+            (void)error_set(e, code, "no node of the cluster says which slots it has; the last error: %s",
+                            why.text);
     }
     return code;
 }

@@ -136,7 +136,7 @@ static enum err find_peer(struct link *l, unsigned where, struct link_peer **out
     if (!where_is_slot(where)) {
         unsigned i = where & ~(unsigned)WHERE_MASTER;
         *out = i < r->masters ? r->master[i] : NULL;
-        return *out != NULL ? ERR_OK : error_set(e, ERR_CONFLICT, "no such master");
+        return *out != NULL ? ERR_OK : error_set(e, ERR_CONFLICT, "the master does not exist");
     }
     enum err code = link_map_need(l, e);
     if (code != ERR_OK)

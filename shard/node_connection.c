@@ -187,7 +187,7 @@ enum err node_connection_open(struct node_connection **out, const struct nodes *
         code = connect_and_greet(c, name, connect_ms, &text);
     if (code != ERR_OK) {
         if (code == ERR_TIMEOUT)
-            (void)error_set(&text, code, "no connection within the deadline: it waits for %s",
+            (void)error_set(&text, code, "no connection within the deadline: still waiting for %s",
                             transport_waits_for(c->transport));
         (void)fail(c, code, &text);
         node_connection_close(c);

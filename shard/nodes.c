@@ -383,8 +383,7 @@ static enum err resolve_cluster(struct placement *out, const struct names *names
 {
     char text[24] = ".";
     if (nodes->cluster == NULL)
-        return error_set(e, ERR_CONFIG,
-                         "the filter has its shards in a Redis Cluster, and none is configured");
+        return error_set(e, ERR_CONFIG, "the filter's shards are in a Redis Cluster, but none is configured");
     char *end = number_write(text + 1, g->number);
     *end++ = '.';
     out->count = 0;

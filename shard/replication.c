@@ -76,7 +76,7 @@ enum err replication_parse(struct replication *out, const char *text, size_t len
         info_value(text, length, out->master ? "master_repl_offset" : "slave_repl_offset", &n);
     out->id = info_id(text, length, "master_replid");
     if ((!out->master && !info_is(text, length, "role", "slave")) || out->id == 0 || offset == NULL)
-        return error_set(e, ERR_PARSE, "INFO does not tell the role, the replication id and the offset");
+        return error_set(e, ERR_PARSE, "INFO lacks the role, the replication id or the offset");
     /* One that has executed nothing says -1, or 0. */
     if (!number_u64(offset, n, &out->offset))
         out->offset = 0;

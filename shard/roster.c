@@ -375,9 +375,9 @@ enum err roster_reads(struct link *l, const char *prefix, unsigned format, struc
     struct elder elder = {.format = format};
     enum err code = roster_read(l, prefix, NULL, look_for_elder, &elder, e);
     if (code == ERR_OK && elder.who[0] != '\0')
-        code = error_set(e, ERR_REFUSED,
-                         "coordinator %s is of a version that knows no views of format %u: it would answer "
-                         "errors for the filter",
-                         elder.who, format);
+        code = error_set(
+            e, ERR_REFUSED,
+            "coordinator %s is too old for filter format %u and would answer errors; upgrade it first",
+            elder.who, format);
     return code;
 }

@@ -89,7 +89,7 @@ static void peer_drop(struct store_peer *p, const char *why)
 static void drop_slow(struct store_peer *p)
 {
     char why[128];
-    (void)snprintf(why, sizeof(why), "no connection within the deadline: it waits for %s",
+    (void)snprintf(why, sizeof(why), "no connection within the deadline: still waiting for %s",
                    channel_waits_for(p->channel));
     peer_drop(p, why);
 }

@@ -178,7 +178,7 @@ static void on_map(void *arg, const redisReply *answer)
         return;
     }
     (void)snprintf(r->why, sizeof(r->why), "%s: %.60s", p->node.name,
-                   code == ERR_OK ? "it knows of no slots" : e.text);
+                   code == ERR_OK ? "it has no slots" : e.text);
     slot_map_fini(&map);
     if (answer->type == REDIS_REPLY_ERROR)
         r->shards = !r->shards;

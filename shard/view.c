@@ -258,8 +258,8 @@ static enum err check_format(const struct view_field *fields, size_t count, stru
         if (f->name_length == sizeof(name) - 1 && memcmp(f->name, name, sizeof(name) - 1) == 0 &&
             number_u64(f->value, f->value_length, &format) && format > VIEW_FORMAT)
             return error_set(e, ERR_FORMAT,
-                             "a later version keeps this filter in format %" PRIu64
-                             ", and this coordinator knows none above %d: upgrade it",
+                             "filter format %" PRIu64
+                             " is newer than this coordinator supports (%d); upgrade it",
                              format, VIEW_FORMAT);
     }
     return ERR_OK;
@@ -275,7 +275,7 @@ enum err view_parse(struct view *out, const struct view_field *fields, size_t co
     out->trusted.count = 0;
     unsure_clear(&out->unsure);
     if (count == 0)
-        return error_set(e, ERR_NOT_FOUND, "there is no view");
+        return error_set(e, ERR_NOT_FOUND, "the filter has no view");
     enum err code = check_format(fields, count, e);
     if (code != ERR_OK)
         return code;

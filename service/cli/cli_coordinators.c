@@ -49,9 +49,9 @@ static void state_cell(struct table *t, const redisReply *list)
 {
     char text[64] = "-";
     (void)client_text(list, "state", text, sizeof(text));
-    enum output_color color = strcmp(text, "serving") == 0   ? COLOR_GOOD
-                              : strcmp(text, "leaving") == 0 ? COLOR_WARN
-                                                             : COLOR_BAD;
+    enum output_color color = strcmp(text, "serving") == 0         ? COLOR_GOOD
+                              : strcmp(text, "shutting_down") == 0 ? COLOR_WARN
+                                                                   : COLOR_BAD;
     escaped_cell(t, color, text);
 }
 

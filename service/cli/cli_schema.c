@@ -118,7 +118,7 @@ const SHAPE(estimate, "estimate");
 
 static const struct json_member coordinator_members[] = {
     {"coordinator", S | ALWAYS, "its id", NULL},
-    {"state", S | ALWAYS, "serving, leaving, gone, ...", NULL},
+    {"state", S | ALWAYS, "serving, shutting_down or gone", NULL},
     {"version", S | ALWAYS, "", NULL},
     {"format", I | ALWAYS, "the latest form of views that it can read", NULL},
     {"host", S | ALWAYS, "", NULL},

@@ -205,7 +205,7 @@ enum err split_end(struct split *s, split_fn *fn, void *arg, struct error *e)
     if (s->kind != SPLIT_CSV)
         return s->key.length > 0 ? emit(s, s->key.data, s->key.length, fn, arg) : ERR_OK;
     if (s->state == IN_QUOTES)
-        return error_set(e, ERR_PARSE, "the quote that opens in record %" PRIu64 " is never closed",
+        return error_set(e, ERR_PARSE, "the quote that opens in record %" PRIu64 " is not closed",
                          s->quote_record);
     bool nothing = s->field == 1 && s->state == AT_START;
     return nothing ? ERR_OK : end_record(s, fn, arg, e);

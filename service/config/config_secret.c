@@ -24,7 +24,8 @@ static ssize_t read_bytes(const char *path, char *out, size_t size)
     if (fd < 0)
         return -1;
     if (fstat(fd, &st) == 0 && (st.st_mode & 077) != 0)
-        log_warn("password_file_exposed", "file=%s mode=%03o note=\"others than its owner may read or write it; chmod 600\"",
+        log_warn("password_file_exposed",
+                 "file=%s mode=%03o note=\"others than its owner may read or write it; chmod 600\"",
                  log_quote(path), (unsigned)st.st_mode & 0777);
     ssize_t n = read(fd, out, size);
     int saved = errno;

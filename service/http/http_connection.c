@@ -168,7 +168,7 @@ static void on_refused(struct http_connection *c)
     if (c->request != NULL) /* there was memory for it */
         http_refusal(c->request, c->parser.status, c->parser.why);
     else if (!c->last)
-        drop(c, "no memory to refuse it");
+        drop(c, "out of memory");
 }
 
 /* True: there may be more to do. */
@@ -215,7 +215,7 @@ static void advance(struct http_connection *c)
     account(c);
     if (c->ended &&
         (c->on_taken != NULL || c->reading == READING_BODY || (c->request == NULL && unread(c) == 0)))
-        drop(c, "it went");
+        drop(c, "the client closed the connection");
 }
 
 static void on_read(struct bufferevent *io, void *arg)
@@ -233,7 +233,7 @@ static void on_written(struct bufferevent *io, void *arg)
     if (c->on_taken != NULL) {
         c->on_taken(c->on_taken_arg);
     } else if (c->request == NULL && c->last) {
-        drop(c, "nothing more is read");
+        drop(c, "the last answer was sent");
     } else if (c->request == NULL && c->place == PLACE_BUSY) {
         c->sending = false;
         move_to(c, PLACE_WAITING);
@@ -251,7 +251,7 @@ static void on_event(struct bufferevent *io, short events, void *arg)
     if ((events & BEV_EVENT_EOF) != 0)
         advance(c);
     else
-        drop(c, "it broke");
+        drop(c, "the connection failed");
 }
 
 /* --- coming --- */
@@ -309,7 +309,7 @@ static void keep_to_memory(struct http *h, struct http_connection_list *list)
     for (c = TAILQ_LAST(list, http_connection_list); c != NULL && http_is_flooded(h, 0); c = previous) {
         previous = TAILQ_PREV(c, http_connection_list, link);
         if ((c->request == NULL || c->reading == READING_BODY) && c->held > sizeof(*c))
-            drop(c, "too much is held");
+            drop(c, "connections use too much memory");
     }
 }
 
@@ -340,8 +340,8 @@ static void on_turn(evutil_socket_t fd, short events, void *arg)
     (void)fd;
     (void)events;
     struct http *h = arg;
-    drop_late(h, &h->waiting, "no request");
-    drop_late(h, &h->busy, "the answer is not taken");
+    drop_late(h, &h->waiting, "no request came in time");
+    drop_late(h, &h->busy, "the client does not read the answer");
     keep_to_memory(h, &h->busy); /* answers that are not taken */
     keep_to_memory(h, &h->waiting);
     keep_to_count(h);
@@ -356,7 +356,7 @@ void http_connections_drain(struct http *h)
     for (c = TAILQ_FIRST(&h->waiting); c != NULL; c = next) {
         next = TAILQ_NEXT(c, link);
         if (!c->sending)
-            drop(c, "the daemon ends");
+            drop(c, "the coordinator is shutting down");
     }
     look_soon(h);
 }
@@ -467,7 +467,7 @@ void http_connections_fini(struct http *h)
     if (h->listener != NULL)
         evconnlistener_free(h->listener);
     while (h->turn != NULL && ((c = TAILQ_FIRST(&h->waiting)) != NULL || (c = TAILQ_FIRST(&h->busy)) != NULL))
-        drop(c, "the daemon ends");
+        drop(c, "the coordinator is shutting down");
     if (h->turn != NULL && h->tick != NULL)
         free_gone(h);
     http_linger_fini(h);

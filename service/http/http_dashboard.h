@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_HTTP_DASHBOARD_H
 #define SERVICE_HTTP_DASHBOARD_H
-/* The files of service/dashboard/ and the pages of docs/, as the build puts them into the program (twinbloom_embed_files). */
+/* The files of service/dashboard/ and the pages of docs/, as the build puts them into the program
+ * (twinbloom_embed_files). */
 #include <stddef.h>
 
 struct dashboard_file {

@@ -139,7 +139,7 @@ static void cut_off(struct http_events *ev, struct stream *s, const char *why)
 static void end_stream(struct http_events *ev, struct stream *s, const char *why)
 {
     struct buffer out = {0};
-    buffer_printf(&out, "event: end\ndata: {\"why\":\"%s\"}\n\n", why);
+    buffer_printf(&out, "event: end\ndata: {\"reason\":\"%s\"}\n\n", why);
     send_chunk(s, &out);
     buffer_fini(&out);
     if (s->r->connection != NULL)
@@ -273,9 +273,9 @@ static void look_after(struct http_events *ev, struct stream *s, uint64_t now)
     else if (s->stuck_us == 0)
         s->stuck_us = now;
     if (s->stuck_us != 0 && now - s->stuck_us > patience_ms * 1000)
-        cut_off(ev, s, "it does not read");
+        cut_off(ev, s, "the client does not read");
     else if (!is_still_welcome(ev, s))
-        end_stream(ev, s, "the user may not read any more");
+        end_stream(ev, s, "the user has lost the right to read");
     else if (is_silent(s)) /* a look takes long, or it cost so much that there is none for long */
         pump(ev, s);
 }
@@ -403,7 +403,7 @@ void http_events_drain(struct http *h)
         if (s->r->connection == NULL)
             stream_free(h->events, s);
         else
-            end_stream(h->events, s, "the daemon ends");
+            end_stream(h->events, s, "the coordinator is shutting down");
     }
 }
 
@@ -413,7 +413,7 @@ void http_events_forget(struct http *h)
     for (s = h->events == NULL ? NULL : LIST_FIRST(&h->events->streams); s != NULL; s = next) {
         next = LIST_NEXT(s, link);
         if (s->r->connection != NULL)
-            http_connection_drop(s->r->connection, "the daemon ends");
+            http_connection_drop(s->r->connection, "the coordinator is shutting down");
         stream_free(h->events, s);
     }
 }

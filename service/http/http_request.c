@@ -191,7 +191,7 @@ void http_error(struct http_request *r, enum err code, const char *format, ...)
 void http_failure(struct http_request *r, enum err code, const char *why)
 {
     http_error(r, code, "%s",
-               code == ERR_NOT_FOUND ? "there is no such filter; GET /v1/filters lists the filters" : why);
+               code == ERR_NOT_FOUND ? "the filter does not exist; GET /v1/filters lists the filters" : why);
 }
 
 void http_refusal(struct http_request *r, int status, const char *why)
@@ -213,7 +213,7 @@ static void on_deadline(evutil_socket_t fd, short events, void *arg)
     (void)events;
     struct http_request *r = arg;
     if (r->connection != NULL && http_connection_is_reading(r->connection))
-        http_connection_drop(r->connection, "no request"); /* and @r with it */
+        http_connection_drop(r->connection, "no request came in time"); /* and @r with it */
     else
         http_error(r, ERR_TIMEOUT, "no answer within http_timeout (%llu ms); the operation continues",
                    (unsigned long long)r->http->config->http_timeout_ms);

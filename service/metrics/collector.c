@@ -124,7 +124,7 @@ enum err collector_start(struct collector **out, struct service *s, struct error
     sample_count(&c->kept, METRIC_OF_STATUS_TIMESTAMP, NULL, 0);
     if (c->mailbox == NULL || c->admin.link == NULL || pthread_create(&c->thread, NULL, run, c) != 0) {
         collector_free(c);
-        return error_set(e, ERR_NOMEM, "the thread of metrics could not be started");
+        return error_set(e, ERR_NOMEM, "the metrics thread could not be started");
     }
     *out = c;
     return ERR_OK;

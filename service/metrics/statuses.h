@@ -11,7 +11,7 @@ enum status_is {
     STATUS_UNKNOWN,     /* not asked for yet */
     STATUS_SAID,        /* Redis has answered */
     STATUS_UNREACHABLE, /* it was asked, and has not */
-    STATUS_GONE,        /* there is no such filter */
+    STATUS_GONE,        /* the filter does not exist */
 };
 
 struct status {

@@ -315,7 +315,7 @@ class Demo(unittest.TestCase):
                        env={**os.environ, "ROOT": ROOT, "DIR": there, "BUILD": BUILD, "CONF": self.file["configs"]["twinbloom.conf"]["content"]})
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertIn("\nrows 20000\n", done.stdout)
-        self.assertRegex(done.stdout, r"kept +known keys denied at any moment: 0 of [1-9]")
+        self.assertRegex(done.stdout, r"kept +known keys reported absent at any moment: 0 of [1-9]")
 
 
 class Kubernetes(unittest.TestCase):

@@ -36,17 +36,17 @@ struct fixture_options {
     bool tls;                           /* see temp_cluster_start_tls() */
     unsigned daemons;
     bool postgres;
-    uint64_t rows;                      /* of short_link: codes 0 .. rows - 1, see fixture_code() */
-    uint64_t capacity;                  /* of the filter; 0: the filter is not configured */
-    const char *rate;                   /* its error rate as text */
-    const char *expansion;              /* lines of [rebuild] */
-    const char *service;                /* of [service]; NULL: none */
-    const char *grace;                  /* of the filter; NULL: 500ms */
-    const char *filter; /* more lines of the filter; NULL: none. Rows are followed only if they say so */
-    const char *schema;                 /* more SQL, before a coordinator starts; NULL: none */
-    const char *where;                  /* NULL: deleted_at IS NULL */
-    const char *settings;               /* lines of postgresql.conf; NULL: none */
-    const char *redis_lines;            /* of [redis]; NULL: none */
+    uint64_t rows;           /* of short_link: codes 0 .. rows - 1, see fixture_code() */
+    uint64_t capacity;       /* of the filter; 0: the filter is not configured */
+    const char *rate;        /* its error rate as text */
+    const char *expansion;   /* lines of [rebuild] */
+    const char *service;     /* of [service]; NULL: none */
+    const char *grace;       /* of the filter; NULL: 500ms */
+    const char *filter;      /* more lines of the filter; NULL: none. Rows are followed only if they say so */
+    const char *schema;      /* more SQL, before a coordinator starts; NULL: none */
+    const char *where;       /* NULL: deleted_at IS NULL */
+    const char *settings;    /* lines of postgresql.conf; NULL: none */
+    const char *redis_lines; /* of [redis]; NULL: none */
     const char *const *redis;           /* arguments of the nodes, NULL behind the last; NULL: none */
     void (*prepare)(struct fixture *f); /* called before a coordinator starts; NULL: nothing */
 };

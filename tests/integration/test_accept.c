@@ -189,7 +189,7 @@ static void test_accept__is_refused_where_the_view_went_back(void **state)
     assert_non_null(epoch);
     (void)snprintf(epoch, 8, "e99");
     must(client_ok(node(1), &e, "SET %s x", name), e);
-    refuses("seen", "LOST ", "it went back");
+    refuses("seen", "LOST ", "the view is outdated");
 }
 
 static void test_accept__needs_no_master_that_has_nothing_of_the_filter(void **state)
@@ -214,7 +214,7 @@ static void test_accept__by_http_is_refused_in_the_same_way(void **state)
 {
     (void)state;
     struct error e = {""};
-    posts("/v1/filters/nothing/trust", 404, "no such filter");
+    posts("/v1/filters/nothing/trust", 404, "the filter does not exist");
     must(client_ok(node(1), &e, "SAVE"), e);
     temp_redis_kill(&f.redis[1]);
     posts("/v1/filters/seen/trust", 503, "does not answer");

@@ -276,9 +276,9 @@ static void test_start__is_refused_where_strangers_could_come_in(void **state)
     const char *const argv[] = {"sh", "-c", "\"$0\" -c \"$1\"", TWINBLOOMD, d.config, NULL};
     must(process_run(argv, 20000, &output, &status, &e), e);
     assert_int_equal(status, 2);
-    assert_non_null(
-        strstr(output, "'listen_tls' = 0.0.0.0:1 is open to other machines without a login; set a "
-                       "'password', add a [user NAME], listen on 127.0.0.1, or set insecure = yes"));
+    assert_non_null(strstr(output,
+                           "'listen_tls' = 0.0.0.0:1 is open to other machines without a login; set a "
+                           "'password', add a [user NAME], listen on 127.0.0.1, or set insecure = yes"));
     free(output);
     (void)daemon_fini(&d);
 }

@@ -101,7 +101,7 @@ static void test_plan__of_keys_says_what_it_cannot_take(void **state)
     assert_says(&nobody, "plan --keys 9e15 --error-rate 0.001", 1,
                 "no plan is possible: capacity 9000000000000000 needs");
     assert_says(&nobody, "plan --keys 1e6 --error-rate 1e-30", 1,
-                "no plan is possible: error rate 1e-30 cannot be had");
+                "no plan is possible: error rate 1e-30 is too small");
     assert_says(&nobody, "plan --keys 1e6 --error-rate 0.1 --nodes 65", 1, "65 nodes are more than the 64");
     assert_says(&nobody, "status --keys 5", 2, "status has no option --keys");
 }

@@ -294,7 +294,8 @@ static void test_bench__touches_no_filter_but_its_own(void **state)
     (void)state;
     free(output_of("$T add mine a >/dev/null", 0));
     char *before = output_of("$T status --json | tr , '\\n' | grep '\"filter\"' | sort", 0);
-    assert_says("$T bench --filter mine --requests 10 --keys 10 2>&1", 2, "bench creates a filter of its own");
+    assert_says("$T bench --filter mine --requests 10 --keys 10 2>&1", 2,
+                "bench creates a filter of its own");
     assert_says("$T check mine a", 0, "present");
     assert_says(
         "$T bench --filter other --requests 500 --keys 1k --batch 7 --pipeline 3 --connections 3 --adds 0.5",

@@ -117,14 +117,14 @@ static void test_redis_cli__has_hints_from_command_docs(void **state)
 {
     (void)state;
     char *output = output_of(ARGV("redis-cli", "-p", port, "help", "BF.INSERT"), 20000);
-    bool good = strstr(output, "key [CAPACITY capacity] [ERROR error] [EXPANSION expansion] [NOCREATE] "
-                               "[NONSCALING] ITEMS item [item ...]") != NULL;
+    bool good = strstr(output, "filter [CAPACITY capacity] [ERROR error] [EXPANSION expansion] [NOCREATE] "
+                               "[NONSCALING] ITEMS key [key ...]") != NULL;
     if (!good)
         (void)fprintf(stderr, "%s\n", output);
     free(output);
     assert_true(good);
     output = output_of(ARGV("redis-cli", "-p", port, "help", "BF.INFO"), 20000);
-    good = strstr(output, "key [CAPACITY|SIZE|FILTERS|ITEMS|EXPANSION]") != NULL;
+    good = strstr(output, "filter [CAPACITY|SIZE|FILTERS|ITEMS|EXPANSION]") != NULL;
     free(output);
     assert_true(good);
 }

@@ -258,7 +258,7 @@ static void test_link__says_why_no_seed_tells_the_map(void **state)
     uint64_t began = clock_mono_us();
     gives(ERR_UNREACHABLE, link_command(x, WHERE_SLOT, &r, &e, "GET a"), e);
     assert_true(clock_mono_us() - began < 2000000);
-    assert_non_null(strstr(e.text, "no node of the cluster tells its slots"));
+    assert_non_null(strstr(e.text, "no node of the cluster says which slots it has"));
     link_free(x);
     cluster_free(n.cluster);
 

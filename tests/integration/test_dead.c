@@ -160,7 +160,7 @@ static void expect_reason(const char *filter, const char *field)
     struct error e = {""};
     char text[256] = "";
     must(client_status(&fixture.client[0], filter, field, text, sizeof(text), &e), e);
-    if (strstr(text, " items have no row any more (0.40) >= 0.30") == NULL)
+    if (strstr(text, " keys are dead: 40% (expand_at_dead: 30%)") == NULL)
         fail_msg("%s: %s is \"%s\"", filter, field, text);
 }
 

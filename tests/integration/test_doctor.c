@@ -445,9 +445,10 @@ static void test_doctor__complains_of_long_transactions(void **state)
     PGconn *other = PQconnectdb(fixture.postgres.dsn);
     assert_int_equal(PQstatus(other), CONNECTION_OK);
     fixture_sql(other, "BEGIN; CREATE TABLE prepared (n int); PREPARE TRANSACTION 'left'");
-    says(by_command(""), "warning", "transactions", "1 prepared transactions", "pg_prepared_xacts");
+    const struct result *r = by_command("");
     fixture_sql(other, "ROLLBACK PREPARED 'left'");
     PQfinish(other);
+    says(r, "warning", "transactions", "1 prepared transactions", "pg_prepared_xacts");
 }
 
 /* --- logical replication --- */

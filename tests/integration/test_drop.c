@@ -451,8 +451,10 @@ static void test_fence_count_keys__counts_keys_and_no_tags(void **state)
     if (keys < 0.98 * KEYS || keys > 1.02 * KEYS)
         fail_msg("%g of %d keys", keys, KEYS);
     bury(3);
-    gives(ERR_LOST, fence_count_keys(&f.fence, &f.view, view_current(&f.view), BITS_RANGES_MAX, 2000, &keys, &e), e);
-    gives(ERR_TIMEOUT, fence_count_keys(&f.fence, &f.view, view_current(&f.view), BITS_RANGES_MAX, 0, &keys, &e), e);
+    gives(ERR_LOST,
+          fence_count_keys(&f.fence, &f.view, view_current(&f.view), BITS_RANGES_MAX, 2000, &keys, &e), e);
+    gives(ERR_TIMEOUT,
+          fence_count_keys(&f.fence, &f.view, view_current(&f.view), BITS_RANGES_MAX, 0, &keys, &e), e);
 }
 
 static void test_fence_count_keys__looks_at_a_sample_of_a_large_generation(void **state)
@@ -465,7 +467,9 @@ static void test_fence_count_keys__looks_at_a_sample_of_a_large_generation(void 
     filter_init(&large, &servers, "large");
     filter_make(&large, MANY);
     (void)filter_add(&large, view_current(&large.view), 0, ADDED);
-    must(fence_count_keys(&large.fence, &large.view, view_current(&large.view), BITS_RANGES_MAX, 20000, &keys, &e), e);
+    must(fence_count_keys(&large.fence, &large.view, view_current(&large.view), BITS_RANGES_MAX, 20000, &keys,
+                          &e),
+         e);
     filter_fini(&large);
     if (keys < 0.95 * ADDED || keys > 1.05 * ADDED)
         fail_msg("%g of %d keys", keys, ADDED);

@@ -360,8 +360,8 @@ static void test_http__says_what_there_is_not(void **state)
     gives("GET", "/v1/filters/never/plan", NULL, 404);
     gives("POST", "/v1/filters/never/rebuild", "{}", 404);
     gives("POST", "/v1/filters/never/abort", "{}", 404);
-    says("POST", "/v1/filters/never/check", "{\"keys\":[\"a\"]}", 404, "no such filter");
-    says("POST", "/v1/filters/never/add", "{\"keys\":[\"a\"]}", 404, "no such filter");
+    says("POST", "/v1/filters/never/check", "{\"keys\":[\"a\"]}", 404, "the filter does not exist");
+    says("POST", "/v1/filters/never/add", "{\"keys\":[\"a\"]}", 404, "the filter does not exist");
 }
 
 static void test_http__says_which_methods_a_path_takes(void **state)

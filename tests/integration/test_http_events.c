@@ -562,7 +562,7 @@ static void test_events__end_with_the_daemon(void **state)
     open_stream(&heard, STREAM);
     (void)hears(&heard, 0, "event: tick");
     assert_true(daemon_stop(&fixture.daemon[0], WAIT_MS));
-    (void)hears(&heard, 0, "event: end\ndata: {\"why\":\"the daemon ends\"}");
+    (void)hears(&heard, 0, "event: end\ndata: {\"reason\":\"the coordinator is shutting down\"}");
     ends(&heard);
     close_stream(&heard);
 }

@@ -76,15 +76,15 @@ static void test_leaving__balancers_are_told_while_clients_are_served(void **sta
     expect_readyz(1, 200, "ready");
     uint64_t began = clock_mono_us();
     process_signal(&fixture.daemon[1].process, SIGTERM);
-    roll_wait(&fixture, 0, 1, NULL, "state", "leaving", DELAY_MS);
-    expect_readyz(1, 503, "ends");
+    roll_wait(&fixture, 0, 1, NULL, "state", "shutting_down", DELAY_MS);
+    expect_readyz(1, 503, "shutting down");
     must(client_integer(&fixture.client[1], &n, &e, "BF.ADD " FILTER " late-1"), e);
     must(client_open(&late, fixture.daemon[1].port, WAIT_MS, &e), e);
     must(client_integer(&late, &n, &e, "BF.EXISTS " FILTER " late-1"), e);
     assert_int_equal(n, 1);
     /* What would only be begun is refused, clearly. */
     redisReply *r = client_command(&late, "TB.REBUILD " FILTER);
-    assert_true(r != NULL && r->type == REDIS_REPLY_ERROR && strstr(r->str, "about to end") != NULL);
+    assert_true(r != NULL && r->type == REDIS_REPLY_ERROR && strstr(r->str, "shutting down") != NULL);
     freeReplyObject(r);
     wait_end(1);
     assert_in_range(clock_mono_us() - began, DELAY_MS * 1000, (DELAY_MS + 15000) * 1000);
@@ -101,7 +101,7 @@ static void test_leaving__a_second_signal_ends_the_wait(void **state)
     struct error e = {""};
     must(client_ok(&fixture.client[1], &e, "CONFIG SET shutdown_delay 1h"), e);
     process_signal(&fixture.daemon[1].process, SIGTERM);
-    roll_wait(&fixture, 0, 1, NULL, "state", "leaving", WAIT_MS);
+    roll_wait(&fixture, 0, 1, NULL, "state", "shutting_down", WAIT_MS);
     process_signal(&fixture.daemon[1].process, SIGTERM);
     wait_end(1);
     start_again(1);

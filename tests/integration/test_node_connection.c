@@ -300,7 +300,7 @@ static void test_connection__is_told_what_an_odd_server_does(void **state)
     odd_server("rediss", "-ERR what is this?\r\n", false, ERR_UNREACHABLE, "TLS: ");
     odd_server("rediss", "", true, ERR_UNREACHABLE, "TLS: ");
     wired_use(&w, NULL, "rediss://127.0.0.1:%u", w.redis.port); /* it takes the handshake for a command */
-    wired_refused(&w, ERR_TIMEOUT, "waits for a TLS handshake");
+    wired_refused(&w, ERR_TIMEOUT, "waiting for a TLS handshake");
     wired_use(&w, NULL, "redis://127.0.0.1:%u", w.tls_port);
     wired_refused(&w, ERR_UNREACHABLE, ""); /* closed, or reset */
     wired_use(&w, NULL, "redis://127.0.0.1:%u", process_free_port());

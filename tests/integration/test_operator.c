@@ -230,7 +230,7 @@ static void test_dry_run__is_refused_as_the_rebuild_would_be(void **state)
 {
     (void)state;
     struct error e = {""};
-    expect_same_refusal("--capacity 100", "a capacity of 100 does not hold the source's 20,000 rows\n");
+    expect_same_refusal("--capacity 100", "capacity 100 is smaller than the source's 20,000 rows\n");
     struct client redis = {0};
     must(client_open(&redis, fixture.redis[1].port, STEADY_MS, &e), e);
     must(client_ok(&redis, &e, "CONFIG SET maxmemory 1000000"), e);

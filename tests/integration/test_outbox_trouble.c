@@ -39,13 +39,14 @@ static void test_outbox_open__refuses_what_cannot_work_and_names_the_remedy(void
                      "CREATE SCHEMA elsewhere; CREATE TABLE elsewhere.box (LIKE box)");
     expect_refusal(p->dsn, "missing", NULL, "run sql/outbox.sql, or qualify the name");
     expect_refusal(p->dsn, "\"unbalanced", NULL, "outbox \"unbalanced");
-    expect_refusal(p->dsn, "fed", NULL, "public.fed is no outbox: it has not the columns seq, relid and id");
+    expect_refusal(p->dsn, "fed", NULL,
+                   "public.fed is not an outbox: it lacks the columns seq, relid and id");
     expect_refusal(p->dsn, "box", "missing", "table missing does not exist");
     expect_refusal(p->dsn, "box", "unfed", "table public.unfed does not write all its rows into it; run sql");
     expect_refusal(p->dsn, "box", "half", "table public.half does not write");
     expect_refusal(p->dsn, "box", "off", "table public.off does not write");
     expect_refusal(p->dsn, "elsewhere.box", "fed", "table public.fed does not write");
-    expect_refusal("nonsense", "box", NULL, "dsn is no connection string");
+    expect_refusal("nonsense", "box", NULL, "dsn is not a connection string");
     outbox_close(outboxes_open(p, "box", "fed"));
     outbox_close(NULL);
     PQfinish(pg);
@@ -130,7 +131,7 @@ static void test_outbox__that_is_dropped_under_its_reader_is_an_error(void **sta
     database_run(pg, "INSERT INTO doomed VALUES (2), (3)");
     must(outbox_confirm(o, mark, &e), &e);
     assert_int_equal(outbox_next(o, &batch, 0, &e), ERR_CONFIG);
-    assert_non_null(strstr(e.text, "made anew, so rows may have been missed"));
+    assert_non_null(strstr(e.text, "created again, so rows may have been missed"));
     assert_int_equal(batch.count, 0);
     outbox_close(o);
     o = outboxes_open(p, "of_doomed", "doomed");

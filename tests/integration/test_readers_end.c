@@ -122,7 +122,7 @@ static void test_readers_ended__tells_of_blocks_that_were_written_anew(void **st
     struct readers_options o = reading_options(reading, s, parts, count);
     struct readers *r = reading_start(&o);
     assert_int_equal(wait_for_end(r, &e), ERR_CHANGED);
-    assert_non_null(strstr(e.text, "r_small was written anew"));
+    assert_non_null(strstr(e.text, "r_small was rewritten"));
     readers_stop(r);
     reading_free(reading);
     free(parts);

@@ -88,7 +88,7 @@ static void test_scan_page__says_conflict_when_the_blocks_were_written_anew(void
         must(scan_page(s, &range, &o, &rows, &ended, &e), &e);
         database_run(pg, "%s", rewrites[i]);
         enum err err = scan_page(s, &range, &o, &rows, &ended, &e);
-        if (err != ERR_CHANGED || strstr(e.text, "table public.anew was written anew") == NULL)
+        if (err != ERR_CHANGED || strstr(e.text, "table public.anew was rewritten") == NULL)
             fail_msg("%s: %s: %s", rewrites[i], error_name(err), e.text);
         assert_string_equal(range.after, "6");
         free(parts.list);

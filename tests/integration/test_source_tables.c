@@ -125,7 +125,7 @@ static void test_source_open__finds_the_primary_key(void **state)
                    "the primary key of table keys.pair is (no, \"Or,der\"), that of");
     expect_refused(p, "keys.unique_1", "", "has no primary key; add `id_column` = c; or a, c");
     expect_refused(p, "keys.none", "", "has no primary key, and no unique index");
-    expect_refused(p, "keys.shown", "", "is no table");
+    expect_refused(p, "keys.shown", "", "is not a table");
     PQfinish(pg);
 }
 

@@ -18,11 +18,12 @@ static void test_stream_open__refuses_options_that_cannot_be(void **state)
     struct streams_table t;
     streams_options(&t, *state, "any");
     t.options.slot = "Any-Slot";
-    streams_refuse(&t.options,
-                   "\"Any-Slot\" is no name for a replication slot; use 1 to 63 small letters, digits and _");
+    streams_refuse(
+        &t.options,
+        "\"Any-Slot\" is not a name for a replication slot; use 1 to 63 small letters, digits and _");
     t.options.slot = "";
     streams_refuse(&t.options,
-                   "\"\" is no name for a replication slot; use 1 to 63 small letters, digits and _");
+                   "\"\" is not a name for a replication slot; use 1 to 63 small letters, digits and _");
     t.options.slot = "any";
     t.table.id_count = 0;
     streams_refuse(&t.options, "table any: an id has 1 to 8 columns");

@@ -249,7 +249,7 @@ static void test_stream_start__tells_a_slot_that_the_server_gave_up(void **state
     assert_int_equal(stream_start(s, &e), ERR_LOST);
     assert_string_equal(e.text,
                         "the server has given replication slot given_up up and removed what it had not read "
-                        "(max_slot_wal_keep_size); drop the slot and build anew");
+                        "(max_slot_wal_keep_size); drop the slot and rebuild");
     assert_int_equal(stream_create_slot(s, &created, lsn, &e), ERR_LOST);
     streams_drop(p, "given_up", ERR_OK);
     must(stream_create_slot(s, &created, lsn, &e), &e);

@@ -113,7 +113,7 @@ static void test_socket__never_replaces_another_file(void **state)
     struct stat s;
     assert_true(daemon_stop(&fixture.daemon[0], 20000));
     says("echo precious > \"$0\"", true, "");
-    another_is_refused("there is something else");
+    another_is_refused("something else is at this path");
     says("cat \"$0\"", true, "precious");
     assert_int_equal(unlink(path), 0);
     must(daemon_launch(&fixture.daemon[0], &e), e);

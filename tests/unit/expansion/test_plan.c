@@ -105,7 +105,7 @@ static void test_plan_make__takes_what_an_operator_wants_if_the_rows_fit(void **
     in.source_rows = 700000;
     assert_true(made(in).capacity == 700000);
     in.source_rows = 700001;
-    assert_refused(in, "a capacity of 700,000 does not hold the source's 700,001 rows");
+    assert_refused(in, "capacity 700,000 is smaller than the source's 700,001 rows");
 }
 
 static void test_plan_make__refuses_what_has_no_meaning(void **state)
@@ -127,7 +127,7 @@ static void test_plan_make__refuses_what_has_no_meaning(void **state)
     assert_refused(in, "no Redis node");
     in = usual();
     in.build_memory = 0;
-    assert_refused(in, "no memory to build in");
+    assert_refused(in, "build_memory is 0");
     in = usual();
     in.error_rate = 1.0;
     assert_refused(in, "capacity 1500000: ");

@@ -49,7 +49,7 @@ static void test_threshold_evaluate__fires_at_the_ratio_and_not_below(void **sta
     in.items = 799999;
     assert_reason(in, THRESHOLD_NONE, "untouched");
     in.items = 800000;
-    assert_reason(in, THRESHOLD_TOTAL, "800,000 of 1,000,000 items (0.80) >= 0.80");
+    assert_reason(in, THRESHOLD_TOTAL, "800,000 keys are 80% of the capacity 1,000,000 (expand_at: 80%)");
     in.capacity = 0;
     assert_reason(in, THRESHOLD_NONE, "untouched");
 }
@@ -59,7 +59,7 @@ static void test_threshold_evaluate__counts_the_rows_of_the_source(void **state)
     (void)state;
     struct threshold_input in = calm();
     in.source_rows = 1250000;
-    assert_reason(in, THRESHOLD_TOTAL, "1,250,000 rows in the source of 1,000,000 items (1.25) >= 0.80");
+    assert_reason(in, THRESHOLD_TOTAL, "1,250,000 rows are 125% of the capacity 1,000,000 (expand_at: 80%)");
 }
 
 /* 900,000 keys, a third of which no row has any more. */
@@ -88,13 +88,13 @@ static void test_threshold_evaluate__fires_at_the_share_of_dead_keys_and_not_bel
 {
     (void)state;
     struct threshold_input in = dying();
-    assert_reason(in, THRESHOLD_DEAD, "300,000 of 900,000 items have no row any more (0.33) >= 0.30");
+    assert_reason(in, THRESHOLD_DEAD, "300,000 of 900,000 keys are dead: 33% (expand_at_dead: 30%)");
     in.source_rows = 630000;
-    assert_reason(in, THRESHOLD_DEAD, "270,000 of 900,000 items have no row any more (0.30) >= 0.30");
+    assert_reason(in, THRESHOLD_DEAD, "270,000 of 900,000 keys are dead: 30% (expand_at_dead: 30%)");
     in.source_rows = 630001;
     assert_reason(in, THRESHOLD_NONE, "untouched");
     in.source_rows = 0; /* known to be none */
-    assert_reason(in, THRESHOLD_DEAD, "900,000 of 900,000 items have no row any more (1.00) >= 0.30");
+    assert_reason(in, THRESHOLD_DEAD, "900,000 of 900,000 keys are dead: 100% (expand_at_dead: 30%)");
     in.items = 0;
     assert_reason(in, THRESHOLD_NONE, "untouched");
 }
@@ -213,12 +213,12 @@ static void test_threshold_evaluate__leaves_the_scatter_of_shards_alone(void **s
     shard[2] = 10400;
     assert_reason(in, THRESHOLD_NONE, "untouched");
     shard[2] = 10401;
-    assert_reason(in, THRESHOLD_SHARD, "shard 2 holds 10,401 of 12,500 items (0.83) >= 0.80");
+    assert_reason(in, THRESHOLD_SHARD, "shard 2 holds 10,401 of 12,500 keys: 83% (expand_at: 80%)");
     in.shard_capacity = 125; /* 100, deviation 10 */
     shard[2] = 140;
     assert_reason(in, THRESHOLD_NONE, "untouched");
     shard[0] = 141;
-    assert_reason(in, THRESHOLD_SHARD, "shard 0 holds 141 of 125 items (1.13) >= 0.80");
+    assert_reason(in, THRESHOLD_SHARD, "shard 0 holds 141 of 125 keys: 113% (expand_at: 80%)");
 }
 
 static void test_threshold_evaluate__compares_bytes_where_a_limit_is_set(void **state)
@@ -230,7 +230,7 @@ static void test_threshold_evaluate__compares_bytes_where_a_limit_is_set(void **
     in.expand_at_bytes = 1048577;
     assert_reason(in, THRESHOLD_NONE, "untouched");
     in.expand_at_bytes = 1048576;
-    assert_reason(in, THRESHOLD_BYTES, "1,048,576 bytes >= 1,048,576");
+    assert_reason(in, THRESHOLD_BYTES, "1,048,576 bytes (expand_at_bytes: 1,048,576)");
 }
 
 static void test_threshold_evaluate__names_the_first_reason_that_holds(void **state)
@@ -247,15 +247,16 @@ static void test_threshold_evaluate__names_the_first_reason_that_holds(void **st
                                  .expand_at = 0.8,
                                  .expand_at_bytes = 1,
                                  .schedule_due = true};
-    assert_reason(in, THRESHOLD_UNBUILT, "not built yet; 900,000 of 1,000,000 items (0.90) >= 0.80");
+    assert_reason(in, THRESHOLD_UNBUILT,
+                  "not built yet; 900,000 keys are 90% of the capacity 1,000,000 (expand_at: 80%)");
     in.built = true;
     assert_reason(in, THRESHOLD_LOST, "2 shards were lost");
     in.lost_shards = 0;
-    assert_reason(in, THRESHOLD_TOTAL, "900,000 of 1,000,000 items (0.90) >= 0.80");
+    assert_reason(in, THRESHOLD_TOTAL, "900,000 keys are 90% of the capacity 1,000,000 (expand_at: 80%)");
     in.items = 1;
-    assert_reason(in, THRESHOLD_SHARD, "shard 0 holds 5,000 of 1,000 items (5.00) >= 0.80");
+    assert_reason(in, THRESHOLD_SHARD, "shard 0 holds 5,000 of 1,000 keys: 500% (expand_at: 80%)");
     in.shard_items = NULL;
-    assert_reason(in, THRESHOLD_BYTES, "2 bytes >= 1");
+    assert_reason(in, THRESHOLD_BYTES, "2 bytes (expand_at_bytes: 1)");
     in.expand_at_bytes = 0;
     assert_reason(in, THRESHOLD_SCHEDULE, "the schedule is due");
 }

@@ -102,11 +102,11 @@ static void test_window_parse__refuses_what_is_no_span(void **state)
         "1:00-05:00",  "01:00", "01:00-",    "-05:00",      "01:00-05:60", "25:00-26:00",  "01:00-24:01",
         "01.00-05.00", "a",     "0100-0500", "+1:00-05:00", "01:0a-05:00", "01:00-05:00-", "01:00 05:00"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        assert_refused(bad[i], "is no span of the day");
-    assert_refused("01:00-05:00,", "\"\" is no span of the day");
-    assert_refused(",01:00-05:00", "\"\" is no span of the day");
-    assert_refused("01:00-05:00, x", "\" x\" is no span of the day");
-    assert_refused("03:00-03:00", "is empty, or the whole day");
+        assert_refused(bad[i], "is not a span of the day");
+    assert_refused("01:00-05:00,", "\"\" is not a span of the day");
+    assert_refused(",01:00-05:00", "\"\" is not a span of the day");
+    assert_refused("01:00-05:00, x", "\" x\" is not a span of the day");
+    assert_refused("03:00-03:00", "is empty; for the whole day");
     assert_refused("24:00-03:00", "begins at 24:00");
     char many[16 * (WINDOW_SPANS_MAX + 1)] = "";
     for (int i = 0; i <= WINDOW_SPANS_MAX; i++)

@@ -47,7 +47,7 @@ static void test_yield_look__does_not_try_for_nobody(void **state)
 {
     (void)state;
     struct yield y = {.rests = false};
-    assert_true(rested(&y, (struct others){.all = 1, .half = 9}, 600, 0.8) == 0);
+    assert_true(rested(&y, (struct others){.all = 5, .half = 49}, 600, 0.8) == 0);
     assert_true(rested(&y, (struct others){.all = 1, .half = 1000}, 600, 0) == 0);
 }
 

@@ -222,7 +222,7 @@ static void test_config_read__passes_on_what_others_refuse(void **state)
     refuse_at("[redis]\nnodes = unix:///y?password=hush&x=1\n", "t.ini:2: 'nodes': ");
     refuse_at("[redis]\n\nprefix = a{b}\n", "t.ini:3: 'prefix': ");
     refuse_at("[redis]\ncluster = redis://a:1, redis://b:2/3\n",
-              "t.ini:2: 'cluster': node 2: a cluster has no database but 0; write redis://");
+              "t.ini:2: 'cluster': node 2: a cluster has only database 0; write redis://");
     refuse_at("[redis]\ncluster = redis://u:hush@a:1, redis://u:hush2@b:2\n",
               "t.ini:2: 'cluster': node 2: the nodes of a cluster share one login");
     refuse_at("[redis]\ncluster = redis://a:1, rediss://b:2\n",
@@ -234,8 +234,9 @@ static void test_config_read__passes_on_what_others_refuse(void **state)
     refuse_at("[redis]\ncluster = redis://a\ntls_verify = no\n", "t.ini:3: 'tls_verify' is set, but no node");
     refuse_at("[postgres]\ndsn = x\n[filter a]\ncapacity = 5\ntable = t\nkey = k\nschedule = 61 * * * *\n",
               "t.ini:7: 'schedule': ");
-    refuse_at("[postgres]\ndsn = x\n[filter a]\ncapacity = 5\ntable = t\nkey = k\nwindow = 1-5\n",
-              "t.ini:7: 'window': \"1-5\" is no span of the day, from 00:00 to 24:00; write hours such as ");
+    refuse_at(
+        "[postgres]\ndsn = x\n[filter a]\ncapacity = 5\ntable = t\nkey = k\nwindow = 1-5\n",
+        "t.ini:7: 'window': \"1-5\" is not a span of the day such as 22:00-06:00; write hours such as ");
     refuse_at("[filter a]\ncapacity = 5\nwindow = 01:00-05:00\n",
               "t.ini:3: 'window' has no effect without a table; ");
 }

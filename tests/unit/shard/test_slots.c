@@ -96,7 +96,7 @@ static void test_placement__of_a_list_and_of_a_cluster_are_not_taken_for_each_ot
     nodes_pin(&clustered, &in_cluster);
     nodes_pin(&listed, &on_nodes);
     assert_int_equal(placement_resolve(&p, &n, &in_cluster, &listed, &e), ERR_CONFIG);
-    assert_string_equal(e.text, "the filter has its shards in a Redis Cluster, and none is configured");
+    assert_string_equal(e.text, "the filter's shards are in a Redis Cluster, but none is configured");
     assert_int_equal(placement_resolve(&p, &n, &on_nodes, &clustered, &e), ERR_CONFIG);
     assert_string_equal(
         e.text,
