@@ -119,7 +119,7 @@ static void make_older_copy(void)
     lead(&copied);
     await_another(was);
     clock_sleep_us(600000); /* it is looked at */
-    degraded("no");
+    degraded("0");
     must(client_madd(&f.client[0], "seen", fixture_code, KEYS, LATE, &e), e);
 }
 
@@ -136,7 +136,7 @@ static void is_suspect(void)
     clock_sleep_us(1200000);
     for (uint64_t until = clock_mono_us() + 1500000; clock_mono_us() < until; clock_sleep_us(50000))
         assert_int_equal(present(0, KEYS + LATE), KEYS + LATE);
-    degraded("yes");
+    degraded("1");
     assert_int_equal(present(NEVER, KEYS), KEYS);
 }
 
@@ -181,12 +181,12 @@ static void test_replicas__that_come_and_go_degrade_nothing(void **state)
     await_another(was);
     daemon_resume(&f.daemon[0]);
     clock_sleep_us(1200000);
-    degraded("no");
+    degraded("0");
     id(was);
     lead(&copied);
     await_another(was);
     clock_sleep_us(1200000);
-    degraded("no");
+    degraded("0");
     assert_int_equal(present(0, KEYS + LATE), KEYS + LATE);
     assert_in_range(present(NEVER, KEYS), 0, 10);
 }
