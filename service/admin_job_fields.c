@@ -22,6 +22,7 @@ static const struct job_field {
     {"waiting_for", "job_waiting_for", TEXT},
     {"throttle", "job_throttle_reason", TEXT},
     {"rows_per_second", "job_rows_per_second_limit", COUNT},
+    {"checkpoint_rows", "job_checkpoint_rows", COUNT},
     {"hold", "job_hold", FLAG},
     {"paused", "job_paused", FLAG},
     {"rows", "job_rows", COUNT},

@@ -100,6 +100,8 @@ static const struct json_member filter_members[] = {
     {"job_paused", B, "it rests until \"resume\"", NULL},
     {"job_rows", I, "rows that were read", NULL},
     {"job_rows_total", I, "rows that there are, about", NULL},
+    {"job_checkpoint_rows", I, "rows up to the last checkpoint, from which another coordinator continues",
+     NULL},
     {"job_rows_per_second", N, "now", NULL},
     {"job_eta_seconds", N, "until all rows are read", NULL},
     {"job_scan_rows", I, "that the scan has read", NULL},
