@@ -162,8 +162,7 @@ void http_states_take(struct http_states *s, const struct admin_call *call, bool
 void http_states_tick(const struct http_states *s, struct buffer *out)
 {
     const char *redis = s->error.text[0] == '\0' ? "ok" : s->error.text;
-    buffer_printf(out,
-                  "event: tick\ndata: {\"sent_at\":%.3f,\"redis\":", (double)clock_wall_us() / 1e6);
+    buffer_printf(out, "event: tick\ndata: {\"sent_at\":%.3f,\"redis\":", (double)clock_wall_us() / 1e6);
     http_json_text(out, redis, strlen(redis));
     buffer_printf(out, ",\"filters\":%s}\n\n", s->complete ? "true" : "false");
 }
