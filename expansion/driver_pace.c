@@ -141,7 +141,8 @@ const char *driver_pace_reason(const struct driver *d)
 const char *driver_pace_throttle(const struct driver *d)
 {
     const char *reason = driver_pace_reason(d);
-    return reason[0] == '\0' && d->pace.beside_requests && d->readers != NULL && d->o->readers > 1
+    return reason[0] == '\0' && d->pace.beside_requests && d->step != STEP_HEAL && d->readers != NULL &&
+                   d->o->readers > 1
                ? "half of the readers pause: clients are active"
                : reason;
 }
@@ -173,7 +174,9 @@ double driver_pace_limit(struct driver *d)
 
 unsigned driver_pace_at_once(const struct driver *d)
 {
-    return d->pace.yield.rests || d->pace.beside_requests ? (d->o->readers + 1) / 2 : 0;
+    /* A healing does not pause for requests: until it ends, their answers are not exact. */
+    bool pauses = d->pace.yield.rests || (d->pace.beside_requests && d->step != STEP_HEAL);
+    return pauses ? (d->o->readers + 1) / 2 : 0;
 }
 
 void driver_pace_readers(struct driver *d)
