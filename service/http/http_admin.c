@@ -269,7 +269,8 @@ void http_list(struct http_request *r)
     buffer_fini(&name);
 }
 
-void http_history(struct http_request *r)
+/* As many as the parameter 'count' asks for. */
+static void call_with_count(struct http_request *r, void (*done)(struct admin_call *, void *, void *))
 {
     uint64_t count = 0;
     if (!query_count(r, "count", &count))
@@ -277,18 +278,17 @@ void http_history(struct http_request *r)
     struct admin_call *call = call_for(r);
     if (call != NULL)
         call->count = count;
-    http_call_admin(r, call, on_history);
+    http_call_admin(r, call, done);
+}
+
+void http_history(struct http_request *r)
+{
+    call_with_count(r, on_history);
 }
 
 void http_samples(struct http_request *r)
 {
-    uint64_t count = 0;
-    if (!query_count(r, "count", &count))
-        return;
-    struct admin_call *call = call_for(r);
-    if (call != NULL)
-        call->count = count;
-    http_call_admin(r, call, on_object);
+    call_with_count(r, on_object);
 }
 
 void http_plan(struct http_request *r)
