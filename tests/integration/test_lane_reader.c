@@ -366,6 +366,23 @@ static void test_bytes_that_are_executed_later__change_nothing(void **state)
     assert_int_equal(lanes_number(&w.client, "XLEN", &w.lane), 4);
 }
 
+static void test_the_first_of_two_same_entries__decides(void **state)
+{
+    uint8_t bytes[LOG_ENTRY_BYTES_MAX];
+    const struct key_hash hash = {.high = 1, .low = 77};
+    (void)state;
+    /* The reader's first one, as if it had been sent before. */
+    size_t length = log_entry_encode(bytes, (const uint8_t *)"of this process", 0, &hash, 1);
+    freeReplyObject(
+        client_command(&w.client, "XADD %b * e %b", w.lane.key.text, w.lane.key.length, bytes, length));
+    struct asked *a = add_by(0, 77, 1);
+    while (a->told == 0)
+        turn_loops();
+    assert_int_equal(a->fresh[0], 1);
+    ends_as(a, ERR_OK, TAIL_COMPLETE);
+    assert_int_equal(lanes_number(&w.client, "XLEN", &w.lane), 3);
+}
+
 static void test_a_silent_server__costs_no_more_than_the_deadline(void **state)
 {
     (void)state;
@@ -597,6 +614,7 @@ int main(void)
         READER_TEST(test_a_tail_of_many_pages__is_read_to_its_end),
         READER_TEST(test_a_lost_reply__has_the_entry_found_not_sent_again),
         READER_TEST(test_bytes_that_are_executed_later__change_nothing),
+        READER_TEST(test_the_first_of_two_same_entries__decides),
         READER_TEST(test_a_silent_server__costs_no_more_than_the_deadline),
         READER_TEST(test_a_lane_that_is_lost__is_told_to_all_and_not_made_again),
         READER_TEST(test_a_gap__is_told_until_the_reader_is_moved),
