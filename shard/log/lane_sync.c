@@ -277,11 +277,12 @@ enum err lane_trim(struct link *l, const struct lane *lane, struct log_id keep, 
 
 enum err lane_close(struct link *l, const struct lane *lane, struct error *e)
 {
-    char closed[KEY_NAME_MAX + sizeof(".closed")];
+    static const char suffix[] = ".closed";
+    char closed[KEY_NAME_MAX + sizeof(suffix)];
     memcpy(closed, lane->key.text, lane->key.length);
-    memcpy(closed + lane->key.length, ".closed", strlen(".closed"));
+    memcpy(closed + lane->key.length, suffix, sizeof(suffix));
     const char *const argv[] = {"RENAME", lane->key.text, closed};
-    const size_t lengths[] = {6, lane->key.length, lane->key.length + strlen(".closed")};
+    const size_t lengths[] = {6, lane->key.length, lane->key.length + strlen(suffix)};
     redisReply *reply = NULL;
     enum err code = command(l, lane, &reply, e, 3, argv, lengths);
     freeReplyObject(reply);

@@ -50,10 +50,17 @@ bool log_position_is(const struct log_position *p, struct log_id id, const void 
     return log_id_compare(p->id, id) == 0 && p->length == length && memcmp(p->bytes, bytes, length) == 0;
 }
 
-static const char digits[] = "0123456789abcdef";
+/* Below 0: it is no digit. */
+static int digit_value(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
 
 void log_position_format(const struct log_position *p, struct buffer *out)
 {
+    static const char digits[] = "0123456789abcdef";
     char id[LOG_ID_TEXT_MAX];
     buffer_append(out, id, log_id_format(p->id, id));
     buffer_append(out, " ", 1);
@@ -70,10 +77,10 @@ void log_position_format(const struct log_position *p, struct buffer *out)
 static bool read_digits(uint8_t *out, const char *text, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++) {
-        const char *high = memchr(digits, text[2 * i], 16), *low = memchr(digits, text[2 * i + 1], 16);
-        if (high == NULL || low == NULL)
+        int high = digit_value(text[2 * i]), low = digit_value(text[2 * i + 1]);
+        if (high < 0 || low < 0)
             return false;
-        out[i] = (uint8_t)((high - digits) << 4 | (low - digits));
+        out[i] = (uint8_t)(high << 4 | low);
     }
     return true;
 }
