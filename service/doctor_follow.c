@@ -155,7 +155,7 @@ static bool is_configured(const struct doctor *d, const char *slot)
     return false;
 }
 
-static void judge_slot(struct doctor *d, const char *slot, const struct stream_slot *s)
+void doctor_slot(struct doctor *d, const char *slot, const struct stream_slot *s)
 {
     uint64_t most = d->o->config->slot_wal_max;
     char remedy[200];
@@ -198,7 +198,7 @@ static void look_at_slots(struct doctor *d, struct connection *server, const red
         if (stream_slot_state(server, field + length + 1, &s, &e) != ERR_OK)
             doctor_tell_error(d, DOCTOR_PROBLEM, field + length + 1, &e, "");
         else if (s.exists && s.is_ours)
-            judge_slot(d, field + length + 1, &s);
+            doctor_slot(d, field + length + 1, &s);
     }
 }
 
