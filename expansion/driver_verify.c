@@ -410,9 +410,9 @@ enum err driver_verify(struct driver *d, struct error *e)
         return code;
     o.fine = true;
     log_info("verified",
-             "filter=%s generation=%" PRIu64 " keys=%" PRIu64
-             " missing=0 false_positive_rate=%.3g promised=%.3g"
-             " items=%" PRIu64 " rows=%" PRIu64,
+             "filter=%s generation=%" PRIu64 " checked=%" PRIu64
+             " missing=0 false_positive_rate=%.3g error_rate=%.3g"
+             " keys=%" PRIu64 " rows=%" PRIu64,
              log_quote(d->o->filter), driver_built(d)->number, o.checked, o.rate, driver_built(d)->error_rate,
              o.items, o.rows.rows);
     note_dead(d, &o);

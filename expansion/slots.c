@@ -144,7 +144,7 @@ static enum err drop(struct slots *s, const char *field, const char *value, cons
         return ERR_OK;
     if (code == ERR_OK)
         log_warn("slot_dropped",
-                 "slot=%s filter=%s retained=%" PRIu64 " reason=\"no configuration names it\"", slot,
+                 "slot=%s filter=%s retained_bytes=%" PRIu64 " reason=\"no configuration names it\"", slot,
                  log_quote(filter), state->retained);
     return code == ERR_OK ? forget(s, field, e) : code;
 }
@@ -155,8 +155,9 @@ static void warn(const char *slot, const char *filter, uint64_t unnamed_ms, cons
 {
     uint64_t minutes = unnamed_ms / 60000;
     if ((minutes & (minutes - 1)) == 0)
-        log_warn("slot_unused", "slot=%s filter=%s retained=%" PRIu64 " unnamed_s=%" PRIu64 " reason=%s",
-                 slot, log_quote(filter), retained, unnamed_ms / 1000, log_quote(why));
+        log_warn("slot_unused",
+                 "slot=%s filter=%s retained_bytes=%" PRIu64 " unnamed_seconds=%" PRIu64 " reason=%s", slot,
+                 log_quote(filter), retained, unnamed_ms / 1000, log_quote(why));
 }
 
 static enum err look_at(struct slots *s, const char *field, const char *value, struct error *e)

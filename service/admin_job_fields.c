@@ -68,6 +68,7 @@ static const struct job_field {
     {"started_ms", "job_started_at", TIME},
     {"updated_ms", "job_updated_at", TIME},
     {"switched_ms", "job_switched_at", TIME},
+    {"grace_until_ms", "job_grace_ends_at", TIME},
     {"healed_ms", "job_healed_at", TIME},
     {"finished_ms", "job_finished_at", TIME},
     {"owner", "job_owner", TEXT},

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* rebuild --wait, verify --wait. The happy path is: a job shows up that is another than the one before, its
- * progress is shown, it ends as done, or it holds where that was asked for. Possible failure modes are: no
- * job shows up; the connection breaks (the job runs on, so it is tried again for a while); the job fails, is
- * aborted, rolled back, or has given way to yet another one; Ctrl-C, which leaves the job running. */
+ * progress is shown, it ends as done, or its grace time begins, or it holds where that was asked for.
+ * Possible failure modes are: no job shows up; the connection breaks (the job runs on, so it is tried again
+ * for a while); the job fails, is aborted, rolled back, or has given way to yet another one; Ctrl-C, which
+ * leaves the job running. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -102,29 +103,41 @@ static void end_line(struct follow *f)
     f->line_open = false;
 }
 
-static void print_end(const struct follow *f, const redisReply *status, const char *state)
+/* @what: "is done"; @end: the field with the time of that. */
+static void print_end(const struct follow *f, const redisReply *status, const char *what, const char *end)
 {
     char a[OUTPUT_TEXT_SIZE];
-    uint64_t start;
-    uint64_t end;
-    uint64_t n;
+    uint64_t from, to, n;
     double rate;
     struct buffer b = {0};
-    buffer_printf(&b, "The %s of %s is %s", f->job, f->cli->arguments[0], state);
-    if (client_time(status, "job_started_at", &start) && client_time(status, "job_finished_at", &end) &&
-        end >= start)
-        buffer_printf(&b, " after %s", output_duration((end - start) / 1000, a));
     bool rebuilt = strcmp(f->job, "rebuild") == 0;
+    if (client_time(status, "job_started_at", &from) && client_time(status, end, &to) && to >= from)
+        buffer_printf(&b, " after %s", output_duration((to - from) / 1000, a));
     if (!rebuilt && client_count(status, "job_verified_keys", &n))
         buffer_printf(&b, ", %s keys looked up", number_grouped(n, a));
     if (rebuilt && client_count(status, "job_rows", &n))
         buffer_printf(&b, ", %s rows", number_grouped(n, a));
     if (rebuilt && client_count(status, "generation", &n))
-        buffer_printf(&b, ", generation %llu is in use", (unsigned long long)n);
+        buffer_printf(&b, ", generation %llu serves", (unsigned long long)n);
     if (client_decimal(status, "job_false_positive_rate", &rate))
         buffer_printf(&b, ", %s false positives", output_rate(rate, a));
-    (void)printf("%s.\n", buffer_text(&b));
+    (void)printf("The %s of %s %s%s.\n", f->job, f->cli->arguments[0], what, buffer_text(&b));
     buffer_fini(&b);
+}
+
+/* The new generation serves, confirmed; what is left of the job is the grace time. */
+static int serves(struct follow *f, const redisReply *status, uint64_t until)
+{
+    char a[OUTPUT_TEXT_SIZE];
+    end_line(f);
+    if (f->cli->json) {
+        cli_print_json(status, &json_filter);
+        return CLI_OK;
+    }
+    print_end(f, status, "has switched", "job_switched_at");
+    (void)printf("The old generation is kept until %s for \"twinbloom rollback %s\".\n",
+                 output_time(until / 1000, a), f->cli->arguments[0]);
+    return CLI_OK;
 }
 
 static int finish(struct follow *f, const redisReply *status, const char *state)
@@ -136,7 +149,7 @@ static int finish(struct follow *f, const redisReply *status, const char *state)
         cli_print_json(status, &json_filter);
     if (strcmp(state, "done") == 0 || strcmp(state, "healed") == 0) {
         if (!f->cli->json)
-            print_end(f, status, state);
+            print_end(f, status, strcmp(state, "done") == 0 ? "is done" : "is healed", "job_finished_at");
         return CLI_OK;
     }
     (void)client_text(status, "job_error", why, sizeof(why));
@@ -198,6 +211,9 @@ static int judge(struct follow *f, const redisReply *status)
     if (strcmp(state, "done") == 0 || strcmp(state, "healed") == 0 || strcmp(state, "failed") == 0 ||
         strcmp(state, "aborted") == 0)
         return finish(f, status, state);
+    uint64_t until;
+    if (client_time(status, "job_grace_ends_at", &until))
+        return serves(f, status, until);
     f->quiet_since_us = clock_mono_us();
     int code = cli_job_holds(status) ? judge_hold(f, status) : -1;
     if (code < 0)

@@ -213,7 +213,7 @@ const struct option_row cli_option_table[] = {
      cli_set_rate},
     {"", "--key-size", "BYTES", WITH_BENCH, false, "8 to 512 (16)", cli_set_key_size},
     {"", "--interval", "SECONDS", WITH_INTERVAL, false, "time between refreshes (2)", cli_set_interval},
-    {"", "--wait", NULL, WITH_WAIT, false, "wait until the job ends", set_wait},
+    {"", "--wait", NULL, WITH_WAIT, false, "wait until the job ends, or until a new generation serves", set_wait},
     {"", "--hold", NULL, WITH_HOLD, false, "build, then wait for \"twinbloom cutover\"", set_hold},
     {"", "--restart", NULL, WITH_RESTART, false, "discard what an unfinished job has built", set_restart},
     {"", "--verify", "sample|full", WITH_VERIFY, false,

@@ -143,6 +143,7 @@ static const struct json_member filter_members[] = {
     {"job_started_at", N, "", NULL},
     {"job_updated_at", N, "", NULL},
     {"job_switched_at", N, "when the new generation came into use", NULL},
+    {"job_grace_ends_at", N, "until when a rollback is possible; missing: it is not", NULL},
     {"job_healed_at", N, "when the last healing ended", NULL},
     {"job_finished_at", N, "", NULL},
     {"job_owner", S, "the coordinator that drives it", NULL},

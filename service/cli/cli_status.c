@@ -100,6 +100,7 @@ static const struct sheet_row status_rows[] = {
     {"skipped, key is empty", "job_skipped_empty", COUNT},
     {"started", "job_started_at", TIME},
     {"updated", "job_updated_at", TIME},
+    {"rollback until", "job_grace_ends_at", TIME},
     {"finished", "job_finished_at", TIME},
     {"owner", "job_owner", WORD},
     {"token", "job_token", WORD},

@@ -372,19 +372,40 @@ static void test_restart__throws_away_what_an_unfinished_job_has_built(void **st
     fixture_all_present(&fixture, 0, 0, ROWS);
 }
 
-static void test_rollback__is_told_to_whoever_waits_for_the_rebuild(void **state)
+/* Whoever waits is told when the new generation serves: the grace time goes on without them. */
+static void test_wait__ends_where_the_grace_time_begins(void **state)
 {
     (void)state;
     struct error e = {""};
-    char line[256];
     quiet();
     int64_t before = number("generation");
-    (void)snprintf(line, sizeof(line),
-                   "rebuild " FILTER " --wait 2>&1 & job=$!; "
-                   "until %s -p %u status " FILTER " | grep -q 'step *grace'; do sleep 0.1; done; "
-                   "%s -p %u rollback " FILTER "; wait $job",
-                   TWINBLOOM_CLI, fixture.client[0].port, TWINBLOOM_CLI, fixture.client[0].port);
-    assert_says(line, 5, "was rolled back: generation ");
+    must(client_ok(&fixture.client[0], &e, "CONFIG SET filter." FILTER ".grace 60s"), e);
+    assert_says("rebuild " FILTER " --wait", 0, ", generation ");
+    int64_t now_ms = (int64_t)(clock_wall_us() / 1000);
+    expect("job_state", "running");
+    expect("job_step", "grace");
+    expect("phase", "SWITCHED");
+    assert_true(number("generation") > before);
+    assert_in_range(number("job_grace_ends_at"), now_ms + 30 * 1000, now_ms + 60 * 1000);
+    assert_says("status " FILTER " | grep 'rollback until '", 0, "");
+    assert_says("rebuild " FILTER, 6, "the mutex is held by ");
+    assert_says("rollback " FILTER, 0, "is being rolled back");
+    wait_for("job_step", "hold");
+    assert_says("status " FILTER " | grep -c 'rollback until '", 1, "0\n");
+    assert_int_equal(number("generation"), before);
+    must(client_ok(&fixture.client[0], &e, "CONFIG SET filter." FILTER ".grace 4s"), e);
+    assert_says("abort --yes " FILTER, 0, "");
+    wait_for("job_state", "aborted");
+}
+
+static void test_rollback__loses_no_key_and_can_be_switched_again(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    quiet();
+    int64_t before = number("generation");
+    assert_says("rebuild " FILTER " --wait", 0, "The old generation is kept until 2");
+    assert_says("rollback " FILTER, 0, "is being rolled back");
     wait_for("job_step", "hold");
     assert_int_equal(number("generation"), before);
     must(client_madd(&fixture.client[0], FILTER, fixture_code, ROWS, 100, &e), e);
@@ -491,7 +512,8 @@ int main(void)
         cmocka_unit_test(test_dry_run__says_what_the_rebuild_then_does),
         cmocka_unit_test(test_hold__waits_for_the_cutover),
         cmocka_unit_test(test_restart__throws_away_what_an_unfinished_job_has_built),
-        cmocka_unit_test(test_rollback__is_told_to_whoever_waits_for_the_rebuild),
+        cmocka_unit_test(test_wait__ends_where_the_grace_time_begins),
+        cmocka_unit_test(test_rollback__loses_no_key_and_can_be_switched_again),
         cmocka_unit_test(test_pause__and_throttle_are_seen_in_the_status),
         cmocka_unit_test(test_verify__looks_for_every_key),
         cmocka_unit_test(test_verify__ends_with_1_where_an_old_key_is_missing),
