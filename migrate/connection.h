@@ -29,9 +29,10 @@ struct statement {
 };
 
 /* @application is the application_name unless @dsn has one. @timeout_ms bounds connecting, and each
- * connection_run(). @watch (copied) may end any wait: the statement is stopped, and its error is what the
- * call returns. ERR_CONFIG: @dsn is not a connection string. ERR_UNREACHABLE, ERR_TIMEOUT. No part of the
- * dsn's password gets into a text. Looking up a host name is not bounded. */
+ * connection_run(). Of several servers in @dsn each one has its share of that time to answer. @watch (copied)
+ * may end any wait: the statement is stopped, and its error is what the call returns. ERR_CONFIG: @dsn is not
+ * a connection string. ERR_UNREACHABLE, ERR_TIMEOUT. No part of the dsn's password gets into a text. Looking
+ * up a host name is not bounded. */
 MUST_CHECK enum err connection_open(struct connection **out, const char *dsn, const char *application,
                                     unsigned timeout_ms, struct source_watch watch, struct error *e);
 /* NULL is fine. */
