@@ -4,8 +4,8 @@
 -- Returns -1 entered, -2 there is no such shard, -3 it is something else; otherwise the number of the token that it has,
 -- which is later than the caller's.
 local header, at, length, sum = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-if redis.call('EXISTS', KEYS[1]) == 0 then return -2 end
 local old = redis.call('GETRANGE', KEYS[1], 0, #header - 1)
+if old == '' then return -2 end
 if old == header then return -1 end
 local function same(first, last) return string.sub(old, first, last) == string.sub(header, first, last) end
 if not (same(1, at) and same(at + length + 1, sum)) then return -3 end

@@ -4,6 +4,7 @@
 local view = redis.call('HMGET', KEYS[1], 'incarnation', 'generation' .. ARGV[2], 'format')
 if view[1] ~= ARGV[1] or view[3] ~= '3' then return 0 end
 if not view[2] or string.match(view[2], '^number=(%d+) ') ~= ARGV[3] then return 0 end
+redis.call('PERSIST', KEYS[1]) -- what follows a write runs at maxmemory, too
 local number = redis.call('INCR', KEYS[2])
 if number < tonumber(ARGV[4]) then
   number = tonumber(ARGV[4])

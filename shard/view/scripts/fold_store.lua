@@ -25,6 +25,7 @@ end
 if redis.call('HGET', KEYS[1], 'token' .. ARGV[1]) ~= ARGV[2] or lane_number(tonumber(ARGV[3])) ~= ARGV[4] then
   return 0
 end
+redis.call('PERSIST', KEYS[1]) -- what follows a write runs at maxmemory, too
 local was = folded(ARGV[1])
 if not was or before(was, ARGV[5]) then
   redis.call('HSET', KEYS[1], 'folded' .. ARGV[1] .. '.' .. ARGV[3], ARGV[4] .. ' ' .. ARGV[6])
