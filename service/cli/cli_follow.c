@@ -142,7 +142,7 @@ static int serves(struct follow *f, const redisReply *status, uint64_t until)
 
 static int finish(struct follow *f, const redisReply *status, const char *state)
 {
-    char why[512] = "";
+    char why[512] = "", code[64];
     struct buffer b = {0};
     end_line(f);
     if (f->cli->json)
@@ -154,9 +154,10 @@ static int finish(struct follow *f, const redisReply *status, const char *state)
     }
     (void)client_text(status, "job_error", why, sizeof(why));
     output_escape(&b, why, strlen(why));
-    (void)cli_fail(CLI_FAILED, "the %s of %s %s%s%s", f->job, f->cli->arguments[0],
-                   strcmp(state, "failed") == 0 ? "failed" : "was aborted", why[0] == '\0' ? "" : ": ",
-                   buffer_text(&b));
+    (void)cli_fail_as(CLI_FAILED, client_text(status, "job_error_code", code, sizeof(code)) ? code : "failed",
+                      "the %s of %s %s%s%s", f->job, f->cli->arguments[0],
+                      strcmp(state, "failed") == 0 ? "failed" : "was aborted", why[0] == '\0' ? "" : ": ",
+                      buffer_text(&b));
     buffer_fini(&b);
     return CLI_FAILED;
 }
@@ -198,7 +199,7 @@ static int judge(struct follow *f, const redisReply *status)
             if (clock_mono_us() - f->quiet_since_us < PATIENCE_US)
                 return -1;
             end_line(f);
-            return cli_fail(CLI_RETRY, "the service accepted the %s, but no new job appeared", f->job);
+            return cli_fail_with(ERR_TIMEOUT, "the service accepted the %s, but no new job appeared", f->job);
         }
         f->ours_known = true;
         f->ours = id;
@@ -250,7 +251,7 @@ static int poll_once(struct follow *f)
     }
     if (clock_mono_us() - f->quiet_since_us >= PATIENCE_US) {
         end_line(f);
-        return cli_fail(cli_exit_of(why), "%s; the job may continue without this command", e.text);
+        return cli_fail_with(why, "%s; the job may continue without this command", e.text);
     }
     show_text(f, e.text, false);
     return -1;
