@@ -115,6 +115,8 @@ static void print_end(const struct follow *f, const redisReply *status, const ch
         buffer_printf(&b, " after %s", output_duration((to - from) / 1000, a));
     if (!rebuilt && client_count(status, "job_verified_keys", &n))
         buffer_printf(&b, ", %s keys looked up", number_grouped(n, a));
+    if (client_count(status, "job_verify_added", &n) && (!rebuilt || n > 0))
+        buffer_printf(&b, ", %s missing and added", number_grouped(n, a));
     if (rebuilt && client_count(status, "job_rows", &n))
         buffer_printf(&b, ", %s rows", number_grouped(n, a));
     if (rebuilt && client_count(status, "generation", &n))
