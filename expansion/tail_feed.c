@@ -100,8 +100,11 @@ static enum err create_slot(struct tail *t, struct error *e)
         code = tail_mark_write(t, "slot", t->o->slot, e);
     if (code == ERR_OK && !slot.exists)
         code = tail_mark_write(t, "gap", "1", e);
+    source_rest(t->source); /* a slot's making may wait long for open transactions */
     if (code == ERR_OK)
         code = stream_create_slot(t->feed.stream, &created, lsn, e);
+    if (code == ERR_OK)
+        code = source_take(t->source, e);
     if (code == ERR_OK && created)
         log_info("follow_slot_created", "filter=%s slot=%s lsn=%s", log_quote(t->o->filter), t->o->slot, lsn);
     if (code == ERR_OK)
@@ -345,14 +348,19 @@ static enum err confirm(struct tail *t, uint64_t mark, struct error *e)
     return f->stream != NULL ? stream_confirm(f->stream, mark, e) : outbox_confirm(f->outbox, mark, e);
 }
 
-enum err tail_feed_step(struct tail *t, struct error *e)
+static enum err feed_once(struct tail *t, struct error *e)
 {
     struct tail_feed *f = &t->feed;
     struct feed_batch batch;
     uint64_t request = t->request;
-    enum err code = note_request(t, e);
+    enum err code = source_take(t->source, e);
+    if (code == ERR_OK)
+        code = note_request(t, e);
+    source_rest(t->source);
     if (code == ERR_OK)
         code = next(t, &batch, e);
+    if (code == ERR_OK)
+        code = source_take(t->source, e);
     if (code == ERR_OK && batch.count > 0)
         code = add_batch(t, &batch, e);
     if (code == ERR_OK)
@@ -365,4 +373,11 @@ enum err tail_feed_step(struct tail *t, struct error *e)
     else if (f->outbox != NULL && quiet && request > t->done && request <= t->request)
         code = answer(t, request, e);
     return code == ERR_OK ? look(t, quiet, e) : code;
+}
+
+enum err tail_feed_step(struct tail *t, struct error *e)
+{
+    enum err code = feed_once(t, e);
+    source_rest(t->source);
+    return code;
 }

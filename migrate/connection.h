@@ -54,6 +54,9 @@ MUST_CHECK enum err connection_run(struct connection *c, const struct statement 
 /* Back to the session that it began with, within @timeout_ms. After any error it can only be closed. */
 MUST_CHECK enum err connection_reset(struct connection *c, unsigned timeout_ms, struct error *e);
 
+/* Another one asks from now on. */
+void connection_set_watch(struct connection *c, struct source_watch watch);
+
 /* Nothing is under way on it, no transaction is open, and it is not lost. */
 bool connection_is_idle(const struct connection *c);
 

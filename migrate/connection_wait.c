@@ -99,6 +99,11 @@ bool connection_has_warned(const struct connection *c)
     return c->warned;
 }
 
+void connection_set_watch(struct connection *c, struct source_watch watch)
+{
+    c->watch = watch;
+}
+
 bool connection_is_lost(const struct connection *c)
 {
     return c->broken;

@@ -18,6 +18,7 @@ extern const char embedded_put_back[];
 extern const char embedded_reconcile[];
 extern const char embedded_recount[];
 extern const char embedded_change[];
+extern const char embedded_claim[];
 extern const char embedded_control[];
 extern const char embedded_fenced[];
 extern const char embedded_retired[];

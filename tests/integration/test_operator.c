@@ -483,23 +483,13 @@ static void test_verify__ends_with_1_where_an_old_key_is_missing(void **state)
     fixture_all_present(&fixture, 0, 0, ROWS); /* they were added */
 }
 
-static int setup(void **state)
-{
-    (void)state;
-    return fixture_start(&fixture, &(struct fixture_options){.nodes = 2,
-                                                             .daemons = 1,
-                                                             .postgres = true,
-                                                             .rows = ROWS,
-                                                             .capacity = CAPACITY,
-                                                             .rate = "0.01",
-                                                             .grace = "4s"});
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    return fixture_stop(&fixture);
-}
+static const struct fixture_options options = {.nodes = 2,
+                                               .daemons = 1,
+                                               .postgres = true,
+                                               .rows = ROWS,
+                                               .capacity = CAPACITY,
+                                               .rate = "0.01",
+                                               .grace = "4s"};
 
 int main(void)
 {
@@ -518,5 +508,5 @@ int main(void)
         cmocka_unit_test(test_verify__looks_for_every_key),
         cmocka_unit_test(test_verify__ends_with_1_where_an_old_key_is_missing),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return fixture_run_tests(&fixture, &options, tests);
 }
