@@ -246,26 +246,30 @@ enum err link_route_append_together(struct link *l, unsigned where, struct slot_
     struct link_route *r = l->route;
     struct link_peer *p = NULL;
     enum err code = reach_redirected(l, where, redirect, &p, e);
-    unsigned queued = 0;
-    for (size_t begin = 0; code == ERR_OK && queued < count; begin = ends[queued++]) {
+    if (code != ERR_OK || p == NULL)
+        return code;
+    struct link_command *first = NULL, *next;
+    size_t begin = 0;
+    for (unsigned i = 0; code == ERR_OK && i < count; begin = ends[i++]) {
         struct link_command *c = malloc(sizeof(*c));
-        code = c == NULL
-                   ? ERR_NOMEM
-                   : node_connection_append(p->connection, commands + begin, ends[queued] - begin, NULL);
-        if (code != ERR_OK) {
-            free(c);
+        if (c == NULL) {
+            code = ERR_NOMEM;
             break;
         }
         *c = (struct link_command){.where = where, .peer = p, .redirect = redirect};
         TAILQ_INSERT_TAIL(&r->all, c, all);
         TAILQ_INSERT_TAIL(&p->sent, c, sent);
+        first = first == NULL ? c : first;
+        code = node_connection_append(p->connection, commands + begin, ends[i] - begin, NULL);
     }
-    if (code == ERR_OK || p == NULL || p->connection == NULL)
-        return code;
+    if (code == ERR_OK)
+        return ERR_OK;
     link_peer_break(p); /* some of them may be queued in it */
     fail_all(p, ERR_UNREACHABLE);
-    while (queued-- > 0)
-        command_free(r, TAILQ_LAST(&r->all, link_commands));
+    for (; first != NULL; first = next) {
+        next = TAILQ_NEXT(first, all);
+        command_free(r, first);
+    }
     return error_set(e, code, "out of memory");
 }
 
