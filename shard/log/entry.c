@@ -5,7 +5,7 @@
 #include <endian.h>
 #include <string.h>
 
-enum { AT_FORMAT = 0, AT_ZERO = 1, AT_COUNT = 2, AT_WRITER = 4, AT_SEQUENCE = 20 };
+enum { AT_MAGIC = 0, AT_FORMAT = 1, AT_COUNT = 2, AT_WRITER = 4, AT_SEQUENCE = 20 };
 
 static void put_u64(uint8_t *at, uint64_t value)
 {
@@ -24,8 +24,8 @@ size_t log_entry_encode(uint8_t out[LOG_ENTRY_BYTES_MAX], const uint8_t writer[L
                         uint64_t sequence, const struct key_hash *keys, unsigned count)
 {
     assert(count <= LOG_KEYS_MAX);
+    out[AT_MAGIC] = LOG_MAGIC;
     out[AT_FORMAT] = LOG_FORMAT;
-    out[AT_ZERO] = 0;
     out[AT_COUNT] = (uint8_t)count;
     out[AT_COUNT + 1] = (uint8_t)(count >> 8);
     memcpy(out + AT_WRITER, writer, LOG_WRITER_BYTES);
@@ -41,11 +41,11 @@ size_t log_entry_encode(uint8_t out[LOG_ENTRY_BYTES_MAX], const uint8_t writer[L
 enum err log_entry_decode(struct log_entry *out, const void *bytes, size_t length, struct error *e)
 {
     const uint8_t *in = bytes;
-    if (length > 0 && in[AT_FORMAT] > LOG_FORMAT)
+    if (length > AT_FORMAT && in[AT_MAGIC] == LOG_MAGIC && in[AT_FORMAT] > LOG_FORMAT)
         return error_set(e, ERR_FORMAT,
                          "entry format %u is newer than this version supports (%d); upgrade it",
                          in[AT_FORMAT], LOG_FORMAT);
-    if (length < LOG_ENTRY_BYTES_MIN || in[AT_FORMAT] != LOG_FORMAT || in[AT_ZERO] != 0)
+    if (length < LOG_ENTRY_BYTES_MIN || in[AT_MAGIC] != LOG_MAGIC || in[AT_FORMAT] != LOG_FORMAT)
         return error_set(e, ERR_PARSE, "%zu bytes that do not begin as an entry does", length);
     unsigned count = in[AT_COUNT] | (unsigned)in[AT_COUNT + 1] << 8;
     if (count > LOG_KEYS_MAX || length != LOG_ENTRY_BYTES_MIN + (size_t)count * LOG_HASH_BYTES)

@@ -5,14 +5,15 @@
  * of up to LOG_KEYS_MAX keys under the filter's seed. An entry without keys is a notice: "look at the view";
  * each lane begins with one, its anchor. Pure.
  *
- * Bytes, little-endian: format (1), 0 (1), count (2), writer (16), sequence (8), then 16 for each key: low,
- * high. */
+ * Bytes, little-endian: 0xb1 (1), format (1), count (2), writer (16), sequence (8), then 16 for each key:
+ * low, high. */
 #include <stddef.h>
 #include <stdint.h>
 #include "base/error.h"
 #include "shard/hash.h"
 
 enum {
+    LOG_MAGIC = 0xb1,
     LOG_FORMAT = 1,
     LOG_KEYS_MAX = 128,
     LOG_WRITER_BYTES = 16,

@@ -12,11 +12,13 @@ static const uint8_t writer[LOG_WRITER_BYTES] = "sixteen letters";
 static void test_entry_encode__writes_these_very_bytes(void **state)
 {
     (void)state;
-    static const uint8_t wanted[] = {
-        1,   0,   2,   0, 's',  'i',  'x',  't',  'e',  'e',  'n',  ' ',  'l', 'e', 't', 't',
-        'e', 'r', 's', 0, 0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01,                      /* sequence */
-        2,   0,   0,   0, 0,    0,    0,    0,    1,    0,    0,    0,    0,   0,   0,   0x80, /* low, high */
-        4,   0,   0,   0, 0,    0,    0,    0,    3,    0,    0,    0,    0,   0,   0,   0};
+    static const uint8_t wanted[] = {0xb1, 1,    2,    0,    's',  'i',  'x',  't',  'e', 'e',
+                                     'n',  ' ',  'l',  'e',  't',  't',  'e',  'r',  's', 0,
+                                     0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01, /* sequence */
+                                     2,    0,    0,    0,    0,    0,    0,    0,    1,   0,
+                                     0,    0,    0,    0,    0,    0x80, /* low, high */
+                                     4,    0,    0,    0,    0,    0,    0,    0,    3,   0,
+                                     0,    0,    0,    0,    0,    0};
     const struct key_hash keys[] = {{.high = 0x8000000000000001, .low = 2}, {.high = 3, .low = 4}};
     uint8_t bytes[LOG_ENTRY_BYTES_MAX];
     size_t length = log_entry_encode(bytes, writer, 0x0102030405060708, keys, 2);
@@ -72,14 +74,14 @@ static void test_entry_decode__refuses_what_is_no_entry(void **state)
     bytes[2] = LOG_KEYS_MAX + 1; /* one key too many, all of its bytes there */
     refused(bytes, length + LOG_HASH_BYTES, ERR_PARSE);
     bytes[2] = LOG_KEYS_MAX;
-    bytes[1] = 1;
-    refused(bytes, length, ERR_PARSE);
     bytes[1] = 0;
-    bytes[0] = 0;
     refused(bytes, length, ERR_PARSE);
-    bytes[0] = LOG_FORMAT + 1;
+    bytes[1] = LOG_FORMAT + 1;
     refused(bytes, length, ERR_FORMAT);
-    refused(bytes, 1, ERR_FORMAT);
+    refused(bytes, 2, ERR_FORMAT);
+    bytes[0] = 'g';
+    refused(bytes, length, ERR_PARSE);
+    refused(bytes, 1, ERR_PARSE);
 }
 
 int main(void)
