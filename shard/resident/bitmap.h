@@ -64,8 +64,10 @@ void bitmap_fetch(const struct bitmap *b, const struct key_place *places, unsign
 bool bitmap_set(struct bitmap *b, const struct key_place *place);
 
 /* OR @length bytes, which Redis has @offset bytes behind the header of @shard; the shard is BITMAP_LOADING.
- * Both are multiples of a block. Pieces come in order. ERR_LOST: a block has not the tag; ERR_CONFLICT: the
- * piece is not the next one; nothing was ORed. */
+ * Both are multiples of a block. Pieces come in order. Nobody sets bits meanwhile, so that no word
+ * needs an atomic OR. ERR_LOST: a block has not the tag; ERR_CONFLICT: the piece is not the next one; nothing
+ * was ORed.
+ */
 MUST_CHECK enum err bitmap_or(struct bitmap *b, uint32_t shard, uint32_t offset, const void *bytes,
                               uint32_t length, struct error *e);
 /* All of the shard was ORed. */

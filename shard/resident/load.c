@@ -106,7 +106,8 @@ static enum err take(struct load *l, const struct load_piece *piece, const redis
         code = error_set(e, ERR_LOST, "shard %s is cut: %zu bytes at %u, expected %u", name, reply->len,
                          piece->offset, header + piece->length);
     if (code == ERR_OK) {
-        code = bitmap_or(b, piece->shard, piece->offset, bytes + header, piece->length, e);
+        code = resident_load_piece(l->resident, l->layer, piece->shard, piece->offset, bytes + header,
+                                   piece->length, e);
         if (code != ERR_OK)
             code = error_prefix(e, code, "shard %s", name);
     }

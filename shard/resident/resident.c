@@ -195,6 +195,15 @@ enum err resident_load_begin(struct resident *r, unsigned layer, uint32_t first,
     return code;
 }
 
+enum err resident_load_piece(struct resident *r, unsigned layer, uint32_t shard, uint32_t offset,
+                             const void *bytes, uint32_t length, struct error *e)
+{
+    pthread_rwlock_wrlock(&r->changing);
+    enum err code = bitmap_or(r->layer[layer], shard, offset, bytes, length, e);
+    pthread_rwlock_unlock(&r->changing);
+    return code;
+}
+
 enum err resident_load_end(struct resident *r, unsigned layer, uint32_t shard, struct error *e)
 {
     struct bitmap *b = r->layer[layer];

@@ -59,31 +59,48 @@ static void write_key(char *out, uint64_t key)
 /* --- one filter in memory --- */
 
 struct filter {
-    uint64_t keys;
+    uint64_t applied; /* keys */
     struct geometry g;
     struct budget budget;
     struct resident *r;
 };
 
+/* The bits of a shard of a full filter, of which half are set; its tags. */
+static void fill_at_random(const struct geometry *g, uint64_t *random, uint8_t *bytes)
+{
+    size_t block_bytes = g->block_bits / 8;
+    for (size_t i = 0; i < geometry_shard_bytes(g); i++)
+        bytes[i] = (uint8_t)next_random(random);
+    for (size_t at = 0; at < geometry_shard_bytes(g); at += block_bytes) {
+        bytes[at] = TAG >> 8;
+        bytes[at + 1] = TAG & 0xff;
+    }
+}
+
+/* A filter for @keys keys. A large one begins with bits set at random, as it would take minutes to add so
+ * many. */
 static void filter_make(struct filter *f, uint64_t keys)
 {
     struct error e = {""};
-    f->keys = keys;
+    f->applied = keys < PROBES / 2 ? keys : PROBES / 2;
     budget_init(&f->budget, UINT64_MAX);
     must(geometry_plan(&f->g, keys, rate, SHARD_BYTES_DEFAULT, &e), &e);
     must(resident_new(&f->r, mix, 1, &f->budget, &e), &e);
     must(resident_add_layer(f->r, &f->g, TAG, &e), &e);
     must(resident_load_begin(f->r, 0, 0, f->g.shards, &e), &e);
-    uint8_t *empty = allocate(geometry_shard_bytes(&f->g));
-    block_fill(&f->g, TAG, empty);
+    uint8_t *bytes = allocate(geometry_shard_bytes(&f->g));
+    uint64_t random = keys;
+    block_fill(&f->g, TAG, bytes);
     for (uint32_t s = 0; s < f->g.shards; s++) {
-        must(bitmap_or(f->r->layer[0], s, 0, empty, geometry_shard_bytes(&f->g), &e), &e);
+        if (f->applied < keys)
+            fill_at_random(&f->g, &random, bytes);
+        must(resident_load_piece(f->r, 0, s, 0, bytes, geometry_shard_bytes(&f->g), &e), &e);
         must(resident_load_end(f->r, 0, s, &e), &e);
     }
-    free(empty);
+    free(bytes);
 }
 
-/* Apply all keys; returns ns of processor a key, their hashes not included (they come in the entry). */
+/* Apply its keys; returns ns of processor a key, their hashes not included (they come in the entry). */
 static double filter_fill(struct filter *f)
 {
     uint8_t added[LOG_KEYS_MAX];
@@ -92,9 +109,9 @@ static double filter_fill(struct filter *f)
     char key[KEY_BYTES];
     enum { ENTRIES = 64 };
     static struct key_hash many[ENTRIES][LOG_KEYS_MAX];
-    for (uint64_t at = 0; at < f->keys;) {
+    for (uint64_t at = 0; at < f->applied;) {
         unsigned n = 0;
-        for (; n < ENTRIES && at < f->keys; n++)
+        for (; n < ENTRIES && at < f->applied; n++)
             for (unsigned i = 0; i < LOG_KEYS_MAX; i++, at++) {
                 write_key(key, at);
                 many[n][i] = hash_key(seed, key, sizeof(key));
@@ -104,7 +121,7 @@ static double filter_fill(struct filter *f)
             must(resident_apply(f->r, 0, (struct log_id){at, i}, many[i], LOG_KEYS_MAX, added, &e), &e);
         spent += processor_ns() - begun;
     }
-    return spent / (double)f->keys;
+    return spent / (double)f->applied;
 }
 
 enum part { HASH, PLACE, LOOK, PARTS };
@@ -146,7 +163,7 @@ static void measure(uint64_t count, double limit)
     uint64_t memory = measure_memory(getpid(), "VmRSS") - before;
     char *keys = allocate((size_t)PROBES * KEY_BYTES);
     for (size_t i = 0; i < PROBES; i++)
-        write_key(keys + i * KEY_BYTES, next_random(&random) % (2 * count));
+        write_key(keys + i * KEY_BYTES, next_random(&random) % (2 * f.applied));
     for (int round = 0; round < ROUNDS; round++)
         for (enum part p = 0; p < PARTS; p++)
             samples_add(&samples[p], look(&f, keys, p));
@@ -197,19 +214,13 @@ static void server_start(struct server *s)
     s->link = link_new(&s->nodes, LOAD_MS, "bench");
 }
 
-/* Shards whose bits are half set, as those of a full filter. */
 static void server_fill(struct server *s, const struct geometry *g)
 {
     struct error e = {""};
-    size_t length = header_shard_bytes(g), block_bytes = g->block_bits / 8;
+    size_t length = header_shard_bytes(g);
     uint8_t *bytes = allocate(length);
     uint64_t random = 1;
-    for (size_t i = 0; i < length; i++)
-        bytes[i] = (uint8_t)next_random(&random);
-    for (size_t at = block_bytes; at < length; at += block_bytes) {
-        bytes[at] = TAG >> 8;
-        bytes[at + 1] = TAG & 0xff;
-    }
+    fill_at_random(g, &random, bytes + header_bytes(g));
     for (uint32_t shard = 0; shard < g->shards; shard++) {
         const struct header h = {.tag = TAG,
                                  .generation = 1,
@@ -320,6 +331,7 @@ static void measure_load(uint64_t bytes)
 int main(int argc, char **argv)
 {
     bool quick = argc > 1 && strcmp(argv[1], "--quick") == 0;
+    (void)setvbuf(stdout, NULL, _IOLBF, 0);
     (void)signal(SIGPIPE, SIG_IGN);
     measure(1000000, 60);
     measure(quick ? 10000000 : 100000000, 100);

@@ -50,7 +50,7 @@ static int start(void **state)
 {
     struct error e = {""};
     char list[256];
-    struct generation *generation = calloc(1, sizeof(*generation));
+    static struct generation generation;
     (void)state;
     (void)signal(SIGPIPE, SIG_IGN);
     for (int i = 0; i < NODES; i++)
@@ -59,13 +59,11 @@ static int start(void **state)
             return -1;
         }
     (void)snprintf(list, sizeof(list), "%s, %s", f.redis[0].url, f.redis[1].url);
-    if (generation == NULL || nodes_parse(&f.nodes, list, &e) != ERR_OK ||
-        names_init(&f.names, "test", "f", 1, &e) != ERR_OK)
+    if (nodes_parse(&f.nodes, list, &e) != ERR_OK || names_init(&f.names, "test", "f", 1, &e) != ERR_OK)
         return -1;
     f.names.incarnation = 0xabcdef;
-    nodes_pin(&f.nodes, generation);
-    enum err code = placement_resolve(&f.placement, &f.names, generation, &f.nodes, &e);
-    free(generation);
+    nodes_pin(&f.nodes, &generation);
+    enum err code = placement_resolve(&f.placement, &f.names, &generation, &f.nodes, &e);
     f.link = link_new(&f.nodes, LINK_MS, "test");
     f.base = event_base_new();
     f.store = f.base == NULL ? NULL : store_new(f.base, &f.nodes, LINK_MS, NULL);

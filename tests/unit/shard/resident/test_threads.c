@@ -137,7 +137,7 @@ static void load(uint32_t shard)
         pthread_mutex_lock(&f.lock);
         memcpy(piece, f.redis + (size_t)shard * b->shard_bytes + (size_t)i * length, length);
         pthread_mutex_unlock(&f.lock);
-        failed |= bitmap_or(b, shard, i * length, piece, length, NULL) != ERR_OK;
+        failed |= resident_load_piece(f.r, 0, shard, i * length, piece, length, NULL) != ERR_OK;
     }
     if (failed || resident_load_end(f.r, 0, shard, NULL) != ERR_OK)
         f.failed++;
