@@ -8,6 +8,7 @@
 #   servers_cluster MASTERS REPLICAS   a Redis Cluster, REPLICAS of each master; sets cluster_ports (the masters', in the order of their
 #                            slots) and cluster_pids
 #   servers_postgres [SETTING...]   sets postgres_port, postgres_pid, postgres_dsn; exports PGPASSFILE. SETTING: a line of its configuration
+#   servers_standby NAME     a standby that streams from it; sets NAME_port, NAME_pid; the same passwords
 #   servers_daemon BUILD CONF PORT [NAME]   sets NAME_pid (daemon_pid); waits until it answers PING
 #   servers_environment BUILD CONF PORT HTTP_PORT   writes DIR/env: what a shell needs to talk to that daemon, for sourcing
 #   servers_end              ends all that this script started, newest first
@@ -219,10 +220,44 @@ servers_postgres_directory() {
   postgres_dir=$dir
 }
 
+servers_postgres_programs() {
+  REPLY=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -n 1)
+  if [[ ! -x $REPLY/initdb ]]; then REPLY=$(dirname -- "$(command -v initdb)") || servers_fail "no initdb was found; install postgresql"; fi
+}
+
+servers_postgres_start() { # NAME DATA PORT: sets NAME_pid
+  local log=$servers_dir/$1.log
+  servers_postgres_programs
+  if ((EUID == 0)); then
+    (cd / && exec setsid setpriv --reuid=postgres --regid=postgres --init-groups -- "$REPLY/postgres" -D "$2") \
+      </dev/null >"$log" 2>&1 &
+  else
+    (cd / && exec setsid "$REPLY/postgres" -D "$2") </dev/null >"$log" 2>&1 &
+  fi
+  printf -v "$1_pid" '%s' $!
+  disown # no word of the shell about its end
+  servers_remember "$1" $! || servers_fail "Postgres does not start; see $log"
+  servers_wait "Postgres" $! "$log" pg_isready -h 127.0.0.1 -p "$3"
+}
+
+servers_standby() { # NAME
+  local name=$1 secret port
+  servers_postgres_programs
+  secret=$(sed -n '1s/.*://p' "$PGPASSFILE")
+  (cd / && PGPASSWORD=$secret servers_as_postgres "$REPLY/pg_basebackup" -R -c fast -h 127.0.0.1 -p "$postgres_port" -U postgres -D "$postgres_dir/$name") \
+    >"$servers_dir/$name-backup.log" 2>&1 || { cat "$servers_dir/$name-backup.log" >&2; servers_fail "pg_basebackup failed"; }
+  servers_free_port
+  port=$REPLY
+  printf '127.0.0.1:%s:*:*:%s\n' "$port" "$secret" >>"$PGPASSFILE"
+  printf 'port = %s\n' "$port" >>"$postgres_dir/$name/postgresql.auto.conf"
+  servers_postgres_start "$name" "$postgres_dir/$name" "$port"
+  printf -v "${name}_port" '%s' "$port"
+}
+
 servers_postgres() { # [SETTING...]
-  local bin secret log
-  bin=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -n 1)
-  if [[ ! -x $bin/initdb ]]; then bin=$(dirname -- "$(command -v initdb)") || servers_fail "no initdb was found; install postgresql"; fi
+  local secret bin
+  servers_postgres_programs
+  bin=$REPLY
   servers_postgres_directory
   # A password, so that other users of the machine have no superuser here.
   secret=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
@@ -243,16 +278,7 @@ shared_buffers = 256MB
 max_wal_size = 4GB
 $(printf '%s\n' "$@")
 EOF
-  log=$servers_dir/postgres.log
-  if ((EUID == 0)); then
-    (cd / && exec setsid setpriv --reuid=postgres --regid=postgres --init-groups -- "$bin/postgres" -D "$postgres_dir/data") \
-      </dev/null >"$log" 2>&1 &
-  else
-    (cd / && exec setsid "$bin/postgres" -D "$postgres_dir/data") </dev/null >"$log" 2>&1 &
-  fi
-  postgres_pid=$!
-  servers_remember postgres "$postgres_pid" || servers_fail "Postgres does not start; see $log"
-  servers_wait "Postgres" "$postgres_pid" "$log" pg_isready -h 127.0.0.1 -p "$postgres_port"
+  servers_postgres_start postgres "$postgres_dir/data" "$postgres_port"
   postgres_dsn=postgresql://app@127.0.0.1:$postgres_port/app
   # The daemon and the traffic are an ordinary user. pg_read_all_stats: to name the query that an expansion waits for.
   psql -qX -v ON_ERROR_STOP=1 -d "postgresql://postgres@127.0.0.1:$postgres_port/postgres" <<EOF

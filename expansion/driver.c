@@ -33,7 +33,7 @@ enum err driver_complete_fence(struct driver *d, struct error *e)
     uint64_t started = clock_mono_us();
     enum err code = fence_complete(&d->fence, &d->view, &lost, e);
     if (code == ERR_OK)
-        log_info("fenced", "filter=%s epoch=%" PRIu64 " phase=%s lost=%" PRIu64 " ms=%.1f",
+        log_info("fenced", "filter=%s epoch=%" PRIu64 " phase=%s lost_shards=%" PRIu64 " duration_ms=%.3f",
                  log_quote(d->o->filter), d->view.epoch, phase_row(d->view.phase)->name, lost,
                  (double)(clock_mono_us() - started) / 1000);
     return code;

@@ -174,6 +174,16 @@ static void begin_job(struct driver *d, enum job_step step)
     record_kept(d);
 }
 
+/* Until when a rollback is possible; "": not, or what is in use did not stand its verification. */
+static void put_end_of_grace(struct driver *d, enum job_step step)
+{
+    const struct generation *former = step == STEP_GRACE ? view_alternate(&d->view) : NULL;
+    if (former != NULL && former->built && !d->unconfirmed)
+        record_number(d, "grace_until_ms", d->record.switched_ms + d->o->grace_ms);
+    else
+        record_text(d, "grace_until_ms", "");
+}
+
 enum err record_step(struct driver *d, enum job_step step, struct error *e)
 {
     if (step < STEP_PLAN)
@@ -185,6 +195,7 @@ enum err record_step(struct driver *d, enum job_step step, struct error *e)
     record_text(d, "step", step_name(step));
     record_text(d, "state", "running");
     record_text(d, "waiting_for", "");
+    put_end_of_grace(d, step);
     record_number(d, "id", d->record.id);
     record_text(d, "owner", d->o->owner);
     record_number(d, "token", mutex_token(d->mutex));

@@ -56,11 +56,12 @@ static void tail_say(struct tail *t, const char *state)
         return;
     (void)snprintf(t->said, sizeof(t->said), "%s", state);
     if (t->problem.text[0] == '\0')
-        log_info("follow_state", "filter=%s state=%s mode=%s", log_quote(t->o->filter), state,
+        log_info("follow_state", "filter=%s state=%s follow_by=%s", log_quote(t->o->filter), state,
                  tail_mode_name(t->mode));
     else
-        log_warn("follow_problem", "filter=%s state=%s mode=%s code=%s error=%s", log_quote(t->o->filter),
-                 state, tail_mode_name(t->mode), error_name(t->problem_code), log_quote(t->problem.text));
+        log_warn("follow_problem", "filter=%s state=%s follow_by=%s code=%s error=%s",
+                 log_quote(t->o->filter), state, tail_mode_name(t->mode), error_name(t->problem_code),
+                 log_quote(t->problem.text));
 }
 
 /* Ends a wait for Postgres when the tail must end; keeps the lease meanwhile. */
@@ -76,11 +77,11 @@ static enum err watch(void *arg, struct error *e)
 static enum err open_source(struct tail *t, struct error *e)
 {
     if (t->source != NULL)
-        return ERR_OK;
+        return source_take(t->source, e);
     struct source_config config = t->o->source;
     config.application = "twinbloom tail";
     config.watch = (struct source_watch){watch, t};
-    enum err code = source_open(&t->source, &config, t->o->postgres_timeout_ms, e);
+    enum err code = pool_open(t->o->pool, &t->source, &config, t->o->postgres_timeout_ms, e);
     if (code == ERR_OK)
         code = source_check(t->source, e);
     if (code != ERR_OK) {
@@ -129,6 +130,8 @@ static enum err follow(struct tail *t, struct error *e)
         tail_say(t, "running");
         code = tail_hold(t, e);
     }
+    if (code == ERR_OK)
+        source_rest(t->source);
     while (code == ERR_OK && !tail_stops(t)) {
         code = step(t, e);
         if (code == ERR_OK)
@@ -180,7 +183,9 @@ static void watch_slot(struct tail *t)
     if (tail_feed_watch_slot(t, &e) == ERR_UNREACHABLE) {
         source_close(t->source);
         t->source = NULL;
+        return;
     }
+    source_rest(t->source);
 }
 
 static bool loses_source(enum err code)
@@ -246,6 +251,8 @@ void tail_run(const struct tail_options *options)
         if (loses_source(ended)) {
             source_close(t->source);
             t->source = NULL;
+        } else if (t->source != NULL) {
+            source_rest(t->source);
         }
         if (clock_mono_us() - began > RETRY_MAX_US)
             pause = RETRY_MIN_US;

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/error.h"
+#include "migrate/pool.h"
 #include "migrate/source.h"
 #include "shard/link.h"
 #include "shard/names.h"
@@ -41,6 +42,7 @@ struct tail_options {
     size_t filter_length;
     const char *owner; /* names this coordinator */
     struct source_config source;
+    struct pool *pool; /* that the source's connection comes from */
     enum tail_mode mode;
     const char *publication, *slot; /* of logical */
     const char *outbox;

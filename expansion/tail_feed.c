@@ -24,7 +24,7 @@ enum {
 
 static enum err drop_slot(struct tail *t, struct error *e)
 {
-    enum err code = stream_drop_slot(t->source, t->o->slot, e);
+    enum err code = stream_slot_drop(source_connection(t->source), t->o->slot, e);
     return code == ERR_OK ? tail_mark_forget(t, "slot", e) : code;
 }
 
@@ -34,7 +34,7 @@ enum err tail_feed_drop_slot(struct tail *t, struct error *e)
     enum err code = tail_mark_read(t, "slot", made, sizeof(made), e);
     if (code != ERR_OK || made[0] == '\0')
         return code;
-    code = stream_drop_slot(t->source, made, e);
+    code = stream_slot_drop(source_connection(t->source), made, e);
     if (code == ERR_OK)
         log_info("follow_slot_dropped", "filter=%s slot=%s", log_quote(t->o->filter), log_quote(made));
     return code == ERR_OK ? tail_mark_forget(t, "slot", e) : code;
@@ -43,7 +43,7 @@ enum err tail_feed_drop_slot(struct tail *t, struct error *e)
 enum err tail_feed_watch_slot(struct tail *t, struct error *e)
 {
     struct stream_slot slot;
-    enum err code = stream_slot_state(t->source, t->o->slot, &slot, e);
+    enum err code = stream_slot_state(source_connection(t->source), t->o->slot, &slot, e);
     if (code != ERR_OK || !slot.exists || slot.retained <= t->o->slot_wal_max)
         return code;
     (void)snprintf(t->fallback, sizeof(t->fallback),
@@ -54,7 +54,7 @@ enum err tail_feed_watch_slot(struct tail *t, struct error *e)
     log_warn("follow_fallback", "filter=%s error=%s", log_quote(t->o->filter), log_quote(t->fallback));
     tail_feed_close(t);
     t->mode = TAIL_KEYSET;
-    code = stream_drop_slot(t->source, t->o->slot, e);
+    code = stream_slot_drop(source_connection(t->source), t->o->slot, e);
     if (code == ERR_OK)
         code = tail_mark_forget(t, "slot", e); /* may fail: a slot that is not there is dropped again */
     return code == ERR_OK ? error_set(e, ERR_CONFLICT, "%s", t->fallback) : code;
@@ -91,17 +91,20 @@ static enum err create_slot(struct tail *t, struct error *e)
     bool created = false;
     char place[STREAM_PLACE_MAX];
     struct stream_slot slot;
-    enum err code = stream_slot_state(t->source, t->o->slot, &slot, e);
+    enum err code = stream_slot_state(source_connection(t->source), t->o->slot, &slot, e);
     if (code == ERR_OK)
-        code = stream_slot_place(t->source, place, e);
+        code = stream_slot_place(source_connection(t->source), place, e);
     if (code == ERR_OK)
         code = slots_note(t->link, t->o->prefix, place, t->o->slot, t->o->filter, e);
     if (code == ERR_OK)
         code = tail_mark_write(t, "slot", t->o->slot, e);
     if (code == ERR_OK && !slot.exists)
         code = tail_mark_write(t, "gap", "1", e);
+    source_rest(t->source); /* a slot's making may wait long for open transactions */
     if (code == ERR_OK)
         code = stream_create_slot(t->feed.stream, &created, lsn, e);
+    if (code == ERR_OK)
+        code = source_take(t->source, e);
     if (code == ERR_OK && created)
         log_info("follow_slot_created", "filter=%s slot=%s lsn=%s", log_quote(t->o->filter), t->o->slot, lsn);
     if (code == ERR_OK)
@@ -345,14 +348,19 @@ static enum err confirm(struct tail *t, uint64_t mark, struct error *e)
     return f->stream != NULL ? stream_confirm(f->stream, mark, e) : outbox_confirm(f->outbox, mark, e);
 }
 
-enum err tail_feed_step(struct tail *t, struct error *e)
+static enum err feed_once(struct tail *t, struct error *e)
 {
     struct tail_feed *f = &t->feed;
     struct feed_batch batch;
     uint64_t request = t->request;
-    enum err code = note_request(t, e);
+    enum err code = source_take(t->source, e);
+    if (code == ERR_OK)
+        code = note_request(t, e);
+    source_rest(t->source);
     if (code == ERR_OK)
         code = next(t, &batch, e);
+    if (code == ERR_OK)
+        code = source_take(t->source, e);
     if (code == ERR_OK && batch.count > 0)
         code = add_batch(t, &batch, e);
     if (code == ERR_OK)
@@ -365,4 +373,11 @@ enum err tail_feed_step(struct tail *t, struct error *e)
     else if (f->outbox != NULL && quiet && request > t->done && request <= t->request)
         code = answer(t, request, e);
     return code == ERR_OK ? look(t, quiet, e) : code;
+}
+
+enum err tail_feed_step(struct tail *t, struct error *e)
+{
+    enum err code = feed_once(t, e);
+    source_rest(t->source);
+    return code;
 }

@@ -48,6 +48,9 @@ enum err tail_read_range(struct tail *t, unsigned table, int64_t after, int64_t 
             code = tail_add(t, &keys, e);
         if (code == ERR_OK)
             code = tail_tend(t, e);
+        source_rest(t->source); /* others wait for their turn */
+        if (code == ERR_OK)
+            code = source_take(t->source, e);
     }
     tail_keys_fini(&keys);
     return code;
@@ -244,7 +247,10 @@ enum err tail_keyset_step(struct tail *t, struct error *e)
         return ERR_OK;
     }
     k->round_at = now;
-    enum err code = round_of(t, e);
+    enum err code = source_take(t->source, e);
+    if (code == ERR_OK)
+        code = round_of(t, e);
+    source_rest(t->source);
     t->lag_ms = (clock_mono_us() - k->complete_at) / 1000;
     return code;
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include <poll.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "migrate/connection_internal.h"
 
@@ -41,51 +43,118 @@ static enum err read_dsn(struct connection *c, const char *dsn, struct error *e)
             e, ERR_CONFIG,
             "dsn is not a connection string; write postgresql://user@host:port/database or key=value pairs");
     enum err err = ERR_OK;
-    for (PQconninfoOption *o = options; o->keyword != NULL; o++) {
-        if (strcmp(o->keyword, "password") != 0 || o->val == NULL || o->val[0] == '\0')
-            continue;
-        c->password = strdup(o->val);
-        if (c->password == NULL)
-            err = error_set(e, ERR_NOMEM, "out of memory");
-    }
+    const struct {
+        const char *keyword;
+        char **value;
+    } wanted[] = {{"password", &c->password},
+                  {"host", &c->servers.host},
+                  {"hostaddr", &c->servers.address},
+                  {"port", &c->servers.port}};
+    for (PQconninfoOption *o = options; o->keyword != NULL; o++)
+        for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+            if (strcmp(o->keyword, wanted[i].keyword) != 0 || o->val == NULL || o->val[0] == '\0')
+                continue;
+            *wanted[i].value = strdup(o->val);
+            if (*wanted[i].value == NULL)
+                err = error_set(e, ERR_NOMEM, "out of memory");
+        }
     PQconninfoFree(options);
     return err;
 }
 
-static enum err connect_to(struct connection *c, const char *dsn, const char *application, struct error *e)
+/* --- several servers --- */
+
+/* libpq goes on to the next server when one refuses, but waits for one that does not answer (connect_timeout
+ * is for its blocking calls). So each server gets a share of the time at the head of the list. */
+
+static unsigned length_of_list(const char *list)
+{
+    unsigned n = 1;
+    for (; list != NULL && *list != '\0'; list++)
+        n += *list == ',';
+    return n;
+}
+
+static unsigned server_count(const struct connection *c)
+{
+    unsigned hosts = length_of_list(c->servers.host), addresses = length_of_list(c->servers.address);
+    return hosts > addresses ? hosts : addresses;
+}
+
+/* Moves the first element of a list to its end. */
+static void rotate(char *list)
+{
+    char *comma = list == NULL ? NULL : strchr(list, ',');
+    if (comma == NULL)
+        return;
+    size_t head = (size_t)(comma - list), rest = strlen(comma + 1);
+    for (size_t i = 0; i < head; i++) { /* in place: a list is short */
+        char first = list[0];
+        memmove(list, list + 1, head + rest);
+        list[head + rest] = first;
+    }
+    memmove(list, list + 1, rest); /* the comma stands first now */
+    list[rest] = ',';
+}
+
+static enum err connect_within(struct connection *c, const char *dsn, const char *application, unsigned ms,
+                               struct error *e)
 {
     char user_timeout[16];
     (void)snprintf(user_timeout, sizeof(user_timeout), "%u", c->timeout_ms);
-    /* What stands before the dsn is a default that it may override. */
+    /* What stands before the dsn is a default that it may override, what is behind it overrides it. */
     const char *const keys[] = {"application_name",
                                 "tcp_user_timeout",
                                 "keepalives_idle",
                                 "dbname",
+                                "host",
+                                "hostaddr",
+                                "port",
                                 c->replication ? "replication" : NULL,
                                 NULL};
-    const char *const values[] = {application, user_timeout, "30", dsn, "database", NULL};
+    const char *const values[] = {application,        user_timeout,    "30",       dsn, c->servers.host,
+                                  c->servers.address, c->servers.port, "database", NULL};
     c->pg = PQconnectStartParams(keys, values, 1);
     if (c->pg == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    struct connection_wait wait = connection_wait_begin(c->timeout_ms, c->watch);
+    struct connection_wait wait = connection_wait_begin(ms, c->watch);
+    wait.ms = c->timeout_ms; /* of all attempts, for the error's text */
     PostgresPollingStatusType want =
         PQstatus(c->pg) == CONNECTION_BAD ? PGRES_POLLING_FAILED : PGRES_POLLING_WRITING;
     while (want != PGRES_POLLING_OK) {
-        if (want == PGRES_POLLING_FAILED)
-            return connection_lost(c, e);
+        if (want == PGRES_POLLING_FAILED) {
+            struct error lost;
+            enum err err = connection_lost(c, &lost);
+            return error_set(e, err, "%s; check dsn and the password in [postgres]", lost.text);
+        }
         struct pollfd fd = {.fd = PQsocket(c->pg),
                             .events = want == PGRES_POLLING_READING ? POLLIN : POLLOUT};
-        int ms;
-        enum err err = connection_slice(&wait, "connection", &ms, e);
+        int slice;
+        enum err err = connection_slice(&wait, "connection", &slice, e);
         if (err != ERR_OK)
             return err;
-        if (poll(&fd, 1, ms) > 0)
+        if (poll(&fd, 1, slice) > 0)
             want = PQconnectPoll(c->pg);
     }
-    c->cancel = PQgetCancel(c->pg);
-    if (c->cancel == NULL || PQsetnonblocking(c->pg, 1) != 0)
-        return error_set(e, ERR_NOMEM, "out of memory");
     return ERR_OK;
+}
+
+static enum err connect_to(struct connection *c, const char *dsn, const char *application, struct error *e)
+{
+    unsigned servers = server_count(c);
+    enum err err = ERR_TIMEOUT;
+    for (unsigned i = 0; i < servers && err == ERR_TIMEOUT; i++) {
+        if (i > 0) {
+            PQfinish(c->pg);
+            rotate(c->servers.host);
+            rotate(c->servers.address);
+            rotate(c->servers.port);
+        }
+        err = connect_within(c, dsn, application, c->timeout_ms / servers, e);
+    }
+    if (err != ERR_OK)
+        return err;
+    return PQsetnonblocking(c->pg, 1) == 0 ? ERR_OK : error_set(e, ERR_NOMEM, "out of memory");
 }
 
 /* Notices have nobody to read them, and standard error is not ours to write; but see connection_has_warned().
@@ -137,11 +206,13 @@ void connection_close(struct connection *c)
     if (c == NULL)
         return;
     PQfreemem(c->line);
-    PQfreeCancel(c->cancel);
     PQfinish(c->pg);
     if (c->password != NULL)
         explicit_bzero(c->password, strlen(c->password));
     free(c->password);
+    free(c->servers.host);
+    free(c->servers.address);
+    free(c->servers.port);
     free(c);
 }
 
@@ -187,12 +258,42 @@ enum err connection_collect(struct connection *c, struct connection_wait *wait, 
     return err;
 }
 
+static void *run_cancel(void *arg)
+{
+    PGcancel *cancel = arg;
+    char why[256];
+    (void)PQcancel(cancel, why, sizeof(why));
+    PQfreeCancel(cancel);
+    return NULL;
+}
+
+/* PQcancel() waits for the server's end of a second connection, however long that takes, so it has a thread:
+ * where the server does not answer, that thread is left behind. False: it is. */
+static bool cancel_statement(const struct connection *c)
+{
+    pthread_t thread;
+    struct timespec until;
+    PGcancel *cancel = PQgetCancel(c->pg);
+    if (cancel == NULL || pthread_create(&thread, NULL, run_cancel, cancel) != 0) {
+        PQfreeCancel(cancel);
+        return false;
+    }
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += DRAIN_MS / 1000;
+    if (pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until) == 0)
+        return true;
+    (void)pthread_detach(thread);
+    return false;
+}
+
 void connection_abandon(struct connection *c)
 {
     if (c->broken || PQtransactionStatus(c->pg) != PQTRANS_ACTIVE)
         return; /* a cancel could hit what is sent next */
-    char why[256];
-    (void)PQcancel(c->cancel, why, sizeof(why));
+    if (!cancel_statement(c)) {
+        c->broken = true;
+        return;
+    }
     PGresult *result = NULL;
     struct connection_wait wait = connection_wait_begin(DRAIN_MS, (struct source_watch){0});
     if (drop_lines(c, &wait, NULL) != ERR_OK || connection_collect(c, &wait, &result, NULL) != ERR_OK)

@@ -2,7 +2,7 @@
 #ifndef MIGRATE_CONNECTION_H
 #define MIGRATE_CONNECTION_H
 /* A connection to Postgres on which every wait has a deadline. Statements are those of sql/. Owned by one
- * thread. Private to this folder. */
+ * thread. Other folders only open and close one, for the slots of migrate/stream.h. */
 #include <libpq-fe.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,11 +29,13 @@ struct statement {
 };
 
 /* @application is the application_name unless @dsn has one. @timeout_ms bounds connecting, and each
- * connection_run(). @watch (copied) may end any wait: the statement is stopped, and its error is what the
- * call returns. ERR_CONFIG: @dsn is not a connection string. ERR_UNREACHABLE, ERR_TIMEOUT. No part of the
- * dsn's password gets into a text. Looking up a host name is not bounded. */
+ * connection_run(). Of several servers in @dsn each one has its share of that time to answer. @watch (copied)
+ * may end any wait: the statement is stopped, and its error is what the call returns. ERR_CONFIG: @dsn is not
+ * a connection string. ERR_UNREACHABLE, ERR_TIMEOUT. No part of the dsn's password gets into a text. Looking
+ * up a host name is not bounded. */
 MUST_CHECK enum err connection_open(struct connection **out, const char *dsn, const char *application,
                                     unsigned timeout_ms, struct source_watch watch, struct error *e);
+/* NULL is fine. */
 void connection_close(struct connection *c);
 
 /* The same on the protocol of replication (replication=database): for connection_command(), connection_run()
@@ -51,6 +53,9 @@ MUST_CHECK enum err connection_run(struct connection *c, const struct statement 
 
 /* Back to the session that it began with, within @timeout_ms. After any error it can only be closed. */
 MUST_CHECK enum err connection_reset(struct connection *c, unsigned timeout_ms, struct error *e);
+
+/* Another one asks from now on. */
+void connection_set_watch(struct connection *c, struct source_watch watch);
 
 /* Nothing is under way on it, no transaction is open, and it is not lost. */
 bool connection_is_idle(const struct connection *c);

@@ -8,7 +8,6 @@
 
 struct connection {
     PGconn *pg;
-    PGcancel *cancel;
     unsigned timeout_ms;
     struct source_watch watch;
     bool replication; /* the protocol of replication: statements have no parameters */
@@ -16,8 +15,11 @@ struct connection {
     bool warned;
     char state[6];  /* SQLSTATE of the last error that the server told; "" for none */
     char *password; /* of the dsn; NULL: none */
-    char *line;     /* of a COPY, handed out */
-    bool copies;    /* a COPY's answer has begun */
+    struct {
+        char *host, *address, *port; /* lists of the dsn, separated by commas; NULL: none */
+    } servers;
+    char *line;  /* of a COPY, handed out */
+    bool copies; /* a COPY's answer has begun */
     struct connection_wait
         copy; /* one for all its lines, so that the watch is asked while they keep coming */
 };

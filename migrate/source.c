@@ -112,6 +112,12 @@ enum err source_open_over(struct source **out, struct connection *c, const struc
     return open_over(out, c, config, timeout_ms, e);
 }
 
+enum err source_connect(struct source *s, struct error *e)
+{
+    enum err err = connect_source(s, s->config.dsn, e);
+    return err == ERR_OK ? source_set_up(s, e) : err;
+}
+
 static char *copy_piece(const char *text, bool *failed)
 {
     char *copy = text == NULL ? NULL : strdup(text);
@@ -148,6 +154,7 @@ enum err source_open_another(struct source **out, const struct source *s, const 
         return error_set(e, ERR_NOMEM, "out of memory");
     *another = *s;
     another->connection = NULL;
+    another->pool = NULL;
     another->tables = NULL;
     another->where_piece = NULL;
     another->config.application = application;
@@ -169,9 +176,16 @@ void source_close(struct source *s)
 {
     if (s == NULL)
         return;
+    if (s->pool != NULL)
+        pool_leave(s);
     connection_close(s->connection);
     source_free_tables(s);
     free(s);
+}
+
+struct connection *source_connection(const struct source *s)
+{
+    return s->connection;
 }
 
 /* --- names --- */

@@ -34,8 +34,12 @@ struct source_table {
     char *key_piece;
 };
 
+struct pool;
+
 struct source {
-    struct connection *connection;
+    struct connection *connection; /* NULL: it rests, see pool.h */
+    struct pool *pool;             /* whose connection it is; NULL: its own */
+    uint64_t epoch;                /* of the pool */
     struct source_config config;
     unsigned timeout_ms;
     char role[144];
@@ -55,6 +59,12 @@ struct source {
 MUST_CHECK enum err source_open_over(struct source **out, struct connection *c,
                                      const struct source_config *config, unsigned timeout_ms,
                                      struct error *e);
+
+/* A connection for a source whose tables are known, with its session. */
+MUST_CHECK enum err source_connect(struct source *s, struct error *e);
+
+/* Back to the pool, for source_close(). */
+void pool_leave(struct source *s);
 
 /* ERR_CONFIG where the names of the configuration could not be resolved. */
 MUST_CHECK enum err source_ready(const struct source *s, struct error *e);

@@ -15,7 +15,8 @@
 enum {
     CLEAN_EVERY_US = 10 * 1000 * 1000, /* where a slot could not be dropped */
     SLOTS_EVERY_MS = 30 * 1000,
-    SLOTS_LEAST_MS = 500
+    SLOTS_LEAST_MS = 500,
+    FOLLOW_CONNECTIONS = 4 /* docs/howto/plan-capacity.md says it */
 };
 
 _Static_assert((int)TAIL_KEYSET == (int)FOLLOW_BY_IDS && (int)TAIL_LOGICAL == (int)FOLLOW_BY_LOGICAL &&
@@ -54,6 +55,7 @@ struct slots_look {
 
 struct tails {
     struct service *service;
+    struct pool *pool; /* of all followers: there is one dsn */
     struct entry *first;
     struct slots_look slots;
 };
@@ -61,9 +63,14 @@ struct tails {
 struct tails *tails_new(struct service *s)
 {
     struct tails *t = calloc(1, sizeof(*t));
-    if (t != NULL)
-        t->service = s;
-    return t;
+    if (t == NULL)
+        return NULL;
+    t->service = s;
+    t->pool = pool_new(FOLLOW_CONNECTIONS);
+    if (t->pool != NULL)
+        return t;
+    free(t);
+    return NULL;
 }
 
 /* --- the thread --- */
@@ -96,7 +103,8 @@ static void join(struct entry *n)
     n->config = NULL;
 }
 
-static void set_options(struct entry *n, const struct service *s, const struct config_filter *f)
+static void set_options(struct entry *n, const struct service *s, struct pool *pool,
+                        const struct config_filter *f)
 {
     const struct config *c = n->config;
     tail_slot_of(n->slot, f->slot, f->name);
@@ -107,6 +115,7 @@ static void set_options(struct entry *n, const struct service *s, const struct c
         .filter_length = strlen(n->name),
         .owner = s->owner,
         .source = sources_config(c, f),
+        .pool = pool,
         .mode = (enum tail_mode)f->follow_by,
         .publication = f->publication,
         .slot = n->slot,
@@ -147,7 +156,7 @@ static void start(struct tails *t, struct entry *n, const struct config *config,
     atomic_store(&n->drop, false);
     atomic_store(&n->ended, false);
     atomic_store(&n->failed, false);
-    set_options(n, t->service, f);
+    set_options(n, t->service, t->pool, f);
     n->runs = pthread_create(&n->thread, NULL, run, n) == 0;
     if (!n->runs) {
         config_release(n->config);
@@ -326,5 +335,6 @@ void tails_stop(struct tails *t)
         free(n->name);
         free(n);
     }
+    pool_free(t->pool);
     free(t);
 }

@@ -30,7 +30,6 @@ extern const char embedded_finish[];
 extern const char embedded_load_begin[];
 extern const char embedded_load_chunk[];
 extern const char embedded_load_end[];
-extern const char embedded_load_publish[];
 extern const char embedded_mark[];
 extern const char embedded_drop[];
 extern const char embedded_dropped[];

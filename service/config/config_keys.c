@@ -236,8 +236,8 @@ const struct config_key config_keys[] = {
       "How rows that come without BF.ADD are found: ids (by growing ids), outbox (a table that triggers write) or "
       "logical (logical replication)."),
     F("follow", CONFIG_BOOL, follow, "yes", 0, 0, RELOAD,
-      "yes: a follower adds the keys of rows that plain SQL writes, within a second or so. It keeps one connection to "
-      "the database. no: such rows wait for the next rebuild."),
+      "yes: a follower adds the keys of rows that plain SQL writes, within a second or so. All followers "
+      "share four connections to the database. no: such rows wait for the next rebuild."),
     F("publication", CONFIG_STRING, publication, "", 0, 0, FILE_ONLY,
       "Publication of the tables, as sql/publication.sql creates it. For follow_by = logical."),
     F("slot", CONFIG_STRING, slot, "", 0, 0, FILE_ONLY,

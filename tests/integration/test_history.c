@@ -18,27 +18,16 @@ static const char gate[] =
     "IF id = 10000 THEN PERFORM pg_advisory_lock_shared(7); "
     "PERFORM pg_advisory_unlock_shared(7); END IF; RETURN true; END $$";
 
-static int setup(void **state)
-{
-    (void)state;
-    return fixture_start(&fixture,
-                         &(struct fixture_options){.nodes = 1,
-                                                   .daemons = 2,
-                                                   .postgres = true,
-                                                   .rows = ROWS,
-                                                   .capacity = CAPACITY,
-                                                   .rate = "0.01",
-                                                   .service = "check_interval = 200ms\n",
-                                                   .expansion = "lease = 2s\nrows_per_second = 20000\n",
-                                                   .schema = gate,
-                                                   .where = "public.gate(id)"});
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    return fixture_stop(&fixture);
-}
+static const struct fixture_options options = {.nodes = 1,
+                                               .daemons = 2,
+                                               .postgres = true,
+                                               .rows = ROWS,
+                                               .capacity = CAPACITY,
+                                               .rate = "0.01",
+                                               .service = "check_interval = 200ms\n",
+                                               .expansion = "lease = 2s\nrows_per_second = 20000\n",
+                                               .schema = gate,
+                                               .where = "public.gate(id)"};
 
 static redisReply *history(unsigned d, const char *arguments)
 {
@@ -332,5 +321,5 @@ int main(void)
         cmocka_unit_test(test_history__of_a_rebuild_that_a_verification_took_over_tells_of_the_rebuild),
         cmocka_unit_test(test_history__refuses_what_it_cannot_tell_of),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return fixture_run_tests(&fixture, &options, tests);
 }

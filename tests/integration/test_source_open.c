@@ -17,6 +17,7 @@
 #include "migrate/scan.h"
 #include "tests/integration/database.h"
 #include "tests/integration/rows.h"
+#include "tests/lib/proxy.h"
 
 static void test_source_open__shows_no_part_of_the_password(void **state)
 {
@@ -51,17 +52,26 @@ static void test_source_open__shows_no_part_of_the_password(void **state)
     assert_non_null(strstr(e.text, "database \"***\" does not exist"));
 }
 
-static void test_source_open__gives_up_on_a_server_that_does_not_answer(void **state)
+/* A server that takes connections and never says a word. */
+static int open_silent(uint16_t *port)
 {
-    (void)state;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof(a);
     assert_int_equal(bind(fd, (struct sockaddr *)&a, size), 0);
     assert_int_equal(listen(fd, 4), 0);
     assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &size), 0);
+    *port = ntohs(a.sin_port);
+    return fd;
+}
+
+static void test_source_open__gives_up_on_a_server_that_does_not_answer(void **state)
+{
+    (void)state;
+    uint16_t port;
+    int fd = open_silent(&port);
     char dsn[128];
-    (void)snprintf(dsn, sizeof(dsn), "postgresql://app@127.0.0.1:%u/app", (unsigned)ntohs(a.sin_port));
+    (void)snprintf(dsn, sizeof(dsn), "postgresql://app@127.0.0.1:%u/app", (unsigned)port);
     struct source_config config = {.dsn = dsn, .table = "t", .id_column = "id", .key = "code"};
     struct source *s = NULL;
     struct error e = {0};
@@ -70,6 +80,56 @@ static void test_source_open__gives_up_on_a_server_that_does_not_answer(void **s
     uint64_t took = clock_mono_us() - began;
     assert_true(took >= 300000 && took < 3000000);
     (void)close(fd);
+}
+
+/* As when a machine is gone and the standby is the primary now. */
+static void test_source_open__goes_on_to_the_next_server(void **state)
+{
+    const struct temp_postgres *p = *state;
+    uint16_t silent;
+    int fd = open_silent(&silent);
+    static const char *const dsns[] = {
+        "host=127.0.0.1,127.0.0.1,127.0.0.1 port=%u,%u,%u dbname=postgres user=postgres "
+        "target_session_attrs=read-write",
+        "postgresql://postgres@127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u/"
+        "postgres?target_session_attrs=read-write",
+        "hostaddr=127.0.0.1,127.0.0.1,127.0.0.1 port=%u,%u,%u dbname=postgres user=postgres"};
+    for (size_t i = 0; i < 2 * sizeof(dsns) / sizeof(dsns[0]); i++) {
+        char dsn[256];
+        unsigned second = i % 2 == 0 ? p->port : silent, third = i % 2 == 0 ? silent : p->port;
+        (void)snprintf(dsn, sizeof(dsn), dsns[i / 2], (unsigned)silent, second, third);
+        struct source_config config = {.dsn = dsn, .table = "pg_class", .id_column = "oid", .key = "relname"};
+        struct source *s = NULL;
+        struct error e = {0};
+        must(source_open(&s, &config, 1500, &e), &e);
+        source_close(s);
+    }
+    (void)close(fd);
+}
+
+/* Nor is the cancel answered. */
+static void test_source_last_id__times_out_where_the_server_falls_silent(void **state)
+{
+    const struct temp_postgres *p = *state;
+    struct proxy *proxy = NULL;
+    struct source *s = NULL;
+    struct error e = {0};
+    unsigned route;
+    uint16_t port;
+    char dsn[128], last[SOURCE_ID_MAX];
+    must(proxy_start(&proxy, &e), &e);
+    must(proxy_add(proxy, WIRE_POSTGRES, p->port, &route, &port, &e), &e);
+    (void)snprintf(dsn, sizeof(dsn), "postgresql://postgres@127.0.0.1:%u/postgres", (unsigned)port);
+    struct source_config config = {.dsn = dsn, .table = "pg_class", .id_column = "oid", .key = "relname"};
+    must(source_open(&s, &config, 300, &e), &e);
+    proxy_set(proxy, route, &(struct proxy_fault){.swallow = true});
+    uint64_t began = clock_mono_us();
+    assert_int_equal(source_last_id(s, 0, last, &e), ERR_TIMEOUT);
+    assert_true(clock_mono_us() - began < 5000000);
+    assert_int_equal(source_last_id(s, 0, last, &e), ERR_UNREACHABLE);
+    source_close(s);
+    proxy_lift(proxy); /* the cancel's thread ends */
+    proxy_stop(proxy);
 }
 
 static void test_source_last_id__times_out_behind_a_lock(void **state)
@@ -227,6 +287,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_source_open__shows_no_part_of_the_password),
         cmocka_unit_test(test_source_open__gives_up_on_a_server_that_does_not_answer),
+        cmocka_unit_test(test_source_open__goes_on_to_the_next_server),
+        cmocka_unit_test(test_source_last_id__times_out_where_the_server_falls_silent),
         cmocka_unit_test(test_source_last_id__times_out_behind_a_lock),
         cmocka_unit_test(test_source_open_another__reads_the_same_tables_with_a_name_and_a_watch_of_its_own),
         cmocka_unit_test(test_source_open_another__refuses_what_was_not_resolved),

@@ -96,6 +96,7 @@ static void test_config_print__masks_secrets(void **state)
                    "[postgres]\ndsn = postgresql://app:hush4@h:5432/db?password=hush5&x=y\n");
     char *text = ini_print(c);
     assert_null(strstr(text, "hush"));
+    assert_int_equal(strncmp(text, "# A secret is printed as ***. ", 30), 0);
     assert_non_null(strstr(text, "\npassword = ***\n"));
     assert_non_null(strstr(text, "\nnodes = redis://u:***@127.0.0.1:1, redis://u:***@127.0.0.1:2\n"));
     assert_non_null(strstr(text, "\ndsn = postgresql://app:***@h:5432/db?password=***&x=y\n"));
