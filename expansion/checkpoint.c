@@ -39,6 +39,7 @@ static const struct field fields[] = {
     FIELD("blocks", YES_NO, BY_SETTLE, blocks),
     FIELD("tables_hash", NUMBER, BY_SETTLE, tables_hash),
     FIELD("source", NUMBER, BY_SETTLE, source),
+    FIELD("newest", TEXT, BY_SETTLE, newest),
     FIELD("tables", COUNT, BY_SETTLE, tables),
     FIELD("next_table", COUNT, BY_SCAN, next_table),
     FIELD("ranges", COUNT, BY_SCAN, range_count),

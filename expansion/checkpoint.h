@@ -40,6 +40,9 @@ struct record {
     bool blocks;
     uint64_t tables_hash; /* of the names of the source's tables */
     uint64_t source;      /* source_identity() as it was before anything was read: positions are its */
+    /* Of the source's partitions those count in it that were made before this transaction. All rows of later
+     * ones are for the sweep: whatever wrote them ended after the settle before it. "": all count */
+    char newest[SOURCE_HORIZON_MAX];
     unsigned tables, next_table;
     unsigned range_count; /* as the checkpoint says; it is sound if so many were taken */
     struct scan_range *ranges;

@@ -243,20 +243,29 @@ enum err driver_sweep(struct driver *d, const char *horizon, driver_keys_fn *fn,
 }
 
 /* The horizon is noted first: transactions that got their id before it have ended after the settle, so their
- * rows are seen; rows of the others are for the next sweep. */
+ * rows are seen; rows of the others, and of partitions that are made later, are for the next sweep. */
 static enum err sweep(struct driver *d, struct error *e)
 {
-    char horizon[SOURCE_HORIZON_MAX];
+    char horizon[SOURCE_HORIZON_MAX], newest[SOURCE_HORIZON_MAX];
     struct found f = {.d = d};
+    uint64_t source = 0;
     uint64_t began = clock_mono_us();
     enum err code = source_horizon(d->source, horizon, e);
     if (code == ERR_OK)
         code = driver_settle_now(d, e);
     if (code == ERR_OK)
+        code = driver_newest(d, newest, e);
+    if (code == ERR_OK)
+        code = driver_identity(d, newest, &source, e);
+    if (code == ERR_OK) /* until then; from then on it is compared at the step's end */
+        code = driver_unchanged(d, d->record.newest, d->record.source, e);
+    if (code == ERR_OK)
         code = driver_sweep(d, d->record.swept, add_found, &f, e);
     if (code != ERR_OK)
         return code;
     memcpy(d->record.swept, horizon, sizeof(horizon));
+    memcpy(d->record.newest, newest, sizeof(newest));
+    d->record.source = source;
     log_info("caught_up", "filter=%s by=transactions rows=%" PRIu64 " new=%" PRIu64 " duration_ms=%.3f",
              log_quote(d->o->filter), f.rows, f.added, (double)(clock_mono_us() - began) / 1e3);
     return write_found(d, &f, e);

@@ -207,7 +207,7 @@ static enum err compare_all(struct heal *h, struct error *e)
 {
     struct driver *d = h->d;
     uint64_t identity = 0;
-    enum err code = driver_identity(d, &identity, e);
+    enum err code = driver_identity(d, "", &identity, e);
     for (unsigned slot = 0; slot < 2; slot++) {
         struct driver_compared all = {.missing = 1};
         for (int i = 0;
@@ -216,7 +216,7 @@ static enum err compare_all(struct heal *h, struct error *e)
         if (code == ERR_OK && is_relied_on(&d->view, slot) && all.missing > all.handed)
             code = error_set(e, ERR_CONFLICT, "too many keys of the source are missing: a rebuild is needed");
     }
-    return code == ERR_OK ? driver_unchanged(d, identity, e) : code;
+    return code == ERR_OK ? driver_unchanged(d, "", identity, e) : code;
 }
 
 /* What is committed later was added to the masters that are there now, or is not committed before this ends.

@@ -185,9 +185,13 @@ MUST_CHECK enum err driver_source(struct driver *d, struct error *e);
 /* Another connection to the same source, for short questions; nothing is polled while it waits. */
 MUST_CHECK enum err driver_second_source(struct driver *d, struct source **out, struct error *e);
 /* What the configuration's names stand for now: source_identity(). */
-MUST_CHECK enum err driver_identity(struct driver *d, uint64_t *out, struct error *e);
+MUST_CHECK enum err driver_identity(struct driver *d, const char *newest, uint64_t *out, struct error *e);
+/* Right after a settle: partitions that are made from now on need not count, by record.newest. "" where
+ * nothing would look for their rows. */
+MUST_CHECK enum err driver_newest(struct driver *d, char out[SOURCE_HORIZON_MAX], struct error *e);
 /* ERR_CHANGED: they stand for something else than when @identity was noted; d->source is opened anew. */
-MUST_CHECK enum err driver_unchanged(struct driver *d, uint64_t identity, struct error *e);
+MUST_CHECK enum err driver_unchanged(struct driver *d, const char *newest, uint64_t identity,
+                                     struct error *e);
 /* A source that failed is opened anew at the next use. Returns @code. */
 enum err driver_source_failed(struct driver *d, enum err code);
 /* Every transaction that is open now has ended when this returns ERR_OK. */

@@ -249,7 +249,7 @@ static enum err read_all(struct refill *r, struct error *e)
     uint64_t identity = 0;
     enum err code = driver_source(d, e);
     if (code == ERR_OK)
-        code = driver_identity(d, &identity, e);
+        code = driver_identity(d, "", &identity, e);
     if (code == ERR_OK)
         code = source_horizon(d->source, r->horizon, e);
     if (code == ERR_OK)
@@ -264,7 +264,7 @@ static enum err read_all(struct refill *r, struct error *e)
     if (code == ERR_OK && d->record.complete_generation == generation_of(r)->number)
         code = source_instant(d->source, &d->record.complete_at, e);
     if (code == ERR_OK)
-        code = driver_unchanged(d, identity, e);
+        code = driver_unchanged(d, "", identity, e);
     return driver_source_failed(d, code);
 }
 

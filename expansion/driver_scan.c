@@ -391,8 +391,8 @@ enum err driver_scan(struct driver *d, struct error *e)
         code = driver_source(d, e);
     if (code == ERR_OK && d->record.blocks)
         code = driver_parts(d, e);
-    if (code == ERR_OK)
-        code = driver_unchanged(d, d->record.source, e); /* it may be another driver's record */
+    if (code == ERR_OK) /* it may be another driver's record */
+        code = driver_unchanged(d, d->record.newest, d->record.source, e);
     if (code == ERR_OK)
         code = driver_replayed(d, e);
     if (code == ERR_OK)

@@ -27,7 +27,7 @@ enum err driver_second_source(struct driver *d, struct source **out, struct erro
     return source_open(out, &config, timeout, e);
 }
 
-enum err driver_identity(struct driver *d, uint64_t *out, struct error *e)
+enum err driver_identity(struct driver *d, const char *newest, uint64_t *out, struct error *e)
 {
     struct source *fresh = NULL; /* what the names stand for now */
     struct source_config config = d->o->source;
@@ -36,15 +36,22 @@ enum err driver_identity(struct driver *d, uint64_t *out, struct error *e)
     enum err code = source_open(&fresh, &config, d->o->postgres_timeout_ms, e);
     /* Rows that were written anew are found by a sweep; positions in a file are none in the next. */
     if (code == ERR_OK)
-        code = source_identity(fresh, d->o->scan_blocks || !d->o->sweep, out, e);
+        code = source_identity(fresh, d->o->scan_blocks || !d->o->sweep, newest, out, e);
     source_close(fresh);
     return code;
 }
 
-enum err driver_unchanged(struct driver *d, uint64_t identity, struct error *e)
+enum err driver_newest(struct driver *d, char out[SOURCE_HORIZON_MAX], struct error *e)
+{
+    out[0] = '\0';
+    /* By blocks, positions are numbered by partition. */
+    return d->o->sweep && !d->o->scan_blocks ? source_horizon(d->source, out, e) : ERR_OK;
+}
+
+enum err driver_unchanged(struct driver *d, const char *newest, uint64_t identity, struct error *e)
 {
     uint64_t now = 0;
-    enum err code = driver_identity(d, &now, e);
+    enum err code = driver_identity(d, newest, &now, e);
     if (code != ERR_OK || now == identity)
         return code;
     source_close(d->source);
@@ -201,7 +208,7 @@ enum err driver_settle(struct driver *d, struct error *e)
     d->source = NULL;
     enum err code = driver_source(d, e);
     if (code == ERR_OK)
-        code = driver_identity(d, &r->source, e);
+        code = driver_identity(d, "", &r->source, e);
     if (code != ERR_OK)
         return code;
     bool integer = source_id_is_integer(d->source);
@@ -219,6 +226,8 @@ enum err driver_settle(struct driver *d, struct error *e)
         code = note_marks(d, LOW_WATER, e);
     if (code == ERR_OK)
         code = driver_settle_now(d, e);
+    if (code == ERR_OK)
+        code = driver_newest(d, r->newest, e);
     if (code == ERR_OK && integer)
         code = note_marks(d, UPTO, e);
     if (code == ERR_OK)

@@ -150,11 +150,14 @@ static enum err look_at_all(struct look *l, struct error *e)
     char horizon[SOURCE_HORIZON_MAX] = "";
     enum err code = ERR_OK;
     if (heals(d)) {
-        code = driver_identity(d, &d->record.source, e);
+        d->record.newest[0] = '\0';
+        code = driver_identity(d, "", &d->record.source, e);
         if (code == ERR_OK)
             code = source_horizon(d->source, horizon, e);
         if (code == ERR_OK)
             code = driver_settle_now(d, e);
+        if (code == ERR_OK)
+            code = driver_newest(d, d->record.newest, e);
     }
     if (code == ERR_OK)
         code = driver_compare(d, driver_built_slot(d), false, take_suspects, l, &all, e);
@@ -162,7 +165,7 @@ static enum err look_at_all(struct look *l, struct error *e)
     if (code == ERR_OK && heals(d) && d->o->sweep) /* rows that moved to where it had been */
         code = driver_sweep(d, horizon, take_suspects, l, e);
     if (code == ERR_OK && heals(d))
-        code = driver_unchanged(d, d->record.source, e);
+        code = driver_unchanged(d, d->record.newest, d->record.source, e);
     check_batch(l);
     l->checked = all.rows;
     return code;

@@ -101,6 +101,8 @@ void record_caught_up(struct driver *d)
 {
     checkpoint_marks(&d->record, add_field, d);
     record_text(d, "swept", d->record.swept);
+    record_text(d, "newest", d->record.newest);
+    record_number(d, "source", d->record.source);
 }
 
 void record_decimal(struct driver *d, const char *field, double value)

@@ -163,7 +163,7 @@ static enum err open_outbox(struct tail *t, struct error *e)
 enum err tail_feed_open(struct tail *t, struct error *e)
 {
     t->feed = (struct tail_feed){.stream = NULL};
-    enum err code = source_identity(t->source, false, &t->feed.identity, e);
+    enum err code = source_identity(t->source, false, "", &t->feed.identity, e);
     if (code != ERR_OK || t->mode == TAIL_OUTBOX)
         return code == ERR_OK ? open_outbox(t, e) : code;
     code = tail_feed_watch_slot(t, e);
@@ -278,7 +278,7 @@ static enum err add_batch(struct tail *t, const struct feed_batch *batch, struct
 static enum err same_tables(struct tail *t, struct error *e)
 {
     uint64_t now = 0;
-    enum err code = source_identity(t->source, false, &now, e);
+    enum err code = source_identity(t->source, false, "", &now, e);
     if (code == ERR_OK && now != t->feed.identity)
         code = error_set(e, ERR_CHANGED, "`table` changed: another table, other columns or partitions");
     return code;

@@ -208,14 +208,14 @@ uint64_t source_tables_hash(const struct source *s)
     return hash;
 }
 
-enum err source_identity(struct source *s, bool files, uint64_t *out, struct error *e)
+enum err source_identity(struct source *s, bool files, const char *newest, uint64_t *out, struct error *e)
 {
     enum err err = source_ready(s, e);
     uint64_t hash = err == ERR_OK ? source_tables_hash(s) : 0;
     for (unsigned i = 0; i < s->table_count && err == ERR_OK; i++) {
         PGresult *r = NULL;
-        const struct connection_param params[] = {{"oid", s->tables[i].oid}};
-        err = source_run(s, i, "identity", params, 1, &r, e);
+        const struct connection_param params[] = {{"oid", s->tables[i].oid}, {"newest", newest}};
+        err = source_run(s, i, "identity", params, 2, &r, e);
         if (err == ERR_OK && PQntuples(r) == 0)
             err = error_set(e, ERR_CONFIG, "table %s was dropped", s->tables[i].name);
         for (int column = 0; column < (files ? 2 : 1) && err == ERR_OK; column++) {

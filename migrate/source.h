@@ -74,8 +74,9 @@ uint64_t source_tables_hash(const struct source *s);
  * lie in, too. Another number: what was read by position before may have passed rows. Names are those that
  * were resolved when
  * @s was opened: open another to see whether they stand for others by now. ERR_CONFIG: a table is not there.
- */
-MUST_CHECK enum err source_identity(struct source *s, bool files, uint64_t *out, struct error *e);
+ * @newest: source_horizon() of a moment; partitions that were made after it do not count; "": all do. */
+MUST_CHECK enum err source_identity(struct source *s, bool files, const char *newest, uint64_t *out,
+                                    struct error *e);
 /* The columns of the id, as the catalog has their names; returns how many. */
 unsigned source_id_columns(const struct source *s, const char *names[SOURCE_ID_COLUMNS_MAX]);
 /* The same as a text: as configured, or as found. */

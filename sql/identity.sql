@@ -1,12 +1,20 @@
 -- Which table it is, for noticing that a name means another one by now, or meant another one in between: the row type's entry is
 -- written when a table is renamed or moved, a column's when its name or type changes, a partition's when it is attached.
+-- newest: partitions made by transactions that got their id at or after it do not count ('': all do). A column of the system
+-- is as old as its table.
 -- files: what its rows lie in, which changes when it is written anew (TRUNCATE, VACUUM FULL, CLUSTER).
--- psql -v oid=16384 -f identity.sql
+-- psql -v oid=16384 -v newest=750 -f identity.sql
 SELECT hashtextextended(concat_ws(' ', c.oid, y.xmin,
            (SELECT string_agg(concat_ws(':', a.attnum, a.xmin), ' ' ORDER BY a.attnum)
               FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0),
            (SELECT string_agg(concat_ws(':', i.inhrelid, i.xmin), ' ' ORDER BY i.inhrelid)
-              FROM pg_partition_tree(c.oid::regclass) AS p JOIN pg_inherits i ON i.inhrelid = p.relid)), 0)::text AS names,
+              FROM pg_partition_tree(c.oid::regclass) AS p JOIN pg_inherits i ON i.inhrelid = p.relid
+             WHERE NOT EXISTS (
+                   SELECT FROM pg_attribute n
+                    WHERE n.attrelid = i.inhrelid AND n.attnum = -1
+                      AND pg_snapshot_xmax(pg_current_snapshot())::text::numeric - NULLIF(:'newest', '')::numeric < 2000000000
+                      AND age(n.xmin) BETWEEN 0 AND age((NULLIF(:'newest', '')::numeric % 4294967296)::text::xid)))), 0)::text
+           AS names,
        hashtextextended(concat_ws(' ', pg_relation_filenode(c.oid),
            (SELECT string_agg(pg_relation_filenode(p.relid)::text, ' ' ORDER BY p.relid::oid)
               FROM pg_partition_tree(c.oid::regclass) AS p)), 0)::text AS files

@@ -287,6 +287,57 @@ static void test_partition__is_away_while_the_scan_passes(void **state)
     every_row_is_present(ROWS);
 }
 
+static unsigned times(const char *event)
+{
+    char *log = process_log(&fixture.daemon[0].process);
+    unsigned n = 0;
+    assert_non_null(log);
+    for (const char *at = strstr(log, event); at != NULL; at = strstr(at + 1, event))
+        n++;
+    free(log);
+    return n;
+}
+
+/* Nine of them with lower ids than the scan has passed; each is filled before it is attached. */
+static void attach_new_partitions_in_mid_scan(void)
+{
+    unsigned first = fresh_rows();
+    char sql[500];
+    make_partitions(first);
+    int64_t before = rebuild_to_mid_scan();
+    for (unsigned i = 0; i < 9; i++) {
+        (void)snprintf(sql, sizeof(sql),
+                       "CREATE TABLE new_%u (LIKE short_link INCLUDING ALL); "
+                       "INSERT INTO new_%u SELECT n, 'c' || %u + n, '' FROM generate_series(%u, %u) AS n; "
+                       "ALTER TABLE short_link ATTACH PARTITION new_%u FOR VALUES FROM (%u) TO (%u)",
+                       i, i, first, i * 100 + 1, i * 100 + 100, i, i * 100 + 1, i * 100 + 101);
+        fixture_sql(fixture.db, sql);
+        clock_sleep_us(100 * 1000);
+    }
+    expect_end(before, "done");
+    every_row_is_present(ROWS + 900);
+    fixture_sql(fixture.db, "DROP TABLE short_link CASCADE");
+}
+
+static void test_partition__that_is_new_does_not_have_the_build_begin_again(void **state)
+{
+    (void)state;
+    unsigned changes = times("event=source_changed");
+    attach_new_partitions_in_mid_scan();
+    assert_int_equal(times("event=source_changed"), changes);
+}
+
+/* Nothing looks for rows with lower ids then. */
+static void test_partition__that_is_new_is_noticed_without_a_sweep(void **state)
+{
+    (void)state;
+    unsigned changes = times("event=source_changed");
+    fixture_ask(&fixture, 0, "CONFIG SET filter." FILTER ".sweep no");
+    attach_new_partitions_in_mid_scan();
+    fixture_ask(&fixture, 0, "CONFIG SET filter." FILTER ".sweep yes");
+    assert_true(times("event=source_changed") > changes);
+}
+
 /* --- after the cutover --- */
 
 /* Transactions that follow one another, so that at every moment one is open: each settle lasts for a while.
@@ -472,6 +523,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_rows__that_copy_and_triggers_bring_are_found),
         cmocka_unit_test(test_partition__with_lower_ids_is_attached),
         cmocka_unit_test(test_partition__is_away_while_the_scan_passes),
+        cmocka_unit_test(test_partition__that_is_new_does_not_have_the_build_begin_again),
+        cmocka_unit_test(test_partition__that_is_new_is_noticed_without_a_sweep),
         cmocka_unit_test(test_rename__after_the_cutover_is_healed_and_said),
         cmocka_unit_test(test_rename__again_and_again_after_the_cutover_rolls_back),
         cmocka_unit_test(test_dsn__without_a_certificate_that_is_checked_is_warned_of),

@@ -62,7 +62,7 @@ static const struct row {
      {"table=link", "id=t.id", "key=t.code", "where=true", "after=(t.id) > ('3')", "upto=true", "limit=2"},
      NULL},
     {"parts", {"oid=OID"}, NULL},
-    {"identity", {"oid=OID"}, NULL},
+    {"identity", {"oid=OID", "newest=750"}, NULL},
     {"flushed", {"lsn=0/0"}, NULL},
     {"slot_place", {NULL}, NULL},
     {"server", {NULL}, NULL},

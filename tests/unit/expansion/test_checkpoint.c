@@ -37,7 +37,8 @@ static struct record whole_record(void)
                        .tables = 4,
                        .next_table = 3,
                        .horizon = "18446744073709551615",
-                       .swept = "18446744073709551614"};
+                       .swept = "18446744073709551614",
+                       .newest = "18446744073709551613"};
     assert_true(record_make_room(&r, 3, 2));
     r.range_count = 3;
     r.ranges[0] = (struct scan_range){.table = 2, .after = "a\tb", .upto = "\\t\tz"};
@@ -69,6 +70,7 @@ static void expect_equal(const struct record *a, const struct record *b)
     EXPECT_SAME(marks_taken);
     assert_string_equal(a->horizon, b->horizon);
     assert_string_equal(a->swept, b->swept);
+    assert_string_equal(a->newest, b->newest);
     for (unsigned i = 0; i < a->range_count; i++) {
         EXPECT_SAME(ranges[i].table);
         assert_string_equal(a->ranges[i].after, b->ranges[i].after);
