@@ -62,7 +62,7 @@ doctor_fn doctor_versions, doctor_memory, doctor_persistence, doctor_replicas, d
 /* Of d->postgres. */
 doctor_fn doctor_server, doctor_rights, doctor_transactions;
 /* Of a slot that exists and is ours. */
-void doctor_slot(struct doctor *d, const char *name, const struct stream_slot *slot);
+void doctor_slot(struct doctor *d, const char *slot, const struct stream_slot *s);
 
 /* --- probes that ask --- */
 doctor_fn doctor_redis;                                     /* doctor_redis.c */
