@@ -51,9 +51,11 @@ static inline unsigned fence_home(const struct fence *f)
 /* The tag of @g's blocks under f->names.incarnation. */
 uint16_t fence_tag(const struct fence *f, const struct generation *g);
 
-/* A view from the reply to HGETALL. ERR_NOT_FOUND: it is empty, or a marker (see view_parse()). ERR_PARSE.
- * ERR_FORMAT: a later version's. ERR_WRONG_TYPE: the key is not a hash; the text is Redis's. */
-MUST_CHECK enum err fence_parse_view(struct view *out, const redisReply *reply, struct error *e);
+/* A view from the reply to HGETALL; errors name the key by @names. ERR_NOT_FOUND: it is empty, or a marker
+ * (see view_parse()). ERR_PARSE. ERR_FORMAT: a later version's. ERR_WRONG_TYPE: the key is not a hash; the
+ * text is Redis's. */
+MUST_CHECK enum err fence_parse_view(struct view *out, const struct names *names, const redisReply *reply,
+                                     struct error *e);
 
 /* Load the view; sets f->names.incarnation. ERR_NOT_FOUND: there is none, or one of an incarnation that was
  * replaced since, by f->know (f->replaced), or the filter is being deleted, or was: out->dropped tells which.

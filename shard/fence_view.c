@@ -11,7 +11,22 @@
 
 /* --- reading --- */
 
-enum err fence_parse_view(struct view *out, const redisReply *reply, struct error *e)
+/* Of a view that cannot be read. */
+static enum err tell_what_to_do(const struct names *names, struct error *e)
+{
+    struct key_name key;
+    if (e == NULL)
+        return ERR_PARSE;
+    struct error why = *e;
+    names_filter_key(names, "view", &key);
+    return error_set(e, ERR_PARSE,
+                     "key %.*s in Redis: %.300s. Write the field as it was, or delete the key: a coordinator "
+                     "that remembers the filter writes it again",
+                     (int)(key.length < 200 ? key.length : 200), key.text, why.text);
+}
+
+enum err fence_parse_view(struct view *out, const struct names *names, const redisReply *reply,
+                          struct error *e)
 {
     enum { FIELDS_MAX = 64 };
     struct view_field fields[FIELDS_MAX];
@@ -22,14 +37,17 @@ enum err fence_parse_view(struct view *out, const redisReply *reply, struct erro
     if (reply->type != REDIS_REPLY_ARRAY)
         return error_set(e, ERR_PARSE, "view: %s",
                          reply->type == REDIS_REPLY_ERROR ? reply->str : "not a hash");
-    if (reply->elements > 2 * FIELDS_MAX) /* the one that matters may be behind them */
-        return error_set(e, ERR_PARSE, "view is damaged: more than %d fields", FIELDS_MAX);
+    if (reply->elements > 2 * FIELDS_MAX) { /* the one that matters may be behind them */
+        (void)error_set(e, ERR_PARSE, "view is damaged: more than %d fields", FIELDS_MAX);
+        return tell_what_to_do(names, e);
+    }
     for (size_t i = 0; i + 1 < reply->elements; i += 2)
         fields[count++] = (struct view_field){.name = reply->element[i]->str,
                                               .name_length = (size_t)reply->element[i]->len,
                                               .value = reply->element[i + 1]->str,
                                               .value_length = (size_t)reply->element[i + 1]->len};
-    return view_parse(out, fields, count, e);
+    enum err code = view_parse(out, fields, count, e);
+    return code == ERR_PARSE ? tell_what_to_do(names, e) : code;
 }
 
 enum err fence_knows(const struct fence *f, const struct generation *g, struct error *e)
@@ -53,7 +71,7 @@ enum err fence_load_any(struct fence *f, struct view *out, struct error *e)
         code = link_reply(f->link, fence_home(f), &reply, e);
     if (code != ERR_OK)
         return code;
-    code = fence_parse_view(out, reply, e);
+    code = fence_parse_view(out, &f->names, reply, e);
     if (code == ERR_PARSE && reply->type == REDIS_REPLY_ERROR)
         code = link_refusal(f->link, fence_home(f), reply, e);
     freeReplyObject(reply);

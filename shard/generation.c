@@ -78,11 +78,25 @@ static bool cut(struct span *rest, char separator, struct span *piece)
 static bool cut_value(struct span *rest, const char *key, struct span *value)
 {
     size_t n = strlen(key);
+    *value = (struct span){NULL, 0};
     if (!cut(rest, ' ', value) || value->length <= n || memcmp(value->at, key, n) != 0 || value->at[n] != '=')
         return false;
     value->at += n + 1;
     value->length -= n + 1;
     return true;
+}
+
+/* For "%.*s". */
+static int shown(struct span text)
+{
+    return text.length < 80 ? (int)text.length : 80;
+}
+
+static enum err refuse(struct error *e, const char *key, struct span value, const char *expected)
+{
+    return value.at == NULL ? error_set(e, ERR_PARSE, "%s= is missing", key)
+                            : error_set(e, ERR_PARSE, "%s= must be %s; here is \"%.*s\"", key, expected,
+                                        shown(value), value.at);
 }
 
 static bool cut_u64(struct span *rest, uint64_t *out)
@@ -122,7 +136,10 @@ static enum err layers_parse(struct generation *g, struct span text, struct erro
             return error_set(e, ERR_PARSE, "more than %d layers", GENERATION_LAYERS_MAX);
         struct layer *l = &g->layers[g->layer_count];
         if (!layer_parse(piece, l))
-            return error_set(e, ERR_PARSE, "layer %u is malformed", g->layer_count);
+            return error_set(e, ERR_PARSE,
+                             "layer %u is \"%.*s\": expected "
+                             "shards:blocks:block_bits:hashes:capacity:error_rate:token:born_epoch",
+                             g->layer_count, shown(piece), piece.at);
         if (geometry_check(&l->geometry, e) != ERR_OK)
             return error_prefix(e, ERR_PARSE, "layer %u", g->layer_count);
     }
@@ -146,7 +163,8 @@ static enum err nodes_of(struct generation *g, struct span text, struct error *e
         if (g->node_count == GENERATION_NODES_MAX)
             return error_set(e, ERR_PARSE, "more than %d nodes", GENERATION_NODES_MAX);
         if (!node_name_ok(piece))
-            return error_set(e, ERR_PARSE, "the name of node %u is malformed", g->node_count);
+            return error_set(e, ERR_PARSE, "node %u is \"%.*s\": expected an address of 1 to %d characters",
+                             g->node_count, shown(piece), piece.at, NODE_NAME_MAX - 1);
         memcpy(g->nodes[g->node_count], piece.at, piece.length);
         g->nodes[g->node_count][piece.length] = '\0';
     }
@@ -158,33 +176,33 @@ enum err generation_parse(struct generation *out, const char *text, size_t lengt
     if (length >= GENERATION_TEXT_MAX)
         return error_set(e, ERR_PARSE, "the text of a generation has %zu bytes", length);
     struct span rest = {text, length};
-    struct span value;
+    struct span value = {NULL, 0};
     if (!cut_value(&rest, "number", &value) || !number_u64(value.at, value.length, &out->number) ||
         out->number == 0)
-        return error_set(e, ERR_PARSE, "number is missing or malformed");
+        return refuse(e, "number", value, "a whole number, 1 or more");
     if (!cut_value(&rest, "seed", &value) || !number_hex64(value.at, value.length, &out->seed))
-        return error_set(e, ERR_PARSE, "seed is missing or malformed");
+        return refuse(e, "seed", value, "a hexadecimal number");
     if (!cut_value(&rest, "built", &value) || value.length != 1 || (*value.at != '0' && *value.at != '1'))
-        return error_set(e, ERR_PARSE, "built is missing or neither 0 nor 1");
+        return refuse(e, "built", value, "0 or 1");
     out->built = *value.at == '1';
     struct span before = rest;
     out->opening = cut_value(&rest, "opening", &value) && value.length == 1 && *value.at == '1';
     if (!out->opening)
         rest = before;
     if (!cut_value(&rest, "capacity", &value) || !number_u64(value.at, value.length, &out->capacity))
-        return error_set(e, ERR_PARSE, "capacity is missing or malformed");
+        return refuse(e, "capacity", value, "a whole number");
     if (!cut_value(&rest, "rate", &value) || !rate_parse(value, &out->error_rate))
-        return error_set(e, ERR_PARSE, "rate is missing or not between 0 and 1");
+        return refuse(e, "rate", value, "a number between 0 and 1");
     if (!cut_value(&rest, "nodes", &value))
-        return error_set(e, ERR_PARSE, "nodes are missing");
+        return refuse(e, "nodes", value, "addresses");
     enum err err = nodes_of(out, value, e);
     if (err != ERR_OK)
         return err;
     if (!cut_value(&rest, "layers", &value))
-        return error_set(e, ERR_PARSE, "layers are missing");
+        return refuse(e, "layers", value, "layers");
     err = layers_parse(out, value, e);
     if (err == ERR_OK && rest.at != NULL)
-        return error_set(e, ERR_PARSE, "there is text after the layers");
+        return error_set(e, ERR_PARSE, "\"%.*s\" follows the layers", shown(rest), rest.at);
     if (err == ERR_OK && out->opening && out->layer_count < 2)
         return error_set(e, ERR_PARSE, "a single layer cannot be opening");
     return err;

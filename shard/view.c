@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include "base/log.h"
 #include "base/number.h"
 
 typedef bool parse_fn(struct view *v, const char *value, size_t length, struct error *e);
@@ -162,29 +163,30 @@ struct field {
     const char *name;
     unsigned flags;
     parse_fn *parse;
+    const char *expected;
 };
 
 static const struct field fields_known[] = {
-    {"format", FIELD_OPTIONAL, parse_format},
-    {"incarnation", FIELD_IN_MARKER, parse_incarnation},
-    {"epoch", 0, parse_epoch},
-    {"fenced_epoch", 0, parse_fenced_epoch},
-    {"phase", 0, parse_phase},
-    {"bloom_filter_current_index", 0, parse_current},
-    {"bloom_filter_size", 0, parse_size},
-    {"generation0", 0, parse_generation0},
-    {"generation1", 0, parse_generation1},
-    {"last_generation", FIELD_IN_MARKER, parse_last_generation},
-    {"expansion", 0, parse_expansion},
-    {"sourced", 0, parse_sourced},
-    {"retiring_epoch", FIELD_OPTIONAL, parse_retiring_epoch},
-    {"retiring", FIELD_OPTIONAL, parse_retiring},
-    {"dropped", FIELD_OPTIONAL, parse_dropped},
-    {"expire_at", FIELD_OPTIONAL, parse_expire_at},
-    {"trusted", FIELD_OPTIONAL, parse_trusted},
-    {"trusted_ms", FIELD_OPTIONAL, parse_trusted_ms},
-    {"recovery", FIELD_OPTIONAL, parse_recovery},
-    {"unsure", FIELD_OPTIONAL, parse_unsure},
+    {"format", FIELD_OPTIONAL, parse_format, "a whole number"},
+    {"incarnation", FIELD_IN_MARKER, parse_incarnation, "16 hexadecimal digits"},
+    {"epoch", 0, parse_epoch, "a whole number, 1 or more"},
+    {"fenced_epoch", 0, parse_fenced_epoch, "a whole number"},
+    {"phase", 0, parse_phase, "the name of a phase"},
+    {"bloom_filter_current_index", 0, parse_current, "0 or 1"},
+    {"bloom_filter_size", 0, parse_size, "a whole number"},
+    {"generation0", 0, parse_generation0, "a generation"},
+    {"generation1", 0, parse_generation1, "a generation"},
+    {"last_generation", FIELD_IN_MARKER, parse_last_generation, "a whole number"},
+    {"expansion", 0, parse_expansion, "a whole number below 2^32"},
+    {"sourced", 0, parse_sourced, "0 or 1"},
+    {"retiring_epoch", FIELD_OPTIONAL, parse_retiring_epoch, "a whole number"},
+    {"retiring", FIELD_OPTIONAL, parse_retiring, "a generation"},
+    {"dropped", FIELD_OPTIONAL, parse_dropped, "begun or done"},
+    {"expire_at", FIELD_OPTIONAL, parse_expire_at, "Unix milliseconds"},
+    {"trusted", FIELD_OPTIONAL, parse_trusted, "replication ids"},
+    {"trusted_ms", FIELD_OPTIONAL, parse_trusted_ms, "Unix milliseconds"},
+    {"recovery", FIELD_OPTIONAL, parse_recovery, "nothing, due or fence"},
+    {"unsure", FIELD_OPTIONAL, parse_unsure, "a list of shards"},
 };
 
 enum { FIELD_COUNT = sizeof(fields_known) / sizeof(fields_known[0]) };
@@ -200,7 +202,21 @@ static unsigned field_index(const struct view_field *f)
 
 static enum err damaged(struct error *e, const char *field, const char *why)
 {
-    return error_set(e, ERR_PARSE, "view is damaged: %s %s", field, why);
+    return error_set(e, ERR_PARSE, "view is damaged: field %s %s", field, why);
+}
+
+/* @why, or what was expected. */
+static enum err refuse(struct error *e, const struct field *known, const struct view_field *found,
+                       const char *why)
+{
+    char text[64]; /* its beginning: a generation is long, and @why quotes the part */
+    size_t n = found->value_length < sizeof(text) - 1 ? found->value_length : sizeof(text) - 1;
+    memcpy(text, found->value, n);
+    text[n] = '\0';
+    if (why[0] != '\0')
+        return error_set(e, ERR_PARSE, "view is damaged: field %s: %.250s", known->name, why);
+    return error_set(e, ERR_PARSE, "view is damaged: field %s must be %s; here is %s", known->name,
+                     known->expected, log_quote(text));
 }
 
 /* The generation whose shards are unsure; NULL: there is none. */
@@ -289,9 +305,9 @@ enum err view_parse(struct view *out, const struct view_field *fields, size_t co
         if (seen[at])
             return damaged(e, known->name, "occurs twice");
         seen[at] = true;
-        struct error why = {.text = "malformed"};
+        struct error why = {.text = ""};
         if (!known->parse(out, fields[i].value, fields[i].value_length, &why))
-            return error_set(e, ERR_PARSE, "view is damaged: %s: %.400s", known->name, why.text);
+            return refuse(e, known, &fields[i], why.text);
     }
     bool marker = out->dropped == VIEW_DROP_DONE;
     for (unsigned i = 0; i < FIELD_COUNT; i++)

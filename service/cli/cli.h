@@ -115,6 +115,9 @@ redisReply *cli_request(struct cli *cli, const char *verb);
 /* The same for a reply that is an array of flat lists. */
 redisReply *cli_request_array(struct cli *cli, const char *verb);
 
+/* @code, with a text in @e that names the filter where it does not exist, or exists already. */
+MUST_CHECK enum err cli_name_filter(const struct cli *cli, enum err code, struct error *e);
+
 /* client_call() whose error names the filter that does not exist, or exists already, where RESP has but few
  * words. */
 MUST_CHECK enum err cli_call(struct cli *cli, redisReply **out, size_t argc, const char **argv,

@@ -6,20 +6,25 @@
 #include "base/clock.h"
 #include "service/cli/cli.h"
 
-enum err cli_call(struct cli *cli, redisReply **out, size_t argc, const char **argv, const size_t *lengths,
-                  struct error *e)
+enum err cli_name_filter(const struct cli *cli, enum err code, struct error *e)
 {
-    enum err code = client_call(cli->client, out, argc, argv, lengths, e);
     struct buffer name = {0};
     if (cli->count > 0)
         output_escape(&name, cli->arguments[0], strlen(cli->arguments[0]));
     if (name.length > 0 && code == ERR_NOT_FOUND)
-        code = error_set(e, code, "filter '%.200s' does not exist; \"twinbloom status\" lists the filters",
-                         buffer_text(&name));
+        code = error_set(e, code, "filter '%.200s' does not exist; %s", buffer_text(&name),
+                         cli->no_create ? "create it, or leave out --no-create"
+                                        : "\"twinbloom status\" lists the filters");
     else if (name.length > 0 && code == ERR_EXISTS)
         code = error_set(e, code, "filter '%.200s' exists already", buffer_text(&name));
     buffer_fini(&name);
     return code;
+}
+
+enum err cli_call(struct cli *cli, redisReply **out, size_t argc, const char **argv, const size_t *lengths,
+                  struct error *e)
+{
+    return cli_name_filter(cli, client_call(cli->client, out, argc, argv, lengths, e), e);
 }
 
 redisReply *cli_send(struct cli *cli, size_t argc, const char **argv)

@@ -41,7 +41,7 @@ static int say(enum cli_exit status, const char *code, const char *format, va_li
     (void)fflush(stdout);
     (void)fprintf(stderr, "%s\n", buffer_text(&b));
     buffer_fini(&b);
-    return status;
+    return (int)status;
 }
 
 static const char *code_of(enum cli_exit status)

@@ -14,18 +14,18 @@ static int change(struct cli *cli, size_t argc, const char **argv, const char *o
         return cli->failure;
     bool done = reply->type != REDIS_REPLY_INTEGER || reply->integer != 0;
     freeReplyObject(reply);
+    struct error e;
+    if (!done)
+        return cli_fail_with(cli_name_filter(cli, ERR_NOT_FOUND, &e), "%s", e.text);
+    if (cli->json) {
+        cli_print_outcome(cli, outcome, NULL);
+        return CLI_OK;
+    }
     struct buffer b = {0};
     output_escape(&b, cli->arguments[0], strlen(cli->arguments[0]));
-    if (!done)
-        (void)cli_fail_with(ERR_NOT_FOUND,
-                            "filter '%s' does not exist; \"twinbloom status\" lists the filters",
-                            buffer_text(&b));
-    else if (cli->json)
-        cli_print_outcome(cli, outcome, NULL);
-    else
-        (void)printf("The filter %s %s.\n", buffer_text(&b), said);
+    (void)printf("The filter %s %s.\n", buffer_text(&b), said);
     buffer_fini(&b);
-    return done ? CLI_OK : CLI_REFUSED;
+    return CLI_OK;
 }
 
 int cli_create(struct cli *cli)

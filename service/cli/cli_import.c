@@ -77,6 +77,7 @@ static bool take_reply(struct import *im, const struct batch *b, const redisRepl
 {
     if (r->type == REDIS_REPLY_ERROR) {
         im->status = error_set(&im->error, error_of_reply(r->str, r->len), "%s", r->str);
+        im->status = cli_name_filter(im->cli, im->status, &im->error);
         return false;
     }
     size_t answers = r->type == REDIS_REPLY_ARRAY ? r->elements : 0;
@@ -306,10 +307,14 @@ static int judge(const struct import *im)
     enum cli_exit why = im->status == ERR_OK      ? CLI_INTERRUPTED
                         : im->status == ERR_PARSE ? CLI_FAILED /* the file, not a command */
                                                   : cli_exit_of(im->status);
-    if (im->status != ERR_OK || interrupted)
-        return cli_fail_as(why, im->status != ERR_OK ? error_name(im->status) : "interrupted",
-                           "%s; to continue after the keys that were added, give --skip %" PRIu64,
-                           im->status != ERR_OK ? im->error.text : "interrupted", im->settled);
+    if (im->status != ERR_OK || interrupted) {
+        char skip[96] = "";
+        if (im->settled > 0)
+            (void)snprintf(skip, sizeof(skip),
+                           "; to continue after the keys that were added, give --skip %" PRIu64, im->settled);
+        return cli_fail_as(why, im->status != ERR_OK ? error_name(im->status) : "interrupted", "%s%s",
+                           im->status != ERR_OK ? im->error.text : "interrupted", skip);
+    }
     return im->refused > 0 ? CLI_REFUSED : im->split.malformed > 0 ? CLI_FAILED : CLI_OK;
 }
 

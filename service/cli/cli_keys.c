@@ -114,9 +114,7 @@ static bool may_be_absent(struct keys *k, const redisReply *reply)
     k->exists = exists != NULL && exists->type == REDIS_REPLY_INTEGER && exists->integer == 1;
     freeReplyObject(exists);
     if (k->status == ERR_OK && !k->exists)
-        k->status =
-            error_set(&k->error, ERR_NOT_FOUND,
-                      "filter '%s' does not exist; \"twinbloom status\" lists the filters", k->chunk.argv[1]);
+        k->status = cli_name_filter(k->cli, ERR_NOT_FOUND, &k->error);
     return k->status == ERR_OK;
 }
 

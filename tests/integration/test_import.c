@@ -88,7 +88,7 @@ static void test_import__makes_no_filter_where_it_must_not(void **state)
 {
     (void)state;
     two_cli_says(&two.from, "import nofilter --no-create < <(echo a)", 4,
-                 "twinbloom: ERR not found; to continue after the keys that were added, give --skip 0");
+                 "twinbloom: filter 'nofilter' does not exist; create it, or leave out --no-create\n");
     two_says(&two.from, "BF.INFO nofilter", "ERR not found");
 }
 

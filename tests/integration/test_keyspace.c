@@ -362,6 +362,40 @@ static void test_cli__counts_and_drops(void **state)
     assert_int_equal(code, 4);
 }
 
+/* The error names the key, the field and the value, and what it says to do helps. */
+static void test_damaged_view__is_told_and_comes_back(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    char text[1024];
+    fixture_ask(&keyspace.fixture, 0, "BF.RESERVE hurt 0.001 10000");
+    keyspace_add(0, "hurt", 0, 100);
+    assert_int_equal(keyspace_present(1, "hurt", 0, 100), 100);
+    static const struct {
+        const char *command, *said;
+    } cases[] = {
+        {"HSET twinbloom:{hurt}:view epoch many",
+         "field epoch must be a whole number, 1 or more; here is \"many\". Write the field as it was"},
+        {"HSET twinbloom:{hurt}:view generation0 number=2",
+         "field generation0: seed= is missing. Write the field as it was"},
+        {"HDEL twinbloom:{hurt}:view phase", "field phase is missing. Write the field as it was"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        keyspace_ask_redis(cases[i].command);
+        must(client_status(&keyspace.fixture.client[0], "hurt", "redis", text, sizeof(text), &e), e);
+        if (strncmp(text, "key twinbloom:{hurt}:view in Redis: view is damaged: ", 53) != 0 ||
+            strstr(text, cases[i].said) == NULL || strstr(text, "or delete the key") == NULL)
+            fail_msg("%s: %s", cases[i].command, text);
+        keyspace_ask_redis("DEL twinbloom:{hurt}:view");
+        keyspace_wait_integer(&keyspace.redis[0], "HEXISTS twinbloom:{hurt}:view phase", 1);
+        must(client_wait_status(&keyspace.fixture.client[0], "hurt", "redis", "ok", KEYSPACE_REPLY_MS, &e),
+             e);
+        for (unsigned d = 0; d < 2; d++)
+            assert_int_equal(keyspace_present(d, "hurt", 0, 100), 100);
+    }
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "DEL hurt"), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -371,6 +405,7 @@ int main(void)
         cmocka_unit_test(test_expire__deletes_at_its_time_everywhere),
         cmocka_unit_test(test_expire__is_taken_away_in_time),
         cmocka_unit_test(test_expire__keeps_to_what_redis_does),
+        cmocka_unit_test(test_damaged_view__is_told_and_comes_back),
         cmocka_unit_test(test_wrong_type__is_said_as_redis_says_it),
         cmocka_unit_test(test_tb__counts_and_makes_only_what_is_not_there),
         cmocka_unit_test(test_tb_count__estimates_over_all_layers),
