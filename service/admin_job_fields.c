@@ -49,6 +49,7 @@ static const struct job_field {
     {"verify_items", "job_verify_keys", COUNT},
     {"verify_rows", "job_verify_rows", COUNT},
     {"verify_missing", "job_verify_missing", COUNT},
+    {"verify_added", "job_verify_added", COUNT},
     {"verify_missing_keys", "job_verify_missing_keys", TEXT},
     {"verify_reason", "job_verify_reason", TEXT},
     {"false_positive_rate", "job_false_positive_rate", DECIMAL},

@@ -115,6 +115,8 @@ static void print_end(const struct follow *f, const redisReply *status, const ch
         buffer_printf(&b, " after %s", output_duration((to - from) / 1000, a));
     if (!rebuilt && client_count(status, "job_verified_keys", &n))
         buffer_printf(&b, ", %s keys looked up", number_grouped(n, a));
+    if (client_count(status, "job_verify_added", &n) && (!rebuilt || n > 0))
+        buffer_printf(&b, ", %s missing and added", number_grouped(n, a));
     if (rebuilt && client_count(status, "job_rows", &n))
         buffer_printf(&b, ", %s rows", number_grouped(n, a));
     if (rebuilt && client_count(status, "generation", &n))
@@ -142,7 +144,7 @@ static int serves(struct follow *f, const redisReply *status, uint64_t until)
 
 static int finish(struct follow *f, const redisReply *status, const char *state)
 {
-    char why[512] = "";
+    char why[512] = "", code[64];
     struct buffer b = {0};
     end_line(f);
     if (f->cli->json)
@@ -154,9 +156,10 @@ static int finish(struct follow *f, const redisReply *status, const char *state)
     }
     (void)client_text(status, "job_error", why, sizeof(why));
     output_escape(&b, why, strlen(why));
-    (void)cli_fail(CLI_FAILED, "the %s of %s %s%s%s", f->job, f->cli->arguments[0],
-                   strcmp(state, "failed") == 0 ? "failed" : "was aborted", why[0] == '\0' ? "" : ": ",
-                   buffer_text(&b));
+    (void)cli_fail_as(CLI_FAILED, client_text(status, "job_error_code", code, sizeof(code)) ? code : "failed",
+                      "the %s of %s %s%s%s", f->job, f->cli->arguments[0],
+                      strcmp(state, "failed") == 0 ? "failed" : "was aborted", why[0] == '\0' ? "" : ": ",
+                      buffer_text(&b));
     buffer_fini(&b);
     return CLI_FAILED;
 }
@@ -198,7 +201,7 @@ static int judge(struct follow *f, const redisReply *status)
             if (clock_mono_us() - f->quiet_since_us < PATIENCE_US)
                 return -1;
             end_line(f);
-            return cli_fail(CLI_RETRY, "the service accepted the %s, but no new job appeared", f->job);
+            return cli_fail_with(ERR_TIMEOUT, "the service accepted the %s, but no new job appeared", f->job);
         }
         f->ours_known = true;
         f->ours = id;
@@ -250,7 +253,7 @@ static int poll_once(struct follow *f)
     }
     if (clock_mono_us() - f->quiet_since_us >= PATIENCE_US) {
         end_line(f);
-        return cli_fail(cli_exit_of(why), "%s; the job may continue without this command", e.text);
+        return cli_fail_with(why, "%s; the job may continue without this command", e.text);
     }
     show_text(f, e.text, false);
     return -1;

@@ -74,6 +74,7 @@ static const struct sheet_row status_rows[] = {
     {"verified at", "verified_at", TIME},
     {"keys looked up", "job_verified_keys", COUNT},
     {"method", "job_verify_mode", WORD},
+    {"keys missing and added", "job_verify_added", COUNT},
     {"keys missing", "job_verify_missing", COUNT},
     {"missing keys", "job_verify_missing_keys", WORD},
     {"because", "job_verify_reason", WORD},

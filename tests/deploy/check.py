@@ -257,6 +257,78 @@ class Compose(unittest.TestCase):
         self.assertGreaterEqual(grace, seconds(c["service", "shutdown_delay"]) + 10)
 
 
+class ComposeFiles(unittest.TestCase):
+    """What compose.yaml and demo.yaml have in common. No engine runs them here."""
+
+    # Of the Compose Specification, what these two files use: a misspelled key would be refused by an engine, or ignored.
+    KNOWN = {
+        "": {"name", "services", "configs", "volumes"},
+        "services": {"image", "build", "restart", "depends_on", "ports", "configs", "volumes", "stop_grace_period", "read_only", "cap_drop",
+                     "security_opt", "ulimits", "healthcheck", "command", "environment", "network_mode"},
+        "build": {"context", "dockerfile", "target"},
+        "healthcheck": {"test", "interval", "timeout", "start_period", "retries"},
+        "depends_on": {"condition"},
+        "configs": {"source", "target", "mode"},
+    }
+
+    def setUp(self):
+        self.files = {name: yaml.safe_load(read(DEPLOY, name)) for name in ("compose.yaml", "demo.yaml")}
+        self.services = [(f"{file}: {name}", service) for file, found in self.files.items() for name, service in found["services"].items()]
+
+    def known(self, where, kind, found):
+        self.assertLessEqual(set(found), self.KNOWN[kind], where)
+
+    def test_keys_are_those_of_the_specification(self):
+        for name, found in self.files.items():
+            self.known(name, "", found)
+            for config in found["configs"].values():
+                self.assertEqual(set(config), {"content"}, name)
+        for name, service in self.services:
+            self.known(name, "services", service)
+            for kind in ("build", "healthcheck"):
+                self.known(name, kind, service.get(kind, {}))
+            for other in service.get("depends_on", {}).values():
+                self.known(name, "depends_on", other)
+                self.assertIn(other["condition"], ("service_healthy", "service_completed_successfully"), name)
+            for config in service.get("configs", []):
+                self.known(name, "configs", config)
+            test = service.get("healthcheck", {}).get("test", ["CMD"])
+            self.assertEqual(test[0], "CMD", name)
+            for key in ("interval", "timeout", "start_period"):
+                seconds(service.get("healthcheck", {}).get(key, "1s"))
+
+    def test_pages_name_the_same_image_and_ports(self):
+        pages = read(ROOT, "docs", "install.md") + read(DEPLOY, "README.md")
+        self.assertEqual({service["image"] for name, service in self.services if name.endswith(": twinbloomd")}, {"twinbloom:local"})
+        self.assertIn(" -t twinbloom:local ", pages)
+        for _, service in self.services:
+            for published in service.get("ports", []):
+                self.assertIn(":".join(published.split(":")[:2]), pages)
+        for file in self.files:
+            self.assertIn(f"docker compose -f deploy/{file} up", pages)
+
+    def test_commands_of_servers_run(self):
+        for name, service in self.services:
+            if not service["image"].startswith("redis:"):
+                continue
+            listen = free_port()
+            with tempfile.TemporaryDirectory() as there:
+                process = subprocess.Popen([*service["command"], "--port", str(listen), "--bind", "127.0.0.1", "--dir", there],
+                                           stdout=subprocess.DEVNULL)
+                ask = [w if w != "redis-cli" else "redis-cli -p %d" % listen for w in service["healthcheck"]["test"][1:]]
+                try:
+                    until = time.monotonic() + 30
+                    while (said := run("sh", "-c", " ".join(ask)).stdout.strip()) != "PONG" and time.monotonic() < until:
+                        time.sleep(0.1)
+                    self.assertEqual(said, "PONG", name)
+                finally:
+                    process.terminate()
+                    self.assertEqual(process.wait(30), 0, name)
+        for name, service in self.services:
+            if service["image"].startswith("postgres:"):  # 2: nobody answers; 3: an option that it does not know
+                self.assertEqual(run(*service["healthcheck"]["test"][1:], "-p", str(free_port())).returncode, 2, name)
+
+
 class Demo(unittest.TestCase):
     """deploy/demo.yaml: what it names is there; its commands, one after the other, on servers of the test's own."""
 
@@ -414,6 +486,19 @@ class Kubernetes(unittest.TestCase):
         mounts = {m["name"]: m["mountPath"] for m in self.container["volumeMounts"]}
         self.assertEqual(mounts["spill"], self.example["rebuild", "spill_dir"])
         self.assertTrue(self.container["args"][1].startswith(mounts["config"] + "/"))
+
+    @unittest.skipUnless(shutil.which("kubectl"), "there is no kubectl")
+    def test_kubernetes_knows_every_field_of_the_deployment(self):
+        done = run("kubectl", "set", "env", "--local", "-f", os.path.join(self.folder, "deployment.yaml"), "CHECKED=1", "-o", "json")
+        self.assertEqual(done.returncode, 0, done.stdout)
+
+        def lost(given, kept, where):  # a field that it does not know is not kept
+            if isinstance(given, dict):
+                return [x for k in given for x in (lost(given[k], kept[k], f"{where}.{k}") if k in kept else [f"{where}.{k}"])]
+            if isinstance(given, list):
+                return [x for i, g in enumerate(given) for x in lost(g, kept[i], f"{where}[{i}]")]
+            return []
+        self.assertEqual(lost(self.objects["Deployment"], yaml.safe_load(done.stdout), ""), [])
 
     @unittest.skipUnless(shutil.which("kubectl"), "there is no kubectl")
     def test_kustomize_makes_it(self):

@@ -17,6 +17,9 @@ static void test_rebuild__follows_its_job_and_not_the_one_before(void **state)
     r->polls = 0;
     r->last_state = "aborted";
     assert_says(r, "rebuild 12 --wait --json", 5, "\"job_state\":\"aborted\"");
+    r->polls = 0;
+    assert_says(r, "rebuild 12 --wait --json", 5,
+                "{\"error\":{\"code\":\"failed\",\"message\":\"the rebuild of 12 was aborted\"}}\n");
     assert_says(r, "rebuild busy", 6, "twinbloom: BUSY host:1 holds the mutex\n");
     assert_says(r, "rebuild f", 0, "The rebuild of f has started");
     assert_says(r, "abort f --json --yes", 0, "{\"filter\":\"f\",\"aborted\":true}\n");

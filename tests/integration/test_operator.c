@@ -439,11 +439,29 @@ static void test_verify__looks_for_every_key(void **state)
 {
     (void)state;
     quiet();
-    assert_says("verify " FILTER " --full --wait", 0, "20,000 keys looked up");
+    assert_says("verify " FILTER " --full --wait", 0, "20,000 keys looked up, 0 missing and added, ");
     expect("verification", "passed");
     expect("job_verify_mode", "full");
     assert_says("status " FILTER " | grep -E 'method +full$'", 0, "");
     assert_true(number("job_rows") >= ROWS); /* of the rebuild before, as it was */
+}
+
+/* Rows by plain SQL that no follower told of. */
+static void test_verify__says_how_many_keys_were_missing(void **state)
+{
+    (void)state;
+    quiet();
+    fixture_sql(
+        fixture.db,
+        "INSERT INTO short_link (code, url) SELECT 'by-hand-' || n, 'x' FROM generate_series(1, 7) n");
+    assert_says("verify " FILTER " --full --wait --json", 0,
+                "\"job_verify_missing\":0,\"job_verify_added\":7,");
+    assert_says("status " FILTER " | grep -E 'keys missing and added +7$'", 0, "");
+    assert_says("check " FILTER " by-hand-1 by-hand-7", 0, "present\tby-hand-7\n");
+    quiet();
+    fixture_sql(fixture.db, "INSERT INTO short_link (code, url) VALUES ('by-hand-8', 'x')");
+    assert_says("verify " FILTER " --full --wait", 0, "20,008 keys looked up, 1 missing and added, ");
+    fixture_sql(fixture.db, "DELETE FROM short_link WHERE code LIKE 'by-hand-%'");
 }
 
 /* A row from before the build whose key is taken out of the filter by force: the shard is emptied but for its
@@ -506,6 +524,7 @@ int main(void)
         cmocka_unit_test(test_rollback__loses_no_key_and_can_be_switched_again),
         cmocka_unit_test(test_pause__and_throttle_are_seen_in_the_status),
         cmocka_unit_test(test_verify__looks_for_every_key),
+        cmocka_unit_test(test_verify__says_how_many_keys_were_missing),
         cmocka_unit_test(test_verify__ends_with_1_where_an_old_key_is_missing),
     };
     return fixture_run_tests(&fixture, &options, tests);

@@ -128,7 +128,7 @@ static bool finds(const struct geometry *g, const uint8_t *shards, uint64_t key,
 static void test_two_generations__share_no_false_positives(void **state)
 {
     (void)state;
-    enum { FILTER_KEYS = 300000, PROBES = 4000000 };
+    enum { FILTER_KEYS = 100000, PROBES = 1000000 };
     static const uint64_t mix[2] = {0x5eed, 0x5eee};
     struct geometry g;
     uint8_t *shards[2];
