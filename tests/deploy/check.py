@@ -116,7 +116,12 @@ class Configurations(unittest.TestCase):
     def test_what_it_has_commented_out(self):
         text = re.sub(r"(?m)^# (\[|\w+ = )", r"\1", read(DEPLOY, "twinbloom.conf"))
         self.assertIn("\n[filter short-link]\n", text)
-        self.assertEqual(configuration(text)["filter short-link", "table"], "short_link")
+        with tempfile.NamedTemporaryFile("w", suffix=".password") as password:  # mode 0600, as the text asks for
+            password.write("secret\n")
+            password.flush()
+            there = text.replace("/etc/twinbloom/postgres.password", password.name)
+            self.assertNotEqual(there, text)
+            self.assertEqual(configuration(there)["filter short-link", "table"], "short_link")
 
 
 class Image(unittest.TestCase):
@@ -528,7 +533,9 @@ class Package(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stdout)
             found = {os.path.join(folder, name)[len(there):] for folder, _, names in os.walk(there) for name in names}
         for name in ("/bin/twinbloom", "/sbin/twinbloomd", "/etc/twinbloom/twinbloom.conf", "/systemd/system/twinbloomd.service",
-                     "/systemd/system/twinbloom-expand@.service", "/systemd/system/twinbloom-expand@.timer"):
+                     "/systemd/system/twinbloom-expand@.service", "/systemd/system/twinbloom-expand@.timer",
+                     "/share/twinbloom/sql/reader_role.sql", "/share/twinbloom/sql/publication.sql",
+                     "/share/twinbloom/sql/outbox.sql", "/share/twinbloom/twinbloom.rules.yml", "/share/twinbloom/grafana.json"):
             self.assertTrue(any(f.endswith(name) for f in found), f"{name} in {sorted(found)}")
 
 
