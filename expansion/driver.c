@@ -33,7 +33,7 @@ enum err driver_complete_fence(struct driver *d, struct error *e)
     uint64_t started = clock_mono_us();
     enum err code = fence_complete(&d->fence, &d->view, &lost, e);
     if (code == ERR_OK)
-        log_info("fenced", "filter=%s epoch=%" PRIu64 " phase=%s lost=%" PRIu64 " ms=%.1f",
+        log_info("fenced", "filter=%s epoch=%" PRIu64 " phase=%s lost_shards=%" PRIu64 " duration_ms=%.3f",
                  log_quote(d->o->filter), d->view.epoch, phase_row(d->view.phase)->name, lost,
                  (double)(clock_mono_us() - started) / 1000);
     return code;
@@ -274,7 +274,7 @@ static bool goes_on(const struct driver *d, enum err code)
            (code == ERR_CANCELLED && d->request != REQUEST_ABORT && d->request != REQUEST_COUNT);
 }
 
-static bool found_quiet(const struct driver *d)
+bool driver_found_quiet(const struct driver *d)
 {
     return d->found == PHASE_STEADY || d->found == PHASE_OVERFLOW;
 }
@@ -285,9 +285,9 @@ static void write_end(struct driver *d, enum err failure)
         record_end(d, failure == ERR_CANCELLED ? "aborted" : "failed", failure, d->why.text);
     else if (d->step != STEP_DONE || (d->o->kind == JOB_FINISH && !d->record.running))
         return; /* somebody else's, or nothing was to do */
-    else if (d->o->kind == JOB_FINISH && found_quiet(d) && !step_is_switched(d->record.step) &&
+    else if (d->o->kind == JOB_FINISH && driver_found_quiet(d) && !step_is_switched(d->record.step) &&
              d->record.step != STEP_HEAL && d->record.step != STEP_REFILL)
-        record_end(d, "failed", ERR_CANCELLED, "its driver ended before the new generation was in use");
+        record_end(d, "failed", ERR_CANCELLED, record_orphaned);
     else if (d->unconfirmed)
         record_end(d, "failed", failure, d->why.text);
     else
@@ -341,8 +341,12 @@ static enum err begin(struct driver *d, struct error *e)
     if (code != ERR_OK)
         return code;
     d->found = d->view.phase;
+    if (driver_found_quiet(d) && d->record.running && o->kind != JOB_FINISH)
+        code = record_end_former(d, e);
+    if (code != ERR_OK)
+        return code;
     /* With one generation the record is of another job: nothing of it concerns a new one. */
-    if (found_quiet(d) && o->kind != JOB_FINISH) {
+    if (driver_found_quiet(d) && o->kind != JOB_FINISH) {
         struct record fresh = {.step = STEP_FENCE, .verify_full = o->verify_full};
         memcpy(fresh.horizon, d->record.horizon, sizeof(fresh.horizon)); /* of the generation in use */
         memcpy(fresh.swept, d->record.swept, sizeof(fresh.swept));
@@ -353,7 +357,7 @@ static enum err begin(struct driver *d, struct error *e)
         record_fini(&d->record);
         d->record = fresh;
     }
-    if (d->record.id == 0 || (found_quiet(d) && !d->record.running) || d->found == PHASE_OVERFLOW_OPEN)
+    if (d->record.id == 0 || (driver_found_quiet(d) && !d->record.running) || d->found == PHASE_OVERFLOW_OPEN)
         d->record.id = mutex_id(d->mutex); /* else the job of the record goes on: see control_unfinished() */
     if (d->record.started_ms == 0)
         d->record.started_ms = clock_wall_us() / 1000;

@@ -257,8 +257,8 @@ static enum err sweep(struct driver *d, struct error *e)
     if (code != ERR_OK)
         return code;
     memcpy(d->record.swept, horizon, sizeof(horizon));
-    log_info("caught_up", "filter=%s by=transactions rows=%" PRIu64 " new=%" PRIu64 " seconds=%.3f",
-             log_quote(d->o->filter), f.rows, f.added, (double)(clock_mono_us() - began) / 1e6);
+    log_info("caught_up", "filter=%s by=transactions rows=%" PRIu64 " new=%" PRIu64 " duration_ms=%.3f",
+             log_quote(d->o->filter), f.rows, f.added, (double)(clock_mono_us() - began) / 1e3);
     return write_found(d, &f, e);
 }
 

@@ -139,8 +139,8 @@ enum err driver_compare(struct driver *d, unsigned slot, bool pass_lost, driver_
         *out = (struct driver_compared){.rows = compare_tested(compare),
                                         .missing = compare_missing_total(compare)};
         out->handed = w.count;
-        log_info("compare_done", "filter=%s rows=%" PRIu64 " missing=%" PRIu64 " seconds=%.3f",
-                 log_quote(d->o->filter), out->rows, out->missing, (double)(clock_mono_us() - began) / 1e6);
+        log_info("compare_done", "filter=%s rows=%" PRIu64 " missing=%" PRIu64 " duration_ms=%.3f",
+                 log_quote(d->o->filter), out->rows, out->missing, (double)(clock_mono_us() - began) / 1e3);
         if (w.count > 0)
             code = driver_read(d, driver_all_rows(d), pick, &w, e);
     }

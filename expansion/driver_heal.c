@@ -322,14 +322,14 @@ static enum err heal_once(struct heal *h, bool *done, struct error *e)
 static void say(const struct heal *h, uint64_t began)
 {
     log_info("healed",
-             "filter=%s by=%s rows=%" PRIu64 " new=%" PRIu64 " left_out=%" PRIu64 " lost_shards=%" PRIu64
-             " seconds=%.3f",
+             "filter=%s by=%s rows=%" PRIu64 " new=%" PRIu64 " skipped=%" PRIu64 " lost_shards=%" PRIu64
+             " duration_ms=%.3f",
              log_quote(h->d->o->filter),
              h->horizon == 0    ? "nothing"
              : h->whole == NULL ? "marks"
                                 : "table",
              h->rows, h->fresh[0] + h->fresh[1], h->left_out, h->lost,
-             (double)(clock_mono_us() - began) / 1e6);
+             (double)(clock_mono_us() - began) / 1e3);
 }
 
 static enum err heal_in_rounds(struct heal *h, struct error *e)

@@ -89,6 +89,9 @@ const struct generation *driver_built(const struct driver *d);
 struct layer_options driver_layers(struct driver *d);
 
 /* --- driver.c --- */
+/* No other generation was in the view when this driver came: the record is of a job that has ended, or whose
+ * driver died before it had published anything, or after all but the end. */
+bool driver_found_quiet(const struct driver *d);
 /* The view again, after a change whose reply may be lost; its fence is completed. ERR_FENCED: it is another
  * driver's by now. */
 MUST_CHECK enum err driver_reload(struct driver *d, struct error *e);
@@ -135,6 +138,11 @@ void record_recount(struct driver *d, const struct generation *g, unsigned layer
 MUST_CHECK enum err record_write(struct driver *d, struct error *e);
 /* Before a step is begun. A new job replaces the record at `plan`; the steps before are of the last one. */
 MUST_CHECK enum err record_step(struct driver *d, enum job_step step, struct error *e);
+/* Why a job ended that nobody goes on with. */
+extern const char record_orphaned[];
+/* The end, and the entry in the history, of the job that the record says is running: its driver has died, and
+ * this one's job is another. ERR_MUTEX_LOST. */
+MUST_CHECK enum err record_end_former(struct driver *d, struct error *e);
 /* The end of the job, and an entry of the history in the same step. */
 void record_end(struct driver *d, const char *state, enum err code, const char *text);
 

@@ -57,7 +57,7 @@ enum err driver_plan(struct driver *d, struct error *e)
         log_warn("source_warning", "filter=%s warning=%s", log_quote(o->filter), log_quote(warning));
     d->record.rows_total = in.source_rows;
     log_info("job_planned",
-             "filter=%s rows=%" PRIu64 " capacity=%" PRIu64 " error_rate=%g shards=%u bytes=%" PRIu64
+             "filter=%s rows=%" PRIu64 " capacity=%" PRIu64 " error_rate=%g shards=%u memory_bytes=%" PRIu64
              " partitions=%u",
              log_quote(o->filter), in.source_rows, d->plan.capacity, d->plan.error_rate,
              d->plan.geometry.shards, d->plan.bytes, d->plan.partitions);

@@ -76,7 +76,7 @@ static void look_at_others(struct driver *d)
         yield_look(y, (double)(count - d->pace.transactions), seconds, d->o->yield_at);
     if (y->rests != rested)
         log_info("yield_changed",
-                 "filter=%s half_of_readers=%d others_beside_all=%.0f others_beside_half=%.0f",
+                 "filter=%s half_of_readers=%d others_per_second_all=%.0f others_per_second_half=%.0f",
                  log_quote(d->o->filter), y->rests, y->beside_all, y->beside_half);
     if (y->rests != rested)
         (void)snprintf(d->pace.yield_reason, sizeof(d->pace.yield_reason), "half of the readers pause%s",

@@ -81,9 +81,9 @@ static void say_which(const struct refill *r)
 {
     struct buffer which = {0};
     unsure_describe(r->lost, shards_of(r), RANGES_MAX, &which);
-    log_info("repair_started", "filter=%s epoch=%" PRIu64 " lost=%s unsure=%" PRIu32,
-             log_quote(r->d->o->filter), r->d->next.epoch, log_quote(buffer_text(&which)),
-             r->d->next.unsure.count);
+    log_info("repair_started", "filter=%s epoch=%" PRIu64 " shards=%" PRIu32 " which=%s",
+             log_quote(r->d->o->filter), r->d->next.epoch, r->d->next.unsure.count,
+             log_quote(buffer_text(&which)));
     buffer_fini(&which);
 }
 
@@ -340,8 +340,10 @@ static enum err write_refilled(struct refill *r, struct error *e)
     if (d->record.complete_generation != 0)
         record_complete(d);
     log_info("repaired",
-             "filter=%s epoch=%" PRIu64 " shards=%" PRIu32 " rows=%" PRIu64 " swept=%" PRIu64 " seconds=%.3f",
-             log_quote(d->o->filter), d->view.epoch, d->view.unsure.count, d->refill.rows, r->swept, seconds);
+             "filter=%s epoch=%" PRIu64 " shards=%" PRIu32 " rows=%" PRIu64 " swept_rows=%" PRIu64
+             " duration_ms=%.3f",
+             log_quote(d->o->filter), d->view.epoch, d->view.unsure.count, d->refill.rows, r->swept,
+             seconds * 1e3);
     return record_write(d, e);
 }
 

@@ -369,9 +369,9 @@ static enum err write_scanned(struct driver *d, struct error *e)
     double rate = seconds > 0 ? (double)d->scan_rows / seconds : 0;
     log_info("scan_done",
              "filter=%s rows=%" PRIu64
-             " seconds=%.3f rows_per_second=%.0f readers=%u layers=%u skipped_null=%" PRIu64
+             " duration_ms=%.3f rows_per_second=%.0f readers=%u layers=%u skipped_null=%" PRIu64
              " skipped_empty=%" PRIu64,
-             log_quote(d->o->filter), d->scan_rows, seconds, rate, d->o->readers,
+             log_quote(d->o->filter), d->scan_rows, seconds * 1e3, rate, d->o->readers,
              driver_built(d)->layer_count, r->skipped_null, r->skipped_empty);
     record_begin(d, false);
     record_decimal(d, "scan_seconds", seconds);

@@ -75,7 +75,7 @@ enum err driver_followed(struct driver *d, bool *covered, struct error *e)
             code = driver_nap(d, "the follower to add what is committed", e);
     }
     if (code == ERR_OK)
-        log_info("caught_up", "filter=%s by=tail seconds=%.3f", log_quote(d->o->filter),
-                 (double)(clock_mono_us() - began) / 1e6);
+        log_info("caught_up", "filter=%s by=follower duration_ms=%.3f", log_quote(d->o->filter),
+                 (double)(clock_mono_us() - began) / 1e3);
     return code;
 }

@@ -41,6 +41,16 @@ struct look {
     struct error *e;
 };
 
+/* Of all rounds. */
+struct outcome {
+    bool fine;
+    uint64_t checked; /* in the last round */
+    uint64_t added;   /* keys that were missing */
+    double rate;
+    uint64_t items;
+    struct source_rows rows;
+};
+
 static void forget_batch(struct look *l)
 {
     for (size_t i = 0; i < l->count; i++)
@@ -235,14 +245,15 @@ static enum err judge(const struct look *l, struct error *e)
         return ERR_OK;
     return error_set(e, ERR_CONFLICT,
                      "verify: %" PRIu64 " of %" PRIu64 " keys of the source were not in generation %" PRIu64
-                     " (%" PRIu64 " of %u looked for are older than the build); the first: %.60s",
+                     ", and were added (%" PRIu64
+                     " of %u looked for are older than the build); the first: %.60s",
                      l->missing, l->checked, g->number, l->old, l->listed_count,
                      l->listed_count > 0 ? log_quote(l->listed[0]) : "");
 }
 
 /* *@again: keys were missing, but the build is not to blame, or the generation is in use and can be healed.
  */
-static enum err look_once(struct driver *d, bool last, uint64_t *checked, bool *again, struct error *e)
+static enum err look_once(struct driver *d, bool last, struct outcome *o, bool *again, struct error *e)
 {
     struct look *l = calloc(1, sizeof(*l));
     if (l == NULL)
@@ -265,14 +276,15 @@ static enum err look_once(struct driver *d, bool last, uint64_t *checked, bool *
     if (code == ERR_OK)
         code = judge(l, e);
     *again = code == ERR_CONFLICT && (l->old == 0 || heals(d));
-    *checked = l->checked;
+    o->checked = l->checked;
+    o->added += l->missing;
     for (unsigned i = 0; i < l->listed_count; i++)
         free(l->listed[i]);
     free(l);
     return code;
 }
 
-static enum err verify_present(struct driver *d, uint64_t *checked, struct error *e)
+static enum err verify_present(struct driver *d, struct outcome *o, struct error *e)
 {
     bool again = true;
     enum err code = ERR_OK;
@@ -280,7 +292,7 @@ static enum err verify_present(struct driver *d, uint64_t *checked, struct error
         again = false;
         code = driver_source(d, e);
         if (code == ERR_OK)
-            code = driver_source_failed(d, look_once(d, round + 1 == ROUNDS, checked, &again, e));
+            code = driver_source_failed(d, look_once(d, round + 1 == ROUNDS, o, &again, e));
     }
     return code;
 }
@@ -340,14 +352,6 @@ static enum err verify_shards(struct driver *d, struct error *e)
     return code;
 }
 
-struct outcome {
-    bool fine;
-    uint64_t checked;
-    double rate;
-    uint64_t items;
-    struct source_rows rows;
-};
-
 /* What a generation that is new holds beyond the rows is no reason to build it again. Rows that went away
  * while it was built are one: so by what there were before, if that is more. For the cutover to record. */
 static void note_dead(struct driver *d, const struct outcome *o)
@@ -380,6 +384,7 @@ static enum err write_outcome(struct driver *d, const struct outcome *o, struct 
     record_number(d, "verify_generation", driver_built(d)->number);
     record_number(d, "verify_ms", clock_wall_us() / 1000);
     record_number(d, "verified", o->checked);
+    record_number(d, "verify_added", o->added);
     record_text(d, "verify_mode", d->record.verify_full ? "full" : "sample");
     record_decimal(d, "false_positive_rate", o->rate);
     record_number(d, "verify_items", o->items);
@@ -394,7 +399,7 @@ enum err driver_verify(struct driver *d, struct error *e)
     struct outcome o = {.fine = false};
     enum err code = verify_shards(d, e);
     if (code == ERR_OK)
-        code = verify_present(d, &o.checked, e);
+        code = verify_present(d, &o, e);
     if (code == ERR_OK)
         code = verify_rate(d, &o.rate, e);
     if (code == ERR_OK)
@@ -410,11 +415,11 @@ enum err driver_verify(struct driver *d, struct error *e)
         return code;
     o.fine = true;
     log_info("verified",
-             "filter=%s generation=%" PRIu64 " keys=%" PRIu64
-             " missing=0 false_positive_rate=%.3g promised=%.3g"
-             " items=%" PRIu64 " rows=%" PRIu64,
-             log_quote(d->o->filter), driver_built(d)->number, o.checked, o.rate, driver_built(d)->error_rate,
-             o.items, o.rows.rows);
+             "filter=%s generation=%" PRIu64 " checked=%" PRIu64 " added=%" PRIu64
+             " false_positive_rate=%.3g error_rate=%.3g"
+             " keys=%" PRIu64 " rows=%" PRIu64,
+             log_quote(d->o->filter), driver_built(d)->number, o.checked, o.added, o.rate,
+             driver_built(d)->error_rate, o.items, o.rows.rows);
     note_dead(d, &o);
     code = note_complete(d, e);
     return code == ERR_OK ? write_outcome(d, &o, e) : code;

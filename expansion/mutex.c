@@ -264,7 +264,7 @@ enum err mutex_wait(struct mutex **out, const struct mutex_options *options, uns
     /* Nobody holds it, as a rule: then there is nothing to subscribe for. */
     code = take(w.mutex, options->owner, &left_ms, e);
     if (code == ERR_BUSY && wait_ms > 0) {
-        log_info("mutex_waiting", "filter=%s ms=%u for=%s", log_quote(w.mutex->names.filter), wait_ms,
+        log_info("mutex_waiting", "filter=%s wait_ms=%u reason=%s", log_quote(w.mutex->names.filter), wait_ms,
                  log_quote(e != NULL ? e->text : ""));
         code = take_when_free(&w, deadline, e);
         events_close(w.events);

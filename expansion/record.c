@@ -172,17 +172,28 @@ static void begin_job(struct driver *d, enum job_step step)
     record_kept(d);
 }
 
+/* Until when a rollback is possible; "": not, or what is in use did not stand its verification. */
+static void put_end_of_grace(struct driver *d, enum job_step step)
+{
+    const struct generation *former = step == STEP_GRACE ? view_alternate(&d->view) : NULL;
+    if (former != NULL && former->built && !d->unconfirmed)
+        record_number(d, "grace_until_ms", d->record.switched_ms + d->o->grace_ms);
+    else
+        record_text(d, "grace_until_ms", "");
+}
+
 enum err record_step(struct driver *d, enum job_step step, struct error *e)
 {
     if (step < STEP_PLAN)
         return ERR_OK;
     bool heals = step == STEP_HEAL || step == STEP_REFILL;
-    bool alone = step == STEP_CHECK || (heals && d->o->kind == JOB_HEAL);
+    bool alone = driver_found_quiet(d) && (step == STEP_CHECK || (heals && d->o->kind == JOB_HEAL));
     bool fresh = (step == STEP_PLAN || alone) && !d->recorded;
     record_begin(d, fresh && step == STEP_PLAN);
     record_text(d, "step", step_name(step));
     record_text(d, "state", "running");
     record_text(d, "waiting_for", "");
+    put_end_of_grace(d, step);
     record_number(d, "id", d->record.id);
     record_text(d, "owner", d->o->owner);
     record_number(d, "token", mutex_token(d->mutex));
@@ -202,20 +213,25 @@ enum err record_step(struct driver *d, enum job_step step, struct error *e)
     return code;
 }
 
+static bool is_repair(enum job_step step)
+{
+    return step == STEP_HEAL || step == STEP_REFILL;
+}
+
 /* A check, or a healing, also one that this driver has taken over. */
 static bool builds_nothing(const struct driver *d)
 {
-    bool quiet = d->found == PHASE_STEADY || d->found == PHASE_OVERFLOW;
-    bool healed = d->record.step == STEP_HEAL || d->record.step == STEP_REFILL;
-    return d->o->kind == JOB_CHECK || d->o->kind == JOB_HEAL || (d->o->kind == JOB_FINISH && quiet && healed);
+    const enum job_kind kind = d->o->kind;
+    return driver_found_quiet(d) &&
+           (kind == JOB_CHECK || kind == JOB_HEAL || (kind == JOB_FINISH && is_repair(d->record.step)));
 }
 
 /* What the record gets with the end goes into the history in the same step. */
-static enum err write_end(struct driver *d, struct error *e)
+static enum err write_end(struct driver *d, bool of_build, struct error *e)
 {
     script_number(&d->call, HISTORY_ENTRIES_MAX);
     for (size_t i = 0; i < history_field_count; i++) {
-        if (builds_nothing(d) && history_fields[i].of_build)
+        if (!of_build && history_fields[i].of_build)
             continue; /* the record still has them, of the last build */
         script_text(&d->call, history_fields[i].name);
         script_text(&d->call, history_fields[i].record);
@@ -223,11 +239,36 @@ static enum err write_end(struct driver *d, struct error *e)
     return record_write(d, e);
 }
 
-void record_end(struct driver *d, const char *state, enum err code, const char *text)
+static void put_end(struct driver *d, const char *state, enum err code, const char *text)
 {
     static const char *const asked[] = {"abort", "hold", "rollback", "finish", "paused", "rows_per_second"};
+    record_text(d, "state", state);
+    record_text(d, "error", text);
+    record_text(d, "error_code", code == ERR_OK ? "" : error_name(code));
+    record_text(d, "waiting_for", "");
+    record_number(d, "finished_ms", clock_wall_us() / 1000);
+    for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++)
+        record_text(d, asked[i], "0");
+}
+
+const char record_orphaned[] = "the coordinator that ran this job ended before the job did";
+
+enum err record_end_former(struct driver *d, struct error *e)
+{
+    const struct record *r = &d->record;
+    begin(d, embedded_finish, "history", false);
+    if (!step_is_switched(r->step))
+        put_end(d, "failed", ERR_CANCELLED, record_orphaned);
+    else
+        put_end(d, r->healed[0] != '\0' ? "healed" : "done", ERR_OK, r->healed);
+    return write_end(d, !is_repair(r->step) && r->step != STEP_CHECK, e);
+}
+
+void record_end(struct driver *d, const char *state, enum err code, const char *text)
+{
     struct error e;
-    bool fresh = d->o->kind == JOB_EXPAND && !d->recorded; /* what is there is of another job */
+    /* What is there is of another job. */
+    bool fresh = driver_found_quiet(d) && d->o->kind == JOB_EXPAND && !d->recorded;
     begin(d, embedded_finish, "history", fresh);
     if (fresh) {
         record_text(d, "trigger", d->o->trigger);
@@ -235,17 +276,11 @@ void record_end(struct driver *d, const char *state, enum err code, const char *
         record_kept(d);
     }
     record_number(d, "id", d->record.id);
-    record_text(d, "state", state);
     record_text(d, "step", step_name(d->step));
-    record_text(d, "error", text);
-    record_text(d, "error_code", code == ERR_OK ? "" : error_name(code));
-    record_text(d, "waiting_for", "");
     record_text(d, "reason", d->record.reason);
     record_number(d, "started_ms", d->record.started_ms);
-    record_number(d, "finished_ms", clock_wall_us() / 1000);
-    for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++)
-        record_text(d, asked[i], "0");
-    enum err unwritten = write_end(d, &e);
+    put_end(d, state, code, text);
+    enum err unwritten = write_end(d, !builds_nothing(d), &e);
     if (unwritten != ERR_OK)
         log_warn("job_record_not_written", "filter=%s code=%s error=%s", log_quote(d->o->filter),
                  error_name(unwritten), log_quote(e.text));

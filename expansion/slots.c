@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/number.h"
 #include "expansion/tail.h"
+#include "migrate/connection.h"
 #include "shard/names.h"
 
 enum {
@@ -25,7 +26,7 @@ struct slots {
     struct link *link;
     struct key_name key;
     unsigned home;
-    struct stream_slots *server;
+    struct connection *server;
     char place[STREAM_PLACE_MAX];
     bool marked;     /* a filter has noted a slot, as an earlier version did */
     uint64_t now_ms; /* by the clock of Redis, which all coordinators share */
@@ -138,12 +139,12 @@ static enum err drop(struct slots *s, const char *field, const char *value, cons
     enum err code = still_unnamed(s, field, value, &still, e);
     if (code != ERR_OK || !still)
         return code;
-    code = stream_slots_drop(s->server, slot, e);
+    code = stream_slot_drop(s->server, slot, e);
     if (code == ERR_BUSY)
         return ERR_OK;
     if (code == ERR_OK)
         log_warn("slot_dropped",
-                 "slot=%s filter=%s retained=%" PRIu64 " reason=\"no configuration names it\"", slot,
+                 "slot=%s filter=%s retained_bytes=%" PRIu64 " reason=\"no configuration names it\"", slot,
                  log_quote(filter), state->retained);
     return code == ERR_OK ? forget(s, field, e) : code;
 }
@@ -154,8 +155,9 @@ static void warn(const char *slot, const char *filter, uint64_t unnamed_ms, cons
 {
     uint64_t minutes = unnamed_ms / 60000;
     if ((minutes & (minutes - 1)) == 0)
-        log_warn("slot_unused", "slot=%s filter=%s retained=%" PRIu64 " unnamed_s=%" PRIu64 " reason=%s",
-                 slot, log_quote(filter), retained, unnamed_ms / 1000, log_quote(why));
+        log_warn("slot_unused",
+                 "slot=%s filter=%s retained_bytes=%" PRIu64 " unnamed_seconds=%" PRIu64 " reason=%s", slot,
+                 log_quote(filter), retained, unnamed_ms / 1000, log_quote(why));
 }
 
 static enum err look_at(struct slots *s, const char *field, const char *value, struct error *e)
@@ -172,7 +174,7 @@ static enum err look_at(struct slots *s, const char *field, const char *value, s
     }
     struct stream_slot state;
     const struct slots_use use = {is_named(s->o, slot), unnamed, s->o->watched_ms};
-    enum err code = stream_slots_look(s->server, slot, &state, e);
+    enum err code = stream_slot_state(s->server, slot, &state, e);
     if (code != ERR_OK)
         return code;
     switch (slots_judge(&state, &use, s->o->grace_ms, s->o->slot_wal_max)) {
@@ -273,10 +275,10 @@ static enum err reconcile(struct slots *s, struct error *e)
     if (code != ERR_OK || (count == 0 && !s->marked))
         return code; /* nothing to bother Postgres with */
     if (o->dsn[0] != '\0') {
-        code = stream_slots_open(&s->server, o->dsn, o->postgres_timeout_ms,
-                                 (struct source_watch){watch, (void *)(uintptr_t)o}, e);
+        code = connection_open(&s->server, o->dsn, "twinbloom slots", o->postgres_timeout_ms,
+                               (struct source_watch){watch, (void *)(uintptr_t)o}, e);
         if (code == ERR_OK)
-            code = stream_slots_place(s->server, s->place, e);
+            code = stream_slot_place(s->server, s->place, e);
         if (code == ERR_OK && s->marked)
             code = take_over_all(s, e);
     }
@@ -290,7 +292,7 @@ enum err slots_reconcile(const struct slots_options *o, struct error *e)
         return error_set(e, ERR_NOMEM, "out of memory");
     s.home = key_of(s.link, o->prefix, &s.key);
     enum err code = reconcile(&s, e);
-    stream_slots_close(s.server);
+    connection_close(s.server);
     link_free(s.link);
     return code;
 }

@@ -56,11 +56,12 @@ static void tail_say(struct tail *t, const char *state)
         return;
     (void)snprintf(t->said, sizeof(t->said), "%s", state);
     if (t->problem.text[0] == '\0')
-        log_info("follow_state", "filter=%s state=%s mode=%s", log_quote(t->o->filter), state,
+        log_info("follow_state", "filter=%s state=%s follow_by=%s", log_quote(t->o->filter), state,
                  tail_mode_name(t->mode));
     else
-        log_warn("follow_problem", "filter=%s state=%s mode=%s code=%s error=%s", log_quote(t->o->filter),
-                 state, tail_mode_name(t->mode), error_name(t->problem_code), log_quote(t->problem.text));
+        log_warn("follow_problem", "filter=%s state=%s follow_by=%s code=%s error=%s",
+                 log_quote(t->o->filter), state, tail_mode_name(t->mode), error_name(t->problem_code),
+                 log_quote(t->problem.text));
 }
 
 /* Ends a wait for Postgres when the tail must end; keeps the lease meanwhile. */

@@ -24,7 +24,7 @@ enum {
 
 static enum err drop_slot(struct tail *t, struct error *e)
 {
-    enum err code = stream_drop_slot(t->source, t->o->slot, e);
+    enum err code = stream_slot_drop(source_connection(t->source), t->o->slot, e);
     return code == ERR_OK ? tail_mark_forget(t, "slot", e) : code;
 }
 
@@ -34,7 +34,7 @@ enum err tail_feed_drop_slot(struct tail *t, struct error *e)
     enum err code = tail_mark_read(t, "slot", made, sizeof(made), e);
     if (code != ERR_OK || made[0] == '\0')
         return code;
-    code = stream_drop_slot(t->source, made, e);
+    code = stream_slot_drop(source_connection(t->source), made, e);
     if (code == ERR_OK)
         log_info("follow_slot_dropped", "filter=%s slot=%s", log_quote(t->o->filter), log_quote(made));
     return code == ERR_OK ? tail_mark_forget(t, "slot", e) : code;
@@ -43,7 +43,7 @@ enum err tail_feed_drop_slot(struct tail *t, struct error *e)
 enum err tail_feed_watch_slot(struct tail *t, struct error *e)
 {
     struct stream_slot slot;
-    enum err code = stream_slot_state(t->source, t->o->slot, &slot, e);
+    enum err code = stream_slot_state(source_connection(t->source), t->o->slot, &slot, e);
     if (code != ERR_OK || !slot.exists || slot.retained <= t->o->slot_wal_max)
         return code;
     (void)snprintf(t->fallback, sizeof(t->fallback),
@@ -54,7 +54,7 @@ enum err tail_feed_watch_slot(struct tail *t, struct error *e)
     log_warn("follow_fallback", "filter=%s error=%s", log_quote(t->o->filter), log_quote(t->fallback));
     tail_feed_close(t);
     t->mode = TAIL_KEYSET;
-    code = stream_drop_slot(t->source, t->o->slot, e);
+    code = stream_slot_drop(source_connection(t->source), t->o->slot, e);
     if (code == ERR_OK)
         code = tail_mark_forget(t, "slot", e); /* may fail: a slot that is not there is dropped again */
     return code == ERR_OK ? error_set(e, ERR_CONFLICT, "%s", t->fallback) : code;
@@ -91,9 +91,9 @@ static enum err create_slot(struct tail *t, struct error *e)
     bool created = false;
     char place[STREAM_PLACE_MAX];
     struct stream_slot slot;
-    enum err code = stream_slot_state(t->source, t->o->slot, &slot, e);
+    enum err code = stream_slot_state(source_connection(t->source), t->o->slot, &slot, e);
     if (code == ERR_OK)
-        code = stream_slot_place(t->source, place, e);
+        code = stream_slot_place(source_connection(t->source), place, e);
     if (code == ERR_OK)
         code = slots_note(t->link, t->o->prefix, place, t->o->slot, t->o->filter, e);
     if (code == ERR_OK)

@@ -107,10 +107,7 @@ static bool bytes_reached(const struct threshold_input *in, char *text, size_t t
 enum threshold_reason threshold_evaluate(const struct threshold_input *in, char *text, size_t text_size)
 {
     if (!in->built) {
-        int n = snprintf(text, text_size, "not built yet");
-        char fill[160];
-        if (total_reached(in, fill, sizeof(fill)) && n > 0 && (size_t)n < text_size)
-            (void)snprintf(text + n, text_size - (size_t)n, "; %s", fill);
+        (void)snprintf(text, text_size, "not built yet");
         return THRESHOLD_UNBUILT;
     }
     if (in->lost_shards != 0) {

@@ -122,8 +122,11 @@ static enum err connect_within(struct connection *c, const char *dsn, const char
     PostgresPollingStatusType want =
         PQstatus(c->pg) == CONNECTION_BAD ? PGRES_POLLING_FAILED : PGRES_POLLING_WRITING;
     while (want != PGRES_POLLING_OK) {
-        if (want == PGRES_POLLING_FAILED)
-            return connection_lost(c, e);
+        if (want == PGRES_POLLING_FAILED) {
+            struct error lost;
+            enum err err = connection_lost(c, &lost);
+            return error_set(e, err, "%s; check dsn and the password in [postgres]", lost.text);
+        }
         struct pollfd fd = {.fd = PQsocket(c->pg),
                             .events = want == PGRES_POLLING_READING ? POLLIN : POLLOUT};
         int slice;

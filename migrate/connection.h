@@ -2,7 +2,7 @@
 #ifndef MIGRATE_CONNECTION_H
 #define MIGRATE_CONNECTION_H
 /* A connection to Postgres on which every wait has a deadline. Statements are those of sql/. Owned by one
- * thread. Private to this folder. */
+ * thread. Other folders only open and close one, for the slots of migrate/stream.h. */
 #include <libpq-fe.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -35,6 +35,7 @@ struct statement {
  * up a host name is not bounded. */
 MUST_CHECK enum err connection_open(struct connection **out, const char *dsn, const char *application,
                                     unsigned timeout_ms, struct source_watch watch, struct error *e);
+/* NULL is fine. */
 void connection_close(struct connection *c);
 
 /* The same on the protocol of replication (replication=database): for connection_command(), connection_run()

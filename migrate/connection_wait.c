@@ -30,12 +30,15 @@ static void clean_text(const struct connection *c, const char *text, char *out, 
     }
     while (n > 0 && out[n - 1] == ' ')
         n--;
+    /* libpq tries a server with and without TLS, and says of both what was wrong: once is enough. */
+    if (n % 2 == 1 && out[n / 2] == ' ' && memcmp(out, out + n / 2 + 1, n / 2) == 0)
+        n /= 2;
     out[n] = '\0';
 }
 
 enum err connection_lost(struct connection *c, struct error *e)
 {
-    char text[400];
+    char text[800];
     clean_text(c, PQerrorMessage(c->pg), text, sizeof(text));
     c->broken = true;
     c->state[0] = '\0';

@@ -183,6 +183,11 @@ void source_close(struct source *s)
     free(s);
 }
 
+struct connection *source_connection(const struct source *s)
+{
+    return s->connection;
+}
+
 /* --- names --- */
 
 unsigned source_tables(const struct source *s)

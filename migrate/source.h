@@ -42,6 +42,7 @@ struct source_config {
 };
 
 struct source;
+struct connection;
 
 /* Connect and resolve names. @timeout_ms bounds connecting and each short statement. ERR_UNREACHABLE,
  * ERR_TIMEOUT. Only the connection is made; call source_check() before trusting the configuration. */
@@ -52,6 +53,9 @@ MUST_CHECK enum err source_open(struct source **out, const struct source_config 
 MUST_CHECK enum err source_open_another(struct source **out, const struct source *s, const char *dsn,
                                         const char *application, struct source_watch watch, struct error *e);
 void source_close(struct source *s);
+
+/* Its connection, for functions over what is no table (migrate/stream.h). It stays the source's. */
+struct connection *source_connection(const struct source *s);
 
 /* ERR_CONFIG with the remedy: a table or a column does not exist, `where` is no condition, the id is
  * nullable, of a type without a safe order, or without a usable (valid, non-partial) unique index of its

@@ -100,7 +100,7 @@ void stream_close(struct stream *s)
 static enum err find_slot(struct stream *s, struct stream_slot *out, struct error *e)
 {
     const char *slot = s->options.slot;
-    enum err err = stream_read_slot(s->connection, slot, out, e);
+    enum err err = stream_slot_state(s->connection, slot, out, e);
     if (err != ERR_OK || !out->exists)
         return err;
     if (!out->is_ours)

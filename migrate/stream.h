@@ -101,7 +101,7 @@ size_t stream_table_of(const struct stream *s, uint32_t relid);
 /* Tells the server what was confirmed, and waits a second at most until it has given the slot free. */
 void stream_close(struct stream *s);
 
-/* The following run on a source's connection, beside a stream; the source's table does not matter. */
+/* Slots, on any connection to their server: source_connection(), or one of connection_open(). */
 
 struct stream_slot {
     bool exists;
@@ -114,29 +114,18 @@ struct stream_slot {
     uint64_t restart_lsn;
     uint64_t confirmed_lsn;
     uint64_t retained; /* bytes of the log that the server keeps for it */
-    bool is_ours;      /* of pgoutput, in the source's database */
+    bool is_ours;      /* of pgoutput, in the connection's database */
 };
 
-MUST_CHECK enum err stream_slot_state(struct source *source, const char *slot, struct stream_slot *out,
+MUST_CHECK enum err stream_slot_state(struct connection *c, const char *slot, struct stream_slot *out,
                                       struct error *e);
 
 /* Where slots of that connection lie: the server, whatever its address is, and the database. */
 enum { STREAM_PLACE_MAX = 96 };
-MUST_CHECK enum err stream_slot_place(struct source *source, char out[STREAM_PLACE_MAX], struct error *e);
+MUST_CHECK enum err stream_slot_place(struct connection *c, char out[STREAM_PLACE_MAX], struct error *e);
 
 /* No such slot is fine. ERR_BUSY: a stream reads from it. ERR_CONFIG: it is another's. */
-MUST_CHECK enum err stream_drop_slot(struct source *source, const char *slot, struct error *e);
-
-/* The same for whoever has no table to follow: a connection of its own. */
-struct stream_slots;
-MUST_CHECK enum err stream_slots_open(struct stream_slots **out, const char *dsn, unsigned timeout_ms,
-                                      struct source_watch watch, struct error *e);
-/* NULL is fine. */
-void stream_slots_close(struct stream_slots *s);
-MUST_CHECK enum err stream_slots_place(struct stream_slots *s, char out[STREAM_PLACE_MAX], struct error *e);
-MUST_CHECK enum err stream_slots_look(struct stream_slots *s, const char *slot, struct stream_slot *out,
-                                      struct error *e);
-MUST_CHECK enum err stream_slots_drop(struct stream_slots *s, const char *slot, struct error *e);
+MUST_CHECK enum err stream_slot_drop(struct connection *c, const char *slot, struct error *e);
 
 /* What is committed now ended before @lsn: when a stream's position is complete up to it, its rows are handed
  * out. */

@@ -55,9 +55,6 @@ MUST_CHECK enum err stream_check_publication(struct stream *s, struct error *e);
 /* A replication connection could not be made: the configuration's fault, if it is, or @err as it stands. */
 MUST_CHECK enum err stream_explain(const struct stream_options *options, enum err err, struct error *e);
 
-/* The slot, on a connection of either kind (stream_slot.c). */
-MUST_CHECK enum err stream_read_slot(struct connection *c, const char *slot, struct stream_slot *out,
-                                     struct error *e);
 MUST_CHECK enum err stream_refuse_lost(const char *slot, struct error *e);
 
 /* Tell the server where we are (stream_read.c). */

@@ -41,7 +41,7 @@ static void copy_field(char *out, size_t size, const PGresult *r, const char *co
     (void)snprintf(out, size, "%s", stream_field(r, column));
 }
 
-enum err stream_read_slot(struct connection *c, const char *slot, struct stream_slot *out, struct error *e)
+enum err stream_slot_state(struct connection *c, const char *slot, struct stream_slot *out, struct error *e)
 {
     const struct statement statement = {.name = "slot_state", .params = {{"slot", slot}}, .param_count = 1};
     PGresult *r;
@@ -73,13 +73,6 @@ enum err stream_refuse_lost(const char *slot, struct error *e)
                      slot);
 }
 
-/* On a source's connection. */
-
-enum err stream_slot_state(struct source *source, const char *slot, struct stream_slot *out, struct error *e)
-{
-    return stream_read_slot(source->connection, slot, out, e);
-}
-
 static enum err drop(struct connection *c, const char *slot, struct error *e)
 {
     const struct statement statement = {.name = "slot_drop", .params = {{"slot", slot}}, .param_count = 1};
@@ -93,10 +86,10 @@ static enum err drop(struct connection *c, const char *slot, struct error *e)
     return strcmp(state, "55006") == 0 ? error_set(e, ERR_BUSY, "replication slot %s is in use", slot) : err;
 }
 
-static enum err drop_ours(struct connection *c, const char *slot, struct error *e)
+enum err stream_slot_drop(struct connection *c, const char *slot, struct error *e)
 {
     struct stream_slot state;
-    enum err err = stream_read_slot(c, slot, &state, e);
+    enum err err = stream_slot_state(c, slot, &state, e);
     if (err != ERR_OK || !state.exists)
         return err;
     if (!state.is_ours)
@@ -108,7 +101,7 @@ static enum err drop_ours(struct connection *c, const char *slot, struct error *
     return drop(c, slot, e);
 }
 
-static enum err read_place(struct connection *c, char out[STREAM_PLACE_MAX], struct error *e)
+enum err stream_slot_place(struct connection *c, char out[STREAM_PLACE_MAX], struct error *e)
 {
     const struct statement statement = {.name = "slot_place"};
     PGresult *r;
@@ -118,58 +111,6 @@ static enum err read_place(struct connection *c, char out[STREAM_PLACE_MAX], str
     copy_field(out, STREAM_PLACE_MAX, r, "place");
     PQclear(r);
     return ERR_OK;
-}
-
-enum err stream_slot_place(struct source *source, char out[STREAM_PLACE_MAX], struct error *e)
-{
-    return read_place(source->connection, out, e);
-}
-
-enum err stream_drop_slot(struct source *source, const char *slot, struct error *e)
-{
-    return drop_ours(source->connection, slot, e);
-}
-
-/* On a connection of their own. */
-
-struct stream_slots {
-    struct connection *connection;
-};
-
-enum err stream_slots_open(struct stream_slots **out, const char *dsn, unsigned timeout_ms,
-                           struct source_watch watch, struct error *e)
-{
-    struct stream_slots *s = calloc(1, sizeof(*s));
-    if (s == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
-    enum err err = connection_open(&s->connection, dsn, "twinbloom slots", timeout_ms, watch, e);
-    if (err == ERR_OK)
-        *out = s;
-    else
-        free(s);
-    return err;
-}
-
-void stream_slots_close(struct stream_slots *s)
-{
-    if (s != NULL)
-        connection_close(s->connection);
-    free(s);
-}
-
-enum err stream_slots_place(struct stream_slots *s, char out[STREAM_PLACE_MAX], struct error *e)
-{
-    return read_place(s->connection, out, e);
-}
-
-enum err stream_slots_look(struct stream_slots *s, const char *slot, struct stream_slot *out, struct error *e)
-{
-    return stream_read_slot(s->connection, slot, out, e);
-}
-
-enum err stream_slots_drop(struct stream_slots *s, const char *slot, struct error *e)
-{
-    return drop_ours(s->connection, slot, e);
 }
 
 enum err stream_await_visible(struct stream *s, struct source *source, unsigned timeout_ms, struct error *e)

@@ -35,7 +35,7 @@ static enum err present(struct admin *a, struct lineages *out, struct error *e)
 {
     struct lineages all;
     lineages_init(&all);
-    enum err code = link_look_at_lineages(a->link, &all, e);
+    enum err code = link_look_at_lineages(a->link, NULL, &all, e);
     for (unsigned i = 0; i < all.count && code == ERR_OK; i++) {
         const struct lineage *m = &all.one[i];
         if (m->id != 0)

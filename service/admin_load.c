@@ -105,7 +105,7 @@ static enum err publish(struct load *l, struct mutex *mutex, struct error *e)
     if (code == ERR_OK && lost > 0)
         code = error_set(e, ERR_LOST, "%" PRIu64 " shards were lost while the filter was published", lost);
     if (code == ERR_OK)
-        log_info("filter_loaded", "filter=%s capacity=%" PRIu64 " layers=%u bytes=%" PRIu64,
+        log_info("filter_loaded", "filter=%s capacity=%" PRIu64 " layers=%u memory_bytes=%" PRIu64,
                  log_quote(l->f->names.filter), g->header.capacity, g->header.layer_count,
                  generation_bytes(view_current(&g->view)));
     return code;
@@ -190,7 +190,7 @@ static enum err begin(struct load *l, const struct dump_header *h, const struct 
     if (code == ERR_OK)
         code = loading_begin(l->f, &l->loading, l->e);
     if (code == ERR_OK)
-        log_info("load_started", "filter=%s dump=%016" PRIx64 " chunks=%u bytes=%" PRIu64,
+        log_info("load_started", "filter=%s dump=%016" PRIx64 " chunks=%u memory_bytes=%" PRIu64,
                  log_quote(l->f->names.filter), h->id, h->chunks,
                  generation_bytes(view_current(&l->loading.view)));
     struct error ignored;

@@ -46,7 +46,7 @@ size_t client_unread(const struct client *c)
 
 void client_cut(struct client *c, const char *why)
 {
-    log_warn("client_disconnected", "address=%s id=%llu unread=%zu reason=\"%s\"", c->address,
+    log_warn("client_disconnected", "client=%s id=%llu unread=%zu reason=\"%s\"", c->address,
              (unsigned long long)c->id, client_unread(c), why);
     client_destroy(c);
 }

@@ -79,7 +79,7 @@ void slow_log(const struct slow *s)
     if (s->catalog != NULL &&
         store_any_down(catalog_store((struct catalog *)(uintptr_t)s->catalog), &down, &why))
         buffer_printf(&more, " node_down=%s", log_quote(down));
-    log_warn("slow_request", "id=%s client=%s command=%s ms=%.3f outcome=%s%s",
+    log_warn("slow_request", "id=%s client=%s command=%s duration_ms=%.3f outcome=%s%s",
              log_quote(s->id != NULL ? s->id : id), s->client, log_quote(s->what), ms(s->us), s->outcome,
              buffer_text(&more));
     buffer_fini(&more);

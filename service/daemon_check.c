@@ -96,6 +96,7 @@ int daemon_check_config(const struct config *config, const char *path)
         (void)fprintf(stderr, "twinbloomd: %s\n", e.text);
         return EXIT_USAGE;
     }
-    (void)printf("%s: valid, %zu filters\n", path, config->filter_count);
+    (void)printf("%s: valid, %zu filter%s\n", path, config->filter_count,
+                 config->filter_count == 1 ? "" : "s");
     return EXIT_SUCCESS;
 }

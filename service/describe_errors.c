@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <string.h>
 #include "base/error.h"
+#include "service/cli/cli_codes.h"
 #include "service/describe.h"
 #include "service/http/http_problem.h"
 
@@ -15,7 +16,9 @@ static const char about[] =
     "| RESP | the first word of the error reply: `-TIMEOUT no answer from Redis ...` |\n"
     "| HTTP | `code` in a problem (`application/problem+json`); its `type` is a place on the page `/errors` "
     "|\n"
-    "| command line | the exit status; with `--json` also `code` |\n"
+    "| command line | the exit status; with `--json` also `{\"error\": {\"code\": ..., \"message\": ...}}` "
+    "on "
+    "standard error |\n"
     "| log, `TB.STATUS`, `TB.HISTORY` | `code=timeout`, `job_error_code` |\n\n"
     "Some replies in RESP keep the words of Redis and RedisBloom, because clients look for them: `-ERR not "
     "found`,\n"
@@ -46,6 +49,13 @@ void describe_errors(FILE *to)
         write_sentence(to, rows[i].meaning);
         (void)fprintf(to, "What to do: %s\n", rows[i].remedy);
     }
+    (void)fputs("\n## Codes that only the command line has\n\n| code | exit status | meaning | what to do "
+                "|\n|---|---|---|---|\n",
+                to);
+#define X(status, name, meaning, remedy)                                                                     \
+    (void)fprintf(to, "| `%s` | %d | %s | %s |\n", name, status, meaning, remedy);
+    CLI_CODES(X)
+#undef X
     (void)fputs(
         "\n## Codes that only HTTP has\n\n| code | status | meaning | what to do |\n|---|---|---|---|\n", to);
     for (enum http_code code = 0; code < HTTP_CODE_COUNT; code++) {

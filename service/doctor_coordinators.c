@@ -155,5 +155,5 @@ void doctor_clocks(struct doctor *d)
         if (d->node[i].has_clock)
             tell_clock(d, d->node[i].name, d->node[i].clock_ms);
     if (d->has_postgres)
-        tell_clock(d, "postgres", d->postgres.clock_ms);
+        tell_clock(d, "postgres", d->postgres_clock_ms);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include "expansion/slots.h"
 #include "expansion/tail.h"
+#include "migrate/connection.h"
 #include "migrate/outbox.h"
 #include "migrate/source.h"
 #include "migrate/stream.h"
@@ -154,7 +155,7 @@ static bool is_configured(const struct doctor *d, const char *slot)
     return false;
 }
 
-static void judge_slot(struct doctor *d, const char *slot, const struct stream_slot *s)
+void doctor_slot(struct doctor *d, const char *slot, const struct stream_slot *s)
 {
     uint64_t most = d->o->config->slot_wal_max;
     char remedy[200];
@@ -180,11 +181,11 @@ static void judge_slot(struct doctor *d, const char *slot, const struct stream_s
 }
 
 /* Slots that were noted for this database. */
-static void look_at_slots(struct doctor *d, struct stream_slots *server, const redisReply *noted)
+static void look_at_slots(struct doctor *d, struct connection *server, const redisReply *noted)
 {
     char place[STREAM_PLACE_MAX];
     struct error e;
-    if (stream_slots_place(server, place, &e) != ERR_OK) {
+    if (stream_slot_place(server, place, &e) != ERR_OK) {
         doctor_tell_error(d, DOCTOR_PROBLEM, "", &e, "");
         return;
     }
@@ -194,17 +195,17 @@ static void look_at_slots(struct doctor *d, struct stream_slots *server, const r
         struct stream_slot s;
         if (strncmp(field, place, length) != 0 || field[length] != '/')
             continue;
-        if (stream_slots_look(server, field + length + 1, &s, &e) != ERR_OK)
+        if (stream_slot_state(server, field + length + 1, &s, &e) != ERR_OK)
             doctor_tell_error(d, DOCTOR_PROBLEM, field + length + 1, &e, "");
         else if (s.exists && s.is_ours)
-            judge_slot(d, field + length + 1, &s);
+            doctor_slot(d, field + length + 1, &s);
     }
 }
 
 void doctor_slots(struct doctor *d)
 {
     const struct config *c = d->o->config;
-    struct stream_slots *server = NULL;
+    struct connection *server = NULL;
     redisReply *noted = NULL;
     struct error e;
     char key[PREFIX_MAX + sizeof(":slots")];
@@ -218,11 +219,12 @@ void doctor_slots(struct doctor *d)
     if (link_command(d->link, where, &noted, &e, "HGETALL %s", key) != ERR_OK)
         return; /* told by others */
     if (noted->type == REDIS_REPLY_ARRAY && noted->elements > 0) {
-        if (stream_slots_open(&server, c->dsn, (unsigned)c->postgres_timeout_ms, nobody, &e) == ERR_OK)
+        if (connection_open(&server, c->dsn, "twinbloom slots", (unsigned)c->postgres_timeout_ms, nobody,
+                            &e) == ERR_OK)
             look_at_slots(d, server, noted);
         else
             doctor_tell_error(d, DOCTOR_PROBLEM, "", &e, "");
-        stream_slots_close(server);
+        connection_close(server);
     }
     freeReplyObject(noted);
 }

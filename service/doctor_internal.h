@@ -4,6 +4,8 @@
 /* What the files doctor*.c share. */
 #include <hiredis/hiredis.h>
 #include "base/error.h"
+#include "migrate/server.h"
+#include "migrate/stream.h"
 #include "service/doctor.h"
 #include "shard/link.h"
 
@@ -24,15 +26,8 @@ struct doctor {
     struct doctor_node *node;
     unsigned node_count;
     bool has_postgres; /* it answered */
-    struct {
-        int version;      /* 150004 */
-        int64_t clock_ms; /* how far its clock is ahead of this machine's */
-        bool sees_statistics;
-        char role[144];
-        uint64_t oldest_seconds; /* of open transactions in this database, as far as they may be seen */
-        uint64_t prepared;       /* transactions that wait for COMMIT PREPARED */
-        uint64_t slots, slots_max;
-    } postgres;
+    struct server_facts postgres;
+    int64_t postgres_clock_ms; /* how far the database's clock is ahead of this machine's */
 };
 
 typedef void doctor_fn(struct doctor *d);
@@ -60,11 +55,19 @@ unsigned doctor_add_acks(const struct doctor *d);
 bool doctor_add_fsync(const struct doctor *d);
 bool doctor_reads_replicas(const struct doctor *d);
 
-/* --- probes --- */
-doctor_fn doctor_redis, doctor_memory, doctor_persistence, doctor_replicas,
-    doctor_replication;                                                       /* doctor_redis.c */
-doctor_fn doctor_commands;                                                    /* doctor_commands.c */
-doctor_fn doctor_postgres, doctor_rights, doctor_transactions, doctor_tables; /* doctor_postgres.c */
-doctor_fn doctor_followers, doctor_standby, doctor_slots;                     /* doctor_follow.c */
-doctor_fn doctor_nodes, doctor_coordinators, doctor_clocks;                   /* doctor_coordinators.c */
+/* --- judgements of what was found, which ask nobody --- */
+
+/* Of each node's INFO, that is there. doctor_replicas() asks replicas only where one is read from. */
+doctor_fn doctor_versions, doctor_memory, doctor_persistence, doctor_replicas, doctor_replication;
+/* Of d->postgres. */
+doctor_fn doctor_server, doctor_rights, doctor_transactions;
+/* Of a slot that exists and is ours. */
+void doctor_slot(struct doctor *d, const char *name, const struct stream_slot *slot);
+
+/* --- probes that ask --- */
+doctor_fn doctor_redis;                                     /* doctor_redis.c */
+doctor_fn doctor_commands;                                  /* doctor_commands.c */
+doctor_fn doctor_postgres, doctor_tables;                   /* doctor_postgres.c */
+doctor_fn doctor_followers, doctor_standby, doctor_slots;   /* doctor_follow.c */
+doctor_fn doctor_nodes, doctor_coordinators, doctor_clocks; /* doctor_coordinators.c */
 #endif

@@ -16,49 +16,42 @@ enum {
 
 /* --- postgres --- */
 
-static void note_facts(struct doctor *d, const struct server_facts *f, int64_t clock_ms)
-{
-    d->has_postgres = true;
-    d->postgres.version = f->version;
-    d->postgres.clock_ms = clock_ms;
-    d->postgres.sees_statistics = f->sees_statistics;
-    d->postgres.oldest_seconds = f->oldest_seconds;
-    d->postgres.prepared = f->prepared;
-    d->postgres.slots = f->slots;
-    d->postgres.slots_max = f->slots_max;
-    (void)snprintf(d->postgres.role, sizeof(d->postgres.role), "%s", f->role);
-}
-
 void doctor_postgres(struct doctor *d)
 {
     const struct config *c = d->o->config;
-    struct server_facts f;
     struct error e;
     if (doctor_sources(d) == 0) {
         doctor_tell(d, DOCTOR_OK, "", "", "not needed: no filter has a table");
         return;
     }
     uint64_t began = clock_wall_us();
-    if (server_look(&f, c->dsn, (unsigned)c->postgres_timeout_ms, &e) != ERR_OK) {
+    if (server_look(&d->postgres, c->dsn, (unsigned)c->postgres_timeout_ms, &e) != ERR_OK) {
         doctor_tell(
             d, DOCTOR_PROBLEM, "",
             "start it; check [postgres] dsn, the password, pg_hba.conf, and that this machine reaches it",
             "%s", e.text);
         return;
     }
-    note_facts(d, &f, (int64_t)f.now_ms - (int64_t)((began + clock_wall_us()) / 2000));
-    if (f.standby)
+    d->has_postgres = true;
+    d->postgres_clock_ms = (int64_t)d->postgres.now_ms - (int64_t)((began + clock_wall_us()) / 2000);
+    doctor_server(d);
+}
+
+void doctor_server(struct doctor *d)
+{
+    const struct server_facts *f = &d->postgres;
+    if (f->standby)
         doctor_tell(d, DOCTOR_PROBLEM, "",
                     "connect to the primary (target_session_attrs=primary in the dsn), and set read_dsn to "
                     "read from the "
                     "standby",
                     "Postgres %s is a standby, which cannot see the open transactions of its primary",
-                    f.version_text);
-    else if (f.version < VERSION_OLDEST)
+                    f->version_text);
+    else if (f->version < VERSION_OLDEST)
         doctor_tell(d, DOCTOR_WARNING, "", "upgrade it to Postgres 15 or later", "Postgres %s is not tested",
-                    f.version_text);
+                    f->version_text);
     else
-        doctor_tell(d, DOCTOR_OK, "", "", "Postgres %s", f.version_text);
+        doctor_tell(d, DOCTOR_OK, "", "", "Postgres %s", f->version_text);
 }
 
 /* --- rights --- */

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
-#include "base/info.h"
 #include "base/number.h"
 #include "shard/cluster.h"
 #include "shard/replication.h"
@@ -38,23 +37,6 @@ static void ask_clock(struct doctor *d, struct doctor_node *n)
     freeReplyObject(r);
 }
 
-static void tell_version(struct doctor *d, const struct doctor_node *n)
-{
-    char valkey[TEXT_MAX], redis[TEXT_MAX];
-    bool is_valkey = doctor_info_text(n, "valkey_version", valkey, sizeof(valkey))[0] != '\0';
-    const char *product = is_valkey ? "Valkey" : "Redis";
-    const char *version = is_valkey ? valkey : doctor_info_text(n, "redis_version", redis, sizeof(redis));
-    if (doctor_redis_version(n) < VERSION_OLDEST)
-        doctor_tell(d, DOCTOR_PROBLEM, n->name, "upgrade it to Redis 7.0 or later", "%s %s is older than 6.2",
-                    product, version);
-    else if (doctor_redis_version(n) < VERSION_COUNTS)
-        doctor_tell(d, DOCTOR_WARNING, n->name, "upgrade it to Redis 7.0 or later",
-                    "%s %s: when its first replica comes, filters are degraded until they are healed",
-                    product, version);
-    else
-        doctor_tell(d, DOCTOR_OK, n->name, "", "%s %s", product, version);
-}
-
 static void look_at(struct doctor *d, struct doctor_node *n)
 {
     struct error e;
@@ -69,7 +51,6 @@ static void look_at(struct doctor *d, struct doctor_node *n)
     }
     n->info = r;
     ask_clock(d, n);
-    tell_version(d, n);
 }
 
 void doctor_redis(struct doctor *d)
@@ -94,7 +75,10 @@ void doctor_redis(struct doctor *d)
     }
     for (unsigned i = 0; i < count; i++)
         look_at(d, &d->node[i]);
+    doctor_versions(d);
 }
+
+/* --- versions --- */
 
 /* Call @fn for each node that answered. */
 static void each(struct doctor *d, void (*fn)(struct doctor *d, const struct doctor_node *n))
@@ -102,6 +86,28 @@ static void each(struct doctor *d, void (*fn)(struct doctor *d, const struct doc
     for (unsigned i = 0; i < d->node_count; i++)
         if (d->node[i].info != NULL)
             fn(d, &d->node[i]);
+}
+
+static void tell_version(struct doctor *d, const struct doctor_node *n)
+{
+    char valkey[TEXT_MAX], redis[TEXT_MAX];
+    bool is_valkey = doctor_info_text(n, "valkey_version", valkey, sizeof(valkey))[0] != '\0';
+    const char *product = is_valkey ? "Valkey" : "Redis";
+    const char *version = is_valkey ? valkey : doctor_info_text(n, "redis_version", redis, sizeof(redis));
+    if (doctor_redis_version(n) < VERSION_OLDEST)
+        doctor_tell(d, DOCTOR_PROBLEM, n->name, "upgrade it to Redis 7.0 or later", "%s %s is older than 6.2",
+                    product, version);
+    else if (doctor_redis_version(n) < VERSION_COUNTS)
+        doctor_tell(d, DOCTOR_WARNING, n->name, "upgrade it to Redis 7.0 or later",
+                    "%s %s: when its first replica comes, filters are degraded until they are healed",
+                    product, version);
+    else
+        doctor_tell(d, DOCTOR_OK, n->name, "", "%s %s", product, version);
+}
+
+void doctor_versions(struct doctor *d)
+{
+    each(d, tell_version);
 }
 
 /* --- memory --- */
@@ -252,10 +258,7 @@ static void tell_replication(struct doctor *d, const struct doctor_node *n)
     char id[TEXT_MAX];
     enum { BACKLOG_LEAST = 1 << 20 };
     uint64_t backlog = doctor_info_number(n, "repl_backlog_size");
-    if (info_id(n->info->str, n->info->len, "master_replid") == 0)
-        doctor_tell(d, DOCTOR_PROBLEM, n->name, "use a Redis whose INFO replication has master_replid",
-                    "INFO has no replication id: adds that a failover or restart loses are not noticed");
-    else if (doctor_info_number(n, "connected_slaves") > 0 && backlog < BACKLOG_LEAST)
+    if (doctor_info_number(n, "connected_slaves") > 0 && backlog < BACKLOG_LEAST)
         doctor_tell(d, DOCTOR_WARNING, n->name, "CONFIG SET repl-backlog-size 64mb, and set it in redis.conf",
                     "repl-backlog-size is %" PRIu64
                     " bytes: a replica that loses its link copies everything again",

@@ -322,6 +322,7 @@ static void look_at_all(struct keeper *k)
     uint64_t now = clock_mono_us(); /* who slept may have missed what is noted by now */
     k->slept += k->looked_at != 0 && now - k->looked_at > 2 * c->check_interval_ms * 1000 + ACT_EVERY_US;
     keeper_look_at_masters(k);
+    keeper_recount_begin(k);
     for (size_t i = 0; i < c->filter_count && !atomic_load(&k->service->stop); i++)
         (void)look(k, c->filter[i].name, strlen(c->filter[i].name));
     tails_end_round(k->service->tails);

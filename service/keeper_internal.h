@@ -31,9 +31,12 @@ struct keeper {
     struct lineages known;     /* what each master was when it last answered */
     bool masters_known;        /* that look succeeded */
     uint64_t masters_at;
-    bool master_away;    /* one did not answer then */
-    uint64_t outages;    /* how often all of them were back after that */
-    unsigned heir_count; /* that there have ever been: the last ones are kept */
+    bool master_away;                   /* one did not answer then */
+    uint64_t outages;                   /* how often all of them were back after that */
+    uint64_t count_pass, count_pass_at; /* over all filters, of keeper_recount(): its number, when it began */
+    uint64_t counted_us;                /* that counting has taken in this round */
+    bool count_waits;                   /* a filter waits for the next round to be counted */
+    unsigned heir_count;                /* that there have ever been: the last ones are kept */
     struct keeper_heir heir[KEEPER_HEIRS];
     /* Of the filter that is looked at: it needs a build or a healing, and the last one's end holds the next
      * up until then, wall clock; 0: it is not so. */
@@ -79,8 +82,10 @@ void keeper_forget_lost(struct watched *w);
 /* --- keeper_recount.c --- */
 /* The sum of the replication ids of the masters that answered: another one where one of them is another. */
 uint64_t keeper_masters_sum(const struct keeper *k);
-/* Compare the counts of the generation in use with its bits, from time to time, and raise those that are too
- * small. k->view is fenced and no job runs. */
+/* A round begins. */
+void keeper_recount_begin(struct keeper *k);
+/* Where it is its turn, compare the counts of the generation in use with its bits, and raise those that are
+ * too small. k->view is fenced and no job runs. */
 void keeper_recount(struct keeper *k, struct watched *w);
 
 /* --- keeper_source.c --- */

@@ -86,7 +86,7 @@ static enum err reconcile_view(struct keeper *k, struct watched *w, const char *
     k->view = k->scratch;
     code = fence_complete(&k->fence, &k->view, &lost, e);
     if (code == ERR_OK)
-        log_info("reconcile_done", "filter=%s epoch=%" PRIu64 " lost=%" PRIu64, log_quote(w->name),
+        log_info("reconcile_done", "filter=%s epoch=%" PRIu64 " lost_shards=%" PRIu64, log_quote(w->name),
                  k->view.epoch, lost);
     return code;
 }

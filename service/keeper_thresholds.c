@@ -142,8 +142,8 @@ static bool too_soon(struct keeper *k, const struct last_job *last, bool needed)
 void keeper_note_held(const struct keeper *k, struct watched *w)
 {
     if (k->held_until_ms != 0 && k->held_until_ms != w->note.next_attempt_ms)
-        log_warn("waiting_to_build", "filter=%s next_attempt_ms=%" PRIu64 " error=%s", log_quote(w->name),
-                 k->held_until_ms, log_quote(k->held_why));
+        log_warn("waiting_to_build", "filter=%s next_attempt_at=%.3f error=%s", log_quote(w->name),
+                 (double)k->held_until_ms / 1e3, log_quote(k->held_why));
     watch_note_attempt(w, k->held_until_ms, k->held_why);
 }
 

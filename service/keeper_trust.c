@@ -21,14 +21,6 @@ enum {
 
 /* --- who the masters are --- */
 
-static const struct lineage *known_node(const struct keeper *k, const char *node)
-{
-    for (unsigned i = 0; i < k->known.count; i++)
-        if (strcmp(k->known.one[i].node, node) == 0)
-            return &k->known.one[i];
-    return NULL;
-}
-
 static void look_for_heir(struct keeper *k, const struct lineage *was, const struct lineage *now)
 {
     if (was->id == now->id || !lineage_goes_on(was, now))
@@ -46,7 +38,7 @@ static void remember_masters(struct keeper *k)
     lineages_init(&next);
     for (unsigned i = 0; i < k->masters.count; i++) {
         const struct lineage *now = &k->masters.one[i];
-        const struct lineage *was = known_node(k, now->node);
+        const struct lineage *was = lineages_of_node(&k->known, now->node);
         const struct lineage *keep = now->id != 0 ? now : now->run == 0 ? was : NULL;
         if (was != NULL && now->id != 0)
             look_for_heir(k, was, now);
@@ -73,7 +65,7 @@ void keeper_look_at_masters(struct keeper *k)
     if (k->masters_at != 0 && now - k->masters_at < MASTERS_EVERY_US)
         return;
     k->masters_at = now;
-    enum err code = link_look_at_lineages(k->link, &k->masters, &e);
+    enum err code = link_look_at_lineages(k->link, &k->known, &k->masters, &e);
     k->masters_known = code == ERR_OK;
     if (code != ERR_OK && code != ERR_UNREACHABLE && code != ERR_TIMEOUT)
         log_warn("masters_unknown", "code=%s error=%s", error_name(code), log_quote(e.text));
@@ -193,7 +185,7 @@ bool keeper_trust_none(struct keeper *k, struct watched *w)
  * must not pass for the same. Once for each such server. */
 static void tell_of_other_home(struct keeper *k, struct watched *w)
 {
-    const struct lineage *home = known_node(k, k->service->nodes.node[NODE_HOME].name);
+    const struct lineage *home = lineages_of_node(&k->known, k->service->nodes.node[NODE_HOME].name);
     struct lineages same;
     struct error e;
     if (k->service->nodes.cluster != NULL || home == NULL || home->id == w->suspect_home ||

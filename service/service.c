@@ -75,7 +75,7 @@ static void on_signal(evutil_socket_t signal_number, short events, void *arg)
     uint64_t delay_ms = atomic_load(&s->leaving) ? 0 : c->shutdown_delay_ms;
     const struct timeval delay = {(time_t)(delay_ms / 1000), (suseconds_t)(delay_ms % 1000 * 1000)};
     config_release(c);
-    log_info("stopping", "number=%d delay_ms=%" PRIu64 " note=\"stopping\"", (int)signal_number, delay_ms);
+    log_info("stopping", "signal=%d delay_ms=%" PRIu64 " note=\"stopping\"", (int)signal_number, delay_ms);
     begin_to_leave(s);
     supervisor_stopping(s->supervisor, delay_ms);
     if (delay_ms == 0 || evtimer_add(l->patience, &delay) != 0)

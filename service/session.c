@@ -89,7 +89,7 @@ static void refuse(const struct attempt *a, enum login_outcome outcome, struct r
     }
     /* A name that nobody has may be a password in the wrong place. */
     bool known = users_find(c->worker->config, a->user, a->user_length) != NULL;
-    log_info("login_refused", "address=%s id=%llu user=%s", c->address, (unsigned long long)c->id,
+    log_info("login_refused", "client=%s id=%llu user=%s", c->address, (unsigned long long)c->id,
              known ? a->user : "unknown");
     reply_error(r, "WRONGPASS invalid username-password pair or user is disabled.");
 }

@@ -171,8 +171,8 @@ static void complain(struct supervisor *v, size_t silent, size_t one)
     char name[32] = "http";
     if (one < v->service->worker_count)
         (void)snprintf(name, sizeof(name), "worker-%zu", one);
-    log_error("threads_unresponsive", "loops_silent=%zu of=%zu one=%s for_ms=%" PRIu64, silent, v->loops,
-              name, ms);
+    log_error("threads_unresponsive", "unresponsive=%zu threads=%zu thread=%s for_ms=%" PRIu64, silent,
+              v->loops, name, ms);
 }
 
 static void set_tick(struct supervisor *v)

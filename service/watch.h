@@ -53,7 +53,8 @@ struct watched {
     struct threshold_dead dead;
     uint64_t lost_at;
     uint64_t shards_at;      /* when the counts of single shards were last looked at */
-    uint64_t count_due_at;   /* when counts are to be compared with bits, mono µs; 0: never were */
+    uint64_t counted_in;     /* the pass in which counts were last compared with bits; 0: never */
+    uint64_t count_again_at; /* when they are to be compared once more, mono µs; 0: in the next pass */
     uint64_t counted_by;     /* by incarnation, masters and outages, as one number */
     bool counts_short;       /* a count was too small then */
     uint64_t named;          /* the incarnation that was seen to be in the registries */

@@ -101,6 +101,8 @@ static void on_count(void *arg, const redisReply *reply)
         view->unconfirmed -= sent->n;
     if (of_current_layer(sent) && counted) {
         view->items = (uint64_t)reply->integer;
+        if (!view->items_known) /* adds wait for it: not until the next tick */
+            event_active(sent->catalog->tick, EV_WRITE, 0);
         view->items_known = true;
         view->unconfirmed_since = view->unconfirmed > 0 ? clock_mono_us() : 0;
     }

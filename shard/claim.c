@@ -7,6 +7,8 @@
 #include "base/buffer.h"
 #include "base/log.h"
 #include "shard/fence.h"
+#include "shard/script.h"
+#include "shard/script_call.h"
 
 /* --- decisions --- */
 
@@ -62,15 +64,21 @@ enum err claim_judge(const struct nodes *nodes, const char *recorded, bool *lack
 
 /* --- the nodes --- */
 
+/* Each attempt that is overtaken means that another coordinator has written its list meanwhile. */
+enum { ATTEMPTS = 10 };
+
 struct claim {
     struct link *link;
+    struct script_call call;
     const char *prefix;
     struct buffer list;
     unsigned order[GENERATION_NODES_MAX]; /* by name */
     bool answered[GENERATION_NODES_MAX];
     bool names[GENERATION_NODES_MAX]; /* it has a set of filters' names */
     char *recorded;                   /* a list that has more nodes than ours; NULL: there is none */
+    char *seen[GENERATION_NODES_MAX]; /* the list that was there; NULL: none */
     bool any;                         /* some node has a list */
+    bool overtaken;                   /* somebody wrote another one after it was looked at */
 };
 
 static void sort(struct claim *c, const struct nodes *nodes)
@@ -83,12 +91,14 @@ static void sort(struct claim *c, const struct nodes *nodes)
     }
 }
 
-static enum err judge(struct claim *c, const redisReply *reply, struct error *e)
+static enum err judge(struct claim *c, unsigned i, const redisReply *reply, struct error *e)
 {
     bool lacks;
     if (reply->type != REDIS_REPLY_STRING)
         return ERR_OK;
     c->any = true;
+    if ((c->seen[i] = strdup(reply->str)) == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
     enum err code = claim_judge(link_nodes(c->link), reply->str, &lacks, e);
     if (code == ERR_OK && lacks && c->recorded == NULL && (c->recorded = strdup(reply->str)) == NULL)
         code = error_set(e, ERR_NOMEM, "out of memory");
@@ -107,7 +117,7 @@ static enum err look_at(struct claim *c, unsigned i, struct error *e)
     if (link_command(c->link, i, &reply, &ignored, "GET %s:nodes", c->prefix) != ERR_OK)
         return ERR_OK;
     c->answered[i] = true;
-    enum err code = judge(c, reply, e);
+    enum err code = judge(c, i, reply, e);
     freeReplyObject(reply);
     return code;
 }
@@ -159,50 +169,72 @@ static enum err look_at_filters(struct claim *c, struct error *e)
     return code;
 }
 
-/* Where it has no list, somebody else may be about to give it one. */
+/* Only in place of what was judged: somebody may have written, and made filters, since. */
 static enum err write_to(struct claim *c, unsigned i, struct error *e)
 {
-    redisReply *reply;
+    long long written = 0;
     struct error ignored;
-    const char *list = buffer_text(&c->list);
-    c->answered[i] = false;
-    if (link_command(c->link, i, &reply, &ignored, "SET %s:nodes %s NX", c->prefix, list) != ERR_OK)
+    struct key_name key = {.length = 0};
+    if (c->seen[i] != NULL && strcmp(c->seen[i], buffer_text(&c->list)) == 0)
         return ERR_OK;
-    bool written = reply->type == REDIS_REPLY_STATUS;
-    freeReplyObject(reply);
-    enum err code = written ? ERR_OK : look_at(c, i, e);
-    if (code == ERR_OK && !written &&
-        link_command(c->link, i, &reply, &ignored, "SET %s:nodes %s", c->prefix, list) == ERR_OK)
-        freeReplyObject(reply);
-    c->answered[i] |= written;
+    key.length = (size_t)snprintf(key.text, sizeof(key.text), "%s:nodes", c->prefix);
+    script_begin(&c->call, embedded_claim);
+    script_key(&c->call, &key);
+    script_text(&c->call, c->seen[i] != NULL ? c->seen[i] : "");
+    script_text(&c->call, buffer_text(&c->list));
+    enum err code = script_run(&c->call, c->link, i, &written, &ignored);
+    c->answered[i] = code == ERR_OK;
+    c->overtaken |= code == ERR_OK && written == 0;
+    return code == ERR_NOMEM ? error_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
+}
+
+static void forget(struct claim *c)
+{
+    for (size_t i = 0; i < GENERATION_NODES_MAX; i++)
+        free(c->seen[i]);
+    free(c->recorded);
+    script_fini(&c->call);
+    buffer_fini(&c->list);
+    *c = (struct claim){.link = c->link, .prefix = c->prefix};
+}
+
+static enum err claim_once(struct claim *c, bool *whole, struct error *e)
+{
+    const struct nodes *nodes = link_nodes(c->link);
+    enum err code = ERR_OK;
+    *whole = true;
+    put_list(nodes, &c->list);
+    if (buffer_failed(&c->list))
+        return error_set(e, ERR_NOMEM, "out of memory");
+    sort(c, nodes);
+    for (unsigned i = 0; i < nodes->count && code == ERR_OK; i++) {
+        code = look_at(c, i, e);
+        *whole &= c->answered[i];
+    }
+    if (code == ERR_OK)
+        code = find_home(c, e);
+    if (code == ERR_OK && c->recorded != NULL)
+        code = look_at_filters(c, e);
+    for (unsigned i = 0; i < nodes->count && code == ERR_OK && *whole && !c->overtaken; i++) {
+        code = write_to(c, c->order[i], e);
+        *whole = c->answered[c->order[i]];
+    }
     return code;
 }
 
 enum err claim_nodes(struct link *l, const char *prefix, bool *whole, struct error *e)
 {
-    const struct nodes *nodes = link_nodes(l);
     struct claim c = {.link = l, .prefix = prefix};
+    bool overtaken = true;
     enum err code = ERR_OK;
     *whole = true;
-    if (nodes->cluster != NULL)
+    if (link_nodes(l)->cluster != NULL)
         return ERR_OK;
-    put_list(nodes, &c.list);
-    if (buffer_failed(&c.list))
-        return error_set(e, ERR_NOMEM, "out of memory");
-    sort(&c, nodes);
-    for (unsigned i = 0; i < nodes->count && code == ERR_OK; i++) {
-        code = look_at(&c, i, e);
-        *whole &= c.answered[i];
+    for (unsigned i = 0; i < ATTEMPTS && overtaken && code == ERR_OK; i++) {
+        code = claim_once(&c, whole, e);
+        overtaken = c.overtaken;
+        forget(&c);
     }
-    if (code == ERR_OK)
-        code = find_home(&c, e);
-    if (code == ERR_OK && c.recorded != NULL)
-        code = look_at_filters(&c, e);
-    for (unsigned i = 0; i < nodes->count && code == ERR_OK && *whole; i++) {
-        code = write_to(&c, c.order[i], e);
-        *whole = c.answered[c.order[i]];
-    }
-    buffer_fini(&c.list);
-    free(c.recorded);
+    *whole &= !overtaken;
     return code;
 }

@@ -10,8 +10,8 @@
  * of another installation (refused), a node less (fine where no view names it), one more (it joins), a node
  * that does not answer (the others tell; nothing is claimed before it has been asked), installations of an
  * older version, which have no such key (home is where the names of filters lie), two that start at the same
- * time (they claim nodes in one order, whatever their lists say). In a cluster slots decide, and nothing is
- * claimed. */
+ * time (they claim nodes in one order, whatever their lists say, and none writes over a list that it has not
+ * judged). In a cluster slots decide, and nothing is claimed. */
 #include <stdbool.h>
 #include "base/error.h"
 #include "shard/link.h"

@@ -374,23 +374,24 @@ enum err loading_publish(struct fence *f, const struct loading *l, const char *m
         buffer_fini(&trusted);
         return code;
     }
-    script_begin(c, embedded_load_publish);
+    script_begin(c, embedded_publish);
     filter_key(f, "view");
     filter_key(f, "expansion_flag");
     filter_key(f, "job");
     filter_key(f, "count");
-    filter_key(f, "load");
     filter_key(f, "token");
+    filter_key(f, "load");
     script_text(c, mutex);
     (void)snprintf(text, sizeof(text), "%s:events", f->names.prefix);
     script_text(c, text);
     script_bytes(c, f->names.filter, f->names.filter_length);
-    script_incarnation(c, l->incarnation);
-    script_hex(c, l->dump);
-    script_number(c, LOADED_TTL_MS);
+    script_text(c, ""); /* it replaces no incarnation */
     script_number(c, fence_count_first_view(&l->view));
     fence_put_first_view(f, &l->view, buffer_text(&trusted));
     buffer_fini(&trusted);
+    script_incarnation(c, l->incarnation);
+    script_hex(c, l->dump);
+    script_number(c, LOADED_TTL_MS);
     for (unsigned i = 0; i < l->header.layer_count; i++) {
         (void)snprintf(text, sizeof(text), "%d.%u", GENERATION_LOADED, i);
         script_text(c, text);

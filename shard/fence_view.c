@@ -164,6 +164,7 @@ enum err fence_publish(struct fence *f, const struct view *v, const char *mutex,
     script_text(c, mutex);
     fence_put_event(f);
     script_incarnation(c, f->replaced);
+    script_number(c, fence_count_first_view(v));
     fence_put_first_view(f, v, buffer_text(&trusted));
     buffer_fini(&trusted);
     long long answer;

@@ -14,13 +14,30 @@ struct key_hash hash_key(uint64_t seed, const void *key, size_t length)
     return (struct key_hash){.high = h.high64, .low = h.low64};
 }
 
-/* splitmix64: one step of a full-period stream; its output has no visible relation to the seed. */
-static inline uint64_t next(uint64_t *state)
+/* The last part of splitmix64: a bijection in which each bit of the input changes half of the output. */
+static inline uint64_t scramble(uint64_t z)
 {
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
     z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
     z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
     return z ^ z >> 31;
+}
+
+/* splitmix64: one step of a full-period stream; its output has no visible relation to the seed. */
+static inline uint64_t next(uint64_t *state)
+{
+    return scramble(*state += UINT64_C(0x9e3779b97f4a7c15));
+}
+
+/* Two rounds of a Feistel network: each half is changed by a function of the other, so all can be undone. */
+struct key_hash hash_mix(struct key_hash h, uint64_t mix)
+{
+    if (mix == 0)
+        return h;
+    h.low ^= h.high;
+    h.high ^= scramble(h.low ^ mix);
+    uint64_t z = h.high * UINT64_C(0x9e3779b97f4a7c15);
+    h.low ^= z ^ z >> 32;
+    return h;
 }
 
 __extension__ typedef unsigned __int128 wide;

@@ -22,6 +22,11 @@ struct key_place {
 
 struct key_hash hash_key(uint64_t seed, const void *key, size_t length);
 
+/* What a generation with the secret @mix makes of a key's hash under the filter's seed, before hash_place():
+ * a bijection for each @mix; 0 leaves the hash as it is. Places under two mixes tell nothing of each other,
+ * so a false positive of one generation is none of the next. */
+struct key_hash hash_mix(struct key_hash h, uint64_t mix);
+
 /* Fill @place: shard, block and the first g->hashes bits. */
 void hash_place(const struct geometry *g, struct key_hash h, struct key_place *place);
 

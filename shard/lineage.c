@@ -36,6 +36,14 @@ static const struct lineage *find(const struct lineages *s, uint64_t id)
     return NULL;
 }
 
+const struct lineage *lineages_of_node(const struct lineages *s, const char *node)
+{
+    for (unsigned i = 0; i < s->count; i++)
+        if (strcmp(s->one[i].node, node) == 0)
+            return &s->one[i];
+    return NULL;
+}
+
 bool lineages_contains(const struct lineages *s, uint64_t id)
 {
     return find(s, id) != NULL;
@@ -189,22 +197,69 @@ bool lineage_goes_on(const struct lineage *was, const struct lineage *now)
 
 /* --- all masters --- */
 
-static enum err ask(struct link *l, unsigned where, struct lineage *out, struct error *e)
+/* *@reply is a string, which the caller frees. */
+static enum err ask_info(struct link *l, unsigned where, const char *section, redisReply **reply,
+                         struct error *e)
+{
+    enum err code = link_command(l, where, reply, e, "INFO %s", section);
+    if (code != ERR_OK || (*reply)->type == REDIS_REPLY_STRING)
+        return code;
+    freeReplyObject(*reply);
+    return error_set(e, ERR_PARSE, "unexpected reply to INFO");
+}
+
+/* What little can be another now: its role and its keys. False: it is not the one that @was. */
+static enum err ask_little(struct link *l, unsigned where, const struct lineage *was, struct lineage *out,
+                           bool *same, struct error *e)
 {
     redisReply *reply;
-    (void)snprintf(out->node, sizeof(out->node), "%s", link_name(l, where));
-    enum err code = link_command(l, where, &reply, e, "INFO ALL");
+    struct lineage now = {0};
+    enum err code = ask_info(l, where, "replication", &reply, e);
     if (code != ERR_OK)
         return code;
-    if (reply->type == REDIS_REPLY_STRING)
-        code = lineage_parse_info(out, reply->str, reply->len, e);
-    else
-        code = error_set(e, ERR_PARSE, "unexpected reply to INFO");
+    code = lineage_parse_info(&now, reply->str, reply->len, e);
+    freeReplyObject(reply);
+    *same = code == ERR_OK && now.id != 0 && now.id == was->id;
+    if (!*same)
+        return code;
+    *out = *was;
+    out->promoted = now.promoted;
+    if (link_nodes(l)->cluster == NULL)
+        return ERR_OK;
+    code = ask_info(l, where, "keyspace", &reply, e);
+    if (code == ERR_OK) {
+        out->empty = strstr(reply->str, "\ndb") == NULL;
+        freeReplyObject(reply);
+    }
+    return code;
+}
+
+static enum err ask_all(struct link *l, unsigned where, struct lineage *out, struct error *e)
+{
+    redisReply *reply;
+    enum err code = ask_info(l, where, "ALL", &reply, e);
+    if (code != ERR_OK)
+        return code;
+    code = lineage_parse_info(out, reply->str, reply->len, e);
+    freeReplyObject(reply);
+    return code;
+}
+
+static enum err ask(struct link *l, unsigned where, const struct lineages *known, struct lineage *out,
+                    struct error *e)
+{
+    enum err code = ERR_OK;
+    bool same = false;
+    (void)snprintf(out->node, sizeof(out->node), "%s", link_name(l, where));
+    const struct lineage *was = known == NULL ? NULL : lineages_of_node(known, out->node);
+    if (was != NULL && was->run != 0)
+        code = ask_little(l, where, was, out, &same, e);
+    if (code == ERR_OK && !same)
+        code = ask_all(l, where, out, e);
     if (code == ERR_OK && out->id == 0)
         code = error_set(e, ERR_UNREACHABLE, "it is a replica");
     if (code != ERR_OK)
         code = error_prefix(e, code, "Redis node %s", out->node);
-    freeReplyObject(reply);
     return code;
 }
 
@@ -212,6 +267,7 @@ struct asking {
     bool (*matters)(const void *arg, const struct lineage *one);
     const void *arg;
     bool keep; /* one that cannot be asked, with the id 0 */
+    const struct lineages *known;
 };
 
 static enum err take(struct link *l, unsigned i, const struct asking *asking, struct lineages *out,
@@ -220,7 +276,7 @@ static enum err take(struct link *l, unsigned i, const struct asking *asking, st
     struct lineage one = {0};
     bool cluster = link_nodes(l)->cluster != NULL;
     unsigned slots = cluster ? (unsigned)(link_master_share(l, i) * SLOTS + 0.5) : 0;
-    enum err code = ask(l, link_master(l, i), &one, e);
+    enum err code = ask(l, link_master(l, i), asking->known, &one, e);
     one.slots = slots;
     one.idle = cluster && slots == 0;
     if (code == ERR_UNREACHABLE || code == ERR_TIMEOUT) {
@@ -251,7 +307,8 @@ enum err link_lineages(struct link *l, bool (*matters)(const void *arg, const st
     return take_all(l, &(struct asking){.matters = matters, .arg = arg}, out, e);
 }
 
-enum err link_look_at_lineages(struct link *l, struct lineages *out, struct error *e)
+enum err link_look_at_lineages(struct link *l, const struct lineages *known, struct lineages *out,
+                               struct error *e)
 {
-    return take_all(l, &(struct asking){.keep = true}, out, e);
+    return take_all(l, &(struct asking){.keep = true, .known = known}, out, e);
 }

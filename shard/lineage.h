@@ -48,6 +48,8 @@ void lineages_fini(struct lineages *s);
  * than LINEAGES_MAX. */
 MUST_CHECK enum err lineages_add(struct lineages *s, const struct lineage *one, struct error *e);
 bool lineages_contains(const struct lineages *s, uint64_t id);
+/* The first one of that name; NULL: there is none. */
+const struct lineage *lineages_of_node(const struct lineages *s, const char *node);
 /* The same ids, but for those that are idle in the set that has them: they come and go, and lose nothing. */
 bool lineages_equal(const struct lineages *a, const struct lineages *b);
 /* Append the ids, each of 16 digits, with a blank between; "-" where there are none. */
@@ -83,7 +85,11 @@ MUST_CHECK enum err lineage_parse_info(struct lineage *out, const char *text, si
  * or is a replica by now. ERR_REFUSED: the user may not call INFO. ERR_RANGE: too many. */
 MUST_CHECK enum err link_lineages(struct link *l, bool (*matters)(const void *arg, const struct lineage *one),
                                   const void *arg, struct lineages *out, struct error *e);
-/* The same, but a master that cannot be asked is in it with the id 0; with its run_id if it is a replica.
- * ERR_UNREACHABLE, ERR_TIMEOUT: nobody tells who the masters are. ERR_REFUSED, ERR_RANGE, ERR_NOMEM. */
-MUST_CHECK enum err link_look_at_lineages(struct link *l, struct lineages *out, struct error *e);
+/* The same, but a master that cannot be asked is in it with the id 0; with its run_id if it is a replica. One
+ * that
+ * @known (NULL: none is) has under the same name and id is asked for little: what else @known says of it
+ * holds for as long as it has that id. @known is not @out. ERR_UNREACHABLE, ERR_TIMEOUT: nobody tells who the
+ * masters are. ERR_REFUSED, ERR_RANGE, ERR_NOMEM. */
+MUST_CHECK enum err link_look_at_lineages(struct link *l, const struct lineages *known, struct lineages *out,
+                                          struct error *e);
 #endif

@@ -164,6 +164,23 @@ enum err link_append(struct link *l, unsigned where, size_t argc, const char *co
     return link_append_formatted(l, where, l->command.data, l->command.length, e);
 }
 
+enum err link_append_together(struct link *l, unsigned where, struct slot_redirect *redirect, unsigned count,
+                              const char *commands, const size_t *ends, struct error *e)
+{
+    if (where >= WHERE_SLOT)
+        return link_route_append_together(l, where, redirect, count, commands, ends, e);
+    struct link_peer *p = &l->peer[where];
+    size_t begin = 0;
+    for (unsigned i = 0; i < count; begin = ends[i++]) {
+        enum err code = link_append_formatted(l, where, commands + begin, ends[i] - begin, e);
+        if (code != ERR_OK) {
+            p->failed -= i; /* with the connection: nobody asks for their replies */
+            return code;
+        }
+    }
+    return ERR_OK;
+}
+
 enum err link_reply(struct link *l, unsigned where, redisReply **out, struct error *e)
 {
     *out = NULL;

@@ -16,6 +16,7 @@
 #include <hiredis/hiredis.h>
 #include "base/error.h"
 #include "shard/nodes.h"
+#include "shard/slots.h"
 
 struct link;
 
@@ -55,6 +56,15 @@ MUST_CHECK enum err link_append(struct link *l, unsigned where, size_t argc, con
 /* The same for a command that is formatted already. */
 MUST_CHECK enum err link_append_formatted(struct link *l, unsigned where, const char *command, size_t length,
                                           struct error *e);
+
+/* Queue @count commands, formatted in @commands and ending at @ends, that go over one connection together;
+ * each has a reply by link_reply(). In a cluster they are not sent on one by one: a reply MOVED or ASK is a
+ * reply, and sets
+ * *@redirect, which lives until the last of them is read or forgotten. Give it to the next call, which then
+ * goes there, and clears it. On error nothing is queued. */
+MUST_CHECK enum err link_append_together(struct link *l, unsigned where, struct slot_redirect *redirect,
+                                         unsigned count, const char *commands, const size_t *ends,
+                                         struct error *e);
 
 /* Send what is queued and read the next reply of @where. The caller frees *@out with freeReplyObject(). An
  * error reply of Redis is a reply, not an error. ERR_UNREACHABLE, ERR_TIMEOUT. */

@@ -63,6 +63,9 @@ struct link_route *link_route_new(void);
 void link_route_free(struct link *l);
 MUST_CHECK enum err link_route_append(struct link *l, unsigned where, const char *command, size_t length,
                                       struct error *e);
+MUST_CHECK enum err link_route_append_together(struct link *l, unsigned where, struct slot_redirect *redirect,
+                                               unsigned count, const char *commands, const size_t *ends,
+                                               struct error *e);
 MUST_CHECK enum err link_route_reply(struct link *l, unsigned where, redisReply **out, struct error *e);
 void link_route_forget(struct link *l);
 const char *link_route_name(const struct link *l, unsigned where);

@@ -30,6 +30,8 @@ struct link_command {
     enum command_state state;
     enum err code; /* of one that failed */
     bool asking;   /* the reply to ASKING comes first */
+    struct slot_redirect
+        *redirect; /* of commands that stay together: where it says MOVED or ASK; else NULL */
     unsigned redirections;
     uint64_t deadline; /* of trying again; 0: it has not begun */
     redisReply *reply;
@@ -222,7 +224,64 @@ enum err link_route_append(struct link *l, unsigned where, const char *bytes, si
     return error_set(e, code, "Redis node %s: the connection broke", p->node.name);
 }
 
+/* A redirection that a command told has the next ones go there. */
+static enum err reach_redirected(struct link *l, unsigned where, struct slot_redirect *redirect,
+                                 struct link_peer **out, struct error *e)
+{
+    struct slot_redirect to = *redirect;
+    *redirect = (struct slot_redirect){0};
+    if (to.port == 0)
+        return reach_peer(l, where, out, e);
+    if (!to.ask) {
+        (void)link_map_refresh(l, NULL);
+        (void)slot_map_patch(&l->route->map, to.slot, to.host, to.port, NULL); /* or MOVED again */
+    }
+    *out = link_route_peer(l, to.host, to.port);
+    return *out == NULL ? error_set(e, ERR_NOMEM, "out of memory") : link_peer_connect(l, *out, e);
+}
+
+enum err link_route_append_together(struct link *l, unsigned where, struct slot_redirect *redirect,
+                                    unsigned count, const char *commands, const size_t *ends, struct error *e)
+{
+    struct link_route *r = l->route;
+    struct link_peer *p = NULL;
+    enum err code = reach_redirected(l, where, redirect, &p, e);
+    unsigned queued = 0;
+    for (size_t begin = 0; code == ERR_OK && queued < count; begin = ends[queued++]) {
+        struct link_command *c = malloc(sizeof(*c));
+        code = c == NULL
+                   ? ERR_NOMEM
+                   : node_connection_append(p->connection, commands + begin, ends[queued] - begin, NULL);
+        if (code != ERR_OK) {
+            free(c);
+            break;
+        }
+        *c = (struct link_command){.where = where, .peer = p, .redirect = redirect};
+        TAILQ_INSERT_TAIL(&r->all, c, all);
+        TAILQ_INSERT_TAIL(&p->sent, c, sent);
+    }
+    if (code == ERR_OK || p == NULL || p->connection == NULL)
+        return code;
+    link_peer_break(p); /* some of them may be queued in it */
+    fail_all(p, ERR_UNREACHABLE);
+    while (queued-- > 0)
+        command_free(r, TAILQ_LAST(&r->all, link_commands));
+    return error_set(e, code, "out of memory");
+}
+
 /* --- replies --- */
+
+/* Nothing is sent again; whoever has them together goes another way with all. */
+static void note_redirect(struct link *l, struct link_command *c, const redisReply *reply, const char *host)
+{
+    struct slot_redirect to;
+    if (reply->type != REDIS_REPLY_ERROR)
+        return;
+    if (slots_parse_redirect(&to, reply->str, (size_t)reply->len, host))
+        *c->redirect = to;
+    else if (slots_error_wants_map(reply->str))
+        (void)link_map_refresh(l, NULL);
+}
 
 static void send_again(struct link *l, struct link_command *c)
 {
@@ -298,7 +357,9 @@ static enum err read_one(struct link *l, struct link_peer *p, struct error *e)
     TAILQ_REMOVE(&p->sent, c, sent);
     c->state = COMMAND_ANSWERED;
     memcpy(host, p->node.host, sizeof(host)); /* the peer may go with a new map */
-    if (takes_another_way(l, c, got, host))
+    if (c->redirect != NULL)
+        note_redirect(l, c, got, host);
+    if (c->redirect == NULL && takes_another_way(l, c, got, host))
         freeReplyObject(got);
     else
         c->reply = got;

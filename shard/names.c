@@ -128,9 +128,8 @@ void names_filter_key(const struct names *n, const char *what, struct key_name *
     out->length = (size_t)(at - out->text);
 }
 
-/* "P:{F.g.l.i}:<inc>.<kind><number>" */
-static char *put_shard(struct key_name *out, const struct names *n, struct shard_id id, char kind,
-                       uint64_t number)
+/* "P:{F.g.l.i}:<inc>" */
+static char *put_shard_id(struct key_name *out, const struct names *n, struct shard_id id)
 {
     char *at = put_filter(out->text, n);
     *at++ = '.';
@@ -141,10 +140,22 @@ static char *put_shard(struct key_name *out, const struct names *n, struct shard
     at = number_write(at, id.shard);
     *at++ = '}';
     *at++ = ':';
-    at = put_hex64(at, n->incarnation);
+    return put_hex64(at, n->incarnation);
+}
+
+/* "P:{F.g.l.i}:<inc>.<kind><number>" */
+static char *put_shard(struct key_name *out, const struct names *n, struct shard_id id, char kind,
+                       uint64_t number)
+{
+    char *at = put_shard_id(out, n, id);
     *at++ = '.';
     *at++ = kind;
     return number_write(at, number);
+}
+
+void names_log_shard(const struct names *n, struct shard_id id, struct key_name *out)
+{
+    out->length = (size_t)(put_shard_id(out, n, id) - out->text);
 }
 
 void names_shard(const struct names *n, struct shard_id id, uint64_t epoch, struct key_name *out)

@@ -4,6 +4,7 @@
 /* The names of everything Twinbloom keeps in Redis (P is the prefix, F the filter):
  *   P:{F}:view  P:{F}:expansion_flag  P:{F}:job  P:{F}:count  P:{F}:history  P:{F}:token  P:{F}:load
  *   P:filters  P:incarnations (registry.h)  P:slots  P:events  P:coordinators  P:{P:coordinators}:<id>
+ *   P:{F.g.l.i}:<inc>                    a shard of a filter that is a log
  *   P:{F.g.l.i}:<inc>.e<epoch>          a shard, readable only under that epoch
  *   P:{F.g.l.i}:<inc>.n<token>.<g>      a shard that is being made
  *   P:{F.g.l.i}:<inc>.t<token>.<page>   one upload on its way into the live shard
@@ -57,6 +58,7 @@ struct shard_id {
     uint32_t shard;
 };
 
+void names_log_shard(const struct names *n, struct shard_id id, struct key_name *out);
 void names_shard(const struct names *n, struct shard_id id, uint64_t epoch, struct key_name *out);
 void names_new_shard(const struct names *n, struct shard_id id, uint64_t token, struct key_name *out);
 void names_upload(const struct names *n, struct shard_id id, uint64_t token, uint64_t page,

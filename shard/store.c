@@ -286,6 +286,26 @@ bool store_peer_send(struct store_peer *p, const char *command, size_t length, s
     return channel_send(p->channel, command, length, fn, arg);
 }
 
+unsigned store_peer_send_together(struct store_peer *p, unsigned count, const char *commands,
+                                  const size_t *ends, store_reply_fn *fn, void *arg)
+{
+    unsigned sent = 0;
+    size_t begin = 0;
+    while (sent < count && store_peer_send(p, commands + begin, ends[sent] - begin, fn, arg))
+        begin = ends[sent++];
+    return sent;
+}
+
+unsigned store_send_together(struct store *s, unsigned where, struct slot_redirect *redirect, unsigned count,
+                             const char *commands, const size_t *ends, store_reply_fn *fn, void *arg)
+{
+    if (where >= WHERE_SLOT)
+        return store_route_send_together(s, where, redirect, count, commands, ends, fn, arg);
+    assert(where < s->nodes->count);
+    struct store_peer *p = &s->peer[where];
+    return store_peer_ready(p) ? store_peer_send_together(p, count, commands, ends, fn, arg) : 0;
+}
+
 bool store_send(struct store *s, unsigned where, const char *command, size_t length, store_reply_fn *fn,
                 void *arg)
 {

@@ -16,6 +16,7 @@
 #include <hiredis/hiredis.h>
 #include "shard/latency.h"
 #include "shard/nodes.h"
+#include "shard/slots.h"
 
 struct store;
 
@@ -36,6 +37,14 @@ typedef void store_reply_fn(void *arg, const redisReply *reply);
  * later. False: the node is not reachable now, or nobody knows which one it is; @fn is not called. */
 bool store_send(struct store *s, unsigned where, const char *command, size_t length, store_reply_fn *fn,
                 void *arg);
+
+/* Send @count commands, formatted in @commands and ending at @ends, over one connection and in one write.
+ * Returns how many were sent; @fn is called for each of them: 0 where store_send() says false, fewer than
+ * @count where memory ended. In a cluster they are not sent on one by one: a reply MOVED or ASK is told, and
+ * sets *@redirect, which lives until the last one was told. Give it to the next call, which then goes there,
+ * and clears it. */
+unsigned store_send_together(struct store *s, unsigned where, struct slot_redirect *redirect, unsigned count,
+                             const char *commands, const size_t *ends, store_reply_fn *fn, void *arg);
 
 /* As store_send(), a read of one key: to some replica of the node, none that lacks anything that the node had
  * done @max_age_ms ago. Replies of masters and of replicas come in no order between them; this one is told as

@@ -62,6 +62,9 @@ void store_peer_doubt(struct store_peer *p);
 bool store_peer_ready(struct store_peer *p);
 /* To one that is ready. False: no memory. */
 bool store_peer_send(struct store_peer *p, const char *command, size_t length, store_reply_fn *fn, void *arg);
+/* The same for several; how many it has taken. */
+unsigned store_peer_send_together(struct store_peer *p, unsigned count, const char *commands,
+                                  const size_t *ends, store_reply_fn *fn, void *arg);
 
 /* --- store_acks.c --- */
 void store_acks_tick(struct store_peer *p, uint64_t now);
@@ -81,6 +84,9 @@ void store_route_free(struct store *s);
 void store_route_tick(struct store *s, uint64_t now);
 bool store_route_send(struct store *s, unsigned where, const char *command, size_t length, store_reply_fn *fn,
                       void *arg);
+unsigned store_route_send_together(struct store *s, unsigned where, struct slot_redirect *redirect,
+                                   unsigned count, const char *commands, const size_t *ends,
+                                   store_reply_fn *fn, void *arg);
 /* The master of a slot; NULL: nobody knows it now, and a map is wanted. */
 struct store_peer *store_route_master(struct store *s, unsigned where);
 /* Where a command goes that was answered with a redirection; counts it in *@times. NULL: nowhere. */

@@ -391,6 +391,57 @@ bool store_route_send(struct store *s, unsigned where, const char *bytes, size_t
     return false;
 }
 
+/* --- commands that stay together --- */
+
+struct store_group {
+    struct store_peer *peer;
+    struct slot_redirect *redirect;
+    store_reply_fn *fn;
+    void *arg;
+    unsigned awaited;
+};
+
+static void on_grouped(void *arg, const redisReply *reply)
+{
+    struct store_group *g = arg;
+    struct slot_redirect to;
+    if (reply != NULL && reply->type == REDIS_REPLY_ERROR) {
+        if (slots_parse_redirect(&to, reply->str, (size_t)reply->len, g->peer->node.host)) {
+            *g->redirect = to;
+            if (!to.ask)
+                store_peer_doubt(g->peer);
+        } else if (slots_error_wants_map(reply->str)) {
+            g->peer->store->route->wanted = true;
+        }
+    }
+    bool last = --g->awaited == 0;
+    g->fn(g->arg, reply);
+    if (last)
+        free(g);
+}
+
+unsigned store_route_send_together(struct store *s, unsigned where, struct slot_redirect *redirect,
+                                   unsigned count, const char *commands, const size_t *ends,
+                                   store_reply_fn *fn, void *arg)
+{
+    struct slot_redirect to = *redirect;
+    unsigned times = 0;
+    *redirect = (struct slot_redirect){0};
+    struct store_peer *p = to.port == 0 ? store_route_master(s, where) : store_route_follow(s, &to, &times);
+    if (p == NULL || !store_peer_ready(p))
+        return 0;
+    struct store_group *g = malloc(sizeof(*g));
+    if (g == NULL)
+        return 0;
+    *g = (struct store_group){.peer = p, .redirect = redirect, .fn = fn, .arg = arg};
+    p->used_at = clock_mono_us();
+    g->awaited = store_peer_send_together(p, count, commands, ends, on_grouped, g);
+    unsigned sent = g->awaited;
+    if (sent == 0)
+        free(g);
+    return sent;
+}
+
 /* --- for people --- */
 
 const struct store_peer *store_route_peer(const struct store *s, unsigned where, const char **why)

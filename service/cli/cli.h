@@ -89,12 +89,17 @@ cli_setter cli_set_bench_filter, cli_set_adds, cli_set_batch, cli_set_pipeline, 
     cli_set_seconds, cli_set_requests, cli_set_rate, cli_set_key_size; /* of bench */
 cli_setter cli_set_interval;                                           /* of top */
 
-/* Say "twinbloom: ..." on standard error and return @code. */
-int cli_fail(enum cli_exit code, const char *format, ...) PRINTF_LIKE(2, 3);
-
-/* The same with the text of @e and the exit code that @code stands for. */
-int cli_fail_with(enum err code, const struct error *e);
+/* Say "twinbloom: ..." on standard error, or {"error": {"code", "message"}} after cli_errors_as_json(), and
+ * return the exit code. cli_fail(): the code is that of @status in cli_codes.h. */
+int cli_fail(enum cli_exit status, const char *format, ...) PRINTF_LIKE(2, 3);
+/* The same with code and exit code of base/error.h. */
+int cli_fail_with(enum err code, const char *format, ...) PRINTF_LIKE(2, 3);
+/* The same with a code that has another exit code here. */
+int cli_fail_as(enum cli_exit status, const char *code, const char *format, ...) PRINTF_LIKE(3, 4);
 enum cli_exit cli_exit_of(enum err code);
+void cli_errors_as_json(void);
+/* The member "error" of an object. */
+void cli_put_error(struct json *j, const char *code, const char *text);
 
 /* NULL, after saying that the reply to @command is none that the service gives; cli->failure is set. */
 redisReply *cli_odd_reply(struct cli *cli, redisReply *reply, const char *command);

@@ -125,10 +125,10 @@ static int reserve(struct bench *b)
                         "at the end",
                         b->filter);
     if (strncmp(e.text, "MOVED", 5) == 0)
-        return cli_fail(CLI_REFUSED,
-                        "BF.RESERVE: %s: bench uses one node; run it on that node, with --filter %s", e.text,
-                        b->filter);
-    return cli_fail(cli_exit_of(why), "BF.RESERVE %s: %s", b->filter, e.text);
+        return cli_fail_with(ERR_REFUSED,
+                             "BF.RESERVE: %s: bench uses one node; run it on that node, with --filter %s",
+                             e.text, b->filter);
+    return cli_fail_with(why, "BF.RESERVE %s: %s", b->filter, e.text);
 }
 
 static int drop(struct bench *b)
@@ -140,9 +140,8 @@ static int drop(struct bench *b)
     if (code == ERR_OK)
         code = call(client, 2, argv, &e);
     client_close(client);
-    return code == ERR_OK
-               ? CLI_OK
-               : cli_fail(cli_exit_of(code), "the filter %s was not deleted: %s", b->filter, e.text);
+    return code == ERR_OK ? CLI_OK
+                          : cli_fail_with(code, "the filter %s was not deleted: %s", b->filter, e.text);
 }
 
 /* Replies of BF.MADD: each key must be in afterwards. */
@@ -236,7 +235,7 @@ static int measure(struct bench *b, struct bench_figures *all, double *seconds)
     size_t count = (size_t)b->o->connections, started = 0;
     struct bench_thread *threads = calloc(count, sizeof(*threads));
     if (threads == NULL)
-        return cli_fail(CLI_FAILED, "out of memory");
+        return cli_fail_with(ERR_NOMEM, "out of memory");
     b->begin_us = clock_mono_us();
     b->end_us = b->begin_us + (uint64_t)(b->o->seconds * 1e6);
     for (; started < count; started++) {
@@ -267,10 +266,9 @@ static int run(struct bench *b)
     double seconds = 0;
     uint64_t begin = clock_mono_us();
     if (all == NULL)
-        return cli_fail(CLI_FAILED, "out of memory");
+        return cli_fail_with(ERR_NOMEM, "out of memory");
     enum err loaded = load(b, &e);
-    int code =
-        loaded == ERR_OK ? CLI_OK : cli_fail(cli_exit_of(loaded), "keys could not be added: %s", e.text);
+    int code = loaded == ERR_OK ? CLI_OK : cli_fail_with(loaded, "keys could not be added: %s", e.text);
     double load_seconds = (double)(clock_mono_us() - begin) / 1e6;
     if (code == CLI_OK && !progress_interrupted()) {
         bench_server_look(&b->before, b->cli);
@@ -291,7 +289,7 @@ int cli_bench(struct cli *cli)
 {
     struct bench *b = calloc(1, sizeof(*b));
     if (b == NULL)
-        return cli_fail(CLI_FAILED, "out of memory");
+        return cli_fail_with(ERR_NOMEM, "out of memory");
     set_defaults(cli);
     b->cli = cli;
     b->o = &cli->bench;

@@ -62,7 +62,8 @@ const struct command cli_command_table[] = {
     {"rebuild", "FILTER", 1, 1,
      NEXT | WITH_HOLD | WITH_VERIFY | WITH_WAIT | WITH_DRY_RUN | WITH_RESTART | WITH_YES,
      "build a new generation from the source, and switch to it",
-     "The filter serves throughout. With --wait, the command follows the job to its end; the exit code is 5 "
+     "The filter serves throughout. With --wait, the command ends when the new generation serves and is "
+     "confirmed, which is before the end of the grace time; the exit code is 5 "
      "if the job failed, was aborted or was rolled back. Ctrl-C leaves the job running. With --hold, the job "
      "builds and verifies, then waits for \"twinbloom cutover\"; --wait then ends with 0 when the job waits. "
      "--dry-run starts nothing: it shows each step and its cost; the exit code is 1 if the rebuild would be "

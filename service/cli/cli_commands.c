@@ -28,7 +28,7 @@ redisReply *cli_send(struct cli *cli, size_t argc, const char **argv)
     redisReply *reply = NULL;
     enum err code = cli_call(cli, &reply, argc, argv, NULL, &e);
     if (code != ERR_OK)
-        cli->failure = cli_fail_with(code, &e);
+        cli->failure = cli_fail_with(code, "%s", e.text);
     return reply;
 }
 
@@ -260,8 +260,9 @@ static int throw_away(const struct cli *cli)
         freeReplyObject(reply);
         asked = true;
         if (clock_mono_us() > until)
-            return cli_fail(CLI_RETRY, "the unfinished job of %s has not ended within %d s of its abort",
-                            cli->arguments[0], RESTART_S);
+            return cli_fail_with(ERR_TIMEOUT,
+                                 "the unfinished job of %s has not ended within %d s of its abort",
+                                 cli->arguments[0], RESTART_S);
         clock_sleep_us(RESTART_LOOK_US);
     }
     return plain.failure;

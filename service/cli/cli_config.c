@@ -65,7 +65,7 @@ static redisReply *ask(struct cli *cli, const char *verb, char *const *words, si
 {
     const char **argv = calloc(count + 2, sizeof(*argv));
     if (argv == NULL) {
-        cli->failure = cli_fail(CLI_FAILED, "out of memory");
+        cli->failure = cli_fail_with(ERR_NOMEM, "out of memory");
         return NULL;
     }
     argv[0] = "CONFIG";
@@ -89,7 +89,7 @@ static int show(struct cli *cli, char **patterns, size_t count)
         return cli->failure;
     int code = CLI_OK;
     if (reply->elements == 0)
-        code = cli_fail(CLI_REFUSED, "no key of the configuration matches");
+        code = cli_fail_with(ERR_NOT_FOUND, "no key of the configuration matches");
     else if (cli->json)
         print_json(reply, count != 0);
     else

@@ -30,7 +30,8 @@ struct dumping {
 static int fail_with(enum err code, const struct error *e)
 {
     /* A file that is damaged, not a command. */
-    return cli_fail(code == ERR_PARSE || code == ERR_LOST ? CLI_FAILED : cli_exit_of(code), "%s", e->text);
+    return cli_fail_as(code == ERR_PARSE || code == ERR_LOST ? CLI_FAILED : cli_exit_of(code),
+                       error_name(code), "%s", e->text);
 }
 
 /* The pieces that are there; the stream is left behind the last whole one. */
@@ -160,14 +161,14 @@ int cli_dump(struct cli *cli)
     FILE *stream = d == NULL || cli->output == NULL ? stdout : open_output(cli);
     if (d == NULL || stream == NULL) {
         free(d);
-        return stream == NULL ? CLI_USAGE : cli_fail(CLI_FAILED, "out of memory");
+        return stream == NULL ? CLI_USAGE : cli_fail_with(ERR_NOMEM, "out of memory");
     }
     d->cli = cli;
     dump_file_begin(&d->file, stream);
     progress_catch_interrupt();
     int code = run_dump(d);
     if (cli->output != NULL && fclose(stream) != 0 && code == CLI_OK)
-        code = cli_fail(CLI_FAILED, "%s: %s", cli->output, strerror(errno));
+        code = cli_fail_with(ERR_IO, "%s: %s", cli->output, strerror(errno));
     if (code != CLI_OK && cli->output != NULL && d->file.bytes == 0 && !cli->resume)
         (void)unlink(cli->output); /* made for nothing */
     free(d);
@@ -352,7 +353,7 @@ int cli_restore(struct cli *cli)
         r->stream = stream;
         progress_catch_interrupt();
     }
-    int code = r == NULL ? cli_fail(CLI_FAILED, "out of memory") : run_restore(r);
+    int code = r == NULL ? cli_fail_with(ERR_NOMEM, "out of memory") : run_restore(r);
     if (cli->input != NULL)
         (void)fclose(stream);
     free(r);

@@ -194,7 +194,7 @@ static int show(const struct cli *cli, struct list *l)
 {
     redisReply *reply = list_reply(l);
     if (reply == NULL)
-        return cli_fail(CLI_FAILED, "out of memory");
+        return cli_fail_with(ERR_NOMEM, "out of memory");
     if (cli->json)
         cli_print_json(reply, &json_estimate);
     else

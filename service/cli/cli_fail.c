@@ -1,30 +1,96 @@
 /* SPDX-License-Identifier: MIT */
+/* What went wrong, on standard error: a sentence, or an object with --json. */
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "service/cli/cli.h"
+#include "service/cli/cli_codes.h"
 
-int cli_fail(enum cli_exit code, const char *format, ...)
+static bool as_json;
+
+void cli_errors_as_json(void)
 {
+    as_json = true;
+}
+
+void cli_put_error(struct json *j, const char *code, const char *text)
+{
+    json_name(j, "error");
+    json_open(j, '{');
+    json_name(j, "code");
+    json_string(j, code, strlen(code));
+    json_name(j, "message");
+    json_string(j, text, strlen(text));
+    json_close(j, '}');
+}
+
+static int say(enum cli_exit status, const char *code, const char *format, va_list ap)
+{
+    char text[2048];
+    struct buffer b = {0};
+    struct json j = {.out = &b};
+    (void)vsnprintf(text, sizeof(text), format, ap);
+    if (as_json) {
+        json_open(&j, '{');
+        cli_put_error(&j, code, text);
+        json_close(&j, '}');
+    } else {
+        buffer_printf(&b, "twinbloom: %s", text);
+    }
     (void)fflush(stdout);
-    (void)fputs("twinbloom: ", stderr);
+    (void)fprintf(stderr, "%s\n", buffer_text(&b));
+    buffer_fini(&b);
+    return status;
+}
+
+static const char *code_of(enum cli_exit status)
+{
+    static const struct {
+        enum cli_exit status;
+        const char *name;
+    } codes[] = {
+#define X(status, name, ...) {(enum cli_exit)(status), name},
+        CLI_CODES(X)
+#undef X
+    };
+    for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
+        if (codes[i].status == status)
+            return codes[i].name;
+    return "failed";
+}
+
+int cli_fail(enum cli_exit status, const char *format, ...)
+{
     va_list ap;
     va_start(ap, format);
-    (void)vfprintf(stderr, format, ap);
+    int code = say(status, code_of(status), format, ap);
     va_end(ap);
-    (void)fputc('\n', stderr);
     return code;
+}
+
+int cli_fail_as(enum cli_exit status, const char *code, const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    int status_again = say(status, code, format, ap);
+    va_end(ap);
+    return status_again;
+}
+
+int cli_fail_with(enum err code, const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    int status = say(cli_exit_of(code), error_name(code), format, ap);
+    va_end(ap);
+    return status;
 }
 
 enum cli_exit cli_exit_of(enum err code)
 {
     const struct error_code *row = error_code_of(code);
     return code == ERR_OK ? CLI_OK : row == NULL ? CLI_FAILED : (enum cli_exit)row->exit_status;
-}
-
-int cli_fail_with(enum err code, const struct error *e)
-{
-    return cli_fail(cli_exit_of(code), "%s", e->text);
 }
 
 redisReply *cli_odd_reply(struct cli *cli, redisReply *reply, const char *command)

@@ -17,8 +17,9 @@ static int change(struct cli *cli, size_t argc, const char **argv, const char *o
     struct buffer b = {0};
     output_escape(&b, cli->arguments[0], strlen(cli->arguments[0]));
     if (!done)
-        (void)cli_fail(CLI_REFUSED, "filter '%s' does not exist; \"twinbloom status\" lists the filters",
-                       buffer_text(&b));
+        (void)cli_fail_with(ERR_NOT_FOUND,
+                            "filter '%s' does not exist; \"twinbloom status\" lists the filters",
+                            buffer_text(&b));
     else if (cli->json)
         cli_print_outcome(cli, outcome, NULL);
     else

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* rebuild --wait, verify --wait. The happy path is: a job shows up that is another than the one before, its
- * progress is shown, it ends as done, or it holds where that was asked for. Possible failure modes are: no
- * job shows up; the connection breaks (the job runs on, so it is tried again for a while); the job fails, is
- * aborted, rolled back, or has given way to yet another one; Ctrl-C, which leaves the job running. */
+ * progress is shown, it ends as done, or its grace time begins, or it holds where that was asked for.
+ * Possible failure modes are: no job shows up; the connection breaks (the job runs on, so it is tried again
+ * for a while); the job fails, is aborted, rolled back, or has given way to yet another one; Ctrl-C, which
+ * leaves the job running. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -102,48 +103,63 @@ static void end_line(struct follow *f)
     f->line_open = false;
 }
 
-static void print_end(const struct follow *f, const redisReply *status, const char *state)
+/* @what: "is done"; @end: the field with the time of that. */
+static void print_end(const struct follow *f, const redisReply *status, const char *what, const char *end)
 {
     char a[OUTPUT_TEXT_SIZE];
-    uint64_t start;
-    uint64_t end;
-    uint64_t n;
+    uint64_t from, to, n;
     double rate;
     struct buffer b = {0};
-    buffer_printf(&b, "The %s of %s is %s", f->job, f->cli->arguments[0], state);
-    if (client_time(status, "job_started_at", &start) && client_time(status, "job_finished_at", &end) &&
-        end >= start)
-        buffer_printf(&b, " after %s", output_duration((end - start) / 1000, a));
     bool rebuilt = strcmp(f->job, "rebuild") == 0;
+    if (client_time(status, "job_started_at", &from) && client_time(status, end, &to) && to >= from)
+        buffer_printf(&b, " after %s", output_duration((to - from) / 1000, a));
     if (!rebuilt && client_count(status, "job_verified_keys", &n))
         buffer_printf(&b, ", %s keys looked up", number_grouped(n, a));
+    if (client_count(status, "job_verify_added", &n) && (!rebuilt || n > 0))
+        buffer_printf(&b, ", %s missing and added", number_grouped(n, a));
     if (rebuilt && client_count(status, "job_rows", &n))
         buffer_printf(&b, ", %s rows", number_grouped(n, a));
     if (rebuilt && client_count(status, "generation", &n))
-        buffer_printf(&b, ", generation %llu is in use", (unsigned long long)n);
+        buffer_printf(&b, ", generation %llu serves", (unsigned long long)n);
     if (client_decimal(status, "job_false_positive_rate", &rate))
         buffer_printf(&b, ", %s false positives", output_rate(rate, a));
-    (void)printf("%s.\n", buffer_text(&b));
+    (void)printf("The %s of %s %s%s.\n", f->job, f->cli->arguments[0], what, buffer_text(&b));
     buffer_fini(&b);
+}
+
+/* The new generation serves, confirmed; what is left of the job is the grace time. */
+static int serves(struct follow *f, const redisReply *status, uint64_t until)
+{
+    char a[OUTPUT_TEXT_SIZE];
+    end_line(f);
+    if (f->cli->json) {
+        cli_print_json(status, &json_filter);
+        return CLI_OK;
+    }
+    print_end(f, status, "has switched", "job_switched_at");
+    (void)printf("The old generation is kept until %s for \"twinbloom rollback %s\".\n",
+                 output_time(until / 1000, a), f->cli->arguments[0]);
+    return CLI_OK;
 }
 
 static int finish(struct follow *f, const redisReply *status, const char *state)
 {
-    char why[512] = "";
+    char why[512] = "", code[64];
     struct buffer b = {0};
     end_line(f);
     if (f->cli->json)
         cli_print_json(status, &json_filter);
     if (strcmp(state, "done") == 0 || strcmp(state, "healed") == 0) {
         if (!f->cli->json)
-            print_end(f, status, state);
+            print_end(f, status, strcmp(state, "done") == 0 ? "is done" : "is healed", "job_finished_at");
         return CLI_OK;
     }
     (void)client_text(status, "job_error", why, sizeof(why));
     output_escape(&b, why, strlen(why));
-    (void)cli_fail(CLI_FAILED, "the %s of %s %s%s%s", f->job, f->cli->arguments[0],
-                   strcmp(state, "failed") == 0 ? "failed" : "was aborted", why[0] == '\0' ? "" : ": ",
-                   buffer_text(&b));
+    (void)cli_fail_as(CLI_FAILED, client_text(status, "job_error_code", code, sizeof(code)) ? code : "failed",
+                      "the %s of %s %s%s%s", f->job, f->cli->arguments[0],
+                      strcmp(state, "failed") == 0 ? "failed" : "was aborted", why[0] == '\0' ? "" : ": ",
+                      buffer_text(&b));
     buffer_fini(&b);
     return CLI_FAILED;
 }
@@ -185,7 +201,7 @@ static int judge(struct follow *f, const redisReply *status)
             if (clock_mono_us() - f->quiet_since_us < PATIENCE_US)
                 return -1;
             end_line(f);
-            return cli_fail(CLI_RETRY, "the service accepted the %s, but no new job appeared", f->job);
+            return cli_fail_with(ERR_TIMEOUT, "the service accepted the %s, but no new job appeared", f->job);
         }
         f->ours_known = true;
         f->ours = id;
@@ -198,6 +214,9 @@ static int judge(struct follow *f, const redisReply *status)
     if (strcmp(state, "done") == 0 || strcmp(state, "healed") == 0 || strcmp(state, "failed") == 0 ||
         strcmp(state, "aborted") == 0)
         return finish(f, status, state);
+    uint64_t until;
+    if (client_time(status, "job_grace_ends_at", &until))
+        return serves(f, status, until);
     f->quiet_since_us = clock_mono_us();
     int code = cli_job_holds(status) ? judge_hold(f, status) : -1;
     if (code < 0)
@@ -234,7 +253,7 @@ static int poll_once(struct follow *f)
     }
     if (clock_mono_us() - f->quiet_since_us >= PATIENCE_US) {
         end_line(f);
-        return cli_fail(cli_exit_of(why), "%s; the job may continue without this command", e.text);
+        return cli_fail_with(why, "%s; the job may continue without this command", e.text);
     }
     show_text(f, e.text, false);
     return -1;

@@ -61,14 +61,14 @@ struct import {
 
 /* --- replies --- */
 
-static void show_refused(struct import *im, const char *key, size_t length, const char *why)
+static void show_refused(struct import *im, const char *key, size_t length, const redisReply *why)
 {
     if (im->refused++ >= ERRORS_SHOWN)
         return;
     struct buffer b = {0};
     output_escape(&b, key, length < 200 ? length : 200);
     progress_end(&im->progress);
-    (void)fprintf(stderr, "twinbloom: %s: %s\n", buffer_text(&b), why);
+    (void)cli_fail_with(error_of_reply(why->str, why->len), "%s: %s", buffer_text(&b), why->str);
     buffer_fini(&b);
 }
 
@@ -90,7 +90,7 @@ static bool take_reply(struct import *im, const struct batch *b, const redisRepl
             return false; /* a full filter: no key after this one was tried */
         }
         if (refused)
-            show_refused(im, b->keys.data + b->offset[i], b->offset[i + 1] - b->offset[i], answer->str);
+            show_refused(im, b->keys.data + b->offset[i], b->offset[i + 1] - b->offset[i], answer);
         else if (answer->integer != 0)
             im->added++;
         else
@@ -273,10 +273,8 @@ static void print_json(const struct import *im, double seconds)
     }
     json_name(&j, "duration_ms");
     json_integer(&j, (int64_t)(seconds * 1000));
-    if (im->status != ERR_OK) {
-        json_name(&j, "error");
-        json_string(&j, im->error.text, strlen(im->error.text));
-    }
+    if (im->status != ERR_OK)
+        cli_put_error(&j, error_name(im->status), im->error.text);
     json_close(&j, '}');
     (void)puts(buffer_text(&b));
     buffer_fini(&b);
@@ -305,12 +303,13 @@ static void print_text(const struct import *im, double seconds)
 static int judge(const struct import *im)
 {
     bool interrupted = progress_interrupted();
-    int why = im->status == ERR_OK      ? CLI_INTERRUPTED
-              : im->status == ERR_PARSE ? CLI_FAILED /* the file, not a command */
-                                        : cli_exit_of(im->status);
+    enum cli_exit why = im->status == ERR_OK      ? CLI_INTERRUPTED
+                        : im->status == ERR_PARSE ? CLI_FAILED /* the file, not a command */
+                                                  : cli_exit_of(im->status);
     if (im->status != ERR_OK || interrupted)
-        return cli_fail(why, "%s; to continue after the keys that were added, give --skip %" PRIu64,
-                        im->status != ERR_OK ? im->error.text : "interrupted", im->settled);
+        return cli_fail_as(why, im->status != ERR_OK ? error_name(im->status) : "interrupted",
+                           "%s; to continue after the keys that were added, give --skip %" PRIu64,
+                           im->status != ERR_OK ? im->error.text : "interrupted", im->settled);
     return im->refused > 0 ? CLI_REFUSED : im->split.malformed > 0 ? CLI_FAILED : CLI_OK;
 }
 
@@ -346,7 +345,7 @@ static int run_import(struct import *im)
     struct stat about;
     char *bytes = malloc(READ_BYTES);
     if (bytes == NULL)
-        return cli_fail(CLI_FAILED, "out of memory");
+        return cli_fail_with(ERR_NOMEM, "out of memory");
     bool regular = fstat(im->input, &about) == 0 && S_ISREG(about.st_mode);
     enum split_kind kind = im->cli->csv != NULL ? SPLIT_CSV : im->cli->null ? SPLIT_NULS : SPLIT_LINES;
     split_init(&im->split, kind, im->cli->csv);
@@ -381,7 +380,7 @@ int cli_import(struct cli *cli)
         im->cli = cli;
         im->input = input;
     }
-    int code = im == NULL ? cli_fail(CLI_FAILED, "out of memory") : run_import(im);
+    int code = im == NULL ? cli_fail_with(ERR_NOMEM, "out of memory") : run_import(im);
     for (size_t i = 0; im != NULL && i <= BATCHES; i++) {
         buffer_fini(&im->batch[i].keys);
         freeReplyObject(im->batch[i].reply);

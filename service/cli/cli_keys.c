@@ -204,10 +204,8 @@ static void close_json(struct keys *k, bool good)
     json_integer(&k->json, (int64_t)k->yes_count);
     json_name(&k->json, k->no_name);
     json_integer(&k->json, (int64_t)k->no_count);
-    if (!good) {
-        json_name(&k->json, "error");
-        json_string(&k->json, k->error.text, strlen(k->error.text));
-    }
+    if (!good)
+        cli_put_error(&k->json, error_name(k->status), k->error.text);
     json_close(&k->json, '}');
     buffer_puts(&k->text, "\n");
 }
@@ -235,7 +233,7 @@ static int run_keys(struct keys *k, const char *command)
         good = flush_text(k) && good;
     }
     buffer_fini(&k->text);
-    return good ? CLI_OK : cli_fail_with(k->status, &k->error);
+    return good ? CLI_OK : cli_fail_with(k->status, "%s", k->error.text);
 }
 
 int cli_check(struct cli *cli)

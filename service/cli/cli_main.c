@@ -55,9 +55,7 @@ static const struct option_row *find_option(const char *word, const char **value
             return &cli_option_table[i];
         consider(&s, name, cli_option_table[i].name);
     }
-    (void)unknown("option", word, s);
-    if (word[1] != '-')
-        (void)cli_fail(CLI_USAGE, "put -- before keys that begin with a dash");
+    (void)unknown(word[1] == '-' ? "option" : "option (put -- before keys that begin with a dash)", word, s);
     return NULL;
 }
 
@@ -174,7 +172,7 @@ static int run(struct cli *cli, const char *name, const struct given *given, siz
     struct error e = {""};
     enum err opened = client_open(&cli->client, &cli->address, cli->timeout_ms, &e);
     if (opened != ERR_OK)
-        return cli_fail_with(opened, &e);
+        return cli_fail_with(opened, "%s", e.text);
     int code = c->handler(cli);
     client_close(cli->client);
     return code;
@@ -198,9 +196,13 @@ int main(int argc, char **argv)
 
     struct given *given = calloc((size_t)argc + 1, sizeof(*given));
     if (given == NULL)
-        return cli_fail(CLI_FAILED, "out of memory");
+        return cli_fail_with(ERR_NOMEM, "out of memory");
     size_t given_count = 0;
     int code = CLI_USAGE;
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0;
+         i++) /* before what may be wrong with the others */
+        if (strcmp(argv[i], "--json") == 0)
+            cli_errors_as_json();
     int words = sort_arguments(argc, argv, given, &given_count);
     if (words >= 0 && apply_environment(&cli) && apply(&cli, given, given_count, true) &&
         apply(&cli, given, given_count, false)) {
@@ -210,6 +212,6 @@ int main(int argc, char **argv)
     }
     free(given);
     if (fflush(stdout) != 0 && code == CLI_OK)
-        code = cli_fail(CLI_FAILED, "standard output could not be written");
+        code = cli_fail_with(ERR_IO, "standard output could not be written");
     return code;
 }

@@ -109,7 +109,9 @@ static void shape(const struct json_shape *s)
 
 static void shapes(void)
 {
-    (void)puts("\n## JSON\n\nMembers keep their names, types and meanings; new ones may be added. \"Always\" "
+    (void)puts("\n## JSON\n\nAn error is `{\"error\": {\"code\": ..., \"message\": ...}}` on standard error; "
+               "[errors.md](errors.md) lists the codes.\n\nMembers keep their names, types and meanings; new "
+               "ones may be added. \"Always\" "
                "says that a "
                "member is never missing. Names that end in `_at` are moments in Unix seconds, in `_seconds`, "
                "`_ms` and `_us` durations, in `_ratio` shares of 0 to 1.");

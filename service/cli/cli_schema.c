@@ -170,6 +170,14 @@ static const struct json_member finding_members[] = {
 };
 const SHAPE(finding, "finding");
 
+/* --- errors --- */
+
+static const struct json_member error_members[] = {
+    {"code", S | ALWAYS, "see errors.md", NULL},
+    {"message", S | ALWAYS, "for people; it may change", NULL},
+};
+const SHAPE(error, "error");
+
 /* --- keys --- */
 
 static const struct json_member check_key_members[] = {
@@ -183,7 +191,7 @@ static const struct json_member check_members[] = {
     {"keys", JSON_OBJECTS | ALWAYS, "in their order", &json_check_key},
     {"present_count", I | ALWAYS, "how many", NULL},
     {"absent_count", I | ALWAYS, "how many", NULL},
-    {"error", S, "why it ended early", NULL},
+    {"error", JSON_OBJECT, "why it ended early", &json_error},
 };
 const SHAPE(check, "check");
 
@@ -198,7 +206,7 @@ static const struct json_member add_members[] = {
     {"keys", JSON_OBJECTS | ALWAYS, "in their order", &json_add_key},
     {"added_count", I | ALWAYS, "how many", NULL},
     {"present_count", I | ALWAYS, "how many", NULL},
-    {"error", S, "why it ended early", NULL},
+    {"error", JSON_OBJECT, "why it ended early", &json_error},
 };
 const SHAPE(add, "add");
 
@@ -212,7 +220,7 @@ static const struct json_member import_members[] = {
     {"empty_count", I | ALWAYS, "empty keys, which are skipped", NULL},
     {"malformed_count", I | ALWAYS, "records of CSV without the column, or malformed", NULL},
     {"duration_ms", I | ALWAYS, "", NULL},
-    {"error", S, "why it ended early", NULL},
+    {"error", JSON_OBJECT, "why it ended early", &json_error},
 };
 const SHAPE(import, "import");
 

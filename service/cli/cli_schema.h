@@ -41,7 +41,7 @@ struct json_output {
 };
 
 extern const struct json_shape json_filter, json_run, json_plan, json_estimate, json_coordinator, json_node,
-    json_finding;
+    json_finding, json_error;
 extern const struct json_shape json_check, json_add, json_import, json_restore, json_password, json_token;
 extern const struct json_shape json_config, json_bench;
 

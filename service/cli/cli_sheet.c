@@ -109,22 +109,13 @@ static bool is_hidden(const redisReply *list, const char *field)
 {
     static const struct {
         const char *field, *value;
-    } usual[] = {{"has_layers", "0"},
-                 {"expand_at_dead_ratio", "0"},
-                 {"job_dead_keys_at_build", "0"},
-                 {"job_hold", "0"},
-                 {"job_paused", "0"},
-                 {"job_verify_missing", "0"},
-                 {"lost_shards", "0"},
-                 {"job_rows_per_second_limit", "0"},
-                 {"job_skipped_null", "0"},
-                 {"mutex_ttl_ms", "0"},
-                 {"job_skipped_empty", "0"},
-                 {"job_eta_seconds", "0"},
-                 {"job_partitions", "1"},
-                 {"follow_state", "none"},
-                 {"degraded", "0"},
-                 {"expand_at_ratio", "0"}};
+    } usual[] = {
+        {"has_layers", "0"},         {"expand_at_dead_ratio", "0"}, {"job_dead_keys_at_build", "0"},
+        {"job_hold", "0"},           {"job_paused", "0"},           {"job_verify_added", "0"},
+        {"job_verify_missing", "0"}, {"lost_shards", "0"},          {"job_rows_per_second_limit", "0"},
+        {"job_skipped_null", "0"},   {"mutex_ttl_ms", "0"},         {"job_skipped_empty", "0"},
+        {"job_eta_seconds", "0"},    {"job_partitions", "1"},       {"follow_state", "none"},
+        {"degraded", "0"},           {"expand_at_ratio", "0"}};
     char text[8];
     if (is_unknown(list, field))
         return strcmp(field, "degraded_at") == 0 || strcmp(field, "verified_at") == 0 ||

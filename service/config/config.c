@@ -274,9 +274,9 @@ enum err config_read(struct config **out, const char *path, struct error *e)
 {
     FILE *from = fopen(path, "re");
     if (from == NULL)
-        return error_set(e, ERR_IO,
-                         "the configuration %s cannot be opened: %s; name another file with -c FILE", path,
-                         strerror(errno));
+        return error_set(e, ERR_IO, "the configuration %s cannot be opened: %s; %s", path, strerror(errno),
+                         errno == EACCES ? "let the user that runs this read the file and enter its folders"
+                                         : "name another file with -c FILE");
     enum err err = config_read_stream(out, from, path, e);
     (void)fclose(from);
     return err;

@@ -241,6 +241,16 @@ static void store(const struct config_key *k, void *to, const struct value *v)
     }
 }
 
+/* People write what the status shows: 80%. The share is put into `out`. */
+static bool is_percent(const char *text, double *out)
+{
+    size_t length = strlen(text);
+    if (length == 0 || text[length - 1] != '%' || !number_double(text, length - 1, out))
+        return false;
+    *out /= 100;
+    return true;
+}
+
 enum err config_key_set(const struct config_key *k, void *base, const char *text, struct error *e)
 {
     void *to = (char *)base + k->offset;
@@ -251,6 +261,9 @@ enum err config_key_set(const struct config_key *k, void *base, const char *text
     if (k->type == CONFIG_DURATION && number_u64(text, strlen(text), &bare) && bare > 0)
         return error_set(e, ERR_CONFIG, "'%s' is %.60s, without a unit; write %.60sms or %.60ss", k->name,
                          text, text, text);
+    if (k->type == CONFIG_DOUBLE && is_percent(text, &v.number))
+        return error_set(e, ERR_CONFIG, "'%s' is '%.60s', which is not valid; write %.6g for %.60s", k->name,
+                         text, v.number, text);
     if (!parse_value(k->type, text, &v))
         return error_set(e, ERR_CONFIG, "'%s' is '%.60s', which is not valid; give %s", k->name, text,
                          config_type_expected(k->type));

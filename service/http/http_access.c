@@ -28,7 +28,7 @@ static void be(struct http_request *r, const struct config_user *u)
 static void log_refused(struct http_request *r, const char *user)
 {
     bool known = users_find(r->http->config, user, strlen(user)) != NULL;
-    log_info("login_refused", "address=%s:%s id=%s user=%s via=http", http_connection_host(r->connection),
+    log_info("login_refused", "client=%s:%s id=%s user=%s via=http", http_connection_host(r->connection),
              http_connection_port(r->connection), log_quote(r->id), known ? log_quote(user) : "unknown");
 }
 

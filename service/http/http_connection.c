@@ -328,10 +328,10 @@ static void keep_to_count(struct http *h)
         (void)evconnlistener_enable(h->listener);
     h->paused = full;
     if (full)
-        log_warn("http_connections_full", "count=%zu note=\"no more are accepted: http_max_clients\"",
+        log_warn("http_connections_full", "connections=%zu note=\"no more are accepted: http_max_clients\"",
                  h->connection_count);
     else
-        log_info("http_connections_free", "count=%zu", h->connection_count);
+        log_info("http_connections_free", "connections=%zu", h->connection_count);
 }
 
 /* When a connection has come or gone, when too much is held, and every second. */

@@ -155,7 +155,7 @@ CONF
   log_from=0
   kill -HUP "$daemon_pid"
   job_wait
-  generation=$(logged job_planned | field bytes)
+  generation=$(logged job_planned | field memory_bytes)
   memory_large=$((512 * 1024 * 1024))
   memory_small=$((generation / 4 > 1048576 ? generation / 4 : 1048576))
   printf 'a generation of %s bytes; build_memory %s, or %s\n' "$generation" "$memory_large" "$memory_small"

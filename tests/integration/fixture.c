@@ -118,6 +118,8 @@ int fixture_start(struct fixture *f, const struct fixture_options *o)
     if (o->prepare != NULL)
         o->prepare(f);
     start_daemons(f, o);
+    if (o->command != NULL)
+        fixture_ask(f, 0, o->command);
     return 0;
 }
 
@@ -136,6 +138,32 @@ int fixture_stop(struct fixture *f)
         temp_postgres_fini(&f->postgres);
     *f = (struct fixture){0};
     return clean ? 0 : -1;
+}
+
+/* What fixture_run() runs: CMocka hands nothing to a group's setup. */
+static struct {
+    struct fixture *fixture;
+    const struct fixture_options *options;
+} group;
+
+static int start_group(void **state)
+{
+    (void)state;
+    return fixture_start(group.fixture, group.options);
+}
+
+static int stop_group(void **state)
+{
+    (void)state;
+    return fixture_stop(group.fixture);
+}
+
+int fixture_run(struct fixture *f, const struct fixture_options *o, const struct CMUnitTest *tests,
+                size_t count)
+{
+    group.fixture = f;
+    group.options = o;
+    return _cmocka_run_group_tests("tests", tests, count, start_group, stop_group);
 }
 
 void fixture_ask(struct fixture *f, unsigned d, const char *command)

@@ -49,6 +49,7 @@ struct fixture_options {
     const char *redis_lines; /* of [redis]; NULL: none */
     const char *const *redis;           /* arguments of the nodes, NULL behind the last; NULL: none */
     void (*prepare)(struct fixture *f); /* called before a coordinator starts; NULL: nothing */
+    const char *command;                /* to the first coordinator, which must answer with OK; NULL: none */
 };
 
 struct fixture {
@@ -69,6 +70,11 @@ int fixture_start(struct fixture *f, const struct fixture_options *o);
 
 /* For a CMocka teardown: 0 where every coordinator that still ran ended cleanly. */
 int fixture_stop(struct fixture *f);
+
+/* For main(): run @tests, an array, on one installation @f that is made with @o. What main() returns. */
+#define fixture_run_tests(f, o, tests) fixture_run(f, o, tests, sizeof(tests) / sizeof((tests)[0]))
+int fixture_run(struct fixture *f, const struct fixture_options *o, const struct CMUnitTest *tests,
+                size_t count);
 
 /* Run SQL that must succeed. Main thread only. */
 void fixture_sql(PGconn *db, const char *sql);

@@ -70,6 +70,8 @@ static void answer_status(struct responder *r, struct buffer *b)
                                  r->held ? "1" : "0",
                                  "job_switched_at",
                                  r->switched ? "2.5" : "",
+                                 "job_grace_ends_at",
+                                 r->grace && r->polls >= 4 ? "1700000000" : "",
                                  "job_generation",
                                  "5",
                                  "job_paused",

@@ -20,6 +20,7 @@ struct responder {
     _Atomic unsigned polls;         /* since a rebuild; 0: there was none */
     _Atomic bool held;              /* the job waits for a word; */
     _Atomic bool switched;          /* it was in use before */
+    _Atomic bool grace;             /* the new generation serves */
     _Atomic bool away;              /* Postgres is, so dead keys are not known */
 };
 

@@ -107,7 +107,7 @@ struct stream_slot streams_slot(const struct temp_postgres *p, const char *slot)
     struct source *source = any_source(p);
     struct error e = {0};
     struct stream_slot state = {0};
-    must(stream_slot_state(source, slot, &state, &e), &e);
+    must(stream_slot_state(source_connection(source), slot, &state, &e), &e);
     source_close(source);
     return state;
 }
@@ -116,7 +116,7 @@ void streams_drop(const struct temp_postgres *p, const char *slot, enum err want
 {
     struct source *source = any_source(p);
     struct error e = {0};
-    assert_int_equal(stream_drop_slot(source, slot, &e), wanted);
+    assert_int_equal(stream_slot_drop(source_connection(source), slot, &e), wanted);
     source_close(source);
 }
 

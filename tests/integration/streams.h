@@ -39,7 +39,7 @@ void streams_publish(PGconn *pg, const char *table);
 /* A session, and in it a table (id int PRIMARY KEY, code text) with a publication of that name. */
 PGconn *streams_table(const struct temp_postgres *p, const char *table);
 
-/* stream_drop_slot() must say @wanted. */
+/* stream_slot_drop() must say @wanted. */
 void streams_drop(const struct temp_postgres *p, const char *slot, enum err wanted);
 
 /* The ids that came, each with a newline behind it. */

@@ -136,7 +136,8 @@ static void test_add__reports_the_keys_before_an_error(void **state)
     assert_run(
         *state, "", "add f p1 e --json", 4,
         "{\"filter\":\"f\",\"keys\":[{\"key\":\"p1\",\"added\":true}],\"added_count\":1,\"present_count\":0,"
-        "\"error\":\"ERR non scaling filter is full\"}\ntwinbloom: ERR non scaling filter is full\n");
+        "\"error\":{\"code\":\"full\",\"message\":\"ERR non scaling filter is full\"}}\n"
+        "{\"error\":{\"code\":\"full\",\"message\":\"ERR non scaling filter is full\"}}\n");
 }
 
 /* What is usual has no line; what looks like a number and is none stays text. */
@@ -177,8 +178,10 @@ static void test_check__of_no_filter_is_an_error(void **state)
                "twinbloom: filter 'gone' does not exist; \"twinbloom status\" lists the filters\n");
     assert_run(*state, "", "check gone x --json", 4,
                "{\"filter\":\"gone\",\"keys\":[],\"present_count\":0,\"absent_count\":0,"
-               "\"error\":\"filter 'gone' does not exist; \\\"twinbloom status\\\" lists the filters\"}\n"
-               "twinbloom: filter 'gone' does not exist; \"twinbloom status\" lists the filters\n");
+               "\"error\":{\"code\":\"not-found\",\"message\":\"filter 'gone' does not exist; "
+               "\\\"twinbloom status\\\" lists the filters\"}}\n"
+               "{\"error\":{\"code\":\"not-found\",\"message\":\"filter 'gone' does not exist; "
+               "\\\"twinbloom status\\\" lists the filters\"}}\n");
     assert_run(*state, "", "check f x", 1, "absent\tx\n");
 }
 
@@ -229,6 +232,46 @@ static void test_create__passes_its_options(void **state)
                 "--expansion 40000: expected N");
 }
 
+/* The same codes as over HTTP and in logs, whatever the command. */
+static void test_json__has_a_code_for_each_error(void **state)
+{
+    static const struct {
+        const char *arguments;
+        int status;
+        const char *code;
+    } cases[] = {
+        {"status missing", 4, "not-found"},
+        {"status no-redis", 3, "unreachable"},
+        {"status slow", 6, "timeout"},
+        {"history no-rights", 4, "refused"},
+        {"plan conflict", 4, "conflict"},
+        {"rebuild busy", 6, "busy"},
+        {"verify damaged", 5, "lost"},
+        {"add no-memory x", 5, "no-memory"},
+        {"throttle moved 5", 6, "view-changed"},
+        {"rebuild large --dry-run", 1, "no"},
+        {"delete f", 2, "usage"},
+        {"create f", 2, "usage"},
+        {"stauts", 2, "usage"},
+        {"status --wiat", 2, "usage"},
+        {"-h", 2, "usage"},
+        {"top", 2, "usage"},
+        {"import f --input /nowhere", 2, "usage"},
+        {"status -p 1", 3, "unreachable"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char line[128], begin[64];
+        (void)snprintf(line, sizeof(line), "--json %s", cases[i].arguments);
+        (void)snprintf(begin, sizeof(begin), "{\"error\":{\"code\":\"%s\",\"message\":\"", cases[i].code);
+        const struct result *r = twinbloom(*state, "", line);
+        const char *last = r->text; /* what it has printed comes first */
+        for (const char *end = strchr(last, '\n'); end != NULL && end[1] != '\0'; end = strchr(last, '\n'))
+            last = end + 1;
+        if (r->code != cases[i].status || strncmp(last, begin, strlen(begin)) != 0)
+            fail_msg("%s: code %d\n%s", line, r->code, r->text);
+    }
+}
+
 static void test_usage__exits_2_and_suggests(void **state)
 {
     assert_says(*state, "stauts", 2, "did you mean \"status\"?");
@@ -271,6 +314,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_exit__says_what_kind_of_failure_it_was, responder_start,
                                         responder_stop),
         cmocka_unit_test_setup_teardown(test_create__passes_its_options, responder_start, responder_stop),
+        cmocka_unit_test_setup_teardown(test_json__has_a_code_for_each_error, responder_start,
+                                        responder_stop),
         cmocka_unit_test_setup_teardown(test_usage__exits_2_and_suggests, responder_start, responder_stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,6 +17,9 @@ static void test_rebuild__follows_its_job_and_not_the_one_before(void **state)
     r->polls = 0;
     r->last_state = "aborted";
     assert_says(r, "rebuild 12 --wait --json", 5, "\"job_state\":\"aborted\"");
+    r->polls = 0;
+    assert_says(r, "rebuild 12 --wait --json", 5,
+                "{\"error\":{\"code\":\"failed\",\"message\":\"the rebuild of 12 was aborted\"}}\n");
     assert_says(r, "rebuild busy", 6, "twinbloom: BUSY host:1 holds the mutex\n");
     assert_says(r, "rebuild f", 0, "The rebuild of f has started");
     assert_says(r, "abort f --json --yes", 0, "{\"filter\":\"f\",\"aborted\":true}\n");
@@ -55,6 +58,19 @@ static void test_rebuild__ends_where_it_holds_or_was_rolled_back(void **state)
     r->switched = false;
     assert_says(r, "rebuild 12 --wait --timeout 1 2>&1 & sleep 4; kill -INT $!; wait $!", 130,
                 "  until \"twinbloom cutover\"\n");
+}
+
+static void test_rebuild__ends_where_the_grace_time_begins(void **state)
+{
+    struct responder *r = *state;
+    r->grace = r->switched = true;
+    r->last_state = "running";
+    assert_says(r, "rebuild 12 --wait", 0,
+                "The rebuild of 12 has switched after 0s, 1,200,000 rows, generation 4 serves.\n"
+                "The old generation is kept until 2023-11-1");
+    assert_true(r->polls >= 5);
+    r->polls = 0;
+    assert_says(r, "rebuild 12 --wait --json", 0, "\"job_grace_ends_at\":1700000000,");
 }
 
 static void test_verify__is_followed_as_a_rebuild_is(void **state)
@@ -150,6 +166,8 @@ int main(void)
                                         responder_stop),
         cmocka_unit_test_setup_teardown(test_rebuild__hands_its_options_on, responder_start, responder_stop),
         cmocka_unit_test_setup_teardown(test_rebuild__ends_where_it_holds_or_was_rolled_back, responder_start,
+                                        responder_stop),
+        cmocka_unit_test_setup_teardown(test_rebuild__ends_where_the_grace_time_begins, responder_start,
                                         responder_stop),
         cmocka_unit_test_setup_teardown(test_verify__is_followed_as_a_rebuild_is, responder_start,
                                         responder_stop),

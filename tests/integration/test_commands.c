@@ -8,17 +8,7 @@
 
 static struct fixture fixture;
 
-static int setup(void **state)
-{
-    (void)state;
-    return fixture_start(&fixture, &(struct fixture_options){.nodes = 1, .daemons = 1});
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    return fixture_stop(&fixture);
-}
+static const struct fixture_options options = {.nodes = 1, .daemons = 1};
 
 static void test_filters__grow_past_their_capacity_and_keep_their_rate(void **state)
 {
@@ -109,5 +99,5 @@ int main(void)
         cmocka_unit_test(test_keys__may_be_empty_binary_or_a_megabyte),
         cmocka_unit_test(test_pipeline__answers_ten_thousand_commands_in_order),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return fixture_run_tests(&fixture, &options, tests);
 }

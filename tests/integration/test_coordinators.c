@@ -17,23 +17,13 @@ enum { ROWS = 2000, WAIT_MS = 30000 };
 
 static struct fixture fixture;
 
-static int setup(void **state)
-{
-    (void)state;
-    return fixture_start(&fixture, &(struct fixture_options){.nodes = 2,
-                                                             .daemons = 3,
-                                                             .postgres = true,
-                                                             .rows = ROWS,
-                                                             .capacity = 5000,
-                                                             .rate = "0.001",
-                                                             .service = "threads = 2\n"});
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    return fixture_stop(&fixture);
-}
+static const struct fixture_options options = {.nodes = 2,
+                                               .daemons = 3,
+                                               .postgres = true,
+                                               .rows = ROWS,
+                                               .capacity = 5000,
+                                               .rate = "0.001",
+                                               .service = "threads = 2\n"};
 
 static const char *field(unsigned by, unsigned d, const char *name)
 {
@@ -353,5 +343,5 @@ int main(void)
         cmocka_unit_test(test_coordinators__a_home_that_is_away_holds_nobody_up),
         cmocka_unit_test(test_coordinators__a_node_that_is_away_is_said_by_all),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return fixture_run_tests(&fixture, &options, tests);
 }

@@ -4,7 +4,9 @@
  * the counts was killed: they are estimated from the bits. */
 #include "tests/integration/fixture.h"
 
+#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -222,11 +224,60 @@ static void test_home__that_comes_back_with_older_counts_has_them_estimated(void
     is_estimated(ADDED);
 }
 
+/* How often that server has run @command. */
+static uint64_t calls(struct client *node, const char *command)
+{
+    char name[64];
+    uint64_t n = 0;
+    redisReply *r = client_command(node, "INFO commandstats");
+    assert_non_null(r);
+    (void)snprintf(name, sizeof(name), "\ncmdstat_%s:calls=", command);
+    const char *at = strstr(r->str, name);
+    if (at != NULL)
+        n = strtoull(at + strlen(name), NULL, 10);
+    freeReplyObject(r);
+    return n;
+}
+
+/* All filters are due when a coordinator begins. Here each takes longer to count than a round may spend on
+ * that. */
+static void test_coordinator__counts_the_bits_of_few_filters_in_one_round(void **state)
+{
+    (void)state;
+    enum { FILTERS = 8, DELAY_MS = 25 };
+    struct client node[2] = {{0}};
+    struct error e = {""};
+    uint64_t counted = 0, before, first = 0, now = 0;
+    assert_int_equal(number("DEL seen"), 1);
+    for (unsigned i = 0; i < FILTERS; i++)
+        must(client_ok(&f.client[0], &e, "BF.RESERVE filter%u 0.01 100", i), e);
+    daemon_kill(&f.daemon[0]);
+    for (unsigned i = 0; i < 2; i++)
+        must(client_open(&node[i], f.redis[i].port, WAIT_MS, &e), e);
+    before = calls(&node[0], "bitcount") + calls(&node[1], "bitcount");
+    proxy_set(proxy, route, &(struct proxy_fault){.reply_delay_ms = DELAY_MS});
+    must(daemon_launch(&f.daemon[0], &e), e);
+    for (uint64_t until = clock_mono_us() + WAIT_MS * UINT64_C(1000); counted < FILTERS;) {
+        if (clock_mono_us() > until)
+            fail_msg("%" PRIu64 " of %d filters were counted", counted, FILTERS);
+        counted = calls(&node[0], "bitcount") + calls(&node[1], "bitcount") - before;
+        now = calls(&node[0], "smembers"); /* each round reads the names of all filters */
+        first = first == 0 && counted > 0 ? now : first;
+        clock_sleep_us(5000);
+    }
+    assert_in_range(now - first, FILTERS - 2, 10 * FILTERS);
+    proxy_lift(proxy);
+    fixture_reconnect(&f, 0);
+    for (unsigned i = 0; i < 2; i++)
+        client_close(&node[i]);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(test_coordinator__counts_the_bits_of_few_filters_in_one_round),
         TEST(test_home__that_refuses_connections_loses_no_counts),
         TEST(test_home__that_does_not_answer_loses_no_counts),
         TEST(test_home__that_comes_back_with_older_counts_has_them_estimated),

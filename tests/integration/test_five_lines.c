@@ -196,6 +196,26 @@ static void test_check_config__says_what_was_chosen(void **state)
     assert_true(daemon_fini(&d));
 }
 
+static void test_check_config__says_once_that_postgres_refuses_and_what_to_check(void **state)
+{
+    (void)state;
+    struct daemon d;
+    char *output = NULL;
+    int status = -1;
+    struct error e = {""};
+    struct daemon_options o = options(ACCOUNT);
+    o.dsn = "postgresql://app@127.0.0.1:1,127.0.0.1:1/app"; /* libpq says the same of both */
+    must(daemon_prepare(&d, &o, &e), e);
+    must(daemon_run(&d, "--check-config", &output, &status, &e), e);
+    const char *refused = strstr(output, "Connection refused");
+    if (refused == NULL || strstr(refused + 1, "Connection refused") != NULL ||
+        strstr(output, "; check dsn and the password in [postgres]\n") == NULL)
+        fail_msg("status %d: %s", status, output);
+    assert_int_equal(status, 2);
+    free(output);
+    assert_true(daemon_fini(&d));
+}
+
 static void test_twinbloomd__reads_the_packaged_file(void **state)
 {
     (void)state;
@@ -219,6 +239,7 @@ int main(void)
         cmocka_unit_test(test_five_lines__warn_where_rows_cannot_be_followed),
         cmocka_unit_test(test_password_file__logs_in_and_is_read_again),
         cmocka_unit_test(test_check_config__says_what_was_chosen),
+        cmocka_unit_test(test_check_config__says_once_that_postgres_refuses_and_what_to_check),
         cmocka_unit_test(test_twinbloomd__reads_the_packaged_file),
     };
     return cmocka_run_group_tests_name("five_lines", tests, setup, teardown);

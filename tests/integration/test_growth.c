@@ -9,18 +9,7 @@ enum { ABSENT = 20000 };
 
 static struct fixture fixture;
 
-static int setup(void **state)
-{
-    (void)state;
-    return fixture_start(&fixture,
-                         &(struct fixture_options){.nodes = 2, .daemons = 1, .service = "timeout = 20s\n"});
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    return fixture_stop(&fixture);
-}
+static const struct fixture_options options = {.nodes = 2, .daemons = 1, .service = "timeout = 20s\n"};
 
 static void reserve(const char *command)
 {
@@ -131,5 +120,5 @@ int main(void)
         cmocka_unit_test(test_growth__at_a_small_rate_goes_on),
         cmocka_unit_test(test_filter__that_cannot_grow_still_knows_its_keys),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return fixture_run_tests(&fixture, &options, tests);
 }

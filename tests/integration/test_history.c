@@ -18,27 +18,16 @@ static const char gate[] =
     "IF id = 10000 THEN PERFORM pg_advisory_lock_shared(7); "
     "PERFORM pg_advisory_unlock_shared(7); END IF; RETURN true; END $$";
 
-static int setup(void **state)
-{
-    (void)state;
-    return fixture_start(&fixture,
-                         &(struct fixture_options){.nodes = 1,
-                                                   .daemons = 2,
-                                                   .postgres = true,
-                                                   .rows = ROWS,
-                                                   .capacity = CAPACITY,
-                                                   .rate = "0.01",
-                                                   .service = "check_interval = 200ms\n",
-                                                   .expansion = "lease = 2s\nrows_per_second = 20000\n",
-                                                   .schema = gate,
-                                                   .where = "public.gate(id)"});
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    return fixture_stop(&fixture);
-}
+static const struct fixture_options options = {.nodes = 1,
+                                               .daemons = 2,
+                                               .postgres = true,
+                                               .rows = ROWS,
+                                               .capacity = CAPACITY,
+                                               .rate = "0.01",
+                                               .service = "check_interval = 200ms\n",
+                                               .expansion = "lease = 2s\nrows_per_second = 20000\n",
+                                               .schema = gate,
+                                               .where = "public.gate(id)"};
 
 static redisReply *history(unsigned d, const char *arguments)
 {
@@ -216,6 +205,83 @@ static void test_history__of_a_run_that_another_coordinator_finished_is_one_entr
     fixture_reconnect(&fixture, 0);
 }
 
+/* --- a coordinator dies, and a verification is asked for before the controller of the other one looks --- */
+
+static void looks_every(const char *interval)
+{
+    struct error e = {""};
+    char command[64];
+    (void)snprintf(command, sizeof(command), "CONFIG SET check_interval %s", interval);
+    must(client_ok(&fixture.client[1], &e, command), e);
+}
+
+static void die_and_verify(void)
+{
+    struct error e = {""};
+    uint64_t until = clock_mono_us() + STEADY_MS * 1000ull;
+    client_close(&fixture.client[0]);
+    daemon_kill(&fixture.daemon[0]);
+    while (client_ok(&fixture.client[1], &e, "TB.VERIFY " FILTER) != ERR_OK) { /* until the lease is over */
+        assert_true(clock_mono_us() < until);
+        clock_sleep_us(20000);
+    }
+}
+
+static void live_again(void)
+{
+    struct error e = {""};
+    looks_every("200ms");
+    must(daemon_launch(&fixture.daemon[0], &e), e);
+    fixture_reconnect(&fixture, 0);
+}
+
+static void test_history__of_a_run_that_died_while_it_was_planned_is_an_entry(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    char started[64];
+    redisReply *all;
+    looks_every("1h");
+    fixture_sql(fixture.db, "BEGIN");
+    fixture_sql(fixture.db, "LOCK TABLE short_link");
+    must(client_ok(&fixture.client[0], &e, "TB.REBUILD " FILTER), e);
+    must(client_wait_status(&fixture.client[1], FILTER, "job_step", "plan", STEADY_MS, &e), e);
+    must(client_status(&fixture.client[1], FILTER, "job_started_at", started, sizeof(started), &e), e);
+    die_and_verify();
+    fixture_sql(fixture.db, "COMMIT");
+    const redisReply *run = newest(&all, 7);
+    assert_string_equal(field(run, "outcome"), "done");
+    assert_string_equal(field(run, "rows"), ""); /* of the run before */
+    run = all->element[1];
+    assert_string_equal(field(run, "outcome"), "failed");
+    assert_string_equal(field(run, "trigger"), "operator");
+    assert_string_equal(field(run, "started_at"), started);
+    assert_string_equal(field(run, "error"), "the coordinator that ran this job ended before the job did");
+    assert_string_not_equal(field(run, "job_id"), field(all->element[0], "job_id"));
+    freeReplyObject(all);
+    live_again();
+}
+
+/* The verification's driver goes on with the rebuild. */
+static void test_history__of_a_rebuild_that_a_verification_took_over_tells_of_the_rebuild(void **state)
+{
+    (void)state;
+    redisReply *all;
+    int64_t before = fixture_generation(&fixture, 1);
+    looks_every("1h");
+    hold_a_rebuild();
+    die_and_verify();
+    fixture_sql(fixture.db, "SELECT pg_advisory_unlock(7)");
+    const redisReply *run = newest(&all, 8);
+    assert_string_equal(field(run, "outcome"), "done");
+    assert_string_equal(field(run, "trigger"), "operator");
+    assert_true(number(run, "rows") >= ROWS);
+    assert_int_equal(number(run, "generation_from"), before);
+    assert_true(number(run, "generation") > (uint64_t)before);
+    freeReplyObject(all);
+    live_again();
+}
+
 static void refused(const char *command, const char *expected)
 {
     redisReply *r = client_command(&fixture.client[1], command);
@@ -251,7 +317,9 @@ int main(void)
         cmocka_unit_test(test_history__tells_of_an_abort),
         cmocka_unit_test(test_history__tells_of_a_failure),
         cmocka_unit_test(test_history__of_a_run_that_another_coordinator_finished_is_one_entry),
+        cmocka_unit_test(test_history__of_a_run_that_died_while_it_was_planned_is_an_entry),
+        cmocka_unit_test(test_history__of_a_rebuild_that_a_verification_took_over_tells_of_the_rebuild),
         cmocka_unit_test(test_history__refuses_what_it_cannot_tell_of),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return fixture_run_tests(&fixture, &options, tests);
 }

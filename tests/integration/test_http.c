@@ -18,25 +18,15 @@ enum { ROWS = 3000, BATCH = 100000 };
 
 static struct fixture fixture;
 
-static int setup(void **state)
-{
-    (void)state;
-    return fixture_start(&fixture, &(struct fixture_options){.nodes = 2,
-                                                             .daemons = 1,
-                                                             .postgres = true,
-                                                             .rows = ROWS,
-                                                             .capacity = 10000,
-                                                             .rate = "0.001",
-                                                             .grace = "60s",
-                                                             .service = "timeout = 10s\n",
-                                                             .expansion = "lease = 2s\n"});
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    return fixture_stop(&fixture);
-}
+static const struct fixture_options options = {.nodes = 2,
+                                               .daemons = 1,
+                                               .postgres = true,
+                                               .rows = ROWS,
+                                               .capacity = 10000,
+                                               .rate = "0.001",
+                                               .grace = "60s",
+                                               .service = "timeout = 10s\n",
+                                               .expansion = "lease = 2s\n"};
 
 /* The body of an answer that must have @status; a problem must be one. The caller ends it. */
 static json_t *ask(const char *method, const char *path, const char *json, int status)
@@ -475,5 +465,5 @@ int main(void)
         cmocka_unit_test(test_http__takes_nothing_that_a_form_can_send),
         cmocka_unit_test(test_http__others_are_answered_while_a_large_batch_is_worked_on),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return fixture_run_tests(&fixture, &options, tests);
 }

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The stream of events, maps of shards, samples, and requests that another site's page may have made. */
+/* The stream of events. */
 #include "tests/integration/fixture.h"
 
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-
-#include <openssl/evp.h>
 
 #include "base/clock.h"
 #include "tests/lib/http.h"
@@ -17,32 +14,18 @@
 
 enum { WAIT_MS = 60000, CLIENTS_MAX = 12, STREAMS_MAX = CLIENTS_MAX / 2, HEARD_MAX = 1 << 20, MANY = 150 };
 
-#define JSON "Content-Type: application/json\r\n"
 #define STREAM "GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n"
 #define READER_HASH "$y$j75$u4DBRzkt/c9yLvd8lcV3m/$zwnOmrN9qr4LuShmqpE9dXFXwYkncYKW2j1NgyY5sl0"
 #define AS_READER "Authorization: Basic cmVhZGVyOnJlYWRlcg==\r\n"
 
 static struct fixture fixture;
 
-static int setup(void **state)
-{
-    (void)state;
-    if (fixture_start(&fixture,
-                      &(struct fixture_options){.nodes = 1,
-                                                .daemons = 1,
-                                                .redis_lines = "shard_bytes = 4KiB\ntimeout = 300ms\n",
-                                                .service = "http_timeout = 2s\n"
-                                                           "http_max_clients = 12\n"}) != 0)
-        return -1;
-    fixture_ask(&fixture, 0, "BF.RESERVE h 0.001 20000");
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    return fixture_stop(&fixture);
-}
+static const struct fixture_options options = {.nodes = 1,
+                                               .daemons = 1,
+                                               .redis_lines = "shard_bytes = 4KiB\ntimeout = 300ms\n",
+                                               .service = "http_timeout = 2s\n"
+                                                          "http_max_clients = 12\n",
+                                               .command = "BF.RESERVE h 0.001 20000"};
 
 /* --- a listener --- */
 
@@ -109,19 +92,6 @@ static void ends(struct listener *l)
     while (clock_mono_us() < until && hear(l, WAIT_MS)) {
     }
     assert_true(clock_mono_us() < until);
-}
-
-/* The status of a request with further header lines. */
-static int asks(const char *method, const char *path, const char *headers, const char *body)
-{
-    int fd = raw_open(fixture.daemon[0].http_port);
-    assert_true(fd >= 0);
-    assert_true(http_send(fd, method, path, headers, body, body == NULL ? 0 : strlen(body)));
-    struct http_reply r = http_receive(fd, false);
-    int status = r.status;
-    http_reply_fini(&r);
-    raw_close(fd);
-    return status;
 }
 
 /* --- the stream --- */
@@ -192,8 +162,7 @@ static void test_events__outlives_redis(void **state)
     must(temp_redis_restart(&fixture.redis[0], true, &e), e);
     (void)hears(&heard, at, "\"redis\":\"ok\",\"filters\":true");
     close_stream(&heard);
-    if (client_wait_status(&fixture.client[0], "h", "redis", "ok", WAIT_MS, &e) != ERR_OK)
-        fixture_ask(&fixture, 0, "BF.RESERVE h 0.001 20000");
+    fixture_ask(&fixture, 0, options.command); /* it came back empty */
 }
 
 static void test_events__are_no_more_than_half_of_the_connections(void **state)
@@ -204,8 +173,10 @@ static void test_events__are_no_more_than_half_of_the_connections(void **state)
         open_stream(&some[i], STREAM);
         (void)hears(&some[i], 0, "event: tick");
     }
-    assert_int_equal(asks("GET", "/v1/events", "Connection: close\r\n", NULL), 503);
-    assert_int_equal(asks("GET", "/livez", "Connection: close\r\n", NULL), 200);
+    assert_int_equal(
+        http_status(fixture.daemon[0].http_port, "GET", "/v1/events", "Connection: close\r\n", NULL), 503);
+    assert_int_equal(http_status(fixture.daemon[0].http_port, "GET", "/livez", "Connection: close\r\n", NULL),
+                     200);
     for (unsigned i = 0; i < STREAMS_MAX; i++)
         close_stream(&some[i]);
     uint64_t until = clock_mono_us() + (uint64_t)WAIT_MS * 1000;
@@ -252,7 +223,8 @@ static void test_events__cuts_off_who_does_not_read(void **state)
     ends(&heard);
     assert_null(strstr(heard.text, "event: end"));
     close_stream(&heard);
-    assert_int_equal(asks("GET", "/livez", "Connection: close\r\n", NULL), 200);
+    assert_int_equal(http_status(fixture.daemon[0].http_port, "GET", "/livez", "Connection: close\r\n", NULL),
+                     200);
 }
 
 static void test_events__does_not_keep_what_is_sent_to_it(void **state)
@@ -335,9 +307,9 @@ static void test_events__tell_of_requests_and_answers(void **state)
     size_t at = hears_traffic(&heard, 0, before);
     ask_any("BF.MADD counted a b");
     ask_any("BF.MEXISTS counted a b absent");
-    assert_int_equal(
-        asks("POST", "/v1/filters/counted/check", "Content-Type: application/json\r\n", "{\"keys\":[\"a\"]}"),
-        200);
+    assert_int_equal(http_status(fixture.daemon[0].http_port, "POST", "/v1/filters/counted/check",
+                                 "Content-Type: application/json\r\n", "{\"keys\":[\"a\"]}"),
+                     200);
     do
         at = hears_traffic(&heard, at, after);
     while (after[CHECKS] < before[CHECKS] + 4);
@@ -350,211 +322,7 @@ static void test_events__tell_of_requests_and_answers(void **state)
     assert_int_equal(after[REQUESTS], after[DURATIONS]);
 }
 
-/* --- shards and samples --- */
-
-/* A sample comes every 10 s. */
-static void test_samples__have_what_was_asked_of_the_filter(void **state)
-{
-    (void)state;
-    bool has = false;
-    fixture_ask(&fixture, 0, "BF.RESERVE asked 0.0001 1000");
-    ask_any("BF.MADD asked a b");
-    ask_any("BF.MEXISTS asked a absent absent2");
-    for (uint64_t end = clock_mono_us() + 15000000; !has && clock_mono_us() < end; clock_sleep_us(100000)) {
-        ask_any("TB.STATUS asked");
-        struct http_reply r =
-            http_ask(fixture.daemon[0].http_port, "GET", "/v1/filters/asked/samples?count=1", NULL);
-        assert_int_equal(r.status, 200);
-        const char *list = strstr(r.body, "\"samples\":[[");
-        assert_non_null(list);
-        assert_null(strstr(list, "],["));
-        has = strstr(list, ",3,1,2]]}") != NULL;
-        http_reply_fini(&r);
-    }
-    assert_true(has);
-    assert_int_equal(asks("GET", "/v1/filters/asked/samples?count=0", "", NULL), 422);
-}
-
-static void test_shards__tells_how_full_each_is(void **state)
-{
-    (void)state;
-    uint16_t port = fixture.daemon[0].http_port;
-    struct http_reply r = http_ask(port, "GET", "/v1/filters/h/shards", NULL);
-    assert_int_equal(r.status, 200);
-    assert_non_null(strstr(r.body, "\"shards_per_cell\":1,\"fill_permille\":["));
-    assert_non_null(strstr(r.body, "\"lost\":[],\"incomplete\":[]"));
-    http_reply_fini(&r);
-    r = http_ask(port, "GET", "/v1/filters/h/samples", NULL);
-    assert_int_equal(r.status, 200);
-    assert_non_null(strstr(r.body, "\"interval_seconds\":10,\"samples\":[["));
-    http_reply_fini(&r);
-    assert_int_equal(asks("GET", "/v1/filters/none/shards", "", NULL), 404);
-    assert_int_equal(asks("GET", "/v1/filters/none/samples", "", NULL), 404);
-}
-
-static void test_nodes__tells_of_each_what_it_says_and_how_it_fares(void **state)
-{
-    (void)state;
-    char name[64];
-    struct http_reply r = http_ask(fixture.daemon[0].http_port, "GET", "/v1/nodes", NULL);
-    (void)snprintf(name, sizeof(name), "{\"nodes\":[{\"node\":\"127.0.0.1:%u\",\"state\":\"up\",",
-                   fixture.redis[0].port);
-    assert_int_equal(r.status, 200);
-    if (strstr(r.body, name) == NULL || strstr(r.body, "\"maxmemory_bytes\":0,") == NULL)
-        fail_msg("%s is not in %s", name, r.body);
-    const char *used = strstr(r.body, "\"used_bytes\":");
-    assert_true(used != NULL && strtoul(used + strlen("\"used_bytes\":"), NULL, 10) > 100000);
-    http_reply_fini(&r);
-}
-
-static void test_shards__names_those_that_are_lost(void **state)
-{
-    (void)state;
-    char command[512];
-    uint64_t until = clock_mono_us() + (uint64_t)WAIT_MS * 1000;
-    (void)snprintf(command, sizeof(command),
-                   "redis-cli -p %u --scan --pattern '*{h.1.0.1}:*.e*' | xargs -n1 redis-cli -p %u DEL",
-                   fixture.redis[0].port, fixture.redis[0].port);
-    const char *const argv[] = {"sh", "-c", command, NULL};
-    char *output = NULL;
-    int status = -1;
-    struct error e = {""};
-    must(process_run(argv, WAIT_MS, &output, &status, &e), e);
-    free(output);
-    for (bool told = false; !told; clock_sleep_us(200 * 1000)) { /* checks meet it, the keeper looks */
-        assert_true(clock_mono_us() < until);
-        for (unsigned i = 0; i < 50; i++) {
-            (void)snprintf(command, sizeof(command), "BF.EXISTS h key%u", i);
-            freeReplyObject(client_command(&fixture.client[0], command));
-        }
-        struct http_reply r = http_ask(fixture.daemon[0].http_port, "GET", "/v1/filters/h/shards", NULL);
-        assert_int_equal(r.status, 200);
-        told = strstr(r.body, "\"lost\":[[1,1]]") != NULL;
-        http_reply_fini(&r);
-    }
-}
-
-/* Whoever may read must not have the admin thread for himself. */
-static void test_shards__are_not_read_again_at_once_where_that_took_long(void **state)
-{
-    (void)state;
-    static const char path[] = "/v1/filters/fresh-shards/shards";
-    uint64_t until = clock_mono_us() + (uint64_t)WAIT_MS * 1000;
-    fixture_ask(&fixture, 0, "BF.RESERVE fresh-shards 0.01 100");
-    for (bool refused = false; !refused;) {
-        assert_true(clock_mono_us() < until);
-        process_signal(&fixture.redis[0].process, SIGSTOP); /* it takes the timeout of a command */
-        (void)asks("GET", path, "Connection: close\r\n", NULL);
-        process_signal(&fixture.redis[0].process, SIGCONT);
-        struct http_reply r = http_ask(fixture.daemon[0].http_port, "GET", path, NULL);
-        refused = r.status == 503 && strstr(r.body, "were read just now") != NULL;
-        if (refused)
-            assert_string_equal(http_reply_header(&r, "Retry-After"), "1");
-        http_reply_fini(&r);
-    }
-    while (asks("GET", path, "Connection: close\r\n", NULL) != 200) {
-        assert_true(clock_mono_us() < until);
-        clock_sleep_us(100 * 1000);
-    }
-}
-
-/* --- the page, and other sites --- */
-
-static void test_dashboard__comes_with_what_guards_it(void **state)
-{
-    (void)state;
-    static const char *const files[] = {"/", "/dashboard/app.js"};
-    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
-        char etag[128], headers[256];
-        struct http_reply r = http_ask(fixture.daemon[0].http_port, "GET", files[i], NULL);
-        assert_int_equal(r.status, 200);
-        const char *policy = http_reply_header(&r, "Content-Security-Policy");
-        assert_non_null(strstr(policy, "default-src 'none'"));
-        assert_non_null(strstr(policy, "frame-ancestors 'none'"));
-        assert_null(strstr(policy, "unsafe"));
-        assert_string_equal(http_reply_header(&r, "X-Content-Type-Options"), "nosniff");
-        assert_string_equal(http_reply_header(&r, "Referrer-Policy"), "no-referrer");
-        assert_string_equal(http_reply_header(&r, "Cache-Control"), "no-cache");
-        (void)snprintf(etag, sizeof(etag), "%s", http_reply_header(&r, "ETag"));
-        http_reply_fini(&r);
-        (void)snprintf(headers, sizeof(headers), "If-None-Match: %s\r\n", etag);
-        assert_int_equal(asks("GET", files[i], headers, NULL), 304);
-        assert_int_equal(asks("POST", files[i], JSON, "{}"), 405);
-    }
-}
-
-/* What is between the tags must be let in by the policy's @directive, by its hash alone. */
-static void is_let_in(const struct http_reply *r, const char *opens, const char *closes,
-                      const char *directive)
-{
-    unsigned char digest[EVP_MAX_MD_SIZE];
-    unsigned length;
-    char hash[64], wanted[128];
-    const char *from = strstr(r->body, opens), *to = from == NULL ? NULL : strstr(from, closes);
-    assert_non_null(to);
-    from += strlen(opens);
-    assert_int_equal(EVP_Digest(from, (size_t)(to - from), digest, &length, EVP_sha256(), NULL), 1);
-    assert_int_equal(EVP_EncodeBlock((unsigned char *)hash, digest, (int)length), 44);
-    (void)snprintf(wanted, sizeof(wanted), "; %s 'sha256-%s'; ", directive, hash);
-    assert_non_null(strstr(http_reply_header(r, "Content-Security-Policy"), wanted));
-}
-
-static void test_dashboard__has_its_style_in_the_page_and_its_hash_in_the_policy(void **state)
-{
-    (void)state;
-    struct http_reply r = http_ask(fixture.daemon[0].http_port, "GET", "/", NULL);
-    assert_int_equal(r.status, 200);
-    is_let_in(&r, "<style>", "</style>", "style-src");
-    is_let_in(&r, "<script>", "</script>", "script-src 'self'");
-    assert_non_null(strstr(r.body, "--petal-a:"));            /* of style.css */
-    assert_non_null(strstr(r.body, "localStorage.getItem(")); /* of theme.js */
-    assert_null(strstr(r.body, "rel=\"stylesheet\""));
-    http_reply_fini(&r);
-    assert_int_equal(asks("GET", "/dashboard/style.css", "", NULL), 404);
-}
-
-/* The status for a browser that was led here by a name that others have made point here. */
-static int misdirected(const char *path)
-{
-    char request[256];
-    int fd = raw_open(fixture.daemon[0].http_port);
-    (void)snprintf(request, sizeof(request),
-                   "GET %s HTTP/1.1\r\nHost: evil.example\r\nAccept-Language: en\r\n\r\n", path);
-    assert_true(raw_puts(fd, request));
-    struct http_reply r = http_receive(fd, false);
-    int status = r.status;
-    http_reply_fini(&r);
-    raw_close(fd);
-    return status;
-}
-
-static void test_other_sites__are_refused_where_they_would_change_something(void **state)
-{
-    (void)state;
-    static const char add[] = "/v1/filters/h/check", body[] = "{\"keys\":[]}";
-    assert_int_equal(asks("POST", add, JSON, body), 200); /* no browser */
-    assert_int_equal(asks("POST", add, JSON "Origin: http://evil.example\r\n", body), 403);
-    assert_int_equal(asks("POST", add, JSON "Origin: null\r\n", body), 403);
-    assert_int_equal(asks("POST", add, JSON "Sec-Fetch-Site: cross-site\r\n", body), 403);
-    assert_int_equal(asks("POST", add, JSON "Sec-Fetch-Site: same-site\r\n", body), 403);
-    assert_int_equal(asks("POST", add, JSON "Sec-Fetch-Site: same-origin\r\n", body), 403);
-    assert_int_equal(asks("POST", add, JSON "Origin: http://localhost\r\n", body), 403);
-    assert_int_equal(asks("POST", add, JSON "Origin: http://localhost\r\nX-CSRF-Token: 00\r\n", body), 403);
-    struct http_reply r = http_ask(fixture.daemon[0].http_port, "GET", "/v1/session", NULL);
-    const char *at = strstr(r.body, "\"csrf_token\":\"");
-    assert_non_null(at);
-    char headers[512];
-    (void)snprintf(headers, sizeof(headers), JSON "Origin: http://localhost\r\nX-CSRF-Token: %.64s\r\n",
-                   at + strlen("\"csrf_token\":\""));
-    http_reply_fini(&r);
-    assert_int_equal(asks("POST", add, headers, body), 200);
-    static const char other[] = "/v1/filters/h"; /* no body, so no type that a form could not send */
-    assert_int_equal(asks("DELETE", other, "Origin: http://evil.example\r\n", NULL), 403);
-    assert_int_equal(asks("DELETE", other, "Sec-Fetch-Site: cross-site\r\n", NULL), 403);
-    assert_int_equal(asks("DELETE", other, "Origin: http://localhost\r\n", NULL), 403);
-    assert_int_equal(asks("GET", other, "", NULL), 200);
-    assert_int_equal(misdirected("/v1/filters"), 421);
-}
+/* --- the end --- */
 
 static void test_events__end_with_the_daemon(void **state)
 {
@@ -586,18 +354,20 @@ static void test_events__are_what_the_user_may_see(void **state)
     (void)hears(&heard, 0, "\"filter\":\"h\"");
     assert_null(strstr(heard.text, "many-"));
     assert_null(strstr(heard.text, "event: nodes"));
-    assert_int_equal(asks("GET", "/v1/nodes", AS_READER, NULL), 403);
+    assert_int_equal(http_status(fixture.daemon[0].http_port, "GET", "/v1/nodes", AS_READER, NULL), 403);
     must(daemon_rewrite(&fixture.daemon[0], &without, &e), e);
     must(daemon_reload(&fixture.daemon[0], &e), e);
     (void)hears(&heard, at, "event: end");
     ends(&heard);
     close_stream(&heard);
-    assert_int_equal(asks("GET", "/v1/events", "", NULL), 401);
-    assert_int_equal(asks("GET", "/", "", NULL), 401);
-    assert_int_equal(asks("GET", "/dashboard/app.js", "", NULL), 200);
-    assert_int_equal(asks("GET", "/metrics", "", NULL), 200); /* from this machine without a login: */
-    assert_int_equal(misdirected("/metrics"), 421);           /* no stranger's name may lead there */
-    assert_int_equal(misdirected("/v1/filters"), 401);
+    assert_int_equal(http_status(fixture.daemon[0].http_port, "GET", "/v1/events", "", NULL), 401);
+    assert_int_equal(http_status(fixture.daemon[0].http_port, "GET", "/", "", NULL), 401);
+    assert_int_equal(http_status(fixture.daemon[0].http_port, "GET", "/dashboard/app.js", "", NULL), 200);
+    assert_int_equal(http_status(fixture.daemon[0].http_port, "GET", "/metrics", "", NULL),
+                     200); /* from this machine without a login: */
+    assert_int_equal(http_status_misdirected(fixture.daemon[0].http_port, "/metrics"),
+                     421); /* no stranger's name may lead there */
+    assert_int_equal(http_status_misdirected(fixture.daemon[0].http_port, "/v1/filters"), 401);
 }
 
 int main(void)
@@ -611,18 +381,10 @@ int main(void)
         cmocka_unit_test(test_events__have_an_id_and_are_counted),
         cmocka_unit_test(test_events__of_a_head_is_a_head),
         cmocka_unit_test(test_events__tell_of_requests_and_answers),
-        cmocka_unit_test(test_samples__have_what_was_asked_of_the_filter),
-        cmocka_unit_test(test_shards__tells_how_full_each_is),
-        cmocka_unit_test(test_dashboard__comes_with_what_guards_it),
-        cmocka_unit_test(test_dashboard__has_its_style_in_the_page_and_its_hash_in_the_policy),
-        cmocka_unit_test(test_other_sites__are_refused_where_they_would_change_something),
         cmocka_unit_test(test_events__cuts_off_who_does_not_read),
-        cmocka_unit_test(test_nodes__tells_of_each_what_it_says_and_how_it_fares),
-        cmocka_unit_test(test_shards__names_those_that_are_lost),
-        cmocka_unit_test(test_shards__are_not_read_again_at_once_where_that_took_long),
         cmocka_unit_test(test_events__outlives_redis),
         cmocka_unit_test(test_events__end_with_the_daemon),
         cmocka_unit_test(test_events__are_what_the_user_may_see),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return fixture_run_tests(&fixture, &options, tests);
 }

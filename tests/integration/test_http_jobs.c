@@ -15,25 +15,15 @@ enum { ROWS = 3000, ID_MAX = 256, WAIT_US = 60 * 1000 * 1000 };
 
 static struct fixture fixture;
 
-static int setup(void **state)
-{
-    (void)state;
-    return fixture_start(&fixture, &(struct fixture_options){.nodes = 2,
-                                                             .daemons = 2,
-                                                             .postgres = true,
-                                                             .rows = ROWS,
-                                                             .capacity = 10000,
-                                                             .rate = "0.001",
-                                                             .grace = "60s",
-                                                             .service = "timeout = 10s\n",
-                                                             .expansion = "lease = 2s\n"});
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    return fixture_stop(&fixture);
-}
+static const struct fixture_options options = {.nodes = 2,
+                                               .daemons = 2,
+                                               .postgres = true,
+                                               .rows = ROWS,
+                                               .capacity = 10000,
+                                               .rate = "0.001",
+                                               .grace = "60s",
+                                               .service = "timeout = 10s\n",
+                                               .expansion = "lease = 2s\n"};
 
 /* --- asking --- */
 
@@ -220,5 +210,5 @@ int main(void)
         cmocka_unit_test(test_jobs__each_have_an_id_of_their_own),
         cmocka_unit_test(test_jobs__that_there_are_not_are_not_found),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return fixture_run_tests(&fixture, &options, tests);
 }

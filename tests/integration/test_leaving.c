@@ -21,26 +21,16 @@ static const char gate[] =
     "IF id = 50000 THEN PERFORM pg_advisory_lock_shared(7); "
     "PERFORM pg_advisory_unlock_shared(7); END IF; RETURN true; END $$";
 
-static int setup(void **state)
-{
-    (void)state;
-    return fixture_start(&fixture, &(struct fixture_options){.nodes = 1,
-                                                             .daemons = 2,
-                                                             .postgres = true,
-                                                             .rows = ROWS,
-                                                             .capacity = 200000,
-                                                             .rate = "0.001",
-                                                             .service = "shutdown_delay = 4s\n",
-                                                             .expansion = "lease = 10m\npage_rows = 500\n",
-                                                             .schema = gate,
-                                                             .where = "public.gate(id)"});
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    return fixture_stop(&fixture);
-}
+static const struct fixture_options options = {.nodes = 1,
+                                               .daemons = 2,
+                                               .postgres = true,
+                                               .rows = ROWS,
+                                               .capacity = 200000,
+                                               .rate = "0.001",
+                                               .service = "shutdown_delay = 4s\n",
+                                               .expansion = "lease = 10m\npage_rows = 500\n",
+                                               .schema = gate,
+                                               .where = "public.gate(id)"};
 
 static void expect_readyz(unsigned d, int status, const char *says)
 {
@@ -161,5 +151,5 @@ int main(void)
         cmocka_unit_test(test_leaving__more_signals_do_not_break_off_a_clean_end),
         cmocka_unit_test(test_leaving__its_job_goes_on_at_another_one_at_once),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return fixture_run_tests(&fixture, &options, tests);
 }

@@ -13,22 +13,12 @@
 
 static struct fixture fixture;
 
-static int setup(void **state)
-{
-    (void)state;
-    return fixture_start(&fixture, &(struct fixture_options){.nodes = 1,
-                                                             .daemons = 1,
-                                                             .service = "in_flight_max = 16\n"
-                                                                        "request_max = 64KiB\n"
-                                                                        "output_timeout = 1s\n"
-                                                                        "idle_timeout = 2s\n"});
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    return fixture_stop(&fixture);
-}
+static const struct fixture_options options = {.nodes = 1,
+                                               .daemons = 1,
+                                               .service = "in_flight_max = 16\n"
+                                                          "request_max = 64KiB\n"
+                                                          "output_timeout = 1s\n"
+                                                          "idle_timeout = 2s\n"};
 
 static int open_raw(void)
 {
@@ -185,5 +175,5 @@ int main(void)
         cmocka_unit_test(test_client__that_reads_no_replies_is_cut),
         cmocka_unit_test(test_client__that_is_idle_is_closed_and_one_that_is_not_stays),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return fixture_run_tests(&fixture, &options, tests);
 }

@@ -21,27 +21,16 @@ static const char gate[] =
     "IF id = 15000 THEN PERFORM pg_advisory_lock_shared(7); "
     "PERFORM pg_advisory_unlock_shared(7); END IF; RETURN true; END $$";
 
-static int setup(void **state)
-{
-    (void)state;
-    return fixture_start(&fixture,
-                         &(struct fixture_options){.nodes = 1,
-                                                   .daemons = 2,
-                                                   .postgres = true,
-                                                   .rows = ROWS,
-                                                   .capacity = 60000,
-                                                   .rate = "0.01",
-                                                   .service = INTERVAL "log_level = debug\n",
-                                                   .expansion = "lease = 60s\nrows_per_second = 20000\n",
-                                                   .schema = gate,
-                                                   .where = "public.gate(id)"});
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    return fixture_stop(&fixture);
-}
+static const struct fixture_options options = {.nodes = 1,
+                                               .daemons = 2,
+                                               .postgres = true,
+                                               .rows = ROWS,
+                                               .capacity = 60000,
+                                               .rate = "0.01",
+                                               .service = INTERVAL "log_level = debug\n",
+                                               .expansion = "lease = 60s\nrows_per_second = 20000\n",
+                                               .schema = gate,
+                                               .where = "public.gate(id)"};
 
 static unsigned lines_with(const struct process *p, const char *text)
 {
@@ -247,6 +236,6 @@ int main(void)
         cmocka_unit_test(test_listener__does_not_make_coordinators_call_each_other_for_ever),
         cmocka_unit_test(test_listener__is_done_without_where_redis_does_not_let_it_subscribe),
     };
-    int failed = cmocka_run_group_tests(tests, setup, teardown);
+    int failed = fixture_run_tests(&fixture, &options, tests);
     return failed + cmocka_run_group_tests(alone, NULL, NULL);
 }

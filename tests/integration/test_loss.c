@@ -12,23 +12,13 @@ enum { ROWS = 5000, SAMPLE = 1000, HEAL_MS = 60000 };
 
 static struct fixture fixture;
 
-static int setup(void **state)
-{
-    (void)state;
-    return fixture_start(&fixture, &(struct fixture_options){.nodes = 2,
-                                                             .daemons = 2,
-                                                             .postgres = true,
-                                                             .rows = ROWS,
-                                                             .capacity = 20000,
-                                                             .rate = "0.001",
-                                                             .expansion = "lease = 2s\n"});
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    return fixture_stop(&fixture);
-}
+static const struct fixture_options options = {.nodes = 2,
+                                               .daemons = 2,
+                                               .postgres = true,
+                                               .rows = ROWS,
+                                               .capacity = 20000,
+                                               .rate = "0.001",
+                                               .expansion = "lease = 2s\n"};
 
 /* Ask coordinator @d for @count codes, one command each, all at once. Answers "no" are counted in *@no and
  * answers "yes" in *@yes; what is neither is an error reply, which a loss may cause. */
@@ -294,5 +284,5 @@ int main(void)
         cmocka_unit_test(test_loss__of_data_at_a_restart_heals),
         cmocka_unit_test(test_loss__does_not_forget_a_key_that_was_added_while_degraded),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return fixture_run_tests(&fixture, &options, tests);
 }

@@ -16,26 +16,15 @@ enum { ROWS = 2000 };
 
 static struct fixture fixture;
 
-static int setup(void **state)
-{
-    (void)state;
-    return fixture_start(&fixture,
-                         &(struct fixture_options){.nodes = 2,
-                                                   .daemons = 1,
-                                                   .postgres = true,
-                                                   .rows = ROWS,
-                                                   .capacity = 10000,
-                                                   .rate = "0.001",
-                                                   .service = "timeout = 20s\n",
-                                                   .filter = "schedule = 30 3 * * *\n",
-                                                   .expansion = "lease = 2s\nrows_per_second = 500\n"});
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    return fixture_stop(&fixture);
-}
+static const struct fixture_options options = {.nodes = 2,
+                                               .daemons = 1,
+                                               .postgres = true,
+                                               .rows = ROWS,
+                                               .capacity = 10000,
+                                               .rate = "0.001",
+                                               .service = "timeout = 20s\n",
+                                               .filter = "schedule = 30 3 * * *\n",
+                                               .expansion = "lease = 2s\nrows_per_second = 500\n"};
 
 static const struct daemon *coordinator(void)
 {
@@ -355,5 +344,5 @@ int main(void)
         cmocka_unit_test(test_metrics__are_those_of_the_table),
         cmocka_unit_test(test_metrics__are_answered_without_redis_and_postgres),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return fixture_run_tests(&fixture, &options, tests);
 }

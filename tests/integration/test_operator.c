@@ -372,19 +372,40 @@ static void test_restart__throws_away_what_an_unfinished_job_has_built(void **st
     fixture_all_present(&fixture, 0, 0, ROWS);
 }
 
-static void test_rollback__is_told_to_whoever_waits_for_the_rebuild(void **state)
+/* Whoever waits is told when the new generation serves: the grace time goes on without them. */
+static void test_wait__ends_where_the_grace_time_begins(void **state)
 {
     (void)state;
     struct error e = {""};
-    char line[256];
     quiet();
     int64_t before = number("generation");
-    (void)snprintf(line, sizeof(line),
-                   "rebuild " FILTER " --wait 2>&1 & job=$!; "
-                   "until %s -p %u status " FILTER " | grep -q 'step *grace'; do sleep 0.1; done; "
-                   "%s -p %u rollback " FILTER "; wait $job",
-                   TWINBLOOM_CLI, fixture.client[0].port, TWINBLOOM_CLI, fixture.client[0].port);
-    assert_says(line, 5, "was rolled back: generation ");
+    must(client_ok(&fixture.client[0], &e, "CONFIG SET filter." FILTER ".grace 60s"), e);
+    assert_says("rebuild " FILTER " --wait", 0, ", generation ");
+    int64_t now_ms = (int64_t)(clock_wall_us() / 1000);
+    expect("job_state", "running");
+    expect("job_step", "grace");
+    expect("phase", "SWITCHED");
+    assert_true(number("generation") > before);
+    assert_in_range(number("job_grace_ends_at"), now_ms + 30 * 1000, now_ms + 60 * 1000);
+    assert_says("status " FILTER " | grep 'rollback until '", 0, "");
+    assert_says("rebuild " FILTER, 6, "the mutex is held by ");
+    assert_says("rollback " FILTER, 0, "is being rolled back");
+    wait_for("job_step", "hold");
+    assert_says("status " FILTER " | grep -c 'rollback until '", 1, "0\n");
+    assert_int_equal(number("generation"), before);
+    must(client_ok(&fixture.client[0], &e, "CONFIG SET filter." FILTER ".grace 4s"), e);
+    assert_says("abort --yes " FILTER, 0, "");
+    wait_for("job_state", "aborted");
+}
+
+static void test_rollback__loses_no_key_and_can_be_switched_again(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    quiet();
+    int64_t before = number("generation");
+    assert_says("rebuild " FILTER " --wait", 0, "The old generation is kept until 2");
+    assert_says("rollback " FILTER, 0, "is being rolled back");
     wait_for("job_step", "hold");
     assert_int_equal(number("generation"), before);
     must(client_madd(&fixture.client[0], FILTER, fixture_code, ROWS, 100, &e), e);
@@ -418,11 +439,29 @@ static void test_verify__looks_for_every_key(void **state)
 {
     (void)state;
     quiet();
-    assert_says("verify " FILTER " --full --wait", 0, "20,000 keys looked up");
+    assert_says("verify " FILTER " --full --wait", 0, "20,000 keys looked up, 0 missing and added, ");
     expect("verification", "passed");
     expect("job_verify_mode", "full");
     assert_says("status " FILTER " | grep -E 'method +full$'", 0, "");
     assert_true(number("job_rows") >= ROWS); /* of the rebuild before, as it was */
+}
+
+/* Rows by plain SQL that no follower told of. */
+static void test_verify__says_how_many_keys_were_missing(void **state)
+{
+    (void)state;
+    quiet();
+    fixture_sql(
+        fixture.db,
+        "INSERT INTO short_link (code, url) SELECT 'by-hand-' || n, 'x' FROM generate_series(1, 7) n");
+    assert_says("verify " FILTER " --full --wait --json", 0,
+                "\"job_verify_missing\":0,\"job_verify_added\":7,");
+    assert_says("status " FILTER " | grep -E 'keys missing and added +7$'", 0, "");
+    assert_says("check " FILTER " by-hand-1 by-hand-7", 0, "present\tby-hand-7\n");
+    quiet();
+    fixture_sql(fixture.db, "INSERT INTO short_link (code, url) VALUES ('by-hand-8', 'x')");
+    assert_says("verify " FILTER " --full --wait", 0, "20,008 keys looked up, 1 missing and added, ");
+    fixture_sql(fixture.db, "DELETE FROM short_link WHERE code LIKE 'by-hand-%'");
 }
 
 /* A row from before the build whose key is taken out of the filter by force: the shard is emptied but for its
@@ -462,23 +501,13 @@ static void test_verify__ends_with_1_where_an_old_key_is_missing(void **state)
     fixture_all_present(&fixture, 0, 0, ROWS); /* they were added */
 }
 
-static int setup(void **state)
-{
-    (void)state;
-    return fixture_start(&fixture, &(struct fixture_options){.nodes = 2,
-                                                             .daemons = 1,
-                                                             .postgres = true,
-                                                             .rows = ROWS,
-                                                             .capacity = CAPACITY,
-                                                             .rate = "0.01",
-                                                             .grace = "4s"});
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    return fixture_stop(&fixture);
-}
+static const struct fixture_options options = {.nodes = 2,
+                                               .daemons = 1,
+                                               .postgres = true,
+                                               .rows = ROWS,
+                                               .capacity = CAPACITY,
+                                               .rate = "0.01",
+                                               .grace = "4s"};
 
 int main(void)
 {
@@ -491,10 +520,12 @@ int main(void)
         cmocka_unit_test(test_dry_run__says_what_the_rebuild_then_does),
         cmocka_unit_test(test_hold__waits_for_the_cutover),
         cmocka_unit_test(test_restart__throws_away_what_an_unfinished_job_has_built),
-        cmocka_unit_test(test_rollback__is_told_to_whoever_waits_for_the_rebuild),
+        cmocka_unit_test(test_wait__ends_where_the_grace_time_begins),
+        cmocka_unit_test(test_rollback__loses_no_key_and_can_be_switched_again),
         cmocka_unit_test(test_pause__and_throttle_are_seen_in_the_status),
         cmocka_unit_test(test_verify__looks_for_every_key),
+        cmocka_unit_test(test_verify__says_how_many_keys_were_missing),
         cmocka_unit_test(test_verify__ends_with_1_where_an_old_key_is_missing),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return fixture_run_tests(&fixture, &options, tests);
 }

@@ -147,10 +147,10 @@ static void use_stream(PGconn *pg, struct source *source, const char *dsn)
     assert_memory_equal(batch.rows[0].id, "3", 1);
     must(stream_confirm(s, batch.mark, &e), &e);
     struct stream_slot slot;
-    must(stream_slot_state(source, "twinbloom", &slot, &e), &e);
+    must(stream_slot_state(source_connection(source), "twinbloom", &slot, &e), &e);
     assert_true(slot.active);
     stream_close(s);
-    must(stream_drop_slot(source, "twinbloom", &e), &e);
+    must(stream_slot_drop(source_connection(source), "twinbloom", &e), &e);
 }
 
 static void refused(PGconn *pg, const char *statement)

@@ -183,7 +183,7 @@ static void test_stream_close__gives_the_slot_free_at_once(void **state)
     struct error e = {0};
     for (int i = 0; i < 20; i++) {
         stream_close(streams_begin(&t.options));
-        must(stream_drop_slot(source, "handed_over", &e), &e);
+        must(stream_slot_drop(source_connection(source), "handed_over", &e), &e);
     }
     source_close(source);
     PQfinish(pg);

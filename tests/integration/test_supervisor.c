@@ -296,7 +296,7 @@ static void expect_silence(const char *name)
     pid_t thread = thread_named(name);
     assert_true(thread > 0);
     hang(thread);
-    (void)snprintf(line, sizeof(line), "one=%s", name);
+    (void)snprintf(line, sizeof(line), "thread=%s", name);
     expect_log(line); /* so its letter is out, and whatever was sent before it */
     clock_sleep_us(100000);
     forget();

@@ -23,26 +23,16 @@ static const char gate[] =
     "IF id = 30000 THEN PERFORM pg_advisory_lock_shared(7); "
     "PERFORM pg_advisory_unlock_shared(7); END IF; RETURN true; END $$";
 
-static int setup(void **state)
-{
-    (void)state;
-    return fixture_start(&fixture, &(struct fixture_options){.nodes = 2,
-                                                             .daemons = 3,
-                                                             .postgres = true,
-                                                             .rows = ROWS,
-                                                             .capacity = 100000,
-                                                             .rate = "0.001",
-                                                             .service = "shutdown_delay = 1s\n",
-                                                             .expansion = "lease = 10m\npage_rows = 500\n",
-                                                             .schema = gate,
-                                                             .where = "public.gate(id)"});
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    return fixture_stop(&fixture);
-}
+static const struct fixture_options options = {.nodes = 2,
+                                               .daemons = 3,
+                                               .postgres = true,
+                                               .rows = ROWS,
+                                               .capacity = 100000,
+                                               .rate = "0.001",
+                                               .service = "shutdown_delay = 1s\n",
+                                               .expansion = "lease = 10m\npage_rows = 500\n",
+                                               .schema = gate,
+                                               .where = "public.gate(id)"};
 
 /* --- traffic --- */
 
@@ -248,5 +238,5 @@ static void test_upgrade__goes_round_without_a_pause(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_upgrade__goes_round_without_a_pause)};
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return fixture_run_tests(&fixture, &options, tests);
 }

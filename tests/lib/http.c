@@ -71,6 +71,33 @@ struct http_reply http_ask(uint16_t port, const char *method, const char *path, 
     return r;
 }
 
+static int take_status(int fd, bool sent)
+{
+    struct http_reply r = {.status = 0};
+    if (sent)
+        r = http_receive(fd, false);
+    int status = r.status;
+    http_reply_fini(&r);
+    raw_close(fd);
+    return status;
+}
+
+int http_status(uint16_t port, const char *method, const char *path, const char *headers, const char *body)
+{
+    int fd = raw_open(port);
+    size_t length = body == NULL ? 0 : strlen(body);
+    return take_status(fd, fd >= 0 && http_send(fd, method, path, headers, body, length));
+}
+
+int http_status_misdirected(uint16_t port, const char *path)
+{
+    char request[256];
+    int fd = raw_open(port);
+    (void)snprintf(request, sizeof(request),
+                   "GET %s HTTP/1.1\r\nHost: evil.example\r\nAccept-Language: en\r\n\r\n", path);
+    return take_status(fd, fd >= 0 && raw_puts(fd, request));
+}
+
 void http_reply_fini(struct http_reply *r)
 {
     free(r->body);

@@ -26,6 +26,12 @@ struct http_reply http_receive(int fd, bool head);
 /* One request with a JSON body (NULL: none) on a connection of its own. */
 struct http_reply http_ask(uint16_t port, const char *method, const char *path, const char *json);
 
+/* The status of one request on a connection of its own; @headers are lines with their CRLF, @body may be
+ * NULL. */
+int http_status(uint16_t port, const char *method, const char *path, const char *headers, const char *body);
+/* That of a GET by a browser that another site's name, which was made to point here, has led here. */
+int http_status_misdirected(uint16_t port, const char *path);
+
 /* The value of a header of @r in a static buffer; "" where it is not there. */
 const char *http_reply_header(const struct http_reply *r, const char *name);
 void http_reply_fini(struct http_reply *r);

@@ -15,6 +15,8 @@
 
 enum { ARGS_MAX = 32, START_MS = 30000, STOP_MS = 10000, INITDB_MS = 60000 };
 
+static unsigned there; /* servers of this process, running or not */
+
 /* The newest version that is installed. */
 static enum err find_binaries(char out[PATH_MAX], struct error *e)
 {
@@ -77,6 +79,7 @@ static enum err make_directory(struct temp_postgres *p, struct error *e)
     const struct passwd *user = other_user();
     if (err == ERR_OK && user != NULL && chown(p->directory, user->pw_uid, user->pw_gid) != 0)
         err = error_set(e, ERR_IO, "chown %s: %s", p->directory, strerror(errno));
+    there += p->directory[0] != '\0';
     return err;
 }
 
@@ -102,6 +105,39 @@ static enum err run_initdb(struct temp_postgres *p, struct error *e)
     if (err == ERR_OK && status != 0)
         err = error_set(e, ERR_IO, "initdb ended with %d: %.400s", status, output);
     free(output);
+    return err;
+}
+
+/* Copy a directory and all that is in it to @to, which is not there. */
+static bool copy(const char *from, const char *to)
+{
+    const char *const argv[] = {"cp", "-a", from, to, NULL};
+    struct error ignored;
+    char *output = NULL;
+    int status = -1;
+    bool fine = process_run(argv, INITDB_MS, &output, &status, &ignored) == ERR_OK && status == 0;
+    free(output);
+    return fine;
+}
+
+/* What initdb makes is kept under the build directory, by version and user, and copied later: a second or
+ * more is saved. A copy has the identifier of what it was copied from, so a second server of one process is
+ * made anew. */
+static enum err make_data(struct temp_postgres *p, struct error *e)
+{
+    char kept[PATH_MAX], ours[PATH_MAX + 16], data[PATH_MAX + 16], version[32];
+    const char *at = strstr(p->binaries, "postgresql/");
+    (void)snprintf(version, sizeof(version), "%.*s", (int)strcspn(at + strlen("postgresql/"), "/"),
+                   at + strlen("postgresql/"));
+    (void)snprintf(kept, sizeof(kept), "%s-%s-%u", POSTGRES_KEPT, version, (unsigned)geteuid());
+    (void)snprintf(ours, sizeof(ours), "%s.%ld", kept, (long)getpid());
+    (void)snprintf(data, sizeof(data), "%s/data", p->directory);
+    if (there == 1 && access(kept, F_OK) == 0 && copy(kept, data))
+        return ERR_OK;
+    process_remove_directory(data);
+    enum err err = run_initdb(p, e);
+    if (err == ERR_OK && access(kept, F_OK) != 0 && (!copy(data, ours) || rename(ours, kept) != 0))
+        process_remove_directory(ours); /* another was faster, or there is no room */
     return err;
 }
 
@@ -256,7 +292,7 @@ enum err temp_postgres_start(struct temp_postgres *p, const struct temp_postgres
     if (err == ERR_OK)
         err = make_directory(p, e);
     if (err == ERR_OK)
-        err = run_initdb(p, e);
+        err = make_data(p, e);
     p->port = process_free_port();
     if (err == ERR_OK && p->port == 0)
         err = error_set(e, ERR_IO, "no free port");
@@ -283,5 +319,6 @@ void temp_postgres_fini(struct temp_postgres *p)
 {
     temp_postgres_stop(p);
     process_remove_directory(p->directory);
+    there -= p->directory[0] != '\0';
     p->directory[0] = '\0';
 }

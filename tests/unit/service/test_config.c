@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -199,6 +200,25 @@ static void test_config_read__tells_of_files_it_cannot_read(void **state)
     assert_null(c);
 }
 
+static void test_config_read__says_who_must_be_let_read_the_file(void **state)
+{
+    (void)state;
+    struct config *c = NULL;
+    struct error e;
+    char path[] = "/tmp/twinbloom-config-XXXXXX";
+    uid_t user = geteuid();
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    (void)close(fd);
+    assert_int_equal(chmod(path, 0), 0);
+    assert_int_equal(user == 0 ? seteuid(65534) : 0, 0); /* root may read everything */
+    enum err err = config_read(&c, path, &e);
+    assert_int_equal(user == 0 ? seteuid(0) : 0, 0);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(err, ERR_IO);
+    assert_non_null(strstr(e.text, "Permission denied; let the user that runs this read the file"));
+}
+
 static void test_config_read__reads_a_path(void **state)
 {
     (void)state;
@@ -249,6 +269,7 @@ int main(void)
         cmocka_unit_test(test_config_read__takes_sentinels),
         cmocka_unit_test(test_config_read__bounds_the_number_of_filters),
         cmocka_unit_test(test_config_read__tells_of_files_it_cannot_read),
+        cmocka_unit_test(test_config_read__says_who_must_be_let_read_the_file),
         cmocka_unit_test(test_config_read__reads_a_path),
         cmocka_unit_test(test_config_read__reads_users),
     };

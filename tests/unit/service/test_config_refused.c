@@ -107,6 +107,10 @@ static void test_config_read__refuses_values_out_of_form_or_bounds(void **state)
                "2: 'threads' is '-1', which is not valid; give a whole number such as 1000");
     ini_refuse("[service]\ntimeout = 5 parsecs\n",
                "2: 'timeout' is '5 parsecs', which is not valid; give a time such as 250ms, 10s, 5m or 2h");
+    ini_refuse("[rebuild]\nyield_at = 80%\n",
+               "2: 'yield_at' is '80%', which is not valid; write 0.8 for 80%");
+    ini_refuse("[rebuild]\nyield_at = %\n",
+               "2: 'yield_at' is '%', which is not valid; give a number such as 0.001 or 1e-3");
     ini_refuse("[service]\ntimeout = 500\n", "2: 'timeout' is 500, without a unit; write 500ms or 500s");
     ini_refuse("[rebuild]\nbuild_memory = 1023KiB\n",
                "2: 'build_memory' is 1023KiB, out of bounds; give a value in 1MiB .. 1024GiB");

@@ -108,6 +108,57 @@ static void test_formula__is_exact_in_small_blocks(void **state)
     free(shards);
 }
 
+/* --- two generations of the same keys --- */
+
+static struct key_place mixed(const struct geometry *g, uint64_t key, uint64_t mix)
+{
+    struct key_place p;
+    hash_place(g, hash_mix(hash_key(SEED, &key, sizeof(key)), mix), &p);
+    return p;
+}
+
+static bool finds(const struct geometry *g, const uint8_t *shards, uint64_t key, uint64_t mix)
+{
+    struct key_place p = mixed(g, key, mix);
+    size_t block_bytes = g->block_bits / 8;
+    const uint8_t *block = shards + (size_t)p.shard * geometry_shard_bytes(g) + p.block * block_bytes;
+    return block_test(g, TAG, &p, block, block_bytes) == BLOCK_PRESENT;
+}
+
+static void test_two_generations__share_no_false_positives(void **state)
+{
+    (void)state;
+    enum { FILTER_KEYS = 100000, PROBES = 1000000 };
+    static const uint64_t mix[2] = {0x5eed, 0x5eee};
+    struct geometry g;
+    uint8_t *shards[2];
+    assert_int_equal(geometry_plan(&g, FILTER_KEYS, 0.02, SHARD_BYTES_DEFAULT, NULL), ERR_OK);
+    for (int i = 0; i < 2; i++) {
+        shards[i] = calloc(1, geometry_bytes(&g));
+        assert_non_null(shards[i]);
+        for (uint32_t s = 0; s < g.shards; s++)
+            block_fill(&g, TAG, shards[i] + (size_t)s * geometry_shard_bytes(&g));
+        for (uint64_t key = 0; key < FILTER_KEYS; key++) {
+            struct key_place p = mixed(&g, key, mix[i]);
+            (void)block_set(&g, &p, shards[i] + (size_t)p.shard * geometry_shard_bytes(&g));
+        }
+    }
+    double first = 0, second = 0, both = 0;
+    for (uint64_t i = 0; i < PROBES; i++) {
+        uint64_t key = (UINT64_C(1) << 40) + i;
+        bool a = finds(&g, shards[0], key, mix[0]), b = finds(&g, shards[1], key, mix[1]);
+        first += a;
+        second += b;
+        both += a && b;
+    }
+    double expected = first * second / PROBES;
+    print_message("first %.0f second %.0f both %.0f, expected %.0f\n", first, second, both, expected);
+    assert_true(first > 1000 && second > 1000);
+    assert_true(fabs(both - expected) <= 4 * sqrt(expected));
+    free(shards[0]);
+    free(shards[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -116,6 +167,7 @@ int main(void)
         cmocka_unit_test(test_full_filter__keeps_one_in_ten_thousand),
         cmocka_unit_test(test_full_filter__keeps_one_in_a_million),
         cmocka_unit_test(test_formula__is_exact_in_small_blocks),
+        cmocka_unit_test(test_two_generations__share_no_false_positives),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

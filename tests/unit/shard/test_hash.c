@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include "shard/hash.h"
 
@@ -105,6 +106,100 @@ static void test_hash_key__depends_on_the_seed_and_every_byte(void **state)
     assert_true(a.high != length.high && a.low != length.low);
 }
 
+/* --- hash_mix --- */
+
+static const uint64_t mixes[] = {1, 2, UINT64_C(1) << 63, UINT64_MAX, 0xfeedfacecafebeef};
+enum { MIXES = sizeof(mixes) / sizeof(mixes[0]) };
+
+static void test_hash_mix__by_zero_changes_nothing(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 1000; i++) {
+        struct key_hash h = hash_key(9, &i, sizeof(i));
+        struct key_hash same = hash_mix(h, 0);
+        assert_true(same.high == h.high && same.low == h.low);
+    }
+}
+
+static int by_high_and_low(const void *a, const void *b)
+{
+    const struct key_hash *x = a, *y = b;
+    if (x->high != y->high)
+        return x->high < y->high ? -1 : 1;
+    return x->low < y->low ? -1 : x->low > y->low;
+}
+
+/* Hashes that differ in few bits, and such with the same half, are what a mix that is no bijection would
+ * merge. */
+static void test_hash_mix__keeps_different_hashes_apart(void **state)
+{
+    (void)state;
+    static struct key_hash all[1 << 18];
+    const size_t n = sizeof(all) / sizeof(all[0]);
+    for (int m = 0; m < MIXES; m++) {
+        for (uint64_t i = 0; i < n; i++)
+            all[i] = hash_mix((struct key_hash){.high = i % 512, .low = (i / 512) << 40}, mixes[m]);
+        qsort(all, n, sizeof(all[0]), by_high_and_low);
+        for (size_t i = 1; i < n; i++)
+            assert_true(by_high_and_low(&all[i - 1], &all[i]) < 0);
+    }
+}
+
+static void flip(struct key_hash *h, unsigned bit)
+{
+    if (bit < 64)
+        h->low ^= UINT64_C(1) << bit;
+    else
+        h->high ^= UINT64_C(1) << (bit - 64);
+}
+
+static void test_hash_mix__spreads_every_bit_over_all_others(void **state)
+{
+    (void)state;
+    enum { SAMPLES = 4000 };
+    static uint32_t flips[128][128];
+    for (int m = 0; m < MIXES; m++) {
+        memset(flips, 0, sizeof(flips));
+        for (uint64_t i = 0; i < SAMPLES; i++)
+            for (unsigned in = 0; in < 128; in++) {
+                struct key_hash a = hash_key(i, &i, sizeof(i)), b = a;
+                flip(&b, in);
+                a = hash_mix(a, mixes[m]);
+                b = hash_mix(b, mixes[m]);
+                for (unsigned out = 0; out < 128; out++)
+                    flips[in][out] +=
+                        (uint32_t)((out < 64 ? (a.low ^ b.low) >> out : (a.high ^ b.high) >> (out - 64)) & 1);
+            }
+        for (unsigned in = 0; in < 128; in++)
+            for (unsigned out = 0; out < 128; out++)
+                assert_in_range(flips[in][out], SAMPLES * 2 / 5, SAMPLES * 3 / 5);
+    }
+}
+
+/* A bit more or less in the mix changes everything too. */
+static void test_hash_mix__depends_on_every_bit_of_the_mix(void **state)
+{
+    (void)state;
+    for (unsigned bit = 0; bit < 64; bit++) {
+        uint64_t changed = 0;
+        for (uint64_t i = 0; i < 1000; i++) {
+            struct key_hash h = hash_key(3, &i, sizeof(i));
+            struct key_hash a = hash_mix(h, 0xfeedfacecafebeef);
+            struct key_hash b = hash_mix(h, 0xfeedfacecafebeef ^ UINT64_C(1) << bit);
+            changed += (unsigned)__builtin_popcountll(a.high ^ b.high) +
+                       (unsigned)__builtin_popcountll(a.low ^ b.low);
+        }
+        assert_in_range(changed, 62000, 66000);
+    }
+}
+
+static void test_hash_mix__does_not_change_between_versions(void **state)
+{
+    (void)state;
+    struct key_hash h = hash_mix((struct key_hash){.high = 1, .low = 2}, 3);
+    assert_true(h.high == 0x0000000000000001 && h.low == 0x9e3779b9e17d05af);
+}
+
 /* Fixed figures: a change of the mapping would make every stored filter unreadable. */
 static void test_hash_place__does_not_change_between_versions(void **state)
 {
@@ -159,6 +254,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hash_place__spreads_over_shards_blocks_and_bits),
         cmocka_unit_test(test_hash_place__gives_bits_independent_of_each_other_and_of_the_block),
+        cmocka_unit_test(test_hash_mix__by_zero_changes_nothing),
+        cmocka_unit_test(test_hash_mix__keeps_different_hashes_apart),
+        cmocka_unit_test(test_hash_mix__spreads_every_bit_over_all_others),
+        cmocka_unit_test(test_hash_mix__depends_on_every_bit_of_the_mix),
+        cmocka_unit_test(test_hash_mix__does_not_change_between_versions),
         cmocka_unit_test(test_hash_key__is_xxh3_128),
         cmocka_unit_test(test_hash_key__depends_on_the_seed_and_every_byte),
         cmocka_unit_test(test_hash_place__does_not_change_between_versions),

@@ -31,6 +31,8 @@ static void test_names__have_the_form_of_the_design(void **state)
     names_filter_key(&n, "expansion_flag", &key);
     assert_key(&key, "twinbloom:{short-link}:expansion_flag");
     const struct shard_id id = {.generation = 12, .layer = 0, .shard = 1047};
+    names_log_shard(&n, id, &key);
+    assert_key(&key, "twinbloom:{short-link.12.0.1047}:0123456789abcdef");
     names_shard(&n, id, 9, &key);
     assert_key(&key, "twinbloom:{short-link.12.0.1047}:0123456789abcdef.e9");
     names_new_shard(&n, id, 31, &key);

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SERVICE_CLI_CODES_H
+#define SERVICE_CLI_CODES_H
+/* Codes of errors that only the command line has, beside those of base/error.h: exit status, name, what it
+ * means, what the one who meets it does. docs/reference/errors.md is made of this table, too. */
+#define CLI_CODES(X)                                                                                         \
+    X(1, "no", "the answer is no: nothing was changed, or what was asked about is not possible",             \
+      "Look at the message.")                                                                                \
+    X(2, "usage", "the command line is wrong, or names a file that cannot be opened",                        \
+      "Correct it; `twinbloom help COMMAND` explains the command.")                                          \
+    X(5, "failed", "a job failed or was stopped, or the work could not be done here",                        \
+      "Look at the message; `twinbloom status FILTER` says more of a job.")                                  \
+    X(130, "interrupted", "a signal ended the command; a job that it started continues",                     \
+      "Start the command again, or `twinbloom abort FILTER`.")
+#endif

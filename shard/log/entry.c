@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+#include "shard/log/entry.h"
+
+#include <assert.h>
+#include <endian.h>
+#include <string.h>
+
+enum { AT_MAGIC = 0, AT_FORMAT = 1, AT_COUNT = 2, AT_WRITER = 4, AT_SEQUENCE = 20 };
+
+static void put_u64(uint8_t *at, uint64_t value)
+{
+    uint64_t little = htole64(value);
+    memcpy(at, &little, sizeof(little));
+}
+
+static uint64_t get_u64(const uint8_t *at)
+{
+    uint64_t little;
+    memcpy(&little, at, sizeof(little));
+    return le64toh(little);
+}
+
+size_t log_entry_encode(uint8_t out[LOG_ENTRY_BYTES_MAX], const uint8_t writer[LOG_WRITER_BYTES],
+                        uint64_t sequence, const struct key_hash *keys, unsigned count)
+{
+    assert(count <= LOG_KEYS_MAX);
+    out[AT_MAGIC] = LOG_MAGIC;
+    out[AT_FORMAT] = LOG_FORMAT;
+    out[AT_COUNT] = (uint8_t)count;
+    out[AT_COUNT + 1] = (uint8_t)(count >> 8);
+    memcpy(out + AT_WRITER, writer, LOG_WRITER_BYTES);
+    put_u64(out + AT_SEQUENCE, sequence);
+    uint8_t *at = out + LOG_ENTRY_BYTES_MIN;
+    for (unsigned i = 0; i < count; i++, at += LOG_HASH_BYTES) {
+        put_u64(at, keys[i].low);
+        put_u64(at + 8, keys[i].high);
+    }
+    return (size_t)(at - out);
+}
+
+enum err log_entry_decode(struct log_entry *out, const void *bytes, size_t length, struct error *e)
+{
+    const uint8_t *in = bytes;
+    if (length > AT_FORMAT && in[AT_MAGIC] == LOG_MAGIC && in[AT_FORMAT] > LOG_FORMAT)
+        return error_set(e, ERR_FORMAT,
+                         "entry format %u is newer than this version supports (%d); upgrade it",
+                         in[AT_FORMAT], LOG_FORMAT);
+    if (length < LOG_ENTRY_BYTES_MIN || in[AT_MAGIC] != LOG_MAGIC || in[AT_FORMAT] != LOG_FORMAT)
+        return error_set(e, ERR_PARSE, "%zu bytes that do not begin as an entry does", length);
+    unsigned count = in[AT_COUNT] | (unsigned)in[AT_COUNT + 1] << 8;
+    if (count > LOG_KEYS_MAX || length != LOG_ENTRY_BYTES_MIN + (size_t)count * LOG_HASH_BYTES)
+        return error_set(e, ERR_PARSE, "%zu bytes are not the length of an entry of %u keys", length, count);
+    memcpy(out->writer, in + AT_WRITER, LOG_WRITER_BYTES);
+    out->sequence = get_u64(in + AT_SEQUENCE);
+    out->count = count;
+    out->hashes = in + LOG_ENTRY_BYTES_MIN;
+    return ERR_OK;
+}
+
+struct key_hash log_entry_hash(const struct log_entry *entry, unsigned i)
+{
+    assert(i < entry->count);
+    const uint8_t *at = entry->hashes + (size_t)i * LOG_HASH_BYTES;
+    return (struct key_hash){.low = get_u64(at), .high = get_u64(at + 8)};
+}

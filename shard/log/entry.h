@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SHARD_LOG_ENTRY_H
+#define SHARD_LOG_ENTRY_H
+/* The form of an entry in a lane: who wrote it, its number among the entries of that writer, and the hashes
+ * of up to LOG_KEYS_MAX keys under the filter's seed. An entry without keys is a notice: "look at the view";
+ * each lane begins with one, its anchor. Pure.
+ *
+ * Bytes, little-endian: 0xb1 (1), format (1), count (2), writer (16), sequence (8), then 16 for each key:
+ * low, high. */
+#include <stddef.h>
+#include <stdint.h>
+#include "base/error.h"
+#include "shard/hash.h"
+
+enum {
+    LOG_MAGIC = 0xb1,
+    LOG_FORMAT = 1,
+    LOG_KEYS_MAX = 128,
+    LOG_WRITER_BYTES = 16,
+    LOG_HASH_BYTES = 16,
+    LOG_ENTRY_BYTES_MIN = 28,
+    LOG_ENTRY_BYTES_MAX = LOG_ENTRY_BYTES_MIN + LOG_KEYS_MAX * LOG_HASH_BYTES
+};
+
+struct log_entry {
+    uint8_t writer[LOG_WRITER_BYTES]; /* random, of one process */
+    uint64_t sequence;                /* grows with each entry of the writer */
+    unsigned count;                   /* keys; 0: a notice */
+    const uint8_t *hashes; /* LOG_HASH_BYTES for each key, in the bytes that were decoded; borrowed */
+};
+
+/* Write an entry of @count keys, at most LOG_KEYS_MAX; returns its length. */
+size_t log_entry_encode(uint8_t out[LOG_ENTRY_BYTES_MAX], const uint8_t writer[LOG_WRITER_BYTES],
+                        uint64_t sequence, const struct key_hash *keys, unsigned count);
+
+/* ERR_PARSE: the bytes are no entry. ERR_FORMAT: an entry of a later version. On error *@out is untouched. */
+MUST_CHECK enum err log_entry_decode(struct log_entry *out, const void *bytes, size_t length,
+                                     struct error *e);
+
+/* The hash of key @i, below @entry->count. */
+struct key_hash log_entry_hash(const struct log_entry *entry, unsigned i);
+#endif

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SHARD_LOG_LANE_INTERNAL_H
+#define SHARD_LOG_LANE_INTERNAL_H
+/* What lane_reader.c (turns and rounds of a lane) and lane_port.c (requests of a worker) share.
+ *
+ * Locks: a reader's, then a port's. A request's state changes under its reader's lock. */
+#include <pthread.h>
+#include "shard/log/lane_reader.h"
+
+TAILQ_HEAD(lane_requests, lane_request);
+TAILQ_HEAD(lane_readers, lane_reader);
+
+enum request_state { REQUEST_QUEUED, REQUEST_TAKEN, REQUEST_ENDED };
+
+enum entry_state {
+    ENTRY_UNSENT,
+    ENTRY_SENT, /* it may be in the lane */
+    ENTRY_MET,
+    ENTRY_REFUSED
+};
+
+/* An entry has LOG_KEYS_MAX keys, but for the last one of a turn. */
+enum { TURN_ENTRIES_MAX = LANE_REQUEST_KEYS_MAX / LOG_KEYS_MAX };
+_Static_assert(2 * TURN_ENTRIES_MAX + 5 <= LANE_COMMANDS_MAX, "each with ASKING, and the tail read");
+
+/* What is asked and added together: until a tail read that began after all of it is complete. */
+struct turn {
+    struct lane_requests requests; /* under the reader's lock */
+    unsigned keys, entries;
+    uint64_t sequence; /* of the first entry */
+    uint8_t state[TURN_ENTRIES_MAX];
+    unsigned room; /* keys that the two have room for */
+    struct key_hash *hashes;
+    uint8_t *fresh;
+    enum err refused; /* why an entry was; ERR_OK: none */
+    struct error why_refused;
+    unsigned redirections; /* one after the other */
+    bool with_length;      /* the next round is to tell a lane that is lost from a gap */
+};
+
+/* One write and its replies. It lives until the last one, though the reader may have gone on without it. */
+struct round {
+    struct lane_reader *reader; /* NULL: it has */
+    struct lane_commands commands;
+    struct tail tail;
+    unsigned next, awaited;          /* replies: the one that comes, and how many come */
+    unsigned added;                  /* replies to XADD */
+    uint8_t entry[TURN_ENTRIES_MAX]; /* whose they are */
+    bool missing;                    /* XADD found no lane */
+    enum err code;                   /* the first error */
+    struct error why;
+    struct slot_redirect redirect;
+};
+
+struct lane_reader {
+    pthread_mutex_t lock;
+    /* Under the lock. */
+    struct lane_requests queue;
+    bool busy; /* a turn is under way, or about to begin: what is below is the runner's alone */
+    bool moved;
+    struct lane next_lane;
+    struct log_position next_at;
+    struct log_position applied; /* as of the end of a turn */
+
+    struct lane lane;
+    struct log_position at;
+    uint8_t writer[LOG_WRITER_BYTES];
+    uint64_t sequence; /* of the next entry */
+    lane_reader_apply_fn *apply;
+    void *arg;
+    struct turn turn;
+    bool in_turn;                 /* else a new one is to begin */
+    struct round *round;          /* NULL: none yet */
+    struct lane_port *runner;     /* whose store the round went over */
+    TAILQ_ENTRY(lane_reader) run; /* of a port: to go on with, or waiting for replies */
+    uint64_t not_before;          /* when to go on */
+};
+
+struct lane_port {
+    struct event_base *base;
+    struct store *store;
+    uint64_t timeout_us;
+    struct mailbox *mailbox;
+    struct event *wake, *tick;
+    struct lane_requests active;
+    struct lane_readers waiting; /* for replies over this port's store */
+    pthread_mutex_t lock;
+    struct lane_requests ended; /* under the lock: to be told */
+    struct lane_readers ready;  /* under the lock: to go on with */
+};
+
+/* --- lane_reader.c --- */
+/* Begin a turn, or make the next round of it, by @p, whose thread this is. */
+void lane_reader_go_on(struct lane_reader *r, struct lane_port *p);
+/* @p goes, and has @r among those to go on with; or @is_waiting for replies: another port repeats the round.
+ */
+void lane_reader_leave(struct lane_reader *r, struct lane_port *p, bool is_waiting);
+
+/* --- lane_port.c --- */
+/* Have @p go on with @r at @not_before (clock_mono_us()). @self is the port whose thread this is. */
+void lane_port_run(struct lane_port *p, struct lane_reader *r, uint64_t not_before,
+                   const struct lane_port *self);
+/* Have @p tell that @q has ended, under its reader's lock. */
+void lane_port_tell(struct lane_port *p, struct lane_request *q, const struct lane_port *self);
+#endif

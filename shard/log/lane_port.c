@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+/* A worker's requests: their deadlines, and telling them in its thread. Readers come to a port to be gone on
+ * with by its store, from its own thread or another one. */
+#include "shard/log/lane_internal.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "base/clock.h"
+#include "base/mailbox.h"
+
+enum { TICK_MS = 10 };
+
+/* --- from any thread --- */
+
+/* Under the port's lock, so that it is not freed meanwhile. */
+static void wake(struct lane_port *p, const struct lane_port *self)
+{
+    if (p == self)
+        event_active(p->wake, EV_TIMEOUT, 0);
+    else
+        mailbox_wake(p->mailbox);
+}
+
+void lane_port_run(struct lane_port *p, struct lane_reader *r, uint64_t not_before,
+                   const struct lane_port *self)
+{
+    (void)pthread_mutex_lock(&p->lock);
+    r->not_before = not_before;
+    TAILQ_INSERT_TAIL(&p->ready, r, run);
+    wake(p, self);
+    (void)pthread_mutex_unlock(&p->lock);
+}
+
+void lane_port_tell(struct lane_port *p, struct lane_request *q, const struct lane_port *self)
+{
+    (void)pthread_mutex_lock(&p->lock);
+    if (TAILQ_EMPTY(&p->ended))
+        wake(p, self);
+    TAILQ_INSERT_TAIL(&p->ended, q, list);
+    (void)pthread_mutex_unlock(&p->lock);
+}
+
+/* --- requests --- */
+
+static void begin(struct lane_port *p, struct lane_reader *r, struct lane_request *q)
+{
+    q->port = p;
+    q->reader = r;
+    q->state = REQUEST_QUEUED;
+    q->deadline = clock_mono_us() + p->timeout_us;
+    if (TAILQ_EMPTY(&p->active))
+        (void)event_add(p->tick, &(struct timeval){.tv_usec = TICK_MS * 1000});
+    TAILQ_INSERT_TAIL(&p->active, q, active);
+    (void)pthread_mutex_lock(&r->lock);
+    q->where = r->lane.where;
+    TAILQ_INSERT_TAIL(&r->queue, q, list);
+    if (!r->busy)
+        lane_port_run(p, r, 0, p);
+    r->busy = true;
+    (void)pthread_mutex_unlock(&r->lock);
+}
+
+void lane_ask(struct lane_port *p, struct lane_reader *r, struct lane_request *q, lane_done_fn *done,
+              void *arg)
+{
+    *q = (struct lane_request){.done = done, .arg = arg};
+    begin(p, r, q);
+}
+
+void lane_add(struct lane_port *p, struct lane_reader *r, struct lane_request *q, const struct key_hash *keys,
+              unsigned count, uint8_t *fresh, lane_done_fn *done, void *arg)
+{
+    assert(count > 0 && count <= LANE_REQUEST_KEYS_MAX);
+    *q = (struct lane_request){.keys = keys, .count = count, .fresh = fresh, .done = done, .arg = arg};
+    begin(p, r, q);
+}
+
+/* Take it back from its reader. False: it has ended, and waits to be told. */
+static bool take_back(struct lane_request *q)
+{
+    struct lane_reader *r = q->reader;
+    (void)pthread_mutex_lock(&r->lock);
+    bool has_ended = q->state == REQUEST_ENDED;
+    if (!has_ended)
+        TAILQ_REMOVE(q->state == REQUEST_QUEUED ? &r->queue : &r->turn.requests, q, list);
+    (void)pthread_mutex_unlock(&r->lock);
+    return !has_ended;
+}
+
+void lane_cancel(struct lane_request *q)
+{
+    struct lane_port *p = q->port;
+    TAILQ_REMOVE(&p->active, q, active);
+    if (take_back(q))
+        return;
+    (void)pthread_mutex_lock(&p->lock);
+    TAILQ_REMOVE(&p->ended, q, list);
+    (void)pthread_mutex_unlock(&p->lock);
+}
+
+/* --- the port's own thread --- */
+
+static void tell(struct lane_port *p, struct lane_request *q)
+{
+    const struct lane_result result = {.code = q->code, .state = q->tail, .text = q->text};
+    TAILQ_REMOVE(&p->active, q, active);
+    q->done(q->arg, &result);
+}
+
+static struct lane_request *pop_ended(struct lane_port *p)
+{
+    (void)pthread_mutex_lock(&p->lock);
+    struct lane_request *q = TAILQ_FIRST(&p->ended);
+    if (q != NULL)
+        TAILQ_REMOVE(&p->ended, q, list);
+    (void)pthread_mutex_unlock(&p->lock);
+    return q;
+}
+
+static struct lane_reader *pop_ready(struct lane_port *p, uint64_t now)
+{
+    struct lane_reader *r;
+    (void)pthread_mutex_lock(&p->lock);
+    TAILQ_FOREACH(r, &p->ready, run)
+    if (r->not_before <= now)
+        break;
+    if (r != NULL)
+        TAILQ_REMOVE(&p->ready, r, run);
+    (void)pthread_mutex_unlock(&p->lock);
+    return r;
+}
+
+static void expire(struct lane_port *p, uint64_t now)
+{
+    struct lane_request *q, *next;
+    for (q = TAILQ_FIRST(&p->active); q != NULL && q->deadline <= now; q = next) {
+        next = TAILQ_NEXT(q, active);
+        if (!take_back(q))
+            continue;
+        const char *why = store_why(p->store, q->where);
+        q->code = why[0] != '\0' ? ERR_UNREACHABLE : ERR_TIMEOUT;
+        q->tail = TAIL_EMPTY;
+        (void)snprintf(q->text, sizeof(q->text), "Redis node %s: %s", store_name(p->store, q->where),
+                       why[0] != '\0' ? why : "the lane was not read within the deadline");
+        tell(p, q);
+        next = TAILQ_FIRST(&p->active); /* whoever was told may have cancelled the next one */
+    }
+}
+
+static void tick_while_needed(struct lane_port *p)
+{
+    (void)pthread_mutex_lock(&p->lock);
+    bool needed = !TAILQ_EMPTY(&p->active) || !TAILQ_EMPTY(&p->ready);
+    (void)pthread_mutex_unlock(&p->lock);
+    if (needed != (event_pending(p->tick, EV_TIMEOUT, NULL) != 0)) {
+        if (needed)
+            (void)event_add(p->tick, &(struct timeval){.tv_usec = TICK_MS * 1000});
+        else
+            (void)event_del(p->tick);
+    }
+}
+
+static void work(struct lane_port *p, bool late)
+{
+    struct lane_request *q;
+    struct lane_reader *r;
+    while ((q = pop_ended(p)) != NULL)
+        tell(p, q);
+    if (late)
+        expire(p, clock_mono_us());
+    while ((r = pop_ready(p, clock_mono_us())) != NULL)
+        lane_reader_go_on(r, p);
+    tick_while_needed(p);
+}
+
+static void on_wake(evutil_socket_t fd, short events, void *arg)
+{
+    (void)fd;
+    struct lane_port *p = arg;
+    if ((events & EV_READ) != 0)
+        mailbox_run(p->mailbox);
+    work(p, false);
+}
+
+static void on_tick(evutil_socket_t fd, short events, void *arg)
+{
+    (void)fd;
+    (void)events;
+    work(arg, true);
+}
+
+/* --- a port --- */
+
+struct lane_port *lane_port_new(struct event_base *base, struct store *store, unsigned timeout_ms)
+{
+    struct lane_port *p = calloc(1, sizeof(*p));
+    if (p == NULL || pthread_mutex_init(&p->lock, NULL) != 0) {
+        free(p);
+        return NULL;
+    }
+    p->base = base;
+    p->store = store;
+    p->timeout_us = (uint64_t)timeout_ms * 1000;
+    TAILQ_INIT(&p->active);
+    TAILQ_INIT(&p->waiting);
+    TAILQ_INIT(&p->ended);
+    TAILQ_INIT(&p->ready);
+    p->mailbox = mailbox_new();
+    if (p->mailbox != NULL)
+        p->wake = event_new(base, mailbox_fd(p->mailbox), EV_READ | EV_PERSIST, on_wake, p);
+    p->tick = event_new(base, -1, EV_PERSIST, on_tick, p);
+    if (p->wake == NULL || p->tick == NULL || event_add(p->wake, NULL) != 0) {
+        lane_port_free(p);
+        return NULL;
+    }
+    return p;
+}
+
+static void hand_over(struct lane_port *p)
+{
+    struct lane_reader *r;
+    while ((r = pop_ready(p, UINT64_MAX)) != NULL)
+        lane_reader_leave(r, p, false);
+    while ((r = TAILQ_FIRST(&p->waiting)) != NULL) {
+        TAILQ_REMOVE(&p->waiting, r, run);
+        lane_reader_leave(r, p, true);
+    }
+}
+
+void lane_port_free(struct lane_port *p)
+{
+    struct lane_request *q;
+    if (p == NULL)
+        return;
+    while ((q = pop_ended(p)) != NULL)
+        tell(p, q);
+    TAILQ_FOREACH(q, &p->active, active)
+    if (take_back(q)) /* all of them, before any reader looks for another port */
+        q->state = REQUEST_ENDED;
+    hand_over(p);
+    while ((q = TAILQ_FIRST(&p->active)) != NULL) {
+        q->code = ERR_CANCELLED;
+        (void)snprintf(q->text, sizeof(q->text), "the worker ends");
+        tell(p, q);
+    }
+    if (p->wake != NULL)
+        event_free(p->wake);
+    if (p->tick != NULL)
+        event_free(p->tick);
+    mailbox_free(p->mailbox);
+    (void)pthread_mutex_destroy(&p->lock);
+    free(p);
+}

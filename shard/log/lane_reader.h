@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SHARD_LOG_LANE_READER_H
+#define SHARD_LOG_LANE_READER_H
+/* A lane as all workers of a process share it. One tail read of the lane is under way at a time, whoever
+ * asked; requests that come meanwhile share the next one. Keys that are to be added gather in the same way,
+ * and leave as entries of up to LOG_KEYS_MAX keys in one write with the tail read behind them.
+ *
+ * A worker has a port: its event loop, its connections and a mailbox. A request is told in the thread of its
+ * port. The worker that finds no read under way makes it, and the ones that follow; entries are applied
+ * there, by one thread at a time, in the order of the log. */
+#include <event2/event.h>
+#include <sys/queue.h>
+#include "shard/hash.h"
+#include "shard/log/tail.h"
+#include "shard/store.h"
+
+struct lane_reader;
+struct lane_port;
+
+/* Apply an entry. @fresh: NULL, or zeroes, one byte for each key of an entry of ours that somebody waits for:
+ * set it where the key was new. Called in the thread of any port, never by two at once. */
+typedef void lane_reader_apply_fn(void *arg, const struct tail_record *record, uint8_t *fresh);
+
+/* @code is ERR_OK and @state TAIL_COMPLETE: a tail read that began after the request was made is applied, and
+ * all keys of the request were met in the lane. @state TAIL_GAP, TAIL_LOST, TAIL_ERA: nothing was; so where
+ * @code is an error, with its @text: ERR_TIMEOUT, ERR_UNREACHABLE (both at the deadline), ERR_CANCELLED (the
+ * port was closed), and those of lane_refusal() and tail_take_range(). In all of these keys may be in the
+ * lane or not. */
+struct lane_result {
+    enum err code;
+    enum tail_state state;
+    const char *text;
+};
+typedef void lane_done_fn(void *arg, const struct lane_result *result);
+
+enum { LANE_REQUEST_KEYS_MAX = 4096 };
+
+/* In the storage of whoever asks, until it is told or cancelled; the fields are the reader's. */
+struct lane_request {
+    TAILQ_ENTRY(lane_request) active; /* of the port, the oldest first */
+    TAILQ_ENTRY(lane_request) list;   /* of the reader's queue or turn, or of what the port is to tell */
+    struct lane_port *port;
+    struct lane_reader *reader;
+    const struct key_hash *keys;
+    uint8_t *fresh;
+    unsigned count, first; /* keys, and the number of the first in the turn */
+    unsigned where;        /* the lane's address */
+    uint8_t state;
+    uint64_t deadline;
+    lane_done_fn *done;
+    void *arg;
+    enum err code;
+    enum tail_state tail;
+    char text[200];
+};
+
+/* --- the lane --- */
+
+/* Everything is copied but @arg. @writer is random, of this process. NULL: no memory. */
+struct lane_reader *lane_reader_new(const struct lane *lane, const struct log_position *at,
+                                    const uint8_t writer[LOG_WRITER_BYTES], lane_reader_apply_fn *apply,
+                                    void *arg);
+/* False: a tail read is under way; call again. No request may be waiting. */
+MUST_CHECK bool lane_reader_free(struct lane_reader *r);
+/* Read on from @at, under @lane's name, address and era: a new era was accepted, or shards were loaded again.
+ * From the next tail read on. Any thread. */
+void lane_reader_move(struct lane_reader *r, const struct lane *lane, const struct log_position *at);
+/* The last entry that was applied when the last tail read ended. Any thread. */
+void lane_reader_position(struct lane_reader *r, struct log_position *out);
+
+/* --- workers --- */
+
+/* @base and @store are borrowed; all calls with the port, but this one, are made in the thread that runs
+ * @base. A request is told after @timeout_ms at the latest. NULL: no memory. */
+struct lane_port *lane_port_new(struct event_base *base, struct store *store, unsigned timeout_ms);
+/* Before the store is freed, and before the readers are; not from a lane_done_fn. Requests are told
+ * ERR_CANCELLED. NULL is fine. */
+void lane_port_free(struct lane_port *p);
+
+/* Be told when a tail read that begins from now on is applied. Never from inside this call. */
+void lane_ask(struct lane_port *p, struct lane_reader *r, struct lane_request *q, lane_done_fn *done,
+              void *arg);
+/* Add keys, 1 to LANE_REQUEST_KEYS_MAX, and be told the same. @keys and @fresh (of @count bytes; they say
+ * which keys were new, once told ERR_OK) are borrowed until then. */
+void lane_add(struct lane_port *p, struct lane_reader *r, struct lane_request *q, const struct key_hash *keys,
+              unsigned count, uint8_t *fresh, lane_done_fn *done, void *arg);
+/* It is not told any more. */
+void lane_cancel(struct lane_request *q);
+#endif

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: MIT */
+/* The happy path is a round: the commands in one write, their replies, and what they prove. Possible failure
+ * modes are: the connection breaks (an entry that was sent may be in the lane, or come into it later: it is
+ * looked for before it is sent again), the lane's slot has moved (the round is made again at its new node,
+ * whose era is another one), the lane is missing, trimmed, forked, or no lane at all. */
+#include "shard/log/lane_sync.h"
+
+#include <string.h>
+#include "base/clock.h"
+
+enum { REDIRECTIONS_MAX = 16, PAUSE_US = 10 * 1000 };
+
+/* What became of an entry in one round. */
+enum added { ADDED_NOT, ADDED_YES, ADDED_MISSING /* there is no such lane */, ADDED_PERHAPS };
+
+struct round {
+    struct link *link;
+    const struct lane *lane;
+    struct lane_commands commands;
+    struct tail tail;
+    const struct log_position *from; /* of the tail read; NULL: none is in it */
+    enum added added;
+    struct log_id id; /* of an entry that was added */
+    struct slot_redirect redirect;
+};
+
+static void round_fini(struct round *r)
+{
+    lane_commands_fini(&r->commands);
+    tail_fini(&r->tail);
+}
+
+static enum err take(struct round *r, enum lane_command kind, const redisReply *reply, struct error *e)
+{
+    switch (kind) {
+    case LANE_ASKING:
+        return ERR_OK;
+    case LANE_ADD:
+        r->added = reply->type == REDIS_REPLY_NIL ? ADDED_MISSING : ADDED_NOT;
+        if (reply->type == REDIS_REPLY_NIL)
+            return ERR_OK;
+        if (reply->type != REDIS_REPLY_ERROR)
+            r->added = ADDED_YES;
+        return lane_take_id(r->lane, reply, &r->id, e);
+    case LANE_LENGTH:
+        return tail_take_length(&r->tail, r->lane, reply, e);
+    case LANE_RANGE:
+        return tail_take_range(&r->tail, r->lane, r->from, reply, e);
+    case LANE_INFO:
+        return tail_take_info(&r->tail, r->lane, reply, e);
+    }
+    return ERR_OK;
+}
+
+/* All replies, also behind an error: of several errors the first. */
+static enum err take_all(struct round *r, struct error *e)
+{
+    enum err first = ERR_OK;
+    for (unsigned i = 0; i < r->commands.count; i++) {
+        redisReply *reply = NULL;
+        struct error why = {""};
+        enum err code = link_reply(r->link, r->lane->where, &reply, &why);
+        if (code == ERR_OK)
+            code = take(r, r->commands.kind[i], reply, &why);
+        if (code != ERR_OK && first == ERR_OK)
+            first = error_set(e, code, "%s", why.text);
+        freeReplyObject(reply);
+    }
+    return first;
+}
+
+/* One write and its replies. @entry (NULL: none) is added before the tail read, if there is one. */
+static enum err make_round(struct round *r, bool asking, const void *entry, size_t length, bool with_length,
+                           struct error *e)
+{
+    struct lane_commands *c = &r->commands;
+    lane_commands_clear(c, asking);
+    tail_clear(&r->tail);
+    r->added = ADDED_NOT;
+    if (entry != NULL)
+        lane_commands_add(c, r->lane, entry, length);
+    if (r->from != NULL)
+        lane_commands_tail(c, r->lane, r->from->id, with_length);
+    if (buffer_failed(&c->bytes))
+        return error_set(e, ERR_NOMEM, "out of memory");
+    enum err code =
+        link_append_together(r->link, r->lane->where, &r->redirect, c->count, c->bytes.data, c->end, e);
+    if (code != ERR_OK)
+        return code;
+    r->added = entry != NULL ? ADDED_PERHAPS : ADDED_NOT;
+    return take_all(r, e);
+}
+
+/* The same, at whichever node has the lane's slot. What was added before a later command was redirected stays
+ * added. */
+static enum err go_round(struct round *r, const void *entry, size_t length, bool with_length, struct error *e)
+{
+    enum err code = ERR_OK;
+    r->redirect = (struct slot_redirect){0};
+    for (unsigned i = 0; i < REDIRECTIONS_MAX; i++) {
+        code = make_round(r, r->redirect.port != 0 && r->redirect.ask, entry, length, with_length, e);
+        if (r->redirect.port == 0 || r->added != ADDED_NOT)
+            return code;
+    }
+    return code;
+}
+
+/* --- reading --- */
+
+static enum err apply_all(struct round *r, struct log_position *at, const struct log_entry *own, bool *met,
+                          lane_apply_fn *apply, void *arg, struct error *e)
+{
+    struct tail_record record;
+    while (tail_next(&r->tail, &record)) {
+        enum err code = apply(arg, &record, e);
+        if (code != ERR_OK)
+            return code;
+        log_position_set(at, record.id, record.bytes, record.length);
+        *met |= own != NULL && record.entry.sequence == own->sequence &&
+                memcmp(record.entry.writer, own->writer, LOG_WRITER_BYTES) == 0;
+    }
+    return ERR_OK;
+}
+
+/* One round with a tail read; @own is the entry that is waited for, NULL: none. */
+static enum err read_round(struct round *r, struct log_position *at, const void *entry, size_t length,
+                           const struct log_entry *own, bool *met, lane_apply_fn *apply, void *arg,
+                           enum tail_state *state, struct error *e)
+{
+    struct log_position from = *at; /* @at moves while the entries are applied */
+    r->from = &from;
+    enum err code = go_round(r, entry, length, false, e);
+    if (code == ERR_OK && tail_state(&r->tail, r->lane) == TAIL_EMPTY) {
+        enum added added = r->added;
+        code = go_round(r, NULL, 0, true, e);
+        r->added = added;
+    }
+    if (tail_is_other_era(&r->tail, r->lane)) {
+        *state = TAIL_ERA; /* its errors do not count either: a former master's READONLY, say */
+        return ERR_OK;
+    }
+    if (code != ERR_OK)
+        return code;
+    *state = tail_state(&r->tail, r->lane);
+    if (*state == TAIL_COMPLETE || *state == TAIL_MORE)
+        code = apply_all(r, at, own, met, apply, arg, e);
+    return code;
+}
+
+enum err lane_read(struct link *l, const struct lane *lane, struct log_position *at, lane_apply_fn *apply,
+                   void *arg, enum tail_state *state, struct error *e)
+{
+    struct round r = {.link = l, .lane = lane};
+    bool met = false;
+    enum err code = read_round(&r, at, NULL, 0, NULL, &met, apply, arg, state, e);
+    round_fini(&r);
+    return code;
+}
+
+/* --- appending --- */
+
+static bool is_broken(enum err code)
+{
+    return code == ERR_UNREACHABLE || code == ERR_TIMEOUT;
+}
+
+enum err lane_append(struct link *l, const struct lane *lane, struct log_position *at, const void *entry,
+                     size_t length, unsigned timeout_ms, lane_apply_fn *apply, void *arg,
+                     enum tail_state *state, struct error *e)
+{
+    struct round r = {.link = l, .lane = lane};
+    struct log_entry own;
+    bool met = false, sent = false; /* it may be in the lane */
+    uint64_t deadline = clock_mono_us() + (uint64_t)timeout_ms * 1000;
+    enum err code = log_entry_decode(&own, entry, length, e);
+    while (code == ERR_OK && !met) {
+        code = read_round(&r, at, sent ? NULL : entry, length, &own, &met, apply, arg, state, e);
+        sent |= r.added == ADDED_YES || r.added == ADDED_PERHAPS;
+        bool late = clock_mono_us() >= deadline;
+        if (is_broken(code) && !late) {
+            clock_sleep_us(PAUSE_US);
+            code = ERR_OK;
+            continue;
+        }
+        if (code == ERR_OK && r.added == ADDED_MISSING && *state != TAIL_ERA)
+            *state = TAIL_LOST;
+        if (code != ERR_OK || (*state != TAIL_COMPLETE && *state != TAIL_MORE))
+            break;
+        if (!met && *state == TAIL_COMPLETE)
+            sent = false; /* all of the lane was read, and it is not there */
+        if (!met && late)
+            code = error_set(e, ERR_TIMEOUT, "lane %.*s: the entry was not met in it within the deadline",
+                             (int)lane->key.length, lane->key.text);
+    }
+    round_fini(&r);
+    return code;
+}
+
+/* One command by itself; the caller frees *@out. ERR_NOT_FOUND: RENAME found no such key. */
+static enum err command(struct link *l, const struct lane *lane, redisReply **out, struct error *e,
+                        size_t argc, const char *const *argv, const size_t *lengths)
+{
+    enum err code = link_append(l, lane->where, argc, argv, lengths, e);
+    if (code == ERR_OK)
+        code = link_reply(l, lane->where, out, e);
+    if (code == ERR_OK && (*out)->type == REDIS_REPLY_ERROR) {
+        code = lane_refusal(lane, *out, e);
+        if (strncmp((*out)->str, "ERR no such key", strlen("ERR no such key")) == 0)
+            code = ERR_NOT_FOUND;
+    }
+    if (code != ERR_OK) {
+        freeReplyObject(*out);
+        *out = NULL;
+    }
+    return code;
+}
+
+enum err lane_make(struct link *l, struct lane *lane, const uint8_t writer[LOG_WRITER_BYTES],
+                   uint64_t sequence, struct log_position *anchor, struct error *e)
+{
+    uint8_t bytes[LOG_ENTRY_BYTES_MAX];
+    size_t length = log_entry_encode(bytes, writer, sequence, NULL, 0);
+    const char *const argv[] = {"XADD", lane->key.text, "*", "e", (const char *)bytes};
+    const size_t lengths[] = {4, lane->key.length, 1, 1, length};
+    struct round r = {.link = l, .lane = lane};
+    struct log_id id = {0};
+    redisReply *reply = NULL;
+    enum err code = command(l, lane, &reply, e, 5, argv, lengths);
+    if (code == ERR_OK)
+        code = lane_take_id(lane, reply, &id, e);
+    freeReplyObject(reply);
+    if (code == ERR_OK) {
+        log_position_set(anchor, id, bytes, length);
+        r.from = anchor;
+        code = go_round(&r, NULL, 0, false, e);
+    }
+    if (code == ERR_OK && (r.tail.era == 0 || !r.tail.is_anchored))
+        code = error_set(e, ERR_UNREACHABLE, "lane %.*s: the node is no master, or lost the anchor at once",
+                         (int)lane->key.length, lane->key.text);
+    if (code == ERR_OK)
+        lane->era = r.tail.era;
+    round_fini(&r);
+    return code;
+}
+
+enum err lane_notice(struct link *l, const struct lane *lane, const uint8_t writer[LOG_WRITER_BYTES],
+                     uint64_t sequence, struct error *e)
+{
+    uint8_t bytes[LOG_ENTRY_BYTES_MAX];
+    const char *const argv[] = {"XADD", lane->key.text, "NOMKSTREAM", "*", "e", (const char *)bytes};
+    const size_t lengths[] = {
+        4, lane->key.length, 10, 1, 1, log_entry_encode(bytes, writer, sequence, NULL, 0)};
+    redisReply *reply = NULL;
+    enum err code = command(l, lane, &reply, e, 6, argv, lengths);
+    if (code == ERR_OK && reply->type == REDIS_REPLY_NIL)
+        code = error_set(e, ERR_NOT_FOUND, "lane %.*s is missing", (int)lane->key.length, lane->key.text);
+    freeReplyObject(reply);
+    return code;
+}
+
+enum err lane_trim(struct link *l, const struct lane *lane, struct log_id keep, uint64_t *removed,
+                   struct error *e)
+{
+    char id[LOG_ID_TEXT_MAX];
+    const char *const argv[] = {"XTRIM", lane->key.text, "MINID", "~", id};
+    const size_t lengths[] = {5, lane->key.length, 5, 1, log_id_format(keep, id)};
+    redisReply *reply = NULL;
+    enum err code = command(l, lane, &reply, e, 5, argv, lengths);
+    if (code == ERR_OK && reply->type != REDIS_REPLY_INTEGER)
+        code = error_set(e, ERR_PARSE, "lane %.*s: unexpected reply to XTRIM", (int)lane->key.length,
+                         lane->key.text);
+    if (code == ERR_OK)
+        *removed = (uint64_t)reply->integer;
+    freeReplyObject(reply);
+    return code;
+}
+
+enum err lane_close(struct link *l, const struct lane *lane, struct error *e)
+{
+    char closed[KEY_NAME_MAX + sizeof(".closed")];
+    memcpy(closed, lane->key.text, lane->key.length);
+    memcpy(closed + lane->key.length, ".closed", strlen(".closed"));
+    const char *const argv[] = {"RENAME", lane->key.text, closed};
+    const size_t lengths[] = {6, lane->key.length, lane->key.length + strlen(".closed")};
+    redisReply *reply = NULL;
+    enum err code = command(l, lane, &reply, e, 3, argv, lengths);
+    freeReplyObject(reply);
+    return code == ERR_NOT_FOUND ? ERR_OK : code;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SHARD_LOG_LANE_SYNC_H
+#define SHARD_LOG_LANE_SYNC_H
+/* Lanes for whoever may block: jobs and administration. Each call goes to the lane's node by a link, and
+ * waits for the replies.
+ *
+ * Errors of all: ERR_UNREACHABLE, ERR_TIMEOUT (the link's deadlines), ERR_NOMEM, and those of lane_refusal();
+ * the text names the node or the lane. */
+#include "shard/link.h"
+#include "shard/log/tail.h"
+
+/* Make the lane, by its anchor: a notice of @writer. To be called before a view names the lane; called again
+ * after an error it adds another notice, which is then the anchor. *@anchor is its position; @lane->era
+ * becomes the era that its node is in. ERR_UNREACHABLE also where the node is no master. */
+MUST_CHECK enum err lane_make(struct link *l, struct lane *lane, const uint8_t writer[LOG_WRITER_BYTES],
+                              uint64_t sequence, struct log_position *anchor, struct error *e);
+
+/* An entry behind the position; what it returns but ERR_OK ends the read. */
+typedef enum err lane_apply_fn(void *arg, const struct tail_record *record, struct error *e);
+
+/* One tail read from *@at on, which moves to the last entry that was applied. In *@state what it met; nothing
+ * was applied unless that is TAIL_COMPLETE or TAIL_MORE. It is never TAIL_EMPTY. */
+MUST_CHECK enum err lane_read(struct link *l, const struct lane *lane, struct log_position *at,
+                              lane_apply_fn *apply, void *arg, enum tail_state *state, struct error *e);
+
+/* Append an entry, as log_entry_encode() wrote it, and read the tail until it is met there: then it is
+ * acknowledged, and *@state is TAIL_COMPLETE or TAIL_MORE. After a broken connection the entry is looked for
+ * in the tail, and sent again only if it is not there; the first that is in the lane counts, a second one
+ * changes nothing. Any other *@state: it is not acknowledged, and may be in the lane or not; so after an
+ * error, but for those of lane_refusal(). @timeout_ms bounds all of it. */
+MUST_CHECK enum err lane_append(struct link *l, const struct lane *lane, struct log_position *at,
+                                const void *entry, size_t length, unsigned timeout_ms, lane_apply_fn *apply,
+                                void *arg, enum tail_state *state, struct error *e);
+
+/* Append a notice: "look at the view". A hint: nobody relies on it. ERR_NOT_FOUND: the lane is missing. */
+MUST_CHECK enum err lane_notice(struct link *l, const struct lane *lane,
+                                const uint8_t writer[LOG_WRITER_BYTES], uint64_t sequence, struct error *e);
+
+/* Remove entries before @keep, by whole nodes of the stream, so that some may stay; @keep itself stays.
+ * *@removed: how many went. */
+MUST_CHECK enum err lane_trim(struct link *l, const struct lane *lane, struct log_id keep, uint64_t *removed,
+                              struct error *e);
+
+/* Rename the lane to "<key>.closed", as acknowledged by its master: no append succeeds behind that. A lane
+ * that is missing is closed. */
+MUST_CHECK enum err lane_close(struct link *l, const struct lane *lane, struct error *e);
+#endif

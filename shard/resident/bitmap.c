@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+#include "shard/resident/bitmap.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { HUGE_PAGE = 2 << 20, STATE_BITS = 2 };
+
+/* --- memory --- */
+
+/* @bytes of zeros that take memory only where they are written. Where a huge page fits they begin at the
+ * boundary of one, and whole ones are advised: a look-up at random among more memory than the TLB knows is a
+ * third faster. */
+static void *map(size_t bytes, size_t *mapped)
+{
+    size_t huge = bytes / HUGE_PAGE * HUGE_PAGE;
+    size_t room = bytes + (huge > 0 ? HUGE_PAGE : 0);
+    uint8_t *at =
+        mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED)
+        return NULL;
+    *mapped = bytes;
+    if (huge == 0)
+        return at;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t before = -(uintptr_t)at % HUGE_PAGE;
+    size_t end = (before + bytes + page - 1) / page * page;
+    if (before > 0)
+        (void)munmap(at, before);
+    if (end < room)
+        (void)munmap(at + end, room - end);
+    (void)madvise(at + before, huge, MADV_HUGEPAGE); /* without them it is only slower */
+    return at + before;
+}
+
+enum err bitmap_new(struct bitmap **out, const struct geometry *g, uint16_t tag, struct error *e)
+{
+    struct bitmap *b = calloc(1, sizeof(*b));
+    if (b == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    b->geometry = *g;
+    b->tag = tag;
+    b->block_words = g->block_bits / 64;
+    b->shard_bytes = geometry_shard_bytes(g);
+    b->shard_words = b->shard_bytes / 8;
+    b->shard_pages = (b->shard_bytes + BITMAP_PAGE - 1) / BITMAP_PAGE;
+    b->words = map((size_t)g->shards * b->shard_bytes, &b->mapped);
+    b->marks = map((size_t)g->shards * b->shard_pages * sizeof(*b->marks), &b->marks_mapped);
+    b->state = calloc(g->shards, sizeof(*b->state));
+    b->marked = calloc(g->shards, sizeof(*b->marked));
+    b->loaded = calloc(g->shards, sizeof(*b->loaded));
+    if (b->words == NULL || b->marks == NULL || b->state == NULL || b->marked == NULL || b->loaded == NULL) {
+        bitmap_free(b);
+        return error_set(e, ERR_NOMEM, "no memory for %u shards of %u bytes", g->shards,
+                         geometry_shard_bytes(g));
+    }
+    *out = b;
+    return ERR_OK;
+}
+
+void bitmap_free(struct bitmap *b)
+{
+    if (b == NULL)
+        return;
+    if (b->words != NULL)
+        (void)munmap(b->words, b->mapped);
+    if (b->marks != NULL)
+        (void)munmap(b->marks, b->marks_mapped);
+    free(b->state);
+    free(b->marked);
+    free(b->loaded);
+    free(b);
+}
+
+size_t bitmap_overhead(const struct bitmap *b)
+{
+    return sizeof(*b) + b->marks_mapped +
+           b->geometry.shards * (sizeof(*b->state) + sizeof(*b->marked) + sizeof(*b->loaded));
+}
+
+static atomic_word *shard_words(const struct bitmap *b, uint32_t shard)
+{
+    return b->words + (size_t)shard * b->shard_words;
+}
+
+static atomic_word *shard_marks(const struct bitmap *b, uint32_t shard)
+{
+    return b->marks + (size_t)shard * b->shard_pages;
+}
+
+static atomic_word *block_words(const struct bitmap *b, const struct key_place *place)
+{
+    return shard_words(b, place->shard) + (size_t)place->block * b->block_words;
+}
+
+static void clear(uintptr_t from, uintptr_t to)
+{
+    for (; from < to; from += 8)
+        atomic_store_explicit((atomic_word *)from, 0,
+                              memory_order_release); // NOLINT(performance-no-int-to-ptr)
+}
+
+/* Zero @shard: whole pages go back to the system, what shares a page with a neighbour is cleared by hand. */
+static void forget(struct bitmap *b, uint32_t shard)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t from = (uintptr_t)shard_words(b, shard), to = from + b->shard_bytes;
+    uintptr_t first = (from + page - 1) / page * page, last = to / page * page;
+    if (first >= last ||
+        madvise((void *)first, last - first, MADV_DONTNEED) != 0) // NOLINT(performance-no-int-to-ptr)
+        first = last = to;
+    clear(from, first);
+    clear(last, to);
+    for (uint32_t i = 0; i < b->shard_pages; i++)
+        atomic_store_explicit(&shard_marks(b, shard)[i], 0, memory_order_relaxed);
+    atomic_store_explicit(&b->marked[shard], 0, memory_order_relaxed);
+    b->loaded[shard] = 0;
+}
+
+/* --- states --- */
+
+static uint32_t state_of(const struct bitmap *b, uint32_t shard)
+{
+    return atomic_load_explicit(&b->state[shard], memory_order_acquire);
+}
+
+enum bitmap_state bitmap_state(const struct bitmap *b, uint32_t shard)
+{
+    return (enum bitmap_state)(state_of(b, shard) % BITMAP_STATES);
+}
+
+uint32_t bitmap_stamp(const struct bitmap *b, uint32_t shard)
+{
+    uint32_t state = state_of(b, shard);
+    return state % BITMAP_STATES >= BITMAP_RESIDENT ? state : 0;
+}
+
+void bitmap_change(struct bitmap *b, uint32_t shard, enum bitmap_state state)
+{
+    uint32_t version = (state_of(b, shard) >> STATE_BITS) + 1;
+    atomic_store(&b->state[shard], version << STATE_BITS | (uint32_t)state);
+    if (state == BITMAP_ABSENT)
+        forget(b, shard);
+}
+
+/* --- look-up --- */
+
+void bitmap_fetch(const struct bitmap *b, const struct key_place *places, unsigned count)
+{
+    unsigned lines = b->geometry.block_bits / 8 / BITMAP_UNIT;
+    for (unsigned i = 0; i < count; i++) {
+        const atomic_word *block = block_words(b, &places[i]);
+        for (unsigned line = 0; line < lines; line++)
+            __builtin_prefetch((const void *)(block + (size_t)line * (BITMAP_UNIT / 8)), 0, 3);
+    }
+}
+
+/* Acquire, so that the state of the shard can be looked at again behind it. No branch for each bit: where the
+ * answer is "no", nobody can foretell by which bit. */
+static inline bool all_set(const struct bitmap *b, const struct key_place *place)
+{
+    const atomic_word *block = block_words(b, place);
+    uint64_t missing = 0;
+    for (unsigned i = 0; i < b->geometry.hashes; i++) {
+        unsigned p = place->bits[i];
+        missing |= ~atomic_load_explicit(&block[word_index(p)], memory_order_acquire) & word_mask(p);
+    }
+    return missing == 0;
+}
+
+/* A shard that leaves while it is looked at reads as zeros: "no" counts only if its state was the same before
+ * and after. Bits that were set once are true forever. */
+void bitmap_look(const struct bitmap *b, const struct key_place *places, unsigned count, uint8_t *answers)
+{
+    for (unsigned i = 0; i < count; i++) {
+        uint32_t shard = places[i].shard;
+        uint32_t before = state_of(b, shard);
+        if (all_set(b, &places[i]))
+            answers[i] = BITMAP_YES;
+        else if (before % BITMAP_STATES >= BITMAP_RESIDENT && state_of(b, shard) == before)
+            answers[i] = BITMAP_NO;
+        else
+            answers[i] = BITMAP_UNKNOWN;
+    }
+}
+
+/* --- bits --- */
+
+/* Marks come behind the bits: who takes a mark finds the bits in the copy, or the mark comes once more. */
+static void mark(struct bitmap *b, uint32_t shard, uint32_t unit, uint64_t units)
+{
+    atomic_fetch_or_explicit(&shard_marks(b, shard)[unit / 64], units << unit % 64, memory_order_release);
+    atomic_store_explicit(&b->marked[shard], 1, memory_order_release);
+}
+
+bool bitmap_set(struct bitmap *b, const struct key_place *place)
+{
+    atomic_word *block = block_words(b, place);
+    uint64_t units = 0;
+    for (unsigned i = 0; i < b->geometry.hashes; i++) {
+        unsigned p = place->bits[i];
+        atomic_word *word = &block[word_index(p)];
+        uint64_t bit = word_mask(p);
+        if ((atomic_load_explicit(word, memory_order_relaxed) & bit) != 0 ||
+            (atomic_fetch_or_explicit(word, bit, memory_order_relaxed) & bit) != 0)
+            continue;
+        units |= UINT64_C(1) << p / 8 / BITMAP_UNIT;
+    }
+    if (units != 0) /* a block lies within one page: both are powers of two */
+        mark(b, place->shard, place->block * (b->block_words / (BITMAP_UNIT / 8)), units);
+    return units != 0;
+}
+
+/* --- loading --- */
+
+static enum err check_piece(const struct bitmap *b, uint32_t shard, uint32_t offset, const uint8_t *bytes,
+                            uint32_t length, struct error *e)
+{
+    uint32_t block_bytes = b->block_words * 8;
+    if (bitmap_state(b, shard) != BITMAP_LOADING || offset != b->loaded[shard] || length % block_bytes != 0 ||
+        length > b->shard_bytes - offset)
+        return error_set(e, ERR_CONFLICT, "shard %u: %u bytes at %u are not the next piece", shard, length,
+                         offset);
+    for (uint32_t at = 0; at < length; at += block_bytes)
+        if ((bytes[at] << 8 | bytes[at + 1]) != b->tag)
+            return error_set(e, ERR_LOST, "block %u of shard %u does not begin with its tag",
+                             (offset + at) / block_bytes, shard);
+    return ERR_OK;
+}
+
+enum err bitmap_or(struct bitmap *b, uint32_t shard, uint32_t offset, const void *bytes, uint32_t length,
+                   struct error *e)
+{
+    enum err code = check_piece(b, shard, offset, bytes, length, e);
+    if (code != ERR_OK)
+        return code;
+    const uint8_t *from = bytes;
+    atomic_word *to = shard_words(b, shard) + offset / 8;
+    for (uint32_t i = 0; i < length / 8; i++) {
+        uint64_t value;
+        memcpy(&value, from + (size_t)i * 8, 8);
+        if ((value & ~atomic_load_explicit(&to[i], memory_order_relaxed)) != 0)
+            atomic_fetch_or_explicit(&to[i], value, memory_order_relaxed);
+    }
+    b->loaded[shard] += length;
+    return ERR_OK;
+}
+
+bool bitmap_is_loaded(const struct bitmap *b, uint32_t shard)
+{
+    return b->loaded[shard] == b->shard_bytes;
+}

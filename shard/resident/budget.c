@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+#include "shard/resident/budget.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include "base/number.h"
+
+/* --- the budget --- */
+
+void budget_init(struct budget *b, uint64_t limit)
+{
+    atomic_init(&b->limit, limit);
+    atomic_init(&b->used, 0);
+}
+
+void budget_set(struct budget *b, uint64_t limit)
+{
+    atomic_store(&b->limit, limit);
+}
+
+bool budget_take(struct budget *b, uint64_t bytes)
+{
+    uint64_t used = atomic_load(&b->used), limit = atomic_load(&b->limit);
+    do {
+        if (used > limit || bytes > limit - used)
+            return false;
+    } while (!atomic_compare_exchange_weak(&b->used, &used, used + bytes));
+    return true;
+}
+
+void budget_give(struct budget *b, uint64_t bytes)
+{
+    atomic_fetch_sub(&b->used, bytes);
+}
+
+/* --- what the system says --- */
+
+uint64_t budget_parse_group(const char *text, size_t length)
+{
+    uint64_t bytes;
+    while (length > 0 && text[length - 1] == '\n')
+        length--;
+    return number_u64(text, length, &bytes) ? bytes : UINT64_MAX; /* "max" */
+}
+
+/* The line after @text's first; NULL: there is none. */
+static const char *next_line(const char *text, const char *end)
+{
+    const char *newline = memchr(text, '\n', (size_t)(end - text));
+    return newline == NULL || newline + 1 == end ? NULL : newline + 1;
+}
+
+static size_t line_length(const char *line, const char *end)
+{
+    const char *newline = memchr(line, '\n', (size_t)(end - line));
+    return (size_t)((newline == NULL ? end : newline) - line);
+}
+
+/* "MemTotal:       24689124 kB" */
+uint64_t budget_parse_machine(const char *text, size_t length)
+{
+    static const char name[] = "MemTotal:";
+    const char *end = text + length;
+    for (const char *line = length > 0 ? text : NULL; line != NULL; line = next_line(line, end)) {
+        size_t n = line_length(line, end), at = sizeof(name) - 1;
+        if (n < at || memcmp(line, name, at) != 0)
+            continue;
+        while (at < n && line[at] == ' ')
+            at++;
+        size_t digits = 0;
+        uint64_t kib;
+        while (at + digits < n && line[at + digits] != ' ')
+            digits++;
+        return number_u64(line + at, digits, &kib) && kib <= UINT64_MAX / 1024 ? kib * 1024 : 0;
+    }
+    return 0;
+}
+
+/* "0::/a/b" in version 2; "7:cpu,memory:/a/b" in version 1. */
+const char *budget_parse_path(const char *text, size_t length, unsigned version, size_t *path_length)
+{
+    const char *end = text + length;
+    for (const char *line = length > 0 ? text : NULL; line != NULL; line = next_line(line, end)) {
+        const char *stop = line + line_length(line, end);
+        const char *first = memchr(line, ':', (size_t)(stop - line));
+        const char *second = first == NULL ? NULL : memchr(first + 1, ':', (size_t)(stop - first - 1));
+        if (second == NULL || second + 1 == stop || second[1] != '/')
+            continue;
+        bool found = version == 2 && second == first + 1;
+        for (const char *at = first + 1; version == 1 && at < second; at += strcspn(at, ",:") + 1)
+            found |= strcspn(at, ",:") == 6 && memcmp(at, "memory", 6) == 0;
+        if (!found)
+            continue;
+        *path_length = (size_t)(stop - second - 1);
+        return second + 1;
+    }
+    return NULL;
+}
+
+/* The first bytes of a file, NUL-terminated; returns how many. */
+static size_t read_file(const char *path, char *out, size_t size)
+{
+    FILE *f = fopen(path, "re");
+    size_t n = f == NULL ? 0 : fread(out, 1, size - 1, f);
+    if (f != NULL)
+        (void)fclose(f);
+    out[n] = '\0';
+    return n;
+}
+
+uint64_t budget_granted(const char *root, const char *path, const char *file)
+{
+    char group[PATH_MAX], name[2 * PATH_MAX], text[64];
+    uint64_t least = UINT64_MAX;
+    (void)snprintf(group, sizeof(group), "%s", strcmp(path, "/") == 0 ? "" : path);
+    for (;;) {
+        (void)snprintf(name, sizeof(name), "%s%s/%s", root, group, file);
+        size_t n = read_file(name, text, sizeof(text));
+        uint64_t granted = budget_parse_group(text, n);
+        least = granted < least ? granted : least;
+        char *parent = strrchr(group, '/');
+        if (parent == NULL)
+            return least;
+        *parent = '\0';
+    }
+}
+
+static uint64_t granted_by(const char *cgroup, size_t length, unsigned version, const char *root,
+                           const char *file)
+{
+    char path[PATH_MAX];
+    size_t n = 0;
+    const char *found = budget_parse_path(cgroup, length, version, &n);
+    if (found == NULL || n >= sizeof(path))
+        return UINT64_MAX;
+    memcpy(path, found, n);
+    path[n] = '\0';
+    return budget_granted(root, path, file);
+}
+
+uint64_t budget_default(void)
+{
+    char text[8192];
+    size_t n = read_file("/proc/meminfo", text, sizeof(text));
+    uint64_t least = budget_parse_machine(text, n);
+    n = read_file("/proc/self/cgroup", text, sizeof(text));
+    uint64_t granted[2] = {granted_by(text, n, 2, "/sys/fs/cgroup", "memory.max"),
+                           granted_by(text, n, 1, "/sys/fs/cgroup/memory", "memory.limit_in_bytes")};
+    for (int i = 0; i < 2; i++)
+        least = granted[i] < least ? granted[i] : least;
+    return least / 2;
+}

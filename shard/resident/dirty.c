@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+#include "shard/resident/dirty.h"
+
+#include <string.h>
+
+enum { PAGE_UNITS = BITMAP_PAGE / BITMAP_UNIT };
+
+_Static_assert(PAGE_UNITS == 64, "a page's marks are one word");
+
+static atomic_word *page_marks(const struct bitmap *b, uint32_t shard, uint32_t page)
+{
+    return &b->marks[(size_t)shard * b->shard_pages + page];
+}
+
+/* Units of the last page of a shard may be fewer. */
+static unsigned page_units(const struct bitmap *b, uint32_t page)
+{
+    uint32_t left = b->shard_bytes / BITMAP_UNIT - page * PAGE_UNITS;
+    return left < PAGE_UNITS ? left : PAGE_UNITS;
+}
+
+static uint64_t all_units(unsigned units)
+{
+    return units == PAGE_UNITS ? UINT64_MAX : (UINT64_C(1) << units) - 1;
+}
+
+static void mark_page(struct bitmap *b, uint32_t shard, uint32_t page, uint64_t units)
+{
+    atomic_fetch_or_explicit(page_marks(b, shard, page), units, memory_order_release);
+    atomic_store_explicit(&b->marked[shard], 1, memory_order_release);
+}
+
+static void copy(struct bitmap *b, struct dirty_batch *out, uint32_t offset, uint32_t length)
+{
+    const atomic_word *from = b->words + ((size_t)out->shard * b->shard_bytes + offset) / 8;
+    out->piece[out->count++] = (struct dirty_piece){.offset = offset, .length = length};
+    for (uint32_t i = 0; i < length / 8; i++) {
+        uint64_t value =
+            atomic_load_explicit(&from[i], memory_order_acquire); /* the stamp is looked at behind it */
+        memcpy(out->bytes + out->length, &value, 8);
+        out->length += 8;
+    }
+}
+
+/* Copy runs of the units that are set in @units. */
+static void copy_units(struct bitmap *b, struct dirty_batch *out, uint32_t page, uint64_t units)
+{
+    while (units != 0) {
+        unsigned first = (unsigned)__builtin_ctzll(units);
+        uint64_t run = ~(units >> first);
+        unsigned count = run == 0 ? PAGE_UNITS : (unsigned)__builtin_ctzll(run);
+        copy(b, out, page * BITMAP_PAGE + first * BITMAP_UNIT, count * BITMAP_UNIT);
+        units = first + count == PAGE_UNITS ? 0 : units >> (first + count) << (first + count);
+    }
+}
+
+static void take_page(struct bitmap *b, struct dirty_batch *out, uint32_t page)
+{
+    uint64_t units = atomic_exchange_explicit(page_marks(b, out->shard, page), 0, memory_order_acq_rel);
+    if (__builtin_popcountll(units) >= DIRTY_PAGE_AT)
+        units = all_units(page_units(b, page));
+    copy_units(b, out, page, units);
+}
+
+bool dirty_next(const struct bitmap *b, uint32_t *shard)
+{
+    for (; *shard < b->geometry.shards; ++*shard)
+        if (atomic_load_explicit(&b->marked[*shard], memory_order_acquire) != 0 &&
+            bitmap_stamp(b, *shard) != 0)
+            return true;
+    return false;
+}
+
+static void take_pages(struct bitmap *b, struct dirty_batch *out)
+{
+    for (uint32_t page = 0; page < b->shard_pages; page++) {
+        if (atomic_load_explicit(page_marks(b, out->shard, page), memory_order_relaxed) == 0)
+            continue;
+        if (out->length > DIRTY_BATCH_BYTES - BITMAP_PAGE) { /* whatever it has by now may not fit */
+            atomic_store_explicit(&b->marked[out->shard], 1, memory_order_release);
+            return;
+        }
+        take_page(b, out, page);
+    }
+}
+
+/* A shard that is not whole lacks bits that Redis has: its bytes would overwrite them. One that left
+ * meanwhile may have been copied as zeros. */
+bool dirty_take(struct bitmap *b, uint32_t shard, struct dirty_batch *out)
+{
+    uint32_t stamp = bitmap_stamp(b, shard);
+    out->shard = shard;
+    out->count = 0;
+    out->length = 0;
+    if (stamp == 0 || atomic_exchange_explicit(&b->marked[shard], 0, memory_order_acq_rel) == 0)
+        return false;
+    take_pages(b, out);
+    if (out->count > 0 && bitmap_stamp(b, shard) != stamp) {
+        dirty_put_back(b, out);
+        out->count = 0;
+    }
+    return out->count > 0;
+}
+
+void dirty_put_back(struct bitmap *b, const struct dirty_batch *batch)
+{
+    for (unsigned i = 0; i < batch->count; i++) {
+        uint32_t unit = batch->piece[i].offset / BITMAP_UNIT;
+        unsigned units = batch->piece[i].length / BITMAP_UNIT;
+        mark_page(b, batch->shard, unit / PAGE_UNITS, all_units(units) << unit % PAGE_UNITS);
+    }
+}
+
+void dirty_mark_all(struct bitmap *b, uint32_t shard)
+{
+    for (uint32_t page = 0; page < b->shard_pages; page++)
+        mark_page(b, shard, page, all_units(page_units(b, page)));
+}
+
+uint64_t dirty_bytes(const struct bitmap *b, uint32_t shard)
+{
+    uint64_t units = 0;
+    if (atomic_load_explicit(&b->marked[shard], memory_order_acquire) != 0)
+        for (uint32_t page = 0; page < b->shard_pages; page++)
+            units += (unsigned)__builtin_popcountll(
+                atomic_load_explicit(page_marks(b, shard, page), memory_order_relaxed));
+    return units * BITMAP_UNIT;
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+#include "shard/resident/header.h"
+
+#include <endian.h>
+#include <inttypes.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+static const char magic[4] = {'T', 'B', 'S', 'H'};
+
+_Static_assert(HEADER_BYTES <= BLOCK_BITS_MIN / 8, "a header fits into the smallest block");
+
+/* --- bytes, with a position that moves on --- */
+
+static void put(uint8_t **at, uint64_t value, size_t bytes)
+{
+    uint64_t big = htobe64(value);
+    memcpy(*at, (const uint8_t *)&big + 8 - bytes, bytes);
+    *at += bytes;
+}
+
+static uint64_t get(const uint8_t **at, size_t bytes)
+{
+    uint64_t big = 0;
+    memcpy((uint8_t *)&big + 8 - bytes, *at, bytes);
+    *at += bytes;
+    return be64toh(big);
+}
+
+/* --- form --- */
+
+uint32_t header_bytes(const struct geometry *g)
+{
+    return g->block_bits / 8;
+}
+
+uint32_t header_shard_bytes(const struct geometry *g)
+{
+    return header_bytes(g) + geometry_shard_bytes(g);
+}
+
+void header_encode(const struct header *h, uint8_t *out)
+{
+    uint8_t *at = out;
+    memset(out, 0, h->block_bits / 8);
+    memcpy(at, magic, sizeof(magic));
+    at += sizeof(magic);
+    put(&at, HEADER_FORMAT, 2);
+    put(&at, h->tag, 2);
+    put(&at, h->incarnation, 8);
+    put(&at, h->generation, 8);
+    put(&at, h->writer.number, 8);
+    put(&at, h->writer.random, 8);
+    put(&at, h->layer, 4);
+    put(&at, h->shard, 4);
+    put(&at, h->blocks, 4);
+    put(&at, h->block_bits, 2);
+    put(&at, h->hashes, 2);
+    put(&at, XXH3_64bits(out, (size_t)(at - out)), 8);
+}
+
+enum err header_decode(struct header *out, const uint8_t *bytes, size_t length, const char *name,
+                       struct error *e)
+{
+    if (length == 0)
+        return error_set(e, ERR_LOST, "shard %s is missing", name);
+    if (length < HEADER_BYTES)
+        return error_set(e, ERR_LOST, "shard %s has %zu bytes, fewer than its header", name, length);
+    if (memcmp(bytes, magic, sizeof(magic)) != 0)
+        return error_set(e, ERR_LOST, "shard %s does not begin with the header of a shard", name);
+    const uint8_t *at = bytes + sizeof(magic);
+    unsigned format = (unsigned)get(&at, 2);
+    if (format > HEADER_FORMAT)
+        return error_set(e, ERR_FORMAT,
+                         "shard %s has format %u; this version reads formats up to %d: upgrade it", name,
+                         format, HEADER_FORMAT);
+    struct header h = {.tag = (uint16_t)get(&at, 2), .incarnation = get(&at, 8), .generation = get(&at, 8)};
+    h.writer.number = get(&at, 8);
+    h.writer.random = get(&at, 8);
+    h.layer = (uint32_t)get(&at, 4);
+    h.shard = (uint32_t)get(&at, 4);
+    h.blocks = (uint32_t)get(&at, 4);
+    h.block_bits = (uint16_t)get(&at, 2);
+    h.hashes = (uint16_t)get(&at, 2);
+    uint64_t sum = XXH3_64bits(bytes, (size_t)(at - bytes));
+    if (format == 0 || get(&at, 8) != sum)
+        return error_set(e, ERR_LOST, "the header of shard %s is damaged", name);
+    *out = h;
+    return ERR_OK;
+}
+
+int writer_compare(const struct writer_token *a, const struct writer_token *b)
+{
+    if (a->number != b->number)
+        return a->number < b->number ? -1 : 1;
+    return a->random < b->random ? -1 : a->random > b->random;
+}
+
+enum err header_check(const struct header *found, const struct header *expected, const char *name,
+                      struct error *e)
+{
+    const struct header *f = found, *x = expected;
+    if (f->incarnation != x->incarnation || f->generation != x->generation || f->tag != x->tag)
+        return error_set(e, ERR_LOST,
+                         "shard %s belongs to generation %" PRIu64 " of incarnation %016" PRIx64
+                         ", not to generation %" PRIu64 " of incarnation %016" PRIx64,
+                         name, f->generation, f->incarnation, x->generation, x->incarnation);
+    if (f->layer != x->layer || f->shard != x->shard)
+        return error_set(e, ERR_LOST, "shard %s holds shard %" PRIu32 " of layer %" PRIu32, name, f->shard,
+                         f->layer);
+    if (f->blocks != x->blocks || f->block_bits != x->block_bits || f->hashes != x->hashes)
+        return error_set(e, ERR_LOST,
+                         "shard %s has %" PRIu32 " blocks of %u bits for %u hashes; the view says %" PRIu32
+                         " blocks of %u bits for %u hashes",
+                         name, f->blocks, f->block_bits, f->hashes, x->blocks, x->block_bits, x->hashes);
+    if (writer_compare(&f->writer, &x->writer) > 0)
+        return error_set(e, ERR_FENCED,
+                         "shard %s was written under token %" PRIu64 ", later than the view's %" PRIu64
+                         ": load the view again",
+                         name, f->writer.number, x->writer.number);
+    return ERR_OK;
+}

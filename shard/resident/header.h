@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SHARD_RESIDENT_HEADER_H
+#define SHARD_RESIDENT_HEADER_H
+/* The first block of a shard in Redis: which shard of which generation it is, and who may write it. The
+ * shard's blocks follow, each with its tag (block.h); the header is as long as one of them, so blocks stay
+ * aligned.
+ *
+ * HEADER_BYTES, then zeros: magic, format (2 bytes), tag (2), incarnation (8), generation (8), writer's
+ * number (8) and random part (8), layer (4), shard (4), blocks (4), bits of a block (2), hashes (2), checksum
+ * (8: XXH3 of what is before it). Numbers are big-endian, so that writers compare as bytes, in a script as
+ * here. */
+#include <stddef.h>
+#include <stdint.h>
+#include "base/error.h"
+#include "shard/geometry.h"
+
+enum { HEADER_FORMAT = 1, HEADER_BYTES = 64, HEADER_WRITER_AT = 24, HEADER_WRITER_BYTES = 16 };
+
+/* Who may write a generation's shards: the number comes from the filter's tokens and only goes up; the random
+ * part tells two writers apart to whom a metadata node that lost its data gave the same number. */
+struct writer_token {
+    uint64_t number;
+    uint64_t random;
+};
+
+struct header {
+    uint16_t tag;
+    uint64_t incarnation;
+    uint64_t generation;
+    struct writer_token writer;
+    uint32_t layer;
+    uint32_t shard;
+    uint32_t blocks;
+    uint16_t block_bits;
+    uint16_t hashes;
+};
+
+/* Bytes of a header, and of a whole shard in Redis, under @g. */
+uint32_t header_bytes(const struct geometry *g);
+uint32_t header_shard_bytes(const struct geometry *g);
+
+/* Write @h to @out, of h->block_bits / 8 bytes. */
+void header_encode(const struct header *h, uint8_t *out);
+
+/* Read the first bytes of the shard @name, which stands in the texts of errors; @length may be anything.
+ * ERR_LOST: this is no header; ERR_FORMAT: a later version wrote it. On error *@out is untouched. */
+MUST_CHECK enum err header_decode(struct header *out, const uint8_t *bytes, size_t length, const char *name,
+                                  struct error *e);
+
+/* Compare what was read of the shard @name with what the view says. ERR_LOST: it belongs to something else.
+ * ERR_FENCED: its writer is later than the view's, so the view is not the latest. */
+MUST_CHECK enum err header_check(const struct header *found, const struct header *expected, const char *name,
+                                 struct error *e);
+
+/* Below, equal to or above 0, as memcmp() says it of their bytes. */
+int writer_compare(const struct writer_token *a, const struct writer_token *b);
+#endif

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+#include "shard/resident/overlay.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BUCKETS_MIN = 64 };
+
+struct held {
+    LIST_ENTRY(held) next; /* in its bucket */
+    struct overlay_key key;
+    uint32_t layer;
+};
+LIST_HEAD(bucket, held);
+
+struct entry {
+    STAILQ_ENTRY(entry) next; /* of its lane, oldest first */
+    struct log_id id;
+    unsigned count;
+    struct held held[];
+};
+STAILQ_HEAD(entries, entry);
+
+/* What `folded` is told waits for the reads that were under way then. One bound waits; those that come
+ * meanwhile are merged into the next. */
+struct bound {
+    bool set;
+    uint64_t ticket; /* reads before it must have ended */
+    struct log_id *folded;
+};
+
+struct overlay {
+    pthread_mutex_t lock;
+    unsigned lanes;
+    struct entries *lane;
+    struct log_id *folded; /* the latest that was told */
+    struct bound waiting, merged;
+    TAILQ_HEAD(, overlay_read) reads; /* oldest first */
+    uint64_t tickets;
+    struct bucket *buckets;
+    size_t bucket_count; /* a power of two */
+    uint64_t keys, bytes;
+};
+
+struct overlay *overlay_new(unsigned lanes)
+{
+    struct overlay *o = calloc(1, sizeof(*o));
+    if (o == NULL)
+        return NULL;
+    TAILQ_INIT(&o->reads);
+    o->lanes = lanes;
+    o->bucket_count = BUCKETS_MIN;
+    o->lane = calloc(lanes, sizeof(*o->lane));
+    o->folded = calloc(lanes, sizeof(*o->folded));
+    o->waiting.folded = calloc(lanes, sizeof(*o->waiting.folded));
+    o->merged.folded = calloc(lanes, sizeof(*o->merged.folded));
+    o->buckets = calloc(o->bucket_count, sizeof(*o->buckets));
+    bool made = pthread_mutex_init(&o->lock, NULL) == 0;
+    if (!made || o->lane == NULL || o->folded == NULL || o->waiting.folded == NULL ||
+        o->merged.folded == NULL || o->buckets == NULL) {
+        overlay_free(o);
+        return NULL;
+    }
+    for (unsigned i = 0; i < lanes; i++)
+        STAILQ_INIT(&o->lane[i]);
+    return o;
+}
+
+void overlay_free(struct overlay *o)
+{
+    if (o == NULL)
+        return;
+    for (unsigned i = 0; o->lane != NULL && i < o->lanes; i++)
+        while (!STAILQ_EMPTY(&o->lane[i])) {
+            struct entry *first = STAILQ_FIRST(&o->lane[i]);
+            STAILQ_REMOVE_HEAD(&o->lane[i], next);
+            free(first);
+        }
+    (void)pthread_mutex_destroy(&o->lock);
+    free(o->lane);
+    free(o->folded);
+    free(o->waiting.folded);
+    free(o->merged.folded);
+    free(o->buckets);
+    free(o);
+}
+
+/* --- keys --- */
+
+static struct bucket *bucket_of(struct overlay *o, unsigned layer, uint32_t shard, uint32_t block)
+{
+    uint64_t h = ((uint64_t)shard << 32 | block) * UINT64_C(0x9e3779b97f4a7c15) + layer;
+    return &o->buckets[(h ^ h >> 32) & (o->bucket_count - 1)];
+}
+
+/* As many buckets as keys. Without memory chains grow longer. */
+static void widen(struct overlay *o)
+{
+    size_t count = o->bucket_count;
+    while (count < o->keys)
+        count *= 2;
+    struct bucket *wider = count == o->bucket_count ? NULL : calloc(count, sizeof(*wider));
+    if (wider == NULL)
+        return;
+    free(o->buckets);
+    o->buckets = wider;
+    o->bucket_count = count;
+    for (unsigned lane = 0; lane < o->lanes; lane++) {
+        struct entry *one;
+        STAILQ_FOREACH(one, &o->lane[lane], next)
+        for (unsigned i = 0; i < one->count; i++) {
+            struct held *h = &one->held[i];
+            LIST_INSERT_HEAD(bucket_of(o, h->layer, h->key.shard, h->key.block), h, next);
+        }
+    }
+}
+
+static size_t entry_bytes(unsigned count)
+{
+    return sizeof(struct entry) + count * sizeof(struct held);
+}
+
+enum err overlay_add(struct overlay *o, unsigned lane, struct log_id id, unsigned layer,
+                     const struct overlay_key *keys, unsigned count, struct error *e)
+{
+    struct entry *added = malloc(entry_bytes(count));
+    if (added == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    added->id = id;
+    added->count = count;
+    pthread_mutex_lock(&o->lock);
+    STAILQ_INSERT_TAIL(&o->lane[lane], added, next);
+    for (unsigned i = 0; i < count; i++) {
+        added->held[i].key = keys[i];
+        added->held[i].layer = layer;
+        LIST_INSERT_HEAD(bucket_of(o, layer, keys[i].shard, keys[i].block), &added->held[i], next);
+    }
+    o->keys += count;
+    o->bytes += entry_bytes(count);
+    widen(o);
+    pthread_mutex_unlock(&o->lock);
+    return ERR_OK;
+}
+
+static void drop_first(struct overlay *o, struct entries *lane)
+{
+    struct entry *first = STAILQ_FIRST(lane);
+    for (unsigned i = 0; i < first->count; i++)
+        LIST_REMOVE(&first->held[i], next);
+    STAILQ_REMOVE_HEAD(lane, next);
+    o->keys -= first->count;
+    o->bytes -= entry_bytes(first->count);
+    free(first);
+}
+
+static void or_block(struct overlay *o, unsigned layer, const struct geometry *g, uint32_t shard,
+                     uint32_t block, uint8_t *bytes)
+{
+    struct held *one;
+    struct key_place place;
+    LIST_FOREACH(one, bucket_of(o, layer, shard, block), next)
+    {
+        if (one->layer != layer || one->key.shard != shard || one->key.block != block)
+            continue;
+        hash_place(g, one->key.hash, &place);
+        for (unsigned i = 0; i < g->hashes; i++)
+            bytes[place.bits[i] / 8] |= (uint8_t)(0x80u >> place.bits[i] % 8);
+    }
+}
+
+void overlay_or(struct overlay *o, unsigned layer, struct bitmap *b)
+{
+    struct entry *one;
+    struct key_place place;
+    pthread_mutex_lock(&o->lock);
+    for (unsigned lane = 0; lane < o->lanes; lane++)
+        STAILQ_FOREACH(one, &o->lane[lane], next)
+    for (unsigned i = 0; i < one->count; i++) {
+        const struct held *h = &one->held[i];
+        if (h->layer != layer || bitmap_state(b, h->key.shard) != BITMAP_LOADING)
+            continue;
+        hash_place(&b->geometry, h->key.hash, &place);
+        (void)bitmap_set(b, &place);
+    }
+    pthread_mutex_unlock(&o->lock);
+}
+
+void overlay_size(struct overlay *o, uint64_t *keys, uint64_t *bytes)
+{
+    pthread_mutex_lock(&o->lock);
+    *keys = o->keys;
+    *bytes = o->bytes + sizeof(*o) + o->bucket_count * sizeof(*o->buckets);
+    pthread_mutex_unlock(&o->lock);
+}
+
+/* --- what may go --- */
+
+static bool reads_ended(const struct overlay *o, uint64_t ticket)
+{
+    return TAILQ_EMPTY(&o->reads) || TAILQ_FIRST(&o->reads)->ticket >= ticket;
+}
+
+static void drop(struct overlay *o)
+{
+    while (o->waiting.set && reads_ended(o, o->waiting.ticket)) {
+        for (unsigned i = 0; i < o->lanes; i++)
+            while (!STAILQ_EMPTY(&o->lane[i]) &&
+                   log_id_compare(STAILQ_FIRST(&o->lane[i])->id, o->waiting.folded[i]) <= 0)
+                drop_first(o, &o->lane[i]);
+        struct bound done = o->waiting;
+        o->waiting = o->merged;
+        o->merged = done;
+        o->merged.set = false;
+    }
+}
+
+void overlay_folded(struct overlay *o, const struct log_id *folded)
+{
+    pthread_mutex_lock(&o->lock);
+    for (unsigned i = 0; i < o->lanes; i++)
+        if (log_id_compare(folded[i], o->folded[i]) > 0)
+            o->folded[i] = folded[i];
+    struct bound *bound = o->waiting.set ? &o->merged : &o->waiting;
+    bound->set = true;
+    bound->ticket = o->tickets;
+    memcpy(bound->folded, o->folded, o->lanes * sizeof(*o->folded));
+    drop(o);
+    pthread_mutex_unlock(&o->lock);
+}
+
+bool overlay_is_folded(struct overlay *o, unsigned lane, struct log_id id)
+{
+    pthread_mutex_lock(&o->lock);
+    bool passed = log_id_compare(id, o->folded[lane]) <= 0;
+    pthread_mutex_unlock(&o->lock);
+    return passed;
+}
+
+void overlay_read_begin(struct overlay *o, struct overlay_read *read)
+{
+    pthread_mutex_lock(&o->lock);
+    read->ticket = o->tickets++;
+    read->counts = true;
+    TAILQ_INSERT_TAIL(&o->reads, read, next);
+    pthread_mutex_unlock(&o->lock);
+}
+
+/* The block is completed before the read ends: what it kept from going may go then. */
+bool overlay_read_end(struct overlay *o, struct overlay_read *read, unsigned layer, const struct geometry *g,
+                      uint32_t shard, uint32_t block, uint8_t *bytes)
+{
+    pthread_mutex_lock(&o->lock);
+    bool counts = read->counts;
+    if (counts) {
+        or_block(o, layer, g, shard, block, bytes);
+        TAILQ_REMOVE(&o->reads, read, next);
+        drop(o);
+    }
+    pthread_mutex_unlock(&o->lock);
+    return counts;
+}
+
+void overlay_read_cancel(struct overlay *o, struct overlay_read *read)
+{
+    pthread_mutex_lock(&o->lock);
+    if (read->counts) {
+        TAILQ_REMOVE(&o->reads, read, next);
+        drop(o);
+    }
+    pthread_mutex_unlock(&o->lock);
+}
+
+void overlay_discard(struct overlay *o)
+{
+    struct overlay_read *read;
+    pthread_mutex_lock(&o->lock);
+    while ((read = TAILQ_FIRST(&o->reads)) != NULL) {
+        read->counts = false;
+        TAILQ_REMOVE(&o->reads, read, next);
+    }
+    drop(o);
+    pthread_mutex_unlock(&o->lock);
+}

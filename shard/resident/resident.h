@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SHARD_RESIDENT_RESIDENT_H
+#define SHARD_RESIDENT_RESIDENT_H
+/* One generation in the memory of a process: the bitmaps of its layers, and the overlay for shards that are
+ * not in memory. Entries of the log are applied in the order of their lane, by one thread at a time for each
+ * lane; any thread looks keys up meanwhile, without a lock.
+ *
+ * A look-up that begins after resident_apply() returned finds its keys, if whoever tells of it does so by a
+ * lock, a task or another release: nothing more is needed. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "base/error.h"
+#include "shard/generation.h"
+#include "shard/log/entry.h"
+#include "shard/log/position.h"
+#include "shard/resident/bitmap.h"
+#include "shard/resident/budget.h"
+#include "shard/resident/overlay.h"
+
+enum resident_answer {
+    RESIDENT_ABSENT,  /* of what was applied before the look-up began, this key was not */
+    RESIDENT_PRESENT, /* in some layer all of its bits are set */
+    RESIDENT_UNKNOWN  /* in no layer that is in memory; others must be read from Redis */
+};
+
+/* Exact, and the same for all processes, where the shards that the key may be in were loaded, and a tail read
+ * that was begun after that was applied, before the entry was sent; else a shard may have had the entry
+ * itself. */
+enum resident_added {
+    RESIDENT_OLD,   /* all of its bits were set before */
+    RESIDENT_NEW,   /* some bit was not set, in log order */
+    RESIDENT_UNSURE /* a shard that it may be in is not in memory: its block must have been read before */
+};
+
+struct resident {
+    uint64_t mix;
+    struct budget *budget; /* of the process; borrowed */
+    struct overlay *overlay;
+    pthread_rwlock_t
+        changing; /* states change under the write lock; entries are applied under the read lock */
+    unsigned lanes;
+    struct log_id *applied; /* of each lane: the last entry; of its applier */
+    struct log_id *left;    /* of each lane: where it was when a shard last began to leave */
+    _Atomic unsigned layer_count;
+    struct bitmap *layer[GENERATION_LAYERS_MAX];
+};
+
+/* What is in memory, for people. */
+struct resident_status {
+    uint64_t shards, resident, loading, dirty; /* shards; those that leave count as resident */
+    uint64_t shard_bytes;                      /* of all shards */
+    uint64_t resident_bytes, loading_bytes, dirty_bytes;
+    uint64_t overhead_bytes; /* beside bitmaps and overlay */
+    uint64_t overlay_keys, overlay_bytes;
+};
+
+/* A generation with the secret @mix, without layers, of a filter with @lanes lanes. ERR_NOMEM. */
+MUST_CHECK enum err resident_new(struct resident **out, uint64_t mix, unsigned lanes, struct budget *budget,
+                                 struct error *e);
+/* Nobody may be inside. NULL is fine. */
+void resident_free(struct resident *r);
+
+/* The next layer, with no shard in memory; it takes the entries from now on. ERR_NOMEM; ERR_RANGE: too many
+ * layers. */
+MUST_CHECK enum err resident_add_layer(struct resident *r, const struct geometry *g, uint16_t tag,
+                                       struct error *e);
+
+/* enum resident_answer for each of @count keys, by their hashes under the filter's seed. */
+void resident_look(const struct resident *r, const struct key_hash *hashes, size_t count, uint8_t *answers);
+
+/* Apply the entry @id of @lane, of at most LOG_KEYS_MAX keys; @added gets an enum resident_added for each.
+ * ERR_NOMEM: nothing was applied, and the lane stays where it was. */
+MUST_CHECK enum err resident_apply(struct resident *r, unsigned lane, struct log_id id,
+                                   const struct key_hash *hashes, unsigned count, uint8_t *added,
+                                   struct error *e);
+
+/* --- shards come and go ---
+ * Load: note the view; begin; OR all pieces (load.h), while entries are applied; when the entries after the
+ * `folded` of that view were applied too, end. */
+
+/* @count shards from @first, none of them in memory, begin to load. ERR_NOMEM: `resident_memory` has no room
+ * for them; ERR_CONFLICT. On error nothing changes. */
+MUST_CHECK enum err resident_load_begin(struct resident *r, unsigned layer, uint32_t first, uint32_t count,
+                                        struct error *e);
+/* ERR_CONFLICT: not all of it was ORed. */
+MUST_CHECK enum err resident_load_end(struct resident *r, unsigned layer, uint32_t shard, struct error *e);
+/* It is not loaded after all: its memory is given back. */
+void resident_load_cancel(struct resident *r, unsigned layer, uint32_t shard);
+
+/* A shard that is in memory begins to leave: entries go to the overlay as well. */
+void resident_leave_begin(struct resident *r, unsigned layer, uint32_t shard);
+/* Give its memory back. False: the overlay's `folded` has not passed all entries that were applied before it
+ * began to leave; they would be lost. */
+MUST_CHECK bool resident_leave_end(struct resident *r, unsigned layer, uint32_t shard);
+
+void resident_status(const struct resident *r, struct resident_status *out);
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SHARD_VIEW_FOLD_H
+#define SHARD_VIEW_FOLD_H
+/* Folding, the commands: a writer of a generation's shards enters its token into the view and into the
+ * shards' headers, writes pieces of shards, and stores up to where of each lane the shards hold every entry.
+ * Blocking. Who calls them, when and in which order is the folder's affair (folder.h).
+ *
+ * Writing is fenced by the header, storing by the view: both compare the whole token. After an error other
+ * than ERR_FENCED what was sent may still be executed, later: the writer draws a new token before it goes on.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+#include "base/error.h"
+#include "shard/link.h"
+#include "shard/log/position.h"
+#include "shard/names.h"
+#include "shard/resident/header.h"
+#include "shard/script_call.h"
+
+enum { FOLD_WRITE_BYTES = 64 << 10 /* at most in one script */ };
+
+struct fold {
+    struct link *link; /* borrowed, as the names are */
+    const struct names *names;
+    unsigned slot; /* of the generation */
+    uint64_t generation;
+    struct writer_token token; /* what is drawn */
+    struct script_call call;   /* storage */
+};
+
+void fold_init(struct fold *f, struct link *l, const struct names *names, uint64_t generation);
+void fold_fini(struct fold *f);
+
+/* Draw a token of @at_least, and enter it into the view as the writer of the generation. ERR_NOT_FOUND: the
+ * view has no such generation, or is another incarnation's. ERR_UNREACHABLE, ERR_TIMEOUT, ERR_REFUSED. */
+MUST_CHECK enum err fold_draw(struct fold *f, uint64_t at_least, struct error *e);
+
+/* Enter the token into the header of a shard, at the address @where. @h says which shard it is; its writer is
+ * not looked at. ERR_FENCED: the shard has a later token, whose number is *@later (else 0): draw one above
+ * it, if the view still names this writer. ERR_LOST: there is no such shard, or it is something else; nothing
+ * was written. */
+MUST_CHECK enum err fold_adopt(struct fold *f, unsigned where, const struct header *h, uint64_t *later,
+                               struct error *e);
+
+/* Queue what is written into one shard. fold_begin(), any number of fold_piece(), fold_send(); the replies
+ * are read by fold_reply(), one for each fold_send() to that address, in order. */
+void fold_begin(struct fold *f, const struct header *h);
+void fold_piece(struct fold *f, uint64_t offset, const void *bytes, size_t length);
+MUST_CHECK enum err fold_send(struct fold *f, unsigned where, struct error *e);
+/* ERR_FENCED: the shard is gone, or has another header: nothing was written. */
+MUST_CHECK enum err fold_reply(struct fold *f, unsigned where, struct error *e);
+
+/* Store that the shards of the generation hold all entries of @lane, whose stream has number @lane_number, up
+ * to @p. A position before the one that is stored changes nothing. *@some: entries below *@trim are in the
+ * shards of every generation of the view; otherwise nothing may be trimmed. ERR_FENCED: the caller writes no
+ * more, or the lane was replaced. */
+MUST_CHECK enum err fold_store(struct fold *f, unsigned lane, uint64_t lane_number,
+                               const struct log_position *p, bool *some, struct log_id *trim,
+                               struct error *e);
+#endif

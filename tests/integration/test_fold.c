@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: MIT */
+/* Who may write the shards of a filter that is a log, on a real Redis: tokens in headers and in the view,
+ * writes that are fenced by them, positions that only go up, and the bound that they give for trimming. */
+#include "tests/integration/filters.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "shard/block.h"
+#include "shard/view/fold.h"
+#include "shard/view/log_view.h"
+
+enum { GENERATION = 3, KEYS = 1000 };
+
+static struct servers servers;
+static struct link *l;
+static struct names names;
+static struct generation g;
+static struct header header;
+static struct fold one, other;
+
+static int start(void **state)
+{
+    (void)state;
+    if (servers_start(&servers, 1) != 0)
+        return -1;
+    l = link_new(&servers.nodes, LINK_MS, NULL);
+    return l == NULL ? -1 : 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    link_free(l);
+    return servers_stop(&servers);
+}
+
+static void view_field(const char *name, const char *value)
+{
+    struct error e = {""};
+    redisReply *r = NULL;
+    struct key_name key;
+    names_filter_key(&names, "view", &key);
+    must(link_command(l, 0, &r, &e, "HSET %b %s %s", key.text, key.length, name, value), e);
+    freeReplyObject(r);
+}
+
+static void put_field(void *arg, const char *name, const char *value)
+{
+    (void)arg;
+    view_field(name, value);
+}
+
+/* A shard whose header says that @token wrote it. */
+static void make_shard(struct writer_token token)
+{
+    struct error e = {""};
+    redisReply *r = NULL;
+    struct key_name key;
+    uint32_t first = header_bytes(&g.layers[0].geometry), length = header_shard_bytes(&g.layers[0].geometry);
+    uint8_t *bytes = calloc(1, length);
+    struct header h = header;
+    h.writer = token;
+    header_encode(&h, bytes);
+    block_fill(&g.layers[0].geometry, header.tag, bytes + first);
+    names_log_shard(&names, (struct shard_id){GENERATION, 0, 0}, &key);
+    must(link_command(l, 0, &r, &e, "SET %b %b", key.text, key.length, bytes, (size_t)length), e);
+    freeReplyObject(r);
+    free(bytes);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    servers_flush(&servers);
+    must(names_init(&names, PREFIX, "f", 1, &e), e);
+    names.incarnation = 0xabcdef;
+    g = (struct generation){.number = GENERATION,
+                            .seed = 5,
+                            .built = true,
+                            .capacity = KEYS,
+                            .error_rate = 0.01,
+                            .layer_count = 1};
+    nodes_pin(&servers.nodes, &g);
+    g.layers[0] = (struct layer){.capacity = KEYS, .error_rate = 0.01, .token = 1, .born_epoch = 1};
+    must(geometry_plan(&g.layers[0].geometry, KEYS, 0.01, SHARD_BYTES_DEFAULT, &e), e);
+    header = (struct header){.tag = hash_tag(names.incarnation, "f", 1, GENERATION),
+                             .incarnation = names.incarnation,
+                             .generation = GENERATION,
+                             .blocks = g.layers[0].geometry.blocks,
+                             .block_bits = (uint16_t)g.layers[0].geometry.block_bits,
+                             .hashes = (uint16_t)g.layers[0].geometry.hashes};
+    struct log_view *v = calloc(1, sizeof(*v));
+    *v = (struct log_view){.incarnation = names.incarnation,
+                           .version = 1,
+                           .seed = 9,
+                           .last_generation = GENERATION,
+                           .current = 1,
+                           .lane_count = 2,
+                           .lane_number = {1, 1},
+                           .eras = {.known = true}};
+    v->slot[1].shape = g;
+    log_view_format(v, put_field, NULL);
+    free(v);
+    make_shard((struct writer_token){0});
+    fold_init(&one, l, &names, GENERATION);
+    fold_init(&other, l, &names, GENERATION);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    fold_fini(&one);
+    fold_fini(&other);
+    return 0;
+}
+
+static void draw(struct fold *f, uint64_t at_least)
+{
+    struct error e = {""};
+    must(fold_draw(f, at_least, &e), e);
+}
+
+static enum err adopt(struct fold *f, uint64_t *later)
+{
+    struct error e = {""};
+    return fold_adopt(f, 0, &header, later, &e);
+}
+
+static void adopts(struct fold *f)
+{
+    uint64_t later;
+    assert_int_equal(adopt(f, &later), ERR_OK);
+}
+
+static enum err write_at(struct fold *f, uint64_t offset, const char *bytes)
+{
+    struct error e = {""};
+    fold_begin(f, &header);
+    fold_piece(f, offset, bytes, strlen(bytes));
+    enum err code = fold_send(f, 0, &e);
+    return code == ERR_OK ? fold_reply(f, 0, &e) : code;
+}
+
+static void shard_has(uint64_t offset, const char *bytes)
+{
+    struct error e = {""};
+    redisReply *r = NULL;
+    struct key_name key;
+    names_log_shard(&names, (struct shard_id){GENERATION, 0, 0}, &key);
+    must(link_command(l, 0, &r, &e, "GETRANGE %b %d %d", key.text, key.length, (int)offset,
+                      (int)(offset + strlen(bytes) - 1)),
+         e);
+    assert_string_equal(r->str, bytes);
+    freeReplyObject(r);
+}
+
+static uint64_t exists(void)
+{
+    struct error e = {""};
+    redisReply *r = NULL;
+    struct key_name key;
+    names_log_shard(&names, (struct shard_id){GENERATION, 0, 0}, &key);
+    must(link_command(l, 0, &r, &e, "EXISTS %b", key.text, key.length), e);
+    uint64_t n = (uint64_t)r->integer;
+    freeReplyObject(r);
+    return n;
+}
+
+static void plain(const char *command)
+{
+    struct error e = {""};
+    redisReply *r = NULL;
+    must(link_command(l, 0, &r, &e, command), e);
+    freeReplyObject(r);
+}
+
+/* Positions are entries without keys here; they need not lie in a lane. */
+static enum err store(struct fold *f, unsigned lane, uint64_t lane_number, uint64_t ms, uint64_t *trim)
+{
+    struct error e = {""};
+    uint8_t bytes[LOG_ENTRY_BYTES_MAX], writer[LOG_WRITER_BYTES] = {7};
+    struct log_position *p = calloc(1, sizeof(*p));
+    struct log_id id = {0, 0};
+    bool some;
+    log_position_set(p, (struct log_id){ms, 0}, bytes, log_entry_encode(bytes, writer, ms, NULL, 0));
+    enum err code = fold_store(f, lane, lane_number, p, &some, &id, &e);
+    *trim = some ? id.ms : 0;
+    free(p);
+    return code;
+}
+
+static void stores(struct fold *f, uint64_t ms, uint64_t expected)
+{
+    uint64_t trim;
+    assert_int_equal(store(f, 0, 1, ms, &trim), ERR_OK);
+    assert_int_equal(trim, expected);
+}
+
+/* --- tokens --- */
+
+static void test_draw__goes_up_and_is_in_the_view(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    char token[LOG_TOKEN_TEXT_MAX];
+    redisReply *r = NULL;
+    struct key_name key;
+    draw(&one, 0);
+    uint64_t first = one.token.number;
+    draw(&other, 0);
+    assert_true(other.token.number > first);
+    assert_true(other.token.random != one.token.random);
+    draw(&one, 1000);
+    assert_int_equal(one.token.number, 1000);
+    draw(&other, 0);
+    assert_int_equal(other.token.number, 1001);
+    names_filter_key(&names, "view", &key);
+    must(link_command(l, 0, &r, &e, "HMGET %b token1 version", key.text, key.length), e);
+    log_token_text(&other.token, token);
+    assert_string_equal(r->element[0]->str, token);
+    assert_string_equal(r->element[1]->str, "5");
+    freeReplyObject(r);
+}
+
+static void test_draw__needs_the_generation_in_the_view(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct fold gone;
+    fold_init(&gone, l, &names, GENERATION + 2);
+    assert_int_equal(fold_draw(&gone, 0, &e), ERR_NOT_FOUND);
+    names.incarnation++;
+    assert_int_equal(fold_draw(&one, 0, &e), ERR_NOT_FOUND);
+    names.incarnation--;
+    view_field("generation1", "");
+    assert_int_equal(fold_draw(&one, 0, &e), ERR_NOT_FOUND);
+    fold_fini(&gone);
+}
+
+/* --- headers --- */
+
+static void test_adopt__fences_who_wrote_before(void **state)
+{
+    (void)state;
+    draw(&one, 0);
+    adopts(&one);
+    adopts(&one);
+    assert_int_equal(write_at(&one, 200, "first"), ERR_OK);
+    draw(&other, 0);
+    assert_int_equal(write_at(&other, 200, "never"), ERR_FENCED); /* it is not in the header yet */
+    adopts(&other);
+    assert_int_equal(write_at(&one, 200, "zombie"), ERR_FENCED);
+    shard_has(200, "first");
+    assert_int_equal(write_at(&other, 200, "later"), ERR_OK);
+    shard_has(200, "later");
+}
+
+static void test_adopt__does_not_go_back(void **state)
+{
+    (void)state;
+    uint64_t later;
+    draw(&one, 0);
+    draw(&other, 0);
+    adopts(&other);
+    assert_int_equal(adopt(&one, &later), ERR_FENCED);
+    assert_int_equal(later, other.token.number);
+    assert_int_equal(write_at(&other, 200, "still"), ERR_OK);
+    draw(&one, later + 1);
+    adopts(&one);
+    assert_int_equal(write_at(&other, 200, "zombie"), ERR_FENCED);
+}
+
+/* A metadata node that came back with older data gives a number twice: the random part decides, and never
+ * both. */
+static void test_adopt__of_two_with_one_number_lets_one_write(void **state)
+{
+    (void)state;
+    uint64_t later;
+    draw(&one, 0);
+    other.token = (struct writer_token){.number = one.token.number, .random = one.token.random + 1};
+    adopts(&one);
+    adopts(&other);
+    assert_int_equal(adopt(&one, &later), ERR_FENCED);
+    assert_int_equal(later, one.token.number);
+    assert_int_equal(write_at(&one, 200, "x"), ERR_FENCED);
+    assert_int_equal(write_at(&other, 200, "y"), ERR_OK);
+}
+
+static void test_adopt__leaves_what_is_no_such_shard(void **state)
+{
+    (void)state;
+    uint64_t later;
+    struct key_name key;
+    draw(&one, 0);
+    header.shard++; /* its name has nothing */
+    assert_int_equal(adopt(&one, &later), ERR_LOST);
+    header.shard--;
+    header.tag ^= 1; /* something else lies there */
+    assert_int_equal(adopt(&one, &later), ERR_LOST);
+    assert_int_equal(write_at(&one, 0, "x"), ERR_FENCED);
+    header.tag ^= 1;
+    servers_flush(&servers);
+    assert_int_equal(adopt(&one, &later), ERR_LOST);
+    assert_int_equal(write_at(&one, 200, "x"), ERR_FENCED);
+    assert_int_equal(exists(), 0);
+    struct error e = {""};
+    redisReply *r = NULL;
+    names_log_shard(&names, (struct shard_id){GENERATION, 0, 0}, &key);
+    must(link_command(l, 0, &r, &e, "LPUSH %b x", key.text, key.length), e);
+    freeReplyObject(r);
+    assert_int_equal(fold_adopt(&one, 0, &header, &later, &e), ERR_REFUSED);
+    assert_non_null(strstr(e.text, "WRONGTYPE"));
+}
+
+/* A lane that cannot be folded can never be trimmed: folding goes on where Redis takes no other writes. */
+static void test_write__goes_on_at_maxmemory(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    redisReply *r = NULL;
+    draw(&one, 0);
+    plain("CONFIG SET maxmemory 1");
+    enum err set = link_command(l, 0, &r, &e, "SET x y");
+    uint64_t later;
+    enum err adopted = adopt(&one, &later), written = write_at(&one, 200, "full");
+    enum err drawn = fold_draw(&other, 0, &e);
+    uint64_t trim;
+    enum err stored = store(&other, 0, 1, 5, &trim);
+    plain("CONFIG SET maxmemory 0");
+    assert_int_equal(set, ERR_REFUSED);
+    assert_int_equal(adopted, ERR_OK);
+    assert_int_equal(written, ERR_OK);
+    shard_has(200, "full");
+    assert_int_equal(drawn, ERR_OK);
+    assert_int_equal(stored, ERR_OK);
+    assert_int_equal(trim, 5);
+}
+
+static void test_write__takes_many_pieces(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    draw(&one, 0);
+    adopts(&one);
+    fold_begin(&one, &header);
+    fold_piece(&one, 128, "aaaa", 4);
+    fold_piece(&one, 256, "bbbb", 4);
+    must(fold_send(&one, 0, &e), e);
+    fold_begin(&one, &header);
+    fold_piece(&one, 384, "cccc", 4);
+    must(fold_send(&one, 0, &e), e);
+    must(fold_reply(&one, 0, &e), e);
+    must(fold_reply(&one, 0, &e), e);
+    shard_has(128, "aaaa");
+    shard_has(256, "bbbb");
+    shard_has(384, "cccc");
+}
+
+/* --- positions --- */
+
+static void test_store__only_goes_up(void **state)
+{
+    (void)state;
+    draw(&one, 0);
+    stores(&one, 9, 9);
+    stores(&one, 10, 10); /* not by the order of letters */
+    stores(&one, 9, 10);
+    stores(&one, 100, 100);
+}
+
+static void test_store__is_for_the_writer_alone(void **state)
+{
+    (void)state;
+    uint64_t trim;
+    draw(&one, 0);
+    stores(&one, 5, 5);
+    draw(&other, 0);
+    assert_int_equal(store(&one, 0, 1, 6, &trim), ERR_FENCED);
+    stores(&other, 5, 5);
+}
+
+static void test_store__is_for_the_lane_that_the_view_has(void **state)
+{
+    (void)state;
+    uint64_t trim;
+    draw(&one, 0);
+    stores(&one, 50, 50);
+    assert_int_equal(store(&one, 1, 1, 7, &trim), ERR_OK);
+    assert_int_equal(trim, 7);
+    assert_int_equal(store(&one, 2, 1, 7, &trim), ERR_FENCED);
+    view_field("lanes", "2,1"); /* it was replaced: its stream begins anew, and so do positions */
+    assert_int_equal(store(&one, 0, 1, 60, &trim), ERR_FENCED);
+    assert_int_equal(store(&one, 0, 2, 8, &trim), ERR_OK);
+    assert_int_equal(trim, 8);
+}
+
+static void test_store__keeps_what_another_generation_needs(void **state)
+{
+    (void)state;
+    char text[GENERATION_TEXT_MAX];
+    uint64_t trim;
+    struct fold build;
+    draw(&one, 0);
+    stores(&one, 20, 20);
+    g.number = GENERATION + 1;
+    (void)generation_text(&g, text);
+    view_field("generation0", text);
+    stores(&one, 30, 0); /* it has no position: it needs all */
+    fold_init(&build, l, &names, GENERATION + 1);
+    draw(&build, 0);
+    assert_int_equal(store(&build, 0, 1, 25, &trim), ERR_OK);
+    assert_int_equal(trim, 25);
+    stores(&one, 40, 25);
+    assert_int_equal(store(&build, 0, 1, 90, &trim), ERR_OK);
+    assert_int_equal(trim, 40);
+    view_field("generation1", "");
+    assert_int_equal(store(&build, 0, 1, 91, &trim), ERR_OK);
+    assert_int_equal(trim, 91);
+    fold_fini(&build);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_draw__goes_up_and_is_in_the_view, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_draw__needs_the_generation_in_the_view, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_adopt__fences_who_wrote_before, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_adopt__does_not_go_back, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_adopt__of_two_with_one_number_lets_one_write, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_adopt__leaves_what_is_no_such_shard, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_write__goes_on_at_maxmemory, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_write__takes_many_pieces, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_store__only_goes_up, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_store__is_for_the_writer_alone, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_store__is_for_the_lane_that_the_view_has, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_store__keeps_what_another_generation_needs, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}

@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: MIT */
+/* Lanes on a real Redis: what each tail read proves, entries that are sent again, and who may not write. */
+#include "tests/integration/lanes.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include "base/clock.h"
+#include "tests/lib/proxy.h"
+#include "tests/lib/temp_redis.h"
+
+enum { REPLY_MS = 5000, LINK_MS = 1000, APPEND_MS = 8000 };
+
+struct world {
+    struct temp_redis redis;
+    struct client client;
+    struct proxy *proxy;
+    unsigned route;
+    struct nodes direct, slow; /* the server itself, and by the proxy */
+    struct link *link, *proxied;
+    struct names names;
+    struct lane lane;
+    struct log_position at, anchor;
+    struct lanes_met met;
+    uint64_t sequence, number;
+};
+
+static struct world w;
+
+static int start(void **state)
+{
+    struct error e = {""};
+    char url[64];
+    uint16_t port;
+    (void)state;
+    (void)signal(SIGPIPE, SIG_IGN);
+    must(temp_redis_start(&w.redis, (const char *const[]){"--enable-debug-command", "yes", NULL}, &e), e);
+    must(client_open(&w.client, w.redis.port, REPLY_MS, &e), e);
+    must(proxy_start(&w.proxy, &e), e);
+    must(proxy_add(w.proxy, WIRE_REDIS, w.redis.port, &w.route, &port, &e), e);
+    (void)snprintf(url, sizeof(url), "redis://127.0.0.1:%u", port);
+    must(nodes_parse(&w.direct, w.redis.url, &e), e);
+    must(nodes_parse(&w.slow, url, &e), e);
+    must(names_init(&w.names, "tb", "f", 1, &e), e);
+    w.link = link_new(&w.direct, LINK_MS, NULL);
+    w.proxied = link_new(&w.slow, LINK_MS, NULL);
+    assert_true(w.link != NULL && w.proxied != NULL);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    link_free(w.link);
+    link_free(w.proxied);
+    proxy_stop(w.proxy);
+    client_close(&w.client);
+    temp_redis_fini(&w.redis);
+    return 0;
+}
+
+/* Each test has a lane of its own. */
+static int fresh_lane(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    memset(&w.met, 0, sizeof(w.met));
+    w.lane = (struct lane){.where = NODE_HOME};
+    lane_key(&w.lane.key, &w.names, 0, ++w.number);
+    must(lane_make(w.link, &w.lane, lanes_writer, ++w.sequence, &w.anchor, &e), e);
+    w.at = w.anchor;
+    return 0;
+}
+
+/* --- helpers --- */
+
+/* Read once; the state must be @wanted. */
+static void reads_as(enum tail_state wanted)
+{
+    struct error e = {""};
+    enum tail_state got = TAIL_EMPTY;
+    must(lane_read(w.link, &w.lane, &w.at, lanes_apply, &w.met, &got, &e), e);
+    assert_string_equal(tail_state_name(got), tail_state_name(wanted));
+}
+
+static enum err append_by(struct link *l, unsigned keys, enum tail_state *state, struct error *e)
+{
+    uint8_t bytes[LOG_ENTRY_BYTES_MAX];
+    size_t length = lanes_entry(bytes, ++w.sequence, keys);
+    return lane_append(l, &w.lane, &w.at, bytes, length, APPEND_MS, lanes_apply, &w.met, state, e);
+}
+
+static void appends_as(enum tail_state wanted)
+{
+    struct error e = {""};
+    enum tail_state got = TAIL_EMPTY;
+    must(append_by(w.link, 2, &got, &e), e);
+    assert_string_equal(tail_state_name(got), tail_state_name(wanted));
+}
+
+/* Entries that this reader has not applied. */
+static void add_unseen(unsigned count)
+{
+    uint8_t bytes[LOG_ENTRY_BYTES_MAX];
+    for (unsigned i = 0; i < count; i++) {
+        size_t length = lanes_entry(bytes, ++w.sequence, 1);
+        redisReply *r =
+            client_command(&w.client, "XADD %b * e %b", w.lane.key.text, w.lane.key.length, bytes, length);
+        assert_true(r != NULL && r->type == REDIS_REPLY_STRING);
+        freeReplyObject(r);
+    }
+}
+
+static void names_the_lane(const struct error *e)
+{
+    char key[KEY_NAME_MAX + 1];
+    (void)snprintf(key, sizeof(key), "%.*s", (int)w.lane.key.length, w.lane.key.text);
+    if (strstr(e->text, key) == NULL)
+        fail_msg("the text does not name %s: %s", key, e->text);
+}
+
+/* --- reading --- */
+
+static void test_lane_read__tells_complete_from_more(void **state)
+{
+    (void)state;
+    reads_as(TAIL_COMPLETE);
+    assert_int_equal(w.met.count, 0);
+    add_unseen(LANE_RANGE_COUNT - 2);
+    uint64_t first = w.sequence - (LANE_RANGE_COUNT - 3);
+    reads_as(TAIL_COMPLETE);
+    assert_int_equal(w.met.count, LANE_RANGE_COUNT - 2);
+    add_unseen(LANE_RANGE_COUNT - 1); /* and the anchor: a full reply */
+    reads_as(TAIL_MORE);
+    reads_as(TAIL_COMPLETE);
+    assert_int_equal(w.met.count, 2 * LANE_RANGE_COUNT - 3);
+    for (unsigned i = 0; i < w.met.count; i++)
+        assert_true(w.met.sequence[i] == first + i); /* in the order of the log, each once */
+}
+
+static void test_lane_read__meets_a_gap_where_the_lane_was_trimmed_past_it(void **state)
+{
+    struct error e = {""};
+    uint64_t removed = 0;
+    (void)state;
+    struct log_position old = w.at;
+    add_unseen(300);
+    reads_as(TAIL_COMPLETE);
+    must(lane_trim(w.link, &w.lane, w.at.id, &removed, &e), e);
+    assert_true(removed >= 100 && removed <= 300);
+    unsigned before = w.met.count;
+    reads_as(TAIL_COMPLETE); /* the entry that it was trimmed to is there */
+    w.at = old;
+    reads_as(TAIL_GAP);
+    assert_int_equal(w.met.count, before);
+    assert_true(log_position_is(&w.at, old.id, old.bytes, old.length));
+}
+
+static void test_lane_read__meets_a_gap_where_the_lane_ends_before_it(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    appends_as(TAIL_COMPLETE);
+    char id[LOG_ID_TEXT_MAX];
+    (void)log_id_format(w.at.id, id);
+    redisReply *r = client_command(&w.client, "XDEL %b %s", w.lane.key.text, w.lane.key.length, id);
+    freeReplyObject(r);
+    reads_as(TAIL_GAP); /* no entry from there on, but the lane has its anchor */
+    enum tail_state got = TAIL_EMPTY;
+    must(append_by(w.link, 1, &got, &e), e);
+    assert_int_equal(got, TAIL_GAP);
+}
+
+static void test_lane_read__tells_a_lane_that_is_lost(void **state)
+{
+    (void)state;
+    appends_as(TAIL_COMPLETE);
+    assert_int_equal(lanes_number(&w.client, "DEL", &w.lane), 1);
+    reads_as(TAIL_LOST);
+    appends_as(TAIL_LOST);
+    assert_int_equal(lanes_number(&w.client, "EXISTS", &w.lane), 0); /* it was not made again */
+
+    (void)fresh_lane(NULL);
+    struct error e = {""};
+    must(client_ok(&w.client, &e, "FLUSHALL"), e);
+    appends_as(TAIL_LOST);
+    reads_as(TAIL_LOST);
+    gives(ERR_NOT_FOUND, lane_notice(w.link, &w.lane, lanes_writer, 1, &e), e);
+    names_the_lane(&e);
+    assert_int_equal(lanes_number(&w.client, "EXISTS", &w.lane), 0);
+}
+
+static void test_lane_read__applies_notices_too(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    must(lane_notice(w.link, &w.lane, lanes_writer, ++w.sequence, &e), e);
+    reads_as(TAIL_COMPLETE);
+    assert_int_equal(w.met.count, 1);
+    assert_int_equal(w.at.length, LOG_ENTRY_BYTES_MIN);
+}
+
+/* --- bad input --- */
+
+/* Whatever is done to the key is refused with @code and leaves it as it is. */
+static void refuses_all(enum err code, const char *length_command)
+{
+    struct error e = {""};
+    enum tail_state got = TAIL_EMPTY;
+    struct log_position before = w.at;
+    uint64_t removed = 0;
+    int64_t length = lanes_number(&w.client, length_command, &w.lane);
+    gives(code, lane_read(w.link, &w.lane, &w.at, lanes_apply, &w.met, &got, &e), e);
+    names_the_lane(&e);
+    gives(code, append_by(w.link, 1, &got, &e), e);
+    names_the_lane(&e);
+    gives(code, lane_notice(w.link, &w.lane, lanes_writer, 1, &e), e);
+    names_the_lane(&e);
+    gives(code, lane_trim(w.link, &w.lane, w.at.id, &removed, &e), e);
+    struct log_position anchor;
+    struct lane made = w.lane;
+    gives(code, lane_make(w.link, &made, lanes_writer, 1, &anchor, &e), e);
+    names_the_lane(&e);
+    assert_int_equal(lanes_number(&w.client, length_command, &w.lane), length);
+    assert_int_equal(w.met.count, 0);
+    assert_true(log_position_is(&w.at, before.id, before.bytes, before.length));
+}
+
+static void test_a_list_in_the_place_of_a_lane__is_refused(void **state)
+{
+    (void)state;
+    assert_int_equal(lanes_number(&w.client, "DEL", &w.lane), 1);
+    freeReplyObject(client_command(&w.client, "RPUSH %b a b", w.lane.key.text, w.lane.key.length));
+    refuses_all(ERR_WRONG_TYPE, "LLEN");
+}
+
+static void test_an_entry_that_is_none__is_refused(void **state)
+{
+    static const char *const wrong[] = {"XADD %b * e garbage", "XADD %b * f xx", "XADD %b * e a e b"};
+    (void)state;
+    for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        struct error e = {""};
+        enum tail_state got = TAIL_EMPTY;
+        (void)fresh_lane(NULL);
+        struct log_position before = w.at;
+        add_unseen(1); /* nothing of a reply that has one such is applied */
+        redisReply *r = client_command(&w.client, wrong[i], w.lane.key.text, w.lane.key.length);
+        assert_true(r != NULL && r->type == REDIS_REPLY_STRING);
+        gives(ERR_PARSE, lane_read(w.link, &w.lane, &w.at, lanes_apply, &w.met, &got, &e), e);
+        names_the_lane(&e);
+        assert_non_null(strstr(e.text, r->str));
+        freeReplyObject(r);
+        assert_int_equal(w.met.count, 0);
+        assert_true(log_position_is(&w.at, before.id, before.bytes, before.length));
+    }
+}
+
+static void test_a_lane_whose_last_id_is_the_highest__is_refused(void **state)
+{
+    struct error e = {""};
+    uint8_t bytes[LOG_ENTRY_BYTES_MAX];
+    enum tail_state got = TAIL_EMPTY;
+    (void)state;
+    size_t length = lanes_entry(bytes, ++w.sequence, 1);
+    freeReplyObject(client_command(&w.client, "XADD %b 18446744073709551615-18446744073709551615 e %b",
+                                   w.lane.key.text, w.lane.key.length, bytes, length));
+    reads_as(TAIL_COMPLETE);
+    assert_int_equal(w.met.count, 1);
+    reads_as(TAIL_COMPLETE); /* from there on, too */
+    gives(ERR_CONFLICT, append_by(w.link, 1, &got, &e), e);
+    names_the_lane(&e);
+    assert_int_equal(lanes_number(&w.client, "XLEN", &w.lane), 2);
+}
+
+/* --- closing --- */
+
+static void test_lane_close__ends_it_for_good(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    appends_as(TAIL_COMPLETE);
+    must(lane_close(w.link, &w.lane, &e), e);
+    appends_as(TAIL_LOST);
+    reads_as(TAIL_LOST);
+    must(lane_close(w.link, &w.lane, &e), e); /* it is closed */
+    struct lane closed = w.lane;
+    memcpy(closed.key.text + closed.key.length, ".closed", 7);
+    closed.key.length += 7;
+    assert_int_equal(lanes_number(&w.client, "XLEN", &closed), 2);
+    assert_int_equal(lanes_number(&w.client, "EXISTS", &w.lane), 0);
+}
+
+/* --- broken connections --- */
+
+/* The entry of the last append is in the lane so many times. */
+static void is_there(unsigned times)
+{
+    while (lanes_number(&w.client, "XLEN", &w.lane) < (int64_t)times + 1)
+        clock_sleep_us(10000);
+    struct lanes_met all = {0};
+    struct log_position from = w.anchor;
+    struct error e = {""};
+    enum tail_state got = TAIL_EMPTY;
+    must(lane_read(w.link, &w.lane, &from, lanes_apply, &all, &got, &e), e);
+    assert_int_equal(got, TAIL_COMPLETE);
+    assert_int_equal(lanes_times(&all, w.sequence), times);
+}
+
+static void test_lane_append__finds_its_own_entry_when_the_reply_was_lost(void **state)
+{
+    struct error e = {""};
+    enum tail_state got = TAIL_EMPTY;
+    (void)state;
+    must(lane_read(w.proxied, &w.lane, &w.at, lanes_apply, &w.met, &got, &e), e); /* connected */
+    proxy_set(w.proxy, w.route, &(struct proxy_fault){.resets = 1});
+    must(append_by(w.proxied, 2, &got, &e), e);
+    proxy_lift(w.proxy);
+    assert_int_equal(got, TAIL_COMPLETE);
+    assert_int_equal(lanes_times(&w.met, w.sequence), 1);
+    is_there(1);
+}
+
+static void test_lane_append__sends_again_what_is_executed_later(void **state)
+{
+    struct error e = {""};
+    enum tail_state got = TAIL_EMPTY;
+    (void)state;
+    must(lane_read(w.proxied, &w.lane, &w.at, lanes_apply, &w.met, &got, &e), e);
+    proxy_set(w.proxy, w.route, &(struct proxy_fault){.request_delay_ms = LINK_MS + 1500});
+    uint8_t bytes[LOG_ENTRY_BYTES_MAX];
+    size_t length = lanes_entry(bytes, ++w.sequence, 2);
+    gives(ERR_TIMEOUT,
+          lane_append(w.proxied, &w.lane, &w.at, bytes, length, 1, lanes_apply, &w.met, &got, &e), e);
+    assert_int_equal(lanes_number(&w.client, "XLEN", &w.lane), 1); /* it is under way */
+    proxy_lift(w.proxy);
+    must(lane_append(w.proxied, &w.lane, &w.at, bytes, length, APPEND_MS, lanes_apply, &w.met, &got, &e), e);
+    assert_int_equal(lanes_times(&w.met, w.sequence), 1);
+    is_there(2);
+}
+
+/* --- eras --- */
+
+static void test_the_era__changes_when_the_first_replica_comes(void **state)
+{
+    struct error e = {""};
+    struct temp_redis replica = {0};
+    (void)state;
+    appends_as(TAIL_COMPLETE);
+    must(temp_redis_start(&replica, NULL, &e), e);
+    struct client c;
+    must(client_open(&c, replica.port, REPLY_MS, &e), e);
+    must(client_ok(&c, &e, "REPLICAOF 127.0.0.1 %u", w.redis.port), e);
+    uint64_t deadline = clock_mono_us() + 10000000;
+    while (lanes_era(&w.client) == w.lane.era && clock_mono_us() < deadline)
+        clock_sleep_us(10000);
+    unsigned before = w.met.count;
+    add_unseen(1);
+    reads_as(TAIL_ERA);
+    appends_as(TAIL_ERA);
+    assert_int_equal(w.met.count, before);
+    w.lane.era = lanes_era(&w.client); /* as its view accepts it */
+    reads_as(TAIL_COMPLETE);
+    assert_int_equal(w.met.count, before + 2);
+    client_close(&c);
+    temp_redis_fini(&replica);
+}
+
+/* The server keeps its replication id, and all of its data. */
+static void test_a_reload__costs_nothing(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    appends_as(TAIL_COMPLETE);
+    must(client_ok(&w.client, &e, "DEBUG RELOAD"), e);
+    reads_as(TAIL_COMPLETE);
+    appends_as(TAIL_COMPLETE);
+}
+
+static void test_the_era__changes_when_the_server_starts_again(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    appends_as(TAIL_COMPLETE);
+    must(client_ok(&w.client, &e, "SAVE"), e);
+    add_unseen(1); /* acknowledged to somebody, and not in the file */
+    temp_redis_kill(&w.redis);
+    client_close(&w.client);
+    must(temp_redis_restart(&w.redis, true, &e), e);
+    must(client_open(&w.client, w.redis.port, REPLY_MS, &e), e);
+    reads_as(TAIL_ERA);
+    appends_as(TAIL_ERA);
+}
+
+/* A replica that lags is promoted, and another entry gets the id of one that it lacks. */
+static void test_a_fork__is_met_by_the_bytes_of_the_anchor(void **state)
+{
+    static const char id[] = "9999999999999-7";
+    struct error e = {""};
+    struct temp_redis replica = {0};
+    struct client c;
+    uint8_t bytes[LOG_ENTRY_BYTES_MAX];
+    (void)state;
+    must(temp_redis_start(&replica, NULL, &e), e);
+    must(client_open(&c, replica.port, REPLY_MS, &e), e);
+    must(client_ok(&c, &e, "REPLICAOF 127.0.0.1 %u", w.redis.port), e);
+    uint64_t deadline = clock_mono_us() + 10000000;
+    while (lanes_number(&c, "EXISTS", &w.lane) == 0 && clock_mono_us() < deadline)
+        clock_sleep_us(10000);
+    w.lane.era = lanes_era(&w.client);
+    must(client_ok(&c, &e, "REPLICAOF NO ONE"), e);
+    size_t length = lanes_entry(bytes, ++w.sequence, 1);
+    freeReplyObject(
+        client_command(&w.client, "XADD %b %s e %b", w.lane.key.text, w.lane.key.length, id, bytes, length));
+    reads_as(TAIL_COMPLETE);
+    assert_int_equal(lanes_times(&w.met, w.sequence), 1);
+    length = lanes_entry(bytes, ++w.sequence, 1);
+    freeReplyObject(
+        client_command(&c, "XADD %b %s e %b", w.lane.key.text, w.lane.key.length, id, bytes, length));
+    freeReplyObject(client_command(&c, "XADD %b * e %b", w.lane.key.text, w.lane.key.length, bytes, length));
+
+    struct nodes nodes;
+    must(nodes_parse(&nodes, replica.url, &e), e);
+    struct link *direct = w.link;
+    w.link = link_new(&nodes, LINK_MS, NULL);
+    unsigned before = w.met.count;
+    reads_as(TAIL_ERA); /* under the era of the former master */
+    w.lane.era = lanes_era(&c);
+    reads_as(TAIL_GAP); /* and under its own: the id is there, the bytes are others */
+    assert_int_equal(w.met.count, before);
+    link_free(w.link);
+    w.link = direct;
+    client_close(&c);
+    temp_redis_fini(&replica);
+}
+
+/* A connection that outlives the demotion of its master: its replies, errors too, count no more. */
+static void test_a_master_that_became_a_replica__counts_no_more(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    appends_as(TAIL_COMPLETE);
+    must(client_ok(&w.client, &e, "REPLICAOF 127.0.0.1 1"), e); /* nobody is there: it keeps its data */
+    w.lane.era = lanes_era(&w.client);
+    reads_as(TAIL_ERA);
+    appends_as(TAIL_ERA);
+    must(client_ok(&w.client, &e, "REPLICAOF NO ONE"), e);
+    w.lane.era = lanes_era(&w.client);
+    reads_as(TAIL_COMPLETE);
+}
+
+#define LANE_TEST(name) cmocka_unit_test_setup(name, fresh_lane)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        LANE_TEST(test_lane_read__tells_complete_from_more),
+        LANE_TEST(test_lane_read__meets_a_gap_where_the_lane_was_trimmed_past_it),
+        LANE_TEST(test_lane_read__meets_a_gap_where_the_lane_ends_before_it),
+        LANE_TEST(test_lane_read__tells_a_lane_that_is_lost),
+        LANE_TEST(test_lane_read__applies_notices_too),
+        LANE_TEST(test_a_list_in_the_place_of_a_lane__is_refused),
+        LANE_TEST(test_an_entry_that_is_none__is_refused),
+        LANE_TEST(test_a_lane_whose_last_id_is_the_highest__is_refused),
+        LANE_TEST(test_lane_close__ends_it_for_good),
+        LANE_TEST(test_lane_append__finds_its_own_entry_when_the_reply_was_lost),
+        LANE_TEST(test_lane_append__sends_again_what_is_executed_later),
+        LANE_TEST(test_the_era__changes_when_the_first_replica_comes),
+        LANE_TEST(test_a_fork__is_met_by_the_bytes_of_the_anchor),
+        LANE_TEST(test_a_master_that_became_a_replica__counts_no_more),
+        LANE_TEST(test_a_reload__costs_nothing),
+        LANE_TEST(test_the_era__changes_when_the_server_starts_again),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}

@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: MIT */
+/* Shards are loaded from real servers, by a job and beside requests, while entries are applied. What is
+ * missing, cut, or of something else is told of, and never taken for zeros. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <event2/event.h>
+#include "shard/block.h"
+#include "shard/resident/load.h"
+#include "tests/lib/temp_redis.h"
+
+enum { NODES = 2, TAG = 0xbee5, MIX = 77, KEYS = 3000, LINK_MS = 2000, GENERATION = 3 };
+
+static const struct geometry g = {.shards = 6, .blocks = 1500, .block_bits = 1024, .hashes = 9};
+static const struct writer_token writer = {.number = 7, .random = 8};
+
+static struct fixture {
+    struct temp_redis redis[NODES];
+    struct nodes nodes;
+    struct names names;
+    struct placement placement;
+    struct link *link;
+    struct event_base *base;
+    struct store *store;
+    struct budget budget;
+    struct resident *r;
+    uint8_t *shards;
+    bool by_store; /* how shards are loaded */
+    struct load load;
+    unsigned failures;
+    uint32_t failed_shard;
+    enum err code;
+    char why[512];
+    uint64_t applied; /* keys that were added by entries while shards were loaded */
+    bool done;
+} f;
+
+static struct key_hash hash_of(uint64_t key)
+{
+    return hash_key(5, &key, sizeof(key));
+}
+
+static int start(void **state)
+{
+    struct error e = {""};
+    char list[256];
+    struct generation *generation = calloc(1, sizeof(*generation));
+    (void)state;
+    (void)signal(SIGPIPE, SIG_IGN);
+    for (int i = 0; i < NODES; i++)
+        if (temp_redis_start(&f.redis[i], NULL, &e) != ERR_OK) {
+            print_error("%s\n", e.text);
+            return -1;
+        }
+    (void)snprintf(list, sizeof(list), "%s, %s", f.redis[0].url, f.redis[1].url);
+    if (generation == NULL || nodes_parse(&f.nodes, list, &e) != ERR_OK ||
+        names_init(&f.names, "test", "f", 1, &e) != ERR_OK)
+        return -1;
+    f.names.incarnation = 0xabcdef;
+    nodes_pin(&f.nodes, generation);
+    enum err code = placement_resolve(&f.placement, &f.names, generation, &f.nodes, &e);
+    free(generation);
+    f.link = link_new(&f.nodes, LINK_MS, "test");
+    f.base = event_base_new();
+    f.store = f.base == NULL ? NULL : store_new(f.base, &f.nodes, LINK_MS, NULL);
+    return code == ERR_OK && f.link != NULL && f.store != NULL ? 0 : -1;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    store_free(f.store);
+    event_base_free(f.base);
+    link_free(f.link);
+    for (int i = 0; i < NODES; i++)
+        temp_redis_fini(&f.redis[i]);
+    return 0;
+}
+
+static void command(unsigned where, const char *what, const struct key_name *name, const void *bytes,
+                    size_t length)
+{
+    struct error e = {""};
+    redisReply *reply = NULL;
+    if (link_command(f.link, where, &reply, &e, what, name->text, name->length, bytes, length) != ERR_OK)
+        fail_msg("%s", e.text);
+    freeReplyObject(reply);
+}
+
+static struct key_name name_of(uint32_t shard)
+{
+    struct key_name name;
+    names_log_shard(&f.names, (struct shard_id){.generation = GENERATION, .shard = shard}, &name);
+    return name;
+}
+
+static struct header header_of(uint32_t shard)
+{
+    return (struct header){.tag = TAG,
+                           .incarnation = f.names.incarnation,
+                           .generation = GENERATION,
+                           .writer = writer,
+                           .shard = shard,
+                           .blocks = g.blocks,
+                           .block_bits = (uint16_t)g.block_bits,
+                           .hashes = (uint16_t)g.hashes};
+}
+
+/* Write @shard to Redis behind the header @h, without its last @cut bytes. */
+static void write_shard(uint32_t shard, const struct header *h, size_t cut)
+{
+    size_t length = header_shard_bytes(&g);
+    uint8_t *bytes = malloc(length);
+    struct key_name name = name_of(shard);
+    assert_non_null(bytes);
+    header_encode(h, bytes);
+    memcpy(bytes + header_bytes(&g), f.shards + (size_t)shard * geometry_shard_bytes(&g),
+           geometry_shard_bytes(&g));
+    command(placement_where(&f.placement, 0, shard), "SET %b %b", &name, bytes, length - cut);
+    free(bytes);
+}
+
+static void on_failed(void *arg, uint32_t shard, enum err code, const char *why)
+{
+    (void)arg;
+    f.failures++;
+    f.failed_shard = shard;
+    f.code = code;
+    (void)snprintf(f.why, sizeof(f.why), "%s", why);
+}
+
+static void prepare(bool by_store)
+{
+    f.by_store = by_store;
+    f.failures = 0;
+    f.code = ERR_OK;
+    f.why[0] = '\0';
+    f.applied = 0;
+    budget_init(&f.budget, 1 << 30);
+    assert_int_equal(resident_new(&f.r, MIX, 1, &f.budget, NULL), ERR_OK);
+    assert_int_equal(resident_add_layer(f.r, &g, TAG, NULL), ERR_OK);
+    f.shards = calloc(g.shards, geometry_shard_bytes(&g));
+    assert_non_null(f.shards);
+    for (uint32_t s = 0; s < g.shards; s++)
+        block_fill(&g, TAG, f.shards + (size_t)s * geometry_shard_bytes(&g));
+    for (uint64_t key = 0; key < KEYS; key++) {
+        struct key_place p;
+        hash_place(&g, hash_mix(hash_of(key), MIX), &p);
+        (void)block_set(&g, &p, f.shards + (size_t)p.shard * geometry_shard_bytes(&g));
+    }
+    for (uint32_t s = 0; s < g.shards; s++) {
+        struct header h = header_of(s);
+        write_shard(s, &h, 0);
+    }
+}
+
+static void finish(void)
+{
+    resident_free(f.r);
+    assert_int_equal(f.budget.used, 0);
+    free(f.shards);
+}
+
+static void on_done(void *arg)
+{
+    f.done = true;
+    (void)event_base_loopbreak(arg);
+}
+
+/* Keys from KEYS on are applied, one a turn, while the pieces come. */
+static void apply_next(void)
+{
+    struct key_hash h = hash_of(KEYS + f.applied);
+    uint8_t added;
+    f.applied++;
+    assert_int_equal(resident_apply(f.r, 0, (struct log_id){f.applied, 0}, &h, 1, &added, NULL), ERR_OK);
+}
+
+/* Load all shards and end; returns how many are in memory then. */
+static uint32_t load_all(void)
+{
+    struct load_stream *stream = NULL;
+    f.load = (struct load){.resident = f.r,
+                           .names = &f.names,
+                           .placement = &f.placement,
+                           .generation = GENERATION,
+                           .writer = writer,
+                           .piece_bytes = LOAD_PIECE_REQUESTS,
+                           .count = g.shards,
+                           .failed = on_failed};
+    assert_int_equal(load_begin(&f.load, NULL), ERR_OK);
+    f.done = false;
+    if (!f.by_store)
+        load_by_link(&f.load, f.link);
+    else
+        assert_true(load_stream_start(&stream, &f.load, f.store, 3, on_done, f.base));
+    while (f.by_store && !f.done) {
+        apply_next();
+        assert_true(event_base_loop(f.base, EVLOOP_ONCE) >= 0);
+    }
+    return load_end(&f.load);
+}
+
+static uint8_t look(uint64_t key)
+{
+    struct key_hash h = hash_of(key);
+    uint8_t answer;
+    resident_look(f.r, &h, 1, &answer);
+    return answer;
+}
+
+static uint32_t shard_of(uint64_t key)
+{
+    struct key_place p;
+    hash_place(&g, hash_mix(hash_of(key), MIX), &p);
+    return p.shard;
+}
+
+static void loads_whole(bool by_store)
+{
+    prepare(by_store);
+    assert_int_equal(load_all(), g.shards);
+    assert_int_equal(f.failures, 0);
+    for (uint64_t key = 0; key < KEYS + f.applied; key++)
+        assert_int_equal(look(key), RESIDENT_PRESENT);
+    unsigned found = 0;
+    for (uint64_t key = 1 << 20; key < (1 << 20) + 1000; key++) {
+        assert_int_not_equal(look(key), RESIDENT_UNKNOWN);
+        found += look(key) == RESIDENT_PRESENT;
+    }
+    assert_in_range(found, 0, 10);
+    finish();
+}
+
+static void test_load__brings_all_shards_into_memory(void **state)
+{
+    (void)state;
+    loads_whole(false);
+}
+
+static void test_load_stream__brings_all_shards_into_memory_while_entries_are_applied(void **state)
+{
+    (void)state;
+    loads_whole(true);
+    assert_true(f.applied > 10);
+}
+
+/* One shard fails, the others are loaded; nothing of it is "absent". */
+static void fails(uint32_t shard, enum err code, const char *why)
+{
+    assert_int_equal(load_all(), g.shards - 1);
+    assert_int_equal(f.failures, 1);
+    assert_int_equal(f.failed_shard, shard);
+    if (f.code != code || strstr(f.why, why) == NULL)
+        fail_msg("%s: \"%s\", expected %s: \"%s\"", error_name(f.code), f.why, error_name(code), why);
+    struct key_name name = name_of(shard);
+    assert_non_null(memmem(f.why, strlen(f.why), name.text, name.length));
+    for (uint64_t key = 0; key < KEYS + 100; key++)
+        assert_true(shard_of(key) == shard ? look(key) == RESIDENT_UNKNOWN
+                                           : key >= KEYS || look(key) == RESIDENT_PRESENT);
+    finish();
+}
+
+static void each_way(void (*test)(void))
+{
+    for (int way = 0; way < 2; way++) {
+        prepare(way == 1);
+        test();
+    }
+}
+
+static void missing(void)
+{
+    struct key_name name = name_of(2);
+    command(placement_where(&f.placement, 0, 2), "DEL %b", &name, NULL, 0);
+    fails(2, ERR_LOST, "is missing");
+}
+
+static void cut(void)
+{
+    struct header h = header_of(3);
+    write_shard(3, &h, 1);
+    fails(3, ERR_LOST, "is cut");
+}
+
+static void without_a_tag(void)
+{
+    struct header h = header_of(5);
+    size_t at = 5 * (size_t)geometry_shard_bytes(&g) + 1200 * 128;
+    f.shards[at] ^= 1;
+    write_shard(5, &h, 0);
+    fails(5, ERR_LOST, "block 1200 of shard 5 does not begin with its tag");
+}
+
+static void of_another_generation(void)
+{
+    struct header h = header_of(1);
+    h.generation++;
+    write_shard(1, &h, 0);
+    fails(1, ERR_LOST, "belongs to generation 4");
+}
+
+static void of_a_later_writer(void)
+{
+    struct header h = header_of(0);
+    h.writer.number++;
+    write_shard(0, &h, 0);
+    fails(0, ERR_FENCED, "token 8, later than the view's 7");
+}
+
+static void of_a_later_format(void)
+{
+    struct key_name name = name_of(4);
+    command(placement_where(&f.placement, 0, 4), "SETRANGE %b 5 %b", &name, "\2", 1);
+    fails(4, ERR_FORMAT, "has format 2");
+}
+
+static void of_another_type(void)
+{
+    struct key_name name = name_of(4);
+    command(placement_where(&f.placement, 0, 4), "DEL %b", &name, NULL, 0);
+    command(placement_where(&f.placement, 0, 4), "LPUSH %b %b", &name, "x", 1);
+    fails(4, ERR_WRONG_TYPE, "is no string");
+}
+
+static void test_load__tells_of_a_shard_that_is_missing(void **state)
+{
+    (void)state;
+    each_way(missing);
+}
+
+static void test_load__tells_of_a_shard_that_was_cut(void **state)
+{
+    (void)state;
+    each_way(cut);
+}
+
+static void test_load__tells_of_a_block_without_its_tag(void **state)
+{
+    (void)state;
+    each_way(without_a_tag);
+}
+
+static void test_load__tells_of_a_shard_of_something_else(void **state)
+{
+    (void)state;
+    each_way(of_another_generation);
+    each_way(of_a_later_writer);
+    each_way(of_a_later_format);
+    each_way(of_another_type);
+}
+
+/* Runs last: the node does not come back. */
+static void test_load__tells_of_shards_whose_node_is_away(void **state)
+{
+    (void)state;
+    prepare(false);
+    temp_redis_kill(&f.redis[1]);
+    assert_int_equal(load_all(), g.shards / 2);
+    assert_int_equal(f.failures, g.shards / 2);
+    assert_int_equal(f.code, ERR_UNREACHABLE);
+    resident_free(f.r);
+    assert_int_equal(resident_new(&f.r, MIX, 1, &f.budget, NULL), ERR_OK);
+    assert_int_equal(resident_add_layer(f.r, &g, TAG, NULL), ERR_OK);
+    f.by_store = true;
+    f.failures = 0;
+    assert_int_equal(load_all(), g.shards / 2);
+    assert_int_equal(f.failures, g.shards / 2);
+    assert_int_equal(f.code, ERR_UNREACHABLE);
+    finish();
+}
+
+static void test_load_stream_cancel__asks_for_nothing_more(void **state)
+{
+    (void)state;
+    struct load_stream *stream = NULL;
+    prepare(true);
+    f.done = false;
+    f.load = (struct load){.resident = f.r,
+                           .names = &f.names,
+                           .placement = &f.placement,
+                           .generation = GENERATION,
+                           .writer = writer,
+                           .piece_bytes = LOAD_PIECE_REQUESTS,
+                           .count = g.shards,
+                           .failed = on_failed};
+    assert_int_equal(load_begin(&f.load, NULL), ERR_OK);
+    assert_true(load_stream_start(&stream, &f.load, f.store, 4, on_done, f.base));
+    load_stream_cancel(stream);
+    load_cancel(&f.load);
+    memset(&f.load, 0, sizeof(f.load));
+    const struct timeval moment = {.tv_usec = 200000};
+    assert_int_equal(event_base_loopexit(f.base, &moment), 0);
+    (void)event_base_dispatch(f.base);
+    assert_false(f.done);
+    assert_int_equal(f.failures, 0);
+    assert_int_equal(look(1), RESIDENT_UNKNOWN);
+    finish();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_load__brings_all_shards_into_memory),
+        cmocka_unit_test(test_load_stream__brings_all_shards_into_memory_while_entries_are_applied),
+        cmocka_unit_test(test_load__tells_of_a_shard_that_is_missing),
+        cmocka_unit_test(test_load__tells_of_a_shard_that_was_cut),
+        cmocka_unit_test(test_load__tells_of_a_block_without_its_tag),
+        cmocka_unit_test(test_load__tells_of_a_shard_of_something_else),
+        cmocka_unit_test(test_load_stream_cancel__asks_for_nothing_more),
+        cmocka_unit_test(test_load__tells_of_shards_whose_node_is_away),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}

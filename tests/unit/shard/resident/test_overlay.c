@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/unit/shard/resident/memory.h"
+
+static const struct geometry g = {.shards = 3, .blocks = 10, .block_bits = 512, .hashes = 7};
+
+static void add(struct overlay *o, unsigned lane, uint64_t id, unsigned layer, uint64_t key)
+{
+    struct key_place p = place_of(&g, key);
+    struct overlay_key k = {hash_mix(hash_of(key), MIX), p.shard, p.block};
+    assert_int_equal(overlay_add(o, lane, (struct log_id){id, 0}, layer, &k, 1, NULL), ERR_OK);
+}
+
+/* Read the block of @key, which Redis has empty, by @read. True: with the overlay the key is there. */
+static bool ends(struct overlay *o, struct overlay_read *read, unsigned layer, uint64_t key, bool counts)
+{
+    uint8_t block[64] = {TAG >> 8, TAG & 0xff};
+    struct key_place p = place_of(&g, key);
+    assert_int_equal(overlay_read_end(o, read, layer, &g, p.shard, p.block, block), counts);
+    return block_test(&g, TAG, &p, block, sizeof(block)) == BLOCK_PRESENT;
+}
+
+static bool has(struct overlay *o, unsigned layer, uint64_t key)
+{
+    struct overlay_read read;
+    overlay_read_begin(o, &read);
+    return ends(o, &read, layer, key, true);
+}
+
+static uint64_t held(struct overlay *o)
+{
+    uint64_t keys = 0, bytes = 0;
+    overlay_size(o, &keys, &bytes);
+    return keys;
+}
+
+static void folded(struct overlay *o, uint64_t first, uint64_t second)
+{
+    overlay_folded(o, (struct log_id[]){{first, 0}, {second, 0}});
+}
+
+static void test_overlay__adds_its_keys_to_blocks(void **state)
+{
+    (void)state;
+    struct overlay *o = overlay_new(1);
+    for (uint64_t key = 0; key < 1000; key++)
+        add(o, 0, key + 1, key % 2, key);
+    for (uint64_t key = 0; key < 1000; key++)
+        assert_true(has(o, key % 2, key));
+    /* Of two keys in one block, layer and shard: nothing else. */
+    struct overlay *one = overlay_new(1);
+    add(one, 0, 1, 0, 7);
+    assert_false(has(one, 1, 7));
+    assert_false(has(one, 0, 8));
+    assert_int_equal(held(o), 1000);
+    overlay_free(one);
+    overlay_free(o);
+}
+
+static void test_overlay_folded__drops_what_was_passed_lane_by_lane(void **state)
+{
+    (void)state;
+    struct overlay *o = overlay_new(2);
+    for (uint64_t id = 1; id <= 10; id++) {
+        add(o, 0, id, 0, id);
+        add(o, 1, id, 0, 100 + id);
+    }
+    folded(o, 4, 0);
+    assert_int_equal(held(o), 16);
+    assert_false(has(o, 0, 4));
+    assert_true(has(o, 0, 5) && has(o, 0, 101));
+    folded(o, 2, 9); /* never back */
+    assert_int_equal(held(o), 7);
+    assert_true(overlay_is_folded(o, 0, (struct log_id){4, 0}));
+    assert_false(overlay_is_folded(o, 0, (struct log_id){4, 1}));
+    folded(o, 10, 10);
+    assert_int_equal(held(o), 0);
+    overlay_free(o);
+}
+
+/* The read was sent before the fold wrote the block; its answer comes after `folded` is known. */
+static void test_overlay_folded__waits_for_the_reads_under_way(void **state)
+{
+    (void)state;
+    struct overlay_read early, late;
+    struct overlay *o = overlay_new(2);
+    add(o, 0, 1, 0, 7);
+    overlay_read_begin(o, &early);
+    folded(o, 1, 0);
+    overlay_read_begin(o, &late); /* sent after it is known: the block has the key */
+    assert_int_equal(held(o), 1);
+    assert_true(ends(o, &early, 0, 7, true));
+    assert_int_equal(held(o), 0);
+    (void)ends(o, &late, 0, 7, true);
+    overlay_free(o);
+}
+
+static void test_overlay_folded__that_comes_again_and_again_is_not_put_off_for_ever(void **state)
+{
+    (void)state;
+    struct overlay_read read[50];
+    struct overlay *o = overlay_new(2);
+    for (uint64_t id = 1; id <= 50; id++)
+        add(o, 0, id, 0, id);
+    overlay_read_begin(o, &read[0]);
+    for (unsigned i = 1; i < 50; i++) { /* there is always a read under way */
+        folded(o, i, 0);
+        overlay_read_begin(o, &read[i]);
+        assert_true(ends(o, &read[i - 1], 0, i, true));
+    }
+    assert_in_range(held(o), 1, 3);
+    overlay_read_cancel(o, &read[49]);
+    assert_int_equal(held(o), 1);
+    overlay_free(o);
+}
+
+static void test_overlay_discard__ends_what_is_under_way(void **state)
+{
+    (void)state;
+    struct overlay_read read, other;
+    struct overlay *o = overlay_new(2);
+    add(o, 0, 1, 0, 7);
+    overlay_read_begin(o, &read);
+    overlay_read_begin(o, &other);
+    overlay_discard(o);
+    folded(o, 1, 0); /* waits for nobody */
+    assert_int_equal(held(o), 0);
+    assert_false(ends(o, &read, 0, 7, false));
+    overlay_read_cancel(o, &other);
+    overlay_free(o);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_overlay__adds_its_keys_to_blocks),
+        cmocka_unit_test(test_overlay_folded__drops_what_was_passed_lane_by_lane),
+        cmocka_unit_test(test_overlay_folded__waits_for_the_reads_under_way),
+        cmocka_unit_test(test_overlay_folded__that_comes_again_and_again_is_not_put_off_for_ever),
+        cmocka_unit_test(test_overlay_discard__ends_what_is_under_way),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/unit/shard/resident/memory.h"
+#include "shard/resident/dirty.h"
+
+static const struct geometry g = {.shards = 4, .blocks = 300, .block_bits = 1024, .hashes = 9};
+enum { KEYS = 1500 };
+
+struct fixture {
+    struct budget budget;
+    struct resident *r;
+    uint8_t *redis;
+};
+
+static void init(struct fixture *f, unsigned lanes)
+{
+    budget_init(&f->budget, 1 << 30);
+    assert_int_equal(resident_new(&f->r, MIX, lanes, &f->budget, NULL), ERR_OK);
+    assert_int_equal(resident_add_layer(f->r, &g, TAG, NULL), ERR_OK);
+    f->redis = redis_new(&g);
+}
+
+static void fini(struct fixture *f)
+{
+    resident_free(f->r);
+    assert_int_equal(f->budget.used, 0);
+    free(f->redis);
+}
+
+static void fold(struct fixture *f, uint64_t id)
+{
+    overlay_folded(f->r->overlay, &(struct log_id){id, 0});
+}
+
+/* Read the block of @key from Redis as a check does. */
+static bool read_one_key(struct fixture *f, uint64_t key)
+{
+    struct overlay_read read;
+    uint8_t block[128];
+    struct key_place p = place_of(&g, key);
+    overlay_read_begin(f->r->overlay, &read);
+    memcpy(block, f->redis + (size_t)p.shard * geometry_shard_bytes(&g) + p.block * sizeof(block),
+           sizeof(block));
+    assert_true(overlay_read_end(f->r->overlay, &read, 0, &g, p.shard, p.block, block));
+    return block_test(&g, TAG, &p, block, sizeof(block)) == BLOCK_PRESENT;
+}
+
+static void test_resident__answers_and_tells_new_keys_in_log_order(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct key_hash hashes[KEYS];
+    uint8_t answers[KEYS];
+    init(&f, 1);
+    load_layer(f.r, 0, f.redis);
+    for (uint64_t key = 0; key < KEYS; key++)
+        hashes[key] = hash_of(key);
+    for (uint64_t at = 0; at < KEYS / 2; at += 125) {
+        uint8_t added[125];
+        assert_int_equal(resident_apply(f.r, 0, (struct log_id){at, 1}, hashes + at, 125, added, NULL),
+                         ERR_OK);
+        for (uint64_t i = 0; i < 125; i++) /* a key whose bits others have set is not new */
+            assert_int_equal(added[i], redis_set(&g, f.redis, at + i) ? RESIDENT_NEW : RESIDENT_OLD);
+    }
+    struct key_hash twice[2] = {hash_of(5000), hash_of(5000)};
+    uint8_t added[2];
+    assert_int_equal(resident_apply(f.r, 0, (struct log_id){9999, 1}, twice, 2, added, NULL), ERR_OK);
+    assert_true(added[0] == RESIDENT_NEW && added[1] == RESIDENT_OLD);
+    resident_look(f.r, hashes, KEYS, answers);
+    unsigned found = 0;
+    for (unsigned i = 0; i < KEYS; i++) {
+        found += answers[i] == RESIDENT_PRESENT;
+        assert_true(answers[i] == RESIDENT_PRESENT || (i >= KEYS / 2 && answers[i] == RESIDENT_ABSENT));
+    }
+    assert_in_range(found, KEYS / 2, KEYS / 2 + 10);
+    resident_look(f.r, hashes, 0, answers);
+    fini(&f);
+}
+
+static void test_resident_look__without_a_layer_or_a_shard_knows_nothing(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct resident *empty = NULL;
+    init(&f, 1);
+    assert_int_equal(resident_new(&empty, MIX, 1, &f.budget, NULL), ERR_OK);
+    assert_int_equal(look_one_key(empty, 1), RESIDENT_UNKNOWN);
+    assert_int_equal(look_one_key(f.r, 1), RESIDENT_UNKNOWN);
+    resident_free(empty);
+    fini(&f);
+}
+
+/* --- layers --- */
+
+static void test_resident__looks_in_all_layers_and_writes_into_the_newest(void **state)
+{
+    (void)state;
+    struct fixture f;
+    const struct geometry second = {.shards = 2, .blocks = 100, .block_bits = 512, .hashes = 5};
+    init(&f, 1);
+    uint8_t *newer = redis_new(&second);
+    load_layer(f.r, 0, f.redis);
+    assert_int_equal(apply_one_key(f.r, 0, 1, 1), RESIDENT_NEW);
+    assert_int_equal(resident_add_layer(f.r, &second, TAG, NULL), ERR_OK);
+    assert_int_equal(look_one_key(f.r, 2), RESIDENT_UNKNOWN);
+    assert_int_equal(look_one_key(f.r, 1), RESIDENT_PRESENT);
+    assert_int_equal(apply_one_key(f.r, 0, 2, 2), RESIDENT_UNSURE);
+    load_layer(f.r, 1, newer); /* what was applied before is in it: it was in the overlay */
+    assert_int_equal(look_one_key(f.r, 2), RESIDENT_PRESENT);
+    assert_int_equal(apply_one_key(f.r, 0, 3, 1), RESIDENT_OLD); /* the first layer has it */
+    assert_int_equal(apply_one_key(f.r, 0, 4, 3), RESIDENT_NEW);
+    uint8_t *was = redis_new(&g);
+    (void)redis_set(&g, was, 1);
+    assert_memory_equal((const void *)f.r->layer[0]->words, was, geometry_bytes(&g));
+    assert_int_equal(look_one_key(f.r, 3), RESIDENT_PRESENT);
+    assert_int_equal(look_one_key(f.r, 4), RESIDENT_ABSENT);
+    free(was);
+    free(newer);
+    fini(&f);
+}
+
+/* --- load --- */
+
+/* Entries come before, between and after the pieces; the pieces have those that were folded in time. */
+static void test_resident_load__has_every_entry_whenever_it_came(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct error e = {""};
+    init(&f, 1);
+    struct bitmap *b = f.r->layer[0];
+    for (uint64_t key = 1; key <= 100; key++) /* folded before all */
+        (void)redis_set(&g, f.redis, key);
+    for (uint64_t key = 101; key <= 200; key++)
+        assert_int_equal(apply_one_key(f.r, 0, key, key), RESIDENT_UNSURE);
+    for (uint64_t key = 101; key <= 150; key++) /* folded, and known to be */
+        (void)redis_set(&g, f.redis, key);
+    fold(&f, 150);
+    assert_int_equal(resident_load_begin(f.r, 0, 0, g.shards, &e), ERR_OK);
+    assert_int_equal(resident_load_begin(f.r, 0, 0, 1, &e), ERR_CONFLICT);
+    uint32_t half = b->shard_bytes / 256 * 128;
+    for (uint32_t s = 0; s < g.shards; s++)
+        assert_int_equal(bitmap_or(b, s, 0, f.redis + (size_t)s * b->shard_bytes, half, &e), ERR_OK);
+    for (uint64_t key = 151; key <= 200; key++) /* folded behind the first halves; the overlay forgets them */
+        (void)redis_set(&g, f.redis, key);
+    fold(&f, 200);
+    for (uint64_t key = 201; key <= 300; key++)
+        assert_int_equal(apply_one_key(f.r, 0, key, key), RESIDENT_UNSURE);
+    assert_int_equal(resident_load_end(f.r, 0, 0, &e), ERR_CONFLICT);
+    for (uint32_t s = 0; s < g.shards; s++) {
+        assert_int_equal(
+            bitmap_or(b, s, half, f.redis + (size_t)s * b->shard_bytes + half, b->shard_bytes - half, &e),
+            ERR_OK);
+        assert_int_equal(resident_load_end(f.r, 0, s, &e), ERR_OK);
+    }
+    for (uint64_t key = 1; key <= 300; key++)
+        assert_int_equal(look_one_key(f.r, key), RESIDENT_PRESENT);
+    assert_int_equal(look_one_key(f.r, 7777), RESIDENT_ABSENT);
+    fini(&f);
+}
+
+static void test_resident_load_cancel__loses_no_entry(void **state)
+{
+    (void)state;
+    struct fixture f;
+    init(&f, 1);
+    assert_int_equal(apply_one_key(f.r, 0, 1, 1), RESIDENT_UNSURE);
+    assert_int_equal(resident_load_begin(f.r, 0, 0, g.shards, NULL), ERR_OK);
+    assert_int_equal(apply_one_key(f.r, 0, 2, 2), RESIDENT_UNSURE);
+    for (uint32_t s = 0; s < g.shards; s++)
+        resident_load_cancel(f.r, 0, s);
+    assert_int_equal(f.budget.used, 0);
+    assert_true(read_one_key(&f, 1) && read_one_key(&f, 2));
+    assert_false(read_one_key(&f, 3));
+    load_layer(f.r, 0, f.redis);
+    assert_int_equal(look_one_key(f.r, 1), RESIDENT_PRESENT);
+    assert_int_equal(look_one_key(f.r, 2), RESIDENT_PRESENT);
+    fini(&f);
+}
+
+static void test_resident_leave__gives_memory_back_when_all_was_folded(void **state)
+{
+    (void)state;
+    struct fixture f;
+    init(&f, 1);
+    load_layer(f.r, 0, f.redis);
+    uint32_t shard = place_of(&g, 1).shard;
+    uint64_t later = 2;
+    while (place_of(&g, later).shard != shard)
+        later++;
+    assert_int_equal(apply_one_key(f.r, 0, 1, 1), RESIDENT_NEW);
+    assert_false(resident_leave_end(f.r, 0, shard));
+    resident_leave_begin(f.r, 0, shard);
+    assert_int_equal(apply_one_key(f.r, 0, 2, later), RESIDENT_NEW);
+    assert_int_equal(look_one_key(f.r, later), RESIDENT_PRESENT);
+    assert_false(resident_leave_end(f.r, 0, shard)); /* only memory has the first key */
+    (void)redis_set(&g, f.redis, 1);
+    fold(&f, 1);
+    assert_true(resident_leave_end(f.r, 0, shard));
+    assert_int_equal(look_one_key(f.r, 1), RESIDENT_UNKNOWN);
+    assert_true(read_one_key(&f, 1) && read_one_key(&f, later));
+    assert_int_equal(f.budget.used, 3 * geometry_shard_bytes(&g));
+    fini(&f);
+}
+
+static void test_resident__keeps_within_its_memory(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct error e = {""};
+    init(&f, 1);
+    budget_set(&f.budget, 2 * geometry_shard_bytes(&g) + 1);
+    assert_int_equal(resident_load_begin(f.r, 0, 0, 3, &e), ERR_NOMEM);
+    assert_string_equal(e.text, "resident_memory has no room for 3 shards of 38400 bytes");
+    assert_int_equal(resident_load_begin(f.r, 0, 2, 2, &e), ERR_OK);
+    assert_int_equal(resident_load_begin(f.r, 0, 0, 1, &e), ERR_NOMEM);
+    budget_set(&f.budget, 0);
+    resident_load_cancel(f.r, 0, 2);
+    assert_int_equal(resident_load_begin(f.r, 0, 2, 1, &e), ERR_NOMEM);
+    fini(&f);
+}
+
+static void test_resident_status__counts_shards_and_bytes(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct resident_status s;
+    init(&f, 1);
+    uint64_t bytes = geometry_shard_bytes(&g);
+    assert_int_equal(resident_load_begin(f.r, 0, 0, 3, NULL), ERR_OK);
+    for (uint32_t i = 0; i < 2; i++) {
+        load_whole(f.r->layer[0], i, f.redis);
+        assert_int_equal(resident_load_end(f.r, 0, i, NULL), ERR_OK);
+    }
+    dirty_mark_all(f.r->layer[0], 1);
+    uint64_t key = 0;
+    while (place_of(&g, key).shard != 3)
+        key++;
+    assert_int_equal(apply_one_key(f.r, 0, 1, key), RESIDENT_UNSURE);
+    resident_status(f.r, &s);
+    assert_true(s.shards == 4 && s.resident == 2 && s.loading == 1 && s.dirty == 1);
+    assert_true(s.shard_bytes == 4 * bytes && s.resident_bytes == 2 * bytes && s.loading_bytes == bytes);
+    assert_true(s.dirty_bytes == bytes && s.overlay_keys == 1 && s.overlay_bytes > 0 && s.overhead_bytes > 0);
+    fini(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_resident__answers_and_tells_new_keys_in_log_order),
+        cmocka_unit_test(test_resident_look__without_a_layer_or_a_shard_knows_nothing),
+        cmocka_unit_test(test_resident__looks_in_all_layers_and_writes_into_the_newest),
+        cmocka_unit_test(test_resident_load__has_every_entry_whenever_it_came),
+        cmocka_unit_test(test_resident_load_cancel__loses_no_entry),
+        cmocka_unit_test(test_resident_leave__gives_memory_back_when_all_was_folded),
+        cmocka_unit_test(test_resident__keeps_within_its_memory),
+        cmocka_unit_test(test_resident_status__counts_shards_and_bytes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT */
+/* Four threads look keys up, one applies entries, one folds, one has shards leave memory and load again.
+ * Never is a key absent that was applied before the look-up began, and what was folded is what is in memory.
+ * Meant for TSan as well. */
+#include "tests/unit/shard/resident/memory.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include "shard/resident/dirty.h"
+
+static const struct geometry g = {.shards = 6, .blocks = 1500, .block_bits = 512, .hashes = 7};
+enum { BATCH = 100, READERS = 4, ENTRY = 20 };
+
+static struct fixture {
+    struct budget budget;
+    struct resident *r;
+    pthread_mutex_t lock; /* of Redis, which runs one command at a time */
+    uint8_t *redis;
+    uint64_t keys;
+    _Atomic uint64_t applied, failed, moved, read_directly;
+    _Atomic bool ended;
+    struct dirty_batch batch;
+} f;
+
+/* What a check does where memory knows nothing. */
+static bool read_block(uint64_t key)
+{
+    struct overlay_read read;
+    uint8_t block[64];
+    struct key_place p = place_of(&g, key);
+    overlay_read_begin(f.r->overlay, &read);
+    pthread_mutex_lock(&f.lock);
+    memcpy(block, f.redis + (size_t)p.shard * geometry_shard_bytes(&g) + p.block * sizeof(block),
+           sizeof(block));
+    pthread_mutex_unlock(&f.lock);
+    bool counts = overlay_read_end(f.r->overlay, &read, 0, &g, p.shard, p.block, block);
+    return counts && block_test(&g, TAG, &p, block, sizeof(block)) == BLOCK_PRESENT;
+}
+
+static void *read_keys(void *arg)
+{
+    uint64_t random = (uintptr_t)arg;
+    while (!f.ended) {
+        uint64_t keys[BATCH], applied = f.applied;
+        struct key_hash hashes[BATCH];
+        uint8_t answers[BATCH];
+        for (unsigned i = 0; i < BATCH && applied > 0; i++) { /* half of them are the latest ones */
+            random = random * UINT64_C(6364136223846793005) + 1442695040888963407;
+            uint64_t range = i % 2 == 0 || applied < BATCH ? applied : BATCH;
+            keys[i] = applied - 1 - (random >> 32) % range;
+            hashes[i] = hash_of(keys[i]);
+        }
+        if (applied == 0)
+            continue;
+        resident_look(f.r, hashes, BATCH, answers);
+        for (unsigned i = 0; i < BATCH; i++) {
+            if (answers[i] == RESIDENT_UNKNOWN)
+                f.read_directly++;
+            if (answers[i] == RESIDENT_ABSENT || (answers[i] == RESIDENT_UNKNOWN && !read_block(keys[i])))
+                f.failed++;
+        }
+    }
+    return NULL;
+}
+
+static void *apply_keys(void *arg)
+{
+    (void)arg;
+    for (uint64_t at = 0; at < f.keys; at += ENTRY) {
+        struct key_hash hashes[ENTRY];
+        uint8_t added[ENTRY];
+        for (unsigned i = 0; i < ENTRY; i++)
+            hashes[i] = hash_of(at + i);
+        if (resident_apply(f.r, 0, (struct log_id){at + ENTRY, 0}, hashes, ENTRY, added, NULL) != ERR_OK)
+            f.failed++;
+        f.applied = at + ENTRY;
+    }
+    f.ended = true;
+    return NULL;
+}
+
+static void write_batch(const struct dirty_batch *batch)
+{
+    const uint8_t *from = batch->bytes;
+    pthread_mutex_lock(&f.lock);
+    for (unsigned i = 0; i < batch->count; i++) {
+        memcpy(f.redis + (size_t)batch->shard * geometry_shard_bytes(&g) + batch->piece[i].offset, from,
+               batch->piece[i].length);
+        from += batch->piece[i].length;
+    }
+    pthread_mutex_unlock(&f.lock);
+}
+
+/* Positions and stamps are noted, then marks are taken; keys of shards that were not in memory all the time
+ * are set one by one. */
+static void fold(uint64_t *folded)
+{
+    struct bitmap *b = f.r->layer[0];
+    uint64_t to = f.applied;
+    uint32_t stamp[8];
+    for (uint32_t s = 0; s < g.shards; s++)
+        stamp[s] = bitmap_stamp(b, s);
+    for (uint32_t shard = 0; dirty_next(b, &shard); shard++)
+        while (dirty_take(b, shard, &f.batch))
+            write_batch(&f.batch);
+    for (uint32_t s = 0; s < g.shards; s++)
+        stamp[s] = stamp[s] == bitmap_stamp(b, s) ? stamp[s] : 0;
+    for (; *folded < to; ++*folded) {
+        pthread_mutex_lock(&f.lock);
+        if (stamp[place_of(&g, *folded).shard] == 0)
+            (void)redis_set(&g, f.redis, *folded);
+        else if (redis_set(&g, f.redis, *folded)) /* memory had it, and marked nothing */
+            f.failed++;
+        pthread_mutex_unlock(&f.lock);
+    }
+    overlay_folded(f.r->overlay, &(struct log_id){to, 0});
+}
+
+static void *fold_keys(void *arg)
+{
+    uint64_t folded = 0;
+    (void)arg;
+    while (!f.ended)
+        fold(&folded);
+    fold(&folded);
+    return NULL;
+}
+
+static void load(uint32_t shard)
+{
+    enum { PIECES = 4 };
+    struct bitmap *b = f.r->layer[0];
+    uint32_t length = b->shard_bytes / PIECES;
+    uint8_t *piece = malloc(length);
+    bool failed = piece == NULL || resident_load_begin(f.r, 0, shard, 1, NULL) != ERR_OK;
+    for (uint32_t i = 0; i < PIECES && !failed; i++) {
+        pthread_mutex_lock(&f.lock);
+        memcpy(piece, f.redis + (size_t)shard * b->shard_bytes + (size_t)i * length, length);
+        pthread_mutex_unlock(&f.lock);
+        failed |= bitmap_or(b, shard, i * length, piece, length, NULL) != ERR_OK;
+    }
+    if (failed || resident_load_end(f.r, 0, shard, NULL) != ERR_OK)
+        f.failed++;
+    free(piece);
+}
+
+static void *move_shards(void *arg)
+{
+    (void)arg;
+    for (uint32_t shard = 0; !f.ended; shard = (shard + 1) % g.shards) {
+        resident_leave_begin(f.r, 0, shard);
+        while (!resident_leave_end(f.r, 0, shard) && !f.ended)
+            sched_yield();
+        if (bitmap_state(f.r->layer[0], shard) != BITMAP_ABSENT)
+            break;
+        sched_yield();
+        load(shard);
+        f.moved++;
+    }
+    return NULL;
+}
+
+static void run(uint64_t keys, unsigned readers, bool moving)
+{
+    pthread_t threads[READERS + 3];
+    void *(*const others[])(void *) = {apply_keys, fold_keys, move_shards};
+    unsigned n = 0;
+    memset(&f, 0, sizeof(f));
+    pthread_mutex_init(&f.lock, NULL);
+    budget_init(&f.budget, 1 << 30);
+    assert_int_equal(resident_new(&f.r, MIX, 1, &f.budget, NULL), ERR_OK);
+    assert_int_equal(resident_add_layer(f.r, &g, TAG, NULL), ERR_OK);
+    f.redis = redis_new(&g);
+    load_layer(f.r, 0, f.redis);
+    f.keys = keys;
+    for (; n < readers; n++)
+        assert_int_equal(pthread_create(&threads[n], NULL, read_keys, (void *)(uintptr_t)(n + 1)), 0);
+    for (unsigned i = 0; i < (moving ? 3 : 2); i++)
+        assert_int_equal(pthread_create(&threads[n++], NULL, others[i], NULL), 0);
+    while (n-- > 0)
+        assert_int_equal(pthread_join(threads[n], NULL), 0);
+    print_message("shards moved %llu, keys read directly %llu\n", (unsigned long long)f.moved,
+                  (unsigned long long)f.read_directly);
+    assert_int_equal(f.failed, 0);
+    for (uint32_t s = 0; s < g.shards; s++) {
+        size_t bytes = geometry_shard_bytes(&g);
+        if (bitmap_state(f.r->layer[0], s) >= BITMAP_RESIDENT)
+            assert_memory_equal((const uint8_t *)f.r->layer[0]->words + s * bytes, f.redis + s * bytes,
+                                bytes);
+    }
+    for (uint64_t key = 0; key < keys; key++)
+        assert_false(redis_set(&g, f.redis, key));
+    resident_free(f.r);
+    free(f.redis);
+    pthread_mutex_destroy(&f.lock);
+}
+
+static void test_threads__find_every_key_that_was_applied_before(void **state)
+{
+    (void)state;
+    run(60000, READERS, false);
+}
+
+static void test_threads__find_every_key_while_shards_leave_and_load(void **state)
+{
+    (void)state;
+    run(60000, READERS, true);
+    assert_true(f.moved > 0);
+}
+
+/* With a processor for each of the two: whoever copies before it takes the mark back is caught here. */
+static void test_threads__fold_every_key_while_keys_are_applied(void **state)
+{
+    (void)state;
+    run(400000, 0, false);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_threads__find_every_key_that_was_applied_before),
+        cmocka_unit_test(test_threads__find_every_key_while_shards_leave_and_load),
+        cmocka_unit_test(test_threads__fold_every_key_while_keys_are_applied),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

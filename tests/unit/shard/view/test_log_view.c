@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MIT */
+/* The view of a filter that is a log: what was written is read again, and what is damaged names its field. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include "shard/view/log_view.h"
+
+enum { FIELDS_MAX = 32 };
+
+struct stored {
+    unsigned count;
+    char name[FIELDS_MAX][32];
+    char *value[FIELDS_MAX];
+};
+
+static void store(void *arg, const char *name, const char *value)
+{
+    struct stored *s = arg;
+    assert_true(s->count < FIELDS_MAX);
+    (void)snprintf(s->name[s->count], sizeof(s->name[0]), "%s", name);
+    s->value[s->count++] = strdup(value);
+}
+
+static void replace(struct stored *s, const char *name, const char *value)
+{
+    for (unsigned i = 0; i < s->count; i++)
+        if (strcmp(s->name[i], name) == 0) {
+            free(s->value[i]);
+            s->value[i] = strdup(value);
+            return;
+        }
+    store(s, name, value);
+}
+
+static void forget(struct stored *s)
+{
+    for (unsigned i = 0; i < s->count; i++)
+        free(s->value[i]);
+    s->count = 0;
+}
+
+static enum err parse(struct log_view *out, const struct stored *s, unsigned without, struct error *e)
+{
+    struct view_field fields[FIELDS_MAX];
+    unsigned count = 0;
+    for (unsigned i = 0; i < s->count; i++)
+        if (i != without)
+            fields[count++] =
+                (struct view_field){s->name[i], strlen(s->name[i]), s->value[i], strlen(s->value[i])};
+    return log_view_parse(out, fields, count, e);
+}
+
+static struct log_view *example(void)
+{
+    struct error e = {""};
+    struct log_view *v = calloc(1, sizeof(*v));
+    *v = (struct log_view){.incarnation = 0xabc,
+                           .version = 7,
+                           .seed = 0xfeed,
+                           .last_generation = 3,
+                           .expansion = 2,
+                           .sourced = true,
+                           .current = 1,
+                           .lane_count = 3,
+                           .lane_number = {4, 1, 9},
+                           .eras = {.known = true, .count = 2, .id = {0x12, 0x34}}};
+    struct generation *g = &v->slot[1].shape;
+    *g = (struct generation){.number = 3,
+                             .seed = 5,
+                             .built = true,
+                             .capacity = 1000,
+                             .error_rate = 0.01,
+                             .layer_count = 1,
+                             .node_count = 1,
+                             .nodes = {"a:1"}};
+    g->layers[0] = (struct layer){.capacity = 1000, .error_rate = 0.01, .token = 1, .born_epoch = 1};
+    assert_int_equal(geometry_plan(&g->layers[0].geometry, 1000, 0.01, SHARD_BYTES_DEFAULT, &e), ERR_OK);
+    v->slot[1].writer = (struct writer_token){.number = 11, .random = 0x99};
+    return v;
+}
+
+static void test_view__is_read_as_it_was_written(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct log_view *v = example(), *again = malloc(sizeof(*again));
+    struct stored s = {0};
+    log_view_format(v, store, &s);
+    assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_OK);
+    assert_int_equal(again->incarnation, 0xabc);
+    assert_int_equal(again->version, 7);
+    assert_int_equal(again->seed, 0xfeed);
+    assert_int_equal(again->lane_count, 3);
+    assert_memory_equal(again->lane_number, v->lane_number, sizeof(uint64_t) * 3);
+    assert_int_equal(again->eras.count, 2);
+    assert_int_equal(again->eras.id[1], 0x34);
+    assert_int_equal(again->current, 1);
+    assert_int_equal(again->slot[0].shape.number, 0);
+    assert_int_equal(again->slot[1].shape.number, 3);
+    assert_int_equal(again->slot[1].writer.number, 11);
+    assert_int_equal(again->slot[1].writer.random, 0x99);
+    assert_false(log_view_is_folded(again, &again->slot[1], 0));
+    forget(&s);
+    free(v);
+    free(again);
+}
+
+static void test_view__without_a_field_is_damaged(void **state)
+{
+    (void)state;
+    struct log_view *v = example(), *again = malloc(sizeof(*again));
+    struct stored s = {0};
+    log_view_format(v, store, &s);
+    for (unsigned i = 0; i < s.count; i++) {
+        struct error e = {""};
+        assert_int_equal(parse(again, &s, i, &e), ERR_PARSE);
+        assert_non_null(strstr(e.text, s.name[i]));
+    }
+    forget(&s);
+    free(v);
+    free(again);
+}
+
+static void test_view__says_which_field_is_damaged(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *value;
+    } damaged[] = {
+        {"incarnation", "0"}, {"version", "0"},
+        {"seed", "1"},        {"lanes", ""},
+        {"lanes", "1,,2"},    {"lanes", "1,0"},
+        {"lanes", "1,"},      {"generation1", "number"},
+        {"generation1", ""},  {"token1", "3"},
+        {"token1", "3 9"},    {"bloom_filter_current_index", "0"},
+        {"folded1.0", "4"},   {"folded1.2", "9 1-1 zz"},
+        {"folded0.15", ""},   {"last_generation", "2"},
+        {"eras", "x"},        {"lanes", "1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17"},
+    };
+    struct log_view *v = example(), *again = malloc(sizeof(*again));
+    for (unsigned i = 0; i < sizeof(damaged) / sizeof(damaged[0]); i++) {
+        struct error e = {""};
+        struct stored s = {0};
+        log_view_format(v, store, &s);
+        replace(&s, damaged[i].name, damaged[i].value);
+        if (parse(again, &s, FIELDS_MAX, &e) != ERR_PARSE)
+            fail_msg("%s=\"%s\" was taken", damaged[i].name, damaged[i].value);
+        if (strstr(e.text, damaged[i].name) == NULL && *damaged[i].value != '\0')
+            fail_msg("%s: %s", damaged[i].name, e.text);
+        forget(&s);
+    }
+    free(v);
+    free(again);
+}
+
+static void test_view__of_another_format_is_not_looked_at(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct log_view *v = example(), *again = malloc(sizeof(*again));
+    struct stored s = {0};
+    log_view_format(v, store, &s);
+    replace(&s, "version", "nonsense");
+    replace(&s, "format", "4");
+    assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_FORMAT);
+    forget(&s);
+    assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_NOT_FOUND);
+    free(v);
+    free(again);
+}
+
+/* A position in a lane that was replaced is no base for "absent". */
+static void test_view__is_folded_only_in_the_lane_it_has_now(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct log_view *v = example(), *again = malloc(sizeof(*again));
+    struct stored s = {0};
+    uint8_t bytes[LOG_ENTRY_BYTES_MAX], writer[LOG_WRITER_BYTES] = {1};
+    struct log_position *p = calloc(1, sizeof(*p));
+    struct buffer text = {0};
+    log_position_set(p, (struct log_id){5, 1}, bytes, log_entry_encode(bytes, writer, 1, NULL, 0));
+    log_view_format(v, store, &s);
+    buffer_append(&text, "1 ", 2);
+    log_position_format(p, &text);
+    buffer_append(&text, "", 1);
+    store(&s, "folded1.1", text.data);
+    store(&s, "folded1.0", text.data); /* whose lane has number 4 */
+    assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_OK);
+    assert_true(log_view_is_folded(again, &again->slot[1], 1));
+    assert_false(log_view_is_folded(again, &again->slot[1], 0));
+    assert_false(log_view_is_folded(again, &again->slot[1], 2));
+    assert_true(log_position_is(&again->slot[1].folded[1].position, p->id, p->bytes, p->length));
+    forget(&s);
+    buffer_fini(&text);
+    free(p);
+    free(v);
+    free(again);
+}
+
+static void test_lane__of_a_key_is_always_the_same_and_all_get_some(void **state)
+{
+    (void)state;
+    struct log_view *v = example();
+    unsigned count[3] = {0};
+    for (uint64_t i = 0; i < 30000; i++) {
+        struct key_hash h = hash_key(v->seed, &i, sizeof(i));
+        unsigned lane = log_view_lane(v, h);
+        assert_true(lane < 3 && lane == log_view_lane(v, h));
+        count[lane]++;
+    }
+    for (unsigned i = 0; i < 3; i++)
+        assert_in_range(count[i], 9500, 10500);
+    free(v);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_view__is_read_as_it_was_written),
+        cmocka_unit_test(test_view__without_a_field_is_damaged),
+        cmocka_unit_test(test_view__says_which_field_is_damaged),
+        cmocka_unit_test(test_view__of_another_format_is_not_looked_at),
+        cmocka_unit_test(test_view__is_folded_only_in_the_lane_it_has_now),
+        cmocka_unit_test(test_lane__of_a_key_is_always_the_same_and_all_get_some),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
