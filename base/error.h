@@ -50,7 +50,7 @@
       "Grant the right, or change the setting, that the text names.")                                        \
     X(ERR_CONFIG, -16, "config", "CONFIG", 409, 4,                                                           \
       "the configuration, or the schema of the table, cannot be used",                                       \
-      "Correct what the text names, then run `twinbloom config check`.")                                     \
+      "Correct what the text names, then check it: `twinbloomd -c FILE --check-config`.")                    \
     X(ERR_FULL, -17, "full", "ERR non scaling filter is full", 409, 4,                                       \
       "the filter holds as many keys as it was made for, and does not grow",                                 \
       "Rebuild it with a larger capacity: `twinbloom rebuild FILTER --capacity N`.")                         \

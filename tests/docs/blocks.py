@@ -9,7 +9,7 @@ Runs the fenced blocks of Markdown pages in one shell a page, from the first to 
 In what is printed "..." stands for anything, in a line of its own for any lines. Blanks count as one, and those at the ends of
 lines not at all. A comment before the block says what else there is to know, several with commas:
 
-  <!-- docs-test: numbers -->    every number stands for any number
+  <!-- docs-test: numbers -->    every number stands for any number, but for a 0 or a 1 alone on its line
   <!-- docs-test: until -->      the block is repeated until it prints this, for a minute
   <!-- docs-test: status 1 -->   its last command ends with this status
   <!-- docs-test: long -->       only with --long
@@ -135,6 +135,7 @@ NUMBER = r"\d[\d.,]*(?:e[-+]\d+)?"
 
 def pattern_of(line, numbers):
     text = ""
+    numbers = numbers and line.strip() not in ("0", "1")  # a filter's answer is none of any number
     for part in re.split(r"( \.\.\. |\.\.\.|%s)" % NUMBER, squeeze(line)):
         if part == " ... ":
             text += " (?:.* )?"

@@ -66,6 +66,7 @@ static const struct row {
     {"flushed", {"lsn=0/0"}, NULL},
     {"slot_place", {NULL}, NULL},
     {"server", {NULL}, NULL},
+    {"server_start", {NULL}, NULL},
     {"prepared_open", {NULL}, NULL},
     {"prepared_waiting", {"noted={1234/gid}"}, ""},
     {"primary_key", {"oid=OID"}, "t|id\nf|code\n"},
