@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+/* A build beside a lane that is trimmed: hold, S0, settle, checkpoint, a takeover that resumes, cutover, and a reader.
+ * Two builders, either of which may stop at any time and go on as if nothing had been. The key is added while its row is
+ * not committed. The generation that is read before has every entry. README.md says what is left out.
+ *
+ * denied: the new generation, loaded after the cutover, has not the key although its add was acknowledged. */
+
+#define LENGTH 3
+byte last, first, at; /* entries; the oldest one there; the key's */
+byte folded;          /* of the generation that is read before */
+byte hold = 255;      /* 255: none */
+bool begun, row, acknowledged, denied;
+bool shard;           /* of the new generation, */
+byte header, writer, tokens; /* and the token in it; in the view; drawn */
+bool scanned;         /* the record: the rows were read */
+byte recorded;        /* and the position; 255: there is none */
+byte folded_new;
+bool cut;
+
+#ifdef GAP_IGNORED
+#define ANCHOR_COMPARED false
+#else
+#define ANCHOR_COMPARED true
+#endif
+#ifdef HEADER_NOT_COMPARED
+#define HEADER_IS_OURS true
+#else
+#define HEADER_IS_OURS (header == t)
+#endif
+#ifdef RECORD_NOT_COMPARED
+#define RECORD_WITHOUT_TOKEN true
+#else
+#define RECORD_WITHOUT_TOKEN false
+#endif
+#ifdef CUTOVER_NOT_COMPARED
+#define CUT_WITHOUT_TOKEN true
+#else
+#define CUT_WITHOUT_TOKEN false
+#endif
+
+proctype caller()
+{
+    begun = true;
+    atomic { last < LENGTH -> last++; at = last }
+    acknowledged = true;
+    row = true
+}
+
+proctype others()
+{
+end:
+    do
+    :: atomic { last < LENGTH - 1 -> last++ }
+    :: atomic { folded < last -> folded = last } /* the folder of the generation that is read */
+    :: atomic { /* it trims by the bound that the script answers */
+#ifdef TRIM_BY_OWN_VIEW
+           first < folded -> first = folded
+#else
+           folded > first && hold > first && (!cut || folded_new > first) ->
+           first = (hold < folded -> hold : folded);
+           first = ((cut && folded_new < first) -> folded_new : first)
+#endif
+       }
+    :: atomic { hold != 255 && first < folded -> first = folded } /* the lane is too long: it is trimmed over the hold */
+    od
+}
+
+/* Entries after own_position. A gap: the build begins anew. */
+inline follow()
+{
+    atomic {
+        if
+        :: first > position && ANCHOR_COMPARED -> goto anew
+        :: else -> key = key || (at > position && at >= first); position = last
+        fi
+    }
+}
+
+inline upload() /* a page */
+{
+    if
+    :: atomic { HEADER_IS_OURS -> shard = key }
+    :: else -> goto stop
+    fi
+}
+
+proctype builder()
+{
+    byte t, position, noted;
+    bool key, rows;
+    atomic { tokens++; t = tokens; writer = t; rows = scanned; position = recorded }
+#ifdef RESUMES_WITHOUT_TOKEN
+    header = (header == 0 -> t : header);
+    t = header;
+#else
+    atomic {
+        if
+        :: header < t -> header = t
+        :: else -> goto stop
+        fi
+    };
+#endif
+    if
+    :: recorded != 255 && rows ->
+#ifndef RESUMES_WITHOUT_PAGES
+        key = shard
+#endif
+    :: else ->
+anew:
+        rows = false;
+#ifdef SETTLE_BEFORE_S0
+        !begun || row;
+#endif
+#ifdef S0_BEFORE_HOLD
+        position = last;
+        hold = folded;
+#else
+        hold = folded;
+        position = last;
+#endif
+#ifndef SETTLE_BEFORE_S0
+#ifndef NO_SETTLE
+        !begun || row;
+#endif
+#endif
+        key = key || row;
+        rows = true
+    fi;
+    /* a checkpoint */
+    if
+    :: true ->
+#ifdef RECORDED_BEFORE_FLUSH
+        atomic {
+            if
+            :: writer == t -> recorded = position; scanned = rows
+            :: else -> goto stop
+            fi
+        }
+#endif
+        noted = position;
+        follow();
+#ifdef RECORDS_LATER_POSITION
+        upload();
+        follow();
+        noted = position;
+#else
+        upload();
+#endif
+#ifndef RECORDED_BEFORE_FLUSH
+        atomic {
+            if
+            :: writer == t || RECORD_WITHOUT_TOKEN -> recorded = noted; scanned = rows; hold = noted
+            :: else -> goto stop
+            fi
+        }
+#endif
+    :: true
+    fi;
+    follow();
+    noted = position;
+    upload();
+#ifdef FOLDED_AFTER_FLUSH
+    follow();
+    noted = position;
+#endif
+    atomic { /* the cutover */
+        if
+        :: (writer == t || CUT_WITHOUT_TOKEN) && !cut -> cut = true; folded_new = noted; hold = 255
+        :: else
+        fi
+    }
+stop:
+    skip
+}
+
+proctype reader()
+{
+    bool key;
+    cut && acknowledged;
+    key = shard; /* read after folded: it is noted only once here */
+    atomic { first <= folded_new -> key = key || at > folded_new; denied = !key; assert(!denied) }
+}
+
+init {
+    atomic {
+        recorded = 255;
+        run caller();
+        run others();
+        run builder();
+        run builder();
+        run reader()
+    }
+}

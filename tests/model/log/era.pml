@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: MIT */
+/* A lane whose master fails over to a replica that lags: eras, the roll call of registered writers, and readers whose
+ * connections survive. Two servers, either of which is the master; two writers, one of which adds the key; a reader
+ * that is resident. The shards are on a node of their own that is never lost. README.md says what is left out.
+ *
+ * denied: a reader says "absent" of the key after its add was acknowledged.
+ * mistaken: the anchor that the view names is not there, under the era that it names. */
+
+#ifndef FAILOVERS
+#define FAILOVERS 2
+#endif
+#define LENGTH 4
+#define ANCHOR 1  /* what entries say: the one that the lane was made with, */
+#define KEY 2     /* the key, of writer 0, */
+#define OTHER 3   /* another key, of writer 1 */
+
+typedef server { byte length, era; byte entry[LENGTH] };
+server at[2];
+bit master;
+byte eras = 1, failovers;
+byte view_era = 1;   /* as the view has accepted it */
+byte said[2];        /* era of which the writer says that its entries are there */
+bool registered[2];
+byte folded;         /* position in the view: id, and its bytes */
+byte folded_bytes = ANCHOR;
+bool shard;
+bool acknowledged, denied, mistaken;
+
+#define IS_KEY(e) ((e) % 2 == 0)
+
+#ifdef ACKNOWLEDGED_UNDER_ANY_ERA
+#define MET_UNDER(e) true
+#else
+#define MET_UNDER(e) (at[master].era == (e))
+#endif
+#ifdef LEAVES_EARLY
+#define MAY_LEAVE true
+#else
+#define MAY_LEAVE (folded >= kept)
+#endif
+#ifdef TAKES_AT_ONCE
+#define ALL_SAID true
+#else
+#define HAS_SAID(w) (!registered[w] || said[w] == at[master].era)
+#define ALL_SAID (HAS_SAID(0) && HAS_SAID(1))
+#endif
+#ifdef ANCHOR_BY_ID
+#define SAME_ANCHOR true
+#else
+#define SAME_ANCHOR (at[s].entry[position] == bytes)
+#endif
+#ifdef GOES_ON_AS_IT_WAS
+#define SAME_ERA true
+#else
+#define SAME_ERA (own_era == view_era)
+#endif
+#ifdef NO_ROLE
+#define IS_MASTER true
+#else
+#define IS_MASTER (s == master)
+#endif
+#ifdef FOLDED_OF_OLD_ERA
+#define OF_THIS_ERA true
+#else
+#define OF_THIS_ERA (era == view_era)
+#endif
+
+/* The replica takes all that the master has; its replication id is the master's. */
+proctype replica()
+{
+end:
+    do
+    :: d_step {
+           (at[1 - master].length != at[master].length || at[1 - master].era != at[master].era) ->
+           at[1 - master].length = at[master].length;
+           at[1 - master].era = at[master].era;
+           at[1 - master].entry[0] = at[master].entry[0];
+           at[1 - master].entry[1] = at[master].entry[1];
+           at[1 - master].entry[2] = at[master].entry[2];
+           at[1 - master].entry[3] = at[master].entry[3]
+       }
+    :: d_step { failovers < FAILOVERS -> failovers++; master = 1 - master; eras++; at[master].era = eras }
+    :: d_step { failovers < FAILOVERS -> failovers++; eras++; at[master].era = eras } /* nothing was lost */
+    od
+}
+
+/* Position of an entry of writer w in the lane of the master, or LENGTH. */
+inline find(w_)
+{
+    seen = 0;
+    do
+    :: seen < at[master].length && (at[master].entry[seen] < 2 || at[master].entry[seen] % 2 != w_) -> seen++
+    :: else -> break
+    od;
+    if
+    :: seen == at[master].length -> seen = LENGTH
+    :: else
+    fi
+}
+
+inline append(bytes_)
+{
+    if
+    :: at[master].length < LENGTH -> at[master].entry[at[master].length] = bytes_; at[master].length++
+    :: else
+    fi
+}
+
+/* Adds its key, registered before the first XADD, and takes part in roll calls until its entry is folded. */
+proctype writer(bit w)
+{
+    byte era, seen, kept = LENGTH; /* where the own entry was met */
+    bool sure, done;
+#ifndef REGISTERS_LATE
+    registered[w] = true;
+#endif
+    atomic { append(KEY + w) };
+end:
+    do
+    :: atomic { !sure -> era = view_era; find(w);
+           if
+           :: seen < LENGTH && MET_UNDER(era) -> kept = seen; sure = true;
+                if
+                :: w == 0 -> acknowledged = true
+                :: else
+                fi
+           :: else
+           fi;
+           era = 0; seen = 0
+       }
+#ifdef REGISTERS_LATE
+    :: sure && !registered[w] && !done -> registered[w] = true
+#endif
+       /* the era is another one than the view's */
+    :: atomic { registered[w] && at[master].era != view_era && said[w] != at[master].era && era == 0 ->
+           era = at[master].era; find(w);
+           if
+#ifndef NOT_APPENDED_AGAIN
+           :: seen == LENGTH -> append(KEY + w)
+#endif
+           :: else
+           fi;
+           seen = 0
+       }
+    :: atomic { era != 0 ->
+           find(w);
+#if defined(SAYS_WITHOUT_LOOKING) || defined(NOT_APPENDED_AGAIN)
+           said[w] = at[master].era;
+#else
+           if
+           :: at[master].era == era && seen < LENGTH -> said[w] = era; kept = seen
+           :: else
+           fi;
+#endif
+           era = 0; seen = 0
+       }
+       /* a clean stop: its entry is folded */
+    :: atomic { sure && registered[w] && view_era == at[master].era && era == 0 && MAY_LEAVE -> registered[w] = false; done = true }
+    od
+}
+
+/* All have said it: the view takes the era. What folded names may be gone, so it names the first entry again. */
+proctype home()
+{
+end:
+    do
+    :: d_step {
+           view_era != at[master].era && ALL_SAID ->
+           view_era = at[master].era;
+#ifndef FOLDED_STAYS
+           folded = 0;
+           folded_bytes = at[master].entry[0]
+#endif
+       }
+    od
+}
+
+/* A tail read, and INFO behind it, over a connection that survives: s is the server that it leads to. */
+inline compare_anchor()
+{
+    if
+    :: position < at[s].length && SAME_ANCHOR -> good = true
+    :: else
+    fi
+}
+
+inline apply_tail()
+{
+    do
+    :: position + 1 < at[s].length ->
+        position++;
+        bytes = at[s].entry[position];
+        key = key || IS_KEY(bytes)
+    :: else -> break
+    od
+}
+
+/* A resident coordinator; the folder, too, with FOLDS. It does not forget its bits with an era. */
+proctype reader(bool folds)
+{
+    bit s;
+    byte era, position, bytes = ANCHOR, own_era = 1; /* era of the position */
+    bool key, good, must;
+end:
+    do
+    :: atomic { /* the view is read, then the tail; the connection may be an old one */
+           if
+           :: s = master
+           :: skip
+           fi;
+           must = acknowledged;
+           era = view_era;
+           compare_anchor();
+           if
+           :: good && SAME_ERA -> apply_tail()
+           :: else -> /* loaded again: it keeps the bits that it has */
+               position = folded;
+               bytes = folded_bytes;
+               own_era = view_era;
+               key = key || shard;
+#ifdef MISTAKEN
+               good = false;
+               compare_anchor();
+               mistaken = mistaken || (!good && s == master && at[s].era == view_era);
+               assert(!mistaken);
+#endif
+               must = false;
+               era = 0
+           fi;
+           good = false
+       }
+       if
+       :: era != 0 ->
+           atomic { /* INFO */
+#ifdef ERA_OF_LATER_VIEW
+               era = view_era;
+#endif
+#ifdef NO_ERA
+               era = at[s].era;
+#endif
+               if
+               :: at[s].era == era && IS_MASTER ->
+                  denied = denied || (must && !key && !folds);
+                  assert(!denied);
+                  if
+                  :: folds -> shard = shard || key
+                  :: else -> era = 0
+                  fi
+               :: else -> era = 0
+               fi;
+               must = false
+           }
+           atomic {
+               if
+               :: folds && era != 0 && position > folded && OF_THIS_ERA -> folded = position; folded_bytes = bytes
+               :: else
+               fi;
+               era = 0
+           }
+       :: else
+       fi
+    od
+}
+
+init {
+    atomic {
+        at[0].length = 1;
+        at[0].entry[0] = ANCHOR;
+        at[0].era = 1;
+        at[1].length = 1;
+        at[1].entry[0] = ANCHOR;
+        at[1].era = 1;
+        run replica();
+        run home();
+        run writer(0);
+        run writer(1);
+#ifdef FOLDS
+        run reader(true);
+#endif
+        run reader(false)
+    }
+}
