@@ -233,7 +233,8 @@ static void test_del__refuses_while_somebody_holds_the_mutex(void **state)
 static void test_del__refuses_configured_filters_before_it_touches_any(void **state)
 {
     (void)state;
-    static const char text[] = "CONFLICT filter 'fixed' is configured: remove [filter fixed] from the configuration first";
+    static const char text[] =
+        "CONFLICT filter 'fixed' is configured: remove [filter fixed] from the configuration first";
     fixture_ask(&keyspace.fixture, 0, "BF.RESERVE beside 0.01 100");
     assert_string_equal(keyspace_refusal(&keyspace.fixture.client[0], "DEL beside fixed"), text);
     assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "EXISTS beside fixed"), 2);
