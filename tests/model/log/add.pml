@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Adding and checking: one lane, one key that two processes add, each of which loads the shard, and a connection that breaks behind an entry that is
- * executed later. Each process has one applier, which all of its workers share, and one tail read under way at a time.
- * README.md says what is left out.
+/* Adding and checking: one lane, one key that two processes add, each of which loads the shard, and a connection that
+ * breaks behind an entry that is executed later. Each process has one applier, which all of its workers share, and one
+ * tail read under way at a time. README.md says what is left out.
  *
  * denied: a check that began after the add was acknowledged says "absent".
  * twice: the key is said to be new twice. unclaimed: both adds were acknowledged, and it was new in neither. */

@@ -155,7 +155,10 @@ end:
            era = 0; seen = 0
        }
        /* a clean stop: its entry is folded */
-    :: atomic { sure && registered[w] && view_era == at[master].era && era == 0 && MAY_LEAVE -> registered[w] = false; done = true }
+    :: atomic { sure && registered[w] && view_era == at[master].era && era == 0 && MAY_LEAVE ->
+           registered[w] = false;
+           done = true
+       }
     od
 }
 
