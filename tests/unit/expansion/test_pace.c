@@ -55,6 +55,8 @@ static void test_driver_pace_at_once__a_healing_reads_with_all_beside_requests(v
     assert_int_equal(at_once(STEP_HEAL, false, false), ALL);
     assert_int_equal(at_once(STEP_HEAL, true, false), ALL);
     assert_string_equal(driver_pace_throttle(driver), "");
+    assert_int_equal(at_once(STEP_REFILL, true, false), ALL);
+    assert_string_equal(driver_pace_throttle(driver), "");
 }
 
 static void test_driver_pace_at_once__half_rest_for_others_who_use_the_database(void **state)
