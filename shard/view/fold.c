@@ -128,7 +128,8 @@ static enum err take_bound(struct fold *f, const redisReply *r, unsigned where, 
     if (r->type == REDIS_REPLY_ERROR)
         return link_refusal(f->link, where, r, e);
     if (r->type == REDIS_REPLY_INTEGER)
-        return error_set(e, ERR_FENCED, "generation %" PRIu64 " has another writer, or the lane was replaced",
+        return error_set(e, ERR_FENCED,
+                         "generation %" PRIu64 " has another writer, or its lane or era was replaced",
                          f->generation);
     *some = r->type == REDIS_REPLY_STRING && r->len > 0;
     if (*some && !log_id_parse(trim, r->str, r->len))
@@ -136,8 +137,8 @@ static enum err take_bound(struct fold *f, const redisReply *r, unsigned where, 
     return ERR_OK;
 }
 
-enum err fold_store(struct fold *f, unsigned lane, uint64_t lane_number, const struct log_position *p,
-                    bool *some, struct log_id *trim, struct error *e)
+enum err fold_store(struct fold *f, unsigned lane, uint64_t lane_number, uint64_t era,
+                    const struct log_position *p, bool *some, struct log_id *trim, struct error *e)
 {
     char token[LOG_TOKEN_TEXT_MAX], id[LOG_ID_TEXT_MAX];
     struct buffer position = {0};
@@ -155,6 +156,7 @@ enum err fold_store(struct fold *f, unsigned lane, uint64_t lane_number, const s
     script_number(&f->call, lane_number);
     script_text(&f->call, id);
     script_bytes(&f->call, position.data, position.length);
+    script_incarnation(&f->call, era); /* 16 digits, as the view has them */
     enum err code = buffer_failed(&position) ? error_set(e, ERR_NOMEM, "no memory for a position")
                                              : script_send(&f->call, f->link, home, e);
     buffer_fini(&position);

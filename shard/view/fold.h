@@ -51,10 +51,11 @@ MUST_CHECK enum err fold_send(struct fold *f, unsigned where, struct error *e);
 MUST_CHECK enum err fold_reply(struct fold *f, unsigned where, struct error *e);
 
 /* Store that the shards of the generation hold all entries of @lane, whose stream has number @lane_number, up
- * to @p. A position before the one that is stored changes nothing. *@some: entries below *@trim are in the
- * shards of every generation of the view; otherwise nothing may be trimmed. ERR_FENCED: the caller writes no
- * more, or the lane was replaced. */
-MUST_CHECK enum err fold_store(struct fold *f, unsigned lane, uint64_t lane_number,
+ * to @p, which was read under the replication id @era. A position before the one that is stored changes
+ * nothing. *@some: entries below *@trim are in the shards of every generation of the view; otherwise nothing
+ * may be trimmed. ERR_FENCED: the caller writes no more, the lane was replaced, or the view has left that
+ * era. */
+MUST_CHECK enum err fold_store(struct fold *f, unsigned lane, uint64_t lane_number, uint64_t era,
                                const struct log_position *p, bool *some, struct log_id *trim,
                                struct error *e);
 #endif

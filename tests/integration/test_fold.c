@@ -12,7 +12,7 @@
 #include "shard/view/fold.h"
 #include "shard/view/log_view.h"
 
-enum { GENERATION = 3, KEYS = 1000 };
+enum { GENERATION = 3, KEYS = 1000, ERA = 0xabcd };
 
 static struct servers servers;
 static struct link *l;
@@ -101,7 +101,7 @@ static int setup(void **state)
                            .current = 1,
                            .lane_count = 2,
                            .lane_number = {1, 1},
-                           .eras = {.known = true}};
+                           .eras = {.known = true, .count = 2, .id = {ERA + 1, ERA}}};
     v->slot[1].shape = g;
     log_view_format(v, put_field, NULL);
     free(v);
@@ -188,7 +188,7 @@ static enum err store(struct fold *f, unsigned lane, uint64_t lane_number, uint6
     struct log_id id = {0, 0};
     bool some;
     log_position_set(p, (struct log_id){ms, 0}, bytes, log_entry_encode(bytes, writer, ms, NULL, 0));
-    enum err code = fold_store(f, lane, lane_number, p, &some, &id, &e);
+    enum err code = fold_store(f, lane, lane_number, ERA, p, &some, &id, &e);
     *trim = some ? id.ms : 0;
     free(p);
     return code;
@@ -399,6 +399,19 @@ static void test_store__is_for_the_lane_that_the_view_has(void **state)
     assert_int_equal(trim, 8);
 }
 
+/* Its entry may be gone with the era: nobody would find it in the lane. */
+static void test_store__is_for_an_era_that_the_view_has(void **state)
+{
+    (void)state;
+    uint64_t trim;
+    draw(&one, 0);
+    stores(&one, 50, 50);
+    view_field("eras", "000000000000abce 000000000000abcc");
+    assert_int_equal(store(&one, 0, 1, 60, &trim), ERR_FENCED);
+    view_field("eras", "000000000000abcd");
+    stores(&one, 50, 50); /* what was refused is not stored */
+}
+
 static void test_store__keeps_what_another_generation_needs(void **state)
 {
     (void)state;
@@ -438,6 +451,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_store__only_goes_up, setup, teardown),
         cmocka_unit_test_setup_teardown(test_store__is_for_the_writer_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(test_store__is_for_the_lane_that_the_view_has, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_store__is_for_an_era_that_the_view_has, setup, teardown),
         cmocka_unit_test_setup_teardown(test_store__keeps_what_another_generation_needs, setup, teardown),
     };
     return cmocka_run_group_tests(tests, start, stop);

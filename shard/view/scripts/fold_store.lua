@@ -1,7 +1,7 @@
 -- Store up to where the shards of a generation hold a lane's entries, and say up to where the lane may be trimmed.
--- KEYS: view. ARGV: slot, token of the caller, lane, the lane's number, id, position.
--- Returns the least id that a generation of the view still needs, '' where one needs all; 0 the caller writes no more, or
--- the lane was replaced.
+-- KEYS: view. ARGV: slot, token of the caller, lane, the lane's number, id, position, era that it was read under.
+-- Returns the least id that a generation of the view still needs, '' where one needs all; 0 the caller writes no more, the
+-- lane was replaced, or the view has left that era.
 local function lane_number(n)
   local i = 0
   for number in string.gmatch(redis.call('HGET', KEYS[1], 'lanes') or '', '%d+') do
@@ -22,7 +22,9 @@ local function folded(slot) -- the id; nil: none in this lane
   local number, id = string.match(text or '', '^(%d+) (%d+%-%d+) ')
   return number == ARGV[4] and id or nil
 end
-if redis.call('HGET', KEYS[1], 'token' .. ARGV[1]) ~= ARGV[2] or lane_number(tonumber(ARGV[3])) ~= ARGV[4] then
+local eras = redis.call('HGET', KEYS[1], 'eras') or ''
+if redis.call('HGET', KEYS[1], 'token' .. ARGV[1]) ~= ARGV[2] or lane_number(tonumber(ARGV[3])) ~= ARGV[4] or
+   not string.find(eras, ARGV[7], 1, true) then
   return 0
 end
 redis.call('PERSIST', KEYS[1]) -- what follows a write runs at maxmemory, too
