@@ -79,7 +79,7 @@ static enum err open_source(struct tail *t, struct error *e)
     if (t->source != NULL)
         return source_take(t->source, e);
     struct source_config config = t->o->source;
-    config.application = "twinbloom tail";
+    config.application = "twinbloom follower";
     config.watch = (struct source_watch){watch, t};
     enum err code = pool_open(t->o->pool, &t->source, &config, t->o->postgres_timeout_ms, e);
     if (code == ERR_OK)

@@ -119,7 +119,7 @@ static enum err open_stream(struct tail *t, struct error *e)
     struct tail_feed *f = &t->feed;
     enum err code = make_tables(t, e);
     const struct stream_options options = {.dsn = t->o->source.dsn,
-                                           .application = "twinbloom tail",
+                                           .application = "twinbloom follower",
                                            .slot = t->o->slot,
                                            .publication = t->o->publication,
                                            .timeout_ms = t->o->postgres_timeout_ms,
@@ -145,7 +145,7 @@ static enum err open_outbox(struct tail *t, struct error *e)
 {
     struct tail_feed *f = &t->feed;
     const struct outbox_options options = {.dsn = t->o->source.dsn,
-                                           .application = "twinbloom tail",
+                                           .application = "twinbloom follower",
                                            .outbox = t->o->outbox,
                                            .timeout_ms = t->o->postgres_timeout_ms,
                                            .watch = {watch, t}};

@@ -60,7 +60,7 @@ static void all_follow(void)
 static unsigned connections(void)
 {
     PGresult *r =
-        PQexec(fixture.db, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'twinbloom tail'");
+        PQexec(fixture.db, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'twinbloom follower'");
     assert_int_equal(PQresultStatus(r), PGRES_TUPLES_OK);
     unsigned count = (unsigned)strtoul(PQgetvalue(r, 0, 0), NULL, 10);
     PQclear(r);
@@ -105,7 +105,7 @@ static void test_many__rows_follow_after_the_connections_were_cut(void **state)
 {
     (void)state;
     fixture_sql(fixture.db, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-                            "WHERE application_name = 'twinbloom tail'");
+                            "WHERE application_name = 'twinbloom follower'");
     rows_follow(600000);
 }
 
