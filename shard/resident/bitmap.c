@@ -214,19 +214,25 @@ bool bitmap_set(struct bitmap *b, const struct key_place *place)
 
 /* --- loading --- */
 
-static enum err check_piece(const struct bitmap *b, uint32_t shard, uint32_t offset, const uint8_t *bytes,
-                            uint32_t length, struct error *e)
+static enum err check_tags(const struct bitmap *b, uint32_t shard, uint32_t offset, const uint8_t *bytes,
+                           uint32_t length, struct error *e)
 {
     uint32_t block_bytes = b->block_words * 8;
-    if (bitmap_state(b, shard) != BITMAP_LOADING || offset != b->loaded[shard] || length % block_bytes != 0 ||
-        length > b->shard_bytes - offset)
-        return error_set(e, ERR_CONFLICT, "shard %u: %u bytes at %u are not the next piece", shard, length,
-                         offset);
     for (uint32_t at = 0; at < length; at += block_bytes)
         if ((bytes[at] << 8 | bytes[at + 1]) != b->tag)
             return error_set(e, ERR_LOST, "block %u of shard %u does not begin with its tag",
                              (offset + at) / block_bytes, shard);
     return ERR_OK;
+}
+
+static enum err check_piece(const struct bitmap *b, uint32_t shard, uint32_t offset, const uint8_t *bytes,
+                            uint32_t length, struct error *e)
+{
+    if (bitmap_state(b, shard) != BITMAP_LOADING || offset != b->loaded[shard] ||
+        length % (b->block_words * 8) != 0 || length > b->shard_bytes - offset)
+        return error_set(e, ERR_CONFLICT, "shard %u: %u bytes at %u are not the next piece", shard, length,
+                         offset);
+    return check_tags(b, shard, offset, bytes, length, e);
 }
 
 enum err bitmap_or(struct bitmap *b, uint32_t shard, uint32_t offset, const void *bytes, uint32_t length,
@@ -245,6 +251,25 @@ enum err bitmap_or(struct bitmap *b, uint32_t shard, uint32_t offset, const void
     }
     b->loaded[shard] += length;
     return ERR_OK;
+}
+
+enum err bitmap_join(struct bitmap *b, uint32_t shard, uint32_t offset, const void *bytes, uint32_t length,
+                     struct error *e)
+{
+    if (bitmap_stamp(b, shard) == 0 || offset % BITMAP_UNIT != 0 || length % (b->block_words * 8) != 0 ||
+        offset > b->shard_bytes || length > b->shard_bytes - offset)
+        return error_set(e, ERR_CONFLICT, "shard %u is not whole in memory", shard);
+    enum err code = check_tags(b, shard, offset, bytes, length, e);
+    const uint8_t *from = bytes;
+    atomic_word *to = shard_words(b, shard) + offset / 8;
+    for (uint32_t i = 0; i < length / 8 && code == ERR_OK; i++) {
+        uint64_t value;
+        memcpy(&value, from + (size_t)i * 8, 8);
+        uint64_t old = atomic_fetch_or_explicit(&to[i], value, memory_order_relaxed);
+        if ((old & ~value) != 0) /* bits that are set later are marked by whoever sets them */
+            mark(b, shard, (offset + i * 8) / BITMAP_UNIT, 1);
+    }
+    return code;
 }
 
 bool bitmap_is_loaded(const struct bitmap *b, uint32_t shard)

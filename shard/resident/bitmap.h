@@ -70,6 +70,10 @@ bool bitmap_set(struct bitmap *b, const struct key_place *place);
  */
 MUST_CHECK enum err bitmap_or(struct bitmap *b, uint32_t shard, uint32_t offset, const void *bytes,
                               uint32_t length, struct error *e);
+/* The same for a shard that is whole, while bits are set: what Redis has more gets into memory, and what
+ * memory has more is marked. Any piece, a multiple of a block. ERR_CONFLICT: the shard is not whole. */
+MUST_CHECK enum err bitmap_join(struct bitmap *b, uint32_t shard, uint32_t offset, const void *bytes,
+                                uint32_t length, struct error *e);
 /* All of the shard was ORed. */
 bool bitmap_is_loaded(const struct bitmap *b, uint32_t shard);
 

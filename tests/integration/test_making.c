@@ -259,7 +259,9 @@ static void test_make__looks_aside_where_a_registry_is_lost(void **state)
     assert_string_equal(r->str, "OK");
     freeReplyObject(r);
     client_close(&waiting);
-    assert_true(calls_of(1, "scan") - scans > FOREIGN / 1000);
+    uint64_t made = calls_of(1, "scan") - scans; /* one answers 1,000 keys or a few more */
+    if (made < FOREIGN / 1000 * 9 / 10)
+        fail_msg("%" PRIu64 " calls of SCAN", made);
     if (worst > 300000)
         fail_msg("BF.INFO of another filter took %" PRIu64 " us", worst);
     scans = calls_of(1, "scan");
