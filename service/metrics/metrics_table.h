@@ -77,7 +77,7 @@ enum metric_type { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM, METRIC_INFO }
     X(JOB_FINISHED, GAUGE, "twinbloom_job_finish_timestamp_seconds", "seconds", "filter", "When the last job ended.") \
     X(JOB_WAITING, GAUGE, "twinbloom_job_waiting", "", "filter", "1: the job waits for a transaction, Postgres or an operator.") \
     X(JOB_PAUSED, GAUGE, "twinbloom_job_paused", "", "filter", "1: an operator has paused the job.") \
-    X(JOB_THROTTLED, GAUGE, "twinbloom_job_throttled", "", "filter,reason", "1: the job reads more slowly than it could. reason: operator (rows_per_second, TB.THROTTLE), redis (its latency), replication (lag of standbys), transactions (load of the database), requests (ramping up while clients are active), other.") \
+    X(JOB_THROTTLED, GAUGE, "twinbloom_job_throttled", "", "filter,reason", "1: the job reads more slowly than it could. reason: operator (rows_per_second, TB.THROTTLE), redis (its latency), replication (lag of standbys), transactions (load of the database), requests (half of the readers pause while clients are active), other.") \
     X(JOB_STALL, GAUGE, "twinbloom_job_cutover_stall_seconds", "seconds", "filter", "Duration of the last cutover. In it, requests to a shard wait while this shard is renamed.") \
     X(JOB_REFILL_ROWS, GAUGE, "twinbloom_job_repair_rows", "", "filter", "Rows that were read to repair lost shards.") \
     X(JOB_REFILL_EXPECTED, GAUGE, "twinbloom_job_repair_rows_expected", "", "filter", "Rows that have to be read to repair lost shards.") \
