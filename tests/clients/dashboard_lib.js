@@ -32,7 +32,7 @@ async function until(what, is) {
 let redis;
 // A command to the coordinator without a login.
 function ask(...command) {
-  redis ||= new Redis({ port: Number(process.env.TWINBLOOM_PORT), lazyConnect: false });
+  redis ||= new Redis({ host: '127.0.0.1', port: Number(process.env.TWINBLOOM_PORT), lazyConnect: false });
   return redis.call(...command);
 }
 
