@@ -59,8 +59,8 @@ static void all_follow(void)
 
 static unsigned connections(void)
 {
-    PGresult *r =
-        PQexec(fixture.db, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'twinbloom follower'");
+    PGresult *r = PQexec(
+        fixture.db, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'twinbloom follower'");
     assert_int_equal(PQresultStatus(r), PGRES_TUPLES_OK);
     unsigned count = (unsigned)strtoul(PQgetvalue(r, 0, 0), NULL, 10);
     PQclear(r);
