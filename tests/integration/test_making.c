@@ -142,18 +142,20 @@ static void test_make__costs_the_same_for_the_hundredth(void **state)
 {
     (void)state;
     char command[64];
-    uint64_t scans = calls_of(0, "scan"), took[3];
+    uint64_t scans = calls_of(0, "scan"), commands[3];
     for (unsigned third = 0; third < 3; third++) {
-        uint64_t began = clock_mono_us();
+        proxy_count(w.proxy, "held", 0, PROXY_BEFORE);
         for (unsigned i = 0; i < FILTERS / 3; i++) {
             (void)snprintf(command, sizeof(command), "BF.RESERVE many%u.%u 0.01 10", third, i);
-            ok(&w.client[0], command);
+            ok(&w.client[1], command);
         }
-        took[third] = clock_mono_us() - began;
+        commands[third] = proxy_counted(w.proxy);
+        proxy_release(w.proxy, true);
     }
     assert_int_equal(calls_of(0, "scan") - scans, 0);
-    if (took[2] > 3 * took[0] + 500000)
-        fail_msg("%d filters: %" PRIu64 " us, then %" PRIu64, FILTERS / 3, took[0], took[2]);
+    assert_true(commands[0] >= FILTERS / 3);
+    if (commands[2] > commands[0] + commands[0] / 10)
+        fail_msg("%d filters: %" PRIu64 " commands, then %" PRIu64, FILTERS / 3, commands[0], commands[2]);
 }
 
 static void test_make__is_listed_and_expires_however_often_it_was_deleted(void **state)
@@ -233,12 +235,24 @@ static void test_make__is_not_taken_off_the_list_by_who_comes_late(void **state)
 
 /* --- two nodes --- */
 
+/* Both coordinators have looked at node 1 since they began: what they found then is not written later. */
+static void wait_for_scans_to_end(void)
+{
+    uint64_t before, scans = calls_of(1, "scan");
+    do {
+        before = scans;
+        clock_sleep_us(500000);
+        scans = calls_of(1, "scan");
+    } while (scans != before);
+}
+
 static void test_make__looks_aside_where_a_registry_is_lost(void **state)
 {
     (void)state;
     struct client waiting = {0};
     struct error e = {""};
     ok(&w.client[0], "BF.RESERVE other 0.01 10");
+    wait_for_scans_to_end();
     uint64_t scans = calls_of(1, "scan"); /* the controller may look as soon as the registry is gone */
     assert_int_equal(integer(&w.node[1], "DEL twinbloom:incarnations"), 1);
     must(client_open(&waiting, w.daemon[0].port, REPLY_MS, &e), e);
