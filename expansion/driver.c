@@ -286,7 +286,7 @@ static void write_end(struct driver *d, enum err failure)
     else if (d->step != STEP_DONE || (d->o->kind == JOB_FINISH && !d->record.running))
         return; /* somebody else's, or nothing was to do */
     else if (d->o->kind == JOB_FINISH && driver_found_quiet(d) && !step_is_switched(d->record.step) &&
-             d->record.step != STEP_HEAL && d->record.step != STEP_REFILL)
+             !step_heals(d->record.step))
         record_end(d, "failed", ERR_CANCELLED, record_orphaned);
     else if (d->unconfirmed)
         record_end(d, "failed", failure, d->why.text);

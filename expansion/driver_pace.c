@@ -132,22 +132,16 @@ static void decide_if_time(struct driver *d)
         decide(d, now);
 }
 
-/* Until it ends, answers are not exact: that costs more than some that are slow. */
-static bool heals(const struct driver *d)
-{
-    return d->step == STEP_HEAL || d->step == STEP_REFILL;
-}
-
 const char *driver_pace_reason(const struct driver *d)
 {
-    const char *throttled = heals(d) ? "" : d->pace.throttle.reason;
+    const char *throttled = step_heals(d->step) ? "" : d->pace.throttle.reason;
     return throttled[0] == '\0' && d->pace.yield.rests ? d->pace.yield_reason : throttled;
 }
 
 const char *driver_pace_throttle(const struct driver *d)
 {
     const char *reason = driver_pace_reason(d);
-    return reason[0] == '\0' && d->pace.beside_requests && !heals(d) && d->readers != NULL &&
+    return reason[0] == '\0' && d->pace.beside_requests && !step_heals(d->step) && d->readers != NULL &&
                    d->o->readers > 1
                ? "half of the readers pause: clients are active"
                : reason;
@@ -171,7 +165,8 @@ void driver_pace_begin(struct driver *d)
 double driver_pace_limit(struct driver *d)
 {
     driver_pace_begin(d);
-    if (heals(d))
+    /* Answers that are not exact cost more than some that are slow. */
+    if (step_heals(d->step))
         return (double)operator_limit(d);
     decide_if_time(d);
     return d->pace.throttle.rows_per_second;
@@ -179,7 +174,7 @@ double driver_pace_limit(struct driver *d)
 
 unsigned driver_pace_at_once(const struct driver *d)
 {
-    bool pauses = d->pace.yield.rests || (d->pace.beside_requests && !heals(d));
+    bool pauses = d->pace.yield.rests || (d->pace.beside_requests && !step_heals(d->step));
     return pauses ? (d->o->readers + 1) / 2 : 0;
 }
 

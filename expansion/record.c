@@ -163,7 +163,7 @@ static void begin_job(struct driver *d, enum job_step step)
     record_text(d, "reason", d->o->reason);
     record_text(d, "trigger", d->o->trigger);
     record_number(d, "started_ms", d->record.started_ms);
-    if (step == STEP_CHECK || step == STEP_HEAL || step == STEP_REFILL) {
+    if (step == STEP_CHECK || step_heals(step)) {
         record_text(d, "error", "");
         record_text(d, "healed", "");
         record_text(d, "refill_shards", ""); /* of the healing before */
@@ -188,7 +188,7 @@ enum err record_step(struct driver *d, enum job_step step, struct error *e)
 {
     if (step < STEP_PLAN)
         return ERR_OK;
-    bool heals = step == STEP_HEAL || step == STEP_REFILL;
+    bool heals = step_heals(step);
     bool alone = driver_found_quiet(d) && (step == STEP_CHECK || (heals && d->o->kind == JOB_HEAL));
     bool fresh = (step == STEP_PLAN || alone) && !d->recorded;
     record_begin(d, fresh && step == STEP_PLAN);
@@ -215,17 +215,12 @@ enum err record_step(struct driver *d, enum job_step step, struct error *e)
     return code;
 }
 
-static bool is_repair(enum job_step step)
-{
-    return step == STEP_HEAL || step == STEP_REFILL;
-}
-
 /* A check, or a healing, also one that this driver has taken over. */
 static bool builds_nothing(const struct driver *d)
 {
     const enum job_kind kind = d->o->kind;
     return driver_found_quiet(d) &&
-           (kind == JOB_CHECK || kind == JOB_HEAL || (kind == JOB_FINISH && is_repair(d->record.step)));
+           (kind == JOB_CHECK || kind == JOB_HEAL || (kind == JOB_FINISH && step_heals(d->record.step)));
 }
 
 /* What the record gets with the end goes into the history in the same step. */
@@ -263,7 +258,7 @@ enum err record_end_former(struct driver *d, struct error *e)
         put_end(d, "failed", ERR_CANCELLED, record_orphaned);
     else
         put_end(d, r->healed[0] != '\0' ? "healed" : "done", ERR_OK, r->healed);
-    return write_end(d, !is_repair(r->step) && r->step != STEP_CHECK, e);
+    return write_end(d, !step_heals(r->step) && r->step != STEP_CHECK, e);
 }
 
 void record_end(struct driver *d, const char *state, enum err code, const char *text)

@@ -77,6 +77,11 @@ bool step_is_switched(enum job_step step)
     return (step >= STEP_FOLLOW && step <= STEP_RETIRE) || step == STEP_DONE;
 }
 
+bool step_heals(enum job_step step)
+{
+    return step == STEP_HEAL || step == STEP_REFILL;
+}
+
 enum job_step step_next(enum job_step step, enum err code)
 {
     switch (code) {

@@ -70,6 +70,9 @@ bool step_is_end(enum job_step step);
 /* True where the job is past its cutover, or was. */
 bool step_is_switched(enum job_step step);
 
+/* True where the job brings back what Redis lost: until it ends, answers are not exact. */
+bool step_heals(enum job_step step);
+
 /* What the driver does after @step ended with @code. Same step again: the driver waits and tries again. */
 enum job_step step_next(enum job_step step, enum err code);
 

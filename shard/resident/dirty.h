@@ -6,8 +6,9 @@
  *
  * The order for whoever folds: note the positions of the lanes, and the stamps of the shards
  * (bitmap_stamp()); take batches until there are none, and write each; only then store the positions. A batch
- * that was not written is put back. Marks say all of a shard only if it was in memory from the positions on:
- * where its stamp is 0, or another by now, the overlay's keys are written one by one. */
+ * that was not written is put back, or the folder takes over, which finds it (bitmap_join()). Marks say all
+ * of a shard only if it was in memory from the positions on: where its stamp is 0, or another by now, the
+ * overlay's keys are written one by one. */
 #include <stdbool.h>
 #include <stdint.h>
 #include "shard/resident/bitmap.h"
