@@ -17,6 +17,7 @@
 #include "expansion/throttle.h"
 #include "expansion/yield.h"
 #include "migrate/build.h"
+#include "migrate/fence_output.h"
 #include "migrate/readers.h"
 #include "migrate/scan.h"
 #include "shard/fence.h"
@@ -40,6 +41,7 @@ struct driver {
     size_t part_count;
     struct readers *readers;        /* while they run */
     struct build *build;            /* while the scan lasts */
+    struct fence_output output;     /* of the build */
     unsigned layer;                 /* into which it goes */
     struct readers_progress before; /* of the scan, when its readers were started */
     uint64_t paced;                 /* rows of theirs that are counted */
@@ -202,8 +204,10 @@ MUST_CHECK enum err driver_settle(struct driver *d, struct error *e);
 
 /* --- driver_scan.c --- */
 MUST_CHECK enum err driver_scan(struct driver *d, struct error *e);
-/* What a build of that layer of @g, or a comparison, is made with; it calls driver_look() while it waits. */
-struct build_options driver_build_options(struct driver *d, const struct generation *g, unsigned layer);
+/* What a build of that layer of @g, or a comparison, is made with; it calls driver_look() while it waits.
+ * @output lives as long as the build. */
+struct build_options driver_build_options(struct driver *d, struct fence_output *output,
+                                          const struct generation *g, unsigned layer);
 MUST_CHECK enum err driver_poll_flush(void *driver, struct error *e);
 /* What the source's rows lie in now: d->parts. */
 MUST_CHECK enum err driver_parts(struct driver *d, struct error *e);

@@ -192,7 +192,8 @@ static void take_count(void *arg, uint32_t shard, uint64_t n)
 static enum err scan(struct refill *r, struct error *e)
 {
     struct driver *d = r->d;
-    const struct build_options o = driver_build_options(d, generation_of(r), 0);
+    struct fence_output output;
+    const struct build_options o = driver_build_options(d, &output, generation_of(r), 0);
     struct build *build = NULL;
     d->refill.began = clock_mono_us();
     d->refill.rows = 0;

@@ -81,13 +81,13 @@ enum err driver_poll_flush(void *arg, struct error *e)
     return driver_look(arg, "", e);
 }
 
-struct build_options driver_build_options(struct driver *d, const struct generation *g, unsigned layer)
+struct build_options driver_build_options(struct driver *d, struct fence_output *output,
+                                          const struct generation *g, unsigned layer)
 {
-    return (struct build_options){.fence = &d->fence,
-                                  .view = &d->view,
+    fence_output_init(output, &d->fence, &d->view, g, mutex_token(d->mutex));
+    return (struct build_options){.output = &output->output,
                                   .generation = g,
                                   .layer = layer,
-                                  .token = mutex_token(d->mutex),
                                   .memory = d->o->build_memory,
                                   .writers = d->o->readers,
                                   .spill_dir = d->o->spill_dir,
@@ -290,7 +290,7 @@ static enum err begin_build(struct driver *d, struct error *e)
     if (d->build != NULL)
         return ERR_OK;
     d->layer = driver_built(d)->layer_count - 1;
-    const struct build_options o = driver_build_options(d, driver_built(d), d->layer);
+    const struct build_options o = driver_build_options(d, &d->output, driver_built(d), d->layer);
     d->checkpoint_at = clock_mono_us() + d->o->checkpoint_ms * 1000;
     return build_new(&d->build, &o, e);
 }

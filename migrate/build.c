@@ -24,7 +24,7 @@ static enum err make_parts(struct build_layer *l, const struct build_options *o,
     l->counted = calloc(shards, sizeof(*l->counted));
     l->flushed = calloc(shards, sizeof(*l->flushed));
     if (!spills)
-        l->uploads.bits = calloc(FENCE_UPLOADS, geometry_shard_bytes(&l->geometry));
+        l->uploads.bits = calloc(BUILD_OUTPUT_MAX, geometry_shard_bytes(&l->geometry));
     if (l->counted == NULL || l->flushed == NULL || (!spills && l->uploads.bits == NULL))
         return error_set(e, ERR_NOMEM, "build: out of memory");
     enum err code = bitmaps_new(&l->bitmaps, &l->geometry, l->partitions.each, spills ? 1 : o->writers, e);
@@ -86,7 +86,7 @@ enum err build_new(struct build **out, const struct build_options *o, struct err
         return error_set(e, ERR_NOMEM, "build: out of memory");
     }
     b->o = *o;
-    b->pulse = (struct pulse){.fence = o->fence, .fn = o->poll, .arg = o->poll_arg};
+    b->pulse = (struct pulse){.output = o->output, .fn = o->poll, .arg = o->poll_arg};
     b->writers = writers;
     put_in_place(b, &l);
     *out = b;

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef MIGRATE_BUILD_H
 #define MIGRATE_BUILD_H
-/* Hashes of several threads to the live shards of one layer. Where the bitmaps of all shards fit into memory
- * the writers set bits of them; where they do not, hashes are spilled to files by ranges of shards, and each
- * range gets its bitmaps when it is flushed. Either way the source is read once.
+/* Hashes of several threads to the shards of one layer, in Redis. Where the bitmaps of all shards fit into
+ * memory the writers set bits of them; where they do not, hashes are spilled to files by ranges of shards,
+ * and each range gets its bitmaps when it is flushed. Either way the source is read once.
  *
- * One thread, the driver's, uses all of this but for the writers; it alone uses the fence. */
+ * One thread, the driver's, uses all of this but for the writers; it alone uses the output. */
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/error.h"
+#include "migrate/build_output.h"
 #include "migrate/pulse.h"
-#include "shard/fence.h"
+#include "shard/generation.h"
 #include "shard/hash.h"
 
 enum { BUILD_WRITERS_MAX = 64 };
@@ -18,14 +19,12 @@ enum { BUILD_WRITERS_MAX = 64 };
 struct build;
 struct build_writer;
 
-/* Pointers are borrowed for as long as the build lives. @view and @generation may be changed between two
- * calls and by @poll, but for the layer. */
+/* Pointers are borrowed for as long as the build lives. @generation may be changed between two calls and by
+ * @poll, but for the layer. */
 struct build_options {
-    struct fence *fence;
-    const struct view *view;
+    struct build_output *output;
     const struct generation *generation;
     unsigned layer;
-    uint64_t token;
     uint64_t memory;       /* bytes of bitmaps at the most; but one shard is held at least */
     unsigned writers;      /* 1 .. BUILD_WRITERS_MAX */
     const char *spill_dir; /* NULL or "": none, then all bitmaps must fit */
@@ -34,7 +33,7 @@ struct build_options {
     void *poll_arg;
 };
 
-/* Beside the bitmaps: 16 MiB of buffers at the most, and as many shards as there are uploads in flight.
+/* Beside the bitmaps: 16 MiB of buffers at the most, and BUILD_OUTPUT_MAX shards.
  * ERR_CONFIG: memory or spill_dir will not do; the text says what is needed. ERR_RANGE: the number of
  * writers. ERR_IO: a file in spill_dir. ERR_NOMEM. */
 MUST_CHECK enum err build_new(struct build **out, const struct build_options *o, struct error *e);
@@ -45,8 +44,8 @@ void build_free(struct build *b);
 
 struct build_writer *build_writer(struct build *b, unsigned index);
 
-/* Put a key's hash under the generation's seed. Never waits for a lock, but once a page where a flush is
- * taking what this writer has put before. */
+/* Put a key's hash, as hash_place() wants it for the generation. Never waits for a lock, but once a page
+ * where a flush is taking what this writer has put before. */
 void build_put(struct build_writer *w, struct key_hash h);
 
 /* What was put before belongs to the next flush. To be called after each page, and before the thread waits or
@@ -66,9 +65,9 @@ uint64_t build_spilled_bytes(const struct build *b);
 
 /* --- the driver --- */
 
-/* OR into the live shards what was put before the page ends that came before this call, and wait until all of
+/* OR into the shards what was put before the page ends that came before this call, and wait until all of
  * it is there; it is not in memory nor on disk any more then. Writers may go on meanwhile. On error nothing
- * is forgotten: call again. ERR_LOST, ERR_REFUSED, ERR_UNREACHABLE, ERR_TIMEOUT, ERR_CONFIG of the fence;
+ * is forgotten: call again. ERR_LOST, ERR_REFUSED, ERR_UNREACHABLE, ERR_TIMEOUT, ... of the output;
  * what @poll says; ERR_TIMEOUT also where a writer does not end its page. But ERR_IO (or ERR_NOMEM), hashes
  * could not be spilled or read back: start over as with build_page_end(). */
 MUST_CHECK enum err build_flush(struct build *b, struct error *e);

@@ -3,15 +3,15 @@
  * hashes: seal what was put; for each partition read its hashes, set their bits, upload its shards, forget
  * it.
  *
- * Possible failure modes are: the fence's, and a caller who wants to stop. In memory the bits of uploads that
- * are not known to have arrived are kept and uploaded first by the next flush. Spilled hashes are forgotten
- * only when all shards of their partition have arrived: the next flush does the whole partition again. */
+ * Possible failure modes are: the output's, and a caller who wants to stop. In memory the bits of uploads
+ * that are not known to have arrived are kept and uploaded first by the next flush. Spilled hashes are
+ * forgotten only when all shards of their partition have arrived: the next flush does the whole partition
+ * again. */
 #include "migrate/build_internal.h"
 
 static enum err upload(struct build *b, uint32_t shard, const void *bytes, struct error *e)
 {
-    return fence_upload(b->o.fence, b->o.view, b->o.generation, b->layer.number, shard, b->o.token, b->page++,
-                        bytes, e);
+    return b->o.output->put(b->o.output, b->layer.number, shard, bytes, e);
 }
 
 /* --- memory --- */
@@ -25,11 +25,12 @@ static uint64_t *slot_bits(struct build *b, unsigned slot)
 static enum err settle(struct build *b, unsigned in_flight, struct error *e)
 {
     struct build_uploads *u = &b->layer.uploads;
-    enum err code = fence_upload_wait(b->o.fence, in_flight, e);
+    unsigned left = 0;
+    enum err code = b->o.output->wait(b->o.output, in_flight, &left, e);
     if (code != ERR_OK)
         return code;
-    unsigned arrived = u->count - b->o.fence->uploads.count;
-    u->first = (u->first + arrived) % FENCE_UPLOADS;
+    unsigned arrived = u->count - left;
+    u->first = (u->first + arrived) % BUILD_OUTPUT_MAX;
     u->count -= arrived;
     return ERR_OK;
 }
@@ -40,7 +41,7 @@ static enum err upload_again(struct build *b, struct error *e)
     struct build_uploads *u = &b->layer.uploads;
     enum err code = ERR_OK;
     for (unsigned i = 0; i < u->count && code == ERR_OK; i++) {
-        unsigned slot = (u->first + i) % FENCE_UPLOADS;
+        unsigned slot = (u->first + i) % BUILD_OUTPUT_MAX;
         code = upload(b, u->shard[slot], slot_bits(b, slot), e);
     }
     return code == ERR_OK ? settle(b, 0, e) : code;
@@ -49,10 +50,10 @@ static enum err upload_again(struct build *b, struct error *e)
 static enum err take_and_upload(struct build *b, uint32_t shard, uint64_t added, struct error *e)
 {
     struct build_uploads *u = &b->layer.uploads;
-    enum err code = settle(b, FENCE_UPLOADS - 1, e);
+    enum err code = settle(b, BUILD_OUTPUT_MAX - 1, e);
     if (code != ERR_OK)
         return code;
-    unsigned slot = (u->first + u->count++) % FENCE_UPLOADS;
+    unsigned slot = (u->first + u->count++) % BUILD_OUTPUT_MAX;
     u->shard[slot] = shard;
     bitmaps_take(b->layer.bitmaps, shard, slot_bits(b, slot));
     b->layer.flushed[shard] = added;
@@ -101,7 +102,8 @@ static enum err upload_partition(struct build *b, struct error *e)
         if (code == ERR_OK)
             code = upload(b, i, bitmaps_bytes(maps, i), e);
     }
-    return code == ERR_OK ? fence_upload_wait(b->o.fence, 0, e) : code;
+    unsigned left = 0;
+    return code == ERR_OK ? b->o.output->wait(b->o.output, 0, &left, e) : code;
 }
 
 static void count_partition(struct build *b, uint64_t hashes)
@@ -161,7 +163,8 @@ static enum err flush_spilled(struct build *b, struct error *e)
 static void leave_none_in_flight(struct build *b)
 {
     struct error ignored;
-    enum err code = fence_upload_wait(b->o.fence, 0, &ignored);
+    unsigned left = 0;
+    enum err code = b->o.output->wait(b->o.output, 0, &left, &ignored);
     (void)code;
 }
 

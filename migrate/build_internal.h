@@ -18,8 +18,8 @@ struct build_writer {
 /* Bits of shards on their way to Redis. What was taken out of bitmaps stays here until it has arrived: bits
  * cannot be put back beside a writer that does not set them atomically. */
 struct build_uploads {
-    uint64_t *bits; /* FENCE_UPLOADS shards */
-    uint32_t shard[FENCE_UPLOADS];
+    uint64_t *bits; /* BUILD_OUTPUT_MAX shards */
+    uint32_t shard[BUILD_OUTPUT_MAX];
     unsigned first, count; /* a ring */
 };
 
@@ -40,7 +40,6 @@ struct build_layer {
 
 struct build {
     struct build_options o;
-    uint64_t page; /* number of the next upload */
     struct pulse pulse;
     struct build_layer layer;
     struct bitmaps_writer keys; /* of the driver, where hashes are spilled */

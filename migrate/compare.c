@@ -94,7 +94,7 @@ enum err compare_new(struct compare **out, const struct compare_options *o, stru
     if (c == NULL)
         return error_set(e, ERR_NOMEM, "compare: out of memory");
     c->o = *o;
-    c->pulse = (struct pulse){.fence = o->fence, .fn = o->poll, .arg = o->poll_arg};
+    c->pulse = (struct pulse){.fn = o->poll, .arg = o->poll_arg};
     c->layer_count = o->generation->layer_count;
     for (unsigned i = 0; i < c->layer_count; i++)
         c->geometry[i] = o->generation->layers[i].geometry;

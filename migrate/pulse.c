@@ -9,7 +9,8 @@ enum err pulse_beat(struct pulse *p, struct error *e)
 {
     if (p->fn == NULL || clock_mono_us() < p->due_us)
         return ERR_OK;
-    enum err code = p->fence == NULL ? ERR_OK : fence_upload_wait(p->fence, 0, e);
+    unsigned left = 0;
+    enum err code = p->output == NULL ? ERR_OK : p->output->wait(p->output, 0, &left, e);
     if (code == ERR_OK)
         code = p->fn(p->arg, e);
     p->due_us = clock_mono_us() + INTERVAL_US;

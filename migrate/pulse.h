@@ -4,20 +4,20 @@
 /* Long work of one thread that asks, now and then, whether it shall go on. */
 #include <stdint.h>
 #include "base/error.h"
-#include "shard/fence.h"
+#include "migrate/build_output.h"
 
-/* Called about every 50 ms, in the thread of the work, which may use the fence: nothing of it is under way
- * then. Any other code than ERR_OK ends the work with that code and text. */
+/* Called about every 50 ms, in the thread of the work, which may use the fence or the link: nothing of it is
+ * under way then. Any other code than ERR_OK ends the work with that code and text. */
 typedef enum err pulse_fn(void *arg, struct error *e);
 
 struct pulse {
-    struct fence *fence; /* NULL: none */
-    pulse_fn *fn;        /* NULL: nobody is asked */
+    struct build_output *output; /* NULL: none */
+    pulse_fn *fn;                /* NULL: nobody is asked */
     void *arg;
     uint64_t due_us;
 };
 
-/* Ask, if it is time to: waits for the uploads that are under way first. What the caller's function says, or
- * the error of an upload. */
+/* Ask, if it is time to: waits for the shards that are under way first. What the caller's function says, or
+ * the error of the output. */
 MUST_CHECK enum err pulse_beat(struct pulse *p, struct error *e);
 #endif

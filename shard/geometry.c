@@ -197,15 +197,23 @@ struct shard_plan {
     uint64_t memory;
 };
 
-/* The fewest shards that hold @total blocks in strings of class @size or, if less, of @limit bytes. */
-static struct shard_plan fill_class(uint64_t total, uint64_t size, uint64_t block_bytes, uint64_t limit)
+/* What a shard is made of. */
+struct shard_form {
+    uint64_t block_bytes;
+    uint64_t header; /* blocks before those that hold keys */
+    uint64_t limit;  /* bytes of all */
+};
+
+/* The fewest shards that hold @total blocks in strings of class @size or, if less, of form->limit bytes. */
+static struct shard_plan fill_class(uint64_t total, uint64_t size, const struct shard_form *form)
 {
     uint64_t room = size - STRING_SLACK;
-    struct shard_plan plan = {.blocks = (room < limit ? room : limit) / block_bytes};
+    uint64_t all = (room < form->limit ? room : form->limit) / form->block_bytes;
+    struct shard_plan plan = {.blocks = all > form->header ? all - form->header : 0};
     if (plan.blocks == 0)
         return plan;
     plan.shards = total / plan.blocks + (total % plan.blocks != 0);
-    plan.memory = plan.shards * string_memory(plan.blocks * block_bytes);
+    plan.memory = plan.shards * string_memory(all * form->block_bytes);
     return plan;
 }
 
@@ -213,14 +221,14 @@ static struct shard_plan fill_class(uint64_t total, uint64_t size, uint64_t bloc
  * going through the few dozen classes therefore sees every optimum. Shards cost a rename each when the view
  * changes, so of the plans within half a percent of the least memory the one with the fewest shards is taken.
  */
-static struct shard_plan plan_shards(uint64_t total, uint64_t block_bytes, uint64_t limit)
+static struct shard_plan plan_shards(uint64_t total, const struct shard_form *form)
 {
-    uint64_t largest = allocation_class(limit + STRING_SLACK);
-    struct shard_plan fewest = fill_class(total, largest, block_bytes, limit);
+    uint64_t largest = allocation_class(form->limit + STRING_SLACK);
+    struct shard_plan fewest = fill_class(total, largest, form);
     struct shard_plan least = fewest;
     for (int pass = 0; pass < 2; pass++)
-        for (uint64_t size = largest; size > block_bytes; size -= class_step(size)) {
-            struct shard_plan plan = fill_class(total, size, block_bytes, limit);
+        for (uint64_t size = largest; size > form->block_bytes; size -= class_step(size)) {
+            struct shard_plan plan = fill_class(total, size, form);
             if (plan.blocks == 0 || plan.shards > 8 * fewest.shards + 64)
                 break;
             if (pass == 0 && plan.memory < least.memory)
@@ -231,30 +239,44 @@ static struct shard_plan plan_shards(uint64_t total, uint64_t block_bytes, uint6
     return least;
 }
 
-enum err geometry_plan(struct geometry *out, uint64_t keys, double rate, uint32_t shard_bytes,
-                       struct error *e)
+static enum err plan(struct geometry *out, uint64_t keys, double rate, uint32_t least, uint32_t shard_bytes,
+                     unsigned header, struct error *e)
 {
     const uint64_t shards_max = UINT64_C(1) << 31;
     if (!(rate > 0 && rate < 1))
         return error_set(e, ERR_RANGE, "error rate %g is not between 0 and 1", rate);
     if (keys == 0)
         return error_set(e, ERR_RANGE, "capacity is 0");
-    if (shard_bytes < SHARD_BYTES_MIN || shard_bytes > SHARD_BYTES_MAX)
-        return error_set(e, ERR_RANGE, "shard size %u is not between %d and %d bytes", shard_bytes,
-                         SHARD_BYTES_MIN, SHARD_BYTES_MAX);
+    if (shard_bytes < least || shard_bytes > SHARD_BYTES_MAX)
+        return error_set(e, ERR_RANGE, "shard size %u is not between %u and %d bytes", shard_bytes, least,
+                         SHARD_BYTES_MAX);
     struct block_plan block;
     if (!plan_block(&block, rate))
         return error_set(e, ERR_RANGE, "error rate %g is too small: the smallest is about 1e-27", rate);
     double blocks = ceil((double)keys / block.load);
-    uint64_t block_bytes = block.block_bits / 8;
-    uint64_t blocks_max = shards_max * (shard_bytes / block_bytes);
+    const struct shard_form form = {
+        .block_bytes = block.block_bits / 8, .header = header, .limit = shard_bytes};
+    uint64_t blocks_max = shards_max * (shard_bytes / form.block_bytes - header);
     if (blocks > (double)blocks_max)
         return error_set(e, ERR_RANGE, "capacity %llu needs more than 2^31 shards", (unsigned long long)keys);
-    struct shard_plan plan = plan_shards((uint64_t)blocks, block_bytes, shard_bytes);
-    if (plan.shards > shards_max)
+    struct shard_plan shards = plan_shards((uint64_t)blocks, &form);
+    if (shards.shards > shards_max)
         return error_set(e, ERR_RANGE, "capacity %llu needs more than 2^31 shards", (unsigned long long)keys);
-    *out = (struct geometry){(uint32_t)plan.shards, (uint32_t)plan.blocks, block.block_bits, block.hashes};
+    *out =
+        (struct geometry){(uint32_t)shards.shards, (uint32_t)shards.blocks, block.block_bits, block.hashes};
     return ERR_OK;
+}
+
+enum err geometry_plan(struct geometry *out, uint64_t keys, double rate, uint32_t shard_bytes,
+                       struct error *e)
+{
+    return plan(out, keys, rate, SHARD_BYTES_MIN, shard_bytes, 0, e);
+}
+
+enum err geometry_plan_log(struct geometry *out, uint64_t keys, double rate, uint32_t shard_bytes,
+                           struct error *e)
+{
+    return plan(out, keys, rate, SHARD_BYTES_MIN_LOG, shard_bytes, 1, e);
 }
 
 struct geometry geometry_placeholder(void)

@@ -16,7 +16,8 @@ enum {
     BLOCK_BITS_MAX = 4096,
     GEOMETRY_HASHES_MAX = 40,
     SHARD_BYTES_DEFAULT = (1 << 20) - 64,
-    SHARD_BYTES_MIN = 512, /* one block of any size */
+    SHARD_BYTES_MIN = 512,      /* one block of any size */
+    SHARD_BYTES_MIN_LOG = 1024, /* and a header */
     SHARD_BYTES_MAX = (1 << 20) - 64
 };
 
@@ -35,6 +36,11 @@ struct geometry {
  * formula can reach, @keys is 0, @shard_bytes out of bounds, or more than 2^31 shards would be needed. */
 MUST_CHECK enum err geometry_plan(struct geometry *out, uint64_t keys, double rate, uint32_t shard_bytes,
                                   struct error *e);
+
+/* The same for shards that begin with a header of one block: header and blocks together are at most
+ * @shard_bytes, and fill the class. ERR_RANGE also where @shard_bytes is below SHARD_BYTES_MIN_LOG. */
+MUST_CHECK enum err geometry_plan_log(struct geometry *out, uint64_t keys, double rate, uint32_t shard_bytes,
+                                      struct error *e);
 
 /* The smallest geometry there is (one shard, one block): stands for a generation that has not been built. */
 struct geometry geometry_placeholder(void);

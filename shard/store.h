@@ -46,6 +46,10 @@ bool store_send(struct store *s, unsigned where, const char *command, size_t len
 unsigned store_send_together(struct store *s, unsigned where, struct slot_redirect *redirect, unsigned count,
                              const char *commands, const size_t *ends, store_reply_fn *fn, void *arg);
 
+/* Both addresses lead to one node, or to none now: commands for the one and the other may be sent together.
+ */
+bool store_same_node(struct store *s, unsigned a, unsigned b);
+
 /* As store_send(), a read of one key: to some replica of the node, none that lacks anything that the node had
  * done @max_age_ms ago. Replies of masters and of replicas come in no order between them; this one is told as
  * it is, an error or MOVED too, and NULL where a replica did not answer for a fraction of the time that a

@@ -91,6 +91,8 @@ unsigned store_route_send_together(struct store *s, unsigned where, struct slot_
 struct store_peer *store_route_master(struct store *s, unsigned where);
 /* Where a command goes that was answered with a redirection; counts it in *@times. NULL: nowhere. */
 struct store_peer *store_route_follow(struct store *s, const struct slot_redirect *to, unsigned *times);
+/* By the map that is routed by. True where there is none, too: nothing can be sent to either. */
+bool store_route_same_node(struct store *s, unsigned a, unsigned b);
 /* A connection failed: perhaps the cluster has another master by now. */
 void store_route_lost(struct store *s);
 /* The peer that commands for @where go to; NULL: nobody knows, or has asked it yet; *why says so. */

@@ -374,6 +374,12 @@ struct store_peer *store_route_master(struct store *s, unsigned where)
     return p;
 }
 
+bool store_route_same_node(struct store *s, unsigned a, unsigned b)
+{
+    const struct store_route *r = s->route;
+    return (r->version == 0 && !adopt(s)) || r->map.owner[where_slot(a)] == r->map.owner[where_slot(b)];
+}
+
 bool store_route_send(struct store *s, unsigned where, const char *bytes, size_t length, store_reply_fn *fn,
                       void *arg)
 {

@@ -58,6 +58,11 @@ static const struct store_peer *peer_at(const struct store *s, unsigned where, c
     return where < WHERE_SLOT ? &s->peer[where] : store_route_peer(s, where, why);
 }
 
+bool store_same_node(struct store *s, unsigned a, unsigned b)
+{
+    return a == b || (where_is_slot(a) && where_is_slot(b) && store_route_same_node(s, a, b));
+}
+
 uint64_t store_down_us(const struct store *s, unsigned where)
 {
     const char *why;

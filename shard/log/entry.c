@@ -3,9 +3,14 @@
 
 #include <assert.h>
 #include <endian.h>
+#include <stdbool.h>
 #include <string.h>
 
-enum { AT_MAGIC = 0, AT_FORMAT = 1, AT_COUNT = 2, AT_WRITER = 4, AT_SEQUENCE = 20 };
+enum { AT_MAGIC = 0, AT_FORMAT = 1, AT_COUNT = 2, AT_KIND = 3, AT_WRITER = 4, AT_SEQUENCE = 20 };
+
+_Static_assert(LOG_KEYS_MAX <= UINT8_MAX, "a byte counts the keys");
+
+static const uint8_t nobody[LOG_WRITER_BYTES];
 
 static void put_u64(uint8_t *at, uint64_t value)
 {
@@ -27,7 +32,7 @@ size_t log_entry_encode(uint8_t out[LOG_ENTRY_BYTES_MAX], const uint8_t writer[L
     out[AT_MAGIC] = LOG_MAGIC;
     out[AT_FORMAT] = LOG_FORMAT;
     out[AT_COUNT] = (uint8_t)count;
-    out[AT_COUNT + 1] = (uint8_t)(count >> 8);
+    out[AT_KIND] = LOG_KEYS;
     memcpy(out + AT_WRITER, writer, LOG_WRITER_BYTES);
     put_u64(out + AT_SEQUENCE, sequence);
     uint8_t *at = out + LOG_ENTRY_BYTES_MIN;
@@ -36,6 +41,21 @@ size_t log_entry_encode(uint8_t out[LOG_ENTRY_BYTES_MAX], const uint8_t writer[L
         put_u64(at + 8, keys[i].high);
     }
     return (size_t)(at - out);
+}
+
+size_t log_entry_encode_full(uint8_t out[LOG_ENTRY_BYTES_MAX], uint64_t generation)
+{
+    size_t length = log_entry_encode(out, nobody, generation, NULL, 0);
+    assert(generation != 0);
+    out[AT_KIND] = LOG_FULL;
+    return length;
+}
+
+/* Bytes of the length of an entry without keys or more. */
+static bool is_full_mark(const uint8_t *in)
+{
+    return in[AT_KIND] == LOG_FULL && in[AT_COUNT] == 0 && get_u64(in + AT_SEQUENCE) != 0 &&
+           memcmp(in + AT_WRITER, nobody, LOG_WRITER_BYTES) == 0;
 }
 
 enum err log_entry_decode(struct log_entry *out, const void *bytes, size_t length, struct error *e)
@@ -47,9 +67,12 @@ enum err log_entry_decode(struct log_entry *out, const void *bytes, size_t lengt
                          in[AT_FORMAT], LOG_FORMAT);
     if (length < LOG_ENTRY_BYTES_MIN || in[AT_MAGIC] != LOG_MAGIC || in[AT_FORMAT] != LOG_FORMAT)
         return error_set(e, ERR_PARSE, "%zu bytes that do not begin as an entry does", length);
-    unsigned count = in[AT_COUNT] | (unsigned)in[AT_COUNT + 1] << 8;
+    unsigned count = in[AT_COUNT];
+    if (in[AT_KIND] != LOG_KEYS && !is_full_mark(in))
+        return error_set(e, ERR_PARSE, "an entry of kind %u, which is none", in[AT_KIND]);
     if (count > LOG_KEYS_MAX || length != LOG_ENTRY_BYTES_MIN + (size_t)count * LOG_HASH_BYTES)
         return error_set(e, ERR_PARSE, "%zu bytes are not the length of an entry of %u keys", length, count);
+    out->kind = in[AT_KIND] == LOG_FULL ? LOG_FULL : LOG_KEYS;
     memcpy(out->writer, in + AT_WRITER, LOG_WRITER_BYTES);
     out->sequence = get_u64(in + AT_SEQUENCE);
     out->count = count;

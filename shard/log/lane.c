@@ -54,17 +54,17 @@ void lane_commands_add(struct lane_commands *c, const struct lane *lane, const v
     put(c, LANE_ADD, 6, argv, lengths);
 }
 
-void lane_commands_tail(struct lane_commands *c, const struct lane *lane, struct log_id from,
-                        bool with_length)
+static void put_range(struct lane_commands *c, const struct lane *lane, struct log_id from, unsigned limit,
+                      bool with_length)
 {
-    char id[LOG_ID_TEXT_MAX], count[8];
+    char id[LOG_ID_TEXT_MAX], count[12];
     const char *const argv[] = {"XRANGE", lane->key.text, id, "+", "COUNT", count};
     const size_t lengths[] = {6,
                               lane->key.length,
                               log_id_format(from, id),
                               1,
                               5,
-                              (size_t)snprintf(count, sizeof(count), "%d", LANE_RANGE_COUNT)};
+                              (size_t)snprintf(count, sizeof(count), "%u", limit)};
     const char *const length_argv[] = {"XLEN", lane->key.text};
     const size_t length_lengths[] = {4, lane->key.length};
     if (with_length)
@@ -72,6 +72,17 @@ void lane_commands_tail(struct lane_commands *c, const struct lane *lane, struct
     put(c, LANE_RANGE, 6, argv, lengths);
     buffer_puts(&c->bytes, greeting_ask_lineage);
     note(c, LANE_INFO);
+}
+
+void lane_commands_tail(struct lane_commands *c, const struct lane *lane, struct log_id from,
+                        bool with_length)
+{
+    put_range(c, lane, from, LANE_RANGE_COUNT, with_length);
+}
+
+void lane_commands_look(struct lane_commands *c, const struct lane *lane, struct log_id from, unsigned count)
+{
+    put_range(c, lane, from, count, true);
 }
 
 /* --- replies --- */

@@ -52,6 +52,8 @@ void lane_commands_add(struct lane_commands *c, const struct lane *lane, const v
 /* The tail read from @from on, with what tells whether it counts. */
 void lane_commands_tail(struct lane_commands *c, const struct lane *lane, struct log_id from,
                         bool with_length);
+/* A look for entries from @from on, at most @count; with the length and what tells whether it counts. */
+void lane_commands_look(struct lane_commands *c, const struct lane *lane, struct log_id from, unsigned count);
 
 /* --- replies --- */
 

@@ -53,11 +53,17 @@ struct round {
 };
 
 struct lane_reader {
+    pthread_mutex_t applying; /* held while entries are applied; taken before @lock */
     pthread_mutex_t lock;
     /* Under the lock. */
     struct lane_requests queue;
-    bool busy; /* a turn is under way, or about to begin: what is below is the runner's alone */
-    bool moved;
+    bool busy;     /* a port has it: what is below is that runner's alone */
+    bool stopped;  /* no port takes it, and whichever has it lets it go, until it is moved */
+    enum err over; /* what lane_reader_end() was given; ERR_OK: nothing */
+    char why_over[200];
+    bool moved;      /* next_lane and next_at are to be taken */
+    uint64_t breaks; /* how often it was moved to where entries may be missing, or in another order */
+    uint64_t taken;  /* of these, in the turn */
     struct lane next_lane;
     struct log_position next_at;
     struct log_position applied; /* as of the end of a turn */
@@ -66,8 +72,9 @@ struct lane_reader {
     struct log_position at;
     uint8_t writer[LOG_WRITER_BYTES];
     uint64_t sequence; /* of the next entry */
-    lane_reader_apply_fn *apply;
+    struct lane_reader_hooks hooks;
     void *arg;
+    struct own *own; /* borrowed; NULL: nothing is kept */
     struct turn turn;
     bool in_turn;                 /* else a new one is to begin */
     struct round *round;          /* NULL: none yet */
@@ -92,6 +99,10 @@ struct lane_port {
 /* --- lane_reader.c --- */
 /* Begin a turn, or make the next round of it, by @p, whose thread this is. */
 void lane_reader_go_on(struct lane_reader *r, struct lane_port *p);
+/* Under the lock: have a port go on with it, if somebody waits and it may be. */
+void lane_reader_wake(struct lane_reader *r, const struct lane_port *self);
+/* Under the lock: @q, which is in no list, ends as the reader did. */
+void lane_reader_refuse(struct lane_reader *r, struct lane_request *q);
 /* @p goes, and has @r among those to go on with; or @is_waiting for replies: another port repeats the round.
  */
 void lane_reader_leave(struct lane_reader *r, struct lane_port *p, bool is_waiting);

@@ -54,10 +54,14 @@ static void begin(struct lane_port *p, struct lane_reader *r, struct lane_reques
     TAILQ_INSERT_TAIL(&p->active, q, active);
     (void)pthread_mutex_lock(&r->lock);
     q->where = r->lane.where;
-    TAILQ_INSERT_TAIL(&r->queue, q, list);
-    if (!r->busy)
-        lane_port_run(p, r, 0, p);
-    r->busy = true;
+    q->breaks = r->breaks;
+    if (r->over == ERR_OK) {
+        TAILQ_INSERT_TAIL(&r->queue, q, list);
+        lane_reader_wake(r, p);
+    } else {
+        lane_reader_refuse(r, q);
+        lane_port_tell(p, q, p);
+    }
     (void)pthread_mutex_unlock(&r->lock);
 }
 
@@ -103,7 +107,7 @@ void lane_cancel(struct lane_request *q)
 
 static void tell(struct lane_port *p, struct lane_request *q)
 {
-    const struct lane_result result = {.code = q->code, .state = q->tail, .text = q->text};
+    const struct lane_result result = {.code = q->code, .text = q->text};
     TAILQ_REMOVE(&p->active, q, active);
     q->done(q->arg, &result);
 }
@@ -140,7 +144,6 @@ static void expire(struct lane_port *p, uint64_t now)
             continue;
         const char *why = store_why(p->store, q->where);
         q->code = why[0] != '\0' ? ERR_UNREACHABLE : ERR_TIMEOUT;
-        q->tail = TAIL_EMPTY;
         (void)snprintf(q->text, sizeof(q->text), "Redis node %s: %s", store_name(p->store, q->where),
                        why[0] != '\0' ? why : "the lane was not read within the deadline");
         tell(p, q);

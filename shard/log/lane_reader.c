@@ -4,8 +4,9 @@
  * told. Possible failure modes are: a full reply (a round more), a connection that breaks (a pause, and a
  * round without the entries that may be in the lane: those that are not met are sent by the next one), a lane
  * whose slot has moved (the round again, at its new node), a port that goes (another one makes the round
- * again), entries that Redis refuses (the requests whose keys they have are told), and a gap, a loss, another
- * era or no lane at all (all requests are told). */
+ * again), entries that Redis refuses (the requests whose keys they have are told), no lane at all (all are
+ * told), and a gap, a loss or another era: the reader stops, its owner is told and moves it, and the turn
+ * goes on from there. */
 #include "shard/log/lane_internal.h"
 
 #include <stdio.h>
@@ -18,22 +19,28 @@ enum { PAUSE_US = 10 * 1000, REDIRECTIONS_MAX = 5, ROOM_KEPT = LOG_KEYS_MAX };
 /* --- a reader --- */
 
 struct lane_reader *lane_reader_new(const struct lane *lane, const struct log_position *at,
-                                    const uint8_t writer[LOG_WRITER_BYTES], lane_reader_apply_fn *apply,
-                                    void *arg)
+                                    const uint8_t writer[LOG_WRITER_BYTES],
+                                    const struct lane_reader_hooks *hooks, void *arg)
 {
     struct lane_reader *r = calloc(1, sizeof(*r));
-    if (r == NULL || pthread_mutex_init(&r->lock, NULL) != 0) {
-        free(r);
+    if (r == NULL)
         return NULL;
-    }
+    (void)pthread_mutex_init(&r->lock, NULL); /* neither fails without attributes */
+    (void)pthread_mutex_init(&r->applying, NULL);
     TAILQ_INIT(&r->queue);
     TAILQ_INIT(&r->turn.requests);
     r->lane = *lane;
     r->at = r->applied = *at;
     memcpy(r->writer, writer, LOG_WRITER_BYTES);
-    r->apply = apply;
+    r->sequence = 1; /* 0 is that of notices */
+    r->hooks = *hooks;
     r->arg = arg;
     return r;
+}
+
+void lane_reader_keep(struct lane_reader *r, struct own *own)
+{
+    r->own = own;
 }
 
 static void round_free(struct round *o)
@@ -61,6 +68,7 @@ bool lane_reader_free(struct lane_reader *r)
     (void)pthread_mutex_unlock(&r->lock);
     if (busy)
         return false;
+    (void)pthread_mutex_destroy(&r->applying);
     (void)pthread_mutex_destroy(&r->lock);
     round_free(r->round);
     turn_give_back(&r->turn);
@@ -68,12 +76,75 @@ bool lane_reader_free(struct lane_reader *r)
     return true;
 }
 
-void lane_reader_move(struct lane_reader *r, const struct lane *lane, const struct log_position *at)
+static void go_on_from(struct lane_reader *r, const struct lane *lane, const struct log_position *at,
+                       bool breaks)
 {
     (void)pthread_mutex_lock(&r->lock);
     r->next_lane = *lane;
     r->next_at = *at;
     r->moved = true;
+    r->breaks += breaks;
+    r->stopped = false;
+    r->over = ERR_OK;
+    lane_reader_wake(r, NULL);
+    (void)pthread_mutex_unlock(&r->lock);
+}
+
+void lane_reader_move(struct lane_reader *r, const struct lane *lane, const struct log_position *at)
+{
+    go_on_from(r, lane, at, true);
+}
+
+void lane_reader_go_back(struct lane_reader *r, const struct lane *lane, const struct log_position *at)
+{
+    go_on_from(r, lane, at, false);
+}
+
+void lane_reader_stop(struct lane_reader *r)
+{
+    (void)pthread_mutex_lock(&r->applying);
+    (void)pthread_mutex_lock(&r->lock);
+    r->stopped = true;
+    (void)pthread_mutex_unlock(&r->lock);
+    (void)pthread_mutex_unlock(&r->applying);
+}
+
+void lane_reader_wake(struct lane_reader *r, const struct lane_port *self)
+{
+    const struct lane_request *q = TAILQ_FIRST(&r->turn.requests);
+    if (q == NULL)
+        q = TAILQ_FIRST(&r->queue);
+    if (q == NULL || r->busy || r->stopped)
+        return;
+    r->busy = true;
+    lane_port_run(q->port, r, 0, self);
+}
+
+void lane_reader_refuse(struct lane_reader *r, struct lane_request *q)
+{
+    q->code = r->over;
+    (void)snprintf(q->text, sizeof(q->text), "%s", r->why_over);
+    q->state = REQUEST_ENDED;
+}
+
+static void refuse_all(struct lane_reader *r, struct lane_requests *list)
+{
+    struct lane_request *q;
+    while ((q = TAILQ_FIRST(list)) != NULL) {
+        TAILQ_REMOVE(list, q, list);
+        lane_reader_refuse(r, q);
+        lane_port_tell(q->port, q, NULL);
+    }
+}
+
+void lane_reader_end(struct lane_reader *r, enum err code, const char *text)
+{
+    (void)pthread_mutex_lock(&r->lock);
+    r->stopped = true;
+    r->over = code;
+    (void)snprintf(r->why_over, sizeof(r->why_over), "%s", text);
+    refuse_all(r, &r->turn.requests);
+    refuse_all(r, &r->queue);
     (void)pthread_mutex_unlock(&r->lock);
 }
 
@@ -144,33 +215,35 @@ static const struct error *refusal_of(const struct turn *t, const struct lane_re
     return NULL;
 }
 
-static void end_request(struct turn *t, struct lane_request *q, enum err code, enum tail_state tail,
-                        const char *text)
+static void end_request(struct lane_reader *r, struct lane_request *q, enum err code, const char *text)
 {
-    const struct error *refusal = code == ERR_OK && tail == TAIL_COMPLETE ? refusal_of(t, q) : NULL;
-    if (code == ERR_OK && tail == TAIL_COMPLETE && refusal == NULL && q->fresh != NULL)
-        memcpy(q->fresh, t->fresh + q->first, q->count);
+    const struct turn *t = &r->turn;
+    const struct error *refusal = code == ERR_OK ? refusal_of(t, q) : NULL;
+    if (code == ERR_OK && refusal == NULL && q->fresh != NULL) {
+        if (q->breaks == r->breaks)
+            memcpy(q->fresh, t->fresh + q->first, q->count);
+        else
+            memset(q->fresh, LANE_FRESH_UNKNOWN, q->count);
+    }
     q->code = refusal != NULL ? t->refused : code;
-    q->tail = tail;
     (void)snprintf(q->text, sizeof(q->text), "%.*s", (int)sizeof(q->text) - 1,
                    refusal != NULL ? refusal->text : text);
     q->state = REQUEST_ENDED;
 }
 
 /* All requests are told; @p begins the next turn, if somebody waits for it. */
-static void end_turn(struct lane_reader *r, struct lane_port *p, enum err code, enum tail_state tail,
-                     const char *text)
+static void end_turn(struct lane_reader *r, struct lane_port *p, enum err code, const char *text)
 {
     struct lane_request *q;
     (void)pthread_mutex_lock(&r->lock);
     r->applied = r->at;
     while ((q = TAILQ_FIRST(&r->turn.requests)) != NULL) {
         TAILQ_REMOVE(&r->turn.requests, q, list);
-        end_request(&r->turn, q, code, tail, text);
+        end_request(r, q, code, text);
         lane_port_tell(q->port, q, p);
     }
     r->in_turn = false;
-    r->busy = !TAILQ_EMPTY(&r->queue);
+    r->busy = !TAILQ_EMPTY(&r->queue) && !r->stopped;
     if (r->busy)
         lane_port_run(p, r, 0, p);
     else if (r->turn.room > ROOM_KEPT)
@@ -178,16 +251,54 @@ static void end_turn(struct lane_reader *r, struct lane_port *p, enum err code, 
     (void)pthread_mutex_unlock(&r->lock);
 }
 
+/* Under the lock: go on from where the owner said. What was met before is to be met again there. */
+static void take_move(struct lane_reader *r)
+{
+    struct turn *t = &r->turn;
+    if (!r->moved)
+        return;
+    r->lane = r->next_lane;
+    r->at = r->next_at;
+    r->moved = false;
+    if (r->round != NULL)
+        r->round->redirect = (struct slot_redirect){0};
+    for (unsigned i = 0; r->taken != r->breaks && r->in_turn && i < t->entries; i++)
+        if (t->state[i] == ENTRY_MET)
+            t->state[i] = ENTRY_SENT;
+    r->taken = r->breaks;
+}
+
+/* False: it is to stop, and nobody has it any more. */
+static bool may_go_on(struct lane_reader *r)
+{
+    (void)pthread_mutex_lock(&r->lock);
+    bool may = !r->stopped;
+    if (may)
+        take_move(r);
+    else
+        r->busy = false;
+    (void)pthread_mutex_unlock(&r->lock);
+    return may;
+}
+
+/* Entries that could not be kept are not sent. */
+static void refuse_beyond_own(struct lane_reader *r)
+{
+    struct turn *t = &r->turn;
+    if (r->own == NULL || t->entries == 0)
+        return;
+    t->refused = own_room(r->own, t->entries,
+                          (size_t)t->entries * LOG_ENTRY_BYTES_MIN + (size_t)t->keys * LOG_HASH_BYTES,
+                          &t->why_refused);
+    if (t->refused != ERR_OK)
+        memset(t->state, ENTRY_REFUSED, t->entries);
+}
+
 /* False: it has ended. */
 static bool begin_turn(struct lane_reader *r, struct lane_port *p)
 {
     struct turn *t = &r->turn;
     (void)pthread_mutex_lock(&r->lock);
-    if (r->moved) {
-        r->lane = r->next_lane;
-        r->at = r->next_at;
-        r->moved = false;
-    }
     bool has_room = take_requests(r);
     (void)pthread_mutex_unlock(&r->lock);
     r->in_turn = true;
@@ -197,10 +308,11 @@ static bool begin_turn(struct lane_reader *r, struct lane_port *p)
     t->redirections = 0;
     t->with_length = false;
     memset(t->state, ENTRY_UNSENT, sizeof(t->state));
+    refuse_beyond_own(r);
     if (has_room && t->keys > 0)
         memset(t->fresh, 0, t->keys);
     if (!has_room)
-        end_turn(r, p, ERR_NOMEM, TAIL_EMPTY, "out of memory");
+        end_turn(r, p, ERR_NOMEM, "out of memory");
     return has_room;
 }
 
@@ -221,8 +333,8 @@ static void go_on_later(struct lane_reader *r, const struct lane_port *self)
         r->in_turn = false;
         q = TAILQ_FIRST(&r->queue);
     }
-    r->busy = q != NULL;
-    if (q != NULL)
+    r->busy = q != NULL && !r->stopped;
+    if (r->busy)
         lane_port_run(q->port, r, clock_mono_us() + PAUSE_US, self);
     (void)pthread_mutex_unlock(&r->lock);
 }
@@ -279,12 +391,14 @@ static void make_round(struct lane_reader *r, struct lane_port *p)
 
 void lane_reader_go_on(struct lane_reader *r, struct lane_port *p)
 {
+    if (!may_go_on(r))
+        return;
     if (!r->in_turn && !begin_turn(r, p))
         return;
     if (is_waited_for(r))
         make_round(r, p);
     else
-        end_turn(r, p, ERR_CANCELLED, TAIL_EMPTY, "");
+        end_turn(r, p, ERR_CANCELLED, "");
 }
 
 void lane_reader_leave(struct lane_reader *r, struct lane_port *p, bool is_waiting)
@@ -363,19 +477,82 @@ static unsigned own_entry(const struct lane_reader *r, const struct tail_record 
     return is_own ? (unsigned)i : t->entries;
 }
 
-static void apply_all(struct lane_reader *r)
+static enum err keep(struct lane_reader *r, const struct tail_record *record, struct error *e)
+{
+    if (r->own == NULL)
+        return ERR_OK;
+    return own_met(r->own, &r->lane, record->entry.sequence, record->id, record->bytes, record->length, e);
+}
+
+/* *@is_left: the process has entered another era since, so that what is met under this one does not count. */
+static enum err apply_entries(struct lane_reader *r, bool *is_left, struct error *e)
 {
     struct turn *t = &r->turn;
     struct tail_record record, last = {.bytes = NULL};
-    while (tail_next(&r->round->tail, &record)) {
+    enum err code = ERR_OK;
+    while (code == ERR_OK && tail_next(&r->round->tail, &record)) {
         unsigned i = own_entry(r, &record);
-        r->apply(r->arg, &record, i < t->entries ? t->fresh + (size_t)i * LOG_KEYS_MAX : NULL);
+        code = i < t->entries ? keep(r, &record, e) : ERR_OK;
+        *is_left = code == ERR_FENCED;
+        if (code != ERR_OK)
+            break;
+        code =
+            r->hooks.apply(r->arg, &record, i < t->entries ? t->fresh + (size_t)i * LOG_KEYS_MAX : NULL, e);
+        if (code != ERR_OK)
+            break;
         if (i < t->entries)
             t->state[i] = ENTRY_MET;
         last = record;
     }
     if (last.bytes != NULL)
         log_position_set(&r->at, last.id, last.bytes, last.length);
+    return code;
+}
+
+static bool is_superseded(struct lane_reader *r)
+{
+    (void)pthread_mutex_lock(&r->lock);
+    bool yes = r->stopped || r->moved;
+    (void)pthread_mutex_unlock(&r->lock);
+    return yes;
+}
+
+/* It cannot be read on from here. Who has moved it meanwhile knows that. */
+static void stall(struct lane_reader *r, struct lane_port *p, enum tail_state state)
+{
+    (void)pthread_mutex_lock(&r->lock);
+    bool superseded = r->stopped || r->moved;
+    if (!superseded) {
+        r->stopped = true;
+        r->busy = false;
+        r->applied = r->at;
+    }
+    (void)pthread_mutex_unlock(&r->lock);
+    if (superseded)
+        lane_reader_go_on(r, p);
+    else
+        r->hooks.stalled(r->arg, state);
+}
+
+/* Apply what was read, unless the reader was to stop or was moved since: then the round is made again.
+ * False: the turn goes on without it. */
+static bool apply_all(struct lane_reader *r, struct lane_port *p)
+{
+    struct error e = {""};
+    enum err code = ERR_OK;
+    bool is_left = false;
+    (void)pthread_mutex_lock(&r->applying);
+    bool superseded = is_superseded(r);
+    if (!superseded)
+        code = apply_entries(r, &is_left, &e);
+    (void)pthread_mutex_unlock(&r->applying);
+    if (superseded)
+        lane_reader_go_on(r, p);
+    else if (is_left)
+        stall(r, p, TAIL_ERA);
+    else if (code != ERR_OK)
+        end_turn(r, p, code, e.text);
+    return !superseded && code == ERR_OK;
 }
 
 /* All of the lane was read: entries that may have been in it are not. True: there is one. */
@@ -399,22 +576,23 @@ static void judge(struct lane_reader *r, struct lane_port *p)
     case TAIL_GAP:
     case TAIL_LOST:
     case TAIL_ERA:
-        end_turn(r, p, ERR_OK, state, tail_state_name(state));
+        stall(r, p, state);
         break;
     case TAIL_EMPTY:
         r->turn.with_length = true;
         lane_reader_go_on(r, p);
         break;
     case TAIL_MORE:
-        apply_all(r);
-        lane_reader_go_on(r, p);
+        if (apply_all(r, p))
+            lane_reader_go_on(r, p);
         break;
     case TAIL_COMPLETE:
-        apply_all(r);
+        if (!apply_all(r, p))
+            break;
         if (unmet(&r->turn))
             lane_reader_go_on(r, p);
         else
-            end_turn(r, p, ERR_OK, TAIL_COMPLETE, "");
+            end_turn(r, p, ERR_OK, "");
         break;
     }
 }
@@ -431,11 +609,11 @@ static void end_round(struct lane_reader *r)
     o->redirect = (struct slot_redirect){0};
     r->turn.redirections = 0;
     if (tail_is_other_era(&o->tail, &r->lane))
-        end_turn(r, p, ERR_OK, TAIL_ERA, tail_state_name(TAIL_ERA));
+        stall(r, p, TAIL_ERA);
     else if (o->awaited < o->commands.count || o->code == ERR_UNREACHABLE)
         go_on_later(r, p);
     else if (o->code != ERR_OK)
-        end_turn(r, p, o->code, TAIL_EMPTY, o->why.text);
+        end_turn(r, p, o->code, o->why.text);
     else
         judge(r, p);
 }

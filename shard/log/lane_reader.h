@@ -11,29 +11,38 @@
 #include <event2/event.h>
 #include <sys/queue.h>
 #include "shard/hash.h"
+#include "shard/log/own.h"
 #include "shard/log/tail.h"
 #include "shard/store.h"
 
 struct lane_reader;
 struct lane_port;
 
-/* Apply an entry. @fresh: NULL, or zeroes, one byte for each key of an entry of ours that somebody waits for:
- * set it where the key was new. Called in the thread of any port, never by two at once. */
-typedef void lane_reader_apply_fn(void *arg, const struct tail_record *record, uint8_t *fresh);
+/* What to do with the entries of a lane. Both are called in the thread of any port, never by two at once. */
+struct lane_reader_hooks {
+    /* Apply an entry. @fresh: NULL, or zeroes, one byte for each key of an entry of ours that somebody waits
+     * for: say whether the key was new, in values of the caller's but LANE_FRESH_UNKNOWN. An error: it was
+     * not applied; those who wait are told, and the next tail read begins with it again. */
+    enum err (*apply)(void *arg, const struct tail_record *record, uint8_t *fresh, struct error *e);
+    /* The lane cannot be read on from where it was: TAIL_GAP, TAIL_LOST or TAIL_ERA. Requests wait until
+     * lane_reader_move() or lane_reader_end(), either of which may be called from here. */
+    void (*stalled)(void *arg, enum tail_state state);
+};
 
-/* @code is ERR_OK and @state TAIL_COMPLETE: a tail read that began after the request was made is applied, and
- * all keys of the request were met in the lane. @state TAIL_GAP, TAIL_LOST, TAIL_ERA: nothing was; so where
- * @code is an error, with its @text: ERR_TIMEOUT, ERR_UNREACHABLE (both at the deadline), ERR_CANCELLED (the
- * port was closed), and those of lane_refusal() and tail_take_range(). In all of these keys may be in the
- * lane or not. */
+/* ERR_OK: a tail read that began after the request was made is applied, and all keys of the request were met
+ * in the lane. Otherwise @text says why not: ERR_TIMEOUT, ERR_UNREACHABLE (both at the deadline),
+ * ERR_CANCELLED (the port was closed), those of lane_refusal(), tail_take_range() and the hook, and what
+ * lane_reader_end() was given. In all of these keys may be in the lane or not. */
 struct lane_result {
     enum err code;
-    enum tail_state state;
     const char *text;
 };
 typedef void lane_done_fn(void *arg, const struct lane_result *result);
 
-enum { LANE_REQUEST_KEYS_MAX = 4096 };
+enum {
+    LANE_REQUEST_KEYS_MAX = 4096,
+    LANE_FRESH_UNKNOWN = 255 /* the reader was moved after the request was made: what is new is not known */
+};
 
 /* In the storage of whoever asks, until it is told or cancelled; the fields are the reader's. */
 struct lane_request {
@@ -45,12 +54,12 @@ struct lane_request {
     uint8_t *fresh;
     unsigned count, first; /* keys, and the number of the first in the turn */
     unsigned where;        /* the lane's address */
+    uint64_t breaks;       /* of the reader, when the request was made */
     uint8_t state;
     uint64_t deadline;
     lane_done_fn *done;
     void *arg;
     enum err code;
-    enum tail_state tail;
     char text[200];
 };
 
@@ -58,13 +67,26 @@ struct lane_request {
 
 /* Everything is copied but @arg. @writer is random, of this process. NULL: no memory. */
 struct lane_reader *lane_reader_new(const struct lane *lane, const struct log_position *at,
-                                    const uint8_t writer[LOG_WRITER_BYTES], lane_reader_apply_fn *apply,
-                                    void *arg);
+                                    const uint8_t writer[LOG_WRITER_BYTES],
+                                    const struct lane_reader_hooks *hooks, void *arg);
+/* Keep in @own (borrowed) what is acknowledged; before the first request. @own is in the stream and era that
+ * the reader reads, or the reader stalls with TAIL_ERA when it meets an entry of its own. Where @own has no
+ * room, adds are refused with ERR_NOMEM. */
+void lane_reader_keep(struct lane_reader *r, struct own *own);
 /* False: a tail read is under way; call again. No request may be waiting. */
 MUST_CHECK bool lane_reader_free(struct lane_reader *r);
-/* Read on from @at, under @lane's name, address and era: a new era was accepted, or shards were loaded again.
- * From the next tail read on. Any thread. */
+/* When this returns nothing is being applied, and nothing will be until lane_reader_move(). Requests wait.
+ * Not from a hook. */
+void lane_reader_stop(struct lane_reader *r);
+/* Read on from @at, under @lane's name, address and era: a new era was accepted, or shards are loaded again.
+ * Entries of requests that wait are looked for from there on, and sent again where they are missing; which of
+ * their keys were new is not known. Any thread. */
 void lane_reader_move(struct lane_reader *r, const struct lane *lane, const struct log_position *at);
+/* Read on from @at, before where the reader is, in the same lane; entries are applied again, in their order.
+ */
+void lane_reader_go_back(struct lane_reader *r, const struct lane *lane, const struct log_position *at);
+/* Tell those who wait, and all who come until lane_reader_move(), that it is over. Any thread. */
+void lane_reader_end(struct lane_reader *r, enum err code, const char *text);
 /* The last entry that was applied when the last tail read ended. Any thread. */
 void lane_reader_position(struct lane_reader *r, struct log_position *out);
 

@@ -5,10 +5,20 @@
  * whose era is another one), the lane is missing, trimmed, forked, or no lane at all. */
 #include "shard/log/lane_sync.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
+#include "shard/script_call.h"
 
-enum { REDIRECTIONS_MAX = 16, PAUSE_US = 10 * 1000 };
+enum {
+    REDIRECTIONS_MAX = 16,
+    PAUSE_US = 10 * 1000,
+    CLOSED_NAME_MAX = KEY_NAME_MAX + 8,
+    TRIM_AT_ONCE = 10000 /* entries; whole nodes, so that some fewer go */
+};
+
+extern const char embedded_lane_trim[];
 
 /* What became of an entry in one round. */
 enum added { ADDED_NOT, ADDED_YES, ADDED_MISSING /* there is no such lane */, ADDED_PERHAPS };
@@ -19,6 +29,8 @@ struct round {
     struct lane_commands commands;
     struct tail tail;
     const struct log_position *from; /* of the tail read; NULL: none is in it */
+    const struct log_id *look;       /* where a look begins; NULL: there is none */
+    unsigned look_count;
     enum added added;
     struct log_id id; /* of an entry that was added */
     struct slot_redirect redirect;
@@ -81,6 +93,8 @@ static enum err make_round(struct round *r, bool asking, const void *entry, size
         lane_commands_add(c, r->lane, entry, length);
     if (r->from != NULL)
         lane_commands_tail(c, r->lane, r->from->id, with_length);
+    if (r->look != NULL)
+        lane_commands_look(c, r->lane, *r->look, r->look_count);
     if (buffer_failed(&c->bytes))
         return error_set(e, ERR_NOMEM, "out of memory");
     enum err code =
@@ -157,6 +171,34 @@ enum err lane_read(struct link *l, const struct lane *lane, struct log_position 
     return code;
 }
 
+static enum err show_all(struct round *r, struct lane_page *page, lane_apply_fn *apply, void *arg,
+                         struct error *e)
+{
+    struct tail_record record;
+    enum err code = ERR_OK;
+    while (code == ERR_OK && tail_next(&r->tail, &record)) {
+        page->last = record.id;
+        code = apply(arg, &record, e);
+    }
+    return code;
+}
+
+enum err lane_look(struct link *l, const struct lane *lane, struct log_id from, unsigned count,
+                   lane_apply_fn *apply, void *arg, struct lane_page *page, struct error *e)
+{
+    struct round r = {.link = l, .lane = lane, .look = &from, .look_count = count};
+    enum err code = go_round(&r, NULL, 0, false, e);
+    *page = (struct lane_page){
+        .era = r.tail.era, .length = r.tail.length, .more = r.tail.count == count, .last = from};
+    bool counts = page->era != 0 && (lane->era == 0 || lane->era == page->era);
+    if (r.tail.has_info && !counts)
+        code = ERR_OK; /* nor do its errors: a former master's READONLY, say */
+    else if (code == ERR_OK)
+        code = show_all(&r, page, apply, arg, e);
+    round_fini(&r);
+    return code;
+}
+
 /* --- appending --- */
 
 static bool is_broken(enum err code)
@@ -215,6 +257,36 @@ static enum err command(struct link *l, const struct lane *lane, redisReply **ou
     return code;
 }
 
+static enum err put_reply(struct link *l, const struct lane *lane, struct log_id *id, struct error *e)
+{
+    redisReply *reply = NULL;
+    enum err code = link_reply(l, lane->where, &reply, e);
+    if (code == ERR_OK && reply->type == REDIS_REPLY_NIL)
+        code = error_set(e, ERR_NOT_FOUND, "lane %.*s is missing", (int)lane->key.length, lane->key.text);
+    else if (code == ERR_OK)
+        code = lane_take_id(lane, reply, id, e);
+    freeReplyObject(reply);
+    return code;
+}
+
+enum err lane_put(struct link *l, const struct lane *lane, struct lane_put *put, unsigned count,
+                  struct error *e)
+{
+    enum err code = ERR_OK;
+    for (unsigned i = 0; i < count && code == ERR_OK; i++) {
+        const char *const argv[] = {
+            "XADD", lane->key.text, "NOMKSTREAM", "*", "e", (const char *)put[i].bytes};
+        const size_t lengths[] = {4, lane->key.length, 10, 1, 1, put[i].length};
+        put[i].id = (struct log_id){0};
+        code = link_append(l, lane->where, 6, argv, lengths, e);
+    }
+    for (unsigned i = 0; i < count && code == ERR_OK; i++)
+        code = put_reply(l, lane, &put[i].id, e);
+    if (code != ERR_OK)
+        link_forget(l); /* replies that are still owed */
+    return code;
+}
+
 enum err lane_make(struct link *l, struct lane *lane, const uint8_t writer[LOG_WRITER_BYTES],
                    uint64_t sequence, struct log_position *anchor, struct error *e)
 {
@@ -243,13 +315,12 @@ enum err lane_make(struct link *l, struct lane *lane, const uint8_t writer[LOG_W
     return code;
 }
 
-enum err lane_notice(struct link *l, const struct lane *lane, const uint8_t writer[LOG_WRITER_BYTES],
-                     uint64_t sequence, struct error *e)
+/* An entry that nobody waits for. */
+static enum err append(struct link *l, const struct lane *lane, const uint8_t *bytes, size_t length,
+                       struct error *e)
 {
-    uint8_t bytes[LOG_ENTRY_BYTES_MAX];
     const char *const argv[] = {"XADD", lane->key.text, "NOMKSTREAM", "*", "e", (const char *)bytes};
-    const size_t lengths[] = {
-        4, lane->key.length, 10, 1, 1, log_entry_encode(bytes, writer, sequence, NULL, 0)};
+    const size_t lengths[] = {4, lane->key.length, 10, 1, 1, length};
     redisReply *reply = NULL;
     enum err code = command(l, lane, &reply, e, 6, argv, lengths);
     if (code == ERR_OK && reply->type == REDIS_REPLY_NIL)
@@ -258,33 +329,100 @@ enum err lane_notice(struct link *l, const struct lane *lane, const uint8_t writ
     return code;
 }
 
-enum err lane_trim(struct link *l, const struct lane *lane, struct log_id keep, uint64_t *removed,
-                   struct error *e)
+enum err lane_notice(struct link *l, const struct lane *lane, const uint8_t writer[LOG_WRITER_BYTES],
+                     uint64_t sequence, struct error *e)
+{
+    uint8_t bytes[LOG_ENTRY_BYTES_MAX];
+    return append(l, lane, bytes, log_entry_encode(bytes, writer, sequence, NULL, 0), e);
+}
+
+enum err lane_mark_full(struct link *l, const struct lane *lane, uint64_t generation, struct error *e)
+{
+    uint8_t bytes[LOG_ENTRY_BYTES_MAX];
+    return append(l, lane, bytes, log_entry_encode_full(bytes, generation), e);
+}
+
+static enum err take_trimmed(const struct lane *lane, const redisReply *r, int64_t *gone, uint64_t *bytes,
+                             struct error *e)
+{
+    if (r->type == REDIS_REPLY_ERROR)
+        return lane_refusal(lane, r, e);
+    if (r->type != REDIS_REPLY_ARRAY || r->elements != 2 || r->element[0]->type != REDIS_REPLY_INTEGER ||
+        r->element[1]->type != REDIS_REPLY_INTEGER)
+        return error_set(e, ERR_PARSE, "lane %.*s: unexpected reply to a script", (int)lane->key.length,
+                         lane->key.text);
+    *gone = r->element[0]->integer;
+    *bytes = (uint64_t)r->element[1]->integer;
+    return ERR_OK;
+}
+
+static enum err trim_once(struct link *l, struct script_call *call, const struct lane *lane,
+                          const struct log_mark *keep, int64_t *gone, uint64_t *bytes, struct error *e)
 {
     char id[LOG_ID_TEXT_MAX];
-    const char *const argv[] = {"XTRIM", lane->key.text, "MINID", "~", id};
-    const size_t lengths[] = {5, lane->key.length, 5, 1, log_id_format(keep, id)};
-    redisReply *reply = NULL;
-    enum err code = command(l, lane, &reply, e, 5, argv, lengths);
-    if (code == ERR_OK && reply->type != REDIS_REPLY_INTEGER)
-        code = error_set(e, ERR_PARSE, "lane %.*s: unexpected reply to XTRIM", (int)lane->key.length,
-                         lane->key.text);
+    redisReply *r;
+    script_begin(call, embedded_lane_trim);
+    script_key(call, &lane->key);
+    if (keep != NULL) {
+        (void)log_id_format(keep->id, id);
+        script_text(call, id);
+        script_bytes(call, keep->head, sizeof(keep->head));
+        script_number(call, TRIM_AT_ONCE);
+    }
+    enum err code = script_send(call, l, lane->where, e);
     if (code == ERR_OK)
-        *removed = (uint64_t)reply->integer;
-    freeReplyObject(reply);
+        code = link_reply(l, lane->where, &r, e);
+    if (code != ERR_OK)
+        return code;
+    code = take_trimmed(lane, r, gone, bytes, e);
+    freeReplyObject(r);
     return code;
+}
+
+enum err lane_trim(struct link *l, const struct lane *lane, const struct log_mark *keep,
+                   struct lane_trimmed *out, struct error *e)
+{
+    struct script_call *call = calloc(1, sizeof(*call));
+    int64_t gone = 0;
+    *out = (struct lane_trimmed){.met = true};
+    if (call == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    enum err code;
+    do {
+        code = trim_once(l, call, lane, keep, &gone, &out->bytes, e);
+        out->met = code == ERR_OK && gone >= 0;
+        out->removed += out->met ? (uint64_t)gone : 0;
+    } while (out->met && gone >= TRIM_AT_ONCE / 2);
+    script_fini(call);
+    free(call);
+    return code;
+}
+
+/* "<key>.closed" */
+static size_t closed_name(const struct lane *lane, char out[CLOSED_NAME_MAX])
+{
+    int length = snprintf(out, CLOSED_NAME_MAX, "%.*s.closed", (int)lane->key.length, lane->key.text);
+    return (size_t)length;
 }
 
 enum err lane_close(struct link *l, const struct lane *lane, struct error *e)
 {
-    static const char suffix[] = ".closed";
-    char closed[KEY_NAME_MAX + sizeof(suffix)];
-    memcpy(closed, lane->key.text, lane->key.length);
-    memcpy(closed + lane->key.length, suffix, sizeof(suffix));
+    char closed[CLOSED_NAME_MAX];
     const char *const argv[] = {"RENAME", lane->key.text, closed};
-    const size_t lengths[] = {6, lane->key.length, lane->key.length + strlen(suffix)};
+    const size_t lengths[] = {6, lane->key.length, closed_name(lane, closed)};
     redisReply *reply = NULL;
     enum err code = command(l, lane, &reply, e, 3, argv, lengths);
     freeReplyObject(reply);
     return code == ERR_NOT_FOUND ? ERR_OK : code;
+}
+
+enum err lane_forget(struct link *l, const struct lane *lane, struct error *e)
+{
+    char closed[CLOSED_NAME_MAX];
+    const char *const argv[] = {"UNLINK", lane->key.text, closed};
+    const size_t lengths[] = {6, lane->key.length, closed_name(lane, closed)};
+    redisReply *reply = NULL;
+    enum err code = command(l, lane, &reply, e, 3, argv, lengths);
+    freeReplyObject(reply);
+    return code;
 }

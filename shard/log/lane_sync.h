@@ -32,16 +32,58 @@ MUST_CHECK enum err lane_append(struct link *l, const struct lane *lane, struct 
                                 const void *entry, size_t length, unsigned timeout_ms, lane_apply_fn *apply,
                                 void *arg, enum tail_state *state, struct error *e);
 
+/* What a look met. */
+struct lane_page {
+    uint64_t era;    /* of the node; 0: it is no master */
+    uint64_t length; /* entries of the lane; 0: it is missing */
+    bool more;       /* there may be more behind the last entry */
+    struct log_id last;
+};
+
+/* Look at the entries from @from on, that one included, at most @count, without a position: for who looks for
+ * entries and does not go on from there. @apply is called for each if the node is a master of the lane's era,
+ * or of any era where @lane->era is 0; otherwise nothing counts, and *@page says what was met. */
+MUST_CHECK enum err lane_look(struct link *l, const struct lane *lane, struct log_id from, unsigned count,
+                              lane_apply_fn *apply, void *arg, struct lane_page *page, struct error *e);
+
+/* An entry that is appended without waiting until it is met. */
+struct lane_put {
+    size_t length;
+    uint8_t bytes[LOG_ENTRY_BYTES_MAX];
+    struct log_id id; /* out; zeroes: it is not known whether it was appended */
+};
+
+/* Append @count entries in one write. ERR_NOT_FOUND: the lane is missing. After an error any of them may be
+ * in the lane, or come into it later. */
+MUST_CHECK enum err lane_put(struct link *l, const struct lane *lane, struct lane_put *put, unsigned count,
+                             struct error *e);
+
 /* Append a notice: "look at the view". A hint: nobody relies on it. ERR_NOT_FOUND: the lane is missing. */
 MUST_CHECK enum err lane_notice(struct link *l, const struct lane *lane,
                                 const uint8_t writer[LOG_WRITER_BYTES], uint64_t sequence, struct error *e);
 
-/* Remove entries before @keep, by whole nodes of the stream, so that some may stay; @keep itself stays.
- * *@removed: how many went. */
-MUST_CHECK enum err lane_trim(struct link *l, const struct lane *lane, struct log_id keep, uint64_t *removed,
-                              struct error *e);
+/* Append the full mark of @generation. One that is there already, or comes later, changes nothing: the first
+ * counts. ERR_NOT_FOUND: the lane is missing. */
+MUST_CHECK enum err lane_mark_full(struct link *l, const struct lane *lane, uint64_t generation,
+                                   struct error *e);
+
+struct lane_trimmed {
+    bool met;         /* the lane has the entry that was to be kept; else nothing was removed */
+    uint64_t removed; /* entries */
+    uint64_t bytes;   /* of the lane in the memory of Redis, by MEMORY USAGE; 0: it is missing */
+};
+
+/* Remove entries before @keep, by whole nodes of the stream, so that some may stay; @keep itself stays. Where
+ * the lane has not that very entry (it was trimmed past it, is forked, or another one) nothing goes: ids
+ * before it may be entries that no shard has. NULL: remove nothing, look at the bytes. */
+MUST_CHECK enum err lane_trim(struct link *l, const struct lane *lane, const struct log_mark *keep,
+                              struct lane_trimmed *out, struct error *e);
 
 /* Rename the lane to "<key>.closed", as acknowledged by its master: no append succeeds behind that. A lane
  * that is missing is closed. */
 MUST_CHECK enum err lane_close(struct link *l, const struct lane *lane, struct error *e);
+
+/* Delete what lane_close() left, when the view names another lane, or none; or a lane that no view has named.
+ */
+MUST_CHECK enum err lane_forget(struct link *l, const struct lane *lane, struct error *e);
 #endif

@@ -50,6 +50,13 @@ bool log_position_is(const struct log_position *p, struct log_id id, const void 
     return log_id_compare(p->id, id) == 0 && p->length == length && memcmp(p->bytes, bytes, length) == 0;
 }
 
+struct log_mark log_mark_of(const struct log_position *p)
+{
+    struct log_mark mark = {.id = p->id};
+    memcpy(mark.head, p->bytes, sizeof(mark.head));
+    return mark;
+}
+
 /* Below 0: it is no digit. */
 static int digit_value(char c)
 {

@@ -21,6 +21,13 @@ struct log_position {
     uint8_t bytes[LOG_ENTRY_BYTES_MAX];
 };
 
+/* An entry of a lane, by its id and by how its bytes begin: its writer and sequence tell it from any other.
+ */
+struct log_mark {
+    struct log_id id;
+    uint8_t head[LOG_ENTRY_BYTES_MIN];
+};
+
 enum { LOG_ID_TEXT_MAX = 42 /* "18446744073709551615-18446744073709551615", NUL */ };
 
 /* Below 0: @a is before @b; 0: the same; above 0: behind it. */
@@ -34,6 +41,9 @@ MUST_CHECK bool log_id_parse(struct log_id *out, const char *text, size_t length
 void log_position_set(struct log_position *p, struct log_id id, const void *bytes, size_t length);
 /* The same id, with the same bytes. */
 bool log_position_is(const struct log_position *p, struct log_id id, const void *bytes, size_t length);
+
+/* The entry that @p is at. */
+struct log_mark log_mark_of(const struct log_position *p);
 
 /* Append "ms-number " and the bytes in hexadecimal digits. */
 void log_position_format(const struct log_position *p, struct buffer *out);

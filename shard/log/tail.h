@@ -37,7 +37,8 @@ struct tail {
 void tail_clear(struct tail *t);
 void tail_fini(struct tail *t);
 
-/* The replies to LANE_LENGTH, LANE_RANGE (from @from on) and LANE_INFO. The entries are copied. ERR_PARSE: an
+/* The replies to LANE_LENGTH, LANE_RANGE (from @from on; NULL: of a look, all of which is taken) and
+ * LANE_INFO. The entries are copied. ERR_PARSE: an
  * entry is none, or the reply is none of that command; ERR_FORMAT: an entry of a later version; the text
  * names the lane and the entry. ERR_NOMEM; an error reply: as lane_refusal(). */
 MUST_CHECK enum err tail_take_length(struct tail *t, const struct lane *lane, const redisReply *reply,
@@ -52,7 +53,8 @@ bool tail_is_other_era(const struct tail *t, const struct lane *lane);
 /* What all of them together prove. */
 enum tail_state tail_state(const struct tail *t, const struct lane *lane);
 
-/* The entries behind the first one, in order; they are valid until tail_clear(). False: there are no more. */
+/* The entries behind the first one (of a look all), in order; they are valid until tail_clear(). False: there
+ * are no more. */
 struct tail_record {
     struct log_id id;
     const uint8_t *bytes;

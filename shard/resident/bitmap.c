@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { HUGE_PAGE = 2 << 20, STATE_BITS = 2 };
+enum { HUGE_PAGE = 2 << 20, STATE_BITS = 3 };
 
 /* --- memory --- */
 
@@ -50,7 +50,9 @@ enum err bitmap_new(struct bitmap **out, const struct geometry *g, uint16_t tag,
     b->state = calloc(g->shards, sizeof(*b->state));
     b->marked = calloc(g->shards, sizeof(*b->marked));
     b->loaded = calloc(g->shards, sizeof(*b->loaded));
-    if (b->words == NULL || b->marks == NULL || b->state == NULL || b->marked == NULL || b->loaded == NULL) {
+    b->checked = calloc(g->shards, sizeof(*b->checked));
+    if (b->words == NULL || b->marks == NULL || b->state == NULL || b->marked == NULL || b->loaded == NULL ||
+        b->checked == NULL) {
         bitmap_free(b);
         return error_set(e, ERR_NOMEM, "no memory for %u shards of %u bytes", g->shards,
                          geometry_shard_bytes(g));
@@ -70,13 +72,15 @@ void bitmap_free(struct bitmap *b)
     free(b->state);
     free(b->marked);
     free(b->loaded);
+    free(b->checked);
     free(b);
 }
 
 size_t bitmap_overhead(const struct bitmap *b)
 {
     return sizeof(*b) + b->marks_mapped +
-           b->geometry.shards * (sizeof(*b->state) + sizeof(*b->marked) + sizeof(*b->loaded));
+           b->geometry.shards *
+               (sizeof(*b->state) + sizeof(*b->marked) + sizeof(*b->loaded) + sizeof(*b->checked));
 }
 
 static atomic_word *shard_words(const struct bitmap *b, uint32_t shard)
@@ -130,10 +134,24 @@ enum bitmap_state bitmap_state(const struct bitmap *b, uint32_t shard)
     return (enum bitmap_state)(state_of(b, shard) % BITMAP_STATES);
 }
 
+bool bitmap_is_loading(const struct bitmap *b, uint32_t shard)
+{
+    enum bitmap_state state = bitmap_state(b, shard);
+    return state == BITMAP_LOADING || state == BITMAP_RELOADING;
+}
+
 uint32_t bitmap_stamp(const struct bitmap *b, uint32_t shard)
 {
     uint32_t state = state_of(b, shard);
     return state % BITMAP_STATES >= BITMAP_RESIDENT ? state : 0;
+}
+
+/* A shard that begins to leave is as whole as before: its next state is the only one that can be. */
+bool bitmap_stayed(const struct bitmap *b, uint32_t shard, uint32_t stamp)
+{
+    uint32_t now = bitmap_stamp(b, shard);
+    bool leaves = now % BITMAP_STATES == BITMAP_LEAVING && now >> STATE_BITS == (stamp >> STATE_BITS) + 1;
+    return stamp != 0 && (now == stamp || leaves);
 }
 
 void bitmap_change(struct bitmap *b, uint32_t shard, enum bitmap_state state)
@@ -142,6 +160,8 @@ void bitmap_change(struct bitmap *b, uint32_t shard, enum bitmap_state state)
     atomic_store(&b->state[shard], version << STATE_BITS | (uint32_t)state);
     if (state == BITMAP_ABSENT)
         forget(b, shard);
+    else if (state == BITMAP_RELOADING)
+        b->loaded[shard] = 0;
 }
 
 /* --- look-up --- */
@@ -228,8 +248,8 @@ static enum err check_tags(const struct bitmap *b, uint32_t shard, uint32_t offs
 static enum err check_piece(const struct bitmap *b, uint32_t shard, uint32_t offset, const uint8_t *bytes,
                             uint32_t length, struct error *e)
 {
-    if (bitmap_state(b, shard) != BITMAP_LOADING || offset != b->loaded[shard] ||
-        length % (b->block_words * 8) != 0 || length > b->shard_bytes - offset)
+    if (!bitmap_is_loading(b, shard) || offset != b->loaded[shard] || length % (b->block_words * 8) != 0 ||
+        length > b->shard_bytes - offset)
         return error_set(e, ERR_CONFLICT, "shard %u: %u bytes at %u are not the next piece", shard, length,
                          offset);
     return check_tags(b, shard, offset, bytes, length, e);

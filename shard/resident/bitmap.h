@@ -20,12 +20,13 @@ enum {
 };
 
 enum bitmap_state {
-    BITMAP_ABSENT,   /* no memory; nothing is known */
-    BITMAP_LOADING,  /* what is set is true, what is not set is unknown */
-    BITMAP_RESIDENT, /* whole: what is not set was not added */
-    BITMAP_LEAVING   /* whole, for some time still */
+    BITMAP_ABSENT,    /* no memory; nothing is known */
+    BITMAP_LOADING,   /* what is set is true, what is not set is unknown */
+    BITMAP_RELOADING, /* the same; it was whole, until it was to be loaded again */
+    BITMAP_RESIDENT,  /* whole: what is not set was not added */
+    BITMAP_LEAVING    /* whole, for some time still */
 };
-enum { BITMAP_STATES = 4 };
+enum { BITMAP_STATES = 8 };
 
 enum bitmap_answer { BITMAP_NO, BITMAP_YES, BITMAP_UNKNOWN };
 
@@ -33,14 +34,15 @@ struct bitmap {
     struct geometry geometry;
     uint16_t tag;
     uint32_t block_words, shard_words, shard_bytes;
-    uint32_t shard_pages;    /* words of marks that a shard has */
-    size_t mapped;           /* bytes of @words */
-    size_t marks_mapped;     /* bytes of @marks */
-    atomic_word *words;      /* all shards, one behind the other */
-    atomic_word *marks;      /* @shard_pages for each shard */
-    _Atomic uint32_t *state; /* of each shard: enum bitmap_state, and above it how often that has changed */
-    _Atomic uint8_t *marked; /* of each shard: some of its marks may be set */
-    uint32_t *loaded;        /* of each shard: bytes that were ORed; of whoever loads it */
+    uint32_t shard_pages;      /* words of marks that a shard has */
+    size_t mapped;             /* bytes of @words */
+    size_t marks_mapped;       /* bytes of @marks */
+    atomic_word *words;        /* all shards, one behind the other */
+    atomic_word *marks;        /* @shard_pages for each shard */
+    _Atomic uint32_t *state;   /* of each shard: enum bitmap_state, and above it how often that has changed */
+    _Atomic uint8_t *marked;   /* of each shard: some of its marks may be set */
+    uint32_t *loaded;          /* of each shard: bytes that were ORed; of whoever loads it */
+    _Atomic uint32_t *checked; /* of each shard: under which resident_view() Redis had its header; 0: none */
 };
 
 /* No shard is there yet. ERR_NOMEM: there is no memory, or no room among the addresses. */
@@ -49,9 +51,13 @@ MUST_CHECK enum err bitmap_new(struct bitmap **out, const struct geometry *g, ui
 void bitmap_free(struct bitmap *b);
 
 enum bitmap_state bitmap_state(const struct bitmap *b, uint32_t shard);
+/* BITMAP_LOADING or BITMAP_RELOADING. */
+bool bitmap_is_loading(const struct bitmap *b, uint32_t shard);
 /* Another number after each change of the shard's state; 0 where it is not BITMAP_RESIDENT or BITMAP_LEAVING.
  */
 uint32_t bitmap_stamp(const struct bitmap *b, uint32_t shard);
+/* The shard is whole, and was since bitmap_stamp() gave @stamp. */
+bool bitmap_stayed(const struct bitmap *b, uint32_t shard, uint32_t stamp);
 /* Of one thread at a time, with no bits being set meanwhile. BITMAP_ABSENT gives the shard's memory back. */
 void bitmap_change(struct bitmap *b, uint32_t shard, enum bitmap_state state);
 
@@ -63,7 +69,7 @@ void bitmap_fetch(const struct bitmap *b, const struct key_place *places, unsign
 /* Set the bits of @place, and mark them. True: some bit was not set. Its shard is not BITMAP_ABSENT. */
 bool bitmap_set(struct bitmap *b, const struct key_place *place);
 
-/* OR @length bytes, which Redis has @offset bytes behind the header of @shard; the shard is BITMAP_LOADING.
+/* OR @length bytes, which Redis has @offset bytes behind the header of @shard, which is loading.
  * Both are multiples of a block. Pieces come in order. Nobody sets bits meanwhile, so that no word
  * needs an atomic OR. ERR_LOST: a block has not the tag; ERR_CONFLICT: the piece is not the next one; nothing
  * was ORed.

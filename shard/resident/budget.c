@@ -12,6 +12,7 @@ void budget_init(struct budget *b, uint64_t limit)
 {
     atomic_init(&b->limit, limit);
     atomic_init(&b->used, 0);
+    atomic_init(&b->pinned, 0);
 }
 
 void budget_set(struct budget *b, uint64_t limit)
@@ -19,19 +20,34 @@ void budget_set(struct budget *b, uint64_t limit)
     atomic_store(&b->limit, limit);
 }
 
-bool budget_take(struct budget *b, uint64_t bytes)
+static bool take(_Atomic uint64_t *taken, uint64_t limit, uint64_t bytes)
 {
-    uint64_t used = atomic_load(&b->used), limit = atomic_load(&b->limit);
+    uint64_t used = atomic_load(taken);
     do {
         if (used > limit || bytes > limit - used)
             return false;
-    } while (!atomic_compare_exchange_weak(&b->used, &used, used + bytes));
+    } while (!atomic_compare_exchange_weak(taken, &used, used + bytes));
     return true;
+}
+
+bool budget_take(struct budget *b, uint64_t bytes)
+{
+    return take(&b->used, atomic_load(&b->limit), bytes);
 }
 
 void budget_give(struct budget *b, uint64_t bytes)
 {
     atomic_fetch_sub(&b->used, bytes);
+}
+
+bool budget_pin(struct budget *b, uint64_t bytes)
+{
+    return take(&b->pinned, BUDGET_PINNED_MAX, bytes);
+}
+
+void budget_unpin(struct budget *b, uint64_t bytes)
+{
+    atomic_fetch_sub(&b->pinned, bytes);
 }
 
 /* --- what the system says --- */

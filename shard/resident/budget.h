@@ -10,7 +10,10 @@
 struct budget {
     _Atomic uint64_t limit; /* bytes; 0: nothing is in memory */
     _Atomic uint64_t used;
+    _Atomic uint64_t pinned; /* by requests under way (blocks.h), beside the limit: it may be 0 */
 };
+
+enum { BUDGET_PINNED_MAX = 64 << 20 };
 
 void budget_init(struct budget *b, uint64_t limit);
 /* Nothing that is in memory leaves it by this; there is no room until enough has. */
@@ -18,6 +21,9 @@ void budget_set(struct budget *b, uint64_t limit);
 /* False: there is no room for so many more bytes. */
 bool budget_take(struct budget *b, uint64_t bytes);
 void budget_give(struct budget *b, uint64_t bytes);
+/* The same for pinned blocks, at most BUDGET_PINNED_MAX. */
+bool budget_pin(struct budget *b, uint64_t bytes);
+void budget_unpin(struct budget *b, uint64_t bytes);
 
 /* What a group may use, as memory.max (version 2) or memory.limit_in_bytes (version 1) says it. UINT64_MAX:
  * no bound. */

@@ -71,35 +71,43 @@ bool dirty_next(const struct bitmap *b, uint32_t *shard)
     return false;
 }
 
-static void take_pages(struct bitmap *b, struct dirty_batch *out)
+static void take_pages(struct bitmap *b, uint32_t *page, struct dirty_batch *out)
 {
-    for (uint32_t page = 0; page < b->shard_pages; page++) {
-        if (atomic_load_explicit(page_marks(b, out->shard, page), memory_order_relaxed) == 0)
+    for (; *page < b->shard_pages; ++*page) {
+        if (atomic_load_explicit(page_marks(b, out->shard, *page), memory_order_relaxed) == 0)
             continue;
         if (out->length > DIRTY_BATCH_BYTES - BITMAP_PAGE) { /* whatever it has by now may not fit */
             atomic_store_explicit(&b->marked[out->shard], 1, memory_order_release);
             return;
         }
-        take_page(b, out, page);
+        take_page(b, out, *page);
     }
 }
 
 /* A shard that is not whole lacks bits that Redis has: its bytes would overwrite them. One that left
- * meanwhile may have been copied as zeros. */
-bool dirty_take(struct bitmap *b, uint32_t shard, struct dirty_batch *out)
+ * meanwhile may have been copied as zeros. That a shard has marks is taken back at its first page only: marks
+ * that come later are behind that. */
+bool dirty_take_from(struct bitmap *b, uint32_t shard, uint32_t *page, struct dirty_batch *out)
 {
     uint32_t stamp = bitmap_stamp(b, shard);
     out->shard = shard;
     out->count = 0;
     out->length = 0;
-    if (stamp == 0 || atomic_exchange_explicit(&b->marked[shard], 0, memory_order_acq_rel) == 0)
+    if (stamp == 0 ||
+        (*page == 0 && atomic_exchange_explicit(&b->marked[shard], 0, memory_order_acq_rel) == 0))
         return false;
-    take_pages(b, out);
-    if (out->count > 0 && bitmap_stamp(b, shard) != stamp) {
+    take_pages(b, page, out);
+    if (out->count > 0 && !bitmap_stayed(b, shard, stamp)) {
         dirty_put_back(b, out);
         out->count = 0;
     }
     return out->count > 0;
+}
+
+bool dirty_take(struct bitmap *b, uint32_t shard, struct dirty_batch *out)
+{
+    uint32_t page = 0;
+    return dirty_take_from(b, shard, &page, out);
 }
 
 void dirty_put_back(struct bitmap *b, const struct dirty_batch *batch)

@@ -7,8 +7,8 @@
  * The order for whoever folds: note the positions of the lanes, and the stamps of the shards
  * (bitmap_stamp()); take batches until there are none, and write each; only then store the positions. A batch
  * that was not written is put back, or the folder takes over, which finds it (bitmap_join()). Marks say all
- * of a shard only if it was in memory from the positions on: where its stamp is 0, or another by now, the
- * overlay's keys are written one by one. */
+ * of a shard only if it was in memory from the positions on (bitmap_stayed()); where it was not, the overlay
+ * has what Redis may lack. */
 #include <stdbool.h>
 #include <stdint.h>
 #include "shard/resident/bitmap.h"
@@ -38,6 +38,9 @@ bool dirty_next(const struct bitmap *b, uint32_t *shard);
 /* Take marks of @shard and copy what they say, as much as a batch holds. False: there were none. Of one
  * thread at a time for each shard. */
 bool dirty_take(struct bitmap *b, uint32_t shard, struct dirty_batch *out);
+/* The same from *@page on, which moves behind what was looked at: from page 0 until it gives false, it takes
+ * each page once, however many bits are set meanwhile. */
+bool dirty_take_from(struct bitmap *b, uint32_t shard, uint32_t *page, struct dirty_batch *out);
 
 /* Mark again what @batch took: it was not written. */
 void dirty_put_back(struct bitmap *b, const struct dirty_batch *batch);

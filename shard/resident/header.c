@@ -122,3 +122,12 @@ enum err header_check(const struct header *found, const struct header *expected,
                          name, f->writer.number, x->writer.number);
     return ERR_OK;
 }
+
+enum err header_check_made(const struct header *found, uint64_t made, const char *name, struct error *e)
+{
+    return found->writer.number >= made
+               ? ERR_OK
+               : error_set(e, ERR_LOST,
+                           "shard %s was made under token %" PRIu64 ", and those of its layer under %" PRIu64,
+                           name, found->writer.number, made);
+}

@@ -52,6 +52,11 @@ MUST_CHECK enum err header_decode(struct header *out, const uint8_t *bytes, size
 MUST_CHECK enum err header_check(const struct header *found, const struct header *expected, const char *name,
                                  struct error *e);
 
+/* ERR_LOST: its writer is earlier than the token @made, under which the shards of its layer were made: an
+ * attempt that was given up has made it again, empty, after the one that counts was lost. */
+MUST_CHECK enum err header_check_made(const struct header *found, uint64_t made, const char *name,
+                                      struct error *e);
+
 /* Below, equal to or above 0, as memcmp() says it of their bytes. */
 int writer_compare(const struct writer_token *a, const struct writer_token *b);
 #endif

@@ -1,46 +1,63 @@
 /* SPDX-License-Identifier: MIT */
 #include "shard/resident/load.h"
 
-/* Pieces under way, in the order in which they were asked for: replies of one node come in it. */
+/* Batches under way, in the order in which they were asked for: replies of one node come in it. */
 struct queue {
-    struct load_piece piece[LOAD_WINDOW];
+    struct load_batch room[LOAD_WINDOW];
+    struct load_batch *batch[LOAD_WINDOW]; /* those under way, then those that are free */
     bool sent[LOAD_WINDOW];
-    unsigned first, count;
+    unsigned count, pieces;
 };
 
-static bool ask(struct queue *q, struct load *l, struct link *link, struct buffer *command)
+static void push(struct queue *q, struct link *link)
 {
-    unsigned at = (q->first + q->count) % LOAD_WINDOW;
-    buffer_clear(command);
-    if (q->count == LOAD_WINDOW || !load_next(l, &q->piece[at], command))
-        return false;
-    q->sent[at] = !buffer_failed(command) && link_append_formatted(link, q->piece[at].where, command->data,
-                                                                   command->length, NULL) == ERR_OK;
+    struct load_batch *b = q->batch[q->count];
+    q->sent[q->count] =
+        !buffer_failed(&b->commands) && link_append_together(link, b->where, &b->redirect, b->count,
+                                                             b->commands.data, b->end, NULL) == ERR_OK;
     q->count++;
-    return true;
+    q->pieces += b->pieces;
+}
+
+static struct load_batch *pop(struct queue *q)
+{
+    struct load_batch *b = q->batch[0];
+    q->count--;
+    q->pieces -= b->pieces;
+    for (unsigned i = 0; i < q->count; i++) {
+        q->batch[i] = q->batch[i + 1];
+        q->sent[i] = q->sent[i + 1];
+    }
+    q->batch[q->count] = b;
+    return b;
 }
 
 static void take_first(struct queue *q, struct load *l, struct link *link)
 {
-    const struct load_piece *piece = &q->piece[q->first];
-    redisReply *reply = NULL;
-    if (q->sent[q->first] && link_reply(link, piece->where, &reply, NULL) != ERR_OK)
-        reply = NULL;
-    load_take(l, piece, reply);
-    freeReplyObject(reply);
-    q->first = (q->first + 1) % LOAD_WINDOW;
-    q->count--;
+    bool sent = q->sent[0];
+    struct load_batch *b = pop(q);
+    for (unsigned i = 0; i < b->count; i++) {
+        redisReply *reply = NULL;
+        if (sent && link_reply(link, b->where, &reply, NULL) != ERR_OK)
+            reply = NULL;
+        load_take(l, b, reply);
+        freeReplyObject(reply);
+    }
+    if (load_again(l, b))
+        push(q, link);
 }
 
 void load_by_link(struct load *l, struct link *link)
 {
     struct queue q = {.count = 0};
-    struct buffer command = {0};
+    for (unsigned i = 0; i < LOAD_WINDOW; i++)
+        q.batch[i] = &q.room[i];
     do {
-        while (ask(&q, l, link, &command))
-            ;
+        while (q.pieces < LOAD_WINDOW && load_next(l, LOAD_WINDOW - q.pieces, q.batch[q.count]))
+            push(&q, link);
         if (q.count > 0)
             take_first(&q, l, link);
     } while (q.count > 0);
-    buffer_fini(&command);
+    for (unsigned i = 0; i < LOAD_WINDOW; i++)
+        load_batch_fini(&q.room[i]);
 }

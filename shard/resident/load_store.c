@@ -2,12 +2,11 @@
 #include "shard/resident/load.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 struct asked {
     struct load_stream *stream;
-    struct load_piece piece;
-    bool under_way;
+    struct load_batch batch;
+    unsigned awaited; /* replies; 0: it is free */
 };
 
 struct load_stream {
@@ -15,40 +14,50 @@ struct load_stream {
     struct store *store;
     load_done_fn *done;
     void *arg;
-    struct buffer command;
     bool cancelled;
-    unsigned window, under_way;
-    struct asked asked[];
+    unsigned window, pieces; /* that may be, and that are under way */
+    unsigned under_way;      /* batches */
+    struct asked asked[LOAD_WINDOW];
 };
 
 static void stream_free(struct load_stream *s)
 {
-    buffer_fini(&s->command);
+    for (unsigned i = 0; i < LOAD_WINDOW; i++)
+        load_batch_fini(&s->asked[i].batch);
     free(s);
 }
 
 static void on_reply(void *arg, const redisReply *reply);
 
+/* What cannot be sent has no reply, which fails its shards; so this ends. */
 static void ask(struct load_stream *s, struct asked *a)
 {
-    a->under_way = !buffer_failed(&s->command) &&
-                   store_send(s->store, a->piece.where, s->command.data, s->command.length, on_reply, a);
-    s->under_way += a->under_way;
-    if (!a->under_way)
-        load_take(s->load, &a->piece, NULL);
+    struct load_batch *b = &a->batch;
+    a->awaited = buffer_failed(&b->commands) ? 0
+                                             : store_send_together(s->store, b->where, &b->redirect, b->count,
+                                                                   b->commands.data, b->end, on_reply, a);
+    for (unsigned i = 0; a->awaited == 0 && i < b->count; i++)
+        load_take(s->load, b, NULL);
+    s->under_way += a->awaited > 0;
+    s->pieces += a->awaited > 0 ? b->pieces : 0;
 }
 
-/* Fill the window. A piece that cannot be sent fails its shard, so this ends. */
-static void pump(struct load_stream *s)
+static struct asked *free_one(struct load_stream *s)
 {
     unsigned at = 0;
-    while (s->under_way < s->window) {
-        while (s->asked[at].under_way)
-            at = (at + 1) % s->window;
-        buffer_clear(&s->command);
-        if (!load_next(s->load, &s->asked[at].piece, &s->command))
+    while (s->asked[at].awaited > 0)
+        at++;
+    return &s->asked[at];
+}
+
+/* Fill the window. */
+static void pump(struct load_stream *s)
+{
+    while (s->pieces < s->window) {
+        struct asked *a = free_one(s);
+        if (!load_next(s->load, s->window - s->pieces, &a->batch))
             break;
-        ask(s, &s->asked[at]);
+        ask(s, a);
     }
     if (s->under_way > 0)
         return;
@@ -58,24 +67,37 @@ static void pump(struct load_stream *s)
     done(arg);
 }
 
+/* The last reply of a batch. */
+static void end(struct load_stream *s, struct asked *a)
+{
+    s->under_way--;
+    s->pieces -= a->batch.pieces;
+    if (s->cancelled) {
+        if (s->under_way == 0)
+            stream_free(s);
+        return;
+    }
+    while (a->batch.taken < a->batch.count) /* of what memory did not suffice for */
+        load_take(s->load, &a->batch, NULL);
+    if (load_again(s->load, &a->batch))
+        ask(s, a);
+    pump(s);
+}
+
 static void on_reply(void *arg, const redisReply *reply)
 {
     struct asked *a = arg;
     struct load_stream *s = a->stream;
-    a->under_way = false;
-    s->under_way--;
-    if (!s->cancelled) {
-        load_take(s->load, &a->piece, reply);
-        pump(s);
-    } else if (s->under_way == 0) {
-        stream_free(s);
-    }
+    if (!s->cancelled)
+        load_take(s->load, &a->batch, reply);
+    if (--a->awaited == 0)
+        end(s, a);
 }
 
 bool load_stream_start(struct load_stream **out, struct load *l, struct store *store, unsigned window,
                        load_done_fn *done, void *arg)
 {
-    struct load_stream *s = calloc(1, sizeof(*s) + window * sizeof(s->asked[0]));
+    struct load_stream *s = calloc(1, sizeof(*s));
     if (s == NULL)
         return false;
     *out = s;
@@ -83,8 +105,8 @@ bool load_stream_start(struct load_stream **out, struct load *l, struct store *s
     s->store = store;
     s->done = done;
     s->arg = arg;
-    s->window = window;
-    for (unsigned i = 0; i < window; i++)
+    s->window = window < LOAD_WINDOW ? window : LOAD_WINDOW;
+    for (unsigned i = 0; i < LOAD_WINDOW; i++)
         s->asked[i].stream = s;
     pump(s);
     return true;

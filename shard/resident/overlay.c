@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "shard/resident/overlay.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUCKETS_MIN = 64 };
+enum { BUCKETS_MIN = 64, WALK_ENTRIES = 4096 /* that one step of a walk looks at */ };
 
 struct held {
     LIST_ENTRY(held) next; /* in its bucket */
@@ -37,6 +38,7 @@ struct overlay {
     struct log_id *folded; /* the latest that was told */
     struct bound waiting, merged;
     TAILQ_HEAD(, overlay_read) reads; /* oldest first */
+    LIST_HEAD(, overlay_walk) walks;
     uint64_t tickets;
     struct bucket *buckets;
     size_t bucket_count; /* a power of two */
@@ -49,6 +51,7 @@ struct overlay *overlay_new(unsigned lanes)
     if (o == NULL)
         return NULL;
     TAILQ_INIT(&o->reads);
+    LIST_INIT(&o->walks);
     o->lanes = lanes;
     o->bucket_count = BUCKETS_MIN;
     o->lane = calloc(lanes, sizeof(*o->lane));
@@ -146,6 +149,10 @@ enum err overlay_add(struct overlay *o, unsigned lane, struct log_id id, unsigne
 static void drop_first(struct overlay *o, struct entries *lane)
 {
     struct entry *first = STAILQ_FIRST(lane);
+    struct overlay_walk *w;
+    LIST_FOREACH(w, &o->walks, next)
+    if (w->at == first)
+        w->at = STAILQ_NEXT(first, next);
     for (unsigned i = 0; i < first->count; i++)
         LIST_REMOVE(&first->held[i], next);
     STAILQ_REMOVE_HEAD(lane, next);
@@ -178,11 +185,60 @@ void overlay_or(struct overlay *o, unsigned layer, struct bitmap *b)
         STAILQ_FOREACH(one, &o->lane[lane], next)
     for (unsigned i = 0; i < one->count; i++) {
         const struct held *h = &one->held[i];
-        if (h->layer != layer || bitmap_state(b, h->key.shard) != BITMAP_LOADING)
+        if (h->layer != layer || !bitmap_is_loading(b, h->key.shard))
             continue;
         hash_place(&b->geometry, h->key.hash, &place);
         (void)bitmap_set(b, &place);
     }
+    pthread_mutex_unlock(&o->lock);
+}
+
+/* --- walks --- */
+
+void overlay_walk_begin(struct overlay *o, struct overlay_walk *w)
+{
+    pthread_mutex_lock(&o->lock);
+    w->lane = 0;
+    w->at = STAILQ_FIRST(&o->lane[0]);
+    LIST_INSERT_HEAD(&o->walks, w, next);
+    pthread_mutex_unlock(&o->lock);
+}
+
+static unsigned meet(const struct entry *one, struct overlay_met *met)
+{
+    for (unsigned i = 0; i < one->count; i++)
+        met[i] = (struct overlay_met){.key = one->held[i].key, .layer = one->held[i].layer};
+    return one->count;
+}
+
+bool overlay_walk_next(struct overlay *o, struct overlay_walk *w, const struct log_id *from,
+                       const struct log_id *to, struct overlay_met *met, unsigned room, unsigned *count)
+{
+    assert(room >= LOG_KEYS_MAX);
+    *count = 0;
+    pthread_mutex_lock(&o->lock);
+    for (unsigned looked = 0; w->lane < o->lanes && looked < WALK_ENTRIES; looked++) {
+        const struct entry *one = w->at;
+        if (one == NULL || log_id_compare(one->id, to[w->lane]) > 0) {
+            w->lane++;
+            w->at = w->lane < o->lanes ? STAILQ_FIRST(&o->lane[w->lane]) : NULL;
+            continue;
+        }
+        if (one->count > room - *count)
+            break;
+        if (log_id_compare(one->id, from[w->lane]) > 0)
+            *count += meet(one, met + *count);
+        w->at = STAILQ_NEXT(one, next);
+    }
+    bool more = w->lane < o->lanes || *count > 0;
+    pthread_mutex_unlock(&o->lock);
+    return more;
+}
+
+void overlay_walk_end(struct overlay *o, struct overlay_walk *w)
+{
+    pthread_mutex_lock(&o->lock);
+    LIST_REMOVE(w, next);
     pthread_mutex_unlock(&o->lock);
 }
 
@@ -195,6 +251,28 @@ void overlay_size(struct overlay *o, uint64_t *keys, uint64_t *bytes)
 }
 
 /* --- what may go --- */
+
+static void forget_reads(struct overlay *o)
+{
+    struct overlay_read *read;
+    while ((read = TAILQ_FIRST(&o->reads)) != NULL) {
+        read->counts = false;
+        TAILQ_REMOVE(&o->reads, read, next);
+    }
+}
+
+void overlay_reset(struct overlay *o)
+{
+    pthread_mutex_lock(&o->lock);
+    forget_reads(o);
+    o->waiting.set = o->merged.set = false;
+    for (unsigned i = 0; i < o->lanes; i++) {
+        while (!STAILQ_EMPTY(&o->lane[i]))
+            drop_first(o, &o->lane[i]);
+        o->folded[i] = (struct log_id){0};
+    }
+    pthread_mutex_unlock(&o->lock);
+}
 
 static bool reads_ended(const struct overlay *o, uint64_t ticket)
 {
@@ -273,12 +351,8 @@ void overlay_read_cancel(struct overlay *o, struct overlay_read *read)
 
 void overlay_discard(struct overlay *o)
 {
-    struct overlay_read *read;
     pthread_mutex_lock(&o->lock);
-    while ((read = TAILQ_FIRST(&o->reads)) != NULL) {
-        read->counts = false;
-        TAILQ_REMOVE(&o->reads, read, next);
-    }
+    forget_reads(o);
     drop(o);
     pthread_mutex_unlock(&o->lock);
 }

@@ -30,6 +30,19 @@ struct overlay_read {
     TAILQ_ENTRY(overlay_read) next;
 };
 
+/* A walk through the keys; of the caller, and left alone until its end. */
+struct overlay_walk {
+    unsigned lane;
+    void *at; /* the entry that comes next, NULL: behind the last one of the lane */
+    LIST_ENTRY(overlay_walk) next;
+};
+
+/* A key that a walk has met. */
+struct overlay_met {
+    struct overlay_key key;
+    uint32_t layer;
+};
+
 /* Of a filter with @lanes lanes. NULL: no memory. */
 struct overlay *overlay_new(unsigned lanes);
 void overlay_free(struct overlay *o);
@@ -40,7 +53,7 @@ void overlay_free(struct overlay *o);
 MUST_CHECK enum err overlay_add(struct overlay *o, unsigned lane, struct log_id id, unsigned layer,
                                 const struct overlay_key *keys, unsigned count, struct error *e);
 
-/* Set in @b the bits of all keys of @layer in shards that are BITMAP_LOADING. */
+/* Set in @b the bits of all keys of @layer in shards that are loading. */
 void overlay_or(struct overlay *o, unsigned layer, struct bitmap *b);
 
 /* A GETRANGE of a block is sent. */
@@ -54,10 +67,22 @@ void overlay_read_cancel(struct overlay *o, struct overlay_read *read);
 /* There is a new view: no answer of what is under way counts. */
 void overlay_discard(struct overlay *o);
 
+/* Forget all: lanes are read again from where `folded` of another view begins. */
+void overlay_reset(struct overlay *o);
+
 /* `folded` of each lane, as read in one command with the layers of the view in use; never goes back. */
 void overlay_folded(struct overlay *o, const struct log_id *folded);
 /* `folded` is known to have passed @id. */
 bool overlay_is_folded(struct overlay *o, unsigned lane, struct log_id id);
+
+/* Walk through the keys of entries, lane by lane, oldest first. The lock is held for one overlay_walk_next()
+ * at a time; entries that go meanwhile are left out. */
+void overlay_walk_begin(struct overlay *o, struct overlay_walk *w);
+/* The next keys of entries behind @from and up to @to (of each lane): at most @room, which is LOG_KEYS_MAX or
+ * more, maybe none. False: the walk has met all. */
+bool overlay_walk_next(struct overlay *o, struct overlay_walk *w, const struct log_id *from,
+                       const struct log_id *to, struct overlay_met *met, unsigned room, unsigned *count);
+void overlay_walk_end(struct overlay *o, struct overlay_walk *w);
 
 /* Keys held, and the bytes that they take. */
 void overlay_size(struct overlay *o, uint64_t *keys, uint64_t *bytes);

@@ -5,6 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A shard that comes or leaves does not wait for ever, however many requests pin blocks. */
+static bool make_lock(pthread_rwlock_t *lock)
+{
+    pthread_rwlockattr_t kind;
+    return pthread_rwlockattr_init(&kind) == 0 &&
+           pthread_rwlockattr_setkind_np(&kind, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP) == 0 &&
+           pthread_rwlock_init(lock, &kind) == 0;
+}
+
 enum err resident_new(struct resident **out, uint64_t mix, unsigned lanes, struct budget *budget,
                       struct error *e)
 {
@@ -14,11 +23,13 @@ enum err resident_new(struct resident **out, uint64_t mix, unsigned lanes, struc
     r->mix = mix;
     r->budget = budget;
     r->lanes = lanes;
+    r->view = 1;
     r->overlay = overlay_new(lanes);
+    r->blocks = blocks_new(budget);
     r->applied = calloc(lanes, sizeof(*r->applied));
     r->left = calloc(lanes, sizeof(*r->left));
-    bool made = pthread_rwlock_init(&r->changing, NULL) == 0;
-    if (!made || r->overlay == NULL || r->applied == NULL || r->left == NULL) {
+    bool made = make_lock(&r->changing);
+    if (!made || r->overlay == NULL || r->blocks == NULL || r->applied == NULL || r->left == NULL) {
         resident_free(r);
         return error_set(e, ERR_NOMEM, "out of memory");
     }
@@ -43,6 +54,7 @@ void resident_free(struct resident *r)
         bitmap_free(b);
     }
     overlay_free(r->overlay);
+    blocks_free(r->blocks);
     (void)pthread_rwlock_destroy(&r->changing);
     free(r->applied);
     free(r->left);
@@ -87,8 +99,11 @@ static void look_group(const struct resident *r, unsigned layers, const struct k
     uint8_t found[BITMAP_GROUP];
     memset(answers, layers == 0 ? RESIDENT_UNKNOWN : RESIDENT_ABSENT, count);
     for (unsigned l = layers; l-- > 0;) {
-        place(r, r->layer[l], hashes, count, places);
-        bitmap_look(r->layer[l], places, count, found);
+        const struct bitmap *b = r->layer[l];
+        place(r, b, hashes, count, places);
+        bitmap_look(b, places, count, found);
+        if (blocks_any(r->blocks))
+            blocks_look(r->blocks, l, &b->geometry, resident_view(r), places, count, found);
         for (unsigned i = 0; i < count; i++)
             answers[i] = both(answers[i], (enum bitmap_answer)found[i]);
     }
@@ -118,20 +133,28 @@ static enum err keep(struct resident *r, unsigned lane, struct log_id id, unsign
     return n == 0 ? ERR_OK : overlay_add(r->overlay, lane, id, layer, keys, n, e);
 }
 
-/* @older: what the layers before the newest say. A key that they have is not set again. */
-static uint8_t apply_one(struct bitmap *b, const struct key_place *at, uint8_t older)
+/* @older: what the layers before the newest say. A key that they have is not set again.
+ *
+ * A pinned block that is whole decides before its shard does: an add may have been sent when it was read, and
+ * the shard was loaded later, from pieces that had the add's own bits. */
+static uint8_t apply_one(struct resident *r, unsigned newest, const struct key_place *at, bool pinned,
+                         uint8_t older)
 {
+    struct bitmap *b = r->layer[newest];
     if (older == RESIDENT_PRESENT)
         return RESIDENT_OLD;
     enum bitmap_state state = bitmap_state(b, at->shard);
-    if (state == BITMAP_ABSENT)
-        return RESIDENT_UNSURE;
-    bool added = bitmap_set(b, at);
-    if (state == BITMAP_LOADING) /* a piece may have had the entry itself */
-        return RESIDENT_UNSURE;
-    if (!added)
+    bool is_new = state != BITMAP_ABSENT && bitmap_set(b, at);
+    bool is_known = state >= BITMAP_RESIDENT; /* of one that loads a piece may have had the entry itself */
+    enum blocks_set set =
+        pinned ? blocks_set(r->blocks, newest, &b->geometry, resident_view(r), at) : BLOCKS_SILENT;
+    if (set != BLOCKS_SILENT) {
+        is_known = true;
+        is_new = set == BLOCKS_NEW;
+    }
+    if (is_known && !is_new)
         return RESIDENT_OLD;
-    return older == RESIDENT_UNKNOWN ? RESIDENT_UNSURE : RESIDENT_NEW;
+    return is_known && older == RESIDENT_ABSENT ? RESIDENT_NEW : RESIDENT_UNSURE;
 }
 
 static enum err apply(struct resident *r, unsigned lane, struct log_id id, const struct key_hash *hashes,
@@ -149,8 +172,9 @@ static enum err apply(struct resident *r, unsigned lane, struct log_id id, const
     enum err code = keep(r, lane, id, newest, hashes, places, count, e);
     if (code != ERR_OK)
         return code;
+    bool pinned = blocks_any(r->blocks); /* behind keep(): see pin.c */
     for (unsigned i = 0; i < count; i++)
-        added[i] = apply_one(r->layer[newest], &places[i], added[i]);
+        added[i] = apply_one(r, newest, &places[i], pinned, added[i]);
     r->applied[lane] = id;
     return ERR_OK;
 }
@@ -170,14 +194,18 @@ enum err resident_apply(struct resident *r, unsigned lane, struct log_id id, con
 static enum err begin(struct resident *r, unsigned layer, uint32_t first, uint32_t count, struct error *e)
 {
     struct bitmap *b = r->layer[layer];
-    for (uint32_t s = first; s < first + count; s++)
-        if (bitmap_state(b, s) != BITMAP_ABSENT)
+    uint32_t absent = 0;
+    for (uint32_t s = first; s < first + count; s++) {
+        enum bitmap_state state = bitmap_state(b, s);
+        if (state != BITMAP_ABSENT && state != BITMAP_RELOADING)
             return error_set(e, ERR_CONFLICT, "shard %u of layer %u is in memory", s, layer);
-    if (!budget_take(r->budget, (uint64_t)count * b->shard_bytes))
-        return error_set(e, ERR_NOMEM, "resident_memory has no room for %u shards of %u bytes", count,
+        absent += state == BITMAP_ABSENT;
+    }
+    if (!budget_take(r->budget, (uint64_t)absent * b->shard_bytes))
+        return error_set(e, ERR_NOMEM, "resident_memory has no room for %u shards of %u bytes", absent,
                          b->shard_bytes);
     for (uint32_t s = first; s < first + count; s++)
-        bitmap_change(b, s, BITMAP_LOADING);
+        bitmap_change(b, s, bitmap_state(b, s) == BITMAP_ABSENT ? BITMAP_LOADING : BITMAP_RELOADING);
     overlay_or(r->overlay, layer, b);
     return ERR_OK;
 }
@@ -209,7 +237,7 @@ enum err resident_load_end(struct resident *r, unsigned layer, uint32_t shard, s
     struct bitmap *b = r->layer[layer];
     enum err code = ERR_OK;
     pthread_rwlock_wrlock(&r->changing);
-    if (bitmap_state(b, shard) != BITMAP_LOADING || !bitmap_is_loaded(b, shard))
+    if (!bitmap_is_loading(b, shard) || !bitmap_is_loaded(b, shard))
         code = error_set(e, ERR_CONFLICT, "shard %u of layer %u was not loaded whole", shard, layer);
     else
         bitmap_change(b, shard, BITMAP_RESIDENT);
@@ -229,6 +257,35 @@ void resident_load_cancel(struct resident *r, unsigned layer, uint32_t shard)
     if (bitmap_state(r->layer[layer], shard) == BITMAP_LOADING)
         give_back(r, r->layer[layer], shard);
     pthread_rwlock_unlock(&r->changing);
+}
+
+void resident_barrier(struct resident *r)
+{
+    pthread_rwlock_wrlock(&r->changing);
+    pthread_rwlock_unlock(&r->changing);
+}
+
+void resident_rebase(struct resident *r)
+{
+    pthread_rwlock_wrlock(&r->changing);
+    for (unsigned l = 0; l < layers_of(r); l++)
+        for (uint32_t s = 0; s < r->layer[l]->geometry.shards; s++)
+            if (bitmap_state(r->layer[l], s) >= BITMAP_RESIDENT)
+                bitmap_change(r->layer[l], s, BITMAP_RELOADING);
+    overlay_reset(r->overlay);
+    memset(r->applied, 0, r->lanes * sizeof(*r->applied));
+    memset(r->left, 0, r->lanes * sizeof(*r->left));
+    atomic_fetch_add(&r->view, 1);
+    pthread_rwlock_unlock(&r->changing);
+}
+
+enum err resident_join_piece(struct resident *r, unsigned layer, uint32_t shard, uint32_t offset,
+                             const void *bytes, uint32_t length, struct error *e)
+{
+    pthread_rwlock_rdlock(&r->changing);
+    enum err code = bitmap_join(r->layer[layer], shard, offset, bytes, length, e);
+    pthread_rwlock_unlock(&r->changing);
+    return code;
 }
 
 void resident_leave_begin(struct resident *r, unsigned layer, uint32_t shard)

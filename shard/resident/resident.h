@@ -17,28 +17,39 @@
 #include "shard/log/entry.h"
 #include "shard/log/position.h"
 #include "shard/resident/bitmap.h"
+#include "shard/resident/blocks.h"
 #include "shard/resident/budget.h"
 #include "shard/resident/overlay.h"
 
 enum resident_answer {
     RESIDENT_ABSENT,  /* of what was applied before the look-up began, this key was not */
     RESIDENT_PRESENT, /* in some layer all of its bits are set */
-    RESIDENT_UNKNOWN  /* in no layer that is in memory; others must be read from Redis */
+    RESIDENT_UNKNOWN  /* in no layer that is in memory; the blocks of others must be pinned and read */
 };
 
 /* Exact, and the same for all processes, where the shards that the key may be in were loaded, and a tail read
- * that was begun after that was applied, before the entry was sent; else a shard may have had the entry
- * itself. */
+ * that was begun after that was applied, or their blocks were pinned and read, before the entry was sent;
+ * else a shard may have had the entry itself. Not exact of an entry that was sent before resident_discard().
+ */
 enum resident_added {
     RESIDENT_OLD,   /* all of its bits were set before */
     RESIDENT_NEW,   /* some bit was not set, in log order */
-    RESIDENT_UNSURE /* a shard that it may be in is not in memory: its block must have been read before */
+    RESIDENT_UNSURE /* a shard that it may be in is not in memory, nor is its block */
+};
+
+/* What a pin needs. */
+enum resident_pin {
+    PIN_NEEDLESS, /* nothing: the shard is whole in memory, and the block is not pinned */
+    PIN_WHOLE,    /* nothing: it was read before */
+    PIN_ASK       /* GETRANGE is to be sent, and its answer taken */
 };
 
 struct resident {
     uint64_t mix;
     struct budget *budget; /* of the process; borrowed */
     struct overlay *overlay;
+    struct blocks *blocks;
+    _Atomic uint32_t view; /* raised by resident_discard(); from 1 */
     pthread_rwlock_t
         changing; /* states change under the write lock; entries are applied under the read lock */
     unsigned lanes;
@@ -55,12 +66,13 @@ struct resident_status {
     uint64_t resident_bytes, loading_bytes, dirty_bytes;
     uint64_t overhead_bytes; /* beside bitmaps and overlay */
     uint64_t overlay_keys, overlay_bytes;
+    uint64_t pinned_blocks, pinned_bytes;
 };
 
 /* A generation with the secret @mix, without layers, of a filter with @lanes lanes. ERR_NOMEM. */
 MUST_CHECK enum err resident_new(struct resident **out, uint64_t mix, unsigned lanes, struct budget *budget,
                                  struct error *e);
-/* Nobody may be inside. NULL is fine. */
+/* Nobody may be inside, and no block be pinned. NULL is fine. */
 void resident_free(struct resident *r);
 
 /* The next layer, with no shard in memory; it takes the entries from now on. ERR_NOMEM; ERR_RANGE: too many
@@ -77,12 +89,17 @@ MUST_CHECK enum err resident_apply(struct resident *r, unsigned lane, struct log
                                    const struct key_hash *hashes, unsigned count, uint8_t *added,
                                    struct error *e);
 
+/* Wait until no entry is half applied: one lane's applier may have set a bit and not marked it yet, and
+ * another lane's, which found the bit set, have nothing to mark. For whoever folds, between the positions and
+ * the marks (NO_BARRIER in tests/model/log/lanes.pml). */
+void resident_barrier(struct resident *r);
+
 /* --- shards come and go ---
  * Load: note the view; begin; OR all pieces (load.h), while entries are applied; when the entries after the
  * `folded` of that view were applied too, end. */
 
-/* @count shards from @first, none of them in memory, begin to load. ERR_NOMEM: `resident_memory` has no room
- * for them; ERR_CONFLICT. On error nothing changes. */
+/* @count shards from @first, not in memory or to be loaded again, begin to load. ERR_NOMEM: `resident_memory`
+ * has no room for them; ERR_CONFLICT. On error nothing changes. */
 MUST_CHECK enum err resident_load_begin(struct resident *r, unsigned layer, uint32_t first, uint32_t count,
                                         struct error *e);
 /* OR a piece, as bitmap_or(). Entries wait meanwhile, look-ups do not. */
@@ -93,11 +110,43 @@ MUST_CHECK enum err resident_load_end(struct resident *r, unsigned layer, uint32
 /* It is not loaded after all: its memory is given back. */
 void resident_load_cancel(struct resident *r, unsigned layer, uint32_t shard);
 
+/* The lanes are read again, from `folded` of another view: what is in memory counts no longer as whole, and
+ * is to be loaded again. What is set stays set. Nobody applies entries meanwhile. */
+void resident_rebase(struct resident *r);
+/* What Redis has of a shard that is whole, as bitmap_join(): of its folder. ERR_CONFLICT: it is not whole. */
+MUST_CHECK enum err resident_join_piece(struct resident *r, unsigned layer, uint32_t shard, uint32_t offset,
+                                        const void *bytes, uint32_t length, struct error *e);
+
 /* A shard that is in memory begins to leave: entries go to the overlay as well. */
 void resident_leave_begin(struct resident *r, unsigned layer, uint32_t shard);
 /* Give its memory back. False: the overlay's `folded` has not passed all entries that were applied before it
  * began to leave; they would be lost. */
 MUST_CHECK bool resident_leave_end(struct resident *r, unsigned layer, uint32_t shard);
+
+/* --- blocks of shards that are not whole in memory ---
+ * Pin; send GETRANGE; take its answer; look the key up, or send its entry and have it applied; unpin. Any
+ * thread. The shard may load and leave meanwhile: a pinned block takes all entries in any case, so it stays
+ * whole. */
+
+/* The number of the view; another one after each resident_discard(). */
+uint32_t resident_view(const struct resident *r);
+/* There is a new view: what Redis answers to GETRANGEs under way is no answer, and pinned blocks must be read
+ * again. */
+void resident_discard(struct resident *r);
+
+/* Pin a block, to be unpinned if *@out is not PIN_NEEDLESS. PIN_ASK: the GETRANGE is sent from now on; @read
+ * is of the caller, until it is ended by resident_take_block() or resident_drop_read(). A block may be asked
+ * for by several at once; the first answer counts. ERR_NOMEM: as blocks_pin(). ERR_FENCED: @view, by which
+ * the caller reads, is not the latest. */
+MUST_CHECK enum err resident_pin(struct resident *r, uint32_t view, const struct block_at *at,
+                                 struct overlay_read *read, enum resident_pin *out, struct error *e);
+/* The answer: a block with its tag, from a server that counts. @bytes are changed. False: there is a new
+ * view, and it is none. */
+MUST_CHECK bool resident_take_block(struct resident *r, const struct block_at *at, struct overlay_read *read,
+                                    uint8_t *bytes);
+/* There will be no answer. */
+void resident_drop_read(struct resident *r, struct overlay_read *read);
+void resident_unpin(struct resident *r, const struct block_at *at);
 
 void resident_status(const struct resident *r, struct resident_status *out);
 #endif

@@ -9,7 +9,7 @@ static void add_shard(const struct bitmap *b, uint32_t shard, struct resident_st
     out->shards++;
     out->shard_bytes += b->shard_bytes;
     out->resident += state == BITMAP_RESIDENT || state == BITMAP_LEAVING;
-    out->loading += state == BITMAP_LOADING;
+    out->loading += bitmap_is_loading(b, shard);
     out->dirty += dirty > 0;
     out->dirty_bytes += dirty;
 }
@@ -28,4 +28,5 @@ void resident_status(const struct resident *r, struct resident_status *out)
         out->overhead_bytes += bitmap_overhead(b);
     }
     overlay_size(r->overlay, &out->overlay_keys, &out->overlay_bytes);
+    blocks_size(r->blocks, &out->pinned_blocks, &out->pinned_bytes);
 }

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include "base/random.h"
 #include "shard/view/log_view.h"
 
@@ -63,11 +64,56 @@ static void shard_key(struct fold *f, const struct header *h, struct key_name *o
     names_log_shard(f->names, (struct shard_id){h->generation, h->layer, h->shard}, out);
 }
 
+bool fold_is_lost(enum err code)
+{
+    return code == ERR_LOST || code == ERR_WRONG_TYPE || code == ERR_FORMAT;
+}
+
+/* The key of the shard as text for errors. */
+static const char *shard_text(struct fold *f, const struct header *h, char out[KEY_NAME_MAX + 1])
+{
+    struct key_name key;
+    shard_key(f, h, &key);
+    (void)snprintf(out, KEY_NAME_MAX + 1, "%.*s", (int)key.length, key.text);
+    return out;
+}
+
+/* What an error reply to a command on the shard means. */
+static enum err refused(struct fold *f, unsigned where, const struct header *h, const redisReply *r,
+                        struct error *e)
+{
+    char name[KEY_NAME_MAX + 1];
+    (void)shard_text(f, h, name);
+    if (strncmp(r->str, "WRONGTYPE", strlen("WRONGTYPE")) == 0)
+        return error_set(e, ERR_WRONG_TYPE, "shard %s is no string: delete or rename the foreign key", name);
+    return error_prefix(e, link_refusal(f->link, where, r, e), "shard %s", name);
+}
+
+/* What is there where @h was expected. */
+static enum err judge(struct fold *f, const struct header *h, const void *bytes, size_t length,
+                      struct error *e)
+{
+    char name[KEY_NAME_MAX + 1];
+    struct header found, mine = *h;
+    mine.writer = f->token;
+    (void)shard_text(f, h, name);
+    enum err code = header_decode(&found, bytes, length, name, e);
+    if (code == ERR_OK)
+        code = header_check(&found, &mine, name, e);
+    if (code == ERR_OK)
+        code = header_check_made(&found, h->writer.number, name, e);
+    if (code == ERR_OK) /* an older one: the shard went back */
+        code = error_set(e, ERR_FENCED, "shard %s has token %" PRIu64 ", not %" PRIu64, name,
+                         found.writer.number, f->token.number);
+    return code;
+}
+
 enum err fold_adopt(struct fold *f, unsigned where, const struct header *h, uint64_t *later, struct error *e)
 {
     uint8_t header[BLOCK_BITS_MAX / 8];
+    char name[KEY_NAME_MAX + 1];
     struct key_name key;
-    long long result = 0;
+    redisReply *r;
     *later = 0;
     header_of(f, h, header);
     shard_key(f, h, &key);
@@ -77,16 +123,26 @@ enum err fold_adopt(struct fold *f, unsigned where, const struct header *h, uint
     script_number(&f->call, HEADER_WRITER_AT);
     script_number(&f->call, HEADER_WRITER_BYTES);
     script_number(&f->call, HEADER_BYTES - HEADER_SUM_BYTES);
-    enum err code = script_run(&f->call, f->link, where, &result, e);
-    if (code != ERR_OK || result == -1)
+    script_number(&f->call, h->writer.number);
+    enum err code = script_send(&f->call, f->link, where, e);
+    if (code == ERR_OK)
+        code = link_reply(f->link, where, &r, e);
+    if (code != ERR_OK)
         return code;
-    if (result == -2)
-        return error_set(e, ERR_LOST, "%.*s: the shard does not exist", (int)key.length, key.text);
-    if (result < 0)
-        return error_set(e, ERR_LOST, "%.*s is no shard of this generation", (int)key.length, key.text);
-    *later = (uint64_t)result;
-    return error_set(e, ERR_FENCED, "%.*s: token %lld is later than %" PRIu64, (int)key.length, key.text,
-                     result, f->token.number);
+    (void)shard_text(f, h, name);
+    if (r->type == REDIS_REPLY_ERROR)
+        code = refused(f, where, h, r, e);
+    else if (r->type == REDIS_REPLY_STRING)
+        code = judge(f, h, r->str, r->len, e);
+    else if (r->type != REDIS_REPLY_INTEGER)
+        code = error_set(e, ERR_REFUSED, "shard %s: unexpected reply to a script", name);
+    else if (r->integer != -1) {
+        *later = (uint64_t)r->integer;
+        code = error_set(e, ERR_FENCED, "shard %s: token %lld is later than %" PRIu64, name, r->integer,
+                         f->token.number);
+    }
+    freeReplyObject(r);
+    return code;
 }
 
 void fold_begin(struct fold *f, const struct header *h)
@@ -111,40 +167,85 @@ enum err fold_send(struct fold *f, unsigned where, struct error *e)
     return script_send(&f->call, f->link, where, e);
 }
 
-enum err fold_reply(struct fold *f, unsigned where, struct error *e)
+enum err fold_reply(struct fold *f, unsigned where, const struct header *h, struct error *e)
 {
-    long long written = 0;
-    enum err code = script_reply(f->link, where, &written, e);
-    if (code == ERR_OK && written != 1)
-        code = error_set(e, ERR_FENCED, "a shard of generation %" PRIu64 " has another writer by now",
-                         f->generation);
+    redisReply *r;
+    enum err code = link_reply(f->link, where, &r, e);
+    if (code != ERR_OK)
+        return code;
+    if (r->type == REDIS_REPLY_ERROR)
+        code = refused(f, where, h, r, e);
+    else if (r->type == REDIS_REPLY_STRING)
+        code = judge(f, h, r->str, r->len, e);
+    freeReplyObject(r);
     return code;
 }
 
-/* The answer to fold_store: an id, nothing, or 0. */
-static enum err take_bound(struct fold *f, const redisReply *r, unsigned where, bool *some,
-                           struct log_id *trim, struct error *e)
+enum err fold_get(struct fold *f, unsigned where, const struct header *h, uint32_t block, struct error *e)
 {
+    char from[24], to[24];
+    struct key_name key;
+    uint64_t bytes = h->block_bits / 8, at = (block + UINT64_C(1)) * bytes; /* behind the header */
+    shard_key(f, h, &key);
+    int n = snprintf(from, sizeof(from), "%" PRIu64, at);
+    int m = snprintf(to, sizeof(to), "%" PRIu64, at + bytes - 1);
+    const char *const argv[] = {"GETRANGE", key.text, from, to};
+    const size_t lengths[] = {8, key.length, (size_t)n, (size_t)m};
+    return link_append(f->link, where, 4, argv, lengths, e);
+}
+
+enum err fold_got(struct fold *f, unsigned where, const struct header *h, uint32_t block, uint8_t *out,
+                  struct error *e)
+{
+    char name[KEY_NAME_MAX + 1];
+    redisReply *r;
+    enum err code = link_reply(f->link, where, &r, e);
+    if (code != ERR_OK)
+        return code;
+    const uint8_t *bytes = (const uint8_t *)r->str;
     if (r->type == REDIS_REPLY_ERROR)
-        return link_refusal(f->link, where, r, e);
-    if (r->type == REDIS_REPLY_INTEGER)
-        return error_set(e, ERR_FENCED,
-                         "generation %" PRIu64 " has another writer, or its lane or era was replaced",
-                         f->generation);
-    *some = r->type == REDIS_REPLY_STRING && r->len > 0;
-    if (*some && !log_id_parse(trim, r->str, r->len))
-        return error_set(e, ERR_PARSE, "\"%.60s\" is no id of an entry", r->str);
+        code = refused(f, where, h, r, e);
+    else if (r->type != REDIS_REPLY_STRING || r->len != h->block_bits / 8U ||
+             (bytes[0] << 8 | bytes[1]) != h->tag)
+        code = error_set(e, ERR_LOST, "shard %s: its block %" PRIu32 " is missing, or has not its tag",
+                         shard_text(f, h, name), block);
+    else
+        memcpy(out, bytes, r->len);
+    freeReplyObject(r);
+    return code;
+}
+
+/* One of the ids that fold_store answers. */
+static enum err take_bound(const redisReply *r, struct fold_bound *out, struct error *e)
+{
+    out->some = r->len > 0;
+    if (r->type != REDIS_REPLY_STRING || (out->some && !log_id_parse(&out->id, r->str, r->len)))
+        return error_set(e, ERR_PARSE, "not the id of an entry: \"%.60s\"", r->str);
     return ERR_OK;
 }
 
+static enum err take_bounds(struct fold *f, const redisReply *r, unsigned where, struct fold_bound *needed,
+                            struct fold_bound *over_hold, struct error *e)
+{
+    if (r->type == REDIS_REPLY_ERROR)
+        return link_refusal(f->link, where, r, e);
+    if (r->type != REDIS_REPLY_ARRAY || r->elements != 2)
+        return error_set(e, ERR_FENCED,
+                         "generation %" PRIu64 " has another writer, or its lane or era was replaced",
+                         f->generation);
+    enum err code = take_bound(r->element[0], needed, e);
+    return code == ERR_OK ? take_bound(r->element[1], over_hold, e) : code;
+}
+
 enum err fold_store(struct fold *f, unsigned lane, uint64_t lane_number, uint64_t era,
-                    const struct log_position *p, bool *some, struct log_id *trim, struct error *e)
+                    const struct log_position *p, struct fold_bound *needed, struct fold_bound *over_hold,
+                    struct error *e)
 {
     char token[LOG_TOKEN_TEXT_MAX], id[LOG_ID_TEXT_MAX];
     struct buffer position = {0};
     redisReply *reply;
     unsigned home = link_home(f->link, f->names);
-    *some = false;
+    *needed = *over_hold = (struct fold_bound){0};
     log_token_text(&f->token, token);
     (void)log_id_format(p->id, id);
     log_position_format(p, &position);
@@ -164,7 +265,7 @@ enum err fold_store(struct fold *f, unsigned lane, uint64_t lane_number, uint64_
         code = link_reply(f->link, home, &reply, e);
     if (code != ERR_OK)
         return code;
-    code = take_bound(f, reply, home, some, trim, e);
+    code = take_bounds(f, reply, home, needed, over_hold, e);
     freeReplyObject(reply);
     return code;
 }

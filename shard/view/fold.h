@@ -5,8 +5,9 @@
  * shards' headers, writes pieces of shards, and stores up to where of each lane the shards hold every entry.
  * Blocking. Who calls them, when and in which order is the folder's affair (folder.h).
  *
- * Writing is fenced by the header, storing by the view: both compare the whole token. After an error other
- * than ERR_FENCED what was sent may still be executed, later: the writer draws a new token before it goes on.
+ * Writing is fenced by the header, storing by the view: both compare the whole token. After an error that is
+ * neither ERR_FENCED nor about one shard, what was sent may still be executed, later: the writer draws a new
+ * token before it goes on.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,6 +19,12 @@
 #include "shard/script_call.h"
 
 enum { FOLD_WRITE_BYTES = 64 << 10 /* at most in one script */ };
+
+/* Entries of a lane before @id are needed no more. */
+struct fold_bound {
+    bool some; /* false: all are needed */
+    struct log_id id;
+};
 
 struct fold {
     struct link *link; /* borrowed, as the names are */
@@ -35,10 +42,14 @@ void fold_fini(struct fold *f);
  * view has no such generation, or is another incarnation's. ERR_UNREACHABLE, ERR_TIMEOUT, ERR_REFUSED. */
 MUST_CHECK enum err fold_draw(struct fold *f, uint64_t at_least, struct error *e);
 
-/* Enter the token into the header of a shard, at the address @where. @h says which shard it is; its writer is
- * not looked at. ERR_FENCED: the shard has a later token, whose number is *@later (else 0): draw one above
- * it, if the view still names this writer. ERR_LOST: there is no such shard, or it is something else; nothing
- * was written. */
+/* Errors of what follows that are about one shard, and whose text names its key: ERR_LOST: it is missing, cut
+ * or something else; ERR_WRONG_TYPE; ERR_FORMAT: a later version wrote it. Nothing was written. */
+bool fold_is_lost(enum err code);
+
+/* Enter the token into the header of a shard, at the address @where. @h says which shard it is; its writer
+ * has the number of the token under which the shards of its layer were made: one with an earlier token is
+ * none of them (header_check_made()). ERR_FENCED: the shard has a later token, whose number is *@later (else
+ * 0): draw one above it, if the view still names this writer. Or as fold_is_lost(). */
 MUST_CHECK enum err fold_adopt(struct fold *f, unsigned where, const struct header *h, uint64_t *later,
                                struct error *e);
 
@@ -47,15 +58,23 @@ MUST_CHECK enum err fold_adopt(struct fold *f, unsigned where, const struct head
 void fold_begin(struct fold *f, const struct header *h);
 void fold_piece(struct fold *f, uint64_t offset, const void *bytes, size_t length);
 MUST_CHECK enum err fold_send(struct fold *f, unsigned where, struct error *e);
-/* ERR_FENCED: the shard is gone, or has another header: nothing was written. */
-MUST_CHECK enum err fold_reply(struct fold *f, unsigned where, struct error *e);
+/* ERR_FENCED: the shard has another writer; nothing was written. Or as fold_is_lost(). */
+MUST_CHECK enum err fold_reply(struct fold *f, unsigned where, const struct header *h, struct error *e);
+
+/* Queue the reading of one block of a shard; the replies are read by fold_got(), in order with those above.
+ */
+MUST_CHECK enum err fold_get(struct fold *f, unsigned where, const struct header *h, uint32_t block,
+                             struct error *e);
+/* @h->block_bits / 8 bytes into @out. As fold_is_lost(), also where the block has not its tag. */
+MUST_CHECK enum err fold_got(struct fold *f, unsigned where, const struct header *h, uint32_t block,
+                             uint8_t *out, struct error *e);
 
 /* Store that the shards of the generation hold all entries of @lane, whose stream has number @lane_number, up
  * to @p, which was read under the replication id @era. A position before the one that is stored changes
- * nothing. *@some: entries below *@trim are in the shards of every generation of the view; otherwise nothing
- * may be trimmed. ERR_FENCED: the caller writes no more, the lane was replaced, or the view has left that
- * era. */
+ * nothing. *@needed: up to where the lane may be trimmed, for all generations and builds of the view.
+ * *@over_hold: the same if builds are left alone, which then begin anew. ERR_FENCED: the caller writes no
+ * more, the lane was replaced, or the view has left that era. */
 MUST_CHECK enum err fold_store(struct fold *f, unsigned lane, uint64_t lane_number, uint64_t era,
-                               const struct log_position *p, bool *some, struct log_id *trim,
-                               struct error *e);
+                               const struct log_position *p, struct fold_bound *needed,
+                               struct fold_bound *over_hold, struct error *e);
 #endif

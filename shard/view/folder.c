@@ -5,13 +5,49 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "shard/block.h"
 #include "shard/resident/dirty.h"
 
 enum {
-    WINDOW = 8,              /* batches under way */
+    WINDOW = 8,              /* scripts under way */
     PIECE_BYTES = 256 << 10, /* of a shard that is read */
-    TAKE_OVERS_MAX = 8       /* tokens that are drawn until one is the latest */
+    TAKE_OVERS_MAX = 8,      /* tokens that are drawn until one is the latest */
+    KEYS = 4096,             /* of the overlay at a time */
+    BLOCKS = 256             /* that are read at a time */
 };
+
+/* What one fold needs beside the folder. */
+struct work {
+    struct {
+        unsigned layer;
+        uint32_t shard;
+    } sent[WINDOW]; /* scripts under way, oldest first */
+    unsigned first, count;
+    struct dirty_batch batch;
+    struct overlay_met met[KEYS];
+    uint8_t block[BLOCKS][BLOCK_BITS_MAX / 8];
+};
+
+/* Room for the shards of all layers. What is new has not the token yet. */
+static enum err widen(struct folder *f, struct error *e)
+{
+    uint64_t count = 0;
+    for (unsigned layer = 0; layer < f->shape->layer_count; layer++) {
+        f->first[layer] = count;
+        count += f->shape->layers[layer].geometry.shards;
+    }
+    if (count == 0)
+        return error_set(e, ERR_RANGE, "generation %" PRIu64 " has no shards", f->shape->number);
+    struct folder_shard *wider = calloc(count, sizeof(*wider));
+    if (wider == NULL)
+        return error_set(e, ERR_NOMEM, "no memory to fold %" PRIu64 " shards", count);
+    if (f->layers > 0)
+        memcpy(wider, f->shards, f->first[f->layers] * sizeof(*wider));
+    free(f->shards);
+    f->shards = wider;
+    f->layers = f->shape->layer_count;
+    return ERR_OK;
+}
 
 enum err folder_init(struct folder *f, struct link *l, const struct names *names,
                      const struct generation *shape, struct resident *resident, struct error *e)
@@ -19,12 +55,30 @@ enum err folder_init(struct folder *f, struct link *l, const struct names *names
     *f = (struct folder){.resident = resident, .shape = shape};
     fold_init(&f->fold, l, names, shape->number);
     f->tag = hash_tag(names->incarnation, names->filter, names->filter_length, shape->number);
-    return placement_resolve(&f->placement, names, shape, link_nodes(l), e);
+    enum err code = placement_resolve(&f->placement, names, shape, link_nodes(l), e);
+    if (code == ERR_OK)
+        code = widen(f, e);
+    if (code != ERR_OK)
+        folder_fini(f);
+    return code;
 }
 
 void folder_fini(struct folder *f)
 {
     fold_fini(&f->fold);
+    free(f->shards);
+}
+
+/* --- shards --- */
+
+static struct folder_shard *shard_of(struct folder *f, unsigned layer, uint32_t shard)
+{
+    return &f->shards[f->first[layer] + shard];
+}
+
+static unsigned where_of(struct folder *f, unsigned layer, uint32_t shard)
+{
+    return placement_where(&f->placement, layer, shard);
 }
 
 static struct header header_of(const struct folder *f, unsigned layer, uint32_t shard)
@@ -33,6 +87,7 @@ static struct header header_of(const struct folder *f, unsigned layer, uint32_t 
     return (struct header){.tag = f->tag,
                            .incarnation = f->fold.names->incarnation,
                            .generation = f->shape->number,
+                           .writer = {.number = f->shape->layers[layer].token},
                            .layer = layer,
                            .shard = shard,
                            .blocks = g->blocks,
@@ -52,40 +107,58 @@ static enum err for_each_shard(struct folder *f, shard_fn *fn, uint64_t *out, st
     return code;
 }
 
+/* Where @code is about this shard alone, go on without it. What it was written before counts no more: it may
+ * come back as another one, so all that the overlay has is written again. */
+static enum err go_on(struct folder *f, unsigned layer, uint32_t shard, enum err code, const struct error *e)
+{
+    if (!fold_is_lost(code))
+        return code;
+    shard_of(f, layer, shard)->state = FOLDER_FOREIGN;
+    memset(f->stored, 0, sizeof(f->stored));
+    if (f->lost++ == 0) {
+        f->lost_code = code;
+        f->lost_why = e == NULL ? (struct error){""} : *e;
+    }
+    return ERR_OK;
+}
+
 /* --- taking over --- */
 
-static enum err adopt(struct folder *f, unsigned layer, uint32_t shard, uint64_t *later, struct error *e)
+static enum err enter(struct folder *f, unsigned layer, uint32_t shard, uint64_t *later, struct error *e)
 {
+    struct folder_shard *one = shard_of(f, layer, shard);
     struct header h = header_of(f, layer, shard);
-    return fold_adopt(&f->fold, placement_where(&f->placement, layer, shard), &h, later, e);
+    if (one->state != FOLDER_FOREIGN)
+        return ERR_OK;
+    enum err code = fold_adopt(&f->fold, where_of(f, layer, shard), &h, later, e);
+    if (code == ERR_OK)
+        one->state = FOLDER_ENTERED;
+    return go_on(f, layer, shard, code, e);
 }
 
 static enum err read_piece(struct folder *f, unsigned layer, uint32_t shard, uint32_t offset, uint32_t length,
                            struct error *e)
 {
-    unsigned where = placement_where(&f->placement, layer, shard);
     uint32_t from = header_bytes(&f->shape->layers[layer].geometry) + offset;
     struct key_name key;
     redisReply *r;
     names_log_shard(f->fold.names, (struct shard_id){f->shape->number, layer, shard}, &key);
-    enum err code = link_command(f->fold.link, where, &r, e, "GETRANGE %b %u %u", key.text, key.length, from,
-                                 from + length - 1);
+    enum err code = link_command(f->fold.link, where_of(f, layer, shard), &r, e, "GETRANGE %b %u %u",
+                                 key.text, key.length, from, from + length - 1);
     if (code != ERR_OK)
         return code;
     if (r->type != REDIS_REPLY_STRING || r->len != length)
-        code = error_set(e, ERR_LOST, "shard %.*s is cut", (int)key.length, key.text);
+        code = error_set(e, ERR_LOST, "it is cut");
     else
-        code = bitmap_join(f->resident->layer[layer], shard, offset, r->str, length, e);
+        code = resident_join_piece(f->resident, layer, shard, offset, r->str, length, e);
     freeReplyObject(r);
     return code == ERR_LOST ? error_prefix(e, code, "shard %.*s", (int)key.length, key.text) : code;
 }
 
-static enum err read_shard(struct folder *f, unsigned layer, uint32_t shard, uint64_t *unused,
-                           struct error *e)
+static enum err read_shard(struct folder *f, unsigned layer, uint32_t shard, struct error *e)
 {
     uint32_t bytes = geometry_shard_bytes(&f->shape->layers[layer].geometry);
     enum err code = ERR_OK;
-    (void)unused;
     for (uint32_t offset = 0; offset < bytes && code == ERR_OK; offset += PIECE_BYTES) {
         uint32_t left = bytes - offset;
         code = read_piece(f, layer, shard, offset, left < PIECE_BYTES ? left : PIECE_BYTES, e);
@@ -93,134 +166,320 @@ static enum err read_shard(struct folder *f, unsigned layer, uint32_t shard, uin
     return code;
 }
 
-enum err folder_take_over(struct folder *f, struct error *e)
+/* What others wrote into the shard before the token came gets into memory. Whatever is loaded from now on has
+ * it; a shard that is loading now may have been read before. */
+static enum err join(struct folder *f, unsigned layer, uint32_t shard, uint64_t *unused, struct error *e)
+{
+    struct folder_shard *one = shard_of(f, layer, shard);
+    enum bitmap_state state = bitmap_state(f->resident->layer[layer], shard);
+    enum err code = ERR_OK;
+    (void)unused;
+    if (one->state != FOLDER_ENTERED || state == BITMAP_LOADING)
+        return ERR_OK;
+    if (state != BITMAP_ABSENT)
+        code = read_shard(f, layer, shard, e);
+    if (code == ERR_OK || code == ERR_CONFLICT) { /* it has left memory */
+        one->state = FOLDER_JOINED;
+        return ERR_OK;
+    }
+    return go_on(f, layer, shard, code, e);
+}
+
+static enum err forget(struct folder *f, unsigned layer, uint32_t shard, uint64_t *unused, struct error *e)
+{
+    (void)unused;
+    (void)e;
+    shard_of(f, layer, shard)->state = FOLDER_FOREIGN;
+    return ERR_OK;
+}
+
+/* Draw a token, and enter it into the headers of all shards, whichever way they will be written. */
+static enum err take_over(struct folder *f, struct error *e)
 {
     uint64_t later = 0;
     enum err code;
-    f->took_over = false;
     link_forget(f->fold.link); /* replies of before are nobody's */
+    memset(f->stored, 0, sizeof(f->stored));
     for (unsigned i = 0; i < TAKE_OVERS_MAX; i++) {
+        f->lost = 0;
+        (void)for_each_shard(f, forget, NULL, e);
         code = fold_draw(&f->fold, later + 1, e);
         later = 0;
         if (code == ERR_OK)
-            code = for_each_shard(f, adopt, &later, e);
+            code = for_each_shard(f, enter, &later, e);
         if (code != ERR_FENCED)
             break;
     }
-    if (code == ERR_OK)
-        code = for_each_shard(f, read_shard, NULL, e);
     f->took_over = code == ERR_OK;
     return code;
 }
 
-/* --- writing --- */
+/* --- scripts under way --- */
 
-/* Batches under way, oldest first. */
-struct window {
-    struct dirty_batch batch[WINDOW];
-    unsigned layer[WINDOW];
-    unsigned first, count;
-};
-
-static enum err send_batch(struct folder *f, const struct window *w, unsigned i, struct error *e)
+static enum err take_reply(struct folder *f, struct work *w, struct error *e)
 {
-    const struct dirty_batch *b = &w->batch[i];
-    struct header h = header_of(f, w->layer[i], b->shard);
-    uint32_t behind = header_bytes(&f->shape->layers[w->layer[i]].geometry);
+    unsigned layer = w->sent[w->first].layer;
+    uint32_t shard = w->sent[w->first].shard;
+    struct header h = header_of(f, layer, shard);
+    w->first = (w->first + 1) % WINDOW;
+    w->count--;
+    return go_on(f, layer, shard, fold_reply(&f->fold, where_of(f, layer, shard), &h, e), e);
+}
+
+static enum err take_replies(struct folder *f, struct work *w, struct error *e)
+{
+    enum err code = ERR_OK;
+    while (w->count > 0 && code == ERR_OK)
+        code = take_reply(f, w, e);
+    return code;
+}
+
+static enum err send_script(struct folder *f, struct work *w, unsigned layer, uint32_t shard, struct error *e)
+{
+    enum err code = w->count == WINDOW ? take_reply(f, w, e) : ERR_OK;
+    if (code == ERR_OK)
+        code = fold_send(&f->fold, where_of(f, layer, shard), e);
+    if (code != ERR_OK)
+        return code;
+    unsigned at = (w->first + w->count++) % WINDOW;
+    w->sent[at].layer = layer;
+    w->sent[at].shard = shard;
+    return ERR_OK;
+}
+
+/* --- shards that are whole in memory: what is marked --- */
+
+static enum err note_stamp(struct folder *f, unsigned layer, uint32_t shard, uint64_t *unused,
+                           struct error *e)
+{
+    struct folder_shard *one = shard_of(f, layer, shard);
+    (void)unused;
+    (void)e;
+    one->stamp = one->state == FOLDER_JOINED ? bitmap_stamp(f->resident->layer[layer], shard) : 0;
+    return ERR_OK;
+}
+
+static enum err send_batch(struct folder *f, struct work *w, unsigned layer, struct error *e)
+{
+    const struct dirty_batch *b = &w->batch;
+    struct header h = header_of(f, layer, b->shard);
+    uint32_t behind = header_bytes(&f->shape->layers[layer].geometry);
     const uint8_t *bytes = b->bytes;
     fold_begin(&f->fold, &h);
     for (unsigned p = 0; p < b->count; p++) {
         fold_piece(&f->fold, (uint64_t)behind + b->piece[p].offset, bytes, b->piece[p].length);
         bytes += b->piece[p].length;
     }
-    return fold_send(&f->fold, placement_where(&f->placement, w->layer[i], b->shard), e);
+    return send_script(f, w, layer, b->shard, e);
 }
 
-/* Wait for the oldest batch. */
-static enum err take_reply(struct folder *f, struct window *w, struct error *e)
+/* Each page once: of two writes of one page, both under way, the first may be executed last where a node of a
+ * cluster has it sent again. */
+static enum err write_shard(struct folder *f, struct work *w, unsigned layer, uint32_t shard, struct error *e)
 {
-    unsigned at = w->first;
-    enum err code = fold_reply(&f->fold, placement_where(&f->placement, w->layer[at], w->batch[at].shard), e);
-    if (code != ERR_OK)
-        return code;
-    w->first = (at + 1) % WINDOW;
-    w->count--;
-    return ERR_OK;
-}
-
-static enum err write_shard(struct folder *f, struct window *w, unsigned layer, uint32_t shard,
-                            struct error *e)
-{
+    struct bitmap *b = f->resident->layer[layer];
     enum err code = ERR_OK;
-    while (code == ERR_OK) {
-        if (w->count == WINDOW) {
-            code = take_reply(f, w, e);
-            continue;
-        }
-        unsigned at = (w->first + w->count) % WINDOW;
-        if (!dirty_take(f->resident->layer[layer], shard, &w->batch[at]))
-            break;
-        w->layer[at] = layer;
-        w->count++;
-        code = send_batch(f, w, at, e);
-    }
+    for (uint32_t page = 0; code == ERR_OK && dirty_take_from(b, shard, &page, &w->batch);)
+        code = send_batch(f, w, layer, e);
     return code;
 }
 
-static enum err write_marked(struct folder *f, struct window *w, struct error *e)
+static enum err write_marked(struct folder *f, struct work *w, struct error *e)
 {
     enum err code = ERR_OK;
     for (unsigned layer = 0; layer < f->shape->layer_count && code == ERR_OK; layer++)
         for (uint32_t s = 0; code == ERR_OK && dirty_next(f->resident->layer[layer], &s); s++)
-            code = write_shard(f, w, layer, s, e);
-    while (code == ERR_OK && w->count > 0)
-        code = take_reply(f, w, e);
-    return code; /* what was not written is found by the next take-over */
+            if (shard_of(f, layer, s)->stamp != 0)
+                code = write_shard(f, w, layer, s, e);
+    return code == ERR_OK ? take_replies(f, w, e) : code; /* the next take-over finds what was not written */
 }
 
-/* --- stamps: a shard whose stamp changed left memory meanwhile, and its marks went with it --- */
+/* --- the others: what the overlay has --- */
 
-static enum err note_stamp(struct folder *f, unsigned layer, uint32_t shard, uint64_t *sum, struct error *e)
+static bool is_written_by_keys(struct folder *f, const struct overlay_met *m)
 {
-    uint32_t stamp = bitmap_stamp(f->resident->layer[layer], shard);
-    *sum = *sum * UINT64_C(0x9e3779b97f4a7c15) + stamp;
-    return stamp != 0
-               ? ERR_OK
-               : error_set(e, ERR_CONFLICT,
-                           "shard %" PRIu32 " of layer %u of generation %" PRIu64 " is not whole in memory",
-                           shard, layer, f->shape->number);
+    const struct folder_shard *one = shard_of(f, m->layer, m->key.shard);
+    return one->state != FOLDER_FOREIGN &&
+           !bitmap_stayed(f->resident->layer[m->layer], m->key.shard, one->stamp);
+}
+
+static int compare(const void *a, const void *b)
+{
+    const struct overlay_met *x = a, *y = b;
+    if (x->layer != y->layer)
+        return x->layer < y->layer ? -1 : 1;
+    if (x->key.shard != y->key.shard)
+        return x->key.shard < y->key.shard ? -1 : 1;
+    return (x->key.block > y->key.block) - (x->key.block < y->key.block);
+}
+
+/* How many of @count keys, in order, lie in the block of the first. */
+static unsigned in_one_block(const struct overlay_met *met, unsigned count)
+{
+    unsigned n = 1;
+    while (n < count && compare(&met[n], &met[0]) == 0)
+        n++;
+    return n;
+}
+
+/* Set the bits of @count keys of one block. False: they were set. */
+static bool complete(struct folder *f, const struct overlay_met *met, unsigned count, uint8_t *block)
+{
+    const struct geometry *g = &f->shape->layers[met->layer].geometry;
+    struct key_place place;
+    bool changed = false;
+    for (unsigned i = 0; i < count; i++) {
+        hash_place(g, met[i].key.hash, &place);
+        place.block = 0;
+        changed |= block_set(g, &place, block);
+    }
+    return changed;
+}
+
+/* Read the blocks that @count keys, in order, lie in; at most BLOCKS. Returns how many keys that were. */
+static enum err read_blocks(struct folder *f, struct work *w, const struct overlay_met *met, unsigned count,
+                            unsigned *taken, struct error *e)
+{
+    enum err code = ERR_OK;
+    unsigned blocks = 0, at = 0;
+    for (; blocks < BLOCKS && at < count && code == ERR_OK; blocks++) {
+        struct header h = header_of(f, met[at].layer, met[at].key.shard);
+        code = fold_get(&f->fold, where_of(f, met[at].layer, met[at].key.shard), &h, met[at].key.block, e);
+        at += in_one_block(met + at, count - at);
+    }
+    *taken = at;
+    at = 0;
+    for (unsigned i = 0; i < blocks && code == ERR_OK; i++) {
+        const struct overlay_met *m = &met[at];
+        struct header h = header_of(f, m->layer, m->key.shard);
+        code = fold_got(&f->fold, where_of(f, m->layer, m->key.shard), &h, m->key.block, w->block[i], e);
+        code = go_on(f, m->layer, m->key.shard, code, e);
+        at += in_one_block(m, count - at);
+    }
+    return code;
+}
+
+/* Write those blocks of one shard that the keys change. */
+static enum err write_blocks(struct folder *f, struct work *w, const struct overlay_met *met, unsigned count,
+                             uint8_t (**blocks)[BLOCK_BITS_MAX / 8], unsigned *taken, struct error *e)
+{
+    unsigned layer = met->layer, at = 0;
+    uint32_t shard = met->key.shard, bytes = f->shape->layers[layer].geometry.block_bits / 8, written = 0;
+    struct header h = header_of(f, layer, shard);
+    fold_begin(&f->fold, &h);
+    while (at < count && met[at].layer == layer && met[at].key.shard == shard &&
+           written + bytes <= FOLD_WRITE_BYTES) {
+        unsigned n = in_one_block(met + at, count - at);
+        uint8_t *block = *(*blocks)++;
+        if (complete(f, met + at, n, block)) {
+            fold_piece(&f->fold, (met[at].key.block + UINT64_C(1)) * bytes, block, bytes);
+            written += bytes;
+        }
+        at += n;
+    }
+    *taken = at;
+    if (written == 0 || shard_of(f, layer, shard)->state == FOLDER_FOREIGN)
+        return ERR_OK;
+    return send_script(f, w, layer, shard, e);
+}
+
+/* A block that a later batch has more keys for is read when this one was written. */
+static enum err write_met(struct folder *f, struct work *w, unsigned count, struct error *e)
+{
+    enum err code = ERR_OK;
+    unsigned taken, n;
+    for (unsigned at = 0; at < count && code == ERR_OK; at += taken) {
+        uint8_t(*blocks)[BLOCK_BITS_MAX / 8] = w->block;
+        code = read_blocks(f, w, w->met + at, count - at, &taken, e);
+        for (unsigned i = 0; i < taken && code == ERR_OK; i += n)
+            code = write_blocks(f, w, w->met + at + i, taken - i, &blocks, &n, e);
+        if (code == ERR_OK)
+            code = take_replies(f, w, e);
+    }
+    return code;
+}
+
+static enum err write_keys(struct folder *f, struct work *w, const struct log_id *to, struct error *e)
+{
+    enum err code = ERR_OK;
+    struct overlay_walk walk;
+    unsigned met, count;
+    overlay_walk_begin(f->resident->overlay, &walk);
+    while (code == ERR_OK &&
+           overlay_walk_next(f->resident->overlay, &walk, f->stored, to, w->met, KEYS, &met)) {
+        count = 0;
+        for (unsigned i = 0; i < met; i++)
+            if (is_written_by_keys(f, &w->met[i]))
+                w->met[count++] = w->met[i];
+        qsort(w->met, count, sizeof(w->met[0]), compare);
+        code = write_met(f, w, count, e);
+    }
+    overlay_walk_end(f->resident->overlay, &walk);
+    return code;
+}
+
+/* --- folding --- */
+
+/* Layers that memory has got since are those of the shape by now. */
+static enum err check(struct folder *f, unsigned lanes, struct error *e)
+{
+    unsigned layers = atomic_load_explicit(&f->resident->layer_count, memory_order_acquire);
+    if (layers != f->shape->layer_count || lanes != f->resident->lanes || lanes > LOG_LANES_MAX)
+        return error_set(e, ERR_CONFLICT,
+                         "generation %" PRIu64 " has %u layers and %u lanes in memory, not %u and %u: load "
+                         "the view again",
+                         f->shape->number, layers, f->resident->lanes, f->shape->layer_count, lanes);
+    return f->layers < layers ? widen(f, e) : ERR_OK;
+}
+
+/* What of the entries up to @to Redis lacks. */
+static enum err write_all(struct folder *f, struct work *w, const struct log_id *to, struct error *e)
+{
+    uint64_t later;
+    f->lost = 0;
+    enum err code = f->took_over ? for_each_shard(f, enter, &later, e) : take_over(f, e);
+    if (code == ERR_OK)
+        code = for_each_shard(f, join, NULL, e);
+    if (code == ERR_OK)
+        code = for_each_shard(f, note_stamp, NULL, e);
+    if (code == ERR_OK)
+        code = write_marked(f, w, e);
+    if (code == ERR_OK)
+        code = write_keys(f, w, to, e);
+    if (code == ERR_OK && f->lost > 0)
+        code = error_set(e, f->lost_code, "%s%s", f->lost_why.text, f->lost > 1 ? ", and others too" : "");
+    return code;
 }
 
 static enum err store_positions(struct folder *f, struct folder_lane *lanes, unsigned count, struct error *e)
 {
     enum err code = ERR_OK;
-    for (unsigned i = 0; i < count && code == ERR_OK; i++)
-        code = fold_store(&f->fold, i, lanes[i].number, lanes[i].era, &lanes[i].position, &lanes[i].some,
-                          &lanes[i].trim, e);
+    for (unsigned i = 0; i < count && code == ERR_OK; i++) {
+        struct folder_lane *l = &lanes[i];
+        code = fold_store(&f->fold, i, l->number, l->era, &l->position, &l->needed, &l->over_hold, e);
+        if (code == ERR_OK)
+            f->stored[i] = l->position.id;
+    }
     return code;
 }
 
 enum err folder_fold(struct folder *f, struct folder_lane *lanes, unsigned count, struct error *e)
 {
-    uint64_t before = 0, after = 0;
-    struct window *w = malloc(sizeof(*w));
+    struct log_id to[LOG_LANES_MAX];
+    enum err code = check(f, count, e);
+    if (code != ERR_OK)
+        return code;
+    struct work *w = malloc(sizeof(*w));
     if (w == NULL)
         return error_set(e, ERR_NOMEM, "no memory to fold");
     w->first = w->count = 0;
-    enum err code = for_each_shard(f, note_stamp, &before, e);
-    if (code == ERR_OK && !f->took_over)
-        code = folder_take_over(f, e);
-    if (code == ERR_OK)
-        code = write_marked(f, w, e);
+    for (unsigned i = 0; i < count; i++)
+        to[i] = lanes[i].position.id;
+    resident_barrier(f->resident); /* no bit that a position counts on is without its mark */
+    code = write_all(f, w, to, e);
     free(w);
     if (code == ERR_OK)
-        code = for_each_shard(f, note_stamp, &after, e);
-    if (code == ERR_OK && before != after)
-        code = error_set(e, ERR_CONFLICT, "a shard of generation %" PRIu64 " left memory meanwhile",
-                         f->shape->number);
-    if (code == ERR_OK)
         code = store_positions(f, lanes, count, e);
-    if (code != ERR_OK && code != ERR_CONFLICT)
-        f->took_over = false;
+    f->took_over &= code == ERR_OK || fold_is_lost(code);
     return code;
 }

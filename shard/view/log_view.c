@@ -61,6 +61,20 @@ static bool parse_sourced(struct log_view *v, const char *value, size_t length, 
     return is_bit(value, length);
 }
 
+static bool parse_degraded(struct log_view *v, const char *value, size_t length, struct error *e)
+{
+    (void)e;
+    v->degraded = is_bit(value, length) && *value == '1';
+    return is_bit(value, length);
+}
+
+static bool parse_deleting(struct log_view *v, const char *value, size_t length, struct error *e)
+{
+    (void)e;
+    v->deleting = is_bit(value, length) && *value == '1';
+    return is_bit(value, length);
+}
+
 static bool parse_current(struct log_view *v, const char *value, size_t length, struct error *e)
 {
     (void)e;
@@ -76,6 +90,15 @@ static bool parse_size(struct log_view *v, const char *value, size_t length, str
     return number_u64(value, length, &shards);
 }
 
+/* "<number>:<era>" */
+static bool parse_lane(struct log_lane *out, const char *text, size_t length)
+{
+    const char *colon = memchr(text, ':', length);
+    return colon != NULL && number_u64(text, (size_t)(colon - text), &out->number) && out->number != 0 &&
+           length - (size_t)(colon + 1 - text) == LINEAGE_DIGITS &&
+           number_hex64(colon + 1, LINEAGE_DIGITS, &out->era);
+}
+
 static bool parse_lanes(struct log_view *v, const char *value, size_t length, struct error *e)
 {
     const char *end = value + length;
@@ -83,14 +106,33 @@ static bool parse_lanes(struct log_view *v, const char *value, size_t length, st
     for (v->lane_count = 0; v->lane_count < LOG_LANES_MAX; value++) {
         const char *comma = memchr(value, ',', (size_t)(end - value));
         const char *stop = comma == NULL ? end : comma;
-        uint64_t *number = &v->lane_number[v->lane_count++];
-        if (!number_u64(value, (size_t)(stop - value), number) || *number == 0)
+        if (!parse_lane(&v->lane[v->lane_count++], value, (size_t)(stop - value)))
             return false;
         if (comma == NULL)
             return true;
         value = comma;
     }
     return false;
+}
+
+/* "<node>,<node>..." */
+static bool parse_lane_nodes(struct log_view *v, const char *value, size_t length, struct error *e)
+{
+    const char *end = value + length;
+    (void)e;
+    v->lane_node_count = 0;
+    if (length == 0)
+        return true;
+    for (;; value++) {
+        const char *comma = memchr(value, ',', (size_t)(end - value));
+        size_t n = (size_t)((comma == NULL ? end : comma) - value);
+        if (n == 0 || n >= NODE_NAME_MAX || v->lane_node_count == LOG_LANES_MAX)
+            return false;
+        (void)snprintf(v->lane_node[v->lane_node_count++], NODE_NAME_MAX, "%.*s", (int)n, value);
+        if (comma == NULL)
+            return true;
+        value = comma;
+    }
 }
 
 static bool parse_eras(struct log_view *v, const char *value, size_t length, struct error *e)
@@ -138,9 +180,12 @@ static const struct field {
     {"last_generation", parse_last_generation},
     {"expansion", parse_expansion},
     {"sourced", parse_sourced},
+    {"degraded", parse_degraded},
+    {"deleting", parse_deleting},
     {"bloom_filter_current_index", parse_current},
     {"bloom_filter_size", parse_size},
     {"lanes", parse_lanes},
+    {"lane_nodes", parse_lane_nodes},
     {"eras", parse_eras},
     {"generation0", parse_generation0},
     {"generation1", parse_generation1},
@@ -162,31 +207,183 @@ static enum err damaged(struct error *e, const struct view_field *f, const char 
                      *why == '\0' ? "" : ": ", why);
 }
 
-/* "folded<slot>.<lane>"; false: the field is none of these. */
-static bool is_position(const struct view_field *f, unsigned *slot, unsigned *lane)
+/* --- fields of which there are several --- */
+
+/* What stands behind @prefix in the name of @f; NULL: it does not begin so. */
+static const char *behind(const struct view_field *f, const char *prefix, size_t *length)
 {
-    static const char name[] = "folded";
-    size_t at = sizeof(name) - 1;
+    size_t at = strlen(prefix);
+    if (f->name_length < at || memcmp(f->name, prefix, at) != 0)
+        return NULL;
+    *length = f->name_length - at;
+    return f->name + at;
+}
+
+static bool parse_lane_index(const char *text, size_t length, unsigned *lane)
+{
     uint64_t n;
-    if (f->name_length < at + 3 || memcmp(f->name, name, at) != 0 || !is_bit(f->name + at, 1) ||
-        f->name[at + 1] != '.' || !number_u64(f->name + at + 2, f->name_length - at - 2, &n) ||
-        n >= LOG_LANES_MAX)
+    if (!number_u64(text, length, &n) || n >= LOG_LANES_MAX)
         return false;
-    *slot = f->name[at] == '1';
     *lane = (unsigned)n;
     return true;
 }
 
-static enum err parse_position(struct log_folded *out, const struct view_field *f, struct error *e)
+/* Split "<number> <rest>". */
+static bool parse_numbered(const struct view_field *f, uint64_t *number, const char **rest, size_t *length)
 {
     const char *blank = memchr(f->value, ' ', f->value_length);
+    if (blank == NULL || !number_u64(f->value, (size_t)(blank - f->value), number))
+        return false;
+    *rest = blank + 1;
+    *length = f->value_length - (size_t)(*rest - f->value);
+    return true;
+}
+
+/* "<slot>.<lane>" */
+static bool parse_slot_lane(const char *name, size_t length, unsigned *slot, unsigned *lane)
+{
+    if (length < 3 || !is_bit(name, 1) || name[1] != '.' || !parse_lane_index(name + 2, length - 2, lane))
+        return false;
+    *slot = *name == '1';
+    return true;
+}
+
+/* "folded<slot>.<lane>=<lane number> <position>" */
+static enum err parse_folded(struct log_view *v, const struct view_field *f, const char *name, size_t length,
+                             struct error *e)
+{
     struct error why = {"not \"<lane number> <position>\""};
-    if (blank == NULL || !number_u64(f->value, (size_t)(blank - f->value), &out->lane_number) ||
-        log_position_parse(&out->position, blank + 1, f->value_length - (size_t)(blank + 1 - f->value),
-                           &why) != ERR_OK)
+    struct log_folded *out;
+    const char *text;
+    unsigned slot, lane;
+    if (!parse_slot_lane(name, length, &slot, &lane))
+        return ERR_OK; /* a field of a later version */
+    out = &v->slot[slot].folded[lane];
+    if (!parse_numbered(f, &out->lane_number, &text, &length) ||
+        log_position_parse(&out->position, text, length, &why) != ERR_OK)
         return damaged(e, f, why.text);
     return ERR_OK;
 }
+
+/* "full<slot>.<lane>=<generation> <lane number>:<era> <id>" */
+static enum err parse_full(struct log_view *v, const struct view_field *f, const char *name, size_t length,
+                           struct error *e)
+{
+    const char *text, *blank;
+    unsigned slot, lane;
+    if (!parse_slot_lane(name, length, &slot, &lane))
+        return ERR_OK;
+    struct log_full_at *out = &v->slot[slot].full[lane];
+    if (!parse_numbered(f, &out->generation, &text, &length) || (blank = memchr(text, ' ', length)) == NULL ||
+        !parse_lane(&out->lane, text, (size_t)(blank - text)) ||
+        !log_id_parse(&out->id, blank + 1, length - (size_t)(blank + 1 - text)))
+        return damaged(e, f, "not \"<generation> <lane number>:<era> <id>\"");
+    return ERR_OK;
+}
+
+/* "keys<slot>=<generation> <n>": of a generation that had the slot before they say nothing. */
+static enum err parse_keys(struct log_view *v, const struct view_field *f, const char *name, size_t length,
+                           struct error *e)
+{
+    const char *text;
+    if (length != 1 || !is_bit(name, 1))
+        return ERR_OK;
+    struct log_generation *out = &v->slot[*name == '1'];
+    if (!parse_numbered(f, &out->keys_of, &text, &length) || !number_u64(text, length, &out->keys))
+        return damaged(e, f, "not \"<generation> <keys>\"");
+    return ERR_OK;
+}
+
+/* "next<slot>=" a generation */
+static enum err parse_next(struct log_view *v, const struct view_field *f, const char *name, size_t length,
+                           struct error *e)
+{
+    struct error why = {""};
+    if (length != 1 || !is_bit(name, 1))
+        return ERR_OK;
+    if (generation_parse(&v->slot[*name == '1'].next, f->value, f->value_length, &why) != ERR_OK)
+        return damaged(e, f, why.text);
+    return ERR_OK;
+}
+
+/* "hold.<lane>=<lane number> <id>" */
+static enum err parse_hold(struct log_view *v, const struct view_field *f, const char *name, size_t length,
+                           struct error *e)
+{
+    const char *text;
+    unsigned lane;
+    if (!parse_lane_index(name, length, &lane))
+        return ERR_OK;
+    struct log_hold *out = &v->hold[lane];
+    if (!parse_numbered(f, &out->lane_number, &text, &length) || !log_id_parse(&out->from, text, length))
+        return damaged(e, f, "not \"<lane number> <id>\"");
+    return ERR_OK;
+}
+
+static bool parse_writer_id(uint8_t id[LOG_WRITER_BYTES], const char *text, size_t length)
+{
+    uint64_t byte = 0;
+    if (length != (size_t)2 * LOG_WRITER_BYTES)
+        return false;
+    for (unsigned i = 0; i < LOG_WRITER_BYTES; i++) {
+        if (!number_hex64(text + (size_t)2 * i, 2, &byte))
+            return false;
+        id[i] = (uint8_t)byte;
+    }
+    return true;
+}
+
+/* "<lane>.<number>:<era>" */
+static bool parse_one_said(struct log_said *out, const char *text, size_t length)
+{
+    struct log_lane lane;
+    const char *dot = memchr(text, '.', length);
+    if (dot == NULL || !parse_lane_index(text, (size_t)(dot - text), &out->lane) ||
+        !parse_lane(&lane, dot + 1, length - (size_t)(dot + 1 - text)))
+        return false;
+    out->number = lane.number;
+    out->era = lane.era;
+    return true;
+}
+
+/* Several of them with a blank between, or "-" */
+static bool parse_said(struct log_writer *w, const char *text, size_t length)
+{
+    const char *end = text + length;
+    if (length == 1 && *text == '-')
+        return true;
+    while (w->said_count < LOG_LANES_MAX) {
+        const char *blank = memchr(text, ' ', (size_t)(end - text));
+        const char *stop = blank == NULL ? end : blank;
+        if (!parse_one_said(&w->said[w->said_count++], text, (size_t)(stop - text)))
+            return false;
+        if (blank == NULL)
+            return true;
+        text = blank + 1;
+    }
+    return false;
+}
+
+/* "writer.<id>=<lane>.<number>:<era>..." */
+static enum err parse_writer(struct log_view *v, const struct view_field *f, const char *name, size_t length,
+                             struct error *e)
+{
+    struct log_writer *w = &v->writer[v->writer_count];
+    if (v->writer_count == LOG_WRITERS_MAX)
+        return damaged(e, f, "there are too many writers");
+    *w = (struct log_writer){.said_count = 0};
+    if (!parse_writer_id(w->id, name, length) || !parse_said(w, f->value, f->value_length))
+        return damaged(e, f, "not a writer and the lanes of which it has said that no entry is missing");
+    v->writer_count++;
+    return ERR_OK;
+}
+
+static const struct family {
+    const char *prefix;
+    enum err (*parse)(struct log_view *v, const struct view_field *f, const char *name, size_t length,
+                      struct error *e);
+} families[] = {{"folded", parse_folded}, {"full", parse_full}, {"hold.", parse_hold},
+                {"keys", parse_keys},     {"next", parse_next}, {"writer.", parse_writer}};
 
 /* Of another format no other field need be what it seems. */
 static enum err check_format(const struct view_field *fields, size_t count, struct error *e)
@@ -204,9 +401,12 @@ static enum err check_format(const struct view_field *fields, size_t count, stru
 static enum err parse_field(struct log_view *out, const struct view_field *f, bool seen[KNOWN],
                             struct error *e)
 {
-    unsigned slot, lane;
-    if (is_position(f, &slot, &lane))
-        return parse_position(&out->slot[slot].folded[lane], f, e);
+    for (unsigned i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
+        size_t length;
+        const char *name = behind(f, families[i].prefix, &length);
+        if (name != NULL)
+            return families[i].parse(out, f, name, length, e);
+    }
     for (unsigned i = 0; i < KNOWN; i++) {
         struct error why = {""};
         if (!is_named(f, known[i].name))
@@ -232,22 +432,40 @@ static enum err check(const struct log_view *v, struct error *e)
     return ERR_OK;
 }
 
+static void clear(struct log_generation *g)
+{
+    g->shape.number = g->next.number = g->keys = g->keys_of = 0;
+    for (unsigned lane = 0; lane < LOG_LANES_MAX; lane++)
+        g->folded[lane].lane_number = g->full[lane].generation = 0;
+}
+
+/* What a generation that had the slot before has left behind. */
+static void drop_foreign(struct log_generation *g)
+{
+    if (g->keys_of != g->shape.number)
+        g->keys = 0;
+    if (g->next.number != g->shape.number)
+        g->next.number = 0;
+}
+
 enum err log_view_parse(struct log_view *out, const struct view_field *fields, size_t count, struct error *e)
 {
     bool seen[KNOWN] = {false};
     if (count == 0)
         return error_set(e, ERR_NOT_FOUND, "the filter has no view");
     enum err code = check_format(fields, count, e);
-    for (unsigned s = 0; s < 2; s++) {
-        out->slot[s].shape.number = 0;
-        for (unsigned lane = 0; lane < LOG_LANES_MAX; lane++)
-            out->slot[s].folded[lane].lane_number = 0;
-    }
+    out->writer_count = 0;
+    for (unsigned s = 0; s < 2; s++)
+        clear(&out->slot[s]);
+    for (unsigned lane = 0; lane < LOG_LANES_MAX; lane++)
+        out->hold[lane].lane_number = 0;
     for (size_t i = 0; i < count && code == ERR_OK; i++)
         code = parse_field(out, &fields[i], seen, e);
     for (unsigned i = 0; i < KNOWN && code == ERR_OK; i++)
         if (!seen[i])
             code = error_set(e, ERR_PARSE, "the view is damaged: field %s is missing", known[i].name);
+    for (unsigned s = 0; s < 2; s++)
+        drop_foreign(&out->slot[s]);
     return code == ERR_OK ? check(out, e) : code;
 }
 
@@ -279,12 +497,21 @@ static void format_slot(view_field_fn *fn, void *arg, const struct log_generatio
 
 static void format_lanes(const struct log_view *v, view_field_fn *fn, void *arg)
 {
-    char text[LOG_LANES_MAX * 21 + 1];
+    char text[LOG_LANES_MAX * 38 + 1];
     size_t at = 0;
     for (unsigned i = 0; i < v->lane_count; i++)
-        at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%" PRIu64, i == 0 ? "" : ",",
-                               v->lane_number[i]);
+        at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%" PRIu64 ":%016" PRIx64, i == 0 ? "" : ",",
+                               v->lane[i].number, v->lane[i].era);
     fn(arg, "lanes", text);
+}
+
+static void format_lane_nodes(const struct log_view *v, view_field_fn *fn, void *arg)
+{
+    char text[LOG_LANES_MAX * NODE_NAME_MAX + 1] = "";
+    size_t at = 0;
+    for (unsigned i = 0; i < v->lane_node_count; i++)
+        at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%s", i == 0 ? "" : ",", v->lane_node[i]);
+    fn(arg, "lane_nodes", text);
 }
 
 static void format_eras(const struct log_view *v, view_field_fn *fn, void *arg)
@@ -306,23 +533,52 @@ void log_view_format(const struct log_view *v, view_field_fn *fn, void *arg)
     format_number(fn, arg, "last_generation", v->last_generation);
     format_number(fn, arg, "expansion", v->expansion);
     format_number(fn, arg, "sourced", v->sourced);
+    format_number(fn, arg, "degraded", v->degraded);
+    format_number(fn, arg, "deleting", v->deleting);
     format_number(fn, arg, "bloom_filter_current_index", v->current);
     format_number(fn, arg, "bloom_filter_size", generation_shards(&v->slot[v->current].shape));
     format_lanes(v, fn, arg);
+    format_lane_nodes(v, fn, arg);
     format_eras(v, fn, arg);
     format_slot(fn, arg, &v->slot[0], "generation0", "token0");
     format_slot(fn, arg, &v->slot[1], "generation1", "token1");
 }
 
-unsigned log_view_lane(const struct log_view *v, struct key_hash h)
+unsigned log_lane_of(struct key_hash h, unsigned lanes)
 {
     /* Bits that choose neither the shard nor a position by themselves: those are mixed once more. */
-    return (unsigned)(((h.low >> 32) * v->lane_count) >> 32);
+    return (unsigned)(((h.low >> 32) * lanes) >> 32);
+}
+
+enum err log_view_lane_at(const struct log_view *v, const struct names *names, const struct nodes *nodes,
+                          unsigned lane, struct lane *out, struct error *e)
+{
+    unsigned node = 0;
+    *out = (struct lane){.era = v->lane[lane].era};
+    lane_key(&out->key, names, lane, v->lane[lane].number);
+    out->where = nodes_key(nodes, out->key.text, out->key.length);
+    if (v->lane_node_count == 0)
+        return ERR_OK;
+    const char *name = v->lane_node[lane % v->lane_node_count];
+    while (node < nodes->count && !node_is_named(&nodes->node[node], name))
+        node++;
+    if (node == nodes->count)
+        return error_set(e, ERR_CONFIG, "the filter has lane %u on node %s, which is not configured", lane,
+                         name);
+    out->where = node;
+    return ERR_OK;
+}
+
+bool log_view_is_full(const struct log_view *v, const struct log_generation *g, unsigned lane)
+{
+    const struct log_full_at *full = &g->full[lane];
+    return full->generation != 0 && full->generation == g->shape.number &&
+           full->lane.number == v->lane[lane].number && full->lane.era == v->lane[lane].era;
 }
 
 bool log_view_is_folded(const struct log_view *v, const struct log_generation *g, unsigned lane)
 {
-    return g->folded[lane].lane_number != 0 && g->folded[lane].lane_number == v->lane_number[lane];
+    return g->folded[lane].lane_number != 0 && g->folded[lane].lane_number == v->lane[lane].number;
 }
 
 void log_token_text(const struct writer_token *t, char out[LOG_TOKEN_TEXT_MAX])
@@ -338,7 +594,35 @@ bool log_token_parse(struct writer_token *out, const char *text, size_t length)
            number_hex64(blank + 1, digits, &out->random);
 }
 
+bool log_writer_has_said(const struct log_writer *w, unsigned lane, uint64_t number, uint64_t era)
+{
+    for (unsigned i = 0; i < w->said_count; i++)
+        if (w->said[i].lane == lane && w->said[i].number == number && w->said[i].era == era)
+            return true;
+    return false;
+}
+
+const struct log_writer *log_view_writer(const struct log_view *v, const uint8_t id[LOG_WRITER_BYTES])
+{
+    for (unsigned i = 0; i < v->writer_count; i++)
+        if (memcmp(v->writer[i].id, id, LOG_WRITER_BYTES) == 0)
+            return &v->writer[i];
+    return NULL;
+}
+
+void log_writer_name(const uint8_t id[LOG_WRITER_BYTES], char out[LOG_WRITER_NAME_MAX])
+{
+    int at = snprintf(out, LOG_WRITER_NAME_MAX, "writer.");
+    for (unsigned i = 0; i < LOG_WRITER_BYTES; i++)
+        at += snprintf(out + at, LOG_WRITER_NAME_MAX - (size_t)at, "%02x", id[i]);
+}
+
 void log_folded_name(unsigned slot, unsigned lane, char out[LOG_FOLDED_NAME_MAX])
 {
     (void)snprintf(out, LOG_FOLDED_NAME_MAX, "folded%u.%u", slot & 1, lane & 0xffu);
+}
+
+void log_full_name(unsigned slot, unsigned lane, char out[LOG_FOLDED_NAME_MAX])
+{
+    (void)snprintf(out, LOG_FOLDED_NAME_MAX, "full%u.%u", slot & 1, lane & 0xffu);
 }

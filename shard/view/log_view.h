@@ -5,48 +5,113 @@
  * up to where of each lane these shards hold every entry. Stored as the hash P:{F}:view, read in one command,
  * changed only by scripts. Pure; no I/O.
  *
- *   format=3  incarnation=<hex>  version=<n>  bloom_filter_current_index=<0|1>  bloom_filter_size=<shards>
- *   last_generation=<n>  seed=<hex>  expansion=<n>  sourced=<0|1>
- *   lanes=<number>,<number>...          the number of each lane's stream
- *   eras=<id> <id>...                   replication ids that the filter accepts (lineage.h)
- *   generation0=  generation1=          generation.h; a generation's seed is its mix; "" where there is none
- *   token0=  token1=<number> <hex>      who may write the shards of that generation
- *   folded<slot>.<lane>=<number> <position>   of that generation, in the lane with that number */
+ *   format=3  incarnation=<hex>  version=<n>
+ *   bloom_filter_current_index=<0|1>  bloom_filter_size=<shards>
+ *   last_generation=<n>  seed=<hex>  expansion=<n>
+ *   sourced=<0|1>  degraded=<0|1>  deleting=<0|1>
+ *   lanes=<number>:<era>,...      of each lane: its stream's number, its node's replication id;
+ *                                 0: none is accepted yet
+ *   lane_nodes=<node>,<node>...   where lanes lie, in turn; "" in a cluster, where slots decide,
+ *                                 and where all lie on the metadata node
+ *   eras=<id> <id>...             of the shards' nodes: replication ids that the filter accepts
+ *   generation0=  generation1=    generation.h; a generation's seed is its mix; "": there is none
+ *   token0=  token1=<number> <hex>              who may write the shards of that generation
+ *   folded<slot>.<lane>=<number> <position>     in the lane with that number
+ *   keys<slot>=<generation> <n>   keys that were new when they were applied, up to `folded` or
+ *                                 less far
+ *   full<slot>.<lane>=<generation> <number>:<era> <id>   entries behind it add no key
+ *   next<slot>=<generation.h>     with one more layer, whose shards are being made
+ *   hold.<lane>=<number> <id>     a build needs this lane's entries from there on
+ *   writer.<id>=<lane>.<number>:<era> ...   a writer; the lanes with the eras, not yet accepted,
+ *                                 under which it has looked for its entries and appended what
+ *                                 was missing; "-": there are none */
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/error.h"
 #include "shard/generation.h"
 #include "shard/lineage.h"
+#include "shard/log/lane.h"
 #include "shard/log/position.h"
+#include "shard/nodes.h"
 #include "shard/resident/header.h"
 #include "shard/view.h"
 
-enum { LOG_VIEW_FORMAT = 3, LOG_LANES_MAX = 16, LOG_TOKEN_TEXT_MAX = 38, LOG_FOLDED_NAME_MAX = 16 };
+enum {
+    LOG_VIEW_FORMAT = 3,
+    LOG_LANES_MAX = 16,
+    LOG_WRITERS_MAX = 256,
+    LOG_TOKEN_TEXT_MAX = 38,
+    LOG_FOLDED_NAME_MAX = 16,
+    LOG_WRITER_NAME_MAX = 48
+};
+
+struct log_lane {
+    uint64_t number; /* of its stream; never 0 */
+    uint64_t era;    /* the replication id of its node that the filter accepts; 0: none yet */
+};
 
 struct log_folded {
     uint64_t lane_number; /* of the stream that the position is in; 0: nothing was folded yet */
     struct log_position position;
 };
 
-struct log_generation {
-    struct generation shape;    /* number 0: there is none */
-    struct writer_token writer; /* who may write its shards; number 0: nobody yet */
-    struct log_folded folded[LOG_LANES_MAX];
+/* Of a generation that does not grow: it takes no keys from entries of a lane behind this one. It counts only
+ * for that generation, and in the lane that the view has now, under its era. */
+struct log_full_at {
+    uint64_t generation; /* 0: there is none */
+    struct log_lane lane;
+    struct log_id id;
 };
 
-/* Some 130 KB: not for the stack. */
+struct log_generation {
+    struct generation shape;    /* number 0: there is none */
+    struct generation next;     /* the same with one more layer, which is being made; number 0: none is */
+    struct writer_token writer; /* who may write its shards; number 0: nobody yet */
+    struct log_folded folded[LOG_LANES_MAX];
+    struct log_full_at full[LOG_LANES_MAX];
+    uint64_t keys;    /* that were new, up to `folded` or less far */
+    uint64_t keys_of; /* the generation that they are of; another one than shape.number: keys is 0 */
+};
+
+/* From where on a build needs a lane. */
+struct log_hold {
+    uint64_t lane_number; /* 0: there is none */
+    struct log_id from;
+};
+
+/* In that stream of the lane, under that era, a writer has none of its entries missing. */
+struct log_said {
+    unsigned lane;
+    uint64_t number, era;
+};
+
+/* A process that appends. It is registered before its first entry, and until its entries are folded. */
+struct log_writer {
+    uint8_t id[LOG_WRITER_BYTES];
+    unsigned said_count;
+    struct log_said said[LOG_LANES_MAX]; /* one for each lane, the latest */
+};
+
+/* Some 250 KB: not for the stack. */
 struct log_view {
     uint64_t incarnation;
-    uint64_t version; /* grows with every change, but for that of a position */
+    uint64_t version; /* grows with every change, but for positions and what writers say */
     uint64_t seed;    /* secret of the keys' hashes */
     uint64_t last_generation;
     uint32_t expansion; /* growth factor of layers; 0: the filter does not grow */
     bool sourced;
+    bool degraded; /* acknowledged keys may be missing: no key is "absent" */
+    bool deleting;
     unsigned current;
     unsigned lane_count;
-    uint64_t lane_number[LOG_LANES_MAX];
-    struct trusted eras;
+    struct log_lane lane[LOG_LANES_MAX];
+    unsigned lane_node_count; /* 0: slots decide, or all lie on the metadata node */
+    char lane_node[LOG_LANES_MAX][NODE_NAME_MAX];
+    struct log_hold hold[LOG_LANES_MAX];
+    struct trusted eras;           /* of the nodes that hold shards */
     struct log_generation slot[2]; /* number % 2 */
+    unsigned writer_count;
+    struct log_writer writer[LOG_WRITERS_MAX];
 };
 
 /* As view_parse(): ERR_NOT_FOUND: no fields. ERR_PARSE: damaged; the text names the field. ERR_FORMAT:
@@ -54,11 +119,21 @@ struct log_view {
 MUST_CHECK enum err log_view_parse(struct log_view *out, const struct view_field *fields, size_t count,
                                    struct error *e);
 
-/* Each field of the stored form, but for the positions: fold_store() alone stores those. */
+/* Each field of the stored form, but for positions, keys, full marks, the next layer, holds and writers,
+ * which scripts alone store. */
 void log_view_format(const struct log_view *v, view_field_fn *fn, void *arg);
 
-/* The lane of a key. */
-unsigned log_view_lane(const struct log_view *v, struct key_hash h);
+/* The lane of a key, of @lanes. */
+unsigned log_lane_of(struct key_hash h, unsigned lanes);
+
+/* Where a lane of the view lies: its key, its address, its era. ERR_CONFIG: on a node that is not configured.
+ */
+MUST_CHECK enum err log_view_lane_at(const struct log_view *v, const struct names *names,
+                                     const struct nodes *nodes, unsigned lane, struct lane *out,
+                                     struct error *e);
+
+/* True if @g takes no keys from entries of @lane behind @g->full[lane].id. */
+bool log_view_is_full(const struct log_view *v, const struct log_generation *g, unsigned lane);
 
 /* True if @g's shards hold all entries of @lane up to @g->folded[lane]: the position is in the lane that the
  * view has now. */
@@ -68,6 +143,15 @@ bool log_view_is_folded(const struct log_view *v, const struct log_generation *g
 void log_token_text(const struct writer_token *t, char out[LOG_TOKEN_TEXT_MAX]);
 MUST_CHECK bool log_token_parse(struct writer_token *out, const char *text, size_t length);
 
-/* "folded<slot>.<lane>" */
+/* True if @w has said that none of its entries is missing in the stream @number of @lane under @era. */
+bool log_writer_has_said(const struct log_writer *w, unsigned lane, uint64_t number, uint64_t era);
+/* The writer with that id; NULL: it is not registered. */
+const struct log_writer *log_view_writer(const struct log_view *v, const uint8_t id[LOG_WRITER_BYTES]);
+
+/* "writer.<32 hexadecimal digits>" */
+void log_writer_name(const uint8_t id[LOG_WRITER_BYTES], char out[LOG_WRITER_NAME_MAX]);
+
+/* "folded<slot>.<lane>", "full<slot>.<lane>" */
 void log_folded_name(unsigned slot, unsigned lane, char out[LOG_FOLDED_NAME_MAX]);
+void log_full_name(unsigned slot, unsigned lane, char out[LOG_FOLDED_NAME_MAX]);
 #endif

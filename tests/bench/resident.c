@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include <event2/event.h>
 #include "base/clock.h"
+#include "base/info.h"
 #include "bench.h"
 #include "shard/block.h"
 #include "shard/resident/load.h"
@@ -190,6 +191,7 @@ struct server {
     struct nodes nodes;
     struct names names;
     struct placement placement;
+    struct trusted eras;
     struct link *link;
 };
 
@@ -238,6 +240,17 @@ static void server_fill(struct server *s, const struct geometry *g)
     free(bytes);
 }
 
+/* The era of its node, which the loads are checked against. */
+static void server_trust(struct server *s)
+{
+    struct error e = {""};
+    redisReply *reply = NULL;
+    must(link_command(s->link, 0, &reply, &e, "INFO replication"), &e);
+    s->eras = (struct trusted){.known = true, .count = 1};
+    s->eras.id[0] = info_id(reply->str, reply->len, "master_replid");
+    freeReplyObject(reply);
+}
+
 static void on_done(void *base)
 {
     (void)event_base_loopbreak(base);
@@ -277,6 +290,7 @@ static struct loaded load(struct server *s, const struct geometry *g, bool by_st
                      .generation = 1,
                      .piece_bytes = by_store ? LOAD_PIECE_REQUESTS : LOAD_PIECE_JOB,
                      .count = g->shards,
+                     .eras = &s->eras,
                      .failed = on_failed};
     double redis = redis_cpu(s);
     uint64_t begun = clock_mono_us();
@@ -308,6 +322,7 @@ static void measure_load(uint64_t bytes)
     must(geometry_plan(&g, (uint64_t)((double)bytes * 8 / 15.3), rate, SHARD_BYTES_DEFAULT, &e), &e);
     server_start(&s);
     server_fill(&s, &g);
+    server_trust(&s);
     for (int round = 0; round < ROUNDS; round++)
         for (int by_store = 0; by_store < 2; by_store++) {
             struct loaded one = load(&s, &g, by_store == 1);

@@ -30,7 +30,11 @@ async function act(page, action, number) {
   await can(page, action).click();
   if (number !== undefined) await page.locator('#dialog-number').fill(String(number));
   await page.locator('#dialog-do').click();
-  await until('the dialog to close', async () => !(await page.locator('#dialog').isVisible()));
+  await until(`the dialog of ${action} to close`, async () => {
+    const fault = page.locator('#dialog-fault');
+    assert.ok(!(await fault.isVisible()), `${action} was refused: ${await fault.textContent()}`);
+    return !(await page.locator('#dialog').isVisible());
+  });
 }
 
 const checks = {
@@ -207,6 +211,7 @@ const checks = {
   },
 
   async 'rebuild and hold, by keyboard: it builds'(v) {
+    await ask('CONFIG', 'SET', 'rows_per_second', '3000'); // so that it can be looked at
     await can(v.page, 'hold').focus();
     await v.page.keyboard.press('Enter');
     await v.page.keyboard.press('Tab');
@@ -227,10 +232,13 @@ const checks = {
     await act(v.page, 'resume');
     await becomes('job_paused', 0);
     await act(v.page, 'throttle', 0);
+    await becomes('job_rows_per_second_limit', 0);
     await event(v.page, 'job resumed');
     await until('the page to tell', async () => /%/.test(await v.page.locator('.card-job').first().textContent()));
     await v.shot('building');
     await v.shots('building', 'dark', 400);
+    await ask('CONFIG', 'SET', 'rows_per_second', '0');
+    await act(v.page, 'throttle', 1000000);
   },
 
   async 'what is built holds, and the page says whether it is safe to switch'(v) {

@@ -35,10 +35,11 @@ void builds_make(struct filter *f, const uint32_t *shards, unsigned layers)
 
 struct build_options builds_options(struct filter *f, const char *spill_dir)
 {
-    return (struct build_options){.fence = &f->fence,
-                                  .view = &f->view,
-                                  .generation = &f->view.slot[f->view.current],
-                                  .token = TOKEN,
+    static struct fence_output output;
+    const struct generation *g = &f->view.slot[f->view.current];
+    fence_output_init(&output, &f->fence, &f->view, g, TOKEN);
+    return (struct build_options){.output = &output.output,
+                                  .generation = g,
                                   .memory = UINT64_MAX,
                                   .writers = 1,
                                   .spill_dir = spill_dir,

@@ -3,6 +3,7 @@
 #define TESTS_INTEGRATION_BUILDS_H
 /* Builds and compares of a filter that a test made: in memory, or with hashes spilled. */
 #include "migrate/build.h"
+#include "migrate/fence_output.h"
 #include "tests/integration/filters.h"
 
 enum { BUILDS_SHARD_BYTES = 16 * 128 }; /* of filter_generation() */

@@ -4,30 +4,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 
 struct fixture fixture;
 struct client redis;
 
-const struct result *by_command(const char *options)
+const struct cli_result *by_command(const char *options)
 {
-    static struct result result;
-    char line[1024];
-    (void)snprintf(line, sizeof(line),
-                   "env -u TWINBLOOM_PASSWORD TWINBLOOM_URL=redis://127.0.0.1:%u %s doctor %s 2>&1",
-                   fixture.client[0].port, TWINBLOOM_CLI, options);
-    FILE *pipe = popen(line, "r");
-    assert_non_null(pipe);
-    size_t n = fread(result.text, 1, sizeof(result.text) - 1, pipe);
-    result.text[n] = '\0';
-    int status = pclose(pipe);
-    result.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    return &result;
+    char arguments[1024];
+    (void)snprintf(arguments, sizeof(arguments), "doctor %s", options);
+    return fixture_cli(fixture.client[0].port, arguments);
 }
 
-const struct result *alone_by(const struct daemon_options *o)
+const struct cli_result *alone_by(const struct daemon_options *o)
 {
-    static struct result result;
+    static struct cli_result result;
     struct daemon d = {0};
     struct error e = {""};
     char *output = NULL;
@@ -39,12 +29,13 @@ const struct result *alone_by(const struct daemon_options *o)
     return &result;
 }
 
-const struct result *alone(const char *nodes, const char *dsn, const char *lines, const char *filters)
+const struct cli_result *alone(const char *nodes, const char *dsn, const char *lines, const char *filters)
 {
     return alone_by(&(struct daemon_options){.nodes = nodes, .dsn = dsn, .redis = lines, .filters = filters});
 }
 
-void says(const struct result *r, const char *state, const char *probe, const char *part, const char *remedy)
+void says(const struct cli_result *r, const char *state, const char *probe, const char *part,
+          const char *remedy)
 {
     char begin[64];
     (void)snprintf(begin, sizeof(begin), "%-8s %-13s ", state, probe);
@@ -65,7 +56,7 @@ void says(const struct result *r, const char *state, const char *probe, const ch
 
 void is_problem(const char *probe, const char *part, const char *remedy)
 {
-    const struct result *r = by_command("");
+    const struct cli_result *r = by_command("");
     says(r, "problem", probe, part, remedy);
     assert_int_equal(r->code, 1);
     r = alone(fixture.node_list, fixture.postgres.dsn, "", "");
@@ -105,7 +96,7 @@ int doctoring_stop(void **state)
     return fixture_stop(&fixture);
 }
 
-void all_is_well(const struct result *r)
+void all_is_well(const struct cli_result *r)
 {
     if (r->code != 0 || strstr(r->text, " 0 warnings, 0 problems\n") == NULL)
         fail_msg("exit status %d:\n%s", r->code, r->text);

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 
 enum { REPLY_MS = 20000, BUILD_MS = 60000, WAIT_MS = 60000 };
 
@@ -211,4 +212,21 @@ int64_t fixture_generation(struct fixture *f, unsigned d)
     int64_t n = 0;
     must(client_status_number(&f->client[d], FILTER, "generation", &n, &e), e);
     return n;
+}
+
+const struct cli_result *fixture_cli(uint16_t port, const char *arguments)
+{
+    static struct cli_result result;
+    char line[2048];
+    int length = snprintf(line, sizeof(line),
+                          "env -u TWINBLOOM_URL -u TWINBLOOM_PASSWORD %s < /dev/null -p %u %s 2>&1",
+                          TWINBLOOM_CLI, port, arguments);
+    assert_in_range(length, 1, sizeof(line) - 1);
+    FILE *pipe = popen(line, "r");
+    assert_non_null(pipe);
+    size_t n = fread(result.text, 1, sizeof(result.text) - 1, pipe);
+    result.text[n] = '\0';
+    int status = pclose(pipe);
+    result.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return &result;
 }

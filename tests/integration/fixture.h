@@ -101,6 +101,16 @@ void fixture_wait(struct fixture *f, unsigned d, const char *field, const char *
 /* Connect again to a coordinator that was started anew. */
 void fixture_reconnect(struct fixture *f, unsigned d);
 
+/* What the command line printed, both outputs, and its exit status; -1: a signal ended it. */
+struct cli_result {
+    int code;
+    char text[32768];
+};
+
+/* Run it against the coordinator at @port, with nothing to read; @arguments may go on as a line of the shell
+ * does. The result lives until the next call. Main thread only. */
+const struct cli_result *fixture_cli(uint16_t port, const char *arguments);
+
 /* The number of the generation in use, as coordinator @d says. */
 int64_t fixture_generation(struct fixture *f, unsigned d);
 #endif

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -41,21 +40,6 @@ static void restart(unsigned d)
     struct error e = {""};
     must(daemon_launch(&fixture.daemon[d], &e), e);
     fixture_reconnect(&fixture, d);
-}
-
-static char *run_cli(const char *arguments, int *code)
-{
-    static char text[8192];
-    char line[512];
-    (void)snprintf(line, sizeof(line), "%s -p %u %s 2>&1 < /dev/null", TWINBLOOM_CLI, fixture.daemon[1].port,
-                   arguments);
-    FILE *pipe = popen(line, "r");
-    assert_non_null(pipe);
-    size_t n = fread(text, 1, sizeof(text) - 1, pipe);
-    text[n] = '\0';
-    int status = pclose(pipe);
-    *code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    return text;
 }
 
 static void contains(const char *text, const char *wanted)
@@ -129,27 +113,30 @@ static void test_coordinators__say_which_epoch_each_serves(void **state)
     }
 }
 
+/* What the command line prints, with success. */
+static const char *prints(const char *arguments)
+{
+    const struct cli_result *r = fixture_cli(fixture.daemon[1].port, arguments);
+    if (r->code != 0)
+        fail_msg("%s: code %d\n%s", arguments, r->code, r->text);
+    return r->text;
+}
+
 static void test_coordinators__on_the_command_line_and_over_http(void **state)
 {
     (void)state;
-    int code = -1;
     wait_all_serve();
-    char *text = run_cli("coordinators", &code);
-    assert_int_equal(code, 0);
+    const char *text = prints("coordinators");
     contains(text, "COORDINATOR");
     contains(text, "VERSION");
     contains(text, "serving");
     assert_null(strstr(text, "gone"));
-    text = run_cli("coordinators " FILTER, &code);
-    assert_int_equal(code, 0);
-    contains(text, "EPOCH");
-    text = run_cli("coordinators --json " FILTER, &code);
-    assert_int_equal(code, 0);
+    contains(prints("coordinators " FILTER), "EPOCH");
+    text = prints("coordinators --json " FILTER);
     contains(text, "[{\"coordinator\":\"");
     contains(text, "\"jobs\":[]");
     contains(text, "\"current\":true");
-    (void)run_cli("coordinators nobody", &code);
-    assert_int_equal(code, 4);
+    assert_int_equal(fixture_cli(fixture.daemon[1].port, "coordinators nobody")->code, 4);
     struct http_reply r = http_ask(fixture.daemon[0].http_port, "GET", "/v1/coordinators", NULL);
     assert_int_equal(r.status, 200);
     contains(r.body, "{\"coordinators\":[{\"coordinator\":\"");

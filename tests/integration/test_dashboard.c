@@ -7,7 +7,6 @@
 
 #include <stdio.h>
 
-/* Rows, and how many are read a second: a build that can be looked at. */
 enum { ROWS = 30000, DEADLINE_MS = 500000 };
 
 /* The passwords are the users' names; the stranger's is that of the reader. */
@@ -21,7 +20,6 @@ enum { ROWS = 30000, DEADLINE_MS = 500000 };
     "[filter " FILTER                                                                                        \
     "]\ncapacity = 40000\nerror_rate = 0.001\ntable = short_link\nid_column = id\nkey = code\n"              \
     "where = deleted_at IS NULL\ngrace = 600s\nfollow = no\n"
-#define EXPANSION "rows_per_second = 3000\n"
 
 static const char *const *program;
 static struct fixture fixture;
@@ -39,12 +37,10 @@ static int setup(void **state)
                                                           .rate = "0.001",
                                                           .grace = "600s",
                                                           .redis_lines = "shard_bytes = 4KiB\n",
-                                                          .service = "timeout = 10s\n",
-                                                          .expansion = EXPANSION}) != 0)
+                                                          .service = "timeout = 10s\n"}) != 0)
         return -1;
     const struct daemon_options options = {.nodes = fixture.node_list,
                                            .dsn = fixture.postgres.dsn,
-                                           .expansion = EXPANSION,
                                            .redis = "shard_bytes = 4KiB\n",
                                            .filters = FILTER_LINES USERS};
     must(daemon_start(&guarded, &options, &e), e);

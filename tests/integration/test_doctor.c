@@ -18,7 +18,7 @@ static void test_doctor__complains_of_nothing_where_all_is_well(void **state)
 {
     (void)state;
     const char *name, *what;
-    const struct result *r = by_command("");
+    const struct cli_result *r = by_command("");
     for (unsigned spent = 0; strstr(r->text, "1, which agree") == NULL && spent < DOCTORING_WAIT_MS;
          spent += 100) {
         clock_sleep_us(100 * 1000);
@@ -41,7 +41,7 @@ static void test_doctor__complains_of_nothing_where_all_is_well(void **state)
 static void test_doctor__prints_json(void **state)
 {
     (void)state;
-    const struct result *r = by_command("--json");
+    const struct cli_result *r = by_command("--json");
     assert_int_equal(r->code, 0);
     assert_ptr_equal(strstr(r->text, "[{\"probe\":\"redis\",\"subject\":\"127.0.0.1:"), r->text);
     assert_non_null(strstr(r->text, "\"state\":\"ok\",\"found\":\""));
@@ -66,7 +66,7 @@ static void test_doctor__complains_of_data_that_a_restart_loses(void **state)
 {
     (void)state;
     ask_redis("CONFIG SET appendonly no");
-    const struct result *r = by_command("");
+    const struct cli_result *r = by_command("");
     says(r, "warning", "persistence", "a restart of Redis loses", "appendonly yes");
     assert_int_equal(r->code, 0); /* a warning is no problem */
     ask_redis("CONFIG SET appendonly yes");
@@ -210,7 +210,7 @@ static void test_doctor__is_described_by_the_page_on_installing(void **state)
 static void test_doctor__complains_of_missing_replicas(void **state)
 {
     (void)state;
-    const struct result *r = alone(fixture.node_list, NULL, "add_acks = 1\n", "");
+    const struct cli_result *r = alone(fixture.node_list, NULL, "add_acks = 1\n", "");
     says(r, "problem", "replicas", "add_acks = 1, but 0 replicas are in step", "add replicas");
     assert_int_equal(r->code, 1);
 }
@@ -251,7 +251,7 @@ static void test_doctor__complains_of_a_replica_that_is_not_reached(void **state
     (void)snprintf(port, sizeof(port), "%u", fixture.redis[0].port);
     const char *const arguments[] = {"--replicaof", "127.0.0.1", port, "--replica-announce-port", "1", NULL};
     must(temp_redis_start(&replica, arguments, &e), e);
-    const struct result *r = alone(fixture.node_list, NULL, "read_from = replica\n", "");
+    const struct cli_result *r = alone(fixture.node_list, NULL, "read_from = replica\n", "");
     for (unsigned spent = 0; strstr(r->text, unreached) == NULL && spent < DOCTORING_WAIT_MS; spent += 100) {
         clock_sleep_us(100 * 1000);
         r = alone(fixture.node_list, NULL, "read_from = replica\n", "");
@@ -278,7 +278,7 @@ static void test_doctor__complains_of_clocks_that_differ(void **state)
     assert_int_equal(setenv("ASAN_OPTIONS", more, 1), 0);
     assert_int_equal(setenv("FAULT_CLOCK", path, 1), 0);
     assert_int_equal(setenv("LD_PRELOAD", CLOCK_PRELOAD, 1), 0);
-    const struct result *r = alone(fixture.node_list, fixture.postgres.dsn, "", WITH_TABLE(""));
+    const struct cli_result *r = alone(fixture.node_list, fixture.postgres.dsn, "", WITH_TABLE(""));
     (void)unsetenv("LD_PRELOAD");
     (void)unsetenv("FAULT_CLOCK");
     (void)(before == NULL ? unsetenv("ASAN_OPTIONS") : setenv("ASAN_OPTIONS", before, 1));
@@ -303,7 +303,7 @@ static void test_doctor__complains_of_a_node_that_is_away(void **state)
     (void)state;
     char nodes[sizeof(fixture.node_list) + 32];
     (void)snprintf(nodes, sizeof(nodes), "%s, redis://127.0.0.1:1", fixture.node_list);
-    const struct result *r = alone(nodes, NULL, "", "");
+    const struct cli_result *r = alone(nodes, NULL, "", "");
     says(r, "problem", "redis", "127.0.0.1:1: ", "check its address");
     says(r, "ok", "memory", "", NULL); /* of the other one */
     assert_int_equal(r->code, 1);

@@ -85,7 +85,7 @@ static int setup(void **state)
                             .error_rate = 0.01,
                             .layer_count = 1};
     nodes_pin(&servers.nodes, &g);
-    g.layers[0] = (struct layer){.capacity = KEYS, .error_rate = 0.01, .token = 1, .born_epoch = 1};
+    g.layers[0] = (struct layer){.capacity = KEYS, .error_rate = 0.01, .born_epoch = 1};
     must(geometry_plan(&g.layers[0].geometry, KEYS, 0.01, SHARD_BYTES_DEFAULT, &e), e);
     header = (struct header){.tag = hash_tag(names.incarnation, "f", 1, GENERATION),
                              .incarnation = names.incarnation,
@@ -100,7 +100,7 @@ static int setup(void **state)
                            .last_generation = GENERATION,
                            .current = 1,
                            .lane_count = 2,
-                           .lane_number = {1, 1},
+                           .lane = {{1, ERA}, {1, ERA}},
                            .eras = {.known = true, .count = 2, .id = {ERA + 1, ERA}}};
     v->slot[1].shape = g;
     log_view_format(v, put_field, NULL);
@@ -143,7 +143,7 @@ static enum err write_at(struct fold *f, uint64_t offset, const char *bytes)
     fold_begin(f, &header);
     fold_piece(f, offset, bytes, strlen(bytes));
     enum err code = fold_send(f, 0, &e);
-    return code == ERR_OK ? fold_reply(f, 0, &e) : code;
+    return code == ERR_OK ? fold_reply(f, 0, &header, &e) : code;
 }
 
 static void shard_has(uint64_t offset, const char *bytes)
@@ -180,18 +180,25 @@ static void plain(const char *command)
 }
 
 /* Positions are entries without keys here; they need not lie in a lane. */
-static enum err store(struct fold *f, unsigned lane, uint64_t lane_number, uint64_t ms, uint64_t *trim)
+static enum err store_both(struct fold *f, unsigned lane, uint64_t lane_number, uint64_t ms, uint64_t *trim,
+                           uint64_t *over)
 {
     struct error e = {""};
     uint8_t bytes[LOG_ENTRY_BYTES_MAX], writer[LOG_WRITER_BYTES] = {7};
     struct log_position *p = calloc(1, sizeof(*p));
-    struct log_id id = {0, 0};
-    bool some;
+    struct fold_bound needed, over_hold;
     log_position_set(p, (struct log_id){ms, 0}, bytes, log_entry_encode(bytes, writer, ms, NULL, 0));
-    enum err code = fold_store(f, lane, lane_number, ERA, p, &some, &id, &e);
-    *trim = some ? id.ms : 0;
+    enum err code = fold_store(f, lane, lane_number, ERA, p, &needed, &over_hold, &e);
+    *trim = needed.some ? needed.id.ms : 0;
+    *over = over_hold.some ? over_hold.id.ms : 0;
     free(p);
     return code;
+}
+
+static enum err store(struct fold *f, unsigned lane, uint64_t lane_number, uint64_t ms, uint64_t *trim)
+{
+    uint64_t over;
+    return store_both(f, lane, lane_number, ms, trim, &over);
 }
 
 static void stores(struct fold *f, uint64_t ms, uint64_t expected)
@@ -291,30 +298,84 @@ static void test_adopt__of_two_with_one_number_lets_one_write(void **state)
     assert_int_equal(write_at(&other, 200, "y"), ERR_OK);
 }
 
+/* The text names the key. */
+static void names_it(enum err code, const struct error *e)
+{
+    char name[KEY_NAME_MAX + 1];
+    struct key_name key;
+    names_log_shard(&names, (struct shard_id){GENERATION, 0, header.shard}, &key);
+    (void)snprintf(name, sizeof(name), "%.*s", (int)key.length, key.text);
+    assert_true(fold_is_lost(code));
+    assert_non_null(strstr(e->text, name));
+}
+
+/* Neither way of writing makes or changes what is no such shard. */
+static void is_left_alone(enum err expected)
+{
+    uint64_t later;
+    struct error e = {""};
+    uint8_t block[BLOCK_BITS_MAX / 8];
+    gives(expected, fold_adopt(&one, 0, &header, &later, &e), e);
+    names_it(expected, &e);
+    fold_begin(&one, &header);
+    fold_piece(&one, 200, "x", 1);
+    must(fold_send(&one, 0, &e), e);
+    must(fold_get(&one, 0, &header, 3, &e), e);
+    gives(expected, fold_reply(&one, 0, &header, &e), e);
+    names_it(expected, &e);
+    enum err got = fold_got(&one, 0, &header, 3, block, &e);
+    names_it(got, &e);
+}
+
 static void test_adopt__leaves_what_is_no_such_shard(void **state)
 {
     (void)state;
-    uint64_t later;
+    struct error e = {""};
+    redisReply *r = NULL;
     struct key_name key;
     draw(&one, 0);
     header.shard++; /* its name has nothing */
-    assert_int_equal(adopt(&one, &later), ERR_LOST);
+    is_left_alone(ERR_LOST);
     header.shard--;
     header.tag ^= 1; /* something else lies there */
-    assert_int_equal(adopt(&one, &later), ERR_LOST);
-    assert_int_equal(write_at(&one, 0, "x"), ERR_FENCED);
+    is_left_alone(ERR_LOST);
     header.tag ^= 1;
-    servers_flush(&servers);
-    assert_int_equal(adopt(&one, &later), ERR_LOST);
-    assert_int_equal(write_at(&one, 200, "x"), ERR_FENCED);
-    assert_int_equal(exists(), 0);
-    struct error e = {""};
-    redisReply *r = NULL;
+    shard_has(200, "");
     names_log_shard(&names, (struct shard_id){GENERATION, 0, 0}, &key);
+    must(link_command(l, 0, &r, &e, "SET %b something", key.text, key.length), e);
+    freeReplyObject(r);
+    is_left_alone(ERR_LOST);
+    shard_has(0, "something");
+    servers_flush(&servers);
+    is_left_alone(ERR_LOST);
+    assert_int_equal(exists(), 0);
     must(link_command(l, 0, &r, &e, "LPUSH %b x", key.text, key.length), e);
     freeReplyObject(r);
-    assert_int_equal(fold_adopt(&one, 0, &header, &later, &e), ERR_REFUSED);
-    assert_non_null(strstr(e.text, "WRONGTYPE"));
+    is_left_alone(ERR_WRONG_TYPE);
+}
+
+static void test_got__is_a_block_with_its_tag(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    uint8_t block[BLOCK_BITS_MAX / 8], expected[BLOCK_BITS_MAX / 8] = {0};
+    draw(&one, 0);
+    adopts(&one);
+    uint32_t bytes = header.block_bits / 8;
+    expected[0] = (uint8_t)(header.tag >> 8);
+    expected[1] = (uint8_t)header.tag;
+    memcpy(expected + 2, "bits", sizeof("bits"));
+    assert_int_equal(write_at(&one, (uint64_t)bytes * 4 + 2, "bits"),
+                     ERR_OK); /* behind header and 3 blocks */
+    must(fold_get(&one, 0, &header, 3, &e), e);
+    must(fold_get(&one, 0, &header, header.blocks, &e), e);
+    must(fold_got(&one, 0, &header, 3, block, &e), e);
+    assert_memory_equal(block, expected, bytes);
+    gives(ERR_LOST, fold_got(&one, 0, &header, header.blocks, block, &e), e); /* there is no such one */
+    assert_int_equal(write_at(&one, (uint64_t)bytes * 4, "??"), ERR_OK);
+    must(fold_get(&one, 0, &header, 3, &e), e);
+    gives(ERR_LOST, fold_got(&one, 0, &header, 3, block, &e), e);
+    assert_non_null(strstr(e.text, "block 3"));
 }
 
 /* A lane that cannot be folded can never be trimmed: folding goes on where Redis takes no other writes. */
@@ -354,8 +415,8 @@ static void test_write__takes_many_pieces(void **state)
     fold_begin(&one, &header);
     fold_piece(&one, 384, "cccc", 4);
     must(fold_send(&one, 0, &e), e);
-    must(fold_reply(&one, 0, &e), e);
-    must(fold_reply(&one, 0, &e), e);
+    must(fold_reply(&one, 0, &header, &e), e);
+    must(fold_reply(&one, 0, &header, &e), e);
     shard_has(128, "aaaa");
     shard_has(256, "bbbb");
     shard_has(384, "cccc");
@@ -393,7 +454,8 @@ static void test_store__is_for_the_lane_that_the_view_has(void **state)
     assert_int_equal(store(&one, 1, 1, 7, &trim), ERR_OK);
     assert_int_equal(trim, 7);
     assert_int_equal(store(&one, 2, 1, 7, &trim), ERR_FENCED);
-    view_field("lanes", "2,1"); /* it was replaced: its stream begins anew, and so do positions */
+    view_field("lanes", "2:000000000000abcd,1:000000000000abcd"); /* it was replaced: its stream begins anew,
+                                                                     and so do positions */
     assert_int_equal(store(&one, 0, 1, 60, &trim), ERR_FENCED);
     assert_int_equal(store(&one, 0, 2, 8, &trim), ERR_OK);
     assert_int_equal(trim, 8);
@@ -406,10 +468,47 @@ static void test_store__is_for_an_era_that_the_view_has(void **state)
     uint64_t trim;
     draw(&one, 0);
     stores(&one, 50, 50);
-    view_field("eras", "000000000000abce 000000000000abcc");
+    view_field("lanes", "1:000000000000abce,1:000000000000abcd");
     assert_int_equal(store(&one, 0, 1, 60, &trim), ERR_FENCED);
-    view_field("eras", "000000000000abcd");
+    view_field("lanes", "1:000000000000abcd,1:000000000000abcd");
     stores(&one, 50, 50); /* what was refused is not stored */
+}
+
+static void test_store__keeps_what_a_build_holds(void **state)
+{
+    (void)state;
+    draw(&one, 0);
+    view_field("hold.0", "1 30-0");
+    stores(&one, 50, 30);
+    view_field("hold.0", "1 200-0"); /* behind the position */
+    stores(&one, 60, 60);
+    view_field("hold.0", "2 30-0"); /* of another stream */
+    stores(&one, 70, 70);
+}
+
+/* What is being built has a hold, and no position before its cutover. */
+static void test_store__says_what_may_go_over_the_hold_of_a_build(void **state)
+{
+    (void)state;
+    char text[GENERATION_TEXT_MAX];
+    uint64_t trim, over;
+    draw(&one, 0);
+    g.number = GENERATION + 1;
+    g.built = false;
+    (void)generation_text(&g, text);
+    view_field("generation0", text);
+    assert_int_equal(store_both(&one, 0, 1, 20, &trim, &over), ERR_OK);
+    assert_int_equal(trim, 20); /* nothing is read before it has a hold */
+    assert_int_equal(over, 20);
+    view_field("hold.0", "1 15-0");
+    assert_int_equal(store_both(&one, 0, 1, 30, &trim, &over), ERR_OK);
+    assert_int_equal(trim, 15);
+    assert_int_equal(over, 30);
+    view_field("bloom_filter_current_index", "0"); /* it is read: nothing goes over what it needs */
+    view_field("hold.0", "1 15-0");
+    assert_int_equal(store_both(&one, 0, 1, 32, &trim, &over), ERR_OK);
+    assert_int_equal(trim, 0);
+    assert_int_equal(over, 0);
 }
 
 static void test_store__keeps_what_another_generation_needs(void **state)
@@ -446,11 +545,15 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_adopt__does_not_go_back, setup, teardown),
         cmocka_unit_test_setup_teardown(test_adopt__of_two_with_one_number_lets_one_write, setup, teardown),
         cmocka_unit_test_setup_teardown(test_adopt__leaves_what_is_no_such_shard, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_got__is_a_block_with_its_tag, setup, teardown),
         cmocka_unit_test_setup_teardown(test_write__goes_on_at_maxmemory, setup, teardown),
         cmocka_unit_test_setup_teardown(test_write__takes_many_pieces, setup, teardown),
         cmocka_unit_test_setup_teardown(test_store__only_goes_up, setup, teardown),
         cmocka_unit_test_setup_teardown(test_store__is_for_the_writer_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(test_store__is_for_the_lane_that_the_view_has, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_store__keeps_what_a_build_holds, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_store__says_what_may_go_over_the_hold_of_a_build, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(test_store__is_for_an_era_that_the_view_has, setup, teardown),
         cmocka_unit_test_setup_teardown(test_store__keeps_what_another_generation_needs, setup, teardown),
     };

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 
 #include "base/clock.h"
 #include "shard/geometry.h"
@@ -323,43 +322,39 @@ static void test_bf_debug__prints_size_and_layers(void **state)
 
 /* --- the command line --- */
 
-/* What it prints, and the exit code. Main thread only. */
-static const char *twinbloom(const char *arguments, int *code)
+static const struct cli_result *twinbloom(const char *arguments)
 {
-    static char text[1024];
-    char line[512];
-    (void)snprintf(line, sizeof(line), "%s -p %u %s 2>&1 < /dev/null", TWINBLOOM_CLI,
-                   keyspace.fixture.daemon[1].port, arguments);
-    FILE *pipe = popen(line, "r");
-    assert_non_null(pipe);
-    size_t n = fread(text, 1, sizeof(text) - 1, pipe);
-    text[n] = '\0';
-    int status = pclose(pipe);
-    *code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    return text;
+    return fixture_cli(keyspace.fixture.daemon[1].port, arguments);
+}
+
+static void ends(const char *arguments, int code, const char *text)
+{
+    const struct cli_result *r = twinbloom(arguments);
+    assert_string_equal(r->text, text);
+    assert_int_equal(r->code, code);
+}
+
+static void is_refused(const char *arguments, int code, const char *part)
+{
+    const struct cli_result *r = twinbloom(arguments);
+    if (r->code != code || strstr(r->text, part) == NULL)
+        fail_msg("%s: code %d\n%s", arguments, r->code, r->text);
 }
 
 static void test_cli__counts_and_drops(void **state)
 {
     (void)state;
-    int code;
     fixture_ask(&keyspace.fixture, 0, "BF.RESERVE cli 0.001 1000");
     assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "TB.MADD cli a b c"), 3);
-    assert_string_equal(twinbloom("count cli", &code), "3\n");
-    assert_int_equal(code, 0);
-    assert_string_equal(twinbloom("count cli --json", &code), "{\"filter\":\"cli\",\"count\":3}\n");
-    (void)twinbloom("delete cli", &code); /* nobody is there to be asked */
-    assert_int_equal(code, 2);
+    ends("count cli", 0, "3\n");
+    ends("count cli --json", 0, "{\"filter\":\"cli\",\"count\":3}\n");
+    is_refused("delete cli", 2, ""); /* nobody is there to be asked */
     assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "EXISTS cli"), 1);
-    assert_string_equal(twinbloom("delete --yes cli", &code), "The filter cli is deleted.\n");
-    assert_int_equal(code, 0);
+    ends("delete --yes cli", 0, "The filter cli is deleted.\n");
     assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "EXISTS cli"), 0);
-    (void)twinbloom("delete --yes cli", &code);
-    assert_int_equal(code, 4);
-    assert_non_null(strstr(twinbloom("delete --yes fixed", &code), "is configured"));
-    assert_int_equal(code, 4);
-    assert_non_null(strstr(twinbloom("count nosuch", &code), "does not exist"));
-    assert_int_equal(code, 4);
+    is_refused("delete --yes cli", 4, "");
+    is_refused("delete --yes fixed", 4, "is configured");
+    is_refused("count nosuch", 4, "does not exist");
 }
 
 /* The error names the key, the field and the value, and what it says to do helps. */

@@ -35,7 +35,7 @@ static int start(void **state)
     uint16_t port;
     (void)state;
     (void)signal(SIGPIPE, SIG_IGN);
-    must(temp_redis_start(&w.redis, (const char *const[]){"--enable-debug-command", "yes", NULL}, &e), e);
+    must(temp_redis_start(&w.redis, NULL, &e), e);
     must(client_open(&w.client, w.redis.port, REPLY_MS, &e), e);
     must(proxy_start(&w.proxy, &e), e);
     must(proxy_add(w.proxy, WIRE_REDIS, w.redis.port, &w.route, &port, &e), e);
@@ -142,19 +142,95 @@ static void test_lane_read__tells_complete_from_more(void **state)
 static void test_lane_read__meets_a_gap_where_the_lane_was_trimmed_past_it(void **state)
 {
     struct error e = {""};
-    uint64_t removed = 0;
+    struct lane_trimmed trimmed;
     (void)state;
     struct log_position old = w.at;
     add_unseen(300);
     reads_as(TAIL_COMPLETE);
-    must(lane_trim(w.link, &w.lane, w.at.id, &removed, &e), e);
-    assert_true(removed >= 100 && removed <= 300);
+    struct log_mark mark = log_mark_of(&w.at);
+    must(lane_trim(w.link, &w.lane, &mark, &trimmed, &e), e);
+    assert_true(trimmed.met && trimmed.removed >= 100 && trimmed.removed <= 300);
     unsigned before = w.met.count;
     reads_as(TAIL_COMPLETE); /* the entry that it was trimmed to is there */
     w.at = old;
     reads_as(TAIL_GAP);
     assert_int_equal(w.met.count, before);
     assert_true(log_position_is(&w.at, old.id, old.bytes, old.length));
+}
+
+/* More than one script removes. Whole nodes go, so that some entries stay. */
+static void test_lane_trim__removes_all_there_is_and_tells_the_bytes(void **state)
+{
+    struct error e = {""};
+    struct lane_trimmed trimmed;
+    char fields[64];
+    (void)state;
+    must(lane_trim(w.link, &w.lane, NULL, &trimmed, &e), e);
+    assert_true(trimmed.met && trimmed.removed == 0 && trimmed.bytes > 0 && trimmed.bytes < 10000);
+    (void)snprintf(fields, sizeof(fields), "%d", 25000);
+    redisReply *r =
+        client_command(&w.client, "EVAL %s 1 %b %s %b",
+                       "for i = 1, ARGV[1] do redis.call('XADD', KEYS[1], '*', 'e', ARGV[2]) end return 1",
+                       w.lane.key.text, w.lane.key.length, fields, w.anchor.bytes, (size_t)w.anchor.length);
+    assert_int_equal(r->type, REDIS_REPLY_INTEGER);
+    freeReplyObject(r);
+    reads_as(TAIL_MORE);
+    for (enum tail_state got = TAIL_MORE; got == TAIL_MORE;) {
+        w.met.count = 0;
+        must(lane_read(w.link, &w.lane, &w.at, lanes_apply, &w.met, &got, &e), e);
+    }
+    must(lane_trim(w.link, &w.lane, NULL, &trimmed, &e), e);
+    assert_true(trimmed.bytes > 25000 * 28);
+    struct log_mark mark = log_mark_of(&w.at);
+    must(lane_trim(w.link, &w.lane, &mark, &trimmed, &e), e);
+    assert_true(trimmed.met && trimmed.removed > 24800);
+    assert_true(trimmed.bytes > 0 && trimmed.bytes < 25000);
+    reads_as(TAIL_COMPLETE);
+}
+
+/* Before an id that names another entry, or none, there may be what no shard has. */
+static void test_lane_trim__leaves_a_lane_that_has_not_the_entry(void **state)
+{
+    struct error e = {""};
+    struct lane_trimmed trimmed;
+    (void)state;
+    add_unseen(300);
+    reads_as(TAIL_COMPLETE);
+    struct log_mark mark = log_mark_of(&w.at), other = mark, later = mark;
+    other.head[LOG_ENTRY_BYTES_MIN - 1] ^= 1; /* of the sequence */
+    later.id.number++;
+    int64_t length = lanes_number(&w.client, "XLEN", &w.lane);
+    must(lane_trim(w.link, &w.lane, &other, &trimmed, &e), e);
+    assert_true(!trimmed.met && trimmed.removed == 0 && trimmed.bytes > 0);
+    must(lane_trim(w.link, &w.lane, &later, &trimmed, &e), e);
+    assert_false(trimmed.met);
+    assert_int_equal(lanes_number(&w.client, "XLEN", &w.lane), length);
+    must(lane_trim(w.link, &w.lane, &mark, &trimmed, &e), e);
+    assert_true(trimmed.met && trimmed.removed > 0);
+    assert_int_equal(lanes_number(&w.client, "DEL", &w.lane), 1);
+    must(lane_trim(w.link, &w.lane, &mark, &trimmed, &e), e);
+    assert_true(!trimmed.met && trimmed.bytes == 0);
+    assert_int_equal(lanes_number(&w.client, "EXISTS", &w.lane), 0);
+}
+
+/* A lane that cannot be trimmed can never be added to again. */
+static void test_lane_trim__goes_on_at_maxmemory(void **state)
+{
+    struct error e = {""};
+    struct lane_trimmed trimmed;
+    (void)state;
+    add_unseen(300);
+    reads_as(TAIL_COMPLETE);
+    struct log_mark mark = log_mark_of(&w.at);
+    freeReplyObject(client_command(&w.client, "CONFIG SET maxmemory 1"));
+    redisReply *refused = client_command(&w.client, "SET x y");
+    enum err code = lane_trim(w.link, &w.lane, &mark, &trimmed, &e);
+    freeReplyObject(client_command(&w.client, "CONFIG SET maxmemory 0"));
+    assert_int_equal(refused->type, REDIS_REPLY_ERROR);
+    freeReplyObject(refused);
+    must(code, e);
+    assert_true(trimmed.met && trimmed.removed > 0);
+    reads_as(TAIL_COMPLETE);
 }
 
 static void test_lane_read__meets_a_gap_where_the_lane_ends_before_it(void **state)
@@ -209,7 +285,8 @@ static void refuses_all(enum err code, const char *length_command)
     struct error e = {""};
     enum tail_state got = TAIL_EMPTY;
     struct log_position before = w.at;
-    uint64_t removed = 0;
+    struct lane_trimmed trimmed;
+    struct log_mark mark = log_mark_of(&w.at);
     int64_t length = lanes_number(&w.client, length_command, &w.lane);
     gives(code, lane_read(w.link, &w.lane, &w.at, lanes_apply, &w.met, &got, &e), e);
     names_the_lane(&e);
@@ -217,7 +294,7 @@ static void refuses_all(enum err code, const char *length_command)
     names_the_lane(&e);
     gives(code, lane_notice(w.link, &w.lane, lanes_writer, 1, &e), e);
     names_the_lane(&e);
-    gives(code, lane_trim(w.link, &w.lane, w.at.id, &removed, &e), e);
+    gives(code, lane_trim(w.link, &w.lane, &mark, &trimmed, &e), e);
     struct log_position anchor;
     struct lane made = w.lane;
     gives(code, lane_make(w.link, &made, lanes_writer, 1, &anchor, &e), e);
@@ -463,6 +540,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         LANE_TEST(test_lane_read__tells_complete_from_more),
         LANE_TEST(test_lane_read__meets_a_gap_where_the_lane_was_trimmed_past_it),
+        LANE_TEST(test_lane_trim__removes_all_there_is_and_tells_the_bytes),
+        LANE_TEST(test_lane_trim__leaves_a_lane_that_has_not_the_entry),
+        LANE_TEST(test_lane_trim__goes_on_at_maxmemory),
         LANE_TEST(test_lane_read__meets_a_gap_where_the_lane_ends_before_it),
         LANE_TEST(test_lane_read__tells_a_lane_that_is_lost),
         LANE_TEST(test_lane_read__applies_notices_too),

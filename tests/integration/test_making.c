@@ -13,8 +13,6 @@
 
 enum { FOREIGN = 200000, REPLY_MS = 30000, FILTERS = 300, COMMANDS_MAX = 10, KEYS = 300 };
 
-static const char *const debug[] = {"--enable-debug-command", "yes", NULL};
-
 /* Redis nodes, one coordinator beside them, another behind a proxy that stops single threads of it. */
 static struct world {
     unsigned nodes;
@@ -37,7 +35,7 @@ static int start(unsigned nodes)
     for (unsigned i = 0; i < nodes; i++) {
         unsigned route;
         uint16_t port;
-        must(temp_redis_start(&w.redis[i], debug, &e), e);
+        must(temp_redis_start(&w.redis[i], NULL, &e), e);
         must(client_open(&w.node[i], w.redis[i].port, REPLY_MS, &e), e);
         must(client_ok(&w.node[i], &e, "DEBUG POPULATE %d foreign", FOREIGN), e);
         must(client_ok(&w.node[i], &e, "ACL SETUSER held on >pw ~* &* +@all"), e);

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 
 #include "base/clock.h"
 
@@ -14,31 +13,9 @@ enum { ROWS = 20000, CAPACITY = 26000, LARGER = 60000, STEADY_MS = 60000 };
 
 static struct fixture fixture;
 
-struct result {
-    int code;
-    char text[16384]; /* both outputs */
-};
-
-/* Main thread only. */
-static const struct result *twinbloom(const char *arguments)
-{
-    static struct result result;
-    char line[1024];
-    (void)snprintf(line, sizeof(line),
-                   "env -u TWINBLOOM_PASSWORD TWINBLOOM_URL=redis://127.0.0.1:%u %s %s 2>&1",
-                   fixture.client[0].port, TWINBLOOM_CLI, arguments);
-    FILE *pipe = popen(line, "r");
-    assert_non_null(pipe);
-    size_t n = fread(result.text, 1, sizeof(result.text) - 1, pipe);
-    result.text[n] = '\0';
-    int status = pclose(pipe);
-    result.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    return &result;
-}
-
 static void assert_says(const char *arguments, int code, const char *part)
 {
-    const struct result *r = twinbloom(arguments);
+    const struct cli_result *r = fixture_cli(fixture.client[0].port, arguments);
     if (r->code != code || strstr(r->text, part) == NULL)
         fail_msg("%s: code %d\n%s", arguments, r->code, r->text);
 }

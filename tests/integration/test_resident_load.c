@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Shards are loaded from real servers, by a job and beside requests, while entries are applied. What is
- * missing, cut, or of something else is told of, and never taken for zeros. */
+ * missing, cut, of something else, or comes from a server that the view does not mean, is told of, and never
+ * taken for zeros. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,9 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <event2/event.h>
+#include "base/info.h"
 #include "shard/block.h"
+#include "shard/cluster.h"
 #include "shard/resident/load.h"
-#include "tests/lib/temp_redis.h"
+#include "tests/lib/temp_cluster.h"
 
 enum { NODES = 2, TAG = 0xbee5, MIX = 77, KEYS = 3000, LINK_MS = 2000, GENERATION = 3 };
 
@@ -22,10 +25,13 @@ static const struct writer_token writer = {.number = 7, .random = 8};
 
 static struct fixture {
     struct temp_redis redis[NODES];
-    struct nodes nodes;
+    struct temp_cluster cluster;
+    struct nodes seeds, nodes;
+    struct trusted eras; /* of all nodes when a test began */
+    bool changes;        /* the era of the first node does, while shards are loaded */
     struct names names;
     struct placement placement;
-    struct link *link;
+    struct link *link, *other; /* @other: none of its replies is under way while shards are loaded */
     struct event_base *base;
     struct store *store;
     struct budget budget;
@@ -33,7 +39,7 @@ static struct fixture {
     uint8_t *shards;
     bool by_store; /* how shards are loaded */
     struct load load;
-    unsigned failures;
+    unsigned failures, fenced;
     uint32_t failed_shard;
     enum err code;
     char why[512];
@@ -46,11 +52,35 @@ static struct key_hash hash_of(uint64_t key)
     return hash_key(5, &key, sizeof(key));
 }
 
+static int begin(void)
+{
+    struct error e = {""};
+    static struct generation generation;
+    if (names_init(&f.names, "test", "f", 1, &e) != ERR_OK)
+        return -1;
+    f.names.incarnation = 0xabcdef;
+    generation = (struct generation){.number = GENERATION};
+    nodes_pin(&f.nodes, &generation);
+    enum err code = placement_resolve(&f.placement, &f.names, &generation, &f.nodes, &e);
+    f.link = link_new(&f.nodes, LINK_MS, "test");
+    f.other = link_new(&f.nodes, LINK_MS, "test");
+    f.base = event_base_new();
+    f.store = f.base == NULL ? NULL : store_new(f.base, &f.nodes, LINK_MS, NULL);
+    return code == ERR_OK && f.link != NULL && f.other != NULL && f.store != NULL ? 0 : -1;
+}
+
+static void end(void)
+{
+    store_free(f.store);
+    event_base_free(f.base);
+    link_free(f.link);
+    link_free(f.other);
+}
+
 static int start(void **state)
 {
     struct error e = {""};
     char list[256];
-    static struct generation generation;
     (void)state;
     (void)signal(SIGPIPE, SIG_IGN);
     for (int i = 0; i < NODES; i++)
@@ -59,25 +89,38 @@ static int start(void **state)
             return -1;
         }
     (void)snprintf(list, sizeof(list), "%s, %s", f.redis[0].url, f.redis[1].url);
-    if (nodes_parse(&f.nodes, list, &e) != ERR_OK || names_init(&f.names, "test", "f", 1, &e) != ERR_OK)
-        return -1;
-    f.names.incarnation = 0xabcdef;
-    nodes_pin(&f.nodes, &generation);
-    enum err code = placement_resolve(&f.placement, &f.names, &generation, &f.nodes, &e);
-    f.link = link_new(&f.nodes, LINK_MS, "test");
-    f.base = event_base_new();
-    f.store = f.base == NULL ? NULL : store_new(f.base, &f.nodes, LINK_MS, NULL);
-    return code == ERR_OK && f.link != NULL && f.store != NULL ? 0 : -1;
+    return nodes_parse(&f.nodes, list, &e) == ERR_OK ? begin() : -1;
 }
 
 static int stop(void **state)
 {
     (void)state;
-    store_free(f.store);
-    event_base_free(f.base);
-    link_free(f.link);
+    end();
     for (int i = 0; i < NODES; i++)
         temp_redis_fini(&f.redis[i]);
+    return 0;
+}
+
+static int start_cluster(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    memset(&f, 0, sizeof(f));
+    if (temp_cluster_start(&f.cluster, 3, 3, 0, &e) != ERR_OK ||
+        cluster_parse_seeds(&f.seeds, f.cluster.seeds, &e) != ERR_OK) {
+        print_error("%s\n", e.text);
+        return -1;
+    }
+    f.nodes.cluster = cluster_new(&f.seeds);
+    return f.nodes.cluster == NULL ? -1 : begin();
+}
+
+static int stop_cluster(void **state)
+{
+    (void)state;
+    end();
+    cluster_free(f.nodes.cluster);
+    temp_cluster_fini(&f.cluster);
     return 0;
 }
 
@@ -124,11 +167,40 @@ static void write_shard(uint32_t shard, const struct header *h, size_t cut)
     free(bytes);
 }
 
+/* --- eras --- */
+
+/* Of all masters, as it is now. */
+static void accept_eras(void)
+{
+    struct error e = {""};
+    struct lineages found;
+    struct buffer text = {0};
+    lineages_init(&found);
+    if (link_lineages(f.link, NULL, NULL, &found, &e) != ERR_OK)
+        fail_msg("%s", e.text);
+    lineages_format(&found, &text);
+    assert_true(trusted_parse(&f.eras, text.data, text.length));
+    buffer_fini(&text);
+    lineages_fini(&found);
+}
+
+static void first_node_does(const char *what)
+{
+    struct error e = {""};
+    redisReply *reply = NULL;
+    if (link_command(f.other, 0, &reply, &e, what) != ERR_OK) /* NOLINT(clang-diagnostic-format-security) */
+        fail_msg("%s", e.text);
+    freeReplyObject(reply);
+}
+
 static void on_failed(void *arg, uint32_t shard, enum err code, const char *why)
 {
     (void)arg;
+    if (f.changes && f.failures == 0)
+        first_node_does("DEBUG CHANGE-REPL-ID");
     f.failures++;
     f.failed_shard = shard;
+    f.fenced += code == ERR_FENCED;
     f.code = code;
     (void)snprintf(f.why, sizeof(f.why), "%s", why);
 }
@@ -137,9 +209,12 @@ static void prepare(bool by_store)
 {
     f.by_store = by_store;
     f.failures = 0;
+    f.fenced = 0;
+    f.changes = false;
     f.code = ERR_OK;
     f.why[0] = '\0';
     f.applied = 0;
+    accept_eras();
     budget_init(&f.budget, 1 << 30);
     assert_int_equal(resident_new(&f.r, MIX, 1, &f.budget, NULL), ERR_OK);
     assert_int_equal(resident_add_layer(f.r, &g, TAG, NULL), ERR_OK);
@@ -189,6 +264,7 @@ static uint32_t load_all(void)
                            .placement = &f.placement,
                            .generation = GENERATION,
                            .writer = writer,
+                           .eras = &f.eras,
                            .piece_bytes = LOAD_PIECE_REQUESTS,
                            .count = g.shards,
                            .failed = on_failed};
@@ -354,6 +430,170 @@ static void test_load__tells_of_a_shard_of_something_else(void **state)
     each_way(of_another_type);
 }
 
+/* The first node's shards, those with even numbers, do not count from some time on; the others do. What was
+ * loaded has all its bits, and nothing else is answered from. */
+static void loads_some(unsigned least, unsigned most, const char *why)
+{
+    uint32_t ended = load_all();
+    assert_in_range(ended, least, most);
+    assert_int_equal(f.failures, g.shards - ended);
+    assert_non_null(strstr(f.why, why));
+    for (uint64_t key = 0; key < KEYS; key++) {
+        bool whole = bitmap_state(f.r->layer[0], shard_of(key)) == BITMAP_RESIDENT;
+        assert_int_equal(look(key), whole ? RESIDENT_PRESENT : RESIDENT_UNKNOWN);
+        assert_true(whole || shard_of(key) % 2 == 0 || f.changes);
+    }
+    finish();
+}
+
+static void under_another_id(void)
+{
+    first_node_does("DEBUG CHANGE-REPL-ID");
+    loads_some(g.shards / 2, g.shards / 2, "has a replication id that the view does not accept");
+    assert_int_equal(f.fenced, g.shards / 2);
+}
+
+/* Connections to it are dropped when they see what it is. */
+static void from_a_replica(void)
+{
+    first_node_does("REPLICAOF 127.0.0.1 1");
+    loads_some(g.shards / 2, g.shards / 2, f.by_store ? "its node" : "its node is no master");
+    assert_in_range(f.fenced, f.by_store ? 0 : g.shards / 2, g.shards / 2);
+    first_node_does("REPLICAOF NO ONE");
+    store_free(f.store); /* the next test does not wait until it tries again */
+    f.store = store_new(f.base, &f.nodes, LINK_MS, NULL);
+    assert_non_null(f.store);
+}
+
+/* What such a server says of a shard does not count either. */
+static void missing_under_another_id(void)
+{
+    struct key_name name = name_of(0);
+    command(placement_where(&f.placement, 0, 0), "DEL %b", &name, NULL, 0);
+    under_another_id();
+}
+
+/* The node answers all the time, and its id changes behind some of the pieces: with the failure of shard 1.
+ */
+static void while_it_is_loaded(void)
+{
+    struct key_name name = name_of(1);
+    command(placement_where(&f.placement, 0, 1), "DEL %b", &name, NULL, 0);
+    f.changes = true;
+    loads_some(g.shards / 2 - 1, g.shards - 2, "has a replication id that the view does not accept");
+    assert_true(f.fenced >= 1);
+    assert_int_equal(f.fenced, f.failures - 1);
+}
+
+static void test_load__counts_only_under_an_era_that_the_view_accepts(void **state)
+{
+    (void)state;
+    each_way(under_another_id);
+    each_way(missing_under_another_id);
+}
+
+static void test_load__counts_nothing_that_a_replica_says(void **state)
+{
+    (void)state;
+    each_way(from_a_replica);
+}
+
+static void test_load__counts_nothing_that_came_before_a_change_of_the_era_was_seen(void **state)
+{
+    (void)state;
+    each_way(while_it_is_loaded);
+}
+
+/* --- a cluster whose slots move --- */
+
+enum { NONE = TEMP_CLUSTER_NODES_MAX, MOVING = 2 /* the shard whose slot does */ };
+
+static unsigned slot, from, to;
+
+static void slot_moves(void)
+{
+    slot = where_slot(placement_where(&f.placement, 0, MOVING));
+    from = temp_cluster_owner(&f.cluster, 0, slot);
+    to = (from + 1) % 3;
+}
+
+/* The view does not accept the era of @node. */
+static void forget_era(unsigned node)
+{
+    redisReply *r = client_command(&f.cluster.client[node], "INFO replication");
+    uint64_t era = info_id(r->str, r->len, "master_replid");
+    for (unsigned i = 0; i < f.eras.count; i++)
+        if (f.eras.id[i] == era)
+            f.eras.id[i] = 1;
+    freeReplyObject(r);
+}
+
+/* All are loaded but for those that @node has. */
+static void loads_all_but(unsigned node)
+{
+    uint32_t fail = 0;
+    if (node != NONE)
+        forget_era(node);
+    for (uint32_t s = 0; s < g.shards; s++) {
+        unsigned at = where_slot(placement_where(&f.placement, 0, s));
+        fail += node == (s == MOVING ? to : temp_cluster_owner(&f.cluster, 0, at));
+    }
+    assert_true(node != to || fail > 0);
+    assert_int_equal(load_all(), g.shards - fail);
+    assert_int_equal(f.failures, fail);
+    assert_int_equal(f.fenced, fail);
+    for (uint64_t key = 0; key < KEYS; key++)
+        assert_true(fail > 0 || look(key) == RESIDENT_PRESENT);
+    finish();
+}
+
+/* The first command on it is answered MOVED. */
+static void moved(bool by_store, const unsigned *without)
+{
+    struct error e = {""};
+    prepare(by_store);
+    slot_moves();
+    if (temp_cluster_move(&f.cluster, slot, 1, from, to, 0, &e) != ERR_OK)
+        fail_msg("%s", e.text);
+    loads_all_but(without == NULL ? NONE : *without);
+}
+
+/* Commands on it are answered ASK. */
+static void on_its_way(bool by_store, const unsigned *without)
+{
+    struct error e = {""};
+    unsigned keys = 0;
+    prepare(by_store);
+    slot_moves();
+    if (temp_cluster_open(&f.cluster, slot, from, to, &e) != ERR_OK ||
+        temp_cluster_migrate(&f.cluster, slot, from, to, 100, &keys, &e) != ERR_OK)
+        fail_msg("%s", e.text);
+    loads_all_but(without == NULL ? NONE : *without);
+    if (temp_cluster_close(&f.cluster, slot, from, to, &e) != ERR_OK)
+        fail_msg("%s", e.text);
+}
+
+static void each_move(const unsigned *without)
+{
+    for (int way = 0; way < 2; way++) {
+        moved(way == 1, without);
+        on_its_way(way == 1, without);
+    }
+}
+
+static void test_load__follows_a_shard_whose_slot_moves(void **state)
+{
+    (void)state;
+    each_move(NULL);
+}
+
+static void test_load__counts_a_shard_that_moved_under_the_era_of_its_new_node(void **state)
+{
+    (void)state;
+    each_move(&to);
+    each_move(&from);
+}
+
 /* Runs last: the node does not come back. */
 static void test_load__tells_of_shards_whose_node_is_away(void **state)
 {
@@ -385,6 +625,7 @@ static void test_load_stream_cancel__asks_for_nothing_more(void **state)
                            .placement = &f.placement,
                            .generation = GENERATION,
                            .writer = writer,
+                           .eras = &f.eras,
                            .piece_bytes = LOAD_PIECE_REQUESTS,
                            .count = g.shards,
                            .failed = on_failed};
@@ -411,8 +652,16 @@ int main(void)
         cmocka_unit_test(test_load__tells_of_a_shard_that_was_cut),
         cmocka_unit_test(test_load__tells_of_a_block_without_its_tag),
         cmocka_unit_test(test_load__tells_of_a_shard_of_something_else),
+        cmocka_unit_test(test_load__counts_only_under_an_era_that_the_view_accepts),
+        cmocka_unit_test(test_load__counts_nothing_that_a_replica_says),
+        cmocka_unit_test(test_load__counts_nothing_that_came_before_a_change_of_the_era_was_seen),
         cmocka_unit_test(test_load_stream_cancel__asks_for_nothing_more),
         cmocka_unit_test(test_load__tells_of_shards_whose_node_is_away),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    const struct CMUnitTest moving[] = {
+        cmocka_unit_test(test_load__follows_a_shard_whose_slot_moves),
+        cmocka_unit_test(test_load__counts_a_shard_that_moved_under_the_era_of_its_new_node),
+    };
+    int failed = cmocka_run_group_tests(tests, start, stop);
+    return failed + cmocka_run_group_tests(moving, start_cluster, stop_cluster);
 }

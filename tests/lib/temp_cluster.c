@@ -28,20 +28,21 @@ static enum err start_node(struct temp_cluster *c, unsigned i, struct error *e)
     (void)snprintf(c->bus[i], sizeof(c->bus[i]), "%u", bus);
     (void)snprintf(c->tls_port[i], sizeof(c->tls_port[i]), "%u", tls);
     static const char *const timeout = "1000";
+    bool old = temp_redis_is_before_7();
     const char *extra[] = {"--cluster-enabled",
                            "yes",
                            "--cluster-node-timeout",
                            timeout,
-                           "--cluster-port",
-                           c->bus[i],
+                           old ? "--cluster-enabled" : "--cluster-port",
+                           old ? "yes" : c->bus[i],
                            "--cluster-require-full-coverage",
                            "no",
                            "--cluster-replica-validity-factor",
                            "0",
                            "--repl-diskless-sync-delay",
                            "0",
-                           "--cluster-allow-replica-migration",
-                           "no",
+                           old ? "--cluster-migration-barrier" : "--cluster-allow-replica-migration",
+                           old ? "99" : "no",
                            c->certificates[0] == '\0' ? NULL : "--tls-port",
                            c->tls_port[i],
                            "--tls-cluster",
@@ -61,6 +62,8 @@ static enum err start_node(struct temp_cluster *c, unsigned i, struct error *e)
     if (err != ERR_OK)
         return err;
     c->count++;
+    if (old)
+        (void)snprintf(c->bus[i], sizeof(c->bus[i]), "%u", c->node[i].port + 10000u);
     err = client_open(&c->client[i], c->node[i].port, COMMAND_MS, e);
     if (err != ERR_OK)
         return err;
@@ -100,6 +103,17 @@ static enum err wait_info(struct temp_cluster *c, unsigned i, const char *comman
     return ERR_OK;
 }
 
+/* [first, end) to node @i. */
+static enum err add_slots(struct temp_cluster *c, unsigned i, unsigned first, unsigned end, struct error *e)
+{
+    if (!temp_redis_is_before_7())
+        return client_ok(&c->client[i], e, "CLUSTER ADDSLOTSRANGE %u %u", first, end - 1);
+    enum err err = ERR_OK;
+    for (unsigned slot = first; slot < end && err == ERR_OK; slot++)
+        err = client_ok(&c->client[i], e, "CLUSTER ADDSLOTS %u", slot);
+    return err;
+}
+
 static enum err join(struct temp_cluster *c, unsigned owners, struct error *e)
 {
     char known[32];
@@ -107,8 +121,7 @@ static enum err join(struct temp_cluster *c, unsigned owners, struct error *e)
     for (unsigned i = 0; i < c->count && err == ERR_OK; i++)
         err = client_ok(&c->client[i], e, "CLUSTER SET-CONFIG-EPOCH %u", i + 1);
     for (unsigned i = 0; i < owners && err == ERR_OK; i++)
-        err = client_ok(&c->client[i], e, "CLUSTER ADDSLOTSRANGE %u %u", TEMP_CLUSTER_SLOTS * i / owners,
-                        TEMP_CLUSTER_SLOTS * (i + 1) / owners - 1);
+        err = add_slots(c, i, TEMP_CLUSTER_SLOTS * i / owners, TEMP_CLUSTER_SLOTS * (i + 1) / owners, e);
     for (unsigned i = 1; i < c->count && err == ERR_OK; i++)
         err = client_ok(&c->client[0], e, "CLUSTER MEET 127.0.0.1 %s %s",
                         c->certificates[0] != '\0' ? c->tls_port[i] : strrchr(c->node[i].url, ':') + 1,

@@ -21,6 +21,22 @@ const char *temp_redis_program(void)
     return given != NULL && given[0] != '\0' ? given : "redis-server";
 }
 
+bool temp_redis_is_before_7(void)
+{
+    static int answer = -1; /* not known */
+    char line[PATH_MAX + 16];
+    if (answer >= 0)
+        return answer == 1;
+    (void)snprintf(line, sizeof(line), "%s --version", temp_redis_program());
+    FILE *pipe = popen(line, "re");
+    if (pipe == NULL || fgets(line, sizeof(line), pipe) == NULL)
+        line[0] = '\0';
+    if (pipe != NULL)
+        (void)pclose(pipe);
+    answer = strstr(line, "server v=6.") != NULL; /* "Redis server v=6.2.16 ..." */
+    return answer == 1;
+}
+
 static enum err launch(struct temp_redis *r, struct error *e)
 {
     char port[8];
@@ -31,20 +47,14 @@ static enum err launch(struct temp_redis *r, struct error *e)
     (void)snprintf(log, sizeof(log), "%s/log", r->directory);
     if (mkdir(data, 0755) != 0 && access(data, W_OK) != 0)
         return error_set(e, ERR_IO, "mkdir %s failed", data);
-    const char *argv[16 + TEMP_REDIS_ARGS_MAX] = {temp_redis_program(),
-                                                  "--port",
-                                                  port,
-                                                  "--bind",
-                                                  "127.0.0.1",
-                                                  "--dir",
-                                                  data,
-                                                  "--save",
-                                                  "",
-                                                  "--appendonly",
-                                                  "no",
-                                                  "--enable-debug-command",
-                                                  "yes"};
-    size_t n = 13;
+    const char *argv[16 + TEMP_REDIS_ARGS_MAX] = {
+        temp_redis_program(), "--port", port, "--bind", "127.0.0.1", "--dir", data, "--save", "",
+        "--appendonly",       "no"};
+    size_t n = 11;
+    if (!temp_redis_is_before_7()) { /* DEBUG was there without it */
+        argv[n++] = "--enable-debug-command";
+        argv[n++] = "yes";
+    }
     for (size_t i = 0; i < r->extra_count; i++)
         argv[n++] = r->extra[i];
     argv[n] = NULL;

@@ -18,6 +18,8 @@ struct temp_redis {
 
 /* What is started: TWINBLOOM_REDIS_SERVER of the environment (a name or a path), else redis-server. */
 const char *temp_redis_program(void);
+/* Whether that is Redis 6, which lacks some settings and commands that tests use. Main thread only. */
+bool temp_redis_is_before_7(void);
 
 /* Start one and wait until it answers PING. @extra: NULL-terminated further arguments such as
  * {"--maxmemory", "64mb", NULL}, or NULL. */

@@ -1,13 +1,15 @@
 -- Store up to where the shards of a generation hold a lane's entries, and say up to where the lane may be trimmed.
 -- KEYS: view. ARGV: slot, token of the caller, lane, the lane's number, id, position, era that it was read under.
--- Returns the least id that a generation of the view still needs, '' where one needs all; 0 the caller writes no more, the
--- lane was replaced, or the view has left that era.
-local function lane_number(n)
+-- Returns two ids, '' where all entries are needed: the least that a generation of the view or a build needs, and the
+-- same if builds are left alone. 0: the caller writes no more, the lane was replaced, or the view has left that era.
+-- A generation that is still being built, and not read, has the hold instead of a position.
+local function lane_is(n, number, era) -- the view has that stream as its lane n, in that era
   local i = 0
-  for number in string.gmatch(redis.call('HGET', KEYS[1], 'lanes') or '', '%d+') do
-    if i == n then return number end
+  for lane in string.gmatch(redis.call('HGET', KEYS[1], 'lanes') or '', '[^,]+') do
+    if i == n then return lane == number .. ':' .. era end
     i = i + 1
   end
+  return false
 end
 local function before(a, b) -- of two ids
   local ams, an = string.match(a, '^(%d+)-(%d+)$')
@@ -22,9 +24,7 @@ local function folded(slot) -- the id; nil: none in this lane
   local number, id = string.match(text or '', '^(%d+) (%d+%-%d+) ')
   return number == ARGV[4] and id or nil
 end
-local eras = redis.call('HGET', KEYS[1], 'eras') or ''
-if redis.call('HGET', KEYS[1], 'token' .. ARGV[1]) ~= ARGV[2] or lane_number(tonumber(ARGV[3])) ~= ARGV[4] or
-   not string.find(eras, ARGV[7], 1, true) then
+if redis.call('HGET', KEYS[1], 'token' .. ARGV[1]) ~= ARGV[2] or not lane_is(tonumber(ARGV[3]), ARGV[4], ARGV[7]) then
   return 0
 end
 redis.call('PERSIST', KEYS[1]) -- what follows a write runs at maxmemory, too
@@ -32,13 +32,22 @@ local was = folded(ARGV[1])
 if not was or before(was, ARGV[5]) then
   redis.call('HSET', KEYS[1], 'folded' .. ARGV[1] .. '.' .. ARGV[3], ARGV[4] .. ' ' .. ARGV[6])
 end
+local current = redis.call('HGET', KEYS[1], 'bloom_filter_current_index')
 local least
+local current = redis.call('HGET', KEYS[1], 'bloom_filter_current_index')
+local function needs(slot, generation) -- one that is being built has its hold
+  if not generation or generation == '' then return false end
+  return current == tostring(slot) or string.find(generation, ' built=1 ', 1, true)
+end
 for slot = 0, 1 do
-  local generation = redis.call('HGET', KEYS[1], 'generation' .. slot)
-  if generation and generation ~= '' then
+  local generation = redis.call('HGET', KEYS[1], 'generation' .. slot) or ''
+  if generation ~= '' and (tostring(slot) == current or string.find(generation, ' built=1 ', 1, true)) then
     local id = folded(slot)
-    if not id then return '' end
+    if not id then return {'', ''} end
     if not least or before(id, least) then least = id end
   end
 end
-return least
+if not least then return {'', ''} end
+local number, hold = string.match(redis.call('HGET', KEYS[1], 'hold.' .. ARGV[3]) or '', '^(%d+) (%d+%-%d+)$')
+if number == ARGV[4] and before(hold, least) then return {hold, least} end
+return {least, least}

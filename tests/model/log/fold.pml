@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Folding: two folders, either of which may stop for any time and go on as if nothing had been (its lease ran out), or
  * break its connection behind a write that is executed later. One lane, one shard, one key beside others. What is
- * written is a page or, where the shard is not resident, single bits. README.md says what is left out.
+ * written is a page or, where the shard is not resident, single bits or (BLOCKS, which is what is done) a block that is
+ * read before. README.md says what is left out.
  *
  * denied: a shard loaded after the key's add was acknowledged has not the key.
  * mistaken: a loader finds no anchor although the view still names it: it would take the lane for lost. */
@@ -140,6 +141,9 @@ proctype folder()
 #endif
     byte t, from, noted, bound;
     bool pages, write, copy;
+#ifdef BLOCKS
+    bool seen;
+#endif
 take_over:
     atomic {
         number < TOKENS && !own.busy -> draw();
@@ -151,6 +155,9 @@ take_over:
     }
 #ifdef PAGES_BEFORE_TOKEN
     own.key = own.key || shard;
+#endif
+#ifdef BLOCK_READ_BEFORE_TOKEN
+    seen = shard;
 #endif
     from = folded;
 #ifdef NO_TOKEN_FOR_BITS
@@ -237,6 +244,34 @@ read:
 #endif
                 fi
             }
+#ifdef BLOCKS
+        :: !pages -> /* its block, for this key or another one, is read, completed, and written if the header is ours */
+#ifndef BLOCK_READ_BEFORE_TOKEN
+            seen = shard;
+#endif
+            atomic {
+                if
+                :: seen || !copy -> seen = false /* it has all bits already: nothing is written */
+#ifdef HEADER_NOT_COMPARED
+                :: shard = seen || copy; seen = false
+#else
+                :: header == t -> shard = seen || copy; seen = false
+                :: header != t -> t = 0; noted = 0; write = false; copy = false; seen = false; goto take_over
+#endif
+                :: breaks < BREAKS && !late -> /* no answer */
+                    breaks++;
+                    late = true;
+                    late_key = seen || copy;
+                    late_token = t;
+                    write = false;
+                    copy = false;
+                    seen = false;
+                    noted = 0;
+                    t = 0;
+                    goto take_over
+                fi
+            }
+#else
         :: write && !pages -> /* BITFIELD asks for no token: the header is read behind it */
             shard = shard || copy;
             atomic {
@@ -245,6 +280,7 @@ read:
                 :: else -> t = 0; noted = 0; write = false; copy = false; goto take_over
                 fi
             }
+#endif
         :: !write
         fi;
 #ifdef TRIM_BEFORE_FOLDED

@@ -84,9 +84,35 @@ static void test_entry_decode__refuses_what_is_no_entry(void **state)
     refused(bytes, 1, ERR_PARSE);
 }
 
+/* The same bytes, whoever writes it. */
+static void test_entry_encode_full__names_its_generation(void **state)
+{
+    (void)state;
+    static const uint8_t wanted[LOG_ENTRY_BYTES_MIN] = {0xb1, 1, 0, 1, [20] = 0x08, 0x07};
+    static const unsigned places[] = {2, 3, 4, 19};
+    uint8_t bytes[LOG_ENTRY_BYTES_MAX];
+    struct log_entry entry;
+    struct error e;
+    assert_int_equal(log_entry_encode_full(bytes, 0x0708), sizeof(wanted));
+    assert_memory_equal(bytes, wanted, sizeof(wanted));
+    assert_int_equal(log_entry_decode(&entry, bytes, sizeof(wanted), &e), ERR_OK);
+    assert_true(entry.kind == LOG_FULL && entry.sequence == 0x0708 && entry.count == 0);
+    for (unsigned i = 0; i < sizeof(places) / sizeof(places[0]); i++) { /* keys, another kind, somebody's */
+        bytes[places[i]] += 2;
+        refused(bytes, sizeof(wanted), ERR_PARSE);
+        bytes[places[i]] -= 2;
+    }
+    bytes[20] = bytes[21] = 0; /* no generation */
+    refused(bytes, sizeof(wanted), ERR_PARSE);
+    (void)log_entry_encode(bytes, writer, 7, NULL, 0);
+    assert_int_equal(log_entry_decode(&entry, bytes, LOG_ENTRY_BYTES_MIN, &e), ERR_OK);
+    assert_int_equal(entry.kind, LOG_KEYS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_entry_encode_full__names_its_generation),
         cmocka_unit_test(test_entry_encode__writes_these_very_bytes),
         cmocka_unit_test(test_entry_decode__gives_back_what_was_encoded),
         cmocka_unit_test(test_entry_decode__refuses_what_is_no_entry),

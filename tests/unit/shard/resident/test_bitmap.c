@@ -277,6 +277,56 @@ static void test_dirty__takes_nothing_of_a_shard_that_is_not_whole(void **state)
     free(shards);
 }
 
+/* Bits that are set while pages are taken wait for the next time: folding comes to an end. */
+static void test_dirty_take_from__takes_each_page_once(void **state)
+{
+    (void)state;
+    static const struct geometry large = {.shards = 1, .blocks = 4096, .block_bits = 512, .hashes = 7};
+    uint8_t *redis = redis_new(&large);
+    struct bitmap *b = bitmap_of(&large, redis);
+    uint32_t page = 0;
+    unsigned batches = 0;
+    dirty_mark_all(b, 0);
+    for (uint64_t key = 0; dirty_take_from(b, 0, &page, &batch); key++, batches++) {
+        struct key_place p = place_of(&large, key);
+        (void)bitmap_set(b, &p);
+    }
+    assert_int_equal(batches, 4); /* 256 KiB */
+    assert_int_equal(page, b->shard_pages);
+    assert_true(dirty_bytes(b, 0) > 0);
+    for (page = 0, batches = 0; dirty_take_from(b, 0, &page, &batch); batches++)
+        ;
+    assert_int_equal(batches, 1);
+    assert_int_equal(dirty_bytes(b, 0), 0);
+    bitmap_free(b);
+    free(redis);
+}
+
+static void test_bitmap_stayed__while_it_begins_to_leave_and_not_longer(void **state)
+{
+    (void)state;
+    struct bitmap *b = bitmap_of(&geometries[0], NULL);
+    assert_false(bitmap_stayed(b, 0, bitmap_stamp(b, 0)));
+    bitmap_change(b, 0, BITMAP_LOADING);
+    assert_false(bitmap_stayed(b, 0, bitmap_stamp(b, 0)));
+    bitmap_change(b, 0, BITMAP_RESIDENT);
+    uint32_t stamp = bitmap_stamp(b, 0);
+    assert_true(bitmap_stayed(b, 0, stamp));
+    bitmap_change(b, 0, BITMAP_LEAVING);
+    assert_true(bitmap_stayed(b, 0, stamp));
+    uint32_t leaving = bitmap_stamp(b, 0);
+    bitmap_change(b, 0, BITMAP_ABSENT);
+    assert_false(bitmap_stayed(b, 0, stamp));
+    bitmap_change(b, 0, BITMAP_LOADING);
+    bitmap_change(b, 0, BITMAP_RESIDENT);
+    assert_false(bitmap_stayed(b, 0, stamp));
+    assert_false(bitmap_stayed(b, 0, leaving));
+    bitmap_change(b, 0, BITMAP_LEAVING);
+    assert_false(bitmap_stayed(b, 0, stamp));
+    assert_false(bitmap_stayed(b, 0, leaving));
+    bitmap_free(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -290,6 +340,8 @@ int main(void)
         cmocka_unit_test(test_dirty__takes_a_page_where_nine_of_its_blocks_are),
         cmocka_unit_test(test_dirty__takes_nothing_of_a_shard_that_is_not_whole),
         cmocka_unit_test(test_dirty__keeps_a_batch_within_its_bytes_and_leaves_the_rest),
+        cmocka_unit_test(test_dirty_take_from__takes_each_page_once),
+        cmocka_unit_test(test_bitmap_stayed__while_it_begins_to_leave_and_not_longer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -132,6 +132,18 @@ static void test_header_check__knows_a_writer_of_the_future(void **state)
     assert_int_equal(header_check(&found, &sample, "s", &e), ERR_FENCED);
 }
 
+static void test_header_check_made__knows_a_maker_of_the_past(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct header found = sample;
+    found.writer.number = 9;
+    assert_int_equal(header_check_made(&found, 0, "s", &e), ERR_OK);
+    assert_int_equal(header_check_made(&found, 9, "s", &e), ERR_OK);
+    assert_int_equal(header_check_made(&found, 10, "P:{f.7.2.1047}:1", &e), ERR_LOST);
+    assert_says(&e, "P:{f.7.2.1047}:1");
+}
+
 static void test_writer_compare__orders_as_the_bytes_of_headers_do(void **state)
 {
     (void)state;
@@ -154,6 +166,86 @@ static void test_writer_compare__orders_as_the_bytes_of_headers_do(void **state)
         }
 }
 
+/* --- the room that a plan leaves for it --- */
+
+/* jemalloc's class for a string of @length bytes, with its head and its end. */
+static uint64_t class_of(uint64_t length)
+{
+    for (uint64_t unit = 16;; unit *= 2)
+        for (uint64_t quarter = 4; quarter < 8; quarter++)
+            if (quarter * unit >= length + 12)
+                return quarter * unit;
+}
+
+/* The fewest blocks that keep the rate. */
+static uint64_t blocks_for(const struct geometry *g, uint64_t keys, double rate)
+{
+    uint64_t low = 1, high = (uint64_t)g->shards * g->blocks;
+    while (low < high) {
+        struct geometry one = {.shards = 1, .block_bits = g->block_bits, .hashes = g->hashes};
+        one.blocks = (uint32_t)((low + high) / 2);
+        if (geometry_rate(&one, keys) <= rate)
+            high = one.blocks;
+        else
+            low = one.blocks + 1u;
+    }
+    return low;
+}
+
+/* Of all shards as they lie in Redis, under the best number of them. */
+static uint64_t least_memory(const struct geometry *g, uint64_t keys, double rate, uint64_t limit)
+{
+    uint64_t block = header_bytes(g), blocks = blocks_for(g, keys, rate), best = UINT64_MAX;
+    uint64_t fewest = (blocks + limit / block - 2) / (limit / block - 1);
+    for (uint64_t shards = fewest; shards <= 8 * fewest + 64; shards++) {
+        uint64_t memory = shards * (class_of((1 + (blocks + shards - 1) / shards) * block) + 128);
+        best = memory < best ? memory : best;
+    }
+    return best;
+}
+
+static void test_geometry_plan_log__has_room_for_the_header(void **state)
+{
+    (void)state;
+    static const double rates[] = {0.3, 1e-2, 1e-3, 1e-6};
+    for (uint64_t limit = SHARD_BYTES_MIN_LOG; limit < SHARD_BYTES_MAX; limit = limit * 17 / 11)
+        for (uint64_t keys = 1; keys < 30000000; keys = keys * 41 / 10 + 1)
+            for (size_t r = 0; r < sizeof(rates) / sizeof(rates[0]); r++) {
+                struct geometry g;
+                assert_int_equal(geometry_plan_log(&g, keys, rates[r], (uint32_t)limit, NULL), ERR_OK);
+                assert_int_equal(geometry_check(&g, NULL), ERR_OK);
+                assert_true(geometry_rate(&g, keys) <= rates[r]);
+                uint64_t all = header_shard_bytes(&g), more = all + header_bytes(&g);
+                assert_true(all <= limit);
+                assert_true(more > limit || class_of(more) > class_of(all)); /* which it fills */
+            }
+}
+
+static void test_geometry_plan_log__takes_little_more_memory_than_need_be(void **state)
+{
+    (void)state;
+    for (uint64_t keys = 20000; keys < 300000000; keys = keys * 17 / 10) {
+        struct geometry g;
+        assert_int_equal(geometry_plan_log(&g, keys, 1e-3, SHARD_BYTES_DEFAULT, NULL), ERR_OK);
+        uint64_t memory = g.shards * (class_of(header_shard_bytes(&g)) + 128);
+        assert_true((double)memory <= 1.01 * (double)least_memory(&g, keys, 1e-3, SHARD_BYTES_DEFAULT));
+        assert_true(class_of(header_shard_bytes(&g)) <= 1 << 20); /* of the largest shards, too */
+    }
+}
+
+static void test_geometry_plan_log__refuses_shards_without_room_for_a_block(void **state)
+{
+    (void)state;
+    struct geometry g;
+    struct error e = {""};
+    assert_int_equal(geometry_plan_log(&g, 1000, 1e-3, SHARD_BYTES_MIN_LOG - 1, &e), ERR_RANGE);
+    assert_says(&e, "shard size 1023 is not between 1024 and 1048512 bytes");
+    static const double rates[] = {0.5, 1e-1, 1e-2, 1e-3, 1e-6, 1e-9, 1e-20}; /* each block size */
+    for (size_t r = 0; r < sizeof(rates) / sizeof(rates[0]); r++)
+        assert_int_equal(geometry_plan_log(&g, 1000, rates[r], SHARD_BYTES_MIN_LOG, &e), ERR_OK);
+    assert_int_equal(geometry_plan_log(&g, UINT64_MAX, 1e-3, SHARD_BYTES_DEFAULT, &e), ERR_RANGE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -163,7 +255,11 @@ int main(void)
         cmocka_unit_test(test_header_decode__says_that_a_later_version_wrote_it),
         cmocka_unit_test(test_header_check__refuses_another_shard),
         cmocka_unit_test(test_header_check__knows_a_writer_of_the_future),
+        cmocka_unit_test(test_header_check_made__knows_a_maker_of_the_past),
         cmocka_unit_test(test_writer_compare__orders_as_the_bytes_of_headers_do),
+        cmocka_unit_test(test_geometry_plan_log__has_room_for_the_header),
+        cmocka_unit_test(test_geometry_plan_log__takes_little_more_memory_than_need_be),
+        cmocka_unit_test(test_geometry_plan_log__refuses_shards_without_room_for_a_block),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -129,6 +129,75 @@ static void test_overlay_discard__ends_what_is_under_way(void **state)
     overlay_free(o);
 }
 
+enum { ROOM = LOG_KEYS_MAX };
+
+/* Walk on, up to @count times. Returns the keys met; *@sum: of their hashes' halves. */
+static unsigned walk(struct overlay *o, struct overlay_walk *w, const struct log_id *from,
+                     const struct log_id *to, unsigned times, uint64_t *sum)
+{
+    struct overlay_met met[ROOM];
+    unsigned n, all = 0;
+    while (times-- > 0 && overlay_walk_next(o, w, from, to, met, ROOM, &n))
+        for (unsigned i = 0; i < n; i++, all++)
+            *sum += met[i].key.hash.low + met[i].layer;
+    return all;
+}
+
+static uint64_t sum_of(uint64_t first, uint64_t last, unsigned layer)
+{
+    uint64_t sum = 0;
+    for (uint64_t key = first; key <= last; key++)
+        sum += hash_mix(hash_of(key), MIX).low + layer;
+    return sum;
+}
+
+static void test_overlay_walk__meets_each_key_between_two_positions_once(void **state)
+{
+    (void)state;
+    struct overlay *o = overlay_new(2);
+    struct overlay_walk w;
+    uint64_t sum = 0;
+    for (uint64_t id = 1; id <= 1000; id++) {
+        add(o, 0, id, 0, id);
+        add(o, 1, id, 1, 2000 + id);
+    }
+    const struct log_id from[] = {{100, 0}, {0, 0}}, to[] = {{900, 0}, {50, 0}}, none[] = {{0, 0}, {0, 0}};
+    overlay_walk_begin(o, &w);
+    assert_int_equal(walk(o, &w, from, to, UINT32_MAX, &sum), 800 + 50);
+    assert_true(sum == sum_of(101, 900, 0) + sum_of(2001, 2050, 1));
+    overlay_walk_end(o, &w);
+    overlay_walk_begin(o, &w);
+    assert_int_equal(walk(o, &w, none, none, UINT32_MAX, &sum), 0);
+    overlay_walk_end(o, &w);
+    overlay_free(o);
+}
+
+/* The entry that a walk would meet next may go. */
+static void test_overlay_walk__goes_on_where_entries_go(void **state)
+{
+    (void)state;
+    struct overlay *o = overlay_new(1);
+    struct overlay_walk w, other;
+    uint64_t sum = 0;
+    for (uint64_t id = 1; id <= 1000; id++)
+        add(o, 0, id, 0, id);
+    const struct log_id from = {0, 0}, to = {1000, 0};
+    overlay_walk_begin(o, &other);
+    overlay_walk_begin(o, &w);
+    unsigned met = walk(o, &w, &from, &to, 1, &sum);
+    assert_int_equal(met, ROOM);
+    overlay_folded(o, &(struct log_id){500, 0});
+    add(o, 0, 1001, 0, 1001); /* behind the end */
+    met += walk(o, &w, &from, &to, UINT32_MAX, &sum);
+    assert_int_equal(met, ROOM + 500);
+    assert_true(sum == sum_of(1, ROOM, 0) + sum_of(501, 1000, 0));
+    overlay_walk_end(o, &w);
+    overlay_folded(o, &(struct log_id){1001, 0});
+    assert_int_equal(walk(o, &other, &from, &to, UINT32_MAX, &sum), 0);
+    overlay_walk_end(o, &other);
+    overlay_free(o);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -137,6 +206,8 @@ int main(void)
         cmocka_unit_test(test_overlay_folded__waits_for_the_reads_under_way),
         cmocka_unit_test(test_overlay_folded__that_comes_again_and_again_is_not_put_off_for_ever),
         cmocka_unit_test(test_overlay_discard__ends_what_is_under_way),
+        cmocka_unit_test(test_overlay_walk__meets_each_key_between_two_positions_once),
+        cmocka_unit_test(test_overlay_walk__goes_on_where_entries_go),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -178,6 +178,37 @@ static void test_resident_load_cancel__loses_no_entry(void **state)
     fini(&f);
 }
 
+/* The lanes are read again from an earlier position, in a log that may lack what memory has. */
+static void test_resident_rebase__keeps_what_is_set_and_is_loaded_again(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct overlay_read read;
+    init(&f, 1);
+    load_layer(f.r, 0, f.redis);
+    assert_int_equal(apply_one_key(f.r, 0, 7, 1), RESIDENT_NEW);
+    fold(&f, 7); /* the next entry has an id before this one */
+    uint64_t used = f.budget.used;
+    uint32_t view = resident_view(f.r);
+    overlay_read_begin(f.r->overlay, &read);
+    resident_rebase(f.r);
+    assert_int_not_equal(resident_view(f.r), view);
+    assert_false(read.counts);
+    assert_int_equal(f.budget.used, used);
+    assert_int_equal(look_one_key(f.r, 1), RESIDENT_PRESENT);
+    assert_int_equal(look_one_key(f.r, 2), RESIDENT_UNKNOWN);
+    assert_int_equal(apply_one_key(f.r, 0, 3, 3), RESIDENT_UNSURE);
+    assert_true(read_one_key(&f, 3)); /* it is not taken for folded */
+    assert_false(read_one_key(&f, 1));
+    (void)redis_set(&g, f.redis, 4);
+    load_layer(f.r, 0, f.redis);
+    assert_int_equal(f.budget.used, used);
+    for (uint64_t key = 1; key <= 4; key++)
+        assert_int_equal(look_one_key(f.r, key), key == 2 ? RESIDENT_ABSENT : RESIDENT_PRESENT);
+    assert_int_equal(apply_one_key(f.r, 0, 4, 2), RESIDENT_NEW);
+    fini(&f);
+}
+
 static void test_resident_leave__gives_memory_back_when_all_was_folded(void **state)
 {
     (void)state;
@@ -252,6 +283,7 @@ int main(void)
         cmocka_unit_test(test_resident__looks_in_all_layers_and_writes_into_the_newest),
         cmocka_unit_test(test_resident_load__has_every_entry_whenever_it_came),
         cmocka_unit_test(test_resident_load_cancel__loses_no_entry),
+        cmocka_unit_test(test_resident_rebase__keeps_what_is_set_and_is_loaded_again),
         cmocka_unit_test(test_resident_leave__gives_memory_back_when_all_was_folded),
         cmocka_unit_test(test_resident__keeps_within_its_memory),
         cmocka_unit_test(test_resident_status__counts_shards_and_bytes),

@@ -14,7 +14,7 @@ enum { FIELDS_MAX = 32 };
 
 struct stored {
     unsigned count;
-    char name[FIELDS_MAX][32];
+    char name[FIELDS_MAX][LOG_WRITER_NAME_MAX];
     char value[FIELDS_MAX][GENERATION_TEXT_MAX];
 };
 
@@ -59,7 +59,7 @@ static struct log_view *example(void)
                            .sourced = true,
                            .current = 1,
                            .lane_count = 3,
-                           .lane_number = {4, 1, 9},
+                           .lane = {{4, 0xe4}, {1, 0xe1}, {9, 0xe4}},
                            .eras = {.known = true, .count = 2, .id = {0x12, 0x34}}};
     struct generation *g = &v->slot[1].shape;
     *g = (struct generation){.number = 3,
@@ -89,7 +89,7 @@ static void test_view__is_read_as_it_was_written(void **state)
     assert_int_equal(again->version, 7);
     assert_int_equal(again->seed, 0xfeed);
     assert_int_equal(again->lane_count, 3);
-    assert_memory_equal(again->lane_number, v->lane_number, sizeof(uint64_t) * 3);
+    assert_memory_equal(again->lane, v->lane, sizeof(struct log_lane) * 3);
     assert_int_equal(again->eras.count, 2);
     assert_int_equal(again->eras.id[1], 0x34);
     assert_int_equal(again->current, 1);
@@ -124,15 +124,50 @@ static void test_view__says_which_field_is_damaged(void **state)
     static const struct {
         const char *name, *value;
     } damaged[] = {
-        {"incarnation", "0"}, {"version", "0"},
-        {"seed", "1"},        {"lanes", ""},
-        {"lanes", "1,,2"},    {"lanes", "1,0"},
-        {"lanes", "1,"},      {"generation1", "number"},
-        {"generation1", ""},  {"token1", "3"},
-        {"token1", "3 9"},    {"bloom_filter_current_index", "0"},
-        {"folded1.0", "4"},   {"folded1.2", "9 1-1 zz"},
-        {"folded0.15", ""},   {"last_generation", "2"},
-        {"eras", "x"},        {"lanes", "1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17"},
+        {"incarnation", "0"},
+        {"version", "0"},
+        {"seed", "1"},
+        {"lanes", ""},
+        {"lanes", "1:00000000000000e1,,"},
+        {"lanes", "0:00000000000000e1"},
+        {"lanes", "1:00000000000000e1,"},
+        {"generation1", "number"},
+        {"lanes", "1:e1"},
+        {"lanes", "1"},
+        {"degraded", "2"},
+        {"deleting", ""},
+        {"hold.0", "1"},
+        {"hold.1", "1 x"},
+        {"writer.01", "-"},
+        {"writer.0", ""},
+        {"writer.000102030405060708090a0b0c0d0e0f", ""},
+        {"writer.000102030405060708090a0b0c0d0e0f", "0.1:00000000000000e1 "},
+        {"writer.000102030405060708090a0b0c0d0e0f", "0.1:00000000000000e1 12"},
+        {"writer.000102030405060708090a0b0c0d0e0f", "16.1:00000000000000e1"},
+        {"writer.000102030405060708090a0b0c0d0e0f", "0.0:00000000000000e1"},
+        {"writer.000102030405060708090a0b0c0d0e0f", "1:00000000000000e1"},
+        {"generation1", ""},
+        {"token1", "3"},
+        {"token1", "3 9"},
+        {"bloom_filter_current_index", "0"},
+        {"folded1.0", "4"},
+        {"folded1.2", "9 1-1 zz"},
+        {"folded0.15", ""},
+        {"last_generation", "2"},
+        {"lane_nodes", ","},
+        {"lane_nodes", "a:1,"},
+        {"keys1", "3"},
+        {"keys1", "3 x"},
+        {"full1.0", "3 4:00000000000000e4"},
+        {"full1.0", "3 4 1-1"},
+        {"full0.2", "x 4:00000000000000e4 1-1"},
+        {"next1", "number"},
+        {"eras", "x"},
+        {"lanes",
+         "1:00000000000000e1,1:00000000000000e1,1:00000000000000e1,1:00000000000000e1,1:00000000000000e1,"
+         "1:00000000000000e1,1:00000000000000e1,1:00000000000000e1,1:00000000000000e1,1:00000000000000e1,"
+         "1:00000000000000e1,1:00000000000000e1,1:00000000000000e1,1:00000000000000e1,1:00000000000000e1,"
+         "1:00000000000000e1,1:00000000000000e1"},
     };
     struct log_view *v = example(), *again = malloc(sizeof(*again));
     for (unsigned i = 0; i < sizeof(damaged) / sizeof(damaged[0]); i++) {
@@ -167,6 +202,77 @@ static void test_view__of_another_format_is_not_looked_at(void **state)
     free(again);
 }
 
+static void test_view__says_where_lanes_lie(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct log_view *v = example(), *again = malloc(sizeof(*again));
+    static struct stored s;
+    static struct nodes nodes;
+    struct names names;
+    struct lane lane;
+    assert_int_equal(nodes_parse(&nodes, "redis://a:1,redis://b:2,redis://c:3", &e), ERR_OK);
+    assert_int_equal(names_init(&names, "tb", "f", 1, &e), ERR_OK);
+    assert_int_equal(log_view_lane_at(v, &names, &nodes, 2, &lane, &e), ERR_OK);
+    assert_true(lane.where == NODE_HOME && lane.era == 0xe4);
+    v->lane_node_count = 2;
+    (void)snprintf(v->lane_node[0], NODE_NAME_MAX, "c:3");
+    (void)snprintf(v->lane_node[1], NODE_NAME_MAX, "b:2");
+    s.count = 0;
+    log_view_format(v, store, &s);
+    assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_OK);
+    static const unsigned where[] = {2, 1, 2};
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(log_view_lane_at(again, &names, &nodes, i, &lane, &e), ERR_OK);
+        assert_int_equal(lane.where, where[i]);
+    }
+    (void)snprintf(again->lane_node[1], NODE_NAME_MAX, "d:2");
+    assert_int_equal(log_view_lane_at(again, &names, &nodes, 1, &lane, &e), ERR_CONFIG);
+    assert_non_null(strstr(e.text, "d:2"));
+    free(v);
+    free(again);
+}
+
+/* What a generation that had the slot before has left behind says nothing of this one. */
+static void test_view__has_keys_marks_and_a_next_layer_of_its_own_generation(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    char text[GENERATION_TEXT_MAX];
+    struct log_view *v = example(), *again = malloc(sizeof(*again));
+    static struct stored s;
+    struct generation next = v->slot[1].shape;
+    next.layers[next.layer_count++] = next.layers[0];
+    (void)generation_text(&next, text);
+    s.count = 0;
+    log_view_format(v, store, &s);
+    store(&s, "keys1", "3 77");
+    store(&s, "full1.0", "3 4:00000000000000e4 5-1");
+    store(&s, "full1.1", "3 1:00000000000000e9 5-1"); /* of an era that was left behind */
+    store(&s, "full1.2", "1 9:00000000000000e4 5-1"); /* of another generation */
+    store(&s, "next1", text);
+    assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_OK);
+    const struct log_generation *g = &again->slot[1];
+    assert_int_equal(g->keys, 77);
+    assert_int_equal(g->next.layer_count, 2);
+    assert_true(log_view_is_full(again, g, 0));
+    assert_true(g->full[0].id.ms == 5 && g->full[0].id.number == 1);
+    assert_false(log_view_is_full(again, g, 1));
+    assert_false(log_view_is_full(again, g, 2));
+    next.number = 1;
+    (void)generation_text(&next, text);
+    replace(&s, "keys1", "1 77");
+    replace(&s, "next1", text);
+    assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_OK);
+    assert_int_equal(g->keys, 0);
+    assert_int_equal(g->next.number, 0);
+    s.count -= 5; /* all are gone: nothing stays of what was read before */
+    assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_OK);
+    assert_true(g->keys == 0 && g->next.number == 0 && !log_view_is_full(again, g, 0));
+    free(v);
+    free(again);
+}
+
 /* A position in a lane that was replaced is no base for "absent". */
 static void test_view__is_folded_only_in_the_lane_it_has_now(void **state)
 {
@@ -196,6 +302,43 @@ static void test_view__is_folded_only_in_the_lane_it_has_now(void **state)
     free(again);
 }
 
+static void test_view__has_the_writers_and_what_a_build_holds(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    const uint8_t id[LOG_WRITER_BYTES] = {0, 1, 0xfe, 3}, other[LOG_WRITER_BYTES] = {4};
+    char name[LOG_WRITER_NAME_MAX];
+    struct log_view *v = example(), *again = malloc(sizeof(*again));
+    static struct stored s;
+    s.count = 0;
+    log_view_format(v, store, &s);
+    log_writer_name(id, name);
+    assert_string_equal(name, "writer.0001fe03000000000000000000000000");
+    store(&s, name, "0.4:00000000000000e1 2.1:00000000000000e2");
+    log_writer_name(other, name);
+    store(&s, name, "-");
+    store(&s, "hold.2", "9 77-3");
+    assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_OK);
+    assert_int_equal(again->writer_count, 2);
+    const struct log_writer *w = log_view_writer(again, id);
+    assert_true(log_writer_has_said(w, 0, 4, 0xe1));
+    assert_true(log_writer_has_said(w, 2, 1, 0xe2));
+    assert_false(log_writer_has_said(w, 0, 4, 0xe2)); /* of another lane */
+    assert_false(log_writer_has_said(w, 2, 1, 0xe1));
+    assert_false(log_writer_has_said(w, 2, 2, 0xe2)); /* of another stream */
+    assert_false(log_writer_has_said(log_view_writer(again, other), 0, 4, 0xe1));
+    assert_null(log_view_writer(v, id));
+    assert_int_equal(again->hold[2].lane_number, 9);
+    assert_int_equal(again->hold[2].from.ms, 77);
+    assert_int_equal(again->hold[0].lane_number, 0);
+    s.count--; /* the hold is given back, and the one who read it before reads again */
+    assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_OK);
+    assert_int_equal(again->hold[2].lane_number, 0);
+    assert_int_equal(again->writer_count, 2);
+    free(v);
+    free(again);
+}
+
 static void test_lane__of_a_key_is_always_the_same_and_all_get_some(void **state)
 {
     (void)state;
@@ -203,8 +346,8 @@ static void test_lane__of_a_key_is_always_the_same_and_all_get_some(void **state
     unsigned count[3] = {0};
     for (uint64_t i = 0; i < 30000; i++) {
         struct key_hash h = hash_key(v->seed, &i, sizeof(i));
-        unsigned lane = log_view_lane(v, h);
-        assert_true(lane < 3 && lane == log_view_lane(v, h));
+        unsigned lane = log_lane_of(h, v->lane_count);
+        assert_true(lane < 3 && lane == log_lane_of(h, v->lane_count));
         count[lane]++;
     }
     for (unsigned i = 0; i < 3; i++)
@@ -219,7 +362,10 @@ int main(void)
         cmocka_unit_test(test_view__without_a_field_is_damaged),
         cmocka_unit_test(test_view__says_which_field_is_damaged),
         cmocka_unit_test(test_view__of_another_format_is_not_looked_at),
+        cmocka_unit_test(test_view__says_where_lanes_lie),
+        cmocka_unit_test(test_view__has_keys_marks_and_a_next_layer_of_its_own_generation),
         cmocka_unit_test(test_view__is_folded_only_in_the_lane_it_has_now),
+        cmocka_unit_test(test_view__has_the_writers_and_what_a_build_holds),
         cmocka_unit_test(test_lane__of_a_key_is_always_the_same_and_all_get_some),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

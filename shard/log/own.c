@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+#include "shard/log/own.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct kept {
+    uint64_t sequence;
+    struct log_id id; /* under which it was met or sent last */
+    uint8_t *bytes;
+    uint32_t length;
+    bool is_met; /* in the stream and era of now */
+};
+
+struct own {
+    pthread_mutex_t lock;
+    struct lane lane;
+    struct kept *one; /* [first, end), by sequence */
+    size_t first, end, room;
+    size_t bytes, bytes_max;
+};
+
+struct own *own_new(size_t bytes_max)
+{
+    struct own *own = calloc(1, sizeof(*own));
+    if (own == NULL)
+        return NULL;
+    (void)pthread_mutex_init(&own->lock, NULL); /* does not fail without attributes */
+    own->bytes_max = bytes_max;
+    return own;
+}
+
+void own_free(struct own *own)
+{
+    if (own == NULL)
+        return;
+    for (size_t i = own->first; i < own->end; i++)
+        free(own->one[i].bytes);
+    (void)pthread_mutex_destroy(&own->lock);
+    free(own->one);
+    free(own);
+}
+
+static bool is_in(const struct own *own, const struct lane *lane)
+{
+    return own->lane.era == lane->era && own->lane.key.length == lane->key.length &&
+           memcmp(own->lane.key.text, lane->key.text, lane->key.length) == 0;
+}
+
+void own_enter(struct own *own, const struct lane *lane)
+{
+    (void)pthread_mutex_lock(&own->lock);
+    for (size_t i = own->first; i < own->end && !is_in(own, lane); i++)
+        own->one[i].is_met = false;
+    own->lane = *lane;
+    (void)pthread_mutex_unlock(&own->lock);
+}
+
+static size_t cost(unsigned entries, size_t bytes)
+{
+    return entries * sizeof(struct kept) + bytes;
+}
+
+enum err own_room(struct own *own, unsigned entries, size_t bytes, struct error *e)
+{
+    (void)pthread_mutex_lock(&own->lock);
+    size_t kept = own->bytes;
+    struct key_name key = own->lane.key;
+    (void)pthread_mutex_unlock(&own->lock);
+    if (kept + cost(entries, bytes) <= own->bytes_max)
+        return ERR_OK;
+    return error_set(e, ERR_NOMEM,
+                     "lane %.*s: %zu bytes of this process' entries are not in the shards yet, and it keeps "
+                     "at most %zu; adds wait for the filter's folder",
+                     (int)key.length, key.text, kept, own->bytes_max);
+}
+
+/* The place of the first entry with at least that sequence. */
+static size_t place(const struct own *own, uint64_t sequence)
+{
+    size_t low = own->first, high = own->end;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (own->one[middle].sequence < sequence)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static struct kept *find(struct own *own, uint64_t sequence)
+{
+    size_t i = place(own, sequence);
+    return i < own->end && own->one[i].sequence == sequence ? &own->one[i] : NULL;
+}
+
+/* Have a free element behind the end. */
+static bool make_room(struct own *own)
+{
+    if (own->end < own->room)
+        return true;
+    if (own->first > own->room / 2) {
+        memmove(own->one, own->one + own->first, (own->end - own->first) * sizeof(*own->one));
+        own->end -= own->first;
+        own->first = 0;
+        return true;
+    }
+    size_t room = own->room == 0 ? 64 : 2 * own->room;
+    struct kept *one = realloc(own->one, room * sizeof(*one));
+    if (one == NULL)
+        return false;
+    own->one = one;
+    own->room = room;
+    return true;
+}
+
+static struct kept *keep(struct own *own, uint64_t sequence, const void *bytes, size_t length)
+{
+    uint8_t *copy = malloc(length);
+    if (copy == NULL || !make_room(own)) {
+        free(copy);
+        return NULL;
+    }
+    size_t i = place(own, sequence);
+    memcpy(copy, bytes, length);
+    memmove(own->one + i + 1, own->one + i, (own->end - i) * sizeof(*own->one));
+    own->end++;
+    own->one[i] = (struct kept){.sequence = sequence, .bytes = copy, .length = (uint32_t)length};
+    own->bytes += cost(1, length);
+    return &own->one[i];
+}
+
+enum err own_met(struct own *own, const struct lane *lane, uint64_t sequence, struct log_id id,
+                 const void *bytes, size_t length, struct error *e)
+{
+    enum err code = ERR_OK;
+    (void)pthread_mutex_lock(&own->lock);
+    struct kept *one = find(own, sequence);
+    if (!is_in(own, lane))
+        code = error_set(e, ERR_FENCED, "lane %.*s has another replication id, or was replaced",
+                         (int)lane->key.length, lane->key.text);
+    else if (one == NULL && (one = keep(own, sequence, bytes, length)) == NULL)
+        code = error_set(e, ERR_NOMEM, "out of memory");
+    if (code == ERR_OK && !one->is_met) { /* the first one in the log counts */
+        one->id = id;
+        one->is_met = true;
+    }
+    (void)pthread_mutex_unlock(&own->lock);
+    return code;
+}
+
+void own_folded(struct own *own, const struct lane *lane, struct log_id id)
+{
+    (void)pthread_mutex_lock(&own->lock);
+    while (is_in(own, lane) && own->first < own->end) {
+        struct kept *one = &own->one[own->first];
+        if (!one->is_met || log_id_compare(one->id, id) > 0)
+            break;
+        own->bytes -= cost(1, one->length);
+        free(one->bytes);
+        own->first++;
+    }
+    (void)pthread_mutex_unlock(&own->lock);
+}
+
+size_t own_count(struct own *own)
+{
+    (void)pthread_mutex_lock(&own->lock);
+    size_t count = own->end - own->first;
+    (void)pthread_mutex_unlock(&own->lock);
+    return count;
+}
+
+/* --- for the roll call --- */
+
+bool own_from(struct own *own, struct log_id *out)
+{
+    bool any = false;
+    (void)pthread_mutex_lock(&own->lock);
+    for (size_t i = own->first; i < own->end; i++) {
+        const struct kept *one = &own->one[i];
+        if (!one->is_met && (!any || log_id_compare(one->id, *out) < 0)) {
+            *out = one->id;
+            any = true;
+        }
+    }
+    (void)pthread_mutex_unlock(&own->lock);
+    return any;
+}
+
+bool own_missing(struct own *own, uint64_t sequence, uint64_t *found, uint8_t bytes[LOG_ENTRY_BYTES_MAX],
+                 size_t *length)
+{
+    (void)pthread_mutex_lock(&own->lock);
+    size_t i = place(own, sequence);
+    while (i < own->end && own->one[i].is_met)
+        i++;
+    bool any = i < own->end;
+    if (any) {
+        *found = own->one[i].sequence;
+        *length = own->one[i].length;
+        memcpy(bytes, own->one[i].bytes, own->one[i].length);
+    }
+    (void)pthread_mutex_unlock(&own->lock);
+    return any;
+}
+
+void own_sent(struct own *own, const struct lane *lane, uint64_t sequence, struct log_id id)
+{
+    (void)pthread_mutex_lock(&own->lock);
+    struct kept *one = find(own, sequence);
+    if (one != NULL && is_in(own, lane) && !one->is_met)
+        one->id = id;
+    (void)pthread_mutex_unlock(&own->lock);
+}
+
+void own_found(struct own *own, const struct lane *lane, uint64_t sequence, struct log_id id)
+{
+    (void)pthread_mutex_lock(&own->lock);
+    struct kept *one = find(own, sequence);
+    if (one != NULL && is_in(own, lane) && !one->is_met) {
+        one->id = id;
+        one->is_met = true;
+    }
+    (void)pthread_mutex_unlock(&own->lock);
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SHARD_REQUEST_CONTROL_H
+#define SHARD_REQUEST_CONTROL_H
+/* What keeps a filter of this process to its view in Redis: opens it, follows its lanes, eras, generations
+ * and layers, loads its shards. Blocking; of one thread, which calls control_tend() at intervals, and soon
+ * after the filter's wake was called. Requests go on meanwhile.
+ *
+ * Whatever the view says, nothing relies on it being the latest one: a lane that is not the filter's any more
+ * cannot be read under its era, and a generation that is not the current one any more stays right for as long
+ * as entries are applied to it. */
+#include <stdbool.h>
+#include "shard/link.h"
+#include "shard/request/log_filter.h"
+
+struct control;
+
+struct control_options {
+    struct log_filter *filter; /* borrowed, as the link is */
+    struct link *link;
+    unsigned timeout_ms; /* of a tail read */
+    uint64_t retain_us;  /* how long entries stay in a lane that are folded; for readers that lag behind */
+    uint64_t log_max;    /* bytes of a lane in Redis: adds are refused behind that; 0: LOG_MAX_DEFAULT */
+    uint64_t fold_interval_us; /* 0: DUE_INTERVAL_US */
+    bool folds;                /* may be changed by control_set_folding() */
+};
+
+/* ERR_NOMEM. */
+MUST_CHECK enum err control_new(struct control **out, const struct control_options *o, struct error *e);
+/* Requests that come are told ERR_CANCELLED. NULL is fine. */
+void control_free(struct control *c);
+
+/* Whether this process folds: it has the filter's lease. Any thread. */
+void control_set_folding(struct control *c, bool folds);
+
+/* Do what is due. *@soon: there is more, come again at once. An error says what could not be done, and is
+ * tried again by the next call; what can be answered is answered in spite of it. ERR_NOT_FOUND: the filter is
+ * gone, or is another one, and this one is closed for good. */
+MUST_CHECK enum err control_tend(struct control *c, bool *soon, struct error *e);
+
+/* At a clean stop, when no request is under way or will come: leave the register of writers. ERR_BUSY:
+ * entries of this process are not folded yet; call again. A process that ends without it is waited for by the
+ * next roll call. */
+MUST_CHECK enum err control_leave(struct control *c, struct error *e);
+#endif

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+#include "shard/request/control_internal.h"
+
+/* --- the lanes' eras --- */
+
+/* The view has the lane as the readers have it, which cannot read on: nobody has mended it yet. */
+static bool is_to_mend(const struct control *c, unsigned i, enum tail_state state)
+{
+    return atomic_load(&c->filter->lane[i].stalled) == state &&
+           c->lane[i].number == c->view->lane[i].number && c->lane[i].era == c->view->lane[i].era;
+}
+
+static bool somebody_has_answered(const struct log_view *v, unsigned i)
+{
+    for (unsigned w = 0; w < v->writer_count; w++)
+        for (unsigned k = 0; k < v->writer[w].said_count; k++)
+            if (v->writer[w].said[k].lane == i && v->writer[w].said[k].number == v->lane[i].number)
+                return true;
+    return false;
+}
+
+/* The lane's node is in an era that the view has not: this process answers, if it is a writer, and the last
+ * one of them has the view take the era. */
+static enum err call_roll(struct control *c, unsigned i, struct error *e)
+{
+    struct log_filter *f = c->filter;
+    uint64_t era;
+    unsigned missing = 0;
+    enum err code = ERR_OK;
+    if (f->registered)
+        code = roll_answer(&c->roll, c->view, i, f->lane[i].own, &era, e);
+    if (code == ERR_OK)
+        code = roll_take_era(&c->roll, c->view, i, &missing, e);
+    if (code == ERR_LOST)
+        code = roll_replace_lane(&c->roll, c->view, i, e);
+    if (code == ERR_OK && missing > 0)
+        code = error_set(e, ERR_BUSY,
+                         "lane %u: its node has another replication id, and %u writers have not answered", i,
+                         missing);
+    return code;
+}
+
+static enum err mend_lane(struct control *c, unsigned i, bool *changed, struct error *e)
+{
+    enum err code = ERR_OK;
+    *changed = true;
+    if (is_to_mend(c, i, TAIL_LOST))
+        code = roll_replace_lane(&c->roll, c->view, i, e);
+    else if (is_to_mend(c, i, TAIL_ERA) || c->view->lane[i].era == 0 || somebody_has_answered(c->view, i))
+        code = call_roll(c, i, e);
+    else
+        *changed = false;
+    return code;
+}
+
+/* Lanes that are lost, or in another era. *@again: the view has changed. */
+enum err control_mend_lanes(struct control *c, bool *again, struct error *e)
+{
+    enum err code = ERR_OK;
+    *again = false;
+    for (unsigned i = 0; i < c->view->lane_count && code == ERR_OK; i++) {
+        bool changed;
+        code = mend_lane(c, i, &changed, e);
+        *again |= changed;
+    }
+    return code;
+}
+
+/* --- reading --- */
+
+bool control_lanes_are_as_read(const struct control *c)
+{
+    const struct log_filter *f = c->filter;
+    bool same = f->state == FILTER_OPEN && c->view->lane_count == f->lanes;
+    for (unsigned i = 0; i < c->view->lane_count && same; i++)
+        same = c->lane[i].number == c->view->lane[i].number && c->lane[i].era == c->view->lane[i].era &&
+               atomic_load(&f->lane[i].stalled) == TAIL_COMPLETE;
+    return same;
+}
+
+void control_stop_readers(struct control *c)
+{
+    for (unsigned i = 0; i < c->filter->lanes; i++)
+        lane_reader_stop(c->filter->lane[i].reader);
+}
+
+/* Have the readers go on from c->at, in the lanes that the view has. */
+void control_move_readers(struct control *c, void (*move)(struct lane_reader *r, const struct lane *lane,
+                                                          const struct log_position *at))
+{
+    struct log_filter *f = c->filter;
+    for (unsigned i = 0; i < f->lanes; i++) {
+        atomic_store(&f->lane[i].stalled, TAIL_COMPLETE);
+        c->lane[i] = c->view->lane[i];
+        move(f->lane[i].reader, &c->stream[i], &c->at[i]);
+    }
+}
+
+static enum err make_readers(struct control *c, struct error *e)
+{
+    struct log_filter *f = c->filter;
+    for (unsigned i = f->lanes; i < c->view->lane_count; i++) {
+        f->lane[i].reader =
+            lane_reader_new(&c->stream[i], &c->at[i], f->writer, &log_filter_hooks, &f->lane[i]);
+        if (f->lane[i].reader == NULL || f->lane[i].own == NULL)
+            return error_set(e, ERR_NOMEM, "out of memory");
+        lane_reader_keep(f->lane[i].reader, f->lane[i].own);
+        f->lanes = i + 1;
+    }
+    return ERR_OK;
+}
+
+/* What this process has appended is in the lanes that the view has. */
+static enum err enter_lanes(struct control *c, struct error *e)
+{
+    struct log_filter *f = c->filter;
+    enum err code = ERR_OK;
+    for (unsigned i = 0; i < c->view->lane_count && code == ERR_OK; i++) {
+        uint64_t era;
+        if (own_count(f->lane[i].own) > 0)
+            code = roll_answer(&c->roll, c->view, i, f->lane[i].own, &era, e);
+        if (code == ERR_OK)
+            own_enter(f->lane[i].own, &c->stream[i]);
+    }
+    return code;
+}
+
+/* Read the lanes again, from `folded` of the view. */
+enum err control_begin_again(struct control *c, struct error *e)
+{
+    control_stop_folding(c);
+    control_stop_readers(c);
+    enum err code = control_base_of(c, c->view->current, c->at, e);
+    if (code == ERR_OK)
+        code = enter_lanes(c, e);
+    if (code == ERR_OK)
+        code = make_readers(c, e);
+    if (code == ERR_OK)
+        code = control_hold_again(c, e);
+    if (code != ERR_OK)
+        return code;
+    control_move_readers(c, lane_reader_move);
+    log_filter_changed(c->filter);
+    return ERR_OK;
+}

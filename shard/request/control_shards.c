@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: MIT */
+#include "shard/request/control_internal.h"
+
+#include "shard/resident/load.h"
+
+enum { LOAD_SHARDS = 64 /* at a time */ };
+
+/* --- holding a generation --- */
+
+/* Of the generation in @slot: positions behind which the log has all that the shards may lack. */
+enum err control_base_of(const struct control *c, unsigned slot, struct log_position *at, struct error *e)
+{
+    const struct log_generation *g = &c->view->slot[slot];
+    for (unsigned i = 0; i < c->view->lane_count; i++) {
+        if (!log_view_is_folded(c->view, g, i))
+            return error_set(e, ERR_LOST, "lane %u was replaced, and the shards may lack what it had", i);
+        at[i] = g->folded[i].position;
+    }
+    return ERR_OK;
+}
+
+/* Of each lane the one that is before the other. */
+static void take_earlier(struct log_position *at, const struct log_position *other, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        if (log_id_compare(other[i].id, at[i].id) < 0)
+            at[i] = other[i];
+}
+
+struct held *control_held_of(const struct control *c, unsigned slot)
+{
+    struct held *h = c->filter->slot[slot];
+    return h != NULL && h->shape.number == c->view->slot[slot].shape.number ? h : NULL;
+}
+
+static enum err hold(struct control *c, unsigned slot, struct held **out, struct error *e)
+{
+    return held_new(out, c->view, slot, &c->filter->names, c->filter->nodes, c->filter->budget, e);
+}
+
+/* The generations that the view has, and that this process holds, are read again; others are given up. The
+ * current one is held in any case. */
+enum err control_hold_again(struct control *c, struct error *e)
+{
+    struct log_filter *f = c->filter;
+    unsigned current = c->view->current, other = current ^ 1;
+    struct held *fresh = NULL, *old[2] = {NULL, NULL};
+    bool both = control_held_of(c, other) != NULL && control_base_of(c, other, c->position, e) == ERR_OK;
+    enum err code = control_held_of(c, current) == NULL ? hold(c, current, &fresh, e) : ERR_OK;
+    if (code != ERR_OK)
+        return code;
+    if (both)
+        take_earlier(c->at, c->position, c->view->lane_count);
+    (void)pthread_rwlock_wrlock(&f->lock);
+    if (fresh != NULL) {
+        old[0] = f->slot[current];
+        f->slot[current] = fresh;
+    }
+    if (!both) {
+        old[1] = f->slot[other];
+        f->slot[other] = NULL;
+        f->current = current;
+    }
+    for (unsigned s = 0; s < 2; s++)
+        if (f->slot[s] != NULL) {
+            resident_rebase(f->slot[s]->resident);
+            held_take_view(f->slot[s], c->view, s);
+        }
+    f->seed = c->view->seed;
+    f->degraded = c->view->degraded;
+    f->state = FILTER_OPEN;
+    (void)pthread_rwlock_unlock(&f->lock);
+    held_drop(old[0]);
+    held_drop(old[1]);
+    return ERR_OK;
+}
+
+/* --- generations --- */
+
+/* Hold the generation in @slot beside the one that answers. The readers go back to where it begins; what the
+ * other one has already is not applied to it again. */
+static enum err hold_beside(struct control *c, unsigned slot, struct error *e)
+{
+    struct log_filter *f = c->filter;
+    struct held *h, *old;
+    enum err code = control_base_of(c, slot, c->at, e);
+    if (code == ERR_OK)
+        code = hold(c, slot, &h, e);
+    if (code != ERR_OK)
+        return code;
+    control_stop_readers(c);
+    (void)pthread_rwlock_wrlock(&f->lock);
+    old = f->slot[slot];
+    f->slot[slot] = h;
+    (void)pthread_rwlock_unlock(&f->lock);
+    held_drop(old);
+    for (unsigned i = 0; i < f->lanes; i++)
+        lane_reader_position(f->lane[i].reader, &c->position[i]);
+    take_earlier(c->at, c->position, f->lanes);
+    control_move_readers(c, lane_reader_go_back);
+    return ERR_OK;
+}
+
+/* How many shards of it are not whole in memory. */
+static uint64_t missing_shards(const struct held *h)
+{
+    struct resident_status s;
+    resident_status(h->resident, &s);
+    return s.shards - s.resident;
+}
+
+/* The generation of the view answers once its shards are in memory, or as many as there is room for. */
+static void answer_from(struct control *c, unsigned slot)
+{
+    struct log_filter *f = c->filter;
+    struct held *old = f->slot[slot ^ 1];
+    (void)pthread_rwlock_wrlock(&f->lock);
+    f->current = slot;
+    f->slot[slot ^ 1] = NULL;
+    (void)pthread_rwlock_unlock(&f->lock);
+    if (c->folding == old)
+        control_stop_folding(c);
+    held_drop(old);
+    log_filter_changed(f);
+}
+
+/* Entries before `folded` need not be kept for shards that are not in memory. */
+static void tell_folded(const struct control *c)
+{
+    for (unsigned s = 0; s < 2; s++) {
+        const struct log_generation *g = &c->view->slot[s];
+        struct log_id folded[LOG_LANES_MAX] = {{0}};
+        if (control_held_of(c, s) == NULL)
+            continue;
+        for (unsigned i = 0; i < c->view->lane_count; i++)
+            if (log_view_is_folded(c->view, g, i))
+                folded[i] = g->folded[i].position.id;
+        overlay_folded(c->filter->slot[s]->resident->overlay, folded);
+    }
+}
+
+/* What a new view says: first its layers, then that blocks which are being read by the former one do not
+ * count, and at last what need not be kept any more. */
+static enum err take_view(struct control *c, struct error *e)
+{
+    struct log_filter *f = c->filter;
+    enum err code = ERR_OK;
+    for (unsigned s = 0; s < 2 && code == ERR_OK; s++)
+        if (control_held_of(c, s) != NULL)
+            code = held_add_layers(f->slot[s], &c->view->slot[s].shape, &f->names, e);
+    if (code != ERR_OK)
+        return code;
+    if (c->is_new) {
+        (void)pthread_rwlock_wrlock(&f->lock);
+        f->degraded = c->view->degraded;
+        for (unsigned s = 0; s < 2; s++)
+            if (control_held_of(c, s) != NULL) {
+                resident_discard(f->slot[s]->resident);
+                held_take_view(f->slot[s], c->view, s);
+            }
+        (void)pthread_rwlock_unlock(&f->lock);
+        c->is_new = false;
+        log_filter_changed(f);
+    }
+    tell_folded(c);
+    return ERR_OK;
+}
+
+enum err control_load_some(struct control *c, struct held *h, const struct trusted *eras, bool *full,
+                           bool *more, struct error *e);
+
+enum err control_follow_generations(struct control *c, bool *soon, struct error *e)
+{
+    struct log_filter *f = c->filter;
+    unsigned slot = c->view->current;
+    bool full = false, more = false;
+    enum err code = control_held_of(c, slot) == NULL ? hold_beside(c, slot, e) : ERR_OK;
+    if (code == ERR_OK)
+        code = take_view(c, e);
+    if (code == ERR_OK)
+        code = control_load_some(c, f->slot[slot], &c->view->eras, &full, &more, e);
+    if (code == ERR_OK && f->current != slot && (full || !more))
+        answer_from(c, slot);
+    *soon |= more && !full;
+    return code;
+}
+
+/* --- shards --- */
+
+struct load_failure {
+    enum err code;
+    struct error *e;
+};
+
+static void on_failed(void *arg, uint32_t shard, enum err code, const char *why)
+{
+    struct load_failure *f = arg;
+    (void)shard;
+    if (f->code == ERR_OK)
+        f->code = error_set(f->e, code, "%s", why);
+}
+
+static bool is_to_load(const struct bitmap *b, uint32_t shard)
+{
+    enum bitmap_state state = bitmap_state(b, shard);
+    return state == BITMAP_ABSENT || state == BITMAP_RELOADING;
+}
+
+/* The first shards at or after *@shard that are to be loaded; how many. */
+static uint32_t absent_run(const struct bitmap *b, uint32_t *shard)
+{
+    uint32_t n = 0;
+    while (*shard < b->geometry.shards && !is_to_load(b, *shard))
+        (*shard)++;
+    while (n < LOAD_SHARDS && *shard + n < b->geometry.shards && is_to_load(b, *shard + n))
+        n++;
+    return n;
+}
+
+static enum err load_run(struct control *c, struct held *h, const struct trusted *eras, unsigned layer,
+                         uint32_t first, uint32_t count, bool *full, struct error *e)
+{
+    struct load_failure failure = {.e = e};
+    unsigned slot = h->shape.number % 2;
+    struct load l = {.resident = h->resident,
+                     .layer = layer,
+                     .names = &c->filter->names,
+                     .placement = &h->placement,
+                     .generation = h->shape.number,
+                     .writer = c->view->slot[slot].writer,
+                     .made = h->shape.layers[layer].token,
+                     .eras = eras,
+                     .piece_bytes = LOAD_PIECE_JOB,
+                     .first = first,
+                     .count = count,
+                     .failed = on_failed,
+                     .arg = &failure};
+    enum err code = load_begin(&l, e);
+    if (code == ERR_NOMEM && count > 1)
+        return load_run(c, h, eras, layer, first, count / 2, full, e);
+    *full = code == ERR_NOMEM;
+    if (code != ERR_OK)
+        return *full ? ERR_OK : code;
+    load_by_link(&l, c->link);
+    (void)load_end(&l);
+    load_cancel(&l);
+    return failure.code;
+}
+
+/* Load some shards that are not in memory. *@full: there is no room for them; *@more: there are more. */
+enum err control_load_some(struct control *c, struct held *h, const struct trusted *eras, bool *full,
+                           bool *more, struct error *e)
+{
+    enum err code = ERR_OK;
+    bool loaded = false;
+    for (unsigned layer = 0; layer < h->shape.layer_count && code == ERR_OK && !*full && !loaded; layer++) {
+        uint32_t shard = 0, count = absent_run(h->resident->layer[layer], &shard);
+        if (count == 0)
+            continue;
+        code = load_run(c, h, eras, layer, shard, count, full, e);
+        loaded = code == ERR_OK && !*full;
+    }
+    *more = missing_shards(h) > 0;
+    if (loaded)
+        log_filter_changed(c->filter);
+    return code;
+}

@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: MIT */
+/* The happy path is: the filter is bound (its generation is kept, the keys are hashed and ordered by lane); a
+ * check looks up, asks the lanes of what it did not find, and looks up again; an add sends its keys to their
+ * lanes, and is told which were new. Blocks of shards that are not in memory are read first, or beside the
+ * lanes, and stay pinned until the end. Possible failure modes are: the filter is not open, or a shard is not
+ * what the view says, or the process is not registered as a writer (the request parks until the control tells
+ * of a change); another generation answers, or there is another view, by the time all was read (it begins
+ * again, if nothing was sent); a lane tells an error (the request is told); the deadline passes. */
+#include "shard/request/key_request.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "shard/request/log_filter_internal.h"
+#include "shard/resident/block_read.h"
+#include "shard/view/log_view.h"
+
+/* The request's keys of one lane. */
+struct lane_part {
+    struct key_request *request;
+    struct lane_request asked;
+    unsigned first, count; /* in the request's hashes */
+    bool is_under_way;
+};
+
+/* --- the end --- */
+
+static void release(struct key_request *q)
+{
+    block_read_end(q->blocks);
+    q->blocks = NULL;
+    free(q->eras);
+    q->eras = NULL;
+    held_drop(q->held);
+    q->held = NULL;
+    free(q->hashes);
+    q->hashes = NULL;
+}
+
+static void tell(struct key_request *q)
+{
+    TAILQ_REMOVE(&q->port->active, q, active);
+    release(q);
+    q->done(q->arg, q->code, q->text);
+}
+
+/* Nobody is told from inside the call that begins a request. */
+static void end(struct key_request *q, enum err code, const char *text)
+{
+    q->code = code;
+    if (text != q->text) /* as bind_to_filter() has left it */
+        (void)snprintf(q->text, sizeof(q->text), "%s", text);
+    if (q->port->inside) {
+        q->state = REQUEST_OVER;
+        request_port_hand(q->port, q, q->port);
+    } else {
+        tell(q);
+    }
+}
+
+static void leave(struct key_request *q)
+{
+    if (q->state == REQUEST_ASKING)
+        for (unsigned i = 0; i < q->parts_count; i++)
+            if (q->parts[i].is_under_way)
+                lane_cancel(&q->parts[i].asked);
+    log_filter_unpark(q->filter, q);
+}
+
+void key_request_fail(struct key_request *q, enum err code, const char *text)
+{
+    leave(q);
+    q->code = code;
+    (void)snprintf(q->text, sizeof(q->text), "%s", text);
+    tell(q);
+}
+
+void key_cancel(struct key_request *q)
+{
+    leave(q);
+    TAILQ_REMOVE(&q->port->active, q, active);
+    release(q);
+}
+
+/* --- binding --- */
+
+/* One piece of memory: hashes, parts, order, and what is new. */
+static enum err make_room(struct key_request *q, unsigned lanes)
+{
+    size_t parts = lanes * sizeof(struct lane_part), hashes = q->count * sizeof(struct key_hash);
+    size_t order = q->count * sizeof(*q->order);
+    char *at = malloc(hashes + parts + order + q->count);
+    if (at == NULL)
+        return ERR_NOMEM;
+    q->hashes = (struct key_hash *)(void *)at;
+    q->parts = (struct lane_part *)(void *)(at + hashes);
+    q->order = (unsigned *)(void *)(at + hashes + parts);
+    q->found = (uint8_t *)at + hashes + parts + order;
+    q->parts_count = lanes;
+    memset(q->parts, 0, parts);
+    return ERR_OK;
+}
+
+static unsigned lane_of(const struct key_request *q, struct key_hash h)
+{
+    return log_lane_of(h, q->parts_count);
+}
+
+/* Hash the keys, and order them by lane. */
+static void place_keys(struct key_request *q, uint64_t seed)
+{
+    unsigned first = 0;
+    for (unsigned i = 0; i < q->count && q->parts_count > 1;
+         i++) /* counted, then laid where their lane begins */
+        q->parts[lane_of(q, hash_key(seed, q->keys[i].bytes, q->keys[i].length))].count++;
+    for (unsigned i = 0; i < q->parts_count; i++) {
+        q->parts[i].request = q;
+        q->parts[i].first = first;
+        first += q->parts[i].count;
+        q->parts[i].count = 0;
+    }
+    for (unsigned i = 0; i < q->count; i++) {
+        struct key_hash h = hash_key(seed, q->keys[i].bytes, q->keys[i].length);
+        struct lane_part *part = &q->parts[lane_of(q, h)];
+        unsigned at = part->first + part->count++;
+        q->hashes[at] = h;
+        q->order[at] = i;
+    }
+}
+
+enum binding { BINDING_DONE, BINDING_WAITS, BINDING_OVER };
+
+static enum binding bind_locked(struct key_request *q, uint64_t *seed, unsigned *lanes)
+{
+    struct log_filter *f = q->filter;
+    q->code = f->state == FILTER_CLOSED ? f->closed : q->adds ? f->adds : ERR_OK;
+    if (q->code != ERR_OK) {
+        (void)snprintf(q->text, sizeof(q->text), "%s", f->state == FILTER_CLOSED ? f->why : f->why_adds);
+        return BINDING_OVER;
+    }
+    if (f->state != FILTER_OPEN)
+        return BINDING_WAITS;
+    if (q->adds && !f->registered) {
+        atomic_store(&f->wants_writer, true);
+        f->wake(f->wake_arg);
+        return BINDING_WAITS;
+    }
+    q->held = f->slot[f->current];
+    held_keep(q->held);
+    *seed = f->seed;
+    *lanes = f->lanes;
+    return BINDING_DONE;
+}
+
+static enum binding bind_to_filter(struct key_request *q)
+{
+    uint64_t seed = 0;
+    unsigned lanes = 0;
+    release(q);
+    (void)pthread_rwlock_rdlock(&q->filter->lock);
+    enum binding binding = bind_locked(q, &seed, &lanes);
+    (void)pthread_rwlock_unlock(&q->filter->lock);
+    if (binding != BINDING_DONE)
+        return binding;
+    if (make_room(q, lanes) != ERR_OK) {
+        q->code = ERR_NOMEM;
+        (void)snprintf(q->text, sizeof(q->text), "out of memory");
+        return BINDING_OVER;
+    }
+    place_keys(q, seed);
+    return BINDING_DONE;
+}
+
+/* --- looking --- */
+
+/* Of @q->found: how many keys are not present, and how many lie in shards that are not whole in memory. */
+struct sight {
+    unsigned missing, unknown;
+};
+
+static struct sight look(struct key_request *q)
+{
+    struct sight s = {0};
+    resident_look(q->held->resident, q->hashes, q->count, q->found);
+    for (unsigned i = 0; i < q->count; i++) {
+        s.missing += q->found[i] != RESIDENT_PRESENT;
+        s.unknown += q->found[i] == RESIDENT_UNKNOWN;
+    }
+    return s;
+}
+
+static bool is_missing_in(const struct key_request *q, const struct lane_part *part)
+{
+    for (unsigned i = part->first; i < part->first + part->count; i++)
+        if (q->found[i] != RESIDENT_PRESENT)
+            return true;
+    return false;
+}
+
+/* --- waiting --- */
+
+/* Until something is otherwise than it was when the request was bound. */
+static void park(struct key_request *q)
+{
+    if (!log_filter_park(q->filter, q, q->changes)) {
+        q->state = REQUEST_READY;
+        request_port_hand(q->port, q, q->port);
+    }
+}
+
+static void go_on_with(struct key_request *q);
+
+/* One of what was asked for has come. */
+static void count_down(struct key_request *q)
+{
+    if (--q->under_way == 0) {
+        q->state = REQUEST_GOING;
+        go_on_with(q);
+    }
+}
+
+/* --- blocks --- */
+
+static void on_blocks(void *arg, const struct block_result *result)
+{
+    struct key_request *q = arg;
+    switch ((int)result->code) {
+    case ERR_OK:
+        count_down(q);
+        return;
+    case ERR_FENCED:
+    case ERR_LOST: /* the control may know better, or mend it: the request waits for that, and keeps the text
+                    */
+        (void)snprintf(q->text, sizeof(q->text), "%s", result->text);
+        leave(q);
+        release(q);
+        q->filter->wake(q->filter->wake_arg);
+        park(q);
+        return;
+    default:
+        key_request_fail(q, result->code, result->text);
+    }
+}
+
+/* Only unknown keys have blocks to be read. */
+static enum err ask_blocks(struct key_request *q, struct error *e)
+{
+    struct log_filter *f = q->filter;
+    struct request_port *p = q->port;
+    struct block_source source = {.resident = q->held->resident,
+                                  .names = &f->names,
+                                  .placement = &q->held->placement,
+                                  .generation = q->held->shape.number};
+    q->eras = malloc(sizeof(*q->eras));
+    if (q->eras == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    (void)pthread_rwlock_rdlock(&f->lock);
+    source.view = q->held->view;
+    source.writer = q->held->writer;
+    *q->eras = q->held->eras;
+    (void)pthread_rwlock_unlock(&f->lock);
+    source.eras = q->eras;
+    enum err code = block_read_start(&q->blocks, &source, p->base, p->store, (unsigned)(p->timeout_us / 1000),
+                                     q->hashes, q->count, on_blocks, q, e);
+    if (code == ERR_OK)
+        q->under_way++;
+    return code;
+}
+
+/* --- lanes --- */
+
+static void on_told(void *arg, const struct lane_result *result)
+{
+    struct lane_part *part = arg;
+    struct key_request *q = part->request;
+    part->is_under_way = false;
+    if (result->code == ERR_OK)
+        count_down(q);
+    else
+        key_request_fail(q, result->code, result->text);
+}
+
+static void ask_lanes(struct key_request *q)
+{
+    struct request_port *p = q->port;
+    for (unsigned i = 0; i < q->parts_count; i++) {
+        struct lane_part *part = &q->parts[i];
+        struct lane_reader *reader = q->filter->lane[i].reader;
+        if (q->adds ? part->count == 0 : !is_missing_in(q, part))
+            continue;
+        part->is_under_way = true;
+        q->under_way++;
+        if (q->adds)
+            lane_add(p->lanes, reader, &part->asked, q->hashes + part->first, part->count,
+                     q->found + part->first, on_told, part);
+        else
+            lane_ask(p->lanes, reader, &part->asked, on_told, part);
+    }
+}
+
+/* --- answers --- */
+
+static void answer_add(struct key_request *q)
+{
+    for (unsigned i = 0; i < q->count; i++) {
+        uint8_t *answer = &q->answers[q->order[i]];
+        if (q->found[i] == RESIDENT_NEW)
+            *answer = KEY_ADDED;
+        else if (q->found[i] == RESIDENT_OLD)
+            *answer = KEY_OLD;
+        else /* RESIDENT_UNSURE, LANE_FRESH_UNKNOWN */
+            *answer = KEY_UNSURE;
+    }
+    end(q, ERR_OK, "");
+}
+
+/* Entries were applied to the generation that the request looks into, until now. */
+static bool is_still_held(const struct key_request *q, bool *degraded)
+{
+    struct log_filter *f = q->filter;
+    (void)pthread_rwlock_rdlock(&f->lock);
+    bool held = f->state == FILTER_OPEN && (f->slot[0] == q->held || f->slot[1] == q->held);
+    *degraded = f->degraded;
+    (void)pthread_rwlock_unlock(&f->lock);
+    return held;
+}
+
+static void answer_check(struct key_request *q, bool degraded)
+{
+    for (unsigned i = 0; i < q->count; i++)
+        q->answers[q->order[i]] = q->found[i] == RESIDENT_PRESENT ? KEY_PRESENT
+                                  : degraded                      ? KEY_MAYBE
+                                                                  : KEY_ABSENT;
+    end(q, ERR_OK, "");
+}
+
+static void send_keys(struct key_request *q)
+{
+    q->state = REQUEST_ASKING;
+    q->is_sent = true;
+    ask_lanes(q);
+}
+
+/* All that was asked for has come. An add whose blocks were read sends its keys; one that has sent them is
+ * answered. A check looks again, and begins again where that tells nothing. */
+static void go_on_with(struct key_request *q)
+{
+    bool degraded;
+    struct sight s = {0};
+    if (q->adds && q->is_sent) {
+        answer_add(q);
+        return;
+    }
+    s = look(q);
+    if (!is_still_held(q, &degraded) || s.unknown > 0)
+        key_request_go_on(q);
+    else if (q->adds)
+        send_keys(q);
+    else
+        answer_check(q, degraded);
+}
+
+/* --- from the beginning --- */
+
+/* What is new is decided against a base that is older than the entry: an add reads blocks first. */
+static void begin_to_ask(struct key_request *q, bool blocks)
+{
+    struct error e = {""};
+    enum err code = ERR_OK;
+    q->state = REQUEST_ASKING;
+    if (blocks)
+        code = ask_blocks(q, &e);
+    if (code == ERR_FENCED) { /* there is another view since the request was bound */
+        release(q);
+        park(q);
+    } else if (code != ERR_OK) {
+        end(q, code, e.text);
+    } else if (q->adds && !blocks) {
+        send_keys(q);
+    } else if (!q->adds) {
+        ask_lanes(q);
+    }
+}
+
+/* True: a check found all keys. */
+static bool go(struct key_request *q)
+{
+    q->changes = atomic_load(&q->filter->changes);
+    q->state = REQUEST_GOING;
+    q->under_way = 0;
+    q->is_sent = false;
+    switch (bind_to_filter(q)) {
+    case BINDING_OVER:
+        end(q, q->code, q->text);
+        return false;
+    case BINDING_WAITS:
+        park(q);
+        return false;
+    case BINDING_DONE:
+        break;
+    }
+    struct sight s = look(q);
+    if (!q->adds && s.missing == 0)
+        return true;
+    begin_to_ask(q, s.unknown > 0);
+    return false;
+}
+
+void key_request_go_on(struct key_request *q)
+{
+    if (q->state == REQUEST_OVER)
+        tell(q);
+    else if (go(q))
+        answer_check(q, false);
+}
+
+static bool begin(struct request_port *p, struct log_filter *f, struct key_request *q,
+                  const struct request_key *keys, unsigned count, uint8_t *answers, bool adds,
+                  key_done_fn *done, void *arg)
+{
+    assert(count > 0 && count <= KEY_REQUEST_MAX);
+    *q = (struct key_request){.filter = f,
+                              .keys = keys,
+                              .count = count,
+                              .answers = answers,
+                              .adds = adds,
+                              .done = done,
+                              .arg = arg};
+    request_port_begin(p, q);
+    p->inside = true;
+    bool found = go(q);
+    p->inside = false;
+    return found;
+}
+
+bool key_check(struct request_port *p, struct log_filter *f, struct key_request *q,
+               const struct request_key *keys, unsigned count, uint8_t *answers, key_done_fn *done, void *arg)
+{
+    bool found = begin(p, f, q, keys, count, answers, false, done, arg);
+    if (found) {
+        memset(answers, KEY_PRESENT, count);
+        TAILQ_REMOVE(&p->active, q, active);
+        release(q);
+    }
+    return found;
+}
+
+void key_add(struct request_port *p, struct log_filter *f, struct key_request *q,
+             const struct request_key *keys, unsigned count, uint8_t *answers, key_done_fn *done, void *arg)
+{
+    (void)begin(p, f, q, keys, count, answers, true, done, arg);
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SHARD_REQUEST_KEY_REQUEST_H
+#define SHARD_REQUEST_KEY_REQUEST_H
+/* One check or one add of keys, from its beginning to its acknowledged end.
+ *
+ * A check looks into memory. Keys of which all bits are set are present, at once; for the others a tail read
+ * of their lanes that begins now is waited for, and then they are looked up again. An add appends its keys to
+ * their lanes, and has its answer when they were met there. */
+#include <sys/queue.h>
+#include "shard/log/lane_reader.h"
+#include "shard/request/log_filter.h"
+#include "shard/request/request_port.h"
+
+enum { KEY_REQUEST_MAX = LANE_REQUEST_KEYS_MAX /* keys */ };
+
+enum key_answer {
+    KEY_ABSENT, /* no add of it was acknowledged before the check began */
+    KEY_PRESENT,
+    KEY_MAYBE, /* it was not found, and the filter may have lost acknowledged keys */
+    KEY_ADDED, /* it was not there before, as the log has it */
+    KEY_OLD,   /* it was, or seemed to be */
+    KEY_UNSURE /* it is there now; the filter's lanes changed, so that nobody can tell whether it was before
+                */
+};
+
+struct request_key {
+    const void *bytes;
+    size_t length;
+};
+
+struct key_request;
+/* @code as log_filter_close() was given, of the lanes (lane_reader.h), ERR_TIMEOUT, ERR_CANCELLED, ERR_NOMEM;
+ * @text says why. On error no answer counts; keys of an add may be in the filter or not. */
+typedef void key_done_fn(void *arg, enum err code, const char *text);
+
+struct held;
+struct lane_part;
+struct block_read;
+
+/* In the storage of whoever asks, until it is told or cancelled; the fields are the request's. */
+struct key_request {
+    TAILQ_ENTRY(key_request) active; /* of the port, the oldest first */
+    TAILQ_ENTRY(key_request) parked; /* of the filter, or of the port to go on with */
+    struct request_port *port;
+    struct log_filter *filter;
+    struct held *held; /* what it looks into; NULL: nothing yet */
+    const struct request_key *keys;
+    uint8_t *answers;
+    key_done_fn *done;
+    void *arg;
+    unsigned count;
+    bool adds, is_sent;
+    uint8_t state;
+    uint64_t deadline;
+    uint64_t changes;                /* of the filter, when it was bound last */
+    struct key_hash *hashes;         /* of the keys, ordered by lane */
+    unsigned *order;                 /* which key each one is */
+    uint8_t *found;                  /* of each: enum resident_answer, then enum resident_added */
+    struct block_read *blocks;       /* of keys in shards that are not in memory; NULL: none */
+    struct trusted *eras;            /* that these are read by */
+    struct lane_part *parts;         /* one for each lane */
+    unsigned parts_count, under_way; /* lanes and blocks that were asked for, and that are not told yet */
+    enum err code;
+    char text[200];
+};
+
+/* Look up @count keys, 1 to KEY_REQUEST_MAX. @keys and @answers (enum key_answer of each) are borrowed until
+ * it is told. True: all are present, and nobody is told. */
+MUST_CHECK bool key_check(struct request_port *p, struct log_filter *f, struct key_request *q,
+                          const struct request_key *keys, unsigned count, uint8_t *answers, key_done_fn *done,
+                          void *arg);
+/* Add @count keys; the same otherwise. Never told from inside this call. */
+void key_add(struct request_port *p, struct log_filter *f, struct key_request *q,
+             const struct request_key *keys, unsigned count, uint8_t *answers, key_done_fn *done, void *arg);
+/* It is not told any more. What it has sent may be executed. */
+void key_cancel(struct key_request *q);
+#endif

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+#include "shard/request/log_filter_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/random.h"
+
+enum { OWN_BYTES_MAX = 64 << 20 /* of a lane: entries that are not folded yet */ };
+
+struct log_filter *log_filter_new(const struct names *names, const struct nodes *nodes, struct budget *budget,
+                                  log_filter_wake_fn *wake, void *arg)
+{
+    struct log_filter *f = calloc(1, sizeof(*f));
+    if (f == NULL)
+        return NULL;
+    f->names = *names;
+    f->nodes = nodes;
+    f->budget = budget;
+    f->wake = wake;
+    f->wake_arg = arg;
+    (void)snprintf(f->why, sizeof(f->why), "the filter is not loaded yet");
+    for (unsigned i = 0; i < LOG_WRITER_BYTES; i += sizeof(uint64_t)) {
+        uint64_t part = random_u64();
+        memcpy(f->writer + i, &part, sizeof(part));
+    }
+    for (unsigned i = 0; i < LOG_LANES_MAX; i++) {
+        f->lane[i].filter = f;
+        f->lane[i].index = i;
+        f->lane[i].own = own_new(OWN_BYTES_MAX);
+        atomic_init(&f->lane[i].stalled, TAIL_COMPLETE);
+    }
+    TAILQ_INIT(&f->parked);
+    (void)pthread_rwlock_init(&f->lock, NULL); /* neither fails without attributes */
+    (void)pthread_mutex_init(&f->parking, NULL);
+    return f;
+}
+
+bool log_filter_free(struct log_filter *f)
+{
+    if (f == NULL)
+        return true;
+    for (unsigned i = 0; i < f->lanes; i++) {
+        if (f->lane[i].reader != NULL && !lane_reader_free(f->lane[i].reader))
+            return false;
+        f->lane[i].reader = NULL;
+    }
+    for (unsigned i = 0; i < LOG_LANES_MAX; i++)
+        own_free(f->lane[i].own);
+    held_drop(f->slot[0]);
+    held_drop(f->slot[1]);
+    (void)pthread_mutex_destroy(&f->parking);
+    (void)pthread_rwlock_destroy(&f->lock);
+    free(f);
+    return true;
+}
+
+/* --- lanes --- */
+
+/* @fresh gets an enum resident_added of each key: what the generation that answers says; where that is not
+ * sure, what the other one says. */
+static enum err apply_to_all(struct log_filter *f, const struct held_entry *entry, uint8_t *fresh,
+                             struct error *e)
+{
+    uint8_t added[LOG_KEYS_MAX];
+    bool known[LOG_KEYS_MAX] = {false};
+    enum err code = ERR_OK;
+    for (unsigned i = 0; i < 2 && code == ERR_OK; i++) {
+        struct held *h = f->slot[(f->current + i) % 2];
+        bool was = true;
+        if (h != NULL)
+            code = held_apply(h, entry, added, &was, e);
+        for (unsigned k = 0; code == ERR_OK && !was && fresh != NULL && k < entry->count; k++) {
+            if (!known[k])
+                fresh[k] = added[k];
+            known[k] |= added[k] != RESIDENT_UNSURE;
+        }
+    }
+    return code;
+}
+
+static enum err apply(void *arg, const struct tail_record *record, uint8_t *fresh, struct error *e)
+{
+    struct filter_lane *lane = arg;
+    struct log_filter *f = lane->filter;
+    struct held_entry entry = {.lane = lane->index, .count = record->entry.count, .id = record->id};
+    for (unsigned i = 0; i < entry.count; i++)
+        entry.keys[i] = log_entry_hash(&record->entry, i);
+    (void)pthread_rwlock_rdlock(&f->lock);
+    enum err code = apply_to_all(f, &entry, fresh, e);
+    if (code == ERR_OK)
+        atomic_fetch_add(&lane->bytes, record->length);
+    (void)pthread_rwlock_unlock(&f->lock);
+    return code;
+}
+
+static void on_stalled(void *arg, enum tail_state state)
+{
+    struct filter_lane *lane = arg;
+    struct log_filter *f = lane->filter;
+    atomic_store(&lane->stalled, state);
+    f->wake(f->wake_arg);
+}
+
+const struct lane_reader_hooks log_filter_hooks = {.apply = apply, .stalled = on_stalled};
+
+/* --- requests that wait --- */
+
+bool log_filter_park(struct log_filter *f, struct key_request *q, uint64_t changes)
+{
+    (void)pthread_mutex_lock(&f->parking);
+    bool same = atomic_load(&f->changes) == changes;
+    if (same) {
+        q->state = REQUEST_PARKED;
+        TAILQ_INSERT_TAIL(&f->parked, q, parked);
+    }
+    (void)pthread_mutex_unlock(&f->parking);
+    return same;
+}
+
+void log_filter_unpark(struct log_filter *f, struct key_request *q)
+{
+    struct request_port *p = q->port;
+    (void)pthread_mutex_lock(&f->parking);
+    if (q->state == REQUEST_PARKED)
+        TAILQ_REMOVE(&f->parked, q, parked);
+    (void)pthread_mutex_lock(&p->lock);
+    if (q->state == REQUEST_READY || q->state == REQUEST_OVER)
+        TAILQ_REMOVE(&p->ready, q, parked);
+    (void)pthread_mutex_unlock(&p->lock);
+    q->state = REQUEST_GOING;
+    (void)pthread_mutex_unlock(&f->parking);
+}
+
+void log_filter_changed(struct log_filter *f)
+{
+    struct key_request *q;
+    (void)pthread_mutex_lock(&f->parking);
+    atomic_fetch_add(&f->changes, 1);
+    while ((q = TAILQ_FIRST(&f->parked)) != NULL) {
+        TAILQ_REMOVE(&f->parked, q, parked);
+        q->state = REQUEST_READY;
+        request_port_hand(q->port, q, NULL);
+    }
+    (void)pthread_mutex_unlock(&f->parking);
+}
+
+void log_filter_close(struct log_filter *f, enum err code, const char *why)
+{
+    (void)pthread_rwlock_wrlock(&f->lock);
+    f->state = FILTER_CLOSED;
+    f->closed = code;
+    (void)snprintf(f->why, sizeof(f->why), "%s", why);
+    (void)pthread_rwlock_unlock(&f->lock);
+    for (unsigned i = 0; i < f->lanes; i++)
+        lane_reader_end(f->lane[i].reader, code, why);
+    log_filter_changed(f);
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SHARD_REQUEST_LOG_FILTER_H
+#define SHARD_REQUEST_LOG_FILTER_H
+/* One incarnation of a filter, as the workers of a process share it: its lanes, and the generations that the
+ * lanes' entries are applied to. A control (control.h) opens it, keeps it to the view in Redis, and closes
+ * it. */
+#include "shard/nodes.h"
+#include "shard/resident/budget.h"
+
+struct log_filter;
+
+/* What the control is wanted for is told by this, from any thread. */
+typedef void log_filter_wake_fn(void *arg);
+
+/* Nothing is known of it yet: requests wait. @names is copied, its incarnation is not looked at; @nodes and
+ * @budget are borrowed. NULL: no memory. */
+struct log_filter *log_filter_new(const struct names *names, const struct nodes *nodes, struct budget *budget,
+                                  log_filter_wake_fn *wake, void *arg);
+/* No request may be under way, and the control must have been freed. False: a lane is being read; call again.
+ * NULL is fine. */
+MUST_CHECK bool log_filter_free(struct log_filter *f);
+#endif

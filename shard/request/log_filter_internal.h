@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SHARD_REQUEST_LOG_FILTER_INTERNAL_H
+#define SHARD_REQUEST_LOG_FILTER_INTERNAL_H
+/* What requests, ports and the control of a filter share.
+ *
+ * Locks: the filter's, its parking's, then a port's. */
+#include <pthread.h>
+#include "shard/request/held.h"
+#include "shard/request/key_request.h"
+
+TAILQ_HEAD(key_requests, key_request);
+
+enum filter_state {
+    FILTER_OPENING, /* requests wait */
+    FILTER_OPEN,
+    FILTER_CLOSED /* requests are told why */
+};
+
+struct filter_lane {
+    struct log_filter *filter;
+    unsigned index;
+    struct lane_reader *reader; /* NULL: none yet */
+    struct own *own;            /* what this process has appended and is not folded */
+    _Atomic unsigned stalled;   /* enum tail_state; TAIL_COMPLETE: it is not */
+    _Atomic uint64_t bytes;     /* of entries that were applied: only grows */
+};
+
+struct log_filter {
+    struct names names;
+    const struct nodes *nodes;
+    struct budget *budget;
+    log_filter_wake_fn *wake;
+    void *wake_arg;
+    uint8_t writer[LOG_WRITER_BYTES];
+
+    pthread_rwlock_t lock; /* the control writes what is below; entries are applied under the read lock */
+    enum filter_state state;
+    enum err closed;
+    char why[200]; /* it is closed, or not open yet */
+    uint64_t seed;
+    unsigned lanes;
+    struct held *slot[2]; /* entries are applied to these; NULL: none */
+    unsigned current;     /* answers come from this one */
+    bool degraded;
+    bool registered; /* this process may append */
+    enum err adds;   /* not ERR_OK: they are refused */
+    char why_adds[200];
+    struct filter_lane lane[LOG_LANES_MAX];
+
+    _Atomic bool wants_writer; /* somebody wants to add, and may not yet */
+    _Atomic uint64_t changes;  /* how often the control has told of some */
+    pthread_mutex_t parking;
+    struct key_requests parked; /* until something changes */
+};
+
+enum key_request_state {
+    REQUEST_GOING, /* in its port's own hands */
+    REQUEST_PARKED,
+    REQUEST_READY, /* on its way from the parking to its port */
+    REQUEST_ASKING,
+    REQUEST_OVER /* to be told */
+};
+
+struct request_port {
+    struct event_base *base;
+    struct store *store;
+    struct lane_port *lanes;
+    uint64_t timeout_us;
+    struct mailbox *mailbox;
+    struct event *wake, *tick;
+    bool inside; /* a call of key_check() or key_add(): nobody is told */
+    struct key_requests active;
+    pthread_mutex_t lock;
+    struct key_requests ready; /* under the lock: to go on with, or to tell */
+};
+
+/* --- log_filter.c --- */
+/* What lane_reader_hooks want, with a struct filter_lane. */
+extern const struct lane_reader_hooks log_filter_hooks;
+/* Park @q, unless something has changed since @changes was read. */
+MUST_CHECK bool log_filter_park(struct log_filter *f, struct key_request *q, uint64_t changes);
+/* It is in no list of the filter or of the port any more. */
+void log_filter_unpark(struct log_filter *f, struct key_request *q);
+/* Something has changed: have all that are parked try again. */
+void log_filter_changed(struct log_filter *f);
+/* Requests are told so from now on. */
+void log_filter_close(struct log_filter *f, enum err code, const char *why);
+
+/* --- request_port.c --- */
+/* Have the port go on with @q. Any thread; @self is the port whose thread this is. */
+void request_port_hand(struct request_port *p, struct key_request *q, const struct request_port *self);
+void request_port_begin(struct request_port *p, struct key_request *q);
+
+/* --- key_request.c, in the port's thread --- */
+void key_request_go_on(struct key_request *q);
+/* End it with an error, wherever it is. */
+void key_request_fail(struct key_request *q, enum err code, const char *text);
+#endif

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdio.h>
+#include <stdlib.h>
+#include "base/clock.h"
+#include "base/mailbox.h"
+#include "shard/request/log_filter_internal.h"
+
+enum { TICK_MS = 10 };
+
+void request_port_hand(struct request_port *p, struct key_request *q, const struct request_port *self)
+{
+    (void)pthread_mutex_lock(&p->lock);
+    if (TAILQ_EMPTY(&p->ready)) {
+        if (p == self)
+            event_active(p->wake, EV_TIMEOUT, 0);
+        else
+            mailbox_wake(p->mailbox);
+    }
+    TAILQ_INSERT_TAIL(&p->ready, q, parked);
+    (void)pthread_mutex_unlock(&p->lock);
+}
+
+void request_port_begin(struct request_port *p, struct key_request *q)
+{
+    q->port = p;
+    q->deadline = clock_mono_us() + p->timeout_us;
+    if (TAILQ_EMPTY(&p->active))
+        (void)event_add(p->tick, &(struct timeval){.tv_usec = TICK_MS * 1000});
+    TAILQ_INSERT_TAIL(&p->active, q, active);
+}
+
+static struct key_request *pop_ready(struct request_port *p)
+{
+    (void)pthread_mutex_lock(&p->lock);
+    struct key_request *q = TAILQ_FIRST(&p->ready);
+    if (q != NULL)
+        TAILQ_REMOVE(&p->ready, q, parked);
+    (void)pthread_mutex_unlock(&p->lock);
+    return q;
+}
+
+static void on_wake(evutil_socket_t fd, short events, void *arg)
+{
+    struct request_port *p = arg;
+    struct key_request *q;
+    (void)fd;
+    if ((events & EV_READ) != 0)
+        mailbox_run(p->mailbox);
+    while ((q = pop_ready(p)) != NULL)
+        key_request_go_on(q);
+}
+
+/* What it waits for, as far as that is known. */
+static void expire(struct request_port *p, struct key_request *q)
+{
+    const char *node, *why;
+    char text[200];
+    bool down = store_any_down(p->store, &node, &why);
+    if (down)
+        (void)snprintf(text, sizeof(text), "Redis node %.80s: %.90s", node, why);
+    else if (q->state == REQUEST_PARKED)
+        (void)snprintf(text, sizeof(text), "timed out: %.150s",
+                       q->text[0] != '\0' ? q->text : q->filter->why);
+    else
+        (void)snprintf(text, sizeof(text), "timed out: the log was not read within the deadline");
+    key_request_fail(q, down ? ERR_UNREACHABLE : ERR_TIMEOUT, text);
+}
+
+static void on_tick(evutil_socket_t fd, short events, void *arg)
+{
+    struct request_port *p = arg;
+    struct key_request *q;
+    uint64_t now = clock_mono_us();
+    (void)fd;
+    (void)events;
+    while ((q = TAILQ_FIRST(&p->active)) != NULL && q->deadline <= now)
+        expire(p, q);
+    if (TAILQ_EMPTY(&p->active))
+        (void)event_del(p->tick);
+}
+
+struct request_port *request_port_new(struct event_base *base, struct store *store, unsigned timeout_ms)
+{
+    struct request_port *p = calloc(1, sizeof(*p));
+    if (p == NULL)
+        return NULL;
+    (void)pthread_mutex_init(&p->lock, NULL);
+    p->base = base;
+    p->store = store;
+    p->timeout_us = (uint64_t)timeout_ms * 1000;
+    TAILQ_INIT(&p->active);
+    TAILQ_INIT(&p->ready);
+    p->lanes = lane_port_new(base, store, timeout_ms);
+    p->mailbox = mailbox_new();
+    if (p->mailbox != NULL)
+        p->wake = event_new(base, mailbox_fd(p->mailbox), EV_READ | EV_PERSIST, on_wake, p);
+    p->tick = event_new(base, -1, EV_PERSIST, on_tick, p);
+    if (p->lanes == NULL || p->wake == NULL || p->tick == NULL || event_add(p->wake, NULL) != 0) {
+        request_port_free(p);
+        return NULL;
+    }
+    return p;
+}
+
+void request_port_free(struct request_port *p)
+{
+    struct key_request *q;
+    if (p == NULL)
+        return;
+    while ((q = TAILQ_FIRST(&p->active)) != NULL)
+        key_request_fail(q, ERR_CANCELLED, "the worker ends");
+    lane_port_free(p->lanes);
+    if (p->wake != NULL)
+        event_free(p->wake);
+    if (p->tick != NULL)
+        event_free(p->tick);
+    mailbox_free(p->mailbox);
+    (void)pthread_mutex_destroy(&p->lock);
+    free(p);
+}

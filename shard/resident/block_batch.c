@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: MIT */
+/* Blocks that are asked of one node in one write: before the first block of a shard that nobody has looked at
+ * under this view its header, and behind all of them INFO replication. Nothing of the replies is used before
+ * the last one is there:
+ *
+ *   what the replies say                         | what follows
+ *   ---------------------------------------------+-----------------------------------------------------
+ *   a reply is missing: the connection broke     | all of it again, after a pause
+ *   a block or a header was answered, and the    | is_other_era; nothing of it counts, errors included
+ *   server is no master of an era of the view    |
+ *   a shard is missing, another one, cut         | that error
+ *   a node is busy, loading, without a master    | all of it again, after a pause
+ *   else                                         | blocks are taken; those with MOVED or ASK are asked for
+ *                                                | where it says, each slot in a batch of its own */
+#include "shard/resident/block_read_internal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/info.h"
+#include "shard/greeting.h"
+
+enum { REDIRECTIONS_MAX = 5 };
+
+enum kind { COMMAND_ASKING, COMMAND_HEADER, COMMAND_BLOCK, COMMAND_INFO };
+
+struct command {
+    uint8_t kind;
+    unsigned want;
+};
+
+/* It lives until its last reply. */
+struct batch {
+    LIST_ENTRY(batch) next;
+    struct block_read *read; /* NULL: abandoned */
+    struct slot_redirect redirect;
+    unsigned taken, awaited; /* replies */
+    bool is_broken, is_passing, is_answered, is_told;
+    uint64_t era; /* of the server, once it is told; 0: it is no master */
+    enum err code;
+    struct error why;
+    struct block_at at; /* of the error */
+    unsigned count;
+    struct command command[];
+};
+
+void batch_abandon(struct batch *b)
+{
+    LIST_REMOVE(b, next);
+    b->read = NULL;
+}
+
+/* --- sending --- */
+
+/* What is written. */
+struct text {
+    struct buffer bytes;
+    size_t *ends;
+};
+
+static void note(struct batch *b, struct text *t, enum kind kind, unsigned want)
+{
+    t->ends[b->count] = t->bytes.length;
+    b->command[b->count++] = (struct command){.kind = (uint8_t)kind, .want = want};
+}
+
+static void name_of(const struct block_read *r, const struct block_at *at, struct key_name *name)
+{
+    const struct shard_id id = {.generation = r->source.generation, .layer = at->layer, .shard = at->shard};
+    names_log_shard(r->source.names, id, name);
+}
+
+static void add_range(struct batch *b, struct text *t, enum kind kind, unsigned want, bool asking,
+                      uint64_t from, uint64_t length)
+{
+    struct key_name name;
+    char first[24], last[24];
+    if (asking) {
+        buffer_puts(&t->bytes, "*1\r\n$6\r\nASKING\r\n");
+        note(b, t, COMMAND_ASKING, want);
+    }
+    name_of(b->read, &b->read->want[want].at, &name);
+    int n = snprintf(first, sizeof(first), "%" PRIu64, from);
+    int m = snprintf(last, sizeof(last), "%" PRIu64, from + length - 1);
+    const char *const argv[] = {"GETRANGE", name.text, first, last};
+    const size_t lengths[] = {8, name.length, (size_t)n, (size_t)m};
+    buffer_command(&t->bytes, 4, argv, lengths);
+    note(b, t, kind, want);
+}
+
+static struct bitmap *bitmap_of(const struct block_read *r, const struct want *w)
+{
+    return r->source.resident->layer[w->at.layer];
+}
+
+static bool is_checked(const struct block_read *r, const struct want *w)
+{
+    return atomic_load_explicit(&bitmap_of(r, w)->checked[w->at.shard], memory_order_relaxed) ==
+           r->source.view;
+}
+
+static bool same_shard(const struct want *a, const struct want *b)
+{
+    return a->at.layer == b->at.layer && a->at.shard == b->at.shard;
+}
+
+static bool go_together(const struct block_read *r, const struct want *a, const struct want *b)
+{
+    if (a->redirect.port != 0 || b->redirect.port != 0)
+        return a->where == b->where && a->redirect.port != 0 && b->redirect.port != 0;
+    return store_same_node(r->store, a->where, b->where);
+}
+
+static void write_batch(struct block_read *r, unsigned first, struct batch *b, struct text *t)
+{
+    const struct want *last = NULL;
+    for (unsigned i = first; i < r->count; i++) {
+        struct want *w = &r->want[i];
+        if (w->state != WANT_ASK || !go_together(r, &r->want[first], w))
+            continue;
+        bool asking = w->redirect.port != 0 && w->redirect.ask;
+        uint32_t length = bitmap_of(r, w)->geometry.block_bits / 8;
+        if (!is_checked(r, w) && (last == NULL || !same_shard(last, w)))
+            add_range(b, t, COMMAND_HEADER, i, asking, 0, HEADER_BYTES);
+        add_range(b, t, COMMAND_BLOCK, i, asking, length * (1 + (uint64_t)w->at.block), length);
+        last = w;
+    }
+    buffer_puts(&t->bytes, greeting_ask_lineage);
+    note(b, t, COMMAND_INFO, first);
+}
+
+static void mark(struct block_read *r, const struct batch *b, enum want_state state)
+{
+    for (unsigned i = 0; i < b->count; i++)
+        if (b->command[i].kind == COMMAND_BLOCK) {
+            r->want[b->command[i].want].state = (uint8_t)state;
+            r->want[b->command[i].want].redirect.port = 0;
+        }
+}
+
+static void on_reply(void *arg, const redisReply *reply);
+
+bool batch_send(struct block_read *r, unsigned first)
+{
+    unsigned most = 4 * (r->count - first) + 1;
+    struct batch *b = calloc(1, sizeof(*b) + most * sizeof(b->command[0]));
+    struct text t = {.ends = malloc(most * sizeof(*t.ends))};
+    if (b == NULL || t.ends == NULL) {
+        r->want[first].state = WANT_HELD_BACK;
+    } else {
+        b->read = r;
+        b->redirect = r->want[first].redirect;
+        write_batch(r, first, b, &t);
+        if (!buffer_failed(&t.bytes))
+            b->awaited = store_send_together(r->store, r->want[first].where, &b->redirect, b->count,
+                                             t.bytes.data, t.ends, on_reply, b);
+        mark(r, b, b->awaited > 0 ? WANT_SENT : WANT_HELD_BACK);
+    }
+    bool sent = b != NULL && b->awaited > 0;
+    if (sent)
+        LIST_INSERT_HEAD(&r->under_way, b, next);
+    else
+        free(b);
+    free(t.ends);
+    buffer_fini(&t.bytes);
+    return sent;
+}
+
+/* --- replies --- */
+
+static enum err check_header(const struct block_read *r, const struct want *w, const redisReply *reply,
+                             const char *name, struct error *e)
+{
+    const struct bitmap *b = bitmap_of(r, w);
+    const struct header expected = {.tag = b->tag,
+                                    .incarnation = r->source.names->incarnation,
+                                    .generation = r->source.generation,
+                                    .writer = r->source.writer,
+                                    .layer = w->at.layer,
+                                    .shard = w->at.shard,
+                                    .blocks = b->geometry.blocks,
+                                    .block_bits = (uint16_t)b->geometry.block_bits,
+                                    .hashes = (uint16_t)b->geometry.hashes};
+    struct header found;
+    enum err code = header_decode(&found, (const uint8_t *)reply->str, reply->len, name, e);
+    return code == ERR_OK ? header_check(&found, &expected, name, e) : code;
+}
+
+static enum err check_block(const struct block_read *r, const struct want *w, const redisReply *reply,
+                            const char *name, struct error *e)
+{
+    const struct bitmap *b = bitmap_of(r, w);
+    const uint8_t *bytes = (const uint8_t *)reply->str;
+    if (reply->len == 0)
+        return error_set(e, ERR_LOST, "shard %s is missing, or cut before its block %u", name, w->at.block);
+    if (reply->len != b->geometry.block_bits / 8)
+        return error_set(e, ERR_LOST, "shard %s is cut: it ends within its block %u", name, w->at.block);
+    if ((bytes[0] << 8 | bytes[1]) != b->tag)
+        return error_set(e, ERR_LOST, "shard %s: block %u does not begin with its tag", name, w->at.block);
+    memcpy(w->bytes, bytes, reply->len);
+    return ERR_OK;
+}
+
+static enum err judge(const struct block_read *r, const struct want *w, enum kind kind,
+                      const redisReply *reply, struct error *e)
+{
+    struct key_name key;
+    char name[KEY_NAME_MAX + 1];
+    name_of(r, &w->at, &key);
+    (void)snprintf(name, sizeof(name), "%.*s", (int)key.length, key.text);
+    if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "WRONGTYPE", 9) == 0)
+        return error_set(e, ERR_WRONG_TYPE, "shard %s is no string: delete or rename the foreign key", name);
+    if (reply->type == REDIS_REPLY_ERROR)
+        return error_set(e, slots_error_passes(reply->str) ? ERR_UNREACHABLE : ERR_REFUSED, "shard %s: %s",
+                         name, reply->str);
+    if (kind == COMMAND_INFO || reply->type != REDIS_REPLY_STRING)
+        return error_set(e, ERR_REFUSED, "shard %s: unexpected reply to %s", name,
+                         kind == COMMAND_INFO ? "INFO" : "GETRANGE");
+    return kind == COMMAND_HEADER ? check_header(r, w, reply, name, e) : check_block(r, w, reply, name, e);
+}
+
+static void take_info(struct batch *b, const redisReply *reply)
+{
+    b->is_told = true;
+    if (info_is(reply->str, reply->len, "role", "master"))
+        b->era = info_id(reply->str, reply->len, "master_replid");
+}
+
+static void take(struct batch *b, const struct command *c, const redisReply *reply)
+{
+    struct want *w = &b->read->want[c->want];
+    struct error e = {""};
+    if (c->kind == COMMAND_ASKING)
+        return;
+    if (b->redirect.port != 0) { /* this reply is MOVED or ASK */
+        w->redirect = b->redirect;
+        b->redirect.port = 0;
+        return;
+    }
+    if (c->kind == COMMAND_INFO && reply->type == REDIS_REPLY_STRING) {
+        take_info(b, reply);
+        return;
+    }
+    b->is_answered |= c->kind != COMMAND_INFO;
+    enum err code = judge(b->read, w, c->kind, reply, &e);
+    if (code == ERR_UNREACHABLE) {
+        b->is_passing = true;
+        b->read->passing = e;
+    } else if (code != ERR_OK && (b->code == ERR_OK || c->kind == COMMAND_INFO)) {
+        b->code = code;
+        b->why = e;
+        b->at = w->at;
+    }
+}
+
+/* --- all replies are there --- */
+
+static void again(struct block_read *r, const struct batch *b)
+{
+    mark(r, b, WANT_ASK);
+    block_read_go_on_later(r);
+}
+
+static bool accepts(const struct block_read *r, uint64_t era)
+{
+    return era != 0 && trusted_contains(r->source.eras, era);
+}
+
+static void finish_other_era(struct block_read *r, const struct batch *b)
+{
+    struct error e = {""};
+    const struct want *w = &r->want[b->command[0].want];
+    enum err code =
+        b->era == 0 ? error_set(&e, ERR_FENCED, "Redis node %s is no master", store_name(r->store, w->where))
+                    : error_set(&e, ERR_FENCED,
+                                "Redis node %s has the replication id %016" PRIx64
+                                "..., which the view does not accept",
+                                store_name(r->store, w->where), b->era);
+    block_read_finish(
+        r, &(struct block_result){.code = code, .is_other_era = true, .at = w->at, .text = e.text});
+}
+
+static enum err take_one(struct block_read *r, struct want *w)
+{
+    if (w->redirect.port != 0) {
+        w->state = WANT_ASK;
+        return w->redirections++ < REDIRECTIONS_MAX ? ERR_OK : ERR_UNREACHABLE;
+    }
+    if (!resident_take_block(r->source.resident, &w->at, &w->read, w->bytes))
+        return ERR_FENCED;
+    w->state = WANT_HAVE;
+    r->missing--;
+    return ERR_OK;
+}
+
+static void take_all(struct block_read *r, const struct batch *b)
+{
+    for (unsigned i = 0; i < b->count; i++) {
+        struct want *w = &r->want[b->command[i].want];
+        if (b->command[i].kind == COMMAND_HEADER && w->redirect.port == 0)
+            atomic_store_explicit(&bitmap_of(r, w)->checked[w->at.shard], r->source.view,
+                                  memory_order_relaxed);
+        if (b->command[i].kind != COMMAND_BLOCK)
+            continue;
+        enum err code = take_one(r, w);
+        if (code != ERR_OK) {
+            block_read_finish(r, &(struct block_result){
+                                     .code = code,
+                                     .at = w->at,
+                                     .text = code == ERR_FENCED ? "the view of the filter changed meanwhile"
+                                                                : "the nodes of the cluster send a command "
+                                                                  "round and round"});
+            return;
+        }
+    }
+    block_read_go_on(r);
+}
+
+static void settle(struct block_read *r, const struct batch *b)
+{
+    bool complete = !b->is_broken && b->awaited == b->count;
+    if (complete && b->is_answered && b->is_told && !accepts(r, b->era))
+        finish_other_era(r, b);
+    else if (complete && b->code != ERR_OK)
+        block_read_finish(r, &(struct block_result){.code = b->code, .at = b->at, .text = b->why.text});
+    else if (!complete || b->is_passing)
+        again(r, b);
+    else
+        take_all(r, b);
+}
+
+static void on_reply(void *arg, const redisReply *reply)
+{
+    struct batch *b = arg;
+    const struct command *c = &b->command[b->taken++];
+    if (reply == NULL)
+        b->is_broken = true;
+    else if (b->read != NULL)
+        take(b, c, reply);
+    if (b->taken < b->awaited)
+        return;
+    if (b->read != NULL) {
+        LIST_REMOVE(b, next);
+        settle(b->read, b);
+    }
+    free(b);
+}

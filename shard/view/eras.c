@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+#include "shard/view/eras.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "shard/script_call.h"
+#include "shard/view/shards.h"
+
+extern const char embedded_eras_say[], embedded_eras_take[];
+
+void eras_fini(struct eras *s)
+{
+    lineages_fini(&s->seen);
+}
+
+/* Of the nodes that hold shards of either generation. */
+static enum err find(struct link *l, const struct names *names, const struct log_view *v, struct trusted *out,
+                     struct error *e)
+{
+    struct trusted one;
+    enum err code = ERR_OK;
+    *out = (struct trusted){.known = true};
+    for (unsigned s = 0; s < 2 && code == ERR_OK; s++) {
+        if (v->slot[s].shape.number == 0)
+            continue;
+        code = shards_eras(l, names, &v->slot[s].shape, &one, e);
+        for (unsigned i = 0; i < one.count && code == ERR_OK; i++)
+            if (!trusted_contains(out, one.id[i]) && out->count < LINEAGES_MAX)
+                out->id[out->count++] = one.id[i];
+    }
+    return code;
+}
+
+/* It was watched under an id that the view accepts, and has lost nothing since. */
+static bool goes_on(const struct eras *s, const struct log_view *v, const struct lineage *now)
+{
+    for (unsigned i = 0; i < s->seen.count; i++)
+        if (trusted_contains(&v->eras, s->seen.one[i].id) && lineage_goes_on(&s->seen.one[i], now))
+            return true;
+    return false;
+}
+
+static enum eras_action judge(const struct eras *s, const struct log_view *v, const struct lineages *now)
+{
+    enum eras_action action = shards_eras_equal(&s->now, &v->eras) ? ERAS_KEEP : ERAS_TAKE;
+    for (unsigned i = 0; i < s->now.count; i++) {
+        const struct lineage *found = NULL;
+        if (trusted_contains(&v->eras, s->now.id[i]))
+            continue;
+        for (unsigned k = 0; k < now->count; k++)
+            if (now->one[k].id == s->now.id[i])
+                found = &now->one[k];
+        if (found == NULL || !goes_on(s, v, found))
+            action = ERAS_WRITE;
+    }
+    return action;
+}
+
+enum err eras_look(struct eras *s, struct link *l, const struct names *names, const struct log_view *v,
+                   enum eras_action *out, struct error *e)
+{
+    struct lineages now;
+    lineages_init(&now);
+    enum err code = find(l, names, v, &s->now, e);
+    if (code == ERR_OK)
+        code = link_look_at_lineages(l, NULL, &now, e);
+    if (code == ERR_OK) {
+        *out = judge(s, v, &now);
+        if (*out == ERAS_KEEP) {
+            const struct lineages before = s->seen;
+            s->seen = now;
+            now = before;
+        }
+    }
+    lineages_fini(&now);
+    return code;
+}
+
+static void put_eras(struct script_call *c, const struct trusted *eras, bool partly)
+{
+    struct buffer text = {0};
+    for (unsigned i = 0; i < eras->count; i++)
+        buffer_printf(&text, "%s%016" PRIx64, i == 0 ? "" : " ", eras->id[i]);
+    if (eras->count == 0)
+        buffer_append(&text, "-", 1);
+    if (partly)
+        buffer_printf(&text, " partly");
+    script_bytes(c, text.data, text.length);
+    buffer_fini(&text);
+}
+
+/* A script on the view, whose first argument is the incarnation. */
+static void begin(struct script_call *c, const char *text, const struct names *names)
+{
+    struct key_name key;
+    *c = (struct script_call){.text = NULL};
+    names_filter_key(names, "view", &key);
+    script_begin(c, text);
+    script_key(c, &key);
+    script_incarnation(c, names->incarnation);
+}
+
+static enum err another_view(const struct names *names, struct error *e)
+{
+    return error_set(e, ERR_FENCED, "the view of filter \"%.*s\" is another one by now",
+                     (int)names->filter_length, names->filter);
+}
+
+/* The nodes are those that were looked at. */
+static enum err look_again(const struct eras *s, struct link *l, const struct names *names,
+                           const struct log_view *v, struct error *e)
+{
+    struct trusted again;
+    enum err code = find(l, names, v, &again, e);
+    return code == ERR_OK && !shards_eras_equal(&again, &s->now)
+               ? error_set(e, ERR_FENCED, "a node of the shards has changed its replication id again")
+               : code;
+}
+
+enum err eras_say(struct eras *s, struct link *l, const struct names *names, const struct log_view *v,
+                  const uint8_t writer[LOG_WRITER_BYTES], bool all, struct error *e)
+{
+    struct script_call *c = malloc(sizeof(*c));
+    char name[LOG_WRITER_NAME_MAX], said[LOG_WRITER_NAME_MAX];
+    long long result = 0;
+    if (c == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    log_writer_name(writer, name);
+    (void)snprintf(said, sizeof(said), "wrote.%.32s", strchr(name, '.') + 1);
+    begin(c, embedded_eras_say, names);
+    script_text(c, name);
+    script_text(c, said);
+    put_eras(c, &s->now, !all);
+    enum err code = look_again(s, l, names, v, e);
+    if (code == ERR_OK)
+        code = script_run(c, l, link_home(l, names), &result, e);
+    script_fini(c);
+    free(c);
+    if (code == ERR_OK && result == 0)
+        code = another_view(names, e);
+    return code == ERR_OK && result < 0
+               ? error_set(e, ERR_NOT_FOUND, "%s is not registered in the view", name)
+               : code;
+}
+
+enum err eras_take(struct eras *s, struct link *l, const struct names *names, const struct log_view *v,
+                   enum eras_action action, unsigned *missing, struct error *e)
+{
+    struct script_call *c = malloc(sizeof(*c));
+    long long result = 0;
+    *missing = 0;
+    if (c == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    begin(c, embedded_eras_take, names);
+    put_eras(c, &v->eras, false);
+    put_eras(c, &s->now, false);
+    script_number(c, action == ERAS_TAKE);
+    enum err code = look_again(s, l, names, v, e);
+    if (code == ERR_OK)
+        code = script_run(c, l, link_home(l, names), &result, e);
+    script_fini(c);
+    free(c);
+    if (code == ERR_OK && result < 0)
+        code = another_view(names, e);
+    if (code == ERR_OK)
+        *missing = (unsigned)result;
+    return code;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SHARD_VIEW_ERAS_H
+#define SHARD_VIEW_ERAS_H
+/* The replication ids of the shards' nodes, and what follows when one is another one than the view accepts: a
+ * failover, a restart, a first replica. Nobody reads shards of such a node until the view takes its id.
+ * Blocking.
+ *
+ * | the node                                                      | what follows                           |
+ * |---------------------------------------------------------------|----------------------------------------|
+ * | is the process that was watched under the former id, and has  | nothing was lost: whoever watched has  |
+ * | received nothing from another server (lineage_goes_on())      | the view take the id                   |
+ * | is not known to be, and each registered writer has all shards | each writes what it has to the shards, |
+ * | in memory                                                     | and says so; the last one has the view |
+ * |                                                               | take the id                            |
+ * | else                                                          | the same, and the filter is degraded   |
+ *
+ * A writer's memory has at least the keys whose adds it has acknowledged, so all of them together have every
+ * key.
+ */
+#include "shard/lineage.h"
+#include "shard/link.h"
+#include "shard/view/log_view.h"
+
+enum eras_action {
+    ERAS_KEEP, /* the view accepts what is there */
+    ERAS_TAKE, /* nothing was lost */
+    ERAS_WRITE /* bits may be missing on a node */
+};
+
+/* Who watches the nodes. Zero-initialised it has seen nothing. */
+struct eras {
+    struct lineages seen; /* while the view accepted all of them */
+    struct trusted now;   /* out of eras_look(): what is there */
+};
+void eras_fini(struct eras *s);
+
+/* Ask all nodes that hold shards of a generation of @v. ERR_UNREACHABLE also where one is no master. */
+MUST_CHECK enum err eras_look(struct eras *s, struct link *l, const struct names *names,
+                              const struct log_view *v, enum eras_action *out, struct error *e);
+
+/* Say that all that @writer has in memory was written to the nodes that eras_look() found, which are looked
+ * at once more. @all: it had all shards in memory; else the filter is degraded, unless somebody knows that
+ * nothing was lost. ERR_FENCED: the view, or a node, is another one by now: begin again. ERR_NOT_FOUND: the
+ * writer is not registered. */
+MUST_CHECK enum err eras_say(struct eras *s, struct link *l, const struct names *names,
+                             const struct log_view *v, const uint8_t writer[LOG_WRITER_BYTES], bool all,
+                             struct error *e);
+/* Have the view accept what eras_look() found. *@missing: how many writers have not said that they wrote; not
+ * asked for where @action is ERAS_TAKE. ERR_FENCED as above. */
+MUST_CHECK enum err eras_take(struct eras *s, struct link *l, const struct names *names,
+                              const struct log_view *v, enum eras_action action, unsigned *missing,
+                              struct error *e);
+#endif

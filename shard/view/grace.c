@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+#include "shard/view/grace.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/number.h"
+#include "shard/script_call.h"
+#include "shard/view/log_view.h"
+#include "shard/view/view_load.h"
+
+extern const char embedded_grace_forget[], embedded_grace_switch[];
+
+enum { DELETE_WINDOW = 64 /* shards under way */, DIGITS = 16 /* of an incarnation */ };
+
+static enum err run(struct script_call *c, struct link *l, const struct names *names, long long *result,
+                    struct error *e)
+{
+    enum err code = script_run(c, l, link_home(l, names), result, e);
+    script_fini(c);
+    return code;
+}
+
+static void begin(struct script_call *c, const char *text, const struct names *names, const char *const *keys,
+                  unsigned count, uint64_t number)
+{
+    script_begin(c, text);
+    for (unsigned i = 0; i < count; i++) {
+        struct key_name key;
+        names_filter_key(names, keys[i], &key);
+        script_key(c, &key);
+    }
+    script_incarnation(c, names->incarnation);
+    script_number(c, number % 2);
+    script_number(c, number);
+}
+
+/* --- which generation is read --- */
+
+static enum err count_shards(struct link *l, const struct names *names, uint64_t number, uint64_t *shards,
+                             struct error *e)
+{
+    struct log_view *v = malloc(sizeof(*v));
+    if (v == NULL)
+        return error_set(e, ERR_NOMEM, "no memory for a view");
+    enum err code = log_view_load(l, names, v, e);
+    if (code == ERR_OK && v->slot[number % 2].shape.number != number)
+        code = error_set(e, ERR_NOT_FOUND, "the view has no generation %" PRIu64, number);
+    if (code == ERR_OK)
+        *shards = generation_shards(&v->slot[number % 2].shape);
+    free(v);
+    return code;
+}
+
+enum err grace_switch(struct link *l, const struct names *names, uint64_t number, struct error *e)
+{
+    struct script_call call = {0};
+    uint64_t shards = 0;
+    long long result = 0;
+    enum err code = count_shards(l, names, number, &shards, e);
+    if (code != ERR_OK)
+        return code;
+    begin(&call, embedded_grace_switch, names, (const char *const[]){"view"}, 1, number);
+    script_number(&call, shards);
+    code = run(&call, l, names, &result, e);
+    if (code != ERR_OK || result == 1)
+        return code;
+    if (result == 0)
+        return error_set(e, ERR_NOT_FOUND, "the view has no generation %" PRIu64 " any more", number);
+    return error_set(e, ERR_CONFLICT, "generation %" PRIu64 " cannot be read: %s", number,
+                     result == -1 ? "it was not built, or lacks keys that were acknowledged"
+                                  : "it was not folded in each of the lanes");
+}
+
+enum err grace_forget(struct link *l, const struct names *names, uint64_t number,
+                      const struct writer_token *writer, struct error *e)
+{
+    struct script_call call = {0};
+    char token[LOG_TOKEN_TEXT_MAX] = "";
+    long long result = 0;
+    if (writer != NULL)
+        log_token_text(writer, token);
+    begin(&call, embedded_grace_forget, names, (const char *const[]){"view", "forgotten", "build"}, 3,
+          number);
+    script_text(&call, token);
+    enum err code = run(&call, l, names, &result, e);
+    if (code == ERR_OK && result == -1)
+        return error_set(e, ERR_CONFLICT, "generation %" PRIu64 " is the one that is read", number);
+    if (code == ERR_OK && result == -2)
+        return error_set(e, ERR_FENCED, "generation %" PRIu64 " is built by another one", number);
+    return code;
+}
+
+/* --- deletion --- */
+
+static enum err take_unlink(struct link *l, unsigned where, struct error *e)
+{
+    redisReply *r;
+    enum err code = link_reply(l, where, &r, e);
+    if (code != ERR_OK)
+        return code;
+    if (r->type == REDIS_REPLY_ERROR)
+        code = link_refusal(l, where, r, e);
+    freeReplyObject(r);
+    return code;
+}
+
+static enum err delete_some(struct link *l, const struct names *names, const struct placement *p,
+                            struct shard_id id, unsigned count, struct error *e)
+{
+    enum err code = ERR_OK;
+    for (unsigned i = 0; i < count && code == ERR_OK; i++) {
+        struct key_name key;
+        names_log_shard(names, (struct shard_id){id.generation, id.layer, id.shard + i}, &key);
+        const char *argv[] = {"UNLINK", key.text};
+        const size_t lengths[] = {6, key.length};
+        code = link_append(l, placement_where(p, id.layer, id.shard + i), 2, argv, lengths, e);
+    }
+    for (unsigned i = 0; i < count && code == ERR_OK; i++)
+        code = take_unlink(l, placement_where(p, id.layer, id.shard + i), e);
+    return code;
+}
+
+enum err grace_delete_shards(struct link *l, const struct names *names, const struct generation *g,
+                             struct error *e)
+{
+    struct placement p;
+    enum err code = placement_resolve(&p, names, g, link_nodes(l), e);
+    for (unsigned layer = 0; layer < g->layer_count && code == ERR_OK; layer++) {
+        uint32_t shards = g->layers[layer].geometry.shards;
+        for (uint32_t first = 0; first < shards && code == ERR_OK; first += DELETE_WINDOW) {
+            unsigned count = shards - first < DELETE_WINDOW ? shards - first : DELETE_WINDOW;
+            code = delete_some(l, names, &p, (struct shard_id){g->number, layer, first}, count, e);
+        }
+    }
+    return code;
+}
+
+/* A field of the hash: its shards go, then the field. */
+static enum err delete_one(struct link *l, const struct names *names, const struct key_name *key,
+                           const redisReply *name, const redisReply *text, struct error *e)
+{
+    struct names of = *names;
+    struct generation *g = calloc(1, sizeof(*g));
+    redisReply *r = NULL;
+    if (g == NULL)
+        return error_set(e, ERR_NOMEM, "no memory for a generation");
+    enum err code = name->len > DIGITS && number_hex64(name->str, DIGITS, &of.incarnation)
+                        ? generation_parse(g, text->str, text->len, e)
+                        : error_set(e, ERR_PARSE, "\"%.40s\" is not an incarnation and a number", name->str);
+    if (code == ERR_OK)
+        code = grace_delete_shards(l, &of, g, e);
+    free(g);
+    if (code == ERR_OK)
+        code = link_command(l, link_home(l, names), &r, e, "HDEL %b %b", key->text, key->length, name->str,
+                            name->len);
+    if (code == ERR_OK)
+        freeReplyObject(r);
+    return code;
+}
+
+enum err grace_delete(struct link *l, const struct names *names, struct error *e)
+{
+    struct key_name key;
+    redisReply *r;
+    names_filter_key(names, "forgotten", &key);
+    enum err code = link_command(l, link_home(l, names), &r, e, "HGETALL %b", key.text, key.length);
+    if (code != ERR_OK)
+        return code;
+    if (r->type != REDIS_REPLY_ARRAY)
+        code = error_set(e, ERR_PARSE, "no hash was answered");
+    for (size_t i = 0; code == ERR_OK && i + 1 < r->elements; i += 2)
+        code = delete_one(l, names, &key, r->element[i], r->element[i + 1], e);
+    freeReplyObject(r);
+    if (code != ERR_OK)
+        link_forget(l);
+    return code == ERR_PARSE ? error_prefix(e, code, "%.*s", (int)key.length, key.text) : code;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SHARD_VIEW_ROLL_H
+#define SHARD_VIEW_ROLL_H
+/* The register of a filter's writers, and the roll call: how a lane goes on when its node is in another era
+ * (a failover, a restart, also the first replica that comes), and how a lane that is lost is replaced.
+ *
+ * A writer is registered before its first entry, and keeps its acknowledged entries until they are folded
+ * (own.h). Under a new era each one appends again what is missing of them, and says in the view that it has;
+ * when all have, the view takes the era. A lane that is lost gets another stream, of which no era is accepted
+ * yet: the same roll call makes it whole, as what was acknowledged is folded or kept by its writer.
+ *
+ * Blocking; one thread for each struct roll. Anything here may be repeated after an error, and by several
+ * processes at once. What was sent on a connection that broke may be executed later, and does no harm:
+ * entries are those of acknowledged keys, and the second of two same entries is nothing; scripts compare what
+ * they were made for; a lane's number is used once.
+ *
+ * Errors of all: ERR_UNREACHABLE, ERR_TIMEOUT, ERR_REFUSED, ERR_NOMEM. ERR_FENCED: the view is another one by
+ * now (or being deleted): read it again. */
+#include <stdint.h>
+#include "base/error.h"
+#include "shard/link.h"
+#include "shard/log/own.h"
+#include "shard/names.h"
+#include "shard/script_call.h"
+#include "shard/view/log_view.h"
+
+struct roll {
+    struct link *link; /* borrowed, as the names are */
+    const struct names *names;
+    uint8_t writer[LOG_WRITER_BYTES];
+    unsigned where[LOG_LANES_MAX]; /* addresses of the lanes; roll_init() takes those of their keys */
+    struct script_call call;       /* storage */
+};
+
+void roll_init(struct roll *r, struct link *l, const struct names *names,
+               const uint8_t writer[LOG_WRITER_BYTES]);
+void roll_fini(struct roll *r);
+
+/* Lane @lane as the view has it. */
+void roll_lane(const struct roll *r, const struct log_view *v, unsigned lane, struct lane *out);
+
+/* --- the register --- */
+
+/* Register the writer; one that is registered stays so. ERR_NOT_FOUND: no such view. ERR_CONFLICT: the filter
+ * is being deleted. ERR_RANGE: there are LOG_WRITERS_MAX already. */
+MUST_CHECK enum err roll_register(struct roll *r, struct error *e);
+/* Leave, at a clean stop: nothing more is sent, and all entries of the writer are folded: own_count() is 0
+ * for every lane. A writer that is not registered has left. */
+MUST_CHECK enum err roll_leave(struct roll *r, struct error *e);
+
+/* Remove @writer, which has been gone for too long (the caller knows how long that is). The filter is
+ * degraded then: acknowledged entries of it may be missing. A writer is removed only while the roll call of
+ * every lane waits for it: should it only have slept, it acknowledges nothing before it has read the view. A
+ * lane whose era has not changed is replaced for that. ERR_NOT_FOUND: it is not registered. ERR_CONFLICT: no
+ * roll call waits for it. ERR_FENCED also after lanes were replaced and the view has changed meanwhile. */
+MUST_CHECK enum err roll_remove(struct roll *r, const struct log_view *v,
+                                const uint8_t writer[LOG_WRITER_BYTES], struct error *e);
+
+/* --- the roll call --- */
+
+/* Have @own forget what the shards of every generation of the view hold, but for one that is being built. */
+void roll_forget(const struct roll *r, const struct log_view *v, unsigned lane, struct own *own);
+
+/* Answer the roll call of @lane, when a tail read met another era than the view's: enter the era of its node
+ * in @own, append again what is missing of it, and say so in the view, unless that has the era already. *@era
+ * is the era. ERR_LOST: the lane is missing: replace it. ERR_NOT_FOUND: the writer is not registered: it was
+ * removed, and registers again before anything else. */
+MUST_CHECK enum err roll_answer(struct roll *r, const struct log_view *v, unsigned lane, struct own *own,
+                                uint64_t *era, struct error *e);
+
+/* Have the view take the era of @lane's node, if every registered writer has answered: *@missing is how many
+ * have not; 0: the view has the era, read it again. ERR_LOST as above. */
+MUST_CHECK enum err roll_take_era(struct roll *r, const struct log_view *v, unsigned lane, unsigned *missing,
+                                  struct error *e);
+
+/* --- a lane that is lost, or cannot go on --- */
+
+/* Close the lane, make another stream for it, and put that into the view; a roll call makes it whole. If the
+ * lane's node cannot be reached, nothing is changed. */
+MUST_CHECK enum err roll_replace_lane(struct roll *r, const struct log_view *v, unsigned lane,
+                                      struct error *e);
+#endif

@@ -1,0 +1,23 @@
+-- Accept other replication ids of the shards' nodes.
+-- KEYS: view. ARGV: incarnation, the ids that the view has, the ids that it takes, 1 where nothing was lost: otherwise all
+-- writers must have written what they have (eras_say.lua), and where one had not all, the filter is degraded.
+-- Returns how many writers have not, 0: taken; -1 the view is another one, or has other ids.
+local view = redis.call('HGETALL', KEYS[1])
+local field = {}
+for i = 1, #view, 2 do field[view[i]] = view[i + 1] end
+if field.incarnation ~= ARGV[1] or field.format ~= '3' or field.deleting ~= '0' or field.eras ~= ARGV[2] then return -1 end
+local missing, partly, said = 0, false, {}
+for name, value in pairs(field) do
+  local writer = string.match(name, '^writer%.(.*)$')
+  local wrote = writer and field['wrote.' .. writer]
+  if wrote == ARGV[3] .. ' partly' then partly = true
+  elseif writer and wrote ~= ARGV[3] then missing = missing + 1 end
+  if string.sub(name, 1, 6) == 'wrote.' then said[#said + 1] = name end
+end
+if ARGV[4] ~= '1' and missing > 0 then return missing end
+redis.call('PERSIST', KEYS[1]) -- what follows a write runs at maxmemory, too
+redis.call('HSET', KEYS[1], 'eras', ARGV[3])
+if ARGV[4] ~= '1' and partly then redis.call('HSET', KEYS[1], 'degraded', '1') end
+for _, name in ipairs(said) do redis.call('HDEL', KEYS[1], name) end
+redis.call('HINCRBY', KEYS[1], 'version', 1)
+return 0

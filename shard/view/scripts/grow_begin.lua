@@ -1,0 +1,7 @@
+-- Write down which layer is being made, before any of its shards is: whoever deletes the filter removes them.
+-- KEYS: view. ARGV: incarnation, slot, the generation as the caller knows it, the same with the new layer.
+-- Returns 1 written, 0 the view is another one, is being deleted, or has another such generation.
+local has = redis.call('HMGET', KEYS[1], 'incarnation', 'deleting', 'generation' .. ARGV[2])
+if has[1] ~= ARGV[1] or has[2] ~= '0' or has[3] ~= ARGV[3] then return 0 end
+redis.call('HSET', KEYS[1], 'next' .. ARGV[2], ARGV[4])
+return 1

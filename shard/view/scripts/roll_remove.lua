@@ -1,0 +1,21 @@
+-- Take a writer that is gone out of the register. Its acknowledged entries may be missing: the filter is degraded. The
+-- era of every lane must have changed: then the writer, should it wake, acknowledges nothing before it reads the view.
+-- KEYS: view. ARGV: incarnation, the writer's field, the lanes of the view, then for each lane the era of its node.
+-- Returns 1 removed, 0 the view is another one or has other lanes, -1 the writer is not registered, -2 it has said of
+-- every lane that none of its entries is missing, -3 a lane's node has the era that the view has.
+local view = redis.call('HMGET', KEYS[1], 'incarnation', 'format', 'deleting', 'lanes', ARGV[2])
+if view[1] ~= ARGV[1] or view[2] ~= '3' or view[3] ~= '0' or view[4] ~= ARGV[3] then return 0 end
+if not view[5] then return -1 end
+local lane, silent = 0, false
+for number, era in string.gmatch(view[4], '(%d+):([^,]+)') do
+  if era == ARGV[4 + lane] then return -3 end
+  local has = ' ' .. lane .. '.' .. number .. ':' .. ARGV[4 + lane] .. ' '
+  silent = silent or not string.find(' ' .. view[5] .. ' ', has, 1, true)
+  lane = lane + 1
+end
+if not silent then return -2 end
+redis.call('PERSIST', KEYS[1]) -- what follows a write runs at maxmemory, too
+redis.call('HDEL', KEYS[1], ARGV[2])
+redis.call('HSET', KEYS[1], 'degraded', '1')
+redis.call('HINCRBY', KEYS[1], 'version', 1)
+return 1

@@ -1,0 +1,21 @@
+-- Say that none of a writer's entries is missing in a lane under an era. It replaces what the writer said of that lane
+-- before.
+-- KEYS: view. ARGV: incarnation, the writer's field, lane, the lane's number, era.
+-- Returns 1 said, 0 the view is another one, or has another stream as that lane, -1 the writer is not registered.
+local view = redis.call('HMGET', KEYS[1], 'incarnation', 'format', 'deleting', 'lanes', ARGV[2])
+if view[1] ~= ARGV[1] or view[2] ~= '3' or view[3] ~= '0' then return 0 end
+local i, named = 0, false
+for number in string.gmatch(view[4], '(%d+):[^,]+') do
+  named = named or (i == tonumber(ARGV[3]) and number == ARGV[4])
+  i = i + 1
+end
+if not named then return 0 end
+if not view[5] then return -1 end
+local said = {}
+for one in string.gmatch(view[5], '[^ ]+') do
+  if one ~= '-' and string.match(one, '^%d+') ~= ARGV[3] then said[#said + 1] = one end
+end
+said[#said + 1] = ARGV[3] .. '.' .. ARGV[4] .. ':' .. ARGV[5]
+redis.call('PERSIST', KEYS[1]) -- what follows a write runs at maxmemory, too
+redis.call('HSET', KEYS[1], ARGV[2], table.concat(said, ' '))
+return 1

@@ -1,0 +1,53 @@
+-- Take the era of a lane, if every registered writer has said that none of its entries is missing under it. Positions
+-- in the lane go back to its first entry: the one that they named may be gone. They never go up, but in a stream of
+-- which no era was accepted yet: there they are those of the stream before.
+-- KEYS: view. ARGV: incarnation, lane, the lane's number, its era in the view, the new era, the first entry's position.
+-- Returns how many writers have not said it, 0: the era is taken; -1 the view is another one, or has another stream or
+-- era as that lane.
+local function before(a, b) -- of two ids
+  local ams, an = string.match(a, '^(%d+)-(%d+)$')
+  local bms, bn = string.match(b, '^(%d+)-(%d+)$')
+  if #ams ~= #bms then return #ams < #bms end
+  if ams ~= bms then return ams < bms end
+  if #an ~= #bn then return #an < #bn end
+  return an < bn
+end
+local view = redis.call('HGETALL', KEYS[1])
+local field, writers = {}, {}
+for i = 1, #view, 2 do
+  field[view[i]] = view[i + 1]
+  if string.sub(view[i], 1, 7) == 'writer.' then writers[#writers + 1] = view[i] end
+end
+if field.incarnation ~= ARGV[1] or field.format ~= '3' or field.deleting ~= '0' then return -1 end
+local lanes, found = {}, false
+for lane in string.gmatch(field.lanes, '[^,]+') do
+  if #lanes == tonumber(ARGV[2]) and lane == ARGV[3] .. ':' .. ARGV[4] then
+    found = true
+    lane = ARGV[3] .. ':' .. ARGV[5]
+  end
+  lanes[#lanes + 1] = lane
+end
+if not found then return -1 end
+local said, missing, without = ARGV[2] .. '.' .. ARGV[3] .. ':' .. ARGV[5], 0, {}
+for _, name in ipairs(writers) do
+  local others, has = {}, false
+  for one in string.gmatch(field[name], '[^ ]+') do
+    if one == said then has = true else others[#others + 1] = one end
+  end
+  if not has then missing = missing + 1 end
+  without[name] = #others == 0 and '-' or table.concat(others, ' ')
+end
+if missing > 0 then return missing end
+redis.call('PERSIST', KEYS[1]) -- what follows a write runs at maxmemory, too
+redis.call('HSET', KEYS[1], 'lanes', table.concat(lanes, ','))
+local first = string.match(ARGV[6], '^%d+%-%d+')
+for slot = 0, 1 do
+  local name = 'folded' .. slot .. '.' .. ARGV[2]
+  local number, id = string.match(field[name] or '', '^(%d+) (%d+%-%d+) ')
+  if number == ARGV[3] and (ARGV[4] == '0000000000000000' or not before(id, first)) then
+    redis.call('HSET', KEYS[1], name, ARGV[3] .. ' ' .. ARGV[6])
+  end
+end
+for _, name in ipairs(writers) do redis.call('HSET', KEYS[1], name, without[name]) end
+redis.call('HINCRBY', KEYS[1], 'version', 1)
+return 0

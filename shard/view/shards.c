@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT */
+#include "shard/view/shards.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/info.h"
+#include "shard/block.h"
+#include "shard/hash.h"
+#include "shard/script_call.h"
+
+extern const char embedded_shard_make[], embedded_shard_unmake[];
+
+enum {
+    MAKE_BYTES = 4 << 20, /* of shards that are being made at a time: a node takes some 15 ms for them */
+    MAKE_MAX = 256,       /* and how many shards at most */
+    REMOVE_BATCH = 256
+};
+
+enum err work_tell(const struct work *w, const char *what, uint64_t done, uint64_t of, struct error *e)
+{
+    return w == NULL || w->fn == NULL ? ERR_OK : w->fn(w->arg, what, done, of, e);
+}
+
+/* Shards of one layer, batch by batch: what is sent for each, and what is done with its reply. */
+struct walk {
+    struct link *link;
+    const struct names *names;
+    const struct generation *g;
+    unsigned layer;
+    struct placement placement;
+    struct writer_token writer;
+    struct script_call *call;
+    uint16_t tag;
+};
+
+typedef enum err shard_fn(struct walk *w, uint32_t shard, unsigned where, struct error *e);
+
+static enum err walk(struct walk *w, uint32_t batch, shard_fn *send, shard_fn *take, const struct work *work,
+                     const char *what, struct error *e)
+{
+    uint32_t shards = w->g->layers[w->layer].geometry.shards;
+    enum err code = ERR_OK;
+    for (uint32_t first = 0, end; first < shards && code == ERR_OK; first = end) {
+        end = shards - first < batch ? shards : first + batch;
+        for (uint32_t s = first; s < end && code == ERR_OK; s++)
+            code = send(w, s, placement_where(&w->placement, w->layer, s), e);
+        for (uint32_t s = first; s < end && code == ERR_OK; s++)
+            code = take(w, s, placement_where(&w->placement, w->layer, s), e);
+        if (code == ERR_OK)
+            code = work_tell(work, what, end, shards, e);
+    }
+    if (code != ERR_OK)
+        link_forget(w->link);
+    return code;
+}
+
+static struct shard_id id_of(const struct walk *w, uint32_t shard)
+{
+    return (struct shard_id){.generation = w->g->number, .layer = w->layer, .shard = shard};
+}
+
+/* --- making --- */
+
+static void header_of(const struct walk *w, uint32_t shard, uint8_t *out)
+{
+    const struct geometry *g = &w->g->layers[w->layer].geometry;
+    const struct header h = {.tag = w->tag,
+                             .incarnation = w->names->incarnation,
+                             .generation = w->g->number,
+                             .writer = w->writer,
+                             .layer = w->layer,
+                             .shard = shard,
+                             .blocks = g->blocks,
+                             .block_bits = (uint16_t)g->block_bits,
+                             .hashes = (uint16_t)g->hashes};
+    header_encode(&h, out);
+}
+
+/* A script whose key is the shard, and first argument its header. */
+static void begin(struct walk *w, uint32_t shard, const char *script)
+{
+    uint8_t header[BLOCK_BITS_MAX / 8];
+    struct key_name key;
+    names_log_shard(w->names, id_of(w, shard), &key);
+    header_of(w, shard, header);
+    script_begin(w->call, script);
+    script_key(w->call, &key);
+    script_bytes(w->call, header, header_bytes(&w->g->layers[w->layer].geometry));
+}
+
+static enum err send_make(struct walk *w, uint32_t shard, unsigned where, struct error *e)
+{
+    uint8_t block[BLOCK_BITS_MAX / 8];
+    const struct geometry *g = &w->g->layers[w->layer].geometry;
+    const struct geometry one = {.shards = 1, .blocks = 1, .block_bits = g->block_bits, .hashes = g->hashes};
+    block_fill(&one, w->tag, block);
+    begin(w, shard, embedded_shard_make);
+    script_bytes(w->call, block, geometry_shard_bytes(&one));
+    script_number(w->call, g->blocks);
+    script_number(w->call, HEADER_WRITER_AT);
+    script_number(w->call, HEADER_WRITER_BYTES);
+    return script_send(w->call, w->link, where, e);
+}
+
+static enum err take_made(struct walk *w, uint32_t shard, unsigned where, struct error *e)
+{
+    struct key_name key;
+    long long answer = 0;
+    names_log_shard(w->names, id_of(w, shard), &key);
+    enum err code = script_reply(w->link, where, &answer, e);
+    if (code == ERR_REFUSED && e != NULL && strstr(e->text, "OOM command not allowed") != NULL)
+        code = ERR_NOMEM;
+    if (code == ERR_REFUSED && e != NULL && strstr(e->text, "WRONGTYPE") != NULL)
+        code = error_set(e, ERR_WRONG_TYPE, "shard %.*s is no string: delete or rename the foreign key",
+                         (int)key.length, key.text);
+    if (code == ERR_OK && answer == 0)
+        code = error_set(e, ERR_FENCED, "shard %.*s was made under a later token", (int)key.length, key.text);
+    if (code == ERR_OK && answer < 0)
+        code = error_set(e, ERR_CONFLICT, "%.*s is no shard of this filter: delete or rename that key",
+                         (int)key.length, key.text);
+    return code;
+}
+
+static enum err walk_begin(struct walk *w, struct link *l, const struct names *names,
+                           const struct generation *g, struct error *e)
+{
+    *w = (struct walk){.link = l, .names = names, .g = g};
+    w->tag = hash_tag(names->incarnation, names->filter, names->filter_length, g->number);
+    return placement_resolve(&w->placement, names, g, link_nodes(l), e);
+}
+
+static enum err send_unmake(struct walk *w, uint32_t shard, unsigned where, struct error *e)
+{
+    begin(w, shard, embedded_shard_unmake);
+    return script_send(w->call, w->link, where, e);
+}
+
+static enum err take_number(struct walk *w, uint32_t shard, unsigned where, struct error *e)
+{
+    long long number;
+    (void)shard;
+    return script_reply(w->link, where, &number, e);
+}
+
+static enum err walk_by_script(struct link *l, const struct names *names, const struct generation *g,
+                               unsigned layer, struct writer_token writer, shard_fn *send, shard_fn *take,
+                               const struct work *work, struct error *e)
+{
+    struct walk w;
+    enum err code = walk_begin(&w, l, names, g, e);
+    if (code != ERR_OK)
+        return code;
+    w.layer = layer;
+    w.writer = writer;
+    w.call = calloc(1, sizeof(*w.call));
+    if (w.call == NULL)
+        return error_set(e, ERR_NOMEM, "no memory to make shards");
+    uint32_t fit = MAKE_BYTES / header_shard_bytes(&g->layers[layer].geometry);
+    code = walk(&w, fit < MAKE_MAX ? fit : MAKE_MAX, send, take, work, "shards made", e);
+    script_fini(w.call);
+    free(w.call);
+    return code;
+}
+
+enum err shards_make(struct link *l, const struct names *names, const struct generation *g, unsigned layer,
+                     struct writer_token writer, const struct work *work, struct error *e)
+{
+    return walk_by_script(l, names, g, layer, writer, send_make, take_made, work, e);
+}
+
+enum err shards_unmake(struct link *l, const struct names *names, const struct generation *g, unsigned layer,
+                       struct writer_token writer, struct error *e)
+{
+    return walk_by_script(l, names, g, layer, writer, send_unmake, take_number, NULL, e);
+}
+
+/* --- removing --- */
+
+static enum err send_remove(struct walk *w, uint32_t shard, unsigned where, struct error *e)
+{
+    struct key_name key;
+    names_log_shard(w->names, id_of(w, shard), &key);
+    const char *const argv[] = {"UNLINK", key.text};
+    const size_t lengths[] = {6, key.length};
+    return link_append(w->link, where, 2, argv, lengths, e);
+}
+
+enum err shards_remove(struct link *l, const struct names *names, const struct generation *g,
+                       const struct work *work, struct error *e)
+{
+    struct walk w;
+    enum err code = walk_begin(&w, l, names, g, e);
+    for (w.layer = 0; w.layer < g->layer_count && code == ERR_OK; w.layer++)
+        code = walk(&w, REMOVE_BATCH, send_remove, take_number, work, "shards removed", e);
+    return code;
+}
+
+/* --- replication ids --- */
+
+static enum err add_era(struct link *l, unsigned where, struct trusted *out, struct error *e)
+{
+    redisReply *reply = NULL;
+    enum err code = link_command(l, where, &reply, e, "INFO replication");
+    if (code != ERR_OK)
+        return code;
+    uint64_t era = 0;
+    if (reply->type == REDIS_REPLY_STRING && info_is(reply->str, reply->len, "role", "master"))
+        era = info_id(reply->str, reply->len, "master_replid");
+    freeReplyObject(reply);
+    if (era == 0)
+        return error_set(e, ERR_UNREACHABLE, "Redis node %s is no master", link_name(l, where));
+    if (trusted_contains(out, era))
+        return ERR_OK;
+    if (out->count == LINEAGES_MAX)
+        return error_set(e, ERR_RANGE, "there are more than %d masters", LINEAGES_MAX);
+    out->id[out->count++] = era;
+    return ERR_OK;
+}
+
+enum err shards_eras(struct link *l, const struct names *names, const struct generation *g,
+                     struct trusted *out, struct error *e)
+{
+    struct placement placement;
+    unsigned masters = 0;
+    out->known = true;
+    out->count = 0;
+    enum err code = placement_resolve(&placement, names, g, link_nodes(l), e);
+    for (unsigned i = 0; code == ERR_OK && i < placement.count; i++)
+        code = add_era(l, placement.node[i], out, e);
+    if (code != ERR_OK || placement.count > 0)
+        return code;
+    code = link_masters(l, &masters, e);
+    for (unsigned i = 0; code == ERR_OK && i < masters; i++)
+        if (link_master_has_slots(l, i))
+            code = add_era(l, link_master(l, i), out, e);
+    return code;
+}
+
+bool shards_eras_equal(const struct trusted *a, const struct trusted *b)
+{
+    if (a->count != b->count)
+        return false;
+    for (unsigned i = 0; i < a->count; i++)
+        if (!trusted_contains(b, a->id[i]))
+            return false;
+    return true;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SHARD_VIEW_SHARDS_H
+#define SHARD_VIEW_SHARDS_H
+/* All shards of one layer in Redis: made empty, removed; and the replication ids of the nodes that they are
+ * on. Blocking; a few shards are under way at a time, so that requests come in between.
+ *
+ * Errors of all: ERR_UNREACHABLE, ERR_TIMEOUT, ERR_REFUSED; ERR_CONFIG: the generation lies on a node that is
+ * not configured; ERR_NOMEM, also of Redis. After any error no reply is owed to the link. */
+#include <stdint.h>
+#include "base/error.h"
+#include "shard/generation.h"
+#include "shard/lineage.h"
+#include "shard/link.h"
+#include "shard/names.h"
+#include "shard/resident/header.h"
+
+/* Told between the pieces of long work: @done of @of; 0: nobody knows how many. What it returns but ERR_OK
+ * ends the work, as that error: a lease was lost, say. */
+typedef enum err work_fn(void *arg, const char *what, uint64_t done, uint64_t of, struct error *e);
+struct work {
+    work_fn *fn; /* NULL: nobody wants to know */
+    void *arg;
+};
+
+enum err work_tell(const struct work *w, const char *what, uint64_t done, uint64_t of, struct error *e);
+
+/* Make the shards of layer @layer of @g, empty, with @writer in their headers. What an earlier token has left
+ * there is replaced. ERR_FENCED: a shard is there under this token or a later one. ERR_CONFLICT: something
+ * else has its name; the text has it. */
+MUST_CHECK enum err shards_make(struct link *l, const struct names *names, const struct generation *g,
+                                unsigned layer, struct writer_token writer, const struct work *w,
+                                struct error *e);
+
+/* Remove what shards_make() has made with these arguments, and nobody has written since. */
+MUST_CHECK enum err shards_unmake(struct link *l, const struct names *names, const struct generation *g,
+                                  unsigned layer, struct writer_token writer, struct error *e);
+
+/* Remove the shards of all layers of @g, as many as there are. */
+MUST_CHECK enum err shards_remove(struct link *l, const struct names *names, const struct generation *g,
+                                  const struct work *w, struct error *e);
+
+/* The replication ids of the nodes that hold shards of @g; of a cluster, of all masters with slots.
+ * ERR_UNREACHABLE also where one is no master. */
+MUST_CHECK enum err shards_eras(struct link *l, const struct names *names, const struct generation *g,
+                                struct trusted *out, struct error *e);
+/* The same ids. */
+bool shards_eras_equal(const struct trusted *a, const struct trusted *b);
+#endif

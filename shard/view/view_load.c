@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+#include "shard/view/view_load.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIELDS_MAX = 1024 };
+
+enum err log_view_take(struct log_view *out, const redisReply *reply, struct error *e)
+{
+    struct view_field fields[FIELDS_MAX];
+    size_t count = 0;
+    if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "WRONGTYPE", 9) == 0)
+        return error_set(e, ERR_WRONG_TYPE, "it is no hash");
+    if (reply->type != REDIS_REPLY_ARRAY)
+        return error_set(e, ERR_PARSE, "no hash was answered");
+    if (reply->elements > (size_t)2 * FIELDS_MAX)
+        return error_set(e, ERR_PARSE, "it has more than %d fields", FIELDS_MAX);
+    for (size_t i = 0; i + 1 < reply->elements; i += 2)
+        fields[count++] = (struct view_field){.name = reply->element[i]->str,
+                                              .name_length = reply->element[i]->len,
+                                              .value = reply->element[i + 1]->str,
+                                              .value_length = reply->element[i + 1]->len};
+    return log_view_parse(out, fields, count, e);
+}
+
+static enum err load(struct link *l, const struct names *names, const char *what, struct log_view *out,
+                     struct error *e)
+{
+    unsigned home = link_home(l, names);
+    struct key_name key;
+    redisReply *reply = NULL;
+    names_filter_key(names, what, &key);
+    const char *argv[] = {"HGETALL", key.text};
+    const size_t lengths[] = {7, key.length};
+    enum err code = link_append(l, home, 2, argv, lengths, e);
+    if (code == ERR_OK)
+        code = link_reply(l, home, &reply, e);
+    if (code != ERR_OK)
+        return code;
+    code = log_view_take(out, reply, e);
+    if (reply->type == REDIS_REPLY_ERROR && code != ERR_WRONG_TYPE)
+        code = link_refusal(l, home, reply, e);
+    else if (code == ERR_PARSE || code == ERR_WRONG_TYPE)
+        code = error_prefix(e, code, "%.*s", (int)key.length, key.text);
+    freeReplyObject(reply);
+    return code;
+}
+
+enum err log_view_load(struct link *l, const struct names *names, struct log_view *out, struct error *e)
+{
+    return load(l, names, "view", out, e);
+}
+
+enum err log_view_load_leftover(struct link *l, const struct names *names, struct log_view *out,
+                                struct error *e)
+{
+    return load(l, names, "leftover", out, e);
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SHARD_VIEW_VIEW_LOAD_H
+#define SHARD_VIEW_VIEW_LOAD_H
+/* The view of a filter from its metadata node. All of it is read in one command: generations, positions and
+ * lanes belong together. */
+#include "shard/link.h"
+#include "shard/view/log_view.h"
+
+/* The reply to HGETALL of the view, as log_view_parse(); ERR_WRONG_TYPE: the key is no hash. */
+MUST_CHECK enum err log_view_take(struct log_view *out, const redisReply *reply, struct error *e);
+
+/* Read it. ERR_NOT_FOUND: there is none. ERR_PARSE, ERR_FORMAT, ERR_WRONG_TYPE: it names the key, and what is
+ * wrong. ERR_UNREACHABLE, ERR_TIMEOUT, ERR_REFUSED. On error *@out is undefined. */
+MUST_CHECK enum err log_view_load(struct link *l, const struct names *names, struct log_view *out,
+                                  struct error *e);
+/* The same of the record of what no view names any more, or names yet (leftover.h). */
+MUST_CHECK enum err log_view_load_leftover(struct link *l, const struct names *names, struct log_view *out,
+                                           struct error *e);
+#endif

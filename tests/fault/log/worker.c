@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/fault/log/worker.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "base/clock.h"
+#include "tests/lib/log_member.h"
+
+enum { BATCH_MAX = 200, TIMEOUT_MS = 3000 };
+
+struct worker {
+    const struct worker_options *o;
+    struct log_member member;
+    uint64_t random;
+    uint64_t keys[BATCH_MAX];
+    uint8_t answers[BATCH_MAX];
+};
+
+static uint64_t draw(struct worker *w, uint64_t below)
+{
+    w->random ^= w->random << 13;
+    w->random ^= w->random >> 7;
+    w->random ^= w->random << 17;
+    return w->random % below;
+}
+
+/* --- the lease: a key that expires. It saves work; nothing relies on it. --- */
+
+static bool take_lease(struct link *l, const struct worker_options *o)
+{
+    static const char renew[] =
+        "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end "
+        "return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) and 1 or 0";
+    struct key_name key;
+    redisReply *reply;
+    names_filter_key(o->names, "lease", &key);
+    if (link_command(l, link_home(l, o->names), &reply, NULL, "EVAL %s 1 %b %u %u", renew, key.text,
+                     key.length, o->number, LEASE_MS) != ERR_OK)
+        return false;
+    bool has = reply->type == REDIS_REPLY_INTEGER && reply->integer == 1;
+    freeReplyObject(reply);
+    return has;
+}
+
+static void *hold_lease(void *arg)
+{
+    struct worker *w = arg;
+    struct link *l = link_new(w->o->nodes, TIMEOUT_MS, "lease");
+    while (!atomic_load(&w->o->ledger->stop)) {
+        control_set_folding(w->member.control, take_lease(l, w->o));
+        clock_sleep_us(LEASE_MS * 1000 / 4);
+    }
+    link_free(l);
+    return NULL;
+}
+
+/* --- keys --- */
+
+/* Some keys next to each other, and some anywhere, so that processes meet. */
+static unsigned choose(struct worker *w, uint64_t below)
+{
+    unsigned count = 1 + (unsigned)draw(w, BATCH_MAX);
+    uint64_t first = draw(w, below);
+    for (unsigned i = 0; i < count; i++)
+        w->keys[i] = draw(w, 4) == 0 ? draw(w, below) : (first + i) % below;
+    return count;
+}
+
+static void add(struct worker *w)
+{
+    struct ledger *l = w->o->ledger;
+    struct error e = {""};
+    unsigned count = choose(w, LEDGER_NEVER);
+    for (unsigned i = 0; i < count; i++)
+        atomic_fetch_add(&l->begun[w->keys[i]], 1);
+    if (log_member_ask(&w->member, true, w->keys, count, w->answers, &e) != ERR_OK) {
+        atomic_fetch_add(&l->refused, 1);
+        return;
+    }
+    for (unsigned i = 0; i < count; i++) {
+        if (w->answers[i] == KEY_ADDED)
+            atomic_fetch_add(&l->news[w->keys[i]], 1);
+        if (w->answers[i] != KEY_UNSURE)
+            atomic_fetch_add(&l->ended[w->keys[i]], 1);
+        atomic_store(&l->acknowledged[w->keys[i]], 1);
+    }
+    atomic_fetch_add(&l->adds, count);
+}
+
+static void check(struct worker *w)
+{
+    struct ledger *l = w->o->ledger;
+    struct error e = {""};
+    bool promised[BATCH_MAX];
+    unsigned count = choose(w, LEDGER_KEYS);
+    for (unsigned i = 0; i < count; i++)
+        promised[i] = atomic_load(&l->acknowledged[w->keys[i]]) != 0;
+    if (log_member_ask(&w->member, false, w->keys, count, w->answers, &e) != ERR_OK) {
+        atomic_fetch_add(&l->refused, 1);
+        return;
+    }
+    for (unsigned i = 0; i < count; i++) {
+        if (promised[i] && w->answers[i] == KEY_ABSENT)
+            ledger_lost(l, w->keys[i], w->o->number);
+        if (w->answers[i] == KEY_MAYBE)
+            atomic_fetch_add(&l->maybe, 1);
+    }
+    atomic_fetch_add(&l->checks, count);
+}
+
+int worker_run(const struct worker_options *o)
+{
+    struct worker *w = calloc(1, sizeof(*w));
+    struct error e = {""};
+    pthread_t lease;
+    w->o = o;
+    w->random = o->seed * UINT64_C(0x9e3779b97f4a7c15) + o->number + 1;
+    const struct log_member_options options = {
+        .nodes = o->nodes, .names = o->names, .memory = o->memory, .timeout_ms = TIMEOUT_MS};
+    if (log_member_open(&w->member, &options, &e) != ERR_OK ||
+        pthread_create(&lease, NULL, hold_lease, w) != 0) {
+        (void)fprintf(stderr, "worker %u: %s\n", o->number, e.text);
+        return 1;
+    }
+    while (!atomic_load(&o->ledger->stop)) {
+        if (draw(w, 2) == 0)
+            add(w);
+        else
+            check(w);
+    }
+    (void)pthread_join(lease, NULL);
+    log_member_close(&w->member);
+    free(w);
+    return 0;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TESTS_FAULT_LOG_WORKER_H
+#define TESTS_FAULT_LOG_WORKER_H
+/* A process that adds and checks keys, and folds while it has the lease, until the ledger says stop. */
+#include "shard/nodes.h"
+#include "tests/fault/log/ledger.h"
+
+struct worker_options {
+    const struct nodes *nodes;
+    const struct names *names;
+    struct ledger *ledger;
+    unsigned number;
+    uint64_t seed;
+    uint64_t memory;
+};
+
+enum { LEASE_MS = 500 };
+
+/* In a process of its own. Returns its exit code. */
+int worker_run(const struct worker_options *o);
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TESTS_INTEGRATION_LIVES_H
+#define TESTS_INTEGRATION_LIVES_H
+/* Filters that are logs, on servers of the test's own, as makers and deleters see them: two nodes behind a
+ * proxy that stops a job at its n-th command, or a cluster (TWINBLOOM_TEST_CLUSTER), which has no proxy. */
+#include <pthread.h>
+#include "shard/view/drop.h"
+#include "shard/view/grow.h"
+#include "shard/view/make.h"
+#include "shard/view/view_load.h"
+#include "tests/integration/filters.h"
+#include "tests/lib/proxy.h"
+
+struct life {
+    struct servers servers;
+    struct proxy *proxy; /* NULL: a cluster */
+    struct nodes nodes;  /* behind the proxy */
+    struct link *link;
+    struct names names;
+    struct placement placement;
+    struct make_options options;
+    struct log_view view; /* as it was made or loaded last */
+};
+
+/* What a job does: log_make(), log_drop() or log_grow() by a link of its own. */
+typedef enum err life_job_fn(struct life *w, struct link *l, struct error *e);
+
+/* For a CMocka group. */
+int life_start(struct life *w);
+int life_stop(struct life *w);
+/* Nothing is in Redis; the filter is called @name. */
+void life_begin(struct life *w, const void *name, size_t length);
+void life_end(struct life *w);
+
+enum err life_make(struct life *w, struct link *l, struct error *e);
+enum err life_drop(struct life *w, struct link *l, struct error *e);
+
+/* All keys of all nodes. */
+long long life_keys(struct life *w);
+/* The view is there and is fine, each lane begins with the entry that the view has folded, each shard is
+ * there, empty or not, under its header and with its tags; nothing else is there but for @others keys. */
+void life_is_whole(struct life *w, long long others);
+
+/* Run @job by a link that the proxy counts, and which is held at its @n-th command, for good: nothing that it
+ * sends from then on arrives, @moment says whether that one did. False: it came to its end before. */
+bool life_kill(struct life *w, life_job_fn *job, uint64_t n, enum proxy_moment moment);
+/* The same, but the job lives, and goes on at life_wake(), which returns how it ended. */
+struct life_sleeper {
+    struct life *life;
+    life_job_fn *job;
+    struct link *link;
+    pthread_t thread;
+    enum err code;
+    struct error e;
+    _Atomic bool ended;
+};
+bool life_put_to_sleep(struct life_sleeper *s, struct life *w, life_job_fn *job, uint64_t n,
+                       enum proxy_moment moment);
+enum err life_wake(struct life_sleeper *s);
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TESTS_INTEGRATION_LOG_BUILDS_H
+#define TESTS_INTEGRATION_LOG_BUILDS_H
+/* A filter that is a log, made by hand with one lane and generation 2, and builds of its next generation.
+ * Keys are numbers. */
+#include "migrate/log_build.h"
+#include "shard/view/folder.h"
+#include "shard/view/grace.h"
+#include "shard/view/view_load.h"
+#include "tests/integration/filters.h"
+
+enum {
+    LOG_OLD = 2,            /* the generation that is read */
+    LOG_BUILD_KEYS = 20000, /* that a generation is made for */
+    LOG_SEED = 9,           /* of the filter */
+    LOG_SPILLS = 16 << 10,  /* memory for a few shards */
+    LOG_PAGE = 500          /* rows */
+};
+
+/* What one process has for a build. */
+struct log_process {
+    struct link *link;
+    struct builder *builder;
+    struct log_build *build; /* NULL: none yet */
+};
+
+extern struct servers log_servers;
+extern struct names log_names;
+extern char log_directory[];
+
+/* Of a group, and of each test. */
+int log_start(void **state);
+int log_stop(void **state);
+int log_setup(void **state);
+
+struct key_hash log_key(uint64_t number);
+/* The view as it is stored, in static storage. */
+const struct log_view *log_stored(void);
+void log_set_field(const char *name, const char *value);
+/* A field of the view; "": none. */
+const char *log_field(const char *name);
+/* Keys of Redis that match the pattern, behind "test:{f". */
+long long log_count_keys(const char *pattern);
+
+/* Append the keys [first, first + count) to the lane, one entry; of the main thread. */
+void log_add(uint64_t first, unsigned count);
+void log_add_hashes(const struct key_hash *keys, unsigned count);
+/* The lane, and a position in it, for another thread. */
+void log_lane(struct lane *out, struct log_position *at);
+/* Another one as lane 0, made and named by the view; the one before stays open. */
+void log_replace_lane(void);
+/* Trim the lane to its last entry. */
+void log_trim(void);
+
+/* The layers that a build is to have. */
+struct generation log_shape(void);
+void log_open(struct log_process *p, const struct nodes *nodes);
+void log_close(struct log_process *p);
+/* Bits for a build that has begun. */
+void log_bits(struct log_process *p, uint64_t memory, pulse_fn *poll, void *arg);
+/* All of it: begin, start, bits. */
+void log_begin(struct log_process *p, uint64_t memory);
+/* Put rows [first, last) by writer 0. */
+void log_rows(struct log_process *p, uint64_t first, uint64_t last);
+
+/* Keys of [first, last) that a process misses which loads the generation that is read, and the lane's tail.
+ */
+uint64_t log_missing(uint64_t first, uint64_t last);
+uint64_t log_missing_hashes(const struct key_hash *keys, size_t count);
+/* The same of a generation's shards in Redis, whatever the view says of it. */
+uint64_t log_missing_in(const struct generation *g, uint64_t first, uint64_t last);
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TESTS_INTEGRATION_LOG_MEMBERS_H
+#define TESTS_INTEGRATION_LOG_MEMBERS_H
+/* Filters that are logs, and processes that check and add: each member has all that a process has, in threads
+ * of the test's own. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "shard/view/log_view.h"
+#include "tests/integration/lanes.h"
+#include "tests/lib/log_member.h"
+
+void log_members_open(struct log_member *m, const struct nodes *nodes, const struct names *names,
+                      uint64_t memory, bool folds);
+
+/* Keys "<first>", "<first + 1>", ... Answers of enum key_answer; the error, with its text in *e. */
+MUST_CHECK enum err log_member_check(struct log_member *m, uint64_t first, unsigned count, uint8_t *answers,
+                                     struct error *e);
+MUST_CHECK enum err log_member_add(struct log_member *m, uint64_t first, unsigned count, uint8_t *answers,
+                                   struct error *e);
+/* How many of them the answer is; an error fails the test. */
+unsigned log_member_count(struct log_member *m, uint64_t first, unsigned count, enum key_answer answer);
+/* Add them; how many were new. */
+unsigned log_member_added(struct log_member *m, uint64_t first, unsigned count);
+#endif

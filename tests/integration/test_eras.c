@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+/* Shards' nodes in another era, on a real Redis: who may have the view take it, and when. */
+#include "tests/integration/log_members.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "shard/view/eras.h"
+#include "shard/view/roll.h"
+#include "shard/view/view_load.h"
+#include "tests/lib/temp_redis.h"
+
+enum { REPLY_MS = 5000, WRITERS = 2 };
+
+static struct temp_redis redis;
+static struct client client;
+static struct nodes nodes;
+static struct link *l;
+static struct names names;
+static struct log_view *view;
+static struct eras eras;
+static uint8_t writer[WRITERS][LOG_WRITER_BYTES] = {"the first one", "the second one"};
+
+static int start(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    (void)signal(SIGPIPE, SIG_IGN);
+    must(temp_redis_start(&redis, NULL, &e), e);
+    must(client_open(&client, redis.port, REPLY_MS, &e), e);
+    must(nodes_parse(&nodes, redis.url, &e), e);
+    l = link_new(&nodes, REPLY_MS, NULL);
+    view = malloc(sizeof(*view));
+    assert_true(l != NULL && view != NULL);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    free(view);
+    link_free(l);
+    client_close(&client);
+    temp_redis_fini(&redis);
+    return 0;
+}
+
+static void load(void)
+{
+    struct error e = {""};
+    must(log_view_load(l, &names, view, &e), e);
+}
+
+static int set_up(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    must(client_ok(&client, &e, "FLUSHALL"), e);
+    must(names_init(&names, "tb", "f", 1, &e), e);
+    must(log_member_make(l, &names, 1000, 1, 32768, &e), e);
+    load();
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    eras_fini(&eras);
+    eras = (struct eras){.seen = {0}};
+    return 0;
+}
+
+static void registers(const uint8_t id[LOG_WRITER_BYTES])
+{
+    struct error e = {""};
+    struct roll r;
+    roll_init(&r, l, &names, id);
+    must(roll_register(&r, &e), e);
+    roll_fini(&r);
+    load();
+}
+
+/* The same process, with all its data, under another replication id. */
+static void renew(void)
+{
+    struct error e = {""};
+    uint64_t before = lanes_era(&client);
+    must(client_ok(&client, &e, "DEBUG CHANGE-REPL-ID"), e);
+    assert_true(lanes_era(&client) != before);
+}
+
+static enum eras_action look(void)
+{
+    struct error e = {""};
+    enum eras_action action;
+    must(eras_look(&eras, l, &names, view, &action, &e), e);
+    return action;
+}
+
+static unsigned take(enum eras_action action)
+{
+    struct error e = {""};
+    unsigned missing;
+    must(eras_take(&eras, l, &names, view, action, &missing, &e), e);
+    load();
+    return missing;
+}
+
+static enum err say(unsigned i, bool all, struct error *e)
+{
+    return eras_say(&eras, l, &names, view, writer[i], all, e);
+}
+
+static void test_an_era_that_was_watched__is_taken_at_once(void **state)
+{
+    (void)state;
+    registers(writer[0]);
+    assert_int_equal(look(), ERAS_KEEP);
+    renew();
+    assert_int_equal(look(), ERAS_TAKE);
+    uint64_t version = view->version;
+    assert_int_equal(take(ERAS_TAKE), 0);
+    assert_int_equal(view->version, version + 1);
+    assert_true(view->eras.count == 1 && view->eras.id[0] == lanes_era(&client));
+    assert_false(view->degraded);
+    assert_int_equal(look(), ERAS_KEEP);
+}
+
+/* It was somebody's replica meanwhile, and may have lost what it had. */
+static void test_a_node_that_was_promoted__has_its_era_taken_by_all_writers(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    registers(writer[0]);
+    assert_int_equal(look(), ERAS_KEEP);
+    must(client_ok(&client, &e, "REPLICAOF 127.0.0.1 1"), e);
+    must(client_ok(&client, &e, "REPLICAOF NO ONE"), e);
+    assert_int_equal(look(), ERAS_WRITE);
+    assert_int_equal(take(ERAS_WRITE), 1);
+}
+
+static void test_an_era_that_nobody_watched__waits_for_all_writers(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    registers(writer[0]);
+    registers(writer[1]);
+    renew(); /* nobody had looked before */
+    assert_int_equal(look(), ERAS_WRITE);
+    assert_int_equal(take(ERAS_WRITE), 2);
+    must(say(0, true, &e), e);
+    assert_int_equal(take(ERAS_WRITE), 1);
+    must(say(0, true, &e), e); /* again: it is one all the same */
+    assert_int_equal(take(ERAS_WRITE), 1);
+    assert_int_equal(look(), ERAS_WRITE);
+    must(say(1, true, &e), e);
+    assert_int_equal(take(ERAS_WRITE), 0);
+    assert_false(view->degraded);
+    assert_int_equal(look(), ERAS_KEEP);
+    renew(); /* what was said of the last one says nothing of this one */
+    eras_fini(&eras);
+    eras = (struct eras){.seen = {0}};
+    assert_int_equal(look(), ERAS_WRITE);
+    assert_int_equal(take(ERAS_WRITE), 2);
+}
+
+static void test_a_writer_without_memory__degrades_the_filter(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    registers(writer[0]);
+    renew();
+    assert_int_equal(look(), ERAS_WRITE);
+    must(say(0, false, &e), e);
+    assert_int_equal(take(ERAS_WRITE), 0);
+    assert_true(view->degraded);
+}
+
+/* Somebody else had watched. */
+static void test_a_writer_without_memory__degrades_nothing_where_nothing_was_lost(void **state)
+{
+    struct error e = {""};
+    struct eras other = {.seen = {0}};
+    enum eras_action action;
+    (void)state;
+    registers(writer[0]);
+    registers(writer[1]);
+    assert_int_equal(look(), ERAS_KEEP);
+    renew();
+    must(eras_look(&other, l, &names, view, &action, &e), e);
+    assert_int_equal(action, ERAS_WRITE);
+    must(eras_say(&other, l, &names, view, writer[1], false, &e), e);
+    assert_int_equal(look(), ERAS_TAKE);
+    assert_int_equal(take(ERAS_TAKE), 0);
+    assert_false(view->degraded);
+    eras_fini(&other);
+}
+
+static void test_an_era_that_changes_again__is_not_what_was_written_under(void **state)
+{
+    struct error e = {""};
+    unsigned missing;
+    (void)state;
+    registers(writer[0]);
+    renew();
+    assert_int_equal(look(), ERAS_WRITE);
+    renew();
+    assert_int_equal(say(0, true, &e), ERR_FENCED);
+    assert_int_equal(eras_take(&eras, l, &names, view, ERAS_WRITE, &missing, &e), ERR_FENCED);
+    assert_int_equal(look(), ERAS_WRITE);
+    assert_int_equal(take(ERAS_WRITE), 1);
+}
+
+static void test_a_writer_that_is_not_registered__says_nothing(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    renew();
+    assert_int_equal(look(), ERAS_WRITE);
+    assert_int_equal(say(0, true, &e), ERR_NOT_FOUND);
+    assert_non_null(strstr(e.text, "writer."));
+}
+
+static void test_another_view__is_read_again(void **state)
+{
+    struct error e = {""};
+    unsigned missing;
+    (void)state;
+    registers(writer[0]);
+    renew();
+    assert_int_equal(look(), ERAS_WRITE);
+    struct trusted now = eras.now;
+    assert_int_equal(take(ERAS_TAKE), 0);
+    view->eras.id[0] ^= 1; /* as somebody has it who sleeps */
+    eras.now = now;
+    assert_int_equal(eras_take(&eras, l, &names, view, ERAS_TAKE, &missing, &e), ERR_FENCED);
+    names.incarnation ^= 1;
+    assert_int_equal(say(0, true, &e), ERR_FENCED);
+}
+
+#define ERAS_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ERAS_TEST(test_an_era_that_was_watched__is_taken_at_once),
+        ERAS_TEST(test_a_node_that_was_promoted__has_its_era_taken_by_all_writers),
+        ERAS_TEST(test_an_era_that_nobody_watched__waits_for_all_writers),
+        ERAS_TEST(test_a_writer_without_memory__degrades_the_filter),
+        ERAS_TEST(test_a_writer_without_memory__degrades_nothing_where_nothing_was_lost),
+        ERAS_TEST(test_an_era_that_changes_again__is_not_what_was_written_under),
+        ERAS_TEST(test_a_writer_that_is_not_registered__says_nothing),
+        ERAS_TEST(test_another_view__is_read_again),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}

@@ -1,0 +1,831 @@
+/* SPDX-License-Identifier: MIT */
+/* Builds of a filter that is a log, on real servers: keys that are added meanwhile, builders that stop, sleep
+ * and wake, lanes that do not last. */
+#include "tests/integration/log_builds.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "shard/block.h"
+#include "tests/lib/proxy.h"
+
+enum {
+    ROWS = 8000,
+    OTHERS = 1000000, /* the first key that is no row */
+    POLL_US = 60000   /* after which a build asks again */
+};
+
+#define LOG_TEST(test) cmocka_unit_test_setup_teardown(test, log_setup, log_teardown)
+#define SPILLED_TOO(test)                                                                                    \
+    LOG_TEST(test),                                                                                          \
+    {                                                                                                        \
+#test " (spilled)", test, log_setup, log_teardown, spilled                                           \
+    }
+
+static char spilled[] = "spilled";
+static struct log_process a, b;
+
+static uint64_t memory_of(void **state)
+{
+    return *state == spilled ? LOG_SPILLS : UINT64_MAX;
+}
+
+static int log_teardown(void **state)
+{
+    (void)state;
+    log_close(&a);
+    log_close(&b);
+    return 0;
+}
+
+static void checkpoint(struct log_process *p, const char *rows)
+{
+    struct error e = {""};
+    must(log_build_checkpoint(p->build, rows, strlen(rows), &e), e);
+}
+
+static void cuts_over(struct log_process *p)
+{
+    struct error e = {""};
+    must(log_build_cutover(p->build, false, &e), e);
+    assert_int_equal(log_stored()->slot[log_stored()->current].shape.number, p->builder->shape.number);
+}
+
+/* Resume into @p. True: it begins anew; else *@rows is what was recorded, NUL-terminated. */
+static bool resumes(struct log_process *p, char rows[32])
+{
+    struct error e = {""};
+    struct buffer added = {0};
+    log_open(p, &log_servers.nodes);
+    must(builder_resume(p->builder, &added, &e), e);
+    (void)snprintf(rows, 32, "%s", buffer_text(&added));
+    buffer_fini(&added);
+    return p->builder->anew;
+}
+
+static void starts(struct log_process *p, uint64_t memory)
+{
+    struct error e = {""};
+    must(builder_start(p->builder, &e), e);
+    log_bits(p, memory, NULL, NULL);
+}
+
+static bool view_is_old(void)
+{
+    return log_stored()->slot[log_stored()->current].shape.number == LOG_OLD;
+}
+
+/* --- beside adds --- */
+
+/* Adds entries of ENTRY keys until it is stopped. */
+struct adder {
+    pthread_t thread;
+    struct lane lane;
+    struct log_position at;
+    uint8_t writer[LOG_WRITER_BYTES];
+    atomic_uint_least64_t next; /* keys before it are acknowledged */
+    atomic_bool stop, failed;
+};
+
+enum { ENTRY = 20 };
+
+static enum err pass_over(void *arg, const struct tail_record *record, struct error *e)
+{
+    (void)arg;
+    (void)record;
+    (void)e;
+    return ERR_OK;
+}
+
+static void *add_until_stopped(void *arg)
+{
+    struct adder *t = arg;
+    struct link *l = link_new(&log_servers.nodes, LINK_MS, NULL);
+    uint8_t bytes[LOG_ENTRY_BYTES_MAX];
+    struct key_hash keys[ENTRY];
+    struct error e = {""};
+    enum tail_state tail = TAIL_COMPLETE;
+    while (!atomic_load(&t->stop) && !atomic_load(&t->failed)) {
+        uint64_t next = atomic_load(&t->next);
+        for (unsigned i = 0; i < ENTRY; i++)
+            keys[i] = log_key(next + i);
+        size_t length = log_entry_encode(bytes, t->writer, next, keys, ENTRY);
+        enum err code = lane_append(l, &t->lane, &t->at, bytes, length, LINK_MS, pass_over, NULL, &tail, &e);
+        atomic_store(&t->failed, code != ERR_OK || tail != TAIL_COMPLETE);
+        atomic_store(&t->next, next + ENTRY);
+    }
+    link_free(l);
+    return NULL;
+}
+
+static void start_adding(struct adder *t)
+{
+    memset(t, 0, sizeof(*t));
+    memset(t->writer, 3, sizeof(t->writer));
+    atomic_store(&t->next, OTHERS);
+    log_lane(&t->lane, &t->at);
+    assert_int_equal(pthread_create(&t->thread, NULL, add_until_stopped, t), 0);
+}
+
+/* Wait until it has added so many more keys. */
+static void wait_for_keys(struct adder *t, unsigned count)
+{
+    uint64_t upto = atomic_load(&t->next) + count; /* each append has its deadline */
+    while (atomic_load(&t->next) < upto && !atomic_load(&t->failed))
+        clock_sleep_us(1000);
+}
+
+/* Stop; the keys [OTHERS, what is returned) are acknowledged. */
+static uint64_t stop_adding(struct adder *t)
+{
+    atomic_store(&t->stop, true);
+    (void)pthread_join(t->thread, NULL);
+    assert_false(atomic_load(&t->failed));
+    return atomic_load(&t->next);
+}
+
+static enum err follow(void *arg, struct error *e)
+{
+    struct log_process *p = arg;
+    return log_build_follow(p->build, e);
+}
+
+struct half {
+    struct log_build *build;
+    unsigned writer;
+    atomic_bool failed;
+};
+
+/* Each writer has half of the rows. */
+static void *put_half(void *arg)
+{
+    struct half *h = arg;
+    struct error e = {""};
+    for (uint64_t i = h->writer; i < ROWS; i += 2) {
+        log_build_put(h->build, h->writer, log_key(i));
+        if (i % LOG_PAGE == h->writer && log_build_page_end(h->build, h->writer, &e) != ERR_OK)
+            atomic_store(&h->failed, true);
+    }
+    if (log_build_page_end(h->build, h->writer, &e) != ERR_OK)
+        atomic_store(&h->failed, true);
+    return NULL;
+}
+
+static void test_build__has_rows_and_all_that_is_added_meanwhile(void **state)
+{
+    struct adder *t = calloc(1, sizeof(*t));
+    pthread_t thread[2];
+    assert_non_null(t);
+    start_adding(t);
+    wait_for_keys(t, 200);
+    log_begin(&a, memory_of(state));
+    log_bits(&a, memory_of(state), follow, &a);
+    uint64_t first = atomic_load(&t->next) + ENTRY; /* the one that is under way may be before S0 */
+    struct half half[2] = {{.build = a.build}, {.build = a.build, .writer = 1}};
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, put_half, &half[i]), 0);
+    checkpoint(&a, "some");
+    for (unsigned i = 0; i < 2; i++) {
+        (void)pthread_join(thread[i], NULL);
+        assert_false(atomic_load(&half[i].failed));
+    }
+    wait_for_keys(t, 500);
+    checkpoint(&a, "more");
+    wait_for_keys(t, 500);
+    cuts_over(&a);
+    wait_for_keys(t, 100);
+    uint64_t last = stop_adding(t);
+    assert_true(last - first > 1000);
+    assert_int_equal(log_missing(0, ROWS), 0);
+    assert_int_equal(log_missing(first, last), 0);
+    assert_true(log_missing(OTHERS - 2000, OTHERS) > 1800);
+    free(t);
+}
+
+/* To the last bit, and no other. */
+static void test_build__writes_the_bits_of_its_keys(void **state)
+{
+    log_begin(&a, memory_of(state));
+    log_rows(&a, 0, ROWS / 2);
+    log_add(OTHERS, 100);
+    checkpoint(&a, "");
+    log_rows(&a, ROWS / 2, ROWS);
+    cuts_over(&a);
+    const struct generation *g = &log_stored()->slot[log_stored()->current].shape;
+    const struct geometry *shape = &g->layers[0].geometry;
+    uint32_t bytes = geometry_shard_bytes(shape), head = header_bytes(shape);
+    uint8_t *expected = calloc(shape->shards, bytes);
+    assert_non_null(expected);
+    for (uint32_t s = 0; s < shape->shards; s++)
+        block_fill(shape, a.builder->tag, expected + (size_t)s * bytes);
+    for (uint64_t i = 0; i < ROWS + 100; i++) {
+        struct key_place place;
+        hash_place(shape, hash_mix(log_key(i < ROWS ? i : OTHERS + i - ROWS), g->seed), &place);
+        (void)block_set(shape, &place, expected + (size_t)place.shard * bytes);
+    }
+    for (uint32_t s = 0; s < shape->shards; s++) {
+        struct key_name key;
+        names_log_shard(&log_names, (struct shard_id){g->number, 0, s}, &key);
+        redisReply *r = servers_command(&log_servers, s % 2, "GET %b", key.text, key.length);
+        assert_int_equal(r->type, REDIS_REPLY_STRING);
+        assert_int_equal(r->len, head + bytes);
+        assert_memory_equal(r->str + head, expected + (size_t)s * bytes, bytes);
+        freeReplyObject(r);
+    }
+    free(expected);
+}
+
+/* --- builders that stop, sleep and wake --- */
+
+static void test_resume__goes_on_from_the_record(void **state)
+{
+    char rows[32];
+    log_begin(&a, memory_of(state));
+    log_rows(&a, 0, ROWS / 2);
+    log_add(OTHERS, 100);
+    checkpoint(&a, "half");
+    log_add(OTHERS + 100, 100);
+    log_close(&a);
+    assert_false(resumes(&b, rows));
+    assert_string_equal(rows, "half");
+    log_bits(&b, memory_of(state), NULL, NULL);
+    log_rows(&b, ROWS / 2, ROWS);
+    cuts_over(&b);
+    assert_int_equal(log_missing(0, ROWS), 0);
+    assert_int_equal(log_missing(OTHERS, OTHERS + 200), 0);
+}
+
+static void test_build__of_one_that_slept_writes_nothing(void **state)
+{
+    struct error e = {""};
+    char rows[32];
+    log_begin(&a, memory_of(state));
+    log_rows(&a, 0, ROWS / 2);
+    checkpoint(&a, "half");
+    assert_false(resumes(&b, rows));
+    log_bits(&b, memory_of(state), NULL, NULL);
+    log_rows(&b, ROWS / 2, ROWS);
+    checkpoint(&b, "all");
+    log_rows(&a, OTHERS, OTHERS + 2000);
+    gives(ERR_FENCED, log_build_checkpoint(a.build, "zombie", 6, &e), e);
+    gives(ERR_FENCED, builder_record(a.builder, "zombie", 6, &e), e);
+    gives(ERR_FENCED, builder_cutover(a.builder, false, &e), e);
+    gives(ERR_FENCED, builder_start(a.builder, &e), e);
+    gives(ERR_FENCED, builder_abort(a.builder, &e), e);
+    assert_true(log_missing_in(&b.builder->shape, OTHERS, OTHERS + 2000) > 1800);
+    cuts_over(&b);
+    assert_int_equal(log_missing(0, ROWS), 0);
+}
+
+/* Nothing was recorded: S0 and all rows again. */
+static void test_resume__without_a_record_begins_anew(void **state)
+{
+    char rows[32];
+    (void)state;
+    log_begin(&a, UINT64_MAX);
+    log_add(OTHERS, 100);
+    log_rows(&a, 0, ROWS);
+    log_close(&a);
+    assert_true(resumes(&b, rows));
+    assert_string_equal(rows, "");
+    starts(&b, UINT64_MAX);
+    log_rows(&b, 0, ROWS);
+    cuts_over(&b);
+    assert_int_equal(log_missing(0, ROWS), 0);
+}
+
+/* It stopped between its place in the view and its shards. */
+static void test_resume__makes_the_shards_that_are_missing(void **state)
+{
+    struct error e = {""};
+    struct generation shape = log_shape();
+    char rows[32];
+    (void)state;
+    log_open(&a, &log_servers.nodes);
+    must(builder_begin(a.builder, &shape, &e), e);
+    log_close(&a);
+    assert_true(resumes(&b, rows));
+    starts(&b, UINT64_MAX);
+    log_rows(&b, 0, ROWS);
+    cuts_over(&b);
+    assert_int_equal(log_missing(0, ROWS), 0);
+}
+
+/* Whoever takes over and stops again must not leave an empty shard to the record. */
+static void test_resume__begins_anew_where_a_shard_was_lost(void **state)
+{
+    struct key_name key;
+    char rows[32];
+    (void)state;
+    log_begin(&a, UINT64_MAX);
+    log_rows(&a, 0, ROWS);
+    checkpoint(&a, "all");
+    names_log_shard(&log_names, (struct shard_id){a.builder->shape.number, 0, 1}, &key);
+    assert_int_equal(servers_integer(&log_servers, 1, "DEL %b", key.text, key.length), 1);
+    for (unsigned i = 0; i < 3; i++) { /* the second one gets as far as to make the shard */
+        assert_true(resumes(&b, rows));
+        if (i == 1)
+            starts(&b, UINT64_MAX);
+        log_close(&b);
+    }
+    assert_true(resumes(&b, rows));
+    starts(&b, UINT64_MAX);
+    log_rows(&b, 0, ROWS);
+    cuts_over(&b);
+    assert_int_equal(log_missing(0, ROWS), 0);
+}
+
+struct stopper {
+    bool stop;
+};
+
+static enum err stop_if_told(void *arg, struct error *e)
+{
+    const struct stopper *s = arg;
+    return s->stop ? error_set(e, ERR_CANCELLED, "stop") : ERR_OK;
+}
+
+/* A flush that was not ended is not in the record. */
+static void test_checkpoint__records_nothing_that_was_not_written(void **state)
+{
+    struct error e = {""};
+    struct stopper stopper = {false};
+    char rows[32];
+    log_begin(&a, memory_of(state));
+    log_bits(&a, memory_of(state), stop_if_told, &stopper);
+    log_rows(&a, 0, ROWS / 2);
+    checkpoint(&a, "half");
+    log_rows(&a, ROWS / 2, ROWS);
+    log_add(OTHERS, 100);
+    stopper.stop = true;
+    clock_sleep_us(POLL_US);
+    gives(ERR_CANCELLED, log_build_checkpoint(a.build, "all", 3, &e), e);
+    log_close(&a);
+    assert_false(resumes(&b, rows));
+    assert_string_equal(rows, "half");
+    log_bits(&b, memory_of(state), NULL, NULL);
+    log_rows(&b, ROWS / 2, ROWS);
+    cuts_over(&b);
+    assert_int_equal(log_missing(0, ROWS), 0);
+    assert_int_equal(log_missing(OTHERS, OTHERS + 100), 0);
+}
+
+/* An entry that came behind the note is not in the shards. */
+static void test_record__is_of_what_was_noted(void **state)
+{
+    struct error e = {""};
+    char rows[32];
+    log_begin(&a, memory_of(state));
+    log_rows(&a, 0, ROWS);
+    checkpoint(&a, "all");
+    log_add(OTHERS, 100);
+    must(log_build_follow(a.build, &e), e);
+    must(builder_record(a.builder, "again", 5, &e), e);
+    log_close(&a);
+    assert_false(resumes(&b, rows));
+    assert_string_equal(rows, "again");
+    log_bits(&b, memory_of(state), NULL, NULL);
+    cuts_over(&b);
+    assert_int_equal(log_missing(OTHERS, OTHERS + 100), 0);
+}
+
+static void test_cutover__stores_what_was_noted(void **state)
+{
+    struct error e = {""};
+    log_begin(&a, memory_of(state));
+    log_rows(&a, 0, ROWS);
+    checkpoint(&a, "all");
+    log_add(OTHERS, 100);
+    must(log_build_follow(a.build, &e), e);
+    must(builder_cutover(a.builder, false, &e), e);
+    assert_int_equal(log_missing(0, ROWS), 0);
+    assert_int_equal(log_missing(OTHERS, OTHERS + 100), 0);
+}
+
+/* The same where nobody resumes: what a flush that was stopped had is written by the next one. */
+static void test_checkpoint__may_be_repeated(void **state)
+{
+    struct error e = {""};
+    struct stopper stopper = {true};
+    log_begin(&a, memory_of(state));
+    log_bits(&a, memory_of(state), stop_if_told, &stopper);
+    log_rows(&a, 0, ROWS);
+    log_add(OTHERS, 100);
+    gives(ERR_CANCELLED, log_build_checkpoint(a.build, "all", 3, &e), e);
+    stopper.stop = false;
+    checkpoint(&a, "all");
+    cuts_over(&a);
+    assert_int_equal(log_missing(0, ROWS), 0);
+    assert_int_equal(log_missing(OTHERS, OTHERS + 100), 0);
+}
+
+/* The servers, each behind a proxy; begin a build there. */
+struct proxied {
+    struct proxy *proxy;
+    struct nodes nodes;
+    unsigned route[SERVERS_MAX];
+};
+
+static void begin_by_proxy(struct proxied *x, struct log_process *p)
+{
+    struct error e = {""};
+    char list[128] = "";
+    uint16_t port;
+    struct generation shape = log_shape();
+    must(proxy_start(&x->proxy, &e), e);
+    for (unsigned i = 0; i < log_servers.count; i++) {
+        must(proxy_add(x->proxy, WIRE_REDIS, log_servers.redis[i].port, &x->route[i], &port, &e), e);
+        size_t n = strlen(list);
+        (void)snprintf(list + n, sizeof(list) - n, "%sredis://127.0.0.1:%u", i == 0 ? "" : ",", port);
+    }
+    must(nodes_parse(&x->nodes, list, &e), e);
+    nodes_pin(&x->nodes, &shape);
+    log_open(p, &x->nodes);
+    must(builder_begin(p->builder, &shape, &e), e);
+}
+
+static void end_proxy(struct proxied *x, struct log_process *p)
+{
+    log_close(p);
+    proxy_stop(x->proxy);
+}
+
+/* What was sent before a connection broke may be executed later: under the old token it is refused. */
+static void test_checkpoint__takes_over_after_a_broken_connection(void **state)
+{
+    static struct proxied x;
+    struct error e = {""};
+    begin_by_proxy(&x, &a);
+    must(builder_start(a.builder, &e), e);
+    log_bits(&a, memory_of(state), NULL, NULL);
+    log_rows(&a, 0, ROWS);
+    checkpoint(&a, "rows");
+    uint64_t token = a.builder->fold.token.number;
+    log_rows(&a, ROWS, 2 * ROWS);
+    proxy_set(x.proxy, x.route[1], &(struct proxy_fault){.resets = 1});
+    gives(ERR_UNREACHABLE, log_build_checkpoint(a.build, "more", 4, &e), e);
+    assert_false(a.builder->took_over);
+    proxy_lift(x.proxy);
+    checkpoint(&a, "more");
+    assert_true(a.builder->fold.token.number > token);
+    cuts_over(&a);
+    struct generation g = a.builder->shape;
+    nodes_pin(&log_servers.nodes, &g); /* the same servers without the proxy */
+    assert_int_equal(log_missing_in(&g, 0, 2 * ROWS), 0);
+    end_proxy(&x, &a);
+}
+
+struct starter {
+    enum err code;
+    struct error e;
+};
+
+static void *start_in_thread(void *arg)
+{
+    struct starter *s = arg;
+    s->code = builder_start(a.builder, &s->e);
+    return NULL;
+}
+
+/* An operator ends the build while its shards are made: what is made behind that does not stay. */
+static void test_start__leaves_no_shard_of_what_was_forgotten(void **state)
+{
+    static struct proxied x;
+    struct starter starter = {ERR_OK, {""}};
+    struct error e = {""};
+    pthread_t thread;
+    redisReply *r;
+    (void)state;
+    struct link *l = link_new(&log_servers.nodes, LINK_MS, NULL);
+    begin_by_proxy(&x, &a);
+    must(link_command(a.link, 1, &r, &e, "PING"), e); /* connected */
+    freeReplyObject(r);
+    proxy_set(x.proxy, x.route[1], &(struct proxy_fault){.swallow = true});
+    assert_int_equal(pthread_create(&thread, NULL, start_in_thread, &starter), 0);
+    uint64_t deadline = clock_mono_us() + LINK_MS * 1000;
+    while (log_count_keys(".3.*") == 0 && clock_mono_us() < deadline)
+        clock_sleep_us(1000);
+    assert_true(log_count_keys(".3.*") > 0); /* those of the other node */
+    must(grace_forget(l, &log_names, a.builder->shape.number, NULL, &e), e);
+    struct generation g = a.builder->shape;
+    nodes_pin(&log_servers.nodes, &g);
+    must(grace_delete_shards(l, &log_names, &g, &e), e);
+    proxy_lift(x.proxy);
+    (void)pthread_join(thread, NULL);
+    gives(ERR_FENCED, starter.code, starter.e);
+    assert_int_equal(log_count_keys(".3.*"), 0);
+    link_free(l);
+    end_proxy(&x, &a);
+}
+
+/* --- lanes that do not last --- */
+
+static void begins_anew(struct log_process *p)
+{
+    assert_true(p->builder->anew);
+    assert_true(view_is_old());
+    starts(p, UINT64_MAX);
+    log_rows(p, 0, ROWS);
+    log_add(OTHERS + 5000, 100);
+    cuts_over(p);
+    assert_int_equal(log_missing(0, ROWS), 0);
+    assert_int_equal(log_missing(OTHERS + 5000, OTHERS + 5100), 0);
+}
+
+static void test_build__begins_anew_where_the_lane_was_trimmed_over_its_hold(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    log_begin(&a, UINT64_MAX);
+    log_rows(&a, 0, ROWS);
+    log_add(OTHERS, 100);
+    log_add(OTHERS + 100, 100);
+    log_trim();
+    gives(ERR_LOST, log_build_checkpoint(a.build, "", 0, &e), e);
+    gives(ERR_LOST, log_build_cutover(a.build, false, &e), e);
+    uint64_t token = a.builder->fold.token.number;
+    a.builder->took_over = false; /* as behind a broken connection */
+    begins_anew(&a);
+    assert_true(a.builder->fold.token.number > token);
+}
+
+static void test_cutover__refuses_another_lane_than_that_of_the_start(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    log_begin(&a, UINT64_MAX);
+    log_rows(&a, 0, ROWS);
+    log_replace_lane();
+    gives(ERR_LOST, log_build_cutover(a.build, false, &e), e);
+    assert_non_null(strstr(e.text, "a lane was replaced"));
+    begins_anew(&a);
+}
+
+static void test_resume__begins_anew_where_a_lane_was_replaced(void **state)
+{
+    char rows[32];
+    (void)state;
+    log_begin(&a, UINT64_MAX);
+    log_rows(&a, 0, ROWS);
+    checkpoint(&a, "all");
+    log_replace_lane();
+    assert_true(resumes(&b, rows));
+    begins_anew(&b);
+}
+
+/* As a view takes an era. */
+static void test_cutover__refuses_another_era_than_that_of_the_start(void **state)
+{
+    struct error e = {""};
+    char text[64], right[64];
+    (void)state;
+    log_begin(&a, UINT64_MAX);
+    log_rows(&a, 0, ROWS);
+    (void)snprintf(right, sizeof(right), "%s", log_field("lanes"));
+    (void)snprintf(text, sizeof(text), "1:%016x", 0xabcd);
+    log_set_field("lanes", text);
+    gives(ERR_LOST, log_build_cutover(a.build, false, &e), e);
+    assert_true(a.builder->anew);
+    gives(ERR_LOST, builder_start(a.builder, &e), e); /* the lane is not in that era */
+    assert_true(a.builder->anew);
+    log_set_field("lanes", right);
+    begins_anew(&a);
+}
+
+static void test_cutover__refuses_where_the_shards_eras_changed(void **state)
+{
+    struct error e = {""};
+    char text[256];
+    (void)state;
+    log_begin(&a, UINT64_MAX);
+    log_rows(&a, 0, ROWS);
+    (void)snprintf(text, sizeof(text), "%s 000000000000abcd", log_field("eras"));
+    log_set_field("eras", text);
+    gives(ERR_LOST, log_build_cutover(a.build, false, &e), e);
+    begins_anew(&a);
+}
+
+/* A node of the shards came back as another one. */
+static void test_cutover__refuses_where_a_node_is_in_another_era(void **state)
+{
+    struct error e = {""};
+    char right[256];
+    (void)state;
+    (void)snprintf(right, sizeof(right), "%s", log_field("eras"));
+    log_set_field("eras", "000000000000abcd");
+    log_begin(&a, UINT64_MAX);
+    log_rows(&a, 0, ROWS);
+    gives(ERR_LOST, log_build_cutover(a.build, false, &e), e);
+    assert_non_null(strstr(e.text, "another era"));
+    log_set_field("eras", right);
+    begins_anew(&a);
+}
+
+/* --- what the view says --- */
+
+static struct log_id bound_of_old(bool over_holds)
+{
+    struct fold f;
+    struct error e = {""};
+    struct lane lane;
+    struct log_position at;
+    struct fold_bound needed, over_hold;
+    log_lane(&lane, &at);
+    fold_init(&f, a.link, &log_names, LOG_OLD);
+    must(fold_draw(&f, 1, &e), e);
+    must(fold_store(&f, 0, log_stored()->lane[0].number, lane.era, &at, &needed, &over_hold, &e), e);
+    fold_fini(&f);
+    assert_true(needed.some && over_hold.some);
+    return over_holds ? over_hold.id : needed.id;
+}
+
+static void test_start__has_the_lane_kept(void **state)
+{
+    struct error e = {""};
+    struct generation shape = log_shape();
+    (void)state;
+    struct log_id folded = log_stored()->slot[0].folded[0].position.id;
+    log_add(OTHERS, 100);
+    log_open(&a, &log_servers.nodes);
+    must(builder_begin(a.builder, &shape, &e), e);
+    assert_int_equal(log_stored()->hold[0].lane_number, 0);
+    must(builder_start(a.builder, &e), e);
+    log_bits(&a, UINT64_MAX, NULL, NULL);
+    assert_int_equal(log_stored()->hold[0].lane_number, 1);
+    assert_int_equal(log_id_compare(log_stored()->hold[0].from, folded), 0);
+    log_add(OTHERS + 100, 100);
+    assert_int_equal(log_id_compare(bound_of_old(false), folded), 0);
+    assert_true(log_id_compare(bound_of_old(true), folded) > 0);
+    checkpoint(&a, "");
+    assert_int_equal(log_id_compare(bound_of_old(false), a.builder->noted[0].id), 0);
+    assert_true(log_id_compare(a.builder->noted[0].id, folded) > 0);
+    cuts_over(&a);
+    assert_string_equal(log_field("hold.0"), "");
+    assert_int_equal(log_id_compare(bound_of_old(false), a.builder->noted[0].id), 0);
+    assert_int_equal(log_count_keys("}:build"), 0);
+}
+
+/* A second lane, which the generation that is read has not folded yet. */
+static void test_build__follows_all_lanes(void **state)
+{
+    static const uint8_t writer[LOG_WRITER_BYTES] = "of lane 1";
+    struct error e = {""};
+    struct log_position at;
+    struct lane second;
+    struct link *l = link_new(&log_servers.nodes, LINK_MS, NULL);
+    uint8_t bytes[LOG_ENTRY_BYTES_MAX];
+    struct key_hash key = log_key(OTHERS + 1);
+    enum tail_state tail = TAIL_EMPTY;
+    char text[128], rows[32];
+    (void)state;
+    lane_key(&second.key, &log_names, 1, 7);
+    second.where = nodes_key(&log_servers.nodes, second.key.text, second.key.length);
+    must(lane_make(l, &second, writer, 1, &at, &e), e);
+    (void)snprintf(text, sizeof(text), "%s,7:%016" PRIx64, log_field("lanes"), second.era);
+    log_set_field("lanes", text);
+    log_begin(&a, UINT64_MAX);
+    assert_string_equal(log_field("hold.1"), "7 0-0");
+    log_rows(&a, 0, ROWS);
+    log_add(OTHERS, 1);
+    size_t length = log_entry_encode(bytes, writer, 2, &key, 1);
+    must(lane_append(l, &second, &at, bytes, length, LINK_MS, pass_over, NULL, &tail, &e), e);
+    checkpoint(&a, "all");
+    assert_int_equal(log_id_compare(log_stored()->hold[1].from, at.id), 0);
+    assert_false(resumes(&b, rows));
+    log_bits(&b, UINT64_MAX, NULL, NULL);
+    cuts_over(&b);
+    const struct log_generation *g = &log_stored()->slot[log_stored()->current];
+    assert_int_equal(g->folded[1].lane_number, 7);
+    assert_int_equal(log_id_compare(g->folded[1].position.id, at.id), 0);
+    assert_int_equal(log_missing_in(&g->shape, OTHERS, OTHERS + 2), 0);
+    assert_string_equal(log_field("hold.1"), "");
+    link_free(l);
+}
+
+static void test_cutover__is_the_same_when_its_reply_was_lost(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    log_begin(&a, UINT64_MAX);
+    log_rows(&a, 0, ROWS);
+    cuts_over(&a);
+    uint64_t version = log_stored()->version;
+    must(builder_cutover(a.builder, false, &e), e);
+    assert_int_equal(log_stored()->version, version);
+}
+
+static void test_begin__refuses_a_third_generation(void **state)
+{
+    struct error e = {""};
+    struct generation shape = log_shape();
+    (void)state;
+    log_begin(&a, UINT64_MAX);
+    assert_int_equal(a.builder->shape.number, LOG_OLD + 1);
+    log_open(&b, &log_servers.nodes);
+    gives(ERR_CONFLICT, builder_begin(b.builder, &shape, &e), e);
+    log_close(&b);
+    assert_int_equal(log_stored()->last_generation, LOG_OLD + 1);
+    log_rows(&a, 0, ROWS);
+    cuts_over(&a);
+    log_open(&b, &log_servers.nodes);
+    gives(ERR_CONFLICT, builder_begin(b.builder, &shape, &e), e);
+}
+
+static void test_resume__needs_a_build(void **state)
+{
+    struct error e = {""};
+    struct buffer rows = {0};
+    (void)state;
+    log_open(&a, &log_servers.nodes);
+    gives(ERR_NOT_FOUND, builder_resume(a.builder, &rows, &e), e);
+    log_close(&a);
+    log_begin(&a, UINT64_MAX);
+    checkpoint(&a, "");
+    (void)servers_integer(&log_servers, 0, "HSET " PREFIX ":{f}:build at.0 nonsense");
+    log_open(&b, &log_servers.nodes);
+    gives(ERR_PARSE, builder_resume(b.builder, &rows, &e), e);
+    assert_non_null(strstr(e.text, PREFIX ":{f}:build"));
+    assert_non_null(strstr(e.text, "at.0"));
+    buffer_fini(&rows);
+}
+
+static void set_maxmemory(const char *bytes)
+{
+    struct client *c;
+    struct error e = {""};
+    for (unsigned i = 0; (c = servers_each(&log_servers, i)) != NULL; i++)
+        must(client_ok(c, &e, "CONFIG SET maxmemory %s", bytes), e);
+}
+
+/* A build that could not end would keep the lanes for ever. */
+static void test_build__goes_on_at_maxmemory(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    log_begin(&a, UINT64_MAX);
+    log_rows(&a, 0, ROWS);
+    set_maxmemory("1");
+    enum err recorded = log_build_checkpoint(a.build, "all", 3, &e);
+    enum err cut = recorded == ERR_OK ? log_build_cutover(a.build, false, &e) : recorded;
+    set_maxmemory("0");
+    gives(ERR_OK, cut, e);
+    assert_int_equal(log_missing(0, ROWS), 0);
+}
+
+static void test_start__says_that_redis_has_no_memory(void **state)
+{
+    struct error e = {""};
+    struct generation shape = log_shape();
+    (void)state;
+    log_open(&a, &log_servers.nodes);
+    must(builder_begin(a.builder, &shape, &e), e);
+    set_maxmemory("1");
+    enum err code = builder_start(a.builder, &e);
+    set_maxmemory("0");
+    gives(ERR_REFUSED, code, e);
+    assert_true(a.builder->anew);
+    begins_anew(&a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest all[] = {
+        SPILLED_TOO(test_build__has_rows_and_all_that_is_added_meanwhile),
+        SPILLED_TOO(test_build__writes_the_bits_of_its_keys),
+        SPILLED_TOO(test_resume__goes_on_from_the_record),
+        SPILLED_TOO(test_build__of_one_that_slept_writes_nothing),
+        LOG_TEST(test_resume__without_a_record_begins_anew),
+        LOG_TEST(test_resume__makes_the_shards_that_are_missing),
+        LOG_TEST(test_resume__begins_anew_where_a_shard_was_lost),
+        SPILLED_TOO(test_checkpoint__records_nothing_that_was_not_written),
+        SPILLED_TOO(test_record__is_of_what_was_noted),
+        SPILLED_TOO(test_cutover__stores_what_was_noted),
+        SPILLED_TOO(test_checkpoint__may_be_repeated),
+        LOG_TEST(test_build__begins_anew_where_the_lane_was_trimmed_over_its_hold),
+        LOG_TEST(test_cutover__refuses_another_lane_than_that_of_the_start),
+        LOG_TEST(test_resume__begins_anew_where_a_lane_was_replaced),
+        LOG_TEST(test_cutover__refuses_another_era_than_that_of_the_start),
+        LOG_TEST(test_cutover__refuses_where_the_shards_eras_changed),
+        LOG_TEST(test_cutover__refuses_where_a_node_is_in_another_era),
+        LOG_TEST(test_start__has_the_lane_kept),
+        LOG_TEST(test_build__follows_all_lanes),
+        LOG_TEST(test_cutover__is_the_same_when_its_reply_was_lost),
+        LOG_TEST(test_begin__refuses_a_third_generation),
+        LOG_TEST(test_resume__needs_a_build),
+        LOG_TEST(test_build__goes_on_at_maxmemory),
+        LOG_TEST(test_start__says_that_redis_has_no_memory),
+    };
+    const struct CMUnitTest single[] = {
+        SPILLED_TOO(test_checkpoint__takes_over_after_a_broken_connection),
+        LOG_TEST(test_start__leaves_no_shard_of_what_was_forgotten),
+    };
+    int failed = cmocka_run_group_tests_name("log build", all, log_start, log_stop);
+    if (getenv("TWINBLOOM_TEST_CLUSTER") == NULL) /* one server, behind a proxy */
+        failed += cmocka_run_group_tests_name("log build, one server", single, log_start, log_stop);
+    return failed;
+}

@@ -1,0 +1,1085 @@
+/* SPDX-License-Identifier: MIT */
+/* The roll call on real servers: a lane's master whose replica lags is replaced by it, writers append again
+ * what is missing, the view takes the era; a lane that is lost gets another stream. The view is on a node of
+ * its own; the lane's node is behind a proxy that can lead to another server. */
+#include "tests/integration/lanes.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "shard/view/fold.h"
+#include "shard/view/roll.h"
+#include "shard/view/view_load.h"
+#include "tests/lib/proxy.h"
+#include "tests/lib/temp_redis.h"
+
+enum {
+    REPLY_MS = 5000,
+    LINK_MS = 2000,
+    WAIT_US = 10 * 1000 * 1000,
+    OWN_BYTES = 8 << 20,
+    GENERATION = 2,
+    WRITERS = 2,
+    LANE_NODE = 1
+};
+
+struct writer {
+    uint8_t id[LOG_WRITER_BYTES];
+    struct link *link;
+    struct roll roll;
+    struct own *own;
+    struct lane lane; /* as the view had it when the writer read it last */
+    struct log_position at;
+    uint64_t sequence;
+};
+
+struct world {
+    struct temp_redis home, one, other; /* the lane is on one, which may be followed by the other */
+    struct client home_client, client, other_client;
+    struct proxy *proxy;
+    unsigned route;
+    struct nodes nodes;
+    struct names names;
+    struct generation g;
+    struct writer writer[WRITERS];
+    struct log_view *view;
+    struct log_position anchor;
+};
+
+static struct world w;
+
+/* --- fixture --- */
+
+static int start(void **state)
+{
+    static const char *const at_once[] = {"--repl-diskless-sync-delay", "0", NULL};
+    struct error e = {""};
+    (void)state;
+    (void)signal(SIGPIPE, SIG_IGN);
+    must(temp_redis_start(&w.home, NULL, &e), e);
+    must(client_open(&w.home_client, w.home.port, REPLY_MS, &e), e);
+    must(temp_redis_start(&w.one, at_once, &e), e);
+    must(temp_redis_start(&w.other, at_once, &e), e);
+    must(client_open(&w.client, w.one.port, REPLY_MS, &e), e);
+    must(client_open(&w.other_client, w.other.port, REPLY_MS, &e), e);
+    w.view = calloc(1, sizeof(*w.view));
+    assert_non_null(w.view);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    client_close(&w.home_client);
+    client_close(&w.client);
+    client_close(&w.other_client);
+    temp_redis_fini(&w.home);
+    temp_redis_fini(&w.one);
+    temp_redis_fini(&w.other);
+    free(w.view);
+    return 0;
+}
+
+static struct key_name view_key(void)
+{
+    struct key_name key;
+    names_filter_key(&w.names, "view", &key);
+    return key;
+}
+
+static void put_field(void *arg, const char *name, const char *value)
+{
+    struct key_name key = view_key();
+    (void)arg;
+    redisReply *r = client_command(&w.home_client, "HSET %b %s %s", key.text, key.length, name, value);
+    assert_true(r != NULL && r->type == REDIS_REPLY_INTEGER);
+    freeReplyObject(r);
+}
+
+static char *field(const char *name)
+{
+    static char texts[4][4600];
+    static unsigned next;
+    char *text = texts[next++ % 4];
+    struct key_name key = view_key();
+    redisReply *r = client_command(&w.home_client, "HGET %b %s", key.text, key.length, name);
+    assert_true(r != NULL && (r->type == REDIS_REPLY_STRING || r->type == REDIS_REPLY_NIL));
+    (void)snprintf(text, sizeof(texts[0]), "%s", r->type == REDIS_REPLY_NIL ? "(nil)" : r->str);
+    freeReplyObject(r);
+    return text;
+}
+
+static void load_view(void)
+{
+    struct error e = {""};
+    must(log_view_load(w.writer[0].link, &w.names, w.view, &e), e);
+}
+
+static void store_folded(unsigned slot, unsigned lane, uint64_t number, const struct log_position *p)
+{
+    struct buffer text = {0};
+    char name[LOG_FOLDED_NAME_MAX];
+    buffer_printf(&text, "%" PRIu64 " ", number);
+    log_position_format(p, &text);
+    log_folded_name(slot, lane, name);
+    put_field(NULL, name, buffer_text(&text));
+    buffer_fini(&text);
+}
+
+static void make_view(unsigned lanes, const struct lane *lane)
+{
+    w.g = (struct generation){.number = GENERATION,
+                              .seed = 77,
+                              .built = true,
+                              .capacity = 1000,
+                              .error_rate = 0.01,
+                              .layer_count = 1};
+    nodes_pin(&w.nodes, &w.g);
+    w.g.layers[0] = (struct layer){.geometry = {.shards = 1, .blocks = 16, .block_bits = 1024, .hashes = 7},
+                                   .capacity = 1000,
+                                   .error_rate = 0.01,
+                                   .token = 1,
+                                   .born_epoch = 1};
+    *w.view = (struct log_view){.incarnation = w.names.incarnation,
+                                .version = 1,
+                                .seed = 9,
+                                .last_generation = GENERATION + 1,
+                                .lane_count = lanes,
+                                .eras = {.known = true}};
+    for (unsigned i = 0; i < lanes; i++)
+        w.view->lane[i] = (struct log_lane){1, lane[i].era};
+    w.view->slot[0].shape = w.g;
+    w.view->slot[1].shape = w.g;
+    w.view->slot[1].shape.number = GENERATION + 1;
+    log_view_format(w.view, put_field, NULL);
+}
+
+/* Read the view: go on in the lane that it has, under its era, from what it says is folded. */
+static void follow(struct writer *o)
+{
+    load_view();
+    roll_lane(&o->roll, w.view, 0, &o->lane);
+    assert_true(log_view_is_folded(w.view, &w.view->slot[0], 0));
+    o->at = w.view->slot[0].folded[0].position;
+}
+
+static void open_writer(struct writer *o, unsigned number)
+{
+    memset(o, 0, sizeof(*o));
+    memset(o->id, (int)(number + 1), sizeof(o->id));
+    o->link = link_new(&w.nodes, LINK_MS, NULL);
+    o->own = own_new(OWN_BYTES);
+    assert_true(o->link != NULL && o->own != NULL);
+    roll_init(&o->roll, o->link, &w.names, o->id);
+    o->roll.where[0] = LANE_NODE;
+}
+
+static void close_writer(struct writer *o)
+{
+    roll_fini(&o->roll);
+    own_free(o->own);
+    link_free(o->link);
+}
+
+static int set_up_with(unsigned lanes)
+{
+    struct error e = {""};
+    char url[140];
+    uint16_t port;
+    struct lane lane[2];
+    must(client_ok(&w.home_client, &e, "FLUSHALL"), e);
+    must(client_ok(&w.client, &e, "REPLICAOF NO ONE"), e);
+    must(client_ok(&w.client, &e, "FLUSHALL"), e);
+    must(client_ok(&w.other_client, &e, "REPLICAOF NO ONE"), e);
+    must(client_ok(&w.other_client, &e, "FLUSHALL"), e);
+    must(proxy_start(&w.proxy, &e), e);
+    must(proxy_add(w.proxy, WIRE_REDIS, w.one.port, &w.route, &port, &e), e);
+    (void)snprintf(url, sizeof(url), "%s,redis://127.0.0.1:%u", w.home.url, port);
+    must(nodes_parse(&w.nodes, url, &e), e);
+    must(names_init(&w.names, "tb", "f", 1, &e), e);
+    w.names.incarnation = 0xabcdef;
+    for (unsigned i = 0; i < WRITERS; i++)
+        open_writer(&w.writer[i], i);
+    for (unsigned i = lanes; i-- > 0;) { /* lane 1 is at home */
+        lane[i] = (struct lane){.where = i == 0 ? LANE_NODE : NODE_HOME};
+        lane_key(&lane[i].key, &w.names, i, 1);
+        must(lane_make(w.writer[0].link, &lane[i], lanes_writer, 1, &w.anchor, &e), e);
+    }
+    make_view(lanes, lane);
+    for (unsigned i = 0; i < lanes; i++)
+        store_folded(0, i, 1, &w.anchor);
+    store_folded(1, 0, 1, &w.anchor);
+    for (unsigned i = 0; i < WRITERS; i++) {
+        must(roll_register(&w.writer[i].roll, &e), e);
+        follow(&w.writer[i]);
+        own_enter(w.writer[i].own, &w.writer[i].lane);
+    }
+    return 0;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    return set_up_with(1);
+}
+
+static int set_up_two_lanes(void **state)
+{
+    (void)state;
+    return set_up_with(2);
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < WRITERS; i++)
+        close_writer(&w.writer[i]);
+    proxy_stop(w.proxy);
+    return 0;
+}
+
+/* --- what a writer does --- */
+
+static enum err apply(void *arg, const struct tail_record *record, struct error *e)
+{
+    struct writer *o = arg;
+    if (memcmp(record->entry.writer, o->id, LOG_WRITER_BYTES) != 0)
+        return ERR_OK;
+    return own_met(o->own, &o->lane, record->entry.sequence, record->id, record->bytes, record->length, e);
+}
+
+static enum err try_add(struct writer *o, enum tail_state *state, struct error *e)
+{
+    uint8_t bytes[LOG_ENTRY_BYTES_MAX];
+    const struct key_hash key = {.high = o->id[0], .low = ++o->sequence};
+    size_t length = log_entry_encode(bytes, o->id, o->sequence, &key, 1);
+    return lane_append(o->link, &o->lane, &o->at, bytes, length, LINK_MS, apply, o, state, e);
+}
+
+/* Entries that are acknowledged. */
+static void add(struct writer *o, unsigned count)
+{
+    struct error e = {""};
+    for (unsigned i = 0; i < count; i++) {
+        enum tail_state state = TAIL_EMPTY;
+        must(try_add(o, &state, &e), e);
+        assert_string_equal(tail_state_name(state), tail_state_name(TAIL_COMPLETE));
+    }
+}
+
+static void adds_as(struct writer *o, enum tail_state wanted)
+{
+    struct error e = {""};
+    enum tail_state state = TAIL_EMPTY;
+    must(try_add(o, &state, &e), e);
+    assert_string_equal(tail_state_name(state), tail_state_name(wanted));
+}
+
+static void answers(struct writer *o)
+{
+    struct error e = {""};
+    uint64_t era;
+    load_view();
+    must(roll_answer(&o->roll, w.view, 0, o->own, &era, &e), e);
+}
+
+/* How many writers the view waits for. */
+static unsigned taking(struct writer *o)
+{
+    struct error e = {""};
+    unsigned missing = 99;
+    load_view();
+    must(roll_take_era(&o->roll, w.view, 0, &missing, &e), e);
+    return missing;
+}
+
+/* Have everybody answer, and the view take the era. */
+static void roll_call(void)
+{
+    for (unsigned i = 0; i < WRITERS; i++)
+        answers(&w.writer[i]);
+    assert_int_equal(taking(&w.writer[1]), 0);
+    for (unsigned i = 0; i < WRITERS; i++)
+        follow(&w.writer[i]);
+}
+
+/* --- what is in the lane --- */
+
+struct count {
+    uint8_t id;
+    uint64_t sequence;
+    unsigned times;
+};
+
+static enum err count_entry(void *arg, const struct tail_record *record, struct error *e)
+{
+    struct count *c = arg;
+    (void)e;
+    c->times += record->entry.writer[0] == c->id && record->entry.sequence == c->sequence;
+    return ERR_OK;
+}
+
+/* How often that entry of @o is in the lane that the view has, under its era. */
+static unsigned times(const struct writer *o, uint64_t sequence)
+{
+    struct error e = {""};
+    struct count c = {o->id[0], sequence, 0};
+    struct lane_page page;
+    struct lane lane;
+    struct log_id from = {0};
+    load_view();
+    roll_lane(&o->roll, w.view, 0, &lane);
+    do {
+        must(lane_look(o->link, &lane, from, 2000, count_entry, &c, &page, &e), e);
+        assert_true(page.era == lane.era);
+        from = page.last;
+        from.number++;
+    } while (page.more);
+    return c.times;
+}
+
+static void all_are_there(const struct writer *o)
+{
+    for (uint64_t i = 1; i <= o->sequence; i++)
+        if (times(o, i) == 0)
+            fail_msg("entry %" PRIu64 " of writer %d is missing", i, o->id[0]);
+}
+
+static uint64_t version(void)
+{
+    return strtoull(field("version"), NULL, 10);
+}
+
+/* --- servers --- */
+
+/* Another replication id of the server that @c leads to; nothing is lost. */
+static void renew_era(struct client *c)
+{
+    struct error e = {""};
+    uint64_t before = lanes_era(c);
+    must(client_ok(c, &e, "REPLICAOF 127.0.0.1 1"), e); /* nobody is there: it keeps its data */
+    must(client_ok(c, &e, "REPLICAOF NO ONE"), e);
+    assert_true(lanes_era(c) != before);
+}
+
+/* Wait until the other server has all of the lane. */
+static void catch_up(void)
+{
+    struct error e = {""};
+    struct key_name key = w.writer[0].lane.key;
+    uint64_t until = clock_mono_us() + WAIT_US;
+    int64_t mine = 0, others = -1;
+    while (mine != others && clock_mono_us() < until) {
+        clock_sleep_us(10000);
+        must(client_integer(&w.client, &mine, &e, "XLEN %b", key.text, key.length), e);
+        must(client_integer(&w.other_client, &others, &e, "XLEN %b", key.text, key.length), e);
+    }
+    assert_int_equal(mine, others);
+}
+
+static void replicate(void)
+{
+    struct error e = {""};
+    must(client_ok(&w.other_client, &e, "REPLICAOF 127.0.0.1 %u", w.one.port), e);
+    catch_up();
+}
+
+/* The other server follows no more: what comes from now on is lost by fail_over(). */
+static void lag(void)
+{
+    struct error e = {""};
+    must(client_ok(&w.other_client, &e, "REPLICAOF NO ONE"), e);
+}
+
+static enum err look_by(struct writer *o, struct error *e)
+{
+    struct count c = {0};
+    struct lane_page page;
+    return lane_look(o->link, &o->lane, (struct log_id){0}, 1, count_entry, &c, &page, e);
+}
+
+/* The address leads to the other server; connections were broken by that, and are made again. */
+static void fail_over(void)
+{
+    struct error e = {""};
+    proxy_aim(w.proxy, w.route, w.other.port);
+    for (unsigned i = 0; i < WRITERS; i++) {
+        uint64_t until = clock_mono_us() + WAIT_US;
+        while (look_by(&w.writer[i], &e) != ERR_OK && clock_mono_us() < until)
+            clock_sleep_us(1000);
+    }
+}
+
+/* The lane's node is another server, which lacks @lost entries of each writer, and has @kept of them. */
+static void fail_over_with(unsigned kept, unsigned lost)
+{
+    replicate();
+    roll_call(); /* the first replica has changed the era */
+    for (unsigned i = 0; i < WRITERS; i++)
+        add(&w.writer[i], kept);
+    catch_up();
+    lag();
+    for (unsigned i = 0; i < WRITERS; i++)
+        add(&w.writer[i], lost);
+    fail_over();
+}
+
+static int64_t length_of(struct client *c, const struct lane *lane)
+{
+    return lanes_number(c, "XLEN", lane);
+}
+
+static void count_name(const char *name, void *arg)
+{
+    (void)name;
+    ++*(unsigned *)arg;
+}
+
+static unsigned keys_of(struct client *c, const char *pattern)
+{
+    struct error e = {""};
+    unsigned count = 0;
+    must(client_scan(c, pattern, count_name, &count, &e), e);
+    return count;
+}
+
+/* --- the register --- */
+
+static void test_a_writer__registers_once_and_leaves(void **state)
+{
+    struct error e = {""};
+    char name[LOG_WRITER_NAME_MAX];
+    (void)state;
+    uint64_t before = version();
+    log_writer_name(w.writer[0].id, name);
+    must(roll_leave(&w.writer[0].roll, &e), e);
+    assert_string_equal(field(name), "(nil)");
+    assert_int_equal(version(), before + 1);
+    must(roll_leave(&w.writer[0].roll, &e), e);
+    must(roll_register(&w.writer[0].roll, &e), e);
+    assert_string_equal(field(name), "-");
+    assert_int_equal(version(), before + 2);
+    put_field(NULL, name, "0.1:00000000000000e1");
+    must(roll_register(&w.writer[0].roll, &e), e); /* what it has said stays */
+    assert_string_equal(field(name), "0.1:00000000000000e1");
+    assert_int_equal(version(), before + 2);
+    load_view();
+    assert_int_equal(w.view->writer_count, WRITERS);
+}
+
+static void test_register__is_refused_where_nobody_may_add(void **state)
+{
+    struct error e = {""};
+    char name[LOG_WRITER_NAME_MAX];
+    (void)state;
+    uint8_t id[LOG_WRITER_BYTES] = "somebody else...";
+    struct roll *r = &w.writer[0].roll;
+    memcpy(r->writer, id, sizeof(id));
+    put_field(NULL, "deleting", "1");
+    gives(ERR_CONFLICT, roll_register(r, &e), e);
+    assert_non_null(strstr(e.text, "tb:{f}:view: the filter is being deleted"));
+    put_field(NULL, "deleting", "0");
+    put_field(NULL, "incarnation", "0000000000abcdee");
+    gives(ERR_NOT_FOUND, roll_register(r, &e), e);
+    put_field(NULL, "incarnation", "0000000000abcdef");
+    for (unsigned i = WRITERS; i < LOG_WRITERS_MAX; i++) {
+        id[3] = (uint8_t)i;
+        log_writer_name(id, name);
+        put_field(NULL, name, "-");
+    }
+    id[3] = 1;
+    memcpy(r->writer, id, sizeof(id));
+    gives(ERR_RANGE, roll_register(r, &e), e);
+    assert_non_null(strstr(e.text, "256"));
+    log_writer_name(id, name);
+    assert_string_equal(field(name), "(nil)");
+    must(client_ok(&w.home_client, &e, "FLUSHALL"), e);
+    gives(ERR_NOT_FOUND, roll_register(r, &e), e);
+    assert_int_equal(keys_of(&w.home_client, "*"), 0);
+}
+
+/* --- the roll call --- */
+
+static void test_the_first_replica__is_routine(void **state)
+{
+    (void)state;
+    add(&w.writer[0], 3);
+    add(&w.writer[1], 3);
+    replicate();
+    adds_as(&w.writer[0], TAIL_ERA);
+    int64_t before = length_of(&w.client, &w.writer[0].lane);
+    roll_call();
+    assert_int_equal(length_of(&w.client, &w.writer[0].lane), before); /* nothing is missing */
+    assert_int_equal(w.view->lane[0].number, 1);
+    assert_true(w.view->lane[0].era == lanes_era(&w.client));
+    assert_false(w.view->degraded);
+    add(&w.writer[0], 1);
+}
+
+static void test_what_a_failover_lost__is_in_the_lane_again(void **state)
+{
+    (void)state;
+    fail_over_with(5, 70); /* more than one batch */
+    uint64_t before = version();
+    adds_as(&w.writer[0], TAIL_ERA);
+    w.writer[0].sequence--; /* it was not acknowledged */
+    roll_call();
+    assert_true(w.view->lane[0].era == lanes_era(&w.other_client));
+    assert_int_equal(version(), before + 1);
+    assert_false(w.view->degraded);
+    for (unsigned i = 0; i < WRITERS; i++) {
+        all_are_there(&w.writer[i]);
+        assert_int_equal(times(&w.writer[i], 1), 1); /* and those that were there not twice */
+        assert_int_equal(times(&w.writer[i], 75), 1);
+    }
+    add(&w.writer[0], 3);
+    add(&w.writer[1], 3);
+    all_are_there(&w.writer[0]);
+}
+
+static void test_positions__go_back_to_the_first_entry(void **state)
+{
+    (void)state;
+    char name[LOG_WRITER_NAME_MAX];
+    fail_over_with(5, 5);
+    store_folded(0, 0, 1, &w.writer[0].at); /* an entry that the failover lost */
+    store_folded(1, 0, 7, &w.writer[0].at); /* of another stream */
+    for (unsigned i = 0; i < WRITERS; i++)
+        answers(&w.writer[i]);
+    log_writer_name(w.writer[0].id, name);
+    assert_true(strncmp(field(name), "0.1:", 4) == 0);
+    assert_int_equal(taking(&w.writer[0]), 0);
+    load_view();
+    const struct log_folded *folded = w.view->slot[0].folded;
+    assert_true(log_position_is(&folded[0].position, w.anchor.id, w.anchor.bytes, w.anchor.length));
+    assert_int_equal(w.view->slot[1].folded[0].lane_number, 7);
+    assert_true(log_position_is(&w.view->slot[1].folded[0].position, w.writer[0].at.id, w.writer[0].at.bytes,
+                                w.writer[0].at.length));
+    for (unsigned i = 0; i < WRITERS; i++) {
+        log_writer_name(w.writer[i].id, name);
+        assert_string_equal(field(name), "-"); /* what was said is done with */
+    }
+}
+
+/* A position before the lane's first entry is none: nothing says that what is between is in the shards. */
+static void test_positions__never_go_up(void **state)
+{
+    struct error e = {""};
+    struct lane_trimmed trimmed;
+    (void)state;
+    add(&w.writer[0], 500);
+    struct log_mark mark = log_mark_of(&w.writer[0].at);
+    must(lane_trim(w.writer[0].link, &w.writer[0].lane, &mark, &trimmed, &e), e);
+    assert_true(trimmed.removed > 100);
+    renew_era(&w.client);
+    for (unsigned i = 0; i < WRITERS; i++)
+        answers(&w.writer[i]);
+    assert_int_equal(taking(&w.writer[0]), 0);
+    load_view();
+    assert_true(
+        log_position_is(&w.view->slot[0].folded[0].position, w.anchor.id, w.anchor.bytes, w.anchor.length));
+}
+
+static void test_a_writer_that_sleeps__is_waited_for(void **state)
+{
+    (void)state;
+    fail_over_with(2, 2);
+    char *lanes = field("lanes");
+    assert_int_equal(taking(&w.writer[0]), 2);
+    answers(&w.writer[0]);
+    answers(&w.writer[0]);
+    assert_int_equal(taking(&w.writer[0]), 1);
+    assert_string_equal(field("lanes"), lanes);
+    adds_as(&w.writer[0], TAIL_ERA);
+    answers(&w.writer[1]);
+    assert_int_equal(taking(&w.writer[0]), 0);
+    assert_string_not_equal(field("lanes"), lanes);
+    assert_int_equal(taking(&w.writer[0]), 0); /* it has the era */
+    w.writer[0].sequence--;
+    all_are_there(&w.writer[0]);
+    all_are_there(&w.writer[1]);
+}
+
+static void test_a_page_of_entries__is_not_all(void **state)
+{
+    (void)state;
+    add(&w.writer[0], LANE_RANGE_COUNT + 50);
+    renew_era(&w.client);
+    int64_t before = length_of(&w.client, &w.writer[0].lane);
+    roll_call();
+    assert_int_equal(length_of(&w.client, &w.writer[0].lane), before); /* all of them were found */
+    assert_true(w.view->lane[0].era == lanes_era(&w.client));
+}
+
+/* What was said of one era says nothing of the next one. */
+static void test_an_era_that_changes_again__is_answered_again(void **state)
+{
+    (void)state;
+    fail_over_with(2, 2);
+    answers(&w.writer[0]);
+    answers(&w.writer[1]);
+    renew_era(&w.other_client);
+    assert_int_equal(taking(&w.writer[0]), 2);
+    answers(&w.writer[1]);
+    assert_int_equal(taking(&w.writer[0]), 1);
+    answers(&w.writer[0]);
+    assert_int_equal(taking(&w.writer[0]), 0);
+    all_are_there(&w.writer[0]);
+    all_are_there(&w.writer[1]);
+}
+
+/* Entries that are met when their process has entered the next era are not acknowledged. */
+static void test_what_is_met_under_an_era_that_was_left__is_not_acknowledged(void **state)
+{
+    struct error e = {""};
+    enum tail_state got;
+    (void)state;
+    struct lane next = w.writer[0].lane;
+    next.era++;
+    own_enter(w.writer[0].own, &next);
+    gives(ERR_FENCED, try_add(&w.writer[0], &got, &e), e);
+    assert_int_equal(own_count(w.writer[0].own), 0);
+}
+
+/* The new master's clock is behind: what is appended again gets an id before the one that it had. */
+static void test_a_clock_that_is_behind__does_not_hide_what_was_appended(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    struct writer *o = &w.writer[0];
+    replicate();
+    roll_call();
+    lag();
+    redisReply *r = client_command(&w.client, "XADD %b 9999999999999-0 e %b", o->lane.key.text,
+                                   o->lane.key.length, w.anchor.bytes, (size_t)w.anchor.length);
+    assert_true(r != NULL && r->type == REDIS_REPLY_STRING);
+    freeReplyObject(r);
+    add(o, 3); /* with ids behind that one */
+    fail_over();
+    uint64_t era;
+    must(roll_answer(&o->roll, w.view, 0, o->own, &era, &e), e);
+    assert_int_equal(length_of(&w.other_client, &o->lane), 1 + 3);
+    answers(&w.writer[1]);
+    assert_int_equal(taking(o), 0);
+    all_are_there(o);
+}
+
+/* The reply is lost: the entries are in the lane, and are found there or appended again. */
+static void test_a_broken_connection__only_has_it_repeated(void **state)
+{
+    struct error e = {""};
+    uint64_t era;
+    unsigned failed = 0;
+    (void)state;
+    fail_over_with(2, 5);
+    for (unsigned resets = 1; resets <= 3; resets++) {
+        proxy_set(w.proxy, w.route, &(struct proxy_fault){.resets = resets});
+        load_view();
+        enum err code = roll_answer(&w.writer[0].roll, w.view, 0, w.writer[0].own, &era, &e);
+        failed += code == ERR_UNREACHABLE;
+        assert_true(code == ERR_OK || code == ERR_UNREACHABLE);
+    }
+    assert_true(failed > 0);
+    proxy_lift(w.proxy);
+    roll_call();
+    all_are_there(&w.writer[0]);
+}
+
+static void test_who_is_not_registered__cannot_answer(void **state)
+{
+    struct error e = {""};
+    uint64_t era;
+    (void)state;
+    fail_over_with(2, 2);
+    load_view();
+    must(roll_leave(&w.writer[0].roll, &e), e);
+    gives(ERR_NOT_FOUND, roll_answer(&w.writer[0].roll, w.view, 0, w.writer[0].own, &era, &e), e);
+    load_view();
+    gives(ERR_NOT_FOUND, roll_answer(&w.writer[0].roll, w.view, 0, w.writer[0].own, &era, &e), e);
+    must(roll_register(&w.writer[0].roll, &e), e);
+    roll_call();
+    all_are_there(&w.writer[0]);
+}
+
+static void test_a_node_that_is_no_master__is_waited_for(void **state)
+{
+    struct error e = {""};
+    uint64_t era;
+    unsigned missing;
+    (void)state;
+    add(&w.writer[0], 1);
+    must(client_ok(&w.client, &e, "REPLICAOF 127.0.0.1 1"), e); /* the connection survives that */
+    gives(ERR_UNREACHABLE, roll_answer(&w.writer[0].roll, w.view, 0, w.writer[0].own, &era, &e), e);
+    gives(ERR_UNREACHABLE, roll_take_era(&w.writer[0].roll, w.view, 0, &missing, &e), e);
+    if (strstr(e.text, "no master") == NULL)
+        fail_msg("%s", e.text);
+}
+
+static void test_scripts__run_at_maxmemory(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    fail_over_with(0, 0);
+    must(roll_leave(&w.writer[1].roll, &e), e);
+    must(client_ok(&w.home_client, &e, "CONFIG SET maxmemory 1"), e);
+    must(roll_register(&w.writer[1].roll, &e), e);
+    roll_call();
+    load_view();
+    must(roll_replace_lane(&w.writer[0].roll, w.view, 0, &e), e);
+    answers(&w.writer[0]);
+    load_view();
+    must(roll_remove(&w.writer[0].roll, w.view, w.writer[1].id, &e), e);
+    assert_int_equal(taking(&w.writer[0]), 0);
+    must(client_ok(&w.home_client, &e, "CONFIG SET maxmemory 0"), e);
+}
+
+static void test_a_roll_call_of_two__takes_milliseconds(void **state)
+{
+    (void)state;
+    fail_over_with(100, 20);
+    uint64_t began = clock_mono_us();
+    roll_call();
+    uint64_t took = clock_mono_us() - began;
+    print_message("a roll call of two writers, each with 20 of 120 entries missing: %" PRIu64 " us\n", took);
+    assert_true(took < 1000000); /* with sanitizers, on a busy machine */
+}
+
+/* --- a writer that is gone --- */
+
+static void test_a_writer_that_is_gone__is_removed_and_the_filter_degraded(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    load_view();
+    gives(ERR_CONFLICT, roll_remove(&w.writer[0].roll, w.view, w.writer[1].id, &e), e);
+    fail_over_with(2, 2);
+    answers(&w.writer[0]);
+    load_view();
+    gives(ERR_CONFLICT, roll_remove(&w.writer[1].roll, w.view, w.writer[0].id, &e), e);
+    assert_non_null(strstr(e.text, "no roll call waits for writer.0101"));
+    assert_int_equal(taking(&w.writer[0]), 1);
+    assert_false(w.view->degraded);
+    uint64_t before = version();
+    must(roll_remove(&w.writer[0].roll, w.view, w.writer[1].id, &e), e);
+    gives(ERR_NOT_FOUND, roll_remove(&w.writer[0].roll, w.view, w.writer[1].id, &e), e);
+    assert_int_equal(version(), before + 1);
+    assert_int_equal(taking(&w.writer[0]), 0);
+    load_view();
+    assert_true(w.view->degraded);
+    assert_int_equal(w.view->writer_count, 1);
+    /* It only slept: it acknowledges nothing, and registers before it goes on. */
+    adds_as(&w.writer[1], TAIL_ERA);
+    uint64_t era;
+    gives(ERR_NOT_FOUND, roll_answer(&w.writer[1].roll, w.view, 0, w.writer[1].own, &era, &e), e);
+    must(roll_register(&w.writer[1].roll, &e), e);
+    load_view();
+    must(roll_answer(&w.writer[1].roll, w.view, 0, w.writer[1].own, &era, &e), e); /* the view has the era */
+    w.writer[1].sequence--;
+    all_are_there(&w.writer[1]);
+}
+
+/* Where another lane is as it was, a writer that sleeps could go on there, with nobody who waits for it. */
+static void test_a_removal__replaces_the_lanes_that_are_as_they_were(void **state)
+{
+    struct error e = {""};
+    struct lane second;
+    (void)state;
+    fail_over_with(1, 1);
+    load_view();
+    roll_lane(&w.writer[1].roll, w.view, 1, &second);
+    assert_int_equal(lanes_number(&w.home_client, "EXISTS", &second), 1);
+    must(roll_remove(&w.writer[0].roll, w.view, w.writer[1].id, &e), e);
+    load_view();
+    assert_true(w.view->lane[1].number > 1);
+    assert_int_equal(w.view->lane[1].era, 0);
+    assert_int_equal(lanes_number(&w.home_client, "EXISTS", &second), 0);
+    assert_null(log_view_writer(w.view, w.writer[1].id));
+    assert_true(w.view->degraded);
+}
+
+/* --- a lane that is lost --- */
+
+static void replaces(struct writer *o)
+{
+    struct error e = {""};
+    uint64_t era;
+    load_view();
+    gives(ERR_LOST, roll_answer(&o->roll, w.view, 0, o->own, &era, &e), e);
+    must(roll_replace_lane(&o->roll, w.view, 0, &e), e);
+    load_view();
+    assert_int_equal(w.view->lane[0].era, 0);
+    assert_false(log_view_is_folded(w.view, &w.view->slot[0], 0) && w.view->lane[0].number == 1);
+}
+
+static void becomes_whole(void)
+{
+    uint64_t number = w.view->lane[0].number;
+    assert_int_equal(taking(&w.writer[0]), 2);
+    answers(&w.writer[0]);
+    assert_int_equal(taking(&w.writer[0]), 1);
+    roll_call();
+    assert_int_equal(w.view->lane[0].number, number);
+    assert_true(w.view->lane[0].era == lanes_era(&w.client));
+    assert_false(w.view->degraded);
+    for (unsigned i = 0; i < WRITERS; i++)
+        all_are_there(&w.writer[i]);
+    assert_int_equal(w.view->slot[1].folded[0].lane_number, number);
+    assert_int_equal(keys_of(&w.client, "*.log*"), 1); /* what was closed is deleted */
+    add(&w.writer[0], 2);
+    add(&w.writer[1], 2);
+}
+
+static void test_a_lane_that_was_deleted__becomes_whole_in_another_stream(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    add(&w.writer[0], 5);
+    add(&w.writer[1], 600); /* more than a page */
+    struct lane old = w.writer[0].lane;
+    must(client_integer(&w.client, &(int64_t){0}, &e, "DEL %b", old.key.text, old.key.length), e);
+    adds_as(&w.writer[0], TAIL_LOST);
+    w.writer[0].sequence--;
+    replaces(&w.writer[0]);
+    adds_as(&w.writer[0], TAIL_LOST); /* under the former view: nobody makes the lane again */
+    w.writer[0].sequence--;
+    becomes_whole();
+}
+
+static void test_a_lane_that_was_flushed__becomes_whole_whoever_meets_it_first(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    add(&w.writer[0], 5);
+    add(&w.writer[1], 5);
+    must(client_ok(&w.client, &e, "FLUSHALL"), e);
+    replaces(&w.writer[1]);
+    must(client_ok(&w.client, &e, "FLUSHALL"), e); /* and its successor, before its era was taken */
+    replaces(&w.writer[0]);
+    becomes_whole();
+}
+
+/* As where the last id is the highest there is: entries are kept by their writers, so the lane may go. */
+static void test_a_lane_that_is_not_lost__is_closed_first(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    add(&w.writer[0], 5);
+    struct lane old = w.writer[0].lane;
+    load_view();
+    must(roll_replace_lane(&w.writer[1].roll, w.view, 0, &e), e);
+    assert_int_equal(lanes_number(&w.client, "EXISTS", &old), 0);
+    adds_as(&w.writer[0], TAIL_LOST);
+    w.writer[0].sequence--;
+    load_view();
+    becomes_whole();
+}
+
+static void test_a_lane__is_closed_before_the_view_names_another(void **state)
+{
+    struct error e = {""};
+    struct lane closed = w.writer[0].lane;
+    (void)state;
+    char *before = field("lanes");
+    memcpy(closed.key.text + closed.key.length, ".closed", 7);
+    closed.key.length += 7;
+    load_view();
+    must(client_ok(&w.home_client, &e, "ACL SETUSER default -hset"), e); /* the view cannot be changed */
+    gives(ERR_REFUSED, roll_replace_lane(&w.writer[0].roll, w.view, 0, &e), e);
+    must(client_ok(&w.home_client, &e, "ACL SETUSER default +hset"), e);
+    assert_string_equal(field("lanes"), before);
+    assert_int_equal(lanes_number(&w.client, "EXISTS", &w.writer[0].lane), 0);
+    assert_int_equal(lanes_number(&w.client, "EXISTS", &closed), 1); /* as long as the view names it */
+    replaces(&w.writer[0]);
+    roll_call();
+    add(&w.writer[0], 1);
+    assert_int_equal(lanes_number(&w.client, "EXISTS", &closed), 0);
+}
+
+/* The writer forgets what every generation has; a generation without a position has nothing. */
+static void test_own_entries__are_forgotten_when_all_generations_have_them(void **state)
+{
+    struct writer *o = &w.writer[0];
+    struct log_position early;
+    char name[LOG_FOLDED_NAME_MAX];
+    (void)state;
+    add(o, 5);
+    early = o->at;
+    add(o, 5);
+    store_folded(0, 0, 1, &o->at);
+    load_view();
+    roll_forget(&o->roll, w.view, 0, o->own);
+    assert_int_equal(own_count(o->own), 10); /* the other one has its first entry only */
+    store_folded(1, 0, 1, &early);
+    load_view();
+    roll_forget(&o->roll, w.view, 0, o->own);
+    assert_int_equal(own_count(o->own), 5);
+    store_folded(1, 0, 2, &o->at); /* of another stream */
+    load_view();
+    roll_forget(&o->roll, w.view, 0, o->own);
+    assert_int_equal(own_count(o->own), 5);
+    log_folded_name(1, 0, name);
+    struct key_name key = view_key();
+    freeReplyObject(client_command(&w.home_client, "HDEL %b %s", key.text, key.length, name));
+    load_view();
+    roll_forget(&o->roll, w.view, 0, o->own);
+    assert_int_equal(own_count(o->own), 5);
+    put_field(NULL, "generation1", "");
+    load_view();
+    roll_forget(&o->roll, w.view, 0, o->own);
+    assert_int_equal(own_count(o->own), 0);
+}
+
+/* A generation that is being built has not what was before: its position is not taken over. */
+static void test_positions_of_a_build__stay_in_the_stream_that_was_lost(void **state)
+{
+    struct error e = {""};
+    char text[GENERATION_TEXT_MAX];
+    (void)state;
+    struct generation g = w.view->slot[1].shape;
+    g.built = false;
+    (void)generation_text(&g, text);
+    put_field(NULL, "generation1", text);
+    load_view();
+    must(roll_replace_lane(&w.writer[0].roll, w.view, 0, &e), e);
+    roll_call();
+    assert_true(log_view_is_folded(w.view, &w.view->slot[0], 0));
+    assert_false(log_view_is_folded(w.view, &w.view->slot[1], 0));
+    assert_int_equal(w.view->slot[1].folded[0].lane_number, 1);
+}
+
+static void test_a_node_that_is_away__has_nothing_switched(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    char *before = field("lanes");
+    load_view();
+    proxy_set(w.proxy, w.route, &(struct proxy_fault){.refuse = true});
+    gives(ERR_UNREACHABLE, roll_replace_lane(&w.writer[0].roll, w.view, 0, &e), e);
+    assert_string_equal(field("lanes"), before);
+    proxy_lift(w.proxy);
+    add(&w.writer[0], 1); /* it is as it was */
+}
+
+/* The view is another one by now, or goes away: what was made for it is deleted. */
+static void test_a_view_that_has_changed__is_not_touched(void **state)
+{
+    struct error e = {""};
+    uint64_t era;
+    unsigned missing;
+    (void)state;
+    struct log_view *stale = malloc(sizeof(*stale));
+    load_view();
+    *stale = *w.view;
+    must(roll_replace_lane(&w.writer[0].roll, stale, 0, &e), e);
+    char *lanes = field("lanes");
+    gives(ERR_FENCED, roll_replace_lane(&w.writer[1].roll, stale, 0, &e), e);
+    gives(ERR_LOST, roll_answer(&w.writer[1].roll, stale, 0, w.writer[1].own, &era, &e), e);
+    load_view();
+    *stale = *w.view;
+    stale->lane[0].number++; /* with a lane that is there */
+    struct lane there;
+    struct log_position anchor;
+    roll_lane(&w.writer[0].roll, stale, 0, &there);
+    must(lane_make(w.writer[0].link, &there, lanes_writer, 1, &anchor, &e), e);
+    gives(ERR_FENCED, roll_answer(&w.writer[1].roll, stale, 0, w.writer[1].own, &era, &e), e);
+    gives(ERR_FENCED, roll_take_era(&w.writer[1].roll, stale, 0, &missing, &e), e);
+    put_field(NULL, "deleting", "1");
+    load_view();
+    gives(ERR_FENCED, roll_replace_lane(&w.writer[1].roll, w.view, 0, &e), e);
+    gives(ERR_FENCED, roll_answer(&w.writer[1].roll, w.view, 0, w.writer[1].own, &era, &e), e);
+    gives(ERR_FENCED, roll_take_era(&w.writer[1].roll, w.view, 0, &missing, &e), e);
+    assert_string_equal(field("lanes"), lanes);
+    free(stale);
+}
+
+struct rival {
+    pthread_t thread;
+    pthread_barrier_t *barrier;
+    struct writer *writer;
+    enum err code;
+};
+
+static void *replace(void *arg)
+{
+    struct rival *o = arg;
+    struct error e = {""};
+    (void)pthread_barrier_wait(o->barrier);
+    o->code = roll_replace_lane(&o->writer->roll, w.view, 0, &e);
+    return NULL;
+}
+
+static void test_of_two_that_replace_a_lane__one_wins(void **state)
+{
+    enum { ROUNDS = 30 };
+    unsigned late = 0;
+    pthread_barrier_t barrier;
+    (void)state;
+    assert_int_equal(pthread_barrier_init(&barrier, NULL, WRITERS), 0);
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        struct rival rival[WRITERS];
+        add(&w.writer[0], 1);
+        load_view();
+        uint64_t before = strtoull(field("version"), NULL, 10);
+        for (unsigned i = 0; i < WRITERS; i++) {
+            rival[i] = (struct rival){.barrier = &barrier, .writer = &w.writer[i]};
+            assert_int_equal(pthread_create(&rival[i].thread, NULL, replace, &rival[i]), 0);
+        }
+        for (unsigned i = 0; i < WRITERS; i++)
+            (void)pthread_join(rival[i].thread, NULL);
+        assert_int_equal((rival[0].code == ERR_OK) + (rival[1].code == ERR_OK), 1);
+        assert_int_equal((rival[0].code == ERR_FENCED) + (rival[1].code == ERR_FENCED), 1);
+        assert_int_equal(version(), before + 1);
+        struct key_name token;
+        names_filter_key(&w.names, "token", &token);
+        redisReply *r = client_command(&w.home_client, "GET %b", token.text, token.length);
+        load_view();
+        late += strtoull(r->str, NULL, 10) != w.view->lane[0].number;
+        freeReplyObject(r);
+        assert_int_equal(keys_of(&w.client, "*.log*"), 1);
+        roll_call();
+    }
+    print_message("both drew a number in %u of %d rounds\n", late, ROUNDS);
+    all_are_there(&w.writer[0]);
+    (void)pthread_barrier_destroy(&barrier);
+}
+
+#define ROLL_TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ROLL_TEST(test_a_writer__registers_once_and_leaves),
+        ROLL_TEST(test_register__is_refused_where_nobody_may_add),
+        ROLL_TEST(test_the_first_replica__is_routine),
+        ROLL_TEST(test_what_a_failover_lost__is_in_the_lane_again),
+        ROLL_TEST(test_positions__go_back_to_the_first_entry),
+        ROLL_TEST(test_positions__never_go_up),
+        ROLL_TEST(test_a_writer_that_sleeps__is_waited_for),
+        ROLL_TEST(test_a_page_of_entries__is_not_all),
+        ROLL_TEST(test_an_era_that_changes_again__is_answered_again),
+        ROLL_TEST(test_what_is_met_under_an_era_that_was_left__is_not_acknowledged),
+        ROLL_TEST(test_a_clock_that_is_behind__does_not_hide_what_was_appended),
+        ROLL_TEST(test_a_broken_connection__only_has_it_repeated),
+        ROLL_TEST(test_who_is_not_registered__cannot_answer),
+        ROLL_TEST(test_a_node_that_is_no_master__is_waited_for),
+        ROLL_TEST(test_scripts__run_at_maxmemory),
+        ROLL_TEST(test_a_roll_call_of_two__takes_milliseconds),
+        ROLL_TEST(test_a_writer_that_is_gone__is_removed_and_the_filter_degraded),
+        cmocka_unit_test_setup_teardown(test_a_removal__replaces_the_lanes_that_are_as_they_were,
+                                        set_up_two_lanes, tear_down),
+        ROLL_TEST(test_a_lane_that_was_deleted__becomes_whole_in_another_stream),
+        ROLL_TEST(test_a_lane_that_was_flushed__becomes_whole_whoever_meets_it_first),
+        ROLL_TEST(test_a_lane_that_is_not_lost__is_closed_first),
+        ROLL_TEST(test_a_lane__is_closed_before_the_view_names_another),
+        ROLL_TEST(test_own_entries__are_forgotten_when_all_generations_have_them),
+        ROLL_TEST(test_positions_of_a_build__stay_in_the_stream_that_was_lost),
+        ROLL_TEST(test_a_node_that_is_away__has_nothing_switched),
+        ROLL_TEST(test_a_view_that_has_changed__is_not_touched),
+        ROLL_TEST(test_of_two_that_replace_a_lane__one_wins),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}

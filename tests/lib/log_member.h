@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TESTS_LIB_LOG_MEMBER_H
+#define TESTS_LIB_LOG_MEMBER_H
+/* All that a process has of a filter that is a log: a worker's loop and a control, in threads of their own.
+ * Calls block, and may come from any thread. */
+#include <pthread.h>
+#include "base/mailbox.h"
+#include "shard/request/control.h"
+#include "shard/request/key_request.h"
+
+struct log_member {
+    struct budget budget;
+    struct link *link; /* the control's */
+    struct log_filter *filter;
+    struct control *control;
+    pthread_t thread; /* the control's */
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    bool woken, stops, pauses, paused;
+    enum err failing; /* what the control ended with last, and its text */
+    struct error last;
+    pthread_t worker; /* runs the loop */
+    struct event_base *base;
+    struct mailbox *mailbox;
+    struct event *letters;
+    struct store *store;
+    struct request_port *port;
+};
+
+struct log_member_options {
+    const struct nodes *nodes; /* borrowed */
+    const struct names *names;
+    uint64_t memory; /* bytes of shards that are in memory at most */
+    unsigned timeout_ms;
+    uint64_t retain_us; /* how long entries stay in a lane that are folded */
+    bool folds;
+};
+
+/* Make the filter @names, which gets an incarnation: without a source, on all nodes, one key of 10,000 a
+ * false positive. As log_make(). */
+MUST_CHECK enum err log_member_make(struct link *l, struct names *names, uint64_t capacity, unsigned lanes,
+                                    uint32_t shard_bytes, struct error *e);
+
+/* ERR_NOMEM. */
+MUST_CHECK enum err log_member_open(struct log_member *m, const struct log_member_options *o,
+                                    struct error *e);
+void log_member_close(struct log_member *m);
+/* The control does nothing until it goes on. */
+void log_member_pause(struct log_member *m);
+void log_member_go_on(struct log_member *m);
+
+/* Check or add @count keys, each the decimal text of its number; @answers gets an enum key_answer of each.
+ * Errors of key_request.h. */
+MUST_CHECK enum err log_member_ask(struct log_member *m, bool adds, const uint64_t *keys, unsigned count,
+                                   uint8_t *answers, struct error *e);
+#endif

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/* When a filter is folded: rows of facts, and when it is due. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include "shard/view/due.h"
+
+enum { S = 1000 * 1000, MIB = 1 << 20 };
+
+static void test_fold_due__by_what_is_not_folded(void **state)
+{
+    static const struct {
+        struct due_facts facts;
+        uint64_t due;
+    } rows[] = {
+        /* nothing */
+        {{.last = 5 * S, .oldest = 3 * S}, DUE_NEVER},
+        {{.last = 0}, DUE_NEVER},
+        /* little: ten intervals after the first of it, whatever was folded before */
+        {{.last = 5 * S, .oldest = 20 * S, .unfolded_bytes = 44}, 30 * S},
+        {{.last = 0, .oldest = 20 * S, .unfolded_bytes = 44}, 30 * S},
+        {{.last = 29 * S + S / 2, .oldest = 20 * S, .unfolded_bytes = 44}, 30 * S + S / 2},
+        {{.last = 5 * S, .oldest = 20 * S, .dirty_bytes = 64}, 30 * S},
+        {{.last = 5 * S, .oldest = 20 * S, .unfolded_bytes = 44, .interval = 100}, 20 * S + 1000},
+        /* some: an interval after the last time */
+        {{.last = 25 * S, .oldest = 20 * S, .unfolded_bytes = DUE_SOME_BYTES}, 26 * S},
+        {{.last = 25 * S, .oldest = 20 * S, .unfolded_bytes = DUE_SOME_BYTES, .interval = 3 * S}, 28 * S},
+        {{.last = 0, .oldest = 20 * S, .unfolded_bytes = DUE_SOME_BYTES}, 0},
+        /* much: at once */
+        {{.last = 25 * S, .oldest = 25 * S, .unfolded_bytes = DUE_MUCH_BYTES}, 25 * S + DUE_LEAST_US},
+        {{.last = 25 * S, .oldest = 25 * S, .dirty_bytes = DUE_MUCH_BYTES}, 25 * S + DUE_LEAST_US},
+        {{.last = 25 * S, .oldest = 25 * S, .unfolded_bytes = 8 * MIB}, 25 * S + DUE_LEAST_US},
+        {{.last = 25 * S, .oldest = 25 * S, .unfolded_bytes = 8 * MIB - 1}, 26 * S},
+        {{.last = 25 * S, .oldest = 25 * S, .unfolded_bytes = DUE_MUCH_BYTES, .interval = 1000},
+         25 * S + 1000},
+    };
+    (void)state;
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct due_facts facts = rows[i].facts;
+        facts.log_max = LOG_MAX_DEFAULT;
+        if (fold_due(&facts) != rows[i].due)
+            fail_msg("row %u: %llu, not %llu", i, (unsigned long long)fold_due(&facts),
+                     (unsigned long long)rows[i].due);
+    }
+}
+
+static void test_log__is_full_at_its_bound(void **state)
+{
+    (void)state;
+    assert_false(log_is_full(0, 100));
+    assert_false(log_is_full(99, 100));
+    assert_true(log_is_full(100, 100));
+    assert_false(log_goes_over_hold(50, 100));
+    assert_true(log_goes_over_hold(51, 100));
+    /* what is kept for readers alone never leads there */
+    assert_false(log_goes_over_hold(2 * log_retain_bytes(LOG_MAX_DEFAULT), LOG_MAX_DEFAULT));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_fold_due__by_what_is_not_folded),
+        cmocka_unit_test(test_log__is_full_at_its_bound),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
