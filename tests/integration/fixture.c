@@ -2,10 +2,19 @@
 #include "tests/integration/fixture.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 
 enum { REPLY_MS = 20000, BUILD_MS = 60000, WAIT_MS = 60000 };
+
+/* The environment may choose among a program's tests: a pattern of cmocka_set_test_filter(). */
+__attribute__((constructor)) static void choose_tests(void)
+{
+    const char *pattern = getenv("TWINBLOOM_TESTS");
+    if (pattern)
+        cmocka_set_test_filter(pattern);
+}
 
 size_t fixture_code(uint64_t number, char out[CLIENT_KEY_MAX])
 {
