@@ -7,15 +7,12 @@
 #include "base/info.h"
 #include "base/random.h"
 #include "shard/view/grace.h"
-#include "shard/view/shard_make.h"
+#include "shard/view/shards.h"
 #include "shard/view/view_load.h"
 
 extern const char embedded_build_begin[], embedded_build_cutover[], embedded_build_hold[];
 
-enum {
-    MAKE_WINDOW = 64,  /* shards under way */
-    TAKE_OVERS_MAX = 8 /* tokens that are drawn until one is the latest */
-};
+enum { TAKE_OVERS_MAX = 8 /* tokens that are drawn until one is the latest */ };
 
 enum err builder_new(struct builder **out, struct link *l, const struct names *names, struct error *e)
 {
@@ -40,19 +37,14 @@ void builder_free(struct builder *b)
 
 /* --- scripts at home --- */
 
-static void begin_script(struct builder *b, const char *text, const char *const *keys, unsigned count)
-{
-    script_begin(&b->fold.call, text);
-    for (unsigned i = 0; i < count; i++) {
-        struct key_name key;
-        names_filter_key(b->fold.names, keys[i], &key);
-        script_key(&b->fold.call, &key);
-    }
-}
-
 void builder_script(struct builder *b, const char *text)
 {
-    begin_script(b, text, (const char *const[]){"view", "build"}, 2);
+    struct key_name view, record;
+    names_filter_key(b->fold.names, "view", &view);
+    names_filter_key(b->fold.names, "build", &record);
+    script_begin(&b->fold.call, text);
+    script_key(&b->fold.call, &view);
+    script_key(&b->fold.call, &record);
 }
 
 void builder_add_token(struct builder *b)
@@ -101,58 +93,37 @@ enum err builder_load_view(struct builder *b, struct log_view **out, struct erro
 
 struct header builder_header(const struct builder *b, unsigned layer, uint32_t shard)
 {
-    const struct geometry *g = &b->shape.layers[layer].geometry;
+    const struct layer *l = &b->shape.layers[layer];
     return (struct header){.tag = b->tag,
                            .incarnation = b->fold.names->incarnation,
                            .generation = b->shape.number,
+                           .writer = {.number = l->token},
                            .layer = layer,
                            .shard = shard,
-                           .blocks = g->blocks,
-                           .block_bits = (uint16_t)g->block_bits,
-                           .hashes = (uint16_t)g->hashes};
+                           .blocks = l->geometry.blocks,
+                           .block_bits = (uint16_t)l->geometry.block_bits,
+                           .hashes = (uint16_t)l->geometry.hashes};
 }
 
-/* Make those of the shards [@first, @first + @count) that are missing. */
-static enum err make_some(struct builder *b, unsigned layer, uint32_t first, unsigned count,
-                          bool made[MAKE_WINDOW], struct error *e)
+/* Put the token into the headers of all shards. */
+static enum err adopt_shards(struct builder *b, uint64_t *later, struct error *e)
 {
     enum err code = ERR_OK;
-    for (unsigned i = 0; i < count && code == ERR_OK; i++) {
-        struct header h = builder_header(b, layer, first + i);
-        code = shard_make_send(&b->fold, placement_where(&b->placement, layer, first + i), &h, e);
-    }
-    for (unsigned i = 0; i < count && code == ERR_OK; i++)
-        code = shard_make_reply(&b->fold, placement_where(&b->placement, layer, first + i), &made[i], e);
-    return code;
-}
-
-/* Put the token into the headers of a layer's shards; @make: those that are missing are made. */
-static enum err own_layer(struct builder *b, unsigned layer, bool make, uint64_t *later, struct error *e)
-{
-    uint32_t shards = b->shape.layers[layer].geometry.shards;
-    enum err code = ERR_OK;
-    for (uint32_t first = 0; first < shards && code == ERR_OK; first += MAKE_WINDOW) {
-        bool made[MAKE_WINDOW] = {false};
-        unsigned count = shards - first < MAKE_WINDOW ? shards - first : MAKE_WINDOW;
-        if (make)
-            code = make_some(b, layer, first, count, made, e);
-        for (unsigned i = 0; i < count && code == ERR_OK; i++) {
-            struct header h = builder_header(b, layer, first + i);
-            if (!made[i])
-                code = fold_adopt(&b->fold, placement_where(&b->placement, layer, first + i), &h, later, e);
+    *later = 0;
+    for (unsigned layer = 0; layer < b->shape.layer_count; layer++)
+        for (uint32_t s = 0; s < b->shape.layers[layer].geometry.shards && code == ERR_OK; s++) {
+            struct header h = builder_header(b, layer, s);
+            code = fold_adopt(&b->fold, placement_where(&b->placement, layer, s), &h, later, e);
         }
-    }
     return code;
 }
 
-static enum err own_shards(struct builder *b, bool make, uint64_t *later, struct error *e)
+static enum err make_shards(struct builder *b, uint64_t *later, struct error *e)
 {
     enum err code = ERR_OK;
-    b->took_over = false;
     *later = 0;
     for (unsigned layer = 0; layer < b->shape.layer_count && code == ERR_OK; layer++)
-        code = own_layer(b, layer, make, later, e);
-    b->took_over = code == ERR_OK;
+        code = shards_make(b->fold.link, b->fold.names, &b->shape, layer, b->fold.token, later, NULL, e);
     return code;
 }
 
@@ -163,11 +134,13 @@ enum err builder_take_over(struct builder *b, struct error *e)
     uint64_t later = 0;
     enum err code = ERR_FENCED;
     link_forget(b->fold.link); /* replies of before are nobody's */
+    b->took_over = false;
     for (unsigned i = 0; i < TAKE_OVERS_MAX && code == ERR_FENCED; i++) {
         code = fold_draw(&b->fold, later + 1, e);
         if (code == ERR_OK)
-            code = own_shards(b, false, &later, e);
+            code = adopt_shards(b, &later, e);
     }
+    b->took_over = code == ERR_OK;
     b->anew |= code == ERR_LOST;
     return code;
 }
@@ -235,47 +208,56 @@ enum err builder_begin(struct builder *b, const struct generation *shape, struct
 
 /* --- S0 --- */
 
+/* The record goes, the lanes are kept, and the view says under which token the shards are made. */
 static enum err hold_lanes(struct builder *b, struct error *e)
 {
     long long result = 0;
-    if (b->fold.token.number == 0) /* as the view has it of one that nobody builds */
-        return builder_fenced(b, e);
+    char text[GENERATION_TEXT_MAX];
+    for (unsigned layer = 0; layer < b->shape.layer_count; layer++)
+        b->shape.layers[layer].token = b->fold.token.number;
     builder_script(b, embedded_build_hold);
     script_number(&b->fold.call, b->fold.slot);
     builder_add_token(b);
+    script_bytes(&b->fold.call, text, generation_text(&b->shape, text));
     enum err code = builder_run(b, &result, e);
     return code == ERR_OK && result != 1 ? builder_fenced(b, e) : code;
 }
 
-/* The view names this builder, the lanes are kept, and there is no record: now shards may be made. Where it
- * is not known what becomes of the writes that were sent, they are refused under a new token. */
+/* All shards are made under a token of their own: what an earlier attempt has put into one goes, and what it
+ * sends late is refused. */
 static enum err hold_and_make(struct builder *b, struct error *e)
 {
     uint64_t later = 0;
     enum err code = ERR_FENCED;
+    if (b->fold.token.number == 0) /* as the view has it of one that nobody builds */
+        return builder_fenced(b, e);
     link_forget(b->fold.link);
+    b->took_over = false;
     for (unsigned i = 0; i < TAKE_OVERS_MAX && code == ERR_FENCED; i++) {
-        code = hold_lanes(b, e);
-        if (code != ERR_OK)
-            return code;
-        if (!b->took_over)
-            code = fold_draw(&b->fold, later + 1, e);
+        code = fold_draw_next(&b->fold, later + 1, e);
         if (code == ERR_OK)
-            code = own_shards(b, true, &later, e);
+            code = hold_lanes(b, e);
+        if (code != ERR_OK)
+            return code == ERR_NOT_FOUND ? builder_fenced(b, e) : code;
+        code = make_shards(b, &later, e);
     }
+    b->took_over = code == ERR_OK;
     return code;
 }
 
-/* The view still names this builder. If it has forgotten the generation, shards that were made behind that
- * are nobody's: they are deleted here. */
-static enum err check_named(struct builder *b, const struct log_view *v, struct error *e)
+/* The view still names this builder, and is loaded into *@v. If it has forgotten the generation, or is gone,
+ * shards that were made behind that are nobody's: they are deleted here. */
+static enum err check_named(struct builder *b, struct log_view **v, struct error *e)
 {
-    const struct log_generation *g = &v->slot[b->fold.slot];
-    if (g->shape.number == b->shape.number && writer_compare(&g->writer, &b->fold.token) == 0)
+    enum err code = builder_load_view(b, v, e);
+    if (code != ERR_OK && code != ERR_NOT_FOUND)
+        return code;
+    const struct log_generation *g = code == ERR_OK ? &(*v)->slot[b->fold.slot] : NULL;
+    bool is_there = g != NULL && g->shape.number == b->shape.number;
+    if (is_there && writer_compare(&g->writer, &b->fold.token) == 0)
         return ERR_OK;
-    enum err code = g->shape.number == b->shape.number
-                        ? ERR_OK
-                        : grace_delete_shards(b->fold.link, b->fold.names, &b->shape, e);
+    if (!is_there)
+        code = shards_remove(b->fold.link, b->fold.names, &b->shape, NULL, e);
     return code == ERR_OK ? builder_fenced(b, e) : code;
 }
 
@@ -285,9 +267,7 @@ enum err builder_start(struct builder *b, struct error *e)
     b->anew = true;
     enum err code = hold_and_make(b, e);
     if (code == ERR_OK)
-        code = builder_load_view(b, &v, e);
-    if (code == ERR_OK)
-        code = check_named(b, v, e);
+        code = check_named(b, &v, e);
     if (code == ERR_OK)
         code = builder_take_lanes(b, v, e);
     free(v);

@@ -22,7 +22,8 @@ MUST_CHECK enum err builder_load_view(struct builder *b, struct log_view **out, 
 MUST_CHECK enum err builder_settle_shape(struct builder *b, uint64_t filter_seed, struct error *e);
 
 /* --- build_lanes.c --- */
-/* The lanes and eras of @v are those that the build relies on. */
+/* The lanes and eras of @v are those that the build relies on. ERR_CONFIG: a lane on a node that is not
+ * configured. */
 MUST_CHECK enum err builder_take_lanes(struct builder *b, const struct log_view *v, struct error *e);
 /* Go to the end of lane @i: what is in it by now is in the rows. ERR_LOST. */
 MUST_CHECK enum err builder_find_end(struct builder *b, unsigned i, struct error *e);

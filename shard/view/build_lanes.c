@@ -18,6 +18,7 @@ static void take_text(void *arg, const char *name, const char *value)
 
 enum err builder_take_lanes(struct builder *b, const struct log_view *v, struct error *e)
 {
+    enum err code = ERR_OK;
     buffer_clear(&b->lanes_text);
     buffer_clear(&b->eras_text);
     log_view_format(v, take_text, &(struct text_of){"lanes", &b->lanes_text});
@@ -25,6 +26,13 @@ enum err builder_take_lanes(struct builder *b, const struct log_view *v, struct 
     b->lane_count = v->lane_count;
     memcpy(b->lane, v->lane, sizeof(b->lane));
     b->eras = v->eras;
+    for (unsigned i = 0; i < v->lane_count && code == ERR_OK; i++) {
+        struct lane lane;
+        code = log_view_lane_at(v, b->fold.names, link_nodes(b->fold.link), i, &lane, e);
+        b->lane_where[i] = lane.where;
+    }
+    if (code != ERR_OK)
+        return code;
     return buffer_failed(&b->lanes_text) || buffer_failed(&b->eras_text)
                ? error_set(e, ERR_NOMEM, "no memory for a view")
                : ERR_OK;
@@ -33,7 +41,7 @@ enum err builder_take_lanes(struct builder *b, const struct log_view *v, struct 
 static void lane_of(const struct builder *b, unsigned i, struct lane *out)
 {
     lane_key(&out->key, b->fold.names, i, b->lane[i].number);
-    out->where = nodes_key(link_nodes(b->fold.link), out->key.text, out->key.length);
+    out->where = b->lane_where[i];
     out->era = b->lane[i].era;
 }
 
