@@ -4,6 +4,8 @@
 /* The names of everything Twinbloom keeps in Redis (P is the prefix, F the filter):
  *   P:{F}:view  P:{F}:expansion_flag  P:{F}:job  P:{F}:count  P:{F}:history  P:{F}:token  P:{F}:load
  *   P:{F}:leftover                       of a filter that is a log: what lies in Redis and no view names
+ *   P:{F}:build  P:{F}:forgotten         of a filter that is a log: the record of a build; generations whose
+ *                                        shards are to be deleted
  *   P:filters  P:incarnations (registry.h)  P:slots  P:events  P:coordinators  P:{P:coordinators}:<id>
  *   P:{F.g.l.i}:<inc>                    a shard of a filter that is a log
  *   P:{F.g.l.i}:<inc>.e<epoch>          a shard, readable only under that epoch
@@ -50,8 +52,8 @@ MUST_CHECK enum err names_init(struct names *n, const char *prefix, const char *
 MUST_CHECK bool names_unescape(const char *escaped, size_t escaped_length, char out[FILTER_NAME_MAX],
                                size_t *length);
 
-/* @what: "view", "expansion_flag", "job", "count", "history", "token", "load", "tail", "marks" or
- * "leftover". */
+/* @what: "view", "expansion_flag", "job", "count", "history", "token", "load", "tail", "marks",
+ * "leftover", "build" or "forgotten". */
 void names_filter_key(const struct names *n, const char *what, struct key_name *out);
 
 struct shard_id {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SHARD_LOG_LANE_INTERNAL_H
 #define SHARD_LOG_LANE_INTERNAL_H
-/* What lane_reader.c (turns and rounds of a lane) and lane_port.c (requests of a worker) share.
+/* What lane_reader.c (a reader, as others see it), lane_turn.c (requests that have gathered), lane_round.c
+ * (one write and its replies) and lane_port.c (requests of a worker) share.
  *
  * Locks: a reader's, then a port's. A request's state changes under its reader's lock. */
 #include <pthread.h>
@@ -97,15 +98,31 @@ struct lane_port {
 };
 
 /* --- lane_reader.c --- */
-/* Begin a turn, or make the next round of it, by @p, whose thread this is. */
-void lane_reader_go_on(struct lane_reader *r, struct lane_port *p);
 /* Under the lock: have a port go on with it, if somebody waits and it may be. */
 void lane_reader_wake(struct lane_reader *r, const struct lane_port *self);
 /* Under the lock: @q, which is in no list, ends as the reader did. */
 void lane_reader_refuse(struct lane_reader *r, struct lane_request *q);
+
+/* --- lane_turn.c --- */
+/* Take what has gathered. False: there is no memory for it, and the turn has ended. */
+bool lane_turn_begin(struct lane_reader *r, struct lane_port *p);
+/* False: the reader is to stop, and nobody has it any more. Else it is where its owner moved it. */
+bool lane_turn_may_go_on(struct lane_reader *r);
+bool lane_turn_is_waited_for(struct lane_reader *r);
+/* The port of a request that waits goes on with the turn, after a pause. Nobody waits: the turn is over. */
+void lane_turn_go_on_later(struct lane_reader *r, const struct lane_port *self);
+/* All requests are told; @p begins the next turn, if somebody waits for it. */
+void lane_turn_end(struct lane_reader *r, struct lane_port *p, enum err code, const char *text);
+/* Free the room for keys. */
+void lane_turn_give_back(struct turn *t);
+
+/* --- lane_round.c --- */
+/* Begin a turn, or make the next round of it, by @p, whose thread this is. */
+void lane_reader_go_on(struct lane_reader *r, struct lane_port *p);
 /* @p goes, and has @r among those to go on with; or @is_waiting for replies: another port repeats the round.
  */
 void lane_reader_leave(struct lane_reader *r, struct lane_port *p, bool is_waiting);
+void lane_round_free(struct round *o);
 
 /* --- lane_port.c --- */
 /* Have @p go on with @r at @not_before (clock_mono_us()). @self is the port whose thread this is. */

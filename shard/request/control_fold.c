@@ -141,7 +141,7 @@ static enum err trim_folded(struct control *c, unsigned i, const struct folder_l
 {
     uint64_t now = clock_mono_us();
     const struct fold_bound *bound =
-        log_goes_over_hold(c->lane_bytes[i], c->log_max) ? &lane->over_hold : &lane->needed;
+        retain_needed(&lane->needed, &lane->over_hold, c->lane_bytes[i], c->log_max);
     retain_note(&c->retain[i], now, bytes, &lane->position);
     return trim(c, i, retain_bound(&c->retain[i], now, atomic_load(&c->filter->lane[i].bytes), bound), e);
 }
@@ -161,10 +161,14 @@ static void note_positions(struct control *c, struct folder_lane *lanes, uint64_
 static enum err fold_with(struct control *c, struct folder_lane *lanes, struct error *e)
 {
     struct log_filter *f = c->filter;
+    struct held *h = control_held_of(c, c->view->current);
     uint64_t bytes[LOG_LANES_MAX] = {0};
+    if (h ==
+        NULL) /* it is loaded first; one that is read no more may not be built any more, and needs nothing */
+        return ERR_OK;
     enum err code = read_tails(c, e);
     if (code == ERR_OK)
-        code = begin_folding(c, f->slot[f->current], e);
+        code = begin_folding(c, h, e);
     if (code != ERR_OK)
         return code;
     note_positions(c, lanes, bytes);
@@ -233,8 +237,8 @@ enum err control_follow_eras(struct control *c, struct error *e)
     if (code != ERR_OK || action == ERAS_KEEP)
         return code;
     if (action == ERAS_WRITE && f->registered) {
-        struct held *h = f->slot[f->current];
-        bool all = had_all(h);
+        struct held *h = control_held_of(c, c->view->current);
+        bool all = h != NULL && had_all(h);
         if (all)
             code = write_all(c, h, e);
         if (code == ERR_OK)

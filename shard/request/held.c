@@ -9,11 +9,10 @@ enum err held_add_layers(struct held *h, const struct generation *shape, const s
     uint16_t tag = hash_tag(names->incarnation, names->filter, names->filter_length, shape->number);
     enum err code = ERR_OK;
     for (unsigned l = h->resident->layer_count; l < shape->layer_count && code == ERR_OK; l++) {
+        h->shape.layers[l] = shape->layers[l]; /* requests read it, once @h->resident has the layer */
         code = resident_add_layer(h->resident, &shape->layers[l].geometry, tag, e);
-        if (code == ERR_OK) {
-            h->shape.layers[l] = shape->layers[l];
+        if (code == ERR_OK)
             h->shape.layer_count = l + 1;
-        }
     }
     return code;
 }

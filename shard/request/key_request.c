@@ -251,7 +251,8 @@ static enum err ask_blocks(struct key_request *q, struct error *e)
     struct block_source source = {.resident = q->held->resident,
                                   .names = &f->names,
                                   .placement = &q->held->placement,
-                                  .generation = q->held->shape.number};
+                                  .generation = q->held->shape.number,
+                                  .layers = q->held->shape.layers};
     q->eras = malloc(sizeof(*q->eras));
     if (q->eras == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");

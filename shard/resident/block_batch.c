@@ -8,7 +8,8 @@
  *   a reply is missing: the connection broke     | all of it again, after a pause
  *   a block or a header was answered, and the    | is_other_era; nothing of it counts, errors included
  *   server is no master of an era of the view    |
- *   a shard is missing, another one, cut         | that error
+ *   a shard is missing, another one, cut, or     | that error
+ *   was made late by an attempt given up         |
  *   a node is busy, loading, without a master    | all of it again, after a pause
  *   else                                         | blocks are taken; those with MOVED or ASK are asked for
  *                                                | where it says, each slot in a batch of its own */
@@ -184,7 +185,9 @@ static enum err check_header(const struct block_read *r, const struct want *w, c
                                     .hashes = (uint16_t)b->geometry.hashes};
     struct header found;
     enum err code = header_decode(&found, (const uint8_t *)reply->str, reply->len, name, e);
-    return code == ERR_OK ? header_check(&found, &expected, name, e) : code;
+    if (code == ERR_OK)
+        code = header_check(&found, &expected, name, e);
+    return code == ERR_OK ? header_check_made(&found, r->source.layers[w->at.layer].token, name, e) : code;
 }
 
 static enum err check_block(const struct block_read *r, const struct want *w, const redisReply *reply,

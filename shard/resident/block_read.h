@@ -30,6 +30,7 @@ struct block_source {
     const struct placement *placement;
     uint64_t generation;
     struct writer_token writer;
+    const struct layer *layers; /* of the generation: the tokens under which their shards were made */
     const struct trusted *eras; /* replication ids of shards' nodes that the view accepts */
 };
 

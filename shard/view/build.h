@@ -41,6 +41,7 @@ struct builder {
     /* Of S0. */
     unsigned lane_count;
     struct log_lane lane[LOG_LANES_MAX];
+    unsigned lane_where[LOG_LANES_MAX]; /* their addresses */
     struct trusted eras;
     struct buffer lanes_text, eras_text; /* as the view has them */
 
@@ -69,9 +70,10 @@ MUST_CHECK enum err builder_resume(struct builder *b, struct buffer *rows, struc
 MUST_CHECK enum err builder_take_over(struct builder *b, struct error *e);
 
 /* Have the record forgotten, and all lanes kept from where the generation that is read has folded them; then
- * make the shards that are missing; then note where the lanes end. The build is not `anew` any more.
- * ERR_LOST: a lane is lost, or in another era than the view: call again when that is mended; or a shard's
- * name has something else. ERR_REFUSED: Redis has no memory for a shard. ERR_FENCED: another one builds. */
+ * make all shards, under a new token, which the view says; then note where the lanes end. The build is not
+ * `anew` any more. ERR_LOST: a lane is lost, or in another era than the view: call again when that is mended.
+ * ERR_CONFLICT, ERR_WRONG_TYPE: something else has a shard's name. ERR_NOMEM, also of Redis. ERR_FENCED:
+ * another one builds, or the view has no such generation any more. */
 MUST_CHECK enum err builder_start(struct builder *b, struct error *e);
 
 /* Give all entries behind the positions, up to the ends of the lanes, to @apply. ERR_LOST, with `anew`: a
@@ -94,6 +96,7 @@ MUST_CHECK enum err builder_cutover(struct builder *b, bool heals, struct error 
  * builds. */
 MUST_CHECK enum err builder_abort(struct builder *b, struct error *e);
 
-/* Of shard @shard of @layer; the token is not in it. */
+/* Of shard @shard of @layer; its writer has the number of the token under which the layer was made, as
+ * fold_adopt() has it. */
 struct header builder_header(const struct builder *b, unsigned layer, uint32_t shard);
 #endif

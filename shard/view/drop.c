@@ -11,8 +11,9 @@
 
 extern const char embedded_drop_begin[], embedded_drop_view[];
 
-/* What a filter has at its metadata node beside its view. Its lease ends by itself. */
-static const char *const others[] = {"token", "job", "history", "count"};
+/* What a filter has at its metadata node beside its view, and what leftover_remove() removes. Its lease ends
+ * by itself. */
+static const char *const others[] = {"token", "job", "history", "count", "build"};
 
 enum { OTHERS = sizeof(others) / sizeof(others[0]), RECORDS_MAX = 3 };
 

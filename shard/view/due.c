@@ -26,11 +26,6 @@ bool log_is_full(uint64_t lane_bytes, uint64_t log_max)
     return lane_bytes >= log_max;
 }
 
-bool log_goes_over_hold(uint64_t lane_bytes, uint64_t log_max)
-{
-    return lane_bytes > log_max / 2;
-}
-
 uint64_t log_retain_bytes(uint64_t log_max)
 {
     return log_max / 8;

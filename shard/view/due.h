@@ -40,8 +40,6 @@ uint64_t fold_due(const struct due_facts *f);
 /* A lane with so many bytes in Redis (lane_trim()) takes no more keys: an add is refused with ERR_NOMEM, as
  * Redis itself refuses it at maxmemory, and checks go on. */
 bool log_is_full(uint64_t lane_bytes, uint64_t log_max);
-/* It is trimmed over what a build still needs. */
-bool log_goes_over_hold(uint64_t lane_bytes, uint64_t log_max);
 /* Bytes of entries that are kept at most for readers that lag behind (retain.h). */
 uint64_t log_retain_bytes(uint64_t log_max);
 #endif

@@ -29,7 +29,8 @@ static void filter_key(struct fold *f, const char *what)
     script_key(&f->call, &key);
 }
 
-enum err fold_draw(struct fold *f, uint64_t at_least, struct error *e)
+/* @was: the token that the view must have; "": any. */
+static enum err draw(struct fold *f, uint64_t at_least, const char *was, struct error *e)
 {
     char random[17];
     long long number = 0;
@@ -43,12 +44,27 @@ enum err fold_draw(struct fold *f, uint64_t at_least, struct error *e)
     script_number(&f->call, f->generation);
     script_number(&f->call, at_least);
     script_text(&f->call, random);
+    script_text(&f->call, was);
     enum err code = script_run(&f->call, f->link, link_home(f->link, f->names), &number, e);
-    if (code == ERR_OK && number <= 0)
+    if (code == ERR_OK && number < 0)
+        code = error_set(e, ERR_FENCED, "generation %" PRIu64 " has another writer", f->generation);
+    else if (code == ERR_OK && number == 0)
         code = error_set(e, ERR_NOT_FOUND, "the view has no generation %" PRIu64 " any more", f->generation);
     if (code == ERR_OK)
         f->token = (struct writer_token){.number = (uint64_t)number, .random = part};
     return code;
+}
+
+enum err fold_draw(struct fold *f, uint64_t at_least, struct error *e)
+{
+    return draw(f, at_least, "", e);
+}
+
+enum err fold_draw_next(struct fold *f, uint64_t at_least, struct error *e)
+{
+    char was[LOG_TOKEN_TEXT_MAX];
+    log_token_text(&f->token, was);
+    return draw(f, at_least, was, e);
 }
 
 /* The header of the shard as this writer's. */

@@ -41,6 +41,8 @@ void fold_fini(struct fold *f);
 /* Draw a token of @at_least, and enter it into the view as the writer of the generation. ERR_NOT_FOUND: the
  * view has no such generation, or is another incarnation's. ERR_UNREACHABLE, ERR_TIMEOUT, ERR_REFUSED. */
 MUST_CHECK enum err fold_draw(struct fold *f, uint64_t at_least, struct error *e);
+/* The same, if the view still names this writer. ERR_FENCED: it names another one. */
+MUST_CHECK enum err fold_draw_next(struct fold *f, uint64_t at_least, struct error *e);
 
 /* Errors of what follows that are about one shard, and whose text names its key: ERR_LOST: it is missing, cut
  * or something else; ERR_WRONG_TYPE; ERR_FORMAT: a later version wrote it. Nothing was written. */

@@ -7,11 +7,12 @@
 #include "base/number.h"
 #include "shard/script_call.h"
 #include "shard/view/log_view.h"
+#include "shard/view/shards.h"
 #include "shard/view/view_load.h"
 
 extern const char embedded_grace_forget[], embedded_grace_switch[];
 
-enum { DELETE_WINDOW = 64 /* shards under way */, DIGITS = 16 /* of an incarnation */ };
+enum { DIGITS = 16 /* of an incarnation */ };
 
 static enum err run(struct script_call *c, struct link *l, const struct names *names, long long *result,
                     struct error *e)
@@ -93,49 +94,6 @@ enum err grace_forget(struct link *l, const struct names *names, uint64_t number
 
 /* --- deletion --- */
 
-static enum err take_unlink(struct link *l, unsigned where, struct error *e)
-{
-    redisReply *r;
-    enum err code = link_reply(l, where, &r, e);
-    if (code != ERR_OK)
-        return code;
-    if (r->type == REDIS_REPLY_ERROR)
-        code = link_refusal(l, where, r, e);
-    freeReplyObject(r);
-    return code;
-}
-
-static enum err delete_some(struct link *l, const struct names *names, const struct placement *p,
-                            struct shard_id id, unsigned count, struct error *e)
-{
-    enum err code = ERR_OK;
-    for (unsigned i = 0; i < count && code == ERR_OK; i++) {
-        struct key_name key;
-        names_log_shard(names, (struct shard_id){id.generation, id.layer, id.shard + i}, &key);
-        const char *argv[] = {"UNLINK", key.text};
-        const size_t lengths[] = {6, key.length};
-        code = link_append(l, placement_where(p, id.layer, id.shard + i), 2, argv, lengths, e);
-    }
-    for (unsigned i = 0; i < count && code == ERR_OK; i++)
-        code = take_unlink(l, placement_where(p, id.layer, id.shard + i), e);
-    return code;
-}
-
-enum err grace_delete_shards(struct link *l, const struct names *names, const struct generation *g,
-                             struct error *e)
-{
-    struct placement p;
-    enum err code = placement_resolve(&p, names, g, link_nodes(l), e);
-    for (unsigned layer = 0; layer < g->layer_count && code == ERR_OK; layer++) {
-        uint32_t shards = g->layers[layer].geometry.shards;
-        for (uint32_t first = 0; first < shards && code == ERR_OK; first += DELETE_WINDOW) {
-            unsigned count = shards - first < DELETE_WINDOW ? shards - first : DELETE_WINDOW;
-            code = delete_some(l, names, &p, (struct shard_id){g->number, layer, first}, count, e);
-        }
-    }
-    return code;
-}
-
 /* A field of the hash: its shards go, then the field. */
 static enum err delete_one(struct link *l, const struct names *names, const struct key_name *key,
                            const redisReply *name, const redisReply *text, struct error *e)
@@ -149,7 +107,7 @@ static enum err delete_one(struct link *l, const struct names *names, const stru
                         ? generation_parse(g, text->str, text->len, e)
                         : error_set(e, ERR_PARSE, "\"%.40s\" is not an incarnation and a number", name->str);
     if (code == ERR_OK)
-        code = grace_delete_shards(l, &of, g, e);
+        code = shards_remove(l, &of, g, NULL, e);
     free(g);
     if (code == ERR_OK)
         code = link_command(l, link_home(l, names), &r, e, "HDEL %b %b", key->text, key->length, name->str,

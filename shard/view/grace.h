@@ -23,10 +23,6 @@ MUST_CHECK enum err grace_switch(struct link *l, const struct names *names, uint
 MUST_CHECK enum err grace_forget(struct link *l, const struct names *names, uint64_t number,
                                  const struct writer_token *writer, struct error *e);
 
-/* Delete the shards of @g, which no view has any more. */
-MUST_CHECK enum err grace_delete_shards(struct link *l, const struct names *names, const struct generation *g,
-                                        struct error *e);
-
 /* Delete the shards of all generations that were forgotten; after an error: again. ERR_CONFIG: one lies on
  * nodes that are not configured. */
 MUST_CHECK enum err grace_delete(struct link *l, const struct names *names, struct error *e);

@@ -131,12 +131,13 @@ static enum err make_layer(struct grower *g, struct error *e)
 {
     unsigned layer = g->next.layer_count - 1;
     struct error ignored;
+    uint64_t later;
     enum err code = check_eras(g, e);
     if (code == ERR_OK)
         code = run(g, embedded_grow_begin, false, e);
     if (code != ERR_OK)
         return code;
-    code = shards_make(g->link, &g->names, &g->next, layer, g->fold.token, g->work, e);
+    code = shards_make(g->link, &g->names, &g->next, layer, g->fold.token, &later, g->work, e);
     if (code == ERR_OK)
         code = check_eras(g, e);
     if (code != ERR_OK && code != ERR_UNREACHABLE && code != ERR_TIMEOUT &&

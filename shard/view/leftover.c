@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/number.h"
+#include "shard/log/lane_sync.h"
 #include "shard/script_call.h"
+#include "shard/view/grace.h"
 #include "shard/view/view_load.h"
 
 extern const char embedded_drop_begin[], embedded_drop_end[], embedded_sweep[];
@@ -15,35 +17,12 @@ enum { SWEEP_PASSES_MAX = 10, INCARNATION_DIGITS = 16 };
 
 /* --- what a record names --- */
 
-/* A lane's stream, and that of a lane that was to replace it; closed ones too. */
 static enum err remove_lane(struct link *l, const struct names *names, const struct log_view *v,
                             unsigned index, struct error *e)
 {
-    static const char suffix[] = ".closed";
-    struct key_name key[4];
     struct lane lane;
-    const char *argv[5] = {"UNLINK"};
-    size_t lengths[5] = {6};
-    redisReply *reply = NULL;
     enum err code = log_view_lane_at(v, names, link_nodes(l), index, &lane, e);
-    if (code != ERR_OK)
-        return code;
-    for (unsigned i = 0; i < 4; i++) {
-        lane_key(&key[i], names, index, v->lane[index].number + i / 2);
-        if (i % 2 == 1) {
-            memcpy(key[i].text + key[i].length, suffix, strlen(suffix));
-            key[i].length += strlen(suffix);
-        }
-        argv[1 + i] = key[i].text;
-        lengths[1 + i] = key[i].length;
-    }
-    code = link_append(l, lane.where, 5, argv, lengths, e);
-    if (code == ERR_OK)
-        code = link_reply(l, lane.where, &reply, e);
-    if (code == ERR_OK && reply->type == REDIS_REPLY_ERROR)
-        code = link_refusal(l, lane.where, reply, e);
-    freeReplyObject(reply);
-    return code;
+    return code == ERR_OK ? lane_forget(l, &lane, e) : code;
 }
 
 static enum err run_with_record(struct link *l, const struct names *names, const char *script,
@@ -79,6 +58,8 @@ enum err leftover_remove(struct link *l, const struct names *names, const struct
         if (code == ERR_OK && g->next.number != 0)
             code = shards_remove(l, &own, &g->next, w, e);
     }
+    if (code == ERR_OK)
+        code = grace_delete(l, names, e);
     return code == ERR_OK ? run_with_record(l, &own, embedded_drop_end, &answer, e) : code;
 }
 

@@ -14,9 +14,10 @@
 #include "shard/view/log_view.h"
 #include "shard/view/shards.h"
 
-/* Remove the lanes and the shards that @v names, both under the incarnation of @v, then the record, if it is
- * that incarnation's. Whoever is still making that filter publishes it no more, as long as the record says
- * `deleting`. ERR_CONFIG: something lies on a node that is not configured. */
+/* Remove the lanes and the shards that @v names, both under the incarnation of @v, the shards of generations
+ * that a view has forgotten (grace_delete()), then the record, if it is that incarnation's. Whoever is still
+ * making that filter publishes it no more, as long as the record says `deleting`. ERR_CONFIG: something lies
+ * on a node that is not configured. */
 MUST_CHECK enum err leftover_remove(struct link *l, const struct names *names, const struct log_view *v,
                                     const struct work *w, struct error *e);
 

@@ -197,11 +197,12 @@ static enum err make_all(struct maker *m, bool *lasting, struct error *e)
     struct log_view *v = m->view;
     const struct generation *g = &v->slot[1].shape;
     struct trusted after;
+    uint64_t later;
     enum err code = shards_eras(m->link, m->names, g, &v->eras, e);
     if (code == ERR_OK)
         code = make_lanes(m, e);
     if (code == ERR_OK)
-        code = shards_make(m->link, m->names, g, 0, v->slot[1].writer, m->work, e);
+        code = shards_make(m->link, m->names, g, 0, v->slot[1].writer, &later, m->work, e);
     if (code == ERR_OK)
         code = shards_eras(m->link, m->names, g, &after, e);
     *lasting = code == ERR_OK && shards_eras_equal(&v->eras, &after);

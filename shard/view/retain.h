@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SHARD_VIEW_RETAIN_H
 #define SHARD_VIEW_RETAIN_H
-/* How much of a lane is kept beyond what is folded, for readers that lag behind: the entries of the last
- * log_retain, but not more than some bytes. Of one lane, by positions that the folder has met and timed
- * itself: ids are times too, but by another clock, which may jump. A folder that has just begun keeps all.
- * Pure.
+/* How much of a lane is kept: what the generations of the view and a build need, the build only while the
+ * lane is not too long; and beyond that, for readers that lag behind, the entries of the last log_retain, but
+ * not more than some bytes. Of one lane, by positions that the folder has met and timed itself: ids are times
+ * too, but by another clock, which may jump. A folder that has just begun keeps all. Pure.
  *
  * The happy path is: after each fold note its position, ask for the bound, trim to it (lane_trim()), tell. */
 #include <stddef.h>
@@ -34,6 +34,12 @@ void retain_init(struct retain *r, uint64_t us, uint64_t bytes, uint64_t bytes_n
 /* The folder's position in the lane is @p at @now, with @bytes_now. Positions that are close to each other
  * are not all kept. */
 void retain_note(struct retain *r, uint64_t now, uint64_t bytes_now, const struct log_position *p);
+
+/* What of a lane with @lane_bytes in Redis is needed: @needed by the generations of the view and a build;
+ * where the lane is longer than half of @log_max, @over_hold, by the generations alone: the build begins
+ * anew. */
+const struct fold_bound *retain_needed(const struct fold_bound *needed, const struct fold_bound *over_hold,
+                                       uint64_t lane_bytes, uint64_t log_max);
 
 /* Where to trim the lane: the newest position that was noted, is not behind @bound, and is old enough, or has
  * more than the bytes before the end. NULL: nowhere. Valid until the next call with @r. */

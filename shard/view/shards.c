@@ -30,6 +30,7 @@ struct walk {
     unsigned layer;
     struct placement placement;
     struct writer_token writer;
+    uint64_t later; /* token of a shard that was there, the latest */
     struct script_call *call;
     uint16_t tag;
 };
@@ -114,12 +115,14 @@ static enum err take_made(struct walk *w, uint32_t shard, unsigned where, struct
     if (code == ERR_REFUSED && e != NULL && strstr(e->text, "WRONGTYPE") != NULL)
         code = error_set(e, ERR_WRONG_TYPE, "shard %.*s is no string: delete or rename the foreign key",
                          (int)key.length, key.text);
-    if (code == ERR_OK && answer == 0)
-        code = error_set(e, ERR_FENCED, "shard %.*s was made under a later token", (int)key.length, key.text);
-    if (code == ERR_OK && answer < 0)
-        code = error_set(e, ERR_CONFLICT, "%.*s is no shard of this filter: delete or rename that key",
+    if (code != ERR_OK || answer == -1)
+        return code;
+    if (answer < -1)
+        return error_set(e, ERR_CONFLICT, "%.*s is no shard of this filter: delete or rename that key",
                          (int)key.length, key.text);
-    return code;
+    w->later = (uint64_t)answer;
+    return error_set(e, ERR_FENCED, "shard %.*s has token %lld, this one or a later one", (int)key.length,
+                     key.text, answer);
 }
 
 static enum err walk_begin(struct walk *w, struct link *l, const struct names *names,
@@ -145,7 +148,7 @@ static enum err take_number(struct walk *w, uint32_t shard, unsigned where, stru
 
 static enum err walk_by_script(struct link *l, const struct names *names, const struct generation *g,
                                unsigned layer, struct writer_token writer, shard_fn *send, shard_fn *take,
-                               const struct work *work, struct error *e)
+                               uint64_t *later, const struct work *work, struct error *e)
 {
     struct walk w;
     enum err code = walk_begin(&w, l, names, g, e);
@@ -160,19 +163,22 @@ static enum err walk_by_script(struct link *l, const struct names *names, const 
     code = walk(&w, fit < MAKE_MAX ? fit : MAKE_MAX, send, take, work, "shards made", e);
     script_fini(w.call);
     free(w.call);
+    *later = w.later;
     return code;
 }
 
 enum err shards_make(struct link *l, const struct names *names, const struct generation *g, unsigned layer,
-                     struct writer_token writer, const struct work *work, struct error *e)
+                     struct writer_token writer, uint64_t *later, const struct work *work, struct error *e)
 {
-    return walk_by_script(l, names, g, layer, writer, send_make, take_made, work, e);
+    *later = 0;
+    return walk_by_script(l, names, g, layer, writer, send_make, take_made, later, work, e);
 }
 
 enum err shards_unmake(struct link *l, const struct names *names, const struct generation *g, unsigned layer,
                        struct writer_token writer, struct error *e)
 {
-    return walk_by_script(l, names, g, layer, writer, send_unmake, take_number, NULL, e);
+    uint64_t unused;
+    return walk_by_script(l, names, g, layer, writer, send_unmake, take_number, &unused, NULL, e);
 }
 
 /* --- removing --- */

@@ -25,11 +25,15 @@ struct work {
 enum err work_tell(const struct work *w, const char *what, uint64_t done, uint64_t of, struct error *e);
 
 /* Make the shards of layer @layer of @g, empty, with @writer in their headers. What an earlier token has left
- * there is replaced. ERR_FENCED: a shard is there under this token or a later one. ERR_CONFLICT: something
- * else has its name; the text has it. */
+ * there is replaced. ERR_FENCED: a shard is there under this token or a later one, whose number is *@later
+ * (else 0). ERR_CONFLICT, ERR_WRONG_TYPE: something else has its name; the text has it.
+ *
+ * A command that is executed late, when its sender has been given up, replaces nothing that a later token has
+ * made; but it makes a shard that was lost in between. So the view names the token under which the shards of
+ * a layer were made (struct layer), and one with an earlier token counts as lost (header_check_made()). */
 MUST_CHECK enum err shards_make(struct link *l, const struct names *names, const struct generation *g,
-                                unsigned layer, struct writer_token writer, const struct work *w,
-                                struct error *e);
+                                unsigned layer, struct writer_token writer, uint64_t *later,
+                                const struct work *w, struct error *e);
 
 /* Remove what shards_make() has made with these arguments, and nobody has written since. */
 MUST_CHECK enum err shards_unmake(struct link *l, const struct names *names, const struct generation *g,

@@ -9,7 +9,7 @@
 
 #include "base/info.h"
 #include "shard/resident/load.h"
-#include "shard/view/shard_make.h"
+#include "shard/view/shards.h"
 
 struct servers log_servers;
 struct names log_names;
@@ -120,26 +120,12 @@ static void trust_all(struct trusted *out)
 static void make_old(const struct generation *g)
 {
     struct fold f;
-    struct placement p;
     struct error e = {""};
-    bool made;
     struct fold_bound needed, over_hold;
+    uint64_t later;
     fold_init(&f, own, &log_names, LOG_OLD);
     must(fold_draw(&f, 1, &e), e);
-    must(placement_resolve(&p, &log_names, g, &log_servers.nodes, &e), e);
-    for (uint32_t s = 0; s < g->layers[0].geometry.shards; s++) {
-        const struct geometry *shape = &g->layers[0].geometry;
-        const struct header h = {.tag = hash_tag(log_names.incarnation, "f", 1, LOG_OLD),
-                                 .incarnation = log_names.incarnation,
-                                 .generation = LOG_OLD,
-                                 .shard = s,
-                                 .blocks = shape->blocks,
-                                 .block_bits = (uint16_t)shape->block_bits,
-                                 .hashes = (uint16_t)shape->hashes};
-        must(shard_make_send(&f, placement_where(&p, 0, s), &h, &e), e);
-        must(shard_make_reply(&f, placement_where(&p, 0, s), &made, &e), e);
-        assert_true(made);
-    }
+    must(shards_make(own, &log_names, g, 0, f.token, &later, NULL, &e), e);
     must(fold_store(&f, 0, 1, lane.era, &end, &needed, &over_hold, &e), e);
     fold_fini(&f);
 }
@@ -299,7 +285,8 @@ struct reader {
     struct resident *resident;
 };
 
-static void load(struct reader *r, const struct generation *g)
+/* Load all shards; how many of them count. */
+static uint32_t load(struct reader *r, const struct generation *g)
 {
     struct placement placement;
     struct error e = {""};
@@ -314,12 +301,28 @@ static void load(struct reader *r, const struct generation *g)
                      .placement = &placement,
                      .generation = g->number,
                      .writer = {.number = UINT64_MAX},
+                     .made = g->layers[0].token,
                      .eras = &log_stored()->eras,
                      .piece_bytes = LOAD_PIECE_JOB,
                      .count = g->layers[0].geometry.shards};
     must(load_begin(&l, &e), e);
     load_by_link(&l, own);
-    assert_int_equal(load_end(&l), l.count);
+    uint32_t whole = load_end(&l);
+    load_cancel(&l);
+    return whole;
+}
+
+static void load_all(struct reader *r, const struct generation *g)
+{
+    assert_int_equal(load(r, g), g->layers[0].geometry.shards);
+}
+
+uint32_t log_count_shards(const struct generation *g)
+{
+    struct reader r;
+    uint32_t whole = load(&r, g);
+    resident_free(r.resident);
+    return whole;
 }
 
 static uint64_t count_missing(struct reader *r, const struct key_hash *keys, size_t count)
@@ -348,7 +351,7 @@ uint64_t log_missing_in(const struct generation *g, uint64_t first, uint64_t las
 {
     struct key_hash *keys = hashes_of(first, last);
     struct reader r;
-    load(&r, g);
+    load_all(&r, g);
     uint64_t n = count_missing(&r, keys, last - first);
     free(keys);
     return n;
@@ -364,7 +367,7 @@ uint64_t log_missing_hashes(const struct key_hash *keys, size_t count)
     struct error e = {""};
     enum tail_state tail = TAIL_MORE;
     assert_true(g->shape.built && log_view_is_folded(v, g, 0));
-    load(&r, &g->shape);
+    load_all(&r, &g->shape);
     while (tail == TAIL_MORE)
         must(lane_read(own, &lane, &at, apply, &r, &tail, &e), e);
     assert_string_equal(tail_state_name(tail), tail_state_name(TAIL_COMPLETE));

@@ -69,4 +69,6 @@ uint64_t log_missing(uint64_t first, uint64_t last);
 uint64_t log_missing_hashes(const struct key_hash *keys, size_t count);
 /* The same of a generation's shards in Redis, whatever the view says of it. */
 uint64_t log_missing_in(const struct generation *g, uint64_t first, uint64_t last);
+/* How many shards of the generation a process can load. */
+uint32_t log_count_shards(const struct generation *g);
 #endif

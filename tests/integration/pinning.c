@@ -96,6 +96,7 @@ static void write_layer(struct pinning *p, unsigned layer)
 void pinning_open(struct pinning *p, const struct nodes *direct, const struct nodes *nodes)
 {
     static struct generation generation;
+    static const struct layer layers[2] = {{.token = PINNING_MADE}, {.token = PINNING_MADE}};
     struct error e = {""};
     memset(p, 0, sizeof(*p));
     must(names_init(&p->names, "test", "f", 1, &e), e);
@@ -121,6 +122,7 @@ void pinning_open(struct pinning *p, const struct nodes *direct, const struct no
                                       .placement = &p->placement,
                                       .generation = PINNING_GENERATION,
                                       .writer = writer,
+                                      .layers = layers,
                                       .eras = &p->eras};
 }
 

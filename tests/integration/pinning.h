@@ -12,6 +12,7 @@ enum {
     PINNING_MIX = 77,
     PINNING_KEYS = 3000,
     PINNING_GENERATION = 3,
+    PINNING_MADE = 6, /* the token under which the shards were made */
     PINNING_STORE_MS = 700,
     PINNING_GUARD_MS = 20000,
     PINNING_MANY = 100 /* keys of a request */

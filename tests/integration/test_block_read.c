@@ -188,6 +188,22 @@ static void test_a_header__is_read_once_a_view_and_a_block_once_for_all_holders(
     pinning_end(&other);
 }
 
+/* One write a node has headers and blocks of all layers and shards, with one INFO behind them. */
+static void test_blocks_of_all_layers__are_read_in_one_round_trip(void **state)
+{
+    struct pinning_request q;
+    (void)state;
+    reads(&q, ABSENT, PINNING_MANY); /* connected */
+    pinning_end(&q);
+    resident_discard(p.r);
+    p.source.view = resident_view(p.r);
+    reset_calls();
+    reads(&q, ABSENT, PINNING_MANY);
+    assert_int_equal(calls_of("info"), NODES);
+    assert_true(calls_of("getrange") > PINNING_MANY); /* in both layers */
+    pinning_end(&q);
+}
+
 /* The GETRANGE is executed before the entry comes; its reply arrives behind it. */
 static void test_an_entry_between_the_answer_and_its_arrival__counts(void **state)
 {
@@ -270,6 +286,14 @@ static void of_a_later_format(void)
     pinning_command(&p, 0, shard_of(ABSENT), "SETRANGE %b 5 %b", "\2", 1);
 }
 
+/* A builder or grower that was given up has made the shard again, late and empty. */
+static void of_an_earlier_attempt(void)
+{
+    struct header h = pinning_header(&p, 0, shard_of(ABSENT));
+    h.writer.number = PINNING_MADE - 1;
+    pinning_write(&p, 0, shard_of(ABSENT), &h, 0);
+}
+
 static void of_another_type(void)
 {
     pinning_command(&p, 0, shard_of(ABSENT), "DEL %b", NULL, 0);
@@ -303,6 +327,7 @@ static void test_a_shard_that_is_damaged__is_told_of_and_answers_nothing(void **
         {without_a_tag, ERR_LOST, "does not begin with its tag", "does not begin with its tag"},
         {of_another_generation, ERR_LOST, "belongs to generation 4", NULL},
         {of_a_later_writer, ERR_FENCED, "token 8, later than the view's 7", NULL},
+        {of_an_earlier_attempt, ERR_LOST, "was made under token 5, and those of its layer under 6", NULL},
         {of_a_later_format, ERR_FORMAT, "has format 2", NULL},
         {of_another_type, ERR_WRONG_TYPE, "is no string", "is no string"},
     };
@@ -613,6 +638,7 @@ int main(void)
         READ_TEST(test_keys_of_all_shards__are_answered_while_their_blocks_are_pinned),
         READ_TEST(test_an_add__is_told_what_is_new),
         READ_TEST(test_a_header__is_read_once_a_view_and_a_block_once_for_all_holders),
+        READ_TEST(test_blocks_of_all_layers__are_read_in_one_round_trip),
         READ_TEST(test_an_entry_between_the_answer_and_its_arrival__counts),
         READ_TEST(test_two_requests_at_once__share_what_comes_first),
         READ_TEST(test_a_shard_that_is_damaged__is_told_of_and_answers_nothing),

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "shard/block.h"
+#include "shard/view/shards.h"
 #include "tests/lib/proxy.h"
 
 enum {
@@ -316,6 +317,34 @@ static void test_resume__makes_the_shards_that_are_missing(void **state)
     assert_int_equal(log_missing(0, ROWS), 0);
 }
 
+/* The first builder slept while it made the shards; another one has built and cut over, and then a shard is
+ * lost. What the first one sends now replaces none that is there, and makes the one that is not: nobody takes
+ * it for a shard. */
+static void test_start__of_one_that_slept_makes_nothing_that_counts(void **state)
+{
+    struct error e = {""};
+    struct key_name key;
+    uint64_t later;
+    char rows[32];
+    (void)state;
+    log_begin(&a, UINT64_MAX);
+    const struct writer_token slept = a.builder->fold.token;
+    assert_true(resumes(&b, rows));
+    starts(&b, UINT64_MAX);
+    log_rows(&b, 0, ROWS);
+    cuts_over(&b);
+    struct generation g = b.builder->shape;
+    uint32_t shards = g.layers[0].geometry.shards;
+    gives(ERR_FENCED, shards_make(a.link, &log_names, &g, 0, slept, &later, NULL, &e), e);
+    assert_int_equal(later, b.builder->fold.token.number);
+    assert_int_equal(log_missing(0, ROWS), 0);
+    names_log_shard(&log_names, (struct shard_id){g.number, 0, 0}, &key);
+    assert_int_equal(servers_integer(&log_servers, 0, "DEL %b", key.text, key.length), 1);
+    g.layers[0].geometry.shards = 1;
+    must(shards_make(a.link, &log_names, &g, 0, slept, &later, NULL, &e), e);
+    assert_int_equal(log_count_shards(&log_stored()->slot[log_stored()->current].shape), shards - 1);
+}
+
 /* Whoever takes over and stops again must not leave an empty shard to the record. */
 static void test_resume__begins_anew_where_a_shard_was_lost(void **state)
 {
@@ -492,15 +521,14 @@ static void *start_in_thread(void *arg)
     return NULL;
 }
 
-/* An operator ends the build while its shards are made: what is made behind that does not stay. */
-static void test_start__leaves_no_shard_of_what_was_forgotten(void **state)
+/* The build, or the whole filter, goes while the shards are made: what is made behind that does not stay. */
+static void starts_while_it_goes(void (*go)(struct link *l))
 {
     static struct proxied x;
     struct starter starter = {ERR_OK, {""}};
     struct error e = {""};
     pthread_t thread;
     redisReply *r;
-    (void)state;
     struct link *l = link_new(&log_servers.nodes, LINK_MS, NULL);
     begin_by_proxy(&x, &a);
     must(link_command(a.link, 1, &r, &e, "PING"), e); /* connected */
@@ -511,16 +539,42 @@ static void test_start__leaves_no_shard_of_what_was_forgotten(void **state)
     while (log_count_keys(".3.*") == 0 && clock_mono_us() < deadline)
         clock_sleep_us(1000);
     assert_true(log_count_keys(".3.*") > 0); /* those of the other node */
-    must(grace_forget(l, &log_names, a.builder->shape.number, NULL, &e), e);
-    struct generation g = a.builder->shape;
-    nodes_pin(&log_servers.nodes, &g);
-    must(grace_delete_shards(l, &log_names, &g, &e), e);
+    go(l);
     proxy_lift(x.proxy);
     (void)pthread_join(thread, NULL);
     gives(ERR_FENCED, starter.code, starter.e);
     assert_int_equal(log_count_keys(".3.*"), 0);
     link_free(l);
     end_proxy(&x, &a);
+}
+
+static void forget_build(struct link *l)
+{
+    struct error e = {""};
+    must(grace_forget(l, &log_names, a.builder->shape.number, NULL, &e), e);
+    struct generation g = a.builder->shape;
+    nodes_pin(&log_servers.nodes, &g);
+    must(shards_remove(l, &log_names, &g, NULL, &e), e);
+}
+
+static void test_start__leaves_no_shard_of_what_was_forgotten(void **state)
+{
+    (void)state;
+    starts_while_it_goes(forget_build);
+}
+
+static void delete_filter(struct link *l)
+{
+    struct key_name key;
+    names_filter_key(&log_names, "view", &key);
+    forget_build(l);
+    assert_int_equal(servers_integer(&log_servers, 0, "DEL %b", key.text, key.length), 1);
+}
+
+static void test_start__leaves_no_shard_of_what_was_deleted(void **state)
+{
+    (void)state;
+    starts_while_it_goes(delete_filter);
 }
 
 /* --- lanes that do not last --- */
@@ -787,7 +841,7 @@ static void test_start__says_that_redis_has_no_memory(void **state)
     set_maxmemory("1");
     enum err code = builder_start(a.builder, &e);
     set_maxmemory("0");
-    gives(ERR_REFUSED, code, e);
+    gives(ERR_NOMEM, code, e);
     assert_true(a.builder->anew);
     begins_anew(&a);
 }
@@ -801,6 +855,7 @@ int main(void)
         SPILLED_TOO(test_build__of_one_that_slept_writes_nothing),
         LOG_TEST(test_resume__without_a_record_begins_anew),
         LOG_TEST(test_resume__makes_the_shards_that_are_missing),
+        LOG_TEST(test_start__of_one_that_slept_makes_nothing_that_counts),
         LOG_TEST(test_resume__begins_anew_where_a_shard_was_lost),
         SPILLED_TOO(test_checkpoint__records_nothing_that_was_not_written),
         SPILLED_TOO(test_record__is_of_what_was_noted),
@@ -823,6 +878,7 @@ int main(void)
     const struct CMUnitTest single[] = {
         SPILLED_TOO(test_checkpoint__takes_over_after_a_broken_connection),
         LOG_TEST(test_start__leaves_no_shard_of_what_was_forgotten),
+        LOG_TEST(test_start__leaves_no_shard_of_what_was_deleted),
     };
     int failed = cmocka_run_group_tests_name("log build", all, log_start, log_stop);
     if (getenv("TWINBLOOM_TEST_CLUSTER") == NULL) /* one server, behind a proxy */

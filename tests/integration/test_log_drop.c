@@ -8,7 +8,8 @@
 #include <string.h>
 
 #include "shard/log/lane_sync.h"
-#include "shard/view/fold.h"
+#include "shard/view/build.h"
+#include "shard/view/grace.h"
 
 enum {
     APPEND_MS = 1000,
@@ -110,6 +111,104 @@ static void test_drop__leaves_nothing(void **state)
     gone();
 }
 
+/* --- in each state of a filter --- */
+
+/* A generation beside the first one, all of whose keys are written, with a record. */
+static struct builder *builds(void)
+{
+    struct builder *b;
+    struct error e = {""};
+    must(builder_new(&b, w.link, &w.names, &e), e);
+    must(builder_begin(b, &w.view.slot[1].shape, &e), e);
+    must(builder_start(b, &e), e);
+    builder_note(b);
+    must(builder_record(b, "all", 3, &e), e);
+    return b;
+}
+
+static void cuts_over(void)
+{
+    struct error e = {""};
+    struct builder *b = builds();
+    must(builder_cutover(b, false, &e), e);
+    builder_free(b);
+}
+
+/* The generation before a cutover is forgotten, and its shards are there still. */
+static void forgets(void)
+{
+    struct error e = {""};
+    cuts_over();
+    must(grace_forget(w.link, &w.names, 1, NULL, &e), e);
+}
+
+static long long count(const char *what)
+{
+    struct key_name key;
+    redisReply *r = NULL;
+    struct error e = {""};
+    names_filter_key(&w.names, what, &key);
+    must(link_command(w.link, link_home(w.link, &w.names), &r, &e, "HLEN %b", key.text, key.length), e);
+    long long n = r->integer;
+    freeReplyObject(r);
+    return n;
+}
+
+static void test_drop__in_the_middle_of_a_build(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct builder *b = builds();
+    assert_true(count("build") > 0);
+    drops();
+    gone();
+    gives(ERR_FENCED, builder_record(b, "more", 4, &e), e);
+    gives(ERR_FENCED, builder_cutover(b, false, &e), e);
+    assert_int_equal(life_keys(&w), 0);
+    builder_free(b);
+}
+
+static void test_drop__in_grace(void **state)
+{
+    (void)state;
+    cuts_over();
+    drops();
+    gone();
+}
+
+static void test_drop__of_one_whose_former_generation_was_forgotten(void **state)
+{
+    (void)state;
+    long long keys = life_keys(&w);
+    forgets();
+    assert_int_equal(count("forgotten"), 1);
+    assert_true(life_keys(&w) > keys + 2); /* the shards of both */
+    drops();
+    gone();
+}
+
+static void grows(void)
+{
+    struct error e = {""};
+    const struct grow_options o = {.generation = 1, .layers = 1, .shard_bytes = w.options.shard_bytes};
+    must(log_grow(w.link, &w.names, &o, &w.view, NULL, &e), e);
+    assert_int_equal(w.view.slot[1].shape.layer_count, 2);
+}
+
+static void test_drop__of_one_that_has_grown(void **state)
+{
+    (void)state;
+    grows();
+    drops();
+    gone();
+    life_end(&w);
+    begin();
+    grows();
+    cuts_over(); /* the generation that is built has both layers */
+    drops();
+    gone();
+}
+
 static void test_drop__leaves_others(void **state)
 {
     (void)state;
@@ -197,6 +296,7 @@ static void kill_deleters(enum proxy_moment moment, bool make_next)
     uint64_t n = 1;
     for (bool killed = true; killed; n++) {
         begin();
+        forgets();
         killed = life_kill(&w, life_drop, n, moment);
         if (make_next) {
             enum err code = life_make(&w, w.link, &e);
@@ -315,6 +415,11 @@ int main(void)
 {
     const struct CMUnitTest all[] = {
         cmocka_unit_test_setup_teardown(test_drop__leaves_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_drop__in_the_middle_of_a_build, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_drop__in_grace, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_drop__of_one_whose_former_generation_was_forgotten, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_drop__of_one_that_has_grown, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_drop__leaves_others, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_drop__at_maxmemory, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_drop__names_a_lane_that_is_none, set_up, tear_down),

@@ -435,9 +435,10 @@ static void test_layers__take_no_shard_that_came_late(void **state)
     struct generation g = p.shape;
     const struct writer_token earlier = {.number = g.layers[1].token - 1};
     g.layers[1].geometry.shards = 2;
-    must(shards_make(w.link, &w.names, &g, 1, earlier, NULL, &e), e);
+    must(shards_make(w.link, &w.names, &g, 1, earlier, &later, NULL, &e), e);
     g.layers[1].geometry.shards = 3; /* the third one is there: it is not touched */
-    gives(ERR_FENCED, shards_make(w.link, &w.names, &g, 1, earlier, NULL, &e), e);
+    gives(ERR_FENCED, shards_make(w.link, &w.names, &g, 1, earlier, &later, NULL, &e), e);
+    assert_int_equal(later, earlier.number); /* the first one's, by now */
 
     memset(&late, 0, sizeof(late));
     late.shape = p.shape;

@@ -1,19 +1,23 @@
 -- Make an empty shard: its header, then blocks that hold nothing but their tag.
 -- KEYS: shard. ARGV: the header, as long as a block; a block; how many there are; where in the header the token lies, and
 -- how long it is.
--- Returns 1 made, 0 it is there under this token or a later one, -1 something else is there. What an earlier token has
--- made is replaced.
+-- Returns -1 made; -2 something else is there; or the number of the token that the shard has, which is this one or a
+-- later one. What an earlier token has made is replaced.
 local header, piece, at, length = ARGV[1], ARGV[2], tonumber(ARGV[4]), tonumber(ARGV[5])
 local old = redis.call('GETRANGE', KEYS[1], 0, #header - 1)
 if old ~= '' then
-  if string.sub(old, 1, at) ~= string.sub(header, 1, at) then return -1 end
+  if string.sub(old, 1, at) ~= string.sub(header, 1, at) then return -2 end
   local earlier = false
   for i = at + 1, at + length do -- by bytes: how strings compare depends on the locale
     local has, new = string.byte(old, i) or 0, string.byte(header, i)
     earlier = has < new
     if has ~= new then break end
   end
-  if not earlier then return 0 end
+  if not earlier then
+    local number = 0
+    for i = at + 1, at + 8 do number = number * 256 + (string.byte(old, i) or 0) end
+    return number
+  end
   redis.call('UNLINK', KEYS[1])
 end
 local first, last = #header, #header + #piece * tonumber(ARGV[3])
@@ -23,4 +27,4 @@ while last > first do -- the end comes first, so that the string has its length 
   redis.call('SETRANGE', KEYS[1], last, piece)
 end
 redis.call('SETRANGE', KEYS[1], 0, header)
-return 1
+return -1

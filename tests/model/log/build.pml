@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A build beside a lane that is trimmed: hold, S0, settle, checkpoint, a takeover that resumes, cutover, and a reader.
- * Two builders, either of which may stop at any time and go on as if nothing had been. The key is added while its row is
- * not committed. The generation that is read before has every entry. README.md says what is left out.
+/* A build beside a lane that is trimmed: hold, shards, S0, settle, checkpoint, a takeover that resumes, cutover, and a
+ * reader. Two builders, either of which may stop at any time and go on as if nothing had been; its shard is lost once.
+ * The key is added while its row is not committed. The generation that is read before has every entry. README.md says
+ * what is left out.
  *
  * denied: the new generation, loaded after the cutover, has not the key although its add was acknowledged. */
 
@@ -11,7 +12,10 @@ byte folded;          /* of the generation that is read before */
 byte hold = 255;      /* 255: none */
 bool begun, row, acknowledged, denied;
 bool shard;           /* of the new generation, */
-byte header, writer, tokens; /* and the token in it; in the view; drawn */
+byte header;          /* and the token in it; 0: there is no shard */
+byte made;            /* the token under which it was made, as the view has it */
+byte writer, tokens;  /* in the view; drawn */
+bool lost;            /* the shard was, once */
 bool scanned;         /* the record: the rows were read */
 byte recorded;        /* and the position; 255: there is none */
 byte folded_new;
@@ -26,6 +30,11 @@ bool cut;
 #define HEADER_IS_OURS true
 #else
 #define HEADER_IS_OURS (header == t)
+#endif
+#ifdef MADE_NOT_COMPARED
+#define COUNTS (header != 0)
+#else
+#define COUNTS (header != 0 && header >= made)
 #endif
 #ifdef RECORD_NOT_COMPARED
 #define RECORD_WITHOUT_TOKEN true
@@ -62,6 +71,7 @@ end:
 #endif
        }
     :: atomic { hold != 255 && first < folded -> first = folded } /* the lane is too long: it is trimmed over the hold */
+    :: atomic { header != 0 && !lost -> lost = true; header = 0; shard = false }
     od
 }
 
@@ -80,7 +90,11 @@ inline upload() /* a page */
 {
     if
     :: atomic { HEADER_IS_OURS -> shard = key }
-    :: else -> goto stop
+    :: else ->
+       if
+       :: header == 0 -> goto anew
+       :: else -> goto stop
+       fi
     fi
 }
 
@@ -88,18 +102,21 @@ proctype builder()
 {
     byte t, position, noted;
     bool key, rows;
-    atomic { tokens++; t = tokens; writer = t; rows = scanned; position = recorded }
-#ifdef RESUMES_WITHOUT_TOKEN
-    header = (header == 0 -> t : header);
-    t = header;
-#else
     atomic {
+#ifdef RESUMES_WITHOUT_TOKEN
+        tokens = (tokens == 0 -> 1 : tokens); t = tokens;
+#else
+        tokens++; t = tokens;
+#endif
+        writer = t; rows = scanned; position = recorded
+    }
+    atomic { /* a shard that is missing, or was made late, begins the build anew */
         if
-        :: header < t -> header = t
-        :: else -> goto stop
+        :: COUNTS && header <= t -> header = t
+        :: COUNTS && header > t -> goto stop
+        :: else -> goto anew
         fi
     };
-#endif
     if
     :: recorded != 255 && rows ->
 #ifndef RESUMES_WITHOUT_PAGES
@@ -108,14 +125,29 @@ proctype builder()
     :: else ->
 anew:
         rows = false;
+        key = false;
 #ifdef SETTLE_BEFORE_S0
         !begun || row;
 #endif
 #ifdef S0_BEFORE_HOLD
         position = last;
-        hold = folded;
-#else
-        hold = folded;
+#endif
+        atomic { /* what was sent under the former token is refused; the two scripts as one */
+            if
+            :: writer == t && !cut -> tokens++; t = tokens; writer = t; made = t; hold = folded;
+#ifndef RECORD_KEPT
+               recorded = 255; scanned = false
+#endif
+            :: else -> goto stop
+            fi
+        };
+        atomic { /* the shard is made, empty; an earlier one is replaced */
+            if
+            :: header < t -> header = t; shard = false
+            :: else -> goto stop
+            fi
+        };
+#ifndef S0_BEFORE_HOLD
         position = last;
 #endif
 #ifndef SETTLE_BEFORE_S0
@@ -170,14 +202,14 @@ anew:
         fi
     }
 stop:
-    skip
+    t = 0; position = 0; noted = 0; key = false; rows = false /* fewer states */
 }
 
 proctype reader()
 {
     bool key;
     cut && acknowledged;
-    key = shard; /* read after folded: it is noted only once here */
+    atomic { COUNTS -> key = shard }; /* read after folded: it is noted only once here */
     atomic { first <= folded_new -> key = key || at > folded_new; denied = !key; assert(!denied) }
 }
 

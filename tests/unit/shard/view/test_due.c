@@ -52,10 +52,6 @@ static void test_log__is_full_at_its_bound(void **state)
     assert_false(log_is_full(0, 100));
     assert_false(log_is_full(99, 100));
     assert_true(log_is_full(100, 100));
-    assert_false(log_goes_over_hold(50, 100));
-    assert_true(log_goes_over_hold(51, 100));
-    /* what is kept for readers alone never leads there */
-    assert_false(log_goes_over_hold(2 * log_retain_bytes(LOG_MAX_DEFAULT), LOG_MAX_DEFAULT));
 }
 
 int main(void)

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: MIT */
+/* The happy path is a turn of one round: what has gathered leaves as entries with a tail read and INFO behind
+ * them, the replies prove that the read counts and is complete, the entries are applied, the requests are
+ * told. Possible failure modes are: a full reply (a round more), a connection that breaks (a pause, and a
+ * round without the entries that may be in the lane: those that are not met are sent by the next one), a lane
+ * whose slot has moved (the round again, at its new node), a port that goes (another one makes the round
+ * again), entries that Redis refuses (the requests whose keys they have are told), no lane at all (all are
+ * told), and a gap, a loss or another era: the reader stops, its owner is told and moves it, and the turn
+ * goes on from there. */
+#include "shard/log/lane_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { REDIRECTIONS_MAX = 5 };
+
+void lane_round_free(struct round *o)
+{
+    if (o == NULL)
+        return;
+    lane_commands_fini(&o->commands);
+    tail_fini(&o->tail);
+    free(o);
+}
+
+/* --- sending --- */
+
+static void on_reply(void *arg, const redisReply *reply);
+
+/* False: no memory. What it was redirected to stays. */
+static bool write_round(struct lane_reader *r, struct round *o)
+{
+    struct turn *t = &r->turn;
+    uint8_t bytes[LOG_ENTRY_BYTES_MAX];
+    o->next = o->awaited = o->added = 0;
+    o->missing = false;
+    o->code = ERR_OK;
+    o->reader = r;
+    tail_clear(&o->tail);
+    lane_commands_clear(&o->commands, o->redirect.port != 0 && o->redirect.ask);
+    for (unsigned i = 0; i < t->entries; i++) {
+        if (t->state[i] != ENTRY_UNSENT)
+            continue;
+        unsigned first = i * LOG_KEYS_MAX, left = t->keys - first;
+        size_t length = log_entry_encode(bytes, r->writer, t->sequence + i, t->hashes + first,
+                                         left < LOG_KEYS_MAX ? left : LOG_KEYS_MAX);
+        lane_commands_add(&o->commands, &r->lane, bytes, length);
+        o->entry[o->added++] = (uint8_t)i;
+    }
+    lane_commands_tail(&o->commands, &r->lane, r->at.id, t->with_length);
+    return !buffer_failed(&o->commands.bytes);
+}
+
+static void make_round(struct lane_reader *r, struct lane_port *p)
+{
+    if (r->round == NULL)
+        r->round = calloc(1, sizeof(*r->round));
+    struct round *o = r->round;
+    if (o == NULL || !write_round(r, o)) {
+        lane_turn_go_on_later(r, p);
+        return;
+    }
+    o->awaited = store_send_together(p->store, r->lane.where, &o->redirect, o->commands.count,
+                                     o->commands.bytes.data, o->commands.end, on_reply, o);
+    if (o->awaited == 0) {
+        lane_turn_go_on_later(r, p);
+        return;
+    }
+    for (unsigned i = 0; i < o->added; i++)
+        r->turn.state[o->entry[i]] = ENTRY_SENT;
+    o->added = 0;
+    r->runner = p;
+    TAILQ_INSERT_TAIL(&p->waiting, r, run);
+}
+
+void lane_reader_go_on(struct lane_reader *r, struct lane_port *p)
+{
+    if (!lane_turn_may_go_on(r))
+        return;
+    if (!r->in_turn && !lane_turn_begin(r, p))
+        return;
+    if (lane_turn_is_waited_for(r))
+        make_round(r, p);
+    else
+        lane_turn_end(r, p, ERR_CANCELLED, "");
+}
+
+void lane_reader_leave(struct lane_reader *r, struct lane_port *p, bool is_waiting)
+{
+    if (is_waiting) {
+        r->round->reader = NULL; /* freed by its last reply */
+        r->round = NULL;
+    }
+    lane_turn_go_on_later(r, p);
+}
+
+/* --- replies --- */
+
+static void note(struct round *o, enum err code, const char *text)
+{
+    if (code == ERR_OK || o->code != ERR_OK)
+        return;
+    o->code = code;
+    (void)error_set(&o->why, code, "%s", text);
+}
+
+static void take_added(struct round *o, const redisReply *reply)
+{
+    struct turn *t = &o->reader->turn;
+    struct error e = {""};
+    struct log_id id;
+    unsigned i = o->entry[o->added++];
+    if (reply->type == REDIS_REPLY_NIL) {
+        o->missing = true;
+        return;
+    }
+    enum err code = lane_take_id(&o->reader->lane, reply, &id, &e);
+    if (reply->type != REDIS_REPLY_ERROR) {
+        note(o, code, e.text);
+    } else if (code == ERR_UNREACHABLE) { /* it passes; nothing was executed */
+        t->state[i] = ENTRY_UNSENT;
+        note(o, code, e.text);
+    } else {
+        t->state[i] = ENTRY_REFUSED;
+        t->refused = code;
+        t->why_refused = e;
+    }
+}
+
+static void take(struct round *o, enum lane_command kind, const redisReply *reply)
+{
+    struct lane_reader *r = o->reader;
+    struct error e = {""};
+    enum err code = ERR_OK;
+    switch (kind) {
+    case LANE_ASKING:
+        break;
+    case LANE_ADD:
+        take_added(o, reply);
+        break;
+    case LANE_LENGTH:
+        code = tail_take_length(&o->tail, &r->lane, reply, &e);
+        break;
+    case LANE_RANGE:
+        code = tail_take_range(&o->tail, &r->lane, &r->at, reply, &e);
+        break;
+    case LANE_INFO:
+        code = tail_take_info(&o->tail, &r->lane, reply, &e);
+        break;
+    }
+    note(o, code, e.text);
+}
+
+/* The entry of this turn that @record is, where it is the first such one; t->entries: none. */
+static unsigned own_entry(const struct lane_reader *r, const struct tail_record *record)
+{
+    const struct turn *t = &r->turn;
+    uint64_t i = record->entry.sequence - t->sequence;
+    bool is_own = i < t->entries && t->state[i] != ENTRY_MET &&
+                  memcmp(record->entry.writer, r->writer, LOG_WRITER_BYTES) == 0;
+    return is_own ? (unsigned)i : t->entries;
+}
+
+static enum err keep(struct lane_reader *r, const struct tail_record *record, struct error *e)
+{
+    if (r->own == NULL)
+        return ERR_OK;
+    return own_met(r->own, &r->lane, record->entry.sequence, record->id, record->bytes, record->length, e);
+}
+
+/* *@is_left: the process has entered another era since, so that what is met under this one does not count. */
+static enum err apply_entries(struct lane_reader *r, bool *is_left, struct error *e)
+{
+    struct turn *t = &r->turn;
+    struct tail_record record, last = {.bytes = NULL};
+    enum err code = ERR_OK;
+    while (code == ERR_OK && tail_next(&r->round->tail, &record)) {
+        unsigned i = own_entry(r, &record);
+        code = i < t->entries ? keep(r, &record, e) : ERR_OK;
+        *is_left = code == ERR_FENCED;
+        if (code != ERR_OK)
+            break;
+        code =
+            r->hooks.apply(r->arg, &record, i < t->entries ? t->fresh + (size_t)i * LOG_KEYS_MAX : NULL, e);
+        if (code != ERR_OK)
+            break;
+        if (i < t->entries)
+            t->state[i] = ENTRY_MET;
+        last = record;
+    }
+    if (last.bytes != NULL)
+        log_position_set(&r->at, last.id, last.bytes, last.length);
+    return code;
+}
+
+static bool is_superseded(struct lane_reader *r)
+{
+    (void)pthread_mutex_lock(&r->lock);
+    bool yes = r->stopped || r->moved;
+    (void)pthread_mutex_unlock(&r->lock);
+    return yes;
+}
+
+/* It cannot be read on from here. Who has moved it meanwhile knows that. */
+static void stall(struct lane_reader *r, struct lane_port *p, enum tail_state state)
+{
+    (void)pthread_mutex_lock(&r->lock);
+    bool superseded = r->stopped || r->moved;
+    if (!superseded) {
+        r->stopped = true;
+        r->busy = false;
+        r->applied = r->at;
+    }
+    (void)pthread_mutex_unlock(&r->lock);
+    if (superseded)
+        lane_reader_go_on(r, p);
+    else
+        r->hooks.stalled(r->arg, state);
+}
+
+/* Apply what was read, unless the reader was to stop or was moved since: then the round is made again.
+ * False: the turn goes on without it. */
+static bool apply_all(struct lane_reader *r, struct lane_port *p)
+{
+    struct error e = {""};
+    enum err code = ERR_OK;
+    bool is_left = false;
+    (void)pthread_mutex_lock(&r->applying);
+    bool superseded = is_superseded(r);
+    if (!superseded)
+        code = apply_entries(r, &is_left, &e);
+    (void)pthread_mutex_unlock(&r->applying);
+    if (superseded)
+        lane_reader_go_on(r, p);
+    else if (is_left)
+        stall(r, p, TAIL_ERA);
+    else if (code != ERR_OK)
+        lane_turn_end(r, p, code, e.text);
+    return !superseded && code == ERR_OK;
+}
+
+/* All of the lane was read: entries that may have been in it are not. True: there is one. */
+static bool unmet(struct turn *t)
+{
+    bool any = false;
+    for (unsigned i = 0; i < t->entries; i++) {
+        if (t->state[i] == ENTRY_SENT)
+            t->state[i] = ENTRY_UNSENT;
+        any |= t->state[i] == ENTRY_UNSENT;
+    }
+    return any;
+}
+
+static void judge(struct lane_reader *r, struct lane_port *p)
+{
+    enum tail_state state = tail_state(&r->round->tail, &r->lane);
+    if (r->round->missing)
+        state = TAIL_LOST;
+    switch (state) {
+    case TAIL_GAP:
+    case TAIL_LOST:
+    case TAIL_ERA:
+        stall(r, p, state);
+        break;
+    case TAIL_EMPTY:
+        r->turn.with_length = true;
+        lane_reader_go_on(r, p);
+        break;
+    case TAIL_MORE:
+        if (apply_all(r, p))
+            lane_reader_go_on(r, p);
+        break;
+    case TAIL_COMPLETE:
+        if (!apply_all(r, p))
+            break;
+        if (unmet(&r->turn))
+            lane_reader_go_on(r, p);
+        else
+            lane_turn_end(r, p, ERR_OK, "");
+        break;
+    }
+}
+
+static void end_round(struct lane_reader *r)
+{
+    struct round *o = r->round;
+    struct lane_port *p = r->runner;
+    TAILQ_REMOVE(&p->waiting, r, run);
+    if (o->redirect.port != 0 && r->turn.redirections++ < REDIRECTIONS_MAX) {
+        lane_reader_go_on(r, p);
+        return;
+    }
+    o->redirect = (struct slot_redirect){0};
+    r->turn.redirections = 0;
+    if (tail_is_other_era(&o->tail, &r->lane))
+        stall(r, p, TAIL_ERA);
+    else if (o->awaited < o->commands.count || o->code == ERR_UNREACHABLE)
+        lane_turn_go_on_later(r, p);
+    else if (o->code != ERR_OK)
+        lane_turn_end(r, p, o->code, o->why.text);
+    else
+        judge(r, p);
+}
+
+static void on_reply(void *arg, const redisReply *reply)
+{
+    struct round *o = arg;
+    unsigned i = o->next++;
+    if (o->reader != NULL && reply == NULL)
+        note(o, ERR_UNREACHABLE, "the connection broke");
+    else if (o->reader != NULL)
+        take(o, o->commands.kind[i], reply);
+    if (o->next < o->awaited)
+        return;
+    if (o->reader != NULL)
+        end_round(o->reader);
+    else
+        lane_round_free(o);
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+/* Reading a view: the fields of which there are several, which scripts alone store. */
+#include "shard/view/log_view_internal.h"
+
+#include <string.h>
+#include "base/number.h"
+
+/* What stands behind @prefix in the name of @f; NULL: it does not begin so. */
+static const char *behind(const struct view_field *f, const char *prefix, size_t *length)
+{
+    size_t at = strlen(prefix);
+    if (f->name_length < at || memcmp(f->name, prefix, at) != 0)
+        return NULL;
+    *length = f->name_length - at;
+    return f->name + at;
+}
+
+static bool parse_lane_index(const char *text, size_t length, unsigned *lane)
+{
+    uint64_t n;
+    if (!number_u64(text, length, &n) || n >= LOG_LANES_MAX)
+        return false;
+    *lane = (unsigned)n;
+    return true;
+}
+
+/* Split "<number> <rest>". */
+static bool parse_numbered(const struct view_field *f, uint64_t *number, const char **rest, size_t *length)
+{
+    const char *blank = memchr(f->value, ' ', f->value_length);
+    if (blank == NULL || !number_u64(f->value, (size_t)(blank - f->value), number))
+        return false;
+    *rest = blank + 1;
+    *length = f->value_length - (size_t)(*rest - f->value);
+    return true;
+}
+
+/* "<slot>.<lane>" */
+static bool parse_slot_lane(const char *name, size_t length, unsigned *slot, unsigned *lane)
+{
+    if (length < 3 || !log_view_is_bit(name, 1) || name[1] != '.' ||
+        !parse_lane_index(name + 2, length - 2, lane))
+        return false;
+    *slot = *name == '1';
+    return true;
+}
+
+/* "folded<slot>.<lane>=<lane number> <position>" */
+static enum err parse_folded(struct log_view *v, const struct view_field *f, const char *name, size_t length,
+                             struct error *e)
+{
+    struct error why = {"not \"<lane number> <position>\""};
+    struct log_folded *out;
+    const char *text;
+    unsigned slot, lane;
+    if (!parse_slot_lane(name, length, &slot, &lane))
+        return ERR_OK; /* a field of a later version */
+    out = &v->slot[slot].folded[lane];
+    if (!parse_numbered(f, &out->lane_number, &text, &length) ||
+        log_position_parse(&out->position, text, length, &why) != ERR_OK)
+        return log_view_damaged(e, f, why.text);
+    return ERR_OK;
+}
+
+/* "full<slot>.<lane>=<generation> <lane number>:<era> <id>" */
+static enum err parse_full(struct log_view *v, const struct view_field *f, const char *name, size_t length,
+                           struct error *e)
+{
+    const char *text, *blank;
+    unsigned slot, lane;
+    if (!parse_slot_lane(name, length, &slot, &lane))
+        return ERR_OK;
+    struct log_full_at *out = &v->slot[slot].full[lane];
+    if (!parse_numbered(f, &out->generation, &text, &length) || (blank = memchr(text, ' ', length)) == NULL ||
+        !log_view_parse_lane(&out->lane, text, (size_t)(blank - text)) ||
+        !log_id_parse(&out->id, blank + 1, length - (size_t)(blank + 1 - text)))
+        return log_view_damaged(e, f, "not \"<generation> <lane number>:<era> <id>\"");
+    return ERR_OK;
+}
+
+/* "keys<slot>=<generation> <n>": of a generation that had the slot before they say nothing. */
+static enum err parse_keys(struct log_view *v, const struct view_field *f, const char *name, size_t length,
+                           struct error *e)
+{
+    const char *text;
+    if (length != 1 || !log_view_is_bit(name, 1))
+        return ERR_OK;
+    struct log_generation *out = &v->slot[*name == '1'];
+    if (!parse_numbered(f, &out->keys_of, &text, &length) || !number_u64(text, length, &out->keys))
+        return log_view_damaged(e, f, "not \"<generation> <keys>\"");
+    return ERR_OK;
+}
+
+/* "next<slot>=" a generation */
+static enum err parse_next(struct log_view *v, const struct view_field *f, const char *name, size_t length,
+                           struct error *e)
+{
+    struct error why = {""};
+    if (length != 1 || !log_view_is_bit(name, 1))
+        return ERR_OK;
+    if (generation_parse(&v->slot[*name == '1'].next, f->value, f->value_length, &why) != ERR_OK)
+        return log_view_damaged(e, f, why.text);
+    return ERR_OK;
+}
+
+/* "hold.<lane>=<lane number> <id>" */
+static enum err parse_hold(struct log_view *v, const struct view_field *f, const char *name, size_t length,
+                           struct error *e)
+{
+    const char *text;
+    unsigned lane;
+    if (!parse_lane_index(name, length, &lane))
+        return ERR_OK;
+    struct log_hold *out = &v->hold[lane];
+    if (!parse_numbered(f, &out->lane_number, &text, &length) || !log_id_parse(&out->from, text, length))
+        return log_view_damaged(e, f, "not \"<lane number> <id>\"");
+    return ERR_OK;
+}
+
+static bool parse_writer_id(uint8_t id[LOG_WRITER_BYTES], const char *text, size_t length)
+{
+    uint64_t byte = 0;
+    if (length != (size_t)2 * LOG_WRITER_BYTES)
+        return false;
+    for (unsigned i = 0; i < LOG_WRITER_BYTES; i++) {
+        if (!number_hex64(text + (size_t)2 * i, 2, &byte))
+            return false;
+        id[i] = (uint8_t)byte;
+    }
+    return true;
+}
+
+/* "<lane>.<number>:<era>" */
+static bool parse_one_said(struct log_said *out, const char *text, size_t length)
+{
+    struct log_lane lane;
+    const char *dot = memchr(text, '.', length);
+    if (dot == NULL || !parse_lane_index(text, (size_t)(dot - text), &out->lane) ||
+        !log_view_parse_lane(&lane, dot + 1, length - (size_t)(dot + 1 - text)))
+        return false;
+    out->number = lane.number;
+    out->era = lane.era;
+    return true;
+}
+
+/* Several of them with a blank between, or "-" */
+static bool parse_said(struct log_writer *w, const char *text, size_t length)
+{
+    const char *end = text + length;
+    if (length == 1 && *text == '-')
+        return true;
+    while (w->said_count < LOG_LANES_MAX) {
+        const char *blank = memchr(text, ' ', (size_t)(end - text));
+        const char *stop = blank == NULL ? end : blank;
+        if (!parse_one_said(&w->said[w->said_count++], text, (size_t)(stop - text)))
+            return false;
+        if (blank == NULL)
+            return true;
+        text = blank + 1;
+    }
+    return false;
+}
+
+/* "writer.<id>=<lane>.<number>:<era>..." */
+static enum err parse_writer(struct log_view *v, const struct view_field *f, const char *name, size_t length,
+                             struct error *e)
+{
+    struct log_writer *w = &v->writer[v->writer_count];
+    if (v->writer_count == LOG_WRITERS_MAX)
+        return log_view_damaged(e, f, "there are too many writers");
+    *w = (struct log_writer){.said_count = 0};
+    if (!parse_writer_id(w->id, name, length) || !parse_said(w, f->value, f->value_length))
+        return log_view_damaged(e, f,
+                                "not a writer and the lanes of which it has said that no entry is missing");
+    v->writer_count++;
+    return ERR_OK;
+}
+
+static const struct family {
+    const char *prefix;
+    enum err (*parse)(struct log_view *v, const struct view_field *f, const char *name, size_t length,
+                      struct error *e);
+} families[] = {{"folded", parse_folded}, {"full", parse_full}, {"hold.", parse_hold},
+                {"keys", parse_keys},     {"next", parse_next}, {"writer.", parse_writer}};
+
+bool log_view_parse_family(struct log_view *v, const struct view_field *f, enum err *code, struct error *e)
+{
+    for (unsigned i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
+        size_t length;
+        const char *name = behind(f, families[i].prefix, &length);
+        if (name == NULL)
+            continue;
+        *code = families[i].parse(v, f, name, length, e);
+        return true;
+    }
+    return false;
+}
