@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_BENCH_H
 #define TESTS_BENCH_H
-/* The benchmark's parts: workloads driven over pipelined connections, rebuilds watched from outside, the
- * table. */
+/* The benchmark's parts: workloads driven over pipelined connections, rebuilds watched from outside. */
 #include <hiredis/hiredis.h>
 #include <libpq-fe.h>
 #include <stdbool.h>
@@ -14,25 +13,9 @@
 #include "deploy/codes.h"
 #include "deploy/keyset.h"
 #include "deploy/observe.h"
+#include "measure.h"
 
-enum { LANES = 4, DEPTH = 64, ROUNDS_MAX = 31, TIMEOUT_MS = 60000, PAGE_ROWS = 10000 };
-
-/* bench_measure.c */
-struct samples {
-    unsigned count;
-    double value[ROUNDS_MAX];
-};
-void samples_add(struct samples *s, double value);
-double samples_median(const struct samples *s); /* 0 if empty */
-
-/* CPU seconds that a Redis server has used, user and system. */
-MUST_CHECK enum err measure_redis_cpu(redisContext *redis, double *out, struct error *e);
-/* The same of any process, in ticks of 10 ms; 0 if it is gone. */
-double measure_process_cpu(pid_t pid);
-/* VmRSS or VmHWM of a process in bytes; 0 if unknown. */
-uint64_t measure_memory(pid_t pid, const char *field);
-/* Begin a new VmHWM at what is resident now. */
-MUST_CHECK enum err measure_reset_peak(pid_t pid, struct error *e);
+enum { LANES = 4, DEPTH = 64, TIMEOUT_MS = 60000, PAGE_ROWS = 10000 };
 
 /* bench_pipeline.c: requests formatted beforehand, sent a batch at a time over LANES connections, a thread
  * each. */
@@ -109,10 +92,4 @@ void slowlog_print(redisContext *redis);
 /* Wait until @filter is built and no job runs. */
 MUST_CHECK enum err rebuild_wait_built(redisContext *daemon, const char *filter, unsigned seconds,
                                        struct error *e);
-
-/* bench_table.c */
-void table_heading(const char *title, const char *columns);
-/* One line: figure against target; counts what is missed. */
-void table_target(const char *what, double value, const char *unit, bool at_most, double limit);
-unsigned table_missed(void);
 #endif

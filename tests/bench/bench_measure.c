@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "base/number.h"
-#include "bench.h"
+#include "measure.h"
 
 void samples_add(struct samples *s, double value)
 {

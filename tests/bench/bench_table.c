@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdio.h>
-#include "bench.h"
+#include "measure.h"
 
 static unsigned missed;
 
@@ -16,6 +16,12 @@ void table_target(const char *what, double value, const char *unit, bool at_most
     missed += !ok;
     (void)printf("  %-6s  %-66s %9.2f %-9s %s %.2f\n", ok ? "OK" : "MISSED", what, value, unit,
                  at_most ? "at most" : "at least", limit);
+}
+
+void table_beside(const char *what, double value, const char *unit)
+{
+    (void)printf("          %-66s %9.2f %s\n", what, value, unit);
+    (void)fflush(stdout);
 }
 
 unsigned table_missed(void)

@@ -44,7 +44,7 @@ static bool wait_for_work(struct log_member *m)
 {
     struct timespec until;
     (void)clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += TEND_MS * 1000000L;
+    until.tv_nsec += (long)m->tend_ms * 1000000L;
     until.tv_sec += until.tv_nsec / 1000000000L;
     until.tv_nsec %= 1000000000L;
     (void)pthread_mutex_lock(&m->lock);
@@ -103,7 +103,7 @@ static void end_work(void *arg)
 enum err log_member_open(struct log_member *m, const struct log_member_options *o, struct error *e)
 {
     struct names names = *o->names;
-    *m = (struct log_member){.woken = true};
+    *m = (struct log_member){.woken = true, .tend_ms = o->tend_ms == 0 ? TEND_MS : o->tend_ms};
     names.incarnation = 0;
     (void)pthread_mutex_init(&m->lock, NULL);
     (void)pthread_cond_init(&m->wake, NULL);
@@ -124,7 +124,7 @@ enum err log_member_open(struct log_member *m, const struct log_member_options *
                                             .link = m->link,
                                             .timeout_ms = o->timeout_ms,
                                             .folds = o->folds,
-                                            .fold_interval_us = FOLD_US,
+                                            .fold_interval_us = o->fold_us == 0 ? FOLD_US : o->fold_us,
                                             .retain_us = o->retain_us};
     enum err code = control_new(&m->control, &options, e);
     if (code == ERR_OK &&

@@ -17,6 +17,7 @@ struct log_member {
     pthread_mutex_t lock;
     pthread_cond_t wake;
     bool woken, stops, pauses, paused;
+    unsigned tend_ms;
     enum err failing; /* what the control ended with last, and its text */
     struct error last;
     pthread_t worker; /* runs the loop */
@@ -33,6 +34,8 @@ struct log_member_options {
     uint64_t memory; /* bytes of shards that are in memory at most */
     unsigned timeout_ms;
     uint64_t retain_us; /* how long entries stay in a lane that are folded */
+    unsigned tend_ms;   /* how often the control looks for work; 0: 20 */
+    uint64_t fold_us;   /* how often it folds; 0: 20,000 */
     bool folds;
 };
 

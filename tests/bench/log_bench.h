@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TESTS_BENCH_LOG_BENCH_H
+#define TESTS_BENCH_LOG_BENCH_H
+/* The parts of bench_log: servers, filters that are logs, requests driven through shard/request in the loop
+ * of a process (tests/lib/log_member.h), and the same work on a plain Redis or on one with RedisBloom. */
+#include <signal.h>
+#include <stdatomic.h>
+#include "measure.h"
+#include "shard/link.h"
+#include "tests/lib/log_member.h"
+#include "tests/lib/temp_redis.h"
+
+enum {
+    REPLY_MS = 20000,
+    KEY_BYTES = 16,
+    ROUNDS = 5,
+    CONNECTIONS = 50, /* of clients, each with PIPELINE requests under way */
+    PIPELINE = 16,
+    BATCH = 100, /* keys of a request, where it is one of many keys */
+    LATENCIES_MAX = 1 << 20
+};
+#define ERROR_RATE 1e-3
+
+/* The exit status is 2. */
+void must(enum err code, const struct error *e);
+void *allocate(size_t bytes);
+double thread_cpu(pthread_t thread); /* seconds */
+
+/* --- log_server.c: a server, and what lies on it --- */
+
+struct server {
+    struct temp_redis redis;
+    struct nodes nodes;
+    struct link *link;
+    redisContext *context;
+};
+
+/* @module: a file, loaded by the server; NULL: a plain one. */
+void server_start(struct server *s, const char *module);
+void server_stop(struct server *s);
+double server_cpu(struct server *s); /* seconds, of all its threads */
+/* INFO commandstats: microseconds of a call since the last CONFIG RESETSTAT; 0: there was none. */
+double server_call_us(struct server *s, const char *command);
+void server_ok(struct server *s, const char *command);
+long long server_integer(struct server *s, const char *format, ...);
+
+/* Make the empty filter @name for @capacity keys at ERROR_RATE, which does not grow. */
+struct made {
+    struct names names;
+    struct geometry geometry;
+    uint16_t tag;
+    uint64_t generation;
+};
+void filter_make(struct server *s, const char *name, uint64_t capacity, struct made *out);
+/* Set half of its bits, as in a filter that is full. Before any process has opened it. */
+void filter_fill(struct server *s, const struct made *f);
+/* A process that has all of it in memory, when this returns. @folds: it folds each second. */
+void member_open(struct log_member *m, struct server *s, const struct made *f, bool folds);
+/* It need not have it all in memory yet. */
+void member_begin(struct log_member *m, struct server *s, const struct made *f, bool folds);
+bool member_has_loaded(struct log_member *m);
+/* Wait until the shards have all that the lanes have. */
+void member_wait_folded(struct log_member *m, struct server *s, const struct made *f);
+
+/* --- log_drive.c: requests --- */
+
+/* "k<15 digits>" of the numbers from @first on. */
+struct keys {
+    uint64_t count;
+    char (*text)[KEY_BYTES];
+    struct request_key *key;
+};
+void keys_make(struct keys *k, uint64_t first, uint64_t count);
+/* @count of them: by turns from [0, below) and from [@below, 2 * @below), at random. */
+void keys_make_mixed(struct keys *k, uint64_t below, uint64_t count);
+void keys_free(struct keys *k);
+
+struct slot;
+struct drive {
+    struct log_member *member;
+    const struct keys *keys; /* those from @first on, @count of them, and from the beginning again */
+    uint64_t first, count;
+    unsigned batch, outstanding; /* keys of a request; requests under way at most */
+    unsigned per_second;         /* requests; 0: as many as are answered */
+    bool adds;
+
+    /* What drive_wait() has found: */
+    double seconds, own, redis; /* by the clock; processor of the loop's thread, of the server */
+    uint64_t requests, positive, late; /* keys present, or new; requests that found no free slot in time */
+    double p50, p99;                   /* us of a request */
+
+    /* Its own: */
+    struct server *server;
+    struct slot *slot, *free;
+    struct event *timer;
+    int timer_fd;
+    atomic_bool stops, done;
+    uint64_t next, under_way, began_us;
+    unsigned latencies;
+    uint32_t *latency;
+};
+void drive_start(struct drive *d, struct server *s);
+/* All keys were asked for or added. */
+void drive_wait(struct drive *d);
+/* Ask for no more, and wait. */
+void drive_stop(struct drive *d);
+void drive_run(struct drive *d, struct server *s);
+
+/* --- log_raw.c: the same on a server itself --- */
+
+struct raw {
+    const char *const *words; /* of a command, before its keys; NULL ends them */
+    const char *behind;       /* behind each key: a word; NULL: none */
+    unsigned per_command, depth, connections;
+    double seconds, redis; /* by the clock; processor of the server */
+    double p50, p99;       /* us of a write and all of its replies */
+};
+/* @count of @keys from @first on. */
+void raw_run(struct raw *r, struct server *s, const struct keys *keys, uint64_t first, uint64_t count);
+
+/* --- log_present.c --- */
+
+/* Latency in us, p50, of @count adds, one at a time, by the core that the service has. */
+struct present;
+struct present *present_open(struct server *s, uint64_t capacity);
+double present_add(struct present *p, const struct keys *keys, uint64_t first, uint64_t count);
+void present_close(struct present *p);
+
+/* --- the measurements --- */
+
+struct bench {
+    const char *module; /* RedisBloom; NULL: not compared with */
+    bool quick;
+};
+void bench_lookup(const struct bench *b);  /* log_lookup.c */
+void bench_traffic(const struct bench *b); /* log_traffic.c: checks, adds, one add alone */
+void bench_tails(const struct bench *b);   /* log_tails.c */
+void bench_load(const struct bench *b);    /* log_load.c: loading, memory */
+void bench_lane(const struct bench *b);    /* log_load.c: what a lane takes in Redis */
+
+/* A figure with its target, and what it is to that of a plain Redis and of RedisBloom in the same round;
+ * 0: not measured. */
+struct figure {
+    struct samples own, raw, module;
+};
+void figure_add(struct figure *f, double own, double raw, double module);
+void figure_print(const struct figure *f, const char *what, const char *unit, bool at_most, double limit);
+#endif
