@@ -46,8 +46,14 @@ static enum err read_tails(struct control *c, struct error *e)
         w.under_way++;
         lane_ask(c->port, c->filter->lane[i].reader, &asked[i], on_tail, &w);
     }
-    while (w.under_way > 0)
+    while (w.under_way > 0 && !control_has_stalled(c)) /* the port's tick ends each wait */
         (void)event_base_loop(c->base, EVLOOP_ONCE);
+    if (w.under_way > 0) { /* this thread is the one that mends it */
+        for (unsigned i = 0; i < c->filter->lanes; i++)
+            lane_cancel(&asked[i]);
+        if (w.code == ERR_OK)
+            w.code = error_set(e, ERR_BUSY, "a lane waits for the view");
+    }
     free(asked);
     return w.code;
 }
@@ -146,16 +152,25 @@ static enum err trim_folded(struct control *c, unsigned i, const struct folder_l
     return trim(c, i, retain_bound(&c->retain[i], now, atomic_load(&c->filter->lane[i].bytes), bound), e);
 }
 
-/* Positions, and the bytes up to there, or fewer. */
-static void note_positions(struct control *c, struct folder_lane *lanes, uint64_t *bytes)
+/* Of each lane: the position, how many layers had begun and keys were counted there, and the bytes up to there, or
+ * fewer. False: a reader has gone back behind what was applied. */
+static bool note_positions(struct control *c, const struct held *h, struct folder_lane *lanes, uint64_t *bytes)
 {
     struct log_filter *f = c->filter;
+    uint64_t keys = h->keys;
+    bool applied = true;
     for (unsigned i = 0; i < f->lanes; i++) {
         lanes[i].number = c->lane[i].number;
         lanes[i].era = c->lane[i].era;
         bytes[i] = atomic_load(&f->lane[i].bytes);
-        lane_reader_position(f->lane[i].reader, &lanes[i].position);
+        lane_reader_hold(f->lane[i].reader, &lanes[i].position);
+        lanes[i].layers = h->resident->begun[i];
+        keys += h->resident->keys[i];
+        applied &= log_id_compare(lanes[i].position.id, h->resident->applied[i]) == 0;
+        lane_reader_let_go(f->lane[i].reader);
+        lanes[i].keys = keys;
     }
+    return applied;
 }
 
 static enum err fold_with(struct control *c, struct folder_lane *lanes, struct error *e)
@@ -167,7 +182,8 @@ static enum err fold_with(struct control *c, struct folder_lane *lanes, struct e
         code = begin_folding(c, f->slot[f->current], e);
     if (code != ERR_OK)
         return code;
-    note_positions(c, lanes, bytes);
+    if (!note_positions(c, c->folding, lanes, bytes))
+        return ERR_OK;
     code = folder_fold(&c->folder, lanes, f->lanes, e);
     for (unsigned i = 0; i < f->lanes && code == ERR_OK; i++) {
         c->folded_bytes[i] = bytes[i];

@@ -3,12 +3,13 @@
 #define SHARD_REQUEST_CONTROL_INTERNAL_H
 /* What the parts of a control share: control.c (the view, the register of writers, and the order of all),
  * control_lanes.c (lanes that broke, and where they are read from), control_shards.c (generations, and their
- * shards in memory), control_fold.c (folding, and shards' nodes in another era). */
+ * shards in memory), control_grow.c (layers), control_fold.c (folding, and shards' nodes in another era). */
 #include "shard/request/control.h"
 #include "shard/request/log_filter_internal.h"
 #include "shard/view/eras.h"
 #include "shard/view/due.h"
 #include "shard/view/folder.h"
+#include "shard/view/grow.h"
 #include "shard/view/retain.h"
 #include "shard/view/roll.h"
 
@@ -17,6 +18,8 @@ struct control {
     struct link *link;
     unsigned timeout_ms;
     uint64_t retain_us, log_max, fold_interval_us;
+    uint32_t shard_bytes;
+    double growth;
     _Atomic bool folds;
     struct log_view *view;
     struct lane stream[LOG_LANES_MAX];   /* its lanes */
@@ -53,6 +56,16 @@ void control_stop_readers(struct control *c);
 typedef void control_move_fn(struct lane_reader *r, const struct lane *lane, const struct log_position *at);
 /* Have the readers go on from c->at, in the lanes that the view has. */
 void control_move_readers(struct control *c, control_move_fn *move);
+
+/* Some lane cannot be read on: by other threads than this one nothing changes that. */
+bool control_has_stalled(const struct control *c);
+
+/* --- control_grow.c --- */
+/* Lanes that wait for a layer go on, if it is known by now. ERR_BUSY: the view does not have it. */
+MUST_CHECK enum err control_resume_lanes(struct control *c, struct error *e);
+/* Behind a fold: have the newest layer begin in the lanes where it has not, and make the next one if all are full.
+ * *@soon: come again at once. */
+MUST_CHECK enum err control_grow(struct control *c, bool *soon, struct error *e);
 
 /* --- control_shards.c --- */
 /* What this process holds of the generation that the view has in @slot; NULL: nothing. */

@@ -8,6 +8,7 @@ enum err held_add_layers(struct held *h, const struct generation *shape, const s
 {
     uint16_t tag = hash_tag(names->incarnation, names->filter, names->filter_length, shape->number);
     enum err code = ERR_OK;
+    h->shape.capacity = shape->capacity;
     for (unsigned l = h->resident->layer_count; l < shape->layer_count && code == ERR_OK; l++) {
         code = resident_add_layer(h->resident, &shape->layers[l].geometry, tag, e);
         if (code == ERR_OK) {
@@ -33,8 +34,10 @@ enum err held_new(struct held **out, const struct log_view *view, unsigned slot,
         code = resident_new(&h->resident, shape->seed, view->lane_count, budget, e);
     if (code == ERR_OK)
         code = held_add_layers(h, shape, names, e);
-    if (code == ERR_OK)
+    if (code == ERR_OK) {
         held_take_view(h, view, slot);
+        held_begin(h, view, slot);
+    }
     if (code != ERR_OK) {
         held_drop(h);
         return code;
@@ -48,6 +51,15 @@ void held_take_view(struct held *h, const struct log_view *view, unsigned slot)
     h->writer = view->slot[slot].writer;
     h->eras = view->eras;
     h->view = resident_view(h->resident);
+}
+
+void held_begin(struct held *h, const struct log_view *view, unsigned slot)
+{
+    const struct log_generation *g = &view->slot[slot];
+    h->keys = g->keys;
+    for (unsigned i = 0; i < view->lane_count; i++)
+        if (log_view_is_folded(view, g, i))
+            resident_begin(h->resident, i, g->folded[i].position.id, g->folded[i].layers);
 }
 
 void held_keep(struct held *h)
@@ -69,5 +81,7 @@ enum err held_apply(struct held *h, const struct held_entry *entry, uint8_t *add
     *was = log_id_compare(entry->id, h->resident->applied[entry->lane]) <= 0;
     if (*was)
         return ERR_OK;
+    if (entry->begins == h->shape.number)
+        return resident_begin_layer(h->resident, entry->lane, entry->id, entry->layer, e);
     return resident_apply(h->resident, entry->lane, entry->id, entry->keys, entry->count, added, e);
 }

@@ -14,6 +14,7 @@ struct held {
     struct generation shape;
     struct placement placement;
     struct resident *resident;
+    uint64_t keys; /* of the generation, where entries began to be applied; of the control */
     /* Of the view that the control has seen last, under the filter's lock: what blocks are read by. */
     uint32_t view; /* resident_view() */
     struct writer_token writer;
@@ -22,6 +23,8 @@ struct held {
 
 /* What @view says of the generation in @slot, for reads of blocks that begin from now on. */
 void held_take_view(struct held *h, const struct log_view *view, unsigned slot);
+/* Entries are applied from `folded` of @view on, into the layers that had begun there. Nobody applies meanwhile. */
+void held_begin(struct held *h, const struct log_view *view, unsigned slot);
 
 /* The generation in @slot of @view, with nothing in memory and one reference. ERR_CONFIG: it lies on nodes
  * that are not configured; ERR_NOMEM. */
@@ -36,10 +39,12 @@ void held_drop(struct held *h);
 MUST_CHECK enum err held_add_layers(struct held *h, const struct generation *shape, const struct names *names,
                                     struct error *e);
 
-/* Apply an entry of @lane, unless it was. *@added, of LOG_KEYS_MAX: enum resident_added of each key. False:
- * it was. */
+/* Apply an entry of @lane, unless it *@was. @added, of LOG_KEYS_MAX: enum resident_added of each key. ERR_FENCED: a
+ * layer of the generation begins that it has not yet; ERR_NOMEM. */
 struct held_entry {
     unsigned lane, count;
+    uint64_t begins; /* a layer of that generation begins; 0: none does */
+    unsigned layer;
     struct log_id id;
     struct key_hash keys[LOG_KEYS_MAX];
 };

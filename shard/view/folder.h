@@ -70,6 +70,8 @@ struct folder_lane {
     uint64_t number; /* of its stream */
     uint64_t era;    /* that the position was read under */
     struct log_position position;
+    unsigned layers; /* that had begun there */
+    uint64_t keys;   /* of the last lane: of the generation, at all positions; without resident->folded_keys */
     struct fold_bound needed, over_hold; /* out: as fold_store() */
 };
 

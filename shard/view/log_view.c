@@ -248,18 +248,31 @@ static bool parse_slot_lane(const char *name, size_t length, unsigned *slot, uns
     return true;
 }
 
-/* "folded<slot>.<lane>=<lane number> <position>" */
+/* Split "<rest> <layers>" off. */
+static bool take_layers(const char *text, size_t *length, unsigned *layers)
+{
+    const char *blank = memrchr(text, ' ', *length);
+    uint64_t n;
+    if (blank == NULL || !number_u64(blank + 1, *length - (size_t)(blank + 1 - text), &n) || n == 0 ||
+        n > GENERATION_LAYERS_MAX)
+        return false;
+    *length = (size_t)(blank - text);
+    *layers = (unsigned)n;
+    return true;
+}
+
+/* "folded<slot>.<lane>=<lane number> <position> <layers>" */
 static enum err parse_folded(struct log_view *v, const struct view_field *f, const char *name, size_t length,
                              struct error *e)
 {
-    struct error why = {"not \"<lane number> <position>\""};
+    struct error why = {"not \"<lane number> <position> <layers>\""};
     struct log_folded *out;
     const char *text;
     unsigned slot, lane;
     if (!parse_slot_lane(name, length, &slot, &lane))
         return ERR_OK; /* a field of a later version */
     out = &v->slot[slot].folded[lane];
-    if (!parse_numbered(f, &out->lane_number, &text, &length) ||
+    if (!parse_numbered(f, &out->lane_number, &text, &length) || !take_layers(text, &length, &out->layers) ||
         log_position_parse(&out->position, text, length, &why) != ERR_OK)
         return damaged(e, f, why.text);
     return ERR_OK;
@@ -426,6 +439,13 @@ static enum err check(const struct log_view *v, struct error *e)
                              "the view is damaged: generation%u has number %" PRIu64
                              ", which is the other slot's or above last_generation",
                              i, number);
+    }
+    for (unsigned at = 0; at < 2 * LOG_LANES_MAX; at++) {
+        const struct log_generation *g = &v->slot[at % 2];
+        const struct log_folded *f = &g->folded[at / 2];
+        if (g->shape.number != 0 && f->lane_number != 0 && f->layers > g->shape.layer_count)
+            return error_set(e, ERR_PARSE, "the view is damaged: folded%u.%u names %u layers of %u", at % 2, at / 2,
+                             f->layers, g->shape.layer_count);
     }
     if (v->slot[v->current].shape.number == 0)
         return error_set(e, ERR_PARSE, "the view is damaged: bloom_filter_current_index names an empty slot");

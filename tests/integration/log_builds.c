@@ -140,7 +140,7 @@ static void make_old(const struct generation *g)
         must(shard_make_reply(&f, placement_where(&p, 0, s), &made, &e), e);
         assert_true(made);
     }
-    must(fold_store(&f, 0, 1, lane.era, &end, &needed, &over_hold, &e), e);
+    must(fold_store(&f, 0, 1, lane.era, &end, 1, NULL, &needed, &over_hold, &e), e);
     fold_fini(&f);
 }
 
