@@ -160,9 +160,7 @@ enum err control_tend(struct control *c, bool *soon, struct error *e)
     forget_own(c);
     if (*soon)
         return ERR_OK;
-    if (!c->folds)
-        return control_measure(c, e);
-    code = control_fold_if_due(c, e);
+    code = c->folds ? control_fold_if_due(c, e) : control_measure(c, e);
     return code == ERR_OK ? control_grow(c, soon, e) : code;
 }
 

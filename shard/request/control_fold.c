@@ -27,33 +27,40 @@ struct tail_wait {
     struct error *e;
 };
 
+struct tail_asked {
+    struct lane_request request;
+    struct tail_wait *wait;
+    bool is_told;
+};
+
 static void on_tail(void *arg, const struct lane_result *result)
 {
-    struct tail_wait *w = arg;
+    struct tail_asked *asked = arg;
+    struct tail_wait *w = asked->wait;
+    asked->is_told = true;
     w->under_way--;
     if (w->code == ERR_OK && result->code != ERR_OK)
         w->code = error_set(w->e, result->code, "%s", result->text);
 }
 
-/* Apply all that the lanes have now. */
-static enum err read_tails(struct control *c, struct error *e)
+enum err control_read_tails(struct control *c, struct error *e)
 {
-    struct tail_wait w = {.e = e};
-    struct lane_request *asked = calloc(c->filter->lanes, sizeof(*asked));
+    unsigned lanes = c->filter->lanes;
+    struct tail_wait w = {.e = e, .under_way = lanes};
+    struct tail_asked *asked = calloc(lanes, sizeof(*asked));
     if (asked == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    for (unsigned i = 0; i < c->filter->lanes; i++) {
-        w.under_way++;
-        lane_ask(c->port, c->filter->lane[i].reader, &asked[i], on_tail, &w);
+    for (unsigned i = 0; i < lanes; i++) {
+        asked[i].wait = &w;
+        lane_ask(c->port, c->filter->lane[i].reader, &asked[i].request, on_tail, &asked[i]);
     }
     while (w.under_way > 0 && !control_has_stalled(c)) /* the port's tick ends each wait */
         (void)event_base_loop(c->base, EVLOOP_ONCE);
-    if (w.under_way > 0) { /* this thread is the one that mends it */
-        for (unsigned i = 0; i < c->filter->lanes; i++)
-            lane_cancel(&asked[i]);
-        if (w.code == ERR_OK)
-            w.code = error_set(e, ERR_BUSY, "a lane waits for the view");
-    }
+    if (w.under_way > 0 && w.code == ERR_OK) /* it is this thread that mends it */
+        w.code = error_set(e, ERR_BUSY, "a lane waits for the view");
+    for (unsigned i = 0; i < lanes; i++)
+        if (!asked[i].is_told)
+            lane_cancel(&asked[i].request);
     free(asked);
     return w.code;
 }
@@ -157,6 +164,7 @@ static enum err trim_folded(struct control *c, unsigned i, const struct folder_l
 static bool note_positions(struct control *c, const struct held *h, struct folder_lane *lanes, uint64_t *bytes)
 {
     struct log_filter *f = c->filter;
+    const struct log_generation *g = &c->view->slot[h->shape.number % 2];
     uint64_t keys = h->keys;
     bool applied = true;
     for (unsigned i = 0; i < f->lanes; i++) {
@@ -167,6 +175,8 @@ static bool note_positions(struct control *c, const struct held *h, struct folde
         lanes[i].layers = h->resident->begun[i];
         keys += h->resident->keys[i];
         applied &= log_id_compare(lanes[i].position.id, h->resident->applied[i]) == 0;
+        lanes[i].is_full = h->full[i].is_marked && !log_view_is_full(c->view, g, i);
+        lanes[i].mark = h->full[i].mark;
         lane_reader_let_go(f->lane[i].reader);
         lanes[i].keys = keys;
     }
@@ -177,7 +187,7 @@ static enum err fold_with(struct control *c, struct folder_lane *lanes, struct e
 {
     struct log_filter *f = c->filter;
     uint64_t bytes[LOG_LANES_MAX] = {0};
-    enum err code = read_tails(c, e);
+    enum err code = control_read_tails(c, e);
     if (code == ERR_OK)
         code = begin_folding(c, f->slot[f->current], e);
     if (code != ERR_OK)
@@ -210,7 +220,7 @@ enum err control_fold_if_due(struct control *c, struct error *e)
     struct log_filter *f = c->filter;
     uint64_t now = clock_mono_us();
     struct due_facts facts = {.last = c->folded_at, .log_max = c->log_max, .interval = c->fold_interval_us};
-    enum err code = read_tails(c, e);
+    enum err code = control_read_tails(c, e);
     for (unsigned i = 0; i < f->lanes; i++)
         facts.unfolded_bytes += atomic_load(&f->lane[i].bytes) - c->folded_bytes[i];
     if (facts.unfolded_bytes > 0 && c->oldest == 0)

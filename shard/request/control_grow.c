@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A generation that is full gets a layer: its shards are made, the view has it, and then an entry in each lane says where
- * it begins. Whoever folds does what is next, whatever the one before has left undone. Two who do it at once do no harm:
- * log_grow() lets one of them through, and of two marks of a layer the second changes nothing. */
+ * it begins. One that does not grow is marked in each lane. Whoever counts as many keys does that, and whoever folds
+ * goes on with what another one has left undone. Two who do it at once do no harm: log_grow() lets one of them through,
+ * and of two marks of a layer the second changes nothing. */
 #include "shard/request/control_internal.h"
 
 #include "shard/log/lane_sync.h"
@@ -28,22 +29,48 @@ enum err control_resume_lanes(struct control *c, struct error *e)
     return ERR_OK;
 }
 
-/* *@all: the newest layer has begun in all lanes. */
-static enum err begin_newest(struct control *c, const struct held *h, bool *all, struct error *e)
+typedef enum err mark_fn(struct control *c, const struct held *h, unsigned lane, struct error *e);
+
+static bool has_begun(const struct held *h, unsigned lane)
 {
-    unsigned newest = h->shape.layer_count - 1;
-    enum err code = ERR_OK;
-    *all = true;
-    for (unsigned i = 0; i < c->filter->lanes && code == ERR_OK; i++) {
-        if (h->resident->begun[i] > newest)
-            continue;
-        *all = false;
-        code = lane_mark_layer(c->link, &c->stream[i], h->shape.number, newest, e);
-    }
-    return code;
+    return h->resident->begun[lane] == h->shape.layer_count;
 }
 
-static enum err add_layer(struct control *c, const struct held *h, struct error *e)
+static enum err mark_layer(struct control *c, const struct held *h, unsigned lane, struct error *e)
+{
+    if (has_begun(h, lane))
+        return ERR_OK;
+    return lane_mark_layer(c->link, &c->stream[lane], h->shape.number, h->shape.layer_count - 1, e);
+}
+
+static bool have_begun(const struct held *h)
+{
+    bool all = true;
+    for (unsigned i = 0; i < h->resident->lanes; i++)
+        all &= has_begun(h, i);
+    return all;
+}
+
+static enum err mark_full(struct control *c, const struct held *h, unsigned lane, struct error *e)
+{
+    struct lane_reader *r = c->filter->lane[lane].reader;
+    lane_reader_hold(r, &c->position[lane]);
+    bool marked = h->full[lane].is_marked;
+    lane_reader_let_go(r);
+    return marked ? ERR_OK : lane_mark_full(c->link, &c->stream[lane], h->shape.number, e);
+}
+
+/* What others have appended is known first; then the marks that are missing are appended, and met. */
+static enum err mark(struct control *c, const struct held *h, mark_fn *fn, struct error *e)
+{
+    enum err code = control_read_tails(c, e);
+    for (unsigned i = 0; i < c->filter->lanes && code == ERR_OK; i++)
+        code = fn(c, h, i, e);
+    return code == ERR_OK ? control_read_tails(c, e) : code;
+}
+
+/* While that cannot be, the generation takes more keys than it was planned for. */
+static enum err add_layer(struct control *c, struct held *h, bool *soon, struct error *e)
 {
     const struct grow_options o = {.generation = h->shape.number,
                                    .layers = h->shape.layer_count,
@@ -51,24 +78,30 @@ static enum err add_layer(struct control *c, const struct held *h, struct error 
                                    .growth = c->growth};
     enum err code = log_grow(c->link, &c->filter->names, &o, c->view, NULL, e);
     control_stop_folding(c); /* the grower was the writer in between */
-    return code;
+    *soon = code == ERR_OK;
+    if (code == ERR_OK)
+        c->grew = h->shape.number;
+    h->unbounded = code != ERR_OK && code != ERR_CONFLICT;
+    if (h->unbounded)
+        log_filter_changed(c->filter);
+    return code == ERR_CONFLICT ? ERR_OK : code; /* somebody else makes it */
 }
 
 enum err control_grow(struct control *c, bool *soon, struct error *e)
 {
-    const struct held *h = control_held_of(c, c->view->current);
-    bool all;
+    struct held *h = control_held_of(c, c->view->current);
     if (h == NULL || h != c->filter->slot[c->filter->current])
         return ERR_OK;
-    enum err code = begin_newest(c, h, &all, e);
-    if (code != ERR_OK || !all) {
-        *soon = code == ERR_OK;
-        return code;
+    if (!have_begun(h))
+        return c->folds || c->grew == h->shape.number ? mark(c, h, mark_layer, e) : ERR_OK;
+    switch (grow_decide(held_keys(h), h->shape.capacity, h->shape.layer_count, h->fixed)) {
+    case GROW_LAYER:
+        return add_layer(c, h, soon, e);
+    case GROW_FULL:
+        return held_is_full(h) ? ERR_OK : mark(c, h, mark_full, e);
+    case GROW_NOTHING:
+        h->unbounded = h->shape.layer_count == GENERATION_LAYERS_MAX;
+        break;
     }
-    uint64_t keys = h->keys + resident_keys(h->resident);
-    bool fixed = c->view->expansion == 0 && !c->view->sourced;
-    if (grow_decide(keys, h->shape.capacity, h->shape.layer_count, fixed) != GROW_LAYER)
-        return ERR_OK;
-    *soon = true;
-    return add_layer(c, h, e);
+    return ERR_OK;
 }

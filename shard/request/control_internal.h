@@ -20,6 +20,7 @@ struct control {
     uint64_t retain_us, log_max, fold_interval_us;
     uint32_t shard_bytes;
     double growth;
+    uint64_t grew; /* the generation that this process has added the newest layer to */
     _Atomic bool folds;
     struct log_view *view;
     struct lane stream[LOG_LANES_MAX];   /* its lanes */
@@ -63,8 +64,8 @@ bool control_has_stalled(const struct control *c);
 /* --- control_grow.c --- */
 /* Lanes that wait for a layer go on, if it is known by now. ERR_BUSY: the view does not have it. */
 MUST_CHECK enum err control_resume_lanes(struct control *c, struct error *e);
-/* Behind a fold: have the newest layer begin in the lanes where it has not, and make the next one if all are full.
- * *@soon: come again at once. */
+/* Have the newest layer begin in the lanes where it has not; and if the generation is full, make the next one, or mark
+ * the lanes. *@soon: come again at once. */
 MUST_CHECK enum err control_grow(struct control *c, bool *soon, struct error *e);
 
 /* --- control_shards.c --- */
@@ -82,6 +83,8 @@ MUST_CHECK enum err control_load_some(struct control *c, struct held *h, const s
                                       bool *full, bool *more, struct error *e);
 
 /* --- control_fold.c --- */
+/* Apply all that the lanes have now. ERR_BUSY: one of them has stalled. */
+MUST_CHECK enum err control_read_tails(struct control *c, struct error *e);
 MUST_CHECK enum err control_fold(struct control *c, struct error *e);
 MUST_CHECK enum err control_fold_if_due(struct control *c, struct error *e);
 /* How long the lanes are, once a second: adds are refused while one has no room. */

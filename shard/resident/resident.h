@@ -38,7 +38,8 @@ enum resident_answer {
 enum resident_added {
     RESIDENT_OLD,   /* all of its bits were set before */
     RESIDENT_NEW,   /* some bit was not set, in log order */
-    RESIDENT_UNSURE /* a shard that it may be in is not in memory, nor is its block */
+    RESIDENT_UNSURE,  /* a shard that it may be in is not in memory, nor is its block */
+    RESIDENT_REFUSED  /* it is not there, and not added: the generation is full. Of whoever knows that */
 };
 
 /* What a pin needs. */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include "shard/block.h"
 #include "shard/resident/dirty.h"
+#include "shard/view/full.h"
 
 enum {
     WINDOW = 8,              /* scripts under way */
@@ -458,6 +459,10 @@ static enum err store_positions(struct folder *f, struct folder_lane *lanes, uns
     enum err code = ERR_OK;
     for (unsigned i = 0; i < count && code == ERR_OK; i++) {
         struct folder_lane *l = &lanes[i];
+        if (l->is_full)
+            code = full_store(&f->fold, i, (struct log_lane){l->number, l->era}, l->mark, e);
+        if (code != ERR_OK)
+            break;
         uint64_t keys = l->keys + f->resident->folded_keys;
         code = fold_store(&f->fold, i, l->number, l->era, &l->position, l->layers, i + 1 < count ? NULL : &keys,
                           &l->needed, &l->over_hold, e);
