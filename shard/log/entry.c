@@ -5,6 +5,7 @@
 #include <endian.h>
 #include <stdbool.h>
 #include <string.h>
+#include "shard/generation.h"
 
 enum { AT_MAGIC = 0, AT_FORMAT = 1, AT_COUNT = 2, AT_KIND = 3, AT_WRITER = 4, AT_SEQUENCE = 20 };
 
@@ -43,19 +44,35 @@ size_t log_entry_encode(uint8_t out[LOG_ENTRY_BYTES_MAX], const uint8_t writer[L
     return (size_t)(at - out);
 }
 
-size_t log_entry_encode_full(uint8_t out[LOG_ENTRY_BYTES_MAX], uint64_t generation)
+static size_t encode_mark(uint8_t out[LOG_ENTRY_BYTES_MAX], enum log_entry_kind kind, uint64_t generation,
+                          unsigned layer)
 {
     size_t length = log_entry_encode(out, nobody, generation, NULL, 0);
     assert(generation != 0);
-    out[AT_KIND] = LOG_FULL;
+    out[AT_KIND] = (uint8_t)kind;
+    out[AT_WRITER] = (uint8_t)layer;
     return length;
 }
 
-/* Bytes of the length of an entry without keys or more. */
-static bool is_full_mark(const uint8_t *in)
+size_t log_entry_encode_full(uint8_t out[LOG_ENTRY_BYTES_MAX], uint64_t generation)
 {
-    return in[AT_KIND] == LOG_FULL && in[AT_COUNT] == 0 && get_u64(in + AT_SEQUENCE) != 0 &&
-           memcmp(in + AT_WRITER, nobody, LOG_WRITER_BYTES) == 0;
+    return encode_mark(out, LOG_FULL, generation, 0);
+}
+
+size_t log_entry_encode_layer(uint8_t out[LOG_ENTRY_BYTES_MAX], uint64_t generation, unsigned layer)
+{
+    assert(layer > 0 && layer < GENERATION_LAYERS_MAX);
+    return encode_mark(out, LOG_LAYER, generation, layer);
+}
+
+/* Bytes of the length of an entry without keys or more. */
+static bool is_mark(const uint8_t *in)
+{
+    unsigned layer = in[AT_WRITER];
+    bool of_its_kind = (in[AT_KIND] == LOG_FULL && layer == 0) ||
+                       (in[AT_KIND] == LOG_LAYER && layer > 0 && layer < GENERATION_LAYERS_MAX);
+    return of_its_kind && in[AT_COUNT] == 0 && get_u64(in + AT_SEQUENCE) != 0 &&
+           memcmp(in + AT_WRITER + 1, nobody, LOG_WRITER_BYTES - 1) == 0;
 }
 
 enum err log_entry_decode(struct log_entry *out, const void *bytes, size_t length, struct error *e)
@@ -68,11 +85,12 @@ enum err log_entry_decode(struct log_entry *out, const void *bytes, size_t lengt
     if (length < LOG_ENTRY_BYTES_MIN || in[AT_MAGIC] != LOG_MAGIC || in[AT_FORMAT] != LOG_FORMAT)
         return error_set(e, ERR_PARSE, "%zu bytes that do not begin as an entry does", length);
     unsigned count = in[AT_COUNT];
-    if (in[AT_KIND] != LOG_KEYS && !is_full_mark(in))
+    if (in[AT_KIND] != LOG_KEYS && !is_mark(in))
         return error_set(e, ERR_PARSE, "an entry of kind %u, which is none", in[AT_KIND]);
     if (count > LOG_KEYS_MAX || length != LOG_ENTRY_BYTES_MIN + (size_t)count * LOG_HASH_BYTES)
         return error_set(e, ERR_PARSE, "%zu bytes are not the length of an entry of %u keys", length, count);
-    out->kind = in[AT_KIND] == LOG_FULL ? LOG_FULL : LOG_KEYS;
+    out->kind = (enum log_entry_kind)in[AT_KIND];
+    out->layer = out->kind == LOG_LAYER ? in[AT_WRITER] : 0;
     memcpy(out->writer, in + AT_WRITER, LOG_WRITER_BYTES);
     out->sequence = get_u64(in + AT_SEQUENCE);
     out->count = count;

@@ -54,7 +54,7 @@ struct round {
 };
 
 struct lane_reader {
-    pthread_mutex_t applying; /* held while entries are applied; taken before @lock */
+    pthread_mutex_t applying; /* held while entries are applied; taken before @lock. @at is read under both */
     pthread_mutex_t lock;
     /* Under the lock. */
     struct lane_requests queue;
@@ -67,7 +67,6 @@ struct lane_reader {
     uint64_t taken;  /* of these, in the turn */
     struct lane next_lane;
     struct log_position next_at;
-    struct log_position applied; /* as of the end of a turn */
 
     struct lane lane;
     struct log_position at;

@@ -18,7 +18,7 @@ struct lane_reader *lane_reader_new(const struct lane *lane, const struct log_po
     TAILQ_INIT(&r->queue);
     TAILQ_INIT(&r->turn.requests);
     r->lane = *lane;
-    r->at = r->applied = *at;
+    r->at = *at;
     memcpy(r->writer, writer, LOG_WRITER_BYTES);
     r->sequence = 1; /* 0 is that of notices */
     r->hooks = *hooks;
@@ -118,9 +118,21 @@ void lane_reader_end(struct lane_reader *r, enum err code, const char *text)
     (void)pthread_mutex_unlock(&r->lock);
 }
 
+void lane_reader_hold(struct lane_reader *r, struct log_position *out)
+{
+    (void)pthread_mutex_lock(&r->applying);
+    (void)pthread_mutex_lock(&r->lock);
+    *out = r->moved ? r->next_at : r->at;
+    (void)pthread_mutex_unlock(&r->lock);
+}
+
+void lane_reader_let_go(struct lane_reader *r)
+{
+    (void)pthread_mutex_unlock(&r->applying);
+}
+
 void lane_reader_position(struct lane_reader *r, struct log_position *out)
 {
-    (void)pthread_mutex_lock(&r->lock);
-    *out = r->moved ? r->next_at : r->applied;
-    (void)pthread_mutex_unlock(&r->lock);
+    lane_reader_hold(r, out);
+    lane_reader_let_go(r);
 }

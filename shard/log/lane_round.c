@@ -168,8 +168,9 @@ static enum err keep(struct lane_reader *r, const struct tail_record *record, st
     return own_met(r->own, &r->lane, record->entry.sequence, record->id, record->bytes, record->length, e);
 }
 
-/* *@is_left: the process has entered another era since, so that what is met under this one does not count. */
-static enum err apply_entries(struct lane_reader *r, bool *is_left, struct error *e)
+/* *@stalls: TAIL_ERA: the process has entered another era since, so that what is met under this one does not count;
+ * TAIL_LAYER: the owner waits for a view. */
+static enum err apply_entries(struct lane_reader *r, enum tail_state *stalls, struct error *e)
 {
     struct turn *t = &r->turn;
     struct tail_record record, last = {.bytes = NULL};
@@ -177,11 +178,14 @@ static enum err apply_entries(struct lane_reader *r, bool *is_left, struct error
     while (code == ERR_OK && tail_next(&r->round->tail, &record)) {
         unsigned i = own_entry(r, &record);
         code = i < t->entries ? keep(r, &record, e) : ERR_OK;
-        *is_left = code == ERR_FENCED;
+        if (code == ERR_FENCED)
+            *stalls = TAIL_ERA;
         if (code != ERR_OK)
             break;
         code =
             r->hooks.apply(r->arg, &record, i < t->entries ? t->fresh + (size_t)i * LOG_KEYS_MAX : NULL, e);
+        if (code == ERR_FENCED)
+            *stalls = TAIL_LAYER;
         if (code != ERR_OK)
             break;
         if (i < t->entries)
@@ -209,7 +213,6 @@ static void stall(struct lane_reader *r, struct lane_port *p, enum tail_state st
     if (!superseded) {
         r->stopped = true;
         r->busy = false;
-        r->applied = r->at;
     }
     (void)pthread_mutex_unlock(&r->lock);
     if (superseded)
@@ -224,16 +227,16 @@ static bool apply_all(struct lane_reader *r, struct lane_port *p)
 {
     struct error e = {""};
     enum err code = ERR_OK;
-    bool is_left = false;
+    enum tail_state stalls = TAIL_COMPLETE;
     (void)pthread_mutex_lock(&r->applying);
     bool superseded = is_superseded(r);
     if (!superseded)
-        code = apply_entries(r, &is_left, &e);
+        code = apply_entries(r, &stalls, &e);
     (void)pthread_mutex_unlock(&r->applying);
     if (superseded)
         lane_reader_go_on(r, p);
-    else if (is_left)
-        stall(r, p, TAIL_ERA);
+    else if (stalls != TAIL_COMPLETE)
+        stall(r, p, stalls);
     else if (code != ERR_OK)
         lane_turn_end(r, p, code, e.text);
     return !superseded && code == ERR_OK;
@@ -260,6 +263,7 @@ static void judge(struct lane_reader *r, struct lane_port *p)
     case TAIL_GAP:
     case TAIL_LOST:
     case TAIL_ERA:
+    case TAIL_LAYER:
         stall(r, p, state);
         break;
     case TAIL_EMPTY:

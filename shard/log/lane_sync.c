@@ -342,6 +342,13 @@ enum err lane_mark_full(struct link *l, const struct lane *lane, uint64_t genera
     return append(l, lane, bytes, log_entry_encode_full(bytes, generation), e);
 }
 
+enum err lane_mark_layer(struct link *l, const struct lane *lane, uint64_t generation, unsigned layer,
+                         struct error *e)
+{
+    uint8_t bytes[LOG_ENTRY_BYTES_MAX];
+    return append(l, lane, bytes, log_entry_encode_layer(bytes, generation, layer), e);
+}
+
 static enum err take_trimmed(const struct lane *lane, const redisReply *r, int64_t *gone, uint64_t *bytes,
                              struct error *e)
 {

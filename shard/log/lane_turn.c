@@ -96,7 +96,6 @@ void lane_turn_end(struct lane_reader *r, struct lane_port *p, enum err code, co
 {
     struct lane_request *q;
     (void)pthread_mutex_lock(&r->lock);
-    r->applied = r->at;
     while ((q = TAILQ_FIRST(&r->turn.requests)) != NULL) {
         TAILQ_REMOVE(&r->turn.requests, q, list);
         end_request(r, q, code, text);

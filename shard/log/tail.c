@@ -17,7 +17,8 @@ const char *tail_state_name(enum tail_state state)
                                         [TAIL_GAP] = "the position is no longer in the lane",
                                         [TAIL_LOST] = "the lane is lost",
                                         [TAIL_ERA] = "another replication id, or no master",
-                                        [TAIL_EMPTY] = "no entry from the position on"};
+                                        [TAIL_EMPTY] = "no entry from the position on",
+                                        [TAIL_LAYER] = "a layer begins that is not known yet"};
     return names[state];
 }
 

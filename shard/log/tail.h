@@ -17,7 +17,8 @@ enum tail_state {
     TAIL_GAP,      /* the lane was trimmed past the position, or forked: shards must be loaded again */
     TAIL_LOST,     /* the lane is missing */
     TAIL_ERA,      /* another server, or another history: nothing that it said counts */
-    TAIL_EMPTY     /* no entry: TAIL_GAP or TAIL_LOST; read again with the length */
+    TAIL_EMPTY,    /* no entry: TAIL_GAP or TAIL_LOST; read again with the length */
+    TAIL_LAYER     /* a layer begins that the reader's owner does not know yet; of lane_reader.h alone */
 };
 
 /* For people: "complete", "another era". Static storage. */

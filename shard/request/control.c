@@ -22,6 +22,8 @@ enum err control_new(struct control **out, const struct control_options *o, stru
         c->retain_us = o->retain_us;
         c->log_max = o->log_max != 0 ? o->log_max : LOG_MAX_DEFAULT;
         c->fold_interval_us = o->fold_interval_us;
+        c->shard_bytes = o->shard_bytes != 0 ? o->shard_bytes : SHARD_BYTES_DEFAULT;
+        c->growth = o->growth > 0 ? o->growth : 2;
         c->folds = o->folds;
         c->view = malloc(sizeof(*c->view));
         c->at = calloc(LOG_LANES_MAX, sizeof(*c->at));
@@ -158,7 +160,8 @@ enum err control_tend(struct control *c, bool *soon, struct error *e)
     forget_own(c);
     if (*soon)
         return ERR_OK;
-    return c->folds ? control_fold_if_due(c, e) : control_measure(c, e);
+    code = c->folds ? control_fold_if_due(c, e) : control_measure(c, e);
+    return code == ERR_OK ? control_grow(c, soon, e) : code;
 }
 
 enum err control_leave(struct control *c, struct error *e)

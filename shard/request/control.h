@@ -21,6 +21,8 @@ struct control_options {
     uint64_t retain_us;  /* how long entries stay in a lane that are folded; for readers that lag behind */
     uint64_t log_max;    /* bytes of a lane in Redis: adds are refused behind that; 0: LOG_MAX_DEFAULT */
     uint64_t fold_interval_us; /* 0: DUE_INTERVAL_US */
+    uint32_t shard_bytes;      /* of layers that are added; 0: SHARD_BYTES_DEFAULT */
+    double growth;             /* of a filter with a source (grow.h); 0: 2 */
     bool folds;                /* may be changed by control_set_folding() */
 };
 

@@ -27,27 +27,40 @@ struct tail_wait {
     struct error *e;
 };
 
+struct tail_asked {
+    struct lane_request request;
+    struct tail_wait *wait;
+    bool is_told;
+};
+
 static void on_tail(void *arg, const struct lane_result *result)
 {
-    struct tail_wait *w = arg;
+    struct tail_asked *asked = arg;
+    struct tail_wait *w = asked->wait;
+    asked->is_told = true;
     w->under_way--;
     if (w->code == ERR_OK && result->code != ERR_OK)
         w->code = error_set(w->e, result->code, "%s", result->text);
 }
 
-/* Apply all that the lanes have now. */
-static enum err read_tails(struct control *c, struct error *e)
+enum err control_read_tails(struct control *c, struct error *e)
 {
-    struct tail_wait w = {.e = e};
-    struct lane_request *asked = calloc(c->filter->lanes, sizeof(*asked));
+    unsigned lanes = c->filter->lanes;
+    struct tail_wait w = {.e = e, .under_way = lanes};
+    struct tail_asked *asked = calloc(lanes, sizeof(*asked));
     if (asked == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    for (unsigned i = 0; i < c->filter->lanes; i++) {
-        w.under_way++;
-        lane_ask(c->port, c->filter->lane[i].reader, &asked[i], on_tail, &w);
+    for (unsigned i = 0; i < lanes; i++) {
+        asked[i].wait = &w;
+        lane_ask(c->port, c->filter->lane[i].reader, &asked[i].request, on_tail, &asked[i]);
     }
-    while (w.under_way > 0)
+    while (w.under_way > 0 && !control_has_stalled(c)) /* the port's tick ends each wait */
         (void)event_base_loop(c->base, EVLOOP_ONCE);
+    if (w.under_way > 0 && w.code == ERR_OK) /* it is this thread that mends it */
+        w.code = error_set(e, ERR_BUSY, "a lane waits for the view");
+    for (unsigned i = 0; i < lanes; i++)
+        if (!asked[i].is_told)
+            lane_cancel(&asked[i].request);
     free(asked);
     return w.code;
 }
@@ -146,16 +159,28 @@ static enum err trim_folded(struct control *c, unsigned i, const struct folder_l
     return trim(c, i, retain_bound(&c->retain[i], now, atomic_load(&c->filter->lane[i].bytes), bound), e);
 }
 
-/* Positions, and the bytes up to there, or fewer. */
-static void note_positions(struct control *c, struct folder_lane *lanes, uint64_t *bytes)
+/* Of each lane: the position, how many layers had begun and keys were counted there, and the bytes up to there, or
+ * fewer. False: a reader has gone back behind what was applied. */
+static bool note_positions(struct control *c, const struct held *h, struct folder_lane *lanes, uint64_t *bytes)
 {
     struct log_filter *f = c->filter;
+    const struct log_generation *g = &c->view->slot[h->shape.number % 2];
+    uint64_t keys = h->keys;
+    bool applied = true;
     for (unsigned i = 0; i < f->lanes; i++) {
         lanes[i].number = c->lane[i].number;
         lanes[i].era = c->lane[i].era;
         bytes[i] = atomic_load(&f->lane[i].bytes);
-        lane_reader_position(f->lane[i].reader, &lanes[i].position);
+        lane_reader_hold(f->lane[i].reader, &lanes[i].position);
+        lanes[i].layers = h->resident->begun[i];
+        keys += h->resident->keys[i];
+        applied &= log_id_compare(lanes[i].position.id, h->resident->applied[i]) == 0;
+        lanes[i].is_full = h->full[i].is_marked && !log_view_is_full(c->view, g, i);
+        lanes[i].mark = h->full[i].mark;
+        lane_reader_let_go(f->lane[i].reader);
+        lanes[i].keys = keys;
     }
+    return applied;
 }
 
 static enum err fold_with(struct control *c, struct folder_lane *lanes, struct error *e)
@@ -166,12 +191,13 @@ static enum err fold_with(struct control *c, struct folder_lane *lanes, struct e
     if (h ==
         NULL) /* it is loaded first; one that is read no more may not be built any more, and needs nothing */
         return ERR_OK;
-    enum err code = read_tails(c, e);
+    enum err code = control_read_tails(c, e);
     if (code == ERR_OK)
         code = begin_folding(c, h, e);
     if (code != ERR_OK)
         return code;
-    note_positions(c, lanes, bytes);
+    if (!note_positions(c, c->folding, lanes, bytes))
+        return ERR_OK;
     code = folder_fold(&c->folder, lanes, f->lanes, e);
     for (unsigned i = 0; i < f->lanes && code == ERR_OK; i++) {
         c->folded_bytes[i] = bytes[i];
@@ -198,7 +224,7 @@ enum err control_fold_if_due(struct control *c, struct error *e)
     struct log_filter *f = c->filter;
     uint64_t now = clock_mono_us();
     struct due_facts facts = {.last = c->folded_at, .log_max = c->log_max, .interval = c->fold_interval_us};
-    enum err code = read_tails(c, e);
+    enum err code = control_read_tails(c, e);
     for (unsigned i = 0; i < f->lanes; i++)
         facts.unfolded_bytes += atomic_load(&f->lane[i].bytes) - c->folded_bytes[i];
     if (facts.unfolded_bytes > 0 && c->oldest == 0)

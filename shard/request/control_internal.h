@@ -3,12 +3,13 @@
 #define SHARD_REQUEST_CONTROL_INTERNAL_H
 /* What the parts of a control share: control.c (the view, the register of writers, and the order of all),
  * control_lanes.c (lanes that broke, and where they are read from), control_shards.c (generations, and their
- * shards in memory), control_fold.c (folding, and shards' nodes in another era). */
+ * shards in memory), control_grow.c (layers), control_fold.c (folding, and shards' nodes in another era). */
 #include "shard/request/control.h"
 #include "shard/request/log_filter_internal.h"
 #include "shard/view/eras.h"
 #include "shard/view/due.h"
 #include "shard/view/folder.h"
+#include "shard/view/grow.h"
 #include "shard/view/retain.h"
 #include "shard/view/roll.h"
 
@@ -17,6 +18,9 @@ struct control {
     struct link *link;
     unsigned timeout_ms;
     uint64_t retain_us, log_max, fold_interval_us;
+    uint32_t shard_bytes;
+    double growth;
+    uint64_t grew; /* the generation that this process has added the newest layer to */
     _Atomic bool folds;
     struct log_view *view;
     struct lane stream[LOG_LANES_MAX];   /* its lanes */
@@ -54,6 +58,16 @@ typedef void control_move_fn(struct lane_reader *r, const struct lane *lane, con
 /* Have the readers go on from c->at, in the lanes that the view has. */
 void control_move_readers(struct control *c, control_move_fn *move);
 
+/* Some lane cannot be read on: by other threads than this one nothing changes that. */
+bool control_has_stalled(const struct control *c);
+
+/* --- control_grow.c --- */
+/* Lanes that wait for a layer go on, if it is known by now. ERR_BUSY: the view does not have it. */
+MUST_CHECK enum err control_resume_lanes(struct control *c, struct error *e);
+/* Have the newest layer begin in the lanes where it has not; and if the generation is full, make the next one, or mark
+ * the lanes. *@soon: come again at once. */
+MUST_CHECK enum err control_grow(struct control *c, bool *soon, struct error *e);
+
 /* --- control_shards.c --- */
 /* What this process holds of the generation that the view has in @slot; NULL: nothing. */
 struct held *control_held_of(const struct control *c, unsigned slot);
@@ -69,6 +83,8 @@ MUST_CHECK enum err control_load_some(struct control *c, struct held *h, const s
                                       bool *full, bool *more, struct error *e);
 
 /* --- control_fold.c --- */
+/* Apply all that the lanes have now. ERR_BUSY: one of them has stalled. */
+MUST_CHECK enum err control_read_tails(struct control *c, struct error *e);
 MUST_CHECK enum err control_fold(struct control *c, struct error *e);
 MUST_CHECK enum err control_fold_if_due(struct control *c, struct error *e);
 /* How long the lanes are, once a second: adds are refused while one has no room. */

@@ -68,14 +68,29 @@ enum err control_mend_lanes(struct control *c, bool *again, struct error *e)
 
 /* --- reading --- */
 
+/* A lane that waits for a layer is not broken: it goes on where it is. */
+static bool is_broken(const struct filter_lane *lane)
+{
+    unsigned stalled = atomic_load(&lane->stalled);
+    return stalled != TAIL_COMPLETE && stalled != TAIL_LAYER;
+}
+
 bool control_lanes_are_as_read(const struct control *c)
 {
     const struct log_filter *f = c->filter;
     bool same = f->state == FILTER_OPEN && c->view->lane_count == f->lanes;
     for (unsigned i = 0; i < c->view->lane_count && same; i++)
         same = c->lane[i].number == c->view->lane[i].number && c->lane[i].era == c->view->lane[i].era &&
-               atomic_load(&f->lane[i].stalled) == TAIL_COMPLETE;
+               !is_broken(&f->lane[i]);
     return same;
+}
+
+bool control_has_stalled(const struct control *c)
+{
+    for (unsigned i = 0; i < c->filter->lanes; i++)
+        if (atomic_load(&c->filter->lane[i].stalled) != TAIL_COMPLETE)
+            return true;
+    return false;
 }
 
 void control_stop_readers(struct control *c)

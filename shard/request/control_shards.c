@@ -38,6 +38,16 @@ static enum err hold(struct control *c, unsigned slot, struct held **out, struct
     return held_new(out, c->view, slot, &c->filter->names, c->filter->nodes, c->filter->budget, e);
 }
 
+/* The layers that the view has more than memory. */
+static enum err add_layers(struct control *c, struct error *e)
+{
+    enum err code = ERR_OK;
+    for (unsigned s = 0; s < 2 && code == ERR_OK; s++)
+        if (control_held_of(c, s) != NULL)
+            code = held_add_layers(c->filter->slot[s], &c->view->slot[s].shape, &c->filter->names, e);
+    return code;
+}
+
 /* The generations that the view has, and that this process holds, are read again; others are given up. The
  * current one is held in any case. */
 enum err control_hold_again(struct control *c, struct error *e)
@@ -47,8 +57,12 @@ enum err control_hold_again(struct control *c, struct error *e)
     struct held *fresh = NULL, *old[2] = {NULL, NULL};
     bool both = control_held_of(c, other) != NULL && control_base_of(c, other, c->position, e) == ERR_OK;
     enum err code = control_held_of(c, current) == NULL ? hold(c, current, &fresh, e) : ERR_OK;
-    if (code != ERR_OK)
+    if (code == ERR_OK)
+        code = add_layers(c, e);
+    if (code != ERR_OK) {
+        held_drop(fresh);
         return code;
+    }
     if (both)
         take_earlier(c->at, c->position, c->view->lane_count);
     (void)pthread_rwlock_wrlock(&f->lock);
@@ -64,6 +78,7 @@ enum err control_hold_again(struct control *c, struct error *e)
     for (unsigned s = 0; s < 2; s++)
         if (f->slot[s] != NULL) {
             resident_rebase(f->slot[s]->resident);
+            held_begin(f->slot[s], c->view, s);
             held_take_view(f->slot[s], c->view, s);
         }
     f->seed = c->view->seed;
@@ -144,10 +159,7 @@ static void tell_folded(const struct control *c)
 static enum err take_view(struct control *c, struct error *e)
 {
     struct log_filter *f = c->filter;
-    enum err code = ERR_OK;
-    for (unsigned s = 0; s < 2 && code == ERR_OK; s++)
-        if (control_held_of(c, s) != NULL)
-            code = held_add_layers(f->slot[s], &c->view->slot[s].shape, &f->names, e);
+    enum err code = add_layers(c, e);
     if (code != ERR_OK)
         return code;
     if (c->is_new) {
@@ -177,6 +189,8 @@ enum err control_follow_generations(struct control *c, bool *soon, struct error 
     enum err code = control_held_of(c, slot) == NULL ? hold_beside(c, slot, e) : ERR_OK;
     if (code == ERR_OK)
         code = take_view(c, e);
+    if (code == ERR_OK)
+        code = control_resume_lanes(c, e);
     if (code == ERR_OK)
         code = control_load_some(c, f->slot[slot], &c->view->eras, &full, &more, e);
     if (code == ERR_OK && f->current != slot && (full || !more))

@@ -3,17 +3,31 @@
 
 #include <stdlib.h>
 
+/* Of the layers that have begun in all lanes. */
+static void note_capacity(struct held *h)
+{
+    const struct resident *r = h->resident;
+    unsigned begun = GENERATION_LAYERS_MAX;
+    uint64_t capacity = 0;
+    for (unsigned i = 0; i < r->lanes; i++)
+        begun = r->begun[i] < begun ? r->begun[i] : begun;
+    for (unsigned l = 0; l < begun; l++)
+        capacity += h->shape.layers[l].capacity;
+    h->capacity = capacity;
+}
+
 enum err held_add_layers(struct held *h, const struct generation *shape, const struct names *names,
                          struct error *e)
 {
     uint16_t tag = hash_tag(names->incarnation, names->filter, names->filter_length, shape->number);
     enum err code = ERR_OK;
-    for (unsigned l = h->resident->layer_count; l < shape->layer_count && code == ERR_OK; l++) {
-        h->shape.layers[l] = shape->layers[l]; /* requests read it, once @h->resident has the layer */
+    for (unsigned l = h->shape.layer_count; l < shape->layer_count && code == ERR_OK; l++) {
+        h->shape.layers[l] = shape->layers[l]; /* before entries can go into it */
         code = resident_add_layer(h->resident, &shape->layers[l].geometry, tag, e);
         if (code == ERR_OK)
             h->shape.layer_count = l + 1;
     }
+    h->shape.capacity = shape->capacity;
     return code;
 }
 
@@ -27,13 +41,16 @@ enum err held_new(struct held **out, const struct log_view *view, unsigned slot,
     atomic_init(&h->references, 1);
     h->shape = *shape;
     h->shape.layer_count = 0;
+    h->fixed = view->expansion == 0 && !view->sourced;
     enum err code = placement_resolve(&h->placement, names, shape, nodes, e);
     if (code == ERR_OK)
         code = resident_new(&h->resident, shape->seed, view->lane_count, budget, e);
     if (code == ERR_OK)
         code = held_add_layers(h, shape, names, e);
-    if (code == ERR_OK)
+    if (code == ERR_OK) {
         held_take_view(h, view, slot);
+        held_begin(h, view, slot);
+    }
     if (code != ERR_OK) {
         held_drop(h);
         return code;
@@ -49,6 +66,21 @@ void held_take_view(struct held *h, const struct log_view *view, unsigned slot)
     h->view = resident_view(h->resident);
 }
 
+void held_begin(struct held *h, const struct log_view *view, unsigned slot)
+{
+    const struct log_generation *g = &view->slot[slot];
+    unsigned marked = 0;
+    h->keys = g->keys;
+    for (unsigned i = 0; i < view->lane_count; i++) {
+        if (log_view_is_folded(view, g, i))
+            resident_begin(h->resident, i, g->folded[i].position.id, g->folded[i].layers);
+        log_full_begin(&h->full[i], view, g, i);
+        marked += h->full[i].is_marked;
+    }
+    h->full_lanes = marked;
+    note_capacity(h);
+}
+
 void held_keep(struct held *h)
 {
     atomic_fetch_add_explicit(&h->references, 1, memory_order_relaxed);
@@ -62,11 +94,74 @@ void held_drop(struct held *h)
     free(h);
 }
 
+/* --- room --- */
+
+uint64_t held_keys(const struct held *h)
+{
+    return h->keys + resident_keys(h->resident);
+}
+
+static unsigned reserve(struct held *h, unsigned wanted)
+{
+    uint64_t taken = atomic_fetch_add(&h->reserved, wanted) + held_keys(h), capacity = h->capacity;
+    uint64_t room = taken < capacity ? capacity - taken : 0;
+    unsigned some = room < wanted && !h->unbounded ? (unsigned)room : wanted;
+    atomic_fetch_sub(&h->reserved, wanted - some);
+    return some;
+}
+
+/* Who gives some back behind the second look tells of it. */
+unsigned held_reserve(struct held *h, unsigned wanted)
+{
+    unsigned some = reserve(h, wanted);
+    if (some > 0)
+        return some;
+    h->wanted = true;
+    return reserve(h, wanted);
+}
+
+bool held_give_back(struct held *h, unsigned keys)
+{
+    atomic_fetch_sub(&h->reserved, keys);
+    return atomic_exchange(&h->wanted, false);
+}
+
+bool held_is_full(const struct held *h)
+{
+    return h->full_lanes == h->resident->lanes;
+}
+
+/* --- entries --- */
+
+/* Keys of an entry behind the full mark: present, or refused. */
+static enum err refuse(struct held *h, const struct held_entry *entry, uint8_t *added, struct error *e)
+{
+    static const uint8_t meaning[] = {[RESIDENT_PRESENT] = RESIDENT_OLD,
+                                      [RESIDENT_ABSENT] = RESIDENT_REFUSED,
+                                      [RESIDENT_UNKNOWN] = RESIDENT_UNSURE};
+    resident_look(h->resident, entry->keys, entry->count, added);
+    for (unsigned i = 0; i < entry->count; i++)
+        added[i] = meaning[added[i]];
+    return resident_apply(h->resident, entry->lane, entry->id, NULL, 0, added, e);
+}
+
 enum err held_apply(struct held *h, const struct held_entry *entry, uint8_t *added, bool *was,
                     struct error *e)
 {
+    struct log_full *full = &h->full[entry->lane];
     *was = log_id_compare(entry->id, h->resident->applied[entry->lane]) <= 0;
     if (*was)
         return ERR_OK;
+    if (entry->entry->kind == LOG_LAYER && entry->entry->sequence == h->shape.number) {
+        enum err code =
+            resident_begin_layer(h->resident, entry->lane, entry->id, entry->entry->layer, e);
+        if (code == ERR_OK)
+            note_capacity(h);
+        return code;
+    }
+    bool was_marked = full->is_marked, behind = log_full_meets(full, entry->id, entry->entry);
+    h->full_lanes += full->is_marked && !was_marked;
+    if (behind && entry->count > 0)
+        return refuse(h, entry, added, e);
     return resident_apply(h->resident, entry->lane, entry->id, entry->keys, entry->count, added, e);
 }

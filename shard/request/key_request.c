@@ -32,6 +32,9 @@ static void release(struct key_request *q)
     q->blocks = NULL;
     free(q->eras);
     q->eras = NULL;
+    if (q->reserved > 0 && held_give_back(q->held, q->reserved))
+        log_filter_changed(q->filter);
+    q->reserved = 0;
     held_drop(q->held);
     q->held = NULL;
     free(q->hashes);
@@ -88,9 +91,9 @@ void key_cancel(struct key_request *q)
 /* One piece of memory: hashes, parts, order, and what is new. */
 static enum err make_room(struct key_request *q, unsigned lanes)
 {
-    size_t parts = lanes * sizeof(struct lane_part), hashes = q->count * sizeof(struct key_hash);
-    size_t order = q->count * sizeof(*q->order);
-    char *at = malloc(hashes + parts + order + q->count);
+    size_t parts = lanes * sizeof(struct lane_part), hashes = q->part * sizeof(struct key_hash);
+    size_t order = q->part * sizeof(*q->order);
+    char *at = malloc(hashes + parts + order + q->part);
     if (at == NULL)
         return ERR_NOMEM;
     q->hashes = (struct key_hash *)(void *)at;
@@ -110,18 +113,19 @@ static unsigned lane_of(const struct key_request *q, struct key_hash h)
 /* Hash the keys, and order them by lane. */
 static void place_keys(struct key_request *q, uint64_t seed)
 {
+    const struct request_key *keys = q->keys + q->from;
     unsigned first = 0;
-    for (unsigned i = 0; i < q->count && q->parts_count > 1;
+    for (unsigned i = 0; i < q->part && q->parts_count > 1;
          i++) /* counted, then laid where their lane begins */
-        q->parts[lane_of(q, hash_key(seed, q->keys[i].bytes, q->keys[i].length))].count++;
+        q->parts[lane_of(q, hash_key(seed, keys[i].bytes, keys[i].length))].count++;
     for (unsigned i = 0; i < q->parts_count; i++) {
         q->parts[i].request = q;
         q->parts[i].first = first;
         first += q->parts[i].count;
         q->parts[i].count = 0;
     }
-    for (unsigned i = 0; i < q->count; i++) {
-        struct key_hash h = hash_key(seed, q->keys[i].bytes, q->keys[i].length);
+    for (unsigned i = 0; i < q->part; i++) {
+        struct key_hash h = hash_key(seed, keys[i].bytes, keys[i].length);
         struct lane_part *part = &q->parts[lane_of(q, h)];
         unsigned at = part->first + part->count++;
         q->hashes[at] = h;
@@ -130,6 +134,20 @@ static void place_keys(struct key_request *q, uint64_t seed)
 }
 
 enum binding { BINDING_DONE, BINDING_WAITS, BINDING_OVER };
+
+/* An add takes as much room as there is. False: there is none, until a layer begins, or the lanes are marked as full. */
+static bool take_room(struct key_request *q, struct held *h)
+{
+    q->part = q->count - q->from;
+    q->only_looks = q->adds && held_is_full(h);
+    if (q->adds && !q->only_looks)
+        q->part = q->reserved = held_reserve(h, q->part);
+    if (q->part == 0)
+        return false;
+    q->held = h;
+    held_keep(h);
+    return true;
+}
 
 static enum binding bind_locked(struct key_request *q, uint64_t *seed, unsigned *lanes)
 {
@@ -146,8 +164,10 @@ static enum binding bind_locked(struct key_request *q, uint64_t *seed, unsigned 
         f->wake(f->wake_arg);
         return BINDING_WAITS;
     }
-    q->held = f->slot[f->current];
-    held_keep(q->held);
+    if (!take_room(q, f->slot[f->current])) {
+        f->wake(f->wake_arg);
+        return BINDING_WAITS;
+    }
     *seed = f->seed;
     *lanes = f->lanes;
     return BINDING_DONE;
@@ -172,6 +192,12 @@ static enum binding bind_to_filter(struct key_request *q)
     return BINDING_DONE;
 }
 
+/* Its keys are sent to their lanes. */
+static bool sends(const struct key_request *q)
+{
+    return q->adds && !q->only_looks;
+}
+
 /* --- looking --- */
 
 /* Of @q->found: how many keys are not present, and how many lie in shards that are not whole in memory. */
@@ -182,8 +208,8 @@ struct sight {
 static struct sight look(struct key_request *q)
 {
     struct sight s = {0};
-    resident_look(q->held->resident, q->hashes, q->count, q->found);
-    for (unsigned i = 0; i < q->count; i++) {
+    resident_look(q->held->resident, q->hashes, q->part, q->found);
+    for (unsigned i = 0; i < q->part; i++) {
         s.missing += q->found[i] != RESIDENT_PRESENT;
         s.unknown += q->found[i] == RESIDENT_UNKNOWN;
     }
@@ -263,7 +289,7 @@ static enum err ask_blocks(struct key_request *q, struct error *e)
     (void)pthread_rwlock_unlock(&f->lock);
     source.eras = q->eras;
     enum err code = block_read_start(&q->blocks, &source, p->base, p->store, (unsigned)(p->timeout_us / 1000),
-                                     q->hashes, q->count, on_blocks, q, e);
+                                     q->hashes, q->part, on_blocks, q, e);
     if (code == ERR_OK)
         q->under_way++;
     return code;
@@ -288,11 +314,11 @@ static void ask_lanes(struct key_request *q)
     for (unsigned i = 0; i < q->parts_count; i++) {
         struct lane_part *part = &q->parts[i];
         struct lane_reader *reader = q->filter->lane[i].reader;
-        if (q->adds ? part->count == 0 : !is_missing_in(q, part))
+        if (sends(q) ? part->count == 0 : !is_missing_in(q, part))
             continue;
         part->is_under_way = true;
         q->under_way++;
-        if (q->adds)
+        if (sends(q))
             lane_add(p->lanes, reader, &part->asked, q->hashes + part->first, part->count,
                      q->found + part->first, on_told, part);
         else
@@ -302,18 +328,30 @@ static void ask_lanes(struct key_request *q)
 
 /* --- answers --- */
 
+/* The keys of this part have their answers. */
+static void end_part(struct key_request *q)
+{
+    q->from += q->part;
+    if (q->from == q->count)
+        end(q, ERR_OK, "");
+    else
+        key_request_go_on(q);
+}
+
 static void answer_add(struct key_request *q)
 {
-    for (unsigned i = 0; i < q->count; i++) {
-        uint8_t *answer = &q->answers[q->order[i]];
+    for (unsigned i = 0; i < q->part; i++) {
+        uint8_t *answer = &q->answers[q->from + q->order[i]];
         if (q->found[i] == RESIDENT_NEW)
             *answer = KEY_ADDED;
         else if (q->found[i] == RESIDENT_OLD)
             *answer = KEY_OLD;
+        else if (q->found[i] == RESIDENT_REFUSED)
+            *answer = KEY_FULL;
         else /* RESIDENT_UNSURE, LANE_FRESH_UNKNOWN */
             *answer = KEY_UNSURE;
     }
-    end(q, ERR_OK, "");
+    end_part(q);
 }
 
 /* Entries were applied to the generation that the request looks into, until now. */
@@ -329,11 +367,11 @@ static bool is_still_held(const struct key_request *q, bool *degraded)
 
 static void answer_check(struct key_request *q, bool degraded)
 {
-    for (unsigned i = 0; i < q->count; i++)
-        q->answers[q->order[i]] = q->found[i] == RESIDENT_PRESENT ? KEY_PRESENT
-                                  : degraded                      ? KEY_MAYBE
-                                                                  : KEY_ABSENT;
-    end(q, ERR_OK, "");
+    const uint8_t present = q->adds ? KEY_OLD : KEY_PRESENT;
+    const uint8_t absent = q->adds ? KEY_FULL : degraded ? KEY_MAYBE : KEY_ABSENT;
+    for (unsigned i = 0; i < q->part; i++)
+        q->answers[q->from + q->order[i]] = q->found[i] == RESIDENT_PRESENT ? present : absent;
+    end_part(q);
 }
 
 static void send_keys(struct key_request *q)
@@ -349,14 +387,14 @@ static void go_on_with(struct key_request *q)
 {
     bool degraded;
     struct sight s = {0};
-    if (q->adds && q->is_sent) {
+    if (q->is_sent) {
         answer_add(q);
         return;
     }
     s = look(q);
     if (!is_still_held(q, &degraded) || s.unknown > 0)
         key_request_go_on(q);
-    else if (q->adds)
+    else if (sends(q))
         send_keys(q);
     else
         answer_check(q, degraded);
@@ -377,10 +415,10 @@ static void begin_to_ask(struct key_request *q, bool blocks)
         park(q);
     } else if (code != ERR_OK) {
         end(q, code, e.text);
-    } else if (q->adds && !blocks) {
-        send_keys(q);
-    } else if (!q->adds) {
+    } else if (!sends(q)) {
         ask_lanes(q);
+    } else if (!blocks) {
+        send_keys(q);
     }
 }
 
@@ -402,7 +440,7 @@ static bool go(struct key_request *q)
         break;
     }
     struct sight s = look(q);
-    if (!q->adds && s.missing == 0)
+    if (!sends(q) && s.missing == 0)
         return true;
     begin_to_ask(q, s.unknown > 0);
     return false;
@@ -431,6 +469,8 @@ static bool begin(struct request_port *p, struct log_filter *f, struct key_reque
     request_port_begin(p, q);
     p->inside = true;
     bool found = go(q);
+    if (found && adds)
+        answer_check(q, false);
     p->inside = false;
     return found;
 }

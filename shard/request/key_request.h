@@ -19,6 +19,7 @@ enum key_answer {
     KEY_MAYBE, /* it was not found, and the filter may have lost acknowledged keys */
     KEY_ADDED, /* it was not there before, as the log has it */
     KEY_OLD,   /* it was, or seemed to be */
+    KEY_FULL,  /* it is not there, and was not added: the filter does not grow, and is full */
     KEY_UNSURE /* it is there now; the filter's lanes changed, so that nobody can tell whether it was before
                 */
 };
@@ -49,12 +50,15 @@ struct key_request {
     key_done_fn *done;
     void *arg;
     unsigned count;
+    unsigned from, part; /* the keys that are under way now: an add is done in parts where there is not room for all */
+    unsigned reserved;   /* of the generation's room */
     bool adds, is_sent;
+    bool only_looks; /* it adds to a generation that is full */
     uint8_t state;
     uint64_t deadline;
     uint64_t changes;                /* of the filter, when it was bound last */
-    struct key_hash *hashes;         /* of the keys, ordered by lane */
-    unsigned *order;                 /* which key each one is */
+    struct key_hash *hashes;         /* of the keys of the part, ordered by lane */
+    unsigned *order;                 /* which key of the part each one is */
     uint8_t *found;                  /* of each: enum resident_answer, then enum resident_added */
     struct block_read *blocks;       /* of keys in shards that are not in memory; NULL: none */
     struct trusted *eras;            /* that these are read by */

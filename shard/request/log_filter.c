@@ -83,14 +83,21 @@ static enum err apply(void *arg, const struct tail_record *record, uint8_t *fres
 {
     struct filter_lane *lane = arg;
     struct log_filter *f = lane->filter;
-    struct held_entry entry = {.lane = lane->index, .count = record->entry.count, .id = record->id};
+    struct held_entry entry = {
+        .lane = lane->index, .count = record->entry.count, .entry = &record->entry, .id = record->id};
     for (unsigned i = 0; i < entry.count; i++)
         entry.keys[i] = log_entry_hash(&record->entry, i);
     (void)pthread_rwlock_rdlock(&f->lock);
     enum err code = apply_to_all(f, &entry, fresh, e);
+    if (code == ERR_FENCED) {
+        atomic_store(&lane->awaited_of, record->entry.sequence);
+        atomic_store(&lane->awaited, record->entry.layer);
+    }
     if (code == ERR_OK)
         atomic_fetch_add(&lane->bytes, record->length);
     (void)pthread_rwlock_unlock(&f->lock);
+    if (code == ERR_OK && record->entry.kind != LOG_KEYS)
+        log_filter_changed(f); /* there is more room, or none */
     return code;
 }
 

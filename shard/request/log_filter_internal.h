@@ -23,6 +23,8 @@ struct filter_lane {
     struct own *own;            /* what this process has appended and is not folded */
     _Atomic unsigned stalled;   /* enum tail_state; TAIL_COMPLETE: it is not */
     _Atomic uint64_t bytes;     /* of entries that were applied: only grows */
+    _Atomic uint64_t awaited_of; /* TAIL_LAYER: the generation, and which of its layers begins */
+    _Atomic unsigned awaited;
 };
 
 struct log_filter {

@@ -28,11 +28,16 @@ enum err resident_new(struct resident **out, uint64_t mix, unsigned lanes, struc
     r->blocks = blocks_new(budget);
     r->applied = calloc(lanes, sizeof(*r->applied));
     r->left = calloc(lanes, sizeof(*r->left));
+    r->begun = calloc(lanes, sizeof(*r->begun));
+    r->keys = calloc(lanes, sizeof(*r->keys));
     bool made = make_lock(&r->changing);
-    if (!made || r->overlay == NULL || r->blocks == NULL || r->applied == NULL || r->left == NULL) {
+    if (!made || r->overlay == NULL || r->blocks == NULL || r->applied == NULL || r->left == NULL ||
+        r->begun == NULL || r->keys == NULL) {
         resident_free(r);
         return error_set(e, ERR_NOMEM, "out of memory");
     }
+    for (unsigned lane = 0; lane < lanes; lane++)
+        atomic_init(&r->begun[lane], 1);
     *out = r;
     return ERR_OK;
 }
@@ -58,6 +63,8 @@ void resident_free(struct resident *r)
     (void)pthread_rwlock_destroy(&r->changing);
     free(r->applied);
     free(r->left);
+    free(r->begun);
+    free(r->keys);
     free(r);
 }
 
@@ -133,26 +140,25 @@ static enum err keep(struct resident *r, unsigned lane, struct log_id id, unsign
     return n == 0 ? ERR_OK : overlay_add(r->overlay, lane, id, layer, keys, n, e);
 }
 
-/* @older: what the layers before the newest say. A key that they have is not set again.
+/* @older: what the layers before @newest say.
  *
  * A pinned block that is whole decides before its shard does: an add may have been sent when it was read, and
  * the shard was loaded later, from pieces that had the add's own bits. */
 static uint8_t apply_one(struct resident *r, unsigned newest, const struct key_place *at, bool pinned,
-                         uint8_t older)
+                         uint8_t older, unsigned *counted)
 {
     struct bitmap *b = r->layer[newest];
-    if (older == RESIDENT_PRESENT)
-        return RESIDENT_OLD;
     enum bitmap_state state = bitmap_state(b, at->shard);
     bool is_new = state != BITMAP_ABSENT && bitmap_set(b, at);
     bool is_known = state >= BITMAP_RESIDENT; /* of one that loads a piece may have had the entry itself */
+    *counted += state == BITMAP_RESIDENT && is_new; /* of others whoever folds counts them */
     enum blocks_set set =
         pinned ? blocks_set(r->blocks, newest, &b->geometry, resident_view(r), at) : BLOCKS_SILENT;
     if (set != BLOCKS_SILENT) {
         is_known = true;
         is_new = set == BLOCKS_NEW;
     }
-    if (is_known && !is_new)
+    if (older == RESIDENT_PRESENT || (is_known && !is_new))
         return RESIDENT_OLD;
     return is_known && older == RESIDENT_ABSENT ? RESIDENT_NEW : RESIDENT_UNSURE;
 }
@@ -161,7 +167,7 @@ static enum err apply(struct resident *r, unsigned lane, struct log_id id, const
                       unsigned count, uint8_t *added, struct error *e)
 {
     struct key_place places[LOG_KEYS_MAX];
-    unsigned newest = layers_of(r) - 1;
+    unsigned newest = r->begun[lane] - 1, counted = 0;
     for (unsigned at = 0; at < count; at += BITMAP_GROUP) {
         unsigned n = count - at < BITMAP_GROUP ? count - at : BITMAP_GROUP;
         memset(added + at, RESIDENT_ABSENT, n);
@@ -174,7 +180,8 @@ static enum err apply(struct resident *r, unsigned lane, struct log_id id, const
         return code;
     bool pinned = blocks_any(r->blocks); /* behind keep(): see pin.c */
     for (unsigned i = 0; i < count; i++)
-        added[i] = apply_one(r, newest, &places[i], pinned, added[i]);
+        added[i] = apply_one(r, newest, &places[i], pinned, added[i], &counted);
+    atomic_fetch_add_explicit(&r->keys[lane], counted, memory_order_relaxed);
     r->applied[lane] = id;
     return ERR_OK;
 }
@@ -187,6 +194,29 @@ enum err resident_apply(struct resident *r, unsigned lane, struct log_id id, con
     enum err code = apply(r, lane, id, hashes, count, added, e);
     pthread_rwlock_unlock(&r->changing);
     return code;
+}
+
+void resident_begin(struct resident *r, unsigned lane, struct log_id id, unsigned layers)
+{
+    pthread_rwlock_wrlock(&r->changing);
+    assert(lane < r->lanes && layers > 0 && layers <= layers_of(r));
+    r->applied[lane] = id;
+    r->begun[lane] = layers;
+    r->keys[lane] = 0;
+    pthread_rwlock_unlock(&r->changing);
+}
+
+enum err resident_begin_layer(struct resident *r, unsigned lane, struct log_id id, unsigned layer,
+                              struct error *e)
+{
+    pthread_rwlock_rdlock(&r->changing);
+    bool known = layer < layers_of(r);
+    if (known && layer >= r->begun[lane])
+        r->begun[lane] = layer + 1;
+    if (known)
+        r->applied[lane] = id;
+    pthread_rwlock_unlock(&r->changing);
+    return known ? ERR_OK : error_set(e, ERR_FENCED, "layer %u begins, and is not known yet", layer);
 }
 
 /* --- shards come and go --- */
@@ -259,6 +289,14 @@ void resident_load_cancel(struct resident *r, unsigned layer, uint32_t shard)
     pthread_rwlock_unlock(&r->changing);
 }
 
+uint64_t resident_keys(const struct resident *r)
+{
+    uint64_t keys = r->folded_keys;
+    for (unsigned lane = 0; lane < r->lanes; lane++)
+        keys += r->keys[lane];
+    return keys;
+}
+
 void resident_barrier(struct resident *r)
 {
     pthread_rwlock_wrlock(&r->changing);
@@ -273,6 +311,7 @@ void resident_rebase(struct resident *r)
             if (bitmap_state(r->layer[l], s) >= BITMAP_RESIDENT)
                 bitmap_change(r->layer[l], s, BITMAP_RELOADING);
     overlay_reset(r->overlay);
+    r->folded_keys = 0;
     memset(r->applied, 0, r->lanes * sizeof(*r->applied));
     memset(r->left, 0, r->lanes * sizeof(*r->left));
     atomic_fetch_add(&r->view, 1);

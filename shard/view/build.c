@@ -327,6 +327,7 @@ static enum err run_cutover(struct builder *b, bool heals, long long *result, st
         buffer_clear(&text);
         buffer_printf(&text, "%" PRIu64 " ", b->lane[i].number);
         log_position_format(&b->noted[i], &text);
+        buffer_printf(&text, " %u", b->shape.layer_count);
         builder_add_text(b, &text);
     }
     enum err code = buffer_failed(&text) ? error_set(e, ERR_NOMEM, "no memory for a position")

@@ -254,8 +254,8 @@ static enum err take_bounds(struct fold *f, const redisReply *r, unsigned where,
 }
 
 enum err fold_store(struct fold *f, unsigned lane, uint64_t lane_number, uint64_t era,
-                    const struct log_position *p, struct fold_bound *needed, struct fold_bound *over_hold,
-                    struct error *e)
+                    const struct log_position *p, unsigned layers, const uint64_t *keys,
+                    struct fold_bound *needed, struct fold_bound *over_hold, struct error *e)
 {
     char token[LOG_TOKEN_TEXT_MAX], id[LOG_ID_TEXT_MAX];
     struct buffer position = {0};
@@ -265,6 +265,7 @@ enum err fold_store(struct fold *f, unsigned lane, uint64_t lane_number, uint64_
     log_token_text(&f->token, token);
     (void)log_id_format(p->id, id);
     log_position_format(p, &position);
+    buffer_printf(&position, " %u", layers);
     script_begin(&f->call, embedded_fold_store);
     filter_key(f, "view");
     script_number(&f->call, f->slot);
@@ -274,6 +275,9 @@ enum err fold_store(struct fold *f, unsigned lane, uint64_t lane_number, uint64_
     script_text(&f->call, id);
     script_bytes(&f->call, position.data, position.length);
     script_incarnation(&f->call, era); /* 16 digits, as the view has them */
+    script_number(&f->call, f->generation);
+    if (keys != NULL)
+        script_number(&f->call, *keys);
     enum err code = buffer_failed(&position) ? error_set(e, ERR_NOMEM, "no memory for a position")
                                              : script_send(&f->call, f->link, home, e);
     buffer_fini(&position);

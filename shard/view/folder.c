@@ -7,6 +7,7 @@
 #include <string.h>
 #include "shard/block.h"
 #include "shard/resident/dirty.h"
+#include "shard/view/full.h"
 
 enum {
     WINDOW = 8,              /* scripts under way */
@@ -322,16 +323,16 @@ static unsigned in_one_block(const struct overlay_met *met, unsigned count)
     return n;
 }
 
-/* Set the bits of @count keys of one block. False: they were set. */
-static bool complete(struct folder *f, const struct overlay_met *met, unsigned count, uint8_t *block)
+/* Set the bits of @count keys of one block. How many of the keys set some. */
+static unsigned complete(struct folder *f, const struct overlay_met *met, unsigned count, uint8_t *block)
 {
     const struct geometry *g = &f->shape->layers[met->layer].geometry;
     struct key_place place;
-    bool changed = false;
+    unsigned changed = 0;
     for (unsigned i = 0; i < count; i++) {
         hash_place(g, met[i].key.hash, &place);
         place.block = 0;
-        changed |= block_set(g, &place, block);
+        changed += block_set(g, &place, block);
     }
     return changed;
 }
@@ -371,7 +372,9 @@ static enum err write_blocks(struct folder *f, struct work *w, const struct over
            written + bytes <= FOLD_WRITE_BYTES) {
         unsigned n = in_one_block(met + at, count - at);
         uint8_t *block = *(*blocks)++;
-        if (complete(f, met + at, n, block)) {
+        unsigned changed = complete(f, met + at, n, block);
+        if (changed > 0) {
+            f->resident->folded_keys += changed;
             fold_piece(&f->fold, (met[at].key.block + UINT64_C(1)) * bytes, block, bytes);
             written += bytes;
         }
@@ -456,7 +459,13 @@ static enum err store_positions(struct folder *f, struct folder_lane *lanes, uns
     enum err code = ERR_OK;
     for (unsigned i = 0; i < count && code == ERR_OK; i++) {
         struct folder_lane *l = &lanes[i];
-        code = fold_store(&f->fold, i, l->number, l->era, &l->position, &l->needed, &l->over_hold, e);
+        if (l->is_full)
+            code = full_store(&f->fold, i, (struct log_lane){l->number, l->era}, l->mark, e);
+        if (code != ERR_OK)
+            break;
+        uint64_t keys = l->keys + f->resident->folded_keys;
+        code = fold_store(&f->fold, i, l->number, l->era, &l->position, l->layers, i + 1 < count ? NULL : &keys,
+                          &l->needed, &l->over_hold, e);
         if (code == ERR_OK)
             f->stored[i] = l->position.id;
     }

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-extern const char embedded_full_store[], embedded_keys_store[];
+extern const char embedded_full_store[];
 
 void log_full_begin(struct log_full *f, const struct log_view *v, const struct log_generation *g,
                     unsigned lane)
@@ -56,12 +56,5 @@ enum err full_store(struct fold *f, unsigned lane, struct log_lane in, struct lo
     script_number(&f->call, lane);
     script_text(&f->call, where);
     script_text(&f->call, id);
-    return run(f, e);
-}
-
-enum err keys_store(struct fold *f, uint64_t keys, struct error *e)
-{
-    begin(f, embedded_keys_store);
-    script_number(&f->call, keys);
     return run(f, e);
 }

@@ -44,7 +44,4 @@ bool log_full_meets(struct log_full *f, struct log_id id, const struct log_entry
  * replaced, or the view has left that era. */
 MUST_CHECK enum err full_store(struct fold *f, unsigned lane, struct log_lane in, struct log_id mark,
                                struct error *e);
-/* Store how many keys were new, up to the positions that are stored, or less far; it only goes up.
- * ERR_FENCED. */
-MUST_CHECK enum err keys_store(struct fold *f, uint64_t keys, struct error *e);
 #endif

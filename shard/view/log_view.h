@@ -16,7 +16,8 @@
  *   eras=<id> <id>...             of the shards' nodes: replication ids that the filter accepts
  *   generation0=  generation1=    generation.h; a generation's seed is its mix; "": there is none
  *   token0=  token1=<number> <hex>              who may write the shards of that generation
- *   folded<slot>.<lane>=<number> <position>     in the lane with that number
+ *   folded<slot>.<lane>=<number> <position> <layers>   in the lane with that number; how many layers of the
+ *                                 generation had begun there
  *   keys<slot>=<generation> <n>   keys that were new when they were applied, up to `folded` or
  *                                 less far
  *   full<slot>.<lane>=<generation> <number>:<era> <id>   entries behind it add no key
@@ -53,6 +54,7 @@ struct log_lane {
 struct log_folded {
     uint64_t lane_number; /* of the stream that the position is in; 0: nothing was folded yet */
     struct log_position position;
+    unsigned layers; /* that had begun there, 1 or more */
 };
 
 /* Of a generation that does not grow: it takes no keys from entries of a lane behind this one. It counts only

@@ -45,18 +45,31 @@ static bool parse_slot_lane(const char *name, size_t length, unsigned *slot, uns
     return true;
 }
 
-/* "folded<slot>.<lane>=<lane number> <position>" */
+/* Split "<rest> <layers>" off. */
+static bool take_layers(const char *text, size_t *length, unsigned *layers)
+{
+    const char *blank = memrchr(text, ' ', *length);
+    uint64_t n;
+    if (blank == NULL || !number_u64(blank + 1, *length - (size_t)(blank + 1 - text), &n) || n == 0 ||
+        n > GENERATION_LAYERS_MAX)
+        return false;
+    *length = (size_t)(blank - text);
+    *layers = (unsigned)n;
+    return true;
+}
+
+/* "folded<slot>.<lane>=<lane number> <position> <layers>" */
 static enum err parse_folded(struct log_view *v, const struct view_field *f, const char *name, size_t length,
                              struct error *e)
 {
-    struct error why = {"not \"<lane number> <position>\""};
+    struct error why = {"not \"<lane number> <position> <layers>\""};
     struct log_folded *out;
     const char *text;
     unsigned slot, lane;
     if (!parse_slot_lane(name, length, &slot, &lane))
         return ERR_OK; /* a field of a later version */
     out = &v->slot[slot].folded[lane];
-    if (!parse_numbered(f, &out->lane_number, &text, &length) ||
+    if (!parse_numbered(f, &out->lane_number, &text, &length) || !take_layers(text, &length, &out->layers) ||
         log_position_parse(&out->position, text, length, &why) != ERR_OK)
         return log_view_damaged(e, f, why.text);
     return ERR_OK;

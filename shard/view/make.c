@@ -73,7 +73,7 @@ static enum err plan_generation(struct maker *m, struct generation *g, struct er
         .capacity = o->capacity,
         .error_rate = o->sourced || o->expansion == 0 ? o->error_rate : grow_first_rate(o->error_rate),
         .born_epoch = 1};
-    return geometry_plan(&g->layers[0].geometry, o->capacity, g->layers[0].error_rate, o->shard_bytes, e);
+    return geometry_plan_log(&g->layers[0].geometry, o->capacity, g->layers[0].error_rate, o->shard_bytes, e);
 }
 
 /* The view as it will be, but for what is only known when lanes and shards are there. */
@@ -221,6 +221,8 @@ static void put_folded(struct maker *m)
         f->position = m->anchor[i];
         buffer_printf(&text, "%" PRIu64 " ", f->lane_number);
         log_position_format(&f->position, &text);
+        f->layers = 1;
+        buffer_puts(&text, " 1");
         m->call.bytes.failed |= buffer_failed(&text);
         log_folded_name(1, i, name);
         script_text(&m->call, name);

@@ -142,6 +142,7 @@ static void begin_named(struct member *p, const char *name, unsigned timeout_ms)
         must(resident_add_layer(p->resident, &g.layers[layer].geometry,
                                 hash_tag(names.incarnation, "f", 1, GENERATION), &e),
              e);
+    resident_begin(p->resident, 0, (struct log_id){0}, g.layer_count);
     must(folder_init(&p->folder, p->link, &names, &g, p->resident, &e), e);
 }
 
@@ -242,6 +243,7 @@ static enum err fold_to(struct member *p, uint64_t position, struct error *e)
     struct folder_lane *lane = calloc(1, sizeof(*lane));
     lane->number = 1;
     lane->era = ERA;
+    lane->layers = p->resident->begun[0];
     log_position_set(&lane->position, (struct log_id){position, 0}, bytes,
                      log_entry_encode(bytes, writer, position, NULL, 0));
     enum err code = folder_fold(&p->folder, lane, 1, e);
@@ -481,6 +483,7 @@ static void test_fold__needs_the_layers_that_memory_has(void **state)
     folds(&p, 1000);
     uint16_t tag = hash_tag(names.incarnation, "f", 1, GENERATION);
     must(resident_add_layer(p.resident, &g.layers[1].geometry, tag, &e), e);
+    must(resident_begin_layer(p.resident, 0, (struct log_id){1000, 1}, 1, &e), e);
     apply(&p, 1000, 2000);
     gives(ERR_CONFLICT, fold_to(&p, 2000, &e), e);
     assert_non_null(strstr(e.text, "load the view again"));
@@ -949,6 +952,7 @@ static void fold_lane(struct member *p, const struct lane *lane, const struct lo
     struct folder_lane *l = calloc(1, sizeof(*l));
     l->number = 1;
     l->era = lane->era;
+    l->layers = p->resident->begun[0];
     l->position = *at;
     enum err code = folder_fold(&p->folder, l, 1, &e);
     *needed = l->needed;

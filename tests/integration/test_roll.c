@@ -125,6 +125,7 @@ static void store_folded(unsigned slot, unsigned lane, uint64_t number, const st
     char name[LOG_FOLDED_NAME_MAX];
     buffer_printf(&text, "%" PRIu64 " ", number);
     log_position_format(p, &text);
+    buffer_puts(&text, " 1");
     log_folded_name(slot, lane, name);
     put_field(NULL, name, buffer_text(&text));
     buffer_fini(&text);

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "shard/view/make.h"
 
-enum { TEND_MS = 20, KEY_TEXT = 24, LEAVES_MAX = 250, FOLD_US = 20000 };
+enum { TEND_MS = 20, KEY_TEXT = 24, LEAVES_MAX = 250, FOLD_US = 20000, LAYER_SHARD_BYTES = 32768 };
 
 enum err log_member_make(struct link *l, struct names *names, uint64_t capacity, unsigned lanes,
                          uint32_t shard_bytes, struct error *e)
@@ -17,6 +17,7 @@ enum err log_member_make(struct link *l, struct names *names, uint64_t capacity,
     struct placement placement;
     struct log_view *v = malloc(sizeof(*v));
     struct make_options o = {.capacity = capacity,
+                             .expansion = 2,
                              .error_rate = 0.0001,
                              .lanes = lanes,
                              .placement = &placement,
@@ -125,6 +126,7 @@ enum err log_member_open(struct log_member *m, const struct log_member_options *
                                             .timeout_ms = o->timeout_ms,
                                             .folds = o->folds,
                                             .fold_interval_us = o->fold_us == 0 ? FOLD_US : o->fold_us,
+                                            .shard_bytes = LAYER_SHARD_BYTES,
                                             .retain_us = o->retain_us};
     enum err code = control_new(&m->control, &options, e);
     if (code == ERR_OK &&

@@ -40,7 +40,7 @@ struct log_member_options {
 };
 
 /* Make the filter @names, which gets an incarnation: without a source, on all nodes, one key of 10,000 a
- * false positive. As log_make(). */
+ * false positive, each layer twice as large as the one before. As log_make(). */
 MUST_CHECK enum err log_member_make(struct link *l, struct names *names, uint64_t capacity, unsigned lanes,
                                     uint32_t shard_bytes, struct error *e);
 

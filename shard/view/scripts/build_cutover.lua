@@ -1,7 +1,7 @@
 -- Make the generation that was built the one that is read.
 -- KEYS: view, record of the build. ARGV: incarnation, slot, token of the caller, the generation's number, `lanes` and
 -- `eras` of the view when the build began, the generation's shards, 1 if it has every key that was acknowledged before;
--- then, for each lane, "<number> <position>".
+-- then, for each lane, "<number> <position> <layers>".
 -- Returns 1 it is read; 0 the caller builds no more; -1 lanes or eras are not those with which the build began.
 -- What is read by now was degraded: if the new one is not, there is no way back to it, so it is no longer `built`.
 local view = redis.call('HMGET', KEYS[1], 'incarnation', 'deleting', 'bloom_filter_current_index',

@@ -1,5 +1,7 @@
 -- Store up to where the shards of a generation hold a lane's entries, and say up to where the lane may be trimmed.
--- KEYS: view. ARGV: slot, token of the caller, lane, the lane's number, id, position, era that it was read under.
+-- KEYS: view. ARGV: slot, token of the caller, lane, the lane's number, id, position and how many layers had begun there,
+-- era that it was read under, generation; maybe the generation's keys, up to the positions that are stored by now or less
+-- far: they only go up.
 -- Returns two ids, '' where all entries are needed: the least that a generation of the view or a build needs, and the
 -- same if builds are left alone. 0: the caller writes no more, the lane was replaced, or the view has left that era.
 -- A generation that is still being built, and not read, has the hold instead of a position.
@@ -32,13 +34,14 @@ local was = folded(ARGV[1])
 if not was or before(was, ARGV[5]) then
   redis.call('HSET', KEYS[1], 'folded' .. ARGV[1] .. '.' .. ARGV[3], ARGV[4] .. ' ' .. ARGV[6])
 end
+if ARGV[9] then
+  local of, keys = string.match(redis.call('HGET', KEYS[1], 'keys' .. ARGV[1]) or '', '^(%d+) (%d+)$')
+  if of ~= ARGV[8] or tonumber(keys) < tonumber(ARGV[9]) then
+    redis.call('HSET', KEYS[1], 'keys' .. ARGV[1], ARGV[8] .. ' ' .. ARGV[9])
+  end
+end
 local current = redis.call('HGET', KEYS[1], 'bloom_filter_current_index')
 local least
-local current = redis.call('HGET', KEYS[1], 'bloom_filter_current_index')
-local function needs(slot, generation) -- one that is being built has its hold
-  if not generation or generation == '' then return false end
-  return current == tostring(slot) or string.find(generation, ' built=1 ', 1, true)
-end
 for slot = 0, 1 do
   local generation = redis.call('HGET', KEYS[1], 'generation' .. slot) or ''
   if generation ~= '' and (tostring(slot) == current or string.find(generation, ' built=1 ', 1, true)) then

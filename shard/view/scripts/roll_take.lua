@@ -1,6 +1,7 @@
 -- Take the era of a lane, if every registered writer has said that none of its entries is missing under it. Positions
 -- in the lane go back to its first entry: the one that they named may be gone. They never go up, but in a stream of
--- which no era was accepted yet: there they are those of the stream before.
+-- which no era was accepted yet: there they are those of the stream before. How many layers had begun there stays: all
+-- begin with that again.
 -- KEYS: view. ARGV: incarnation, lane, the lane's number, its era in the view, the new era, the first entry's position.
 -- Returns how many writers have not said it, 0: the era is taken; -1 the view is another one, or has another stream or
 -- era as that lane.
@@ -43,9 +44,9 @@ redis.call('HSET', KEYS[1], 'lanes', table.concat(lanes, ','))
 local first = string.match(ARGV[6], '^%d+%-%d+')
 for slot = 0, 1 do
   local name = 'folded' .. slot .. '.' .. ARGV[2]
-  local number, id = string.match(field[name] or '', '^(%d+) (%d+%-%d+) ')
+  local number, id, layers = string.match(field[name] or '', '^(%d+) (%d+%-%d+) %x+ (%d+)$')
   if number == ARGV[3] and (ARGV[4] == '0000000000000000' or not before(id, first)) then
-    redis.call('HSET', KEYS[1], name, ARGV[3] .. ' ' .. ARGV[6])
+    redis.call('HSET', KEYS[1], name, ARGV[3] .. ' ' .. ARGV[6] .. ' ' .. layers)
   end
 end
 for _, name in ipairs(writers) do redis.call('HSET', KEYS[1], name, without[name]) end

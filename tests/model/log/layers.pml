@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A generation gets a second layer, made by two at once. An entry of the lane says from where on entries go into it; two
- * folders and a reader apply them. Two keys, K and Y, one after the other: in layer 0 K has no bit that Y has not, so
- * that K counts as old where layer 0 has Y. README.md says what is left out.
+ * folders and a reader apply them. Two keys, K and Y: in layer 0 K has no bit that Y has not, so that K is present where
+ * layer 0 has Y; it is set in the layer of its place in the lane all the same. README.md says what is left out.
  *
  * denied: the reader says "absent" of K after its add was acknowledged. */
 
@@ -20,10 +20,25 @@ bool shard[2];                    /* of each layer: the bits of K in it */
 byte header[2];
 bool y, acknowledged, denied;
 
-#ifdef ALWAYS_INTO_NEWEST
-#define IS_OLD(m) false
-#else
+#ifdef OLD_NOT_SET /* a key that an older layer has is not set again */
 #define IS_OLD(m) (m)
+#else
+#define IS_OLD(m) false
+#endif
+#ifdef FILLER /* Y has no bit of K */
+#define SETS(e) ((e) == K)
+#else
+#define SETS(e) ((e) != LAYER)
+#endif
+#ifdef BY_KEYS /* a shard that is not in memory gets the keys up to the position, no later ones */
+#define WRITES(has, all, upto) ((has) || (upto))
+#else
+#define WRITES(has, all, upto) (all)
+#endif
+#ifdef COUNT_LATER
+#define NOTED_LAYERS known
+#else
+#define NOTED_LAYERS noted_layers
 #endif
 #ifdef LAYERS_OF_VIEW /* whoever applies an entry puts it into the newest layer of the view that it has */
 #define BEGINS(e) false
@@ -86,7 +101,7 @@ inline apply_entry(e_)
 {
     if
     :: BEGINS(e_) -> known = 2
-    :: known == 1 && (e_) != LAYER -> m0 = true
+    :: known == 1 && SETS(e_) -> m0 = true
     :: known == 2 && (e_) == K && !IS_OLD(m0) -> m1 = true
     :: else
     fi
@@ -103,8 +118,8 @@ inline adopt(l_)
 
 proctype folder()
 {
-    byte known = 1, t, applied;
-    bool m0, m1, whole, have1;
+    byte known = 1, t, applied, noted, noted_layers;
+    bool m0, m1, n0, n1, whole, have1;
 end:
     do
     :: atomic { number < TOKENS -> number++; t = number; writer = t; have1 = false }
@@ -129,7 +144,8 @@ end:
        }
     :: d_step { whole && applied < last ->
            if
-           :: first > applied -> whole = false; t = 0; have1 = false; m0 = false; m1 = false; applied = 0
+           :: first > applied -> whole = false; t = 0; have1 = false; m0 = false; m1 = false; applied = 0; noted = 0;
+               n0 = false; n1 = false
            :: else -> applied++; apply_entry(entry[applied])
            fi
        }
@@ -144,23 +160,24 @@ end:
            m1 = m1 || shard[1]
 #endif
        }
+    :: d_step { whole && noted != applied -> noted = applied; noted_layers = known; n0 = m0; n1 = m1 }
     :: whole && t != 0 && (known == 1 || have1) -> /* folds all layers that it knows */
        d_step {
            if
-           :: header[0] == t -> shard[0] = m0
+           :: header[0] == t -> shard[0] = WRITES(shard[0], m0, n0)
            :: else -> t = 0
            fi
        }
        d_step {
            if
-           :: t != 0 && known == 2 && header[1] == t && have1 -> shard[1] = m1
+           :: t != 0 && known == 2 && header[1] == t && have1 -> shard[1] = WRITES(shard[1], m1, n1)
            :: t != 0 && known == 2 && header[1] != t -> t = 0; have1 = false
            :: else
            fi
        }
        d_step {
            if
-           :: t != 0 && writer == t && applied > folded && MAY_STORE -> folded = applied; folded_layers = known
+           :: t != 0 && writer == t && noted > folded && MAY_STORE -> folded = noted; folded_layers = NOTED_LAYERS
            :: else
            fi
        }
@@ -190,7 +207,7 @@ end:
                known = LAYERS_AT_FOLDED; applied = folded; from = folded
            :: else ->
                applied++;
-               over0[applied] = known == 1 && (!in0 || leaving) && entry[applied] != LAYER;
+               over0[applied] = known == 1 && (!in0 || leaving) && SETS(entry[applied]);
                over1[applied] = known == 2 && !in1 && entry[applied] == K;
                apply_entry(entry[applied]);
                m0 = m0 && in0;

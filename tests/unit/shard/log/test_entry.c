@@ -109,9 +109,34 @@ static void test_entry_encode_full__names_its_generation(void **state)
     assert_int_equal(entry.kind, LOG_KEYS);
 }
 
+static void test_entry_encode_layer__names_generation_and_layer(void **state)
+{
+    (void)state;
+    static const uint8_t wanted[LOG_ENTRY_BYTES_MIN] = {0xb1, 1, 0, 2, 23, [20] = 0x08, 0x07};
+    static const unsigned places[] = {2, 3, 4, 5, 19}; /* keys, another kind, no such layer, somebody's */
+    uint8_t bytes[LOG_ENTRY_BYTES_MAX];
+    struct log_entry entry;
+    struct error e;
+    assert_int_equal(log_entry_encode_layer(bytes, 0x0708, 23), sizeof(wanted));
+    assert_memory_equal(bytes, wanted, sizeof(wanted));
+    assert_int_equal(log_entry_decode(&entry, bytes, sizeof(wanted), &e), ERR_OK);
+    assert_true(entry.kind == LOG_LAYER && entry.sequence == 0x0708 && entry.layer == 23 && entry.count == 0);
+    for (unsigned i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        bytes[places[i]]++;
+        refused(bytes, sizeof(wanted), ERR_PARSE);
+        bytes[places[i]]--;
+    }
+    bytes[4] = 0; /* it begins with the generation */
+    refused(bytes, sizeof(wanted), ERR_PARSE);
+    (void)log_entry_encode_full(bytes, 0x0708);
+    assert_int_equal(log_entry_decode(&entry, bytes, sizeof(wanted), &e), ERR_OK);
+    assert_int_equal(entry.layer, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_entry_encode_layer__names_generation_and_layer),
         cmocka_unit_test(test_entry_encode_full__names_its_generation),
         cmocka_unit_test(test_entry_encode__writes_these_very_bytes),
         cmocka_unit_test(test_entry_decode__gives_back_what_was_encoded),

@@ -103,17 +103,56 @@ static void test_resident__looks_in_all_layers_and_writes_into_the_newest(void *
     assert_int_equal(resident_add_layer(f.r, &second, TAG, NULL), ERR_OK);
     assert_int_equal(look_one_key(f.r, 2), RESIDENT_UNKNOWN);
     assert_int_equal(look_one_key(f.r, 1), RESIDENT_PRESENT);
+    assert_int_equal(resident_begin_layer(f.r, 0, (struct log_id){1, 1}, 1, NULL), ERR_OK);
     assert_int_equal(apply_one_key(f.r, 0, 2, 2), RESIDENT_UNSURE);
     load_layer(f.r, 1, newer); /* what was applied before is in it: it was in the overlay */
     assert_int_equal(look_one_key(f.r, 2), RESIDENT_PRESENT);
-    assert_int_equal(apply_one_key(f.r, 0, 3, 1), RESIDENT_OLD); /* the first layer has it */
+    assert_int_equal(apply_one_key(f.r, 0, 3, 1), RESIDENT_OLD); /* the first layer has it; now both do */
     assert_int_equal(apply_one_key(f.r, 0, 4, 3), RESIDENT_NEW);
     uint8_t *was = redis_new(&g);
     (void)redis_set(&g, was, 1);
     assert_memory_equal((const void *)f.r->layer[0]->words, was, geometry_bytes(&g));
     assert_int_equal(look_one_key(f.r, 3), RESIDENT_PRESENT);
     assert_int_equal(look_one_key(f.r, 4), RESIDENT_ABSENT);
+    for (uint64_t key = 1; key <= 3; key++)
+        (void)redis_set(&second, newer, key);
+    assert_memory_equal((const void *)f.r->layer[1]->words, newer, geometry_bytes(&second));
     free(was);
+    free(newer);
+    fini(&f);
+}
+
+/* Which layer a key is set in, is decided by its place in its lane. */
+static void test_resident_begin_layer__in_one_lane(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct error e = {""};
+    const struct geometry second = {.shards = 2, .blocks = 100, .block_bits = 512, .hashes = 5};
+    init(&f, 2);
+    uint8_t *older = redis_new(&g), *newer = redis_new(&second);
+    load_layer(f.r, 0, f.redis);
+    assert_int_equal(apply_one_key(f.r, 0, 1, 1), RESIDENT_NEW);
+    assert_int_equal(resident_begin_layer(f.r, 0, (struct log_id){2, 0}, 1, &e), ERR_FENCED);
+    assert_int_equal(f.r->applied[0].ms, 1);
+    assert_int_equal(resident_add_layer(f.r, &second, TAG, NULL), ERR_OK);
+    load_layer(f.r, 1, newer);
+    assert_int_equal(apply_one_key(f.r, 1, 1, 2), RESIDENT_NEW);
+    assert_int_equal(resident_begin_layer(f.r, 0, (struct log_id){2, 0}, 1, &e), ERR_OK);
+    assert_int_equal(f.r->applied[0].ms, 2);
+    assert_int_equal(resident_begin_layer(f.r, 0, (struct log_id){3, 0}, 1, &e), ERR_OK); /* somebody else's */
+    assert_int_equal(apply_one_key(f.r, 0, 4, 3), RESIDENT_NEW);
+    assert_int_equal(apply_one_key(f.r, 1, 4, 4), RESIDENT_NEW); /* the layer has not begun there */
+    assert_int_equal(resident_keys(f.r), 4);
+    for (uint64_t key = 1; key <= 4; key++)
+        (void)(key == 3 ? redis_set(&second, newer, key) : redis_set(&g, older, key));
+    assert_memory_equal((const void *)f.r->layer[0]->words, older, geometry_bytes(&g));
+    assert_memory_equal((const void *)f.r->layer[1]->words, newer, geometry_bytes(&second));
+    resident_begin(f.r, 1, (struct log_id){9, 0}, 2); /* as a view has it */
+    assert_int_equal(apply_one_key(f.r, 1, 10, 5), RESIDENT_NEW);
+    (void)redis_set(&second, newer, 5);
+    assert_memory_equal((const void *)f.r->layer[1]->words, newer, geometry_bytes(&second));
+    free(older);
     free(newer);
     fini(&f);
 }
@@ -283,6 +322,7 @@ int main(void)
         cmocka_unit_test(test_resident__looks_in_all_layers_and_writes_into_the_newest),
         cmocka_unit_test(test_resident_load__has_every_entry_whenever_it_came),
         cmocka_unit_test(test_resident_load_cancel__loses_no_entry),
+        cmocka_unit_test(test_resident_begin_layer__in_one_lane),
         cmocka_unit_test(test_resident_rebase__keeps_what_is_set_and_is_loaded_again),
         cmocka_unit_test(test_resident_leave__gives_memory_back_when_all_was_folded),
         cmocka_unit_test(test_resident__keeps_within_its_memory),

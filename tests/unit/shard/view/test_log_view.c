@@ -151,7 +151,10 @@ static void test_view__says_which_field_is_damaged(void **state)
         {"token1", "3 9"},
         {"bloom_filter_current_index", "0"},
         {"folded1.0", "4"},
-        {"folded1.2", "9 1-1 zz"},
+        {"folded1.2", "9 1-1 zz 1"},
+        {"folded1.2", "9 1-1 b1010000000000000000000000000000000000000000000000000000"},
+        {"folded1.2", "9 1-1 b1010000000000000000000000000000000000000000000000000000 0"},
+        {"folded1.2", "9 1-1 b1010000000000000000000000000000000000000000000000000000 25"},
         {"folded0.15", ""},
         {"last_generation", "2"},
         {"lane_nodes", ","},
@@ -288,7 +291,7 @@ static void test_view__is_folded_only_in_the_lane_it_has_now(void **state)
     log_view_format(v, store, &s);
     buffer_append(&text, "1 ", 2);
     log_position_format(p, &text);
-    buffer_append(&text, "", 1);
+    buffer_append(&text, " 1", 3);
     store(&s, "folded1.1", text.data);
     store(&s, "folded1.0", text.data); /* whose lane has number 4 */
     assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_OK);
@@ -296,6 +299,11 @@ static void test_view__is_folded_only_in_the_lane_it_has_now(void **state)
     assert_false(log_view_is_folded(again, &again->slot[1], 0));
     assert_false(log_view_is_folded(again, &again->slot[1], 2));
     assert_true(log_position_is(&again->slot[1].folded[1].position, p->id, p->bytes, p->length));
+    assert_int_equal(again->slot[1].folded[1].layers, 1);
+    text.data[text.length - 2] = '3'; /* the generation has fewer */
+    store(&s, "folded1.2", text.data);
+    assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_PARSE);
+    assert_non_null(strstr(e.text, "folded1.2 names 3 layers of"));
     buffer_fini(&text);
     free(p);
     free(v);

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/* A generation that is full gets a layer: its shards are made, the view has it, and then an entry in each lane says where
+ * it begins. One that does not grow is marked in each lane. Whoever counts as many keys does that, and whoever folds
+ * goes on with what another one has left undone. Two who do it at once do no harm: log_grow() lets one of them through,
+ * and of two marks of a layer the second changes nothing. */
+#include "shard/request/control_internal.h"
+
+#include "shard/log/lane_sync.h"
+
+static bool is_known(const struct control *c, uint64_t generation, unsigned layer)
+{
+    const struct held *h = c->filter->slot[generation % 2];
+    return h == NULL || h->shape.number != generation || h->shape.layer_count > layer;
+}
+
+enum err control_resume_lanes(struct control *c, struct error *e)
+{
+    for (unsigned i = 0; i < c->filter->lanes; i++) {
+        struct filter_lane *lane = &c->filter->lane[i];
+        if (atomic_load(&lane->stalled) != TAIL_LAYER)
+            continue;
+        unsigned layer = atomic_load(&lane->awaited);
+        if (!is_known(c, atomic_load(&lane->awaited_of), layer))
+            return error_set(e, ERR_BUSY, "lane %u: layer %u begins, and the view does not have it", i, layer);
+        atomic_store(&lane->stalled, TAIL_COMPLETE);
+        lane_reader_position(lane->reader, &c->position[i]);
+        lane_reader_go_back(lane->reader, &c->stream[i], &c->position[i]);
+    }
+    return ERR_OK;
+}
+
+typedef enum err mark_fn(struct control *c, const struct held *h, unsigned lane, struct error *e);
+
+static bool has_begun(const struct held *h, unsigned lane)
+{
+    return h->resident->begun[lane] == h->shape.layer_count;
+}
+
+static enum err mark_layer(struct control *c, const struct held *h, unsigned lane, struct error *e)
+{
+    if (has_begun(h, lane))
+        return ERR_OK;
+    return lane_mark_layer(c->link, &c->stream[lane], h->shape.number, h->shape.layer_count - 1, e);
+}
+
+static bool have_begun(const struct held *h)
+{
+    bool all = true;
+    for (unsigned i = 0; i < h->resident->lanes; i++)
+        all &= has_begun(h, i);
+    return all;
+}
+
+static enum err mark_full(struct control *c, const struct held *h, unsigned lane, struct error *e)
+{
+    struct lane_reader *r = c->filter->lane[lane].reader;
+    lane_reader_hold(r, &c->position[lane]);
+    bool marked = h->full[lane].is_marked;
+    lane_reader_let_go(r);
+    return marked ? ERR_OK : lane_mark_full(c->link, &c->stream[lane], h->shape.number, e);
+}
+
+/* What others have appended is known first; then the marks that are missing are appended, and met. */
+static enum err mark(struct control *c, const struct held *h, mark_fn *fn, struct error *e)
+{
+    enum err code = control_read_tails(c, e);
+    for (unsigned i = 0; i < c->filter->lanes && code == ERR_OK; i++)
+        code = fn(c, h, i, e);
+    return code == ERR_OK ? control_read_tails(c, e) : code;
+}
+
+/* While that cannot be, the generation takes more keys than it was planned for. */
+static enum err add_layer(struct control *c, struct held *h, bool *soon, struct error *e)
+{
+    const struct grow_options o = {.generation = h->shape.number,
+                                   .layers = h->shape.layer_count,
+                                   .shard_bytes = c->shard_bytes,
+                                   .growth = c->growth};
+    enum err code = log_grow(c->link, &c->filter->names, &o, c->view, NULL, e);
+    control_stop_folding(c); /* the grower was the writer in between */
+    *soon = code == ERR_OK;
+    if (code == ERR_OK)
+        c->grew = h->shape.number;
+    h->unbounded = code != ERR_OK && code != ERR_CONFLICT;
+    if (h->unbounded)
+        log_filter_changed(c->filter);
+    return code == ERR_CONFLICT ? ERR_OK : code; /* somebody else makes it */
+}
+
+enum err control_grow(struct control *c, bool *soon, struct error *e)
+{
+    struct held *h = control_held_of(c, c->view->current);
+    if (h == NULL || h != c->filter->slot[c->filter->current])
+        return ERR_OK;
+    if (!have_begun(h))
+        return c->folds || c->grew == h->shape.number ? mark(c, h, mark_layer, e) : ERR_OK;
+    switch (grow_decide(held_keys(h), h->shape.capacity, h->shape.layer_count, h->fixed)) {
+    case GROW_LAYER:
+        return add_layer(c, h, soon, e);
+    case GROW_FULL:
+        return held_is_full(h) ? ERR_OK : mark(c, h, mark_full, e);
+    case GROW_NOTHING:
+        h->unbounded = h->shape.layer_count == GENERATION_LAYERS_MAX;
+        break;
+    }
+    return ERR_OK;
+}
