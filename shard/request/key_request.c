@@ -347,7 +347,7 @@ static void answer_add(struct key_request *q)
         else if (q->found[i] == RESIDENT_OLD)
             *answer = KEY_OLD;
         else if (q->found[i] == RESIDENT_REFUSED)
-            *answer = KEY_FULL;
+            *answer = KEY_NO_ROOM;
         else /* RESIDENT_UNSURE, LANE_FRESH_UNKNOWN */
             *answer = KEY_UNSURE;
     }
@@ -368,7 +368,7 @@ static bool is_still_held(const struct key_request *q, bool *degraded)
 static void answer_check(struct key_request *q, bool degraded)
 {
     const uint8_t present = q->adds ? KEY_OLD : KEY_PRESENT;
-    const uint8_t absent = q->adds ? KEY_FULL : degraded ? KEY_MAYBE : KEY_ABSENT;
+    const uint8_t absent = q->adds ? KEY_NO_ROOM : degraded ? KEY_MAYBE : KEY_ABSENT;
     for (unsigned i = 0; i < q->part; i++)
         q->answers[q->from + q->order[i]] = q->found[i] == RESIDENT_PRESENT ? present : absent;
     end_part(q);

@@ -19,7 +19,7 @@ enum key_answer {
     KEY_MAYBE, /* it was not found, and the filter may have lost acknowledged keys */
     KEY_ADDED, /* it was not there before, as the log has it */
     KEY_OLD,   /* it was, or seemed to be */
-    KEY_FULL,  /* it is not there, and was not added: the filter does not grow, and is full */
+    KEY_NO_ROOM,  /* it is not there, and was not added: the filter does not grow, and is full */
     KEY_UNSURE /* it is there now; the filter's lanes changed, so that nobody can tell whether it was before
                 */
 };
