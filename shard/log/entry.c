@@ -51,11 +51,26 @@ size_t log_entry_encode_full(uint8_t out[LOG_ENTRY_BYTES_MAX], uint64_t generati
     return length;
 }
 
+size_t log_entry_encode_removal(uint8_t out[LOG_ENTRY_BYTES_MAX], const uint8_t writer[LOG_WRITER_BYTES],
+                                uint64_t registration)
+{
+    size_t length = log_entry_encode(out, writer, registration, NULL, 0);
+    assert(registration != 0);
+    out[AT_KIND] = LOG_REMOVAL;
+    return length;
+}
+
 /* Bytes of the length of an entry without keys or more. */
 static bool is_full_mark(const uint8_t *in)
 {
     return in[AT_KIND] == LOG_FULL && in[AT_COUNT] == 0 && get_u64(in + AT_SEQUENCE) != 0 &&
            memcmp(in + AT_WRITER, nobody, LOG_WRITER_BYTES) == 0;
+}
+
+static bool is_removal(const uint8_t *in)
+{
+    return in[AT_KIND] == LOG_REMOVAL && in[AT_COUNT] == 0 && get_u64(in + AT_SEQUENCE) != 0 &&
+           memcmp(in + AT_WRITER, nobody, LOG_WRITER_BYTES) != 0;
 }
 
 enum err log_entry_decode(struct log_entry *out, const void *bytes, size_t length, struct error *e)
@@ -68,11 +83,11 @@ enum err log_entry_decode(struct log_entry *out, const void *bytes, size_t lengt
     if (length < LOG_ENTRY_BYTES_MIN || in[AT_MAGIC] != LOG_MAGIC || in[AT_FORMAT] != LOG_FORMAT)
         return error_set(e, ERR_PARSE, "%zu bytes that do not begin as an entry does", length);
     unsigned count = in[AT_COUNT];
-    if (in[AT_KIND] != LOG_KEYS && !is_full_mark(in))
+    if (in[AT_KIND] != LOG_KEYS && !is_full_mark(in) && !is_removal(in))
         return error_set(e, ERR_PARSE, "an entry of kind %u, which is none", in[AT_KIND]);
     if (count > LOG_KEYS_MAX || length != LOG_ENTRY_BYTES_MIN + (size_t)count * LOG_HASH_BYTES)
         return error_set(e, ERR_PARSE, "%zu bytes are not the length of an entry of %u keys", length, count);
-    out->kind = in[AT_KIND] == LOG_FULL ? LOG_FULL : LOG_KEYS;
+    out->kind = (enum log_entry_kind)in[AT_KIND];
     memcpy(out->writer, in + AT_WRITER, LOG_WRITER_BYTES);
     out->sequence = get_u64(in + AT_SEQUENCE);
     out->count = count;

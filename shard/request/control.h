@@ -14,6 +14,8 @@
 
 struct control;
 
+enum { CONTROL_GRACE_US = 10 * 1000 * 1000 };
+
 struct control_options {
     struct log_filter *filter; /* borrowed, as the link is */
     struct link *link;
@@ -21,6 +23,7 @@ struct control_options {
     uint64_t retain_us;  /* how long entries stay in a lane that are folded; for readers that lag behind */
     uint64_t log_max;    /* bytes of a lane in Redis: adds are refused behind that; 0: LOG_MAX_DEFAULT */
     uint64_t fold_interval_us; /* 0: DUE_INTERVAL_US */
+    uint64_t writer_grace_us;  /* a writer that does not answer for so long is removed; 0: CONTROL_GRACE_US */
     bool folds;                /* may be changed by control_set_folding() */
 };
 
@@ -38,7 +41,7 @@ void control_set_folding(struct control *c, bool folds);
 MUST_CHECK enum err control_tend(struct control *c, bool *soon, struct error *e);
 
 /* At a clean stop, when no request is under way or will come: leave the register of writers. ERR_BUSY:
- * entries of this process are not folded yet; call again. A process that ends without it is waited for by the
- * next roll call. */
+ * entries of this process are not folded yet; call again. A process that ends without it is
+ * removed by the one that folds (shard/view/remove.h). */
 MUST_CHECK enum err control_leave(struct control *c, struct error *e);
 #endif

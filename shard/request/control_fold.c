@@ -22,34 +22,77 @@ void control_stop_folding(struct control *c)
 /* --- folding --- */
 
 struct tail_wait {
-    unsigned under_way;
+    struct lane_request request;
+    bool told;
     enum err code;
-    struct error *e;
+    struct error why;
 };
 
 static void on_tail(void *arg, const struct lane_result *result)
 {
     struct tail_wait *w = arg;
-    w->under_way--;
-    if (w->code == ERR_OK && result->code != ERR_OK)
-        w->code = error_set(w->e, result->code, "%s", result->text);
+    w->told = true;
+    w->code = result->code == ERR_OK ? ERR_OK : error_set(&w->why, result->code, "%s", result->text);
 }
 
-/* Apply all that the lanes have now. */
+static void on_look(evutil_socket_t fd, short events, void *arg)
+{
+    (void)fd;
+    (void)events;
+    (void)arg; /* the loop goes on to see whether a lane has stalled */
+}
+
+/* A lane that was asked for can be read no further: only this thread can mend it. */
+static bool has_stalled(const struct log_filter *f)
+{
+    bool any = false;
+    for (unsigned i = 0; i < f->lanes; i++)
+        any |= atomic_load(&f->lane[i].stalled) != TAIL_COMPLETE;
+    return any;
+}
+
+static bool all_told(const struct tail_wait *w, unsigned count)
+{
+    bool all = true;
+    for (unsigned i = 0; i < count; i++)
+        all &= w[i].told;
+    return all;
+}
+
+static enum err wait_for_tails(struct control *c, struct tail_wait *w, struct error *e)
+{
+    struct log_filter *f = c->filter;
+    enum err code = ERR_OK;
+    for (unsigned i = 0; i < f->lanes; i++)
+        lane_ask(c->port, f->lane[i].reader, &w[i].request, on_tail, &w[i]);
+    while (!all_told(w, f->lanes) && !has_stalled(f))
+        (void)event_base_loop(c->base, EVLOOP_ONCE);
+    for (unsigned i = 0; i < f->lanes; i++) {
+        if (!w[i].told)
+            lane_cancel(&w[i].request);
+        if (!w[i].told && code == ERR_OK)
+            code = error_set(e, ERR_BUSY, "a lane cannot be read on from where it was");
+        else if (w[i].code != ERR_OK && code == ERR_OK)
+            code = error_set(e, w[i].code, "%s", w[i].why.text);
+    }
+    return code;
+}
+
+/* Apply all that the lanes have now. ERR_BUSY: one of them has stalled. */
 static enum err read_tails(struct control *c, struct error *e)
 {
-    struct tail_wait w = {.e = e};
-    struct lane_request *asked = calloc(c->filter->lanes, sizeof(*asked));
-    if (asked == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
-    for (unsigned i = 0; i < c->filter->lanes; i++) {
-        w.under_way++;
-        lane_ask(c->port, c->filter->lane[i].reader, &asked[i], on_tail, &w);
-    }
-    while (w.under_way > 0)
-        (void)event_base_loop(c->base, EVLOOP_ONCE);
-    free(asked);
-    return w.code;
+    static const struct timeval often = {.tv_usec = 5000};
+    struct tail_wait *w = calloc(c->filter->lanes, sizeof(*w));
+    struct event *look = event_new(c->base, -1, EV_PERSIST, on_look, NULL);
+    enum err code = ERR_NOMEM;
+    if (w != NULL && look != NULL && event_add(look, &often) == 0)
+        code = wait_for_tails(c, w, e);
+    else
+        (void)error_set(e, ERR_NOMEM, "out of memory");
+    if (look != NULL)
+        event_free(look);
+    free(w);
+    return code;
 }
 
 static enum err begin_folding(struct control *c, struct held *h, struct error *e)
@@ -228,6 +271,8 @@ enum err control_follow_eras(struct control *c, struct error *e)
     enum eras_action action;
     unsigned missing = 0;
     enum err code = eras_look(&c->eras, c->link, &f->names, c->view, &action, e);
+    if (code == ERR_OK)
+        control_watch_lanes(c);
     if (c->went_back && code == ERR_OK)
         action = ERAS_WRITE;
     if (code != ERR_OK || action == ERAS_KEEP)
@@ -243,9 +288,11 @@ enum err control_follow_eras(struct control *c, struct error *e)
     if (code == ERR_OK)
         code = eras_take(&c->eras, c->link, &f->names, c->view, action, &missing, e);
     if (code == ERR_OK && missing > 0)
+        c->waits = WAITS_FOR_SHARDS;
+    if (code == ERR_OK && missing > 0)
         return error_set(e, ERR_BUSY,
                          "shards' nodes have other replication ids, and %u writers have not answered",
                          missing);
     c->went_back &= code != ERR_OK;
-    return code == ERR_OK ? control_load_view(c, e) : code;
+    return code == ERR_OK ? control_read_view(c, e) : code;
 }

@@ -32,7 +32,8 @@ struct log_member_options {
     const struct names *names;
     uint64_t memory; /* bytes of shards that are in memory at most */
     unsigned timeout_ms;
-    uint64_t retain_us; /* how long entries stay in a lane that are folded */
+    uint64_t retain_us;       /* how long entries stay in a lane that are folded */
+    uint64_t writer_grace_us; /* as of a control */
     bool folds;
 };
 

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: MIT */
+/* Writers that die, or stand still, without leaving the register; and lanes whose node gets another
+ * replication id. The writer is a process of its own, which adds keys one batch after the other and says
+ * which were acknowledged. */
+#include "tests/integration/log_members.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "shard/request/log_filter_internal.h"
+#include "shard/view/view_load.h"
+#include "tests/lib/temp_redis.h"
+
+enum {
+    REPLY_MS = 5000,
+    MEMBERS = 2,
+    KEYS = 200000,
+    BATCH = 20,
+    GRACE_US = 300 * 1000,
+    WAIT_US = 20 * 1000 * 1000,
+    SOME = 2000 /* keys of a writer that are acknowledged before something is done to it */
+};
+
+/* What processes were told of each key. */
+struct told {
+    _Atomic uint32_t acknowledged; /* of the other process: keys from 0 on */
+    _Atomic bool stop;
+    _Atomic uint8_t news[KEYS], unsure[KEYS], done[KEYS];
+};
+
+static struct temp_redis redis;
+static struct client client;
+static struct nodes nodes;
+static struct link *l;
+static struct names names;
+static struct log_view *view;
+static struct told *told;
+static struct log_member member[MEMBERS];
+static unsigned opened;
+static pid_t writer;
+
+static int start(void **state)
+{
+    static const char *const at_once[] = {"--repl-diskless-sync-delay", "0", NULL};
+    struct error e = {""};
+    (void)state;
+    (void)signal(SIGPIPE, SIG_IGN);
+    must(temp_redis_start(&redis, at_once, &e), e);
+    must(client_open(&client, redis.port, REPLY_MS, &e), e);
+    must(nodes_parse(&nodes, redis.url, &e), e);
+    l = link_new(&nodes, REPLY_MS, NULL);
+    view = malloc(sizeof(*view));
+    told = mmap(NULL, sizeof(*told), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(l != NULL && view != NULL && told != MAP_FAILED);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    (void)munmap(told, sizeof(*told));
+    free(view);
+    link_free(l);
+    client_close(&client);
+    temp_redis_fini(&redis);
+    return 0;
+}
+
+static int set_up(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    must(client_ok(&client, &e, "FLUSHALL"), e);
+    must(names_init(&names, "tb", "f", 1, &e), e);
+    must(log_member_make(l, &names, KEYS, 2, 32768, &e), e);
+    memset(told, 0, sizeof(*told));
+    return 0;
+}
+
+static void end_writer(int sig)
+{
+    int status;
+    if (writer > 0) {
+        (void)kill(writer, sig);
+        assert_int_equal(waitpid(writer, &status, 0), writer);
+    }
+    writer = 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    end_writer(SIGKILL);
+    while (opened > 0)
+        log_member_close(&member[--opened]);
+    return 0;
+}
+
+/* --- members --- */
+
+static enum err open_member(struct log_member *m, bool folds, struct error *e)
+{
+    const struct log_member_options o = {.nodes = &nodes,
+                                         .names = &names,
+                                         .memory = UINT64_MAX,
+                                         .timeout_ms = REPLY_MS,
+                                         .writer_grace_us = GRACE_US,
+                                         .folds = folds};
+    return log_member_open(m, &o, e);
+}
+
+static struct log_member *opens(bool folds)
+{
+    struct error e = {""};
+    must(open_member(&member[opened], folds, &e), e);
+    return &member[opened++];
+}
+
+/* Add keys, and note what was said. True: they are acknowledged. */
+static bool add(struct log_member *m, uint32_t first)
+{
+    struct error e = {""};
+    uint64_t keys[BATCH];
+    uint8_t answers[BATCH];
+    for (unsigned i = 0; i < BATCH; i++)
+        keys[i] = first + i;
+    if (log_member_ask(m, true, keys, BATCH, answers, &e) != ERR_OK) {
+        (void)fprintf(stderr, "%s; the control: %s\n", e.text, m->last.text);
+        return false;
+    }
+    for (unsigned i = 0; i < BATCH; i++) {
+        atomic_fetch_add(&told->news[first + i], answers[i] == KEY_ADDED);
+        atomic_fetch_add(&told->unsure[first + i], answers[i] == KEY_UNSURE);
+        atomic_fetch_add(&told->done[first + i], 1);
+    }
+    return true;
+}
+
+/* The process that adds all keys in turn, until it is ended. */
+static int run_writer(void)
+{
+    static struct log_member m;
+    struct error e = {""};
+    if (open_member(&m, false, &e) != ERR_OK)
+        return 1;
+    for (uint32_t at = 0; at + BATCH <= KEYS && !atomic_load(&told->stop);)
+        if (add(&m, at)) {
+            at += BATCH;
+            atomic_store(&told->acknowledged, at);
+        }
+    log_member_close(&m);
+    return 0;
+}
+
+/* To be called before a member is opened in this process. */
+static void start_writer(void)
+{
+    assert_int_equal(opened, 0);
+    writer = fork();
+    assert_true(writer >= 0);
+    if (writer == 0)
+        _exit(run_writer());
+}
+
+static void wait_for_acknowledged(uint32_t count)
+{
+    uint64_t until = clock_mono_us() + WAIT_US;
+    while (atomic_load(&told->acknowledged) < count && clock_mono_us() < until)
+        clock_sleep_us(1000);
+    assert_true(atomic_load(&told->acknowledged) >= count);
+}
+
+/* --- the view --- */
+
+static void load(void)
+{
+    struct error e = {""};
+    must(log_view_load(l, &names, view, &e), e);
+}
+
+static bool has_writers(const void *count)
+{
+    return view->writer_count == *(const unsigned *)count;
+}
+
+static bool is_degraded(const void *unused)
+{
+    (void)unused;
+    return view->degraded;
+}
+
+static void wait_for_view(bool (*is_so)(const void *arg), const void *arg, const char *what)
+{
+    uint64_t until = clock_mono_us() + WAIT_US;
+    do {
+        load();
+        if (is_so(arg))
+            return;
+        clock_sleep_us(5000);
+    } while (clock_mono_us() < until);
+    fail_msg("the view does not get %s in time", what);
+}
+
+static void wait_for_writers(unsigned count)
+{
+    wait_for_view(has_writers, &count, "that many writers");
+}
+
+/* All that the writer was told of is there, for @m. */
+static void all_are_present(struct log_member *m)
+{
+    uint32_t count = atomic_load(&told->acknowledged);
+    for (uint32_t at = 0; at < count; at += SOME) {
+        uint32_t some = count - at < SOME ? count - at : SOME;
+        assert_int_equal(log_member_count(m, at, some, KEY_PRESENT), some);
+    }
+}
+
+/* Another replication id; the node was somebody's replica meanwhile, so it may have lost what it had. */
+static void promote(void)
+{
+    struct error e = {""};
+    must(client_ok(&client, &e, "REPLICAOF 127.0.0.1 1"), e); /* nobody is there: it keeps its data */
+    must(client_ok(&client, &e, "REPLICAOF NO ONE"), e);
+}
+
+/* --- tests --- */
+
+static void test_a_writer_that_was_killed__is_not_waited_for(void **state)
+{
+    (void)state;
+    start_writer();
+    struct log_member *folder = opens(true), *other = opens(false);
+    assert_true(add(folder, KEYS - BATCH) && add(other, KEYS - 2 * BATCH));
+    wait_for_acknowledged(SOME);
+    end_writer(SIGKILL);
+    wait_for_writers(2);
+    assert_false(view->degraded);
+    promote();
+    uint64_t began = clock_mono_us();
+    assert_int_equal(log_member_count(other, KEYS - BATCH, 1, KEY_PRESENT), 1);
+    assert_true(add(other, KEYS - 3 * BATCH)); /* behind the roll call */
+    uint64_t took = clock_mono_us() - began;
+    print_message("a roll call behind a death: %u ms\n", (unsigned)(took / 1000));
+    assert_true(took < 3000000); /* with sanitizers, on a busy machine */
+    all_are_present(folder);
+    all_are_present(other);
+    load();
+    assert_false(view->degraded);
+    assert_int_equal(view->writer_count, 2);
+}
+
+/* Nobody knows what it had acknowledged: its lane's node failed over before it could be removed. */
+static void test_a_writer_that_died_in_a_roll_call__degrades_the_filter(void **state)
+{
+    (void)state;
+    start_writer();
+    struct log_member *folder = opens(true);
+    assert_true(add(folder, KEYS - BATCH));
+    wait_for_acknowledged(SOME);
+    assert_int_equal(kill(writer, SIGSTOP), 0);
+    promote();
+    end_writer(SIGKILL);
+    (void)add(folder, KEYS - 2 * BATCH);
+    wait_for_view(is_degraded, NULL, "degraded");
+    all_are_present(folder); /* they were in the lane, as it happens */
+    assert_int_equal(log_member_count(folder, KEYS, 10, KEY_MAYBE), 10);
+}
+
+/* It wakes up with entries that were sent, or not, and met, or not, before it was removed. */
+static void test_a_writer_that_only_slept__registers_again_and_nothing_is_lost(void **state)
+{
+    unsigned unsure = 0;
+    (void)state;
+    start_writer();
+    struct log_member *folder = opens(true);
+    assert_true(add(folder, KEYS - BATCH));
+    for (unsigned round = 1; round <= 3; round++) {
+        wait_for_acknowledged(round * SOME);
+        wait_for_writers(2);
+        assert_int_equal(kill(writer, SIGSTOP), 0);
+        wait_for_writers(1);
+        uint32_t at = atomic_load(&told->acknowledged); /* the same keys as it is about to add */
+        for (unsigned i = 0; i < 5; i++)
+            assert_true(add(folder, at + i * BATCH));
+        assert_int_equal(kill(writer, SIGCONT), 0);
+    }
+    wait_for_acknowledged(4 * SOME);
+    atomic_store(&told->stop, true);
+    end_writer(0);
+    all_are_present(folder);
+    for (unsigned i = 0; i < told->acknowledged; i++) {
+        if (told->news[i] + told->unsure[i] == 0 || told->news[i] > 1)
+            fail_msg("key %u was new %u times", i, told->news[i]);
+        unsure += told->unsure[i];
+    }
+    print_message("of %u keys %u were unsure\n", told->acknowledged, unsure);
+    load();
+    assert_false(view->degraded);
+}
+
+/* One that has nothing to add is there all the same. */
+static void test_a_writer_that_is_idle__stays_registered(void **state)
+{
+    (void)state;
+    struct log_member *idle = opens(false), *folder = opens(true);
+    assert_true(add(idle, 0) && add(folder, BATCH));
+    clock_sleep_us(GRACE_US); /* the folder has drawn its token */
+    wait_for_writers(2);
+    const struct log_writer *w = log_view_writer(view, idle->filter->writer);
+    assert_non_null(w);
+    uint64_t first = w->registration, version = view->version;
+    uint64_t until = clock_mono_us() + 12 * GRACE_US; /* more than two rounds */
+    while (clock_mono_us() < until) {
+        load();
+        assert_non_null(log_view_writer(view, idle->filter->writer));
+        clock_sleep_us(5000);
+    }
+    assert_true(log_view_writer(view, idle->filter->writer)->registration > first);
+    assert_true(view->version == version); /* nobody else has anything to do for that */
+    assert_int_equal(log_member_added(idle, 2 * BATCH, BATCH), BATCH);
+}
+
+#define WRITERS_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WRITERS_TEST(test_a_writer_that_was_killed__is_not_waited_for),
+        WRITERS_TEST(test_a_writer_that_died_in_a_roll_call__degrades_the_filter),
+        WRITERS_TEST(test_a_writer_that_only_slept__registers_again_and_nothing_is_lost),
+        WRITERS_TEST(test_a_writer_that_is_idle__stays_registered),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}
