@@ -288,11 +288,13 @@ enum err control_follow_eras(struct control *c, struct error *e)
     if (code == ERR_OK)
         code = eras_take(&c->eras, c->link, &f->names, c->view, action, &missing, e);
     if (code == ERR_OK && missing > 0)
+        code = read_tails(c, e); /* lanes that are in another era, too, come first */
+    if (code == ERR_OK && missing > 0) {
         c->waits = WAITS_FOR_SHARDS;
-    if (code == ERR_OK && missing > 0)
         return error_set(e, ERR_BUSY,
                          "shards' nodes have other replication ids, and %u writers have not answered",
                          missing);
+    }
     c->went_back &= code != ERR_OK;
     return code == ERR_OK ? control_read_view(c, e) : code;
 }

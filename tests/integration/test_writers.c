@@ -32,6 +32,7 @@ enum {
 struct told {
     _Atomic uint32_t acknowledged; /* of the other process: keys from 0 on */
     _Atomic bool stop;
+    _Atomic uint64_t worst_us; /* that an add has taken */
     _Atomic uint8_t news[KEYS], unsure[KEYS], done[KEYS];
 };
 
@@ -131,7 +132,12 @@ static bool add(struct log_member *m, uint32_t first)
     uint8_t answers[BATCH];
     for (unsigned i = 0; i < BATCH; i++)
         keys[i] = first + i;
-    if (log_member_ask(m, true, keys, BATCH, answers, &e) != ERR_OK) {
+    uint64_t began = clock_mono_us();
+    enum err code = log_member_ask(m, true, keys, BATCH, answers, &e);
+    uint64_t took = clock_mono_us() - began;
+    if (took > atomic_load(&told->worst_us))
+        atomic_store(&told->worst_us, took);
+    if (code != ERR_OK) {
         (void)fprintf(stderr, "%s; the control: %s\n", e.text, m->last.text);
         return false;
     }
@@ -185,6 +191,16 @@ static void load(void)
     must(log_view_load(l, &names, view, &e), e);
 }
 
+static int replicas(void)
+{
+    redisReply *r = client_command(&client, "INFO replication");
+    assert_true(r != NULL && r->type == REDIS_REPLY_STRING);
+    const char *at = strstr(r->str, "connected_slaves:");
+    int n = at == NULL ? 0 : atoi(at + strlen("connected_slaves:"));
+    freeReplyObject(r);
+    return n;
+}
+
 static bool has_writers(const void *count)
 {
     return view->writer_count == *(const unsigned *)count;
@@ -194,6 +210,13 @@ static bool is_degraded(const void *unused)
 {
     (void)unused;
     return view->degraded;
+}
+
+static bool has_era_of_node(const void *unused)
+{
+    (void)unused;
+    uint64_t era = lanes_era(&client);
+    return view->lane[0].era == era && view->lane[1].era == era && view->eras.id[0] == era && replicas() > 0;
 }
 
 static void wait_for_view(bool (*is_so)(const void *arg), const void *arg, const char *what)
@@ -328,6 +351,81 @@ static void test_a_writer_that_is_idle__stays_registered(void **state)
     assert_int_equal(log_member_added(idle, 2 * BATCH, BATCH), BATCH);
 }
 
+/* The same process has the same data; that is known, so nobody has to do anything, or to wait. */
+static void test_the_first_replica__is_noticed_by_no_caller(void **state)
+{
+    static struct temp_redis replica;
+    struct error e = {""};
+    char port[8];
+    (void)state;
+    must(client_ok(&client, &e, "CONFIG SET repl-backlog-ttl 1"), e);
+    start_writer();
+    struct log_member *folder = opens(true);
+    assert_true(add(folder, KEYS - BATCH));
+    wait_for_acknowledged(SOME);
+    load();
+    uint64_t before = lanes_era(&client);
+    (void)snprintf(port, sizeof(port), "%u", redis.port);
+    const char *const extra[] = {"--replicaof", "127.0.0.1", port, NULL};
+    uint64_t calm = atomic_exchange(&told->worst_us, 0);
+    must(temp_redis_start(&replica, extra, &e), e);
+    wait_for_view(has_era_of_node, NULL, "the lanes' new replication ids");
+    assert_true(lanes_era(&client) != before);
+    wait_for_acknowledged(told->acknowledged + SOME);
+    uint64_t worst = told->worst_us;
+    atomic_store(&told->stop, true);
+    end_writer(0);
+    temp_redis_fini(&replica);
+    print_message("the longest add took %u us before, and %u us beside the first replica\n", (unsigned)calm,
+                  (unsigned)worst);
+    assert_true(worst < 1000000); /* with sanitizers, on a busy machine */
+    for (unsigned i = 0; i < told->acknowledged; i++)
+        if (told->news[i] != 1)
+            fail_msg("key %u was new %u times, and unsure %u times", i, told->news[i], told->unsure[i]);
+    all_are_present(folder);
+    assert_false(view->degraded);
+    assert_true(view->lane[0].number == 1 && view->lane[1].number == 1);
+}
+
+static redisReply *view_as_it_is(struct key_name *key)
+{
+    names_filter_key(&names, "view", key);
+    redisReply *r = client_command(&client, "DUMP %b", key->text, key->length);
+    assert_true(r != NULL && r->type == REDIS_REPLY_STRING);
+    return r;
+}
+
+/* The metadata node went back to a time before the writer was registered, and the writer is dead: those who
+ * have seen it there enter it again, so that a roll call waits for it. */
+static void test_a_registration_that_went_back__is_entered_by_those_who_saw_it(void **state)
+{
+    struct error e = {""};
+    struct key_name key;
+    (void)state;
+    start_writer();
+    wait_for_writers(0);
+    redisReply *before = view_as_it_is(&key);
+    struct log_member *other = opens(false);
+    wait_for_acknowledged(SOME);
+    assert_int_equal(log_member_count(other, 0, SOME, KEY_PRESENT), SOME); /* it has read the view by now */
+    wait_for_writers(1);
+    uint8_t id[LOG_WRITER_BYTES];
+    memcpy(id, view->writer[0].id, sizeof(id));
+    end_writer(SIGKILL);
+    must(client_ok(&client, &e, "RESTORE %b 0 %b REPLACE", key.text, key.length, before->str, before->len),
+         e);
+    freeReplyObject(before);
+    wait_for_writers(1);
+    assert_memory_equal(view->writer[0].id, id, sizeof(id));
+    promote();
+    clock_sleep_us(GRACE_US);
+    load();
+    assert_true(view->lane[0].era != lanes_era(&client)); /* nobody takes it without the writer */
+    (void)opens(true);
+    wait_for_view(is_degraded, NULL, "degraded");
+    all_are_present(other);
+}
+
 #define WRITERS_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -337,6 +435,8 @@ int main(void)
         WRITERS_TEST(test_a_writer_that_died_in_a_roll_call__degrades_the_filter),
         WRITERS_TEST(test_a_writer_that_only_slept__registers_again_and_nothing_is_lost),
         WRITERS_TEST(test_a_writer_that_is_idle__stays_registered),
+        WRITERS_TEST(test_the_first_replica__is_noticed_by_no_caller),
+        WRITERS_TEST(test_a_registration_that_went_back__is_entered_by_those_who_saw_it),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }
