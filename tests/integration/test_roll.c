@@ -792,6 +792,101 @@ static void test_a_writer_that_is_gone__is_removed_and_the_filter_degraded(void 
     all_are_there(&w.writer[1]);
 }
 
+/* A position with that id. */
+static const struct log_position *at(struct log_id id)
+{
+    static struct log_position p;
+    p = w.anchor;
+    p.id = id;
+    return &p;
+}
+
+static struct log_id just_before(struct log_id id)
+{
+    return (struct log_id){id.number == 0 ? id.ms - 1 : id.ms, id.number - 1};
+}
+
+static void test_a_writer_in_doubt__registers_again_or_is_removed(void **state)
+{
+    struct error e = {""};
+    struct removal m;
+    (void)state;
+    load_view();
+    struct log_writer gone = *log_view_writer(w.view, w.writer[1].id);
+    assert_true(roll_is_registered(&w.writer[1].roll, w.view));
+    must(remove_doubt(&w.writer[0].roll, &gone, &e), e);
+    must(remove_doubt(&w.writer[0].roll, &gone, &e), e);
+    load_view();
+    assert_false(roll_is_registered(&w.writer[1].roll, w.view));
+    must(remove_begin(&w.writer[0].roll, w.view, &gone, &m, &e), e);
+    must(roll_register(&w.writer[1].roll, &e), e);
+    load_view();
+    assert_true(roll_is_registered(&w.writer[1].roll, w.view));
+    assert_true(w.writer[1].roll.registration > gone.registration);
+    gives(ERR_NOT_FOUND, remove_end(&w.writer[0].roll, &m, &e), e); /* of the registration before */
+    gives(ERR_NOT_FOUND, remove_doubt(&w.writer[0].roll, &gone, &e), e);
+    gone = *log_view_writer(w.view, w.writer[1].id);
+    must(remove_begin(&w.writer[0].roll, w.view, &gone, &m, &e), e);
+    store_folded(0, 0, 1, at(m.notice[0]));
+    store_folded(1, 0, 1, at(m.notice[0]));
+    gives(ERR_NOT_FOUND, remove_end(&w.writer[0].roll, &m, &e), e); /* it is not in doubt */
+    must(remove_doubt(&w.writer[0].roll, &gone, &e), e);
+    uint64_t before = version();
+    must(remove_end(&w.writer[0].roll, &m, &e), e);
+    assert_int_equal(version(), before + 1);
+    load_view();
+    assert_null(log_view_writer(w.view, w.writer[1].id));
+    assert_false(w.view->degraded);
+}
+
+static void test_a_writer_in_doubt__stays_until_the_shards_of_both_generations_have_its_entries(void **state)
+{
+    struct error e = {""};
+    struct removal m;
+    (void)state;
+    load_view();
+    struct log_writer gone = *log_view_writer(w.view, w.writer[1].id);
+    must(remove_doubt(&w.writer[0].roll, &gone, &e), e);
+    must(remove_begin(&w.writer[0].roll, w.view, &gone, &m, &e), e);
+    for (unsigned i = 0; i < 4; i++) { /* slot and lane in which all is not folded yet */
+        for (unsigned k = 0; k < 4; k++) {
+            struct log_id there = m.notice[k % 2];
+            store_folded(k / 2, k % 2, 1, at(k == i ? just_before(there) : there));
+        }
+        gives(ERR_BUSY, remove_end(&w.writer[0].roll, &m, &e), e);
+    }
+    store_folded(1, 1, 7, at(m.notice[1])); /* in another stream */
+    gives(ERR_BUSY, remove_end(&w.writer[0].roll, &m, &e), e);
+    store_folded(1, 1, 1, at(m.notice[1]));
+    must(remove_end(&w.writer[0].roll, &m, &e), e);
+}
+
+/* The removals may be gone with the era: whoever had slept would not meet them. */
+static void test_a_removal__counts_under_its_era_only(void **state)
+{
+    struct error e = {""};
+    struct removal m;
+    (void)state;
+    load_view();
+    struct log_writer gone = *log_view_writer(w.view, w.writer[1].id);
+    must(remove_doubt(&w.writer[0].roll, &gone, &e), e);
+    must(remove_begin(&w.writer[0].roll, w.view, &gone, &m, &e), e);
+    renew_era(&w.client);
+    gives(ERR_FENCED, remove_begin(&w.writer[0].roll, w.view, &gone, &m, &e), e);
+    renew_era(&w.client);
+    roll_call();
+    must(roll_register(&w.writer[1].roll, &e), e);
+    load_view();
+    gone = *log_view_writer(w.view, w.writer[1].id);
+    must(remove_doubt(&w.writer[0].roll, &gone, &e), e);
+    must(remove_begin(&w.writer[0].roll, w.view, &gone, &m, &e), e);
+    renew_era(&w.client);
+    roll_call();
+    store_folded(0, 0, 1, at(m.notice[0]));
+    store_folded(1, 0, 1, at(m.notice[0]));
+    gives(ERR_FENCED, remove_end(&w.writer[0].roll, &m, &e), e);
+}
+
 /* Where another lane is as it was, a writer that sleeps could go on there, with nobody who waits for it. */
 static void test_a_removal__replaces_the_lanes_that_are_as_they_were(void **state)
 {
@@ -1109,6 +1204,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_removal__replaces_the_lanes_that_are_as_they_were,
                                         set_up_two_lanes, tear_down),
         ROLL_TEST(test_a_lane_that_was_deleted__becomes_whole_in_another_stream),
+        ROLL_TEST(test_a_writer_in_doubt__registers_again_or_is_removed),
+        cmocka_unit_test_setup_teardown(
+            test_a_writer_in_doubt__stays_until_the_shards_of_both_generations_have_its_entries,
+            set_up_two_lanes, tear_down),
+        ROLL_TEST(test_a_removal__counts_under_its_era_only),
         ROLL_TEST(test_a_lane_that_is_replaced__leaves_no_lane_of_another_incarnation),
         ROLL_TEST(test_a_lane_that_was_flushed__becomes_whole_whoever_meets_it_first),
         ROLL_TEST(test_a_lane_that_is_not_lost__is_closed_first),
