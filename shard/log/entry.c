@@ -54,6 +54,15 @@ static size_t encode_mark(uint8_t out[LOG_ENTRY_BYTES_MAX], enum log_entry_kind 
     return length;
 }
 
+size_t log_entry_encode_removal(uint8_t out[LOG_ENTRY_BYTES_MAX], const uint8_t writer[LOG_WRITER_BYTES],
+                                uint64_t registration)
+{
+    size_t length = log_entry_encode(out, writer, registration, NULL, 0);
+    assert(registration != 0);
+    out[AT_KIND] = LOG_REMOVAL;
+    return length;
+}
+
 size_t log_entry_encode_full(uint8_t out[LOG_ENTRY_BYTES_MAX], uint64_t generation)
 {
     return encode_mark(out, LOG_FULL, generation, 0);
@@ -75,6 +84,12 @@ static bool is_mark(const uint8_t *in)
            memcmp(in + AT_WRITER + 1, nobody, LOG_WRITER_BYTES - 1) == 0;
 }
 
+static bool is_removal(const uint8_t *in)
+{
+    return in[AT_KIND] == LOG_REMOVAL && in[AT_COUNT] == 0 && get_u64(in + AT_SEQUENCE) != 0 &&
+           memcmp(in + AT_WRITER, nobody, LOG_WRITER_BYTES) != 0;
+}
+
 enum err log_entry_decode(struct log_entry *out, const void *bytes, size_t length, struct error *e)
 {
     const uint8_t *in = bytes;
@@ -85,7 +100,7 @@ enum err log_entry_decode(struct log_entry *out, const void *bytes, size_t lengt
     if (length < LOG_ENTRY_BYTES_MIN || in[AT_MAGIC] != LOG_MAGIC || in[AT_FORMAT] != LOG_FORMAT)
         return error_set(e, ERR_PARSE, "%zu bytes that do not begin as an entry does", length);
     unsigned count = in[AT_COUNT];
-    if (in[AT_KIND] != LOG_KEYS && !is_mark(in))
+    if (in[AT_KIND] != LOG_KEYS && !is_mark(in) && !is_removal(in))
         return error_set(e, ERR_PARSE, "an entry of kind %u, which is none", in[AT_KIND]);
     if (count > LOG_KEYS_MAX || length != LOG_ENTRY_BYTES_MIN + (size_t)count * LOG_HASH_BYTES)
         return error_set(e, ERR_PARSE, "%zu bytes are not the length of an entry of %u keys", length, count);

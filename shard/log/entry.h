@@ -5,11 +5,13 @@
  * of up to LOG_KEYS_MAX keys under the filter's seed. An entry without keys is a notice: "look at the view";
  * each lane begins with one, its anchor. A layer mark says that a layer of a generation begins: keys of
  * entries behind it are set in that layer. A full mark says that a generation, which does not grow, has as many
- * keys as it was made for: no key of an entry behind the mark is added to it. Pure.
+ * keys as it was made for: no key of an entry behind the mark is added to it. A removal names a registration
+ * of a writer (roll.h in shard/view) that is about to end: its entries behind that are not acknowledged. Pure.
  *
  * Bytes, little-endian: 0xb1 (1), format (1), count (1), kind (1), writer (16), sequence (8), then 16 for
  * each key: low, high. A mark is nobody's own entry: its writer is zeros, but for the first byte, which is the
- * layer of a layer mark, and its sequence is the generation's number. */
+ * layer of a layer mark, and its sequence is the generation's number. Of a removal the writer is the one who is
+ * removed, and the sequence is the number of its registration. */
 #include <stddef.h>
 #include <stdint.h>
 #include "base/error.h"
@@ -25,12 +27,12 @@ enum {
     LOG_ENTRY_BYTES_MAX = LOG_ENTRY_BYTES_MIN + LOG_KEYS_MAX * LOG_HASH_BYTES
 };
 
-enum log_entry_kind { LOG_KEYS, LOG_FULL, LOG_LAYER };
+enum log_entry_kind { LOG_KEYS = 0, LOG_FULL = 1, LOG_LAYER = 2, LOG_REMOVAL = 3 };
 
 struct log_entry {
     enum log_entry_kind kind;
     uint8_t writer[LOG_WRITER_BYTES]; /* random, of one process */
-    uint64_t sequence;     /* grows with each entry of the writer; of a mark: the generation */
+    uint64_t sequence;     /* grows with each entry of the writer; of marks and removals: see above */
     unsigned layer;        /* of a layer mark: which layer begins, from 1; else 0 */
     unsigned count;        /* keys; 0: a notice */
     const uint8_t *hashes; /* LOG_HASH_BYTES for each key, in the bytes that were decoded; borrowed */
@@ -43,6 +45,10 @@ size_t log_entry_encode(uint8_t out[LOG_ENTRY_BYTES_MAX], const uint8_t writer[L
 size_t log_entry_encode_full(uint8_t out[LOG_ENTRY_BYTES_MAX], uint64_t generation);
 /* Write the mark that @layer, 1 or more, of @generation, which is not 0, begins; returns its length. */
 size_t log_entry_encode_layer(uint8_t out[LOG_ENTRY_BYTES_MAX], uint64_t generation, unsigned layer);
+/* Write the removal of @writer, as it is registered under @registration, which is not 0; returns its length.
+ */
+size_t log_entry_encode_removal(uint8_t out[LOG_ENTRY_BYTES_MAX], const uint8_t writer[LOG_WRITER_BYTES],
+                                uint64_t registration);
 
 /* ERR_PARSE: the bytes are no entry. ERR_FORMAT: an entry of a later version. On error *@out is untouched. */
 MUST_CHECK enum err log_entry_decode(struct log_entry *out, const void *bytes, size_t length,

@@ -156,7 +156,7 @@ static unsigned own_entry(const struct lane_reader *r, const struct tail_record 
 {
     const struct turn *t = &r->turn;
     uint64_t i = record->entry.sequence - t->sequence;
-    bool is_own = i < t->entries && t->state[i] != ENTRY_MET &&
+    bool is_own = i < t->entries && t->state[i] != ENTRY_MET && record->entry.kind == LOG_KEYS &&
                   memcmp(record->entry.writer, r->writer, LOG_WRITER_BYTES) == 0;
     return is_own ? (unsigned)i : t->entries;
 }
@@ -168,14 +168,24 @@ static enum err keep(struct lane_reader *r, const struct tail_record *record, st
     return own_met(r->own, &r->lane, record->entry.sequence, record->id, record->bytes, record->length, e);
 }
 
-/* *@stalls: TAIL_ERA: the process has entered another era since, so that what is met under this one does not count;
- * TAIL_LAYER: the owner waits for a view. */
+/* Behind a removal of this process' writer nothing that is met is acknowledged, until it is registered again.
+ */
+static void heed_removal(const struct lane_reader *r, const struct tail_record *record)
+{
+    if (r->own != NULL && record->entry.kind == LOG_REMOVAL &&
+        memcmp(record->entry.writer, r->writer, LOG_WRITER_BYTES) == 0)
+        own_remove(r->own, record->entry.sequence);
+}
+
+/* *@stalls: TAIL_ERA: the process has entered another era since, or is removed, so that what is met under
+ * this one does not count; TAIL_LAYER: the owner waits for a view. */
 static enum err apply_entries(struct lane_reader *r, enum tail_state *stalls, struct error *e)
 {
     struct turn *t = &r->turn;
     struct tail_record record, last = {.bytes = NULL};
     enum err code = ERR_OK;
     while (code == ERR_OK && tail_next(&r->round->tail, &record)) {
+        heed_removal(r, &record);
         unsigned i = own_entry(r, &record);
         code = i < t->entries ? keep(r, &record, e) : ERR_OK;
         if (code == ERR_FENCED)

@@ -19,6 +19,7 @@ struct own {
     struct kept *one; /* [first, end), by sequence */
     size_t first, end, room;
     size_t bytes, bytes_max;
+    uint64_t registration, removed; /* the number of a removal that was met; 0: none was */
 };
 
 struct own *own_new(size_t bytes_max)
@@ -55,6 +56,44 @@ void own_enter(struct own *own, const struct lane *lane)
         own->one[i].is_met = false;
     own->lane = *lane;
     (void)pthread_mutex_unlock(&own->lock);
+}
+
+void own_go_on(struct own *own, const struct lane *from, const struct lane *lane)
+{
+    (void)pthread_mutex_lock(&own->lock);
+    if (is_in(own, from))
+        own->lane = *lane;
+    (void)pthread_mutex_unlock(&own->lock);
+    own_enter(own, lane);
+}
+
+void own_register(struct own *own, uint64_t registration)
+{
+    (void)pthread_mutex_lock(&own->lock);
+    own->registration = registration;
+    (void)pthread_mutex_unlock(&own->lock);
+}
+
+void own_remove(struct own *own, uint64_t registration)
+{
+    (void)pthread_mutex_lock(&own->lock);
+    if (registration > own->removed)
+        own->removed = registration;
+    (void)pthread_mutex_unlock(&own->lock);
+}
+
+/* Under the lock. */
+static bool is_removed(const struct own *own)
+{
+    return own->removed != 0 && own->removed >= own->registration;
+}
+
+uint64_t own_is_removed(struct own *own)
+{
+    (void)pthread_mutex_lock(&own->lock);
+    uint64_t least = is_removed(own) ? own->removed + 1 : 0;
+    (void)pthread_mutex_unlock(&own->lock);
+    return least;
 }
 
 static size_t cost(unsigned entries, size_t bytes)
@@ -140,6 +179,9 @@ enum err own_met(struct own *own, const struct lane *lane, uint64_t sequence, st
     struct kept *one = find(own, sequence);
     if (!is_in(own, lane))
         code = error_set(e, ERR_FENCED, "lane %.*s has another replication id, or was replaced",
+                         (int)lane->key.length, lane->key.text);
+    else if (is_removed(own))
+        code = error_set(e, ERR_FENCED, "lane %.*s: this process was removed from the register of writers",
                          (int)lane->key.length, lane->key.text);
     else if (one == NULL && (one = keep(own, sequence, bytes, length)) == NULL)
         code = error_set(e, ERR_NOMEM, "out of memory");

@@ -5,7 +5,8 @@
  * entries, by a failover or as a whole, each process appends its own again (roll.h in shard/view).
  *
  * The entries are those of one stream under one era: own_enter(). What is met under another one is refused,
- * so nothing is acknowledged under an era behind the look for what is missing under the next one.
+ * so nothing is acknowledged under an era behind the look for what is missing under the next one. They are
+ * also those of one registration of the writer: what is met behind a removal of that is refused, too.
  *
  * All functions but own_free() may be called in any thread; a lock is held for each, never across a command.
  */
@@ -24,12 +25,24 @@ void own_free(struct own *own);
  * own_found() or own_met(). The same stream and era again change nothing. */
 void own_enter(struct own *own, const struct lane *lane);
 
+/* As own_enter(), but where entries were met in the stream of @from, under its era, whose history goes on in
+ * @lane, they are there. */
+void own_go_on(struct own *own, const struct lane *from, const struct lane *lane);
+
+/* The number of the writer's registration, which only grows; 0, as at the beginning: nobody removes it. */
+void own_register(struct own *own, uint64_t registration);
+/* A removal of the writer was met: as from there on. */
+void own_remove(struct own *own, uint64_t registration);
+/* The least number that a registration must have for its entries to be acknowledged, or 0: it has it. */
+uint64_t own_is_removed(struct own *own);
+
 /* To be asked before entries are sent, by the one who sends: ERR_NOMEM: there is no room for @entries with
  * @bytes together; the folder has to go on first. */
 MUST_CHECK enum err own_room(struct own *own, unsigned entries, size_t bytes, struct error *e);
 
 /* An entry of ours was met: keep a copy of its bytes. To be called before it is acknowledged. ERR_FENCED: the
- * stream or the era is another one by now: it may not be acknowledged, and is not kept. ERR_NOMEM. */
+ * stream or the era is another one by now, or the writer is removed: it may not be acknowledged, and is not
+ * kept. ERR_NOMEM. */
 MUST_CHECK enum err own_met(struct own *own, const struct lane *lane, uint64_t sequence, struct log_id id,
                             const void *bytes, size_t length, struct error *e);
 

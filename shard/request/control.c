@@ -24,6 +24,7 @@ enum err control_new(struct control **out, const struct control_options *o, stru
         c->fold_interval_us = o->fold_interval_us;
         c->shard_bytes = o->shard_bytes != 0 ? o->shard_bytes : SHARD_BYTES_DEFAULT;
         c->growth = o->growth > 0 ? o->growth : 2;
+        c->writer_grace_us = o->writer_grace_us != 0 ? o->writer_grace_us : CONTROL_GRACE_US;
         c->folds = o->folds;
         c->view = malloc(sizeof(*c->view));
         c->at = calloc(LOG_LANES_MAX, sizeof(*c->at));
@@ -56,6 +57,7 @@ void control_free(struct control *c)
     free(c->view);
     free(c->at);
     free(c->position);
+    free(c->known);
     eras_fini(&c->eras);
     roll_fini(&c->roll);
     free(c);
@@ -86,6 +88,7 @@ enum err control_load_view(struct control *c, struct error *e)
         return gone(c, "the filter was deleted, and made anew", e);
     if (c->view->deleting)
         return gone(c, "the filter is being deleted", e);
+    c->restores |= c->view->version < c->version;
     c->went_back |= c->view->version < c->version;
     if (f->names.incarnation == 0) {
         f->names.incarnation = c->view->incarnation;
@@ -109,48 +112,16 @@ static void forget_own(struct control *c)
         roll_forget(&c->roll, c->view, i, c->filter->lane[i].own);
 }
 
-static void set_registered(struct log_filter *f, bool registered)
+static enum err tend(struct control *c, bool *soon, struct error *e)
 {
-    (void)pthread_rwlock_wrlock(&f->lock);
-    f->registered = registered;
-    (void)pthread_rwlock_unlock(&f->lock);
-    log_filter_changed(f);
-}
-
-/* A writer that was removed while it slept, or whose registration went back with home, registers again before
- * its readers go on. */
-static enum err register_writer(struct control *c, struct error *e)
-{
-    struct log_filter *f = c->filter;
-    if (f->registered && log_view_writer(c->view, f->writer) == NULL && !c->registers) {
-        set_registered(f, false);
-        atomic_store(&f->wants_writer, true);
-    }
-    c->registers = false;
-    if (f->registered || !atomic_load(&f->wants_writer))
-        return ERR_OK;
-    enum err code = roll_register(&c->roll, e);
-    if (code != ERR_OK)
-        return code;
-    c->registers = true; /* the view that was read does not have it yet */
-    atomic_store(&f->wants_writer, false);
-    set_registered(f, true);
-    return ERR_OK;
-}
-
-enum err control_tend(struct control *c, bool *soon, struct error *e)
-{
-    bool again = true;
-    *soon = false;
-    enum err code = control_load_view(c, e);
-    if (code == ERR_OK)
-        code = register_writer(c, e);
+    bool again = false;
+    enum err code = control_read_view(c, e);
     if (code == ERR_OK && c->filter->lanes > 0)
         code = control_mend_lanes(c, &again, e);
     if (code == ERR_OK && again)
-        code = control_load_view(c, e);
+        code = control_read_view(c, e);
     if (code == ERR_OK && !control_lanes_are_as_read(c))
-        code = control_begin_again(c, e);
+        code = control_read_lanes(c, e);
     if (code == ERR_OK)
         code = control_follow_eras(c, e);
     if (code == ERR_OK)
@@ -162,6 +133,18 @@ enum err control_tend(struct control *c, bool *soon, struct error *e)
         return ERR_OK;
     code = c->folds ? control_fold_if_due(c, e) : control_measure(c, e);
     return code == ERR_OK ? control_grow(c, soon, e) : code;
+}
+
+enum err control_tend(struct control *c, bool *soon, struct error *e)
+{
+    struct error ignored;
+    *soon = false;
+    c->waits = WAITS_FOR_NOTHING;
+    enum err code = tend(c, soon, e);
+    if (!c->folds || (code != ERR_OK && code != ERR_BUSY))
+        return code;
+    enum err removed = control_remove_gone(c, soon, code == ERR_OK ? e : &ignored);
+    return code == ERR_OK ? removed : code;
 }
 
 enum err control_leave(struct control *c, struct error *e)
@@ -176,6 +159,6 @@ enum err control_leave(struct control *c, struct error *e)
         return code;
     if (kept > 0)
         return error_set(e, ERR_BUSY, "%zu entries are not folded yet", kept);
-    set_registered(f, false);
+    control_set_registered(f, false);
     return roll_leave(&c->roll, e);
 }

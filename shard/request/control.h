@@ -14,6 +14,8 @@
 
 struct control;
 
+enum { CONTROL_GRACE_US = 10 * 1000 * 1000 };
+
 struct control_options {
     struct log_filter *filter; /* borrowed, as the link is */
     struct link *link;
@@ -23,6 +25,7 @@ struct control_options {
     uint64_t fold_interval_us; /* 0: DUE_INTERVAL_US */
     uint32_t shard_bytes;      /* of layers that are added; 0: SHARD_BYTES_DEFAULT */
     double growth;             /* of a filter with a source (grow.h); 0: 2 */
+    uint64_t writer_grace_us;  /* a writer that does not answer for so long is removed; 0: CONTROL_GRACE_US */
     bool folds;                /* may be changed by control_set_folding() */
 };
 
@@ -40,7 +43,7 @@ void control_set_folding(struct control *c, bool folds);
 MUST_CHECK enum err control_tend(struct control *c, bool *soon, struct error *e);
 
 /* At a clean stop, when no request is under way or will come: leave the register of writers. ERR_BUSY:
- * entries of this process are not folded yet; call again. A process that ends without it is waited for by the
- * next roll call. */
+ * entries of this process are not folded yet; call again. A process that ends without it is
+ * removed by the one that folds (shard/view/remove.h). */
 MUST_CHECK enum err control_leave(struct control *c, struct error *e);
 #endif

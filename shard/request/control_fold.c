@@ -258,6 +258,8 @@ enum err control_follow_eras(struct control *c, struct error *e)
     enum eras_action action;
     unsigned missing = 0;
     enum err code = eras_look(&c->eras, c->link, &f->names, c->view, &action, e);
+    if (code == ERR_OK)
+        control_watch_lanes(c);
     if (c->went_back && code == ERR_OK)
         action = ERAS_WRITE;
     if (code != ERR_OK || action == ERAS_KEEP)
@@ -273,9 +275,13 @@ enum err control_follow_eras(struct control *c, struct error *e)
     if (code == ERR_OK)
         code = eras_take(&c->eras, c->link, &f->names, c->view, action, &missing, e);
     if (code == ERR_OK && missing > 0)
+        code = control_read_tails(c, e); /* lanes that are in another era, too, come first */
+    if (code == ERR_OK && missing > 0) {
+        c->waits = WAITS_FOR_SHARDS;
         return error_set(e, ERR_BUSY,
                          "shards' nodes have other replication ids, and %u writers have not answered",
                          missing);
+    }
     c->went_back &= code != ERR_OK;
-    return code == ERR_OK ? control_load_view(c, e) : code;
+    return code == ERR_OK ? control_read_view(c, e) : code;
 }

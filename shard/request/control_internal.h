@@ -1,17 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SHARD_REQUEST_CONTROL_INTERNAL_H
 #define SHARD_REQUEST_CONTROL_INTERNAL_H
-/* What the parts of a control share: control.c (the view, the register of writers, and the order of all),
- * control_lanes.c (lanes that broke, and where they are read from), control_shards.c (generations, and their
- * shards in memory), control_grow.c (layers), control_fold.c (folding, and shards' nodes in another era). */
+/* What the parts of a control share: control.c (the view, and the order of all), control_writers.c (the
+ * register of writers), control_lanes.c (lanes that broke, and where they are read from), control_shards.c
+ * (generations, and their shards in memory), control_grow.c (layers), control_fold.c (folding, and shards' nodes in
+ * another era). */
 #include "shard/request/control.h"
 #include "shard/request/log_filter_internal.h"
 #include "shard/view/eras.h"
 #include "shard/view/due.h"
 #include "shard/view/folder.h"
 #include "shard/view/grow.h"
+#include "shard/view/remove.h"
 #include "shard/view/retain.h"
 #include "shard/view/roll.h"
+
+/* What a writer that does not answer holds up, and how much longer than its grace it is waited for then. */
+enum control_wait { WAITS_FOR_NOTHING = 1, WAITS_FOR_LANE = 3, WAITS_FOR_SHARDS = 30 };
+
+/* Whether another writer is still there: they are looked at one after the other, in rounds. */
+struct control_removal {
+    enum { REMOVES_NOBODY, REMOVES_IN_DOUBT, REMOVES_WHEN_FOLDED } step;
+    unsigned next;            /* of the view's writers */
+    uint64_t since, round_at; /* the step began; the next round does */
+    struct removal it;
+};
 
 struct control {
     struct log_filter *filter;
@@ -26,7 +39,16 @@ struct control {
     struct lane stream[LOG_LANES_MAX];   /* its lanes */
     struct log_lane lane[LOG_LANES_MAX]; /* what the readers read */
     struct roll roll;
-    bool registers;                     /* this process was registered behind the view that was read last */
+    struct log_lane known_lane[LOG_LANES_MAX]; /* of the latest view, */
+    struct log_writer *known;                  /* its writers */
+    unsigned known_lanes, known_count;
+    uint64_t entered; /* the number of the registration that this process' entries are met under */
+    bool restores;    /* the view went back: it may lack some of them */
+    struct control_removal removal;
+    uint64_t writer_grace_us;
+    enum control_wait waits;
+    struct lineage
+        watched[LOG_LANES_MAX];         /* the lanes' nodes, under the eras that a view had; id 0: not seen */
     struct log_position *at, *position; /* of each lane, storage */
     uint64_t version;                   /* of the latest view that was seen */
     bool is_new;                        /* blocks are not read by it yet */
@@ -46,13 +68,24 @@ struct control {
 /* --- control.c --- */
 MUST_CHECK enum err control_load_view(struct control *c, struct error *e);
 
+/* --- control_writers.c --- */
+/* Read the view, in which this process is registered if it may append, and which has all writers of the
+ * latest one. */
+MUST_CHECK enum err control_read_view(struct control *c, struct error *e);
+void control_set_registered(struct log_filter *f, bool registered);
+/* See whether other writers are there, and remove those that are not. *@soon: the view has changed. */
+MUST_CHECK enum err control_remove_gone(struct control *c, bool *soon, struct error *e);
+
 /* --- control_lanes.c --- */
 /* Lanes that are lost, or in another era. *@again: the view has changed. */
 MUST_CHECK enum err control_mend_lanes(struct control *c, bool *again, struct error *e);
 /* The readers read the lanes that the view has, and none has stalled. */
 bool control_lanes_are_as_read(const struct control *c);
-/* Read the lanes again, from `folded` of the view. */
-MUST_CHECK enum err control_begin_again(struct control *c, struct error *e);
+/* Read the lanes that the view has: from where the readers are, if these lanes go on from the ones that they
+ * read; else again, from `folded` of the view. */
+MUST_CHECK enum err control_read_lanes(struct control *c, struct error *e);
+/* See what the lanes' nodes are while they are in the eras of the view. */
+void control_watch_lanes(struct control *c);
 void control_stop_readers(struct control *c);
 typedef void control_move_fn(struct lane_reader *r, const struct lane *lane, const struct log_position *at);
 /* Have the readers go on from c->at, in the lanes that the view has. */

@@ -27,12 +27,19 @@ static enum err call_roll(struct control *c, unsigned i, struct error *e)
     uint64_t era;
     unsigned missing = 0;
     enum err code = ERR_OK;
-    if (f->registered)
+    if (c->watched[i].id != 0 && c->watched[i].id == c->view->lane[i].era) {
+        code = roll_take_era(&c->roll, c->view, i, &c->watched[i], &missing, e);
+        if (code == ERR_OK && missing == 0)
+            return ERR_OK;
+    }
+    if (code == ERR_OK && f->registered)
         code = roll_answer(&c->roll, c->view, i, f->lane[i].own, &era, e);
     if (code == ERR_OK)
-        code = roll_take_era(&c->roll, c->view, i, &missing, e);
+        code = roll_take_era(&c->roll, c->view, i, NULL, &missing, e);
     if (code == ERR_LOST)
         code = roll_replace_lane(&c->roll, c->view, i, e);
+    if (code == ERR_OK && missing > 0)
+        c->waits = WAITS_FOR_LANE;
     if (code == ERR_OK && missing > 0)
         code = error_set(e, ERR_BUSY,
                          "lane %u: its node has another replication id, and %u writers have not answered", i,
@@ -78,7 +85,8 @@ static bool is_broken(const struct filter_lane *lane)
 bool control_lanes_are_as_read(const struct control *c)
 {
     const struct log_filter *f = c->filter;
-    bool same = f->state == FILTER_OPEN && c->view->lane_count == f->lanes;
+    bool same =
+        f->state == FILTER_OPEN && c->view->lane_count == f->lanes && c->entered == c->roll.registration;
     for (unsigned i = 0; i < c->view->lane_count && same; i++)
         same = c->lane[i].number == c->view->lane[i].number && c->lane[i].era == c->view->lane[i].era &&
                !is_broken(&f->lane[i]);
@@ -125,7 +133,8 @@ static enum err make_readers(struct control *c, struct error *e)
     return ERR_OK;
 }
 
-/* What this process has appended is in the lanes that the view has. */
+/* What this process has appended is in the lanes that the view has. The readers are stopped: what they had
+ * read before is not acknowledged, as this process may have been removed then. */
 static enum err enter_lanes(struct control *c, struct error *e)
 {
     struct log_filter *f = c->filter;
@@ -137,11 +146,14 @@ static enum err enter_lanes(struct control *c, struct error *e)
         if (code == ERR_OK)
             own_enter(f->lane[i].own, &c->stream[i]);
     }
+    for (unsigned i = 0; i < LOG_LANES_MAX && code == ERR_OK; i++)
+        own_register(f->lane[i].own, c->roll.registration);
+    c->entered = code == ERR_OK ? c->roll.registration : 0;
     return code;
 }
 
 /* Read the lanes again, from `folded` of the view. */
-enum err control_begin_again(struct control *c, struct error *e)
+static enum err begin_again(struct control *c, struct error *e)
 {
     control_stop_folding(c);
     control_stop_readers(c);
@@ -157,4 +169,59 @@ enum err control_begin_again(struct control *c, struct error *e)
     control_move_readers(c, lane_reader_move);
     log_filter_changed(c->filter);
     return ERR_OK;
+}
+
+/* *@out: the lanes of the view are the ones that are read, or their histories go on in them. */
+static enum err goes_on(struct control *c, bool *out, struct error *e)
+{
+    struct log_filter *f = c->filter;
+    enum err code = ERR_OK;
+    *out = f->state == FILTER_OPEN && c->view->lane_count == f->lanes;
+    for (unsigned i = 0; i < c->view->lane_count && *out && code == ERR_OK; i++) {
+        unsigned stalled = atomic_load(&f->lane[i].stalled);
+        *out =
+            c->lane[i].number == c->view->lane[i].number && (stalled == TAIL_COMPLETE || stalled == TAIL_ERA);
+        if (!*out || c->lane[i].era == c->view->lane[i].era)
+            continue;
+        *out = c->watched[i].id == c->lane[i].era;
+        if (*out)
+            code = roll_goes_on(c->link, &c->watched[i], c->view->lane[i].era, out, e);
+    }
+    return code;
+}
+
+/* Go on from where the readers are. */
+static enum err go_on(struct control *c, struct error *e)
+{
+    struct log_filter *f = c->filter;
+    control_stop_readers(c);
+    for (unsigned i = 0; i < f->lanes; i++) {
+        struct lane before = c->stream[i];
+        before.era = c->lane[i].era;
+        own_go_on(f->lane[i].own, &before, &c->stream[i]);
+        lane_reader_position(f->lane[i].reader, &c->at[i]);
+    }
+    enum err code = enter_lanes(c, e);
+    if (code != ERR_OK)
+        return code;
+    control_move_readers(c, lane_reader_go_back);
+    log_filter_changed(f);
+    return ERR_OK;
+}
+
+enum err control_read_lanes(struct control *c, struct error *e)
+{
+    bool is_same;
+    enum err code = goes_on(c, &is_same, e);
+    if (code != ERR_OK)
+        return code;
+    return is_same ? go_on(c, e) : begin_again(c, e);
+}
+
+void control_watch_lanes(struct control *c)
+{
+    for (unsigned i = 0; i < c->view->lane_count; i++)
+        for (unsigned k = 0; k < c->eras.there.count; k++)
+            if (c->view->lane[i].era != 0 && c->eras.there.one[k].id == c->view->lane[i].era)
+                c->watched[i] = c->eras.there.one[k];
 }

@@ -13,6 +13,7 @@ extern const char embedded_eras_say[], embedded_eras_take[];
 void eras_fini(struct eras *s)
 {
     lineages_fini(&s->seen);
+    lineages_fini(&s->there);
 }
 
 /* Of the nodes that hold shards of either generation. */
@@ -58,24 +59,26 @@ static enum eras_action judge(const struct eras *s, const struct log_view *v, co
     return action;
 }
 
+static enum err copy(struct lineages *out, const struct lineages *from, struct error *e)
+{
+    enum err code = ERR_OK;
+    lineages_fini(out);
+    lineages_init(out);
+    for (unsigned i = 0; i < from->count && code == ERR_OK; i++)
+        code = lineages_add(out, &from->one[i], e);
+    return code;
+}
+
 enum err eras_look(struct eras *s, struct link *l, const struct names *names, const struct log_view *v,
                    enum eras_action *out, struct error *e)
 {
-    struct lineages now;
-    lineages_init(&now);
     enum err code = find(l, names, v, &s->now, e);
     if (code == ERR_OK)
-        code = link_look_at_lineages(l, NULL, &now, e);
-    if (code == ERR_OK) {
-        *out = judge(s, v, &now);
-        if (*out == ERAS_KEEP) {
-            const struct lineages before = s->seen;
-            s->seen = now;
-            now = before;
-        }
-    }
-    lineages_fini(&now);
-    return code;
+        code = link_look_at_lineages(l, NULL, &s->there, e);
+    if (code != ERR_OK)
+        return code;
+    *out = judge(s, v, &s->there);
+    return *out == ERAS_KEEP ? copy(&s->seen, &s->there, e) : ERR_OK;
 }
 
 static void put_eras(struct script_call *c, const struct trusted *eras, bool partly)

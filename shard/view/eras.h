@@ -29,8 +29,9 @@ enum eras_action {
 
 /* Who watches the nodes. Zero-initialised it has seen nothing. */
 struct eras {
-    struct lineages seen; /* while the view accepted all of them */
-    struct trusted now;   /* out of eras_look(): what is there */
+    struct lineages seen;  /* while the view accepted all of them */
+    struct lineages there; /* out of eras_look(): all masters, */
+    struct trusted now;    /* and the ids of those that hold shards */
 };
 void eras_fini(struct eras *s);
 

@@ -129,26 +129,28 @@ static const char *judge_name(const char *text, uint64_t *incarnation)
 struct sweep {
     struct link *link;
     const struct names *names;
+    const char *record; /* what must be ours: the key's name */
     struct script_call *call;
     struct buffer pattern;
     uint64_t found; /* in this pass */
 };
 
 /* What was found until now is of incarnations that are published no more: their makers have lost the record
- * to ours. */
+ * to ours, or there is a view, which is ours. */
 static enum err still_ours(struct sweep *s, struct error *e)
 {
     char text[INCARNATION_DIGITS + 1];
     struct key_name key;
     redisReply *reply = NULL;
-    names_filter_key(s->names, "leftover", &key);
+    names_filter_key(s->names, s->record, &key);
     enum err code = link_command(s->link, link_home(s->link, s->names), &reply, e, "HGET %b incarnation",
                                  key.text, key.length);
     if (code != ERR_OK)
         return code;
     (void)snprintf(text, sizeof(text), "%016" PRIx64, s->names->incarnation);
     if (reply->type != REDIS_REPLY_STRING || strcmp(reply->str, text) != 0)
-        code = error_set(e, ERR_CONFLICT, "%.*s: another process makes or deletes this filter",
+        code = error_set(e, ERR_CONFLICT,
+                         "%.*s: it is another process' by now, which makes or deletes this filter",
                          (int)key.length, key.text);
     freeReplyObject(reply);
     return code;
@@ -223,30 +225,43 @@ static enum err sweep_pass(struct sweep *s, const struct work *w, struct error *
 
 /* In a cluster a key may move from a node that was not looked at yet to one that was: so until nothing was
  * found twice. To be missed then it had to move there, back, and there again. */
-enum err leftover_sweep(struct link *l, const struct names *names, uint64_t *swept, const struct work *w,
-                        struct error *e)
+static enum err sweep_all(struct sweep *s, const char *rest, uint64_t *swept, const struct work *w,
+                          struct error *e)
 {
-    struct sweep s = {.link = l, .names = names, .call = calloc(1, sizeof(struct script_call))};
-    unsigned wanted = link_nodes(l)->cluster == NULL ? 1 : 2, clean = 0;
+    unsigned wanted = link_nodes(s->link)->cluster == NULL ? 1 : 2, clean = 0;
     enum err code = ERR_OK;
     *swept = 0;
-    if (s.call == NULL)
+    s->call = calloc(1, sizeof(*s->call));
+    if (s->call == NULL)
         return error_set(e, ERR_NOMEM, "no memory to look through all keys");
-    put_literally(&s.pattern, names->prefix, names->prefix_length);
-    buffer_puts(&s.pattern, ":{");
-    put_literally(&s.pattern, names->filter, names->filter_length);
-    buffer_puts(&s.pattern, ".*}:*");
-    if (buffer_failed(&s.pattern))
+    put_literally(&s->pattern, s->names->prefix, s->names->prefix_length);
+    buffer_puts(&s->pattern, ":{");
+    put_literally(&s->pattern, s->names->filter, s->names->filter_length);
+    buffer_printf(&s->pattern, ".*}:*%s", rest);
+    if (buffer_failed(&s->pattern))
         code = error_set(e, ERR_NOMEM, "out of memory");
     for (unsigned pass = 0; code == ERR_OK && clean < wanted; pass++) {
-        code = sweep_pass(&s, w, e);
-        clean = s.found == 0 || wanted == 1 ? clean + 1 : 0;
-        *swept += s.found;
+        code = sweep_pass(s, w, e);
+        clean = s->found == 0 || wanted == 1 ? clean + 1 : 0;
+        *swept += s->found;
         if (code == ERR_OK && pass == SWEEP_PASSES_MAX)
             code = error_set(e, ERR_CONFLICT, "lanes of another incarnation keep appearing");
     }
-    script_fini(s.call);
-    free(s.call);
-    buffer_fini(&s.pattern);
+    script_fini(s->call);
+    free(s->call);
+    buffer_fini(&s->pattern);
     return code;
+}
+
+enum err leftover_sweep(struct link *l, const struct names *names, uint64_t *swept, const struct work *w,
+                        struct error *e)
+{
+    struct sweep s = {.link = l, .names = names, .record = "leftover"};
+    return sweep_all(&s, "", swept, w, e);
+}
+
+enum err leftover_sweep_lanes(struct link *l, const struct names *names, uint64_t *swept, struct error *e)
+{
+    struct sweep s = {.link = l, .names = names, .record = "view"};
+    return sweep_all(&s, ".log*", swept, NULL, e);
 }

@@ -32,4 +32,10 @@ MUST_CHECK enum err leftover_clear(struct link *l, const struct names *names, ui
  * many went. ERR_CONFLICT: somebody else has the record. */
 MUST_CHECK enum err leftover_sweep(struct link *l, const struct names *names, uint64_t *swept,
                                    const struct work *w, struct error *e);
+
+/* Remove all lanes of other incarnations than that of @names, which the view has: somebody may have made one,
+ * found no view when all others were closed, and publish it when the view is lost again. To be called behind
+ * the making of every lane. Looks at every key of every node. ERR_CONFLICT: the view is another one. */
+MUST_CHECK enum err leftover_sweep_lanes(struct link *l, const struct names *names, uint64_t *swept,
+                                         struct error *e);
 #endif

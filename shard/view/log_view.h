@@ -23,9 +23,9 @@
  *   full<slot>.<lane>=<generation> <number>:<era> <id>   entries behind it add no key
  *   next<slot>=<generation.h>     with one more layer, whose shards are being made
  *   hold.<lane>=<number> <id>     a build needs this lane's entries from there on
- *   writer.<id>=<lane>.<number>:<era> ...   a writer; the lanes with the eras, not yet accepted,
- *                                 under which it has looked for its entries and appended what
- *                                 was missing; "-": there are none */
+ *   writer.<id>=<registration>[?] <lane>.<number>:<era> ...   a writer; "?": it is in doubt; the
+ *                                 lanes with the eras, not yet accepted, under which it has
+ *                                 looked for its entries and appended what was missing */
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/error.h"
@@ -90,6 +90,8 @@ struct log_said {
 /* A process that appends. It is registered before its first entry, and until its entries are folded. */
 struct log_writer {
     uint8_t id[LOG_WRITER_BYTES];
+    uint64_t registration; /* its number: later ones of this writer have higher ones */
+    bool in_doubt;         /* it is being removed, and registers again if it is still there (remove.h) */
     unsigned said_count;
     struct log_said said[LOG_LANES_MAX]; /* one for each lane, the latest */
 };

@@ -156,25 +156,29 @@ static bool parse_one_said(struct log_said *out, const char *text, size_t length
     return true;
 }
 
-/* Several of them with a blank between, or "-" */
-static bool parse_said(struct log_writer *w, const char *text, size_t length)
+/* "<registration>" or "<registration>?" */
+static bool parse_registration(struct log_writer *w, const char *text, size_t length)
 {
-    const char *end = text + length;
-    if (length == 1 && *text == '-')
-        return true;
-    while (w->said_count < LOG_LANES_MAX) {
-        const char *blank = memchr(text, ' ', (size_t)(end - text));
-        const char *stop = blank == NULL ? end : blank;
-        if (!parse_one_said(&w->said[w->said_count++], text, (size_t)(stop - text)))
-            return false;
-        if (blank == NULL)
-            return true;
-        text = blank + 1;
-    }
-    return false;
+    w->in_doubt = length > 0 && text[length - 1] == '?';
+    return number_u64(text, length - w->in_doubt, &w->registration) && w->registration != 0;
 }
 
-/* "writer.<id>=<lane>.<number>:<era>..." */
+/* "<registration> <lane>.<number>:<era>...", with a blank between each. */
+static bool parse_said(struct log_writer *w, const char *text, size_t length)
+{
+    const char *end = text + length, *blank = memchr(text, ' ', length);
+    if (!parse_registration(w, text, (size_t)((blank == NULL ? end : blank) - text)))
+        return false;
+    while (blank != NULL && w->said_count < LOG_LANES_MAX) {
+        text = blank + 1;
+        blank = memchr(text, ' ', (size_t)(end - text));
+        if (!parse_one_said(&w->said[w->said_count++], text, (size_t)((blank == NULL ? end : blank) - text)))
+            return false;
+    }
+    return blank == NULL;
+}
+
+/* "writer.<id>=<registration> <lane>.<number>:<era>..." */
 static enum err parse_writer(struct log_view *v, const struct view_field *f, const char *name, size_t length,
                              struct error *e)
 {
@@ -184,7 +188,7 @@ static enum err parse_writer(struct log_view *v, const struct view_field *f, con
     *w = (struct log_writer){.said_count = 0};
     if (!parse_writer_id(w->id, name, length) || !parse_said(w, f->value, f->value_length))
         return log_view_damaged(e, f,
-                                "not a writer and the lanes of which it has said that no entry is missing");
+                                "not a writer's registration and the lanes of which it has said that no entry is missing");
     v->writer_count++;
     return ERR_OK;
 }

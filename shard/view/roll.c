@@ -3,17 +3,16 @@
  * look for them; say it. Possible failure modes are: the era changes meanwhile (all of it again), the lane is
  * missing (it is to be replaced), the view has another stream or era by now (it is to be read again), a
  * connection breaks (the caller repeats all of it). */
-#include "shard/view/roll.h"
+#include "shard/view/roll_internal.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "shard/log/lane_sync.h"
-#include "shard/view/view_load.h"
+#include "shard/view/leftover.h"
 
 extern const char embedded_roll_register[], embedded_roll_leave[], embedded_roll_say[], embedded_roll_take[],
-    embedded_roll_remove[], embedded_roll_draw[], embedded_roll_replace[];
+    embedded_roll_draw[], embedded_roll_replace[];
 
 enum {
     PUT_COUNT = 64, /* entries in one write */
@@ -51,7 +50,7 @@ void roll_lane(const struct roll *r, const struct log_view *v, unsigned lane, st
 
 /* --- scripts --- */
 
-static void begin(struct roll *r, const char *text)
+void roll_begin(struct roll *r, const char *text)
 {
     struct key_name key;
     names_filter_key(r->names, "view", &key);
@@ -59,7 +58,7 @@ static void begin(struct roll *r, const char *text)
     script_key(&r->call, &key);
 }
 
-static void put_writer(struct roll *r, const uint8_t writer[LOG_WRITER_BYTES])
+void roll_put_writer(struct roll *r, const uint8_t writer[LOG_WRITER_BYTES])
 {
     char name[LOG_WRITER_NAME_MAX];
     log_writer_name(writer, name);
@@ -73,18 +72,18 @@ static void put_lane(struct roll *r, unsigned lane, const struct log_lane *strea
     script_incarnation(&r->call, stream->era); /* 16 digits */
 }
 
-static enum err run(struct roll *r, long long *result, struct error *e)
+enum err roll_run(struct roll *r, long long *result, struct error *e)
 {
     return script_run(&r->call, r->link, link_home(r->link, r->names), result, e);
 }
 
-static enum err another_view(const struct roll *r, struct error *e)
+enum err roll_another_view(const struct roll *r, struct error *e)
 {
     return error_set(e, ERR_FENCED, "the view of filter \"%.*s\" is another one by now",
                      (int)r->names->filter_length, r->names->filter);
 }
 
-static enum err not_registered(const uint8_t writer[LOG_WRITER_BYTES], struct error *e)
+enum err roll_not_registered(const uint8_t writer[LOG_WRITER_BYTES], struct error *e)
 {
     char name[LOG_WRITER_NAME_MAX];
     log_writer_name(writer, name);
@@ -97,13 +96,16 @@ enum err roll_register(struct roll *r, struct error *e)
 {
     long long result = 0;
     struct key_name key;
-    begin(r, embedded_roll_register);
+    roll_begin(r, embedded_roll_register);
     script_incarnation(&r->call, r->names->incarnation);
-    put_writer(r, r->writer);
+    roll_put_writer(r, r->writer);
     script_number(&r->call, LOG_WRITERS_MAX);
-    enum err code = run(r, &result, e);
+    script_number(&r->call, r->registration);
+    enum err code = roll_run(r, &result, e);
     names_filter_key(r->names, "view", &key);
-    if (code != ERR_OK || result == 1)
+    if (code == ERR_OK && result > 0)
+        r->registration = (uint64_t)result;
+    if (code != ERR_OK || result > 0)
         return code;
     if (result == -1)
         return error_set(e, ERR_CONFLICT, "%.*s: the filter is being deleted", (int)key.length, key.text);
@@ -114,13 +116,19 @@ enum err roll_register(struct roll *r, struct error *e)
                      (int)key.length, key.text);
 }
 
+bool roll_is_registered(const struct roll *r, const struct log_view *v)
+{
+    const struct log_writer *w = log_view_writer(v, r->writer);
+    return w != NULL && !w->in_doubt && w->registration == r->registration;
+}
+
 enum err roll_leave(struct roll *r, struct error *e)
 {
     long long unused;
-    begin(r, embedded_roll_leave);
+    roll_begin(r, embedded_roll_leave);
     script_incarnation(&r->call, r->names->incarnation);
-    put_writer(r, r->writer);
-    return run(r, &unused, e);
+    roll_put_writer(r, r->writer);
+    return roll_run(r, &unused, e);
 }
 
 /* --- eras --- */
@@ -141,21 +149,20 @@ void roll_forget(const struct roll *r, const struct log_view *v, unsigned lane, 
     own_folded(own, &there, least);
 }
 
-static enum err ignore(void *arg, const struct tail_record *record, struct error *e)
+static enum err keep_position(void *arg, const struct tail_record *record, struct error *e)
 {
-    (void)arg;
-    (void)record;
     (void)e;
+    if (arg != NULL)
+        log_position_set(arg, record->id, record->bytes, record->length);
     return ERR_OK;
 }
 
-/* The era of the lane's node, with what @apply (as lane_apply_fn) is shown: the lane's first entry. */
-static enum err look_at_era(struct roll *r, const struct lane *lane, lane_apply_fn *apply, void *arg,
-                            struct lane_page *page, struct error *e)
+enum err roll_look_at_era(struct roll *r, const struct lane *lane, struct log_position *first,
+                          struct lane_page *page, struct error *e)
 {
     struct lane any = *lane;
     any.era = 0;
-    enum err code = lane_look(r->link, &any, (struct log_id){0}, 1, apply, arg, page, e);
+    enum err code = lane_look(r->link, &any, (struct log_id){0}, 1, keep_position, first, page, e);
     if (code == ERR_OK && page->era == 0)
         code = error_set(e, ERR_UNREACHABLE, "lane %.*s: its node is no master", (int)lane->key.length,
                          lane->key.text);
@@ -263,14 +270,14 @@ static enum err make_whole(struct roll *r, const struct lane *lane, struct own *
 static enum err say(struct roll *r, unsigned lane, const struct log_lane *stream, struct error *e)
 {
     long long result = 0;
-    begin(r, embedded_roll_say);
+    roll_begin(r, embedded_roll_say);
     script_incarnation(&r->call, r->names->incarnation);
-    put_writer(r, r->writer);
+    roll_put_writer(r, r->writer);
     put_lane(r, lane, stream);
-    enum err code = run(r, &result, e);
+    enum err code = roll_run(r, &result, e);
     if (code != ERR_OK || result == 1)
         return code;
-    return result == -1 ? not_registered(r->writer, e) : another_view(r, e);
+    return result == -1 ? roll_not_registered(r->writer, e) : roll_another_view(r, e);
 }
 
 enum err roll_answer(struct roll *r, const struct log_view *v, unsigned lane, struct own *own, uint64_t *era,
@@ -281,10 +288,10 @@ enum err roll_answer(struct roll *r, const struct log_view *v, unsigned lane, st
     enum err code = ERR_OK;
     bool whole = false;
     if (log_view_writer(v, r->writer) == NULL)
-        return not_registered(r->writer, e);
+        return roll_not_registered(r->writer, e);
     link_forget(r->link); /* replies of before are nobody's */
     for (unsigned i = 0; i < LOOKS_MAX && code == ERR_OK && !whole; i++) {
-        code = look_at_era(r, &there, ignore, NULL, &page, e);
+        code = roll_look_at_era(r, &there, NULL, &page, e);
         if (code == ERR_OK && page.length == 0)
             code = is_missing(&there, e);
         if (code != ERR_OK)
@@ -303,47 +310,56 @@ enum err roll_answer(struct roll *r, const struct log_view *v, unsigned lane, st
 
 /* --- taking an era --- */
 
-static enum err keep_position(void *arg, const struct tail_record *record, struct error *e)
-{
-    (void)e;
-    log_position_set(arg, record->id, record->bytes, record->length);
-    return ERR_OK;
-}
-
 static enum err take(struct roll *r, unsigned lane, const struct log_lane *stream, uint64_t era,
-                     const struct log_position *first, unsigned *missing, struct error *e)
+                     const struct log_position *first, bool goes_on, unsigned *missing, struct error *e)
 {
     struct buffer position = {0};
     long long result = 0;
     log_position_format(first, &position);
-    begin(r, embedded_roll_take);
+    roll_begin(r, embedded_roll_take);
     script_incarnation(&r->call, r->names->incarnation);
     put_lane(r, lane, stream);
     script_incarnation(&r->call, era);
     script_bytes(&r->call, position.data, position.length);
-    enum err code =
-        buffer_failed(&position) ? error_set(e, ERR_NOMEM, "no memory for a position") : run(r, &result, e);
+    script_number(&r->call, goes_on);
+    enum err code = buffer_failed(&position) ? error_set(e, ERR_NOMEM, "no memory for a position")
+                                             : roll_run(r, &result, e);
     buffer_fini(&position);
     if (code == ERR_OK && result < 0)
-        code = another_view(r, e);
+        code = roll_another_view(r, e);
     if (code == ERR_OK)
         *missing = (unsigned)result;
     return code;
 }
 
-enum err roll_take_era(struct roll *r, const struct log_view *v, unsigned lane, unsigned *missing,
-                       struct error *e)
+enum err roll_take_era(struct roll *r, const struct log_view *v, unsigned lane, const struct lineage *was,
+                       unsigned *missing, struct error *e)
 {
     struct lane there = lane_of(r, lane, &v->lane[lane]);
     struct log_position first;
     struct lane_page page;
+    bool goes_on = false;
     *missing = 0;
-    enum err code = look_at_era(r, &there, keep_position, &first, &page, e);
+    enum err code = roll_look_at_era(r, &there, &first, &page, e);
     if (code == ERR_OK && page.length == 0)
         code = is_missing(&there, e);
     if (code != ERR_OK || page.era == there.era)
         return code;
-    return take(r, lane, &v->lane[lane], page.era, &first, missing, e);
+    if (was != NULL && was->id == there.era)
+        code = roll_goes_on(r->link, was, page.era, &goes_on, e);
+    return code == ERR_OK ? take(r, lane, &v->lane[lane], page.era, &first, goes_on, missing, e) : code;
+}
+
+enum err roll_goes_on(struct link *l, const struct lineage *was, uint64_t era, bool *out, struct error *e)
+{
+    struct lineages now;
+    lineages_init(&now);
+    *out = false;
+    enum err code = was->id == 0 ? ERR_OK : link_look_at_lineages(l, NULL, &now, e);
+    for (unsigned i = 0; i < now.count && code == ERR_OK; i++)
+        *out |= now.one[i].id == era && lineage_goes_on(was, &now.one[i]);
+    lineages_fini(&now);
+    return code;
 }
 
 /* --- another stream for a lane --- */
@@ -354,25 +370,25 @@ static enum err draw(struct roll *r, unsigned lane, const struct log_lane *strea
     struct key_name token;
     long long result = 0;
     names_filter_key(r->names, "token", &token);
-    begin(r, embedded_roll_draw);
+    roll_begin(r, embedded_roll_draw);
     script_key(&r->call, &token);
     script_incarnation(&r->call, r->names->incarnation);
     put_lane(r, lane, stream);
-    enum err code = run(r, &result, e);
+    enum err code = roll_run(r, &result, e);
     *number = (uint64_t)result;
-    return code == ERR_OK && result <= 0 ? another_view(r, e) : code;
+    return code == ERR_OK && result <= 0 ? roll_another_view(r, e) : code;
 }
 
 static enum err put_into_view(struct roll *r, unsigned lane, const struct log_lane *stream, uint64_t number,
                               struct error *e)
 {
     long long result = 0;
-    begin(r, embedded_roll_replace);
+    roll_begin(r, embedded_roll_replace);
     script_incarnation(&r->call, r->names->incarnation);
     put_lane(r, lane, stream);
     script_number(&r->call, number);
-    enum err code = run(r, &result, e);
-    return code == ERR_OK && result != 1 ? another_view(r, e) : code;
+    enum err code = roll_run(r, &result, e);
+    return code == ERR_OK && result != 1 ? roll_another_view(r, e) : code;
 }
 
 /* Delete what no view names, or will name: appends to it make nothing. If that fails, it stays until the
@@ -389,7 +405,7 @@ enum err roll_replace_lane(struct roll *r, const struct log_view *v, unsigned la
     const struct log_lane *stream = &v->lane[lane];
     struct lane before = lane_of(r, lane, stream), next;
     struct log_position anchor;
-    uint64_t number = 0;
+    uint64_t number = 0, swept;
     link_forget(r->link);
     enum err code = draw(r, lane, stream, &number, e);
     if (code == ERR_OK)
@@ -398,93 +414,15 @@ enum err roll_replace_lane(struct roll *r, const struct log_view *v, unsigned la
         return code;
     next = lane_of(r, lane, &(struct log_lane){.number = number});
     code = lane_make(r->link, &next, r->writer, 0, &anchor, e);
+    if (code == ERR_OK && (code = leftover_sweep_lanes(r->link, r->names, &swept, e)) != ERR_OK) {
+        forget(r, &next);
+        return code == ERR_CONFLICT ? roll_another_view(r, e) : code;
+    }
     if (code == ERR_OK)
         code = put_into_view(r, lane, stream, number, e);
     if (code == ERR_OK)
         forget(r, &before);
     else if (code == ERR_FENCED)
         forget(r, &next);
-    return code;
-}
-
-/* --- a writer that is gone --- */
-
-/* The eras of the lanes' nodes. *@waits: a roll call waits for @w. *@same: a lane's era is the view's. */
-static enum err look_at_eras(struct roll *r, const struct log_view *v, const struct log_writer *w,
-                             uint64_t era[LOG_LANES_MAX], bool *waits, bool *same, struct error *e)
-{
-    struct lane_page page;
-    enum err code = ERR_OK;
-    *waits = *same = false;
-    for (unsigned i = 0; i < v->lane_count && code == ERR_OK; i++) {
-        struct lane there = lane_of(r, i, &v->lane[i]);
-        code = look_at_era(r, &there, ignore, NULL, &page, e);
-        era[i] = page.era;
-        *same |= page.era == v->lane[i].era;
-        *waits |= page.era != v->lane[i].era && !log_writer_has_said(w, i, v->lane[i].number, page.era);
-    }
-    return code;
-}
-
-/* Replace the lanes whose era is the view's, and read the view again. */
-static enum err leave_eras(struct roll *r, struct log_view *v, const uint64_t era[LOG_LANES_MAX],
-                           struct error *e)
-{
-    enum err code = ERR_OK;
-    for (unsigned i = 0; i < v->lane_count && code == ERR_OK; i++)
-        if (era[i] == v->lane[i].era)
-            code = roll_replace_lane(r, v, i, e);
-    return code == ERR_OK ? log_view_load(r->link, r->names, v, e) : code;
-}
-
-static enum err remove_from(struct roll *r, const struct log_view *v, const uint8_t writer[LOG_WRITER_BYTES],
-                            const uint64_t era[LOG_LANES_MAX], struct error *e)
-{
-    struct buffer lanes = {0};
-    long long result = 0;
-    for (unsigned i = 0; i < v->lane_count; i++)
-        buffer_printf(&lanes, "%s%" PRIu64 ":%016" PRIx64, i == 0 ? "" : ",", v->lane[i].number,
-                      v->lane[i].era);
-    begin(r, embedded_roll_remove);
-    script_incarnation(&r->call, r->names->incarnation);
-    put_writer(r, writer);
-    script_bytes(&r->call, lanes.data, lanes.length);
-    for (unsigned i = 0; i < v->lane_count; i++)
-        script_incarnation(&r->call, era[i]);
-    enum err code = buffer_failed(&lanes) ? error_set(e, ERR_NOMEM, "out of memory") : run(r, &result, e);
-    buffer_fini(&lanes);
-    if (code != ERR_OK || result == 1)
-        return code;
-    return result == -1 ? not_registered(writer, e) : another_view(r, e);
-}
-
-static enum err remove_with(struct roll *r, struct log_view *v, const uint8_t writer[LOG_WRITER_BYTES],
-                            struct error *e)
-{
-    uint64_t era[LOG_LANES_MAX] = {0};
-    char name[LOG_WRITER_NAME_MAX];
-    bool waits, same;
-    const struct log_writer *w = log_view_writer(v, writer);
-    if (w == NULL)
-        return not_registered(writer, e);
-    enum err code = look_at_eras(r, v, w, era, &waits, &same, e);
-    if (code == ERR_OK && !waits) {
-        log_writer_name(writer, name);
-        code = error_set(e, ERR_CONFLICT, "no roll call waits for %s", name);
-    }
-    if (code == ERR_OK && same)
-        code = leave_eras(r, v, era, e);
-    return code == ERR_OK ? remove_from(r, v, writer, era, e) : code;
-}
-
-enum err roll_remove(struct roll *r, const struct log_view *v, const uint8_t writer[LOG_WRITER_BYTES],
-                     struct error *e)
-{
-    struct log_view *now = malloc(sizeof(*now));
-    if (now == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
-    *now = *v;
-    enum err code = remove_with(r, now, writer, e);
-    free(now);
     return code;
 }

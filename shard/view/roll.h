@@ -18,6 +18,7 @@
  * now (or being deleted): read it again. */
 #include <stdint.h>
 #include "base/error.h"
+#include "shard/lineage.h"
 #include "shard/link.h"
 #include "shard/log/own.h"
 #include "shard/names.h"
@@ -28,6 +29,8 @@ struct roll {
     struct link *link; /* borrowed, as the names are */
     const struct names *names;
     uint8_t writer[LOG_WRITER_BYTES];
+    uint64_t
+        registration; /* of this writer: its number; 0: none yet. roll_register() gives at least this one */
     unsigned where[LOG_LANES_MAX]; /* addresses of the lanes; roll_init() takes those of their keys */
     struct script_call call;       /* storage */
 };
@@ -41,20 +44,16 @@ void roll_lane(const struct roll *r, const struct log_view *v, unsigned lane, st
 
 /* --- the register --- */
 
-/* Register the writer; one that is registered stays so. ERR_NOT_FOUND: no such view. ERR_CONFLICT: the filter
+/* Register the writer; one that is registered stays so, unless it is in doubt (remove.h) or its number is
+ * below r->registration: then it gets another number. ERR_NOT_FOUND: no such view. ERR_CONFLICT: the filter
  * is being deleted. ERR_RANGE: there are LOG_WRITERS_MAX already. */
 MUST_CHECK enum err roll_register(struct roll *r, struct error *e);
+/* @v has the writer under the number that it knows, and nobody doubts that it is there. Otherwise it
+ * registers again before it goes on from a position of @v. */
+bool roll_is_registered(const struct roll *r, const struct log_view *v);
 /* Leave, at a clean stop: nothing more is sent, and all entries of the writer are folded: own_count() is 0
  * for every lane. A writer that is not registered has left. */
 MUST_CHECK enum err roll_leave(struct roll *r, struct error *e);
-
-/* Remove @writer, which has been gone for too long (the caller knows how long that is). The filter is
- * degraded then: acknowledged entries of it may be missing. A writer is removed only while the roll call of
- * every lane waits for it: should it only have slept, it acknowledges nothing before it has read the view. A
- * lane whose era has not changed is replaced for that. ERR_NOT_FOUND: it is not registered. ERR_CONFLICT: no
- * roll call waits for it. ERR_FENCED also after lanes were replaced and the view has changed meanwhile. */
-MUST_CHECK enum err roll_remove(struct roll *r, const struct log_view *v,
-                                const uint8_t writer[LOG_WRITER_BYTES], struct error *e);
 
 /* --- the roll call --- */
 
@@ -69,14 +68,21 @@ MUST_CHECK enum err roll_answer(struct roll *r, const struct log_view *v, unsign
                                 uint64_t *era, struct error *e);
 
 /* Have the view take the era of @lane's node, if every registered writer has answered: *@missing is how many
- * have not; 0: the view has the era, read it again. ERR_LOST as above. */
-MUST_CHECK enum err roll_take_era(struct roll *r, const struct log_view *v, unsigned lane, unsigned *missing,
-                                  struct error *e);
+ * have not; 0: the view has the era, read it again. Where @was (NULL: is not known) is what the node was when
+ * the view had its era, and its history goes on, nobody has to answer. ERR_LOST as above. */
+MUST_CHECK enum err roll_take_era(struct roll *r, const struct log_view *v, unsigned lane,
+                                  const struct lineage *was, unsigned *missing, struct error *e);
+
+/* *@out: the node that @was is the one whose id is @era now, and has lost nothing since (lineage_goes_on()).
+ */
+MUST_CHECK enum err roll_goes_on(struct link *l, const struct lineage *was, uint64_t era, bool *out,
+                                 struct error *e);
 
 /* --- a lane that is lost, or cannot go on --- */
 
-/* Close the lane, make another stream for it, and put that into the view; a roll call makes it whole. If the
- * lane's node cannot be reached, nothing is changed. */
+/* Close the lane, make another stream for it, remove lanes of other incarnations of the filter (leftover.h),
+ * and put the stream into the view; a roll call makes it whole. If a node cannot be reached, nothing is
+ * changed. */
 MUST_CHECK enum err roll_replace_lane(struct roll *r, const struct log_view *v, unsigned lane,
                                       struct error *e);
 #endif

@@ -254,15 +254,25 @@ static void reset_calls(void)
     must(client_ok(&w.client, &e, "CONFIG RESETSTAT"), e);
 }
 
-static void add_from_outside(uint64_t key)
+static void append_from_outside(const uint8_t *bytes, size_t length)
 {
-    uint8_t bytes[LOG_ENTRY_BYTES_MAX];
-    const struct key_hash hash = {.high = 2, .low = key};
-    size_t length = log_entry_encode(bytes, lanes_writer, 100 + key, &hash, 1);
     redisReply *r =
         client_command(&w.client, "XADD %b * e %b", w.lane.key.text, w.lane.key.length, bytes, length);
     assert_true(r != NULL && r->type == REDIS_REPLY_STRING);
     freeReplyObject(r);
+}
+
+static void add_from_outside(uint64_t key)
+{
+    uint8_t bytes[LOG_ENTRY_BYTES_MAX];
+    const struct key_hash hash = {.high = 2, .low = key};
+    append_from_outside(bytes, log_entry_encode(bytes, lanes_writer, 100 + key, &hash, 1));
+}
+
+static void remove_from_outside(const uint8_t writer[LOG_WRITER_BYTES], uint64_t registration)
+{
+    uint8_t bytes[LOG_ENTRY_BYTES_MAX];
+    append_from_outside(bytes, log_entry_encode_removal(bytes, writer, registration));
 }
 
 /* --- gathering --- */
@@ -641,6 +651,39 @@ static void test_an_era_that_the_process_has_left__stalls(void **state)
     own_free(own);
 }
 
+/* Others take this process for dead: what it adds behind that is not acknowledged, until it has registered
+ * again. */
+static void test_behind_a_removal__an_add_waits_for_another_registration(void **state)
+{
+    (void)state;
+    struct own *own = own_new(1 << 20);
+    own_enter(own, &w.lane);
+    own_register(own, 4);
+    lane_reader_keep(w.reader, own);
+    w.waits = true;
+    remove_from_outside(lanes_writer, 4);
+    ends_as(add_by(0, 8, 1), ERR_OK);                           /* of somebody else */
+    remove_from_outside((const uint8_t *)"of this process", 3); /* of a registration before */
+    ends_as(add_by(0, 7, 1), ERR_OK);
+    remove_from_outside((const uint8_t *)"of this process", 4);
+    ends_as(ask_by(0), ERR_OK);
+    assert_int_equal(own_is_removed(own), 5);
+    struct asked *a = add_by(0, 9, 1);
+    while (w.stalls == 0)
+        turn_loops();
+    assert_int_equal(own_count(own), 2);
+    assert_int_equal(a->told, 0);
+    own_register(own, 5);
+    struct log_position at;
+    lane_reader_position(w.reader, &at);
+    lane_reader_go_back(w.reader, &w.lane, &at);
+    ends_as(a, ERR_OK);
+    assert_int_equal(own_count(own), 3);
+    assert_int_equal(lanes_number(&w.client, "XLEN", &w.lane), 7); /* it was met, not sent again */
+    lane_reader_keep(w.reader, NULL);
+    own_free(own);
+}
+
 static void test_a_list__is_refused_by_name(void **state)
 {
     char key[KEY_NAME_MAX + 1];
@@ -821,6 +864,7 @@ int main(void)
         READER_TEST(test_what_is_acknowledged__is_kept_until_it_is_folded),
         READER_TEST(test_more_than_may_be_kept__is_not_sent),
         READER_TEST(test_an_era_that_the_process_has_left__stalls),
+        READER_TEST(test_behind_a_removal__an_add_waits_for_another_registration),
         READER_TEST(test_a_list__is_refused_by_name),
         READER_TEST(test_a_server_without_memory__refuses_adds_and_serves_reads),
         READER_TEST(test_a_worker_that_goes__leaves_its_read_to_another),

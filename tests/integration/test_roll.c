@@ -12,6 +12,7 @@
 #include <string.h>
 #include "base/clock.h"
 #include "shard/view/fold.h"
+#include "shard/view/remove.h"
 #include "shard/view/roll.h"
 #include "shard/view/view_load.h"
 #include "tests/lib/proxy.h"
@@ -294,7 +295,7 @@ static unsigned taking(struct writer *o)
     struct error e = {""};
     unsigned missing = 99;
     load_view();
-    must(roll_take_era(&o->roll, w.view, 0, &missing, &e), e);
+    must(roll_take_era(&o->roll, w.view, 0, NULL, &missing, &e), e);
     return missing;
 }
 
@@ -461,12 +462,21 @@ static void test_a_writer__registers_once_and_leaves(void **state)
     assert_string_equal(field(name), "(nil)");
     assert_int_equal(version(), before + 1);
     must(roll_leave(&w.writer[0].roll, &e), e);
+    uint64_t first = w.writer[0].roll.registration;
     must(roll_register(&w.writer[0].roll, &e), e);
-    assert_string_equal(field(name), "-");
+    assert_true(w.writer[0].roll.registration > first);
+    assert_true(strtoull(field(name), NULL, 10) == w.writer[0].roll.registration);
     assert_int_equal(version(), before + 2);
-    put_field(NULL, name, "0.1:00000000000000e1");
+    put_field(NULL, name, "1900000000000000 0.1:00000000000000e1");
     must(roll_register(&w.writer[0].roll, &e), e); /* what it has said stays */
-    assert_string_equal(field(name), "0.1:00000000000000e1");
+    assert_true(w.writer[0].roll.registration == 1900000000000000);
+    assert_string_equal(field(name), "1900000000000000 0.1:00000000000000e1");
+    put_field(NULL, name, "1900000000000000? 0.1:00000000000000e1");
+    must(roll_register(&w.writer[0].roll, &e), e);
+    assert_string_equal(field(name), "1900000000000001 0.1:00000000000000e1");
+    w.writer[0].roll.registration = 1900000000000005; /* at least */
+    must(roll_register(&w.writer[0].roll, &e), e);
+    assert_string_equal(field(name), "1900000000000005 0.1:00000000000000e1");
     assert_int_equal(version(), before + 2);
     load_view();
     assert_int_equal(w.view->writer_count, WRITERS);
@@ -490,7 +500,7 @@ static void test_register__is_refused_where_nobody_may_add(void **state)
     for (unsigned i = WRITERS; i < LOG_WRITERS_MAX; i++) {
         id[3] = (uint8_t)i;
         log_writer_name(id, name);
-        put_field(NULL, name, "-");
+        put_field(NULL, name, "1");
     }
     id[3] = 1;
     memcpy(r->writer, id, sizeof(id));
@@ -552,7 +562,7 @@ static void test_positions__go_back_to_the_first_entry(void **state)
     for (unsigned i = 0; i < WRITERS; i++)
         answers(&w.writer[i]);
     log_writer_name(w.writer[0].id, name);
-    assert_true(strncmp(field(name), "0.1:", 4) == 0);
+    assert_true(strstr(field(name), " 0.1:") != NULL);
     assert_int_equal(taking(&w.writer[0]), 0);
     load_view();
     const struct log_folded *folded = w.view->slot[0].folded;
@@ -562,7 +572,7 @@ static void test_positions__go_back_to_the_first_entry(void **state)
                                 w.writer[0].at.length));
     for (unsigned i = 0; i < WRITERS; i++) {
         log_writer_name(w.writer[i].id, name);
-        assert_string_equal(field(name), "-"); /* what was said is done with */
+        assert_null(strchr(field(name), ' ')); /* what was said is done with */
     }
 }
 
@@ -715,7 +725,7 @@ static void test_a_node_that_is_no_master__is_waited_for(void **state)
     add(&w.writer[0], 1);
     must(client_ok(&w.client, &e, "REPLICAOF 127.0.0.1 1"), e); /* the connection survives that */
     gives(ERR_UNREACHABLE, roll_answer(&w.writer[0].roll, w.view, 0, w.writer[0].own, &era, &e), e);
-    gives(ERR_UNREACHABLE, roll_take_era(&w.writer[0].roll, w.view, 0, &missing, &e), e);
+    gives(ERR_UNREACHABLE, roll_take_era(&w.writer[0].roll, w.view, 0, NULL, &missing, &e), e);
     if (strstr(e.text, "no master") == NULL)
         fail_msg("%s", e.text);
 }
@@ -733,7 +743,7 @@ static void test_scripts__run_at_maxmemory(void **state)
     must(roll_replace_lane(&w.writer[0].roll, w.view, 0, &e), e);
     answers(&w.writer[0]);
     load_view();
-    must(roll_remove(&w.writer[0].roll, w.view, w.writer[1].id, &e), e);
+    must(remove_degraded(&w.writer[0].roll, w.view, w.writer[1].id, &e), e);
     assert_int_equal(taking(&w.writer[0]), 0);
     must(client_ok(&w.home_client, &e, "CONFIG SET maxmemory 0"), e);
 }
@@ -756,17 +766,17 @@ static void test_a_writer_that_is_gone__is_removed_and_the_filter_degraded(void 
     struct error e = {""};
     (void)state;
     load_view();
-    gives(ERR_CONFLICT, roll_remove(&w.writer[0].roll, w.view, w.writer[1].id, &e), e);
+    gives(ERR_CONFLICT, remove_degraded(&w.writer[0].roll, w.view, w.writer[1].id, &e), e);
     fail_over_with(2, 2);
     answers(&w.writer[0]);
     load_view();
-    gives(ERR_CONFLICT, roll_remove(&w.writer[1].roll, w.view, w.writer[0].id, &e), e);
+    gives(ERR_CONFLICT, remove_degraded(&w.writer[1].roll, w.view, w.writer[0].id, &e), e);
     assert_non_null(strstr(e.text, "no roll call waits for writer.0101"));
     assert_int_equal(taking(&w.writer[0]), 1);
     assert_false(w.view->degraded);
     uint64_t before = version();
-    must(roll_remove(&w.writer[0].roll, w.view, w.writer[1].id, &e), e);
-    gives(ERR_NOT_FOUND, roll_remove(&w.writer[0].roll, w.view, w.writer[1].id, &e), e);
+    must(remove_degraded(&w.writer[0].roll, w.view, w.writer[1].id, &e), e);
+    gives(ERR_NOT_FOUND, remove_degraded(&w.writer[0].roll, w.view, w.writer[1].id, &e), e);
     assert_int_equal(version(), before + 1);
     assert_int_equal(taking(&w.writer[0]), 0);
     load_view();
@@ -783,6 +793,101 @@ static void test_a_writer_that_is_gone__is_removed_and_the_filter_degraded(void 
     all_are_there(&w.writer[1]);
 }
 
+/* A position with that id. */
+static const struct log_position *at(struct log_id id)
+{
+    static struct log_position p;
+    p = w.anchor;
+    p.id = id;
+    return &p;
+}
+
+static struct log_id just_before(struct log_id id)
+{
+    return (struct log_id){id.number == 0 ? id.ms - 1 : id.ms, id.number - 1};
+}
+
+static void test_a_writer_in_doubt__registers_again_or_is_removed(void **state)
+{
+    struct error e = {""};
+    struct removal m;
+    (void)state;
+    load_view();
+    struct log_writer gone = *log_view_writer(w.view, w.writer[1].id);
+    assert_true(roll_is_registered(&w.writer[1].roll, w.view));
+    must(remove_doubt(&w.writer[0].roll, &gone, &e), e);
+    must(remove_doubt(&w.writer[0].roll, &gone, &e), e);
+    load_view();
+    assert_false(roll_is_registered(&w.writer[1].roll, w.view));
+    must(remove_begin(&w.writer[0].roll, w.view, &gone, &m, &e), e);
+    must(roll_register(&w.writer[1].roll, &e), e);
+    load_view();
+    assert_true(roll_is_registered(&w.writer[1].roll, w.view));
+    assert_true(w.writer[1].roll.registration > gone.registration);
+    gives(ERR_NOT_FOUND, remove_end(&w.writer[0].roll, &m, &e), e); /* of the registration before */
+    gives(ERR_NOT_FOUND, remove_doubt(&w.writer[0].roll, &gone, &e), e);
+    gone = *log_view_writer(w.view, w.writer[1].id);
+    must(remove_begin(&w.writer[0].roll, w.view, &gone, &m, &e), e);
+    store_folded(0, 0, 1, at(m.notice[0]));
+    store_folded(1, 0, 1, at(m.notice[0]));
+    gives(ERR_NOT_FOUND, remove_end(&w.writer[0].roll, &m, &e), e); /* it is not in doubt */
+    must(remove_doubt(&w.writer[0].roll, &gone, &e), e);
+    uint64_t before = version();
+    must(remove_end(&w.writer[0].roll, &m, &e), e);
+    assert_int_equal(version(), before + 1);
+    load_view();
+    assert_null(log_view_writer(w.view, w.writer[1].id));
+    assert_false(w.view->degraded);
+}
+
+static void test_a_writer_in_doubt__stays_until_the_shards_of_both_generations_have_its_entries(void **state)
+{
+    struct error e = {""};
+    struct removal m;
+    (void)state;
+    load_view();
+    struct log_writer gone = *log_view_writer(w.view, w.writer[1].id);
+    must(remove_doubt(&w.writer[0].roll, &gone, &e), e);
+    must(remove_begin(&w.writer[0].roll, w.view, &gone, &m, &e), e);
+    for (unsigned i = 0; i < 4; i++) { /* slot and lane in which all is not folded yet */
+        for (unsigned k = 0; k < 4; k++) {
+            struct log_id there = m.notice[k % 2];
+            store_folded(k / 2, k % 2, 1, at(k == i ? just_before(there) : there));
+        }
+        gives(ERR_BUSY, remove_end(&w.writer[0].roll, &m, &e), e);
+    }
+    store_folded(1, 1, 7, at(m.notice[1])); /* in another stream */
+    gives(ERR_BUSY, remove_end(&w.writer[0].roll, &m, &e), e);
+    store_folded(1, 1, 1, at(m.notice[1]));
+    must(remove_end(&w.writer[0].roll, &m, &e), e);
+}
+
+/* The removals may be gone with the era: whoever had slept would not meet them. */
+static void test_a_removal__counts_under_its_era_only(void **state)
+{
+    struct error e = {""};
+    struct removal m;
+    (void)state;
+    load_view();
+    struct log_writer gone = *log_view_writer(w.view, w.writer[1].id);
+    must(remove_doubt(&w.writer[0].roll, &gone, &e), e);
+    must(remove_begin(&w.writer[0].roll, w.view, &gone, &m, &e), e);
+    renew_era(&w.client);
+    gives(ERR_FENCED, remove_begin(&w.writer[0].roll, w.view, &gone, &m, &e), e);
+    renew_era(&w.client);
+    roll_call();
+    must(roll_register(&w.writer[1].roll, &e), e);
+    load_view();
+    gone = *log_view_writer(w.view, w.writer[1].id);
+    must(remove_doubt(&w.writer[0].roll, &gone, &e), e);
+    must(remove_begin(&w.writer[0].roll, w.view, &gone, &m, &e), e);
+    renew_era(&w.client);
+    roll_call();
+    store_folded(0, 0, 1, at(m.notice[0]));
+    store_folded(1, 0, 1, at(m.notice[0]));
+    gives(ERR_FENCED, remove_end(&w.writer[0].roll, &m, &e), e);
+}
+
 /* Where another lane is as it was, a writer that sleeps could go on there, with nobody who waits for it. */
 static void test_a_removal__replaces_the_lanes_that_are_as_they_were(void **state)
 {
@@ -793,7 +898,7 @@ static void test_a_removal__replaces_the_lanes_that_are_as_they_were(void **stat
     load_view();
     roll_lane(&w.writer[1].roll, w.view, 1, &second);
     assert_int_equal(lanes_number(&w.home_client, "EXISTS", &second), 1);
-    must(roll_remove(&w.writer[0].roll, w.view, w.writer[1].id, &e), e);
+    must(remove_degraded(&w.writer[0].roll, w.view, w.writer[1].id, &e), e);
     load_view();
     assert_true(w.view->lane[1].number > 1);
     assert_int_equal(w.view->lane[1].era, 0);
@@ -848,6 +953,33 @@ static void test_a_lane_that_was_deleted__becomes_whole_in_another_stream(void *
     adds_as(&w.writer[0], TAIL_LOST); /* under the former view: nobody makes the lane again */
     w.writer[0].sequence--;
     becomes_whole();
+}
+
+/* Of somebody who makes the filter, and was about to publish it when another one did: two lanes would be open
+ * if the view were lost once more. */
+static void test_a_lane_that_is_replaced__leaves_no_lane_of_another_incarnation(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    freeReplyObject(client_command(&w.client, "XADD tb:{f.0}:0000000000abcdee.log1 * e x"));
+    freeReplyObject(client_command(&w.home_client, "XADD tb:{f.3}:0000000000abcdee.log1.closed * e x"));
+    must(client_ok(&w.home_client, &e, "SET tb:{f.2.0.0}:0000000000abcdee x"), e); /* a shard */
+    freeReplyObject(
+        client_command(&w.home_client, "XADD tb:{f.x.0}:0000000000abcdee.log1 * e x")); /* of filter f.x */
+    add(&w.writer[0], 1);
+    struct lane old = w.writer[0].lane;
+    must(client_integer(&w.client, &(int64_t){0}, &e, "DEL %b", old.key.text, old.key.length), e);
+    assert_int_equal(keys_of(&w.client, "*abcdee*"), 1);
+    assert_int_equal(keys_of(&w.home_client, "*abcdee*"), 3);
+    replaces(&w.writer[0]);
+    assert_int_equal(keys_of(&w.client, "*abcdee*"), 0);
+    assert_int_equal(keys_of(&w.home_client, "*abcdee*"), 2);
+    becomes_whole();
+    put_field(NULL, "incarnation", "0000000000abcdee"); /* now it is another one's */
+    load_view();
+    w.view->incarnation = w.names.incarnation;
+    gives(ERR_FENCED, roll_replace_lane(&w.writer[0].roll, w.view, 0, &e), e);
+    put_field(NULL, "incarnation", "0000000000abcdef");
 }
 
 static void test_a_lane_that_was_flushed__becomes_whole_whoever_meets_it_first(void **state)
@@ -987,12 +1119,12 @@ static void test_a_view_that_has_changed__is_not_touched(void **state)
     roll_lane(&w.writer[0].roll, stale, 0, &there);
     must(lane_make(w.writer[0].link, &there, lanes_writer, 1, &anchor, &e), e);
     gives(ERR_FENCED, roll_answer(&w.writer[1].roll, stale, 0, w.writer[1].own, &era, &e), e);
-    gives(ERR_FENCED, roll_take_era(&w.writer[1].roll, stale, 0, &missing, &e), e);
+    gives(ERR_FENCED, roll_take_era(&w.writer[1].roll, stale, 0, NULL, &missing, &e), e);
     put_field(NULL, "deleting", "1");
     load_view();
     gives(ERR_FENCED, roll_replace_lane(&w.writer[1].roll, w.view, 0, &e), e);
     gives(ERR_FENCED, roll_answer(&w.writer[1].roll, w.view, 0, w.writer[1].own, &era, &e), e);
-    gives(ERR_FENCED, roll_take_era(&w.writer[1].roll, w.view, 0, &missing, &e), e);
+    gives(ERR_FENCED, roll_take_era(&w.writer[1].roll, w.view, 0, NULL, &missing, &e), e);
     assert_string_equal(field("lanes"), lanes);
     free(stale);
 }
@@ -1073,6 +1205,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_removal__replaces_the_lanes_that_are_as_they_were,
                                         set_up_two_lanes, tear_down),
         ROLL_TEST(test_a_lane_that_was_deleted__becomes_whole_in_another_stream),
+        ROLL_TEST(test_a_writer_in_doubt__registers_again_or_is_removed),
+        cmocka_unit_test_setup_teardown(
+            test_a_writer_in_doubt__stays_until_the_shards_of_both_generations_have_its_entries,
+            set_up_two_lanes, tear_down),
+        ROLL_TEST(test_a_removal__counts_under_its_era_only),
+        ROLL_TEST(test_a_lane_that_is_replaced__leaves_no_lane_of_another_incarnation),
         ROLL_TEST(test_a_lane_that_was_flushed__becomes_whole_whoever_meets_it_first),
         ROLL_TEST(test_a_lane_that_is_not_lost__is_closed_first),
         ROLL_TEST(test_a_lane__is_closed_before_the_view_names_another),

@@ -127,7 +127,8 @@ enum err log_member_open(struct log_member *m, const struct log_member_options *
                                             .folds = o->folds,
                                             .fold_interval_us = o->fold_us == 0 ? FOLD_US : o->fold_us,
                                             .shard_bytes = LAYER_SHARD_BYTES,
-                                            .retain_us = o->retain_us};
+                                            .retain_us = o->retain_us,
+                                            .writer_grace_us = o->writer_grace_us};
     enum err code = control_new(&m->control, &options, e);
     if (code == ERR_OK &&
         (pthread_create(&m->thread, NULL, control, m) != 0 || pthread_create(&m->worker, NULL, work, m) != 0))

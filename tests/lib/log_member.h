@@ -33,9 +33,10 @@ struct log_member_options {
     const struct names *names;
     uint64_t memory; /* bytes of shards that are in memory at most */
     unsigned timeout_ms;
-    uint64_t retain_us; /* how long entries stay in a lane that are folded */
-    unsigned tend_ms;   /* how often the control looks for work; 0: 20 */
-    uint64_t fold_us;   /* how often it folds; 0: 20,000 */
+    uint64_t retain_us;       /* how long entries stay in a lane that are folded */
+    unsigned tend_ms;         /* how often the control looks for work; 0: 20 */
+    uint64_t fold_us;         /* how often it folds; 0: 20,000 */
+    uint64_t writer_grace_us; /* as of a control */
     bool folds;
 };
 

@@ -1,17 +1,24 @@
--- Register a writer, before its first entry. One that is registered stays so.
--- KEYS: view. ARGV: incarnation, the writer's field, how many writers there may be.
--- Returns 1 registered, 0 the view is another incarnation's or gone, -1 the filter is being deleted, -2 there are too
--- many.
+-- Register a writer, before its first entry. One that is registered stays so, unless it is in doubt, or its number is too
+-- low: then it gets another one. Numbers are times, so that none is given twice where the view goes back.
+-- KEYS: view. ARGV: incarnation, the writer's field, how many writers there may be, the least number.
+-- Returns the registration's number, 0 the view is another incarnation's or gone, -1 the filter is being deleted, -2 there
+-- are too many.
 local view = redis.call('HMGET', KEYS[1], 'incarnation', 'format', 'deleting', ARGV[2])
 if view[1] ~= ARGV[1] or view[2] ~= '3' then return 0 end
 if view[3] ~= '0' then return -1 end
-if view[4] then return 1 end
-local writers = 0
-for _, name in ipairs(redis.call('HKEYS', KEYS[1])) do
-  if string.sub(name, 1, 7) == 'writer.' then writers = writers + 1 end
+local least = tonumber(ARGV[4])
+local has, doubt, said = string.match(view[4] or '', '^(%d+)(%??)(.*)$')
+if has and doubt == '' and tonumber(has) >= least then return tonumber(has) end
+if not has then
+  local writers = 0
+  for _, name in ipairs(redis.call('HKEYS', KEYS[1])) do
+    if string.sub(name, 1, 7) == 'writer.' then writers = writers + 1 end
+  end
+  if writers >= tonumber(ARGV[3]) then return -2 end
 end
-if writers >= tonumber(ARGV[3]) then return -2 end
+local time = redis.call('TIME')
+local number = math.max(time[1] * 1000000 + time[2], least, has and tonumber(has) + 1 or 1)
 redis.call('PERSIST', KEYS[1]) -- what follows a write runs at maxmemory, too
-redis.call('HSET', KEYS[1], ARGV[2], '-')
-redis.call('HINCRBY', KEYS[1], 'version', 1)
-return 1
+redis.call('HSET', KEYS[1], ARGV[2], string.format('%.0f', number) .. (said or ''))
+if not has then redis.call('HINCRBY', KEYS[1], 'version', 1) end
+return number

@@ -13,7 +13,7 @@ if not named then return 0 end
 if not view[5] then return -1 end
 local said = {}
 for one in string.gmatch(view[5], '[^ ]+') do
-  if one ~= '-' and string.match(one, '^%d+') ~= ARGV[3] then said[#said + 1] = one end
+  if string.match(one, '^(%d+)%.') ~= ARGV[3] then said[#said + 1] = one end
 end
 said[#said + 1] = ARGV[3] .. '.' .. ARGV[4] .. ':' .. ARGV[5]
 redis.call('PERSIST', KEYS[1]) -- what follows a write runs at maxmemory, too

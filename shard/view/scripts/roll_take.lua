@@ -2,7 +2,9 @@
 -- in the lane go back to its first entry: the one that they named may be gone. They never go up, but in a stream of
 -- which no era was accepted yet: there they are those of the stream before. How many layers had begun there stays: all
 -- begin with that again.
--- KEYS: view. ARGV: incarnation, lane, the lane's number, its era in the view, the new era, the first entry's position.
+-- Where the lane's history is known to go on under the new era, nobody needs to say anything, and positions stay.
+-- KEYS: view. ARGV: incarnation, lane, the lane's number, its era in the view, the new era, the first entry's position, 1
+-- where the history goes on.
 -- Returns how many writers have not said it, 0: the era is taken; -1 the view is another one, or has another stream or
 -- era as that lane.
 local function before(a, b) -- of two ids
@@ -36,16 +38,16 @@ for _, name in ipairs(writers) do
     if one == said then has = true else others[#others + 1] = one end
   end
   if not has then missing = missing + 1 end
-  without[name] = #others == 0 and '-' or table.concat(others, ' ')
+  without[name] = table.concat(others, ' ')
 end
-if missing > 0 then return missing end
+if ARGV[7] ~= '1' and missing > 0 then return missing end
 redis.call('PERSIST', KEYS[1]) -- what follows a write runs at maxmemory, too
 redis.call('HSET', KEYS[1], 'lanes', table.concat(lanes, ','))
 local first = string.match(ARGV[6], '^%d+%-%d+')
 for slot = 0, 1 do
   local name = 'folded' .. slot .. '.' .. ARGV[2]
   local number, id, layers = string.match(field[name] or '', '^(%d+) (%d+%-%d+) %x+ (%d+)$')
-  if number == ARGV[3] and (ARGV[4] == '0000000000000000' or not before(id, first)) then
+  if ARGV[7] ~= '1' and number == ARGV[3] and (ARGV[4] == '0000000000000000' or not before(id, first)) then
     redis.call('HSET', KEYS[1], name, ARGV[3] .. ' ' .. ARGV[6] .. ' ' .. layers)
   end
 end

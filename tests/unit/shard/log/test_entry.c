@@ -122,9 +122,9 @@ static void test_entry_encode_layer__names_generation_and_layer(void **state)
     assert_int_equal(log_entry_decode(&entry, bytes, sizeof(wanted), &e), ERR_OK);
     assert_true(entry.kind == LOG_LAYER && entry.sequence == 0x0708 && entry.layer == 23 && entry.count == 0);
     for (unsigned i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-        bytes[places[i]]++;
+        bytes[places[i]] ^= 0x40;
         refused(bytes, sizeof(wanted), ERR_PARSE);
-        bytes[places[i]]--;
+        bytes[places[i]] ^= 0x40;
     }
     bytes[4] = 0; /* it begins with the generation */
     refused(bytes, sizeof(wanted), ERR_PARSE);
@@ -133,11 +133,33 @@ static void test_entry_encode_layer__names_generation_and_layer(void **state)
     assert_int_equal(entry.layer, 0);
 }
 
+static void test_entry_encode_removal__names_a_registration(void **state)
+{
+    (void)state;
+    uint8_t bytes[LOG_ENTRY_BYTES_MAX];
+    struct log_entry entry;
+    struct error e;
+    assert_int_equal(log_entry_encode_removal(bytes, writer, 0x0708), LOG_ENTRY_BYTES_MIN);
+    assert_int_equal(bytes[3], 3);
+    assert_int_equal(log_entry_decode(&entry, bytes, LOG_ENTRY_BYTES_MIN, &e), ERR_OK);
+    assert_true(entry.kind == LOG_REMOVAL && entry.sequence == 0x0708 && entry.count == 0);
+    assert_memory_equal(entry.writer, writer, LOG_WRITER_BYTES);
+    bytes[2]++; /* with a key */
+    refused(bytes, LOG_ENTRY_BYTES_MIN, ERR_PARSE);
+    bytes[2]--;
+    bytes[20] = bytes[21] = 0; /* no registration */
+    refused(bytes, LOG_ENTRY_BYTES_MIN, ERR_PARSE);
+    (void)log_entry_encode_removal(bytes, writer, 1);
+    memset(bytes + 4, 0, LOG_WRITER_BYTES); /* nobody's */
+    refused(bytes, LOG_ENTRY_BYTES_MIN, ERR_PARSE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_entry_encode_layer__names_generation_and_layer),
         cmocka_unit_test(test_entry_encode_full__names_its_generation),
+        cmocka_unit_test(test_entry_encode_removal__names_a_registration),
         cmocka_unit_test(test_entry_encode__writes_these_very_bytes),
         cmocka_unit_test(test_entry_decode__gives_back_what_was_encoded),
         cmocka_unit_test(test_entry_decode__refuses_what_is_no_entry),

@@ -103,6 +103,37 @@ static void test_own__is_kept_until_it_is_folded(void **state)
     assert_int_equal(from(), 2951);
 }
 
+static void test_behind_a_removal__nothing_is_acknowledged_until_a_later_registration(void **state)
+{
+    (void)state;
+    own_register(own, 7);
+    assert_int_equal(meet(&lane, 1, 10), ERR_OK);
+    own_remove(own, 6); /* of an earlier one */
+    assert_int_equal(own_is_removed(own), 0);
+    assert_int_equal(meet(&lane, 2, 11), ERR_OK);
+    own_remove(own, 7);
+    own_remove(own, 6);
+    assert_int_equal(own_is_removed(own), 8);
+    assert_int_equal(meet(&lane, 3, 12), ERR_FENCED);
+    assert_int_equal(own_count(own), 2); /* what was acknowledged before is kept */
+    own_register(own, 8);
+    assert_int_equal(own_is_removed(own), 0);
+    assert_int_equal(meet(&lane, 3, 12), ERR_OK);
+}
+
+static void test_where_the_history_goes_on__what_was_met_is_there(void **state)
+{
+    (void)state;
+    const struct lane other = lane_like("tb:{f.0}:1.log2", ERA);
+    assert_int_equal(meet(&lane, 1, 10), ERR_OK);
+    own_go_on(own, &lane, &next);
+    assert_string_equal(missing(), "");
+    assert_int_equal(meet(&lane, 2, 11), ERR_FENCED);
+    assert_int_equal(meet(&next, 2, 11), ERR_OK);
+    own_go_on(own, &lane, &other); /* it was not in that one any more */
+    assert_string_equal(missing(), "1 2 ");
+}
+
 /* Entries of one turn may be met in another order than they were numbered in. */
 static void test_own__that_was_met_late_is_not_forgotten_early(void **state)
 {
@@ -200,6 +231,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         OWN_TEST(test_own__is_kept_until_it_is_folded),
+        OWN_TEST(test_behind_a_removal__nothing_is_acknowledged_until_a_later_registration),
+        OWN_TEST(test_where_the_history_goes_on__what_was_met_is_there),
         OWN_TEST(test_own__that_was_met_late_is_not_forgotten_early),
         OWN_TEST(test_what_is_met_under_another_era__is_refused),
         OWN_TEST(test_folded_under_another_era__forgets_nothing),

@@ -138,14 +138,19 @@ static void test_view__says_which_field_is_damaged(void **state)
         {"deleting", ""},
         {"hold.0", "1"},
         {"hold.1", "1 x"},
-        {"writer.01", "-"},
+        {"writer.01", "7"},
         {"writer.0", ""},
         {"writer.000102030405060708090a0b0c0d0e0f", ""},
-        {"writer.000102030405060708090a0b0c0d0e0f", "0.1:00000000000000e1 "},
-        {"writer.000102030405060708090a0b0c0d0e0f", "0.1:00000000000000e1 12"},
-        {"writer.000102030405060708090a0b0c0d0e0f", "16.1:00000000000000e1"},
-        {"writer.000102030405060708090a0b0c0d0e0f", "0.0:00000000000000e1"},
-        {"writer.000102030405060708090a0b0c0d0e0f", "1:00000000000000e1"},
+        {"writer.000102030405060708090a0b0c0d0e0f", "0"},
+        {"writer.000102030405060708090a0b0c0d0e0f", "?"},
+        {"writer.000102030405060708090a0b0c0d0e0f", "7 "},
+        {"writer.000102030405060708090a0b0c0d0e0f", "7?? 0.1:00000000000000e1"},
+        {"writer.000102030405060708090a0b0c0d0e0f", "0.1:00000000000000e1"},
+        {"writer.000102030405060708090a0b0c0d0e0f", "7 0.1:00000000000000e1 "},
+        {"writer.000102030405060708090a0b0c0d0e0f", "7 0.1:00000000000000e1 12"},
+        {"writer.000102030405060708090a0b0c0d0e0f", "7 16.1:00000000000000e1"},
+        {"writer.000102030405060708090a0b0c0d0e0f", "7 0.0:00000000000000e1"},
+        {"writer.000102030405060708090a0b0c0d0e0f", "7 1:00000000000000e1"},
         {"generation1", ""},
         {"token1", "3"},
         {"token1", "3 9"},
@@ -322,13 +327,16 @@ static void test_view__has_the_writers_and_what_a_build_holds(void **state)
     log_view_format(v, store, &s);
     log_writer_name(id, name);
     assert_string_equal(name, "writer.0001fe03000000000000000000000000");
-    store(&s, name, "0.4:00000000000000e1 2.1:00000000000000e2");
+    store(&s, name, "1700000000000001? 0.4:00000000000000e1 2.1:00000000000000e2");
     log_writer_name(other, name);
-    store(&s, name, "-");
+    store(&s, name, "12");
     store(&s, "hold.2", "9 77-3");
     assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_OK);
     assert_int_equal(again->writer_count, 2);
     const struct log_writer *w = log_view_writer(again, id);
+    assert_true(w->in_doubt && w->registration == 1700000000000001);
+    assert_false(log_view_writer(again, other)->in_doubt);
+    assert_int_equal(log_view_writer(again, other)->registration, 12);
     assert_true(log_writer_has_said(w, 0, 4, 0xe1));
     assert_true(log_writer_has_said(w, 2, 1, 0xe2));
     assert_false(log_writer_has_said(w, 0, 4, 0xe2)); /* of another lane */

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+/* The register of writers, as this process sees it: itself, whom others may have removed, and the others, who
+ * may be gone. */
+#include "shard/request/control_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+
+enum { TRIES = 3, ROUND_GRACES = 4 /* from the end of one round of looks to the next */ };
+
+void control_set_registered(struct log_filter *f, bool registered)
+{
+    (void)pthread_rwlock_wrlock(&f->lock);
+    f->registered = registered;
+    (void)pthread_rwlock_unlock(&f->lock);
+    log_filter_changed(f);
+}
+
+/* --- itself --- */
+
+static bool has_to_register(struct control *c)
+{
+    struct log_filter *f = c->filter;
+    if (!f->registered)
+        return atomic_load(&f->wants_writer);
+    for (unsigned i = 0; i < f->lanes; i++) {
+        uint64_t least = own_is_removed(f->lane[i].own);
+        if (least > c->roll.registration)
+            c->roll.registration = least;
+    }
+    return !roll_is_registered(&c->roll, c->view);
+}
+
+/* A writer that was removed while it slept, or whose registration went back with home, registers again before
+ * its readers go on. */
+static enum err register_writer(struct control *c, struct error *e)
+{
+    struct log_filter *f = c->filter;
+    if (f->registered && log_view_writer(c->view, f->writer) == NULL) {
+        atomic_store(&f->wants_writer, true);
+        control_set_registered(f, false);
+    }
+    enum err code = roll_register(&c->roll, e);
+    if (code != ERR_OK)
+        return code;
+    atomic_store(&f->wants_writer, false);
+    if (!f->registered)
+        control_set_registered(f, true);
+    return ERR_OK;
+}
+
+/* --- a view that went back --- */
+
+static enum err restore(struct control *c, struct error *e)
+{
+    unsigned entered;
+    enum err code =
+        remove_undo(&c->roll, c->known_lane, c->known_lanes, c->known, c->known_count, &entered, e);
+    if (code != ERR_OK)
+        return code;
+    c->restores = false;
+    return entered > 0 ? control_load_view(c, e) : ERR_OK;
+}
+
+static enum err keep_known(struct control *c, struct error *e)
+{
+    const struct log_view *v = c->view;
+    struct log_writer *known = realloc(c->known, (v->writer_count + 1) * sizeof(*known));
+    if (known == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    memcpy(known, v->writer, v->writer_count * sizeof(*known));
+    memcpy(c->known_lane, v->lane, sizeof(c->known_lane));
+    c->known = known;
+    c->known_count = v->writer_count;
+    c->known_lanes = v->lane_count;
+    return ERR_OK;
+}
+
+enum err control_read_view(struct control *c, struct error *e)
+{
+    enum err code = control_load_view(c, e);
+    if (code == ERR_OK && c->restores)
+        code = restore(c, e);
+    for (unsigned i = 0; i < TRIES && code == ERR_OK && has_to_register(c); i++) {
+        code = register_writer(c, e);
+        if (code == ERR_OK)
+            code = control_load_view(c, e);
+    }
+    if (code == ERR_OK && has_to_register(c))
+        code = error_set(e, ERR_BUSY, "this process is removed from the register of writers again and again");
+    return code == ERR_OK ? keep_known(c, e) : code;
+}
+
+/* --- the others --- */
+
+/* Begin to look at the next one, unless the round is over. */
+static enum err doubt_next(struct control *c, uint64_t now, struct error *e)
+{
+    struct control_removal *m = &c->removal;
+    const struct log_view *v = c->view;
+    while (m->next < v->writer_count &&
+           memcmp(v->writer[m->next].id, c->filter->writer, LOG_WRITER_BYTES) == 0)
+        m->next++;
+    if (m->next >= v->writer_count) {
+        m->next = 0;
+        m->round_at = now + ROUND_GRACES * c->writer_grace_us;
+        return ERR_OK;
+    }
+    const struct log_writer *w = &v->writer[m->next++];
+    m->it = (struct removal){.registration = w->registration};
+    memcpy(m->it.writer, w->id, LOG_WRITER_BYTES);
+    m->since = now;
+    enum err code = remove_doubt(&c->roll, w, e);
+    if (code == ERR_OK)
+        m->step = REMOVES_IN_DOUBT;
+    return code;
+}
+
+static enum err begin_removal(struct control *c, const struct log_writer *w, bool *soon, struct error *e)
+{
+    struct control_removal *m = &c->removal;
+    if (c->waits == WAITS_FOR_LANE) { /* which is not folded until the writer has answered or is removed */
+        m->step = REMOVES_NOBODY;
+        *soon = true;
+        return remove_degraded(&c->roll, c->view, w->id, e);
+    }
+    enum err code = remove_begin(&c->roll, c->view, w, &m->it, e);
+    m->step = code == ERR_OK ? REMOVES_WHEN_FOLDED : REMOVES_NOBODY;
+    return code;
+}
+
+/* The generation that is read holds all of the lanes up to the removals; the script looks at the other one,
+ * too. */
+static bool may_be_folded(const struct control *c)
+{
+    const struct log_view *v = c->view;
+    const struct log_generation *g = &v->slot[v->current];
+    bool may = true;
+    for (unsigned i = 0; i < v->lane_count && i < c->removal.it.lanes; i++)
+        may &= log_view_is_folded(v, g, i) &&
+               log_id_compare(g->folded[i].position.id, c->removal.it.notice[i]) >= 0;
+    return may;
+}
+
+static enum err end_removal(struct control *c, bool *soon, struct error *e)
+{
+    enum err code = remove_end(&c->roll, &c->removal.it, e);
+    if (code == ERR_BUSY)
+        return ERR_OK;
+    c->removal.step = REMOVES_NOBODY;
+    *soon |= code == ERR_OK;
+    return code;
+}
+
+static enum err remove_one(struct control *c, bool *soon, struct error *e)
+{
+    struct control_removal *m = &c->removal;
+    const struct log_writer *w = log_view_writer(c->view, m->it.writer);
+    uint64_t now = clock_mono_us();
+    if (m->step == REMOVES_NOBODY)
+        return now >= m->round_at || c->waits != WAITS_FOR_NOTHING ? doubt_next(c, now, e) : ERR_OK;
+    if (w == NULL || w->registration != m->it.registration) {
+        m->step = REMOVES_NOBODY; /* it is there, or has left */
+        return ERR_OK;
+    }
+    if (m->step == REMOVES_IN_DOUBT)
+        return now - m->since >= c->waits * c->writer_grace_us ? begin_removal(c, w, soon, e) : ERR_OK;
+    return may_be_folded(c) ? end_removal(c, soon, e) : ERR_OK;
+}
+
+enum err control_remove_gone(struct control *c, bool *soon, struct error *e)
+{
+    enum err code = remove_one(c, soon, e);
+    bool passes = code == ERR_FENCED || code == ERR_NOT_FOUND || code == ERR_CONFLICT || code == ERR_LOST;
+    return passes ? ERR_OK : code; /* the view, or a lane, is another one by now: it is looked at again */
+}

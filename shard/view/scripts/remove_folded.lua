@@ -1,0 +1,34 @@
+-- Take a writer in doubt out of the register: in each lane all that it has acknowledged is before the notice of its
+-- removal, and the shards of all generations have that. Those of a generation that is being built need not: a build
+-- begins anew where a lane loses something.
+-- KEYS: view. ARGV: incarnation, the writer's field, its registration's number, the lanes of the view in which the
+-- notices are, the id of the notice in each.
+-- Returns 1 removed, 0 the view is another one or has other lanes, -1 the writer is not registered under that number, or
+-- not in doubt, -2 the shards have not all of it yet.
+local function before(a, b) -- of two ids
+  local ams, an = string.match(a, '^(%d+)-(%d+)$')
+  local bms, bn = string.match(b, '^(%d+)-(%d+)$')
+  if #ams ~= #bms then return #ams < #bms end
+  if ams ~= bms then return ams < bms end
+  if #an ~= #bn then return #an < #bn end
+  return an < bn
+end
+local view = redis.call('HMGET', KEYS[1], 'incarnation', 'format', 'deleting', 'lanes', ARGV[2],
+  'bloom_filter_current_index', 'generation0', 'generation1')
+if view[1] ~= ARGV[1] or view[2] ~= '3' or view[3] ~= '0' or view[4] ~= ARGV[4] then return 0 end
+if string.match(view[5] or '', '^%d+%?') ~= ARGV[3] .. '?' then return -1 end
+for slot = 0, 1 do
+  local generation, lane = view[7 + slot] or '', 0
+  if generation ~= '' and (tostring(slot) == view[6] or string.find(generation, ' built=1 ', 1, true)) then
+    for number in string.gmatch(view[4], '(%d+):[^,]+') do
+      local folded = redis.call('HGET', KEYS[1], 'folded' .. slot .. '.' .. lane)
+      local of, id = string.match(folded or '', '^(%d+) (%d+%-%d+) ')
+      if of ~= number or before(id, ARGV[5 + lane]) then return -2 end
+      lane = lane + 1
+    end
+  end
+end
+redis.call('PERSIST', KEYS[1]) -- what follows a write runs at maxmemory, too
+redis.call('HDEL', KEYS[1], ARGV[2])
+redis.call('HINCRBY', KEYS[1], 'version', 1)
+return 1

@@ -1,0 +1,23 @@
+-- Enter writers again that the view had, and has no more, as it went back to an older state. Where it has another era of
+-- a lane than they were last known to be registered under, it may have taken that without them: then no era of the lane
+-- is accepted, until they have answered or are removed.
+-- KEYS: view. ARGV: incarnation, the lanes that the view had, then fields of writers and numbers of registrations.
+-- Returns how many were entered, -1 the view is another incarnation's or gone.
+local view = redis.call('HMGET', KEYS[1], 'incarnation', 'format', 'deleting', 'lanes')
+if view[1] ~= ARGV[1] or view[2] ~= '3' or view[3] ~= '0' then return -1 end
+local time = redis.call('TIME')
+local now, entered = time[1] * 1000000 + time[2], 0
+redis.call('PERSIST', KEYS[1]) -- what follows a write runs at maxmemory, too
+for i = 3, #ARGV, 2 do
+  local number = string.format('%.0f', math.max(now, tonumber(ARGV[i + 1]) + 1))
+  entered = entered + redis.call('HSETNX', KEYS[1], ARGV[i], number)
+end
+if entered == 0 then return 0 end
+local had, lanes = {}, {}
+for lane in string.gmatch(ARGV[2], '[^,]+') do had[#had + 1] = lane end
+for lane in string.gmatch(view[4], '[^,]+') do
+  lanes[#lanes + 1] = lane == had[#lanes + 1] and lane or string.match(lane, '^%d+') .. ':0000000000000000'
+end
+redis.call('HSET', KEYS[1], 'lanes', table.concat(lanes, ','))
+redis.call('HINCRBY', KEYS[1], 'version', 1)
+return entered
