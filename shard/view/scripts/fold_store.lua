@@ -11,14 +11,7 @@ local function lane_is(n, number, era) -- the view has that stream as its lane n
   end
   return false
 end
-local function before(a, b) -- of two ids
-  local ams, an = string.match(a, '^(%d+)-(%d+)$')
-  local bms, bn = string.match(b, '^(%d+)-(%d+)$')
-  if #ams ~= #bms then return #ams < #bms end
-  if ams ~= bms then return ams < bms end
-  if #an ~= #bn then return #an < #bn end
-  return an < bn
-end
+-- include before.lua
 local function folded(slot) -- the id; nil: none in this lane
   local text = redis.call('HGET', KEYS[1], 'folded' .. slot .. '.' .. ARGV[3])
   local number, id = string.match(text or '', '^(%d+) (%d+%-%d+) ')
@@ -34,11 +27,6 @@ if not was or before(was, ARGV[5]) then
 end
 local current = redis.call('HGET', KEYS[1], 'bloom_filter_current_index')
 local least
-local current = redis.call('HGET', KEYS[1], 'bloom_filter_current_index')
-local function needs(slot, generation) -- one that is being built has its hold
-  if not generation or generation == '' then return false end
-  return current == tostring(slot) or string.find(generation, ' built=1 ', 1, true)
-end
 for slot = 0, 1 do
   local generation = redis.call('HGET', KEYS[1], 'generation' .. slot) or ''
   if generation ~= '' and (tostring(slot) == current or string.find(generation, ' built=1 ', 1, true)) then
