@@ -293,7 +293,7 @@ static enum err apply_record(void *arg, const struct tail_record *record, struct
     return resident_apply(p->resident, 0, record->id, keys, record->entry.count, added, e);
 }
 
-/* A lane that the view folding_names. */
+/* A lane that the view names. */
 static void make_lane(struct lane *lane, struct log_position *anchor)
 {
     struct error e = {""};

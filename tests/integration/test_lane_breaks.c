@@ -178,7 +178,7 @@ static void test_who_waits_for_a_new_era__has_its_entry_sent_again(void **state)
     waits_and_is_met(true);
 }
 
-/* The first of its two entries is the last one of a page, and was readers_applied before the reader is moved.
+/* The first of its two entries is the last one of a page, and was applied before the reader is moved.
  */
 static void moves_in_the_middle(bool goes_back, unsigned fresh)
 {
