@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "expansion/driver_internal.h"
 #include "migrate/compare.h"
+#include "migrate/fence_input.h"
 #include "shard/hash.h"
 
 enum { LOOK_MS = 20, FULL_NAP_US = 5 * 1000 };
@@ -110,8 +111,8 @@ enum err driver_compare(struct driver *d, unsigned slot, bool pass_lost, driver_
                         struct driver_compared *out, struct error *e)
 {
     const struct generation *g = &d->view.slot[slot];
-    const struct compare_options o = {.fence = &d->fence,
-                                      .view = &d->view,
+    struct fence_input input;
+    const struct compare_options o = {.input = &input.input,
                                       .generation = g,
                                       .pass_lost = pass_lost,
                                       .memory = d->o->build_memory,
@@ -122,6 +123,7 @@ enum err driver_compare(struct driver *d, unsigned slot, bool pass_lost, driver_
                                       .poll_arg = d};
     struct compare *compare = NULL;
     uint64_t began = clock_mono_us();
+    fence_input_init(&input, &d->fence, &d->view, g);
     enum err code = driver_take_build(d, e);
     if (code == ERR_OK)
         code = driver_replayed(d, e);

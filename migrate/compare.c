@@ -8,7 +8,6 @@
 #include "migrate/bitmaps.h"
 #include "migrate/partitions.h"
 #include "migrate/spill.h"
-#include "shard/fence_dump.h"
 
 enum { AHEAD = BITMAPS_AHEAD, LIST_MIN = 64, READ_BYTES = 4 << 20 };
 
@@ -216,23 +215,20 @@ bool compare_is_full(const struct compare *c)
 
 /* --- reading shards --- */
 
-static enum err read_run(struct compare *c, const struct dump_run *run, struct error *e)
+static enum err read_run(struct compare *c, unsigned layer, uint32_t first, uint32_t count, struct error *e)
 {
-    return fence_read_shards(c->o.fence, c->o.view, c->o.generation, run,
-                             bitmaps_bytes(c->maps[run->layer], run->first), e);
+    return c->o.input->read(c->o.input, layer, first, count, bitmaps_bytes(c->maps[layer], first), e);
 }
 
 /* One by one: a key whose shard is lost has all its bits, so that nobody misses it here. */
-static enum err read_those_there(struct compare *c, const struct dump_run *all, uint32_t bytes,
+static enum err read_those_there(struct compare *c, unsigned layer, uint32_t first, uint32_t count,
                                  struct error *e)
 {
     enum err code = ERR_OK;
-    for (uint32_t i = 0; i < all->count && code == ERR_OK; i++) {
-        const struct dump_run one = {
-            .layer = all->layer, .first = all->first + i, .count = 1, .bytes = bytes};
-        code = read_run(c, &one, e);
+    for (uint32_t s = first; s < first + count && code == ERR_OK; s++) {
+        code = read_run(c, layer, s, 1, e);
         if (code == ERR_LOST) {
-            memset(bitmaps_bytes(c->maps[one.layer], one.first), 0xff, bytes);
+            memset(bitmaps_bytes(c->maps[layer], s), 0xff, geometry_shard_bytes(&c->geometry[layer]));
             code = ERR_OK;
         }
     }
@@ -248,13 +244,11 @@ static enum err read_layer(struct compare *c, unsigned layer, uint32_t first, ui
     bitmaps_hold(c->maps[layer], first, count);
     for (uint32_t done = 0; done < count && code == ERR_OK; done += at_once) {
         uint32_t some = count - done < at_once ? count - done : at_once;
-        const struct dump_run run = {
-            .layer = layer, .first = first + done, .count = some, .bytes = some * bytes};
         code = pulse_beat(&c->pulse, e);
         if (code == ERR_OK)
-            code = read_run(c, &run, e);
+            code = read_run(c, layer, first + done, some, e);
         if (code == ERR_LOST && c->o.pass_lost)
-            code = read_those_there(c, &run, bytes, e);
+            code = read_those_there(c, layer, first + done, some, e);
     }
     return code;
 }

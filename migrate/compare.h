@@ -10,13 +10,14 @@
  * after its shard was read, and layers that it gets after compare_new(), are not seen: whoever finds a key
  * missing asks for it again.
  *
- * One thread, the driver's, uses all of this but for the writers; it alone uses the fence. */
+ * One thread, the driver's, uses all of this but for the writers; it alone uses the input. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "base/error.h"
+#include "migrate/compare_input.h"
 #include "migrate/pulse.h"
-#include "shard/fence.h"
+#include "shard/generation.h"
 #include "shard/hash.h"
 
 enum { COMPARE_WRITERS_MAX = 64, COMPARE_MISSING_MAX = 1000000 };
@@ -24,11 +25,10 @@ enum { COMPARE_WRITERS_MAX = 64, COMPARE_MISSING_MAX = 1000000 };
 struct compare;
 struct compare_writer;
 
-/* Pointers are borrowed for as long as the compare lives. @view and @generation may be changed between two
- * calls and by @poll, but for the layers that there are. */
+/* Pointers are borrowed for as long as the compare lives. @generation may be changed between two calls and by
+ * @poll, but for the layers that there are. */
 struct compare_options {
-    struct fence *fence;
-    const struct view *view;
+    struct compare_input *input; /* of that generation: fence_input.h, log_input.h */
     const struct generation *generation;
     uint64_t memory;       /* bytes of shards at the most; but one shard is held, and one or two of other
                             * layers */

@@ -87,13 +87,12 @@ struct lane_port {
     struct event_base *base;
     struct store *store;
     uint64_t timeout_us;
-    struct mailbox *mailbox;
-    struct event *wake, *tick;
+    struct inbox ended; /* requests that are to be told */
+    struct event *tick;
     struct lane_requests active;
     struct lane_readers waiting; /* for replies over this port's store */
     pthread_mutex_t lock;
-    struct lane_requests ended; /* under the lock: to be told */
-    struct lane_readers ready;  /* under the lock: to go on with */
+    struct lane_readers ready; /* under the lock: to go on with */
 };
 
 /* --- lane_reader.c --- */

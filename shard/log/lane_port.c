@@ -7,20 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "base/clock.h"
-#include "base/mailbox.h"
 
 enum { TICK_MS = 10 };
 
 /* --- from any thread --- */
-
-/* Under the port's lock, so that it is not freed meanwhile. */
-static void wake(struct lane_port *p, const struct lane_port *self)
-{
-    if (p == self)
-        event_active(p->wake, EV_TIMEOUT, 0);
-    else
-        mailbox_wake(p->mailbox);
-}
 
 void lane_port_run(struct lane_port *p, struct lane_reader *r, uint64_t not_before,
                    const struct lane_port *self)
@@ -28,17 +18,13 @@ void lane_port_run(struct lane_port *p, struct lane_reader *r, uint64_t not_befo
     (void)pthread_mutex_lock(&p->lock);
     r->not_before = not_before;
     TAILQ_INSERT_TAIL(&p->ready, r, run);
-    wake(p, self);
+    inbox_wake(&p->ended, p == self); /* under the lock, so that the port is not freed meanwhile */
     (void)pthread_mutex_unlock(&p->lock);
 }
 
 void lane_port_tell(struct lane_port *p, struct lane_request *q, const struct lane_port *self)
 {
-    (void)pthread_mutex_lock(&p->lock);
-    if (TAILQ_EMPTY(&p->ended))
-        wake(p, self);
-    TAILQ_INSERT_TAIL(&p->ended, q, list);
-    (void)pthread_mutex_unlock(&p->lock);
+    inbox_put(&p->ended, &q->ended, q, p == self);
 }
 
 /* --- requests --- */
@@ -96,11 +82,8 @@ void lane_cancel(struct lane_request *q)
 {
     struct lane_port *p = q->port;
     TAILQ_REMOVE(&p->active, q, active);
-    if (take_back(q))
-        return;
-    (void)pthread_mutex_lock(&p->lock);
-    TAILQ_REMOVE(&p->ended, q, list);
-    (void)pthread_mutex_unlock(&p->lock);
+    if (!take_back(q))
+        inbox_remove(&p->ended, &q->ended);
 }
 
 /* --- the port's own thread --- */
@@ -110,16 +93,6 @@ static void tell(struct lane_port *p, struct lane_request *q)
     const struct lane_result result = {.code = q->code, .text = q->text};
     TAILQ_REMOVE(&p->active, q, active);
     q->done(q->arg, &result);
-}
-
-static struct lane_request *pop_ended(struct lane_port *p)
-{
-    (void)pthread_mutex_lock(&p->lock);
-    struct lane_request *q = TAILQ_FIRST(&p->ended);
-    if (q != NULL)
-        TAILQ_REMOVE(&p->ended, q, list);
-    (void)pthread_mutex_unlock(&p->lock);
-    return q;
 }
 
 static struct lane_reader *pop_ready(struct lane_port *p, uint64_t now)
@@ -168,7 +141,7 @@ static void work(struct lane_port *p, bool late)
 {
     struct lane_request *q;
     struct lane_reader *r;
-    while ((q = pop_ended(p)) != NULL)
+    while ((q = inbox_take(&p->ended)) != NULL)
         tell(p, q);
     if (late)
         expire(p, clock_mono_us());
@@ -177,13 +150,9 @@ static void work(struct lane_port *p, bool late)
     tick_while_needed(p);
 }
 
-static void on_wake(evutil_socket_t fd, short events, void *arg)
+static void on_wake(void *arg)
 {
-    (void)fd;
-    struct lane_port *p = arg;
-    if ((events & EV_READ) != 0)
-        mailbox_run(p->mailbox);
-    work(p, false);
+    work(arg, false);
 }
 
 static void on_tick(evutil_socket_t fd, short events, void *arg)
@@ -207,13 +176,10 @@ struct lane_port *lane_port_new(struct event_base *base, struct store *store, un
     p->timeout_us = (uint64_t)timeout_ms * 1000;
     TAILQ_INIT(&p->active);
     TAILQ_INIT(&p->waiting);
-    TAILQ_INIT(&p->ended);
     TAILQ_INIT(&p->ready);
-    p->mailbox = mailbox_new();
-    if (p->mailbox != NULL)
-        p->wake = event_new(base, mailbox_fd(p->mailbox), EV_READ | EV_PERSIST, on_wake, p);
+    bool has_inbox = inbox_init(&p->ended, base, on_wake, p);
     p->tick = event_new(base, -1, EV_PERSIST, on_tick, p);
-    if (p->wake == NULL || p->tick == NULL || event_add(p->wake, NULL) != 0) {
+    if (!has_inbox || p->tick == NULL) {
         lane_port_free(p);
         return NULL;
     }
@@ -236,7 +202,7 @@ void lane_port_free(struct lane_port *p)
     struct lane_request *q;
     if (p == NULL)
         return;
-    while ((q = pop_ended(p)) != NULL)
+    while ((q = inbox_take(&p->ended)) != NULL)
         tell(p, q);
     TAILQ_FOREACH(q, &p->active, active)
     if (take_back(q)) /* all of them, before any reader looks for another port */
@@ -247,11 +213,9 @@ void lane_port_free(struct lane_port *p)
         (void)snprintf(q->text, sizeof(q->text), "the worker ends");
         tell(p, q);
     }
-    if (p->wake != NULL)
-        event_free(p->wake);
     if (p->tick != NULL)
         event_free(p->tick);
-    mailbox_free(p->mailbox);
+    inbox_fini(&p->ended);
     (void)pthread_mutex_destroy(&p->lock);
     free(p);
 }

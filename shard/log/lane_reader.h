@@ -11,6 +11,7 @@
 #include <event2/event.h>
 #include <sys/queue.h>
 #include "shard/hash.h"
+#include "shard/log/inbox.h"
 #include "shard/log/own.h"
 #include "shard/log/tail.h"
 #include "shard/store.h"
@@ -48,7 +49,8 @@ enum {
 /* In the storage of whoever asks, until it is told or cancelled; the fields are the reader's. */
 struct lane_request {
     TAILQ_ENTRY(lane_request) active; /* of the port, the oldest first */
-    TAILQ_ENTRY(lane_request) list;   /* of the reader's queue or turn, or of what the port is to tell */
+    TAILQ_ENTRY(lane_request) list;   /* of the reader's queue or turn */
+    struct inbox_item ended;          /* of what the port is to tell */
     struct lane_port *port;
     struct lane_reader *reader;
     const struct key_hash *keys;

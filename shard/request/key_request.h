@@ -41,7 +41,8 @@ struct block_read;
 /* In the storage of whoever asks, until it is told or cancelled; the fields are the request's. */
 struct key_request {
     TAILQ_ENTRY(key_request) active; /* of the port, the oldest first */
-    TAILQ_ENTRY(key_request) parked; /* of the filter, or of the port to go on with */
+    TAILQ_ENTRY(key_request) parked; /* of the filter */
+    struct inbox_item ready;         /* of the port, to go on with */
     struct request_port *port;
     struct log_filter *filter;
     struct held *held; /* what it looks into; NULL: nothing yet */

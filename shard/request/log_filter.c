@@ -127,14 +127,11 @@ bool log_filter_park(struct log_filter *f, struct key_request *q, uint64_t chang
 
 void log_filter_unpark(struct log_filter *f, struct key_request *q)
 {
-    struct request_port *p = q->port;
     (void)pthread_mutex_lock(&f->parking);
     if (q->state == REQUEST_PARKED)
         TAILQ_REMOVE(&f->parked, q, parked);
-    (void)pthread_mutex_lock(&p->lock);
     if (q->state == REQUEST_READY || q->state == REQUEST_OVER)
-        TAILQ_REMOVE(&p->ready, q, parked);
-    (void)pthread_mutex_unlock(&p->lock);
+        inbox_remove(&q->port->ready, &q->ready);
     q->state = REQUEST_GOING;
     (void)pthread_mutex_unlock(&f->parking);
 }

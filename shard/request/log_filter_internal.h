@@ -68,12 +68,10 @@ struct request_port {
     struct store *store;
     struct lane_port *lanes;
     uint64_t timeout_us;
-    struct mailbox *mailbox;
-    struct event *wake, *tick;
+    struct inbox ready; /* requests to go on with, or to tell */
+    struct event *tick;
     bool inside; /* a call of key_check() or key_add(): nobody is told */
     struct key_requests active;
-    pthread_mutex_t lock;
-    struct key_requests ready; /* under the lock: to go on with, or to tell */
 };
 
 /* --- log_filter.c --- */

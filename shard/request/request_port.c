@@ -2,22 +2,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "base/clock.h"
-#include "base/mailbox.h"
 #include "shard/request/log_filter_internal.h"
 
 enum { TICK_MS = 10 };
 
 void request_port_hand(struct request_port *p, struct key_request *q, const struct request_port *self)
 {
-    (void)pthread_mutex_lock(&p->lock);
-    if (TAILQ_EMPTY(&p->ready)) {
-        if (p == self)
-            event_active(p->wake, EV_TIMEOUT, 0);
-        else
-            mailbox_wake(p->mailbox);
-    }
-    TAILQ_INSERT_TAIL(&p->ready, q, parked);
-    (void)pthread_mutex_unlock(&p->lock);
+    inbox_put(&p->ready, &q->ready, q, p == self);
 }
 
 void request_port_begin(struct request_port *p, struct key_request *q)
@@ -29,24 +20,11 @@ void request_port_begin(struct request_port *p, struct key_request *q)
     TAILQ_INSERT_TAIL(&p->active, q, active);
 }
 
-static struct key_request *pop_ready(struct request_port *p)
-{
-    (void)pthread_mutex_lock(&p->lock);
-    struct key_request *q = TAILQ_FIRST(&p->ready);
-    if (q != NULL)
-        TAILQ_REMOVE(&p->ready, q, parked);
-    (void)pthread_mutex_unlock(&p->lock);
-    return q;
-}
-
-static void on_wake(evutil_socket_t fd, short events, void *arg)
+static void on_wake(void *arg)
 {
     struct request_port *p = arg;
     struct key_request *q;
-    (void)fd;
-    if ((events & EV_READ) != 0)
-        mailbox_run(p->mailbox);
-    while ((q = pop_ready(p)) != NULL)
+    while ((q = inbox_take(&p->ready)) != NULL)
         key_request_go_on(q);
 }
 
@@ -84,18 +62,14 @@ struct request_port *request_port_new(struct event_base *base, struct store *sto
     struct request_port *p = calloc(1, sizeof(*p));
     if (p == NULL)
         return NULL;
-    (void)pthread_mutex_init(&p->lock, NULL);
     p->base = base;
     p->store = store;
     p->timeout_us = (uint64_t)timeout_ms * 1000;
     TAILQ_INIT(&p->active);
-    TAILQ_INIT(&p->ready);
     p->lanes = lane_port_new(base, store, timeout_ms);
-    p->mailbox = mailbox_new();
-    if (p->mailbox != NULL)
-        p->wake = event_new(base, mailbox_fd(p->mailbox), EV_READ | EV_PERSIST, on_wake, p);
+    bool has_inbox = inbox_init(&p->ready, base, on_wake, p);
     p->tick = event_new(base, -1, EV_PERSIST, on_tick, p);
-    if (p->lanes == NULL || p->wake == NULL || p->tick == NULL || event_add(p->wake, NULL) != 0) {
+    if (!has_inbox || p->lanes == NULL || p->tick == NULL) {
         request_port_free(p);
         return NULL;
     }
@@ -110,11 +84,8 @@ void request_port_free(struct request_port *p)
     while ((q = TAILQ_FIRST(&p->active)) != NULL)
         key_request_fail(q, ERR_CANCELLED, "the worker ends");
     lane_port_free(p->lanes);
-    if (p->wake != NULL)
-        event_free(p->wake);
     if (p->tick != NULL)
         event_free(p->tick);
-    mailbox_free(p->mailbox);
-    (void)pthread_mutex_destroy(&p->lock);
+    inbox_fini(&p->ready);
     free(p);
 }

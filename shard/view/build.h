@@ -96,6 +96,9 @@ MUST_CHECK enum err builder_cutover(struct builder *b, bool heals, struct error 
  * builds. */
 MUST_CHECK enum err builder_abort(struct builder *b, struct error *e);
 
+/* Lane @i of S0. */
+void builder_lane(const struct builder *b, unsigned i, struct lane *out);
+
 /* Of shard @shard of @layer; its writer has the number of the token under which the layer was made, as
  * fold_adopt() has it. */
 struct header builder_header(const struct builder *b, unsigned layer, uint32_t shard);

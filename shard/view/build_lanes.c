@@ -38,7 +38,7 @@ enum err builder_take_lanes(struct builder *b, const struct log_view *v, struct 
                : ERR_OK;
 }
 
-static void lane_of(const struct builder *b, unsigned i, struct lane *out)
+void builder_lane(const struct builder *b, unsigned i, struct lane *out)
 {
     lane_key(&out->key, b->fold.names, i, b->lane[i].number);
     out->where = b->lane_where[i];
@@ -50,7 +50,7 @@ static enum err read_on(struct builder *b, unsigned i, lane_apply_fn *apply, voi
     struct lane lane;
     enum tail_state state = TAIL_MORE;
     enum err code = ERR_OK;
-    lane_of(b, i, &lane);
+    builder_lane(b, i, &lane);
     while (code == ERR_OK && state == TAIL_MORE)
         code = lane_read(b->fold.link, &lane, &b->at[i], apply, arg, &state, e);
     if (code != ERR_OK || state == TAIL_COMPLETE)
@@ -74,7 +74,7 @@ static enum err find_last(struct builder *b, unsigned i, struct error *e)
 {
     struct lane lane;
     redisReply *r;
-    lane_of(b, i, &lane);
+    builder_lane(b, i, &lane);
     enum err code = link_command(b->fold.link, lane.where, &r, e, "XREVRANGE %b + - COUNT 1", lane.key.text,
                                  lane.key.length);
     if (code != ERR_OK)

@@ -170,7 +170,7 @@ long long log_count_keys(const char *pattern)
 
 /* --- the lane --- */
 
-static enum err pass_over(void *arg, const struct tail_record *record, struct error *e)
+enum err log_pass_over(void *arg, const struct tail_record *record, struct error *e)
 {
     (void)arg;
     (void)record;
@@ -184,7 +184,7 @@ void log_add_hashes(const struct key_hash *keys, unsigned count)
     struct error e = {""};
     enum tail_state tail = TAIL_EMPTY;
     size_t length = log_entry_encode(bytes, writer, ++sequence, keys, count);
-    must(lane_append(own, &lane, &end, bytes, length, LINK_MS, pass_over, NULL, &tail, &e), e);
+    must(lane_append(own, &lane, &end, bytes, length, LINK_MS, log_pass_over, NULL, &tail, &e), e);
     assert_string_equal(tail_state_name(tail), tail_state_name(TAIL_COMPLETE));
 }
 
@@ -276,6 +276,42 @@ void log_rows(struct log_process *p, uint64_t first, uint64_t last)
         if ((i + 1) % LOG_PAGE == 0 || i + 1 == last)
             must(log_build_page_end(p->build, 0, &e), e);
     }
+}
+
+void log_checkpoint(struct log_process *p, const char *rows)
+{
+    struct error e = {""};
+    must(log_build_checkpoint(p->build, rows, strlen(rows), &e), e);
+}
+
+void log_cuts_over(struct log_process *p)
+{
+    struct error e = {""};
+    must(log_build_cutover(p->build, false, &e), e);
+    assert_int_equal(log_stored()->slot[log_stored()->current].shape.number, p->builder->shape.number);
+}
+
+bool log_resumes(struct log_process *p, char rows[32])
+{
+    struct error e = {""};
+    struct buffer added = {0};
+    log_open(p, &log_servers.nodes);
+    must(builder_resume(p->builder, &added, &e), e);
+    (void)snprintf(rows, 32, "%s", buffer_text(&added));
+    buffer_fini(&added);
+    return p->builder->anew;
+}
+
+void log_starts(struct log_process *p, uint64_t memory)
+{
+    struct error e = {""};
+    must(builder_start(p->builder, &e), e);
+    log_bits(p, memory, NULL, NULL);
+}
+
+bool log_reads_old(void)
+{
+    return log_stored()->slot[log_stored()->current].shape.number == LOG_OLD;
 }
 
 /* --- a process that loads what Redis has --- */

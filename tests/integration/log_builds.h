@@ -45,6 +45,8 @@ long long log_count_keys(const char *pattern);
 /* Append the keys [first, first + count) to the lane, one entry; of the main thread. */
 void log_add(uint64_t first, unsigned count);
 void log_add_hashes(const struct key_hash *keys, unsigned count);
+/* A lane_apply_fn: nothing is done. */
+enum err log_pass_over(void *arg, const struct tail_record *record, struct error *e);
 /* The lane, and a position in it, for another thread. */
 void log_lane(struct lane *out, struct log_position *at);
 /* Another one as lane 0, made and named by the view; the one before stays open. */
@@ -62,6 +64,14 @@ void log_bits(struct log_process *p, uint64_t memory, pulse_fn *poll, void *arg)
 void log_begin(struct log_process *p, uint64_t memory);
 /* Put rows [first, last) by writer 0. */
 void log_rows(struct log_process *p, uint64_t first, uint64_t last);
+void log_checkpoint(struct log_process *p, const char *rows);
+void log_cuts_over(struct log_process *p);
+/* Resume into @p. True: it begins anew; else *@rows is what was recorded, NUL-terminated. */
+bool log_resumes(struct log_process *p, char rows[32]);
+/* Start a build that begins anew, with bits. */
+void log_starts(struct log_process *p, uint64_t memory);
+/* The generation LOG_OLD is read still. */
+bool log_reads_old(void);
 
 /* Keys of [first, last) that a process misses which loads the generation that is read, and the lane's tail.
  */

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "migrate/compare.h"
+#include "migrate/fence_input.h"
 #include "tests/integration/builds.h"
 
 /* Keys of both layers; of those in [ABSENT, ...) none was added. */
@@ -18,6 +19,7 @@ static const uint32_t shards[] = {30, 7};
 static struct servers servers;
 static struct filter f;
 static char directory[PATH_MAX];
+static struct fence_input input;
 static struct compare *c;
 
 static int start(void **state)
@@ -64,8 +66,8 @@ static int teardown(void **state)
 /* All tests run twice: in memory, and with hashes spilled for many ranges of shards. */
 static struct compare_options options(void **state)
 {
-    return (struct compare_options){.fence = &f.fence,
-                                    .view = &f.view,
+    fence_input_init(&input, &f.fence, &f.view, &f.view.slot[f.view.current]);
+    return (struct compare_options){.input = &input.input,
                                     .generation = &f.view.slot[f.view.current],
                                     .memory = *state == NULL ? UINT64_MAX : 5 * BUILDS_SHARD_BYTES,
                                     .writers = WRITERS,

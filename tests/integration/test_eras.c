@@ -6,12 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "shard/view/build.h"
 #include "shard/view/eras.h"
 #include "shard/view/roll.h"
 #include "shard/view/view_load.h"
 #include "tests/lib/temp_redis.h"
 
-enum { REPLY_MS = 5000, WRITERS = 2 };
+enum { REPLY_MS = 5000, WRITERS = 2, GUARD_MS = 20000 };
 
 static struct temp_redis redis;
 static struct client client;
@@ -241,6 +243,48 @@ static void test_another_view__is_read_again(void **state)
 
 #define ERAS_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
+static void cuts_over_and_heals(void)
+{
+    struct error e = {""};
+    struct builder *b;
+    struct key_name key;
+    names_filter_key(&names, "view", &key);
+    freeReplyObject(client_command(&client, "HSET %b degraded 1", key.text, key.length));
+    must(builder_new(&b, l, &names, &e), e);
+    must(builder_begin(b, &view->slot[1].shape, &e), e);
+    must(builder_start(b, &e), e);
+    builder_note(b);
+    must(builder_cutover(b, true, &e), e);
+    builder_free(b);
+}
+
+/* Another generation was built while a process slept: what that has in memory is not read any more, so it
+ * writes none of it; and it has nothing of what is read. */
+static void test_a_generation_that_is_read_no_more__is_not_written(void **state)
+{
+    struct error e = {""};
+    struct log_member m;
+    (void)state;
+    log_members_open(&m, &nodes, &names, UINT64_MAX, true);
+    assert_int_equal(log_member_added(&m, 0, 10), 10);
+    log_member_pause(&m);
+    load();
+    uint64_t token = view->slot[1].writer.number;
+    cuts_over_and_heals();
+    load();
+    assert_true(view->current == 0 && !view->degraded && !view->slot[1].shape.built);
+    must(client_ok(&client, &e, "REPLICAOF 127.0.0.1 1"), e);
+    must(client_ok(&client, &e, "REPLICAOF NO ONE"), e);
+    log_member_go_on(&m);
+    uint64_t until = clock_mono_us() + GUARD_MS * UINT64_C(1000);
+    while (!trusted_contains(&view->eras, lanes_era(&client)) && clock_mono_us() < until)
+        load();
+    assert_true(trusted_contains(&view->eras, lanes_era(&client)));
+    assert_int_equal(view->slot[1].writer.number, token);
+    assert_true(view->degraded);
+    log_member_close(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -252,6 +296,7 @@ int main(void)
         ERAS_TEST(test_an_era_that_changes_again__is_not_what_was_written_under),
         ERAS_TEST(test_a_writer_that_is_not_registered__says_nothing),
         ERAS_TEST(test_another_view__is_read_again),
+        ERAS_TEST(test_a_generation_that_is_read_no_more__is_not_written),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

@@ -14,7 +14,6 @@
 #include "shard/block.h"
 #include "shard/view/shards.h"
 #include "tests/lib/proxy.h"
-
 enum {
     ROWS = 8000,
     OTHERS = 1000000, /* the first key that is no row */
@@ -44,43 +43,6 @@ static int log_teardown(void **state)
     return 0;
 }
 
-static void checkpoint(struct log_process *p, const char *rows)
-{
-    struct error e = {""};
-    must(log_build_checkpoint(p->build, rows, strlen(rows), &e), e);
-}
-
-static void cuts_over(struct log_process *p)
-{
-    struct error e = {""};
-    must(log_build_cutover(p->build, false, &e), e);
-    assert_int_equal(log_stored()->slot[log_stored()->current].shape.number, p->builder->shape.number);
-}
-
-/* Resume into @p. True: it begins anew; else *@rows is what was recorded, NUL-terminated. */
-static bool resumes(struct log_process *p, char rows[32])
-{
-    struct error e = {""};
-    struct buffer added = {0};
-    log_open(p, &log_servers.nodes);
-    must(builder_resume(p->builder, &added, &e), e);
-    (void)snprintf(rows, 32, "%s", buffer_text(&added));
-    buffer_fini(&added);
-    return p->builder->anew;
-}
-
-static void starts(struct log_process *p, uint64_t memory)
-{
-    struct error e = {""};
-    must(builder_start(p->builder, &e), e);
-    log_bits(p, memory, NULL, NULL);
-}
-
-static bool view_is_old(void)
-{
-    return log_stored()->slot[log_stored()->current].shape.number == LOG_OLD;
-}
-
 /* --- beside adds --- */
 
 /* Adds entries of ENTRY keys until it is stopped. */
@@ -90,18 +52,11 @@ struct adder {
     struct log_position at;
     uint8_t writer[LOG_WRITER_BYTES];
     atomic_uint_least64_t next; /* keys before it are acknowledged */
+    atomic_uint_least64_t most; /* it waits there: more would fill the shards, and every key be present */
     atomic_bool stop, failed;
 };
 
-enum { ENTRY = 20 };
-
-static enum err pass_over(void *arg, const struct tail_record *record, struct error *e)
-{
-    (void)arg;
-    (void)record;
-    (void)e;
-    return ERR_OK;
-}
+enum { ENTRY = 20, AHEAD = 1000 };
 
 static void *add_until_stopped(void *arg)
 {
@@ -113,10 +68,15 @@ static void *add_until_stopped(void *arg)
     enum tail_state tail = TAIL_COMPLETE;
     while (!atomic_load(&t->stop) && !atomic_load(&t->failed)) {
         uint64_t next = atomic_load(&t->next);
+        if (next >= atomic_load(&t->most)) {
+            clock_sleep_us(100);
+            continue;
+        }
         for (unsigned i = 0; i < ENTRY; i++)
             keys[i] = log_key(next + i);
         size_t length = log_entry_encode(bytes, t->writer, next, keys, ENTRY);
-        enum err code = lane_append(l, &t->lane, &t->at, bytes, length, LINK_MS, pass_over, NULL, &tail, &e);
+        enum err code =
+            lane_append(l, &t->lane, &t->at, bytes, length, LINK_MS, log_pass_over, NULL, &tail, &e);
         atomic_store(&t->failed, code != ERR_OK || tail != TAIL_COMPLETE);
         atomic_store(&t->next, next + ENTRY);
     }
@@ -129,6 +89,7 @@ static void start_adding(struct adder *t)
     memset(t, 0, sizeof(*t));
     memset(t->writer, 3, sizeof(t->writer));
     atomic_store(&t->next, OTHERS);
+    atomic_store(&t->most, OTHERS + AHEAD);
     log_lane(&t->lane, &t->at);
     assert_int_equal(pthread_create(&t->thread, NULL, add_until_stopped, t), 0);
 }
@@ -137,6 +98,7 @@ static void start_adding(struct adder *t)
 static void wait_for_keys(struct adder *t, unsigned count)
 {
     uint64_t upto = atomic_load(&t->next) + count; /* each append has its deadline */
+    atomic_store(&t->most, upto + AHEAD);
     while (atomic_load(&t->next) < upto && !atomic_load(&t->failed))
         clock_sleep_us(1000);
 }
@@ -190,15 +152,15 @@ static void test_build__has_rows_and_all_that_is_added_meanwhile(void **state)
     struct half half[2] = {{.build = a.build}, {.build = a.build, .writer = 1}};
     for (unsigned i = 0; i < 2; i++)
         assert_int_equal(pthread_create(&thread[i], NULL, put_half, &half[i]), 0);
-    checkpoint(&a, "some");
+    log_checkpoint(&a, "some");
     for (unsigned i = 0; i < 2; i++) {
         (void)pthread_join(thread[i], NULL);
         assert_false(atomic_load(&half[i].failed));
     }
     wait_for_keys(t, 500);
-    checkpoint(&a, "more");
+    log_checkpoint(&a, "more");
     wait_for_keys(t, 500);
-    cuts_over(&a);
+    log_cuts_over(&a);
     wait_for_keys(t, 100);
     uint64_t last = stop_adding(t);
     assert_true(last - first > 1000);
@@ -214,9 +176,9 @@ static void test_build__writes_the_bits_of_its_keys(void **state)
     log_begin(&a, memory_of(state));
     log_rows(&a, 0, ROWS / 2);
     log_add(OTHERS, 100);
-    checkpoint(&a, "");
+    log_checkpoint(&a, "");
     log_rows(&a, ROWS / 2, ROWS);
-    cuts_over(&a);
+    log_cuts_over(&a);
     const struct generation *g = &log_stored()->slot[log_stored()->current].shape;
     const struct geometry *shape = &g->layers[0].geometry;
     uint32_t bytes = geometry_shard_bytes(shape), head = header_bytes(shape);
@@ -249,14 +211,14 @@ static void test_resume__goes_on_from_the_record(void **state)
     log_begin(&a, memory_of(state));
     log_rows(&a, 0, ROWS / 2);
     log_add(OTHERS, 100);
-    checkpoint(&a, "half");
+    log_checkpoint(&a, "half");
     log_add(OTHERS + 100, 100);
     log_close(&a);
-    assert_false(resumes(&b, rows));
+    assert_false(log_resumes(&b, rows));
     assert_string_equal(rows, "half");
     log_bits(&b, memory_of(state), NULL, NULL);
     log_rows(&b, ROWS / 2, ROWS);
-    cuts_over(&b);
+    log_cuts_over(&b);
     assert_int_equal(log_missing(0, ROWS), 0);
     assert_int_equal(log_missing(OTHERS, OTHERS + 200), 0);
 }
@@ -267,11 +229,11 @@ static void test_build__of_one_that_slept_writes_nothing(void **state)
     char rows[32];
     log_begin(&a, memory_of(state));
     log_rows(&a, 0, ROWS / 2);
-    checkpoint(&a, "half");
-    assert_false(resumes(&b, rows));
+    log_checkpoint(&a, "half");
+    assert_false(log_resumes(&b, rows));
     log_bits(&b, memory_of(state), NULL, NULL);
     log_rows(&b, ROWS / 2, ROWS);
-    checkpoint(&b, "all");
+    log_checkpoint(&b, "all");
     log_rows(&a, OTHERS, OTHERS + 2000);
     gives(ERR_FENCED, log_build_checkpoint(a.build, "zombie", 6, &e), e);
     gives(ERR_FENCED, builder_record(a.builder, "zombie", 6, &e), e);
@@ -279,7 +241,7 @@ static void test_build__of_one_that_slept_writes_nothing(void **state)
     gives(ERR_FENCED, builder_start(a.builder, &e), e);
     gives(ERR_FENCED, builder_abort(a.builder, &e), e);
     assert_true(log_missing_in(&b.builder->shape, OTHERS, OTHERS + 2000) > 1800);
-    cuts_over(&b);
+    log_cuts_over(&b);
     assert_int_equal(log_missing(0, ROWS), 0);
 }
 
@@ -292,11 +254,11 @@ static void test_resume__without_a_record_begins_anew(void **state)
     log_add(OTHERS, 100);
     log_rows(&a, 0, ROWS);
     log_close(&a);
-    assert_true(resumes(&b, rows));
+    assert_true(log_resumes(&b, rows));
     assert_string_equal(rows, "");
-    starts(&b, UINT64_MAX);
+    log_starts(&b, UINT64_MAX);
     log_rows(&b, 0, ROWS);
-    cuts_over(&b);
+    log_cuts_over(&b);
     assert_int_equal(log_missing(0, ROWS), 0);
 }
 
@@ -310,10 +272,10 @@ static void test_resume__makes_the_shards_that_are_missing(void **state)
     log_open(&a, &log_servers.nodes);
     must(builder_begin(a.builder, &shape, &e), e);
     log_close(&a);
-    assert_true(resumes(&b, rows));
-    starts(&b, UINT64_MAX);
+    assert_true(log_resumes(&b, rows));
+    log_starts(&b, UINT64_MAX);
     log_rows(&b, 0, ROWS);
-    cuts_over(&b);
+    log_cuts_over(&b);
     assert_int_equal(log_missing(0, ROWS), 0);
 }
 
@@ -329,10 +291,10 @@ static void test_start__of_one_that_slept_makes_nothing_that_counts(void **state
     (void)state;
     log_begin(&a, UINT64_MAX);
     const struct writer_token slept = a.builder->fold.token;
-    assert_true(resumes(&b, rows));
-    starts(&b, UINT64_MAX);
+    assert_true(log_resumes(&b, rows));
+    log_starts(&b, UINT64_MAX);
     log_rows(&b, 0, ROWS);
-    cuts_over(&b);
+    log_cuts_over(&b);
     struct generation g = b.builder->shape;
     uint32_t shards = g.layers[0].geometry.shards;
     gives(ERR_FENCED, shards_make(a.link, &log_names, &g, 0, slept, &later, NULL, &e), e);
@@ -353,19 +315,19 @@ static void test_resume__begins_anew_where_a_shard_was_lost(void **state)
     (void)state;
     log_begin(&a, UINT64_MAX);
     log_rows(&a, 0, ROWS);
-    checkpoint(&a, "all");
+    log_checkpoint(&a, "all");
     names_log_shard(&log_names, (struct shard_id){a.builder->shape.number, 0, 1}, &key);
     assert_int_equal(servers_integer(&log_servers, 1, "DEL %b", key.text, key.length), 1);
     for (unsigned i = 0; i < 3; i++) { /* the second one gets as far as to make the shard */
-        assert_true(resumes(&b, rows));
+        assert_true(log_resumes(&b, rows));
         if (i == 1)
-            starts(&b, UINT64_MAX);
+            log_starts(&b, UINT64_MAX);
         log_close(&b);
     }
-    assert_true(resumes(&b, rows));
-    starts(&b, UINT64_MAX);
+    assert_true(log_resumes(&b, rows));
+    log_starts(&b, UINT64_MAX);
     log_rows(&b, 0, ROWS);
-    cuts_over(&b);
+    log_cuts_over(&b);
     assert_int_equal(log_missing(0, ROWS), 0);
 }
 
@@ -388,18 +350,18 @@ static void test_checkpoint__records_nothing_that_was_not_written(void **state)
     log_begin(&a, memory_of(state));
     log_bits(&a, memory_of(state), stop_if_told, &stopper);
     log_rows(&a, 0, ROWS / 2);
-    checkpoint(&a, "half");
+    log_checkpoint(&a, "half");
     log_rows(&a, ROWS / 2, ROWS);
     log_add(OTHERS, 100);
     stopper.stop = true;
     clock_sleep_us(POLL_US);
     gives(ERR_CANCELLED, log_build_checkpoint(a.build, "all", 3, &e), e);
     log_close(&a);
-    assert_false(resumes(&b, rows));
+    assert_false(log_resumes(&b, rows));
     assert_string_equal(rows, "half");
     log_bits(&b, memory_of(state), NULL, NULL);
     log_rows(&b, ROWS / 2, ROWS);
-    cuts_over(&b);
+    log_cuts_over(&b);
     assert_int_equal(log_missing(0, ROWS), 0);
     assert_int_equal(log_missing(OTHERS, OTHERS + 100), 0);
 }
@@ -411,15 +373,15 @@ static void test_record__is_of_what_was_noted(void **state)
     char rows[32];
     log_begin(&a, memory_of(state));
     log_rows(&a, 0, ROWS);
-    checkpoint(&a, "all");
+    log_checkpoint(&a, "all");
     log_add(OTHERS, 100);
     must(log_build_follow(a.build, &e), e);
     must(builder_record(a.builder, "again", 5, &e), e);
     log_close(&a);
-    assert_false(resumes(&b, rows));
+    assert_false(log_resumes(&b, rows));
     assert_string_equal(rows, "again");
     log_bits(&b, memory_of(state), NULL, NULL);
-    cuts_over(&b);
+    log_cuts_over(&b);
     assert_int_equal(log_missing(OTHERS, OTHERS + 100), 0);
 }
 
@@ -428,7 +390,7 @@ static void test_cutover__stores_what_was_noted(void **state)
     struct error e = {""};
     log_begin(&a, memory_of(state));
     log_rows(&a, 0, ROWS);
-    checkpoint(&a, "all");
+    log_checkpoint(&a, "all");
     log_add(OTHERS, 100);
     must(log_build_follow(a.build, &e), e);
     must(builder_cutover(a.builder, false, &e), e);
@@ -447,8 +409,8 @@ static void test_checkpoint__may_be_repeated(void **state)
     log_add(OTHERS, 100);
     gives(ERR_CANCELLED, log_build_checkpoint(a.build, "all", 3, &e), e);
     stopper.stop = false;
-    checkpoint(&a, "all");
-    cuts_over(&a);
+    log_checkpoint(&a, "all");
+    log_cuts_over(&a);
     assert_int_equal(log_missing(0, ROWS), 0);
     assert_int_equal(log_missing(OTHERS, OTHERS + 100), 0);
 }
@@ -493,16 +455,16 @@ static void test_checkpoint__takes_over_after_a_broken_connection(void **state)
     must(builder_start(a.builder, &e), e);
     log_bits(&a, memory_of(state), NULL, NULL);
     log_rows(&a, 0, ROWS);
-    checkpoint(&a, "rows");
+    log_checkpoint(&a, "rows");
     uint64_t token = a.builder->fold.token.number;
     log_rows(&a, ROWS, 2 * ROWS);
     proxy_set(x.proxy, x.route[1], &(struct proxy_fault){.resets = 1});
     gives(ERR_UNREACHABLE, log_build_checkpoint(a.build, "more", 4, &e), e);
     assert_false(a.builder->took_over);
     proxy_lift(x.proxy);
-    checkpoint(&a, "more");
+    log_checkpoint(&a, "more");
     assert_true(a.builder->fold.token.number > token);
-    cuts_over(&a);
+    log_cuts_over(&a);
     struct generation g = a.builder->shape;
     nodes_pin(&log_servers.nodes, &g); /* the same servers without the proxy */
     assert_int_equal(log_missing_in(&g, 0, 2 * ROWS), 0);
@@ -577,275 +539,6 @@ static void test_start__leaves_no_shard_of_what_was_deleted(void **state)
     starts_while_it_goes(delete_filter);
 }
 
-/* --- lanes that do not last --- */
-
-static void begins_anew(struct log_process *p)
-{
-    assert_true(p->builder->anew);
-    assert_true(view_is_old());
-    starts(p, UINT64_MAX);
-    log_rows(p, 0, ROWS);
-    log_add(OTHERS + 5000, 100);
-    cuts_over(p);
-    assert_int_equal(log_missing(0, ROWS), 0);
-    assert_int_equal(log_missing(OTHERS + 5000, OTHERS + 5100), 0);
-}
-
-static void test_build__begins_anew_where_the_lane_was_trimmed_over_its_hold(void **state)
-{
-    struct error e = {""};
-    (void)state;
-    log_begin(&a, UINT64_MAX);
-    log_rows(&a, 0, ROWS);
-    log_add(OTHERS, 100);
-    log_add(OTHERS + 100, 100);
-    log_trim();
-    gives(ERR_LOST, log_build_checkpoint(a.build, "", 0, &e), e);
-    gives(ERR_LOST, log_build_cutover(a.build, false, &e), e);
-    uint64_t token = a.builder->fold.token.number;
-    a.builder->took_over = false; /* as behind a broken connection */
-    begins_anew(&a);
-    assert_true(a.builder->fold.token.number > token);
-}
-
-static void test_cutover__refuses_another_lane_than_that_of_the_start(void **state)
-{
-    struct error e = {""};
-    (void)state;
-    log_begin(&a, UINT64_MAX);
-    log_rows(&a, 0, ROWS);
-    log_replace_lane();
-    gives(ERR_LOST, log_build_cutover(a.build, false, &e), e);
-    assert_non_null(strstr(e.text, "a lane was replaced"));
-    begins_anew(&a);
-}
-
-static void test_resume__begins_anew_where_a_lane_was_replaced(void **state)
-{
-    char rows[32];
-    (void)state;
-    log_begin(&a, UINT64_MAX);
-    log_rows(&a, 0, ROWS);
-    checkpoint(&a, "all");
-    log_replace_lane();
-    assert_true(resumes(&b, rows));
-    begins_anew(&b);
-}
-
-/* As a view takes an era. */
-static void test_cutover__refuses_another_era_than_that_of_the_start(void **state)
-{
-    struct error e = {""};
-    char text[64], right[64];
-    (void)state;
-    log_begin(&a, UINT64_MAX);
-    log_rows(&a, 0, ROWS);
-    (void)snprintf(right, sizeof(right), "%s", log_field("lanes"));
-    (void)snprintf(text, sizeof(text), "1:%016x", 0xabcd);
-    log_set_field("lanes", text);
-    gives(ERR_LOST, log_build_cutover(a.build, false, &e), e);
-    assert_true(a.builder->anew);
-    gives(ERR_LOST, builder_start(a.builder, &e), e); /* the lane is not in that era */
-    assert_true(a.builder->anew);
-    log_set_field("lanes", right);
-    begins_anew(&a);
-}
-
-static void test_cutover__refuses_where_the_shards_eras_changed(void **state)
-{
-    struct error e = {""};
-    char text[256];
-    (void)state;
-    log_begin(&a, UINT64_MAX);
-    log_rows(&a, 0, ROWS);
-    (void)snprintf(text, sizeof(text), "%s 000000000000abcd", log_field("eras"));
-    log_set_field("eras", text);
-    gives(ERR_LOST, log_build_cutover(a.build, false, &e), e);
-    begins_anew(&a);
-}
-
-/* A node of the shards came back as another one. */
-static void test_cutover__refuses_where_a_node_is_in_another_era(void **state)
-{
-    struct error e = {""};
-    char right[256];
-    (void)state;
-    (void)snprintf(right, sizeof(right), "%s", log_field("eras"));
-    log_set_field("eras", "000000000000abcd");
-    log_begin(&a, UINT64_MAX);
-    log_rows(&a, 0, ROWS);
-    gives(ERR_LOST, log_build_cutover(a.build, false, &e), e);
-    assert_non_null(strstr(e.text, "another era"));
-    log_set_field("eras", right);
-    begins_anew(&a);
-}
-
-/* --- what the view says --- */
-
-static struct log_id bound_of_old(bool over_holds)
-{
-    struct fold f;
-    struct error e = {""};
-    struct lane lane;
-    struct log_position at;
-    struct fold_bound needed, over_hold;
-    log_lane(&lane, &at);
-    fold_init(&f, a.link, &log_names, LOG_OLD);
-    must(fold_draw(&f, 1, &e), e);
-    must(fold_store(&f, 0, log_stored()->lane[0].number, lane.era, &at, 1, NULL, &needed, &over_hold, &e), e);
-    fold_fini(&f);
-    assert_true(needed.some && over_hold.some);
-    return over_holds ? over_hold.id : needed.id;
-}
-
-static void test_start__has_the_lane_kept(void **state)
-{
-    struct error e = {""};
-    struct generation shape = log_shape();
-    (void)state;
-    struct log_id folded = log_stored()->slot[0].folded[0].position.id;
-    log_add(OTHERS, 100);
-    log_open(&a, &log_servers.nodes);
-    must(builder_begin(a.builder, &shape, &e), e);
-    assert_int_equal(log_stored()->hold[0].lane_number, 0);
-    must(builder_start(a.builder, &e), e);
-    log_bits(&a, UINT64_MAX, NULL, NULL);
-    assert_int_equal(log_stored()->hold[0].lane_number, 1);
-    assert_int_equal(log_id_compare(log_stored()->hold[0].from, folded), 0);
-    log_add(OTHERS + 100, 100);
-    assert_int_equal(log_id_compare(bound_of_old(false), folded), 0);
-    assert_true(log_id_compare(bound_of_old(true), folded) > 0);
-    checkpoint(&a, "");
-    assert_int_equal(log_id_compare(bound_of_old(false), a.builder->noted[0].id), 0);
-    assert_true(log_id_compare(a.builder->noted[0].id, folded) > 0);
-    cuts_over(&a);
-    assert_string_equal(log_field("hold.0"), "");
-    assert_int_equal(log_id_compare(bound_of_old(false), a.builder->noted[0].id), 0);
-    assert_int_equal(log_count_keys("}:build"), 0);
-}
-
-/* A second lane, which the generation that is read has not folded yet. */
-static void test_build__follows_all_lanes(void **state)
-{
-    static const uint8_t writer[LOG_WRITER_BYTES] = "of lane 1";
-    struct error e = {""};
-    struct log_position at;
-    struct lane second;
-    struct link *l = link_new(&log_servers.nodes, LINK_MS, NULL);
-    uint8_t bytes[LOG_ENTRY_BYTES_MAX];
-    struct key_hash key = log_key(OTHERS + 1);
-    enum tail_state tail = TAIL_EMPTY;
-    char text[128], rows[32];
-    (void)state;
-    lane_key(&second.key, &log_names, 1, 7);
-    second.where = nodes_key(&log_servers.nodes, second.key.text, second.key.length);
-    must(lane_make(l, &second, writer, 1, &at, &e), e);
-    (void)snprintf(text, sizeof(text), "%s,7:%016" PRIx64, log_field("lanes"), second.era);
-    log_set_field("lanes", text);
-    log_begin(&a, UINT64_MAX);
-    assert_string_equal(log_field("hold.1"), "7 0-0");
-    log_rows(&a, 0, ROWS);
-    log_add(OTHERS, 1);
-    size_t length = log_entry_encode(bytes, writer, 2, &key, 1);
-    must(lane_append(l, &second, &at, bytes, length, LINK_MS, pass_over, NULL, &tail, &e), e);
-    checkpoint(&a, "all");
-    assert_int_equal(log_id_compare(log_stored()->hold[1].from, at.id), 0);
-    assert_false(resumes(&b, rows));
-    log_bits(&b, UINT64_MAX, NULL, NULL);
-    cuts_over(&b);
-    const struct log_generation *g = &log_stored()->slot[log_stored()->current];
-    assert_int_equal(g->folded[1].lane_number, 7);
-    assert_int_equal(log_id_compare(g->folded[1].position.id, at.id), 0);
-    assert_int_equal(log_missing_in(&g->shape, OTHERS, OTHERS + 2), 0);
-    assert_string_equal(log_field("hold.1"), "");
-    link_free(l);
-}
-
-static void test_cutover__is_the_same_when_its_reply_was_lost(void **state)
-{
-    struct error e = {""};
-    (void)state;
-    log_begin(&a, UINT64_MAX);
-    log_rows(&a, 0, ROWS);
-    cuts_over(&a);
-    uint64_t version = log_stored()->version;
-    must(builder_cutover(a.builder, false, &e), e);
-    assert_int_equal(log_stored()->version, version);
-}
-
-static void test_begin__refuses_a_third_generation(void **state)
-{
-    struct error e = {""};
-    struct generation shape = log_shape();
-    (void)state;
-    log_begin(&a, UINT64_MAX);
-    assert_int_equal(a.builder->shape.number, LOG_OLD + 1);
-    log_open(&b, &log_servers.nodes);
-    gives(ERR_CONFLICT, builder_begin(b.builder, &shape, &e), e);
-    log_close(&b);
-    assert_int_equal(log_stored()->last_generation, LOG_OLD + 1);
-    log_rows(&a, 0, ROWS);
-    cuts_over(&a);
-    log_open(&b, &log_servers.nodes);
-    gives(ERR_CONFLICT, builder_begin(b.builder, &shape, &e), e);
-}
-
-static void test_resume__needs_a_build(void **state)
-{
-    struct error e = {""};
-    struct buffer rows = {0};
-    (void)state;
-    log_open(&a, &log_servers.nodes);
-    gives(ERR_NOT_FOUND, builder_resume(a.builder, &rows, &e), e);
-    log_close(&a);
-    log_begin(&a, UINT64_MAX);
-    checkpoint(&a, "");
-    (void)servers_integer(&log_servers, 0, "HSET " PREFIX ":{f}:build at.0 nonsense");
-    log_open(&b, &log_servers.nodes);
-    gives(ERR_PARSE, builder_resume(b.builder, &rows, &e), e);
-    assert_non_null(strstr(e.text, PREFIX ":{f}:build"));
-    assert_non_null(strstr(e.text, "at.0"));
-    buffer_fini(&rows);
-}
-
-static void set_maxmemory(const char *bytes)
-{
-    struct client *c;
-    struct error e = {""};
-    for (unsigned i = 0; (c = servers_each(&log_servers, i)) != NULL; i++)
-        must(client_ok(c, &e, "CONFIG SET maxmemory %s", bytes), e);
-}
-
-/* A build that could not end would keep the lanes for ever. */
-static void test_build__goes_on_at_maxmemory(void **state)
-{
-    struct error e = {""};
-    (void)state;
-    log_begin(&a, UINT64_MAX);
-    log_rows(&a, 0, ROWS);
-    set_maxmemory("1");
-    enum err recorded = log_build_checkpoint(a.build, "all", 3, &e);
-    enum err cut = recorded == ERR_OK ? log_build_cutover(a.build, false, &e) : recorded;
-    set_maxmemory("0");
-    gives(ERR_OK, cut, e);
-    assert_int_equal(log_missing(0, ROWS), 0);
-}
-
-static void test_start__says_that_redis_has_no_memory(void **state)
-{
-    struct error e = {""};
-    struct generation shape = log_shape();
-    (void)state;
-    log_open(&a, &log_servers.nodes);
-    must(builder_begin(a.builder, &shape, &e), e);
-    set_maxmemory("1");
-    enum err code = builder_start(a.builder, &e);
-    set_maxmemory("0");
-    gives(ERR_NOMEM, code, e);
-    assert_true(a.builder->anew);
-    begins_anew(&a);
-}
-
 int main(void)
 {
     const struct CMUnitTest all[] = {
@@ -861,19 +554,6 @@ int main(void)
         SPILLED_TOO(test_record__is_of_what_was_noted),
         SPILLED_TOO(test_cutover__stores_what_was_noted),
         SPILLED_TOO(test_checkpoint__may_be_repeated),
-        LOG_TEST(test_build__begins_anew_where_the_lane_was_trimmed_over_its_hold),
-        LOG_TEST(test_cutover__refuses_another_lane_than_that_of_the_start),
-        LOG_TEST(test_resume__begins_anew_where_a_lane_was_replaced),
-        LOG_TEST(test_cutover__refuses_another_era_than_that_of_the_start),
-        LOG_TEST(test_cutover__refuses_where_the_shards_eras_changed),
-        LOG_TEST(test_cutover__refuses_where_a_node_is_in_another_era),
-        LOG_TEST(test_start__has_the_lane_kept),
-        LOG_TEST(test_build__follows_all_lanes),
-        LOG_TEST(test_cutover__is_the_same_when_its_reply_was_lost),
-        LOG_TEST(test_begin__refuses_a_third_generation),
-        LOG_TEST(test_resume__needs_a_build),
-        LOG_TEST(test_build__goes_on_at_maxmemory),
-        LOG_TEST(test_start__says_that_redis_has_no_memory),
     };
     const struct CMUnitTest single[] = {
         SPILLED_TOO(test_checkpoint__takes_over_after_a_broken_connection),

@@ -13,14 +13,7 @@ local function lane_is(n, number, era) -- the view has that stream as its lane n
   end
   return false
 end
-local function before(a, b) -- of two ids
-  local ams, an = string.match(a, '^(%d+)-(%d+)$')
-  local bms, bn = string.match(b, '^(%d+)-(%d+)$')
-  if #ams ~= #bms then return #ams < #bms end
-  if ams ~= bms then return ams < bms end
-  if #an ~= #bn then return #an < #bn end
-  return an < bn
-end
+-- include before.lua
 local function folded(slot) -- the id; nil: none in this lane
   local text = redis.call('HGET', KEYS[1], 'folded' .. slot .. '.' .. ARGV[3])
   local number, id = string.match(text or '', '^(%d+) (%d+%-%d+) ')

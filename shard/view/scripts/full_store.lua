@@ -2,14 +2,7 @@
 -- KEYS: view. ARGV: slot, token of the caller, generation, lane, "<number>:<era>" of the lane, id of the mark.
 -- Returns 1 the first mark is stored; 0 the caller writes no more, the lane was replaced, or the view has left that
 -- era.
-local function before(a, b) -- of two ids
-  local ams, an = string.match(a, '^(%d+)-(%d+)$')
-  local bms, bn = string.match(b, '^(%d+)-(%d+)$')
-  if #ams ~= #bms then return #ams < #bms end
-  if ams ~= bms then return ams < bms end
-  if #an ~= #bn then return #an < #bn end
-  return an < bn
-end
+-- include before.lua
 local name, i = 'full' .. ARGV[1] .. '.' .. ARGV[4], 0
 local has = redis.call('HMGET', KEYS[1], 'token' .. ARGV[1], 'lanes', name)
 local known = false

@@ -7,14 +7,7 @@
 -- where the history goes on.
 -- Returns how many writers have not said it, 0: the era is taken; -1 the view is another one, or has another stream or
 -- era as that lane.
-local function before(a, b) -- of two ids
-  local ams, an = string.match(a, '^(%d+)-(%d+)$')
-  local bms, bn = string.match(b, '^(%d+)-(%d+)$')
-  if #ams ~= #bms then return #ams < #bms end
-  if ams ~= bms then return ams < bms end
-  if #an ~= #bn then return #an < #bn end
-  return an < bn
-end
+-- include before.lua
 local view = redis.call('HGETALL', KEYS[1])
 local field, writers = {}, {}
 for i = 1, #view, 2 do

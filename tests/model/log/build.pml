@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* A build beside a lane that is trimmed: hold, shards, S0, settle, checkpoint, a takeover that resumes, cutover, and a
- * reader. Two builders, either of which may stop at any time and go on as if nothing had been; its shard is lost once.
+ * reader. Two builders, either of which may stop at any time and go on as if nothing had been; with LOSS its shard is lost once.
  * The key is added while its row is not committed. The generation that is read before has every entry. README.md says
  * what is left out.
  *
  * denied: the new generation, loaded after the cutover, has not the key although its add was acknowledged. */
 
+#ifndef LENGTH
 #define LENGTH 3
+#endif
 byte last, first, at; /* entries; the oldest one there; the key's */
 byte folded;          /* of the generation that is read before */
 byte hold = 255;      /* 255: none */
@@ -71,7 +73,9 @@ end:
 #endif
        }
     :: atomic { hold != 255 && first < folded -> first = folded } /* the lane is too long: it is trimmed over the hold */
+#ifdef LOSS
     :: atomic { header != 0 && !lost -> lost = true; header = 0; shard = false }
+#endif
     od
 }
 

@@ -1,0 +1,8 @@
+local function before(a, b) -- of two ids
+  local ams, an = string.match(a, '^(%d+)-(%d+)$')
+  local bms, bn = string.match(b, '^(%d+)-(%d+)$')
+  if #ams ~= #bms then return #ams < #bms end
+  if ams ~= bms then return ams < bms end
+  if #an ~= #bn then return #an < #bn end
+  return an < bn
+end

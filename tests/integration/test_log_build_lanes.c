@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: MIT */
+/* Builds of a filter that is a log, on real servers: lanes that do not last, what the view says, no memory.
+ */
+#include "tests/integration/log_builds.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/info.h"
+
+enum { ROWS = 8000, OTHERS = 1000000 /* the first key that is no row */ };
+
+#define LOG_TEST(test) cmocka_unit_test_setup_teardown(test, log_setup, log_teardown)
+
+static struct log_process a, b;
+
+static int log_teardown(void **state)
+{
+    (void)state;
+    log_close(&a);
+    log_close(&b);
+    return 0;
+}
+
+/* --- lanes that do not last --- */
+
+static void begins_anew(struct log_process *p)
+{
+    assert_true(p->builder->anew);
+    assert_true(log_reads_old());
+    log_starts(p, UINT64_MAX);
+    log_rows(p, 0, ROWS);
+    log_add(OTHERS + 5000, 100);
+    log_cuts_over(p);
+    assert_int_equal(log_missing(0, ROWS), 0);
+    assert_int_equal(log_missing(OTHERS + 5000, OTHERS + 5100), 0);
+}
+
+static void test_build__begins_anew_where_the_lane_was_trimmed_over_its_hold(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    log_begin(&a, UINT64_MAX);
+    log_rows(&a, 0, ROWS);
+    log_add(OTHERS, 100);
+    log_add(OTHERS + 100, 100);
+    log_trim();
+    gives(ERR_LOST, log_build_checkpoint(a.build, "", 0, &e), e);
+    gives(ERR_LOST, log_build_cutover(a.build, false, &e), e);
+    uint64_t token = a.builder->fold.token.number;
+    a.builder->took_over = false; /* as behind a broken connection */
+    begins_anew(&a);
+    assert_true(a.builder->fold.token.number > token);
+}
+
+static void test_cutover__refuses_another_lane_than_that_of_the_start(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    log_begin(&a, UINT64_MAX);
+    log_rows(&a, 0, ROWS);
+    log_replace_lane();
+    gives(ERR_LOST, log_build_cutover(a.build, false, &e), e);
+    assert_non_null(strstr(e.text, "a lane was replaced"));
+    begins_anew(&a);
+}
+
+static void test_resume__begins_anew_where_a_lane_was_replaced(void **state)
+{
+    char rows[32];
+    (void)state;
+    log_begin(&a, UINT64_MAX);
+    log_rows(&a, 0, ROWS);
+    log_checkpoint(&a, "all");
+    log_replace_lane();
+    assert_true(log_resumes(&b, rows));
+    begins_anew(&b);
+}
+
+/* As a view takes an era. */
+static void test_cutover__refuses_another_era_than_that_of_the_start(void **state)
+{
+    struct error e = {""};
+    char text[64], right[64];
+    (void)state;
+    log_begin(&a, UINT64_MAX);
+    log_rows(&a, 0, ROWS);
+    (void)snprintf(right, sizeof(right), "%s", log_field("lanes"));
+    (void)snprintf(text, sizeof(text), "1:%016x", 0xabcd);
+    log_set_field("lanes", text);
+    gives(ERR_LOST, log_build_cutover(a.build, false, &e), e);
+    assert_true(a.builder->anew);
+    gives(ERR_LOST, builder_start(a.builder, &e), e); /* the lane is not in that era */
+    assert_true(a.builder->anew);
+    log_set_field("lanes", right);
+    begins_anew(&a);
+}
+
+static void test_cutover__refuses_where_the_shards_eras_changed(void **state)
+{
+    struct error e = {""};
+    char text[256];
+    (void)state;
+    log_begin(&a, UINT64_MAX);
+    log_rows(&a, 0, ROWS);
+    (void)snprintf(text, sizeof(text), "%s 000000000000abcd", log_field("eras"));
+    log_set_field("eras", text);
+    gives(ERR_LOST, log_build_cutover(a.build, false, &e), e);
+    begins_anew(&a);
+}
+
+/* A node of the shards came back as another one. */
+static void test_cutover__refuses_where_a_node_is_in_another_era(void **state)
+{
+    struct error e = {""};
+    char right[256];
+    (void)state;
+    (void)snprintf(right, sizeof(right), "%s", log_field("eras"));
+    log_set_field("eras", "000000000000abcd");
+    log_begin(&a, UINT64_MAX);
+    log_rows(&a, 0, ROWS);
+    gives(ERR_LOST, log_build_cutover(a.build, false, &e), e);
+    assert_non_null(strstr(e.text, "another era"));
+    log_set_field("eras", right);
+    begins_anew(&a);
+}
+
+/* --- what the view says --- */
+
+static struct log_id bound_of_old(bool over_holds)
+{
+    struct fold f;
+    struct error e = {""};
+    struct lane lane;
+    struct log_position at;
+    struct fold_bound needed, over_hold;
+    log_lane(&lane, &at);
+    fold_init(&f, a.link, &log_names, LOG_OLD);
+    must(fold_draw(&f, 1, &e), e);
+    must(fold_store(&f, 0, log_stored()->lane[0].number, lane.era, &at, 1, NULL, &needed, &over_hold, &e), e);
+    fold_fini(&f);
+    assert_true(needed.some && over_hold.some);
+    return over_holds ? over_hold.id : needed.id;
+}
+
+static void test_start__has_the_lane_kept(void **state)
+{
+    struct error e = {""};
+    struct generation shape = log_shape();
+    (void)state;
+    struct log_id folded = log_stored()->slot[0].folded[0].position.id;
+    log_add(OTHERS, 100);
+    log_open(&a, &log_servers.nodes);
+    must(builder_begin(a.builder, &shape, &e), e);
+    assert_int_equal(log_stored()->hold[0].lane_number, 0);
+    must(builder_start(a.builder, &e), e);
+    log_bits(&a, UINT64_MAX, NULL, NULL);
+    assert_int_equal(log_stored()->hold[0].lane_number, 1);
+    assert_int_equal(log_id_compare(log_stored()->hold[0].from, folded), 0);
+    log_add(OTHERS + 100, 100);
+    assert_int_equal(log_id_compare(bound_of_old(false), folded), 0);
+    assert_true(log_id_compare(bound_of_old(true), folded) > 0);
+    log_checkpoint(&a, "");
+    assert_int_equal(log_id_compare(bound_of_old(false), a.builder->noted[0].id), 0);
+    assert_true(log_id_compare(a.builder->noted[0].id, folded) > 0);
+    log_cuts_over(&a);
+    assert_string_equal(log_field("hold.0"), "");
+    assert_int_equal(log_id_compare(bound_of_old(false), a.builder->noted[0].id), 0);
+    assert_int_equal(log_count_keys("}:build"), 0);
+}
+
+/* A second lane, which the generation that is read has not folded yet. */
+static void test_build__follows_all_lanes(void **state)
+{
+    static const uint8_t writer[LOG_WRITER_BYTES] = "of lane 1";
+    struct error e = {""};
+    struct log_position at;
+    struct lane second;
+    struct link *l = link_new(&log_servers.nodes, LINK_MS, NULL);
+    uint8_t bytes[LOG_ENTRY_BYTES_MAX];
+    struct key_hash key = log_key(OTHERS + 1);
+    enum tail_state tail = TAIL_EMPTY;
+    char text[128], rows[32];
+    (void)state;
+    lane_key(&second.key, &log_names, 1, 7);
+    second.where = nodes_key(&log_servers.nodes, second.key.text, second.key.length);
+    must(lane_make(l, &second, writer, 1, &at, &e), e);
+    (void)snprintf(text, sizeof(text), "%s,7:%016" PRIx64, log_field("lanes"), second.era);
+    log_set_field("lanes", text);
+    log_begin(&a, UINT64_MAX);
+    assert_string_equal(log_field("hold.1"), "7 0-0");
+    log_rows(&a, 0, ROWS);
+    log_add(OTHERS, 1);
+    size_t length = log_entry_encode(bytes, writer, 2, &key, 1);
+    must(lane_append(l, &second, &at, bytes, length, LINK_MS, log_pass_over, NULL, &tail, &e), e);
+    log_checkpoint(&a, "all");
+    assert_int_equal(log_id_compare(log_stored()->hold[1].from, at.id), 0);
+    assert_false(log_resumes(&b, rows));
+    log_bits(&b, UINT64_MAX, NULL, NULL);
+    log_cuts_over(&b);
+    const struct log_generation *g = &log_stored()->slot[log_stored()->current];
+    assert_int_equal(g->folded[1].lane_number, 7);
+    assert_int_equal(log_id_compare(g->folded[1].position.id, at.id), 0);
+    assert_int_equal(log_missing_in(&g->shape, OTHERS, OTHERS + 2), 0);
+    assert_string_equal(log_field("hold.1"), "");
+    link_free(l);
+}
+
+static void test_cutover__is_the_same_when_its_reply_was_lost(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    log_begin(&a, UINT64_MAX);
+    log_rows(&a, 0, ROWS);
+    log_cuts_over(&a);
+    uint64_t version = log_stored()->version;
+    must(builder_cutover(a.builder, false, &e), e);
+    assert_int_equal(log_stored()->version, version);
+}
+
+static void test_begin__refuses_a_third_generation(void **state)
+{
+    struct error e = {""};
+    struct generation shape = log_shape();
+    (void)state;
+    log_begin(&a, UINT64_MAX);
+    assert_int_equal(a.builder->shape.number, LOG_OLD + 1);
+    log_open(&b, &log_servers.nodes);
+    gives(ERR_CONFLICT, builder_begin(b.builder, &shape, &e), e);
+    log_close(&b);
+    assert_int_equal(log_stored()->last_generation, LOG_OLD + 1);
+    log_rows(&a, 0, ROWS);
+    log_cuts_over(&a);
+    log_open(&b, &log_servers.nodes);
+    gives(ERR_CONFLICT, builder_begin(b.builder, &shape, &e), e);
+}
+
+static void test_resume__needs_a_build(void **state)
+{
+    struct error e = {""};
+    struct buffer rows = {0};
+    (void)state;
+    log_open(&a, &log_servers.nodes);
+    gives(ERR_NOT_FOUND, builder_resume(a.builder, &rows, &e), e);
+    log_close(&a);
+    log_begin(&a, UINT64_MAX);
+    log_checkpoint(&a, "");
+    (void)servers_integer(&log_servers, 0, "HSET " PREFIX ":{f}:build at.0 nonsense");
+    log_open(&b, &log_servers.nodes);
+    gives(ERR_PARSE, builder_resume(b.builder, &rows, &e), e);
+    assert_non_null(strstr(e.text, PREFIX ":{f}:build"));
+    assert_non_null(strstr(e.text, "at.0"));
+    buffer_fini(&rows);
+}
+
+static void set_maxmemory(const char *bytes)
+{
+    struct client *c;
+    struct error e = {""};
+    for (unsigned i = 0; (c = servers_each(&log_servers, i)) != NULL; i++)
+        must(client_ok(c, &e, "CONFIG SET maxmemory %s", bytes), e);
+}
+
+/* A build that could not end would keep the lanes for ever. */
+static void test_build__goes_on_at_maxmemory(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    log_begin(&a, UINT64_MAX);
+    log_rows(&a, 0, ROWS);
+    set_maxmemory("1");
+    enum err recorded = log_build_checkpoint(a.build, "all", 3, &e);
+    enum err cut = recorded == ERR_OK ? log_build_cutover(a.build, false, &e) : recorded;
+    set_maxmemory("0");
+    gives(ERR_OK, cut, e);
+    assert_int_equal(log_missing(0, ROWS), 0);
+}
+
+static void test_start__says_that_redis_has_no_memory(void **state)
+{
+    struct error e = {""};
+    struct generation shape = log_shape();
+    (void)state;
+    log_open(&a, &log_servers.nodes);
+    must(builder_begin(a.builder, &shape, &e), e);
+    set_maxmemory("1");
+    enum err code = builder_start(a.builder, &e);
+    set_maxmemory("0");
+    gives(ERR_NOMEM, code, e);
+    assert_true(a.builder->anew);
+    begins_anew(&a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest all[] = {
+        LOG_TEST(test_build__begins_anew_where_the_lane_was_trimmed_over_its_hold),
+        LOG_TEST(test_cutover__refuses_another_lane_than_that_of_the_start),
+        LOG_TEST(test_resume__begins_anew_where_a_lane_was_replaced),
+        LOG_TEST(test_cutover__refuses_another_era_than_that_of_the_start),
+        LOG_TEST(test_cutover__refuses_where_the_shards_eras_changed),
+        LOG_TEST(test_cutover__refuses_where_a_node_is_in_another_era),
+        LOG_TEST(test_start__has_the_lane_kept),
+        LOG_TEST(test_build__follows_all_lanes),
+        LOG_TEST(test_cutover__is_the_same_when_its_reply_was_lost),
+        LOG_TEST(test_begin__refuses_a_third_generation),
+        LOG_TEST(test_resume__needs_a_build),
+        LOG_TEST(test_build__goes_on_at_maxmemory),
+        LOG_TEST(test_start__says_that_redis_has_no_memory),
+    };
+    return cmocka_run_group_tests_name("log build, lanes", all, log_start, log_stop);
+}
