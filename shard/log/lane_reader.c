@@ -243,7 +243,17 @@ static void end_request(struct lane_reader *r, struct lane_request *q, enum err 
     q->state = REQUEST_ENDED;
 }
 
-/* All requests are told; @p begins the next turn, if somebody waits for it. */
+/* Under the lock: whose port makes the next turn: @p, if a request of its waits; else its loop may have an end. */
+static struct lane_port *next_runner(const struct lane_reader *r, struct lane_port *p)
+{
+    const struct lane_request *q;
+    TAILQ_FOREACH(q, &r->queue, list)
+    if (q->port == p)
+        return p;
+    return TAILQ_FIRST(&r->queue)->port;
+}
+
+/* All requests are told; the next turn begins, if somebody waits for it. */
 static void end_turn(struct lane_reader *r, struct lane_port *p, enum err code, const char *text)
 {
     struct lane_request *q;
@@ -256,7 +266,7 @@ static void end_turn(struct lane_reader *r, struct lane_port *p, enum err code, 
     r->in_turn = false;
     r->busy = !TAILQ_EMPTY(&r->queue) && !r->stopped;
     if (r->busy)
-        lane_port_run(p, r, 0, p);
+        lane_port_run(next_runner(r, p), r, 0, p);
     else if (r->turn.room > ROOM_KEPT)
         turn_give_back(&r->turn);
     (void)pthread_mutex_unlock(&r->lock);
