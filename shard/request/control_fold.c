@@ -43,6 +43,15 @@ static void on_tail(void *arg, const struct lane_result *result)
         w->code = error_set(w->e, result->code, "%s", result->text);
 }
 
+/* A lane that has stalled is read on when this thread has mended it. */
+static bool is_awaited(const struct control *c, const struct tail_asked *asked)
+{
+    for (unsigned i = 0; i < c->filter->lanes; i++)
+        if (!asked[i].is_told && atomic_load(&c->filter->lane[i].stalled) == TAIL_COMPLETE)
+            return true;
+    return false;
+}
+
 enum err control_read_tails(struct control *c, struct error *e)
 {
     unsigned lanes = c->filter->lanes;
@@ -54,9 +63,9 @@ enum err control_read_tails(struct control *c, struct error *e)
         asked[i].wait = &w;
         lane_ask(c->port, c->filter->lane[i].reader, &asked[i].request, on_tail, &asked[i]);
     }
-    while (w.under_way > 0 && !control_has_stalled(c)) /* the port's tick ends each wait */
+    while (is_awaited(c, asked)) /* the port's tick ends each wait */
         (void)event_base_loop(c->base, EVLOOP_ONCE);
-    if (w.under_way > 0 && w.code == ERR_OK) /* it is this thread that mends it */
+    if (w.under_way > 0 && w.code == ERR_OK)
         w.code = error_set(e, ERR_BUSY, "a lane waits for the view");
     for (unsigned i = 0; i < lanes; i++)
         if (!asked[i].is_told)

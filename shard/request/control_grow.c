@@ -93,7 +93,7 @@ enum err control_grow(struct control *c, bool *soon, struct error *e)
     if (h == NULL || h != c->filter->slot[c->filter->current])
         return ERR_OK;
     if (!have_begun(h))
-        return c->folds || c->grew == h->shape.number ? mark(c, h, mark_layer, e) : ERR_OK;
+        return c->folds || c->grew == h->shape.number ? mark(c, h, mark_layer, e) : control_read_tails(c, e);
     switch (grow_decide(held_keys(h), h->shape.capacity, h->shape.layer_count, h->fixed)) {
     case GROW_LAYER:
         return add_layer(c, h, soon, e);

@@ -91,9 +91,6 @@ typedef void control_move_fn(struct lane_reader *r, const struct lane *lane, con
 /* Have the readers go on from c->at, in the lanes that the view has. */
 void control_move_readers(struct control *c, control_move_fn *move);
 
-/* Some lane cannot be read on: by other threads than this one nothing changes that. */
-bool control_has_stalled(const struct control *c);
-
 /* --- control_grow.c --- */
 /* Lanes that wait for a layer go on, if it is known by now. ERR_BUSY: the view does not have it. */
 MUST_CHECK enum err control_resume_lanes(struct control *c, struct error *e);

@@ -93,14 +93,6 @@ bool control_lanes_are_as_read(const struct control *c)
     return same;
 }
 
-bool control_has_stalled(const struct control *c)
-{
-    for (unsigned i = 0; i < c->filter->lanes; i++)
-        if (atomic_load(&c->filter->lane[i].stalled) != TAIL_COMPLETE)
-            return true;
-    return false;
-}
-
 void control_stop_readers(struct control *c)
 {
     for (unsigned i = 0; i < c->filter->lanes; i++)

@@ -174,6 +174,9 @@ static enum err take_view(struct control *c, struct error *e)
         c->is_new = false;
         log_filter_changed(f);
     }
+    for (unsigned s = 0; s < 2; s++)
+        if (control_held_of(c, s) != NULL)
+            held_tell_keys(f->slot[s], c->view->slot[s].keys);
     tell_folded(c);
     return ERR_OK;
 }

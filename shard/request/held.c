@@ -2,6 +2,7 @@
 #include "shard/request/held.h"
 
 #include <stdlib.h>
+#include "shard/block.h"
 
 /* Of the layers that have begun in all lanes. */
 static void note_capacity(struct held *h)
@@ -16,6 +17,33 @@ static void note_capacity(struct held *h)
     h->capacity = capacity;
 }
 
+/* A layer that has begun in no lane has only what this process will apply: it is whole in memory from its beginning,
+ * so far as there is room. */
+static void load_empty(struct held *h, unsigned layer, uint16_t tag)
+{
+    const struct geometry *g = &h->shape.layers[layer].geometry;
+    uint32_t bytes = geometry_shard_bytes(g);
+    struct error ignored;
+    uint8_t *empty = calloc(1, bytes);
+    if (empty == NULL)
+        return;
+    block_fill(g, tag, empty);
+    for (uint32_t s = 0; s < g->shards; s++)
+        if (resident_load_begin(h->resident, layer, s, 1, &ignored) != ERR_OK ||
+            resident_load_piece(h->resident, layer, s, 0, empty, bytes, &ignored) != ERR_OK ||
+            resident_load_end(h->resident, layer, s, &ignored) != ERR_OK)
+            break; /* the control loads the others, if it can */
+    free(empty);
+}
+
+static bool has_begun(const struct resident *r, unsigned layer)
+{
+    bool begun = false;
+    for (unsigned i = 0; i < r->lanes; i++)
+        begun |= r->begun[i] > layer;
+    return begun;
+}
+
 enum err held_add_layers(struct held *h, const struct generation *shape, const struct names *names,
                          struct error *e)
 {
@@ -24,8 +52,11 @@ enum err held_add_layers(struct held *h, const struct generation *shape, const s
     for (unsigned l = h->shape.layer_count; l < shape->layer_count && code == ERR_OK; l++) {
         h->shape.layers[l] = shape->layers[l]; /* before entries can go into it */
         code = resident_add_layer(h->resident, &shape->layers[l].geometry, tag, e);
-        if (code == ERR_OK)
-            h->shape.layer_count = l + 1;
+        if (code != ERR_OK)
+            break;
+        h->shape.layer_count = l + 1;
+        if (!has_begun(h->resident, l))
+            load_empty(h, l, tag);
     }
     h->shape.capacity = shape->capacity;
     return code;
@@ -71,6 +102,7 @@ void held_begin(struct held *h, const struct log_view *view, unsigned slot)
     const struct log_generation *g = &view->slot[slot];
     unsigned marked = 0;
     h->keys = g->keys;
+    held_tell_keys(h, g->keys);
     for (unsigned i = 0; i < view->lane_count; i++) {
         if (log_view_is_folded(view, g, i))
             resident_begin(h->resident, i, g->folded[i].position.id, g->folded[i].layers);
@@ -98,7 +130,18 @@ void held_drop(struct held *h)
 
 uint64_t held_keys(const struct held *h)
 {
-    return h->keys + resident_keys(h->resident);
+    uint64_t own = h->keys + resident_keys(h->resident), told = h->told;
+    if (!h->fixed)
+        told += h->resident->pinned_keys; /* some of them twice: it may grow early, and is never full early */
+    return own > told ? own : told;
+}
+
+void held_tell_keys(struct held *h, uint64_t keys)
+{
+    if (h->told == keys)
+        return;
+    h->told = keys;
+    h->resident->pinned_keys = 0;
 }
 
 static unsigned reserve(struct held *h, unsigned wanted)

@@ -16,6 +16,7 @@ struct held {
     struct placement placement;
     struct resident *resident;
     _Atomic uint64_t keys;     /* of the generation, where entries began to be applied */
+    _Atomic uint64_t told;     /* of the generation, by the latest view: another process may have counted more */
     _Atomic uint64_t capacity; /* of the layers that have begun in all lanes */
     _Atomic uint64_t reserved; /* keys that requests have sent, or are about to, and that are not applied yet */
     _Atomic bool wanted;       /* somebody has found no room since some was given back */
@@ -47,8 +48,11 @@ void held_drop(struct held *h);
 MUST_CHECK enum err held_add_layers(struct held *h, const struct generation *shape, const struct names *names,
                                     struct error *e);
 
-/* Keys that the generation has had so far, as this process counts them. */
+/* Keys that the generation has had so far, or fewer, as this process knows; if it grows, maybe more. */
 uint64_t held_keys(const struct held *h);
+/* The view has @keys by now. */
+void held_tell_keys(struct held *h, uint64_t keys);
+
 /* Reserve room for up to @wanted keys, which are then sent; returns for how many. 0: there is none now. */
 unsigned held_reserve(struct held *h, unsigned wanted);
 /* They were applied, or will not be. True: somebody has found no room. */

@@ -140,23 +140,28 @@ static enum err keep(struct resident *r, unsigned lane, struct log_id id, unsign
     return n == 0 ? ERR_OK : overlay_add(r->overlay, lane, id, layer, keys, n, e);
 }
 
+struct counted {
+    unsigned whole, pinned;
+};
+
 /* @older: what the layers before @newest say.
  *
  * A pinned block that is whole decides before its shard does: an add may have been sent when it was read, and
  * the shard was loaded later, from pieces that had the add's own bits. */
 static uint8_t apply_one(struct resident *r, unsigned newest, const struct key_place *at, bool pinned,
-                         uint8_t older, unsigned *counted)
+                         uint8_t older, struct counted *counted)
 {
     struct bitmap *b = r->layer[newest];
     enum bitmap_state state = bitmap_state(b, at->shard);
     bool is_new = state != BITMAP_ABSENT && bitmap_set(b, at);
     bool is_known = state >= BITMAP_RESIDENT; /* of one that loads a piece may have had the entry itself */
-    *counted += state == BITMAP_RESIDENT && is_new; /* of others whoever folds counts them */
+    counted->whole += state == BITMAP_RESIDENT && is_new; /* of others whoever folds counts them */
     enum blocks_set set =
         pinned ? blocks_set(r->blocks, newest, &b->geometry, resident_view(r), at) : BLOCKS_SILENT;
     if (set != BLOCKS_SILENT) {
         is_known = true;
         is_new = set == BLOCKS_NEW;
+        counted->pinned += is_new && state != BITMAP_RESIDENT;
     }
     if (older == RESIDENT_PRESENT || (is_known && !is_new))
         return RESIDENT_OLD;
@@ -167,7 +172,8 @@ static enum err apply(struct resident *r, unsigned lane, struct log_id id, const
                       unsigned count, uint8_t *added, struct error *e)
 {
     struct key_place places[LOG_KEYS_MAX];
-    unsigned newest = r->begun[lane] - 1, counted = 0;
+    unsigned newest = r->begun[lane] - 1;
+    struct counted counted = {0};
     for (unsigned at = 0; at < count; at += BITMAP_GROUP) {
         unsigned n = count - at < BITMAP_GROUP ? count - at : BITMAP_GROUP;
         memset(added + at, RESIDENT_ABSENT, n);
@@ -181,7 +187,9 @@ static enum err apply(struct resident *r, unsigned lane, struct log_id id, const
     bool pinned = blocks_any(r->blocks); /* behind keep(): see pin.c */
     for (unsigned i = 0; i < count; i++)
         added[i] = apply_one(r, newest, &places[i], pinned, added[i], &counted);
-    atomic_fetch_add_explicit(&r->keys[lane], counted, memory_order_relaxed);
+    atomic_fetch_add_explicit(&r->keys[lane], counted.whole, memory_order_relaxed);
+    if (counted.pinned > 0)
+        atomic_fetch_add_explicit(&r->pinned_keys, counted.pinned, memory_order_relaxed);
     r->applied[lane] = id;
     return ERR_OK;
 }

@@ -61,6 +61,7 @@ struct resident {
     struct log_id *applied; /* of each lane: the last entry; of its applier */
     _Atomic unsigned *begun; /* of each lane: layers that have begun there; of its applier */
     _Atomic uint64_t *keys;  /* of each lane: keys that set a bit of a shard that is whole; of its applier */
+    _Atomic uint64_t pinned_keys; /* keys that set a bit of a pinned block alone; who counts by other means clears it */
     _Atomic uint64_t folded_keys; /* keys that set a bit of another shard, in Redis; of whoever folds */
     struct log_id *left;    /* of each lane: where it was when a shard last began to leave */
     _Atomic unsigned layer_count;

@@ -490,5 +490,7 @@ enum err folder_fold(struct folder *f, struct folder_lane *lanes, unsigned count
     if (code == ERR_OK)
         code = store_positions(f, lanes, count, e);
     f->took_over &= code == ERR_OK || fold_is_lost(code);
+    if (code != ERR_OK)
+        link_forget(f->fold.link); /* replies that nobody has read */
     return code;
 }

@@ -140,6 +140,8 @@ static enum err make_layer(struct grower *g, struct error *e)
     code = shards_make(g->link, &g->names, &g->next, layer, g->fold.token, &later, g->work, e);
     if (code == ERR_OK)
         code = check_eras(g, e);
+    if (code != ERR_OK)
+        link_forget(g->link); /* replies that nobody has read */
     if (code != ERR_OK && code != ERR_UNREACHABLE && code != ERR_TIMEOUT &&
         shards_unmake(g->link, &g->names, &g->next, layer, g->fold.token, &ignored) != ERR_OK)
         link_forget(g->link); /* the next grower replaces them */

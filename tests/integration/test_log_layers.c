@@ -9,11 +9,13 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "shard/request/log_filter_internal.h"
 #include "shard/view/grow.h"
+#include "shard/view/make.h"
 #include "shard/view/view_load.h"
 #include "tests/lib/temp_redis.h"
 
-enum { REPLY_MS = 5000, MEMBERS = 4, CAPACITY = 1000, KEYS = 9000, BATCH = 100, WAIT_US = 20 * 1000 * 1000 };
+enum { REPLY_MS = 5000, MEMBERS = 4, CAPACITY = 3000, KEYS = 27000, BATCH = 100, WAIT_US = 20 * 1000 * 1000 };
 
 static struct temp_redis redis;
 static struct client client;
@@ -67,10 +69,26 @@ static int tear_down(void **state)
     return 0;
 }
 
+static bool is_whole(struct log_member *m)
+{
+    struct resident_status s = {0};
+    (void)pthread_rwlock_rdlock(&m->filter->lock);
+    if (m->filter->slot[1] != NULL)
+        resident_status(m->filter->slot[1]->resident, &s);
+    (void)pthread_rwlock_unlock(&m->filter->lock);
+    return s.shards > 0 && s.resident == s.shards;
+}
+
+/* Its shards are in memory, if there is room for any. */
 static struct log_member *open_member(uint64_t memory, bool folds)
 {
     struct log_member *m = &member[opened++];
+    uint64_t until = clock_mono_us() + WAIT_US;
     log_members_open(m, &nodes, &names, memory, folds);
+    while (memory > 0 && !is_whole(m)) {
+        assert_true(clock_mono_us() < until);
+        clock_sleep_us(2000);
+    }
     return m;
 }
 
@@ -146,7 +164,7 @@ static void begin_adding(struct adder *a, unsigned adders)
 {
     static const uint64_t steps[] = {1, 7, 89};
     for (unsigned i = 0; i < adders; i++) {
-        a[i] = (struct adder){.member = &member[i], .first = i * 20, .step = steps[i], .answers = malloc(KEYS)};
+        a[i] = (struct adder){.member = &member[i], .first = i * 60, .step = steps[i], .answers = malloc(KEYS)};
         assert_int_equal(pthread_create(&a[i].thread, NULL, add, &a[i]), 0);
     }
 }
@@ -186,7 +204,6 @@ static void test_three_members__grow_through_several_layers(void **state)
     (void)open_member(UINT64_MAX, false);
     (void)open_member(0, false);
     struct log_member *late = open_member(UINT64_MAX, false);
-    assert_int_equal(log_member_count(late, 0, BATCH, KEY_ABSENT), BATCH);
     log_member_pause(late); /* its memory has one layer */
     begin_adding(a, 3);
     end_adding(a, 3);
@@ -213,22 +230,71 @@ static void test_two_folders__make_each_layer_once(void **state)
     layers_are_as_planned();
 }
 
+/* --- one that is behind --- */
+
+static void grow_from_one_layer(void)
+{
+    struct error e = {""};
+    const struct grow_options o = {.generation = 1, .layers = 1, .shard_bytes = 32768, .growth = 2};
+    must(log_grow(l, &names, &o, view, NULL, &e), e);
+}
+
+/* None of them was there. Where a block is read, and the view changes before the entry is met, that is not known. */
+static void adds_new(struct log_member *m, uint64_t first, unsigned count)
+{
+    struct error e = {""};
+    uint8_t answers[BATCH * 2];
+    must(log_member_add(m, first, count, answers, &e), e);
+    for (unsigned i = 0; i < count; i++)
+        assert_true(answers[i] == KEY_ADDED || (answers[i] == KEY_UNSURE && m->budget.limit == 0));
+}
+
+/* Until the member's memory has @layers. */
+static void wait_until_known(struct log_member *m, unsigned layers)
+{
+    uint64_t until = clock_mono_us() + WAIT_US;
+    while (atomic_load(&m->filter->slot[1]->resident->layer_count) < layers) {
+        assert_true(clock_mono_us() < until);
+        clock_sleep_us(5000);
+    }
+}
+
+/* One that does not know the layer folds keys that another one, which knows it and has only the first layer in memory,
+ * has applied too. Were they in the layer of each one's own view, they would be in neither. */
+static void test_one_that_does_not_know_the_layer__folds_for_one_that_does(void **state)
+{
+    (void)state;
+    const struct geometry *first = &stored()->shape.layers[0].geometry;
+    struct log_member *folder = open_member(UINT64_MAX, false), *reader = open_member(geometry_bytes(first), false);
+    log_member_pause(folder);
+    grow_from_one_layer();
+    wait_until_known(reader, 2);
+    adds_new(reader, 0, BATCH);
+    assert_int_equal(log_member_count(folder, 0, BATCH, KEY_PRESENT), BATCH);
+    control_set_folding(folder->control, true);
+    log_member_go_on(folder);
+    wait_for_layers(2);
+    adds_new(folder, BATCH, BATCH); /* behind the marks */
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(log_member_count(&member[i], 0, 2 * BATCH, KEY_PRESENT), 2 * BATCH);
+    clock_sleep_us(100 * 1000); /* the view that says so is read */
+    assert_int_equal(log_member_count(reader, 0, 2 * BATCH, KEY_PRESENT), 2 * BATCH);
+}
+
 /* --- deaths --- */
 
 /* The grower ends when the view has the layer, and no entry says that it begins. */
 static void test_a_layer_without_its_entries__begins_when_the_next_one_folds(void **state)
 {
     (void)state;
-    struct error e = {""};
     struct log_member *a = open_member(UINT64_MAX, false), *b = open_member(0, false);
-    const struct grow_options o = {.generation = 1, .layers = 1, .shard_bytes = 32768, .growth = 2};
-    assert_int_equal(log_member_added(a, 0, BATCH), BATCH);
-    must(log_grow(l, &names, &o, view, NULL, &e), e);
-    assert_int_equal(log_member_added(a, BATCH, BATCH), BATCH); /* goes into the layer before */
-    assert_int_equal(log_member_added(b, 2 * BATCH, BATCH), BATCH);
+    adds_new(a, 0, BATCH);
+    grow_from_one_layer();
+    adds_new(a, BATCH, BATCH); /* goes into the layer before */
+    adds_new(b, 2 * BATCH, BATCH);
     control_set_folding(a->control, true);
     wait_for_layers(2);
-    assert_int_equal(log_member_added(b, 3 * BATCH, BATCH), BATCH);
+    adds_new(b, 3 * BATCH, BATCH);
     for (unsigned i = 0; i < 2; i++)
         assert_int_equal(log_member_count(&member[i], 0, 4 * BATCH, KEY_PRESENT), 4 * BATCH);
     struct log_member *c = open_member(UINT64_MAX, false);
@@ -243,18 +309,148 @@ static void test_a_layer_with_one_entry__begins_in_the_other_lane_later(void **s
     struct error e = {""};
     struct lane lane;
     struct log_member *a = open_member(UINT64_MAX, false), *b = open_member(0, false);
-    const struct grow_options o = {.generation = 1, .layers = 1, .shard_bytes = 32768, .growth = 2};
-    must(log_grow(l, &names, &o, view, NULL, &e), e);
+    grow_from_one_layer();
     must(log_view_lane_at(view, &names, &nodes, 1, &lane, &e), e);
     must(lane_mark_layer(l, &lane, 1, 1, &e), e);
-    assert_int_equal(log_member_added(a, 0, 2 * BATCH), 2 * BATCH);
+    adds_new(a, 0, 2 * BATCH);
     control_set_folding(b->control, true); /* it has no shard in memory */
     wait_for_layers(2);
-    assert_int_equal(log_member_added(b, 0, 3 * BATCH), BATCH);
+    adds_new(b, 2 * BATCH, BATCH);
     struct log_member *c = open_member(UINT64_MAX, false);
     for (unsigned i = 0; i < 3; i++)
         assert_int_equal(log_member_count(&member[i], 0, 3 * BATCH, KEY_PRESENT), 3 * BATCH);
     assert_int_equal(log_member_added(c, 0, 3 * BATCH), 0);
+}
+
+/* --- full --- */
+
+static int set_up_fixed(void **state)
+{
+    struct error e = {""};
+    struct placement placement;
+    const struct make_options o = {
+        .capacity = CAPACITY, .error_rate = 0.0001, .lanes = 2, .placement = &placement, .shard_bytes = 32768};
+    (void)state;
+    opened = 0;
+    must(client_ok(&client, &e, "FLUSHALL"), e);
+    must(names_init(&names, "tb", "f", 1, &e), e);
+    must(placement_choose(&placement, &nodes, "", &e), e);
+    must(log_make(l, &names, &o, view, NULL, &e), e);
+    return 0;
+}
+
+static unsigned answers_of(const uint8_t *answers, unsigned count, enum key_answer answer)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < count; i++)
+        n += answers[i] == answer;
+    return n;
+}
+
+/* Until the view has both marks and so many keys. */
+static void wait_until_full(uint64_t keys)
+{
+    uint64_t until = clock_mono_us() + WAIT_US;
+    for (;; clock_sleep_us(5000)) {
+        const struct log_generation *g = stored();
+        if (log_view_is_full(view, g, 0) && log_view_is_full(view, g, 1) && g->keys == keys)
+            return;
+        if (clock_mono_us() > until)
+            fail_msg("%" PRIu64 " keys, not %" PRIu64 ", or not full; %s", g->keys, keys, member[0].last.text);
+    }
+}
+
+static uint64_t entries(void)
+{
+    struct lane lane;
+    struct error e = {""};
+    uint64_t n = 0;
+    (void)stored();
+    for (unsigned i = 0; i < 2; i++) {
+        must(log_view_lane_at(view, &names, &nodes, i, &lane, &e), e);
+        n += (uint64_t)lanes_number(&client, "XLEN", &lane);
+    }
+    return n;
+}
+
+static void test_one_that_adds_alone__is_refused_at_the_very_key(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    uint8_t *answers = malloc(KEYS);
+    struct log_member *a = open_member(UINT64_MAX, true);
+    for (unsigned k = 0; k < 2 * CAPACITY; k += CAPACITY)
+        must(log_member_add(a, k / 2, CAPACITY, answers + k, &e), e); /* half of the second ones again */
+    assert_int_equal(answers_of(answers, 2 * CAPACITY, KEY_ADDED), CAPACITY);
+    unsigned old = answers_of(answers, 2 * CAPACITY, KEY_OLD); /* some are false positives */
+    assert_in_range(old, CAPACITY / 2, CAPACITY / 2 + CAPACITY / 100);
+    assert_int_equal(answers_of(answers, 2 * CAPACITY, KEY_FULL), CAPACITY - old);
+    wait_until_full(CAPACITY);
+
+    /* Those that come later know, and append nothing. */
+    struct log_member *b = open_member(UINT64_MAX, false), *c = open_member(0, false);
+    uint64_t before = entries();
+    for (struct log_member *m = b; m <= c; m++) {
+        for (unsigned k = 0; k < 2 * CAPACITY; k += CAPACITY)
+            must(log_member_add(m, k, CAPACITY, answers + k, &e), e);
+        assert_int_equal(answers_of(answers, CAPACITY, KEY_OLD), CAPACITY);
+        assert_true(answers_of(answers, 2 * CAPACITY, KEY_FULL) > CAPACITY - CAPACITY / 100);
+        assert_int_equal(answers_of(answers, 2 * CAPACITY, KEY_ADDED), 0);
+    }
+    assert_true(entries() <= before);
+
+    /* An entry behind the mark, of one that did not know it. */
+    const char text[] = "1000000";
+    const struct key_hash key = hash_key(view->seed, text, strlen(text));
+    struct lane_put put = {.length = 0};
+    struct lane lane;
+    put.length = log_entry_encode(put.bytes, lanes_writer, 1, &key, 1);
+    must(log_view_lane_at(view, &names, &nodes, log_lane_of(key, 2), &lane, &e), e);
+    must(lane_put(l, &lane, &put, 1, &e), e);
+    for (struct log_member *m = a; m <= c; m++)
+        assert_int_equal(log_member_count(m, 1000000, 1, KEY_ABSENT), 1);
+    free(answers);
+}
+
+static void test_three_members__agree_on_what_was_accepted(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct adder a[3];
+    unsigned accepted = 0;
+    uint8_t *present = malloc(KEYS), *first = malloc(KEYS);
+    for (unsigned i = 0; i < 3; i++)
+        (void)open_member(UINT64_MAX, i == 0);
+    begin_adding(a, 3);
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(pthread_join(a[i].thread, NULL), 0);
+    struct log_member *late = open_member(UINT64_MAX, false);
+    for (unsigned m = 0; m < 4; m++) {
+        for (unsigned k = 0; k < KEYS; k += BATCH)
+            must(log_member_check(m < 3 ? &member[m] : late, k, BATCH, present + k, &e), e);
+        if (m > 0)
+            assert_memory_equal(present, first, KEYS);
+        memcpy(first, present, KEYS);
+    }
+    for (unsigned k = 0; k < KEYS; k++) {
+        unsigned added = 0;
+        for (unsigned i = 0; i < 3; i++) {
+            added += a[i].answers[k] == KEY_ADDED;
+            if (a[i].answers[k] == KEY_ADDED || a[i].answers[k] == KEY_OLD)
+                assert_int_equal(first[k], KEY_PRESENT);
+            assert_true(a[i].answers[k] != KEY_UNSURE);
+        }
+        assert_true(added <= 1);
+        accepted += added;
+    }
+    assert_in_range(accepted, CAPACITY, CAPACITY + 2 * BATCH); /* others' keys that were under way */
+    wait_until_full(accepted);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(held_keys(member[i].filter->slot[1]), accepted);
+        free(a[i].answers);
+    }
+    free(present);
+    free(first);
 }
 
 #define MEMBER_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -264,8 +460,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         MEMBER_TEST(test_three_members__grow_through_several_layers),
         MEMBER_TEST(test_two_folders__make_each_layer_once),
+        MEMBER_TEST(test_one_that_does_not_know_the_layer__folds_for_one_that_does),
         MEMBER_TEST(test_a_layer_without_its_entries__begins_when_the_next_one_folds),
         MEMBER_TEST(test_a_layer_with_one_entry__begins_in_the_other_lane_later),
+        cmocka_unit_test_setup_teardown(test_one_that_adds_alone__is_refused_at_the_very_key, set_up_fixed, tear_down),
+        cmocka_unit_test_setup_teardown(test_three_members__agree_on_what_was_accepted, set_up_fixed, tear_down),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }
