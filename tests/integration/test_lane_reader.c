@@ -686,6 +686,25 @@ static void test_a_worker_that_goes__leaves_its_read_to_another(void **state)
     assert_int_equal(bits[2], 1);
 }
 
+/* The control's thread reads a tail now and then, and runs its loop only until then. */
+static void test_a_port_whose_loop_rests__leaves_the_next_read_to_another(void **state)
+{
+    (void)state;
+    open_port(1);
+    ends_as(ask_by(0), ERR_OK);
+    proxy_set(w.proxy, w.route, &(struct proxy_fault){.reply_delay_ms = 100});
+    struct asked *a = ask_by(1);
+    for (unsigned i = 0; i < 4; i++)
+        turn_loops(); /* the second port has it under way */
+    struct asked *b = ask_by(0);
+    while (a->told == 0)
+        (void)event_base_loop(w.base[1], EVLOOP_ONCE);
+    ends_as(a, ERR_OK);
+    while (b->told == 0)
+        (void)event_base_loop(w.base[0], EVLOOP_ONCE);
+    ends_as(b, ERR_OK);
+}
+
 static void test_what_is_cancelled__is_not_told(void **state)
 {
     (void)state;
@@ -824,6 +843,7 @@ int main(void)
         READER_TEST(test_a_list__is_refused_by_name),
         READER_TEST(test_a_server_without_memory__refuses_adds_and_serves_reads),
         READER_TEST(test_a_worker_that_goes__leaves_its_read_to_another),
+        READER_TEST(test_a_port_whose_loop_rests__leaves_the_next_read_to_another),
         READER_TEST(test_what_is_cancelled__is_not_told),
         READER_TEST(test_four_workers__are_told_what_is_new_once),
     };
