@@ -182,12 +182,38 @@ struct sight {
 static struct sight look(struct key_request *q)
 {
     struct sight s = {0};
-    resident_look(q->held->resident, q->hashes, q->count, q->found);
-    for (unsigned i = 0; i < q->count; i++) {
+    q->looked_at = resident_changes(q->held->resident);
+    resident_look(q->held->resident, q->hashes, q->left, q->found);
+    for (unsigned i = 0; i < q->left; i++) {
         s.missing += q->found[i] != RESIDENT_PRESENT;
         s.unknown += q->found[i] == RESIDENT_UNKNOWN;
     }
     return s;
+}
+
+/* What was found is answered; the others are the first ones now. No branch, as nobody can foretell which it
+ * is: what is answered too early here is answered again. */
+static void answer_found(struct key_request *q)
+{
+    unsigned left = 0;
+    for (unsigned i = 0; i < q->left; i++) {
+        bool is_left = q->found[i] != RESIDENT_PRESENT;
+        q->answers[q->order[i]] = KEY_PRESENT;
+        q->hashes[left] = q->hashes[i];
+        q->order[left] = q->order[i];
+        q->found[left] = q->found[i];
+        left += is_left;
+    }
+    q->left = left;
+}
+
+/* Look again at what was not found. Nothing was applied since: it would be found no more than before. */
+static struct sight look_again(struct key_request *q)
+{
+    answer_found(q);
+    if (q->blocks == NULL && resident_changes(q->held->resident) == q->looked_at)
+        return (struct sight){.missing = q->left};
+    return look(q);
 }
 
 static bool is_missing_in(const struct key_request *q, const struct lane_part *part)
@@ -328,7 +354,7 @@ static bool is_still_held(const struct key_request *q, bool *degraded)
 
 static void answer_check(struct key_request *q, bool degraded)
 {
-    for (unsigned i = 0; i < q->count; i++)
+    for (unsigned i = 0; i < q->left; i++)
         q->answers[q->order[i]] = q->found[i] == RESIDENT_PRESENT ? KEY_PRESENT
                                   : degraded                      ? KEY_MAYBE
                                                                   : KEY_ABSENT;
@@ -352,7 +378,7 @@ static void go_on_with(struct key_request *q)
         answer_add(q);
         return;
     }
-    s = look(q);
+    s = q->adds ? look(q) : look_again(q);
     if (!is_still_held(q, &degraded) || s.unknown > 0)
         key_request_go_on(q);
     else if (q->adds)
@@ -389,6 +415,7 @@ static bool go(struct key_request *q)
     q->changes = atomic_load(&q->filter->changes);
     q->state = REQUEST_GOING;
     q->under_way = 0;
+    q->left = q->count;
     q->is_sent = false;
     switch (bind_to_filter(q)) {
     case BINDING_OVER:

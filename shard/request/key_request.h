@@ -48,11 +48,12 @@ struct key_request {
     uint8_t *answers;
     key_done_fn *done;
     void *arg;
-    unsigned count;
+    unsigned count, left; /* keys; of a check: those, first in the order, that were not found yet */
     bool adds, is_sent;
     uint8_t state;
     uint64_t deadline;
     uint64_t changes;                /* of the filter, when it was bound last */
+    uint64_t looked_at;              /* resident_changes(), before it was looked into */
     struct key_hash *hashes;         /* of the keys, ordered by lane */
     unsigned *order;                 /* which key each one is */
     uint8_t *found;                  /* of each: enum resident_answer, then enum resident_added */

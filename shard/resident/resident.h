@@ -49,7 +49,8 @@ struct resident {
     struct budget *budget; /* of the process; borrowed */
     struct overlay *overlay;
     struct blocks *blocks;
-    _Atomic uint32_t view; /* raised by resident_discard(); from 1 */
+    _Atomic uint32_t view;    /* raised by resident_discard(); from 1 */
+    _Atomic uint64_t changes; /* resident_changes() */
     pthread_rwlock_t
         changing; /* states change under the write lock; entries are applied under the read lock */
     unsigned lanes;
@@ -82,6 +83,11 @@ MUST_CHECK enum err resident_add_layer(struct resident *r, const struct geometry
 
 /* enum resident_answer for each of @count keys, by their hashes under the filter's seed. */
 void resident_look(const struct resident *r, const struct key_hash *hashes, size_t count, uint8_t *answers);
+
+/* Another number after each entry that was applied, after a layer that was added and after resident_rebase().
+ * A key that is absent by a look which began after this was asked for is absent for as long as the number
+ * stays the same. */
+uint64_t resident_changes(const struct resident *r);
 
 /* Apply the entry @id of @lane, of at most LOG_KEYS_MAX keys; @added gets an enum resident_added for each.
  * ERR_NOMEM: nothing was applied, and the lane stays where it was. */
