@@ -92,6 +92,18 @@ static void end_request(struct lane_reader *r, struct lane_request *q, enum err 
     q->state = REQUEST_ENDED;
 }
 
+/* Under the lock: who begins the next turn: @p, where a request of its own waits, else the port of another
+ * one, as @p's thread may have nothing more to wait for, and run its loop no further. NULL: nobody waits. */
+static struct lane_port *next_runner(const struct lane_reader *r, struct lane_port *p)
+{
+    const struct lane_request *q;
+    TAILQ_FOREACH(q, &r->queue, list)
+    if (q->port == p)
+        return p;
+    q = TAILQ_FIRST(&r->queue);
+    return q == NULL ? NULL : q->port;
+}
+
 void lane_turn_end(struct lane_reader *r, struct lane_port *p, enum err code, const char *text)
 {
     struct lane_request *q;
@@ -102,9 +114,10 @@ void lane_turn_end(struct lane_reader *r, struct lane_port *p, enum err code, co
         lane_port_tell(q->port, q, p);
     }
     r->in_turn = false;
-    r->busy = !TAILQ_EMPTY(&r->queue) && !r->stopped;
+    struct lane_port *next = next_runner(r, p);
+    r->busy = next != NULL && !r->stopped;
     if (r->busy)
-        lane_port_run(p, r, 0, p);
+        lane_port_run(next, r, 0, p);
     else if (r->turn.room > ROOM_KEPT)
         lane_turn_give_back(&r->turn);
     (void)pthread_mutex_unlock(&r->lock);

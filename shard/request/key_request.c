@@ -208,12 +208,38 @@ struct sight {
 static struct sight look(struct key_request *q)
 {
     struct sight s = {0};
-    resident_look(q->held->resident, q->hashes, q->part, q->found);
-    for (unsigned i = 0; i < q->part; i++) {
+    q->looked_at = resident_changes(q->held->resident);
+    resident_look(q->held->resident, q->hashes, q->left, q->found);
+    for (unsigned i = 0; i < q->left; i++) {
         s.missing += q->found[i] != RESIDENT_PRESENT;
         s.unknown += q->found[i] == RESIDENT_UNKNOWN;
     }
     return s;
+}
+
+/* What was found is answered; the others are the first ones now. No branch, as nobody can foretell which it
+ * is: what is answered too early here is answered again. */
+static void answer_found(struct key_request *q)
+{
+    unsigned left = 0;
+    for (unsigned i = 0; i < q->left; i++) {
+        bool is_left = q->found[i] != RESIDENT_PRESENT;
+        q->answers[q->from + q->order[i]] = KEY_PRESENT;
+        q->hashes[left] = q->hashes[i];
+        q->order[left] = q->order[i];
+        q->found[left] = q->found[i];
+        left += is_left;
+    }
+    q->left = left;
+}
+
+/* Look again at what was not found. Nothing was applied since: it would be found no more than before. */
+static struct sight look_again(struct key_request *q)
+{
+    answer_found(q);
+    if (q->blocks == NULL && resident_changes(q->held->resident) == q->looked_at)
+        return (struct sight){.missing = q->left};
+    return look(q);
 }
 
 static bool is_missing_in(const struct key_request *q, const struct lane_part *part)
@@ -369,7 +395,7 @@ static void answer_check(struct key_request *q, bool degraded)
 {
     const uint8_t present = q->adds ? KEY_OLD : KEY_PRESENT;
     const uint8_t absent = q->adds ? KEY_NO_ROOM : degraded ? KEY_MAYBE : KEY_ABSENT;
-    for (unsigned i = 0; i < q->part; i++)
+    for (unsigned i = 0; i < q->left; i++)
         q->answers[q->from + q->order[i]] = q->found[i] == RESIDENT_PRESENT ? present : absent;
     end_part(q);
 }
@@ -391,7 +417,7 @@ static void go_on_with(struct key_request *q)
         answer_add(q);
         return;
     }
-    s = look(q);
+    s = q->adds ? look(q) : look_again(q);
     if (!is_still_held(q, &degraded) || s.unknown > 0)
         key_request_go_on(q);
     else if (sends(q))
@@ -439,6 +465,7 @@ static bool go(struct key_request *q)
     case BINDING_DONE:
         break;
     }
+    q->left = q->part;
     struct sight s = look(q);
     if (!sends(q) && s.missing == 0)
         return true;

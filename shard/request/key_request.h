@@ -52,12 +52,14 @@ struct key_request {
     void *arg;
     unsigned count;
     unsigned from, part; /* the keys that are under way now: an add is done in parts where there is not room for all */
+    unsigned left;       /* keys of the part; of a check: those, first in the order, that were not found yet */
     unsigned reserved;   /* of the generation's room */
     bool adds, is_sent;
     bool only_looks; /* it adds to a generation that is full */
     uint8_t state;
     uint64_t deadline;
     uint64_t changes;                /* of the filter, when it was bound last */
+    uint64_t looked_at;              /* resident_changes(), before it was looked into */
     struct key_hash *hashes;         /* of the keys of the part, ordered by lane */
     unsigned *order;                 /* which key of the part each one is */
     uint8_t *found;                  /* of each: enum resident_answer, then enum resident_added */

@@ -196,12 +196,9 @@ void bitmap_look(const struct bitmap *b, const struct key_place *places, unsigne
     for (unsigned i = 0; i < count; i++) {
         uint32_t shard = places[i].shard;
         uint32_t before = state_of(b, shard);
-        if (all_set(b, &places[i]))
-            answers[i] = BITMAP_YES;
-        else if (before % BITMAP_STATES >= BITMAP_RESIDENT && state_of(b, shard) == before)
-            answers[i] = BITMAP_NO;
-        else
-            answers[i] = BITMAP_UNKNOWN;
+        bool all = all_set(b, &places[i]);
+        bool whole = before % BITMAP_STATES >= BITMAP_RESIDENT && state_of(b, shard) == before;
+        answers[i] = (uint8_t)(all ? BITMAP_YES : whole ? BITMAP_NO : BITMAP_UNKNOWN);
     }
 }
 

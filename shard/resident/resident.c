@@ -68,6 +68,17 @@ void resident_free(struct resident *r)
     free(r);
 }
 
+uint64_t resident_changes(const struct resident *r)
+{
+    return atomic_load_explicit(&r->changes, memory_order_acquire);
+}
+
+/* Behind what has changed. */
+static void note_change(struct resident *r)
+{
+    atomic_fetch_add_explicit(&r->changes, 1, memory_order_release);
+}
+
 enum err resident_add_layer(struct resident *r, const struct geometry *g, uint16_t tag, struct error *e)
 {
     unsigned count = layers_of(r);
@@ -76,6 +87,7 @@ enum err resident_add_layer(struct resident *r, const struct geometry *g, uint16
     enum err code = bitmap_new(&r->layer[count], g, tag, e);
     if (code == ERR_OK)
         atomic_store_explicit(&r->layer_count, count + 1, memory_order_release);
+    note_change(r);
     return code;
 }
 
@@ -91,11 +103,16 @@ static void place(const struct resident *r, const struct bitmap *b, const struct
     }
 }
 
-static uint8_t both(uint8_t a, enum bitmap_answer b)
+_Static_assert((int)RESIDENT_ABSENT == BITMAP_NO && (int)RESIDENT_PRESENT == BITMAP_YES &&
+                   (int)RESIDENT_UNKNOWN == BITMAP_UNKNOWN && RESIDENT_ABSENT == 0 && RESIDENT_PRESENT == 1 &&
+                   RESIDENT_UNKNOWN == 2,
+               "answers of layers are joined as bits");
+
+/* Present in one of two layers; else unknown in one; else absent. */
+static uint8_t both(uint8_t a, uint8_t b)
 {
-    if (a == RESIDENT_PRESENT || b == BITMAP_YES)
-        return RESIDENT_PRESENT;
-    return a == RESIDENT_UNKNOWN || b == BITMAP_UNKNOWN ? RESIDENT_UNKNOWN : RESIDENT_ABSENT;
+    unsigned any = a | b;
+    return (uint8_t)(any & ((any & 1) != 0 ? 1 : 3));
 }
 
 /* Look up in the layers below @layers; the newest first, which most keys that are there are in. */
@@ -112,7 +129,7 @@ static void look_group(const struct resident *r, unsigned layers, const struct k
         if (blocks_any(r->blocks))
             blocks_look(r->blocks, l, &b->geometry, resident_view(r), places, count, found);
         for (unsigned i = 0; i < count; i++)
-            answers[i] = both(answers[i], (enum bitmap_answer)found[i]);
+            answers[i] = both(answers[i], found[i]);
     }
 }
 
@@ -191,6 +208,7 @@ static enum err apply(struct resident *r, unsigned lane, struct log_id id, const
     if (counted.pinned > 0)
         atomic_fetch_add_explicit(&r->pinned_keys, counted.pinned, memory_order_relaxed);
     r->applied[lane] = id;
+    note_change(r);
     return ERR_OK;
 }
 
@@ -323,6 +341,7 @@ void resident_rebase(struct resident *r)
     memset(r->applied, 0, r->lanes * sizeof(*r->applied));
     memset(r->left, 0, r->lanes * sizeof(*r->left));
     atomic_fetch_add(&r->view, 1);
+    note_change(r);
     pthread_rwlock_unlock(&r->changing);
 }
 

@@ -54,7 +54,8 @@ struct resident {
     struct budget *budget; /* of the process; borrowed */
     struct overlay *overlay;
     struct blocks *blocks;
-    _Atomic uint32_t view; /* raised by resident_discard(); from 1 */
+    _Atomic uint32_t view;    /* raised by resident_discard(); from 1 */
+    _Atomic uint64_t changes; /* resident_changes() */
     pthread_rwlock_t
         changing; /* states change under the write lock; entries are applied under the read lock */
     unsigned lanes;
@@ -92,6 +93,10 @@ MUST_CHECK enum err resident_add_layer(struct resident *r, const struct geometry
 /* enum resident_answer for each of @count keys, by their hashes under the filter's seed. */
 void resident_look(const struct resident *r, const struct key_hash *hashes, size_t count, uint8_t *answers);
 
+/* Another number after each entry that was applied, after a layer that was added and after resident_rebase().
+ * A key that is absent by a look which began after this was asked for is absent for as long as the number
+ * stays the same. */
+uint64_t resident_changes(const struct resident *r);
 /* Shards have all entries of @lane up to @id, where @layers had begun: the next one is the first that is applied.
  * Nobody applies entries meanwhile. Without this, one layer has begun. The keys are counted from 0 again. */
 void resident_begin(struct resident *r, unsigned lane, struct log_id id, unsigned layers);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* bench_log: the figures of the core that is a log (shard/log, resident, view, request) against their targets,
- * through key_check(), key_add() and the control. Exit status 1 if a target is missed. */
+/* bench_log: the figures of the core that is a log (shard/log, resident, view, request) against their
+ * targets, through key_check(), key_add() and the control. Exit status 1 if a target is missed. */
 #include "log_bench.h"
 
 #include <getopt.h>

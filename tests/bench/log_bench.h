@@ -85,7 +85,7 @@ struct drive {
     bool adds;
 
     /* What drive_wait() has found: */
-    double seconds, own, redis; /* by the clock; processor of the loop's thread, of the server */
+    double seconds, own, redis;        /* by the clock; processor of the loop's thread, of the server */
     uint64_t requests, positive, late; /* keys present, or new; requests that found no free slot in time */
     double p50, p99;                   /* us of a request */
 

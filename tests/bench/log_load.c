@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A filter of 1 GiB that a process loads, beside requests to another one; what it takes of memory. What a lane
- * takes of Redis beside steady adds. */
+/* A filter of 1 GiB that a process loads, beside requests to another one; what it takes of memory. What a
+ * lane takes of Redis beside steady adds. */
 #include "log_bench.h"
 
 #include <stdio.h>
@@ -9,10 +9,10 @@
 #include "base/clock.h"
 
 enum {
-    SMALL = 100000,      /* keys */
-    REQUESTS = 5000,     /* a second, beside the load */
+    SMALL = 100000,  /* keys */
+    REQUESTS = 5000, /* a second, beside the load */
     ALONE_US = 2000000,
-    PIECE = 64 << 10,    /* of a plain load */
+    PIECE = 64 << 10, /* of a plain load */
     WINDOW = 8,
     ADDS_SECOND = 10000,
     LANE_SECONDS = 45,
@@ -43,7 +43,8 @@ static double load_plain(struct load *l)
     uint64_t began = clock_mono_us();
     for (uint32_t s = 0; s < l->large.geometry.shards; s++) {
         struct key_name key;
-        names_log_shard(&l->large.names, (struct shard_id){.generation = l->large.generation, .shard = s}, &key);
+        names_log_shard(&l->large.names, (struct shard_id){.generation = l->large.generation, .shard = s},
+                        &key);
         for (uint32_t at = 0; at < bytes; at += PIECE) {
             if (under_way == WINDOW) {
                 if (redisGetReply(c, (void **)&r) != REDIS_OK)
@@ -167,10 +168,10 @@ void bench_lane(const struct bench *b)
     table_heading("A lane in Redis", "");
     drive_start(&d, &s);
     while (!atomic_load(&d.done)) {
-        double bytes = (double)server_integer(
-            &s, "EVAL %s 0",
-            "local n = 0 for _, k in ipairs(redis.call('KEYS', '*.log*')) do "
-            "n = n + redis.call('MEMORY', 'USAGE', k, 'SAMPLES', 0) end return n");
+        double bytes =
+            (double)server_integer(&s, "EVAL %s 0",
+                                   "local n = 0 for _, k in ipairs(redis.call('KEYS', '*.log*')) do "
+                                   "n = n + redis.call('MEMORY', 'USAGE', k, 'SAMPLES', 0) end return n");
         most = bytes > most ? bytes : most;
         clock_sleep_us(250000);
     }

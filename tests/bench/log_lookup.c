@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a look-up costs the process: requests of 100 keys, of which half are there, by key_check(): hash, look,
- * tail read, look again. */
+/* What a look-up costs the process: requests of 100 keys, of which half are there, by key_check(): hash,
+ * look, tail read, look again. */
 #include "log_bench.h"
 
 #include <stdio.h>
@@ -32,8 +32,7 @@ static double look_in_module(struct server *m, const struct keys *asked, uint64_
 static double look(struct log_member *m, struct server *s, const struct keys *asked, uint64_t count,
                    unsigned outstanding)
 {
-    struct drive d = {
-        .member = m, .keys = asked, .count = count, .batch = BATCH, .outstanding = outstanding};
+    struct drive d = {.member = m, .keys = asked, .count = count, .batch = BATCH, .outstanding = outstanding};
     drive_run(&d, s);
     if (d.positive < count / 2)
         must(ERR_LOST, &(struct error){"a key that was added is absent"});
@@ -58,7 +57,8 @@ static void measure(struct server *s, struct server *module, uint64_t capacity, 
     if (module != NULL)
         fill_module(module, &known, capacity);
     member_open(&m, s, &f, true);
-    struct drive add = {.member = &m, .keys = &known, .count = count, .batch = BATCH, .outstanding = 50, .adds = true};
+    struct drive add = {
+        .member = &m, .keys = &known, .count = count, .batch = BATCH, .outstanding = 50, .adds = true};
     drive_run(&add, s);
     member_wait_folded(&m, s, &f);
     for (int round = 0; round < ROUNDS; round++) {

@@ -48,8 +48,8 @@ static void make_filter(struct server *s, uint64_t capacity)
                              .capacity = capacity,
                              .error_rate = ERROR_RATE,
                              .layer_count = 1};
-    g->layers[0] = (struct layer){
-        .capacity = capacity, .error_rate = ERROR_RATE, .token = TOKEN, .born_epoch = 1};
+    g->layers[0] =
+        (struct layer){.capacity = capacity, .error_rate = ERROR_RATE, .token = TOKEN, .born_epoch = 1};
     must(geometry_plan(&g->layers[0].geometry, capacity, ERROR_RATE, SHARD_BYTES_DEFAULT, &e), &e);
     nodes_pin(&s->nodes, g);
     must(fence_create(fence, g, 0, &e), &e);

@@ -130,8 +130,7 @@ void filter_make(struct server *s, const char *name, uint64_t capacity, struct m
     const struct generation *g = &v->slot[v->current].shape;
     out->geometry = g->layers[0].geometry;
     out->generation = g->number;
-    out->tag =
-        hash_tag(out->names.incarnation, out->names.filter, out->names.filter_length, out->generation);
+    out->tag = hash_tag(out->names.incarnation, out->names.filter, out->names.filter_length, out->generation);
     free(v);
 }
 
@@ -249,8 +248,8 @@ static void print_ratio(const struct samples *own, const struct samples *other, 
     for (unsigned i = 0; i < other->count; i++)
         samples_add(&ratio, own->value[i] / other->value[i]);
     if (other->count > 0)
-        (void)printf("          %s: %.3f %s; the above is %.2f times as much\n", name, samples_median(other), unit,
-                     samples_median(&ratio));
+        (void)printf("          %s: %.3f %s; the above is %.2f times as much\n", name, samples_median(other),
+                     unit, samples_median(&ratio));
 }
 
 void figure_print(const struct figure *f, const char *what, const char *unit, bool at_most, double limit)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a tail read costs the main thread of Redis: an empty one with its era, and those of many processes, each of
- * which asks for the next as soon as it was told of the last. */
+/* What a tail read costs the main thread of Redis: an empty one with its era, and those of many processes,
+ * each of which asks for the next as soon as it was told of the last. */
 #include "log_bench.h"
 
 #include <stdio.h>

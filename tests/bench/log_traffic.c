@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What checks and adds cost Redis, folding included, and how long one add takes. Beside it the same by a set of a
- * plain Redis, and by RedisBloom. */
+/* What checks and adds cost Redis, folding included, and how long one add takes. Beside it the same by a set
+ * of a plain Redis, and by RedisBloom. */
 #include "log_bench.h"
 
 #include <stdio.h>
@@ -121,10 +121,8 @@ static void checks(struct traffic *t)
 
 static double raw_alone(struct traffic *t, bool module, const char *word, uint64_t first)
 {
-    struct raw r = {.words = (const char *const[]){word, "f", NULL},
-                    .per_command = 1,
-                    .depth = 1,
-                    .connections = 1};
+    struct raw r = {
+        .words = (const char *const[]){word, "f", NULL}, .per_command = 1, .depth = 1, .connections = 1};
     if (module && !t->has_module)
         return 0;
     raw_run(&r, module ? &t->module : &t->plain, &t->keys, first, ADDS_ALONE);

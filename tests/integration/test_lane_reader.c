@@ -116,6 +116,25 @@ static void test_a_worker_that_goes__leaves_its_read_to_another(void **state)
     assert_int_equal(readers_bits[2], 1);
 }
 
+/* The control's thread reads a tail now and then, and runs its loop only until then. */
+static void test_a_port_whose_loop_rests__leaves_the_next_read_to_another(void **state)
+{
+    (void)state;
+    readers_open_port(1);
+    readers_ends_as(readers_ask_by(0), ERR_OK);
+    proxy_set(readers_w.proxy, readers_w.route, &(struct proxy_fault){.reply_delay_ms = 100});
+    struct readers_asked *a = readers_ask_by(1);
+    for (unsigned i = 0; i < 4; i++)
+        readers_turn_loops(); /* the second port has it under way */
+    struct readers_asked *b = readers_ask_by(0);
+    while (a->told == 0)
+        (void)event_base_loop(readers_w.base[1], EVLOOP_ONCE);
+    readers_ends_as(a, ERR_OK);
+    while (b->told == 0)
+        (void)event_base_loop(readers_w.base[0], EVLOOP_ONCE);
+    readers_ends_as(b, ERR_OK);
+}
+
 static void test_what_is_cancelled__is_not_told(void **state)
 {
     (void)state;
@@ -237,6 +256,7 @@ int main(void)
         READER_TEST(test_more_keys_than_a_turn_has__go_in_several),
         READER_TEST(test_a_tail_of_many_pages__is_read_to_its_end),
         READER_TEST(test_a_worker_that_goes__leaves_its_read_to_another),
+        READER_TEST(test_a_port_whose_loop_rests__leaves_the_next_read_to_another),
         READER_TEST(test_what_is_cancelled__is_not_told),
         READER_TEST(test_four_workers__are_told_what_is_new_once),
     };

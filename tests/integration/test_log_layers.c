@@ -384,7 +384,7 @@ static void test_one_that_adds_alone__is_refused_at_the_very_key(void **state)
     assert_int_equal(answers_of(answers, 2 * CAPACITY, KEY_ADDED), CAPACITY);
     unsigned old = answers_of(answers, 2 * CAPACITY, KEY_OLD); /* some are false positives */
     assert_in_range(old, CAPACITY / 2, CAPACITY / 2 + CAPACITY / 100);
-    assert_int_equal(answers_of(answers, 2 * CAPACITY, KEY_FULL), CAPACITY - old);
+    assert_int_equal(answers_of(answers, 2 * CAPACITY, KEY_NO_ROOM), CAPACITY - old);
     wait_until_full(CAPACITY);
 
     /* Those that come later know, and append nothing. */
@@ -394,7 +394,7 @@ static void test_one_that_adds_alone__is_refused_at_the_very_key(void **state)
         for (unsigned k = 0; k < 2 * CAPACITY; k += CAPACITY)
             must(log_member_add(m, k, CAPACITY, answers + k, &e), e);
         assert_int_equal(answers_of(answers, CAPACITY, KEY_OLD), CAPACITY);
-        assert_true(answers_of(answers, 2 * CAPACITY, KEY_FULL) > CAPACITY - CAPACITY / 100);
+        assert_true(answers_of(answers, 2 * CAPACITY, KEY_NO_ROOM) > CAPACITY - CAPACITY / 100);
         assert_int_equal(answers_of(answers, 2 * CAPACITY, KEY_ADDED), 0);
     }
     assert_true(entries() <= before);

@@ -76,6 +76,28 @@ static void test_resident__answers_and_tells_new_keys_in_log_order(void **state)
     fini(&f);
 }
 
+static void test_resident_changes__tells_of_entries_layers_and_a_rebase(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct key_hash hash = hash_of(1);
+    uint8_t added, answer;
+    init(&f, 1);
+    load_layer(f.r, 0, f.redis);
+    uint64_t before = resident_changes(f.r);
+    resident_look(f.r, &hash, 1, &answer);
+    assert_int_equal(resident_changes(f.r), before);
+    assert_int_equal(resident_apply(f.r, 0, (struct log_id){1, 1}, &hash, 1, &added, NULL), ERR_OK);
+    assert_int_not_equal(resident_changes(f.r), before);
+    before = resident_changes(f.r);
+    resident_rebase(f.r);
+    assert_int_not_equal(resident_changes(f.r), before);
+    before = resident_changes(f.r);
+    assert_int_equal(resident_add_layer(f.r, &g, TAG, NULL), ERR_OK);
+    assert_int_not_equal(resident_changes(f.r), before);
+    fini(&f);
+}
+
 static void test_resident_look__without_a_layer_or_a_shard_knows_nothing(void **state)
 {
     (void)state;
@@ -318,6 +340,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_resident__answers_and_tells_new_keys_in_log_order),
+        cmocka_unit_test(test_resident_changes__tells_of_entries_layers_and_a_rebase),
         cmocka_unit_test(test_resident_look__without_a_layer_or_a_shard_knows_nothing),
         cmocka_unit_test(test_resident__looks_in_all_layers_and_writes_into_the_newest),
         cmocka_unit_test(test_resident_load__has_every_entry_whenever_it_came),
