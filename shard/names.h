@@ -3,6 +3,7 @@
 #define SHARD_NAMES_H
 /* The names of everything Twinbloom keeps in Redis (P is the prefix, F the filter):
  *   P:{F}:view  P:{F}:expansion_flag  P:{F}:job  P:{F}:count  P:{F}:history  P:{F}:token  P:{F}:load
+ *   P:{F}:folder                         who folds a filter that is a log
  *   P:{F}:leftover                       of a filter that is a log: what lies in Redis and no view names
  *   P:filters  P:incarnations (registry.h)  P:slots  P:events  P:coordinators  P:{P:coordinators}:<id>
  *   P:{F.g.l.i}:<inc>                    a shard of a filter that is a log
@@ -50,8 +51,8 @@ MUST_CHECK enum err names_init(struct names *n, const char *prefix, const char *
 MUST_CHECK bool names_unescape(const char *escaped, size_t escaped_length, char out[FILTER_NAME_MAX],
                                size_t *length);
 
-/* @what: "view", "expansion_flag", "job", "count", "history", "token", "load", "tail", "marks" or
- * "leftover". */
+/* @what: "view", "expansion_flag", "job", "count", "history", "token", "load", "tail", "marks",
+ * "folder" or "leftover". */
 void names_filter_key(const struct names *n, const char *what, struct key_name *out);
 
 struct shard_id {

@@ -4,11 +4,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "base/clock.h"
 #include "shard/log/lane_sync.h"
 #include "shard/resident/dirty.h"
 
-enum { MEASURE_US = 1000 * 1000 };
+enum { MEASURE_US = 1000 * 1000, FOLD_FAILURES_MAX = 8 };
 
 void control_stop_folding(struct control *c)
 {
@@ -19,6 +20,11 @@ void control_stop_folding(struct control *c)
     c->folding = NULL;
 }
 
+struct lag_count control_count(const struct filter_lane *l)
+{
+    return (struct lag_count){.entries = atomic_load(&l->entries), .bytes = atomic_load(&l->bytes)};
+}
+
 /* --- folding --- */
 
 struct tail_wait {
@@ -27,29 +33,64 @@ struct tail_wait {
     struct error *e;
 };
 
+struct tail_ask {
+    struct lane_request request;
+    struct tail_wait *wait;
+    bool told;
+};
+
 static void on_tail(void *arg, const struct lane_result *result)
 {
-    struct tail_wait *w = arg;
+    struct tail_ask *asked = arg;
+    struct tail_wait *w = asked->wait;
+    asked->told = true;
     w->under_way--;
     if (w->code == ERR_OK && result->code != ERR_OK)
         w->code = error_set(w->e, result->code, "%s", result->text);
 }
 
+/* A lane cannot be read on: this thread has to mend it, and must not wait for it. */
+static bool has_stalled(const struct log_filter *f)
+{
+    bool any = false;
+    for (unsigned i = 0; i < f->lanes; i++)
+        any |= atomic_load(&f->lane[i].stalled) != TAIL_COMPLETE;
+    return any;
+}
+
 /* Apply all that the lanes have now. */
 static enum err read_tails(struct control *c, struct error *e)
 {
+    struct log_filter *f = c->filter;
     struct tail_wait w = {.e = e};
-    struct lane_request *asked = calloc(c->filter->lanes, sizeof(*asked));
+    struct tail_ask *asked = calloc(f->lanes, sizeof(*asked));
     if (asked == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    for (unsigned i = 0; i < c->filter->lanes; i++) {
+    for (unsigned i = 0; i < f->lanes; i++) {
         w.under_way++;
-        lane_ask(c->port, c->filter->lane[i].reader, &asked[i], on_tail, &w);
+        asked[i].wait = &w;
+        lane_ask(c->port, f->lane[i].reader, &asked[i].request, on_tail, &asked[i]);
     }
-    while (w.under_way > 0)
+    while (w.under_way > 0 && !has_stalled(f))
         (void)event_base_loop(c->base, EVLOOP_ONCE);
+    for (unsigned i = 0; i < f->lanes; i++)
+        if (!asked[i].told)
+            lane_cancel(&asked[i].request);
+    if (w.under_way > 0 && w.code == ERR_OK)
+        w.code = error_set(e, ERR_FENCED, "a lane cannot be read on from where it was");
     free(asked);
     return w.code;
+}
+
+/* For the folder: it ends where another process has the lease by now. One that has none goes on: shards'
+ * nodes in another era are written by all. */
+static enum err renew_lease(void *arg, struct error *e)
+{
+    struct control *c = arg;
+    if (c->lease.until == 0 || clock_mono_us() < c->lease.again)
+        return ERR_OK;
+    enum err code = lease_take(&c->lease, &c->report, e);
+    return code == ERR_BUSY ? code : ERR_OK;
 }
 
 static enum err begin_folding(struct control *c, struct held *h, struct error *e)
@@ -60,6 +101,8 @@ static enum err begin_folding(struct control *c, struct held *h, struct error *e
     enum err code = folder_init(&c->folder, c->link, &c->filter->names, &h->shape, h->resident, e);
     if (code != ERR_OK)
         return code;
+    c->folder.tend = renew_lease;
+    c->folder.tend_arg = c;
     held_keep(h);
     c->folding = h;
     for (unsigned i = 0; i < c->filter->lanes; i++)
@@ -120,16 +163,27 @@ static enum err trim(struct control *c, unsigned i, const struct log_mark *keep,
     return ERR_OK;
 }
 
-enum err control_measure(struct control *c, struct error *e)
+static bool has_lag(const struct control *c)
+{
+    return c->oldest != 0;
+}
+
+/* Only who may append, and sees that not all is folded, or refuses already, need know it. */
+static enum err measure(struct control *c, struct error *e)
 {
     enum err code = ERR_OK;
     uint64_t now = clock_mono_us();
-    if (now - c->measured_at < MEASURE_US)
+    bool needed = c->filter->adds != ERR_OK || (c->filter->registered && has_lag(c));
+    if (!needed)
         return ERR_OK;
-    c->measured_at = now;
-    for (unsigned i = 0; i < c->filter->lanes && code == ERR_OK; i++)
-        code = trim(c, i, NULL, e);
-    refuse_adds(c);
+    if (now - c->measured_at >= MEASURE_US) {
+        c->measured_at = now;
+        for (unsigned i = 0; i < c->filter->lanes && code == ERR_OK; i++)
+            code = trim(c, i, NULL, e);
+        refuse_adds(c);
+    }
+    if (c->fold_next > c->measured_at + MEASURE_US)
+        c->fold_next = c->measured_at + MEASURE_US;
     return code;
 }
 
@@ -153,9 +207,24 @@ static void note_positions(struct control *c, struct folder_lane *lanes, uint64_
     for (unsigned i = 0; i < f->lanes; i++) {
         lanes[i].number = c->lane[i].number;
         lanes[i].era = c->lane[i].era;
-        bytes[i] = atomic_load(&f->lane[i].bytes);
+        struct lag_count now = control_count(&f->lane[i]);
+        bytes[i] = now.bytes;
         lane_reader_position(f->lane[i].reader, &lanes[i].position);
+        lag_note(&c->lag[i], lanes[i].position.id, now);
     }
+}
+
+/* Another process may have folded since this one did: then it takes over, once. */
+static enum err fold_or_take_over(struct control *c, struct folder_lane *lanes, struct error *e)
+{
+    uint64_t token = c->folder.fold.token.number;
+    bool had_token = c->folder.took_over;
+    enum err code = folder_fold(&c->folder, lanes, c->filter->lanes, e);
+    if (code == ERR_FENCED && had_token)
+        code = folder_fold(&c->folder, lanes, c->filter->lanes, e);
+    if (c->folder.fold.token.number != token) /* the view names it */
+        log_filter_look(c->filter);
+    return code;
 }
 
 static enum err fold_with(struct control *c, struct folder_lane *lanes, struct error *e)
@@ -168,39 +237,122 @@ static enum err fold_with(struct control *c, struct folder_lane *lanes, struct e
     if (code != ERR_OK)
         return code;
     note_positions(c, lanes, bytes);
-    code = folder_fold(&c->folder, lanes, f->lanes, e);
+    code = fold_or_take_over(c, lanes, e);
     for (unsigned i = 0; i < f->lanes && code == ERR_OK; i++) {
-        c->folded_bytes[i] = bytes[i];
+        c->folded_to[i] = lanes[i].position.id;
+        lag_folded(&c->lag[i], c->folded_to[i]);
         code = trim_folded(c, i, &lanes[i], bytes[i], e);
     }
     c->folded_at = clock_mono_us();
-    c->oldest = 0;
+    if (code == ERR_OK)
+        c->oldest = 0;
     refuse_adds(c);
     return code;
 }
 
 enum err control_fold(struct control *c, struct error *e)
 {
+    struct error why = {""};
     struct folder_lane *lanes = calloc(c->filter->lanes, sizeof(*lanes));
     if (lanes == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    enum err code = fold_with(c, lanes, e);
+    enum err code = fold_with(c, lanes, &why);
     free(lanes);
+    (void)snprintf(c->report.error, sizeof(c->report.error), "%.*s", LEASE_TEXT_MAX - 1, why.text);
+    if (code != ERR_OK)
+        return error_set(e, code, "%s", why.text);
+    c->report.folds++;
+    c->report.folded_ms = clock_wall_us() / 1000;
+    return ERR_OK;
+}
+
+/* --- when, and by whom --- */
+
+void control_begin_lag(struct control *c)
+{
+    for (unsigned i = 0; i < c->filter->lanes; i++)
+        lag_begin(&c->lag[i], control_count(&c->filter->lane[i]));
+    memset(c->folded_to, 0, sizeof(c->folded_to));
+}
+
+/* What is not folded, in all lanes together. */
+static struct due_facts note_lag(struct control *c, uint64_t now)
+{
+    const struct log_generation *g = &c->view->slot[c->view->current];
+    struct due_facts facts = {.last = c->folded_at, .log_max = c->log_max, .interval = c->fold_interval_us};
+    for (unsigned i = 0; i < c->filter->lanes; i++) {
+        struct lag_count count = control_count(&c->filter->lane[i]);
+        lane_reader_position(c->filter->lane[i].reader, &c->position[i]);
+        lag_note(&c->lag[i], c->position[i].id, count);
+        if (log_view_is_folded(c->view, g, i))
+            lag_folded(&c->lag[i], g->folded[i].position.id);
+        facts.unfolded_bytes += lag_unfolded(&c->lag[i], count).bytes;
+    }
+    if (facts.unfolded_bytes == 0)
+        c->oldest = 0;
+    else if (c->oldest == 0)
+        c->oldest = now;
+    facts.oldest = c->oldest;
+    return facts;
+}
+
+/* Take the lease, or renew it, when that is due. *@held: this process has it. */
+static enum err tend_lease(struct control *c, bool *held, struct error *e)
+{
+    enum err code = clock_mono_us() >= c->lease.again ? lease_take(&c->lease, &c->report, e) : ERR_OK;
+    *held = lease_is_held(&c->lease);
+    return code == ERR_BUSY ? ERR_OK : code;
+}
+
+/* Fold. Whoever fails again and again lets others try. */
+static enum err fold_now(struct control *c, struct error *e)
+{
+    enum err code = control_fold(c, e);
+    if (code == ERR_BUSY) /* another process has the lease by now, and folds */
+        return ERR_OK;
+    c->fold_failures = code == ERR_OK || fold_is_lost(code) ? 0 : c->fold_failures + 1;
+    if (c->fold_failures < FOLD_FAILURES_MAX)
+        return code;
+    c->fold_failures = 0;
+    lease_give_back(&c->lease);
+    c->lease.again = clock_mono_us() + (uint64_t)c->lease.ttl_ms * 1000;
+    return code;
+}
+
+static enum err fold_as_due(struct control *c, struct error *e)
+{
+    uint64_t now = clock_mono_us(),
+             interval = c->fold_interval_us != 0 ? c->fold_interval_us : DUE_INTERVAL_US;
+    bool held = lease_is_held(&c->lease);
+    enum err code = held ? read_tails(c, e) : ERR_OK; /* what others have added */
+    if (code != ERR_OK)
+        return code;
+    struct due_facts facts = note_lag(c, now);
+    uint64_t due = facts.unfolded_bytes > 0 && c->leaves ? now : fold_due(&facts);
+    c->fold_next = DUE_NEVER;
+    if (!c->folds)
+        return ERR_OK;
+    if (facts.unfolded_bytes > 0)
+        c->active_at = now;
+    else if (held && now - c->active_at >= (uint64_t)c->lease.ttl_ms * 1000) {
+        lease_give_back(&c->lease);
+        held = false;
+    }
+    if (held || due <= now)
+        code = tend_lease(c, &held, e);
+    if (code == ERR_OK && held && due <= now)
+        code = fold_now(c, e);
+    if (held)
+        c->fold_next = now + interval;
+    else if (due != DUE_NEVER)
+        c->fold_next = due > c->lease.again ? due : c->lease.again;
     return code;
 }
 
 enum err control_fold_if_due(struct control *c, struct error *e)
 {
-    struct log_filter *f = c->filter;
-    uint64_t now = clock_mono_us();
-    struct due_facts facts = {.last = c->folded_at, .log_max = c->log_max, .interval = c->fold_interval_us};
-    enum err code = read_tails(c, e);
-    for (unsigned i = 0; i < f->lanes; i++)
-        facts.unfolded_bytes += atomic_load(&f->lane[i].bytes) - c->folded_bytes[i];
-    if (facts.unfolded_bytes > 0 && c->oldest == 0)
-        c->oldest = now;
-    facts.oldest = c->oldest;
-    return code == ERR_OK && fold_due(&facts) <= now ? control_fold(c, e) : code;
+    enum err code = fold_as_due(c, e);
+    return code == ERR_OK ? measure(c, e) : code;
 }
 
 /* --- shards' nodes in another era --- */

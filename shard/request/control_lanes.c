@@ -139,6 +139,7 @@ enum err control_begin_again(struct control *c, struct error *e)
         code = control_hold_again(c, e);
     if (code != ERR_OK)
         return code;
+    control_begin_lag(c);
     control_move_readers(c, lane_reader_move);
     log_filter_changed(c->filter);
     return ERR_OK;

@@ -48,8 +48,14 @@ struct folder_shard {
     uint8_t state;  /* enum folder_state */
 };
 
+/* Called between shards, at least once for each: to renew a lease. What it returns but ERR_OK ends the fold.
+ */
+typedef enum err folder_tend_fn(void *arg, struct error *e);
+
 struct folder {
     struct fold fold;
+    folder_tend_fn *tend; /* NULL: none; the caller may set it */
+    void *tend_arg;
     struct resident *resident;      /* borrowed, as the shape is */
     const struct generation *shape; /* of the view; it may gain layers between folds, as memory does */
     struct placement placement;

@@ -9,7 +9,14 @@
 #include "base/clock.h"
 #include "shard/view/make.h"
 
-enum { TEND_MS = 20, KEY_TEXT = 24, LEAVES_MAX = 250, FOLD_US = 20000 };
+enum {
+    TEND_MS = 20,
+    KEY_TEXT = 24,
+    LEAVES_MAX = 250,
+    FOLD_US = 20000,
+    LOOK_US = 20000,
+    WAIT_MAX_US = 60 * 1000 * 1000
+};
 
 enum err log_member_make(struct link *l, struct names *names, uint64_t capacity, unsigned lanes,
                          uint32_t shard_bytes, struct error *e)
@@ -39,14 +46,24 @@ static void on_wake(void *arg)
     (void)pthread_mutex_unlock(&m->lock);
 }
 
+/* When it is, by the clock of conditions. */
+static struct timespec time_of(uint64_t mono_us)
+{
+    struct timespec t;
+    uint64_t now = clock_mono_us(), wait = mono_us > now ? mono_us - now : 0;
+    (void)clock_gettime(CLOCK_REALTIME, &t);
+    wait = wait < WAIT_MAX_US ? wait : WAIT_MAX_US;
+    t.tv_sec += (time_t)(wait / 1000000);
+    t.tv_nsec += (long)(wait % 1000000) * 1000;
+    t.tv_sec += t.tv_nsec / 1000000000L;
+    t.tv_nsec %= 1000000000L;
+    return t;
+}
+
 /* False: it is to end. */
 static bool wait_for_work(struct log_member *m)
 {
-    struct timespec until;
-    (void)clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += TEND_MS * 1000000L;
-    until.tv_sec += until.tv_nsec / 1000000000L;
-    until.tv_nsec %= 1000000000L;
+    struct timespec until = time_of(m->next);
     (void)pthread_mutex_lock(&m->lock);
     while (!m->stops && (m->pauses || !m->woken)) {
         m->paused = m->pauses;
@@ -67,10 +84,8 @@ static void *control(void *arg)
     struct log_member *m = arg;
     while (wait_for_work(m)) {
         struct error e = {""};
-        bool soon;
-        enum err code = control_tend(m->control, &soon, &e);
+        enum err code = control_tend(m->control, &m->next, &e);
         (void)pthread_mutex_lock(&m->lock);
-        m->woken |= soon;
         m->last = e;
         m->failing = code;
         (void)pthread_mutex_unlock(&m->lock);
@@ -120,12 +135,17 @@ enum err log_member_open(struct log_member *m, const struct log_member_options *
         m->port = request_port_new(m->base, m->store, o->timeout_ms);
     if (m->letters == NULL || m->port == NULL || m->filter == NULL || event_add(m->letters, NULL) != 0)
         return error_set(e, ERR_NOMEM, "out of memory");
-    const struct control_options options = {.filter = m->filter,
-                                            .link = m->link,
-                                            .timeout_ms = o->timeout_ms,
-                                            .folds = o->folds,
-                                            .fold_interval_us = FOLD_US,
-                                            .retain_us = o->retain_us};
+    const struct control_options options = {
+        .filter = m->filter,
+        .link = m->link,
+        .timeout_ms = o->timeout_ms,
+        .folds = o->folds,
+        .owner = o->owner,
+        .log_max = o->log_max,
+        .lease_ms = o->lease_ms,
+        .look_interval_us = o->look_interval_us != 0 ? o->look_interval_us : LOOK_US,
+        .fold_interval_us = o->fold_interval_us != 0 ? o->fold_interval_us : FOLD_US,
+        .retain_us = o->retain_us};
     enum err code = control_new(&m->control, &options, e);
     if (code == ERR_OK &&
         (pthread_create(&m->thread, NULL, control, m) != 0 || pthread_create(&m->worker, NULL, work, m) != 0))

@@ -17,6 +17,7 @@ struct log_member {
     pthread_mutex_t lock;
     pthread_cond_t wake;
     bool woken, stops, pauses, paused;
+    uint64_t next;    /* when the control is to be called again */
     enum err failing; /* what the control ended with last, and its text */
     struct error last;
     pthread_t worker; /* runs the loop */
@@ -34,6 +35,10 @@ struct log_member_options {
     unsigned timeout_ms;
     uint64_t retain_us; /* how long entries stay in a lane that are folded */
     bool folds;
+    /* As in struct control_options; 0: what tests want as a rule. */
+    const char *owner;
+    uint64_t log_max, fold_interval_us, look_interval_us;
+    unsigned lease_ms;
 };
 
 /* Make the filter @names, which gets an incarnation: without a source, on all nodes, one key of 10,000 a
