@@ -93,6 +93,11 @@ static enum err renew_lease(void *arg, struct error *e)
     return code == ERR_BUSY ? code : ERR_OK;
 }
 
+static enum err catch_up(void *arg, struct error *e)
+{
+    return read_tails(arg, e);
+}
+
 static enum err begin_folding(struct control *c, struct held *h, struct error *e)
 {
     if (c->folding == h)
@@ -102,6 +107,7 @@ static enum err begin_folding(struct control *c, struct held *h, struct error *e
     if (code != ERR_OK)
         return code;
     c->folder.tend = renew_lease;
+    c->folder.catch_up = catch_up;
     c->folder.tend_arg = c;
     held_keep(h);
     c->folding = h;
@@ -163,21 +169,19 @@ static enum err trim(struct control *c, unsigned i, const struct log_mark *keep,
     return ERR_OK;
 }
 
-static bool has_lag(const struct control *c)
-{
-    return c->oldest != 0;
-}
-
-/* Only who may append, and sees that not all is folded, or refuses already, need know it. */
+/* Only who may append, and has met entries since, or refuses already, need know it. */
 static enum err measure(struct control *c, struct error *e)
 {
     enum err code = ERR_OK;
     uint64_t now = clock_mono_us();
-    bool needed = c->filter->adds != ERR_OK || (c->filter->registered && has_lag(c));
-    if (!needed)
+    uint64_t entries = 0;
+    for (unsigned i = 0; i < c->filter->lanes; i++)
+        entries += control_count(&c->filter->lane[i]).entries;
+    if (c->filter->adds == ERR_OK && (!c->filter->registered || entries == c->measured_entries))
         return ERR_OK;
     if (now - c->measured_at >= MEASURE_US) {
         c->measured_at = now;
+        c->measured_entries = entries;
         for (unsigned i = 0; i < c->filter->lanes && code == ERR_OK; i++)
             code = trim(c, i, NULL, e);
         refuse_adds(c);

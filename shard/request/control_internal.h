@@ -47,7 +47,8 @@ struct control {
     uint64_t fold_next;         /* when there may be something to do for whoever folds */
     uint64_t active_at;         /* when something was to be folded last */
     unsigned fold_failures;     /* one after the other */
-    uint64_t measured_at, lane_bytes[LOG_LANES_MAX]; /* of the lanes in Redis */
+    uint64_t measured_at, measured_entries; /* when, and how many had been applied */
+    uint64_t lane_bytes[LOG_LANES_MAX];     /* of the lanes in Redis */
     pthread_mutex_t noting;
     struct log_status noted; /* under the lock, as the next: what only this thread knows */
     struct lag_count noted_folded[LOG_LANES_MAX];

@@ -157,7 +157,9 @@ static enum err read_piece(struct folder *f, unsigned layer, uint32_t shard, uin
         return code;
     if (r->type != REDIS_REPLY_STRING || r->len != length)
         code = error_set(e, ERR_LOST, "it is cut");
-    else
+    else if (f->catch_up != NULL)
+        code = f->catch_up(f->tend_arg, e);
+    if (code == ERR_OK)
         code = resident_join_piece(f->resident, layer, shard, offset, r->str, length, e);
     freeReplyObject(r);
     return code == ERR_LOST ? error_prefix(e, code, "shard %.*s", (int)key.length, key.text) : code;
