@@ -353,6 +353,30 @@ static void test_a_shard_that_is_a_list__is_named_and_stays(void **state)
     is_answered_again(7);
 }
 
+/* However many there are: one that is lost keeps no other one from memory. */
+static void test_a_shard_that_is_missing__leaves_the_others_in_memory(void **state)
+{
+    struct error e = {""};
+    struct log_status s;
+    char shard[KEY_NAME_MAX + 1];
+    uint64_t outside;
+    (void)state;
+    must(client_ok(&client, &e, "FLUSHALL"), e);
+    must(names_init(&names, "tb", "f", 1, &e), e);
+    must(log_member_make(l, &names, 1000000, 1, 8192, &e), e);
+    shard_of(7, shard, &outside);
+    assert_int_equal(number("DEL %s", shard), 1);
+    open_with(UINT64_MAX, true);
+    assert_int_equal(solo_ask(&solo, false, outside), KEY_ABSENT);
+    for (unsigned i = 0; i < 100; i++)
+        solo_tend(&solo);
+    control_status(solo.control, &s);
+    assert_true(s.generation[1].memory.shards > 200);
+    assert_int_equal(s.generation[1].memory.resident, s.generation[1].memory.shards - 1);
+    assert_int_equal(s.code, ERR_LOST);
+    assert_non_null(strstr(s.error, shard));
+}
+
 /* A token that nobody has drawn yet: home went back, say. Nobody who does not fold may read it; the next
  * folder draws a later one. */
 static void test_a_header_with_a_token_of_the_future__is_taken_over_by_a_folder(void **state)
@@ -393,6 +417,7 @@ int main(void)
         BAD_TEST(test_a_string_of_somebody_else__is_named),
         BAD_TEST(test_a_shard_that_is_cut__is_named),
         BAD_TEST(test_a_shard_that_is_a_list__is_named_and_stays),
+        BAD_TEST(test_a_shard_that_is_missing__leaves_the_others_in_memory),
         BAD_TEST(test_a_header_with_a_token_of_the_future__is_taken_over_by_a_folder),
     };
     return cmocka_run_group_tests(tests, start, stop);
