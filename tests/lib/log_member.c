@@ -239,9 +239,13 @@ enum err log_member_ask(struct log_member *m, bool adds, const uint64_t *keys, u
         named[i].bytes = texts[i];
         named[i].length = (size_t)snprintf(texts[i], KEY_TEXT, "%" PRIu64, keys[i]);
     }
-    a.code = mailbox_post(m->mailbox, ask, &a);
+    enum err posted = mailbox_post(m->mailbox, ask, &a);
+    if (posted != ERR_OK) { /* nobody else has it */
+        a.code = posted;
+        a.told = true;
+    }
     (void)pthread_mutex_lock(&m->lock);
-    while (a.code == ERR_OK && !a.told)
+    while (!a.told)
         (void)pthread_cond_wait(&m->wake, &m->lock);
     (void)pthread_mutex_unlock(&m->lock);
     free(named);
