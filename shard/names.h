@@ -3,6 +3,7 @@
 #define SHARD_NAMES_H
 /* The names of everything Twinbloom keeps in Redis (P is the prefix, F the filter):
  *   P:{F}:view  P:{F}:expansion_flag  P:{F}:job  P:{F}:count  P:{F}:history  P:{F}:token  P:{F}:load
+ *   P:{F}:folder                         who folds a filter that is a log
  *   P:{F}:leftover                       of a filter that is a log: what lies in Redis and no view names
  *   P:{F}:build  P:{F}:forgotten         of a filter that is a log: the record of a build; generations whose
  *                                        shards are to be deleted
@@ -53,7 +54,7 @@ MUST_CHECK bool names_unescape(const char *escaped, size_t escaped_length, char 
                                size_t *length);
 
 /* @what: "view", "expansion_flag", "job", "count", "history", "token", "load", "tail", "marks",
- * "leftover", "build" or "forgotten". */
+ * "leftover", "folder", "build" or "forgotten". */
 void names_filter_key(const struct names *n, const char *what, struct key_name *out);
 
 struct shard_id {

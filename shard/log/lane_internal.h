@@ -77,6 +77,7 @@ struct lane_reader {
     struct own *own; /* borrowed; NULL: nothing is kept */
     struct turn turn;
     bool in_turn;                 /* else a new one is to begin */
+    bool is_unreadable;           /* what the lane has could not be read last: nothing is added behind it */
     struct round *round;          /* NULL: none yet */
     struct lane_port *runner;     /* whose store the round went over */
     TAILQ_ENTRY(lane_reader) run; /* of a port: to go on with, or waiting for replies */

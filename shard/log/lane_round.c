@@ -4,9 +4,9 @@
  * told. Possible failure modes are: a full reply (a round more), a connection that breaks (a pause, and a
  * round without the entries that may be in the lane: those that are not met are sent by the next one), a lane
  * whose slot has moved (the round again, at its new node), a port that goes (another one makes the round
- * again), entries that Redis refuses (the requests whose keys they have are told), no lane at all (all are
- * told), and a gap, a loss or another era: the reader stops, its owner is told and moves it, and the turn
- * goes on from there. */
+ * again), entries that Redis refuses (the requests whose keys they have are told), a lane that is none, or
+ * has what is no entry (all are told, and nothing is added until it can be read), and a gap, a loss or
+ * another era: the reader stops, its owner is told and moves it, and the turn goes on from there. */
 #include "shard/log/lane_internal.h"
 
 #include <stdlib.h>
@@ -39,7 +39,7 @@ static bool write_round(struct lane_reader *r, struct round *o)
     tail_clear(&o->tail);
     lane_commands_clear(&o->commands, o->redirect.port != 0 && o->redirect.ask);
     for (unsigned i = 0; i < t->entries; i++) {
-        if (t->state[i] != ENTRY_UNSENT)
+        if (t->state[i] != ENTRY_UNSENT || r->is_unreadable)
             continue;
         unsigned first = i * LOG_KEYS_MAX, left = t->keys - first;
         size_t length = log_entry_encode(bytes, r->writer, t->sequence + i, t->hashes + first,
@@ -267,6 +267,7 @@ static bool unmet(struct turn *t)
 static void judge(struct lane_reader *r, struct lane_port *p)
 {
     enum tail_state state = tail_state(&r->round->tail, &r->lane);
+    r->is_unreadable = false;
     if (r->round->missing)
         state = TAIL_LOST;
     switch (state) {
@@ -295,6 +296,12 @@ static void judge(struct lane_reader *r, struct lane_port *p)
     }
 }
 
+static void end_unreadable(struct lane_reader *r, struct lane_port *p)
+{
+    r->is_unreadable = true;
+    lane_turn_end(r, p, r->round->code, r->round->why.text);
+}
+
 static void end_round(struct lane_reader *r)
 {
     struct round *o = r->round;
@@ -311,7 +318,7 @@ static void end_round(struct lane_reader *r)
     else if (o->awaited < o->commands.count || o->code == ERR_UNREACHABLE)
         lane_turn_go_on_later(r, p);
     else if (o->code != ERR_OK)
-        lane_turn_end(r, p, o->code, o->why.text);
+        end_unreadable(r, p);
     else
         judge(r, p);
 }

@@ -9,13 +9,29 @@
  * go back to where it begins; the other one answers until the shards of the new one are in memory. */
 #include "shard/request/control_internal.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include "base/clock.h"
+#include "base/random.h"
 #include "shard/view/view_load.h"
+
+enum { RETRY_US = 20 * 1000, RETRY_DOUBLINGS = 3 };
+
+static void init_lease(struct control *c, const struct control_options *o)
+{
+    char owner[LEASE_OWNER_MAX];
+    uint64_t random = random_u64(); /* a process that begins again is another one */
+    (void)snprintf(owner, sizeof(owner), "%.80s/%016" PRIx64, o->owner != NULL ? o->owner : "", random);
+    lease_init(&c->lease, link_nodes(o->link), &o->filter->names, owner,
+               o->lease_ms != 0 ? o->lease_ms : LEASE_MS_DEFAULT, o->timeout_ms);
+}
 
 enum err control_new(struct control **out, const struct control_options *o, struct error *e)
 {
     struct control *c = calloc(1, sizeof(*c));
     if (c != NULL) {
+        (void)pthread_mutex_init(&c->noting, NULL); /* does not fail without attributes */
         c->filter = o->filter;
         c->link = o->link;
         c->timeout_ms = o->timeout_ms;
@@ -25,7 +41,9 @@ enum err control_new(struct control **out, const struct control_options *o, stru
         c->shard_bytes = o->shard_bytes != 0 ? o->shard_bytes : SHARD_BYTES_DEFAULT;
         c->growth = o->growth > 0 ? o->growth : 2;
         c->writer_grace_us = o->writer_grace_us != 0 ? o->writer_grace_us : CONTROL_GRACE_US;
+        c->look_interval_us = o->look_interval_us != 0 ? o->look_interval_us : LOOK_INTERVAL_US;
         c->folds = o->folds;
+        init_lease(c, o);
         c->view = malloc(sizeof(*c->view));
         c->at = calloc(LOG_LANES_MAX, sizeof(*c->at));
         c->position = calloc(LOG_LANES_MAX, sizeof(*c->position));
@@ -49,6 +67,8 @@ void control_free(struct control *c)
         return;
     log_filter_close(c->filter, ERR_CANCELLED, "the filter is closed");
     control_stop_folding(c);
+    lease_give_back(&c->lease);
+    lease_fini(&c->lease);
     lane_port_free(c->port);
     if (c->store != NULL)
         store_free(c->store);
@@ -60,6 +80,7 @@ void control_free(struct control *c)
     free(c->known);
     eras_fini(&c->eras);
     roll_fini(&c->roll);
+    (void)pthread_mutex_destroy(&c->noting);
     free(c);
 }
 
@@ -112,9 +133,12 @@ static void forget_own(struct control *c)
         roll_forget(&c->roll, c->view, i, c->filter->lane[i].own);
 }
 
-static enum err tend(struct control *c, bool *soon, struct error *e)
+/* The view, and what is to be done before anything else because of it. */
+static enum err look(struct control *c, struct error *e)
 {
     bool again = false;
+    c->looked_at = clock_mono_us();
+    c->looks++;
     enum err code = control_read_view(c, e);
     if (code == ERR_OK && c->filter->lanes > 0)
         code = control_mend_lanes(c, &again, e);
@@ -124,41 +148,77 @@ static enum err tend(struct control *c, bool *soon, struct error *e)
         code = control_read_lanes(c, e);
     if (code == ERR_OK)
         code = control_follow_eras(c, e);
-    if (code == ERR_OK)
-        code = control_follow_generations(c, soon, e);
+    return code;
+}
+
+static uint64_t next_look(const struct control *c)
+{
+    return c->looked_at + c->look_interval_us * (c->filter->registered ? 1 : LOOK_RARELY);
+}
+
+/* Shards that cannot be loaded do not keep others from being folded. */
+static enum err tend(struct control *c, bool *soon, struct error *e)
+{
+    bool is_wanted = atomic_exchange(&c->filter->wants_look, false);
+    enum err code = ERR_OK;
+    if (is_wanted || c->failures > 0 || c->looked_at == 0 || clock_mono_us() >= next_look(c))
+        code = look(c, e);
     if (code != ERR_OK)
+        return code;
+    code = control_follow_generations(c, soon, e);
+    if (code != ERR_OK && !control_is_of_shards(code))
         return code;
     forget_own(c);
     if (*soon)
-        return ERR_OK;
-    code = c->folds ? control_fold_if_due(c, e) : control_measure(c, e);
-    return code == ERR_OK ? control_grow(c, soon, e) : code;
+        return code;
+    enum err folded = control_fold_if_due(c, code == ERR_OK ? e : NULL);
+    if (folded == ERR_OK)
+        folded = control_grow(c, soon, code == ERR_OK ? e : NULL);
+    return code == ERR_OK ? folded : code;
 }
 
-enum err control_tend(struct control *c, bool *soon, struct error *e)
+static enum err tend_and_remove(struct control *c, bool *soon, struct error *e)
 {
-    struct error ignored;
-    *soon = false;
-    c->waits = WAITS_FOR_NOTHING;
     enum err code = tend(c, soon, e);
     if (!c->folds || (code != ERR_OK && code != ERR_BUSY))
         return code;
-    enum err removed = control_remove_gone(c, soon, code == ERR_OK ? e : &ignored);
+    enum err removed = control_remove_gone(c, soon, code == ERR_OK ? e : NULL);
     return code == ERR_OK ? removed : code;
+}
+
+enum err control_tend(struct control *c, uint64_t *next, struct error *e)
+{
+    struct error why = {""};
+    bool soon = false;
+    c->waits = WAITS_FOR_NOTHING;
+    enum err code = tend_and_remove(c, &soon, &why);
+    uint64_t now = clock_mono_us(), look_at = next_look(c);
+    control_note(c, code, &why);
+    if (code != ERR_OK) {
+        *next = now + (RETRY_US << (c->failures < RETRY_DOUBLINGS ? c->failures : RETRY_DOUBLINGS));
+        c->failures++;
+        return error_set(e, code, "%s", why.text);
+    }
+    c->failures = 0;
+    *next = soon ? 0 : look_at < c->fold_next ? look_at : c->fold_next;
+    return ERR_OK;
 }
 
 enum err control_leave(struct control *c, struct error *e)
 {
     struct log_filter *f = c->filter;
     size_t kept = 0;
-    bool soon;
-    enum err code = control_tend(c, &soon, e);
+    uint64_t next;
+    c->leaves = true;
+    atomic_store(&f->wants_look, true); /* the latest `folded` */
+    enum err code = control_tend(c, &next, e);
     for (unsigned i = 0; i < f->lanes; i++)
         kept += own_count(f->lane[i].own);
     if (code != ERR_OK || !f->registered)
         return code;
     if (kept > 0)
         return error_set(e, ERR_BUSY, "%zu entries are not folded yet", kept);
+    lease_give_back(&c->lease);
     control_set_registered(f, false);
     return roll_leave(&c->roll, e);
 }

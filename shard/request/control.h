@@ -2,8 +2,12 @@
 #ifndef SHARD_REQUEST_CONTROL_H
 #define SHARD_REQUEST_CONTROL_H
 /* What keeps a filter of this process to its view in Redis: opens it, follows its lanes, eras, generations
- * and layers, loads its shards. Blocking; of one thread, which calls control_tend() at intervals, and soon
- * after the filter's wake was called. Requests go on meanwhile.
+ * and layers, loads its shards. Blocking; of one thread, which calls control_tend() when that says so, and
+ * soon after the filter's wake was called. Requests go on meanwhile.
+ *
+ * The view is read when something says that it may have changed: a notice in a lane, a lane that cannot be
+ * read on, a block or a shard that another view is about, a request that wants to append; and now and then,
+ * for what is told by nothing. A filter that nobody asks costs that alone.
  *
  * Whatever the view says, nothing relies on it being the latest one: a lane that is not the filter's any more
  * cannot be read under its era, and a generation that is not the current one any more stays right for as long
@@ -11,14 +15,20 @@
 #include <stdbool.h>
 #include "shard/link.h"
 #include "shard/request/log_filter.h"
+#include "shard/request/log_status.h"
 
 struct control;
 
-enum { CONTROL_GRACE_US = 10 * 1000 * 1000 };
+enum {
+    CONTROL_GRACE_US = 10 * 1000 * 1000,
+    LOOK_INTERVAL_US = 1000 * 1000,
+    LOOK_RARELY = 10 /* intervals, where this process is no registered writer */
+};
 
 struct control_options {
     struct log_filter *filter; /* borrowed, as the link is */
     struct link *link;
+    const char *owner;   /* names this process in the folder's lease, for people; NULL: nothing. Copied */
     unsigned timeout_ms; /* of a tail read */
     uint64_t retain_us;  /* how long entries stay in a lane that are folded; for readers that lag behind */
     uint64_t log_max;    /* bytes of a lane in Redis: adds are refused behind that; 0: LOG_MAX_DEFAULT */
@@ -26,7 +36,9 @@ struct control_options {
     uint32_t shard_bytes;      /* of layers that are added; 0: SHARD_BYTES_DEFAULT */
     double growth;             /* of a filter with a source (grow.h); 0: 2 */
     uint64_t writer_grace_us;  /* a writer that does not answer for so long is removed; 0: CONTROL_GRACE_US */
-    bool folds;                /* may be changed by control_set_folding() */
+    uint64_t look_interval_us; /* between two reads of the view that nothing asked for; 0: LOOK_INTERVAL_US */
+    unsigned lease_ms;         /* of the folder; 0: LEASE_MS_DEFAULT */
+    bool folds; /* while it has the folder's lease, which it takes when there is something to; control_set_folding() */
 };
 
 /* ERR_NOMEM. */
@@ -34,13 +46,16 @@ MUST_CHECK enum err control_new(struct control **out, const struct control_optio
 /* Requests that come are told ERR_CANCELLED. NULL is fine. */
 void control_free(struct control *c);
 
-/* Whether this process folds: it has the filter's lease. Any thread. */
+/* Whether this process may fold. Any thread. */
 void control_set_folding(struct control *c, bool folds);
 
-/* Do what is due. *@soon: there is more, come again at once. An error says what could not be done, and is
- * tried again by the next call; what can be answered is answered in spite of it. ERR_NOT_FOUND: the filter is
- * gone, or is another one, and this one is closed for good. */
-MUST_CHECK enum err control_tend(struct control *c, bool *soon, struct error *e);
+/* Do what is due. *@next: when to call it again at the latest, monotonic, in us; 0: at once. An error says
+ * what could not be done, and is tried again by the next call; what can be answered is answered in spite of
+ * it. ERR_NOT_FOUND: the filter is gone, or is another one, and this one is closed for good. */
+MUST_CHECK enum err control_tend(struct control *c, uint64_t *next, struct error *e);
+
+/* How the filter fares in this process. Any thread; nothing is sent. */
+void control_status(struct control *c, struct log_status *out);
 
 /* At a clean stop, when no request is under way or will come: leave the register of writers. ERR_BUSY:
  * entries of this process are not folded yet; call again. A process that ends without it is

@@ -4,11 +4,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "base/clock.h"
 #include "shard/log/lane_sync.h"
 #include "shard/resident/dirty.h"
 
-enum { MEASURE_US = 1000 * 1000 };
+enum { MEASURE_US = 1000 * 1000, FOLD_FAILURES_MAX = 8 };
 
 void control_stop_folding(struct control *c)
 {
@@ -17,6 +18,11 @@ void control_stop_folding(struct control *c)
     folder_fini(&c->folder);
     held_drop(c->folding);
     c->folding = NULL;
+}
+
+struct lag_count control_count(const struct filter_lane *l)
+{
+    return (struct lag_count){.entries = atomic_load(&l->entries), .bytes = atomic_load(&l->bytes)};
 }
 
 /* --- folding --- */
@@ -74,6 +80,22 @@ enum err control_read_tails(struct control *c, struct error *e)
     return w.code;
 }
 
+/* For the folder: it ends where another process has the lease by now. One that has none goes on: shards'
+ * nodes in another era are written by all. */
+static enum err renew_lease(void *arg, struct error *e)
+{
+    struct control *c = arg;
+    if (c->lease.until == 0 || clock_mono_us() < c->lease.again)
+        return ERR_OK;
+    enum err code = lease_take(&c->lease, &c->report, e);
+    return code == ERR_BUSY ? code : ERR_OK;
+}
+
+static enum err catch_up(void *arg, struct error *e)
+{
+    return control_read_tails(arg, e);
+}
+
 static enum err begin_folding(struct control *c, struct held *h, struct error *e)
 {
     if (c->folding == h)
@@ -82,6 +104,9 @@ static enum err begin_folding(struct control *c, struct held *h, struct error *e
     enum err code = folder_init(&c->folder, c->link, &c->filter->names, &h->shape, h->resident, e);
     if (code != ERR_OK)
         return code;
+    c->folder.tend = renew_lease;
+    c->folder.catch_up = catch_up;
+    c->folder.tend_arg = c;
     held_keep(h);
     c->folding = h;
     for (unsigned i = 0; i < c->filter->lanes; i++)
@@ -142,16 +167,25 @@ static enum err trim(struct control *c, unsigned i, const struct log_mark *keep,
     return ERR_OK;
 }
 
-enum err control_measure(struct control *c, struct error *e)
+/* Only who may append, and has met entries since, or refuses already, need know it. */
+static enum err measure(struct control *c, struct error *e)
 {
     enum err code = ERR_OK;
     uint64_t now = clock_mono_us();
-    if (now - c->measured_at < MEASURE_US)
+    uint64_t entries = 0;
+    for (unsigned i = 0; i < c->filter->lanes; i++)
+        entries += control_count(&c->filter->lane[i]).entries;
+    if (c->filter->adds == ERR_OK && (!c->filter->registered || entries == c->measured_entries))
         return ERR_OK;
-    c->measured_at = now;
-    for (unsigned i = 0; i < c->filter->lanes && code == ERR_OK; i++)
-        code = trim(c, i, NULL, e);
-    refuse_adds(c);
+    if (now - c->measured_at >= MEASURE_US) {
+        c->measured_at = now;
+        c->measured_entries = entries;
+        for (unsigned i = 0; i < c->filter->lanes && code == ERR_OK; i++)
+            code = trim(c, i, NULL, e);
+        refuse_adds(c);
+    }
+    if (c->fold_next > c->measured_at + MEASURE_US)
+        c->fold_next = c->measured_at + MEASURE_US;
     return code;
 }
 
@@ -179,7 +213,8 @@ static bool note_positions(struct control *c, const struct held *h, struct folde
     for (unsigned i = 0; i < f->lanes; i++) {
         lanes[i].number = c->lane[i].number;
         lanes[i].era = c->lane[i].era;
-        bytes[i] = atomic_load(&f->lane[i].bytes);
+        struct lag_count now = control_count(&f->lane[i]);
+        bytes[i] = now.bytes;
         lane_reader_hold(f->lane[i].reader, &lanes[i].position);
         lanes[i].layers = h->resident->begun[i];
         keys += h->resident->keys[i];
@@ -188,8 +223,22 @@ static bool note_positions(struct control *c, const struct held *h, struct folde
         lanes[i].mark = h->full[i].mark;
         lane_reader_let_go(f->lane[i].reader);
         lanes[i].keys = keys;
+        lag_note(&c->lag[i], lanes[i].position.id, now);
     }
     return applied;
+}
+
+/* Another process may have folded since this one did: then it takes over, once. */
+static enum err fold_or_take_over(struct control *c, struct folder_lane *lanes, struct error *e)
+{
+    uint64_t token = c->folder.fold.token.number;
+    bool had_token = c->folder.took_over;
+    enum err code = folder_fold(&c->folder, lanes, c->filter->lanes, e);
+    if (code == ERR_FENCED && had_token)
+        code = folder_fold(&c->folder, lanes, c->filter->lanes, e);
+    if (c->folder.fold.token.number != token) /* the view names it */
+        log_filter_look(c->filter);
+    return code;
 }
 
 static enum err fold_with(struct control *c, struct folder_lane *lanes, struct error *e)
@@ -207,39 +256,122 @@ static enum err fold_with(struct control *c, struct folder_lane *lanes, struct e
         return code;
     if (!note_positions(c, c->folding, lanes, bytes))
         return ERR_OK;
-    code = folder_fold(&c->folder, lanes, f->lanes, e);
+    code = fold_or_take_over(c, lanes, e);
     for (unsigned i = 0; i < f->lanes && code == ERR_OK; i++) {
-        c->folded_bytes[i] = bytes[i];
+        c->folded_to[i] = lanes[i].position.id;
+        lag_folded(&c->lag[i], c->folded_to[i]);
         code = trim_folded(c, i, &lanes[i], bytes[i], e);
     }
     c->folded_at = clock_mono_us();
-    c->oldest = 0;
+    if (code == ERR_OK)
+        c->oldest = 0;
     refuse_adds(c);
     return code;
 }
 
 enum err control_fold(struct control *c, struct error *e)
 {
+    struct error why = {""};
     struct folder_lane *lanes = calloc(c->filter->lanes, sizeof(*lanes));
     if (lanes == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    enum err code = fold_with(c, lanes, e);
+    enum err code = fold_with(c, lanes, &why);
     free(lanes);
+    (void)snprintf(c->report.error, sizeof(c->report.error), "%.*s", LEASE_TEXT_MAX - 1, why.text);
+    if (code != ERR_OK)
+        return error_set(e, code, "%s", why.text);
+    c->report.folds++;
+    c->report.folded_ms = clock_wall_us() / 1000;
+    return ERR_OK;
+}
+
+/* --- when, and by whom --- */
+
+void control_begin_lag(struct control *c)
+{
+    for (unsigned i = 0; i < c->filter->lanes; i++)
+        lag_begin(&c->lag[i], control_count(&c->filter->lane[i]));
+    memset(c->folded_to, 0, sizeof(c->folded_to));
+}
+
+/* What is not folded, in all lanes together. */
+static struct due_facts note_lag(struct control *c, uint64_t now)
+{
+    const struct log_generation *g = &c->view->slot[c->view->current];
+    struct due_facts facts = {.last = c->folded_at, .log_max = c->log_max, .interval = c->fold_interval_us};
+    for (unsigned i = 0; i < c->filter->lanes; i++) {
+        struct lag_count count = control_count(&c->filter->lane[i]);
+        lane_reader_position(c->filter->lane[i].reader, &c->position[i]);
+        lag_note(&c->lag[i], c->position[i].id, count);
+        if (log_view_is_folded(c->view, g, i))
+            lag_folded(&c->lag[i], g->folded[i].position.id);
+        facts.unfolded_bytes += lag_unfolded(&c->lag[i], count).bytes;
+    }
+    if (facts.unfolded_bytes == 0)
+        c->oldest = 0;
+    else if (c->oldest == 0)
+        c->oldest = now;
+    facts.oldest = c->oldest;
+    return facts;
+}
+
+/* Take the lease, or renew it, when that is due. *@held: this process has it. */
+static enum err tend_lease(struct control *c, bool *held, struct error *e)
+{
+    enum err code = clock_mono_us() >= c->lease.again ? lease_take(&c->lease, &c->report, e) : ERR_OK;
+    *held = lease_is_held(&c->lease);
+    return code == ERR_BUSY ? ERR_OK : code;
+}
+
+/* Fold. Whoever fails again and again lets others try. */
+static enum err fold_now(struct control *c, struct error *e)
+{
+    enum err code = control_fold(c, e);
+    if (code == ERR_BUSY) /* another process has the lease by now, and folds */
+        return ERR_OK;
+    c->fold_failures = code == ERR_OK || fold_is_lost(code) ? 0 : c->fold_failures + 1;
+    if (c->fold_failures < FOLD_FAILURES_MAX)
+        return code;
+    c->fold_failures = 0;
+    lease_give_back(&c->lease);
+    c->lease.again = clock_mono_us() + (uint64_t)c->lease.ttl_ms * 1000;
+    return code;
+}
+
+static enum err fold_as_due(struct control *c, struct error *e)
+{
+    uint64_t now = clock_mono_us(),
+             interval = c->fold_interval_us != 0 ? c->fold_interval_us : DUE_INTERVAL_US;
+    bool held = lease_is_held(&c->lease);
+    enum err code = held ? control_read_tails(c, e) : ERR_OK; /* what others have added */
+    if (code != ERR_OK)
+        return code;
+    struct due_facts facts = note_lag(c, now);
+    uint64_t due = facts.unfolded_bytes > 0 && c->leaves ? now : fold_due(&facts);
+    c->fold_next = DUE_NEVER;
+    if (!c->folds)
+        return ERR_OK;
+    if (facts.unfolded_bytes > 0)
+        c->active_at = now;
+    else if (held && now - c->active_at >= (uint64_t)c->lease.ttl_ms * 1000) {
+        lease_give_back(&c->lease);
+        held = false;
+    }
+    if (held || due <= now)
+        code = tend_lease(c, &held, e);
+    if (code == ERR_OK && held && due <= now)
+        code = fold_now(c, e);
+    if (held)
+        c->fold_next = now + interval;
+    else if (due != DUE_NEVER)
+        c->fold_next = due > c->lease.again ? due : c->lease.again;
     return code;
 }
 
 enum err control_fold_if_due(struct control *c, struct error *e)
 {
-    struct log_filter *f = c->filter;
-    uint64_t now = clock_mono_us();
-    struct due_facts facts = {.last = c->folded_at, .log_max = c->log_max, .interval = c->fold_interval_us};
-    enum err code = control_read_tails(c, e);
-    for (unsigned i = 0; i < f->lanes; i++)
-        facts.unfolded_bytes += atomic_load(&f->lane[i].bytes) - c->folded_bytes[i];
-    if (facts.unfolded_bytes > 0 && c->oldest == 0)
-        c->oldest = now;
-    facts.oldest = c->oldest;
-    return code == ERR_OK && fold_due(&facts) <= now ? control_fold(c, e) : code;
+    enum err code = fold_as_due(c, e);
+    return code == ERR_OK ? measure(c, e) : code;
 }
 
 /* --- shards' nodes in another era --- */

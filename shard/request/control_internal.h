@@ -3,8 +3,8 @@
 #define SHARD_REQUEST_CONTROL_INTERNAL_H
 /* What the parts of a control share: control.c (the view, and the order of all), control_writers.c (the
  * register of writers), control_lanes.c (lanes that broke, and where they are read from), control_shards.c
- * (generations, and their shards in memory), control_grow.c (layers), control_fold.c (folding, and shards' nodes in
- * another era). */
+ * (generations, and their shards in memory), control_grow.c (layers), control_fold.c (the lease, folding, and shards'
+ * nodes in another era), control_status.c (how it fares). */
 #include "shard/request/control.h"
 #include "shard/request/log_filter_internal.h"
 #include "shard/view/eras.h"
@@ -12,6 +12,8 @@
 #include "shard/view/folder.h"
 #include "shard/view/grow.h"
 #include "shard/view/remove.h"
+#include "shard/view/lag.h"
+#include "shard/view/lease.h"
 #include "shard/view/retain.h"
 #include "shard/view/roll.h"
 
@@ -30,11 +32,14 @@ struct control {
     struct log_filter *filter;
     struct link *link;
     unsigned timeout_ms;
-    uint64_t retain_us, log_max, fold_interval_us;
+    uint64_t retain_us, log_max, fold_interval_us, look_interval_us;
     uint32_t shard_bytes;
     double growth;
     uint64_t grew; /* the generation that this process has added the newest layer to */
     _Atomic bool folds;
+    bool leaves;
+    uint64_t looked_at, looks; /* when the view was read last, how often */
+    unsigned failures;         /* calls that failed, one after the other */
     struct log_view *view;
     struct lane stream[LOG_LANES_MAX];   /* its lanes */
     struct log_lane lane[LOG_LANES_MAX]; /* what the readers read */
@@ -60,9 +65,19 @@ struct control {
     struct folder folder;
     struct eras eras; /* of the shards' nodes */
     struct retain retain[LOG_LANES_MAX];
+    struct lease lease;
+    struct lease_report report;
+    struct lag lag[LOG_LANES_MAX];
+    struct log_id folded_to[LOG_LANES_MAX]; /* by this process, since the lanes are read */
     uint64_t folded_at, oldest; /* the end of the last fold; when something came behind it, 0: nothing */
-    uint64_t folded_bytes[LOG_LANES_MAX];            /* of filter_lane's, up to where the last fold went */
-    uint64_t measured_at, lane_bytes[LOG_LANES_MAX]; /* of the lanes in Redis */
+    uint64_t fold_next;         /* when there may be something to do for whoever folds */
+    uint64_t active_at;         /* when something was to be folded last */
+    unsigned fold_failures;     /* one after the other */
+    uint64_t measured_at, measured_entries; /* when, and how many had been applied */
+    uint64_t lane_bytes[LOG_LANES_MAX];     /* of the lanes in Redis */
+    pthread_mutex_t noting;
+    struct log_status noted; /* under the lock, as the next: what only this thread knows */
+    struct lag_count noted_folded[LOG_LANES_MAX];
 };
 
 /* --- control.c --- */
@@ -75,6 +90,9 @@ MUST_CHECK enum err control_read_view(struct control *c, struct error *e);
 void control_set_registered(struct log_filter *f, bool registered);
 /* See whether other writers are there, and remove those that are not. *@soon: the view has changed. */
 MUST_CHECK enum err control_remove_gone(struct control *c, bool *soon, struct error *e);
+/* --- control_status.c --- */
+/* Note what control_status() says, behind a call that ended with @code. */
+void control_note(struct control *c, enum err code, const struct error *e);
 
 /* --- control_lanes.c --- */
 /* Lanes that are lost, or in another era. *@again: the view has changed. */
@@ -108,6 +126,8 @@ MUST_CHECK enum err control_base_of(const struct control *c, unsigned slot, stru
 MUST_CHECK enum err control_hold_again(struct control *c, struct error *e);
 /* Hold the current generation, and load its shards. *@soon: there are more. */
 MUST_CHECK enum err control_follow_generations(struct control *c, bool *soon, struct error *e);
+/* An error of loading that says something of single shards: others can be loaded, and folded. */
+bool control_is_of_shards(enum err code);
 /* Load some shards that are not in memory. *@full: there is no room for them; *@more: there are more. */
 MUST_CHECK enum err control_load_some(struct control *c, struct held *h, const struct trusted *eras,
                                       bool *full, bool *more, struct error *e);
@@ -116,10 +136,14 @@ MUST_CHECK enum err control_load_some(struct control *c, struct held *h, const s
 /* Apply all that the lanes have now. ERR_BUSY: one of them has stalled. */
 MUST_CHECK enum err control_read_tails(struct control *c, struct error *e);
 MUST_CHECK enum err control_fold(struct control *c, struct error *e);
+/* Take the lease and fold, if that is due; else see how long the lanes are. c->fold_next: when to come again.
+ */
 MUST_CHECK enum err control_fold_if_due(struct control *c, struct error *e);
-/* How long the lanes are, once a second: adds are refused while one has no room. */
-MUST_CHECK enum err control_measure(struct control *c, struct error *e);
 void control_stop_folding(struct control *c);
+/* The lanes are read from `folded` of the view on, and their readers stand there. */
+void control_begin_lag(struct control *c);
+/* What was applied of a lane. Any thread. */
+struct lag_count control_count(const struct filter_lane *l);
 /* The shards' nodes may have other replication ids than the view accepts (eras.h). */
 MUST_CHECK enum err control_follow_eras(struct control *c, struct error *e);
 #endif

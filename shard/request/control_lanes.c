@@ -125,6 +125,13 @@ static enum err make_readers(struct control *c, struct error *e)
     return ERR_OK;
 }
 
+/* By another view then. */
+static enum err replace_lost(struct control *c, unsigned i, struct error *e)
+{
+    enum err code = roll_replace_lane(&c->roll, c->view, i, e);
+    return code == ERR_OK ? error_set(e, ERR_FENCED, "lane %u was lost, and is replaced", i) : code;
+}
+
 /* What this process has appended is in the lanes that the view has. The readers are stopped: what they had
  * read before is not acknowledged, as this process may have been removed then. */
 static enum err enter_lanes(struct control *c, struct error *e)
@@ -135,6 +142,8 @@ static enum err enter_lanes(struct control *c, struct error *e)
         uint64_t era;
         if (own_count(f->lane[i].own) > 0)
             code = roll_answer(&c->roll, c->view, i, f->lane[i].own, &era, e);
+        if (code == ERR_LOST) /* nobody has read it since: the readers stand still */
+            return replace_lost(c, i, e);
         if (code == ERR_OK)
             own_enter(f->lane[i].own, &c->stream[i]);
     }
@@ -158,6 +167,7 @@ static enum err begin_again(struct control *c, struct error *e)
         code = control_hold_again(c, e);
     if (code != ERR_OK)
         return code;
+    control_begin_lag(c);
     control_move_readers(c, lane_reader_move);
     log_filter_changed(c->filter);
     return ERR_OK;

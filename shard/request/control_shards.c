@@ -112,6 +112,7 @@ static enum err hold_beside(struct control *c, unsigned slot, struct error *e)
     for (unsigned i = 0; i < f->lanes; i++)
         lane_reader_position(f->lane[i].reader, &c->position[i]);
     take_earlier(c->at, c->position, f->lanes);
+    control_begin_lag(c);
     control_move_readers(c, lane_reader_go_back);
     return ERR_OK;
 }
@@ -181,9 +182,6 @@ static enum err take_view(struct control *c, struct error *e)
     return ERR_OK;
 }
 
-enum err control_load_some(struct control *c, struct held *h, const struct trusted *eras, bool *full,
-                           bool *more, struct error *e);
-
 enum err control_follow_generations(struct control *c, bool *soon, struct error *e)
 {
     struct log_filter *f = c->filter;
@@ -198,7 +196,7 @@ enum err control_follow_generations(struct control *c, bool *soon, struct error 
         code = control_load_some(c, f->slot[slot], &c->view->eras, &full, &more, e);
     if (code == ERR_OK && f->current != slot && (full || !more))
         answer_from(c, slot);
-    *soon |= more && !full;
+    *soon |= code == ERR_OK && more && !full;
     return code;
 }
 
@@ -264,21 +262,48 @@ static enum err load_run(struct control *c, struct held *h, const struct trusted
     return failure.code;
 }
 
-/* Load some shards that are not in memory. *@full: there is no room for them; *@more: there are more. */
+/* Load the first shards of @layer that can be. What is wrong with others is noted in *@lost. */
+static enum err load_first(struct control *c, struct held *h, const struct trusted *eras, unsigned layer,
+                           bool *full, bool *loaded, struct load_failure *lost, struct error *e)
+{
+    struct error why = {""};
+    uint32_t shard = 0, count;
+    enum err code = ERR_OK;
+    while (code == ERR_OK && !*full && !*loaded &&
+           (count = absent_run(h->resident->layer[layer], &shard)) > 0) {
+        code = load_run(c, h, eras, layer, shard, count, full, &why);
+        *loaded = code == ERR_OK && !*full;
+        if (control_is_of_shards(code)) {
+            if (lost->code == ERR_OK)
+                lost->code = error_set(lost->e, code, "%s", why.text);
+            code = ERR_OK;
+        }
+        shard += count;
+    }
+    return code == ERR_OK ? ERR_OK : error_set(e, code, "%s", why.text);
+}
+
+bool control_is_of_shards(enum err code)
+{
+    return fold_is_lost(code) || code == ERR_FENCED;
+}
+
+/* A shard that cannot be loaded, as it is none, keeps no other one from being loaded. */
 enum err control_load_some(struct control *c, struct held *h, const struct trusted *eras, bool *full,
                            bool *more, struct error *e)
 {
-    enum err code = ERR_OK;
+    struct error why = {""};
+    struct load_failure lost = {.e = &why};
+    uint64_t before = missing_shards(h);
     bool loaded = false;
-    for (unsigned layer = 0; layer < h->shape.layer_count && code == ERR_OK && !*full && !loaded; layer++) {
-        uint32_t shard = 0, count = absent_run(h->resident->layer[layer], &shard);
-        if (count == 0)
-            continue;
-        code = load_run(c, h, eras, layer, shard, count, full, e);
-        loaded = code == ERR_OK && !*full;
-    }
-    *more = missing_shards(h) > 0;
-    if (loaded)
+    enum err code = ERR_OK;
+    for (unsigned layer = 0; layer < h->shape.layer_count && code == ERR_OK && !*full && !loaded; layer++)
+        code = load_first(c, h, eras, layer, full, &loaded, &lost, e);
+    uint64_t missing = missing_shards(h);
+    *more = missing > 0;
+    if (missing < before)
         log_filter_changed(c->filter);
+    if (code == ERR_OK && !loaded && lost.code != ERR_OK)
+        return error_set(e, lost.code, "%s", why.text);
     return code;
 }

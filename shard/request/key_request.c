@@ -161,7 +161,7 @@ static enum binding bind_locked(struct key_request *q, uint64_t *seed, unsigned 
         return BINDING_WAITS;
     if (q->adds && !f->registered) {
         atomic_store(&f->wants_writer, true);
-        f->wake(f->wake_arg);
+        log_filter_look(f);
         return BINDING_WAITS;
     }
     if (!take_room(q, f->slot[f->current])) {
@@ -287,7 +287,7 @@ static void on_blocks(void *arg, const struct block_result *result)
         (void)snprintf(q->text, sizeof(q->text), "%s", result->text);
         leave(q);
         release(q);
-        q->filter->wake(q->filter->wake_arg);
+        log_filter_look(q->filter);
         park(q);
         return;
     default:

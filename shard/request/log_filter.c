@@ -55,6 +55,12 @@ bool log_filter_free(struct log_filter *f)
     return true;
 }
 
+void log_filter_look(struct log_filter *f)
+{
+    atomic_store(&f->wants_look, true);
+    f->wake(f->wake_arg);
+}
+
 /* --- lanes --- */
 
 /* @fresh gets an enum resident_added of each key: what the generation that answers says; where that is not
@@ -93,11 +99,15 @@ static enum err apply(void *arg, const struct tail_record *record, uint8_t *fres
         atomic_store(&lane->awaited_of, record->entry.sequence);
         atomic_store(&lane->awaited, record->entry.layer);
     }
-    if (code == ERR_OK)
+    if (code == ERR_OK) {
+        atomic_fetch_add(&lane->entries, 1);
         atomic_fetch_add(&lane->bytes, record->length);
+    }
     (void)pthread_rwlock_unlock(&f->lock);
     if (code == ERR_OK && record->entry.kind != LOG_KEYS)
         log_filter_changed(f); /* there is more room, or none */
+    if (code == ERR_OK && entry.count == 0) /* a notice, or another entry that is about the view */
+        log_filter_look(f);
     return code;
 }
 
@@ -106,7 +116,7 @@ static void on_stalled(void *arg, enum tail_state state)
     struct filter_lane *lane = arg;
     struct log_filter *f = lane->filter;
     atomic_store(&lane->stalled, state);
-    f->wake(f->wake_arg);
+    log_filter_look(f);
 }
 
 const struct lane_reader_hooks log_filter_hooks = {.apply = apply, .stalled = on_stalled};
@@ -147,6 +157,17 @@ void log_filter_changed(struct log_filter *f)
         request_port_hand(q->port, q, NULL);
     }
     (void)pthread_mutex_unlock(&f->parking);
+}
+
+unsigned log_filter_parked(struct log_filter *f)
+{
+    const struct key_request *q;
+    unsigned n = 0;
+    (void)pthread_mutex_lock(&f->parking);
+    TAILQ_FOREACH(q, &f->parked, parked)
+    n++;
+    (void)pthread_mutex_unlock(&f->parking);
+    return n;
 }
 
 void log_filter_close(struct log_filter *f, enum err code, const char *why)

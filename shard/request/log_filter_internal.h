@@ -7,23 +7,18 @@
 #include <pthread.h>
 #include "shard/request/held.h"
 #include "shard/request/key_request.h"
+#include "shard/request/log_status.h"
 
 TAILQ_HEAD(key_requests, key_request);
-
-enum filter_state {
-    FILTER_OPENING, /* requests wait */
-    FILTER_OPEN,
-    FILTER_CLOSED /* requests are told why */
-};
 
 struct filter_lane {
     struct log_filter *filter;
     unsigned index;
-    struct lane_reader *reader; /* NULL: none yet */
-    struct own *own;            /* what this process has appended and is not folded */
-    _Atomic unsigned stalled;   /* enum tail_state; TAIL_COMPLETE: it is not */
-    _Atomic uint64_t bytes;     /* of entries that were applied: only grows */
-    _Atomic uint64_t awaited_of; /* TAIL_LAYER: the generation, and which of its layers begins */
+    struct lane_reader *reader;      /* NULL: none yet */
+    struct own *own;                 /* what this process has appended and is not folded */
+    _Atomic unsigned stalled;        /* enum tail_state; TAIL_COMPLETE: it is not */
+    _Atomic uint64_t entries, bytes; /* of entries that were applied: these only grow */
+    _Atomic uint64_t awaited_of;     /* TAIL_LAYER: the generation, and which of its layers begins */
     _Atomic unsigned awaited;
 };
 
@@ -36,7 +31,7 @@ struct log_filter {
     uint8_t writer[LOG_WRITER_BYTES];
 
     pthread_rwlock_t lock; /* the control writes what is below; entries are applied under the read lock */
-    enum filter_state state;
+    enum log_filter_state state;
     enum err closed;
     char why[200]; /* it is closed, or not open yet */
     uint64_t seed;
@@ -50,6 +45,7 @@ struct log_filter {
     struct filter_lane lane[LOG_LANES_MAX];
 
     _Atomic bool wants_writer; /* somebody wants to add, and may not yet */
+    _Atomic bool wants_look;   /* the view is to be read */
     _Atomic uint64_t changes;  /* how often the control has told of some */
     pthread_mutex_t parking;
     struct key_requests parked; /* until something changes */
@@ -83,6 +79,10 @@ MUST_CHECK bool log_filter_park(struct log_filter *f, struct key_request *q, uin
 void log_filter_unpark(struct log_filter *f, struct key_request *q);
 /* Something has changed: have all that are parked try again. */
 void log_filter_changed(struct log_filter *f);
+/* Have the control read the view, soon. Any thread. */
+void log_filter_look(struct log_filter *f);
+/* Requests that are parked. */
+unsigned log_filter_parked(struct log_filter *f);
 /* Requests are told so from now on. */
 void log_filter_close(struct log_filter *f, enum err code, const char *why);
 

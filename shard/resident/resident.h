@@ -175,4 +175,15 @@ void resident_drop_read(struct resident *r, struct overlay_read *read);
 void resident_unpin(struct resident *r, const struct block_at *at);
 
 void resident_status(const struct resident *r, struct resident_status *out);
+
+/* One shard. */
+struct resident_shard {
+    unsigned layer;
+    uint32_t shard;
+    enum bitmap_state state;
+    uint64_t bytes, dirty_bytes; /* of the shard; that differ from Redis */
+};
+typedef void resident_shard_fn(void *arg, const struct resident_shard *shard);
+/* Call @fn for each shard of each layer, in order. */
+void resident_shards(const struct resident *r, resident_shard_fn *fn, void *arg);
 #endif

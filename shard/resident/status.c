@@ -30,3 +30,17 @@ void resident_status(const struct resident *r, struct resident_status *out)
     overlay_size(r->overlay, &out->overlay_keys, &out->overlay_bytes);
     blocks_size(r->blocks, &out->pinned_blocks, &out->pinned_bytes);
 }
+
+void resident_shards(const struct resident *r, resident_shard_fn *fn, void *arg)
+{
+    unsigned layers = atomic_load_explicit(&r->layer_count, memory_order_acquire);
+    for (unsigned l = 0; l < layers; l++) {
+        const struct bitmap *b = r->layer[l];
+        for (uint32_t s = 0; s < b->geometry.shards; s++)
+            fn(arg, &(struct resident_shard){.layer = l,
+                                             .shard = s,
+                                             .state = bitmap_state(b, s),
+                                             .bytes = b->shard_bytes,
+                                             .dirty_bytes = dirty_bytes(b, s)});
+    }
+}

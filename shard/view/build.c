@@ -7,6 +7,7 @@
 #include "base/info.h"
 #include "base/random.h"
 #include "shard/view/grace.h"
+#include "shard/view/notify.h"
 #include "shard/view/shards.h"
 #include "shard/view/view_load.h"
 
@@ -350,6 +351,8 @@ enum err builder_cutover(struct builder *b, bool heals, struct error *e)
         b->anew = true;
         return error_set(e, ERR_LOST, "a lane was replaced, or an era changed: the build must begin anew");
     }
+    if (code == ERR_OK)
+        log_view_notify(b->fold.link, b->fold.names);
     return code;
 }
 

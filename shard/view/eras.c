@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "shard/view/eras.h"
+#include "shard/view/notify.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -169,5 +170,7 @@ enum err eras_take(struct eras *s, struct link *l, const struct names *names, co
         code = another_view(names, e);
     if (code == ERR_OK)
         *missing = (unsigned)result;
+    if (code == ERR_OK && result == 0)
+        log_view_notify(l, names);
     return code;
 }

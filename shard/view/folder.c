@@ -96,6 +96,11 @@ static struct header header_of(const struct folder *f, unsigned layer, uint32_t 
                            .hashes = (uint16_t)g->hashes};
 }
 
+static enum err tend(const struct folder *f, struct error *e)
+{
+    return f->tend == NULL ? ERR_OK : f->tend(f->tend_arg, e);
+}
+
 /* Call @fn for each shard of each layer, until one fails. */
 typedef enum err shard_fn(struct folder *f, unsigned layer, uint32_t shard, uint64_t *out, struct error *e);
 
@@ -103,8 +108,11 @@ static enum err for_each_shard(struct folder *f, shard_fn *fn, uint64_t *out, st
 {
     enum err code = ERR_OK;
     for (unsigned layer = 0; layer < f->shape->layer_count; layer++)
-        for (uint32_t s = 0; s < f->shape->layers[layer].geometry.shards && code == ERR_OK; s++)
+        for (uint32_t s = 0; s < f->shape->layers[layer].geometry.shards && code == ERR_OK; s++) {
             code = fn(f, layer, s, out, e);
+            if (code == ERR_OK)
+                code = tend(f, e);
+        }
     return code;
 }
 
@@ -150,7 +158,9 @@ static enum err read_piece(struct folder *f, unsigned layer, uint32_t shard, uin
         return code;
     if (r->type != REDIS_REPLY_STRING || r->len != length)
         code = error_set(e, ERR_LOST, "it is cut");
-    else
+    else if (f->catch_up != NULL)
+        code = f->catch_up(f->tend_arg, e);
+    if (code == ERR_OK)
         code = resident_join_piece(f->resident, layer, shard, offset, r->str, length, e);
     freeReplyObject(r);
     return code == ERR_LOST ? error_prefix(e, code, "shard %.*s", (int)key.length, key.text) : code;
@@ -290,7 +300,7 @@ static enum err write_marked(struct folder *f, struct work *w, struct error *e)
     enum err code = ERR_OK;
     for (unsigned layer = 0; layer < f->shape->layer_count && code == ERR_OK; layer++)
         for (uint32_t s = 0; code == ERR_OK && dirty_next(f->resident->layer[layer], &s); s++)
-            if (shard_of(f, layer, s)->stamp != 0)
+            if (shard_of(f, layer, s)->stamp != 0 && (code = tend(f, e)) == ERR_OK)
                 code = write_shard(f, w, layer, s, e);
     return code == ERR_OK ? take_replies(f, w, e) : code; /* the next take-over finds what was not written */
 }
@@ -415,7 +425,9 @@ static enum err write_keys(struct folder *f, struct work *w, const struct log_id
             if (is_written_by_keys(f, &w->met[i]))
                 w->met[count++] = w->met[i];
         qsort(w->met, count, sizeof(w->met[0]), compare);
-        code = write_met(f, w, count, e);
+        code = tend(f, e);
+        if (code == ERR_OK)
+            code = write_met(f, w, count, e);
     }
     overlay_walk_end(f->resident->overlay, &walk);
     return code;
@@ -490,7 +502,7 @@ enum err folder_fold(struct folder *f, struct folder_lane *lanes, unsigned count
     if (code == ERR_OK)
         code = store_positions(f, lanes, count, e);
     f->took_over &= code == ERR_OK || fold_is_lost(code);
-    if (code != ERR_OK)
-        link_forget(f->fold.link); /* replies that nobody has read */
+    if (!f->took_over)
+        link_forget(f->fold.link); /* replies that are still to come are nobody's */
     return code;
 }

@@ -48,8 +48,19 @@ struct folder_shard {
     uint8_t state;  /* enum folder_state */
 };
 
+/* Called between shards, at least once for each: to renew a lease. What it returns but ERR_OK ends the fold.
+ */
+typedef enum err folder_tend_fn(void *arg, struct error *e);
+
 struct folder {
     struct fold fold;
+    /* The caller may set these; NULL: nothing is called. */
+    folder_tend_fn *tend;
+    /* Called between reading what others wrote into a shard and having it in memory: apply all that the lanes
+     * have now. Else an entry that another process has folded before this one applied it would look old, and
+     * nobody be told that its keys are new. */
+    folder_tend_fn *catch_up;
+    void *tend_arg;
     struct resident *resident;      /* borrowed, as the shape is */
     const struct generation *shape; /* of the view; it may gain layers between folds, as memory does */
     struct placement placement;

@@ -7,6 +7,7 @@
 #include "base/number.h"
 #include "shard/script_call.h"
 #include "shard/view/log_view.h"
+#include "shard/view/notify.h"
 #include "shard/view/shards.h"
 #include "shard/view/view_load.h"
 
@@ -64,6 +65,8 @@ enum err grace_switch(struct link *l, const struct names *names, uint64_t number
     begin(&call, embedded_grace_switch, names, (const char *const[]){"view"}, 1, number);
     script_number(&call, shards);
     code = run(&call, l, names, &result, e);
+    if (code == ERR_OK && result == 1)
+        log_view_notify(l, names);
     if (code != ERR_OK || result == 1)
         return code;
     if (result == 0)
@@ -89,6 +92,8 @@ enum err grace_forget(struct link *l, const struct names *names, uint64_t number
         return error_set(e, ERR_CONFLICT, "generation %" PRIu64 " is the one that is read", number);
     if (code == ERR_OK && result == -2)
         return error_set(e, ERR_FENCED, "generation %" PRIu64 " is built by another one", number);
+    if (code == ERR_OK)
+        log_view_notify(l, names);
     return code;
 }
 

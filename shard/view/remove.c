@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "shard/view/notify.h"
 #include "shard/view/remove.h"
 
 #include <inttypes.h>
@@ -35,9 +36,13 @@ enum err remove_doubt(struct roll *r, const struct log_writer *w, struct error *
     begin(r, embedded_remove_doubt, w->id);
     script_number(&r->call, w->registration);
     enum err code = roll_run(r, &result, e);
-    if (code != ERR_OK || result == 1)
+    if (code != ERR_OK)
         return code;
-    return result < 0 ? roll_not_registered(w->id, e) : roll_another_view(r, e);
+    if (result == 1)
+        log_view_notify(r->link, r->names);
+    else
+        code = result < 0 ? roll_not_registered(w->id, e) : roll_another_view(r, e);
+    return code;
 }
 
 /* --- when all of it is folded --- */
@@ -182,6 +187,8 @@ enum err remove_degraded(struct roll *r, const struct log_view *v, const uint8_t
     *now = *v;
     enum err code = remove_with(r, now, writer, e);
     free(now);
+    if (code == ERR_OK)
+        log_view_notify(r->link, r->names);
     return code;
 }
 

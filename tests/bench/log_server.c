@@ -175,8 +175,8 @@ void member_begin(struct log_member *m, struct server *s, const struct made *f, 
                                          .memory = UINT64_MAX,
                                          .timeout_ms = REPLY_MS,
                                          .retain_us = LOG_RETAIN_US_DEFAULT,
-                                         .tend_ms = TEND_MS,
-                                         .fold_us = FOLD_US,
+                                         .look_interval_us = TEND_MS * 1000,
+                                         .fold_interval_us = FOLD_US,
                                          .folds = folds};
     must(log_member_open(m, &o, &e), &e);
 }

@@ -120,6 +120,10 @@ static void test_an_era_that_was_watched__is_taken_at_once(void **state)
     registers(writer[0]);
     assert_int_equal(look(), ERAS_KEEP);
     renew();
+    if (temp_redis_is_before_7()) { /* it does not say whether it has received anything */
+        assert_int_equal(look(), ERAS_WRITE);
+        return;
+    }
     assert_int_equal(look(), ERAS_TAKE);
     uint64_t version = view->version;
     assert_int_equal(take(ERAS_TAKE), 0);
@@ -193,10 +197,14 @@ static void test_a_writer_without_memory__degrades_nothing_where_nothing_was_los
     must(eras_look(&other, l, &names, view, &action, &e), e);
     assert_int_equal(action, ERAS_WRITE);
     must(eras_say(&other, l, &names, view, writer[1], false, &e), e);
+    eras_fini(&other);
+    if (temp_redis_is_before_7()) {
+        assert_int_equal(look(), ERAS_WRITE);
+        return;
+    }
     assert_int_equal(look(), ERAS_TAKE);
     assert_int_equal(take(ERAS_TAKE), 0);
     assert_false(view->degraded);
-    eras_fini(&other);
 }
 
 static void test_an_era_that_changes_again__is_not_what_was_written_under(void **state)

@@ -60,6 +60,89 @@ static void test_fold__of_one_that_was_taken_over_is_refused_and_kept(void **sta
     gives(ERR_FENCED, folding_fold_to(&folding_member[1], 2000, &e), e);
 }
 
+/* Entries of the keys [0, 1000), once; how many of them were new. */
+struct late_entries {
+    struct folding_member *member;
+    unsigned calls, added;
+};
+
+static enum err apply_late(void *arg, struct error *e)
+{
+    struct late_entries *late = arg;
+    enum err code = ERR_OK;
+    late->calls++;
+    for (uint64_t at = 0; at < 1000 && late->calls == 1 && code == ERR_OK; at += ENTRY_KEYS) {
+        struct key_hash keys[ENTRY_KEYS];
+        uint8_t added[ENTRY_KEYS];
+        for (unsigned i = 0; i < ENTRY_KEYS; i++)
+            keys[i] = folding_key(at + i);
+        code = resident_apply(late->member->resident, 0, (struct log_id){at + ENTRY_KEYS, 0}, keys,
+                              ENTRY_KEYS, added, e);
+        for (unsigned i = 0; i < ENTRY_KEYS; i++)
+            late->added += added[i] == RESIDENT_NEW;
+    }
+    return code;
+}
+
+/* Another one has folded entries that this one has not applied: they are new in the order of the log, though
+ * the pages that it joins have their bits. */
+static void test_take_over__of_what_was_not_applied_yet_keeps_it_new(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct late_entries first = {.member = &folding_member[0]}, late = {.member = &folding_member[1]};
+    folding_load(&folding_member[0]);
+    folding_load(&folding_member[1]);
+    must(apply_late(&first, &e), e);
+    folding_folds(&folding_member[0], 1000);
+    folding_member[1].folder.catch_up = apply_late;
+    folding_member[1].folder.tend_arg = &late;
+    folding_folds(&folding_member[1], 1000);
+    assert_true(late.calls >= folding_g.layers[0].geometry.shards);
+    assert_true(first.added > 900);
+    assert_int_equal(late.added, first.added);
+}
+
+struct limited {
+    unsigned calls, most;
+};
+
+static enum err end_after(void *arg, struct error *e)
+{
+    struct limited *l = arg;
+    return l->calls++ < l->most ? ERR_OK : error_set(e, ERR_BUSY, "another process has the lease");
+}
+
+/* Wherever it ends, nothing is stored, and what comes over the link next has its own reply. */
+static void test_fold__ends_where_its_caller_says(void **state)
+{
+    (void)state;
+    uint32_t shards = folding_g.layers[0].geometry.shards;
+    folding_load(&folding_member[0]);
+    folding_apply(&folding_member[0], 0, 1000);
+    struct limited never = {.most = UINT32_MAX};
+    folding_member[0].folder.tend = end_after;
+    folding_member[0].folder.tend_arg = &never;
+    folding_folds(&folding_member[0], 1000);
+    assert_true(never.calls > 4 * shards);
+    folding_apply(&folding_member[0], 1000, 2000);
+    for (unsigned most = 0; most < never.calls; most++) {
+        struct limited l = {.most = most};
+        struct error e = {""};
+        redisReply *r;
+        folding_member[0].folder.tend_arg = &l;
+        folding_member[0].folder.took_over = false;
+        gives(ERR_BUSY, folding_fold_to(&folding_member[0], 2000, &e), e);
+        must(link_command(folding_member[0].link, 0, &r, &e, "PING"), e);
+        assert_true(r->type == REDIS_REPLY_STATUS && strcmp(r->str, "PONG") == 0);
+        freeReplyObject(r);
+        assert_int_equal(folding_folded(), 1000);
+    }
+    folding_member[0].folder.tend_arg = &never;
+    folding_folds(&folding_member[0], 2000);
+    assert_int_equal(folding_missing(0, 2000), 0);
+}
+
 /* A batch that was sent, and never came: its marks are gone. */
 static void test_take_over__writes_what_redis_lacks_whatever_the_marks_say(void **state)
 {
@@ -354,6 +437,8 @@ int main(void)
         FOLDER_TEST(test_take_over__by_one_that_lags_loses_nothing),
         FOLDER_TEST(test_fold__of_one_that_was_taken_over_is_refused_and_kept),
         FOLDER_TEST(test_take_over__writes_what_redis_lacks_whatever_the_marks_say),
+        FOLDER_TEST(test_take_over__of_what_was_not_applied_yet_keeps_it_new),
+        FOLDER_TEST(test_fold__ends_where_its_caller_says),
         FOLDER_TEST(test_take_over__draws_above_what_headers_have),
         FOLDER_TEST(test_fold__writes_many_keys_of_one_block),
         FOLDER_TEST(test_fold__writes_each_shard_in_its_way),

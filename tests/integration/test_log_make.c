@@ -331,7 +331,7 @@ static void test_make__without_memory_leaves_nothing(void **state)
 {
     (void)state;
     struct error e = {""};
-    w.options.capacity = 3000000;
+    w.options.capacity = 6000000;
     w.options.shard_bytes = 65536;
     assert_string_equal(servers_text(&w.servers, 1, "CONFIG SET maxmemory 3mb"), "OK");
     enum err code = life_make(&w, w.link, &e);

@@ -9,7 +9,15 @@
 #include "base/clock.h"
 #include "shard/view/make.h"
 
-enum { TEND_MS = 20, KEY_TEXT = 24, LEAVES_MAX = 250, FOLD_US = 20000, LAYER_SHARD_BYTES = 32768 };
+enum {
+    TEND_MS = 20,
+    KEY_TEXT = 24,
+    LEAVES_MAX = 250,
+    FOLD_US = 20000,
+    LOOK_US = 20000,
+    LAYER_SHARD_BYTES = 32768,
+    WAIT_MAX_US = 60 * 1000 * 1000
+};
 
 enum err log_member_make(struct link *l, struct names *names, uint64_t capacity, unsigned lanes,
                          uint32_t shard_bytes, struct error *e)
@@ -40,14 +48,24 @@ static void on_wake(void *arg)
     (void)pthread_mutex_unlock(&m->lock);
 }
 
+/* When it is, by the clock of conditions. */
+static struct timespec time_of(uint64_t mono_us)
+{
+    struct timespec t;
+    uint64_t now = clock_mono_us(), wait = mono_us > now ? mono_us - now : 0;
+    (void)clock_gettime(CLOCK_REALTIME, &t);
+    wait = wait < WAIT_MAX_US ? wait : WAIT_MAX_US;
+    t.tv_sec += (time_t)(wait / 1000000);
+    t.tv_nsec += (long)(wait % 1000000) * 1000;
+    t.tv_sec += t.tv_nsec / 1000000000L;
+    t.tv_nsec %= 1000000000L;
+    return t;
+}
+
 /* False: it is to end. */
 static bool wait_for_work(struct log_member *m)
 {
-    struct timespec until;
-    (void)clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += (long)m->tend_ms * 1000000L;
-    until.tv_sec += until.tv_nsec / 1000000000L;
-    until.tv_nsec %= 1000000000L;
+    struct timespec until = time_of(m->next);
     (void)pthread_mutex_lock(&m->lock);
     while (!m->stops && (m->pauses || !m->woken)) {
         m->paused = m->pauses;
@@ -68,10 +86,8 @@ static void *control(void *arg)
     struct log_member *m = arg;
     while (wait_for_work(m)) {
         struct error e = {""};
-        bool soon;
-        enum err code = control_tend(m->control, &soon, &e);
+        enum err code = control_tend(m->control, &m->next, &e);
         (void)pthread_mutex_lock(&m->lock);
-        m->woken |= soon;
         m->last = e;
         m->failing = code;
         (void)pthread_mutex_unlock(&m->lock);
@@ -104,7 +120,7 @@ static void end_work(void *arg)
 enum err log_member_open(struct log_member *m, const struct log_member_options *o, struct error *e)
 {
     struct names names = *o->names;
-    *m = (struct log_member){.woken = true, .tend_ms = o->tend_ms == 0 ? TEND_MS : o->tend_ms};
+    *m = (struct log_member){.woken = true};
     names.incarnation = 0;
     (void)pthread_mutex_init(&m->lock, NULL);
     (void)pthread_cond_init(&m->wake, NULL);
@@ -121,14 +137,19 @@ enum err log_member_open(struct log_member *m, const struct log_member_options *
         m->port = request_port_new(m->base, m->store, o->timeout_ms);
     if (m->letters == NULL || m->port == NULL || m->filter == NULL || event_add(m->letters, NULL) != 0)
         return error_set(e, ERR_NOMEM, "out of memory");
-    const struct control_options options = {.filter = m->filter,
-                                            .link = m->link,
-                                            .timeout_ms = o->timeout_ms,
-                                            .folds = o->folds,
-                                            .fold_interval_us = o->fold_us == 0 ? FOLD_US : o->fold_us,
-                                            .shard_bytes = LAYER_SHARD_BYTES,
-                                            .retain_us = o->retain_us,
-                                            .writer_grace_us = o->writer_grace_us};
+    const struct control_options options = {
+        .filter = m->filter,
+        .link = m->link,
+        .timeout_ms = o->timeout_ms,
+        .folds = o->folds,
+        .owner = o->owner,
+        .log_max = o->log_max,
+        .lease_ms = o->lease_ms,
+        .look_interval_us = o->look_interval_us != 0 ? o->look_interval_us : LOOK_US,
+        .fold_interval_us = o->fold_interval_us != 0 ? o->fold_interval_us : FOLD_US,
+        .shard_bytes = LAYER_SHARD_BYTES,
+        .retain_us = o->retain_us,
+        .writer_grace_us = o->writer_grace_us};
     enum err code = control_new(&m->control, &options, e);
     if (code == ERR_OK &&
         (pthread_create(&m->thread, NULL, control, m) != 0 || pthread_create(&m->worker, NULL, work, m) != 0))
@@ -222,9 +243,13 @@ enum err log_member_ask(struct log_member *m, bool adds, const uint64_t *keys, u
         named[i].bytes = texts[i];
         named[i].length = (size_t)snprintf(texts[i], KEY_TEXT, "%" PRIu64, keys[i]);
     }
-    a.code = mailbox_post(m->mailbox, ask, &a);
+    enum err posted = mailbox_post(m->mailbox, ask, &a);
+    if (posted != ERR_OK) { /* nobody else has it */
+        a.code = posted;
+        a.told = true;
+    }
     (void)pthread_mutex_lock(&m->lock);
-    while (a.code == ERR_OK && !a.told)
+    while (!a.told)
         (void)pthread_cond_wait(&m->wake, &m->lock);
     (void)pthread_mutex_unlock(&m->lock);
     free(named);

@@ -17,7 +17,7 @@ struct log_member {
     pthread_mutex_t lock;
     pthread_cond_t wake;
     bool woken, stops, pauses, paused;
-    unsigned tend_ms;
+    uint64_t next;    /* when the control is to be called again */
     enum err failing; /* what the control ended with last, and its text */
     struct error last;
     pthread_t worker; /* runs the loop */
@@ -34,10 +34,12 @@ struct log_member_options {
     uint64_t memory; /* bytes of shards that are in memory at most */
     unsigned timeout_ms;
     uint64_t retain_us;       /* how long entries stay in a lane that are folded */
-    unsigned tend_ms;         /* how often the control looks for work; 0: 20 */
-    uint64_t fold_us;         /* how often it folds; 0: 20,000 */
     uint64_t writer_grace_us; /* as of a control */
     bool folds;
+    /* As in struct control_options; 0: what tests want as a rule. */
+    const char *owner;
+    uint64_t log_max, fold_interval_us, look_interval_us;
+    unsigned lease_ms;
 };
 
 /* Make the filter @names, which gets an incarnation: without a source, on all nodes, one key of 10,000 a

@@ -2,10 +2,8 @@
 #include "tests/fault/log/worker.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include "base/clock.h"
 #include "tests/lib/log_member.h"
 
 enum { BATCH_MAX = 200, TIMEOUT_MS = 3000 };
@@ -24,36 +22,6 @@ static uint64_t draw(struct worker *w, uint64_t below)
     w->random ^= w->random >> 7;
     w->random ^= w->random << 17;
     return w->random % below;
-}
-
-/* --- the lease: a key that expires. It saves work; nothing relies on it. --- */
-
-static bool take_lease(struct link *l, const struct worker_options *o)
-{
-    static const char renew[] =
-        "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end "
-        "return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) and 1 or 0";
-    struct key_name key;
-    redisReply *reply;
-    names_filter_key(o->names, "lease", &key);
-    if (link_command(l, link_home(l, o->names), &reply, NULL, "EVAL %s 1 %b %u %u", renew, key.text,
-                     key.length, o->number, LEASE_MS) != ERR_OK)
-        return false;
-    bool has = reply->type == REDIS_REPLY_INTEGER && reply->integer == 1;
-    freeReplyObject(reply);
-    return has;
-}
-
-static void *hold_lease(void *arg)
-{
-    struct worker *w = arg;
-    struct link *l = link_new(w->o->nodes, TIMEOUT_MS, "lease");
-    while (!atomic_load(&w->o->ledger->stop)) {
-        control_set_folding(w->member.control, take_lease(l, w->o));
-        clock_sleep_us(LEASE_MS * 1000 / 4);
-    }
-    link_free(l);
-    return NULL;
 }
 
 /* --- keys --- */
@@ -114,13 +82,15 @@ int worker_run(const struct worker_options *o)
 {
     struct worker *w = calloc(1, sizeof(*w));
     struct error e = {""};
-    pthread_t lease;
     w->o = o;
     w->random = o->seed * UINT64_C(0x9e3779b97f4a7c15) + o->number + 1;
-    const struct log_member_options options = {
-        .nodes = o->nodes, .names = o->names, .memory = o->memory, .timeout_ms = TIMEOUT_MS};
-    if (log_member_open(&w->member, &options, &e) != ERR_OK ||
-        pthread_create(&lease, NULL, hold_lease, w) != 0) {
+    const struct log_member_options options = {.nodes = o->nodes,
+                                               .names = o->names,
+                                               .memory = o->memory,
+                                               .timeout_ms = TIMEOUT_MS,
+                                               .folds = true,
+                                               .lease_ms = LEASE_MS};
+    if (log_member_open(&w->member, &options, &e) != ERR_OK) {
         (void)fprintf(stderr, "worker %u: %s\n", o->number, e.text);
         return 1;
     }
@@ -130,7 +100,6 @@ int worker_run(const struct worker_options *o)
         else
             check(w);
     }
-    (void)pthread_join(lease, NULL);
     log_member_close(&w->member);
     free(w);
     return 0;

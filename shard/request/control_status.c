@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+/* How a filter fares: what the control alone knows is noted behind each of its calls, the rest is read when
+ * it is asked for. */
+#include "shard/request/control_internal.h"
+
+#include <stdio.h>
+
+const char *log_filter_state_name(enum log_filter_state state)
+{
+    static const char *const names[] = {
+        [FILTER_OPENING] = "opening", [FILTER_OPEN] = "open", [FILTER_CLOSED] = "closed"};
+    return names[state];
+}
+
+static void copy(char out[LEASE_TEXT_MAX], const char *text)
+{
+    (void)snprintf(out, LEASE_TEXT_MAX, "%.*s", LEASE_TEXT_MAX - 1, text);
+}
+
+/* --- noted by the control --- */
+
+static void note_lane(struct control *c, unsigned i, struct log_lane_status *out)
+{
+    const struct log_generation *g = &c->view->slot[c->view->current];
+    out->lane = c->view->lane[i];
+    out->redis_bytes = c->lane_bytes[i];
+    out->folded = (struct log_id){0};
+    if (log_view_is_folded(c->view, g, i))
+        out->folded = g->folded[i].position.id;
+    if (log_id_compare(out->folded, c->folded_to[i]) < 0)
+        out->folded = c->folded_to[i];
+}
+
+void control_note(struct control *c, enum err code, const struct error *e)
+{
+    struct log_status *s = &c->noted;
+    (void)pthread_mutex_lock(&c->noting);
+    s->code = code;
+    copy(s->error, e->text);
+    s->looks = c->looks;
+    if (c->version != 0) {
+        s->incarnation = c->view->incarnation;
+        s->version = c->version;
+        s->writers = c->view->writer_count;
+        s->lanes = c->filter->lanes;
+        for (unsigned i = 0; i < s->lanes; i++) {
+            note_lane(c, i, &s->lane[i]);
+            c->noted_folded[i] = c->lag[i].folded;
+        }
+    }
+    s->folder.is_here = lease_is_held(&c->lease);
+    (void)snprintf(s->folder.holder, sizeof(s->folder.holder), "%s", c->lease.holder);
+    s->folder.report = c->report;
+    (void)pthread_mutex_unlock(&c->noting);
+}
+
+/* --- asked for --- */
+
+static void fill_filter(struct log_filter *f, struct log_status *out, struct held *held[2])
+{
+    (void)pthread_rwlock_rdlock(&f->lock);
+    out->state = f->state;
+    copy(out->why, f->state == FILTER_OPEN ? "" : f->why);
+    out->adds = f->adds;
+    copy(out->why_adds, f->adds == ERR_OK ? "" : f->why_adds);
+    out->degraded = f->degraded;
+    out->registered = f->registered;
+    for (unsigned s = 0; s < 2; s++) {
+        held[s] = f->slot[s];
+        if (held[s] != NULL)
+            held_keep(held[s]);
+        out->generation[s].answers = held[s] != NULL && s == f->current;
+    }
+    (void)pthread_rwlock_unlock(&f->lock);
+    out->parked = log_filter_parked(f);
+}
+
+static void fill_lane(struct control *c, unsigned i, struct log_lane_status *out)
+{
+    struct filter_lane *l = &c->filter->lane[i];
+    struct lag_count now = control_count(l);
+    struct log_position at;
+    lane_reader_position(l->reader, &at);
+    out->applied = at.id;
+    out->lag = lag_unfolded(&(struct lag){.folded = c->noted_folded[i]}, now);
+    out->reading = atomic_load(&l->stalled);
+    out->kept_entries = own_count(l->own);
+}
+
+static void fill_generation(const struct held *h, struct log_generation_status *out)
+{
+    out->number = h->shape.number;
+    out->layers = atomic_load_explicit(&h->resident->layer_count, memory_order_acquire);
+    resident_status(h->resident, &out->memory);
+}
+
+void control_status(struct control *c, struct log_status *out)
+{
+    struct held *held[2];
+    (void)pthread_mutex_lock(&c->noting);
+    *out = c->noted;
+    for (unsigned i = 0; i < out->lanes; i++)
+        fill_lane(c, i, &out->lane[i]);
+    (void)pthread_mutex_unlock(&c->noting);
+    fill_filter(c->filter, out, held);
+    for (unsigned s = 0; s < 2; s++)
+        if (held[s] != NULL) {
+            fill_generation(held[s], &out->generation[s]);
+            held_drop(held[s]);
+        }
+}
+
+bool log_filter_shards(struct log_filter *f, resident_shard_fn *fn, void *arg)
+{
+    struct held *h;
+    (void)pthread_rwlock_rdlock(&f->lock);
+    h = f->slot[f->current];
+    if (h != NULL)
+        held_keep(h);
+    (void)pthread_rwlock_unlock(&f->lock);
+    if (h == NULL)
+        return false;
+    resident_shards(h->resident, fn, arg);
+    held_drop(h);
+    return true;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SHARD_REQUEST_LOG_STATUS_H
+#define SHARD_REQUEST_LOG_STATUS_H
+/* How a filter that is a log fares in this process: plain values, for a status and for metrics
+ * (control_status()). */
+#include <stdbool.h>
+#include <stdint.h>
+#include "shard/log/tail.h"
+#include "shard/request/log_filter.h"
+#include "shard/resident/resident.h"
+#include "shard/view/lag.h"
+#include "shard/view/lease.h"
+#include "shard/view/log_view.h"
+
+enum log_filter_state {
+    FILTER_OPENING, /* requests wait */
+    FILTER_OPEN,
+    FILTER_CLOSED /* requests are told why */
+};
+/* "opening", "open", "closed". Static storage. */
+const char *log_filter_state_name(enum log_filter_state state);
+
+struct log_lane_status {
+    struct log_lane lane;    /* its stream, and the era that the view accepts; era 0: none yet */
+    enum tail_state reading; /* TAIL_COMPLETE: it is read; else why not (tail_state_name()) */
+    struct log_id applied;   /* the last entry that this process has in memory */
+    struct log_id folded; /* up to there the shards have all; zeros: the shards have nothing of this stream */
+    struct lag_count lag; /* applied, and not folded as far as this process knows */
+    uint64_t redis_bytes; /* of the stream in Redis, when this process measured it last; 0: it has not */
+    uint64_t kept_entries; /* own ones, kept until they are folded */
+};
+
+struct log_generation_status {
+    uint64_t number; /* 0: none is held */
+    bool answers;    /* requests look into this one */
+    unsigned layers;
+    struct resident_status memory;
+};
+
+struct log_folder_status {
+    bool is_here;                 /* this process has the lease */
+    char holder[LEASE_OWNER_MAX]; /* who has it, as far as this process was told; "": nobody, or not known */
+    struct lease_report report;   /* of this process */
+};
+
+struct log_status {
+    enum log_filter_state state;
+    char why[LEASE_TEXT_MAX]; /* it is not open; "": it is */
+    enum err adds;            /* not ERR_OK: adds are refused */
+    char why_adds[LEASE_TEXT_MAX];
+    enum err code; /* of the last call of control_tend(): what could not be done */
+    char error[LEASE_TEXT_MAX];
+    uint64_t incarnation, version; /* of the view; 0: none was read yet */
+    uint64_t looks;                /* how often it was read */
+    bool degraded;                 /* "absent" is not said */
+    bool registered;               /* this process may append */
+    unsigned writers;              /* registered ones */
+    unsigned parked;               /* requests that wait for the control */
+    unsigned lanes;
+    struct log_lane_status lane[LOG_LANES_MAX];
+    struct log_generation_status generation[2];
+    struct log_folder_status folder;
+};
+
+/* Each shard of the generation that answers (resident_shards()). False: none is held. Any thread. */
+MUST_CHECK bool log_filter_shards(struct log_filter *f, resident_shard_fn *fn, void *arg);
+#endif

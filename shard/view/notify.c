@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+#include "shard/view/notify.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "base/random.h"
+#include "shard/log/lane_sync.h"
+#include "shard/view/log_view.h"
+#include "shard/view/view_load.h"
+
+/* Nobody's: so that no two notices are the same entry. */
+static void draw_writer(uint8_t writer[LOG_WRITER_BYTES])
+{
+    for (unsigned i = 0; i < LOG_WRITER_BYTES; i += sizeof(uint64_t)) {
+        uint64_t part = random_u64();
+        memcpy(writer + i, &part, sizeof(part));
+    }
+}
+
+void log_view_notify(struct link *l, const struct names *names)
+{
+    uint8_t writer[LOG_WRITER_BYTES];
+    struct log_view *v = malloc(sizeof(*v));
+    if (v == NULL || log_view_load(l, names, v, NULL) != ERR_OK || v->incarnation != names->incarnation) {
+        free(v);
+        return;
+    }
+    draw_writer(writer);
+    for (unsigned i = 0; i < v->lane_count; i++) {
+        struct lane lane;
+        enum err code = log_view_lane_at(v, names, link_nodes(l), i, &lane, NULL);
+        if (code == ERR_OK)
+            code = lane_notice(l, &lane, writer, 0, NULL);
+        (void)code; /* who reads that lane learns of it later */
+    }
+    free(v);
+}

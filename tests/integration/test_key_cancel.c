@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT */
+/* key_cancel() in each state of a request, on a real Redis: it is not told, its memory is not used any more,
+ * and those who share its turn have their answers. */
+#include "tests/integration/solo.h"
+
+#include <signal.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "shard/request/log_filter_internal.h"
+#include "tests/lib/temp_redis.h"
+
+enum { REPLY_MS = 5000, PAUSE_MS = 150, BESIDE = 5 };
+
+static const bool never = false;
+static struct temp_redis redis;
+static struct client client;
+static struct nodes nodes;
+static struct link *l;
+static struct names names;
+static struct solo solo;
+
+static int start(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    (void)signal(SIGPIPE, SIG_IGN);
+    must(temp_redis_start(&redis, NULL, &e), e);
+    must(client_open(&client, redis.port, REPLY_MS, &e), e);
+    must(nodes_parse(&nodes, redis.url, &e), e);
+    l = link_new(&nodes, REPLY_MS, NULL);
+    assert_non_null(l);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    link_free(l);
+    client_close(&client);
+    temp_redis_fini(&redis);
+    return 0;
+}
+
+static void open_with(uint64_t memory)
+{
+    struct error e = {""};
+    const struct control_options o = {.look_interval_us = 20000, .fold_interval_us = 20000, .folds = true};
+    must(client_ok(&client, &e, "FLUSHALL"), e);
+    must(names_init(&names, "tb", "f", 1, &e), e);
+    must(log_member_make(l, &names, 10000, 2, 32768, &e), e);
+    solo_open(&solo, &nodes, &names, memory, &o);
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    solo_close(&solo);
+    return 0;
+}
+
+/* Whatever comes until then, the request is not told, and its answer stays as it was. */
+static void is_not_told(struct solo_request *r)
+{
+    solo_run(&solo, &never, PAUSE_MS + 50);
+    assert_false(r->told);
+    assert_int_equal(r->answer, UINT8_MAX);
+}
+
+static uint64_t pinned(void)
+{
+    struct log_status s;
+    control_status(solo.control, &s);
+    return s.generation[0].memory.pinned_blocks + s.generation[1].memory.pinned_blocks;
+}
+
+/* Have Redis answer nothing for a while. */
+static void hold_back_answers(void)
+{
+    struct error e = {""};
+    must(client_ok(&client, &e, "CLIENT PAUSE %d ALL", PAUSE_MS), e);
+}
+
+static void test_parked__it_is_forgotten(void **state)
+{
+    struct solo_request r, other;
+    (void)state;
+    open_with(UINT64_MAX); /* nobody has read the view */
+    solo_begin(&solo, &r, false, 1);
+    solo_begin(&solo, &other, false, 2);
+    assert_int_equal(r.q->state, REQUEST_PARKED);
+    assert_int_equal(log_filter_parked(solo.filter), 2);
+    solo_cancel(&r);
+    assert_int_equal(log_filter_parked(solo.filter), 1);
+    solo_run(&solo, &other.told, 0);
+    assert_int_equal(other.answer, KEY_ABSENT);
+    is_not_told(&r);
+}
+
+static void test_on_its_way_to_its_port__it_is_taken_back(void **state)
+{
+    struct solo_request r, other;
+    (void)state;
+    open_with(UINT64_MAX);
+    solo_begin(&solo, &r, false, 1);
+    solo_begin(&solo, &other, false, 2);
+    log_filter_changed(solo.filter);
+    assert_int_equal(r.q->state, REQUEST_READY);
+    solo_cancel(&r);
+    solo_run(&solo, &other.told, 0);
+    is_not_told(&r);
+}
+
+static void test_over_and_not_told__it_is_not_told(void **state)
+{
+    struct solo_request r, other;
+    (void)state;
+    open_with(UINT64_MAX);
+    log_filter_close(solo.filter, ERR_NOT_FOUND, "the filter does not exist");
+    solo_begin(&solo, &r, true, 1);
+    solo_begin(&solo, &other, true, 2);
+    assert_int_equal(r.q->state, REQUEST_OVER);
+    solo_cancel(&r);
+    solo_loop(&solo, &other.told, 0);
+    assert_int_equal(other.code, ERR_NOT_FOUND);
+    solo_loop(&solo, &never, 50);
+    assert_false(r.told);
+}
+
+/* Before the tail read was sent, and while it is under way. */
+static void check_while_lanes_are_asked(bool is_sent)
+{
+    struct solo_request r, beside[BESIDE];
+    hold_back_answers();
+    solo_begin(&solo, &r, false, 100);
+    for (unsigned i = 0; i < BESIDE; i++)
+        solo_begin(&solo, &beside[i], false, i);
+    assert_int_equal(r.q->state, REQUEST_ASKING);
+    if (is_sent)
+        solo_loop(&solo, &never, 20);
+    solo_cancel(&r);
+    for (unsigned i = 0; i < BESIDE; i++) {
+        solo_run(&solo, &beside[i].told, 0);
+        assert_int_equal(beside[i].code, ERR_OK);
+        assert_int_equal(beside[i].answer, i == 1 ? KEY_PRESENT : KEY_ABSENT);
+    }
+    is_not_told(&r);
+}
+
+static void test_a_check_that_asks_its_lane__leaves_the_turn(void **state)
+{
+    (void)state;
+    open_with(UINT64_MAX);
+    assert_int_equal(solo_ask(&solo, true, 1), KEY_ADDED);
+    check_while_lanes_are_asked(false);
+    check_while_lanes_are_asked(true);
+}
+
+/* Its entry may be in the lane; those of the others are, and what was new of them is theirs. */
+static void test_an_add_that_was_sent__leaves_the_turn(void **state)
+{
+    struct solo_request r, beside[BESIDE];
+    (void)state;
+    open_with(UINT64_MAX);
+    assert_int_equal(solo_ask(&solo, true, 1), KEY_ADDED);
+    hold_back_answers();
+    solo_begin(&solo, &beside[0], true, 0);
+    solo_begin(&solo, &r, true, 100);
+    for (unsigned i = 1; i < BESIDE; i++)
+        solo_begin(&solo, &beside[i], true, i);
+    assert_int_equal(r.q->state, REQUEST_ASKING);
+    assert_true(r.q->is_sent);
+    solo_loop(&solo, &never, 20);
+    solo_cancel(&r);
+    for (unsigned i = 0; i < BESIDE; i++) {
+        solo_run(&solo, &beside[i].told, 0);
+        assert_int_equal(beside[i].code, ERR_OK);
+        assert_int_equal(beside[i].answer, i == 1 ? KEY_OLD : KEY_ADDED);
+    }
+    is_not_told(&r);
+    for (unsigned i = 0; i < BESIDE; i++)
+        assert_int_equal(solo_ask(&solo, false, i), KEY_PRESENT);
+}
+
+/* No shard is in memory: its blocks are pinned until it ends. */
+static void cancel_while_blocks_are_read(bool adds, bool is_sent)
+{
+    struct solo_request r, other;
+    assert_int_equal(pinned(), 0);
+    hold_back_answers();
+    solo_begin(&solo, &r, adds, 100);
+    solo_begin(&solo, &other, adds, 100); /* the same block */
+    assert_int_equal(r.q->state, REQUEST_ASKING);
+    assert_int_equal(pinned(), 1);
+    if (is_sent)
+        solo_loop(&solo, &never, 20);
+    solo_cancel(&r);
+    assert_int_equal(pinned(), 1);
+    solo_run(&solo, &other.told, 0);
+    assert_int_equal(other.code, ERR_OK);
+    assert_int_equal(pinned(), 0);
+    is_not_told(&r);
+}
+
+static void test_a_request_that_reads_blocks__unpins_them(void **state)
+{
+    (void)state;
+    open_with(0);
+    assert_int_equal(solo_ask(&solo, true, 1), KEY_ADDED);
+    cancel_while_blocks_are_read(false, false);
+    cancel_while_blocks_are_read(false, true);
+    cancel_while_blocks_are_read(true, false);
+    cancel_while_blocks_are_read(true, true);
+}
+
+struct canceller {
+    struct solo_request *victim;
+    bool told;
+};
+
+static void cancel_other(void *arg, enum err code, const char *text)
+{
+    struct canceller *c = arg;
+    (void)code;
+    (void)text;
+    c->told = true;
+    solo_cancel(c->victim);
+}
+
+/* Whoever is told may cancel others, of its turn too. */
+static void test_from_within_a_done__of_the_same_turn(void **state)
+{
+    struct solo_request r, last;
+    struct canceller c = {.victim = &r};
+    struct key_request first;
+    uint8_t answer;
+    (void)state;
+    open_with(UINT64_MAX);
+    assert_int_equal(solo_ask(&solo, true, 1), KEY_ADDED);
+    const struct request_key key = {.bytes = "absent", .length = 6};
+    assert_false(key_check(solo.port, solo.filter, &first, &key, 1, &answer, cancel_other, &c));
+    solo_begin(&solo, &r, false, 100);
+    solo_begin(&solo, &last, false, 101);
+    solo_run(&solo, &last.told, 0);
+    assert_true(c.told);
+    assert_int_equal(last.answer, KEY_ABSENT);
+    is_not_told(&r);
+}
+
+#define CANCEL_TEST(name) cmocka_unit_test_teardown(name, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CANCEL_TEST(test_parked__it_is_forgotten),
+        CANCEL_TEST(test_on_its_way_to_its_port__it_is_taken_back),
+        CANCEL_TEST(test_over_and_not_told__it_is_not_told),
+        CANCEL_TEST(test_a_check_that_asks_its_lane__leaves_the_turn),
+        CANCEL_TEST(test_an_add_that_was_sent__leaves_the_turn),
+        CANCEL_TEST(test_a_request_that_reads_blocks__unpins_them),
+        CANCEL_TEST(test_from_within_a_done__of_the_same_turn),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}

@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: MIT */
+/* What is wrong in Redis, met by requests, on a real Redis: lanes and shards that are none, that a later
+ * version wrote, or that are too long. Each error names its key; nothing is written; "absent" is not said;
+ * and where the data are right again, so are the answers. */
+#include "tests/integration/solo.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "shard/resident/header.h"
+#include "shard/view/view_load.h"
+#include "tests/lib/temp_redis.h"
+
+enum { REPLY_MS = 5000, SHARD_BYTES = 32768, KEYS = 400, ADDED = 20, LOG_MAX = 64 << 10 };
+
+static struct temp_redis redis;
+static struct client client;
+static struct nodes nodes;
+static struct link *l;
+static struct names names;
+static struct solo solo;
+static char lane[KEY_NAME_MAX + 1], why[200];
+
+static int start(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    (void)signal(SIGPIPE, SIG_IGN);
+    must(temp_redis_start(&redis, NULL, &e), e);
+    must(client_open(&client, redis.port, REPLY_MS, &e), e);
+    must(nodes_parse(&nodes, redis.url, &e), e);
+    l = link_new(&nodes, REPLY_MS, NULL);
+    assert_non_null(l);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    link_free(l);
+    client_close(&client);
+    temp_redis_fini(&redis);
+    return 0;
+}
+
+static int set_up(void **state)
+{
+    struct error e = {""};
+    struct key_name key;
+    (void)state;
+    must(client_ok(&client, &e, "FLUSHALL"), e);
+    must(names_init(&names, "tb", "f", 1, &e), e);
+    must(log_member_make(l, &names, 100000, 1, SHARD_BYTES, &e), e);
+    lane_key(&key, &names, 0, 1);
+    (void)snprintf(lane, sizeof(lane), "%.*s", (int)key.length, key.text);
+    return 0;
+}
+
+static void open_with(uint64_t memory, bool folds)
+{
+    const struct control_options o = {.folds = folds,
+                                      .log_max = LOG_MAX,
+                                      .lease_ms = 500,
+                                      .fold_interval_us = 10000,
+                                      .look_interval_us = 20000};
+    solo_open(&solo, &nodes, &names, memory, &o);
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    solo_close(&solo);
+    return 0;
+}
+
+static void add(unsigned first, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        assert_int_equal(solo_ask(&solo, true, first + i), KEY_ADDED);
+}
+
+static int64_t number(const char *command, const char *key)
+{
+    struct error e = {""};
+    int64_t n;
+    must(client_integer(&client, &n, &e, command, key), e);
+    return n;
+}
+
+/* Requests that need the lane are told @code, with its name; what is in memory is present; the lane stays as
+ * it is. */
+static void lane_is_refused(enum err code, const char *length, const char *text)
+{
+    assert_int_equal(solo_error(&solo, false, KEYS, why), code);
+    assert_non_null(strstr(why, lane));
+    assert_non_null(strstr(why, text));
+    int64_t before = number(length, lane);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(solo_error(&solo, true, KEYS + i, why), code);
+        assert_non_null(strstr(why, lane));
+    }
+    assert_int_equal(number(length, lane), before);
+    assert_int_equal(solo_ask(&solo, false, 1), KEY_PRESENT);
+}
+
+static void all_is_well(void)
+{
+    assert_int_equal(solo_ask(&solo, false, 2 * KEYS), KEY_ABSENT);
+    assert_int_equal(solo_ask(&solo, true, 2 * KEYS), KEY_ADDED);
+    for (unsigned i = 0; i < ADDED; i++)
+        assert_int_equal(solo_ask(&solo, false, i), KEY_PRESENT);
+}
+
+/* --- lanes --- */
+
+static void put_and_remove(const void *bytes, size_t length, enum err code, const char *text)
+{
+    open_with(UINT64_MAX, false);
+    add(0, ADDED);
+    redisReply *r = client_command(&client, "XADD %s * e %b", lane, bytes, length);
+    assert_int_equal(r->type, REDIS_REPLY_STRING);
+    lane_is_refused(code, "XLEN %s", text);
+    assert_non_null(strstr(why, r->str)); /* the entry's id */
+    freeReplyObject(client_command(&client, "XDEL %s %s", lane, r->str));
+    freeReplyObject(r);
+    all_is_well();
+}
+
+static void test_an_entry_that_is_none__is_named(void **state)
+{
+    (void)state;
+    put_and_remove("what is this", 12, ERR_PARSE, "not an entry of this log");
+}
+
+static void test_an_entry_of_a_later_version__asks_for_an_upgrade(void **state)
+{
+    uint8_t bytes[LOG_ENTRY_BYTES_MAX];
+    size_t length = lanes_entry(bytes, 1, 3);
+    (void)state;
+    bytes[1] = LOG_FORMAT + 1;
+    put_and_remove(bytes, length, ERR_FORMAT, "upgrade");
+}
+
+static void test_an_entry_with_other_fields__is_named(void **state)
+{
+    (void)state;
+    open_with(UINT64_MAX, false);
+    add(0, ADDED);
+    redisReply *r = client_command(&client, "XADD %s * a 1 b 2", lane);
+    lane_is_refused(ERR_PARSE, "XLEN %s", "its fields are others");
+    freeReplyObject(client_command(&client, "XDEL %s %s", lane, r->str));
+    freeReplyObject(r);
+    all_is_well();
+}
+
+static void test_a_lane_that_is_a_list__is_named_and_stays(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    open_with(UINT64_MAX, false);
+    add(0, ADDED);
+    must(client_ok(&client, &e, "RENAME %s kept", lane), e);
+    assert_int_equal(number("RPUSH %s theirs", lane), 1);
+    lane_is_refused(ERR_WRONG_TYPE, "LLEN %s", "is not a stream");
+    must(client_ok(&client, &e, "RENAME kept %s", lane), e);
+    all_is_well();
+}
+
+/* --- a lane that is too long --- */
+
+static void test_a_lane_of_log_max_bytes__takes_no_keys_until_it_is_folded(void **state)
+{
+    struct solo folder;
+    unsigned added = 0;
+    enum err code = ERR_OK;
+    const bool never = false;
+    const struct control_options o = {
+        .folds = true, .log_max = LOG_MAX, .fold_interval_us = 10000, .look_interval_us = 20000};
+    uint64_t until = clock_mono_us() + 20 * 1000000ull;
+    (void)state;
+    open_with(UINT64_MAX, false);
+    for (; code == ERR_OK && clock_mono_us() < until; added++)
+        code = solo_error(&solo, true, added, why);
+    assert_int_equal(code, ERR_NOMEM);
+    assert_non_null(strstr(why, "65536 bytes"));
+    assert_true(number("MEMORY USAGE %s", lane) >= LOG_MAX);
+    int64_t length = number("XLEN %s", lane);
+    assert_int_equal(solo_error(&solo, true, 1000000, why), ERR_NOMEM);
+    assert_int_equal(number("XLEN %s", lane), length);
+    assert_int_equal(solo_ask(&solo, false, 0), KEY_PRESENT);
+    assert_int_equal(solo_ask(&solo, false, 1000000), KEY_ABSENT);
+    struct log_status s;
+    control_status(solo.control, &s);
+    assert_int_equal(s.adds, ERR_NOMEM);
+    assert_non_null(strstr(s.why_adds, "65536 bytes"));
+    assert_true(s.lane[0].redis_bytes >= LOG_MAX);
+    solo_open(&folder, &nodes, &names, UINT64_MAX, &o);
+    assert_int_equal(solo_ask(&folder, false, 1000000), KEY_ABSENT);
+    do {
+        solo_run(&folder, &never, 20);
+        solo_run(&solo, &never, 20);
+        code = solo_error(&solo, true, 1000000, why);
+    } while (code == ERR_NOMEM && clock_mono_us() < until);
+    if (code != ERR_OK)
+        fail_msg("%s; the folder: %s", why, folder.last.text);
+    assert_true(number("MEMORY USAGE %s", lane) < LOG_MAX);
+    for (unsigned i = 0; i + 1 < added; i++)
+        assert_int_equal(solo_ask(&solo, false, i), KEY_PRESENT);
+    solo_close(&folder);
+}
+
+/* --- shards --- */
+
+/* The key of the shard that "<number>" is in, of the first layer; and another number that is in another one.
+ */
+static void shard_of(uint64_t of, char out[KEY_NAME_MAX + 1], uint64_t *elsewhere)
+{
+    struct error e = {""};
+    struct log_view *v = malloc(sizeof(*v));
+    struct key_place place;
+    struct key_name key;
+    char text[24];
+    must(log_view_load(l, &names, v, &e), e);
+    const struct generation *g = &v->slot[1].shape;
+    uint32_t shard = 0;
+    for (uint64_t n = of;; n++) {
+        int length = snprintf(text, sizeof(text), "%llu", (unsigned long long)n);
+        struct key_hash h = hash_mix(hash_key(v->seed, text, (size_t)length), g->seed);
+        hash_place(&g->layers[0].geometry, h, &place);
+        if (n == of)
+            shard = place.shard;
+        else if (place.shard != shard) {
+            *elsewhere = n;
+            break;
+        }
+    }
+    names_log_shard(&names, (struct shard_id){1, 0, shard}, &key);
+    (void)snprintf(out, KEY_NAME_MAX + 1, "%.*s", (int)key.length, key.text);
+    free(v);
+}
+
+/* Overwrite @length bytes of the shard at @at; what was there is in @was. */
+static void overwrite(const char *shard, unsigned at, const void *bytes, size_t length, uint8_t *was)
+{
+    redisReply *r = client_command(&client, "GETRANGE %s %u %u", shard, at, at + (unsigned)length - 1);
+    assert_int_equal(r->len, length);
+    memcpy(was, r->str, length);
+    freeReplyObject(r);
+    freeReplyObject(client_command(&client, "SETRANGE %s %u %b", shard, at, bytes, length));
+}
+
+/* The shard is not what the view says: its keys are not answered, all others are; nothing is written to it,
+ * also while it is to be folded. @text stands in the error. */
+static void shard_is_refused(enum err code, const char *shard, uint64_t inside, uint64_t outside,
+                             const char *text)
+{
+    const bool never = false;
+    struct log_status s;
+    redisReply *before = client_command(&client, "GETRANGE %s 0 -1", shard);
+    assert_int_equal(solo_error(&solo, false, inside, why), code);
+    if (strstr(why, shard) == NULL || strstr(why, text) == NULL)
+        fail_msg("%s does not name %s, or %s", why, shard, text);
+    assert_int_equal(solo_error(&solo, true, inside, why), code);
+    assert_non_null(strstr(why, shard));
+    assert_int_equal(solo_ask(&solo, false, outside), KEY_ABSENT);
+    assert_int_equal(solo_ask(&solo, true, outside), KEY_ADDED);
+    assert_int_equal(solo_ask(&solo, false, outside), KEY_PRESENT);
+    solo_run(&solo, &never, 300);
+    control_status(solo.control, &s);
+    assert_true(s.code != ERR_OK);
+    assert_non_null(strstr(s.error, shard));
+    redisReply *after = client_command(&client, "GETRANGE %s 0 -1", shard);
+    assert_int_equal(after->len, before->len);
+    assert_memory_equal(after->str, before->str, before->len);
+    freeReplyObject(before);
+    freeReplyObject(after);
+}
+
+static void is_answered_again(uint64_t inside)
+{
+    assert_int_equal(solo_ask(&solo, false, inside), KEY_ABSENT);
+    assert_int_equal(solo_ask(&solo, true, inside), KEY_ADDED);
+    assert_int_equal(solo_ask(&solo, false, inside), KEY_PRESENT);
+}
+
+static void overwritten_is_refused(enum err code, unsigned at, const void *bytes, size_t length,
+                                   const char *text)
+{
+    char shard[KEY_NAME_MAX + 1];
+    uint8_t was[HEADER_BYTES], unused[HEADER_BYTES];
+    uint64_t outside;
+    shard_of(7, shard, &outside);
+    overwrite(shard, at, bytes, length, was);
+    open_with(UINT64_MAX, true);
+    shard_is_refused(code, shard, 7, outside, text);
+    overwrite(shard, at, was, length, unused);
+    is_answered_again(7);
+}
+
+static void test_a_shard_of_a_later_format__asks_for_an_upgrade(void **state)
+{
+    (void)state;
+    overwritten_is_refused(ERR_FORMAT, 4, "\x7f\xff", 2, "upgrade");
+}
+
+static void test_a_header_that_is_damaged__is_named(void **state)
+{
+    (void)state;
+    overwritten_is_refused(ERR_TIMEOUT, 16, "\x12\x34", 2, "damaged");
+}
+
+static void test_a_string_of_somebody_else__is_named(void **state)
+{
+    (void)state;
+    overwritten_is_refused(ERR_TIMEOUT, 0, "theirs", 6, "does not begin with the header");
+}
+
+static void test_a_shard_that_is_cut__is_named(void **state)
+{
+    struct error e = {""};
+    char shard[KEY_NAME_MAX + 1];
+    uint64_t outside;
+    (void)state;
+    shard_of(7, shard, &outside);
+    redisReply *r = client_command(&client, "GETRANGE %s 0 -1", shard);
+    must(client_ok(&client, &e, "SET %s %b", shard, r->str, (size_t)HEADER_BYTES), e);
+    open_with(UINT64_MAX, true);
+    shard_is_refused(ERR_TIMEOUT, shard, 7, outside, "cut");
+    must(client_ok(&client, &e, "SET %s %b", shard, r->str, r->len), e);
+    freeReplyObject(r);
+    is_answered_again(7);
+}
+
+static void test_a_shard_that_is_a_list__is_named_and_stays(void **state)
+{
+    struct error e = {""};
+    char shard[KEY_NAME_MAX + 1];
+    uint64_t outside;
+    (void)state;
+    shard_of(7, shard, &outside);
+    must(client_ok(&client, &e, "RENAME %s kept", shard), e);
+    assert_int_equal(number("RPUSH %s theirs", shard), 1);
+    open_with(UINT64_MAX, true);
+    assert_int_equal(solo_error(&solo, false, 7, why), ERR_WRONG_TYPE);
+    assert_non_null(strstr(why, shard));
+    assert_int_equal(solo_ask(&solo, false, outside), KEY_ABSENT);
+    assert_int_equal(solo_ask(&solo, true, outside), KEY_ADDED);
+    assert_int_equal(number("LLEN %s", shard), 1);
+    must(client_ok(&client, &e, "RENAME kept %s", shard), e);
+    is_answered_again(7);
+}
+
+/* However many there are: one that is lost keeps no other one from memory. */
+static void test_a_shard_that_is_missing__leaves_the_others_in_memory(void **state)
+{
+    struct error e = {""};
+    struct log_status s;
+    char shard[KEY_NAME_MAX + 1];
+    uint64_t outside;
+    (void)state;
+    must(client_ok(&client, &e, "FLUSHALL"), e);
+    must(names_init(&names, "tb", "f", 1, &e), e);
+    must(log_member_make(l, &names, 1000000, 1, 8192, &e), e);
+    shard_of(7, shard, &outside);
+    assert_int_equal(number("DEL %s", shard), 1);
+    open_with(UINT64_MAX, true);
+    assert_int_equal(solo_ask(&solo, false, outside), KEY_ABSENT);
+    for (unsigned i = 0; i < 100; i++)
+        solo_tend(&solo);
+    control_status(solo.control, &s);
+    assert_true(s.generation[1].memory.shards > 200);
+    assert_int_equal(s.generation[1].memory.resident, s.generation[1].memory.shards - 1);
+    assert_int_equal(s.code, ERR_LOST);
+    assert_non_null(strstr(s.error, shard));
+}
+
+/* A token that nobody has drawn yet: home went back, say. Nobody who does not fold may read it; the next
+ * folder draws a later one. */
+static void test_a_header_with_a_token_of_the_future__is_taken_over_by_a_folder(void **state)
+{
+    struct error e = {""};
+    char shard[KEY_NAME_MAX + 1];
+    uint8_t header[BLOCK_BITS_MAX / 8], unused[BLOCK_BITS_MAX / 8];
+    struct header h;
+    uint64_t outside;
+    (void)state;
+    shard_of(7, shard, &outside);
+    redisReply *r = client_command(&client, "GETRANGE %s 0 %u", shard, HEADER_BYTES - 1);
+    must(header_decode(&h, (const uint8_t *)r->str, r->len, shard, &e), e);
+    freeReplyObject(r);
+    h.writer.number += 1000;
+    header_encode(&h, header);
+    overwrite(shard, 0, header, HEADER_BYTES, unused);
+    open_with(UINT64_MAX, false);
+    shard_is_refused(ERR_TIMEOUT, shard, 7, outside, "later than the view's");
+    solo_close(&solo);
+    open_with(UINT64_MAX, true);
+    assert_int_equal(solo_ask(&solo, true, outside), KEY_OLD); /* an entry, to be folded */
+    is_answered_again(7);
+}
+
+#define BAD_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        BAD_TEST(test_an_entry_that_is_none__is_named),
+        BAD_TEST(test_an_entry_of_a_later_version__asks_for_an_upgrade),
+        BAD_TEST(test_an_entry_with_other_fields__is_named),
+        BAD_TEST(test_a_lane_that_is_a_list__is_named_and_stays),
+        BAD_TEST(test_a_lane_of_log_max_bytes__takes_no_keys_until_it_is_folded),
+        BAD_TEST(test_a_shard_of_a_later_format__asks_for_an_upgrade),
+        BAD_TEST(test_a_header_that_is_damaged__is_named),
+        BAD_TEST(test_a_string_of_somebody_else__is_named),
+        BAD_TEST(test_a_shard_that_is_cut__is_named),
+        BAD_TEST(test_a_shard_that_is_a_list__is_named_and_stays),
+        BAD_TEST(test_a_shard_that_is_missing__leaves_the_others_in_memory),
+        BAD_TEST(test_a_header_with_a_token_of_the_future__is_taken_over_by_a_folder),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}
