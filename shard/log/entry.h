@@ -4,12 +4,12 @@
 /* The form of an entry in a lane: who wrote it, its number among the entries of that writer, and the hashes
  * of up to LOG_KEYS_MAX keys under the filter's seed. An entry without keys is a notice: "look at the view";
  * each lane begins with one, its anchor. A layer mark says that a layer of a generation begins: keys of
- * entries behind it are set in that layer. A full mark says that a generation, which does not grow, has as many
- * keys as it was made for: no key of an entry behind the mark is added to it. Pure.
+ * entries behind it are set in that layer. A full mark says that a generation, which does not grow, has as
+ * many keys as it was made for: no key of an entry behind the mark is added to it. Pure.
  *
  * Bytes, little-endian: 0xb1 (1), format (1), count (1), kind (1), writer (16), sequence (8), then 16 for
- * each key: low, high. A mark is nobody's own entry: its writer is zeros, but for the first byte, which is the
- * layer of a layer mark, and its sequence is the generation's number. */
+ * each key: low, high. A mark is nobody's own entry: its writer is zeros, but for the first byte, which is
+ * the layer of a layer mark, and its sequence is the generation's number. */
 #include <stddef.h>
 #include <stdint.h>
 #include "base/error.h"
@@ -30,9 +30,9 @@ enum log_entry_kind { LOG_KEYS, LOG_FULL, LOG_LAYER };
 struct log_entry {
     enum log_entry_kind kind;
     uint8_t writer[LOG_WRITER_BYTES]; /* random, of one process */
-    uint64_t sequence;     /* grows with each entry of the writer; of a mark: the generation */
-    unsigned layer;        /* of a layer mark: which layer begins, from 1; else 0 */
-    unsigned count;        /* keys; 0: a notice */
+    uint64_t sequence;                /* grows with each entry of the writer; of a mark: the generation */
+    unsigned layer;                   /* of a layer mark: which layer begins, from 1; else 0 */
+    unsigned count;                   /* keys; 0: a notice */
     const uint8_t *hashes; /* LOG_HASH_BYTES for each key, in the bytes that were decoded; borrowed */
 };
 

@@ -243,7 +243,8 @@ static void end_request(struct lane_reader *r, struct lane_request *q, enum err 
     q->state = REQUEST_ENDED;
 }
 
-/* Under the lock: whose port makes the next turn: @p, if a request of its waits; else its loop may have an end. */
+/* Under the lock: whose port makes the next turn: @p, if a request of its waits; else its loop may have an
+ * end. */
 static struct lane_port *next_runner(const struct lane_reader *r, struct lane_port *p)
 {
     const struct lane_request *q;
@@ -505,8 +506,8 @@ static enum err keep(struct lane_reader *r, const struct tail_record *record, st
     return own_met(r->own, &r->lane, record->entry.sequence, record->id, record->bytes, record->length, e);
 }
 
-/* *@stalls: TAIL_ERA: the process has entered another era since, so that what is met under this one does not count;
- * TAIL_LAYER: the owner waits for a view. */
+/* *@stalls: TAIL_ERA: the process has entered another era since, so that what is met under this one does not
+ * count; TAIL_LAYER: the owner waits for a view. */
 static enum err apply_entries(struct lane_reader *r, enum tail_state *stalls, struct error *e)
 {
     struct turn *t = &r->turn;

@@ -160,8 +160,14 @@ enum err control_tend(struct control *c, bool *soon, struct error *e)
     forget_own(c);
     if (*soon)
         return ERR_OK;
-    code = c->folds ? control_fold_if_due(c, e) : control_measure(c, e);
-    return code == ERR_OK ? control_grow(c, soon, e) : code;
+    struct error unused;
+    enum err grown =
+        control_grow(c, soon, e); /* whoever folds may be fenced all the time, and what is full still grows */
+    if (*soon)
+        return grown;
+    struct error *why = grown == ERR_OK ? e : &unused;
+    code = c->folds ? control_fold_if_due(c, why) : control_measure(c, why);
+    return grown == ERR_OK ? code : grown;
 }
 
 enum err control_leave(struct control *c, struct error *e)

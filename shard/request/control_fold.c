@@ -168,9 +168,10 @@ static enum err trim_folded(struct control *c, unsigned i, const struct folder_l
     return trim(c, i, retain_bound(&c->retain[i], now, atomic_load(&c->filter->lane[i].bytes), bound), e);
 }
 
-/* Of each lane: the position, how many layers had begun and keys were counted there, and the bytes up to there, or
- * fewer. False: a reader has gone back behind what was applied. */
-static bool note_positions(struct control *c, const struct held *h, struct folder_lane *lanes, uint64_t *bytes)
+/* Of each lane: the position, how many layers had begun and keys were counted there, and the bytes up to
+ * there, or fewer. False: a reader has gone back behind what was applied. */
+static bool note_positions(struct control *c, const struct held *h, struct folder_lane *lanes,
+                           uint64_t *bytes)
 {
     struct log_filter *f = c->filter;
     const struct log_generation *g = &c->view->slot[h->shape.number % 2];
@@ -196,12 +197,13 @@ static enum err fold_with(struct control *c, struct folder_lane *lanes, struct e
 {
     struct log_filter *f = c->filter;
     uint64_t bytes[LOG_LANES_MAX] = {0};
+    struct held *h = f->slot[f->current];
     enum err code = control_read_tails(c, e);
     if (code == ERR_OK)
-        code = begin_folding(c, f->slot[f->current], e);
+        code = begin_folding(c, h, e);
     if (code != ERR_OK)
         return code;
-    if (!note_positions(c, c->folding, lanes, bytes))
+    if (!note_positions(c, h, lanes, bytes))
         return ERR_OK;
     code = folder_fold(&c->folder, lanes, f->lanes, e);
     for (unsigned i = 0; i < f->lanes && code == ERR_OK; i++) {

@@ -50,8 +50,9 @@ struct key_request {
     key_done_fn *done;
     void *arg;
     unsigned count;
-    unsigned from, part; /* the keys that are under way now: an add is done in parts where there is not room for all */
-    unsigned reserved;   /* of the generation's room */
+    unsigned from,
+        part; /* the keys that are under way now: an add is done in parts where there is not room for all */
+    unsigned reserved; /* of the generation's room */
     bool adds, is_sent;
     bool only_looks; /* it adds to a generation that is full */
     uint8_t state;

@@ -19,10 +19,10 @@ enum filter_state {
 struct filter_lane {
     struct log_filter *filter;
     unsigned index;
-    struct lane_reader *reader; /* NULL: none yet */
-    struct own *own;            /* what this process has appended and is not folded */
-    _Atomic unsigned stalled;   /* enum tail_state; TAIL_COMPLETE: it is not */
-    _Atomic uint64_t bytes;     /* of entries that were applied: only grows */
+    struct lane_reader *reader;  /* NULL: none yet */
+    struct own *own;             /* what this process has appended and is not folded */
+    _Atomic unsigned stalled;    /* enum tail_state; TAIL_COMPLETE: it is not */
+    _Atomic uint64_t bytes;      /* of entries that were applied: only grows */
     _Atomic uint64_t awaited_of; /* TAIL_LAYER: the generation, and which of its layers begins */
     _Atomic unsigned awaited;
 };
