@@ -23,11 +23,11 @@ struct lane_port;
 struct lane_reader_hooks {
     /* Apply an entry. @fresh: NULL, or zeroes, one byte for each key of an entry of ours that somebody waits
      * for: say whether the key was new, in values of the caller's but LANE_FRESH_UNKNOWN. An error: it was
-     * not applied; those who wait are told, and the next tail read begins with it again. ERR_FENCED: nor was it,
-     * and nobody is told; the lane is stalled with TAIL_LAYER, until lane_reader_go_back(). */
+     * not applied; those who wait are told, and the next tail read begins with it again. ERR_FENCED: nor was
+     * it, and nobody is told; the lane is stalled with TAIL_LAYER, until lane_reader_go_back(). */
     enum err (*apply)(void *arg, const struct tail_record *record, uint8_t *fresh, struct error *e);
-    /* The lane cannot be read on from where it was: TAIL_GAP, TAIL_LOST, TAIL_ERA or TAIL_LAYER. Requests wait until
-     * lane_reader_move() or lane_reader_end(), either of which may be called from here. */
+    /* The lane cannot be read on from where it was: TAIL_GAP, TAIL_LOST, TAIL_ERA or TAIL_LAYER. Requests
+     * wait until lane_reader_move() or lane_reader_end(), either of which may be called from here. */
     void (*stalled)(void *arg, enum tail_state state);
 };
 
@@ -85,8 +85,8 @@ void lane_reader_stop(struct lane_reader *r);
  * Entries of requests that wait are looked for from there on, and sent again where they are missing; which of
  * their keys were new is not known. Any thread. */
 void lane_reader_move(struct lane_reader *r, const struct lane *lane, const struct log_position *at);
-/* Read on from @at, where the reader is or before, in the same lane; entries behind it are applied again, in their
- * order. */
+/* Read on from @at, where the reader is or before, in the same lane; entries behind it are applied again, in
+ * their order. */
 void lane_reader_go_back(struct lane_reader *r, const struct lane *lane, const struct log_position *at);
 /* Tell those who wait, and all who come until lane_reader_move(), that it is over. Any thread. */
 void lane_reader_end(struct lane_reader *r, enum err code, const char *text);

@@ -66,8 +66,8 @@ MUST_CHECK enum err lane_notice(struct link *l, const struct lane *lane,
  * counts. ERR_NOT_FOUND: the lane is missing. */
 MUST_CHECK enum err lane_mark_full(struct link *l, const struct lane *lane, uint64_t generation,
                                    struct error *e);
-/* Append the mark that @layer, 1 or more, of @generation begins. A view has the layer before. One that is there
- * already changes nothing, nor does one of an earlier layer. ERR_NOT_FOUND: the lane is missing. */
+/* Append the mark that @layer, 1 or more, of @generation begins. A view has the layer before. One that is
+ * there already changes nothing, nor does one of an earlier layer. ERR_NOT_FOUND: the lane is missing. */
 MUST_CHECK enum err lane_mark_layer(struct link *l, const struct lane *lane, uint64_t generation,
                                     unsigned layer, struct error *e);
 

@@ -171,9 +171,13 @@ static enum err tend(struct control *c, bool *soon, struct error *e)
     forget_own(c);
     if (*soon)
         return code;
+    /* Whoever folds may be fenced all the time, and what is full still grows. */
+    enum err grown = control_grow(c, soon, code == ERR_OK ? e : NULL);
+    if (code == ERR_OK)
+        code = grown;
+    if (*soon)
+        return code;
     enum err folded = control_fold_if_due(c, code == ERR_OK ? e : NULL);
-    if (folded == ERR_OK)
-        folded = control_grow(c, soon, code == ERR_OK ? e : NULL);
     return code == ERR_OK ? folded : code;
 }
 

@@ -202,9 +202,10 @@ static enum err trim_folded(struct control *c, unsigned i, const struct folder_l
     return trim(c, i, retain_bound(&c->retain[i], now, atomic_load(&c->filter->lane[i].bytes), bound), e);
 }
 
-/* Of each lane: the position, how many layers had begun and keys were counted there, and the bytes up to there, or
- * fewer. False: a reader has gone back behind what was applied. */
-static bool note_positions(struct control *c, const struct held *h, struct folder_lane *lanes, uint64_t *bytes)
+/* Of each lane: the position, how many layers had begun and keys were counted there, and the bytes up to
+ * there, or fewer. False: a reader has gone back behind what was applied. */
+static bool note_positions(struct control *c, const struct held *h, struct folder_lane *lanes,
+                           uint64_t *bytes)
 {
     struct log_filter *f = c->filter;
     const struct log_generation *g = &c->view->slot[h->shape.number % 2];
@@ -246,15 +247,14 @@ static enum err fold_with(struct control *c, struct folder_lane *lanes, struct e
     struct log_filter *f = c->filter;
     struct held *h = control_held_of(c, c->view->current);
     uint64_t bytes[LOG_LANES_MAX] = {0};
-    if (h ==
-        NULL) /* it is loaded first; one that is read no more may not be built any more, and needs nothing */
+    if (h == NULL) /* it is loaded first; one that is read no more may not be built any more, and needs nothing */
         return ERR_OK;
     enum err code = control_read_tails(c, e);
     if (code == ERR_OK)
         code = begin_folding(c, h, e);
     if (code != ERR_OK)
         return code;
-    if (!note_positions(c, c->folding, lanes, bytes))
+    if (!note_positions(c, h, lanes, bytes))
         return ERR_OK;
     code = fold_or_take_over(c, lanes, e);
     for (unsigned i = 0; i < f->lanes && code == ERR_OK; i++) {

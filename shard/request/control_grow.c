@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* A generation that is full gets a layer: its shards are made, the view has it, and then an entry in each lane says where
- * it begins. One that does not grow is marked in each lane. Whoever counts as many keys does that, and whoever folds
- * goes on with what another one has left undone. Two who do it at once do no harm: log_grow() lets one of them through,
- * and of two marks of a layer the second changes nothing. */
+/* A generation that is full gets a layer: its shards are made, the view has it, and then an entry in each
+ * lane says where it begins. One that does not grow is marked in each lane. Whoever counts as many keys does
+ * that, and whoever folds goes on with what another one has left undone. Two who do it at once do no harm:
+ * log_grow() lets one of them through, and of two marks of a layer the second changes nothing. */
 #include "shard/request/control_internal.h"
 
+#include <stdlib.h>
 #include "shard/log/lane_sync.h"
 
 static bool is_known(const struct control *c, uint64_t generation, unsigned layer)
@@ -13,15 +14,36 @@ static bool is_known(const struct control *c, uint64_t generation, unsigned laye
     return h == NULL || h->shape.number != generation || h->shape.layer_count > layer;
 }
 
-enum err control_resume_lanes(struct control *c, struct error *e)
+/* While that cannot be, the generation takes more keys than it was planned for. */
+static enum err add_layer(struct control *c, struct held *h, bool *soon, struct error *e)
+{
+    const struct grow_options o = {.generation = h->shape.number,
+                                   .layers = h->shape.layer_count,
+                                   .shard_bytes = c->shard_bytes,
+                                   .growth = c->growth};
+    struct log_view *v = malloc(sizeof(*v));
+    enum err code = v == NULL ? error_set(e, ERR_NOMEM, "out of memory")
+                              : log_grow(c->link, &c->filter->names, &o, v, NULL, e);
+    free(v);
+    control_stop_folding(c); /* the grower was the writer in between */
+    *soon = code == ERR_OK;
+    if (code == ERR_OK)
+        c->grew = h->shape.number;
+    h->unbounded = code != ERR_OK && code != ERR_CONFLICT;
+    if (h->unbounded)
+        log_filter_changed(c->filter);
+    return code == ERR_CONFLICT ? ERR_OK : code; /* somebody else makes it */
+}
+
+enum err control_resume_lanes(struct control *c, bool *soon, struct error *e)
 {
     for (unsigned i = 0; i < c->filter->lanes; i++) {
         struct filter_lane *lane = &c->filter->lane[i];
         if (atomic_load(&lane->stalled) != TAIL_LAYER)
             continue;
-        unsigned layer = atomic_load(&lane->awaited);
-        if (!is_known(c, atomic_load(&lane->awaited_of), layer))
-            return error_set(e, ERR_BUSY, "lane %u: layer %u begins, and the view does not have it", i, layer);
+        if (!is_known(c, atomic_load(&lane->awaited_of), atomic_load(&lane->awaited)))
+            return add_layer(c, c->filter->slot[atomic_load(&lane->awaited_of) % 2], soon,
+                             e); /* the view went back */
         atomic_store(&lane->stalled, TAIL_COMPLETE);
         lane_reader_position(lane->reader, &c->position[i]);
         lane_reader_go_back(lane->reader, &c->stream[i], &c->position[i]);
@@ -67,24 +89,6 @@ static enum err mark(struct control *c, const struct held *h, mark_fn *fn, struc
     for (unsigned i = 0; i < c->filter->lanes && code == ERR_OK; i++)
         code = fn(c, h, i, e);
     return code == ERR_OK ? control_read_tails(c, e) : code;
-}
-
-/* While that cannot be, the generation takes more keys than it was planned for. */
-static enum err add_layer(struct control *c, struct held *h, bool *soon, struct error *e)
-{
-    const struct grow_options o = {.generation = h->shape.number,
-                                   .layers = h->shape.layer_count,
-                                   .shard_bytes = c->shard_bytes,
-                                   .growth = c->growth};
-    enum err code = log_grow(c->link, &c->filter->names, &o, c->view, NULL, e);
-    control_stop_folding(c); /* the grower was the writer in between */
-    *soon = code == ERR_OK;
-    if (code == ERR_OK)
-        c->grew = h->shape.number;
-    h->unbounded = code != ERR_OK && code != ERR_CONFLICT;
-    if (h->unbounded)
-        log_filter_changed(c->filter);
-    return code == ERR_CONFLICT ? ERR_OK : code; /* somebody else makes it */
 }
 
 enum err control_grow(struct control *c, bool *soon, struct error *e)

@@ -110,10 +110,11 @@ typedef void control_move_fn(struct lane_reader *r, const struct lane *lane, con
 void control_move_readers(struct control *c, control_move_fn *move);
 
 /* --- control_grow.c --- */
-/* Lanes that wait for a layer go on, if it is known by now. ERR_BUSY: the view does not have it. */
-MUST_CHECK enum err control_resume_lanes(struct control *c, struct error *e);
-/* Have the newest layer begin in the lanes where it has not; and if the generation is full, make the next one, or mark
- * the lanes. *@soon: come again at once. */
+/* Lanes that wait for a layer go on, if it is known by now. If the view does not have it, it went back, and
+ * gets it again. *@soon: come again at once. */
+MUST_CHECK enum err control_resume_lanes(struct control *c, bool *soon, struct error *e);
+/* Have the newest layer begin in the lanes where it has not; and if the generation is full, make the next
+ * one, or mark the lanes. *@soon: come again at once. */
 MUST_CHECK enum err control_grow(struct control *c, bool *soon, struct error *e);
 
 /* --- control_shards.c --- */

@@ -27,10 +27,20 @@ static void take_earlier(struct log_position *at, const struct log_position *oth
             at[i] = other[i];
 }
 
+/* The view has the layers that memory has, and maybe more. If it has not, it went back. */
+static bool has_its_layers(const struct generation *shape, const struct held *h)
+{
+    bool has = h->shape.layer_count <= shape->layer_count;
+    for (unsigned l = 0; l < h->shape.layer_count && has; l++)
+        has = h->shape.layers[l].token == shape->layers[l].token;
+    return has;
+}
+
 struct held *control_held_of(const struct control *c, unsigned slot)
 {
+    const struct generation *shape = &c->view->slot[slot].shape;
     struct held *h = c->filter->slot[slot];
-    return h != NULL && h->shape.number == c->view->slot[slot].shape.number ? h : NULL;
+    return h != NULL && h->shape.number == shape->number && has_its_layers(shape, h) ? h : NULL;
 }
 
 static enum err hold(struct control *c, unsigned slot, struct held **out, struct error *e)
@@ -191,7 +201,7 @@ enum err control_follow_generations(struct control *c, bool *soon, struct error 
     if (code == ERR_OK)
         code = take_view(c, e);
     if (code == ERR_OK)
-        code = control_resume_lanes(c, e);
+        code = control_resume_lanes(c, soon, e);
     if (code == ERR_OK)
         code = control_load_some(c, f->slot[slot], &c->view->eras, &full, &more, e);
     if (code == ERR_OK && f->current != slot && (full || !more))

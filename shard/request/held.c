@@ -17,8 +17,8 @@ static void note_capacity(struct held *h)
     h->capacity = capacity;
 }
 
-/* A layer that has begun in no lane has only what this process will apply: it is whole in memory from its beginning,
- * so far as there is room. */
+/* A layer that has begun in no lane has only what this process will apply: it is whole in memory from its
+ * beginning, so far as there is room. */
 static void load_empty(struct held *h, unsigned layer, uint16_t tag)
 {
     const struct geometry *g = &h->shape.layers[layer].geometry;
@@ -196,8 +196,7 @@ enum err held_apply(struct held *h, const struct held_entry *entry, uint8_t *add
     if (*was)
         return ERR_OK;
     if (entry->entry->kind == LOG_LAYER && entry->entry->sequence == h->shape.number) {
-        enum err code =
-            resident_begin_layer(h->resident, entry->lane, entry->id, entry->entry->layer, e);
+        enum err code = resident_begin_layer(h->resident, entry->lane, entry->id, entry->entry->layer, e);
         if (code == ERR_OK)
             note_capacity(h);
         return code;

@@ -15,13 +15,14 @@ struct held {
     struct generation shape;
     struct placement placement;
     struct resident *resident;
-    _Atomic uint64_t keys;     /* of the generation, where entries began to be applied */
-    _Atomic uint64_t told;     /* of the generation, by the latest view: another process may have counted more */
+    _Atomic uint64_t keys; /* of the generation, where entries began to be applied */
+    _Atomic uint64_t told; /* of the generation, by the latest view: another process may have counted more */
     _Atomic uint64_t capacity; /* of the layers that have begun in all lanes */
-    _Atomic uint64_t reserved; /* keys that requests have sent, or are about to, and that are not applied yet */
-    _Atomic bool wanted;       /* somebody has found no room since some was given back */
-    _Atomic bool unbounded;    /* it takes more keys than it has room for: no layer can be added */
-    bool fixed;                /* it does not grow (full.h) */
+    _Atomic uint64_t
+        reserved;           /* keys that requests have sent, or are about to, and that are not applied yet */
+    _Atomic bool wanted;    /* somebody has found no room since some was given back */
+    _Atomic bool unbounded; /* it takes more keys than it has room for: no layer can be added */
+    bool fixed;             /* it does not grow (full.h) */
     struct log_full full[LOG_LANES_MAX]; /* of the lane's applier */
     _Atomic unsigned full_lanes;         /* that are marked */
     /* Of the view that the control has seen last, under the filter's lock: what blocks are read by. */
@@ -32,7 +33,8 @@ struct held {
 
 /* What @view says of the generation in @slot, for reads of blocks that begin from now on. */
 void held_take_view(struct held *h, const struct log_view *view, unsigned slot);
-/* Entries are applied from `folded` of @view on, into the layers that had begun there. Nobody applies meanwhile. */
+/* Entries are applied from `folded` of @view on, into the layers that had begun there. Nobody applies
+ * meanwhile. */
 void held_begin(struct held *h, const struct log_view *view, unsigned slot);
 
 /* The generation in @slot of @view, with nothing in memory and one reference. ERR_CONFIG: it lies on nodes
@@ -60,8 +62,8 @@ MUST_CHECK bool held_give_back(struct held *h, unsigned keys);
 /* Its capacity is reached in all lanes, and no key is added any more. */
 bool held_is_full(const struct held *h);
 
-/* Apply an entry of @lane, unless it *@was. @added, of LOG_KEYS_MAX: enum resident_added of each key. ERR_FENCED: a
- * layer of the generation begins that it has not yet; ERR_NOMEM. */
+/* Apply an entry of @lane, unless it *@was. @added, of LOG_KEYS_MAX: enum resident_added of each key.
+ * ERR_FENCED: a layer of the generation begins that it has not yet; ERR_NOMEM. */
 struct held_entry {
     unsigned lane, count;
     const struct log_entry *entry;

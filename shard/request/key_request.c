@@ -135,7 +135,8 @@ static void place_keys(struct key_request *q, uint64_t seed)
 
 enum binding { BINDING_DONE, BINDING_WAITS, BINDING_OVER };
 
-/* An add takes as much room as there is. False: there is none, until a layer begins, or the lanes are marked as full. */
+/* An add takes as much room as there is. False: there is none, until a layer begins, or the lanes are marked
+ * as full. */
 static bool take_room(struct key_request *q, struct held *h)
 {
     q->part = q->count - q->from;

@@ -5,9 +5,9 @@
  * not in memory. Entries of the log are applied in the order of their lane, by one thread at a time for each
  * lane; any thread looks keys up meanwhile, without a lock.
  *
- * Which layer a key is set in is decided by its place in its lane alone: the newest that has begun there. It is set
- * there also where an older layer has all of its bits: those may be of entries of other lanes, or be lacking in another
- * process, whose shards came and went in another order (placed.pml in tests/model/log).
+ * Which layer a key is set in is decided by its place in its lane alone: the newest that has begun there. It
+ * is set there also where an older layer has all of its bits: those may be of entries of other lanes, or be
+ * lacking in another process, whose shards came and went in another order (placed.pml in tests/model/log).
  *
  * A look-up that begins after resident_apply() returned finds its keys, if whoever tells of it does so by a
  * lock, a task or another release: nothing more is needed. */
@@ -36,10 +36,10 @@ enum resident_answer {
  * else a shard may have had the entry itself. Not exact of an entry that was sent before resident_discard().
  */
 enum resident_added {
-    RESIDENT_OLD,   /* all of its bits were set before */
-    RESIDENT_NEW,   /* some bit was not set, in log order */
-    RESIDENT_UNSURE,  /* a shard that it may be in is not in memory, nor is its block */
-    RESIDENT_REFUSED  /* it is not there, and not added: the generation is full. Of whoever knows that */
+    RESIDENT_OLD,    /* all of its bits were set before */
+    RESIDENT_NEW,    /* some bit was not set, in log order */
+    RESIDENT_UNSURE, /* a shard that it may be in is not in memory, nor is its block */
+    RESIDENT_REFUSED /* it is not there, and not added: the generation is full. Of whoever knows that */
 };
 
 /* What a pin needs. */
@@ -59,12 +59,13 @@ struct resident {
     pthread_rwlock_t
         changing; /* states change under the write lock; entries are applied under the read lock */
     unsigned lanes;
-    struct log_id *applied; /* of each lane: the last entry; of its applier */
+    struct log_id *applied;  /* of each lane: the last entry; of its applier */
     _Atomic unsigned *begun; /* of each lane: layers that have begun there; of its applier */
     _Atomic uint64_t *keys;  /* of each lane: keys that set a bit of a shard that is whole; of its applier */
-    _Atomic uint64_t pinned_keys; /* keys that set a bit of a pinned block alone; who counts by other means clears it */
+    _Atomic uint64_t
+        pinned_keys; /* keys that set a bit of a pinned block alone; who counts by other means clears it */
     _Atomic uint64_t folded_keys; /* keys that set a bit of another shard, in Redis; of whoever folds */
-    struct log_id *left;    /* of each lane: where it was when a shard last began to leave */
+    struct log_id *left;          /* of each lane: where it was when a shard last began to leave */
     _Atomic unsigned layer_count;
     struct bitmap *layer[GENERATION_LAYERS_MAX];
 };
@@ -85,8 +86,8 @@ MUST_CHECK enum err resident_new(struct resident **out, uint64_t mix, unsigned l
 /* Nobody may be inside, and no block be pinned. NULL is fine. */
 void resident_free(struct resident *r);
 
-/* The next layer, with no shard in memory; it takes no entries before it begins. ERR_NOMEM; ERR_RANGE: too many
- * layers. */
+/* The next layer, with no shard in memory; it takes no entries before it begins. ERR_NOMEM; ERR_RANGE: too
+ * many layers. */
 MUST_CHECK enum err resident_add_layer(struct resident *r, const struct geometry *g, uint16_t tag,
                                        struct error *e);
 
@@ -97,11 +98,13 @@ void resident_look(const struct resident *r, const struct key_hash *hashes, size
  * A key that is absent by a look which began after this was asked for is absent for as long as the number
  * stays the same. */
 uint64_t resident_changes(const struct resident *r);
-/* Shards have all entries of @lane up to @id, where @layers had begun: the next one is the first that is applied.
- * Nobody applies entries meanwhile. Without this, one layer has begun. The keys are counted from 0 again. */
+/* Shards have all entries of @lane up to @id, where @layers had begun: the next one is the first that is
+ * applied. Nobody applies entries meanwhile. Without this, one layer has begun. The keys are counted from 0
+ * again. */
 void resident_begin(struct resident *r, unsigned lane, struct log_id id, unsigned layers);
-/* Layer @layer, from 1, begins with the entry @id of @lane, which is applied by that; later entries go into it. Nothing
- * but that where it has begun. ERR_FENCED: there is no such layer yet, and nothing was applied. */
+/* Layer @layer, from 1, begins with the entry @id of @lane, which is applied by that; later entries go into
+ * it. Nothing but that where it has begun. ERR_FENCED: there is no such layer yet, and nothing was applied.
+ */
 MUST_CHECK enum err resident_begin_layer(struct resident *r, unsigned lane, struct log_id id, unsigned layer,
                                          struct error *e);
 
@@ -111,8 +114,8 @@ MUST_CHECK enum err resident_apply(struct resident *r, unsigned lane, struct log
                                    const struct key_hash *hashes, unsigned count, uint8_t *added,
                                    struct error *e);
 
-/* How many keys set a bit in their layer: those that were applied where a shard was whole, and those that were folded
- * where it was not. Of entries that are applied while a shard loads some are not counted. */
+/* How many keys set a bit in their layer: those that were applied where a shard was whole, and those that
+ * were folded where it was not. Of entries that are applied while a shard loads some are not counted. */
 uint64_t resident_keys(const struct resident *r);
 
 /* Wait until no entry is half applied: one lane's applier may have set a bit and not marked it yet, and

@@ -476,8 +476,8 @@ static enum err store_positions(struct folder *f, struct folder_lane *lanes, uns
         if (code != ERR_OK)
             break;
         uint64_t keys = l->keys + f->resident->folded_keys;
-        code = fold_store(&f->fold, i, l->number, l->era, &l->position, l->layers, i + 1 < count ? NULL : &keys,
-                          &l->needed, &l->over_hold, e);
+        code = fold_store(&f->fold, i, l->number, l->era, &l->position, l->layers,
+                          i + 1 < count ? NULL : &keys, &l->needed, &l->over_hold, e);
         if (code == ERR_OK)
             f->stored[i] = l->position.id;
     }

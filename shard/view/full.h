@@ -8,12 +8,15 @@
  * are never refused later.
  *
  * The rules:
- * - An applier that does not know all bits older than an entry counts too few keys, never too many: so a mark
- *   is never early. Two marks do no harm.
+ * - Who does not know all bits older than an entry counts too few keys, never too many: so a mark is never
+ *   early. Two marks do no harm. `keys` of the view are stored with the positions up to which they were
+ *   counted (fold_store()); those that a folder had counted and not stored when it ended are lost.
  * - Whoever adds sends at most as many keys in a turn as its count leaves room for, and marks the lanes when
  * it is reached. So one that adds alone is refused at the very key; several go over by a turn each.
  * - Behind the mark nothing is applied: bits of a key that is present are there, others are refused.
  * - full_store() comes before fold_store() of a position behind the mark, so whoever loads behind it knows.
+ * - With several lanes counts may differ by false positives: which of two keys in different lanes came first
+ * is not the same for all.
  * - A mark belongs to its lane's era. With the era it may be lost, and entries before it are appended again,
  *   behind where it was; so the view's record of it counts no more, and who folds, and has the count, marks
  *   the lane again.

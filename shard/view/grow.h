@@ -11,11 +11,13 @@
  * that was made under a later token, and a shard that it makes where one was lost has an earlier token than
  * its layer, and counts as lost: header_check_made()); a node changes its replication id meanwhile.
  *
- * Not safe yet beside processes with an older view, and called by nothing: an applier puts a key into the
- * newest layer that it knows, and `folded` does not say which layers it speaks of. tests/model/log/layers.pml
- * loses a key with that (LAYERS_OF_VIEW). The rule that keeps: an entry in each lane says where a layer
- * begins, and `folded` how many layers had begun there. What holds already:
+ * No key goes into the layer before an entry in its lane says that it begins (LOG_LAYER in entry.h): then all
+ * processes set a key in the same layer, whatever view they have (tests/model/log/layers.pml). Whoever finds
+ * that a lane lacks the entry appends it, when the view has the layer. The rules:
  * - A generation's layers are only added to, by one script, when all shards of the layer are there.
+ * - `folded` says how many layers had begun at its position; who begins to apply there goes on with that.
+ * - Who meets the entry and does not have the layer applies nothing more of that lane until its view has it.
+ * - A key is set in the layer of its place also where an older layer has all of its bits (placed.pml).
  * - A process that learns of a later `folded` takes the layers of that view first, and only then drops
  * entries from its overlay, or gives up shards that are in memory.
  * - Who folds and gets a layer enters its token into the new shards and reads them.

@@ -251,8 +251,8 @@ static enum err check(const struct log_view *v, struct error *e)
         const struct log_generation *g = &v->slot[at % 2];
         const struct log_folded *f = &g->folded[at / 2];
         if (g->shape.number != 0 && f->lane_number != 0 && f->layers > g->shape.layer_count)
-            return error_set(e, ERR_PARSE, "the view is damaged: folded%u.%u names %u layers of %u", at % 2, at / 2,
-                             f->layers, g->shape.layer_count);
+            return error_set(e, ERR_PARSE, "the view is damaged: folded%u.%u names %u layers of %u", at % 2,
+                             at / 2, f->layers, g->shape.layer_count);
     }
     if (v->slot[v->current].shape.number == 0)
         return error_set(e, ERR_PARSE, "the view is damaged: bloom_filter_current_index names an empty slot");

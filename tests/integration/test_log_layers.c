@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Filters that grow by layers while members check and add, on a real Redis: no key is lost, each is new once, and the
- * layers are those that were planned, whoever is late, has no memory for shards, or ends before all is done. */
+/* Filters that grow by layers while members check and add, on a real Redis: no key is lost, each is new once,
+ * and the layers are those that were planned, whoever is late, has no memory for shards, or ends before all
+ * is done. */
 #include "tests/integration/log_members.h"
 
 #include <inttypes.h>
@@ -15,7 +16,15 @@
 #include "shard/view/view_load.h"
 #include "tests/lib/temp_redis.h"
 
-enum { REPLY_MS = 5000, MEMBERS = 4, CAPACITY = 3000, KEYS = 27000, BATCH = 100, WAIT_US = 20 * 1000 * 1000 };
+enum {
+    REPLY_MS = 5000,
+    MEMBERS = 4,
+    CAPACITY = 3000,
+    KEYS = 27000,
+    BATCH = 100,
+    WAIT_US = 20 * 1000 * 1000,
+    RETAIN_US = WAIT_US
+};
 
 static struct temp_redis redis;
 static struct client client;
@@ -83,8 +92,15 @@ static bool is_whole(struct log_member *m)
 static struct log_member *open_member(uint64_t memory, bool folds)
 {
     struct log_member *m = &member[opened++];
+    struct error e = {""};
     uint64_t until = clock_mono_us() + WAIT_US;
-    log_members_open(m, &nodes, &names, memory, folds);
+    const struct log_member_options o = {.nodes = &nodes,
+                                         .names = &names,
+                                         .memory = memory,
+                                         .timeout_ms = REPLY_MS,
+                                         .retain_us = RETAIN_US,
+                                         .folds = folds};
+    must(log_member_open(m, &o, &e), e);
     while (memory > 0 && !is_whole(m)) {
         assert_true(clock_mono_us() < until);
         clock_sleep_us(2000);
@@ -147,7 +163,8 @@ static void is_new_once(const struct adder *a, unsigned adders)
         none += times + unsure == 0;
     }
     assert_int_equal(more, 0);
-    assert_true(none < KEYS / 1000); /* false positives */
+    assert_true(none <
+                KEYS / 100); /* false positives: a layer gets somewhat more keys than it is planned for */
 }
 
 static void has_all(struct log_member *m)
@@ -164,7 +181,8 @@ static void begin_adding(struct adder *a, unsigned adders)
 {
     static const uint64_t steps[] = {1, 7, 89};
     for (unsigned i = 0; i < adders; i++) {
-        a[i] = (struct adder){.member = &member[i], .first = i * 60, .step = steps[i], .answers = malloc(KEYS)};
+        a[i] =
+            (struct adder){.member = &member[i], .first = i * 60, .step = steps[i], .answers = malloc(KEYS)};
         assert_int_equal(pthread_create(&a[i].thread, NULL, add, &a[i]), 0);
     }
 }
@@ -239,7 +257,8 @@ static void grow_from_one_layer(void)
     must(log_grow(l, &names, &o, view, NULL, &e), e);
 }
 
-/* None of them was there. Where a block is read, and the view changes before the entry is met, that is not known. */
+/* None of them was there. Where a block is read, and the view changes before the entry is met, that is not
+ * known. */
 static void adds_new(struct log_member *m, uint64_t first, unsigned count)
 {
     struct error e = {""};
@@ -259,13 +278,14 @@ static void wait_until_known(struct log_member *m, unsigned layers)
     }
 }
 
-/* One that does not know the layer folds keys that another one, which knows it and has only the first layer in memory,
- * has applied too. Were they in the layer of each one's own view, they would be in neither. */
+/* One that does not know the layer folds keys that another one, which knows it and has only the first layer
+ * in memory, has applied too. Were they in the layer of each one's own view, they would be in neither. */
 static void test_one_that_does_not_know_the_layer__folds_for_one_that_does(void **state)
 {
     (void)state;
     const struct geometry *first = &stored()->shape.layers[0].geometry;
-    struct log_member *folder = open_member(UINT64_MAX, false), *reader = open_member(geometry_bytes(first), false);
+    struct log_member *folder = open_member(UINT64_MAX, false),
+                      *reader = open_member(geometry_bytes(first), false);
     log_member_pause(folder);
     grow_from_one_layer();
     wait_until_known(reader, 2);
@@ -324,19 +344,35 @@ static void test_a_layer_with_one_entry__begins_in_the_other_lane_later(void **s
 
 /* --- full --- */
 
-static int set_up_fixed(void **state)
+static int make_fixed(unsigned lanes)
 {
     struct error e = {""};
     struct placement placement;
-    const struct make_options o = {
-        .capacity = CAPACITY, .error_rate = 0.0001, .lanes = 2, .placement = &placement, .shard_bytes = 32768};
-    (void)state;
+    const struct make_options o = {.capacity = CAPACITY,
+                                   .error_rate = 0.0001,
+                                   .lanes = lanes,
+                                   .placement = &placement,
+                                   .shard_bytes = 32768};
     opened = 0;
     must(client_ok(&client, &e, "FLUSHALL"), e);
     must(names_init(&names, "tb", "f", 1, &e), e);
     must(placement_choose(&placement, &nodes, "", &e), e);
     must(log_make(l, &names, &o, view, NULL, &e), e);
     return 0;
+}
+
+static int set_up_fixed(void **state)
+{
+    (void)state;
+    return make_fixed(2);
+}
+
+/* With several lanes a false positive of one process need not be one of another, which meets entries in
+ * another order. */
+static int set_up_fixed_in_order(void **state)
+{
+    (void)state;
+    return make_fixed(1);
 }
 
 static unsigned answers_of(const uint8_t *answers, unsigned count, enum key_answer answer)
@@ -347,16 +383,20 @@ static unsigned answers_of(const uint8_t *answers, unsigned count, enum key_answ
     return n;
 }
 
-/* Until the view has both marks and so many keys. */
+/* Until the view has a mark of each lane, and so many keys. */
 static void wait_until_full(uint64_t keys)
 {
     uint64_t until = clock_mono_us() + WAIT_US;
     for (;; clock_sleep_us(5000)) {
         const struct log_generation *g = stored();
-        if (log_view_is_full(view, g, 0) && log_view_is_full(view, g, 1) && g->keys == keys)
+        bool full = g->keys == keys;
+        for (unsigned i = 0; i < view->lane_count; i++)
+            full &= log_view_is_full(view, g, i);
+        if (full)
             return;
         if (clock_mono_us() > until)
-            fail_msg("%" PRIu64 " keys, not %" PRIu64 ", or not full; %s", g->keys, keys, member[0].last.text);
+            fail_msg("%" PRIu64 " keys, not %" PRIu64 ", or not full; %s", g->keys, keys,
+                     member[0].last.text);
     }
 }
 
@@ -463,8 +503,10 @@ int main(void)
         MEMBER_TEST(test_one_that_does_not_know_the_layer__folds_for_one_that_does),
         MEMBER_TEST(test_a_layer_without_its_entries__begins_when_the_next_one_folds),
         MEMBER_TEST(test_a_layer_with_one_entry__begins_in_the_other_lane_later),
-        cmocka_unit_test_setup_teardown(test_one_that_adds_alone__is_refused_at_the_very_key, set_up_fixed, tear_down),
-        cmocka_unit_test_setup_teardown(test_three_members__agree_on_what_was_accepted, set_up_fixed, tear_down),
+        cmocka_unit_test_setup_teardown(test_one_that_adds_alone__is_refused_at_the_very_key, set_up_fixed,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_three_members__agree_on_what_was_accepted, set_up_fixed_in_order,
+                                        tear_down),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

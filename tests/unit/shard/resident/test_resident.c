@@ -162,7 +162,8 @@ static void test_resident_begin_layer__in_one_lane(void **state)
     assert_int_equal(apply_one_key(f.r, 1, 1, 2), RESIDENT_NEW);
     assert_int_equal(resident_begin_layer(f.r, 0, (struct log_id){2, 0}, 1, &e), ERR_OK);
     assert_int_equal(f.r->applied[0].ms, 2);
-    assert_int_equal(resident_begin_layer(f.r, 0, (struct log_id){3, 0}, 1, &e), ERR_OK); /* somebody else's */
+    assert_int_equal(resident_begin_layer(f.r, 0, (struct log_id){3, 0}, 1, &e),
+                     ERR_OK); /* somebody else's */
     assert_int_equal(apply_one_key(f.r, 0, 4, 3), RESIDENT_NEW);
     assert_int_equal(apply_one_key(f.r, 1, 4, 4), RESIDENT_NEW); /* the layer has not begun there */
     assert_int_equal(resident_keys(f.r), 4);
