@@ -315,7 +315,7 @@ static void load(struct reader *r, const struct generation *g)
                      .generation = g->number,
                      .writer = {.number = UINT64_MAX},
                      .eras = &log_stored()->eras,
-                     .piece_bytes = LOAD_PIECE_JOB,
+                     .piece_bytes = LOAD_PIECE,
                      .count = g->layers[0].geometry.shards};
     must(load_begin(&l, &e), e);
     load_by_link(&l, own);

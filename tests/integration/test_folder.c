@@ -113,7 +113,7 @@ static void load_some(struct member *p, struct load *l, unsigned layer, uint32_t
                        .layer = layer,
                        .writer = {.number = UINT64_MAX},
                        .eras = &any_era,
-                       .piece_bytes = LOAD_PIECE_JOB,
+                       .piece_bytes = LOAD_PIECE,
                        .first = first,
                        .count = count};
     must(load_begin(l, &e), e);

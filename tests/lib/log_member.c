@@ -219,8 +219,8 @@ enum err log_member_ask(struct log_member *m, bool adds, const uint64_t *keys, u
         named[i].bytes = texts[i];
         named[i].length = (size_t)snprintf(texts[i], KEY_TEXT, "%" PRIu64, keys[i]);
     }
+    (void)pthread_mutex_lock(&m->lock); /* before on_done() may set the code */
     a.code = mailbox_post(m->mailbox, ask, &a);
-    (void)pthread_mutex_lock(&m->lock);
     while (a.code == ERR_OK && !a.told)
         (void)pthread_cond_wait(&m->wake, &m->lock);
     (void)pthread_mutex_unlock(&m->lock);
