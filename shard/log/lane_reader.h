@@ -6,8 +6,9 @@
  * and leave as entries of up to LOG_KEYS_MAX keys in one write with the tail read behind them.
  *
  * A worker has a port: its event loop, its connections and a mailbox. A request is told in the thread of its
- * port. The worker that finds no read under way makes it, and the ones that follow; entries are applied
- * there, by one thread at a time, in the order of the log. */
+ * port. The worker that finds no read under way makes it, and the ones that follow for as long as a request
+ * of its own waits for them; then a worker whose request waits goes on. Entries are applied there, by one
+ * thread at a time, in the order of the log. */
 #include <event2/event.h>
 #include <sys/queue.h>
 #include "shard/hash.h"

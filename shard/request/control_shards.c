@@ -255,7 +255,7 @@ static enum err load_run(struct control *c, struct held *h, const struct trusted
                      .writer = c->view->slot[slot].writer,
                      .made = h->shape.layers[layer].token,
                      .eras = eras,
-                     .piece_bytes = LOAD_PIECE_JOB,
+                     .piece_bytes = LOAD_PIECE,
                      .first = first,
                      .count = count,
                      .failed = on_failed,

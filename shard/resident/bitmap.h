@@ -15,8 +15,7 @@
 
 enum {
     BITMAP_UNIT = 64,
-    BITMAP_PAGE = 4096 /* of one word of marks */,
-    BITMAP_GROUP = 32 /* keys at a time */
+    BITMAP_PAGE = 4096 /* of one word of marks */
 };
 
 enum bitmap_state {
@@ -61,7 +60,7 @@ bool bitmap_stayed(const struct bitmap *b, uint32_t shard, uint32_t stamp);
 /* Of one thread at a time, with no bits being set meanwhile. BITMAP_ABSENT gives the shard's memory back. */
 void bitmap_change(struct bitmap *b, uint32_t shard, enum bitmap_state state);
 
-/* Look up @count places, at most BITMAP_GROUP. Any thread, at any time. */
+/* Look up @count places. Any thread, at any time. */
 void bitmap_look(const struct bitmap *b, const struct key_place *places, unsigned count, uint8_t *answers);
 /* Have the processor fetch the blocks of these places. */
 void bitmap_fetch(const struct bitmap *b, const struct key_place *places, unsigned count);

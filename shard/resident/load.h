@@ -27,10 +27,9 @@
 #include "shard/store.h"
 
 enum {
-    LOAD_PIECE_JOB = 256 << 10, /* bytes of a piece, for jobs, and beside requests */
-    LOAD_PIECE_REQUESTS = 64 << 10,
-    LOAD_WINDOW = 8, /* pieces under way */
-    LOAD_BATCH = 4   /* pieces of one node that one look at its era covers */
+    LOAD_PIECE = 64 << 10, /* bytes of a piece: a larger one holds up Redis for longer than ten requests */
+    LOAD_WINDOW = 8,       /* pieces under way */
+    LOAD_BATCH = 4         /* pieces of one node that one look at its era covers */
 };
 
 /* @shard could not be loaded; @why names its key. ERR_LOST, ERR_FORMAT, ERR_WRONG_TYPE. ERR_FENCED: its

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { AHEAD = 16 /* keys whose blocks are on the way from memory */ };
+
 /* A shard that comes or leaves does not wait for ever, however many requests pin blocks. */
 static bool make_lock(pthread_rwlock_t *lock)
 {
@@ -93,14 +95,12 @@ enum err resident_add_layer(struct resident *r, const struct geometry *g, uint16
 
 /* --- look-up --- */
 
-/* Places of up to BITMAP_GROUP keys; their blocks are on the way from memory when this returns. */
-static void place(const struct resident *r, const struct bitmap *b, const struct key_hash *hashes,
-                  unsigned count, struct key_place *places)
+/* Where the key lies; its block is on the way from memory when this returns. */
+static void place(const struct resident *r, const struct bitmap *b, struct key_hash hash,
+                  struct key_place *at)
 {
-    for (unsigned i = 0; i < count; i++) {
-        hash_place(&b->geometry, hash_mix(hashes[i], r->mix), &places[i]);
-        bitmap_fetch(b, &places[i], 1);
-    }
+    hash_place(&b->geometry, hash_mix(hash, r->mix), at);
+    bitmap_fetch(b, at, 1);
 }
 
 _Static_assert((int)RESIDENT_ABSENT == BITMAP_NO && (int)RESIDENT_PRESENT == BITMAP_YES &&
@@ -115,31 +115,39 @@ static uint8_t both(uint8_t a, uint8_t b)
     return (uint8_t)(any & ((any & 1) != 0 ? 1 : 3));
 }
 
-/* Look up in the layers below @layers; the newest first, which most keys that are there are in. */
-static void look_group(const struct resident *r, unsigned layers, const struct key_hash *hashes,
-                       unsigned count, uint8_t *answers)
+/* Join what layer @l says to the answers. Each block is fetched AHEAD keys before it is looked at, so that
+ * memory is never waited for alone. */
+static void look_layer(const struct resident *r, unsigned l, const struct key_hash *hashes, size_t count,
+                       uint8_t *answers)
 {
-    struct key_place places[BITMAP_GROUP];
-    uint8_t found[BITMAP_GROUP];
-    memset(answers, layers == 0 ? RESIDENT_UNKNOWN : RESIDENT_ABSENT, count);
-    for (unsigned l = layers; l-- > 0;) {
-        const struct bitmap *b = r->layer[l];
-        place(r, b, hashes, count, places);
-        bitmap_look(b, places, count, found);
-        if (blocks_any(r->blocks))
-            blocks_look(r->blocks, l, &b->geometry, resident_view(r), places, count, found);
-        for (unsigned i = 0; i < count; i++)
-            answers[i] = both(answers[i], found[i]);
+    const struct bitmap *b = r->layer[l];
+    struct key_place places[AHEAD];
+    for (size_t i = 0; i < count + AHEAD; i++) {
+        struct key_place *at = &places[i % AHEAD];
+        if (i >= AHEAD && i - AHEAD < count) {
+            uint8_t found, *answer = &answers[i - AHEAD];
+            bitmap_look(b, at, 1, &found);
+            if (blocks_any(r->blocks))
+                blocks_look(r->blocks, l, &b->geometry, resident_view(r), at, 1, &found);
+            *answer = both(*answer, found);
+        }
+        if (i < count)
+            place(r, b, hashes[i], at);
     }
+}
+
+/* Look up in the layers below @layers; the newest first, which most keys that are there are in. */
+static void look_below(const struct resident *r, unsigned layers, const struct key_hash *hashes, size_t count,
+                       uint8_t *answers)
+{
+    memset(answers, layers == 0 ? RESIDENT_UNKNOWN : RESIDENT_ABSENT, count);
+    for (unsigned l = layers; l-- > 0;)
+        look_layer(r, l, hashes, count, answers);
 }
 
 void resident_look(const struct resident *r, const struct key_hash *hashes, size_t count, uint8_t *answers)
 {
-    unsigned layers = layers_of(r);
-    for (size_t at = 0; at < count; at += BITMAP_GROUP) {
-        size_t left = count - at;
-        look_group(r, layers, hashes + at, left < BITMAP_GROUP ? (unsigned)left : BITMAP_GROUP, answers + at);
-    }
+    look_below(r, layers_of(r), hashes, count, answers);
 }
 
 /* --- apply --- */
@@ -191,13 +199,11 @@ static enum err apply(struct resident *r, unsigned lane, struct log_id id, const
     struct key_place places[LOG_KEYS_MAX];
     unsigned newest = r->begun[lane] - 1;
     struct counted counted = {0};
-    for (unsigned at = 0; at < count; at += BITMAP_GROUP) {
-        unsigned n = count - at < BITMAP_GROUP ? count - at : BITMAP_GROUP;
-        memset(added + at, RESIDENT_ABSENT, n);
-        if (newest > 0)
-            look_group(r, newest, hashes + at, n, added + at);
-        place(r, r->layer[newest], hashes + at, n, places + at);
-    }
+    memset(added, RESIDENT_ABSENT, count);
+    if (newest > 0)
+        look_below(r, newest, hashes, count, added);
+    for (unsigned i = 0; i < count; i++)
+        place(r, r->layer[newest], hashes[i], &places[i]);
     enum err code = keep(r, lane, id, newest, hashes, places, count, e);
     if (code != ERR_OK)
         return code;

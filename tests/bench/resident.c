@@ -288,7 +288,7 @@ static struct loaded load(struct server *s, const struct geometry *g, bool by_st
                      .names = &s->names,
                      .placement = &s->placement,
                      .generation = 1,
-                     .piece_bytes = by_store ? LOAD_PIECE_REQUESTS : LOAD_PIECE_JOB,
+                     .piece_bytes = LOAD_PIECE,
                      .count = g->shards,
                      .eras = &s->eras,
                      .failed = on_failed};
@@ -333,8 +333,8 @@ static void measure_load(uint64_t bytes)
     (void)snprintf(title, sizeof(title), "Loading %.0f MiB in %u shards from one Redis",
                    (double)geometry_bytes(&g) / (1 << 20), g.shards);
     table_heading(title, "");
-    table_target("by a job, pieces of 256 KiB", samples_median(&speed[0]), "MB/s", false, 300);
-    table_target("on an event loop, pieces of 64 KiB", samples_median(&speed[1]), "MB/s", false, 300);
+    table_target("by a job", samples_median(&speed[0]), "MB/s", false, 300);
+    table_target("on an event loop", samples_median(&speed[1]), "MB/s", false, 300);
     for (int i = 0; i < 2; i++)
         (void)printf("          a second of processor loads, %-37s %9.2f MB here, %.2f MB in Redis\n",
                      i == 0 ? "by a job:" : "on an event loop:", samples_median(&own[i]),

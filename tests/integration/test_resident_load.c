@@ -265,7 +265,7 @@ static uint32_t load_all(void)
                            .generation = GENERATION,
                            .writer = writer,
                            .eras = &f.eras,
-                           .piece_bytes = LOAD_PIECE_REQUESTS,
+                           .piece_bytes = LOAD_PIECE,
                            .count = g.shards,
                            .failed = on_failed};
     assert_int_equal(load_begin(&f.load, NULL), ERR_OK);
@@ -626,7 +626,7 @@ static void test_load_stream_cancel__asks_for_nothing_more(void **state)
                            .generation = GENERATION,
                            .writer = writer,
                            .eras = &f.eras,
-                           .piece_bytes = LOAD_PIECE_REQUESTS,
+                           .piece_bytes = LOAD_PIECE,
                            .count = g.shards,
                            .failed = on_failed};
     assert_int_equal(load_begin(&f.load, NULL), ERR_OK);
