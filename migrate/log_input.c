@@ -122,8 +122,7 @@ enum err log_input_init(struct log_input *in, struct link *l, const struct names
 enum err log_input_init_build(struct log_input *in, const struct builder *b, struct error *e)
 {
     enum err code = init(in, b->fold.link, b->fold.names, &b->shape, &b->eras, e);
-    for (unsigned i = 0; i < b->lane_count; i++)
-        builder_lane(b, i, &in->lane[i]);
+    memcpy(in->lane, b->stream, sizeof(in->lane));
     memcpy(in->at, b->noted, sizeof(in->at));
     in->lanes = b->lane_count;
     return code;

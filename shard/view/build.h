@@ -41,7 +41,7 @@ struct builder {
     /* Of S0. */
     unsigned lane_count;
     struct log_lane lane[LOG_LANES_MAX];
-    unsigned lane_where[LOG_LANES_MAX]; /* their addresses */
+    struct lane stream[LOG_LANES_MAX]; /* where they lie */
     struct trusted eras;
     struct buffer lanes_text, eras_text; /* as the view has them */
 
@@ -95,9 +95,6 @@ MUST_CHECK enum err builder_cutover(struct builder *b, bool heals, struct error 
 /* The view forgets the generation, and its shards are deleted (grace_delete()). ERR_FENCED: another one
  * builds. */
 MUST_CHECK enum err builder_abort(struct builder *b, struct error *e);
-
-/* Lane @i of S0. */
-void builder_lane(const struct builder *b, unsigned i, struct lane *out);
 
 /* Of shard @shard of @layer; its writer has the number of the token under which the layer was made, as
  * fold_adopt() has it. */
