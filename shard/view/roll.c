@@ -4,7 +4,6 @@
  * missing (it is to be replaced), the view has another stream or era by now (it is to be read again), a
  * connection breaks (the caller repeats all of it). */
 #include "shard/view/roll.h"
-#include "shard/view/notify.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -487,7 +486,5 @@ enum err roll_remove(struct roll *r, const struct log_view *v, const uint8_t wri
     *now = *v;
     enum err code = remove_with(r, now, writer, e);
     free(now);
-    if (code == ERR_OK)
-        log_view_notify(r->link, r->names);
     return code;
 }
