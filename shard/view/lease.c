@@ -154,11 +154,12 @@ enum err lease_look(struct link *l, const struct names *names, struct lease_stat
         (void)snprintf(out->report.error, sizeof(out->report.error), "%s", text_of(r, 3));
     }
     freeReplyObject(r);
-    if (code == ERR_OK && out->holder[0] != '\0')
-        code = link_command(l, home, &left, e, "PTTL %b", key.text, key.length);
-    if (code == ERR_OK && out->holder[0] != '\0') {
-        out->left_ms = left->integer > 0 ? (uint64_t)left->integer : 0;
-        freeReplyObject(left);
-    }
+    if (code != ERR_OK || out->holder[0] == '\0')
+        return code;
+    code = link_command(l, home, &left, e, "PTTL %b", key.text, key.length);
+    if (code != ERR_OK)
+        return code;
+    out->left_ms = left->integer > 0 ? (uint64_t)left->integer : 0;
+    freeReplyObject(left);
     return code;
 }

@@ -187,8 +187,6 @@ enum err remove_degraded(struct roll *r, const struct log_view *v, const uint8_t
     *now = *v;
     enum err code = remove_with(r, now, writer, e);
     free(now);
-    if (code == ERR_OK)
-        log_view_notify(r->link, r->names);
     return code;
 }
 

@@ -4,7 +4,6 @@
  * missing (it is to be replaced), the view has another stream or era by now (it is to be read again), a
  * connection breaks (the caller repeats all of it). */
 #include "shard/view/roll_internal.h"
-#include "shard/view/notify.h"
 
 #include <stdio.h>
 #include <stdlib.h>

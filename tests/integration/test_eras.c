@@ -126,8 +126,12 @@ static void test_an_era_that_was_watched__is_taken_at_once(void **state)
     }
     assert_int_equal(look(), ERAS_TAKE);
     uint64_t version = view->version;
+    struct lane lane;
+    lane_key(&lane.key, &names, 0, view->lane[0].number);
+    int64_t entries = lanes_number(&client, "XLEN", &lane);
     assert_int_equal(take(ERAS_TAKE), 0);
     assert_int_equal(view->version, version + 1);
+    assert_int_equal(lanes_number(&client, "XLEN", &lane), entries + 1); /* a notice */
     assert_true(view->eras.count == 1 && view->eras.id[0] == lanes_era(&client));
     assert_false(view->degraded);
     assert_int_equal(look(), ERAS_KEEP);

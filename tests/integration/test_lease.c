@@ -264,7 +264,7 @@ static void obey(int in, int out)
 
 static void child_start(struct child *c)
 {
-    int to[2], from[2];
+    int to[2] = {-1, -1}, from[2] = {-1, -1};
     assert_true(pipe(to) == 0 && pipe(from) == 0);
     c->pid = fork();
     assert_true(c->pid >= 0);
@@ -397,6 +397,62 @@ static void test_a_folder_that_was_killed__is_replaced_when_its_lease_ends(void 
     solo_close(&s);
 }
 
+/* Looks at the lease as often as it can. */
+struct watcher {
+    pthread_t thread;
+    _Atomic bool ends;
+    unsigned held, given; /* looks that found a holder; that found none behind one */
+};
+
+static void *watch(void *arg)
+{
+    struct watcher *w = arg;
+    struct link *own = link_new(&nodes, REPLY_MS, NULL);
+    while (!atomic_load(&w->ends)) {
+        struct lease_status s;
+        if (lease_look(own, &names, &s, NULL) != ERR_OK)
+            continue;
+        w->held += s.holder[0] != '\0';
+        w->given += s.holder[0] == '\0' && w->held > 0;
+        clock_sleep_us(2000);
+    }
+    link_free(own);
+    return NULL;
+}
+
+/* A fold that takes far longer than the lease lasts: hundreds of shards are taken over. */
+static void test_a_long_fold__renews_the_lease(void **state)
+{
+    enum { SHORT_MS = 100, LEASES = 2 };
+    struct solo s;
+    struct error e = {""};
+    struct watcher w = {.held = 0};
+    struct control_options o = folding;
+    struct log_status status;
+    (void)state;
+    begin(TTL_MS);
+    must(log_member_make(l, &names, 12000000, 1, 8192, &e), e);
+    o.lease_ms = SHORT_MS;
+    o.fold_interval_us = 1000;
+    solo_open(&s, &nodes, &names, UINT64_MAX, &o);
+    assert_int_equal(pthread_create(&w.thread, NULL, watch, &w), 0);
+    assert_int_equal(solo_ask(&s, true, 1), KEY_ADDED);
+    uint64_t until = clock_mono_us() + 20 * 1000000ull, longest = 0;
+    do {
+        uint64_t begun = clock_mono_us();
+        solo_tend(&s);
+        longest = clock_mono_us() - begun > longest ? clock_mono_us() - begun : longest;
+        control_status(s.control, &status);
+    } while (status.folder.report.folds == 0 && clock_mono_us() < until);
+    atomic_store(&w.ends, true);
+    assert_int_equal(pthread_join(w.thread, NULL), 0);
+    assert_int_equal(status.folder.report.folds, 1);
+    assert_true(longest > LEASES * SHORT_MS * 1000ull);
+    assert_true(w.held > 10);
+    assert_in_range(w.given, 0, w.held / 4); /* a busy machine may be late */
+    solo_close(&s);
+}
+
 /* A filter that nobody adds to has no folder. */
 static void test_nothing_to_fold__the_lease_is_given_back(void **state)
 {
@@ -470,6 +526,7 @@ int main(void)
         LEASE_TEST(test_redis_is_away__it_is_not_held_for_longer),
         LEASE_TEST(test_a_folder_that_was_stopped__is_replaced_and_harms_nothing),
         LEASE_TEST(test_a_folder_that_was_killed__is_replaced_when_its_lease_ends),
+        LEASE_TEST(test_a_long_fold__renews_the_lease),
         LEASE_TEST(test_nothing_to_fold__the_lease_is_given_back),
         LEASE_TEST(test_without_the_lease__folding_is_safe),
     };

@@ -252,6 +252,13 @@ static void overwrite(const char *shard, unsigned at, const void *bytes, size_t 
     freeReplyObject(client_command(&client, "SETRANGE %s %u %b", shard, at, bytes, length));
 }
 
+/* But for the token of a folder, which takes over before it reads what is behind the header. */
+static void blank_writer(redisReply *r)
+{
+    memset(r->str + HEADER_WRITER_AT, 0, HEADER_WRITER_BYTES);
+    memset(r->str + HEADER_BYTES - 8, 0, 8); /* the sum */
+}
+
 /* The shard is not what the view says: its keys are not answered, all others are; nothing is written to it,
  * also while it is to be folded. @text stands in the error. */
 static void shard_is_refused(enum err code, const char *shard, uint64_t inside, uint64_t outside,
@@ -274,6 +281,10 @@ static void shard_is_refused(enum err code, const char *shard, uint64_t inside, 
     assert_non_null(strstr(s.error, shard));
     redisReply *after = client_command(&client, "GETRANGE %s 0 -1", shard);
     assert_int_equal(after->len, before->len);
+    if (before->len == HEADER_BYTES) {
+        blank_writer(before);
+        blank_writer(after);
+    }
     assert_memory_equal(after->str, before->str, before->len);
     freeReplyObject(before);
     freeReplyObject(after);

@@ -42,6 +42,15 @@ static enum err forget(uint64_t number, struct error *e)
     return grace_forget(p.link, &log_names, number, NULL, e);
 }
 
+/* Entries of the lane. */
+static long long entries(void)
+{
+    struct lane lane;
+    struct log_position at;
+    log_lane(&lane, &at);
+    return servers_integer(&log_servers, 0, "XLEN %b", lane.key.text, lane.key.length);
+}
+
 static long long shards_of(uint64_t number)
 {
     char pattern[64];
@@ -65,6 +74,28 @@ static void test_switch__keeps_what_was_added_after_the_cutover(void **state)
     must(switch_to(now, &e), e);
     assert_int_equal(log_missing(0, ROWS), 0);
     assert_int_equal(log_missing(OTHERS + 100, OTHERS + 300), 0);
+}
+
+/* A notice each time: whoever reads the lane reads the view. A refusal changes nothing. */
+static void test_a_change_of_generations__is_told_in_the_lane(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    log_begin(&p, UINT64_MAX);
+    log_rows(&p, 0, ROWS);
+    long long before = entries();
+    must(log_build_cutover(p.build, false, &e), e);
+    uint64_t now = current();
+    assert_int_equal(entries(), before + 1);
+    must(switch_to(LOG_OLD, &e), e);
+    assert_int_equal(entries(), before + 2);
+    assert_int_equal(switch_to(now + 2, &e), ERR_NOT_FOUND);
+    must(switch_to(now, &e), e);
+    assert_int_equal(entries(), before + 3);
+    must(forget(LOG_OLD, &e), e);
+    assert_int_equal(entries(), before + 4);
+    assert_int_equal(forget(now, &e), ERR_CONFLICT);
+    assert_int_equal(entries(), before + 4);
 }
 
 static void test_switch__refuses_what_was_not_folded_in_the_lane(void **state)
@@ -213,6 +244,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         GRACE_TEST(test_switch__keeps_what_was_added_after_the_cutover),
+        GRACE_TEST(test_a_change_of_generations__is_told_in_the_lane),
         GRACE_TEST(test_switch__refuses_what_was_not_folded_in_the_lane),
         GRACE_TEST(test_switch__refuses_what_is_being_built),
         GRACE_TEST(test_switch__refuses_what_was_degraded),
