@@ -86,7 +86,6 @@ enum err control_load_view(struct control *c, struct error *e)
         return gone(c, "the filter was deleted, and made anew", e);
     if (c->view->deleting)
         return gone(c, "the filter is being deleted", e);
-    c->restores |= c->view->version < c->version;
     c->went_back |= c->view->version < c->version;
     if (f->names.incarnation == 0) {
         f->names.incarnation = c->view->incarnation;

@@ -346,6 +346,32 @@ static bool parse_one_said(struct log_said *out, const char *text, size_t length
     return true;
 }
 
+/* "<id>:<registration>" */
+static bool parse_one_left(struct log_left *out, const char *text, size_t length)
+{
+    enum { DIGITS = 2 * LOG_WRITER_BYTES };
+    return length > DIGITS && text[DIGITS] == ':' && parse_writer_id(out->id, text, DIGITS) &&
+           number_u64(text + DIGITS + 1, length - DIGITS - 1, &out->registration);
+}
+
+/* "left=<id>:<registration> ...", with a blank between each */
+static enum err parse_left(struct log_view *v, const struct view_field *f, const char *name, size_t length,
+                           struct error *e)
+{
+    const char *text = f->value, *end = f->value + f->value_length;
+    (void)name;
+    if (length != 0)
+        return ERR_OK;
+    while (text < end) {
+        const char *blank = memchr(text, ' ', (size_t)(end - text)), *stop = blank == NULL ? end : blank;
+        if (v->left_count == LOG_LEFT_MAX ||
+            !parse_one_left(&v->left[v->left_count++], text, (size_t)(stop - text)))
+            return damaged(e, f, "not writers that have left, each with its registration");
+        text = blank == NULL ? end : blank + 1;
+    }
+    return ERR_OK;
+}
+
 /* "<registration>" or "<registration>?" */
 static bool parse_registration(struct log_writer *w, const char *text, size_t length)
 {
@@ -388,7 +414,8 @@ static const struct family {
     enum err (*parse)(struct log_view *v, const struct view_field *f, const char *name, size_t length,
                       struct error *e);
 } families[] = {{"folded", parse_folded}, {"full", parse_full}, {"hold.", parse_hold},
-                {"keys", parse_keys},     {"next", parse_next}, {"writer.", parse_writer}};
+                {"keys", parse_keys},     {"next", parse_next}, {"left", parse_left},
+                {"writer.", parse_writer}};
 
 /* Of another format no other field need be what it seems. */
 static enum err check_format(const struct view_field *fields, size_t count, struct error *e)
@@ -459,7 +486,7 @@ enum err log_view_parse(struct log_view *out, const struct view_field *fields, s
     if (count == 0)
         return error_set(e, ERR_NOT_FOUND, "the filter has no view");
     enum err code = check_format(fields, count, e);
-    out->writer_count = 0;
+    out->writer_count = out->left_count = 0;
     for (unsigned s = 0; s < 2; s++)
         clear(&out->slot[s]);
     for (unsigned lane = 0; lane < LOG_LANES_MAX; lane++)
@@ -613,6 +640,14 @@ const struct log_writer *log_view_writer(const struct log_view *v, const uint8_t
         if (memcmp(v->writer[i].id, id, LOG_WRITER_BYTES) == 0)
             return &v->writer[i];
     return NULL;
+}
+
+bool log_view_lacks(const struct log_view *v, const struct log_writer *w)
+{
+    for (unsigned i = 0; i < v->left_count; i++)
+        if (memcmp(v->left[i].id, w->id, LOG_WRITER_BYTES) == 0 && v->left[i].registration >= w->registration)
+            return false;
+    return log_view_writer(v, w->id) == NULL;
 }
 
 void log_writer_name(const uint8_t id[LOG_WRITER_BYTES], char out[LOG_WRITER_NAME_MAX])
