@@ -4,7 +4,7 @@
  * view went back, as the writer is missing, and the view does not say that this registration has ended. Nothing is
  * folded.
  *
- * denied: a process that has seen the writer registered when the key was acknowledged says "absent" of it. */
+ * denied: a process that has seen the registration under which the key was acknowledged says "absent" of it. */
 
 #ifndef FAILOVERS
 #define FAILOVERS 2
@@ -14,7 +14,7 @@
 #endif
 typedef state { byte era, version, left, number; byte said }; /* number: of the registration; 0: none */
 state view, noted;
-byte era = 1, failovers, given;
+byte era = 1, failovers, given, under; /* under: the registration that the key was acknowledged under */
 bool in_lane, acknowledged, back, is_noted, denied;
 bool degraded; /* does not go back here: an operator has been told */
 
@@ -83,7 +83,8 @@ proctype adder()
     atomic { given++; view.number = given; view.version++; s_number = given; s_era = view.era; s_version = view.version }
 end:
     do
-    :: atomic { view.era == era && view.number > 0 && own_era == 0 -> own_era = era; in_lane = true; acknowledged = true }
+    :: atomic { view.era == era && view.number > 0 && own_era == 0 -> own_era = era; in_lane = true; acknowledged = true;
+           under = view.number }
     :: atomic { own_era != 0 && own_era != era && view.number > 0 -> own_era = era; in_lane = true; view.said = era }
     :: atomic { own_era == 0 && view.number == 1 && !acknowledged -> /* leaves, once */
            view.left = 1; view.number = 0; view.version++; s_number = 0; s_era = view.era; s_version = view.version }
@@ -98,14 +99,16 @@ end:
 
 proctype witness()
 {
-    byte s_number, s_era, s_version;
-    atomic { view.number > 0 && !back -> s_number = view.number; s_era = view.era; s_version = view.version }
+    byte s_number, s_era, s_version, highest;
+    atomic { view.number > 0 && !back -> s_number = view.number; s_era = view.era; s_version = view.version;
+        highest = s_number }
 end:
     do
-    :: atomic { s_version != view.version || s_era != view.era || s_number != view.number -> restore() }
+    :: atomic { s_version != view.version || s_era != view.era || s_number != view.number -> restore();
+           highest = (s_number > highest -> s_number : highest) }
        /* a tail read under the era of the view that it has read */
     :: atomic { acknowledged && s_era == era && s_version == view.version && s_number == view.number ->
-           denied = !in_lane && !degraded;
+           denied = !in_lane && !degraded && highest >= under;
            assert(!denied) }
     od
 }
