@@ -136,6 +136,7 @@ enum err control_tend(struct control *c, bool *soon, struct error *e)
     struct error ignored;
     *soon = false;
     c->waits = WAITS_FOR_NOTHING;
+    link_forget(c->link); /* what an error in the middle of a pipeline has left */
     enum err code = tend(c, soon, e);
     if (!c->folds || (code != ERR_OK && code != ERR_BUSY))
         return code;

@@ -177,6 +177,7 @@ static enum err remove_one(struct control *c, bool *soon, struct error *e)
 
 enum err control_remove_gone(struct control *c, bool *soon, struct error *e)
 {
+    link_forget(c->link);
     enum err code = remove_one(c, soon, e);
     bool passes = code == ERR_FENCED || code == ERR_NOT_FOUND || code == ERR_CONFLICT || code == ERR_LOST;
     return passes ? ERR_OK : code; /* the view, or a lane, is another one by now: it is looked at again */
