@@ -69,7 +69,7 @@ static enum err read_shards(struct compare_input *input, unsigned layer, uint32_
                      .writer = {.number = UINT64_MAX}, /* what a later writer has written is more */
                      .made = in->generation->layers[layer].token,
                      .eras = &in->eras,
-                     .piece_bytes = LOAD_PIECE_JOB,
+                     .piece_bytes = LOAD_PIECE,
                      .first = first,
                      .count = count,
                      .failed = on_failed,

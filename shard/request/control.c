@@ -109,7 +109,6 @@ enum err control_load_view(struct control *c, struct error *e)
         return gone(c, "the filter was deleted, and made anew", e);
     if (c->view->deleting)
         return gone(c, "the filter is being deleted", e);
-    c->restores |= c->view->version < c->version;
     c->went_back |= c->view->version < c->version;
     if (f->names.incarnation == 0) {
         f->names.incarnation = c->view->incarnation;
@@ -183,6 +182,7 @@ static enum err tend(struct control *c, bool *soon, struct error *e)
 
 static enum err tend_and_remove(struct control *c, bool *soon, struct error *e)
 {
+    link_forget(c->link); /* what an error in the middle of a pipeline has left */
     enum err code = tend(c, soon, e);
     if (!c->folds || (code != ERR_OK && code != ERR_BUSY))
         return code;

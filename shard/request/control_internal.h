@@ -48,7 +48,6 @@ struct control {
     struct log_writer *known;                  /* its writers */
     unsigned known_lanes, known_count;
     uint64_t entered; /* the number of the registration that this process' entries are met under */
-    bool restores;    /* the view went back: it may lack some of them */
     struct control_removal removal;
     uint64_t writer_grace_us;
     enum control_wait waits;

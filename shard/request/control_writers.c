@@ -52,15 +52,21 @@ static enum err register_writer(struct control *c, struct error *e)
 
 /* --- a view that went back --- */
 
+/* Enter writers again that the view should have. */
 static enum err restore(struct control *c, struct error *e)
 {
-    unsigned entered;
-    enum err code =
-        remove_undo(&c->roll, c->known_lane, c->known_lanes, c->known, c->known_count, &entered, e);
-    if (code != ERR_OK)
-        return code;
-    c->restores = false;
-    return entered > 0 ? control_load_view(c, e) : ERR_OK;
+    unsigned entered = 0, count = 0;
+    struct log_writer *lacking = malloc((c->known_count + 1) * sizeof(*lacking));
+    if (lacking == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    for (unsigned i = 0; i < c->known_count; i++)
+        if (log_view_lacks(c->view, &c->known[i]))
+            lacking[count++] = c->known[i];
+    enum err code = ERR_OK;
+    if (count > 0)
+        code = remove_undo(&c->roll, c->known_lane, c->known_lanes, lacking, count, &entered, e);
+    free(lacking);
+    return code == ERR_OK && entered > 0 ? control_load_view(c, e) : code;
 }
 
 static enum err keep_known(struct control *c, struct error *e)
@@ -80,7 +86,7 @@ static enum err keep_known(struct control *c, struct error *e)
 enum err control_read_view(struct control *c, struct error *e)
 {
     enum err code = control_load_view(c, e);
-    if (code == ERR_OK && c->restores)
+    if (code == ERR_OK)
         code = restore(c, e);
     for (unsigned i = 0; i < TRIES && code == ERR_OK && has_to_register(c); i++) {
         code = register_writer(c, e);
@@ -171,6 +177,7 @@ static enum err remove_one(struct control *c, bool *soon, struct error *e)
 
 enum err control_remove_gone(struct control *c, bool *soon, struct error *e)
 {
+    link_forget(c->link);
     enum err code = remove_one(c, soon, e);
     bool passes = code == ERR_FENCED || code == ERR_NOT_FOUND || code == ERR_CONFLICT || code == ERR_LOST;
     return passes ? ERR_OK : code; /* the view, or a lane, is another one by now: it is looked at again */

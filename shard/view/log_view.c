@@ -151,6 +151,14 @@ const struct log_writer *log_view_writer(const struct log_view *v, const uint8_t
     return NULL;
 }
 
+bool log_view_lacks(const struct log_view *v, const struct log_writer *w)
+{
+    for (unsigned i = 0; i < v->left_count; i++)
+        if (memcmp(v->left[i].id, w->id, LOG_WRITER_BYTES) == 0 && v->left[i].registration >= w->registration)
+            return false;
+    return log_view_writer(v, w->id) == NULL;
+}
+
 void log_writer_name(const uint8_t id[LOG_WRITER_BYTES], char out[LOG_WRITER_NAME_MAX])
 {
     int at = snprintf(out, LOG_WRITER_NAME_MAX, "writer.");

@@ -23,6 +23,7 @@
  *   full<slot>.<lane>=<generation> <number>:<era> <id>   entries behind it add no key
  *   next<slot>=<generation.h>     with one more layer, whose shards are being made
  *   hold.<lane>=<number> <id>     a build needs this lane's entries from there on
+ *   left=<id>:<registration> ...  writers that left or were removed, the last ones first
  *   writer.<id>=<registration>[?] <lane>.<number>:<era> ...   a writer; "?": it is in doubt; the
  *                                 lanes with the eras, not yet accepted, under which it has
  *                                 looked for its entries and appended what was missing */
@@ -41,6 +42,7 @@ enum {
     LOG_VIEW_FORMAT = 3,
     LOG_LANES_MAX = 16,
     LOG_WRITERS_MAX = 256,
+    LOG_LEFT_MAX = 40,
     LOG_TOKEN_TEXT_MAX = 38,
     LOG_FOLDED_NAME_MAX = 16,
     LOG_WRITER_NAME_MAX = 48
@@ -96,6 +98,12 @@ struct log_writer {
     struct log_said said[LOG_LANES_MAX]; /* one for each lane, the latest */
 };
 
+/* A writer that is not registered any more. */
+struct log_left {
+    uint8_t id[LOG_WRITER_BYTES];
+    uint64_t registration;
+};
+
 /* Some 250 KB: not for the stack. */
 struct log_view {
     uint64_t incarnation;
@@ -116,6 +124,8 @@ struct log_view {
     struct log_generation slot[2]; /* number % 2 */
     unsigned writer_count;
     struct log_writer writer[LOG_WRITERS_MAX];
+    unsigned left_count;
+    struct log_left left[LOG_LEFT_MAX];
 };
 
 /* As view_parse(): ERR_NOT_FOUND: no fields. ERR_PARSE: damaged; the text names the field. ERR_FORMAT:
@@ -151,6 +161,10 @@ MUST_CHECK bool log_token_parse(struct writer_token *out, const char *text, size
 bool log_writer_has_said(const struct log_writer *w, unsigned lane, uint64_t number, uint64_t era);
 /* The writer with that id; NULL: it is not registered. */
 const struct log_writer *log_view_writer(const struct log_view *v, const uint8_t id[LOG_WRITER_BYTES]);
+
+/* @w, of another view of the filter, is neither registered in this one, nor has it left or was removed. So
+ * this one is from before it was registered, or that is long ago. */
+bool log_view_lacks(const struct log_view *v, const struct log_writer *w);
 
 /* "writer.<32 hexadecimal digits>" */
 void log_writer_name(const uint8_t id[LOG_WRITER_BYTES], char out[LOG_WRITER_NAME_MAX]);

@@ -156,6 +156,32 @@ static bool parse_one_said(struct log_said *out, const char *text, size_t length
     return true;
 }
 
+/* "<id>:<registration>" */
+static bool parse_one_left(struct log_left *out, const char *text, size_t length)
+{
+    enum { DIGITS = 2 * LOG_WRITER_BYTES };
+    return length > DIGITS && text[DIGITS] == ':' && parse_writer_id(out->id, text, DIGITS) &&
+           number_u64(text + DIGITS + 1, length - DIGITS - 1, &out->registration);
+}
+
+/* "left=<id>:<registration> ...", with a blank between each */
+static enum err parse_left(struct log_view *v, const struct view_field *f, const char *name, size_t length,
+                           struct error *e)
+{
+    const char *text = f->value, *end = f->value + f->value_length;
+    (void)name;
+    if (length != 0)
+        return ERR_OK;
+    while (text < end) {
+        const char *blank = memchr(text, ' ', (size_t)(end - text)), *stop = blank == NULL ? end : blank;
+        if (v->left_count == LOG_LEFT_MAX ||
+            !parse_one_left(&v->left[v->left_count++], text, (size_t)(stop - text)))
+            return log_view_damaged(e, f, "not writers that have left, each with its registration");
+        text = blank == NULL ? end : blank + 1;
+    }
+    return ERR_OK;
+}
+
 /* "<registration>" or "<registration>?" */
 static bool parse_registration(struct log_writer *w, const char *text, size_t length)
 {
@@ -198,7 +224,8 @@ static const struct family {
     enum err (*parse)(struct log_view *v, const struct view_field *f, const char *name, size_t length,
                       struct error *e);
 } families[] = {{"folded", parse_folded}, {"full", parse_full}, {"hold.", parse_hold},
-                {"keys", parse_keys},     {"next", parse_next}, {"writer.", parse_writer}};
+                {"keys", parse_keys},     {"next", parse_next}, {"left", parse_left},
+                {"writer.", parse_writer}};
 
 bool log_view_parse_family(struct log_view *v, const struct view_field *f, enum err *code, struct error *e)
 {

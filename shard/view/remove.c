@@ -79,7 +79,9 @@ enum err remove_begin(struct roll *r, const struct log_view *v, const struct log
                       struct removal *out, struct error *e)
 {
     struct lane_put *put = calloc(1, sizeof(*put));
-    enum err code = put == NULL ? error_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
+    enum err code = ERR_OK;
+    if (put == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
     *out = (struct removal){.registration = w->registration, .lanes = v->lane_count};
     memcpy(out->writer, w->id, LOG_WRITER_BYTES);
     link_forget(r->link); /* replies of before are nobody's */

@@ -16,6 +16,8 @@ end
 if not silent then return -2 end
 redis.call('PERSIST', KEYS[1]) -- what follows a write runs at maxmemory, too
 redis.call('HDEL', KEYS[1], ARGV[2])
+local left = string.sub(ARGV[2], 8) .. ':' .. string.match(view[5], '^%d+') .. ' ' .. (redis.call('HGET', KEYS[1], 'left') or '')
+redis.call('HSET', KEYS[1], 'left', string.match(string.sub(left, 1, 1600), '^(.*) ')) -- the last 32 or so
 redis.call('HSET', KEYS[1], 'degraded', '1')
 redis.call('HINCRBY', KEYS[1], 'version', 1)
 return 1

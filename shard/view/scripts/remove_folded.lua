@@ -30,5 +30,7 @@ for slot = 0, 1 do
 end
 redis.call('PERSIST', KEYS[1]) -- what follows a write runs at maxmemory, too
 redis.call('HDEL', KEYS[1], ARGV[2])
+local left = string.sub(ARGV[2], 8) .. ':' .. ARGV[3] .. ' ' .. (redis.call('HGET', KEYS[1], 'left') or '')
+redis.call('HSET', KEYS[1], 'left', string.match(string.sub(left, 1, 1600), '^(.*) ')) -- the last 32 or so
 redis.call('HINCRBY', KEYS[1], 'version', 1)
 return 1
