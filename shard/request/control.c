@@ -152,6 +152,8 @@ enum err control_tend(struct control *c, bool *soon, struct error *e)
     if (code == ERR_OK)
         code = control_follow_eras(c, e);
     if (code == ERR_OK)
+        code = control_mend_shards(c, e);
+    if (code == ERR_OK)
         code = control_follow_generations(c, soon, e);
     if (code != ERR_OK)
         return code;

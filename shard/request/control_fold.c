@@ -35,8 +35,7 @@ static void on_tail(void *arg, const struct lane_result *result)
         w->code = error_set(w->e, result->code, "%s", result->text);
 }
 
-/* Apply all that the lanes have now. */
-static enum err read_tails(struct control *c, struct error *e)
+enum err control_read_tails(struct control *c, struct error *e)
 {
     struct tail_wait w = {.e = e};
     struct lane_request *asked = calloc(c->filter->lanes, sizeof(*asked));
@@ -162,13 +161,15 @@ static enum err fold_with(struct control *c, struct folder_lane *lanes, struct e
 {
     struct log_filter *f = c->filter;
     uint64_t bytes[LOG_LANES_MAX] = {0};
-    enum err code = read_tails(c, e);
+    enum err code = control_read_tails(c, e);
     if (code == ERR_OK)
         code = begin_folding(c, f->slot[f->current], e);
     if (code != ERR_OK)
         return code;
     note_positions(c, lanes, bytes);
     code = folder_fold(&c->folder, lanes, f->lanes, e);
+    if (fold_is_lost(code) && c->folder.lost_shard.generation != 0)
+        log_filter_lost(f, &c->folder.lost_shard);
     for (unsigned i = 0; i < f->lanes && code == ERR_OK; i++) {
         c->folded_bytes[i] = bytes[i];
         code = trim_folded(c, i, &lanes[i], bytes[i], e);
@@ -194,7 +195,9 @@ enum err control_fold_if_due(struct control *c, struct error *e)
     struct log_filter *f = c->filter;
     uint64_t now = clock_mono_us();
     struct due_facts facts = {.last = c->folded_at, .log_max = c->log_max, .interval = c->fold_interval_us};
-    enum err code = read_tails(c, e);
+    if (control_waits_for_shards(c))
+        return control_measure(c, e);
+    enum err code = control_read_tails(c, e);
     for (unsigned i = 0; i < f->lanes; i++)
         facts.unfolded_bytes += atomic_load(&f->lane[i].bytes) - c->folded_bytes[i];
     if (facts.unfolded_bytes > 0 && c->oldest == 0)
@@ -210,9 +213,15 @@ enum err control_fold_if_due(struct control *c, struct error *e)
 static enum err write_all(struct control *c, struct held *h, struct error *e)
 {
     bool full = false, more = true;
+    uint64_t missing;
+    struct fold fold;
     enum err code = ERR_OK;
     while (more && !full && code == ERR_OK)
         code = control_load_some(c, h, &c->eras.now, &full, &more, e);
+    if (code != ERR_OK)
+        return code;
+    code = control_make_missing(c, h, NULL, &fold, &missing, e);
+    fold_fini(&fold);
     if (code != ERR_OK)
         return code;
     mark_all(h);

@@ -3,7 +3,8 @@
 #define SHARD_REQUEST_CONTROL_INTERNAL_H
 /* What the parts of a control share: control.c (the view, the register of writers, and the order of all),
  * control_lanes.c (lanes that broke, and where they are read from), control_shards.c (generations, and their
- * shards in memory), control_fold.c (folding, and shards' nodes in another era). */
+ * shards in memory), control_lost.c (shards that are missing in Redis), control_fold.c (folding, and shards'
+ * nodes in another era). */
 #include "shard/request/control.h"
 #include "shard/request/log_filter_internal.h"
 #include "shard/view/eras.h"
@@ -35,7 +36,10 @@ struct control {
     struct eras eras; /* of the shards' nodes */
     struct retain retain[LOG_LANES_MAX];
     uint64_t folded_at, oldest; /* the end of the last fold; when something came behind it, 0: nothing */
-    uint64_t folded_bytes[LOG_LANES_MAX];            /* of filter_lane's, up to where the last fold went */
+    uint64_t folded_bytes[LOG_LANES_MAX]; /* of filter_lane's, up to where the last fold went */
+    struct log_lost lost;           /* of the view: shards are missing in Redis; generation 0: none are */
+    uint64_t lost_since, looked_at; /* since when it says so; when they were looked for */
+    bool lacks_shards;              /* this process has not all of them in memory */
     uint64_t measured_at, lane_bytes[LOG_LANES_MAX]; /* of the lanes in Redis */
 };
 
@@ -68,7 +72,19 @@ MUST_CHECK enum err control_follow_generations(struct control *c, bool *soon, st
 MUST_CHECK enum err control_load_some(struct control *c, struct held *h, const struct trusted *eras,
                                       bool *full, bool *more, struct error *e);
 
+/* --- control_lost.c --- */
+/* Say in the view which shards were missed; make those again that are missing and in memory. */
+MUST_CHECK enum err control_mend_shards(struct control *c, struct error *e);
+/* Shards are lost that others may have in memory: folding would take their tokens from them. */
+bool control_waits_for_shards(const struct control *c);
+/* Draw a token with @fold, which the caller ends in any case, and make again those shards of @h that are
+ * missing and in memory. *@missing: the others. */
+MUST_CHECK enum err control_make_missing(struct control *c, struct held *h, const struct log_lost *named,
+                                         struct fold *fold, uint64_t *missing, struct error *e);
+
 /* --- control_fold.c --- */
+/* Apply all that the lanes have now. */
+MUST_CHECK enum err control_read_tails(struct control *c, struct error *e);
 MUST_CHECK enum err control_fold(struct control *c, struct error *e);
 MUST_CHECK enum err control_fold_if_due(struct control *c, struct error *e);
 /* How long the lanes are, once a second: adds are refused while one has no room. */

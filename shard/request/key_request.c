@@ -229,9 +229,12 @@ static void on_blocks(void *arg, const struct block_result *result)
     case ERR_OK:
         count_down(q);
         return;
-    case ERR_FENCED:
-    case ERR_LOST: /* the control may know better, or mend it: the request waits for that, and keeps the text
-                    */
+    case ERR_LOST:
+        log_filter_lost(q->filter, &(struct log_lost){.generation = q->held->shape.number,
+                                                      .layer = result->at.layer,
+                                                      .shard = result->at.shard});
+        /* fallthrough */
+    case ERR_FENCED: /* the request waits for the control, and keeps the text */
         (void)snprintf(q->text, sizeof(q->text), "%s", result->text);
         leave(q);
         release(q);

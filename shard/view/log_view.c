@@ -306,6 +306,24 @@ static enum err parse_next(struct log_view *v, const struct view_field *f, const
     return ERR_OK;
 }
 
+/* "lost<slot>=<generation> <layer>.<shard>" */
+static enum err parse_lost(struct log_view *v, const struct view_field *f, const char *name, size_t length,
+                           struct error *e)
+{
+    const char *text, *dot;
+    uint64_t layer, shard;
+    if (length != 1 || !is_bit(name, 1))
+        return ERR_OK;
+    struct log_lost *out = &v->slot[*name == '1'].lost;
+    if (!parse_numbered(f, &out->generation, &text, &length) || (dot = memchr(text, '.', length)) == NULL ||
+        !number_u64(text, (size_t)(dot - text), &layer) || layer >= GENERATION_LAYERS_MAX ||
+        !number_u64(dot + 1, length - (size_t)(dot + 1 - text), &shard) || shard > UINT32_MAX)
+        return damaged(e, f, "not \"<generation> <layer>.<shard>\"");
+    out->layer = (unsigned)layer;
+    out->shard = (uint32_t)shard;
+    return ERR_OK;
+}
+
 /* "hold.<lane>=<lane number> <id>" */
 static enum err parse_hold(struct log_view *v, const struct view_field *f, const char *name, size_t length,
                            struct error *e)
@@ -383,7 +401,8 @@ static const struct family {
     enum err (*parse)(struct log_view *v, const struct view_field *f, const char *name, size_t length,
                       struct error *e);
 } families[] = {{"folded", parse_folded}, {"full", parse_full}, {"hold.", parse_hold},
-                {"keys", parse_keys},     {"next", parse_next}, {"writer.", parse_writer}};
+                {"keys", parse_keys},     {"next", parse_next}, {"writer.", parse_writer},
+                {"lost", parse_lost}};
 
 /* Of another format no other field need be what it seems. */
 static enum err check_format(const struct view_field *fields, size_t count, struct error *e)
@@ -434,7 +453,7 @@ static enum err check(const struct log_view *v, struct error *e)
 
 static void clear(struct log_generation *g)
 {
-    g->shape.number = g->next.number = g->keys = g->keys_of = 0;
+    g->shape.number = g->next.number = g->keys = g->keys_of = g->lost.generation = 0;
     for (unsigned lane = 0; lane < LOG_LANES_MAX; lane++)
         g->folded[lane].lane_number = g->full[lane].generation = 0;
 }
@@ -625,4 +644,10 @@ void log_folded_name(unsigned slot, unsigned lane, char out[LOG_FOLDED_NAME_MAX]
 void log_full_name(unsigned slot, unsigned lane, char out[LOG_FOLDED_NAME_MAX])
 {
     (void)snprintf(out, LOG_FOLDED_NAME_MAX, "full%u.%u", slot & 1, lane & 0xffu);
+}
+
+void log_lost_text(const struct log_lost *lost, char out[LOG_LOST_TEXT_MAX])
+{
+    (void)snprintf(out, LOG_LOST_TEXT_MAX, "%" PRIu64 " %u.%" PRIu32, lost->generation, lost->layer,
+                   lost->shard);
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "base/clock.h"
+#include "tests/fault/log/lease.h"
 #include "tests/lib/log_member.h"
 
 enum { BATCH_MAX = 200, TIMEOUT_MS = 3000 };
@@ -26,30 +27,12 @@ static uint64_t draw(struct worker *w, uint64_t below)
     return w->random % below;
 }
 
-/* --- the lease: a key that expires. It saves work; nothing relies on it. --- */
-
-static bool take_lease(struct link *l, const struct worker_options *o)
-{
-    static const char renew[] =
-        "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end "
-        "return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) and 1 or 0";
-    struct key_name key;
-    redisReply *reply;
-    names_filter_key(o->names, "lease", &key);
-    if (link_command(l, link_home(l, o->names), &reply, NULL, "EVAL %s 1 %b %u %u", renew, key.text,
-                     key.length, o->number, LEASE_MS) != ERR_OK)
-        return false;
-    bool has = reply->type == REDIS_REPLY_INTEGER && reply->integer == 1;
-    freeReplyObject(reply);
-    return has;
-}
-
 static void *hold_lease(void *arg)
 {
     struct worker *w = arg;
     struct link *l = link_new(w->o->nodes, TIMEOUT_MS, "lease");
     while (!atomic_load(&w->o->ledger->stop)) {
-        control_set_folding(w->member.control, take_lease(l, w->o));
+        control_set_folding(w->member.control, lease_take(l, w->o->names, "lease", w->o->number + 1));
         clock_sleep_us(LEASE_MS * 1000 / 4);
     }
     link_free(l);
@@ -75,8 +58,10 @@ static void add(struct worker *w)
     unsigned count = choose(w, LEDGER_NEVER);
     for (unsigned i = 0; i < count; i++)
         atomic_fetch_add(&l->begun[w->keys[i]], 1);
+    atomic_fetch_add(&l->turn[w->o->number], 1);
     if (log_member_ask(&w->member, true, w->keys, count, w->answers, &e) != ERR_OK) {
         atomic_fetch_add(&l->refused, 1);
+        atomic_fetch_add(&l->turn[w->o->number], 1);
         return;
     }
     for (unsigned i = 0; i < count; i++) {
@@ -86,6 +71,7 @@ static void add(struct worker *w)
             atomic_fetch_add(&l->ended[w->keys[i]], 1);
         atomic_store(&l->acknowledged[w->keys[i]], 1);
     }
+    atomic_fetch_add(&l->turn[w->o->number], 1);
     atomic_fetch_add(&l->adds, count);
 }
 
