@@ -304,20 +304,6 @@ static void ask_lanes(struct key_request *q)
 
 /* --- answers --- */
 
-static void answer_add(struct key_request *q)
-{
-    for (unsigned i = 0; i < q->count; i++) {
-        uint8_t *answer = &q->answers[q->order[i]];
-        if (q->found[i] == RESIDENT_NEW)
-            *answer = KEY_ADDED;
-        else if (q->found[i] == RESIDENT_OLD)
-            *answer = KEY_OLD;
-        else /* RESIDENT_UNSURE, LANE_FRESH_UNKNOWN */
-            *answer = KEY_UNSURE;
-    }
-    end(q, ERR_OK, "");
-}
-
 /* Entries were applied to the generation that the request looks into, until now. */
 static bool is_still_held(const struct key_request *q, bool *degraded)
 {
@@ -327,6 +313,22 @@ static bool is_still_held(const struct key_request *q, bool *degraded)
     *degraded = f->degraded;
     (void)pthread_rwlock_unlock(&f->lock);
     return held;
+}
+
+/* The generation that answers now may have been loaded with the keys in it, when the request had sent them. */
+static void answer_add(struct key_request *q)
+{
+    bool degraded, held = is_still_held(q, &degraded);
+    for (unsigned i = 0; i < q->count; i++) {
+        uint8_t *answer = &q->answers[q->order[i]];
+        if (q->found[i] == RESIDENT_NEW)
+            *answer = KEY_ADDED;
+        else if (q->found[i] == RESIDENT_OLD && held)
+            *answer = KEY_OLD;
+        else /* RESIDENT_UNSURE, LANE_FRESH_UNKNOWN */
+            *answer = KEY_UNSURE;
+    }
+    end(q, ERR_OK, "");
 }
 
 static void answer_check(struct key_request *q, bool degraded)

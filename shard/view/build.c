@@ -260,31 +260,28 @@ static enum err take_lanes(struct builder *b, const struct log_view *v, struct e
     b->lane_count = v->lane_count;
     memcpy(b->lane, v->lane, sizeof(b->lane));
     b->eras = v->eras;
+    for (unsigned i = 0; i < v->lane_count; i++) {
+        enum err code = log_view_lane_at(v, b->fold.names, link_nodes(b->fold.link), i, &b->stream[i], e);
+        if (code != ERR_OK)
+            return code;
+    }
     return buffer_failed(&b->lanes_text) || buffer_failed(&b->eras_text)
                ? error_set(e, ERR_NOMEM, "no memory for a view")
                : ERR_OK;
 }
 
-static void lane_of(const struct builder *b, unsigned i, struct lane *out)
-{
-    lane_key(&out->key, b->fold.names, i, b->lane[i].number);
-    out->where = nodes_key(link_nodes(b->fold.link), out->key.text, out->key.length);
-    out->era = b->lane[i].era;
-}
-
 static enum err read_on(struct builder *b, unsigned i, lane_apply_fn *apply, void *arg, struct error *e)
 {
-    struct lane lane;
+    const struct lane *lane = &b->stream[i];
     enum tail_state state = TAIL_MORE;
     enum err code = ERR_OK;
-    lane_of(b, i, &lane);
     while (code == ERR_OK && state == TAIL_MORE)
-        code = lane_read(b->fold.link, &lane, &b->at[i], apply, arg, &state, e);
+        code = lane_read(b->fold.link, lane, &b->at[i], apply, arg, &state, e);
     if (code != ERR_OK || state == TAIL_COMPLETE)
         return code;
     b->anew = true;
-    return error_set(e, ERR_LOST, "lane %.*s: %s: the build must begin anew", (int)lane.key.length,
-                     lane.key.text, tail_state_name(state));
+    return error_set(e, ERR_LOST, "lane %.*s: %s: the build must begin anew", (int)lane->key.length,
+                     lane->key.text, tail_state_name(state));
 }
 
 static enum err pass_over(void *arg, const struct tail_record *record, struct error *e)
@@ -299,22 +296,21 @@ static enum err pass_over(void *arg, const struct tail_record *record, struct er
  * rest. */
 static enum err find_last(struct builder *b, unsigned i, struct error *e)
 {
-    struct lane lane;
+    const struct lane *lane = &b->stream[i];
     redisReply *r;
-    lane_of(b, i, &lane);
-    enum err code = link_command(b->fold.link, lane.where, &r, e, "XREVRANGE %b + - COUNT 1", lane.key.text,
-                                 lane.key.length);
+    enum err code = link_command(b->fold.link, lane->where, &r, e, "XREVRANGE %b + - COUNT 1", lane->key.text,
+                                 lane->key.length);
     if (code != ERR_OK)
-        return error_prefix(e, code, "lane %.*s", (int)lane.key.length, lane.key.text);
+        return error_prefix(e, code, "lane %.*s", (int)lane->key.length, lane->key.text);
     const redisReply *entry = r->type == REDIS_REPLY_ARRAY && r->elements == 1 ? r->element[0] : NULL;
     const redisReply *fields = entry != NULL && entry->elements == 2 ? entry->element[1] : NULL;
     struct log_id id;
     if (entry == NULL)
-        code = error_set(e, ERR_LOST, "lane %.*s is missing or empty", (int)lane.key.length, lane.key.text);
+        code = error_set(e, ERR_LOST, "lane %.*s is missing or empty", (int)lane->key.length, lane->key.text);
     else if (fields == NULL || fields->elements != 2 || fields->element[1]->len > LOG_ENTRY_BYTES_MAX ||
              !log_id_parse(&id, entry->element[0]->str, entry->element[0]->len))
         code = error_set(e, ERR_PARSE, "lane %.*s: its last entry is not an entry of this log",
-                         (int)lane.key.length, lane.key.text);
+                         (int)lane->key.length, lane->key.text);
     else
         log_position_set(&b->at[i], id, fields->element[1]->str, fields->element[1]->len);
     freeReplyObject(r);

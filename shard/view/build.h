@@ -41,6 +41,7 @@ struct builder {
     /* Of S0. */
     unsigned lane_count;
     struct log_lane lane[LOG_LANES_MAX];
+    struct lane stream[LOG_LANES_MAX]; /* where they lie */
     struct trusted eras;
     struct buffer lanes_text, eras_text; /* as the view has them */
 

@@ -219,12 +219,12 @@ enum err log_member_ask(struct log_member *m, bool adds, const uint64_t *keys, u
         named[i].bytes = texts[i];
         named[i].length = (size_t)snprintf(texts[i], KEY_TEXT, "%" PRIu64, keys[i]);
     }
-    a.code = mailbox_post(m->mailbox, ask, &a);
+    enum err posted = mailbox_post(m->mailbox, ask, &a); /* it may be told before this returns */
     (void)pthread_mutex_lock(&m->lock);
-    while (a.code == ERR_OK && !a.told)
+    while (posted == ERR_OK && !a.told)
         (void)pthread_cond_wait(&m->wake, &m->lock);
     (void)pthread_mutex_unlock(&m->lock);
     free(named);
     free(texts);
-    return a.code;
+    return posted == ERR_OK ? a.code : posted;
 }
