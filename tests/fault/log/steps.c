@@ -68,6 +68,7 @@ struct step {
     bool (*before)(struct steps *s);          /* then the test; NULL: nothing */
     bool (*act)(struct steps *s, void *x);    /* A */
     bool (*finish)(struct steps *s);          /* B, until all is done */
+    bool (*after)(struct steps *s);           /* when A has ended, too; NULL: nothing */
 };
 
 static bool said(enum err code, const struct error *e)
@@ -243,13 +244,18 @@ static bool drop_it(struct steps *s, void *unused)
     return drop(s, &s->a);
 }
 
-/* Nothing of it is left, and it can be made anew. */
 static bool finish_drop(struct steps *s)
 {
-    if (!drop(s, &s->b))
-        return false;
+    bool ok = drop(s, &s->b);
     end_writer(s);
-    redisReply *r = client_command(&s->servers.client[0], "KEYS tb:{f*:*%016" PRIx64, s->names.incarnation);
+    return ok;
+}
+
+/* Nothing of it is left, and it can be made anew. */
+static bool make_anew(struct steps *s)
+{
+    redisReply *r =
+        client_command(&s->servers.client[0], "KEYS tb:{f*:*%016" PRIx64 "*", s->names.incarnation);
     bool ok = r != NULL && r->type == REDIS_REPLY_ARRAY && r->elements == 0;
     for (size_t i = 0; r != NULL && i < r->elements && i < 5; i++)
         (void)fprintf(stderr, "%s is left over\n", r->element[i]->str);
@@ -359,7 +365,7 @@ const struct step_kind *const step_kinds = names;
 
 static const struct step kinds[] = {
     {.act = make_it, .finish = finish_make},
-    {.filter = true, .act = drop_it, .finish = finish_drop},
+    {.filter = true, .act = drop_it, .finish = finish_drop, .after = make_anew},
     {.filter = true, .ready = open_folder, .act = fold_all, .finish = finish_fold},
     {.filter = true, .ready = open_folder, .before = delete_shard, .act = fold_all, .finish = finish_fold},
     {.filter = true, .ready = open_writer, .before = delete_lane, .act = add_and_fold, .finish = finish_fold},
@@ -434,6 +440,18 @@ static bool wait_for(struct steps *s, struct forked *p, bool *ended)
     return !*ended || status == 0;
 }
 
+static bool wait_for_end(struct forked *p)
+{
+    uint64_t until = clock_mono_us() + END_US;
+    int status;
+    while (p->pid > 0 && !has_ended(p, &status) && clock_mono_us() < until)
+        clock_sleep_us(LOOK_US);
+    bool ended = clock_mono_us() < until;
+    if (ended)
+        p->pid = 0;
+    return is_said(ended, "the process comes to no end");
+}
+
 /* A stands still at the request: the others go on, then it does. */
 static bool go_on(struct steps *s, struct forked *p, enum moment moment)
 {
@@ -475,6 +493,8 @@ static bool step(struct steps *s, enum moment moment, uint64_t n, bool *ended)
             ok = go_on(s, &p, moment);
         else
             ok = ok && s->kind->finish(s);
+        if (ok && s->kind->after != NULL)
+            ok = wait_for_end(&p) && s->kind->after(s);
         s->requests = proxy_counted(s->proxy);
         proxy_release(s->proxy, true);
         ok = ok && add_more(s, &s->writer) && ask(&s->writer, false, 0, s->next, KEY_PRESENT) &&
