@@ -183,9 +183,10 @@ static void test_a_shard_that_the_folder_has_not__is_made_by_who_has_it(void **s
     load(b);
     assert_int_equal(log_member_added(a, 0, ALL / 2), ALL / 2);
     assert_int_equal(log_member_added(b, ALL / 2, ALL / 4), ALL / 4);
+    assert_int_equal(log_member_added(a, ALL / 4 * 3, ALL / 8), ALL / 8); /* b has not read them yet */
     wait_until(is_folded);
     assert_int_equal(command("DEL %b", NULL), 1);
-    assert_int_equal(log_member_added(a, ALL / 2 + ALL / 4, ALL / 4), ALL / 4); /* waits for it */
+    assert_int_equal(log_member_added(a, ALL / 8 * 7, ALL / 8), ALL / 8); /* waits for it */
     wait_until(is_there);
     wait_until(is_folded);
     wait_until(is_not_lost);
