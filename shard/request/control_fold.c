@@ -27,26 +27,50 @@ struct tail_wait {
     struct error *e;
 };
 
+struct tail_asked {
+    struct lane_request request;
+    struct tail_wait *wait;
+    bool is_told;
+};
+
 static void on_tail(void *arg, const struct lane_result *result)
 {
-    struct tail_wait *w = arg;
+    struct tail_asked *a = arg;
+    struct tail_wait *w = a->wait;
+    a->is_told = true;
     w->under_way--;
     if (w->code == ERR_OK && result->code != ERR_OK)
         w->code = error_set(w->e, result->code, "%s", result->text);
 }
 
+/* A lane that cannot be read on waits for the control, which is waiting here. */
+static bool has_stalled(const struct log_filter *f)
+{
+    bool stalled = false;
+    for (unsigned i = 0; i < f->lanes; i++)
+        stalled |= atomic_load(&f->lane[i].stalled) != TAIL_COMPLETE;
+    return stalled;
+}
+
 enum err control_read_tails(struct control *c, struct error *e)
 {
+    struct log_filter *f = c->filter;
     struct tail_wait w = {.e = e};
-    struct lane_request *asked = calloc(c->filter->lanes, sizeof(*asked));
+    struct tail_asked *asked = calloc(f->lanes, sizeof(*asked));
     if (asked == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    for (unsigned i = 0; i < c->filter->lanes; i++) {
+    for (unsigned i = 0; i < f->lanes; i++) {
+        asked[i].wait = &w;
         w.under_way++;
-        lane_ask(c->port, c->filter->lane[i].reader, &asked[i], on_tail, &w);
+        lane_ask(c->port, f->lane[i].reader, &asked[i].request, on_tail, &asked[i]);
     }
-    while (w.under_way > 0)
+    while (w.under_way > 0 && !has_stalled(f))
         (void)event_base_loop(c->base, EVLOOP_ONCE);
+    for (unsigned i = 0; i < f->lanes && w.under_way > 0; i++)
+        if (!asked[i].is_told) {
+            lane_cancel(&asked[i].request);
+            w.code = error_set(e, ERR_FENCED, "lane %u is to be read again from another position", i);
+        }
     free(asked);
     return w.code;
 }

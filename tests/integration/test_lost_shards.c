@@ -13,7 +13,7 @@
 #include "shard/view/view_load.h"
 #include "tests/lib/temp_redis.h"
 
-enum { REPLY_MS = 5000, MEMBERS = 4, ALL = 4000, DEADLINE_US = 5000 * 1000 };
+enum { REPLY_MS = 5000, MEMBERS = 4, ALL = 4000, DEADLINE_US = 5000 * 1000, RETAIN_US = 60 * 1000 * 1000 };
 
 static struct temp_redis redis;
 static struct client client;
@@ -59,7 +59,14 @@ static const struct log_view *stored(void)
 static struct log_member *open_member(uint64_t memory, bool folds)
 {
     struct log_member *m = &member[opened++];
-    log_members_open(m, &nodes, &names, memory, folds);
+    struct error e = {""};
+    const struct log_member_options o = {.nodes = &nodes,
+                                         .names = &names,
+                                         .memory = memory,
+                                         .timeout_ms = REPLY_MS,
+                                         .retain_us = RETAIN_US,
+                                         .folds = folds};
+    must(log_member_open(m, &o, &e), e);
     return m;
 }
 
