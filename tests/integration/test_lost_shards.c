@@ -142,6 +142,15 @@ static int tear_down(void **state)
     return 0;
 }
 
+/* What was new is not asked: a view that changes meanwhile makes that unsure where shards are not in memory.
+ */
+static void add(struct log_member *m, uint64_t first, unsigned count)
+{
+    uint8_t answers[ALL];
+    struct error e = {""};
+    must(log_member_add(m, first, count, answers, &e), e);
+}
+
 /* Wait until a member has all shards in memory that it has room for. */
 static void load(struct log_member *m)
 {
@@ -172,10 +181,10 @@ static void test_a_lost_shard__comes_back_from_the_folders_memory(void **state)
     (void)state;
     struct log_member *a = open_member(UINT64_MAX, true);
     load(a);
-    assert_int_equal(log_member_added(a, 0, ALL / 2), ALL / 2);
+    add(a, 0, ALL / 2);
     wait_until(is_folded);
     assert_int_equal(command("DEL %b", NULL), 1);
-    assert_int_equal(log_member_added(a, ALL / 2, ALL / 2), ALL / 2);
+    add(a, ALL / 2, ALL / 2);
     wait_until(is_there);
     wait_until(is_folded);
     wait_until(is_not_lost);
@@ -188,12 +197,12 @@ static void test_a_shard_that_the_folder_has_not__is_made_by_who_has_it(void **s
     (void)state;
     struct log_member *a = open_member(0, true), *b = open_member(UINT64_MAX, false);
     load(b);
-    assert_int_equal(log_member_added(a, 0, ALL / 2), ALL / 2);
-    assert_int_equal(log_member_added(b, ALL / 2, ALL / 4), ALL / 4);
-    assert_int_equal(log_member_added(a, ALL / 4 * 3, ALL / 8), ALL / 8); /* b has not read them yet */
+    add(a, 0, ALL / 2);
+    add(b, ALL / 2, ALL / 4);
+    add(a, ALL / 4 * 3, ALL / 8); /* b has not read them yet */
     wait_until(is_folded);
     assert_int_equal(command("DEL %b", NULL), 1);
-    assert_int_equal(log_member_added(a, ALL / 8 * 7, ALL / 8), ALL / 8); /* waits for it */
+    add(a, ALL / 8 * 7, ALL / 8); /* waits for it */
     wait_until(is_there);
     wait_until(is_folded);
     wait_until(is_not_lost);
@@ -207,7 +216,7 @@ static void test_a_check_of_a_lost_shard__waits_for_it(void **state)
     (void)state;
     struct log_member *a = open_member(UINT64_MAX, true);
     load(a);
-    assert_int_equal(log_member_added(a, 0, ALL), ALL);
+    add(a, 0, ALL);
     wait_until(is_folded);
     assert_int_equal(command("DEL %b", NULL), 1);
     struct log_member *b = open_member(0, false);
@@ -223,7 +232,7 @@ static void test_a_shard_that_was_made_half__is_made_again(void **state)
     (void)state;
     struct log_member *a = open_member(UINT64_MAX, true);
     load(a);
-    assert_int_equal(log_member_added(a, 0, ALL), ALL);
+    add(a, 0, ALL);
     wait_until(is_folded);
     const struct log_view *v = stored();
     const struct geometry *g = &v->slot[v->current].shape.layers[0].geometry;
@@ -244,7 +253,7 @@ static void test_a_shard_that_is_damaged__is_made_again(void **state)
     (void)state;
     struct log_member *a = open_member(UINT64_MAX, true);
     load(a);
-    assert_int_equal(log_member_added(a, 0, ALL), ALL);
+    add(a, 0, ALL);
     wait_until(is_folded);
     const struct log_view *v = stored();
     const struct geometry *g = &v->slot[v->current].shape.layers[0].geometry;
@@ -265,8 +274,8 @@ static void test_a_shard_that_nobody_has__degrades_the_filter(void **state)
     struct error e = {""};
     (void)state;
     struct log_member *a = open_member(0, true), *b = open_member(0, false);
-    assert_int_equal(log_member_added(a, 0, ALL / 2), ALL / 2);
-    assert_int_equal(log_member_added(b, ALL / 2, ALL / 2), ALL / 2);
+    add(a, 0, ALL / 2);
+    add(b, ALL / 2, ALL / 2);
     wait_until(is_folded);
     assert_int_equal(command("DEL %b", NULL), 1);
     assert_int_not_equal(log_member_check(b, 0, ALL, answers, &e), ERR_OK); /* it is missing still */
@@ -282,13 +291,13 @@ static void test_a_foreign_key__is_left_as_it_is(void **state)
     (void)state;
     struct log_member *a = open_member(UINT64_MAX, true);
     load(a);
-    assert_int_equal(log_member_added(a, 0, ALL / 2), ALL / 2);
+    add(a, 0, ALL / 2);
     wait_until(is_folded);
     assert_int_equal(command("DEL %b", NULL), 1);
     assert_int_equal(command("RPUSH %b %s", "theirs"), 1);
     names_log_shard(&names, (struct shard_id){stored()->slot[1].shape.number, 0, 4}, &shard);
     assert_int_equal(command("DEL %b", NULL), 1);
-    assert_int_equal(log_member_added(a, ALL / 2, ALL / 2), ALL / 2);
+    add(a, ALL / 2, ALL / 2);
     wait_until(is_there);
     names_log_shard(&names, (struct shard_id){stored()->slot[1].shape.number, 0, 3}, &shard);
     assert_int_equal(command("LLEN %b", NULL), 1);
