@@ -315,7 +315,8 @@ static bool is_still_held(const struct key_request *q, bool *degraded)
     return held;
 }
 
-/* The generation that answers now may have been loaded with the keys in it, when the request had sent them. */
+/* Where the generation was left meanwhile, the next one has said what is new: it may have been loaded with
+ * these very keys in it. */
 static void answer_add(struct key_request *q)
 {
     bool degraded, held = is_still_held(q, &degraded);

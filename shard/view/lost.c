@@ -226,7 +226,9 @@ static enum err check_token(struct lost_work *w, struct error *e)
 static enum err write_again(struct lost_work *w, const struct again *again, uint64_t n, struct error *e)
 {
     struct dirty_batch *b = malloc(sizeof(*b));
-    enum err code = b == NULL ? error_set(e, ERR_NOMEM, "no memory to make shards again") : ERR_OK;
+    enum err code = ERR_OK;
+    if (b == NULL)
+        return error_set(e, ERR_NOMEM, "no memory to make shards again");
     for (uint64_t i = 0; i < n && code == ERR_OK; i++) {
         struct header h = header_of(w, again[i].layer, again[i].shard);
         code = write_all(w, &h, b, e);
@@ -256,20 +258,19 @@ enum err lost_make(struct lost_work *w, struct error *e)
 
 /* --- the view --- */
 
-static enum err begin(struct script_call **out, const char *text, const struct names *names,
-                      uint64_t generation, struct error *e)
+/* A script on the view; NULL: no memory. */
+static struct script_call *begin(const char *text, const struct names *names, uint64_t generation)
 {
     struct key_name key;
     struct script_call *c = calloc(1, sizeof(*c));
     if (c == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
+        return NULL;
     names_filter_key(names, "view", &key);
     script_begin(c, text);
     script_key(c, &key);
     script_incarnation(c, names->incarnation);
     script_number(c, generation % 2);
-    *out = c;
-    return ERR_OK;
+    return c;
 }
 
 static enum err run(struct script_call *c, struct link *l, const struct names *names, long long least,
@@ -287,11 +288,10 @@ static enum err run(struct script_call *c, struct link *l, const struct names *n
 enum err lost_say(struct link *l, const struct names *names, const struct log_lost *lost, struct error *e)
 {
     char text[LOG_LOST_TEXT_MAX];
-    struct script_call *c;
-    long long result;
-    enum err code = begin(&c, embedded_lost_say, names, lost->generation, e);
-    if (code != ERR_OK)
-        return code;
+    struct script_call *c = begin(embedded_lost_say, names, lost->generation);
+    long long result = 0;
+    if (c == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
     script_number(c, lost->generation);
     (void)snprintf(text, sizeof(text), "%u.%" PRIu32, lost->layer, lost->shard);
     script_text(c, text);
@@ -302,18 +302,17 @@ enum err lost_lack(struct link *l, const struct names *names, const struct log_l
                    const uint8_t writer[LOG_WRITER_BYTES], unsigned *others, struct error *e)
 {
     char text[LOG_LOST_TEXT_MAX], name[LOG_WRITER_NAME_MAX], lacks[LOG_WRITER_NAME_MAX];
-    struct script_call *c;
+    struct script_call *c = begin(embedded_lost_lack, names, lost->generation);
     long long result = 0;
-    enum err code = begin(&c, embedded_lost_lack, names, lost->generation, e);
-    if (code != ERR_OK)
-        return code;
+    if (c == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
     log_lost_text(lost, text);
     log_writer_name(writer, name);
     (void)snprintf(lacks, sizeof(lacks), "lacks.%.32s", strchr(name, '.') + 1);
     script_text(c, text);
     script_text(c, name);
     script_text(c, lacks);
-    code = run(c, l, names, 0, &result, e);
+    enum err code = run(c, l, names, 0, &result, e);
     *others = code == ERR_OK ? (unsigned)result : 0;
     return code;
 }
@@ -321,11 +320,10 @@ enum err lost_lack(struct link *l, const struct names *names, const struct log_l
 enum err lost_end(struct fold *f, const struct log_lost *lost, struct error *e)
 {
     char text[LOG_LOST_TEXT_MAX], token[LOG_TOKEN_TEXT_MAX];
-    struct script_call *c;
-    long long result;
-    enum err code = begin(&c, embedded_lost_end, f->names, lost->generation, e);
-    if (code != ERR_OK)
-        return code;
+    struct script_call *c = begin(embedded_lost_end, f->names, lost->generation);
+    long long result = 0;
+    if (c == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
     log_lost_text(lost, text);
     log_token_text(&f->token, token);
     script_text(c, text);

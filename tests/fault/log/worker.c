@@ -73,6 +73,7 @@ static void add(struct worker *w)
     }
     atomic_fetch_add(&l->turn[w->o->number], 1);
     atomic_fetch_add(&l->adds, count);
+    atomic_fetch_add(&l->done[w->o->number], 1);
 }
 
 static void check(struct worker *w)
@@ -94,6 +95,7 @@ static void check(struct worker *w)
             atomic_fetch_add(&l->maybe, 1);
     }
     atomic_fetch_add(&l->checks, count);
+    atomic_fetch_add(&l->done[w->o->number], 1);
 }
 
 int worker_run(const struct worker_options *o)

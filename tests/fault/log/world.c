@@ -136,6 +136,21 @@ static void end(struct log_world *w)
         ledger_free(w->ledger);
 }
 
+/* Each of them is answered. */
+static bool all_go_on(struct log_world *w, uint64_t until)
+{
+    bool ok = true;
+    for (unsigned i = 0; i < WORKERS && ok; i++) {
+        uint64_t done = w->ledger->done[i];
+        while (w->ledger->done[i] == done && clock_mono_us() < until)
+            clock_sleep_us(10000);
+        ok = w->ledger->done[i] > done;
+        if (!ok)
+            (void)fprintf(stderr, "worker %u is not answered any more\n", i);
+    }
+    return ok;
+}
+
 /* The processes mend what is to be mended before they end: who ends in the middle of it stays registered. */
 static bool comes_to_rest(struct log_world *w)
 {
@@ -154,7 +169,7 @@ static bool comes_to_rest(struct log_world *w)
     log_member_close(&m);
     if (code != ERR_OK)
         (void)fprintf(stderr, "the filter does not come to rest: %s\n", e.text);
-    return code == ERR_OK;
+    return code == ERR_OK && all_go_on(w, clock_mono_us() + END_SECONDS * 1000000ull);
 }
 
 /* Somebody who was not there finds all that was acknowledged, and little else. */
