@@ -147,6 +147,8 @@ static enum err look(struct control *c, struct error *e)
         code = control_read_lanes(c, e);
     if (code == ERR_OK)
         code = control_follow_eras(c, e);
+    if (code == ERR_OK)
+        code = control_mend_shards(c, e);
     return code;
 }
 

@@ -9,7 +9,7 @@
 #include "shard/log/lane_sync.h"
 #include "shard/resident/dirty.h"
 
-enum { MEASURE_US = 1000 * 1000, FOLD_FAILURES_MAX = 8 };
+enum { MEASURE_US = 1000 * 1000, FOLD_FAILURES_MAX = 8, LOST_AGAIN_US = 100 * 1000 };
 
 void control_stop_folding(struct control *c)
 {
@@ -257,6 +257,8 @@ static enum err fold_with(struct control *c, struct folder_lane *lanes, struct e
     if (!note_positions(c, h, lanes, bytes))
         return ERR_OK;
     code = fold_or_take_over(c, lanes, e);
+    if (fold_is_lost(code) && c->folder.lost_shard.generation != 0)
+        log_filter_lost(f, &c->folder.lost_shard);
     for (unsigned i = 0; i < f->lanes && code == ERR_OK; i++) {
         c->folded_to[i] = lanes[i].position.id;
         lag_folded(&c->lag[i], c->folded_to[i]);
@@ -370,6 +372,10 @@ static enum err fold_as_due(struct control *c, struct error *e)
 
 enum err control_fold_if_due(struct control *c, struct error *e)
 {
+    if (control_waits_for_shards(c)) {
+        c->fold_next = clock_mono_us() + LOST_AGAIN_US;
+        return measure(c, e);
+    }
     enum err code = fold_as_due(c, e);
     return code == ERR_OK ? measure(c, e) : code;
 }
@@ -381,9 +387,15 @@ enum err control_fold_if_due(struct control *c, struct error *e)
 static enum err write_all(struct control *c, struct held *h, struct error *e)
 {
     bool full = false, more = true;
+    uint64_t missing;
+    struct fold fold;
     enum err code = ERR_OK;
     while (more && !full && code == ERR_OK)
         code = control_load_some(c, h, &c->eras.now, &full, &more, e);
+    if (code != ERR_OK)
+        return code;
+    code = control_make_missing(c, h, NULL, &fold, &missing, e);
+    fold_fini(&fold);
     if (code != ERR_OK)
         return code;
     mark_all(h);

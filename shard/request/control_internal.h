@@ -3,8 +3,8 @@
 #define SHARD_REQUEST_CONTROL_INTERNAL_H
 /* What the parts of a control share: control.c (the view, and the order of all), control_writers.c (the
  * register of writers), control_lanes.c (lanes that broke, and where they are read from), control_shards.c
- * (generations, and their shards in memory), control_grow.c (layers), control_fold.c (the lease, folding, and shards'
- * nodes in another era), control_status.c (how it fares). */
+ * (generations, and their shards in memory), control_lost.c (shards that are missing in Redis), control_grow.c
+ * (layers), control_fold.c (the lease, folding, and shards' nodes in another era), control_status.c (how it fares). */
 #include "shard/request/control.h"
 #include "shard/request/log_filter_internal.h"
 #include "shard/view/eras.h"
@@ -72,6 +72,9 @@ struct control {
     uint64_t fold_next;         /* when there may be something to do for whoever folds */
     uint64_t active_at;         /* when something was to be folded last */
     unsigned fold_failures;     /* one after the other */
+    struct log_lost lost;       /* of the view: shards are missing in Redis; generation 0: none are */
+    uint64_t lost_since, lost_looked_at; /* since when it says so; when they were looked for */
+    bool lacks_shards;                   /* this process has not all of them in memory */
     uint64_t measured_at, measured_entries; /* when, and how many had been applied */
     uint64_t lane_bytes[LOG_LANES_MAX];     /* of the lanes in Redis */
     pthread_mutex_t noting;
@@ -131,6 +134,16 @@ bool control_is_of_shards(enum err code);
 /* Load some shards that are not in memory. *@full: there is no room for them; *@more: there are more. */
 MUST_CHECK enum err control_load_some(struct control *c, struct held *h, const struct trusted *eras,
                                       bool *full, bool *more, struct error *e);
+
+/* --- control_lost.c --- */
+/* Say in the view which shards were missed; make those again that are missing and in memory. */
+MUST_CHECK enum err control_mend_shards(struct control *c, struct error *e);
+/* Shards are lost that others may have in memory: folding would take their tokens from them. */
+bool control_waits_for_shards(const struct control *c);
+/* Draw a token with @fold, which the caller ends in any case, and make again those shards of @h that are
+ * missing and in memory. *@missing: the others. */
+MUST_CHECK enum err control_make_missing(struct control *c, struct held *h, const struct log_lost *named,
+                                         struct fold *fold, uint64_t *missing, struct error *e);
 
 /* --- control_fold.c --- */
 /* Apply all that the lanes have now. ERR_BUSY: one of them has stalled. */

@@ -213,6 +213,9 @@ enum err control_follow_generations(struct control *c, bool *soon, struct error 
 /* --- shards --- */
 
 struct load_failure {
+    struct log_filter *filter;
+    uint64_t generation;
+    unsigned layer;
     enum err code;
     struct error *e;
 };
@@ -220,7 +223,9 @@ struct load_failure {
 static void on_failed(void *arg, uint32_t shard, enum err code, const char *why)
 {
     struct load_failure *f = arg;
-    (void)shard;
+    if (code == ERR_LOST)
+        log_filter_lost(f->filter,
+                        &(struct log_lost){.generation = f->generation, .layer = f->layer, .shard = shard});
     if (f->code == ERR_OK)
         f->code = error_set(f->e, code, "%s", why);
 }
@@ -245,7 +250,8 @@ static uint32_t absent_run(const struct bitmap *b, uint32_t *shard)
 static enum err load_run(struct control *c, struct held *h, const struct trusted *eras, unsigned layer,
                          uint32_t first, uint32_t count, bool *full, struct error *e)
 {
-    struct load_failure failure = {.e = e};
+    struct load_failure failure = {
+        .filter = c->filter, .generation = h->shape.number, .layer = layer, .e = e};
     unsigned slot = h->shape.number % 2;
     struct load l = {.resident = h->resident,
                      .layer = layer,

@@ -282,9 +282,12 @@ static void on_blocks(void *arg, const struct block_result *result)
     case ERR_OK:
         count_down(q);
         return;
-    case ERR_FENCED:
-    case ERR_LOST: /* the control may know better, or mend it: the request waits for that, and keeps the text
-                    */
+    case ERR_LOST:
+        log_filter_lost(q->filter, &(struct log_lost){.generation = q->held->shape.number,
+                                                      .layer = result->at.layer,
+                                                      .shard = result->at.shard});
+        /* fallthrough */
+    case ERR_FENCED: /* the request waits for the control, and keeps the text */
         (void)snprintf(q->text, sizeof(q->text), "%s", result->text);
         leave(q);
         release(q);
@@ -365,22 +368,6 @@ static void end_part(struct key_request *q)
         key_request_go_on(q);
 }
 
-static void answer_add(struct key_request *q)
-{
-    for (unsigned i = 0; i < q->part; i++) {
-        uint8_t *answer = &q->answers[q->from + q->order[i]];
-        if (q->found[i] == RESIDENT_NEW)
-            *answer = KEY_ADDED;
-        else if (q->found[i] == RESIDENT_OLD)
-            *answer = KEY_OLD;
-        else if (q->found[i] == RESIDENT_REFUSED)
-            *answer = KEY_NO_ROOM;
-        else /* RESIDENT_UNSURE, LANE_FRESH_UNKNOWN */
-            *answer = KEY_UNSURE;
-    }
-    end_part(q);
-}
-
 /* Entries were applied to the generation that the request looks into, until now. */
 static bool is_still_held(const struct key_request *q, bool *degraded)
 {
@@ -390,6 +377,25 @@ static bool is_still_held(const struct key_request *q, bool *degraded)
     *degraded = f->degraded;
     (void)pthread_rwlock_unlock(&f->lock);
     return held;
+}
+
+/* Where the generation was left meanwhile, the next one has said what is new: it may have been loaded with
+ * these very keys in it. */
+static void answer_add(struct key_request *q)
+{
+    bool degraded, held = is_still_held(q, &degraded);
+    for (unsigned i = 0; i < q->part; i++) {
+        uint8_t *answer = &q->answers[q->from + q->order[i]];
+        if (q->found[i] == RESIDENT_NEW)
+            *answer = KEY_ADDED;
+        else if (q->found[i] == RESIDENT_OLD && held)
+            *answer = KEY_OLD;
+        else if (q->found[i] == RESIDENT_REFUSED)
+            *answer = KEY_NO_ROOM;
+        else /* RESIDENT_UNSURE, LANE_FRESH_UNKNOWN */
+            *answer = KEY_UNSURE;
+    }
+    end_part(q);
 }
 
 static void answer_check(struct key_request *q, bool degraded)

@@ -170,6 +170,23 @@ unsigned log_filter_parked(struct log_filter *f)
     return n;
 }
 
+void log_filter_lost(struct log_filter *f, const struct log_lost *lost)
+{
+    (void)pthread_mutex_lock(&f->parking);
+    f->lost = *lost;
+    (void)pthread_mutex_unlock(&f->parking);
+    atomic_store(&f->wants_look, true);
+}
+
+bool log_filter_take_lost(struct log_filter *f, struct log_lost *out)
+{
+    (void)pthread_mutex_lock(&f->parking);
+    *out = f->lost;
+    f->lost.generation = 0;
+    (void)pthread_mutex_unlock(&f->parking);
+    return out->generation != 0;
+}
+
 void log_filter_close(struct log_filter *f, enum err code, const char *why)
 {
     (void)pthread_rwlock_wrlock(&f->lock);

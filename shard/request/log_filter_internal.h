@@ -49,6 +49,7 @@ struct log_filter {
     _Atomic uint64_t changes;  /* how often the control has told of some */
     pthread_mutex_t parking;
     struct key_requests parked; /* until something changes */
+    struct log_lost lost;       /* under the parking's lock: a shard that was missed; generation 0: none */
 };
 
 enum key_request_state {
@@ -83,6 +84,10 @@ void log_filter_changed(struct log_filter *f);
 void log_filter_look(struct log_filter *f);
 /* Requests that are parked. */
 unsigned log_filter_parked(struct log_filter *f);
+/* A shard is missing in Redis: the control is to see to it. Any thread. */
+void log_filter_lost(struct log_filter *f, const struct log_lost *lost);
+/* The one that was missed since the last call. False: none. */
+bool log_filter_take_lost(struct log_filter *f, struct log_lost *out);
 /* Requests are told so from now on. */
 void log_filter_close(struct log_filter *f, enum err code, const char *why);
 

@@ -124,6 +124,8 @@ static enum err go_on(struct folder *f, unsigned layer, uint32_t shard, enum err
         return code;
     shard_of(f, layer, shard)->state = FOLDER_FOREIGN;
     memset(f->stored, 0, sizeof(f->stored));
+    if (code == ERR_LOST)
+        f->lost_shard = (struct log_lost){.generation = f->shape->number, .layer = layer, .shard = shard};
     if (f->lost++ == 0) {
         f->lost_code = code;
         f->lost_why = e == NULL ? (struct error){""} : *e;
@@ -213,6 +215,7 @@ static enum err take_over(struct folder *f, struct error *e)
     memset(f->stored, 0, sizeof(f->stored));
     for (unsigned i = 0; i < TAKE_OVERS_MAX; i++) {
         f->lost = 0;
+        f->lost_shard.generation = 0;
         (void)for_each_shard(f, forget, NULL, e);
         code = fold_draw(&f->fold, later + 1, e);
         later = 0;
@@ -452,6 +455,7 @@ static enum err write_all(struct folder *f, struct work *w, const struct log_id 
 {
     uint64_t later;
     f->lost = 0;
+    f->lost_shard.generation = 0;
     enum err code = f->took_over ? for_each_shard(f, enter, &later, e) : take_over(f, e);
     if (code == ERR_OK)
         code = for_each_shard(f, join, NULL, e);

@@ -72,6 +72,7 @@ struct folder {
     uint64_t first[GENERATION_LAYERS_MAX]; /* of each layer, among them */
     unsigned lost;                         /* shards, in this fold */
     enum err lost_code;                    /* of the first one */
+    struct log_lost lost_shard;            /* one that is missing; generation 0: none is */
     struct error lost_why;
 };
 

@@ -175,3 +175,9 @@ void log_full_name(unsigned slot, unsigned lane, char out[LOG_FOLDED_NAME_MAX])
 {
     (void)snprintf(out, LOG_FOLDED_NAME_MAX, "full%u.%u", slot & 1, lane & 0xffu);
 }
+
+void log_lost_text(const struct log_lost *lost, char out[LOG_LOST_TEXT_MAX])
+{
+    (void)snprintf(out, LOG_LOST_TEXT_MAX, "%" PRIu64 " %u.%" PRIu32, lost->generation, lost->layer,
+                   lost->shard);
+}

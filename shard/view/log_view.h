@@ -22,6 +22,8 @@
  *                                 less far
  *   full<slot>.<lane>=<generation> <number>:<era> <id>   entries behind it add no key
  *   next<slot>=<generation.h>     with one more layer, whose shards are being made
+ *   lost<slot>=<generation> <layer>.<shard>   is missing, others may be too: whoever has them in
+ *                                 memory makes them again (lost.h)
  *   hold.<lane>=<number> <id>     a build needs this lane's entries from there on
  *   left=<id>:<registration> ...  writers that left or were removed, the last ones first
  *   writer.<id>=<registration>[?] <lane>.<number>:<era> ...   a writer; "?": it is in doubt; the
@@ -45,7 +47,8 @@ enum {
     LOG_LEFT_MAX = 40,
     LOG_TOKEN_TEXT_MAX = 38,
     LOG_FOLDED_NAME_MAX = 16,
-    LOG_WRITER_NAME_MAX = 48
+    LOG_WRITER_NAME_MAX = 48,
+    LOG_LOST_TEXT_MAX = 48
 };
 
 struct log_lane {
@@ -67,6 +70,13 @@ struct log_full_at {
     struct log_id id;
 };
 
+/* A shard that is missing in Redis. */
+struct log_lost {
+    uint64_t generation; /* another one than the slot has: none is */
+    unsigned layer;
+    uint32_t shard;
+};
+
 struct log_generation {
     struct generation shape;    /* number 0: there is none */
     struct generation next;     /* the same with one more layer, which is being made; number 0: none is */
@@ -75,6 +85,7 @@ struct log_generation {
     struct log_full_at full[LOG_LANES_MAX];
     uint64_t keys;    /* that were new, up to `folded` or less far */
     uint64_t keys_of; /* the generation that they are of; another one than shape.number: keys is 0 */
+    struct log_lost lost;
 };
 
 /* From where on a build needs a lane. */
@@ -133,8 +144,8 @@ struct log_view {
 MUST_CHECK enum err log_view_parse(struct log_view *out, const struct view_field *fields, size_t count,
                                    struct error *e);
 
-/* Each field of the stored form, but for positions, keys, full marks, the next layer, holds and writers,
- * which scripts alone store. */
+/* Each field of the stored form, but for positions, keys, full marks, the next layer, what is lost, holds and
+ * writers, which scripts alone store. */
 void log_view_format(const struct log_view *v, view_field_fn *fn, void *arg);
 
 /* The lane of a key, of @lanes. */
@@ -156,6 +167,9 @@ bool log_view_is_folded(const struct log_view *v, const struct log_generation *g
 /* "<number> <random part, 16 hexadecimal digits>" */
 void log_token_text(const struct writer_token *t, char out[LOG_TOKEN_TEXT_MAX]);
 MUST_CHECK bool log_token_parse(struct writer_token *out, const char *text, size_t length);
+
+/* "<generation> <layer>.<shard>" */
+void log_lost_text(const struct log_lost *lost, char out[LOG_LOST_TEXT_MAX]);
 
 /* True if @w has said that none of its entries is missing in the stream @number of @lane under @era. */
 bool log_writer_has_said(const struct log_writer *w, unsigned lane, uint64_t number, uint64_t era);

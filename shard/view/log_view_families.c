@@ -116,6 +116,24 @@ static enum err parse_next(struct log_view *v, const struct view_field *f, const
     return ERR_OK;
 }
 
+/* "lost<slot>=<generation> <layer>.<shard>" */
+static enum err parse_lost(struct log_view *v, const struct view_field *f, const char *name, size_t length,
+                           struct error *e)
+{
+    const char *text, *dot;
+    uint64_t layer, shard;
+    if (length != 1 || !log_view_is_bit(name, 1))
+        return ERR_OK;
+    struct log_lost *out = &v->slot[*name == '1'].lost;
+    if (!parse_numbered(f, &out->generation, &text, &length) || (dot = memchr(text, '.', length)) == NULL ||
+        !number_u64(text, (size_t)(dot - text), &layer) || layer >= GENERATION_LAYERS_MAX ||
+        !number_u64(dot + 1, length - (size_t)(dot + 1 - text), &shard) || shard > UINT32_MAX)
+        return log_view_damaged(e, f, "not \"<generation> <layer>.<shard>\"");
+    out->layer = (unsigned)layer;
+    out->shard = (uint32_t)shard;
+    return ERR_OK;
+}
+
 /* "hold.<lane>=<lane number> <id>" */
 static enum err parse_hold(struct log_view *v, const struct view_field *f, const char *name, size_t length,
                            struct error *e)
@@ -225,7 +243,7 @@ static const struct family {
                       struct error *e);
 } families[] = {{"folded", parse_folded}, {"full", parse_full}, {"hold.", parse_hold},
                 {"keys", parse_keys},     {"next", parse_next}, {"left", parse_left},
-                {"writer.", parse_writer}};
+                {"lost", parse_lost},     {"writer.", parse_writer}};
 
 bool log_view_parse_family(struct log_view *v, const struct view_field *f, enum err *code, struct error *e)
 {

@@ -261,7 +261,7 @@ static enum err check(const struct log_view *v, struct error *e)
 
 static void clear(struct log_generation *g)
 {
-    g->shape.number = g->next.number = g->keys = g->keys_of = 0;
+    g->shape.number = g->next.number = g->keys = g->keys_of = g->lost.generation = 0;
     for (unsigned lane = 0; lane < LOG_LANES_MAX; lane++)
         g->folded[lane].lane_number = g->full[lane].generation = 0;
 }

@@ -164,8 +164,11 @@ void log_member_close(struct log_member *m)
     (void)pthread_cond_broadcast(&m->wake);
     (void)pthread_mutex_unlock(&m->lock);
     (void)pthread_join(m->thread, NULL);
-    for (unsigned i = 0; i < LEAVES_MAX && control_leave(m->control, &m->last) != ERR_OK; i++)
+    enum err code = control_leave(m->control, &m->last);
+    for (unsigned i = 0; i < LEAVES_MAX && code != ERR_OK && code != ERR_NOT_FOUND; i++) {
         clock_sleep_us(TEND_MS * 1000);
+        code = control_leave(m->control, &m->last);
+    }
     control_free(m->control);
     while (mailbox_post(m->mailbox, end_work, m) != ERR_OK)
         clock_sleep_us(1000);
@@ -254,5 +257,5 @@ enum err log_member_ask(struct log_member *m, bool adds, const uint64_t *keys, u
     (void)pthread_mutex_unlock(&m->lock);
     free(named);
     free(texts);
-    return a.code;
+    return posted == ERR_OK ? a.code : posted;
 }

@@ -131,7 +131,8 @@ static void learn(const struct proxy *p, struct connection *c, const struct wire
 /* False: it is withheld. */
 static bool count_request(struct proxy *p, struct connection *c)
 {
-    if (!p->counting || !c->job || strcmp(c->user, p->job_user) != 0)
+    bool is_counted = c->job || strcmp(p->job_name, "*") == 0;
+    if (!p->counting || !is_counted || strcmp(c->user, p->job_user) != 0)
         return true;
     p->counted++;
     bool last = p->hold_at != 0 && p->counted == p->hold_at;

@@ -57,7 +57,8 @@ enum proxy_moment {
  * requests are withheld, too. Connections named twinbloom-job, twinbloom-mutex and "twinbloom job" are a
  * job's; naming itself does not count. */
 void proxy_count(struct proxy *p, const char *user, uint64_t n, enum proxy_moment moment);
-/* Connections that call themselves @name from now on are a job's, too. */
+/* Connections that call themselves @name from now on are a job's, too; "*": all are, whatever they call
+ * themselves. */
 void proxy_count_as_job(struct proxy *p, const char *name);
 uint64_t proxy_counted(struct proxy *p);
 

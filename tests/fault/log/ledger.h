@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { LEDGER_KEYS = 60000, LEDGER_NEVER = 50000, LEDGER_LOSSES_MAX = 64 };
+enum { WORKERS = 3, LEDGER_KEYS = 60000, LEDGER_NEVER = 50000, LEDGER_LOSSES_MAX = 64 };
 
 struct loss {
     uint64_t key, at_us;
@@ -19,7 +19,11 @@ struct ledger {
     _Atomic uint8_t news[LEDGER_KEYS];   /* how often it was told to be new */
     _Atomic uint16_t begun[LEDGER_KEYS]; /* adds that began, and that were acknowledged */
     _Atomic uint16_t ended[LEDGER_KEYS];
-    _Atomic uint64_t adds, checks, maybe, refused; /* keys; the last: requests */
+    _Atomic uint64_t
+        turn[WORKERS]; /* of each worker: odd while it adds, from before the request to its entries here */
+    _Atomic uint64_t done[WORKERS];                              /* requests of each that were answered */
+    _Atomic uint64_t cutovers, rollbacks, retired, broken_turns; /* of builders */
+    _Atomic uint64_t adds, checks, maybe, refused;               /* keys; the last: requests */
     _Atomic unsigned losses;
     struct loss loss[LEDGER_LOSSES_MAX];
     _Atomic bool stop;

@@ -13,29 +13,34 @@
 #include "base/clock.h"
 #include "base/number.h"
 #include "base/random.h"
+#include "tests/fault/log/steps.h"
 #include "tests/fault/log/world.h"
 
 static const char usage[] =
-    "usage: log_fault [--rounds N] [--only KIND] [--seed N] [--list]\n"
+    "usage: log_fault [--rounds N] [--seconds N] [--most N] [--only KIND,...] [--seed N]\n"
+    "                 [--list]\n"
     "\n"
     "Injects faults while processes add and check keys of a filter on the log. 1 is the status where an\n"
     "acknowledged key is reported absent, is new twice or never, or the filter does not come to rest.\n"
     "\n"
     "  --rounds N    so many rounds of each kind of fault (1)\n"
-    "  --only KIND   this kind alone\n"
+    "  --seconds N   that faults come in, in each round (6)\n"
+    "  --most N      of a stepwise kind, about N steps of each moment; 0: each (12)\n"
+    "  --only KIND,...   these kinds alone\n"
     "  --seed N      repeat the choices\n"
     "  --list        say which kinds there are\n";
 
-enum { ROUNDS = 256, ONLY, SEED, LIST, HELP };
+enum { ROUNDS = 256, SECONDS, MOST, ONLY, SEED, LIST, HELP };
 
 static const struct option long_options[] = {
-    {"rounds", required_argument, NULL, ROUNDS}, {"only", required_argument, NULL, ONLY},
+    {"rounds", required_argument, NULL, ROUNDS}, {"seconds", required_argument, NULL, SECONDS},
+    {"most", required_argument, NULL, MOST},     {"only", required_argument, NULL, ONLY},
     {"seed", required_argument, NULL, SEED},     {"list", no_argument, NULL, LIST},
     {"help", no_argument, NULL, HELP},           {0},
 };
 
 struct options {
-    uint64_t rounds, seed;
+    uint64_t rounds, seconds, most, seed;
     const char *only;
 };
 
@@ -53,6 +58,8 @@ static void list(void)
 {
     for (const struct log_injection *k = log_injections; k->name != NULL; k++)
         (void)printf("%-14s %s\n", k->name, k->meaning);
+    for (const struct step_kind *k = step_kinds; k->name != NULL; k++)
+        (void)printf("%-14s %s\n", k->name, k->meaning);
 }
 
 static bool parse(int argc, char **argv, struct options *o)
@@ -62,6 +69,12 @@ static bool parse(int argc, char **argv, struct options *o)
         switch (c) {
         case ROUNDS:
             o->rounds = number_of(optarg);
+            break;
+        case SECONDS:
+            o->seconds = number_of(optarg);
+            break;
+        case MOST:
+            o->most = number_of(optarg);
             break;
         case ONLY:
             o->only = optarg;
@@ -81,9 +94,21 @@ static bool parse(int argc, char **argv, struct options *o)
     return optind == argc;
 }
 
+/* @name is one of those in the list, which commas part. */
+static bool is_in(const char *list, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = list; at != NULL; at = strchr(at, ',')) {
+        at += *at == ',';
+        if (strncmp(at, name, length) == 0 && (at[length] == ',' || at[length] == '\0'))
+            return true;
+    }
+    return false;
+}
+
 int main(int argc, char **argv)
 {
-    struct options o = {.rounds = 1, .seed = random_u64() % 1000000};
+    struct options o = {.rounds = 1, .seconds = 6, .most = 12, .seed = random_u64() % 1000000};
     bool ok = true, any = false;
     if (!parse(argc, argv, &o)) {
         (void)fputs(usage, stderr);
@@ -92,11 +117,17 @@ int main(int argc, char **argv)
     (void)signal(SIGPIPE, SIG_IGN);
     (void)printf("seed %" PRIu64 "\n", o.seed);
     for (const struct log_injection *k = log_injections; k->name != NULL; k++) {
-        if (o.only != NULL && strcmp(o.only, k->name) != 0)
+        if (o.only != NULL && !is_in(o.only, k->name))
             continue;
         any = true;
         for (uint64_t i = 0; i < o.rounds; i++)
-            ok &= log_round(k, o.seed + i);
+            ok &= log_round(k, o.seed + i, (unsigned)o.seconds);
+    }
+    for (const struct step_kind *k = step_kinds; k->name != NULL; k++) {
+        if (o.only != NULL && !is_in(o.only, k->name))
+            continue;
+        any = true;
+        ok &= steps_run(k->name, (unsigned)o.most, o.seed);
     }
     if (!any) {
         (void)fprintf(stderr, "log_fault: there is no kind %s; --list says which there are\n", o.only);

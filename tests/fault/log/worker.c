@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include "tests/fault/log/lease.h"
 #include "tests/lib/log_member.h"
 
 enum { BATCH_MAX = 200, TIMEOUT_MS = 3000 };
@@ -43,8 +44,10 @@ static void add(struct worker *w)
     unsigned count = choose(w, LEDGER_NEVER);
     for (unsigned i = 0; i < count; i++)
         atomic_fetch_add(&l->begun[w->keys[i]], 1);
+    atomic_fetch_add(&l->turn[w->o->number], 1);
     if (log_member_ask(&w->member, true, w->keys, count, w->answers, &e) != ERR_OK) {
         atomic_fetch_add(&l->refused, 1);
+        atomic_fetch_add(&l->turn[w->o->number], 1);
         return;
     }
     for (unsigned i = 0; i < count; i++) {
@@ -54,7 +57,9 @@ static void add(struct worker *w)
             atomic_fetch_add(&l->ended[w->keys[i]], 1);
         atomic_store(&l->acknowledged[w->keys[i]], 1);
     }
+    atomic_fetch_add(&l->turn[w->o->number], 1);
     atomic_fetch_add(&l->adds, count);
+    atomic_fetch_add(&l->done[w->o->number], 1);
 }
 
 static void check(struct worker *w)
@@ -76,6 +81,7 @@ static void check(struct worker *w)
             atomic_fetch_add(&l->maybe, 1);
     }
     atomic_fetch_add(&l->checks, count);
+    atomic_fetch_add(&l->done[w->o->number], 1);
 }
 
 int worker_run(const struct worker_options *o)

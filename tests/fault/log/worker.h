@@ -14,8 +14,6 @@ struct worker_options {
     uint64_t memory;
 };
 
-enum { LEASE_MS = 500 };
-
 /* In a process of its own. Returns its exit code. */
 int worker_run(const struct worker_options *o);
 #endif

@@ -10,9 +10,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "shard/view/view_load.h"
 #include "tests/lib/log_member.h"
 
-enum { REPLY_MS = 5000, ROUND_SECONDS = 6, CALM_MS = 300, BATCH = 500, END_SECONDS = 30 };
+enum { REPLY_MS = 5000, CALM_MS = 300, BATCH = 500, END_SECONDS = 30 };
 
 uint64_t log_world_draw(struct log_world *w, uint64_t below)
 {
@@ -22,12 +23,21 @@ uint64_t log_world_draw(struct log_world *w, uint64_t below)
     return w->random % below;
 }
 
-/* --- workers --- */
+const struct log_view *log_world_view(struct log_world *w)
+{
+    struct error e = {""};
+    if (log_view_load(w->link, &w->names, w->view, &e) == ERR_OK)
+        return w->view;
+    (void)fprintf(stderr, "%s\n", e.text);
+    return NULL;
+}
+
+/* --- processes --- */
 
 bool log_world_start_worker(struct log_world *w, unsigned i)
 {
     static const uint64_t memory[] = {UINT64_MAX, 60000, 0};
-    const struct worker_options o = {.nodes = &w->nodes,
+    const struct worker_options o = {.nodes = &w->servers.nodes,
                                      .names = &w->names,
                                      .ledger = w->ledger,
                                      .number = i,
@@ -40,48 +50,73 @@ bool log_world_start_worker(struct log_world *w, unsigned i)
     return pid > 0;
 }
 
-void log_world_kill_worker(struct log_world *w, unsigned i)
+bool log_world_start_builder(struct log_world *w, unsigned i)
+{
+    const struct builder_options o = {.nodes = &w->servers.nodes,
+                                      .names = &w->names,
+                                      .ledger = w->ledger,
+                                      .number = i,
+                                      .seed = w->seed * 1000 + w->started++};
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(builder_process_run(&o));
+    w->builder[i] = pid;
+    return pid > 0;
+}
+
+static void kill_process(pid_t *pid)
 {
     int status;
-    (void)kill(w->worker[i], SIGKILL);
-    (void)waitpid(w->worker[i], &status, 0);
-    w->worker[i] = 0;
+    (void)kill(*pid, SIGKILL);
+    (void)waitpid(*pid, &status, 0);
+    *pid = 0;
+}
+
+void log_world_kill_worker(struct log_world *w, unsigned i)
+{
+    kill_process(&w->worker[i]);
+    if (w->ledger->turn[i] % 2 == 1) /* its last add was acknowledged to nobody */
+        w->ledger->turn[i]++;
+}
+
+void log_world_kill_builder(struct log_world *w, unsigned i)
+{
+    kill_process(&w->builder[i]);
 }
 
 /* False: it does not end by itself, or not well. */
-static bool end_worker(struct log_world *w, unsigned i, uint64_t until)
+static bool end_process(pid_t *pid, const char *what, uint64_t until)
 {
     int status = -1;
-    while (clock_mono_us() < until && waitpid(w->worker[i], &status, WNOHANG) == 0)
+    while (clock_mono_us() < until && waitpid(*pid, &status, WNOHANG) == 0)
         clock_sleep_us(10000);
-    if (status == 0) {
-        w->worker[i] = 0;
-        return true;
-    }
-    (void)fprintf(stderr, "worker %u ended with status %d\n", i, status);
+    if (status != 0)
+        (void)fprintf(stderr, "a %s ended with status %d\n", what, status);
     if (status == -1)
-        log_world_kill_worker(w, i);
-    w->worker[i] = 0;
-    return false;
+        kill_process(pid);
+    *pid = 0;
+    return status == 0;
 }
 
 /* --- a world --- */
 
-static bool begin(struct log_world *w, const struct log_injection *k, uint64_t seed, struct error *e)
+static bool begin(struct log_world *w, const struct log_injection *k, uint64_t seed, unsigned seconds,
+                  struct error *e)
 {
-    static const char *const extra[] = {
-        "--enable-debug-command", "local", "--appendonly", "yes", "--appendfsync", "always", NULL};
-    *w = (struct log_world){.kind = k, .seed = seed, .random = seed + 1};
+    *w = (struct log_world){.kind = k, .seed = seed, .random = seed + 1, .seconds = seconds};
     w->ledger = ledger_new();
-    if (w->ledger == NULL || temp_redis_start(&w->redis, extra, e) != ERR_OK ||
-        client_open(&w->client, w->redis.port, REPLY_MS, e) != ERR_OK ||
-        nodes_parse(&w->nodes, w->redis.url, e) != ERR_OK || names_init(&w->names, "tb", "f", 1, e) != ERR_OK)
+    w->view = malloc(sizeof(*w->view));
+    if (w->ledger == NULL || w->view == NULL || fault_servers_start(&w->servers, k->layout, e) != ERR_OK ||
+        names_init(&w->names, "tb", "f", 1, e) != ERR_OK)
         return false;
-    w->link = link_new(&w->nodes, REPLY_MS, NULL);
+    w->link = link_new(&w->servers.nodes, REPLY_MS, NULL);
     if (log_member_make(w->link, &w->names, 2 * LEDGER_NEVER, 2, 32768, e) != ERR_OK)
         return false;
     for (unsigned i = 0; i < WORKERS; i++)
         if (!log_world_start_worker(w, i))
+            return false;
+    for (unsigned i = 0; k->builds && i < BUILDERS; i++)
+        if (!log_world_start_builder(w, i))
             return false;
     return true;
 }
@@ -90,12 +125,30 @@ static void end(struct log_world *w)
 {
     for (unsigned i = 0; i < WORKERS; i++)
         if (w->worker[i] > 0)
-            log_world_kill_worker(w, i);
+            kill_process(&w->worker[i]);
+    for (unsigned i = 0; i < BUILDERS; i++)
+        if (w->builder[i] > 0)
+            kill_process(&w->builder[i]);
     link_free(w->link);
-    client_close(&w->client);
-    temp_redis_fini(&w->redis);
+    fault_servers_fini(&w->servers);
+    free(w->view);
     if (w->ledger != NULL)
         ledger_free(w->ledger);
+}
+
+/* Each of them is answered. */
+static bool all_go_on(struct log_world *w, uint64_t until)
+{
+    bool ok = true;
+    for (unsigned i = 0; i < WORKERS && ok; i++) {
+        uint64_t done = w->ledger->done[i];
+        while (w->ledger->done[i] == done && clock_mono_us() < until)
+            clock_sleep_us(10000);
+        ok = w->ledger->done[i] > done;
+        if (!ok)
+            (void)fprintf(stderr, "worker %u is not answered any more\n", i);
+    }
+    return ok;
 }
 
 /* The processes mend what is to be mended before they end: who ends in the middle of it stays registered. */
@@ -107,7 +160,7 @@ static bool comes_to_rest(struct log_world *w)
     uint8_t answer;
     uint64_t until = clock_mono_us() + END_SECONDS * 1000000ull;
     const struct log_member_options o = {
-        .nodes = &w->nodes, .names = &w->names, .memory = 0, .timeout_ms = REPLY_MS};
+        .nodes = &w->servers.nodes, .names = &w->names, .memory = 0, .timeout_ms = REPLY_MS};
     enum err code = log_member_open(&m, &o, &e);
     if (code == ERR_OK)
         do
@@ -116,7 +169,7 @@ static bool comes_to_rest(struct log_world *w)
     log_member_close(&m);
     if (code != ERR_OK)
         (void)fprintf(stderr, "the filter does not come to rest: %s\n", e.text);
-    return code == ERR_OK;
+    return code == ERR_OK && all_go_on(w, clock_mono_us() + END_SECONDS * 1000000ull);
 }
 
 /* Somebody who was not there finds all that was acknowledged, and little else. */
@@ -128,7 +181,7 @@ static bool judge_keys(struct log_world *w)
     uint8_t answers[BATCH];
     unsigned wrong = 0, strangers = 0, maybe = 0;
     const struct log_member_options o = {
-        .nodes = &w->nodes, .names = &w->names, .memory = UINT64_MAX, .timeout_ms = REPLY_MS};
+        .nodes = &w->servers.nodes, .names = &w->names, .memory = UINT64_MAX, .timeout_ms = REPLY_MS};
     enum err code = log_member_open(&m, &o, &e);
     for (uint64_t at = 0; at < LEDGER_KEYS && code == ERR_OK; at += BATCH) {
         for (unsigned i = 0; i < BATCH; i++)
@@ -141,7 +194,7 @@ static bool judge_keys(struct log_world *w)
         }
     }
     log_member_close(&m);
-    if (code != ERR_OK)
+    if (code != ERR_OK && !w->kind->refuses)
         (void)fprintf(stderr, "the filter does not answer: %s\n", e.text);
     if (maybe > 0) /* no promise is broken by that */
         (void)fprintf(stderr, "the filter is degraded at the end\n");
@@ -149,7 +202,8 @@ static bool judge_keys(struct log_world *w)
         (void)fprintf(stderr, "%u acknowledged keys are absent at the end\n", wrong);
     if (strangers > (LEDGER_KEYS - LEDGER_NEVER) / 100)
         (void)fprintf(stderr, "%u keys that were never added are present\n", strangers);
-    return code == ERR_OK && wrong == 0 && strangers <= (LEDGER_KEYS - LEDGER_NEVER) / 100;
+    return (code == ERR_OK || w->kind->refuses) && wrong == 0 &&
+           strangers <= (LEDGER_KEYS - LEDGER_NEVER) / 100;
 }
 
 static bool judge(struct log_world *w, const struct log_injection *k)
@@ -162,36 +216,48 @@ static bool judge(struct log_world *w, const struct log_injection *k)
                       l->loss[i].process);
     if (l->adds == 0 || l->checks == 0)
         (void)fprintf(stderr, "nothing was done\n");
-    ok &= losses == 0 && news == 0 && l->adds > 0 && l->checks > 0;
+    if (k->sure && l->maybe > 0)
+        (void)fprintf(stderr, "keys were \"maybe\"\n");
+    if (k->builds && l->cutovers == 0)
+        (void)fprintf(stderr, "no generation was built\n");
+    ok &= losses == 0 && news == 0 && l->adds > 0 && l->checks > 0 && !(k->sure && l->maybe > 0) &&
+          !(k->builds && l->cutovers == 0);
     (void)printf("%-14s %s: %" PRIu64 " keys added, %" PRIu64 " checked, %" PRIu64 " maybe, %" PRIu64
                  " requests refused, %u processes, %u lost, %u new wrongly\n",
                  k->name, ok ? "kept" : "BROKEN", l->adds, l->checks, l->maybe, l->refused, w->started,
                  losses, news);
+    if (k->builds)
+        (void)printf("%-14s %" PRIu64 " cutovers, %" PRIu64 " rollbacks, %" PRIu64 " retired, %" PRIu64
+                     " turns that failed\n",
+                     "", l->cutovers, l->rollbacks, l->retired, l->broken_turns);
     (void)fflush(stdout);
     return ok;
 }
 
-bool log_round(const struct log_injection *k, uint64_t seed)
+bool log_round(const struct log_injection *k, uint64_t seed, unsigned seconds)
 {
     static struct log_world w;
     struct error e = {""};
     (void)fflush(stdout);
-    bool ok = begin(&w, k, seed, &e);
-    uint64_t until = clock_mono_us() + ROUND_SECONDS * 1000000ull;
+    bool ok = begin(&w, k, seed, seconds, &e);
+    uint64_t until = clock_mono_us() + seconds * 1000000ull;
     while (ok && clock_mono_us() < until) {
         clock_sleep_us(CALM_MS * 1000);
         ok = k->inject(&w);
     }
     if (ok) {
         clock_sleep_us(CALM_MS * 1000);
-        ok = comes_to_rest(&w);
+        ok = k->refuses || comes_to_rest(&w);
         atomic_store(&w.ledger->stop, true);
         until = clock_mono_us() + END_SECONDS * 1000000ull;
         for (unsigned i = 0; i < WORKERS; i++)
-            ok &= end_worker(&w, i, until);
+            ok &= end_process(&w.worker[i], "worker", until);
+        for (unsigned i = 0; k->builds && i < BUILDERS; i++)
+            ok &= end_process(&w.builder[i], "builder", until);
         ok &= judge(&w, k);
     } else {
         (void)fprintf(stderr, "%s: the round could not be held: %s\n", k->name, e.text);
+        (void)printf("%-14s BROKEN\n", k->name);
     }
     end(&w);
     return ok;

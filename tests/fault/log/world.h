@@ -4,25 +4,26 @@
 /* A round: servers, a filter, processes, and what is done to them. */
 #include <sys/types.h>
 #include "shard/link.h"
+#include "tests/fault/log/builder.h"
+#include "tests/fault/log/servers.h"
 #include "tests/fault/log/worker.h"
-#include "tests/lib/client.h"
-#include "tests/lib/temp_redis.h"
 
-enum { WORKERS = 3 };
+enum { BUILDERS = 2 };
 
 struct log_injection;
 
 struct log_world {
-    struct temp_redis redis;
-    struct client client;
-    struct nodes nodes;
+    struct fault_servers servers;
     struct names names;
     struct link *link;
     struct ledger *ledger;
     pid_t worker[WORKERS]; /* 0: none */
+    pid_t builder[BUILDERS];
     unsigned started;
     const struct log_injection *kind;
+    unsigned seconds; /* of a round */
     uint64_t seed, random;
+    struct log_view *view; /* log_world_view() */
 };
 
 /* What may go wrong. @inject is called again and again for some seconds, and pauses as it likes. False: it
@@ -30,17 +31,25 @@ struct log_world {
 struct log_injection {
     const char *name, *meaning;
     bool (*inject)(struct log_world *w);
-    bool memory; /* all processes have all shards in memory; else some have, one has few, one none */
+    enum fault_layout layout;
+    bool memory;  /* all processes have all shards in memory; else some have, one has few, one none */
+    bool builds;  /* processes build new generations, cut over, roll back, retire */
+    bool sure;    /* no key may be "maybe" */
+    bool refuses; /* the filter may refuse every request from then on, and is not called to rest */
 };
 
 extern const struct log_injection log_injections[]; /* the last has no name */
 
 /* True: the promise was kept. */
-bool log_round(const struct log_injection *k, uint64_t seed);
+bool log_round(const struct log_injection *k, uint64_t seed, unsigned seconds);
 
 /* --- for injections --- */
 uint64_t log_world_draw(struct log_world *w, uint64_t below);
 bool log_world_start_worker(struct log_world *w, unsigned i);
+bool log_world_start_builder(struct log_world *w, unsigned i);
 /* SIGKILL, and wait for its end. */
 void log_world_kill_worker(struct log_world *w, unsigned i);
+void log_world_kill_builder(struct log_world *w, unsigned i);
+/* The view as it is stored; NULL, and it is said on stderr: it cannot be read. */
+const struct log_view *log_world_view(struct log_world *w);
 #endif

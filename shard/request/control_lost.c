@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/* Shards that are missing in Redis (shard/view/lost.h). */
+#include "shard/request/control_internal.h"
+
+#include "base/clock.h"
+#include "shard/view/lost.h"
+
+enum {
+    LOOK_AGAIN_US = 1000 * 1000, /* where this process cannot make them again */
+    WAIT_US = 2 * 1000 * 1000    /* for others that can */
+};
+
+/* What the view says is lost of the generation that this process answers from; NULL: nothing. */
+static const struct log_lost *lost_of(const struct control *c)
+{
+    const struct log_generation *g = &c->view->slot[c->view->current];
+    bool is_held = c->filter->current == c->view->current && control_held_of(c, c->view->current) != NULL;
+    return is_held && g->lost.generation == g->shape.number ? &g->lost : NULL;
+}
+
+/* Say in the view what was met since the last call. */
+static enum err tell(struct control *c, struct error *e)
+{
+    struct log_lost lost;
+    if (!log_filter_take_lost(c->filter, &lost))
+        return ERR_OK;
+    enum err code = lost_say(c->link, &c->filter->names, &lost, e);
+    if (code == ERR_FENCED) /* of a generation that is forgotten */
+        return ERR_OK;
+    return code == ERR_OK ? control_load_view(c, e) : code;
+}
+
+enum err control_make_missing(struct control *c, struct held *h, const struct log_lost *named,
+                              struct fold *fold, uint64_t *missing, struct error *e)
+{
+    struct lost_work w = {.fold = fold,
+                          .shape = &h->shape,
+                          .placement = &h->placement,
+                          .resident = h->resident,
+                          .named = named};
+    control_stop_folding(c); /* its token is not the latest one any more */
+    fold_init(fold, c->link, &c->filter->names, h->shape.number);
+    enum err code = fold_draw(fold, 0, e);
+    if (code == ERR_OK)
+        code = control_read_tails(c, e);
+    if (code == ERR_OK)
+        code = lost_make(&w, e);
+    *missing = w.missing;
+    return code;
+}
+
+static bool is_same(const struct log_lost *a, const struct log_lost *b)
+{
+    return a->generation == b->generation && a->layer == b->layer && a->shard == b->shard;
+}
+
+/* This process lacks some of them at the second look: those who are not registered had time to make them. */
+static enum err lack(struct control *c, bool is_first, struct error *e)
+{
+    unsigned others;
+    c->lacks_shards = !is_first;
+    return is_first ? ERR_OK : lost_lack(c->link, &c->filter->names, &c->lost, c->filter->writer, &others, e);
+}
+
+static enum err mend(struct control *c, bool is_first, struct error *e)
+{
+    struct fold fold;
+    uint64_t missing = 0;
+    struct held *h = c->filter->slot[c->view->current];
+    enum err code = control_make_missing(c, h, &c->lost, &fold, &missing, e);
+    if (code == ERR_OK && missing == 0)
+        code = lost_end(&fold, &c->lost, e);
+    fold_fini(&fold);
+    return code == ERR_OK && missing > 0 ? lack(c, is_first, e) : code;
+}
+
+enum err control_mend_shards(struct control *c, struct error *e)
+{
+    uint64_t now = clock_mono_us();
+    enum err code = tell(c, e);
+    const struct log_lost *lost = code == ERR_OK ? lost_of(c) : NULL;
+    if (lost == NULL || !is_same(lost, &c->lost)) {
+        c->lost = lost == NULL ? (struct log_lost){0} : *lost;
+        c->lost_since = now;
+        c->lacks_shards = false;
+    } else if (now < c->lost_looked_at + LOOK_AGAIN_US) {
+        return ERR_OK;
+    }
+    if (lost == NULL)
+        return code;
+    c->lost_looked_at = now;
+    code = c->lacks_shards ? lack(c, false, e) : mend(c, c->lost_since == now, e);
+    if (code == ERR_FENCED) /* another process sees to it */
+        code = ERR_OK;
+    return code == ERR_OK ? control_load_view(c, e) : code;
+}
+
+bool control_waits_for_shards(const struct control *c)
+{
+    return lost_of(c) != NULL && clock_mono_us() < c->lost_since + WAIT_US;
+}

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: MIT */
+#include "shard/view/lost.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "shard/block.h"
+#include "shard/resident/dirty.h"
+
+extern const char embedded_lost_say[], embedded_lost_lack[], embedded_lost_end[], embedded_shard_make[];
+
+enum {
+    LOOKS = 64, /* shards, or blocks, that are asked for at a time */
+    WINDOW = 8  /* scripts under way */
+};
+
+/* --- shards in Redis --- */
+
+static struct header header_of(const struct lost_work *w, unsigned layer, uint32_t shard)
+{
+    const struct geometry *g = &w->shape->layers[layer].geometry;
+    const struct names *names = w->fold->names;
+    return (struct header){.tag = w->resident->layer[layer]->tag,
+                           .incarnation = names->incarnation,
+                           .generation = w->shape->number,
+                           .writer = {.number = w->shape->layers[layer].token},
+                           .layer = layer,
+                           .shard = shard,
+                           .blocks = g->blocks,
+                           .block_bits = (uint16_t)g->block_bits,
+                           .hashes = (uint16_t)g->hashes};
+}
+
+static unsigned where_of(const struct lost_work *w, unsigned layer, uint32_t shard)
+{
+    return placement_where(w->placement, layer, shard);
+}
+
+enum found {
+    IS_THERE,
+    IS_MISSING, /* or cut, or blank */
+    IS_FOREIGN  /* its name has something else, which is left as it is */
+};
+
+static enum found judge(enum err *code)
+{
+    enum found found = *code == ERR_LOST ? IS_MISSING : fold_is_lost(*code) ? IS_FOREIGN : IS_THERE;
+    if (fold_is_lost(*code))
+        *code = ERR_OK;
+    return found;
+}
+
+/* The last block of each of @count shards from @first: shards are written from the first block to the last.
+ */
+static enum err look_at_ends(struct lost_work *w, unsigned layer, uint32_t first, uint32_t count,
+                             enum found *found, struct error *e)
+{
+    uint8_t block[BLOCK_BITS_MAX / 8];
+    enum err code = ERR_OK;
+    uint32_t last = w->shape->layers[layer].geometry.blocks - 1;
+    for (uint32_t i = 0; i < count && code == ERR_OK; i++) {
+        struct header h = header_of(w, layer, first + i);
+        code = fold_get(w->fold, where_of(w, layer, first + i), &h, last, e);
+    }
+    for (uint32_t i = 0; i < count && code == ERR_OK; i++) {
+        struct header h = header_of(w, layer, first + i);
+        code = fold_got(w->fold, where_of(w, layer, first + i), &h, last, block, e);
+        found[i] = judge(&code);
+    }
+    return code;
+}
+
+/* The header, which gets the token, and every block. */
+static enum err look_at_all(struct lost_work *w, unsigned layer, uint32_t shard, enum found *found,
+                            struct error *e)
+{
+    uint8_t block[BLOCK_BITS_MAX / 8];
+    struct header h = header_of(w, layer, shard);
+    unsigned where = where_of(w, layer, shard);
+    uint64_t later;
+    enum err code = fold_adopt(w->fold, where, &h, &later, e);
+    for (uint32_t first = 0, end; first < h.blocks && code == ERR_OK; first = end) {
+        enum err got;
+        end = h.blocks - first < LOOKS ? h.blocks : first + LOOKS;
+        for (uint32_t i = first; i < end && code == ERR_OK; i++)
+            code = fold_get(w->fold, where, &h, i, e);
+        for (uint32_t i = first; i < end && (code == ERR_OK || code == ERR_LOST); i++)
+            if ((got = fold_got(w->fold, where, &h, i, block, e)) != ERR_OK)
+                code = got;
+    }
+    *found = judge(&code);
+    return code;
+}
+
+static enum err look(struct lost_work *w, unsigned layer, uint32_t first, uint32_t count, enum found *found,
+                     struct error *e)
+{
+    const struct log_lost *n = w->named;
+    enum err code = look_at_ends(w, layer, first, count, found, e);
+    if (code == ERR_OK && n != NULL && n->layer == layer && n->shard >= first && n->shard - first < count)
+        code = look_at_all(w, layer, n->shard, &found[n->shard - first], e);
+    return code;
+}
+
+/* --- making --- */
+
+/* A header with the token, and blocks without tags, in place of what an earlier token has left. */
+static enum err make_blank(struct lost_work *w, const struct header *h, struct error *e)
+{
+    uint8_t block[BLOCK_BITS_MAX / 8] = {0};
+    struct script_call *c = &w->fold->call;
+    unsigned where = where_of(w, h->layer, h->shard);
+    struct header mine = *h;
+    struct key_name key;
+    long long made = 0;
+    names_log_shard(w->fold->names, (struct shard_id){h->generation, h->layer, h->shard}, &key);
+    script_begin(c, embedded_shard_make);
+    script_key(c, &key);
+    mine.writer = w->fold->token;
+    header_encode(&mine, block);
+    script_bytes(c, block, h->block_bits / 8U);
+    memset(block, 0, sizeof(block));
+    script_bytes(c, block, h->block_bits / 8U);
+    script_number(c, h->blocks);
+    script_number(c, HEADER_WRITER_AT);
+    script_number(c, HEADER_WRITER_BYTES);
+    enum err code = script_run(c, w->fold->link, where, &made, e);
+    return code == ERR_OK && made == -2
+               ? error_set(e, ERR_CONFLICT, "%.*s is no shard of this filter: delete or rename that key",
+                           (int)key.length, key.text)
+               : code;
+}
+
+static enum err send_batch(struct lost_work *w, const struct header *h, const struct dirty_batch *b,
+                           struct error *e)
+{
+    uint32_t behind = header_bytes(&w->shape->layers[h->layer].geometry);
+    const uint8_t *bytes = b->bytes;
+    fold_begin(w->fold, h);
+    for (unsigned p = 0; p < b->count; p++) {
+        fold_piece(w->fold, (uint64_t)behind + b->piece[p].offset, bytes, b->piece[p].length);
+        bytes += b->piece[p].length;
+    }
+    return fold_send(w->fold, where_of(w, h->layer, h->shard), e);
+}
+
+/* All blocks from memory. What is not written is found by the next take-over. */
+static enum err write_all(struct lost_work *w, const struct header *h, struct dirty_batch *b, struct error *e)
+{
+    struct bitmap *bitmap = w->resident->layer[h->layer];
+    unsigned where = where_of(w, h->layer, h->shard), under_way = 0;
+    enum err code = ERR_OK;
+    dirty_mark_all(bitmap, h->shard);
+    for (uint32_t page = 0; code == ERR_OK && dirty_take_from(bitmap, h->shard, &page, b);) {
+        if (under_way == WINDOW) {
+            code = fold_reply(w->fold, where, h, e);
+            under_way--;
+        }
+        if (code == ERR_OK)
+            code = send_batch(w, h, b, e);
+        under_way++;
+    }
+    for (; under_way > 0 && code == ERR_OK; under_way--)
+        code = fold_reply(w->fold, where, h, e);
+    return code;
+}
+
+/* --- all shards --- */
+
+/* A shard that is missing, and is whole in memory: its stamp. */
+struct again {
+    unsigned layer;
+    uint32_t shard, stamp;
+};
+
+/* Make blank ones of those of @count shards from @first that are missing; *@n of them are to be written. */
+static enum err blank_some(struct lost_work *w, unsigned layer, uint32_t first, uint32_t count,
+                           struct again *again, uint64_t *n, struct error *e)
+{
+    enum found found[LOOKS] = {IS_THERE};
+    enum err code = look(w, layer, first, count, found, e);
+    for (uint32_t i = 0; i < count && code == ERR_OK; i++) {
+        struct header h = header_of(w, layer, first + i);
+        uint32_t stamp = bitmap_stamp(w->resident->layer[layer], first + i);
+        if (found[i] == IS_MISSING && stamp != 0) {
+            code = make_blank(w, &h, e);
+            again[(*n)++] = (struct again){.layer = layer, .shard = first + i, .stamp = stamp};
+        }
+        w->missing += found[i] != IS_THERE;
+    }
+    return code;
+}
+
+static enum err blank_all(struct lost_work *w, struct again *again, uint64_t *n, struct error *e)
+{
+    enum err code = ERR_OK;
+    for (unsigned layer = 0; layer < w->shape->layer_count; layer++) {
+        uint32_t shards = w->shape->layers[layer].geometry.shards;
+        for (uint32_t s = 0; s < shards && code == ERR_OK; s += LOOKS)
+            code = blank_some(w, layer, s, shards - s < LOOKS ? shards - s : LOOKS, again, n, e);
+    }
+    return code;
+}
+
+/* The view names this token still: nobody has drawn a later one, and stored positions, before the blank
+ * shards were there. */
+static enum err check_token(struct lost_work *w, struct error *e)
+{
+    struct fold *f = w->fold;
+    char token[LOG_TOKEN_TEXT_MAX];
+    struct key_name key;
+    redisReply *r;
+    names_filter_key(f->names, "view", &key);
+    log_token_text(&f->token, token);
+    enum err code = link_command(f->link, link_home(f->link, f->names), &r, e, "HGET %b token%u", key.text,
+                                 key.length, f->slot);
+    if (code != ERR_OK)
+        return code;
+    if (r->type != REDIS_REPLY_STRING || strcmp(r->str, token) != 0)
+        code = error_set(e, ERR_FENCED, "generation %" PRIu64 " has another writer", f->generation);
+    freeReplyObject(r);
+    return code;
+}
+
+static enum err write_again(struct lost_work *w, const struct again *again, uint64_t n, struct error *e)
+{
+    struct dirty_batch *b = malloc(sizeof(*b));
+    enum err code = ERR_OK;
+    if (b == NULL)
+        return error_set(e, ERR_NOMEM, "no memory to make shards again");
+    for (uint64_t i = 0; i < n && code == ERR_OK; i++) {
+        struct header h = header_of(w, again[i].layer, again[i].shard);
+        code = write_all(w, &h, b, e);
+        w->missing -= code == ERR_OK && bitmap_stayed(w->resident->layer[h.layer], h.shard, again[i].stamp);
+    }
+    free(b);
+    return code;
+}
+
+enum err lost_make(struct lost_work *w, struct error *e)
+{
+    uint64_t n = 0;
+    struct again *again = calloc(generation_shards(w->shape), sizeof(*again));
+    if (again == NULL)
+        return error_set(e, ERR_NOMEM, "no memory to make shards again");
+    w->missing = 0;
+    enum err code = blank_all(w, again, &n, e);
+    if (code == ERR_OK && n > 0)
+        code = check_token(w, e);
+    if (code == ERR_OK)
+        code = write_again(w, again, n, e);
+    free(again);
+    if (code != ERR_OK)
+        link_forget(w->fold->link);
+    return code;
+}
+
+/* --- the view --- */
+
+/* A script on the view; NULL: no memory. */
+static struct script_call *begin(const char *text, const struct names *names, uint64_t generation)
+{
+    struct key_name key;
+    struct script_call *c = calloc(1, sizeof(*c));
+    if (c == NULL)
+        return NULL;
+    names_filter_key(names, "view", &key);
+    script_begin(c, text);
+    script_key(c, &key);
+    script_incarnation(c, names->incarnation);
+    script_number(c, generation % 2);
+    return c;
+}
+
+static enum err run(struct script_call *c, struct link *l, const struct names *names, long long least,
+                    long long *result, struct error *e)
+{
+    enum err code = script_run(c, l, link_home(l, names), result, e);
+    script_fini(c);
+    free(c);
+    return code == ERR_OK && *result < least
+               ? error_set(e, ERR_FENCED, "the view of filter \"%.*s\" is another one by now",
+                           (int)names->filter_length, names->filter)
+               : code;
+}
+
+enum err lost_say(struct link *l, const struct names *names, const struct log_lost *lost, struct error *e)
+{
+    char text[LOG_LOST_TEXT_MAX];
+    struct script_call *c = begin(embedded_lost_say, names, lost->generation);
+    long long result = 0;
+    if (c == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    script_number(c, lost->generation);
+    (void)snprintf(text, sizeof(text), "%u.%" PRIu32, lost->layer, lost->shard);
+    script_text(c, text);
+    return run(c, l, names, 1, &result, e);
+}
+
+enum err lost_lack(struct link *l, const struct names *names, const struct log_lost *lost,
+                   const uint8_t writer[LOG_WRITER_BYTES], unsigned *others, struct error *e)
+{
+    char text[LOG_LOST_TEXT_MAX], name[LOG_WRITER_NAME_MAX], lacks[LOG_WRITER_NAME_MAX];
+    struct script_call *c = begin(embedded_lost_lack, names, lost->generation);
+    long long result = 0;
+    if (c == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    log_lost_text(lost, text);
+    log_writer_name(writer, name);
+    (void)snprintf(lacks, sizeof(lacks), "lacks.%.32s", strchr(name, '.') + 1);
+    script_text(c, text);
+    script_text(c, name);
+    script_text(c, lacks);
+    enum err code = run(c, l, names, 0, &result, e);
+    *others = code == ERR_OK ? (unsigned)result : 0;
+    return code;
+}
+
+enum err lost_end(struct fold *f, const struct log_lost *lost, struct error *e)
+{
+    char text[LOG_LOST_TEXT_MAX], token[LOG_TOKEN_TEXT_MAX];
+    struct script_call *c = begin(embedded_lost_end, f->names, lost->generation);
+    long long result = 0;
+    if (c == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    log_lost_text(lost, text);
+    log_token_text(&f->token, token);
+    script_text(c, text);
+    script_text(c, token);
+    return run(c, f->link, f->names, 1, &result, e);
+}

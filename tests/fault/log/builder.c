@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/fault/log/builder.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "migrate/log_build.h"
+#include "shard/view/grace.h"
+#include "shard/view/view_load.h"
+#include "tests/fault/log/lease.h"
+
+enum {
+    TIMEOUT_MS = 3000,
+    PAGE = 1000,
+    PAGES = 10, /* between checkpoints */
+    MEMORY = 1 << 30,
+    STARTS_MAX = 200, /* of one build; some time apart */
+    PAUSE_US = 10000
+};
+
+struct turn {
+    const struct builder_options *o;
+    struct link *link;
+    struct log_view *view;
+    struct builder *builder;
+    struct log_build *build;
+    uint64_t row; /* the next one */
+};
+
+static enum err load_view(struct turn *t, struct error *e)
+{
+    return log_view_load(t->link, t->o->names, t->view, e);
+}
+
+/* --- rows --- */
+
+/* All adds that are under way now have ended. */
+static void settle(const struct ledger *l)
+{
+    for (unsigned i = 0; i < WORKERS; i++) {
+        uint64_t turn = atomic_load(&l->turn[i]);
+        while (turn % 2 == 1 && atomic_load(&l->turn[i]) == turn && !atomic_load(&l->stop))
+            clock_sleep_us(1000);
+    }
+}
+
+static enum err put_page(struct turn *t, struct error *e)
+{
+    char text[24];
+    for (unsigned i = 0; i < PAGE && t->row < LEDGER_KEYS; i++, t->row++) {
+        if (!atomic_load(&t->o->ledger->acknowledged[t->row]))
+            continue;
+        int n = snprintf(text, sizeof(text), "%" PRIu64, t->row);
+        log_build_put(t->build, 0, hash_key(t->builder->seed, text, (size_t)n));
+    }
+    return log_build_page_end(t->build, 0, e);
+}
+
+static enum err put_rows(struct turn *t, struct error *e)
+{
+    char rows[24];
+    enum err code = ERR_OK;
+    while (t->row < LEDGER_KEYS && code == ERR_OK) {
+        for (unsigned i = 0; i < PAGES && code == ERR_OK; i++)
+            code = put_page(t, e);
+        int n = snprintf(rows, sizeof(rows), "%" PRIu64, t->row);
+        if (code == ERR_OK)
+            code = log_build_checkpoint(t->build, rows, (size_t)n, e);
+    }
+    return code;
+}
+
+/* --- a build --- */
+
+static enum err make_bits(struct turn *t, struct error *e)
+{
+    const struct log_build_options options = {.builder = t->builder, .memory = MEMORY, .writers = 1};
+    log_build_free(t->build);
+    t->build = NULL;
+    return log_build_new(&t->build, &options, e);
+}
+
+/* Go on with what is recorded, or from the beginning. */
+static enum err run_once(struct turn *t, struct error *e)
+{
+    enum err code = ERR_OK;
+    if (t->builder->anew) {
+        code = builder_start(t->builder, e);
+        t->row = 0;
+        if (code == ERR_OK)
+            settle(t->o->ledger);
+    }
+    if (code == ERR_OK)
+        code = make_bits(t, e);
+    if (code == ERR_OK)
+        code = put_rows(t, e);
+    if (code == ERR_OK)
+        code = log_build_cutover(t->build, false, e);
+    return code;
+}
+
+static enum err resume(struct turn *t, struct error *e)
+{
+    struct buffer rows = {0};
+    enum err code = builder_resume(t->builder, &rows, e);
+    t->row = code == ERR_OK && !t->builder->anew ? strtoull(buffer_text(&rows), NULL, 10) : 0;
+    buffer_fini(&rows);
+    return code;
+}
+
+/* The build that the view has, or a new one beside the generation that is read. */
+static enum err build(struct turn *t, struct error *e)
+{
+    enum err code = builder_new(&t->builder, t->link, t->o->names, e);
+    if (code != ERR_OK)
+        return code;
+    code = resume(t, e);
+    if (code == ERR_NOT_FOUND) {
+        code = builder_begin(t->builder, &t->view->slot[t->view->current].shape, e);
+        t->builder->anew = true;
+    }
+    if (code == ERR_OK)
+        code = run_once(t, e);
+    for (unsigned i = 0; code == ERR_LOST && t->builder->anew && i < STARTS_MAX; i++) {
+        clock_sleep_us(PAUSE_US);
+        code = run_once(t, e);
+    }
+    log_build_free(t->build);
+    builder_free(t->builder);
+    t->build = NULL;
+    t->builder = NULL;
+    if (code == ERR_OK)
+        atomic_fetch_add(&t->o->ledger->cutovers, 1);
+    return code;
+}
+
+/* --- the generation that is not read --- */
+
+static bool is_built_beside(const struct log_view *v)
+{
+    const struct generation *other = &v->slot[v->current ^ 1].shape;
+    return other->number != 0 && other->built;
+}
+
+static enum err roll_back(struct turn *t, struct error *e)
+{
+    enum err code = load_view(t, e);
+    if (code != ERR_OK || !is_built_beside(t->view))
+        return code;
+    code = grace_switch(t->link, t->o->names, t->view->slot[t->view->current ^ 1].shape.number, e);
+    if (code == ERR_OK)
+        atomic_fetch_add(&t->o->ledger->rollbacks, 1);
+    return code == ERR_CONFLICT ? ERR_OK : code; /* a lane was replaced meanwhile */
+}
+
+static enum err retire(struct turn *t, struct error *e)
+{
+    enum err code = load_view(t, e);
+    if (code == ERR_OK && is_built_beside(t->view)) {
+        code = grace_forget(t->link, t->o->names, t->view->slot[t->view->current ^ 1].shape.number, NULL, e);
+        if (code == ERR_OK)
+            atomic_fetch_add(&t->o->ledger->retired, 1);
+    }
+    if (code == ERR_OK)
+        code = grace_delete(t->link, t->o->names, e);
+    return code;
+}
+
+enum err builder_turn(const struct builder_options *o, struct link *l, bool back, struct error *e)
+{
+    struct turn t = {.o = o, .link = l, .view = malloc(sizeof(*t.view))};
+    if (t.view == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    enum err code = load_view(&t, e);
+    if (code == ERR_OK && is_built_beside(t.view))
+        code = retire(&t, e); /* of a turn before */
+    if (code == ERR_OK)
+        code = load_view(&t, e);
+    if (code == ERR_OK)
+        code = build(&t, e);
+    if (code == ERR_OK && back)
+        code = roll_back(&t, e);
+    if (code == ERR_OK)
+        code = retire(&t, e);
+    free(t.view);
+    return code;
+}
+
+/* --- the process --- */
+
+struct leaser {
+    const struct builder_options *o;
+    atomic_bool has;
+};
+
+static void *hold_lease(void *arg)
+{
+    struct leaser *h = arg;
+    struct link *l = link_new(h->o->nodes, TIMEOUT_MS, "lease");
+    while (!atomic_load(&h->o->ledger->stop)) {
+        atomic_store(&h->has, builder_lease(l, h->o->names, "builds", h->o->number + 1));
+        clock_sleep_us(LEASE_MS * 1000 / 4);
+    }
+    link_free(l);
+    return NULL;
+}
+
+int builder_process_run(const struct builder_options *o)
+{
+    struct leaser leaser = {.o = o};
+    pthread_t thread;
+    struct link *l = link_new(o->nodes, TIMEOUT_MS, "builder");
+    uint64_t turns = 0;
+    if (l == NULL || pthread_create(&thread, NULL, hold_lease, &leaser) != 0)
+        return 1;
+    while (!atomic_load(&o->ledger->stop)) {
+        struct error e = {""};
+        if (atomic_load(&leaser.has) && builder_turn(o, l, (o->seed + turns++) % 3 == 0, &e) != ERR_OK) {
+            if (getenv("LOG_FAULT_VERBOSE") != NULL)
+                (void)fprintf(stderr, "builder %u: %s\n", o->number, e.text);
+            atomic_fetch_add(&o->ledger->broken_turns, 1);
+        }
+        clock_sleep_us(PAUSE_US);
+    }
+    (void)pthread_join(thread, NULL);
+    link_free(l);
+    return 0;
+}

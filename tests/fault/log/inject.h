@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TESTS_FAULT_LOG_INJECT_H
+#define TESTS_FAULT_LOG_INJECT_H
+/* What happens to data in Redis. As log_injection's inject. */
+#include "tests/fault/log/world.h"
+
+bool inject_delete_lane(struct log_world *w);
+bool inject_delete_shard(struct log_world *w);
+bool inject_flush_shards(struct log_world *w);
+bool inject_delete_view(struct log_world *w);
+bool inject_delete_field(struct log_world *w);
+bool inject_move_slot(struct log_world *w);
+#endif

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+/* Data that go, or move to another server, while Redis itself goes on. */
+#include "tests/fault/log/inject.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+enum {
+    BACK_US = 5000 * 1000, /* until a shard has come back from memory */
+    LOOK_US = 5000,
+    LAST = 2 /* of three servers: it holds shards alone */
+};
+
+/* --- keys --- */
+
+/* One of the keys that match, on any server: *@server. "": there is none. */
+static void any_key(struct log_world *w, const char *pattern, char *out, size_t size, unsigned *server)
+{
+    struct client *c;
+    uint64_t met = 0;
+    *out = '\0';
+    for (unsigned i = 0; (c = fault_servers_each(&w->servers, i)) != NULL; i++) {
+        redisReply *r = client_command(c, "KEYS %s", pattern);
+        for (size_t k = 0; r != NULL && r->type == REDIS_REPLY_ARRAY && k < r->elements; k++)
+            if (log_world_draw(w, ++met) == 0) {
+                (void)snprintf(out, size, "%s", r->element[k]->str);
+                *server = i;
+            }
+        freeReplyObject(r);
+    }
+}
+
+/* What a command of up to three words, the last of which is @key where that is given, gives; -1: no integer.
+ */
+static long long integer(struct client *c, const char *command, const char *key)
+{
+    char text[320];
+    (void)snprintf(text, sizeof(text), "%s %s", command, key == NULL ? "" : key);
+    redisReply *r = client_command(c, text);
+    long long n = r != NULL && r->type == REDIS_REPLY_INTEGER ? r->integer : -1;
+    freeReplyObject(r);
+    return n;
+}
+
+/* Until @command gives @wanted. */
+static bool comes_to(struct client *c, const char *command, const char *key, long long wanted)
+{
+    uint64_t until = clock_mono_us() + BACK_US;
+    long long n;
+    while ((n = integer(c, command, key)) != wanted && clock_mono_us() < until)
+        clock_sleep_us(LOOK_US);
+    if (n != wanted)
+        (void)fprintf(stderr, "%s %s gives %lld, not %lld, %d s after the loss\n", command,
+                      key == NULL ? "" : key, n, wanted, BACK_US / 1000000);
+    return n == wanted;
+}
+
+bool inject_delete_lane(struct log_world *w)
+{
+    char key[256];
+    unsigned server;
+    any_key(w, "*.log*", key, sizeof(key), &server);
+    bool ok = *key != '\0' && integer(fault_servers_each(&w->servers, server), "DEL", key) >= 0;
+    clock_sleep_us(700 * 1000);
+    return ok;
+}
+
+/* Shards are lost while a process has them in memory. */
+bool inject_delete_shard(struct log_world *w)
+{
+    char key[256];
+    unsigned server;
+    any_key(w, "tb:{f.*.*.*}:*", key, sizeof(key), &server);
+    struct client *c = *key == '\0' ? NULL : fault_servers_each(&w->servers, server);
+    return c != NULL && integer(c, "DEL", key) == 1 && comes_to(c, "EXISTS", key, 1);
+}
+
+bool inject_flush_shards(struct log_world *w)
+{
+    struct client *c = fault_servers_each(&w->servers, LAST);
+    struct error e = {""};
+    long long had = integer(c, "DBSIZE", NULL);
+    return had > 0 && client_ok(c, &e, "FLUSHALL") == ERR_OK && comes_to(c, "DBSIZE", NULL, had);
+}
+
+/* --- the view --- */
+
+bool inject_delete_view(struct log_world *w)
+{
+    long long n = integer(fault_servers_each(&w->servers, 0), "DEL", "tb:{f}:view");
+    clock_sleep_us(500 * 1000);
+    return n >= 0;
+}
+
+/* One of its fields is away for some time; but not its version, without which the data look older than they
+ * are, so that the filter is degraded. */
+bool inject_delete_field(struct log_world *w)
+{
+    struct client *c = fault_servers_each(&w->servers, 0);
+    redisReply *all = client_command(c, "HGETALL tb:{f}:view");
+    bool ok = all != NULL && all->type == REDIS_REPLY_ARRAY && all->elements >= 2;
+    if (ok) {
+        size_t i = 2 * log_world_draw(w, all->elements / 2);
+        const redisReply *name = all->element[i], *value = all->element[i + 1];
+        if (strcmp(name->str, "version") != 0)
+            freeReplyObject(client_command(c, "HDEL tb:{f}:view %b", name->str, name->len));
+        clock_sleep_us(200 * 1000);
+        freeReplyObject(
+            client_command(c, "HSETNX tb:{f}:view %b %b", name->str, name->len, value->str, value->len));
+    }
+    freeReplyObject(all);
+    return ok;
+}
+
+/* --- slots --- */
+
+/* The slot of a lane, or of a shard, moves to another master. */
+bool inject_move_slot(struct log_world *w)
+{
+    char key[256];
+    unsigned server;
+    struct error e = {""};
+    any_key(w, log_world_draw(w, 2) == 0 ? "*.log*" : "tb:{f.*.*.*}:*", key, sizeof(key), &server);
+    if (*key == '\0')
+        return true; /* it is being replaced */
+    long long slot = integer(fault_servers_each(&w->servers, 0), "CLUSTER KEYSLOT", key);
+    unsigned from = temp_cluster_owner(&w->servers.cluster, 0, (unsigned)slot);
+    bool ok = slot >= 0 && from < FAULT_SERVERS_MAX &&
+              temp_cluster_move(&w->servers.cluster, (unsigned)slot, 1, from, (from + 1) % FAULT_SERVERS_MAX,
+                                20000, &e) == ERR_OK;
+    if (!ok)
+        (void)fprintf(stderr, "slot %lld does not move: %s\n", slot, e.text);
+    clock_sleep_us(300 * 1000);
+    return ok;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TESTS_FAULT_LOG_SERVERS_H
+#define TESTS_FAULT_LOG_SERVERS_H
+/* The Redis servers of a round: one, three of which the first is home, or a cluster of three masters. */
+#include <stdbool.h>
+#include "shard/nodes.h"
+#include "tests/lib/client.h"
+#include "tests/lib/temp_cluster.h"
+#include "tests/lib/temp_redis.h"
+
+enum fault_layout { ONE_SERVER, THREE_SERVERS, CLUSTER_OF_THREE };
+enum { FAULT_SERVERS_MAX = 3 };
+
+struct fault_servers {
+    enum fault_layout layout;
+    unsigned count;
+    struct temp_redis redis[FAULT_SERVERS_MAX]; /* not those of a cluster */
+    struct client client[FAULT_SERVERS_MAX];
+    struct temp_cluster cluster;
+    struct nodes nodes;
+};
+
+/* Each acknowledges what is on its disk. What was started is ended by fault_servers_fini(), also on error. */
+MUST_CHECK enum err fault_servers_start(struct fault_servers *s, enum fault_layout layout, struct error *e);
+void fault_servers_fini(struct fault_servers *s);
+
+/* A connection to each server in turn; NULL: there are no more. */
+struct client *fault_servers_each(struct fault_servers *s, unsigned i);
+/* A client to server @i once more, which was restarted. */
+MUST_CHECK enum err fault_servers_reconnect(struct fault_servers *s, unsigned i, struct error *e);
+#endif

@@ -1,0 +1,587 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/fault/log/steps.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "shard/view/drop.h"
+#include "shard/view/make.h"
+#include "shard/view/view_load.h"
+#include "tests/fault/log/builder.h"
+#include "tests/fault/log/servers.h"
+#include "tests/lib/log_member.h"
+#include "tests/lib/proxy.h"
+
+enum {
+    TIMEOUT_MS = 2000,
+    KEYS = 2000, /* of the filter; more are added at each step */
+    MORE = 100,
+    SHARD_BYTES = 4096,
+    END_US = 20000 * 1000, /* of whatever has to come */
+    LOOK_US = 2000,
+    LATE_US = 100 * 1000, /* for requests let go to have been executed */
+    REQUESTS_MAX = 2000
+};
+
+/* How the n-th request ends. */
+enum moment {
+    MOMENT_AFTER,  /* executed, its reply never seen, its sender killed */
+    MOMENT_BEFORE, /* never executed, its sender killed */
+    MOMENT_LATE,   /* the same, and executed when another process has ended the work */
+    MOMENT_STOP,   /* its sender stands still, and goes on when another process has ended the work */
+    MOMENTS
+};
+
+static const char *const moment_names[MOMENTS] = {
+    [MOMENT_AFTER] = "after the request",
+    [MOMENT_BEFORE] = "before the request",
+    [MOMENT_LATE] = "before the request, which is executed later",
+    [MOMENT_STOP] = "standing still before the request",
+};
+
+struct steps {
+    const struct step *kind;
+    struct fault_servers servers;
+    struct proxy *proxy;
+    unsigned route;
+    struct nodes a, b; /* the same server by the same proxy, as two users */
+    struct names names;
+    struct link *link; /* B's */
+    struct ledger *ledger;
+    struct log_member writer; /* which adds while there is a filter, and has its shards in memory */
+    struct log_view *view;
+    bool has_writer;
+    uint64_t next;     /* keys before it are acknowledged */
+    uint64_t requests; /* that A has made */
+};
+
+/* What process A does. Each returns false where it could not be done. */
+struct step {
+    bool filter;                              /* there is one before, and a process that writes */
+    bool (*ready)(struct steps *s, void **x); /* A, before its requests are counted; NULL: nothing */
+    bool (*before)(struct steps *s);          /* then the test; NULL: nothing */
+    bool (*act)(struct steps *s, void *x);    /* A */
+    bool (*finish)(struct steps *s);          /* B, until all is done */
+    bool (*after)(struct steps *s);           /* when A has ended, too; NULL: nothing */
+};
+
+static bool said(enum err code, const struct error *e)
+{
+    if (code != ERR_OK)
+        (void)fprintf(stderr, "%s\n", e->text);
+    return code == ERR_OK;
+}
+
+static bool is_said(bool ok, const char *text)
+{
+    if (!ok)
+        (void)fprintf(stderr, "%s\n", text);
+    return ok;
+}
+
+/* --- the filter --- */
+
+static bool make(struct steps *s, const struct nodes *nodes)
+{
+    struct error e = {""};
+    struct link *l = link_new(nodes, TIMEOUT_MS, NULL);
+    struct names names = s->names;
+    names.incarnation = 0;
+    enum err code = log_member_make(l, &names, 4 * KEYS, 2, SHARD_BYTES, &e);
+    link_free(l);
+    return code == ERR_EXISTS || said(code, &e);
+}
+
+static bool load_view(struct steps *s)
+{
+    struct error e = {""};
+    return said(log_view_load(s->link, &s->names, s->view, &e), &e);
+}
+
+static struct log_member_options member_options(struct steps *s, const struct nodes *nodes, bool folds)
+{
+    return (struct log_member_options){
+        .nodes = nodes, .names = &s->names, .memory = UINT64_MAX, .timeout_ms = TIMEOUT_MS, .folds = folds};
+}
+
+/* Check or add keys of [first, last), until it is answered. False: one is not as @wanted says. Of keys that
+ * were sent before, and not answered, nobody knows what is new. */
+static bool ask(struct log_member *m, bool adds, uint64_t first, uint64_t last, enum key_answer wanted)
+{
+    static uint64_t keys[KEYS];
+    static uint8_t answers[KEYS];
+    struct error e = {""};
+    uint64_t until = clock_mono_us() + END_US;
+    for (uint64_t at = first; at < last;) {
+        unsigned count = (unsigned)(last - at < KEYS ? last - at : KEYS), wrong = 0;
+        for (unsigned i = 0; i < count; i++)
+            keys[i] = at + i;
+        enum err code = log_member_ask(m, adds, keys, count, answers, &e);
+        bool again = code != ERR_OK;
+        for (; code != ERR_OK && clock_mono_us() < until; clock_sleep_us(LOOK_US))
+            code = log_member_ask(m, adds, keys, count, answers, &e);
+        if (code != ERR_OK)
+            return said(code, &e);
+        for (unsigned i = 0; i < count; i++)
+            wrong += answers[i] != wanted && answers[i] != KEY_UNSURE;
+        if (!(adds && again) &&
+            wrong > (wanted == KEY_PRESENT ? 0 : count / 20)) { /* the others may be false positives */
+            (void)fprintf(stderr, "of %u keys %u were answered otherwise than by %d\n", count, wrong, wanted);
+            return false;
+        }
+        at += count;
+    }
+    return true;
+}
+
+static bool add_more(struct steps *s, struct log_member *m)
+{
+    bool ok = ask(m, true, s->next, s->next + MORE, KEY_ADDED);
+    for (uint64_t i = s->next; ok && i < s->next + MORE; i++)
+        s->ledger->acknowledged[i % LEDGER_KEYS] = 1;
+    s->next += ok ? MORE : 0;
+    return ok;
+}
+
+/* All positions of the generation that is read are the ends of the lanes. */
+static bool is_folded(struct steps *s)
+{
+    const struct log_view *v = s->view;
+    bool folded = load_view(s);
+    for (unsigned i = 0; folded && i < v->lane_count; i++) {
+        char id[LOG_ID_TEXT_MAX];
+        struct key_name key;
+        lane_key(&key, &s->names, i, v->lane[i].number);
+        redisReply *r;
+        if (link_command(s->link, link_home(s->link, &s->names), &r, NULL, "XREVRANGE %b + - COUNT 1",
+                         key.text, key.length) != ERR_OK)
+            return false;
+        (void)log_id_format(v->slot[v->current].folded[i].position.id, id);
+        folded = r->elements == 1 && strcmp(r->element[0]->element[0]->str, id) == 0;
+        freeReplyObject(r);
+    }
+    return folded;
+}
+
+static bool wait_until_folded(struct steps *s)
+{
+    uint64_t until = clock_mono_us() + END_US;
+    bool folded;
+    while (!(folded = is_folded(s)) && clock_mono_us() < until)
+        clock_sleep_us(LOOK_US);
+    if (!folded)
+        (void)fprintf(stderr, "it is not folded: %s\n", s->writer.last.text);
+    return folded;
+}
+
+static bool begin_filter(struct steps *s)
+{
+    struct error e = {""};
+    s->next = 0;
+    memset(s->ledger, 0, sizeof(*s->ledger));
+    if (!make(s, &s->b) || !load_view(s))
+        return false;
+    s->names.incarnation = s->view->incarnation;
+    const struct log_member_options o = member_options(s, &s->b, false);
+    s->has_writer = true;
+    return said(log_member_open(&s->writer, &o, &e), &e) && add_more(s, &s->writer);
+}
+
+/* Its entries are folded before it leaves. */
+static void end_writer(struct steps *s)
+{
+    if (!s->has_writer)
+        return;
+    control_set_folding(s->writer.control, true);
+    log_member_close(&s->writer);
+    s->has_writer = false;
+}
+
+/* A process that comes now, and has nothing but what is in Redis, finds what was acknowledged. */
+static bool all_is_there(struct steps *s)
+{
+    static struct log_member m;
+    struct error e = {""};
+    const struct log_member_options o = member_options(s, &s->b, false);
+    bool ok = said(log_member_open(&m, &o, &e), &e) && ask(&m, false, 0, s->next, KEY_PRESENT) &&
+              ask(&m, false, LEDGER_NEVER, LEDGER_NEVER + KEYS, KEY_ABSENT);
+    log_member_close(&m);
+    return ok;
+}
+
+/* --- making and deleting a filter --- */
+
+static bool make_it(struct steps *s, void *unused)
+{
+    (void)unused;
+    return make(s, &s->a);
+}
+
+static bool finish_make(struct steps *s)
+{
+    s->names.incarnation = 0;
+    return begin_filter(s) && add_more(s, &s->writer);
+}
+
+static bool drop(struct steps *s, const struct nodes *nodes)
+{
+    struct error e = {""};
+    struct link *l = link_new(nodes, TIMEOUT_MS, NULL);
+    enum err code = log_drop(l, &s->names, NULL, &e);
+    link_free(l);
+    return code == ERR_NOT_FOUND || said(code, &e);
+}
+
+static bool drop_it(struct steps *s, void *unused)
+{
+    (void)unused;
+    return drop(s, &s->a);
+}
+
+static bool finish_drop(struct steps *s)
+{
+    bool ok = drop(s, &s->b);
+    end_writer(s);
+    return ok;
+}
+
+/* Nothing of it is left, and it can be made anew. */
+static bool make_anew(struct steps *s)
+{
+    redisReply *r =
+        client_command(&s->servers.client[0], "KEYS tb:{f*:*%016" PRIx64 "*", s->names.incarnation);
+    bool ok = r != NULL && r->type == REDIS_REPLY_ARRAY && r->elements == 0;
+    for (size_t i = 0; r != NULL && i < r->elements && i < 5; i++)
+        (void)fprintf(stderr, "%s is left over\n", r->element[i]->str);
+    freeReplyObject(r);
+    s->names.incarnation = 0;
+    return begin_filter(s) && ok;
+}
+
+/* --- folding --- */
+
+static struct log_member member; /* A's */
+
+static bool open_folder(struct steps *s, void **out)
+{
+    struct error e = {""};
+    const struct log_member_options o = member_options(s, &s->a, false);
+    *out = &member;
+    return said(log_member_open(&member, &o, &e), &e) && ask(&member, false, 0, s->next, KEY_PRESENT);
+}
+
+static bool fold_all(struct steps *s, void *x)
+{
+    struct log_member *m = x;
+    control_set_folding(m->control, true);
+    return wait_until_folded(s);
+}
+
+static bool finish_fold(struct steps *s)
+{
+    control_set_folding(s->writer.control, true);
+    bool ok = add_more(s, &s->writer) && wait_until_folded(s);
+    control_set_folding(s->writer.control, false);
+    return ok;
+}
+
+/* --- a lost shard, a lost lane --- */
+
+static bool delete_one(struct steps *s, const char *pattern)
+{
+    redisReply *r = client_command(&s->servers.client[0], "KEYS %s", pattern);
+    bool ok = r != NULL && r->type == REDIS_REPLY_ARRAY && r->elements > 0;
+    if (ok)
+        freeReplyObject(
+            client_command(&s->servers.client[0], "DEL %b", r->element[0]->str, r->element[0]->len));
+    freeReplyObject(r);
+    return ok;
+}
+
+static bool delete_shard(struct steps *s)
+{
+    return delete_one(s, "tb:{f.*.*.*}:*");
+}
+
+static bool delete_lane(struct steps *s)
+{
+    return delete_one(s, "*.log1");
+}
+
+/* It adds, too, so that it is a writer that the roll call has to wait for. */
+static bool open_writer(struct steps *s, void **out)
+{
+    return open_folder(s, out) && ask(&member, true, LEDGER_NEVER - 1, LEDGER_NEVER, KEY_ADDED);
+}
+
+static bool add_and_fold(struct steps *s, void *x)
+{
+    struct log_member *m = x;
+    control_set_folding(m->control, true);
+    return ask(m, false, 0, s->next, KEY_PRESENT) && wait_until_folded(s);
+}
+
+/* --- builds --- */
+
+static bool build(struct steps *s, const struct nodes *nodes, bool back)
+{
+    struct error e = {""};
+    struct link *l = link_new(nodes, TIMEOUT_MS, NULL);
+    const struct builder_options o = {.nodes = nodes, .names = &s->names, .ledger = s->ledger};
+    enum err code = builder_turn(&o, l, back, &e);
+    link_free(l);
+    return said(code, &e);
+}
+
+static bool build_it(struct steps *s, void *unused)
+{
+    (void)unused;
+    return build(s, &s->a, true);
+}
+
+static bool finish_build(struct steps *s)
+{
+    return add_more(s, &s->writer) && build(s, &s->b, false) && finish_fold(s);
+}
+
+/* --- all of them --- */
+
+static const struct step_kind names[] = {
+    {"step-make", "a filter is made, and its maker dies at each request"},
+    {"step-drop", "a filter is deleted, and its deleter dies at each request"},
+    {"step-fold", "a folder dies at each request"},
+    {"step-shard", "a shard is lost, and who makes it again dies at each request"},
+    {"step-lane", "a lane is lost, and who replaces it stands still at each request"},
+    {"step-build", "a builder dies at each request"},
+    {NULL, NULL},
+};
+const struct step_kind *const step_kinds = names;
+
+static const struct step kinds[] = {
+    {.act = make_it, .finish = finish_make},
+    {.filter = true, .act = drop_it, .finish = finish_drop, .after = make_anew},
+    {.filter = true, .ready = open_folder, .act = fold_all, .finish = finish_fold},
+    {.filter = true, .ready = open_folder, .before = delete_shard, .act = fold_all, .finish = finish_fold},
+    {.filter = true, .ready = open_writer, .before = delete_lane, .act = add_and_fold, .finish = finish_fold},
+    {.filter = true, .act = build_it, .finish = finish_build},
+};
+
+/* --- a step --- */
+
+struct forked {
+    pid_t pid;
+    int to, from; /* pipes */
+};
+
+static bool start(struct steps *s, struct forked *p)
+{
+    int down[2], up[2];
+    char byte;
+    if (pipe(down) != 0 || pipe(up) != 0)
+        return false;
+    (void)fflush(stdout);
+    p->pid = fork();
+    if (p->pid == 0) {
+        void *x = NULL;
+        s->link = link_new(&s->b, TIMEOUT_MS, NULL); /* the other one's connections are the parent's */
+        bool ok = s->kind->ready == NULL || s->kind->ready(s, &x);
+        ok = ok && write(up[1], "r", 1) == 1 && read(down[0], &byte, 1) == 1 && s->kind->act(s, x);
+        _exit(ok ? 0 : 1);
+    }
+    p->to = down[1];
+    p->from = up[0];
+    (void)close(down[0]);
+    (void)close(up[1]);
+    return p->pid > 0 && read(p->from, &byte, 1) == 1;
+}
+
+static bool has_ended(struct forked *p, int *status)
+{
+    return p->pid > 0 && waitpid(p->pid, status, WNOHANG) == p->pid;
+}
+
+static void end(struct forked *p)
+{
+    int status;
+    if (p->pid > 0) {
+        (void)kill(p->pid, SIGKILL);
+        (void)waitpid(p->pid, &status, 0);
+    }
+    (void)close(p->to);
+    (void)close(p->from);
+    p->pid = 0;
+}
+
+/* Until A is held at its n-th request, or has come to its end: *@ended. */
+static bool wait_for(struct steps *s, struct forked *p, bool *ended)
+{
+    uint64_t until = clock_mono_us() + END_US;
+    int status = 0;
+    *ended = false;
+    while (!proxy_is_held(s->proxy) && !*ended) {
+        *ended = has_ended(p, &status);
+        if (clock_mono_us() > until) {
+            (void)fprintf(stderr, "the process comes to no end\n");
+            return false;
+        }
+        clock_sleep_us(200);
+    }
+    if (*ended) {
+        p->pid = 0;
+        if (status != 0)
+            (void)fprintf(stderr, "the process ended with status %d\n", status);
+    }
+    return !*ended || status == 0;
+}
+
+static bool wait_for_end(struct forked *p)
+{
+    uint64_t until = clock_mono_us() + END_US;
+    int status;
+    while (p->pid > 0 && !has_ended(p, &status) && clock_mono_us() < until)
+        clock_sleep_us(LOOK_US);
+    bool ended = clock_mono_us() < until;
+    if (ended)
+        p->pid = 0;
+    return is_said(ended, "the process comes to no end");
+}
+
+/* A stands still at the request: the others go on, then it does. */
+static bool go_on(struct steps *s, struct forked *p, enum moment moment)
+{
+    int status = 0;
+    bool is_writer = s->kind->ready == open_writer, ok = true;
+    if (moment == MOMENT_AFTER || moment == MOMENT_BEFORE || moment == MOMENT_LATE) {
+        (void)kill(p->pid, SIGKILL);
+        (void)waitpid(p->pid, &status, 0);
+        p->pid = 0;
+    }
+    if (moment == MOMENT_AFTER || moment == MOMENT_BEFORE)
+        proxy_release(s->proxy, false);
+    if (is_writer) { /* the others wait for it */
+        clock_sleep_us(LATE_US);
+        proxy_release(s->proxy, true);
+    }
+    ok = s->kind->finish(s);
+    if (moment == MOMENT_LATE || moment == MOMENT_STOP)
+        proxy_release(s->proxy, true);
+    if (moment == MOMENT_LATE || (moment == MOMENT_STOP && !is_writer))
+        clock_sleep_us(LATE_US);
+    return ok;
+}
+
+/* *@ended: A came to its end before its n-th request. */
+static bool step(struct steps *s, enum moment moment, uint64_t n, bool *ended)
+{
+    struct forked p = {0};
+    struct error e = {""};
+    *ended = true;
+    bool ok = client_ok(&s->servers.client[0], &e, "FLUSHALL") == ERR_OK;
+    s->names.incarnation = 0;
+    ok = ok && (!s->kind->filter || begin_filter(s)) && is_said(start(s, &p), "the process did not begin") &&
+         (s->kind->before == NULL || is_said(s->kind->before(s), "nothing was deleted"));
+    if (ok) {
+        proxy_count(s->proxy, "a", n, moment == MOMENT_AFTER ? PROXY_AFTER : PROXY_BEFORE);
+        ok = write(p.to, "g", 1) == 1 && wait_for(s, &p, ended);
+        if (ok && !*ended)
+            ok = go_on(s, &p, moment);
+        else
+            ok = ok && s->kind->finish(s);
+        if (ok && s->kind->after != NULL)
+            ok = wait_for_end(&p) && s->kind->after(s);
+        s->requests = proxy_counted(s->proxy);
+        proxy_release(s->proxy, true);
+        ok = ok && add_more(s, &s->writer) && ask(&s->writer, false, 0, s->next, KEY_PRESENT) &&
+             all_is_there(s);
+    }
+    end(&p);
+    end_writer(s);
+    return ok;
+}
+
+/* --- all steps --- */
+
+static bool begin(struct steps *s, struct error *e)
+{
+    char url[128];
+    uint16_t port;
+    s->ledger = ledger_new();
+    s->view = malloc(sizeof(*s->view));
+    enum err code = s->ledger == NULL || s->view == NULL ? error_set(e, ERR_NOMEM, "out of memory")
+                                                         : fault_servers_start(&s->servers, ONE_SERVER, e);
+    if (code == ERR_OK)
+        code = client_ok(&s->servers.client[0], e, "CONFIG SET appendonly no");
+    if (code == ERR_OK)
+        code = client_ok(&s->servers.client[0], e, "ACL SETUSER a on nopass ~* &* +@all");
+    if (code == ERR_OK)
+        code = client_ok(&s->servers.client[0], e, "ACL SETUSER b on nopass ~* &* +@all");
+    if (code == ERR_OK)
+        code = proxy_start(&s->proxy, e);
+    if (code == ERR_OK)
+        code = proxy_add(s->proxy, WIRE_REDIS, s->servers.redis[0].port, &s->route, &port, e);
+    if (code == ERR_OK) {
+        proxy_count_as_job(s->proxy, "*");
+        (void)snprintf(url, sizeof(url), "redis://a:a@127.0.0.1:%u", port);
+        code = nodes_parse(&s->a, url, e);
+    }
+    if (code == ERR_OK) {
+        (void)snprintf(url, sizeof(url), "redis://b:b@127.0.0.1:%u", port);
+        code = nodes_parse(&s->b, url, e);
+    }
+    if (code == ERR_OK)
+        code = names_init(&s->names, "tb", "f", 1, e);
+    s->link = code == ERR_OK ? link_new(&s->b, TIMEOUT_MS, NULL) : NULL;
+    return code == ERR_OK;
+}
+
+static void finish(struct steps *s)
+{
+    link_free(s->link);
+    proxy_stop(s->proxy);
+    fault_servers_fini(&s->servers);
+    free(s->view);
+    if (s->ledger != NULL)
+        ledger_free(s->ledger);
+}
+
+static bool run_moment(struct steps *s, const char *name, enum moment moment, unsigned most, uint64_t seed)
+{
+    bool ended;
+    unsigned steps = 0;
+    bool ok = step(s, moment, 0, &ended); /* and it is not held */
+    uint64_t all = s->requests, by = most == 0 || all <= most ? 1 : all / most;
+    ended = false;
+    for (uint64_t n = 1 + seed % by; ok && !ended; n += by, steps++) {
+        ok = n < REQUESTS_MAX && step(s, moment, n, &ended);
+        if (!ok)
+            (void)fprintf(stderr, "%s: %s, number %" PRIu64 "\n", name, moment_names[moment], n);
+    }
+    (void)printf("%-14s %s: %u steps, of some %" PRIu64 " requests, %s\n", name, ok ? "kept" : "BROKEN",
+                 steps, all, moment_names[moment]);
+    (void)fflush(stdout);
+    return ok;
+}
+
+bool steps_run(const char *name, unsigned most, uint64_t seed)
+{
+    static struct steps s;
+    struct error e = {""};
+    s = (struct steps){0};
+    for (unsigned i = 0; names[i].name != NULL; i++)
+        if (strcmp(names[i].name, name) == 0)
+            s.kind = &kinds[i];
+    bool ok = begin(&s, &e);
+    if (!ok)
+        (void)fprintf(stderr, "%s: %s\n", name, e.text);
+    for (unsigned m = 0; ok && m < MOMENTS; m++)
+        if (s.kind->ready != open_writer || m == MOMENT_STOP)
+            ok = run_moment(&s, name, (enum moment)m, most, seed);
+    finish(&s);
+    return ok;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TESTS_FAULT_LOG_STEPS_H
+#define TESTS_FAULT_LOG_STEPS_H
+/* Death at every step: a process A does something to the filter and is killed, or stands still, at its n-th
+ * request to Redis, for n = 1, 2, 3 and so on, until it comes to its end. Another one goes on. Nothing here
+ * knows the steps. */
+#include <stdbool.h>
+#include <stdint.h>
+
+struct step_kind {
+    const char *name, *meaning;
+};
+extern const struct step_kind *const step_kinds; /* the last has no name */
+
+/* Of about @most requests of each moment; 0: of all. True: the promises were kept. */
+bool steps_run(const char *name, unsigned most, uint64_t seed);
+#endif

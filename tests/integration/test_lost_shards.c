@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: MIT */
+/* Shards of a filter on the log that are lost in Redis: whoever has them in memory makes them again; where
+ * nobody has, the filter is degraded. */
+#include "tests/integration/log_members.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "shard/request/log_filter_internal.h"
+#include "shard/view/view_load.h"
+#include "tests/lib/temp_redis.h"
+
+enum { REPLY_MS = 5000, MEMBERS = 4, ALL = 4000, DEADLINE_US = 5000 * 1000, RETAIN_US = 60 * 1000 * 1000 };
+
+static struct temp_redis redis;
+static struct client client;
+static struct nodes nodes;
+static struct link *l;
+static struct names names;
+static struct log_member member[MEMBERS];
+static unsigned opened;
+static struct log_view *view;
+static struct key_name shard; /* the one that is lost */
+
+static int start(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    (void)signal(SIGPIPE, SIG_IGN);
+    must(temp_redis_start(&redis, NULL, &e), e);
+    must(client_open(&client, redis.port, REPLY_MS, &e), e);
+    must(nodes_parse(&nodes, redis.url, &e), e);
+    l = link_new(&nodes, REPLY_MS, NULL);
+    view = malloc(sizeof(*view));
+    assert_true(l != NULL && view != NULL);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    free(view);
+    link_free(l);
+    client_close(&client);
+    temp_redis_fini(&redis);
+    return 0;
+}
+
+static const struct log_view *stored(void)
+{
+    struct error e = {""};
+    must(log_view_load(l, &names, view, &e), e);
+    return view;
+}
+
+static struct log_member *open_member(uint64_t memory, bool folds)
+{
+    struct log_member *m = &member[opened++];
+    struct error e = {""};
+    const struct log_member_options o = {.nodes = &nodes,
+                                         .names = &names,
+                                         .memory = memory,
+                                         .timeout_ms = REPLY_MS,
+                                         .retain_us = RETAIN_US,
+                                         .folds = folds};
+    must(log_member_open(m, &o, &e), e);
+    return m;
+}
+
+static long long command(const char *what, const char *more)
+{
+    redisReply *r = client_command(&client, what, shard.text, shard.length, more);
+    assert_true(r != NULL && r->type == REDIS_REPLY_INTEGER);
+    long long n = r->integer;
+    freeReplyObject(r);
+    return n;
+}
+
+/* All that was added is in the shards. */
+static bool is_folded(void)
+{
+    char id[LOG_ID_TEXT_MAX];
+    struct key_name lane;
+    lane_key(&lane, &names, 0, 1);
+    redisReply *r = client_command(&client, "XREVRANGE %b + - COUNT 1", lane.text, lane.length);
+    const struct log_view *v = stored();
+    (void)log_id_format(v->slot[v->current].folded[0].position.id, id);
+    bool folded = r->elements == 1 && strcmp(r->element[0]->element[0]->str, id) == 0;
+    freeReplyObject(r);
+    return folded;
+}
+
+static bool is_there(void)
+{
+    return command("EXISTS %b", NULL) == 1;
+}
+
+static bool is_degraded(void)
+{
+    return stored()->degraded;
+}
+
+static bool is_not_lost(void)
+{
+    const struct log_view *v = stored();
+    return v->slot[v->current].lost.generation == 0;
+}
+
+static void wait_until(bool (*is_so)(void), const char *what)
+{
+    uint64_t until = clock_mono_us() + DEADLINE_US;
+    while (!is_so())
+        if (clock_mono_us() > until)
+            fail_msg("%s; %s; %s", what, member[0].last.text, member[1].last.text);
+        else
+            clock_sleep_us(5000);
+}
+#define wait_until(is_so) wait_until(is_so, #is_so)
+
+static int set_up(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    opened = 0;
+    must(client_ok(&client, &e, "FLUSHALL"), e);
+    must(names_init(&names, "tb", "f", 1, &e), e);
+    must(log_member_make(l, &names, 100000, 1, 32768, &e), e);
+    const struct log_view *v = stored();
+    names_log_shard(&names, (struct shard_id){v->slot[v->current].shape.number, 0, 3}, &shard);
+    assert_true(is_there());
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    while (opened > 0)
+        log_member_close(&member[--opened]);
+    return 0;
+}
+
+/* What was new is not asked: a view that changes meanwhile makes that unsure where shards are not in memory.
+ */
+static void add(struct log_member *m, uint64_t first, unsigned count)
+{
+    uint8_t answers[ALL];
+    struct error e = {""};
+    must(log_member_add(m, first, count, answers, &e), e);
+}
+
+/* Wait until a member has all shards in memory that it has room for. */
+static void load(struct log_member *m)
+{
+    struct resident_status s = {0};
+    uint64_t until = clock_mono_us() + DEADLINE_US;
+    assert_int_equal(log_member_count(m, ALL, ALL, KEY_ABSENT), ALL);
+    while (s.resident == 0 || s.resident < s.shards) {
+        assert_true(clock_mono_us() < until);
+        (void)pthread_rwlock_rdlock(&m->filter->lock);
+        resident_status(m->filter->slot[m->filter->current]->resident, &s);
+        (void)pthread_rwlock_unlock(&m->filter->lock);
+        clock_sleep_us(1000);
+    }
+}
+
+/* Somebody who was not there finds what was added, and nothing else. */
+static void all_is_there(void)
+{
+    struct log_member *m = open_member(UINT64_MAX, false);
+    assert_int_equal(log_member_count(m, 0, ALL, KEY_PRESENT), ALL);
+    assert_true(log_member_count(m, ALL, ALL, KEY_ABSENT) > ALL - 10);
+}
+
+/* --- tests --- */
+
+static void test_a_lost_shard__comes_back_from_the_folders_memory(void **state)
+{
+    (void)state;
+    struct log_member *a = open_member(UINT64_MAX, true);
+    load(a);
+    add(a, 0, ALL / 2);
+    wait_until(is_folded);
+    assert_int_equal(command("DEL %b", NULL), 1);
+    add(a, ALL / 2, ALL / 2);
+    wait_until(is_there);
+    wait_until(is_folded);
+    wait_until(is_not_lost);
+    assert_false(is_degraded());
+    all_is_there();
+}
+
+static void test_a_shard_that_the_folder_has_not__is_made_by_who_has_it(void **state)
+{
+    (void)state;
+    struct log_member *a = open_member(0, true), *b = open_member(UINT64_MAX, false);
+    load(b);
+    add(a, 0, ALL / 2);
+    add(b, ALL / 2, ALL / 4);
+    add(a, ALL / 4 * 3, ALL / 8); /* b has not read them yet */
+    wait_until(is_folded);
+    assert_int_equal(command("DEL %b", NULL), 1);
+    add(a, ALL / 8 * 7, ALL / 8); /* waits for it */
+    wait_until(is_there);
+    wait_until(is_folded);
+    wait_until(is_not_lost);
+    assert_false(is_degraded());
+    all_is_there();
+}
+
+/* What others do not have in memory they wait for. */
+static void test_a_check_of_a_lost_shard__waits_for_it(void **state)
+{
+    (void)state;
+    struct log_member *a = open_member(UINT64_MAX, true);
+    load(a);
+    add(a, 0, ALL);
+    wait_until(is_folded);
+    assert_int_equal(command("DEL %b", NULL), 1);
+    struct log_member *b = open_member(0, false);
+    assert_int_equal(log_member_count(b, 0, ALL, KEY_PRESENT), ALL);
+    assert_true(log_member_count(b, ALL, ALL, KEY_ABSENT) > ALL - 10);
+    wait_until(is_not_lost);
+    all_is_there();
+}
+
+/* Whoever made it again stopped: its end is blank. */
+static void test_a_shard_that_was_made_half__is_made_again(void **state)
+{
+    (void)state;
+    struct log_member *a = open_member(UINT64_MAX, true);
+    load(a);
+    add(a, 0, ALL);
+    wait_until(is_folded);
+    const struct log_view *v = stored();
+    const struct geometry *g = &v->slot[v->current].shape.layers[0].geometry;
+    uint32_t half = header_shard_bytes(g) / 2 / 64 * 64, rest = header_shard_bytes(g) - half;
+    char *zeros = calloc(rest, 1);
+    freeReplyObject(
+        client_command(&client, "SETRANGE %b %u %b", shard.text, shard.length, half, zeros, rest));
+    free(zeros);
+    struct log_member *b = open_member(0, false);
+    assert_int_equal(log_member_count(b, 0, ALL, KEY_PRESENT), ALL);
+    wait_until(is_not_lost);
+    all_is_there();
+}
+
+/* Its end is intact, and a block in the middle is not. */
+static void test_a_shard_that_is_damaged__is_made_again(void **state)
+{
+    (void)state;
+    struct log_member *a = open_member(UINT64_MAX, true);
+    load(a);
+    add(a, 0, ALL);
+    wait_until(is_folded);
+    const struct log_view *v = stored();
+    const struct geometry *g = &v->slot[v->current].shape.layers[0].geometry;
+    for (uint32_t at = 1; at < g->blocks; at++) {
+        if (at < g->blocks / 2)
+            freeReplyObject(client_command(&client, "SETRANGE %b %u %b", shard.text, shard.length,
+                                           at * g->block_bits / 8, "\0\0", (size_t)2));
+    }
+    struct log_member *b = open_member(0, false);
+    assert_int_equal(log_member_count(b, 0, ALL, KEY_PRESENT), ALL);
+    wait_until(is_not_lost);
+    all_is_there();
+}
+
+static void test_a_shard_that_nobody_has__degrades_the_filter(void **state)
+{
+    uint8_t answers[ALL];
+    struct error e = {""};
+    (void)state;
+    struct log_member *a = open_member(0, true), *b = open_member(0, false);
+    add(a, 0, ALL / 2);
+    add(b, ALL / 2, ALL / 2);
+    wait_until(is_folded);
+    assert_int_equal(command("DEL %b", NULL), 1);
+    assert_int_not_equal(log_member_check(b, 0, ALL, answers, &e), ERR_OK); /* it is missing still */
+    wait_until(is_degraded);
+    assert_non_null(strstr(e.text, shard.text));
+    assert_false(is_not_lost());
+    assert_false(is_there());
+}
+
+/* A shard's name that has something else is left as it is. */
+static void test_a_foreign_key__is_left_as_it_is(void **state)
+{
+    (void)state;
+    struct log_member *a = open_member(UINT64_MAX, true);
+    load(a);
+    add(a, 0, ALL / 2);
+    wait_until(is_folded);
+    assert_int_equal(command("DEL %b", NULL), 1);
+    assert_int_equal(command("RPUSH %b %s", "theirs"), 1);
+    names_log_shard(&names, (struct shard_id){stored()->slot[1].shape.number, 0, 4}, &shard);
+    assert_int_equal(command("DEL %b", NULL), 1);
+    add(a, ALL / 2, ALL / 2);
+    wait_until(is_there);
+    names_log_shard(&names, (struct shard_id){stored()->slot[1].shape.number, 0, 3}, &shard);
+    assert_int_equal(command("LLEN %b", NULL), 1);
+    assert_int_equal(log_member_count(a, 0, ALL, KEY_PRESENT), ALL);
+    assert_int_equal(command("DEL %b", NULL), 1);
+    wait_until(is_there);
+    wait_until(is_folded);
+    all_is_there();
+}
+
+#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_lost_shard__comes_back_from_the_folders_memory),
+        TEST(test_a_shard_that_the_folder_has_not__is_made_by_who_has_it),
+        TEST(test_a_check_of_a_lost_shard__waits_for_it),
+        TEST(test_a_shard_that_was_made_half__is_made_again),
+        TEST(test_a_shard_that_is_damaged__is_made_again),
+        TEST(test_a_shard_that_nobody_has__degrades_the_filter),
+        TEST(test_a_foreign_key__is_left_as_it_is),
+    };
+    return cmocka_run_group_tests_name("lost shards", tests, start, stop);
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT */
+/* A shard is lost under its node's era (DEL, FLUSHALL), and made again by a process that has it in memory. Two processes
+ * that may fold, by memory or by the keys that they have met, and make the shard again; either may stop for any time or
+ * end, so that its memory is gone; a reader that reads the block. README.md says what is left out.
+ *
+ * denied: the reader says "absent" of the key after its add was acknowledged. */
+
+#ifndef ENTRIES
+#define ENTRIES 2
+#endif
+#ifndef TOKENS
+#define TOKENS 3
+#endif
+#ifndef LOSSES
+#define LOSSES 2
+#endif
+
+byte last, at; /* entries of the lane; the key's, 0: none yet */
+bool there;    /* the shard */
+bool tagged;   /* its block has its tag: else it is no answer */
+bool bits;     /* of the key */
+byte header;   /* its token */
+byte number, writer, folded; /* in the view */
+byte losses;
+bool denied;
+
+#ifdef HEADER_NOT_COMPARED
+#define MAY_WRITE there
+#else
+#define MAY_WRITE (there && header == t)
+#endif
+#ifdef MADE_OVER_ANY
+#define IS_EARLIER true
+#else
+#define IS_EARLIER (header < t)
+#endif
+#ifdef MADE_WITH_TAGS
+#define NEW_TAG true
+#else
+#define NEW_TAG false
+#endif
+#ifdef STORED_WITHOUT_TOKEN
+#define STORES true
+#else
+#define STORES (writer == t)
+#endif
+#ifdef MISSING_IS_ZEROS
+#define ANSWERS true
+#else
+#define ANSWERS (there && tagged)
+#endif
+#ifdef NOT_WHOLE
+#define HAS_IT true
+#else
+#define HAS_IT whole
+#endif
+
+proctype caller()
+{
+    do
+    :: atomic { last < ENTRIES -> last++ }
+    :: atomic { last < ENTRIES && at == 0 -> last++; at = last } /* and acknowledged */
+    :: last == ENTRIES -> break
+    od
+}
+
+proctype loss()
+{
+end:
+    do
+    :: d_step { losses < LOSSES -> losses++; there = false; tagged = false; bits = false; header = 0 }
+    od
+}
+
+/* What the lane has more gets into memory, and is marked. */
+inline read_tail()
+{
+    d_step {
+        if
+        :: at > applied && !key -> key = true; dirty = true
+        :: else
+        fi;
+        applied = last
+    }
+}
+
+/* Under the token: what the shard has gets into memory, what memory has more is marked. */
+inline join()
+{
+    d_step {
+        if
+        :: t == 0
+        :: t != 0 && header > t -> t = 0
+        :: t != 0 && there && header <= t ->
+            header = t;
+            lost = !tagged && whole;
+            if
+            :: whole && tagged -> dirty = key && !bits; key = key || bits
+            :: else
+            fi
+        :: t != 0 && !there && header <= t -> lost = true
+        fi
+    }
+}
+
+proctype member()
+{
+    bool whole, key, dirty, lost;
+    byte t, applied, noted, from;
+end:
+    do
+    :: atomic { !whole -> from = folded }
+       d_step {
+           if
+           :: there && tagged -> whole = true; key = bits; dirty = false; applied = from
+           :: else
+           fi
+       }
+    :: atomic { whole && last > applied -> read_tail() }
+    :: atomic { number < TOKENS -> number++; t = number; writer = t; lost = false; from = folded }
+       join()
+    :: atomic { t != 0 && whole && !lost -> noted = applied }
+       d_step { /* a shard without marks is not looked at */
+           if
+           :: dirty && MAY_WRITE -> dirty = false; bits = key
+           :: dirty && !MAY_WRITE -> noted = 0; lost = true
+           :: else
+           fi
+       }
+       d_step {
+           if
+           :: STORES && noted > folded -> folded = noted
+           :: else
+           fi;
+           noted = 0
+       }
+    :: atomic { t != 0 && !whole -> noted = last } /* by its keys: only blocks that have some are looked at */
+       d_step {
+           if
+           :: at > from && at <= noted && MAY_WRITE && tagged -> bits = true
+           :: at > from && at <= noted && !(MAY_WRITE && tagged) -> noted = 0
+           :: else
+           fi
+       }
+       d_step {
+           if
+           :: STORES && noted > folded -> folded = noted
+           :: else
+           fi;
+           noted = 0
+       }
+    :: atomic { /* it is made again, by whoever has it in memory */
+           HAS_IT && number < TOKENS && !(there && tagged) ->
+#ifndef TAIL_BEFORE_TOKEN
+           number++; t = number; writer = t;
+#else
+           read_tail();
+#endif
+#ifdef NOT_WHOLE
+           applied = (whole -> applied : folded); /* what the lane still has */
+#endif
+           lost = true
+       }
+#ifdef TAIL_BEFORE_TOKEN
+       atomic { number < TOKENS -> number++; t = number; writer = t }
+#elif !defined(WITHOUT_TAIL)
+       read_tail();
+#endif
+       d_step { /* a blank one, in place of what an earlier token has left */
+           if
+           :: !there || (IS_EARLIER && !(there && header == t)) ->
+               there = true; header = t; tagged = NEW_TAG; bits = false
+           :: else
+           fi
+       }
+#ifndef TOKEN_NOT_CHECKED
+       d_step { t = (writer == t -> t : 0) } /* nobody has drawn a later one until the blank one was there */
+#endif
+       d_step {
+           if
+           :: HAS_IT && t != 0 && MAY_WRITE -> dirty = false; bits = key; tagged = true; lost = false
+           :: else
+           fi
+       }
+    :: atomic { t != 0 || whole ->
+           t = 0; whole = false; key = false; dirty = false; lost = false; applied = 0; from = 0 } /* it ends */
+    od
+}
+
+/* A view, the block, and the tail behind `folded` of that view. */
+proctype reader()
+{
+    byte from;
+    bool key, acknowledged;
+end:
+    do
+    :: atomic { from = folded; acknowledged = at != 0 }
+       atomic {
+           if
+           :: ANSWERS -> key = (there && bits) || at > from; denied = acknowledged && !key; assert(!denied)
+           :: else
+           fi;
+           key = false; from = 0; acknowledged = false
+       }
+    od
+}
+
+init {
+    atomic {
+        there = true;
+        tagged = true;
+        run caller();
+        run loss();
+        run member();
+        run member();
+        run reader()
+    }
+}
