@@ -4,14 +4,15 @@
 /* The form of an entry in a lane: who wrote it, its number among the entries of that writer, and the hashes
  * of up to LOG_KEYS_MAX keys under the filter's seed. An entry without keys is a notice: "look at the view";
  * each lane begins with one, its anchor. A layer mark says that a layer of a generation begins: keys of
- * entries behind it are set in that layer. A full mark says that a generation, which does not grow, has as many
- * keys as it was made for: no key of an entry behind the mark is added to it. A removal names a registration
- * of a writer (roll.h in shard/view) that is about to end: its entries behind that are not acknowledged. Pure.
+ * entries behind it are set in that layer. A full mark says that a generation, which does not grow, has as
+ * many keys as it was made for: no key of an entry behind the mark is added to it. A removal names a
+ * registration of a writer (roll.h in shard/view) that is about to end: its entries behind that are not
+ * acknowledged. Pure.
  *
  * Bytes, little-endian: 0xb1 (1), format (1), count (1), kind (1), writer (16), sequence (8), then 16 for
- * each key: low, high. A mark is nobody's own entry: its writer is zeros, but for the first byte, which is the
- * layer of a layer mark, and its sequence is the generation's number. Of a removal the writer is the one who is
- * removed, and the sequence is the number of its registration. */
+ * each key: low, high. A mark is nobody's own entry: its writer is zeros, but for the first byte, which is
+ * the layer of a layer mark, and its sequence is the generation's number. Of a removal the writer is the one
+ * who is removed, and the sequence is the number of its registration. */
 #include <stddef.h>
 #include <stdint.h>
 #include "base/error.h"

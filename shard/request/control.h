@@ -38,7 +38,8 @@ struct control_options {
     uint64_t writer_grace_us;  /* a writer that does not answer for so long is removed; 0: CONTROL_GRACE_US */
     uint64_t look_interval_us; /* between two reads of the view that nothing asked for; 0: LOOK_INTERVAL_US */
     unsigned lease_ms;         /* of the folder; 0: LEASE_MS_DEFAULT */
-    bool folds; /* while it has the folder's lease, which it takes when there is something to; control_set_folding() */
+    bool folds;                /* while it has the folder's lease, which it takes when there is something to;
+                                  control_set_folding() */
 };
 
 /* ERR_NOMEM. */

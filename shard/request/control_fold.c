@@ -247,7 +247,8 @@ static enum err fold_with(struct control *c, struct folder_lane *lanes, struct e
     struct log_filter *f = c->filter;
     struct held *h = control_held_of(c, c->view->current);
     uint64_t bytes[LOG_LANES_MAX] = {0};
-    if (h == NULL) /* it is loaded first; one that is read no more may not be built any more, and needs nothing */
+    if (h ==
+        NULL) /* it is loaded first; one that is read no more may not be built any more, and needs nothing */
         return ERR_OK;
     enum err code = control_read_tails(c, e);
     if (code == ERR_OK)

@@ -3,8 +3,9 @@
 #define SHARD_REQUEST_CONTROL_INTERNAL_H
 /* What the parts of a control share: control.c (the view, and the order of all), control_writers.c (the
  * register of writers), control_lanes.c (lanes that broke, and where they are read from), control_shards.c
- * (generations, and their shards in memory), control_lost.c (shards that are missing in Redis), control_grow.c
- * (layers), control_fold.c (the lease, folding, and shards' nodes in another era), control_status.c (how it fares). */
+ * (generations, and their shards in memory), control_lost.c (shards that are missing in Redis),
+ * control_grow.c (layers), control_fold.c (the lease, folding, and shards' nodes in another era),
+ * control_status.c (how it fares). */
 #include "shard/request/control.h"
 #include "shard/request/log_filter_internal.h"
 #include "shard/view/eras.h"
@@ -73,8 +74,8 @@ struct control {
     uint64_t active_at;         /* when something was to be folded last */
     unsigned fold_failures;     /* one after the other */
     struct log_lost lost;       /* of the view: shards are missing in Redis; generation 0: none are */
-    uint64_t lost_since, lost_looked_at; /* since when it says so; when they were looked for */
-    bool lacks_shards;                   /* this process has not all of them in memory */
+    uint64_t lost_since, lost_looked_at;    /* since when it says so; when they were looked for */
+    bool lacks_shards;                      /* this process has not all of them in memory */
     uint64_t measured_at, measured_entries; /* when, and how many had been applied */
     uint64_t lane_bytes[LOG_LANES_MAX];     /* of the lanes in Redis */
     pthread_mutex_t noting;

@@ -16,12 +16,12 @@ enum { KEY_REQUEST_MAX = LANE_REQUEST_KEYS_MAX /* keys */ };
 enum key_answer {
     KEY_ABSENT, /* no add of it was acknowledged before the check began */
     KEY_PRESENT,
-    KEY_MAYBE, /* it was not found, and the filter may have lost acknowledged keys */
-    KEY_ADDED, /* it was not there before, as the log has it */
-    KEY_OLD,   /* it was, or seemed to be */
-    KEY_NO_ROOM,  /* it is not there, and was not added: the filter does not grow, and is full */
-    KEY_UNSURE /* it is there now; the filter's lanes changed, so that nobody can tell whether it was before
-                */
+    KEY_MAYBE,   /* it was not found, and the filter may have lost acknowledged keys */
+    KEY_ADDED,   /* it was not there before, as the log has it */
+    KEY_OLD,     /* it was, or seemed to be */
+    KEY_NO_ROOM, /* it is not there, and was not added: the filter does not grow, and is full */
+    KEY_UNSURE   /* it is there now; the filter's lanes changed, so that nobody can tell whether it was before
+                  */
 };
 
 struct request_key {
@@ -51,9 +51,10 @@ struct key_request {
     key_done_fn *done;
     void *arg;
     unsigned count;
-    unsigned from, part; /* the keys that are under way now: an add is done in parts where there is not room for all */
-    unsigned left;       /* keys of the part; of a check: those, first in the order, that were not found yet */
-    unsigned reserved;   /* of the generation's room */
+    unsigned from,
+        part; /* the keys that are under way now: an add is done in parts where there is not room for all */
+    unsigned left;     /* keys of the part; of a check: those, first in the order, that were not found yet */
+    unsigned reserved; /* of the generation's room */
     bool adds, is_sent;
     bool only_looks; /* it adds to a generation that is full */
     uint8_t state;

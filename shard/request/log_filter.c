@@ -105,7 +105,7 @@ static enum err apply(void *arg, const struct tail_record *record, uint8_t *fres
     }
     (void)pthread_rwlock_unlock(&f->lock);
     if (code == ERR_OK && record->entry.kind != LOG_KEYS)
-        log_filter_changed(f); /* there is more room, or none */
+        log_filter_changed(f);              /* there is more room, or none */
     if (code == ERR_OK && entry.count == 0) /* a notice, or another entry that is about the view */
         log_filter_look(f);
     return code;

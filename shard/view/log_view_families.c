@@ -231,8 +231,8 @@ static enum err parse_writer(struct log_view *v, const struct view_field *f, con
         return log_view_damaged(e, f, "there are too many writers");
     *w = (struct log_writer){.said_count = 0};
     if (!parse_writer_id(w->id, name, length) || !parse_said(w, f->value, f->value_length))
-        return log_view_damaged(e, f,
-                                "not a writer's registration and the lanes of which it has said that no entry is missing");
+        return log_view_damaged(
+            e, f, "not a writer's registration and the lanes of which it has said that no entry is missing");
     v->writer_count++;
     return ERR_OK;
 }
@@ -241,8 +241,8 @@ static const struct family {
     const char *prefix;
     enum err (*parse)(struct log_view *v, const struct view_field *f, const char *name, size_t length,
                       struct error *e);
-} families[] = {{"folded", parse_folded}, {"full", parse_full}, {"hold.", parse_hold},
-                {"keys", parse_keys},     {"next", parse_next}, {"left", parse_left},
+} families[] = {{"folded", parse_folded}, {"full", parse_full},     {"hold.", parse_hold},
+                {"keys", parse_keys},     {"next", parse_next},     {"left", parse_left},
                 {"lost", parse_lost},     {"writer.", parse_writer}};
 
 bool log_view_parse_family(struct log_view *v, const struct view_field *f, enum err *code, struct error *e)

@@ -333,7 +333,8 @@ static void test_behind_a_removal__an_add_waits_for_another_registration(void **
     lane_reader_go_back(readers_w.reader, &readers_w.lane, &at);
     readers_ends_as(a, ERR_OK);
     assert_int_equal(own_count(own), 3);
-    assert_int_equal(lanes_number(&readers_w.client, "XLEN", &readers_w.lane), 7); /* it was met, not sent again */
+    assert_int_equal(lanes_number(&readers_w.client, "XLEN", &readers_w.lane),
+                     7); /* it was met, not sent again */
     lane_reader_keep(readers_w.reader, NULL);
     own_free(own);
 }
