@@ -11,13 +11,19 @@
 
 enum { MEASURE_US = 1000 * 1000, FOLD_FAILURES_MAX = 8, LOST_AGAIN_US = 100 * 1000 };
 
+static void stop_folding_of(struct folding *g)
+{
+    if (g->held == NULL)
+        return;
+    folder_fini(&g->folder);
+    held_drop(g->held);
+    g->held = NULL;
+}
+
 void control_stop_folding(struct control *c)
 {
-    if (c->folding == NULL)
-        return;
-    folder_fini(&c->folder);
-    held_drop(c->folding);
-    c->folding = NULL;
+    for (unsigned s = 0; s < 2; s++)
+        stop_folding_of(&c->folding[s]);
 }
 
 struct lag_count control_count(const struct filter_lane *l)
@@ -96,19 +102,22 @@ static enum err catch_up(void *arg, struct error *e)
     return control_read_tails(arg, e);
 }
 
-static enum err begin_folding(struct control *c, struct held *h, struct error *e)
+static enum err begin_folding(struct control *c, unsigned slot, struct held *h, struct error *e)
 {
-    if (c->folding == h)
+    struct folding *g = &c->folding[slot];
+    if (g->held == h)
         return ERR_OK;
-    control_stop_folding(c);
-    enum err code = folder_init(&c->folder, c->link, &c->filter->names, &h->shape, h->resident, e);
+    stop_folding_of(g);
+    enum err code = folder_init(&g->folder, c->link, &c->filter->names, &h->shape, h->resident, e);
     if (code != ERR_OK)
         return code;
-    c->folder.tend = renew_lease;
-    c->folder.catch_up = catch_up;
-    c->folder.tend_arg = c;
+    g->folder.tend = renew_lease;
+    g->folder.catch_up = catch_up;
+    g->folder.tend_arg = c;
     held_keep(h);
-    c->folding = h;
+    g->held = h;
+    if (slot != c->view->current)
+        return ERR_OK;
     for (unsigned i = 0; i < c->filter->lanes; i++)
         retain_init(&c->retain[i], c->retain_us, log_retain_bytes(c->log_max),
                     atomic_load(&c->filter->lane[i].bytes));
@@ -230,36 +239,65 @@ static bool note_positions(struct control *c, const struct held *h, struct folde
 }
 
 /* Another process may have folded since this one did: then it takes over, once. */
-static enum err fold_or_take_over(struct control *c, struct folder_lane *lanes, struct error *e)
+static enum err fold_or_take_over(struct control *c, struct folder *f, struct folder_lane *lanes,
+                                  struct error *e)
 {
-    uint64_t token = c->folder.fold.token.number;
-    bool had_token = c->folder.took_over;
-    enum err code = folder_fold(&c->folder, lanes, c->filter->lanes, e);
+    uint64_t token = f->fold.token.number;
+    bool had_token = f->took_over;
+    enum err code = folder_fold(f, lanes, c->filter->lanes, e);
     if (code == ERR_FENCED && had_token)
-        code = folder_fold(&c->folder, lanes, c->filter->lanes, e);
-    if (c->folder.fold.token.number != token) /* the view names it */
+        code = folder_fold(f, lanes, c->filter->lanes, e);
+    if (f->fold.token.number != token) /* the view names it */
         log_filter_look(c->filter);
+    if (fold_is_lost(code) && f->lost_shard.generation != 0)
+        log_filter_lost(c->filter, &f->lost_shard);
+    return code;
+}
+
+/* *@folded: @lanes and @bytes say up to where. */
+static enum err fold_one(struct control *c, unsigned slot, struct folder_lane *lanes, uint64_t *bytes,
+                         bool *folded, struct error *e)
+{
+    struct held *h = control_held_of(c, slot);
+    enum err code = begin_folding(c, slot, h, e);
+    *folded = code == ERR_OK && note_positions(c, h, lanes, bytes);
+    return *folded ? fold_or_take_over(c, &c->folding[slot].folder, lanes, e) : code;
+}
+
+/* The generation that was read before may be read again, for a time of grace: it gets what is added
+ * meanwhile, and the lanes keep what it has not. It need not be in memory for that. */
+static enum err fold_other(struct control *c, struct error *e)
+{
+    unsigned slot = c->view->current ^ 1;
+    uint64_t bytes[LOG_LANES_MAX] = {0};
+    bool folded;
+    if (!control_is_in_grace(c))
+        return ERR_OK;
+    if (control_held_of(c, slot) == NULL) {
+        struct error why = {""};
+        enum err code = control_hold_beside(c, slot, &why); /* and folded from the next time on */
+        return code == ERR_OK || code == ERR_LOST ? ERR_OK : error_set(e, code, "%s", why.text);
+    }
+    struct folder_lane *lanes = calloc(c->filter->lanes, sizeof(*lanes));
+    if (lanes == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    enum err code = fold_one(c, slot, lanes, bytes, &folded, e);
+    free(lanes);
     return code;
 }
 
 static enum err fold_with(struct control *c, struct folder_lane *lanes, struct error *e)
 {
     struct log_filter *f = c->filter;
-    struct held *h = control_held_of(c, c->view->current);
     uint64_t bytes[LOG_LANES_MAX] = {0};
-    if (h ==
-        NULL) /* it is loaded first; one that is read no more may not be built any more, and needs nothing */
+    bool folded = false;
+    if (control_held_of(c, c->view->current) == NULL) /* it is loaded first */
         return ERR_OK;
     enum err code = control_read_tails(c, e);
     if (code == ERR_OK)
-        code = begin_folding(c, h, e);
-    if (code != ERR_OK)
+        code = fold_one(c, c->view->current, lanes, bytes, &folded, e);
+    if (!folded)
         return code;
-    if (!note_positions(c, h, lanes, bytes))
-        return ERR_OK;
-    code = fold_or_take_over(c, lanes, e);
-    if (fold_is_lost(code) && c->folder.lost_shard.generation != 0)
-        log_filter_lost(f, &c->folder.lost_shard);
     for (unsigned i = 0; i < f->lanes && code == ERR_OK; i++) {
         c->folded_to[i] = lanes[i].position.id;
         lag_folded(&c->lag[i], c->folded_to[i]);
@@ -269,7 +307,7 @@ static enum err fold_with(struct control *c, struct folder_lane *lanes, struct e
     if (code == ERR_OK)
         c->oldest = 0;
     refuse_adds(c);
-    return code;
+    return code == ERR_OK ? fold_other(c, e) : code;
 }
 
 enum err control_fold(struct control *c, struct error *e)
@@ -297,6 +335,16 @@ void control_begin_lag(struct control *c)
     memset(c->folded_to, 0, sizeof(c->folded_to));
 }
 
+/* The generation before may be read again, and has less of a lane than the one that is read. */
+static bool other_is_behind(const struct control *c, unsigned lane)
+{
+    const struct log_generation *g = &c->view->slot[c->view->current],
+                                *other = &c->view->slot[c->view->current ^ 1];
+    return control_is_in_grace(c) && log_view_is_folded(c->view, g, lane) &&
+           log_view_is_folded(c->view, other, lane) &&
+           log_id_compare(other->folded[lane].position.id, g->folded[lane].position.id) < 0;
+}
+
 /* What is not folded, in all lanes together. */
 static struct due_facts note_lag(struct control *c, uint64_t now)
 {
@@ -308,7 +356,7 @@ static struct due_facts note_lag(struct control *c, uint64_t now)
         lag_note(&c->lag[i], c->position[i].id, count);
         if (log_view_is_folded(c->view, g, i))
             lag_folded(&c->lag[i], g->folded[i].position.id);
-        facts.unfolded_bytes += lag_unfolded(&c->lag[i], count).bytes;
+        facts.unfolded_bytes += lag_unfolded(&c->lag[i], count).bytes + other_is_behind(c, i);
     }
     if (facts.unfolded_bytes == 0)
         c->oldest = 0;

@@ -61,8 +61,11 @@ struct control {
     struct event_base *base; /* of its own tail reads */
     struct store *store;
     struct lane_port *port;
-    struct held *folding; /* whose folder it is; NULL: none */
-    struct folder folder;
+    struct folding {
+        struct held *held; /* whose folder it is; NULL: none */
+        struct folder folder;
+    } folding[2]; /* by slot: of the generation that is read, and of the one before it while that may be read
+                     again */
     struct eras eras; /* of the shards' nodes */
     struct retain retain[LOG_LANES_MAX];
     struct lease lease;
@@ -128,6 +131,11 @@ MUST_CHECK enum err control_base_of(const struct control *c, unsigned slot, stru
                                     struct error *e);
 /* Hold what the view has, its lanes being read again. c->at goes back to what all of it needs. */
 MUST_CHECK enum err control_hold_again(struct control *c, struct error *e);
+/* Hold the generation in @slot beside the one that answers. The readers go back to where it begins; what the
+ * other one has already is not applied to it again. */
+MUST_CHECK enum err control_hold_beside(struct control *c, unsigned slot, struct error *e);
+/* The other generation was read before, and may be read again. */
+bool control_is_in_grace(const struct control *c);
 /* Hold the current generation, and load its shards. *@soon: there are more. */
 MUST_CHECK enum err control_follow_generations(struct control *c, bool *soon, struct error *e);
 /* An error of loading that says something of single shards: others can be loaded, and folded. */

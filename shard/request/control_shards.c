@@ -102,9 +102,7 @@ enum err control_hold_again(struct control *c, struct error *e)
 
 /* --- generations --- */
 
-/* Hold the generation in @slot beside the one that answers. The readers go back to where it begins; what the
- * other one has already is not applied to it again. */
-static enum err hold_beside(struct control *c, unsigned slot, struct error *e)
+enum err control_hold_beside(struct control *c, unsigned slot, struct error *e)
 {
     struct log_filter *f = c->filter;
     struct held *h, *old;
@@ -127,6 +125,12 @@ static enum err hold_beside(struct control *c, unsigned slot, struct error *e)
     return ERR_OK;
 }
 
+bool control_is_in_grace(const struct control *c)
+{
+    const struct generation *other = &c->view->slot[c->view->current ^ 1].shape;
+    return other->number != 0 && other->built;
+}
+
 /* How many shards of it are not whole in memory. */
 static uint64_t missing_shards(const struct held *h)
 {
@@ -144,7 +148,7 @@ static void answer_from(struct control *c, unsigned slot)
     f->current = slot;
     f->slot[slot ^ 1] = NULL;
     (void)pthread_rwlock_unlock(&f->lock);
-    if (c->folding == old)
+    if (c->folding[slot ^ 1].held == old)
         control_stop_folding(c);
     held_drop(old);
     log_filter_changed(f);
@@ -197,14 +201,15 @@ enum err control_follow_generations(struct control *c, bool *soon, struct error 
     struct log_filter *f = c->filter;
     unsigned slot = c->view->current;
     bool full = false, more = false;
-    enum err code = control_held_of(c, slot) == NULL ? hold_beside(c, slot, e) : ERR_OK;
+    enum err code = control_held_of(c, slot) == NULL ? control_hold_beside(c, slot, e) : ERR_OK;
     if (code == ERR_OK)
         code = take_view(c, e);
     if (code == ERR_OK)
         code = control_resume_lanes(c, soon, e);
     if (code == ERR_OK)
         code = control_load_some(c, f->slot[slot], &c->view->eras, &full, &more, e);
-    if (code == ERR_OK && f->current != slot && (full || !more))
+    bool is_over = f->current == slot && f->slot[slot ^ 1] != NULL && !control_is_in_grace(c);
+    if (code == ERR_OK && (is_over || (f->current != slot && (full || !more))))
         answer_from(c, slot);
     *soon |= code == ERR_OK && more && !full;
     return code;

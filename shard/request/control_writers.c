@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
-#include "shard/view/notify.h"
 
 enum { TRIES = 3, ROUND_GRACES = 4 /* from the end of one round of looks to the next */ };
 
@@ -46,10 +45,8 @@ static enum err register_writer(struct control *c, struct error *e)
     if (code != ERR_OK)
         return code;
     atomic_store(&f->wants_writer, false);
-    if (!f->registered) {
+    if (!f->registered)
         control_set_registered(f, true);
-        log_view_notify(c->link, &f->names); /* those who have seen it enter it again if home goes back */
-    }
     return ERR_OK;
 }
 

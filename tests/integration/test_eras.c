@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "shard/view/build.h"
 #include "shard/view/eras.h"
+#include "shard/view/grace.h"
 #include "shard/view/roll.h"
 #include "shard/view/view_load.h"
 #include "tests/lib/temp_redis.h"
@@ -297,6 +298,32 @@ static void test_a_generation_that_is_read_no_more__is_not_written(void **state)
     log_member_close(&m);
 }
 
+/* The shards of the generation before were not written, and may lack keys that were folded into them. */
+static void test_a_generation_that_was_not_written__is_not_read_again(void **state)
+{
+    struct error e = {""};
+    struct builder *b;
+    (void)state;
+    registers(writer[0]);
+    load();
+    uint64_t before = view->slot[view->current].shape.number;
+    must(builder_new(&b, l, &names, &e), e);
+    must(builder_begin(b, &view->slot[view->current].shape, &e), e);
+    must(builder_start(b, &e), e);
+    builder_note(b);
+    must(builder_cutover(b, false, &e), e);
+    builder_free(b);
+    load();
+    assert_true(view->slot[before % 2].shape.built && view->current != before % 2);
+    renew();
+    assert_int_equal(look(), ERAS_WRITE);
+    must(say(0, true, &e), e);
+    assert_int_equal(take(ERAS_WRITE), 0);
+    load();
+    assert_true(!view->slot[before % 2].shape.built && view->slot[view->current].shape.built && !view->degraded);
+    gives(ERR_CONFLICT, grace_switch(l, &names, before, &e), e);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -309,6 +336,7 @@ int main(void)
         ERAS_TEST(test_a_writer_that_is_not_registered__says_nothing),
         ERAS_TEST(test_another_view__is_read_again),
         ERAS_TEST(test_a_generation_that_is_read_no_more__is_not_written),
+        ERAS_TEST(test_a_generation_that_was_not_written__is_not_read_again),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

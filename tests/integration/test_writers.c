@@ -408,7 +408,7 @@ static void test_a_registration_that_went_back__is_entered_by_those_who_saw_it(v
     struct log_member *other = opens(false);
     wait_for_acknowledged(SOME);
     assert_int_equal(log_member_count(other, 0, SOME, KEY_PRESENT), SOME);
-    clock_sleep_us(GRACE_US); /* it has met the notice, and read the view */
+    clock_sleep_us(GRACE_US); /* it has read the view by now */
     wait_for_writers(1);
     uint8_t id[LOG_WRITER_BYTES];
     memcpy(id, view->writer[0].id, sizeof(id));

@@ -1,6 +1,7 @@
 -- Accept other replication ids of the shards' nodes.
 -- KEYS: view. ARGV: incarnation, the ids that the view has, the ids that it takes, 1 where nothing was lost: otherwise all
--- writers must have written what they have (eras_say.lua), and where one had not all, the filter is degraded.
+-- writers must have written what they have (eras_say.lua), and where one had not all, the filter is degraded. The
+-- generation that is not read was not written: it counts as not built, so that it is not read again.
 -- Returns how many writers have not, 0: taken; -1 the view is another one, or has other ids.
 local view = redis.call('HGETALL', KEYS[1])
 local field = {}
@@ -17,7 +18,11 @@ end
 if ARGV[4] ~= '1' and missing > 0 then return missing end
 redis.call('PERSIST', KEYS[1]) -- what follows a write runs at maxmemory, too
 redis.call('HSET', KEYS[1], 'eras', ARGV[3])
-if ARGV[4] ~= '1' and partly then redis.call('HSET', KEYS[1], 'degraded', '1') end
+if ARGV[4] ~= '1' then
+  local other = field.bloom_filter_current_index == '0' and 'generation1' or 'generation0'
+  if partly then redis.call('HSET', KEYS[1], 'degraded', '1') end
+  if field[other] then redis.call('HSET', KEYS[1], other, (string.gsub(field[other], ' built=1 ', ' built=0 '))) end
+end
 for _, name in ipairs(said) do redis.call('HDEL', KEYS[1], name) end
 redis.call('HINCRBY', KEYS[1], 'version', 1)
 return 0

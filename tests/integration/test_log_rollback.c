@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+/* Members beside a cutover: the generation that was read before gets what is added meanwhile, lanes are
+ * trimmed all the same, and it may be read again. */
+#include "tests/integration/log_members.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "migrate/log_build.h"
+#include "shard/request/log_filter_internal.h"
+#include "shard/view/grace.h"
+#include "shard/view/view_load.h"
+#include "tests/lib/temp_redis.h"
+
+enum { REPLY_MS = 5000, ROWS = 300, MORE = 200, WAIT_US = 30 * 1000 * 1000 };
+
+static struct temp_redis redis;
+static struct client client;
+static struct nodes nodes;
+static struct link *l;
+static struct names names;
+static struct log_view *view;
+static struct log_member folder, other;
+
+static int start(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    (void)signal(SIGPIPE, SIG_IGN);
+    must(temp_redis_start(&redis, NULL, &e), e);
+    must(client_open(&client, redis.port, REPLY_MS, &e), e);
+    must(nodes_parse(&nodes, redis.url, &e), e);
+    l = link_new(&nodes, REPLY_MS, NULL);
+    view = malloc(sizeof(*view));
+    assert_true(l != NULL && view != NULL);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    free(view);
+    link_free(l);
+    client_close(&client);
+    temp_redis_fini(&redis);
+    return 0;
+}
+
+static int set_up(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    must(client_ok(&client, &e, "FLUSHALL"), e);
+    must(names_init(&names, "tb", "f", 1, &e), e);
+    must(log_member_make(l, &names, 10000, 1, 32768, &e), e);
+    log_members_open(&folder, &nodes, &names, UINT64_MAX, true);
+    log_members_open(&other, &nodes, &names, UINT64_MAX, false);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    log_member_close(&folder);
+    log_member_close(&other);
+    return 0;
+}
+
+static const struct log_generation *stored(unsigned slot)
+{
+    struct error e = {""};
+    must(log_view_load(l, &names, view, &e), e);
+    return &view->slot[slot];
+}
+
+/* Of the rows [0, ROWS). */
+static void build_and_cut_over(void)
+{
+    struct error e = {""};
+    struct builder *b;
+    struct log_build *build;
+    char text[24];
+    must(log_view_load(l, &names, view, &e), e);
+    must(builder_new(&b, l, &names, &e), e);
+    must(builder_begin(b, &view->slot[view->current].shape, &e), e);
+    must(builder_start(b, &e), e);
+    const struct log_build_options options = {.builder = b, .memory = UINT64_MAX, .writers = 1};
+    must(log_build_new(&build, &options, &e), e);
+    for (unsigned i = 0; i < ROWS; i++)
+        log_build_put(build, 0, hash_key(b->seed, text, (size_t)snprintf(text, sizeof(text), "%u", i)));
+    must(log_build_page_end(build, 0, &e), e);
+    must(log_build_cutover(build, false, &e), e);
+    log_build_free(build);
+    builder_free(b);
+}
+
+static struct log_id end_of_lane(void)
+{
+    struct log_id id;
+    struct lane lane;
+    struct error e = {""};
+    must(log_view_lane_at(view, &names, &nodes, 0, &lane, &e), e);
+    redisReply *r = client_command(&client, "XREVRANGE %b + - COUNT 1", lane.key.text, lane.key.length);
+    assert_true(r != NULL && r->elements == 1);
+    assert_true(log_id_parse(&id, r->element[0]->element[0]->str, r->element[0]->element[0]->len));
+    freeReplyObject(r);
+    return id;
+}
+
+static void wait_until_folded(unsigned slot, struct log_id id)
+{
+    uint64_t until = clock_mono_us() + WAIT_US;
+    while (log_id_compare(stored(slot)->folded[0].position.id, id) < 0) {
+        if (clock_mono_us() > until)
+            fail_msg("slot %u is not folded", slot);
+        clock_sleep_us(5000);
+    }
+}
+
+static void wait_until_let_go(struct log_member *m, unsigned slot)
+{
+    uint64_t until = clock_mono_us() + WAIT_US;
+    bool held = true;
+    while (held) {
+        (void)pthread_rwlock_rdlock(&m->filter->lock);
+        held = m->filter->slot[slot] != NULL;
+        (void)pthread_rwlock_unlock(&m->filter->lock);
+        if (held && clock_mono_us() > until)
+            fail_msg("a generation is held that the view has not");
+        clock_sleep_us(5000);
+    }
+}
+
+static void all_have(unsigned count)
+{
+    assert_int_equal(log_member_count(&folder, 0, count, KEY_PRESENT), count);
+    assert_int_equal(log_member_count(&other, 0, count, KEY_PRESENT), count);
+}
+
+static void test_the_generation_before__is_folded_and_may_be_read_again(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    assert_int_equal(log_member_added(&other, 0, ROWS), ROWS);
+    unsigned before = stored(0)->shape.number != 0 ? 0 : 1;
+    uint64_t number = view->slot[before].shape.number;
+    build_and_cut_over();
+    assert_int_equal(stored(before)->shape.number, number);
+    assert_int_equal(view->current, before ^ 1);
+    all_have(ROWS);
+    assert_int_equal(log_member_added(&other, ROWS, MORE), MORE);
+    assert_int_equal(log_member_added(&folder, ROWS + MORE, MORE), MORE);
+    struct log_id end = end_of_lane();
+    wait_until_folded(before, end);
+    wait_until_folded(before ^ 1, end);
+    must(grace_switch(l, &names, number, &e), e);
+    all_have(ROWS + 2 * MORE);
+    struct log_member late;
+    log_members_open(&late, &nodes, &names, UINT64_MAX, false); /* it has what Redis has */
+    assert_int_equal(log_member_count(&late, 0, ROWS + 2 * MORE, KEY_PRESENT), ROWS + 2 * MORE);
+    assert_int_equal(log_member_added(&late, 0, ROWS + 2 * MORE), 0);
+    log_member_close(&late);
+    must(grace_forget(l, &names, view->slot[before ^ 1].shape.number, NULL, &e), e);
+    assert_int_equal(log_member_added(&folder, 5000, MORE), MORE);
+    wait_until_let_go(&folder, before ^ 1);
+    wait_until_let_go(&other, before ^ 1);
+    wait_until_folded(before, end_of_lane());
+    all_have(ROWS + 2 * MORE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_the_generation_before__is_folded_and_may_be_read_again, set_up,
+                                        tear_down),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}
