@@ -33,14 +33,17 @@ struct control {
     struct log_filter *filter;
     struct link *link;
     unsigned timeout_ms;
-    uint64_t retain_us, log_max, fold_interval_us, look_interval_us;
     uint32_t shard_bytes;
+    uint64_t retain_us, log_max, fold_interval_us, look_interval_us;
     double growth;
     uint64_t grew; /* the generation that this process has added the newest layer to */
     _Atomic bool folds;
     bool leaves;
-    uint64_t looked_at, looks; /* when the view was read last, how often */
+    bool lacks_shards;         /* this process has not all lost ones in memory */
+    bool is_new;               /* blocks are not read by the latest view yet */
+    bool went_back;            /* a later one had been seen: what is in Redis is older than what was */
     unsigned failures;         /* calls that failed, one after the other */
+    uint64_t looked_at, looks; /* when the view was read last, how often */
     struct log_view *view;
     struct lane stream[LOG_LANES_MAX];   /* its lanes */
     struct log_lane lane[LOG_LANES_MAX]; /* what the readers read */
@@ -56,9 +59,7 @@ struct control {
         watched[LOG_LANES_MAX];         /* the lanes' nodes, under the eras that a view had; id 0: not seen */
     struct log_position *at, *position; /* of each lane, storage */
     uint64_t version;                   /* of the latest view that was seen */
-    bool is_new;                        /* blocks are not read by it yet */
-    bool went_back;          /* a later one had been seen: what is in Redis is older than what was */
-    struct event_base *base; /* of its own tail reads */
+    struct event_base *base;            /* of its own tail reads */
     struct store *store;
     struct lane_port *port;
     struct folding {
@@ -78,7 +79,6 @@ struct control {
     unsigned fold_failures;     /* one after the other */
     struct log_lost lost;       /* of the view: shards are missing in Redis; generation 0: none are */
     uint64_t lost_since, lost_looked_at;    /* since when it says so; when they were looked for */
-    bool lacks_shards;                      /* this process has not all of them in memory */
     uint64_t measured_at, measured_entries; /* when, and how many had been applied */
     uint64_t lane_bytes[LOG_LANES_MAX];     /* of the lanes in Redis */
     pthread_mutex_t noting;

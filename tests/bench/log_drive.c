@@ -202,8 +202,9 @@ void drive_wait(struct drive *d)
     d->redis = server_cpu(d->server) - d->redis;
     qsort(d->latency, d->latencies, sizeof(*d->latency), compare);
     if (d->latencies > 0) {
-        d->p50 = d->latency[d->latencies / 2];
-        d->p99 = d->latency[(uint64_t)d->latencies * 99 / 100];
+        size_t median = d->latencies / 2, late = (size_t)d->latencies * 99 / 100;
+        d->p50 = d->latency[median];
+        d->p99 = d->latency[late];
     }
     if (d->per_second > 0)
         (void)close(d->timer_fd);

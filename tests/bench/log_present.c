@@ -170,7 +170,7 @@ double present_add(struct present *p, const struct keys *keys, uint64_t first, u
     add_next(p);
     (void)event_base_dispatch(p->base);
     qsort(p->latency, p->latencies, sizeof(*p->latency), compare);
-    double median = p->latency[p->latencies / 2];
+    uint32_t median = p->latency[p->latencies / 2];
     free(p->latency);
     return median;
 }

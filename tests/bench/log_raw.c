@@ -62,7 +62,8 @@ void raw_run(struct raw *r, struct server *s, const struct keys *keys, uint64_t 
         c[i] = redisConnect("127.0.0.1", s->redis.port);
         if (c[i] == NULL || c[i]->err != 0)
             must(ERR_UNREACHABLE, &(struct error){"Redis is away"});
-        c[i]->reader->fn = NULL;
+        else
+            c[i]->reader->fn = NULL;
     }
     r->redis = server_cpu(s);
     uint64_t began = clock_mono_us();
@@ -81,8 +82,9 @@ void raw_run(struct raw *r, struct server *s, const struct keys *keys, uint64_t 
     r->seconds = (double)(clock_mono_us() - began) / 1e6;
     r->redis = server_cpu(s) - r->redis;
     qsort(latency, latencies, sizeof(*latency), compare);
-    r->p50 = latency[latencies / 2];
-    r->p99 = latency[(uint64_t)latencies * 99 / 100];
+    size_t median = latencies / 2, late = (size_t)latencies * 99 / 100;
+    r->p50 = latency[median];
+    r->p99 = latency[late];
     free(latency);
     for (unsigned i = 0; i < r->connections; i++)
         redisFree(c[i]);

@@ -92,17 +92,17 @@ long long server_integer(struct server *s, const char *format, ...)
     return value;
 }
 
-void server_ok(struct server *s, const char *text)
+void server_ok(struct server *s, const char *command)
 {
-    (void)server_integer(s, text);
+    (void)server_integer(s, command);
 }
 
-double server_call_us(struct server *s, const char *name)
+double server_call_us(struct server *s, const char *command)
 {
     char field[64];
     size_t n = 0;
     double us = 0;
-    (void)snprintf(field, sizeof(field), "cmdstat_%s", name);
+    (void)snprintf(field, sizeof(field), "cmdstat_%s", command);
     redisReply *r = redisCommand(s->context, "INFO commandstats");
     const char *text = r == NULL ? NULL : info_value(r->str, r->len, field, &n);
     const char *at = text == NULL ? NULL : strstr(text, "usec_per_call=");

@@ -98,13 +98,15 @@ static void build_and_cut_over(void)
 
 static struct log_id end_of_lane(void)
 {
-    struct log_id id;
+    struct log_id id = {0};
     struct lane lane;
     struct error e = {""};
     must(log_view_lane_at(view, &names, &nodes, 0, &lane, &e), e);
     redisReply *r = client_command(&client, "XREVRANGE %b + - COUNT 1", lane.key.text, lane.key.length);
-    assert_true(r != NULL && r->elements == 1);
-    assert_true(log_id_parse(&id, r->element[0]->element[0]->str, r->element[0]->element[0]->len));
+    if (r == NULL || r->elements != 1)
+        fail_msg("the lane is empty");
+    else
+        assert_true(log_id_parse(&id, r->element[0]->element[0]->str, r->element[0]->element[0]->len));
     freeReplyObject(r);
     return id;
 }

@@ -196,7 +196,7 @@ static int replicas(void)
     redisReply *r = client_command(&client, "INFO replication");
     assert_true(r != NULL && r->type == REDIS_REPLY_STRING);
     const char *at = strstr(r->str, "connected_slaves:");
-    int n = at == NULL ? 0 : atoi(at + strlen("connected_slaves:"));
+    int n = at == NULL ? 0 : (int)strtol(at + strlen("connected_slaves:"), NULL, 10);
     freeReplyObject(r);
     return n;
 }
