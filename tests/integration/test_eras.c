@@ -320,7 +320,8 @@ static void test_a_generation_that_was_not_written__is_not_read_again(void **sta
     must(say(0, true, &e), e);
     assert_int_equal(take(ERAS_WRITE), 0);
     load();
-    assert_true(!view->slot[before % 2].shape.built && view->slot[view->current].shape.built && !view->degraded);
+    assert_true(!view->slot[before % 2].shape.built && view->slot[view->current].shape.built &&
+                !view->degraded);
     gives(ERR_CONFLICT, grace_switch(l, &names, before, &e), e);
 }
 

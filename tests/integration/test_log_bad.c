@@ -262,7 +262,7 @@ static void blank_writer(redisReply *r)
 /* A shard that nobody has may have had keys: the filter is degraded from then on. */
 static void is_not_present(uint64_t number)
 {
-    uint8_t answer = solo_ask(&solo, false, number);
+    enum key_answer answer = solo_ask(&solo, false, number);
     assert_true(answer == KEY_ABSENT || answer == KEY_MAYBE);
 }
 
