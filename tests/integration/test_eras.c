@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Shards' nodes in another era, on a real Redis: who may have the view take it, and when. */
-#include "tests/integration/log_members.h"
+#include "tests/integration/log_redis.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,56 +11,25 @@
 #include "shard/view/grace.h"
 #include "shard/view/roll.h"
 #include "shard/view/view_load.h"
-#include "tests/lib/temp_redis.h"
 
 enum { REPLY_MS = 5000, WRITERS = 2, GUARD_MS = 20000 };
 
-static struct temp_redis redis;
-static struct client client;
-static struct nodes nodes;
-static struct link *l;
-static struct names names;
-static struct log_view *view;
 static struct eras eras;
 static uint8_t writer[WRITERS][LOG_WRITER_BYTES] = {"the first one", "the second one"};
-
-static int start(void **state)
-{
-    struct error e = {""};
-    (void)state;
-    (void)signal(SIGPIPE, SIG_IGN);
-    must(temp_redis_start(&redis, NULL, &e), e);
-    must(client_open(&client, redis.port, REPLY_MS, &e), e);
-    must(nodes_parse(&nodes, redis.url, &e), e);
-    l = link_new(&nodes, REPLY_MS, NULL);
-    view = malloc(sizeof(*view));
-    assert_true(l != NULL && view != NULL);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    free(view);
-    link_free(l);
-    client_close(&client);
-    temp_redis_fini(&redis);
-    return 0;
-}
 
 static void load(void)
 {
     struct error e = {""};
-    must(log_view_load(l, &names, view, &e), e);
+    must(log_view_load(on.link, &on.names, on.view, &e), e);
 }
 
 static int set_up(void **state)
 {
     struct error e = {""};
     (void)state;
-    must(client_ok(&client, &e, "FLUSHALL"), e);
-    must(names_init(&names, "tb", "f", 1, &e), e);
-    must(log_member_make(l, &names, 1000, 1, 32768, &e), e);
+    must(client_ok(&on.client, &e, "FLUSHALL"), e);
+    must(names_init(&on.names, "tb", "f", 1, &e), e);
+    must(log_member_make(on.link, &on.names, 1000, 1, 32768, &e), e);
     load();
     return 0;
 }
@@ -78,7 +46,7 @@ static void registers(const uint8_t id[LOG_WRITER_BYTES])
 {
     struct error e = {""};
     struct roll r;
-    roll_init(&r, l, &names, id);
+    roll_init(&r, on.link, &on.names, id);
     must(roll_register(&r, &e), e);
     roll_fini(&r);
     load();
@@ -88,16 +56,16 @@ static void registers(const uint8_t id[LOG_WRITER_BYTES])
 static void renew(void)
 {
     struct error e = {""};
-    uint64_t before = lanes_era(&client);
-    must(client_ok(&client, &e, "DEBUG CHANGE-REPL-ID"), e);
-    assert_true(lanes_era(&client) != before);
+    uint64_t before = lanes_era(&on.client);
+    must(client_ok(&on.client, &e, "DEBUG CHANGE-REPL-ID"), e);
+    assert_true(lanes_era(&on.client) != before);
 }
 
 static enum eras_action look(void)
 {
     struct error e = {""};
     enum eras_action action;
-    must(eras_look(&eras, l, &names, view, &action, &e), e);
+    must(eras_look(&eras, on.link, &on.names, on.view, &action, &e), e);
     return action;
 }
 
@@ -105,14 +73,14 @@ static unsigned take(enum eras_action action)
 {
     struct error e = {""};
     unsigned missing;
-    must(eras_take(&eras, l, &names, view, action, &missing, &e), e);
+    must(eras_take(&eras, on.link, &on.names, on.view, action, &missing, &e), e);
     load();
     return missing;
 }
 
 static enum err say(unsigned i, bool all, struct error *e)
 {
-    return eras_say(&eras, l, &names, view, writer[i], all, e);
+    return eras_say(&eras, on.link, &on.names, on.view, writer[i], all, e);
 }
 
 static void test_an_era_that_was_watched__is_taken_at_once(void **state)
@@ -126,15 +94,15 @@ static void test_an_era_that_was_watched__is_taken_at_once(void **state)
         return;
     }
     assert_int_equal(look(), ERAS_TAKE);
-    uint64_t version = view->version;
+    uint64_t version = on.view->version;
     struct lane lane;
-    lane_key(&lane.key, &names, 0, view->lane[0].number);
-    int64_t entries = lanes_number(&client, "XLEN", &lane);
+    lane_key(&lane.key, &on.names, 0, on.view->lane[0].number);
+    int64_t entries = lanes_number(&on.client, "XLEN", &lane);
     assert_int_equal(take(ERAS_TAKE), 0);
-    assert_int_equal(view->version, version + 1);
-    assert_int_equal(lanes_number(&client, "XLEN", &lane), entries + 1); /* a notice */
-    assert_true(view->eras.count == 1 && view->eras.id[0] == lanes_era(&client));
-    assert_false(view->degraded);
+    assert_int_equal(on.view->version, version + 1);
+    assert_int_equal(lanes_number(&on.client, "XLEN", &lane), entries + 1); /* a notice */
+    assert_true(on.view->eras.count == 1 && on.view->eras.id[0] == lanes_era(&on.client));
+    assert_false(on.view->degraded);
     assert_int_equal(look(), ERAS_KEEP);
 }
 
@@ -145,8 +113,8 @@ static void test_a_node_that_was_promoted__has_its_era_taken_by_all_writers(void
     (void)state;
     registers(writer[0]);
     assert_int_equal(look(), ERAS_KEEP);
-    must(client_ok(&client, &e, "REPLICAOF 127.0.0.1 1"), e);
-    must(client_ok(&client, &e, "REPLICAOF NO ONE"), e);
+    must(client_ok(&on.client, &e, "REPLICAOF 127.0.0.1 1"), e);
+    must(client_ok(&on.client, &e, "REPLICAOF NO ONE"), e);
     assert_int_equal(look(), ERAS_WRITE);
     assert_int_equal(take(ERAS_WRITE), 1);
 }
@@ -167,7 +135,7 @@ static void test_an_era_that_nobody_watched__waits_for_all_writers(void **state)
     assert_int_equal(look(), ERAS_WRITE);
     must(say(1, true, &e), e);
     assert_int_equal(take(ERAS_WRITE), 0);
-    assert_false(view->degraded);
+    assert_false(on.view->degraded);
     assert_int_equal(look(), ERAS_KEEP);
     renew(); /* what was said of the last one says nothing of this one */
     eras_fini(&eras);
@@ -185,7 +153,7 @@ static void test_a_writer_without_memory__degrades_the_filter(void **state)
     assert_int_equal(look(), ERAS_WRITE);
     must(say(0, false, &e), e);
     assert_int_equal(take(ERAS_WRITE), 0);
-    assert_true(view->degraded);
+    assert_true(on.view->degraded);
 }
 
 /* Somebody else had watched. */
@@ -199,9 +167,9 @@ static void test_a_writer_without_memory__degrades_nothing_where_nothing_was_los
     registers(writer[1]);
     assert_int_equal(look(), ERAS_KEEP);
     renew();
-    must(eras_look(&other, l, &names, view, &action, &e), e);
+    must(eras_look(&other, on.link, &on.names, on.view, &action, &e), e);
     assert_int_equal(action, ERAS_WRITE);
-    must(eras_say(&other, l, &names, view, writer[1], false, &e), e);
+    must(eras_say(&other, on.link, &on.names, on.view, writer[1], false, &e), e);
     eras_fini(&other);
     if (temp_redis_is_before_7()) {
         assert_int_equal(look(), ERAS_WRITE);
@@ -209,7 +177,7 @@ static void test_a_writer_without_memory__degrades_nothing_where_nothing_was_los
     }
     assert_int_equal(look(), ERAS_TAKE);
     assert_int_equal(take(ERAS_TAKE), 0);
-    assert_false(view->degraded);
+    assert_false(on.view->degraded);
 }
 
 static void test_an_era_that_changes_again__is_not_what_was_written_under(void **state)
@@ -222,7 +190,7 @@ static void test_an_era_that_changes_again__is_not_what_was_written_under(void *
     assert_int_equal(look(), ERAS_WRITE);
     renew();
     assert_int_equal(say(0, true, &e), ERR_FENCED);
-    assert_int_equal(eras_take(&eras, l, &names, view, ERAS_WRITE, &missing, &e), ERR_FENCED);
+    assert_int_equal(eras_take(&eras, on.link, &on.names, on.view, ERAS_WRITE, &missing, &e), ERR_FENCED);
     assert_int_equal(look(), ERAS_WRITE);
     assert_int_equal(take(ERAS_WRITE), 1);
 }
@@ -247,10 +215,10 @@ static void test_another_view__is_read_again(void **state)
     assert_int_equal(look(), ERAS_WRITE);
     struct trusted now = eras.now;
     assert_int_equal(take(ERAS_TAKE), 0);
-    view->eras.id[0] ^= 1; /* as somebody has it who sleeps */
+    on.view->eras.id[0] ^= 1; /* as somebody has it who sleeps */
     eras.now = now;
-    assert_int_equal(eras_take(&eras, l, &names, view, ERAS_TAKE, &missing, &e), ERR_FENCED);
-    names.incarnation ^= 1;
+    assert_int_equal(eras_take(&eras, on.link, &on.names, on.view, ERAS_TAKE, &missing, &e), ERR_FENCED);
+    on.names.incarnation ^= 1;
     assert_int_equal(say(0, true, &e), ERR_FENCED);
 }
 
@@ -261,10 +229,10 @@ static void cuts_over_and_heals(void)
     struct error e = {""};
     struct builder *b;
     struct key_name key;
-    names_filter_key(&names, "view", &key);
-    freeReplyObject(client_command(&client, "HSET %b degraded 1", key.text, key.length));
-    must(builder_new(&b, l, &names, &e), e);
-    must(builder_begin(b, &view->slot[1].shape, &e), e);
+    names_filter_key(&on.names, "view", &key);
+    freeReplyObject(client_command(&on.client, "HSET %b degraded 1", key.text, key.length));
+    must(builder_new(&b, on.link, &on.names, &e), e);
+    must(builder_begin(b, &on.view->slot[1].shape, &e), e);
     must(builder_start(b, &e), e);
     builder_note(b);
     must(builder_cutover(b, true, &e), e);
@@ -278,23 +246,23 @@ static void test_a_generation_that_is_read_no_more__is_not_written(void **state)
     struct error e = {""};
     struct log_member m;
     (void)state;
-    log_members_open(&m, &nodes, &names, UINT64_MAX, true);
+    log_members_open(&m, &on.nodes, &on.names, UINT64_MAX, true);
     assert_int_equal(log_member_added(&m, 0, 10), 10);
     log_member_pause(&m);
     load();
-    uint64_t token = view->slot[1].writer.number;
+    uint64_t token = on.view->slot[1].writer.number;
     cuts_over_and_heals();
     load();
-    assert_true(view->current == 0 && !view->degraded && !view->slot[1].shape.built);
-    must(client_ok(&client, &e, "REPLICAOF 127.0.0.1 1"), e);
-    must(client_ok(&client, &e, "REPLICAOF NO ONE"), e);
+    assert_true(on.view->current == 0 && !on.view->degraded && !on.view->slot[1].shape.built);
+    must(client_ok(&on.client, &e, "REPLICAOF 127.0.0.1 1"), e);
+    must(client_ok(&on.client, &e, "REPLICAOF NO ONE"), e);
     log_member_go_on(&m);
     uint64_t until = clock_mono_us() + GUARD_MS * UINT64_C(1000);
-    while (!trusted_contains(&view->eras, lanes_era(&client)) && clock_mono_us() < until)
+    while (!trusted_contains(&on.view->eras, lanes_era(&on.client)) && clock_mono_us() < until)
         load();
-    assert_true(trusted_contains(&view->eras, lanes_era(&client)));
-    assert_int_equal(view->slot[1].writer.number, token);
-    assert_true(view->degraded);
+    assert_true(trusted_contains(&on.view->eras, lanes_era(&on.client)));
+    assert_int_equal(on.view->slot[1].writer.number, token);
+    assert_true(on.view->degraded);
     log_member_close(&m);
 }
 
@@ -306,23 +274,23 @@ static void test_a_generation_that_was_not_written__is_not_read_again(void **sta
     (void)state;
     registers(writer[0]);
     load();
-    uint64_t before = view->slot[view->current].shape.number;
-    must(builder_new(&b, l, &names, &e), e);
-    must(builder_begin(b, &view->slot[view->current].shape, &e), e);
+    uint64_t before = on.view->slot[on.view->current].shape.number;
+    must(builder_new(&b, on.link, &on.names, &e), e);
+    must(builder_begin(b, &on.view->slot[on.view->current].shape, &e), e);
     must(builder_start(b, &e), e);
     builder_note(b);
     must(builder_cutover(b, false, &e), e);
     builder_free(b);
     load();
-    assert_true(view->slot[before % 2].shape.built && view->current != before % 2);
+    assert_true(on.view->slot[before % 2].shape.built && on.view->current != before % 2);
     renew();
     assert_int_equal(look(), ERAS_WRITE);
     must(say(0, true, &e), e);
     assert_int_equal(take(ERAS_WRITE), 0);
     load();
-    assert_true(!view->slot[before % 2].shape.built && view->slot[view->current].shape.built &&
-                !view->degraded);
-    gives(ERR_CONFLICT, grace_switch(l, &names, before, &e), e);
+    assert_true(!on.view->slot[before % 2].shape.built && on.view->slot[on.view->current].shape.built &&
+                !on.view->degraded);
+    gives(ERR_CONFLICT, grace_switch(on.link, &on.names, before, &e), e);
 }
 
 int main(void)
@@ -339,5 +307,5 @@ int main(void)
         ERAS_TEST(test_a_generation_that_is_read_no_more__is_not_written),
         ERAS_TEST(test_a_generation_that_was_not_written__is_not_read_again),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, log_redis_start, log_redis_stop);
 }

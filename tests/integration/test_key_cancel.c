@@ -1,55 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /* key_cancel() in each state of a request, on a real Redis: it is not told, its memory is not used any more,
  * and those who share its turn have their answers. */
+#include "tests/integration/log_redis.h"
 #include "tests/integration/solo.h"
 
-#include <signal.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "shard/request/log_filter_internal.h"
-#include "tests/lib/temp_redis.h"
 
 enum { REPLY_MS = 5000, PAUSE_MS = 150, BESIDE = 5 };
 
 static const bool never = false;
-static struct temp_redis redis;
-static struct client client;
-static struct nodes nodes;
-static struct link *l;
-static struct names names;
 static struct solo solo;
-
-static int start(void **state)
-{
-    struct error e = {""};
-    (void)state;
-    (void)signal(SIGPIPE, SIG_IGN);
-    must(temp_redis_start(&redis, NULL, &e), e);
-    must(client_open(&client, redis.port, REPLY_MS, &e), e);
-    must(nodes_parse(&nodes, redis.url, &e), e);
-    l = link_new(&nodes, REPLY_MS, NULL);
-    assert_non_null(l);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    link_free(l);
-    client_close(&client);
-    temp_redis_fini(&redis);
-    return 0;
-}
 
 static void open_with(uint64_t memory)
 {
     struct error e = {""};
     const struct control_options o = {.look_interval_us = 20000, .fold_interval_us = 20000, .folds = true};
-    must(client_ok(&client, &e, "FLUSHALL"), e);
-    must(names_init(&names, "tb", "f", 1, &e), e);
-    must(log_member_make(l, &names, 10000, 2, 32768, &e), e);
-    solo_open(&solo, &nodes, &names, memory, &o);
+    must(client_ok(&on.client, &e, "FLUSHALL"), e);
+    must(names_init(&on.names, "tb", "f", 1, &e), e);
+    must(log_member_make(on.link, &on.names, 10000, 2, 32768, &e), e);
+    solo_open(&solo, &on.nodes, &on.names, memory, &o);
 }
 
 static int tear_down(void **state)
@@ -78,7 +50,7 @@ static uint64_t pinned(void)
 static void hold_back_answers(void)
 {
     struct error e = {""};
-    must(client_ok(&client, &e, "CLIENT PAUSE %d ALL", PAUSE_MS), e);
+    must(client_ok(&on.client, &e, "CLIENT PAUSE %d ALL", PAUSE_MS), e);
 }
 
 static void test_parked__it_is_forgotten(void **state)
@@ -206,7 +178,7 @@ static void test_a_request_that_reads_blocks__unpins_them(void **state)
 {
     (void)state;
     open_with(0);
-    assert_int_equal(solo_ask(&solo, true, 1), KEY_ADDED);
+    solo_add_first(&solo, 1);
     cancel_while_blocks_are_read(false, false);
     cancel_while_blocks_are_read(false, true);
     cancel_while_blocks_are_read(true, false);
@@ -260,5 +232,5 @@ int main(void)
         CANCEL_TEST(test_a_request_that_reads_blocks__unpins_them),
         CANCEL_TEST(test_from_within_a_done__of_the_same_turn),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, log_redis_start, log_redis_stop);
 }

@@ -1,63 +1,34 @@
 /* SPDX-License-Identifier: MIT */
 /* Checks and adds on the log, on a real Redis: members that share a filter agree on what is there and on what
  * is new, whoever folds, sleeps or comes late. */
-#include "tests/integration/log_members.h"
+#include "tests/integration/log_redis.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "shard/view/view_load.h"
-#include "tests/lib/temp_redis.h"
 
 enum { REPLY_MS = 5000, MEMBERS = 3, ALL = 1000 };
 
-static struct temp_redis redis;
-static struct client client;
-static struct nodes nodes;
-static struct link *l;
-static struct names names;
 static struct log_member member[MEMBERS];
 static unsigned opened;
 static struct lane lane; /* the filter's first */
 
-static int start(void **state)
-{
-    struct error e = {""};
-    (void)state;
-    (void)signal(SIGPIPE, SIG_IGN);
-    must(temp_redis_start(&redis, NULL, &e), e);
-    must(client_open(&client, redis.port, REPLY_MS, &e), e);
-    must(nodes_parse(&nodes, redis.url, &e), e);
-    l = link_new(&nodes, REPLY_MS, NULL);
-    assert_non_null(l);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    link_free(l);
-    client_close(&client);
-    temp_redis_fini(&redis);
-    return 0;
-}
-
 static void make(unsigned lanes)
 {
     struct error e = {""};
-    must(client_ok(&client, &e, "FLUSHALL"), e);
-    must(names_init(&names, "tb", "f", 1, &e), e);
-    must(log_member_make(l, &names, 100000, lanes, 32768, &e), e);
-    lane_key(&lane.key, &names, 0, 1);
+    must(client_ok(&on.client, &e, "FLUSHALL"), e);
+    must(names_init(&on.names, "tb", "f", 1, &e), e);
+    must(log_member_make(on.link, &on.names, 100000, lanes, 32768, &e), e);
+    lane_key(&lane.key, &on.names, 0, 1);
 }
 
 static struct log_member *open_member(bool folds)
 {
     struct log_member *m = &member[opened++];
-    log_members_open(m, &nodes, &names, UINT64_MAX, folds);
+    log_members_open(m, &on.nodes, &on.names, UINT64_MAX, folds);
     return m;
 }
 
@@ -112,8 +83,9 @@ static void wait_until_folded(struct log_member *m)
     struct error e = {""};
     uint64_t until = clock_mono_us() + 10 * 1000000ull;
     for (bool folded = false; !folded;) {
-        redisReply *r = client_command(&client, "XREVRANGE %b + - COUNT 1", lane.key.text, lane.key.length);
-        must(log_view_load(l, &names, v, &e), e);
+        redisReply *r =
+            client_command(&on.client, "XREVRANGE %b + - COUNT 1", lane.key.text, lane.key.length);
+        must(log_view_load(on.link, &on.names, v, &e), e);
         char id[LOG_ID_TEXT_MAX];
         (void)log_id_format(v->slot[1].folded[0].position.id, id);
         folded = r->elements == 1 && strcmp(r->element[0]->element[0]->str, id) == 0;
@@ -132,7 +104,7 @@ static void test_who_comes_late__has_what_was_folded_and_what_was_not(void **sta
     assert_int_equal(log_member_added(a, 0, ALL), ALL);
     wait_until_folded(a);
     log_member_pause(a);
-    freeReplyObject(client_command(&client, "XTRIM %b MAXLEN 1", lane.key.text, lane.key.length));
+    freeReplyObject(client_command(&on.client, "XTRIM %b MAXLEN 1", lane.key.text, lane.key.length));
     assert_int_equal(log_member_added(a, ALL, ALL), ALL);
     struct log_member *b = open_member(false);
     assert_int_equal(log_member_count(b, 0, 2 * ALL, KEY_PRESENT), 2 * ALL);
@@ -150,7 +122,7 @@ static void test_who_slept_through_a_trim__loads_again(void **state)
     for (unsigned i = 0; i < 10; i++)
         assert_int_equal(log_member_added(a, (uint64_t)i * ALL, ALL), ALL);
     wait_until_folded(a);
-    freeReplyObject(client_command(&client, "XTRIM %b MAXLEN 1", lane.key.text, lane.key.length));
+    freeReplyObject(client_command(&on.client, "XTRIM %b MAXLEN 1", lane.key.text, lane.key.length));
     log_member_go_on(sleeper);
     for (unsigned i = 0; i < 10; i++)
         assert_int_equal(log_member_count(sleeper, (uint64_t)i * ALL, ALL, KEY_PRESENT), ALL);
@@ -164,7 +136,7 @@ static void test_a_filter_that_is_deleted__is_not_found(void **state)
     (void)state;
     struct log_member *a = open_member(false);
     assert_int_equal(log_member_added(a, 1, 1), 1);
-    must(client_ok(&client, &e, "FLUSHALL"), e);
+    must(client_ok(&on.client, &e, "FLUSHALL"), e);
     assert_int_equal(log_member_check(a, 2, 1, &answer, &e), ERR_NOT_FOUND);
     assert_int_equal(log_member_add(a, 2, 1, &answer, &e), ERR_NOT_FOUND);
 }
@@ -180,5 +152,5 @@ int main(void)
         MEMBER_TEST(test_who_slept_through_a_trim__loads_again),
         MEMBER_TEST(test_a_filter_that_is_deleted__is_not_found),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, log_redis_start, log_redis_stop);
 }

@@ -2,17 +2,15 @@
 /* One filter of one process with four workers and a control, each in a thread, on a real Redis: whoever adds
  * a key, it is new once, and present for all from then on; with all shards in memory, with some, with none.
  */
-#include "tests/integration/log_members.h"
+#include "tests/integration/log_redis.h"
 
 #include <inttypes.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "tests/lib/temp_redis.h"
 
 enum {
     REPLY_MS = 5000,
@@ -25,11 +23,6 @@ enum {
     LANES = 3
 };
 
-static struct temp_redis redis;
-static struct client client;
-static struct nodes nodes;
-static struct link *l;
-static struct names names;
 static struct log_member member; /* its control, and one worker that asks nothing */
 
 static _Atomic unsigned begun[KEYS], news[KEYS], unsure[KEYS];
@@ -58,28 +51,6 @@ struct worker {
     unsigned left, under_way;
     struct job job[UNDER_WAY];
 };
-
-static int start(void **state)
-{
-    struct error e = {""};
-    (void)state;
-    (void)signal(SIGPIPE, SIG_IGN);
-    must(temp_redis_start(&redis, NULL, &e), e);
-    must(client_open(&client, redis.port, REPLY_MS, &e), e);
-    must(nodes_parse(&nodes, redis.url, &e), e);
-    l = link_new(&nodes, REPLY_MS, NULL);
-    assert_non_null(l);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    link_free(l);
-    client_close(&client);
-    temp_redis_fini(&redis);
-    return 0;
-}
 
 static unsigned draw(struct worker *w, unsigned below)
 {
@@ -170,7 +141,7 @@ static void worker_open(struct worker *w, unsigned number)
     const struct timeval often = {.tv_usec = 10000};
     *w = (struct worker){.random = number + 12345, .left = REQUESTS};
     w->base = event_base_new();
-    w->store = store_new(w->base, &nodes, REPLY_MS, NULL);
+    w->store = store_new(w->base, &on.nodes, REPLY_MS, NULL);
     w->port = request_port_new(w->base, w->store, REPLY_MS);
     w->ticks = event_new(w->base, -1, EV_PERSIST, on_tick, w);
     assert_true(w->port != NULL && w->ticks != NULL && event_add(w->ticks, &often) == 0);
@@ -202,15 +173,15 @@ static void with_memory(uint64_t memory)
     struct error e = {""};
     pthread_t looker;
     _Atomic bool ends = false;
-    must(client_ok(&client, &e, "FLUSHALL"), e);
-    must(names_init(&names, "tb", "f", 1, &e), e);
-    must(log_member_make(l, &names, 100000, LANES, SHARD_BYTES, &e), e);
+    must(client_ok(&on.client, &e, "FLUSHALL"), e);
+    must(names_init(&on.names, "tb", "f", 1, &e), e);
+    must(log_member_make(on.link, &on.names, 100000, LANES, SHARD_BYTES, &e), e);
     atomic_store(&finished, 0);
     memset(begun, 0, sizeof(begun));
     memset(news, 0, sizeof(news));
     memset(unsure, 0, sizeof(unsure));
     memset(acknowledged, 0, sizeof(acknowledged));
-    log_members_open(&member, &nodes, &names, memory, true);
+    log_members_open(&member, &on.nodes, &on.names, memory, true);
     assert_int_equal(pthread_create(&looker, NULL, look_at_it, &ends), 0);
     for (unsigned i = 0; i < WORKERS; i++)
         worker_open(&worker[i], i);
@@ -265,5 +236,5 @@ int main(void)
         cmocka_unit_test(test_four_workers__with_some_shards_in_memory),
         cmocka_unit_test(test_four_workers__without_shards_in_memory),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, log_redis_start, log_redis_stop);
 }

@@ -13,48 +13,21 @@
 
 #include "base/clock.h"
 #include "shard/view/view_load.h"
+#include "tests/integration/log_redis.h"
 #include "tests/integration/solo.h"
-#include "tests/lib/temp_redis.h"
 
 enum { REPLY_MS = 5000, TTL_MS = 400, LONG_MS = 60000, KEYS = 200 };
 
-static struct temp_redis redis;
-static struct client client;
-static struct nodes nodes;
-static struct link *l;
-static struct names names;
 static struct lease one, other;
 static const struct lease_report nothing = {.folds = 0};
-
-static int start(void **state)
-{
-    struct error e = {""};
-    (void)state;
-    (void)signal(SIGPIPE, SIG_IGN);
-    must(temp_redis_start(&redis, NULL, &e), e);
-    must(client_open(&client, redis.port, REPLY_MS, &e), e);
-    must(nodes_parse(&nodes, redis.url, &e), e);
-    l = link_new(&nodes, REPLY_MS, NULL);
-    assert_non_null(l);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    link_free(l);
-    client_close(&client);
-    temp_redis_fini(&redis);
-    return 0;
-}
 
 static void begin(unsigned ttl_ms)
 {
     struct error e = {""};
-    must(client_ok(&client, &e, "FLUSHALL"), e);
-    must(names_init(&names, "tb", "f", 1, &e), e);
-    lease_init(&one, &nodes, &names, "one/1", ttl_ms, REPLY_MS);
-    lease_init(&other, &nodes, &names, "other/1", ttl_ms, REPLY_MS);
+    must(client_ok(&on.client, &e, "FLUSHALL"), e);
+    must(names_init(&on.names, "tb", "f", 1, &e), e);
+    lease_init(&one, &on.nodes, &on.names, "one/1", ttl_ms, REPLY_MS);
+    lease_init(&other, &on.nodes, &on.names, "other/1", ttl_ms, REPLY_MS);
 }
 
 static int tear_down(void **state)
@@ -91,7 +64,7 @@ static struct lease_status look(void)
 {
     struct error e = {""};
     struct lease_status s;
-    must(lease_look(l, &names, &s, &e), e);
+    must(lease_look(on.link, &on.names, &s, &e), e);
     return s;
 }
 
@@ -163,7 +136,7 @@ static void test_a_lease_without_an_end__gets_one(void **state)
     (void)state;
     begin(TTL_MS);
     takes(&one);
-    must(client_integer(&client, &had, &e, "PERSIST tb:{f}:folder"), e);
+    must(client_integer(&on.client, &had, &e, "PERSIST tb:{f}:folder"), e);
     assert_int_equal(had, 1);
     is_busy(&other, "one/1");
     wait_until(other.again);
@@ -176,13 +149,13 @@ static void test_a_key_of_another_type__is_named_and_stays(void **state)
     struct lease_status s;
     (void)state;
     begin(TTL_MS);
-    must(client_ok(&client, &e, "SET tb:{f}:folder theirs"), e);
+    must(client_ok(&on.client, &e, "SET tb:{f}:folder theirs"), e);
     gives(ERR_WRONG_TYPE, lease_take(&one, &nothing, &e), e);
     assert_non_null(strstr(e.text, "tb:{f}:folder"));
     assert_false(lease_is_held(&one));
-    gives(ERR_WRONG_TYPE, lease_look(l, &names, &s, &e), e);
+    gives(ERR_WRONG_TYPE, lease_look(on.link, &on.names, &s, &e), e);
     lease_give_back(&one);
-    redisReply *r = client_command(&client, "GET tb:{f}:folder");
+    redisReply *r = client_command(&on.client, "GET tb:{f}:folder");
     assert_string_equal(r->str, "theirs");
     freeReplyObject(r);
 }
@@ -193,12 +166,12 @@ static void test_at_maxmemory__it_is_taken(void **state)
     struct error e = {""};
     (void)state;
     begin(LONG_MS);
-    must(client_ok(&client, &e, "CONFIG SET maxmemory 1"), e);
-    gives(ERR_REFUSED, client_ok(&client, &e, "SET a b"), e);
+    must(client_ok(&on.client, &e, "CONFIG SET maxmemory 1"), e);
+    gives(ERR_REFUSED, client_ok(&on.client, &e, "SET a b"), e);
     takes(&one);
     takes(&one);
     lease_give_back(&one);
-    must(client_ok(&client, &e, "CONFIG SET maxmemory 0"), e);
+    must(client_ok(&on.client, &e, "CONFIG SET maxmemory 0"), e);
 }
 
 static void test_redis_is_away__it_is_not_held_for_longer(void **state)
@@ -207,13 +180,13 @@ static void test_redis_is_away__it_is_not_held_for_longer(void **state)
     (void)state;
     begin(TTL_MS);
     takes(&one);
-    temp_redis_stop(&redis);
+    temp_redis_stop(&on.redis);
     gives(ERR_UNREACHABLE, lease_take(&one, &nothing, &e), e);
     wait_until(one.until);
     assert_false(lease_is_held(&one));
-    client_close(&client);
-    must(temp_redis_restart(&redis, false, &e), e);
-    must(client_open(&client, redis.port, REPLY_MS, &e), e);
+    client_close(&on.client);
+    must(temp_redis_restart(&on.redis, false, &e), e);
+    must(client_open(&on.client, on.redis.port, REPLY_MS, &e), e);
     takes(&other);
 }
 
@@ -245,7 +218,7 @@ static void obey(int in, int out)
     struct control_options options = folding;
     const bool never = false;
     options.owner = "child";
-    solo_open(&s, &nodes, &names, UINT64_MAX, &options);
+    solo_open(&s, &on.nodes, &on.names, UINT64_MAX, &options);
     for (;;) {
         ssize_t n = read(in, &o, sizeof(o));
         if (n == 0)
@@ -304,7 +277,7 @@ static void make(void)
 {
     struct error e = {""};
     begin(TTL_MS);
-    must(log_member_make(l, &names, 10000, 1, 32768, &e), e);
+    must(log_member_make(on.link, &on.names, 10000, 1, 32768, &e), e);
 }
 
 static bool is_folded_to_the_end(void)
@@ -313,9 +286,9 @@ static bool is_folded_to_the_end(void)
     struct log_view *v = malloc(sizeof(*v));
     struct key_name lane;
     char id[LOG_ID_TEXT_MAX];
-    must(log_view_load(l, &names, v, &e), e);
-    lane_key(&lane, &names, 0, v->lane[0].number);
-    redisReply *r = client_command(&client, "XREVRANGE %b + - COUNT 1", lane.text, lane.length);
+    must(log_view_load(on.link, &on.names, v, &e), e);
+    lane_key(&lane, &on.names, 0, v->lane[0].number);
+    redisReply *r = client_command(&on.client, "XREVRANGE %b + - COUNT 1", lane.text, lane.length);
     (void)log_id_format(v->slot[1].folded[0].position.id, id);
     bool yes = r->elements == 1 && strcmp(r->element[0]->element[0]->str, id) == 0;
     freeReplyObject(r);
@@ -352,7 +325,7 @@ static void test_a_folder_that_was_stopped__is_replaced_and_harms_nothing(void *
     child_start(&c);
     assert_int_equal(child_does(&c, true, 0, KEYS), KEYS);
     o.lease_ms = LONG_MS;
-    solo_open(&s, &nodes, &names, UINT64_MAX, &o);
+    solo_open(&s, &on.nodes, &on.names, UINT64_MAX, &o);
     while (!child_holds())
         clock_sleep_us(2000);
     assert_int_equal(child_does(&c, true, KEYS, KEYS), KEYS); /* it is in the midst of it */
@@ -382,7 +355,7 @@ static void test_a_folder_that_was_killed__is_replaced_when_its_lease_ends(void 
     struct solo s;
     (void)state;
     make();
-    solo_open(&s, &nodes, &names, UINT64_MAX, &folding);
+    solo_open(&s, &on.nodes, &on.names, UINT64_MAX, &folding);
     child_start(&c);
     assert_int_equal(child_does(&c, true, 0, KEYS), KEYS);
     while (!child_holds())
@@ -407,10 +380,10 @@ struct watcher {
 static void *watch(void *arg)
 {
     struct watcher *w = arg;
-    struct link *own = link_new(&nodes, REPLY_MS, NULL);
+    struct link *own = link_new(&on.nodes, REPLY_MS, NULL);
     while (!atomic_load(&w->ends)) {
         struct lease_status s;
-        if (lease_look(own, &names, &s, NULL) != ERR_OK)
+        if (lease_look(own, &on.names, &s, NULL) != ERR_OK)
             continue;
         w->held += s.holder[0] != '\0';
         w->given += s.holder[0] == '\0' && w->held > 0;
@@ -431,12 +404,12 @@ static void test_a_long_fold__renews_the_lease(void **state)
     struct log_status status;
     (void)state;
     begin(TTL_MS);
-    must(log_member_make(l, &names, 12000000, 1, 8192, &e), e);
+    must(log_member_make(on.link, &on.names, 12000000, 1, 8192, &e), e);
     o.lease_ms = SHORT_MS;
     o.fold_interval_us = 1000;
-    solo_open(&s, &nodes, &names, UINT64_MAX, &o);
+    solo_open(&s, &on.nodes, &on.names, UINT64_MAX, &o);
     assert_int_equal(pthread_create(&w.thread, NULL, watch, &w), 0);
-    assert_int_equal(solo_ask(&s, true, 1), KEY_ADDED);
+    solo_add_first(&s, 1);
     uint64_t until = clock_mono_us() + 20 * 1000000ull, longest = 0;
     do {
         uint64_t begun = clock_mono_us();
@@ -460,7 +433,7 @@ static void test_nothing_to_fold__the_lease_is_given_back(void **state)
     const bool never = false;
     (void)state;
     make();
-    solo_open(&s, &nodes, &names, UINT64_MAX, &folding);
+    solo_open(&s, &on.nodes, &on.names, UINT64_MAX, &folding);
     assert_int_equal(solo_ask(&s, false, 1), KEY_ABSENT);
     solo_run(&s, &never, 100);
     assert_string_equal(look().holder, ""); /* nothing was added: it was not taken */
@@ -487,25 +460,25 @@ static void test_without_the_lease__folding_is_safe(void **state)
     make();
     child_start(&c);
     o.lease_ms = LONG_MS;
-    solo_open(&s, &nodes, &names, UINT64_MAX, &o);
+    solo_open(&s, &on.nodes, &on.names, UINT64_MAX, &o);
     for (unsigned i = 0; i < 10; i++) {
         struct error e = {""};
         int64_t gone;
         assert_int_equal(child_does(&c, true, (uint64_t)i * KEYS, KEYS / 2), KEYS / 2);
-        must(client_integer(&client, &gone, &e, "DEL tb:{f}:folder"), e); /* both take it, and have it */
+        must(client_integer(&on.client, &gone, &e, "DEL tb:{f}:folder"), e); /* both take it, and have it */
         for (unsigned k = KEYS / 2; k < KEYS; k++)
             assert_int_equal(solo_ask(&s, true, (uint64_t)i * KEYS + k), KEY_ADDED);
-        must(client_integer(&client, &gone, &e, "DEL tb:{f}:folder"), e);
+        must(client_integer(&on.client, &gone, &e, "DEL tb:{f}:folder"), e);
     }
     wait_until_folded(&s);
     child_end(&c, SIGKILL);
     solo_close(&s);
-    redisReply *r = client_command(&client, "KEYS *.log1");
+    redisReply *r = client_command(&on.client, "KEYS *.log1");
     assert_int_equal(r->elements, 1);
-    freeReplyObject(client_command(&client, "XTRIM %s MAXLEN 1", r->element[0]->str));
+    freeReplyObject(client_command(&on.client, "XTRIM %s MAXLEN 1", r->element[0]->str));
     freeReplyObject(r);
     o.folds = false;
-    solo_open(&s, &nodes, &names, UINT64_MAX, &o); /* what the shards have, and nothing else */
+    solo_open(&s, &on.nodes, &on.names, UINT64_MAX, &o); /* what the shards have, and nothing else */
     for (unsigned k = 0; k < 10 * KEYS; k++)
         assert_int_equal(solo_ask(&s, false, k), KEY_PRESENT);
     solo_close(&s);
@@ -530,5 +503,5 @@ int main(void)
         LEASE_TEST(test_nothing_to_fold__the_lease_is_given_back),
         LEASE_TEST(test_without_the_lease__folding_is_safe),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, log_redis_start, log_redis_stop);
 }

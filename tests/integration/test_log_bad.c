@@ -2,9 +2,9 @@
 /* What is wrong in Redis, met by requests, on a real Redis: lanes and shards that are none, that a later
  * version wrote, or that are too long. Each error names its key; nothing is written; "absent" is not said;
  * and where the data are right again, so are the answers. */
+#include "tests/integration/log_redis.h"
 #include "tests/integration/solo.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,49 +12,21 @@
 #include "base/clock.h"
 #include "shard/resident/header.h"
 #include "shard/view/view_load.h"
-#include "tests/lib/temp_redis.h"
 
 enum { REPLY_MS = 5000, SHARD_BYTES = 32768, KEYS = 400, ADDED = 20, LOG_MAX = 64 << 10 };
 
-static struct temp_redis redis;
-static struct client client;
-static struct nodes nodes;
-static struct link *l;
-static struct names names;
 static struct solo solo;
 static char lane[KEY_NAME_MAX + 1], why[200];
-
-static int start(void **state)
-{
-    struct error e = {""};
-    (void)state;
-    (void)signal(SIGPIPE, SIG_IGN);
-    must(temp_redis_start(&redis, NULL, &e), e);
-    must(client_open(&client, redis.port, REPLY_MS, &e), e);
-    must(nodes_parse(&nodes, redis.url, &e), e);
-    l = link_new(&nodes, REPLY_MS, NULL);
-    assert_non_null(l);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    link_free(l);
-    client_close(&client);
-    temp_redis_fini(&redis);
-    return 0;
-}
 
 static int set_up(void **state)
 {
     struct error e = {""};
     struct key_name key;
     (void)state;
-    must(client_ok(&client, &e, "FLUSHALL"), e);
-    must(names_init(&names, "tb", "f", 1, &e), e);
-    must(log_member_make(l, &names, 100000, 1, SHARD_BYTES, &e), e);
-    lane_key(&key, &names, 0, 1);
+    must(client_ok(&on.client, &e, "FLUSHALL"), e);
+    must(names_init(&on.names, "tb", "f", 1, &e), e);
+    must(log_member_make(on.link, &on.names, 100000, 1, SHARD_BYTES, &e), e);
+    lane_key(&key, &on.names, 0, 1);
     (void)snprintf(lane, sizeof(lane), "%.*s", (int)key.length, key.text);
     return 0;
 }
@@ -66,7 +38,7 @@ static void open_with(uint64_t memory, bool folds)
                                       .lease_ms = 500,
                                       .fold_interval_us = 10000,
                                       .look_interval_us = 20000};
-    solo_open(&solo, &nodes, &names, memory, &o);
+    solo_open(&solo, &on.nodes, &on.names, memory, &o);
 }
 
 static int tear_down(void **state)
@@ -86,7 +58,7 @@ static int64_t number(const char *command, const char *key)
 {
     struct error e = {""};
     int64_t n;
-    must(client_integer(&client, &n, &e, command, key), e);
+    must(client_integer(&on.client, &n, &e, command, key), e);
     return n;
 }
 
@@ -120,11 +92,11 @@ static void put_and_remove(const void *bytes, size_t length, enum err code, cons
 {
     open_with(UINT64_MAX, false);
     add(0, ADDED);
-    redisReply *r = client_command(&client, "XADD %s * e %b", lane, bytes, length);
+    redisReply *r = client_command(&on.client, "XADD %s * e %b", lane, bytes, length);
     assert_int_equal(r->type, REDIS_REPLY_STRING);
     lane_is_refused(code, "XLEN %s", text);
     assert_non_null(strstr(why, r->str)); /* the entry's id */
-    freeReplyObject(client_command(&client, "XDEL %s %s", lane, r->str));
+    freeReplyObject(client_command(&on.client, "XDEL %s %s", lane, r->str));
     freeReplyObject(r);
     all_is_well();
 }
@@ -149,9 +121,9 @@ static void test_an_entry_with_other_fields__is_named(void **state)
     (void)state;
     open_with(UINT64_MAX, false);
     add(0, ADDED);
-    redisReply *r = client_command(&client, "XADD %s * a 1 b 2", lane);
+    redisReply *r = client_command(&on.client, "XADD %s * a 1 b 2", lane);
     lane_is_refused(ERR_PARSE, "XLEN %s", "its fields are others");
-    freeReplyObject(client_command(&client, "XDEL %s %s", lane, r->str));
+    freeReplyObject(client_command(&on.client, "XDEL %s %s", lane, r->str));
     freeReplyObject(r);
     all_is_well();
 }
@@ -162,10 +134,10 @@ static void test_a_lane_that_is_a_list__is_named_and_stays(void **state)
     (void)state;
     open_with(UINT64_MAX, false);
     add(0, ADDED);
-    must(client_ok(&client, &e, "RENAME %s kept", lane), e);
+    must(client_ok(&on.client, &e, "RENAME %s kept", lane), e);
     assert_int_equal(number("RPUSH %s theirs", lane), 1);
     lane_is_refused(ERR_WRONG_TYPE, "LLEN %s", "is not a stream");
-    must(client_ok(&client, &e, "RENAME kept %s", lane), e);
+    must(client_ok(&on.client, &e, "RENAME kept %s", lane), e);
     all_is_well();
 }
 
@@ -197,7 +169,7 @@ static void test_a_lane_of_log_max_bytes__takes_no_keys_until_it_is_folded(void 
     assert_int_equal(s.adds, ERR_NOMEM);
     assert_non_null(strstr(s.why_adds, "65536 bytes"));
     assert_true(s.lane[0].redis_bytes >= LOG_MAX);
-    solo_open(&folder, &nodes, &names, UINT64_MAX, &o);
+    solo_open(&folder, &on.nodes, &on.names, UINT64_MAX, &o);
     assert_int_equal(solo_ask(&folder, false, 1000000), KEY_ABSENT);
     do {
         solo_run(&folder, &never, 20);
@@ -223,7 +195,7 @@ static void shard_of(uint64_t of, char out[KEY_NAME_MAX + 1], uint64_t *elsewher
     struct key_place place;
     struct key_name key;
     char text[24];
-    must(log_view_load(l, &names, v, &e), e);
+    must(log_view_load(on.link, &on.names, v, &e), e);
     const struct generation *g = &v->slot[1].shape;
     uint32_t shard = 0;
     for (uint64_t n = of;; n++) {
@@ -237,7 +209,7 @@ static void shard_of(uint64_t of, char out[KEY_NAME_MAX + 1], uint64_t *elsewher
             break;
         }
     }
-    names_log_shard(&names, (struct shard_id){1, 0, shard}, &key);
+    names_log_shard(&on.names, (struct shard_id){1, 0, shard}, &key);
     (void)snprintf(out, KEY_NAME_MAX + 1, "%.*s", (int)key.length, key.text);
     free(v);
 }
@@ -245,11 +217,11 @@ static void shard_of(uint64_t of, char out[KEY_NAME_MAX + 1], uint64_t *elsewher
 /* Overwrite @length bytes of the shard at @at; what was there is in @was. */
 static void overwrite(const char *shard, unsigned at, const void *bytes, size_t length, uint8_t *was)
 {
-    redisReply *r = client_command(&client, "GETRANGE %s %u %u", shard, at, at + (unsigned)length - 1);
+    redisReply *r = client_command(&on.client, "GETRANGE %s %u %u", shard, at, at + (unsigned)length - 1);
     assert_int_equal(r->len, length);
     memcpy(was, r->str, length);
     freeReplyObject(r);
-    freeReplyObject(client_command(&client, "SETRANGE %s %u %b", shard, at, bytes, length));
+    freeReplyObject(client_command(&on.client, "SETRANGE %s %u %b", shard, at, bytes, length));
 }
 
 /* But for the token of a folder, which takes over before it reads what is behind the header. */
@@ -273,7 +245,7 @@ static void shard_is_refused(enum err code, const char *shard, uint64_t inside, 
 {
     const bool never = false;
     struct log_status s;
-    redisReply *before = client_command(&client, "GETRANGE %s 0 -1", shard);
+    redisReply *before = client_command(&on.client, "GETRANGE %s 0 -1", shard);
     assert_int_equal(solo_error(&solo, false, inside, why), code);
     if (strstr(why, shard) == NULL || strstr(why, text) == NULL)
         fail_msg("%s does not name %s, or %s", why, shard, text);
@@ -286,7 +258,7 @@ static void shard_is_refused(enum err code, const char *shard, uint64_t inside, 
     control_status(solo.control, &s);
     assert_true(s.code != ERR_OK);
     assert_non_null(strstr(s.error, shard));
-    redisReply *after = client_command(&client, "GETRANGE %s 0 -1", shard);
+    redisReply *after = client_command(&on.client, "GETRANGE %s 0 -1", shard);
     assert_int_equal(after->len, before->len);
     if (before->len == HEADER_BYTES) {
         blank_writer(before);
@@ -343,11 +315,11 @@ static void test_a_shard_that_is_cut__is_named(void **state)
     uint64_t outside;
     (void)state;
     shard_of(7, shard, &outside);
-    redisReply *r = client_command(&client, "GETRANGE %s 0 -1", shard);
-    must(client_ok(&client, &e, "SET %s %b", shard, r->str, (size_t)HEADER_BYTES), e);
+    redisReply *r = client_command(&on.client, "GETRANGE %s 0 -1", shard);
+    must(client_ok(&on.client, &e, "SET %s %b", shard, r->str, (size_t)HEADER_BYTES), e);
     open_with(UINT64_MAX, true);
     shard_is_refused(ERR_TIMEOUT, shard, 7, outside, "cut");
-    must(client_ok(&client, &e, "SET %s %b", shard, r->str, r->len), e);
+    must(client_ok(&on.client, &e, "SET %s %b", shard, r->str, r->len), e);
     freeReplyObject(r);
     is_answered_again(7);
 }
@@ -359,7 +331,7 @@ static void test_a_shard_that_is_a_list__is_named_and_stays(void **state)
     uint64_t outside;
     (void)state;
     shard_of(7, shard, &outside);
-    must(client_ok(&client, &e, "RENAME %s kept", shard), e);
+    must(client_ok(&on.client, &e, "RENAME %s kept", shard), e);
     assert_int_equal(number("RPUSH %s theirs", shard), 1);
     open_with(UINT64_MAX, true);
     assert_int_equal(solo_error(&solo, false, 7, why), ERR_WRONG_TYPE);
@@ -367,7 +339,7 @@ static void test_a_shard_that_is_a_list__is_named_and_stays(void **state)
     assert_int_equal(solo_ask(&solo, false, outside), KEY_ABSENT);
     assert_int_equal(solo_ask(&solo, true, outside), KEY_ADDED);
     assert_int_equal(number("LLEN %s", shard), 1);
-    must(client_ok(&client, &e, "RENAME kept %s", shard), e);
+    must(client_ok(&on.client, &e, "RENAME kept %s", shard), e);
     is_answered_again(7);
 }
 
@@ -379,9 +351,9 @@ static void test_a_shard_that_is_missing__leaves_the_others_in_memory(void **sta
     char shard[KEY_NAME_MAX + 1];
     uint64_t outside;
     (void)state;
-    must(client_ok(&client, &e, "FLUSHALL"), e);
-    must(names_init(&names, "tb", "f", 1, &e), e);
-    must(log_member_make(l, &names, 1000000, 1, 8192, &e), e);
+    must(client_ok(&on.client, &e, "FLUSHALL"), e);
+    must(names_init(&on.names, "tb", "f", 1, &e), e);
+    must(log_member_make(on.link, &on.names, 1000000, 1, 8192, &e), e);
     shard_of(7, shard, &outside);
     assert_int_equal(number("DEL %s", shard), 1);
     open_with(UINT64_MAX, true);
@@ -406,7 +378,7 @@ static void test_a_header_with_a_token_of_the_future__is_taken_over_by_a_folder(
     uint64_t outside;
     (void)state;
     shard_of(7, shard, &outside);
-    redisReply *r = client_command(&client, "GETRANGE %s 0 %u", shard, HEADER_BYTES - 1);
+    redisReply *r = client_command(&on.client, "GETRANGE %s 0 %u", shard, HEADER_BYTES - 1);
     must(header_decode(&h, (const uint8_t *)r->str, r->len, shard, &e), e);
     freeReplyObject(r);
     h.writer.number += 1000;
@@ -438,5 +410,5 @@ int main(void)
         BAD_TEST(test_a_shard_that_is_missing__leaves_the_others_in_memory),
         BAD_TEST(test_a_header_with_a_token_of_the_future__is_taken_over_by_a_folder),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, log_redis_start, log_redis_stop);
 }

@@ -2,10 +2,9 @@
 /* Filters that grow by layers while members check and add, on a real Redis: no key is lost, each is new once,
  * and the layers are those that were planned, whoever is late, has no memory for shards, or ends before all
  * is done. */
-#include "tests/integration/log_members.h"
+#include "tests/integration/log_redis.h"
 
 #include <inttypes.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +13,6 @@
 #include "shard/view/grow.h"
 #include "shard/view/make.h"
 #include "shard/view/view_load.h"
-#include "tests/lib/temp_redis.h"
 
 enum {
     REPLY_MS = 5000,
@@ -26,47 +24,17 @@ enum {
     RETAIN_US = WAIT_US
 };
 
-static struct temp_redis redis;
-static struct client client;
-static struct nodes nodes;
-static struct link *l;
-static struct names names;
 static struct log_member member[MEMBERS];
 static unsigned opened;
-static struct log_view *view;
-
-static int start(void **state)
-{
-    struct error e = {""};
-    (void)state;
-    (void)signal(SIGPIPE, SIG_IGN);
-    must(temp_redis_start(&redis, NULL, &e), e);
-    must(client_open(&client, redis.port, REPLY_MS, &e), e);
-    must(nodes_parse(&nodes, redis.url, &e), e);
-    l = link_new(&nodes, REPLY_MS, NULL);
-    view = malloc(sizeof(*view));
-    assert_true(l != NULL && view != NULL);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    free(view);
-    link_free(l);
-    client_close(&client);
-    temp_redis_fini(&redis);
-    return 0;
-}
 
 static int set_up(void **state)
 {
     struct error e = {""};
     (void)state;
     opened = 0;
-    must(client_ok(&client, &e, "FLUSHALL"), e);
-    must(names_init(&names, "tb", "f", 1, &e), e);
-    must(log_member_make(l, &names, CAPACITY, 2, 32768, &e), e);
+    must(client_ok(&on.client, &e, "FLUSHALL"), e);
+    must(names_init(&on.names, "tb", "f", 1, &e), e);
+    must(log_member_make(on.link, &on.names, CAPACITY, 2, 32768, &e), e);
     return 0;
 }
 
@@ -94,8 +62,8 @@ static struct log_member *open_member(uint64_t memory, bool folds)
     struct log_member *m = &member[opened++];
     struct error e = {""};
     uint64_t until = clock_mono_us() + WAIT_US;
-    const struct log_member_options o = {.nodes = &nodes,
-                                         .names = &names,
+    const struct log_member_options o = {.nodes = &on.nodes,
+                                         .names = &on.names,
                                          .memory = memory,
                                          .timeout_ms = REPLY_MS,
                                          .retain_us = RETAIN_US,
@@ -111,8 +79,8 @@ static struct log_member *open_member(uint64_t memory, bool folds)
 static const struct log_generation *stored(void)
 {
     struct error e = {""};
-    must(log_view_load(l, &names, view, &e), e);
-    return &view->slot[view->current];
+    must(log_view_load(on.link, &on.names, on.view, &e), e);
+    return &on.view->slot[on.view->current];
 }
 
 /* Until the view has @layers, and positions behind the marks of the newest one in both lanes. */
@@ -254,7 +222,7 @@ static void grow_from_one_layer(void)
 {
     struct error e = {""};
     const struct grow_options o = {.generation = 1, .layers = 1, .shard_bytes = 32768, .growth = 2};
-    must(log_grow(l, &names, &o, view, NULL, &e), e);
+    must(log_grow(on.link, &on.names, &o, on.view, NULL, &e), e);
 }
 
 /* None of them was there. Where a block is read, and the view changes before the entry is met, that is not
@@ -330,8 +298,8 @@ static void test_a_layer_with_one_entry__begins_in_the_other_lane_later(void **s
     struct lane lane;
     struct log_member *a = open_member(UINT64_MAX, false), *b = open_member(0, false);
     grow_from_one_layer();
-    must(log_view_lane_at(view, &names, &nodes, 1, &lane, &e), e);
-    must(lane_mark_layer(l, &lane, 1, 1, &e), e);
+    must(log_view_lane_at(on.view, &on.names, &on.nodes, 1, &lane, &e), e);
+    must(lane_mark_layer(on.link, &lane, 1, 1, &e), e);
     adds_new(a, 0, 2 * BATCH);
     control_set_folding(b->control, true); /* it has no shard in memory */
     wait_for_layers(2);
@@ -354,10 +322,10 @@ static int make_fixed(unsigned lanes)
                                    .placement = &placement,
                                    .shard_bytes = 32768};
     opened = 0;
-    must(client_ok(&client, &e, "FLUSHALL"), e);
-    must(names_init(&names, "tb", "f", 1, &e), e);
-    must(placement_choose(&placement, &nodes, "", &e), e);
-    must(log_make(l, &names, &o, view, NULL, &e), e);
+    must(client_ok(&on.client, &e, "FLUSHALL"), e);
+    must(names_init(&on.names, "tb", "f", 1, &e), e);
+    must(placement_choose(&placement, &on.nodes, "", &e), e);
+    must(log_make(on.link, &on.names, &o, on.view, NULL, &e), e);
     return 0;
 }
 
@@ -390,8 +358,8 @@ static void wait_until_full(uint64_t keys)
     for (;; clock_sleep_us(5000)) {
         const struct log_generation *g = stored();
         bool full = g->keys == keys;
-        for (unsigned i = 0; i < view->lane_count; i++)
-            full &= log_view_is_full(view, g, i);
+        for (unsigned i = 0; i < on.view->lane_count; i++)
+            full &= log_view_is_full(on.view, g, i);
         if (full)
             return;
         if (clock_mono_us() > until)
@@ -407,8 +375,8 @@ static uint64_t entries(void)
     uint64_t n = 0;
     (void)stored();
     for (unsigned i = 0; i < 2; i++) {
-        must(log_view_lane_at(view, &names, &nodes, i, &lane, &e), e);
-        n += (uint64_t)lanes_number(&client, "XLEN", &lane);
+        must(log_view_lane_at(on.view, &on.names, &on.nodes, i, &lane, &e), e);
+        n += (uint64_t)lanes_number(&on.client, "XLEN", &lane);
     }
     return n;
 }
@@ -441,12 +409,12 @@ static void test_one_that_adds_alone__is_refused_at_the_very_key(void **state)
 
     /* An entry behind the mark, of one that did not know it. */
     const char text[] = "1000000";
-    const struct key_hash key = hash_key(view->seed, text, strlen(text));
+    const struct key_hash key = hash_key(on.view->seed, text, strlen(text));
     struct lane_put put = {.length = 0};
     struct lane lane;
     put.length = log_entry_encode(put.bytes, lanes_writer, 1, &key, 1);
-    must(log_view_lane_at(view, &names, &nodes, log_lane_of(key, 2), &lane, &e), e);
-    must(lane_put(l, &lane, &put, 1, &e), e);
+    must(log_view_lane_at(on.view, &on.names, &on.nodes, log_lane_of(key, 2), &lane, &e), e);
+    must(lane_put(on.link, &lane, &put, 1, &e), e);
     for (struct log_member *m = a; m <= c; m++)
         assert_int_equal(log_member_count(m, 1000000, 1, KEY_ABSENT), 1);
     free(answers);
@@ -508,5 +476,5 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_three_members__agree_on_what_was_accepted, set_up_fixed_in_order,
                                         tear_down),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, log_redis_start, log_redis_stop);
 }

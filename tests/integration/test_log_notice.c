@@ -1,54 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /* When a control reads the view: when a lane has a notice, when a lane broke, when a request wants to append,
  * and else hardly ever. On a real Redis; counted in commands and tail reads, not in time. */
+#include "tests/integration/log_redis.h"
 #include "tests/integration/solo.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "shard/view/notify.h"
-#include "tests/lib/temp_redis.h"
 
 enum { REPLY_MS = 5000, LANES = 3, SECOND_MS = 1000 };
 
 static const bool never = false;
-static struct temp_redis redis;
-static struct client client;
-static struct nodes nodes;
-static struct link *l;
-static struct names names;
 static struct solo solo;
-
-static int start(void **state)
-{
-    struct error e = {""};
-    (void)state;
-    (void)signal(SIGPIPE, SIG_IGN);
-    must(temp_redis_start(&redis, NULL, &e), e);
-    must(client_open(&client, redis.port, REPLY_MS, &e), e);
-    must(nodes_parse(&nodes, redis.url, &e), e);
-    l = link_new(&nodes, REPLY_MS, NULL);
-    assert_non_null(l);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    link_free(l);
-    client_close(&client);
-    temp_redis_fini(&redis);
-    return 0;
-}
 
 static void open_with(const struct control_options *o)
 {
     struct error e = {""};
-    must(client_ok(&client, &e, "FLUSHALL"), e);
-    must(names_init(&names, "tb", "f", 1, &e), e);
-    must(log_member_make(l, &names, 10000, LANES, 32768, &e), e);
-    solo_open(&solo, &nodes, &names, UINT64_MAX, o);
+    must(client_ok(&on.client, &e, "FLUSHALL"), e);
+    must(names_init(&on.names, "tb", "f", 1, &e), e);
+    must(log_member_make(on.link, &on.names, 10000, LANES, 32768, &e), e);
+    solo_open(&solo, &on.nodes, &on.names, UINT64_MAX, o);
     solo_tend(&solo);
 }
 
@@ -79,7 +51,7 @@ static int tear_down(void **state)
 /* Commands that Redis has executed, but for INFO: that keeps an eye on a node, whatever filters there are. */
 static uint64_t commands(void)
 {
-    redisReply *r = client_command(&client, "INFO commandstats");
+    redisReply *r = client_command(&on.client, "INFO commandstats");
     uint64_t sum = 0;
     for (const char *at = r->str; (at = strstr(at, "cmdstat_")) != NULL; at++)
         if (strncmp(at, "cmdstat_info", 12) != 0)
@@ -100,8 +72,8 @@ static void degrade(void)
 {
     struct error e = {""};
     int64_t n;
-    must(client_integer(&client, &n, &e, "HSET tb:{f}:view degraded 1"), e);
-    must(client_integer(&client, &n, &e, "HINCRBY tb:{f}:view version 1"), e);
+    must(client_integer(&on.client, &n, &e, "HSET tb:{f}:view degraded 1"), e);
+    must(client_integer(&on.client, &n, &e, "HINCRBY tb:{f}:view version 1"), e);
 }
 
 static void test_a_filter_that_nobody_asks__costs_nothing(void **state)
@@ -144,7 +116,7 @@ static void test_a_notice__is_met_by_the_next_tail_read(void **state)
     for (unsigned i = 0; i < 20; i++) /* nothing has told of it */
         assert_int_equal(solo_ask(&solo, false, i), KEY_ABSENT);
     uint64_t looked = looks();
-    log_view_notify(l, &names);
+    log_view_notify(on.link, &on.names);
     assert_false(atomic_load(&solo.woken));
     (void)solo_ask(&solo, false, 1);
     assert_true(atomic_load(&solo.woken)); /* by the one tail read */
@@ -162,10 +134,10 @@ static void test_a_notice__is_in_every_lane(void **state)
     for (unsigned i = 0; i < 2; i++) {
         for (unsigned lane = 0; lane < LANES; lane++) {
             struct lane one;
-            lane_key(&one.key, &names, lane, status.lane[lane].lane.number);
-            assert_int_equal(lanes_number(&client, "XLEN", &one), 1 + i);
+            lane_key(&one.key, &on.names, lane, status.lane[lane].lane.number);
+            assert_int_equal(lanes_number(&on.client, "XLEN", &one), 1 + i);
         }
-        log_view_notify(l, &names);
+        log_view_notify(on.link, &on.names);
     }
 }
 
@@ -173,22 +145,22 @@ static void test_a_notice__is_in_every_lane(void **state)
 static void test_a_notice__needs_a_view_and_lanes(void **state)
 {
     struct error e = {""};
-    struct names others = names;
+    struct names others = on.names;
     int64_t n;
     (void)state;
     others.incarnation++;
-    log_view_notify(l, &others);
-    must(client_ok(&client, &e, "FLUSHALL"), e);
-    log_view_notify(l, &names);
-    must(client_integer(&client, &n, &e, "DBSIZE"), e);
+    log_view_notify(on.link, &others);
+    must(client_ok(&on.client, &e, "FLUSHALL"), e);
+    log_view_notify(on.link, &on.names);
+    must(client_integer(&on.client, &n, &e, "DBSIZE"), e);
     assert_int_equal(n, 0);
 }
 
 static void delete_lane(unsigned lane)
 {
-    redisReply *r = client_command(&client, "KEYS tb:{f.%u}:*.log*", lane);
+    redisReply *r = client_command(&on.client, "KEYS tb:{f.%u}:*.log*", lane);
     assert_int_equal(r->elements, 1);
-    freeReplyObject(client_command(&client, "DEL %s", r->element[0]->str));
+    freeReplyObject(client_command(&on.client, "DEL %s", r->element[0]->str));
     freeReplyObject(r);
 }
 
@@ -222,5 +194,5 @@ int main(void)
         NOTICE_TEST(test_a_notice__needs_a_view_and_lanes),
         NOTICE_TEST(test_a_lane_that_is_lost__is_mended_for_the_request_that_met_it),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, log_redis_start, log_redis_stop);
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Members beside a cutover: the generation that was read before gets what is added meanwhile, lanes are
  * trimmed all the same, and it may be read again. */
-#include "tests/integration/log_members.h"
+#include "tests/integration/log_redis.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -12,51 +11,20 @@
 #include "shard/request/log_filter_internal.h"
 #include "shard/view/grace.h"
 #include "shard/view/view_load.h"
-#include "tests/lib/temp_redis.h"
 
 enum { REPLY_MS = 5000, ROWS = 300, MORE = 200, WAIT_US = 30 * 1000 * 1000 };
 
-static struct temp_redis redis;
-static struct client client;
-static struct nodes nodes;
-static struct link *l;
-static struct names names;
-static struct log_view *view;
 static struct log_member folder, other;
-
-static int start(void **state)
-{
-    struct error e = {""};
-    (void)state;
-    (void)signal(SIGPIPE, SIG_IGN);
-    must(temp_redis_start(&redis, NULL, &e), e);
-    must(client_open(&client, redis.port, REPLY_MS, &e), e);
-    must(nodes_parse(&nodes, redis.url, &e), e);
-    l = link_new(&nodes, REPLY_MS, NULL);
-    view = malloc(sizeof(*view));
-    assert_true(l != NULL && view != NULL);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    free(view);
-    link_free(l);
-    client_close(&client);
-    temp_redis_fini(&redis);
-    return 0;
-}
 
 static int set_up(void **state)
 {
     struct error e = {""};
     (void)state;
-    must(client_ok(&client, &e, "FLUSHALL"), e);
-    must(names_init(&names, "tb", "f", 1, &e), e);
-    must(log_member_make(l, &names, 10000, 1, 32768, &e), e);
-    log_members_open(&folder, &nodes, &names, UINT64_MAX, true);
-    log_members_open(&other, &nodes, &names, UINT64_MAX, false);
+    must(client_ok(&on.client, &e, "FLUSHALL"), e);
+    must(names_init(&on.names, "tb", "f", 1, &e), e);
+    must(log_member_make(on.link, &on.names, 10000, 1, 32768, &e), e);
+    log_members_open(&folder, &on.nodes, &on.names, UINT64_MAX, true);
+    log_members_open(&other, &on.nodes, &on.names, UINT64_MAX, false);
     return 0;
 }
 
@@ -71,8 +39,8 @@ static int tear_down(void **state)
 static const struct log_generation *stored(unsigned slot)
 {
     struct error e = {""};
-    must(log_view_load(l, &names, view, &e), e);
-    return &view->slot[slot];
+    must(log_view_load(on.link, &on.names, on.view, &e), e);
+    return &on.view->slot[slot];
 }
 
 /* Of the rows [0, ROWS). */
@@ -82,9 +50,9 @@ static void build_and_cut_over(void)
     struct builder *b;
     struct log_build *build;
     char text[24];
-    must(log_view_load(l, &names, view, &e), e);
-    must(builder_new(&b, l, &names, &e), e);
-    must(builder_begin(b, &view->slot[view->current].shape, &e), e);
+    must(log_view_load(on.link, &on.names, on.view, &e), e);
+    must(builder_new(&b, on.link, &on.names, &e), e);
+    must(builder_begin(b, &on.view->slot[on.view->current].shape, &e), e);
     must(builder_start(b, &e), e);
     const struct log_build_options options = {.builder = b, .memory = UINT64_MAX, .writers = 1};
     must(log_build_new(&build, &options, &e), e);
@@ -101,8 +69,8 @@ static struct log_id end_of_lane(void)
     struct log_id id = {0};
     struct lane lane;
     struct error e = {""};
-    must(log_view_lane_at(view, &names, &nodes, 0, &lane, &e), e);
-    redisReply *r = client_command(&client, "XREVRANGE %b + - COUNT 1", lane.key.text, lane.key.length);
+    must(log_view_lane_at(on.view, &on.names, &on.nodes, 0, &lane, &e), e);
+    redisReply *r = client_command(&on.client, "XREVRANGE %b + - COUNT 1", lane.key.text, lane.key.length);
     if (r == NULL || r->elements != 1)
         fail_msg("the lane is empty");
     else
@@ -147,24 +115,24 @@ static void test_the_generation_before__is_folded_and_may_be_read_again(void **s
     (void)state;
     assert_int_equal(log_member_added(&other, 0, ROWS), ROWS);
     unsigned before = stored(0)->shape.number != 0 ? 0 : 1;
-    uint64_t number = view->slot[before].shape.number;
+    uint64_t number = on.view->slot[before].shape.number;
     build_and_cut_over();
     assert_int_equal(stored(before)->shape.number, number);
-    assert_int_equal(view->current, before ^ 1);
+    assert_int_equal(on.view->current, before ^ 1);
     all_have(ROWS);
     assert_int_equal(log_member_added(&other, ROWS, MORE), MORE);
     assert_int_equal(log_member_added(&folder, ROWS + MORE, MORE), MORE);
     struct log_id end = end_of_lane();
     wait_until_folded(before, end);
     wait_until_folded(before ^ 1, end);
-    must(grace_switch(l, &names, number, &e), e);
+    must(grace_switch(on.link, &on.names, number, &e), e);
     all_have(ROWS + 2 * MORE);
     struct log_member late;
-    log_members_open(&late, &nodes, &names, UINT64_MAX, false); /* it has what Redis has */
+    log_members_open(&late, &on.nodes, &on.names, UINT64_MAX, false); /* it has what Redis has */
     assert_int_equal(log_member_count(&late, 0, ROWS + 2 * MORE, KEY_PRESENT), ROWS + 2 * MORE);
     assert_int_equal(log_member_added(&late, 0, ROWS + 2 * MORE), 0);
     log_member_close(&late);
-    must(grace_forget(l, &names, view->slot[before ^ 1].shape.number, NULL, &e), e);
+    must(grace_forget(on.link, &on.names, on.view->slot[before ^ 1].shape.number, NULL, &e), e);
     assert_int_equal(log_member_added(&folder, 5000, MORE), MORE);
     wait_until_let_go(&folder, before ^ 1);
     wait_until_let_go(&other, before ^ 1);
@@ -178,5 +146,5 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_the_generation_before__is_folded_and_may_be_read_again, set_up,
                                         tear_down),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, log_redis_start, log_redis_stop);
 }

@@ -1,47 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /* What a control says of its filter, on a real Redis: each figure beside what makes it. */
+#include "tests/integration/log_redis.h"
 #include "tests/integration/solo.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "tests/lib/temp_redis.h"
 
 enum { REPLY_MS = 5000, SHARD_BYTES = 32768, LANES = 2, LONG_US = 60 * 1000 * 1000, ADDED = 40 };
 
 static const bool never = false;
-static struct temp_redis redis;
-static struct client client;
-static struct nodes nodes;
-static struct link *l;
-static struct names names;
 static struct solo solo, second;
 static bool has_second;
 static struct log_status s;
-
-static int start(void **state)
-{
-    struct error e = {""};
-    (void)state;
-    (void)signal(SIGPIPE, SIG_IGN);
-    must(temp_redis_start(&redis, NULL, &e), e);
-    must(client_open(&client, redis.port, REPLY_MS, &e), e);
-    must(nodes_parse(&nodes, redis.url, &e), e);
-    l = link_new(&nodes, REPLY_MS, NULL);
-    assert_non_null(l);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    link_free(l);
-    client_close(&client);
-    temp_redis_fini(&redis);
-    return 0;
-}
 
 static struct control_options options(bool folds)
 {
@@ -52,11 +24,11 @@ static struct control_options options(bool folds)
 static void open_with(uint64_t memory, const struct control_options *o)
 {
     struct error e = {""};
-    must(client_ok(&client, &e, "FLUSHALL"), e);
-    must(names_init(&names, "tb", "f", 1, &e), e);
-    must(log_member_make(l, &names, 100000, LANES, SHARD_BYTES, &e), e);
+    must(client_ok(&on.client, &e, "FLUSHALL"), e);
+    must(names_init(&on.names, "tb", "f", 1, &e), e);
+    must(log_member_make(on.link, &on.names, 100000, LANES, SHARD_BYTES, &e), e);
     has_second = false;
-    solo_open(&solo, &nodes, &names, memory, o);
+    solo_open(&solo, &on.nodes, &on.names, memory, o);
 }
 
 static int tear_down(void **state)
@@ -130,7 +102,7 @@ static void test_before_the_view_is_read__it_is_opening(void **state)
     assert_string_equal(log_filter_state_name(s.state), "open");
     assert_string_equal(s.why, "");
     assert_int_equal(s.parked, 0);
-    assert_true(s.version > 0 && s.incarnation == names.incarnation);
+    assert_true(s.version > 0 && s.incarnation == on.names.incarnation);
     assert_int_equal(s.lanes, LANES);
     assert_int_equal(s.code, ERR_OK);
 }
@@ -146,7 +118,7 @@ static void test_writers_and_lag__are_counted(void **state)
     assert_int_equal(all_lag().entries, 0);
     add(0, ADDED);
     has_second = true;
-    solo_open(&second, &nodes, &names, UINT64_MAX, &o);
+    solo_open(&second, &on.nodes, &on.names, UINT64_MAX, &o);
     assert_int_equal(solo_ask(&second, true, 1000), KEY_ADDED);
     solo_run(&solo, &never, 50);
     assert_true(status()->registered);
@@ -156,7 +128,7 @@ static void test_writers_and_lag__are_counted(void **state)
     assert_int_equal(lag.bytes, lag.entries * (LOG_ENTRY_BYTES_MIN + LOG_HASH_BYTES));
     assert_int_equal(s.lane[0].kept_entries + s.lane[1].kept_entries, ADDED);
     for (unsigned i = 0; i < LANES; i++) {
-        assert_true(s.lane[i].lane.number != 0 && s.lane[i].lane.era == lanes_era(&client));
+        assert_true(s.lane[i].lane.number != 0 && s.lane[i].lane.era == lanes_era(&on.client));
         assert_int_equal(s.lane[i].reading, TAIL_COMPLETE);
         assert_true(log_id_compare(s.lane[i].folded, s.lane[i].applied) < 0);
         assert_true(s.lane[i].redis_bytes > 0); /* a writer with a lag measures */
@@ -194,7 +166,7 @@ static void test_what_another_one_folds__ends_the_lag_too(void **state)
     assert_int_equal(all_lag().entries, ADDED);
     o.folds = has_second = true;
     o.owner = "second";
-    solo_open(&second, &nodes, &names, UINT64_MAX, &o);
+    solo_open(&second, &on.nodes, &on.names, UINT64_MAX, &o);
     for (unsigned i = 0; i < 500 && all_lag().entries > 0; i++) {
         solo_run(&second, &never, 5);
         if (i == 0)
@@ -274,7 +246,7 @@ static void test_a_filter_that_is_gone__is_closed(void **state)
     (void)state;
     open_with(UINT64_MAX, &o);
     assert_int_equal(solo_ask(&solo, false, 1), KEY_ABSENT);
-    must(client_ok(&client, &e, "FLUSHALL"), e);
+    must(client_ok(&on.client, &e, "FLUSHALL"), e);
     solo_run(&solo, &never, 500);
     (void)status();
     assert_string_equal(log_filter_state_name(s.state), "closed");
@@ -290,16 +262,16 @@ static void test_redis_is_away__the_control_says_so(void **state)
     (void)state;
     open_with(UINT64_MAX, &o);
     add(0, 1);
-    temp_redis_stop(&redis);
+    temp_redis_stop(&on.redis);
     solo_run(&solo, &never, 100);
     (void)status();
     assert_true(s.code == ERR_UNREACHABLE || s.code == ERR_TIMEOUT);
-    assert_non_null(strstr(s.error, redis.url + strlen("redis://")));
+    assert_non_null(strstr(s.error, on.redis.url + strlen("redis://")));
     assert_int_equal(s.state, FILTER_OPEN); /* what is in memory answers */
     assert_int_equal(solo_ask(&solo, false, 0), KEY_PRESENT);
-    client_close(&client);
-    must(temp_redis_restart(&redis, false, &e), e);
-    must(client_open(&client, redis.port, REPLY_MS, &e), e);
+    client_close(&on.client);
+    must(temp_redis_restart(&on.redis, false, &e), e);
+    must(client_open(&on.client, on.redis.port, REPLY_MS, &e), e);
 }
 
 /* Any thread may ask while the control and a worker go on. */
@@ -335,7 +307,7 @@ static void test_other_threads__may_ask_meanwhile(void **state)
     for (unsigned i = 0; i < 2; i++) {
         assert_int_equal(pthread_join(thread[i], &result), 0);
         assert_non_null(result);
-        assert_int_equal(mine[i].incarnation, names.incarnation);
+        assert_int_equal(mine[i].incarnation, on.names.incarnation);
     }
 }
 
@@ -354,5 +326,5 @@ int main(void)
         STATUS_TEST(test_redis_is_away__the_control_says_so),
         STATUS_TEST(test_other_threads__may_ask_meanwhile),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, log_redis_start, log_redis_stop);
 }

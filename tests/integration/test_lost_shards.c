@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Shards of a filter on the log that are lost in Redis: whoever has them in memory makes them again; where
  * nobody has, the filter is degraded. */
-#include "tests/integration/log_members.h"
+#include "tests/integration/log_redis.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,57 +10,26 @@
 #include "base/clock.h"
 #include "shard/request/log_filter_internal.h"
 #include "shard/view/view_load.h"
-#include "tests/lib/temp_redis.h"
 
 enum { REPLY_MS = 5000, MEMBERS = 4, ALL = 4000, DEADLINE_US = 5000 * 1000, RETAIN_US = 60 * 1000 * 1000 };
 
-static struct temp_redis redis;
-static struct client client;
-static struct nodes nodes;
-static struct link *l;
-static struct names names;
 static struct log_member member[MEMBERS];
 static unsigned opened;
-static struct log_view *view;
 static struct key_name shard; /* the one that is lost */
-
-static int start(void **state)
-{
-    struct error e = {""};
-    (void)state;
-    (void)signal(SIGPIPE, SIG_IGN);
-    must(temp_redis_start(&redis, NULL, &e), e);
-    must(client_open(&client, redis.port, REPLY_MS, &e), e);
-    must(nodes_parse(&nodes, redis.url, &e), e);
-    l = link_new(&nodes, REPLY_MS, NULL);
-    view = malloc(sizeof(*view));
-    assert_true(l != NULL && view != NULL);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    free(view);
-    link_free(l);
-    client_close(&client);
-    temp_redis_fini(&redis);
-    return 0;
-}
 
 static const struct log_view *stored(void)
 {
     struct error e = {""};
-    must(log_view_load(l, &names, view, &e), e);
-    return view;
+    must(log_view_load(on.link, &on.names, on.view, &e), e);
+    return on.view;
 }
 
 static struct log_member *open_member(uint64_t memory, bool folds)
 {
     struct log_member *m = &member[opened++];
     struct error e = {""};
-    const struct log_member_options o = {.nodes = &nodes,
-                                         .names = &names,
+    const struct log_member_options o = {.nodes = &on.nodes,
+                                         .names = &on.names,
                                          .memory = memory,
                                          .timeout_ms = REPLY_MS,
                                          .retain_us = RETAIN_US,
@@ -72,7 +40,7 @@ static struct log_member *open_member(uint64_t memory, bool folds)
 
 static long long command(const char *what, const char *more)
 {
-    redisReply *r = client_command(&client, what, shard.text, shard.length, more);
+    redisReply *r = client_command(&on.client, what, shard.text, shard.length, more);
     assert_true(r != NULL && r->type == REDIS_REPLY_INTEGER);
     long long n = r->integer;
     freeReplyObject(r);
@@ -84,8 +52,8 @@ static bool is_folded(void)
 {
     char id[LOG_ID_TEXT_MAX];
     struct key_name lane;
-    lane_key(&lane, &names, 0, 1);
-    redisReply *r = client_command(&client, "XREVRANGE %b + - COUNT 1", lane.text, lane.length);
+    lane_key(&lane, &on.names, 0, 1);
+    redisReply *r = client_command(&on.client, "XREVRANGE %b + - COUNT 1", lane.text, lane.length);
     const struct log_view *v = stored();
     (void)log_id_format(v->slot[v->current].folded[0].position.id, id);
     bool folded = r->elements == 1 && strcmp(r->element[0]->element[0]->str, id) == 0;
@@ -125,11 +93,11 @@ static int set_up(void **state)
     struct error e = {""};
     (void)state;
     opened = 0;
-    must(client_ok(&client, &e, "FLUSHALL"), e);
-    must(names_init(&names, "tb", "f", 1, &e), e);
-    must(log_member_make(l, &names, 100000, 1, 32768, &e), e);
+    must(client_ok(&on.client, &e, "FLUSHALL"), e);
+    must(names_init(&on.names, "tb", "f", 1, &e), e);
+    must(log_member_make(on.link, &on.names, 100000, 1, 32768, &e), e);
     const struct log_view *v = stored();
-    names_log_shard(&names, (struct shard_id){v->slot[v->current].shape.number, 0, 3}, &shard);
+    names_log_shard(&on.names, (struct shard_id){v->slot[v->current].shape.number, 0, 3}, &shard);
     assert_true(is_there());
     return 0;
 }
@@ -239,7 +207,7 @@ static void test_a_shard_that_was_made_half__is_made_again(void **state)
     uint32_t half = header_shard_bytes(g) / 2 / 64 * 64, rest = header_shard_bytes(g) - half;
     char *zeros = calloc(rest, 1);
     freeReplyObject(
-        client_command(&client, "SETRANGE %b %u %b", shard.text, shard.length, half, zeros, rest));
+        client_command(&on.client, "SETRANGE %b %u %b", shard.text, shard.length, half, zeros, rest));
     free(zeros);
     struct log_member *b = open_member(0, false);
     assert_int_equal(log_member_count(b, 0, ALL, KEY_PRESENT), ALL);
@@ -259,7 +227,7 @@ static void test_a_shard_that_is_damaged__is_made_again(void **state)
     const struct geometry *g = &v->slot[v->current].shape.layers[0].geometry;
     for (uint32_t at = 1; at < g->blocks; at++) {
         if (at < g->blocks / 2)
-            freeReplyObject(client_command(&client, "SETRANGE %b %u %b", shard.text, shard.length,
+            freeReplyObject(client_command(&on.client, "SETRANGE %b %u %b", shard.text, shard.length,
                                            at * g->block_bits / 8, "\0\0", (size_t)2));
     }
     struct log_member *b = open_member(0, false);
@@ -295,11 +263,11 @@ static void test_a_foreign_key__is_left_as_it_is(void **state)
     wait_until(is_folded);
     assert_int_equal(command("DEL %b", NULL), 1);
     assert_int_equal(command("RPUSH %b %s", "theirs"), 1);
-    names_log_shard(&names, (struct shard_id){stored()->slot[1].shape.number, 0, 4}, &shard);
+    names_log_shard(&on.names, (struct shard_id){stored()->slot[1].shape.number, 0, 4}, &shard);
     assert_int_equal(command("DEL %b", NULL), 1);
     add(a, ALL / 2, ALL / 2);
     wait_until(is_there);
-    names_log_shard(&names, (struct shard_id){stored()->slot[1].shape.number, 0, 3}, &shard);
+    names_log_shard(&on.names, (struct shard_id){stored()->slot[1].shape.number, 0, 3}, &shard);
     assert_int_equal(command("LLEN %b", NULL), 1);
     assert_int_equal(log_member_count(a, 0, ALL, KEY_PRESENT), ALL);
     assert_int_equal(command("DEL %b", NULL), 1);
@@ -321,5 +289,5 @@ int main(void)
         TEST(test_a_shard_that_nobody_has__degrades_the_filter),
         TEST(test_a_foreign_key__is_left_as_it_is),
     };
-    return cmocka_run_group_tests_name("lost shards", tests, start, stop);
+    return cmocka_run_group_tests_name("lost shards", tests, log_redis_start, log_redis_stop);
 }

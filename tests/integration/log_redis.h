@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TESTS_INTEGRATION_LOG_REDIS_H
+#define TESTS_INTEGRATION_LOG_REDIS_H
+/* One Redis for a group of tests of a filter that is a log, and what they reach it by. */
+#include "shard/view/log_view.h"
+#include "tests/integration/log_members.h"
+#include "tests/lib/temp_redis.h"
+
+struct log_redis {
+    struct temp_redis redis;
+    struct client client;
+    struct nodes nodes;
+    struct link *link;
+    struct names names;    /* of the filter; the test's */
+    struct log_view *view; /* storage for one that a test loads */
+};
+extern struct log_redis on;
+
+/* Of a group. */
+int log_redis_start(void **state);
+int log_redis_stop(void **state);
+#endif
