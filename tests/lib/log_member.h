@@ -17,8 +17,8 @@ struct log_member {
     pthread_mutex_t lock;
     pthread_cond_t wake;
     bool woken, stops, pauses, paused;
-    uint64_t next;    /* when the control is to be called again */
     enum err failing; /* what the control ended with last, and its text */
+    uint64_t next;    /* when the control is to be called again */
     struct error last;
     pthread_t worker; /* runs the loop */
     struct event_base *base;
