@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "expansion/driver_internal.h"
-#include "expansion/inbox.h"
+#include "expansion/key_queue.h"
 
 enum {
     ROUNDS = 20,
@@ -50,13 +50,13 @@ enum err driver_add_keys(struct driver *d, size_t count, const char *const *keys
 static void on_row(void *arg, unsigned i, const char *key, size_t length)
 {
     (void)i;
-    (void)inbox_put(arg, key, length); /* on_page() asks whether it could */
+    (void)key_queue_put(arg, key, length); /* on_page() asks whether it could */
 }
 
 static enum err on_page(void *arg, unsigned i, struct error *e)
 {
     (void)i;
-    return inbox_failed(arg) ? error_set(e, ERR_NOMEM, "out of memory for keys of the source") : ERR_OK;
+    return key_queue_failed(arg) ? error_set(e, ERR_NOMEM, "out of memory for keys of the source") : ERR_OK;
 }
 
 /* What is held back, or how far a sweep has come: few of the rows that it looks at are found. */
@@ -83,8 +83,8 @@ static const char *progress(struct driver *d, const struct readers_work *work, c
     return text;
 }
 
-/* Until readers and inbox have no more. */
-static enum err take_all(struct driver *d, const struct readers_work *work, struct inbox *inbox,
+/* Until readers and queue have no more. */
+static enum err take_all(struct driver *d, const struct readers_work *work, struct key_queue *queue,
                          driver_keys_fn *fn, void *arg, struct error *e)
 {
     char text[RECORD_TEXT_MAX];
@@ -95,7 +95,7 @@ static enum err take_all(struct driver *d, const struct readers_work *work, stru
         size_t lengths[BATCH];
         enum err ended_with;
         bool ended = readers_ended(d->readers, 0, &ended_with, e);
-        size_t n = inbox_take(inbox, BATCH, keys, lengths, ended ? 0 : LOOK_MS);
+        size_t n = key_queue_take(queue, BATCH, keys, lengths, ended ? 0 : LOOK_MS);
         if (n == 0 && ended)
             return ended_with;
         enum err code = n == 0 ? ERR_OK : fn(arg, n, keys, lengths, e);
@@ -113,17 +113,17 @@ static enum err take_all(struct driver *d, const struct readers_work *work, stru
 enum err driver_read(struct driver *d, struct readers_work work, driver_keys_fn *fn, void *arg,
                      struct error *e)
 {
-    struct inbox *inbox = inbox_new();
-    if (inbox == NULL)
+    struct key_queue *queue = key_queue_new();
+    if (queue == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    const struct readers_options o = driver_readers(d, work, on_row, on_page, inbox);
+    const struct readers_options o = driver_readers(d, work, on_row, on_page, queue);
     enum err code = readers_start(&d->readers, &o, e);
     if (code == ERR_OK)
-        code = take_all(d, &work, inbox, fn, arg, e);
-    inbox_close(inbox);
+        code = take_all(d, &work, queue, fn, arg, e);
+    key_queue_close(queue);
     readers_stop(d->readers);
     d->readers = NULL;
-    inbox_free(inbox);
+    key_queue_free(queue);
     return code;
 }
 

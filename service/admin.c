@@ -13,6 +13,7 @@
 #include "expansion/mutex.h"
 #include "service/users.h"
 #include "shard/registry.h"
+#include "shard/view/make.h"
 
 enum { WAIT_MS = 200, DEFAULT_EXPANSION = 2 };
 static const double default_error_rate = 0.01;
@@ -432,6 +433,59 @@ static enum err make_under_mutex(struct service *s, const struct config *config,
     return code;
 }
 
+/* --- filters that are logs --- */
+
+/* Between the pieces of making one. */
+static enum err hold_mutex(void *arg, const char *what, uint64_t done, uint64_t of, struct error *e)
+{
+    (void)what;
+    (void)done;
+    (void)of;
+    return mutex_lost(arg) ? error_set(e, ERR_MUTEX_LOST, "the mutex was lost") : ERR_OK;
+}
+
+enum err admin_list_log(struct link *l, const char *prefix, const char *name, size_t length, bool listed,
+                        struct error *e)
+{
+    redisReply *reply;
+    enum err code = link_command(l, link_filters(l, prefix), &reply, e, "%s %s:filters %b",
+                                 listed ? "SADD" : "SREM", prefix, name, length);
+    if (code == ERR_OK)
+        freeReplyObject(reply);
+    return code;
+}
+
+static enum err make_log(struct service *s, const struct config *config, struct fence *f, const char *name,
+                         size_t length, const struct recipe *r, struct mutex *mutex, struct error *e)
+{
+    enum { LANES = 1 };
+    struct placement on;
+    struct log_view *v = malloc(sizeof(*v));
+    const struct work work = {.fn = hold_mutex, .arg = mutex};
+    struct make_options o = {.capacity = r->capacity,
+                             .error_rate = r->error_rate,
+                             .expansion = r->expansion,
+                             .sourced = r->sourced,
+                             .lanes = LANES,
+                             .placement = &on,
+                             .shard_bytes = (uint32_t)config->shard_bytes};
+    enum err code = v == NULL ? error_set(e, ERR_NOMEM, "out of memory") : service_claim(s, f->link, e);
+    if (code == ERR_OK)
+        code = placement_choose(&on, &s->nodes, r->nodes, e);
+    if (code == ERR_OK)
+        code = log_make(f->link, &f->names, &o, v, &work, e);
+    if (code == ERR_OK)
+        code = admin_list_log(f->link, config->prefix, name, length, true, e);
+    if (code == ERR_OK) {
+        log_info("filter_created",
+                 "filter=%s capacity=%" PRIu64 " error_rate=%g memory_bytes=%" PRIu64 " has_source=%d",
+                 log_quote(f->names.filter), r->capacity, r->error_rate,
+                 generation_bytes(&v->slot[v->current].shape), r->sourced);
+    }
+    free(v);
+    return code;
+}
+
 struct mutex_options admin_mutex_options(const struct service *s, const struct config *config,
                                          const char *name, size_t length)
 {
@@ -460,7 +514,8 @@ enum err admin_make_filter(struct service *s, const struct config *config, struc
         code = ERR_ASIDE;
     if (code != ERR_OK)
         return code;
-    code = make_under_mutex(s, config, f, &recipe, mutex, e);
+    code = s->logs != NULL ? make_log(s, config, f, name, length, &recipe, mutex, e)
+                              : make_under_mutex(s, config, f, &recipe, mutex, e);
     mutex_release(mutex);
     return code;
 }

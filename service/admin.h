@@ -193,6 +193,10 @@ MUST_CHECK enum err admin_drop_filter(struct service *s, const struct config *co
                                       struct view *scratch, const char *name, size_t length,
                                       enum drop_when when, struct error *e);
 
+/* Have the list of names, P:filters, name a filter that is a log, or not. */
+MUST_CHECK enum err admin_list_log(struct link *l, const char *prefix, const char *name, size_t length,
+                                   bool listed, struct error *e);
+
 /* Make a filter that is not there, as configured or as @creation says, and register its name. ERR_EXISTS,
  * ERR_REFUSED (memory), ERR_RANGE, ERR_BUSY. Used by the keeper as well. */
 MUST_CHECK enum err admin_make_filter(struct service *s, const struct config *config, struct fence *f,

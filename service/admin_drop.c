@@ -8,6 +8,8 @@
 #include "service/keeper.h"
 #include "shard/fence_dump.h"
 #include "shard/registry.h"
+#include "shard/request/filters.h"
+#include "shard/view/drop.h"
 
 /* *@due_ms: the expire_at that must be that of the view still when it is deleted; 0: it does not matter. */
 static enum err may_drop(const struct view *v, enum drop_when when, uint64_t *due_ms, struct error *e)
@@ -34,6 +36,35 @@ static enum err drop_under_mutex(struct fence *f, struct view *v, enum drop_when
     return code == ERR_OK ? fence_drop_complete(f, v, mutex_value(mutex), e) : code;
 }
 
+/* Between the pieces of deleting one. */
+static enum err hold_mutex(void *arg, const char *what, uint64_t done, uint64_t of, struct error *e)
+{
+    (void)what;
+    (void)done;
+    (void)of;
+    return mutex_lost(arg) ? error_set(e, ERR_MUTEX_LOST, "the mutex was lost") : ERR_OK;
+}
+
+static enum err drop_log(struct service *s, const struct config *config, struct fence *f, struct view *v,
+                         const char *name, size_t length, enum drop_when when, struct mutex *mutex,
+                         struct error *e)
+{
+    uint64_t due_ms;
+    const struct work work = {.fn = hold_mutex, .arg = mutex};
+    enum err code = fence_load_any(f, v, e);
+    if (code == ERR_OK)
+        code = may_drop(v, when, &due_ms, e);
+    if (code == ERR_OK)
+        code = log_drop(f->link, &f->names, &work, e);
+    filters_look(s->logs, name, length);
+    if (code != ERR_OK)
+        return code;
+    log_info("filter_deleted", "filter=%s shards=%" PRIu64 " expired=%d", log_quote(name),
+             generation_shards(view_current(v)), when == DROP_IF_DUE);
+    service_on_dropped(s, name, length, v->incarnation);
+    return admin_list_log(f->link, config->prefix, name, length, false, e);
+}
+
 enum err admin_drop_filter(struct service *s, const struct config *config, struct fence *f,
                            struct view *scratch, const char *name, size_t length, enum drop_when when,
                            struct error *e)
@@ -50,8 +81,9 @@ enum err admin_drop_filter(struct service *s, const struct config *config, struc
         code = mutex_wait(&mutex, &options, options.redis_timeout_ms, e);
     if (code != ERR_OK)
         return code;
-    code = drop_under_mutex(f, scratch, when, mutex, e);
-    if (code == ERR_OK) {
+    code = s->logs != NULL ? drop_log(s, config, f, scratch, name, length, when, mutex, e)
+                              : drop_under_mutex(f, scratch, when, mutex, e);
+    if (code == ERR_OK && s->logs == NULL) {
         struct error why;
         log_info("filter_deleted", "filter=%s shards=%" PRIu64 " expired=%d", log_quote(name),
                  generation_shards(view_current(scratch)), when == DROP_IF_DUE);

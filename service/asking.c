@@ -10,13 +10,13 @@
 
 enum { CREATIONS_MAX = 8 /* of one add, whose filter somebody deletes again and again */ };
 
-static void on_operation(struct operation *op, void *arg);
+static void on_operation(struct key_operation *op, void *arg);
 
 static void take_made(struct asking *a, const struct admin_call *call)
 {
     bool deleted = call->fn == admin_grow && call->status == ERR_NOT_FOUND; /* the operation finds out */
     if (call->status == ERR_OK || call->status == ERR_EXISTS || deleted) {
-        operation_start(a->op, a->question.filter, on_operation, a);
+        key_operation_start(a->op, a->question.filter, on_operation, a);
         return;
     }
     struct buffer text = {0};
@@ -31,8 +31,8 @@ static void take_made(struct asking *a, const struct admin_call *call)
         a->on_done(a);
         return;
     }
-    operation_look_if_full(a->op); /* what is there needs no room */
-    operation_start(a->op, a->question.filter, on_operation, a);
+    key_operation_look_if_full(a->op); /* what is there needs no room */
+    key_operation_start(a->op, a->question.filter, on_operation, a);
 }
 
 static void on_made(void *arg)
@@ -57,7 +57,7 @@ static bool may_create(const struct asking *a)
 static bool make_room_first(struct asking *a)
 {
     const struct question *q = &a->question;
-    enum err status = operation_status(a->op);
+    enum err status = key_operation_status(a->op);
     bool create = status == ERR_NOT_FOUND && may_create(a);
     if (!create && status != ERR_FULL)
         return false;
@@ -72,7 +72,7 @@ static bool make_room_first(struct asking *a)
     return true;
 }
 
-static void on_operation(struct operation *op, void *arg)
+static void on_operation(struct key_operation *op, void *arg)
 {
     (void)op;
     struct asking *a = arg;
@@ -80,10 +80,10 @@ static void on_operation(struct operation *op, void *arg)
         a->on_done(a);
 }
 
-void asking_start(struct asking *a, struct operation *op)
+void asking_start(struct asking *a, struct key_operation *op)
 {
     a->op = op;
-    operation_start(op, a->question.filter, on_operation, a);
+    key_operation_start(op, a->question.filter, on_operation, a);
 }
 
 void asking_fini(struct asking *a)
@@ -92,7 +92,7 @@ void asking_fini(struct asking *a)
         a->call->asker = NULL; /* which the admin thread does not look at */
     a->call = NULL;
     if (a->op != NULL)
-        operation_release(a->op);
+        key_operation_release(a->op);
     a->op = NULL;
     free(a->refusal);
     a->refusal = NULL;
@@ -100,15 +100,15 @@ void asking_fini(struct asking *a)
 
 static bool finds_no_key(const struct asking *a)
 {
-    return a->question.unmade_is_empty && operation_kind(a->op) == OPERATION_CHECK &&
-           operation_status(a->op) == ERR_NOT_FOUND;
+    return a->question.unmade_is_empty && key_operation_kind(a->op) == OPERATION_CHECK &&
+           key_operation_status(a->op) == ERR_NOT_FOUND;
 }
 
 bool asking_failed(const struct asking *a)
 {
-    if (a->refused == ERR_OK && (operation_status(a->op) == ERR_OK || finds_no_key(a)))
+    if (a->refused == ERR_OK && (key_operation_status(a->op) == ERR_OK || finds_no_key(a)))
         return false;
-    for (size_t i = 0; i < operation_keys(a->op); i++)
+    for (size_t i = 0; i < key_operation_keys(a->op); i++)
         if (asking_answer(a, i) != ANSWER_ERROR)
             return false;
     return true;
@@ -119,16 +119,16 @@ struct failure asking_failure(const struct asking *a)
     if (a->refused != ERR_OK)
         return (struct failure){
             .code = a->refused, .unmade = true, .text = a->refusal != NULL ? a->refusal : "out of memory"};
-    return (struct failure){.code = operation_status(a->op), .text = operation_error(a->op)};
+    return (struct failure){.code = key_operation_status(a->op), .text = key_operation_error(a->op)};
 }
 
 enum answer asking_answer(const struct asking *a, size_t i)
 {
     if (finds_no_key(a))
         return ANSWER_NO;
-    if (!operation_answered(a->op, i) || (a->refused != ERR_OK && operation_result(a->op, i) == KEY_FULL))
+    if (!key_operation_answered(a->op, i) || (a->refused != ERR_OK && key_operation_result(a->op, i) == KEY_FULL))
         return ANSWER_ERROR;
-    switch (operation_result(a->op, i)) {
+    switch (key_operation_result(a->op, i)) {
     case KEY_NO:
         return ANSWER_NO;
     case KEY_YES:

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include "base/error.h"
 #include "base/mailbox.h"
-#include "shard/operation.h"
+#include "service/key_operation.h"
 
 struct admin_call;
 struct service;
@@ -41,7 +41,7 @@ typedef void asking_done_fn(struct asking *a);
 struct asking {
     struct question question;
     asking_done_fn *on_done;
-    struct operation *op;
+    struct key_operation *op;
     struct admin_call *call; /* in the admin thread, or on its way there or back */
     unsigned creations;
     enum err refused; /* what the add needs could not be made */
@@ -50,7 +50,7 @@ struct asking {
 
 /* Start @op, which becomes @a's; on_done is called once, never from inside this call. Also to ask once more
  * what is done. The first two members are the caller's to fill. */
-void asking_start(struct asking *a, struct operation *op);
+void asking_start(struct asking *a, struct key_operation *op);
 /* At any time; no call comes after it. What is under way ends by itself. */
 void asking_fini(struct asking *a);
 

@@ -190,7 +190,7 @@ static void start_slice(struct batch *b, struct slice *s)
     size_t bytes = 0, count = 0, most = b->polite ? POLITE_KEYS : SLICE_KEYS;
     while (count < most && bytes < SLICE_BYTES && b->next + count < o->count)
         bytes += o->key(o->owner, b->next + count++).length;
-    struct operation *op = operation_new(q->filter->catalog, q->kind, count, bytes);
+    struct key_operation *op = key_operation_new(q->filter->catalog, q->kind, count, bytes);
     *s = (struct slice){.asking = {.question = *q, .on_done = on_slice},
                         .batch = b,
                         .busy = op != NULL,
@@ -203,10 +203,10 @@ static void start_slice(struct batch *b, struct slice *s)
     }
     for (size_t i = 0; i < count; i++) {
         struct batch_key key = o->key(o->owner, s->first + i);
-        operation_key(op, key.bytes, key.length);
+        key_operation_put(op, key.bytes, key.length);
     }
     if (b->hasty)
-        operation_set_timeout(op, HASTY_MS);
+        key_operation_set_timeout(op, HASTY_MS);
     b->busy++;
     asking_start(&s->asking, op);
 }

@@ -244,6 +244,26 @@ static void look_at_tail(struct keeper *k, const struct config_filter *c, enum e
         tails_keep(tails, c->name);
 }
 
+/* A filter that is a log: its control tends it, and says what is wrong with it. */
+static enum err look_at_log(struct keeper *k, struct watched *w, const struct config_filter *c, bool held,
+                            struct error *e)
+{
+    enum err code = load_kept(k, w, c, held, e);
+    if (code == ERR_NOT_FOUND && c != NULL && k->view.dropped != VIEW_DROP_BEGUN) {
+        make_missing(k, w, c->table[0] != '\0');
+        code = fence_load(&k->fence, &k->view, e);
+    }
+    if (code == ERR_OK) {
+        service_on_seen(k->service, w->name, w->length, k->view.incarnation);
+        keeper_problem(w, k->view.degraded && view_current(&k->view)->built
+                              ? "acknowledged keys may be missing: no key is reported absent"
+                              : "");
+    } else if (code != ERR_NOT_FOUND) {
+        keeper_problem(w, e->text);
+    }
+    return code;
+}
+
 /* ERR_OK: the filter has a view, by k->view. */
 static enum err look(struct keeper *k, const char *name, size_t length)
 {
@@ -259,6 +279,8 @@ static enum err look(struct keeper *k, const char *name, size_t length)
     keeper_follow(w, c);
     /* Before the view is read: a job that ends in between has left no unfinished view behind. */
     bool held = mutex_is_held(k);
+    if (k->service->logs != NULL)
+        return look_at_log(k, w, c, held, &e);
     code = load_kept(k, w, c, held, &e);
     if (code == ERR_OK && keeper_learn_latest(k, w))
         code = fence_load(&k->fence, &k->view, &e);
@@ -302,7 +324,11 @@ static void look_at_unlisted(struct keeper *k)
          w = watch_next(watch, w)) {
         bool unlisted = w->round != k->round && service_was_seen(k->service, w->name, w->length) &&
                         look(k, w->name, w->length) == ERR_OK;
-        enum err code = unlisted ? registry_keep(&k->fence, &e) : ERR_OK;
+        enum err code = ERR_OK;
+        if (unlisted && k->service->logs != NULL)
+            code = admin_list_log(k->link, k->config->prefix, w->name, w->length, true, &e);
+        else if (unlisted)
+            code = registry_keep(&k->fence, &e);
         if (code != ERR_OK)
             log_warn("filter_not_registered", "filter=%s code=%s error=%s", log_quote(w->name),
                      error_name(code), log_quote(e.text));

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "service/epochs.h"
+#include "service/key_operation.h"
 
 struct event_base *loop_base_new(void)
 {
@@ -46,6 +47,11 @@ static void on_holds(void *service, unsigned loop, const char *filter, uint64_t 
     epochs_hold(((struct service *)service)->epochs, loop, filter, incarnation, epoch);
 }
 
+static void on_forget(void *open)
+{
+    open_filter_close(open);
+}
+
 struct catalog *loop_catalog_new(struct service *s, struct event_base *base, unsigned loop,
                                  const struct config *const *held)
 {
@@ -68,9 +74,26 @@ struct catalog *loop_catalog_new(struct service *s, struct event_base *base, uns
         .on_holds = on_holds,
         .loop = loop,
         .on_suspect = service_on_suspect,
+        .on_forget = on_forget,
         .arg = s,
     };
-    return catalog_new(base, &options);
+    struct catalog *c = catalog_new(base, &options);
+    if (c == NULL || s->logs == NULL)
+        return c;
+    struct key_port *port = key_port_new(base, catalog_store(c), s->logs, (unsigned)(*held)->timeout_ms);
+    catalog_set_port(c, port);
+    if (port == NULL) {
+        catalog_free(c);
+        return NULL;
+    }
+    return c;
+}
+
+void loop_catalog_free(struct catalog *c)
+{
+    if (c != NULL)
+        key_port_free(catalog_port(c));
+    catalog_free(c);
 }
 
 void loop_take_config(struct service *s, struct catalog *c, const struct config **held)

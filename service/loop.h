@@ -14,6 +14,9 @@ struct event_base *loop_base_new(void);
 struct catalog *loop_catalog_new(struct service *s, struct event_base *base, unsigned loop,
                                  const struct config *const *held);
 
+/* Operations still running are finished with ERR_CANCELLED. NULL is fine. */
+void loop_catalog_free(struct catalog *c);
+
 /* In the thread of @c (NULL where it has ended): hold the configuration in force instead of what lies at
  * *@held. */
 void loop_take_config(struct service *s, struct catalog *c, const struct config **held);

@@ -153,7 +153,7 @@ void client_failure(struct client *c, enum err code, const char *format, ...)
 /* An array of adds ends with the first that a full filter refused. */
 static size_t elements(const struct asking *a, enum reply_shape shape)
 {
-    size_t count = operation_keys(a->op);
+    size_t count = key_operation_keys(a->op);
     if (shape != REPLY_ARRAY)
         return count;
     for (size_t i = 0; i < count; i++)
@@ -207,13 +207,13 @@ static void on_done(struct asking *a);
  * client sees its own writes in the order in which it sent them. */
 static bool ask_again(struct request *r)
 {
-    struct operation *op = r->asking.op;
-    if (!r->overtaken || op == NULL || operation_kind(op) != OPERATION_CHECK)
+    struct key_operation *op = r->asking.op;
+    if (!r->overtaken || op == NULL || key_operation_kind(op) != OPERATION_CHECK)
         return false;
-    if (asking_failed(&r->asking) || !operation_any_no(op))
+    if (asking_failed(&r->asking) || !key_operation_any_no(op))
         return false;
     r->overtaken = r->done = false;
-    operation_rewind(op);
+    key_operation_rewind(op);
     asking_start(&r->asking, op);
     return true;
 }
@@ -318,7 +318,7 @@ static void on_done(struct asking *a)
 {
     struct request *r = (struct request *)a;
     struct client *c = r->client;
-    if (operation_kind(a->op) == OPERATION_ADD && operation_was_retried(a->op))
+    if (key_operation_kind(a->op) == OPERATION_ADD && key_operation_was_retried(a->op))
         for (struct request *later = STAILQ_NEXT(r, link); later != NULL; later = STAILQ_NEXT(later, link))
             later->overtaken = true;
     end_replica_check(r);
@@ -338,16 +338,16 @@ static bool reads_replicas(const struct key_command *k)
 
 static void ask(struct client *c, const struct key_command *k, size_t bytes)
 {
-    struct operation *op = operation_new(c->worker->catalog, k->question.kind, k->count, bytes);
+    struct key_operation *op = key_operation_new(c->worker->catalog, k->question.kind, k->count, bytes);
     struct request *r = op == NULL ? NULL : request_new(c, k->count);
     if (r == NULL) {
         if (op != NULL)
-            operation_release(op);
+            key_operation_release(op);
         client_error(c, "OOM out of memory");
         return;
     }
     for (size_t i = 0; i < k->count; i++)
-        operation_key(op, k->keys[i].bytes, k->keys[i].length);
+        key_operation_put(op, k->keys[i].bytes, k->keys[i].length);
     request_holds(r, sizeof(*r) + bytes + k->count * KEY_BYTES);
     r->shape = k->shape;
     r->at_replica = reads_replicas(k);

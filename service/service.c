@@ -31,6 +31,10 @@
 #include "shard/claim.h"
 #include "shard/health.h"
 #include "shard/latest.h"
+#include "shard/request/filters.h"
+#include "shard/view/due.h"
+
+enum { FILTERS_LEAVE_MS = 5000 };
 
 struct loop {
     struct service *service;
@@ -198,6 +202,23 @@ static enum err make_parts(struct service *s, const struct config *config, struc
     return ERR_OK;
 }
 
+/* Before any worker starts: each has a port to them. */
+static enum err make_filters(struct service *s, const struct config *config, struct error *e)
+{
+    enum { TENDERS = 4 };
+    const struct filters_options o = {.nodes = &s->nodes,
+                                      .prefix = s->prefix,
+                                      .owner = s->owner,
+                                      .memory = config->resident_memory == RESIDENT_MEMORY_DEFAULT
+                                                    ? budget_default()
+                                                    : config->resident_memory,
+                                      .timeout_ms = s->redis_timeout_ms,
+                                      .threads = TENDERS,
+                                      .shard_bytes = (uint32_t)config->shard_bytes,
+                                      .retain_us = LOG_RETAIN_US_DEFAULT};
+    return config->append_log ? filters_new(&s->logs, &o, e) : ERR_OK;
+}
+
 static void on_noted(void *arg, const char *filter, size_t length, const struct view_stamp *stamp)
 {
     struct service *s = arg;
@@ -340,12 +361,15 @@ enum err service_run(struct service *s, const struct config *config, struct erro
     if (code == ERR_OK)
         code = look_at_nodes(s, e);
     if (code == ERR_OK)
+        code = make_filters(s, config, e);
+    if (code == ERR_OK)
         code = start_threads(s, config, e);
     if (code == ERR_OK)
         code = start_blocking(s, &blocking, e);
     if (code == ERR_OK)
         code = serve(s, config, e);
     end_threads(s, &blocking);
+    filters_free(s->logs, FILTERS_LEAVE_MS);
     free_parts(s);
     if (code == ERR_OK && atomic_load(&s->refused)) {
         *e = s->refusal;

@@ -308,14 +308,14 @@ static void *run(void *arg)
     while ((c = LIST_FIRST(&w->clients)) != NULL)
         client_destroy(c);
     mailbox_run(w->mailbox); /* letters on their way round go on */
-    catalog_free(w->catalog);
+    loop_catalog_free(w->catalog);
     w->catalog = NULL;
     return NULL;
 }
 
 static void free_thread(struct worker_thread *t)
 {
-    catalog_free(t->worker.catalog);
+    loop_catalog_free(t->worker.catalog);
     reap(&t->worker);
     if (t->worker.reap != NULL)
         event_free(t->worker.reap);

@@ -18,6 +18,16 @@ struct store *catalog_store(struct catalog *c)
     return c->store;
 }
 
+void catalog_set_port(struct catalog *c, void *port)
+{
+    c->port = port;
+}
+
+void *catalog_port(const struct catalog *c)
+{
+    return c->port;
+}
+
 const struct catalog_options *catalog_options(const struct catalog *c)
 {
     return &c->options;
@@ -169,6 +179,8 @@ void catalog_set_view(struct catalog_filter *f, struct shared_view *view)
 static void filter_free(struct catalog_filter *f)
 {
     catalog_set_view(f, NULL);
+    if (f->open != NULL)
+        f->catalog->options.on_forget(f->open);
     if (f->dirty)
         TAILQ_REMOVE(&f->catalog->dirty, f, dirty_link);
     free(f->name);

@@ -71,6 +71,8 @@ struct catalog_options {
     /* An answer would have been "no" by the word of a master that the filter does not trust. Called from time
      * to time while that is so. NULL: nobody wants to know. */
     void (*on_suspect)(void *arg, const char *name, size_t length);
+    /* An entry goes that has something @open. */
+    void (*on_forget)(void *open);
     void *arg;
 };
 
@@ -146,6 +148,7 @@ struct catalog_filter {
     bool seen;                /* a view was there once: its absence is a loss */
     uint64_t incarnation;     /* of the view that was seen last */
     void *meter;              /* of whoever counts its answers; NULL at first */
+    void *open;               /* of whoever keeps it as a log; NULL: nothing. For on_forget() */
     uint64_t suspected_at;    /* when a suspect master was last told of */
     bool absence_reported;    /* while there is no view */
     bool told;                /* on_holds() was told of a view */
@@ -186,6 +189,10 @@ void catalog_refresh(struct catalog *c, const char *name, size_t length);
  * approximate then): the time to ask for counts on another connection. It may be called from inside. */
 typedef void catalog_flushed_fn(void *arg);
 void catalog_flush(struct catalog *c, catalog_flushed_fn *fn, void *arg);
+
+/* What its owner keeps beside it: where requests to logs go. NULL: there are none. */
+void catalog_set_port(struct catalog *c, void *port);
+void *catalog_port(const struct catalog *c);
 
 /* --- for operation.c --- */
 struct store *catalog_store(struct catalog *c);

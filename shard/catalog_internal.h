@@ -11,6 +11,7 @@ struct catalog {
     struct catalog_options options;
     struct event_base *base;
     struct store *store;
+    void *port;
     struct event *tick;  /* deadlines and retries */
     struct event *flush; /* counts, once a turn */
     uint64_t shard_counts_at, relook_at;

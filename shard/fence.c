@@ -228,7 +228,7 @@ enum err fence_complete(struct fence *f, struct view *v, uint64_t *lost, struct 
 {
     struct rename r = {.view = v, .lost = lost};
     *lost = 0;
-    if (v->fenced_epoch == v->epoch)
+    if (v->fenced_epoch == v->epoch) /* as of a log */
         return ERR_OK;
     if (v->recovery == RECOVERY_DUE)
         return error_set(e, ERR_FENCED, "the view in Redis is outdated, and is not restored yet");

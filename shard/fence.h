@@ -26,6 +26,9 @@ struct fence {
     struct view_stamp (*know)(void *arg, const struct names *names);
     void *on_view_arg;        /* of both */
     struct view_stamp latest; /* what was known before the view was loaded last */
+    /* Of a filter that is a log, as its view had it when it was loaded last: the keys of a generation. */
+    bool log;
+    uint64_t log_keys[2], log_keys_of[2];
     uint64_t replaced; /* the incarnation that was stored then, and counts as none; 0: there was none */
     struct script_call call;
     struct fence_upload_queue {

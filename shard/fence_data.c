@@ -222,9 +222,23 @@ enum err fence_check(struct fence *f, const struct view *v, const struct generat
                           : batch_run(&b, BLOCK_READ, 0, g->layer_count, count, keys, lengths, found, e);
 }
 
+/* A log counts the keys of a generation: its layers fill up one after the other. */
+static uint64_t log_items(const struct fence *f, const struct generation *g, unsigned layer)
+{
+    uint64_t left = f->log_keys[f->log_keys_of[1] == g->number];
+    for (unsigned l = 0; l < layer; l++)
+        left -= left < g->layers[l].capacity ? left : g->layers[l].capacity;
+    bool newest = layer + 1 == g->layer_count;
+    return newest || left < g->layers[layer].capacity ? left : g->layers[layer].capacity;
+}
+
 enum err fence_items(struct fence *f, const struct generation *g, unsigned layer, uint64_t *items,
                      struct error *e)
 {
+    if (f->log) {
+        *items = log_items(f, g, layer);
+        return ERR_OK;
+    }
     struct key_name name;
     redisReply *reply;
     char field[48];

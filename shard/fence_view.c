@@ -28,7 +28,7 @@ static enum err tell_what_to_do(const struct names *names, struct error *e)
 enum err fence_parse_view(struct view *out, const struct names *names, const redisReply *reply,
                           struct error *e)
 {
-    enum { FIELDS_MAX = 64 };
+    enum { FIELDS_MAX = 512 }; /* the view of a log has one for each writer */
     struct view_field fields[FIELDS_MAX];
     size_t count = 0;
     static const char wrong_type[] = "WRONGTYPE ";
@@ -82,8 +82,12 @@ enum err fence_load_any(struct fence *f, struct view *out, struct error *e)
         return error_set(e, ERR_NOT_FOUND,
                          "the metadata node came back with a filter that was replaced since");
     }
-    for (unsigned s = 0; s < 2 && code == ERR_OK; s++)
+    f->log = code == ERR_OK && out->log;
+    for (unsigned s = 0; s < 2 && code == ERR_OK; s++) {
+        f->log_keys[s] = out->keys[s];
+        f->log_keys_of[s] = out->slot[s].number;
         code = fence_knows(f, &out->slot[s], e);
+    }
     if (code == ERR_OK)
         f->names.incarnation = out->incarnation;
     return code;

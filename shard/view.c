@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "shard/view.h"
+#include "shard/view_internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ static bool parse_format(struct view *v, const char *value, size_t length, struc
     return number_u64(value, length, &format) && format >= 1 && format <= VIEW_FORMAT;
 }
 
-static bool parse_incarnation(struct view *v, const char *value, size_t length, struct error *e)
+bool view_parse_incarnation(struct view *v, const char *value, size_t length, struct error *e)
 {
     (void)e;
     return length == 16 && number_hex64(value, length, &v->incarnation);
@@ -46,7 +46,7 @@ static bool parse_bit(const char *value, size_t length)
     return length == 1 && (*value == '0' || *value == '1');
 }
 
-static bool parse_current(struct view *v, const char *value, size_t length, struct error *e)
+bool view_parse_current(struct view *v, const char *value, size_t length, struct error *e)
 {
     (void)e;
     v->current = parse_bit(value, length) && *value == '1';
@@ -67,23 +67,23 @@ static bool parse_slot(struct generation *g, const char *value, size_t length, s
     return length == 0 || generation_parse(g, value, length, e) == ERR_OK;
 }
 
-static bool parse_generation0(struct view *v, const char *value, size_t length, struct error *e)
+bool view_parse_generation0(struct view *v, const char *value, size_t length, struct error *e)
 {
     return parse_slot(&v->slot[0], value, length, e);
 }
 
-static bool parse_generation1(struct view *v, const char *value, size_t length, struct error *e)
+bool view_parse_generation1(struct view *v, const char *value, size_t length, struct error *e)
 {
     return parse_slot(&v->slot[1], value, length, e);
 }
 
-static bool parse_last_generation(struct view *v, const char *value, size_t length, struct error *e)
+bool view_parse_last_generation(struct view *v, const char *value, size_t length, struct error *e)
 {
     (void)e;
     return number_u64(value, length, &v->last_generation);
 }
 
-static bool parse_expansion(struct view *v, const char *value, size_t length, struct error *e)
+bool view_parse_expansion(struct view *v, const char *value, size_t length, struct error *e)
 {
     (void)e;
     uint64_t expansion = 0;
@@ -92,7 +92,7 @@ static bool parse_expansion(struct view *v, const char *value, size_t length, st
     return ok;
 }
 
-static bool parse_sourced(struct view *v, const char *value, size_t length, struct error *e)
+bool view_parse_sourced(struct view *v, const char *value, size_t length, struct error *e)
 {
     (void)e;
     v->sourced = parse_bit(value, length) && *value == '1';
@@ -132,7 +132,7 @@ static bool parse_recovery(struct view *v, const char *value, size_t length, str
     return false;
 }
 
-static bool parse_expire_at(struct view *v, const char *value, size_t length, struct error *e)
+bool view_parse_expire_at(struct view *v, const char *value, size_t length, struct error *e)
 {
     (void)e;
     return number_u64(value, length, &v->expire_at_ms);
@@ -168,21 +168,21 @@ struct field {
 
 static const struct field fields_known[] = {
     {"format", FIELD_OPTIONAL, parse_format, "a whole number"},
-    {"incarnation", FIELD_IN_MARKER, parse_incarnation, "16 hexadecimal digits"},
+    {"incarnation", FIELD_IN_MARKER, view_parse_incarnation, "16 hexadecimal digits"},
     {"epoch", 0, parse_epoch, "a whole number, 1 or more"},
     {"fenced_epoch", 0, parse_fenced_epoch, "a whole number"},
     {"phase", 0, parse_phase, "the name of a phase"},
-    {"bloom_filter_current_index", 0, parse_current, "0 or 1"},
+    {"bloom_filter_current_index", 0, view_parse_current, "0 or 1"},
     {"bloom_filter_size", 0, parse_size, "a whole number"},
-    {"generation0", 0, parse_generation0, "a generation"},
-    {"generation1", 0, parse_generation1, "a generation"},
-    {"last_generation", FIELD_IN_MARKER, parse_last_generation, "a whole number"},
-    {"expansion", 0, parse_expansion, "a whole number below 2^32"},
-    {"sourced", 0, parse_sourced, "0 or 1"},
+    {"generation0", 0, view_parse_generation0, "a generation"},
+    {"generation1", 0, view_parse_generation1, "a generation"},
+    {"last_generation", FIELD_IN_MARKER, view_parse_last_generation, "a whole number"},
+    {"expansion", 0, view_parse_expansion, "a whole number below 2^32"},
+    {"sourced", 0, view_parse_sourced, "0 or 1"},
     {"retiring_epoch", FIELD_OPTIONAL, parse_retiring_epoch, "a whole number"},
     {"retiring", FIELD_OPTIONAL, parse_retiring, "a generation"},
     {"dropped", FIELD_OPTIONAL, parse_dropped, "begun or done"},
-    {"expire_at", FIELD_OPTIONAL, parse_expire_at, "Unix milliseconds"},
+    {"expire_at", FIELD_OPTIONAL, view_parse_expire_at, "Unix milliseconds"},
     {"trusted", FIELD_OPTIONAL, parse_trusted, "replication ids"},
     {"trusted_ms", FIELD_OPTIONAL, parse_trusted_ms, "Unix milliseconds"},
     {"recovery", FIELD_OPTIONAL, parse_recovery, "nothing, due or fence"},
@@ -265,18 +265,21 @@ static bool must_have(const struct field *f, bool marker)
 }
 
 /* Looked at before all else: of a later format no other field need be what it seems. */
-static enum err check_format(const struct view_field *fields, size_t count, struct error *e)
+static enum err check_format(const struct view_field *fields, size_t count, bool *is_log, struct error *e)
 {
     static const char name[] = "format";
     for (size_t i = 0; i < count; i++) {
         const struct view_field *f = &fields[i];
         uint64_t format;
         if (f->name_length == sizeof(name) - 1 && memcmp(f->name, name, sizeof(name) - 1) == 0 &&
-            number_u64(f->value, f->value_length, &format) && format > VIEW_FORMAT)
-            return error_set(e, ERR_FORMAT,
-                             "filter format %" PRIu64
-                             " is newer than this coordinator supports (%d); upgrade it",
-                             format, VIEW_FORMAT);
+            number_u64(f->value, f->value_length, &format)) {
+            *is_log = format == VIEW_FORMAT_LOG;
+            if (format > VIEW_FORMAT_LOG)
+                return error_set(e, ERR_FORMAT,
+                                 "filter format %" PRIu64
+                                 " is newer than this coordinator supports (%d); upgrade it",
+                                 format, VIEW_FORMAT_LOG);
+        }
     }
     return ERR_OK;
 }
@@ -284,6 +287,9 @@ static enum err check_format(const struct view_field *fields, size_t count, stru
 enum err view_parse(struct view *out, const struct view_field *fields, size_t count, struct error *e)
 {
     bool seen[FIELD_COUNT] = {false};
+    out->log = out->degraded = false;
+    for (unsigned s = 0; s < 2; s++)
+        out->keys[s] = out->keys_of[s] = 0;
     out->dropped = VIEW_KEPT;
     out->expire_at_ms = out->trusted_ms = 0;
     out->recovery = RECOVERY_NONE;
@@ -292,11 +298,14 @@ enum err view_parse(struct view *out, const struct view_field *fields, size_t co
     unsure_clear(&out->unsure);
     if (count == 0)
         return error_set(e, ERR_NOT_FOUND, "the filter has no view");
-    enum err code = check_format(fields, count, e);
+    bool is_log = false;
+    enum err code = check_format(fields, count, &is_log, e);
     if (code != ERR_OK)
         return code;
     out->retiring_epoch = 0;
     out->retiring.number = 0;
+    if (is_log)
+        return view_parse_log(out, fields, count, e);
     for (size_t i = 0; i < count; i++) {
         unsigned at = field_index(&fields[i]);
         if (at == FIELD_COUNT)

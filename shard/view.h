@@ -48,6 +48,11 @@ struct view {
      * written by fence_publish() and fence_trust() alone. Each time it is larger than all that was known. */
     struct trusted trusted;
     uint64_t trusted_ms;
+    /* Of a filter that is a log (format 3, shard/view/log_view.h): a summary, whose epoch is its version. */
+    bool log;
+    bool degraded;       /* acknowledged keys may be missing */
+    uint64_t keys[2];    /* of the generation in each slot, up to what was folded */
+    uint64_t keys_of[2]; /* scratch: the generation that they are of */
 };
 
 /* Which view it is: enough to tell whether another one is older (latest.h). */
@@ -65,7 +70,7 @@ struct view_field {
     size_t value_length;
 };
 
-/* ERR_NOT_FOUND: no fields, the view does not exist; or those of a marker: then @out has VIEW_DROP_DONE, the
+/* A view of a filter that is a log is read, too. ERR_NOT_FOUND: no fields, the view does not exist; or those of a marker: then @out has VIEW_DROP_DONE, the
  * incarnation and last_generation of what was deleted. ERR_PARSE: damaged; names the field. What else is in
  * *@out is then undefined. ERR_FORMAT: a later version wrote it (without the field `format` it is 1). Unknown
  * fields are skipped. Without `retiring_epoch` and `retiring` nothing is retiring. Refused too: an epoch of 0

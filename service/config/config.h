@@ -65,6 +65,8 @@ struct config_user {
     uint64_t filters_max, bytes_max; /* of those that they match; 0: no limit */
 };
 
+#define RESIDENT_MEMORY_DEFAULT (1ull << 50)
+
 struct config {
     /* [service] */
     char *listen;      /* host:port, comma separated; "": none */
@@ -116,6 +118,8 @@ struct config {
     char *redis_cert_file, *redis_key_file; /* "": none */
     char *redis_server_name;                /* "": as each node's URL says */
     uint64_t shard_bytes;
+    bool append_log;
+    uint64_t resident_memory; /* bytes; RESIDENT_MEMORY_DEFAULT: half of what there is */
     /* [postgres] */
     char *dsn;
     char *read_dsn;               /* of a standby; "": none */

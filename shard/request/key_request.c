@@ -256,6 +256,7 @@ static bool is_missing_in(const struct key_request *q, const struct lane_part *p
 /* Until something is otherwise than it was when the request was bound. */
 static void park(struct key_request *q)
 {
+    q->was_delayed = true;
     if (!log_filter_park(q->filter, q, q->changes)) {
         q->state = REQUEST_READY;
         request_port_hand(q->port, q, q->port);
@@ -441,6 +442,7 @@ static void begin_to_ask(struct key_request *q, bool blocks)
     struct error e = {""};
     enum err code = ERR_OK;
     q->state = REQUEST_ASKING;
+    q->was_delayed |= blocks || q->part < q->count;
     if (blocks)
         code = ask_blocks(q, &e);
     if (code == ERR_FENCED) { /* there is another view since the request was bound */

@@ -187,13 +187,26 @@ bool log_filter_take_lost(struct log_filter *f, struct log_lost *out)
     return out->generation != 0;
 }
 
+bool log_filter_is_closed(struct log_filter *f)
+{
+    (void)pthread_rwlock_rdlock(&f->lock);
+    bool closed = f->state == FILTER_CLOSED;
+    (void)pthread_rwlock_unlock(&f->lock);
+    return closed;
+}
+
 void log_filter_close(struct log_filter *f, enum err code, const char *why)
 {
     (void)pthread_rwlock_wrlock(&f->lock);
-    f->state = FILTER_CLOSED;
-    f->closed = code;
-    (void)snprintf(f->why, sizeof(f->why), "%s", why);
+    bool was_closed = f->state == FILTER_CLOSED; /* the first reason stays */
+    if (!was_closed) {
+        f->state = FILTER_CLOSED;
+        f->closed = code;
+        (void)snprintf(f->why, sizeof(f->why), "%s", why);
+    }
     (void)pthread_rwlock_unlock(&f->lock);
+    if (was_closed)
+        return;
     for (unsigned i = 0; i < f->lanes; i++)
         lane_reader_end(f->lane[i].reader, code, why);
     log_filter_changed(f);

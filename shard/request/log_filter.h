@@ -16,6 +16,10 @@ typedef void log_filter_wake_fn(void *arg);
  * @budget are borrowed. NULL: no memory. */
 struct log_filter *log_filter_new(const struct names *names, const struct nodes *nodes, struct budget *budget,
                                   log_filter_wake_fn *wake, void *arg);
+/* Have the control read the view, soon. Any thread. */
+void log_filter_look(struct log_filter *f);
+/* It was closed for good: requests are told why. Any thread. */
+bool log_filter_is_closed(struct log_filter *f);
 /* No request may be under way, and the control must have been freed. False: a lane is being read; call again.
  * NULL is fine. */
 MUST_CHECK bool log_filter_free(struct log_filter *f);

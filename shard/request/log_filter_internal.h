@@ -80,8 +80,6 @@ MUST_CHECK bool log_filter_park(struct log_filter *f, struct key_request *q, uin
 void log_filter_unpark(struct log_filter *f, struct key_request *q);
 /* Something has changed: have all that are parked try again. */
 void log_filter_changed(struct log_filter *f);
-/* Have the control read the view, soon. Any thread. */
-void log_filter_look(struct log_filter *f);
 /* Requests that are parked. */
 unsigned log_filter_parked(struct log_filter *f);
 /* A shard is missing in Redis: the control is to see to it. Any thread. */

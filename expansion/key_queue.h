@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef EXPANSION_INBOX_H
-#define EXPANSION_INBOX_H
+#ifndef EXPANSION_KEY_QUEUE_H
+#define EXPANSION_KEY_QUEUE_H
 /* Keys from several threads to one: bounded, those who put wait for room. */
 #include <stdbool.h>
 #include <stddef.h>
 
-struct inbox;
+struct key_queue;
 
 /* NULL: no memory. */
-struct inbox *inbox_new(void);
+struct key_queue *key_queue_new(void);
 /* Nobody may use it any more. */
-void inbox_free(struct inbox *b);
+void key_queue_free(struct key_queue *b);
 
 /* From any thread; waits while it is full. False: it was closed, or there is no memory. */
-bool inbox_put(struct inbox *b, const char *key, size_t length);
+bool key_queue_put(struct key_queue *b, const char *key, size_t length);
 /* Whether a key was ever refused for want of memory: what is taken out is not all then. */
-bool inbox_failed(struct inbox *b);
+bool key_queue_failed(struct key_queue *b);
 /* Nobody waits from now on, nothing more is taken in. */
-void inbox_close(struct inbox *b);
+void key_queue_close(struct key_queue *b);
 
 /* Takes out up to @max keys, which live until the next call; waits @wait_ms for the first. Returns how many.
  */
-size_t inbox_take(struct inbox *b, size_t max, const char **keys, size_t *lengths, unsigned wait_ms);
+size_t key_queue_take(struct key_queue *b, size_t max, const char **keys, size_t *lengths, unsigned wait_ms);
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "expansion/inbox.h"
+#include "expansion/key_queue.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 enum { ROOM = 4 * 1024 * 1024 /* bytes; one key more than that finds room when nothing is there */ };
 
-struct inbox {
+struct key_queue {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool closed, failed;
@@ -18,9 +18,9 @@ struct inbox {
     size_t at;         /* in `out` */
 };
 
-struct inbox *inbox_new(void)
+struct key_queue *key_queue_new(void)
 {
-    struct inbox *b = calloc(1, sizeof(*b));
+    struct key_queue *b = calloc(1, sizeof(*b));
     if (b == NULL)
         return NULL;
     pthread_condattr_t attributes;
@@ -32,7 +32,7 @@ struct inbox *inbox_new(void)
     return b;
 }
 
-void inbox_free(struct inbox *b)
+void key_queue_free(struct key_queue *b)
 {
     if (b == NULL)
         return;
@@ -43,7 +43,7 @@ void inbox_free(struct inbox *b)
     free(b);
 }
 
-bool inbox_put(struct inbox *b, const char *key, size_t length)
+bool key_queue_put(struct key_queue *b, const char *key, size_t length)
 {
     (void)pthread_mutex_lock(&b->lock);
     while (!b->closed && b->in.length > 0 && b->in.length + length > ROOM)
@@ -60,7 +60,7 @@ bool inbox_put(struct inbox *b, const char *key, size_t length)
     return fine;
 }
 
-bool inbox_failed(struct inbox *b)
+bool key_queue_failed(struct key_queue *b)
 {
     (void)pthread_mutex_lock(&b->lock);
     bool failed = b->failed;
@@ -68,7 +68,7 @@ bool inbox_failed(struct inbox *b)
     return failed;
 }
 
-void inbox_close(struct inbox *b)
+void key_queue_close(struct key_queue *b)
 {
     (void)pthread_mutex_lock(&b->lock);
     b->closed = true;
@@ -77,7 +77,7 @@ void inbox_close(struct inbox *b)
 }
 
 /* What came in becomes what is taken out. */
-static void turn(struct inbox *b, unsigned wait_ms)
+static void turn(struct key_queue *b, unsigned wait_ms)
 {
     struct timespec until;
     (void)clock_gettime(CLOCK_MONOTONIC, &until);
@@ -97,7 +97,7 @@ static void turn(struct inbox *b, unsigned wait_ms)
     (void)pthread_mutex_unlock(&b->lock);
 }
 
-size_t inbox_take(struct inbox *b, size_t max, const char **keys, size_t *lengths, unsigned wait_ms)
+size_t key_queue_take(struct key_queue *b, size_t max, const char **keys, size_t *lengths, unsigned wait_ms)
 {
     if (b->at == b->out.length)
         turn(b, wait_ms);

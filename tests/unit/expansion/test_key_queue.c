@@ -12,68 +12,68 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "expansion/inbox.h"
+#include "expansion/key_queue.h"
 
 enum { TAKE = 64, WAIT_MS = 20000, MIB = 1024 * 1024 };
 
-static struct inbox *new_inbox(void)
+static struct key_queue *new_inbox(void)
 {
-    struct inbox *b = inbox_new();
+    struct key_queue *b = key_queue_new();
     assert_non_null(b);
     return b;
 }
 
-static void test_inbox_take__gives_keys_in_their_order_whatever_is_in_them(void **state)
+static void test_key_queue_take__gives_keys_in_their_order_whatever_is_in_them(void **state)
 {
     (void)state;
-    struct inbox *b = new_inbox();
+    struct key_queue *b = new_inbox();
     const char *keys[TAKE];
     size_t lengths[TAKE];
-    assert_int_equal(inbox_take(b, TAKE, keys, lengths, 0), 0);
-    assert_true(inbox_put(b, "a", 1));
-    assert_true(inbox_put(b, "", 0));
-    assert_true(inbox_put(b, "b\0c", 3));
-    assert_int_equal(inbox_take(b, 2, keys, lengths, 0), 2);
+    assert_int_equal(key_queue_take(b, TAKE, keys, lengths, 0), 0);
+    assert_true(key_queue_put(b, "a", 1));
+    assert_true(key_queue_put(b, "", 0));
+    assert_true(key_queue_put(b, "b\0c", 3));
+    assert_int_equal(key_queue_take(b, 2, keys, lengths, 0), 2);
     assert_int_equal(lengths[0], 1);
     assert_memory_equal(keys[0], "a", 1);
     assert_int_equal(lengths[1], 0);
-    assert_true(inbox_put(b, "later", 5));
-    assert_int_equal(inbox_take(b, TAKE, keys, lengths, 0), 1); /* no more than came with the first ones */
+    assert_true(key_queue_put(b, "later", 5));
+    assert_int_equal(key_queue_take(b, TAKE, keys, lengths, 0), 1); /* no more than came with the first ones */
     assert_int_equal(lengths[0], 3);
     assert_memory_equal(keys[0], "b\0c", 3);
-    assert_int_equal(inbox_take(b, TAKE, keys, lengths, 0), 1);
+    assert_int_equal(key_queue_take(b, TAKE, keys, lengths, 0), 1);
     assert_memory_equal(keys[0], "later", 5);
-    assert_int_equal(inbox_take(b, TAKE, keys, lengths, 0), 0);
-    assert_false(inbox_failed(b));
-    inbox_free(b);
-    inbox_free(NULL);
+    assert_int_equal(key_queue_take(b, TAKE, keys, lengths, 0), 0);
+    assert_false(key_queue_failed(b));
+    key_queue_free(b);
+    key_queue_free(NULL);
 }
 
-static void test_inbox_take__gives_what_is_there_when_it_was_closed(void **state)
+static void test_key_queue_take__gives_what_is_there_when_it_was_closed(void **state)
 {
     (void)state;
-    struct inbox *b = new_inbox();
+    struct key_queue *b = new_inbox();
     const char *keys[TAKE];
     size_t lengths[TAKE];
-    assert_true(inbox_put(b, "before", 6));
-    inbox_close(b);
-    assert_false(inbox_put(b, "after", 5));
-    assert_int_equal(inbox_take(b, TAKE, keys, lengths, WAIT_MS), 1);
+    assert_true(key_queue_put(b, "before", 6));
+    key_queue_close(b);
+    assert_false(key_queue_put(b, "after", 5));
+    assert_int_equal(key_queue_take(b, TAKE, keys, lengths, WAIT_MS), 1);
     assert_memory_equal(keys[0], "before", 6);
-    assert_int_equal(inbox_take(b, TAKE, keys, lengths, WAIT_MS), 0); /* and does not wait */
-    inbox_free(b);
+    assert_int_equal(key_queue_take(b, TAKE, keys, lengths, WAIT_MS), 0); /* and does not wait */
+    key_queue_free(b);
 }
 
-static void test_inbox_take__waits_for_the_first_key_no_longer_than_it_was_told(void **state)
+static void test_key_queue_take__waits_for_the_first_key_no_longer_than_it_was_told(void **state)
 {
     (void)state;
-    struct inbox *b = new_inbox();
+    struct key_queue *b = new_inbox();
     const char *keys[TAKE];
     size_t lengths[TAKE];
     uint64_t began = clock_mono_us();
-    assert_int_equal(inbox_take(b, TAKE, keys, lengths, 30), 0);
+    assert_int_equal(key_queue_take(b, TAKE, keys, lengths, 30), 0);
     assert_true(clock_mono_us() - began >= 30000);
-    inbox_free(b);
+    key_queue_free(b);
 }
 
 /* --- several threads --- */
@@ -81,7 +81,7 @@ static void test_inbox_take__waits_for_the_first_key_no_longer_than_it_was_told(
 enum { WRITERS = 4, KEYS = 50000 };
 
 struct writer {
-    struct inbox *inbox;
+    struct key_queue *inbox;
     size_t pad; /* bytes behind each key */
     unsigned number, keys;
     atomic_uint put;
@@ -96,7 +96,7 @@ static void *write_keys(void *arg)
         abort();
     for (unsigned i = 0; i < w->keys; i++) {
         int n = snprintf(key, 32, "%u %u", w->number, i);
-        if (!inbox_put(w->inbox, key, (size_t)n + 1 + w->pad)) {
+        if (!key_queue_put(w->inbox, key, (size_t)n + 1 + w->pad)) {
             atomic_store(&w->refused, true);
             break;
         }
@@ -114,10 +114,10 @@ static pthread_t start(struct writer *w)
 }
 
 /* Each writer's keys come in their order, and all of them. */
-static void test_inbox_put__loses_no_key_of_several_threads(void **state)
+static void test_key_queue_put__loses_no_key_of_several_threads(void **state)
 {
     (void)state;
-    struct inbox *b = new_inbox();
+    struct key_queue *b = new_inbox();
     struct writer writers[WRITERS];
     pthread_t threads[WRITERS];
     unsigned next[WRITERS] = {0}, taken = 0;
@@ -128,7 +128,7 @@ static void test_inbox_put__loses_no_key_of_several_threads(void **state)
     while (taken < WRITERS * KEYS) {
         const char *keys[TAKE];
         size_t lengths[TAKE];
-        size_t n = inbox_take(b, TAKE, keys, lengths, WAIT_MS);
+        size_t n = key_queue_take(b, TAKE, keys, lengths, WAIT_MS);
         assert_true(n > 0);
         for (size_t i = 0; i < n; i++) {
             char *end;
@@ -141,14 +141,14 @@ static void test_inbox_put__loses_no_key_of_several_threads(void **state)
     }
     for (unsigned i = 0; i < WRITERS; i++)
         (void)pthread_join(threads[i], NULL);
-    inbox_free(b);
+    key_queue_free(b);
 }
 
 /* What is put waits for room: no more than 4 MiB, and a key, are kept. */
-static void test_inbox_put__waits_for_room_and_goes_on_when_there_is_some(void **state)
+static void test_key_queue_put__waits_for_room_and_goes_on_when_there_is_some(void **state)
 {
     (void)state;
-    struct inbox *b = new_inbox();
+    struct key_queue *b = new_inbox();
     struct writer w = {.inbox = b, .pad = MIB, .keys = 20};
     pthread_t thread = start(&w);
     const char *keys[TAKE];
@@ -157,77 +157,77 @@ static void test_inbox_put__waits_for_room_and_goes_on_when_there_is_some(void *
     clock_sleep_us(50000);
     assert_true(atomic_load(&w.put) <= 4);
     while (taken < w.keys) {
-        size_t n = inbox_take(b, 1, keys, lengths, WAIT_MS);
+        size_t n = key_queue_take(b, 1, keys, lengths, WAIT_MS);
         assert_int_equal(n, 1);
         taken++;
         assert_true(atomic_load(&w.put) <= taken + 8); /* what is taken out, and as much again */
     }
     (void)pthread_join(thread, NULL);
     assert_false(atomic_load(&w.refused));
-    inbox_free(b);
+    key_queue_free(b);
 }
 
-static void test_inbox_put__takes_a_key_larger_than_all_its_room(void **state)
+static void test_key_queue_put__takes_a_key_larger_than_all_its_room(void **state)
 {
     (void)state;
-    struct inbox *b = new_inbox();
+    struct key_queue *b = new_inbox();
     struct writer w = {.inbox = b, .pad = (size_t)6 * MIB, .keys = 3};
     pthread_t thread = start(&w);
     for (unsigned i = 0; i < w.keys; i++) {
         const char *keys[TAKE];
         size_t lengths[TAKE];
-        assert_int_equal(inbox_take(b, TAKE, keys, lengths, WAIT_MS), 1);
+        assert_int_equal(key_queue_take(b, TAKE, keys, lengths, WAIT_MS), 1);
         assert_true(lengths[0] > (size_t)6 * MIB);
     }
     (void)pthread_join(thread, NULL);
-    inbox_free(b);
+    key_queue_free(b);
 }
 
-static void test_inbox_close__lets_those_go_who_wait_for_room(void **state)
+static void test_key_queue_close__lets_those_go_who_wait_for_room(void **state)
 {
     (void)state;
-    struct inbox *b = new_inbox();
+    struct key_queue *b = new_inbox();
     struct writer w = {.inbox = b, .pad = MIB, .keys = 20};
     pthread_t thread = start(&w);
     while (atomic_load(&w.put) < 3)
         clock_sleep_us(1000);
-    inbox_close(b);
+    key_queue_close(b);
     (void)pthread_join(thread, NULL);
     assert_true(atomic_load(&w.refused));
-    assert_false(inbox_failed(b));
-    inbox_free(b);
+    assert_false(key_queue_failed(b));
+    key_queue_free(b);
 }
 
 /* A key that finds no memory is refused whole: what comes next is not read at a wrong place. */
-static void test_inbox_put__refuses_what_there_is_no_memory_for(void **state)
+static void test_key_queue_put__refuses_what_there_is_no_memory_for(void **state)
 {
     (void)state;
-    struct inbox *b = new_inbox();
+    struct key_queue *b = new_inbox();
     const char *keys[TAKE];
     size_t lengths[TAKE];
-    assert_true(inbox_put(b, "fine", 4));
-    assert_int_equal(inbox_take(b, TAKE, keys, lengths, 0), 1);
-    assert_false(inbox_put(b, "", SIZE_MAX - 8)); /* no buffer has so many bytes */
-    assert_true(inbox_failed(b));
-    assert_int_equal(inbox_take(b, TAKE, keys, lengths, 0), 0);
-    assert_true(inbox_put(b, "again", 5));
-    assert_int_equal(inbox_take(b, TAKE, keys, lengths, 0), 1);
+    assert_true(key_queue_put(b, "fine", 4));
+    assert_int_equal(key_queue_take(b, TAKE, keys, lengths, 0), 1);
+    assert_false(key_queue_put(b, "", SIZE_MAX - 8)); /* no buffer has so many bytes */
+    assert_true(key_queue_failed(b));
+    assert_int_equal(key_queue_take(b, TAKE, keys, lengths, 0), 0);
+    assert_true(key_queue_put(b, "again", 5));
+    assert_int_equal(key_queue_take(b, TAKE, keys, lengths, 0), 1);
     assert_memory_equal(keys[0], "again", 5);
-    assert_true(inbox_failed(b));
-    inbox_free(b);
+    assert_true(key_queue_failed(b));
+    key_queue_free(b);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_inbox_take__gives_keys_in_their_order_whatever_is_in_them),
-        cmocka_unit_test(test_inbox_take__gives_what_is_there_when_it_was_closed),
-        cmocka_unit_test(test_inbox_take__waits_for_the_first_key_no_longer_than_it_was_told),
-        cmocka_unit_test(test_inbox_put__loses_no_key_of_several_threads),
-        cmocka_unit_test(test_inbox_put__waits_for_room_and_goes_on_when_there_is_some),
-        cmocka_unit_test(test_inbox_put__takes_a_key_larger_than_all_its_room),
-        cmocka_unit_test(test_inbox_close__lets_those_go_who_wait_for_room),
-        cmocka_unit_test(test_inbox_put__refuses_what_there_is_no_memory_for),
+        cmocka_unit_test(test_key_queue_take__gives_keys_in_their_order_whatever_is_in_them),
+        cmocka_unit_test(test_key_queue_take__gives_what_is_there_when_it_was_closed),
+        cmocka_unit_test(test_key_queue_take__waits_for_the_first_key_no_longer_than_it_was_told),
+        cmocka_unit_test(test_key_queue_put__loses_no_key_of_several_threads),
+        cmocka_unit_test(test_key_queue_put__waits_for_room_and_goes_on_when_there_is_some),
+        cmocka_unit_test(test_key_queue_put__takes_a_key_larger_than_all_its_room),
+        cmocka_unit_test(test_key_queue_close__lets_those_go_who_wait_for_room),
+        cmocka_unit_test(test_key_queue_put__refuses_what_there_is_no_memory_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

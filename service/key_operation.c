@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: MIT */
+#include "service/key_operation.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "shard/request/key_request.h"
+
+TAILQ_HEAD(key_operations, key_operation);
+
+struct key_port {
+    struct filters *filters;
+    struct request_port *requests;
+    struct key_operations ended; /* to be told in the next turn: nobody is from inside the call that starts one */
+    struct event *tell;
+};
+
+struct key_operation {
+    struct operation *shards; /* NULL: it is of a log, and all that follows counts */
+    key_operation_done_fn *done;
+    void *arg;
+    struct key_port *port;
+    TAILQ_ENTRY(key_operation) queue;
+    enum operation_kind kind;
+    struct catalog_filter *filter;
+    struct open_filter *open; /* while it runs */
+    bool is_running, is_released, has_answers;
+    bool was_retried;
+    bool errs_on_loss; /* what may be lost is an error, not "maybe" */
+    enum err status;
+    char *error;
+    size_t count, filled, bytes_filled;
+    struct key_request request;
+    struct request_key *keys;
+    uint8_t *answers;
+    char *bytes;
+};
+
+/* --- the port --- */
+
+static void on_ended(evutil_socket_t fd, short events, void *arg);
+
+struct key_port *key_port_new(struct event_base *base, struct store *store, struct filters *filters,
+                              unsigned timeout_ms)
+{
+    struct key_port *p = calloc(1, sizeof(*p));
+    if (p == NULL)
+        return NULL;
+    TAILQ_INIT(&p->ended);
+    p->filters = filters;
+    p->requests = request_port_new(base, store, timeout_ms);
+    p->tell = event_new(base, -1, 0, on_ended, p);
+    if (p->requests == NULL || p->tell == NULL) {
+        key_port_free(p);
+        return NULL;
+    }
+    return p;
+}
+
+void key_port_free(struct key_port *p)
+{
+    if (p == NULL)
+        return;
+    request_port_free(p->requests);
+    on_ended(-1, 0, p);
+    if (p->tell != NULL)
+        event_free(p->tell);
+    free(p);
+}
+
+/* --- beginning and end --- */
+
+struct key_operation *key_operation_new(struct catalog *c, enum operation_kind kind, size_t keys, size_t bytes)
+{
+    struct key_port *port = catalog_port(c);
+    size_t room = port == NULL ? 0 : keys * (sizeof(struct request_key) + 1) + bytes;
+    struct key_operation *op = malloc(sizeof(*op) + room);
+    if (op == NULL)
+        return NULL;
+    memset(op, 0, offsetof(struct key_operation, request));
+    op->port = port;
+    op->kind = kind;
+    op->count = keys;
+    op->keys = (struct request_key *)(op + 1);
+    op->answers = (uint8_t *)(op->keys + keys);
+    op->bytes = (char *)op->answers + keys;
+    if (port == NULL && (op->shards = operation_new(c, kind, keys, bytes)) == NULL) {
+        free(op);
+        return NULL;
+    }
+    return op;
+}
+
+void key_operation_put(struct key_operation *op, const char *key, size_t length)
+{
+    if (op->shards != NULL) {
+        operation_key(op->shards, key, length);
+        return;
+    }
+    char *copy = op->bytes + op->bytes_filled;
+    if (length > 0)
+        memcpy(copy, key, length);
+    op->bytes_filled += length;
+    op->keys[op->filled++] = (struct request_key){.bytes = copy, .length = length};
+}
+
+static void leave_filter(struct key_operation *op)
+{
+    open_filter_close(op->open);
+    op->open = NULL;
+}
+
+static void operation_free_log(struct key_operation *op)
+{
+    leave_filter(op);
+    if (op->filter != NULL)
+        catalog_unuse(op->filter);
+    free(op->error);
+    free(op);
+}
+
+void key_operation_release(struct key_operation *op)
+{
+    op->is_released = true;
+    if (op->shards != NULL) {
+        operation_release(op->shards);
+        free(op);
+    } else if (!op->is_running) {
+        operation_free_log(op);
+    }
+}
+
+static void finish(struct key_operation *op)
+{
+    op->is_running = false;
+    leave_filter(op);
+    if (op->is_released)
+        operation_free_log(op);
+    else
+        op->done(op, op->arg);
+}
+
+static void on_ended(evutil_socket_t fd, short events, void *arg)
+{
+    struct key_port *p = arg;
+    struct key_operations ended;
+    struct key_operation *op;
+    (void)fd;
+    (void)events;
+    TAILQ_INIT(&ended); /* what ends meanwhile has its turn later */
+    TAILQ_CONCAT(&ended, &p->ended, queue);
+    while ((op = TAILQ_FIRST(&ended)) != NULL) {
+        TAILQ_REMOVE(&ended, op, queue);
+        finish(op);
+    }
+}
+
+static void finish_soon(struct key_operation *op)
+{
+    if (TAILQ_EMPTY(&op->port->ended))
+        event_active(op->port->tell, EV_TIMEOUT, 0);
+    TAILQ_INSERT_TAIL(&op->port->ended, op, queue);
+}
+
+static void set_status(struct key_operation *op, enum err code, const char *text)
+{
+    op->status = code;
+    free(op->error);
+    op->error = text[0] != '\0' ? strdup(text) : NULL;
+}
+
+/* --- the log --- */
+
+/* A filter that the configuration names and that is not there yet, or was lost, has every key for all that is
+ * known. */
+static void take_missing(struct key_operation *op, const char *text)
+{
+    const struct filter_policy *policy = &op->filter->policy;
+    op->filter->seen = false;
+    if (!policy->configured || (!policy->sourced && op->kind == OPERATION_ADD)) {
+        set_status(op, ERR_NOT_FOUND, "not found");
+    } else if (op->kind == OPERATION_ADD || policy->error_on_lost) {
+        set_status(op, ERR_LOST, text);
+    } else {
+        memset(op->answers, KEY_MAYBE, op->count);
+        op->has_answers = true;
+        set_status(op, ERR_OK, "");
+    }
+}
+
+static void on_told(void *arg, enum err code, const char *text)
+{
+    struct key_operation *op = arg;
+    op->was_retried |= op->request.was_delayed;
+    if (code == ERR_NOT_FOUND) {
+        take_missing(op, text);
+    } else {
+        op->has_answers = code == ERR_OK;
+        op->filter->seen |= code == ERR_OK;
+        set_status(op, code, text);
+    }
+    finish(op);
+}
+
+static enum err open_filter(struct key_operation *op, struct catalog_filter *f)
+{
+    struct error e = {""};
+    if (f->open != NULL && open_filter_is_over(f->open)) {
+        open_filter_close(f->open);
+        f->open = NULL;
+    }
+    struct open_filter *open = f->open;
+    enum err code = filters_open(op->port->filters, f->name, f->name_length, &op->open, &e);
+    if (code == ERR_OK && open == NULL)
+        code = filters_open(op->port->filters, f->name, f->name_length, (struct open_filter **)&f->open, &e);
+    if (code != ERR_OK)
+        set_status(op, code, e.text);
+    return code;
+}
+
+static void start(struct key_operation *op, struct catalog_filter *f)
+{
+    if (op->filter == NULL)
+        catalog_use(f);
+    else
+        op->was_retried = true;
+    op->filter = f;
+    op->is_running = true;
+    op->has_answers = false;
+    op->errs_on_loss = f->policy.error_on_lost;
+    set_status(op, ERR_OK, "");
+    if (open_filter(op, f) != ERR_OK) {
+        finish_soon(op);
+        return;
+    }
+    struct request_port *p = op->port->requests;
+    struct log_filter *log = open_filter_log(op->open);
+    if (op->kind == OPERATION_ADD) {
+        key_add(p, log, &op->request, op->keys, (unsigned)op->count, op->answers, on_told, op);
+    } else if (key_check(p, log, &op->request, op->keys, (unsigned)op->count, op->answers, on_told, op)) {
+        op->has_answers = true;
+        finish_soon(op);
+    }
+}
+
+/* --- both --- */
+
+static void on_shards_done(struct operation *shards, void *arg)
+{
+    struct key_operation *op = arg;
+    (void)shards;
+    op->done(op, op->arg);
+}
+
+void key_operation_start(struct key_operation *op, struct catalog_filter *f, key_operation_done_fn *done,
+                         void *arg)
+{
+    op->done = done;
+    op->arg = arg;
+    if (op->shards != NULL)
+        operation_start(op->shards, f, on_shards_done, op);
+    else
+        start(op, f);
+}
+
+void key_operation_set_timeout(struct key_operation *op, unsigned ms)
+{
+    if (op->shards != NULL)
+        operation_set_timeout(op->shards, ms);
+}
+
+void key_operation_look_if_full(struct key_operation *op)
+{
+    if (op->shards != NULL)
+        operation_look_if_full(op->shards);
+}
+
+enum err key_operation_status(const struct key_operation *op)
+{
+    return op->shards != NULL ? operation_status(op->shards) : op->status;
+}
+
+const char *key_operation_error(const struct key_operation *op)
+{
+    if (op->shards != NULL)
+        return operation_error(op->shards);
+    return op->error != NULL ? op->error : error_name(op->status);
+}
+
+size_t key_operation_keys(const struct key_operation *op)
+{
+    return op->count;
+}
+
+bool key_operation_answered(const struct key_operation *op, size_t i)
+{
+    return op->shards != NULL ? operation_answered(op->shards, i) : op->has_answers;
+}
+
+enum key_result key_operation_result(const struct key_operation *op, size_t i)
+{
+    if (op->shards != NULL)
+        return operation_result(op->shards, i);
+    switch ((enum key_answer)op->answers[i]) {
+    case KEY_PRESENT:
+    case KEY_ADDED:
+        return KEY_YES;
+    case KEY_MAYBE:
+        return op->errs_on_loss ? KEY_LOST : KEY_YES;
+    case KEY_NO_ROOM:
+        return KEY_FULL;
+    case KEY_ABSENT:
+    case KEY_OLD:
+    case KEY_UNSURE:
+        break;
+    }
+    return KEY_NO;
+}
+
+enum operation_kind key_operation_kind(const struct key_operation *op)
+{
+    return op->kind;
+}
+
+bool key_operation_any_no(const struct key_operation *op)
+{
+    for (size_t i = 0; i < op->count; i++)
+        if (key_operation_result(op, i) == KEY_NO)
+            return true;
+    return false;
+}
+
+bool key_operation_was_retried(const struct key_operation *op)
+{
+    return op->shards != NULL ? operation_was_retried(op->shards) : op->was_retried;
+}
+
+void key_operation_rewind(struct key_operation *op)
+{
+    if (op->shards != NULL)
+        operation_rewind(op->shards);
+    op->was_retried = false;
+}

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: MIT */
+#include "shard/request/filters.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <event2/event.h>
+#include <xxhash.h>
+#include "base/clock.h"
+#include "base/mailbox.h"
+
+enum { BUCKETS = 4096, FREE_AGAIN_US = 10 * 1000, LEAVE_AGAIN_US = 5 * 1000, WAIT_MAX_US = 60 * 1000 * 1000 };
+
+/* A thread that tends controls, one at a time. */
+struct tender {
+    struct filters *filters;
+    pthread_t thread;
+    bool is_started;
+    struct event_base *base;
+    struct mailbox *mailbox;
+    struct event *letters;
+    struct link *link;
+    TAILQ_HEAD(, open_filter) filter;
+    uint64_t leave_until; /* monotonic, us; 0: it does not end */
+};
+
+struct open_filter {
+    struct tender *tender;
+    TAILQ_ENTRY(open_filter) of_tender;
+    struct open_filter *next; /* of the bucket */
+    struct log_filter *log;
+    struct control *control; /* of the tender's thread; whoever reads its status has the lock */
+    struct event *timer;
+    unsigned references; /* under the lock: of workers */
+    bool is_listed;      /* under the lock: the name leads to it */
+    atomic_bool is_woken; /* a letter is under way, which holds it */
+    size_t length;
+    char name[];
+};
+
+struct filters {
+    struct filters_options options;
+    struct budget budget;
+    pthread_mutex_t lock;
+    struct open_filter *bucket[BUCKETS];
+    struct tender *tender; /* options.threads of them */
+};
+
+/* --- the table of names --- */
+
+static struct open_filter **bucket_of(struct filters *fs, const char *name, size_t length)
+{
+    return &fs->bucket[XXH3_64bits(name, length) % BUCKETS];
+}
+
+static struct open_filter *look_up(struct filters *fs, const char *name, size_t length)
+{
+    struct open_filter *f = *bucket_of(fs, name, length);
+    while (f != NULL && (f->length != length || memcmp(f->name, name, length) != 0))
+        f = f->next;
+    return f;
+}
+
+/* Under the lock. */
+static void unlist(struct open_filter *f)
+{
+    struct open_filter **at = bucket_of(f->tender->filters, f->name, f->length);
+    if (!f->is_listed)
+        return;
+    while (*at != f)
+        at = &(*at)->next;
+    *at = f->next;
+    f->is_listed = false;
+}
+
+/* --- tending --- */
+
+static void tend(evutil_socket_t fd, short events, void *arg);
+
+static void tend_at(struct open_filter *f, uint64_t at)
+{
+    uint64_t now = clock_mono_us(), wait = at > now ? at - now : 0;
+    wait = wait < WAIT_MAX_US ? wait : WAIT_MAX_US;
+    const struct timeval in = {(time_t)(wait / 1000000), (suseconds_t)(wait % 1000000)};
+    (void)evtimer_add(f->timer, &in);
+}
+
+static void on_letter(void *arg)
+{
+    struct open_filter *f = arg;
+    atomic_store(&f->is_woken, false); /* what wakes it from here on is another one */
+    tend_at(f, 0);
+}
+
+/* From any thread, as long as it is not freed. */
+static void wake(void *arg)
+{
+    struct open_filter *f = arg;
+    if (!atomic_exchange(&f->is_woken, true) && mailbox_post(f->tender->mailbox, on_letter, f) != ERR_OK)
+        atomic_store(&f->is_woken, false); /* it is tended when it is due */
+}
+
+/* Whoever asks from now on gets another one. */
+static void end(struct open_filter *f)
+{
+    struct filters *fs = f->tender->filters;
+    (void)pthread_mutex_lock(&fs->lock);
+    struct control *control = f->control;
+    f->control = NULL;
+    unlist(f);
+    (void)pthread_mutex_unlock(&fs->lock);
+    control_free(control);
+}
+
+/* False: somebody holds it, or a lane of it is being read. */
+static bool free_if_unused(struct open_filter *f)
+{
+    struct filters *fs = f->tender->filters;
+    (void)pthread_mutex_lock(&fs->lock);
+    bool used = f->references > 0;
+    (void)pthread_mutex_unlock(&fs->lock);
+    if (used || atomic_load(&f->is_woken) || !log_filter_free(f->log))
+        return false;
+    TAILQ_REMOVE(&f->tender->filter, f, of_tender);
+    event_free(f->timer);
+    free(f);
+    return true;
+}
+
+/* The process ends. */
+static void leave(struct open_filter *f)
+{
+    struct error e;
+    enum err code = control_leave(f->control, &e);
+    if (code != ERR_OK && code != ERR_NOT_FOUND && clock_mono_us() < f->tender->leave_until)
+        tend_at(f, clock_mono_us() + LEAVE_AGAIN_US);
+    else
+        end(f);
+}
+
+static void tend(evutil_socket_t fd, short events, void *arg)
+{
+    struct open_filter *f = arg;
+    struct error e = {""};
+    uint64_t next = 0;
+    (void)fd;
+    (void)events;
+    if (f->control != NULL && f->tender->leave_until != 0) {
+        leave(f);
+    } else if (f->control != NULL) {
+        enum err code = control_tend(f->control, &next, &e);
+        if (code == ERR_NOT_FOUND)
+            end(f);
+        else
+            tend_at(f, next);
+    }
+    if (f->control != NULL)
+        return;
+    struct tender *t = f->tender;
+    if (!free_if_unused(f))
+        tend_at(f, clock_mono_us() + FREE_AGAIN_US);
+    else if (t->leave_until != 0 && TAILQ_EMPTY(&t->filter))
+        (void)event_base_loopbreak(t->base);
+}
+
+/* --- a tender --- */
+
+static void on_readable(evutil_socket_t fd, short events, void *arg)
+{
+    (void)fd;
+    (void)events;
+    mailbox_run(arg);
+}
+
+static void *run(void *arg)
+{
+    struct tender *t = arg;
+    (void)event_base_loop(t->base, EVLOOP_NO_EXIT_ON_EMPTY);
+    return NULL;
+}
+
+static void begin_to_leave(void *arg)
+{
+    struct tender *t = arg;
+    struct open_filter *f;
+    TAILQ_FOREACH(f, &t->filter, of_tender)
+    tend_at(f, 0);
+    if (TAILQ_EMPTY(&t->filter))
+        (void)event_base_loopbreak(t->base);
+}
+
+static enum err tender_start(struct tender *t, struct filters *fs, struct error *e)
+{
+    t->filters = fs;
+    TAILQ_INIT(&t->filter);
+    t->base = event_base_new();
+    t->mailbox = mailbox_new();
+    t->link = link_new(fs->options.nodes, fs->options.timeout_ms, "twinbloom-filters");
+    if (t->base != NULL && t->mailbox != NULL)
+        t->letters = event_new(t->base, mailbox_fd(t->mailbox), EV_READ | EV_PERSIST, on_readable, t->mailbox);
+    if (t->link == NULL || t->letters == NULL || event_add(t->letters, NULL) != 0 ||
+        pthread_create(&t->thread, NULL, run, t) != 0)
+        return error_set(e, ERR_NOMEM, "a thread could not be started");
+    t->is_started = true;
+    return ERR_OK;
+}
+
+static void tender_stop(struct tender *t, unsigned timeout_ms)
+{
+    if (t->is_started) {
+        t->leave_until = clock_mono_us() + (uint64_t)timeout_ms * 1000;
+        while (mailbox_post(t->mailbox, begin_to_leave, t) != ERR_OK)
+            clock_sleep_us(1000);
+        (void)pthread_join(t->thread, NULL);
+    }
+    if (t->letters != NULL)
+        event_free(t->letters);
+    mailbox_free(t->mailbox);
+    if (t->base != NULL)
+        event_base_free(t->base);
+    link_free(t->link);
+}
+
+enum err filters_new(struct filters **out, const struct filters_options *o, struct error *e)
+{
+    struct filters *fs = calloc(1, sizeof(*fs));
+    if (fs == NULL || (fs->tender = calloc(o->threads, sizeof(*fs->tender))) == NULL) {
+        free(fs);
+        return error_set(e, ERR_NOMEM, "out of memory");
+    }
+    fs->options = *o;
+    budget_init(&fs->budget, o->memory);
+    (void)pthread_mutex_init(&fs->lock, NULL); /* does not fail without attributes */
+    enum err code = ERR_OK;
+    for (unsigned i = 0; i < o->threads && code == ERR_OK; i++)
+        code = tender_start(&fs->tender[i], fs, e);
+    if (code == ERR_OK)
+        *out = fs;
+    else
+        filters_free(fs, 0);
+    return code;
+}
+
+void filters_free(struct filters *fs, unsigned timeout_ms)
+{
+    if (fs == NULL)
+        return;
+    for (unsigned i = 0; i < fs->options.threads; i++)
+        tender_stop(&fs->tender[i], timeout_ms);
+    free(fs->tender);
+    (void)pthread_mutex_destroy(&fs->lock);
+    free(fs);
+}
+
+/* --- opening --- */
+
+static void begin(void *arg)
+{
+    struct open_filter *f = arg;
+    TAILQ_INSERT_TAIL(&f->tender->filter, f, of_tender);
+    tend(-1, 0, f);
+}
+
+static void discard(struct open_filter *f)
+{
+    if (f == NULL)
+        return;
+    control_free(f->control);
+    bool freed = log_filter_free(f->log);
+    assert(freed); /* no lane was read */
+    (void)freed;
+    if (f->timer != NULL)
+        event_free(f->timer);
+    free(f);
+}
+
+static struct open_filter *open_filter_new(struct filters *fs, const char *name, size_t length, struct error *e)
+{
+    struct open_filter *f = calloc(1, sizeof(*f) + length);
+    struct names names;
+    enum err code = f == NULL ? error_set(e, ERR_NOMEM, "out of memory")
+                              : names_init(&names, fs->options.prefix, name, length, e);
+    if (code != ERR_OK) {
+        free(f);
+        return NULL;
+    }
+    f->tender = &fs->tender[XXH3_64bits(name, length) / BUCKETS % fs->options.threads];
+    f->length = length;
+    memcpy(f->name, name, length);
+    f->timer = evtimer_new(f->tender->base, tend, f);
+    f->log = log_filter_new(&names, fs->options.nodes, &fs->budget, wake, f);
+    if (f->timer != NULL && f->log != NULL) {
+        const struct control_options options = {.filter = f->log,
+                                                .link = f->tender->link,
+                                                .owner = fs->options.owner,
+                                                .timeout_ms = fs->options.timeout_ms,
+                                                .retain_us = fs->options.retain_us,
+                                                .log_max = fs->options.log_max,
+                                                .shard_bytes = fs->options.shard_bytes,
+                                                .folds = true};
+        if (control_new(&f->control, &options, e) == ERR_OK)
+            return f;
+    }
+    (void)error_set(e, ERR_NOMEM, "out of memory");
+    discard(f);
+    return NULL;
+}
+
+enum err filters_open(struct filters *fs, const char *name, size_t length, struct open_filter **out,
+                      struct error *e)
+{
+    enum err code = ERR_OK;
+    (void)pthread_mutex_lock(&fs->lock);
+    struct open_filter *f = look_up(fs, name, length);
+    if (f != NULL && log_filter_is_closed(f->log)) {
+        unlist(f); /* its tender is about to */
+        f = NULL;
+    }
+    if (f == NULL) {
+        struct error why = {""};
+        f = open_filter_new(fs, name, length, &why);
+        code = f == NULL ? error_set(e, ERR_NOMEM, "%s", why.text) : mailbox_post(f->tender->mailbox, begin, f);
+        if (code != ERR_OK) {
+            discard(f);
+        } else {
+            f->is_listed = true;
+            f->next = *bucket_of(fs, name, length);
+            *bucket_of(fs, name, length) = f;
+        }
+    }
+    if (code == ERR_OK) {
+        f->references++;
+        *out = f;
+    }
+    (void)pthread_mutex_unlock(&fs->lock);
+    return code;
+}
+
+void open_filter_close(struct open_filter *f)
+{
+    if (f == NULL)
+        return;
+    struct filters *fs = f->tender->filters;
+    (void)pthread_mutex_lock(&fs->lock);
+    f->references--;
+    (void)pthread_mutex_unlock(&fs->lock);
+}
+
+struct log_filter *open_filter_log(const struct open_filter *f)
+{
+    return f->log;
+}
+
+bool open_filter_is_over(const struct open_filter *f)
+{
+    return log_filter_is_closed(f->log);
+}
+
+bool filters_status(struct filters *fs, const char *name, size_t length, struct log_status *out)
+{
+    (void)pthread_mutex_lock(&fs->lock);
+    struct open_filter *f = look_up(fs, name, length);
+    bool found = f != NULL && f->control != NULL;
+    if (found)
+        control_status(f->control, out);
+    (void)pthread_mutex_unlock(&fs->lock);
+    return found;
+}
+
+void filters_look(struct filters *fs, const char *name, size_t length)
+{
+    (void)pthread_mutex_lock(&fs->lock);
+    struct open_filter *f = look_up(fs, name, length);
+    if (f != NULL)
+        log_filter_look(f->log);
+    (void)pthread_mutex_unlock(&fs->lock);
+}

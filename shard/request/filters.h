@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SHARD_REQUEST_FILTERS_H
+#define SHARD_REQUEST_FILTERS_H
+/* The filters of a process: one log_filter and one control for each name that somebody asks for, shared by all
+ * workers; and the threads that tend the controls.
+ *
+ * The happy path is: a worker opens a name, and keeps that for as long as it asks; requests wait until the
+ * control has the view. Possible failure modes are: there is no such filter, or it was deleted, or made anew
+ * (requests are told ERR_NOT_FOUND; open_filter_is_over(): close it, and open the name again); Redis does not
+ * answer a control (those of the same thread wait for its timeout, others do not). */
+#include "shard/request/control.h"
+
+struct filters;
+struct open_filter;
+
+struct filters_options {
+    const struct nodes *nodes; /* borrowed, as all strings are */
+    const char *prefix;
+    const char *owner; /* names this process */
+    uint64_t memory;   /* bytes of shards in memory, of all filters together */
+    unsigned timeout_ms;
+    unsigned threads;      /* that tend; a filter is one thread's */
+    uint32_t shard_bytes;  /* of layers that are added */
+    uint64_t log_max;      /* as of struct control_options */
+    uint64_t retain_us;
+};
+
+/* ERR_NOMEM. */
+MUST_CHECK enum err filters_new(struct filters **out, const struct filters_options *o, struct error *e);
+/* No port of a worker may be left. Each filter is left cleanly, for at most @timeout_ms in all. NULL is fine. */
+void filters_free(struct filters *fs, unsigned timeout_ms);
+
+/* The filter of that name, which may not exist: requests find out. Any thread. ERR_RANGE: the name is too long.
+ * ERR_NOMEM. */
+MUST_CHECK enum err filters_open(struct filters *fs, const char *name, size_t length, struct open_filter **out,
+                                 struct error *e);
+/* Any thread, when no request of the caller is under way. NULL is fine. */
+void open_filter_close(struct open_filter *f);
+struct log_filter *open_filter_log(const struct open_filter *f);
+/* It is closed for good: there is no such filter, or another one has its name. */
+bool open_filter_is_over(const struct open_filter *f);
+
+/* How the filter fares in this process; false: nobody has it open. Any thread. */
+MUST_CHECK bool filters_status(struct filters *fs, const char *name, size_t length, struct log_status *out);
+/* Somebody has changed the view of that filter: look at it soon. Any thread. */
+void filters_look(struct filters *fs, const char *name, size_t length);
+#endif

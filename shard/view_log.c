@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/* What a view of format 3 (shard/view/log_view.h), that of a filter that is a log, says to those who do not
+ * follow the log: administration, plans, status. */
+#include <stdio.h>
+#include <string.h>
+#include "base/log.h"
+#include "base/number.h"
+#include "shard/view_internal.h"
+
+typedef bool parse_fn(struct view *v, const char *value, size_t length, struct error *e);
+
+static bool parse_version(struct view *v, const char *value, size_t length, struct error *e)
+{
+    (void)e;
+    bool ok = number_u64(value, length, &v->epoch) && v->epoch != 0;
+    v->fenced_epoch = v->epoch; /* there is nothing to fence */
+    return ok;
+}
+
+static bool parse_deleting(struct view *v, const char *value, size_t length, struct error *e)
+{
+    (void)e;
+    v->dropped = length == 1 && *value == '1' ? VIEW_DROP_BEGUN : VIEW_KEPT;
+    return length == 1 && (*value == '0' || *value == '1');
+}
+
+static bool parse_degraded(struct view *v, const char *value, size_t length, struct error *e)
+{
+    (void)e;
+    v->degraded = length == 1 && *value == '1';
+    return length == 1 && (*value == '0' || *value == '1');
+}
+
+/* "<generation> <keys>" */
+static bool parse_keys(struct view *v, unsigned slot, const char *value, size_t length)
+{
+    const char *space = memchr(value, ' ', length);
+    size_t first = space == NULL ? 0 : (size_t)(space - value);
+    return space != NULL && number_u64(value, first, &v->keys_of[slot]) &&
+           number_u64(space + 1, length - first - 1, &v->keys[slot]);
+}
+
+static bool parse_keys0(struct view *v, const char *value, size_t length, struct error *e)
+{
+    (void)e;
+    return parse_keys(v, 0, value, length);
+}
+
+static bool parse_keys1(struct view *v, const char *value, size_t length, struct error *e)
+{
+    (void)e;
+    return parse_keys(v, 1, value, length);
+}
+
+static const struct field {
+    const char *name;
+    bool is_optional;
+    parse_fn *parse;
+} known[] = {
+    {"incarnation", false, view_parse_incarnation},
+    {"version", false, parse_version},
+    {"bloom_filter_current_index", false, view_parse_current},
+    {"generation0", false, view_parse_generation0},
+    {"generation1", false, view_parse_generation1},
+    {"last_generation", false, view_parse_last_generation},
+    {"expansion", false, view_parse_expansion},
+    {"sourced", false, view_parse_sourced},
+    {"degraded", false, parse_degraded},
+    {"deleting", false, parse_deleting},
+    {"keys0", true, parse_keys0},
+    {"keys1", true, parse_keys1},
+    {"expire_at", true, view_parse_expire_at},
+};
+
+enum { KNOWN = sizeof(known) / sizeof(known[0]) };
+
+static unsigned index_of(const struct view_field *f)
+{
+    unsigned i = 0;
+    while (i < KNOWN && (strlen(known[i].name) != f->name_length ||
+                         memcmp(known[i].name, f->name, f->name_length) != 0))
+        i++;
+    return i;
+}
+
+/* A generation beside the one that is read is being built, or was read before. */
+static enum phase phase_of(const struct view *v)
+{
+    const struct generation *current = view_current(v), *other = view_alternate(v);
+    if (other == NULL)
+        return phase_alone(current->layer_count);
+    return other->number > current->number && !other->built ? PHASE_BUILDING : PHASE_SWITCHED;
+}
+
+enum err view_parse_log(struct view *out, const struct view_field *fields, size_t count, struct error *e)
+{
+    bool seen[KNOWN] = {false};
+    out->log = true;
+    for (size_t i = 0; i < count; i++) {
+        struct error why = {""};
+        unsigned at = index_of(&fields[i]);
+        if (at == KNOWN)
+            continue;
+        seen[at] = true;
+        if (!known[at].parse(out, fields[i].value, fields[i].value_length, &why))
+            return error_set(e, ERR_PARSE, "view is damaged: field %s: %.250s", known[at].name, why.text);
+    }
+    for (unsigned i = 0; i < KNOWN; i++)
+        if (!seen[i] && !known[i].is_optional)
+            return error_set(e, ERR_PARSE, "view is damaged: field %s is missing", known[i].name);
+    if (view_current(out)->number == 0)
+        return error_set(e, ERR_PARSE, "view is damaged: bloom_filter_current_index names an empty slot");
+    for (unsigned s = 0; s < 2; s++)
+        if (out->keys_of[s] != out->slot[s].number)
+            out->keys[s] = 0;
+    out->phase = phase_of(out);
+    return ERR_OK;
+}
