@@ -83,8 +83,16 @@ enum err driver_widen(struct driver *d, struct error *e)
 /* What is there is whole again before anything else is begun. */
 static enum err step_reclaim(struct driver *d, struct error *e)
 {
+    if (d->view.log)
+        return driver_log_resume(d, e);
     enum err code = fence_retire(&d->fence, &d->view, mutex_value(d->mutex), e);
     return code == ERR_OK ? driver_find_masters(d, &d->heal_first, e) : code;
+}
+
+static enum err step_settle(struct driver *d, struct error *e)
+{
+    enum err code = d->view.log ? driver_log_begin(d, e) : ERR_OK;
+    return code == ERR_OK ? driver_settle(d, e) : code;
 }
 
 static enum err perform(struct driver *d, struct error *e)
@@ -102,7 +110,7 @@ static enum err perform(struct driver *d, struct error *e)
         return driver_refill(d, e);
     case STEP_RETIRE:
     case STEP_CLEAR:
-        return fence_retire(&d->fence, &d->view, mutex_value(d->mutex), e);
+        return d->view.log ? driver_log_clear(d, e) : fence_retire(&d->fence, &d->view, mutex_value(d->mutex), e);
     case STEP_PLAN:
         return driver_plan(d, e);
     case STEP_CREATE:
@@ -110,7 +118,7 @@ static enum err perform(struct driver *d, struct error *e)
     case STEP_OPEN:
         return driver_open(d, e);
     case STEP_SETTLE:
-        return driver_settle(d, e);
+        return step_settle(d, e);
     case STEP_SCAN:
         return driver_scan(d, e);
     case STEP_CATCH_UP:
@@ -185,6 +193,8 @@ static enum err note_change(struct driver *d, struct error *why)
 enum err driver_reload(struct driver *d, struct error *e)
 {
     uint64_t epoch = d->view.epoch, incarnation = d->view.incarnation;
+    if (d->view.log)
+        return driver_log_reload(d, e);
     enum err code = fence_load(&d->fence, &d->next, e);
     if (code != ERR_OK)
         return code == ERR_NOT_FOUND ? error_set(e, ERR_FENCED, "the view is no longer in Redis") : code;
@@ -334,7 +344,7 @@ static enum err begin(struct driver *d, struct error *e)
         code = fence_load(&d->fence, &d->view, e);
     if (code == ERR_OK)
         code = fence_knows(&d->fence, &d->view.retiring, e);
-    if (code == ERR_OK)
+    if (code == ERR_OK && !d->view.log)
         code = fence_may_begin(&d->fence, &d->view, e);
     if (code == ERR_OK)
         code = record_read(d, e);
@@ -402,7 +412,8 @@ enum err driver_run(const struct driver_options *options, struct mutex *mutex, s
     enum err code = d->link == NULL ? error_set(e, ERR_NOMEM, "out of memory") : begin_patiently(d, e);
     if (code == ERR_OK)
         code = run_steps(d, e);
-    driver_end_build(d);
+    driver_log_end(d);
+    free(d->log_view);
     driver_pace_end(d);
     source_close(d->source);
     free(d->parts);

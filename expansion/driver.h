@@ -16,6 +16,8 @@
 #include "shard/latency.h"
 #include "shard/nodes.h"
 
+struct filters;
+
 struct driver_options {
     const struct nodes *nodes;
     const char *prefix;
@@ -42,6 +44,7 @@ struct driver_options {
     unsigned readers;           /* connections that read at the same time */
     unsigned page_ms;           /* how long a page should take */
     uint64_t page_rows;         /* and how many rows it has at the most */
+    struct filters *logs;       /* borrowed; of this process, for filters that are logs */
     struct timing *page_timing; /* borrowed; how long pages took is recorded there. NULL: nowhere */
     const char *read_dsn;       /* a standby that rows are read from; "": none */
     bool sweep;               /* catch-up looks at every row for one that was written since the build began */

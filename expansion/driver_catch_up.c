@@ -25,6 +25,8 @@ enum {
 enum err driver_add_keys(struct driver *d, size_t count, const char *const *keys, const size_t *lengths,
                          uint64_t *added, struct error *e)
 {
+    if (d->view.log)
+        return driver_log_add(d, count, keys, lengths, added, e);
     uint8_t *found = malloc(count + 1);
     enum err code = ERR_OK;
     if (found == NULL)
@@ -145,10 +147,13 @@ static enum err add_found(void *arg, size_t count, const char *const *keys, cons
 /* What was found is counted, and marks move, in one script. */
 static enum err write_found(struct driver *d, const struct found *f, struct error *e)
 {
+    enum err code = driver_log_checkpoint(d, e);
+    if (code != ERR_OK)
+        return code;
     record_begin(d, false);
     record_caught_up(d);
     record_text(d, "caught_up_by", "rows");
-    if (f->added > 0)
+    if (f->added > 0 && !d->view.log)
         record_count(d, driver_built(d), generation_written_layer(driver_built(d)), -1, f->added);
     return record_write(d, e);
 }

@@ -17,13 +17,15 @@ enum { LOOK_MS = 20, FULL_NAP_US = 5 * 1000 };
 struct sink {
     struct compare *compare;
     uint64_t seed;
+    uint64_t mix; /* of a log's generation; 0: the filter is none */
     atomic_bool stop;
 };
 
 static void on_row(void *arg, unsigned i, const char *key, size_t length)
 {
     struct sink *s = arg;
-    compare_put(compare_writer(s->compare, i), hash_key(s->seed, key, length));
+    struct key_hash h = hash_key(s->seed, key, length);
+    compare_put(compare_writer(s->compare, i), s->mix != 0 ? hash_mix(h, s->mix) : h);
 }
 
 static enum err on_page(void *arg, unsigned i, struct error *e)
@@ -64,9 +66,10 @@ static enum err look_after(struct driver *d, struct sink *s, struct error *e)
     }
 }
 
-static enum err read_and_compare(struct driver *d, struct compare *compare, uint64_t seed, struct error *e)
+static enum err read_and_compare(struct driver *d, struct compare *compare, uint64_t seed, uint64_t mix,
+                                 struct error *e)
 {
-    struct sink sink = {.compare = compare, .seed = seed};
+    struct sink sink = {.compare = compare, .seed = seed, .mix = mix};
     const struct readers_options o = driver_readers(d, driver_all_rows(d), on_row, on_page, &sink);
     enum err code = readers_start(&d->readers, &o, e);
     if (code == ERR_OK)
@@ -80,7 +83,7 @@ static enum err read_and_compare(struct driver *d, struct compare *compare, uint
 /* --- what is missing --- */
 
 struct wanted {
-    uint64_t seed;
+    uint64_t seed, mix;
     const struct key_hash *hashes; /* sorted */
     size_t count;
     driver_keys_fn *fn;
@@ -101,6 +104,8 @@ static enum err pick(void *arg, size_t count, const char *const *keys, const siz
     enum err code = ERR_OK;
     for (size_t i = 0; i < count && code == ERR_OK; i++) {
         struct key_hash h = hash_key(w->seed, keys[i], lengths[i]);
+        if (w->mix != 0)
+            h = hash_mix(h, w->mix);
         if (bsearch(&h, w->hashes, w->count, sizeof(h), by_hash) != NULL)
             code = w->fn(w->arg, 1, &keys[i], &lengths[i], e);
     }
@@ -112,7 +117,11 @@ enum err driver_compare(struct driver *d, unsigned slot, bool pass_lost, driver_
 {
     const struct generation *g = &d->view.slot[slot];
     struct fence_input input;
-    const struct compare_options o = {.input = &input.input,
+    struct log_input *log = d->view.log ? calloc(1, sizeof(*log)) : NULL;
+    if (d->view.log && log == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    uint64_t seed = g->seed, mix = log != NULL ? g->seed : 0;
+    const struct compare_options o = {.input = log != NULL ? &log->input : &input.input,
                                       .generation = g,
                                       .pass_lost = pass_lost,
                                       .memory = d->o->build_memory,
@@ -124,7 +133,9 @@ enum err driver_compare(struct driver *d, unsigned slot, bool pass_lost, driver_
     struct compare *compare = NULL;
     uint64_t began = clock_mono_us();
     fence_input_init(&input, &d->fence, &d->view, g);
-    enum err code = driver_take_build(d, e);
+    enum err code = log != NULL ? driver_log_input(d, slot, log, &seed, e) : ERR_OK;
+    if (code == ERR_OK)
+        code = driver_take_build(d, e);
     if (code == ERR_OK)
         code = driver_replayed(d, e);
     if (code == ERR_OK && d->o->scan_blocks)
@@ -134,9 +145,9 @@ enum err driver_compare(struct driver *d, unsigned slot, bool pass_lost, driver_
     if (code == ERR_OK)
         code = compare_load(compare, e);
     if (code == ERR_OK)
-        code = read_and_compare(d, compare, g->seed, e);
+        code = read_and_compare(d, compare, seed, mix, e);
     if (code == ERR_OK) {
-        struct wanted w = {.seed = g->seed, .fn = missing, .arg = arg};
+        struct wanted w = {.seed = seed, .mix = mix, .fn = missing, .arg = arg};
         w.hashes = compare_missing(compare, &w.count);
         *out = (struct driver_compared){.rows = compare_tested(compare),
                                         .missing = compare_missing_total(compare)};
@@ -147,5 +158,8 @@ enum err driver_compare(struct driver *d, unsigned slot, bool pass_lost, driver_
             code = driver_read(d, driver_all_rows(d), pick, &w, e);
     }
     compare_free(compare);
+    if (log != NULL)
+        log_input_fini(log);
+    free(log);
     return code;
 }

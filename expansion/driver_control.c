@@ -89,6 +89,8 @@ static enum err grow(struct driver *d, struct error *e)
 /* A layer that cannot be had is no reason to give up: the error rate rises, and status says so. */
 static enum err grow_or_say(struct driver *d, struct error *e)
 {
+    if (d->view.log) /* each coordinator's control sees to that */
+        return ERR_OK;
     bool two = d->view.phase == PHASE_BUILDING || d->view.phase == PHASE_SWITCHED;
     if (!two || d->step < STEP_SETTLE || clock_mono_us() < d->grown_at + GROW_US)
         return ERR_OK;

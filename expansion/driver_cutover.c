@@ -32,11 +32,29 @@ enum err driver_hold(struct driver *d, struct error *e)
     return error_set(e, ERR_CANCELLED, "an operator asked for the cutover");
 }
 
+static enum err cutover_log(struct driver *d, struct error *e)
+{
+    uint64_t number = driver_built(d)->number;
+    enum err code = driver_log_cutover(d, e);
+    if (code != ERR_OK)
+        return code;
+    d->record.switched_ms = clock_wall_us() / 1000;
+    d->record.complete_generation = number;
+    d->record.complete_at = d->complete_at;
+    record_begin(d, false);
+    record_text(d, "step", step_name(STEP_FOLLOW));
+    record_number(d, "switched_ms", d->record.switched_ms);
+    record_kept(d);
+    return record_write(d, e);
+}
+
 /* Model: EXCHANGE. */
 enum err driver_cutover(struct driver *d, struct error *e)
 {
     if (d->view.phase == PHASE_SWITCHED)
         return driver_complete_fence(d, e);
+    if (d->view.log)
+        return cutover_log(d, e);
     enum err code = driver_widen(d, e);
     if (code != ERR_OK)
         return code;
@@ -104,14 +122,33 @@ static enum err refuse_rollback(struct driver *d, const struct error *why, struc
     return code == ERR_OK ? error_set(e, ERR_CONFLICT, "%s", why->text) : code;
 }
 
+static enum err rollback_log(struct driver *d, struct error *e)
+{
+    struct error why;
+    enum err code = driver_log_rollback(d, &why);
+    if (code == ERR_CONFLICT)
+        return refuse_rollback(d, &why, e);
+    if (code != ERR_OK)
+        return error_set(e, code, "%s", why.text);
+    record_begin(d, false);
+    record_text(d, "step", step_name(d->unconfirmed ? STEP_ABORT : STEP_HOLD));
+    record_text(d, "hold", d->unconfirmed ? "0" : "1");
+    record_text(d, "rollback", "0");
+    record_text(d, "finish", "0");
+    return record_write(d, e);
+}
+
 /* Model: EXCHANGE. Both generations have taken every add since the build began, so the old one lacks nothing.
  * What was built and does not stand its verification leaves; else an operator decides what becomes of it. */
 enum err driver_rollback(struct driver *d, struct error *e)
 {
+    struct error why;
+    enum err code;
+    if (d->view.log)
+        return rollback_log(d, e);
     if (d->view.phase == PHASE_BUILDING)
         return driver_complete_fence(d, e);
-    struct error why;
-    enum err code = driver_widen(d, e);
+    code = driver_widen(d, e);
     if (code == ERR_OK && (code = may_roll_back(d, &why)) != ERR_OK)
         return code == ERR_CONFLICT ? refuse_rollback(d, &why, e) : error_set(e, code, "%s", why.text);
     if (code != ERR_OK)
@@ -147,6 +184,8 @@ enum err driver_grace(struct driver *d, struct error *e)
 /* Model: LEAVE. The alternate generation leaves the view. */
 enum err driver_leave(struct driver *d, enum job_step then, const char *guard, struct error *e)
 {
+    if (d->view.log)
+        return driver_log_leave(d, e);
     if (view_alternate(&d->view) == NULL)
         return driver_complete_fence(d, e);
     enum err code = driver_widen(d, e);

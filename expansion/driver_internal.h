@@ -18,6 +18,8 @@
 #include "expansion/yield.h"
 #include "migrate/build.h"
 #include "migrate/fence_output.h"
+#include "migrate/log_build.h"
+#include "migrate/log_input.h"
 #include "migrate/readers.h"
 #include "migrate/scan.h"
 #include "shard/fence.h"
@@ -41,6 +43,11 @@ struct driver {
     size_t part_count;
     struct readers *readers;        /* while they run */
     struct build *build;            /* while the scan lasts */
+    /* Of a filter that is a log. */
+    struct builder *builder;     /* of the generation that is being built */
+    struct log_build *log_build; /* keys on their way to it; its build is @build */
+    struct key_client *client;   /* for keys of the generation that is read; NULL: none yet */
+    struct log_view *log_view;   /* scratch; NULL: none yet */
     struct fence_output output;     /* of the build */
     unsigned layer;                 /* into which it goes */
     struct readers_progress before; /* of the scan, when its readers were started */
@@ -108,6 +115,37 @@ MUST_CHECK enum err driver_widen(struct driver *d, struct error *e);
 MUST_CHECK enum err driver_plan(struct driver *d, struct error *e);
 MUST_CHECK enum err driver_create(struct driver *d, struct error *e);
 MUST_CHECK enum err driver_open(struct driver *d, struct error *e);
+
+/* The generation of the plan, into d->next, beside the one that is read. */
+void driver_fill_generation(struct driver *d);
+/* The record of a job whose generation is in the view. */
+MUST_CHECK enum err driver_record_opened(struct driver *d, struct error *e);
+
+/* --- driver_log.c: where d->view.log --- */
+/* The view again. ERR_FENCED: it is of another filter, or has not the generation that is built. */
+MUST_CHECK enum err driver_log_reload(struct driver *d, struct error *e);
+/* Delete what left the view, and take the build over that it has. */
+MUST_CHECK enum err driver_log_resume(struct driver *d, struct error *e);
+MUST_CHECK enum err driver_log_open(struct driver *d, struct error *e);
+MUST_CHECK enum err driver_log_begin(struct driver *d, struct error *e);
+/* Have d->log_build. */
+MUST_CHECK enum err driver_log_build(struct driver *d, struct error *e);
+/* What was put into it is in Redis. */
+MUST_CHECK enum err driver_log_checkpoint(struct driver *d, struct error *e);
+/* Into the generation that is built; before its cutover driver_log_checkpoint() brings them there. */
+MUST_CHECK enum err driver_log_add(struct driver *d, size_t count, const char *const *keys,
+                                   const size_t *lengths, uint64_t *added, struct error *e);
+/* Of all filters: whether keys are in the generation that is built. */
+MUST_CHECK enum err driver_check_keys(struct driver *d, size_t count, const char *const *keys,
+                                      const size_t *lengths, uint8_t *found, struct error *e);
+/* The generation in @slot, and the seed of the filter's hashes. */
+MUST_CHECK enum err driver_log_input(struct driver *d, unsigned slot, struct log_input *in, uint64_t *seed,
+                                     struct error *e);
+MUST_CHECK enum err driver_log_cutover(struct driver *d, struct error *e);
+MUST_CHECK enum err driver_log_rollback(struct driver *d, struct error *e);
+MUST_CHECK enum err driver_log_leave(struct driver *d, struct error *e);
+MUST_CHECK enum err driver_log_clear(struct driver *d, struct error *e);
+void driver_log_end(struct driver *d);
 
 /* --- driver_cutover.c --- */
 MUST_CHECK enum err driver_hold(struct driver *d, struct error *e);

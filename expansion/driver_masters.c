@@ -85,7 +85,7 @@ static enum err ask_to_heal(struct driver *d, struct error *e)
 
 static bool heeds(const struct driver *d)
 {
-    return d->o->sourced && step_asked(d->step, REQUEST_HEAL) != STEP_COUNT &&
+    return d->o->sourced && !d->view.log && step_asked(d->step, REQUEST_HEAL) != STEP_COUNT &&
            clock_mono_us() >= d->not_healed_until;
 }
 
@@ -111,7 +111,7 @@ enum err driver_same_masters(struct driver *d, struct error *e)
 enum err driver_find_masters(struct driver *d, bool *heal, struct error *e)
 {
     *heal = false;
-    if (!d->o->sourced)
+    if (!d->o->sourced || d->view.log)
         return ERR_OK;
     enum err code = look(d, heal, e);
     if (code == ERR_OK && d->record.settled && d->record.lineages != d->lineages) {

@@ -71,7 +71,7 @@ enum err driver_plan(struct driver *d, struct error *e)
 
 /* The generation of the plan. Numbers come from a counter in the view; the slot is the number's parity, and
  * must be the one that is free. */
-static void fill_generation(struct driver *d)
+void driver_fill_generation(struct driver *d)
 {
     d->next = d->view;
     d->next.last_generation = d->view.last_generation + 1;
@@ -99,7 +99,9 @@ static void fill_generation(struct driver *d)
 /* Model: made. */
 enum err driver_create(struct driver *d, struct error *e)
 {
-    fill_generation(d);
+    if (d->view.log) /* its builder makes them */
+        return ERR_OK;
+    driver_fill_generation(d);
     const struct generation *g = &d->next.slot[1 - d->view.current];
     enum err code = fence_create(&d->fence, g, 0, e);
     struct error ignored;
@@ -110,12 +112,38 @@ enum err driver_create(struct driver *d, struct error *e)
     return code;
 }
 
+/* Whoever finds the generation in the view without this record begins with its settle. */
+enum err driver_record_opened(struct driver *d, struct error *e)
+{
+    bool for_bytes = strcmp(d->o->trigger, threshold_name(THRESHOLD_BYTES)) == 0;
+    char nodes[NODE_LIST_MAX];
+    record_begin(d, true);
+    record_number(d, "id", d->record.id);
+    record_text(d, "state", "running");
+    record_text(d, "step", step_name(STEP_SETTLE));
+    record_number(d, "generation", d->record.generation);
+    record_text(d, "owner", d->o->owner);
+    record_number(d, "token", mutex_token(d->mutex));
+    record_text(d, "reason", d->o->reason);
+    record_number(d, "started_ms", d->record.started_ms);
+    record_number(d, "expanded_ms", clock_wall_us() / 1000);
+    record_number(d, "bytes_generation", for_bytes ? d->record.generation : 0);
+    record_number(d, "capacity", d->plan.capacity);
+    record_number(d, "rows_total", d->record.rows_total);
+    record_text(d, "verify_full", d->record.verify_full ? "1" : "0");
+    record_text(d, "nodes", node_list(d, nodes));
+    record_text(d, "trigger", d->o->trigger);
+    return record_write(d, e);
+}
+
 enum err driver_open(struct driver *d, struct error *e)
 {
+    if (d->view.log)
+        return driver_log_open(d, e);
     if (d->view.phase == PHASE_BUILDING) /* tried before: the view was changed, the fence was not complete */
         return driver_complete_fence(d, e);
     /* Again: the scratch may have been used since; a new seed is as good while shards are empty. */
-    fill_generation(d);
+    driver_fill_generation(d);
     bool for_bytes = strcmp(d->o->trigger, threshold_name(THRESHOLD_BYTES)) == 0;
     char id[24], generation[24], token[24], started[24], capacity[24], rows[24], now[24],
         nodes[NODE_LIST_MAX];

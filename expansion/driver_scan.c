@@ -24,6 +24,7 @@ enum {
 
 struct sink {
     struct build *build;
+    struct log_build *log; /* NULL: the filter is none */
     uint64_t seed;
     atomic_bool stop;
 };
@@ -31,7 +32,11 @@ struct sink {
 static void on_row(void *arg, unsigned i, const char *key, size_t length)
 {
     struct sink *s = arg;
-    build_put(build_writer(s->build, i), hash_key(s->seed, key, length));
+    struct key_hash h = hash_key(s->seed, key, length);
+    if (s->log != NULL)
+        log_build_put(s->log, i, h);
+    else
+        build_put(build_writer(s->build, i), h);
 }
 
 /* What was in the files is lost: the job must not go on as if it had it. */
@@ -65,7 +70,7 @@ static void write_count(void *arg, uint32_t shard, uint64_t n)
 {
     struct count_writer *w = arg;
     w->total += n;
-    if (w->code != ERR_OK)
+    if (w->code != ERR_OK || w->d->view.log) /* the log counts for itself */
         return;
     if (w->pending == 0)
         record_begin(w->d, false);
@@ -124,13 +129,18 @@ static enum err note_left(struct driver *d, struct error *e)
 
 /* Model: RECORD. What is left is noted first, then flushed, then recorded: a driver that resumes reads again
  * what was not flushed. */
+static enum err flush(struct driver *d, struct error *e)
+{
+    return d->log_build != NULL ? driver_log_checkpoint(d, e) : build_flush(d->build, e);
+}
+
 static enum err checkpoint(struct driver *d, bool scan_ended, struct error *e)
 {
     uint64_t began = clock_mono_us();
     struct record *r = &d->record;
     enum err code = note_left(d, e);
     if (code == ERR_OK)
-        code = files_failed(build_flush(d->build, e), e);
+        code = files_failed(flush(d, e), e);
     if (code != ERR_OK)
         return code;
     struct count_writer w = {.d = d, .code = ERR_OK, .e = e};
@@ -148,7 +158,7 @@ static enum err checkpoint(struct driver *d, bool scan_ended, struct error *e)
     record_begin(d, false);
     record_checkpoint(d, r, false);
     record_number(d, "partitions", build_partitions(d->build)); /* a short scan reports no progress */
-    if (w.total > 0)
+    if (w.total > 0 && !d->view.log)
         record_count(d, driver_built(d), d->layer, -1, w.total);
     code = record_write(d, e);
     r->scan_ended = scan_ended && code == ERR_OK; /* else it is written again */
@@ -201,6 +211,9 @@ static enum err allow(struct driver *d, uint64_t *room, struct error *e)
 {
     const struct generation *g = driver_built(d);
     uint64_t capacity = g->layers[d->layer].capacity, items = 0;
+    *room = UINT64_MAX;
+    if (d->view.log)
+        return ERR_OK;
     enum err code = fence_items(&d->fence, g, d->layer, &items, e);
     items += build_pending(d->build);
     *room = items < capacity ? capacity - items : 0;
@@ -268,7 +281,11 @@ enum err driver_take_build(struct driver *d, struct error *e)
 
 void driver_end_build(struct driver *d)
 {
-    build_free(d->build);
+    if (d->log_build != NULL)
+        log_build_free(d->log_build);
+    else
+        build_free(d->build);
+    d->log_build = NULL;
     d->build = NULL;
     if (d->built_here)
         atomic_store(d->o->building, false);
@@ -290,6 +307,10 @@ static enum err begin_build(struct driver *d, struct error *e)
     if (d->build != NULL)
         return ERR_OK;
     d->layer = driver_built(d)->layer_count - 1;
+    if (d->view.log) {
+        d->checkpoint_at = clock_mono_us() + d->o->checkpoint_ms * 1000;
+        return driver_log_build(d, e);
+    }
     const struct build_options o = driver_build_options(d, &d->output, driver_built(d), d->layer);
     d->checkpoint_at = clock_mono_us() + d->o->checkpoint_ms * 1000;
     return build_new(&d->build, &o, e);
@@ -307,7 +328,9 @@ static char (*ends_of(const struct record *r))[SOURCE_ID_MAX]
 static enum err read_all(struct driver *d, struct error *e)
 {
     struct record *r = &d->record;
-    struct sink sink = {.build = d->build, .seed = driver_built(d)->seed};
+    struct sink sink = {.build = d->build, .log = d->log_build, .seed = driver_built(d)->seed};
+    if (d->view.log)
+        sink.seed = d->builder->seed;
     char(*ends)[SOURCE_ID_MAX] = ends_of(r);
     if (ends == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");

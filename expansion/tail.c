@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "expansion/tail_internal.h"
+#include "shard/request/key_client.h"
 
 enum {
     NAP_US = 50 * 1000,
@@ -43,13 +44,13 @@ void tail_slot_of(char out[TAIL_SLOT_MAX], const char *configured, const char *f
     out[n] = '\0';
 }
 
-bool tail_stops(const struct tail *t)
+bool tail_stops(const struct follower *t)
 {
     return atomic_load(t->o->stop);
 }
 
 /* Say another state; one line in the log. */
-static void tail_say(struct tail *t, const char *state)
+static void tail_say(struct follower *t, const char *state)
 {
     t->state = state;
     if (strcmp(t->said, state) == 0)
@@ -67,14 +68,14 @@ static void tail_say(struct tail *t, const char *state)
 /* Ends a wait for Postgres when the tail must end; keeps the lease meanwhile. */
 static enum err watch(void *arg, struct error *e)
 {
-    struct tail *t = arg;
+    struct follower *t = arg;
     if (tail_stops(t))
         return error_set(e, ERR_CANCELLED, "the coordinator stops");
     enum err code = t->held ? tail_tend(t, e) : ERR_OK;
     return code == ERR_BUSY ? code : ERR_OK;
 }
 
-static enum err open_source(struct tail *t, struct error *e)
+static enum err open_source(struct follower *t, struct error *e)
 {
     if (t->source != NULL)
         return source_take(t->source, e);
@@ -91,30 +92,30 @@ static enum err open_source(struct tail *t, struct error *e)
     return code;
 }
 
-static enum err open_mode(struct tail *t, struct error *e)
+static enum err open_mode(struct follower *t, struct error *e)
 {
     return t->mode == TAIL_KEYSET ? tail_keyset_open(t, e) : tail_feed_open(t, e);
 }
 
-static enum err step(struct tail *t, struct error *e)
+static enum err step(struct follower *t, struct error *e)
 {
     return t->mode == TAIL_KEYSET ? tail_keyset_step(t, e) : tail_feed_step(t, e);
 }
 
-static void close_mode(struct tail *t)
+static void close_mode(struct follower *t)
 {
     tail_keyset_close(t);
     tail_feed_close(t);
 }
 
-static enum err view_is_there(struct tail *t, struct error *e)
+static enum err view_is_there(struct follower *t, struct error *e)
 {
     t->viewed = false; /* the first key that is added loads it, and completes its fence */
     return fence_load(&t->fence, &t->view, e);
 }
 
 /* From the lease to the first error. */
-static enum err follow(struct tail *t, struct error *e)
+static enum err follow(struct follower *t, struct error *e)
 {
     enum err code = tail_hold(t, e);
     if (code == ERR_OK)
@@ -145,7 +146,7 @@ static enum err follow(struct tail *t, struct error *e)
 }
 
 /* The lease is kept meanwhile, so that what is wrong is to be seen. */
-static void nap(struct tail *t, uint64_t us)
+static void nap(struct follower *t, uint64_t us)
 {
     struct error e;
     uint64_t until = clock_mono_us() + us;
@@ -157,7 +158,7 @@ static void nap(struct tail *t, uint64_t us)
 }
 
 /* What failed, for people; the lease is kept, so that it is seen. */
-static void tell(struct tail *t, enum err code, const struct error *why)
+static void tell(struct follower *t, enum err code, const struct error *why)
 {
     struct error e;
     if (code == ERR_BUSY && !t->held) {
@@ -175,7 +176,7 @@ static void tell(struct tail *t, enum err code, const struct error *why)
 }
 
 /* What the server keeps for a slot grows while Redis is away, too. */
-static void watch_slot(struct tail *t)
+static void watch_slot(struct follower *t)
 {
     struct error e = {.text = ""};
     if (t->mode != TAIL_LOGICAL || !t->held || open_source(t, &e) != ERR_OK)
@@ -194,7 +195,7 @@ static bool loses_source(enum err code)
            code == ERR_CHANGED;
 }
 
-static enum err begin(struct tail *t, const struct tail_options *o, struct error *e)
+static enum err begin(struct follower *t, const struct tail_options *o, struct error *e)
 {
     t->o = o;
     t->mode = o->mode;
@@ -206,9 +207,10 @@ static enum err begin(struct tail *t, const struct tail_options *o, struct error
                            : names_init(&t->fence.names, o->prefix, o->filter, o->filter_length, e);
 }
 
-static void end(struct tail *t)
+static void end(struct follower *t)
 {
     source_close(t->source);
+    key_client_free(t->client);
     fence_fini(&t->fence);
     script_fini(&t->call);
     link_free(t->link);
@@ -216,7 +218,7 @@ static void end(struct tail *t)
 }
 
 /* Before the lease is given back: nobody else has begun yet. */
-static void leave(struct tail *t)
+static void leave(struct follower *t)
 {
     static const atomic_bool never;
     struct tail_options last = *t->o;
@@ -236,7 +238,7 @@ static void leave(struct tail *t)
 
 void tail_run(const struct tail_options *options)
 {
-    struct tail *t = calloc(1, sizeof(*t));
+    struct follower *t = calloc(1, sizeof(*t));
     struct error e = {.text = ""};
     uint64_t pause = RETRY_MIN_US;
     if (t == NULL)
@@ -273,7 +275,7 @@ enum err tail_clean(const struct tail_options *options, struct error *e)
 {
     char slot[TAIL_SLOT_MAX] = "";
     struct tail_status status = {.exists = false};
-    struct tail *t = calloc(1, sizeof(*t));
+    struct follower *t = calloc(1, sizeof(*t));
     if (t == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     enum err code = begin(t, options, e);

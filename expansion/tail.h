@@ -35,12 +35,15 @@ enum { TAIL_SLOT_MAX = 64 };
 /* The slot of a filter: as @configured; "": twinbloom_ and the filter's name, made legal. */
 void tail_slot_of(char out[TAIL_SLOT_MAX], const char *configured, const char *filter);
 
+struct filters;
+
 struct tail_options {
     const struct nodes *nodes;
     const char *prefix;
     const char *filter;
     size_t filter_length;
     const char *owner; /* names this coordinator */
+    struct filters *logs; /* of this process, for filters that are logs */
     struct source_config source;
     struct pool *pool; /* that the source's connection comes from */
     enum tail_mode mode;

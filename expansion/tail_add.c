@@ -10,6 +10,7 @@
 #include <string.h>
 #include "base/log.h"
 #include "expansion/tail_internal.h"
+#include "shard/request/key_client.h"
 
 enum { BATCH = 1000, VIEWS_MAX = 10 };
 
@@ -68,7 +69,7 @@ static bool is_written(const struct view *v, unsigned slot)
 
 /* Add @n keys of the batch, from @from on. What was new is due to be counted even where others failed: when
  * all are added again it is new no more. */
-static enum err add_some(struct tail *t, struct batch *b, unsigned slot, size_t from, size_t n,
+static enum err add_some(struct follower *t, struct batch *b, unsigned slot, size_t from, size_t n,
                          struct error *e)
 {
     const struct generation *g = &t->view.slot[slot];
@@ -88,7 +89,7 @@ static enum err add_some(struct tail *t, struct batch *b, unsigned slot, size_t 
 }
 
 /* Key by key: those whose shard is there. */
-static enum err add_partly(struct tail *t, struct batch *b, unsigned slot, struct error *e)
+static enum err add_partly(struct follower *t, struct batch *b, unsigned slot, struct error *e)
 {
     for (size_t i = 0; i < b->count; i++) {
         enum err code = add_some(t, b, slot, i, 1, e);
@@ -100,8 +101,24 @@ static enum err add_partly(struct tail *t, struct batch *b, unsigned slot, struc
     return ERR_OK;
 }
 
-static enum err add_batch(struct tail *t, struct batch *b, struct error *e)
+/* A log takes them as those of any caller: whatever is built meanwhile follows it. */
+static enum err add_to_log(struct follower *t, struct batch *b, struct error *e)
 {
+    const struct tail_options *o = t->o;
+    if (t->client == NULL)
+        t->client = key_client_new(o->logs, o->nodes, o->filter, o->filter_length, o->redis_timeout_ms);
+    enum err code = t->client == NULL
+                        ? error_set(e, ERR_NOMEM, "out of memory")
+                        : key_client_ask(t->client, true, b->keys, b->lengths, b->count, b->found, e);
+    for (size_t i = 0; i < b->count && code == ERR_OK; i++)
+        t->added += b->found[i] == KEY_ADDED;
+    return code;
+}
+
+static enum err add_batch(struct follower *t, struct batch *b, struct error *e)
+{
+    if (t->view.log)
+        return add_to_log(t, b, e);
     enum err code = ERR_OK;
     for (unsigned slot = 0; slot < 2 && code == ERR_OK; slot++)
         if (is_written(&t->view, slot))
@@ -110,7 +127,7 @@ static enum err add_batch(struct tail *t, struct batch *b, struct error *e)
 }
 
 /* Model: load. The fence is completed, as by anybody who meets a view without it. */
-static enum err load(struct tail *t, struct error *e)
+static enum err load(struct follower *t, struct error *e)
 {
     uint64_t lost;
     t->viewed = false;
@@ -123,7 +140,7 @@ static enum err load(struct tail *t, struct error *e)
 
 /* As the other ways to add do, by layers. What Redis did not answer stays due: it may count twice, which is
  * safe. */
-static enum err count_due(struct tail *t, struct error *e)
+static enum err count_due(struct follower *t, struct error *e)
 {
     struct key_name name;
     names_filter_key(&t->fence.names, "count", &name);
@@ -146,7 +163,7 @@ static enum err count_due(struct tail *t, struct error *e)
 }
 
 /* @changed: the view is another one than before this call; what was added before must be added again. */
-static enum err add_one(struct tail *t, struct batch *b, bool *changed, struct error *e)
+static enum err add_one(struct follower *t, struct batch *b, bool *changed, struct error *e)
 {
     enum err code = add_batch(t, b, e);
     while (code == ERR_LOST || code == ERR_FENCED) {
@@ -164,7 +181,7 @@ static enum err add_one(struct tail *t, struct batch *b, bool *changed, struct e
     return code == ERR_OK ? count_due(t, e) : code;
 }
 
-static enum err add_all(struct tail *t, struct batch *b, const struct tail_keys *k, bool *changed,
+static enum err add_all(struct follower *t, struct batch *b, const struct tail_keys *k, bool *changed,
                         struct error *e)
 {
     enum err code = ERR_OK;
@@ -184,7 +201,7 @@ static enum err add_all(struct tail *t, struct batch *b, const struct tail_keys 
     return code;
 }
 
-enum err tail_add(struct tail *t, const struct tail_keys *k, struct error *e)
+enum err tail_add(struct follower *t, const struct tail_keys *k, struct error *e)
 {
     if (k->failed || buffer_failed(&k->bytes))
         return error_set(e, ERR_NOMEM, "out of memory");

@@ -22,13 +22,13 @@ enum {
 
 /* --- the slot --- */
 
-static enum err drop_slot(struct tail *t, struct error *e)
+static enum err drop_slot(struct follower *t, struct error *e)
 {
     enum err code = stream_slot_drop(source_connection(t->source), t->o->slot, e);
     return code == ERR_OK ? tail_mark_forget(t, "slot", e) : code;
 }
 
-enum err tail_feed_drop_slot(struct tail *t, struct error *e)
+enum err tail_feed_drop_slot(struct follower *t, struct error *e)
 {
     char made[TAIL_SLOT_MAX] = "";
     enum err code = tail_mark_read(t, "slot", made, sizeof(made), e);
@@ -40,7 +40,7 @@ enum err tail_feed_drop_slot(struct tail *t, struct error *e)
     return code == ERR_OK ? tail_mark_forget(t, "slot", e) : code;
 }
 
-enum err tail_feed_watch_slot(struct tail *t, struct error *e)
+enum err tail_feed_watch_slot(struct follower *t, struct error *e)
 {
     struct stream_slot slot;
     enum err code = stream_slot_state(source_connection(t->source), t->o->slot, &slot, e);
@@ -64,14 +64,14 @@ enum err tail_feed_watch_slot(struct tail *t, struct error *e)
 
 static enum err watch(void *arg, struct error *e)
 {
-    struct tail *t = arg;
+    struct follower *t = arg;
     if (tail_stops(t))
         return error_set(e, ERR_CANCELLED, "the coordinator stops");
     enum err code = tail_tend(t, e);
     return code == ERR_BUSY ? code : ERR_OK; /* Redis may be away for a while */
 }
 
-static enum err make_tables(struct tail *t, struct error *e)
+static enum err make_tables(struct follower *t, struct error *e)
 {
     struct tail_feed *f = &t->feed;
     unsigned tables = source_tables(t->source), columns = source_id_columns(t->source, f->id_columns);
@@ -85,7 +85,7 @@ static enum err make_tables(struct tail *t, struct error *e)
 }
 
 /* That a slot is ours to drop is noted before it is made; and that rows came while there was none. */
-static enum err create_slot(struct tail *t, struct error *e)
+static enum err create_slot(struct follower *t, struct error *e)
 {
     char lsn[LSN_TEXT], gap[8] = "";
     bool created = false;
@@ -114,7 +114,7 @@ static enum err create_slot(struct tail *t, struct error *e)
     return code == ERR_OK && gap[0] != '\0' ? tail_mark_forget(t, "gap", e) : code;
 }
 
-static enum err open_stream(struct tail *t, struct error *e)
+static enum err open_stream(struct follower *t, struct error *e)
 {
     struct tail_feed *f = &t->feed;
     enum err code = make_tables(t, e);
@@ -141,7 +141,7 @@ static enum err open_stream(struct tail *t, struct error *e)
     return code; /* the next try makes it */
 }
 
-static enum err open_outbox(struct tail *t, struct error *e)
+static enum err open_outbox(struct follower *t, struct error *e)
 {
     struct tail_feed *f = &t->feed;
     const struct outbox_options options = {.dsn = t->o->source.dsn,
@@ -160,7 +160,7 @@ static enum err open_outbox(struct tail *t, struct error *e)
     return code;
 }
 
-enum err tail_feed_open(struct tail *t, struct error *e)
+enum err tail_feed_open(struct follower *t, struct error *e)
 {
     t->feed = (struct tail_feed){.stream = NULL};
     enum err code = source_identity(t->source, false, "", &t->feed.identity, e);
@@ -170,7 +170,7 @@ enum err tail_feed_open(struct tail *t, struct error *e)
     return code == ERR_OK ? open_stream(t, e) : code;
 }
 
-void tail_feed_close(struct tail *t)
+void tail_feed_close(struct follower *t)
 {
     struct tail_feed *f = &t->feed;
     tail_gap_close(t);
@@ -194,7 +194,7 @@ static enum err remember(struct tail_feed *f, uint32_t relid, size_t table, stru
 }
 
 /* SIZE_MAX: none of ours; that is not remembered, as it may become a partition. */
-static enum err table_of(struct tail *t, uint32_t relid, size_t *table, struct error *e)
+static enum err table_of(struct follower *t, uint32_t relid, size_t *table, struct error *e)
 {
     struct tail_feed *f = &t->feed;
     if (f->stream != NULL) {
@@ -215,7 +215,7 @@ struct ids {
     const char *id[STREAM_BATCH_ROWS];
 };
 
-static enum err read_keys(struct tail *t, size_t table, struct ids *ids, struct tail_keys *keys,
+static enum err read_keys(struct follower *t, size_t table, struct ids *ids, struct tail_keys *keys,
                           struct error *e)
 {
     const struct scan_options options = {
@@ -226,7 +226,7 @@ static enum err read_keys(struct tail *t, size_t table, struct ids *ids, struct 
 }
 
 /* The keys of a batch's rows, table by table; @texts: their ids, each with a terminator. */
-static enum err keys_of_batch(struct tail *t, const struct feed_batch *batch, const char *texts,
+static enum err keys_of_batch(struct follower *t, const struct feed_batch *batch, const char *texts,
                               struct tail_keys *keys, struct error *e)
 {
     struct ids *ids = calloc(1, sizeof(*ids));
@@ -252,7 +252,7 @@ static enum err keys_of_batch(struct tail *t, const struct feed_batch *batch, co
     return code;
 }
 
-static enum err add_batch(struct tail *t, const struct feed_batch *batch, struct error *e)
+static enum err add_batch(struct follower *t, const struct feed_batch *batch, struct error *e)
 {
     struct tail_keys keys = {.count = 0};
     struct buffer texts = {0};
@@ -275,7 +275,7 @@ static enum err add_batch(struct tail *t, const struct feed_batch *batch, struct
 /* --- requests, lag --- */
 
 /* Of another table nobody tells: whoever has the name now may lack the triggers, or the publication. */
-static enum err same_tables(struct tail *t, struct error *e)
+static enum err same_tables(struct follower *t, struct error *e)
 {
     uint64_t now = 0;
     enum err code = source_identity(t->source, false, "", &now, e);
@@ -284,7 +284,7 @@ static enum err same_tables(struct tail *t, struct error *e)
     return code;
 }
 
-static enum err answer(struct tail *t, uint64_t request, struct error *e)
+static enum err answer(struct follower *t, uint64_t request, struct error *e)
 {
     enum err code = same_tables(t, e);
     if (code != ERR_OK)
@@ -295,7 +295,7 @@ static enum err answer(struct tail *t, uint64_t request, struct error *e)
 }
 
 /* What is committed when a request is seen ended before that position. */
-static enum err note_request(struct tail *t, struct error *e)
+static enum err note_request(struct follower *t, struct error *e)
 {
     struct tail_feed *f = &t->feed;
     if (f->stream == NULL || f->request != 0 || t->request <= t->done)
@@ -306,7 +306,7 @@ static enum err note_request(struct tail *t, struct error *e)
     return code;
 }
 
-static enum err look(struct tail *t, bool quiet, struct error *e)
+static enum err look(struct follower *t, bool quiet, struct error *e)
 {
     struct tail_feed *f = &t->feed;
     uint64_t now = clock_mono_us();
@@ -335,20 +335,20 @@ static enum err look(struct tail *t, bool quiet, struct error *e)
 
 /* --- the mode --- */
 
-static enum err next(struct tail *t, struct feed_batch *batch, struct error *e)
+static enum err next(struct follower *t, struct feed_batch *batch, struct error *e)
 {
     struct tail_feed *f = &t->feed;
     return f->stream != NULL ? stream_next(f->stream, batch, WAIT_MS, e)
                              : outbox_next(f->outbox, batch, WAIT_MS, e);
 }
 
-static enum err confirm(struct tail *t, uint64_t mark, struct error *e)
+static enum err confirm(struct follower *t, uint64_t mark, struct error *e)
 {
     struct tail_feed *f = &t->feed;
     return f->stream != NULL ? stream_confirm(f->stream, mark, e) : outbox_confirm(f->outbox, mark, e);
 }
 
-static enum err feed_once(struct tail *t, struct error *e)
+static enum err feed_once(struct follower *t, struct error *e)
 {
     struct tail_feed *f = &t->feed;
     struct feed_batch batch;
@@ -375,7 +375,7 @@ static enum err feed_once(struct tail *t, struct error *e)
     return code == ERR_OK ? look(t, quiet, e) : code;
 }
 
-enum err tail_feed_step(struct tail *t, struct error *e)
+enum err tail_feed_step(struct follower *t, struct error *e)
 {
     enum err code = feed_once(t, e);
     source_rest(t->source);

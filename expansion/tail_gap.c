@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "expansion/tail_internal.h"
 
-static enum err begin(struct tail *t, struct error *e)
+static enum err begin(struct follower *t, struct error *e)
 {
     struct tail_noted *gap = &t->feed.gap;
     gap->marks = calloc(source_tables(t->source), sizeof(*gap->marks));
@@ -21,7 +21,7 @@ static enum err begin(struct tail *t, struct error *e)
     return code == ERR_OK ? settle_begin(&gap->settle, t->source, e) : code;
 }
 
-static enum err write_marks(struct tail *t, struct error *e)
+static enum err write_marks(struct follower *t, struct error *e)
 {
     enum err code = ERR_OK;
     for (unsigned i = 0; i < source_tables(t->source) && code == ERR_OK; i++) {
@@ -34,7 +34,7 @@ static enum err write_marks(struct tail *t, struct error *e)
     return code;
 }
 
-void tail_gap_close(struct tail *t)
+void tail_gap_close(struct follower *t)
 {
     settle_free(t->feed.gap.settle);
     free(t->feed.gap.marks);
@@ -47,7 +47,7 @@ static bool has_told(const struct tail_feed *f, bool quiet)
     return f->stream != NULL ? stream_position(f->stream).complete >= f->gap_lsn : quiet;
 }
 
-enum err tail_gap_note(struct tail *t, bool quiet, struct error *e)
+enum err tail_gap_note(struct follower *t, bool quiet, struct error *e)
 {
     struct tail_feed *f = &t->feed;
     struct settle_blocker blocker;
@@ -66,7 +66,7 @@ enum err tail_gap_note(struct tail *t, bool quiet, struct error *e)
     return f->stream != NULL ? stream_server_lsn(t->source, &f->gap_lsn, e) : ERR_OK;
 }
 
-enum err tail_gap_fill(struct tail *t, struct error *e)
+enum err tail_gap_fill(struct follower *t, struct error *e)
 {
     uint64_t before = t->rows;
     enum err code = ERR_OK;

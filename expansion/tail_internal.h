@@ -61,7 +61,7 @@ struct tail_due {
     uint64_t count;
 };
 
-struct tail {
+struct follower {
     const struct tail_options *o;
     enum tail_mode mode; /* may have fallen back */
     struct link *link;
@@ -83,64 +83,65 @@ struct tail {
     uint64_t request, done; /* the last one that came, and that was answered */
     uint64_t rows, added, lost, lag_ms;
     struct tail_due due[2]; /* by slot of the view */
+    struct key_client *client; /* of a filter that is a log; NULL: none yet */
     uint64_t tended_at;
     uint64_t stepped_at; /* when it last followed without an error */
 };
 
 /* --- tail.c --- */
-bool tail_stops(const struct tail *t);
+bool tail_stops(const struct follower *t);
 
 /* --- tail_lease.c --- */
 /* Take or renew the lease and write how we fare. ERR_BUSY: another coordinator has it. */
-MUST_CHECK enum err tail_hold(struct tail *t, struct error *e);
+MUST_CHECK enum err tail_hold(struct follower *t, struct error *e);
 /* The same where it is due. */
-MUST_CHECK enum err tail_tend(struct tail *t, struct error *e);
-void tail_leave(struct tail *t);
+MUST_CHECK enum err tail_tend(struct follower *t, struct error *e);
+void tail_leave(struct follower *t);
 
 /* --- tail_add.c --- */
 void tail_keys_clear(struct tail_keys *k);
 void tail_keys_fini(struct tail_keys *k);
 /* Add all of them under one view. What is lost in Redis is left to the rebuild. */
-MUST_CHECK enum err tail_add(struct tail *t, const struct tail_keys *k, struct error *e);
+MUST_CHECK enum err tail_add(struct follower *t, const struct tail_keys *k, struct error *e);
 /* A scan_row_fn whose argument is a struct tail_keys. */
 void tail_take_row(void *arg, const char *key, size_t length);
 
 /* --- tail_marks.c --- */
 /* *@out: of one field of P:{F}:marks, "" where there is none. */
-MUST_CHECK enum err tail_mark_read(struct tail *t, const char *field, char *out, size_t size,
+MUST_CHECK enum err tail_mark_read(struct follower *t, const char *field, char *out, size_t size,
                                    struct error *e);
-MUST_CHECK enum err tail_mark_write(struct tail *t, const char *field, const char *value, struct error *e);
-MUST_CHECK enum err tail_mark_forget(struct tail *t, const char *field, struct error *e);
+MUST_CHECK enum err tail_mark_write(struct follower *t, const char *field, const char *value, struct error *e);
+MUST_CHECK enum err tail_mark_forget(struct follower *t, const char *field, struct error *e);
 /* Where to begin with table @i: INT64_MIN where there is no mark. */
-MUST_CHECK enum err tail_mark_of_table(struct tail *t, unsigned i, bool *found, int64_t *out,
+MUST_CHECK enum err tail_mark_of_table(struct follower *t, unsigned i, bool *found, int64_t *out,
                                        struct error *e);
 
 /* --- rows by ids: tail_keyset.c --- */
 /* Add the rows of (@after, @upto]. */
-MUST_CHECK enum err tail_read_range(struct tail *t, unsigned table, int64_t after, int64_t upto,
+MUST_CHECK enum err tail_read_range(struct follower *t, unsigned table, int64_t after, int64_t upto,
                                     struct error *e);
 /* The largest id of a table; INT64_MIN: it is empty. */
-MUST_CHECK enum err tail_largest(struct tail *t, unsigned table, int64_t *out, struct error *e);
+MUST_CHECK enum err tail_largest(struct follower *t, unsigned table, int64_t *out, struct error *e);
 
 /* --- tail_gap.c: what a feed that ends leaves to whoever follows by ids --- */
 /* Move the safe marks while a feed is followed; @quiet: all that was committed when this step began is added.
  */
-MUST_CHECK enum err tail_gap_note(struct tail *t, bool quiet, struct error *e);
-void tail_gap_close(struct tail *t);
+MUST_CHECK enum err tail_gap_note(struct follower *t, bool quiet, struct error *e);
+void tail_gap_close(struct follower *t);
 /* Add what lies above the safe marks: rows that came while there was no slot. */
-MUST_CHECK enum err tail_gap_fill(struct tail *t, struct error *e);
+MUST_CHECK enum err tail_gap_fill(struct follower *t, struct error *e);
 
 /* --- the modes; an error ends the mode, which is opened again --- */
-MUST_CHECK enum err tail_keyset_open(struct tail *t, struct error *e);
-MUST_CHECK enum err tail_keyset_step(struct tail *t, struct error *e);
-void tail_keyset_close(struct tail *t);
-MUST_CHECK enum err tail_feed_open(struct tail *t, struct error *e);
-MUST_CHECK enum err tail_feed_step(struct tail *t, struct error *e);
-void tail_feed_close(struct tail *t);
+MUST_CHECK enum err tail_keyset_open(struct follower *t, struct error *e);
+MUST_CHECK enum err tail_keyset_step(struct follower *t, struct error *e);
+void tail_keyset_close(struct follower *t);
+MUST_CHECK enum err tail_feed_open(struct follower *t, struct error *e);
+MUST_CHECK enum err tail_feed_step(struct follower *t, struct error *e);
+void tail_feed_close(struct follower *t);
 /* Where the server keeps too much for the slot: drop it, and fall back. */
-MUST_CHECK enum err tail_feed_watch_slot(struct tail *t, struct error *e);
+MUST_CHECK enum err tail_feed_watch_slot(struct follower *t, struct error *e);
 /* The slot is not needed any more. */
-MUST_CHECK enum err tail_feed_drop_slot(struct tail *t, struct error *e);
+MUST_CHECK enum err tail_feed_drop_slot(struct follower *t, struct error *e);
 
 MUST_CHECK enum err tail_text_to_id(const char *text, int64_t *out, struct error *e);
 #endif

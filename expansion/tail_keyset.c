@@ -31,7 +31,7 @@ static void put_id(char out[SOURCE_ID_MAX], int64_t id)
         (void)snprintf(out, SOURCE_ID_MAX, "%" PRId64, id);
 }
 
-enum err tail_read_range(struct tail *t, unsigned table, int64_t after, int64_t upto, struct error *e)
+enum err tail_read_range(struct follower *t, unsigned table, int64_t after, int64_t upto, struct error *e)
 {
     struct scan_range range = {.table = table};
     struct tail_keys keys = {.count = 0};
@@ -58,7 +58,7 @@ enum err tail_read_range(struct tail *t, unsigned table, int64_t after, int64_t 
 
 /* --- open, close --- */
 
-enum err tail_largest(struct tail *t, unsigned table, int64_t *out, struct error *e)
+enum err tail_largest(struct follower *t, unsigned table, int64_t *out, struct error *e)
 {
     char id[SOURCE_ID_MAX];
     *out = INT64_MIN;
@@ -66,14 +66,14 @@ enum err tail_largest(struct tail *t, unsigned table, int64_t *out, struct error
     return code != ERR_OK || id[0] == '\0' ? code : tail_text_to_id(id, out, e);
 }
 
-static enum err write_mark(struct tail *t, unsigned table, struct error *e)
+static enum err write_mark(struct follower *t, unsigned table, struct error *e)
 {
     char id[SOURCE_ID_MAX];
     put_id(id, t->keyset.safe[table]);
     return id[0] == '\0' ? ERR_OK : tail_mark_write(t, source_table(t->source, table), id, e);
 }
 
-enum err tail_keyset_open(struct tail *t, struct error *e)
+enum err tail_keyset_open(struct follower *t, struct error *e)
 {
     struct tail_keyset *k = &t->keyset;
     t->impossible = !source_id_is_integer(t->source);
@@ -104,7 +104,7 @@ static void forget(struct tail_noted *n)
     *n = (struct tail_noted){.settle = NULL};
 }
 
-void tail_keyset_close(struct tail *t)
+void tail_keyset_close(struct follower *t)
 {
     struct tail_keyset *k = &t->keyset;
     for (size_t i = 0; i < k->noted_count; i++)
@@ -117,7 +117,7 @@ void tail_keyset_close(struct tail *t)
 /* --- a round --- */
 
 /* Add what is new; @marks gets the largest ids. */
-static enum err read_new(struct tail *t, int64_t *marks, struct error *e)
+static enum err read_new(struct follower *t, int64_t *marks, struct error *e)
 {
     struct tail_keyset *k = &t->keyset;
     enum err code = ERR_OK;
@@ -138,7 +138,7 @@ static enum err read_new(struct tail *t, int64_t *marks, struct error *e)
 
 /* Begin a settle for @marks, which were noted before. Where there are too many the newest gives way: it is
  * the oldest that lets the safe marks move. Takes @marks over. */
-static enum err note(struct tail *t, int64_t *marks, uint64_t request, struct error *e)
+static enum err note(struct follower *t, int64_t *marks, uint64_t request, struct error *e)
 {
     struct tail_keyset *k = &t->keyset;
     if (k->noted_count == TAIL_SETTLES)
@@ -150,7 +150,7 @@ static enum err note(struct tail *t, int64_t *marks, uint64_t request, struct er
 }
 
 /* Take away all that have ended, from the oldest on; the newest of them moves to *@ended. */
-static enum err take_ended(struct tail *t, struct tail_noted *ended, struct error *e)
+static enum err take_ended(struct follower *t, struct tail_noted *ended, struct error *e)
 {
     struct tail_keyset *k = &t->keyset;
     enum err code = ERR_OK;
@@ -169,7 +169,7 @@ static enum err take_ended(struct tail *t, struct tail_noted *ended, struct erro
 }
 
 /* Read again what lies above the safe marks; up to @ended's marks nothing more can come after that. */
-static enum err read_again(struct tail *t, const struct tail_noted *ended, struct error *e)
+static enum err read_again(struct follower *t, const struct tail_noted *ended, struct error *e)
 {
     struct tail_keyset *k = &t->keyset;
     uint64_t began = clock_mono_us();
@@ -195,7 +195,7 @@ static bool is_behind(const struct tail_keyset *k)
     return false;
 }
 
-static enum err end_settles(struct tail *t, struct error *e)
+static enum err end_settles(struct follower *t, struct error *e)
 {
     struct tail_keyset *k = &t->keyset;
     struct tail_noted ended = {.settle = NULL};
@@ -214,7 +214,7 @@ static enum err end_settles(struct tail *t, struct error *e)
     return code;
 }
 
-static enum err round_of(struct tail *t, struct error *e)
+static enum err round_of(struct follower *t, struct error *e)
 {
     struct tail_keyset *k = &t->keyset;
     uint64_t request = t->request, began = clock_mono_us();
@@ -237,7 +237,7 @@ static enum err round_of(struct tail *t, struct error *e)
     return code;
 }
 
-enum err tail_keyset_step(struct tail *t, struct error *e)
+enum err tail_keyset_step(struct follower *t, struct error *e)
 {
     struct tail_keyset *k = &t->keyset;
     uint64_t now = clock_mono_us();

@@ -10,13 +10,13 @@
 
 enum { TEND_US = 500 * 1000 };
 
-static void put_number(struct tail *t, const char *field, uint64_t value)
+static void put_number(struct follower *t, const char *field, uint64_t value)
 {
     script_text(&t->call, field);
     script_number(&t->call, value);
 }
 
-static void put_text(struct tail *t, const char *field, const char *value)
+static void put_text(struct follower *t, const char *field, const char *value)
 {
     script_text(&t->call, field);
     script_text(&t->call, value);
@@ -29,7 +29,7 @@ static void put_key(struct script_call *c, const struct names *names)
     script_key(c, &name);
 }
 
-enum err tail_hold(struct tail *t, struct error *e)
+enum err tail_hold(struct follower *t, struct error *e)
 {
     long long answer;
     uint64_t now = clock_mono_us();
@@ -62,12 +62,12 @@ enum err tail_hold(struct tail *t, struct error *e)
     return ERR_OK;
 }
 
-enum err tail_tend(struct tail *t, struct error *e)
+enum err tail_tend(struct follower *t, struct error *e)
 {
     return clock_mono_us() - t->tended_at < TEND_US ? ERR_OK : tail_hold(t, e);
 }
 
-void tail_leave(struct tail *t)
+void tail_leave(struct follower *t)
 {
     long long answer;
     if (!t->held)

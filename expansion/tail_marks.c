@@ -12,12 +12,12 @@ enum err tail_text_to_id(const char *text, int64_t *out, struct error *e)
                                                : error_set(e, ERR_PARSE, "an id was \"%.40s\"", text);
 }
 
-static void marks_key(const struct tail *t, struct key_name *name)
+static void marks_key(const struct follower *t, struct key_name *name)
 {
     names_filter_key(&t->fence.names, "marks", name);
 }
 
-enum err tail_mark_read(struct tail *t, const char *field, char *out, size_t size, struct error *e)
+enum err tail_mark_read(struct follower *t, const char *field, char *out, size_t size, struct error *e)
 {
     struct key_name name;
     redisReply *reply;
@@ -31,7 +31,7 @@ enum err tail_mark_read(struct tail *t, const char *field, char *out, size_t siz
     return ERR_OK;
 }
 
-enum err tail_mark_write(struct tail *t, const char *field, const char *value, struct error *e)
+enum err tail_mark_write(struct follower *t, const char *field, const char *value, struct error *e)
 {
     struct key_name name;
     redisReply *reply;
@@ -43,7 +43,7 @@ enum err tail_mark_write(struct tail *t, const char *field, const char *value, s
     return code;
 }
 
-enum err tail_mark_forget(struct tail *t, const char *field, struct error *e)
+enum err tail_mark_forget(struct follower *t, const char *field, struct error *e)
 {
     struct key_name name;
     redisReply *reply;
@@ -56,7 +56,7 @@ enum err tail_mark_forget(struct tail *t, const char *field, struct error *e)
 }
 
 /* The last job's low-water mark, where its tables are ours and its generation is one of the view's. */
-static enum err mark_of_job(struct tail *t, unsigned i, bool *found, int64_t *out, struct error *e)
+static enum err mark_of_job(struct follower *t, unsigned i, bool *found, int64_t *out, struct error *e)
 {
     struct key_name name;
     redisReply *reply;
@@ -81,7 +81,7 @@ static enum err mark_of_job(struct tail *t, unsigned i, bool *found, int64_t *ou
     return ERR_OK;
 }
 
-enum err tail_mark_of_table(struct tail *t, unsigned i, bool *found, int64_t *out, struct error *e)
+enum err tail_mark_of_table(struct follower *t, unsigned i, bool *found, int64_t *out, struct error *e)
 {
     char text[64];
     *found = false;

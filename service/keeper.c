@@ -261,6 +261,19 @@ static enum err look_at_log(struct keeper *k, struct watched *w, const struct co
     } else if (code != ERR_NOT_FOUND) {
         keeper_problem(w, e->text);
     }
+    if (c != NULL && c->table[0] != '\0')
+        keeper_look_at_source(k, w, c);
+    if (c != NULL)
+        look_at_tail(k, c, code, held);
+    bool sourced = c != NULL && c->table[0] != '\0';
+    if (code != ERR_OK || held || !sourced)
+        return code;
+    k->held_until_ms = 0;
+    if (k->view.phase == PHASE_BUILDING || k->view.phase == PHASE_SWITCHED)
+        (void)keeper_start(k, w, "unfinished", "unfinished", JOB_FINISH);
+    else
+        keeper_look_at_thresholds(k, w, c);
+    keeper_note_held(k, w);
     return code;
 }
 

@@ -227,7 +227,7 @@ void keeper_look_at_thresholds(struct keeper *k, struct watched *w, const struct
         (void)keeper_start(k, w, "unfinished", "unfinished", JOB_FINISH);
         return;
     }
-    uint64_t lost = watch_lost_shards(&w->note, &k->view);
+    uint64_t lost = k->view.log ? k->view.degraded && g->built : watch_lost_shards(&w->note, &k->view);
     bool instead = lost > 0 && last.failed && last.refilling; /* of what could not be done in place */
     bool needed = lost > 0 || !g->built;
     if (!w->checked || (!instead && too_soon(k, &last, needed)) ||

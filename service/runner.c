@@ -170,6 +170,7 @@ void runner_options(struct driver_options *out, const struct service *s, const s
         .replication_lag_max_ms = c->replication_lag_max_ms,
         .yield_at = c->yield_at,
         .latency = &s->latency,
+        .logs = s->logs,
         .page_timing = &((struct service *)(uintptr_t)s)->page_timing,
         .settle_timeout_ms = c->settle_timeout_ms,
         .heal_margin_ms = c->heal_margin_ms,

@@ -114,6 +114,7 @@ static void set_options(struct entry *n, const struct service *s, struct pool *p
         .filter = n->name,
         .filter_length = strlen(n->name),
         .owner = s->owner,
+        .logs = s->logs,
         .source = sources_config(c, f),
         .pool = pool,
         .mode = (enum tail_mode)f->follow_by,

@@ -113,6 +113,14 @@ enum err fence_look(struct fence *f, const struct view *v, struct error *e)
     if (code != ERR_OK)
         return code;
     (void)snprintf(incarnation, sizeof(incarnation), "%016" PRIx64, v->incarnation);
+    if (v->log) { /* its version changes with each writer that comes or goes */
+        code = reply->elements == 3 && reply->element[0]->type == REDIS_REPLY_STRING &&
+                       strcmp(reply->element[0]->str, incarnation) == 0
+                   ? ERR_OK
+                   : error_set(e, ERR_FENCED, "the view is no longer in Redis");
+        freeReplyObject(reply);
+        return code;
+    }
     bool there = reply->elements == 3 && reply->element[0]->type == REDIS_REPLY_STRING &&
                  reply->element[1]->type == REDIS_REPLY_STRING;
     if (!there)

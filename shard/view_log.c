@@ -83,13 +83,14 @@ static unsigned index_of(const struct view_field *f)
     return i;
 }
 
-/* A generation beside the one that is read is being built, or was read before. */
+/* A later generation beside the one that is read is being built, or was read before a rollback; an earlier one
+ * was read before the cutover. */
 static enum phase phase_of(const struct view *v)
 {
     const struct generation *current = view_current(v), *other = view_alternate(v);
     if (other == NULL)
         return phase_alone(current->layer_count);
-    return other->number > current->number && !other->built ? PHASE_BUILDING : PHASE_SWITCHED;
+    return other->number > current->number ? PHASE_BUILDING : PHASE_SWITCHED;
 }
 
 enum err view_parse_log(struct view *out, const struct view_field *fields, size_t count, struct error *e)

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SHARD_REQUEST_KEY_CLIENT_H
+#define SHARD_REQUEST_KEY_CLIENT_H
+/* Checks and adds for a thread without an event loop: a job, a follower. Through the log, like those of every
+ * caller. Blocking; of one thread. */
+#include "shard/request/filters.h"
+#include "shard/request/key_request.h"
+
+struct key_client;
+
+/* Connects when it is asked for the first time. Everything is borrowed. NULL: no memory. */
+struct key_client *key_client_new(struct filters *fs, const struct nodes *nodes, const char *filter,
+                                  size_t filter_length, unsigned timeout_ms);
+/* NULL is fine. */
+void key_client_free(struct key_client *c);
+
+/* Check or add any number of keys; @answers: enum key_answer of each. ERR_NOT_FOUND: there is no such filter.
+ * Else as key_done_fn. After an error some keys may have been added. */
+MUST_CHECK enum err key_client_ask(struct key_client *c, bool adds, const char *const *keys,
+                                   const size_t *lengths, size_t count, uint8_t *answers, struct error *e);
+#endif
