@@ -58,6 +58,17 @@ static enum err add_layers(struct control *c, struct error *e)
     return code;
 }
 
+/* Under the filter's lock. A generation that is answered from until the next one is in memory may be the one
+ * that this has healed; one that the view has no more stays what it was. */
+static void take_degraded(const struct control *c)
+{
+    struct log_filter *f = c->filter;
+    for (unsigned s = 0; s < 2; s++)
+        if (control_held_of(c, s) != NULL)
+            f->slot[s]->degraded = c->view->degraded || !c->view->slot[s].shape.built;
+    f->degraded = f->slot[f->current]->degraded;
+}
+
 /* The generations that the view has, and that this process holds, are read again; others are given up. The
  * current one is held in any case. */
 enum err control_hold_again(struct control *c, struct error *e)
@@ -92,7 +103,7 @@ enum err control_hold_again(struct control *c, struct error *e)
             held_take_view(f->slot[s], c->view, s);
         }
     f->seed = c->view->seed;
-    f->degraded = c->view->degraded;
+    take_degraded(c);
     f->state = FILTER_OPEN;
     (void)pthread_rwlock_unlock(&f->lock);
     held_drop(old[0]);
@@ -115,6 +126,7 @@ enum err control_hold_beside(struct control *c, unsigned slot, struct error *e)
     (void)pthread_rwlock_wrlock(&f->lock);
     old = f->slot[slot];
     f->slot[slot] = h;
+    take_degraded(c);
     (void)pthread_rwlock_unlock(&f->lock);
     held_drop(old);
     for (unsigned i = 0; i < f->lanes; i++)
@@ -147,6 +159,7 @@ static void answer_from(struct control *c, unsigned slot)
     (void)pthread_rwlock_wrlock(&f->lock);
     f->current = slot;
     f->slot[slot ^ 1] = NULL;
+    f->degraded = f->slot[slot]->degraded;
     (void)pthread_rwlock_unlock(&f->lock);
     if (c->folding[slot ^ 1].held == old)
         control_stop_folding(c);
@@ -179,7 +192,7 @@ static enum err take_view(struct control *c, struct error *e)
         return code;
     if (c->is_new) {
         (void)pthread_rwlock_wrlock(&f->lock);
-        f->degraded = c->view->degraded;
+        take_degraded(c);
         for (unsigned s = 0; s < 2; s++)
             if (control_held_of(c, s) != NULL) {
                 resident_discard(f->slot[s]->resident);

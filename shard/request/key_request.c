@@ -375,7 +375,7 @@ static bool is_still_held(const struct key_request *q, bool *degraded)
     struct log_filter *f = q->filter;
     (void)pthread_rwlock_rdlock(&f->lock);
     bool held = f->state == FILTER_OPEN && (f->slot[0] == q->held || f->slot[1] == q->held);
-    *degraded = f->degraded;
+    *degraded = q->held->degraded;
     (void)pthread_rwlock_unlock(&f->lock);
     return held;
 }
