@@ -103,7 +103,7 @@ enum err control_ask(struct fence *f, enum control_wish wish, uint64_t value, st
     script_text(c, w->early ? "1" : "0");
     script_text(c, w->field);
     script_number(c, wish == WISH_THROTTLE ? value : w->value);
-    script_number(c, VIEW_FORMAT);
+    script_number(c, VIEW_FORMAT_LOG);
     long long answer;
     enum err code = script_run(c, f->link, fence_home(f), &answer, e);
     if (code != ERR_OK)

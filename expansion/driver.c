@@ -110,7 +110,8 @@ static enum err perform(struct driver *d, struct error *e)
         return driver_refill(d, e);
     case STEP_RETIRE:
     case STEP_CLEAR:
-        return d->view.log ? driver_log_clear(d, e) : fence_retire(&d->fence, &d->view, mutex_value(d->mutex), e);
+        return d->view.log ? driver_log_clear(d, e)
+                           : fence_retire(&d->fence, &d->view, mutex_value(d->mutex), e);
     case STEP_PLAN:
         return driver_plan(d, e);
     case STEP_CREATE:

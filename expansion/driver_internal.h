@@ -41,13 +41,13 @@ struct driver {
     struct source *source;
     struct source_part *parts; /* as driver_parts() last found them */
     size_t part_count;
-    struct readers *readers;        /* while they run */
-    struct build *build;            /* while the scan lasts */
+    struct readers *readers; /* while they run */
+    struct build *build;     /* while the scan lasts */
     /* Of a filter that is a log. */
-    struct builder *builder;     /* of the generation that is being built */
-    struct log_build *log_build; /* keys on their way to it; its build is @build */
-    struct key_client *client;   /* for keys of the generation that is read; NULL: none yet */
-    struct log_view *log_view;   /* scratch; NULL: none yet */
+    struct builder *builder;        /* of the generation that is being built */
+    struct log_build *log_build;    /* keys on their way to it; its build is @build */
+    struct key_client *client;      /* for keys of the generation that is read; NULL: none yet */
+    struct log_view *log_view;      /* scratch; NULL: none yet */
     struct fence_output output;     /* of the build */
     unsigned layer;                 /* into which it goes */
     struct readers_progress before; /* of the scan, when its readers were started */

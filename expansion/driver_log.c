@@ -4,9 +4,9 @@
  * Before the cutover rows go into the builder's shards; nobody else reads or writes these. After it they are
  * added as any caller adds keys. Callers do nothing differently meanwhile, so no step waits for them.
  *
- * Possible failure modes are: a lane or a shard is not what it was when the build began (the builder is `anew`:
- * ERR_CHANGED, and the job goes back to `settle`, as for a source that changed); another driver builds
- * (ERR_FENCED); a lane waits for a roll call (ERR_TIMEOUT: the step is tried again). */
+ * Possible failure modes are: a lane or a shard is not what it was when the build began (the builder is
+ * `anew`: ERR_CHANGED, and the job goes back to `settle`, as for a source that changed); another driver
+ * builds (ERR_FENCED); a lane waits for a roll call (ERR_TIMEOUT: the step is tried again). */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -149,9 +149,10 @@ static enum err ask_client(struct driver *d, bool adds, size_t count, const char
 {
     const struct driver_options *o = d->o;
     if (d->client == NULL)
-        d->client = key_client_new(o->logs, o->nodes, o->filter, o->filter_length, o->redis_timeout_ms);
-    return d->client == NULL ? error_set(e, ERR_NOMEM, "out of memory")
-                             : key_client_ask(d->client, adds, keys, lengths, count, answers, e);
+        d->client = key_client_new(o->logs, o->nodes, o->redis_timeout_ms);
+    enum err code = d->client == NULL ? error_set(e, ERR_NOMEM, "out of memory")
+                                      : key_client_open(d->client, o->filter, o->filter_length, e);
+    return code == ERR_OK ? key_client_ask(d->client, adds, keys, lengths, count, answers, e) : code;
 }
 
 enum err driver_log_add(struct driver *d, size_t count, const char *const *keys, const size_t *lengths,

@@ -117,7 +117,7 @@ enum err driver_record_opened(struct driver *d, struct error *e)
 {
     bool for_bytes = strcmp(d->o->trigger, threshold_name(THRESHOLD_BYTES)) == 0;
     char nodes[NODE_LIST_MAX];
-    record_begin(d, true);
+    record_begin(d, false); /* `plan` has begun it */
     record_number(d, "id", d->record.id);
     record_text(d, "state", "running");
     record_text(d, "step", step_name(STEP_SETTLE));

@@ -42,7 +42,7 @@ struct tail_options {
     const char *prefix;
     const char *filter;
     size_t filter_length;
-    const char *owner; /* names this coordinator */
+    const char *owner;    /* names this coordinator */
     struct filters *logs; /* of this process, for filters that are logs */
     struct source_config source;
     struct pool *pool; /* that the source's connection comes from */

@@ -106,10 +106,11 @@ static enum err add_to_log(struct follower *t, struct batch *b, struct error *e)
 {
     const struct tail_options *o = t->o;
     if (t->client == NULL)
-        t->client = key_client_new(o->logs, o->nodes, o->filter, o->filter_length, o->redis_timeout_ms);
-    enum err code = t->client == NULL
-                        ? error_set(e, ERR_NOMEM, "out of memory")
-                        : key_client_ask(t->client, true, b->keys, b->lengths, b->count, b->found, e);
+        t->client = key_client_new(o->logs, o->nodes, o->redis_timeout_ms);
+    enum err code = t->client == NULL ? error_set(e, ERR_NOMEM, "out of memory")
+                                      : key_client_open(t->client, o->filter, o->filter_length, e);
+    if (code == ERR_OK)
+        code = key_client_ask(t->client, true, b->keys, b->lengths, b->count, b->found, e);
     for (size_t i = 0; i < b->count && code == ERR_OK; i++)
         t->added += b->found[i] == KEY_ADDED;
     return code;

@@ -82,7 +82,7 @@ struct follower {
     char coverage[TAIL_COVERAGE_MAX];
     uint64_t request, done; /* the last one that came, and that was answered */
     uint64_t rows, added, lost, lag_ms;
-    struct tail_due due[2]; /* by slot of the view */
+    struct tail_due due[2];    /* by slot of the view */
     struct key_client *client; /* of a filter that is a log; NULL: none yet */
     uint64_t tended_at;
     uint64_t stepped_at; /* when it last followed without an error */
@@ -110,7 +110,8 @@ void tail_take_row(void *arg, const char *key, size_t length);
 /* *@out: of one field of P:{F}:marks, "" where there is none. */
 MUST_CHECK enum err tail_mark_read(struct follower *t, const char *field, char *out, size_t size,
                                    struct error *e);
-MUST_CHECK enum err tail_mark_write(struct follower *t, const char *field, const char *value, struct error *e);
+MUST_CHECK enum err tail_mark_write(struct follower *t, const char *field, const char *value,
+                                    struct error *e);
 MUST_CHECK enum err tail_mark_forget(struct follower *t, const char *field, struct error *e);
 /* Where to begin with table @i: INT64_MIN where there is no mark. */
 MUST_CHECK enum err tail_mark_of_table(struct follower *t, unsigned i, bool *found, int64_t *out,

@@ -13,6 +13,7 @@
 #include "expansion/mutex.h"
 #include "service/users.h"
 #include "shard/registry.h"
+#include "shard/request/key_client.h"
 #include "shard/view/make.h"
 
 enum { WAIT_MS = 200, DEFAULT_EXPANSION = 2 };
@@ -199,6 +200,7 @@ static void admin_free(struct admin *a)
     fence_fini(&a->fence);
     link_free(a->link);
     kept_free(a->postgres);
+    key_client_free(a->client);
     shards_cache_free(a->shards);
     free(a);
 }
@@ -455,6 +457,23 @@ enum err admin_list_log(struct link *l, const char *prefix, const char *name, si
     return code;
 }
 
+/* One that is there already needs none. */
+static enum err check_memory_of_log(const struct service *s, const struct fence *f,
+                                    const struct make_options *o, struct error *e)
+{
+    struct generation *g = calloc(1, sizeof(*g));
+    if (g == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    *g = (struct generation){
+        .number = 1, .capacity = o->capacity, .error_rate = o->error_rate, .layer_count = 1};
+    placement_pin(o->placement, &s->nodes, g);
+    enum err code = geometry_plan_log(&g->layers[0].geometry, o->capacity, o->error_rate, o->shard_bytes, e);
+    if (code == ERR_OK)
+        code = check_memory(f, g, e);
+    free(g);
+    return code;
+}
+
 static enum err make_log(struct service *s, const struct config *config, struct fence *f, const char *name,
                          size_t length, const struct recipe *r, struct mutex *mutex, struct error *e)
 {
@@ -472,6 +491,8 @@ static enum err make_log(struct service *s, const struct config *config, struct 
     enum err code = v == NULL ? error_set(e, ERR_NOMEM, "out of memory") : service_claim(s, f->link, e);
     if (code == ERR_OK)
         code = placement_choose(&on, &s->nodes, r->nodes, e);
+    if (code == ERR_OK)
+        code = check_memory_of_log(s, f, &o, e);
     if (code == ERR_OK)
         code = log_make(f->link, &f->names, &o, v, &work, e);
     if (code == ERR_OK)
@@ -515,7 +536,7 @@ enum err admin_make_filter(struct service *s, const struct config *config, struc
     if (code != ERR_OK)
         return code;
     code = s->logs != NULL ? make_log(s, config, f, name, length, &recipe, mutex, e)
-                              : make_under_mutex(s, config, f, &recipe, mutex, e);
+                           : make_under_mutex(s, config, f, &recipe, mutex, e);
     mutex_release(mutex);
     return code;
 }

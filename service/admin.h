@@ -17,6 +17,7 @@
 #include "service/service.h"
 #include "shard/fence.h"
 
+struct key_client;
 struct shards_cache;
 
 struct admin {
@@ -26,6 +27,7 @@ struct admin {
     struct kept *postgres;       /* for plans */
     struct fence fence;          /* names are set by each call */
     struct view view;            /* scratch */
+    struct key_client *client;   /* of filters that are logs; NULL: none yet */
     struct shards_cache *shards; /* of admin_shards */
     atomic_bool ended;           /* the admin thread posts nothing more to the one aside */
 };

@@ -59,6 +59,7 @@ static enum err drop_log(struct service *s, const struct config *config, struct 
     filters_look(s->logs, name, length);
     if (code != ERR_OK)
         return code;
+    fence_announce(f);
     log_info("filter_deleted", "filter=%s shards=%" PRIu64 " expired=%d", log_quote(name),
              generation_shards(view_current(v)), when == DROP_IF_DUE);
     service_on_dropped(s, name, length, v->incarnation);
@@ -82,7 +83,7 @@ enum err admin_drop_filter(struct service *s, const struct config *config, struc
     if (code != ERR_OK)
         return code;
     code = s->logs != NULL ? drop_log(s, config, f, scratch, name, length, when, mutex, e)
-                              : drop_under_mutex(f, scratch, when, mutex, e);
+                           : drop_under_mutex(f, scratch, when, mutex, e);
     if (code == ERR_OK && s->logs == NULL) {
         struct error why;
         log_info("filter_deleted", "filter=%s shards=%" PRIu64 " expired=%d", log_quote(name),

@@ -126,7 +126,8 @@ enum answer asking_answer(const struct asking *a, size_t i)
 {
     if (finds_no_key(a))
         return ANSWER_NO;
-    if (!key_operation_answered(a->op, i) || (a->refused != ERR_OK && key_operation_result(a->op, i) == KEY_FULL))
+    if (!key_operation_answered(a->op, i) ||
+        (a->refused != ERR_OK && key_operation_result(a->op, i) == KEY_FULL))
         return ANSWER_ERROR;
     switch (key_operation_result(a->op, i)) {
     case KEY_NO:

@@ -11,7 +11,8 @@ TAILQ_HEAD(key_operations, key_operation);
 struct key_port {
     struct filters *filters;
     struct request_port *requests;
-    struct key_operations ended; /* to be told in the next turn: nobody is from inside the call that starts one */
+    struct key_operations
+        ended; /* to be told in the next turn: nobody is from inside the call that starts one */
     struct event *tell;
 };
 
@@ -70,7 +71,8 @@ void key_port_free(struct key_port *p)
 
 /* --- beginning and end --- */
 
-struct key_operation *key_operation_new(struct catalog *c, enum operation_kind kind, size_t keys, size_t bytes)
+struct key_operation *key_operation_new(struct catalog *c, enum operation_kind kind, size_t keys,
+                                        size_t bytes)
 {
     struct key_port *port = catalog_port(c);
     size_t room = port == NULL ? 0 : keys * (sizeof(struct request_key) + 1) + bytes;

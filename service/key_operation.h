@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_KEY_OPERATION_H
 #define SERVICE_KEY_OPERATION_H
-/* One check or add of one or many keys, which are copied: by the log where the daemon keeps its filters in logs
- * (core = log), else by shards (shard/operation.h, whose words are used for both). Belongs to one thread. */
+/* One check or add of one or many keys, which are copied: by the log where the daemon keeps its filters in
+ * logs (core = log), else by shards (shard/operation.h, whose words are used for both). Belongs to one
+ * thread. */
 #include <event2/event.h>
 #include "shard/operation.h"
 #include "shard/request/filters.h"
@@ -18,7 +19,8 @@ struct key_port *key_port_new(struct event_base *base, struct store *store, stru
 void key_port_free(struct key_port *p);
 
 /* As the functions of shard/operation.h of that name. */
-struct key_operation *key_operation_new(struct catalog *c, enum operation_kind kind, size_t keys, size_t bytes);
+struct key_operation *key_operation_new(struct catalog *c, enum operation_kind kind, size_t keys,
+                                        size_t bytes);
 void key_operation_put(struct key_operation *op, const char *key, size_t length);
 void key_operation_set_timeout(struct key_operation *op, unsigned ms);
 void key_operation_look_if_full(struct key_operation *op);

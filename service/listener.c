@@ -14,6 +14,7 @@
 #include "service/worker.h"
 #include "shard/events.h"
 #include "shard/names.h"
+#include "shard/request/filters.h"
 
 enum {
     WAKE_EVERY_US = 50 * 1000, /* the keeper looks at all filters when it is woken */
@@ -55,6 +56,8 @@ static void refresh_workers(struct listener *l, const struct events_message *mes
     for (unsigned i = 0; i < l->service->worker_count; i++)
         worker_refresh(l->service->workers[i], name, length);
     http_refresh(l->service->http, name, length);
+    if (l->service->logs != NULL)
+        filters_look(l->service->logs, name, length);
 }
 
 static void take_message(struct listener *l, const struct events_message *message)

@@ -78,7 +78,7 @@ struct service {
     struct pulse *pulse;
     struct supervisor *supervisor; /* of the main thread */
     struct login *login;
-    struct filters *logs; /* filters that are logs; NULL: filters are shards alone */
+    struct filters *logs;        /* filters that are logs; NULL: filters are shards alone */
     struct collector *collector; /* NULL where HTTP is not served */
     struct tls *tls;
     pthread_mutex_t reloading; /* one change of the configuration at a time */

@@ -35,6 +35,17 @@ static void tag_bytes(uint16_t tag, char out[2])
     out[1] = (char)(tag & 0xff);
 }
 
+void fence_announce(struct fence *f)
+{
+    redisReply *reply;
+    struct error ignored;
+    char text[FILTER_NAME_MAX + 8];
+    (void)snprintf(text, sizeof(text), "view %s", f->names.filter);
+    if (link_command(f->link, fence_home(f), &reply, &ignored, "PUBLISH %s:events %s", f->names.prefix,
+                     text) == ERR_OK)
+        freeReplyObject(reply);
+}
+
 void fence_put_event(struct fence *f)
 {
     char channel[PREFIX_MAX + 8];

@@ -45,6 +45,9 @@ struct fence {
 
 void fence_fini(struct fence *f);
 
+/* Have all coordinators look at the view, by P:events. A hint. */
+void fence_announce(struct fence *f);
+
 /* The address of what the filter has but for its shards. */
 static inline unsigned fence_home(const struct fence *f)
 {

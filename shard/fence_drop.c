@@ -123,7 +123,7 @@ enum err fence_expire(struct fence *f, uint64_t at_ms, unsigned conditions, bool
     script_number(c, at_ms);
     script_text(c, text);
     script_text(c, only_ask ? "1" : "0");
-    script_number(c, VIEW_FORMAT);
+    script_number(c, VIEW_FORMAT_LOG);
     long long answer;
     enum err code = script_run(c, f->link, fence_home(f), &answer, e);
     if (code != ERR_OK)

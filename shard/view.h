@@ -16,7 +16,7 @@
  * time: unknown fields are skipped, and stay in Redis. What it must not pass over is another format: whoever
  * meets one above its own neither answers from the filter nor touches it. 1: all views but those of 2: with
  * shards that are unsure. */
-enum { VIEW_FORMAT = 2 };
+enum { VIEW_FORMAT = 2, VIEW_FORMAT_LOG = 3 /* a log: shard/view/log_view.h */ };
 
 /* A filter that is deleted: requests go on under its view while its shards become tombstones; then a marker,
  * that is no view, lies in the view's place for a while. */
@@ -70,8 +70,9 @@ struct view_field {
     size_t value_length;
 };
 
-/* A view of a filter that is a log is read, too. ERR_NOT_FOUND: no fields, the view does not exist; or those of a marker: then @out has VIEW_DROP_DONE, the
- * incarnation and last_generation of what was deleted. ERR_PARSE: damaged; names the field. What else is in
+/* A view of a filter that is a log is read, too. ERR_NOT_FOUND: no fields, the view does not exist; or those
+ * of a marker: then @out has VIEW_DROP_DONE, the incarnation and last_generation of what was deleted.
+ * ERR_PARSE: damaged; names the field. What else is in
  * *@out is then undefined. ERR_FORMAT: a later version wrote it (without the field `format` it is 1). Unknown
  * fields are skipped. Without `retiring_epoch` and `retiring` nothing is retiring. Refused too: an epoch of 0
  * or below fenced_epoch, a generation in the slot of the other parity, an empty current slot, a phase that

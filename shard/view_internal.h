@@ -4,8 +4,6 @@
 /* What view.c (formats 1 and 2) and view_log.c (format 3) share. */
 #include "shard/view.h"
 
-enum { VIEW_FORMAT_LOG = 3 };
-
 MUST_CHECK enum err view_parse_log(struct view *out, const struct view_field *fields, size_t count,
                                    struct error *e);
 

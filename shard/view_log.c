@@ -77,14 +77,14 @@ enum { KNOWN = sizeof(known) / sizeof(known[0]) };
 static unsigned index_of(const struct view_field *f)
 {
     unsigned i = 0;
-    while (i < KNOWN && (strlen(known[i].name) != f->name_length ||
-                         memcmp(known[i].name, f->name, f->name_length) != 0))
+    while (i < KNOWN &&
+           (strlen(known[i].name) != f->name_length || memcmp(known[i].name, f->name, f->name_length) != 0))
         i++;
     return i;
 }
 
-/* A later generation beside the one that is read is being built, or was read before a rollback; an earlier one
- * was read before the cutover. */
+/* A later generation beside the one that is read is being built, or was read before a rollback; an earlier
+ * one was read before the cutover. */
 static enum phase phase_of(const struct view *v)
 {
     const struct generation *current = view_current(v), *other = view_alternate(v);

@@ -202,8 +202,8 @@ void http_free(struct http *h)
     http_events_forget(h);
     forget_requests(h); /* first: nothing more is begun for them */
     if (h->mailbox != NULL)
-        mailbox_run(h->mailbox); /* what came later, answers of the admin thread above all */
-    loop_catalog_free(h->catalog);    /* operations end */
+        mailbox_run(h->mailbox);   /* what came later, answers of the admin thread above all */
+    loop_catalog_free(h->catalog); /* operations end */
     http_events_fini(h);
     http_connections_fini(h);
     if (h->letters != NULL)

@@ -91,6 +91,7 @@ static void fill_generation(const struct held *h, struct log_generation_status *
 {
     out->number = h->shape.number;
     out->layers = atomic_load_explicit(&h->resident->layer_count, memory_order_acquire);
+    out->keys = held_keys(h);
     resident_status(h->resident, &out->memory);
 }
 

@@ -32,8 +32,8 @@ struct open_filter {
     struct log_filter *log;
     struct control *control; /* of the tender's thread; whoever reads its status has the lock */
     struct event *timer;
-    unsigned references; /* under the lock: of workers */
-    bool is_listed;      /* under the lock: the name leads to it */
+    unsigned references;  /* under the lock: of workers */
+    bool is_listed;       /* under the lock: the name leads to it */
     atomic_bool is_woken; /* a letter is under way, which holds it */
     size_t length;
     char name[];
@@ -150,7 +150,7 @@ static void tend(evutil_socket_t fd, short events, void *arg)
         leave(f);
     } else if (f->control != NULL) {
         enum err code = control_tend(f->control, &next, &e);
-        if (code == ERR_NOT_FOUND)
+        if (code == ERR_NOT_FOUND && log_filter_is_closed(f->log))
             end(f);
         else
             tend_at(f, next);
@@ -198,7 +198,8 @@ static enum err tender_start(struct tender *t, struct filters *fs, struct error 
     t->mailbox = mailbox_new();
     t->link = link_new(fs->options.nodes, fs->options.timeout_ms, "twinbloom-filters");
     if (t->base != NULL && t->mailbox != NULL)
-        t->letters = event_new(t->base, mailbox_fd(t->mailbox), EV_READ | EV_PERSIST, on_readable, t->mailbox);
+        t->letters =
+            event_new(t->base, mailbox_fd(t->mailbox), EV_READ | EV_PERSIST, on_readable, t->mailbox);
     if (t->link == NULL || t->letters == NULL || event_add(t->letters, NULL) != 0 ||
         pthread_create(&t->thread, NULL, run, t) != 0)
         return error_set(e, ERR_NOMEM, "a thread could not be started");
@@ -275,7 +276,8 @@ static void discard(struct open_filter *f)
     free(f);
 }
 
-static struct open_filter *open_filter_new(struct filters *fs, const char *name, size_t length, struct error *e)
+static struct open_filter *open_filter_new(struct filters *fs, const char *name, size_t length,
+                                           struct error *e)
 {
     struct open_filter *f = calloc(1, sizeof(*f) + length);
     struct names names;
@@ -320,7 +322,8 @@ enum err filters_open(struct filters *fs, const char *name, size_t length, struc
     if (f == NULL) {
         struct error why = {""};
         f = open_filter_new(fs, name, length, &why);
-        code = f == NULL ? error_set(e, ERR_NOMEM, "%s", why.text) : mailbox_post(f->tender->mailbox, begin, f);
+        code =
+            f == NULL ? error_set(e, ERR_NOMEM, "%s", why.text) : mailbox_post(f->tender->mailbox, begin, f);
         if (code != ERR_OK) {
             discard(f);
         } else {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SHARD_REQUEST_FILTERS_H
 #define SHARD_REQUEST_FILTERS_H
-/* The filters of a process: one log_filter and one control for each name that somebody asks for, shared by all
- * workers; and the threads that tend the controls.
+/* The filters of a process: one log_filter and one control for each name that somebody asks for, shared by
+ * all workers; and the threads that tend the controls.
  *
  * The happy path is: a worker opens a name, and keeps that for as long as it asks; requests wait until the
  * control has the view. Possible failure modes are: there is no such filter, or it was deleted, or made anew
@@ -19,21 +19,22 @@ struct filters_options {
     const char *owner; /* names this process */
     uint64_t memory;   /* bytes of shards in memory, of all filters together */
     unsigned timeout_ms;
-    unsigned threads;      /* that tend; a filter is one thread's */
-    uint32_t shard_bytes;  /* of layers that are added */
-    uint64_t log_max;      /* as of struct control_options */
+    unsigned threads;     /* that tend; a filter is one thread's */
+    uint32_t shard_bytes; /* of layers that are added */
+    uint64_t log_max;     /* as of struct control_options */
     uint64_t retain_us;
 };
 
 /* ERR_NOMEM. */
 MUST_CHECK enum err filters_new(struct filters **out, const struct filters_options *o, struct error *e);
-/* No port of a worker may be left. Each filter is left cleanly, for at most @timeout_ms in all. NULL is fine. */
+/* No port of a worker may be left. Each filter is left cleanly, for at most @timeout_ms in all. NULL is fine.
+ */
 void filters_free(struct filters *fs, unsigned timeout_ms);
 
-/* The filter of that name, which may not exist: requests find out. Any thread. ERR_RANGE: the name is too long.
- * ERR_NOMEM. */
-MUST_CHECK enum err filters_open(struct filters *fs, const char *name, size_t length, struct open_filter **out,
-                                 struct error *e);
+/* The filter of that name, which may not exist: requests find out. Any thread. ERR_RANGE: the name is too
+ * long. ERR_NOMEM. */
+MUST_CHECK enum err filters_open(struct filters *fs, const char *name, size_t length,
+                                 struct open_filter **out, struct error *e);
 /* Any thread, when no request of the caller is under way. NULL is fine. */
 void open_filter_close(struct open_filter *f);
 struct log_filter *open_filter_log(const struct open_filter *f);

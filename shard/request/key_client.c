@@ -2,11 +2,12 @@
 #include "shard/request/key_client.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <event2/event.h>
 
 struct key_client {
     struct filters *filters;
-    const char *name;
+    char name[FILTER_NAME_MAX];
     size_t length;
     struct open_filter *open;
     struct event_base *base;
@@ -19,15 +20,12 @@ struct key_client {
     struct error why;
 };
 
-struct key_client *key_client_new(struct filters *fs, const struct nodes *nodes, const char *filter,
-                                  size_t filter_length, unsigned timeout_ms)
+struct key_client *key_client_new(struct filters *fs, const struct nodes *nodes, unsigned timeout_ms)
 {
     struct key_client *c = calloc(1, sizeof(*c));
     if (c == NULL)
         return NULL;
     c->filters = fs;
-    c->name = filter;
-    c->length = filter_length;
     c->base = event_base_new();
     if (c->base != NULL)
         c->store = store_new(c->base, nodes, timeout_ms, NULL);
@@ -80,6 +78,19 @@ static enum err ask_some(struct key_client *c, bool adds, unsigned count, uint8_
     while (!c->is_told) /* the port's tick ends each wait */
         (void)event_base_loop(c->base, EVLOOP_ONCE);
     return c->code == ERR_OK ? ERR_OK : error_set(e, c->code, "%s", c->why.text);
+}
+
+enum err key_client_open(struct key_client *c, const char *filter, size_t length, struct error *e)
+{
+    if (length > sizeof(c->name))
+        return error_set(e, ERR_RANGE, "the name of the filter is too long");
+    if (length != c->length || memcmp(filter, c->name, length) != 0) {
+        open_filter_close(c->open);
+        c->open = NULL;
+        memcpy(c->name, filter, length);
+        c->length = length;
+    }
+    return open_filter(c, e);
 }
 
 enum err key_client_ask(struct key_client *c, bool adds, const char *const *keys, const size_t *lengths,

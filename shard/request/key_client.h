@@ -9,10 +9,12 @@
 struct key_client;
 
 /* Connects when it is asked for the first time. Everything is borrowed. NULL: no memory. */
-struct key_client *key_client_new(struct filters *fs, const struct nodes *nodes, const char *filter,
-                                  size_t filter_length, unsigned timeout_ms);
+struct key_client *key_client_new(struct filters *fs, const struct nodes *nodes, unsigned timeout_ms);
 /* NULL is fine. */
 void key_client_free(struct key_client *c);
+
+/* Which filter is asked from now on. ERR_RANGE, ERR_NOMEM. */
+MUST_CHECK enum err key_client_open(struct key_client *c, const char *filter, size_t length, struct error *e);
 
 /* Check or add any number of keys; @answers: enum key_answer of each. ERR_NOT_FOUND: there is no such filter.
  * Else as key_done_fn. After an error some keys may have been added. */

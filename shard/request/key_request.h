@@ -56,8 +56,9 @@ struct key_request {
     unsigned left;     /* keys of the part; of a check: those, first in the order, that were not found yet */
     unsigned reserved; /* of the generation's room */
     bool adds, is_sent;
-    bool was_delayed; /* its keys did not leave in the call that began it: a later request may be ahead of it */
-    bool only_looks; /* it adds to a generation that is full */
+    bool was_delayed; /* its keys did not leave in the call that began it: a later request may be ahead of it
+                       */
+    bool only_looks;  /* it adds to a generation that is full */
     uint8_t state;
     uint64_t deadline;
     uint64_t changes;                /* of the filter, when it was bound last */

@@ -34,6 +34,7 @@ struct log_generation_status {
     uint64_t number; /* 0: none is held */
     bool answers;    /* requests look into this one */
     unsigned layers;
+    uint64_t keys; /* that it has had, as far as this process has read the lanes */
     struct resident_status memory;
 };
 

@@ -20,7 +20,9 @@ static void write_text(FILE *f, const struct daemon *d, const struct daemon_opti
 {
     (void)fprintf(f, "[service]\nlisten = 127.0.0.1:%u\nhttp = 127.0.0.1:%u\n%s\n", d->port, d->http_port,
                   or_empty(o->service));
-    (void)fprintf(f, "[redis]\n%s = %s\n%s\n", o->cluster != NULL ? "cluster" : "nodes",
+    const char *append_log = getenv("TWINBLOOM_APPEND_LOG"); /* the same test, of the other core */
+    (void)fprintf(f, "[redis]\nappend_log = %s\n%s = %s\n%s\n", append_log != NULL ? append_log : "no",
+                  o->cluster != NULL ? "cluster" : "nodes",
                   or_empty(o->cluster != NULL ? o->cluster : o->nodes), or_empty(o->redis));
     if (o->dsn != NULL)
         (void)fprintf(f, "[postgres]\ndsn = %s\n%s\n", o->dsn, or_empty(o->postgres));

@@ -38,7 +38,8 @@ static void test_key_queue_take__gives_keys_in_their_order_whatever_is_in_them(v
     assert_memory_equal(keys[0], "a", 1);
     assert_int_equal(lengths[1], 0);
     assert_true(key_queue_put(b, "later", 5));
-    assert_int_equal(key_queue_take(b, TAKE, keys, lengths, 0), 1); /* no more than came with the first ones */
+    assert_int_equal(key_queue_take(b, TAKE, keys, lengths, 0),
+                     1); /* no more than came with the first ones */
     assert_int_equal(lengths[0], 3);
     assert_memory_equal(keys[0], "b\0c", 3);
     assert_int_equal(key_queue_take(b, TAKE, keys, lengths, 0), 1);
