@@ -86,8 +86,7 @@ enum err control_read_tails(struct control *c, struct error *e)
     return w.code;
 }
 
-/* For the folder: it ends where another process has the lease by now. One that has none goes on: shards'
- * nodes in another era are written by all. */
+/* It ends where another process has the lease by now. */
 static enum err renew_lease(void *arg, struct error *e)
 {
     struct control *c = arg;
@@ -439,8 +438,11 @@ static enum err write_all(struct control *c, struct held *h, struct error *e)
     uint64_t missing;
     struct fold fold;
     enum err code = ERR_OK;
-    while (more && !full && code == ERR_OK)
+    while (more && !full && code == ERR_OK) {
         code = control_load_some(c, h, &c->eras.now, &full, &more, e);
+        if (code == ERR_OK)
+            code = renew_lease(c, e);
+    }
     if (code != ERR_OK)
         return code;
     code = control_make_missing(c, h, NULL, &fold, &missing, e);
@@ -450,6 +452,30 @@ static enum err write_all(struct control *c, struct held *h, struct error *e)
     mark_all(h);
     control_stop_folding(c); /* it takes over from itself: what it had written may be gone */
     return control_fold(c, e);
+}
+
+/* Write, and say so, once: whoever wrote again would take over from the others, which then could not end. For
+ * the same reason they write one after the other: who has the folder's lease. In a view that went back,
+ * what this process has said may be older than what was lost. */
+static enum err write_and_say(struct control *c, struct error *e)
+{
+    struct log_filter *f = c->filter;
+    struct held *h = control_held_of(c, c->view->current);
+    bool all = h != NULL && had_all(h), said = false;
+    enum err code = ERR_OK;
+    if (!c->went_back || c->wrote_back)
+        code = eras_has_said(&c->eras, c->link, &f->names, c->view, f->writer, all, &said, e);
+    if (code == ERR_OK && !said && all) {
+        code = lease_take(&c->lease, &c->report, e);
+        if (code == ERR_OK)
+            code = write_all(c, h, e);
+    }
+    if (code == ERR_OK && !said) {
+        code = eras_say(&c->eras, c->link, &f->names, c->view, f->writer, all, e);
+        c->wrote_back = c->went_back && code == ERR_OK;
+    }
+    lease_give_back(&c->lease);
+    return code;
 }
 
 /* The shards' nodes have other replication ids than the view accepts (eras.h). What is in memory is written
@@ -466,14 +492,8 @@ enum err control_follow_eras(struct control *c, struct error *e)
         action = ERAS_WRITE;
     if (code != ERR_OK || action == ERAS_KEEP)
         return code;
-    if (action == ERAS_WRITE && f->registered) {
-        struct held *h = control_held_of(c, c->view->current);
-        bool all = h != NULL && had_all(h);
-        if (all)
-            code = write_all(c, h, e);
-        if (code == ERR_OK)
-            code = eras_say(&c->eras, c->link, &f->names, c->view, f->writer, all, e);
-    }
+    if (action == ERAS_WRITE && f->registered)
+        code = write_and_say(c, e);
     if (code == ERR_OK)
         code = eras_take(&c->eras, c->link, &f->names, c->view, action, &missing, e);
     if (code == ERR_OK && missing > 0)
@@ -485,5 +505,6 @@ enum err control_follow_eras(struct control *c, struct error *e)
                          missing);
     }
     c->went_back &= code != ERR_OK;
+    c->wrote_back &= c->went_back;
     return code == ERR_OK ? control_read_view(c, e) : code;
 }

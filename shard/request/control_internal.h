@@ -42,6 +42,7 @@ struct control {
     bool lacks_shards;         /* this process has not all lost ones in memory */
     bool is_new;               /* blocks are not read by the latest view yet */
     bool went_back;            /* a later one had been seen: what is in Redis is older than what was */
+    bool wrote_back;           /* and was written since, which the view knows */
     unsigned failures;         /* calls that failed, one after the other */
     uint64_t looked_at, looks; /* when the view was read last, how often */
     struct log_view *view;

@@ -6,13 +6,15 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "shard/request/log_filter_internal.h"
 #include "shard/view/build.h"
 #include "shard/view/eras.h"
 #include "shard/view/grace.h"
+#include "shard/view/lease.h"
 #include "shard/view/roll.h"
 #include "shard/view/view_load.h"
 
-enum { REPLY_MS = 5000, WRITERS = 2, GUARD_MS = 20000 };
+enum { REPLY_MS = 5000, WRITERS = 2, GUARD_MS = 20000, LEASE_MS = 60000, PAUSE_US = 600 * 1000 };
 
 static struct eras eras;
 static uint8_t writer[WRITERS][LOG_WRITER_BYTES] = {"the first one", "the second one"};
@@ -266,13 +268,11 @@ static void test_a_generation_that_is_read_no_more__is_not_written(void **state)
     log_member_close(&m);
 }
 
-/* The shards of the generation before were not written, and may lack keys that were folded into them. */
-static void test_a_generation_that_was_not_written__is_not_read_again(void **state)
+/* Beside the one that is read, which is the one before then. Returns that one's number. */
+static uint64_t builds_another(void)
 {
     struct error e = {""};
     struct builder *b;
-    (void)state;
-    registers(writer[0]);
     load();
     uint64_t before = on.view->slot[on.view->current].shape.number;
     must(builder_new(&b, on.link, &on.names, &e), e);
@@ -282,6 +282,16 @@ static void test_a_generation_that_was_not_written__is_not_read_again(void **sta
     must(builder_cutover(b, false, &e), e);
     builder_free(b);
     load();
+    return before;
+}
+
+/* The shards of the generation before were not written, and may lack keys that were folded into them. */
+static void test_a_generation_that_was_not_written__is_not_read_again(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    registers(writer[0]);
+    uint64_t before = builds_another();
     assert_true(on.view->slot[before % 2].shape.built && on.view->current != before % 2);
     renew();
     assert_int_equal(look(), ERAS_WRITE);
@@ -291,6 +301,112 @@ static void test_a_generation_that_was_not_written__is_not_read_again(void **sta
     assert_true(!on.view->slot[before % 2].shape.built && on.view->slot[on.view->current].shape.built &&
                 !on.view->degraded);
     gives(ERR_CONFLICT, grace_switch(on.link, &on.names, before, &e), e);
+}
+
+/* Writers have written one generation, and another one is read by the time the view takes the era. */
+static void test_what_was_written_of_another_generation__says_nothing(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    registers(writer[0]);
+    uint64_t before = builds_another();
+    renew();
+    assert_int_equal(look(), ERAS_WRITE);
+    must(say(0, true, &e), e);
+    must(grace_switch(on.link, &on.names, before, &e), e);
+    assert_int_equal(say(0, true, &e), ERR_FENCED); /* it has not read that view */
+    assert_int_equal(take(ERAS_WRITE), 1);
+    must(say(0, true, &e), e);
+    assert_int_equal(take(ERAS_WRITE), 0);
+    assert_false(on.view->degraded);
+}
+
+/* --- members --- */
+
+static bool has_said(const struct log_member *m)
+{
+    bool said;
+    struct error e = {""};
+    load();
+    must(eras_has_said(&eras, on.link, &on.names, on.view, m->filter->writer, true, &said, &e), e);
+    return said;
+}
+
+static void wait_until_said(const struct log_member *m)
+{
+    uint64_t until = clock_mono_us() + GUARD_MS * UINT64_C(1000);
+    while (!has_said(m) && clock_mono_us() < until)
+        clock_sleep_us(1000);
+    assert_true(has_said(m));
+}
+
+/* The second writer has no entry to append again. */
+static void answers_the_roll_call(void)
+{
+    struct error e = {""};
+    struct own *own = own_new(1000);
+    struct roll r;
+    uint64_t era;
+    load();
+    roll_init(&r, on.link, &on.names, writer[1]);
+    must(roll_answer(&r, on.view, 0, own, &era, &e), e);
+    roll_fini(&r);
+    own_free(own);
+}
+
+static void loses_what_it_had(void)
+{
+    struct error e = {""};
+    must(client_ok(&on.client, &e, "REPLICAOF 127.0.0.1 1"), e);
+    must(client_ok(&on.client, &e, "REPLICAOF NO ONE"), e);
+    assert_int_equal(look(), ERAS_WRITE);
+}
+
+/* Whoever wrote again while it waits would take the shards from another one that writes, which would begin
+ * again, and so on. */
+static void test_what_was_written__is_not_written_again(void **state)
+{
+    struct error e = {""};
+    struct log_member m;
+    (void)state;
+    log_members_open(&m, &on.nodes, &on.names, UINT64_MAX, true);
+    assert_int_equal(log_member_added(&m, 0, 10), 10);
+    registers(writer[1]);
+    loses_what_it_had();
+    answers_the_roll_call();
+    wait_until_said(&m);
+    uint64_t token = on.view->slot[on.view->current].writer.number;
+    clock_sleep_us(PAUSE_US);
+    load();
+    assert_int_equal(on.view->slot[on.view->current].writer.number, token);
+    must(say(1, true, &e), e);
+    assert_int_equal(log_member_count(&m, 0, 10, KEY_PRESENT), 10);
+    log_member_close(&m);
+}
+
+static void test_writers__write_one_after_the_other(void **state)
+{
+    struct error e = {""};
+    struct log_member m;
+    struct lease other;
+    const struct lease_report report = {.folds = 0};
+    (void)state;
+    log_members_open(&m, &on.nodes, &on.names, UINT64_MAX, false);
+    assert_int_equal(log_member_added(&m, 0, 10), 10);
+    lease_init(&other, &on.nodes, &on.names, "other", LEASE_MS, REPLY_MS);
+    must(lease_take(&other, &report, &e), e);
+    registers(writer[1]);
+    uint64_t token = on.view->slot[on.view->current].writer.number;
+    loses_what_it_had();
+    answers_the_roll_call();
+    clock_sleep_us(PAUSE_US);
+    assert_false(has_said(&m));
+    assert_int_equal(on.view->slot[on.view->current].writer.number, token);
+    lease_give_back(&other);
+    lease_fini(&other);
+    wait_until_said(&m);
+    must(say(1, true, &e), e);
+    log_member_close(&m);
 }
 
 int main(void)
@@ -306,6 +422,9 @@ int main(void)
         ERAS_TEST(test_another_view__is_read_again),
         ERAS_TEST(test_a_generation_that_is_read_no_more__is_not_written),
         ERAS_TEST(test_a_generation_that_was_not_written__is_not_read_again),
+        ERAS_TEST(test_what_was_written_of_another_generation__says_nothing),
+        ERAS_TEST(test_what_was_written__is_not_written_again),
+        ERAS_TEST(test_writers__write_one_after_the_other),
     };
     return cmocka_run_group_tests(tests, log_redis_start, log_redis_stop);
 }
