@@ -314,6 +314,31 @@ static void test_a_layer_with_one_entry__begins_in_the_other_lane_later(void **s
 
 /* --- generations that have several layers --- */
 
+/* The last entry of a lane. */
+static struct log_id end_of(unsigned lane)
+{
+    struct error e = {""};
+    struct lane l;
+    struct log_id id;
+    must(log_view_lane_at(on.view, &on.names, &on.nodes, lane, &l, &e), e);
+    redisReply *r = client_command(&on.client, "XREVRANGE %b + - COUNT 1", l.key.text, l.key.length);
+    assert_true(r != NULL && r->elements == 1);
+    const redisReply *text = r->element[0]->element[0];
+    assert_true(log_id_parse(&id, text->str, text->len));
+    freeReplyObject(r);
+    return id;
+}
+
+static void wait_until_folded(void)
+{
+    uint64_t until = clock_mono_us() + WAIT_US;
+    for (unsigned lane = 0; lane < 2; lane++)
+        while (log_id_compare(stored()->folded[lane].position.id, end_of(lane)) < 0) {
+            assert_true(clock_mono_us() < until);
+            clock_sleep_us(5000);
+        }
+}
+
 static bool comes_to(struct log_member *m, enum key_answer answer)
 {
     uint64_t until = clock_mono_us() + WAIT_US;
@@ -349,6 +374,7 @@ static void test_a_generation_of_two_layers__is_read_again(void **state)
     wait_for_layers(2);
     adds_new(a, 0, BATCH); /* into the second one */
     on.names.incarnation = on.view->incarnation;
+    wait_until_folded();
     uint64_t before = reads_another();
     assert_true(comes_to(a, KEY_ABSENT) && comes_to(b, KEY_ABSENT) && comes_to(c, KEY_ABSENT));
     must(grace_switch(on.link, &on.names, before, &e), e);
