@@ -332,6 +332,7 @@ void control_begin_lag(struct control *c)
     for (unsigned i = 0; i < c->filter->lanes; i++)
         lag_begin(&c->lag[i], control_count(&c->filter->lane[i]));
     memset(c->folded_to, 0, sizeof(c->folded_to));
+    c->is_behind = true;
 }
 
 /* The generation before may be read again, and has less of a lane than the one that is read. */
@@ -392,10 +393,11 @@ static enum err fold_as_due(struct control *c, struct error *e)
 {
     uint64_t now = clock_mono_us(),
              interval = c->fold_interval_us != 0 ? c->fold_interval_us : DUE_INTERVAL_US;
-    bool held = lease_is_held(&c->lease);
-    enum err code = held ? control_read_tails(c, e) : ERR_OK; /* what others have added */
+    bool held = lease_is_held(&c->lease), reads = held || (c->folds && c->is_behind);
+    enum err code = reads ? control_read_tails(c, e) : ERR_OK; /* what others have added */
     if (code != ERR_OK)
         return code;
+    c->is_behind &= !reads;
     struct due_facts facts = note_lag(c, now);
     uint64_t due = facts.unfolded_bytes > 0 && c->leaves ? now : fold_due(&facts);
     c->fold_next = DUE_NEVER;

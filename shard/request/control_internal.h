@@ -73,6 +73,7 @@ struct control {
     struct lease lease;
     struct lease_report report;
     struct lag lag[LOG_LANES_MAX];
+    bool is_behind; /* the readers went back, and nothing was read since: what is not folded is not known */
     struct log_id folded_to[LOG_LANES_MAX]; /* by this process, since the lanes are read */
     uint64_t folded_at, oldest; /* the end of the last fold; when something came behind it, 0: nothing */
     uint64_t fold_next;         /* when there may be something to do for whoever folds */
