@@ -92,7 +92,7 @@ enum err control_hold_again(struct control *c, struct error *e)
             held_take_view(f->slot[s], c->view, s);
         }
     f->seed = c->view->seed;
-    f->degraded = c->view->degraded;
+    log_filter_set_degraded(f, c->view->degraded);
     f->state = FILTER_OPEN;
     (void)pthread_rwlock_unlock(&f->lock);
     held_drop(old[0]);
@@ -179,7 +179,7 @@ static enum err take_view(struct control *c, struct error *e)
         return code;
     if (c->is_new) {
         (void)pthread_rwlock_wrlock(&f->lock);
-        f->degraded = c->view->degraded;
+        log_filter_set_degraded(f, c->view->degraded);
         for (unsigned s = 0; s < 2; s++)
             if (control_held_of(c, s) != NULL) {
                 resident_discard(f->slot[s]->resident);

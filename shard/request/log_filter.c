@@ -187,6 +187,12 @@ bool log_filter_take_lost(struct log_filter *f, struct log_lost *out)
     return out->generation != 0;
 }
 
+void log_filter_set_degraded(struct log_filter *f, bool degraded)
+{
+    f->degradations += degraded && !f->degraded;
+    f->degraded = degraded;
+}
+
 void log_filter_close(struct log_filter *f, enum err code, const char *why)
 {
     (void)pthread_rwlock_wrlock(&f->lock);

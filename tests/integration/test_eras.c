@@ -409,6 +409,40 @@ static void test_writers__write_one_after_the_other(void **state)
     log_member_close(&m);
 }
 
+/* --- a degraded filter --- */
+
+static void wait_for_answer(struct log_member *m, uint64_t key, enum key_answer answer)
+{
+    uint64_t until = clock_mono_us() + GUARD_MS * UINT64_C(1000);
+    while (log_member_count(m, key, 1, answer) == 0 && clock_mono_us() < until)
+        clock_sleep_us(1000);
+    assert_int_equal(log_member_count(m, key, 1, answer), 1);
+}
+
+/* It may have lost them, and somebody was told before that they were new. */
+static void test_keys_of_a_degraded_filter__are_not_said_to_be_new(void **state)
+{
+    struct error e = {""};
+    struct log_member m;
+    struct key_name key;
+    uint8_t answers[20];
+    (void)state;
+    log_members_open(&m, &on.nodes, &on.names, UINT64_MAX, true);
+    assert_int_equal(log_member_added(&m, 0, 10), 10);
+    load();
+    names_filter_key(&on.names, "view", &key);
+    freeReplyObject(client_command(&on.client, "HSET %b degraded 1", key.text, key.length));
+    freeReplyObject(client_command(&on.client, "HINCRBY %b version 1", key.text, key.length));
+    wait_for_answer(&m, 100, KEY_MAYBE);
+    must(log_member_add(&m, 0, 20, answers, &e), e);
+    for (unsigned i = 0; i < 20; i++)
+        assert_int_equal(answers[i], i < 10 ? KEY_OLD : KEY_UNSURE);
+    cuts_over_and_heals();
+    wait_for_answer(&m, 100, KEY_ABSENT);
+    assert_int_equal(log_member_added(&m, 20, 10), 10);
+    log_member_close(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -425,6 +459,7 @@ int main(void)
         ERAS_TEST(test_what_was_written_of_another_generation__says_nothing),
         ERAS_TEST(test_what_was_written__is_not_written_again),
         ERAS_TEST(test_writers__write_one_after_the_other),
+        ERAS_TEST(test_keys_of_a_degraded_filter__are_not_said_to_be_new),
     };
     return cmocka_run_group_tests(tests, log_redis_start, log_redis_stop);
 }
