@@ -58,6 +58,15 @@ static enum err add_layers(struct control *c, struct error *e)
     return code;
 }
 
+/* A build heals the generation that it has made. Until this process answers from that one, a filter that
+ * lacked keys still does. Under the filter's lock. */
+static void take_degraded(struct control *c)
+{
+    struct log_filter *f = c->filter;
+    bool is_before = f->current != c->view->current;
+    log_filter_set_degraded(f, c->view->degraded || (f->degraded && is_before));
+}
+
 /* The generations that the view has, and that this process holds, are read again; others are given up. The
  * current one is held in any case. */
 enum err control_hold_again(struct control *c, struct error *e)
@@ -92,7 +101,7 @@ enum err control_hold_again(struct control *c, struct error *e)
             held_take_view(f->slot[s], c->view, s);
         }
     f->seed = c->view->seed;
-    log_filter_set_degraded(f, c->view->degraded);
+    take_degraded(c);
     f->state = FILTER_OPEN;
     (void)pthread_rwlock_unlock(&f->lock);
     held_drop(old[0]);
@@ -147,6 +156,7 @@ static void answer_from(struct control *c, unsigned slot)
     (void)pthread_rwlock_wrlock(&f->lock);
     f->current = slot;
     f->slot[slot ^ 1] = NULL;
+    take_degraded(c);
     (void)pthread_rwlock_unlock(&f->lock);
     if (c->folding[slot ^ 1].held == old)
         control_stop_folding(c);
@@ -179,7 +189,7 @@ static enum err take_view(struct control *c, struct error *e)
         return code;
     if (c->is_new) {
         (void)pthread_rwlock_wrlock(&f->lock);
-        log_filter_set_degraded(f, c->view->degraded);
+        take_degraded(c);
         for (unsigned s = 0; s < 2; s++)
             if (control_held_of(c, s) != NULL) {
                 resident_discard(f->slot[s]->resident);

@@ -40,8 +40,8 @@ struct log_filter {
     unsigned current;     /* answers come from this one */
     bool degraded;
     unsigned degradations; /* how often that has begun */
-    bool registered; /* this process may append */
-    enum err adds;   /* not ERR_OK: they are refused */
+    bool registered;       /* this process may append */
+    enum err adds;         /* not ERR_OK: they are refused */
     char why_adds[200];
     struct filter_lane lane[LOG_LANES_MAX];
 

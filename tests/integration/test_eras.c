@@ -226,17 +226,27 @@ static void test_another_view__is_read_again(void **state)
 
 #define ERAS_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
-static void cuts_over_and_heals(void)
+static void degrades(void)
+{
+    struct key_name key;
+    names_filter_key(&on.names, "view", &key);
+    freeReplyObject(client_command(&on.client, "HSET %b degraded 1", key.text, key.length));
+    freeReplyObject(client_command(&on.client, "HINCRBY %b version 1", key.text, key.length));
+}
+
+/* @loses: and one of its shards is gone. */
+static void heals(bool loses)
 {
     struct error e = {""};
     struct builder *b;
     struct key_name key;
-    names_filter_key(&on.names, "view", &key);
-    freeReplyObject(client_command(&on.client, "HSET %b degraded 1", key.text, key.length));
     must(builder_new(&b, on.link, &on.names, &e), e);
     must(builder_begin(b, &on.view->slot[1].shape, &e), e);
     must(builder_start(b, &e), e);
     builder_note(b);
+    names_log_shard(&on.names, (struct shard_id){b->shape.number, 0, 0}, &key);
+    if (loses)
+        freeReplyObject(client_command(&on.client, "DEL %b", key.text, key.length));
     must(builder_cutover(b, true, &e), e);
     builder_free(b);
 }
@@ -253,7 +263,8 @@ static void test_a_generation_that_is_read_no_more__is_not_written(void **state)
     log_member_pause(&m);
     load();
     uint64_t token = on.view->slot[1].writer.number;
-    cuts_over_and_heals();
+    degrades();
+    heals(false);
     load();
     assert_true(on.view->current == 0 && !on.view->degraded && !on.view->slot[1].shape.built);
     must(client_ok(&on.client, &e, "REPLICAOF 127.0.0.1 1"), e);
@@ -424,22 +435,37 @@ static void test_keys_of_a_degraded_filter__are_not_said_to_be_new(void **state)
 {
     struct error e = {""};
     struct log_member m;
-    struct key_name key;
     uint8_t answers[20];
     (void)state;
     log_members_open(&m, &on.nodes, &on.names, UINT64_MAX, true);
     assert_int_equal(log_member_added(&m, 0, 10), 10);
     load();
-    names_filter_key(&on.names, "view", &key);
-    freeReplyObject(client_command(&on.client, "HSET %b degraded 1", key.text, key.length));
-    freeReplyObject(client_command(&on.client, "HINCRBY %b version 1", key.text, key.length));
+    degrades();
     wait_for_answer(&m, 100, KEY_MAYBE);
     must(log_member_add(&m, 0, 20, answers, &e), e);
     for (unsigned i = 0; i < 20; i++)
         assert_int_equal(answers[i], i < 10 ? KEY_OLD : KEY_UNSURE);
-    cuts_over_and_heals();
+    heals(false);
     wait_for_answer(&m, 100, KEY_ABSENT);
     assert_int_equal(log_member_added(&m, 20, 10), 10);
+    log_member_close(&m);
+}
+
+/* The generation that a build has made cannot be loaded yet, and the one before answers: it lacks keys. */
+static void test_a_filter_that_was_healed__is_degraded_until_it_is_loaded(void **state)
+{
+    struct log_member m;
+    struct log_status status;
+    (void)state;
+    log_members_open(&m, &on.nodes, &on.names, UINT64_MAX, true);
+    load();
+    degrades();
+    wait_for_answer(&m, 100, KEY_MAYBE);
+    heals(true);
+    control_status(m.control, &status);
+    for (uint64_t looks = status.looks; status.looks < looks + 5; control_status(m.control, &status))
+        clock_sleep_us(1000);
+    assert_int_equal(log_member_count(&m, 100, 1, KEY_MAYBE), 1);
     log_member_close(&m);
 }
 
@@ -460,6 +486,7 @@ int main(void)
         ERAS_TEST(test_what_was_written__is_not_written_again),
         ERAS_TEST(test_writers__write_one_after_the_other),
         ERAS_TEST(test_keys_of_a_degraded_filter__are_not_said_to_be_new),
+        ERAS_TEST(test_a_filter_that_was_healed__is_degraded_until_it_is_loaded),
     };
     return cmocka_run_group_tests(tests, log_redis_start, log_redis_stop);
 }
