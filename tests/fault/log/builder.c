@@ -89,17 +89,22 @@ static enum err run_once(struct turn *t, struct error *e)
 {
     enum err code = ERR_OK;
     if (t->builder->anew) {
+        ledger_note(t->o->ledger, "builder %u: begins generation %" PRIu64, t->o->number,
+                    t->builder->shape.number);
         code = builder_start(t->builder, e);
         t->row = 0;
         if (code == ERR_OK)
             settle(t->o->ledger);
+        ledger_note(t->o->ledger, "builder %u: has settled, %s", t->o->number, e->text);
     }
     if (code == ERR_OK)
         code = make_bits(t, e);
     if (code == ERR_OK)
         code = put_rows(t, e);
     if (code == ERR_OK)
-        code = log_build_cutover(t->build, false, e);
+        code = log_build_cutover(t->build, true, e);
+    ledger_note(t->o->ledger, "builder %u: generation %" PRIu64 " is %s %s", t->o->number,
+                t->builder->shape.number, code == ERR_OK ? "read" : "not built:", e->text);
     return code;
 }
 
@@ -109,6 +114,8 @@ static enum err resume(struct turn *t, struct error *e)
     enum err code = builder_resume(t->builder, &rows, e);
     t->row = code == ERR_OK && !t->builder->anew ? strtoull(buffer_text(&rows), NULL, 10) : 0;
     buffer_fini(&rows);
+    ledger_note(t->o->ledger, "builder %u: resumes generation %" PRIu64 "%s from row %" PRIu64 " %s",
+                t->o->number, t->builder->shape.number, t->builder->anew ? " anew" : "", t->row, e->text);
     return code;
 }
 
@@ -140,28 +147,33 @@ static enum err build(struct turn *t, struct error *e)
 
 /* --- the generation that is not read --- */
 
-static bool is_built_beside(const struct log_view *v)
+/* It was read, and is to be retired; it may lack keys by now, and be none to go back to. */
+static bool was_read(const struct log_view *v)
 {
     const struct generation *other = &v->slot[v->current ^ 1].shape;
-    return other->number != 0 && other->built;
+    return other->number != 0 && (other->built || other->number < v->slot[v->current].shape.number);
 }
 
 static enum err roll_back(struct turn *t, struct error *e)
 {
     enum err code = load_view(t, e);
-    if (code != ERR_OK || !is_built_beside(t->view))
+    if (code != ERR_OK || !was_read(t->view))
         return code;
     code = grace_switch(t->link, t->o->names, t->view->slot[t->view->current ^ 1].shape.number, e);
+    ledger_note(t->o->ledger, "builder %u: rolls back to generation %" PRIu64 " %s", t->o->number,
+                t->view->slot[t->view->current ^ 1].shape.number, e->text);
     if (code == ERR_OK)
         atomic_fetch_add(&t->o->ledger->rollbacks, 1);
-    return code == ERR_CONFLICT ? ERR_OK : code; /* a lane was replaced meanwhile */
+    return code == ERR_CONFLICT ? ERR_OK : code; /* a lane was replaced meanwhile, or keys are missing */
 }
 
 static enum err retire(struct turn *t, struct error *e)
 {
     enum err code = load_view(t, e);
-    if (code == ERR_OK && is_built_beside(t->view)) {
+    if (code == ERR_OK && was_read(t->view)) {
         code = grace_forget(t->link, t->o->names, t->view->slot[t->view->current ^ 1].shape.number, NULL, e);
+        ledger_note(t->o->ledger, "builder %u: retires generation %" PRIu64 " %s", t->o->number,
+                    t->view->slot[t->view->current ^ 1].shape.number, e->text);
         if (code == ERR_OK)
             atomic_fetch_add(&t->o->ledger->retired, 1);
     }
@@ -176,7 +188,7 @@ enum err builder_turn(const struct builder_options *o, struct link *l, bool back
     if (t.view == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     enum err code = load_view(&t, e);
-    if (code == ERR_OK && is_built_beside(t.view))
+    if (code == ERR_OK && was_read(t.view))
         code = retire(&t, e); /* of a turn before */
     if (code == ERR_OK)
         code = load_view(&t, e);
