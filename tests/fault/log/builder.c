@@ -19,7 +19,8 @@ enum {
     PAGES = 10, /* between checkpoints */
     MEMORY = 1 << 30,
     STARTS_MAX = 200, /* of one build; some time apart */
-    PAUSE_US = 10000
+    PAUSE_US = 10000,
+    SHARD_BYTES = 32768
 };
 
 struct turn {
@@ -119,6 +120,25 @@ static enum err resume(struct turn *t, struct error *e)
     return code;
 }
 
+/* As the one that is read. Or with two layers, the second of which has room for all rows, and is soon said to
+ * be full. */
+static enum err choose_shape(const struct turn *t, struct generation *out, struct error *e)
+{
+    const struct ledger *l = t->o->ledger;
+    uint64_t keys = 0;
+    *out = t->view->slot[t->view->current].shape;
+    if (!t->o->layers)
+        return ERR_OK;
+    for (unsigned i = 0; i < LEDGER_KEYS; i++)
+        keys += l->acknowledged[i];
+    out->layer_count = 2;
+    out->layers[1] = out->layers[0];
+    out->layers[1].capacity = keys / 4 + 1;
+    out->capacity = out->layers[0].capacity + out->layers[1].capacity;
+    return geometry_plan_log(&out->layers[1].geometry, 2 * keys + PAGE, out->layers[1].error_rate,
+                             SHARD_BYTES, e);
+}
+
 /* The build that the view has, or a new one beside the generation that is read. */
 static enum err build(struct turn *t, struct error *e)
 {
@@ -127,7 +147,10 @@ static enum err build(struct turn *t, struct error *e)
         return code;
     code = resume(t, e);
     if (code == ERR_NOT_FOUND) {
-        code = builder_begin(t->builder, &t->view->slot[t->view->current].shape, e);
+        struct generation shape;
+        code = choose_shape(t, &shape, e);
+        if (code == ERR_OK)
+            code = builder_begin(t->builder, &shape, e);
         t->builder->anew = true;
     }
     if (code == ERR_OK)

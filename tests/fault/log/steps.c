@@ -66,6 +66,7 @@ struct steps {
 /* What process A does. Each returns false where it could not be done. */
 struct step {
     bool filter;                              /* there is one before, and a process that writes */
+    uint64_t capacity;                        /* of the filter, which grows; 0: it has room for all */
     bool (*ready)(struct steps *s, void **x); /* A, before its requests are counted; NULL: nothing */
     bool (*before)(struct steps *s);          /* then the test; NULL: nothing */
     bool (*act)(struct steps *s, void *x);    /* A */
@@ -95,7 +96,8 @@ static bool make(struct steps *s, const struct nodes *nodes)
     struct link *l = link_new(nodes, TIMEOUT_MS, NULL);
     struct names names = s->names;
     names.incarnation = 0;
-    enum err code = log_member_make(l, &names, 4 * KEYS, 2, SHARD_BYTES, &e);
+    uint64_t capacity = s->kind->capacity != 0 ? s->kind->capacity : 4 * KEYS;
+    enum err code = log_member_make(l, &names, capacity, 2, SHARD_BYTES, &e);
     link_free(l);
     return code == ERR_EXISTS || said(code, &e);
 }
@@ -360,6 +362,49 @@ static bool finish_build(struct steps *s)
     return add_more(s, &s->writer) && build(s, &s->b, false) && finish_fold(s);
 }
 
+/* --- layers --- */
+
+enum { FEW = 150, A_FIRST = LEDGER_NEVER / 2, A_KEYS = 200, A_BATCH = 20 };
+
+/* Nobody else makes the layer meanwhile. */
+static bool pause_writer(struct steps *s)
+{
+    log_member_pause(&s->writer);
+    return true;
+}
+
+/* Add what the filter has no room for. */
+static bool add_too_many(struct steps *s, void *x)
+{
+    struct log_member *m = x;
+    bool ok = true;
+    control_set_folding(m->control, true);
+    for (uint64_t at = A_FIRST; at < A_FIRST + A_KEYS && ok; at += A_BATCH) {
+        ok = ask(m, true, at, at + A_BATCH, KEY_ADDED);
+        for (uint64_t i = at; i < at + A_BATCH && ok; i++)
+            ledger_acknowledge(s->ledger, i, 0);
+    }
+    return ok && wait_until_folded(s, m);
+}
+
+static bool finish_grow(struct steps *s)
+{
+    log_member_go_on(&s->writer);
+    control_set_folding(s->writer.control, true);
+    bool ok = add_more(s, &s->writer) && add_more(s, &s->writer) && wait_until_folded(s, NULL);
+    control_set_folding(s->writer.control, false);
+    return is_said(!ok || s->view->slot[s->view->current].shape.layer_count > 1, "no layer was added") && ok;
+}
+
+/* What A was told of is there. */
+static bool has_keys_of_a(struct steps *s)
+{
+    bool ok = true;
+    for (uint64_t i = A_FIRST; i < A_FIRST + A_KEYS && ok; i++)
+        ok = !s->ledger->acknowledged[i] || ask(&s->writer, false, i, i + 1, KEY_PRESENT);
+    return ok;
+}
+
 /* --- all of them --- */
 
 static const struct step_kind names[] = {
@@ -369,6 +414,7 @@ static const struct step_kind names[] = {
     {"step-shard", "a shard is lost, and who makes it again dies at each request"},
     {"step-lane", "a lane is lost, and who replaces it stands still at each request"},
     {"step-build", "a builder dies at each request"},
+    {"step-grow", "who adds a layer, adds and folds dies at each request"},
     {NULL, NULL},
 };
 const struct step_kind *const step_kinds = names;
@@ -380,6 +426,13 @@ static const struct step kinds[] = {
     {.filter = true, .ready = open_folder, .before = delete_shard, .act = fold_all, .finish = finish_fold},
     {.filter = true, .ready = open_writer, .before = delete_lane, .act = add_and_fold, .finish = finish_fold},
     {.filter = true, .act = build_it, .finish = finish_build},
+    {.filter = true,
+     .capacity = FEW,
+     .ready = open_folder,
+     .before = pause_writer,
+     .act = add_too_many,
+     .finish = finish_grow,
+     .after = has_keys_of_a},
 };
 
 /* --- a step --- */

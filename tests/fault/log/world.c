@@ -69,7 +69,8 @@ bool log_world_start_builder(struct log_world *w, unsigned i)
                                       .names = &w->names,
                                       .ledger = w->ledger,
                                       .number = i,
-                                      .seed = w->seed * 1000 + w->started++};
+                                      .seed = w->seed * 1000 + w->started++,
+                                      .layers = w->kind->capacity != 0};
     pid_t pid = fork();
     if (pid == 0)
         _exit(builder_process_run(&o));
