@@ -459,7 +459,7 @@ static enum err write_all(struct control *c, struct held *h, struct error *e)
 /* Write, and say so, once: whoever wrote again would take over from the others, which then could not end. For
  * the same reason they write one after the other: who has the folder's lease. In a view that went back,
  * what this process has said may be older than what was lost. */
-static enum err write_and_say(struct control *c, struct error *e)
+static enum err write_and_say(struct control *c, bool *wrote, struct error *e)
 {
     struct log_filter *f = c->filter;
     struct held *h = control_held_of(c, c->view->current);
@@ -477,6 +477,17 @@ static enum err write_and_say(struct control *c, struct error *e)
         c->wrote_back = c->went_back && code == ERR_OK;
     }
     lease_give_back(&c->lease);
+    *wrote = code == ERR_OK && all;
+    return code;
+}
+
+/* Others have to write yet, or are gone: these are removed when their removals are folded. Who has written
+ * all that it has in memory may fold: the shards have every entry that it has applied. Then it is another
+ * one's turn. */
+static enum err fold_while_waiting(struct control *c, struct error *e)
+{
+    enum err code = control_fold_if_due(c, e);
+    lease_give_back(&c->lease);
     return code;
 }
 
@@ -486,6 +497,7 @@ enum err control_follow_eras(struct control *c, struct error *e)
 {
     struct log_filter *f = c->filter;
     enum eras_action action;
+    bool wrote = false;
     unsigned missing = 0;
     enum err code = eras_look(&c->eras, c->link, &f->names, c->view, &action, e);
     if (code == ERR_OK)
@@ -495,11 +507,13 @@ enum err control_follow_eras(struct control *c, struct error *e)
     if (code != ERR_OK || action == ERAS_KEEP)
         return code;
     if (action == ERAS_WRITE && f->registered)
-        code = write_and_say(c, e);
+        code = write_and_say(c, &wrote, e);
     if (code == ERR_OK)
         code = eras_take(&c->eras, c->link, &f->names, c->view, action, &missing, e);
     if (code == ERR_OK && missing > 0)
         code = control_read_tails(c, e); /* lanes that are in another era, too, come first */
+    if (code == ERR_OK && missing > 0 && wrote)
+        code = fold_while_waiting(c, e);
     if (code == ERR_OK && missing > 0) {
         c->waits = WAITS_FOR_SHARDS;
         return error_set(e, ERR_BUSY,

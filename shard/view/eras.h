@@ -12,7 +12,8 @@
  * | is not known to be, and each registered writer has all shards | each writes what it has to the shards, |
  * | in memory                                                     | and says so; the last one has the view |
  * |                                                               | take the id                            |
- * | else                                                          | the same, and the filter is degraded   |
+ * | else                                                          | the same, and the filter is degraded;  |
+ * |                                                               | nobody waits for writers in doubt      |
  *
  * A writer's memory has at least the keys whose adds it has acknowledged, so all of them together have every
  * key.

@@ -11,10 +11,18 @@
 #include "shard/view/eras.h"
 #include "shard/view/grace.h"
 #include "shard/view/lease.h"
+#include "shard/view/remove.h"
 #include "shard/view/roll.h"
 #include "shard/view/view_load.h"
 
-enum { REPLY_MS = 5000, WRITERS = 2, GUARD_MS = 20000, LEASE_MS = 60000, PAUSE_US = 600 * 1000 };
+enum {
+    REPLY_MS = 5000,
+    WRITERS = 2,
+    GUARD_MS = 20000,
+    LEASE_MS = 60000,
+    PAUSE_US = 600 * 1000,
+    GONE_US = 20 * 1000
+};
 
 static struct eras eras;
 static uint8_t writer[WRITERS][LOG_WRITER_BYTES] = {"the first one", "the second one"};
@@ -420,6 +428,54 @@ static void test_writers__write_one_after_the_other(void **state)
     log_member_close(&m);
 }
 
+/* One that is gone is removed when that is folded, though the nodes are not accepted yet. */
+static void test_a_writer_that_is_gone__is_removed_while_others_wait(void **state)
+{
+    struct log_member m;
+    struct error e = {""};
+    const struct log_member_options o = {.nodes = &on.nodes,
+                                         .names = &on.names,
+                                         .memory = UINT64_MAX,
+                                         .timeout_ms = REPLY_MS,
+                                         .writer_grace_us = GONE_US,
+                                         .folds = true};
+    (void)state;
+    must(log_member_open(&m, &o, &e), e);
+    assert_int_equal(log_member_added(&m, 0, 10), 10);
+    registers(writer[1]);
+    loses_what_it_had();
+    answers_the_roll_call();
+    uint64_t until = clock_mono_us() + GUARD_MS * UINT64_C(1000);
+    while (look() != ERAS_KEEP && clock_mono_us() < until) {
+        clock_sleep_us(5000);
+        load();
+    }
+    assert_int_equal(look(), ERAS_KEEP);
+    assert_false(on.view->degraded);
+    assert_int_equal(log_member_count(&m, 0, 10, KEY_PRESENT), 10);
+    log_member_close(&m);
+}
+
+/* The filter is degraded in any case. */
+static void test_a_writer_in_doubt__is_not_waited_for_where_one_lacks_memory(void **state)
+{
+    struct error e = {""};
+    struct roll r;
+    (void)state;
+    registers(writer[0]);
+    registers(writer[1]);
+    renew();
+    assert_int_equal(look(), ERAS_WRITE);
+    roll_init(&r, on.link, &on.names, writer[0]);
+    must(remove_doubt(&r, log_view_writer(on.view, writer[1]), &e), e);
+    roll_fini(&r);
+    must(say(0, true, &e), e);
+    assert_int_equal(take(ERAS_WRITE), 1);
+    must(say(0, false, &e), e);
+    assert_int_equal(take(ERAS_WRITE), 0);
+    assert_true(on.view->degraded);
+}
+
 /* --- a degraded filter --- */
 
 static void wait_for_answer(struct log_member *m, uint64_t key, enum key_answer answer)
@@ -485,6 +541,8 @@ int main(void)
         ERAS_TEST(test_what_was_written_of_another_generation__says_nothing),
         ERAS_TEST(test_what_was_written__is_not_written_again),
         ERAS_TEST(test_writers__write_one_after_the_other),
+        ERAS_TEST(test_a_writer_that_is_gone__is_removed_while_others_wait),
+        ERAS_TEST(test_a_writer_in_doubt__is_not_waited_for_where_one_lacks_memory),
         ERAS_TEST(test_keys_of_a_degraded_filter__are_not_said_to_be_new),
         ERAS_TEST(test_a_filter_that_was_healed__is_degraded_until_it_is_loaded),
     };
