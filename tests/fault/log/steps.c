@@ -391,7 +391,9 @@ static bool finish_grow(struct steps *s)
 {
     log_member_go_on(&s->writer);
     control_set_folding(s->writer.control, true);
-    bool ok = add_more(s, &s->writer) && add_more(s, &s->writer) && wait_until_folded(s, NULL);
+    bool ok = add_more(s, &s->writer); /* and once more: it is full by then, whatever A has done */
+    ok = ok && add_more(s, &s->writer);
+    ok = ok && wait_until_folded(s, NULL);
     control_set_folding(s->writer.control, false);
     return is_said(!ok || s->view->slot[s->view->current].shape.layer_count > 1, "no layer was added") && ok;
 }
