@@ -109,7 +109,10 @@ enum err control_load_view(struct control *c, struct error *e)
         return gone(c, "the filter was deleted, and made anew", e);
     if (c->view->deleting)
         return gone(c, "the filter is being deleted", e);
-    c->went_back |= c->view->version < c->version;
+    if (c->view->version < c->version) {
+        c->went_back = true;
+        c->wrote_back = false;
+    }
     if (f->names.incarnation == 0) {
         f->names.incarnation = c->view->incarnation;
         roll_init(&c->roll, c->link, &f->names, f->writer);

@@ -86,8 +86,7 @@ enum err control_read_tails(struct control *c, struct error *e)
     return w.code;
 }
 
-/* For the folder: it ends where another process has the lease by now. One that has none goes on: shards'
- * nodes in another era are written by all. */
+/* It ends where another process has the lease by now. */
 static enum err renew_lease(void *arg, struct error *e)
 {
     struct control *c = arg;
@@ -333,6 +332,7 @@ void control_begin_lag(struct control *c)
     for (unsigned i = 0; i < c->filter->lanes; i++)
         lag_begin(&c->lag[i], control_count(&c->filter->lane[i]));
     memset(c->folded_to, 0, sizeof(c->folded_to));
+    c->is_behind = true;
 }
 
 /* The generation before may be read again, and has less of a lane than the one that is read. */
@@ -393,10 +393,11 @@ static enum err fold_as_due(struct control *c, struct error *e)
 {
     uint64_t now = clock_mono_us(),
              interval = c->fold_interval_us != 0 ? c->fold_interval_us : DUE_INTERVAL_US;
-    bool held = lease_is_held(&c->lease);
-    enum err code = held ? control_read_tails(c, e) : ERR_OK; /* what others have added */
+    bool held = lease_is_held(&c->lease), reads = held || (c->folds && c->is_behind);
+    enum err code = reads ? control_read_tails(c, e) : ERR_OK; /* what others have added */
     if (code != ERR_OK)
         return code;
+    c->is_behind &= !reads;
     struct due_facts facts = note_lag(c, now);
     uint64_t due = facts.unfolded_bytes > 0 && c->leaves ? now : fold_due(&facts);
     c->fold_next = DUE_NEVER;
@@ -439,8 +440,11 @@ static enum err write_all(struct control *c, struct held *h, struct error *e)
     uint64_t missing;
     struct fold fold;
     enum err code = ERR_OK;
-    while (more && !full && code == ERR_OK)
+    while (more && !full && code == ERR_OK) {
         code = control_load_some(c, h, &c->eras.now, &full, &more, e);
+        if (code == ERR_OK)
+            code = renew_lease(c, e);
+    }
     if (code != ERR_OK)
         return code;
     code = control_make_missing(c, h, NULL, &fold, &missing, e);
@@ -452,12 +456,48 @@ static enum err write_all(struct control *c, struct held *h, struct error *e)
     return control_fold(c, e);
 }
 
+/* Write, and say so, once: whoever wrote again would take over from the others, which then could not end. For
+ * the same reason they write one after the other: who has the folder's lease. In a view that went back,
+ * what this process has said may be older than what was lost. */
+static enum err write_and_say(struct control *c, bool *wrote, struct error *e)
+{
+    struct log_filter *f = c->filter;
+    struct held *h = control_held_of(c, c->view->current);
+    bool all = h != NULL && had_all(h), said = false;
+    enum err code = ERR_OK;
+    if (!c->went_back || c->wrote_back)
+        code = eras_has_said(&c->eras, c->link, &f->names, c->view, f->writer, all, &said, e);
+    if (code == ERR_OK && !said && all) {
+        code = lease_take(&c->lease, &c->report, e);
+        if (code == ERR_OK)
+            code = write_all(c, h, e);
+    }
+    if (code == ERR_OK && !said) {
+        code = eras_say(&c->eras, c->link, &f->names, c->view, f->writer, all, e);
+        c->wrote_back = c->went_back && code == ERR_OK;
+    }
+    lease_give_back(&c->lease);
+    *wrote = code == ERR_OK && all;
+    return code;
+}
+
+/* Others have to write yet, or are gone: these are removed when their removals are folded. Who has written
+ * all that it has in memory may fold: the shards have every entry that it has applied. Then it is another
+ * one's turn. */
+static enum err fold_while_waiting(struct control *c, struct error *e)
+{
+    enum err code = control_fold_if_due(c, e);
+    lease_give_back(&c->lease);
+    return code;
+}
+
 /* The shards' nodes have other replication ids than the view accepts (eras.h). What is in memory is written
  * to them, so far as it is. */
 enum err control_follow_eras(struct control *c, struct error *e)
 {
     struct log_filter *f = c->filter;
     enum eras_action action;
+    bool wrote = false;
     unsigned missing = 0;
     enum err code = eras_look(&c->eras, c->link, &f->names, c->view, &action, e);
     if (code == ERR_OK)
@@ -466,18 +506,14 @@ enum err control_follow_eras(struct control *c, struct error *e)
         action = ERAS_WRITE;
     if (code != ERR_OK || action == ERAS_KEEP)
         return code;
-    if (action == ERAS_WRITE && f->registered) {
-        struct held *h = control_held_of(c, c->view->current);
-        bool all = h != NULL && had_all(h);
-        if (all)
-            code = write_all(c, h, e);
-        if (code == ERR_OK)
-            code = eras_say(&c->eras, c->link, &f->names, c->view, f->writer, all, e);
-    }
+    if (action == ERAS_WRITE && f->registered)
+        code = write_and_say(c, &wrote, e);
     if (code == ERR_OK)
         code = eras_take(&c->eras, c->link, &f->names, c->view, action, &missing, e);
     if (code == ERR_OK && missing > 0)
         code = control_read_tails(c, e); /* lanes that are in another era, too, come first */
+    if (code == ERR_OK && missing > 0 && wrote)
+        code = fold_while_waiting(c, e);
     if (code == ERR_OK && missing > 0) {
         c->waits = WAITS_FOR_SHARDS;
         return error_set(e, ERR_BUSY,
@@ -485,5 +521,6 @@ enum err control_follow_eras(struct control *c, struct error *e)
                          missing);
     }
     c->went_back &= code != ERR_OK;
+    c->wrote_back &= c->went_back;
     return code == ERR_OK ? control_read_view(c, e) : code;
 }

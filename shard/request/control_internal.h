@@ -42,6 +42,7 @@ struct control {
     bool lacks_shards;         /* this process has not all lost ones in memory */
     bool is_new;               /* blocks are not read by the latest view yet */
     bool went_back;            /* a later one had been seen: what is in Redis is older than what was */
+    bool wrote_back;           /* and was written since, which the view knows */
     unsigned failures;         /* calls that failed, one after the other */
     uint64_t looked_at, looks; /* when the view was read last, how often */
     struct log_view *view;
@@ -72,6 +73,7 @@ struct control {
     struct lease lease;
     struct lease_report report;
     struct lag lag[LOG_LANES_MAX];
+    bool is_behind; /* the readers went back, and nothing was read since: what is not folded is not known */
     struct log_id folded_to[LOG_LANES_MAX]; /* by this process, since the lanes are read */
     uint64_t folded_at, oldest; /* the end of the last fold; when something came behind it, 0: nothing */
     uint64_t fold_next;         /* when there may be something to do for whoever folds */

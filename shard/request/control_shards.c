@@ -58,15 +58,14 @@ static enum err add_layers(struct control *c, struct error *e)
     return code;
 }
 
-/* Under the filter's lock. A generation that is answered from until the next one is in memory may be the one
- * that this has healed; one that the view has no more stays what it was. */
-static void take_degraded(const struct control *c)
+/* A generation that is not built lacks what its source has. A build heals the one that it has made. Until
+ * this process answers from that one, a filter that lacked keys still does. Under the filter's lock. */
+static void take_degraded(struct control *c)
 {
     struct log_filter *f = c->filter;
-    for (unsigned s = 0; s < 2; s++)
-        if (control_held_of(c, s) != NULL)
-            f->slot[s]->degraded = c->view->degraded || !c->view->slot[s].shape.built;
-    f->degraded = f->slot[f->current]->degraded;
+    bool is_before = f->current != c->view->current;
+    bool is_built = c->view->slot[c->view->current].shape.built;
+    log_filter_set_degraded(f, c->view->degraded || !is_built || (f->degraded && is_before));
 }
 
 /* The generations that the view has, and that this process holds, are read again; others are given up. The
@@ -126,7 +125,6 @@ enum err control_hold_beside(struct control *c, unsigned slot, struct error *e)
     (void)pthread_rwlock_wrlock(&f->lock);
     old = f->slot[slot];
     f->slot[slot] = h;
-    take_degraded(c);
     (void)pthread_rwlock_unlock(&f->lock);
     held_drop(old);
     for (unsigned i = 0; i < f->lanes; i++)
@@ -159,7 +157,7 @@ static void answer_from(struct control *c, unsigned slot)
     (void)pthread_rwlock_wrlock(&f->lock);
     f->current = slot;
     f->slot[slot ^ 1] = NULL;
-    f->degraded = f->slot[slot]->degraded;
+    take_degraded(c);
     (void)pthread_rwlock_unlock(&f->lock);
     if (c->folding[slot ^ 1].held == old)
         control_stop_folding(c);

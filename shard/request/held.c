@@ -44,21 +44,34 @@ static bool has_begun(const struct resident *r, unsigned layer)
     return begun;
 }
 
-enum err held_add_layers(struct held *h, const struct generation *shape, const struct names *names,
-                         struct error *e)
+/* With nothing in memory. */
+static enum err add_layers(struct held *h, const struct generation *shape, uint16_t tag, struct error *e)
 {
-    uint16_t tag = hash_tag(names->incarnation, names->filter, names->filter_length, shape->number);
     enum err code = ERR_OK;
     for (unsigned l = h->shape.layer_count; l < shape->layer_count && code == ERR_OK; l++) {
         h->shape.layers[l] = shape->layers[l]; /* before entries can go into it */
         code = resident_add_layer(h->resident, &shape->layers[l].geometry, tag, e);
-        if (code != ERR_OK)
-            break;
-        h->shape.layer_count = l + 1;
-        if (!has_begun(h->resident, l))
-            load_empty(h, l, tag);
+        if (code == ERR_OK)
+            h->shape.layer_count = l + 1;
     }
     h->shape.capacity = shape->capacity;
+    return code;
+}
+
+static uint16_t tag_of(const struct generation *shape, const struct names *names)
+{
+    return hash_tag(names->incarnation, names->filter, names->filter_length, shape->number);
+}
+
+enum err held_add_layers(struct held *h, const struct generation *shape, const struct names *names,
+                         struct error *e)
+{
+    uint16_t tag = tag_of(shape, names);
+    unsigned first = h->shape.layer_count;
+    enum err code = add_layers(h, shape, tag, e);
+    for (unsigned l = first; l < h->shape.layer_count; l++)
+        if (!has_begun(h->resident, l))
+            load_empty(h, l, tag);
     return code;
 }
 
@@ -76,8 +89,8 @@ enum err held_new(struct held **out, const struct log_view *view, unsigned slot,
     enum err code = placement_resolve(&h->placement, names, shape, nodes, e);
     if (code == ERR_OK)
         code = resident_new(&h->resident, shape->seed, view->lane_count, budget, e);
-    if (code == ERR_OK)
-        code = held_add_layers(h, shape, names, e);
+    if (code == ERR_OK) /* all of them are loaded: whether they have begun is not known yet */
+        code = add_layers(h, shape, tag_of(shape, names), e);
     if (code == ERR_OK) {
         held_take_view(h, view, slot);
         held_begin(h, view, slot);

@@ -27,7 +27,6 @@ struct held {
     _Atomic unsigned full_lanes;         /* that are marked */
     /* Of the view that the control has seen last, under the filter's lock: what blocks are read by. */
     uint32_t view; /* resident_view() */
-    bool degraded; /* it may lack acknowledged keys: it is not built, or the view says so */
     struct writer_token writer;
     struct trusted eras;
 };

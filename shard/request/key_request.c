@@ -169,6 +169,8 @@ static enum binding bind_locked(struct key_request *q, uint64_t *seed, unsigned 
         f->wake(f->wake_arg);
         return BINDING_WAITS;
     }
+    q->was_degraded = f->degraded;
+    q->degradations = f->degradations;
     *seed = f->seed;
     *lanes = f->lanes;
     return BINDING_DONE;
@@ -375,25 +377,35 @@ static bool is_still_held(const struct key_request *q, bool *degraded)
     struct log_filter *f = q->filter;
     (void)pthread_rwlock_rdlock(&f->lock);
     bool held = f->state == FILTER_OPEN && (f->slot[0] == q->held || f->slot[1] == q->held);
-    *degraded = q->held->degraded;
+    *degraded = f->degraded;
     (void)pthread_rwlock_unlock(&f->lock);
     return held;
 }
 
+/* The filter may have lacked keys since the request was bound. */
+static bool may_have_lacked(const struct key_request *q)
+{
+    struct log_filter *f = q->filter;
+    (void)pthread_rwlock_rdlock(&f->lock);
+    bool lacked = q->was_degraded || q->degradations != f->degradations;
+    (void)pthread_rwlock_unlock(&f->lock);
+    return lacked;
+}
+
 /* Where the generation was left meanwhile, the next one has said what is new: it may have been loaded with
- * these very keys in it. */
+ * these very keys in it. A key that is missing may have been there before, where the filter lacks some. */
 static void answer_add(struct key_request *q)
 {
-    bool degraded, held = is_still_held(q, &degraded);
+    bool degraded, held = is_still_held(q, &degraded), lacked = may_have_lacked(q);
     for (unsigned i = 0; i < q->part; i++) {
         uint8_t *answer = &q->answers[q->from + q->order[i]];
-        if (q->found[i] == RESIDENT_NEW)
+        if (q->found[i] == RESIDENT_NEW && !lacked)
             *answer = KEY_ADDED;
         else if (q->found[i] == RESIDENT_OLD && held)
             *answer = KEY_OLD;
         else if (q->found[i] == RESIDENT_REFUSED)
             *answer = KEY_NO_ROOM;
-        else /* RESIDENT_UNSURE, LANE_FRESH_UNKNOWN */
+        else /* RESIDENT_UNSURE, LANE_FRESH_UNKNOWN; new, as far as is known */
             *answer = KEY_UNSURE;
     }
     end_part(q);

@@ -20,8 +20,8 @@ enum key_answer {
     KEY_ADDED,   /* it was not there before, as the log has it */
     KEY_OLD,     /* it was, or seemed to be */
     KEY_NO_ROOM, /* it is not there, and was not added: the filter does not grow, and is full */
-    KEY_UNSURE   /* it is there now; the filter's lanes changed, so that nobody can tell whether it was before
-                  */
+    KEY_UNSURE /* it is there now; the filter's lanes changed, or it may have lost acknowledged keys, so that
+                * nobody can tell whether it was before */
 };
 
 struct request_key {
@@ -56,9 +56,11 @@ struct key_request {
     unsigned left;     /* keys of the part; of a check: those, first in the order, that were not found yet */
     unsigned reserved; /* of the generation's room */
     bool adds, is_sent;
-    bool was_delayed; /* its keys did not leave in the call that began it: a later request may be ahead of it
-                       */
-    bool only_looks;  /* it adds to a generation that is full */
+    bool was_delayed;  /* its keys did not leave in the call that began it: a later request may be ahead of it
+                        */
+    bool only_looks;   /* it adds to a generation that is full */
+    bool was_degraded; /* the filter, when it was bound last; and how often that had begun */
+    unsigned degradations;
     uint8_t state;
     uint64_t deadline;
     uint64_t changes;                /* of the filter, when it was bound last */

@@ -195,6 +195,12 @@ bool log_filter_is_closed(struct log_filter *f)
     return closed;
 }
 
+void log_filter_set_degraded(struct log_filter *f, bool degraded)
+{
+    f->degradations += degraded && !f->degraded;
+    f->degraded = degraded;
+}
+
 void log_filter_close(struct log_filter *f, enum err code, const char *why)
 {
     (void)pthread_rwlock_wrlock(&f->lock);

@@ -39,8 +39,9 @@ struct log_filter {
     struct held *slot[2]; /* entries are applied to these; NULL: none */
     unsigned current;     /* answers come from this one */
     bool degraded;
-    bool registered; /* this process may append */
-    enum err adds;   /* not ERR_OK: they are refused */
+    unsigned degradations; /* how often that has begun */
+    bool registered;       /* this process may append */
+    enum err adds;         /* not ERR_OK: they are refused */
     char why_adds[200];
     struct filter_lane lane[LOG_LANES_MAX];
 
@@ -86,6 +87,8 @@ unsigned log_filter_parked(struct log_filter *f);
 void log_filter_lost(struct log_filter *f, const struct log_lost *lost);
 /* The one that was missed since the last call. False: none. */
 bool log_filter_take_lost(struct log_filter *f, struct log_lost *out);
+/* What the view says of it. Under the filter's lock, as who writes. */
+void log_filter_set_degraded(struct log_filter *f, bool degraded);
 /* Requests are told so from now on. */
 void log_filter_close(struct log_filter *f, enum err code, const char *why);
 

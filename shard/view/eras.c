@@ -82,15 +82,38 @@ enum err eras_look(struct eras *s, struct link *l, const struct names *names, co
     return *out == ERAS_KEEP ? copy(&s->seen, &s->there, e) : ERR_OK;
 }
 
-static void put_eras(struct script_call *c, const struct trusted *eras, bool partly)
+static void format(struct buffer *out, const struct trusted *eras)
+{
+    for (unsigned i = 0; i < eras->count; i++)
+        buffer_printf(out, "%s%016" PRIx64, i == 0 ? "" : " ", eras->id[i]);
+    if (eras->count == 0)
+        buffer_append(out, "-", 1);
+}
+
+static uint64_t generation_of(const struct log_view *v)
+{
+    return v->slot[v->current].shape.number;
+}
+
+/* What a writer says of the generation that @v reads. */
+static void format_said(struct buffer *out, const struct eras *s, const struct log_view *v, bool all)
+{
+    format(out, &s->now);
+    buffer_printf(out, " of %" PRIu64 "%s", generation_of(v), all ? "" : " partly");
+}
+
+static void put_eras(struct script_call *c, const struct trusted *eras)
 {
     struct buffer text = {0};
-    for (unsigned i = 0; i < eras->count; i++)
-        buffer_printf(&text, "%s%016" PRIx64, i == 0 ? "" : " ", eras->id[i]);
-    if (eras->count == 0)
-        buffer_append(&text, "-", 1);
-    if (partly)
-        buffer_printf(&text, " partly");
+    format(&text, eras);
+    script_bytes(c, text.data, text.length);
+    buffer_fini(&text);
+}
+
+static void put_said(struct script_call *c, const struct eras *s, const struct log_view *v, bool all)
+{
+    struct buffer text = {0};
+    format_said(&text, s, v, all);
     script_bytes(c, text.data, text.length);
     buffer_fini(&text);
 }
@@ -123,20 +146,60 @@ static enum err look_again(const struct eras *s, struct link *l, const struct na
                : code;
 }
 
+enum { SAID_MAX = LOG_WRITER_NAME_MAX };
+
+/* The field of the view in which @writer says what it has written. */
+static void name_said(const uint8_t writer[LOG_WRITER_BYTES], char out[SAID_MAX])
+{
+    char name[LOG_WRITER_NAME_MAX];
+    log_writer_name(writer, name);
+    (void)snprintf(out, SAID_MAX, "wrote.%.32s", strchr(name, '.') + 1);
+}
+
+static bool is_text(const redisReply *r, const struct buffer *text)
+{
+    return !buffer_failed(text) && r->type == REDIS_REPLY_STRING && r->len == text->length &&
+           memcmp(r->str, text->data, text->length) == 0;
+}
+
+enum err eras_has_said(const struct eras *s, struct link *l, const struct names *names,
+                       const struct log_view *v, const uint8_t writer[LOG_WRITER_BYTES], bool all, bool *said,
+                       struct error *e)
+{
+    struct buffer wholly = {0}, partly = {0};
+    struct key_name key;
+    char name[SAID_MAX];
+    redisReply *r;
+    *said = false;
+    names_filter_key(names, "view", &key);
+    name_said(writer, name);
+    enum err code = link_command(l, link_home(l, names), &r, e, "HGET %b %s", key.text, key.length, name);
+    if (code != ERR_OK)
+        return code;
+    format_said(&wholly, s, v, true);
+    format_said(&partly, s, v, false);
+    *said = is_text(r, &wholly) || (!all && is_text(r, &partly));
+    freeReplyObject(r);
+    buffer_fini(&wholly);
+    buffer_fini(&partly);
+    return ERR_OK;
+}
+
 enum err eras_say(struct eras *s, struct link *l, const struct names *names, const struct log_view *v,
                   const uint8_t writer[LOG_WRITER_BYTES], bool all, struct error *e)
 {
     struct script_call *c = malloc(sizeof(*c));
-    char name[LOG_WRITER_NAME_MAX], said[LOG_WRITER_NAME_MAX];
+    char name[LOG_WRITER_NAME_MAX], said[SAID_MAX];
     long long result = 0;
     if (c == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     log_writer_name(writer, name);
-    (void)snprintf(said, sizeof(said), "wrote.%.32s", strchr(name, '.') + 1);
+    name_said(writer, said);
     begin(c, embedded_eras_say, names);
     script_text(c, name);
     script_text(c, said);
-    put_eras(c, &s->now, !all);
+    put_said(c, s, v, all);
+    script_number(c, generation_of(v));
     enum err code = look_again(s, l, names, v, e);
     if (code == ERR_OK)
         code = script_run(c, l, link_home(l, names), &result, e);
@@ -158,8 +221,8 @@ enum err eras_take(struct eras *s, struct link *l, const struct names *names, co
     if (c == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     begin(c, embedded_eras_take, names);
-    put_eras(c, &v->eras, false);
-    put_eras(c, &s->now, false);
+    put_eras(c, &v->eras);
+    put_eras(c, &s->now);
     script_number(c, action == ERAS_TAKE);
     enum err code = look_again(s, l, names, v, e);
     if (code == ERR_OK)

@@ -12,7 +12,8 @@
  * | is not known to be, and each registered writer has all shards | each writes what it has to the shards, |
  * | in memory                                                     | and says so; the last one has the view |
  * |                                                               | take the id                            |
- * | else                                                          | the same, and the filter is degraded   |
+ * | else                                                          | the same, and the filter is degraded;  |
+ * |                                                               | nobody waits for writers in doubt      |
  *
  * A writer's memory has at least the keys whose adds it has acknowledged, so all of them together have every
  * key.
@@ -39,13 +40,17 @@ void eras_fini(struct eras *s);
 MUST_CHECK enum err eras_look(struct eras *s, struct link *l, const struct names *names,
                               const struct log_view *v, enum eras_action *out, struct error *e);
 
-/* Say that all that @writer has in memory was written to the nodes that eras_look() found, which are looked
- * at once more. @all: it had all shards in memory; else the filter is degraded, unless somebody knows that
- * nothing was lost. ERR_FENCED: the view, or a node, is another one by now: begin again. ERR_NOT_FOUND: the
- * writer is not registered. */
+/* Say that all that @writer has in memory of the generation that @v reads was written to the nodes that
+ * eras_look() found, which are looked at once more. @all: it had all shards in memory; else the filter is
+ * degraded, unless somebody knows that nothing was lost. ERR_FENCED: the view, what it reads, or a node, is
+ * another one by now: begin again. ERR_NOT_FOUND: the writer is not registered. */
 MUST_CHECK enum err eras_say(struct eras *s, struct link *l, const struct names *names,
                              const struct log_view *v, const uint8_t writer[LOG_WRITER_BYTES], bool all,
                              struct error *e);
+/* *@said: the view has what eras_say() would say; or what says more, where @all is false. */
+MUST_CHECK enum err eras_has_said(const struct eras *s, struct link *l, const struct names *names,
+                                  const struct log_view *v, const uint8_t writer[LOG_WRITER_BYTES], bool all,
+                                  bool *said, struct error *e);
 /* Have the view accept what eras_look() found. *@missing: how many writers have not said that they wrote; not
  * asked for where @action is ERAS_TAKE. ERR_FENCED as above. */
 MUST_CHECK enum err eras_take(struct eras *s, struct link *l, const struct names *names,

@@ -6,13 +6,23 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "shard/request/log_filter_internal.h"
 #include "shard/view/build.h"
 #include "shard/view/eras.h"
 #include "shard/view/grace.h"
+#include "shard/view/lease.h"
+#include "shard/view/remove.h"
 #include "shard/view/roll.h"
 #include "shard/view/view_load.h"
 
-enum { REPLY_MS = 5000, WRITERS = 2, GUARD_MS = 20000 };
+enum {
+    REPLY_MS = 5000,
+    WRITERS = 2,
+    GUARD_MS = 20000,
+    LEASE_MS = 60000,
+    PAUSE_US = 600 * 1000,
+    GONE_US = 20 * 1000
+};
 
 static struct eras eras;
 static uint8_t writer[WRITERS][LOG_WRITER_BYTES] = {"the first one", "the second one"};
@@ -224,17 +234,27 @@ static void test_another_view__is_read_again(void **state)
 
 #define ERAS_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
-static void cuts_over_and_heals(void)
+static void degrades(void)
+{
+    struct key_name key;
+    names_filter_key(&on.names, "view", &key);
+    freeReplyObject(client_command(&on.client, "HSET %b degraded 1", key.text, key.length));
+    freeReplyObject(client_command(&on.client, "HINCRBY %b version 1", key.text, key.length));
+}
+
+/* @loses: and one of its shards is gone. */
+static void heals(bool loses)
 {
     struct error e = {""};
     struct builder *b;
     struct key_name key;
-    names_filter_key(&on.names, "view", &key);
-    freeReplyObject(client_command(&on.client, "HSET %b degraded 1", key.text, key.length));
     must(builder_new(&b, on.link, &on.names, &e), e);
     must(builder_begin(b, &on.view->slot[1].shape, &e), e);
     must(builder_start(b, &e), e);
     builder_note(b);
+    names_log_shard(&on.names, (struct shard_id){b->shape.number, 0, 0}, &key);
+    if (loses)
+        freeReplyObject(client_command(&on.client, "DEL %b", key.text, key.length));
     must(builder_cutover(b, true, &e), e);
     builder_free(b);
 }
@@ -251,7 +271,8 @@ static void test_a_generation_that_is_read_no_more__is_not_written(void **state)
     log_member_pause(&m);
     load();
     uint64_t token = on.view->slot[1].writer.number;
-    cuts_over_and_heals();
+    degrades();
+    heals(false);
     load();
     assert_true(on.view->current == 0 && !on.view->degraded && !on.view->slot[1].shape.built);
     must(client_ok(&on.client, &e, "REPLICAOF 127.0.0.1 1"), e);
@@ -266,13 +287,11 @@ static void test_a_generation_that_is_read_no_more__is_not_written(void **state)
     log_member_close(&m);
 }
 
-/* The shards of the generation before were not written, and may lack keys that were folded into them. */
-static void test_a_generation_that_was_not_written__is_not_read_again(void **state)
+/* Beside the one that is read, which is the one before then. Returns that one's number. */
+static uint64_t builds_another(void)
 {
     struct error e = {""};
     struct builder *b;
-    (void)state;
-    registers(writer[0]);
     load();
     uint64_t before = on.view->slot[on.view->current].shape.number;
     must(builder_new(&b, on.link, &on.names, &e), e);
@@ -282,6 +301,16 @@ static void test_a_generation_that_was_not_written__is_not_read_again(void **sta
     must(builder_cutover(b, false, &e), e);
     builder_free(b);
     load();
+    return before;
+}
+
+/* The shards of the generation before were not written, and may lack keys that were folded into them. */
+static void test_a_generation_that_was_not_written__is_not_read_again(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    registers(writer[0]);
+    uint64_t before = builds_another();
     assert_true(on.view->slot[before % 2].shape.built && on.view->current != before % 2);
     renew();
     assert_int_equal(look(), ERAS_WRITE);
@@ -291,6 +320,209 @@ static void test_a_generation_that_was_not_written__is_not_read_again(void **sta
     assert_true(!on.view->slot[before % 2].shape.built && on.view->slot[on.view->current].shape.built &&
                 !on.view->degraded);
     gives(ERR_CONFLICT, grace_switch(on.link, &on.names, before, &e), e);
+}
+
+/* Writers have written one generation, and another one is read by the time the view takes the era. */
+static void test_what_was_written_of_another_generation__says_nothing(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    registers(writer[0]);
+    uint64_t before = builds_another();
+    renew();
+    assert_int_equal(look(), ERAS_WRITE);
+    must(say(0, true, &e), e);
+    must(grace_switch(on.link, &on.names, before, &e), e);
+    assert_int_equal(say(0, true, &e), ERR_FENCED); /* it has not read that view */
+    assert_int_equal(take(ERAS_WRITE), 1);
+    must(say(0, true, &e), e);
+    assert_int_equal(take(ERAS_WRITE), 0);
+    assert_false(on.view->degraded);
+}
+
+/* --- members --- */
+
+static bool has_said(const struct log_member *m)
+{
+    bool said;
+    struct error e = {""};
+    load();
+    must(eras_has_said(&eras, on.link, &on.names, on.view, m->filter->writer, true, &said, &e), e);
+    return said;
+}
+
+static void wait_until_said(const struct log_member *m)
+{
+    uint64_t until = clock_mono_us() + GUARD_MS * UINT64_C(1000);
+    while (!has_said(m) && clock_mono_us() < until)
+        clock_sleep_us(1000);
+    assert_true(has_said(m));
+}
+
+/* The second writer has no entry to append again. */
+static void answers_the_roll_call(void)
+{
+    struct error e = {""};
+    struct own *own = own_new(1000);
+    struct roll r;
+    uint64_t era;
+    load();
+    roll_init(&r, on.link, &on.names, writer[1]);
+    must(roll_answer(&r, on.view, 0, own, &era, &e), e);
+    roll_fini(&r);
+    own_free(own);
+}
+
+static void loses_what_it_had(void)
+{
+    struct error e = {""};
+    must(client_ok(&on.client, &e, "REPLICAOF 127.0.0.1 1"), e);
+    must(client_ok(&on.client, &e, "REPLICAOF NO ONE"), e);
+    assert_int_equal(look(), ERAS_WRITE);
+}
+
+/* Whoever wrote again while it waits would take the shards from another one that writes, which would begin
+ * again, and so on. */
+static void test_what_was_written__is_not_written_again(void **state)
+{
+    struct error e = {""};
+    struct log_member m;
+    (void)state;
+    log_members_open(&m, &on.nodes, &on.names, UINT64_MAX, true);
+    assert_int_equal(log_member_added(&m, 0, 10), 10);
+    registers(writer[1]);
+    loses_what_it_had();
+    answers_the_roll_call();
+    wait_until_said(&m);
+    uint64_t token = on.view->slot[on.view->current].writer.number;
+    clock_sleep_us(PAUSE_US);
+    load();
+    assert_int_equal(on.view->slot[on.view->current].writer.number, token);
+    must(say(1, true, &e), e);
+    assert_int_equal(log_member_count(&m, 0, 10, KEY_PRESENT), 10);
+    log_member_close(&m);
+}
+
+static void test_writers__write_one_after_the_other(void **state)
+{
+    struct error e = {""};
+    struct log_member m;
+    struct lease other;
+    const struct lease_report report = {.folds = 0};
+    (void)state;
+    log_members_open(&m, &on.nodes, &on.names, UINT64_MAX, false);
+    assert_int_equal(log_member_added(&m, 0, 10), 10);
+    lease_init(&other, &on.nodes, &on.names, "other", LEASE_MS, REPLY_MS);
+    must(lease_take(&other, &report, &e), e);
+    registers(writer[1]);
+    uint64_t token = on.view->slot[on.view->current].writer.number;
+    loses_what_it_had();
+    answers_the_roll_call();
+    clock_sleep_us(PAUSE_US);
+    assert_false(has_said(&m));
+    assert_int_equal(on.view->slot[on.view->current].writer.number, token);
+    lease_give_back(&other);
+    lease_fini(&other);
+    wait_until_said(&m);
+    must(say(1, true, &e), e);
+    log_member_close(&m);
+}
+
+/* One that is gone is removed when that is folded, though the nodes are not accepted yet. */
+static void test_a_writer_that_is_gone__is_removed_while_others_wait(void **state)
+{
+    struct log_member m;
+    struct error e = {""};
+    const struct log_member_options o = {.nodes = &on.nodes,
+                                         .names = &on.names,
+                                         .memory = UINT64_MAX,
+                                         .timeout_ms = REPLY_MS,
+                                         .writer_grace_us = GONE_US,
+                                         .folds = true};
+    (void)state;
+    must(log_member_open(&m, &o, &e), e);
+    assert_int_equal(log_member_added(&m, 0, 10), 10);
+    registers(writer[1]);
+    loses_what_it_had();
+    answers_the_roll_call();
+    uint64_t until = clock_mono_us() + GUARD_MS * UINT64_C(1000);
+    while (look() != ERAS_KEEP && clock_mono_us() < until) {
+        clock_sleep_us(5000);
+        load();
+    }
+    assert_int_equal(look(), ERAS_KEEP);
+    assert_false(on.view->degraded);
+    assert_int_equal(log_member_count(&m, 0, 10, KEY_PRESENT), 10);
+    log_member_close(&m);
+}
+
+/* The filter is degraded in any case. */
+static void test_a_writer_in_doubt__is_not_waited_for_where_one_lacks_memory(void **state)
+{
+    struct error e = {""};
+    struct roll r;
+    (void)state;
+    registers(writer[0]);
+    registers(writer[1]);
+    renew();
+    assert_int_equal(look(), ERAS_WRITE);
+    roll_init(&r, on.link, &on.names, writer[0]);
+    must(remove_doubt(&r, log_view_writer(on.view, writer[1]), &e), e);
+    roll_fini(&r);
+    must(say(0, true, &e), e);
+    assert_int_equal(take(ERAS_WRITE), 1);
+    must(say(0, false, &e), e);
+    assert_int_equal(take(ERAS_WRITE), 0);
+    assert_true(on.view->degraded);
+}
+
+/* --- a degraded filter --- */
+
+static void wait_for_answer(struct log_member *m, uint64_t key, enum key_answer answer)
+{
+    uint64_t until = clock_mono_us() + GUARD_MS * UINT64_C(1000);
+    while (log_member_count(m, key, 1, answer) == 0 && clock_mono_us() < until)
+        clock_sleep_us(1000);
+    assert_int_equal(log_member_count(m, key, 1, answer), 1);
+}
+
+/* It may have lost them, and somebody was told before that they were new. */
+static void test_keys_of_a_degraded_filter__are_not_said_to_be_new(void **state)
+{
+    struct error e = {""};
+    struct log_member m;
+    uint8_t answers[20];
+    (void)state;
+    log_members_open(&m, &on.nodes, &on.names, UINT64_MAX, true);
+    assert_int_equal(log_member_added(&m, 0, 10), 10);
+    load();
+    degrades();
+    wait_for_answer(&m, 100, KEY_MAYBE);
+    must(log_member_add(&m, 0, 20, answers, &e), e);
+    for (unsigned i = 0; i < 20; i++)
+        assert_int_equal(answers[i], i < 10 ? KEY_OLD : KEY_UNSURE);
+    heals(false);
+    wait_for_answer(&m, 100, KEY_ABSENT);
+    assert_int_equal(log_member_added(&m, 20, 10), 10);
+    log_member_close(&m);
+}
+
+/* The generation that a build has made cannot be loaded yet, and the one before answers: it lacks keys. */
+static void test_a_filter_that_was_healed__is_degraded_until_it_is_loaded(void **state)
+{
+    struct log_member m;
+    struct log_status status;
+    (void)state;
+    log_members_open(&m, &on.nodes, &on.names, UINT64_MAX, true);
+    load();
+    degrades();
+    wait_for_answer(&m, 100, KEY_MAYBE);
+    heals(true);
+    control_status(m.control, &status);
+    for (uint64_t looks = status.looks; status.looks < looks + 5; control_status(m.control, &status))
+        clock_sleep_us(1000);
+    assert_int_equal(log_member_count(&m, 100, 1, KEY_MAYBE), 1);
+    log_member_close(&m);
 }
 
 int main(void)
@@ -306,6 +538,13 @@ int main(void)
         ERAS_TEST(test_another_view__is_read_again),
         ERAS_TEST(test_a_generation_that_is_read_no_more__is_not_written),
         ERAS_TEST(test_a_generation_that_was_not_written__is_not_read_again),
+        ERAS_TEST(test_what_was_written_of_another_generation__says_nothing),
+        ERAS_TEST(test_what_was_written__is_not_written_again),
+        ERAS_TEST(test_writers__write_one_after_the_other),
+        ERAS_TEST(test_a_writer_that_is_gone__is_removed_while_others_wait),
+        ERAS_TEST(test_a_writer_in_doubt__is_not_waited_for_where_one_lacks_memory),
+        ERAS_TEST(test_keys_of_a_degraded_filter__are_not_said_to_be_new),
+        ERAS_TEST(test_a_filter_that_was_healed__is_degraded_until_it_is_loaded),
     };
     return cmocka_run_group_tests(tests, log_redis_start, log_redis_stop);
 }

@@ -10,6 +10,8 @@
 
 #include "base/clock.h"
 #include "shard/request/log_filter_internal.h"
+#include "shard/view/build.h"
+#include "shard/view/grace.h"
 #include "shard/view/grow.h"
 #include "shard/view/make.h"
 #include "shard/view/view_load.h"
@@ -310,6 +312,75 @@ static void test_a_layer_with_one_entry__begins_in_the_other_lane_later(void **s
     assert_int_equal(log_member_added(c, 0, 3 * BATCH), 0);
 }
 
+/* --- generations that have several layers --- */
+
+/* The last entry of a lane. */
+static struct log_id end_of(unsigned lane)
+{
+    struct error e = {""};
+    struct lane l;
+    struct log_id id;
+    must(log_view_lane_at(on.view, &on.names, &on.nodes, lane, &l, &e), e);
+    redisReply *r = client_command(&on.client, "XREVRANGE %b + - COUNT 1", l.key.text, l.key.length);
+    assert_true(r != NULL && r->elements == 1);
+    const redisReply *text = r->element[0]->element[0];
+    assert_true(log_id_parse(&id, text->str, text->len));
+    freeReplyObject(r);
+    return id;
+}
+
+static void wait_until_folded(void)
+{
+    uint64_t until = clock_mono_us() + WAIT_US;
+    for (unsigned lane = 0; lane < 2; lane++)
+        while (log_id_compare(stored()->folded[lane].position.id, end_of(lane)) < 0) {
+            assert_true(clock_mono_us() < until);
+            clock_sleep_us(5000);
+        }
+}
+
+static bool comes_to(struct log_member *m, enum key_answer answer)
+{
+    uint64_t until = clock_mono_us() + WAIT_US;
+    unsigned count;
+    while ((count = log_member_count(m, 0, BATCH, answer)) < BATCH && clock_mono_us() < until)
+        clock_sleep_us(2000);
+    return count == BATCH;
+}
+
+/* Without rows. Returns the number of the one that was read before. */
+static uint64_t reads_another(void)
+{
+    struct error e = {""};
+    struct builder *b;
+    struct generation shape = stored()->shape;
+    must(builder_new(&b, on.link, &on.names, &e), e);
+    must(builder_begin(b, &shape, &e), e);
+    must(builder_start(b, &e), e);
+    builder_note(b);
+    must(builder_cutover(b, false, &e), e);
+    builder_free(b);
+    return shape.number;
+}
+
+/* All of its layers are loaded, also those that had begun before it was held. */
+static void test_a_generation_of_two_layers__is_read_again(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct log_member *a = open_member(UINT64_MAX, true), *b = open_member(UINT64_MAX, false),
+                      *c = open_member(0, false);
+    grow_from_one_layer();
+    wait_for_layers(2);
+    adds_new(a, 0, BATCH); /* into the second one */
+    on.names.incarnation = on.view->incarnation;
+    wait_until_folded();
+    uint64_t before = reads_another();
+    assert_true(comes_to(a, KEY_ABSENT) && comes_to(b, KEY_ABSENT) && comes_to(c, KEY_ABSENT));
+    must(grace_switch(on.link, &on.names, before, &e), e);
+    assert_true(comes_to(a, KEY_PRESENT) && comes_to(b, KEY_PRESENT) && comes_to(c, KEY_PRESENT));
+}
+
 /* --- full --- */
 
 static int make_fixed(unsigned lanes)
@@ -471,6 +542,7 @@ int main(void)
         MEMBER_TEST(test_one_that_does_not_know_the_layer__folds_for_one_that_does),
         MEMBER_TEST(test_a_layer_without_its_entries__begins_when_the_next_one_folds),
         MEMBER_TEST(test_a_layer_with_one_entry__begins_in_the_other_lane_later),
+        MEMBER_TEST(test_a_generation_of_two_layers__is_read_again),
         cmocka_unit_test_setup_teardown(test_one_that_adds_alone__is_refused_at_the_very_key, set_up_fixed,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_three_members__agree_on_what_was_accepted, set_up_fixed_in_order,

@@ -140,11 +140,40 @@ static void test_the_generation_before__is_folded_and_may_be_read_again(void **s
     all_have(ROWS + 2 * MORE);
 }
 
+/* What was added behind the position that the cutover stores, and applied before: the readers go back there,
+ * and nobody asks for anything. It is folded all the same, and the writer leaves the register. */
+static void test_what_was_added_before_a_cutover__is_folded_though_nobody_asks(void **state)
+{
+    struct error e = {""};
+    struct builder *b;
+    (void)state;
+    log_member_pause(&folder);
+    must(log_view_load(on.link, &on.names, on.view, &e), e);
+    must(builder_new(&b, on.link, &on.names, &e), e);
+    must(builder_begin(b, &on.view->slot[on.view->current].shape, &e), e);
+    must(builder_start(b, &e), e);
+    builder_note(b);
+    assert_int_equal(log_member_added(&other, 0, 10), 10);
+    must(builder_cutover(b, false, &e), e);
+    builder_free(b);
+    struct log_id end = end_of_lane();
+    uint64_t until = clock_mono_us() + WAIT_US, looks;
+    struct log_status status;
+    control_status(other.control, &status);
+    for (looks = status.looks; status.looks < looks + 3 && clock_mono_us() < until;
+         control_status(other.control, &status))
+        clock_sleep_us(5000); /* it follows the view */
+    control_set_folding(other.control, true);
+    wait_until_folded(on.view->current ^ 1, end);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_the_generation_before__is_folded_and_may_be_read_again, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(test_what_was_added_before_a_cutover__is_folded_though_nobody_asks,
+                                        set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, log_redis_start, log_redis_stop);
 }

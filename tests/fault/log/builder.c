@@ -19,7 +19,8 @@ enum {
     PAGES = 10, /* between checkpoints */
     MEMORY = 1 << 30,
     STARTS_MAX = 200, /* of one build; some time apart */
-    PAUSE_US = 10000
+    PAUSE_US = 10000,
+    SHARD_BYTES = 32768
 };
 
 struct turn {
@@ -89,17 +90,22 @@ static enum err run_once(struct turn *t, struct error *e)
 {
     enum err code = ERR_OK;
     if (t->builder->anew) {
+        ledger_note(t->o->ledger, "builder %u: begins generation %" PRIu64, t->o->number,
+                    t->builder->shape.number);
         code = builder_start(t->builder, e);
         t->row = 0;
         if (code == ERR_OK)
             settle(t->o->ledger);
+        ledger_note(t->o->ledger, "builder %u: has settled, %s", t->o->number, e->text);
     }
     if (code == ERR_OK)
         code = make_bits(t, e);
     if (code == ERR_OK)
         code = put_rows(t, e);
     if (code == ERR_OK)
-        code = log_build_cutover(t->build, false, e);
+        code = log_build_cutover(t->build, true, e);
+    ledger_note(t->o->ledger, "builder %u: generation %" PRIu64 " is %s %s", t->o->number,
+                t->builder->shape.number, code == ERR_OK ? "read" : "not built:", e->text);
     return code;
 }
 
@@ -109,7 +115,28 @@ static enum err resume(struct turn *t, struct error *e)
     enum err code = builder_resume(t->builder, &rows, e);
     t->row = code == ERR_OK && !t->builder->anew ? strtoull(buffer_text(&rows), NULL, 10) : 0;
     buffer_fini(&rows);
+    ledger_note(t->o->ledger, "builder %u: resumes generation %" PRIu64 "%s from row %" PRIu64 " %s",
+                t->o->number, t->builder->shape.number, t->builder->anew ? " anew" : "", t->row, e->text);
     return code;
+}
+
+/* As the one that is read. Or with two layers, the second of which has room for all rows, and is soon said to
+ * be full. */
+static enum err choose_shape(const struct turn *t, struct generation *out, struct error *e)
+{
+    const struct ledger *l = t->o->ledger;
+    uint64_t keys = 0;
+    *out = t->view->slot[t->view->current].shape;
+    if (!t->o->layers)
+        return ERR_OK;
+    for (unsigned i = 0; i < LEDGER_KEYS; i++)
+        keys += l->acknowledged[i];
+    out->layer_count = 2;
+    out->layers[1] = out->layers[0];
+    out->layers[1].capacity = keys / 4 + 1;
+    out->capacity = out->layers[0].capacity + out->layers[1].capacity;
+    return geometry_plan_log(&out->layers[1].geometry, 2 * keys + PAGE, out->layers[1].error_rate,
+                             SHARD_BYTES, e);
 }
 
 /* The build that the view has, or a new one beside the generation that is read. */
@@ -120,7 +147,10 @@ static enum err build(struct turn *t, struct error *e)
         return code;
     code = resume(t, e);
     if (code == ERR_NOT_FOUND) {
-        code = builder_begin(t->builder, &t->view->slot[t->view->current].shape, e);
+        struct generation shape;
+        code = choose_shape(t, &shape, e);
+        if (code == ERR_OK)
+            code = builder_begin(t->builder, &shape, e);
         t->builder->anew = true;
     }
     if (code == ERR_OK)
@@ -140,28 +170,33 @@ static enum err build(struct turn *t, struct error *e)
 
 /* --- the generation that is not read --- */
 
-static bool is_built_beside(const struct log_view *v)
+/* It was read, and is to be retired; it may lack keys by now, and be none to go back to. */
+static bool was_read(const struct log_view *v)
 {
     const struct generation *other = &v->slot[v->current ^ 1].shape;
-    return other->number != 0 && other->built;
+    return other->number != 0 && (other->built || other->number < v->slot[v->current].shape.number);
 }
 
 static enum err roll_back(struct turn *t, struct error *e)
 {
     enum err code = load_view(t, e);
-    if (code != ERR_OK || !is_built_beside(t->view))
+    if (code != ERR_OK || !was_read(t->view))
         return code;
     code = grace_switch(t->link, t->o->names, t->view->slot[t->view->current ^ 1].shape.number, e);
+    ledger_note(t->o->ledger, "builder %u: rolls back to generation %" PRIu64 " %s", t->o->number,
+                t->view->slot[t->view->current ^ 1].shape.number, e->text);
     if (code == ERR_OK)
         atomic_fetch_add(&t->o->ledger->rollbacks, 1);
-    return code == ERR_CONFLICT ? ERR_OK : code; /* a lane was replaced meanwhile */
+    return code == ERR_CONFLICT ? ERR_OK : code; /* a lane was replaced meanwhile, or keys are missing */
 }
 
 static enum err retire(struct turn *t, struct error *e)
 {
     enum err code = load_view(t, e);
-    if (code == ERR_OK && is_built_beside(t->view)) {
+    if (code == ERR_OK && was_read(t->view)) {
         code = grace_forget(t->link, t->o->names, t->view->slot[t->view->current ^ 1].shape.number, NULL, e);
+        ledger_note(t->o->ledger, "builder %u: retires generation %" PRIu64 " %s", t->o->number,
+                    t->view->slot[t->view->current ^ 1].shape.number, e->text);
         if (code == ERR_OK)
             atomic_fetch_add(&t->o->ledger->retired, 1);
     }
@@ -176,7 +211,7 @@ enum err builder_turn(const struct builder_options *o, struct link *l, bool back
     if (t.view == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     enum err code = load_view(&t, e);
-    if (code == ERR_OK && is_built_beside(t.view))
+    if (code == ERR_OK && was_read(t.view))
         code = retire(&t, e); /* of a turn before */
     if (code == ERR_OK)
         code = load_view(&t, e);

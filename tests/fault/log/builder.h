@@ -12,6 +12,7 @@ struct builder_options {
     struct ledger *ledger;
     unsigned number;
     uint64_t seed;
+    bool layers; /* generations that it builds have two, and grow soon */
 };
 
 /* In a process of its own, until the ledger says stop. Returns its exit code. */

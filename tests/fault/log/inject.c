@@ -6,6 +6,11 @@
 #include "tests/fault/log/inject.h"
 #include "tests/fault/log/lease.h"
 
+enum {
+    GRACE_MS = 300, /* of writers */
+    FEW = 500       /* keys of a filter that grows */
+};
+
 static bool nothing(struct log_world *w)
 {
     (void)w;
@@ -55,31 +60,123 @@ static bool first_replica(struct log_world *w)
     return ok;
 }
 
-/* With all that it had acknowledged. */
-static bool restart(struct log_world *w)
+static bool say(bool ok, const struct error *e)
 {
-    struct error e = {""};
-    bool ok = temp_redis_restart(&w->servers.redis[0], true, &e) == ERR_OK;
-    ok = ok && fault_servers_reconnect(&w->servers, 0, &e) == ERR_OK;
-    clock_sleep_us(1500 * 1000);
     if (!ok)
-        (void)fprintf(stderr, "%s\n", e.text);
+        (void)fprintf(stderr, "%s\n", e->text);
     return ok;
 }
 
-/* From a file that is older than what it had acknowledged. */
-static bool restart_older(struct log_world *w)
+static bool start_again(struct log_world *w, unsigned i, bool with_data)
 {
     struct error e = {""};
-    bool ok = client_ok(&w->servers.client[0], &e, "CONFIG SET appendonly no") == ERR_OK &&
-              client_ok(&w->servers.client[0], &e, "SAVE") == ERR_OK;
+    bool ok = temp_redis_restart(&w->servers.redis[i], with_data, &e) == ERR_OK &&
+              fault_servers_reconnect(&w->servers, i, &e) == ERR_OK;
+    return say(ok, &e);
+}
+
+/* With all that it had acknowledged. */
+static bool restart(struct log_world *w)
+{
+    bool ok = start_again(w, 0, true);
+    clock_sleep_us(1500 * 1000);
+    return ok;
+}
+
+/* Server @i is killed, and what it will start with is older than what it had acknowledged. */
+static bool kill_with_older(struct log_world *w, unsigned i)
+{
+    struct error e = {""};
+    bool ok = client_ok(&w->servers.client[i], &e, "CONFIG SET appendonly no") == ERR_OK &&
+              client_ok(&w->servers.client[i], &e, "SAVE") == ERR_OK;
     clock_sleep_us(log_world_draw(w, 1000) * 1000);
-    temp_redis_kill(&w->servers.redis[0]);
-    ok = ok && temp_redis_restart(&w->servers.redis[0], true, &e) == ERR_OK;
-    ok = ok && fault_servers_reconnect(&w->servers, 0, &e) == ERR_OK;
+    temp_redis_kill(&w->servers.redis[i]);
+    return say(ok, &e);
+}
+
+static bool restart_older(struct log_world *w)
+{
+    bool ok = kill_with_older(w, 0) && start_again(w, 0, true);
     clock_sleep_us(2500 * 1000);
-    if (!ok)
-        (void)fprintf(stderr, "%s\n", e.text);
+    return ok;
+}
+
+/* --- another replication id, and a writer that is gone --- */
+
+/* A worker, and maybe a builder, end now or somewhat later. */
+static bool kill_some(struct log_world *w)
+{
+    clock_sleep_us(log_world_draw(w, 3) == 0 ? 0 : log_world_draw(w, 600) * 1000);
+    bool ok = kill_one(w);
+    if (!w->kind->builds || log_world_draw(w, 2) == 0)
+        return ok;
+    unsigned i = (unsigned)log_world_draw(w, BUILDERS);
+    log_world_kill_builder(w, i);
+    return ok && log_world_start_builder(w, i);
+}
+
+static bool kill_and_restart(struct log_world *w)
+{
+    bool early = log_world_draw(w, 2) == 0, ok = !early || kill_some(w);
+    ok = ok && start_again(w, 0, true);
+    ok = ok && (early || kill_some(w));
+    clock_sleep_us(2500 * 1000);
+    return ok;
+}
+
+static bool kill_and_restart_older(struct log_world *w)
+{
+    bool early = log_world_draw(w, 2) == 0, ok = kill_with_older(w, 0);
+    ok = ok && (!early || kill_some(w)) && start_again(w, 0, true) && (early || kill_some(w));
+    clock_sleep_us(3000 * 1000);
+    return ok;
+}
+
+static bool kill_and_replica(struct log_world *w)
+{
+    return kill_some(w) && first_replica(w);
+}
+
+/* --- a cluster --- */
+
+enum { FAILOVER_MS = 20000 };
+
+/* Its replica, which may lag, takes its place. */
+static bool fail_over(struct log_world *w)
+{
+    struct temp_cluster *c = &w->servers.cluster;
+    struct error e = {""};
+    unsigned heir, dead = temp_cluster_master(c, (unsigned)log_world_draw(w, c->masters));
+    /* It lags by some milliseconds. One that has nothing at all would take all of the filter with it. */
+    if (dead == TEMP_CLUSTER_NODES_MAX || !say(temp_cluster_in_step(c, dead, FAILOVER_MS, &e) == ERR_OK, &e))
+        return false;
+    clock_sleep_us(log_world_draw(w, 30) * 1000);
+    temp_redis_kill(&c->node[dead]);
+    bool ok = !(w->kind->grace_ms != 0 && log_world_draw(w, 2) == 0) || kill_some(w);
+    ok = ok && say(temp_cluster_failed_over(c, dead, FAILOVER_MS, &heir, &e) == ERR_OK, &e);
+    clock_sleep_us(log_world_draw(w, 1000) * 1000);
+    ok = ok && say(temp_cluster_mend(c, FAILOVER_MS, &e) == ERR_OK, &e);
+    clock_sleep_us(1500 * 1000);
+    return ok;
+}
+
+/* --- a server that holds shards alone --- */
+
+enum { LAST = 2 /* of three servers */ };
+
+static bool restart_shards_empty(struct log_world *w)
+{
+    struct error e = {""};
+    bool ok = client_ok(&w->servers.client[LAST], &e, "FLUSHALL") == ERR_OK; /* so is its file */
+    temp_redis_kill(&w->servers.redis[LAST]);
+    clock_sleep_us(log_world_draw(w, 300) * 1000);
+    return say(ok, &e) && start_again(w, LAST, false) && inject_shards_come_back(w);
+}
+
+static bool restart_shards_older(struct log_world *w)
+{
+    bool ok = kill_with_older(w, LAST) && start_again(w, LAST, true);
+    clock_sleep_us(2000 * 1000);
     return ok;
 }
 
@@ -177,5 +274,78 @@ const struct log_injection log_injections[] = {
      .inject = inject_move_slot,
      .layout = CLUSTER_OF_THREE,
      .builds = true},
+    {.name = "build-restart",
+     .meaning = "builds, and Redis restarts with all its data",
+     .inject = restart,
+     .memory = true,
+     .builds = true},
+    {.name = "build-older",
+     .meaning = "builds, and Redis restarts with older data",
+     .inject = restart_older,
+     .memory = true,
+     .builds = true},
+    {.name = "kill-restart",
+     .meaning = "builds, Redis restarts with all its data, and processes are killed beside that",
+     .inject = kill_and_restart,
+     .grace_ms = GRACE_MS,
+     .memory = true,
+     .builds = true},
+    {.name = "kill-older",
+     .meaning = "the same with older data",
+     .inject = kill_and_restart_older,
+     .grace_ms = GRACE_MS,
+     .memory = true,
+     .builds = true},
+    {.name = "kill-replica",
+     .meaning = "the first replica comes, and processes are killed beside that",
+     .inject = kill_and_replica,
+     .grace_ms = GRACE_MS,
+     .builds = true},
+    {.name = "failover",
+     .meaning = "a cluster: a master is killed, and its replica takes its place",
+     .inject = fail_over,
+     .layout = CLUSTER_WITH_REPLICAS,
+     .memory = true},
+    {.name = "failover-kill",
+     .meaning = "the same beside builds, and processes are killed, too",
+     .inject = fail_over,
+     .layout = CLUSTER_WITH_REPLICAS,
+     .grace_ms = GRACE_MS,
+     .memory = true,
+     .builds = true},
+    {.name = "shards-empty",
+     .meaning = "a server with shards alone restarts empty: they come back from memory",
+     .inject = restart_shards_empty,
+     .layout = THREE_SERVERS,
+     .memory = true,
+     .sure = true},
+    {.name = "shards-older",
+     .meaning = "a server with shards alone restarts with older data",
+     .inject = restart_shards_older,
+     .layout = THREE_SERVERS,
+     .memory = true,
+     .sure = true},
+    {.name = "grow", .meaning = "layers are added", .inject = nothing, .capacity = FEW, .sure = true},
+    {.name = "grow-kill",
+     .meaning = "the same, and processes are killed",
+     .inject = kill_one,
+     .capacity = FEW,
+     .sure = true},
+    {.name = "grow-stop",
+     .meaning = "layers are added while a process stands still",
+     .inject = stop_one,
+     .capacity = FEW,
+     .sure = true},
+    {.name = "grow-build",
+     .meaning = "layers are added, generations built, and processes are killed",
+     .inject = kill_builder_or_worker,
+     .capacity = FEW,
+     .builds = true,
+     .sure = true},
+    {.name = "grow-older",
+     .meaning = "layers are added, and Redis restarts with older data",
+     .inject = restart_older,
+     .capacity = FEW,
+     .memory = true},
     {.name = NULL},
 };

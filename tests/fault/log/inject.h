@@ -10,4 +10,6 @@ bool inject_flush_shards(struct log_world *w);
 bool inject_delete_view(struct log_world *w);
 bool inject_delete_field(struct log_world *w);
 bool inject_move_slot(struct log_world *w);
+/* Wait until the last of three servers has every shard that it should have. */
+bool inject_shards_come_back(struct log_world *w);
 #endif

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "shard/view/log_view.h"
 
 enum {
     BACK_US = 5000 * 1000, /* until a shard has come back from memory */
@@ -82,6 +83,17 @@ bool inject_delete_shard(struct log_world *w)
         return ok;
     }
     return c != NULL && integer(c, "DEL", key) == 1 && comes_to(c, "EXISTS", key, 1);
+}
+
+/* Each layer lies on the servers in turn, and none is added or built meanwhile. */
+bool inject_shards_come_back(struct log_world *w)
+{
+    const struct log_view *v = log_world_view(w);
+    long long shards = 0;
+    for (unsigned l = 0; v != NULL && l < v->slot[v->current].shape.layer_count; l++)
+        shards += (v->slot[v->current].shape.layers[l].geometry.shards + FAULT_SERVERS_MAX - 1 - LAST) /
+                  FAULT_SERVERS_MAX;
+    return shards > 0 && comes_to(fault_servers_each(&w->servers, LAST), "DBSIZE", NULL, shards);
 }
 
 bool inject_flush_shards(struct log_world *w)

@@ -18,7 +18,7 @@
 
 static const char usage[] =
     "usage: log_fault [--rounds N] [--seconds N] [--most N] [--only KIND,...] [--seed N]\n"
-    "                 [--list]\n"
+    "                 [--keep] [--list]\n"
     "\n"
     "Injects faults while processes add and check keys of a filter on the log. 1 is the status where an\n"
     "acknowledged key is reported absent, is new twice or never, or the filter does not come to rest.\n"
@@ -28,20 +28,27 @@ static const char usage[] =
     "  --most N      of a stepwise kind, about N steps of each moment; 0: each (12)\n"
     "  --only KIND,...   these kinds alone\n"
     "  --seed N      repeat the choices\n"
+    "  --keep        keep the servers' files of a round in which a promise is broken\n"
     "  --list        say which kinds there are\n";
 
-enum { ROUNDS = 256, SECONDS, MOST, ONLY, SEED, LIST, HELP };
+enum { ROUNDS = 256, SECONDS, MOST, ONLY, SEED, KEEP, LIST, HELP };
 
 static const struct option long_options[] = {
-    {"rounds", required_argument, NULL, ROUNDS}, {"seconds", required_argument, NULL, SECONDS},
-    {"most", required_argument, NULL, MOST},     {"only", required_argument, NULL, ONLY},
-    {"seed", required_argument, NULL, SEED},     {"list", no_argument, NULL, LIST},
-    {"help", no_argument, NULL, HELP},           {0},
+    {"rounds", required_argument, NULL, ROUNDS},
+    {"seconds", required_argument, NULL, SECONDS},
+    {"most", required_argument, NULL, MOST},
+    {"only", required_argument, NULL, ONLY},
+    {"seed", required_argument, NULL, SEED},
+    {"keep", no_argument, NULL, KEEP},
+    {"list", no_argument, NULL, LIST},
+    {"help", no_argument, NULL, HELP},
+    {0},
 };
 
 struct options {
     uint64_t rounds, seconds, most, seed;
     const char *only;
+    bool keep;
 };
 
 static uint64_t number_of(const char *text)
@@ -82,6 +89,9 @@ static bool parse(int argc, char **argv, struct options *o)
         case SEED:
             o->seed = number_of(optarg);
             break;
+        case KEEP:
+            o->keep = true;
+            break;
         case LIST:
             list();
             exit(0);
@@ -121,7 +131,7 @@ int main(int argc, char **argv)
             continue;
         any = true;
         for (uint64_t i = 0; i < o.rounds; i++)
-            ok &= log_round(k, o.seed + i, (unsigned)o.seconds);
+            ok &= log_round(k, o.seed + i, (unsigned)o.seconds, o.keep);
     }
     for (const struct step_kind *k = step_kinds; k->name != NULL; k++) {
         if (o.only != NULL && !is_in(o.only, k->name))

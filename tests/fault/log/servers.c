@@ -10,7 +10,15 @@ enum { REPLY_MS = 5000 };
 static enum err start_list(struct fault_servers *s, unsigned count, struct error *e)
 {
     static const char *const extra[] = {
-        "--enable-debug-command", "local", "--appendonly", "yes", "--appendfsync", "always", NULL};
+        "--enable-debug-command",
+        "local",
+        "--appendonly",
+        "yes",
+        "--appendfsync",
+        "always",
+        "--auto-aof-rewrite-percentage", /* all of them are kept (explain.h) */
+        "0",
+        NULL};
     char list[FAULT_SERVERS_MAX * 66] = "";
     enum err code = ERR_OK;
     for (unsigned i = 0; i < count && code == ERR_OK; i++) {
@@ -24,10 +32,10 @@ static enum err start_list(struct fault_servers *s, unsigned count, struct error
     return code == ERR_OK ? nodes_parse(&s->nodes, list, e) : code;
 }
 
-static enum err start_cluster(struct fault_servers *s, struct error *e)
+static enum err start_cluster(struct fault_servers *s, unsigned replicas, struct error *e)
 {
     static struct nodes seeds;
-    enum err code = temp_cluster_start(&s->cluster, FAULT_SERVERS_MAX, 0, 0, e);
+    enum err code = temp_cluster_start(&s->cluster, FAULT_SERVERS_MAX, 0, replicas, e);
     if (code == ERR_OK)
         code = cluster_parse_seeds(&seeds, s->cluster.seeds, e);
     if (code == ERR_OK && (s->nodes.cluster = cluster_new(&seeds)) == NULL)
@@ -39,7 +47,9 @@ enum err fault_servers_start(struct fault_servers *s, enum fault_layout layout, 
 {
     *s = (struct fault_servers){.layout = layout};
     if (layout == CLUSTER_OF_THREE)
-        return start_cluster(s, e);
+        return start_cluster(s, 0, e);
+    if (layout == CLUSTER_WITH_REPLICAS)
+        return start_cluster(s, FAULT_SERVERS_MAX, e);
     return start_list(s, layout == THREE_SERVERS ? FAULT_SERVERS_MAX : 1, e);
 }
 
@@ -56,7 +66,7 @@ void fault_servers_fini(struct fault_servers *s)
 
 struct client *fault_servers_each(struct fault_servers *s, unsigned i)
 {
-    if (s->layout == CLUSTER_OF_THREE)
+    if (s->count == 0)
         return i < s->cluster.masters ? &s->cluster.client[i] : NULL;
     return i < s->count ? &s->client[i] : NULL;
 }

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_FAULT_LOG_SERVERS_H
 #define TESTS_FAULT_LOG_SERVERS_H
-/* The Redis servers of a round: one, three of which the first is home, or a cluster of three masters. */
+/* The Redis servers of a round: one, three of which the first is home, or a cluster of three masters, maybe
+ * with a replica each. */
 #include <stdbool.h>
 #include "shard/nodes.h"
 #include "tests/lib/client.h"
 #include "tests/lib/temp_cluster.h"
 #include "tests/lib/temp_redis.h"
 
-enum fault_layout { ONE_SERVER, THREE_SERVERS, CLUSTER_OF_THREE };
+enum fault_layout { ONE_SERVER, THREE_SERVERS, CLUSTER_OF_THREE, CLUSTER_WITH_REPLICAS };
 enum { FAULT_SERVERS_MAX = 3 };
 
 struct fault_servers {

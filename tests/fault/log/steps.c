@@ -2,18 +2,18 @@
 #include "tests/fault/log/steps.h"
 
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <sys/mman.h>
 
 #include "base/clock.h"
 #include "shard/view/drop.h"
 #include "shard/view/make.h"
 #include "shard/view/view_load.h"
 #include "tests/fault/log/builder.h"
+#include "tests/fault/log/launch.h"
+#include "tests/fault/log/lease.h"
 #include "tests/fault/log/servers.h"
 #include "tests/lib/log_member.h"
 #include "tests/lib/proxy.h"
@@ -45,8 +45,10 @@ static const char *const moment_names[MOMENTS] = {
     [MOMENT_STOP] = "standing still before the request",
 };
 
+/* In memory that A shares: A looks at what there is, and has a copy of its own for what it changes. */
 struct steps {
     const struct step *kind;
+    struct launcher *launcher; /* of A */
     struct fault_servers servers;
     struct proxy *proxy;
     unsigned route;
@@ -64,6 +66,7 @@ struct steps {
 /* What process A does. Each returns false where it could not be done. */
 struct step {
     bool filter;                              /* there is one before, and a process that writes */
+    uint64_t capacity;                        /* of the filter, which grows; 0: it has room for all */
     bool (*ready)(struct steps *s, void **x); /* A, before its requests are counted; NULL: nothing */
     bool (*before)(struct steps *s);          /* then the test; NULL: nothing */
     bool (*act)(struct steps *s, void *x);    /* A */
@@ -93,7 +96,8 @@ static bool make(struct steps *s, const struct nodes *nodes)
     struct link *l = link_new(nodes, TIMEOUT_MS, NULL);
     struct names names = s->names;
     names.incarnation = 0;
-    enum err code = log_member_make(l, &names, 4 * KEYS, 2, SHARD_BYTES, &e);
+    uint64_t capacity = s->kind->capacity != 0 ? s->kind->capacity : 4 * KEYS;
+    enum err code = log_member_make(l, &names, capacity, 2, SHARD_BYTES, &e);
     link_free(l);
     return code == ERR_EXISTS || said(code, &e);
 }
@@ -106,8 +110,12 @@ static bool load_view(struct steps *s)
 
 static struct log_member_options member_options(struct steps *s, const struct nodes *nodes, bool folds)
 {
-    return (struct log_member_options){
-        .nodes = nodes, .names = &s->names, .memory = UINT64_MAX, .timeout_ms = TIMEOUT_MS, .folds = folds};
+    return (struct log_member_options){.nodes = nodes,
+                                       .names = &s->names,
+                                       .memory = UINT64_MAX,
+                                       .timeout_ms = TIMEOUT_MS,
+                                       .lease_ms = LEASE_MS, /* whoever dies has it for so long */
+                                       .folds = folds};
 }
 
 /* Check or add keys of [first, last), until it is answered. False: one is not as @wanted says. Of keys that
@@ -169,14 +177,18 @@ static bool is_folded(struct steps *s)
     return folded;
 }
 
-static bool wait_until_folded(struct steps *s)
+static bool wait_until_folded(struct steps *s, const struct log_member *m)
 {
     uint64_t until = clock_mono_us() + END_US;
     bool folded;
     while (!(folded = is_folded(s)) && clock_mono_us() < until)
         clock_sleep_us(LOOK_US);
-    if (!folded)
-        (void)fprintf(stderr, "it is not folded: %s\n", s->writer.last.text);
+    for (unsigned i = 0; !folded && i < s->view->lane_count; i++) {
+        char id[LOG_ID_TEXT_MAX];
+        (void)log_id_format(s->view->slot[s->view->current].folded[i].position.id, id);
+        (void)fprintf(stderr, "lane %u is folded to %s only: %s%s\n", i, id, s->writer.last.text,
+                      m == NULL ? "" : m->last.text);
+    }
     return folded;
 }
 
@@ -280,13 +292,13 @@ static bool fold_all(struct steps *s, void *x)
 {
     struct log_member *m = x;
     control_set_folding(m->control, true);
-    return wait_until_folded(s);
+    return wait_until_folded(s, m);
 }
 
 static bool finish_fold(struct steps *s)
 {
     control_set_folding(s->writer.control, true);
-    bool ok = add_more(s, &s->writer) && wait_until_folded(s);
+    bool ok = add_more(s, &s->writer) && wait_until_folded(s, NULL);
     control_set_folding(s->writer.control, false);
     return ok;
 }
@@ -301,7 +313,7 @@ static bool delete_one(struct steps *s, const char *pattern)
         freeReplyObject(
             client_command(&s->servers.client[0], "DEL %b", r->element[0]->str, r->element[0]->len));
     freeReplyObject(r);
-    return ok;
+    return is_said(ok, "nothing was deleted");
 }
 
 static bool delete_shard(struct steps *s)
@@ -324,7 +336,7 @@ static bool add_and_fold(struct steps *s, void *x)
 {
     struct log_member *m = x;
     control_set_folding(m->control, true);
-    return ask(m, false, 0, s->next, KEY_PRESENT) && wait_until_folded(s);
+    return ask(m, false, 0, s->next, KEY_PRESENT) && wait_until_folded(s, m);
 }
 
 /* --- builds --- */
@@ -350,6 +362,51 @@ static bool finish_build(struct steps *s)
     return add_more(s, &s->writer) && build(s, &s->b, false) && finish_fold(s);
 }
 
+/* --- layers --- */
+
+enum { FEW = 150, A_FIRST = LEDGER_NEVER / 2, A_KEYS = 200, A_BATCH = 20 };
+
+/* Nobody else makes the layer meanwhile. */
+static bool pause_writer(struct steps *s)
+{
+    log_member_pause(&s->writer);
+    return true;
+}
+
+/* Add what the filter has no room for. */
+static bool add_too_many(struct steps *s, void *x)
+{
+    struct log_member *m = x;
+    bool ok = true;
+    control_set_folding(m->control, true);
+    for (uint64_t at = A_FIRST; at < A_FIRST + A_KEYS && ok; at += A_BATCH) {
+        ok = ask(m, true, at, at + A_BATCH, KEY_ADDED);
+        for (uint64_t i = at; i < at + A_BATCH && ok; i++)
+            ledger_acknowledge(s->ledger, i, 0);
+    }
+    return ok && wait_until_folded(s, m);
+}
+
+static bool finish_grow(struct steps *s)
+{
+    log_member_go_on(&s->writer);
+    control_set_folding(s->writer.control, true);
+    bool ok = add_more(s, &s->writer); /* and once more: it is full by then, whatever A has done */
+    ok = ok && add_more(s, &s->writer);
+    ok = ok && wait_until_folded(s, NULL);
+    control_set_folding(s->writer.control, false);
+    return is_said(!ok || s->view->slot[s->view->current].shape.layer_count > 1, "no layer was added") && ok;
+}
+
+/* What A was told of is there. */
+static bool has_keys_of_a(struct steps *s)
+{
+    bool ok = true;
+    for (uint64_t i = A_FIRST; i < A_FIRST + A_KEYS && ok; i++)
+        ok = !s->ledger->acknowledged[i] || ask(&s->writer, false, i, i + 1, KEY_PRESENT);
+    return ok;
+}
+
 /* --- all of them --- */
 
 static const struct step_kind names[] = {
@@ -359,6 +416,7 @@ static const struct step_kind names[] = {
     {"step-shard", "a shard is lost, and who makes it again dies at each request"},
     {"step-lane", "a lane is lost, and who replaces it stands still at each request"},
     {"step-build", "a builder dies at each request"},
+    {"step-grow", "who adds a layer, adds and folds dies at each request"},
     {NULL, NULL},
 };
 const struct step_kind *const step_kinds = names;
@@ -370,98 +428,65 @@ static const struct step kinds[] = {
     {.filter = true, .ready = open_folder, .before = delete_shard, .act = fold_all, .finish = finish_fold},
     {.filter = true, .ready = open_writer, .before = delete_lane, .act = add_and_fold, .finish = finish_fold},
     {.filter = true, .act = build_it, .finish = finish_build},
+    {.filter = true,
+     .capacity = FEW,
+     .ready = open_folder,
+     .before = pause_writer,
+     .act = add_too_many,
+     .finish = finish_grow,
+     .after = has_keys_of_a},
 };
 
 /* --- a step --- */
 
-struct forked {
-    pid_t pid;
-    int to, from; /* pipes */
-};
-
-static bool start(struct steps *s, struct forked *p)
+/* A: with connections of its own, and a copy of all that it changes. */
+static int run_a(struct launcher *l, void *arg)
 {
-    int down[2], up[2];
-    char byte;
-    if (pipe(down) != 0 || pipe(up) != 0)
-        return false;
-    (void)fflush(stdout);
-    p->pid = fork();
-    if (p->pid == 0) {
-        void *x = NULL;
-        s->link = link_new(&s->b, TIMEOUT_MS, NULL); /* the other one's connections are the parent's */
-        bool ok = s->kind->ready == NULL || s->kind->ready(s, &x);
-        ok = ok && write(up[1], "r", 1) == 1 && read(down[0], &byte, 1) == 1 && s->kind->act(s, x);
-        _exit(ok ? 0 : 1);
-    }
-    p->to = down[1];
-    p->from = up[0];
-    (void)close(down[0]);
-    (void)close(up[1]);
-    return p->pid > 0 && read(p->from, &byte, 1) == 1;
-}
-
-static bool has_ended(struct forked *p, int *status)
-{
-    return p->pid > 0 && waitpid(p->pid, status, WNOHANG) == p->pid;
-}
-
-static void end(struct forked *p)
-{
-    int status;
-    if (p->pid > 0) {
-        (void)kill(p->pid, SIGKILL);
-        (void)waitpid(p->pid, &status, 0);
-    }
-    (void)close(p->to);
-    (void)close(p->from);
-    p->pid = 0;
+    static struct steps mine;
+    void *x = NULL;
+    mine = *(struct steps *)arg;
+    mine.link = link_new(&mine.b, TIMEOUT_MS, NULL);
+    mine.view = malloc(sizeof(*mine.view));
+    if (mine.kind->ready != NULL && !mine.kind->ready(&mine, &x))
+        return 1;
+    launched_is_ready(l);
+    return mine.kind->act(&mine, x) ? 0 : 1;
 }
 
 /* Until A is held at its n-th request, or has come to its end: *@ended. */
-static bool wait_for(struct steps *s, struct forked *p, bool *ended)
+static bool wait_for(struct steps *s, bool *ended)
 {
     uint64_t until = clock_mono_us() + END_US;
     int status = 0;
     *ended = false;
     while (!proxy_is_held(s->proxy) && !*ended) {
-        *ended = has_ended(p, &status);
+        *ended = launcher_has_ended(s->launcher, &status);
         if (clock_mono_us() > until) {
             (void)fprintf(stderr, "the process comes to no end\n");
             return false;
         }
         clock_sleep_us(200);
     }
-    if (*ended) {
-        p->pid = 0;
-        if (status != 0)
-            (void)fprintf(stderr, "the process ended with status %d\n", status);
-    }
+    if (*ended && status != 0)
+        (void)fprintf(stderr, "the process ended with status %d\n", status);
     return !*ended || status == 0;
 }
 
-static bool wait_for_end(struct forked *p)
+static bool wait_for_end(struct steps *s)
 {
     uint64_t until = clock_mono_us() + END_US;
     int status;
-    while (p->pid > 0 && !has_ended(p, &status) && clock_mono_us() < until)
+    while (!launcher_has_ended(s->launcher, &status) && clock_mono_us() < until)
         clock_sleep_us(LOOK_US);
-    bool ended = clock_mono_us() < until;
-    if (ended)
-        p->pid = 0;
-    return is_said(ended, "the process comes to no end");
+    return is_said(launcher_has_ended(s->launcher, &status), "the process comes to no end");
 }
 
 /* A stands still at the request: the others go on, then it does. */
-static bool go_on(struct steps *s, struct forked *p, enum moment moment)
+static bool go_on(struct steps *s, enum moment moment)
 {
-    int status = 0;
     bool is_writer = s->kind->ready == open_writer, ok = true;
-    if (moment == MOMENT_AFTER || moment == MOMENT_BEFORE || moment == MOMENT_LATE) {
-        (void)kill(p->pid, SIGKILL);
-        (void)waitpid(p->pid, &status, 0);
-        p->pid = 0;
-    }
+    if (moment == MOMENT_AFTER || moment == MOMENT_BEFORE || moment == MOMENT_LATE)
+        launcher_kill(s->launcher);
     if (moment == MOMENT_AFTER || moment == MOMENT_BEFORE)
         proxy_release(s->proxy, false);
     if (is_writer) { /* the others wait for it */
@@ -479,28 +504,29 @@ static bool go_on(struct steps *s, struct forked *p, enum moment moment)
 /* *@ended: A came to its end before its n-th request. */
 static bool step(struct steps *s, enum moment moment, uint64_t n, bool *ended)
 {
-    struct forked p = {0};
     struct error e = {""};
     *ended = true;
     bool ok = client_ok(&s->servers.client[0], &e, "FLUSHALL") == ERR_OK;
     s->names.incarnation = 0;
-    ok = ok && (!s->kind->filter || begin_filter(s)) && is_said(start(s, &p), "the process did not begin") &&
-         (s->kind->before == NULL || is_said(s->kind->before(s), "nothing was deleted"));
+    ok = ok && (!s->kind->filter || begin_filter(s)) &&
+         is_said(launcher_start(s->launcher, END_US), "the process did not begin") &&
+         (s->kind->before == NULL || s->kind->before(s));
     if (ok) {
         proxy_count(s->proxy, "a", n, moment == MOMENT_AFTER ? PROXY_AFTER : PROXY_BEFORE);
-        ok = write(p.to, "g", 1) == 1 && wait_for(s, &p, ended);
+        launcher_go(s->launcher);
+        ok = wait_for(s, ended);
         if (ok && !*ended)
-            ok = go_on(s, &p, moment);
+            ok = go_on(s, moment);
         else
             ok = ok && s->kind->finish(s);
         if (ok && s->kind->after != NULL)
-            ok = wait_for_end(&p) && s->kind->after(s);
+            ok = wait_for_end(s) && s->kind->after(s);
         s->requests = proxy_counted(s->proxy);
         proxy_release(s->proxy, true);
         ok = ok && add_more(s, &s->writer) && ask(&s->writer, false, 0, s->next, KEY_PRESENT) &&
              all_is_there(s);
     }
-    end(&p);
+    launcher_kill(s->launcher);
     end_writer(s);
     return ok;
 }
@@ -513,8 +539,10 @@ static bool begin(struct steps *s, struct error *e)
     uint16_t port;
     s->ledger = ledger_new();
     s->view = malloc(sizeof(*s->view));
-    enum err code = s->ledger == NULL || s->view == NULL ? error_set(e, ERR_NOMEM, "out of memory")
-                                                         : fault_servers_start(&s->servers, ONE_SERVER, e);
+    s->launcher = launcher_new(run_a, s); /* the proxy has a thread */
+    enum err code = s->ledger == NULL || s->view == NULL || s->launcher == NULL
+                        ? error_set(e, ERR_NOMEM, "out of memory")
+                        : fault_servers_start(&s->servers, ONE_SERVER, e);
     if (code == ERR_OK)
         code = client_ok(&s->servers.client[0], e, "CONFIG SET appendonly no");
     if (code == ERR_OK)
@@ -542,6 +570,7 @@ static bool begin(struct steps *s, struct error *e)
 
 static void finish(struct steps *s)
 {
+    launcher_free(s->launcher);
     link_free(s->link);
     proxy_stop(s->proxy);
     fault_servers_fini(&s->servers);
@@ -570,18 +599,20 @@ static bool run_moment(struct steps *s, const char *name, enum moment moment, un
 
 bool steps_run(const char *name, unsigned most, uint64_t seed)
 {
-    static struct steps s;
     struct error e = {""};
-    s = (struct steps){0};
+    struct steps *s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (s == MAP_FAILED)
+        return false;
     for (unsigned i = 0; names[i].name != NULL; i++)
         if (strcmp(names[i].name, name) == 0)
-            s.kind = &kinds[i];
-    bool ok = begin(&s, &e);
+            s->kind = &kinds[i];
+    bool ok = begin(s, &e);
     if (!ok)
         (void)fprintf(stderr, "%s: %s\n", name, e.text);
     for (unsigned m = 0; ok && m < MOMENTS; m++)
-        if (s.kind->ready != open_writer || m == MOMENT_STOP)
-            ok = run_moment(&s, name, (enum moment)m, most, seed);
-    finish(&s);
+        if (s->kind->ready != open_writer || m == MOMENT_STOP)
+            ok = run_moment(s, name, (enum moment)m, most, seed);
+    finish(s);
+    (void)munmap(s, sizeof(*s));
     return ok;
 }

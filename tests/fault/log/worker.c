@@ -2,17 +2,19 @@
 #include "tests/fault/log/worker.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include "base/clock.h"
 #include "tests/fault/log/lease.h"
 #include "tests/lib/log_member.h"
 
-enum { BATCH_MAX = 200, TIMEOUT_MS = 3000 };
+enum { BATCH_MAX = 200, TIMEOUT_MS = 3000, NOTE_US = 200 * 1000 };
 
 struct worker {
     const struct worker_options *o;
     struct log_member member;
-    uint64_t random;
+    uint64_t random, noted_at;
     uint64_t keys[BATCH_MAX];
     uint8_t answers[BATCH_MAX];
 };
@@ -37,11 +39,21 @@ static unsigned choose(struct worker *w, uint64_t below)
     return count;
 }
 
+/* Keys below it are added by now. */
+static uint64_t frontier(const struct worker_options *o)
+{
+    uint64_t past = clock_mono_us() - o->begins_us;
+    if (o->first == 0 || past >= o->lasts_us)
+        return LEDGER_NEVER;
+    double share = (double)past / (double)o->lasts_us;
+    return (uint64_t)((double)o->first * pow((double)LEDGER_NEVER / (double)o->first, share));
+}
+
 static void add(struct worker *w)
 {
     struct ledger *l = w->o->ledger;
     struct error e = {""};
-    unsigned count = choose(w, LEDGER_NEVER);
+    unsigned count = choose(w, frontier(w->o));
     for (unsigned i = 0; i < count; i++)
         atomic_fetch_add(&l->begun[w->keys[i]], 1);
     atomic_fetch_add(&l->turn[w->o->number], 1);
@@ -55,7 +67,7 @@ static void add(struct worker *w)
             atomic_fetch_add(&l->news[w->keys[i]], 1);
         if (w->answers[i] != KEY_UNSURE)
             atomic_fetch_add(&l->ended[w->keys[i]], 1);
-        atomic_store(&l->acknowledged[w->keys[i]], 1);
+        ledger_acknowledge(l, w->keys[i], w->o->number);
     }
     atomic_fetch_add(&l->turn[w->o->number], 1);
     atomic_fetch_add(&l->adds, count);
@@ -84,6 +96,20 @@ static void check(struct worker *w)
     atomic_fetch_add(&l->done[w->o->number], 1);
 }
 
+/* What keeps the control from its work, now and then. */
+static void note_control(struct worker *w)
+{
+    struct log_member *m = &w->member;
+    uint64_t now = clock_mono_us();
+    if (now < w->noted_at + NOTE_US)
+        return;
+    w->noted_at = now;
+    (void)pthread_mutex_lock(&m->lock);
+    if (m->failing != ERR_OK)
+        ledger_note(w->o->ledger, "worker %u: %s", w->o->number, m->last.text);
+    (void)pthread_mutex_unlock(&m->lock);
+}
+
 int worker_run(const struct worker_options *o)
 {
     struct worker *w = calloc(1, sizeof(*w));
@@ -94,6 +120,7 @@ int worker_run(const struct worker_options *o)
                                                .names = o->names,
                                                .memory = o->memory,
                                                .timeout_ms = TIMEOUT_MS,
+                                               .writer_grace_us = o->grace_us,
                                                .folds = true,
                                                .lease_ms = LEASE_MS};
     if (log_member_open(&w->member, &options, &e) != ERR_OK) {
@@ -101,6 +128,7 @@ int worker_run(const struct worker_options *o)
         return 1;
     }
     while (!atomic_load(&o->ledger->stop)) {
+        note_control(w);
         if (draw(w, 2) == 0)
             add(w);
         else

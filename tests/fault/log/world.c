@@ -11,9 +11,17 @@
 
 #include "base/clock.h"
 #include "shard/view/view_load.h"
+#include "tests/fault/log/explain.h"
 #include "tests/lib/log_member.h"
 
-enum { REPLY_MS = 5000, CALM_MS = 300, BATCH = 500, END_SECONDS = 30 };
+enum {
+    REPLY_MS = 5000,
+    CALM_MS = 300,
+    BATCH = 500,
+    END_SECONDS = 30,
+    EXPLAINED = 3,
+    FALSE_POSITIVES = LEDGER_NEVER / 1000 /* ten times as many as there should be */
+};
 
 uint64_t log_world_draw(struct log_world *w, uint64_t below)
 {
@@ -42,11 +50,16 @@ bool log_world_start_worker(struct log_world *w, unsigned i)
                                      .ledger = w->ledger,
                                      .number = i,
                                      .seed = w->seed * 1000 + w->started++,
-                                     .memory = w->kind->memory ? UINT64_MAX : memory[i]};
+                                     .memory = w->kind->memory ? UINT64_MAX : memory[i],
+                                     .grace_us = w->kind->grace_ms * UINT64_C(1000),
+                                     .first = w->kind->capacity,
+                                     .begins_us = w->begins_us,
+                                     .lasts_us = w->seconds * UINT64_C(1000000)};
     pid_t pid = fork();
     if (pid == 0)
         _exit(worker_run(&o));
     w->worker[i] = pid;
+    ledger_note(w->ledger, "worker %u begins", i);
     return pid > 0;
 }
 
@@ -56,11 +69,13 @@ bool log_world_start_builder(struct log_world *w, unsigned i)
                                       .names = &w->names,
                                       .ledger = w->ledger,
                                       .number = i,
-                                      .seed = w->seed * 1000 + w->started++};
+                                      .seed = w->seed * 1000 + w->started++,
+                                      .layers = w->kind->capacity != 0};
     pid_t pid = fork();
     if (pid == 0)
         _exit(builder_process_run(&o));
     w->builder[i] = pid;
+    ledger_note(w->ledger, "builder %u begins", i);
     return pid > 0;
 }
 
@@ -74,6 +89,7 @@ static void kill_process(pid_t *pid)
 
 void log_world_kill_worker(struct log_world *w, unsigned i)
 {
+    ledger_note(w->ledger, "worker %u is killed", i);
     kill_process(&w->worker[i]);
     if (w->ledger->turn[i] % 2 == 1) /* its last add was acknowledged to nobody */
         w->ledger->turn[i]++;
@@ -81,6 +97,7 @@ void log_world_kill_worker(struct log_world *w, unsigned i)
 
 void log_world_kill_builder(struct log_world *w, unsigned i)
 {
+    ledger_note(w->ledger, "builder %u is killed", i);
     kill_process(&w->builder[i]);
 }
 
@@ -110,8 +127,10 @@ static bool begin(struct log_world *w, const struct log_injection *k, uint64_t s
         names_init(&w->names, "tb", "f", 1, e) != ERR_OK)
         return false;
     w->link = link_new(&w->servers.nodes, REPLY_MS, NULL);
-    if (log_member_make(w->link, &w->names, 2 * LEDGER_NEVER, 2, 32768, e) != ERR_OK)
+    if (log_member_make(w->link, &w->names, k->capacity != 0 ? k->capacity : 2 * LEDGER_NEVER, 2, 32768, e) !=
+        ERR_OK)
         return false;
+    w->begins_us = clock_mono_us();
     for (unsigned i = 0; i < WORKERS; i++)
         if (!log_world_start_worker(w, i))
             return false;
@@ -151,13 +170,19 @@ static bool all_go_on(struct log_world *w, uint64_t until)
     return ok;
 }
 
+/* The next build ends that. */
+static bool is_to_heal(const struct log_world *w, uint8_t answer)
+{
+    return w->kind->builds && answer == KEY_MAYBE;
+}
+
 /* The processes mend what is to be mended before they end: who ends in the middle of it stays registered. */
 static bool comes_to_rest(struct log_world *w)
 {
     static struct log_member m;
     struct error e = {""};
     const uint64_t key = LEDGER_NEVER;
-    uint8_t answer;
+    uint8_t answer = KEY_ABSENT;
     uint64_t until = clock_mono_us() + END_SECONDS * 1000000ull;
     const struct log_member_options o = {
         .nodes = &w->servers.nodes, .names = &w->names, .memory = 0, .timeout_ms = REPLY_MS};
@@ -165,11 +190,13 @@ static bool comes_to_rest(struct log_world *w)
     if (code == ERR_OK)
         do
             code = log_member_ask(&m, false, &key, 1, &answer, &e);
-        while (code != ERR_OK && clock_mono_us() < until);
+        while ((code != ERR_OK || is_to_heal(w, answer)) && clock_mono_us() < until);
     log_member_close(&m);
-    if (code != ERR_OK)
-        (void)fprintf(stderr, "the filter does not come to rest: %s\n", e.text);
-    return code == ERR_OK && all_go_on(w, clock_mono_us() + END_SECONDS * 1000000ull);
+    if (code != ERR_OK || is_to_heal(w, answer))
+        (void)fprintf(stderr, "the filter does not come to rest: %s\n",
+                      code == ERR_OK ? "it stays degraded" : e.text);
+    return code == ERR_OK && !is_to_heal(w, answer) &&
+           all_go_on(w, clock_mono_us() + END_SECONDS * 1000000ull);
 }
 
 /* Somebody who was not there finds all that was acknowledged, and little else. */
@@ -188,7 +215,10 @@ static bool judge_keys(struct log_world *w)
             keys[i] = at + i;
         code = log_member_ask(&m, false, keys, BATCH, answers, &e);
         for (unsigned i = 0; i < BATCH && code == ERR_OK; i++) {
-            wrong += w->ledger->acknowledged[at + i] && answers[i] == KEY_ABSENT;
+            bool lost = w->ledger->acknowledged[at + i] && answers[i] == KEY_ABSENT;
+            if (lost && wrong < EXPLAINED)
+                explain_key(w, at + i);
+            wrong += lost;
             strangers += at + i >= LEDGER_NEVER && answers[i] == KEY_PRESENT;
             maybe += answers[i] == KEY_MAYBE;
         }
@@ -206,26 +236,42 @@ static bool judge_keys(struct log_world *w)
            strangers <= (LEDGER_KEYS - LEDGER_NEVER) / 100;
 }
 
+/* How many layers the generation has that is read; 0: the view cannot be read. */
+static unsigned layers(struct log_world *w)
+{
+    const struct log_view *v = log_world_view(w);
+    return v == NULL ? 0 : v->slot[v->current].shape.layer_count;
+}
+
 static bool judge(struct log_world *w, const struct log_injection *k)
 {
     struct ledger *l = w->ledger;
-    unsigned losses = l->losses, news = ledger_wrong_news(l);
+    unsigned never, losses = l->losses, news = ledger_wrong_news(l, &never);
+    if (never > FALSE_POSITIVES)
+        news += never;
     bool ok = judge_keys(w);
-    for (unsigned i = 0; i < losses && i < 5; i++)
-        (void)fprintf(stderr, "key %" PRIu64 " was acknowledged, and absent for worker %u\n", l->loss[i].key,
-                      l->loss[i].process);
+    for (unsigned i = 0; i < losses && i < EXPLAINED; i++) {
+        (void)fprintf(stderr, "key %" PRIu64 " was acknowledged, and absent for worker %u at %" PRIu64 "\n",
+                      l->loss[i].key, l->loss[i].process, l->loss[i].at_ms);
+        explain_key(w, l->loss[i].key);
+    }
     if (l->adds == 0 || l->checks == 0)
         (void)fprintf(stderr, "nothing was done\n");
     if (k->sure && l->maybe > 0)
         (void)fprintf(stderr, "keys were \"maybe\"\n");
     if (k->builds && l->cutovers == 0)
         (void)fprintf(stderr, "no generation was built\n");
+    unsigned layer_count = k->capacity != 0 ? layers(w) : 0;
+    if (layer_count == 1)
+        (void)fprintf(stderr, "no layer was added\n");
     ok &= losses == 0 && news == 0 && l->adds > 0 && l->checks > 0 && !(k->sure && l->maybe > 0) &&
-          !(k->builds && l->cutovers == 0);
+          !(k->builds && l->cutovers == 0) && layer_count != 1;
     (void)printf("%-14s %s: %" PRIu64 " keys added, %" PRIu64 " checked, %" PRIu64 " maybe, %" PRIu64
                  " requests refused, %u processes, %u lost, %u new wrongly\n",
                  k->name, ok ? "kept" : "BROKEN", l->adds, l->checks, l->maybe, l->refused, w->started,
                  losses, news);
+    if (k->capacity != 0)
+        (void)printf("%-14s %u layers\n", "", layer_count);
     if (k->builds)
         (void)printf("%-14s %" PRIu64 " cutovers, %" PRIu64 " rollbacks, %" PRIu64 " retired, %" PRIu64
                      " turns that failed\n",
@@ -234,7 +280,7 @@ static bool judge(struct log_world *w, const struct log_injection *k)
     return ok;
 }
 
-bool log_round(const struct log_injection *k, uint64_t seed, unsigned seconds)
+bool log_round(const struct log_injection *k, uint64_t seed, unsigned seconds, bool keep)
 {
     static struct log_world w;
     struct error e = {""};
@@ -243,6 +289,7 @@ bool log_round(const struct log_injection *k, uint64_t seed, unsigned seconds)
     uint64_t until = clock_mono_us() + seconds * 1000000ull;
     while (ok && clock_mono_us() < until) {
         clock_sleep_us(CALM_MS * 1000);
+        ledger_note(w.ledger, "%s", k->name);
         ok = k->inject(&w);
     }
     if (ok) {
@@ -259,6 +306,8 @@ bool log_round(const struct log_injection *k, uint64_t seed, unsigned seconds)
         (void)fprintf(stderr, "%s: the round could not be held: %s\n", k->name, e.text);
         (void)printf("%-14s BROKEN\n", k->name);
     }
+    if (!ok && keep)
+        explain_keep(&w);
     end(&w);
     return ok;
 }

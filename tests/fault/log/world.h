@@ -22,6 +22,7 @@ struct log_world {
     unsigned started;
     const struct log_injection *kind;
     unsigned seconds; /* of a round */
+    uint64_t begins_us;
     uint64_t seed, random;
     struct log_view *view; /* log_world_view() */
 };
@@ -32,16 +33,18 @@ struct log_injection {
     const char *name, *meaning;
     bool (*inject)(struct log_world *w);
     enum fault_layout layout;
-    bool memory;  /* all processes have all shards in memory; else some have, one has few, one none */
-    bool builds;  /* processes build new generations, cut over, roll back, retire */
-    bool sure;    /* no key may be "maybe" */
-    bool refuses; /* the filter may refuse every request from then on, and is not called to rest */
+    uint64_t capacity; /* of the filter, which grows; 0: it has room for all */
+    unsigned grace_ms; /* a writer that does not answer for so long is removed; 0: as by default */
+    bool memory;       /* all processes have all shards in memory; else some have, one has few, one none */
+    bool builds;       /* processes build new generations, cut over, roll back, retire */
+    bool sure;         /* no key may be "maybe" */
+    bool refuses;      /* the filter may refuse every request from then on, and is not called to rest */
 };
 
 extern const struct log_injection log_injections[]; /* the last has no name */
 
-/* True: the promise was kept. */
-bool log_round(const struct log_injection *k, uint64_t seed, unsigned seconds);
+/* True: the promise was kept. @keep: if not, the files stay (explain_keep()). */
+bool log_round(const struct log_injection *k, uint64_t seed, unsigned seconds, bool keep);
 
 /* --- for injections --- */
 uint64_t log_world_draw(struct log_world *w, uint64_t below);
