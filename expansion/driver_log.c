@@ -144,14 +144,46 @@ static bool is_apart(const struct driver *d)
     return d->builder != NULL && d->view.phase == PHASE_BUILDING;
 }
 
-static enum err ask_client(struct driver *d, bool adds, size_t count, const char *const *keys,
-                           const size_t *lengths, uint8_t *answers, struct error *e)
+/* This process answers from the generation that the view reads. */
+static bool is_read_here(struct driver *d, struct log_status *status)
+{
+    bool here = false;
+    if (!filters_status(d->o->logs, d->o->filter, d->o->filter_length, status))
+        return false;
+    for (unsigned i = 0; i < 2; i++)
+        here |= status->generation[i].answers && status->generation[i].number == view_current(&d->view)->number;
+    return here;
+}
+
+/* After a cutover a process answers from the generation before until it has the next one in memory: what is
+ * asked of that is not asked before. */
+static enum err await_generation(struct driver *d, struct error *e)
+{
+    struct log_status *status = malloc(sizeof(*status));
+    enum err code = status == NULL ? error_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
+    while (code == ERR_OK && !is_read_here(d, status)) {
+        filters_look(d->o->logs, d->o->filter, d->o->filter_length);
+        code = driver_nap(d, "this coordinator to load the new generation", e);
+    }
+    free(status);
+    return code;
+}
+
+static enum err open_client(struct driver *d, struct error *e)
 {
     const struct driver_options *o = d->o;
     if (d->client == NULL)
         d->client = key_client_new(o->logs, o->nodes, o->redis_timeout_ms);
-    enum err code = d->client == NULL ? error_set(e, ERR_NOMEM, "out of memory")
-                                      : key_client_open(d->client, o->filter, o->filter_length, e);
+    return d->client == NULL ? error_set(e, ERR_NOMEM, "out of memory")
+                             : key_client_open(d->client, o->filter, o->filter_length, e);
+}
+
+static enum err ask_client(struct driver *d, bool adds, size_t count, const char *const *keys,
+                           const size_t *lengths, uint8_t *answers, struct error *e)
+{
+    enum err code = open_client(d, e);
+    if (code == ERR_OK)
+        code = await_generation(d, e);
     return code == ERR_OK ? key_client_ask(d->client, adds, keys, lengths, count, answers, e) : code;
 }
 
@@ -236,6 +268,10 @@ enum err driver_log_cutover(struct driver *d, struct error *e)
     end_builder(d);
     d->cutover_us = clock_mono_us() - began;
     code = driver_log_reload(d, e);
+    if (code == ERR_OK)
+        code = open_client(d, e);
+    if (code == ERR_OK)
+        code = await_generation(d, e);
     log_info("view_changed", "filter=%s epoch=%" PRIu64 " phase=%s generation=%" PRIu64 " step=%s reason=%s",
              log_quote(d->o->filter), d->view.epoch, phase_row(d->view.phase)->name,
              view_current(&d->view)->number, step_name(d->step), log_quote(d->record.reason));

@@ -295,7 +295,7 @@ static void trust_fields(struct fields *f, const struct view *v, const struct ke
     buffer_fini(&scope);
     uint64_t since = suspects ? note->suspects_ms : lost ? note->lost_ms : 0;
     field_time(f, "degraded_at", since);
-    field_time(f, "healthy_at", suspects ? 0 : v->trusted_ms);
+    field_time(f, "healthy_at", suspects || v->degraded ? 0 : v->trusted_ms);
 }
 
 static const char *state_of(const struct view *v, bool degraded, bool held)
@@ -329,7 +329,8 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
     } else {
         uint64_t lost = watch_lost_shards(&note, &a->view);
         bool suspects = note.suspects[0] != '\0' && note.suspects_trust == a->view.trusted_ms;
-        bool degraded = lost > 0 || suspects;
+        bool lacks = a->view.degraded && view_current(&a->view)->built; /* of a log */
+        bool degraded = lost > 0 || suspects || lacks;
         code = read_mutex(&mutex, a, e);
         field_text(f, "state", state_of(&a->view, degraded, mutex.held));
         items = view_fields(f, a, &a->view, &known, e);
