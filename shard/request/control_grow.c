@@ -27,8 +27,10 @@ static enum err add_layer(struct control *c, struct held *h, bool *soon, struct 
     free(v);
     control_stop_folding(c); /* the grower was the writer in between */
     *soon = code == ERR_OK;
-    if (code == ERR_OK)
+    if (code == ERR_OK) {
         c->grew = h->shape.number;
+        atomic_store(&c->filter->wants_look, true); /* requests wait for the layer */
+    }
     h->unbounded = code != ERR_OK && code != ERR_CONFLICT;
     if (h->unbounded)
         log_filter_changed(c->filter);
