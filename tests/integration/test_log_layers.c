@@ -28,12 +28,14 @@ enum {
 
 static struct log_member member[MEMBERS];
 static unsigned opened;
+static uint64_t look_us; /* 0: as tests want as a rule */
 
 static int set_up(void **state)
 {
     struct error e = {""};
     (void)state;
     opened = 0;
+    look_us = 0;
     must(client_ok(&on.client, &e, "FLUSHALL"), e);
     must(names_init(&on.names, "tb", "f", 1, &e), e);
     must(log_member_make(on.link, &on.names, CAPACITY, 2, 32768, &e), e);
@@ -69,6 +71,7 @@ static struct log_member *open_member(uint64_t memory, bool folds)
                                          .memory = memory,
                                          .timeout_ms = REPLY_MS,
                                          .retain_us = RETAIN_US,
+                                         .look_interval_us = look_us,
                                          .folds = folds};
     must(log_member_open(m, &o, &e), e);
     while (memory > 0 && !is_whole(m)) {
@@ -532,6 +535,20 @@ static void test_three_members__agree_on_what_was_accepted(void **state)
     free(first);
 }
 
+/* Requests that wait for the layer would wait for the next look. */
+static void test_whoever_makes_a_layer__does_not_wait_for_its_next_look(void **state)
+{
+    (void)state;
+    look_us = 10ull * REPLY_MS * 1000;
+    struct log_member *m = open_member(1 << 24, true);
+    uint8_t answers[BATCH];
+    for (uint64_t first = 0; first < 2 * CAPACITY; first += BATCH) {
+        struct error e = {""};
+        must(log_member_add(m, first, BATCH, answers, &e), e);
+    }
+    assert_int_equal(stored()->shape.layer_count, 2);
+}
+
 #define MEMBER_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -543,6 +560,7 @@ int main(void)
         MEMBER_TEST(test_a_layer_without_its_entries__begins_when_the_next_one_folds),
         MEMBER_TEST(test_a_layer_with_one_entry__begins_in_the_other_lane_later),
         MEMBER_TEST(test_a_generation_of_two_layers__is_read_again),
+        MEMBER_TEST(test_whoever_makes_a_layer__does_not_wait_for_its_next_look),
         cmocka_unit_test_setup_teardown(test_one_that_adds_alone__is_refused_at_the_very_key, set_up_fixed,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_three_members__agree_on_what_was_accepted, set_up_fixed_in_order,
