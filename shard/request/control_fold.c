@@ -11,8 +11,9 @@
 
 enum { MEASURE_US = 1000 * 1000, FOLD_FAILURES_MAX = 8, LOST_AGAIN_US = 100 * 1000 };
 
-static void stop_folding_of(struct folding *g)
+void control_stop_folding_of(struct control *c, unsigned slot)
 {
+    struct folding *g = &c->folding[slot];
     if (g->held == NULL)
         return;
     folder_fini(&g->folder);
@@ -23,7 +24,7 @@ static void stop_folding_of(struct folding *g)
 void control_stop_folding(struct control *c)
 {
     for (unsigned s = 0; s < 2; s++)
-        stop_folding_of(&c->folding[s]);
+        control_stop_folding_of(c, s);
 }
 
 struct lag_count control_count(const struct filter_lane *l)
@@ -107,7 +108,7 @@ static enum err begin_folding(struct control *c, unsigned slot, struct held *h, 
     struct folding *g = &c->folding[slot];
     if (g->held == h)
         return ERR_OK;
-    stop_folding_of(g);
+    control_stop_folding_of(c, slot);
     enum err code = folder_init(&g->folder, c->link, &c->filter->names, &h->shape, h->resident, e);
     if (code != ERR_OK)
         return code;

@@ -162,6 +162,8 @@ MUST_CHECK enum err control_fold(struct control *c, struct error *e);
  */
 MUST_CHECK enum err control_fold_if_due(struct control *c, struct error *e);
 void control_stop_folding(struct control *c);
+/* That of the generation in @slot alone. */
+void control_stop_folding_of(struct control *c, unsigned slot);
 /* The lanes are read from `folded` of the view on, and their readers stand there. */
 void control_begin_lag(struct control *c);
 /* What was applied of a lane. Any thread. */
