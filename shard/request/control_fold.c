@@ -9,7 +9,12 @@
 #include "shard/log/lane_sync.h"
 #include "shard/resident/dirty.h"
 
-enum { MEASURE_US = 1000 * 1000, FOLD_FAILURES_MAX = 8, LOST_AGAIN_US = 100 * 1000 };
+enum {
+    MEASURE_US = 1000 * 1000,
+    FOLD_FAILURES_MAX = 8,
+    LOST_AGAIN_US = 100 * 1000,
+    NOBODY_US = 2 * 1000 * 1000 /* for a process with all shards in memory, where no writer is registered */
+};
 
 void control_stop_folding_of(struct control *c, unsigned slot)
 {
@@ -453,8 +458,75 @@ static enum err write_all(struct control *c, struct held *h, struct error *e)
     return control_fold(c, e);
 }
 
+/* The writer that has left last, as the view has it. */
+static struct log_left last_left(const struct control *c)
+{
+    return c->view->left_count > 0 ? c->view->left[0] : (struct log_left){.registration = 0};
+}
+
+/* The memory of @h has all that those had added who left, up to that one. */
+static bool knows_left(const struct control *c, const struct held *h, const struct log_left *last)
+{
+    bool known = last->registration == 0;
+    for (unsigned i = 0; i < c->left_count && !known; i++)
+        known = c->left[i].registration == last->registration &&
+                memcmp(c->left[i].id, last->id, LOG_WRITER_BYTES) == 0;
+    return known && c->knows_left == h->shape.number;
+}
+
+static bool is_whole(const struct held *h)
+{
+    struct resident_status s;
+    resident_status(h->resident, &s);
+    return s.shards == s.resident;
+}
+
+/* The view was read, and its lanes are as they are read; a tail read begins now. What is trimmed meanwhile
+ * has the shards loaded again. Model: known of left.pml. */
+void control_know_left(struct control *c)
+{
+    struct error ignored = {""};
+    struct log_left last = last_left(c);
+    const struct held *h = control_held_of(c, c->view->current);
+    if (h == NULL || knows_left(c, h, &last) || !is_whole(h) || !control_lanes_are_as_read(c))
+        return;
+    enum err code = control_read_tails(c, &ignored);
+    if (code == ERR_OK && control_lanes_are_as_read(c) && is_whole(h)) {
+        c->knows_left = h->shape.number;
+        c->left_count = c->view->left_count;
+        memcpy(c->left, c->view->left, sizeof(c->left));
+    }
+}
+
+/* Write what is in memory, so far as it is, and say so. */
+static enum err write_and_say(struct control *c, struct error *e)
+{
+    struct log_filter *f = c->filter;
+    struct held *h = control_held_of(c, c->view->current);
+    struct eras_written what = {.all = h != NULL && had_all(h), .left = last_left(c)};
+    what.knows_left = what.all && knows_left(c, h, &what.left);
+    enum err code = what.all ? write_all(c, h, e) : ERR_OK;
+    return code == ERR_OK ? eras_say(&c->eras, c->link, &f->names, c->view, f->writer, &what, e) : code;
+}
+
+/* No writer is registered, and bits may be missing: a process that has everything in memory registers, as if
+ * it wanted to add; others wait for it. */
+static enum err wait_for_writer(struct control *c, struct error *e)
+{
+    const struct held *h = control_held_of(c, c->view->current);
+    struct log_left last = last_left(c);
+    bool has_all = h != NULL && had_all(h) && knows_left(c, h, &last);
+    if (!has_all && clock_mono_us() >= c->eras_since + NOBODY_US)
+        return ERR_OK;
+    if (has_all)
+        atomic_store(&c->filter->wants_writer, true);
+    return error_set(e, ERR_BUSY,
+                     "shards' nodes have other replication ids, and no writer is registered: waiting for a "
+                     "process that has all shards in memory");
+}
+
 /* The shards' nodes have other replication ids than the view accepts (eras.h). What is in memory is written
- * to them, so far as it is. */
+ * to them. */
 enum err control_follow_eras(struct control *c, struct error *e)
 {
     struct log_filter *f = c->filter;
@@ -465,16 +537,16 @@ enum err control_follow_eras(struct control *c, struct error *e)
         control_watch_lanes(c);
     if (c->went_back && code == ERR_OK)
         action = ERAS_WRITE;
+    if (code == ERR_OK && action == ERAS_KEEP)
+        c->eras_since = 0;
     if (code != ERR_OK || action == ERAS_KEEP)
         return code;
-    if (action == ERAS_WRITE && f->registered) {
-        struct held *h = control_held_of(c, c->view->current);
-        bool all = h != NULL && had_all(h);
-        if (all)
-            code = write_all(c, h, e);
-        if (code == ERR_OK)
-            code = eras_say(&c->eras, c->link, &f->names, c->view, f->writer, all, e);
-    }
+    if (c->eras_since == 0)
+        c->eras_since = clock_mono_us();
+    if (action == ERAS_WRITE && f->registered)
+        code = write_and_say(c, e);
+    else if (action == ERAS_WRITE && c->view->writer_count == 0)
+        code = wait_for_writer(c, e);
     if (code == ERR_OK)
         code = eras_take(&c->eras, c->link, &f->names, c->view, action, &missing, e);
     if (code == ERR_OK && missing > 0)

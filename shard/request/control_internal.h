@@ -67,7 +67,12 @@ struct control {
         struct folder folder;
     } folding[2]; /* by slot: of the generation that is read, and of the one before it while that may be read
                      again */
-    struct eras eras; /* of the shards' nodes */
+    struct eras eras;    /* of the shards' nodes */
+    uint64_t eras_since; /* since when they are not those of the view; 0: they are */
+    /* All that these writers had added before they left is in memory, in the generation; 0: it may not be. */
+    uint64_t knows_left;
+    struct log_left left[LOG_LEFT_MAX];
+    unsigned left_count;
     struct retain retain[LOG_LANES_MAX];
     struct lease lease;
     struct lease_report report;
@@ -170,4 +175,7 @@ void control_begin_lag(struct control *c);
 struct lag_count control_count(const struct filter_lane *l);
 /* The shards' nodes may have other replication ids than the view accepts (eras.h). */
 MUST_CHECK enum err control_follow_eras(struct control *c, struct error *e);
+/* Where all shards are in memory, have there, too, what those had added who have left. What fails is tried
+ * again by the next call. */
+void control_know_left(struct control *c);
 #endif

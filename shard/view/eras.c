@@ -82,15 +82,29 @@ enum err eras_look(struct eras *s, struct link *l, const struct names *names, co
     return *out == ERAS_KEEP ? copy(&s->seen, &s->there, e) : ERR_OK;
 }
 
-static void put_eras(struct script_call *c, const struct trusted *eras, bool partly)
+static void put_written(struct buffer *text, const struct eras_written *what)
+{
+    char name[LOG_WRITER_NAME_MAX];
+    buffer_puts(text, what->all ? " all" : " partly");
+    if (!what->all || !what->knows_left)
+        return;
+    log_writer_name(what->left.id, name);
+    if (what->left.registration == 0)
+        buffer_puts(text, " -");
+    else
+        buffer_printf(text, " %s:%" PRIu64, strchr(name, '.') + 1, what->left.registration);
+}
+
+/* @what: NULL: nothing behind them. */
+static void put_eras(struct script_call *c, const struct trusted *eras, const struct eras_written *what)
 {
     struct buffer text = {0};
     for (unsigned i = 0; i < eras->count; i++)
         buffer_printf(&text, "%s%016" PRIx64, i == 0 ? "" : " ", eras->id[i]);
     if (eras->count == 0)
         buffer_append(&text, "-", 1);
-    if (partly)
-        buffer_printf(&text, " partly");
+    if (what != NULL)
+        put_written(&text, what);
     script_bytes(c, text.data, text.length);
     buffer_fini(&text);
 }
@@ -124,7 +138,7 @@ static enum err look_again(const struct eras *s, struct link *l, const struct na
 }
 
 enum err eras_say(struct eras *s, struct link *l, const struct names *names, const struct log_view *v,
-                  const uint8_t writer[LOG_WRITER_BYTES], bool all, struct error *e)
+                  const uint8_t writer[LOG_WRITER_BYTES], const struct eras_written *what, struct error *e)
 {
     struct script_call *c = malloc(sizeof(*c));
     char name[LOG_WRITER_NAME_MAX], said[LOG_WRITER_NAME_MAX];
@@ -136,7 +150,7 @@ enum err eras_say(struct eras *s, struct link *l, const struct names *names, con
     begin(c, embedded_eras_say, names);
     script_text(c, name);
     script_text(c, said);
-    put_eras(c, &s->now, !all);
+    put_eras(c, &s->now, what);
     enum err code = look_again(s, l, names, v, e);
     if (code == ERR_OK)
         code = script_run(c, l, link_home(l, names), &result, e);
@@ -158,8 +172,8 @@ enum err eras_take(struct eras *s, struct link *l, const struct names *names, co
     if (c == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     begin(c, embedded_eras_take, names);
-    put_eras(c, &v->eras, false);
-    put_eras(c, &s->now, false);
+    put_eras(c, &v->eras, NULL);
+    put_eras(c, &s->now, NULL);
     script_number(c, action == ERAS_TAKE);
     enum err code = look_again(s, l, names, v, e);
     if (code == ERR_OK)
