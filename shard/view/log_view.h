@@ -25,6 +25,8 @@
  *   lost<slot>=<generation> <layer>.<shard>   is missing, others may be too: whoever has them in
  *                                 memory makes them again (lost.h)
  *   hold.<lane>=<number> <id>     a build needs this lane's entries from there on
+ *   strays=1                      streams or shards may be there that the view does not name
+ *                                 (leftover.h)
  *   left=<id>:<registration> ...  writers that left or were removed, the last ones first
  *   writer.<id>=<registration>[?] <lane>.<number>:<era> ...   a writer; "?": it is in doubt; the
  *                                 lanes with the eras, not yet accepted, under which it has
@@ -125,6 +127,7 @@ struct log_view {
     bool sourced;
     bool degraded; /* acknowledged keys may be missing: no key is "absent" */
     bool deleting;
+    bool strays; /* there may be streams or shards of this incarnation that are not named here */
     unsigned current;
     unsigned lane_count;
     struct log_lane lane[LOG_LANES_MAX];
@@ -144,8 +147,8 @@ struct log_view {
 MUST_CHECK enum err log_view_parse(struct log_view *out, const struct view_field *fields, size_t count,
                                    struct error *e);
 
-/* Each field of the stored form, but for positions, keys, full marks, the next layer, what is lost, holds and
- * writers, which scripts alone store. */
+/* Each field of the stored form, but for positions, keys, full marks, the next layer, what is lost, holds,
+ * strays and writers, which scripts alone store. */
 void log_view_format(const struct log_view *v, view_field_fn *fn, void *arg);
 
 /* The lane of a key, of @lanes. */

@@ -200,6 +200,19 @@ static enum err parse_left(struct log_view *v, const struct view_field *f, const
     return ERR_OK;
 }
 
+/* "strays=<0|1>" */
+static enum err parse_strays(struct log_view *v, const struct view_field *f, const char *name, size_t length,
+                             struct error *e)
+{
+    (void)name;
+    if (length != 0)
+        return ERR_OK;
+    if (!log_view_is_bit(f->value, f->value_length))
+        return log_view_damaged(e, f, "neither 0 nor 1");
+    v->strays = *f->value == '1';
+    return ERR_OK;
+}
+
 /* "<registration>" or "<registration>?" */
 static bool parse_registration(struct log_writer *w, const char *text, size_t length)
 {
@@ -243,7 +256,7 @@ static const struct family {
                       struct error *e);
 } families[] = {{"folded", parse_folded}, {"full", parse_full},     {"hold.", parse_hold},
                 {"keys", parse_keys},     {"next", parse_next},     {"left", parse_left},
-                {"lost", parse_lost},     {"writer.", parse_writer}};
+                {"lost", parse_lost},     {"strays", parse_strays}, {"writer.", parse_writer}};
 
 bool log_view_parse_family(struct log_view *v, const struct view_field *f, enum err *code, struct error *e)
 {
