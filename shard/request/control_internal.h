@@ -83,7 +83,10 @@ struct control {
     uint64_t active_at;         /* when something was to be folded last */
     unsigned fold_failures;     /* one after the other */
     struct log_lost lost;       /* of the view: shards are missing in Redis; generation 0: none are */
-    uint64_t lost_since, lost_looked_at;    /* since when it says so; when they were looked for */
+    uint64_t lost_since, lost_looked_at; /* since when it says so; when they were looked for */
+    uint64_t lost_count;                 /* as they were found then, and the first of them */
+    unsigned lost_named;
+    struct log_lost lost_shard[LOST_NAMED_MAX];
     uint64_t measured_at, measured_entries; /* when, and how many had been applied */
     uint64_t lane_bytes[LOG_LANES_MAX];     /* of the lanes in Redis */
     pthread_mutex_t noting;

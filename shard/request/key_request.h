@@ -57,6 +57,7 @@ struct key_request {
     unsigned reserved; /* of the generation's room */
     bool adds, is_sent;
     bool only_looks; /* it adds to a generation that is full */
+    bool is_blind;   /* a shard is lost, and the filter is degraded: no blocks are read */
     uint8_t state;
     uint64_t deadline;
     uint64_t changes;                /* of the filter, when it was bound last */

@@ -22,8 +22,9 @@
  *                                 less far
  *   full<slot>.<lane>=<generation> <number>:<era> <id>   entries behind it add no key
  *   next<slot>=<generation.h>     with one more layer, whose shards are being made
- *   lost<slot>=<generation> <layer>.<shard>   is missing, others may be too: whoever has them in
- *                                 memory makes them again (lost.h)
+ *   lost<slot>=<generation> <layer>.<shard> <ms>   is missing, others may be too: whoever has them in
+ *                                 memory makes them again (lost.h); since when, by the metadata
+ *                                 node's clock
  *   hold.<lane>=<number> <id>     a build needs this lane's entries from there on
  *   strays=1                      streams or shards may be there that the view does not name
  *                                 (leftover.h)
@@ -50,7 +51,7 @@ enum {
     LOG_TOKEN_TEXT_MAX = 38,
     LOG_FOLDED_NAME_MAX = 16,
     LOG_WRITER_NAME_MAX = 48,
-    LOG_LOST_TEXT_MAX = 48
+    LOG_LOST_TEXT_MAX = 72
 };
 
 struct log_lane {
@@ -77,6 +78,7 @@ struct log_lost {
     uint64_t generation; /* another one than the slot has: none is */
     unsigned layer;
     uint32_t shard;
+    uint64_t since_ms; /* when the view began to say so; 0: it does not yet */
 };
 
 struct log_generation {
@@ -171,7 +173,7 @@ bool log_view_is_folded(const struct log_view *v, const struct log_generation *g
 void log_token_text(const struct writer_token *t, char out[LOG_TOKEN_TEXT_MAX]);
 MUST_CHECK bool log_token_parse(struct writer_token *out, const char *text, size_t length);
 
-/* "<generation> <layer>.<shard>" */
+/* "<generation> <layer>.<shard> <ms>" */
 void log_lost_text(const struct log_lost *lost, char out[LOG_LOST_TEXT_MAX]);
 
 /* True if @w has said that none of its entries is missing in the stream @number of @lane under @era. */
