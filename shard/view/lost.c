@@ -464,10 +464,24 @@ static enum err say_accepted(struct fold *f, const struct log_lost *lost, struct
     return run(c, f->link, f->names, 1, &result, e);
 }
 
-static enum err make_empty(struct lost_work *w, uint64_t *made, struct error *e)
+/* Behind the draw: whoever has accepted it before that has ended this, and nobody does so behind it. */
+static enum err check_again(const struct fold *f, struct log_view *v, struct error *e)
+{
+    enum err code = log_view_load(f->link, f->names, v, e);
+    bool same = code == ERR_OK && v->incarnation == f->names->incarnation && v->current == f->slot &&
+                v->slot[f->slot].shape.number == f->generation && v->degraded;
+    return code == ERR_OK && !same
+               ? error_set(e, ERR_FENCED, "the view of filter \"%.*s\" is another one by now",
+                           (int)f->names->filter_length, f->names->filter)
+               : code;
+}
+
+static enum err make_empty(struct lost_work *w, struct log_view *v, uint64_t *made, struct error *e)
 {
     struct key_name key;
     enum err code = fold_draw_next(w->fold, 0, e); /* nobody has made it since, and it was lost again */
+    if (code == ERR_OK)
+        code = check_again(w->fold, v, e);
     if (code == ERR_OK)
         code = lost_make(w, e);
     *made += w->made;
@@ -502,7 +516,7 @@ static enum err accept_once(struct link *l, const struct names *names, struct lo
     fold_init(&fold, l, &own, g->shape.number);
     fold.token = g->writer;
     struct lost_work w = {.fold = &fold, .shape = &g->shape, .placement = &placement, .named = named};
-    code = make_empty(&w, made, e);
+    code = make_empty(&w, v, made, e);
     if (code == ERR_OK)
         code = say_accepted(&fold, named, e);
     fold_fini(&fold);

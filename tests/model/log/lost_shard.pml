@@ -217,7 +217,7 @@ end:
 /* Nobody is known to have it in memory: the view is degraded, and an operator has it made empty. */
 proctype operator()
 {
-    byte t, was, from;
+    byte t, was, from, pardoned;
 end:
     do
     :: atomic { !(there && tagged) -> degraded = true }
@@ -229,7 +229,10 @@ end:
            fi;
            was = 0
        }
-       d_step { was = (there && tagged -> t : 0); from = losses } /* looks: what is lost by now is accepted */
+#ifndef ACCEPTED_BY_ANY_VIEW
+       d_step { t = (degraded -> t : 0) } /* reads the view again, */
+#endif
+       d_step { was = (there && tagged -> t : 0); from = losses; pardoned = victim } /* looks */
        d_step { /* a blank one */
            if
            :: t != 0 && was == 0 && (!there || header < t) -> there = true; header = t; tagged = EMPTY; bits = false
@@ -248,10 +251,11 @@ end:
        }
        d_step {
            if
-           :: t != 0 && writer == t -> degraded = false; accepted = (from > accepted -> from : accepted)
+           :: t != 0 && writer == t -> degraded = false; accepted = (from > accepted -> from : accepted);
+               victim = (!bits && pardoned != 0 -> pardoned : victim)
            :: else
            fi;
-           t = 0; was = 0; from = 0
+           t = 0; was = 0; from = 0; pardoned = 0
        }
     od
 }
