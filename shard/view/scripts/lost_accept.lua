@@ -12,6 +12,7 @@ redis.call('HDEL', KEYS[1], lost)
 for _, name in ipairs(redis.call('HKEYS', KEYS[1])) do
   if string.sub(name, 1, 6) == 'lacks.' then redis.call('HDEL', KEYS[1], name) end
 end
-redis.call('HSET', KEYS[1], 'degraded', '0')
+-- Another token, not an earlier one: whoever has read the view before and sleeps draws none by it (fold_draw_next()).
+redis.call('HSET', KEYS[1], 'degraded', '0', 'token' .. ARGV[2], string.match(ARGV[4], '^%d+') .. ' ffffffffffffffff')
 redis.call('HINCRBY', KEYS[1], 'version', 1)
 return 1
