@@ -159,8 +159,7 @@ static void answer_from(struct control *c, unsigned slot)
     f->slot[slot ^ 1] = NULL;
     take_degraded(c);
     (void)pthread_rwlock_unlock(&f->lock);
-    if (c->folding[slot ^ 1].held == old)
-        control_stop_folding(c);
+    control_stop_folding_of(c, slot ^ 1); /* the other one's folder goes on with its token */
     held_drop(old);
     log_filter_changed(f);
 }

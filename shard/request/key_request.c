@@ -4,8 +4,10 @@
  * lanes, and is told which were new. Blocks of shards that are not in memory are read first, or beside the
  * lanes, and stay pinned until the end. Possible failure modes are: the filter is not open, or a shard is not
  * what the view says, or the process is not registered as a writer (the request parks until the control tells
- * of a change); another generation answers, or there is another view, by the time all was read (it begins
- * again, if nothing was sent); a lane tells an error (the request is told); the deadline passes. */
+ * of a change); a shard is lost that nobody has in memory (the filter is degraded: what is not in memory is
+ * "maybe", and is added without knowing whether it is new); another generation answers, or there is another
+ * view, by the time all was read (it begins again, if nothing was sent); a lane tells an error (the request
+ * is told); the deadline passes. */
 #include "shard/request/key_request.h"
 
 #include <assert.h>
@@ -278,6 +280,14 @@ static void count_down(struct key_request *q)
 
 /* --- blocks --- */
 
+static bool is_degraded(struct log_filter *f)
+{
+    (void)pthread_rwlock_rdlock(&f->lock);
+    bool degraded = f->degraded;
+    (void)pthread_rwlock_unlock(&f->lock);
+    return degraded;
+}
+
 static void on_blocks(void *arg, const struct block_result *result)
 {
     struct key_request *q = arg;
@@ -289,6 +299,12 @@ static void on_blocks(void *arg, const struct block_result *result)
         log_filter_lost(q->filter, &(struct log_lost){.generation = q->held->shape.number,
                                                       .layer = result->at.layer,
                                                       .shard = result->at.shard});
+        if (result->is_missing && is_degraded(q->filter)) {
+            q->is_blind = true;
+            leave(q);
+            key_request_go_on(q);
+            return;
+        }
         /* fallthrough */
     case ERR_FENCED: /* the request waits for the control, and keeps the text */
         (void)snprintf(q->text, sizeof(q->text), "%s", result->text);
@@ -365,6 +381,7 @@ static void ask_lanes(struct key_request *q)
 static void end_part(struct key_request *q)
 {
     q->from += q->part;
+    q->is_blind = false;
     if (q->from == q->count)
         end(q, ERR_OK, "");
     else
@@ -438,7 +455,11 @@ static void go_on_with(struct key_request *q)
         return;
     }
     s = q->adds ? look(q) : look_again(q);
-    if (!is_still_held(q, &degraded) || s.unknown > 0)
+    bool held = is_still_held(q, &degraded);
+    if (q->is_blind && !degraded) { /* it was healed, or its loss accepted: what is in Redis counts again */
+        q->is_blind = held = false;
+    }
+    if (!held || (s.unknown > 0 && !q->is_blind))
         key_request_go_on(q);
     else if (sends(q))
         send_keys(q);
@@ -490,7 +511,7 @@ static bool go(struct key_request *q)
     struct sight s = look(q);
     if (!sends(q) && s.missing == 0)
         return true;
-    begin_to_ask(q, s.unknown > 0);
+    begin_to_ask(q, s.unknown > 0 && !q->is_blind);
     return false;
 }
 

@@ -59,6 +59,7 @@ struct key_request {
     bool was_delayed;  /* its keys did not leave in the call that began it: a later request may be ahead of it
                         */
     bool only_looks;   /* it adds to a generation that is full */
+    bool is_blind;     /* a shard is lost, and the filter is degraded: no blocks are read */
     bool was_degraded; /* the filter, when it was bound last; and how often that had begun */
     unsigned degradations;
     uint8_t state;

@@ -127,10 +127,18 @@ static enum err check_eras(struct grower *g, struct error *e)
     return code;
 }
 
+/* What could not be removed is replaced by the next grower, or removed with the filter. */
+static void unmake_layer(struct grower *g)
+{
+    struct error ignored;
+    if (shards_unmake(g->link, &g->names, &g->next, g->next.layer_count - 1, g->fold.token, &ignored) !=
+        ERR_OK)
+        link_forget(g->link);
+}
+
 static enum err make_layer(struct grower *g, struct error *e)
 {
     unsigned layer = g->next.layer_count - 1;
-    struct error ignored;
     uint64_t later;
     enum err code = check_eras(g, e);
     if (code == ERR_OK)
@@ -142,17 +150,19 @@ static enum err make_layer(struct grower *g, struct error *e)
         code = check_eras(g, e);
     if (code != ERR_OK)
         link_forget(g->link); /* replies that nobody has read */
-    if (code != ERR_OK && code != ERR_UNREACHABLE && code != ERR_TIMEOUT &&
-        shards_unmake(g->link, &g->names, &g->next, layer, g->fold.token, &ignored) != ERR_OK)
-        link_forget(g->link); /* the next grower replaces them */
+    if (code != ERR_OK && code != ERR_UNREACHABLE && code != ERR_TIMEOUT)
+        unmake_layer(g);
     return code;
 }
 
-/* The reply may be lost; the script says then that it was done before. */
+/* The reply may be lost; the script says then that it was done before. Where the first answer is that the
+ * layer is not wanted any more, as the filter was deleted say, its shards are removed. */
 static enum err end(struct grower *g, struct error *e)
 {
-    enum err code = ERR_UNREACHABLE;
-    for (unsigned i = 0; i < END_TRIES && (code == ERR_UNREACHABLE || code == ERR_TIMEOUT); i++)
+    enum err code = run(g, embedded_grow_end, true, e);
+    if (code == ERR_CONFLICT)
+        unmake_layer(g);
+    for (unsigned i = 1; i < END_TRIES && (code == ERR_UNREACHABLE || code == ERR_TIMEOUT); i++)
         code = run(g, embedded_grow_end, true, e);
     return code;
 }
