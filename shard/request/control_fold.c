@@ -456,6 +456,16 @@ static enum err write_all(struct control *c, struct held *h, struct error *e)
     return control_fold(c, e);
 }
 
+/* Its tail cannot be read: the view has not the layer that begins there, and gets it when it has taken the
+ * nodes' replication ids. */
+static bool some_lane_waits(const struct control *c)
+{
+    bool waits = false;
+    for (unsigned i = 0; i < c->filter->lanes; i++)
+        waits |= atomic_load(&c->filter->lane[i].stalled) == TAIL_LAYER;
+    return waits;
+}
+
 /* Write, and say so, once: whoever wrote again would take over from the others, which then could not end. For
  * the same reason they write one after the other: who has the folder's lease. In a view that went back,
  * what this process has said may be older than what was lost. */
@@ -463,7 +473,7 @@ static enum err write_and_say(struct control *c, bool *wrote, struct error *e)
 {
     struct log_filter *f = c->filter;
     struct held *h = control_held_of(c, c->view->current);
-    bool all = h != NULL && had_all(h), said = false;
+    bool all = h != NULL && had_all(h) && !some_lane_waits(c), said = false;
     enum err code = ERR_OK;
     if (!c->went_back || c->wrote_back)
         code = eras_has_said(&c->eras, c->link, &f->names, c->view, f->writer, all, &said, e);
