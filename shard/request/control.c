@@ -149,6 +149,8 @@ static enum err look(struct control *c, struct error *e)
     if (code == ERR_OK && !control_lanes_are_as_read(c))
         code = control_read_lanes(c, e);
     if (code == ERR_OK)
+        code = control_take_layers(c, e);
+    if (code == ERR_OK)
         code = control_follow_eras(c, e);
     if (code == ERR_OK)
         code = control_mend_shards(c, e);

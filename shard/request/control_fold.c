@@ -502,6 +502,22 @@ void control_know_left(struct control *c)
     }
 }
 
+/* Its tail cannot be read: the view has not the layer that begins there, and gets it when it has taken the
+ * nodes' replication ids. */
+static bool some_lane_waits(const struct control *c)
+{
+    bool waits = false;
+    for (unsigned i = 0; i < c->filter->lanes; i++)
+        waits |= atomic_load(&c->filter->lane[i].stalled) == TAIL_LAYER;
+    return waits;
+}
+
+/* All that is to be written is in memory. @h: NULL: nothing is. */
+static bool has_all(const struct control *c, const struct held *h)
+{
+    return h != NULL && had_all(h) && !some_lane_waits(c);
+}
+
 /* Write, and say so, once: whoever wrote again would take over from the others, which then could not end. For
  * the same reason they write one after the other: who has the folder's lease. Who knows more than when it
  * wrote writes again. In a view that went back, what this process has said may be older than what was lost.
@@ -510,7 +526,7 @@ static enum err write_and_say(struct control *c, bool *wrote, struct error *e)
 {
     struct log_filter *f = c->filter;
     struct held *h = control_held_of(c, c->view->current);
-    struct eras_written what = {.all = h != NULL && had_all(h), .left = last_left(c)};
+    struct eras_written what = {.all = has_all(c, h), .left = last_left(c)};
     bool said = false;
     enum err code = ERR_OK;
     what.knows_left = what.all && knows_left(c, h, &what.left);
@@ -546,10 +562,10 @@ static enum err wait_for_writer(struct control *c, struct error *e)
 {
     const struct held *h = control_held_of(c, c->view->current);
     struct log_left last = last_left(c);
-    bool has_all = h != NULL && had_all(h) && knows_left(c, h, &last);
-    if (!has_all && clock_mono_us() >= c->eras_since + NOBODY_US)
+    bool may_write = has_all(c, h) && knows_left(c, h, &last);
+    if (!may_write && clock_mono_us() >= c->eras_since + NOBODY_US)
         return ERR_OK;
-    if (has_all)
+    if (may_write)
         atomic_store(&c->filter->wants_writer, true);
     return error_set(e, ERR_BUSY,
                      "shards' nodes have other replication ids, and no writer is registered: waiting for a "

@@ -146,6 +146,8 @@ MUST_CHECK enum err control_hold_again(struct control *c, struct error *e);
 MUST_CHECK enum err control_hold_beside(struct control *c, unsigned slot, struct error *e);
 /* The other generation was read before, and may be read again. */
 bool control_is_in_grace(const struct control *c);
+/* Lanes that wait for a layer go on, if the view has it: whatever reads the tails fails until then. */
+MUST_CHECK enum err control_take_layers(struct control *c, struct error *e);
 /* Hold the current generation, and load its shards. *@soon: there are more. */
 MUST_CHECK enum err control_follow_generations(struct control *c, bool *soon, struct error *e);
 /* An error of loading that says something of single shards: others can be loaded, and folded. */

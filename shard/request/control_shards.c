@@ -206,6 +206,17 @@ static enum err take_view(struct control *c, struct error *e)
     return ERR_OK;
 }
 
+enum err control_take_layers(struct control *c, struct error *e)
+{
+    bool soon = false;
+    enum err code = add_layers(c, e);
+    if (code == ERR_OK)
+        code = control_resume_lanes(c, &soon, e);
+    if (soon)
+        log_filter_look(c->filter); /* the view has the layer by now */
+    return code;
+}
+
 enum err control_follow_generations(struct control *c, bool *soon, struct error *e)
 {
     struct log_filter *f = c->filter;
