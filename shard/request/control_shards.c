@@ -169,8 +169,8 @@ static void tell_folded(const struct control *c)
     }
 }
 
-/* What a new view says: first its layers, then that blocks which are being read by the former one do not
- * count, and at last what need not be kept any more. */
+/* What a new view says: first its layers, then that blocks which are being read do not count, if the view
+ * says something else of them, and at last what need not be kept any more. */
 static enum err take_view(struct control *c, struct error *e)
 {
     struct log_filter *f = c->filter;
@@ -182,7 +182,8 @@ static enum err take_view(struct control *c, struct error *e)
         f->degraded = c->view->degraded;
         for (unsigned s = 0; s < 2; s++)
             if (control_held_of(c, s) != NULL) {
-                resident_discard(f->slot[s]->resident);
+                if (held_reads_otherwise(f->slot[s], c->view, s))
+                    resident_discard(f->slot[s]->resident);
                 held_take_view(f->slot[s], c->view, s);
             }
         (void)pthread_rwlock_unlock(&f->lock);

@@ -2,6 +2,7 @@
 #include "shard/request/held.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include "shard/block.h"
 
 /* Of the layers that have begun in all lanes. */
@@ -90,9 +91,18 @@ enum err held_new(struct held **out, const struct log_view *view, unsigned slot,
     return ERR_OK;
 }
 
+bool held_reads_otherwise(const struct held *h, const struct log_view *view, unsigned slot)
+{
+    const struct log_generation *g = &view->slot[slot];
+    return writer_compare(&h->writer, &g->writer) != 0 || h->layers != g->shape.layer_count ||
+           h->eras.count != view->eras.count ||
+           memcmp(h->eras.id, view->eras.id, h->eras.count * sizeof(h->eras.id[0])) != 0;
+}
+
 void held_take_view(struct held *h, const struct log_view *view, unsigned slot)
 {
     h->writer = view->slot[slot].writer;
+    h->layers = view->slot[slot].shape.layer_count;
     h->eras = view->eras;
     h->view = resident_view(h->resident);
 }

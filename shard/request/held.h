@@ -27,10 +27,15 @@ struct held {
     _Atomic unsigned full_lanes;         /* that are marked */
     /* Of the view that the control has seen last, under the filter's lock: what blocks are read by. */
     uint32_t view; /* resident_view() */
+    unsigned layers;
     struct writer_token writer;
     struct trusted eras;
 };
 
+/* @view says something else of the generation in @slot than what blocks are read by now: another writer,
+ * other layers, or nodes with other replication ids. Positions, other writers' registrations, and what else a
+ * view has, is nothing to them. */
+bool held_reads_otherwise(const struct held *h, const struct log_view *view, unsigned slot);
 /* What @view says of the generation in @slot, for reads of blocks that begin from now on. */
 void held_take_view(struct held *h, const struct log_view *view, unsigned slot);
 /* Entries are applied from `folded` of @view on, into the layers that had begun there. Nobody applies
