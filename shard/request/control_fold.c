@@ -572,6 +572,32 @@ static enum err wait_for_writer(struct control *c, struct error *e)
                      "process that has all shards in memory");
 }
 
+/* What is home's own went back with it, also under an id that the view accepts. */
+static bool home_has_shards(const struct control *c)
+{
+    unsigned home = link_home(c->link, &c->filter->names);
+    for (unsigned s = 0; s < 2; s++) {
+        const struct held *h = control_held_of(c, s);
+        bool has = h != NULL && h->placement.count == 0; /* a cluster: slots decide */
+        for (unsigned i = 0; h != NULL && i < h->placement.count; i++)
+            has |= h->placement.node[i] == home;
+        if (has)
+            return true;
+    }
+    return false;
+}
+
+/* The view alone went back: its positions may have been trimmed since, and are stored anew. Nobody waits for
+ * another one's turn here: a process that does not know of this may be folding all the time. */
+static enum err store_again(struct control *c, struct error *e)
+{
+    struct held *h = control_held_of(c, c->view->current);
+    enum err code = c->filter->registered && has_all(c, h) ? write_all(c, h, e) : ERR_OK;
+    c->went_back &= code != ERR_OK;
+    c->wrote_back &= c->went_back;
+    return code;
+}
+
 /* The shards' nodes have other replication ids than the view accepts (eras.h). What is in memory is written
  * to them. */
 enum err control_follow_eras(struct control *c, struct error *e)
@@ -583,6 +609,8 @@ enum err control_follow_eras(struct control *c, struct error *e)
     enum err code = eras_look(&c->eras, c->link, &f->names, c->view, &action, e);
     if (code == ERR_OK)
         control_watch_lanes(c);
+    if (c->went_back && code == ERR_OK && action == ERAS_KEEP && !home_has_shards(c))
+        return store_again(c, e);
     if (c->went_back && code == ERR_OK)
         action = ERAS_WRITE;
     if (code == ERR_OK && action == ERAS_KEEP)

@@ -36,7 +36,8 @@ struct control {
     uint32_t shard_bytes;
     uint64_t retain_us, log_max, fold_interval_us, look_interval_us;
     double growth;
-    uint64_t grew; /* the generation that this process has added the newest layer to */
+    uint64_t awaited_since; /* a lane waits for a layer that the view has not; 0: none does */
+    uint64_t grew;          /* the generation that this process has added the newest layer to */
     _Atomic bool folds;
     bool leaves;
     bool lacks_shards;         /* this process has not all lost ones in memory */
@@ -126,6 +127,8 @@ typedef void control_move_fn(struct lane_reader *r, const struct lane *lane, con
 void control_move_readers(struct control *c, control_move_fn *move);
 
 /* --- control_grow.c --- */
+/* The view went back behind layers that this process has: it gets them again, and is read again. */
+MUST_CHECK enum err control_put_back_layers(struct control *c, struct error *e);
 /* Lanes that wait for a layer go on, if it is known by now. If the view does not have it, it went back, and
  * gets it again. *@soon: come again at once. */
 MUST_CHECK enum err control_resume_lanes(struct control *c, bool *soon, struct error *e);

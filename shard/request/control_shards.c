@@ -97,8 +97,10 @@ enum err control_hold_again(struct control *c, struct error *e)
     }
     for (unsigned s = 0; s < 2; s++)
         if (f->slot[s] != NULL) {
+            uint64_t keys = held_own_keys(f->slot[s]);
             resident_rebase(f->slot[s]->resident);
             held_begin(f->slot[s], c->view, s);
+            held_keep_keys(f->slot[s], keys);
             held_take_view(f->slot[s], c->view, s);
         }
     f->seed = c->view->seed;
@@ -179,8 +181,26 @@ static void tell_folded(const struct control *c)
     }
 }
 
-/* What a new view says: first its layers, then that blocks which are being read by the former one do not
- * count, and at last what need not be kept any more. */
+/* Count from where the view has counted. Whoever folds has told the view what it has counted itself. */
+static void count_as_view(struct control *c, struct held *h)
+{
+    const struct log_generation *g = &c->view->slot[h->shape.number % 2];
+    uint64_t counted = 0;
+    bool known = !lease_is_held(&c->lease) && g->keys_of == h->shape.number;
+    for (unsigned i = 0; i < c->filter->lanes && known; i++) {
+        struct log_position unused;
+        uint64_t keys = 0;
+        lane_reader_hold(c->filter->lane[i].reader, &unused);
+        known = log_view_is_folded(c->view, g, i) && held_counted(h, i, g->folded[i].position.id, &keys);
+        lane_reader_let_go(c->filter->lane[i].reader);
+        counted += keys;
+    }
+    if (known)
+        held_count_from(h, g->keys, counted);
+}
+
+/* What a new view says: first its layers, then that blocks which are being read do not count, if the view
+ * says something else of them, and at last what need not be kept any more. */
 static enum err take_view(struct control *c, struct error *e)
 {
     struct log_filter *f = c->filter;
@@ -192,7 +212,8 @@ static enum err take_view(struct control *c, struct error *e)
         take_degraded(c);
         for (unsigned s = 0; s < 2; s++)
             if (control_held_of(c, s) != NULL) {
-                resident_discard(f->slot[s]->resident);
+                if (held_reads_otherwise(f->slot[s], c->view, s))
+                    resident_discard(f->slot[s]->resident);
                 held_take_view(f->slot[s], c->view, s);
             }
         (void)pthread_rwlock_unlock(&f->lock);
@@ -200,8 +221,10 @@ static enum err take_view(struct control *c, struct error *e)
         log_filter_changed(f);
     }
     for (unsigned s = 0; s < 2; s++)
-        if (control_held_of(c, s) != NULL)
+        if (control_held_of(c, s) != NULL) {
             held_tell_keys(f->slot[s], c->view->slot[s].keys);
+            count_as_view(c, f->slot[s]);
+        }
     tell_folded(c);
     return ERR_OK;
 }

@@ -90,18 +90,19 @@ void key_cancel(struct key_request *q)
 
 /* --- binding --- */
 
-/* One piece of memory: hashes, parts, order, and what is new. */
+/* One piece of memory: hashes, parts, order, what is new, and what was found before. */
 static enum err make_room(struct key_request *q, unsigned lanes)
 {
     size_t parts = lanes * sizeof(struct lane_part), hashes = q->part * sizeof(struct key_hash);
     size_t order = q->part * sizeof(*q->order);
-    char *at = malloc(hashes + parts + order + q->part);
+    char *at = malloc(hashes + parts + order + 2 * (size_t)q->part);
     if (at == NULL)
         return ERR_NOMEM;
     q->hashes = (struct key_hash *)(void *)at;
     q->parts = (struct lane_part *)(void *)(at + hashes);
     q->order = (unsigned *)(void *)(at + hashes + parts);
     q->found = (uint8_t *)at + hashes + parts + order;
+    q->before = q->found + q->part;
     q->parts_count = lanes;
     memset(q->parts, 0, parts);
     return ERR_OK;
@@ -410,7 +411,8 @@ static bool may_have_lacked(const struct key_request *q)
 }
 
 /* Where the generation was left meanwhile, the next one has said what is new: it may have been loaded with
- * these very keys in it. A key that is missing may have been there before, where the filter lacks some. */
+ * these very keys in it. A key that is missing may have been there before, where the filter lacks some. A key
+ * that was present before it was sent is old, whatever came then. */
 static void answer_add(struct key_request *q)
 {
     bool degraded, held = is_still_held(q, &degraded), lacked = may_have_lacked(q);
@@ -422,8 +424,8 @@ static void answer_add(struct key_request *q)
             *answer = KEY_OLD;
         else if (q->found[i] == RESIDENT_REFUSED)
             *answer = KEY_NO_ROOM;
-        else /* RESIDENT_UNSURE, LANE_FRESH_UNKNOWN; new, as far as is known */
-            *answer = KEY_UNSURE;
+        else /* RESIDENT_UNSURE, LANE_FRESH_UNKNOWN, of the next generation; new, as far as is known */
+            *answer = q->before[i] == RESIDENT_PRESENT ? KEY_OLD : KEY_UNSURE;
     }
     end_part(q);
 }
@@ -441,6 +443,7 @@ static void send_keys(struct key_request *q)
 {
     q->state = REQUEST_ASKING;
     q->is_sent = true;
+    memcpy(q->before, q->found, q->part);
     ask_lanes(q);
 }
 

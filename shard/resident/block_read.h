@@ -35,7 +35,7 @@ struct block_source {
 };
 
 /* ERR_OK: every block is pinned and was read, or its shard is whole in memory. If the keys are unknown still,
- * there is a new view, or a shard has left memory meanwhile: read again.
+ * the lanes are read again, a layer was added, or a shard has left memory meanwhile: read again.
  * is_other_era (ERR_FENCED): a node is not a master of an era that the view accepts; load the view.
  * ERR_LOST, ERR_FORMAT, ERR_WRONG_TYPE: the text names the shard's key, as @at does.
  * ERR_FENCED: there is a new view, or a shard has a later writer than the view.
