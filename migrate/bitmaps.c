@@ -199,6 +199,13 @@ void bitmaps_take(struct bitmaps *b, uint32_t shard, uint64_t *out)
     }
 }
 
+void bitmaps_copy(const struct bitmaps *b, uint32_t shard, uint64_t *out)
+{
+    const uint64_t *from = shard_at(b, shard);
+    for (size_t i = 0; i < b->shard_words; i++)
+        out[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED) & ~(i % b->block_words == 0 ? LOCK : 0);
+}
+
 uint8_t *bitmaps_bytes(struct bitmaps *b, uint32_t shard)
 {
     return (uint8_t *)shard_at(b, shard);

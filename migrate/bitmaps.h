@@ -47,6 +47,8 @@ uint64_t bitmaps_added(const struct bitmaps *b, uint32_t shard);
 /* Move the bits of a shard to @out, geometry_shard_bytes() long; the shard is empty then, but for what was
  * set meanwhile. */
 void bitmaps_take(struct bitmaps *b, uint32_t shard, uint64_t *out);
+/* The same, but the bits stay, so that a key which comes once more is not counted again. */
+void bitmaps_copy(const struct bitmaps *b, uint32_t shard, uint64_t *out);
 
 /* --- where no writer is at work --- */
 

@@ -29,6 +29,7 @@ struct build_options {
     unsigned writers;      /* 1 .. BUILD_WRITERS_MAX */
     const char *spill_dir; /* NULL or "": none, then all bitmaps must fit */
     uint64_t spill_bytes;  /* on disk: where build_is_full(); what is put in spite of it is taken too */
+    bool counts_once;      /* a key that comes in two flushes is counted once, unless hashes are spilled */
     pulse_fn *poll;        /* NULL: nobody is asked in the course of a flush */
     void *poll_arg;
 };

@@ -55,7 +55,10 @@ static enum err take_and_upload(struct build *b, uint32_t shard, uint64_t added,
         return code;
     unsigned slot = (u->first + u->count++) % BUILD_OUTPUT_MAX;
     u->shard[slot] = shard;
-    bitmaps_take(b->layer.bitmaps, shard, slot_bits(b, slot));
+    if (b->o.counts_once)
+        bitmaps_copy(b->layer.bitmaps, shard, slot_bits(b, slot));
+    else
+        bitmaps_take(b->layer.bitmaps, shard, slot_bits(b, slot));
     b->layer.flushed[shard] = added;
     return upload(b, shard, slot_bits(b, slot), e);
 }

@@ -17,6 +17,7 @@ enum err log_build_new(struct log_build **out, const struct log_build_options *o
                                           .writers = o->writers + 1,
                                           .spill_dir = o->spill_dir,
                                           .spill_bytes = o->spill_bytes,
+                                          .counts_once = true,
                                           .poll = o->poll,
                                           .poll_arg = o->poll_arg};
     enum err code = log_output_init(&b->output, o->builder, e);
@@ -70,14 +71,26 @@ enum err log_build_follow(struct log_build *b, struct error *e)
 
 /* --- to Redis --- */
 
-/* Note the positions before what they passed is written. */
+static void count(void *arg, uint32_t shard, uint64_t n)
+{
+    struct builder *b = arg;
+    (void)shard;
+    b->keys += n;
+}
+
+/* Note the positions before what they passed is written. Where no row is put meanwhile the keys that are
+ * counted then are those up to the positions. */
 static enum err flush(struct log_build *b, struct error *e)
 {
     enum err code = log_build_follow(b, e);
     builder_note(b->builder);
     if (code == ERR_OK && !b->builder->took_over)
         code = builder_take_over(b->builder, e);
-    return code == ERR_OK ? build_flush(b->build, e) : code;
+    if (code == ERR_OK)
+        code = build_flush(b->build, e);
+    if (code == ERR_OK)
+        build_take_counts(b->build, count, b->builder);
+    return code;
 }
 
 enum err log_build_checkpoint(struct log_build *b, const void *rows, size_t length, struct error *e)

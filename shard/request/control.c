@@ -149,6 +149,8 @@ static enum err look(struct control *c, struct error *e)
     if (code == ERR_OK && !control_lanes_are_as_read(c))
         code = control_read_lanes(c, e);
     if (code == ERR_OK)
+        code = control_take_layers(c, e);
+    if (code == ERR_OK)
         code = control_follow_eras(c, e);
     if (code == ERR_OK)
         code = control_mend_shards(c, e);
@@ -175,6 +177,8 @@ static enum err tend(struct control *c, bool *soon, struct error *e)
     forget_own(c);
     if (*soon)
         return code;
+    if (code == ERR_OK)
+        control_know_left(c);
     /* Whoever folds may be fenced all the time, and what is full still grows. */
     enum err grown = control_grow(c, soon, code == ERR_OK ? e : NULL);
     if (code == ERR_OK)

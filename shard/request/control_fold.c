@@ -9,10 +9,16 @@
 #include "shard/log/lane_sync.h"
 #include "shard/resident/dirty.h"
 
-enum { MEASURE_US = 1000 * 1000, FOLD_FAILURES_MAX = 8, LOST_AGAIN_US = 100 * 1000 };
+enum {
+    MEASURE_US = 1000 * 1000,
+    FOLD_FAILURES_MAX = 8,
+    LOST_AGAIN_US = 100 * 1000,
+    NOBODY_US = 2 * 1000 * 1000 /* for a process with all shards in memory, where no writer is registered */
+};
 
-static void stop_folding_of(struct folding *g)
+void control_stop_folding_of(struct control *c, unsigned slot)
 {
+    struct folding *g = &c->folding[slot];
     if (g->held == NULL)
         return;
     folder_fini(&g->folder);
@@ -23,7 +29,7 @@ static void stop_folding_of(struct folding *g)
 void control_stop_folding(struct control *c)
 {
     for (unsigned s = 0; s < 2; s++)
-        stop_folding_of(&c->folding[s]);
+        control_stop_folding_of(c, s);
 }
 
 struct lag_count control_count(const struct filter_lane *l)
@@ -106,7 +112,7 @@ static enum err begin_folding(struct control *c, unsigned slot, struct held *h, 
     struct folding *g = &c->folding[slot];
     if (g->held == h)
         return ERR_OK;
-    stop_folding_of(g);
+    control_stop_folding_of(c, slot);
     enum err code = folder_init(&g->folder, c->link, &c->filter->names, &h->shape, h->resident, e);
     if (code != ERR_OK)
         return code;
@@ -456,28 +462,87 @@ static enum err write_all(struct control *c, struct held *h, struct error *e)
     return control_fold(c, e);
 }
 
+/* The writer that has left last, as the view has it. */
+static struct log_left last_left(const struct control *c)
+{
+    return c->view->left_count > 0 ? c->view->left[0] : (struct log_left){.registration = 0};
+}
+
+/* The memory of @h has all that those had added who left, up to that one. */
+static bool knows_left(const struct control *c, const struct held *h, const struct log_left *last)
+{
+    bool known = last->registration == 0;
+    for (unsigned i = 0; i < c->left_count && !known; i++)
+        known = c->left[i].registration == last->registration &&
+                memcmp(c->left[i].id, last->id, LOG_WRITER_BYTES) == 0;
+    return known && c->knows_left == h->shape.number;
+}
+
+static bool is_whole(const struct held *h)
+{
+    struct resident_status s;
+    resident_status(h->resident, &s);
+    return s.shards == s.resident;
+}
+
+/* The view was read, and its lanes are as they are read; a tail read begins now. What is trimmed meanwhile
+ * has the shards loaded again. Model: known of left.pml. */
+void control_know_left(struct control *c)
+{
+    struct error ignored = {""};
+    struct log_left last = last_left(c);
+    const struct held *h = control_held_of(c, c->view->current);
+    if (h == NULL || knows_left(c, h, &last) || !is_whole(h) || !control_lanes_are_as_read(c))
+        return;
+    enum err code = control_read_tails(c, &ignored);
+    if (code == ERR_OK && control_lanes_are_as_read(c) && is_whole(h)) {
+        c->knows_left = h->shape.number;
+        c->left_count = c->view->left_count;
+        memcpy(c->left, c->view->left, sizeof(c->left));
+    }
+}
+
+/* Its tail cannot be read: the view has not the layer that begins there, and gets it when it has taken the
+ * nodes' replication ids. */
+static bool some_lane_waits(const struct control *c)
+{
+    bool waits = false;
+    for (unsigned i = 0; i < c->filter->lanes; i++)
+        waits |= atomic_load(&c->filter->lane[i].stalled) == TAIL_LAYER;
+    return waits;
+}
+
+/* All that is to be written is in memory. @h: NULL: nothing is. */
+static bool has_all(const struct control *c, const struct held *h)
+{
+    return h != NULL && had_all(h) && !some_lane_waits(c);
+}
+
 /* Write, and say so, once: whoever wrote again would take over from the others, which then could not end. For
- * the same reason they write one after the other: who has the folder's lease. In a view that went back,
- * what this process has said may be older than what was lost. */
+ * the same reason they write one after the other: who has the folder's lease. Who knows more than when it
+ * wrote writes again. In a view that went back, what this process has said may be older than what was lost.
+ */
 static enum err write_and_say(struct control *c, bool *wrote, struct error *e)
 {
     struct log_filter *f = c->filter;
     struct held *h = control_held_of(c, c->view->current);
-    bool all = h != NULL && had_all(h), said = false;
+    struct eras_written what = {.all = has_all(c, h), .left = last_left(c)};
+    bool said = false;
     enum err code = ERR_OK;
+    what.knows_left = what.all && knows_left(c, h, &what.left);
     if (!c->went_back || c->wrote_back)
-        code = eras_has_said(&c->eras, c->link, &f->names, c->view, f->writer, all, &said, e);
-    if (code == ERR_OK && !said && all) {
+        code = eras_has_said(&c->eras, c->link, &f->names, c->view, f->writer, &what, &said, e);
+    if (code == ERR_OK && !said && what.all) {
         code = lease_take(&c->lease, &c->report, e);
         if (code == ERR_OK)
             code = write_all(c, h, e);
     }
     if (code == ERR_OK && !said) {
-        code = eras_say(&c->eras, c->link, &f->names, c->view, f->writer, all, e);
+        code = eras_say(&c->eras, c->link, &f->names, c->view, f->writer, &what, e);
         c->wrote_back = c->went_back && code == ERR_OK;
     }
     lease_give_back(&c->lease);
-    *wrote = code == ERR_OK && all;
+    *wrote = code == ERR_OK && what.all;
     return code;
 }
 
@@ -491,8 +556,50 @@ static enum err fold_while_waiting(struct control *c, struct error *e)
     return code;
 }
 
+/* No writer is registered, and bits may be missing: a process that has everything in memory registers, as if
+ * it wanted to add; others wait for it. */
+static enum err wait_for_writer(struct control *c, struct error *e)
+{
+    const struct held *h = control_held_of(c, c->view->current);
+    struct log_left last = last_left(c);
+    bool may_write = has_all(c, h) && knows_left(c, h, &last);
+    if (!may_write && clock_mono_us() >= c->eras_since + NOBODY_US)
+        return ERR_OK;
+    if (may_write)
+        atomic_store(&c->filter->wants_writer, true);
+    return error_set(e, ERR_BUSY,
+                     "shards' nodes have other replication ids, and no writer is registered: waiting for a "
+                     "process that has all shards in memory");
+}
+
+/* What is home's own went back with it, also under an id that the view accepts. */
+static bool home_has_shards(const struct control *c)
+{
+    unsigned home = link_home(c->link, &c->filter->names);
+    for (unsigned s = 0; s < 2; s++) {
+        const struct held *h = control_held_of(c, s);
+        bool has = h != NULL && h->placement.count == 0; /* a cluster: slots decide */
+        for (unsigned i = 0; h != NULL && i < h->placement.count; i++)
+            has |= h->placement.node[i] == home;
+        if (has)
+            return true;
+    }
+    return false;
+}
+
+/* The view alone went back: its positions may have been trimmed since, and are stored anew. Nobody waits for
+ * another one's turn here: a process that does not know of this may be folding all the time. */
+static enum err store_again(struct control *c, struct error *e)
+{
+    struct held *h = control_held_of(c, c->view->current);
+    enum err code = c->filter->registered && has_all(c, h) ? write_all(c, h, e) : ERR_OK;
+    c->went_back &= code != ERR_OK;
+    c->wrote_back &= c->went_back;
+    return code;
+}
+
 /* The shards' nodes have other replication ids than the view accepts (eras.h). What is in memory is written
- * to them, so far as it is. */
+ * to them. */
 enum err control_follow_eras(struct control *c, struct error *e)
 {
     struct log_filter *f = c->filter;
@@ -502,12 +609,20 @@ enum err control_follow_eras(struct control *c, struct error *e)
     enum err code = eras_look(&c->eras, c->link, &f->names, c->view, &action, e);
     if (code == ERR_OK)
         control_watch_lanes(c);
+    if (c->went_back && code == ERR_OK && action == ERAS_KEEP && !home_has_shards(c))
+        return store_again(c, e);
     if (c->went_back && code == ERR_OK)
         action = ERAS_WRITE;
+    if (code == ERR_OK && action == ERAS_KEEP)
+        c->eras_since = 0;
     if (code != ERR_OK || action == ERAS_KEEP)
         return code;
+    if (c->eras_since == 0)
+        c->eras_since = clock_mono_us();
     if (action == ERAS_WRITE && f->registered)
         code = write_and_say(c, &wrote, e);
+    else if (action == ERAS_WRITE && c->view->writer_count == 0)
+        code = wait_for_writer(c, e);
     if (code == ERR_OK)
         code = eras_take(&c->eras, c->link, &f->names, c->view, action, &missing, e);
     if (code == ERR_OK && missing > 0)

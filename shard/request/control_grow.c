@@ -6,7 +6,11 @@
 #include "shard/request/control_internal.h"
 
 #include <stdlib.h>
+#include "base/clock.h"
 #include "shard/log/lane_sync.h"
+#include "shard/view/notify.h"
+
+enum { AWAITED_LOOKS = 3 /* of others, that a layer is waited for */ };
 
 static bool is_known(const struct control *c, uint64_t generation, unsigned layer)
 {
@@ -37,6 +41,39 @@ static enum err add_layer(struct control *c, struct held *h, bool *soon, struct 
     return code == ERR_CONFLICT ? ERR_OK : code; /* somebody else makes it */
 }
 
+/* A layer has begun that the view has not: it went back. Those who know the layer put it back, and are told
+ * to look. If nobody does, another one is made. */
+static enum err add_lacking(struct control *c, struct held *h, bool *soon, struct error *e)
+{
+    uint64_t now = clock_mono_us();
+    if (c->awaited_since == 0) {
+        c->awaited_since = now;
+        log_view_notify(c->link, &c->filter->names);
+    }
+    if (now - c->awaited_since < AWAITED_LOOKS * c->look_interval_us)
+        return error_set(e, ERR_BUSY, "a layer has begun that the view does not have: it went back");
+    c->awaited_since = 0;
+    return add_layer(c, h, soon, e);
+}
+
+enum err control_put_back_layers(struct control *c, struct error *e)
+{
+    enum err code = ERR_OK;
+    for (unsigned s = 0; s < 2 && code == ERR_OK; s++) {
+        const struct held *h = c->filter->slot[s];
+        const struct generation *shape = &c->view->slot[s].shape;
+        bool done = false;
+        if (h == NULL || !grow_is_behind(shape, &h->shape))
+            continue;
+        code = log_put_back(c->link, &c->filter->names, shape, &h->shape, &done, e);
+        if (done)
+            log_view_notify(c->link, &c->filter->names);
+        if (code == ERR_OK)
+            code = control_load_view(c, e);
+    }
+    return code;
+}
+
 enum err control_resume_lanes(struct control *c, bool *soon, struct error *e)
 {
     for (unsigned i = 0; i < c->filter->lanes; i++) {
@@ -44,12 +81,12 @@ enum err control_resume_lanes(struct control *c, bool *soon, struct error *e)
         if (atomic_load(&lane->stalled) != TAIL_LAYER)
             continue;
         if (!is_known(c, atomic_load(&lane->awaited_of), atomic_load(&lane->awaited)))
-            return add_layer(c, c->filter->slot[atomic_load(&lane->awaited_of) % 2], soon,
-                             e); /* the view went back */
+            return add_lacking(c, c->filter->slot[atomic_load(&lane->awaited_of) % 2], soon, e);
         atomic_store(&lane->stalled, TAIL_COMPLETE);
         lane_reader_position(lane->reader, &c->position[i]);
         lane_reader_go_back(lane->reader, &c->stream[i], &c->position[i]);
     }
+    c->awaited_since = 0;
     return ERR_OK;
 }
 

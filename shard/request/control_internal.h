@@ -36,7 +36,8 @@ struct control {
     uint32_t shard_bytes;
     uint64_t retain_us, log_max, fold_interval_us, look_interval_us;
     double growth;
-    uint64_t grew; /* the generation that this process has added the newest layer to */
+    uint64_t awaited_since; /* a lane waits for a layer that the view has not; 0: none does */
+    uint64_t grew;          /* the generation that this process has added the newest layer to */
     _Atomic bool folds;
     bool leaves;
     bool lacks_shards;         /* this process has not all lost ones in memory */
@@ -68,7 +69,12 @@ struct control {
         struct folder folder;
     } folding[2]; /* by slot: of the generation that is read, and of the one before it while that may be read
                      again */
-    struct eras eras; /* of the shards' nodes */
+    struct eras eras;    /* of the shards' nodes */
+    uint64_t eras_since; /* since when they are not those of the view; 0: they are */
+    /* All that these writers had added before they left is in memory, in the generation; 0: it may not be. */
+    uint64_t knows_left;
+    struct log_left left[LOG_LEFT_MAX];
+    unsigned left_count;
     struct retain retain[LOG_LANES_MAX];
     struct lease lease;
     struct lease_report report;
@@ -80,7 +86,10 @@ struct control {
     uint64_t active_at;         /* when something was to be folded last */
     unsigned fold_failures;     /* one after the other */
     struct log_lost lost;       /* of the view: shards are missing in Redis; generation 0: none are */
-    uint64_t lost_since, lost_looked_at;    /* since when it says so; when they were looked for */
+    uint64_t lost_since, lost_looked_at; /* since when it says so; when they were looked for */
+    uint64_t lost_count;                 /* as they were found then, and the first of them */
+    unsigned lost_named;
+    struct log_lost lost_shard[LOST_NAMED_MAX];
     uint64_t measured_at, measured_entries; /* when, and how many had been applied */
     uint64_t lane_bytes[LOG_LANES_MAX];     /* of the lanes in Redis */
     pthread_mutex_t noting;
@@ -118,6 +127,8 @@ typedef void control_move_fn(struct lane_reader *r, const struct lane *lane, con
 void control_move_readers(struct control *c, control_move_fn *move);
 
 /* --- control_grow.c --- */
+/* The view went back behind layers that this process has: it gets them again, and is read again. */
+MUST_CHECK enum err control_put_back_layers(struct control *c, struct error *e);
 /* Lanes that wait for a layer go on, if it is known by now. If the view does not have it, it went back, and
  * gets it again. *@soon: come again at once. */
 MUST_CHECK enum err control_resume_lanes(struct control *c, bool *soon, struct error *e);
@@ -138,6 +149,8 @@ MUST_CHECK enum err control_hold_again(struct control *c, struct error *e);
 MUST_CHECK enum err control_hold_beside(struct control *c, unsigned slot, struct error *e);
 /* The other generation was read before, and may be read again. */
 bool control_is_in_grace(const struct control *c);
+/* Lanes that wait for a layer go on, if the view has it: whatever reads the tails fails until then. */
+MUST_CHECK enum err control_take_layers(struct control *c, struct error *e);
 /* Hold the current generation, and load its shards. *@soon: there are more. */
 MUST_CHECK enum err control_follow_generations(struct control *c, bool *soon, struct error *e);
 /* An error of loading that says something of single shards: others can be loaded, and folded. */
@@ -164,10 +177,15 @@ MUST_CHECK enum err control_fold(struct control *c, struct error *e);
  */
 MUST_CHECK enum err control_fold_if_due(struct control *c, struct error *e);
 void control_stop_folding(struct control *c);
+/* That of the generation in @slot alone. */
+void control_stop_folding_of(struct control *c, unsigned slot);
 /* The lanes are read from `folded` of the view on, and their readers stand there. */
 void control_begin_lag(struct control *c);
 /* What was applied of a lane. Any thread. */
 struct lag_count control_count(const struct filter_lane *l);
 /* The shards' nodes may have other replication ids than the view accepts (eras.h). */
 MUST_CHECK enum err control_follow_eras(struct control *c, struct error *e);
+/* Where all shards are in memory, have there, too, what those had added who have left. What fails is tried
+ * again by the next call. */
+void control_know_left(struct control *c);
 #endif

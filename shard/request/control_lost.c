@@ -2,6 +2,7 @@
 /* Shards that are missing in Redis (shard/view/lost.h). */
 #include "shard/request/control_internal.h"
 
+#include <string.h>
 #include "base/clock.h"
 #include "shard/view/lost.h"
 
@@ -46,12 +47,16 @@ enum err control_make_missing(struct control *c, struct held *h, const struct lo
     if (code == ERR_OK)
         code = lost_make(&w, e);
     *missing = w.missing;
+    c->lost_count = w.missing;
+    c->lost_named = w.left_count;
+    memcpy(c->lost_shard, w.left, sizeof(c->lost_shard));
     return code;
 }
 
 static bool is_same(const struct log_lost *a, const struct log_lost *b)
 {
-    return a->generation == b->generation && a->layer == b->layer && a->shard == b->shard;
+    return a->generation == b->generation && a->layer == b->layer && a->shard == b->shard &&
+           a->since_ms == b->since_ms;
 }
 
 /* This process lacks some of them at the second look: those who are not registered had time to make them. */
@@ -83,6 +88,7 @@ enum err control_mend_shards(struct control *c, struct error *e)
         c->lost = lost == NULL ? (struct log_lost){0} : *lost;
         c->lost_since = now;
         c->lacks_shards = false;
+        c->lost_count = 0;
     } else if (now < c->lost_looked_at + LOOK_AGAIN_US) {
         return ERR_OK;
     }

@@ -97,8 +97,10 @@ enum err control_hold_again(struct control *c, struct error *e)
     }
     for (unsigned s = 0; s < 2; s++)
         if (f->slot[s] != NULL) {
+            uint64_t keys = held_own_keys(f->slot[s]);
             resident_rebase(f->slot[s]->resident);
             held_begin(f->slot[s], c->view, s);
+            held_keep_keys(f->slot[s], keys);
             held_take_view(f->slot[s], c->view, s);
         }
     f->seed = c->view->seed;
@@ -159,8 +161,7 @@ static void answer_from(struct control *c, unsigned slot)
     f->slot[slot ^ 1] = NULL;
     take_degraded(c);
     (void)pthread_rwlock_unlock(&f->lock);
-    if (c->folding[slot ^ 1].held == old)
-        control_stop_folding(c);
+    control_stop_folding_of(c, slot ^ 1); /* the other one's folder goes on with its token */
     held_drop(old);
     log_filter_changed(f);
 }
@@ -180,8 +181,26 @@ static void tell_folded(const struct control *c)
     }
 }
 
-/* What a new view says: first its layers, then that blocks which are being read by the former one do not
- * count, and at last what need not be kept any more. */
+/* Count from where the view has counted. Whoever folds has told the view what it has counted itself. */
+static void count_as_view(struct control *c, struct held *h)
+{
+    const struct log_generation *g = &c->view->slot[h->shape.number % 2];
+    uint64_t counted = 0;
+    bool known = !lease_is_held(&c->lease) && g->keys_of == h->shape.number;
+    for (unsigned i = 0; i < c->filter->lanes && known; i++) {
+        struct log_position unused;
+        uint64_t keys = 0;
+        lane_reader_hold(c->filter->lane[i].reader, &unused);
+        known = log_view_is_folded(c->view, g, i) && held_counted(h, i, g->folded[i].position.id, &keys);
+        lane_reader_let_go(c->filter->lane[i].reader);
+        counted += keys;
+    }
+    if (known)
+        held_count_from(h, g->keys, counted);
+}
+
+/* What a new view says: first its layers, then that blocks which are being read do not count, if the view
+ * says something else of them, and at last what need not be kept any more. */
 static enum err take_view(struct control *c, struct error *e)
 {
     struct log_filter *f = c->filter;
@@ -193,7 +212,8 @@ static enum err take_view(struct control *c, struct error *e)
         take_degraded(c);
         for (unsigned s = 0; s < 2; s++)
             if (control_held_of(c, s) != NULL) {
-                resident_discard(f->slot[s]->resident);
+                if (held_reads_otherwise(f->slot[s], c->view, s))
+                    resident_discard(f->slot[s]->resident);
                 held_take_view(f->slot[s], c->view, s);
             }
         (void)pthread_rwlock_unlock(&f->lock);
@@ -201,10 +221,23 @@ static enum err take_view(struct control *c, struct error *e)
         log_filter_changed(f);
     }
     for (unsigned s = 0; s < 2; s++)
-        if (control_held_of(c, s) != NULL)
+        if (control_held_of(c, s) != NULL) {
             held_tell_keys(f->slot[s], c->view->slot[s].keys);
+            count_as_view(c, f->slot[s]);
+        }
     tell_folded(c);
     return ERR_OK;
+}
+
+enum err control_take_layers(struct control *c, struct error *e)
+{
+    bool soon = false;
+    enum err code = add_layers(c, e);
+    if (code == ERR_OK)
+        code = control_resume_lanes(c, &soon, e);
+    if (soon)
+        log_filter_look(c->filter); /* the view has the layer by now */
+    return code;
 }
 
 enum err control_follow_generations(struct control *c, bool *soon, struct error *e)

@@ -4,6 +4,7 @@
 #include "shard/request/control_internal.h"
 
 #include <stdio.h>
+#include <string.h>
 
 const char *log_filter_state_name(enum log_filter_state state)
 {
@@ -31,6 +32,23 @@ static void note_lane(struct control *c, unsigned i, struct log_lane_status *out
         out->folded = c->folded_to[i];
 }
 
+static void note_lost(struct control *c, struct log_status *s)
+{
+    const struct log_generation *g = &c->view->slot[c->view->current];
+    s->remedy = lost_remedy(c->view);
+    s->lost = (struct log_lost_status){0};
+    if (g->lost.generation != g->shape.number)
+        return;
+    s->lost.since_ms = g->lost.since_ms;
+    s->lost.count = s->lost.named = 1;
+    s->lost.shard[0] = g->lost;
+    if (c->lost.generation != g->shape.number || c->lost_count == 0)
+        return;
+    s->lost.count = c->lost_count;
+    s->lost.named = c->lost_named;
+    memcpy(s->lost.shard, c->lost_shard, sizeof(s->lost.shard));
+}
+
 void control_note(struct control *c, enum err code, const struct error *e)
 {
     struct log_status *s = &c->noted;
@@ -42,6 +60,7 @@ void control_note(struct control *c, enum err code, const struct error *e)
         s->incarnation = c->view->incarnation;
         s->version = c->version;
         s->writers = c->view->writer_count;
+        note_lost(c, s);
         s->lanes = c->filter->lanes;
         for (unsigned i = 0; i < s->lanes; i++) {
             note_lane(c, i, &s->lane[i]);

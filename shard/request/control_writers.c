@@ -88,6 +88,8 @@ enum err control_read_view(struct control *c, struct error *e)
     enum err code = control_load_view(c, e);
     if (code == ERR_OK)
         code = restore(c, e);
+    if (code == ERR_OK)
+        code = control_put_back_layers(c, e);
     for (unsigned i = 0; i < TRIES && code == ERR_OK && has_to_register(c); i++) {
         code = register_writer(c, e);
         if (code == ERR_OK)

@@ -2,6 +2,7 @@
 #include "shard/request/held.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include "shard/block.h"
 
 /* Of the layers that have begun in all lanes. */
@@ -103,11 +104,50 @@ enum err held_new(struct held **out, const struct log_view *view, unsigned slot,
     return ERR_OK;
 }
 
+bool held_reads_otherwise(const struct held *h, const struct log_view *view, unsigned slot)
+{
+    const struct log_generation *g = &view->slot[slot];
+    return writer_compare(&h->writer, &g->writer) != 0 || h->layers != g->shape.layer_count ||
+           h->eras.count != view->eras.count ||
+           memcmp(h->eras.id, view->eras.id, h->eras.count * sizeof(h->eras.id[0])) != 0;
+}
+
 void held_take_view(struct held *h, const struct log_view *view, unsigned slot)
 {
     h->writer = view->slot[slot].writer;
+    h->layers = view->slot[slot].shape.layer_count;
     h->eras = view->eras;
     h->view = resident_view(h->resident);
+}
+
+/* @id was applied. */
+static void note_count(struct held *h, unsigned lane, struct log_id id)
+{
+    struct held_counts *c = h->counts[lane];
+    if (c == NULL)
+        return;
+    c->at[c->next].id = id;
+    c->at[c->next].keys = h->resident->keys[lane];
+    c->next = (c->next + 1) % HELD_COUNTS;
+    c->count += c->count < HELD_COUNTS;
+}
+
+bool held_counted(const struct held *h, unsigned lane, struct log_id id, uint64_t *out)
+{
+    const struct held_counts *c = h->counts[lane];
+    for (unsigned i = 1; c != NULL && i <= c->count; i++) {
+        unsigned at = (c->next + HELD_COUNTS - i) % HELD_COUNTS;
+        int order = log_id_compare(c->at[at].id, id);
+        *out = c->at[at].keys;
+        if (order <= 0)
+            return order == 0;
+    }
+    return false;
+}
+
+void held_count_from(struct held *h, uint64_t keys, uint64_t counted)
+{
+    h->keys = keys - counted - h->resident->folded_keys;
 }
 
 void held_begin(struct held *h, const struct log_view *view, unsigned slot)
@@ -119,6 +159,11 @@ void held_begin(struct held *h, const struct log_view *view, unsigned slot)
     for (unsigned i = 0; i < view->lane_count; i++) {
         if (log_view_is_folded(view, g, i))
             resident_begin(h->resident, i, g->folded[i].position.id, g->folded[i].layers);
+        if (h->counts[i] == NULL)
+            h->counts[i] = calloc(1, sizeof(*h->counts[i]));
+        if (h->counts[i] != NULL)
+            h->counts[i]->count = 0;
+        note_count(h, i, h->resident->applied[i]);
         log_full_begin(&h->full[i], view, g, i);
         marked += h->full[i].is_marked;
     }
@@ -136,6 +181,8 @@ void held_drop(struct held *h)
     if (h == NULL || atomic_fetch_sub_explicit(&h->references, 1, memory_order_acq_rel) > 1)
         return;
     resident_free(h->resident);
+    for (unsigned i = 0; i < LOG_LANES_MAX; i++)
+        free(h->counts[i]);
     free(h);
 }
 
@@ -143,10 +190,21 @@ void held_drop(struct held *h)
 
 uint64_t held_keys(const struct held *h)
 {
-    uint64_t own = h->keys + resident_keys(h->resident), told = h->told;
+    uint64_t own = held_own_keys(h), told = h->told;
     if (!h->fixed)
         told += h->resident->pinned_keys; /* some of them twice: it may grow early, and is never full early */
     return own > told ? own : told;
+}
+
+uint64_t held_own_keys(const struct held *h)
+{
+    return h->keys + resident_keys(h->resident);
+}
+
+void held_keep_keys(struct held *h, uint64_t own)
+{
+    if (own > held_own_keys(h))
+        h->keys += own - held_own_keys(h);
 }
 
 void held_tell_keys(struct held *h, uint64_t keys)
@@ -210,13 +268,18 @@ enum err held_apply(struct held *h, const struct held_entry *entry, uint8_t *add
         return ERR_OK;
     if (entry->entry->kind == LOG_LAYER && entry->entry->sequence == h->shape.number) {
         enum err code = resident_begin_layer(h->resident, entry->lane, entry->id, entry->entry->layer, e);
-        if (code == ERR_OK)
+        if (code == ERR_OK) {
             note_capacity(h);
+            note_count(h, entry->lane, entry->id);
+        }
         return code;
     }
     bool was_marked = full->is_marked, behind = log_full_meets(full, entry->id, entry->entry);
     h->full_lanes += full->is_marked && !was_marked;
-    if (behind && entry->count > 0)
-        return refuse(h, entry, added, e);
-    return resident_apply(h->resident, entry->lane, entry->id, entry->keys, entry->count, added, e);
+    enum err code = behind && entry->count > 0 ? refuse(h, entry, added, e)
+                                               : resident_apply(h->resident, entry->lane, entry->id,
+                                                                entry->keys, entry->count, added, e);
+    if (code == ERR_OK)
+        note_count(h, entry->lane, entry->id);
+    return code;
 }

@@ -10,12 +10,25 @@
 #include "shard/view/full.h"
 #include "shard/view/log_view.h"
 
+enum { HELD_COUNTS = 512 };
+
+/* Keys of a lane that were counted up to an entry: the last ones that were applied, in a ring. */
+struct held_counts {
+    unsigned next, count;
+    struct {
+        struct log_id id;
+        uint64_t keys;
+    } at[HELD_COUNTS];
+};
+
 struct held {
     _Atomic unsigned references;
     struct generation shape;
     struct placement placement;
     struct resident *resident;
-    _Atomic uint64_t keys; /* of the generation, where entries began to be applied */
+    _Atomic uint64_t keys; /* of the generation, where entries began to be applied; what was counted wrong is
+                            * put right here, so that it may be below 0 (modulo 2^64) */
+    struct held_counts *counts[LOG_LANES_MAX]; /* of the lane's applier; NULL: no memory */
     _Atomic uint64_t told; /* of the generation, by the latest view: another process may have counted more */
     _Atomic uint64_t capacity; /* of the layers that have begun in all lanes */
     _Atomic uint64_t
@@ -27,10 +40,15 @@ struct held {
     _Atomic unsigned full_lanes;         /* that are marked */
     /* Of the view that the control has seen last, under the filter's lock: what blocks are read by. */
     uint32_t view; /* resident_view() */
+    unsigned layers;
     struct writer_token writer;
     struct trusted eras;
 };
 
+/* @view says something else of the generation in @slot than what blocks are read by now: another writer,
+ * other layers, or nodes with other replication ids. Positions, other writers' registrations, and what else a
+ * view has, is nothing to them. */
+bool held_reads_otherwise(const struct held *h, const struct log_view *view, unsigned slot);
 /* What @view says of the generation in @slot, for reads of blocks that begin from now on. */
 void held_take_view(struct held *h, const struct log_view *view, unsigned slot);
 /* Entries are applied from `folded` of @view on, into the layers that had begun there. Nobody applies
@@ -52,8 +70,17 @@ MUST_CHECK enum err held_add_layers(struct held *h, const struct generation *sha
 
 /* Keys that the generation has had so far, or fewer, as this process knows; if it grows, maybe more. */
 uint64_t held_keys(const struct held *h);
+/* The same, without what others have told: to be kept where lanes are read again from an earlier position, as
+ * what is set already counts as old then. */
+uint64_t held_own_keys(const struct held *h);
+void held_keep_keys(struct held *h, uint64_t own);
 /* The view has @keys by now. */
 void held_tell_keys(struct held *h, uint64_t keys);
+/* The keys of @lane that were counted where @id was the last entry. False: that is long ago, or to come. The
+ * lane is held (lane_reader_hold()). */
+MUST_CHECK bool held_counted(const struct held *h, unsigned lane, struct log_id id, uint64_t *out);
+/* The view has @keys where @counted were counted, in all lanes: from there on all processes count alike. */
+void held_count_from(struct held *h, uint64_t keys, uint64_t counted);
 
 /* Reserve room for up to @wanted keys, which are then sent; returns for how many. 0: there is none now. */
 unsigned held_reserve(struct held *h, unsigned wanted);

@@ -4,8 +4,10 @@
  * lanes, and is told which were new. Blocks of shards that are not in memory are read first, or beside the
  * lanes, and stay pinned until the end. Possible failure modes are: the filter is not open, or a shard is not
  * what the view says, or the process is not registered as a writer (the request parks until the control tells
- * of a change); another generation answers, or there is another view, by the time all was read (it begins
- * again, if nothing was sent); a lane tells an error (the request is told); the deadline passes. */
+ * of a change); a shard is lost that nobody has in memory (the filter is degraded: what is not in memory is
+ * "maybe", and is added without knowing whether it is new); another generation answers, or there is another
+ * view, by the time all was read (it begins again, if nothing was sent); a lane tells an error (the request
+ * is told); the deadline passes. */
 #include "shard/request/key_request.h"
 
 #include <assert.h>
@@ -88,18 +90,19 @@ void key_cancel(struct key_request *q)
 
 /* --- binding --- */
 
-/* One piece of memory: hashes, parts, order, and what is new. */
+/* One piece of memory: hashes, parts, order, what is new, and what was found before. */
 static enum err make_room(struct key_request *q, unsigned lanes)
 {
     size_t parts = lanes * sizeof(struct lane_part), hashes = q->part * sizeof(struct key_hash);
     size_t order = q->part * sizeof(*q->order);
-    char *at = malloc(hashes + parts + order + q->part);
+    char *at = malloc(hashes + parts + order + 2 * (size_t)q->part);
     if (at == NULL)
         return ERR_NOMEM;
     q->hashes = (struct key_hash *)(void *)at;
     q->parts = (struct lane_part *)(void *)(at + hashes);
     q->order = (unsigned *)(void *)(at + hashes + parts);
     q->found = (uint8_t *)at + hashes + parts + order;
+    q->before = q->found + q->part;
     q->parts_count = lanes;
     memset(q->parts, 0, parts);
     return ERR_OK;
@@ -278,6 +281,14 @@ static void count_down(struct key_request *q)
 
 /* --- blocks --- */
 
+static bool is_degraded(struct log_filter *f)
+{
+    (void)pthread_rwlock_rdlock(&f->lock);
+    bool degraded = f->degraded;
+    (void)pthread_rwlock_unlock(&f->lock);
+    return degraded;
+}
+
 static void on_blocks(void *arg, const struct block_result *result)
 {
     struct key_request *q = arg;
@@ -289,6 +300,12 @@ static void on_blocks(void *arg, const struct block_result *result)
         log_filter_lost(q->filter, &(struct log_lost){.generation = q->held->shape.number,
                                                       .layer = result->at.layer,
                                                       .shard = result->at.shard});
+        if (result->is_missing && is_degraded(q->filter)) {
+            q->is_blind = true;
+            leave(q);
+            key_request_go_on(q);
+            return;
+        }
         /* fallthrough */
     case ERR_FENCED: /* the request waits for the control, and keeps the text */
         (void)snprintf(q->text, sizeof(q->text), "%s", result->text);
@@ -365,6 +382,7 @@ static void ask_lanes(struct key_request *q)
 static void end_part(struct key_request *q)
 {
     q->from += q->part;
+    q->is_blind = false;
     if (q->from == q->count)
         end(q, ERR_OK, "");
     else
@@ -393,7 +411,8 @@ static bool may_have_lacked(const struct key_request *q)
 }
 
 /* Where the generation was left meanwhile, the next one has said what is new: it may have been loaded with
- * these very keys in it. A key that is missing may have been there before, where the filter lacks some. */
+ * these very keys in it. A key that is missing may have been there before, where the filter lacks some. A key
+ * that was present before it was sent is old, whatever came then. */
 static void answer_add(struct key_request *q)
 {
     bool degraded, held = is_still_held(q, &degraded), lacked = may_have_lacked(q);
@@ -405,8 +424,8 @@ static void answer_add(struct key_request *q)
             *answer = KEY_OLD;
         else if (q->found[i] == RESIDENT_REFUSED)
             *answer = KEY_NO_ROOM;
-        else /* RESIDENT_UNSURE, LANE_FRESH_UNKNOWN; new, as far as is known */
-            *answer = KEY_UNSURE;
+        else /* RESIDENT_UNSURE, LANE_FRESH_UNKNOWN, of the next generation; new, as far as is known */
+            *answer = q->before[i] == RESIDENT_PRESENT ? KEY_OLD : KEY_UNSURE;
     }
     end_part(q);
 }
@@ -424,6 +443,7 @@ static void send_keys(struct key_request *q)
 {
     q->state = REQUEST_ASKING;
     q->is_sent = true;
+    memcpy(q->before, q->found, q->part);
     ask_lanes(q);
 }
 
@@ -438,7 +458,11 @@ static void go_on_with(struct key_request *q)
         return;
     }
     s = q->adds ? look(q) : look_again(q);
-    if (!is_still_held(q, &degraded) || s.unknown > 0)
+    bool held = is_still_held(q, &degraded);
+    if (q->is_blind && !degraded) { /* it was healed, or its loss accepted: what is in Redis counts again */
+        q->is_blind = held = false;
+    }
+    if (!held || (s.unknown > 0 && !q->is_blind))
         key_request_go_on(q);
     else if (sends(q))
         send_keys(q);
@@ -490,7 +514,7 @@ static bool go(struct key_request *q)
     struct sight s = look(q);
     if (!sends(q) && s.missing == 0)
         return true;
-    begin_to_ask(q, s.unknown > 0);
+    begin_to_ask(q, s.unknown > 0 && !q->is_blind);
     return false;
 }
 

@@ -20,8 +20,8 @@ enum key_answer {
     KEY_ADDED,   /* it was not there before, as the log has it */
     KEY_OLD,     /* it was, or seemed to be */
     KEY_NO_ROOM, /* it is not there, and was not added: the filter does not grow, and is full */
-    KEY_UNSURE /* it is there now; the filter's lanes changed, or it may have lost acknowledged keys, so that
-                * nobody can tell whether it was before */
+    KEY_UNSURE   /* it is there now; the lanes broke meanwhile, another generation answers, or the filter may
+                  * have lost acknowledged keys, so that nobody can tell whether it was before */
 };
 
 struct request_key {
@@ -59,6 +59,7 @@ struct key_request {
     bool was_delayed;  /* its keys did not leave in the call that began it: a later request may be ahead of it
                         */
     bool only_looks;   /* it adds to a generation that is full */
+    bool is_blind;     /* a shard is lost, and the filter is degraded: no blocks are read */
     bool was_degraded; /* the filter, when it was bound last; and how often that had begun */
     unsigned degradations;
     uint8_t state;
@@ -68,6 +69,7 @@ struct key_request {
     struct key_hash *hashes;         /* of the keys of the part, ordered by lane */
     unsigned *order;                 /* which key of the part each one is */
     uint8_t *found;                  /* of each: enum resident_answer, then enum resident_added */
+    uint8_t *before;                 /* of each key of an add: enum resident_answer, before it was sent */
     struct block_read *blocks;       /* of keys in shards that are not in memory; NULL: none */
     struct trusted *eras;            /* that these are read by */
     struct lane_part *parts;         /* one for each lane */

@@ -11,6 +11,7 @@
 #include "shard/view/lag.h"
 #include "shard/view/lease.h"
 #include "shard/view/log_view.h"
+#include "shard/view/lost.h"
 
 enum log_filter_state {
     FILTER_OPENING, /* requests wait */
@@ -44,6 +45,15 @@ struct log_folder_status {
     struct lease_report report;   /* of this process */
 };
 
+/* Shards of the generation that is read which are missing in Redis. */
+struct log_lost_status {
+    uint64_t
+        since_ms;   /* when somebody said so in the view, by the metadata node's clock; 0: none are missing */
+    uint64_t count; /* as this process found them when it looked last; at least 1 */
+    unsigned named; /* the first of them */
+    struct log_lost shard[LOST_NAMED_MAX];
+};
+
 struct log_status {
     enum log_filter_state state;
     char why[LEASE_TEXT_MAX]; /* it is not open; "": it is */
@@ -54,9 +64,11 @@ struct log_status {
     uint64_t incarnation, version; /* of the view; 0: none was read yet */
     uint64_t looks;                /* how often it was read */
     bool degraded;                 /* "absent" is not said */
-    bool registered;               /* this process may append */
-    unsigned writers;              /* registered ones */
-    unsigned parked;               /* requests that wait for the control */
+    enum lost_remedy remedy;       /* what heals it; lost_remedy_text() says it to people */
+    struct log_lost_status lost;
+    bool registered;  /* this process may append */
+    unsigned writers; /* registered ones */
+    unsigned parked;  /* requests that wait for the control */
     unsigned lanes;
     struct log_lane_status lane[LOG_LANES_MAX];
     struct log_generation_status generation[2];

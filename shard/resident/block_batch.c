@@ -42,6 +42,7 @@ struct batch {
     enum err code;
     struct error why;
     struct block_at at; /* of the error */
+    bool is_missing;
     unsigned count;
     struct command command[];
 };
@@ -254,6 +255,7 @@ static void take(struct batch *b, const struct command *c, const redisReply *rep
         b->code = code;
         b->why = e;
         b->at = w->at;
+        b->is_missing = code == ERR_LOST && c->kind == COMMAND_HEADER && reply->len == 0;
     }
 }
 
@@ -326,7 +328,9 @@ static void settle(struct block_read *r, const struct batch *b)
     if (complete && b->is_answered && b->is_told && !accepts(r, b->era))
         finish_other_era(r, b);
     else if (complete && b->code != ERR_OK)
-        block_read_finish(r, &(struct block_result){.code = b->code, .at = b->at, .text = b->why.text});
+        block_read_finish(
+            r, &(struct block_result){
+                   .code = b->code, .is_missing = b->is_missing, .at = b->at, .text = b->why.text});
     else if (!complete || b->is_passing)
         again(r, b);
     else

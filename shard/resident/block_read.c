@@ -48,13 +48,6 @@ void block_read_finish(struct block_read *r, const struct block_result *result)
     r->done(r->arg, result);
 }
 
-static void finish_whole(struct block_read *r)
-{
-    bool is_latest = resident_view(r->source.resident) == r->source.view;
-    block_read_finish(r, &(struct block_result){.code = is_latest ? ERR_OK : ERR_FENCED,
-                                                .text = is_latest ? "" : "the view changed meanwhile"});
-}
-
 static void finish_late(struct block_read *r)
 {
     const struct want *w = r->want;
@@ -102,7 +95,7 @@ static void send_all(struct block_read *r)
 void block_read_go_on(struct block_read *r)
 {
     if (r->missing == 0)
-        finish_whole(r);
+        block_read_finish(r, &(struct block_result){.code = ERR_OK, .text = ""});
     else
         send_all(r);
 }

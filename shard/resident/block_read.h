@@ -35,7 +35,7 @@ struct block_source {
 };
 
 /* ERR_OK: every block is pinned and was read, or its shard is whole in memory. If the keys are unknown still,
- * there is a new view, or a shard has left memory meanwhile: read again.
+ * the lanes are read again, a layer was added, or a shard has left memory meanwhile: read again.
  * is_other_era (ERR_FENCED): a node is not a master of an era that the view accepts; load the view.
  * ERR_LOST, ERR_FORMAT, ERR_WRONG_TYPE: the text names the shard's key, as @at does.
  * ERR_FENCED: there is a new view, or a shard has a later writer than the view.
@@ -43,6 +43,7 @@ struct block_source {
 struct block_result {
     enum err code;
     bool is_other_era;
+    bool is_missing;    /* ERR_LOST: the shard's key does not exist */
     struct block_at at; /* of an error: the block that was asked for */
     const char *text;   /* valid during the call */
 };

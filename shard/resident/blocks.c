@@ -13,7 +13,7 @@ struct pin {
     LIST_ENTRY(pin) next; /* in its bucket */
     struct block_at at;
     unsigned holders;
-    uint32_t whole; /* the view under which it was read; 0: it was not */
+    uint32_t whole; /* the base that it was read for; 0: it was not */
     uint32_t length;
     uint8_t bytes[];
 };
@@ -168,14 +168,14 @@ void blocks_size(struct blocks *b, uint64_t *count, uint64_t *bytes)
     }
 }
 
-enum err blocks_pin(struct blocks *b, const struct block_at *at, uint32_t length, uint32_t view, bool *whole,
+enum err blocks_pin(struct blocks *b, const struct block_at *at, uint32_t length, uint32_t base, bool *whole,
                     struct error *e)
 {
     struct stripe *s = stripe_of(b, at);
     enum err code = ERR_OK;
     pthread_mutex_lock(&s->lock);
     struct pin *p = find(s, at);
-    *whole = p != NULL && p->whole == view;
+    *whole = p != NULL && p->whole == base;
     if (p != NULL)
         p->holders++;
     else
@@ -195,16 +195,16 @@ void blocks_unpin(struct blocks *b, const struct block_at *at)
     pthread_mutex_unlock(&s->lock);
 }
 
-void blocks_fill(struct blocks *b, const struct block_at *at, uint32_t view, const uint8_t *bytes)
+void blocks_fill(struct blocks *b, const struct block_at *at, uint32_t base, const uint8_t *bytes)
 {
     struct stripe *s = stripe_of(b, at);
     pthread_mutex_lock(&s->lock);
     struct pin *p = find(s, at);
-    assert(p != NULL && view != 0);
-    if (p->whole != view)
+    assert(p != NULL && base != 0);
+    if (p->whole != base)
         for (uint32_t i = 0; i < p->length; i++)
             p->bytes[i] |= bytes[i];
-    p->whole = view;
+    p->whole = base;
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -225,7 +225,7 @@ static bool all_set(const struct pin *p, const struct geometry *g, const struct 
 
 /* What is set is true in a block that is not whole, too. */
 static enum bitmap_answer look(struct blocks *b, const struct block_at *at, const struct geometry *g,
-                               uint32_t view, const struct key_place *place)
+                               uint32_t base, const struct key_place *place)
 {
     struct stripe *s = stripe_of(b, at);
     enum bitmap_answer answer = BITMAP_UNKNOWN;
@@ -233,23 +233,23 @@ static enum bitmap_answer look(struct blocks *b, const struct block_at *at, cons
     const struct pin *p = find(s, at);
     if (p != NULL && all_set(p, g, place))
         answer = BITMAP_YES;
-    else if (p != NULL && p->whole == view)
+    else if (p != NULL && p->whole == base)
         answer = BITMAP_NO;
     pthread_mutex_unlock(&s->lock);
     return answer;
 }
 
-void blocks_look(struct blocks *b, unsigned layer, const struct geometry *g, uint32_t view,
+void blocks_look(struct blocks *b, unsigned layer, const struct geometry *g, uint32_t base,
                  const struct key_place *places, unsigned count, uint8_t *answers)
 {
     for (unsigned i = 0; i < count; i++) {
         const struct block_at at = at_of(layer, &places[i]);
         if (answers[i] == BITMAP_UNKNOWN)
-            answers[i] = (uint8_t)look(b, &at, g, view, &places[i]);
+            answers[i] = (uint8_t)look(b, &at, g, base, &places[i]);
     }
 }
 
-enum blocks_set blocks_set(struct blocks *b, unsigned layer, const struct geometry *g, uint32_t view,
+enum blocks_set blocks_set(struct blocks *b, unsigned layer, const struct geometry *g, uint32_t base,
                            const struct key_place *place)
 {
     const struct block_at at = at_of(layer, place);
@@ -257,7 +257,7 @@ enum blocks_set blocks_set(struct blocks *b, unsigned layer, const struct geomet
     enum blocks_set set = BLOCKS_SILENT;
     pthread_mutex_lock(&s->lock);
     struct pin *p = find(s, &at);
-    if (p != NULL && p->whole == view)
+    if (p != NULL && p->whole == base)
         set = all_set(p, g, place) ? BLOCKS_OLD : BLOCKS_NEW;
     for (unsigned i = 0; i < g->hashes && p != NULL; i++)
         p->bytes[place->bits[i] / 8] |= (uint8_t)(0x80u >> place->bits[i] % 8);

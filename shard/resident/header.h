@@ -14,7 +14,13 @@
 #include "base/error.h"
 #include "shard/geometry.h"
 
-enum { HEADER_FORMAT = 1, HEADER_BYTES = 64, HEADER_WRITER_AT = 24, HEADER_WRITER_BYTES = 16 };
+enum {
+    HEADER_FORMAT = 1,
+    HEADER_BYTES = 64,
+    HEADER_WRITER_AT = 24,
+    HEADER_WRITER_BYTES = 16,
+    HEADER_SUM_AT = 56
+};
 
 /* Who may write a generation's shards: the number comes from the filter's tokens and only goes up; the random
  * part tells two writers apart to whom a metadata node that lost its data gave the same number. */

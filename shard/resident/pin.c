@@ -22,7 +22,8 @@ uint32_t resident_view(const struct resident *r)
     return atomic_load_explicit(&r->view, memory_order_acquire);
 }
 
-/* Under the write lock: an answer is taken before both steps or behind them. */
+/* Under the write lock: an answer is taken before both steps or behind them. Blocks that are whole stay so:
+ * the argument above does not ask for a view. */
 void resident_discard(struct resident *r)
 {
     pthread_rwlock_wrlock(&r->changing);
@@ -39,7 +40,7 @@ static enum err pin(struct resident *r, const struct block_at *at, struct overla
     *out = PIN_NEEDLESS;
     if (bitmap_stamp(b, at->shard) != 0)
         return ERR_OK;
-    enum err code = blocks_pin(r->blocks, at, b->geometry.block_bits / 8, resident_view(r), &whole, e);
+    enum err code = blocks_pin(r->blocks, at, b->geometry.block_bits / 8, r->base, &whole, e);
     if (code != ERR_OK)
         return code;
     *out = whole ? PIN_WHOLE : PIN_ASK;
@@ -66,7 +67,7 @@ bool resident_take_block(struct resident *r, const struct block_at *at, struct o
     bool counts = overlay_read_end(r->overlay, read, at->layer, &r->layer[at->layer]->geometry, at->shard,
                                    at->block, bytes);
     if (counts)
-        blocks_fill(r->blocks, at, resident_view(r), bytes);
+        blocks_fill(r->blocks, at, r->base, bytes);
     pthread_rwlock_unlock(&r->changing);
     return counts;
 }

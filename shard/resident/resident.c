@@ -25,7 +25,7 @@ enum err resident_new(struct resident **out, uint64_t mix, unsigned lanes, struc
     r->mix = mix;
     r->budget = budget;
     r->lanes = lanes;
-    r->view = 1;
+    r->view = r->base = 1;
     r->overlay = overlay_new(lanes);
     r->blocks = blocks_new(budget);
     r->applied = calloc(lanes, sizeof(*r->applied));
@@ -47,6 +47,11 @@ enum err resident_new(struct resident **out, uint64_t mix, unsigned lanes, struc
 static unsigned layers_of(const struct resident *r)
 {
     return atomic_load_explicit(&r->layer_count, memory_order_acquire);
+}
+
+static uint32_t base_of(const struct resident *r)
+{
+    return atomic_load_explicit(&r->base, memory_order_acquire);
 }
 
 void resident_free(struct resident *r)
@@ -128,7 +133,7 @@ static void look_layer(const struct resident *r, unsigned l, const struct key_ha
             uint8_t found, *answer = &answers[i - AHEAD];
             bitmap_look(b, at, 1, &found);
             if (blocks_any(r->blocks))
-                blocks_look(r->blocks, l, &b->geometry, resident_view(r), at, 1, &found);
+                blocks_look(r->blocks, l, &b->geometry, base_of(r), at, 1, &found);
             *answer = both(*answer, found);
         }
         if (i < count)
@@ -182,7 +187,7 @@ static uint8_t apply_one(struct resident *r, unsigned newest, const struct key_p
     bool is_known = state >= BITMAP_RESIDENT; /* of one that loads a piece may have had the entry itself */
     counted->whole += state == BITMAP_RESIDENT && is_new; /* of others whoever folds counts them */
     enum blocks_set set =
-        pinned ? blocks_set(r->blocks, newest, &b->geometry, resident_view(r), at) : BLOCKS_SILENT;
+        pinned ? blocks_set(r->blocks, newest, &b->geometry, base_of(r), at) : BLOCKS_SILENT;
     if (set != BLOCKS_SILENT) {
         is_known = true;
         is_new = set == BLOCKS_NEW;
@@ -347,6 +352,7 @@ void resident_rebase(struct resident *r)
     memset(r->applied, 0, r->lanes * sizeof(*r->applied));
     memset(r->left, 0, r->lanes * sizeof(*r->left));
     atomic_fetch_add(&r->view, 1);
+    atomic_fetch_add(&r->base, 1);
     note_change(r);
     pthread_rwlock_unlock(&r->changing);
 }

@@ -33,7 +33,7 @@ enum resident_answer {
 
 /* Exact, and the same for all processes, where the shards that the key may be in were loaded, and a tail read
  * that was begun after that was applied, or their blocks were pinned and read, before the entry was sent;
- * else a shard may have had the entry itself. Not exact of an entry that was sent before resident_discard().
+ * else a shard may have had the entry itself. Not exact of an entry that was sent before resident_rebase().
  */
 enum resident_added {
     RESIDENT_OLD,    /* all of its bits were set before */
@@ -54,7 +54,8 @@ struct resident {
     struct budget *budget; /* of the process; borrowed */
     struct overlay *overlay;
     struct blocks *blocks;
-    _Atomic uint32_t view;    /* raised by resident_discard(); from 1 */
+    _Atomic uint32_t view;    /* raised by resident_discard() and resident_rebase(); from 1 */
+    _Atomic uint32_t base;    /* raised by resident_rebase() alone: pinned blocks are to be read again */
     _Atomic uint64_t changes; /* resident_changes() */
     pthread_rwlock_t
         changing; /* states change under the write lock; entries are applied under the read lock */
@@ -157,10 +158,10 @@ MUST_CHECK bool resident_leave_end(struct resident *r, unsigned layer, uint32_t 
  * thread. The shard may load and leave meanwhile: a pinned block takes all entries in any case, so it stays
  * whole. */
 
-/* The number of the view; another one after each resident_discard(). */
+/* The number of the view; another one after each resident_discard() and resident_rebase(). */
 uint32_t resident_view(const struct resident *r);
-/* There is a new view: what Redis answers to GETRANGEs under way is no answer, and pinned blocks must be read
- * again. */
+/* The view says something else of what blocks are read by: what Redis answers to GETRANGEs under way is no
+ * answer. Pinned blocks that are whole stay so. */
 void resident_discard(struct resident *r);
 
 /* Pin a block, to be unpinned if *@out is not PIN_NEEDLESS. PIN_ASK: the GETRANGE is sent from now on; @read

@@ -266,6 +266,7 @@ enum err builder_start(struct builder *b, struct error *e)
 {
     struct log_view *v = NULL;
     b->anew = true;
+    b->keys = 0;
     enum err code = hold_and_make(b, e);
     if (code == ERR_OK)
         code = check_named(b, &v, e);
@@ -324,6 +325,7 @@ static enum err run_cutover(struct builder *b, bool heals, long long *result, st
     builder_add_text(b, &b->eras_text);
     script_number(&b->fold.call, generation_shards(&b->shape));
     script_number(&b->fold.call, heals);
+    script_number(&b->fold.call, b->keys);
     for (unsigned i = 0; i < b->lane_count; i++) {
         buffer_clear(&text);
         buffer_printf(&text, "%" PRIu64 " ", b->lane[i].number);

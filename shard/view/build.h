@@ -47,6 +47,7 @@ struct builder {
 
     struct log_position at[LOG_LANES_MAX];    /* up to where builder_follow() has given the entries */
     struct log_position noted[LOG_LANES_MAX]; /* of builder_note() */
+    uint64_t keys; /* that were new, up to what is recorded, or cut over, next: of whoever writes the bits */
 };
 
 /* The names have the view's incarnation. ERR_NOMEM. */
@@ -89,7 +90,8 @@ MUST_CHECK enum err builder_record(struct builder *b, const void *rows, size_t l
 
 /* Make the generation the one that is read, with all entries up to the noted positions in its shards.
  * @heals: it has every key that was ever acknowledged, so that the filter is not degraded any more. To be
- * repeated after ERR_UNREACHABLE and ERR_TIMEOUT. ERR_LOST, with `anew`. ERR_FENCED: another one builds. */
+ * The view says how many keys it has. To be repeated after ERR_UNREACHABLE and ERR_TIMEOUT. ERR_LOST, with
+ * `anew`. ERR_FENCED: another one builds. */
 MUST_CHECK enum err builder_cutover(struct builder *b, bool heals, struct error *e);
 
 /* The view forgets the generation, and its shards are deleted (grace_delete()). ERR_FENCED: another one

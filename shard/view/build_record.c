@@ -27,6 +27,7 @@ enum err builder_record(struct builder *b, const void *rows, size_t length, stru
     script_bytes(&b->fold.call, rows, length);
     builder_add_text(b, &b->lanes_text);
     builder_add_text(b, &b->eras_text);
+    script_number(&b->fold.call, b->keys);
     for (unsigned i = 0; i < b->lane_count; i++) {
         char id[LOG_ID_TEXT_MAX];
         (void)log_id_format(b->noted[i].id, id);
@@ -73,7 +74,8 @@ static enum err take_position(struct builder *b, const redisReply *record, unsig
 static enum err take_record(struct builder *b, const redisReply *record, struct buffer *rows, struct error *e)
 {
     const redisReply *number = field(record, "generation"), *lanes = field(record, "lanes"),
-                     *eras = field(record, "eras"), *added = field(record, "rows");
+                     *eras = field(record, "eras"), *added = field(record, "rows"),
+                     *keys = field(record, "keys");
     uint64_t generation = 0;
     enum err code = ERR_OK;
     if (number == NULL || lanes == NULL || eras == NULL || added == NULL ||
@@ -83,6 +85,8 @@ static enum err take_record(struct builder *b, const redisReply *record, struct 
         return ERR_OK;
     for (unsigned i = 0; i < b->lane_count && code == ERR_OK; i++)
         code = take_position(b, record, i, e);
+    if (code == ERR_OK && (keys == NULL || !number_u64(keys->str, keys->len, &b->keys)))
+        code = error_set(e, ERR_PARSE, "keys is missing, or no number");
     if (code != ERR_OK)
         return code;
     buffer_append(rows, added->str, added->len);

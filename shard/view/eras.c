@@ -96,10 +96,19 @@ static uint64_t generation_of(const struct log_view *v)
 }
 
 /* What a writer says of the generation that @v reads. */
-static void format_said(struct buffer *out, const struct eras *s, const struct log_view *v, bool all)
+static void format_said(struct buffer *out, const struct eras *s, const struct log_view *v,
+                        const struct eras_written *what)
 {
+    char name[LOG_WRITER_NAME_MAX];
     format(out, &s->now);
-    buffer_printf(out, " of %" PRIu64 "%s", generation_of(v), all ? "" : " partly");
+    buffer_printf(out, " of %" PRIu64 "%s", generation_of(v), what->all ? " all" : " partly");
+    if (!what->all || !what->knows_left)
+        return;
+    log_writer_name(what->left.id, name);
+    if (what->left.registration == 0)
+        buffer_puts(out, " -");
+    else
+        buffer_printf(out, " %s:%" PRIu64, strchr(name, '.') + 1, what->left.registration);
 }
 
 static void put_eras(struct script_call *c, const struct trusted *eras)
@@ -110,10 +119,11 @@ static void put_eras(struct script_call *c, const struct trusted *eras)
     buffer_fini(&text);
 }
 
-static void put_said(struct script_call *c, const struct eras *s, const struct log_view *v, bool all)
+static void put_said(struct script_call *c, const struct eras *s, const struct log_view *v,
+                     const struct eras_written *what)
 {
     struct buffer text = {0};
-    format_said(&text, s, v, all);
+    format_said(&text, s, v, what);
     script_bytes(c, text.data, text.length);
     buffer_fini(&text);
 }
@@ -156,17 +166,20 @@ static void name_said(const uint8_t writer[LOG_WRITER_BYTES], char out[SAID_MAX]
     (void)snprintf(out, SAID_MAX, "wrote.%.32s", strchr(name, '.') + 1);
 }
 
-static bool is_text(const redisReply *r, const struct buffer *text)
+/* @text, or @text and a space and more behind it. */
+static bool has_text(const redisReply *r, const struct buffer *text, bool may_have_more)
 {
-    return !buffer_failed(text) && r->type == REDIS_REPLY_STRING && r->len == text->length &&
-           memcmp(r->str, text->data, text->length) == 0;
+    return !buffer_failed(text) && r->type == REDIS_REPLY_STRING && r->len >= text->length &&
+           memcmp(r->str, text->data, text->length) == 0 &&
+           (r->len == text->length || (may_have_more && r->str[text->length] == ' '));
 }
 
 enum err eras_has_said(const struct eras *s, struct link *l, const struct names *names,
-                       const struct log_view *v, const uint8_t writer[LOG_WRITER_BYTES], bool all, bool *said,
-                       struct error *e)
+                       const struct log_view *v, const uint8_t writer[LOG_WRITER_BYTES],
+                       const struct eras_written *what, bool *said, struct error *e)
 {
-    struct buffer wholly = {0}, partly = {0};
+    const struct eras_written all = {.all = true};
+    struct buffer text = {0}, more = {0};
     struct key_name key;
     char name[SAID_MAX];
     redisReply *r;
@@ -176,17 +189,17 @@ enum err eras_has_said(const struct eras *s, struct link *l, const struct names 
     enum err code = link_command(l, link_home(l, names), &r, e, "HGET %b %s", key.text, key.length, name);
     if (code != ERR_OK)
         return code;
-    format_said(&wholly, s, v, true);
-    format_said(&partly, s, v, false);
-    *said = is_text(r, &wholly) || (!all && is_text(r, &partly));
+    format_said(&text, s, v, what);
+    format_said(&more, s, v, &all);
+    *said = has_text(r, &text, what->all && !what->knows_left) || (!what->all && has_text(r, &more, true));
     freeReplyObject(r);
-    buffer_fini(&wholly);
-    buffer_fini(&partly);
+    buffer_fini(&text);
+    buffer_fini(&more);
     return ERR_OK;
 }
 
 enum err eras_say(struct eras *s, struct link *l, const struct names *names, const struct log_view *v,
-                  const uint8_t writer[LOG_WRITER_BYTES], bool all, struct error *e)
+                  const uint8_t writer[LOG_WRITER_BYTES], const struct eras_written *what, struct error *e)
 {
     struct script_call *c = malloc(sizeof(*c));
     char name[LOG_WRITER_NAME_MAX], said[SAID_MAX];
@@ -198,7 +211,7 @@ enum err eras_say(struct eras *s, struct link *l, const struct names *names, con
     begin(c, embedded_eras_say, names);
     script_text(c, name);
     script_text(c, said);
-    put_said(c, s, v, all);
+    put_said(c, s, v, what);
     script_number(c, generation_of(v));
     enum err code = look_again(s, l, names, v, e);
     if (code == ERR_OK)

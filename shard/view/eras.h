@@ -10,14 +10,15 @@
  * | is the process that was watched under the former id, and has  | nothing was lost: whoever watched has  |
  * | received nothing from another server (lineage_goes_on())      | the view take the id                   |
  * | is not known to be, and each registered writer has all shards | each writes what it has to the shards, |
- * | in memory                                                     | and says so; the last one has the view |
+ * | in memory, and one of them has what those had added who left  | and says so; the last one has the view |
  * |                                                               | take the id                            |
- * | else                                                          | the same, and the filter is degraded;  |
- * |                                                               | nobody waits for writers in doubt      |
+ * | else, also where no writer is registered                      | the same, and the filter is degraded;  |
+ * |                                                               | where one had not all, nobody waits    |
+ * |                                                               | for writers in doubt                   |
  *
  * A writer's memory has at least the keys whose adds it has acknowledged, so all of them together have every
- * key.
- */
+ * key that one of them has acknowledged. Those of a writer that has left are in the shards, and in the memory
+ * of whoever has read a tail since the view says that it left (tests/model/log/left.pml). */
 #include "shard/lineage.h"
 #include "shard/link.h"
 #include "shard/view/log_view.h"
@@ -40,17 +41,25 @@ void eras_fini(struct eras *s);
 MUST_CHECK enum err eras_look(struct eras *s, struct link *l, const struct names *names,
                               const struct log_view *v, enum eras_action *out, struct error *e);
 
+/* What a writer had in memory when it wrote it to the shards. */
+struct eras_written {
+    bool all;             /* all shards of the generation that is read */
+    bool knows_left;      /* and all that those had added who have left, up to the one below */
+    struct log_left left; /* registration 0: nobody had left */
+};
+
 /* Say that all that @writer has in memory of the generation that @v reads was written to the nodes that
- * eras_look() found, which are looked at once more. @all: it had all shards in memory; else the filter is
- * degraded, unless somebody knows that nothing was lost. ERR_FENCED: the view, what it reads, or a node, is
- * another one by now: begin again. ERR_NOT_FOUND: the writer is not registered. */
+ * eras_look() found, which are looked at once more. Where that was not all the filter is degraded, unless
+ * somebody knows that nothing was lost. ERR_FENCED: the view, what it reads, or a node, is another one by
+ * now: begin again. ERR_NOT_FOUND: the writer is not registered. */
 MUST_CHECK enum err eras_say(struct eras *s, struct link *l, const struct names *names,
-                             const struct log_view *v, const uint8_t writer[LOG_WRITER_BYTES], bool all,
-                             struct error *e);
-/* *@said: the view has what eras_say() would say; or what says more, where @all is false. */
+                             const struct log_view *v, const uint8_t writer[LOG_WRITER_BYTES],
+                             const struct eras_written *what, struct error *e);
+/* *@said: the view has what eras_say() would say, or what says more. A writer that knows of those that have
+ * left by now, and did not when it wrote, has not said it. */
 MUST_CHECK enum err eras_has_said(const struct eras *s, struct link *l, const struct names *names,
-                                  const struct log_view *v, const uint8_t writer[LOG_WRITER_BYTES], bool all,
-                                  bool *said, struct error *e);
+                                  const struct log_view *v, const uint8_t writer[LOG_WRITER_BYTES],
+                                  const struct eras_written *what, bool *said, struct error *e);
 /* Have the view accept what eras_look() found. *@missing: how many writers have not said that they wrote; not
  * asked for where @action is ERAS_TAKE. ERR_FENCED as above. */
 MUST_CHECK enum err eras_take(struct eras *s, struct link *l, const struct names *names,

@@ -13,6 +13,8 @@
  *   counted (fold_store()); those that a folder had counted and not stored when it ended are lost.
  * - Whoever adds sends at most as many keys in a turn as its count leaves room for, and marks the lanes when
  * it is reached. So one that adds alone is refused at the very key; several go over by a turn each.
+ *   More exact it cannot be by positions alone: whether a key of another process was new is known to that
+ * process only, which has read its block before the entry (docs/decisions.md).
  * - Behind the mark nothing is applied: bits of a key that is present are there, others are refused.
  * - full_store() comes before fold_store() of a position behind the mark, so whoever loads behind it knows.
  * - With several lanes counts may differ by false positives: which of two keys in different lanes came first

@@ -7,7 +7,7 @@
 #include "shard/view/fold.h"
 #include "shard/view/view_load.h"
 
-extern const char embedded_grow_begin[], embedded_grow_end[];
+extern const char embedded_grow_back[], embedded_grow_begin[], embedded_grow_end[];
 
 /* From so many layers on they grow faster, and share what is left of the promised rate evenly. */
 enum { LAYERS_EVEN = 8, END_TRIES = 3 };
@@ -87,6 +87,7 @@ struct grower {
     struct fold fold;
     struct log_view *view;
     struct generation next;
+    bool kept; /* shards of the layer were there, and have bits */
     char was[GENERATION_TEXT_MAX], will_be[GENERATION_TEXT_MAX];
 };
 
@@ -127,32 +128,42 @@ static enum err check_eras(struct grower *g, struct error *e)
     return code;
 }
 
+/* What could not be removed is taken over by the next grower, or removed with the filter. So are shards of
+ * which some were there before: somebody may read them. */
+static void unmake_layer(struct grower *g)
+{
+    struct error ignored;
+    if (!g->kept && shards_unmake(g->link, &g->names, &g->next, g->next.layer_count - 1, g->fold.token,
+                                  &ignored) != ERR_OK)
+        link_forget(g->link);
+}
+
 static enum err make_layer(struct grower *g, struct error *e)
 {
     unsigned layer = g->next.layer_count - 1;
-    struct error ignored;
-    uint64_t later;
     enum err code = check_eras(g, e);
     if (code == ERR_OK)
         code = run(g, embedded_grow_begin, false, e);
     if (code != ERR_OK)
         return code;
-    code = shards_make(g->link, &g->names, &g->next, layer, g->fold.token, &later, g->work, e);
+    code = shards_keep_or_make(g->link, &g->names, &g->next, layer, g->fold.token, &g->kept, g->work, e);
     if (code == ERR_OK)
         code = check_eras(g, e);
     if (code != ERR_OK)
         link_forget(g->link); /* replies that nobody has read */
-    if (code != ERR_OK && code != ERR_UNREACHABLE && code != ERR_TIMEOUT &&
-        shards_unmake(g->link, &g->names, &g->next, layer, g->fold.token, &ignored) != ERR_OK)
-        link_forget(g->link); /* the next grower replaces them */
+    if (code != ERR_OK && code != ERR_UNREACHABLE && code != ERR_TIMEOUT)
+        unmake_layer(g);
     return code;
 }
 
-/* The reply may be lost; the script says then that it was done before. */
+/* The reply may be lost; the script says then that it was done before. Where the first answer is that the
+ * layer is not wanted any more, as the filter was deleted say, its shards are removed. */
 static enum err end(struct grower *g, struct error *e)
 {
-    enum err code = ERR_UNREACHABLE;
-    for (unsigned i = 0; i < END_TRIES && (code == ERR_UNREACHABLE || code == ERR_TIMEOUT); i++)
+    enum err code = run(g, embedded_grow_end, true, e);
+    if (code == ERR_CONFLICT)
+        unmake_layer(g);
+    for (unsigned i = 1; i < END_TRIES && (code == ERR_UNREACHABLE || code == ERR_TIMEOUT); i++)
         code = run(g, embedded_grow_end, true, e);
     return code;
 }
@@ -201,4 +212,41 @@ enum err log_grow(struct link *l, const struct names *names, const struct grow_o
     fold_fini(&g->fold);
     free(g);
     return code == ERR_OK ? log_view_load(l, names, out, e) : code;
+}
+
+/* --- a view that went back --- */
+
+bool grow_is_behind(const struct generation *g, const struct generation *known)
+{
+    bool same = g->number == known->number && g->layer_count < known->layer_count;
+    for (unsigned l = 0; l < g->layer_count && same; l++)
+        same = g->layers[l].token == known->layers[l].token;
+    return same;
+}
+
+enum err log_put_back(struct link *l, const struct names *names, const struct generation *g,
+                      const struct generation *known, bool *done, struct error *e)
+{
+    char was[GENERATION_TEXT_MAX], will_be[GENERATION_TEXT_MAX];
+    struct generation next = *g;
+    struct script_call call = {0};
+    struct key_name key;
+    long long answer = 0;
+    memcpy(next.layers, known->layers, sizeof(next.layers));
+    next.layer_count = known->layer_count;
+    next.capacity = known->capacity;
+    (void)generation_text(g, was);
+    (void)generation_text(&next, will_be);
+    names_filter_key(names, "view", &key);
+    script_begin(&call, embedded_grow_back);
+    script_key(&call, &key);
+    script_incarnation(&call, names->incarnation);
+    script_number(&call, g->number % 2);
+    script_text(&call, was);
+    script_text(&call, will_be);
+    script_number(&call, generation_shards(&next));
+    enum err code = script_run(&call, l, link_home(l, names), &answer, e);
+    script_fini(&call);
+    *done = code == ERR_OK && answer == 1;
+    return code;
 }

@@ -5,7 +5,7 @@
  *
  * The happy path is: draw a token; the view says which layer is being made (`next`); its shards are made
  * under the token; one script gives the generation the layer. Possible failure modes are: the grower is
- * killed (the next one makes the layer under a token of its own, and replaces what the one before has left;
+ * killed (the next one makes the layer under a token of its own, and takes over what the one before has left;
  * whoever deletes the filter removes what `next` names); two growers (the one that wrote `next` last goes
  * on, the other one is ERR_CONFLICT); a command of a grower that was given up runs late (it replaces nothing
  * that was made under a later token, and a shard that it makes where one was lost has an earlier token than
@@ -21,6 +21,10 @@
  * - A process that learns of a later `folded` takes the layers of that view first, and only then drops
  * entries from its overlay, or gives up shards that are in memory.
  * - Who folds and gets a layer enters its token into the new shards and reads them.
+ * - A shard of the layer that is there keeps its bits: home may have gone back behind a layer that others
+ * read by blocks (tests/model/log/back.pml). A bit that is set makes no key absent.
+ * - Whoever knows layers that the view has no more puts them back: log_put_back(). So what is in memory is
+ * still of the view's layers, and nobody is told once more that a key is new.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -64,4 +68,11 @@ struct grow_options {
  * none that the view accepts: later. ERR_RANGE: grow_plan(). Others as shards.h, and log_view_load(). */
 MUST_CHECK enum err log_grow(struct link *l, const struct names *names, const struct grow_options *o,
                              struct log_view *out, const struct work *w, struct error *e);
+
+/* @known is @g with more layers: a view that has @g went back. Pure. */
+bool grow_is_behind(const struct generation *g, const struct generation *known);
+/* Have the view, which has @g, have the layers of @known again. *@done: it has them; else it has changed
+ * meanwhile. ERR_UNREACHABLE, ERR_TIMEOUT, ERR_REFUSED. */
+MUST_CHECK enum err log_put_back(struct link *l, const struct names *names, const struct generation *g,
+                                 const struct generation *known, bool *done, struct error *e);
 #endif

@@ -42,6 +42,9 @@ static enum err run_with_record(struct link *l, const struct names *names, const
     return code;
 }
 
+static enum err sweep_strays(struct link *l, const struct names *names, const struct work *w,
+                             struct error *e);
+
 enum err leftover_remove(struct link *l, const struct names *names, const struct log_view *v,
                          const struct work *w, struct error *e)
 {
@@ -60,6 +63,8 @@ enum err leftover_remove(struct link *l, const struct names *names, const struct
     }
     if (code == ERR_OK)
         code = grace_delete(l, names, e);
+    if (code == ERR_OK && (v->strays || v->slot[0].next.number != 0 || v->slot[1].next.number != 0))
+        code = sweep_strays(l, &own, w, e);
     return code == ERR_OK ? run_with_record(l, &own, embedded_drop_end, &answer, e) : code;
 }
 
@@ -129,7 +134,9 @@ static const char *judge_name(const char *text, uint64_t *incarnation)
 struct sweep {
     struct link *link;
     const struct names *names;
-    const char *record; /* what must be ours: the key's name */
+    const char *record;           /* what must be ours: the key's name */
+    bool all;                     /* keys of our own incarnation, and no others */
+    struct leftover_streams *own; /* NULL: not wanted */
     struct script_call *call;
     struct buffer pattern;
     uint64_t found; /* in this pass */
@@ -171,6 +178,19 @@ static enum err remove_found(struct sweep *s, unsigned found_on, const redisRepl
     return code;
 }
 
+/* @text: of a lane of ours, behind "P:{F.". */
+static void note_own(struct leftover_streams *own, const char *text)
+{
+    char *end;
+    unsigned long long lane = strtoull(text, &end, 10);
+    uint64_t number = strtoull(strstr(end, ".log") + 4, NULL, 10);
+    bool is_known = lane != own->lane || own->count == LEFTOVER_STREAMS_MAX;
+    for (unsigned i = 0; i < own->count && !is_known; i++)
+        is_known = own->number[i] == number;
+    if (!is_known)
+        own->number[own->count++] = number;
+}
+
 static enum err sweep_page(struct sweep *s, unsigned where, const redisReply *page, struct error *e)
 {
     size_t before = s->names->prefix_length + s->names->filter_length + 3;
@@ -182,7 +202,12 @@ static enum err sweep_page(struct sweep *s, unsigned where, const redisReply *pa
         const char *type = name->len > before && strlen(name->str) == name->len
                                ? judge_name(name->str + before, &incarnation)
                                : NULL;
-        if (type == NULL || incarnation == s->names->incarnation)
+        if (type == NULL)
+            continue;
+        bool is_ours = incarnation == s->names->incarnation;
+        if (is_ours && s->own != NULL && strcmp(type, "stream") == 0)
+            note_own(s->own, name->str + before);
+        if (is_ours != s->all)
             continue;
         if (!asked)
             code = still_ours(s, e);
@@ -260,8 +285,19 @@ enum err leftover_sweep(struct link *l, const struct names *names, uint64_t *swe
     return sweep_all(&s, "", swept, w, e);
 }
 
-enum err leftover_sweep_lanes(struct link *l, const struct names *names, uint64_t *swept, struct error *e)
+/* All lanes and shards of the incarnation of @names, whose record says that it is being deleted. */
+static enum err sweep_strays(struct link *l, const struct names *names, const struct work *w, struct error *e)
 {
-    struct sweep s = {.link = l, .names = names, .record = "view"};
+    char incarnation[INCARNATION_DIGITS + 2];
+    struct sweep s = {.link = l, .names = names, .record = "leftover", .all = true};
+    uint64_t swept;
+    (void)snprintf(incarnation, sizeof(incarnation), "%016" PRIx64 "*", names->incarnation);
+    return sweep_all(&s, incarnation, &swept, w, e);
+}
+
+enum err leftover_sweep_lanes(struct link *l, const struct names *names, struct leftover_streams *own,
+                              uint64_t *swept, struct error *e)
+{
+    struct sweep s = {.link = l, .names = names, .record = "view", .own = own};
     return sweep_all(&s, ".log*", swept, NULL, e);
 }

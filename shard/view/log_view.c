@@ -178,6 +178,6 @@ void log_full_name(unsigned slot, unsigned lane, char out[LOG_FOLDED_NAME_MAX])
 
 void log_lost_text(const struct log_lost *lost, char out[LOG_LOST_TEXT_MAX])
 {
-    (void)snprintf(out, LOG_LOST_TEXT_MAX, "%" PRIu64 " %u.%" PRIu32, lost->generation, lost->layer,
-                   lost->shard);
+    (void)snprintf(out, LOG_LOST_TEXT_MAX, "%" PRIu64 " %u.%" PRIu32 " %" PRIu64, lost->generation,
+                   lost->layer, lost->shard, lost->since_ms);
 }

@@ -22,9 +22,12 @@
  *                                 less far
  *   full<slot>.<lane>=<generation> <number>:<era> <id>   entries behind it add no key
  *   next<slot>=<generation.h>     with one more layer, whose shards are being made
- *   lost<slot>=<generation> <layer>.<shard>   is missing, others may be too: whoever has them in
- *                                 memory makes them again (lost.h)
+ *   lost<slot>=<generation> <layer>.<shard> <ms>   is missing, others may be too: whoever has them in
+ *                                 memory makes them again (lost.h); since when, by the metadata
+ *                                 node's clock
  *   hold.<lane>=<number> <id>     a build needs this lane's entries from there on
+ *   strays=1                      streams or shards may be there that the view does not name
+ *                                 (leftover.h)
  *   left=<id>:<registration> ...  writers that left or were removed, the last ones first
  *   writer.<id>=<registration>[?] <lane>.<number>:<era> ...   a writer; "?": it is in doubt; the
  *                                 lanes with the eras, not yet accepted, under which it has
@@ -48,7 +51,7 @@ enum {
     LOG_TOKEN_TEXT_MAX = 38,
     LOG_FOLDED_NAME_MAX = 16,
     LOG_WRITER_NAME_MAX = 48,
-    LOG_LOST_TEXT_MAX = 48
+    LOG_LOST_TEXT_MAX = 72
 };
 
 struct log_lane {
@@ -75,6 +78,7 @@ struct log_lost {
     uint64_t generation; /* another one than the slot has: none is */
     unsigned layer;
     uint32_t shard;
+    uint64_t since_ms; /* when the view began to say so; 0: it does not yet */
 };
 
 struct log_generation {
@@ -125,6 +129,7 @@ struct log_view {
     bool sourced;
     bool degraded; /* acknowledged keys may be missing: no key is "absent" */
     bool deleting;
+    bool strays; /* there may be streams or shards of this incarnation that are not named here */
     unsigned current;
     unsigned lane_count;
     struct log_lane lane[LOG_LANES_MAX];
@@ -144,8 +149,8 @@ struct log_view {
 MUST_CHECK enum err log_view_parse(struct log_view *out, const struct view_field *fields, size_t count,
                                    struct error *e);
 
-/* Each field of the stored form, but for positions, keys, full marks, the next layer, what is lost, holds and
- * writers, which scripts alone store. */
+/* Each field of the stored form, but for positions, keys, full marks, the next layer, what is lost, holds,
+ * strays and writers, which scripts alone store. */
 void log_view_format(const struct log_view *v, view_field_fn *fn, void *arg);
 
 /* The lane of a key, of @lanes. */
@@ -168,7 +173,7 @@ bool log_view_is_folded(const struct log_view *v, const struct log_generation *g
 void log_token_text(const struct writer_token *t, char out[LOG_TOKEN_TEXT_MAX]);
 MUST_CHECK bool log_token_parse(struct writer_token *out, const char *text, size_t length);
 
-/* "<generation> <layer>.<shard>" */
+/* "<generation> <layer>.<shard> <ms>" */
 void log_lost_text(const struct log_lost *lost, char out[LOG_LOST_TEXT_MAX]);
 
 /* True if @w has said that none of its entries is missing in the stream @number of @lane under @era. */

@@ -116,19 +116,21 @@ static enum err parse_next(struct log_view *v, const struct view_field *f, const
     return ERR_OK;
 }
 
-/* "lost<slot>=<generation> <layer>.<shard>" */
+/* "lost<slot>=<generation> <layer>.<shard> <ms>" */
 static enum err parse_lost(struct log_view *v, const struct view_field *f, const char *name, size_t length,
                            struct error *e)
 {
-    const char *text, *dot;
+    const char *text, *dot, *blank = NULL;
     uint64_t layer, shard;
     if (length != 1 || !log_view_is_bit(name, 1))
         return ERR_OK;
     struct log_lost *out = &v->slot[*name == '1'].lost;
     if (!parse_numbered(f, &out->generation, &text, &length) || (dot = memchr(text, '.', length)) == NULL ||
         !number_u64(text, (size_t)(dot - text), &layer) || layer >= GENERATION_LAYERS_MAX ||
-        !number_u64(dot + 1, length - (size_t)(dot + 1 - text), &shard) || shard > UINT32_MAX)
-        return log_view_damaged(e, f, "not \"<generation> <layer>.<shard>\"");
+        (blank = memchr(dot, ' ', length - (size_t)(dot - text))) == NULL ||
+        !number_u64(dot + 1, (size_t)(blank - dot - 1), &shard) || shard > UINT32_MAX ||
+        !number_u64(blank + 1, length - (size_t)(blank + 1 - text), &out->since_ms))
+        return log_view_damaged(e, f, "not \"<generation> <layer>.<shard> <ms>\"");
     out->layer = (unsigned)layer;
     out->shard = (uint32_t)shard;
     return ERR_OK;
@@ -200,6 +202,19 @@ static enum err parse_left(struct log_view *v, const struct view_field *f, const
     return ERR_OK;
 }
 
+/* "strays=<0|1>" */
+static enum err parse_strays(struct log_view *v, const struct view_field *f, const char *name, size_t length,
+                             struct error *e)
+{
+    (void)name;
+    if (length != 0)
+        return ERR_OK;
+    if (!log_view_is_bit(f->value, f->value_length))
+        return log_view_damaged(e, f, "neither 0 nor 1");
+    v->strays = *f->value == '1';
+    return ERR_OK;
+}
+
 /* "<registration>" or "<registration>?" */
 static bool parse_registration(struct log_writer *w, const char *text, size_t length)
 {
@@ -243,7 +258,7 @@ static const struct family {
                       struct error *e);
 } families[] = {{"folded", parse_folded}, {"full", parse_full},     {"hold.", parse_hold},
                 {"keys", parse_keys},     {"next", parse_next},     {"left", parse_left},
-                {"lost", parse_lost},     {"writer.", parse_writer}};
+                {"lost", parse_lost},     {"strays", parse_strays}, {"writer.", parse_writer}};
 
 bool log_view_parse_family(struct log_view *v, const struct view_field *f, enum err *code, struct error *e)
 {

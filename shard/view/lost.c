@@ -6,14 +6,43 @@
 #include <stdlib.h>
 #include <string.h>
 #include "shard/block.h"
+#include "shard/hash.h"
 #include "shard/resident/dirty.h"
+#include "shard/view/notify.h"
+#include "shard/view/shards.h"
+#include "shard/view/view_load.h"
 
-extern const char embedded_lost_say[], embedded_lost_lack[], embedded_lost_end[], embedded_shard_make[];
+extern const char embedded_lost_say[], embedded_lost_lack[], embedded_lost_end[], embedded_lost_accept[],
+    embedded_shard_make[];
 
 enum {
-    LOOKS = 64, /* shards, or blocks, that are asked for at a time */
-    WINDOW = 8  /* scripts under way */
+    LOOKS = 64,       /* shards, or blocks, that are asked for at a time */
+    WINDOW = 8,       /* scripts under way */
+    ACCEPT_TRIES = 20 /* while others take over */
 };
+
+/* --- what heals it --- */
+
+enum lost_remedy lost_remedy(const struct log_view *v)
+{
+    const struct log_generation *g = &v->slot[v->current];
+    if (v->degraded)
+        return v->sourced ? LOST_HEALED_BY_BUILD : LOST_HEALED_BY_OPERATOR;
+    return g->shape.number != 0 && g->lost.generation == g->shape.number ? LOST_HEALED_BY_MEMORY
+                                                                         : LOST_NOTHING;
+}
+
+const char *lost_remedy_text(enum lost_remedy remedy)
+{
+    static const char *const texts[] = {
+        [LOST_NOTHING] = "",
+        [LOST_HEALED_BY_MEMORY] = "a process that has the shards in memory makes them again",
+        [LOST_HEALED_BY_BUILD] = "acknowledged keys may be missing: rebuild the filter from its source",
+        [LOST_HEALED_BY_OPERATOR] =
+            "acknowledged keys may be missing, and there is no source: accept the loss, or "
+            "delete the filter and add its keys again"};
+    return texts[remedy];
+}
 
 /* --- shards in Redis --- */
 
@@ -21,15 +50,16 @@ static struct header header_of(const struct lost_work *w, unsigned layer, uint32
 {
     const struct geometry *g = &w->shape->layers[layer].geometry;
     const struct names *names = w->fold->names;
-    return (struct header){.tag = w->resident->layer[layer]->tag,
-                           .incarnation = names->incarnation,
-                           .generation = w->shape->number,
-                           .writer = {.number = w->shape->layers[layer].token},
-                           .layer = layer,
-                           .shard = shard,
-                           .blocks = g->blocks,
-                           .block_bits = (uint16_t)g->block_bits,
-                           .hashes = (uint16_t)g->hashes};
+    return (struct header){
+        .tag = hash_tag(names->incarnation, names->filter, names->filter_length, w->shape->number),
+        .incarnation = names->incarnation,
+        .generation = w->shape->number,
+        .writer = {.number = w->shape->layers[layer].token},
+        .layer = layer,
+        .shard = shard,
+        .blocks = g->blocks,
+        .block_bits = (uint16_t)g->block_bits,
+        .hashes = (uint16_t)g->hashes};
 }
 
 static unsigned where_of(const struct lost_work *w, unsigned layer, uint32_t shard)
@@ -166,6 +196,31 @@ static enum err write_all(struct lost_work *w, const struct header *h, struct di
     return code;
 }
 
+/* All blocks, with their tags and nothing in them. */
+static enum err write_empty(struct lost_work *w, const struct header *h, struct error *e)
+{
+    const struct geometry *g = &w->shape->layers[h->layer].geometry;
+    uint32_t block = g->block_bits / 8, end = header_shard_bytes(g);
+    const struct geometry piece = {
+        .shards = 1, .blocks = FOLD_WRITE_BYTES / block, .block_bits = g->block_bits, .hashes = g->hashes};
+    unsigned where = where_of(w, h->layer, h->shard);
+    enum err code = ERR_OK;
+    uint8_t *bytes = malloc(geometry_shard_bytes(&piece));
+    if (bytes == NULL)
+        return error_set(e, ERR_NOMEM, "no memory to make shards again");
+    block_fill(&piece, h->tag, bytes);
+    for (uint32_t at = header_bytes(g), n; at < end && code == ERR_OK; at += n) {
+        n = end - at < geometry_shard_bytes(&piece) ? end - at : geometry_shard_bytes(&piece);
+        fold_begin(w->fold, h);
+        fold_piece(w->fold, at, bytes, n);
+        code = fold_send(w->fold, where, e);
+        if (code == ERR_OK)
+            code = fold_reply(w->fold, where, h, e);
+    }
+    free(bytes);
+    return code;
+}
+
 /* --- all shards --- */
 
 /* A shard that is missing, and is whole in memory: its stamp. */
@@ -182,10 +237,13 @@ static enum err blank_some(struct lost_work *w, unsigned layer, uint32_t first, 
     enum err code = look(w, layer, first, count, found, e);
     for (uint32_t i = 0; i < count && code == ERR_OK; i++) {
         struct header h = header_of(w, layer, first + i);
-        uint32_t stamp = bitmap_stamp(w->resident->layer[layer], first + i);
+        uint32_t stamp = w->resident == NULL ? 1 : bitmap_stamp(w->resident->layer[layer], first + i);
         if (found[i] == IS_MISSING && stamp != 0) {
             code = make_blank(w, &h, e);
             again[(*n)++] = (struct again){.layer = layer, .shard = first + i, .stamp = stamp};
+        } else if (found[i] != IS_THERE && w->left_count < LOST_NAMED_MAX) {
+            w->left[w->left_count++] =
+                (struct log_lost){.generation = w->shape->number, .layer = layer, .shard = first + i};
         }
         w->missing += found[i] != IS_THERE;
     }
@@ -223,6 +281,17 @@ static enum err check_token(struct lost_work *w, struct error *e)
     return code;
 }
 
+/* *@whole: it is made again, of what was whole in memory all the time. */
+static enum err write_one(struct lost_work *w, const struct again *a, struct dirty_batch *b, bool *whole,
+                          struct error *e)
+{
+    struct header h = header_of(w, a->layer, a->shard);
+    enum err code = w->resident == NULL ? write_empty(w, &h, e) : write_all(w, &h, b, e);
+    *whole = code == ERR_OK &&
+             (w->resident == NULL || bitmap_stayed(w->resident->layer[h.layer], h.shard, a->stamp));
+    return code;
+}
+
 static enum err write_again(struct lost_work *w, const struct again *again, uint64_t n, struct error *e)
 {
     struct dirty_batch *b = malloc(sizeof(*b));
@@ -230,9 +299,10 @@ static enum err write_again(struct lost_work *w, const struct again *again, uint
     if (b == NULL)
         return error_set(e, ERR_NOMEM, "no memory to make shards again");
     for (uint64_t i = 0; i < n && code == ERR_OK; i++) {
-        struct header h = header_of(w, again[i].layer, again[i].shard);
-        code = write_all(w, &h, b, e);
-        w->missing -= code == ERR_OK && bitmap_stayed(w->resident->layer[h.layer], h.shard, again[i].stamp);
+        bool whole;
+        code = write_one(w, &again[i], b, &whole, e);
+        w->missing -= whole;
+        w->made += whole;
     }
     free(b);
     return code;
@@ -244,7 +314,8 @@ enum err lost_make(struct lost_work *w, struct error *e)
     struct again *again = calloc(generation_shards(w->shape), sizeof(*again));
     if (again == NULL)
         return error_set(e, ERR_NOMEM, "no memory to make shards again");
-    w->missing = 0;
+    w->missing = w->made = 0;
+    w->left_count = 0;
     enum err code = blank_all(w, again, &n, e);
     if (code == ERR_OK && n > 0)
         code = check_token(w, e);
@@ -329,4 +400,141 @@ enum err lost_end(struct fold *f, const struct log_lost *lost, struct error *e)
     script_text(c, text);
     script_text(c, token);
     return run(c, f->link, f->names, 1, &result, e);
+}
+
+/* --- accepting --- */
+
+/* Each lane, and each node that holds shards, has the era that the view has: else keys that are there still
+ * are being made good. */
+static enum err check_eras(struct link *l, const struct names *names, const struct log_view *v,
+                           struct error *e)
+{
+    struct trusted now = {.known = true};
+    bool known = true;
+    enum err code = shards_eras(l, names, &v->slot[v->current].shape, &now, e);
+    for (unsigned i = 0; i < now.count; i++)
+        known &= trusted_contains(&v->eras, now.id[i]);
+    for (unsigned i = 0; i < v->lane_count; i++)
+        known &= v->lane[i].era != 0;
+    return code == ERR_OK && !known
+               ? error_set(e, ERR_BUSY,
+                           "nodes of filter \"%.*s\" have other replication ids than its view accepts: "
+                           "its processes see to that first",
+                           (int)names->filter_length, names->filter)
+               : code;
+}
+
+/* *@nothing: there is nothing to be accepted. */
+static enum err check_view(struct link *l, const struct names *names, const struct log_view *v, bool *nothing,
+                           struct error *e)
+{
+    int length = (int)names->filter_length;
+    enum lost_remedy remedy = lost_remedy(v);
+    *nothing = false;
+    if (v->deleting)
+        return error_set(e, ERR_NOT_FOUND, "filter \"%.*s\" is being deleted", length, names->filter);
+    switch (remedy) {
+    case LOST_NOTHING:
+        *nothing = true;
+        return ERR_OK;
+    case LOST_HEALED_BY_MEMORY:
+        return error_set(e, ERR_BUSY, "filter \"%.*s\": a process may have the lost shards in memory", length,
+                         names->filter);
+    case LOST_HEALED_BY_BUILD:
+        return error_set(e, ERR_CONFLICT, "filter \"%.*s\" has a source: rebuild it", length, names->filter);
+    case LOST_HEALED_BY_OPERATOR:
+        break;
+    }
+    return check_eras(l, names, v, e);
+}
+
+/* No shard is missing: the view says so. */
+static enum err say_accepted(struct fold *f, const struct log_lost *lost, struct error *e)
+{
+    char text[LOG_LOST_TEXT_MAX] = "", token[LOG_TOKEN_TEXT_MAX];
+    struct script_call *c = begin(embedded_lost_accept, f->names, f->generation);
+    long long result = 0;
+    if (c == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    if (lost != NULL)
+        log_lost_text(lost, text);
+    log_token_text(&f->token, token);
+    script_text(c, text);
+    script_text(c, token);
+    return run(c, f->link, f->names, 1, &result, e);
+}
+
+/* Behind the draw: whoever has accepted it before that has ended this, and nobody does so behind it. */
+static enum err check_again(const struct fold *f, struct log_view *v, struct error *e)
+{
+    enum err code = log_view_load(f->link, f->names, v, e);
+    bool same = code == ERR_OK && v->incarnation == f->names->incarnation && v->current == f->slot &&
+                v->slot[f->slot].shape.number == f->generation && v->degraded;
+    return code == ERR_OK && !same
+               ? error_set(e, ERR_FENCED, "the view of filter \"%.*s\" is another one by now",
+                           (int)f->names->filter_length, f->names->filter)
+               : code;
+}
+
+static enum err make_empty(struct lost_work *w, struct log_view *v, uint64_t *made, struct error *e)
+{
+    struct key_name key;
+    enum err code = fold_draw_next(w->fold, 0, e); /* nobody has made it since, and it was lost again */
+    if (code == ERR_OK)
+        code = check_again(w->fold, v, e);
+    if (code == ERR_OK)
+        code = lost_make(w, e);
+    *made += w->made;
+    if (code != ERR_OK || w->missing == 0)
+        return code;
+    names_log_shard(w->fold->names,
+                    (struct shard_id){w->left[0].generation, w->left[0].layer, w->left[0].shard}, &key);
+    return error_set(
+        e, ERR_CONFLICT,
+        "%.*s is no shard of this filter, or a later version wrote it: delete or rename that key",
+        (int)key.length, key.text);
+}
+
+static enum err accept_once(struct link *l, const struct names *names, struct log_view *v, uint64_t *made,
+                            struct error *e)
+{
+    struct names own = *names;
+    struct placement placement;
+    struct fold fold;
+    bool nothing = false;
+    enum err code = log_view_load(l, names, v, e);
+    if (code != ERR_OK)
+        return code;
+    own.incarnation = v->incarnation;
+    const struct log_generation *g = &v->slot[v->current];
+    const struct log_lost *named = g->lost.generation == g->shape.number ? &g->lost : NULL;
+    code = check_view(l, &own, v, &nothing, e);
+    if (code == ERR_OK && !nothing)
+        code = placement_resolve(&placement, &own, &g->shape, link_nodes(l), e);
+    if (code != ERR_OK || nothing)
+        return code;
+    fold_init(&fold, l, &own, g->shape.number);
+    fold.token = g->writer;
+    struct lost_work w = {.fold = &fold, .shape = &g->shape, .placement = &placement, .named = named};
+    code = make_empty(&w, v, made, e);
+    if (code == ERR_OK)
+        code = say_accepted(&fold, named, e);
+    fold_fini(&fold);
+    if (code == ERR_OK)
+        log_view_notify(l, &own);
+    return code;
+}
+
+/* Model: operator of lost_shard.pml. */
+enum err lost_accept(struct link *l, const struct names *names, uint64_t *made, struct error *e)
+{
+    enum err code = ERR_FENCED;
+    struct log_view *v = malloc(sizeof(*v));
+    *made = 0;
+    if (v == NULL)
+        return error_set(e, ERR_NOMEM, "no memory for a view");
+    for (unsigned i = 0; i < ACCEPT_TRIES && code == ERR_FENCED; i++)
+        code = accept_once(l, names, v, made, e);
+    free(v);
+    return code;
 }

@@ -391,8 +391,8 @@ static enum err put_into_view(struct roll *r, unsigned lane, const struct log_la
     return code == ERR_OK && result != 1 ? roll_another_view(r, e) : code;
 }
 
-/* Delete what no view names, or will name: appends to it make nothing. If that fails, it stays until the
- * filter is deleted. */
+/* Delete what no view names, or will name: appends to it make nothing. If that fails, it stays until the lane
+ * is replaced again, or the filter is deleted. */
 static void forget(struct roll *r, const struct lane *lane)
 {
     struct error e = {""};
@@ -400,11 +400,22 @@ static void forget(struct roll *r, const struct lane *lane)
     (void)unused;
 }
 
+/* Numbers only go up: nobody puts a lower one into the view that has this one. */
+static void forget_others(struct roll *r, const struct leftover_streams *found, uint64_t number)
+{
+    for (unsigned i = 0; i < found->count; i++)
+        if (found->number[i] < number) {
+            struct lane other = lane_of(r, found->lane, &(struct log_lane){.number = found->number[i]});
+            forget(r, &other);
+        }
+}
+
 enum err roll_replace_lane(struct roll *r, const struct log_view *v, unsigned lane, struct error *e)
 {
     const struct log_lane *stream = &v->lane[lane];
     struct lane before = lane_of(r, lane, stream), next;
     struct log_position anchor;
+    struct leftover_streams found = {.lane = lane};
     uint64_t number = 0, swept;
     link_forget(r->link);
     enum err code = draw(r, lane, stream, &number, e);
@@ -414,15 +425,17 @@ enum err roll_replace_lane(struct roll *r, const struct log_view *v, unsigned la
         return code;
     next = lane_of(r, lane, &(struct log_lane){.number = number});
     code = lane_make(r->link, &next, r->writer, 0, &anchor, e);
-    if (code == ERR_OK && (code = leftover_sweep_lanes(r->link, r->names, &swept, e)) != ERR_OK) {
+    if (code == ERR_OK && (code = leftover_sweep_lanes(r->link, r->names, &found, &swept, e)) != ERR_OK) {
         forget(r, &next);
         return code == ERR_CONFLICT ? roll_another_view(r, e) : code;
     }
     if (code == ERR_OK)
         code = put_into_view(r, lane, stream, number, e);
-    if (code == ERR_OK)
+    if (code == ERR_OK) {
         forget(r, &before);
-    else if (code == ERR_FENCED)
+        forget_others(r, &found, number);
+    } else if (code == ERR_FENCED) {
         forget(r, &next);
+    }
     return code;
 }

@@ -82,7 +82,8 @@ MUST_CHECK enum err roll_goes_on(struct link *l, const struct lineage *was, uint
 
 /* Close the lane, make another stream for it, remove lanes of other incarnations of the filter (leftover.h),
  * and put the stream into the view; a roll call makes it whole. If a node cannot be reached, nothing is
- * changed. */
+ * changed. Streams of the lane with lower numbers are deleted then, also those that others have left who were
+ * killed: no view will name them. */
 MUST_CHECK enum err roll_replace_lane(struct roll *r, const struct log_view *v, unsigned lane,
                                       struct error *e);
 #endif

@@ -30,7 +30,8 @@ struct walk {
     unsigned layer;
     struct placement placement;
     struct writer_token writer;
-    uint64_t later; /* token of a shard that was there, the latest */
+    uint64_t later;   /* token of a shard that was there, the latest */
+    bool keeps, kept; /* shards of earlier tokens are to be kept; some were */
     struct script_call *call;
     uint16_t tag;
 };
@@ -101,6 +102,8 @@ static enum err send_make(struct walk *w, uint32_t shard, unsigned where, struct
     script_number(w->call, g->blocks);
     script_number(w->call, HEADER_WRITER_AT);
     script_number(w->call, HEADER_WRITER_BYTES);
+    if (w->keeps)
+        script_number(w->call, HEADER_SUM_AT);
     return script_send(w->call, w->link, where, e);
 }
 
@@ -115,7 +118,8 @@ static enum err take_made(struct walk *w, uint32_t shard, unsigned where, struct
     if (code == ERR_REFUSED && e != NULL && strstr(e->text, "WRONGTYPE") != NULL)
         code = error_set(e, ERR_WRONG_TYPE, "shard %.*s is no string: delete or rename the foreign key",
                          (int)key.length, key.text);
-    if (code != ERR_OK || answer == -1)
+    w->kept |= code == ERR_OK && answer == -3;
+    if (code != ERR_OK || answer == -1 || answer == -3)
         return code;
     if (answer < -1)
         return error_set(e, ERR_CONFLICT, "%.*s is no shard of this filter: delete or rename that key",
@@ -146,39 +150,51 @@ static enum err take_number(struct walk *w, uint32_t shard, unsigned where, stru
     return script_reply(w->link, where, &number, e);
 }
 
-static enum err walk_by_script(struct link *l, const struct names *names, const struct generation *g,
-                               unsigned layer, struct writer_token writer, shard_fn *send, shard_fn *take,
-                               uint64_t *later, const struct work *work, struct error *e)
+static enum err walk_by_script(struct walk *w, unsigned layer, struct writer_token writer, shard_fn *send,
+                               shard_fn *take, const struct work *work, struct error *e)
 {
-    struct walk w;
-    enum err code = walk_begin(&w, l, names, g, e);
-    if (code != ERR_OK)
-        return code;
-    w.layer = layer;
-    w.writer = writer;
-    w.call = calloc(1, sizeof(*w.call));
-    if (w.call == NULL)
+    w->layer = layer;
+    w->writer = writer;
+    w->call = calloc(1, sizeof(*w->call));
+    if (w->call == NULL)
         return error_set(e, ERR_NOMEM, "no memory to make shards");
-    uint32_t fit = MAKE_BYTES / header_shard_bytes(&g->layers[layer].geometry);
-    code = walk(&w, fit < MAKE_MAX ? fit : MAKE_MAX, send, take, work, "shards made", e);
-    script_fini(w.call);
-    free(w.call);
-    *later = w.later;
+    uint32_t fit = MAKE_BYTES / header_shard_bytes(&w->g->layers[layer].geometry);
+    enum err code = walk(w, fit < MAKE_MAX ? fit : MAKE_MAX, send, take, work, "shards made", e);
+    script_fini(w->call);
+    free(w->call);
     return code;
 }
 
 enum err shards_make(struct link *l, const struct names *names, const struct generation *g, unsigned layer,
                      struct writer_token writer, uint64_t *later, const struct work *work, struct error *e)
 {
-    *later = 0;
-    return walk_by_script(l, names, g, layer, writer, send_make, take_made, later, work, e);
+    struct walk w;
+    enum err code = walk_begin(&w, l, names, g, e);
+    if (code == ERR_OK)
+        code = walk_by_script(&w, layer, writer, send_make, take_made, work, e);
+    *later = w.later;
+    return code;
+}
+
+enum err shards_keep_or_make(struct link *l, const struct names *names, const struct generation *g,
+                             unsigned layer, struct writer_token writer, bool *kept, const struct work *work,
+                             struct error *e)
+{
+    struct walk w;
+    enum err code = walk_begin(&w, l, names, g, e);
+    w.keeps = true;
+    if (code == ERR_OK)
+        code = walk_by_script(&w, layer, writer, send_make, take_made, work, e);
+    *kept = w.kept;
+    return code;
 }
 
 enum err shards_unmake(struct link *l, const struct names *names, const struct generation *g, unsigned layer,
                        struct writer_token writer, struct error *e)
 {
-    uint64_t unused;
-    return walk_by_script(l, names, g, layer, writer, send_unmake, take_number, &unused, NULL, e);
+    struct walk w;
+    enum err code = walk_begin(&w, l, names, g, e);
+    return code == ERR_OK ? walk_by_script(&w, layer, writer, send_unmake, take_number, NULL, e) : code;
 }
 
 /* --- removing --- */

@@ -6,6 +6,7 @@
  *
  * Errors of all: ERR_UNREACHABLE, ERR_TIMEOUT, ERR_REFUSED; ERR_CONFIG: the generation lies on a node that is
  * not configured; ERR_NOMEM, also of Redis. After any error no reply is owed to the link. */
+#include <stdbool.h>
 #include <stdint.h>
 #include "base/error.h"
 #include "shard/generation.h"
@@ -34,6 +35,12 @@ enum err work_tell(const struct work *w, const char *what, uint64_t done, uint64
 MUST_CHECK enum err shards_make(struct link *l, const struct names *names, const struct generation *g,
                                 unsigned layer, struct writer_token writer, uint64_t *later,
                                 const struct work *w, struct error *e);
+
+/* The same, but a shard of that layer which an earlier token has left there is kept, with its bits, under
+ * this token. *@kept: some were, so shards_unmake() is not for this layer. */
+MUST_CHECK enum err shards_keep_or_make(struct link *l, const struct names *names, const struct generation *g,
+                                        unsigned layer, struct writer_token writer, bool *kept,
+                                        const struct work *w, struct error *e);
 
 /* Remove what shards_make() has made with these arguments, and nobody has written since. */
 MUST_CHECK enum err shards_unmake(struct link *l, const struct names *names, const struct generation *g,

@@ -167,12 +167,6 @@ enum key_answer solo_ask(struct solo *s, bool adds, uint64_t number)
     return (enum key_answer)r.answer;
 }
 
-void solo_add_first(struct solo *s, uint64_t number)
-{
-    enum key_answer answer = solo_ask(s, true, number);
-    assert_true(answer == KEY_ADDED || answer == KEY_UNSURE);
-}
-
 enum err solo_error(struct solo *s, bool adds, uint64_t number, char *why)
 {
     struct solo_request r;

@@ -56,9 +56,6 @@ void solo_begin(struct solo *s, struct solo_request *r, bool adds, uint64_t numb
 void solo_cancel(struct solo_request *r);
 /* One key, from beginning to end: its answer; an error fails the test. */
 enum key_answer solo_ask(struct solo *s, bool adds, uint64_t number);
-/* Add a key that is not there while the process registers: where its shard is not in memory, the view may
- * change between block and entry, and whether the key is new is not known then. */
-void solo_add_first(struct solo *s, uint64_t number);
 /* The error that a request ends with, its text in @why, of 200. */
 enum err solo_error(struct solo *s, bool adds, uint64_t number, char *why);
 #endif

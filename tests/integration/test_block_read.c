@@ -484,14 +484,29 @@ static void test_a_new_view__discards_what_is_under_way(void **state)
     pinning_end(&q);
 }
 
-static void test_a_new_view_behind_the_last_answer__is_told(void **state)
+static void test_a_new_view_behind_the_last_answer__changes_nothing(void **state)
 {
     struct pinning_request first, q;
     (void)state;
-    reads(&first, 0, 1);
-    pinning_begin(&q, &p, 0, 1, READ_MS); /* all of it is pinned and read */
+    reads(&first, ABSENT, 1);
+    pinning_begin(&q, &p, ABSENT, 1, READ_MS); /* all of it is pinned and read */
     resident_discard(p.r);
-    pinning_ends(&q, ERR_FENCED, "the view changed");
+    pinning_ends(&q, ERR_OK, "");
+    answers_as(&q, RESIDENT_ABSENT);
+    pinning_end(&q);
+    pinning_end(&first);
+}
+
+/* An add that was sent then is told that nobody knows what was new; a check reads again. */
+static void test_lanes_that_are_read_again_behind_the_last_answer__make_it_none(void **state)
+{
+    struct pinning_request first, q;
+    (void)state;
+    reads(&first, ABSENT, 1);
+    pinning_begin(&q, &p, ABSENT, 1, READ_MS);
+    resident_rebase(p.r);
+    pinning_ends(&q, ERR_OK, "");
+    answers_as(&q, RESIDENT_UNKNOWN);
     pinning_end(&q);
     pinning_end(&first);
 }
@@ -648,7 +663,8 @@ int main(void)
         READ_TEST(test_a_master_that_becomes_a_replica__does_not_count),
         READ_TEST(test_a_node_that_restarts__counts_when_the_view_accepts_its_new_era),
         READ_TEST(test_a_new_view__discards_what_is_under_way),
-        READ_TEST(test_a_new_view_behind_the_last_answer__is_told),
+        READ_TEST(test_a_new_view_behind_the_last_answer__changes_nothing),
+        READ_TEST(test_lanes_that_are_read_again_behind_the_last_answer__make_it_none),
         READ_TEST(test_a_connection_that_breaks__is_read_over_again),
         READ_TEST(test_a_node_that_says_nothing__is_waited_for_until_the_deadline),
         READ_TEST(test_a_node_that_dies_in_the_middle__is_told_of),

@@ -88,9 +88,11 @@ static unsigned take(enum eras_action action)
     return missing;
 }
 
+/* Nobody had left when it read the view, as far as it knows. */
 static enum err say(unsigned i, bool all, struct error *e)
 {
-    return eras_say(&eras, on.link, &on.names, on.view, writer[i], all, e);
+    const struct eras_written what = {.all = all, .knows_left = all};
+    return eras_say(&eras, on.link, &on.names, on.view, writer[i], &what, e);
 }
 
 static void test_an_era_that_was_watched__is_taken_at_once(void **state)
@@ -166,6 +168,58 @@ static void test_a_writer_without_memory__degrades_the_filter(void **state)
     assert_true(on.view->degraded);
 }
 
+static void leaves(const uint8_t id[LOG_WRITER_BYTES])
+{
+    struct error e = {""};
+    struct roll r;
+    roll_init(&r, on.link, &on.names, id);
+    must(roll_leave(&r, &e), e);
+    roll_fini(&r);
+    load();
+}
+
+/* What was folded may be gone, and who had added it has left. */
+static void test_an_era_that_no_writer_answers__degrades_the_filter(void **state)
+{
+    (void)state;
+    registers(writer[0]);
+    leaves(writer[0]);
+    renew();
+    assert_int_equal(look(), ERAS_WRITE);
+    assert_int_equal(take(ERAS_WRITE), 0);
+    assert_true(on.view->degraded);
+}
+
+/* The one that is there has all shards in memory, and may not have read what the other one added last. */
+static void test_a_writer_that_does_not_know_of_one_that_left__degrades_the_filter(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    registers(writer[0]);
+    registers(writer[1]);
+    leaves(writer[1]);
+    renew();
+    assert_int_equal(look(), ERAS_WRITE);
+    must(say(0, true, &e), e);
+    assert_int_equal(take(ERAS_WRITE), 0);
+    assert_true(on.view->degraded);
+}
+
+static void test_a_writer_that_knows_of_one_that_left__degrades_nothing(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    registers(writer[0]);
+    registers(writer[1]);
+    leaves(writer[1]);
+    renew();
+    assert_int_equal(look(), ERAS_WRITE);
+    const struct eras_written what = {.all = true, .knows_left = true, .left = on.view->left[0]};
+    must(eras_say(&eras, on.link, &on.names, on.view, writer[0], &what, &e), e);
+    assert_int_equal(take(ERAS_WRITE), 0);
+    assert_false(on.view->degraded);
+}
+
 /* Somebody else had watched. */
 static void test_a_writer_without_memory__degrades_nothing_where_nothing_was_lost(void **state)
 {
@@ -179,7 +233,8 @@ static void test_a_writer_without_memory__degrades_nothing_where_nothing_was_los
     renew();
     must(eras_look(&other, on.link, &on.names, on.view, &action, &e), e);
     assert_int_equal(action, ERAS_WRITE);
-    must(eras_say(&other, on.link, &on.names, on.view, writer[1], false, &e), e);
+    const struct eras_written partly = {.all = false};
+    must(eras_say(&other, on.link, &on.names, on.view, writer[1], &partly, &e), e);
     eras_fini(&other);
     if (temp_redis_is_before_7()) {
         assert_int_equal(look(), ERAS_WRITE);
@@ -322,6 +377,34 @@ static void test_a_generation_that_was_not_written__is_not_read_again(void **sta
     gives(ERR_CONFLICT, grace_switch(on.link, &on.names, before, &e), e);
 }
 
+/* A writer says it again where it knows of those that have left by now. */
+static void test_a_writer_that_knows_more__has_not_said_it(void **state)
+{
+    struct error e = {""};
+    struct eras_written what = {.all = true};
+    bool said;
+    (void)state;
+    registers(writer[0]);
+    registers(writer[1]);
+    leaves(writer[1]);
+    renew();
+    assert_int_equal(look(), ERAS_WRITE);
+    must(eras_say(&eras, on.link, &on.names, on.view, writer[0], &what, &e), e);
+    const struct eras_written knows = {.all = true, .knows_left = true, .left = on.view->left[0]},
+                              partly = {.all = false};
+    must(eras_has_said(&eras, on.link, &on.names, on.view, writer[0], &what, &said, &e), e);
+    assert_true(said);
+    must(eras_has_said(&eras, on.link, &on.names, on.view, writer[0], &partly, &said, &e), e);
+    assert_true(said);
+    must(eras_has_said(&eras, on.link, &on.names, on.view, writer[0], &knows, &said, &e), e);
+    assert_false(said);
+    must(eras_say(&eras, on.link, &on.names, on.view, writer[0], &knows, &e), e);
+    must(eras_has_said(&eras, on.link, &on.names, on.view, writer[0], &knows, &said, &e), e);
+    assert_true(said);
+    must(eras_has_said(&eras, on.link, &on.names, on.view, writer[0], &what, &said, &e), e);
+    assert_true(said);
+}
+
 /* Writers have written one generation, and another one is read by the time the view takes the era. */
 static void test_what_was_written_of_another_generation__says_nothing(void **state)
 {
@@ -344,10 +427,11 @@ static void test_what_was_written_of_another_generation__says_nothing(void **sta
 
 static bool has_said(const struct log_member *m)
 {
+    const struct eras_written all = {.all = true};
     bool said;
     struct error e = {""};
     load();
-    must(eras_has_said(&eras, on.link, &on.names, on.view, m->filter->writer, true, &said, &e), e);
+    must(eras_has_said(&eras, on.link, &on.names, on.view, m->filter->writer, &all, &said, &e), e);
     return said;
 }
 
@@ -428,7 +512,8 @@ static void test_writers__write_one_after_the_other(void **state)
     log_member_close(&m);
 }
 
-/* One that is gone is removed when that is folded, though the nodes are not accepted yet. */
+/* One that is gone is removed when that is folded, though the nodes are not accepted yet. Nobody knows
+ * whether it had added something that was folded, and lost with the node before another one had read it. */
 static void test_a_writer_that_is_gone__is_removed_while_others_wait(void **state)
 {
     struct log_member m;
@@ -451,7 +536,7 @@ static void test_a_writer_that_is_gone__is_removed_while_others_wait(void **stat
         load();
     }
     assert_int_equal(look(), ERAS_KEEP);
-    assert_false(on.view->degraded);
+    assert_true(on.view->degraded);
     assert_int_equal(log_member_count(&m, 0, 10, KEY_PRESENT), 10);
     log_member_close(&m);
 }
@@ -474,6 +559,31 @@ static void test_a_writer_in_doubt__is_not_waited_for_where_one_lacks_memory(voi
     must(say(0, false, &e), e);
     assert_int_equal(take(ERAS_WRITE), 0);
     assert_true(on.view->degraded);
+}
+
+/* It may be the only one that knows of all that those had added who left. */
+static void test_a_writer_in_doubt__is_waited_for_where_it_may_know(void **state)
+{
+    static const uint8_t third[LOG_WRITER_BYTES] = "the third one";
+    struct error e = {""};
+    struct roll r;
+    (void)state;
+    registers(writer[0]);
+    registers(writer[1]);
+    registers(third);
+    leaves(third);
+    renew();
+    assert_int_equal(look(), ERAS_WRITE);
+    roll_init(&r, on.link, &on.names, writer[0]);
+    must(remove_doubt(&r, log_view_writer(on.view, writer[1]), &e), e);
+    roll_fini(&r);
+    const struct eras_written all = {.all = true},
+                              knows = {.all = true, .knows_left = true, .left = on.view->left[0]};
+    must(eras_say(&eras, on.link, &on.names, on.view, writer[0], &all, &e), e);
+    assert_int_equal(take(ERAS_WRITE), 1);
+    must(eras_say(&eras, on.link, &on.names, on.view, writer[1], &knows, &e), e);
+    assert_int_equal(take(ERAS_WRITE), 0);
+    assert_false(on.view->degraded);
 }
 
 /* --- a degraded filter --- */
@@ -525,19 +635,132 @@ static void test_a_filter_that_was_healed__is_degraded_until_it_is_loaded(void *
     log_member_close(&m);
 }
 
+/* --- a writer that adds, folds and leaves; its node then goes back to before that --- */
+
+enum { KEYS = 20, SHARDS_MAX = 16 };
+
+/* What the node had: its shards, and the end of its lane. */
+struct past {
+    redisReply *shard[SHARDS_MAX];
+    uint32_t shards;
+};
+
+static void shard_key(uint32_t i, struct key_name *key)
+{
+    names_log_shard(&on.names, (struct shard_id){on.view->slot[1].shape.number, 0, i}, key);
+}
+
+static void note(struct past *p)
+{
+    load();
+    p->shards = on.view->slot[1].shape.layers[0].geometry.shards;
+    assert_true(p->shards <= SHARDS_MAX);
+    for (uint32_t i = 0; i < p->shards; i++) {
+        struct key_name key;
+        shard_key(i, &key);
+        p->shard[i] = client_command(&on.client, "GET %b", key.text, key.length);
+    }
+}
+
+/* A failover to a replica that lags: shards as they were, a lane without the last entries, another id. */
+static void go_back(struct past *p)
+{
+    struct error e = {""};
+    struct lane lane;
+    lane_key(&lane.key, &on.names, 0, 1);
+    for (uint32_t i = 0; i < p->shards; i++) {
+        struct key_name key;
+        shard_key(i, &key);
+        must(client_ok(&on.client, &e, "SET %b %b", key.text, key.length, p->shard[i]->str, p->shard[i]->len),
+             e);
+        freeReplyObject(p->shard[i]);
+    }
+    freeReplyObject(client_command(&on.client, "XTRIM %b MAXLEN 1", lane.key.text, lane.key.length));
+    must(client_ok(&on.client, &e, "REPLICAOF 127.0.0.1 1"), e);
+    must(client_ok(&on.client, &e, "REPLICAOF NO ONE"), e);
+}
+
+static void adds_folds_and_leaves(void)
+{
+    struct log_member m;
+    log_members_open(&m, &on.nodes, &on.names, UINT64_MAX, true);
+    assert_int_equal(log_member_added(&m, 0, KEYS), KEYS);
+    log_member_close(&m);
+    load();
+    assert_int_equal(on.view->writer_count, 0);
+    assert_int_equal(on.view->left_count, 1);
+}
+
+static bool has_taken(void)
+{
+    uint64_t until = clock_mono_us() + GUARD_MS * UINT64_C(1000);
+    bool has = false;
+    for (; !has && clock_mono_us() < until; load())
+        has = trusted_contains(&on.view->eras, lanes_era(&on.client));
+    return has;
+}
+
+/* Nobody has what it added. */
+static void test_keys_of_a_writer_that_left__are_not_absent_after_a_failover(void **state)
+{
+    struct past past;
+    struct log_member m;
+    (void)state;
+    note(&past);
+    adds_folds_and_leaves();
+    go_back(&past);
+    log_members_open(&m, &on.nodes, &on.names, UINT64_MAX, false);
+    assert_int_equal(log_member_count(&m, 0, KEYS, KEY_MAYBE), KEYS);
+    assert_true(has_taken());
+    assert_true(on.view->degraded);
+    log_member_close(&m);
+}
+
+/* One that only checks reads by itself what was added, when the view says who left, and writes it. */
+static void test_keys_of_a_writer_that_left__are_written_by_who_has_them(void **state)
+{
+    struct past past;
+    struct log_member m, late;
+    (void)state;
+    log_members_open(&m, &on.nodes, &on.names, UINT64_MAX, false);
+    assert_true(log_member_count(&m, KEYS, KEYS, KEY_ABSENT) > KEYS - 3);
+    note(&past);
+    adds_folds_and_leaves();
+    uint64_t looks = 0, until = clock_mono_us() + GUARD_MS * UINT64_C(1000);
+    for (struct log_status s; looks < 3 && clock_mono_us() < until; looks += s.version == on.view->version) {
+        control_status(m.control, &s); /* it has read the view that says who left */
+        clock_sleep_us(20 * 1000);
+    }
+    go_back(&past);
+    assert_true(log_member_count(&m, KEYS, KEYS, KEY_ABSENT) > KEYS - 3);
+    assert_true(has_taken());
+    assert_false(on.view->degraded);
+    log_members_open(&late, &on.nodes, &on.names, UINT64_MAX, false);
+    assert_int_equal(log_member_count(&late, 0, KEYS, KEY_PRESENT), KEYS);
+    log_member_close(&late);
+    log_member_close(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        ERAS_TEST(test_keys_of_a_writer_that_left__are_not_absent_after_a_failover),
+        ERAS_TEST(test_keys_of_a_writer_that_left__are_written_by_who_has_them),
         ERAS_TEST(test_an_era_that_was_watched__is_taken_at_once),
         ERAS_TEST(test_a_node_that_was_promoted__has_its_era_taken_by_all_writers),
         ERAS_TEST(test_an_era_that_nobody_watched__waits_for_all_writers),
         ERAS_TEST(test_a_writer_without_memory__degrades_the_filter),
+        ERAS_TEST(test_an_era_that_no_writer_answers__degrades_the_filter),
+        ERAS_TEST(test_a_writer_that_does_not_know_of_one_that_left__degrades_the_filter),
+        ERAS_TEST(test_a_writer_that_knows_of_one_that_left__degrades_nothing),
         ERAS_TEST(test_a_writer_without_memory__degrades_nothing_where_nothing_was_lost),
         ERAS_TEST(test_an_era_that_changes_again__is_not_what_was_written_under),
         ERAS_TEST(test_a_writer_that_is_not_registered__says_nothing),
         ERAS_TEST(test_another_view__is_read_again),
         ERAS_TEST(test_a_generation_that_is_read_no_more__is_not_written),
         ERAS_TEST(test_a_generation_that_was_not_written__is_not_read_again),
+        ERAS_TEST(test_a_writer_that_knows_more__has_not_said_it),
+        ERAS_TEST(test_a_writer_in_doubt__is_waited_for_where_it_may_know),
         ERAS_TEST(test_what_was_written_of_another_generation__says_nothing),
         ERAS_TEST(test_what_was_written__is_not_written_again),
         ERAS_TEST(test_writers__write_one_after_the_other),

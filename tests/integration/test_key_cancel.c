@@ -178,7 +178,7 @@ static void test_a_request_that_reads_blocks__unpins_them(void **state)
 {
     (void)state;
     open_with(0);
-    solo_add_first(&solo, 1);
+    assert_int_equal(solo_ask(&solo, true, 1), KEY_ADDED);
     cancel_while_blocks_are_read(false, false);
     cancel_while_blocks_are_read(false, true);
     cancel_while_blocks_are_read(true, false);

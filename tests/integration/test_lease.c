@@ -409,7 +409,7 @@ static void test_a_long_fold__renews_the_lease(void **state)
     o.fold_interval_us = 1000;
     solo_open(&s, &on.nodes, &on.names, UINT64_MAX, &o);
     assert_int_equal(pthread_create(&w.thread, NULL, watch, &w), 0);
-    solo_add_first(&s, 1);
+    assert_int_equal(solo_ask(&s, true, 1), KEY_ADDED);
     uint64_t until = clock_mono_us() + 20 * 1000000ull, longest = 0;
     do {
         uint64_t begun = clock_mono_us();

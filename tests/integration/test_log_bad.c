@@ -10,7 +10,9 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "shard/request/log_filter_internal.h"
 #include "shard/resident/header.h"
+#include "shard/view/lost.h"
 #include "shard/view/view_load.h"
 
 enum { REPLY_MS = 5000, SHARD_BYTES = 32768, KEYS = 400, ADDED = 20, LOG_MAX = 64 << 10 };
@@ -238,6 +240,25 @@ static void is_not_present(uint64_t number)
     assert_true(answer == KEY_ABSENT || answer == KEY_MAYBE);
 }
 
+static unsigned degradations(void)
+{
+    (void)pthread_rwlock_rdlock(&solo.filter->lock);
+    unsigned count = solo.filter->degradations;
+    (void)pthread_rwlock_unlock(&solo.filter->lock);
+    return count;
+}
+
+/* It is new, and said to be so as long as the filter cannot have lost it. */
+static void is_added(uint64_t number)
+{
+    unsigned before = degradations();
+    enum key_answer answer = solo_ask(&solo, true, number);
+    if (before > 0 || degradations() == before)
+        assert_int_equal(answer, before > 0 ? KEY_UNSURE : KEY_ADDED);
+    else /* it began meanwhile */
+        assert_true(answer == KEY_ADDED || answer == KEY_UNSURE);
+}
+
 /* The shard is not what the view says: its keys are not answered, all others are; nothing is written to it,
  * also while it is to be folded. @text stands in the error. */
 static void shard_is_refused(enum err code, const char *shard, uint64_t inside, uint64_t outside,
@@ -252,7 +273,7 @@ static void shard_is_refused(enum err code, const char *shard, uint64_t inside, 
     assert_int_equal(solo_error(&solo, true, inside, why), code);
     assert_non_null(strstr(why, shard));
     is_not_present(outside);
-    assert_int_equal(solo_ask(&solo, true, outside), KEY_ADDED);
+    is_added(outside);
     assert_int_equal(solo_ask(&solo, false, outside), KEY_PRESENT);
     solo_run(&solo, &never, 300);
     control_status(solo.control, &s);
@@ -272,7 +293,7 @@ static void shard_is_refused(enum err code, const char *shard, uint64_t inside, 
 static void is_answered_again(uint64_t inside)
 {
     is_not_present(inside);
-    assert_int_equal(solo_ask(&solo, true, inside), KEY_ADDED);
+    is_added(inside);
     assert_int_equal(solo_ask(&solo, false, inside), KEY_PRESENT);
 }
 
@@ -367,6 +388,36 @@ static void test_a_shard_that_is_missing__leaves_the_others_in_memory(void **sta
     assert_non_null(strstr(s.error, shard));
 }
 
+/* It went on without the shard's blocks; what it has not looked at is not absent when the filter is well
+ * again. */
+static void test_a_check_of_a_lost_shard__looks_again_when_the_loss_is_accepted(void **state)
+{
+    struct error e = {""};
+    struct solo_request r;
+    char shard[KEY_NAME_MAX + 1];
+    uint64_t outside, made;
+    (void)state;
+    shard_of(7, shard, &outside);
+    assert_int_equal(number("DEL %s", shard), 1);
+    open_with(0, true);
+    is_added(outside);
+    assert_int_equal(solo_ask(&solo, false, 7), KEY_MAYBE);
+    assert_int_equal(solo_ask(&solo, true, 7), KEY_UNSURE);
+    solo_begin(&solo, &r, false, 7);
+    while (r.q != NULL && !r.q->is_blind)
+        (void)event_base_loop(solo.base, EVLOOP_ONCE);
+    assert_false(r.told);
+    must(lost_accept(on.link, &on.names, &made, &e), e);
+    assert_int_equal(made, 1);
+    (void)pthread_rwlock_wrlock(
+        &solo.filter->lock); /* the control has read the view, before the lane's reply */
+    solo.filter->degraded = false;
+    (void)pthread_rwlock_unlock(&solo.filter->lock);
+    solo_run(&solo, &r.told, 0);
+    assert_int_equal(r.code, ERR_OK);
+    assert_int_equal(r.answer, KEY_PRESENT);
+}
+
 /* A token that nobody has drawn yet: home went back, say. Nobody who does not fold may read it; the next
  * folder draws a later one. */
 static void test_a_header_with_a_token_of_the_future__is_taken_over_by_a_folder(void **state)
@@ -408,6 +459,7 @@ int main(void)
         BAD_TEST(test_a_shard_that_is_cut__is_named),
         BAD_TEST(test_a_shard_that_is_a_list__is_named_and_stays),
         BAD_TEST(test_a_shard_that_is_missing__leaves_the_others_in_memory),
+        BAD_TEST(test_a_check_of_a_lost_shard__looks_again_when_the_loss_is_accepted),
         BAD_TEST(test_a_header_with_a_token_of_the_future__is_taken_over_by_a_folder),
     };
     return cmocka_run_group_tests(tests, log_redis_start, log_redis_stop);

@@ -364,6 +364,65 @@ static void test_layers__folded_by_one_that_gets_the_new_one(void **state)
     leave(&p);
 }
 
+/* A shard's address and name. */
+static unsigned where_of(unsigned layer, uint32_t shard, struct key_name *name)
+{
+    struct error e = {""};
+    struct placement placement;
+    names_log_shard(&w.names, (struct shard_id){1, layer, shard}, name);
+    must(placement_resolve(&placement, &w.names, &w.view.slot[1].shape, link_nodes(w.link), &e), e);
+    return placement_where(&placement, layer, shard);
+}
+
+/* A shard without its header. */
+static redisReply *blocks_of(unsigned layer, uint32_t shard)
+{
+    struct error e = {""};
+    struct key_name name;
+    redisReply *r = NULL;
+    unsigned where = where_of(layer, shard, &name);
+    must(link_command(w.link, where, &r, &e, "GETRANGE %b %u -1", name.text, name.length,
+                      header_bytes(&w.view.slot[1].shape.layers[layer].geometry)),
+         e);
+    return r;
+}
+
+/* Home went back behind the layer, and one that does not know it makes it again: others read its shards
+ * still.
+ */
+static void test_layers__keep_the_bits_that_are_there(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct key_name name;
+    char was[GENERATION_TEXT_MAX];
+    redisReply *r = NULL;
+    (void)snprintf(was, sizeof(was), "%s", servers_text(&w.servers, 0, "HGET test:{f}:view generation1"));
+    grows(1);
+    must(log_view_load(w.link, &w.names, &w.view, &e), e);
+    const struct generation *g = &w.view.slot[1].shape;
+    uint64_t token = g->layers[1].token;
+    unsigned where = where_of(1, 0, &name);
+    must(link_command(w.link, where, &r, &e, "SETRANGE %b %u keys", name.text, name.length,
+                      header_bytes(&g->layers[1].geometry) + 8),
+         e);
+    freeReplyObject(r);
+    redisReply *before = blocks_of(1, 0);
+    must(link_command(w.link, link_home(w.link, &w.names), &r, &e, "HSET test:{f}:view generation1 %s", was),
+         e);
+    freeReplyObject(r);
+    grows(1);
+    must(log_view_load(w.link, &w.names, &w.view, &e), e);
+    assert_int_equal(g->layer_count, 2);
+    assert_true(g->layers[1].token > token);
+    r = blocks_of(1, 0);
+    assert_int_equal(before->len, geometry_shard_bytes(&g->layers[1].geometry));
+    assert_memory_equal(before->str + 8, "keys", 4);
+    assert_true(r->len == before->len && memcmp(r->str, before->str, r->len) == 0);
+    freeReplyObject(r);
+    freeReplyObject(before);
+}
+
 /* Two shards of the layer are lost, and a grower that was given up makes them again, late and empty. */
 static void test_layers__take_no_shard_that_came_late(void **state)
 {
@@ -569,6 +628,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_grow__needs_the_filter, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_layers__folded_before_the_new_one_begins, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_layers__folded_by_one_that_gets_the_new_one, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_layers__keep_the_bits_that_are_there, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_layers__take_no_shard_that_came_late, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_full__is_the_same_for_all_by_the_log, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_mark_full__makes_no_lane, set_up, tear_down),

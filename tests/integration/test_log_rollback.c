@@ -132,12 +132,18 @@ static void test_the_generation_before__is_folded_and_may_be_read_again(void **s
     assert_int_equal(log_member_count(&late, 0, ROWS + 2 * MORE, KEY_PRESENT), ROWS + 2 * MORE);
     assert_int_equal(log_member_added(&late, 0, ROWS + 2 * MORE), 0);
     log_member_close(&late);
-    must(grace_forget(on.link, &on.names, on.view->slot[before ^ 1].shape.number, NULL, &e), e);
     assert_int_equal(log_member_added(&folder, 5000, MORE), MORE);
+    wait_until_folded(before, end_of_lane());
+    uint64_t token = on.view->slot[before].writer.number;
+    must(grace_forget(on.link, &on.names, on.view->slot[before ^ 1].shape.number, NULL, &e), e);
+    assert_int_equal(log_member_added(&folder, 6000, MORE), MORE);
     wait_until_let_go(&folder, before ^ 1);
     wait_until_let_go(&other, before ^ 1);
+    assert_int_equal(log_member_added(&folder, 7000, MORE), MORE);
     wait_until_folded(before, end_of_lane());
     all_have(ROWS + 2 * MORE);
+    /* Whoever folds the one that is read goes on: it does not take over from itself. */
+    assert_int_equal(stored(before)->writer.number, token);
 }
 
 /* What was added behind the position that the cutover stores, and applied before: the readers go back there,

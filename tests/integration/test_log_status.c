@@ -228,7 +228,7 @@ static void test_shards_without_room__are_not_in_memory(void **state)
     const struct control_options o = options(false);
     (void)state;
     open_with(SHARD_BYTES, &o);
-    solo_add_first(&solo, 1);
+    assert_int_equal(solo_ask(&solo, true, 1), KEY_ADDED);
     const struct log_generation_status *g = read_one();
     assert_in_range(g->memory.resident, 0, 1);
     assert_true(g->memory.shards > 1);

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "shard/request/log_filter_internal.h"
+#include "shard/view/lost.h"
 #include "shard/view/view_load.h"
 
 enum { REPLY_MS = 5000, MEMBERS = 4, ALL = 4000, DEADLINE_US = 5000 * 1000, RETAIN_US = 60 * 1000 * 1000 };
@@ -45,6 +46,13 @@ static long long command(const char *what, const char *more)
     long long n = r->integer;
     freeReplyObject(r);
     return n;
+}
+
+static void set_field(const char *name, const char *value)
+{
+    struct key_name key;
+    names_filter_key(&on.names, "view", &key);
+    freeReplyObject(client_command(&on.client, "HSET %b %s %s", key.text, key.length, name, value));
 }
 
 /* All that was added is in the shards. */
@@ -236,21 +244,128 @@ static void test_a_shard_that_is_damaged__is_made_again(void **state)
     all_is_there();
 }
 
-static void test_a_shard_that_nobody_has__degrades_the_filter(void **state)
+/* Two processes without memory have added keys, all of them folded; then the shard is lost. */
+static struct log_member *lose_for_good(void)
 {
-    uint8_t answers[ALL];
-    struct error e = {""};
-    (void)state;
     struct log_member *a = open_member(0, true), *b = open_member(0, false);
     add(a, 0, ALL / 2);
     add(b, ALL / 2, ALL / 2);
     wait_until(is_folded);
     assert_int_equal(command("DEL %b", NULL), 1);
-    assert_int_not_equal(log_member_check(b, 0, ALL, answers, &e), ERR_OK); /* it is missing still */
-    wait_until(is_degraded);
-    assert_non_null(strstr(e.text, shard.text));
+    assert_int_equal(log_member_count(b, 0, ALL, KEY_ABSENT), 0); /* waits until the filter is degraded */
+    assert_true(is_degraded());
     assert_false(is_not_lost());
     assert_false(is_there());
+    return b;
+}
+
+/* "Absent" is not said; adds go on. */
+static void test_a_shard_that_nobody_has__degrades_the_filter(void **state)
+{
+    (void)state;
+    struct log_member *b = lose_for_good();
+    add(b, ALL, ALL / 2);
+    assert_int_equal(log_member_count(b, 0, ALL, KEY_ABSENT), 0);
+    assert_int_equal(log_member_count(b, ALL, ALL, KEY_ABSENT), 0);
+    assert_true(is_degraded());
+    assert_false(is_there());
+}
+
+/* Which shard it is, since when, and what heals it. */
+static void test_a_shard_that_nobody_has__stands_in_the_status(void **state)
+{
+    struct log_status s;
+    (void)state;
+    uint64_t before = clock_wall_us() / 1000;
+    struct log_member *b = lose_for_good(), *late = open_member(0, false);
+    control_status(b->control, &s);
+    assert_int_equal(s.remedy, LOST_HEALED_BY_OPERATOR);
+    assert_non_null(strstr(lost_remedy_text(s.remedy), "accept"));
+    assert_int_equal(s.lost.count, 1);
+    assert_int_equal(s.lost.named, 1);
+    assert_true(s.lost.shard[0].layer == 0 && s.lost.shard[0].shard == 3);
+    assert_true(s.lost.since_ms >= before && s.lost.since_ms <= clock_wall_us() / 1000);
+    uint64_t since = s.lost.since_ms;
+    assert_int_equal(log_member_count(late, 0, ALL, KEY_ABSENT), 0);
+    control_status(late->control, &s);
+    assert_int_equal(s.lost.since_ms, since);
+    assert_int_equal(s.remedy, LOST_HEALED_BY_OPERATOR);
+    set_field("sourced", "1");
+    assert_int_equal(lost_remedy(stored()), LOST_HEALED_BY_BUILD);
+    assert_non_null(strstr(lost_remedy_text(LOST_HEALED_BY_BUILD), "rebuild"));
+    set_field("degraded", "0");
+    assert_int_equal(lost_remedy(stored()), LOST_HEALED_BY_MEMORY);
+    set_field("degraded", "1");
+    set_field("sourced", "0");
+}
+
+static enum err accept_it(uint64_t *made, struct error *e)
+{
+    return lost_accept(on.link, &on.names, made, e);
+}
+
+/* What is not folded yet is kept; what was in the other shards is. */
+static void test_an_operator__has_it_made_empty(void **state)
+{
+    struct error e = {""};
+    struct log_status s;
+    uint64_t made = 0;
+    (void)state;
+    struct log_member *b = lose_for_good();
+    add(b, ALL, ALL / 2);
+    must(accept_it(&made, &e), e);
+    assert_int_equal(made, 1);
+    assert_false(is_degraded());
+    assert_true(is_not_lost());
+    assert_true(is_there());
+    assert_int_equal(log_member_count(b, ALL, ALL / 2, KEY_PRESENT), ALL / 2);
+    unsigned there = log_member_count(b, 0, ALL, KEY_PRESENT);
+    assert_true(there > ALL / 2 && there < ALL);
+    assert_int_equal(log_member_count(b, 0, ALL, KEY_ABSENT), ALL - there);
+    add(b, 2 * ALL, ALL / 2);
+    wait_until(is_folded);
+    struct log_member *c = open_member(UINT64_MAX, false);
+    assert_int_equal(log_member_count(c, ALL, ALL / 2, KEY_PRESENT), ALL / 2);
+    assert_int_equal(log_member_count(c, 2 * ALL, ALL / 2, KEY_PRESENT), ALL / 2);
+    control_status(c->control, &s);
+    assert_int_equal(s.remedy, LOST_NOTHING);
+    assert_int_equal(s.lost.since_ms, 0);
+    must(accept_it(&made, &e), e); /* there is nothing more */
+    assert_int_equal(made, 0);
+}
+
+static void test_a_loss__is_accepted_only_where_nothing_else_heals_it(void **state)
+{
+    struct error e = {""};
+    uint64_t made;
+    const struct log_view *v = stored();
+    const struct log_lost lost = {.generation = v->slot[v->current].shape.number, .shard = 3};
+    (void)state;
+    assert_int_equal(command("DEL %b", NULL), 1);
+    must(lost_say(on.link, &on.names, &lost, &e), e);
+    gives(ERR_BUSY, accept_it(&made, &e), e); /* somebody may have it */
+    set_field("degraded", "1");
+    set_field("sourced", "1");
+    gives(ERR_CONFLICT, accept_it(&made, &e), e);
+    assert_non_null(strstr(e.text, "rebuild"));
+    set_field("sourced", "0");
+    char eras[64];
+    (void)snprintf(eras, sizeof(eras), "%016llx", (unsigned long long)stored()->eras.id[0]);
+    set_field("eras", "00000000000000aa");
+    gives(ERR_BUSY, accept_it(&made, &e), e);
+    set_field("eras", eras);
+    assert_int_equal(command("RPUSH %b %s", "theirs"), 1);
+    gives(ERR_CONFLICT, accept_it(&made, &e), e);
+    assert_non_null(strstr(e.text, shard.text));
+    assert_true(is_degraded());
+    assert_false(is_not_lost());
+    assert_int_equal(command("LLEN %b", NULL), 1);
+    assert_int_equal(command("DEL %b", NULL), 1);
+    assert_false(is_there());
+    must(accept_it(&made, &e), e);
+    assert_int_equal(made, 1);
+    set_field("deleting", "1");
+    gives(ERR_NOT_FOUND, accept_it(&made, &e), e);
 }
 
 /* A shard's name that has something else is left as it is. */
@@ -287,6 +402,9 @@ int main(void)
         TEST(test_a_shard_that_was_made_half__is_made_again),
         TEST(test_a_shard_that_is_damaged__is_made_again),
         TEST(test_a_shard_that_nobody_has__degrades_the_filter),
+        TEST(test_a_shard_that_nobody_has__stands_in_the_status),
+        TEST(test_an_operator__has_it_made_empty),
+        TEST(test_a_loss__is_accepted_only_where_nothing_else_heals_it),
         TEST(test_a_foreign_key__is_left_as_it_is),
     };
     return cmocka_run_group_tests_name("lost shards", tests, log_redis_start, log_redis_stop);

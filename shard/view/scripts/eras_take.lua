@@ -1,21 +1,26 @@
 -- Accept other replication ids of the shards' nodes.
 -- KEYS: view. ARGV: incarnation, the ids that the view has, the ids that it takes, 1 where nothing was lost: otherwise all
--- writers must have written what they have of the generation that is read now (eras_say.lua), and where one had not all,
--- the filter is degraded; then nobody waits for writers that are in doubt either. The generation that is not read was not
--- written: it counts as not built, so that it is not read again.
+-- writers must have written what they have of the generation that is read now (eras_say.lua). Where one had not all,
+-- or none of them knew of all that writers had added which have left since, the filter is degraded: so it is where no
+-- writer is registered. Where one had not all, nobody waits for writers that are in doubt; else one of these may be
+-- the one that knows. The generation that is not read was not written: it counts as not built, so that it is not read
+-- again.
 -- Returns how many writers have not, 0: taken; -1 the view is another one, or has other ids.
 local view = redis.call('HGETALL', KEYS[1])
 local field = {}
 for i = 1, #view, 2 do field[view[i]] = view[i + 1] end
 if field.incarnation ~= ARGV[1] or field.format ~= '3' or field.deleting ~= '0' or field.eras ~= ARGV[2] then return -1 end
 local number = string.match(field['generation' .. field.bloom_filter_current_index], '^number=(%d+) ')
-local wholly = ARGV[3] .. ' of ' .. number
+local wrote_of = ARGV[3] .. ' of ' .. number
+local all = wrote_of .. ' all'
+local known, is_known = all .. ' ' .. (string.match(field.left or '', '^[^ ]+') or '-'), false
 local missing, doubtful, partly, said = 0, 0, false, {}
 for name, value in pairs(field) do
   local writer = string.match(name, '^writer%.(.*)$')
-  local wrote = writer and field['wrote.' .. writer]
-  if wrote == wholly .. ' partly' then partly = true
-  elseif writer and wrote ~= wholly then
+  local wrote = writer and field['wrote.' .. writer] or ''
+  if wrote == wrote_of .. ' partly' then partly = true
+  elseif wrote == known then is_known = true
+  elseif writer and wrote ~= all and string.sub(wrote, 1, #all + 1) ~= all .. ' ' then
     if string.match(value, '^%d+%?') then doubtful = doubtful + 1 else missing = missing + 1 end
   end
   if string.sub(name, 1, 6) == 'wrote.' then said[#said + 1] = name end
@@ -26,7 +31,7 @@ redis.call('PERSIST', KEYS[1]) -- what follows a write runs at maxmemory, too
 redis.call('HSET', KEYS[1], 'eras', ARGV[3])
 if ARGV[4] ~= '1' then
   local other = field.bloom_filter_current_index == '0' and 'generation1' or 'generation0'
-  if partly then redis.call('HSET', KEYS[1], 'degraded', '1') end
+  if partly or not is_known then redis.call('HSET', KEYS[1], 'degraded', '1') end
   if field[other] then redis.call('HSET', KEYS[1], other, (string.gsub(field[other], ' built=1 ', ' built=0 '))) end
 end
 for _, name in ipairs(said) do redis.call('HDEL', KEYS[1], name) end

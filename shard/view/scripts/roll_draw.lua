@@ -1,4 +1,5 @@
--- Draw the number of the stream that is to replace a lane: one that nobody else gets.
+-- Draw the number of the stream that is to replace a lane: one that nobody else gets. The view says that there may be
+-- streams from now on that it does not name.
 -- KEYS: view, token. ARGV: incarnation, lane, the lane's number, its era in the view.
 -- Returns the number, 0 the view is another one, or has another stream or era as that lane.
 local view = redis.call('HMGET', KEYS[1], 'incarnation', 'format', 'deleting', 'lanes')
@@ -15,4 +16,5 @@ if number <= tonumber(ARGV[3]) then
   number = tonumber(ARGV[3]) + 1
   redis.call('SET', KEYS[2], string.format('%.0f', number))
 end
+redis.call('HSETNX', KEYS[1], 'strays', '1')
 return number

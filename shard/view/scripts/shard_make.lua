@@ -1,8 +1,8 @@
 -- Make an empty shard: its header, then blocks that hold nothing but their tag.
 -- KEYS: shard. ARGV: the header, as long as a block; a block; how many there are; where in the header the token lies, and
--- how long it is.
--- Returns -1 made; -2 something else is there; or the number of the token that the shard has, which is this one or a
--- later one. What an earlier token has made is replaced.
+-- how long it is; maybe, up to where of the header a shard that is kept has the same.
+-- Returns -1 made; -2 something else is there; -3 a shard is kept, and has this header; or the number of the token that
+-- the shard has, which is this one or a later one. What an earlier token has made is replaced, or kept.
 local header, piece, at, length = ARGV[1], ARGV[2], tonumber(ARGV[4]), tonumber(ARGV[5])
 local old = redis.call('GETRANGE', KEYS[1], 0, #header - 1)
 if old ~= '' then
@@ -17,6 +17,12 @@ if old ~= '' then
     local number = 0
     for i = at + 1, at + 8 do number = number * 256 + (string.byte(old, i) or 0) end
     return number
+  end
+  local same, from = tonumber(ARGV[6] or '0'), at + length + 1
+  if same >= from and string.sub(old, from, same) == string.sub(header, from, same) and
+    redis.call('STRLEN', KEYS[1]) == #header + #piece * tonumber(ARGV[3]) then
+    redis.call('SETRANGE', KEYS[1], 0, header)
+    return -3
   end
   redis.call('UNLINK', KEYS[1])
 end

@@ -346,6 +346,7 @@ const struct log_injection log_injections[] = {
      .meaning = "layers are added, and Redis restarts with older data",
      .inject = restart_older,
      .capacity = FEW,
-     .memory = true},
+     .memory = true,
+     .crowded = true},
     {.name = NULL},
 };

@@ -38,6 +38,7 @@ struct log_injection {
     bool memory;       /* all processes have all shards in memory; else some have, one has few, one none */
     bool builds;       /* processes build new generations, cut over, roll back, retire */
     bool sure;         /* no key may be "maybe" */
+    bool crowded;      /* layers may get more keys than planned: false positives are not judged */
     bool refuses;      /* the filter may refuse every request from then on, and is not called to rest */
 };
 

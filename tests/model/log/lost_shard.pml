@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* A shard is lost under its node's era (DEL, FLUSHALL), and made again by a process that has it in memory. Two processes
  * that may fold, by memory or by the keys that they have met, and make the shard again; either may stop for any time or
- * end, so that its memory is gone; a reader that reads the block. README.md says what is left out.
+ * end, so that its memory is gone; a reader that reads the block. With ACCEPTS operators have it made empty.
+ * README.md says what is left out.
  *
- * denied: the reader says "absent" of the key after its add was acknowledged. */
+ * denied: the reader says "absent" of the key after its add was acknowledged, and nobody has accepted its loss. */
 
 #ifndef ENTRIES
 #define ENTRIES 2
@@ -22,6 +23,10 @@ bool bits;     /* of the key */
 byte header;   /* its token */
 byte number, writer, folded; /* in the view */
 byte losses;
+byte victim;   /* the loss that the key was lost by, 0: none, or it came back; */
+byte accepted; /* and the last loss that an operator has accepted, */
+bool degraded; /* until when nothing is called absent */
+byte accepts;
 bool denied;
 
 #ifdef HEADER_NOT_COMPARED
@@ -44,10 +49,20 @@ bool denied;
 #else
 #define STORES (writer == t)
 #endif
-#ifdef MISSING_IS_ZEROS
+#if defined(MISSING_IS_ZEROS)
 #define ANSWERS true
+#define NOTE_WRITER skip
+#define NOTE_VICTIM(before) skip
+#else
+#ifdef ACCEPTS
+#define ANSWERS (there && tagged && header <= seen) /* of the writer that the view names, or an earlier one */
+#define NOTE_WRITER seen = writer
+#define NOTE_VICTIM(before) victim = before
 #else
 #define ANSWERS (there && tagged)
+#define NOTE_WRITER skip
+#define NOTE_VICTIM(before) skip
+#endif
 #endif
 #ifdef NOT_WHOLE
 #define HAS_IT true
@@ -68,7 +83,7 @@ proctype loss()
 {
 end:
     do
-    :: d_step { losses < LOSSES -> losses++; there = false; tagged = false; bits = false; header = 0 }
+    :: d_step { losses < LOSSES -> losses++; NOTE_VICTIM((bits -> losses : victim)); there = false; tagged = false; bits = false; header = 0 }
     od
 }
 
@@ -122,7 +137,7 @@ end:
     :: atomic { t != 0 && whole && !lost -> noted = applied }
        d_step { /* a shard without marks is not looked at */
            if
-           :: dirty && MAY_WRITE -> dirty = false; bits = key
+           :: dirty && MAY_WRITE -> dirty = false; bits = key; NOTE_VICTIM((key -> 0 : victim))
            :: dirty && !MAY_WRITE -> noted = 0; lost = true
            :: else
            fi
@@ -137,7 +152,7 @@ end:
     :: atomic { t != 0 && !whole -> noted = last } /* by its keys: only blocks that have some are looked at */
        d_step {
            if
-           :: at > from && at <= noted && MAY_WRITE && tagged -> bits = true
+           :: at > from && at <= noted && MAY_WRITE && tagged -> bits = true; NOTE_VICTIM(0)
            :: at > from && at <= noted && !(MAY_WRITE && tagged) -> noted = 0
            :: else
            fi
@@ -178,7 +193,8 @@ end:
 #endif
        d_step {
            if
-           :: HAS_IT && t != 0 && MAY_WRITE -> dirty = false; bits = key; tagged = true; lost = false
+           :: HAS_IT && t != 0 && MAY_WRITE ->
+               dirty = false; bits = key; tagged = true; lost = false; NOTE_VICTIM((key -> 0 : victim))
            :: else
            fi
        }
@@ -187,20 +203,79 @@ end:
     od
 }
 
+#ifdef ACCEPTS
+#ifdef EMPTY_AT_ONCE
+#define EMPTY true
+#else
+#define EMPTY false
+#endif
+#ifdef ACCEPTED_BY_ANY_VIEW
+#define SAME_VIEW true
+#else
+#define SAME_VIEW (writer == was)
+#endif
+/* Nobody is known to have it in memory: the view is degraded, and an operator has it made empty. */
+proctype operator()
+{
+    byte t, was, from, pardoned;
+end:
+    do
+    :: atomic { !(there && tagged) -> degraded = true }
+    :: atomic { degraded && number < TOKENS && accepts < ACCEPTS -> accepts++; was = writer } /* reads the view, */
+       d_step { /* draws, if nobody has since, */
+           if
+           :: SAME_VIEW && number < TOKENS -> number++; t = number; writer = t
+           :: else
+           fi;
+           was = 0
+       }
+#ifndef ACCEPTED_BY_ANY_VIEW
+       d_step { t = (degraded -> t : 0) } /* reads the view again, */
+#endif
+       d_step { was = (there && tagged -> t : 0); from = losses; pardoned = victim } /* looks */
+       d_step { /* a blank one */
+           if
+           :: t != 0 && was == 0 && (!there || header < t) -> there = true; header = t; tagged = EMPTY; bits = false
+           :: else
+           fi
+       }
+#ifndef ACCEPTED_WITHOUT_TOKEN
+       d_step { t = (writer == t -> t : 0) }
+#endif
+       d_step {
+           if
+           :: t != 0 && was == 0 && there && header == t -> tagged = true
+           :: t != 0 && was == 0 && !(there && header == t) -> t = 0
+           :: else
+           fi
+       }
+       d_step {
+           if
+           :: t != 0 && writer == t -> degraded = false; accepted = (from > accepted -> from : accepted);
+               victim = (!bits && pardoned != 0 -> pardoned : victim)
+           :: else
+           fi;
+           t = 0; was = 0; from = 0; pardoned = 0
+       }
+    od
+}
+#endif
+
 /* A view, the block, and the tail behind `folded` of that view. */
 proctype reader()
 {
-    byte from;
+    byte from, seen;
     bool key, acknowledged;
 end:
     do
-    :: atomic { from = folded; acknowledged = at != 0 }
+    :: atomic { from = folded; NOTE_WRITER; acknowledged = at != 0 && !degraded }
        atomic {
            if
-           :: ANSWERS -> key = (there && bits) || at > from; denied = acknowledged && !key; assert(!denied)
+           :: ANSWERS -> key = (there && bits) || at > from;
+               denied = acknowledged && !key && (victim == 0 || victim > accepted); assert(!denied)
            :: else
            fi;
-           key = false; from = 0; acknowledged = false
+           key = false; from = 0; seen = 0; acknowledged = false
        }
     od
 }
@@ -212,7 +287,13 @@ init {
         run caller();
         run loss();
         run member();
+#ifndef ONE_MEMBER
         run member();
+#endif
+#ifdef ACCEPTS
+        run operator();
+        run operator();
+#endif
         run reader()
     }
 }

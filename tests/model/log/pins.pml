@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* A block of a shard that is not in memory, pinned while requests of one process need it: it takes every entry that is
  * applied behind its pin, and Redis' first answer. Two requests share the pin, one of which may add the key; the key is
- * added by it, or (OTHER_ADDS) by another process. overlay.pml has what the overlay drops, and views. A shard that
- * loads or leaves meanwhile is not modelled (the head of shard/resident/pin.c has the argument).
+ * added by it, or (OTHER_ADDS) by another process. The view changes: of that the reads under way count no more, the
+ * block stays whole. The lanes are read again from `folded` (GAP), as the entry was trimmed: of that nothing counts.
+ * overlay.pml has what the overlay drops, and views of another generation. A shard that loads or leaves meanwhile is
+ * not modelled (the head of shard/resident/pin.c has the argument).
  *
  * denied: a check that began after the add was acknowledged finds the block without the key.
  * unclaimed: the add, which is the first one, is told that its key was not new. */
@@ -11,12 +13,20 @@ bool entry, shard, folded;      /* in the lane; in Redis' block; `folded` is beh
 byte holders;                   /* of the pin */
 bool whole, bits;               /* of the pinned block */
 bool overlay, applied;
-byte under_way;                 /* reads */
+byte under_way;                 /* reads that count */
+byte view;                      /* another number after each change */
+bool changed;
 bool acknowledged, denied, unclaimed;
 byte fresh;
 #define NEW 1
 #define OLD 2
 #define UNKNOWN 3
+
+inline discard()
+{
+    view++;
+    under_way = 0
+}
 
 proctype rest()
 {
@@ -28,6 +38,11 @@ end:
     :: atomic { entry && !shard -> shard = true }
     :: atomic { shard && !folded -> folded = true }
     :: atomic { overlay && folded && under_way == 0 -> overlay = false }
+    :: atomic { !changed -> changed = true; discard();
+#ifdef WHOLE_OF_VIEW
+           whole = false
+#endif
+       }
     od
 }
 
@@ -46,20 +61,41 @@ inline set_bits()
 proctype applier()
 {
     bool is_pinned = true;
+#ifdef GAP
+    if
+    :: entry
+    :: atomic { folded -> /* the entry is before `folded`, and is not met */
+#ifndef OLD_READS_COUNT
+           discard();
+#endif
+#ifndef WHOLE_BEYOND_BASE
+           whole = false;
+#endif
+           fresh = UNKNOWN;
+           applied = true;
+           goto over
+       }
+    fi;
+#else
     entry;
+#endif
 #ifdef LOOKS_BEFORE_OVERLAY
     is_pinned = holders > 0;
 #endif
     overlay = true;
     atomic { set_bits(); applied = true }
+over:
+    skip
 }
 
 proctype request(bool adds)
 {
     bool must, asks, block, got;
+    byte by;
 end:
     do
     :: atomic { must = acknowledged; asks = !whole; holders++ }
+read:
        if
        :: asks -> /* the answers of both requests may come in any order */
 #ifdef SENT_BEFORE_WHOLE
@@ -68,9 +104,13 @@ end:
            :: else
            fi;
 #endif
-           under_way++;
+           atomic { under_way++; by = view }
            block = shard;
            atomic {
+               if
+               :: by != view -> asks = !whole; block = false; by = 0; goto read
+               :: else
+               fi;
                got = block || overlay;
                under_way--;
                if
@@ -81,17 +121,18 @@ end:
                :: else
 #endif
                fi;
-               whole = true; got = false; block = false
+               whole = true; got = false; block = false; by = 0
            }
        :: else
        fi;
        if
-       :: atomic { adds && !acknowledged -> entry = true }
+       :: atomic { adds && !acknowledged && whole -> entry = true }
           atomic { applied ->
               unclaimed = fresh != NEW;
               assert(!unclaimed);
               acknowledged = true }
-       :: atomic { !entry || applied -> /* a tail read that began after the request */
+       :: atomic { !whole -> asks = true; goto read } /* it is unknown: the lanes were read again */
+       :: atomic { whole && (!entry || applied) -> /* a tail read that began after the request */
               denied = must && !bits;
               assert(!denied) }
        fi;

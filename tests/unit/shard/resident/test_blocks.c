@@ -300,11 +300,11 @@ static void test_blocks__answer_and_tell_new_keys_as_shards_in_memory_do(void **
 
 /* --- a new view --- */
 
-static void test_discard__has_blocks_read_again(void **state)
+static void test_discard__has_reads_under_way_begin_again(void **state)
 {
     (void)state;
     struct fixture f;
-    struct request whole, asked, again;
+    struct request whole, asked;
     enum resident_pin needs;
     struct overlay_read read;
     init(&f, 1);
@@ -316,15 +316,57 @@ static void test_discard__has_blocks_read_again(void **state)
     redis_answers(&asked);
     uint32_t view = resident_view(f.r);
     resident_discard(f.r);
-    assert_int_equal(look_one_key(f.r, 1), RESIDENT_UNKNOWN);
     assert_false(resident_take_block(f.r, &asked.at, &asked.read, asked.answer));
     resident_drop_read(f.r, &asked.read); /* is fine too */
     assert_int_equal(look_one_key(f.r, other), RESIDENT_UNKNOWN);
     assert_int_equal(resident_pin(f.r, view, &asked.at, &read, &needs, NULL), ERR_FENCED);
-    assert_int_equal(apply_one_key(f.r, 0, 1, 1), RESIDENT_UNSURE);
-    reads(&again, &f, 1);
-    assert_int_equal(look_one_key(f.r, 1), RESIDENT_PRESENT); /* by the overlay, and by the block */
+    assert_int_equal(apply_one_key(f.r, 0, 1, other), RESIDENT_UNSURE);
+    unpins(&asked);
+    unpins(&whole);
+    fini(&f);
+}
+
+/* An add that was sent under the view before is told what was new. */
+static void test_discard__leaves_blocks_whole(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct request whole, again;
+    init(&f, 1);
+    reads(&whole, &f, 1);
+    resident_discard(f.r);
+    assert_int_equal(look_one_key(f.r, 1), RESIDENT_ABSENT);
+    assert_int_equal(apply_one_key(f.r, 0, 1, 1), RESIDENT_NEW);
+    resident_discard(f.r);
+    assert_int_equal(apply_one_key(f.r, 0, 2, 1), RESIDENT_OLD);
+    pins(&again, &f, neighbour(1, 2), PIN_WHOLE);
     assert_int_equal(look_one_key(f.r, neighbour(1, 2)), RESIDENT_ABSENT);
+    unpins(&whole);
+    unpins(&again);
+    fini(&f);
+}
+
+/* Entries between where the lanes were read and where they are read now may be missing in memory. */
+static void test_rebase__has_blocks_read_again(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct request whole, asked, again;
+    init(&f, 1);
+    reads(&whole, &f, 1);
+    uint64_t other = 2;
+    while (block_of(other).shard == whole.at.shard)
+        other++;
+    pins(&asked, &f, other, PIN_ASK);
+    redis_answers(&asked);
+    (void)redis_set(&g, f.redis, 1); /* another process has added and folded it */
+    resident_rebase(f.r);
+    assert_int_equal(look_one_key(f.r, 1), RESIDENT_UNKNOWN);
+    assert_false(resident_take_block(f.r, &asked.at, &asked.read, asked.answer));
+    assert_int_equal(apply_one_key(f.r, 0, 1, neighbour(1, 2)), RESIDENT_UNSURE);
+    reads(&again, &f, 1);
+    assert_int_equal(look_one_key(f.r, 1), RESIDENT_PRESENT);
+    assert_int_equal(look_one_key(f.r, neighbour(1, 2)), RESIDENT_PRESENT); /* by the overlay */
     unpins(&whole);
     unpins(&again);
     unpins(&asked);
@@ -485,7 +527,9 @@ int main(void)
         cmocka_unit_test(test_a_block__has_every_entry_whenever_it_came),
         cmocka_unit_test(test_the_first_answer__counts),
         cmocka_unit_test(test_blocks__answer_and_tell_new_keys_as_shards_in_memory_do),
-        cmocka_unit_test(test_discard__has_blocks_read_again),
+        cmocka_unit_test(test_discard__has_reads_under_way_begin_again),
+        cmocka_unit_test(test_discard__leaves_blocks_whole),
+        cmocka_unit_test(test_rebase__has_blocks_read_again),
         cmocka_unit_test(test_a_shard_in_memory__needs_no_pin),
         cmocka_unit_test(test_a_block__keeps_whole_while_its_shard_loads_and_leaves),
         cmocka_unit_test(test_a_block__decides_what_is_new_before_a_shard_that_was_loaded_later),

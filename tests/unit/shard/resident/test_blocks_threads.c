@@ -112,14 +112,13 @@ static void add(unsigned lane, uint64_t first, uint64_t id)
     struct key_hash hashes[2 * ENTRY];
     uint64_t keys[ENTRY];
     uint8_t added[2 * ENTRY];
-    uint32_t view = resident_view(f.r);
     for (unsigned i = 0; i < ENTRY; i++) {
         keys[i] = key_of(lane, first + i);
         hashes[i] = hashes[ENTRY + i] = hash_of(keys[i]);
     }
     bool counts = pin_and_read(&q, keys, ENTRY);
     f.failed += resident_apply(f.r, lane, (struct log_id){id, 0}, hashes, 2 * ENTRY, added, NULL) != ERR_OK;
-    bool exact = counts && q.pinned == ENTRY && view == resident_view(f.r);
+    bool exact = counts && q.pinned == ENTRY; /* whatever views come meanwhile */
     for (unsigned i = 0; i < ENTRY; i++) {
         f.failed += added[ENTRY + i] == RESIDENT_NEW;
         f.failed += exact && (added[i] == RESIDENT_UNSURE || added[ENTRY + i] != RESIDENT_OLD);
@@ -246,11 +245,11 @@ static void *apply_one_by_one(void *arg)
     return NULL;
 }
 
-static void *discard(void *arg)
+static void *rebase(void *arg)
 {
     (void)arg;
     while (f.appliers > 0) {
-        resident_discard(f.r);
+        resident_rebase(f.r);
         sched_yield();
     }
     return NULL;
@@ -280,14 +279,14 @@ static void test_threads__meet_the_entry_that_is_applied_while_its_block_is_pinn
     fini();
 }
 
-static void test_threads__never_answer_by_a_block_of_the_view_before(void **state)
+static void test_threads__never_answer_by_a_block_of_the_base_before(void **state)
 {
     (void)state;
     pthread_t thread;
     unsigned counted = 0;
     init();
     f.appliers = 1;
-    assert_int_equal(pthread_create(&thread, NULL, discard, NULL), 0);
+    assert_int_equal(pthread_create(&thread, NULL, rebase, NULL), 0);
     for (uint64_t key = 0; key < MANY; key++) {
         struct request q;
         bool counts = pin_and_read(&q, &key, 1);
@@ -326,7 +325,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_threads__meet_the_entry_that_is_applied_while_its_block_is_pinned),
-        cmocka_unit_test(test_threads__never_answer_by_a_block_of_the_view_before),
+        cmocka_unit_test(test_threads__never_answer_by_a_block_of_the_base_before),
         cmocka_unit_test(test_threads__find_every_key_by_blocks_alone),
         cmocka_unit_test(test_threads__find_every_key_while_shards_load_and_leave),
     };

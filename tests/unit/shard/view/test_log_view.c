@@ -168,10 +168,14 @@ static void test_view__says_which_field_is_damaged(void **state)
         {"keys1", "3 x"},
         {"full1.0", "3 4:00000000000000e4"},
         {"full1.0", "3 4 1-1"},
+        {"strays", "2"},
+        {"strays", ""},
         {"lost1", "3 4"},
-        {"lost1", "x 4.5"},
-        {"lost0", "3 64000.5"},
-        {"lost0", "3 0.4294967296"},
+        {"lost1", "3 4.5"},
+        {"lost1", "3 4.5 x"},
+        {"lost1", "x 4.5 1"},
+        {"lost0", "3 64000.5 1"},
+        {"lost0", "3 0.4294967296 1"},
         {"full0.2", "x 4:00000000000000e4 1-1"},
         {"next1", "number"},
         {"eras", "x"},
@@ -263,13 +267,16 @@ static void test_view__has_keys_marks_and_a_next_layer_of_its_own_generation(voi
     store(&s, "full1.1", "3 1:00000000000000e9 5-1"); /* of an era that was left behind */
     store(&s, "full1.2", "1 9:00000000000000e4 5-1"); /* of another generation */
     store(&s, "next1", text);
-    store(&s, "lost1", "3 2.5");
+    store(&s, "lost1", "3 2.5 77");
+    store(&s, "strays", "1");
     assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_OK);
+    assert_true(again->strays);
     const struct log_generation *g = &again->slot[1];
     assert_int_equal(g->keys, 77);
-    assert_true(g->lost.generation == 3 && g->lost.layer == 2 && g->lost.shard == 5);
+    assert_true(g->lost.generation == 3 && g->lost.layer == 2 && g->lost.shard == 5 &&
+                g->lost.since_ms == 77);
     log_lost_text(&g->lost, text);
-    assert_string_equal(text, "3 2.5");
+    assert_string_equal(text, "3 2.5 77");
     assert_int_equal(g->next.layer_count, 2);
     assert_true(log_view_is_full(again, g, 0));
     assert_true(g->full[0].id.ms == 5 && g->full[0].id.number == 1);
@@ -282,10 +289,10 @@ static void test_view__has_keys_marks_and_a_next_layer_of_its_own_generation(voi
     assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_OK);
     assert_int_equal(g->keys, 0);
     assert_int_equal(g->next.number, 0);
-    s.count -= 6; /* all are gone: nothing stays of what was read before */
+    s.count -= 7; /* all are gone: nothing stays of what was read before */
     assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_OK);
     assert_true(g->keys == 0 && g->next.number == 0 && g->lost.generation == 0 &&
-                !log_view_is_full(again, g, 0));
+                !log_view_is_full(again, g, 0) && !again->strays);
     free(v);
     free(again);
 }

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+/* Home starts with an older file, from before a layer began; lanes and shards, on another node, stay. Members
+ * that know the layer put it back into the view. */
+#include "tests/integration/log_members.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "shard/view/grow.h"
+#include "shard/view/make.h"
+#include "shard/view/view_load.h"
+#include "tests/lib/client.h"
+#include "tests/lib/temp_redis.h"
+
+enum { REPLY_MS = 5000, MEMBERS = 4, CAPACITY = 3000, BATCH = 100, WAIT_US = 20 * 1000 * 1000 };
+
+static struct temp_redis home, data;
+static struct client client;
+static struct nodes nodes;
+static struct link *l;
+static struct names names;
+static struct log_view *view;
+static struct log_member member[MEMBERS];
+static unsigned opened;
+
+static int start(void **state)
+{
+    char urls[600];
+    struct error e = {""};
+    (void)state;
+    (void)signal(SIGPIPE, SIG_IGN);
+    must(temp_redis_start(&home, NULL, &e), e);
+    must(temp_redis_start(&data, NULL, &e), e);
+    must(client_open(&client, home.port, REPLY_MS, &e), e);
+    (void)snprintf(urls, sizeof(urls), "%s,%s", home.url, data.url);
+    must(nodes_parse(&nodes, urls, &e), e);
+    l = link_new(&nodes, REPLY_MS, NULL);
+    view = malloc(sizeof(*view));
+    assert_true(l != NULL && view != NULL);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    free(view);
+    link_free(l);
+    client_close(&client);
+    temp_redis_fini(&home);
+    temp_redis_fini(&data);
+    return 0;
+}
+
+/* Shards and lanes are on the other node. */
+static int set_up(void **state)
+{
+    char name[40];
+    struct error e = {""};
+    struct placement placement;
+    (void)state;
+    opened = 0;
+    must(client_ok(&client, &e, "FLUSHALL"), e);
+    must(names_init(&names, "tb", "f", 1, &e), e);
+    (void)snprintf(name, sizeof(name), "127.0.0.1:%u", data.port);
+    must(placement_choose(&placement, &nodes, name, &e), e);
+    const struct make_options o = {.capacity = CAPACITY,
+                                   .expansion = 2,
+                                   .error_rate = 0.0001,
+                                   .lanes = 2,
+                                   .placement = &placement,
+                                   .shard_bytes = 32768};
+    must(log_make(l, &names, &o, view, NULL, &e), e);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    while (opened > 0)
+        log_member_close(&member[--opened]);
+    return 0;
+}
+
+static struct log_member *opens(uint64_t memory, bool folds)
+{
+    struct error e = {""};
+    const struct log_member_options o = {.nodes = &nodes,
+                                         .names = &names,
+                                         .memory = memory,
+                                         .timeout_ms = REPLY_MS,
+                                         .look_interval_us = 200 * 1000,
+                                         .folds = folds};
+    must(log_member_open(&member[opened], &o, &e), e);
+    return &member[opened++];
+}
+
+static const struct log_generation *stored(void)
+{
+    struct error e = {""};
+    must(log_view_load(l, &names, view, &e), e);
+    return &view->slot[1];
+}
+
+/* Until the view has the layers, and positions behind where the last of them begins. */
+static void wait_for_layers(unsigned layers)
+{
+    uint64_t until = clock_mono_us() + WAIT_US;
+    for (;; clock_sleep_us(5000)) {
+        const struct log_generation *g = stored();
+        if (g->shape.layer_count == layers && g->folded[0].layers == layers && g->folded[1].layers == layers)
+            return;
+        if (clock_mono_us() > until)
+            fail_msg("%u layers, folded to %u and %u; %s", g->shape.layer_count, g->folded[0].layers,
+                     g->folded[1].layers, member[0].last.text);
+    }
+}
+
+static void grows(void)
+{
+    struct error e = {""};
+    const struct grow_options o = {.generation = 1, .layers = 1, .shard_bytes = 32768, .growth = 2};
+    struct log_view *v = malloc(sizeof(*v));
+    must(log_grow(l, &names, &o, v, NULL, &e), e);
+    free(v);
+}
+
+static void home_goes_back(void)
+{
+    struct error e = {""};
+    client_close(&client);
+    temp_redis_kill(&home);
+    must(temp_redis_restart(&home, true, &e), e);
+    must(client_open(&client, home.port, REPLY_MS, &e), e);
+    link_free(l);
+    l = link_new(&nodes, REPLY_MS, NULL);
+    assert_non_null(l);
+}
+
+/* All keys are there for everybody, and none is new to anybody. */
+static void has_all(unsigned keys)
+{
+    for (unsigned i = 0; i < opened; i++) {
+        assert_int_equal(log_member_count(&member[i], 0, keys, KEY_PRESENT), keys);
+        assert_int_equal(log_member_added(&member[i], 0, keys), 0);
+    }
+}
+
+static void behind_a_layer(uint64_t memory)
+{
+    struct error e = {""};
+    struct log_member *folder = opens(UINT64_MAX, true), *other = opens(memory, false);
+    assert_int_equal(log_member_added(folder, 0, BATCH), BATCH);
+    assert_int_equal(log_member_added(other, BATCH, BATCH), BATCH);
+    clock_sleep_us(300 * 1000); /* it is folded, and trimmed */
+    must(client_ok(&client, &e, "SAVE"), e);
+    grows();
+    wait_for_layers(2);
+    assert_int_equal(log_member_added(folder, 2 * BATCH, BATCH), BATCH);
+    assert_int_equal(log_member_added(other, 3 * BATCH, BATCH), BATCH);
+    uint64_t token = stored()->shape.layers[1].token;
+    clock_sleep_us(300 * 1000);
+    home_goes_back();
+    wait_for_layers(2);
+    assert_int_equal(stored()->shape.layers[1].token, token);
+    has_all(4 * BATCH);
+    assert_int_equal(log_member_added(folder, 4 * BATCH, BATCH), BATCH);
+    assert_int_equal(log_member_added(other, 5 * BATCH, BATCH), BATCH);
+    (void)opens(UINT64_MAX, false);
+    (void)opens(0, false);
+    has_all(6 * BATCH);
+    assert_int_equal(log_member_count(other, 1000 * BATCH, BATCH, KEY_ABSENT), BATCH);
+    (void)stored();
+    assert_false(view->degraded);
+}
+
+static void test_home_goes_back_behind_a_layer__it_gets_it_again(void **state)
+{
+    (void)state;
+    behind_a_layer(UINT64_MAX);
+}
+
+static void test_home_goes_back_beside_one_without_memory__it_is_not_degraded(void **state)
+{
+    (void)state;
+    behind_a_layer(0);
+}
+
+#define BACK_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        BACK_TEST(test_home_goes_back_behind_a_layer__it_gets_it_again),
+        BACK_TEST(test_home_goes_back_beside_one_without_memory__it_is_not_degraded),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+/* How many keys a filter has is the same for all processes: those up to `folded`, as the view says, and those
+ * of the lanes' tails that were new. */
+#include "tests/integration/log_redis.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "migrate/log_build.h"
+#include "shard/request/log_filter_internal.h"
+#include "shard/view/view_load.h"
+
+enum { REPLY_MS = 5000, MEMBERS = 3, EACH = 4000, BATCH = 100, ROWS = 3000, WAIT_US = 20 * 1000 * 1000 };
+
+static struct log_member member[MEMBERS];
+
+struct adder {
+    struct log_member *member;
+    uint64_t first;
+    unsigned added;
+    bool failed;
+    pthread_t thread;
+};
+
+static int set_up(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    must(client_ok(&on.client, &e, "FLUSHALL"), e);
+    must(names_init(&on.names, "tb", "f", 1, &e), e);
+    must(log_member_make(on.link, &on.names, 50000, 2, 32768, &e), e);
+    for (unsigned i = 0; i < MEMBERS; i++) { /* the last one has no shard in memory */
+        const struct log_member_options o = {.nodes = &on.nodes,
+                                             .names = &on.names,
+                                             .memory = i + 1 < MEMBERS ? UINT64_MAX : 0,
+                                             .timeout_ms = REPLY_MS,
+                                             .retain_us = WAIT_US,
+                                             .look_interval_us = 100 * 1000,
+                                             .folds = i == 0};
+        must(log_member_open(&member[i], &o, &e), e);
+    }
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < MEMBERS; i++)
+        log_member_close(&member[i]);
+    return 0;
+}
+
+/* Keys of the generation that answers, as the process counts them. */
+static uint64_t keys_of(struct log_member *m)
+{
+    (void)pthread_rwlock_rdlock(&m->filter->lock);
+    const struct held *h = m->filter->slot[m->filter->current];
+    uint64_t keys = h == NULL ? 0 : held_keys(h);
+    (void)pthread_rwlock_unlock(&m->filter->lock);
+    return keys;
+}
+
+static uint64_t stored(void)
+{
+    struct error e = {""};
+    must(log_view_load(on.link, &on.names, on.view, &e), e);
+    return on.view->slot[on.view->current].keys;
+}
+
+/* Each process, and the view, has @keys. */
+static void all_have(uint64_t keys)
+{
+    uint64_t until = clock_mono_us() + WAIT_US;
+    for (bool same = false; !same; clock_sleep_us(20000)) {
+        same = stored() == keys;
+        for (unsigned i = 0; i < MEMBERS; i++)
+            same &= keys_of(&member[i]) == keys;
+        if (!same && clock_mono_us() > until)
+            fail_msg("%llu keys; the view has %llu, the processes %llu, %llu and %llu",
+                     (unsigned long long)keys, (unsigned long long)stored(),
+                     (unsigned long long)keys_of(&member[0]), (unsigned long long)keys_of(&member[1]),
+                     (unsigned long long)keys_of(&member[2]));
+    }
+}
+
+static void *add(void *arg)
+{
+    struct adder *a = arg;
+    struct error e = {""};
+    uint8_t answers[BATCH];
+    for (unsigned i = 0; i < EACH; i += BATCH) {
+        if (log_member_add(a->member, a->first + i, BATCH, answers, &e) != ERR_OK) {
+            (void)fprintf(stderr, "%s\n", e.text);
+            a->failed = true;
+            break;
+        }
+        for (unsigned k = 0; k < BATCH; k++) {
+            a->added += answers[k] == KEY_ADDED;
+            a->failed |= answers[k] != KEY_ADDED && answers[k] != KEY_OLD;
+        }
+    }
+    return NULL;
+}
+
+/* Half of the keys of each process are those of the next one, too. How many were new. */
+static unsigned all_add(uint64_t first)
+{
+    struct adder a[MEMBERS];
+    unsigned added = 0;
+    for (unsigned i = 0; i < MEMBERS; i++) {
+        a[i] = (struct adder){.member = &member[i], .first = first + i * EACH / 2};
+        assert_int_equal(pthread_create(&a[i].thread, NULL, add, &a[i]), 0);
+    }
+    for (unsigned i = 0; i < MEMBERS; i++) {
+        assert_int_equal(pthread_join(a[i].thread, NULL), 0);
+        added += a[i].added;
+        assert_false(a[i].failed);
+    }
+    return added;
+}
+
+static void test_three_processes__count_alike(void **state)
+{
+    (void)state;
+    uint64_t keys = all_add(0);
+    assert_in_range(keys, EACH * 2 - EACH / 100, EACH * 2);
+    all_have(keys);
+    keys += all_add(EACH); /* some of them again */
+    all_have(keys);
+}
+
+/* Whatever a process has counted: from the view's positions on it counts as the view does. */
+static void test_a_count_that_was_wrong__is_put_right_by_the_view(void **state)
+{
+    (void)state;
+    uint64_t keys = all_add(0);
+    all_have(keys);
+    struct log_filter *f = member[1].filter;
+    (void)pthread_rwlock_rdlock(&f->lock);
+    f->slot[f->current]->keys += 7;
+    (void)pthread_rwlock_unlock(&f->lock);
+    keys += log_member_added(&member[0], 20 * EACH, BATCH);
+    keys += log_member_added(&member[1], 21 * EACH, BATCH);
+    assert_int_equal(log_member_count(&member[1], 20 * EACH, 2 * BATCH, KEY_PRESENT), BATCH);
+    all_have(keys);
+}
+
+static void rows(struct log_build *build, uint64_t seed, unsigned first, unsigned last)
+{
+    char text[24];
+    struct error e = {""};
+    for (unsigned i = first; i < last; i++)
+        log_build_put(build, 0, hash_key(seed, text, (size_t)snprintf(text, sizeof(text), "%u", i)));
+    must(log_build_page_end(build, 0, &e), e);
+}
+
+/* Rows, keys that were added before and meanwhile, and both, in several flushes. */
+static void test_a_generation_that_was_built__has_its_keys(void **state)
+{
+    struct error e = {""};
+    struct builder *b;
+    struct log_build *build;
+    (void)state;
+    assert_true(log_member_added(&member[0], ROWS / 2, BATCH) > 0);
+    must(log_view_load(on.link, &on.names, on.view, &e), e);
+    must(builder_new(&b, on.link, &on.names, &e), e);
+    must(builder_begin(b, &on.view->slot[on.view->current].shape, &e), e);
+    must(builder_start(b, &e), e);
+    const struct log_build_options options = {.builder = b, .memory = UINT64_MAX, .writers = 1};
+    must(log_build_new(&build, &options, &e), e);
+    rows(build, b->seed, 0, ROWS / 2);
+    for (unsigned i = 0; i < MEMBERS; i++)
+        (void)log_member_added(&member[i], ROWS - BATCH, 2 * BATCH);
+    must(log_build_checkpoint(build, "", 0, &e), e);
+    rows(build, b->seed, ROWS / 4, ROWS);
+    must(log_build_cutover(build, false, &e), e);
+    log_build_free(build);
+    builder_free(b);
+    uint64_t keys = stored();
+    assert_in_range(keys, ROWS + BATCH - 5, ROWS + BATCH); /* false positives */
+    all_have(keys);
+    keys += all_add(10 * EACH);
+    all_have(keys);
+}
+
+#define KEYS_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        KEYS_TEST(test_three_processes__count_alike),
+        KEYS_TEST(test_a_count_that_was_wrong__is_put_right_by_the_view),
+        KEYS_TEST(test_a_generation_that_was_built__has_its_keys),
+    };
+    return cmocka_run_group_tests(tests, log_redis_start, log_redis_stop);
+}

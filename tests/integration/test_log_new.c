@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+/* What an add is told to be new, where shards are not in memory and the view changes meanwhile, on a real
+ * Redis. */
+#include "tests/integration/log_redis.h"
+#include "tests/integration/solo.h"
+
+#include <inttypes.h>
+#include "shard/request/log_filter_internal.h"
+#include "shard/view/fold.h"
+#include "shard/view/roll.h"
+#include "shard/view/view_load.h"
+
+enum { PAUSE_MS = 200, TURNS = 10 };
+
+static const bool never = false;
+static struct solo solo;
+
+static void open_with(uint64_t memory)
+{
+    struct error e = {""};
+    const struct control_options o = {.look_interval_us = 60 * 1000 * 1000};
+    must(client_ok(&on.client, &e, "FLUSHALL"), e);
+    must(names_init(&on.names, "tb", "f", 1, &e), e);
+    must(log_member_make(on.link, &on.names, 10000, 2, 32768, &e), e);
+    must(log_view_load(on.link, &on.names, on.view, &e), e);
+    on.names.incarnation = on.view->incarnation;
+    solo_open(&solo, &on.nodes, &on.names, memory, &o);
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    solo_close(&solo);
+    return 0;
+}
+
+/* --- what changes a view --- */
+
+static void another_writer_registers(void)
+{
+    static uint8_t id[LOG_WRITER_BYTES] = {7};
+    struct error e = {""};
+    struct roll roll;
+    id[1]++;
+    roll_init(&roll, on.link, &on.names, id);
+    must(roll_register(&roll, &e), e);
+    roll_fini(&roll);
+}
+
+static void another_folder_draws(void)
+{
+    struct error e = {""};
+    struct fold f;
+    fold_init(&f, on.link, &on.names, on.view->slot[on.view->current].shape.number);
+    must(fold_draw(&f, 1, &e), e);
+    fold_fini(&f);
+}
+
+static uint32_t read_by(void)
+{
+    return resident_view(solo.filter->slot[solo.filter->current]->resident);
+}
+
+static uint64_t looks(void)
+{
+    struct log_status s;
+    control_status(solo.control, &s);
+    return s.looks;
+}
+
+/* Have the process read the view. */
+static void look(void)
+{
+    uint64_t before = looks();
+    log_filter_look(solo.filter);
+    solo_tend(&solo);
+    assert_true(looks() > before);
+}
+
+/* --- tests --- */
+
+/* Its entry is on its way when the process reads the other view, which it does before anything else. */
+static void test_a_view_that_changes_behind_the_blocks__leaves_new_exact(void **state)
+{
+    (void)state;
+    open_with(0);
+    assert_int_equal(solo_ask(&solo, true, 1), KEY_ADDED);
+    for (uint64_t key = 2; key < 2 + TURNS; key += 2) {
+        struct error e = {""};
+        struct solo_request added, old;
+        another_folder_draws();
+        another_writer_registers();
+        must(client_ok(&on.client, &e, "CLIENT PAUSE %d WRITE", PAUSE_MS), e);
+        solo_begin(&solo, &added, true, key);
+        solo_begin(&solo, &old, true, key - 2 == 0 ? 1 : key - 2);
+        while (!added.q->is_sent || !old.q->is_sent)
+            solo_loop(&solo, &never, 1);
+        uint32_t before = read_by();
+        look();
+        assert_true(read_by() != before);
+        solo_run(&solo, &added.told, 0);
+        solo_run(&solo, &old.told, 0);
+        assert_int_equal(added.answer, KEY_ADDED);
+        assert_int_equal(old.answer, KEY_OLD);
+    }
+}
+
+/* Blocks that are being read count under a view that says the same of them. */
+static void test_a_writer_that_registers__has_no_block_read_again(void **state)
+{
+    (void)state;
+    open_with(0);
+    assert_int_equal(solo_ask(&solo, true, 1), KEY_ADDED);
+    uint32_t before = read_by();
+    another_writer_registers();
+    look();
+    assert_int_equal(read_by(), before);
+    another_folder_draws();
+    look();
+    assert_true(read_by() != before);
+}
+
+/* The first of two processes that add the same keys is told, and nobody is left unsure, while the view
+ * changes all the time. */
+static void test_views_that_change_all_the_time__leave_new_exact(void **state)
+{
+    (void)state;
+    open_with(0);
+    for (uint64_t key = 1; key <= TURNS; key++) {
+        struct solo_request first, second;
+        solo_begin(&solo, &first, true, key);
+        another_folder_draws();
+        log_filter_look(solo.filter);
+        solo_begin(&solo, &second, true, key);
+        another_writer_registers();
+        log_filter_look(solo.filter);
+        solo_run(&solo, &first.told, 0);
+        solo_run(&solo, &second.told, 0);
+        assert_int_equal(first.code, ERR_OK);
+        assert_int_equal(second.code, ERR_OK);
+        bool one = first.answer != second.answer;
+        one &= first.answer == KEY_ADDED || first.answer == KEY_OLD;
+        if (!one || (second.answer != KEY_ADDED && second.answer != KEY_OLD))
+            fail_msg("key %" PRIu64 ": answers %u and %u", key, first.answer, second.answer);
+    }
+}
+
+static void read_again(unsigned i)
+{
+    struct error e = {""};
+    struct lane_reader *r = solo.filter->lane[i].reader;
+    struct lane lane;
+    struct log_position at;
+    must(log_view_lane_at(on.view, &on.names, &on.nodes, i, &lane, &e), e);
+    lane_reader_stop(r);
+    lane_reader_position(r, &at);
+    lane_reader_move(r, &lane, &at);
+}
+
+/* The lanes are read again, so nobody knows any more what was new; but a key that was there is old. */
+static void test_a_base_that_is_lost__leaves_old_what_was_there(void **state)
+{
+    struct error e = {""};
+    struct solo_request added, old;
+    (void)state;
+    open_with(UINT64_MAX);
+    assert_int_equal(solo_ask(&solo, true, 1), KEY_ADDED);
+    must(client_ok(&on.client, &e, "CLIENT PAUSE %d WRITE", PAUSE_MS), e);
+    solo_begin(&solo, &added, true, 2);
+    solo_begin(&solo, &old, true, 1);
+    assert_true(added.q->is_sent && old.q->is_sent);
+    must(log_view_load(on.link, &on.names, on.view, &e), e);
+    for (unsigned i = 0; i < on.view->lane_count; i++)
+        read_again(i);
+    solo_run(&solo, &added.told, 0);
+    solo_run(&solo, &old.told, 0);
+    assert_int_equal(added.answer, KEY_UNSURE);
+    assert_int_equal(old.answer, KEY_OLD);
+}
+
+#define NEW_TEST(name) cmocka_unit_test_teardown(name, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        NEW_TEST(test_a_view_that_changes_behind_the_blocks__leaves_new_exact),
+        NEW_TEST(test_a_writer_that_registers__has_no_block_read_again),
+        NEW_TEST(test_views_that_change_all_the_time__leave_new_exact),
+        NEW_TEST(test_a_base_that_is_lost__leaves_old_what_was_there),
+    };
+    return cmocka_run_group_tests(tests, log_redis_start, log_redis_stop);
+}
