@@ -394,7 +394,9 @@ static enum err fold_as_due(struct control *c, struct error *e)
     uint64_t now = clock_mono_us(),
              interval = c->fold_interval_us != 0 ? c->fold_interval_us : DUE_INTERVAL_US;
     bool held = lease_is_held(&c->lease);
-    enum err code = held ? control_read_tails(c, e) : ERR_OK; /* what others have added */
+    bool reads =
+        held || c->removal.step == REMOVES_WHEN_FOLDED; /* what others have added; removals to fold */
+    enum err code = reads ? control_read_tails(c, e) : ERR_OK;
     if (code != ERR_OK)
         return code;
     struct due_facts facts = note_lag(c, now);

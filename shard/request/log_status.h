@@ -54,6 +54,7 @@ struct log_status {
     uint64_t looks;                /* how often it was read */
     bool degraded;                 /* "absent" is not said */
     bool registered;               /* this process may append */
+    bool rests;                    /* nobody asks: nothing is sent */
     unsigned writers;              /* registered ones */
     unsigned parked;               /* requests that wait for the control */
     unsigned lanes;
