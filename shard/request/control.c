@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include "base/clock.h"
 #include "base/random.h"
+#include "shard/request/idle.h"
 #include "shard/view/view_load.h"
 
 enum { RETRY_US = 20 * 1000, RETRY_DOUBLINGS = 3 };
@@ -44,6 +45,7 @@ enum err control_new(struct control **out, const struct control_options *o, stru
         c->look_interval_us = o->look_interval_us != 0 ? o->look_interval_us : LOOK_INTERVAL_US;
         c->rest_us = o->rest_us;
         c->resident_idle_us = o->resident_idle_us;
+        c->dear_bytes = o->dear_bytes != 0 ? o->dear_bytes : IDLE_DEAR_BYTES;
         c->tailed_at = clock_mono_us();
         atomic_store(&o->filter->asked_at, c->tailed_at);
         c->folds = o->folds;

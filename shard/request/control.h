@@ -46,6 +46,7 @@ struct control_options {
     uint64_t resident_idle_us; /* `resident_idle`: nobody asks for so long: shards leave memory, unless they
                                   are dear to load again (idle.h), and come back when somebody asks; needs
                                   @rest_us. 0: they stay */
+    uint64_t dear_bytes;       /* so much of a filter is dear to load again; 0: IDLE_DEAR_BYTES */
     bool folds;                /* while it has the folder's lease, which it takes when there is something to;
                                   control_set_folding() */
 };

@@ -47,6 +47,12 @@ static bool is_needed(const struct control *c)
            f->current != c->view->current;
 }
 
+/* Three times in as long as entries are kept in a lane that are folded. */
+static uint64_t tail_every(const struct control *c)
+{
+    return c->retain_us > 0 && c->retain_us / 3 < IDLE_TAIL_US ? c->retain_us / 3 : IDLE_TAIL_US;
+}
+
 static enum idle_action decide(const struct control *c, uint64_t *next)
 {
     const struct idle_facts facts = {.asked_at = atomic_load(&c->filter->asked_at),
@@ -54,7 +60,9 @@ static enum idle_action decide(const struct control *c, uint64_t *next)
                                      .rest = c->rest_us,
                                      .resident_idle = c->resident_idle_us,
                                      .resident_bytes = resident_bytes(c),
+                                     .dear = c->dear_bytes,
                                      .tailed_at = c->tailed_at,
+                                     .tail_every = tail_every(c),
                                      .is_needed = is_needed(c)};
     return idle_decide(&facts, next);
 }
@@ -63,7 +71,7 @@ bool control_wants_memory(const struct control *c)
 {
     uint64_t asked_at = atomic_load(&c->filter->asked_at), now = clock_mono_us();
     return c->resident_idle_us == 0 || now < asked_at + c->resident_idle_us ||
-           resident_bytes(c) >= IDLE_DEAR_BYTES;
+           resident_bytes(c) >= c->dear_bytes;
 }
 
 /* --- memory --- */

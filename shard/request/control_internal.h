@@ -39,7 +39,7 @@ struct control {
     uint64_t grew; /* the generation that this process has added the newest layer to */
     _Atomic bool folds;
     bool leaves;
-    uint64_t rest_us, resident_idle_us, tailed_at; /* the lanes were read last for what is dear */
+    uint64_t rest_us, resident_idle_us, dear_bytes, tailed_at; /* the lanes were read last for what is dear */
     bool rests;                /* nothing is sent until filter->rests is taken back, or the time has come */
     bool leaving;              /* the register is to be left, and no add is let in until it was */
     bool lacks_shards;         /* this process has not all lost ones in memory */

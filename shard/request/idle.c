@@ -11,8 +11,8 @@ enum idle_action idle_decide(const struct idle_facts *f, uint64_t *next)
         *next = f->asked_at + f->rest;
         return IDLE_BUSY;
     }
-    if (f->resident_bytes >= IDLE_DEAR_BYTES) {
-        *next = f->tailed_at + IDLE_TAIL_US;
+    if (f->resident_bytes >= f->dear) {
+        *next = f->tailed_at + f->tail_every;
         return f->now >= *next ? IDLE_TAIL : IDLE_REST;
     }
     if (f->resident_bytes == 0 || f->resident_idle == 0)

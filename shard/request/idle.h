@@ -3,11 +3,12 @@
 #define SHARD_REQUEST_IDLE_H
 /* When a filter that nobody asks for rests, and what becomes of its memory. Pure.
  *
- *   it was asked for within `rest`, or something is to be done     it does not rest
- *   it rests, with little in memory                                nothing is sent
- *   ... and was not asked for within `resident_idle`               its memory is given back
- *   it rests, with much in memory: IDLE_DEAR_BYTES                 its lanes are read now and then, so that
- * they are not trimmed past it and all is loaded again */
+ *   it was asked for within `rest`, or something is to be done   it does not rest
+ *   it rests, with little in memory                              nothing is sent
+ *   ... and was not asked for within `resident_idle`             its memory is given back
+ *   it rests, with much in memory (`dear`)                       its lanes are read now and then
+ *
+ * Lanes that are not read are trimmed past us some time, and all must be loaded again. */
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -26,12 +27,13 @@ enum idle_action {
 
 /* Times are monotonic, in us. */
 struct idle_facts {
-    uint64_t now, asked_at;  /* a check or an add came last */
-    uint64_t rest;           /* 0: it never rests */
-    uint64_t resident_idle;  /* 0: what is in memory stays there */
-    uint64_t resident_bytes; /* of shards in memory */
-    uint64_t tailed_at;      /* its lanes were read last */
-    bool is_needed;          /* something is to be done for it */
+    uint64_t now, asked_at;         /* a check or an add came last */
+    uint64_t rest;                  /* 0: it never rests */
+    uint64_t resident_idle;         /* 0: what is in memory stays there */
+    uint64_t resident_bytes;        /* of shards in memory */
+    uint64_t dear;                  /* bytes that are dear to load again */
+    uint64_t tailed_at, tail_every; /* its lanes were read last; are read so often */
+    bool is_needed;                 /* something is to be done for it */
 };
 
 /* *@next: when to ask again if nothing changes; IDLE_NEVER: not before it is asked for. */

@@ -273,6 +273,30 @@ static void test_memory__is_given_back_when_nobody_asks(void **state)
     assert_int_equal(solo_ask(&solo, true, 1), KEY_OLD);
 }
 
+static void test_what_is_dear_to_load__is_tailed_and_stays(void **state)
+{
+    struct control_options o = options();
+    (void)state;
+    o.resident_idle_us = REST_US;
+    o.dear_bytes = 1;
+    o.retain_us = 600 * 1000; /* its lanes are read each 0.2 s */
+    open_with(&o);
+    add(&solo, 0, KEYS);
+    uint64_t had = resident();
+    run_until_it_rests();
+    solo_open(&second, &on.nodes, &on.names, UINT64_MAX, &o);
+    has_second = true;
+    add(&second, 100, KEYS);
+    uint64_t entries = solo.filter->lane[0].entries + solo.filter->lane[1].entries;
+    for (unsigned i = 0;
+         solo.filter->lane[0].entries + solo.filter->lane[1].entries < entries + KEYS && i < 1000; i++)
+        solo_run(&solo, &never, 10);
+    assert_true(solo.filter->lane[0].entries + solo.filter->lane[1].entries >= entries + KEYS);
+    run_until_it_rests();
+    assert_true(resident() == had);
+    finds(&solo, 100, KEYS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -282,6 +306,7 @@ int main(void)
         cmocka_unit_test_teardown(test_who_rests__finds_what_others_add_meanwhile, tear_down),
         cmocka_unit_test_teardown(test_who_rested__does_not_enter_again_who_left_meanwhile, tear_down),
         cmocka_unit_test_teardown(test_a_writer_that_is_gone__is_removed_before_the_folder_rests, tear_down),
+        cmocka_unit_test_teardown(test_what_is_dear_to_load__is_tailed_and_stays, tear_down),
         cmocka_unit_test_teardown(test_memory__is_given_back_when_nobody_asks, tear_down),
     };
     return cmocka_run_group_tests(tests, log_redis_start, log_redis_stop);

@@ -14,6 +14,8 @@ static struct idle_facts at(uint64_t now, uint64_t bytes)
                                .rest = 100,
                                .resident_idle = 500,
                                .resident_bytes = bytes,
+                               .dear = IDLE_DEAR_BYTES,
+                               .tail_every = IDLE_TAIL_US,
                                .tailed_at = 1000};
 }
 
