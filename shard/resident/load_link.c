@@ -3,6 +3,7 @@
  * where the node is far. A request to the same server then waits for one piece of others at most. */
 #include "shard/resident/load.h"
 
+#include <assert.h>
 #include "base/clock.h"
 
 enum { WINDOW = 2 /* pieces under way */ };
@@ -17,6 +18,7 @@ struct queue {
 
 static void push(struct queue *q, struct link *link)
 {
+    assert(q->count < WINDOW);
     struct load_batch *b = q->batch[q->count];
     q->sent[q->count] =
         !buffer_failed(&b->commands) && link_append_together(link, b->where, &b->redirect, b->count,
