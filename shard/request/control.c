@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include "base/clock.h"
 #include "base/random.h"
+#include "shard/request/idle.h"
 #include "shard/view/view_load.h"
 
 enum { RETRY_US = 20 * 1000, RETRY_DOUBLINGS = 3 };
@@ -42,6 +43,11 @@ enum err control_new(struct control **out, const struct control_options *o, stru
         c->growth = o->growth > 0 ? o->growth : 2;
         c->writer_grace_us = o->writer_grace_us != 0 ? o->writer_grace_us : CONTROL_GRACE_US;
         c->look_interval_us = o->look_interval_us != 0 ? o->look_interval_us : LOOK_INTERVAL_US;
+        c->rest_us = o->rest_us;
+        c->resident_idle_us = o->resident_idle_us;
+        c->dear_bytes = o->dear_bytes != 0 ? o->dear_bytes : IDLE_DEAR_BYTES;
+        c->tailed_at = clock_mono_us();
+        atomic_store(&o->filter->asked_at, c->tailed_at);
         c->folds = o->folds;
         init_lease(c, o);
         c->view = malloc(sizeof(*c->view));
@@ -203,6 +209,8 @@ enum err control_tend(struct control *c, uint64_t *next, struct error *e)
 {
     struct error why = {""};
     bool soon = false;
+    if (control_rests(c, next))
+        return ERR_OK;
     c->waits = WAITS_FOR_NOTHING;
     enum err code = tend_and_remove(c, &soon, &why);
     uint64_t now = clock_mono_us(), look_at = next_look(c);
@@ -214,6 +222,8 @@ enum err control_tend(struct control *c, uint64_t *next, struct error *e)
     }
     c->failures = 0;
     *next = soon ? 0 : look_at < c->fold_next ? look_at : c->fold_next;
+    if (!soon)
+        control_rest(c, next);
     return ERR_OK;
 }
 
@@ -223,11 +233,12 @@ enum err control_leave(struct control *c, struct error *e)
     size_t kept = 0;
     uint64_t next;
     c->leaves = true;
+    c->rest_us = 0;
     atomic_store(&f->wants_look, true); /* the latest `folded` */
     enum err code = control_tend(c, &next, e);
     for (unsigned i = 0; i < f->lanes; i++)
         kept += own_count(f->lane[i].own);
-    if (code != ERR_OK || !f->registered)
+    if (code != ERR_OK || (!f->registered && !c->leaving))
         return code;
     if (kept > 0)
         return error_set(e, ERR_BUSY, "%zu entries are not folded yet", kept);

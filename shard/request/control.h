@@ -7,7 +7,10 @@
  *
  * The view is read when something says that it may have changed: a notice in a lane, a lane that cannot be
  * read on, a block or a shard that another view is about, a request that wants to append; and now and then,
- * for what is told by nothing. A filter that nobody asks costs that alone.
+ * for what is told by nothing. A filter that nobody asks for costs that alone, or, with @rest_us, nothing at
+ * all: its process leaves the register of writers when all that it added is folded, and sends nothing until
+ * the next request, which wakes it (control_idle.c). A control that was just made rests no sooner than after
+ * a request.
  *
  * Whatever the view says, nothing relies on it being the latest one: a lane that is not the filter's any more
  * cannot be read under its era, and a generation that is not the current one any more stays right for as long
@@ -21,6 +24,7 @@ struct control;
 
 enum {
     CONTROL_GRACE_US = 10 * 1000 * 1000,
+    CONTROL_REST_US = 10 * 1000 * 1000,
     LOOK_INTERVAL_US = 1000 * 1000,
     LOOK_RARELY = 10 /* intervals, where this process is no registered writer */
 };
@@ -38,6 +42,11 @@ struct control_options {
     uint64_t writer_grace_us;  /* a writer that does not answer for so long is removed; 0: CONTROL_GRACE_US */
     uint64_t look_interval_us; /* between two reads of the view that nothing asked for; 0: LOOK_INTERVAL_US */
     unsigned lease_ms;         /* of the folder; 0: LEASE_MS_DEFAULT */
+    uint64_t rest_us; /* nobody asks for so long: the control rests; CONTROL_REST_US, say. 0: it never does */
+    uint64_t resident_idle_us; /* `resident_idle`: nobody asks for so long: shards leave memory, unless they
+                                  are dear to load again (idle.h), and come back when somebody asks; needs
+                                  @rest_us. 0: they stay */
+    uint64_t dear_bytes;       /* so much of a filter is dear to load again; 0: IDLE_DEAR_BYTES */
     bool folds;                /* while it has the folder's lease, which it takes when there is something to;
                                   control_set_folding() */
 };

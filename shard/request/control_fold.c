@@ -399,8 +399,10 @@ static enum err fold_as_due(struct control *c, struct error *e)
 {
     uint64_t now = clock_mono_us(),
              interval = c->fold_interval_us != 0 ? c->fold_interval_us : DUE_INTERVAL_US;
-    bool held = lease_is_held(&c->lease), reads = held || (c->folds && c->is_behind);
-    enum err code = reads ? control_read_tails(c, e) : ERR_OK; /* what others have added */
+    bool held = lease_is_held(&c->lease);
+    /* What others have added; removals to fold; what the readers went back behind. */
+    bool reads = held || c->removal.step == REMOVES_WHEN_FOLDED || (c->folds && c->is_behind);
+    enum err code = reads ? control_read_tails(c, e) : ERR_OK;
     if (code != ERR_OK)
         return code;
     c->is_behind &= !reads;

@@ -5,7 +5,7 @@
  * register of writers), control_lanes.c (lanes that broke, and where they are read from), control_shards.c
  * (generations, and their shards in memory), control_lost.c (shards that are missing in Redis),
  * control_grow.c (layers), control_fold.c (the lease, folding, and shards' nodes in another era),
- * control_status.c (how it fares). */
+ * control_idle.c (nobody asks), control_status.c (how it fares). */
 #include "shard/request/control.h"
 #include "shard/request/log_filter_internal.h"
 #include "shard/view/eras.h"
@@ -40,6 +40,9 @@ struct control {
     uint64_t grew;          /* the generation that this process has added the newest layer to */
     _Atomic bool folds;
     bool leaves;
+    uint64_t rest_us, resident_idle_us, dear_bytes, tailed_at; /* the lanes were read last for what is dear */
+    bool rests;                /* nothing is sent until filter->rests is taken back, or the time has come */
+    bool leaving;              /* the register is to be left, and no add is let in until it was */
     bool lacks_shards;         /* this process has not all lost ones in memory */
     bool is_new;               /* blocks are not read by the latest view yet */
     bool went_back;            /* a later one had been seen: what is in Redis is older than what was */
@@ -168,6 +171,17 @@ bool control_waits_for_shards(const struct control *c);
  * missing and in memory. *@missing: the others. */
 MUST_CHECK enum err control_make_missing(struct control *c, struct held *h, const struct log_lost *named,
                                          struct fold *fold, uint64_t *missing, struct error *e);
+
+/* --- control_idle.c --- */
+/* True: the control rests, until *@next or a request. */
+bool control_rests(struct control *c, uint64_t *next);
+/* Rest from now on, if that may be. *@next: as control_tend() gives it; it comes nearer, or where the control
+ * rests further away. */
+void control_rest(struct control *c, uint64_t *next);
+/* Entries of this process are not known to be folded. */
+bool control_keeps_any(const struct log_filter *f);
+/* Somebody has asked of late, so that shards are loaded. */
+bool control_wants_memory(const struct control *c);
 
 /* --- control_fold.c --- */
 /* Apply all that the lanes have now. ERR_BUSY: one of them has stalled. */

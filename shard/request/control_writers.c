@@ -22,8 +22,8 @@ void control_set_registered(struct log_filter *f, bool registered)
 static bool has_to_register(struct control *c)
 {
     struct log_filter *f = c->filter;
-    if (!f->registered)
-        return atomic_load(&f->wants_writer);
+    if (!f->registered) /* an entry that nobody waits for was met behind leaving: it is folded first */
+        return atomic_load(&f->wants_writer) || (c->roll.left != 0 && !c->leaves && control_keeps_any(f));
     for (unsigned i = 0; i < f->lanes; i++) {
         uint64_t least = own_is_removed(f->lane[i].own);
         if (least > c->roll.registration)
@@ -45,6 +45,7 @@ static enum err register_writer(struct control *c, struct error *e)
     if (code != ERR_OK)
         return code;
     atomic_store(&f->wants_writer, false);
+    c->leaving = false;
     if (!f->registered)
         control_set_registered(f, true);
     return ERR_OK;

@@ -61,6 +61,16 @@ void log_filter_look(struct log_filter *f)
     f->wake(f->wake_arg);
 }
 
+/* Of many workers, so it is written now and then alone. Whoever does not write it knows that another one has,
+ * so that the control has not gone to rest since. */
+void log_filter_asked(struct log_filter *f, uint64_t now)
+{
+    if (now >= atomic_load_explicit(&f->asked_at, memory_order_relaxed) + LOG_ASKED_US)
+        atomic_store(&f->asked_at, now);
+    if (atomic_load(&f->rests) && atomic_exchange(&f->rests, false))
+        f->wake(f->wake_arg);
+}
+
 /* --- lanes --- */
 
 /* @fresh gets an enum resident_added of each key: what the generation that answers says; where that is not

@@ -47,11 +47,16 @@ struct log_filter {
 
     _Atomic bool wants_writer; /* somebody wants to add, and may not yet */
     _Atomic bool wants_look;   /* the view is to be read */
+    _Atomic bool rests;        /* the control does nothing until it is woken */
+    _Atomic unsigned adding;   /* adds that may send, or have sent, and are not told yet */
+    _Atomic uint64_t asked_at; /* when a request came last, or up to LOG_ASKED_US later */
     _Atomic uint64_t changes;  /* how often the control has told of some */
     pthread_mutex_t parking;
     struct key_requests parked; /* until something changes */
     struct log_lost lost;       /* under the parking's lock: a shard that was missed; generation 0: none */
 };
+
+enum { LOG_ASKED_US = 50 * 1000 };
 
 enum key_request_state {
     REQUEST_GOING, /* in its port's own hands */
@@ -81,6 +86,8 @@ MUST_CHECK bool log_filter_park(struct log_filter *f, struct key_request *q, uin
 void log_filter_unpark(struct log_filter *f, struct key_request *q);
 /* Something has changed: have all that are parked try again. */
 void log_filter_changed(struct log_filter *f);
+/* A request has come at @now: the control does not rest any more. Any thread. */
+void log_filter_asked(struct log_filter *f, uint64_t now);
 /* Requests that are parked. */
 unsigned log_filter_parked(struct log_filter *f);
 /* A shard is missing in Redis: the control is to see to it. Any thread. */

@@ -67,6 +67,7 @@ struct log_status {
     enum lost_remedy remedy;       /* what heals it; lost_remedy_text() says it to people */
     struct log_lost_status lost;
     bool registered;  /* this process may append */
+    bool rests;       /* nobody asks: nothing is sent */
     unsigned writers; /* registered ones */
     unsigned parked;  /* requests that wait for the control */
     unsigned lanes;

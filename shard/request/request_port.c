@@ -14,7 +14,9 @@ void request_port_hand(struct request_port *p, struct key_request *q, const stru
 void request_port_begin(struct request_port *p, struct key_request *q)
 {
     q->port = p;
-    q->deadline = clock_mono_us() + p->timeout_us;
+    uint64_t now = clock_mono_us();
+    q->deadline = now + p->timeout_us;
+    log_filter_asked(q->filter, now);
     if (TAILQ_EMPTY(&p->active))
         (void)event_add(p->tick, &(struct timeval){.tv_usec = TICK_MS * 1000});
     TAILQ_INSERT_TAIL(&p->active, q, active);

@@ -13,6 +13,8 @@ void budget_init(struct budget *b, uint64_t limit)
     atomic_init(&b->limit, limit);
     atomic_init(&b->used, 0);
     atomic_init(&b->pinned, 0);
+    atomic_init(&b->load_rate, BUDGET_LOAD_RATE);
+    atomic_init(&b->load_ns, 0);
 }
 
 void budget_set(struct budget *b, uint64_t limit)
@@ -48,6 +50,19 @@ bool budget_pin(struct budget *b, uint64_t bytes)
 void budget_unpin(struct budget *b, uint64_t bytes)
 {
     atomic_fetch_sub(&b->pinned, bytes);
+}
+
+uint64_t budget_load_at(struct budget *b, uint64_t now, uint32_t bytes)
+{
+    uint64_t rate = atomic_load(&b->load_rate), now_ns = now * 1000, paid = atomic_load(&b->load_ns), begin;
+    if (rate == 0)
+        return now;
+    uint64_t burst = UINT64_C(1000000000) * BUDGET_LOAD_BURST / rate;
+    uint64_t least = now_ns > burst ? now_ns - burst : 0;
+    do
+        begin = paid > least ? paid : least;
+    while (!atomic_compare_exchange_weak(&b->load_ns, &paid, begin + UINT64_C(1000000000) * bytes / rate));
+    return begin > now_ns ? begin / 1000 : now;
 }
 
 /* --- what the system says --- */

@@ -28,7 +28,7 @@
 
 enum {
     LOAD_PIECE = 64 << 10, /* bytes of a piece: a larger one holds up Redis for longer than ten requests */
-    LOAD_WINDOW = 8,       /* pieces under way */
+    LOAD_WINDOW = 8,       /* pieces of a stream under way */
     LOAD_BATCH = 4         /* pieces of one node that one look at its era covers */
 };
 
@@ -96,7 +96,7 @@ uint32_t load_end(struct load *l);
 /* What was not ended leaves memory. */
 void load_cancel(struct load *l);
 
-/* Ask for all pieces and wait for them. */
+/* Ask for all pieces, no faster than the budget of @l->resident has it, and wait for them. */
 void load_by_link(struct load *l, struct link *link);
 
 /* Ask for all pieces on an event loop, @window at a time, at most LOAD_WINDOW. @done is told when all were

@@ -1,16 +1,24 @@
 /* SPDX-License-Identifier: MIT */
+/* Beside requests: one piece is asked for when the process may have another one, with one more under way
+ * where the node is far. A request to the same server then waits for one piece of others at most. */
 #include "shard/resident/load.h"
+
+#include <assert.h>
+#include "base/clock.h"
+
+enum { WINDOW = 2 /* pieces under way */ };
 
 /* Batches under way, in the order in which they were asked for: replies of one node come in it. */
 struct queue {
-    struct load_batch room[LOAD_WINDOW];
-    struct load_batch *batch[LOAD_WINDOW]; /* those under way, then those that are free */
-    bool sent[LOAD_WINDOW];
+    struct load_batch room[WINDOW];
+    struct load_batch *batch[WINDOW]; /* those under way, then those that are free */
+    bool sent[WINDOW];
     unsigned count, pieces;
 };
 
 static void push(struct queue *q, struct link *link)
 {
+    assert(q->count < WINDOW);
     struct load_batch *b = q->batch[q->count];
     q->sent[q->count] =
         !buffer_failed(&b->commands) && link_append_together(link, b->where, &b->redirect, b->count,
@@ -47,17 +55,29 @@ static void take_first(struct queue *q, struct load *l, struct link *link)
         push(q, link);
 }
 
+static void wait_for(const struct load *l, const struct load_batch *b)
+{
+    uint32_t bytes = 0;
+    for (unsigned i = 0; i < b->pieces; i++)
+        bytes += b->piece[i].length;
+    uint64_t now = clock_mono_us(), at = budget_load_at(l->resident->budget, now, bytes);
+    if (at > now)
+        clock_sleep_us(at - now);
+}
+
 void load_by_link(struct load *l, struct link *link)
 {
     struct queue q = {.count = 0};
-    for (unsigned i = 0; i < LOAD_WINDOW; i++)
+    for (unsigned i = 0; i < WINDOW; i++)
         q.batch[i] = &q.room[i];
     do {
-        while (q.pieces < LOAD_WINDOW && load_next(l, LOAD_WINDOW - q.pieces, q.batch[q.count]))
+        while (q.pieces < WINDOW && load_next(l, 1, q.batch[q.count])) {
+            wait_for(l, q.batch[q.count]);
             push(&q, link);
+        }
         if (q.count > 0)
             take_first(&q, l, link);
     } while (q.count > 0);
-    for (unsigned i = 0; i < LOAD_WINDOW; i++)
+    for (unsigned i = 0; i < WINDOW; i++)
         load_batch_fini(&q.room[i]);
 }

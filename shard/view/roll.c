@@ -100,7 +100,7 @@ enum err roll_register(struct roll *r, struct error *e)
     script_incarnation(&r->call, r->names->incarnation);
     roll_put_writer(r, r->writer);
     script_number(&r->call, LOG_WRITERS_MAX);
-    script_number(&r->call, r->registration);
+    script_number(&r->call, r->registration > r->left ? r->registration : r->left + 1);
     enum err code = roll_run(r, &result, e);
     names_filter_key(r->names, "view", &key);
     if (code == ERR_OK && result > 0)
@@ -125,9 +125,11 @@ bool roll_is_registered(const struct roll *r, const struct log_view *v)
 enum err roll_leave(struct roll *r, struct error *e)
 {
     long long unused;
+    r->left = r->registration;
     roll_begin(r, embedded_roll_leave);
     script_incarnation(&r->call, r->names->incarnation);
     roll_put_writer(r, r->writer);
+    script_number(&r->call, r->registration);
     return roll_run(r, &unused, e);
 }
 

@@ -31,6 +31,7 @@ struct roll {
     uint8_t writer[LOG_WRITER_BYTES];
     uint64_t
         registration; /* of this writer: its number; 0: none yet. roll_register() gives at least this one */
+    uint64_t left;    /* the registration that was given up last; 0: none. It is never taken up again */
     unsigned where[LOG_LANES_MAX]; /* addresses of the lanes; roll_init() takes those of their keys */
     struct script_call call;       /* storage */
 };
@@ -44,15 +45,16 @@ void roll_lane(const struct roll *r, const struct log_view *v, unsigned lane, st
 
 /* --- the register --- */
 
-/* Register the writer; one that is registered stays so, unless it is in doubt (remove.h) or its number is
- * below r->registration: then it gets another number. ERR_NOT_FOUND: no such view. ERR_CONFLICT: the filter
- * is being deleted. ERR_RANGE: there are LOG_WRITERS_MAX already. */
+/* Register the writer; one that is registered stays so, unless it is in doubt (remove.h), its number is below
+ * r->registration, or it was given up by roll_leave(): then it gets another number. ERR_NOT_FOUND: no such
+ * view. ERR_CONFLICT: the filter is being deleted. ERR_RANGE: there are LOG_WRITERS_MAX already. */
 MUST_CHECK enum err roll_register(struct roll *r, struct error *e);
 /* @v has the writer under the number that it knows, and nobody doubts that it is there. Otherwise it
  * registers again before it goes on from a position of @v. */
 bool roll_is_registered(const struct roll *r, const struct log_view *v);
-/* Leave, at a clean stop: nothing more is sent, and all entries of the writer are folded: own_count() is 0
- * for every lane. A writer that is not registered has left. */
+/* Leave, at a clean stop or for a time: nothing more is sent before the writer has registered again, and all
+ * its entries are folded: own_count() is 0 for every lane. A writer that is not registered has left. Where
+ * this fails the command may be executed later, and then ends no registration but this one. */
 MUST_CHECK enum err roll_leave(struct roll *r, struct error *e);
 
 /* --- the roll call --- */

@@ -173,6 +173,7 @@ static void leaves(const uint8_t id[LOG_WRITER_BYTES])
     struct error e = {""};
     struct roll r;
     roll_init(&r, on.link, &on.names, id);
+    r.registration = log_view_writer(on.view, id)->registration;
     must(roll_leave(&r, &e), e);
     roll_fini(&r);
     load();

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <event2/event.h>
+#include "base/clock.h"
 #include "base/info.h"
 #include "shard/block.h"
 #include "shard/cluster.h"
@@ -316,6 +317,18 @@ static void test_load__brings_all_shards_into_memory(void **state)
 {
     (void)state;
     loads_whole(false);
+}
+
+/* Of all loads of the process together. */
+static void test_load__asks_for_no_more_than_the_rate(void **state)
+{
+    (void)state;
+    prepare(false);
+    f.budget.load_rate = 4000000;
+    uint64_t began = clock_mono_us(), paid = geometry_bytes(&g) - BUDGET_LOAD_BURST - LOAD_PIECE;
+    assert_int_equal(load_all(), g.shards);
+    assert_true(clock_mono_us() - began >= paid / 4);
+    finish();
 }
 
 static void test_load_stream__brings_all_shards_into_memory_while_entries_are_applied(void **state)
@@ -647,6 +660,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_load__brings_all_shards_into_memory),
+        cmocka_unit_test(test_load__asks_for_no_more_than_the_rate),
         cmocka_unit_test(test_load_stream__brings_all_shards_into_memory_while_entries_are_applied),
         cmocka_unit_test(test_load__tells_of_a_shard_that_is_missing),
         cmocka_unit_test(test_load__tells_of_a_shard_that_was_cut),

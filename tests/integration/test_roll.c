@@ -700,6 +700,49 @@ static void test_a_broken_connection__only_has_it_repeated(void **state)
     all_are_there(&w.writer[0]);
 }
 
+/* It may be executed late: behind the writer's next registration. */
+static void test_to_leave__ends_one_registration_only(void **state)
+{
+    struct error e = {""};
+    char name[LOG_WRITER_NAME_MAX];
+    (void)state;
+    struct roll *r = &w.writer[0].roll;
+    log_writer_name(w.writer[0].id, name);
+    r->left = r->registration; /* as if the command was sent, and not executed yet */
+    struct roll late = *r;
+    late.call = (struct script_call){.text = NULL};
+    must(roll_register(r, &e), e);
+    assert_true(r->registration > late.registration);
+    must(roll_leave(&late, &e), e);
+    roll_fini(&late);
+    assert_true(strtoull(field(name), NULL, 10) == r->registration);
+    all_are_there(&w.writer[0]);
+}
+
+static void test_a_view__says_of_all_writers_that_they_have_left(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    load_view();
+    struct log_view *before = malloc(sizeof(*before));
+    assert_non_null(before);
+    *before = *w.view;
+    assert_true(before->writer_count >= 2);
+    for (unsigned again = 0; again < 2; again++) {
+        for (unsigned i = 0; i < before->writer_count; i++) {
+            must(roll_register(&w.writer[i].roll, &e), e);
+            must(roll_leave(&w.writer[i].roll, &e), e);
+        }
+        load_view();
+        assert_int_equal(w.view->left_count, before->writer_count);
+        for (unsigned i = 0; i < before->writer_count; i++)
+            assert_false(log_view_lacks(w.view, &before->writer[i]));
+    }
+    for (unsigned i = 0; i < before->writer_count; i++)
+        must(roll_register(&w.writer[i].roll, &e), e);
+    free(before);
+}
+
 static void test_who_is_not_registered__cannot_answer(void **state)
 {
     struct error e = {""};
@@ -1197,6 +1240,8 @@ int main(void)
         ROLL_TEST(test_what_is_met_under_an_era_that_was_left__is_not_acknowledged),
         ROLL_TEST(test_a_clock_that_is_behind__does_not_hide_what_was_appended),
         ROLL_TEST(test_a_broken_connection__only_has_it_repeated),
+        ROLL_TEST(test_to_leave__ends_one_registration_only),
+        ROLL_TEST(test_a_view__says_of_all_writers_that_they_have_left),
         ROLL_TEST(test_who_is_not_registered__cannot_answer),
         ROLL_TEST(test_a_node_that_is_no_master__is_waited_for),
         ROLL_TEST(test_scripts__run_at_maxmemory),

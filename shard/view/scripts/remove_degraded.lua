@@ -3,6 +3,7 @@
 -- KEYS: view. ARGV: incarnation, the writer's field, the lanes of the view, then for each lane the era of its node.
 -- Returns 1 removed, 0 the view is another one or has other lanes, -1 the writer is not registered, -2 it has said of
 -- every lane that none of its entries is missing, -3 a lane's node has the era that the view has.
+-- include left.lua
 local view = redis.call('HMGET', KEYS[1], 'incarnation', 'format', 'deleting', 'lanes', ARGV[2])
 if view[1] ~= ARGV[1] or view[2] ~= '3' or view[3] ~= '0' or view[4] ~= ARGV[3] then return 0 end
 if not view[5] then return -1 end
@@ -16,8 +17,7 @@ end
 if not silent then return -2 end
 redis.call('PERSIST', KEYS[1]) -- what follows a write runs at maxmemory, too
 redis.call('HDEL', KEYS[1], ARGV[2])
-local left = string.sub(ARGV[2], 8) .. ':' .. string.match(view[5], '^%d+') .. ' ' .. (redis.call('HGET', KEYS[1], 'left') or '')
-redis.call('HSET', KEYS[1], 'left', string.match(string.sub(left, 1, 1600), '^(.*) ')) -- the last 32 or so
+note_left(KEYS[1], ARGV[2], string.match(view[5], '^%d+'))
 redis.call('HSET', KEYS[1], 'degraded', '1')
 redis.call('HINCRBY', KEYS[1], 'version', 1)
 return 1

@@ -5,6 +5,7 @@
 -- notices are, the id of the notice in each.
 -- Returns 1 removed, 0 the view is another one or has other lanes, -1 the writer is not registered under that number, or
 -- not in doubt, -2 the shards have not all of it yet.
+-- include left.lua
 local function before(a, b) -- of two ids
   local ams, an = string.match(a, '^(%d+)-(%d+)$')
   local bms, bn = string.match(b, '^(%d+)-(%d+)$')
@@ -30,7 +31,6 @@ for slot = 0, 1 do
 end
 redis.call('PERSIST', KEYS[1]) -- what follows a write runs at maxmemory, too
 redis.call('HDEL', KEYS[1], ARGV[2])
-local left = string.sub(ARGV[2], 8) .. ':' .. ARGV[3] .. ' ' .. (redis.call('HGET', KEYS[1], 'left') or '')
-redis.call('HSET', KEYS[1], 'left', string.match(string.sub(left, 1, 1600), '^(.*) ')) -- the last 32 or so
+note_left(KEYS[1], ARGV[2], ARGV[3])
 redis.call('HINCRBY', KEYS[1], 'version', 1)
 return 1

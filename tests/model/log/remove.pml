@@ -2,6 +2,8 @@
 /* A writer that may be gone leaves the register, and nothing is degraded: the view says that it is in doubt, a notice
  * that names its registration is appended to its lane, and when `folded` has passed the notice it is removed. It may
  * only have slept: then it registers again, under a higher number, before it acknowledges anything behind the notice.
+ * With LEAVES nobody is removed; instead a writer that has nothing to add leaves the register by itself, when its entry
+ * is folded, and may come back; its command may be executed late, behind its next registration.
  * One lane, whose node fails over to a replica that lags; the roll call waits for whoever is registered; other writers
  * answer it at once. The folder and the remover may stop for any time. README.md says what is left out.
  *
@@ -26,7 +28,18 @@ bool doubt;
 byte said;                                /* era of which the writer says that its entry is there */
 byte failovers, highest;                  /* highest: the number that was given last */
 bool shard, acknowledged, denied;
+byte leaves;                              /* the number of a registration that its writer has given up; 0: none */
 
+#ifdef LEFT_WITHOUT_NUMBER
+#define IS_LEFT (registered > 0)
+#else
+#define IS_LEFT (registered == leaves)
+#endif
+#ifdef NUMBER_KEPT
+#define GAVE_UP false
+#else
+#define GAVE_UP (registered <= left)
+#endif
 #ifdef NOT_FENCED
 #define IS_FENCED false
 #else
@@ -93,6 +106,7 @@ end:
 /* Adds the key. It reads the view and the tail, and what it read may be used much later. */
 proctype writer()
 {
+    byte left;                       /* the registration that it gave up last */
     byte given, number, removed;     /* of its registration, as home says and as it goes by; of a notice that it met */
     byte at, read_era = 1;           /* its reader's position, and the era that it reads */
     byte own_era = 1, kept_at;       /* the era that its entry was met under, and where */
@@ -105,7 +119,7 @@ end:
        /* registers, or again: the view says that it is in doubt, or not there; or it has met a notice */
     :: atomic { (number == 0 || missing || IS_FENCED) && given == number && highest < REGISTRATIONS ->
            if
-           :: registered == 0 || doubt || registered <= removed -> highest++; registered = highest; doubt = false
+           :: registered == 0 || doubt || registered <= removed || GAVE_UP -> highest++; registered = highest; doubt = false
            :: else
            fi;
            given = registered; missing = false; v_era = 0; v_folded = 0;
@@ -113,6 +127,15 @@ end:
            number = given
 #endif
        }
+#ifdef LEAVES
+       /* nothing of it is kept or under way: it leaves. What it has read is nothing, and it acknowledges nothing */
+    :: atomic { number > 0 && given == number && !kept && left == 0 ->
+           leaves = number; left = number;
+#ifndef LEAVES_UNDER_WAY
+           number = 0; given = 0; reads = false; r_era = 0; r_last = 0; r_key = 0; r_removed = 0;
+#endif
+           v_era = 0; v_folded = 0; missing = false }
+#endif
        /* sends its entry, perhaps twice, as after a broken connection */
     :: atomic { number > 0 && !kept -> append(KEY) }
        /* a tail read, and what follows from it */
@@ -174,6 +197,21 @@ end:
     od
 }
 
+/* What was sent to home, perhaps on a connection that broke */
+proctype sent()
+{
+    byte seen;
+end:
+    do
+    :: atomic { leaves > 0 ->
+           if
+           :: IS_LEFT -> registered = 0; doubt = false; said = 0
+           :: else
+           fi;
+           leaves = 0; judge() }
+    od
+}
+
 proctype folder()
 {
     byte f_era = 1, last, noted, seen;
@@ -216,6 +254,10 @@ init {
         run node();
         run writer();
         run folder();
+#ifdef LEAVES
+        run sent()
+#else
         run remover()
+#endif
     }
 }

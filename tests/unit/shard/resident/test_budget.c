@@ -126,6 +126,29 @@ static void test_budget_take__never_passes_the_limit(void **state)
     assert_false(budget_take(&b, 1));
 }
 
+/* What loads ask for from @from on, as soon as they may, in @us; in bytes. */
+static uint64_t asked_in(struct budget *b, uint64_t from, uint64_t us)
+{
+    uint64_t asked = 0, now = from;
+    while ((now = budget_load_at(b, now, 1000)) < from + us)
+        asked += 1000;
+    return asked;
+}
+
+static void test_budget_load_at__keeps_to_the_rate(void **state)
+{
+    (void)state;
+    struct budget b;
+    budget_init(&b, 100);
+    assert_int_equal(b.load_rate, BUDGET_LOAD_RATE);
+    b.load_rate = 1000000;
+    assert_in_range(asked_in(&b, 1000000, 1000000), 1000000, 1000000 + BUDGET_LOAD_BURST + 1000);
+    /* and no more than a burst is made up for */
+    assert_in_range(asked_in(&b, 9000000, 1000000), 1000000, 1000000 + BUDGET_LOAD_BURST + 1000);
+    b.load_rate = 0;
+    assert_true(budget_load_at(&b, 5, UINT32_MAX) == 5 && budget_load_at(&b, 5, UINT32_MAX) == 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -135,6 +158,7 @@ int main(void)
         cmocka_unit_test(test_budget_granted__takes_the_least_of_the_groups_above),
         cmocka_unit_test(test_budget_default__is_at_most_half_of_the_machine),
         cmocka_unit_test(test_budget_take__never_passes_the_limit),
+        cmocka_unit_test(test_budget_load_at__keeps_to_the_rate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
