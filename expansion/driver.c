@@ -336,6 +336,7 @@ static enum err begin(struct driver *d, struct error *e)
 {
     const struct driver_options *o = d->o;
     d->fence.link = d->link;
+    d->fence.logs = o->logs != NULL;
     d->fence.tombstone_ms = o->tombstone_ms;
     d->fence.on_view = o->on_view;
     d->fence.know = o->know;

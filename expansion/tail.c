@@ -202,6 +202,7 @@ static enum err begin(struct follower *t, const struct tail_options *o, struct e
     t->state = "starting";
     t->link = link_new(o->nodes, o->redis_timeout_ms, "twinbloom-tail");
     t->fence.link = t->link;
+    t->fence.logs = t->o->logs != NULL;
     t->fence.tombstone_ms = o->tombstone_ms;
     return t->link == NULL ? error_set(e, ERR_NOMEM, "out of memory")
                            : names_init(&t->fence.names, o->prefix, o->filter, o->filter_length, e);

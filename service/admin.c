@@ -210,6 +210,7 @@ static struct admin *admin_new(struct service *s, const char *name)
     a->service = s;
     a->link = link_new(&s->nodes, s->redis_timeout_ms, name);
     a->fence.link = a->link;
+    a->fence.logs = s->logs != NULL;
     a->fence.on_view = service_on_published;
     a->fence.know = service_knows;
     a->fence.on_view_arg = s;

@@ -395,6 +395,7 @@ void *keeper_run(void *service)
     k->service = service;
     k->link = link_new(&k->service->nodes, k->service->redis_timeout_ms, "twinbloom-keeper");
     k->fence.link = k->link;
+    k->fence.logs = k->service->logs != NULL;
     k->fence.on_view = service_on_published;
     k->fence.know = service_knows;
     k->fence.on_view_arg = service;

@@ -96,6 +96,8 @@ static enum view_outcome read_view(struct catalog_filter *f, const redisReply *r
     view->references = 1;
     view->home = store_server(f->catalog->store, NODE_HOME);
     enum err code = fence_parse_view(&view->v, &f->names, reply, e);
+    if (code == ERR_OK && view->v.log)
+        code = view_refuse_core(&view->v, e);
     if (code == ERR_OK)
         code = shared_view_derive(view, f, e);
     if (code == ERR_NOT_FOUND && view->v.dropped == VIEW_DROP_DONE)

@@ -28,6 +28,8 @@ struct fence {
     struct view_stamp latest; /* what was known before the view was loaded last */
     /* Of a filter that is a log, as its view had it when it was loaded last: the keys of a generation. */
     bool log;
+    bool logs; /* set by the caller: filters are logs here, and a view of shards alone is refused; else the
+                  other way round */
     uint64_t log_keys[2], log_keys_of[2];
     uint64_t replaced; /* the incarnation that was stored then, and counts as none; 0: there was none */
     struct script_call call;

@@ -82,6 +82,8 @@ enum err fence_load_any(struct fence *f, struct view *out, struct error *e)
         return error_set(e, ERR_NOT_FOUND,
                          "the metadata node came back with a filter that was replaced since");
     }
+    if (code == ERR_OK && out->log != f->logs)
+        code = view_refuse_core(out, e);
     f->log = code == ERR_OK && out->log;
     for (unsigned s = 0; s < 2 && code == ERR_OK; s++) {
         f->log_keys[s] = out->keys[s];

@@ -81,6 +81,9 @@ struct view_field {
 MUST_CHECK enum err view_parse(struct view *out, const struct view_field *fields, size_t count,
                                struct error *e);
 
+/* ERR_FORMAT: it is a log where there are none, or none where all filters are. */
+enum err view_refuse_core(const struct view *v, struct error *e);
+
 /* Called for each field of the stored form; @value is valid during the call only. Needs no memory. */
 typedef void view_field_fn(void *arg, const char *name, const char *value);
 void view_format(const struct view *v, view_field_fn *fn, void *arg);

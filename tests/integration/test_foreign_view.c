@@ -144,7 +144,7 @@ static void test_later_format__is_an_error_and_nothing_changes(void **state)
     assert_int_equal(coordinator_check(&one, 1000, 100, KEY_NO), 100);
     /* A later version changes the view, and its shards move. */
     filter_open(&f, SHARDS, true);
-    set_field("format", "3");
+    set_field("format", "4");
     set_field("generation0", "in a form that nobody here can read");
     remove_tombstones();
     coordinator_run(&one, 1200); /* counts on their way arrive */
@@ -164,10 +164,10 @@ static void test_later_format__is_an_error_for_who_comes_new(void **state)
 {
     (void)state;
     filter_make(&f, SHARDS);
-    set_field("format", "3");
+    set_field("format", "4");
     coordinator_open(&one, &servers, sourced);
-    expect_error(OPERATION_CHECK, ERR_FORMAT, "format 3");
-    expect_error(OPERATION_ADD, ERR_FORMAT, "format 3");
+    expect_error(OPERATION_CHECK, ERR_FORMAT, "format 4");
+    expect_error(OPERATION_ADD, ERR_FORMAT, "format 4");
     /* And as soon as it is known again it is served. */
     set_field("format", "1");
     coordinator_add(&one, 0, 50);
@@ -182,7 +182,7 @@ static void test_later_format__is_left_alone_by_whoever_would_change_it(void **s
     bool done = false;
     assert_non_null(v);
     filter_make(&f, SHARDS);
-    set_field("format", "3");
+    set_field("format", "4");
     char *before = everything();
     gives(ERR_FORMAT, fence_load(&f.fence, v, &e), e);
     gives(ERR_FORMAT, fence_load_any(&f.fence, v, &e), e);
@@ -219,7 +219,7 @@ static void test_too_many_fields__are_damage_and_not_half_a_view(void **state)
     (void)state;
     char name[32];
     filter_make(&f, SHARDS);
-    for (unsigned i = 0; i < 60; i++) {
+    for (unsigned i = 0; i < 600; i++) {
         (void)snprintf(name, sizeof(name), "a%u", i);
         set_field(name, "x");
     }
