@@ -38,9 +38,9 @@ const char *lost_remedy_text(enum lost_remedy remedy)
         [LOST_NOTHING] = "",
         [LOST_HEALED_BY_MEMORY] = "a process that has the shards in memory makes them again",
         [LOST_HEALED_BY_BUILD] = "acknowledged keys may be missing: rebuild the filter from its source",
-        [LOST_HEALED_BY_OPERATOR] =
-            "acknowledged keys may be missing, and there is no source: accept the loss, or "
-            "delete the filter and add its keys again"};
+        [LOST_HEALED_BY_OPERATOR] = ("acknowledged keys may be missing, and there is no source: accept the "
+                                     "loss, or delete the filter and "
+                                     "add its keys again")};
     return texts[remedy];
 }
 
