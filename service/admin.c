@@ -120,7 +120,7 @@ static void post(struct mailbox *to, struct admin_call *call, struct mailbox *ba
 static bool knows_no_log(const struct admin_call *call)
 {
     static admin_fn *const those[] = {admin_scandump, admin_loadchunk, admin_load_complete, admin_load_status,
-                                      admin_count,    admin_accept,    admin_shards};
+                                      admin_accept};
     for (size_t i = 0; i < sizeof(those) / sizeof(those[0]); i++)
         if (call->fn == those[i])
             return true;
