@@ -6,11 +6,17 @@
 
 /* --- lanes --- */
 
+/* Keys are set in the layer that has begun where their entry is. Of several lanes the first that says so
+ * counts: a key may then be in the layer behind its own, but in one layer of the two. */
 static enum err apply(void *arg, const struct tail_record *record, struct error *e)
 {
     struct log_input *in = arg;
     struct key_hash keys[LOG_KEYS_MAX];
     uint8_t added[LOG_KEYS_MAX];
+    struct error unknown; /* a layer that the view had not yet: nobody reads its shards */
+    if (record->entry.kind == LOG_LAYER && record->entry.sequence == in->generation->number &&
+        resident_begin_layer(in->resident, 0, record->id, record->entry.layer, &unknown) == ERR_OK)
+        return ERR_OK;
     for (unsigned i = 0; i < record->entry.count; i++)
         keys[i] = log_entry_hash(&record->entry, i);
     return resident_apply(in->resident, 0, record->id, keys, record->entry.count, added, e);

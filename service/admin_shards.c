@@ -131,7 +131,7 @@ static uint32_t cells_max(const struct survey *s)
         bytes += geometry_shard_bytes(&s->g->layers[i].geometry);
     if (s->bits == NULL || bytes <= LOG_SHARDS_SAMPLE / CELLS_MAX)
         return CELLS_MAX;
-    uint64_t most = LOG_SHARDS_SAMPLE / bytes;
+    uint64_t most = bytes == 0 ? 0 : LOG_SHARDS_SAMPLE / bytes;
     return most == 0 ? 1 : (uint32_t)most;
 }
 
@@ -205,7 +205,8 @@ static enum err read_bits(struct survey *s, unsigned layer, struct layer_map *m,
                      .layer = layer,
                      .sampled = generation_bytes(s->g) > LOG_SHARDS_SAMPLE,
                      .bytes = malloc(LOG_SHARDS_RUN)};
-    uint32_t most = LOG_SHARDS_RUN / (geometry_shard_bytes(&s->g->layers[layer].geometry) | 1);
+    uint32_t shard_bytes = geometry_shard_bytes(&s->g->layers[layer].geometry);
+    uint32_t most = shard_bytes == 0 ? 0 : LOG_SHARDS_RUN / shard_bytes;
     enum err code = b.bytes == NULL ? error_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
     for (uint64_t at = 0; at < m->shards && code == ERR_OK; at += b.sampled ? m->per_cell : most) {
         uint32_t first = (uint32_t)at, left = m->shards - first, count = left < most ? left : most;

@@ -35,8 +35,7 @@ static void test_tb_count__estimates_over_all_layers(void **state)
 static unsigned long long number_behind(const char *body, const char *name)
 {
     const char *at = strstr(body, name);
-    if (at == NULL)
-        fail_msg("no %s in %s", name, body);
+    assert_non_null(at);
     return strtoull(at + strlen(name), NULL, 10);
 }
 
