@@ -8,6 +8,7 @@
  * answer is kept for a while, the longer the more it cost. Possible failure modes are: Redis is away, the
  * counts take longer than DEADLINE_MS (ERR_TIMEOUT), or the last survey, of any filter, took long and has
  * just ended (ERR_BUSY): whoever may read must not have the admin thread for himself. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
@@ -207,8 +208,10 @@ static enum err read_bits(struct survey *s, unsigned layer, struct layer_map *m,
                      .bytes = malloc(LOG_SHARDS_RUN)};
     uint32_t shard_bytes = geometry_shard_bytes(&s->g->layers[layer].geometry);
     uint32_t most = shard_bytes == 0 ? 0 : LOG_SHARDS_RUN / shard_bytes;
+    const uint32_t per_cell = m->per_cell;
+    assert(per_cell > 0);
     enum err code = b.bytes == NULL ? error_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
-    for (uint64_t at = 0; at < m->shards && code == ERR_OK; at += b.sampled ? m->per_cell : most) {
+    for (uint64_t at = 0; at < m->shards && code == ERR_OK; at += b.sampled ? per_cell : most) {
         uint32_t first = (uint32_t)at, left = m->shards - first, count = left < most ? left : most;
         if (b.sampled)
             count = 1;
@@ -220,7 +223,7 @@ static enum err read_bits(struct survey *s, unsigned layer, struct layer_map *m,
             code = read_run(&b, i, 1, e);
             if (code != ERR_LOST)
                 continue;
-            m->lost[i / m->per_cell]++;
+            m->lost[i / per_cell]++;
             code = ERR_OK;
         }
     }

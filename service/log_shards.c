@@ -14,26 +14,22 @@ struct log_shards {
     const struct generation *g; /* of the view */
 };
 
-static enum err open_input(struct log_shards *s, struct link *l, struct names *names, uint64_t generation,
-                           struct error *e)
+static enum err open_input(struct log_shards *s, struct link *l, const struct names *names,
+                           uint64_t generation, struct error *e)
 {
     enum err code = log_view_load(l, names, &s->view, e);
     if (code != ERR_OK)
         return code;
     unsigned slot = generation % 2;
     const struct log_generation *g = &s->view.slot[slot];
-    names->incarnation = s->view.incarnation;
-    if (g->shape.number != generation)
+    if (s->view.incarnation != names->incarnation || g->shape.number != generation)
         return error_set(e, ERR_CONFLICT, "the filter has no generation %" PRIu64 " any more", generation);
     s->g = &g->shape;
-    code = log_input_init(&s->input, l, names, &s->view, slot, e);
-    if (code == ERR_OK) /* entries that no shard has yet are read as keys of the layer that had begun */
-        resident_begin(s->input.resident, 0, (struct log_id){0}, g->folded[0].layers);
-    return code;
+    return log_input_init(&s->input, l, names, &s->view, slot, e);
 }
 
-enum err log_shards_open(struct log_shards **out, struct link *l, struct names *names, uint64_t generation,
-                         struct error *e)
+enum err log_shards_open(struct log_shards **out, struct link *l, const struct names *names,
+                         uint64_t generation, struct error *e)
 {
     struct log_shards *s = calloc(1, sizeof(*s));
     if (s == NULL)
@@ -51,6 +47,11 @@ void log_shards_close(struct log_shards *s)
     if (s != NULL)
         log_input_fini(&s->input);
     free(s);
+}
+
+uint64_t log_shards_seed(const struct log_shards *s)
+{
+    return s->view.seed;
 }
 
 enum err log_shards_read(struct log_shards *s, unsigned layer, uint32_t first, uint32_t count, uint8_t *out,

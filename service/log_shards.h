@@ -11,12 +11,15 @@
 
 struct log_shards;
 
-/* Those of @generation, as @names' filter has it now; sets the incarnation of @names. ERR_CONFLICT: the
+/* Those of @generation of the filter @names, under that incarnation. ERR_CONFLICT: the
  * filter has no such generation any more, or it was never folded, as one that is being built. */
-MUST_CHECK enum err log_shards_open(struct log_shards **out, struct link *l, struct names *names,
+MUST_CHECK enum err log_shards_open(struct log_shards **out, struct link *l, const struct names *names,
                                     uint64_t generation, struct error *e);
 /* NULL is fine. */
 void log_shards_close(struct log_shards *s);
+
+/* Secret of the keys' hashes. */
+uint64_t log_shards_seed(const struct log_shards *s);
 
 /* Read the shards [@first, @first + @count) of @layer to @out, each without its header, one behind the other;
  * zeros where tags are. ERR_LOST: one of them is missing, or is something else. ERR_CONFLICT: a lane was
