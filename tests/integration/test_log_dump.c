@@ -97,8 +97,8 @@ static void test_dump__has_every_key_of_all_layers(void **state)
     }
 }
 
-/* The last keys may be in the lane alone when all chunks are read; the first chunk is read again when they are
- * in shards. */
+/* The last keys may be in the lane alone when all chunks are read; the first chunk is read again when they
+ * are in shards. */
 static void test_dump__each_chunk_has_its_keys_whenever_it_is_read(void **state)
 {
     (void)state;
