@@ -6,23 +6,35 @@
 
 /* --- lanes --- */
 
+struct applying {
+    struct log_input *in;
+    unsigned lane;
+};
+
+/* Keys are set in the layer that has begun where their entry is. */
 static enum err apply(void *arg, const struct tail_record *record, struct error *e)
 {
-    struct log_input *in = arg;
+    const struct applying *to = arg;
+    struct resident *r = to->in->resident;
     struct key_hash keys[LOG_KEYS_MAX];
     uint8_t added[LOG_KEYS_MAX];
+    struct error unknown; /* a layer that the view had not yet: nobody reads its shards */
+    if (record->entry.kind == LOG_LAYER && record->entry.sequence == to->in->generation->number &&
+        resident_begin_layer(r, to->lane, record->id, record->entry.layer, &unknown) == ERR_OK)
+        return ERR_OK;
     for (unsigned i = 0; i < record->entry.count; i++)
         keys[i] = log_entry_hash(&record->entry, i);
-    return resident_apply(in->resident, 0, record->id, keys, record->entry.count, added, e);
+    return resident_apply(r, to->lane, record->id, keys, record->entry.count, added, e);
 }
 
 static enum err read_lane(struct log_input *in, unsigned i, struct error *e)
 {
     const struct lane *lane = &in->lane[i];
+    struct applying to = {.in = in, .lane = i};
     enum tail_state state = TAIL_MORE;
     enum err code = ERR_OK;
     while (code == ERR_OK && state == TAIL_MORE)
-        code = lane_read(in->link, lane, &in->at[i], apply, in, &state, e);
+        code = lane_read(in->link, lane, &in->at[i], apply, &to, &state, e);
     if (code != ERR_OK || state == TAIL_COMPLETE)
         return code;
     return error_set(e, ERR_CONFLICT, "lane %.*s: %s: the shards cannot be compared with what it had",
@@ -90,15 +102,19 @@ static enum err read_shards(struct compare_input *input, unsigned layer, uint32_
 /* --- making it --- */
 
 static enum err init(struct log_input *in, struct link *l, const struct names *names,
-                     const struct generation *g, const struct trusted *eras, struct error *e)
+                     const struct generation *g, const struct trusted *eras, unsigned lanes, struct error *e)
 {
     uint16_t tag = hash_tag(names->incarnation, names->filter, names->filter_length, g->number);
-    *in = (struct log_input){
-        .input = {.read = read_shards}, .link = l, .names = names, .generation = g, .eras = *eras};
+    *in = (struct log_input){.input = {.read = read_shards},
+                             .link = l,
+                             .names = names,
+                             .generation = g,
+                             .eras = *eras,
+                             .lanes = lanes};
     budget_init(&in->budget, UINT64_MAX);
     enum err code = placement_resolve(&in->placement, names, g, link_nodes(l), e);
     if (code == ERR_OK)
-        code = resident_new(&in->resident, g->seed, 1, &in->budget, e);
+        code = resident_new(&in->resident, g->seed, lanes, &in->budget, e);
     for (unsigned i = 0; i < g->layer_count && code == ERR_OK; i++)
         code = resident_add_layer(in->resident, &g->layers[i].geometry, tag, e);
     return code;
@@ -108,23 +124,23 @@ enum err log_input_init(struct log_input *in, struct link *l, const struct names
                         const struct log_view *v, unsigned slot, struct error *e)
 {
     const struct log_generation *g = &v->slot[slot];
-    enum err code = init(in, l, names, &g->shape, &v->eras, e);
+    enum err code = init(in, l, names, &g->shape, &v->eras, v->lane_count, e);
     for (unsigned i = 0; i < v->lane_count && code == ERR_OK; i++) {
         code = log_view_lane_at(v, names, link_nodes(l), i, &in->lane[i], e);
         in->at[i] = g->folded[i].position;
         if (code == ERR_OK && !log_view_is_folded(v, g, i))
             code = error_set(e, ERR_CONFLICT, "the generation was not folded in lane %u", i);
+        if (code == ERR_OK)
+            resident_begin(in->resident, i, in->at[i].id, g->folded[i].layers);
     }
-    in->lanes = v->lane_count;
     return code;
 }
 
 enum err log_input_init_build(struct log_input *in, const struct builder *b, struct error *e)
 {
-    enum err code = init(in, b->fold.link, b->fold.names, &b->shape, &b->eras, e);
+    enum err code = init(in, b->fold.link, b->fold.names, &b->shape, &b->eras, b->lane_count, e);
     memcpy(in->lane, b->stream, sizeof(in->lane));
     memcpy(in->at, b->noted, sizeof(in->at));
-    in->lanes = b->lane_count;
     return code;
 }
 

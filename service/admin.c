@@ -119,8 +119,7 @@ static void post(struct mailbox *to, struct admin_call *call, struct mailbox *ba
 /* Work on shards as they were before there was a log. */
 static bool knows_no_log(const struct admin_call *call)
 {
-    static admin_fn *const those[] = {admin_scandump, admin_loadchunk, admin_load_complete, admin_load_status,
-                                      admin_count,    admin_accept,    admin_shards};
+    static admin_fn *const those[] = {admin_loadchunk, admin_load_complete, admin_load_status, admin_accept};
     for (size_t i = 0; i < sizeof(those) / sizeof(those[0]); i++)
         if (call->fn == those[i])
             return true;

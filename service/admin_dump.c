@@ -5,10 +5,13 @@
  * that was written under the view of that moment, so in a layer that the header's view names. A layer's
  * shards are read after that, and bits are never taken out of them. What is read carries its tags: it is the
  * shard that the view names, and not a lost one. A cutover in between is noticed by the generation's number.
- */
+ *
+ * Of a filter that is a log: such a key is in its layer's shards when a chunk of that layer is read, or else
+ * in the lanes behind what the shards have. From there it is put into that layer (log_shards_read()). */
 #include <stdlib.h>
 #include "base/clock.h"
 #include "service/admin.h"
+#include "service/log_shards.h"
 #include "shard/fence_dump.h"
 
 enum { RETRY_US = 20000 };
@@ -25,13 +28,33 @@ static void reply_piece(struct reply *r, uint64_t next, const void *bytes, size_
     reply_bulk(r, bytes, length);
 }
 
+static const char degraded[] =
+    "keys of the filter may be lost, until it is healed: a dump would not have them";
+
+static enum err begin_header(struct admin *a, struct dump_header *out, struct error *e)
+{
+    const struct generation *g = view_current(&a->view);
+    struct log_shards *s = NULL;
+    if (a->view.degraded)
+        return error_set(e, ERR_LOST, "%s", degraded);
+    if (view_unsure(&a->view) > 0)
+        return error_set(e, ERR_LOST, "%s", unsure_shards);
+    enum err code = dump_header_of(out, &a->view, g->layer_count, e);
+    if (code != ERR_OK || !a->view.log)
+        return code;
+    code = log_shards_open(&s, a->link, &a->fence.names, g->number, e);
+    if (code == ERR_OK)
+        out->seed = log_shards_seed(s);
+    log_shards_close(s);
+    return code;
+}
+
 static void send_header(struct admin *a, struct reply *r, struct error *e)
 {
     const struct generation *g = view_current(&a->view);
     struct dump_header header;
     struct buffer bytes = {0};
-    enum err code = view_unsure(&a->view) > 0 ? error_set(e, ERR_LOST, "%s", unsure_shards)
-                                              : dump_header_of(&header, &a->view, g->layer_count, e);
+    enum err code = begin_header(a, &header, e);
     for (unsigned i = 0; i < g->layer_count && code == ERR_OK; i++) {
         code = fence_items(&a->fence, g, i, &header.layers[i].items, e);
         if (header.layers[i].items > DUMP_ITEMS_MAX)
@@ -88,6 +111,32 @@ static enum err read_run(struct admin *a, const struct dump_header *h, const str
     }
 }
 
+/* The same of a filter that is a log. Its view is looked at again after each failure that it may explain. */
+static enum err read_log_run(struct admin *a, const struct dump_header *h, const struct dump_run *run,
+                             uint8_t *out, struct error *e)
+{
+    uint64_t deadline = clock_mono_us() + (uint64_t)a->config->redis_timeout_ms * 1000;
+    for (;;) {
+        struct log_shards *s = NULL;
+        struct dump_header now;
+        enum err code = a->view.degraded ? error_set(e, ERR_LOST, "%s", degraded)
+                                         : log_shards_open(&s, a->link, &a->fence.names,
+                                                           view_current(&a->view)->number, e);
+        if (code == ERR_OK)
+            code = log_shards_read(s, run->layer, run->first, run->count, out, e);
+        log_shards_close(s);
+        if ((code != ERR_LOST && code != ERR_CONFLICT) || clock_mono_us() >= deadline)
+            return code == ERR_CONFLICT ? ERR_LOST : code;
+        clock_sleep_us(RETRY_US);
+        code = fence_load(&a->fence, &a->view, e);
+        if (code == ERR_OK &&
+            (dump_header_of(&now, &a->view, h->layer_count, e) != ERR_OK || now.id != h->id))
+            code = ERR_CONFLICT;
+        if (code != ERR_OK)
+            return code;
+    }
+}
+
 static void send_chunk(struct admin *a, struct reply *r, const struct dump_header *h, uint32_t number,
                        struct error *e)
 {
@@ -99,6 +148,7 @@ static void send_chunk(struct admin *a, struct reply *r, const struct dump_heade
     size_t length = DUMP_CHUNK_HEADER + run.bytes;
     uint8_t *chunk = malloc(length);
     enum err code = chunk == NULL ? error_set(e, ERR_NOMEM, "out of memory")
+                    : a->view.log ? read_log_run(a, h, &run, chunk + DUMP_CHUNK_HEADER, e)
                                   : read_run(a, h, &run, chunk + DUMP_CHUNK_HEADER, e);
     if (code == ERR_OK) {
         dump_chunk_encode(h, number, &run, chunk);

@@ -4,9 +4,11 @@
 #include <math.h>
 #include <stdlib.h>
 #include <strings.h>
+#include "base/clock.h"
 #include "base/random.h"
 #include "expansion/memory.h"
 #include "service/admin.h"
+#include "service/log_shards.h"
 #include "shard/request/key_client.h"
 
 /* All that the lanes have now is counted, whichever coordinator added it: what the view has may be some
@@ -170,6 +172,32 @@ void admin_debug(struct admin *a, struct admin_call *call)
 /* A change of the view in the middle is no loss: again under the new one. */
 enum { COUNT_MS = 5000, COUNT_TRIES = 3 };
 
+/* ERR_LOST also where the view has changed. */
+static enum err count_log_once(struct admin *a, double *in_layer, struct error *e)
+{
+    struct log_shards *s = NULL;
+    uint64_t deadline = clock_mono_us() + (uint64_t)COUNT_MS / COUNT_TRIES * 1000;
+    enum err code = log_shards_open(&s, a->link, &a->fence.names, view_current(&a->view)->number, e);
+    if (code == ERR_OK)
+        code = log_shards_count(s, deadline, in_layer, e);
+    log_shards_close(s);
+    return code == ERR_CONFLICT ? ERR_LOST : code;
+}
+
+static enum err count_once(struct admin *a, double *in_layer, struct error *e)
+{
+    const struct generation *g = view_current(&a->view);
+    uint64_t lost;
+    if (!g->built)
+        return error_set(e, ERR_CONFLICT, "the filter is not built yet");
+    if (a->view.log)
+        return count_log_once(a, in_layer, e);
+    enum err code = fence_complete(&a->fence, &a->view, &lost, e); /* or shards may be under old names yet */
+    return code == ERR_OK ? fence_count_keys(&a->fence, &a->view, g, BITS_RANGES_MAX, COUNT_MS / COUNT_TRIES,
+                                             in_layer, e)
+                          : code;
+}
+
 void admin_count(struct admin *a, struct admin_call *call)
 {
     struct reply r = {.out = &call->reply, .protocol = call->protocol};
@@ -178,14 +206,8 @@ void admin_count(struct admin *a, struct admin_call *call)
     enum err code = ERR_LOST;
     for (int i = 0; i < COUNT_TRIES && code == ERR_LOST; i++) {
         code = load(a, call, &items);
-        uint64_t lost;
-        if (code == ERR_OK) /* or some shards may be under old names yet */
-            code = fence_complete(&a->fence, &a->view, &lost, &call->error);
-        if (code == ERR_OK && !view_current(&a->view)->built)
-            code = error_set(&call->error, ERR_CONFLICT, "the filter is not built yet");
         if (code == ERR_OK)
-            code = fence_count_keys(&a->fence, &a->view, view_current(&a->view), BITS_RANGES_MAX,
-                                    COUNT_MS / COUNT_TRIES, in_layer, &call->error);
+            code = count_once(a, in_layer, &call->error);
     }
     for (unsigned i = 0; code == ERR_OK && i < view_current(&a->view)->layer_count; i++)
         keys += in_layer[i];

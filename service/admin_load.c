@@ -16,6 +16,8 @@ static const char bad_data[] = "ERR received bad data";
 static const char invalid_offset[] = "ERR invalid offset - no link found";
 static const char no_dump[] =
     "ERR received bad data: this is no piece of a Twinbloom dump (a dump of RedisBloom cannot be loaded)";
+static const char log_dump[] =
+    "ERR received bad data: the dump is of a filter that was made with append_log = yes";
 static const char too_big[] = "ERR invalid chunk - Too big for current filter";
 
 /* One BF.LOADCHUNK. */
@@ -214,6 +216,11 @@ static void take_header(struct load *l)
     }
     if (dump_header_decode(&header, data->data, data->length, l->e) != ERR_OK) {
         refuse(l, bad_data);
+        return;
+    }
+    if (header.version == DUMP_VERSION_LOG) {
+        (void)error_set(l->e, ERR_FORMAT, "the dump is of a filter that is a log");
+        refuse(l, log_dump);
         return;
     }
     if (!dump_position_chunk(&header, (uint64_t)l->call->position, &number) || number != 1) {

@@ -2,16 +2,20 @@
 /* How full the shards of a filter are, and which are lost, for a map of at most CELLS_MAX cells a layer.
  *
  * The happy path is: the view is read, then the counts of its shards (P:{F}:count, FENCE_ITEMS_AT_ONCE a
- * command: no bit is counted); what is lost the keeper has found, and only then tags are looked at. The
+ * command: no bit is counted); what is lost the keeper has found, and only then tags are looked at. Of a
+ * filter that is a log there are no such counts: bits are counted, of at most LOG_SHARDS_SAMPLE bytes, or of
+ * one shard a layer. The
  * answer is kept for a while, the longer the more it cost. Possible failure modes are: Redis is away, the
  * counts take longer than DEADLINE_MS (ERR_TIMEOUT), or the last survey, of any filter, took long and has
  * just ended (ERR_BUSY): whoever may read must not have the admin thread for himself. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
 #include "service/admin.h"
 #include "service/field.h"
 #include "service/keeper.h"
+#include "service/log_shards.h"
 #include "service/watch.h"
 
 enum {
@@ -109,14 +113,27 @@ struct survey {
     struct admin *a;
     const struct generation *g;
     uint64_t deadline_us;
-    bool lost; /* the keeper has found some */
+    bool lost;               /* the keeper has found some */
+    struct log_shards *bits; /* of a filter that is a log; else NULL */
 };
 
-static void begin_map(struct layer_map *m, uint32_t shards)
+static void begin_map(struct layer_map *m, uint32_t shards, uint32_t cells_max)
 {
-    uint32_t per_cell = (shards + CELLS_MAX - 1) / CELLS_MAX;
+    uint32_t per_cell = (shards + cells_max - 1) / cells_max;
     *m = (struct layer_map){
         .shards = shards, .per_cell = per_cell, .cells = (shards + per_cell - 1) / per_cell};
+}
+
+/* Where bits are counted, one shard of each cell of all layers is no more than the sample. */
+static uint32_t cells_max(const struct survey *s)
+{
+    uint64_t bytes = 0;
+    for (unsigned i = 0; i < s->g->layer_count; i++)
+        bytes += geometry_shard_bytes(&s->g->layers[i].geometry);
+    if (s->bits == NULL || bytes <= LOG_SHARDS_SAMPLE / CELLS_MAX)
+        return CELLS_MAX;
+    uint64_t most = bytes == 0 ? 0 : LOG_SHARDS_SAMPLE / bytes;
+    return most == 0 ? 1 : (uint32_t)most;
 }
 
 static enum err read_counts(struct survey *s, unsigned layer, struct layer_map *m, struct error *e)
@@ -142,6 +159,78 @@ static enum err read_counts(struct survey *s, unsigned layer, struct layer_map *
     return ERR_OK;
 }
 
+/* --- by the bits --- */
+
+static uint32_t in_cell(const struct layer_map *m, uint32_t cell)
+{
+    uint32_t first = cell * m->per_cell;
+    return m->shards - first < m->per_cell ? m->shards - first : m->per_cell;
+}
+
+struct bits {
+    struct survey *s;
+    struct layer_map *m;
+    unsigned layer;
+    bool sampled; /* one shard of each cell stands for all */
+    uint8_t *bytes;
+};
+
+static void take_bits(const struct bits *b, uint32_t shard, const uint8_t *bytes)
+{
+    const struct layer *l = &b->s->g->layers[b->layer];
+    struct layer_map *m = b->m;
+    uint32_t cell = shard / m->per_cell, stands_for = b->sampled ? in_cell(m, cell) : 1;
+    double keys = log_shards_keys(&l->geometry, bytes), room = (double)l->capacity / m->shards;
+    double fill = room > 0 ? keys / room : 0;
+    m->keys += (uint64_t)(keys * stands_for + 0.5);
+    m->sum[cell] += fill * stands_for;
+    m->most[cell] = fill > m->most[cell] ? fill : m->most[cell];
+}
+
+static enum err read_run(struct bits *b, uint32_t first, uint32_t count, struct error *e)
+{
+    uint32_t shard_bytes = geometry_shard_bytes(&b->s->g->layers[b->layer].geometry);
+    if (clock_mono_us() > b->s->deadline_us)
+        return error_set(e, ERR_TIMEOUT, "reading the bits of %u shards took too long", b->m->shards);
+    enum err code = log_shards_read(b->s->bits, b->layer, first, count, b->bytes, e);
+    for (uint32_t i = 0; code == ERR_OK && i < count; i++)
+        take_bits(b, first + i, b->bytes + (size_t)i * shard_bytes);
+    return code;
+}
+
+/* Shards one by one where some of them are lost. */
+static enum err read_bits(struct survey *s, unsigned layer, struct layer_map *m, struct error *e)
+{
+    struct bits b = {.s = s,
+                     .m = m,
+                     .layer = layer,
+                     .sampled = generation_bytes(s->g) > LOG_SHARDS_SAMPLE,
+                     .bytes = malloc(LOG_SHARDS_RUN)};
+    uint32_t shard_bytes = geometry_shard_bytes(&s->g->layers[layer].geometry);
+    uint32_t most = shard_bytes == 0 ? 0 : LOG_SHARDS_RUN / shard_bytes;
+    const uint32_t per_cell = m->per_cell;
+    assert(per_cell > 0);
+    enum err code = b.bytes == NULL ? error_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
+    for (uint64_t at = 0; at < m->shards && code == ERR_OK; at += b.sampled ? per_cell : most) {
+        uint32_t first = (uint32_t)at, left = m->shards - first, count = left < most ? left : most;
+        if (b.sampled)
+            count = 1;
+        code = read_run(&b, first, count, e);
+        if (code != ERR_LOST)
+            continue;
+        code = ERR_OK;
+        for (uint32_t i = first; i < first + count && code == ERR_OK; i++) {
+            code = read_run(&b, i, 1, e);
+            if (code != ERR_LOST)
+                continue;
+            m->lost[i / per_cell]++;
+            code = ERR_OK;
+        }
+    }
+    free(b.bytes);
+    return code;
+}
+
 static enum err read_lost(struct survey *s, unsigned layer, struct layer_map *m, struct error *e)
 {
     const struct view *v = &s->a->view;
@@ -156,12 +245,6 @@ static enum err read_lost(struct survey *s, unsigned layer, struct layer_map *m,
     }
     free(is);
     return code;
-}
-
-static uint32_t in_cell(const struct layer_map *m, uint32_t cell)
-{
-    uint32_t first = cell * m->per_cell;
-    return m->shards - first < m->per_cell ? m->shards - first : m->per_cell;
 }
 
 /* [[cell, shards], ...] of those cells that have any. */
@@ -213,8 +296,8 @@ static enum err generation_fields(struct fields *f, struct survey *s, struct err
     field_number(f, "node_count", s->g->node_count);
     field_array(f, "layers", s->g->layer_count);
     for (unsigned layer = 0; code == ERR_OK && layer < s->g->layer_count; layer++) {
-        begin_map(m, s->g->layers[layer].geometry.shards);
-        code = read_counts(s, layer, m, e);
+        begin_map(m, s->g->layers[layer].geometry.shards, cells_max(s));
+        code = s->bits != NULL ? read_bits(s, layer, m, e) : read_counts(s, layer, m, e);
         if (code == ERR_OK)
             code = read_lost(s, layer, m, e);
         if (code == ERR_OK)
@@ -227,8 +310,16 @@ static enum err generation_fields(struct fields *f, struct survey *s, struct err
 static enum err write_generation(struct reply *r, struct survey *s, struct error *e)
 {
     struct fields f;
+    struct admin *a = s->a;
+    enum err code = ERR_OK;
+    if (a->view.log)
+        code = log_shards_open(&s->bits, a->link, &a->fence.names, s->g->number, e);
+    if (code != ERR_OK)
+        return code;
     fields_begin(&f, r->protocol);
-    enum err code = generation_fields(&f, s, e);
+    code = generation_fields(&f, s, e);
+    log_shards_close(s->bits);
+    s->bits = NULL;
     if (code == ERR_OK)
         fields_end(&f, r);
     else
@@ -236,7 +327,8 @@ static enum err write_generation(struct reply *r, struct survey *s, struct error
     return code;
 }
 
-/* The generation in use, then the one that is being built or may be gone back to. */
+/* The generation in use, then the one that is being built or may be gone back to. The shards of a filter that
+ * is a log are not read while they are being built: its builder has most of their keys. */
 static enum err survey_filter(struct admin *a, struct admin_call *call, struct reply *r, bool *lost)
 {
     struct error *e = &call->error;
@@ -248,13 +340,15 @@ static enum err survey_filter(struct admin *a, struct admin_call *call, struct r
     if (code != ERR_OK)
         return code;
     const struct keeper_note note = keeper_note(a->service, call->filter, call->filter_length);
-    *lost = watch_lost_shards(&note, &a->view) > view_unsure(&a->view);
+    *lost = !a->view.log && watch_lost_shards(&note, &a->view) > view_unsure(&a->view);
     struct survey s = {.a = a,
                        .g = view_current(&a->view),
                        .lost = *lost,
                        .deadline_us = clock_mono_us() + (uint64_t)DEADLINE_MS * 1000};
     code = write_generation(&each, &s, e);
     s.g = view_alternate(&a->view);
+    if (a->view.log && s.g != NULL && !s.g->built)
+        s.g = NULL;
     s.lost = false;
     if (code == ERR_OK && s.g != NULL)
         code = write_generation(&each, &s, e);

@@ -12,6 +12,7 @@ enum {
     MAGIC_BYTES = 8,
     HEADER_FIXED = 64,
     LAYER_BYTES = 40,
+    MIX_BYTES = 8, /* of DUMP_VERSION_LOG, behind the layers */
     CHECKSUM_BYTES = 8,
     LAYERS_BITS = 5,
 };
@@ -22,10 +23,13 @@ enum {
 static const struct widths {
     unsigned number_bits, id_bits;
     uint64_t chunks_max;
-} widths_of[] = {[1] = {28, 20, 1 << 24}, [DUMP_VERSION] = {16, 10, (1 << 16) - 2}};
+} widths_of[] = {[1] = {28, 20, 1 << 24},
+                 [DUMP_VERSION] = {16, 10, (1 << 16) - 2},
+                 [DUMP_VERSION_LOG] = {16, 10, (1 << 16) - 2}};
 
 _Static_assert(GENERATION_LAYERS_MAX < 1 << LAYERS_BITS, "the number of layers has its bits");
-_Static_assert(HEADER_FIXED + GENERATION_LAYERS_MAX * LAYER_BYTES + CHECKSUM_BYTES == DUMP_HEADER_LIMIT,
+_Static_assert(HEADER_FIXED + GENERATION_LAYERS_MAX * LAYER_BYTES + MIX_BYTES + CHECKSUM_BYTES ==
+                   DUMP_HEADER_LIMIT,
                "the largest header");
 _Static_assert(DUMP_CHUNK_HEADER + SHARD_BYTES_MAX <= DUMP_CHUNK_BYTES, "a chunk holds whole shards");
 
@@ -162,9 +166,10 @@ enum err dump_header_of(struct dump_header *out, const struct view *v, unsigned 
     const struct generation *g = view_current(v);
     if (layers == 0 || layers > g->layer_count)
         return error_set(e, ERR_RANGE, "the filter has %u layers, not %u", g->layer_count, layers);
-    *out = (struct dump_header){.version = DUMP_VERSION,
+    *out = (struct dump_header){.version = v->log ? DUMP_VERSION_LOG : DUMP_VERSION,
                                 .id = make_id(v->incarnation, g->number, layers, DUMP_CHUNK_BYTES),
-                                .seed = g->seed,
+                                .seed = v->log ? 0 : g->seed,
+                                .mix = v->log ? g->seed : 0,
                                 .capacity = g->capacity,
                                 .error_rate = g->error_rate,
                                 .expansion = v->expansion,
@@ -184,10 +189,16 @@ enum err dump_header_of(struct dump_header *out, const struct view *v, unsigned 
     return ERR_OK;
 }
 
+static size_t header_length(uint32_t version, unsigned layers)
+{
+    return HEADER_FIXED + (size_t)layers * LAYER_BYTES + (version == DUMP_VERSION_LOG ? MIX_BYTES : 0) +
+           CHECKSUM_BYTES;
+}
+
 void dump_header_encode(const struct dump_header *h, struct buffer *out)
 {
     uint8_t bytes[DUMP_HEADER_LIMIT];
-    size_t length = HEADER_FIXED + h->layer_count * LAYER_BYTES + CHECKSUM_BYTES;
+    size_t length = header_length(h->version, h->layer_count);
     memcpy(bytes, header_magic, MAGIC_BYTES);
     uint8_t *to = put_u32(bytes + MAGIC_BYTES, h->version);
     to = put_u32(to, (uint32_t)length);
@@ -209,6 +220,8 @@ void dump_header_encode(const struct dump_header *h, struct buffer *out)
         to = put_double(to, l->error_rate);
         to = put_u64(to, l->items);
     }
+    if (h->version == DUMP_VERSION_LOG)
+        to = put_u64(to, h->mix);
     (void)put_u64(to, XXH3_64bits(bytes, length - CHECKSUM_BYTES));
     buffer_append(out, bytes, length);
 }
@@ -262,8 +275,8 @@ enum err dump_header_decode(struct dump_header *out, const void *bytes, size_t l
     if (!dump_is_header(bytes, length) || length < HEADER_FIXED + CHECKSUM_BYTES)
         return error_set(e, ERR_PARSE, "dump: not a header");
     uint32_t version = get_u32(&at);
-    if (version == 0 || version > DUMP_VERSION)
-        return error_set(e, ERR_PARSE, "dump: version %u is not 1 to %d", version, DUMP_VERSION);
+    if (version == 0 || version > DUMP_VERSION_LOG)
+        return error_set(e, ERR_PARSE, "dump: version %u is not 1 to %d", version, DUMP_VERSION_LOG);
     uint32_t said = get_u32(&at);
     *out = (struct dump_header){.version = version};
     out->id = get_u64(&at);
@@ -275,7 +288,7 @@ enum err dump_header_decode(struct dump_header *out, const void *bytes, size_t l
     out->chunks = get_u32(&at);
     out->layer_count = get_u32(&at);
     if (out->layer_count == 0 || out->layer_count > GENERATION_LAYERS_MAX || said != length ||
-        length != HEADER_FIXED + out->layer_count * LAYER_BYTES + CHECKSUM_BYTES)
+        length != header_length(version, out->layer_count))
         return error_set(e, ERR_PARSE, "dump: a header of %zu bytes with %u layers", length,
                          out->layer_count);
     for (unsigned i = 0; i < out->layer_count; i++) {
@@ -288,6 +301,8 @@ enum err dump_header_decode(struct dump_header *out, const void *bytes, size_t l
         l->error_rate = get_double(&at);
         l->items = get_u64(&at);
     }
+    if (version == DUMP_VERSION_LOG)
+        out->mix = get_u64(&at);
     if (get_u64(&at) != XXH3_64bits(bytes, length - CHECKSUM_BYTES))
         return error_set(e, ERR_PARSE, "dump: the header's checksum is wrong");
     return check_header(out, e);

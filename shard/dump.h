@@ -17,10 +17,11 @@
 
 enum {
     DUMP_VERSION = 2,            /* 1 had wider positions, and is still read */
+    DUMP_VERSION_LOG = 3,        /* of a filter that is a log; as 2, with a mix */
     DUMP_CHUNK_BYTES = 4 << 20,  /* of the chunks that are made: four of the largest shards */
     DUMP_CHUNK_LIMIT = 16 << 20, /* of those that are accepted */
     DUMP_CHUNK_HEADER = 48,
-    DUMP_HEADER_LIMIT = 72 + GENERATION_LAYERS_MAX * 40,
+    DUMP_HEADER_LIMIT = 80 + GENERATION_LAYERS_MAX * 40,
     DUMP_EXPANSION_MAX = 32768
 };
 
@@ -38,6 +39,7 @@ struct dump_header {
     uint32_t version;
     uint64_t id;
     uint64_t seed; /* secret of the hash */
+    uint64_t mix;  /* of the generation (hash_mix()); 0 but in DUMP_VERSION_LOG */
     uint64_t capacity;
     double error_rate;
     uint32_t expansion;   /* 0: non-scaling */
@@ -54,7 +56,8 @@ struct dump_run {
     uint32_t bytes; /* of all of them */
 };
 
-/* The header of a dump of the first @layers layers of @v's generation in use; items are 0. ERR_RANGE: there
+/* The header of a dump of the first @layers layers of @v's generation in use; items are 0, and of a filter
+ * that is a log the seed, which @v has not. ERR_RANGE: there
  * are not so many layers, or more chunks than a position can say. */
 MUST_CHECK enum err dump_header_of(struct dump_header *out, const struct view *v, unsigned layers,
                                    struct error *e);

@@ -175,6 +175,26 @@ static void test_dump_header__is_refused_with_a_value_out_of_bounds(void **state
     }
 }
 
+/* The seed is the filter's, which its summary has not. */
+static void test_dump_header__of_a_log_has_a_mix(void **state)
+{
+    (void)state;
+    struct view v = view_of_two_layers();
+    v.log = true;
+    struct dump_header h = header_of(&v, 2), again;
+    struct buffer bytes = {0};
+    struct error e = {""};
+    h.seed = 0x77;
+    dump_header_encode(&h, &bytes);
+    assert_int_equal(dump_header_decode(&again, bytes.data, bytes.length, &e), ERR_OK);
+    assert_int_equal(again.version, DUMP_VERSION_LOG);
+    assert_int_equal(again.seed, 0x77);
+    assert_int_equal(again.mix, 0x1234);
+    assert_int_equal(dump_position(&again, 2), dump_position(&h, 2));
+    assert_int_equal(dump_header_decode(&again, bytes.data, bytes.length - 8, &e), ERR_PARSE);
+    buffer_fini(&bytes);
+}
+
 static void test_dump_header__of_a_version_to_come_is_refused(void **state)
 {
     (void)state;
@@ -183,7 +203,7 @@ static void test_dump_header__of_a_version_to_come_is_refused(void **state)
     struct buffer bytes = {0};
     struct error e = {""};
     dump_header_encode(&h, &bytes);
-    bytes.data[8] = DUMP_VERSION + 1;
+    bytes.data[8] = DUMP_VERSION_LOG + 1;
     XXH64_hash_t sum = XXH3_64bits(bytes.data, bytes.length - 8);
     memcpy(bytes.data + bytes.length - 8, &sum, 8);
     assert_int_equal(dump_header_decode(&again, bytes.data, bytes.length, &e), ERR_PARSE);
@@ -359,6 +379,7 @@ int main(void)
         cmocka_unit_test(test_dump_header__is_decoded_as_it_was_encoded),
         cmocka_unit_test(test_dump_header__is_refused_with_any_byte_changed_or_cut),
         cmocka_unit_test(test_dump_header__is_refused_with_a_value_out_of_bounds),
+        cmocka_unit_test(test_dump_header__of_a_log_has_a_mix),
         cmocka_unit_test(test_dump_header__of_a_version_to_come_is_refused),
         cmocka_unit_test(test_dump_run_at__covers_every_shard_once_in_order),
         cmocka_unit_test(test_dump_position__is_below_2_to_31_and_of_one_dump),
