@@ -151,7 +151,8 @@ static bool is_read_here(struct driver *d, struct log_status *status)
     if (!filters_status(d->o->logs, d->o->filter, d->o->filter_length, status))
         return false;
     for (unsigned i = 0; i < 2; i++)
-        here |= status->generation[i].answers && status->generation[i].number == view_current(&d->view)->number;
+        here |=
+            status->generation[i].answers && status->generation[i].number == view_current(&d->view)->number;
     return here;
 }
 
@@ -267,6 +268,7 @@ enum err driver_log_cutover(struct driver *d, struct error *e)
         return code;
     end_builder(d);
     d->cutover_us = clock_mono_us() - began;
+    fence_announce(&d->fence); /* who is not asked reads no lane, and would go on with the old one */
     code = driver_log_reload(d, e);
     if (code == ERR_OK)
         code = open_client(d, e);
@@ -284,7 +286,10 @@ enum err driver_log_rollback(struct driver *d, struct error *e)
     if (code != ERR_OK || d->view.phase != PHASE_SWITCHED)
         return code;
     code = grace_switch(d->link, &d->fence.names, view_alternate(&d->view)->number, e);
-    return code == ERR_OK ? driver_log_reload(d, e) : code;
+    if (code != ERR_OK)
+        return code;
+    fence_announce(&d->fence);
+    return driver_log_reload(d, e);
 }
 
 /* The generation that is not read leaves the view; its shards are deleted by driver_log_clear(). */
@@ -295,7 +300,10 @@ enum err driver_log_leave(struct driver *d, struct error *e)
         return code;
     end_builder(d);
     code = grace_forget(d->link, &d->fence.names, view_alternate(&d->view)->number, NULL, e);
-    return code == ERR_OK ? driver_log_reload(d, e) : code;
+    if (code != ERR_OK)
+        return code;
+    fence_announce(&d->fence);
+    return driver_log_reload(d, e);
 }
 
 enum err driver_log_clear(struct driver *d, struct error *e)

@@ -244,14 +244,33 @@ static void look_at_tail(struct keeper *k, const struct config_filter *c, enum e
         tails_keep(tails, c->name);
 }
 
+/* There is no view. What a coordinator that was killed has left of the filter is deleted, and its name is
+ * taken off the list. Nobody makes it meanwhile: that needs the mutex. */
+static void clear_log(struct keeper *k, struct watched *w, bool held)
+{
+    struct error e;
+    if (held || !k->listed || keeper_is_hasty(k, w->dropped_at))
+        return;
+    enum err code =
+        admin_drop_filter(k->service, k->config, &k->fence, &k->view, w->name, w->length, DROP_IF_BEGUN, &e);
+    if (code != ERR_OK && code != ERR_NOT_FOUND)
+        w->dropped_at = clock_mono_us();
+}
+
 /* A filter that is a log: its control tends it, and says what is wrong with it. */
 static enum err look_at_log(struct keeper *k, struct watched *w, const struct config_filter *c, bool held,
                             struct error *e)
 {
+    uint64_t seen = watch_seen(w); /* one that is made behind the look at the view is another one */
     enum err code = load_kept(k, w, c, held, e);
     if (code == ERR_NOT_FOUND && c != NULL && k->view.dropped != VIEW_DROP_BEGUN) {
         make_missing(k, w, c->table[0] != '\0');
         code = fence_load(&k->fence, &k->view, e);
+    }
+    if (code == ERR_NOT_FOUND && c == NULL) {
+        if (seen != 0)
+            service_on_dropped(k->service, w->name, w->length, seen);
+        clear_log(k, w, held);
     }
     if (code == ERR_OK) {
         service_on_seen(k->service, w->name, w->length, k->view.incarnation);
@@ -371,8 +390,11 @@ static void look_at_all(struct keeper *k)
         return;
     atomic_store(&k->service->filters, names->elements);
     for (size_t i = 0; i < names->elements && !atomic_load(&k->service->stop); i++)
-        if (config_find(c, names->element[i]->str, (size_t)names->element[i]->len) == NULL)
+        if (config_find(c, names->element[i]->str, (size_t)names->element[i]->len) == NULL) {
+            k->listed = true;
             (void)look(k, names->element[i]->str, (size_t)names->element[i]->len);
+            k->listed = false;
+        }
     freeReplyObject(names);
     look_at_unlisted(k);
     watch_forget(k->service->watch, k->round);

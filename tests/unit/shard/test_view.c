@@ -194,9 +194,9 @@ static void test_view_parse__leaves_what_a_later_format_says_alone(void **state)
     }
     pairs[FIELDS].value = "2";
     assert_int_equal(parse(pairs, FIELDS + 1, &e), ERR_OK);
-    pairs[FIELDS].value = "3";
+    pairs[FIELDS].value = "4";
     assert_int_equal(parse(pairs, FIELDS + 1, &e), ERR_FORMAT);
-    assert_non_null(strstr(e.text, "format 3"));
+    assert_non_null(strstr(e.text, "format 4"));
     assert_non_null(strstr(e.text, "upgrade"));
     /* Whatever else it says, and wherever the field stands: nothing of it is known. */
     for (size_t i = 0; i < FIELDS; i++) {
@@ -210,7 +210,7 @@ static void test_view_parse__leaves_what_a_later_format_says_alone(void **state)
     pairs[FIELDS] = pairs[0];
     pairs[0] = (struct pair){"format", "18446744073709551615"};
     assert_int_equal(parse(pairs, FIELDS + 1, &e), ERR_FORMAT);
-    const struct pair marker[] = {{"dropped", "done"}, {"format", "3"}};
+    const struct pair marker[] = {{"dropped", "done"}, {"format", "4"}};
     assert_int_equal(parse(marker, 2, &e), ERR_FORMAT);
 }
 
