@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "service/admin.h"
+#include "service/epochs.h"
 #include "service/keeper.h"
 #include "shard/fence_dump.h"
 #include "shard/registry.h"
@@ -67,6 +68,7 @@ static enum err drop_log(struct service *s, const struct config *config, struct 
     if (code != ERR_OK)
         return code;
     fence_announce(f);
+    epochs_hold(s->epochs, 0, f->names.filter, 0, 0);
     log_info("filter_deleted", "filter=%s shards=%" PRIu64 " expired=%d", log_quote(name),
              generation_shards(view_current(v)), when == DROP_IF_DUE);
     service_on_dropped(s, name, length, v->incarnation);

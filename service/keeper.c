@@ -15,6 +15,7 @@
 #include "service/watch.h"
 #include "shard/latest.h"
 #include "shard/registry.h"
+#include "shard/request/filters.h"
 
 enum { ACT_EVERY_US = 1000 * 1000 /* see keeper_is_hasty() */ };
 
@@ -257,6 +258,24 @@ static void clear_log(struct keeper *k, struct watched *w, bool held)
         w->dropped_at = clock_mono_us();
 }
 
+/* Which version of the view, k->view, this coordinator serves. All its event loops serve the same; one that
+ * answers from the generation before still serves the version before. */
+static void note_served(struct keeper *k, const struct watched *w)
+{
+    struct epochs *epochs = k->service->epochs;
+    const char *filter = k->fence.names.filter;
+    struct log_status *s = malloc(sizeof(*s));
+    if (s == NULL)
+        return;
+    if (!filters_status(k->service->logs, w->name, w->length, s))
+        epochs_hold(epochs, 0, filter, 0, 0);
+    else if (s->state == FILTER_OPEN && s->generation[k->view.current].answers &&
+             s->generation[k->view.current].number == view_current(&k->view)->number)
+        epochs_hold(epochs, 0, filter, s->incarnation, s->version);
+    epochs_found(epochs, filter, k->view.incarnation, k->view.epoch);
+    free(s);
+}
+
 /* A filter that is a log: its control tends it, and says what is wrong with it. */
 static enum err look_at_log(struct keeper *k, struct watched *w, const struct config_filter *c, bool held,
                             struct error *e)
@@ -267,6 +286,8 @@ static enum err look_at_log(struct keeper *k, struct watched *w, const struct co
         make_missing(k, w, c->table[0] != '\0');
         code = fence_load(&k->fence, &k->view, e);
     }
+    if (code == ERR_NOT_FOUND)
+        epochs_hold(k->service->epochs, 0, k->fence.names.filter, 0, 0);
     if (code == ERR_NOT_FOUND && c == NULL) {
         if (seen != 0)
             service_on_dropped(k->service, w->name, w->length, seen);
@@ -274,6 +295,7 @@ static enum err look_at_log(struct keeper *k, struct watched *w, const struct co
     }
     if (code == ERR_OK) {
         service_on_seen(k->service, w->name, w->length, k->view.incarnation);
+        note_served(k, w);
         keeper_problem(w, k->view.degraded && view_current(&k->view)->built
                               ? "acknowledged keys may be missing: no key is reported absent"
                               : "");
