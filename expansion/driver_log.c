@@ -148,12 +148,22 @@ static bool is_apart(const struct driver *d)
 static bool is_read_here(struct driver *d, struct log_status *status)
 {
     bool here = false;
-    if (!filters_status(d->o->logs, d->o->filter, d->o->filter_length, status))
+    if (!filters_status(d->o->logs, d->o->filter, d->o->filter_length, status) ||
+        status->incarnation != d->view.incarnation)
         return false;
     for (unsigned i = 0; i < 2; i++)
         here |=
             status->generation[i].answers && status->generation[i].number == view_current(&d->view)->number;
     return here;
+}
+
+static enum err open_client(struct driver *d, struct error *e)
+{
+    const struct driver_options *o = d->o;
+    if (d->client == NULL)
+        d->client = key_client_new(o->logs, o->nodes, o->redis_timeout_ms);
+    return d->client == NULL ? error_set(e, ERR_NOMEM, "out of memory")
+                             : key_client_open(d->client, o->filter, o->filter_length, e);
 }
 
 /* After a cutover a process answers from the generation before until it has the next one in memory: what is
@@ -165,18 +175,11 @@ static enum err await_generation(struct driver *d, struct error *e)
     while (code == ERR_OK && !is_read_here(d, status)) {
         filters_look(d->o->logs, d->o->filter, d->o->filter_length);
         code = driver_nap(d, "this coordinator to load the new generation", e);
+        if (code == ERR_OK)
+            code = open_client(d, e); /* it may have held a filter of that name that was lost */
     }
     free(status);
     return code;
-}
-
-static enum err open_client(struct driver *d, struct error *e)
-{
-    const struct driver_options *o = d->o;
-    if (d->client == NULL)
-        d->client = key_client_new(o->logs, o->nodes, o->redis_timeout_ms);
-    return d->client == NULL ? error_set(e, ERR_NOMEM, "out of memory")
-                             : key_client_open(d->client, o->filter, o->filter_length, e);
 }
 
 static enum err ask_client(struct driver *d, bool adds, size_t count, const char *const *keys,
