@@ -148,11 +148,22 @@ static bool is_apart(const struct driver *d)
 static bool is_read_here(struct driver *d, struct log_status *status)
 {
     bool here = false;
-    if (!filters_status(d->o->logs, d->o->filter, d->o->filter_length, status))
+    if (!filters_status(d->o->logs, d->o->filter, d->o->filter_length, status) ||
+        status->incarnation != d->view.incarnation)
         return false;
     for (unsigned i = 0; i < 2; i++)
-        here |= status->generation[i].answers && status->generation[i].number == view_current(&d->view)->number;
+        here |=
+            status->generation[i].answers && status->generation[i].number == view_current(&d->view)->number;
     return here;
+}
+
+static enum err open_client(struct driver *d, struct error *e)
+{
+    const struct driver_options *o = d->o;
+    if (d->client == NULL)
+        d->client = key_client_new(o->logs, o->nodes, o->redis_timeout_ms);
+    return d->client == NULL ? error_set(e, ERR_NOMEM, "out of memory")
+                             : key_client_open(d->client, o->filter, o->filter_length, e);
 }
 
 /* After a cutover a process answers from the generation before until it has the next one in memory: what is
@@ -164,18 +175,11 @@ static enum err await_generation(struct driver *d, struct error *e)
     while (code == ERR_OK && !is_read_here(d, status)) {
         filters_look(d->o->logs, d->o->filter, d->o->filter_length);
         code = driver_nap(d, "this coordinator to load the new generation", e);
+        if (code == ERR_OK)
+            code = open_client(d, e); /* it may have held a filter of that name that was lost */
     }
     free(status);
     return code;
-}
-
-static enum err open_client(struct driver *d, struct error *e)
-{
-    const struct driver_options *o = d->o;
-    if (d->client == NULL)
-        d->client = key_client_new(o->logs, o->nodes, o->redis_timeout_ms);
-    return d->client == NULL ? error_set(e, ERR_NOMEM, "out of memory")
-                             : key_client_open(d->client, o->filter, o->filter_length, e);
 }
 
 static enum err ask_client(struct driver *d, bool adds, size_t count, const char *const *keys,
@@ -267,6 +271,7 @@ enum err driver_log_cutover(struct driver *d, struct error *e)
         return code;
     end_builder(d);
     d->cutover_us = clock_mono_us() - began;
+    fence_announce(&d->fence); /* who is not asked reads no lane, and would go on with the old one */
     code = driver_log_reload(d, e);
     if (code == ERR_OK)
         code = open_client(d, e);
@@ -284,7 +289,10 @@ enum err driver_log_rollback(struct driver *d, struct error *e)
     if (code != ERR_OK || d->view.phase != PHASE_SWITCHED)
         return code;
     code = grace_switch(d->link, &d->fence.names, view_alternate(&d->view)->number, e);
-    return code == ERR_OK ? driver_log_reload(d, e) : code;
+    if (code != ERR_OK)
+        return code;
+    fence_announce(&d->fence);
+    return driver_log_reload(d, e);
 }
 
 /* The generation that is not read leaves the view; its shards are deleted by driver_log_clear(). */
@@ -295,7 +303,10 @@ enum err driver_log_leave(struct driver *d, struct error *e)
         return code;
     end_builder(d);
     code = grace_forget(d->link, &d->fence.names, view_alternate(&d->view)->number, NULL, e);
-    return code == ERR_OK ? driver_log_reload(d, e) : code;
+    if (code != ERR_OK)
+        return code;
+    fence_announce(&d->fence);
+    return driver_log_reload(d, e);
 }
 
 enum err driver_log_clear(struct driver *d, struct error *e)

@@ -14,6 +14,7 @@
 #include "service/users.h"
 #include "shard/registry.h"
 #include "shard/request/key_client.h"
+#include "shard/view/drop.h"
 #include "shard/view/make.h"
 
 enum { WAIT_MS = 200, DEFAULT_EXPANSION = 2 };
@@ -495,11 +496,28 @@ static enum err check_memory_of_log(const struct service *s, const struct fence 
     return code;
 }
 
+/* What somebody began to delete is deleted first; what lies there else is told. */
+static enum err make_way(struct service *s, struct fence *f, const char *name, size_t length, struct view *is,
+                         const struct work *work, struct error *e)
+{
+    enum err code = fence_load_any(f, is, e);
+    if (code == ERR_OK && is->dropped == VIEW_KEPT)
+        return error_set(e, ERR_EXISTS, "the filter exists already");
+    if (code == ERR_OK)
+        code = log_drop(f->link, &f->names, work, e);
+    if (code == ERR_OK) {
+        filters_look(s->logs, name, length);
+        fence_announce(f);
+    }
+    return code == ERR_NOT_FOUND ? ERR_OK : code;
+}
+
 static enum err make_log(struct service *s, const struct config *config, struct fence *f, const char *name,
                          size_t length, const struct recipe *r, struct mutex *mutex, struct error *e)
 {
     enum { LANES = 1 };
     struct placement on;
+    struct view *is = malloc(sizeof(*is));
     struct log_view *v = malloc(sizeof(*v));
     const struct work work = {.fn = hold_mutex, .arg = mutex};
     struct make_options o = {.capacity = r->capacity,
@@ -509,7 +527,11 @@ static enum err make_log(struct service *s, const struct config *config, struct 
                              .lanes = LANES,
                              .placement = &on,
                              .shard_bytes = (uint32_t)config->shard_bytes};
-    enum err code = v == NULL ? error_set(e, ERR_NOMEM, "out of memory") : service_claim(s, f->link, e);
+    enum err code =
+        is == NULL || v == NULL ? error_set(e, ERR_NOMEM, "out of memory") : service_claim(s, f->link, e);
+    if (code == ERR_OK)
+        code = make_way(s, f, name, length, is, &work, e);
+    free(is);
     if (code == ERR_OK)
         code = placement_choose(&on, &s->nodes, r->nodes, e);
     if (code == ERR_OK)

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "service/admin.h"
+#include "service/epochs.h"
 #include "service/keeper.h"
 #include "shard/fence_dump.h"
 #include "shard/registry.h"
@@ -52,14 +53,22 @@ static enum err drop_log(struct service *s, const struct config *config, struct 
     uint64_t due_ms;
     const struct work work = {.fn = hold_mutex, .arg = mutex};
     enum err code = fence_load_any(f, v, e);
-    if (code == ERR_OK)
+    bool was = code == ERR_OK;
+    if (was)
         code = may_drop(v, when, &due_ms, e);
-    if (code == ERR_OK)
+    if (code == ERR_OK || code == ERR_NOT_FOUND) /* who deleted it may have been killed behind the view */
         code = log_drop(f->link, &f->names, &work, e);
     filters_look(s->logs, name, length);
+    if (code == ERR_NOT_FOUND || (code == ERR_OK && !was)) {
+        code = admin_list_log(f->link, config->prefix, name, length, false, e);
+        if (code == ERR_OK)
+            code = fence_drop_nothing(f, mutex_value(mutex), e);
+        return code != ERR_OK ? code : error_set(e, ERR_NOT_FOUND, "the filter does not exist");
+    }
     if (code != ERR_OK)
         return code;
     fence_announce(f);
+    epochs_hold(s->epochs, 0, f->names.filter, 0, 0);
     log_info("filter_deleted", "filter=%s shards=%" PRIu64 " expired=%d", log_quote(name),
              generation_shards(view_current(v)), when == DROP_IF_DUE);
     service_on_dropped(s, name, length, v->incarnation);

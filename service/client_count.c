@@ -21,7 +21,8 @@ void answer_count(struct meter_answers *to, enum answer answer)
 /* A filter that has no view may be a name that somebody made up. */
 static struct meter_filter *meter_of(struct meter *m, struct catalog_filter *f)
 {
-    if (f->meter == NULL && f->view != NULL)
+    bool is_there = f->view != NULL || (f->open != NULL && f->seen);
+    if (f->meter == NULL && is_there)
         f->meter = meter_filter(m, f->name, f->name_length);
     return f->meter;
 }

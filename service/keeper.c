@@ -15,6 +15,7 @@
 #include "service/watch.h"
 #include "shard/latest.h"
 #include "shard/registry.h"
+#include "shard/request/filters.h"
 
 enum { ACT_EVERY_US = 1000 * 1000 /* see keeper_is_hasty() */ };
 
@@ -244,17 +245,57 @@ static void look_at_tail(struct keeper *k, const struct config_filter *c, enum e
         tails_keep(tails, c->name);
 }
 
+/* There is no view. What a coordinator that was killed has left of the filter is deleted, and its name is
+ * taken off the list. Nobody makes it meanwhile: that needs the mutex. */
+static void clear_log(struct keeper *k, struct watched *w, bool held)
+{
+    struct error e;
+    if (held || !k->listed || keeper_is_hasty(k, w->dropped_at))
+        return;
+    enum err code =
+        admin_drop_filter(k->service, k->config, &k->fence, &k->view, w->name, w->length, DROP_IF_BEGUN, &e);
+    if (code != ERR_OK && code != ERR_NOT_FOUND)
+        w->dropped_at = clock_mono_us();
+}
+
+/* Which version of the view, k->view, this coordinator serves. All its event loops serve the same; one that
+ * answers from the generation before still serves the version before. */
+static void note_served(struct keeper *k, const struct watched *w)
+{
+    struct epochs *epochs = k->service->epochs;
+    const char *filter = k->fence.names.filter;
+    struct log_status *s = malloc(sizeof(*s));
+    if (s == NULL)
+        return;
+    if (!filters_status(k->service->logs, w->name, w->length, s))
+        epochs_hold(epochs, 0, filter, 0, 0);
+    else if (s->state == FILTER_OPEN && s->generation[k->view.current].answers &&
+             s->generation[k->view.current].number == view_current(&k->view)->number)
+        epochs_hold(epochs, 0, filter, s->incarnation, s->version);
+    epochs_found(epochs, filter, k->view.incarnation, k->view.epoch);
+    free(s);
+}
+
 /* A filter that is a log: its control tends it, and says what is wrong with it. */
 static enum err look_at_log(struct keeper *k, struct watched *w, const struct config_filter *c, bool held,
                             struct error *e)
 {
+    uint64_t seen = watch_seen(w); /* one that is made behind the look at the view is another one */
     enum err code = load_kept(k, w, c, held, e);
     if (code == ERR_NOT_FOUND && c != NULL && k->view.dropped != VIEW_DROP_BEGUN) {
         make_missing(k, w, c->table[0] != '\0');
         code = fence_load(&k->fence, &k->view, e);
     }
+    if (code == ERR_NOT_FOUND)
+        epochs_hold(k->service->epochs, 0, k->fence.names.filter, 0, 0);
+    if (code == ERR_NOT_FOUND && c == NULL) {
+        if (seen != 0)
+            service_on_dropped(k->service, w->name, w->length, seen);
+        clear_log(k, w, held);
+    }
     if (code == ERR_OK) {
         service_on_seen(k->service, w->name, w->length, k->view.incarnation);
+        note_served(k, w);
         keeper_problem(w, k->view.degraded && view_current(&k->view)->built
                               ? "acknowledged keys may be missing: no key is reported absent"
                               : "");
@@ -371,8 +412,11 @@ static void look_at_all(struct keeper *k)
         return;
     atomic_store(&k->service->filters, names->elements);
     for (size_t i = 0; i < names->elements && !atomic_load(&k->service->stop); i++)
-        if (config_find(c, names->element[i]->str, (size_t)names->element[i]->len) == NULL)
+        if (config_find(c, names->element[i]->str, (size_t)names->element[i]->len) == NULL) {
+            k->listed = true;
             (void)look(k, names->element[i]->str, (size_t)names->element[i]->len);
+            k->listed = false;
+        }
     freeReplyObject(names);
     look_at_unlisted(k);
     watch_forget(k->service->watch, k->round);

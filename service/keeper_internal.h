@@ -42,6 +42,7 @@ struct keeper {
      * up until then, wall clock; 0: it is not so. */
     uint64_t held_until_ms;
     char held_why[160];
+    bool listed;          /* the filter that is looked at is in P:filters */
     uint64_t next_due_ms; /* the earliest time to come at which a filter is to be deleted; 0: none */
 };
 

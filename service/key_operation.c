@@ -27,7 +27,8 @@ struct key_operation {
     struct open_filter *open; /* while it runs */
     bool is_running, is_released, has_answers;
     bool was_retried;
-    bool errs_on_loss; /* what may be lost is an error, not "maybe" */
+    uint64_t started_at; /* monotonic, us */
+    bool errs_on_loss;   /* what may be lost is an error, not "maybe" */
     enum err status;
     char *error;
     size_t count, filled, bytes_filled;
@@ -190,26 +191,13 @@ static void take_missing(struct key_operation *op, const char *text)
     }
 }
 
-static void on_told(void *arg, enum err code, const char *text)
-{
-    struct key_operation *op = arg;
-    op->was_retried |= op->request.was_delayed;
-    if (code == ERR_NOT_FOUND) {
-        take_missing(op, text);
-    } else {
-        op->has_answers = code == ERR_OK;
-        op->filter->seen |= code == ERR_OK;
-        set_status(op, code, text);
-    }
-    finish(op);
-}
-
 static enum err open_filter(struct key_operation *op, struct catalog_filter *f)
 {
     struct error e = {""};
     if (f->open != NULL && open_filter_is_over(f->open)) {
         open_filter_close(f->open);
         f->open = NULL;
+        f->seen = false;
     }
     struct open_filter *open = f->open;
     enum err code = filters_open(op->port->filters, f->name, f->name_length, &op->open, &e);
@@ -220,17 +208,53 @@ static enum err open_filter(struct key_operation *op, struct catalog_filter *f)
     return code;
 }
 
-static void start(struct key_operation *op, struct catalog_filter *f)
+/* The filter was found; keepers look for one whose name is not listed any more. */
+static void take_found(struct key_operation *op)
 {
-    if (op->filter == NULL)
-        catalog_use(f);
-    else
+    struct catalog_filter *f = op->filter;
+    if (f->seen)
+        return;
+    const struct catalog_options *o = catalog_options(f->catalog);
+    f->seen = true;
+    f->incarnation = open_filter_incarnation(op->open);
+    o->on_seen(o->arg, f->name, f->name_length, f->incarnation);
+}
+
+static void ask(struct key_operation *op);
+
+/* What was known of the name before the operation began may be of a filter that was deleted, and made anew
+ * since. */
+static bool is_outdated(const struct key_operation *op, enum err code)
+{
+    bool of_view = code == ERR_NOT_FOUND || code == ERR_PARSE || code == ERR_FORMAT || code == ERR_WRONG_TYPE;
+    return of_view && open_filter_is_over(op->open) && open_filter_since(op->open) < op->started_at;
+}
+
+static void on_told(void *arg, enum err code, const char *text)
+{
+    struct key_operation *op = arg;
+    op->was_retried |= op->request.was_delayed;
+    if (!op->is_released && is_outdated(op, code)) {
+        leave_filter(op);
         op->was_retried = true;
-    op->filter = f;
-    op->is_running = true;
-    op->has_answers = false;
-    op->errs_on_loss = f->policy.error_on_lost;
-    set_status(op, ERR_OK, "");
+        ask(op);
+        return;
+    }
+    if (code == ERR_NOT_FOUND) {
+        take_missing(op, text);
+    } else {
+        op->has_answers = code == ERR_OK;
+        if (code == ERR_OK)
+            take_found(op);
+        bool foreign = code == ERR_WRONG_TYPE && open_filter_is_over(op->open); /* has the view's name */
+        set_status(op, code, foreign ? "Operation against a key holding the wrong kind of value" : text);
+    }
+    finish(op);
+}
+
+static void ask(struct key_operation *op)
+{
+    struct catalog_filter *f = op->filter;
     if (open_filter(op, f) != ERR_OK) {
         finish_soon(op);
         return;
@@ -241,8 +265,24 @@ static void start(struct key_operation *op, struct catalog_filter *f)
         key_add(p, log, &op->request, op->keys, (unsigned)op->count, op->answers, on_told, op);
     } else if (key_check(p, log, &op->request, op->keys, (unsigned)op->count, op->answers, on_told, op)) {
         op->has_answers = true;
+        take_found(op);
         finish_soon(op);
     }
+}
+
+static void start(struct key_operation *op, struct catalog_filter *f)
+{
+    if (op->filter == NULL)
+        catalog_use(f);
+    else
+        op->was_retried = true;
+    op->filter = f;
+    op->started_at = clock_mono_us();
+    op->is_running = true;
+    op->has_answers = false;
+    op->errs_on_loss = f->policy.error_on_lost;
+    set_status(op, ERR_OK, "");
+    ask(op);
 }
 
 /* --- both --- */

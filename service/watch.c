@@ -118,6 +118,14 @@ struct watched *watch_find(struct watch *watch, const char *name, size_t length)
     return w;
 }
 
+uint64_t watch_seen(struct watched *w)
+{
+    (void)pthread_mutex_lock(&w->watch->lock);
+    uint64_t seen = w->seen;
+    (void)pthread_mutex_unlock(&w->watch->lock);
+    return seen;
+}
+
 struct keeper_note keeper_note(struct service *s, const char *name, size_t length)
 {
     struct watch *watch = s->watch;

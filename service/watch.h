@@ -90,6 +90,8 @@ struct watched *watch_next(struct watch *watch, const struct watched *w);
 /* For the keeper: forget the entries of filters that are deleted, or were never there, and that it has not
  * looked at since round @round. */
 void watch_forget(struct watch *watch, uint64_t round);
+/* The incarnation of the view that it had; 0: none. */
+uint64_t watch_seen(struct watched *w);
 /* For the keeper: the entry of a filter, made if needed. NULL: no memory. */
 struct watched *watch_find(struct watch *watch, const char *name, size_t length);
 /* Write into the note (@out is a member of it); cut where it is too long. */

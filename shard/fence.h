@@ -136,6 +136,8 @@ MUST_CHECK enum err fence_retire(struct fence *f, struct view *v, const char *mu
  * answer: ERR_UNREACHABLE, ERR_TIMEOUT, ERR_CONFIG. */
 MUST_CHECK enum err fence_drop(struct fence *f, struct view *v, uint64_t due_ms, const char *mutex,
                                struct error *e);
+/* There is no filter, and @mutex is held: nothing of the search for it stays in Redis. */
+MUST_CHECK enum err fence_drop_nothing(struct fence *f, const char *mutex, struct error *e);
 /* Where that has begun, by whomever: turn all shards into tombstones, then leave a marker in place of the
  * view for DROP_MARKER_MS. ERR_MUTEX_LOST, ERR_FENCED, ERR_UNREACHABLE, ERR_TIMEOUT: it may be done again. */
 enum { DROP_MARKER_MS = 7 * 24 * 3600 * 1000 };

@@ -107,6 +107,19 @@ enum err fence_drop_complete(struct fence *f, const struct view *v, const char *
     return ERR_OK;
 }
 
+enum err fence_drop_nothing(struct fence *f, const char *mutex, struct error *e)
+{
+    long long answer;
+    struct script_call *c = &f->call;
+    script_begin(c, embedded_no_filter);
+    fence_put_key(f, "view");
+    fence_put_key(f, "leftover");
+    fence_put_key(f, "expansion_flag");
+    fence_put_key(f, "token");
+    script_text(c, mutex);
+    return script_run(c, f->link, fence_home(f), &answer, e);
+}
+
 enum err fence_expire(struct fence *f, uint64_t at_ms, unsigned conditions, bool only_ask, bool *done,
                       struct error *e)
 {

@@ -12,17 +12,17 @@
 /* --- reading --- */
 
 /* Of a view that cannot be read. */
-static enum err tell_what_to_do(const struct names *names, struct error *e)
+static enum err tell_what_to_do(const struct names *names, bool is_log, struct error *e)
 {
     struct key_name key;
     if (e == NULL)
         return ERR_PARSE;
     struct error why = *e;
     names_filter_key(names, "view", &key);
-    return error_set(e, ERR_PARSE,
-                     "key %.*s in Redis: %.300s. Write the field as it was, or delete the key: a coordinator "
-                     "that remembers the filter writes it again",
-                     (int)(key.length < 200 ? key.length : 200), key.text, why.text);
+    return error_set(e, ERR_PARSE, "key %.*s in Redis: %.300s. Write the field as it was%s",
+                     (int)(key.length < 200 ? key.length : 200), key.text, why.text,
+                     is_log ? ""
+                            : ", or delete the key: a coordinator that remembers the filter writes it again");
 }
 
 enum err fence_parse_view(struct view *out, const struct names *names, const redisReply *reply,
@@ -39,7 +39,7 @@ enum err fence_parse_view(struct view *out, const struct names *names, const red
                          reply->type == REDIS_REPLY_ERROR ? reply->str : "not a hash");
     if (reply->elements > 2 * FIELDS_MAX) { /* the one that matters may be behind them */
         (void)error_set(e, ERR_PARSE, "view is damaged: more than %d fields", FIELDS_MAX);
-        return tell_what_to_do(names, e);
+        return tell_what_to_do(names, false, e);
     }
     for (size_t i = 0; i + 1 < reply->elements; i += 2)
         fields[count++] = (struct view_field){.name = reply->element[i]->str,
@@ -47,7 +47,7 @@ enum err fence_parse_view(struct view *out, const struct names *names, const red
                                               .value = reply->element[i + 1]->str,
                                               .value_length = (size_t)reply->element[i + 1]->len};
     enum err code = view_parse(out, fields, count, e);
-    return code == ERR_PARSE ? tell_what_to_do(names, e) : code;
+    return code == ERR_PARSE ? tell_what_to_do(names, out->log, e) : code;
 }
 
 enum err fence_knows(const struct fence *f, const struct generation *g, struct error *e)

@@ -33,6 +33,7 @@ extern const char embedded_load_end[];
 extern const char embedded_mark[];
 extern const char embedded_drop[];
 extern const char embedded_dropped[];
+extern const char embedded_no_filter[];
 extern const char embedded_expire[];
 extern const char embedded_beat[];
 extern const char embedded_enrol[];

@@ -144,7 +144,7 @@ static bool parse_trusted(struct view *v, const char *value, size_t length, stru
     return trusted_parse(&v->trusted, value, length);
 }
 
-static bool parse_trusted_ms(struct view *v, const char *value, size_t length, struct error *e)
+bool view_parse_trusted_ms(struct view *v, const char *value, size_t length, struct error *e)
 {
     (void)e;
     return number_u64(value, length, &v->trusted_ms);
@@ -184,7 +184,7 @@ static const struct field fields_known[] = {
     {"dropped", FIELD_OPTIONAL, parse_dropped, "begun or done"},
     {"expire_at", FIELD_OPTIONAL, view_parse_expire_at, "Unix milliseconds"},
     {"trusted", FIELD_OPTIONAL, parse_trusted, "replication ids"},
-    {"trusted_ms", FIELD_OPTIONAL, parse_trusted_ms, "Unix milliseconds"},
+    {"trusted_ms", FIELD_OPTIONAL, view_parse_trusted_ms, "Unix milliseconds"},
     {"recovery", FIELD_OPTIONAL, parse_recovery, "nothing, due or fence"},
     {"unsure", FIELD_OPTIONAL, parse_unsure, "a list of shards"},
 };
@@ -205,18 +205,17 @@ static enum err damaged(struct error *e, const char *field, const char *why)
     return error_set(e, ERR_PARSE, "view is damaged: field %s %s", field, why);
 }
 
-/* @why, or what was expected. */
-static enum err refuse(struct error *e, const struct field *known, const struct view_field *found,
-                       const char *why)
+enum err view_refuse(struct error *e, const char *name, const char *expected, const struct view_field *found,
+                     const char *why)
 {
     char text[64]; /* its beginning: a generation is long, and @why quotes the part */
     size_t n = found->value_length < sizeof(text) - 1 ? found->value_length : sizeof(text) - 1;
     memcpy(text, found->value, n);
     text[n] = '\0';
     if (why[0] != '\0')
-        return error_set(e, ERR_PARSE, "view is damaged: field %s: %.250s", known->name, why);
-    return error_set(e, ERR_PARSE, "view is damaged: field %s must be %s; here is %s", known->name,
-                     known->expected, log_quote(text));
+        return error_set(e, ERR_PARSE, "view is damaged: field %s: %.250s", name, why);
+    return error_set(e, ERR_PARSE, "view is damaged: field %s must be %s; here is %s", name, expected,
+                     log_quote(text));
 }
 
 /* The generation whose shards are unsure; NULL: there is none. */
@@ -316,7 +315,7 @@ enum err view_parse(struct view *out, const struct view_field *fields, size_t co
         seen[at] = true;
         struct error why = {.text = ""};
         if (!known->parse(out, fields[i].value, fields[i].value_length, &why))
-            return refuse(e, known, &fields[i], why.text);
+            return view_refuse(e, known->name, known->expected, &fields[i], why.text);
     }
     bool marker = out->dropped == VIEW_DROP_DONE;
     for (unsigned i = 0; i < FIELD_COUNT; i++)

@@ -56,20 +56,22 @@ static const struct field {
     const char *name;
     bool is_optional;
     parse_fn *parse;
+    const char *expected;
 } known[] = {
-    {"incarnation", false, view_parse_incarnation},
-    {"version", false, parse_version},
-    {"bloom_filter_current_index", false, view_parse_current},
-    {"generation0", false, view_parse_generation0},
-    {"generation1", false, view_parse_generation1},
-    {"last_generation", false, view_parse_last_generation},
-    {"expansion", false, view_parse_expansion},
-    {"sourced", false, view_parse_sourced},
-    {"degraded", false, parse_degraded},
-    {"deleting", false, parse_deleting},
-    {"keys0", true, parse_keys0},
-    {"keys1", true, parse_keys1},
-    {"expire_at", true, view_parse_expire_at},
+    {"incarnation", false, view_parse_incarnation, "16 hexadecimal digits"},
+    {"version", false, parse_version, "a whole number, 1 or more"},
+    {"bloom_filter_current_index", false, view_parse_current, "0 or 1"},
+    {"generation0", false, view_parse_generation0, "a generation"},
+    {"generation1", false, view_parse_generation1, "a generation"},
+    {"last_generation", false, view_parse_last_generation, "a whole number"},
+    {"expansion", false, view_parse_expansion, "a whole number below 2^32"},
+    {"sourced", false, view_parse_sourced, "0 or 1"},
+    {"degraded", false, parse_degraded, "0 or 1"},
+    {"deleting", false, parse_deleting, "0 or 1"},
+    {"keys0", true, parse_keys0, "a generation's number and keys"},
+    {"keys1", true, parse_keys1, "a generation's number and keys"},
+    {"expire_at", true, view_parse_expire_at, "Unix milliseconds"},
+    {"healthy_ms", true, view_parse_trusted_ms, "Unix milliseconds"},
 };
 
 enum { KNOWN = sizeof(known) / sizeof(known[0]) };
@@ -104,7 +106,7 @@ enum err view_parse_log(struct view *out, const struct view_field *fields, size_
             continue;
         seen[at] = true;
         if (!known[at].parse(out, fields[i].value, fields[i].value_length, &why))
-            return error_set(e, ERR_PARSE, "view is damaged: field %s: %.250s", known[at].name, why.text);
+            return view_refuse(e, known[at].name, known[at].expected, &fields[i], why.text);
     }
     for (unsigned i = 0; i < KNOWN; i++)
         if (!seen[i] && !known[i].is_optional)

@@ -103,6 +103,20 @@ static enum err gone(struct control *c, const char *why, struct error *e)
     return error_set(e, ERR_NOT_FOUND, "%s", why);
 }
 
+static bool is_no_view(enum err code)
+{
+    return code == ERR_PARSE || code == ERR_FORMAT || code == ERR_WRONG_TYPE;
+}
+
+/* What has the view's name is none that this process can read. Requests are told at once; who asks later has
+ * it read again. Of a filter that is open what was read before counts on. */
+static enum err refuse(struct control *c, enum err code, const struct error *e)
+{
+    if (c->filter->state == FILTER_OPENING)
+        log_filter_close(c->filter, code, e->text);
+    return code;
+}
+
 enum err control_load_view(struct control *c, struct error *e)
 {
     struct log_filter *f = c->filter;
@@ -110,7 +124,7 @@ enum err control_load_view(struct control *c, struct error *e)
     if (code == ERR_NOT_FOUND)
         return gone(c, "the filter does not exist", e);
     if (code != ERR_OK)
-        return code;
+        return is_no_view(code) ? refuse(c, code, e) : code;
     if (f->names.incarnation != 0 && c->view->incarnation != f->names.incarnation)
         return gone(c, "the filter was deleted, and made anew", e);
     if (c->view->deleting)

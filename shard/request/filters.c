@@ -35,6 +35,7 @@ struct open_filter {
     unsigned references;  /* under the lock: of workers */
     bool is_listed;       /* under the lock: the name leads to it */
     atomic_bool is_woken; /* a letter is under way, which holds it */
+    uint64_t since;       /* when it was opened: monotonic, us */
     size_t length;
     char name[];
 };
@@ -150,7 +151,7 @@ static void tend(evutil_socket_t fd, short events, void *arg)
         leave(f);
     } else if (f->control != NULL) {
         enum err code = control_tend(f->control, &next, &e);
-        if (code == ERR_NOT_FOUND && log_filter_is_closed(f->log))
+        if (code != ERR_OK && log_filter_is_closed(f->log))
             end(f);
         else
             tend_at(f, next);
@@ -288,6 +289,7 @@ static struct open_filter *open_filter_new(struct filters *fs, const char *name,
         return NULL;
     }
     f->tender = &fs->tender[XXH3_64bits(name, length) / BUCKETS % fs->options.threads];
+    f->since = clock_mono_us();
     f->length = length;
     memcpy(f->name, name, length);
     f->timer = evtimer_new(f->tender->base, tend, f);
@@ -358,6 +360,16 @@ struct log_filter *open_filter_log(const struct open_filter *f)
 bool open_filter_is_over(const struct open_filter *f)
 {
     return log_filter_is_closed(f->log);
+}
+
+uint64_t open_filter_since(const struct open_filter *f)
+{
+    return f->since;
+}
+
+uint64_t open_filter_incarnation(const struct open_filter *f)
+{
+    return log_filter_incarnation(f->log);
 }
 
 bool filters_status(struct filters *fs, const char *name, size_t length, struct log_status *out)

@@ -6,8 +6,10 @@
  *
  * The happy path is: a worker opens a name, and keeps that for as long as it asks; requests wait until the
  * control has the view. Possible failure modes are: there is no such filter, or it was deleted, or made anew
- * (requests are told ERR_NOT_FOUND; open_filter_is_over(): close it, and open the name again); Redis does not
- * answer a control (those of the same thread wait for its timeout, others do not). */
+ * (requests are told ERR_NOT_FOUND; open_filter_is_over(): close it, and open the name again; who began to
+ * ask after open_filter_since() does so too, as the name may be another filter's by then); its view is
+ * damaged, or a foreign key has its name (likewise, with what is wrong); Redis does not answer a control
+ * (those of the same thread wait for its timeout, others do not). */
 #include "shard/request/control.h"
 
 struct filters;
@@ -38,8 +40,12 @@ MUST_CHECK enum err filters_open(struct filters *fs, const char *name, size_t le
 /* Any thread, when no request of the caller is under way. NULL is fine. */
 void open_filter_close(struct open_filter *f);
 struct log_filter *open_filter_log(const struct open_filter *f);
-/* It is closed for good: there is no such filter, or another one has its name. */
+/* It is closed for good: there is no such filter, another one has its name, or its view is damaged. */
 bool open_filter_is_over(const struct open_filter *f);
+/* Monotonic, us: its view was read for the first time after that. */
+uint64_t open_filter_since(const struct open_filter *f);
+/* The incarnation of the filter; for whoever was answered by it. */
+uint64_t open_filter_incarnation(const struct open_filter *f);
 
 /* How the filter fares in this process; false: nobody has it open. Any thread. */
 MUST_CHECK bool filters_status(struct filters *fs, const char *name, size_t length, struct log_status *out);

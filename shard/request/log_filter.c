@@ -205,6 +205,14 @@ bool log_filter_is_closed(struct log_filter *f)
     return closed;
 }
 
+uint64_t log_filter_incarnation(struct log_filter *f)
+{
+    (void)pthread_rwlock_rdlock(&f->lock);
+    uint64_t incarnation = f->names.incarnation;
+    (void)pthread_rwlock_unlock(&f->lock);
+    return incarnation;
+}
+
 void log_filter_set_degraded(struct log_filter *f, bool degraded)
 {
     f->degradations += degraded && !f->degraded;

@@ -20,6 +20,8 @@ struct log_filter *log_filter_new(const struct names *names, const struct nodes 
 void log_filter_look(struct log_filter *f);
 /* It was closed for good: requests are told why. Any thread. */
 bool log_filter_is_closed(struct log_filter *f);
+/* For whoever was answered by it. Any thread. */
+uint64_t log_filter_incarnation(struct log_filter *f);
 /* No request may be under way, and the control must have been freed. False: a lane is being read; call again.
  * NULL is fine. */
 MUST_CHECK bool log_filter_free(struct log_filter *f);

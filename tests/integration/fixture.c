@@ -16,6 +16,12 @@ __attribute__((constructor)) static void choose_tests(void)
         cmocka_set_test_filter(pattern);
 }
 
+bool fixture_is_log(void)
+{
+    const char *append_log = getenv("TWINBLOOM_APPEND_LOG");
+    return append_log != NULL && strcmp(append_log, "yes") == 0;
+}
+
 size_t fixture_code(uint64_t number, char out[CLIENT_KEY_MAX])
 {
     return (size_t)snprintf(out, CLIENT_KEY_MAX, "c%llu", (unsigned long long)number);

@@ -94,6 +94,19 @@ uint64_t keyspace_present(unsigned d, const char *filter, uint64_t first, uint64
     return n;
 }
 
+void keyspace_are_gone(unsigned d, const char *filter, uint64_t first, uint64_t count, uint64_t most)
+{
+    enum { LOOK_MS = 11000 };
+    uint64_t until = clock_mono_us() + LOOK_MS * 1000ull;
+    uint64_t left = keyspace_present(d, filter, first, count);
+    while (left > most && fixture_is_log() && clock_mono_us() < until) {
+        clock_sleep_us(10 * 1000);
+        left = keyspace_present(d, filter, first, count);
+    }
+    if (left > most)
+        fail_msg("coordinator %u reports %" PRIu64 " keys of %s present", d, left, filter);
+}
+
 static void count_lasting(const char *name, void *arg)
 {
     struct client *c = arg;

@@ -30,6 +30,10 @@ void keyspace_ask_redis(const char *command);
 void keyspace_add(unsigned d, const char *filter, uint64_t first, uint64_t count);
 uint64_t keyspace_present(unsigned d, const char *filter, uint64_t first, uint64_t count);
 
+/* The same of a filter that was deleted before, until there are at most @most. Who keeps it as a log may find
+ * keys in memory until it hears of that, within seconds. */
+void keyspace_are_gone(unsigned d, const char *filter, uint64_t first, uint64_t count, uint64_t most);
+
 /* No shard of the filter lies on a node without a TTL. */
 void keyspace_nothing_is_left_of(const char *filter);
 #endif

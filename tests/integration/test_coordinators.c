@@ -92,6 +92,22 @@ static void ask_everywhere(void)
         }
 }
 
+/* Until coordinator @by says that @d serves that epoch. The version of a log's view grows with each writer
+ * that comes or goes, too: then a later one will do. */
+static void wait_epoch(unsigned by, unsigned d, const char *epoch)
+{
+    uint64_t until = clock_mono_us() + WAIT_MS * UINT64_C(1000), wanted = strtoull(epoch, NULL, 10);
+    if (!fixture_is_log()) {
+        roll_wait(&fixture, by, d, FILTER, "epoch", epoch, WAIT_MS);
+        return;
+    }
+    while (strtoull(roll_field(&fixture, by, d, FILTER, "epoch"), NULL, 10) < wanted) {
+        if (clock_mono_us() > until)
+            fail_msg("coordinator %u does not serve epoch %s", d, epoch);
+        clock_sleep_us(50000);
+    }
+}
+
 static void test_coordinators__say_which_epoch_each_serves(void **state)
 {
     (void)state;
@@ -105,9 +121,13 @@ static void test_coordinators__say_which_epoch_each_serves(void **state)
     fixture_wait(&fixture, 0, "job_state", "done");
     must(client_status(&fixture.client[0], FILTER, "epoch", epoch, sizeof(epoch), &e), e);
     for (unsigned d = 0; d < 3; d++) {
-        roll_wait(&fixture, 2, d, FILTER, "epoch", epoch, WAIT_MS);
-        assert_string_equal(roll_field(&fixture, 2, d, FILTER, "current"), "1");
-        assert_string_equal(roll_field(&fixture, 2, d, FILTER, "view_epoch"), epoch);
+        wait_epoch(2, d, epoch);
+        if (fixture_is_log()) {
+            roll_wait(&fixture, 2, d, FILTER, "current", "1", WAIT_MS);
+        } else {
+            assert_string_equal(roll_field(&fixture, 2, d, FILTER, "current"), "1");
+            assert_string_equal(roll_field(&fixture, 2, d, FILTER, "view_epoch"), epoch);
+        }
         roll_wait(&fixture, 2, d, NULL, "behind", "0", WAIT_MS);
         assert_string_equal(field(2, d, "filters"), "1");
     }
@@ -207,7 +227,7 @@ static void test_coordinators__an_emptied_redis_has_them_again_at_once(void **st
     char epoch[24];
     must(client_status(&fixture.client[0], FILTER, "epoch", epoch, sizeof(epoch), &e), e);
     for (unsigned d = 0; d < 3; d++)
-        roll_wait(&fixture, 0, d, FILTER, "epoch", epoch, WAIT_MS);
+        wait_epoch(0, d, epoch);
 }
 
 static void test_coordinators__a_record_that_was_lost_is_whole_again(void **state)
@@ -220,7 +240,7 @@ static void test_coordinators__a_record_that_was_lost_is_whole_again(void **stat
     wait_all_serve();
     ask_everywhere();
     must(client_status(&fixture.client[0], FILTER, "epoch", epoch, sizeof(epoch), &e), e);
-    roll_wait(&fixture, 0, 1, FILTER, "epoch", epoch, WAIT_MS);
+    wait_epoch(0, 1, epoch);
     must(client_open(&redis, fixture.redis[0].port, WAIT_MS, &e), e);
     must(client_integer(&redis, &n, &e, "DEL twinbloom:{twinbloom:coordinators}:%s",
                         field(0, 1, "coordinator")),
@@ -228,7 +248,7 @@ static void test_coordinators__a_record_that_was_lost_is_whole_again(void **stat
     assert_int_equal(n, 1);
     client_close(&redis);
     roll_wait(&fixture, 0, 1, NULL, "state", "serving", WAIT_MS);
-    roll_wait(&fixture, 0, 1, FILTER, "epoch", epoch, WAIT_MS); /* though it did not change */
+    wait_epoch(0, 1, epoch); /* though it did not change */
 }
 
 /* --- servers that are away --- */
@@ -308,7 +328,7 @@ static void test_coordinators__an_event_loop_that_is_behind_loads_its_view(void 
     fixture_wait(&fixture, 0, "job_state", "done");
     must(client_status(&fixture.client[0], FILTER, "epoch", epoch, sizeof(epoch), &e), e);
     for (unsigned d = 0; d < 3; d++)
-        roll_wait(&fixture, 0, d, FILTER, "epoch", epoch, WAIT_MS);
+        wait_epoch(0, d, epoch);
     log = process_log(&fixture.daemon[1].process);
     contains(log, "event=view_outdated");
     free(log);

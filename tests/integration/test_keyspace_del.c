@@ -20,7 +20,7 @@ static void test_del__deletes_for_both_coordinators_and_lets_the_name_begin_anew
     assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "EXISTS gone gone nosuch"), 2);
     assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "DEL gone gone nosuch"), 1);
     for (unsigned d = 0; d < 2; d++) {
-        assert_int_equal(keyspace_present(d, "gone", 0, KEYS), 0);
+        keyspace_are_gone(d, "gone", 0, KEYS, 0);
         assert_int_equal(keyspace_integer(&keyspace.fixture.client[d], "EXISTS gone"), 0);
         assert_string_equal(keyspace_refusal(&keyspace.fixture.client[d], "BF.INFO gone"), "ERR not found");
         assert_int_equal(keyspace_integer(&keyspace.fixture.client[d], "BF.CARD gone"), 0);
@@ -34,10 +34,11 @@ static void test_del__deletes_for_both_coordinators_and_lets_the_name_begin_anew
     for (unsigned i = 0; i < 600 && keyspace_integer(&keyspace.fixture.client[0], "BF.CARD gone") != 1; i++)
         clock_sleep_us(50 * 1000);
     assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "BF.CARD gone"), 1);
-    /* Counts of the one before may come yet: they are of another generation. */
-    assert_int_equal(keyspace_integer(&keyspace.redis[0], "HINCRBY twinbloom:{gone}:view last_generation 0"),
-                     2);
-    assert_int_equal(keyspace_integer(&keyspace.redis[0], "TTL twinbloom:{gone}:token"), -1);
+    if (!fixture_is_log()) { /* counts of the one before may come yet: they are of another generation */
+        assert_int_equal(
+            keyspace_integer(&keyspace.redis[0], "HINCRBY twinbloom:{gone}:view last_generation 0"), 2);
+        assert_int_equal(keyspace_integer(&keyspace.redis[0], "TTL twinbloom:{gone}:token"), -1);
+    }
     assert_int_equal(keyspace_integer(&keyspace.redis[0], "TTL twinbloom:{gone}:view"), -1);
     assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "UNLINK gone"), 1);
 }
@@ -70,12 +71,12 @@ static void test_del__fences_a_coordinator_that_was_stopped_through_it_all(void 
     }
     assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "BF.EXISTS stopped late"), 1);
     assert_int_equal(keyspace_present(1, "stopped", KEYS, KEYS), KEYS);
-    assert_true(keyspace_present(1, "stopped", 0, KEYS) < KEYS / 20);
+    keyspace_are_gone(1, "stopped", 0, KEYS, KEYS / 20 - 1);
 
     daemon_pause(&keyspace.fixture.daemon[1]); /* and once more, to find nothing */
     assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "DEL stopped"), 1);
     daemon_resume(&keyspace.fixture.daemon[1]);
-    assert_int_equal(keyspace_present(1, "stopped", KEYS, KEYS), 0);
+    keyspace_are_gone(1, "stopped", KEYS, KEYS, 0);
     must(client_ok(&keyspace.fixture.client[1], &e, "BF.RESERVE stopped 0.01 10"), e);
     assert_int_equal(keyspace_integer(&keyspace.fixture.client[1], "DEL stopped"), 1);
 }
@@ -151,15 +152,24 @@ static void test_del__loses_no_key_whose_add_began_after_its_reply(void **state)
 }
 
 /* What a coordinator has left that died behind the first step: it is the script's own field. */
+static void begin_to_delete(const char *filter)
+{
+    char command[128];
+    (void)snprintf(command, sizeof(command), "HSET twinbloom:{%s}:view %s", filter,
+                   fixture_is_log() ? "deleting 1" : "dropped begun");
+    keyspace_ask_redis(command);
+}
+
 static void test_del__is_completed_by_a_keeper_where_its_driver_died(void **state)
 {
     (void)state;
     fixture_ask(&keyspace.fixture, 0, "BF.RESERVE half 0.001 10000");
     keyspace_add(0, "half", 0, KEYS);
-    keyspace_ask_redis("HSET twinbloom:{half}:view dropped begun");
-    keyspace_wait_integer(&keyspace.redis[0], "HEXISTS twinbloom:{half}:view epoch", 0);
+    begin_to_delete("half");
+    keyspace_wait_integer(&keyspace.redis[0], "HEXISTS twinbloom:{half}:view generation1", 0);
     keyspace_wait_integer(&keyspace.redis[0], "SISMEMBER twinbloom:filters half", 0);
-    assert_int_equal(keyspace_present(0, "half", 0, KEYS) + keyspace_present(1, "half", 0, KEYS), 0);
+    for (unsigned d = 0; d < 2; d++)
+        keyspace_are_gone(d, "half", 0, KEYS, 0);
     keyspace_nothing_is_left_of("half");
 }
 
@@ -177,11 +187,11 @@ static void test_del__is_completed_by_who_makes_the_name_anew(void **state)
     for (unsigned i = 0; i < 30; i++) { /* keepers come before, after and in the middle of it */
         fixture_ask(&keyspace.fixture, 0, "BF.RESERVE next 0.001 10000");
         keyspace_add(1, "next", 0, 500);
-        keyspace_ask_redis("HSET twinbloom:{next}:view dropped begun");
+        begin_to_delete("next");
         wake_keepers();
         clock_sleep_us(i * 1000);
         fixture_ask(&keyspace.fixture, 0, "BF.RESERVE next 0.01 10000");
-        assert_true(keyspace_present(1, "next", 0, 500) < 50);
+        keyspace_are_gone(1, "next", 0, 500, 49);
         keyspace_add(1, "next", 0, 500);
         assert_int_equal(keyspace_present(0, "next", 0, 500), 500);
         assert_int_equal(keyspace_integer(&keyspace.fixture.client[1], "DEL next"), 1);
@@ -198,7 +208,7 @@ static void test_del__takes_all_layers(void **state)
     must(client_status(&keyspace.fixture.client[0], "layered", "layers", layers, sizeof(layers), &e), e);
     assert_true(strcmp(layers, "4") >= 0);
     assert_int_equal(keyspace_integer(&keyspace.fixture.client[1], "DEL layered"), 1);
-    assert_int_equal(keyspace_present(0, "layered", 0, 2000), 0);
+    keyspace_are_gone(0, "layered", 0, 2000, 0);
     clock_sleep_us(1500 * 1000);
     keyspace_nothing_is_left_of("layered");
 }
@@ -208,9 +218,10 @@ static void test_del__completes_a_fence_first(void **state)
     (void)state;
     fixture_ask(&keyspace.fixture, 0, "BF.RESERVE open 0.001 1000");
     keyspace_add(0, "open", 0, 100);
-    keyspace_ask_redis("HSET twinbloom:{open}:view fenced_epoch 0");
+    if (!fixture_is_log())
+        keyspace_ask_redis("HSET twinbloom:{open}:view fenced_epoch 0");
     assert_int_equal(keyspace_integer(&keyspace.fixture.client[1], "DEL open"), 1);
-    assert_int_equal(keyspace_present(0, "open", 0, 100), 0);
+    keyspace_are_gone(0, "open", 0, 100, 0);
     keyspace_nothing_is_left_of("open");
 }
 
@@ -253,9 +264,10 @@ static void test_del__is_no_loss_when_its_marker_has_expired(void **state)
     assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "DEL marked"), 1);
     /* Coordinator 1 hears of it, or looks; no request of it names the filter. */
     clock_sleep_us(2000 * 1000);
-    assert_int_equal(keyspace_integer(&keyspace.redis[0], "DEL twinbloom:{marked}:view"), 1);
+    assert_int_equal(keyspace_integer(&keyspace.redis[0], "DEL twinbloom:{marked}:view"),
+                     !fixture_is_log()); /* a log leaves no marker */
     for (unsigned d = 0; d < 2; d++)
-        assert_int_equal(keyspace_present(d, "marked", 0, 10), 0);
+        keyspace_are_gone(d, "marked", 0, 10, 0);
     assert_int_equal(keyspace_integer(&keyspace.fixture.client[1], "BF.ADD marked x"), 1);
     assert_int_equal(keyspace_integer(&keyspace.fixture.client[1], "DEL marked"), 1);
 }

@@ -36,6 +36,8 @@ static void test_keyset__counts_rows_once_redis_takes_their_count(void **state)
     struct client redis = {0};
     struct error e = {""};
     int64_t before, after = 0;
+    if (fixture_is_log())
+        return; /* a log counts what it is read to have */
     tailing_running(0);
     must(client_open(&redis, tailing.redis[0].port, TAILING_SOON_MS, &e), e);
     must(client_integer(&tailing.client[0], &before, &e, "BF.CARD " FILTER), e);

@@ -22,6 +22,10 @@ if ARGV[8] == '1' and view[8] == '1' then
 end
 redis.call('HSET', KEYS[1], 'generation' .. ARGV[2], (string.gsub(view[4], ' built=0 ', ' built=1 ', 1)),
   'bloom_filter_current_index', ARGV[2], 'bloom_filter_size', ARGV[7])
+if ARGV[8] == '1' then -- as of make_publish.lua
+  local now = redis.call('TIME')
+  redis.call('HSET', KEYS[1], 'healthy_ms', string.format('%.0f', now[1] * 1000 + math.floor(now[2] / 1000)))
+end
 redis.call('HINCRBY', KEYS[1], 'version', 1)
 redis.call('DEL', KEYS[2])
 return 1
