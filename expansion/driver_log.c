@@ -171,7 +171,9 @@ static enum err open_client(struct driver *d, struct error *e)
 static enum err await_generation(struct driver *d, struct error *e)
 {
     struct log_status *status = malloc(sizeof(*status));
-    enum err code = status == NULL ? error_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
+    enum err code = ERR_OK;
+    if (status == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
     while (code == ERR_OK && !is_read_here(d, status)) {
         filters_look(d->o->logs, d->o->filter, d->o->filter_length);
         code = driver_nap(d, "this coordinator to load the new generation", e);
@@ -201,8 +203,9 @@ enum err driver_log_add(struct driver *d, size_t count, const char *const *keys,
         return code == ERR_OK ? log_build_page_end(d->log_build, 0, e) : code;
     }
     uint8_t *answers = malloc(count + 1);
-    enum err code = answers == NULL ? error_set(e, ERR_NOMEM, "out of memory")
-                                    : ask_client(d, true, count, keys, lengths, answers, e);
+    if (answers == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    enum err code = ask_client(d, true, count, keys, lengths, answers, e);
     for (size_t i = 0; i < count && code == ERR_OK; i++)
         *added += answers[i] == KEY_ADDED;
     free(answers);
@@ -242,11 +245,9 @@ enum err driver_log_input(struct driver *d, unsigned slot, struct log_input *in,
         *seed = d->builder->seed;
         return log_input_init_build(in, d->builder, e);
     }
-    enum err code = ERR_OK;
     if (d->log_view == NULL && (d->log_view = malloc(sizeof(*d->log_view))) == NULL)
-        code = error_set(e, ERR_NOMEM, "out of memory");
-    if (code == ERR_OK)
-        code = log_view_load(d->link, &d->fence.names, d->log_view, e);
+        return error_set(e, ERR_NOMEM, "out of memory");
+    enum err code = log_view_load(d->link, &d->fence.names, d->log_view, e);
     if (code == ERR_OK)
         code = log_input_init(in, d->link, &d->fence.names, d->log_view, slot, e);
     if (code == ERR_OK)

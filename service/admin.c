@@ -527,8 +527,12 @@ static enum err make_log(struct service *s, const struct config *config, struct 
                              .lanes = LANES,
                              .placement = &on,
                              .shard_bytes = (uint32_t)config->shard_bytes};
-    enum err code =
-        is == NULL || v == NULL ? error_set(e, ERR_NOMEM, "out of memory") : service_claim(s, f->link, e);
+    if (is == NULL || v == NULL) {
+        free(is);
+        free(v);
+        return error_set(e, ERR_NOMEM, "out of memory");
+    }
+    enum err code = service_claim(s, f->link, e);
     if (code == ERR_OK)
         code = make_way(s, f, name, length, is, &work, e);
     free(is);

@@ -38,15 +38,16 @@ struct control {
     double growth;
     uint64_t awaited_since; /* a lane waits for a layer that the view has not; 0: none does */
     uint64_t grew;          /* the generation that this process has added the newest layer to */
+    uint64_t rest_us, resident_idle_us, dear_bytes, tailed_at; /* the lanes were read last for what is dear */
     _Atomic bool folds;
     bool leaves;
-    uint64_t rest_us, resident_idle_us, dear_bytes, tailed_at; /* the lanes were read last for what is dear */
-    bool rests;                /* nothing is sent until filter->rests is taken back, or the time has come */
-    bool leaving;              /* the register is to be left, and no add is let in until it was */
-    bool lacks_shards;         /* this process has not all lost ones in memory */
-    bool is_new;               /* blocks are not read by the latest view yet */
-    bool went_back;            /* a later one had been seen: what is in Redis is older than what was */
-    bool wrote_back;           /* and was written since, which the view knows */
+    bool rests;        /* nothing is sent until filter->rests is taken back, or the time has come */
+    bool leaving;      /* the register is to be left, and no add is let in until it was */
+    bool lacks_shards; /* this process has not all lost ones in memory */
+    bool is_new;       /* blocks are not read by the latest view yet */
+    bool went_back;    /* a later one had been seen: what is in Redis is older than what was */
+    bool wrote_back;   /* and was written since, which the view knows */
+    bool is_behind; /* the readers went back, and nothing was read since: what is not folded is not known */
     unsigned failures;         /* calls that failed, one after the other */
     uint64_t looked_at, looks; /* when the view was read last, how often */
     struct log_view *view;
@@ -55,7 +56,7 @@ struct control {
     struct roll roll;
     struct log_lane known_lane[LOG_LANES_MAX]; /* of the latest view, */
     struct log_writer *known;                  /* its writers */
-    unsigned known_lanes, known_count;
+    unsigned known_lanes, known_count, left_count;
     uint64_t entered; /* the number of the registration that this process' entries are met under */
     struct control_removal removal;
     uint64_t writer_grace_us;
@@ -76,22 +77,20 @@ struct control {
     uint64_t eras_since; /* since when they are not those of the view; 0: they are */
     /* All that these writers had added before they left is in memory, in the generation; 0: it may not be. */
     uint64_t knows_left;
-    struct log_left left[LOG_LEFT_MAX];
-    unsigned left_count;
+    struct log_left left[LOG_LEFT_MAX]; /* left_count */
     struct retain retain[LOG_LANES_MAX];
     struct lease lease;
     struct lease_report report;
     struct lag lag[LOG_LANES_MAX];
-    bool is_behind; /* the readers went back, and nothing was read since: what is not folded is not known */
     struct log_id folded_to[LOG_LANES_MAX]; /* by this process, since the lanes are read */
     uint64_t folded_at, oldest; /* the end of the last fold; when something came behind it, 0: nothing */
     uint64_t fold_next;         /* when there may be something to do for whoever folds */
     uint64_t active_at;         /* when something was to be folded last */
     unsigned fold_failures;     /* one after the other */
-    struct log_lost lost;       /* of the view: shards are missing in Redis; generation 0: none are */
-    uint64_t lost_since, lost_looked_at; /* since when it says so; when they were looked for */
-    uint64_t lost_count;                 /* as they were found then, and the first of them */
     unsigned lost_named;
+    struct log_lost lost; /* of the view: shards are missing in Redis; generation 0: none are */
+    uint64_t lost_since, lost_looked_at; /* since when it says so; when they were looked for */
+    uint64_t lost_count;                 /* as they were found then, and the first lost_named of them */
     struct log_lost lost_shard[LOST_NAMED_MAX];
     uint64_t measured_at, measured_entries; /* when, and how many had been applied */
     uint64_t lane_bytes[LOG_LANES_MAX];     /* of the lanes in Redis */

@@ -282,9 +282,11 @@ static struct open_filter *open_filter_new(struct filters *fs, const char *name,
 {
     struct open_filter *f = calloc(1, sizeof(*f) + length);
     struct names names;
-    enum err code = f == NULL ? error_set(e, ERR_NOMEM, "out of memory")
-                              : names_init(&names, fs->options.prefix, name, length, e);
-    if (code != ERR_OK) {
+    if (f == NULL) {
+        (void)error_set(e, ERR_NOMEM, "out of memory");
+        return NULL;
+    }
+    if (names_init(&names, fs->options.prefix, name, length, e) != ERR_OK) {
         free(f);
         return NULL;
     }

@@ -33,8 +33,8 @@ struct log_injection {
     const char *name, *meaning;
     bool (*inject)(struct log_world *w);
     enum fault_layout layout;
-    uint64_t capacity; /* of the filter, which grows; 0: it has room for all */
     unsigned grace_ms; /* a writer that does not answer for so long is removed; 0: as by default */
+    uint64_t capacity; /* of the filter, which grows; 0: it has room for all */
     bool memory;       /* all processes have all shards in memory; else some have, one has few, one none */
     bool builds;       /* processes build new generations, cut over, roll back, retire */
     bool sure;         /* no key may be "maybe" */
