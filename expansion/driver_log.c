@@ -82,6 +82,13 @@ enum err driver_log_resume(struct driver *d, struct error *e)
     return code;
 }
 
+static void tell_view(const struct driver *d)
+{
+    log_info("view_changed", "filter=%s epoch=%" PRIu64 " phase=%s generation=%" PRIu64 " step=%s reason=%s",
+             log_quote(d->o->filter), d->view.epoch, phase_row(d->view.phase)->name,
+             view_current(&d->view)->number, step_name(d->step), log_quote(d->record.reason));
+}
+
 /* --- to a new generation in the view --- */
 
 enum err driver_log_open(struct driver *d, struct error *e)
@@ -100,7 +107,7 @@ enum err driver_log_open(struct driver *d, struct error *e)
     if (code != ERR_OK)
         return code;
     d->record.generation = d->builder->shape.number;
-    log_info("build_opened", "filter=%s generation=%" PRIu64, log_quote(d->o->filter), d->record.generation);
+    tell_view(d);
     return driver_record_opened(d, e);
 }
 
@@ -278,9 +285,7 @@ enum err driver_log_cutover(struct driver *d, struct error *e)
         code = open_client(d, e);
     if (code == ERR_OK)
         code = await_generation(d, e);
-    log_info("view_changed", "filter=%s epoch=%" PRIu64 " phase=%s generation=%" PRIu64 " step=%s reason=%s",
-             log_quote(d->o->filter), d->view.epoch, phase_row(d->view.phase)->name,
-             view_current(&d->view)->number, step_name(d->step), log_quote(d->record.reason));
+    tell_view(d);
     return code;
 }
 
