@@ -459,8 +459,7 @@ static enum err make_under_mutex(struct service *s, const struct config *config,
 
 /* --- filters that are logs --- */
 
-/* Between the pieces of making one. */
-static enum err hold_mutex(void *arg, const char *what, uint64_t done, uint64_t of, struct error *e)
+enum err admin_hold_mutex(void *arg, const char *what, uint64_t done, uint64_t of, struct error *e)
 {
     (void)what;
     (void)done;
@@ -519,7 +518,7 @@ static enum err make_log(struct service *s, const struct config *config, struct 
     struct placement on;
     struct view *is = malloc(sizeof(*is));
     struct log_view *v = malloc(sizeof(*v));
-    const struct work work = {.fn = hold_mutex, .arg = mutex};
+    const struct work work = {.fn = admin_hold_mutex, .arg = mutex};
     struct make_options o = {.capacity = r->capacity,
                              .error_rate = r->error_rate,
                              .expansion = r->expansion,

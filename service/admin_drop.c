@@ -37,21 +37,12 @@ static enum err drop_under_mutex(struct fence *f, struct view *v, enum drop_when
     return code == ERR_OK ? fence_drop_complete(f, v, mutex_value(mutex), e) : code;
 }
 
-/* Between the pieces of deleting one. */
-static enum err hold_mutex(void *arg, const char *what, uint64_t done, uint64_t of, struct error *e)
-{
-    (void)what;
-    (void)done;
-    (void)of;
-    return mutex_lost(arg) ? error_set(e, ERR_MUTEX_LOST, "the mutex was lost") : ERR_OK;
-}
-
 static enum err drop_log(struct service *s, const struct config *config, struct fence *f, struct view *v,
                          const char *name, size_t length, enum drop_when when, struct mutex *mutex,
                          struct error *e)
 {
     uint64_t due_ms;
-    const struct work work = {.fn = hold_mutex, .arg = mutex};
+    const struct work work = {.fn = admin_hold_mutex, .arg = mutex};
     enum err code = fence_load_any(f, v, e);
     bool was = code == ERR_OK;
     if (was)
