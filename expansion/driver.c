@@ -415,7 +415,6 @@ enum err driver_run(const struct driver_options *options, struct mutex *mutex, s
     if (code == ERR_OK)
         code = run_steps(d, e);
     driver_log_end(d);
-    free(d->log_view);
     driver_pace_end(d);
     source_close(d->source);
     free(d->parts);

@@ -32,18 +32,28 @@ enum err driver_hold(struct driver *d, struct error *e)
     return error_set(e, ERR_CANCELLED, "an operator asked for the cutover");
 }
 
+static enum err record_switched(struct driver *d, struct error *e)
+{
+    d->record.switched_ms = clock_wall_us() / 1000;
+    record_begin(d, false);
+    record_number(d, "switched_ms", d->record.switched_ms);
+    return record_write(d, e);
+}
+
+/* The view and the record are two scripts: whoever finds the view switched counts the grace time from what
+ * was written before. */
 static enum err cutover_log(struct driver *d, struct error *e)
 {
     uint64_t number = driver_built(d)->number;
-    enum err code = driver_log_cutover(d, e);
+    enum err code = d->view.phase == PHASE_BUILDING ? record_switched(d, e) : ERR_OK;
+    if (code == ERR_OK)
+        code = driver_log_cutover(d, e);
     if (code != ERR_OK)
         return code;
-    d->record.switched_ms = clock_wall_us() / 1000;
     d->record.complete_generation = number;
     d->record.complete_at = d->complete_at;
     record_begin(d, false);
     record_text(d, "step", step_name(STEP_FOLLOW));
-    record_number(d, "switched_ms", d->record.switched_ms);
     record_kept(d);
     return record_write(d, e);
 }
@@ -51,10 +61,10 @@ static enum err cutover_log(struct driver *d, struct error *e)
 /* Model: EXCHANGE. */
 enum err driver_cutover(struct driver *d, struct error *e)
 {
-    if (d->view.phase == PHASE_SWITCHED)
-        return driver_complete_fence(d, e);
     if (d->view.log)
         return cutover_log(d, e);
+    if (d->view.phase == PHASE_SWITCHED)
+        return driver_complete_fence(d, e);
     enum err code = driver_widen(d, e);
     if (code != ERR_OK)
         return code;

@@ -51,7 +51,7 @@ void driver_log_end(struct driver *d)
 {
     end_builder(d);
     key_client_free(d->client);
-    d->client = NULL;
+    free(d->log_view);
 }
 
 static enum err make_builder(struct driver *d, struct error *e)
@@ -115,6 +115,9 @@ enum err driver_log_open(struct driver *d, struct error *e)
 enum err driver_log_begin(struct driver *d, struct error *e)
 {
     driver_end_build(d);
+    if (d->builder == NULL) /* it was in use before a rollback, and is not built again */
+        return error_set(e, ERR_CONFLICT, "generation %" PRIu64 " does not match its source any more",
+                         driver_built(d)->number);
     enum err code = builder_start(d->builder, e);
     return code == ERR_LOST ? error_prefix(e, ERR_TIMEOUT, "the log") : code;
 }

@@ -127,13 +127,13 @@ static enum err note_left(struct driver *d, struct error *e)
     return ERR_OK;
 }
 
-/* Model: RECORD. What is left is noted first, then flushed, then recorded: a driver that resumes reads again
- * what was not flushed. */
 static enum err flush(struct driver *d, struct error *e)
 {
     return d->log_build != NULL ? driver_log_checkpoint(d, e) : build_flush(d->build, e);
 }
 
+/* Model: RECORD. What is left is noted first, then flushed, then recorded: a driver that resumes reads again
+ * what was not flushed. */
 static enum err checkpoint(struct driver *d, bool scan_ended, struct error *e)
 {
     uint64_t began = clock_mono_us();
