@@ -49,6 +49,9 @@ uint64_t open_filter_incarnation(const struct open_filter *f);
 
 /* How the filter fares in this process; false: nobody has it open. Any thread. */
 MUST_CHECK bool filters_status(struct filters *fs, const char *name, size_t length, struct log_status *out);
+/* Each shard of that generation, as this process has it. False: it has none of it. Any thread. */
+MUST_CHECK bool filters_shards(struct filters *fs, const char *name, size_t length, uint64_t generation,
+                               resident_shard_fn *fn, void *arg);
 /* Somebody has changed the view of that filter: look at it soon. Any thread. */
 void filters_look(struct filters *fs, const char *name, size_t length);
 #endif
