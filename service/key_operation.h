@@ -2,7 +2,7 @@
 #ifndef SERVICE_KEY_OPERATION_H
 #define SERVICE_KEY_OPERATION_H
 /* One check or add of one or many keys, which are copied: by the log where the daemon keeps its filters in
- * logs (core = log), else by shards (shard/operation.h, whose words are used for both). Belongs to one
+ * logs (append_log), else by shards (shard/operation.h, whose words are used for both). Belongs to one
  * thread. */
 #include <event2/event.h>
 #include "shard/operation.h"

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/clock.h"
 #include "shard/request/log_filter_internal.h"
 #include "shard/resident/block_read.h"
 #include "shard/view/log_view.h"
@@ -57,6 +58,8 @@ static void tell(struct key_request *q)
 static void end(struct key_request *q, enum err code, const char *text)
 {
     q->code = code;
+    if (code != ERR_OK && !q->adds)
+        memset(q->answers, KEY_NO_ANSWER, q->count);
     if (text != q->text) /* as bind_to_filter() has left it */
         (void)snprintf(q->text, sizeof(q->text), "%s", text);
     if (q->port->inside) {
@@ -76,8 +79,19 @@ static void leave(struct key_request *q)
     log_filter_unpark(q->filter, q);
 }
 
+/* A check fails: only what it has found in memory is known. */
+static void answer_in_part(struct key_request *q)
+{
+    memset(q->answers, KEY_NO_ANSWER, q->count);
+    for (unsigned i = 0; q->state == REQUEST_ASKING && i < q->left; i++)
+        if (q->found[i] == RESIDENT_PRESENT)
+            q->answers[q->order[i]] = KEY_PRESENT;
+}
+
 void key_request_fail(struct key_request *q, enum err code, const char *text)
 {
+    if (!q->adds)
+        answer_in_part(q);
     leave(q);
     q->code = code;
     (void)snprintf(q->text, sizeof(q->text), "%s", text);
@@ -343,8 +357,10 @@ static enum err ask_blocks(struct key_request *q, struct error *e)
     *q->eras = q->held->eras;
     (void)pthread_rwlock_unlock(&f->lock);
     source.eras = q->eras;
-    enum err code = block_read_start(&q->blocks, &source, p->base, p->store, (unsigned)(p->timeout_us / 1000),
-                                     q->hashes, q->part, on_blocks, q, e);
+    uint64_t now = clock_mono_us();
+    unsigned left_ms = q->deadline > now ? (unsigned)((q->deadline - now) / 1000) : 0;
+    enum err code = block_read_start(&q->blocks, &source, p->base, p->store, left_ms + 1, q->hashes, q->part,
+                                     on_blocks, q, e);
     if (code == ERR_OK)
         q->under_way++;
     return code;
@@ -361,6 +377,16 @@ static void on_told(void *arg, const struct lane_result *result)
         count_down(q);
     else
         key_request_fail(q, result->code, result->text);
+}
+
+bool key_request_awaits_lane(const struct key_request *q, unsigned *where)
+{
+    for (unsigned i = 0; q->state == REQUEST_ASKING && i < q->parts_count; i++)
+        if (q->parts[i].is_under_way) {
+            *where = q->parts[i].asked.where;
+            return true;
+        }
+    return false;
 }
 
 static void ask_lanes(struct key_request *q)
