@@ -71,6 +71,12 @@ void key_port_free(struct key_port *p)
     free(p);
 }
 
+void key_port_configure(struct key_port *p, unsigned timeout_ms)
+{
+    if (p != NULL)
+        request_port_bound(p->requests, (uint64_t)timeout_ms * 1000);
+}
+
 /* --- beginning and end --- */
 
 struct key_operation *key_operation_new(struct catalog *c, enum operation_kind kind, size_t keys,

@@ -15,6 +15,8 @@ typedef void key_operation_done_fn(struct key_operation *op, void *arg);
 struct key_port;
 struct key_port *key_port_new(struct event_base *base, struct store *store, struct filters *filters,
                               unsigned timeout_ms);
+/* The configuration has changed: operations under way get no more time than new ones. NULL is fine. */
+void key_port_configure(struct key_port *p, unsigned timeout_ms);
 /* Operations still running are finished with ERR_CANCELLED. NULL is fine. */
 void key_port_free(struct key_port *p);
 

@@ -19,6 +19,8 @@
 #include "shard/resident/block_read.h"
 #include "shard/view/log_view.h"
 
+enum { AFTER_DEADLINE_MS = 1000 /* blocks have so much longer: the request's own deadline ends it */ };
+
 /* The request's keys of one lane. */
 struct lane_part {
     struct key_request *request;
@@ -77,25 +79,6 @@ static void leave(struct key_request *q)
             if (q->parts[i].is_under_way)
                 lane_cancel(&q->parts[i].asked);
     log_filter_unpark(q->filter, q);
-}
-
-/* A check fails: only what it has found in memory is known. */
-static void answer_in_part(struct key_request *q)
-{
-    memset(q->answers, KEY_NO_ANSWER, q->count);
-    for (unsigned i = 0; q->state == REQUEST_ASKING && i < q->left; i++)
-        if (q->found[i] == RESIDENT_PRESENT)
-            q->answers[q->order[i]] = KEY_PRESENT;
-}
-
-void key_request_fail(struct key_request *q, enum err code, const char *text)
-{
-    if (!q->adds)
-        answer_in_part(q);
-    leave(q);
-    q->code = code;
-    (void)snprintf(q->text, sizeof(q->text), "%s", text);
-    tell(q);
 }
 
 void key_cancel(struct key_request *q)
@@ -359,8 +342,8 @@ static enum err ask_blocks(struct key_request *q, struct error *e)
     source.eras = q->eras;
     uint64_t now = clock_mono_us();
     unsigned left_ms = q->deadline > now ? (unsigned)((q->deadline - now) / 1000) : 0;
-    enum err code = block_read_start(&q->blocks, &source, p->base, p->store, left_ms + 1, q->hashes, q->part,
-                                     on_blocks, q, e);
+    enum err code = block_read_start(&q->blocks, &source, p->base, p->store, left_ms + AFTER_DEADLINE_MS,
+                                     q->hashes, q->part, on_blocks, q, e);
     if (code == ERR_OK)
         q->under_way++;
     return code;
@@ -468,6 +451,36 @@ static void answer_check(struct key_request *q, bool degraded)
     for (unsigned i = 0; i < q->left; i++)
         q->answers[q->from + q->order[i]] = q->found[i] == RESIDENT_PRESENT ? present : absent;
     end_part(q);
+}
+
+/* A check fails: what is in memory is known, and what the blocks say that have come; where the lanes were
+ * read, of absent keys too. */
+static void answer_in_part(struct key_request *q)
+{
+    unsigned lane;
+    bool degraded, lacks = true;
+    memset(q->answers, KEY_NO_ANSWER, q->count);
+    if (q->state != REQUEST_ASKING)
+        return;
+    if (!key_request_awaits_lane(q, &lane)) {
+        (void)look(q);
+        lacks = !is_still_held(q, &degraded);
+    }
+    for (unsigned i = 0; i < q->left; i++)
+        if (q->found[i] == RESIDENT_PRESENT)
+            q->answers[q->order[i]] = KEY_PRESENT;
+        else if (q->found[i] == RESIDENT_ABSENT && !lacks)
+            q->answers[q->order[i]] = degraded ? KEY_MAYBE : KEY_ABSENT;
+}
+
+void key_request_fail(struct key_request *q, enum err code, const char *text)
+{
+    if (!q->adds)
+        answer_in_part(q);
+    leave(q);
+    q->code = code;
+    (void)snprintf(q->text, sizeof(q->text), "%s", text);
+    tell(q);
 }
 
 static void send_keys(struct key_request *q)

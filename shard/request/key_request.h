@@ -33,7 +33,7 @@ struct request_key {
 struct key_request;
 /* @code as log_filter_close() was given, of the lanes (lane_reader.h), ERR_TIMEOUT, ERR_CANCELLED, ERR_NOMEM;
  * @text says why. On error keys of an add may be in the filter or not, and have no answers; keys of a check
- * are KEY_PRESENT, as they were found in memory, or KEY_NO_ANSWER. */
+ * have the answer that was known by then, or KEY_NO_ANSWER. */
 typedef void key_done_fn(void *arg, enum err code, const char *text);
 
 struct held;

@@ -37,31 +37,31 @@ static void on_wake(void *arg)
         key_request_go_on(q);
 }
 
+#define NOTHING "; nothing was acknowledged"
+
+static enum err node_reason(const char *node, const char *why, char text[200])
+{
+    if (why[0] == '\0') {
+        (void)snprintf(text, 200, "Redis node %.80s did not answer within the deadline" NOTHING, node);
+        return ERR_TIMEOUT;
+    }
+    (void)snprintf(text, 200, "Redis node %.80s is not reachable (%.60s)" NOTHING, node, why);
+    return ERR_UNREACHABLE;
+}
+
 /* What it waits for, as far as that is known. */
 static enum err reason(const struct request_port *p, const struct key_request *q, char text[200])
 {
     const char *node, *why;
     unsigned where;
-    bool awaits_lane = key_request_awaits_lane(q, &where);
-    if (awaits_lane && store_why(p->store, where)[0] == '\0') {
-        (void)snprintf(text, 200, "Redis node %.80s: the lane was not read within the deadline",
-                       store_name(p->store, where));
-        return ERR_TIMEOUT;
-    }
-    if (awaits_lane) {
-        (void)snprintf(text, 200, "Redis node %.80s: %.90s", store_name(p->store, where),
-                       store_why(p->store, where));
-        return ERR_UNREACHABLE;
-    }
-    if (store_any_down(p->store, &node, &why)) {
-        (void)snprintf(text, 200, "Redis node %.80s: %.90s", node, why);
-        return ERR_UNREACHABLE;
-    }
+    if (key_request_awaits_lane(q, &where))
+        return node_reason(store_name(p->store, where), store_why(p->store, where), text);
+    if (store_any_down(p->store, &node, &why))
+        return node_reason(node, why, text);
     (void)pthread_rwlock_rdlock(&q->filter->lock);
-    (void)snprintf(text, 200, "timed out: %.150s",
-                   q->text[0] != '\0'           ? q->text
-                   : q->state == REQUEST_PARKED ? q->filter->why
-                                                : "the blocks were not read within the deadline");
+    const char *parked = q->text[0] != '\0' ? q->text : q->filter->why;
+    (void)snprintf(text, 200, "timed out: %.150s" NOTHING,
+                   q->state == REQUEST_PARKED ? parked : "shards were not read within the deadline");
     (void)pthread_rwlock_unlock(&q->filter->lock);
     return ERR_TIMEOUT;
 }
@@ -108,6 +108,14 @@ struct request_port *request_port_new(struct event_base *base, struct store *sto
 void request_port_set_timeout(struct request_port *p, uint64_t timeout_us)
 {
     p->timeout_us = timeout_us;
+}
+
+void request_port_bound(struct request_port *p, uint64_t timeout_us)
+{
+    struct key_request *q;
+    uint64_t latest = clock_mono_us() + timeout_us;
+    TAILQ_FOREACH(q, &p->active, active) /* stays in the order of deadlines */
+    q->deadline = q->deadline < latest ? q->deadline : latest;
 }
 
 void request_port_free(struct request_port *p)

@@ -14,6 +14,8 @@ struct request_port;
 struct request_port *request_port_new(struct event_base *base, struct store *store, unsigned timeout_ms);
 /* The same for requests that begin from now on. */
 void request_port_set_timeout(struct request_port *p, uint64_t timeout_us);
+/* Requests that are under way get no more time than that from now on. */
+void request_port_bound(struct request_port *p, uint64_t timeout_us);
 /* Before the store is freed. Requests are told ERR_CANCELLED. NULL is fine. */
 void request_port_free(struct request_port *p);
 #endif
