@@ -337,8 +337,12 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
         if (known)
             admin_note_sample(a, name, length, items);
         field_bool(f, "degraded", degraded);
-        field_number(f, "lost_shards", lost);
-        trust_fields(f, &a->view, &note, lost > 0, suspects);
+        if (a->view.log) {
+            admin_log_fields(f, a, name, length, &note, degraded);
+        } else {
+            field_number(f, "lost_shards", lost);
+            trust_fields(f, &a->view, &note, lost > 0, suspects);
+        }
         field_text(f, "mutex_owner", mutex.owner);
         field_number(f, "mutex_ttl_ms", mutex.ttl_ms);
         if (code == ERR_OK)

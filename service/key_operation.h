@@ -2,7 +2,7 @@
 #ifndef SERVICE_KEY_OPERATION_H
 #define SERVICE_KEY_OPERATION_H
 /* One check or add of one or many keys, which are copied: by the log where the daemon keeps its filters in
- * logs (core = log), else by shards (shard/operation.h, whose words are used for both). Belongs to one
+ * logs (append_log), else by shards (shard/operation.h, whose words are used for both). Belongs to one
  * thread. */
 #include <event2/event.h>
 #include "shard/operation.h"
@@ -15,6 +15,8 @@ typedef void key_operation_done_fn(struct key_operation *op, void *arg);
 struct key_port;
 struct key_port *key_port_new(struct event_base *base, struct store *store, struct filters *filters,
                               unsigned timeout_ms);
+/* The configuration has changed: operations under way get no more time than new ones. NULL is fine. */
+void key_port_configure(struct key_port *p, unsigned timeout_ms);
 /* Operations still running are finished with ERR_CANCELLED. NULL is fine. */
 void key_port_free(struct key_port *p);
 

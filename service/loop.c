@@ -100,8 +100,10 @@ void loop_take_config(struct service *s, struct catalog *c, const struct config 
 {
     const struct config *old = *held;
     *held = live_config_acquire(s->config);
-    if (c != NULL)
+    if (c != NULL) {
         catalog_configure(c, (unsigned)(*held)->timeout_ms, (*held)->tombstone_ms);
+        key_port_configure(catalog_port(c), (unsigned)(*held)->timeout_ms);
+    }
     config_release(old);
 }
 

@@ -14,9 +14,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/clock.h"
 #include "shard/request/log_filter_internal.h"
 #include "shard/resident/block_read.h"
 #include "shard/view/log_view.h"
+
+enum { AFTER_DEADLINE_MS = 1000 /* blocks have so much longer: the request's own deadline ends it */ };
 
 /* The request's keys of one lane. */
 struct lane_part {
@@ -57,6 +60,8 @@ static void tell(struct key_request *q)
 static void end(struct key_request *q, enum err code, const char *text)
 {
     q->code = code;
+    if (code != ERR_OK && !q->adds)
+        memset(q->answers, KEY_NO_ANSWER, q->count);
     if (text != q->text) /* as bind_to_filter() has left it */
         (void)snprintf(q->text, sizeof(q->text), "%s", text);
     if (q->port->inside) {
@@ -85,14 +90,6 @@ static void leave(struct key_request *q)
     log_filter_unpark(q->filter, q);
     if (stop_waiting(q))
         log_filter_changed(q->filter); /* who waits behind it goes on */
-}
-
-void key_request_fail(struct key_request *q, enum err code, const char *text)
-{
-    leave(q);
-    q->code = code;
-    (void)snprintf(q->text, sizeof(q->text), "%s", text);
-    tell(q);
 }
 
 void key_cancel(struct key_request *q)
@@ -373,7 +370,9 @@ static enum err ask_blocks(struct key_request *q, struct error *e)
     *q->eras = q->held->eras;
     (void)pthread_rwlock_unlock(&f->lock);
     source.eras = q->eras;
-    enum err code = block_read_start(&q->blocks, &source, p->base, p->store, (unsigned)(p->timeout_us / 1000),
+    uint64_t now = clock_mono_us();
+    unsigned left_ms = q->deadline > now ? (unsigned)((q->deadline - now) / 1000) : 0;
+    enum err code = block_read_start(&q->blocks, &source, p->base, p->store, left_ms + AFTER_DEADLINE_MS,
                                      q->hashes, q->part, on_blocks, q, e);
     if (code == ERR_OK)
         q->under_way++;
@@ -391,6 +390,16 @@ static void on_told(void *arg, const struct lane_result *result)
         count_down(q);
     else
         key_request_fail(q, result->code, result->text);
+}
+
+bool key_request_awaits_lane(const struct key_request *q, unsigned *where)
+{
+    for (unsigned i = 0; q->state == REQUEST_ASKING && i < q->parts_count; i++)
+        if (q->parts[i].is_under_way) {
+            *where = q->parts[i].asked.where;
+            return true;
+        }
+    return false;
 }
 
 static void ask_lanes(struct key_request *q)
@@ -472,6 +481,36 @@ static void answer_check(struct key_request *q, bool degraded)
     for (unsigned i = 0; i < q->left; i++)
         q->answers[q->from + q->order[i]] = q->found[i] == RESIDENT_PRESENT ? present : absent;
     end_part(q);
+}
+
+/* A check fails: what is in memory is known, and what the blocks say that have come; where the lanes were
+ * read, of absent keys too. */
+static void answer_in_part(struct key_request *q)
+{
+    unsigned lane;
+    bool degraded, lacks = true;
+    memset(q->answers, KEY_NO_ANSWER, q->count);
+    if (q->state != REQUEST_ASKING)
+        return;
+    if (!key_request_awaits_lane(q, &lane)) {
+        (void)look(q);
+        lacks = !is_still_held(q, &degraded);
+    }
+    for (unsigned i = 0; i < q->left; i++)
+        if (q->found[i] == RESIDENT_PRESENT)
+            q->answers[q->order[i]] = KEY_PRESENT;
+        else if (q->found[i] == RESIDENT_ABSENT && !lacks)
+            q->answers[q->order[i]] = degraded ? KEY_MAYBE : KEY_ABSENT;
+}
+
+void key_request_fail(struct key_request *q, enum err code, const char *text)
+{
+    if (!q->adds)
+        answer_in_part(q);
+    leave(q);
+    q->code = code;
+    (void)snprintf(q->text, sizeof(q->text), "%s", text);
+    tell(q);
 }
 
 static void send_keys(struct key_request *q)

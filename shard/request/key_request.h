@@ -16,12 +16,13 @@ enum { KEY_REQUEST_MAX = LANE_REQUEST_KEYS_MAX /* keys */ };
 enum key_answer {
     KEY_ABSENT, /* no add of it was acknowledged before the check began */
     KEY_PRESENT,
-    KEY_MAYBE,   /* it was not found, and the filter may have lost acknowledged keys */
-    KEY_ADDED,   /* it was not there before, as the log has it */
-    KEY_OLD,     /* it was, or seemed to be */
-    KEY_NO_ROOM, /* it is not there, and was not added: the filter does not grow, and is full */
-    KEY_UNSURE   /* it is there now; the lanes broke meanwhile, another generation answers, or the filter may
-                  * have lost acknowledged keys, so that nobody can tell whether it was before */
+    KEY_MAYBE,     /* it was not found, and the filter may have lost acknowledged keys */
+    KEY_ADDED,     /* it was not there before, as the log has it */
+    KEY_OLD,       /* it was, or seemed to be */
+    KEY_NO_ROOM,   /* it is not there, and was not added: the filter does not grow, and is full */
+    KEY_NO_ANSWER, /* of a check that failed */
+    KEY_UNSURE /* it is there now; the lanes broke meanwhile, another generation answers, or the filter may
+                * have lost acknowledged keys, so that nobody can tell whether it was before */
 };
 
 struct request_key {
@@ -31,7 +32,8 @@ struct request_key {
 
 struct key_request;
 /* @code as log_filter_close() was given, of the lanes (lane_reader.h), ERR_TIMEOUT, ERR_CANCELLED, ERR_NOMEM;
- * @text says why. On error no answer counts; keys of an add may be in the filter or not. */
+ * @text says why. On error keys of an add may be in the filter or not, and have no answers; keys of a check
+ * have the answer that was known by then, or KEY_NO_ANSWER. */
 typedef void key_done_fn(void *arg, enum err code, const char *text);
 
 struct held;
@@ -40,7 +42,7 @@ struct block_read;
 
 /* In the storage of whoever asks, until it is told or cancelled; the fields are the request's. */
 struct key_request {
-    TAILQ_ENTRY(key_request) active; /* of the port, the oldest first */
+    TAILQ_ENTRY(key_request) active; /* of the port, by deadline */
     TAILQ_ENTRY(key_request) parked; /* of the filter */
     struct inbox_item ready;         /* of the port, to go on with */
     struct request_port *port;

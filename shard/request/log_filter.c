@@ -8,6 +8,15 @@
 
 enum { OWN_BYTES_MAX = 64 << 20 /* of a lane: entries that are not folded yet */ };
 
+/* There was memory for each lane. */
+static bool is_whole(const struct log_filter *f)
+{
+    for (unsigned i = 0; i < LOG_LANES_MAX; i++)
+        if (f->lane[i].own == NULL)
+            return false;
+    return true;
+}
+
 struct log_filter *log_filter_new(const struct names *names, const struct nodes *nodes, struct budget *budget,
                                   log_filter_wake_fn *wake, void *arg)
 {
@@ -33,7 +42,7 @@ struct log_filter *log_filter_new(const struct names *names, const struct nodes 
     TAILQ_INIT(&f->parked);
     (void)pthread_rwlock_init(&f->lock, NULL); /* neither fails without attributes */
     (void)pthread_mutex_init(&f->parking, NULL);
-    return f;
+    return is_whole(f) || !log_filter_free(f) ? f : NULL; /* no lane is read: it is freed */
 }
 
 bool log_filter_free(struct log_filter *f)
@@ -211,6 +220,17 @@ uint64_t log_filter_incarnation(struct log_filter *f)
     uint64_t incarnation = f->names.incarnation;
     (void)pthread_rwlock_unlock(&f->lock);
     return incarnation;
+}
+
+bool log_filter_node(struct log_filter *f, char out[NODE_NAME_MAX])
+{
+    (void)pthread_rwlock_rdlock(&f->lock);
+    const struct held *h = f->slot[f->current];
+    bool is_one = h != NULL && h->shape.node_count == 1;
+    if (is_one)
+        (void)snprintf(out, NODE_NAME_MAX, "%s", h->shape.nodes[0]);
+    (void)pthread_rwlock_unlock(&f->lock);
+    return is_one;
 }
 
 void log_filter_set_degraded(struct log_filter *f, bool degraded)

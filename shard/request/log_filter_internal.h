@@ -71,8 +71,8 @@ struct request_port {
     struct event_base *base;
     struct store *store;
     struct lane_port *lanes;
-    uint64_t timeout_us;
-    struct inbox ready; /* requests to go on with, or to tell */
+    uint64_t timeout_us; /* of requests that begin */
+    struct inbox ready;  /* requests to go on with, or to tell */
     struct event *tick;
     bool inside; /* a call of key_check() or key_add(): nobody is told */
     struct key_requests active;
@@ -109,4 +109,6 @@ void request_port_begin(struct request_port *p, struct key_request *q);
 void key_request_go_on(struct key_request *q);
 /* End it with an error, wherever it is. */
 void key_request_fail(struct key_request *q, enum err code, const char *text);
+/* A lane has not answered it yet; *@where: the address of the lane's node. */
+bool key_request_awaits_lane(const struct key_request *q, unsigned *where);
 #endif
