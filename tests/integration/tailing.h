@@ -5,7 +5,7 @@
  * table is followed, and tests that hold for all modes. */
 #include "tests/integration/fixture.h"
 
-enum { TAILING_ROWS = 2000, TAILING_SOON_MS = 20000 };
+enum { TAILING_ROWS = 2000, TAILING_SOON_MS = 20000, TAILING_ROLL_CALL_MS = 50000 };
 
 extern struct fixture tailing;
 
