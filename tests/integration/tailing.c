@@ -89,6 +89,15 @@ void tailing_soon(unsigned d, uint64_t first, uint64_t count)
     arrive_within(d, first, count, TAILING_SOON_MS);
 }
 
+void tailing_back(unsigned d, uint64_t first, uint64_t count)
+{
+    arrive_within(d, first, count, fixture_is_log() ? TAILING_ROLL_CALL_MS : TAILING_SOON_MS);
+    if (!fixture_is_log())
+        return;
+    fixture_wait(&tailing, d, "state", "serving");
+    tailing_soon(d, first, count);
+}
+
 void tailing_running(unsigned d)
 {
     fixture_wait(&tailing, d, "follow_state", "running");
@@ -286,12 +295,7 @@ void tailing_test_redis_restarted(void **state)
     fixture_insert(tailing.db, first + 500, 1500);
     clock_sleep_us(1500 * 1000);
     must(temp_redis_restart(&tailing.redis[0], true, &e), e);
-    /* Writers of a log wait for one that was killed before, whose keys may be lost, for half a minute. */
-    arrive_within(0, first, 2000, fixture_is_log() ? TAILING_ROLL_CALL_MS : TAILING_SOON_MS);
-    if (fixture_is_log()) { /* and no key is said to be absent, until the table has healed it */
-        fixture_wait(&tailing, 0, "state", "serving");
-        tailing_soon(0, first, 2000);
-    }
+    tailing_back(0, first, 2000);
     tailing_running(0);
 }
 
