@@ -633,7 +633,7 @@ enum err admin_grow_filter(struct service *s, const struct config *config, struc
 void admin_grow(struct admin *a, struct admin_call *call)
 {
     call->status = admin_quota(a, call, false, 0, &call->error);
-    if (call->status == ERR_OK)
+    if (call->status == ERR_OK && a->service->logs == NULL) /* a log grows by its control */
         call->status = admin_grow_filter(a->service, a->config, &a->fence, &a->view, call->filter,
                                          call->filter_length, &call->error);
 }

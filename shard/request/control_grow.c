@@ -32,6 +32,7 @@ static enum err add_layer(struct control *c, struct held *h, bool *soon, struct 
     control_stop_folding(c); /* the grower was the writer in between */
     *soon = code == ERR_OK;
     if (code == ERR_OK) {
+        atomic_store(&c->filter->wants_room, false);
         c->grew = h->shape.number;
         atomic_store(&c->filter->wants_look, true); /* requests wait for the layer */
     }
@@ -138,8 +139,8 @@ enum err control_grow(struct control *c, bool *soon, struct error *e)
     if (!have_begun(h))
         return c->folds || c->grew == h->shape.number ? mark(c, h, mark_layer, e) : control_read_tails(c, e);
     switch (grow_decide(held_keys(h), h->shape.capacity, h->shape.layer_count, h->fixed)) {
-    case GROW_LAYER:
-        return add_layer(c, h, soon, e);
+    case GROW_LAYER: /* those who may not have it grow leave it full */
+        return atomic_load(&c->filter->wants_room) ? add_layer(c, h, soon, e) : ERR_OK;
     case GROW_FULL:
         return held_is_full(h) ? ERR_OK : mark(c, h, mark_full, e);
     case GROW_NOTHING:
