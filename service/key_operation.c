@@ -302,6 +302,8 @@ static void start(struct key_operation *op, struct catalog_filter *f)
         op->was_retried = true;
     op->filter = f;
     op->started_at = clock_mono_us();
+    if (catalog_options(f->catalog)->latency != NULL)
+        latency_use(catalog_options(f->catalog)->latency, op->started_at);
     op->is_running = true;
     op->has_answers = false;
     op->errs_on_loss = f->policy.error_on_lost;

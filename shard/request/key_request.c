@@ -72,6 +72,15 @@ static void end(struct key_request *q, enum err code, const char *text)
     }
 }
 
+static bool stop_waiting(struct key_request *q)
+{
+    bool waited = q->waits_for_room;
+    q->waits_for_room = false;
+    if (waited)
+        atomic_fetch_sub(&q->filter->waiting, 1);
+    return waited;
+}
+
 static void leave(struct key_request *q)
 {
     if (q->state == REQUEST_ASKING)
@@ -79,6 +88,8 @@ static void leave(struct key_request *q)
             if (q->parts[i].is_under_way)
                 lane_cancel(&q->parts[i].asked);
     log_filter_unpark(q->filter, q);
+    if (stop_waiting(q))
+        log_filter_changed(q->filter); /* who waits behind it goes on */
 }
 
 void key_cancel(struct key_request *q)
@@ -138,14 +149,26 @@ static void place_keys(struct key_request *q, uint64_t seed)
 
 enum binding { BINDING_DONE, BINDING_WAITS, BINDING_OVER };
 
-/* An add takes as much room as there is. False: there is none, until a layer begins, or the lanes are marked
- * as full. */
+/* Other adds wait for room. Whoever gives some back from now on tells of it. */
+static bool must_queue(const struct key_request *q, struct held *h)
+{
+    if (q->waits_for_room || atomic_load(&q->filter->waiting) == 0)
+        return false;
+    h->wanted = true;
+    return atomic_load(&q->filter->waiting) > 0;
+}
+
+/* An add takes as much room as there is, behind those that have waited for some: a caller's keys fit in their
+ * order. Where no layer could be added since, it takes more than there is. False: there is none, until a
+ * layer begins, or the lanes are marked as full. */
 static bool take_room(struct key_request *q, struct held *h)
 {
     q->part = q->count - q->from;
     q->only_looks = q->adds && held_is_full(h);
+    unsigned refusals = h->refusals;
+    bool beyond = q->waits_for_room && refusals != q->refusals;
     if (q->adds && !q->only_looks)
-        q->part = q->reserved = held_reserve(h, q->part);
+        q->part = q->reserved = must_queue(q, h) ? 0 : held_reserve(h, q->part, beyond);
     if (q->room == KEY_ROOM_ENDS && q->reserved > 0 && q->part < q->count) {
         if (held_give_back(h, q->reserved))
             log_filter_changed(q->filter);
@@ -155,8 +178,17 @@ static bool take_room(struct key_request *q, struct held *h)
         q->only_looks = true;
         q->part = q->count - q->from;
     }
-    if (q->part == 0)
+    if (q->part == 0 && q->room == KEY_ROOM_ENDS)
         return false;
+    if (q->part == 0) {
+        if (!q->waits_for_room) {
+            atomic_fetch_add(&q->filter->waiting, 1);
+            q->refusals = refusals;
+        }
+        q->waits_for_room = true;
+        return false;
+    }
+    (void)stop_waiting(q);
     if (q->reserved > 0)
         atomic_fetch_add(&q->filter->adding, 1);
     q->held = h;
@@ -184,7 +216,6 @@ static enum binding bind_locked(struct key_request *q, uint64_t *seed, unsigned 
         (void)snprintf(q->text, sizeof(q->text), "the filter has no room for the keys");
         if (q->room == KEY_ROOM_ENDS)
             return BINDING_OVER;
-        atomic_store(&f->wants_room, true);
         f->wake(f->wake_arg);
         return BINDING_WAITS;
     }
@@ -560,6 +591,7 @@ static bool go(struct key_request *q)
     q->is_sent = false;
     switch (bind_to_filter(q)) {
     case BINDING_OVER:
+        (void)stop_waiting(q); /* nobody can be bound any more */
         end(q, q->code, q->text);
         return false;
     case BINDING_WAITS:

@@ -66,6 +66,8 @@ struct key_request {
     unsigned reserved; /* of the generation's room */
     bool adds, is_sent;
     enum key_room room;
+    bool waits_for_room;
+    unsigned refusals; /* of the generation, since it waits for room */
     bool was_delayed;  /* its keys did not leave in the call that began it: a later request may be ahead of it
                         */
     bool only_looks;   /* it adds to a generation that is full */

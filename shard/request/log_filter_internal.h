@@ -47,8 +47,8 @@ struct log_filter {
 
     _Atomic bool wants_writer; /* somebody wants to add, and may not yet */
     _Atomic bool wants_look;   /* the view is to be read */
-    _Atomic bool wants_room;   /* an add waits, or has waited, for a layer */
     _Atomic bool rests;        /* the control does nothing until it is woken */
+    _Atomic unsigned waiting;  /* adds that have found no room: others come behind them */
     _Atomic unsigned adding;   /* adds that may send, or have sent, and are not told yet */
     _Atomic uint64_t asked_at; /* when a request came last, or up to LOG_ASKED_US later */
     _Atomic uint64_t changes;  /* how often the control has told of some */
