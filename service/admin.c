@@ -120,7 +120,7 @@ static void post(struct mailbox *to, struct admin_call *call, struct mailbox *ba
 /* Work on shards as they were before there was a log. */
 static bool knows_no_log(const struct admin_call *call)
 {
-    static admin_fn *const those[] = {admin_loadchunk, admin_load_complete, admin_load_status, admin_accept};
+    static admin_fn *const those[] = {admin_loadchunk, admin_load_complete, admin_load_status};
     for (size_t i = 0; i < sizeof(those) / sizeof(those[0]); i++)
         if (call->fn == those[i])
             return true;
