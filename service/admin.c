@@ -120,7 +120,7 @@ static void post(struct mailbox *to, struct admin_call *call, struct mailbox *ba
 /* Work on shards as they were before there was a log. */
 static bool knows_no_log(const struct admin_call *call)
 {
-    static admin_fn *const those[] = {admin_loadchunk, admin_load_complete, admin_load_status, admin_accept};
+    static admin_fn *const those[] = {admin_loadchunk, admin_load_complete, admin_load_status};
     for (size_t i = 0; i < sizeof(those) / sizeof(those[0]); i++)
         if (call->fn == those[i])
             return true;
@@ -639,7 +639,7 @@ enum err admin_grow_filter(struct service *s, const struct config *config, struc
 void admin_grow(struct admin *a, struct admin_call *call)
 {
     call->status = admin_quota(a, call, false, 0, &call->error);
-    if (call->status == ERR_OK)
+    if (call->status == ERR_OK && a->service->logs == NULL) /* a log grows by its control */
         call->status = admin_grow_filter(a->service, a->config, &a->fence, &a->view, call->filter,
                                          call->filter_length, &call->error);
 }

@@ -29,7 +29,8 @@ struct key_operation {
     bool was_retried;
     uint64_t started_at; /* monotonic, us */
     unsigned timeout_ms; /* 0: the catalog's */
-    bool errs_on_loss;   /* what may be lost is an error, not "maybe" */
+    enum key_room room;
+    bool errs_on_loss; /* what may be lost is an error, not "maybe" */
     enum err status;
     char *error;
     size_t count, filled, bytes_filled;
@@ -284,7 +285,8 @@ static void ask(struct key_operation *op, uint64_t timeout)
     struct log_filter *log = open_filter_log(op->open);
     request_port_set_timeout(p, timeout);
     if (op->kind == OPERATION_ADD) {
-        key_add(p, log, &op->request, op->keys, (unsigned)op->count, op->answers, on_told, op);
+        key_add_bounded(p, log, &op->request, op->keys, (unsigned)op->count, op->answers, op->room, on_told,
+                        op);
     } else if (key_check(p, log, &op->request, op->keys, (unsigned)op->count, op->answers, on_told, op)) {
         op->has_answers = true;
         take_found(op);
@@ -336,8 +338,14 @@ void key_operation_set_timeout(struct key_operation *op, unsigned ms)
         operation_set_timeout(op->shards, ms);
 }
 
+void key_operation_set_bounded(struct key_operation *op, bool bounded)
+{
+    op->room = bounded ? KEY_ROOM_ENDS : KEY_ROOM_WAITS;
+}
+
 void key_operation_look_if_full(struct key_operation *op)
 {
+    op->room = KEY_ROOM_LOOKS;
     if (op->shards != NULL)
         operation_look_if_full(op->shards);
 }

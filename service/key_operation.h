@@ -25,6 +25,8 @@ struct key_operation *key_operation_new(struct catalog *c, enum operation_kind k
                                         size_t bytes);
 void key_operation_put(struct key_operation *op, const char *key, size_t length);
 void key_operation_set_timeout(struct key_operation *op, unsigned ms);
+/* An add that may not have its filter grow ends with ERR_FULL. Of a log; by shards every add does. */
+void key_operation_set_bounded(struct key_operation *op, bool bounded);
 void key_operation_look_if_full(struct key_operation *op);
 void key_operation_start(struct key_operation *op, struct catalog_filter *f, key_operation_done_fn *done,
                          void *arg);

@@ -108,7 +108,7 @@ enum metric_type { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM, METRIC_INFO }
     X(NODE_MEMORY_MAX, GAUGE, "twinbloom_redis_memory_max_bytes", "bytes", "node", "maxmemory of the node; 0: no limit.") \
     X(PAGE_SECONDS, HISTOGRAM, "twinbloom_postgres_page_duration_seconds", "seconds", "", "Time to read one page of rows.") \
     X(CPU, COUNTER, "process_cpu_seconds_total", "seconds", "", "User and system CPU time of this process.") \
-    X(RESIDENT, GAUGE, "process_resident_memory_bytes", "bytes", "", "Resident memory of this process. The filters are in Redis.") \
+    X(RESIDENT, GAUGE, "process_resident_memory_bytes", "bytes", "", "Resident memory of this process, with the shards that it keeps of filters that are logs.") \
     X(VIRTUAL, GAUGE, "process_virtual_memory_bytes", "bytes", "", "Virtual memory of this process.") \
     X(FDS, GAUGE, "process_open_fds", "", "", "Open file descriptors of this process.") \
     X(FDS_MAX, GAUGE, "process_max_fds", "", "", "Largest number of open file descriptors that is allowed.") \

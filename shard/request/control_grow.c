@@ -148,8 +148,8 @@ enum err control_grow(struct control *c, bool *soon, struct error *e)
         return code == ERR_OK ? ERR_OK : refused(c, h, code);
     }
     switch (grow_decide(held_keys(h), h->shape.capacity, h->shape.layer_count, h->fixed)) {
-    case GROW_LAYER:
-        return add_layer(c, h, soon, e);
+    case GROW_LAYER: /* those who may not have it grow leave it full */
+        return atomic_load(&c->filter->waiting) > 0 ? add_layer(c, h, soon, e) : ERR_OK;
     case GROW_FULL:
         return held_is_full(h) ? ERR_OK : mark(c, h, mark_full, e);
     case GROW_NOTHING:

@@ -169,6 +169,17 @@ static bool take_room(struct key_request *q, struct held *h)
     bool beyond = q->waits_for_room && refusals != q->refusals;
     if (q->adds && !q->only_looks)
         q->part = q->reserved = must_queue(q, h) ? 0 : held_reserve(h, q->part, beyond);
+    if (q->room == KEY_ROOM_ENDS && q->reserved > 0 && q->part < q->count) {
+        if (held_give_back(h, q->reserved))
+            log_filter_changed(q->filter);
+        q->part = q->reserved = 0;
+    }
+    if (q->room == KEY_ROOM_LOOKS && q->part == 0) {
+        q->only_looks = true;
+        q->part = q->count - q->from;
+    }
+    if (q->part == 0 && q->room == KEY_ROOM_ENDS)
+        return false;
     if (q->part == 0) {
         if (!q->waits_for_room) {
             atomic_fetch_add(&q->filter->waiting, 1);
@@ -201,6 +212,10 @@ static enum binding bind_locked(struct key_request *q, uint64_t *seed, unsigned 
         return BINDING_WAITS;
     }
     if (!take_room(q, f->slot[f->current])) {
+        q->code = ERR_FULL;
+        (void)snprintf(q->text, sizeof(q->text), "the filter has no room for the keys");
+        if (q->room == KEY_ROOM_ENDS)
+            return BINDING_OVER;
         f->wake(f->wake_arg);
         return BINDING_WAITS;
     }
@@ -603,7 +618,7 @@ void key_request_go_on(struct key_request *q)
 
 static bool begin(struct request_port *p, struct log_filter *f, struct key_request *q,
                   const struct request_key *keys, unsigned count, uint8_t *answers, bool adds,
-                  key_done_fn *done, void *arg)
+                  enum key_room room, key_done_fn *done, void *arg)
 {
     assert(count > 0 && count <= KEY_REQUEST_MAX);
     *q = (struct key_request){.filter = f,
@@ -611,6 +626,7 @@ static bool begin(struct request_port *p, struct log_filter *f, struct key_reque
                               .count = count,
                               .answers = answers,
                               .adds = adds,
+                              .room = room,
                               .done = done,
                               .arg = arg};
     request_port_begin(p, q);
@@ -625,7 +641,7 @@ static bool begin(struct request_port *p, struct log_filter *f, struct key_reque
 bool key_check(struct request_port *p, struct log_filter *f, struct key_request *q,
                const struct request_key *keys, unsigned count, uint8_t *answers, key_done_fn *done, void *arg)
 {
-    bool found = begin(p, f, q, keys, count, answers, false, done, arg);
+    bool found = begin(p, f, q, keys, count, answers, false, KEY_ROOM_WAITS, done, arg);
     if (found) {
         memset(answers, KEY_PRESENT, count);
         TAILQ_REMOVE(&p->active, q, active);
@@ -637,5 +653,12 @@ bool key_check(struct request_port *p, struct log_filter *f, struct key_request 
 void key_add(struct request_port *p, struct log_filter *f, struct key_request *q,
              const struct request_key *keys, unsigned count, uint8_t *answers, key_done_fn *done, void *arg)
 {
-    (void)begin(p, f, q, keys, count, answers, true, done, arg);
+    (void)begin(p, f, q, keys, count, answers, true, KEY_ROOM_WAITS, done, arg);
+}
+
+void key_add_bounded(struct request_port *p, struct log_filter *f, struct key_request *q,
+                     const struct request_key *keys, unsigned count, uint8_t *answers, enum key_room room,
+                     key_done_fn *done, void *arg)
+{
+    (void)begin(p, f, q, keys, count, answers, true, room, done, arg);
 }

@@ -30,6 +30,13 @@ struct request_key {
     size_t length;
 };
 
+/* What an add does where there is no room for all of its keys. */
+enum key_room {
+    KEY_ROOM_WAITS, /* until the filter has grown */
+    KEY_ROOM_ENDS, /* it ends with ERR_FULL before it has added any: whoever adds may not have it grow, yet */
+    KEY_ROOM_LOOKS /* it adds those that there is room for, and only looks for the others */
+};
+
 struct key_request;
 /* @code as log_filter_close() was given, of the lanes (lane_reader.h), ERR_TIMEOUT, ERR_CANCELLED, ERR_NOMEM;
  * @text says why. On error keys of an add may be in the filter or not, and have no answers; keys of a check
@@ -58,6 +65,7 @@ struct key_request {
     unsigned left;     /* keys of the part; of a check: those, first in the order, that were not found yet */
     unsigned reserved; /* of the generation's room */
     bool adds, is_sent;
+    enum key_room room;
     bool waits_for_room;
     unsigned refusals; /* of the generation, since it waits for room */
     bool was_delayed;  /* its keys did not leave in the call that began it: a later request may be ahead of it
@@ -90,6 +98,10 @@ MUST_CHECK bool key_check(struct request_port *p, struct log_filter *f, struct k
 /* Add @count keys; the same otherwise. Never told from inside this call. */
 void key_add(struct request_port *p, struct log_filter *f, struct key_request *q,
              const struct request_key *keys, unsigned count, uint8_t *answers, key_done_fn *done, void *arg);
+/* The same, with another @room than KEY_ROOM_WAITS. */
+void key_add_bounded(struct request_port *p, struct log_filter *f, struct key_request *q,
+                     const struct request_key *keys, unsigned count, uint8_t *answers, enum key_room room,
+                     key_done_fn *done, void *arg);
 /* It is not told any more. What it has sent may be executed. */
 void key_cancel(struct key_request *q);
 #endif

@@ -211,6 +211,70 @@ static void test_deadline__is_the_one_that_is_configured_now(void **state)
     freeReplyObject(r);
 }
 
+/* --- without shards in memory --- */
+
+static int setup_without_memory(void **state)
+{
+    (void)state;
+    return fixture_start(&fixture, &(struct fixture_options){.nodes = 2,
+                                                             .daemons = 1,
+                                                             .service = "timeout = 500ms\n",
+                                                             .redis_lines = "resident_memory = 0\n"});
+}
+
+struct answers {
+    unsigned yes, no, errors;
+};
+
+/* One command, which is answered in time. */
+static struct answers ask_many(client_key_fn *name, unsigned count)
+{
+    struct answers a = {0};
+    static const char *argv[200 + 2] = {"BF.MEXISTS", "blocks"};
+    static char names[200][CLIENT_KEY_MAX];
+    for (unsigned i = 0; i < count; i++) {
+        (void)name(i, names[i]);
+        argv[i + 2] = names[i];
+    }
+    uint64_t began = clock_mono_us();
+    redisReply *r = client_argv(client(), (int)count + 2, argv, NULL);
+    assert_in_range(since_ms(began), 0, 2 * TIMEOUT_MS + SLACK_MS);
+    assert_non_null(r);
+    a.errors = r->type == REDIS_REPLY_ERROR ? count : 0; /* none has an answer */
+    for (size_t i = 0; i < r->elements; i++) {
+        a.errors += r->element[i]->type == REDIS_REPLY_ERROR;
+        a.yes += r->element[i]->type == REDIS_REPLY_INTEGER && r->element[i]->integer == 1;
+        a.no += r->element[i]->type == REDIS_REPLY_INTEGER && r->element[i]->integer == 0;
+    }
+    freeReplyObject(r);
+    assert_int_equal(a.yes + a.no + a.errors, count);
+    return a;
+}
+
+/* A key whose blocks have come is answered; that it is absent only where the lane was read. */
+static void test_blocks_of_one_node_are_away__their_keys_alone_have_no_answer(void **state)
+{
+    (void)state;
+    enum { COUNT = 100 };
+    fixture_ask(&fixture, 0, "BF.RESERVE blocks 0.001 100000");
+    must(client_madd(client(), "blocks", key, 0, KEYS, &e), e);
+    process_signal(&fixture.redis[1].process, SIGSTOP);
+    struct answers there = ask_many(key, COUNT), absent = ask_many(fixture_absent_code, COUNT);
+    process_signal(&fixture.redis[1].process, SIGCONT);
+    assert_int_equal(there.no, 0);
+    assert_in_range(there.yes, COUNT / 5, COUNT - COUNT / 5);
+    assert_in_range(absent.no, COUNT / 5, COUNT - COUNT / 5);
+    uint64_t until = clock_mono_us() + RECOVER_MS * 1000ull;
+    while (ask_many(key, COUNT).yes != COUNT || ask_many(fixture_absent_code, COUNT).errors > 0)
+        assert_true(clock_mono_us() < until);
+    process_signal(&fixture.redis[0].process, SIGSTOP); /* the lane's */
+    there = ask_many(key, COUNT);
+    absent = ask_many(fixture_absent_code, COUNT);
+    process_signal(&fixture.redis[0].process, SIGCONT);
+    assert_int_equal(there.no, 0);
+    assert_int_equal(absent.no, 0);
+}
+
 #define TEST(name) cmocka_unit_test_teardown(name, go_on)
 
 int main(void)
@@ -221,5 +285,9 @@ int main(void)
         TEST(test_lanes_node_is_away__a_long_batch_does_not_wait_for_each_of_its_parts),
         TEST(test_deadline__is_the_one_that_is_configured_now),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    const struct CMUnitTest without_memory[] = {
+        TEST(test_blocks_of_one_node_are_away__their_keys_alone_have_no_answer),
+    };
+    int failed = cmocka_run_group_tests(tests, setup, teardown);
+    return failed + cmocka_run_group_tests(without_memory, setup_without_memory, teardown);
 }

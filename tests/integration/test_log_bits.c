@@ -73,8 +73,8 @@ static void test_shards__tells_what_the_coordinator_has_in_memory(void **state)
     (void)state;
     struct error e = {""};
     int64_t shards;
-    fixture_ask(&keyspace.fixture, 0, "BF.RESERVE near 0.001 2000 NONSCALING");
-    keyspace_add(0, "near", 0, 1000);
+    fixture_ask(&keyspace.fixture, 0, "BF.RESERVE near 0.001 10000 NONSCALING");
+    keyspace_add(0, "near", 0, 5000); /* as many as are folded at once */
     struct client *c = &keyspace.fixture.client[0];
     must(client_status_number(c, "near", "shards", &shards, &e), e);
     must(client_wait_status_least(c, "near", "resident_shards", shards, 30000, &e), e);

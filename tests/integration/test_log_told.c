@@ -10,7 +10,7 @@
 #include "tests/integration/scrape.h"
 #include "tests/lib/http.h"
 
-enum { WAIT_MS = 30000, KEYS = 1000 };
+enum { WAIT_MS = 30000, KEYS = 5000 /* as many as are folded at once */ };
 
 static struct fixture fixture;
 static struct client redis;
@@ -165,6 +165,42 @@ static void test_a_lost_shard__is_named_with_what_heals_the_filter(void **state)
     assert_int_equal(number(1, "degraded"), 1);
 }
 
+/* What it had in the lost shard counts as never added; what it has in others stays. */
+static void test_a_loss_that_is_accepted__is_over(void **state)
+{
+    (void)state;
+    uint64_t present;
+    must(client_mexists(&fixture.client[0], "f", fixture_absent_code, 0, KEYS, &present, NULL, &e), e);
+    assert_in_range(present, 1, KEYS); /* "maybe" */
+    redisReply *r = client_command(&fixture.client[1], "TB.TRUST nothing");
+    assert_string_equal(r->str, "ERR not found");
+    freeReplyObject(r);
+    const struct cli_result *cli = fixture_cli(fixture.daemon[0].port, "trust f --yes");
+    if (cli->code != 0)
+        fail_msg("%d: %s", cli->code, cli->text);
+    for (unsigned d = 0; d < 2; d++) {
+        must(client_wait_status(&fixture.client[d], "f", "state", "serving", WAIT_MS, &e), e);
+        assert_int_equal(number(d, "degraded"), 0);
+        assert_int_equal(number(d, "lost_shards"), 0);
+        assert_string_equal(words(d, "degraded_scope"), "");
+    }
+    must(client_mexists(&fixture.client[0], "f", key, 0, KEYS, &present, NULL, &e), e);
+    assert_in_range(present, KEYS / 4, KEYS - 1);
+    must(client_mexists(&fixture.client[0], "f", fixture_absent_code, 0, KEYS, &present, NULL, &e), e);
+    assert_in_range(present, 0, KEYS / 50);
+    r = client_command(&fixture.client[0], "TB.HISTORY f");
+    assert_int_equal(r->elements, 1);
+    bool found = false;
+    for (size_t i = 0; i < r->element[0]->elements; i++)
+        found |= r->element[0]->element[i]->type == REDIS_REPLY_STRING &&
+                 strcmp(r->element[0]->element[i]->str, "trusted") == 0;
+    freeReplyObject(r);
+    assert_true(found);
+    r = client_command(&fixture.client[0], "TB.TRUST f"); /* of a filter that is healthy it changes nothing */
+    assert_string_equal(r->str, "OK");
+    freeReplyObject(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -174,6 +210,7 @@ int main(void)
     };
     const struct CMUnitTest without_memory[] = {
         cmocka_unit_test(test_a_lost_shard__is_named_with_what_heals_the_filter),
+        cmocka_unit_test(test_a_loss_that_is_accepted__is_over),
     };
     int failed = cmocka_run_group_tests(tests, setup, teardown);
     return failed + cmocka_run_group_tests(without_memory, setup_without_memory, teardown);
