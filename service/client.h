@@ -69,7 +69,8 @@ struct key_command {
 
 struct client {
     LIST_ENTRY(client) link;
-    TAILQ_ENTRY(client) held_link; /* while `held` */
+    TAILQ_ENTRY(client) held_link;  /* while `held` */
+    TAILQ_ENTRY(client) write_link; /* while `to_write` */
     struct worker *worker;
     struct bufferevent *io;
     struct resp_parser parser;
@@ -84,7 +85,7 @@ struct client {
     } present;
     struct request_list requests;
     size_t request_count;
-    size_t replica_checks;           /* of them, checks under way that may be asked of a master yet */
+    size_t early_checks;             /* of them, checks under way that would find what is added behind them */
     struct command_list transaction; /* between MULTI and EXEC */
     struct command_list replay;      /* of an EXEC, before anything newer */
     size_t transaction_count, transaction_bytes, replay_bytes;
@@ -97,6 +98,8 @@ struct client {
     bool mute;    /* a reply is missing: none is written any more */
     bool destroyed;
     bool pumping;
+    bool is_tls;
+    bool to_write;    /* its replies of this turn of the loop leave at the turn's end */
     bool turn_is_due; /* client_advance() is called in the next turn of the loop */
     struct session session;
     int protocol;
@@ -128,6 +131,10 @@ void client_close_when_idle(struct client *c);
 void client_destroy(struct client *c);
 /* The same with a line in the log. */
 void client_cut(struct client *c, const char *why);
+/* Replies that it has now leave at the end of this turn of the loop, in one write. False: no memory. */
+MUST_CHECK bool client_put(struct client *c, const void *bytes, size_t length);
+/* That end has come. */
+void client_write_out(struct client *c);
 /* Every second: who is idle, or does not read, is closed. */
 void client_tick(struct client *c, uint64_t now_us);
 /* The worker's configuration has changed. */

@@ -377,6 +377,12 @@ bool key_operation_was_retried(const struct key_operation *op)
     return op->shards != NULL ? operation_was_retried(op->shards) : op->was_retried;
 }
 
+bool key_operation_is_in_order(const struct key_operation *op)
+{
+    return op->shards != NULL ||
+           (op->is_running && op->status == ERR_OK && key_request_is_in_order(&op->request));
+}
+
 void key_operation_rewind(struct key_operation *op)
 {
     if (op->shards != NULL)

@@ -569,3 +569,8 @@ void key_add(struct request_port *p, struct log_filter *f, struct key_request *q
 {
     (void)begin(p, f, q, keys, count, answers, true, done, arg);
 }
+
+bool key_request_is_in_order(const struct key_request *q)
+{
+    return q->is_sent && !q->was_delayed;
+}

@@ -86,6 +86,9 @@ MUST_CHECK bool key_check(struct request_port *p, struct log_filter *f, struct k
 /* Add @count keys; the same otherwise. Never told from inside this call. */
 void key_add(struct request_port *p, struct log_filter *f, struct key_request *q,
              const struct request_key *keys, unsigned count, uint8_t *answers, key_done_fn *done, void *arg);
+/* An add that was begun, and is not told yet: its keys are on their way to their lanes, all of them, ahead of
+ * those of any add that this port begins later. */
+bool key_request_is_in_order(const struct key_request *q);
 /* It is not told any more. What it has sent may be executed. */
 void key_cancel(struct key_request *q);
 #endif
