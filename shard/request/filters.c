@@ -21,6 +21,7 @@ struct tender {
     struct mailbox *mailbox;
     struct event *letters;
     struct link *link;
+    struct control_thread *controls;
     TAILQ_HEAD(, open_filter) filter;
     uint64_t leave_until; /* monotonic, us; 0: it does not end */
 };
@@ -159,6 +160,7 @@ static void tend(evutil_socket_t fd, short events, void *arg)
     if (f->control != NULL)
         return;
     struct tender *t = f->tender;
+    control_thread_go_on(t->controls);
     if (!free_if_unused(f))
         tend_at(f, clock_mono_us() + FREE_AGAIN_US);
     else if (t->leave_until != 0 && TAILQ_EMPTY(&t->filter))
@@ -201,7 +203,8 @@ static enum err tender_start(struct tender *t, struct filters *fs, struct error 
     if (t->base != NULL && t->mailbox != NULL)
         t->letters =
             event_new(t->base, mailbox_fd(t->mailbox), EV_READ | EV_PERSIST, on_readable, t->mailbox);
-    if (t->link == NULL || t->letters == NULL || event_add(t->letters, NULL) != 0 ||
+    t->controls = control_thread_new(fs->options.nodes, fs->options.timeout_ms);
+    if (t->link == NULL || t->controls == NULL || t->letters == NULL || event_add(t->letters, NULL) != 0 ||
         pthread_create(&t->thread, NULL, run, t) != 0)
         return error_set(e, ERR_NOMEM, "a thread could not be started");
     t->is_started = true;
@@ -221,6 +224,7 @@ static void tender_stop(struct tender *t, unsigned timeout_ms)
     mailbox_free(t->mailbox);
     if (t->base != NULL)
         event_base_free(t->base);
+    control_thread_free(t->controls);
     link_free(t->link);
 }
 
@@ -299,6 +303,7 @@ static struct open_filter *open_filter_new(struct filters *fs, const char *name,
     if (f->timer != NULL && f->log != NULL) {
         const struct control_options options = {.filter = f->log,
                                                 .link = f->tender->link,
+                                                .thread = f->tender->controls,
                                                 .owner = fs->options.owner,
                                                 .timeout_ms = fs->options.timeout_ms,
                                                 .retain_us = fs->options.retain_us,

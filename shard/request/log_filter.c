@@ -6,8 +6,6 @@
 #include <string.h>
 #include "base/random.h"
 
-enum { OWN_BYTES_MAX = 64 << 20 /* of a lane: entries that are not folded yet */ };
-
 struct log_filter *log_filter_new(const struct names *names, const struct nodes *nodes, struct budget *budget,
                                   log_filter_wake_fn *wake, void *arg)
 {
@@ -27,7 +25,6 @@ struct log_filter *log_filter_new(const struct names *names, const struct nodes 
     for (unsigned i = 0; i < LOG_LANES_MAX; i++) {
         f->lane[i].filter = f;
         f->lane[i].index = i;
-        f->lane[i].own = own_new(OWN_BYTES_MAX);
         atomic_init(&f->lane[i].stalled, TAIL_COMPLETE);
     }
     TAILQ_INIT(&f->parked);
