@@ -25,8 +25,8 @@ static void init_lease(struct control *c, const struct control_options *o)
     char owner[LEASE_OWNER_MAX];
     uint64_t random = random_u64(); /* a process that begins again is another one */
     (void)snprintf(owner, sizeof(owner), "%.80s/%016" PRIx64, o->owner != NULL ? o->owner : "", random);
-    lease_init(&c->lease, link_nodes(o->link), &o->filter->names, owner,
-               o->lease_ms != 0 ? o->lease_ms : LEASE_MS_DEFAULT, o->timeout_ms);
+    lease_init(&c->lease, o->thread->lease, &o->filter->names, owner,
+               o->lease_ms != 0 ? o->lease_ms : LEASE_MS_DEFAULT);
 }
 
 enum err control_new(struct control **out, const struct control_options *o, struct error *e)

@@ -497,7 +497,9 @@ static void test_writers__write_one_after_the_other(void **state)
     (void)state;
     log_members_open(&m, &on.nodes, &on.names, UINT64_MAX, false);
     assert_int_equal(log_member_added(&m, 0, 10), 10);
-    lease_init(&other, &on.nodes, &on.names, "other", LEASE_MS, REPLY_MS);
+    struct link *link = link_new(&on.nodes, REPLY_MS, NULL);
+    assert_non_null(link);
+    lease_init(&other, link, &on.names, "other", LEASE_MS);
     must(lease_take(&other, &report, &e), e);
     registers(writer[1]);
     uint64_t token = on.view->slot[on.view->current].writer.number;
@@ -508,6 +510,7 @@ static void test_writers__write_one_after_the_other(void **state)
     assert_int_equal(on.view->slot[on.view->current].writer.number, token);
     lease_give_back(&other);
     lease_fini(&other);
+    link_free(link);
     wait_until_said(&m);
     must(say(1, true, &e), e);
     log_member_close(&m);
