@@ -369,24 +369,28 @@ static void on_read(struct bufferevent *io, void *arg)
     client_advance(c);
 }
 
+void client_answered(struct client *c)
+{
+    c->answered = true;
+    worker_due(c->worker, c);
+}
+
 /* The loop is not asked whether the socket takes more: nearly always it does, and asking takes two calls of
  * the system more than writing. It is asked about what is left then, and by TLS about all. */
 bool client_put(struct client *c, const void *bytes, size_t length)
 {
     if (bufferevent_write(c->io, bytes, length) != 0)
         return false;
-    if (!c->to_write && (bufferevent_get_enabled(c->io) & EV_WRITE) == 0) {
-        c->to_write = true;
-        worker_write_soon(c->worker, c);
-    }
+    worker_due(c->worker, c);
     return true;
 }
 
-void client_write_out(struct client *c)
+static void write_out(struct client *c)
 {
     struct evbuffer *out = bufferevent_get_output(c->io);
     bool waits = c->closing || c->stalled || !STAILQ_EMPTY(&c->replay) || client_unread(c) > output_high(c);
-    c->to_write = false;
+    if (client_unread(c) == 0 || (bufferevent_get_enabled(c->io) & EV_WRITE) != 0)
+        return;
     (void)evbuffer_unfreeze(out, 1); /* it is the bufferevent's, which is to write nothing itself now */
     (void)evbuffer_write(out, bufferevent_getfd(c->io));
     (void)evbuffer_freeze(out, 1);
@@ -398,6 +402,20 @@ void client_write_out(struct client *c)
     c->active_us = worker_now(c->worker);
     if (waits)
         client_advance(c);
+}
+
+void client_turn_ends(struct client *c)
+{
+    c->references++;
+    if (c->answered) {
+        c->answered = false;
+        client_advance(c);
+    }
+    if (!c->destroyed && !c->answered) {
+        worker_not_due(c->worker, c);
+        write_out(c);
+    }
+    client_unref(c);
 }
 
 static void on_written(struct bufferevent *io, void *arg)
@@ -495,7 +513,7 @@ void client_destroy(struct client *c)
     c->destroyed = true;
     account(c);
     worker_unhold(c->worker, c);
-    worker_write_not(c->worker, c);
+    worker_not_due(c->worker, c);
     client_drop_requests(c);
     client_clear_commands(&c->transaction);
     client_clear_commands(&c->replay);

@@ -69,8 +69,8 @@ struct key_command {
 
 struct client {
     LIST_ENTRY(client) link;
-    TAILQ_ENTRY(client) held_link;  /* while `held` */
-    TAILQ_ENTRY(client) write_link; /* while `to_write` */
+    TAILQ_ENTRY(client) held_link; /* while `held` */
+    TAILQ_ENTRY(client) due_link;  /* while `is_due` */
     struct worker *worker;
     struct bufferevent *io;
     struct resp_parser parser;
@@ -99,7 +99,8 @@ struct client {
     bool destroyed;
     bool pumping;
     bool is_tls;
-    bool to_write;    /* its replies of this turn of the loop leave at the turn's end */
+    bool is_due;      /* client_turn_ends() is called at the end of this turn of the loop: */
+    bool answered;    /* the first of its requests has its answer */
     bool turn_is_due; /* client_advance() is called in the next turn of the loop */
     struct session session;
     int protocol;
@@ -131,10 +132,13 @@ void client_close_when_idle(struct client *c);
 void client_destroy(struct client *c);
 /* The same with a line in the log. */
 void client_cut(struct client *c, const char *why);
-/* Replies that it has now leave at the end of this turn of the loop, in one write. False: no memory. */
+/* Bytes of a reply: they leave at the end of this turn of the loop, with all others, in one write. False: no
+ * memory. */
 MUST_CHECK bool client_put(struct client *c, const void *bytes, size_t length);
+/* The first of its requests has its answer: go on with it at the end of this turn of the loop. */
+void client_answered(struct client *c);
 /* That end has come. */
-void client_write_out(struct client *c);
+void client_turn_ends(struct client *c);
 /* Every second: who is idle, or does not read, is closed. */
 void client_tick(struct client *c, uint64_t now_us);
 /* The worker's configuration has changed. */

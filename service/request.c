@@ -326,7 +326,7 @@ static void on_done(struct asking *a)
     if (r != STAILQ_FIRST(&c->requests))
         r->spent.answered_us = worker_now(c->worker);
     if (r == STAILQ_FIRST(&c->requests))
-        client_advance(c);
+        client_answered(c);
 }
 
 /* --- operations --- */

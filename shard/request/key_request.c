@@ -57,7 +57,9 @@ static void tell(struct key_request *q)
 static void end(struct key_request *q, enum err code, const char *text)
 {
     q->code = code;
-    if (text != q->text) /* as bind_to_filter() has left it */
+    if (code == ERR_OK)
+        q->text[0] = '\0';
+    else if (text != q->text) /* as bind_to_filter() has left it */
         (void)snprintf(q->text, sizeof(q->text), "%s", text);
     if (q->port->inside) {
         q->state = REQUEST_OVER;
