@@ -199,11 +199,12 @@ static enum err open_filter(struct key_operation *op, struct catalog_filter *f)
         f->open = NULL;
         f->seen = false;
     }
-    struct open_filter *open = f->open;
-    enum err code = filters_open(op->port->filters, f->name, f->name_length, &op->open, &e);
-    if (code == ERR_OK && open == NULL)
+    enum err code = ERR_OK;
+    if (f->open == NULL)
         code = filters_open(op->port->filters, f->name, f->name_length, (struct open_filter **)&f->open, &e);
-    if (code != ERR_OK)
+    if (code == ERR_OK)
+        op->open = open_filter_keep(f->open);
+    else
         set_status(op, code, e.text);
     return code;
 }

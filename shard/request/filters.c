@@ -33,10 +33,10 @@ struct open_filter {
     struct log_filter *log;
     struct control *control; /* of the tender's thread; whoever reads its status has the lock */
     struct event *timer;
-    unsigned references;  /* under the lock: of workers */
-    bool is_listed;       /* under the lock: the name leads to it */
-    atomic_bool is_woken; /* a letter is under way, which holds it */
-    uint64_t since;       /* when it was opened: monotonic, us */
+    atomic_uint references; /* of workers; the first one, and that there is none, under the lock */
+    bool is_listed;         /* under the lock: the name leads to it */
+    atomic_bool is_woken;   /* a letter is under way, which holds it */
+    uint64_t since;         /* when it was opened: monotonic, us */
     size_t length;
     char name[];
 };
@@ -120,7 +120,7 @@ static bool free_if_unused(struct open_filter *f)
 {
     struct filters *fs = f->tender->filters;
     (void)pthread_mutex_lock(&fs->lock);
-    bool used = f->references > 0;
+    bool used = atomic_load(&f->references) > 0; /* it is not listed: nobody finds it any more */
     (void)pthread_mutex_unlock(&fs->lock);
     if (used || atomic_load(&f->is_woken) || !log_filter_free(f->log))
         return false;
@@ -342,21 +342,23 @@ enum err filters_open(struct filters *fs, const char *name, size_t length, struc
         }
     }
     if (code == ERR_OK) {
-        f->references++;
+        atomic_fetch_add(&f->references, 1);
         *out = f;
     }
     (void)pthread_mutex_unlock(&fs->lock);
     return code;
 }
 
+struct open_filter *open_filter_keep(struct open_filter *f)
+{
+    atomic_fetch_add_explicit(&f->references, 1, memory_order_relaxed);
+    return f;
+}
+
 void open_filter_close(struct open_filter *f)
 {
-    if (f == NULL)
-        return;
-    struct filters *fs = f->tender->filters;
-    (void)pthread_mutex_lock(&fs->lock);
-    f->references--;
-    (void)pthread_mutex_unlock(&fs->lock);
+    if (f != NULL)
+        atomic_fetch_sub(&f->references, 1);
 }
 
 struct log_filter *open_filter_log(const struct open_filter *f)

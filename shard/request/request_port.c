@@ -17,8 +17,9 @@ void request_port_begin(struct request_port *p, struct key_request *q)
     uint64_t now = clock_mono_us();
     q->deadline = now + p->timeout_us;
     log_filter_asked(q->filter, now);
-    if (TAILQ_EMPTY(&p->active))
+    if (!p->ticks)
         (void)event_add(p->tick, &(struct timeval){.tv_usec = TICK_MS * 1000});
+    p->ticks = true;
     TAILQ_INSERT_TAIL(&p->active, q, active);
 }
 
@@ -55,7 +56,8 @@ static void on_tick(evutil_socket_t fd, short events, void *arg)
     (void)events;
     while ((q = TAILQ_FIRST(&p->active)) != NULL && q->deadline <= now)
         expire(p, q);
-    if (TAILQ_EMPTY(&p->active))
+    p->ticks = !TAILQ_EMPTY(&p->active);
+    if (!p->ticks)
         (void)event_del(p->tick);
 }
 
