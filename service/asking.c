@@ -121,7 +121,8 @@ struct failure asking_failure(const struct asking *a)
     if (a->refused != ERR_OK)
         return (struct failure){
             .code = a->refused, .unmade = true, .text = a->refusal != NULL ? a->refusal : "out of memory"};
-    return (struct failure){.code = key_operation_status(a->op), .text = key_operation_error(a->op)};
+    enum err code = key_operation_status(a->op);
+    return (struct failure){.code = code, .text = code == ERR_OK ? "ok" : key_operation_error(a->op)};
 }
 
 enum answer asking_answer(const struct asking *a, size_t i)

@@ -369,10 +369,60 @@ static void on_read(struct bufferevent *io, void *arg)
     client_advance(c);
 }
 
+void client_answered(struct client *c)
+{
+    c->answered = true;
+    worker_due(c->worker, c);
+}
+
+/* The loop is not asked whether the socket takes more: nearly always it does, and asking takes two calls of
+ * the system more than writing. It is asked about what is left then, and by TLS about all. */
+bool client_put(struct client *c, const void *bytes, size_t length)
+{
+    if (bufferevent_write(c->io, bytes, length) != 0)
+        return false;
+    worker_due(c->worker, c);
+    return true;
+}
+
+static void write_out(struct client *c)
+{
+    struct evbuffer *out = bufferevent_get_output(c->io);
+    bool waits = c->closing || c->stalled || !STAILQ_EMPTY(&c->replay) || client_unread(c) > output_high(c);
+    if (client_unread(c) == 0 || (bufferevent_get_enabled(c->io) & EV_WRITE) != 0)
+        return;
+    (void)evbuffer_unfreeze(out, 1); /* it is the bufferevent's, which is to write nothing itself now */
+    (void)evbuffer_write(out, bufferevent_getfd(c->io));
+    (void)evbuffer_freeze(out, 1);
+    if (client_unread(c) > 0) { /* or it is broken, which the loop tells */
+        (void)bufferevent_enable(c->io, EV_WRITE);
+        return;
+    }
+    c->unread_since_us = 0;
+    c->active_us = worker_now(c->worker);
+    if (waits)
+        client_advance(c);
+}
+
+void client_turn_ends(struct client *c)
+{
+    c->references++;
+    if (c->answered) {
+        c->answered = false;
+        client_advance(c);
+    }
+    if (!c->destroyed && !c->answered) {
+        worker_not_due(c->worker, c);
+        write_out(c);
+    }
+    client_unref(c);
+}
+
 static void on_written(struct bufferevent *io, void *arg)
 {
-    (void)io;
     struct client *c = arg;
+    if (!c->is_tls && client_unread(c) == 0)
+        (void)bufferevent_disable(io, EV_WRITE);
     c->unread_since_us = 0; /* no more than OUTPUT_LOW */
     c->active_us = clock_mono_us();
     client_advance(c);
@@ -405,7 +455,7 @@ struct client *client_new(struct worker *w, int fd, const char *address, bool tl
     STAILQ_INIT(&c->replay);
     resp_init(&c->parser, &resp_default_limits);
     client_reconfigure(c);
-    c->session.shaking_hands = tls;
+    c->session.shaking_hands = c->is_tls = tls;
     c->protocol = 2;
     c->id = atomic_fetch_add(&ids, 1) + 1;
     c->connected_us = c->active_us = clock_mono_us();
@@ -414,6 +464,8 @@ struct client *client_new(struct worker *w, int fd, const char *address, bool tl
     bufferevent_setcb(c->io, on_read, on_written, on_event, c);
     bufferevent_setwatermark(c->io, EV_WRITE, OUTPUT_LOW, 0);
     (void)bufferevent_enable(c->io, EV_READ | EV_WRITE);
+    if (!tls)
+        (void)bufferevent_disable(c->io, EV_WRITE);
     return c;
 }
 
@@ -461,6 +513,7 @@ void client_destroy(struct client *c)
     c->destroyed = true;
     account(c);
     worker_unhold(c->worker, c);
+    worker_not_due(c->worker, c);
     client_drop_requests(c);
     client_clear_commands(&c->transaction);
     client_clear_commands(&c->replay);

@@ -70,6 +70,7 @@ struct key_command {
 struct client {
     LIST_ENTRY(client) link;
     TAILQ_ENTRY(client) held_link; /* while `held` */
+    TAILQ_ENTRY(client) due_link;  /* while `is_due` */
     struct worker *worker;
     struct bufferevent *io;
     struct resp_parser parser;
@@ -84,6 +85,7 @@ struct client {
     } present;
     struct request_list requests;
     size_t request_count;
+    size_t early_checks;             /* of them, checks under way that would find what is added behind them */
     struct command_list transaction; /* between MULTI and EXEC */
     struct command_list replay;      /* of an EXEC, before anything newer */
     size_t transaction_count, transaction_bytes, replay_bytes;
@@ -96,6 +98,9 @@ struct client {
     bool mute;    /* a reply is missing: none is written any more */
     bool destroyed;
     bool pumping;
+    bool is_tls;
+    bool is_due;      /* client_turn_ends() is called at the end of this turn of the loop: */
+    bool answered;    /* the first of its requests has its answer */
     bool turn_is_due; /* client_advance() is called in the next turn of the loop */
     struct session session;
     int protocol;
@@ -127,6 +132,13 @@ void client_close_when_idle(struct client *c);
 void client_destroy(struct client *c);
 /* The same with a line in the log. */
 void client_cut(struct client *c, const char *why);
+/* Bytes of a reply: they leave at the end of this turn of the loop, with all others, in one write. False: no
+ * memory. */
+MUST_CHECK bool client_put(struct client *c, const void *bytes, size_t length);
+/* The first of its requests has its answer: go on with it at the end of this turn of the loop. */
+void client_answered(struct client *c);
+/* That end has come. */
+void client_turn_ends(struct client *c);
 /* Every second: who is idle, or does not read, is closed. */
 void client_tick(struct client *c, uint64_t now_us);
 /* The worker's configuration has changed. */

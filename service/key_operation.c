@@ -207,11 +207,12 @@ static enum err open_filter(struct key_operation *op, struct catalog_filter *f)
         f->open = NULL;
         f->seen = false;
     }
-    struct open_filter *open = f->open;
-    enum err code = filters_open(op->port->filters, f->name, f->name_length, &op->open, &e);
-    if (code == ERR_OK && open == NULL)
+    enum err code = ERR_OK;
+    if (f->open == NULL)
         code = filters_open(op->port->filters, f->name, f->name_length, (struct open_filter **)&f->open, &e);
-    if (code != ERR_OK)
+    if (code == ERR_OK)
+        op->open = open_filter_keep(f->open);
+    else
         set_status(op, code, e.text);
     return code;
 }
@@ -411,6 +412,12 @@ bool key_operation_any_no(const struct key_operation *op)
 bool key_operation_was_retried(const struct key_operation *op)
 {
     return op->shards != NULL ? operation_was_retried(op->shards) : op->was_retried;
+}
+
+bool key_operation_is_in_order(const struct key_operation *op)
+{
+    return op->shards != NULL ||
+           (op->is_running && op->status == ERR_OK && key_request_is_in_order(&op->request));
 }
 
 void key_operation_rewind(struct key_operation *op)

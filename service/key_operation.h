@@ -38,6 +38,9 @@ enum key_result key_operation_result(const struct key_operation *op, size_t i);
 enum operation_kind key_operation_kind(const struct key_operation *op);
 bool key_operation_any_no(const struct key_operation *op);
 bool key_operation_was_retried(const struct key_operation *op);
+/* An add that was begun: nothing that is begun later in this thread comes before it. Of shards alone: nobody
+ * knows, and whoever must know it begins nothing later. */
+bool key_operation_is_in_order(const struct key_operation *op);
 void key_operation_rewind(struct key_operation *op);
 void key_operation_release(struct key_operation *op);
 #endif

@@ -24,6 +24,7 @@ struct request {
     struct counted counted;
     struct spent spent;
     bool done;
+    bool is_early;  /* a check that would find what is added behind it: counted in client->early_checks */
     bool overtaken; /* an add before it was retried after this check had been sent */
     size_t weight;  /* in the worker's in_flight */
     size_t bytes;   /* in the client's request_bytes */
@@ -51,9 +52,16 @@ static void request_holds(struct request *r, size_t bytes)
     r->client->request_bytes += bytes;
 }
 
+static void end_early_check(struct request *r)
+{
+    r->client->early_checks -= r->is_early;
+    r->is_early = false;
+}
+
 /* The first of its client's. */
 static void request_free(struct client *c, struct request *r)
 {
+    end_early_check(r);
     c->request_bytes -= r->bytes;
     STAILQ_REMOVE_HEAD(&c->requests, link);
     c->request_count--;
@@ -80,7 +88,7 @@ void client_drop_requests(struct client *c)
  */
 static void write_reply(struct client *c, const struct buffer *reply)
 {
-    if (c->mute || (!buffer_failed(reply) && bufferevent_write(c->io, reply->data, reply->length) == 0))
+    if (c->mute || (!buffer_failed(reply) && client_put(c, reply->data, reply->length)))
         return;
     c->mute = c->closing = true;
 }
@@ -313,14 +321,26 @@ static void on_done(struct asking *a)
     if (key_operation_kind(a->op) == OPERATION_ADD && key_operation_was_retried(a->op))
         for (struct request *later = STAILQ_NEXT(r, link); later != NULL; later = STAILQ_NEXT(later, link))
             later->overtaken = true;
+    end_early_check(r);
     r->done = true;
     if (r != STAILQ_FIRST(&c->requests))
         r->spent.answered_us = worker_now(c->worker);
     if (r == STAILQ_FIRST(&c->requests))
-        client_advance(c);
+        client_answered(c);
 }
 
 /* --- operations --- */
+
+static bool is_of_log(const struct client *c)
+{
+    return catalog_port(c->worker->catalog) != NULL;
+}
+
+/* The log is read when what is under way leaves. */
+static bool is_early(const struct client *c, const struct key_command *k)
+{
+    return k->question.kind == OPERATION_CHECK && is_of_log(c);
+}
 
 static void ask(struct client *c, const struct key_command *k, size_t bytes)
 {
@@ -336,18 +356,23 @@ static void ask(struct client *c, const struct key_command *k, size_t bytes)
         key_operation_put(op, k->keys[i].bytes, k->keys[i].length);
     request_holds(r, sizeof(*r) + bytes + k->count * KEY_BYTES);
     r->shape = k->shape;
+    r->is_early = is_early(c, k);
+    c->early_checks += r->is_early;
     r->asking.question = k->question;
     r->asking.on_done = on_done;
     r->spent = (struct spent){
         .by = "redis", .asked_us = worker_now(c->worker), .filter = k->question.filter, .keys = k->count};
     asking_start(&r->asking, op);
+    if (k->question.kind == OPERATION_ADD)
+        c->stalled |= !key_operation_is_in_order(op);
 }
 
-/* An add that finds no filter, or no room for all its keys, waits while later ones would not. */
-static bool may_wait(const struct key_command *k)
+/* Of shards alone: an add that finds no filter, or no room for all its keys, waits while later ones would
+ * not. Of a log it is known when it was begun. */
+static bool may_wait(const struct client *c, const struct key_command *k)
 {
     const struct shared_view *view = k->question.filter->view;
-    if (k->question.kind == OPERATION_CHECK || (view != NULL && view->v.sourced))
+    if (is_of_log(c) || k->question.kind == OPERATION_CHECK || (view != NULL && view->v.sourced))
         return false;
     if (view == NULL || !view->items_known)
         return true;
@@ -382,8 +407,9 @@ void client_operate(struct client *c, enum operation_kind kind, const struct arg
         client_failure(c, code, "%s", e.text);
         return;
     }
-    /* Its adds are done in the order in which a client sent them: such a one goes alone. */
-    bool alone = may_wait(&k);
+    /* Its adds are done in the order in which a client sent them: such a one goes alone. A check that was
+     * sent before must not find what is added behind it. */
+    bool alone = may_wait(c, &k) || (kind == OPERATION_ADD && c->early_checks > 0);
     if (alone && !STAILQ_EMPTY(&c->requests)) {
         c->stalled = c->put_off = true;
         return;

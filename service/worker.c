@@ -176,6 +176,37 @@ static void on_unhold(evutil_socket_t fd, short events, void *arg)
     }
 }
 
+/* --- the end of a turn of the loop --- */
+
+void worker_due(struct worker *w, struct client *c)
+{
+    if (c->is_due)
+        return;
+    if (TAILQ_EMPTY(&w->due))
+        event_active(w->turn_end, EV_TIMEOUT, 0); /* behind what the loop has found to do in this turn */
+    TAILQ_INSERT_TAIL(&w->due, c, due_link);
+    c->is_due = true;
+}
+
+void worker_not_due(struct worker *w, struct client *c)
+{
+    if (c->is_due)
+        TAILQ_REMOVE(&w->due, c, due_link);
+    c->is_due = false;
+}
+
+static void on_turn_end(evutil_socket_t fd, short events, void *arg)
+{
+    (void)fd;
+    (void)events;
+    struct worker *w = arg;
+    struct client *c;
+    while ((c = TAILQ_FIRST(&w->due)) != NULL) {
+        worker_not_due(w, c);
+        client_turn_ends(c);
+    }
+}
+
 /* --- as much memory as there may be --- */
 
 static void relieve(void *arg);
@@ -321,6 +352,8 @@ static void free_thread(struct worker_thread *t)
         event_free(t->worker.reap);
     if (t->worker.unhold != NULL)
         event_free(t->worker.unhold);
+    if (t->worker.turn_end != NULL)
+        event_free(t->worker.turn_end);
     if (t->worker.second != NULL)
         event_free(t->worker.second);
     if (t->letters != NULL)
@@ -345,6 +378,7 @@ enum err worker_start(struct worker **out, struct service *service, unsigned ind
     LIST_INIT(&w->clients);
     LIST_INIT(&w->graveyard);
     TAILQ_INIT(&w->held);
+    TAILQ_INIT(&w->due);
     w->base = loop_base_new();
     w->mailbox = mailbox_new();
     w->meter = meter_new(command_count + 1, OUTCOME_COUNT);
@@ -352,13 +386,14 @@ enum err worker_start(struct worker **out, struct service *service, unsigned ind
         w->catalog = loop_catalog_new(service, w->base, index, &w->config);
         w->reap = evtimer_new(w->base, on_reap, w);
         w->unhold = evtimer_new(w->base, on_unhold, w);
+        w->turn_end = event_new(w->base, -1, 0, on_turn_end, w);
         w->second = event_new(w->base, -1, EV_PERSIST, on_second, w);
         t->letters = event_new(w->base, mailbox_fd(w->mailbox), EV_READ | EV_PERSIST, on_letters, w);
     }
     static const struct timeval second = {1, 0};
-    if (w->catalog == NULL || w->reap == NULL || w->unhold == NULL || w->second == NULL ||
-        t->letters == NULL || event_add(t->letters, NULL) != 0 || event_add(w->second, &second) != 0 ||
-        pthread_create(&t->thread, NULL, run, t) != 0) {
+    if (w->catalog == NULL || w->reap == NULL || w->unhold == NULL || w->turn_end == NULL ||
+        w->second == NULL || t->letters == NULL || event_add(t->letters, NULL) != 0 ||
+        event_add(w->second, &second) != 0 || pthread_create(&t->thread, NULL, run, t) != 0) {
         free_thread(t);
         return error_set(e, ERR_NOMEM, "worker %u could not be started", index);
     }

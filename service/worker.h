@@ -22,6 +22,8 @@ struct worker {
     struct event *reap;
     struct client_queue held; /* wait until less is in flight; first come, first served */
     struct event *unhold;
+    struct client_queue due; /* clients that go on at the end of this turn of the loop */
+    struct event *turn_end;
     struct event *second;
     size_t in_flight; /* keys of requests that are not answered */
     size_t client_count;
@@ -59,6 +61,9 @@ void worker_bury(struct worker *w, struct client *c);
 /* Have @c wait if as much is in flight as may be; it is told by client_advance(). */
 void worker_hold_if_full(struct worker *w, struct client *c);
 void worker_unhold(struct worker *w, struct client *c);
+/* Have client_turn_ends() called at the end of this turn of the loop, once; or not any more. */
+void worker_due(struct worker *w, struct client *c);
+void worker_not_due(struct worker *w, struct client *c);
 /* One of its clients held @before bytes and holds @now: where all clients hold too much, the largest is cut
  * soon. */
 void worker_count_memory(struct worker *w, size_t before, size_t now);

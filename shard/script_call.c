@@ -6,27 +6,44 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { ROOM_FIRST = 32 /* a power of two, as SCRIPT_ARGUMENTS_MAX is */ };
+
 void script_begin(struct script_call *c, const char *text)
 {
     c->text = text;
     c->keys = c->count = 0;
-    c->offset[0] = 0;
     buffer_clear(&c->bytes);
 }
 
 void script_fini(struct script_call *c)
 {
     buffer_fini(&c->bytes);
+    free(c->offset);
+    c->offset = NULL;
+    c->room = 0;
+}
+
+static bool make_room(struct script_call *c)
+{
+    size_t room = c->room == 0 ? ROOM_FIRST : 2 * c->room;
+    if (c->count < c->room)
+        return true;
+    size_t *offset = c->count < SCRIPT_ARGUMENTS_MAX ? realloc(c->offset, room * sizeof(*offset)) : NULL;
+    if (offset == NULL)
+        return false;
+    c->offset = offset;
+    c->room = room;
+    return true;
 }
 
 void script_bytes(struct script_call *c, const void *bytes, size_t length)
 {
-    if (c->count >= SCRIPT_ARGUMENTS_MAX) {
+    if (!make_room(c)) {
         c->bytes.failed = true;
         return;
     }
+    c->offset[c->count++] = c->bytes.length;
     buffer_append(&c->bytes, bytes, length);
-    c->offset[++c->count] = c->bytes.length;
 }
 
 void script_key(struct script_call *c, const struct key_name *name)
@@ -64,8 +81,9 @@ static size_t vector(const struct script_call *c, char keys[24], const char **ar
     argv[2] = keys;
     lengths[2] = (size_t)snprintf(keys, 24, "%zu", c->keys);
     for (size_t i = 0; i < c->count; i++) {
+        size_t end = i + 1 < c->count ? c->offset[i + 1] : c->bytes.length;
         argv[3 + i] = c->bytes.data == NULL ? "" : c->bytes.data + c->offset[i];
-        lengths[3 + i] = c->offset[i + 1] - c->offset[i];
+        lengths[3 + i] = end - c->offset[i];
     }
     return 3 + c->count;
 }

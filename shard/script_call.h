@@ -15,7 +15,8 @@ struct script_call {
     size_t keys;
     size_t count; /* keys and arguments */
     struct buffer bytes;
-    size_t offset[SCRIPT_ARGUMENTS_MAX + 1];
+    size_t *offset; /* where each begins in the bytes; there is room for @room */
+    size_t room;
 };
 
 /* Start anew; keys come before arguments. The storage is kept between calls: script_fini() frees it. */

@@ -90,6 +90,7 @@ struct lane_port {
     uint64_t timeout_us;
     struct inbox ended; /* requests that are to be told */
     struct event *tick;
+    bool ticks; /* it is pending: it ends by itself, where nothing is active or ready any more */
     struct lane_requests active;
     struct lane_readers waiting; /* for replies over this port's store */
     pthread_mutex_t lock;

@@ -29,14 +29,20 @@ void lane_port_tell(struct lane_port *p, struct lane_request *q, const struct la
 
 /* --- requests --- */
 
+static void tick(struct lane_port *p)
+{
+    if (!p->ticks)
+        (void)event_add(p->tick, &(struct timeval){.tv_usec = TICK_MS * 1000});
+    p->ticks = true;
+}
+
 static void begin(struct lane_port *p, struct lane_reader *r, struct lane_request *q)
 {
     q->port = p;
     q->reader = r;
     q->state = REQUEST_QUEUED;
     q->deadline = clock_mono_us() + p->timeout_us;
-    if (TAILQ_EMPTY(&p->active))
-        (void)event_add(p->tick, &(struct timeval){.tv_usec = TICK_MS * 1000});
+    tick(p);
     TAILQ_INSERT_TAIL(&p->active, q, active);
     (void)pthread_mutex_lock(&r->lock);
     q->where = r->lane.where;
@@ -124,16 +130,16 @@ static void expire(struct lane_port *p, uint64_t now)
     }
 }
 
-static void tick_while_needed(struct lane_port *p)
+static void tick_while_needed(struct lane_port *p, bool late)
 {
     (void)pthread_mutex_lock(&p->lock);
     bool needed = !TAILQ_EMPTY(&p->active) || !TAILQ_EMPTY(&p->ready);
     (void)pthread_mutex_unlock(&p->lock);
-    if (needed != (event_pending(p->tick, EV_TIMEOUT, NULL) != 0)) {
-        if (needed)
-            (void)event_add(p->tick, &(struct timeval){.tv_usec = TICK_MS * 1000});
-        else
-            (void)event_del(p->tick);
+    if (needed) {
+        tick(p);
+    } else if (late) {
+        (void)event_del(p->tick);
+        p->ticks = false;
     }
 }
 
@@ -147,7 +153,7 @@ static void work(struct lane_port *p, bool late)
         expire(p, clock_mono_us());
     while ((r = pop_ready(p, clock_mono_us())) != NULL)
         lane_reader_go_on(r, p);
-    tick_while_needed(p);
+    tick_while_needed(p, late);
 }
 
 static void on_wake(void *arg)

@@ -87,8 +87,10 @@ static void end_request(struct lane_reader *r, struct lane_request *q, enum err 
             memset(q->fresh, LANE_FRESH_UNKNOWN, q->count);
     }
     q->code = refusal != NULL ? t->refused : code;
-    (void)snprintf(q->text, sizeof(q->text), "%.*s", (int)sizeof(q->text) - 1,
-                   refusal != NULL ? refusal->text : text);
+    q->text[0] = '\0';
+    if (q->code != ERR_OK)
+        (void)snprintf(q->text, sizeof(q->text), "%.*s", (int)sizeof(q->text) - 1,
+                       refusal != NULL ? refusal->text : text);
     q->state = REQUEST_ENDED;
 }
 

@@ -12,6 +12,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "base/clock.h"
 #include "shard/request/idle.h"
 #include "shard/view/view_load.h"
@@ -22,8 +23,8 @@ static void init_lease(struct control *c, const struct control_options *o)
 {
     char owner[LEASE_OWNER_MAX];
     lease_name(owner, o->owner != NULL ? o->owner : "", o->filter->writer);
-    lease_init(&c->lease, link_nodes(o->link), &o->filter->names, owner,
-               o->lease_ms != 0 ? o->lease_ms : LEASE_MS_DEFAULT, o->timeout_ms);
+    lease_init(&c->lease, o->thread->lease, &o->filter->names, owner,
+               o->lease_ms != 0 ? o->lease_ms : LEASE_MS_DEFAULT);
 }
 
 enum err control_new(struct control **out, const struct control_options *o, struct error *e)
@@ -48,19 +49,13 @@ enum err control_new(struct control **out, const struct control_options *o, stru
         atomic_store(&o->filter->asked_at, c->tailed_at);
         c->folds = o->folds;
         init_lease(c, o);
-        c->view = malloc(sizeof(*c->view));
-        c->at = calloc(LOG_LANES_MAX, sizeof(*c->at));
-        c->position = calloc(LOG_LANES_MAX, sizeof(*c->position));
-        c->base = event_base_new();
-        if (c->base != NULL)
-            c->store = store_new(c->base, link_nodes(o->link), o->timeout_ms, NULL);
-        if (c->store != NULL)
-            c->port = lane_port_new(c->base, c->store, o->timeout_ms);
+        c->thread = o->thread;
+        c->view = o->thread->view;
+        c->at = o->thread->at;
+        c->position = o->thread->position;
     }
-    if (c == NULL || c->view == NULL || c->at == NULL || c->position == NULL || c->port == NULL) {
-        control_free(c);
+    if (c == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    }
     *out = c;
     return ERR_OK;
 }
@@ -73,14 +68,10 @@ void control_free(struct control *c)
     control_stop_folding(c);
     lease_give_back(&c->lease);
     lease_fini(&c->lease);
-    lane_port_free(c->port);
-    if (c->store != NULL)
-        store_free(c->store);
-    if (c->base != NULL)
-        event_base_free(c->base);
-    free(c->view);
-    free(c->at);
-    free(c->position);
+    if (c->thread->viewer == c)
+        c->thread->viewer = NULL;
+    buffer_fini(&c->kept);
+    free(c->per_lane);
     free(c->known);
     eras_fini(&c->eras);
     roll_fini(&c->roll);
@@ -115,10 +106,34 @@ static enum err refuse(struct control *c, enum err code, const struct error *e)
     return code;
 }
 
+static enum err make_lane_room(struct control *c, unsigned lanes, struct error *e)
+{
+    if (lanes <= c->lane_room)
+        return ERR_OK;
+    struct control_lane *larger = realloc(c->per_lane, lanes * sizeof(*larger));
+    if (larger == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    memset(larger + c->lane_room, 0, (lanes - c->lane_room) * sizeof(*larger));
+    c->per_lane = larger;
+    c->lane_room = lanes;
+    return ERR_OK;
+}
+
+/* Others of this thread were tended since. */
+static enum err take_view(struct control *c, struct error *e)
+{
+    enum err code = ERR_OK;
+    if (c->thread->viewer != c && c->kept.length > 0)
+        code = log_view_again(c->view, &c->kept, e);
+    c->thread->viewer = code == ERR_OK ? c : NULL;
+    return code;
+}
+
 enum err control_load_view(struct control *c, struct error *e)
 {
     struct log_filter *f = c->filter;
-    enum err code = log_view_load(c->link, &f->names, c->view, e);
+    enum err code = log_view_load_kept(c->link, &f->names, c->view, &c->kept, e);
+    c->thread->viewer = code == ERR_OK ? c : NULL; /* of what was loaded before some may be left */
     if (code == ERR_NOT_FOUND)
         return gone(c, "the filter does not exist", e);
     if (code != ERR_OK)
@@ -137,9 +152,10 @@ enum err control_load_view(struct control *c, struct error *e)
     }
     c->is_new |= c->view->version != c->version;
     c->version = c->view->version;
+    code = make_lane_room(c, c->view->lane_count, e);
     for (unsigned i = 0; i < c->view->lane_count && code == ERR_OK; i++) {
-        code = log_view_lane_at(c->view, &f->names, f->nodes, i, &c->stream[i], e);
-        c->roll.where[i] = c->stream[i].where;
+        code = log_view_lane_at(c->view, &f->names, f->nodes, i, &c->per_lane[i].stream, e);
+        c->roll.where[i] = c->per_lane[i].stream.where;
     }
     return code;
 }
@@ -221,10 +237,12 @@ enum err control_tend(struct control *c, uint64_t *next, struct error *e)
 {
     struct error why = {""};
     bool soon = false;
-    if (control_rests(c, next))
+    enum err code = take_view(c, &why);
+    if (code == ERR_OK && control_rests(c, next))
         return ERR_OK;
     c->waits = WAITS_FOR_NOTHING;
-    enum err code = tend_and_remove(c, &soon, &why);
+    if (code == ERR_OK)
+        code = tend_and_remove(c, &soon, &why);
     uint64_t now = clock_mono_us(), look_at = next_look(c);
     control_note(c, code, &why);
     if (code != ERR_OK) {

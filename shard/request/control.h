@@ -17,6 +17,7 @@
  * as entries are applied to it. */
 #include <stdbool.h>
 #include "shard/link.h"
+#include "shard/request/control_thread.h"
 #include "shard/request/log_filter.h"
 #include "shard/request/log_status.h"
 
@@ -32,6 +33,7 @@ enum {
 struct control_options {
     struct log_filter *filter; /* borrowed, as the link is */
     struct link *link;
+    struct control_thread *thread; /* the one that calls; borrowed */
     const char *owner;   /* names this process in the folder's lease, for people; NULL: nothing. Copied */
     unsigned timeout_ms; /* of a tail read */
     uint64_t retain_us;  /* how long entries stay in a lane that are folded; for readers that lag behind */

@@ -79,10 +79,10 @@ enum err control_read_tails(struct control *c, struct error *e)
         return error_set(e, ERR_NOMEM, "out of memory");
     for (unsigned i = 0; i < lanes; i++) {
         asked[i].wait = &w;
-        lane_ask(c->port, c->filter->lane[i].reader, &asked[i].request, on_tail, &asked[i]);
+        lane_ask(c->thread->port, c->filter->lane[i].reader, &asked[i].request, on_tail, &asked[i]);
     }
     while (is_awaited(c, asked)) /* the port's tick ends each wait */
-        (void)event_base_loop(c->base, EVLOOP_ONCE);
+        (void)event_base_loop(c->thread->base, EVLOOP_ONCE);
     if (w.under_way > 0 && w.code == ERR_OK)
         w.code = error_set(e, ERR_BUSY, "a lane waits for the view");
     for (unsigned i = 0; i < lanes; i++)
@@ -124,7 +124,7 @@ static enum err begin_folding(struct control *c, unsigned slot, struct held *h, 
     if (slot != c->view->current)
         return ERR_OK;
     for (unsigned i = 0; i < c->filter->lanes; i++)
-        retain_init(&c->retain[i], c->retain_us, log_retain_bytes(c->log_max),
+        retain_init(&c->per_lane[i].retain, c->retain_us, log_retain_bytes(c->log_max),
                     atomic_load(&c->filter->lane[i].bytes));
     return ERR_OK;
 }
@@ -172,12 +172,12 @@ static void refuse_adds(struct control *c)
 static enum err trim(struct control *c, unsigned i, const struct log_mark *keep, struct error *e)
 {
     struct lane_trimmed trimmed;
-    enum err code = lane_trim(c->link, &c->stream[i], keep, &trimmed, e);
+    enum err code = lane_trim(c->link, &c->per_lane[i].stream, keep, &trimmed, e);
     if (code != ERR_OK)
         return code;
     c->lane_bytes[i] = trimmed.bytes;
     if (keep != NULL)
-        retain_trimmed(&c->retain[i], keep);
+        retain_trimmed(&c->per_lane[i].retain, keep);
     return ERR_OK;
 }
 
@@ -212,8 +212,9 @@ static enum err trim_folded(struct control *c, unsigned i, const struct folder_l
     uint64_t now = clock_mono_us();
     const struct fold_bound *bound =
         retain_needed(&lane->needed, &lane->over_hold, c->lane_bytes[i], c->log_max);
-    retain_note(&c->retain[i], now, bytes, &lane->position);
-    return trim(c, i, retain_bound(&c->retain[i], now, atomic_load(&c->filter->lane[i].bytes), bound), e);
+    retain_note(&c->per_lane[i].retain, now, bytes, &lane->position);
+    return trim(c, i,
+                retain_bound(&c->per_lane[i].retain, now, atomic_load(&c->filter->lane[i].bytes), bound), e);
 }
 
 /* Of each lane: the position, how many layers had begun and keys were counted there, and the bytes up to
@@ -238,7 +239,7 @@ static bool note_positions(struct control *c, const struct held *h, struct folde
         lanes[i].mark = h->full[i].mark;
         lane_reader_let_go(f->lane[i].reader);
         lanes[i].keys = keys;
-        lag_note(&c->lag[i], lanes[i].position.id, now);
+        lag_note(&c->per_lane[i].lag, lanes[i].position.id, now);
     }
     return applied;
 }
@@ -305,7 +306,7 @@ static enum err fold_with(struct control *c, struct folder_lane *lanes, struct e
         return code;
     for (unsigned i = 0; i < f->lanes && code == ERR_OK; i++) {
         c->folded_to[i] = lanes[i].position.id;
-        lag_folded(&c->lag[i], c->folded_to[i]);
+        lag_folded(&c->per_lane[i].lag, c->folded_to[i]);
         code = trim_folded(c, i, &lanes[i], bytes[i], e);
     }
     c->folded_at = clock_mono_us();
@@ -336,7 +337,7 @@ enum err control_fold(struct control *c, struct error *e)
 void control_begin_lag(struct control *c)
 {
     for (unsigned i = 0; i < c->filter->lanes; i++)
-        lag_begin(&c->lag[i], control_count(&c->filter->lane[i]));
+        lag_begin(&c->per_lane[i].lag, control_count(&c->filter->lane[i]));
     memset(c->folded_to, 0, sizeof(c->folded_to));
     c->is_behind = true;
 }
@@ -359,10 +360,10 @@ static struct due_facts note_lag(struct control *c, uint64_t now)
     for (unsigned i = 0; i < c->filter->lanes; i++) {
         struct lag_count count = control_count(&c->filter->lane[i]);
         lane_reader_position(c->filter->lane[i].reader, &c->position[i]);
-        lag_note(&c->lag[i], c->position[i].id, count);
+        lag_note(&c->per_lane[i].lag, c->position[i].id, count);
         if (log_view_is_folded(c->view, g, i))
-            lag_folded(&c->lag[i], g->folded[i].position.id);
-        facts.unfolded_bytes += lag_unfolded(&c->lag[i], count).bytes + other_is_behind(c, i);
+            lag_folded(&c->per_lane[i].lag, g->folded[i].position.id);
+        facts.unfolded_bytes += lag_unfolded(&c->per_lane[i].lag, count).bytes + other_is_behind(c, i);
     }
     if (facts.unfolded_bytes == 0)
         c->oldest = 0;

@@ -91,7 +91,7 @@ enum err control_resume_lanes(struct control *c, bool *soon, struct error *e)
             return add_lacking(c, c->filter->slot[atomic_load(&lane->awaited_of) % 2], soon, e);
         atomic_store(&lane->stalled, TAIL_COMPLETE);
         lane_reader_position(lane->reader, &c->position[i]);
-        lane_reader_go_back(lane->reader, &c->stream[i], &c->position[i]);
+        lane_reader_go_back(lane->reader, &c->per_lane[i].stream, &c->position[i]);
     }
     c->awaited_since = 0;
     return ERR_OK;
@@ -108,7 +108,7 @@ static enum err mark_layer(struct control *c, const struct held *h, unsigned lan
 {
     if (has_begun(h, lane))
         return ERR_OK;
-    return lane_mark_layer(c->link, &c->stream[lane], h->shape.number, h->shape.layer_count - 1, e);
+    return lane_mark_layer(c->link, &c->per_lane[lane].stream, h->shape.number, h->shape.layer_count - 1, e);
 }
 
 static bool have_begun(const struct held *h)
@@ -125,7 +125,7 @@ static enum err mark_full(struct control *c, const struct held *h, unsigned lane
     lane_reader_hold(r, &c->position[lane]);
     bool marked = h->full[lane].is_marked;
     lane_reader_let_go(r);
-    return marked ? ERR_OK : lane_mark_full(c->link, &c->stream[lane], h->shape.number, e);
+    return marked ? ERR_OK : lane_mark_full(c->link, &c->per_lane[lane].stream, h->shape.number, e);
 }
 
 /* What others have appended is known first; then the marks that are missing are appended, and met. */

@@ -29,6 +29,13 @@ struct control_removal {
     struct removal it;
 };
 
+struct control_lane {
+    struct lane stream;     /* the view's */
+    struct lineage watched; /* its node, under the era that a view had; id 0: not seen */
+    struct retain retain;
+    struct lag lag;
+};
+
 struct control {
     struct log_filter *filter;
     struct link *link;
@@ -50,8 +57,11 @@ struct control {
     bool is_behind; /* the readers went back, and nothing was read since: what is not folded is not known */
     unsigned failures;         /* calls that failed, one after the other */
     uint64_t looked_at, looks; /* when the view was read last, how often */
-    struct log_view *view;
-    struct lane stream[LOG_LANES_MAX];   /* its lanes */
+    struct control_thread *thread;
+    struct log_view *view; /* the thread's: this control's while it is tended */
+    struct buffer kept;    /* the view's fields, in between */
+    unsigned lane_room;    /* of the next: the most lanes that a view had */
+    struct control_lane *per_lane;
     struct log_lane lane[LOG_LANES_MAX]; /* what the readers read */
     struct roll roll;
     struct log_lane known_lane[LOG_LANES_MAX]; /* of the latest view, */
@@ -61,13 +71,8 @@ struct control {
     struct control_removal removal;
     uint64_t writer_grace_us;
     enum control_wait waits;
-    struct lineage
-        watched[LOG_LANES_MAX];         /* the lanes' nodes, under the eras that a view had; id 0: not seen */
-    struct log_position *at, *position; /* of each lane, storage */
+    struct log_position *at, *position; /* of each lane, storage; the thread's */
     uint64_t version;                   /* of the latest view that was seen */
-    struct event_base *base;            /* of its own tail reads */
-    struct store *store;
-    struct lane_port *port;
     struct folding {
         struct held *held; /* whose folder it is; NULL: none */
         struct folder folder;
@@ -78,10 +83,8 @@ struct control {
     /* All that these writers had added before they left is in memory, in the generation; 0: it may not be. */
     uint64_t knows_left;
     struct log_left left[LOG_LEFT_MAX]; /* left_count */
-    struct retain retain[LOG_LANES_MAX];
     struct lease lease;
     struct lease_report report;
-    struct lag lag[LOG_LANES_MAX];
     struct log_id folded_to[LOG_LANES_MAX]; /* by this process, since the lanes are read */
     uint64_t folded_at, oldest; /* the end of the last fold; when something came behind it, 0: nothing */
     uint64_t fold_next;         /* when there may be something to do for whoever folds */

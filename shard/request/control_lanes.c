@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "shard/request/control_internal.h"
 
+enum { OWN_BYTES_MAX = 64 << 20 /* of a lane: entries that are not folded yet */ };
+
 /* --- the lanes' eras --- */
 
 /* The view has the lane as the readers have it, which cannot read on: nobody has mended it yet. */
@@ -27,8 +29,8 @@ static enum err call_roll(struct control *c, unsigned i, struct error *e)
     uint64_t era;
     unsigned missing = 0;
     enum err code = ERR_OK;
-    if (c->watched[i].id != 0 && c->watched[i].id == c->view->lane[i].era) {
-        code = roll_take_era(&c->roll, c->view, i, &c->watched[i], &missing, e);
+    if (c->per_lane[i].watched.id != 0 && c->per_lane[i].watched.id == c->view->lane[i].era) {
+        code = roll_take_era(&c->roll, c->view, i, &c->per_lane[i].watched, &missing, e);
         if (code == ERR_OK && missing == 0)
             return ERR_OK;
     }
@@ -107,7 +109,7 @@ void control_move_readers(struct control *c, void (*move)(struct lane_reader *r,
     for (unsigned i = 0; i < f->lanes; i++) {
         atomic_store(&f->lane[i].stalled, TAIL_COMPLETE);
         c->lane[i] = c->view->lane[i];
-        move(f->lane[i].reader, &c->stream[i], &c->at[i]);
+        move(f->lane[i].reader, &c->per_lane[i].stream, &c->at[i]);
     }
 }
 
@@ -116,8 +118,8 @@ static enum err make_readers(struct control *c, struct error *e)
     struct log_filter *f = c->filter;
     for (unsigned i = f->lanes; i < c->view->lane_count; i++) {
         f->lane[i].reader =
-            lane_reader_new(&c->stream[i], &c->at[i], f->writer, &log_filter_hooks, &f->lane[i]);
-        if (f->lane[i].reader == NULL || f->lane[i].own == NULL)
+            lane_reader_new(&c->per_lane[i].stream, &c->at[i], f->writer, &log_filter_hooks, &f->lane[i]);
+        if (f->lane[i].reader == NULL)
             return error_set(e, ERR_NOMEM, "out of memory");
         lane_reader_keep(f->lane[i].reader, f->lane[i].own);
         f->lanes = i + 1;
@@ -140,14 +142,16 @@ static enum err enter_lanes(struct control *c, struct error *e)
     enum err code = ERR_OK;
     for (unsigned i = 0; i < c->view->lane_count && code == ERR_OK; i++) {
         uint64_t era;
+        if (f->lane[i].own == NULL && (f->lane[i].own = own_new(OWN_BYTES_MAX)) == NULL)
+            return error_set(e, ERR_NOMEM, "out of memory");
         if (own_count(f->lane[i].own) > 0)
             code = roll_answer(&c->roll, c->view, i, f->lane[i].own, &era, e);
         if (code == ERR_LOST) /* nobody has read it since: the readers stand still */
             return replace_lost(c, i, e);
         if (code == ERR_OK)
-            own_enter(f->lane[i].own, &c->stream[i]);
+            own_enter(f->lane[i].own, &c->per_lane[i].stream);
     }
-    for (unsigned i = 0; i < LOG_LANES_MAX && code == ERR_OK; i++)
+    for (unsigned i = 0; i < c->view->lane_count && code == ERR_OK; i++)
         own_register(f->lane[i].own, c->roll.registration);
     c->entered = code == ERR_OK ? c->roll.registration : 0;
     return code;
@@ -185,9 +189,9 @@ static enum err goes_on(struct control *c, bool *out, struct error *e)
             c->lane[i].number == c->view->lane[i].number && (stalled == TAIL_COMPLETE || stalled == TAIL_ERA);
         if (!*out || c->lane[i].era == c->view->lane[i].era)
             continue;
-        *out = c->watched[i].id == c->lane[i].era;
+        *out = c->per_lane[i].watched.id == c->lane[i].era;
         if (*out)
-            code = roll_goes_on(c->link, &c->watched[i], c->view->lane[i].era, out, e);
+            code = roll_goes_on(c->link, &c->per_lane[i].watched, c->view->lane[i].era, out, e);
     }
     return code;
 }
@@ -198,9 +202,9 @@ static enum err go_on(struct control *c, struct error *e)
     struct log_filter *f = c->filter;
     control_stop_readers(c);
     for (unsigned i = 0; i < f->lanes; i++) {
-        struct lane before = c->stream[i];
+        struct lane before = c->per_lane[i].stream;
         before.era = c->lane[i].era;
-        own_go_on(f->lane[i].own, &before, &c->stream[i]);
+        own_go_on(f->lane[i].own, &before, &c->per_lane[i].stream);
         lane_reader_position(f->lane[i].reader, &c->at[i]);
     }
     enum err code = enter_lanes(c, e);
@@ -225,5 +229,5 @@ void control_watch_lanes(struct control *c)
     for (unsigned i = 0; i < c->view->lane_count; i++)
         for (unsigned k = 0; k < c->eras.there.count; k++)
             if (c->view->lane[i].era != 0 && c->eras.there.one[k].id == c->view->lane[i].era)
-                c->watched[i] = c->eras.there.one[k];
+                c->per_lane[i].watched = c->eras.there.one[k];
 }

@@ -64,7 +64,7 @@ void control_note(struct control *c, enum err code, const struct error *e)
         s->lanes = c->filter->lanes;
         for (unsigned i = 0; i < s->lanes; i++) {
             note_lane(c, i, &s->lane[i]);
-            c->noted_folded[i] = c->lag[i].folded;
+            c->noted_folded[i] = c->per_lane[i].lag.folded;
         }
     }
     s->folder.is_here = lease_is_held(&c->lease);

@@ -21,6 +21,7 @@ struct tender {
     struct mailbox *mailbox;
     struct event *letters;
     struct link *link;
+    struct control_thread *controls;
     TAILQ_HEAD(, open_filter) filter;
     uint64_t leave_until; /* monotonic, us; 0: it does not end */
 };
@@ -33,10 +34,10 @@ struct open_filter {
     pthread_mutex_t reading; /* before the filters' lock */
     struct control *control; /* of the tender's thread; whoever reads its status holds @reading */
     struct event *timer;
-    unsigned references;  /* under the lock: of workers */
-    bool is_listed;       /* under the lock: the name leads to it */
-    atomic_bool is_woken; /* a letter is under way, which holds it */
-    uint64_t since;       /* when it was opened: monotonic, us */
+    atomic_uint references; /* of workers; the first one, and that there is none, under the lock */
+    bool is_listed;         /* under the lock: the name leads to it */
+    atomic_bool is_woken;   /* a letter is under way, which holds it */
+    uint64_t since;         /* when it was opened: monotonic, us */
     size_t length;
     char name[];
 };
@@ -122,7 +123,7 @@ static bool free_if_unused(struct open_filter *f)
 {
     struct filters *fs = f->tender->filters;
     (void)pthread_mutex_lock(&fs->lock);
-    bool used = f->references > 0;
+    bool used = atomic_load(&f->references) > 0; /* it is not listed: nobody finds it any more */
     (void)pthread_mutex_unlock(&fs->lock);
     if (used || atomic_load(&f->is_woken) || !log_filter_free(f->log))
         return false;
@@ -163,6 +164,7 @@ static void tend(evutil_socket_t fd, short events, void *arg)
     if (f->control != NULL)
         return;
     struct tender *t = f->tender;
+    control_thread_go_on(t->controls);
     if (!free_if_unused(f))
         tend_at(f, clock_mono_us() + FREE_AGAIN_US);
     else if (t->leave_until != 0 && TAILQ_EMPTY(&t->filter))
@@ -205,7 +207,8 @@ static enum err tender_start(struct tender *t, struct filters *fs, struct error 
     if (t->base != NULL && t->mailbox != NULL)
         t->letters =
             event_new(t->base, mailbox_fd(t->mailbox), EV_READ | EV_PERSIST, on_readable, t->mailbox);
-    if (t->link == NULL || t->letters == NULL || event_add(t->letters, NULL) != 0 ||
+    t->controls = control_thread_new(fs->options.nodes, fs->options.timeout_ms);
+    if (t->link == NULL || t->controls == NULL || t->letters == NULL || event_add(t->letters, NULL) != 0 ||
         pthread_create(&t->thread, NULL, run, t) != 0)
         return error_set(e, ERR_NOMEM, "a thread could not be started");
     t->is_started = true;
@@ -225,6 +228,7 @@ static void tender_stop(struct tender *t, unsigned timeout_ms)
     mailbox_free(t->mailbox);
     if (t->base != NULL)
         event_base_free(t->base);
+    control_thread_free(t->controls);
     link_free(t->link);
 }
 
@@ -305,6 +309,7 @@ static struct open_filter *open_filter_new(struct filters *fs, const char *name,
     if (f->timer != NULL && f->log != NULL) {
         const struct control_options options = {.filter = f->log,
                                                 .link = f->tender->link,
+                                                .thread = f->tender->controls,
                                                 .owner = fs->options.owner,
                                                 .timeout_ms = fs->options.timeout_ms,
                                                 .retain_us = fs->options.retain_us,
@@ -343,21 +348,23 @@ enum err filters_open(struct filters *fs, const char *name, size_t length, struc
         }
     }
     if (code == ERR_OK) {
-        f->references++;
+        atomic_fetch_add(&f->references, 1);
         *out = f;
     }
     (void)pthread_mutex_unlock(&fs->lock);
     return code;
 }
 
+struct open_filter *open_filter_keep(struct open_filter *f)
+{
+    atomic_fetch_add_explicit(&f->references, 1, memory_order_relaxed);
+    return f;
+}
+
 void open_filter_close(struct open_filter *f)
 {
-    if (f == NULL)
-        return;
-    struct filters *fs = f->tender->filters;
-    (void)pthread_mutex_lock(&fs->lock);
-    f->references--;
-    (void)pthread_mutex_unlock(&fs->lock);
+    if (f != NULL)
+        atomic_fetch_sub(&f->references, 1);
 }
 
 struct log_filter *open_filter_log(const struct open_filter *f)

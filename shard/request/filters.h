@@ -37,6 +37,8 @@ void filters_free(struct filters *fs, unsigned timeout_ms);
  * long. ERR_NOMEM. */
 MUST_CHECK enum err filters_open(struct filters *fs, const char *name, size_t length,
                                  struct open_filter **out, struct error *e);
+/* Once more, for a caller that has it open: without a lock. Any thread. */
+struct open_filter *open_filter_keep(struct open_filter *f);
 /* Any thread, when no request of the caller is under way. NULL is fine. */
 void open_filter_close(struct open_filter *f);
 struct log_filter *open_filter_log(const struct open_filter *f);

@@ -5,6 +5,8 @@
 #include <string.h>
 #include "shard/block.h"
 
+enum { COUNTS_FIRST = 16 /* a power of two, as HELD_COUNTS is */ };
+
 /* Of the layers that have begun in all lanes. */
 static void note_capacity(struct held *h)
 {
@@ -120,23 +122,41 @@ void held_take_view(struct held *h, const struct log_view *view, unsigned slot)
     h->view = resident_view(h->resident);
 }
 
+/* Where it is full, more room is made behind, unless it has all of it; without memory it goes round as it is.
+ */
+static struct held_counts *make_count_room(struct held *h, unsigned lane)
+{
+    struct held_counts *c = h->counts[lane];
+    if (c != NULL && (c->count < c->room || c->next != 0 || c->room == HELD_COUNTS))
+        return c;
+    unsigned room = c == NULL ? COUNTS_FIRST : 2 * c->room;
+    struct held_counts *larger = realloc(c, sizeof(*c) + room * sizeof(c->at[0]));
+    if (larger == NULL)
+        return c;
+    if (c == NULL)
+        larger->count = 0;
+    larger->next = larger->count;
+    larger->room = room;
+    return h->counts[lane] = larger;
+}
+
 /* @id was applied. */
 static void note_count(struct held *h, unsigned lane, struct log_id id)
 {
-    struct held_counts *c = h->counts[lane];
+    struct held_counts *c = make_count_room(h, lane);
     if (c == NULL)
         return;
     c->at[c->next].id = id;
     c->at[c->next].keys = h->resident->keys[lane];
-    c->next = (c->next + 1) % HELD_COUNTS;
-    c->count += c->count < HELD_COUNTS;
+    c->next = (c->next + 1) % c->room;
+    c->count += c->count < c->room;
 }
 
 bool held_counted(const struct held *h, unsigned lane, struct log_id id, uint64_t *out)
 {
     const struct held_counts *c = h->counts[lane];
     for (unsigned i = 1; c != NULL && i <= c->count; i++) {
-        unsigned at = (c->next + HELD_COUNTS - i) % HELD_COUNTS;
+        unsigned at = (c->next + c->room - i) % c->room;
         int order = log_id_compare(c->at[at].id, id);
         *out = c->at[at].keys;
         if (order <= 0)
@@ -159,10 +179,8 @@ void held_begin(struct held *h, const struct log_view *view, unsigned slot)
     for (unsigned i = 0; i < view->lane_count; i++) {
         if (log_view_is_folded(view, g, i))
             resident_begin(h->resident, i, g->folded[i].position.id, g->folded[i].layers);
-        if (h->counts[i] == NULL)
-            h->counts[i] = calloc(1, sizeof(*h->counts[i]));
         if (h->counts[i] != NULL)
-            h->counts[i]->count = 0;
+            h->counts[i]->count = h->counts[i]->next = 0;
         note_count(h, i, h->resident->applied[i]);
         log_full_begin(&h->full[i], view, g, i);
         marked += h->full[i].is_marked;

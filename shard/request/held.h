@@ -12,13 +12,14 @@
 
 enum { HELD_COUNTS = 512 };
 
-/* Keys of a lane that were counted up to an entry: the last ones that were applied, in a ring. */
+/* Keys of a lane that were counted up to an entry: the last HELD_COUNTS that were applied, in a ring, which
+ * grows until it has room for as many. */
 struct held_counts {
-    unsigned next, count;
+    unsigned next, count, room;
     struct {
         struct log_id id;
         uint64_t keys;
-    } at[HELD_COUNTS];
+    } at[];
 };
 
 struct held {

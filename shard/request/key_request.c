@@ -62,7 +62,9 @@ static void end(struct key_request *q, enum err code, const char *text)
     q->code = code;
     if (code != ERR_OK && !q->adds)
         memset(q->answers, KEY_NO_ANSWER, q->count);
-    if (text != q->text) /* as bind_to_filter() has left it */
+    if (code == ERR_OK)
+        q->text[0] = '\0';
+    else if (text != q->text) /* as bind_to_filter() has left it */
         (void)snprintf(q->text, sizeof(q->text), "%s", text);
     if (q->port->inside) {
         q->state = REQUEST_OVER;
@@ -661,4 +663,9 @@ void key_add_bounded(struct request_port *p, struct log_filter *f, struct key_re
                      key_done_fn *done, void *arg)
 {
     (void)begin(p, f, q, keys, count, answers, true, room, done, arg);
+}
+
+bool key_request_is_in_order(const struct key_request *q)
+{
+    return q->is_sent && !q->was_delayed;
 }

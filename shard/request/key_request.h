@@ -102,6 +102,9 @@ void key_add(struct request_port *p, struct log_filter *f, struct key_request *q
 void key_add_bounded(struct request_port *p, struct log_filter *f, struct key_request *q,
                      const struct request_key *keys, unsigned count, uint8_t *answers, enum key_room room,
                      key_done_fn *done, void *arg);
+/* An add that was begun, and is not told yet: its keys are on their way to their lanes, all of them, ahead of
+ * those of any add that this port begins later. */
+bool key_request_is_in_order(const struct key_request *q);
 /* It is not told any more. What it has sent may be executed. */
 void key_cancel(struct key_request *q);
 #endif

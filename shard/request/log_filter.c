@@ -6,17 +6,6 @@
 #include <string.h>
 #include "base/random.h"
 
-enum { OWN_BYTES_MAX = 64 << 20 /* of a lane: entries that are not folded yet */ };
-
-/* There was memory for each lane. */
-static bool is_whole(const struct log_filter *f)
-{
-    for (unsigned i = 0; i < LOG_LANES_MAX; i++)
-        if (f->lane[i].own == NULL)
-            return false;
-    return true;
-}
-
 struct log_filter *log_filter_new(const struct names *names, const struct nodes *nodes, struct budget *budget,
                                   log_filter_wake_fn *wake, void *arg)
 {
@@ -36,13 +25,12 @@ struct log_filter *log_filter_new(const struct names *names, const struct nodes 
     for (unsigned i = 0; i < LOG_LANES_MAX; i++) {
         f->lane[i].filter = f;
         f->lane[i].index = i;
-        f->lane[i].own = own_new(OWN_BYTES_MAX);
         atomic_init(&f->lane[i].stalled, TAIL_COMPLETE);
     }
     TAILQ_INIT(&f->parked);
     (void)pthread_rwlock_init(&f->lock, NULL); /* neither fails without attributes */
     (void)pthread_mutex_init(&f->parking, NULL);
-    return is_whole(f) || !log_filter_free(f) ? f : NULL; /* no lane is read: it is freed */
+    return f;
 }
 
 bool log_filter_free(struct log_filter *f)

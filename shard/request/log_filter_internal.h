@@ -74,6 +74,7 @@ struct request_port {
     uint64_t timeout_us; /* of requests that begin */
     struct inbox ready;  /* requests to go on with, or to tell */
     struct event *tick;
+    bool ticks;  /* the tick is pending: it ends by itself, where nothing is active any more */
     bool inside; /* a call of key_check() or key_add(): nobody is told */
     struct key_requests active;
 };

@@ -18,8 +18,9 @@ void request_port_begin(struct request_port *p, struct key_request *q)
     uint64_t now = clock_mono_us();
     q->deadline = now + p->timeout_us;
     log_filter_asked(q->filter, now);
-    if (TAILQ_EMPTY(&p->active))
+    if (!p->ticks)
         (void)event_add(p->tick, &(struct timeval){.tv_usec = TICK_MS * 1000});
+    p->ticks = true;
     struct key_request *before = TAILQ_LAST(&p->active, key_requests);
     while (before != NULL && before->deadline > q->deadline)
         before = TAILQ_PREV(before, key_requests, active);
@@ -82,7 +83,8 @@ static void on_tick(evutil_socket_t fd, short events, void *arg)
     (void)events;
     while ((q = TAILQ_FIRST(&p->active)) != NULL && q->deadline <= now)
         expire(p, q);
-    if (TAILQ_EMPTY(&p->active))
+    p->ticks = !TAILQ_EMPTY(&p->active);
+    if (!p->ticks)
         (void)event_del(p->tick);
 }
 

@@ -25,22 +25,15 @@ bool lease_is_of(const char *holder, const uint8_t writer[LOG_WRITER_BYTES])
     return slash != NULL && strcmp(slash, name) == 0;
 }
 
-void lease_init(struct lease *l, const struct nodes *nodes, const struct names *names, const char *owner,
-                unsigned ttl_ms, unsigned timeout_ms)
+void lease_init(struct lease *l, struct link *link, const struct names *names, const char *owner,
+                unsigned ttl_ms)
 {
-    *l = (struct lease){.nodes = nodes, .names = names, .ttl_ms = ttl_ms, .timeout_ms = timeout_ms};
+    *l = (struct lease){.link = link, .names = names, .ttl_ms = ttl_ms};
     (void)snprintf(l->owner, sizeof(l->owner), "%s", owner);
-}
-
-static void disconnect(struct lease *l)
-{
-    link_free(l->link);
-    l->link = NULL;
 }
 
 void lease_fini(struct lease *l)
 {
-    disconnect(l);
     script_fini(&l->call);
 }
 
@@ -102,10 +95,6 @@ enum err lease_take(struct lease *l, const struct lease_report *report, struct e
 {
     redisReply *r;
     uint64_t sent = clock_mono_us();
-    if (l->link == NULL)
-        l->link = link_new(l->nodes, l->timeout_ms, "twinbloom-folder");
-    if (l->link == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
     unsigned home = link_home(l->link, l->names);
     l->again = sent + (uint64_t)l->ttl_ms * 1000 / RENEWALS;
     begin(l, embedded_lease_take);
@@ -121,22 +110,19 @@ enum err lease_take(struct lease *l, const struct lease_report *report, struct e
         return code;
     code = take_reply(l, r, sent, e);
     freeReplyObject(r);
-    if (code == ERR_BUSY)
-        disconnect(l);
     return code;
 }
 
 void lease_give_back(struct lease *l)
 {
     long long answer;
-    if (l->link != NULL && l->until != 0) {
+    if (l->until != 0) {
         begin(l, embedded_lease_return);
         enum err code = script_run(&l->call, l->link, link_home(l->link, l->names), &answer, NULL);
         (void)code; /* it ends by itself */
     }
     l->until = l->again = 0;
     l->holder[0] = '\0';
-    disconnect(l);
 }
 
 /* --- looking --- */

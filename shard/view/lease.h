@@ -26,13 +26,12 @@ struct lease_report {
 };
 
 struct lease {
-    const struct nodes *nodes; /* borrowed, as the names are */
+    struct link *link; /* borrowed, as the names are; not one that a pipeline goes over while it is renewed */
     const struct names *names;
-    unsigned ttl_ms, timeout_ms;
+    unsigned ttl_ms;
     char owner[LEASE_OWNER_MAX];
-    struct link *link; /* of its own, so that it can be renewed beside a pipeline; NULL: none yet */
-    uint64_t until;    /* monotonic, us: it lasts until then at least; 0: it is not this process' */
-    uint64_t again;    /* when to renew it, or to try again */
+    uint64_t until; /* monotonic, us: it lasts until then at least; 0: it is not this process' */
+    uint64_t again; /* when to renew it, or to try again */
     char holder[LEASE_OWNER_MAX]; /* who has it, as Redis said last; "": nobody */
     struct script_call call;
 };
@@ -43,8 +42,8 @@ void lease_name(char out[LEASE_OWNER_MAX], const char *owner, const uint8_t writ
 bool lease_is_of(const char *holder, const uint8_t writer[LOG_WRITER_BYTES]);
 
 /* @owner names this process, and no other one, also not an earlier one of it. Nothing is sent. */
-void lease_init(struct lease *l, const struct nodes *nodes, const struct names *names, const char *owner,
-                unsigned ttl_ms, unsigned timeout_ms);
+void lease_init(struct lease *l, struct link *link, const struct names *names, const char *owner,
+                unsigned ttl_ms);
 /* It is not given back. */
 void lease_fini(struct lease *l);
 

@@ -1,10 +1,52 @@
 /* SPDX-License-Identifier: MIT */
 #include "shard/view/view_load.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { FIELDS_MAX = 1024 };
+
+/* --- kept --- */
+
+static void keep_text(struct buffer *kept, const char *text, size_t length)
+{
+    uint32_t n = (uint32_t)length;
+    buffer_append(kept, &n, sizeof(n));
+    buffer_append(kept, text, length);
+}
+
+static void keep(struct buffer *kept, const redisReply *reply)
+{
+    buffer_clear(kept);
+    for (size_t i = 0; i < reply->elements; i++)
+        keep_text(kept, reply->element[i]->str, reply->element[i]->len);
+}
+
+static const char *kept_text(const char **at, size_t *length)
+{
+    const char *text = *at + sizeof(uint32_t);
+    uint32_t n;
+    memcpy(&n, *at, sizeof(n));
+    *length = n;
+    *at = text + n;
+    return text;
+}
+
+enum err log_view_again(struct log_view *out, const struct buffer *kept, struct error *e)
+{
+    struct view_field fields[FIELDS_MAX];
+    size_t count = 0;
+    const char *at = kept->data;
+    while (at != kept->data + kept->length) {
+        struct view_field *f = &fields[count++];
+        f->name = kept_text(&at, &f->name_length);
+        f->value = kept_text(&at, &f->value_length);
+    }
+    return log_view_parse(out, fields, count, e);
+}
+
+/* --- loading --- */
 
 enum err log_view_take(struct log_view *out, const redisReply *reply, struct error *e)
 {
@@ -25,7 +67,7 @@ enum err log_view_take(struct log_view *out, const redisReply *reply, struct err
 }
 
 static enum err load(struct link *l, const struct names *names, const char *what, struct log_view *out,
-                     struct error *e)
+                     struct buffer *kept, struct error *e)
 {
     unsigned home = link_home(l, names);
     struct key_name key;
@@ -43,17 +85,28 @@ static enum err load(struct link *l, const struct names *names, const char *what
         code = link_refusal(l, home, reply, e);
     else if (code == ERR_PARSE || code == ERR_WRONG_TYPE)
         code = error_prefix(e, code, "%.*s", (int)key.length, key.text);
+    if (code == ERR_OK && kept != NULL) {
+        keep(kept, reply);
+        if (buffer_failed(kept))
+            code = error_set(e, ERR_NOMEM, "out of memory");
+    }
     freeReplyObject(reply);
     return code;
 }
 
 enum err log_view_load(struct link *l, const struct names *names, struct log_view *out, struct error *e)
 {
-    return load(l, names, "view", out, e);
+    return load(l, names, "view", out, NULL, e);
+}
+
+enum err log_view_load_kept(struct link *l, const struct names *names, struct log_view *out,
+                            struct buffer *kept, struct error *e)
+{
+    return load(l, names, "view", out, kept, e);
 }
 
 enum err log_view_load_leftover(struct link *l, const struct names *names, struct log_view *out,
                                 struct error *e)
 {
-    return load(l, names, "leftover", out, e);
+    return load(l, names, "leftover", out, NULL, e);
 }

@@ -13,7 +13,13 @@ MUST_CHECK enum err log_view_take(struct log_view *out, const redisReply *reply,
  * wrong. ERR_UNREACHABLE, ERR_TIMEOUT, ERR_REFUSED. On error *@out is undefined. */
 MUST_CHECK enum err log_view_load(struct link *l, const struct names *names, struct log_view *out,
                                   struct error *e);
-/* The same of the record of what no view names any more, or names yet (leftover.h). */
+/* The same, and keep its fields in @kept, as they are, for log_view_again(): a view is large, and they are
+ * not. On error @kept is as it was, but for ERR_NOMEM. */
+MUST_CHECK enum err log_view_load_kept(struct link *l, const struct names *names, struct log_view *out,
+                                       struct buffer *kept, struct error *e);
+/* The view that @kept was kept of. As log_view_parse(). */
+MUST_CHECK enum err log_view_again(struct log_view *out, const struct buffer *kept, struct error *e);
+/* The same as log_view_load() of the record of what no view names any more, or names yet (leftover.h). */
 MUST_CHECK enum err log_view_load_leftover(struct link *l, const struct names *names, struct log_view *out,
                                            struct error *e);
 #endif

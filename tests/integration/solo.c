@@ -29,9 +29,11 @@ void solo_open(struct solo *s, const struct nodes *nodes, const struct names *na
     s->store = store_new(s->base, nodes, TIMEOUT_MS, NULL);
     s->port = request_port_new(s->base, s->store, TIMEOUT_MS);
     s->filter = log_filter_new(&unknown, nodes, &s->budget, on_wake, s);
-    assert_true(s->link != NULL && s->port != NULL && s->filter != NULL);
+    s->thread = control_thread_new(nodes, TIMEOUT_MS);
+    assert_true(s->link != NULL && s->thread != NULL && s->port != NULL && s->filter != NULL);
     options.filter = s->filter;
     options.link = s->link;
+    options.thread = s->thread;
     options.timeout_ms = TIMEOUT_MS;
     must(control_new(&s->control, &options, &e), e);
 }
@@ -78,6 +80,7 @@ void solo_close(struct solo *s)
         in_thread(s, leave);
     while (s->code == ERR_BUSY && clock_mono_us() < until);
     control_free(s->control);
+    control_thread_free(s->thread);
     request_port_free(s->port);
     store_free(s->store);
     event_base_free(s->base);

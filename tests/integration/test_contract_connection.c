@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/buffer.h"
 
 /* --- small commands --- */
 
@@ -290,6 +291,54 @@ static void test_adds__to_a_filter_that_fills_up_keep_their_order(void **state)
         "+OK\r\n*4\r\n:1\r\n:1\r\n:1\r\n:1\r\n*2\r\n:0\r\n:1\r\n:0\r\n");
 }
 
+/* Checks and adds of the same keys, in one write. */
+static void test_checks__do_not_find_what_is_added_behind_them(void **state)
+{
+    (void)state;
+    struct buffer asked = {0}, answered = {0};
+    contract_says("BF.RESERVE behind 0.0001 1000\r\nBF.ADD behind first\r\n", "+OK\r\n:1\r\n");
+    for (unsigned i = 0; i < 50; i++) {
+        buffer_printf(&asked, "BF.EXISTS behind k%u\r\nBF.ADD behind k%u\r\nBF.EXISTS behind k%u\r\n", i, i,
+                      i);
+        buffer_puts(&answered, ":0\r\n:1\r\n:1\r\n");
+    }
+    contract_says(buffer_text(&asked), buffer_text(&answered));
+    buffer_fini(&asked);
+    buffer_fini(&answered);
+}
+
+static unsigned long entries_written(struct client *redis)
+{
+    redisReply *r = client_command(redis, "INFO commandstats");
+    const char *line = strstr(r->str, "cmdstat_xadd:calls=");
+    unsigned long calls = line != NULL ? strtoul(line + strlen("cmdstat_xadd:calls="), NULL, 10) : 0;
+    freeReplyObject(r);
+    return calls;
+}
+
+static void test_adds__of_one_pipeline_share_entries_of_the_log(void **state)
+{
+    (void)state;
+    enum { ADDS = 200, ENTRIES_MAX = 20 };
+    struct error e = {""};
+    struct client redis = {0};
+    struct buffer asked = {0}, answered = {0};
+    if (!fixture_is_log())
+        return;
+    must(client_open(&redis, contract.fixture.redis[0].port, 10000, &e), e);
+    contract_says("BF.RESERVE shared 0.0001 1000\r\nBF.ADD shared first\r\n", "+OK\r\n:1\r\n");
+    for (unsigned i = 0; i < ADDS; i++) {
+        buffer_printf(&asked, "BF.ADD shared k%u\r\nBF.ADD shared k%u\r\n", i, i);
+        buffer_puts(&answered, ":1\r\n:0\r\n");
+    }
+    unsigned long before = entries_written(&redis);
+    contract_says(buffer_text(&asked), buffer_text(&answered));
+    assert_in_range(entries_written(&redis) - before, 1, ENTRIES_MAX);
+    client_close(&redis);
+    buffer_fini(&asked);
+    buffer_fini(&answered);
+}
+
 static void test_multi__drops_everything_where_a_command_could_not_be_queued(void **state)
 {
     (void)state;
@@ -450,6 +499,8 @@ int main(void)
         cmocka_unit_test(test_multi__runs_its_commands_in_order),
         cmocka_unit_test(test_adds__to_a_filter_that_is_not_there_yet_keep_their_order),
         cmocka_unit_test(test_adds__to_a_filter_that_fills_up_keep_their_order),
+        cmocka_unit_test(test_checks__do_not_find_what_is_added_behind_them),
+        cmocka_unit_test(test_adds__of_one_pipeline_share_entries_of_the_log),
         cmocka_unit_test(test_multi__drops_everything_where_a_command_could_not_be_queued),
         cmocka_unit_test(test_discard__forgets_the_transaction),
         cmocka_unit_test(test_multi__takes_hello_as_a_command_like_others),

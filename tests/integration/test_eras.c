@@ -497,7 +497,9 @@ static void test_writers__write_one_after_the_other(void **state)
     (void)state;
     log_members_open(&m, &on.nodes, &on.names, UINT64_MAX, false);
     assert_int_equal(log_member_added(&m, 0, 10), 10);
-    lease_init(&other, &on.nodes, &on.names, "other", LEASE_MS, REPLY_MS);
+    struct link *link = link_new(&on.nodes, REPLY_MS, NULL);
+    assert_non_null(link);
+    lease_init(&other, link, &on.names, "other", LEASE_MS);
     must(lease_take(&other, &report, &e), e);
     registers(writer[1]);
     uint64_t token = on.view->slot[on.view->current].writer.number;
@@ -508,6 +510,7 @@ static void test_writers__write_one_after_the_other(void **state)
     assert_int_equal(on.view->slot[on.view->current].writer.number, token);
     lease_give_back(&other);
     lease_fini(&other);
+    link_free(link);
     wait_until_said(&m);
     must(say(1, true, &e), e);
     log_member_close(&m);
@@ -579,7 +582,9 @@ static void test_a_writer_that_writes__is_not_removed_before_it_ends(void **stat
     assert_int_equal(log_member_added(&m, 0, 10), 10);
     registers(writer[1]);
     lease_name(name, "the second", writer[1]);
-    lease_init(&of_second, &on.nodes, &on.names, name, LEASE_MS, REPLY_MS);
+    struct link *link = link_new(&on.nodes, REPLY_MS, "second");
+    assert_non_null(link);
+    lease_init(&of_second, link, &on.names, name, LEASE_MS);
     while (lease_take(&of_second, &report, &e) == ERR_BUSY)
         clock_sleep_us(1000);
     assert_true(lease_is_held(&of_second));
@@ -593,6 +598,7 @@ static void test_a_writer_that_writes__is_not_removed_before_it_ends(void **stat
     assert_int_equal(look(), ERAS_WRITE);
     lease_give_back(&of_second);
     lease_fini(&of_second);
+    link_free(link);
     uint64_t until = clock_mono_us() + GUARD_MS * UINT64_C(1000);
     while (log_view_writer(on.view, writer[1]) != NULL && clock_mono_us() < until) {
         clock_sleep_us(5000);

@@ -19,6 +19,7 @@
 enum { REPLY_MS = 5000, TTL_MS = 400, LONG_MS = 60000, KEYS = 200 };
 
 static struct lease one, other;
+static struct link *link_of_one, *link_of_other;
 static const struct lease_report nothing = {.folds = 0};
 
 static void begin(unsigned ttl_ms)
@@ -26,8 +27,11 @@ static void begin(unsigned ttl_ms)
     struct error e = {""};
     must(client_ok(&on.client, &e, "FLUSHALL"), e);
     must(names_init(&on.names, "tb", "f", 1, &e), e);
-    lease_init(&one, &on.nodes, &on.names, "one/1", ttl_ms, REPLY_MS);
-    lease_init(&other, &on.nodes, &on.names, "other/1", ttl_ms, REPLY_MS);
+    link_of_one = link_new(&on.nodes, REPLY_MS, NULL);
+    link_of_other = link_new(&on.nodes, REPLY_MS, NULL);
+    assert_true(link_of_one != NULL && link_of_other != NULL);
+    lease_init(&one, link_of_one, &on.names, "one/1", ttl_ms);
+    lease_init(&other, link_of_other, &on.names, "other/1", ttl_ms);
 }
 
 static int tear_down(void **state)
@@ -35,6 +39,9 @@ static int tear_down(void **state)
     (void)state;
     lease_fini(&one);
     lease_fini(&other);
+    link_free(link_of_one);
+    link_free(link_of_other);
+    link_of_one = link_of_other = NULL;
     return 0;
 }
 

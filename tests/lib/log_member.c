@@ -135,11 +135,14 @@ enum err log_member_open(struct log_member *m, const struct log_member_options *
     m->filter = log_filter_new(&names, o->nodes, &m->budget, on_wake, m);
     if (m->store != NULL)
         m->port = request_port_new(m->base, m->store, o->timeout_ms);
-    if (m->letters == NULL || m->port == NULL || m->filter == NULL || event_add(m->letters, NULL) != 0)
+    m->controls = control_thread_new(o->nodes, o->timeout_ms);
+    if (m->letters == NULL || m->controls == NULL || m->port == NULL || m->filter == NULL ||
+        event_add(m->letters, NULL) != 0)
         return error_set(e, ERR_NOMEM, "out of memory");
     const struct control_options options = {
         .filter = m->filter,
         .link = m->link,
+        .thread = m->controls,
         .timeout_ms = o->timeout_ms,
         .folds = o->folds,
         .owner = o->owner,
@@ -170,6 +173,7 @@ void log_member_close(struct log_member *m)
         code = control_leave(m->control, &m->last);
     }
     control_free(m->control);
+    control_thread_free(m->controls);
     while (mailbox_post(m->mailbox, end_work, m) != ERR_OK)
         clock_sleep_us(1000);
     (void)pthread_join(m->worker, NULL);

@@ -12,6 +12,7 @@ struct log_member {
     struct budget budget;
     struct link *link; /* the control's */
     struct log_filter *filter;
+    struct control_thread *controls;
     struct control *control;
     pthread_t thread; /* the control's */
     pthread_mutex_t lock;
