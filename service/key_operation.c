@@ -14,6 +14,7 @@ struct key_port {
     struct key_operations
         ended; /* to be told in the next turn: nobody is from inside the call that starts one */
     struct event *tell;
+    unsigned timeout_ms;
 };
 
 struct key_operation {
@@ -50,6 +51,7 @@ struct key_port *key_port_new(struct event_base *base, struct store *store, stru
         return NULL;
     TAILQ_INIT(&p->ended);
     p->filters = filters;
+    p->timeout_ms = timeout_ms;
     p->requests = request_port_new(base, store, timeout_ms);
     p->tell = event_new(base, -1, 0, on_ended, p);
     if (p->requests == NULL || p->tell == NULL) {
@@ -262,7 +264,9 @@ static void ask(struct key_operation *op)
     struct request_port *p = op->port->requests;
     struct log_filter *log = open_filter_log(op->open);
     if (op->kind == OPERATION_ADD) {
-        key_add(p, log, &op->request, op->keys, (unsigned)op->count, op->answers, on_told, op);
+        const struct ack_need need = {
+            .replicas = f->policy.add_acks, .fsync = f->policy.add_fsync, .timeout_ms = op->port->timeout_ms};
+        key_add(p, log, &op->request, op->keys, (unsigned)op->count, op->answers, &need, on_told, op);
     } else if (key_check(p, log, &op->request, op->keys, (unsigned)op->count, op->answers, on_told, op)) {
         op->has_answers = true;
         take_found(op);

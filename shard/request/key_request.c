@@ -7,7 +7,7 @@
  * of a change); a shard is lost that nobody has in memory (the filter is degraded: what is not in memory is
  * "maybe", and is added without knowing whether it is new); another generation answers, or there is another
  * view, by the time all was read (it begins again, if nothing was sent); a lane tells an error (the request
- * is told); the deadline passes. */
+ * is told); replicas or disks do not acknowledge keys (they are asked again); the deadline passes. */
 #include "shard/request/key_request.h"
 
 #include <assert.h>
@@ -67,8 +67,26 @@ static void end(struct key_request *q, enum err code, const char *text)
     }
 }
 
+/* What was asked of the lanes' nodes; it outlives a request that does not wait any more. */
+struct key_acks {
+    struct key_request *request; /* NULL: it does not */
+    unsigned under_way;
+    bool lacks; /* one was not given */
+};
+
+static void leave_acks(struct key_request *q)
+{
+    if (q->acks != NULL)
+        q->acks->request = NULL;
+    else
+        TAILQ_REMOVE(&q->port->unacked, q, parked);
+    q->acks = NULL;
+}
+
 static void leave(struct key_request *q)
 {
+    if (q->state == REQUEST_UNACKED)
+        leave_acks(q);
     if (q->state == REQUEST_ASKING)
         for (unsigned i = 0; i < q->parts_count; i++)
             if (q->parts[i].is_under_way)
@@ -383,9 +401,87 @@ static void ask_lanes(struct key_request *q)
 
 /* --- answers --- */
 
+/* --- acknowledgements --- */
+
+static void go_on_with_next_part(struct key_request *q);
+
+static void end_acks(struct key_acks *a)
+{
+    struct key_request *q = a->request;
+    bool lacks = a->lacks;
+    free(a);
+    if (q == NULL)
+        return;
+    q->acks = NULL;
+    if (lacks)
+        TAILQ_INSERT_TAIL(&q->port->unacked, q, parked);
+    else
+        go_on_with_next_part(q);
+}
+
+static void on_acked(void *arg, enum ack_outcome outcome, const char *why)
+{
+    struct key_acks *a = arg;
+    struct key_request *q = a->request;
+    a->lacks |= outcome != ACK_GIVEN;
+    if (q != NULL && (outcome == ACK_SHORT || outcome == ACK_REFUSED)) {
+        q->code = outcome == ACK_SHORT ? ERR_TIMEOUT : ERR_REFUSED;
+        (void)snprintf(q->text, sizeof(q->text), "%s", why);
+    }
+    if (--a->under_way == 0)
+        end_acks(a);
+}
+
+/* The keys that this process met in a lane are in each one that its reader is moved to. So it is asked of the
+ * lane as it is now. */
+static void ask_lane_acks(struct key_request *q, struct key_acks *a, unsigned i)
+{
+    struct lane lane;
+    if (lane_reader_lane(q->filter->lane[i].reader, &lane) &&
+        store_await_acks(q->port->store, lane.where, lane.key.text, lane.key.length, lane.era, &q->need,
+                         on_acked, a))
+        a->under_way++;
+    else
+        a->lacks = true;
+}
+
+void key_request_ask_acks(struct key_request *q)
+{
+    struct key_acks *a = calloc(1, sizeof(*a));
+    if (a == NULL) {
+        TAILQ_INSERT_TAIL(&q->port->unacked, q, parked);
+        return;
+    }
+    q->acks = a;
+    a->request = q;
+    for (unsigned i = 0; i < q->parts_count; i++)
+        if (q->parts[i].count > 0)
+            ask_lane_acks(q, a, i);
+    if (a->under_way == 0)
+        end_acks(a);
+}
+
+/* Those of a key that was there before, too: who added it may not have waited for any. */
+static void begin_acks(struct key_request *q)
+{
+    q->state = REQUEST_UNACKED;
+    q->code = ERR_OK;
+    q->text[0] = '\0';
+    key_request_ask_acks(q);
+}
+
 /* The keys of this part have their answers. */
 static void end_part(struct key_request *q)
 {
+    if (q->adds && ack_wanted(&q->need))
+        begin_acks(q);
+    else
+        go_on_with_next_part(q);
+}
+
+static void go_on_with_next_part(struct key_request *q)
+{
+    q->state = REQUEST_GOING;
     q->from += q->part;
     q->is_blind = false;
     if (q->from == q->count)
@@ -533,7 +629,7 @@ void key_request_go_on(struct key_request *q)
 
 static bool begin(struct request_port *p, struct log_filter *f, struct key_request *q,
                   const struct request_key *keys, unsigned count, uint8_t *answers, bool adds,
-                  key_done_fn *done, void *arg)
+                  const struct ack_need *need, key_done_fn *done, void *arg)
 {
     assert(count > 0 && count <= KEY_REQUEST_MAX);
     *q = (struct key_request){.filter = f,
@@ -541,6 +637,7 @@ static bool begin(struct request_port *p, struct log_filter *f, struct key_reque
                               .count = count,
                               .answers = answers,
                               .adds = adds,
+                              .need = need != NULL ? *need : (struct ack_need){0},
                               .done = done,
                               .arg = arg};
     request_port_begin(p, q);
@@ -555,7 +652,7 @@ static bool begin(struct request_port *p, struct log_filter *f, struct key_reque
 bool key_check(struct request_port *p, struct log_filter *f, struct key_request *q,
                const struct request_key *keys, unsigned count, uint8_t *answers, key_done_fn *done, void *arg)
 {
-    bool found = begin(p, f, q, keys, count, answers, false, done, arg);
+    bool found = begin(p, f, q, keys, count, answers, false, NULL, done, arg);
     if (found) {
         memset(answers, KEY_PRESENT, count);
         TAILQ_REMOVE(&p->active, q, active);
@@ -565,7 +662,8 @@ bool key_check(struct request_port *p, struct log_filter *f, struct key_request 
 }
 
 void key_add(struct request_port *p, struct log_filter *f, struct key_request *q,
-             const struct request_key *keys, unsigned count, uint8_t *answers, key_done_fn *done, void *arg)
+             const struct request_key *keys, unsigned count, uint8_t *answers, const struct ack_need *need,
+             key_done_fn *done, void *arg)
 {
-    (void)begin(p, f, q, keys, count, answers, true, done, arg);
+    (void)begin(p, f, q, keys, count, answers, true, need, done, arg);
 }

@@ -5,8 +5,10 @@
  *
  * A check looks into memory. Keys of which all bits are set are present, at once; for the others a tail read
  * of their lanes that begins now is waited for, and then they are looked up again. An add appends its keys to
- * their lanes, and has its answer when they were met there. */
+ * their lanes, and has its answer when they were met there; where replicas or disks must have them, when
+ * these have acknowledged that. */
 #include <sys/queue.h>
+#include "shard/acks.h"
 #include "shard/log/lane_reader.h"
 #include "shard/request/log_filter.h"
 #include "shard/request/request_port.h"
@@ -35,14 +37,16 @@ struct key_request;
 typedef void key_done_fn(void *arg, enum err code, const char *text);
 
 struct held;
+struct key_acks;
 struct lane_part;
 struct block_read;
 
 /* In the storage of whoever asks, until it is told or cancelled; the fields are the request's. */
 struct key_request {
     TAILQ_ENTRY(key_request) active; /* of the port, the oldest first */
-    TAILQ_ENTRY(key_request) parked; /* of the filter */
-    struct inbox_item ready;         /* of the port, to go on with */
+    TAILQ_ENTRY(key_request)
+    parked;                  /* of the filter; or of the port, until it asks for acknowledgements again */
+    struct inbox_item ready; /* of the port, to go on with */
     struct request_port *port;
     struct log_filter *filter;
     struct held *held; /* what it looks into; NULL: nothing yet */
@@ -73,6 +77,8 @@ struct key_request {
     struct block_read *blocks;       /* of keys in shards that are not in memory; NULL: none */
     struct trusted *eras;            /* that these are read by */
     struct lane_part *parts;         /* one for each lane */
+    struct ack_need need;            /* who else must have the keys of an add */
+    struct key_acks *acks;           /* that were asked for; NULL: none are under way */
     unsigned parts_count, under_way; /* lanes and blocks that were asked for, and that are not told yet */
     enum err code;
     char text[200];
@@ -83,9 +89,12 @@ struct key_request {
 MUST_CHECK bool key_check(struct request_port *p, struct log_filter *f, struct key_request *q,
                           const struct request_key *keys, unsigned count, uint8_t *answers, key_done_fn *done,
                           void *arg);
-/* Add @count keys; the same otherwise. Never told from inside this call. */
+/* Add @count keys; the same otherwise. Never told from inside this call. @need: replicas or disks of the
+ * lanes' nodes that must have the keys before it is told, which is asked until the deadline (then
+ * ERR_TIMEOUT, or ERR_REFUSED where a node cannot tell); NULL: none. */
 void key_add(struct request_port *p, struct log_filter *f, struct key_request *q,
-             const struct request_key *keys, unsigned count, uint8_t *answers, key_done_fn *done, void *arg);
+             const struct request_key *keys, unsigned count, uint8_t *answers, const struct ack_need *need,
+             key_done_fn *done, void *arg);
 /* It is not told any more. What it has sent may be executed. */
 void key_cancel(struct key_request *q);
 #endif

@@ -63,7 +63,8 @@ enum key_request_state {
     REQUEST_PARKED,
     REQUEST_READY, /* on its way from the parking to its port */
     REQUEST_ASKING,
-    REQUEST_OVER /* to be told */
+    REQUEST_UNACKED, /* its keys are in their lanes; replicas or disks have not acknowledged them yet */
+    REQUEST_OVER     /* to be told */
 };
 
 struct request_port {
@@ -75,6 +76,7 @@ struct request_port {
     struct event *tick;
     bool inside; /* a call of key_check() or key_add(): nobody is told */
     struct key_requests active;
+    struct key_requests unacked; /* to ask again at the next tick */
 };
 
 /* --- log_filter.c --- */
@@ -106,6 +108,8 @@ void request_port_begin(struct request_port *p, struct key_request *q);
 
 /* --- key_request.c, in the port's thread --- */
 void key_request_go_on(struct key_request *q);
+/* It was not acknowledged: ask again. */
+void key_request_ask_acks(struct key_request *q);
 /* End it with an error, wherever it is. */
 void key_request_fail(struct key_request *q, enum err code, const char *text);
 #endif

@@ -36,6 +36,13 @@ static void expire(struct request_port *p, struct key_request *q)
     const char *node, *why;
     char text[200];
     bool down = store_any_down(p->store, &node, &why);
+    if (q->state == REQUEST_UNACKED) {
+        (void)snprintf(text, sizeof(text),
+                       "%.110s; the add is not acknowledged, though its keys may be in the filter",
+                       q->text[0] != '\0' ? q->text : "no acknowledgement of replicas or disks in time");
+        key_request_fail(q, q->code != ERR_OK ? q->code : ERR_TIMEOUT, text);
+        return;
+    }
     if (down)
         (void)snprintf(text, sizeof(text), "Redis node %.80s: %.90s", node, why);
     else if (q->state == REQUEST_PARKED)
@@ -50,11 +57,18 @@ static void on_tick(evutil_socket_t fd, short events, void *arg)
 {
     struct request_port *p = arg;
     struct key_request *q;
+    struct key_requests again;
     uint64_t now = clock_mono_us();
     (void)fd;
     (void)events;
     while ((q = TAILQ_FIRST(&p->active)) != NULL && q->deadline <= now)
         expire(p, q);
+    TAILQ_INIT(&again); /* those that fail meanwhile have their turn at the next tick */
+    TAILQ_CONCAT(&again, &p->unacked, parked);
+    while ((q = TAILQ_FIRST(&again)) != NULL) {
+        TAILQ_REMOVE(&again, q, parked);
+        key_request_ask_acks(q);
+    }
     if (TAILQ_EMPTY(&p->active))
         (void)event_del(p->tick);
 }
@@ -68,6 +82,7 @@ struct request_port *request_port_new(struct event_base *base, struct store *sto
     p->store = store;
     p->timeout_us = (uint64_t)timeout_ms * 1000;
     TAILQ_INIT(&p->active);
+    TAILQ_INIT(&p->unacked);
     p->lanes = lane_port_new(base, store, timeout_ms);
     bool has_inbox = inbox_init(&p->ready, base, on_wake, p);
     p->tick = event_new(base, -1, EV_PERSIST, on_tick, p);
