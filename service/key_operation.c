@@ -176,20 +176,27 @@ static void set_status(struct key_operation *op, enum err code, const char *text
 
 /* --- the log --- */
 
-/* A filter that the configuration names and that is not there yet, or was lost, has every key for all that is
- * known. */
+/* It has every key for all that is known. */
+static void take_lost(struct key_operation *op, const char *text)
+{
+    if (op->kind == OPERATION_ADD || op->filter->policy.error_on_lost) {
+        set_status(op, ERR_LOST, text);
+    } else {
+        memset(op->answers, KEY_MAYBE, op->count);
+        op->has_answers = true;
+        set_status(op, ERR_OK, "");
+    }
+}
+
+/* One that the configuration names and that is not there yet is as one that was lost. */
 static void take_missing(struct key_operation *op, const char *text)
 {
     const struct filter_policy *policy = &op->filter->policy;
     op->filter->seen = false;
     if (!policy->configured || (!policy->sourced && op->kind == OPERATION_ADD)) {
         set_status(op, ERR_NOT_FOUND, "not found");
-    } else if (op->kind == OPERATION_ADD || policy->error_on_lost) {
-        set_status(op, ERR_LOST, text);
     } else {
-        memset(op->answers, KEY_MAYBE, op->count);
-        op->has_answers = true;
-        set_status(op, ERR_OK, "");
+        take_lost(op, text);
     }
 }
 
@@ -244,6 +251,8 @@ static void on_told(void *arg, enum err code, const char *text)
     }
     if (code == ERR_NOT_FOUND) {
         take_missing(op, text);
+    } else if (code == ERR_LOST) {
+        take_lost(op, text);
     } else {
         op->has_answers = code == ERR_OK;
         if (code == ERR_OK)

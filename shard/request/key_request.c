@@ -184,6 +184,16 @@ static enum binding bind_locked(struct key_request *q, uint64_t *seed, unsigned 
         (void)snprintf(q->text, sizeof(q->text), "%s", f->state == FILTER_CLOSED ? f->why : f->why_adds);
         return BINDING_OVER;
     }
+    if (f->is_missing && f->missed <= q->looks) {
+        log_filter_look(f);
+        return BINDING_WAITS;
+    }
+    if (f->is_missing) {
+        q->code = ERR_LOST;
+        (void)snprintf(q->text, sizeof(q->text),
+                       "the filter lost its view; BF.RESERVE creates it again, empty");
+        return BINDING_OVER;
+    }
     if (f->state != FILTER_OPEN)
         return BINDING_WAITS;
     if (q->adds && !f->registered) {
@@ -640,6 +650,7 @@ static bool begin(struct request_port *p, struct log_filter *f, struct key_reque
                               .need = need != NULL ? *need : (struct ack_need){0},
                               .done = done,
                               .arg = arg};
+    q->looks = atomic_load(&f->looks);
     request_port_begin(p, q);
     p->inside = true;
     bool found = go(q);

@@ -60,6 +60,8 @@ struct key_request {
     unsigned left;     /* keys of the part; of a check: those, first in the order, that were not found yet */
     unsigned reserved; /* of the generation's room */
     bool adds, is_sent;
+    uint64_t
+        looks; /* at the view that had been begun when the request was; it is lost if a later one misses it */
     bool was_delayed;  /* its keys did not leave in the call that began it: a later request may be ahead of it
                         */
     bool only_looks;   /* it adds to a generation that is full */

@@ -40,6 +40,8 @@ struct log_filter {
     unsigned current;     /* answers come from this one */
     bool degraded;
     unsigned degradations; /* how often that has begun */
+    bool is_missing;       /* its view is not there, though nobody has deleted it */
+    uint64_t missed;       /* the last look at the view that found that; looks are counted */
     bool registered;       /* this process may append */
     enum err adds;         /* not ERR_OK: they are refused */
     char why_adds[200];
@@ -50,6 +52,7 @@ struct log_filter {
     _Atomic bool rests;        /* the control does nothing until it is woken */
     _Atomic unsigned adding;   /* adds that may send, or have sent, and are not told yet */
     _Atomic uint64_t asked_at; /* when a request came last, or up to LOG_ASKED_US later */
+    _Atomic uint64_t looks;    /* that were begun */
     _Atomic uint64_t changes;  /* how often the control has told of some */
     pthread_mutex_t parking;
     struct key_requests parked; /* until something changes */
