@@ -469,15 +469,12 @@ enum err admin_hold_mutex(void *arg, const char *what, uint64_t done, uint64_t o
     return mutex_lost(arg) ? error_set(e, ERR_MUTEX_LOST, "the mutex was lost") : ERR_OK;
 }
 
-enum err admin_list_log(struct link *l, const char *prefix, const char *name, size_t length, bool listed,
-                        struct error *e)
+static void leave_registries(struct fence *f)
 {
-    redisReply *reply;
-    enum err code = link_command(l, link_filters(l, prefix), &reply, e, "%s %s:filters %b",
-                                 listed ? "SADD" : "SREM", prefix, name, length);
-    if (code == ERR_OK)
-        freeReplyObject(reply);
-    return code;
+    struct error e;
+    if (registry_leave(f, f->names.incarnation, &e) != ERR_OK)
+        log_warn("filter_not_unregistered", "filter=%s note=\"its name stays listed\"",
+                 log_quote(f->names.filter));
 }
 
 /* One that is there already needs none. */
@@ -499,18 +496,46 @@ static enum err check_memory_of_log(const struct service *s, const struct fence 
 
 /* What somebody began to delete is deleted first; what lies there else is told. */
 static enum err make_way(struct service *s, struct fence *f, const char *name, size_t length, struct view *is,
-                         const struct work *work, struct error *e)
+                         const struct work *work, bool *deleted, struct error *e)
 {
     enum err code = fence_load_any(f, is, e);
     if (code == ERR_OK && is->dropped == VIEW_KEPT)
         return error_set(e, ERR_EXISTS, "the filter exists already");
     if (code == ERR_OK)
         code = log_drop(f->link, &f->names, work, e);
+    *deleted = code == ERR_OK;
     if (code == ERR_OK) {
         filters_look(s->logs, name, length);
         fence_announce(f);
     }
     return code == ERR_NOT_FOUND ? ERR_OK : code;
+}
+
+#define LOST_ITS_VIEW "a filter of this name lost its view; BF.RESERVE creates it again, empty"
+
+struct naming {
+    struct fence *fence;
+    const struct recipe *recipe;
+    bool deleted; /* what had the name before was deleted here */
+    bool named;   /* it was named already */
+    bool entered; /* by us, for an earlier try */
+};
+
+/* One that is named and has neither a view nor a record has lost its view. */
+static enum err enter_log(void *arg, bool was_left, bool *clean, struct error *e)
+{
+    struct naming *n = arg;
+    enum err code = ERR_OK;
+    if (!n->entered)
+        code = registry_enter(n->fence, &n->named, e);
+    *clean = !n->named;
+    if (n->entered)
+        return registry_replace(n->fence, e);
+    n->entered = code == ERR_OK && !n->named;
+    if (code == ERR_OK && !was_left && !n->deleted && !n->recipe->sourced && !n->recipe->anew)
+        code = n->named ? error_set(e, ERR_LOST, LOST_ITS_VIEW)
+                        : admin_may_make(n->fence, n->recipe->anew, false, e);
+    return code == ERR_OK && n->named ? registry_replace(n->fence, e) : code;
 }
 
 static enum err make_log(struct service *s, const struct config *config, struct fence *f, const char *name,
@@ -521,7 +546,10 @@ static enum err make_log(struct service *s, const struct config *config, struct 
     struct view *is = malloc(sizeof(*is));
     struct log_view *v = malloc(sizeof(*v));
     const struct work work = {.fn = admin_hold_mutex, .arg = mutex};
-    struct make_options o = {.capacity = r->capacity,
+    struct naming naming = {.fence = f, .recipe = r};
+    struct make_options o = {.enter = enter_log,
+                             .arg = &naming,
+                             .capacity = r->capacity,
                              .error_rate = r->error_rate,
                              .expansion = r->expansion,
                              .sourced = r->sourced,
@@ -535,7 +563,7 @@ static enum err make_log(struct service *s, const struct config *config, struct 
     }
     enum err code = service_claim(s, f->link, e);
     if (code == ERR_OK)
-        code = make_way(s, f, name, length, is, &work, e);
+        code = make_way(s, f, name, length, is, &work, &naming.deleted, e);
     free(is);
     if (code == ERR_OK)
         code = placement_choose(&on, &s->nodes, r->nodes, e);
@@ -543,8 +571,9 @@ static enum err make_log(struct service *s, const struct config *config, struct 
         code = check_memory_of_log(s, f, &o, e);
     if (code == ERR_OK)
         code = log_make(f->link, &f->names, &o, v, &work, e);
-    if (code == ERR_OK)
-        code = admin_list_log(f->link, config->prefix, name, length, true, e);
+    if (code != ERR_OK && code != ERR_UNREACHABLE && code != ERR_TIMEOUT && code != ERR_EXISTS &&
+        !naming.named)
+        leave_registries(f);
     if (code == ERR_OK) {
         log_info("filter_created",
                  "filter=%s capacity=%" PRIu64 " error_rate=%g memory_bytes=%" PRIu64 " has_source=%d",

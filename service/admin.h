@@ -201,9 +201,6 @@ MUST_CHECK enum err admin_drop_filter(struct service *s, const struct config *co
 /* A work_fn of shard/view/shards.h, whose argument is a struct mutex: ERR_MUTEX_LOST ends the work. */
 enum err admin_hold_mutex(void *arg, const char *what, uint64_t done, uint64_t of, struct error *e);
 
-/* Have the list of names, P:filters, name a filter that is a log, or not. */
-MUST_CHECK enum err admin_list_log(struct link *l, const char *prefix, const char *name, size_t length,
-                                   bool listed, struct error *e);
 
 /* Make a filter that is not there, as configured or as @creation says, and register its name. ERR_EXISTS,
  * ERR_REFUSED (memory), ERR_RANGE, ERR_BUSY. Used by the keeper as well. */

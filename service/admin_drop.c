@@ -37,9 +37,19 @@ static enum err drop_under_mutex(struct fence *f, struct view *v, enum drop_when
     return code == ERR_OK ? fence_drop_complete(f, v, mutex_value(mutex), e) : code;
 }
 
-static enum err drop_log(struct service *s, const struct config *config, struct fence *f, struct view *v,
-                         const char *name, size_t length, enum drop_when when, struct mutex *mutex,
-                         struct error *e)
+/* There is no view. A name that has lost it stays; else it is taken off the list. @cleared: what somebody had
+ * begun to make or to delete was removed. */
+static enum err unlist_nothing(struct fence *f, bool cleared, struct error *e)
+{
+    struct registry_said said;
+    enum err code = registry_look(f->link, &f->names, &said, e);
+    if (code == ERR_OK && (cleared || !said.named))
+        code = registry_leave(f, said.incarnation, e);
+    return code;
+}
+
+static enum err drop_log(struct service *s, struct fence *f, struct view *v, const char *name, size_t length,
+                         enum drop_when when, struct mutex *mutex, struct error *e)
 {
     uint64_t due_ms;
     const struct work work = {.fn = admin_hold_mutex, .arg = mutex};
@@ -47,11 +57,13 @@ static enum err drop_log(struct service *s, const struct config *config, struct 
     bool was = code == ERR_OK;
     if (was)
         code = may_drop(v, when, &due_ms, e);
+    if (was && code == ERR_OK) /* first: one that is named and has no view has lost it */
+        code = registry_leave(f, v->incarnation, e);
     if (code == ERR_OK || code == ERR_NOT_FOUND) /* who deleted it may have been killed behind the view */
         code = log_drop(f->link, &f->names, &work, e);
     filters_look(s->logs, name, length);
     if (code == ERR_NOT_FOUND || (code == ERR_OK && !was)) {
-        code = admin_list_log(f->link, config->prefix, name, length, false, e);
+        code = unlist_nothing(f, code == ERR_OK, e);
         if (code == ERR_OK)
             code = fence_drop_nothing(f, mutex_value(mutex), e);
         return code != ERR_OK ? code : error_set(e, ERR_NOT_FOUND, "the filter does not exist");
@@ -63,7 +75,7 @@ static enum err drop_log(struct service *s, const struct config *config, struct 
     log_info("filter_deleted", "filter=%s shards=%" PRIu64 " expired=%d", log_quote(name),
              generation_shards(view_current(v)), when == DROP_IF_DUE);
     service_on_dropped(s, name, length, v->incarnation);
-    return admin_list_log(f->link, config->prefix, name, length, false, e);
+    return registry_leave(f, v->incarnation, e); /* a keeper may have named it in between */
 }
 
 enum err admin_drop_filter(struct service *s, const struct config *config, struct fence *f,
@@ -82,7 +94,7 @@ enum err admin_drop_filter(struct service *s, const struct config *config, struc
         code = mutex_wait(&mutex, &options, options.redis_timeout_ms, e);
     if (code != ERR_OK)
         return code;
-    code = s->logs != NULL ? drop_log(s, config, f, scratch, name, length, when, mutex, e)
+    code = s->logs != NULL ? drop_log(s, f, scratch, name, length, when, mutex, e)
                            : drop_under_mutex(f, scratch, when, mutex, e);
     if (code == ERR_OK && s->logs == NULL) {
         struct error why;

@@ -276,6 +276,19 @@ static void note_served(struct keeper *k, const struct watched *w)
     free(s);
 }
 
+/* There is no view. This process remembers the filter, and the roster goes on saying so, until its control
+ * has found out that it was deleted. */
+static bool is_remembered(struct keeper *k, const struct watched *w)
+{
+    struct log_status *s = malloc(sizeof(*s));
+    bool has = s != NULL && filters_status(k->service->logs, w->name, w->length, s) &&
+               s->state != FILTER_CLOSED && (s->is_missing || s->state == FILTER_OPEN);
+    if (has && !s->is_missing)
+        filters_look(k->service->logs, w->name, w->length);
+    free(s);
+    return has;
+}
+
 /* A filter that is a log: its control tends it, and says what is wrong with it. */
 static enum err look_at_log(struct keeper *k, struct watched *w, const struct config_filter *c, bool held,
                             struct error *e)
@@ -286,9 +299,12 @@ static enum err look_at_log(struct keeper *k, struct watched *w, const struct co
         make_missing(k, w, c->table[0] != '\0');
         code = fence_load(&k->fence, &k->view, e);
     }
-    if (code == ERR_NOT_FOUND)
+    bool remembered = code == ERR_NOT_FOUND && is_remembered(k, w);
+    if (remembered && seen != 0)
+        epochs_hold(k->service->epochs, 0, k->fence.names.filter, seen, 1);
+    if (code == ERR_NOT_FOUND && !remembered)
         epochs_hold(k->service->epochs, 0, k->fence.names.filter, 0, 0);
-    if (code == ERR_NOT_FOUND && c == NULL) {
+    if (code == ERR_NOT_FOUND && c == NULL && !remembered) {
         if (seen != 0)
             service_on_dropped(k->service, w->name, w->length, seen);
         clear_log(k, w, held);
@@ -379,10 +395,12 @@ static void look_at_unlisted(struct keeper *k)
         bool unlisted = w->round != k->round && service_was_seen(k->service, w->name, w->length) &&
                         look(k, w->name, w->length) == ERR_OK;
         enum err code = ERR_OK;
-        if (unlisted && k->service->logs != NULL)
-            code = admin_list_log(k->link, k->config->prefix, w->name, w->length, true, &e);
-        else if (unlisted)
+        if (unlisted)
             code = registry_keep(&k->fence, &e);
+        /* Its deleter may have left the registries before. */
+        if (unlisted && code == ERR_OK && k->service->logs != NULL &&
+            fence_load_any(&k->fence, &k->view, &e) == ERR_NOT_FOUND)
+            code = registry_leave(&k->fence, k->fence.names.incarnation, &e);
         if (code != ERR_OK)
             log_warn("filter_not_registered", "filter=%s code=%s error=%s", log_quote(w->name),
                      error_name(code), log_quote(e.text));

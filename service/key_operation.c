@@ -14,6 +14,7 @@ struct key_port {
     struct key_operations
         ended; /* to be told in the next turn: nobody is from inside the call that starts one */
     struct event *tell;
+    unsigned timeout_ms;
 };
 
 struct key_operation {
@@ -52,6 +53,7 @@ struct key_port *key_port_new(struct event_base *base, struct store *store, stru
         return NULL;
     TAILQ_INIT(&p->ended);
     p->filters = filters;
+    p->timeout_ms = timeout_ms;
     p->requests = request_port_new(base, store, timeout_ms);
     p->tell = event_new(base, -1, 0, on_ended, p);
     if (p->requests == NULL || p->tell == NULL) {
@@ -182,20 +184,27 @@ static void set_status(struct key_operation *op, enum err code, const char *text
 
 /* --- the log --- */
 
-/* A filter that the configuration names and that is not there yet, or was lost, has every key for all that is
- * known. */
+/* It has every key for all that is known. */
+static void take_lost(struct key_operation *op, const char *text)
+{
+    if (op->kind == OPERATION_ADD || op->filter->policy.error_on_lost) {
+        set_status(op, ERR_LOST, text);
+    } else {
+        memset(op->answers, KEY_MAYBE, op->count);
+        op->has_answers = true;
+        set_status(op, ERR_OK, "");
+    }
+}
+
+/* One that the configuration names and that is not there yet is as one that was lost. */
 static void take_missing(struct key_operation *op, const char *text)
 {
     const struct filter_policy *policy = &op->filter->policy;
     op->filter->seen = false;
     if (!policy->configured || (!policy->sourced && op->kind == OPERATION_ADD)) {
         set_status(op, ERR_NOT_FOUND, "not found");
-    } else if (op->kind == OPERATION_ADD || policy->error_on_lost) {
-        set_status(op, ERR_LOST, text);
     } else {
-        memset(op->answers, KEY_MAYBE, op->count);
-        op->has_answers = true;
-        set_status(op, ERR_OK, "");
+        take_lost(op, text);
     }
 }
 
@@ -263,6 +272,8 @@ static void on_told(void *arg, enum err code, const char *text)
     }
     if (code == ERR_NOT_FOUND) {
         take_missing(op, text);
+    } else if (code == ERR_LOST) {
+        take_lost(op, text);
     } else {
         bool is_late = code == ERR_TIMEOUT || code == ERR_UNREACHABLE;
         op->has_answers = code == ERR_OK || (is_late && op->kind == OPERATION_CHECK);
@@ -286,8 +297,11 @@ static void ask(struct key_operation *op, uint64_t timeout)
     struct log_filter *log = open_filter_log(op->open);
     request_port_set_timeout(p, timeout);
     if (op->kind == OPERATION_ADD) {
-        key_add_bounded(p, log, &op->request, op->keys, (unsigned)op->count, op->answers, op->room, on_told,
-                        op);
+        const struct key_terms terms = {.room = op->room,
+                                        .need = {.replicas = f->policy.add_acks,
+                                                 .fsync = f->policy.add_fsync,
+                                                 .timeout_ms = (unsigned)(timeout / 1000)}};
+        key_add(p, log, &op->request, op->keys, (unsigned)op->count, op->answers, &terms, on_told, op);
     } else if (key_check(p, log, &op->request, op->keys, (unsigned)op->count, op->answers, on_told, op)) {
         op->has_answers = true;
         take_found(op);

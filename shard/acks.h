@@ -36,6 +36,13 @@ enum ack_outcome {
 /* @why is for people; valid during the call, NULL where it was given or the connection broke. */
 typedef void store_ack_fn(void *arg, enum ack_outcome outcome, const char *why);
 
+/* Ask the node of @where whether replicas, or disks, have what it had done before this call. @key is one of
+ * its keys, with a hash tag. It counts only under @era, the replication id of the node as info_id() has it
+ * (ACK_BROKEN: it is another one, or the node is no master). @acked is called once, not from inside this
+ * call. False: the node is not reachable now; @acked is not called. */
+bool store_await_acks(struct store *s, unsigned where, const char *key, size_t length, uint64_t era,
+                      const struct ack_need *need, store_ack_fn *acked, void *arg);
+
 /* As store_send(). @fn gets the reply (or NULL), as soon as it is there, then @acked is called: once each, in
  * this order, not from inside this call. A command that was answered with an error is acknowledged too: look
  * at both. */

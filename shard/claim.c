@@ -143,6 +143,10 @@ static enum err look_at_filter(struct claim *c, const redisReply *name, struct v
     enum err code = names_init(&f.names, c->prefix, name->str, (size_t)name->len, &why);
     if (code == ERR_OK)
         code = fence_load_any(&f, v, &why);
+    if (code == ERR_FORMAT) { /* it is a log */
+        f.logs = true;
+        code = fence_load_any(&f, v, &why);
+    }
     if (code == ERR_OK)
         code = fence_knows(&f, &v->retiring, &why);
     fence_fini(&f);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/number.h"
 #include "shard/fence_internal.h"
 #include "shard/marks.h"
 #include "shard/script.h"
@@ -181,15 +182,51 @@ enum err registry_leave(struct fence *f, uint64_t incarnation, struct error *e)
     return code;
 }
 
+static void take_said(const redisReply *reply, struct registry_said *out)
+{
+    const redisReply *name = reply->elements == 2 ? reply->element[0] : NULL;
+    if (name == NULL)
+        return;
+    out->complete |= reply->element[1]->type == REDIS_REPLY_STRING;
+    if (name->type != REDIS_REPLY_STRING)
+        return;
+    out->named = true;
+    if (name->len != 16 || !number_hex64(name->str, 16, &out->incarnation))
+        out->incarnation = 0;
+}
+
+enum err registry_look(struct link *l, const struct names *names, struct registry_said *out, struct error *e)
+{
+    unsigned count;
+    *out = (struct registry_said){0};
+    enum err code = link_masters(l, &count, e);
+    for (unsigned i = 0; i < count && code == ERR_OK; i++) {
+        struct key_name key;
+        redisReply *reply;
+        if (!link_master_has_slots(l, i))
+            continue;
+        marks_key(names->prefix, link_master_slot(l, i), "incarnations", &key);
+        code = link_command(l, link_master(l, i), &reply, e, "HMGET %b %b {complete}", key.text, key.length,
+                            names->filter, names->filter_length);
+        if (code != ERR_OK)
+            break;
+        take_said(reply, out);
+        freeReplyObject(reply);
+    }
+    return code;
+}
+
 /* --- all filters of a master --- */
 
-/* "P:{F.<generation>.<layer>.<shard>}:<incarnation>.e<epoch>": where F ends; NULL: it is no such name. */
+/* "P:{F.<generation>.<layer>.<shard>}:<incarnation>", of a log, or that with ".e<epoch>": where F ends; NULL:
+ * it is no such name. */
 static const char *filter_end(const struct names *names, const char *name, size_t length)
 {
     const char *first = name + names->prefix_length + 2;
     const char *brace = memchr(name, '}', length);
-    if (brace == NULL || (size_t)(name + length - brace) < 20 || brace[18] != '.' || brace[19] != 'e' ||
-        strspn(brace + 2, "0123456789abcdef") != 16)
+    size_t left = brace == NULL ? 0 : (size_t)(name + length - brace);
+    bool is_of_log = left == 18, has_epoch = left >= 20 && brace[18] == '.' && brace[19] == 'e';
+    if ((!is_of_log && !has_epoch) || strspn(brace + 2, "0123456789abcdef") != 16)
         return NULL;
     const char *at = brace;
     for (int parts = 0; parts < 3; parts++) {
@@ -225,7 +262,7 @@ static enum err look_through(struct fence *f, const struct place *at, struct err
     struct buffer pattern = {0};
     char cursor[32] = "0";
     fence_put_literally(&pattern, f->names.prefix, f->names.prefix_length);
-    buffer_puts(&pattern, ":{*.*.*.*}:*.e*");
+    buffer_puts(&pattern, ":{*.*.*.*}:*");
     enum err code = ERR_OK;
     do {
         redisReply *reply;

@@ -27,6 +27,15 @@ MUST_CHECK enum err registry_replace(struct fence *f, struct error *e);
  * version without registries has made. */
 MUST_CHECK enum err registry_keep(struct fence *f, struct error *e);
 
+/* What the registries say of the filter @names. */
+struct registry_said {
+    bool named;           /* some registry names it */
+    bool complete;        /* some registry is complete; none is where all masters came back empty */
+    uint64_t incarnation; /* that is named; 0: none, or several */
+};
+MUST_CHECK enum err registry_look(struct link *l, const struct names *names, struct registry_said *out,
+                                  struct error *e);
+
 /* All shards of the incarnation are tombstones, or it was not published. */
 MUST_CHECK enum err registry_leave(struct fence *f, uint64_t incarnation, struct error *e);
 

@@ -13,7 +13,9 @@
 #include <sys/queue.h>
 #include "base/buffer.h"
 #include "base/clock.h"
+#include "base/info.h"
 #include "shard/acks.h"
+#include "shard/greeting.h"
 #include "shard/slots.h"
 #include "shard/store_internal.h"
 
@@ -26,6 +28,7 @@ struct ack_command {
     store_reply_fn *fn;
     store_ack_fn *acked;
     void *arg;
+    uint64_t era; /* what the node must be in; 0: it does not matter */
     bool covered; /* by the WAIT that is under way: in line->waiting, else in line->current */
     bool replied;
     unsigned redirections;
@@ -45,6 +48,8 @@ struct ack_line {
     struct ack_list waiting; /* for the one that is under way */
     struct ack_need waits;   /* what that one asks for */
     bool under_way;
+    enum ack_outcome outcome; /* of the WAIT that was answered last, and why */
+    struct error why;
     bool asking;    /* the last command came by ASK */
     uint64_t since; /* WAIT was sent, or the line was begun */
     uint64_t next_attempt;
@@ -144,10 +149,14 @@ static void send_wait(struct ack_line *l);
 static void on_marker(void *arg, const redisReply *reply)
 {
     struct ack_line *l = arg;
+    struct store *s = l->peer->store;
     l->marker_error.text[0] = '\0';
-    if (reply != NULL && reply->type == REDIS_REPLY_ERROR)
-        (void)error_set(&l->marker_error, ERR_REFUSED, "the node refuses a write ahead of WAIT: %.200s",
-                        reply->str);
+    if (reply == NULL || reply->type != REDIS_REPLY_ERROR)
+        return;
+    if (s->route != NULL && slots_error_wants_map(reply->str))
+        store_route_lost(s);
+    (void)error_set(&l->marker_error, ERR_REFUSED, "the node refuses a write ahead of WAIT: %.200s",
+                    reply->str);
 }
 
 static enum ack_outcome judge(const struct ack_line *l, const redisReply *reply, struct error *e)
@@ -163,17 +172,34 @@ static enum ack_outcome judge(const struct ack_line *l, const redisReply *reply,
 static void on_wait(void *arg, const redisReply *reply)
 {
     struct ack_line *l = arg;
+    l->why.text[0] = '\0';
+    l->outcome = judge(l, reply, &l->why);
+}
+
+/* The era that WAIT was answered under: asked behind it, as a connection outlives a demotion. */
+static uint64_t era_of(const redisReply *reply)
+{
+    bool is_master = reply != NULL && reply->type == REDIS_REPLY_STRING &&
+                     info_is(reply->str, reply->len, "role", "master");
+    return is_master ? info_id(reply->str, reply->len, "master_replid") : 0;
+}
+
+static void on_info(void *arg, const redisReply *reply)
+{
+    struct ack_line *l = arg;
     struct ack_list over = TAILQ_HEAD_INITIALIZER(over);
     struct ack_command *c;
-    struct error e = {""};
-    enum ack_outcome outcome = judge(l, reply, &e);
+    struct error why = l->why;
+    enum ack_outcome outcome = l->outcome;
+    uint64_t era = era_of(reply);
     l->under_way = false;
     TAILQ_CONCAT(&over, &l->waiting, link);
     if (!TAILQ_EMPTY(&l->current) && l->channel != NULL && reply != NULL)
         send_wait(l);
     while ((c = TAILQ_FIRST(&over)) != NULL) {
         TAILQ_REMOVE(&over, c, link);
-        finish(c, outcome, e.text[0] != '\0' ? e.text : NULL);
+        bool is_other = outcome == ACK_GIVEN && c->era != 0 && c->era != era;
+        finish(c, is_other ? ACK_BROKEN : outcome, why.text[0] != '\0' ? why.text : NULL);
     }
 }
 
@@ -205,8 +231,9 @@ static bool send_question(struct ack_line *l)
     const char *const aof[] = {"WAITAOF", "1", replicas, ms};
     const size_t wait_lengths[] = {4, strlen(replicas), strlen(ms)};
     const size_t aof_lengths[] = {7, 1, strlen(replicas), strlen(ms)};
-    return l->need.fsync ? send_words(l, 4, aof, aof_lengths, on_wait)
-                         : send_words(l, 3, wait, wait_lengths, on_wait);
+    return (l->need.fsync ? send_words(l, 4, aof, aof_lengths, on_wait)
+                          : send_words(l, 3, wait, wait_lengths, on_wait)) &&
+           channel_send(l->channel, greeting_ask_lineage, strlen(greeting_ask_lineage), on_info, l);
 }
 
 static void send_wait(struct ack_line *l)
@@ -282,8 +309,8 @@ static struct ack_line *line_of(struct store_peer *p, const struct ack_need *nee
     return l;
 }
 
-/* The write ahead of WAIT goes to a name with the hash tag of the command's key, which tells of the slot: in
- * a cluster the node has that. All names of shards have one. */
+/* The write ahead of WAIT goes to a name with the hash tag of the command's key (or of the key itself, where
+ * @bytes are that), which tells of the slot: in a cluster the node has that. All names of shards have one. */
 static void note_marker(struct ack_line *l, const char *bytes, size_t length)
 {
     static const char suffix[] = ":acks";
@@ -299,6 +326,17 @@ static void note_marker(struct ack_line *l, const char *bytes, size_t length)
     l->marker_length = n + sizeof(suffix) - 1;
 }
 
+static void join(struct ack_line *l, struct ack_command *c, const char *bytes, size_t length, bool asking)
+{
+    c->line = l;
+    c->covered = c->replied = false;
+    TAILQ_INSERT_TAIL(&l->current, c, link);
+    note_marker(l, bytes, length);
+    l->asking = asking;
+    if (l->need.timeout_ms < c->need.timeout_ms)
+        l->need.timeout_ms = c->need.timeout_ms;
+}
+
 /* False: it cannot be sent now; the caller still has it. */
 static bool line_send(struct store_peer *p, struct ack_command *c, const char *bytes, size_t length,
                       bool asking)
@@ -312,13 +350,7 @@ static bool line_send(struct store_peer *p, struct ack_command *c, const char *b
     if ((asking && !channel_send(l->channel, text, sizeof(text) - 1, NULL, NULL)) ||
         !channel_send(l->channel, bytes, length, on_reply, c))
         return false;
-    c->line = l;
-    c->covered = c->replied = false;
-    TAILQ_INSERT_TAIL(&l->current, c, link);
-    note_marker(l, bytes, length);
-    l->asking = asking;
-    if (l->need.timeout_ms < c->need.timeout_ms)
-        l->need.timeout_ms = c->need.timeout_ms;
+    join(l, c, bytes, length, asking);
     return true;
 }
 
@@ -368,4 +400,22 @@ bool store_send_acked(struct store *s, unsigned where, const char *command, size
         return true;
     free(c);
     return false;
+}
+
+bool store_await_acks(struct store *s, unsigned where, const char *key, size_t length, uint64_t era,
+                      const struct ack_need *need, store_ack_fn *acked, void *arg)
+{
+    struct store_peer *p = where >= WHERE_SLOT ? store_route_master(s, where) : &s->peer[where];
+    struct ack_line *l = p != NULL ? line_of(p, need) : NULL;
+    if (l == NULL || !line_ready(l))
+        return false;
+    struct ack_command *c = malloc(sizeof(*c));
+    if (c == NULL)
+        return false;
+    *c = (struct ack_command){.acked = acked, .arg = arg, .era = era, .need = *need};
+    p->used_at = clock_mono_us();
+    event_active(l->turn, EV_TIMEOUT, 0);
+    join(l, c, key, length, false);
+    c->replied = true;
+    return true;
 }

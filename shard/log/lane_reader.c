@@ -131,6 +131,15 @@ void lane_reader_let_go(struct lane_reader *r)
     (void)pthread_mutex_unlock(&r->applying);
 }
 
+bool lane_reader_lane(struct lane_reader *r, struct lane *out)
+{
+    (void)pthread_mutex_lock(&r->lock);
+    bool reads = !r->stopped;
+    *out = r->moved ? r->next_lane : r->lane;
+    (void)pthread_mutex_unlock(&r->lock);
+    return reads;
+}
+
 void lane_reader_position(struct lane_reader *r, struct log_position *out)
 {
     lane_reader_hold(r, out);

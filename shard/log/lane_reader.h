@@ -93,7 +93,9 @@ void lane_reader_go_back(struct lane_reader *r, const struct lane *lane, const s
 void lane_reader_end(struct lane_reader *r, enum err code, const char *text);
 /* The last entry that was applied; waits for those that are being applied. Any thread. */
 void lane_reader_position(struct lane_reader *r, struct log_position *out);
-/* The same, and nothing more is applied until lane_reader_let_go(). Not from a hook. */
+/* The lane that it reads, with the era that it was moved to last. False: it is stopped. Any thread. */
+MUST_CHECK bool lane_reader_lane(struct lane_reader *r, struct lane *out);
+/* As lane_reader_position(), and nothing more is applied until lane_reader_let_go(). Not from a hook. */
 void lane_reader_hold(struct lane_reader *r, struct log_position *out);
 void lane_reader_let_go(struct lane_reader *r);
 

@@ -8,6 +8,7 @@
  * new view. So is a generation that becomes the current one: it is held beside the other one, and the readers
  * go back to where it begins; the other one answers until the shards of the new one are in memory. */
 #include "shard/request/control_internal.h"
+#include "shard/registry.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -129,13 +130,57 @@ static enum err take_view(struct control *c, struct error *e)
     return code;
 }
 
+/* @look: the number of the look that found it missing; 0: it is there. */
+static void set_missing(struct log_filter *f, uint64_t look)
+{
+    (void)pthread_rwlock_wrlock(&f->lock);
+    f->is_missing = look != 0;
+    f->missed = look;
+    (void)pthread_rwlock_unlock(&f->lock);
+    log_filter_changed(f);
+}
+
+/* Whether there is a record that somebody makes or deletes the filter, or a view by now. */
+static enum err is_in_between(struct control *c, bool *yes, struct error *e)
+{
+    struct log_view *v = malloc(sizeof(*v));
+    if (v == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    enum err code = log_view_load_leftover(c->link, &c->filter->names, v, e);
+    if (code == ERR_NOT_FOUND)
+        code = log_view_load(c->link, &c->filter->names, v, e);
+    free(v);
+    *yes = code != ERR_NOT_FOUND;
+    return code == ERR_NOT_FOUND ? ERR_OK : code;
+}
+
+/* There is no view. Whoever deletes a filter takes its name from the registries first. Where no registry is
+ * left all masters came back empty: then a process that has had the filter remembers it. */
+static enum err miss(struct control *c, uint64_t look, struct error *e)
+{
+    struct log_filter *f = c->filter;
+    struct registry_said said;
+    bool in_between = false;
+    enum err code = registry_look(c->link, &f->names, &said, e);
+    if (code == ERR_OK && said.named)
+        code = is_in_between(c, &in_between, e);
+    if (code != ERR_OK)
+        return code;
+    c->forgotten |= !said.named && !said.complete && f->names.incarnation != 0;
+    if (!c->forgotten && (!said.named || in_between))
+        return gone(c, "the filter does not exist", e);
+    set_missing(f, look);
+    return error_set(e, ERR_LOST, "the filter lost its view");
+}
+
 enum err control_load_view(struct control *c, struct error *e)
 {
     struct log_filter *f = c->filter;
+    uint64_t look = atomic_fetch_add(&f->looks, 1) + 1;
     enum err code = log_view_load_kept(c->link, &f->names, c->view, &c->kept, e);
     c->thread->viewer = code == ERR_OK ? c : NULL; /* of what was loaded before some may be left */
     if (code == ERR_NOT_FOUND)
-        return gone(c, "the filter does not exist", e);
+        return miss(c, look, e);
     if (code != ERR_OK)
         return is_no_view(code) ? refuse(c, code, e) : code;
     if (f->names.incarnation != 0 && c->view->incarnation != f->names.incarnation)
@@ -150,6 +195,8 @@ enum err control_load_view(struct control *c, struct error *e)
         f->names.incarnation = c->view->incarnation;
         roll_init(&c->roll, c->link, &f->names, f->writer);
     }
+    if (f->is_missing)
+        set_missing(f, 0);
     c->is_new |= c->view->version != c->version;
     c->version = c->view->version;
     code = make_lane_room(c, c->view->lane_count, e);

@@ -52,6 +52,7 @@ struct control {
     bool leaving;      /* the register is to be left, and no add is let in until it was */
     bool lacks_shards; /* this process has not all lost ones in memory */
     bool is_new;       /* blocks are not read by the latest view yet */
+    bool forgotten;    /* no master has a registry any more, and the filter was not seen since */
     bool went_back;    /* a later one had been seen: what is in Redis is older than what was */
     bool wrote_back;   /* and was written since, which the view knows */
     bool is_behind; /* the readers went back, and nothing was read since: what is not folded is not known */

@@ -79,6 +79,7 @@ static void fill_filter(struct log_filter *f, struct log_status *out, struct hel
 {
     (void)pthread_rwlock_rdlock(&f->lock);
     out->state = f->state;
+    out->is_missing = f->is_missing;
     copy(out->why, f->state == FILTER_OPEN ? "" : f->why);
     out->adds = f->adds;
     copy(out->why_adds, f->adds == ERR_OK ? "" : f->why_adds);

@@ -72,7 +72,7 @@ static enum err ask_some(struct key_client *c, bool adds, unsigned count, uint8_
     struct log_filter *log = open_filter_log(c->open);
     c->is_told = false;
     if (adds)
-        key_add(c->port, log, &c->request, c->keys, count, answers, on_told, c);
+        key_add(c->port, log, &c->request, c->keys, count, answers, NULL, on_told, c);
     else if (key_check(c->port, log, &c->request, c->keys, count, answers, on_told, c))
         return ERR_OK;
     while (!c->is_told) /* the port's tick ends each wait */

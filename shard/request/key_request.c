@@ -7,7 +7,7 @@
  * of a change); a shard is lost that nobody has in memory (the filter is degraded: what is not in memory is
  * "maybe", and is added without knowing whether it is new); another generation answers, or there is another
  * view, by the time all was read (it begins again, if nothing was sent); a lane tells an error (the request
- * is told); the deadline passes. */
+ * is told); replicas or disks do not acknowledge keys (they are asked again); the deadline passes. */
 #include "shard/request/key_request.h"
 
 #include <assert.h>
@@ -83,8 +83,26 @@ static bool stop_waiting(struct key_request *q)
     return waited;
 }
 
+/* What was asked of the lanes' nodes; it outlives a request that does not wait any more. */
+struct key_acks {
+    struct key_request *request; /* NULL: it does not */
+    unsigned under_way;
+    bool lacks; /* one was not given */
+};
+
+static void leave_acks(struct key_request *q)
+{
+    if (q->acks != NULL)
+        q->acks->request = NULL;
+    else
+        TAILQ_REMOVE(&q->port->unacked, q, parked);
+    q->acks = NULL;
+}
+
 static void leave(struct key_request *q)
 {
+    if (q->state == REQUEST_UNACKED)
+        leave_acks(q);
     if (q->state == REQUEST_ASKING)
         for (unsigned i = 0; i < q->parts_count; i++)
             if (q->parts[i].is_under_way)
@@ -171,16 +189,16 @@ static bool take_room(struct key_request *q, struct held *h)
     bool beyond = q->waits_for_room && refusals != q->refusals;
     if (q->adds && !q->only_looks)
         q->part = q->reserved = must_queue(q, h) ? 0 : held_reserve(h, q->part, beyond);
-    if (q->room == KEY_ROOM_ENDS && q->reserved > 0 && q->part < q->count) {
+    if (q->terms.room == KEY_ROOM_ENDS && q->reserved > 0 && q->part < q->count) {
         if (held_give_back(h, q->reserved))
             log_filter_changed(q->filter);
         q->part = q->reserved = 0;
     }
-    if (q->room == KEY_ROOM_LOOKS && q->part == 0) {
+    if (q->terms.room == KEY_ROOM_LOOKS && q->part == 0) {
         q->only_looks = true;
         q->part = q->count - q->from;
     }
-    if (q->part == 0 && q->room == KEY_ROOM_ENDS)
+    if (q->part == 0 && q->terms.room == KEY_ROOM_ENDS)
         return false;
     if (q->part == 0) {
         if (!q->waits_for_room) {
@@ -206,6 +224,16 @@ static enum binding bind_locked(struct key_request *q, uint64_t *seed, unsigned 
         (void)snprintf(q->text, sizeof(q->text), "%s", f->state == FILTER_CLOSED ? f->why : f->why_adds);
         return BINDING_OVER;
     }
+    if (f->is_missing && f->missed <= q->looks) {
+        log_filter_look(f);
+        return BINDING_WAITS;
+    }
+    if (f->is_missing) {
+        q->code = ERR_LOST;
+        (void)snprintf(q->text, sizeof(q->text),
+                       "the filter lost its view; BF.RESERVE creates it again, empty");
+        return BINDING_OVER;
+    }
     if (f->state != FILTER_OPEN)
         return BINDING_WAITS;
     if (q->adds && !f->registered) {
@@ -216,7 +244,7 @@ static enum binding bind_locked(struct key_request *q, uint64_t *seed, unsigned 
     if (!take_room(q, f->slot[f->current])) {
         q->code = ERR_FULL;
         (void)snprintf(q->text, sizeof(q->text), "the filter has no room for the keys");
-        if (q->room == KEY_ROOM_ENDS)
+        if (q->terms.room == KEY_ROOM_ENDS)
             return BINDING_OVER;
         f->wake(f->wake_arg);
         return BINDING_WAITS;
@@ -439,9 +467,87 @@ static void ask_lanes(struct key_request *q)
 
 /* --- answers --- */
 
+/* --- acknowledgements --- */
+
+static void go_on_with_next_part(struct key_request *q);
+
+static void end_acks(struct key_acks *a)
+{
+    struct key_request *q = a->request;
+    bool lacks = a->lacks;
+    free(a);
+    if (q == NULL)
+        return;
+    q->acks = NULL;
+    if (lacks)
+        TAILQ_INSERT_TAIL(&q->port->unacked, q, parked);
+    else
+        go_on_with_next_part(q);
+}
+
+static void on_acked(void *arg, enum ack_outcome outcome, const char *why)
+{
+    struct key_acks *a = arg;
+    struct key_request *q = a->request;
+    a->lacks |= outcome != ACK_GIVEN;
+    if (q != NULL && (outcome == ACK_SHORT || outcome == ACK_REFUSED)) {
+        q->code = outcome == ACK_SHORT ? ERR_TIMEOUT : ERR_REFUSED;
+        (void)snprintf(q->text, sizeof(q->text), "%s", why);
+    }
+    if (--a->under_way == 0)
+        end_acks(a);
+}
+
+/* The keys that this process met in a lane are in each one that its reader is moved to. So it is asked of the
+ * lane as it is now. */
+static void ask_lane_acks(struct key_request *q, struct key_acks *a, unsigned i)
+{
+    struct lane lane;
+    if (lane_reader_lane(q->filter->lane[i].reader, &lane) &&
+        store_await_acks(q->port->store, lane.where, lane.key.text, lane.key.length, lane.era, &q->terms.need,
+                         on_acked, a))
+        a->under_way++;
+    else
+        a->lacks = true;
+}
+
+void key_request_ask_acks(struct key_request *q)
+{
+    struct key_acks *a = calloc(1, sizeof(*a));
+    if (a == NULL) {
+        TAILQ_INSERT_TAIL(&q->port->unacked, q, parked);
+        return;
+    }
+    q->acks = a;
+    a->request = q;
+    for (unsigned i = 0; i < q->parts_count; i++)
+        if (q->parts[i].count > 0)
+            ask_lane_acks(q, a, i);
+    if (a->under_way == 0)
+        end_acks(a);
+}
+
+/* Those of a key that was there before, too: who added it may not have waited for any. */
+static void begin_acks(struct key_request *q)
+{
+    q->state = REQUEST_UNACKED;
+    q->code = ERR_OK;
+    q->text[0] = '\0';
+    key_request_ask_acks(q);
+}
+
 /* The keys of this part have their answers. */
 static void end_part(struct key_request *q)
 {
+    if (q->adds && ack_wanted(&q->terms.need))
+        begin_acks(q);
+    else
+        go_on_with_next_part(q);
+}
+
+static void go_on_with_next_part(struct key_request *q)
+{
+    q->state = REQUEST_GOING;
     q->from += q->part;
     q->is_blind = false;
     if (q->from == q->count)
@@ -620,7 +726,7 @@ void key_request_go_on(struct key_request *q)
 
 static bool begin(struct request_port *p, struct log_filter *f, struct key_request *q,
                   const struct request_key *keys, unsigned count, uint8_t *answers, bool adds,
-                  enum key_room room, key_done_fn *done, void *arg)
+                  const struct key_terms *terms, key_done_fn *done, void *arg)
 {
     assert(count > 0 && count <= KEY_REQUEST_MAX);
     *q = (struct key_request){.filter = f,
@@ -628,9 +734,10 @@ static bool begin(struct request_port *p, struct log_filter *f, struct key_reque
                               .count = count,
                               .answers = answers,
                               .adds = adds,
-                              .room = room,
+                              .terms = terms != NULL ? *terms : (struct key_terms){0},
                               .done = done,
                               .arg = arg};
+    q->looks = atomic_load(&f->looks);
     request_port_begin(p, q);
     p->inside = true;
     bool found = go(q);
@@ -643,7 +750,7 @@ static bool begin(struct request_port *p, struct log_filter *f, struct key_reque
 bool key_check(struct request_port *p, struct log_filter *f, struct key_request *q,
                const struct request_key *keys, unsigned count, uint8_t *answers, key_done_fn *done, void *arg)
 {
-    bool found = begin(p, f, q, keys, count, answers, false, KEY_ROOM_WAITS, done, arg);
+    bool found = begin(p, f, q, keys, count, answers, false, NULL, done, arg);
     if (found) {
         memset(answers, KEY_PRESENT, count);
         TAILQ_REMOVE(&p->active, q, active);
@@ -653,16 +760,10 @@ bool key_check(struct request_port *p, struct log_filter *f, struct key_request 
 }
 
 void key_add(struct request_port *p, struct log_filter *f, struct key_request *q,
-             const struct request_key *keys, unsigned count, uint8_t *answers, key_done_fn *done, void *arg)
+             const struct request_key *keys, unsigned count, uint8_t *answers, const struct key_terms *terms,
+             key_done_fn *done, void *arg)
 {
-    (void)begin(p, f, q, keys, count, answers, true, KEY_ROOM_WAITS, done, arg);
-}
-
-void key_add_bounded(struct request_port *p, struct log_filter *f, struct key_request *q,
-                     const struct request_key *keys, unsigned count, uint8_t *answers, enum key_room room,
-                     key_done_fn *done, void *arg)
-{
-    (void)begin(p, f, q, keys, count, answers, true, room, done, arg);
+    (void)begin(p, f, q, keys, count, answers, true, terms, done, arg);
 }
 
 bool key_request_is_in_order(const struct key_request *q)

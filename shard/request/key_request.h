@@ -5,8 +5,10 @@
  *
  * A check looks into memory. Keys of which all bits are set are present, at once; for the others a tail read
  * of their lanes that begins now is waited for, and then they are looked up again. An add appends its keys to
- * their lanes, and has its answer when they were met there. */
+ * their lanes, and has its answer when they were met there; where replicas or disks must have them, when
+ * these have acknowledged that. */
 #include <sys/queue.h>
+#include "shard/acks.h"
 #include "shard/log/lane_reader.h"
 #include "shard/request/log_filter.h"
 #include "shard/request/request_port.h"
@@ -37,6 +39,14 @@ enum key_room {
     KEY_ROOM_LOOKS /* it adds those that there is room for, and only looks for the others */
 };
 
+/* Of an add: what it does without room; and which replicas or disks of the lanes' nodes must have its keys
+ * before it is told, which is asked until the deadline (then ERR_TIMEOUT, or ERR_REFUSED where a node cannot
+ * tell). */
+struct key_terms {
+    enum key_room room;
+    struct ack_need need;
+};
+
 struct key_request;
 /* @code as log_filter_close() was given, of the lanes (lane_reader.h), ERR_TIMEOUT, ERR_CANCELLED, ERR_NOMEM;
  * @text says why. On error keys of an add may be in the filter or not, and have no answers; keys of a check
@@ -44,14 +54,16 @@ struct key_request;
 typedef void key_done_fn(void *arg, enum err code, const char *text);
 
 struct held;
+struct key_acks;
 struct lane_part;
 struct block_read;
 
 /* In the storage of whoever asks, until it is told or cancelled; the fields are the request's. */
 struct key_request {
     TAILQ_ENTRY(key_request) active; /* of the port, by deadline */
-    TAILQ_ENTRY(key_request) parked; /* of the filter */
-    struct inbox_item ready;         /* of the port, to go on with */
+    TAILQ_ENTRY(key_request)
+    parked;                  /* of the filter; or of the port, until it asks for acknowledgements again */
+    struct inbox_item ready; /* of the port, to go on with */
     struct request_port *port;
     struct log_filter *filter;
     struct held *held; /* what it looks into; NULL: nothing yet */
@@ -65,9 +77,11 @@ struct key_request {
     unsigned left;     /* keys of the part; of a check: those, first in the order, that were not found yet */
     unsigned reserved; /* of the generation's room */
     bool adds, is_sent;
-    enum key_room room;
+    struct key_terms terms; /* of an add */
     bool waits_for_room;
     unsigned refusals; /* of the generation, since it waits for room */
+    uint64_t
+        looks; /* at the view that had been begun when the request was; it is lost if a later one misses it */
     bool was_delayed;  /* its keys did not leave in the call that began it: a later request may be ahead of it
                         */
     bool only_looks;   /* it adds to a generation that is full */
@@ -85,6 +99,7 @@ struct key_request {
     struct block_read *blocks;       /* of keys in shards that are not in memory; NULL: none */
     struct trusted *eras;            /* that these are read by */
     struct lane_part *parts;         /* one for each lane */
+    struct key_acks *acks;           /* that were asked for; NULL: none are under way */
     unsigned parts_count, under_way; /* lanes and blocks that were asked for, and that are not told yet */
     enum err code;
     char text[200];
@@ -95,13 +110,11 @@ struct key_request {
 MUST_CHECK bool key_check(struct request_port *p, struct log_filter *f, struct key_request *q,
                           const struct request_key *keys, unsigned count, uint8_t *answers, key_done_fn *done,
                           void *arg);
-/* Add @count keys; the same otherwise. Never told from inside this call. */
+/* Add @count keys; the same otherwise. Never told from inside this call. @terms: NULL: it waits for room,
+ * and for no replica. */
 void key_add(struct request_port *p, struct log_filter *f, struct key_request *q,
-             const struct request_key *keys, unsigned count, uint8_t *answers, key_done_fn *done, void *arg);
-/* The same, with another @room than KEY_ROOM_WAITS. */
-void key_add_bounded(struct request_port *p, struct log_filter *f, struct key_request *q,
-                     const struct request_key *keys, unsigned count, uint8_t *answers, enum key_room room,
-                     key_done_fn *done, void *arg);
+             const struct request_key *keys, unsigned count, uint8_t *answers, const struct key_terms *terms,
+             key_done_fn *done, void *arg);
 /* An add that was begun, and is not told yet: its keys are on their way to their lanes, all of them, ahead of
  * those of any add that this port begins later. */
 bool key_request_is_in_order(const struct key_request *q);

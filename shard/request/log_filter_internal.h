@@ -40,6 +40,8 @@ struct log_filter {
     unsigned current;     /* answers come from this one */
     bool degraded;
     unsigned degradations; /* how often that has begun */
+    bool is_missing;       /* its view is not there, though nobody has deleted it */
+    uint64_t missed;       /* the last look at the view that found that; looks are counted */
     bool registered;       /* this process may append */
     enum err adds;         /* not ERR_OK: they are refused */
     char why_adds[200];
@@ -51,6 +53,7 @@ struct log_filter {
     _Atomic unsigned waiting;  /* adds that have found no room: others come behind them */
     _Atomic unsigned adding;   /* adds that may send, or have sent, and are not told yet */
     _Atomic uint64_t asked_at; /* when a request came last, or up to LOG_ASKED_US later */
+    _Atomic uint64_t looks;    /* that were begun */
     _Atomic uint64_t changes;  /* how often the control has told of some */
     pthread_mutex_t parking;
     struct key_requests parked; /* until something changes */
@@ -64,7 +67,8 @@ enum key_request_state {
     REQUEST_PARKED,
     REQUEST_READY, /* on its way from the parking to its port */
     REQUEST_ASKING,
-    REQUEST_OVER /* to be told */
+    REQUEST_UNACKED, /* its keys are in their lanes; replicas or disks have not acknowledged them yet */
+    REQUEST_OVER     /* to be told */
 };
 
 struct request_port {
@@ -77,6 +81,7 @@ struct request_port {
     bool ticks;  /* the tick is pending: it ends by itself, where nothing is active any more */
     bool inside; /* a call of key_check() or key_add(): nobody is told */
     struct key_requests active;
+    struct key_requests unacked; /* to ask again at the next tick */
 };
 
 /* --- log_filter.c --- */
@@ -108,6 +113,8 @@ void request_port_begin(struct request_port *p, struct key_request *q);
 
 /* --- key_request.c, in the port's thread --- */
 void key_request_go_on(struct key_request *q);
+/* It was not acknowledged: ask again. */
+void key_request_ask_acks(struct key_request *q);
 /* End it with an error, wherever it is. */
 void key_request_fail(struct key_request *q, enum err code, const char *text);
 /* A lane has not answered it yet; *@where: the address of the lane's node. */

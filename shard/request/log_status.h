@@ -56,6 +56,7 @@ struct log_lost_status {
 
 struct log_status {
     enum log_filter_state state;
+    bool is_missing;          /* its view is not there, though nobody has deleted it */
     char why[LEASE_TEXT_MAX]; /* it is not open; "": it is */
     enum err adds;            /* not ERR_OK: adds are refused */
     char why_adds[LEASE_TEXT_MAX];

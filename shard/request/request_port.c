@@ -70,6 +70,13 @@ static enum err reason(const struct request_port *p, const struct key_request *q
 static void expire(struct request_port *p, struct key_request *q)
 {
     char text[200];
+    if (q->state == REQUEST_UNACKED) {
+        (void)snprintf(text, sizeof(text),
+                       "%.110s; the add is not acknowledged, though its keys may be in the filter",
+                       q->text[0] != '\0' ? q->text : "no acknowledgement of replicas or disks in time");
+        key_request_fail(q, q->code != ERR_OK ? q->code : ERR_TIMEOUT, text);
+        return;
+    }
     enum err code = reason(p, q, text);
     key_request_fail(q, code, text);
 }
@@ -78,11 +85,18 @@ static void on_tick(evutil_socket_t fd, short events, void *arg)
 {
     struct request_port *p = arg;
     struct key_request *q;
+    struct key_requests again;
     uint64_t now = clock_mono_us();
     (void)fd;
     (void)events;
     while ((q = TAILQ_FIRST(&p->active)) != NULL && q->deadline <= now)
         expire(p, q);
+    TAILQ_INIT(&again); /* those that fail meanwhile have their turn at the next tick */
+    TAILQ_CONCAT(&again, &p->unacked, parked);
+    while ((q = TAILQ_FIRST(&again)) != NULL) {
+        TAILQ_REMOVE(&again, q, parked);
+        key_request_ask_acks(q);
+    }
     p->ticks = !TAILQ_EMPTY(&p->active);
     if (!p->ticks)
         (void)event_del(p->tick);
@@ -97,6 +111,7 @@ struct request_port *request_port_new(struct event_base *base, struct store *sto
     p->store = store;
     p->timeout_us = (uint64_t)timeout_ms * 1000;
     TAILQ_INIT(&p->active);
+    TAILQ_INIT(&p->unacked);
     p->lanes = lane_port_new(base, store, UINT_MAX); /* the deadlines are those of the requests */
     bool has_inbox = inbox_init(&p->ready, base, on_wake, p);
     p->tick = event_new(base, -1, EV_PERSIST, on_tick, p);

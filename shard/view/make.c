@@ -28,6 +28,7 @@ struct maker {
     struct log_position anchor[LOG_LANES_MAX];
     bool is_published_perhaps; /* a reply to that was lost, so nothing may be removed */
     struct script_call call;
+    bool was_left; /* a record of an earlier maker or deleter was cleared away */
 };
 
 static bool is_broken(enum err code)
@@ -130,7 +131,9 @@ static enum err write_record(struct maker *m, bool *written, struct error *e)
         return error_set(e, ERR_EXISTS, "filter %s exists", m->names->filter);
     if (answer < -1)
         return foreign(m, answer == -2 ? "view" : "leftover", e);
-    return leftover_clear(m->link, m->names, 0, &was, m->work, e);
+    code = leftover_clear(m->link, m->names, 0, &was, m->work, e);
+    m->was_left |= was;
+    return code;
 }
 
 static enum err begin(struct maker *m, struct error *e)
@@ -263,7 +266,10 @@ static enum err make_once(struct maker *m, bool *again, struct error *e)
         code = begin(m, e);
     if (code != ERR_OK)
         return code; /* nothing of it is there */
-    if (!m->options->clean)
+    bool clean = m->options->clean;
+    if (m->options->enter != NULL)
+        code = m->options->enter(m->options->arg, m->was_left, &clean, e);
+    if (code == ERR_OK && !clean)
         code = leftover_sweep(m->link, m->names, &swept, m->work, e);
     if (code == ERR_OK)
         code = make_all(m, &lasting, e);

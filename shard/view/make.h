@@ -17,6 +17,10 @@
 #include "shard/view/log_view.h"
 #include "shard/view/shards.h"
 
+/* The record is written: name the incarnation, that of the names, where all masters know it. @was_left: a
+ * record of an earlier maker or deleter was cleared away. *@clean: as of struct make_options. */
+typedef enum err make_enter_fn(void *arg, bool was_left, bool *clean, struct error *e);
+
 struct make_options {
     uint64_t capacity;
     double error_rate;
@@ -25,6 +29,8 @@ struct make_options {
     unsigned lanes;     /* 1 .. LOG_LANES_MAX */
     const struct placement *placement; /* the nodes of shards, and of lanes in turn; borrowed */
     uint32_t shard_bytes;
+    make_enter_fn *enter; /* NULL: nothing is named */
+    void *arg;            /* of it */
     bool clean; /* the caller knows that no lane and no shard of an earlier incarnation can be there */
 };
 

@@ -98,7 +98,7 @@ static void begin(struct drive *d)
     d->under_way++;
     s->began = clock_mono_us();
     if (d->adds)
-        key_add(m->port, m->filter, &s->request, keys, d->batch, s->answers, on_done, s);
+        key_add(m->port, m->filter, &s->request, keys, d->batch, s->answers, NULL, on_done, s);
     else if (key_check(m->port, m->filter, &s->request, keys, d->batch, s->answers, on_done, s))
         note(s);
 }

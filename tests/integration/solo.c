@@ -148,7 +148,7 @@ void solo_begin(struct solo *s, struct solo_request *r, bool adds, uint64_t numb
     r->key.bytes = r->text;
     r->key.length = (size_t)snprintf(r->text, sizeof(r->text), "%" PRIu64, number);
     if (adds)
-        key_add(s->port, s->filter, r->q, &r->key, 1, &r->answer, on_done, r);
+        key_add(s->port, s->filter, r->q, &r->key, 1, &r->answer, NULL, on_done, r);
     else if (key_check(s->port, s->filter, r->q, &r->key, 1, &r->answer, on_done, r))
         on_done(r, ERR_OK, "");
 }

@@ -105,7 +105,7 @@ static void begin_job(struct job *j)
         }
         found = false;
         if (j->adds)
-            key_add(w->port, member.filter, &j->request, j->keys, BATCH, j->answers, on_done, j);
+            key_add(w->port, member.filter, &j->request, j->keys, BATCH, j->answers, NULL, on_done, j);
         else
             found = key_check(w->port, member.filter, &j->request, j->keys, BATCH, j->answers, on_done, j);
     }

@@ -129,7 +129,8 @@ static void test_loss__of_one_deleted_shard_heals(void **state)
     client_close(&c);
     assert_int_equal(n, 1);
     expect_healing("DEL");
-    assert_true(fixture_generation(&fixture, 0) > before);
+    /* The shard of a log comes back from memory. */
+    assert_true(fixture_is_log() || fixture_generation(&fixture, 0) > before);
 }
 
 static void overwrite_with(const char *what, size_t length)

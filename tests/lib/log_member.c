@@ -235,7 +235,7 @@ static void ask(void *arg)
     struct asked *a = arg;
     struct log_member *m = a->member;
     if (a->adds)
-        key_add(m->port, m->filter, &a->request, a->keys, a->count, a->answers, on_done, a);
+        key_add(m->port, m->filter, &a->request, a->keys, a->count, a->answers, NULL, on_done, a);
     else if (key_check(m->port, m->filter, &a->request, a->keys, a->count, a->answers, on_done, a))
         on_done(a, ERR_OK, "");
 }
