@@ -317,8 +317,10 @@ enum err control_leave(struct control *c, struct error *e)
         kept += own_count(f->lane[i].own);
     if (code != ERR_OK || (!f->registered && !c->leaving))
         return code;
-    if (kept > 0)
-        return error_set(e, ERR_BUSY, "%zu entries are not folded yet", kept);
+    if (kept > 0) {
+        code = control_ask_to_fold(c, e);
+        return code == ERR_OK ? error_set(e, ERR_BUSY, "%zu entries are not folded yet", kept) : code;
+    }
     lease_give_back(&c->lease);
     control_set_registered(f, false);
     return roll_leave(&c->roll, e);

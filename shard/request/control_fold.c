@@ -396,6 +396,14 @@ static enum err fold_now(struct control *c, struct error *e)
     return code;
 }
 
+static bool doubts_one(const struct control *c)
+{
+    bool awaited = false;
+    for (unsigned i = 0; i < c->view->writer_count; i++)
+        awaited |= c->view->writer[i].in_doubt;
+    return awaited;
+}
+
 static enum err fold_as_due(struct control *c, struct error *e)
 {
     uint64_t now = clock_mono_us(),
@@ -409,6 +417,8 @@ static enum err fold_as_due(struct control *c, struct error *e)
     c->is_behind &= !reads;
     struct due_facts facts = note_lag(c, now);
     uint64_t due = facts.unfolded_bytes > 0 && c->leaves ? now : fold_due(&facts);
+    if (facts.unfolded_bytes > 0 && doubts_one(c) && due > c->folded_at + DUE_LEAST_US)
+        due = c->folded_at + DUE_LEAST_US;
     c->fold_next = DUE_NEVER;
     if (!c->folds)
         return ERR_OK;

@@ -111,6 +111,8 @@ MUST_CHECK enum err control_load_view(struct control *c, struct error *e);
  * latest one. */
 MUST_CHECK enum err control_read_view(struct control *c, struct error *e);
 void control_set_registered(struct log_filter *f, bool registered);
+/* Entries of this process are not folded, and it leaves. */
+MUST_CHECK enum err control_ask_to_fold(struct control *c, struct error *e);
 /* See whether other writers are there, and remove those that are not. *@soon: the view has changed. */
 MUST_CHECK enum err control_remove_gone(struct control *c, bool *soon, struct error *e);
 /* --- control_status.c --- */

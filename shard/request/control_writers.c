@@ -33,6 +33,9 @@ static bool has_to_register(struct control *c)
         if (least > c->roll.registration)
             c->roll.registration = least;
     }
+    const struct log_writer *w = log_view_writer(c->view, f->writer);
+    if (c->leaves && w != NULL && w->registration == c->roll.registration)
+        return false; /* in doubt by its own word */
     return !roll_is_registered(&c->roll, c->view);
 }
 
@@ -53,6 +56,15 @@ static enum err register_writer(struct control *c, struct error *e)
     if (!f->registered)
         control_set_registered(f, true);
     return ERR_OK;
+}
+
+/* Another process has the folder's lease, and time: whoever folds does so soon for a writer in doubt. */
+enum err control_ask_to_fold(struct control *c, struct error *e)
+{
+    const struct log_writer *w = log_view_writer(c->view, c->filter->writer);
+    if (w == NULL || w->in_doubt || lease_is_held(&c->lease))
+        return ERR_OK;
+    return remove_doubt(&c->roll, w, e);
 }
 
 /* --- a view that went back --- */

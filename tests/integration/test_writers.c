@@ -429,6 +429,43 @@ static void test_a_registration_that_went_back__is_entered_by_those_who_saw_it(v
 
 #define WRITERS_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
+/* Another one has the lease, and would fold the few entries some seconds later. */
+static void test_a_writer_that_leaves__does_not_wait_until_folding_is_due(void **state)
+{
+    enum {
+        INTERVAL_US = 500 * 1000,
+        LONG_US = 60 * 1000 * 1000,
+        SOON_US = 2 * 1000 * 1000,
+        FOLDS_US = 7000000
+    };
+    const struct log_member_options o = {.nodes = &nodes,
+                                         .names = &names,
+                                         .memory = UINT64_MAX,
+                                         .timeout_ms = REPLY_MS,
+                                         .writer_grace_us = LONG_US,
+                                         .fold_interval_us = INTERVAL_US,
+                                         .look_interval_us = GRACE_US,
+                                         .folds = true};
+    struct error e = {""};
+    struct log_status s;
+    (void)state;
+    must(log_member_open(&member[opened++], &o, &e), e);
+    must(log_member_open(&member[opened++], &o, &e), e);
+    assert_true(add(&member[0], 0));
+    uint64_t until = clock_mono_us() + FOLDS_US; /* little is folded when it is ten intervals old */
+    do {
+        clock_sleep_us(20000);
+        control_status(member[0].control, &s);
+    } while (s.folder.report.folds == 0 && clock_mono_us() < until);
+    assert_true(s.folder.report.folds > 0);
+    assert_true(add(&member[1], BATCH));
+    uint64_t began = clock_mono_us();
+    log_member_close(&member[--opened]);
+    assert_in_range(clock_mono_us() - began, 0, SOON_US);
+    load();
+    assert_int_equal(view->writer_count, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -436,6 +473,7 @@ int main(void)
         WRITERS_TEST(test_a_writer_that_died_in_a_roll_call__degrades_the_filter),
         WRITERS_TEST(test_a_writer_that_only_slept__registers_again_and_nothing_is_lost),
         WRITERS_TEST(test_a_writer_that_is_idle__stays_registered),
+        WRITERS_TEST(test_a_writer_that_leaves__does_not_wait_until_folding_is_due),
         WRITERS_TEST(test_the_first_replica__is_noticed_by_no_caller),
         WRITERS_TEST(test_a_registration_that_went_back__is_entered_by_those_who_saw_it),
     };

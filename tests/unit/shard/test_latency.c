@@ -125,6 +125,18 @@ static void test_latency_record__loses_nothing_of_several_threads(void **state)
 
 enum { SECOND = LATENCY_RECENT_US, START = 1000 * SECOND };
 
+/* Noted at intervals, so that one who asks all the time is never taken for nobody. */
+static void test_latency_use__counts_as_an_answer_without_a_time(void **state)
+{
+    (void)state;
+    for (uint64_t at = START; at < START + 3 * SECOND; at += SECOND / 100) {
+        latency_use(&l, at);
+        assert_true(latency_is_used(&l, at + SECOND / 2));
+    }
+    assert_false(latency_is_used(&l, START + 4 * SECOND));
+    assert_int_equal(look().samples, 0);
+}
+
 static void test_latency_is_used__for_a_second_after_an_answer(void **state)
 {
     (void)state;
@@ -144,6 +156,7 @@ int main(void)
         cmocka_unit_test_setup(test_latency_record__counts_a_stall_as_long_as_it_was, empty),
         cmocka_unit_test_setup(test_latency_record__takes_what_is_beyond_its_range, empty),
         cmocka_unit_test_setup(test_latency_record__loses_nothing_of_several_threads, empty),
+        cmocka_unit_test_setup(test_latency_use__counts_as_an_answer_without_a_time, empty),
         cmocka_unit_test_setup(test_latency_is_used__for_a_second_after_an_answer, empty),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
