@@ -31,27 +31,6 @@ static void masters_field(struct fields *f, const struct nodes *nodes)
     buffer_fini(&text);
 }
 
-/* Those that this coordinator reads from, of all filters together. */
-static void replica_fields(struct fields *f, const struct nodes *nodes)
-{
-    struct buffer text = {0};
-    struct node_health_figures n;
-    struct node_health_reads reads = node_health_reads(nodes);
-    if (reads.replicas == 0 && !node_health_read_replica(nodes, 0, &n))
-        return;
-    for (unsigned i = 0; node_health_read_replica(nodes, i, &n); i++) {
-        buffer_printf(&text, "%s%s of %s, ", i == 0 ? "" : "; ", n.name, n.master);
-        if (n.lag_ms == HEALTH_LAG_UNKNOWN)
-            buffer_puts(&text, "not in use");
-        else
-            buffer_printf(&text, "%" PRIu64 " ms behind", n.lag_ms);
-    }
-    field_text(f, "replicas", buffer_text(&text));
-    field_number(f, "replica_reads", reads.replicas);
-    field_number(f, "replica_reads_retried", reads.reasked);
-    buffer_fini(&text);
-}
-
 static bool is_pinned(const struct generation *g, const char *name)
 {
     for (unsigned i = 0; i < g->node_count; i++)
@@ -119,7 +98,6 @@ static uint64_t view_fields(struct fields *f, struct admin *a, const struct view
     if (a->service->nodes.cluster != NULL)
         masters_field(f, &a->service->nodes);
     nodes_down_field(f, &a->service->nodes, g);
-    replica_fields(f, &a->service->nodes);
     if (other != NULL) {
         if (fence_all_items(&a->fence, other, &other_items, e) != ERR_OK)
             field_text(f, "redis", e->text);

@@ -84,7 +84,6 @@ struct client {
     } present;
     struct request_list requests;
     size_t request_count;
-    size_t replica_checks;           /* of them, checks under way that may be asked of a master yet */
     struct command_list transaction; /* between MULTI and EXEC */
     struct command_list replay;      /* of an EXEC, before anything newer */
     size_t transaction_count, transaction_bytes, replay_bytes;

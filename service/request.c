@@ -24,10 +24,9 @@ struct request {
     struct counted counted;
     struct spent spent;
     bool done;
-    bool at_replica; /* a check that may be asked of a master yet: counted in client->replica_checks */
-    bool overtaken;  /* an add before it was retried after this check had been sent */
-    size_t weight;   /* in the worker's in_flight */
-    size_t bytes;    /* in the client's request_bytes */
+    bool overtaken; /* an add before it was retried after this check had been sent */
+    size_t weight;  /* in the worker's in_flight */
+    size_t bytes;   /* in the client's request_bytes */
     struct buffer ready;
 };
 
@@ -52,16 +51,9 @@ static void request_holds(struct request *r, size_t bytes)
     r->client->request_bytes += bytes;
 }
 
-static void end_replica_check(struct request *r)
-{
-    r->client->replica_checks -= r->at_replica;
-    r->at_replica = false;
-}
-
 /* The first of its client's. */
 static void request_free(struct client *c, struct request *r)
 {
-    end_replica_check(r);
     c->request_bytes -= r->bytes;
     STAILQ_REMOVE_HEAD(&c->requests, link);
     c->request_count--;
@@ -321,7 +313,6 @@ static void on_done(struct asking *a)
     if (key_operation_kind(a->op) == OPERATION_ADD && key_operation_was_retried(a->op))
         for (struct request *later = STAILQ_NEXT(r, link); later != NULL; later = STAILQ_NEXT(later, link))
             later->overtaken = true;
-    end_replica_check(r);
     r->done = true;
     if (r != STAILQ_FIRST(&c->requests))
         r->spent.answered_us = worker_now(c->worker);
@@ -330,11 +321,6 @@ static void on_done(struct asking *a)
 }
 
 /* --- operations --- */
-
-static bool reads_replicas(const struct key_command *k)
-{
-    return k->question.kind == OPERATION_CHECK && k->question.filter->policy.replica_age_ms > 0;
-}
 
 static void ask(struct client *c, const struct key_command *k, size_t bytes)
 {
@@ -350,8 +336,6 @@ static void ask(struct client *c, const struct key_command *k, size_t bytes)
         key_operation_put(op, k->keys[i].bytes, k->keys[i].length);
     request_holds(r, sizeof(*r) + bytes + k->count * KEY_BYTES);
     r->shape = k->shape;
-    r->at_replica = reads_replicas(k);
-    c->replica_checks += r->at_replica;
     r->asking.question = k->question;
     r->asking.on_done = on_done;
     r->spent = (struct spent){
@@ -398,9 +382,8 @@ void client_operate(struct client *c, enum operation_kind kind, const struct arg
         client_failure(c, code, "%s", e.text);
         return;
     }
-    /* Its adds are done in the order in which a client sent them: such a one goes alone. A check that was
-     * sent before must not find what is added behind it. */
-    bool alone = may_wait(&k) || (kind == OPERATION_ADD && c->replica_checks > 0);
+    /* Its adds are done in the order in which a client sent them: such a one goes alone. */
+    bool alone = may_wait(&k);
     if (alone && !STAILQ_EMPTY(&c->requests)) {
         c->stalled = c->put_off = true;
         return;

@@ -136,7 +136,6 @@ static const struct sheet_row status_rows[] = {
     {"Postgres", "postgres", WORD},
     {"masters", "masters", WORD},
     {"nodes down", "nodes_down", WARNING},
-    {"replicas", "replicas", WORD},
 };
 
 void cli_print_sheet(const struct cli *cli, const redisReply *filter)

@@ -106,9 +106,6 @@ enum metric_type { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM, METRIC_INFO }
     X(NODE_SECONDS, HISTOGRAM, "twinbloom_redis_duration_seconds", "seconds", "node", "Time that the node takes to answer commands of requests. Each event loop measures one command at a time.") \
     X(NODE_MEMORY, GAUGE, "twinbloom_redis_memory_used_bytes", "bytes", "node", "Memory in use on the node, by Twinbloom and others (used_memory of Redis).") \
     X(NODE_MEMORY_MAX, GAUGE, "twinbloom_redis_memory_max_bytes", "bytes", "node", "maxmemory of the node; 0: no limit.") \
-    X(REPLICA_LAG, GAUGE, "twinbloom_redis_replica_lag_seconds", "seconds", "node", "How far the replica is behind its master.") \
-    X(REPLICA_READS, COUNTER, "twinbloom_redis_replica_reads_total", "", "", "Reads that were sent to replicas.") \
-    X(REPLICA_REASKED, COUNTER, "twinbloom_redis_replica_reads_retried_total", "", "", "Reads that were retried at the master, after a replica could not answer.") \
     X(PAGE_SECONDS, HISTOGRAM, "twinbloom_postgres_page_duration_seconds", "seconds", "", "Time to read one page of rows.") \
     X(CPU, COUNTER, "process_cpu_seconds_total", "seconds", "", "User and system CPU time of this process.") \
     X(RESIDENT, GAUGE, "process_resident_memory_bytes", "bytes", "", "Resident memory of this process, with the shards that it keeps of filters that are logs.") \
