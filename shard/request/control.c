@@ -250,11 +250,15 @@ static enum err tend(struct control *c, bool *soon, struct error *e)
     enum err code = ERR_OK;
     if (is_wanted || c->failures > 0 || c->looked_at == 0 || clock_mono_us() >= next_look(c))
         code = look(c, e);
-    if (code != ERR_OK)
+    bool goes_on = code == ERR_OK;
+    if (goes_on) {
+        code = control_follow_generations(c, soon, e);
+        goes_on = code == ERR_OK || control_is_of_shards(code);
+    }
+    if (!goes_on) {
+        control_cannot_grow(c, code);
         return code;
-    code = control_follow_generations(c, soon, e);
-    if (code != ERR_OK && !control_is_of_shards(code))
-        return code;
+    }
     forget_own(c);
     if (*soon)
         return code;

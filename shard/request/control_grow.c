@@ -137,6 +137,17 @@ static enum err mark(struct control *c, const struct held *h, mark_fn *fn, struc
     return code == ERR_OK ? control_read_tails(c, e) : code;
 }
 
+void control_cannot_grow(struct control *c, enum err code)
+{
+    struct held *h = c->version == 0 ? NULL : control_held_of(c, c->view->current);
+    bool is_away = code == ERR_UNREACHABLE || code == ERR_TIMEOUT;
+    if (!is_away || h == NULL || h != c->filter->slot[c->filter->current] ||
+        atomic_load(&c->filter->waiting) == 0)
+        return;
+    if (grow_decide(held_keys(h), h->shape.capacity, h->shape.layer_count, h->fixed) == GROW_LAYER)
+        (void)refused(c, h, code);
+}
+
 enum err control_grow(struct control *c, bool *soon, struct error *e)
 {
     struct held *h = control_held_of(c, c->view->current);

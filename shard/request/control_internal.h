@@ -143,6 +143,8 @@ MUST_CHECK enum err control_resume_lanes(struct control *c, bool *soon, struct e
 /* Have the newest layer begin in the lanes where it has not; and if the generation is full, make the next
  * one, or mark the lanes. *@soon: come again at once. */
 MUST_CHECK enum err control_grow(struct control *c, bool *soon, struct error *e);
+/* What comes before that failed with @code: if a node is away, those who wait for a layer go on without. */
+void control_cannot_grow(struct control *c, enum err code);
 
 /* --- control_shards.c --- */
 /* What this process holds of the generation that the view has in @slot; NULL: nothing. */

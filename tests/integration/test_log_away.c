@@ -211,6 +211,30 @@ static void test_deadline__is_the_one_that_is_configured_now(void **state)
     freeReplyObject(r);
 }
 
+/* No layer can be made, as some of its shards would lie on that node. */
+static void test_shards_node_is_down__a_filter_that_is_full_takes_more_keys(void **state)
+{
+    (void)state;
+    uint64_t present;
+    fixture_ask(&fixture, 0, "BF.RESERVE five 0.001 20000");
+    must(client_madd(client(), "five", key, 0, 19 * KEYS, &e), e);
+    must(client_wait_status(client(), "five", "fold_lag_entries", "0", RECOVER_MS, &e), e);
+    struct client redis;
+    must(client_open(&redis, fixture.redis[1].port, RECOVER_MS, &e), e);
+    must(client_ok(&redis, &e, "SAVE"), e);
+    client_close(&redis);
+    temp_redis_kill(&fixture.redis[1]);
+    for (unsigned i = 19; i < 25; i++) {
+        must(client_madd(client(), "five", key, (uint64_t)i * KEYS, KEYS, &e), e);
+        must(client_mexists(client(), "five", key, 0, (uint64_t)(i + 1) * KEYS, &present, NULL, &e), e);
+        assert_int_equal(present, (i + 1) * KEYS);
+    }
+    must(temp_redis_restart(&fixture.redis[1], true, &e), e);
+    must(client_wait_status(client(), "five", "fold_lag_entries", "0", RECOVER_MS, &e), e);
+    must(client_mexists(client(), "five", key, 0, 25 * KEYS, &present, NULL, &e), e);
+    assert_int_equal(present, 25 * KEYS);
+}
+
 /* --- without shards in memory --- */
 
 static int setup_without_memory(void **state)
@@ -283,6 +307,7 @@ int main(void)
         TEST(test_shards_node_is_away__a_filter_in_memory_answers_everything),
         TEST(test_lanes_node_is_away__present_is_answered_and_the_rest_is_an_error_in_time),
         TEST(test_lanes_node_is_away__a_long_batch_does_not_wait_for_each_of_its_parts),
+        TEST(test_shards_node_is_down__a_filter_that_is_full_takes_more_keys),
         TEST(test_deadline__is_the_one_that_is_configured_now),
     };
     const struct CMUnitTest without_memory[] = {
