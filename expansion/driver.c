@@ -305,11 +305,19 @@ static void write_end(struct driver *d, enum err failure)
         record_end(d, d->record.healed[0] != '\0' ? "healed" : "done", ERR_OK, d->record.healed);
 }
 
+/* What a log has no need of is not a step of its jobs. */
+static enum job_step pass_over(const struct driver *d, enum job_step step)
+{
+    while (d->view.log && !step_is_of_logs(step))
+        step = step_next(step, ERR_OK);
+    return step;
+}
+
 static enum err run_steps(struct driver *d, struct error *e)
 {
     enum err failure = ERR_OK;
     uint64_t pause = RETRY_MIN_US;
-    d->step = STEP_FENCE;
+    d->step = pass_over(d, STEP_FENCE);
     while (!step_is_end(d->step)) {
         enum err code;
         struct error why;
@@ -324,7 +332,7 @@ static enum err run_steps(struct driver *d, struct error *e)
         }
         if (next != STEP_SCAN)
             driver_end_build(d);
-        d->step = next;
+        d->step = pass_over(d, next);
     }
     if (failure != ERR_OK)
         *e = d->why;

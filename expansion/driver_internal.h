@@ -138,6 +138,8 @@ MUST_CHECK enum err driver_log_add(struct driver *d, size_t count, const char *c
 /* Of all filters: whether keys are in the generation that is built. */
 MUST_CHECK enum err driver_check_keys(struct driver *d, size_t count, const char *const *keys,
                                       const size_t *lengths, uint8_t *found, struct error *e);
+/* Of all filters: how many keys the generation that is built has. */
+MUST_CHECK enum err driver_items(struct driver *d, uint64_t *items, struct error *e);
 /* The generation in @slot, and the seed of the filter's hashes. */
 MUST_CHECK enum err driver_log_input(struct driver *d, unsigned slot, struct log_input *in, uint64_t *seed,
                                      struct error *e);

@@ -248,6 +248,14 @@ enum err driver_check_keys(struct driver *d, size_t count, const char *const *ke
     return code;
 }
 
+enum err driver_items(struct driver *d, uint64_t *items, struct error *e)
+{
+    if (!d->view.log || !is_apart(d))
+        return fence_all_items(&d->fence, driver_built(d), items, e);
+    *items = d->builder->keys;
+    return ERR_OK;
+}
+
 enum err driver_log_input(struct driver *d, unsigned slot, struct log_input *in, uint64_t *seed,
                           struct error *e)
 {

@@ -99,8 +99,6 @@ void driver_fill_generation(struct driver *d)
 /* Model: made. */
 enum err driver_create(struct driver *d, struct error *e)
 {
-    if (d->view.log) /* its builder makes them */
-        return ERR_OK;
     driver_fill_generation(d);
     const struct generation *g = &d->next.slot[1 - d->view.current];
     enum err code = fence_create(&d->fence, g, 0, e);
@@ -112,81 +110,76 @@ enum err driver_create(struct driver *d, struct error *e)
     return code;
 }
 
+/* --- the record of a job whose generation is in the view --- */
+
+enum { OPENED_FIELDS = 16, OPENED_NUMBERS = 9 };
+
+struct opened {
+    size_t count; /* of pairs */
+    unsigned numbers;
+    const char *pairs[2 * OPENED_FIELDS];
+    char number[OPENED_NUMBERS][24];
+    char nodes[NODE_LIST_MAX];
+};
+
+static void put(struct opened *o, const char *field, const char *value)
+{
+    o->pairs[o->count++] = field;
+    o->pairs[o->count++] = value;
+}
+
+static void put_number(struct opened *o, const char *field, uint64_t value)
+{
+    char *text = o->number[o->numbers++];
+    (void)snprintf(text, sizeof(o->number[0]), "%" PRIu64, value);
+    put(o, field, text);
+}
+
+static void fill_opened(struct opened *o, const struct driver *d, uint64_t generation)
+{
+    bool for_bytes = strcmp(d->o->trigger, threshold_name(THRESHOLD_BYTES)) == 0;
+    o->count = 0;
+    o->numbers = 0;
+    put_number(o, "id", d->record.id);
+    put(o, "state", "running");
+    put(o, "step", step_name(STEP_SETTLE));
+    put_number(o, "generation", generation);
+    put(o, "owner", d->o->owner);
+    put_number(o, "token", mutex_token(d->mutex));
+    put(o, "reason", d->o->reason);
+    put_number(o, "started_ms", d->record.started_ms);
+    put_number(o, "expanded_ms", clock_wall_us() / 1000);
+    put_number(o, "bytes_generation", for_bytes ? generation : 0);
+    put_number(o, "capacity", d->plan.capacity);
+    put_number(o, "rows_total", d->record.rows_total);
+    put_number(o, "updated_ms", clock_wall_us() / 1000);
+    put(o, "verify_full", d->record.verify_full ? "1" : "0");
+    put(o, "nodes", node_list(d, o->nodes));
+    put(o, "trigger", d->o->trigger);
+}
+
 /* Whoever finds the generation in the view without this record begins with its settle. */
 enum err driver_record_opened(struct driver *d, struct error *e)
 {
-    bool for_bytes = strcmp(d->o->trigger, threshold_name(THRESHOLD_BYTES)) == 0;
-    char nodes[NODE_LIST_MAX];
+    struct opened o;
+    fill_opened(&o, d, d->record.generation);
     record_begin(d, false); /* `plan` has begun it */
-    record_number(d, "id", d->record.id);
-    record_text(d, "state", "running");
-    record_text(d, "step", step_name(STEP_SETTLE));
-    record_number(d, "generation", d->record.generation);
-    record_text(d, "owner", d->o->owner);
-    record_number(d, "token", mutex_token(d->mutex));
-    record_text(d, "reason", d->o->reason);
-    record_number(d, "started_ms", d->record.started_ms);
-    record_number(d, "expanded_ms", clock_wall_us() / 1000);
-    record_number(d, "bytes_generation", for_bytes ? d->record.generation : 0);
-    record_number(d, "capacity", d->plan.capacity);
-    record_number(d, "rows_total", d->record.rows_total);
-    record_text(d, "verify_full", d->record.verify_full ? "1" : "0");
-    record_text(d, "nodes", node_list(d, nodes));
-    record_text(d, "trigger", d->o->trigger);
+    for (size_t i = 0; i < o.count; i += 2)
+        record_text(d, o.pairs[i], o.pairs[i + 1]);
     return record_write(d, e);
 }
 
 enum err driver_open(struct driver *d, struct error *e)
 {
+    struct opened o;
     if (d->view.log)
         return driver_log_open(d, e);
     if (d->view.phase == PHASE_BUILDING) /* tried before: the view was changed, the fence was not complete */
         return driver_complete_fence(d, e);
     /* Again: the scratch may have been used since; a new seed is as good while shards are empty. */
     driver_fill_generation(d);
-    bool for_bytes = strcmp(d->o->trigger, threshold_name(THRESHOLD_BYTES)) == 0;
-    char id[24], generation[24], token[24], started[24], capacity[24], rows[24], now[24],
-        nodes[NODE_LIST_MAX];
-    (void)snprintf(id, sizeof(id), "%" PRIu64, d->record.id);
-    (void)snprintf(generation, sizeof(generation), "%" PRIu64, d->next.slot[1 - d->view.current].number);
-    (void)snprintf(token, sizeof(token), "%" PRIu64, mutex_token(d->mutex));
-    (void)snprintf(started, sizeof(started), "%" PRIu64, d->record.started_ms);
-    (void)snprintf(capacity, sizeof(capacity), "%" PRIu64, d->plan.capacity);
-    (void)snprintf(rows, sizeof(rows), "%" PRIu64, d->record.rows_total);
-    (void)snprintf(now, sizeof(now), "%" PRIu64, clock_wall_us() / 1000);
-    const char *pairs[] = {"id",
-                           id,
-                           "state",
-                           "running",
-                           "step",
-                           step_name(STEP_SETTLE),
-                           "generation",
-                           generation,
-                           "owner",
-                           d->o->owner,
-                           "token",
-                           token,
-                           "reason",
-                           d->o->reason,
-                           "started_ms",
-                           started,
-                           "expanded_ms",
-                           now,
-                           "bytes_generation",
-                           for_bytes ? generation : "0",
-                           "capacity",
-                           capacity,
-                           "rows_total",
-                           rows,
-                           "updated_ms",
-                           now,
-                           "verify_full",
-                           d->record.verify_full ? "1" : "0",
-                           "nodes",
-                           node_list(d, nodes),
-                           "trigger",
-                           d->o->trigger};
-    const struct fence_job job = {.reset = true, .pairs = pairs, .count = sizeof(pairs) / sizeof(pairs[0])};
+    fill_opened(&o, d, d->next.slot[1 - d->view.current].number);
+    const struct fence_job job = {.reset = true, .pairs = o.pairs, .count = o.count};
     d->next.phase = PHASE_BUILDING;
     enum err code = driver_change_view(d, &job, e);
     if (code == ERR_OK)

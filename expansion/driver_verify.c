@@ -412,7 +412,7 @@ enum err driver_verify(struct driver *d, struct error *e)
     if (code == ERR_OK)
         code = verify_rate(d, &o.rate, e);
     if (code == ERR_OK)
-        code = fence_all_items(&d->fence, driver_built(d), &o.items, e);
+        code = driver_items(d, &o.items, e);
     if (code == ERR_OK)
         code = driver_source_failed(d, source_rows_look(d->source, &o.rows, e));
     if (code == ERR_CONFLICT || code == ERR_LOST) {

@@ -23,6 +23,7 @@ struct plan_input {
                                  larger */
     uint64_t wanted_capacity; /* from an operator; 0: decide */
     double error_rate;
+    bool log;              /* shards begin with a header, and are written in place */
     uint32_t shard_bytes;  /* largest shard */
     uint64_t build_memory; /* bytes of local bitmaps */
     unsigned node_count;
@@ -47,6 +48,7 @@ struct plan_node {
 };
 
 struct plan {
+    bool log; /* of the input */
     uint64_t capacity;
     double error_rate;
     struct geometry geometry;
@@ -54,7 +56,8 @@ struct plan {
     uint64_t memory_new;  /* what Redis will allocate for them */
     uint64_t memory_peak; /* both generations plus uploads in flight */
     uint64_t memory_after;
-    unsigned partitions; /* pieces in which it is built: ceil(bytes / build_memory), never more than shards */
+    unsigned partitions; /* pieces in which it is built: by bytes without headers and build_memory, never more
+                          * than shards */
 };
 
 /* capacity = wanted, or max(growth x current (not for a first build: current), rows x headroom). Where the

@@ -17,9 +17,10 @@ static const char *what_of(const struct preview_input *in, enum job_step step)
     case STEP_CREATE:
         return "make the new generation's empty shards";
     case STEP_OPEN:
-        return "from here on adds go to both generations";
+        return in->in->log ? "the view has the new generation" : "from here on adds go to both generations";
     case STEP_SETTLE:
-        return "wait for the transactions that are open";
+        return in->in->log ? "make the new shards, and wait for the transactions that are open"
+                           : "wait for the transactions that are open";
     case STEP_SCAN:
         return in->plan->partitions > 1 ? "read the table; hashes go by way of spill_dir" : "read the table";
     case STEP_CATCH_UP:
@@ -74,6 +75,9 @@ static void fill(struct preview_step *s, const struct preview_input *in)
         break;
     case STEP_CREATE:
         s->memory_after += plan->memory_new;
+        break;
+    case STEP_SETTLE:
+        s->memory_after += in->in->log ? plan->memory_new : 0;
         break;
     case STEP_SCAN:
         read_rows(s, in, in->in->source_rows, true);
@@ -132,7 +136,7 @@ void preview_make(struct preview *out, const struct preview_input *in)
     enum job_step step = STEP_FENCE;
     *out = (struct preview){.count = 0};
     while (!step_is_end(step)) {
-        if (step != STEP_HOLD || hold)
+        if ((step != STEP_HOLD || hold) && (!in->in->log || step_is_of_logs(step)))
             add_step(out, in, step);
         /* After the word to switch it does not hold a second time. */
         bool held = step == STEP_HOLD && hold;

@@ -72,6 +72,11 @@ bool step_is_end(enum job_step step)
     return step == STEP_DONE || step == STEP_FAILED || step == STEP_STOPPED;
 }
 
+bool step_is_of_logs(enum job_step step)
+{
+    return step != STEP_FENCE && step != STEP_WIDEN && step != STEP_CREATE;
+}
+
 bool step_is_switched(enum job_step step)
 {
     return (step >= STEP_FOLLOW && step <= STEP_RETIRE) || step == STEP_DONE;

@@ -67,6 +67,9 @@ const char *step_name(enum job_step step);
 bool step_parse(const char *name, size_t length, enum job_step *out);
 bool step_is_end(enum job_step step);
 
+/* False: nothing is to be done there for a filter that is a log. */
+bool step_is_of_logs(enum job_step step);
+
 /* True where the job is past its cutover, or was. */
 bool step_is_switched(enum job_step step);
 

@@ -120,7 +120,7 @@ static void post(struct mailbox *to, struct admin_call *call, struct mailbox *ba
 /* Work on shards as they were before there was a log. */
 static bool knows_no_log(const struct admin_call *call)
 {
-    static admin_fn *const those[] = {admin_loadchunk, admin_load_complete, admin_load_status, admin_accept};
+    static admin_fn *const those[] = {admin_loadchunk, admin_load_complete, admin_load_status};
     for (size_t i = 0; i < sizeof(those) / sizeof(those[0]); i++)
         if (call->fn == those[i])
             return true;
@@ -352,11 +352,13 @@ static enum err fill_view(struct service *s, const struct config *config, struct
 static enum err check_memory(const struct fence *f, const struct generation *g, struct error *e)
 {
     char warning[256];
-    const struct plan plan = {.capacity = g->capacity,
+    const uint64_t bytes = memory_of_generation(g, f->logs);
+    const struct plan plan = {.log = f->logs,
+                              .capacity = g->capacity,
                               .geometry = g->layers[0].geometry,
                               .bytes = generation_bytes(g),
-                              .memory_new = memory_of_generation(g),
-                              .memory_peak = memory_of_generation(g),
+                              .memory_new = bytes,
+                              .memory_peak = bytes,
                               .partitions = 1};
     enum err code = memory_fits(f, g, &plan, warning, e);
     return code == ERR_REFUSED ? ERR_NOMEM : code;
@@ -593,9 +595,13 @@ static uint64_t bytes_to_be(const struct config *config, const struct recipe *r)
     struct geometry g;
     struct error ignored; /* it will be said when the filter is made */
     double rate = r->expansion != 0 ? layer_first_rate(r->error_rate) : r->error_rate;
-    bool planned = !r->sourced &&
-                   geometry_plan(&g, r->capacity, rate, (uint32_t)config->shard_bytes, &ignored) == ERR_OK;
-    return planned ? geometry_memory(&g) : 0;
+    uint32_t most = (uint32_t)config->shard_bytes;
+    if (r->sourced)
+        return 0;
+    if (config->append_log)
+        return geometry_plan_log(&g, r->capacity, rate, most, &ignored) == ERR_OK ? geometry_memory_log(&g)
+                                                                                  : 0;
+    return geometry_plan(&g, r->capacity, rate, most, &ignored) == ERR_OK ? geometry_memory(&g) : 0;
 }
 
 void admin_create(struct admin *a, struct admin_call *call)
@@ -633,7 +639,7 @@ enum err admin_grow_filter(struct service *s, const struct config *config, struc
 void admin_grow(struct admin *a, struct admin_call *call)
 {
     call->status = admin_quota(a, call, false, 0, &call->error);
-    if (call->status == ERR_OK)
+    if (call->status == ERR_OK && a->service->logs == NULL) /* a log grows by its control */
         call->status = admin_grow_filter(a->service, a->config, &a->fence, &a->view, call->filter,
                                          call->filter_length, &call->error);
 }

@@ -133,6 +133,9 @@ void admin_forecast_fields(struct fields *f, const struct config_filter *c, cons
 /* The part of TB.STATUS that says what the last job does or did. @held: somebody drives it. */
 MUST_CHECK enum err admin_job_fields(struct fields *f, struct admin *a, const char *name, size_t length,
                                      bool held, struct error *e);
+/* The part of TB.STATUS of a filter that is a log: what is wrong with it, and how this coordinator has it. */
+void admin_log_fields(struct fields *f, struct admin *a, const char *name, size_t length,
+                      const struct keeper_note *note, bool degraded);
 /* Append the status of one filter. ERR_NOT_FOUND. */
 MUST_CHECK enum err admin_status_one(struct admin *a, struct reply *r, const char *name, size_t length,
                                      struct error *e);

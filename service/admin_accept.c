@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* TB.TRUST: an operator says that masters which were promoted, or started anew, lack nothing of a filter. */
+/* TB.TRUST: an operator says that masters which were promoted, or started anew, lack nothing of a filter. Of
+ * a filter that is a log: that what was lost of it shall count as never added. */
 #include <inttypes.h>
 #include <stdio.h>
 #include "base/clock.h"
@@ -8,6 +9,7 @@
 #include "service/admin.h"
 #include "service/keeper.h"
 #include "shard/reconcile.h"
+#include "shard/view/lost.h"
 
 /* As finish.lua writes it. */
 static void put_value(struct buffer *out, const char *name, const char *text)
@@ -82,10 +84,55 @@ static enum err accept_under_mutex(struct admin *a, struct admin_call *call, con
     return code;
 }
 
-void admin_accept(struct admin *a, struct admin_call *call)
+/* --- of a log --- */
+
+static enum err write_history(struct admin *a, const char *reason, struct error *e)
 {
-    struct reply r = {.out = &call->reply, .protocol = call->protocol};
-    struct error *e = &call->error;
+    struct buffer entry = {0};
+    struct key_name name;
+    redisReply *reply = NULL;
+    uint64_t now = clock_wall_us() / 1000;
+    names_filter_key(&a->fence.names, "history", &name);
+    buffer_printf(&entry, "started_ms=%" PRIu64 " finished_ms=%" PRIu64 " outcome=trusted trigger=operator",
+                  now, now);
+    put_value(&entry, "reason", reason);
+    put_value(&entry, "owner", a->service->owner);
+    enum err code = buffer_failed(&entry)
+                        ? error_set(e, ERR_NOMEM, "out of memory")
+                        : link_command(a->link, fence_home(&a->fence), &reply, e, "LPUSH %b %b", name.text,
+                                       name.length, entry.data, entry.length);
+    buffer_fini(&entry);
+    if (code != ERR_OK)
+        return code;
+    freeReplyObject(reply);
+    code = link_command(a->link, fence_home(&a->fence), &reply, e, "LTRIM %b 0 %d", name.text, name.length,
+                        HISTORY_ENTRIES_MAX - 1);
+    if (code == ERR_OK)
+        freeReplyObject(reply);
+    return code;
+}
+
+static enum err accept_log(struct admin *a, struct admin_call *call, struct error *e)
+{
+    uint64_t made = 0;
+    enum err code = names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, e);
+    if (code == ERR_OK)
+        code = fence_load(&a->fence, &a->view, e);
+    if (code == ERR_OK)
+        code = lost_accept(a->link, &a->fence.names, &made, e);
+    if (code != ERR_OK || !a->view.degraded)
+        return code;
+    char reason[96];
+    (void)snprintf(reason, sizeof(reason), "the loss is accepted: %" PRIu64 " shards were made empty", made);
+    log_warn("trusted_by_operator", "filter=%s reason=%s", log_quote(call->filter), log_quote(reason));
+    filters_look(a->service->logs, call->filter, call->filter_length);
+    return write_history(a, reason, e);
+}
+
+/* --- both --- */
+
+static enum err accept_shards(struct admin *a, struct admin_call *call, struct error *e)
+{
     struct lineages s;
     struct mutex *mutex = NULL;
     lineages_init(&s);
@@ -100,6 +147,14 @@ void admin_accept(struct admin *a, struct admin_call *call)
         code = accept_under_mutex(a, call, mutex, &s, e);
     mutex_release(mutex);
     lineages_fini(&s);
+    return code;
+}
+
+void admin_accept(struct admin *a, struct admin_call *call)
+{
+    struct reply r = {.out = &call->reply, .protocol = call->protocol};
+    struct error *e = &call->error;
+    enum err code = a->service->logs != NULL ? accept_log(a, call, e) : accept_shards(a, call, e);
     call->status = code;
     if (code == ERR_OK) {
         reply_simple(&r, "OK");

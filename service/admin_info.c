@@ -53,8 +53,10 @@ static enum err load(struct admin *a, struct admin_call *call, uint64_t *items)
         code = fence_load(f, &a->view, &call->error);
     if (code == ERR_OK)
         code = fence_all_items(f, view_current(&a->view), items, &call->error);
-    if (code == ERR_OK && a->view.log)
+    if (code == ERR_OK && a->view.log) {
         code = count_by_log(a, call, items);
+        f->log_keys[a->view.current] = *items; /* later than the view's */
+    }
     return call->status = code;
 }
 

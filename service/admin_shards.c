@@ -107,13 +107,16 @@ struct layer_map {
     uint64_t keys;
     double sum[CELLS_MAX], most[CELLS_MAX]; /* fill of a cell's shards */
     uint32_t lost[CELLS_MAX], unsure[CELLS_MAX];
+    uint32_t resident[CELLS_MAX], loading[CELLS_MAX], dirty[CELLS_MAX]; /* in this coordinator's memory */
 };
 
 struct survey {
     struct admin *a;
     const struct generation *g;
     uint64_t deadline_us;
-    bool lost;               /* the keeper has found some */
+    bool lost;      /* the keeper has found some */
+    bool in_memory; /* this coordinator has the generation */
+    const struct admin_call *call;
     struct log_shards *bits; /* of a filter that is a log; else NULL */
 };
 
@@ -247,6 +250,30 @@ static enum err read_lost(struct survey *s, unsigned layer, struct layer_map *m,
     return code;
 }
 
+struct in_memory {
+    unsigned layer;
+    struct layer_map *m;
+};
+
+static void take_shard(void *arg, const struct resident_shard *shard)
+{
+    const struct in_memory *in = arg;
+    struct layer_map *m = in->m;
+    if (shard->layer != in->layer || shard->shard >= m->shards)
+        return;
+    uint32_t cell = shard->shard / m->per_cell;
+    m->resident[cell] += shard->state == BITMAP_RESIDENT || shard->state == BITMAP_LEAVING;
+    m->loading[cell] += shard->state == BITMAP_LOADING || shard->state == BITMAP_RELOADING;
+    m->dirty[cell] += shard->dirty_bytes > 0;
+}
+
+static void look_into_memory(struct survey *s, unsigned layer, struct layer_map *m)
+{
+    struct in_memory in = {.layer = layer, .m = m};
+    s->in_memory = s->bits != NULL && filters_shards(s->a->service->logs, s->call->filter,
+                                                     s->call->filter_length, s->g->number, take_shard, &in);
+}
+
 /* [[cell, shards], ...] of those cells that have any. */
 static void pairs_field(struct fields *f, const char *name, const struct layer_map *m, const uint32_t *counts)
 {
@@ -280,6 +307,11 @@ static void write_map(struct reply *r, const struct survey *s, unsigned layer, c
         reply_integer(&f.reply, (int64_t)(m->most[i] * 1000 + 0.5));
     pairs_field(&f, "lost", m, m->lost);
     pairs_field(&f, "incomplete", m, m->unsure);
+    if (s->in_memory) {
+        pairs_field(&f, "resident", m, m->resident);
+        pairs_field(&f, "loading", m, m->loading);
+        pairs_field(&f, "dirty", m, m->dirty);
+    }
     fields_end(&f, r);
 }
 
@@ -300,8 +332,10 @@ static enum err generation_fields(struct fields *f, struct survey *s, struct err
         code = s->bits != NULL ? read_bits(s, layer, m, e) : read_counts(s, layer, m, e);
         if (code == ERR_OK)
             code = read_lost(s, layer, m, e);
-        if (code == ERR_OK)
+        if (code == ERR_OK) {
+            look_into_memory(s, layer, m);
             write_map(&f->reply, s, layer, m);
+        }
     }
     free(m);
     return code;
@@ -342,6 +376,7 @@ static enum err survey_filter(struct admin *a, struct admin_call *call, struct r
     const struct keeper_note note = keeper_note(a->service, call->filter, call->filter_length);
     *lost = !a->view.log && watch_lost_shards(&note, &a->view) > view_unsure(&a->view);
     struct survey s = {.a = a,
+                       .call = call,
                        .g = view_current(&a->view),
                        .lost = *lost,
                        .deadline_us = clock_mono_us() + (uint64_t)DEADLINE_MS * 1000};

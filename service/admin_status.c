@@ -31,27 +31,6 @@ static void masters_field(struct fields *f, const struct nodes *nodes)
     buffer_fini(&text);
 }
 
-/* Those that this coordinator reads from, of all filters together. */
-static void replica_fields(struct fields *f, const struct nodes *nodes)
-{
-    struct buffer text = {0};
-    struct node_health_figures n;
-    struct node_health_reads reads = node_health_reads(nodes);
-    if (reads.replicas == 0 && !node_health_read_replica(nodes, 0, &n))
-        return;
-    for (unsigned i = 0; node_health_read_replica(nodes, i, &n); i++) {
-        buffer_printf(&text, "%s%s of %s, ", i == 0 ? "" : "; ", n.name, n.master);
-        if (n.lag_ms == HEALTH_LAG_UNKNOWN)
-            buffer_puts(&text, "not in use");
-        else
-            buffer_printf(&text, "%" PRIu64 " ms behind", n.lag_ms);
-    }
-    field_text(f, "replicas", buffer_text(&text));
-    field_number(f, "replica_reads", reads.replicas);
-    field_number(f, "replica_reads_retried", reads.reasked);
-    buffer_fini(&text);
-}
-
 static bool is_pinned(const struct generation *g, const char *name)
 {
     for (unsigned i = 0; i < g->node_count; i++)
@@ -119,7 +98,6 @@ static uint64_t view_fields(struct fields *f, struct admin *a, const struct view
     if (a->service->nodes.cluster != NULL)
         masters_field(f, &a->service->nodes);
     nodes_down_field(f, &a->service->nodes, g);
-    replica_fields(f, &a->service->nodes);
     if (other != NULL) {
         if (fence_all_items(&a->fence, other, &other_items, e) != ERR_OK)
             field_text(f, "redis", e->text);
@@ -337,8 +315,12 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
         if (known)
             admin_note_sample(a, name, length, items);
         field_bool(f, "degraded", degraded);
-        field_number(f, "lost_shards", lost);
-        trust_fields(f, &a->view, &note, lost > 0, suspects);
+        if (a->view.log) {
+            admin_log_fields(f, a, name, length, &note, degraded);
+        } else {
+            field_number(f, "lost_shards", lost);
+            trust_fields(f, &a->view, &note, lost > 0, suspects);
+        }
         field_text(f, "mutex_owner", mutex.owner);
         field_number(f, "mutex_ttl_ms", mutex.ttl_ms);
         if (code == ERR_OK)

@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "service/command.h"
 #include "service/worker.h"
+#include "shard/request/filters.h"
 
 /* --- answers --- */
 
@@ -60,8 +61,11 @@ static void put_filter(struct buffer *out, const struct spent *spent)
         buffer_printf(out, " epoch=%" PRIu64 " phase=%s", view->v.epoch, phase_row(view->v.phase)->name);
     if (spent->keys > 0)
         buffer_printf(out, " keys=%zu", spent->keys);
+    char node[NODE_NAME_MAX];
     if (g != NULL && g->node_count == 1)
         buffer_printf(out, " node=%s", log_quote(g->nodes[0]));
+    else if (f != NULL && f->open != NULL && open_filter_node(f->open, node)) /* of a log */
+        buffer_printf(out, " node=%s", log_quote(node));
 }
 
 void slow_log(const struct slow *s)

@@ -130,25 +130,6 @@ static void twinbloom(struct buffer *out, struct service *s, const struct config
                   atomic_load(&s->filters), runner_jobs(s->runner));
 }
 
-/* Those that are read from. */
-static void replicas(struct buffer *out, struct service *s)
-{
-    struct node_health_figures f;
-    struct node_health_reads reads = node_health_reads(&s->nodes);
-    buffer_printf(out, "replica_reads:%" PRIu64 "\r\nreplica_reads_reasked:%" PRIu64 "\r\n", reads.replicas,
-                  reads.reasked);
-    for (unsigned i = 0; node_health_read_replica(&s->nodes, i, &f); i++) {
-        buffer_printf(out, "replica%u:name=%s,master=%s,connections=%u,lag_ms=", i, f.name, f.master,
-                      f.connections);
-        if (f.lag_ms == HEALTH_LAG_UNKNOWN)
-            buffer_puts(out, "unknown");
-        else
-            buffer_printf(out, "%" PRIu64, f.lag_ms);
-        buffer_printf(out, ",reads=%" PRIu64 ",last_error_ms=%" PRIu64 ",last_error=%s\r\n", f.reads,
-                      f.error_ms, f.error);
-    }
-}
-
 static const char *nodes_mode(const struct service *s)
 {
     return s->nodes.cluster != NULL ? "cluster" : s->nodes.sentinels != NULL ? "sentinel" : "list";
@@ -180,7 +161,6 @@ static void nodes(struct buffer *out, struct service *s, const struct config *co
             out, ",reconnects=%" PRIu64 ",failures=%" PRIu64 ",last_error_ms=%" PRIu64 ",last_error=%s\r\n",
             f.reconnects, f.failures, f.error_ms, f.error);
     }
-    replicas(out, s);
 }
 
 static const struct section {

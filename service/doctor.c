@@ -22,8 +22,7 @@ static const struct {
     {"memory", "maxmemory and maxmemory-policy of each node: Redis must not delete shards", doctor_memory},
     {"persistence", "what a node still has after a restart, and whether its last save worked",
      doctor_persistence},
-    {"replicas", "whether there are as many replicas as add_acks waits for; which replicas can answer checks",
-     doctor_replicas},
+    {"replicas", "whether there are as many replicas as add_acks waits for", doctor_replicas},
     {"replication", "replication ids, by which Twinbloom notices lost adds, and the backlog",
      doctor_replication},
     {"commands", "whether the user may run each command that is needed, tried on a scratch key",
@@ -143,15 +142,6 @@ bool doctor_add_fsync(const struct doctor *d)
     bool wanted = c->add_fsync;
     for (size_t i = 0; i < c->filter_count; i++)
         wanted |= c->filter[i].add_fsync;
-    return wanted;
-}
-
-bool doctor_reads_replicas(const struct doctor *d)
-{
-    const struct config *c = d->o->config;
-    bool wanted = c->read_from == READ_FROM_REPLICA;
-    for (size_t i = 0; i < c->filter_count; i++)
-        wanted |= c->filter[i].read_from == READ_FROM_REPLICA;
     return wanted;
 }
 

@@ -32,11 +32,6 @@ static bool clustered(const struct doctor *d)
     return d->o->nodes->cluster != NULL;
 }
 
-static bool clustered_with_replicas(const struct doctor *d)
-{
-    return clustered(d) && doctor_reads_replicas(d);
-}
-
 static bool waits(const struct doctor *d)
 {
     return doctor_add_acks(d) > 0;
@@ -87,7 +82,6 @@ static const struct row rows[] = {
     {"cluster|slots", "a cluster", clustered, {"CLUSTER", "SLOTS"}},
     {"cluster|shards", "a cluster", clustered, {"CLUSTER", "SHARDS"}},
     {"asking", "a cluster", clustered, {"ASKING"}},
-    {"readonly", "a cluster with read_from = replica", clustered_with_replicas, {"READONLY"}},
     /* The connection is of no other use behind this. */
     {"subscribe", "", NULL, {"SUBSCRIBE", "C"}},
 };

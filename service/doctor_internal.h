@@ -49,15 +49,13 @@ unsigned doctor_redis_version(const struct doctor_node *n);
 /* The number of filters of the configuration that have a table. */
 size_t doctor_sources(const struct doctor *d);
 
-/* The greatest of [redis] add_acks and those of the filters; whether one of them wants add_fsync; or reads
- * replicas. */
+/* The greatest of [redis] add_acks and those of the filters; whether one of them wants add_fsync. */
 unsigned doctor_add_acks(const struct doctor *d);
 bool doctor_add_fsync(const struct doctor *d);
-bool doctor_reads_replicas(const struct doctor *d);
 
 /* --- judgements of what was found, which ask nobody --- */
 
-/* Of each node's INFO, that is there. doctor_replicas() asks replicas only where one is read from. */
+/* Of each node's INFO, that is there. */
 doctor_fn doctor_versions, doctor_memory, doctor_persistence, doctor_replicas, doctor_replication;
 /* Of d->postgres. */
 doctor_fn doctor_server, doctor_rights, doctor_transactions;

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
+#include "base/info.h"
 #include "base/number.h"
 #include "shard/cluster.h"
-#include "shard/replication.h"
 #include "shard/slots.h"
 
 enum {
@@ -174,61 +174,27 @@ void doctor_persistence(struct doctor *d)
 
 /* --- replicas --- */
 
-/* Whether a replica answers PING at the address that its master gives for it. */
-static enum err ping(const struct doctor *d, const struct doctor_node *n, const struct replica_address *a,
-                     struct error *e)
+static unsigned in_step(const struct doctor_node *n)
 {
-    struct nodes *one = calloc(1, sizeof(*one));
-    redisReply *r = NULL;
-    if (one == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
-    const struct nodes *all = d->o->nodes;
-    one->count = 1;
-    one->tls = all->tls;
-    if (all->cluster != NULL)
-        cluster_node(all->cluster, a->host, a->port, &one->node[0]);
-    else
-        one->node[0] = all->node[n->where];
-    struct node *to = &one->node[0];
-    to->sentinel = false;
-    to->path[0] = '\0';
-    to->port = a->port;
-    (void)snprintf(to->host, sizeof(to->host), "%s", a->host);
-    (void)snprintf(to->name, sizeof(to->name), "%.80s:%u", a->host, a->port);
-    struct link *l = link_new(one, (unsigned)d->o->config->redis_timeout_ms, "twinbloom-doctor");
-    enum err code = l == NULL ? error_set(e, ERR_NOMEM, "out of memory") : link_command(l, 0, &r, e, "PING");
-    if (code == ERR_OK)
-        freeReplyObject(r);
-    link_free(l);
-    free(one);
-    return code;
-}
-
-static void ping_replicas(struct doctor *d, const struct doctor_node *n, const struct replication *r)
-{
-    struct error e;
-    for (unsigned i = 0; i < r->count; i++)
-        if (ping(d, n, &r->replica[i], &e) != ERR_OK)
-            doctor_tell(d, DOCTOR_WARNING, n->name,
-                        "set replica-announce-ip and replica-announce-port on it to an address that is "
-                        "reached from here",
-                        "read_from = replica, but its replica %s:%u does not answer here (%s); checks are "
-                        "asked of the "
-                        "master",
-                        r->replica[i].host, r->replica[i].port, e.text);
+    unsigned count = 0;
+    for (unsigned i = 0;; i++) { /* they are numbered without gaps */
+        char name[24], line[TEXT_MAX];
+        (void)snprintf(name, sizeof(name), "slave%u", i);
+        if (doctor_info_text(n, name, line, sizeof(line))[0] == '\0')
+            return count;
+        count += strstr(line, "state=online") != NULL;
+    }
 }
 
 static void tell_replicas(struct doctor *d, const struct doctor_node *n)
 {
-    struct replication r;
-    struct error e;
     char good[TEXT_MAX];
-    unsigned acks = doctor_add_acks(d);
-    if (replication_parse(&r, n->info->str, n->info->len, &e) != ERR_OK || !r.master)
+    unsigned acks = doctor_add_acks(d), replicas = in_step(n);
+    if (!info_is(n->info->str, n->info->len, "role", "master"))
         return; /* told by others */
-    if (r.count < acks)
+    if (replicas < acks)
         doctor_tell(d, DOCTOR_PROBLEM, n->name, "add replicas, or lower add_acks",
-                    "add_acks = %u, but %u replicas are in step: adds are refused", acks, r.count);
+                    "add_acks = %u, but %u replicas are in step: adds are refused", acks, replicas);
     else if (doctor_add_fsync(d) && doctor_redis_version(n) < VERSION_WAITAOF)
         doctor_tell(d, DOCTOR_PROBLEM, n->name, "upgrade it to Redis 7.2, or set add_fsync = no",
                     "add_fsync = yes needs WAITAOF, which it does not have: adds are refused");
@@ -241,9 +207,7 @@ static void tell_replicas(struct doctor *d, const struct doctor_node *n)
             d, DOCTOR_WARNING, n->name, "CONFIG SET min-replicas-to-write 1, and set it in redis.conf",
             "min-replicas-to-write is 0: a master that is cut off goes on to take adds that are lost later");
     else
-        doctor_tell(d, DOCTOR_OK, n->name, "", "%u replicas in step, %u needed", r.count, acks);
-    if (doctor_reads_replicas(d))
-        ping_replicas(d, n, &r);
+        doctor_tell(d, DOCTOR_OK, n->name, "", "%u replicas in step, %u needed", replicas, acks);
 }
 
 void doctor_replicas(struct doctor *d)

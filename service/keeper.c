@@ -296,9 +296,9 @@ static enum err look_at_log(struct keeper *k, struct watched *w, const struct co
     if (code == ERR_OK) {
         service_on_seen(k->service, w->name, w->length, k->view.incarnation);
         note_served(k, w);
-        keeper_problem(w, k->view.degraded && view_current(&k->view)->built
-                              ? "acknowledged keys may be missing: no key is reported absent"
-                              : "");
+        bool degraded = k->view.degraded && view_current(&k->view)->built;
+        watch_note_degraded(w, degraded);
+        keeper_problem(w, degraded ? "acknowledged keys may be missing: no key is reported absent" : "");
     } else if (code != ERR_NOT_FOUND) {
         keeper_problem(w, e->text);
     }

@@ -177,9 +177,10 @@ static enum threshold_reason evaluate(struct keeper *k, struct watched *w, struc
 }
 
 static struct threshold_input input_of(const struct watched *w, const struct config_filter *c,
-                                       const struct generation *g, uint64_t items, uint64_t lost,
+                                       const struct view *v, uint64_t items, uint64_t lost,
                                        const struct last_job *last)
 {
+    const struct generation *g = view_current(v);
     const struct source_rows *rows = &w->note.rows;
     return (struct threshold_input){
         .built = g->built,
@@ -189,7 +190,7 @@ static struct threshold_input input_of(const struct watched *w, const struct con
         .source_rows = rows->rows,
         .rows_known = w->note.rows_ms != 0 && rows->by != SOURCE_ROWS_GUESSED,
         .rows_margin = rows->margin,
-        .bytes = memory_of_generation(g),
+        .bytes = memory_of_generation(g, v->log),
         .expand_at = c->expand_at,
         .expand_at_dead = c->expand_at_dead,
         .dead_at_build = last->dead_generation == g->number ? last->dead_at_build : 0,
@@ -234,7 +235,7 @@ void keeper_look_at_thresholds(struct keeper *k, struct watched *w, const struct
         fence_all_items(&k->fence, g, &items, &e) != ERR_OK)
         return;
     time_t now = (time_t)(clock_wall_us() / 1000000), due = schedule_was_due(w, c, now);
-    struct threshold_input in = input_of(w, c, g, items, lost, &last);
+    struct threshold_input in = input_of(w, c, &k->view, items, lost, &last);
     in.schedule_due = due != 0;
     in.dead_looks = threshold_dead_look(&w->dead, &in, g->number, w->looks);
     double growth = window_growth_note(&w->growth, g->number, items > in.source_rows ? items : in.source_rows,

@@ -28,7 +28,9 @@ struct key_operation {
     bool is_running, is_released, has_answers;
     bool was_retried;
     uint64_t started_at; /* monotonic, us */
-    bool errs_on_loss;   /* what may be lost is an error, not "maybe" */
+    unsigned timeout_ms; /* 0: the catalog's */
+    enum key_room room;
+    bool errs_on_loss; /* what may be lost is an error, not "maybe" */
     enum err status;
     char *error;
     size_t count, filled, bytes_filled;
@@ -68,6 +70,12 @@ void key_port_free(struct key_port *p)
     if (p->tell != NULL)
         event_free(p->tell);
     free(p);
+}
+
+void key_port_configure(struct key_port *p, unsigned timeout_ms)
+{
+    if (p != NULL)
+        request_port_bound(p->requests, (uint64_t)timeout_ms * 1000);
 }
 
 /* --- beginning and end --- */
@@ -221,7 +229,19 @@ static void take_found(struct key_operation *op)
     o->on_seen(o->arg, f->name, f->name_length, f->incarnation);
 }
 
-static void ask(struct key_operation *op);
+static void ask(struct key_operation *op, uint64_t timeout);
+
+static uint64_t timeout_us(const struct key_operation *op)
+{
+    unsigned ms = op->timeout_ms != 0 ? op->timeout_ms : catalog_options(op->filter->catalog)->timeout_ms;
+    return (uint64_t)ms * 1000;
+}
+
+static uint64_t time_left(const struct key_operation *op)
+{
+    uint64_t until = op->started_at + timeout_us(op), now = clock_mono_us();
+    return until > now ? until - now : 0;
+}
 
 /* What was known of the name before the operation began may be of a filter that was deleted, and made anew
  * since. */
@@ -238,13 +258,14 @@ static void on_told(void *arg, enum err code, const char *text)
     if (!op->is_released && is_outdated(op, code)) {
         leave_filter(op);
         op->was_retried = true;
-        ask(op);
+        ask(op, time_left(op));
         return;
     }
     if (code == ERR_NOT_FOUND) {
         take_missing(op, text);
     } else {
-        op->has_answers = code == ERR_OK;
+        bool is_late = code == ERR_TIMEOUT || code == ERR_UNREACHABLE;
+        op->has_answers = code == ERR_OK || (is_late && op->kind == OPERATION_CHECK);
         if (code == ERR_OK)
             take_found(op);
         bool foreign = code == ERR_WRONG_TYPE && open_filter_is_over(op->open); /* has the view's name */
@@ -253,7 +274,8 @@ static void on_told(void *arg, enum err code, const char *text)
     finish(op);
 }
 
-static void ask(struct key_operation *op)
+/* @timeout: us. */
+static void ask(struct key_operation *op, uint64_t timeout)
 {
     struct catalog_filter *f = op->filter;
     if (open_filter(op, f) != ERR_OK) {
@@ -262,8 +284,10 @@ static void ask(struct key_operation *op)
     }
     struct request_port *p = op->port->requests;
     struct log_filter *log = open_filter_log(op->open);
+    request_port_set_timeout(p, timeout);
     if (op->kind == OPERATION_ADD) {
-        key_add(p, log, &op->request, op->keys, (unsigned)op->count, op->answers, on_told, op);
+        key_add_bounded(p, log, &op->request, op->keys, (unsigned)op->count, op->answers, op->room, on_told,
+                        op);
     } else if (key_check(p, log, &op->request, op->keys, (unsigned)op->count, op->answers, on_told, op)) {
         op->has_answers = true;
         take_found(op);
@@ -279,11 +303,13 @@ static void start(struct key_operation *op, struct catalog_filter *f)
         op->was_retried = true;
     op->filter = f;
     op->started_at = clock_mono_us();
+    if (catalog_options(f->catalog)->latency != NULL)
+        latency_use(catalog_options(f->catalog)->latency, op->started_at);
     op->is_running = true;
     op->has_answers = false;
     op->errs_on_loss = f->policy.error_on_lost;
     set_status(op, ERR_OK, "");
-    ask(op);
+    ask(op, timeout_us(op));
 }
 
 /* --- both --- */
@@ -308,12 +334,19 @@ void key_operation_start(struct key_operation *op, struct catalog_filter *f, key
 
 void key_operation_set_timeout(struct key_operation *op, unsigned ms)
 {
+    op->timeout_ms = ms;
     if (op->shards != NULL)
         operation_set_timeout(op->shards, ms);
 }
 
+void key_operation_set_bounded(struct key_operation *op, bool bounded)
+{
+    op->room = bounded ? KEY_ROOM_ENDS : KEY_ROOM_WAITS;
+}
+
 void key_operation_look_if_full(struct key_operation *op)
 {
+    op->room = KEY_ROOM_LOOKS;
     if (op->shards != NULL)
         operation_look_if_full(op->shards);
 }
@@ -337,7 +370,9 @@ size_t key_operation_keys(const struct key_operation *op)
 
 bool key_operation_answered(const struct key_operation *op, size_t i)
 {
-    return op->shards != NULL ? operation_answered(op->shards, i) : op->has_answers;
+    if (op->shards != NULL)
+        return operation_answered(op->shards, i);
+    return op->has_answers && op->answers[i] != KEY_NO_ANSWER;
 }
 
 enum key_result key_operation_result(const struct key_operation *op, size_t i)
@@ -355,6 +390,7 @@ enum key_result key_operation_result(const struct key_operation *op, size_t i)
     case KEY_ABSENT:
     case KEY_OLD:
     case KEY_UNSURE:
+    case KEY_NO_ANSWER:
         break;
     }
     return KEY_NO;
@@ -368,7 +404,7 @@ enum operation_kind key_operation_kind(const struct key_operation *op)
 bool key_operation_any_no(const struct key_operation *op)
 {
     for (size_t i = 0; i < op->count; i++)
-        if (key_operation_result(op, i) == KEY_NO)
+        if (key_operation_answered(op, i) && key_operation_result(op, i) == KEY_NO)
             return true;
     return false;
 }

@@ -2,7 +2,7 @@
 #ifndef SERVICE_KEY_OPERATION_H
 #define SERVICE_KEY_OPERATION_H
 /* One check or add of one or many keys, which are copied: by the log where the daemon keeps its filters in
- * logs (core = log), else by shards (shard/operation.h, whose words are used for both). Belongs to one
+ * logs (append_log), else by shards (shard/operation.h, whose words are used for both). Belongs to one
  * thread. */
 #include <event2/event.h>
 #include "shard/operation.h"
@@ -15,6 +15,8 @@ typedef void key_operation_done_fn(struct key_operation *op, void *arg);
 struct key_port;
 struct key_port *key_port_new(struct event_base *base, struct store *store, struct filters *filters,
                               unsigned timeout_ms);
+/* The configuration has changed: operations under way get no more time than new ones. NULL is fine. */
+void key_port_configure(struct key_port *p, unsigned timeout_ms);
 /* Operations still running are finished with ERR_CANCELLED. NULL is fine. */
 void key_port_free(struct key_port *p);
 
@@ -23,6 +25,8 @@ struct key_operation *key_operation_new(struct catalog *c, enum operation_kind k
                                         size_t bytes);
 void key_operation_put(struct key_operation *op, const char *key, size_t length);
 void key_operation_set_timeout(struct key_operation *op, unsigned ms);
+/* An add that may not have its filter grow ends with ERR_FULL. Of a log; by shards every add does. */
+void key_operation_set_bounded(struct key_operation *op, bool bounded);
 void key_operation_look_if_full(struct key_operation *op);
 void key_operation_start(struct key_operation *op, struct catalog_filter *f, key_operation_done_fn *done,
                          void *arg);

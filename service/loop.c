@@ -17,14 +17,6 @@ struct event_base *loop_base_new(void)
     return base;
 }
 
-/* @f: NULL where the filter is not configured. */
-static unsigned replica_age_ms(const struct config *c, const struct config_filter *f)
-{
-    bool says = f != NULL && f->read_from != READ_FROM_DEFAULT;
-    uint64_t age_ms = f != NULL && f->max_staleness_ms > 0 ? f->max_staleness_ms : c->max_staleness_ms;
-    return (says ? f->read_from : c->read_from) == READ_FROM_REPLICA ? (unsigned)age_ms : 0;
-}
-
 /* What the configuration says of a filter. */
 static struct filter_policy policy(void *arg, const char *name, size_t length)
 {
@@ -32,14 +24,12 @@ static struct filter_policy policy(void *arg, const char *name, size_t length)
     const struct config *c = *held;
     const struct config_filter *f = config_find(c, name, length);
     if (f == NULL)
-        return (struct filter_policy){
-            .add_acks = c->add_acks, .add_fsync = c->add_fsync, .replica_age_ms = replica_age_ms(c, NULL)};
+        return (struct filter_policy){.add_acks = c->add_acks, .add_fsync = c->add_fsync};
     return (struct filter_policy){.configured = true,
                                   .sourced = f->table[0] != '\0',
                                   .error_on_lost = f->on_lost == ON_LOST_ERROR,
                                   .add_acks = f->add_acks > c->add_acks ? f->add_acks : c->add_acks,
-                                  .add_fsync = f->add_fsync || c->add_fsync,
-                                  .replica_age_ms = replica_age_ms(c, f)};
+                                  .add_fsync = f->add_fsync || c->add_fsync};
 }
 
 static void on_holds(void *service, unsigned loop, const char *filter, uint64_t incarnation, uint64_t epoch)
@@ -100,8 +90,10 @@ void loop_take_config(struct service *s, struct catalog *c, const struct config 
 {
     const struct config *old = *held;
     *held = live_config_acquire(s->config);
-    if (c != NULL)
+    if (c != NULL) {
         catalog_configure(c, (unsigned)(*held)->timeout_ms, (*held)->tombstone_ms);
+        key_port_configure(catalog_port(c), (unsigned)(*held)->timeout_ms);
+    }
     config_release(old);
 }
 

@@ -336,11 +336,10 @@ static bool is_of_log(const struct client *c)
     return catalog_port(c->worker->catalog) != NULL;
 }
 
-/* The log is read when what is under way leaves; of shards alone, a master may be asked after a replica. */
+/* The log is read when what is under way leaves. */
 static bool is_early(const struct client *c, const struct key_command *k)
 {
-    return k->question.kind == OPERATION_CHECK &&
-           (is_of_log(c) || k->question.filter->policy.replica_age_ms > 0);
+    return k->question.kind == OPERATION_CHECK && is_of_log(c);
 }
 
 static void ask(struct client *c, const struct key_command *k, size_t bytes)

@@ -161,6 +161,16 @@ void watch_note_lost(struct watched *w, const struct view *v, uint64_t lost, boo
     (void)pthread_mutex_unlock(&watch->lock);
 }
 
+void watch_note_degraded(struct watched *w, bool degraded)
+{
+    (void)pthread_mutex_lock(&w->watch->lock);
+    if (!degraded)
+        w->note.lost_ms = 0;
+    else if (w->note.lost_ms == 0)
+        w->note.lost_ms = clock_wall_us() / 1000;
+    (void)pthread_mutex_unlock(&w->watch->lock);
+}
+
 uint64_t watch_lost_shards(const struct keeper_note *note, const struct view *v)
 {
     bool noted = note->lost_generation == view_current(v)->number && note->lost_epoch == v->epoch;

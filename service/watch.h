@@ -104,6 +104,8 @@ void watch_give_back_lost(struct watched *w, bool told);
 /* @lost shards of @v's generation in use, @where for people; @somewhere: see the note. */
 void watch_note_lost(struct watched *w, const struct view *v, uint64_t lost, bool somewhere,
                      const char *where);
+/* The filter, a log, is degraded, or is not any more. */
+void watch_note_degraded(struct watched *w, bool degraded);
 /* Shards of @v's generation in use that are lost by @note, or are made anew by @v itself. */
 uint64_t watch_lost_shards(const struct keeper_note *note, const struct view *v);
 /* @at_ms 0: none waits. */

@@ -32,9 +32,6 @@ struct filter_policy {
     bool error_on_lost; /* answer an error instead of "maybe" */
     unsigned add_acks;  /* replicas that must have an add before it is acknowledged */
     bool add_fsync;     /* and disks */
-    /* Checks are asked of replicas first, of those that lack nothing that the master had done so long ago;
-     * 0: of masters alone. */
-    unsigned replica_age_ms;
 };
 
 struct catalog_options {

@@ -40,7 +40,6 @@ struct channel {
     struct greeting greeting;
     unsigned greeted; /* replies to it */
     uint64_t lineage;
-    uint64_t asked_at; /* for it */
     bool asking_lineage;
     struct replies replies;
     struct pending *pending; /* a ring of @room */
@@ -176,7 +175,7 @@ static void flush(struct channel *c)
 static void become_ready(struct channel *c)
 {
     c->ready = true;
-    c->lineage = c->events.replica ? 0 : c->greeting.lineage;
+    c->lineage = c->greeting.lineage;
     node_health_opened(c->nodes, c->node);
     buffer_append(&c->out, c->early.data, c->early.length);
     bool whole = !buffer_failed(&c->out);
@@ -197,8 +196,6 @@ static void take_greeting(struct channel *c, const redisReply *reply)
         end(c, code, e.text);
     else if (c->greeted == c->greeting.count)
         become_ready(c);
-    if (c->ready && !c->closed && c->events.told != NULL)
-        c->events.told(c->events.arg, reply, c->asked_at);
 }
 
 static void take_reply(struct channel *c, const redisReply *reply)
@@ -284,8 +281,7 @@ static bool open_now(struct channel *c)
     c->writing = event_new(c->base, fd, EV_WRITE, on_writable, c);
     if (c->reading == NULL || c->writing == NULL || event_add(c->reading, NULL) != 0)
         return false;
-    c->greeting = greeting_write(&c->out, c->nodes, c->node, c->name, c->events.replica);
-    c->asked_at = clock_mono_us();
+    c->greeting = greeting_write(&c->out, c->nodes, c->node, c->name);
     if (buffer_failed(&c->out))
         return false;
     wait_to_write(c, true);
@@ -416,14 +412,9 @@ static void on_lineage(void *arg, const redisReply *reply)
         return;
     c->asking_lineage = false;
     c->lineage = 0;
-    enum err code =
-        greeting_judge_lineage(c->nodes->cluster != NULL || c->events.replica, reply, &c->lineage, &e);
-    if (c->events.replica)
-        c->lineage = 0;
+    enum err code = greeting_judge_lineage(c->nodes->cluster != NULL, reply, &c->lineage, &e);
     if (code != ERR_OK)
         end(c, code, e.text);
-    else if (c->events.told != NULL)
-        c->events.told(c->events.arg, reply, c->asked_at);
 }
 
 void channel_ask_lineage(struct channel *c)
@@ -431,5 +422,4 @@ void channel_ask_lineage(struct channel *c)
     if (!c->ready || c->asking_lineage)
         return;
     c->asking_lineage = channel_send(c, greeting_ask_lineage, strlen(greeting_ask_lineage), on_lineage, c);
-    c->asked_at = clock_mono_us();
 }

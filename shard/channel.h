@@ -24,11 +24,8 @@ struct channel_events {
      * channel frees itself and must not be used any more. */
     void (*closed)(void *arg, enum err code, const char *why);
     void *arg;
-    /* Told before each reply: the lineage that it comes from (lineage.h); 0: a replica's, or nobody knows. */
+    /* Told before each reply: the lineage that it comes from (lineage.h); 0: nobody knows. */
     uint64_t *replying;
-    /* An answer to INFO replication, which was asked for at @asked_at (clock_mono_us()). May be NULL. */
-    void (*told)(void *arg, const redisReply *info, uint64_t asked_at);
-    bool replica; /* it reads from a replica: whoever is told sees to it that it still is one */
 };
 
 /* Begin to connect to @n (one of @nodes; all are borrowed), to be called @name (without blanks) in CLIENT
@@ -48,7 +45,7 @@ bool channel_is_ready(const struct channel *c);
 /* The lineage that the node was of when it was last asked, which is at the beginning and by
  * channel_ask_lineage(). */
 uint64_t channel_lineage(const struct channel *c);
-/* Ask again. A node of a list that is a replica by now ends the channel, unless it reads from one. Nothing
+/* Ask again. A node of a list that is a replica by now ends the channel. Nothing
  * happens where that is under way, or it is not ready. */
 void channel_ask_lineage(struct channel *c);
 /* The node is another server by now, as its sentinels say: whoever has it should end it. */

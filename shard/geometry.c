@@ -331,3 +331,18 @@ uint64_t geometry_memory(const struct geometry *g)
 {
     return g->shards * string_memory(geometry_shard_bytes(g));
 }
+
+static uint64_t shard_bytes_log(const struct geometry *g)
+{
+    return (uint64_t)geometry_shard_bytes(g) + g->block_bits / 8;
+}
+
+uint64_t geometry_bytes_log(const struct geometry *g)
+{
+    return g->shards * shard_bytes_log(g);
+}
+
+uint64_t geometry_memory_log(const struct geometry *g)
+{
+    return g->shards * string_memory(shard_bytes_log(g));
+}

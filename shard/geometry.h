@@ -64,6 +64,10 @@ uint64_t geometry_bytes(const struct geometry *g);
  */
 uint64_t geometry_memory(const struct geometry *g);
 
+/* The same two of shards that begin with a header of one block. */
+uint64_t geometry_bytes_log(const struct geometry *g);
+uint64_t geometry_memory_log(const struct geometry *g);
+
 /* Bits per key of a classic Bloom filter with ideal k: -ln(rate) / ln(2)^2. */
 double geometry_classic_bits(double rate);
 #endif

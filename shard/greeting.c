@@ -19,9 +19,9 @@ static void command(struct buffer *out, const char *const *words, size_t count)
 const char greeting_ask_lineage[] = "*2\r\n$4\r\nINFO\r\n$11\r\nreplication\r\n";
 
 struct greeting greeting_write(struct buffer *out, const struct nodes *nodes, const struct node *n,
-                               const char *name, bool replica)
+                               const char *name)
 {
-    struct greeting g = {.watches = n->watches, .cluster = nodes->cluster != NULL, .replica = replica};
+    struct greeting g = {.watches = n->watches, .cluster = nodes->cluster != NULL};
     if (n->password[0] != '\0' && n->user[0] != '\0') {
         command(out, (const char *const[]){"AUTH", n->user, n->password}, 3);
         g.count++;
@@ -38,10 +38,6 @@ struct greeting greeting_write(struct buffer *out, const struct nodes *nodes, co
     g.naming = g.count;
     if (name != NULL) {
         command(out, (const char *const[]){"CLIENT", "SETNAME", name}, 3);
-        g.count++;
-    }
-    if (replica && g.cluster) {
-        command(out, (const char *const[]){"READONLY"}, 1);
         g.count++;
     }
     if (!g.watches) {
@@ -72,11 +68,9 @@ enum err greeting_judge_lineage(bool cluster, const redisReply *reply, uint64_t 
 enum err greeting_judge(struct greeting *g, unsigned i, const redisReply *reply, struct error *e)
 {
     if (i + 1 == g->count && !g->watches)
-        return greeting_judge_lineage(g->cluster || g->replica, reply, &g->lineage, e);
+        return greeting_judge_lineage(g->cluster, reply, &g->lineage, e);
     if (reply->type != REDIS_REPLY_ERROR)
         return ERR_OK;
-    if (g->replica && g->cluster && i + 2 == g->count)
-        return error_set(e, ERR_REFUSED, "%s (to read from a replica the user needs +readonly)", reply->str);
     /* Without a login nothing else is allowed either. */
     if (i == g->naming && strncmp(reply->str, "NOAUTH", 6) != 0)
         return ERR_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SHARD_GREETING_H
 #define SHARD_GREETING_H
-/* What a connection to a node begins with: AUTH, SELECT, CLIENT SETNAME, READONLY, INFO replication, and what
+/* What a connection to a node begins with: AUTH, SELECT, CLIENT SETNAME, INFO replication, and what
  * the replies mean: whether it may be used, and which lineage it talks to (lineage.h). Pure. */
 #include <hiredis/hiredis.h>
 #include "base/buffer.h"
@@ -13,14 +13,13 @@ struct greeting {
     unsigned naming;  /* which of them is that to CLIENT SETNAME, where there is a name */
     bool watches;     /* of a sentinel, which has no lineage */
     bool cluster;     /* a replica is as good as any to be asked for slots */
-    bool replica;     /* it is one that is read from */
     uint64_t lineage; /* after the last reply; 0: it is a replica */
 };
 
 /* Append the commands to @out, for @n of @nodes. @name (without blanks; NULL: none) is what CLIENT LIST
- * shows. @replica: of a connection that reads from a replica; in a cluster READONLY comes before INFO. */
+ * shows. */
 struct greeting greeting_write(struct buffer *out, const struct nodes *nodes, const struct node *n,
-                               const char *name, bool replica);
+                               const char *name);
 
 /* The reply to command @i. ERR_REFUSED: the connection must not be used; the text is Redis's.
  * ERR_UNREACHABLE: not now: a node of a list that is a replica, one that is busy. A name is for people: a

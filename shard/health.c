@@ -13,7 +13,6 @@ struct node_health {
     pthread_mutex_t lock;
     unsigned count, room;
     struct node_health_figures *row;
-    struct node_health_reads reads;
 };
 
 struct node_health *node_health_new(void)
@@ -130,64 +129,6 @@ void node_health_took(const struct nodes *nodes, const struct node *n, uint64_t 
     row->took.count++;
     row->took.sum_us += us;
     end(nodes);
-}
-
-void node_health_replica(const struct nodes *nodes, const struct node *n, const char *master, uint64_t lag_ms,
-                         uint64_t reads)
-{
-    struct node_health_figures *row = begin(nodes, n);
-    if (row == NULL)
-        return;
-    (void)snprintf(row->master, sizeof(row->master), "%s", master);
-    row->lag_ms = lag_ms;
-    row->lag_at_ms = clock_wall_us() / 1000;
-    row->reads += reads;
-    nodes->health->reads.replicas += reads;
-    end(nodes);
-}
-
-void node_health_replica_gone(const struct nodes *nodes, const struct node *n)
-{
-    struct node_health_figures *row = begin(nodes, n);
-    if (row == NULL)
-        return;
-    row->master[0] = '\0';
-    end(nodes);
-}
-
-void node_health_reasked(const struct nodes *nodes, uint64_t reads)
-{
-    if (nodes->health == NULL)
-        return;
-    (void)pthread_mutex_lock(&nodes->health->lock);
-    nodes->health->reads.reasked += reads;
-    end(nodes);
-}
-
-struct node_health_reads node_health_reads(const struct nodes *nodes)
-{
-    if (nodes->health == NULL)
-        return (struct node_health_reads){0};
-    (void)pthread_mutex_lock(&nodes->health->lock);
-    struct node_health_reads reads = nodes->health->reads;
-    end(nodes);
-    return reads;
-}
-
-bool node_health_read_replica(const struct nodes *nodes, unsigned i, struct node_health_figures *out)
-{
-    const struct node_health *h = nodes->health;
-    bool found = false;
-    if (h == NULL)
-        return false;
-    (void)pthread_mutex_lock(&nodes->health->lock);
-    for (unsigned at = 0; at < h->count && !found; at++)
-        if (h->row[at].master[0] != '\0' && i-- == 0) {
-            *out = h->row[at];
-            found = true;
-        }
-    end(nodes);
-    return found;
 }
 
 static void read_row(const struct nodes *nodes, const char *name, struct node_health_figures *out)

@@ -39,6 +39,13 @@ void latency_record(struct latency *l, uint64_t now_us, uint64_t us)
     }
 }
 
+void latency_use(struct latency *l, uint64_t now_us)
+{
+    uint64_t last = atomic_load_explicit(&l->last_us, memory_order_relaxed);
+    if (now_us > last + LATENCY_RECENT_US / 16) /* rarely: all loops share it */
+        atomic_store_explicit(&l->last_us, now_us, memory_order_relaxed);
+}
+
 static void set_figures(struct latency_figures *out, const uint64_t added[LATENCY_BUCKETS])
 {
     *out = (struct latency_figures){0};

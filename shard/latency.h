@@ -16,7 +16,7 @@ enum {
 /* Zero-initialised is empty. It only grows: a reader looks at what was added since it last did. */
 struct latency {
     atomic_uint_fast64_t bucket[LATENCY_BUCKETS];
-    atomic_uint_fast64_t last_us; /* when the last one was recorded */
+    atomic_uint_fast64_t last_us; /* when the last one was recorded, or somebody asked */
 };
 
 /* At @now_us (clock_mono_us()) one answer came @us after its command. A loop measures one command at a time
@@ -24,6 +24,9 @@ struct latency {
  * measured meanwhile, which would have waited for the rest of it, and is recorded as all of them. So figures
  * are those of commands sent evenly over the time, and a stall counts as long as it was. */
 void latency_record(struct latency *l, uint64_t now_us, uint64_t us);
+
+/* Somebody asks at @now_us, whether Redis is asked for it or not. */
+void latency_use(struct latency *l, uint64_t now_us);
 
 /* One reader's place; zero-initialise. */
 struct latency_reader {
@@ -39,6 +42,6 @@ struct latency_figures {
 void latency_read(const struct latency *l, struct latency_reader *reader, struct latency_figures *out);
 
 enum { LATENCY_RECENT_US = 1000 * 1000 };
-/* Whether anybody was answered within LATENCY_RECENT_US before @now_us. */
+/* Whether anybody asked, or was answered, within LATENCY_RECENT_US before @now_us. */
 bool latency_is_used(const struct latency *l, uint64_t now_us);
 #endif

@@ -154,7 +154,7 @@ static enum err connect_and_greet(struct node_connection *c, const char *name, u
     }
     if (state == TRANSPORT_FAILED)
         return ERR_UNREACHABLE;
-    struct greeting g = greeting_write(&c->out, c->nodes, c->node, name, false);
+    struct greeting g = greeting_write(&c->out, c->nodes, c->node, name);
     if (buffer_failed(&c->out))
         return error_set(e, ERR_NOMEM, "out of memory");
     for (unsigned i = 0; i < g.count && code == ERR_OK; i++) {

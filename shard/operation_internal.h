@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SHARD_OPERATION_INTERNAL_H
 #define SHARD_OPERATION_INTERNAL_H
-/* What catalog.c, operation.c, operation_send.c, operation_replica.c and operation_end.c share. */
+/* What catalog.c, operation.c, operation_send.c, and operation_end.c share. */
 #include <limits.h>
 #include "shard/acks.h"
 #include "shard/block_command.h"
@@ -25,7 +25,6 @@ struct operation_key {
     uint8_t waits;       /* commands of this attempt that are not answered */
     bool refused;        /* in this attempt a node that is dead did not take a command */
     bool present;        /* in a layer of the current generation, in this attempt */
-    bool at_replica;     /* in this attempt some command went to a replica */
     bool fresh[2];       /* by slot: an add of this operation set a bit that was not set */
     bool suspect; /* a master that the filter does not trust, or a shard that is unsure, said that it is
                    * absent from some layer of the current generation; of a check: in this attempt */
@@ -38,7 +37,6 @@ struct operation_command {
     uint8_t slot;
     uint8_t layer;
     uint8_t kind; /* enum block_command_kind */
-    bool unsure;  /* a replica's reply does not prove that the key is there */
 };
 
 /* The keys of an operation, sent once under one view. It lives until its last command is answered, though the
@@ -91,18 +89,6 @@ struct operation_list *catalog_retries(struct catalog *c);
 /* Send the keys that have no answer yet, under the filter's present view; operation_settle() when all replies
  * are in. */
 void operation_attempt(struct operation *op);
-
-/* Ask the master what was asked of a replica. */
-void operation_send_to_master(struct operation_command *command);
-
-/* --- operation_replica.c --- */
-/* In this attempt: later ones ask masters. */
-bool operation_asks_replicas(const struct operation *op);
-/* NULL: it did not answer. */
-void operation_take_replica(struct operation_command *command, const redisReply *reply);
-/* A command of a key that was asked of replicas, too, is answered. When all are, and no replica has proved
- * that the key is present: ask the masters. */
-void operation_ask_master(struct operation_command *command);
 
 /* --- operation.c --- */
 void operation_settle(struct operation *op);

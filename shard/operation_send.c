@@ -84,20 +84,6 @@ static void on_block(void *arg, const redisReply *reply)
     if (op != NULL) {
         op->keys[command->key].waits--;
         take_reply(command, reply);
-        if (op->keys[command->key].at_replica)
-            operation_ask_master(command);
-    }
-    answered(command->attempt);
-}
-
-static void on_replica(void *arg, const redisReply *reply)
-{
-    struct operation_command *command = arg;
-    struct operation *op = command->attempt->op;
-    if (op != NULL) {
-        op->keys[command->key].waits--;
-        operation_take_replica(command, reply);
-        operation_ask_master(command);
     }
     answered(command->attempt);
 }
@@ -178,18 +164,6 @@ static bool send_plain(struct operation *op, struct operation_command *command, 
     return true;
 }
 
-static bool send_replica(struct operation *op, struct operation_command *command, unsigned where,
-                         const struct block_command *text)
-{
-    if (!store_send_replica(catalog_store(op->catalog), where, op->filter->policy.replica_age_ms, text->text,
-                            text->length, on_replica, command))
-        return false;
-    op->attempt->outstanding++;
-    op->keys[command->key].waits++;
-    op->keys[command->key].at_replica = true;
-    return true;
-}
-
 static bool send_acked(struct operation *op, struct operation_command *command, unsigned where,
                        const struct block_command *text)
 {
@@ -205,7 +179,7 @@ static bool send_acked(struct operation *op, struct operation_command *command, 
 }
 
 static void send_one(struct operation *op, struct operation_command *slot_of, uint32_t key, unsigned slot,
-                     unsigned layer, enum block_command_kind kind, struct key_hash h, bool to_replica)
+                     unsigned layer, enum block_command_kind kind, struct key_hash h)
 {
     struct shared_view *view = op->view;
     const struct generation *g = &view->v.slot[slot];
@@ -222,8 +196,6 @@ static void send_one(struct operation *op, struct operation_command *slot_of, ui
                                           .layer = (uint8_t)layer,
                                           .kind = (uint8_t)kind};
     unsigned where = placement_where(&view->placement[slot], layer, place.shard);
-    if (to_replica && send_replica(op, slot_of, where, &text))
-        return;
     /* In a filter that is full, an add is acknowledged by what it reads. */
     if (needs_acks(op) && (kind == BLOCK_ADD || op->full) ? send_acked(op, slot_of, where, &text)
                                                           : send_plain(op, slot_of, where, &text))
@@ -231,12 +203,6 @@ static void send_one(struct operation *op, struct operation_command *slot_of, ui
     op->away = where;
     op->keys[key].state = KEY_UNSENT;
     op->keys[key].refused |= operation_is_dead(op, where);
-}
-
-void operation_send_to_master(struct operation_command *command)
-{
-    send_one(command->attempt->op, command, command->key, command->slot, command->layer, command->kind,
-             command->hash, false);
 }
 
 static bool writes(const struct operation *op)
@@ -256,7 +222,7 @@ static void send_key(struct operation *op, uint32_t i, size_t *used)
     const struct view *v = &op->view->v;
     struct operation_key *key = &op->keys[i];
     key->state = KEY_PENDING;
-    key->present = key->refused = key->at_replica = false;
+    key->present = key->refused = false;
     key->suspect &= op->kind == OPERATION_ADD;
     key->waits = 0;
     const struct generation *g = view_current(v);
@@ -264,11 +230,11 @@ static void send_key(struct operation *op, uint32_t i, size_t *used)
     unsigned written = writes(op) ? generation_written_layer(g) : GENERATION_LAYERS_MAX;
     for (unsigned layer = 0; layer < g->layer_count; layer++)
         send_one(op, &op->attempt->commands[(*used)++], i, v->current, layer,
-                 layer == written ? BLOCK_ADD : BLOCK_READ, h, operation_asks_replicas(op));
+                 layer == written ? BLOCK_ADD : BLOCK_READ, h);
     const struct generation *other = view_alternate(v);
     if (writes(op) && phase_row(v->phase)->writes_alternate && other != NULL)
         send_one(op, &op->attempt->commands[(*used)++], i, 1 - v->current, generation_written_layer(other),
-                 BLOCK_ADD, hash_key(other->seed, key->bytes, key->length), false);
+                 BLOCK_ADD, hash_key(other->seed, key->bytes, key->length));
 }
 
 /* How many keys may be sent now. An add to a filter without a source must not pass its layer's capacity, or

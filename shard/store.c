@@ -32,7 +32,6 @@ void store_peer_init(struct store_peer *p, struct store *s, const struct node *n
 
 void store_peer_fini(struct store_peer *p)
 {
-    store_replicas_fini(p); /* first: what they do not answer is asked of the master */
     struct channel *channel = p->channel;
     p->channel = NULL;
     channel_close(channel);
@@ -113,18 +112,13 @@ static void on_closed(void *arg, enum err code, const char *why)
     peer_down(p, why);
 }
 
-static void on_told(void *arg, const redisReply *info, uint64_t asked_at)
-{
-    store_replicas_told(arg, info, asked_at);
-}
-
 static void peer_connect(struct store_peer *p)
 {
     uint64_t now = clock_mono_us();
     if (p->store->closing || now < p->next_attempt)
         return;
     const struct channel_events events = {
-        .ready = on_ready, .closed = on_closed, .arg = p, .replying = &p->store->replying, .told = on_told};
+        .ready = on_ready, .closed = on_closed, .arg = p, .replying = &p->store->replying};
     p->since = now;
     p->ping_pending = false;
     p->channel = channel_open(p->store->base, p->store->nodes, &p->node, "twinbloom-worker", &events);
@@ -178,7 +172,6 @@ static void watch_connection(struct store_peer *p, uint64_t now)
 void store_peer_tick(struct store_peer *p, uint64_t now)
 {
     watch_connection(p, now);
-    store_replicas_tick(p, now);
     if (p->channel != NULL)
         ask_lineage(p, now, channel_lineage(p->channel) == 0 ? DOUBT_US : LINEAGE_US);
 }
@@ -193,9 +186,6 @@ static void on_tick(evutil_socket_t fd, short events, void *arg)
         store_peer_tick(&s->peer[i], now);
     if (s->route != NULL)
         store_route_tick(s, now);
-    if (s->reasked > 0)
-        node_health_reasked(s->nodes, s->reasked);
-    s->reasked = 0;
 }
 
 /* --- the store --- */
@@ -230,8 +220,6 @@ void store_free(struct store *s)
     if (s == NULL)
         return;
     s->closing = true;
-    for (unsigned i = 0; s->peer != NULL && i < s->nodes->count; i++)
-        store_replicas_fini(&s->peer[i]);
     for (unsigned i = 0; s->peer != NULL && i < s->nodes->count; i++)
         store_peer_fini(&s->peer[i]);
     if (s->route != NULL)
@@ -327,9 +315,4 @@ uint64_t store_server(const struct store *s, unsigned where)
     const struct store_peer *p = listed ? &s->peer[where] : NULL;
     uint64_t lineage = p == NULL || p->channel == NULL ? 0 : channel_lineage(p->channel);
     return lineage == 0 ? 0 : lineage + p->connections;
-}
-
-void store_count_reasked(struct store *s, unsigned reads)
-{
-    s->reasked += reads;
 }

@@ -50,15 +50,6 @@ unsigned store_send_together(struct store *s, unsigned where, struct slot_redire
  */
 bool store_same_node(struct store *s, unsigned a, unsigned b);
 
-/* As store_send(), a read of one key: to some replica of the node, none that lacks anything that the node had
- * done @max_age_ms ago. Replies of masters and of replicas come in no order between them; this one is told as
- * it is, an error or MOVED too, and NULL where a replica did not answer for a fraction of the time that a
- * node is given. False: there is no such replica now; @fn is not called. */
-bool store_send_replica(struct store *s, unsigned where, unsigned max_age_ms, const char *command,
-                        size_t length, store_reply_fn *fn, void *arg);
-/* So many of these are asked of the node now, for people. */
-void store_count_reasked(struct store *s, unsigned reads);
-
 /* Call @fn(@arg) when every command that was sent before to a node is answered (but for those that a cluster
  * sends on at this moment), or will never be. False: nothing is under way, or no memory; @fn is not called.
  */

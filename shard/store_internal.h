@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SHARD_STORE_INTERNAL_H
 #define SHARD_STORE_INTERNAL_H
-/* What store.c (connections, lists of nodes), store_route.c (clusters), store_replicas.c and store_state.c
- * share. */
+/* What store.c (connections, lists of nodes), store_route.c (clusters) and store_state.c share. */
 #include "shard/channel.h"
 #include "shard/slots.h"
 #include "shard/store.h"
 
 struct store_route;
 struct ack_line;
-struct store_replicas;
 
 struct store_peer {
     struct store *store;
@@ -33,7 +31,6 @@ struct store_peer {
     uint64_t sample_sent;
     uint64_t sampled_at; /* when one was last recorded */
     struct ack_line *acks;
-    struct store_replicas *replicas; /* NULL: nobody reads from them */
 };
 
 struct store {
@@ -43,7 +40,6 @@ struct store {
     struct event *timer;
     unsigned timeout_ms;
     bool closing;
-    uint64_t reasked;          /* reads, since the last turn of the timer: for health.h */
     uint64_t replying;         /* the lineage of the reply that is told */
     struct store_peer *peer;   /* of the list of nodes */
     struct store_route *route; /* NULL: there is no cluster */
@@ -71,13 +67,6 @@ void store_acks_tick(struct store_peer *p, uint64_t now);
 /* What is pending is told. */
 void store_acks_fini(struct store_peer *p);
 
-/* --- store_replicas.c --- */
-void store_replicas_tick(struct store_peer *p, uint64_t now);
-/* The master has answered INFO replication. */
-void store_replicas_told(struct store_peer *p, const redisReply *info, uint64_t asked_at);
-/* What is pending is told. */
-void store_replicas_fini(struct store_peer *p);
-
 /* --- store_route.c --- */
 struct store_route *store_route_new(void);
 void store_route_free(struct store *s);
@@ -104,6 +93,4 @@ uint64_t store_route_blind_us(const struct store *s);
 uint64_t store_route_redirected(const struct store *s);
 /* Of the map that is routed by; 0: there is none. */
 uint64_t store_route_version(const struct store *s);
-/* The @i-th replica that the map has of that master; NULL: there are no more. */
-const struct slot_node *store_route_replica(const struct store *s, const struct node *master, unsigned i);
 #endif

@@ -57,8 +57,6 @@ void store_route_free(struct store *s)
 {
     struct store_route *r = s->route;
     for (unsigned i = 0; i < r->count; i++)
-        store_replicas_fini(r->peer[i]);
-    for (unsigned i = 0; i < r->count; i++)
         store_peer_fini(r->peer[i]);
     if (r->asking)
         cluster_refreshed(s->nodes->cluster, NULL);
@@ -484,14 +482,4 @@ uint64_t store_route_redirected(const struct store *s)
 uint64_t store_route_version(const struct store *s)
 {
     return s->route->version;
-}
-
-const struct slot_node *store_route_replica(const struct store *s, const struct node *master, unsigned i)
-{
-    const struct slot_map *m = &s->route->map;
-    unsigned of = slot_map_find(m, master->host, master->port);
-    for (unsigned at = 0; of < m->count && at < m->count; at++)
-        if (m->node[at].replica && m->node[at].master == of && i-- == 0)
-            return &m->node[at];
-    return NULL;
 }

@@ -13,12 +13,13 @@ enum output_color sheet_color(const char *state)
     static const struct {
         const char *state;
         enum output_color color;
-    } colors[] = {{"serving", COLOR_GOOD},    {"done", COLOR_GOOD},    {"passed", COLOR_GOOD},
-                  {"building", COLOR_WARN},   {"running", COLOR_WARN}, {"waiting", COLOR_WARN},
-                  {"aborted", COLOR_WARN},    {"healed", COLOR_WARN},  {"degraded", COLOR_BAD},
-                  {"unreachable", COLOR_BAD}, {"failed", COLOR_BAD},   {"up", COLOR_GOOD},
-                  {"down", COLOR_BAD},        {"none", COLOR_QUIET},   {"stale", COLOR_WARN},
-                  {"never", COLOR_QUIET},     {"not built", COLOR_BAD}};
+    } colors[] = {{"serving", COLOR_GOOD},    {"done", COLOR_GOOD},     {"passed", COLOR_GOOD},
+                  {"building", COLOR_WARN},   {"running", COLOR_WARN},  {"waiting", COLOR_WARN},
+                  {"aborted", COLOR_WARN},    {"healed", COLOR_WARN},   {"degraded", COLOR_BAD},
+                  {"unreachable", COLOR_BAD}, {"failed", COLOR_BAD},    {"up", COLOR_GOOD},
+                  {"down", COLOR_BAD},        {"none", COLOR_QUIET},    {"stale", COLOR_WARN},
+                  {"never", COLOR_QUIET},     {"not built", COLOR_BAD}, {"open", COLOR_GOOD},
+                  {"opening", COLOR_WARN},    {"closed", COLOR_BAD}};
     for (size_t i = 0; i < sizeof(colors) / sizeof(colors[0]); i++)
         if (strcmp(colors[i].state, state) == 0)
             return colors[i].color;
@@ -109,17 +110,33 @@ static bool is_hidden(const redisReply *list, const char *field)
 {
     static const struct {
         const char *field, *value;
-    } usual[] = {
-        {"has_layers", "0"},         {"expand_at_dead_ratio", "0"}, {"job_dead_keys_at_build", "0"},
-        {"job_hold", "0"},           {"job_paused", "0"},           {"job_verify_added", "0"},
-        {"job_verify_missing", "0"}, {"lost_shards", "0"},          {"job_rows_per_second_limit", "0"},
-        {"job_skipped_null", "0"},   {"mutex_ttl_ms", "0"},         {"job_skipped_empty", "0"},
-        {"job_eta_seconds", "0"},    {"job_partitions", "1"},       {"follow_state", "none"},
-        {"degraded", "0"},           {"expand_at_ratio", "0"}};
-    char text[8];
+    } usual[] = {{"has_layers", "0"},
+                 {"expand_at_dead_ratio", "0"},
+                 {"job_dead_keys_at_build", "0"},
+                 {"job_hold", "0"},
+                 {"job_paused", "0"},
+                 {"job_verify_added", "0"},
+                 {"job_verify_missing", "0"},
+                 {"lost_shards", "0"},
+                 {"job_rows_per_second_limit", "0"},
+                 {"job_skipped_null", "0"},
+                 {"mutex_ttl_ms", "0"},
+                 {"job_skipped_empty", "0"},
+                 {"job_eta_seconds", "0"},
+                 {"job_partitions", "1"},
+                 {"follow_state", "none"},
+                 {"degraded", "0"},
+                 {"expand_at_ratio", "0"},
+                 {"loading_shards", "0"},
+                 {"loading_bytes", "0"},
+                 {"lane_state", "complete"},
+                 {"alternate_loading_shards", "0"},
+                 {"folds", "0"}};
+    char text[16];
     if (is_unknown(list, field))
         return strcmp(field, "degraded_at") == 0 || strcmp(field, "verified_at") == 0 ||
-               strcmp(field, "source_rows_at") == 0; /* it is not, or was never */
+               strcmp(field, "source_rows_at") == 0 ||
+               strcmp(field, "folded_at") == 0; /* it is not, or was never */
     if (!client_text(list, field, text, sizeof(text)))
         return true;
     for (size_t i = 0; i < sizeof(usual) / sizeof(usual[0]); i++)

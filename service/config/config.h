@@ -13,7 +13,6 @@
 
 enum { CONFIG_FILTERS_MAX = 256, CONFIG_USERS_MAX = 256 };
 enum on_lost { ON_LOST_MAYBE, ON_LOST_ERROR };
-enum read_from { READ_FROM_DEFAULT, READ_FROM_MASTER, READ_FROM_REPLICA };
 enum scan_order { SCAN_KEYSET, SCAN_CTID };
 enum follow_by { FOLLOW_BY_IDS, FOLLOW_BY_LOGICAL, FOLLOW_BY_OUTBOX };
 enum http_metrics { HTTP_METRICS_LOGIN, HTTP_METRICS_LOOPBACK, HTTP_METRICS_OPEN };
@@ -48,8 +47,6 @@ struct config_filter {
     enum on_lost on_lost;     /* default maybe */
     unsigned add_acks;        /* replicas; what [redis] says counts where it is more */
     bool add_fsync;
-    enum read_from read_from;  /* of checks; default: as [redis] says */
-    uint64_t max_staleness_ms; /* 0: as [redis] says */
     char *nodes;               /* names of those of [redis] nodes that it lies on, "": all */
 };
 
@@ -112,8 +109,6 @@ struct config {
     uint64_t redis_timeout_ms;
     unsigned add_acks; /* of all filters */
     bool add_fsync;
-    enum read_from read_from; /* of filters that do not say */
-    uint64_t max_staleness_ms;
     char *redis_ca_file, *redis_ca_dir;     /* "": the system's authorities */
     char *redis_cert_file, *redis_key_file; /* "": none */
     char *redis_server_name;                /* "": as each node's URL says */

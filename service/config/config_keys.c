@@ -130,11 +130,6 @@ const struct config_key config_keys[] = {
     R("add_fsync", CONFIG_BOOL, add_fsync, "no", 0, 0, RELOAD,
       "yes: an add is acknowledged when it is on the disk of the node, and of add_acks replicas. Needs Redis 7.2 "
       "(WAITAOF) and appendonly."),
-    R("read_from", CONFIG_READ_FROM, read_from, "master", 0, 0, RELOAD,
-      "Which server checks ask first, for filters that set nothing: master or replica. What a replica lacks is asked "
-      "of its master. default: master."),
-    R("max_staleness", CONFIG_DURATION, max_staleness_ms, "10s", 1000, 60 * 1000, RELOAD,
-      "A replica that is further behind its master than this is not read from."),
     R("tls_ca_file", CONFIG_STRING, redis_ca_file, "", 0, 0, FILE_ONLY,
       "PEM file with the authorities that the certificates of Redis servers must be signed by. Empty, with tls_ca_dir "
       "empty: the system's."),
@@ -277,10 +272,6 @@ const struct config_key config_keys[] = {
       "As in [redis], for this filter. The larger of both counts."),
     F("add_fsync", CONFIG_BOOL, add_fsync, "no", 0, 0, RELOAD,
       "As in [redis], for this filter. yes if either says so."),
-    F("read_from", CONFIG_READ_FROM, read_from, "default", 0, 0, RELOAD,
-      "Which server checks ask first: master or replica. default: as in [redis]."),
-    F("max_staleness", CONFIG_DURATION, max_staleness_ms, "0", 0, 60 * 1000, RELOAD,
-      "As in [redis], for this filter. 0: as there."),
     F("nodes", CONFIG_STRING, nodes, "", 0, 0, RELOAD,
       "Nodes of [redis] that hold its shards from its next rebuild on: host:port, comma separated. Empty: all. Not for "
       "a cluster."),

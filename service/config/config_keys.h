@@ -34,7 +34,6 @@ enum config_type {
     CONFIG_DURATION,     /* uint64_t milliseconds, with a unit */
     CONFIG_LOG_LEVEL,    /* enum log_level */
     CONFIG_ON_LOST,      /* enum on_lost */
-    CONFIG_READ_FROM,    /* enum read_from */
     CONFIG_SCAN,         /* enum scan_order */
     CONFIG_FOLLOW_BY,    /* enum follow_by */
     CONFIG_BOOL,         /* bool, yes or no */

@@ -28,8 +28,6 @@ const char *config_type_expected(enum config_type type)
         return "debug, info, warn or error";
     case CONFIG_ON_LOST:
         return "maybe or error";
-    case CONFIG_READ_FROM:
-        return "default, master or replica";
     case CONFIG_SCAN:
         return "keyset or ctid";
     case CONFIG_FOLLOW_BY:
@@ -57,7 +55,6 @@ static const char *const *words_of(enum config_type type)
 {
     static const char *const levels[] = {"debug", "info", "warn", "error", NULL};
     static const char *const on_lost[] = {"maybe", "error", NULL};
-    static const char *const read_from[] = {"default", "master", "replica", NULL};
     static const char *const scan[] = {"keyset", "ctid", NULL};
     static const char *const follow_by[] = {"ids", "logical", "outbox", NULL};
     static const char *const yes_no[] = {"no", "yes", NULL};
@@ -69,8 +66,6 @@ static const char *const *words_of(enum config_type type)
         return levels;
     case CONFIG_ON_LOST:
         return on_lost;
-    case CONFIG_READ_FROM:
-        return read_from;
     case CONFIG_SCAN:
         return scan;
     case CONFIG_FOLLOW_BY:
@@ -152,7 +147,6 @@ static bool parse_value(enum config_type type, const char *text, struct value *v
         break;
     case CONFIG_LOG_LEVEL:
     case CONFIG_ON_LOST:
-    case CONFIG_READ_FROM:
     case CONFIG_SCAN:
     case CONFIG_FOLLOW_BY:
     case CONFIG_BOOL:
@@ -197,7 +191,6 @@ static enum err set_string(const struct config_key *k, char **to, const char *te
 #define AS_UNSIGNED(type) _Static_assert(sizeof(type) == sizeof(unsigned), #type " is as large as unsigned")
 AS_UNSIGNED(enum log_level);
 AS_UNSIGNED(enum on_lost);
-AS_UNSIGNED(enum read_from);
 AS_UNSIGNED(enum scan_order);
 AS_UNSIGNED(enum follow_by);
 AS_UNSIGNED(enum client_auth);
@@ -223,7 +216,6 @@ static void store(const struct config_key *k, void *to, const struct value *v)
     case CONFIG_ROLES:
     case CONFIG_LOG_LEVEL:
     case CONFIG_ON_LOST:
-    case CONFIG_READ_FROM:
     case CONFIG_SCAN:
     case CONFIG_FOLLOW_BY:
     case CONFIG_CLIENT_AUTH:
@@ -320,7 +312,6 @@ static void format_value(enum config_type type, const struct value *v, struct bu
         break;
     case CONFIG_LOG_LEVEL:
     case CONFIG_ON_LOST:
-    case CONFIG_READ_FROM:
     case CONFIG_SCAN:
     case CONFIG_FOLLOW_BY:
     case CONFIG_BOOL:
@@ -369,7 +360,6 @@ static struct value load(const struct config_key *k, const void *base)
     case CONFIG_ROLES:
     case CONFIG_LOG_LEVEL:
     case CONFIG_ON_LOST:
-    case CONFIG_READ_FROM:
     case CONFIG_SCAN:
     case CONFIG_FOLLOW_BY:
     case CONFIG_CLIENT_AUTH:

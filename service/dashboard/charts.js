@@ -187,6 +187,10 @@ export class ShardMap {
     this.readout.append(first === last ? `shard ${first}  ` : `shards ${first}–${last}  `, b);
     if (m.fill_permille_max.length) this.readout.append(`, fullest ${percent(m.fill_permille_max[this.at] / 1000)}`);
     if (this.lost.has(this.at)) this.readout.append(`, ${this.lost.get(this.at)} lost`);
+    for (const [word, text] of [['resident', 'in memory'], ['loading', 'loading'], ['dirty', 'dirty']]) {
+      const found = (m[word] || []).find(([cell]) => cell === this.at);
+      if (found) this.readout.append(first === last ? `, ${text}` : `, ${found[1]} ${text}`);
+    }
     if (this.incomplete.has(this.at)) this.readout.append(`, ${this.incomplete.get(this.at)} being repaired`);
   }
 

@@ -43,6 +43,8 @@ export function judge(f) {
   if (f.next_attempt_at && !runs(f)) return ['bad', f.built ? 'Degraded' : 'Not built', `The next attempt is at ${time(f.next_attempt_at * 1000)}: ${f.next_attempt_reason}`];
   if (f.degraded) return ['bad', 'Degraded', f.degraded_scope || 'affected keys are answered "maybe present"'];
   if (f.redis && f.redis !== 'ok') return ['bad', 'Redis', f.redis];
+  if (f.log_error) return ['warn', 'Log', f.log_error];
+  if (f.fold_error) return ['warn', 'Not folded', f.fold_error];
   if (holds(f)) return ['warn', 'On hold', 'the new generation is ready: choose "Cut over" to switch to it'];
   if (runs(f)) return ['busy', stepWord(f), f.job_throttle_reason || f.job_waiting_for || ''];
   if (f.postgres && f.postgres !== 'ok' && f.postgres !== 'none') return ['warn', 'Postgres', f.postgres];
@@ -139,6 +141,14 @@ export function nextRebuild(f, now) {
   return f.expand_at_ratio > 0 ? `at ${percent(f.expand_at_ratio)} fill` : 'only by an operator';
 }
 
+// Of this coordinator: filters that are logs.
+function inMemory(f) {
+  if (f.log_state === 'unused') return 'nothing: nobody has asked this coordinator';
+  if (f.resident_shards === undefined) return '';
+  return `${exact(f.resident_shards)} of ${exact(f.shards)} shards, ${bytes(f.resident_bytes)}`
+    + (f.loading_shards ? `, ${exact(f.loading_shards)} loading` : '') + (f.dirty_shards ? `, ${exact(f.dirty_shards)} dirty` : '');
+}
+
 export function factsOf(f, now) {
   return [
     ['Keys', `${exact(f.keys)} of ${exact(f.capacity)}`],
@@ -148,6 +158,8 @@ export function factsOf(f, now) {
     ['Generation', f.generation === undefined ? '' : `${f.generation}, epoch ${f.epoch}, ${f.phase}`],
     ['Layers, shards', f.layers === undefined ? '' : `${f.layers}, ${exact(f.shards)} of ${bytes(f.shard_bytes)}`],
     ['Memory', bytes(f.memory_bytes)],
+    ['In memory', inMemory(f)],
+    ['Log', f.lanes ? `${bytes(f.lane_bytes)} in Redis, ${exact(f.fold_lag_entries)} entries to be folded` : ''],
     ['Nodes', f.nodes],
     ['Unreachable nodes', f.nodes_down],
     ['Source', f.table ? `${f.table}${f.source_rows !== null && f.source_rows !== undefined ? `, ${exact(f.source_rows)} rows (${f.source_rows_by})` : ''}` : 'none'],

@@ -76,6 +76,19 @@ static const struct {
     {"rebuild_expected_at", 1, METRIC_OF_FILTER_EXPECTED, true},
     {"next_attempt_at", 1, METRIC_OF_FILTER_NEXT_ATTEMPT, true},
     {"expires_at", 1, METRIC_OF_FILTER_EXPIRES, true},
+    {"resident_shards", 1, METRIC_OF_FILTER_RESIDENT, false},
+    {"loading_shards", 1, METRIC_OF_FILTER_LOADING, false},
+    {"dirty_shards", 1, METRIC_OF_FILTER_DIRTY, false},
+    {"resident_bytes", 1, METRIC_OF_FILTER_RESIDENT_BYTES, false},
+    {"loading_bytes", 1, METRIC_OF_FILTER_LOADING_BYTES, false},
+    {"dirty_bytes", 1, METRIC_OF_FILTER_DIRTY_BYTES, false},
+    {"resident_overhead_bytes", 1, METRIC_OF_FILTER_OVERHEAD, false},
+    {"lanes", 1, METRIC_OF_FILTER_LANES, false},
+    {"lane_bytes", 1, METRIC_OF_FILTER_LANE_BYTES, false},
+    {"writers", 1, METRIC_OF_FILTER_WRITERS, false},
+    {"fold_lag_entries", 1, METRIC_OF_FILTER_FOLD_LAG, false},
+    {"fold_lag_bytes", 1, METRIC_OF_FILTER_FOLD_LAG_BYTES, false},
+    {"folded_at", 1, METRIC_OF_FILTER_FOLDED, true},
     {"follow_lag_ms", 1000, METRIC_OF_TAIL_LAG, false},
     {"follow_rows", 1, METRIC_OF_TAIL_ROWS, false},
     {"job_rows", 1, METRIC_OF_JOB_ROWS, false},
@@ -142,6 +155,13 @@ static void put_phase(const struct named *n, const redisReply *status)
         put_words(n, METRIC_OF_FILTER_PHASE, words, text(status, "phase"));
 }
 
+static void put_log(const struct named *n, const redisReply *status)
+{
+    static const char *const states[] = {"opening", "open", "closed", "resting", "unused", NULL};
+    if (text(status, "log_state")[0] != '\0')
+        put_words(n, METRIC_OF_FILTER_LOG, states, text(status, "log_state"));
+}
+
 static void put_job(const struct named *n, const redisReply *status)
 {
     static const char *const states[] = {"none",   "running", "waiting", "done", "healed",
@@ -179,6 +199,7 @@ static void put_filter(struct samples *to, const redisReply *status, const char 
     double value;
     put_state(&n, text(status, "state"));
     put_phase(&n, status);
+    put_log(&n, status);
     put_flag(&n, METRIC_OF_FILTER_READY, flag(status, "ready"));
     if (text(status, "table")[0] != '\0')
         put_flag(&n, METRIC_OF_FILTER_SOURCE_UP, strcmp(text(status, "postgres"), "ok") == 0);

@@ -33,14 +33,6 @@ void metrics_of_nodes(struct service *s, struct samples *to)
         if (f.took.count > 0)
             sample_timing(to, METRIC_OF_NODE_SECONDS, &node, &f.took);
     }
-    for (unsigned i = 0; node_health_read_replica(&s->nodes, i, &f); i++)
-        if (f.lag_ms != HEALTH_LAG_UNKNOWN) {
-            const struct label node = label(f.name);
-            sample(to, METRIC_OF_REPLICA_LAG, &node, (double)f.lag_ms / 1000);
-        }
-    struct node_health_reads reads = node_health_reads(&s->nodes);
-    sample_count(to, METRIC_OF_REPLICA_READS, NULL, reads.replicas);
-    sample_count(to, METRIC_OF_REPLICA_REASKED, NULL, reads.reasked);
     struct timing_figures pages = {0};
     timing_add(&s->page_timing, &pages);
     sample_timing(to, METRIC_OF_PAGE_SECONDS, NULL, &pages);

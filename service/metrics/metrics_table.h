@@ -64,6 +64,20 @@ enum metric_type { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM, METRIC_INFO }
     X(FILTER_EXPECTED, GAUGE, "twinbloom_filter_rebuild_expected_timestamp_seconds", "seconds", "filter", "When the next rebuild is expected to start.") \
     X(FILTER_NEXT_ATTEMPT, GAUGE, "twinbloom_filter_next_attempt_timestamp_seconds", "seconds", "filter", "When the next build or healing starts, after the last one failed or was aborted.") \
     X(FILTER_EXPIRES, GAUGE, "twinbloom_filter_expire_timestamp_seconds", "seconds", "filter", "When the filter expires and is deleted.") \
+    X(FILTER_LOG, GAUGE, "twinbloom_filter_log_state", "", "filter,state", "1 for how this coordinator has the filter (opening, open, closed, resting or unused), 0 for the others.") \
+    X(FILTER_RESIDENT, GAUGE, "twinbloom_filter_resident_shards", "", "filter", "Shards that are wholly in the memory of this coordinator.") \
+    X(FILTER_LOADING, GAUGE, "twinbloom_filter_loading_shards", "", "filter", "Shards that are being loaded into the memory of this coordinator.") \
+    X(FILTER_DIRTY, GAUGE, "twinbloom_filter_dirty_shards", "", "filter", "Resident shards that have bits which Redis lacks.") \
+    X(FILTER_RESIDENT_BYTES, GAUGE, "twinbloom_filter_resident_bytes", "bytes", "filter", "Bytes of resident shards.") \
+    X(FILTER_LOADING_BYTES, GAUGE, "twinbloom_filter_loading_bytes", "bytes", "filter", "Bytes of loading shards.") \
+    X(FILTER_DIRTY_BYTES, GAUGE, "twinbloom_filter_dirty_bytes", "bytes", "filter", "Bytes of dirty shards that Redis lacks.") \
+    X(FILTER_OVERHEAD, GAUGE, "twinbloom_filter_resident_overhead_bytes", "bytes", "filter", "Memory of this coordinator beside the shards: what is known of shards that are not resident, and tables.") \
+    X(FILTER_LANES, GAUGE, "twinbloom_filter_lanes", "", "filter", "Lanes of the log.") \
+    X(FILTER_LANE_BYTES, GAUGE, "twinbloom_filter_lane_bytes", "bytes", "filter", "Memory that the lanes take in Redis, as this coordinator measured it last. At log_max of a lane adds are refused.") \
+    X(FILTER_WRITERS, GAUGE, "twinbloom_filter_writers", "", "filter", "Coordinators that are registered to append to the log.") \
+    X(FILTER_FOLD_LAG, GAUGE, "twinbloom_filter_fold_lag_entries", "", "filter", "Entries that this coordinator has read and that are not folded into shards.") \
+    X(FILTER_FOLD_LAG_BYTES, GAUGE, "twinbloom_filter_fold_lag_bytes", "bytes", "filter", "Bytes of the entries that are not folded into shards.") \
+    X(FILTER_FOLDED, GAUGE, "twinbloom_filter_folded_timestamp_seconds", "seconds", "filter", "When the log was last folded into shards.") \
     X(TAIL_RUNNING, GAUGE, "twinbloom_follow_running", "", "filter", "1: some coordinator runs the follower of the filter.") \
     X(TAIL_LAG, GAUGE, "twinbloom_follow_lag_seconds", "seconds", "filter", "How far the follower is behind the table.") \
     X(TAIL_ROWS, GAUGE, "twinbloom_follow_rows", "", "filter", "Rows that the follower has read since it started.") \
@@ -92,12 +106,9 @@ enum metric_type { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM, METRIC_INFO }
     X(NODE_SECONDS, HISTOGRAM, "twinbloom_redis_duration_seconds", "seconds", "node", "Time that the node takes to answer commands of requests. Each event loop measures one command at a time.") \
     X(NODE_MEMORY, GAUGE, "twinbloom_redis_memory_used_bytes", "bytes", "node", "Memory in use on the node, by Twinbloom and others (used_memory of Redis).") \
     X(NODE_MEMORY_MAX, GAUGE, "twinbloom_redis_memory_max_bytes", "bytes", "node", "maxmemory of the node; 0: no limit.") \
-    X(REPLICA_LAG, GAUGE, "twinbloom_redis_replica_lag_seconds", "seconds", "node", "How far the replica is behind its master.") \
-    X(REPLICA_READS, COUNTER, "twinbloom_redis_replica_reads_total", "", "", "Reads that were sent to replicas.") \
-    X(REPLICA_REASKED, COUNTER, "twinbloom_redis_replica_reads_retried_total", "", "", "Reads that were retried at the master, after a replica could not answer.") \
     X(PAGE_SECONDS, HISTOGRAM, "twinbloom_postgres_page_duration_seconds", "seconds", "", "Time to read one page of rows.") \
     X(CPU, COUNTER, "process_cpu_seconds_total", "seconds", "", "User and system CPU time of this process.") \
-    X(RESIDENT, GAUGE, "process_resident_memory_bytes", "bytes", "", "Resident memory of this process. The filters are in Redis.") \
+    X(RESIDENT, GAUGE, "process_resident_memory_bytes", "bytes", "", "Resident memory of this process, with the shards that it keeps of filters that are logs.") \
     X(VIRTUAL, GAUGE, "process_virtual_memory_bytes", "bytes", "", "Virtual memory of this process.") \
     X(FDS, GAUGE, "process_open_fds", "", "", "Open file descriptors of this process.") \
     X(FDS_MAX, GAUGE, "process_max_fds", "", "", "Largest number of open file descriptors that is allowed.") \

@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
-#include "base/random.h"
 #include "shard/request/idle.h"
 #include "shard/view/view_load.h"
 
@@ -23,8 +22,7 @@ enum { RETRY_US = 20 * 1000, RETRY_DOUBLINGS = 3 };
 static void init_lease(struct control *c, const struct control_options *o)
 {
     char owner[LEASE_OWNER_MAX];
-    uint64_t random = random_u64(); /* a process that begins again is another one */
-    (void)snprintf(owner, sizeof(owner), "%.80s/%016" PRIx64, o->owner != NULL ? o->owner : "", random);
+    lease_name(owner, o->owner != NULL ? o->owner : "", o->filter->writer);
     lease_init(&c->lease, o->thread->lease, &o->filter->names, owner,
                o->lease_ms != 0 ? o->lease_ms : LEASE_MS_DEFAULT);
 }

@@ -18,7 +18,15 @@ static bool is_known(const struct control *c, uint64_t generation, unsigned laye
     return h == NULL || h->shape.number != generation || h->shape.layer_count > layer;
 }
 
-/* While that cannot be, the generation takes more keys than it was planned for. */
+/* Who waits for room goes on without. */
+static enum err refused(struct control *c, struct held *h, enum err code)
+{
+    atomic_fetch_add(&h->refusals, 1);
+    log_filter_changed(c->filter);
+    return code;
+}
+
+/* Where that cannot be, the generation takes more keys than it was planned for: of those who wait now. */
 static enum err add_layer(struct control *c, struct held *h, bool *soon, struct error *e)
 {
     const struct grow_options o = {.generation = h->shape.number,
@@ -35,10 +43,9 @@ static enum err add_layer(struct control *c, struct held *h, bool *soon, struct 
         c->grew = h->shape.number;
         atomic_store(&c->filter->wants_look, true); /* requests wait for the layer */
     }
-    h->unbounded = code != ERR_OK && code != ERR_CONFLICT;
-    if (h->unbounded)
-        log_filter_changed(c->filter);
-    return code == ERR_CONFLICT ? ERR_OK : code; /* somebody else makes it */
+    if (code == ERR_CONFLICT) /* somebody else makes it */
+        return ERR_OK;
+    return code == ERR_OK ? ERR_OK : refused(c, h, code);
 }
 
 /* A layer has begun that the view has not: it went back. Those who know the layer put it back, and are told
@@ -135,11 +142,14 @@ enum err control_grow(struct control *c, bool *soon, struct error *e)
     struct held *h = control_held_of(c, c->view->current);
     if (h == NULL || h != c->filter->slot[c->filter->current])
         return ERR_OK;
-    if (!have_begun(h))
-        return c->folds || c->grew == h->shape.number ? mark(c, h, mark_layer, e) : control_read_tails(c, e);
+    if (!have_begun(h)) {
+        enum err code =
+            c->folds || c->grew == h->shape.number ? mark(c, h, mark_layer, e) : control_read_tails(c, e);
+        return code == ERR_OK ? ERR_OK : refused(c, h, code);
+    }
     switch (grow_decide(held_keys(h), h->shape.capacity, h->shape.layer_count, h->fixed)) {
-    case GROW_LAYER:
-        return add_layer(c, h, soon, e);
+    case GROW_LAYER: /* those who may not have it grow leave it full */
+        return atomic_load(&c->filter->waiting) > 0 ? add_layer(c, h, soon, e) : ERR_OK;
     case GROW_FULL:
         return held_is_full(h) ? ERR_OK : mark(c, h, mark_full, e);
     case GROW_NOTHING:

@@ -18,8 +18,8 @@
 #include "shard/view/retain.h"
 #include "shard/view/roll.h"
 
-/* What a writer that does not answer holds up, and how much longer than its grace it is waited for then. */
-enum control_wait { WAITS_FOR_NOTHING = 1, WAITS_FOR_LANE = 3, WAITS_FOR_SHARDS = 30 };
+/* What a writer that does not answer holds up. */
+enum control_wait { WAITS_FOR_NOTHING, WAITS_FOR_LANE, WAITS_FOR_SHARDS };
 
 /* Whether another writer is still there: they are looked at one after the other, in rounds. */
 struct control_removal {

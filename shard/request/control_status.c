@@ -131,11 +131,13 @@ void control_status(struct control *c, struct log_status *out)
         }
 }
 
-bool log_filter_shards(struct log_filter *f, resident_shard_fn *fn, void *arg)
+bool log_filter_shards(struct log_filter *f, uint64_t generation, resident_shard_fn *fn, void *arg)
 {
-    struct held *h;
+    struct held *h = NULL;
     (void)pthread_rwlock_rdlock(&f->lock);
-    h = f->slot[f->current];
+    for (unsigned s = 0; s < 2; s++)
+        if (f->slot[s] != NULL && f->slot[s]->shape.number == generation)
+            h = f->slot[s];
     if (h != NULL)
         held_keep(h);
     (void)pthread_rwlock_unlock(&f->lock);

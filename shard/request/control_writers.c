@@ -7,7 +7,11 @@
 #include <string.h>
 #include "base/clock.h"
 
-enum { TRIES = 3, ROUND_GRACES = 4 /* from the end of one round of looks to the next */ };
+enum {
+    TRIES = 3,
+    ROUND_GRACES = 4,  /* from the end of one round of looks to the next */
+    WAITING_GRACES = 3 /* for a writer that holds something up: the filter is degraded without it */
+};
 
 void control_set_registered(struct log_filter *f, bool registered)
 {
@@ -162,6 +166,28 @@ static enum err end_removal(struct control *c, bool *soon, struct error *e)
     return code;
 }
 
+/* A writer with gigabytes to write to shards' nodes reads no view meanwhile, and holds the folder's lease. */
+static enum err is_writing(struct control *c, const struct log_writer *w, bool *out, struct error *e)
+{
+    struct lease_status s;
+    enum err code = lease_look(c->link, &c->filter->names, &s, e);
+    *out = code == ERR_OK && lease_is_of(s.holder, w->id);
+    return code;
+}
+
+static enum err end_doubt(struct control *c, const struct log_writer *w, uint64_t now, bool *soon,
+                          struct error *e)
+{
+    unsigned graces = c->waits == WAITS_FOR_NOTHING ? 1 : WAITING_GRACES;
+    bool writes = false;
+    if (now - c->removal.since < graces * c->writer_grace_us)
+        return ERR_OK;
+    enum err code = is_writing(c, w, &writes, e);
+    if (writes)
+        c->removal.since = now;
+    return code == ERR_OK && !writes ? begin_removal(c, w, soon, e) : code;
+}
+
 static enum err remove_one(struct control *c, bool *soon, struct error *e)
 {
     struct control_removal *m = &c->removal;
@@ -174,7 +200,7 @@ static enum err remove_one(struct control *c, bool *soon, struct error *e)
         return ERR_OK;
     }
     if (m->step == REMOVES_IN_DOUBT)
-        return now - m->since >= c->waits * c->writer_grace_us ? begin_removal(c, w, soon, e) : ERR_OK;
+        return end_doubt(c, w, now, soon, e);
     return may_be_folded(c) ? end_removal(c, soon, e) : ERR_OK;
 }
 

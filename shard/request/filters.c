@@ -31,7 +31,8 @@ struct open_filter {
     TAILQ_ENTRY(open_filter) of_tender;
     struct open_filter *next; /* of the bucket */
     struct log_filter *log;
-    struct control *control; /* of the tender's thread; whoever reads its status has the lock */
+    pthread_mutex_t reading; /* before the filters' lock */
+    struct control *control; /* of the tender's thread; whoever reads its status holds @reading */
     struct event *timer;
     atomic_uint references; /* of workers; the first one, and that there is none, under the lock */
     bool is_listed;         /* under the lock: the name leads to it */
@@ -107,9 +108,11 @@ static void wake(void *arg)
 static void end(struct open_filter *f)
 {
     struct filters *fs = f->tender->filters;
-    (void)pthread_mutex_lock(&fs->lock);
+    (void)pthread_mutex_lock(&f->reading);
     struct control *control = f->control;
     f->control = NULL;
+    (void)pthread_mutex_unlock(&f->reading);
+    (void)pthread_mutex_lock(&fs->lock);
     unlist(f);
     (void)pthread_mutex_unlock(&fs->lock);
     control_free(control);
@@ -126,6 +129,7 @@ static bool free_if_unused(struct open_filter *f)
         return false;
     TAILQ_REMOVE(&f->tender->filter, f, of_tender);
     event_free(f->timer);
+    (void)pthread_mutex_destroy(&f->reading);
     free(f);
     return true;
 }
@@ -278,6 +282,7 @@ static void discard(struct open_filter *f)
     (void)freed;
     if (f->timer != NULL)
         event_free(f->timer);
+    (void)pthread_mutex_destroy(&f->reading);
     free(f);
 }
 
@@ -294,6 +299,7 @@ static struct open_filter *open_filter_new(struct filters *fs, const char *name,
         free(f);
         return NULL;
     }
+    (void)pthread_mutex_init(&f->reading, NULL); /* does not fail without attributes */
     f->tender = &fs->tender[XXH3_64bits(name, length) / BUCKETS % fs->options.threads];
     f->since = clock_mono_us();
     f->length = length;
@@ -381,14 +387,43 @@ uint64_t open_filter_incarnation(const struct open_filter *f)
     return log_filter_incarnation(f->log);
 }
 
-bool filters_status(struct filters *fs, const char *name, size_t length, struct log_status *out)
+bool open_filter_node(const struct open_filter *f, char out[NODE_NAME_MAX])
+{
+    return log_filter_node(f->log, out);
+}
+
+/* NULL: nobody has it open. */
+static struct open_filter *hold(struct filters *fs, const char *name, size_t length)
 {
     (void)pthread_mutex_lock(&fs->lock);
     struct open_filter *f = look_up(fs, name, length);
-    bool found = f != NULL && f->control != NULL;
+    if (f != NULL)
+        f->references++;
+    (void)pthread_mutex_unlock(&fs->lock);
+    return f;
+}
+
+/* Many shards are looked at, so the filters' lock is not held meanwhile. */
+bool filters_status(struct filters *fs, const char *name, size_t length, struct log_status *out)
+{
+    struct open_filter *f = hold(fs, name, length);
+    if (f == NULL)
+        return false;
+    (void)pthread_mutex_lock(&f->reading);
+    bool found = f->control != NULL;
     if (found)
         control_status(f->control, out);
-    (void)pthread_mutex_unlock(&fs->lock);
+    (void)pthread_mutex_unlock(&f->reading);
+    open_filter_close(f);
+    return found;
+}
+
+bool filters_shards(struct filters *fs, const char *name, size_t length, uint64_t generation,
+                    resident_shard_fn *fn, void *arg)
+{
+    struct open_filter *f = hold(fs, name, length);
+    bool found = f != NULL && log_filter_shards(f->log, generation, fn, arg);
+    open_filter_close(f);
     return found;
 }
 

@@ -48,9 +48,14 @@ bool open_filter_is_over(const struct open_filter *f);
 uint64_t open_filter_since(const struct open_filter *f);
 /* The incarnation of the filter; for whoever was answered by it. */
 uint64_t open_filter_incarnation(const struct open_filter *f);
+/* The Redis node of its shards. False: there are several, or none is known. Any thread. */
+MUST_CHECK bool open_filter_node(const struct open_filter *f, char out[NODE_NAME_MAX]);
 
 /* How the filter fares in this process; false: nobody has it open. Any thread. */
 MUST_CHECK bool filters_status(struct filters *fs, const char *name, size_t length, struct log_status *out);
+/* Each shard of that generation, as this process has it. False: it has none of it. Any thread. */
+MUST_CHECK bool filters_shards(struct filters *fs, const char *name, size_t length, uint64_t generation,
+                               resident_shard_fn *fn, void *arg);
 /* Somebody has changed the view of that filter: look at it soon. Any thread. */
 void filters_look(struct filters *fs, const char *name, size_t length);
 #endif

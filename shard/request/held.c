@@ -233,23 +233,23 @@ void held_tell_keys(struct held *h, uint64_t keys)
     h->resident->pinned_keys = 0;
 }
 
-static unsigned reserve(struct held *h, unsigned wanted)
+static unsigned reserve(struct held *h, unsigned wanted, bool beyond)
 {
     uint64_t taken = atomic_fetch_add(&h->reserved, wanted) + held_keys(h), capacity = h->capacity;
     uint64_t room = taken < capacity ? capacity - taken : 0;
-    unsigned some = room < wanted && !h->unbounded ? (unsigned)room : wanted;
+    unsigned some = room < wanted && !beyond && !h->unbounded ? (unsigned)room : wanted;
     atomic_fetch_sub(&h->reserved, wanted - some);
     return some;
 }
 
 /* Who gives some back behind the second look tells of it. */
-unsigned held_reserve(struct held *h, unsigned wanted)
+unsigned held_reserve(struct held *h, unsigned wanted, bool beyond)
 {
-    unsigned some = reserve(h, wanted);
+    unsigned some = reserve(h, wanted, beyond);
     if (some > 0)
         return some;
     h->wanted = true;
-    return reserve(h, wanted);
+    return reserve(h, wanted, beyond);
 }
 
 bool held_give_back(struct held *h, unsigned keys)

@@ -33,10 +33,12 @@ struct held {
     _Atomic uint64_t told; /* of the generation, by the latest view: another process may have counted more */
     _Atomic uint64_t capacity; /* of the layers that have begun in all lanes */
     _Atomic uint64_t
-        reserved;           /* keys that requests have sent, or are about to, and that are not applied yet */
-    _Atomic bool wanted;    /* somebody has found no room since some was given back */
-    _Atomic bool unbounded; /* it takes more keys than it has room for: no layer can be added */
-    bool fixed;             /* it does not grow (full.h) */
+        reserved;        /* keys that requests have sent, or are about to, and that are not applied yet */
+    _Atomic bool wanted; /* somebody has found no room since some was given back */
+    _Atomic bool
+        unbounded; /* it takes more keys than it has room for: it has as many layers as there can be */
+    _Atomic unsigned refusals; /* how often a layer could not be added: who waited for it goes on without */
+    bool fixed;                /* it does not grow (full.h) */
     struct log_full full[LOG_LANES_MAX]; /* of the lane's applier */
     _Atomic unsigned full_lanes;         /* that are marked */
     /* Of the view that the control has seen last, under the filter's lock: what blocks are read by. */
@@ -83,8 +85,9 @@ MUST_CHECK bool held_counted(const struct held *h, unsigned lane, struct log_id 
 /* The view has @keys where @counted were counted, in all lanes: from there on all processes count alike. */
 void held_count_from(struct held *h, uint64_t keys, uint64_t counted);
 
-/* Reserve room for up to @wanted keys, which are then sent; returns for how many. 0: there is none now. */
-unsigned held_reserve(struct held *h, unsigned wanted);
+/* Reserve room for up to @wanted keys, which are then sent; returns for how many. 0: there is none now.
+ * @beyond: for all of them, whether there is room or not. */
+unsigned held_reserve(struct held *h, unsigned wanted, bool beyond);
 /* They were applied, or will not be. True: somebody has found no room. */
 MUST_CHECK bool held_give_back(struct held *h, unsigned keys);
 /* Its capacity is reached in all lanes, and no key is added any more. */

@@ -14,9 +14,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/clock.h"
 #include "shard/request/log_filter_internal.h"
 #include "shard/resident/block_read.h"
 #include "shard/view/log_view.h"
+
+enum { AFTER_DEADLINE_MS = 1000 /* blocks have so much longer: the request's own deadline ends it */ };
 
 /* The request's keys of one lane. */
 struct lane_part {
@@ -57,6 +60,8 @@ static void tell(struct key_request *q)
 static void end(struct key_request *q, enum err code, const char *text)
 {
     q->code = code;
+    if (code != ERR_OK && !q->adds)
+        memset(q->answers, KEY_NO_ANSWER, q->count);
     if (code == ERR_OK)
         q->text[0] = '\0';
     else if (text != q->text) /* as bind_to_filter() has left it */
@@ -69,6 +74,15 @@ static void end(struct key_request *q, enum err code, const char *text)
     }
 }
 
+static bool stop_waiting(struct key_request *q)
+{
+    bool waited = q->waits_for_room;
+    q->waits_for_room = false;
+    if (waited)
+        atomic_fetch_sub(&q->filter->waiting, 1);
+    return waited;
+}
+
 static void leave(struct key_request *q)
 {
     if (q->state == REQUEST_ASKING)
@@ -76,14 +90,8 @@ static void leave(struct key_request *q)
             if (q->parts[i].is_under_way)
                 lane_cancel(&q->parts[i].asked);
     log_filter_unpark(q->filter, q);
-}
-
-void key_request_fail(struct key_request *q, enum err code, const char *text)
-{
-    leave(q);
-    q->code = code;
-    (void)snprintf(q->text, sizeof(q->text), "%s", text);
-    tell(q);
+    if (stop_waiting(q))
+        log_filter_changed(q->filter); /* who waits behind it goes on */
 }
 
 void key_cancel(struct key_request *q)
@@ -143,16 +151,46 @@ static void place_keys(struct key_request *q, uint64_t seed)
 
 enum binding { BINDING_DONE, BINDING_WAITS, BINDING_OVER };
 
-/* An add takes as much room as there is. False: there is none, until a layer begins, or the lanes are marked
- * as full. */
+/* Other adds wait for room. Whoever gives some back from now on tells of it. */
+static bool must_queue(const struct key_request *q, struct held *h)
+{
+    if (q->waits_for_room || atomic_load(&q->filter->waiting) == 0)
+        return false;
+    h->wanted = true;
+    return atomic_load(&q->filter->waiting) > 0;
+}
+
+/* An add takes as much room as there is, behind those that have waited for some: a caller's keys fit in their
+ * order. Where no layer could be added since, it takes more than there is. False: there is none, until a
+ * layer begins, or the lanes are marked as full. */
 static bool take_room(struct key_request *q, struct held *h)
 {
     q->part = q->count - q->from;
     q->only_looks = q->adds && held_is_full(h);
+    unsigned refusals = h->refusals;
+    bool beyond = q->waits_for_room && refusals != q->refusals;
     if (q->adds && !q->only_looks)
-        q->part = q->reserved = held_reserve(h, q->part);
-    if (q->part == 0)
+        q->part = q->reserved = must_queue(q, h) ? 0 : held_reserve(h, q->part, beyond);
+    if (q->room == KEY_ROOM_ENDS && q->reserved > 0 && q->part < q->count) {
+        if (held_give_back(h, q->reserved))
+            log_filter_changed(q->filter);
+        q->part = q->reserved = 0;
+    }
+    if (q->room == KEY_ROOM_LOOKS && q->part == 0) {
+        q->only_looks = true;
+        q->part = q->count - q->from;
+    }
+    if (q->part == 0 && q->room == KEY_ROOM_ENDS)
         return false;
+    if (q->part == 0) {
+        if (!q->waits_for_room) {
+            atomic_fetch_add(&q->filter->waiting, 1);
+            q->refusals = refusals;
+        }
+        q->waits_for_room = true;
+        return false;
+    }
+    (void)stop_waiting(q);
     if (q->reserved > 0)
         atomic_fetch_add(&q->filter->adding, 1);
     q->held = h;
@@ -176,6 +214,10 @@ static enum binding bind_locked(struct key_request *q, uint64_t *seed, unsigned 
         return BINDING_WAITS;
     }
     if (!take_room(q, f->slot[f->current])) {
+        q->code = ERR_FULL;
+        (void)snprintf(q->text, sizeof(q->text), "the filter has no room for the keys");
+        if (q->room == KEY_ROOM_ENDS)
+            return BINDING_OVER;
         f->wake(f->wake_arg);
         return BINDING_WAITS;
     }
@@ -345,7 +387,9 @@ static enum err ask_blocks(struct key_request *q, struct error *e)
     *q->eras = q->held->eras;
     (void)pthread_rwlock_unlock(&f->lock);
     source.eras = q->eras;
-    enum err code = block_read_start(&q->blocks, &source, p->base, p->store, (unsigned)(p->timeout_us / 1000),
+    uint64_t now = clock_mono_us();
+    unsigned left_ms = q->deadline > now ? (unsigned)((q->deadline - now) / 1000) : 0;
+    enum err code = block_read_start(&q->blocks, &source, p->base, p->store, left_ms + AFTER_DEADLINE_MS,
                                      q->hashes, q->part, on_blocks, q, e);
     if (code == ERR_OK)
         q->under_way++;
@@ -363,6 +407,16 @@ static void on_told(void *arg, const struct lane_result *result)
         count_down(q);
     else
         key_request_fail(q, result->code, result->text);
+}
+
+bool key_request_awaits_lane(const struct key_request *q, unsigned *where)
+{
+    for (unsigned i = 0; q->state == REQUEST_ASKING && i < q->parts_count; i++)
+        if (q->parts[i].is_under_way) {
+            *where = q->parts[i].asked.where;
+            return true;
+        }
+    return false;
 }
 
 static void ask_lanes(struct key_request *q)
@@ -446,6 +500,36 @@ static void answer_check(struct key_request *q, bool degraded)
     end_part(q);
 }
 
+/* A check fails: what is in memory is known, and what the blocks say that have come; where the lanes were
+ * read, of absent keys too. */
+static void answer_in_part(struct key_request *q)
+{
+    unsigned lane;
+    bool degraded, lacks = true;
+    memset(q->answers, KEY_NO_ANSWER, q->count);
+    if (q->state != REQUEST_ASKING)
+        return;
+    if (!key_request_awaits_lane(q, &lane)) {
+        (void)look(q);
+        lacks = !is_still_held(q, &degraded);
+    }
+    for (unsigned i = 0; i < q->left; i++)
+        if (q->found[i] == RESIDENT_PRESENT)
+            q->answers[q->order[i]] = KEY_PRESENT;
+        else if (q->found[i] == RESIDENT_ABSENT && !lacks)
+            q->answers[q->order[i]] = degraded ? KEY_MAYBE : KEY_ABSENT;
+}
+
+void key_request_fail(struct key_request *q, enum err code, const char *text)
+{
+    if (!q->adds)
+        answer_in_part(q);
+    leave(q);
+    q->code = code;
+    (void)snprintf(q->text, sizeof(q->text), "%s", text);
+    tell(q);
+}
+
 static void send_keys(struct key_request *q)
 {
     q->state = REQUEST_ASKING;
@@ -509,6 +593,7 @@ static bool go(struct key_request *q)
     q->is_sent = false;
     switch (bind_to_filter(q)) {
     case BINDING_OVER:
+        (void)stop_waiting(q); /* nobody can be bound any more */
         end(q, q->code, q->text);
         return false;
     case BINDING_WAITS:
@@ -535,7 +620,7 @@ void key_request_go_on(struct key_request *q)
 
 static bool begin(struct request_port *p, struct log_filter *f, struct key_request *q,
                   const struct request_key *keys, unsigned count, uint8_t *answers, bool adds,
-                  key_done_fn *done, void *arg)
+                  enum key_room room, key_done_fn *done, void *arg)
 {
     assert(count > 0 && count <= KEY_REQUEST_MAX);
     *q = (struct key_request){.filter = f,
@@ -543,6 +628,7 @@ static bool begin(struct request_port *p, struct log_filter *f, struct key_reque
                               .count = count,
                               .answers = answers,
                               .adds = adds,
+                              .room = room,
                               .done = done,
                               .arg = arg};
     request_port_begin(p, q);
@@ -557,7 +643,7 @@ static bool begin(struct request_port *p, struct log_filter *f, struct key_reque
 bool key_check(struct request_port *p, struct log_filter *f, struct key_request *q,
                const struct request_key *keys, unsigned count, uint8_t *answers, key_done_fn *done, void *arg)
 {
-    bool found = begin(p, f, q, keys, count, answers, false, done, arg);
+    bool found = begin(p, f, q, keys, count, answers, false, KEY_ROOM_WAITS, done, arg);
     if (found) {
         memset(answers, KEY_PRESENT, count);
         TAILQ_REMOVE(&p->active, q, active);
@@ -569,7 +655,14 @@ bool key_check(struct request_port *p, struct log_filter *f, struct key_request 
 void key_add(struct request_port *p, struct log_filter *f, struct key_request *q,
              const struct request_key *keys, unsigned count, uint8_t *answers, key_done_fn *done, void *arg)
 {
-    (void)begin(p, f, q, keys, count, answers, true, done, arg);
+    (void)begin(p, f, q, keys, count, answers, true, KEY_ROOM_WAITS, done, arg);
+}
+
+void key_add_bounded(struct request_port *p, struct log_filter *f, struct key_request *q,
+                     const struct request_key *keys, unsigned count, uint8_t *answers, enum key_room room,
+                     key_done_fn *done, void *arg)
+{
+    (void)begin(p, f, q, keys, count, answers, true, room, done, arg);
 }
 
 bool key_request_is_in_order(const struct key_request *q)

@@ -16,12 +16,13 @@ enum { KEY_REQUEST_MAX = LANE_REQUEST_KEYS_MAX /* keys */ };
 enum key_answer {
     KEY_ABSENT, /* no add of it was acknowledged before the check began */
     KEY_PRESENT,
-    KEY_MAYBE,   /* it was not found, and the filter may have lost acknowledged keys */
-    KEY_ADDED,   /* it was not there before, as the log has it */
-    KEY_OLD,     /* it was, or seemed to be */
-    KEY_NO_ROOM, /* it is not there, and was not added: the filter does not grow, and is full */
-    KEY_UNSURE   /* it is there now; the lanes broke meanwhile, another generation answers, or the filter may
-                  * have lost acknowledged keys, so that nobody can tell whether it was before */
+    KEY_MAYBE,     /* it was not found, and the filter may have lost acknowledged keys */
+    KEY_ADDED,     /* it was not there before, as the log has it */
+    KEY_OLD,       /* it was, or seemed to be */
+    KEY_NO_ROOM,   /* it is not there, and was not added: the filter does not grow, and is full */
+    KEY_NO_ANSWER, /* of a check that failed */
+    KEY_UNSURE /* it is there now; the lanes broke meanwhile, another generation answers, or the filter may
+                * have lost acknowledged keys, so that nobody can tell whether it was before */
 };
 
 struct request_key {
@@ -29,9 +30,17 @@ struct request_key {
     size_t length;
 };
 
+/* What an add does where there is no room for all of its keys. */
+enum key_room {
+    KEY_ROOM_WAITS, /* until the filter has grown */
+    KEY_ROOM_ENDS, /* it ends with ERR_FULL before it has added any: whoever adds may not have it grow, yet */
+    KEY_ROOM_LOOKS /* it adds those that there is room for, and only looks for the others */
+};
+
 struct key_request;
 /* @code as log_filter_close() was given, of the lanes (lane_reader.h), ERR_TIMEOUT, ERR_CANCELLED, ERR_NOMEM;
- * @text says why. On error no answer counts; keys of an add may be in the filter or not. */
+ * @text says why. On error keys of an add may be in the filter or not, and have no answers; keys of a check
+ * have the answer that was known by then, or KEY_NO_ANSWER. */
 typedef void key_done_fn(void *arg, enum err code, const char *text);
 
 struct held;
@@ -40,7 +49,7 @@ struct block_read;
 
 /* In the storage of whoever asks, until it is told or cancelled; the fields are the request's. */
 struct key_request {
-    TAILQ_ENTRY(key_request) active; /* of the port, the oldest first */
+    TAILQ_ENTRY(key_request) active; /* of the port, by deadline */
     TAILQ_ENTRY(key_request) parked; /* of the filter */
     struct inbox_item ready;         /* of the port, to go on with */
     struct request_port *port;
@@ -56,6 +65,9 @@ struct key_request {
     unsigned left;     /* keys of the part; of a check: those, first in the order, that were not found yet */
     unsigned reserved; /* of the generation's room */
     bool adds, is_sent;
+    enum key_room room;
+    bool waits_for_room;
+    unsigned refusals; /* of the generation, since it waits for room */
     bool was_delayed;  /* its keys did not leave in the call that began it: a later request may be ahead of it
                         */
     bool only_looks;   /* it adds to a generation that is full */
@@ -86,6 +98,10 @@ MUST_CHECK bool key_check(struct request_port *p, struct log_filter *f, struct k
 /* Add @count keys; the same otherwise. Never told from inside this call. */
 void key_add(struct request_port *p, struct log_filter *f, struct key_request *q,
              const struct request_key *keys, unsigned count, uint8_t *answers, key_done_fn *done, void *arg);
+/* The same, with another @room than KEY_ROOM_WAITS. */
+void key_add_bounded(struct request_port *p, struct log_filter *f, struct key_request *q,
+                     const struct request_key *keys, unsigned count, uint8_t *answers, enum key_room room,
+                     key_done_fn *done, void *arg);
 /* An add that was begun, and is not told yet: its keys are on their way to their lanes, all of them, ahead of
  * those of any add that this port begins later. */
 bool key_request_is_in_order(const struct key_request *q);

@@ -210,6 +210,17 @@ uint64_t log_filter_incarnation(struct log_filter *f)
     return incarnation;
 }
 
+bool log_filter_node(struct log_filter *f, char out[NODE_NAME_MAX])
+{
+    (void)pthread_rwlock_rdlock(&f->lock);
+    const struct held *h = f->slot[f->current];
+    bool is_one = h != NULL && h->shape.node_count == 1;
+    if (is_one)
+        (void)snprintf(out, NODE_NAME_MAX, "%s", h->shape.nodes[0]);
+    (void)pthread_rwlock_unlock(&f->lock);
+    return is_one;
+}
+
 void log_filter_set_degraded(struct log_filter *f, bool degraded)
 {
     f->degradations += degraded && !f->degraded;

@@ -4,6 +4,7 @@
 /* One incarnation of a filter, as the workers of a process share it: its lanes, and the generations that the
  * lanes' entries are applied to. A control (control.h) opens it, keeps it to the view in Redis, and closes
  * it. */
+#include "shard/generation.h"
 #include "shard/nodes.h"
 #include "shard/resident/budget.h"
 
@@ -22,6 +23,9 @@ void log_filter_look(struct log_filter *f);
 bool log_filter_is_closed(struct log_filter *f);
 /* For whoever was answered by it. Any thread. */
 uint64_t log_filter_incarnation(struct log_filter *f);
+/* The node that has all shards of the generation that answers. False: there is none, or none is held. Any
+ * thread. */
+MUST_CHECK bool log_filter_node(struct log_filter *f, char out[NODE_NAME_MAX]);
 /* No request may be under way, and the control must have been freed. False: a lane is being read; call again.
  * NULL is fine. */
 MUST_CHECK bool log_filter_free(struct log_filter *f);

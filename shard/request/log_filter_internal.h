@@ -48,6 +48,7 @@ struct log_filter {
     _Atomic bool wants_writer; /* somebody wants to add, and may not yet */
     _Atomic bool wants_look;   /* the view is to be read */
     _Atomic bool rests;        /* the control does nothing until it is woken */
+    _Atomic unsigned waiting;  /* adds that have found no room: others come behind them */
     _Atomic unsigned adding;   /* adds that may send, or have sent, and are not told yet */
     _Atomic uint64_t asked_at; /* when a request came last, or up to LOG_ASKED_US later */
     _Atomic uint64_t changes;  /* how often the control has told of some */
@@ -70,8 +71,8 @@ struct request_port {
     struct event_base *base;
     struct store *store;
     struct lane_port *lanes;
-    uint64_t timeout_us;
-    struct inbox ready; /* requests to go on with, or to tell */
+    uint64_t timeout_us; /* of requests that begin */
+    struct inbox ready;  /* requests to go on with, or to tell */
     struct event *tick;
     bool ticks;  /* the tick is pending: it ends by itself, where nothing is active any more */
     bool inside; /* a call of key_check() or key_add(): nobody is told */
@@ -109,4 +110,6 @@ void request_port_begin(struct request_port *p, struct key_request *q);
 void key_request_go_on(struct key_request *q);
 /* End it with an error, wherever it is. */
 void key_request_fail(struct key_request *q, enum err code, const char *text);
+/* A lane has not answered it yet; *@where: the address of the lane's node. */
+bool key_request_awaits_lane(const struct key_request *q, unsigned *where);
 #endif

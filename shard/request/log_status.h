@@ -76,6 +76,7 @@ struct log_status {
     struct log_folder_status folder;
 };
 
-/* Each shard of the generation that answers (resident_shards()). False: none is held. Any thread. */
-MUST_CHECK bool log_filter_shards(struct log_filter *f, resident_shard_fn *fn, void *arg);
+/* Each shard of that generation (resident_shards()). False: it is not held. Any thread. */
+MUST_CHECK bool log_filter_shards(struct log_filter *f, uint64_t generation, resident_shard_fn *fn,
+                                  void *arg);
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include "base/clock.h"
@@ -20,7 +21,13 @@ void request_port_begin(struct request_port *p, struct key_request *q)
     if (!p->ticks)
         (void)event_add(p->tick, &(struct timeval){.tv_usec = TICK_MS * 1000});
     p->ticks = true;
-    TAILQ_INSERT_TAIL(&p->active, q, active);
+    struct key_request *before = TAILQ_LAST(&p->active, key_requests);
+    while (before != NULL && before->deadline > q->deadline)
+        before = TAILQ_PREV(before, key_requests, active);
+    if (before != NULL)
+        TAILQ_INSERT_AFTER(&p->active, before, q, active);
+    else
+        TAILQ_INSERT_HEAD(&p->active, q, active);
 }
 
 static void on_wake(void *arg)
@@ -31,20 +38,40 @@ static void on_wake(void *arg)
         key_request_go_on(q);
 }
 
+#define NOTHING "; nothing was acknowledged"
+
+static enum err node_reason(const char *node, const char *why, char text[200])
+{
+    if (why[0] == '\0') {
+        (void)snprintf(text, 200, "Redis node %.80s did not answer within the deadline" NOTHING, node);
+        return ERR_TIMEOUT;
+    }
+    (void)snprintf(text, 200, "Redis node %.80s is not reachable (%.60s)" NOTHING, node, why);
+    return ERR_UNREACHABLE;
+}
+
 /* What it waits for, as far as that is known. */
-static void expire(struct request_port *p, struct key_request *q)
+static enum err reason(const struct request_port *p, const struct key_request *q, char text[200])
 {
     const char *node, *why;
+    unsigned where;
+    if (key_request_awaits_lane(q, &where))
+        return node_reason(store_name(p->store, where), store_why(p->store, where), text);
+    if (store_any_down(p->store, &node, &why))
+        return node_reason(node, why, text);
+    (void)pthread_rwlock_rdlock(&q->filter->lock);
+    const char *parked = q->text[0] != '\0' ? q->text : q->filter->why;
+    (void)snprintf(text, 200, "timed out: %.150s" NOTHING,
+                   q->state == REQUEST_PARKED ? parked : "shards were not read within the deadline");
+    (void)pthread_rwlock_unlock(&q->filter->lock);
+    return ERR_TIMEOUT;
+}
+
+static void expire(struct request_port *p, struct key_request *q)
+{
     char text[200];
-    bool down = store_any_down(p->store, &node, &why);
-    if (down)
-        (void)snprintf(text, sizeof(text), "Redis node %.80s: %.90s", node, why);
-    else if (q->state == REQUEST_PARKED)
-        (void)snprintf(text, sizeof(text), "timed out: %.150s",
-                       q->text[0] != '\0' ? q->text : q->filter->why);
-    else
-        (void)snprintf(text, sizeof(text), "timed out: the log was not read within the deadline");
-    key_request_fail(q, down ? ERR_UNREACHABLE : ERR_TIMEOUT, text);
+    enum err code = reason(p, q, text);
+    key_request_fail(q, code, text);
 }
 
 static void on_tick(evutil_socket_t fd, short events, void *arg)
@@ -70,7 +97,7 @@ struct request_port *request_port_new(struct event_base *base, struct store *sto
     p->store = store;
     p->timeout_us = (uint64_t)timeout_ms * 1000;
     TAILQ_INIT(&p->active);
-    p->lanes = lane_port_new(base, store, timeout_ms);
+    p->lanes = lane_port_new(base, store, UINT_MAX); /* the deadlines are those of the requests */
     bool has_inbox = inbox_init(&p->ready, base, on_wake, p);
     p->tick = event_new(base, -1, EV_PERSIST, on_tick, p);
     if (!has_inbox || p->lanes == NULL || p->tick == NULL) {
@@ -78,6 +105,19 @@ struct request_port *request_port_new(struct event_base *base, struct store *sto
         return NULL;
     }
     return p;
+}
+
+void request_port_set_timeout(struct request_port *p, uint64_t timeout_us)
+{
+    p->timeout_us = timeout_us;
+}
+
+void request_port_bound(struct request_port *p, uint64_t timeout_us)
+{
+    struct key_request *q;
+    uint64_t latest = clock_mono_us() + timeout_us;
+    TAILQ_FOREACH(q, &p->active, active) /* stays in the order of deadlines */
+    q->deadline = q->deadline < latest ? q->deadline : latest;
 }
 
 void request_port_free(struct request_port *p)

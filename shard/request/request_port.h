@@ -3,6 +3,7 @@
 #define SHARD_REQUEST_REQUEST_PORT_H
 /* A worker's place for requests: its event loop, its connections, the deadlines of its requests, and telling
  * them in its thread. */
+#include <stdint.h>
 #include <event2/event.h>
 #include "shard/store.h"
 
@@ -11,6 +12,10 @@ struct request_port;
 /* @base and @store are borrowed; all calls, but this one, are made in the thread that runs @base. A request
  * is told after @timeout_ms at the latest. NULL: no memory. */
 struct request_port *request_port_new(struct event_base *base, struct store *store, unsigned timeout_ms);
+/* The same for requests that begin from now on. */
+void request_port_set_timeout(struct request_port *p, uint64_t timeout_us);
+/* Requests that are under way get no more time than that from now on. */
+void request_port_bound(struct request_port *p, uint64_t timeout_us);
 /* Before the store is freed. Requests are told ERR_CANCELLED. NULL is fine. */
 void request_port_free(struct request_port *p);
 #endif

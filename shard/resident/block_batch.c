@@ -231,6 +231,13 @@ static void take_info(struct batch *b, const redisReply *reply)
         b->era = info_id(reply->str, reply->len, "master_replid");
 }
 
+/* The key does not exist, or whoever makes the shard again has not come to this block, and may never. */
+static bool lacks(enum kind kind, const redisReply *reply)
+{
+    return kind == COMMAND_HEADER ? reply->len == 0
+                                  : reply->len >= 2 && reply->str[0] == '\0' && reply->str[1] == '\0';
+}
+
 static void take(struct batch *b, const struct command *c, const redisReply *reply)
 {
     struct want *w = &b->read->want[c->want];
@@ -255,7 +262,7 @@ static void take(struct batch *b, const struct command *c, const redisReply *rep
         b->code = code;
         b->why = e;
         b->at = w->at;
-        b->is_missing = code == ERR_LOST && c->kind == COMMAND_HEADER && reply->len == 0;
+        b->is_missing = code == ERR_LOST && lacks(c->kind, reply);
     }
 }
 

@@ -43,7 +43,7 @@ struct block_source {
 struct block_result {
     enum err code;
     bool is_other_era;
-    bool is_missing;    /* ERR_LOST: the shard's key does not exist */
+    bool is_missing;    /* ERR_LOST: the shard's key does not exist, or it is blank there */
     struct block_at at; /* of an error: the block that was asked for */
     const char *text;   /* valid during the call */
 };

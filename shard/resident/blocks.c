@@ -49,8 +49,10 @@ void blocks_free(struct blocks *b)
     if (b == NULL)
         return;
     assert(b->pinned == 0);
-    for (unsigned i = 0; i < STRIPES; i++)
+    for (unsigned i = 0; i < STRIPES; i++) {
+        free(b->stripe[i].buckets); /* there are some where there was no memory for a pin */
         (void)pthread_mutex_destroy(&b->stripe[i].lock);
+    }
     free(b);
 }
 

@@ -18,7 +18,7 @@ struct budget {
 
 enum {
     BUDGET_PINNED_MAX = 64 << 20,
-    BUDGET_LOAD_RATE = 400 * 1000 * 1000, /* of budget_init(): requests wait no longer for Redis than alone */
+    BUDGET_LOAD_RATE = 350 * 1000 * 1000, /* of budget_init(): requests wait no longer for Redis than alone */
     BUDGET_LOAD_BURST = 128 << 10         /* bytes that may be made up for at once */
 };
 

@@ -96,7 +96,8 @@ uint32_t load_end(struct load *l);
 /* What was not ended leaves memory. */
 void load_cancel(struct load *l);
 
-/* Ask for all pieces, no faster than the budget of @l->resident has it, and wait for them. */
+/* Ask for all pieces, no faster than the budget of @l->resident has it, and wait for them. Many of them are
+ * asked for by a thread that runs when no other one would, while that gets on. */
 void load_by_link(struct load *l, struct link *link);
 
 /* Ask for all pieces on an event loop, @window at a time, at most LOAD_WINDOW. @done is told when all were

@@ -1,12 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /* Beside requests: one piece is asked for when the process may have another one, with one more under way
- * where the node is far. A request to the same server then waits for one piece of others at most. */
+ * where the node is far. A request to the same server then waits for one piece of others at most. The thread
+ * that asks and copies gives way to every other one of the machine, as long as it gets on at all. */
 #include "shard/resident/load.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
 #include "base/clock.h"
 
-enum { WINDOW = 2 /* pieces under way */ };
+enum {
+    WINDOW = 2,          /* pieces under way */
+    FEW_BYTES = 1 << 20, /* they are copied before anybody has waited */
+    LEAST_RATE = 64      /* bytes a microsecond: slower than this, the thread gives way no longer */
+};
 
 /* Batches under way, in the order in which they were asked for: replies of one node come in it. */
 struct queue {
@@ -65,13 +73,14 @@ static void wait_for(const struct load *l, const struct load_batch *b)
         clock_sleep_us(at - now);
 }
 
-void load_by_link(struct load *l, struct link *link)
+/* Until all were asked for, or *@stops. */
+static void carry(struct load *l, struct link *link, const _Atomic bool *stops)
 {
     struct queue q = {.count = 0};
     for (unsigned i = 0; i < WINDOW; i++)
         q.batch[i] = &q.room[i];
     do {
-        while (q.pieces < WINDOW && load_next(l, 1, q.batch[q.count])) {
+        while (q.pieces < WINDOW && !atomic_load(stops) && load_next(l, 1, q.batch[q.count])) {
             wait_for(l, q.batch[q.count]);
             push(&q, link);
         }
@@ -80,4 +89,45 @@ void load_by_link(struct load *l, struct link *link)
     } while (q.count > 0);
     for (unsigned i = 0; i < WINDOW; i++)
         load_batch_fini(&q.room[i]);
+}
+
+struct carrier {
+    struct load *load;
+    struct link *link;
+    _Atomic bool stops;
+};
+
+static void *run(void *arg)
+{
+    struct carrier *c = arg;
+    const struct sched_param param = {0};
+    (void)pthread_setschedparam(pthread_self(), SCHED_IDLE, &param); /* else it takes its turn */
+    carry(c->load, c->link, &c->stops);
+    return NULL;
+}
+
+static void carry_behind_others(struct carrier *c, uint64_t bytes)
+{
+    pthread_t thread;
+    struct timespec until;
+    if (pthread_create(&thread, NULL, run, c) != 0)
+        return;
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    uint64_t us = (uint64_t)until.tv_nsec / 1000 + bytes / LEAST_RATE;
+    until.tv_sec += (time_t)(us / 1000000);
+    until.tv_nsec = (long)(us % 1000000 * 1000);
+    if (pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until) != ETIMEDOUT)
+        return;
+    atomic_store(&c->stops, true);
+    (void)pthread_join(thread, NULL);
+}
+
+void load_by_link(struct load *l, struct link *link)
+{
+    struct carrier c = {.load = l, .link = link};
+    uint64_t bytes = (uint64_t)l->count * l->resident->layer[l->layer]->shard_bytes;
+    if (bytes > FEW_BYTES)
+        carry_behind_others(&c, bytes);
+    atomic_store(&c.stops, false);
+    carry(l, link, &c.stops); /* what is left */
 }

@@ -10,6 +10,21 @@ extern const char embedded_lease_return[], embedded_lease_take[];
 
 enum { RENEWALS = 3 /* while it lasts */, PAST_END_US = 2000 /* Redis counts in whole milliseconds */ };
 
+void lease_name(char out[LEASE_OWNER_MAX], const char *owner, const uint8_t writer[LOG_WRITER_BYTES])
+{
+    int length = snprintf(out, LEASE_OWNER_MAX, "%.80s/", owner);
+    for (unsigned i = 0; i < LOG_WRITER_BYTES; i++)
+        length += snprintf(out + length, LEASE_OWNER_MAX - (size_t)length, "%02x", writer[i]);
+}
+
+bool lease_is_of(const char *holder, const uint8_t writer[LOG_WRITER_BYTES])
+{
+    char name[LEASE_OWNER_MAX];
+    const char *slash = strrchr(holder, '/');
+    lease_name(name, "", writer);
+    return slash != NULL && strcmp(slash, name) == 0;
+}
+
 void lease_init(struct lease *l, struct link *link, const struct names *names, const char *owner,
                 unsigned ttl_ms)
 {

@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include "shard/link.h"
 #include "shard/names.h"
+#include "shard/log/entry.h"
 #include "shard/script_call.h"
 
 enum { LEASE_MS_DEFAULT = 10 * 1000, LEASE_OWNER_MAX = 120, LEASE_TEXT_MAX = 200 };
@@ -34,6 +35,11 @@ struct lease {
     char holder[LEASE_OWNER_MAX]; /* who has it, as Redis said last; "": nobody */
     struct script_call call;
 };
+
+/* What a lease's holder is called: @owner, at most 80 bytes of it, and the id that it has as a writer. */
+void lease_name(char out[LEASE_OWNER_MAX], const char *owner, const uint8_t writer[LOG_WRITER_BYTES]);
+/* @holder is of that writer. */
+bool lease_is_of(const char *holder, const uint8_t writer[LOG_WRITER_BYTES]);
 
 /* @owner names this process, and no other one, also not an earlier one of it. Nothing is sent. */
 void lease_init(struct lease *l, struct link *link, const struct names *names, const char *owner,

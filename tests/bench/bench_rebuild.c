@@ -26,6 +26,10 @@ enum err rebuild_wait_built(redisContext *daemon, const char *filter, unsigned s
     struct status s;
     do {
         enum err err = observe_status(daemon, filter, &s, e);
+        if (err == ERR_PARSE) { /* it is not made yet */
+            clock_sleep_us(50000);
+            continue;
+        }
         if (err != ERR_OK)
             return err;
         if (strcasecmp(s.job_state, "failed") == 0)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* stall: how long a change of view holds up any request. Connections check and add without pause while a
  * rebuild changes the view three times; each change renames every live shard. The view in Redis is looked at
- * every few milliseconds, so that it is known when each change began and when its fence was complete. */
+ * every few milliseconds, so that it is known when each change began and when its fence was complete.
+ * With --log: the same of a cutover of a filter that is a log, and what follows it within a second. */
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 enum {
     DAEMONS_MAX = 8,
     CHANGES = 3, /* BUILDING, SWITCHED, STEADY */
+    CUTOVER_US = 1000000,
     LOOK_EVERY_US = 2000,
     BASELINE_US = 2000000,
     AFTERWARDS_US = 300000, /* what a change leaves behind still counts as its doing */
@@ -29,6 +31,7 @@ struct options {
     unsigned daemons, connections, rounds;
     uint64_t known, shards;
     double target_ms;
+    bool log;
 };
 
 struct stall {
@@ -50,12 +53,32 @@ struct look {
     char phase[24];
 };
 
+static unsigned changes_of(const struct stall *s)
+{
+    return s->options.log ? 1 : CHANGES;
+}
+
 static bool take_number(const redisReply *r, uint64_t *out)
 {
     return r->type == REDIS_REPLY_STRING && number_u64(r->str, r->len, out);
 }
 
-static enum err look_at_view(redisContext *redis, const char *filter, struct look *out, struct error *e)
+/* A log has nothing to fence: which generation is read is all. */
+static enum err look_at_log(redisContext *redis, const char *filter, struct look *out, struct error *e)
+{
+    redisReply *r =
+        redisCommand(redis, "HMGET twinbloom:{%s}:view bloom_filter_current_index bloom_filter_size", filter);
+    enum err err = ERR_OK;
+    if (r == NULL || r->type != REDIS_REPLY_ARRAY || r->elements != 2 ||
+        !take_number(r->element[0], &out->epoch) || !take_number(r->element[1], &out->shards))
+        err = error_set(e, ERR_PARSE, "the view of %s cannot be read", filter);
+    out->fenced_epoch = out->epoch;
+    (void)snprintf(out->phase, sizeof(out->phase), "the next generation");
+    freeReplyObject(r);
+    return err;
+}
+
+static enum err look_at_shards(redisContext *redis, const char *filter, struct look *out, struct error *e)
 {
     redisReply *r =
         redisCommand(redis, "HMGET twinbloom:{%s}:view epoch fenced_epoch bloom_filter_size phase", filter);
@@ -68,6 +91,12 @@ static enum err look_at_view(redisContext *redis, const char *filter, struct loo
         (void)snprintf(out->phase, sizeof(out->phase), "%s", r->element[3]->str);
     freeReplyObject(r);
     return err;
+}
+
+static enum err look_at_view(struct stall *s, struct look *out, struct error *e)
+{
+    const char *filter = s->options.filter;
+    return s->options.log ? look_at_log(s->redis, filter, out, e) : look_at_shards(s->redis, filter, out, e);
 }
 
 static enum err start_rebuild(struct stall *s, struct error *e)
@@ -85,17 +114,18 @@ static enum err watch(struct stall *s, struct change *changes, struct error *e)
 {
     struct look now = {0}, last = {0};
     uint64_t until = clock_mono_us() + LONGEST_US;
-    enum err err = look_at_view(s->redis, s->options.filter, &last, e);
+    const unsigned count = changes_of(s);
+    enum err err = look_at_view(s, &last, e);
     if (err == ERR_OK)
         err = start_rebuild(s, e);
     uint32_t sent = load_now(&s->load);
-    for (unsigned i = 0; err == ERR_OK && (i < CHANGES || last.fenced_epoch < last.epoch);) {
+    for (unsigned i = 0; err == ERR_OK && (i < count || last.fenced_epoch < last.epoch);) {
         uint32_t before = sent;
         sent = load_now(&s->load);
-        err = look_at_view(s->redis, s->options.filter, &now, e);
+        err = look_at_view(s, &now, e);
         if (err == ERR_OK && clock_mono_us() > until)
             err = error_set(e, ERR_TIMEOUT, "the rebuild is still in phase %s", now.phase);
-        if (err == ERR_OK && now.epoch != last.epoch && i < CHANGES) {
+        if (err == ERR_OK && now.epoch != last.epoch && i < count) {
             changes[i].begin = before;
             (void)snprintf(changes[i++].phase, sizeof(changes[0].phase), "%s", now.phase);
         }
@@ -122,13 +152,13 @@ static void report_round(const struct stall *s, unsigned round, const struct cha
     struct load_figures f;
     double longest = 0;
     char what[40];
-    load_look(&s->load, 0, BASELINE_US, &f);
+    load_look(&s->load, s->options.log ? BASELINE_US - CUTOVER_US : 0, BASELINE_US, &f);
     samples_add(quiet, f.longest_ms);
     (void)snprintf(what, sizeof(what), "round %u  no change", round + 1);
-    print_line(what, 0, &f, BASELINE_US / 1e6);
-    for (unsigned i = 0; i < CHANGES; i++) {
-        uint32_t end = changes[i].fenced + AFTERWARDS_US;
-        if (i + 1 < CHANGES && changes[i + 1].begin < end)
+    print_line(what, 0, &f, (s->options.log ? CUTOVER_US : BASELINE_US) / 1e6);
+    for (unsigned i = 0; i < changes_of(s); i++) {
+        uint32_t end = s->options.log ? changes[i].begin + CUTOVER_US : changes[i].fenced + AFTERWARDS_US;
+        if (i + 1 < changes_of(s) && changes[i + 1].begin < end)
             end = changes[i + 1].begin;
         load_look(&s->load, changes[i].begin, end, &f);
         (void)snprintf(what, sizeof(what), "         to %s", changes[i].phase);
@@ -160,7 +190,7 @@ static enum err one_round(struct stall *s, unsigned round, struct samples *worst
         err = watch(s, changes, e);
     }
     if (err == ERR_OK)
-        clock_sleep_us(AFTERWARDS_US);
+        clock_sleep_us(s->options.log ? CUTOVER_US : AFTERWARDS_US);
     enum err stopped = load_stop(&s->load, err == ERR_OK ? e : &later);
     if (err == ERR_OK)
         err = stopped;
@@ -178,7 +208,7 @@ static enum err connect_all(struct stall *s, struct look *view, struct error *e)
     if (err == ERR_OK)
         err = rebuild_wait_built(s->daemon, s->options.filter, BUILT_SECONDS, e);
     if (err == ERR_OK)
-        err = look_at_view(s->redis, s->options.filter, view, e);
+        err = look_at_view(s, view, e);
     double share = err == ERR_OK ? (double)view->shards / (double)s->options.shards : 1;
     if (share < 0.95 || share > 1.05)
         err = error_set(e, ERR_RANGE, "the filter has %llu shards, not about %llu",
@@ -204,15 +234,17 @@ static enum err run(struct stall *s, struct error *e)
     if (err != ERR_OK)
         return err;
     (void)printf("  longest without a change, median: %.1f ms\n", samples_median(&quiet));
-    (void)snprintf(what, sizeof(what), "longest stall of a round, median of %u, %s shards", worst.count,
+    (void)snprintf(what, sizeof(what), "longest stall of a round%s, median of %u, %s shards",
+                   s->options.log ? ", beyond that" : "", worst.count,
                    number_grouped(s->options.shards, grouped));
-    table_target(what, samples_median(&worst), "ms", true, s->options.target_ms);
+    table_target(what, samples_median(&worst) - (s->options.log ? samples_median(&quiet) : 0), "ms", true,
+                 s->options.target_ms);
     return ERR_OK;
 }
 
 static const char usage[] =
     "usage: stall --filter NAME --redis PORT --daemons PORT,... --known N --shards N --target MS\n"
-    "             [--connections N] [--rounds N]\n"
+    "             [--connections N] [--rounds N] [--log]\n"
     "tests/bench/stall starts all that it needs.\n";
 
 static const struct option long_options[] = {{"filter", required_argument, NULL, 'f'},
@@ -223,6 +255,7 @@ static const struct option long_options[] = {{"filter", required_argument, NULL,
                                              {"target", required_argument, NULL, 't'},
                                              {"connections", required_argument, NULL, 'c'},
                                              {"rounds", required_argument, NULL, 'n'},
+                                             {"log", no_argument, NULL, 'l'},
                                              {NULL, 0, NULL, 0}};
 
 static bool number(const char *text, uint64_t most, uint64_t *out)
@@ -258,6 +291,8 @@ static bool take_option(struct options *o, int option, const char *text)
         return small_number(text, LOADERS_MAX, &o->connections);
     case 'n':
         return small_number(text, ROUNDS_MAX, &o->rounds);
+    case 'l':
+        return o->log = true;
     default:
         return false;
     }

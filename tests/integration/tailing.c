@@ -68,10 +68,10 @@ uint64_t tailing_numbers(uint64_t count)
     return first;
 }
 
-void tailing_soon(unsigned d, uint64_t first, uint64_t count)
+static void arrive_within(unsigned d, uint64_t first, uint64_t count, unsigned ms)
 {
     struct error e = {""};
-    uint64_t present = 0, absent = 0, deadline = clock_mono_us() + TAILING_SOON_MS * 1000ull;
+    uint64_t present = 0, absent = 0, deadline = clock_mono_us() + ms * 1000ull;
     for (;;) {
         enum err err =
             client_mexists(&tailing.client[d], FILTER, fixture_code, first, count, &present, &absent, &e);
@@ -82,6 +82,20 @@ void tailing_soon(unsigned d, uint64_t first, uint64_t count)
                      (unsigned long long)count, (unsigned long long)absent, e.text);
         clock_sleep_us(50 * 1000);
     }
+}
+
+void tailing_soon(unsigned d, uint64_t first, uint64_t count)
+{
+    arrive_within(d, first, count, TAILING_SOON_MS);
+}
+
+void tailing_back(unsigned d, uint64_t first, uint64_t count)
+{
+    arrive_within(d, first, count, fixture_is_log() ? TAILING_ROLL_CALL_MS : TAILING_SOON_MS);
+    if (!fixture_is_log())
+        return;
+    fixture_wait(&tailing, d, "state", "serving");
+    tailing_soon(d, first, count);
 }
 
 void tailing_running(unsigned d)
@@ -281,7 +295,7 @@ void tailing_test_redis_restarted(void **state)
     fixture_insert(tailing.db, first + 500, 1500);
     clock_sleep_us(1500 * 1000);
     must(temp_redis_restart(&tailing.redis[0], true, &e), e);
-    tailing_soon(0, first, 2000);
+    tailing_back(0, first, 2000);
     tailing_running(0);
 }
 

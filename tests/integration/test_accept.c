@@ -50,7 +50,7 @@ static struct client *node(unsigned i)
 static void restart(unsigned i)
 {
     struct error e = {""};
-    must(client_ok(node(i), &e, "SAVE"), e);
+    must(client_save(node(i), &e), e);
     temp_redis_kill(&f.redis[i]);
     must(temp_redis_restart(&f.redis[i], true, &e), e);
 }
@@ -215,7 +215,7 @@ static void test_accept__by_http_is_refused_in_the_same_way(void **state)
     (void)state;
     struct error e = {""};
     posts("/v1/filters/nothing/trust", 404, "the filter does not exist");
-    must(client_ok(node(1), &e, "SAVE"), e);
+    must(client_save(node(1), &e), e);
     temp_redis_kill(&f.redis[1]);
     posts("/v1/filters/seen/trust", 503, "does not answer");
     must(temp_redis_restart(&f.redis[1], true, &e), e);

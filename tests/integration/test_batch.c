@@ -272,9 +272,13 @@ static void test_batch__whose_client_goes_away_harms_nobody(void **state)
     freeReplyObject(r);
 }
 
-/* Keys of the node that does not answer are errors, the others are answered. */
+/* Keys of the node that does not answer are errors, the others are answered. A log has its keys in memory. */
 static void some_fail(const redisReply *r, unsigned keys)
 {
+    if (fixture_is_log()) {
+        assert_int_equal(count_of(r, 1), keys);
+        return;
+    }
     size_t errors = 0;
     assert_int_equal(r->type, REDIS_REPLY_ARRAY);
     assert_int_equal(r->elements, keys);

@@ -25,6 +25,8 @@ static int setup(void **state)
     const struct daemon_options o = {.nodes = fixture.node_list,
                                      .dsn = "postgresql://app:hunter2@127.0.0.1:1/app",
                                      .service = "threads = 2\n",
+                                     /* or what is lost comes back from there */
+                                     .redis = fixture_is_log() ? "resident_memory = 0\n" : NULL,
                                      .filters = FILTERS};
     must(daemon_start(&fixture.daemon[0], &o, &e), e);
     fixture_reconnect(&fixture, 0);

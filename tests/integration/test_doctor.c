@@ -229,7 +229,7 @@ static void test_doctor__complains_of_a_replica_for_a_node(void **state)
     bool in_step = false;
     for (unsigned spent = 0; !in_step && spent < DOCTORING_WAIT_MS; spent += 100) {
         clock_sleep_us(100 * 1000);
-        in_step = strstr(alone(fixture.node_list, NULL, "add_acks = 1\nread_from = replica\n", "")->text,
+        in_step = strstr(alone(fixture.node_list, NULL, "add_acks = 1\n", "")->text,
                          "1 replicas in step, 1 needed") != NULL;
     }
     assert_true(in_step);
@@ -238,26 +238,6 @@ static void test_doctor__complains_of_a_replica_for_a_node(void **state)
          "CONFIG SET repl-backlog-size 64mb");
     ask_redis("CONFIG SET repl-backlog-size 1mb");
     says(by_command(""), "ok", "replication", "repl-backlog-size 1048576 bytes", NULL);
-    temp_redis_fini(&replica);
-}
-
-static void test_doctor__complains_of_a_replica_that_is_not_reached(void **state)
-{
-    (void)state;
-    static const char unreached[] = "its replica 127.0.0.1:1 does not answer here";
-    struct temp_redis replica = {0};
-    struct error e = {""};
-    char port[8];
-    (void)snprintf(port, sizeof(port), "%u", fixture.redis[0].port);
-    const char *const arguments[] = {"--replicaof", "127.0.0.1", port, "--replica-announce-port", "1", NULL};
-    must(temp_redis_start(&replica, arguments, &e), e);
-    const struct cli_result *r = alone(fixture.node_list, NULL, "read_from = replica\n", "");
-    for (unsigned spent = 0; strstr(r->text, unreached) == NULL && spent < DOCTORING_WAIT_MS; spent += 100) {
-        clock_sleep_us(100 * 1000);
-        r = alone(fixture.node_list, NULL, "read_from = replica\n", "");
-    }
-    says(r, "warning", "replicas", unreached, "replica-announce-port");
-    assert_null(strstr(alone(fixture.node_list, NULL, "", "")->text, unreached)); /* nobody asks replicas */
     temp_redis_fini(&replica);
 }
 
@@ -325,7 +305,6 @@ int main(void)
         cmocka_unit_test(test_doctor__is_described_by_the_page_on_installing),
         cmocka_unit_test(test_doctor__complains_of_missing_replicas),
         cmocka_unit_test(test_doctor__complains_of_a_replica_for_a_node),
-        cmocka_unit_test(test_doctor__complains_of_a_replica_that_is_not_reached),
         cmocka_unit_test(test_doctor__complains_of_clocks_that_differ),
         cmocka_unit_test(test_doctor__complains_of_a_standby_that_is_away),
         cmocka_unit_test(test_doctor__complains_of_a_node_that_is_away),

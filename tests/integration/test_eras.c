@@ -545,6 +545,69 @@ static void test_a_writer_that_is_gone__is_removed_while_others_wait(void **stat
     log_member_close(&m);
 }
 
+/* That were begun, as the lane says. */
+static unsigned removals(const struct lane *lane)
+{
+    unsigned n = 0;
+    redisReply *r = client_command(&on.client, "XRANGE %b - +", lane->key.text, lane->key.length);
+    assert_true(r != NULL && r->type == REDIS_REPLY_ARRAY);
+    for (size_t i = 0; i < r->elements; i++) {
+        const redisReply *bytes = r->element[i]->element[1]->element[1];
+        struct log_entry entry;
+        struct error e = {""};
+        must(log_entry_decode(&entry, bytes->str, bytes->len, &e), e);
+        n += entry.kind == LOG_REMOVAL;
+    }
+    freeReplyObject(r);
+    return n;
+}
+
+/* It may have gigabytes to write, and holds the folder's lease meanwhile. */
+static void test_a_writer_that_writes__is_not_removed_before_it_ends(void **state)
+{
+    struct error e = {""};
+    struct log_member m;
+    struct lease of_second;
+    struct lane lane;
+    char name[LEASE_OWNER_MAX];
+    const struct lease_report report = {.folds = 0};
+    const struct log_member_options o = {.nodes = &on.nodes,
+                                         .names = &on.names,
+                                         .memory = UINT64_MAX,
+                                         .timeout_ms = REPLY_MS,
+                                         .writer_grace_us = GONE_US,
+                                         .folds = true};
+    (void)state;
+    must(log_member_open(&m, &o, &e), e);
+    assert_int_equal(log_member_added(&m, 0, 10), 10);
+    registers(writer[1]);
+    lease_name(name, "the second", writer[1]);
+    struct link *link = link_new(&on.nodes, REPLY_MS, "second");
+    assert_non_null(link);
+    lease_init(&of_second, link, &on.names, name, LEASE_MS);
+    while (lease_take(&of_second, &report, &e) == ERR_BUSY)
+        clock_sleep_us(1000);
+    assert_true(lease_is_held(&of_second));
+    loses_what_it_had();
+    answers_the_roll_call();
+    must(log_view_lane_at(on.view, &on.names, &on.nodes, 0, &lane, &e), e);
+    clock_sleep_us(PAUSE_US);
+    load();
+    assert_non_null(log_view_writer(on.view, writer[1]));
+    assert_int_equal(removals(&lane), 0);
+    assert_int_equal(look(), ERAS_WRITE);
+    lease_give_back(&of_second);
+    lease_fini(&of_second);
+    link_free(link);
+    uint64_t until = clock_mono_us() + GUARD_MS * UINT64_C(1000);
+    while (log_view_writer(on.view, writer[1]) != NULL && clock_mono_us() < until) {
+        clock_sleep_us(5000);
+        load();
+    }
+    assert_null(log_view_writer(on.view, writer[1]));
+    log_member_close(&m);
+}
+
 /* The filter is degraded in any case. */
 static void test_a_writer_in_doubt__is_not_waited_for_where_one_lacks_memory(void **state)
 {
@@ -769,6 +832,7 @@ int main(void)
         ERAS_TEST(test_what_was_written__is_not_written_again),
         ERAS_TEST(test_writers__write_one_after_the_other),
         ERAS_TEST(test_a_writer_that_is_gone__is_removed_while_others_wait),
+        ERAS_TEST(test_a_writer_that_writes__is_not_removed_before_it_ends),
         ERAS_TEST(test_a_writer_in_doubt__is_not_waited_for_where_one_lacks_memory),
         ERAS_TEST(test_keys_of_a_degraded_filter__are_not_said_to_be_new),
         ERAS_TEST(test_a_filter_that_was_healed__is_degraded_until_it_is_loaded),

@@ -57,7 +57,8 @@ static void dump_path(char out[PATH_MAX + 32], int at)
 static void save_home(int at)
 {
     char from[PATH_MAX + 32], to[PATH_MAX + 32];
-    assert_string_equal(servers_text(&servers, 0, "SAVE"), "OK");
+    struct error e = {""};
+    must(client_save(&servers.client[0], &e), e);
     dump_path(from, -1);
     dump_path(to, at);
     copy_file(from, to);

@@ -84,7 +84,30 @@ static void fill_up(const char *filter, int64_t capacity)
         if (items < capacity)
             must(client_integer(&fixture.client[0], &ignored, &e, "BF.ADD %s more%u", filter, i), e);
     }
-    assert_int_equal(layers_of(filter), 1);
+    if (!fixture_is_log()) /* which may have the next one by now, whose beginning no lane says */
+        assert_int_equal(layers_of(filter), 1);
+}
+
+/* Each add is an entry of a log, also of a key that is there: Redis takes none. Nothing else suffers. */
+static void takes_no_entry(const char *filter)
+{
+    struct error e = {""};
+    uint64_t present = 0;
+    char add[64];
+    redisReply *r;
+    for (unsigned i = 0; i < 2; i++) {
+        (void)snprintf(add, sizeof(add), "BF.ADD %s %s", filter, i == 0 ? "c5" : "another");
+        r = client_command(&fixture.client[0], add);
+        assert_true(r != NULL && r->type == REDIS_REPLY_ERROR);
+        if (strstr(r->str, "OOM command not allowed when used memory") == NULL)
+            fail_msg("%s: %s", add, r->str);
+        freeReplyObject(r);
+    }
+    must(client_mexists(&fixture.client[0], filter, fixture_code, 0, 100, &present, NULL, &e), e);
+    assert_int_equal(present, 100);
+    int64_t found = 1;
+    must(client_integer(&fixture.client[0], &found, &e, "BF.EXISTS %s another", filter), e);
+    assert_int_equal(found, 0);
 }
 
 static void test_filter__that_cannot_grow_still_knows_its_keys(void **state)
@@ -95,6 +118,12 @@ static void test_filter__that_cannot_grow_still_knows_its_keys(void **state)
     must(client_madd(&fixture.client[0], "stuck", fixture_code, 0, 100, &e), e);
     fill_up("stuck", 100);
     nodes_are_full(true);
+    if (fixture_is_log()) {
+        takes_no_entry("stuck");
+        nodes_are_full(false);
+        takes("stuck", 1000, 0);
+        return;
+    }
     redisReply *r = client_command(&fixture.client[0], "BF.ADD stuck c5");
     assert_non_null(r);
     expect_integer(r, 0);

@@ -276,7 +276,7 @@ static void test_heal_lost__is_done_again_by_an_older_file(void **state)
     must(client_madd(&f.client[0], FILTER, fixture_code, LOSING_ROWS, 1, &e), e);
     clock_sleep_us(MARKS_US);
     must(client_open(&c, f.redis[1].port, 10000, &e), e);
-    must(client_ok(&c, &e, "SAVE"), e);
+    must(client_save(&c, &e), e);
     client_close(&c);
     fixture_sql(f.db, "COMMIT");
     losing_is_whole(&f, LOSING_ROWS + 1);

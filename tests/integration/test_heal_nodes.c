@@ -55,7 +55,7 @@ static void go_back(unsigned node)
     struct client c = {0};
     clock_sleep_us(MARKS_US);
     must(client_open(&c, f.redis[node].port, 10000, &e), e);
-    must(client_ok(&c, &e, "SAVE"), e);
+    must(client_save(&c, &e), e);
     client_close(&c);
     healing_insert_and_add(&f, 0, ROWS, ADDED, EACH);
     temp_redis_kill(&f.redis[node]);

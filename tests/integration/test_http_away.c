@@ -212,7 +212,7 @@ static void test_http__shards_of_a_redis_that_is_gone_are_not_made_up(void **sta
     assert_int_equal(r.status, 200);
     http_reply_fini(&r);
     must(client_open(&redis, fixture.redis[0].port, 5000, &e), e);
-    must(client_ok(&redis, &e, "SAVE"), e);
+    must(client_save(&redis, &e), e);
     client_close(&redis);
     temp_redis_kill(&fixture.redis[0]);
     r = wait_for("/v1/filters/h/shards", 503);

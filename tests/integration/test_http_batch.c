@@ -23,9 +23,12 @@ static struct fixture fixture;
 static int setup(void **state)
 {
     (void)state;
-    if (fixture_start(&fixture,
-                      &(struct fixture_options){
-                          .nodes = 2, .daemons = 1, .service = "timeout = 1s\nhttp_timeout = 4s\n"}) != 0)
+    /* A log that is in memory answers without the nodes (test_log_away). */
+    if (fixture_start(&fixture, &(struct fixture_options){
+                                    .nodes = 2,
+                                    .daemons = 1,
+                                    .service = "timeout = 1s\nhttp_timeout = 4s\n",
+                                    .redis_lines = fixture_is_log() ? "resident_memory = 0\n" : NULL}) != 0)
         return -1;
     fixture_ask(&fixture, 0, "BF.RESERVE wide 0.001 200000"); /* shards on both nodes */
     return 0;
@@ -125,6 +128,13 @@ static void some_fail(struct http_reply *r, unsigned keys, bool value)
     assert_in_range(errors, keys / 5, keys - keys / 5);
 }
 
+static void all_fail(struct http_reply *r)
+{
+    assert_in_range(r->status, 503, 504);
+    assert_non_null(strstr(r->body, "nothing was acknowledged"));
+    http_reply_fini(r);
+}
+
 static void test_http_batch__a_node_that_does_not_answer_costs_its_keys_alone(void **state)
 {
     (void)state;
@@ -137,7 +147,10 @@ static void test_http_batch__a_node_that_does_not_answer_costs_its_keys_alone(vo
     continue_node(1);
     some_fail(&few, FEW, true);
     some_fail(&many, KEYS, true);
-    some_fail(&added, KEYS, false);
+    if (fixture_is_log()) /* keys that are added together are one entry, with the blocks of all of them */
+        all_fail(&added);
+    else
+        some_fail(&added, KEYS, false);
     is_back();
 }
 
@@ -151,10 +164,8 @@ static void test_http_batch__is_a_problem_where_no_key_is_answered(void **state)
     uint64_t took = clock_mono_us() - began;
     continue_node(0);
     continue_node(1);
-    assert_in_range(r.status, 503, 504);
-    assert_non_null(strstr(r.body, "nothing was acknowledged"));
+    all_fail(&r);
     assert_true(took < 3500 * 1000); /* the first slice tells, not the deadline of the whole */
-    http_reply_fini(&r);
     is_back();
 }
 
@@ -190,10 +201,18 @@ static void test_http_batch__room_that_is_made_too_late_is_dropped(void **state)
     }
     struct http_reply r = post("/v1/filters/small/add", KEYS);
     continue_node(1);
-    is_late(&r);
+    if (fixture_is_log()) /* each add tells that it found no room in time, not the whole */
+        all_fail(&r);
+    else
+        is_late(&r);
     for (unsigned i = 0; i < COUNTS; i++)
         raw_close(fd[i]);
     r = post("/v1/filters/small/add", KEYS);
+    for (unsigned i = 0;
+         fixture_is_log() && i < 10 && (r.status != 200 || strstr(r.body, "\"code\"") != NULL); i++) {
+        http_reply_fini(&r); /* the control makes room when it has the node again */
+        r = post("/v1/filters/small/add", KEYS);
+    }
     json_decref(results_of(&r));
     is_all("/v1/filters/small/check", KEYS, true);
     is_back();

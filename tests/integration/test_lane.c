@@ -466,7 +466,7 @@ static void test_the_era__changes_when_the_server_starts_again(void **state)
     struct error e = {""};
     (void)state;
     appends_as(TAIL_COMPLETE);
-    must(client_ok(&w.client, &e, "SAVE"), e);
+    must(client_save(&w.client, &e), e);
     add_unseen(1); /* acknowledged to somebody, and not in the file */
     temp_redis_kill(&w.redis);
     client_close(&w.client);

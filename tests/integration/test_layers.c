@@ -139,18 +139,21 @@ static void test_generation_that_is_built__gets_a_layer_when_more_comes_than_was
     set_gate(false);
     fixture_wait(&fixture, 0, "job_state", "done");
     assert_true(fixture_generation(&fixture, 0) > before);
-    char *log = process_log(&fixture.daemon[0].process);
-    assert_non_null(strstr(log, "layers=2"));
-    assert_non_null(strstr(log, "event=layer_opened"));
-    free(log);
+    if (!fixture_is_log()) { /* which builds one layer, and is rebuilt at once */
+        char *log = process_log(&fixture.daemon[0].process);
+        assert_non_null(strstr(log, "layers=2"));
+        assert_non_null(strstr(log, "event=layer_opened"));
+        free(log);
+        rate_is_bounded(0, 1.5);
+    }
     present_everywhere(0, ROWS);
     present_everywhere(FIRST, 6000);
-    rate_is_bounded(0, 1.5);
     wait_least(0, "generation", before + 2);
     fixture_wait(&fixture, 0, "phase", "STEADY");
     assert_int_equal(number(0, "layers"), 1);
     present_everywhere(0, ROWS);
     present_everywhere(FIRST, 6000);
+    rate_is_bounded(0, 1.5);
 }
 
 /* The same, and its driver is killed after the layer has come: another one reads on where the checkpoint
@@ -165,7 +168,8 @@ static void test_generation_that_is_built__keeps_its_layers_when_another_driver_
     fixture_ask(&fixture, 0, "TB.REBUILD " FILTER " CAPACITY 21000 HOLD");
     fixture_wait(&fixture, 1, "job_step", "scan");
     add(1, FIRST, 21500);
-    wait_least(1, "alternate_capacity", 21001);
+    if (!fixture_is_log())
+        wait_least(1, "alternate_capacity", 21001);
     client_close(&fixture.client[0]);
     daemon_kill(&fixture.daemon[0]);
     set_gate(false);

@@ -154,7 +154,7 @@ static void behind_a_layer(uint64_t memory)
     assert_int_equal(log_member_added(folder, 0, BATCH), BATCH);
     assert_int_equal(log_member_added(other, BATCH, BATCH), BATCH);
     clock_sleep_us(300 * 1000); /* it is folded, and trimmed */
-    must(client_ok(&client, &e, "SAVE"), e);
+    must(client_save(&client, &e), e);
     grows();
     wait_for_layers(2);
     assert_int_equal(log_member_added(folder, 2 * BATCH, BATCH), BATCH);

@@ -50,6 +50,7 @@ static void test_shards__tells_how_full_each_is(void **state)
     assert_in_range(number_behind(r.body, "\"keys\":"), 950, 1050);
     assert_int_equal(number_behind(r.body, "\"shards_per_cell\":"), 1);
     assert_non_null(strstr(r.body, "\"lost\":[],\"incomplete\":[]"));
+    assert_null(strstr(r.body, "\"resident\":")); /* nobody has asked this coordinator */
     const char *at = strstr(r.body, "\"fill_permille\":[");
     assert_non_null(at);
     unsigned shards = (unsigned)number_behind(r.body, "\"shards\":"), seen = 0;
@@ -64,6 +65,31 @@ static void test_shards__tells_how_full_each_is(void **state)
     assert_int_equal(seen, shards);
     assert_true(shards > 1);
     assert_in_range(sum / shards, 475, 525);
+    http_reply_fini(&r);
+}
+
+static void test_shards__tells_what_the_coordinator_has_in_memory(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    int64_t shards;
+    fixture_ask(&keyspace.fixture, 0, "BF.RESERVE near 0.001 10000 NONSCALING");
+    keyspace_add(0, "near", 0, 5000); /* as many as are folded at once */
+    struct client *c = &keyspace.fixture.client[0];
+    must(client_status_number(c, "near", "shards", &shards, &e), e);
+    must(client_wait_status_least(c, "near", "resident_shards", shards, 30000, &e), e);
+    must(client_wait_status(c, "near", "fold_lag_entries", "0", 30000, &e), e);
+    struct http_reply r =
+        http_ask(keyspace.fixture.daemon[0].http_port, "GET", "/v1/filters/near/shards", NULL);
+    assert_int_equal(r.status, 200);
+    const char *at = strstr(r.body, "\"resident\":[");
+    assert_non_null(at);
+    assert_int_equal(strncmp(at, "\"resident\":[[0,1],[1,1]", 23), 0);
+    unsigned resident = 0;
+    for (at = strchr(at, '['); *at != '\0' && strncmp(at, "]]", 2) != 0; at++)
+        resident += strncmp(at, ",1]", 3) == 0;
+    assert_int_equal(resident, shards);
+    assert_non_null(strstr(r.body, "\"loading\":[],\"dirty\":[]"));
     http_reply_fini(&r);
 }
 
@@ -97,6 +123,7 @@ int main(void)
         cmocka_unit_test(test_tb_count__has_what_was_added_just_now),
         cmocka_unit_test(test_tb_count__estimates_over_all_layers),
         cmocka_unit_test(test_shards__tells_how_full_each_is),
+        cmocka_unit_test(test_shards__tells_what_the_coordinator_has_in_memory),
         cmocka_unit_test(test_shards__names_one_that_is_lost),
     };
     return cmocka_run_group_tests(tests, keyspace_setup, keyspace_teardown);

@@ -191,7 +191,7 @@ static void count_shard(void *arg, const struct resident_shard *one)
 static void shards_add_up(const struct log_generation_status *g)
 {
     struct resident_status sum = {0};
-    assert_true(log_filter_shards(solo.filter, count_shard, &sum));
+    assert_true(log_filter_shards(solo.filter, g->number, count_shard, &sum));
     assert_int_equal(sum.shards, g->memory.shards);
     assert_int_equal(sum.shard_bytes, g->memory.shard_bytes);
     assert_int_equal(sum.resident, g->memory.resident);
@@ -205,7 +205,7 @@ static void test_shards_in_memory__are_counted(void **state)
     struct resident_status none = {0};
     (void)state;
     open_with(UINT64_MAX, &o);
-    assert_false(log_filter_shards(solo.filter, count_shard, &none));
+    assert_false(log_filter_shards(solo.filter, 1, count_shard, &none));
     assert_int_equal(none.shards, 0);
     solo_tend(&solo);
     const struct log_generation_status *g = read_one();
@@ -216,6 +216,7 @@ static void test_shards_in_memory__are_counted(void **state)
     assert_int_equal(g->memory.resident_bytes, g->memory.shard_bytes);
     assert_int_equal(g->memory.dirty, 0);
     shards_add_up(g);
+    assert_false(log_filter_shards(solo.filter, 2, count_shard, &none));
     assert_int_equal(solo_ask(&solo, true, 1), KEY_ADDED);
     g = read_one();
     assert_int_equal(g->memory.dirty, 1);
@@ -282,7 +283,7 @@ static void *ask_always(void *arg)
     while (!atomic_load(&ends)) {
         struct resident_status sum = {0};
         control_status(solo.control, mine);
-        if (log_filter_shards(solo.filter, count_shard, &sum))
+        if (log_filter_shards(solo.filter, 1, count_shard, &sum))
             shards += sum.shards;
     }
     return shards > 0 ? arg : NULL;

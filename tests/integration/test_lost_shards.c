@@ -203,13 +203,8 @@ static void test_a_check_of_a_lost_shard__waits_for_it(void **state)
 }
 
 /* Whoever made it again stopped: its end is blank. */
-static void test_a_shard_that_was_made_half__is_made_again(void **state)
+static void blank_its_end(void)
 {
-    (void)state;
-    struct log_member *a = open_member(UINT64_MAX, true);
-    load(a);
-    add(a, 0, ALL);
-    wait_until(is_folded);
     const struct log_view *v = stored();
     const struct geometry *g = &v->slot[v->current].shape.layers[0].geometry;
     uint32_t half = header_shard_bytes(g) / 2 / 64 * 64, rest = header_shard_bytes(g) - half;
@@ -217,6 +212,16 @@ static void test_a_shard_that_was_made_half__is_made_again(void **state)
     freeReplyObject(
         client_command(&on.client, "SETRANGE %b %u %b", shard.text, shard.length, half, zeros, rest));
     free(zeros);
+}
+
+static void test_a_shard_that_was_made_half__is_made_again(void **state)
+{
+    (void)state;
+    struct log_member *a = open_member(UINT64_MAX, true);
+    load(a);
+    add(a, 0, ALL);
+    wait_until(is_folded);
+    blank_its_end();
     struct log_member *b = open_member(0, false);
     assert_int_equal(log_member_count(b, 0, ALL, KEY_PRESENT), ALL);
     wait_until(is_not_lost);
@@ -242,6 +247,11 @@ static void test_a_shard_that_is_damaged__is_made_again(void **state)
     assert_int_equal(log_member_count(b, 0, ALL, KEY_PRESENT), ALL);
     wait_until(is_not_lost);
     all_is_there();
+}
+
+static enum err accept_it(uint64_t *made, struct error *e)
+{
+    return lost_accept(on.link, &on.names, made, e);
 }
 
 /* Two processes without memory have added keys, all of them folded; then the shard is lost. */
@@ -271,6 +281,37 @@ static void test_a_shard_that_nobody_has__degrades_the_filter(void **state)
     assert_false(is_there());
 }
 
+/* Whoever had it ended while it made it again: keys of blocks that are blank are not waited for. */
+static void test_a_shard_that_was_made_half_and_nobody_has__degrades_the_filter(void **state)
+{
+    struct error e = {""};
+    uint64_t made = 0;
+    (void)state;
+    struct log_member *a = open_member(0, true), *b = open_member(0, false);
+    add(a, 0, ALL / 2);
+    add(b, ALL / 2, ALL / 2);
+    wait_until(is_folded);
+    blank_its_end();
+    assert_int_equal(log_member_count(b, 0, ALL, KEY_ABSENT), 0);
+    assert_true(is_degraded());
+    add(b, ALL, ALL / 2);
+    assert_int_equal(log_member_count(open_member(UINT64_MAX, false), 0, ALL, KEY_ABSENT), 0);
+    must(accept_it(&made, &e), e);
+    assert_int_equal(made, 1);
+    assert_false(is_degraded());
+    assert_int_equal(log_member_count(b, ALL, ALL / 2, KEY_PRESENT), ALL / 2);
+}
+
+/* Requests that waited go on in the middle of the control's turn; at its end the status has what it met. */
+static void wait_for_status(struct log_member *m, struct log_status *s)
+{
+    uint64_t until = clock_mono_us() + DEADLINE_US;
+    do {
+        clock_sleep_us(1000);
+        control_status(m->control, s);
+    } while (s->lost.since_ms == 0 && clock_mono_us() < until);
+}
+
 /* Which shard it is, since when, and what heals it. */
 static void test_a_shard_that_nobody_has__stands_in_the_status(void **state)
 {
@@ -278,7 +319,7 @@ static void test_a_shard_that_nobody_has__stands_in_the_status(void **state)
     (void)state;
     uint64_t before = clock_wall_us() / 1000;
     struct log_member *b = lose_for_good(), *late = open_member(0, false);
-    control_status(b->control, &s);
+    wait_for_status(b, &s);
     assert_int_equal(s.remedy, LOST_HEALED_BY_OPERATOR);
     assert_non_null(strstr(lost_remedy_text(s.remedy), "accept"));
     assert_int_equal(s.lost.count, 1);
@@ -287,7 +328,7 @@ static void test_a_shard_that_nobody_has__stands_in_the_status(void **state)
     assert_true(s.lost.since_ms >= before && s.lost.since_ms <= clock_wall_us() / 1000);
     uint64_t since = s.lost.since_ms;
     assert_int_equal(log_member_count(late, 0, ALL, KEY_ABSENT), 0);
-    control_status(late->control, &s);
+    wait_for_status(late, &s);
     assert_int_equal(s.lost.since_ms, since);
     assert_int_equal(s.remedy, LOST_HEALED_BY_OPERATOR);
     set_field("sourced", "1");
@@ -297,11 +338,6 @@ static void test_a_shard_that_nobody_has__stands_in_the_status(void **state)
     assert_int_equal(lost_remedy(stored()), LOST_HEALED_BY_MEMORY);
     set_field("degraded", "1");
     set_field("sourced", "0");
-}
-
-static enum err accept_it(uint64_t *made, struct error *e)
-{
-    return lost_accept(on.link, &on.names, made, e);
 }
 
 /* What is not folded yet is kept; what was in the other shards is. */
@@ -402,6 +438,7 @@ int main(void)
         TEST(test_a_shard_that_was_made_half__is_made_again),
         TEST(test_a_shard_that_is_damaged__is_made_again),
         TEST(test_a_shard_that_nobody_has__degrades_the_filter),
+        TEST(test_a_shard_that_was_made_half_and_nobody_has__degrades_the_filter),
         TEST(test_a_shard_that_nobody_has__stands_in_the_status),
         TEST(test_an_operator__has_it_made_empty),
         TEST(test_a_loss__is_accepted_only_where_nothing_else_heals_it),

@@ -239,12 +239,11 @@ static char *described(void)
     return output;
 }
 
-/* What only other tests, or other installations, have: a replica that is read from, a follower, a loss, an
+/* What only other tests, or other installations, have: a follower, a loss, an
  * abort. */
 static bool is_elsewhere(const char *name)
 {
-    static const char *const names[] = {"twinbloom_redis_replica_lag_seconds",
-                                        "twinbloom_filter_rebuild_expected_timestamp_seconds",
+    static const char *const names[] = {"twinbloom_filter_rebuild_expected_timestamp_seconds",
                                         "twinbloom_filter_next_attempt_timestamp_seconds",
                                         "twinbloom_filter_degraded_timestamp_seconds",
                                         "twinbloom_filter_healed_timestamp_seconds",

@@ -46,7 +46,10 @@ static void start_daemon(struct daemon *d, const char *login, uint16_t port)
     must(daemon_start(d,
                       &(struct daemon_options){.nodes = nodes,
                                                .service = "threads = 1\ntimeout = 1s\n",
-                                               .redis = "timeout = 60s\nshard_bytes = 512\n"},
+                                               .redis = fixture_is_log()
+                                                            ? "timeout = 60s\nshard_bytes = 1024\n"
+                                                              "resident_memory = 0\n"
+                                                            : "timeout = 60s\nshard_bytes = 512\n"},
                       &e),
          e);
 }
@@ -137,7 +140,8 @@ static void take_replies(int fd)
         added[i] = line[0] == ':';
         count += added[i];
     }
-    assert_in_range(count, 1, ADDS - 1); /* both nodes have some of them */
+    if (!fixture_is_log())                   /* an entry has many of them */
+        assert_in_range(count, 1, ADDS - 1); /* both nodes have some of them */
     for (unsigned c = 0; c < CHECKS; c++) {
         take(fd, line);
         if (line[0] == '-')
@@ -180,7 +184,14 @@ static void every_add_goes_through(int fd, const char *filter)
         add_one(fd, filter, 2000 + i);
     for (unsigned i = 0; i < LATER_ADDS; i++) {
         take(fd, line);
-        assert_string_equal(line, ":1\r\n");
+        if (!fixture_is_log() ||
+            strcmp(line, ":0\r\n") != 0) /* nobody can tell whether it was there before */
+            assert_string_equal(line, ":1\r\n");
+    }
+    for (unsigned i = 0; i < LATER_ADDS; i++) {
+        (void)snprintf(line, sizeof(line), "BF.EXISTS %s k%u\r\n", filter, 2000 + i);
+        assert_true(raw_puts(fd, line));
+        assert_true(raw_expect(fd, ":1\r\n"));
     }
 }
 

@@ -59,43 +59,6 @@ static void test_sentinel__names_pin_the_master_by_its_name(void **state)
     assert_int_equal(coordinator_check(&one, 0, 200, KEY_YES), 200);
 }
 
-static unsigned reads_of(struct client *c)
-{
-    redisReply *r = client_command(c, "INFO commandstats");
-    assert_non_null(r);
-    const char *at = strstr(r->str, "cmdstat_getrange:calls=");
-    unsigned calls = at == NULL ? 0 : (unsigned)strtoul(strchr(at, '=') + 1, NULL, 10);
-    freeReplyObject(r);
-    return calls;
-}
-
-/* Those that the master names. */
-static void test_sentinel__checks_are_asked_of_the_masters_replica(void **state)
-{
-    (void)state;
-    struct coordinator reader;
-    struct client replica;
-    struct error e = {""};
-    struct filter_policy policy = plain;
-    uint64_t until = clock_mono_us() + WAIT_MS * 1000ull;
-    policy.replica_age_ms = 5000;
-    must(client_open(&replica, watched.redis[1].port, 5000, &e), e);
-    coordinator_open(&reader, &servers, policy);
-    wait_added(0, 200); /* the replica has them */
-    do {
-        assert_true(clock_mono_us() < until);
-        assert_int_equal(coordinator_check(&reader, 0, 1, KEY_YES), 1);
-        coordinator_run(&reader, 50);
-    } while (reads_of(&replica) == 0);
-    must(client_ok(&replica, &e, "CONFIG RESETSTAT"), e);
-    must(client_ok(&servers.client[0], &e, "CONFIG RESETSTAT"), e);
-    assert_int_equal(coordinator_check(&reader, 0, 200, KEY_YES), 200);
-    assert_int_equal(reads_of(&replica), 200);
-    assert_int_equal(reads_of(&servers.client[0]), 0);
-    coordinator_close(&reader);
-    client_close(&replica);
-}
-
 /* Adds go on until the other server has taken over; what was acknowledged is there. */
 static void test_sentinel__follows_a_master_that_dies_under_adds(void **state)
 {
@@ -198,7 +161,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sentinel__names_pin_the_master_by_its_name),
-        cmocka_unit_test(test_sentinel__checks_are_asked_of_the_masters_replica),
         cmocka_unit_test(test_sentinel__follows_a_master_that_dies_under_adds),
         cmocka_unit_test(test_sentinel__follows_a_failover_without_a_death),
         cmocka_unit_test(test_sentinel__may_die_but_for_one),

@@ -23,6 +23,8 @@ static void test_keyset__an_explicit_low_id_is_found_by_the_next_build(void **st
     tailing_expect_rows(0, 10);
     fixture_ask(&tailing, 0, "TB.REBUILD " FILTER);
     fixture_wait(&tailing, 0, "phase", "SWITCHED");
+    if (fixture_is_log()) /* another coordinator may answer first from what it has built */
+        tailing_soon(0, 900000001, 1);
     fixture_all_present(&tailing, 0, 900000001, 1);
     fixture_ask(&tailing, 0, "TB.FINISH " FILTER);
     fixture_wait(&tailing, 0, "job_state", "done");

@@ -259,7 +259,7 @@ static void test_logical__falls_back_when_too_much_is_kept(void **state)
     must(temp_redis_restart(&tailing.redis[0], true, &e), e);
     fixture_wait(&tailing, 0, "follow_mode", "ids");
     tailing_running(0);
-    tailing_soon(0, meanwhile, 300);
+    tailing_back(0, meanwhile, 300);
     tailing_expect_rows(0, 500);
 }
 

@@ -50,7 +50,7 @@ static void reconnect(void)
 static void restart(void)
 {
     struct error e = {""};
-    assert_string_equal(servers_text(&servers, 0, "SAVE"), "OK");
+    must(client_save(&servers.client[0], &e), e);
     temp_redis_kill(&servers.redis[0]);
     must(temp_redis_restart(&servers.redis[0], true, &e), e);
     reconnect();
@@ -103,7 +103,7 @@ static void promote_on_the_same_port(struct temp_redis *replica, struct client *
     uint16_t port = servers.redis[0].port;
     temp_redis_kill(&servers.redis[0]);
     must(client_ok(c, &e, "REPLICAOF NO ONE"), e);
-    must(client_ok(c, &e, "SAVE"), e);
+    must(client_save(c, &e), e);
     client_close(c);
     temp_redis_stop(replica);
     temp_redis_fini(&servers.redis[0]);

@@ -114,15 +114,27 @@ enum err client_ok(struct client *c, struct error *e, const char *format, ...)
     return err;
 }
 
-enum err client_when_free(struct client *c, unsigned deadline_ms, struct error *e, const char *command)
+/* The same again and again while it is refused with a text that begins so. */
+static enum err try_while(struct client *c, const char *refusal, unsigned deadline_ms, struct error *e,
+                          const char *command)
 {
     uint64_t until = clock_mono_us() + deadline_ms * 1000ull;
     enum err err;
     struct error why = {""};
-    while ((err = client_ok(c, &why, command)) == ERR_REFUSED && strncmp(why.text, "BUSY ", 5) == 0 &&
-           clock_mono_us() < until)
+    while ((err = client_ok(c, &why, command)) == ERR_REFUSED &&
+           strncmp(why.text, refusal, strlen(refusal)) == 0 && clock_mono_us() < until)
         clock_sleep_us(20000);
     return err == ERR_OK ? err : error_set(e, err, "%s: %s", command, why.text);
+}
+
+enum err client_when_free(struct client *c, unsigned deadline_ms, struct error *e, const char *command)
+{
+    return try_while(c, "BUSY ", deadline_ms, e, command);
+}
+
+enum err client_save(struct client *c, struct error *e)
+{
+    return try_while(c, "ERR Background save already in progress", 20000, e, "SAVE");
 }
 
 enum { CHUNK = 500 };

@@ -38,6 +38,9 @@ MUST_CHECK enum err client_ok(struct client *c, struct error *e, const char *for
 MUST_CHECK enum err client_when_free(struct client *c, unsigned deadline_ms, struct error *e,
                                      const char *command);
 
+/* SAVE, as soon as no background save is under way: a replica that attached has begun one. */
+MUST_CHECK enum err client_save(struct client *c, struct error *e);
+
 /* The keys of a set are made by a function of their number, so that none need be kept. Returns the length. */
 enum { CLIENT_KEY_MAX = 64 };
 typedef size_t client_key_fn(uint64_t number, char out[CLIENT_KEY_MAX]);

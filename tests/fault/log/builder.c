@@ -120,8 +120,8 @@ static enum err resume(struct turn *t, struct error *e)
     return code;
 }
 
-/* As the one that is read. Or with two layers, the second of which has room for all rows, and is soon said to
- * be full. */
+/* As the one that is read. Or with two layers, the second of which has room for all keys that there may ever
+ * be, as they come while it is built, too; and it is soon said to be full. */
 static enum err choose_shape(const struct turn *t, struct generation *out, struct error *e)
 {
     const struct ledger *l = t->o->ledger;
@@ -133,10 +133,11 @@ static enum err choose_shape(const struct turn *t, struct generation *out, struc
         keys += l->acknowledged[i];
     out->layer_count = 2;
     out->layers[1] = out->layers[0];
-    out->layers[1].capacity = keys / 4 + 1;
+    if (out->layers[1].capacity < keys / 4) /* far more than processes add at a time: each counts by itself */
+        out->layers[1].capacity = keys / 4;
     out->capacity = out->layers[0].capacity + out->layers[1].capacity;
-    return geometry_plan_log(&out->layers[1].geometry, 2 * keys + PAGE, out->layers[1].error_rate,
-                             SHARD_BYTES, e);
+    return geometry_plan_log(&out->layers[1].geometry, LEDGER_NEVER, out->layers[1].error_rate, SHARD_BYTES,
+                             e);
 }
 
 /* The build that the view has, or a new one beside the generation that is read. */

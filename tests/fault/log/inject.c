@@ -88,7 +88,7 @@ static bool kill_with_older(struct log_world *w, unsigned i)
 {
     struct error e = {""};
     bool ok = client_ok(&w->servers.client[i], &e, "CONFIG SET appendonly no") == ERR_OK &&
-              client_ok(&w->servers.client[i], &e, "SAVE") == ERR_OK;
+              client_save(&w->servers.client[i], &e) == ERR_OK;
     clock_sleep_us(log_world_draw(w, 1000) * 1000);
     temp_redis_kill(&w->servers.redis[i]);
     return say(ok, &e);

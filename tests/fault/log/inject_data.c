@@ -113,8 +113,8 @@ bool inject_delete_view(struct log_world *w)
     return n >= 0;
 }
 
-/* One of its fields is away for some time; but not its version, without which the data look older than they
- * are, so that the filter is degraded. */
+/* One of its fields is away for some time, in which a process comes that has not read the view before; but
+ * not its version, without which the data look older than they are, so that the filter is degraded. */
 bool inject_delete_field(struct log_world *w)
 {
     struct client *c = fault_servers_each(&w->servers, 0);
@@ -123,8 +123,12 @@ bool inject_delete_field(struct log_world *w)
     if (ok) {
         size_t i = 2 * log_world_draw(w, all->elements / 2);
         const redisReply *name = all->element[i], *value = all->element[i + 1];
+        unsigned comes = (unsigned)log_world_draw(w, WORKERS);
+        ledger_note(w->ledger, "%s is away", name->str);
+        log_world_kill_worker(w, comes);
         if (strcmp(name->str, "version") != 0)
             freeReplyObject(client_command(c, "HDEL tb:{f}:view %b", name->str, name->len));
+        ok = log_world_start_worker(w, comes);
         clock_sleep_us(200 * 1000);
         freeReplyObject(
             client_command(c, "HSETNX tb:{f}:view %b %b", name->str, name->len, value->str, value->len));

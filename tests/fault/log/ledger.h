@@ -38,6 +38,8 @@ struct ledger {
     _Atomic uint64_t
         turn[WORKERS]; /* of each worker: odd while it adds, from before the request to its entries here */
     _Atomic uint64_t done[WORKERS];                              /* requests of each that were answered */
+    _Atomic bool resident[WORKERS];                              /* each had all shards in memory */
+    _Atomic uint64_t begins_us;                                  /* when faults begin; 0: not yet */
     _Atomic uint64_t cutovers, rollbacks, retired, broken_turns; /* of builders */
     _Atomic uint64_t adds, checks, maybe, refused;               /* keys; the last: requests */
     _Atomic unsigned losses;

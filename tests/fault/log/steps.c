@@ -67,6 +67,7 @@ struct steps {
 struct step {
     bool filter;                              /* there is one before, and a process that writes */
     uint64_t capacity;                        /* of the filter, which grows; 0: it has room for all */
+    bool alone;                               /* only A has shards in memory */
     bool (*ready)(struct steps *s, void **x); /* A, before its requests are counted; NULL: nothing */
     bool (*before)(struct steps *s);          /* then the test; NULL: nothing */
     bool (*act)(struct steps *s, void *x);    /* A */
@@ -118,6 +119,13 @@ static struct log_member_options member_options(struct steps *s, const struct no
                                        .folds = folds};
 }
 
+static bool allows_maybe; /* A alone has in memory what is lost, and dies, or comes late */
+
+static bool is_as(uint8_t answer, enum key_answer wanted)
+{
+    return answer == wanted || answer == KEY_UNSURE || (allows_maybe && answer == KEY_MAYBE);
+}
+
 /* Check or add keys of [first, last), until it is answered. False: one is not as @wanted says. Of keys that
  * were sent before, and not answered, nobody knows what is new. */
 static bool ask(struct log_member *m, bool adds, uint64_t first, uint64_t last, enum key_answer wanted)
@@ -137,7 +145,7 @@ static bool ask(struct log_member *m, bool adds, uint64_t first, uint64_t last, 
         if (code != ERR_OK)
             return said(code, &e);
         for (unsigned i = 0; i < count; i++)
-            wrong += answers[i] != wanted && answers[i] != KEY_UNSURE;
+            wrong += !is_as(answers[i], wanted);
         if (!(adds && again) &&
             wrong > (wanted == KEY_PRESENT ? 0 : count / 20)) { /* the others may be false positives */
             (void)fprintf(stderr, "of %u keys %u were answered otherwise than by %d\n", count, wrong, wanted);
@@ -200,7 +208,8 @@ static bool begin_filter(struct steps *s)
     if (!make(s, &s->b) || !load_view(s))
         return false;
     s->names.incarnation = s->view->incarnation;
-    const struct log_member_options o = member_options(s, &s->b, false);
+    struct log_member_options o = member_options(s, &s->b, false);
+    o.memory = s->kind->alone ? 0 : UINT64_MAX;
     s->has_writer = true;
     return said(log_member_open(&s->writer, &o, &e), &e) && add_more(s, &s->writer);
 }
@@ -280,12 +289,30 @@ static bool make_anew(struct steps *s)
 
 static struct log_member member; /* A's */
 
+/* Answers may come from blocks before that. */
+static bool wait_until_resident(struct log_member *m)
+{
+    static struct log_status status;
+    const struct log_generation_status *g = status.generation;
+    uint64_t until = clock_mono_us() + END_US;
+    bool resident = false;
+    while (!resident && clock_mono_us() < until) {
+        clock_sleep_us(LOOK_US);
+        control_status(m->control, &status);
+        resident = g[0].answers || g[1].answers;
+        for (unsigned i = 0; i < 2; i++)
+            resident &= !g[i].answers || g[i].memory.resident == g[i].memory.shards;
+    }
+    return is_said(resident, "not all shards come into memory");
+}
+
 static bool open_folder(struct steps *s, void **out)
 {
     struct error e = {""};
     const struct log_member_options o = member_options(s, &s->a, false);
     *out = &member;
-    return said(log_member_open(&member, &o, &e), &e) && ask(&member, false, 0, s->next, KEY_PRESENT);
+    return said(log_member_open(&member, &o, &e), &e) && ask(&member, false, 0, s->next, KEY_PRESENT) &&
+           wait_until_resident(&member);
 }
 
 static bool fold_all(struct steps *s, void *x)
@@ -324,6 +351,12 @@ static bool delete_shard(struct steps *s)
 static bool delete_lane(struct steps *s)
 {
     return delete_one(s, "*.log1");
+}
+
+/* Nobody folds until what is lost is there. */
+static bool go_on_adding(struct steps *s)
+{
+    return add_more(s, &s->writer) && ask(&s->writer, false, 0, s->next, KEY_PRESENT);
 }
 
 /* It adds, too, so that it is a writer that the roll call has to wait for. */
@@ -414,6 +447,7 @@ static const struct step_kind names[] = {
     {"step-drop", "a filter is deleted, and its deleter dies at each request"},
     {"step-fold", "a folder dies at each request"},
     {"step-shard", "a shard is lost, and who makes it again dies at each request"},
+    {"step-alone", "the same, and nobody else has it in memory"},
     {"step-lane", "a lane is lost, and who replaces it stands still at each request"},
     {"step-build", "a builder dies at each request"},
     {"step-grow", "who adds a layer, adds and folds dies at each request"},
@@ -426,6 +460,12 @@ static const struct step kinds[] = {
     {.filter = true, .act = drop_it, .finish = finish_drop, .after = make_anew},
     {.filter = true, .ready = open_folder, .act = fold_all, .finish = finish_fold},
     {.filter = true, .ready = open_folder, .before = delete_shard, .act = fold_all, .finish = finish_fold},
+    {.filter = true,
+     .alone = true,
+     .ready = open_folder,
+     .before = delete_shard,
+     .act = fold_all,
+     .finish = go_on_adding},
     {.filter = true, .ready = open_writer, .before = delete_lane, .act = add_and_fold, .finish = finish_fold},
     {.filter = true, .act = build_it, .finish = finish_build},
     {.filter = true,
@@ -456,7 +496,7 @@ static int run_a(struct launcher *l, void *arg)
 /* Until A is held at its n-th request, or has come to its end: *@ended. */
 static bool wait_for(struct steps *s, bool *ended)
 {
-    uint64_t until = clock_mono_us() + END_US;
+    uint64_t until = clock_mono_us() + END_US + END_US / 4; /* it says why first */
     int status = 0;
     *ended = false;
     while (!proxy_is_held(s->proxy) && !*ended) {
@@ -515,6 +555,7 @@ static bool step(struct steps *s, enum moment moment, uint64_t n, bool *ended)
         proxy_count(s->proxy, "a", n, moment == MOMENT_AFTER ? PROXY_AFTER : PROXY_BEFORE);
         launcher_go(s->launcher);
         ok = wait_for(s, ended);
+        allows_maybe = s->kind->alone;
         if (ok && !*ended)
             ok = go_on(s, moment);
         else
@@ -527,6 +568,9 @@ static bool step(struct steps *s, enum moment moment, uint64_t n, bool *ended)
              all_is_there(s);
     }
     launcher_kill(s->launcher);
+    allows_maybe = false;
+    if (s->kind->alone) /* it could not fold before it leaves */
+        ok = client_ok(&s->servers.client[0], &e, "FLUSHALL") == ERR_OK && ok;
     end_writer(s);
     return ok;
 }

@@ -9,11 +9,12 @@
 #include "tests/fault/log/lease.h"
 #include "tests/lib/log_member.h"
 
-enum { BATCH_MAX = 200, TIMEOUT_MS = 3000, NOTE_US = 200 * 1000 };
+enum { BATCH_MAX = 200, LAYER_BATCHES = 10, TIMEOUT_MS = 3000, NOTE_US = 200 * 1000 };
 
 struct worker {
     const struct worker_options *o;
     struct log_member member;
+    struct log_status status;
     uint64_t random, noted_at;
     uint64_t keys[BATCH_MAX];
     uint8_t answers[BATCH_MAX];
@@ -30,9 +31,9 @@ static uint64_t draw(struct worker *w, uint64_t below)
 /* --- keys --- */
 
 /* Some keys next to each other, and some anywhere, so that processes meet. */
-static unsigned choose(struct worker *w, uint64_t below)
+static unsigned choose(struct worker *w, uint64_t below, uint64_t most)
 {
-    unsigned count = 1 + (unsigned)draw(w, BATCH_MAX);
+    unsigned count = 1 + (unsigned)draw(w, most);
     uint64_t first = draw(w, below);
     for (unsigned i = 0; i < count; i++)
         w->keys[i] = draw(w, 4) == 0 ? draw(w, below) : (first + i) % below;
@@ -42,18 +43,20 @@ static unsigned choose(struct worker *w, uint64_t below)
 /* Keys below it are added by now. */
 static uint64_t frontier(const struct worker_options *o)
 {
-    uint64_t past = clock_mono_us() - o->begins_us;
+    uint64_t begins = atomic_load(&o->ledger->begins_us), past = begins == 0 ? 0 : clock_mono_us() - begins;
     if (o->first == 0 || past >= o->lasts_us)
         return LEDGER_NEVER;
     double share = (double)past / (double)o->lasts_us;
     return (uint64_t)((double)o->first * pow((double)LEDGER_NEVER / (double)o->first, share));
 }
 
+/* Where the filter grows, few beside what the first layer has room for: processes that add at the same time
+ * do not know of each other's keys, and a layer may get more than it was planned for. */
 static void add(struct worker *w)
 {
     struct ledger *l = w->o->ledger;
     struct error e = {""};
-    unsigned count = choose(w, frontier(w->o));
+    unsigned count = choose(w, frontier(w->o), w->o->first == 0 ? BATCH_MAX : w->o->first / LAYER_BATCHES);
     for (unsigned i = 0; i < count; i++)
         atomic_fetch_add(&l->begun[w->keys[i]], 1);
     atomic_fetch_add(&l->turn[w->o->number], 1);
@@ -79,7 +82,7 @@ static void check(struct worker *w)
     struct ledger *l = w->o->ledger;
     struct error e = {""};
     bool promised[BATCH_MAX];
-    unsigned count = choose(w, LEDGER_KEYS);
+    unsigned count = choose(w, LEDGER_KEYS, BATCH_MAX);
     for (unsigned i = 0; i < count; i++)
         promised[i] = atomic_load(&l->acknowledged[w->keys[i]]) != 0;
     if (log_member_ask(&w->member, false, w->keys, count, w->answers, &e) != ERR_OK) {
@@ -96,6 +99,16 @@ static void check(struct worker *w)
     atomic_fetch_add(&l->done[w->o->number], 1);
 }
 
+static bool is_resident(struct worker *w)
+{
+    const struct log_generation_status *g = w->status.generation;
+    control_status(w->member.control, &w->status);
+    bool is = g[0].answers || g[1].answers;
+    for (unsigned i = 0; i < 2; i++)
+        is &= !g[i].answers || g[i].memory.resident == g[i].memory.shards;
+    return is;
+}
+
 /* What keeps the control from its work, now and then. */
 static void note_control(struct worker *w)
 {
@@ -104,6 +117,8 @@ static void note_control(struct worker *w)
     if (now < w->noted_at + NOTE_US)
         return;
     w->noted_at = now;
+    if (!w->o->ledger->resident[w->o->number] && is_resident(w))
+        atomic_store(&w->o->ledger->resident[w->o->number], true);
     (void)pthread_mutex_lock(&m->lock);
     if (m->failing != ERR_OK)
         ledger_note(w->o->ledger, "worker %u: %s", w->o->number, m->last.text);

@@ -12,9 +12,9 @@ struct worker_options {
     unsigned number;
     uint64_t seed;
     uint64_t memory;
-    uint64_t grace_us;                   /* as of a control */
-    uint64_t first, begins_us, lasts_us; /* only the keys below @first are added in the beginning, and all in
-                                            the end: ten times as many in equal times; 0: all */
+    uint64_t grace_us;        /* as of a control */
+    uint64_t first, lasts_us; /* only the keys below @first are added in the beginning, and all in the end:
+                                 ten times as many in equal times; 0: all */
 };
 
 /* In a process of its own. Returns its exit code. */

@@ -53,7 +53,6 @@ bool log_world_start_worker(struct log_world *w, unsigned i)
                                      .memory = w->kind->memory ? UINT64_MAX : memory[i],
                                      .grace_us = w->kind->grace_ms * UINT64_C(1000),
                                      .first = w->kind->capacity,
-                                     .begins_us = w->begins_us,
                                      .lasts_us = w->seconds * UINT64_C(1000000)};
     pid_t pid = fork();
     if (pid == 0)
@@ -130,7 +129,6 @@ static bool begin(struct log_world *w, const struct log_injection *k, uint64_t s
     if (log_member_make(w->link, &w->names, k->capacity != 0 ? k->capacity : 2 * LEDGER_NEVER, 2, 32768, e) !=
         ERR_OK)
         return false;
-    w->begins_us = clock_mono_us();
     for (unsigned i = 0; i < WORKERS; i++)
         if (!log_world_start_worker(w, i))
             return false;
@@ -155,6 +153,8 @@ static void end(struct log_world *w)
         ledger_free(w->ledger);
 }
 
+/* --- before and behind the faults --- */
+
 /* Each of them is answered. */
 static bool all_go_on(struct log_world *w, uint64_t until)
 {
@@ -168,6 +168,27 @@ static bool all_go_on(struct log_world *w, uint64_t until)
             (void)fprintf(stderr, "worker %u is not answered any more\n", i);
     }
     return ok;
+}
+
+/* Some process has all shards in memory, and each is answered: faults may begin. */
+static bool all_are_there(struct log_world *w, uint64_t until)
+{
+    while (!w->ledger->resident[0] && clock_mono_us() < until)
+        clock_sleep_us(1000);
+    if (!w->ledger->resident[0])
+        (void)fprintf(stderr, "worker 0 has not all shards in memory\n");
+    return w->ledger->resident[0] && all_go_on(w, until);
+}
+
+/* A builder comes to its end. */
+static bool builders_go_on(struct log_world *w, uint64_t until)
+{
+    uint64_t cutovers = w->ledger->cutovers;
+    while (w->ledger->cutovers == cutovers && clock_mono_us() < until)
+        clock_sleep_us(10000);
+    if (w->ledger->cutovers == cutovers)
+        (void)fprintf(stderr, "no generation is built any more\n");
+    return w->ledger->cutovers > cutovers;
 }
 
 /* The next build ends that. */
@@ -196,7 +217,8 @@ static bool comes_to_rest(struct log_world *w)
         (void)fprintf(stderr, "the filter does not come to rest: %s\n",
                       code == ERR_OK ? "it stays degraded" : e.text);
     return code == ERR_OK && !is_to_heal(w, answer) &&
-           all_go_on(w, clock_mono_us() + END_SECONDS * 1000000ull);
+           all_go_on(w, clock_mono_us() + END_SECONDS * 1000000ull) &&
+           (!w->kind->builds || builders_go_on(w, clock_mono_us() + END_SECONDS * 1000000ull));
 }
 
 /* Somebody who was not there finds all that was acknowledged, and little else. */
@@ -259,19 +281,17 @@ static bool judge(struct log_world *w, const struct log_injection *k)
         (void)fprintf(stderr, "nothing was done\n");
     if (k->sure && l->maybe > 0)
         (void)fprintf(stderr, "keys were \"maybe\"\n");
-    if (k->builds && l->cutovers == 0)
-        (void)fprintf(stderr, "no generation was built\n");
     unsigned layer_count = k->capacity != 0 ? layers(w) : 0;
     if (layer_count == 1)
         (void)fprintf(stderr, "no layer was added\n");
     ok &= losses == 0 && news == 0 && l->adds > 0 && l->checks > 0 && !(k->sure && l->maybe > 0) &&
-          !(k->builds && l->cutovers == 0) && layer_count != 1;
+          layer_count != 1;
     (void)printf("%-14s %s: %" PRIu64 " keys added, %" PRIu64 " checked, %" PRIu64 " maybe, %" PRIu64
                  " requests refused, %u processes, %u lost, %u new wrongly\n",
                  k->name, ok ? "kept" : "BROKEN", l->adds, l->checks, l->maybe, l->refused, w->started,
                  losses, news);
     if (k->capacity != 0)
-        (void)printf("%-14s %u layers\n", "", layer_count);
+        (void)printf("%-14s %u layers, %u keys never new\n", "", layer_count, never);
     if (k->builds)
         (void)printf("%-14s %" PRIu64 " cutovers, %" PRIu64 " rollbacks, %" PRIu64 " retired, %" PRIu64
                      " turns that failed\n",
@@ -285,8 +305,11 @@ bool log_round(const struct log_injection *k, uint64_t seed, unsigned seconds, b
     static struct log_world w;
     struct error e = {""};
     (void)fflush(stdout);
-    bool ok = begin(&w, k, seed, seconds, &e);
+    bool ok =
+        begin(&w, k, seed, seconds, &e) && all_are_there(&w, clock_mono_us() + END_SECONDS * 1000000ull);
     uint64_t until = clock_mono_us() + seconds * 1000000ull;
+    if (ok)
+        atomic_store(&w.ledger->begins_us, clock_mono_us());
     while (ok && clock_mono_us() < until) {
         clock_sleep_us(CALM_MS * 1000);
         ledger_note(w.ledger, "%s", k->name);

@@ -22,7 +22,6 @@ struct log_world {
     unsigned started;
     const struct log_injection *kind;
     unsigned seconds; /* of a round */
-    uint64_t begins_us;
     uint64_t seed, random;
     struct log_view *view; /* log_world_view() */
 };

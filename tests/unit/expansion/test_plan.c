@@ -156,6 +156,29 @@ static void test_plan_make__counts_memory_of_both_generations_and_of_uploads(voi
     assert_true(made(in).memory_peak == in.memory_now + p.memory_new + 8 * 2 * shard);
 }
 
+/* Shards have a header, and are written where they are. */
+static void test_plan_make__counts_headers_and_no_uploads_of_a_log(void **state)
+{
+    (void)state;
+    struct plan_input in = usual();
+    in.log = true;
+    in.current_capacity = 20000;
+    in.shard_bytes = 4096;
+    in.memory_now = 123456;
+    struct plan p = made(in);
+    struct geometry g;
+    assert_int_equal(geometry_plan_log(&g, 30000, 0.001, 4096, NULL), ERR_OK);
+    assert_memory_equal(&p.geometry, &g, sizeof(g));
+    assert_true(p.bytes == geometry_bytes(&g) + (uint64_t)g.shards * g.block_bits / 8);
+    assert_true(p.memory_new > p.bytes);
+    assert_true(p.memory_peak == in.memory_now + p.memory_new);
+    in.build_memory = geometry_bytes(&g); /* has no headers */
+    assert_int_equal(made(in).partitions, 1);
+    struct plan_node node = {.before = 1000};
+    plan_place(&p, &node, 1);
+    assert_true(node.during == 1000 + p.memory_new && node.after == p.memory_new);
+}
+
 static void test_plan_make__divides_the_build_into_passes(void **state)
 {
     (void)state;
@@ -374,6 +397,7 @@ int main(void)
         cmocka_unit_test(test_plan_make__takes_what_an_operator_wants_if_the_rows_fit),
         cmocka_unit_test(test_plan_make__refuses_what_has_no_meaning),
         cmocka_unit_test(test_plan_make__counts_memory_of_both_generations_and_of_uploads),
+        cmocka_unit_test(test_plan_make__counts_headers_and_no_uploads_of_a_log),
         cmocka_unit_test(test_plan_make__divides_the_build_into_passes),
         cmocka_unit_test(test_plan_fits__compares_each_nodes_share_with_its_limit),
         cmocka_unit_test(test_plan_fits__refuses_where_one_node_is_full_and_the_others_are_empty),

@@ -44,6 +44,27 @@ static const struct preview_step *find(const struct preview *p, enum job_step st
     return NULL;
 }
 
+static void test_steps__of_a_log_are_fewer(void **state)
+{
+    (void)state;
+    static const enum job_step steps[] = {STEP_RECLAIM,  STEP_PLAN,     STEP_OPEN,    STEP_SETTLE,
+                                          STEP_SCAN,     STEP_CATCH_UP, STEP_VERIFY,  STEP_HOLD,
+                                          STEP_CATCH_UP, STEP_VERIFY,   STEP_CUTOVER, STEP_FOLLOW,
+                                          STEP_CONFIRM,  STEP_GRACE,    STEP_FINISH,  STEP_RETIRE};
+    struct plan plan = usual_plan();
+    struct plan_input log = plan_input;
+    log.log = true;
+    const struct preview_input in = {.in = &log, .plan = &plan, .hold = true};
+    struct preview p;
+    preview_make(&p, &in);
+    assert_int_equal(p.count, sizeof(steps) / sizeof(steps[0]));
+    for (size_t i = 0; i < p.count; i++)
+        assert_int_equal(p.step[i].step, steps[i]);
+    assert_int_equal(find(&p, STEP_OPEN)->memory_after, NOW);
+    assert_int_equal(find(&p, STEP_SETTLE)->memory_after, NOW + NEW);
+    assert_int_equal(find(&p, STEP_RETIRE)->memory_after, NEW);
+}
+
 static void test_steps__are_those_of_a_job_that_goes_well(void **state)
 {
     (void)state;
@@ -132,6 +153,7 @@ static void test_time__is_not_made_up_where_no_rate_is_known(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_steps__of_a_log_are_fewer),
         cmocka_unit_test(test_steps__are_those_of_a_job_that_goes_well),
         cmocka_unit_test(test_steps__go_back_after_the_hold_and_hold_once),
         cmocka_unit_test(test_memory__goes_from_step_to_step),

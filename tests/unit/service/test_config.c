@@ -133,27 +133,6 @@ static void test_config_read__takes_acknowledgements_of_adds(void **state)
     ini_refuse("[redis]\nadd_acks = 6\n", "2: 'add_acks' is 6, out of bounds; give a value in 0 .. 5");
 }
 
-static void test_config_read__takes_whom_checks_ask(void **state)
-{
-    (void)state;
-    struct config *c =
-        ini_accept("[redis]\nread_from = replica\nmax_staleness = 3s\n[filter a]\ncapacity = 5\n"
-                   "read_from = master\n[filter b]\ncapacity = 5\nmax_staleness = 1m\n");
-    assert_int_equal(c->read_from, READ_FROM_REPLICA);
-    assert_int_equal(c->max_staleness_ms, 3000);
-    assert_int_equal(c->filter[0].read_from, READ_FROM_MASTER);
-    assert_int_equal(c->filter[0].max_staleness_ms, 0);
-    assert_int_equal(c->filter[1].read_from, READ_FROM_DEFAULT);
-    assert_int_equal(c->filter[1].max_staleness_ms, 60000);
-    config_free(c);
-    c = ini_accept("");
-    assert_int_equal(c->read_from, READ_FROM_MASTER);
-    assert_int_equal(c->max_staleness_ms, 10000);
-    config_free(c);
-    ini_refuse("[redis]\nread_from = slave\n",
-               "2: 'read_from' is 'slave', which is not valid; give default, master or replica");
-}
-
 static void test_config_read__takes_sentinels(void **state)
 {
     (void)state;
@@ -265,7 +244,6 @@ int main(void)
         cmocka_unit_test(test_config_read__reads_every_key),
         cmocka_unit_test(test_config_read__takes_windows_line_ends_and_a_byte_order_mark),
         cmocka_unit_test(test_config_read__takes_acknowledgements_of_adds),
-        cmocka_unit_test(test_config_read__takes_whom_checks_ask),
         cmocka_unit_test(test_config_read__takes_sentinels),
         cmocka_unit_test(test_config_read__bounds_the_number_of_filters),
         cmocka_unit_test(test_config_read__tells_of_files_it_cannot_read),

@@ -10,15 +10,13 @@
 
 static struct nodes nodes;
 
-static bool reads; /* from a replica */
-
 static struct greeting greet(const char *url, const char *name, const char *expected)
 {
     struct buffer b = {0};
     struct error e = {""};
     if (nodes_parse(&nodes, url, &e) != ERR_OK)
         fail_msg("%s", e.text);
-    struct greeting g = greeting_write(&b, &nodes, &nodes.node[0], name, reads);
+    struct greeting g = greeting_write(&b, &nodes, &nodes.node[0], name);
     const char *text = buffer_text(&b);
     assert_true(b.length >= strlen(greeting_ask_lineage));
     b.length -= strlen(greeting_ask_lineage); /* it comes last, in any case */
@@ -64,7 +62,7 @@ static void test_greeting__does_not_ask_a_sentinel_for_its_lineage(void **state)
     struct error e = {""};
     assert_int_equal(nodes_parse(&nodes, "redis://:p@h", &e), ERR_OK);
     nodes.node[0].watches = true;
-    struct greeting g = greeting_write(&b, &nodes, &nodes.node[0], "n", false);
+    struct greeting g = greeting_write(&b, &nodes, &nodes.node[0], "n");
     assert_int_equal(g.count, 2);
     assert_null(strstr(buffer_text(&b), "INFO"));
     assert_int_equal(judge(&g, 1, REDIS_REPLY_STATUS, "OK"), ERR_OK);
@@ -118,42 +116,10 @@ static void test_greeting__ends_with_the_lineage(void **state)
     assert_int_equal(judge_lineage(false, REDIS_REPLY_INTEGER, "", &id, &e), ERR_REFUSED);
 }
 
-static void test_greeting__of_a_reader_says_readonly_in_a_cluster_alone(void **state)
-{
-    (void)state;
-    static const char replica[] = "role:slave\r\nmaster_replid:8b1c2d3e4f5061728394a5b6c7d8e9f001020304\r\n";
-    struct buffer b = {0};
-    struct error e = {""};
-    char text[sizeof(replica)];
-    memcpy(text, replica, sizeof(replica));
-    const redisReply info = {.type = REDIS_REPLY_STRING, .str = text, .len = sizeof(text) - 1};
-    char no[] = "NOPERM no";
-    const redisReply refused = {.type = REDIS_REPLY_ERROR, .str = no, .len = sizeof(no) - 1};
-    reads = true;
-    assert_int_equal(greet("redis://h", NULL, "").count, 1);
-    reads = false;
-    nodes.cluster = (struct cluster *)&nodes; /* it is not looked into */
-    struct greeting g = greeting_write(&b, &nodes, &nodes.node[0], NULL, true);
-    assert_int_equal(g.count, 2);
-    assert_memory_equal(buffer_text(&b), "*1\r\n$8\r\nREADONLY\r\n", 18);
-    assert_int_equal(greeting_judge(&g, 0, &refused, &e), ERR_REFUSED);
-    assert_non_null(strstr(e.text, "+readonly"));
-    assert_int_equal(greeting_judge(&g, 1, &info, &e), ERR_OK);
-    nodes.cluster = NULL;
-    buffer_fini(&b);
-    /* Of a list: a replica is refused where a master is wanted, and fine where a replica is. */
-    g = greeting_write(&b, &nodes, &nodes.node[0], NULL, true);
-    assert_int_equal(greeting_judge(&g, 0, &info, &e), ERR_OK);
-    g = greeting_write(&b, &nodes, &nodes.node[0], NULL, false);
-    assert_int_equal(greeting_judge(&g, 0, &info, &e), ERR_UNREACHABLE);
-    buffer_fini(&b);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_greeting__says_what_the_node_needs),
-        cmocka_unit_test(test_greeting__of_a_reader_says_readonly_in_a_cluster_alone),
         cmocka_unit_test(test_greeting__does_not_ask_a_sentinel_for_its_lineage),
         cmocka_unit_test(test_greeting__is_over_where_the_login_is_refused_but_not_for_a_name),
         cmocka_unit_test(test_greeting__ends_with_the_lineage),

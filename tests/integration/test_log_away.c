@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: MIT */
+/* A filter that is a log while one of its Redis nodes does not answer: the first node has the lane, and half
+ * of the shards, the second one the other half. */
+#include "tests/integration/fixture.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+enum { TIMEOUT_MS = 500, SHORT_MS = 100, SLACK_MS = 250, KEYS = 1000, RECOVER_MS = 30000 };
+
+static struct fixture fixture;
+static struct error e;
+
+static int setup(void **state)
+{
+    (void)state;
+    return fixture_start(&fixture,
+                         &(struct fixture_options){.nodes = 2, .daemons = 1, .service = "timeout = 500ms\n"});
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    return fixture_stop(&fixture);
+}
+
+static int go_on(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 2; i++)
+        process_signal(&fixture.redis[i].process, SIGCONT);
+    return 0;
+}
+
+static struct client *client(void)
+{
+    return &fixture.client[0];
+}
+
+static size_t key(uint64_t number, char out[CLIENT_KEY_MAX])
+{
+    return (size_t)snprintf(out, CLIENT_KEY_MAX, "k%llu", (unsigned long long)number);
+}
+
+/* Keys 0 to KEYS - 1, and all shards are in memory. */
+static void make(const char *filter)
+{
+    char command[200];
+    (void)snprintf(command, sizeof(command), "BF.RESERVE %s 0.001 100000", filter);
+    fixture_ask(&fixture, 0, command);
+    must(client_madd(client(), filter, key, 0, KEYS, &e), e);
+    must(client_wait_status(client(), filter, "state", "serving", RECOVER_MS, &e), e);
+    int64_t shards;
+    must(client_status_number(client(), filter, "shards", &shards, &e), e);
+    assert_true(shards >= 4);
+    must(client_wait_status_least(client(), filter, "resident_shards", shards, RECOVER_MS, &e), e);
+}
+
+static unsigned since_ms(uint64_t began)
+{
+    return (unsigned)((clock_mono_us() - began) / 1000);
+}
+
+/* The reply, which came within @most ms. */
+static redisReply *ask_within(unsigned most, const char *command)
+{
+    uint64_t began = clock_mono_us();
+    redisReply *r = client_command(client(), command);
+    unsigned took = since_ms(began);
+    assert_non_null(r);
+    if (took > most)
+        fail_msg("%s took %u ms, not %u at most", command, took, most);
+    return r;
+}
+
+static void is_present(const char *command)
+{
+    redisReply *r = ask_within(SLACK_MS, command);
+    assert_int_equal(r->type, REDIS_REPLY_INTEGER);
+    assert_int_equal(r->integer, 1);
+    freeReplyObject(r);
+}
+
+/* An error within the deadline, and not before it is over. */
+static void is_error(unsigned timeout_ms, const char *command)
+{
+    redisReply *r = ask_within(timeout_ms + SLACK_MS, command);
+    if (r->type != REDIS_REPLY_ERROR)
+        fail_msg("%s: no error", command);
+    assert_non_null(strstr(r->str, "Redis node"));
+    freeReplyObject(r);
+}
+
+static void test_shards_node_is_away__a_filter_in_memory_answers_everything(void **state)
+{
+    (void)state;
+    uint64_t present;
+    make("one");
+    process_signal(&fixture.redis[1].process, SIGSTOP);
+    uint64_t began = clock_mono_us();
+    for (unsigned round = 1; round <= 5; round++) {
+        must(client_madd(client(), "one", key, (uint64_t)round * KEYS, KEYS, &e), e);
+        must(client_mexists(client(), "one", key, 0, (uint64_t)(round + 1) * KEYS, &present, NULL, &e), e);
+        assert_int_equal(present, (round + 1) * KEYS);
+        must(client_mexists(client(), "one", fixture_absent_code, 0, KEYS, &present, NULL, &e), e);
+        assert_in_range(present, 0, KEYS / 50);
+        clock_sleep_us(300 * 1000); /* long enough for a fold, and for the node to be found away */
+    }
+    assert_true(since_ms(began) < 10000);
+    process_signal(&fixture.redis[1].process, SIGCONT);
+    must(client_wait_status(client(), "one", "fold_lag_entries", "0", RECOVER_MS, &e), e);
+    must(client_mexists(client(), "one", key, 0, 6 * KEYS, &present, NULL, &e), e);
+    assert_int_equal(present, 6 * KEYS);
+    daemon_kill(&fixture.daemon[0]); /* what was folded since has everything */
+    must(daemon_launch(&fixture.daemon[0], &e), e);
+    fixture_reconnect(&fixture, 0);
+    must(client_mexists(client(), "one", key, 0, 6 * KEYS, &present, NULL, &e), e);
+    assert_int_equal(present, 6 * KEYS);
+}
+
+static void test_lanes_node_is_away__present_is_answered_and_the_rest_is_an_error_in_time(void **state)
+{
+    (void)state;
+    make("two");
+    process_signal(&fixture.redis[0].process, SIGSTOP);
+    for (unsigned round = 0; round < 3; round++) {
+        is_present("BF.EXISTS two k1");
+        is_error(TIMEOUT_MS, "BF.EXISTS two nowhere");
+        is_error(TIMEOUT_MS, "BF.ADD two fresh");
+    }
+    is_present("BF.EXISTS two k2");
+    redisReply *r = ask_within(TIMEOUT_MS + SLACK_MS, "BF.MEXISTS two k1 nowhere k2 elsewhere");
+    assert_int_equal(r->type, REDIS_REPLY_ARRAY);
+    assert_int_equal(r->elements, 4);
+    for (unsigned i = 0; i < 4; i += 2) {
+        assert_int_equal(r->element[i]->type, REDIS_REPLY_INTEGER);
+        assert_int_equal(r->element[i]->integer, 1);
+        assert_int_equal(r->element[i + 1]->type, REDIS_REPLY_ERROR);
+    }
+    freeReplyObject(r);
+    process_signal(&fixture.redis[0].process, SIGCONT);
+    uint64_t until = clock_mono_us() + RECOVER_MS * 1000ull;
+    int64_t n = 1;
+    while (client_integer(client(), &n, &e, "BF.EXISTS two nowhere") != ERR_OK)
+        assert_true(clock_mono_us() < until);
+    assert_int_equal(n, 0);
+    must(client_integer(client(), &n, &e, "BF.ADD two fresher"), e);
+    assert_int_equal(n, 1);
+}
+
+/* Each slice of a batch that follows a late one has little time. */
+static void test_lanes_node_is_away__a_long_batch_does_not_wait_for_each_of_its_parts(void **state)
+{
+    (void)state;
+    enum { MANY = 4000 };
+    static const char *argv[MANY + 2];
+    static char names[MANY][CLIENT_KEY_MAX];
+    make("three");
+    argv[0] = "BF.MEXISTS";
+    argv[1] = "three";
+    for (unsigned i = 0; i < MANY; i++) {
+        (void)(i % 2 == 0 ? key(i % KEYS, names[i]) : fixture_absent_code(i, names[i]));
+        argv[i + 2] = names[i];
+    }
+    process_signal(&fixture.redis[0].process, SIGSTOP);
+    uint64_t began = clock_mono_us();
+    redisReply *r = client_argv(client(), MANY + 2, argv, NULL);
+    unsigned took = since_ms(began);
+    process_signal(&fixture.redis[0].process, SIGCONT);
+    assert_non_null(r);
+    assert_int_equal(r->elements, MANY);
+    for (unsigned i = 0; i < MANY; i += 2) {
+        assert_int_equal(r->element[i]->type, REDIS_REPLY_INTEGER);
+        assert_int_equal(r->element[i]->integer, 1);
+    }
+    freeReplyObject(r);
+    if (took > 5000) /* 16 pairs of slices, TIMEOUT_MS each, would be 8 s */
+        fail_msg("%u ms", took);
+}
+
+/* The deadline is the one that is configured now, not the one that the coordinator began with. */
+static void test_deadline__is_the_one_that_is_configured_now(void **state)
+{
+    (void)state;
+    make("four");
+    must(client_ok(client(), &e, "CONFIG SET service.timeout 100ms"), e);
+    process_signal(&fixture.redis[0].process, SIGSTOP);
+    for (unsigned round = 0; round < 3; round++) {
+        is_error(SHORT_MS, "BF.EXISTS four nowhere");
+        is_error(SHORT_MS, "BF.ADD four fresh");
+    }
+    process_signal(&fixture.redis[0].process, SIGCONT);
+    must(client_ok(client(), &e, "CONFIG SET service.timeout 3s"), e);
+    process_signal(&fixture.redis[0].process, SIGSTOP); /* for longer than the coordinator's first deadline */
+    uint64_t began = clock_mono_us();
+    redisAppendCommand(client()->redis, "BF.EXISTS four nowhere");
+    int done = 0;
+    while (done == 0)
+        assert_int_equal(redisBufferWrite(client()->redis, &done), REDIS_OK);
+    clock_sleep_us(800 * 1000);
+    process_signal(&fixture.redis[0].process, SIGCONT);
+    redisReply *r;
+    assert_int_equal(redisGetReply(client()->redis, (void **)&r), REDIS_OK);
+    if (r->type != REDIS_REPLY_INTEGER)
+        fail_msg("%s", r->str);
+    assert_int_equal(r->integer, 0);
+    assert_in_range(since_ms(began), 800, 3000);
+    freeReplyObject(r);
+}
+
+/* --- without shards in memory --- */
+
+static int setup_without_memory(void **state)
+{
+    (void)state;
+    return fixture_start(&fixture, &(struct fixture_options){.nodes = 2,
+                                                             .daemons = 1,
+                                                             .service = "timeout = 500ms\n",
+                                                             .redis_lines = "resident_memory = 0\n"});
+}
+
+struct answers {
+    unsigned yes, no, errors;
+};
+
+/* One command, which is answered in time. */
+static struct answers ask_many(client_key_fn *name, unsigned count)
+{
+    struct answers a = {0};
+    static const char *argv[200 + 2] = {"BF.MEXISTS", "blocks"};
+    static char names[200][CLIENT_KEY_MAX];
+    for (unsigned i = 0; i < count; i++) {
+        (void)name(i, names[i]);
+        argv[i + 2] = names[i];
+    }
+    uint64_t began = clock_mono_us();
+    redisReply *r = client_argv(client(), (int)count + 2, argv, NULL);
+    assert_in_range(since_ms(began), 0, 2 * TIMEOUT_MS + SLACK_MS);
+    assert_non_null(r);
+    a.errors = r->type == REDIS_REPLY_ERROR ? count : 0; /* none has an answer */
+    for (size_t i = 0; i < r->elements; i++) {
+        a.errors += r->element[i]->type == REDIS_REPLY_ERROR;
+        a.yes += r->element[i]->type == REDIS_REPLY_INTEGER && r->element[i]->integer == 1;
+        a.no += r->element[i]->type == REDIS_REPLY_INTEGER && r->element[i]->integer == 0;
+    }
+    freeReplyObject(r);
+    assert_int_equal(a.yes + a.no + a.errors, count);
+    return a;
+}
+
+/* A key whose blocks have come is answered; that it is absent only where the lane was read. */
+static void test_blocks_of_one_node_are_away__their_keys_alone_have_no_answer(void **state)
+{
+    (void)state;
+    enum { COUNT = 100 };
+    fixture_ask(&fixture, 0, "BF.RESERVE blocks 0.001 100000");
+    must(client_madd(client(), "blocks", key, 0, KEYS, &e), e);
+    process_signal(&fixture.redis[1].process, SIGSTOP);
+    struct answers there = ask_many(key, COUNT), absent = ask_many(fixture_absent_code, COUNT);
+    process_signal(&fixture.redis[1].process, SIGCONT);
+    assert_int_equal(there.no, 0);
+    assert_in_range(there.yes, COUNT / 5, COUNT - COUNT / 5);
+    assert_in_range(absent.no, COUNT / 5, COUNT - COUNT / 5);
+    uint64_t until = clock_mono_us() + RECOVER_MS * 1000ull;
+    while (ask_many(key, COUNT).yes != COUNT || ask_many(fixture_absent_code, COUNT).errors > 0)
+        assert_true(clock_mono_us() < until);
+    process_signal(&fixture.redis[0].process, SIGSTOP); /* the lane's */
+    there = ask_many(key, COUNT);
+    absent = ask_many(fixture_absent_code, COUNT);
+    process_signal(&fixture.redis[0].process, SIGCONT);
+    assert_int_equal(there.no, 0);
+    assert_int_equal(absent.no, 0);
+}
+
+#define TEST(name) cmocka_unit_test_teardown(name, go_on)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_shards_node_is_away__a_filter_in_memory_answers_everything),
+        TEST(test_lanes_node_is_away__present_is_answered_and_the_rest_is_an_error_in_time),
+        TEST(test_lanes_node_is_away__a_long_batch_does_not_wait_for_each_of_its_parts),
+        TEST(test_deadline__is_the_one_that_is_configured_now),
+    };
+    const struct CMUnitTest without_memory[] = {
+        TEST(test_blocks_of_one_node_are_away__their_keys_alone_have_no_answer),
+    };
+    int failed = cmocka_run_group_tests(tests, setup, teardown);
+    return failed + cmocka_run_group_tests(without_memory, setup_without_memory, teardown);
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+/* A filter that is a log, and the time of grace behind its cutover: the driver dies before it has recorded
+ * the cutover; the source changes behind a rollback. */
+#include "tests/integration/fixture.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "tests/lib/proxy.h"
+
+enum { ROWS = 3000, SLOW_MS = 20, SLOWER_MS = 200, SWITCH_MS = 30000 };
+
+static struct fixture f;
+static struct proxy *proxy;
+static unsigned route;
+static struct client redis; /* not through the proxy */
+
+static void put_redis_behind_a_proxy(struct fixture *fixture)
+{
+    struct error e = {""};
+    uint16_t port;
+    must(proxy_start(&proxy, &e), e);
+    must(proxy_add(proxy, WIRE_REDIS, fixture->redis[0].port, &route, &port, &e), e);
+    must(client_open(&redis, fixture->redis[0].port, 5000, &e), e);
+    (void)snprintf(fixture->node_list, sizeof(fixture->node_list), "redis://127.0.0.1:%u", port);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    const struct fixture_options o = {.nodes = 1,
+                                      .daemons = 1,
+                                      .postgres = true,
+                                      .rows = ROWS,
+                                      .capacity = 10000,
+                                      .rate = "0.001",
+                                      .grace = "60s",
+                                      .expansion = "lease = 2s\n",
+                                      .service = "check_interval = 200ms\n",
+                                      .prepare = put_redis_behind_a_proxy};
+    return fixture_start(&f, &o);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    int status = fixture_stop(&f);
+    proxy_stop(proxy);
+    client_close(&redis);
+    return status;
+}
+
+/* A field of a hash in Redis; "": it has none. */
+static void field_of(const char *hash, const char *field, char *out, size_t size)
+{
+    redisReply *r = client_command(&redis, "HGET twinbloom:{" FILTER "}:%s %s", hash, field);
+    assert_non_null(r);
+    (void)snprintf(out, size, "%s", r->type == REDIS_REPLY_STRING ? r->str : "");
+    freeReplyObject(r);
+}
+
+/* Until a field of a hash in Redis is @wanted, or is it no longer. */
+static void await_field(const char *hash, const char *field, const char *value, bool wanted)
+{
+    char now[24];
+    uint64_t until = clock_mono_us() + SWITCH_MS * 1000ull;
+    do {
+        clock_sleep_us(1000);
+        field_of(hash, field, now, sizeof(now));
+    } while ((strcmp(now, value) == 0) != wanted && clock_mono_us() < until);
+    if ((strcmp(now, value) == 0) != wanted)
+        fail_msg("%s is \"%s\"", field, now);
+}
+
+/* The view and the record are written one after the other, and each request takes a while: it dies as soon as
+ * the view is switched. */
+static void cut_over_and_die(void)
+{
+    char before[24], step[24];
+    field_of("view", "bloom_filter_current_index", before, sizeof(before));
+    proxy_set(proxy, route, &(struct proxy_fault){.request_delay_ms = SLOW_MS});
+    fixture_ask(&f, 0, "TB.CUTOVER " FILTER);
+    await_field("job", "step", "cutover", true);
+    proxy_set(proxy, route, &(struct proxy_fault){.request_delay_ms = SLOWER_MS});
+    await_field("view", "bloom_filter_current_index", before, false);
+    client_close(&f.client[0]);
+    daemon_kill(&f.daemon[0]);
+    (void)proxy_reset(proxy, route, NULL, false); /* nor does anything arrive that it has sent */
+    proxy_lift(proxy);
+    field_of("job", "step", step, sizeof(step));
+    assert_string_equal(step, "cutover");
+}
+
+static void test_cutover__whose_driver_dies_before_it_is_recorded_leaves_its_grace(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    int64_t before = fixture_generation(&f, 0), switched = 0;
+    char step[24];
+    fixture_ask(&f, 0, "TB.REBUILD " FILTER " HOLD");
+    fixture_wait(&f, 0, "job_step", "hold");
+    int64_t asked = (int64_t)(clock_wall_us() / 1000);
+    cut_over_and_die();
+    int64_t died = (int64_t)(clock_wall_us() / 1000);
+    must(daemon_launch(&f.daemon[0], &e), e);
+    fixture_reconnect(&f, 0);
+    fixture_wait(&f, 0, "phase", "SWITCHED");
+    do { /* it follows and verifies first */
+        clock_sleep_us(20000);
+        must(client_status(&f.client[0], FILTER, "job_step", step, sizeof(step), &e), e);
+    } while (strcmp(step, "follow") == 0 || strcmp(step, "confirm") == 0 || strcmp(step, "cutover") == 0);
+    assert_string_equal(step, "grace");
+    must(client_status_number(&f.client[0], FILTER, "job_switched_at", &switched, &e), e);
+    assert_in_range(switched, asked, died);
+    clock_sleep_us(1000 * 1000);
+    must(client_status(&f.client[0], FILTER, "job_step", step, sizeof(step), &e), e);
+    assert_string_equal(step, "grace");
+    fixture_all_present(&f, 0, 0, ROWS);
+    fixture_ask(&f, 0, "TB.ROLLBACK " FILTER); /* there is something to go back to */
+    fixture_wait(&f, 0, "job_step", "hold");
+    assert_int_equal(fixture_generation(&f, 0), before);
+    fixture_all_present(&f, 0, 0, ROWS);
+    fixture_ask(&f, 0, "TB.ABORT " FILTER);
+    fixture_wait(&f, 0, "phase", "STEADY");
+}
+
+/* What was in use is not built again, as callers' keys are in it; the job ends, and the next one builds. */
+static void test_rollback__and_another_source_behind_it_ends_the_job(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    int64_t before = fixture_generation(&f, 0);
+    char why[600];
+    fixture_ask(&f, 0, "TB.REBUILD " FILTER);
+    fixture_wait(&f, 0, "job_step", "grace");
+    must(client_madd(&f.client[0], FILTER, fixture_code, 100000, ROWS, &e), e);
+    fixture_ask(&f, 0, "TB.ROLLBACK " FILTER);
+    fixture_wait(&f, 0, "job_step", "hold");
+    fixture_sql(
+        f.db,
+        "ALTER TABLE short_link RENAME TO earlier; "
+        "CREATE TABLE short_link (LIKE earlier INCLUDING ALL); "
+        "INSERT INTO short_link (code, url) SELECT 'c' || n, '' FROM generate_series(200000, 200099) n");
+    fixture_ask(&f, 0, "TB.CUTOVER " FILTER);
+    fixture_wait(&f, 0, "job_state", "failed");
+    fixture_wait(&f, 0, "phase", "STEADY");
+    must(client_status(&f.client[0], FILTER, "job_error", why, sizeof(why), &e), e);
+    assert_non_null(strstr(why, "does not match its source any more"));
+    assert_int_equal(fixture_generation(&f, 0), before);
+    fixture_all_present(&f, 0, 0, ROWS);
+    fixture_all_present(&f, 0, 100000, ROWS);
+    fixture_ask(&f, 0, "TB.REBUILD " FILTER);
+    fixture_wait(&f, 0, "job_step", "grace");
+    fixture_all_present(&f, 0, 200000, 100);
+    fixture_ask(&f, 0, "TB.FINISH " FILTER);
+    fixture_wait(&f, 0, "phase", "STEADY");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(
+            test_cutover__whose_driver_dies_before_it_is_recorded_leaves_its_grace, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_rollback__and_another_source_behind_it_ends_the_job, setup,
+                                        teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
