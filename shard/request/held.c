@@ -148,7 +148,7 @@ static void note_count(struct held *h, unsigned lane, struct log_id id)
         return;
     c->at[c->next].id = id;
     c->at[c->next].keys = h->resident->keys[lane];
-    c->next = (c->next + 1) % c->room;
+    c->next = c->next + 1 < c->room ? c->next + 1 : 0;
     c->count += c->count < c->room;
 }
 
@@ -156,7 +156,7 @@ bool held_counted(const struct held *h, unsigned lane, struct log_id id, uint64_
 {
     const struct held_counts *c = h->counts[lane];
     for (unsigned i = 1; c != NULL && i <= c->count; i++) {
-        unsigned at = (c->next + c->room - i) % c->room;
+        unsigned at = c->next >= i ? c->next - i : c->next + c->room - i;
         int order = log_id_compare(c->at[at].id, id);
         *out = c->at[at].keys;
         if (order <= 0)

@@ -29,11 +29,11 @@ void solo_open(struct solo *s, const struct nodes *nodes, const struct names *na
     s->store = store_new(s->base, nodes, TIMEOUT_MS, NULL);
     s->port = request_port_new(s->base, s->store, TIMEOUT_MS);
     s->filter = log_filter_new(&unknown, nodes, &s->budget, on_wake, s);
-    s->thread = control_thread_new(nodes, TIMEOUT_MS);
-    assert_true(s->link != NULL && s->thread != NULL && s->port != NULL && s->filter != NULL);
+    if (options.thread == NULL)
+        options.thread = s->thread = control_thread_new(nodes, TIMEOUT_MS);
+    assert_true(s->link != NULL && options.thread != NULL && s->port != NULL && s->filter != NULL);
     options.filter = s->filter;
     options.link = s->link;
-    options.thread = s->thread;
     options.timeout_ms = TIMEOUT_MS;
     must(control_new(&s->control, &options, &e), e);
 }

@@ -14,7 +14,7 @@ struct solo {
     struct budget budget;
     struct link *link;
     struct log_filter *filter;
-    struct control_thread *thread;
+    struct control_thread *thread; /* its own; NULL: that of the options */
     struct control *control;
     struct event_base *base;
     struct store *store;

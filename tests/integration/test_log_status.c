@@ -310,6 +310,35 @@ static void test_other_threads__may_ask_meanwhile(void **state)
     }
 }
 
+/* Each of two filters whose controls share what one thread has is told by its own view. */
+static void test_controls_of_one_thread__have_their_own_views(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct names other;
+    struct log_status of_other;
+    struct control_options o = options(true);
+    o.look_interval_us = LONG_US;
+    open_with(UINT64_MAX, &o);
+    must(names_init(&other, "tb", "g", 1, &e), e);
+    must(log_member_make(on.link, &other, 1000, 1, SHARD_BYTES, &e), e);
+    assert_int_not_equal(other.incarnation, on.names.incarnation);
+    o.thread = solo.thread;
+    solo_open(&second, &on.nodes, &other, UINT64_MAX, &o);
+    has_second = true;
+    for (unsigned i = 0; i < 3; i++) {
+        solo_tend(&solo);
+        solo_tend(&second);
+        assert_int_equal(solo_ask(&solo, true, i), KEY_ADDED);
+        assert_int_equal(solo_ask(&second, true, i), KEY_ADDED);
+        control_status(second.control, &of_other);
+        assert_int_equal(status()->incarnation, on.names.incarnation);
+        assert_int_equal(s.lanes, LANES);
+        assert_int_equal(of_other.incarnation, other.incarnation);
+        assert_int_equal(of_other.lanes, 1);
+    }
+}
+
 #define STATUS_TEST(name) cmocka_unit_test_teardown(name, tear_down)
 
 int main(void)
@@ -324,6 +353,7 @@ int main(void)
         STATUS_TEST(test_a_filter_that_is_gone__is_closed),
         STATUS_TEST(test_redis_is_away__the_control_says_so),
         STATUS_TEST(test_other_threads__may_ask_meanwhile),
+        STATUS_TEST(test_controls_of_one_thread__have_their_own_views),
     };
     return cmocka_run_group_tests(tests, log_redis_start, log_redis_stop);
 }
