@@ -511,8 +511,6 @@ static enum err make_way(struct service *s, struct fence *f, const char *name, s
     return code == ERR_NOT_FOUND ? ERR_OK : code;
 }
 
-#define LOST_ITS_VIEW "a filter of this name lost its view; BF.RESERVE creates it again, empty"
-
 struct naming {
     struct fence *fence;
     const struct recipe *recipe;
@@ -533,7 +531,8 @@ static enum err enter_log(void *arg, bool was_left, bool *clean, struct error *e
         return registry_replace(n->fence, e);
     n->entered = code == ERR_OK && !n->named;
     if (code == ERR_OK && !was_left && !n->deleted && !n->recipe->sourced && !n->recipe->anew)
-        code = n->named ? error_set(e, ERR_LOST, LOST_ITS_VIEW)
+        code = n->named ? error_set(e, ERR_LOST,
+                                    "a filter of this name lost its view; BF.RESERVE creates it again, empty")
                         : admin_may_make(n->fence, n->recipe->anew, false, e);
     return code == ERR_OK && n->named ? registry_replace(n->fence, e) : code;
 }

@@ -52,6 +52,9 @@ static const struct row rows[] = {
     {"bitcount", "", NULL, {"BITCOUNT", "S"}},
     {"bitop", "", NULL, {"BITOP", "OR", "S", "S"}},
     {"incr", "", NULL, {"INCR", "S"}},
+    {"setrange", "", NULL, {"SETRANGE", "S", "0", "2"}},
+    {"strlen", "", NULL, {"STRLEN", "S"}},
+    {"memory|usage", "", NULL, {"MEMORY", "USAGE", "S"}},
     {"exists", "", NULL, {"EXISTS", "S"}},
     {"type", "", NULL, {"TYPE", "S"}},
     {"rename", "", NULL, {"RENAME", "S", "S"}},
@@ -75,7 +78,12 @@ static const struct row rows[] = {
     {"rpush", "", NULL, {"RPUSH", "L", "b"}},
     {"lrange", "", NULL, {"LRANGE", "L", "0", "-1"}},
     {"ltrim", "", NULL, {"LTRIM", "L", "0", "0"}},
-    {"del", "", NULL, {"DEL", "H", "L"}},
+    {"xadd", "", NULL, {"XADD", "X", "*", "f", "1"}},
+    {"xlen", "", NULL, {"XLEN", "X"}},
+    {"xrange", "", NULL, {"XRANGE", "X", "-", "+"}},
+    {"xrevrange", "", NULL, {"XREVRANGE", "X", "+", "-"}},
+    {"xtrim", "", NULL, {"XTRIM", "X", "MAXLEN", "1"}},
+    {"del", "", NULL, {"DEL", "H", "L", "X"}},
     {"unlink", "", NULL, {"UNLINK", "S", "Z"}},
     {"wait", "add_acks", waits, {"WAIT", "0", "1"}},
     {"waitaof", "add_fsync", doctor_add_fsync, {"WAITAOF", "0", "0", "1"}},
@@ -106,11 +114,11 @@ struct refused {
 
 /* Keys of one slot of that master. */
 struct scratch {
-    struct key_name key[4]; /* S, H, L, Z */
+    struct key_name key[5]; /* S, H, L, Z, X */
     char channel[PREFIX_MAX + sizeof(":events")];
 };
 
-static const char kinds[] = "SHLZ";
+static const char kinds[] = "SHLZX";
 
 static void name_scratch(const struct doctor *d, const struct doctor_node *n, struct scratch *s)
 {

@@ -221,6 +221,7 @@ static void test_cluster__needs_few_rights(void **state)
                  "ACL SETUSER few on >pw resetchannels &few:events ~few:* -@all +ping +client|setname +info "
                  "+eval +subscribe +publish +scan +smembers +sscan +sadd +srem +get +set +getrange +bitfield "
                  "+bitcount +bitop +incr +hget +hset +hsetnx +hmget +hgetall +hkeys +hdel +hexists +hincrby "
+                 "+setrange +strlen +xadd +xlen +xrange +xrevrange +xtrim +memory|usage "
                  "+lpush +rpush +ltrim +lrange +exists +type +del +unlink +rename +pexpire +persist +pttl "
                  "+time +cluster|slots +cluster|shards +asking"),
              e);
