@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
+#include "shard/view/lost.h"
 
 enum { TRIES = 3, ROUND_GRACES = 4 /* from the end of one round of looks to the next */ };
 
@@ -162,6 +163,16 @@ static enum err end_removal(struct control *c, bool *soon, struct error *e)
     return code;
 }
 
+/* Nothing is folded until shards are there that are lost, and a writer that does not answer makes none of
+ * them: it is said for it that it lacks them. Should it only have slept, and have them, it makes them all the
+ * same. */
+static enum err lack_for(struct control *c, const struct log_writer *w, struct error *e)
+{
+    unsigned others;
+    c->removal.step = REMOVES_NOBODY;
+    return lost_lack(c->link, &c->filter->names, &c->lost, w->id, &others, e);
+}
+
 static enum err remove_one(struct control *c, bool *soon, struct error *e)
 {
     struct control_removal *m = &c->removal;
@@ -173,8 +184,12 @@ static enum err remove_one(struct control *c, bool *soon, struct error *e)
         m->step = REMOVES_NOBODY; /* it is there, or has left */
         return ERR_OK;
     }
+    if (m->step == REMOVES_IN_DOUBT && now - m->since < c->waits * c->writer_grace_us)
+        return ERR_OK;
+    if (c->lost.generation != 0)
+        return lack_for(c, w, e);
     if (m->step == REMOVES_IN_DOUBT)
-        return now - m->since >= c->waits * c->writer_grace_us ? begin_removal(c, w, soon, e) : ERR_OK;
+        return begin_removal(c, w, soon, e);
     return may_be_folded(c) ? end_removal(c, soon, e) : ERR_OK;
 }
 
