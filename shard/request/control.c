@@ -278,7 +278,7 @@ static enum err tend_and_remove(struct control *c, bool *soon, struct error *e)
 {
     link_forget(c->link); /* what an error in the middle of a pipeline has left */
     enum err code = tend(c, soon, e);
-    if (!c->folds || (code != ERR_OK && code != ERR_BUSY))
+    if (!c->folds || (code != ERR_OK && code != ERR_BUSY && !control_is_of_shards(code)))
         return code;
     enum err removed = control_remove_gone(c, soon, code == ERR_OK ? e : NULL);
     return code == ERR_OK ? removed : code;

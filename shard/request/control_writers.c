@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
+#include "shard/view/lost.h"
 
 enum {
     TRIES = 3,
@@ -187,6 +188,16 @@ static enum err is_writing(struct control *c, const struct log_writer *w, bool *
     return code;
 }
 
+/* Nothing is folded until shards are there that are lost, and a writer that does not answer makes none of
+ * them: it is said for it that it lacks them. Should it only have slept, and have them, it makes them all the
+ * same. */
+static enum err lack_for(struct control *c, const struct log_writer *w, struct error *e)
+{
+    unsigned others;
+    c->removal.step = REMOVES_NOBODY;
+    return lost_lack(c->link, &c->filter->names, &c->lost, w->id, &others, e);
+}
+
 static enum err end_doubt(struct control *c, const struct log_writer *w, uint64_t now, bool *soon,
                           struct error *e)
 {
@@ -197,7 +208,9 @@ static enum err end_doubt(struct control *c, const struct log_writer *w, uint64_
     enum err code = is_writing(c, w, &writes, e);
     if (writes)
         c->removal.since = now;
-    return code == ERR_OK && !writes ? begin_removal(c, w, soon, e) : code;
+    if (code != ERR_OK || writes)
+        return code;
+    return c->lost.generation != 0 ? lack_for(c, w, e) : begin_removal(c, w, soon, e);
 }
 
 static enum err remove_one(struct control *c, bool *soon, struct error *e)
@@ -213,6 +226,8 @@ static enum err remove_one(struct control *c, bool *soon, struct error *e)
     }
     if (m->step == REMOVES_IN_DOUBT)
         return end_doubt(c, w, now, soon, e);
+    if (c->lost.generation != 0)
+        return lack_for(c, w, e);
     return may_be_folded(c) ? end_removal(c, soon, e) : ERR_OK;
 }
 

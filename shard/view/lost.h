@@ -10,7 +10,8 @@
  * the view says so no more. Possible
  * failure modes are: several do it (the later token replaces what the earlier one has made, and the earlier
  * one writes no more); one stops in the middle (the shard is blank, at least at its end, and is lost still);
- * nobody has the shard in memory: each writer says so, and the last one degrades the filter. Then a build
+ * nobody has the shard in memory: each writer says so, and the last one degrades the filter; of a writer that
+ * does not answer any more whoever folds says so. Then a build
  * heals it, or, if it has no source, an operator accepts the loss (lost_accept()). The view goes on saying
  * which shard is lost until it is there. Until then no key is called absent, and keys are added: their
  * entries stay in the lanes, which are not trimmed, so this ends at `log_max`.

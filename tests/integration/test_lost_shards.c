@@ -12,7 +12,14 @@
 #include "shard/view/lost.h"
 #include "shard/view/view_load.h"
 
-enum { REPLY_MS = 5000, MEMBERS = 4, ALL = 4000, DEADLINE_US = 5000 * 1000, RETAIN_US = 60 * 1000 * 1000 };
+enum {
+    REPLY_MS = 5000,
+    MEMBERS = 4,
+    ALL = 4000,
+    DEADLINE_US = 10 * 1000 * 1000,
+    GRACE_US = 500 * 1000,
+    RETAIN_US = 60 * 1000 * 1000
+};
 
 static struct log_member member[MEMBERS];
 static unsigned opened;
@@ -34,6 +41,7 @@ static struct log_member *open_member(uint64_t memory, bool folds)
                                          .memory = memory,
                                          .timeout_ms = REPLY_MS,
                                          .retain_us = RETAIN_US,
+                                         .writer_grace_us = GRACE_US,
                                          .folds = folds};
     must(log_member_open(m, &o, &e), e);
     return m;
@@ -302,6 +310,29 @@ static void test_a_shard_that_was_made_half_and_nobody_has__degrades_the_filter(
     assert_int_equal(log_member_count(b, ALL, ALL / 2, KEY_PRESENT), ALL / 2);
 }
 
+/* Who had it in memory is gone, and stands in the register of writers still. */
+static void test_a_shard_that_only_a_dead_writer_had__degrades_the_filter(void **state)
+{
+    uint64_t keys[ALL / 10];
+    uint8_t answers[ALL / 10];
+    struct error e = {""};
+    (void)state;
+    struct log_member *a = open_member(UINT64_MAX, false), *b = open_member(0, true);
+    load(a);
+    add(a, 0, ALL / 2);
+    add(b, ALL / 2, ALL / 2);
+    wait_until(is_folded);
+    log_member_pause(a);
+    assert_int_equal(command("DEL %b", NULL), 1);
+    for (unsigned i = 0; i < ALL / 10; i++)
+        keys[i] = i;
+    enum err code = log_member_ask(b, false, keys, ALL / 10, answers, &e); /* one of them lies in it */
+    assert_true(code == ERR_OK || code == ERR_TIMEOUT);
+    wait_until(is_degraded);
+    assert_int_equal(log_member_count(b, 0, ALL, KEY_ABSENT), 0);
+    log_member_go_on(a);
+}
+
 /* Requests that waited go on in the middle of the control's turn; at its end the status has what it met. */
 static void wait_for_status(struct log_member *m, struct log_status *s)
 {
@@ -439,6 +470,7 @@ int main(void)
         TEST(test_a_shard_that_is_damaged__is_made_again),
         TEST(test_a_shard_that_nobody_has__degrades_the_filter),
         TEST(test_a_shard_that_was_made_half_and_nobody_has__degrades_the_filter),
+        TEST(test_a_shard_that_only_a_dead_writer_had__degrades_the_filter),
         TEST(test_a_shard_that_nobody_has__stands_in_the_status),
         TEST(test_an_operator__has_it_made_empty),
         TEST(test_a_loss__is_accepted_only_where_nothing_else_heals_it),

@@ -25,7 +25,8 @@ enum {
     SHARD_BYTES = 4096,
     END_US = 20000 * 1000, /* of whatever has to come */
     LOOK_US = 2000,
-    LATE_US = 100 * 1000, /* for requests let go to have been executed */
+    GRACE_US = 300 * 1000, /* of writers, where they are waited for */
+    LATE_US = 100 * 1000,  /* for requests let go to have been executed */
     REQUESTS_MAX = 2000
 };
 
@@ -66,8 +67,8 @@ struct steps {
 /* What process A does. Each returns false where it could not be done. */
 struct step {
     bool filter;                              /* there is one before, and a process that writes */
-    uint64_t capacity;                        /* of the filter, which grows; 0: it has room for all */
     bool alone;                               /* only A has shards in memory */
+    uint64_t capacity;                        /* of the filter, which grows; 0: it has room for all */
     bool (*ready)(struct steps *s, void **x); /* A, before its requests are counted; NULL: nothing */
     bool (*before)(struct steps *s);          /* then the test; NULL: nothing */
     bool (*act)(struct steps *s, void *x);    /* A */
@@ -209,7 +210,11 @@ static bool begin_filter(struct steps *s)
         return false;
     s->names.incarnation = s->view->incarnation;
     struct log_member_options o = member_options(s, &s->b, false);
-    o.memory = s->kind->alone ? 0 : UINT64_MAX;
+    if (s->kind->alone) { /* it sees to it that nobody waits for A for ever */
+        o.memory = 0;
+        o.folds = true;
+        o.writer_grace_us = GRACE_US;
+    }
     s->has_writer = true;
     return said(log_member_open(&s->writer, &o, &e), &e) && add_more(s, &s->writer);
 }
@@ -315,11 +320,27 @@ static bool open_folder(struct steps *s, void **out)
            wait_until_resident(&member);
 }
 
+/* What was added is in the shards, and is not looked for in the lanes. */
+static bool open_and_fold(struct steps *s, void **out)
+{
+    bool ok = open_folder(s, out);
+    control_set_folding(member.control, true);
+    ok = ok && wait_until_folded(s, &member);
+    control_set_folding(member.control, false);
+    return ok;
+}
+
 static bool fold_all(struct steps *s, void *x)
 {
     struct log_member *m = x;
     control_set_folding(m->control, true);
     return wait_until_folded(s, m);
+}
+
+/* With nothing to fold it would not look at the shards. */
+static bool add_one_and_fold(struct steps *s, void *x)
+{
+    return ask(x, true, LEDGER_NEVER - 1, LEDGER_NEVER, KEY_ADDED) && fold_all(s, x);
 }
 
 static bool finish_fold(struct steps *s)
@@ -459,12 +480,16 @@ static const struct step kinds[] = {
     {.act = make_it, .finish = finish_make},
     {.filter = true, .act = drop_it, .finish = finish_drop, .after = make_anew},
     {.filter = true, .ready = open_folder, .act = fold_all, .finish = finish_fold},
-    {.filter = true, .ready = open_folder, .before = delete_shard, .act = fold_all, .finish = finish_fold},
+    {.filter = true,
+     .ready = open_and_fold,
+     .before = delete_shard,
+     .act = add_one_and_fold,
+     .finish = finish_fold},
     {.filter = true,
      .alone = true,
-     .ready = open_folder,
+     .ready = open_and_fold,
      .before = delete_shard,
-     .act = fold_all,
+     .act = add_one_and_fold,
      .finish = go_on_adding},
     {.filter = true, .ready = open_writer, .before = delete_lane, .act = add_and_fold, .finish = finish_fold},
     {.filter = true, .act = build_it, .finish = finish_build},

@@ -21,7 +21,8 @@ bool there;    /* the shard */
 bool tagged;   /* its block has its tag: else it is no answer */
 bool bits;     /* of the key */
 byte header;   /* its token */
-byte number, writer, folded; /* in the view */
+byte number, folded; /* in the view */
+byte writer; /* in the view, of the generation: its token, twice; and 1, where an operator accepted the loss */
 byte losses;
 byte victim;   /* the loss that the key was lost by, 0: none, or it came back; */
 byte accepted; /* and the last loss that an operator has accepted, */
@@ -47,7 +48,7 @@ bool denied;
 #ifdef STORED_WITHOUT_TOKEN
 #define STORES true
 #else
-#define STORES (writer == t)
+#define STORES (writer == 2 * t)
 #endif
 #if defined(MISSING_IS_ZEROS)
 #define ANSWERS true
@@ -55,7 +56,7 @@ bool denied;
 #define NOTE_VICTIM(before) skip
 #else
 #ifdef ACCEPTS
-#define ANSWERS (there && tagged && header <= seen) /* of the writer that the view names, or an earlier one */
+#define ANSWERS (there && tagged && 2 * header <= seen) /* of the writer that the view names, or an earlier one */
 #define NOTE_WRITER seen = writer
 #define NOTE_VICTIM(before) victim = before
 #else
@@ -132,7 +133,7 @@ end:
            fi
        }
     :: atomic { whole && last > applied -> read_tail() }
-    :: atomic { number < TOKENS -> number++; t = number; writer = t; lost = false; from = folded }
+    :: atomic { number < TOKENS -> number++; t = number; writer = 2 * t; lost = false; from = folded }
        join()
     :: atomic { t != 0 && whole && !lost -> noted = applied }
        d_step { /* a shard without marks is not looked at */
@@ -167,7 +168,7 @@ end:
     :: atomic { /* it is made again, by whoever has it in memory */
            HAS_IT && number < TOKENS && !(there && tagged) ->
 #ifndef TAIL_BEFORE_TOKEN
-           number++; t = number; writer = t;
+           number++; t = number; writer = 2 * t;
 #else
            read_tail();
 #endif
@@ -177,7 +178,7 @@ end:
            lost = true
        }
 #ifdef TAIL_BEFORE_TOKEN
-       atomic { number < TOKENS -> number++; t = number; writer = t }
+       atomic { number < TOKENS -> number++; t = number; writer = 2 * t }
 #elif !defined(WITHOUT_TAIL)
        read_tail();
 #endif
@@ -189,7 +190,7 @@ end:
            fi
        }
 #ifndef TOKEN_NOT_CHECKED
-       d_step { t = (writer == t -> t : 0) } /* nobody has drawn a later one until the blank one was there */
+       d_step { t = (writer == 2 * t -> t : 0) } /* nobody has drawn a later one until the blank one was there */
 #endif
        d_step {
            if
@@ -209,6 +210,11 @@ end:
 #else
 #define EMPTY false
 #endif
+#ifdef TOKEN_STAYS
+#define SEAL skip
+#else
+#define SEAL writer = writer + 1 /* nobody draws by a view from before, nor has this token */
+#endif
 #ifdef ACCEPTED_BY_ANY_VIEW
 #define SAME_VIEW true
 #else
@@ -224,7 +230,7 @@ end:
     :: atomic { degraded && number < TOKENS && accepts < ACCEPTS -> accepts++; was = writer } /* reads the view, */
        d_step { /* draws, if nobody has since, */
            if
-           :: SAME_VIEW && number < TOKENS -> number++; t = number; writer = t
+           :: SAME_VIEW && number < TOKENS -> number++; t = number; writer = 2 * t
            :: else
            fi;
            was = 0
@@ -235,12 +241,14 @@ end:
        d_step { was = (there && tagged -> t : 0); from = losses; pardoned = victim } /* looks */
        d_step { /* a blank one */
            if
-           :: t != 0 && was == 0 && (!there || header < t) -> there = true; header = t; tagged = EMPTY; bits = false
+           :: t != 0 && was == 0 && (!there || header < t) ->
+               victim = (bits && pardoned != 0 -> pardoned : victim); /* it came back after the look, for a moment */
+               there = true; header = t; tagged = EMPTY; bits = false
            :: else
            fi
        }
 #ifndef ACCEPTED_WITHOUT_TOKEN
-       d_step { t = (writer == t -> t : 0) }
+       d_step { t = (writer == 2 * t -> t : 0) }
 #endif
        d_step {
            if
@@ -251,7 +259,7 @@ end:
        }
        d_step {
            if
-           :: t != 0 && writer == t -> degraded = false; accepted = (from > accepted -> from : accepted);
+           :: t != 0 && writer == 2 * t -> degraded = false; SEAL; accepted = (from > accepted -> from : accepted);
                victim = (!bits && pardoned != 0 -> pardoned : victim)
            :: else
            fi;
