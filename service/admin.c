@@ -120,7 +120,7 @@ static void post(struct mailbox *to, struct admin_call *call, struct mailbox *ba
 /* Work on shards as they were before there was a log. */
 static bool knows_no_log(const struct admin_call *call)
 {
-    static admin_fn *const those[] = {admin_loadchunk, admin_load_complete, admin_load_status, admin_accept};
+    static admin_fn *const those[] = {admin_accept};
     for (size_t i = 0; i < sizeof(those) / sizeof(those[0]); i++)
         if (call->fn == those[i])
             return true;
@@ -497,9 +497,8 @@ static enum err check_memory_of_log(const struct service *s, const struct fence 
     return code;
 }
 
-/* What somebody began to delete is deleted first; what lies there else is told. */
-static enum err make_way(struct service *s, struct fence *f, const char *name, size_t length, struct view *is,
-                         const struct work *work, struct error *e)
+enum err admin_make_way(struct service *s, struct fence *f, const char *name, size_t length, struct view *is,
+                        const struct work *work, struct error *e)
 {
     enum err code = fence_load_any(f, is, e);
     if (code == ERR_OK && is->dropped == VIEW_KEPT)
@@ -535,7 +534,7 @@ static enum err make_log(struct service *s, const struct config *config, struct 
     }
     enum err code = service_claim(s, f->link, e);
     if (code == ERR_OK)
-        code = make_way(s, f, name, length, is, &work, e);
+        code = admin_make_way(s, f, name, length, is, &work, e);
     free(is);
     if (code == ERR_OK)
         code = placement_choose(&on, &s->nodes, r->nodes, e);

@@ -17,6 +17,7 @@
 #include "service/service.h"
 #include "shard/fence.h"
 
+struct work;
 struct key_client;
 struct shards_cache;
 
@@ -200,6 +201,15 @@ MUST_CHECK enum err admin_drop_filter(struct service *s, const struct config *co
 
 /* A work_fn of shard/view/shards.h, whose argument is a struct mutex: ERR_MUTEX_LOST ends the work. */
 enum err admin_hold_mutex(void *arg, const char *what, uint64_t done, uint64_t of, struct error *e);
+
+/* Before a filter that is a log is made, under its mutex: what somebody began to delete is deleted first.
+ * ERR_EXISTS. @is is for storage. */
+MUST_CHECK enum err admin_make_way(struct service *s, struct fence *f, const char *name, size_t length,
+                                   struct view *is, const struct work *work, struct error *e);
+
+/* Load the view of the call's filter, a->view, and *@items, of the generation in use; of a log those that all
+ * coordinators have added until now. ERR_NOT_FOUND; the status of @call is the same. */
+MUST_CHECK enum err admin_load_items(struct admin *a, struct admin_call *call, uint64_t *items);
 
 /* Have the list of names, P:filters, name a filter that is a log, or not. */
 MUST_CHECK enum err admin_list_log(struct link *l, const char *prefix, const char *name, size_t length,
