@@ -117,32 +117,12 @@ static _Thread_local struct admin *this_admin;
 
 static void post(struct mailbox *to, struct admin_call *call, struct mailbox *back, mailbox_fn *done);
 
-/* Work on shards as they were before there was a log. */
-static bool knows_no_log(const struct admin_call *call)
-{
-    static admin_fn *const those[] = {admin_accept};
-    for (size_t i = 0; i < sizeof(those) / sizeof(those[0]); i++)
-        if (call->fn == those[i])
-            return true;
-    return false;
-}
-
-static void refuse(struct admin_call *call)
-{
-    struct reply r = {.out = &call->reply, .protocol = call->protocol};
-    call->status = error_set(&call->error, ERR_REFUSED, "not available with append_log = yes yet");
-    admin_reply_error(&r, call->status, &call->error);
-}
-
 /* Under one configuration from its beginning to its end. */
 static void run_call(struct admin *a, struct admin_call *call)
 {
     a->config = live_config_acquire(a->service->config);
     a->fence.tombstone_ms = a->config->tombstone_ms;
-    if (a->service->logs != NULL && knows_no_log(call))
-        refuse(call);
-    else
-        call->fn(a, call);
+    call->fn(a, call);
     config_release(a->config);
     a->config = NULL;
 }

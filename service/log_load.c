@@ -191,11 +191,12 @@ enum err log_load_publish(struct fence *f, const struct loading *l, const struct
     struct copy *c = calloc(1, sizeof(*c));
     struct generation *shape = malloc(sizeof(*shape));
     uint8_t *bytes = malloc(BATCH_BYTES);
-    enum err code =
-        c == NULL || shape == NULL || bytes == NULL ? error_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
-    if (code == ERR_OK) {
+    enum err code = ERR_NOMEM;
+    if (c != NULL && shape != NULL && bytes != NULL) {
         *c = (struct copy){.fence = f, .load = l, .bytes = bytes};
         code = publish(c, shape, on, out, w, e);
+    } else {
+        (void)error_set(e, ERR_NOMEM, "out of memory");
     }
     free(bytes);
     free(shape);
