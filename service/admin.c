@@ -117,32 +117,12 @@ static _Thread_local struct admin *this_admin;
 
 static void post(struct mailbox *to, struct admin_call *call, struct mailbox *back, mailbox_fn *done);
 
-/* Work on shards as they were before there was a log. */
-static bool knows_no_log(const struct admin_call *call)
-{
-    static admin_fn *const those[] = {admin_loadchunk, admin_load_complete, admin_load_status};
-    for (size_t i = 0; i < sizeof(those) / sizeof(those[0]); i++)
-        if (call->fn == those[i])
-            return true;
-    return false;
-}
-
-static void refuse(struct admin_call *call)
-{
-    struct reply r = {.out = &call->reply, .protocol = call->protocol};
-    call->status = error_set(&call->error, ERR_REFUSED, "not available with append_log = yes yet");
-    admin_reply_error(&r, call->status, &call->error);
-}
-
 /* Under one configuration from its beginning to its end. */
 static void run_call(struct admin *a, struct admin_call *call)
 {
     a->config = live_config_acquire(a->service->config);
     a->fence.tombstone_ms = a->config->tombstone_ms;
-    if (a->service->logs != NULL && knows_no_log(call))
-        refuse(call);
-    else
-        call->fn(a, call);
+    call->fn(a, call);
     config_release(a->config);
     a->config = NULL;
 }
@@ -494,9 +474,8 @@ static enum err check_memory_of_log(const struct service *s, const struct fence 
     return code;
 }
 
-/* What somebody began to delete is deleted first; what lies there else is told. */
-static enum err make_way(struct service *s, struct fence *f, const char *name, size_t length, struct view *is,
-                         const struct work *work, bool *deleted, struct error *e)
+enum err admin_make_way(struct service *s, struct fence *f, const char *name, size_t length, struct view *is,
+                        const struct work *work, bool *deleted, struct error *e)
 {
     enum err code = fence_load_any(f, is, e);
     if (code == ERR_OK && is->dropped == VIEW_KEPT)
@@ -511,18 +490,10 @@ static enum err make_way(struct service *s, struct fence *f, const char *name, s
     return code == ERR_NOT_FOUND ? ERR_OK : code;
 }
 
-struct naming {
-    struct fence *fence;
-    const struct recipe *recipe;
-    bool deleted; /* what had the name before was deleted here */
-    bool named;   /* it was named already */
-    bool entered; /* by us, for an earlier try */
-};
-
 /* One that is named and has neither a view nor a record has lost its view. */
-static enum err enter_log(void *arg, bool was_left, bool *clean, struct error *e)
+enum err admin_enter_log(void *arg, bool was_left, bool *clean, struct error *e)
 {
-    struct naming *n = arg;
+    struct admin_naming *n = arg;
     enum err code = ERR_OK;
     if (!n->entered)
         code = registry_enter(n->fence, &n->named, e);
@@ -530,10 +501,10 @@ static enum err enter_log(void *arg, bool was_left, bool *clean, struct error *e
     if (n->entered)
         return registry_replace(n->fence, e);
     n->entered = code == ERR_OK && !n->named;
-    if (code == ERR_OK && !was_left && !n->deleted && !n->recipe->sourced && !n->recipe->anew)
+    if (code == ERR_OK && !was_left && !n->deleted && !n->as_new)
         code = n->named ? error_set(e, ERR_LOST,
                                     "a filter of this name lost its view; BF.RESERVE creates it again, empty")
-                        : admin_may_make(n->fence, n->recipe->anew, false, e);
+                        : admin_may_make(n->fence, false, false, e);
     return code == ERR_OK && n->named ? registry_replace(n->fence, e) : code;
 }
 
@@ -545,8 +516,8 @@ static enum err make_log(struct service *s, const struct config *config, struct 
     struct view *is = malloc(sizeof(*is));
     struct log_view *v = malloc(sizeof(*v));
     const struct work work = {.fn = admin_hold_mutex, .arg = mutex};
-    struct naming naming = {.fence = f, .recipe = r};
-    struct make_options o = {.enter = enter_log,
+    struct admin_naming naming = {.fence = f, .as_new = r->sourced || r->anew};
+    struct make_options o = {.enter = admin_enter_log,
                              .arg = &naming,
                              .capacity = r->capacity,
                              .error_rate = r->error_rate,
@@ -562,7 +533,7 @@ static enum err make_log(struct service *s, const struct config *config, struct 
     }
     enum err code = service_claim(s, f->link, e);
     if (code == ERR_OK)
-        code = make_way(s, f, name, length, is, &work, &naming.deleted, e);
+        code = admin_make_way(s, f, name, length, is, &work, &naming.deleted, e);
     free(is);
     if (code == ERR_OK)
         code = placement_choose(&on, &s->nodes, r->nodes, e);

@@ -17,6 +17,7 @@
 #include "service/service.h"
 #include "shard/fence.h"
 
+struct work;
 struct key_client;
 struct shards_cache;
 
@@ -201,6 +202,25 @@ MUST_CHECK enum err admin_drop_filter(struct service *s, const struct config *co
 /* A work_fn of shard/view/shards.h, whose argument is a struct mutex: ERR_MUTEX_LOST ends the work. */
 enum err admin_hold_mutex(void *arg, const char *what, uint64_t done, uint64_t of, struct error *e);
 
+/* Before a filter that is a log is made, under its mutex: what somebody began to delete is deleted first
+ * (*@deleted). ERR_EXISTS. @is is for storage. */
+MUST_CHECK enum err admin_make_way(struct service *s, struct fence *f, const char *name, size_t length,
+                                   struct view *is, const struct work *work, bool *deleted, struct error *e);
+
+/* How a filter that is a log is named while it is made: the argument of admin_enter_log(), of struct
+ * make_options. */
+struct admin_naming {
+    struct fence *fence;
+    bool as_new;  /* whether a filter of that name lost its view does not matter */
+    bool deleted; /* what had the name before was deleted here */
+    bool named;   /* it was named already */
+    bool entered; /* by us, for an earlier try */
+};
+enum err admin_enter_log(void *arg, bool was_left, bool *clean, struct error *e);
+
+/* Load the view of the call's filter, a->view, and *@items, of the generation in use; of a log those that all
+ * coordinators have added until now. ERR_NOT_FOUND; the status of @call is the same. */
+MUST_CHECK enum err admin_load_items(struct admin *a, struct admin_call *call, uint64_t *items);
 
 /* Make a filter that is not there, as configured or as @creation says, and register its name. ERR_EXISTS,
  * ERR_REFUSED (memory), ERR_RANGE, ERR_BUSY. Used by the keeper as well. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* TB.TRUST: an operator says that masters which were promoted, or started anew, lack nothing of a filter. Of
- * a filter that is a log: that what was lost of it shall count as never added. */
+/* TB.TRUST: an operator says that masters which were promoted, or started anew, lack nothing of a filter; or
+ * accepts what a filter that is a log has lost. */
 #include <inttypes.h>
 #include <stdio.h>
 #include "base/clock.h"
@@ -9,6 +9,7 @@
 #include "service/admin.h"
 #include "service/keeper.h"
 #include "shard/reconcile.h"
+#include "shard/request/filters.h"
 #include "shard/view/lost.h"
 
 /* As finish.lua writes it. */
@@ -84,55 +85,63 @@ static enum err accept_under_mutex(struct admin *a, struct admin_call *call, con
     return code;
 }
 
-/* --- of a log --- */
+/* --- filters that are logs --- */
 
-static enum err write_history(struct admin *a, const char *reason, struct error *e)
+static enum err put_history(struct admin *a, const struct buffer *entry, struct error *e)
 {
-    struct buffer entry = {0};
-    struct key_name name;
-    redisReply *reply = NULL;
-    uint64_t now = clock_wall_us() / 1000;
-    names_filter_key(&a->fence.names, "history", &name);
-    buffer_printf(&entry, "started_ms=%" PRIu64 " finished_ms=%" PRIu64 " outcome=trusted trigger=operator",
-                  now, now);
-    put_value(&entry, "reason", reason);
-    put_value(&entry, "owner", a->service->owner);
-    enum err code = buffer_failed(&entry)
-                        ? error_set(e, ERR_NOMEM, "out of memory")
-                        : link_command(a->link, fence_home(&a->fence), &reply, e, "LPUSH %b %b", name.text,
-                                       name.length, entry.data, entry.length);
-    buffer_fini(&entry);
+    struct key_name key;
+    redisReply *reply;
+    names_filter_key(&a->fence.names, "history", &key);
+    unsigned home = fence_home(&a->fence);
+    enum err code = link_command(a->link, home, &reply, e, "LPUSH %b %b", key.text, key.length, entry->data,
+                                 entry->length);
     if (code != ERR_OK)
         return code;
     freeReplyObject(reply);
-    code = link_command(a->link, fence_home(&a->fence), &reply, e, "LTRIM %b 0 %d", name.text, name.length,
+    code = link_command(a->link, home, &reply, e, "LTRIM %b 0 %d", key.text, key.length,
                         HISTORY_ENTRIES_MAX - 1);
     if (code == ERR_OK)
         freeReplyObject(reply);
     return code;
 }
 
-static enum err accept_log(struct admin *a, struct admin_call *call, struct error *e)
+/* Behind the acceptance, which nothing takes back: an entry that is not written is told, and no error. */
+static void tell_accepted(struct admin *a, const char *filter, uint64_t begun_ms, uint64_t made)
 {
-    uint64_t made = 0;
-    enum err code = names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, e);
-    if (code == ERR_OK)
-        code = fence_load(&a->fence, &a->view, e);
-    if (code == ERR_OK)
-        code = lost_accept(a->link, &a->fence.names, &made, e);
-    if (code != ERR_OK || !a->view.degraded)
-        return code;
-    char reason[96];
-    (void)snprintf(reason, sizeof(reason), "the loss is accepted: %" PRIu64 " shards were made empty", made);
-    log_warn("trusted_by_operator", "filter=%s reason=%s", log_quote(call->filter), log_quote(reason));
-    filters_look(a->service->logs, call->filter, call->filter_length);
-    return write_history(a, reason, e);
+    struct buffer entry = {0}, reason = {0};
+    struct error e = {"out of memory"};
+    buffer_printf(&reason, "the loss is accepted: %" PRIu64 " shards were made empty", made);
+    buffer_printf(&entry, "started_ms=%" PRIu64 " finished_ms=%" PRIu64 " outcome=trusted trigger=operator",
+                  begun_ms, clock_wall_us() / 1000);
+    put_value(&entry, "reason", buffer_text(&reason));
+    put_value(&entry, "owner", a->service->owner);
+    log_warn("trusted_by_operator", "filter=%s reason=%s", log_quote(filter),
+             log_quote(buffer_text(&reason)));
+    enum err code = buffer_failed(&entry) || buffer_failed(&reason) ? ERR_NOMEM : put_history(a, &entry, &e);
+    if (code != ERR_OK)
+        log_warn("history_not_written", "filter=%s code=%s error=%s", log_quote(filter), error_name(code),
+                 log_quote(e.text));
+    buffer_fini(&entry);
+    buffer_fini(&reason);
 }
 
-/* --- both --- */
-
-static enum err accept_shards(struct admin *a, struct admin_call *call, struct error *e)
+static enum err accept_loss(struct admin *a, const struct admin_call *call, struct error *e)
 {
+    uint64_t made = 0, begun_ms = clock_wall_us() / 1000;
+    enum err code = fence_load(&a->fence, &a->view, e);
+    bool degraded = code == ERR_OK && a->view.degraded;
+    if (code == ERR_OK)
+        code = lost_accept(a->link, &a->fence.names, &made, e);
+    if (code == ERR_OK && degraded)
+        tell_accepted(a, call->filter, begun_ms, made);
+    filters_look(a->service->logs, call->filter, call->filter_length);
+    return code;
+}
+
+void admin_accept(struct admin *a, struct admin_call *call)
+{
+    struct reply r = {.out = &call->reply, .protocol = call->protocol};
+    struct error *e = &call->error;
     struct lineages s;
     struct mutex *mutex = NULL;
     lineages_init(&s);
@@ -144,17 +153,9 @@ static enum err accept_shards(struct admin *a, struct admin_call *call, struct e
     if (code == ERR_OK)
         code = mutex_wait(&mutex, &options, options.redis_timeout_ms, e);
     if (code == ERR_OK)
-        code = accept_under_mutex(a, call, mutex, &s, e);
+        code = a->service->logs != NULL ? accept_loss(a, call, e) : accept_under_mutex(a, call, mutex, &s, e);
     mutex_release(mutex);
     lineages_fini(&s);
-    return code;
-}
-
-void admin_accept(struct admin *a, struct admin_call *call)
-{
-    struct reply r = {.out = &call->reply, .protocol = call->protocol};
-    struct error *e = &call->error;
-    enum err code = a->service->logs != NULL ? accept_log(a, call, e) : accept_shards(a, call, e);
     call->status = code;
     if (code == ERR_OK) {
         reply_simple(&r, "OK");

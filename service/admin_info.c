@@ -43,8 +43,7 @@ static enum err count_by_log(struct admin *a, struct admin_call *call, uint64_t 
     return code;
 }
 
-/* Load the view and the items of the generation in use. */
-static enum err load(struct admin *a, struct admin_call *call, uint64_t *items)
+enum err admin_load_items(struct admin *a, struct admin_call *call, uint64_t *items)
 {
     struct fence *f = &a->fence;
     *items = 0;
@@ -64,7 +63,7 @@ void admin_card(struct admin *a, struct admin_call *call)
 {
     struct reply r = {.out = &call->reply, .protocol = call->protocol};
     uint64_t items;
-    enum err code = load(a, call, &items);
+    enum err code = admin_load_items(a, call, &items);
     if (code == ERR_OK || code == ERR_NOT_FOUND)
         reply_integer(&r, (int64_t)items);
     else
@@ -117,7 +116,7 @@ void admin_info(struct admin *a, struct admin_call *call)
 {
     struct reply r = {.out = &call->reply, .protocol = call->protocol};
     uint64_t items;
-    enum err code = load(a, call, &items);
+    enum err code = admin_load_items(a, call, &items);
     if (code != ERR_OK) {
         admin_reply_error(&r, code, &call->error);
         return;
@@ -149,7 +148,7 @@ void admin_debug(struct admin *a, struct admin_call *call)
 {
     struct reply r = {.out = &call->reply, .protocol = call->protocol};
     uint64_t items;
-    enum err code = load(a, call, &items);
+    enum err code = admin_load_items(a, call, &items);
     uint64_t in_layer[GENERATION_LAYERS_MAX] = {0};
     const struct generation *g = view_current(&a->view);
     for (unsigned i = 0; code == ERR_OK && i < g->layer_count; i++)
@@ -207,7 +206,7 @@ void admin_count(struct admin *a, struct admin_call *call)
     double in_layer[GENERATION_LAYERS_MAX] = {0}, keys = 0;
     enum err code = ERR_LOST;
     for (int i = 0; i < COUNT_TRIES && code == ERR_LOST; i++) {
-        code = load(a, call, &items);
+        code = admin_load_items(a, call, &items);
         if (code == ERR_OK)
             code = count_once(a, in_layer, &call->error);
     }
@@ -224,7 +223,7 @@ void admin_usage(struct admin *a, struct admin_call *call)
 {
     struct reply r = {.out = &call->reply, .protocol = call->protocol};
     uint64_t items;
-    enum err code = load(a, call, &items);
+    enum err code = admin_load_items(a, call, &items);
     if (code == ERR_OK)
         reply_integer(&r, (int64_t)memory_of_view(&a->view));
     else if (code == ERR_NOT_FOUND)

@@ -7,6 +7,7 @@
 #include "expansion/memory.h"
 #include "service/admin.h"
 #include "service/field.h"
+#include "service/log_load.h"
 #include "shard/fence_dump.h"
 #include "shard/registry.h"
 
@@ -18,6 +19,9 @@ static const char no_dump[] =
     "ERR received bad data: this is no piece of a Twinbloom dump (a dump of RedisBloom cannot be loaded)";
 static const char log_dump[] =
     "ERR received bad data: the dump is of a filter that was made with append_log = yes";
+static const char old_dump[] = "ERR received bad data: the dump has form 1 or 2, of filters that are no "
+                               "logs: rebuild the filter from its "
+                               "table, or add its keys again";
 static const char too_big[] = "ERR invalid chunk - Too big for current filter";
 
 /* One BF.LOADCHUNK. */
@@ -113,6 +117,42 @@ static enum err publish(struct load *l, struct mutex *mutex, struct error *e)
     return code;
 }
 
+/* The same where filters are logs. */
+static enum err publish_log(struct load *l, struct mutex *mutex, struct error *e)
+{
+    struct admin *a = l->a;
+    const struct loading *g = &l->loading;
+    const struct admin_call *call = l->call;
+    const struct work work = {.fn = admin_hold_mutex, .arg = mutex};
+    struct admin_naming naming = {.fence = l->f, .as_new = true};
+    struct placement on;
+    struct error ignored;
+    struct log_view *v = malloc(sizeof(*v));
+    if (v == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    enum err code = service_claim(a->service, a->link, e);
+    if (code == ERR_OK)
+        code = admin_make_way(a->service, l->f, call->filter, call->filter_length, &a->view, &work,
+                              &naming.deleted, e);
+    l->f->names.incarnation = g->incarnation;
+    if (code == ERR_OK)
+        code = all_there(l, e);
+    if (code == ERR_OK)
+        code = placement_choose(&on, &a->service->nodes, "", e);
+    if (code == ERR_OK)
+        code = log_load_publish(&naming, g, &on, v, &work, e);
+    free(v);
+    if (code != ERR_OK)
+        return code;
+    log_info("filter_loaded", "filter=%s capacity=%" PRIu64 " layers=%u memory_bytes=%" PRIu64,
+             log_quote(l->f->names.filter), g->header.capacity, g->header.layer_count,
+             memory_of_generation(view_current(&g->view), true));
+    if (loading_discard(l->f, g, &ignored) != ERR_OK)
+        log_warn("shards_not_deleted", "filter=%s note=\"what was loaded expires by itself\"",
+                 log_quote(l->f->names.filter));
+    return ERR_OK;
+}
+
 static enum err complete(struct load *l)
 {
     struct mutex *mutex = NULL;
@@ -122,7 +162,7 @@ static enum err complete(struct load *l)
     enum err code = mutex_wait(&mutex, &options, options.redis_timeout_ms, l->e);
     if (code != ERR_OK)
         return code;
-    code = publish(l, mutex, l->e);
+    code = a->service->logs != NULL ? publish_log(l, mutex, l->e) : publish(l, mutex, l->e);
     mutex_release(mutex);
     return code;
 }
@@ -154,8 +194,10 @@ static enum err check_memory(struct load *l, struct error *e)
         code = memory_of_nodes(l->a->link, &all, &nodes, &count, e);
     for (unsigned i = 0; i < h->layer_count && code == ERR_OK; i++) {
         const struct geometry *g = &h->layers[i].geometry;
-        const struct plan plan = {
-            .capacity = h->layers[i].capacity, .geometry = *g, .memory_new = geometry_memory(g)};
+        bool log = l->a->service->logs != NULL; /* it is made beside what is stored */
+        const struct plan plan = {.capacity = h->layers[i].capacity,
+                                  .geometry = *g,
+                                  .memory_new = geometry_memory(g) + (log ? geometry_memory_log(g) : 0)};
         code = plan_fits(&plan, nodes, count, warning, e);
         for (unsigned n = 0; n < count; n++)
             nodes[n].used += nodes[n].after;
@@ -218,9 +260,9 @@ static void take_header(struct load *l)
         refuse(l, bad_data);
         return;
     }
-    if (header.version == DUMP_VERSION_LOG) {
-        (void)error_set(l->e, ERR_FORMAT, "the dump is of a filter that is a log");
-        refuse(l, log_dump);
+    if (log_load_reads(header.version) != (l->a->service->logs != NULL)) {
+        (void)error_set(l->e, ERR_FORMAT, "the dump has version %u", header.version);
+        refuse(l, l->a->service->logs != NULL ? old_dump : log_dump);
         return;
     }
     if (!dump_position_chunk(&header, (uint64_t)l->call->position, &number) || number != 1) {

@@ -63,6 +63,10 @@ static enum err run(struct maker *m, long long *answer, struct error *e)
 static enum err plan_generation(struct maker *m, struct generation *g, struct error *e)
 {
     const struct make_options *o = m->options;
+    if (o->content != NULL) {
+        *g = *o->content->shape;
+        return ERR_OK;
+    }
     *g = (struct generation){.number = 1,
                              .seed = random_u64(),
                              .built = !o->sourced,
@@ -85,12 +89,12 @@ static enum err plan(struct maker *m, struct error *e)
     struct log_view *v = m->view;
     if (o->lanes == 0 || o->lanes > LOG_LANES_MAX)
         return error_set(e, ERR_RANGE, "%u lanes: not 1 to %d", o->lanes, LOG_LANES_MAX);
-    if (!(o->error_rate > 0 && o->error_rate < 1))
+    if (o->content == NULL && !(o->error_rate > 0 && o->error_rate < 1))
         return error_set(e, ERR_RANGE, "error rate %g: not between 0 and 1", o->error_rate);
     memset(v, 0, sizeof(*v));
     v->incarnation = m->names->incarnation = random_u64();
     v->version = 1;
-    v->seed = random_u64();
+    v->seed = o->content != NULL ? o->content->seed : random_u64();
     v->last_generation = 1;
     v->expansion = o->expansion;
     v->sourced = o->sourced;
@@ -199,13 +203,16 @@ static enum err make_all(struct maker *m, bool *lasting, struct error *e)
 {
     struct log_view *v = m->view;
     const struct generation *g = &v->slot[1].shape;
+    const struct make_content *content = m->options->content;
     struct trusted after;
     uint64_t later;
     enum err code = shards_eras(m->link, m->names, g, &v->eras, e);
     if (code == ERR_OK)
         code = make_lanes(m, e);
-    if (code == ERR_OK)
-        code = shards_make(m->link, m->names, g, 0, v->slot[1].writer, &later, m->work, e);
+    for (unsigned layer = 0; layer < g->layer_count && code == ERR_OK; layer++)
+        code = shards_make(m->link, m->names, g, layer, v->slot[1].writer, &later, m->work, e);
+    if (code == ERR_OK && content != NULL)
+        code = content->fill(content->arg, m->names, g, m->work, e);
     if (code == ERR_OK)
         code = shards_eras(m->link, m->names, g, &after, e);
     *lasting = code == ERR_OK && shards_eras_equal(&v->eras, &after);
@@ -224,8 +231,8 @@ static void put_folded(struct maker *m)
         f->position = m->anchor[i];
         buffer_printf(&text, "%" PRIu64 " ", f->lane_number);
         log_position_format(&f->position, &text);
-        f->layers = 1;
-        buffer_puts(&text, " 1");
+        f->layers = m->view->slot[1].shape.layer_count;
+        buffer_printf(&text, " %u", f->layers);
         m->call.bytes.failed |= buffer_failed(&text);
         log_folded_name(1, i, name);
         script_text(&m->call, name);
@@ -234,20 +241,47 @@ static void put_folded(struct maker *m)
     }
 }
 
+/* "keys<slot>=<generation> <n>" */
+static void put_keys(struct maker *m, uint64_t keys)
+{
+    char text[48];
+    m->view->slot[1].keys_of = 1;
+    m->view->slot[1].keys = keys;
+    (void)snprintf(text, sizeof(text), "1 %" PRIu64, keys);
+    script_text(&m->call, "keys1");
+    script_text(&m->call, text);
+}
+
+static void put_publication(struct maker *m)
+{
+    const struct make_content *content = m->options->content;
+    script_begin(&m->call, embedded_make_publish);
+    put_key(m, "view");
+    put_key(m, "leftover");
+    if (content != NULL)
+        put_key(m, "load");
+    script_incarnation(&m->call, m->names->incarnation);
+    if (content != NULL) {
+        script_incarnation(&m->call, content->loading);
+        script_incarnation(&m->call, content->dump); /* the same form */
+        script_number(&m->call, content->done_ms);
+        put_keys(m, content->keys);
+    }
+    log_view_format(m->view, put_field, m);
+    put_folded(m);
+}
+
 static enum err publish(struct maker *m, struct error *e)
 {
     enum err code = ERR_UNREACHABLE;
     for (unsigned i = 0; i < PUBLISH_TRIES && is_broken(code); i++) {
         long long answer = 0;
-        script_begin(&m->call, embedded_make_publish);
-        put_key(m, "view");
-        put_key(m, "leftover");
-        script_incarnation(&m->call, m->names->incarnation);
-        log_view_format(m->view, put_field, m);
-        put_folded(m);
+        put_publication(m);
         code = run(m, &answer, e);
         m->is_published_perhaps = code != ERR_OK && (m->is_published_perhaps || is_broken(code));
-        if (code == ERR_OK && answer != 1)
+        if (code == ERR_OK && answer == -1)
+            code = error_set(e, ERR_FENCED, "another dump is being loaded");
+        else if (code == ERR_OK && answer != 1)
             code = error_set(e, ERR_CONFLICT, "another process has made, makes, or deletes filter %s",
                              m->names->filter);
     }

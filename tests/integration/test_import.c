@@ -147,6 +147,13 @@ static void test_import__counts_keys_that_are_refused_and_goes_on(void **state)
     struct error e = {""};
     char name[KEY_NAME_MAX];
     must(client_ok(&two.from, &e, "BF.RESERVE degraded 0.0001 1000000"), e);
+    if (fixture_is_log()) { /* the coordinator makes the shard again from its memory */
+        two_find_key(&two.from_node, "twinbloom:{degraded.1.0.0}:*", name);
+        two_tell(&two.from_node, "DEL %s", name);
+        added("import degraded < <(seq -f c%.0f 0 2999)", "3,000 keys are in degraded: ");
+        two_all_present(&two.from, "degraded", 0, 3000);
+        return;
+    }
     two_find_key(&two.from_node, "twinbloom:{degraded.*.e1", name);
     two_tell(&two.from_node, "DEL %s", name);
     char *output;

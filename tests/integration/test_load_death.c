@@ -191,11 +191,68 @@ static void test_load__dead_before_any_request_leaves_nothing_or_all(void **stat
     die_everywhere(PROXY_BEFORE, "before");
 }
 
+/* DEL forgets the load in the midst of its last chunk: true if it came before the filter was there. */
+static bool forget(const char *name)
+{
+    struct error e = {""};
+    int64_t gone = 0;
+    redisReply *r = client_command(&two.to_node, "HGET other:{%s}:load state", name);
+    bool loading = r->type == REDIS_REPLY_STRING && strcmp(r->str, "loading") == 0;
+    freeReplyObject(r);
+    if (loading)
+        must(client_integer(&two.to_node, &gone, &e, "DEL other:{%s}:load", name), e);
+    return gone == 1;
+}
+
+static void test_load__that_is_given_up_makes_no_filter(void **state)
+{
+    (void)state;
+    struct dump d = {0};
+    struct error e = {""};
+    bool held = true;
+    uint64_t n = 0, forgotten = 0;
+    must(dump_rest(&d, &two.from, "deadly", &e), e);
+    const struct piece *last = &d.piece[d.count - 1];
+    launch();
+    while (held && n < REQUESTS_MAX) {
+        char name[32], position[24];
+        int done = 0, length = snprintf(position, sizeof(position), "%" PRId64, last->position);
+        (void)snprintf(name, sizeof(name), "given%" PRIu64, ++n);
+        for (size_t i = 0; i + 1 < d.count; i++)
+            must(dump_load(&d.piece[i], &two.to, name, &e), e);
+        const char *argv[] = {"BF.LOADCHUNK", name, position, last->data};
+        const size_t lengths[] = {12, strlen(name), (size_t)length, last->length};
+        proxy_count(proxy, "", n, PROXY_BEFORE);
+        assert_int_equal(redisAppendCommandArgv(two.to.redis, 4, argv, lengths), REDIS_OK);
+        while (!done)
+            assert_int_equal(redisBufferWrite(two.to.redis, &done), REDIS_OK);
+        redisReply *reply = wait_reply(two.to.redis);
+        held = reply == NULL;
+        bool forgot = held && forget(name);
+        proxy_release(proxy, true);
+        if (held && redisGetReply(two.to.redis, (void **)&reply) != REDIS_OK)
+            fail_msg("request %" PRIu64 ": no reply", n);
+        redisReply *there = client_command(&two.to, "BF.INFO %s", name);
+        if (forgot && (reply->type != REDIS_REPLY_ERROR || there->type != REDIS_REPLY_ERROR))
+            fail_msg("request %" PRIu64 ": the load was forgotten, and the filter is there", n);
+        if (!forgot && held && there->type == REDIS_REPLY_ARRAY)
+            two_all_present(&two.to, name, 0, KEYS);
+        forgotten += forgot;
+        freeReplyObject(reply);
+        freeReplyObject(there);
+    }
+    assert_false(held);
+    assert_in_range(forgotten, 5, REQUESTS_MAX);
+    daemon_kill(&mortal);
+    dump_free(&d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_load__dead_after_any_request_leaves_nothing_or_all),
         cmocka_unit_test(test_load__dead_before_any_request_leaves_nothing_or_all),
+        cmocka_unit_test(test_load__that_is_given_up_makes_no_filter),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

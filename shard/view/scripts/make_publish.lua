@@ -1,16 +1,28 @@
 -- All is made: the record becomes the view.
--- KEYS: view, leftover. ARGV: incarnation; then fields and values that the record has not, or has from before.
+-- KEYS: view, leftover, and of a filter that is loaded the record of that. ARGV: incarnation; of such a filter the
+-- incarnation that the load's record has, the dump, and for how long (ms) that record goes on saying that it is done; then
+-- fields and values that the record has not, or has from before.
 -- `healthy_ms` is since when the filter is known to have every key, by the clock of its metadata node.
 -- Returns 1 published, by this call or before; 0 there is another view, or somebody else has the record, or removes what
--- it names.
+-- it names; -1 another dump is being loaded.
+local first = KEYS[3] and 5 or 2
 if redis.call('EXISTS', KEYS[1]) == 1 then
   return redis.pcall('HGET', KEYS[1], 'incarnation') == ARGV[1] and 1 or 0
 end
 local record = redis.call('HMGET', KEYS[2], 'incarnation', 'deleting')
 if record[1] ~= ARGV[1] or record[2] ~= '0' then return 0 end
+if KEYS[3] then
+  local load = redis.call('HMGET', KEYS[3], 'incarnation', 'state')
+  if load[1] ~= ARGV[2] or load[2] ~= 'loading' then return -1 end
+end
 redis.call('PERSIST', KEYS[2]) -- what follows a write runs at maxmemory, too
-redis.call('HSET', KEYS[2], unpack(ARGV, 2))
+redis.call('HSET', KEYS[2], unpack(ARGV, first))
 local now = redis.call('TIME')
 redis.call('HSET', KEYS[2], 'healthy_ms', string.format('%.0f', now[1] * 1000 + math.floor(now[2] / 1000)))
 redis.call('RENAME', KEYS[2], KEYS[1])
+if KEYS[3] then
+  redis.call('DEL', KEYS[3])
+  redis.call('HSET', KEYS[3], 'state', 'done', 'dump', ARGV[3], 'incarnation', ARGV[1])
+  redis.call('PEXPIRE', KEYS[3], ARGV[4])
+end
 return 1

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+/* TB.TRUST of filters that are logs: an operator accepts that a shard which nobody has is lost. */
+#include "tests/integration/fixture.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "shard/names.h"
+
+enum { KEYS = 2000, NEVER = 1000000, WAIT_MS = 30000, REPLY_MS = 20000 };
+
+static struct fixture f;
+
+static int setup(void **state)
+{
+    (void)state;
+    const struct fixture_options o = {.nodes = 2,
+                                      .daemons = 2,
+                                      .postgres = true,
+                                      .rows = 100,
+                                      .capacity = 1000,
+                                      .rate = "0.01",
+                                      .service = "check_interval = 200ms\ntimeout = 10s\n",
+                                      .redis_lines = "shard_bytes = 4KiB\n"};
+    struct error e = {""};
+    if (fixture_start(&f, &o) != 0)
+        return -1;
+    must(client_ok(&f.client[0], &e, "BF.RESERVE seen 0.0001 10000"), e);
+    must(client_madd(&f.client[0], "seen", fixture_code, 0, KEYS, &e), e);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    return fixture_stop(&f);
+}
+
+static void take_name(const char *name, void *arg)
+{
+    (void)snprintf(arg, KEY_NAME_MAX, "%s", name);
+}
+
+static void delete_shard(void)
+{
+    struct error e = {""};
+    int64_t deleted = 0;
+    for (unsigned i = 0; i < 2 && deleted == 0; i++) {
+        struct client c = {0};
+        char name[KEY_NAME_MAX] = "";
+        must(client_open(&c, f.redis[i].port, REPLY_MS, &e), e);
+        must(client_scan(&c, "twinbloom:{seen.1.0.1}:*", take_name, name, &e), e);
+        if (name[0] != '\0')
+            must(client_integer(&c, &deleted, &e, "DEL %s", name), e);
+        client_close(&c);
+    }
+    assert_int_equal(deleted, 1);
+}
+
+/* While no coordinator has it in memory. */
+static void lose_shard(void)
+{
+    struct error e = {""};
+    for (unsigned d = 0; d < 2; d++)
+        assert_true(daemon_stop(&f.daemon[d], 20000));
+    delete_shard();
+    for (unsigned d = 0; d < 2; d++) {
+        must(daemon_launch(&f.daemon[d], &e), e);
+        client_close(&f.client[d]);
+        must(client_open(&f.client[d], f.daemon[d].port, REPLY_MS, &e), e);
+    }
+}
+
+static uint64_t present(unsigned d, uint64_t first)
+{
+    struct error e = {""};
+    uint64_t n = 0;
+    must(client_mexists(&f.client[d], "seen", fixture_code, first, KEYS, &n, NULL, &e), e);
+    return n;
+}
+
+static void says(const char *filter, const char *kind, const char *part)
+{
+    redisReply *r = client_command(&f.client[0], "TB.TRUST %s", filter);
+    if (r->type != REDIS_REPLY_ERROR || strncmp(r->str, kind, strlen(kind)) != 0 ||
+        strstr(r->str, part) == NULL)
+        fail_msg("TB.TRUST %s: %s", filter, r->str);
+    freeReplyObject(r);
+}
+
+static uint64_t trusted_in_history(void)
+{
+    uint64_t found = 0;
+    redisReply *r = client_command(&f.client[1], "TB.HISTORY seen");
+    assert_int_equal(r->type, REDIS_REPLY_ARRAY);
+    for (size_t i = 0; i < r->elements; i++)
+        for (size_t k = 0; k < r->element[i]->elements; k++)
+            found += r->element[i]->element[k]->type == REDIS_REPLY_STRING &&
+                     strcmp(r->element[i]->element[k]->str, "trusted") == 0;
+    freeReplyObject(r);
+    return found;
+}
+
+static void test_trust__accepts_what_is_lost(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    lose_shard();
+    for (unsigned d = 0; d < 2; d++) {
+        assert_int_equal(present(d, 0), KEYS); /* none of them is called absent */
+        must(client_wait_status(&f.client[d], "seen", "degraded", "1", WAIT_MS, &e), e);
+        assert_int_equal(present(d, 0), KEYS);
+        assert_int_equal(present(d, NEVER), KEYS); /* nor is any other */
+    }
+    assert_int_equal(trusted_in_history(), 0);
+    must(client_ok(&f.client[1], &e, "TB.TRUST seen"), e);
+    for (unsigned d = 0; d < 2; d++) {
+        must(client_wait_status(&f.client[d], "seen", "degraded", "0", WAIT_MS, &e), e);
+        must(client_wait_status(&f.client[d], "seen", "lost_shards", "0", WAIT_MS, &e), e);
+        /* Those of the other shards are there; those of this one are gone, as was accepted. */
+        assert_in_range(present(d, 0), KEYS / 2, KEYS - 1);
+        assert_in_range(present(d, NEVER), 0, 10);
+    }
+    assert_int_equal(trusted_in_history(), 1);
+    must(client_madd(&f.client[0], "seen", fixture_code, 0, KEYS, &e), e);
+    assert_int_equal(present(1, 0), KEYS);
+    must(client_ok(&f.client[0], &e, "TB.TRUST seen"), e); /* nothing is lost: nothing is changed */
+    assert_int_equal(present(1, 0), KEYS);
+    assert_int_equal(trusted_in_history(), 1);
+}
+
+static void test_trust__is_refused_while_somebody_works_on_the_filter_and_where_there_is_none(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct client c = {0};
+    int64_t n = 0;
+    says("nothing", "ERR ", "not found");
+    must(client_open(&c, f.redis[0].port, REPLY_MS, &e), e);
+    must(client_ok(&c, &e, "SET twinbloom:{seen}:expansion_flag somebody:7 PX 60000"), e);
+    says("seen", "BUSY ", "somebody");
+    must(client_integer(&c, &n, &e, "DEL twinbloom:{seen}:expansion_flag"), e);
+    client_close(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_trust__accepts_what_is_lost),
+        cmocka_unit_test(test_trust__is_refused_while_somebody_works_on_the_filter_and_where_there_is_none),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
