@@ -139,28 +139,28 @@ struct catalog_filter {
     struct catalog *catalog;
     struct names names;
     struct filter_policy policy;
-    size_t name_length;
-    char *name;               /* as clients say it, unescaped */
-    struct shared_view *view; /* NULL: not loaded */
-    bool seen;                /* a view was there once: its absence is a loss */
-    uint64_t incarnation;     /* of the view that was seen last */
-    void *meter;              /* of whoever counts its answers; NULL at first */
-    void *open;               /* of whoever keeps it as a log; NULL: nothing. For on_forget() */
-    uint64_t suspected_at;    /* when a suspect master was last told of */
-    bool absence_reported;    /* while there is no view */
-    bool told;                /* on_holds() was told of a view */
-    bool lost;                /* `view` is gone from Redis: it is still told of */
+    bool seen;             /* a view was there once: its absence is a loss */
+    bool absence_reported; /* while there is no view */
+    bool told;             /* on_holds() was told of a view */
+    bool lost;             /* `view` is gone from Redis: it is still told of */
     bool doubtful; /* what Redis has is older than `view`, or was until somebody put that back: a shard may
                     * have come back with older data, so nothing is absent */
-    struct view_stamp latest; /* as known when the load began */
     bool loading;
-    bool load_again;                    /* asked for during the reload that is under way */
+    bool load_again; /* asked for during the reload that is under way */
+    bool dirty;      /* in catalog->dirty */
+    bool unfenced;   /* in catalog->unfenced: its view changes soon */
+    size_t name_length;
+    char *name;                         /* as clients say it, unescaped */
+    struct shared_view *view;           /* NULL: not loaded */
+    uint64_t incarnation;               /* of the view that was seen last */
+    void *meter;                        /* of whoever counts its answers; NULL at first */
+    void *open;                         /* of whoever keeps it as a log; NULL: nothing. For on_forget() */
+    uint64_t suspected_at;              /* when a suspect master was last told of */
+    struct view_stamp latest;           /* as known when the load began */
     size_t users;                       /* operations that name it */
     struct operation_list waiting;      /* for the reload that is under way */
     struct operation_list waiting_next; /* came during it: need another one, begun after them */
-    bool dirty;                         /* in catalog->dirty */
     TAILQ_ENTRY(catalog_filter) dirty_link;
-    bool unfenced; /* in catalog->unfenced: its view changes soon */
     TAILQ_ENTRY(catalog_filter) unfenced_link;
     struct catalog_filter *next; /* of the hash chain */
 };

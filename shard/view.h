@@ -32,11 +32,13 @@ struct view {
     uint64_t epoch;
     uint64_t fenced_epoch;
     enum phase phase;
-    unsigned current;           /* bloom_filter_current_index: slot 0 or 1 */
-    struct generation slot[2];  /* number % 2 */
-    uint64_t last_generation;   /* counter; numbers are never reused */
-    uint32_t expansion;         /* growth factor of overflow layers; 0: non-scaling */
-    bool sourced;               /* has a Postgres source */
+    unsigned current;          /* bloom_filter_current_index: slot 0 or 1 */
+    struct generation slot[2]; /* number % 2 */
+    uint64_t last_generation;  /* counter; numbers are never reused */
+    uint32_t expansion;        /* growth factor of overflow layers; 0: non-scaling */
+    bool sourced;              /* has a Postgres source */
+    bool log;      /* it is a log (format 3, shard/view/log_view.h): a summary, whose epoch is its version */
+    bool degraded; /* of a log: acknowledged keys may be missing */
     uint64_t retiring_epoch;    /* 0: nothing; else `retiring` still has shards under that epoch's names */
     struct generation retiring; /* the generation that left the view with that epoch */
     enum view_dropped dropped;
@@ -48,10 +50,7 @@ struct view {
      * written by fence_publish() and fence_trust() alone. Each time it is larger than all that was known. */
     struct trusted trusted;
     uint64_t trusted_ms;
-    /* Of a filter that is a log (format 3, shard/view/log_view.h): a summary, whose epoch is its version. */
-    bool log;
-    bool degraded;       /* acknowledged keys may be missing */
-    uint64_t keys[2];    /* of the generation in each slot, up to what was folded */
+    uint64_t keys[2];    /* of a log: of the generation in each slot, up to what was folded */
     uint64_t keys_of[2]; /* scratch: the generation that they are of */
 };
 

@@ -47,7 +47,7 @@ struct config_filter {
     enum on_lost on_lost;     /* default maybe */
     unsigned add_acks;        /* replicas; what [redis] says counts where it is more */
     bool add_fsync;
-    char *nodes;               /* names of those of [redis] nodes that it lies on, "": all */
+    char *nodes; /* names of those of [redis] nodes that it lies on, "": all */
 };
 
 /* [user NAME]; see users.h. */

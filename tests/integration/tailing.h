@@ -18,8 +18,9 @@ uint64_t tailing_numbers(uint64_t count);
 
 /* All these codes are reported present by coordinator @d within a few seconds. */
 void tailing_soon(unsigned d, uint64_t first, uint64_t count);
-/* The same behind a restart of Redis and a coordinator's death. Writers of a log wait for the one who died, as
- * keys of it may be lost, for half a minute; then no key is said to be absent until the table has healed it. */
+/* The same behind a restart of Redis and a coordinator's death. Writers of a log wait for the one who died,
+ * as keys of it may be lost, for half a minute; then no key is said to be absent until the table has healed
+ * it. */
 void tailing_back(unsigned d, uint64_t first, uint64_t count);
 /* Wait until the tail follows. */
 void tailing_running(unsigned d);
