@@ -494,13 +494,33 @@ static enum err check_memory_of_log(const struct service *s, const struct fence 
     return code;
 }
 
-/* What somebody began to delete is deleted first; what lies there else is told. */
+static const char lost_view[] = "a filter of this name lost its view; BF.RESERVE creates it again, empty";
+
+/* *@latest: the latest incarnation that is known. */
+static enum err look_for_latest(struct fence *f, uint64_t *latest, struct error *e)
+{
+    struct registry_said said;
+    enum err code = registry_look(f->link, &f->names, &said, e);
+    if (said.incarnation > *latest)
+        *latest = said.incarnation;
+    return code;
+}
+
+/* What somebody began to delete is deleted first, and a view of an incarnation that was replaced; what lies
+ * there else is told. */
 static enum err make_way(struct service *s, struct fence *f, const char *name, size_t length, struct view *is,
-                         const struct work *work, bool *deleted, struct error *e)
+                         const struct recipe *r, const struct work *work, bool *deleted, uint64_t *latest,
+                         struct error *e)
 {
     enum err code = fence_load_any(f, is, e);
-    if (code == ERR_OK && is->dropped == VIEW_KEPT)
+    bool kept = code == ERR_OK && is->dropped == VIEW_KEPT;
+    *latest = service_seen(s, name, length);
+    if (kept)
+        code = look_for_latest(f, latest, e);
+    if (kept && code == ERR_OK && is->incarnation >= *latest)
         return error_set(e, ERR_EXISTS, "the filter exists already");
+    if (kept && code == ERR_OK && !r->sourced && !r->anew)
+        return error_set(e, ERR_LOST, "%s", lost_view);
     if (code == ERR_OK)
         code = log_drop(f->link, &f->names, work, e);
     *deleted = code == ERR_OK;
@@ -514,6 +534,7 @@ static enum err make_way(struct service *s, struct fence *f, const char *name, s
 struct naming {
     struct fence *fence;
     const struct recipe *recipe;
+    struct make_options *options;
     bool deleted; /* what had the name before was deleted here */
     bool named;   /* it was named already */
     bool entered; /* by us, for an earlier try */
@@ -531,9 +552,12 @@ static enum err enter_log(void *arg, bool was_left, bool *clean, struct error *e
         return registry_replace(n->fence, e);
     n->entered = code == ERR_OK && !n->named;
     if (code == ERR_OK && !was_left && !n->deleted && !n->recipe->sourced && !n->recipe->anew)
-        code = n->named ? error_set(e, ERR_LOST,
-                                    "a filter of this name lost its view; BF.RESERVE creates it again, empty")
+        code = n->named ? error_set(e, ERR_LOST, "%s", lost_view)
                         : admin_may_make(n->fence, n->recipe->anew, false, e);
+    if (code == ERR_OK && n->named)
+        code = look_for_latest(n->fence, &n->options->later_than, e);
+    if (code == ERR_OK && n->options->later_than >= n->fence->names.incarnation)
+        return error_set(e, ERR_CONFLICT, "a later incarnation is named already");
     return code == ERR_OK && n->named ? registry_replace(n->fence, e) : code;
 }
 
@@ -546,6 +570,7 @@ static enum err make_log(struct service *s, const struct config *config, struct 
     struct log_view *v = malloc(sizeof(*v));
     const struct work work = {.fn = admin_hold_mutex, .arg = mutex};
     struct naming naming = {.fence = f, .recipe = r};
+    uint64_t later_than;
     struct make_options o = {.enter = enter_log,
                              .arg = &naming,
                              .capacity = r->capacity,
@@ -562,13 +587,17 @@ static enum err make_log(struct service *s, const struct config *config, struct 
     }
     enum err code = service_claim(s, f->link, e);
     if (code == ERR_OK)
-        code = make_way(s, f, name, length, is, &work, &naming.deleted, e);
+        code = make_way(s, f, name, length, is, r, &work, &naming.deleted, &o.later_than, e);
     free(is);
     if (code == ERR_OK)
         code = placement_choose(&on, &s->nodes, r->nodes, e);
     if (code == ERR_OK)
         code = check_memory_of_log(s, f, &o, e);
+    naming.options = &o;
+    later_than = o.later_than;
     if (code == ERR_OK)
+        code = log_make(f->link, &f->names, &o, v, &work, e);
+    if (code == ERR_CONFLICT && o.later_than > later_than)
         code = log_make(f->link, &f->names, &o, v, &work, e);
     if (code != ERR_OK && code != ERR_UNREACHABLE && code != ERR_TIMEOUT && code != ERR_EXISTS &&
         !naming.named)

@@ -31,6 +31,7 @@ struct make_options {
     uint32_t shard_bytes;
     make_enter_fn *enter; /* NULL: nothing is named */
     void *arg;            /* of it */
+    uint64_t later_than;  /* the latest incarnation of the filter that the caller knows of; 0: none */
     bool clean; /* the caller knows that no lane and no shard of an earlier incarnation can be there */
 };
 
