@@ -474,15 +474,34 @@ static enum err check_memory_of_log(const struct service *s, const struct fence 
     return code;
 }
 
-enum err admin_make_way(struct service *s, struct fence *f, const char *name, size_t length, struct view *is,
-                        const struct work *work, bool *deleted, struct error *e)
+static const char lost_view[] = "a filter of this name lost its view; BF.RESERVE creates it again, empty";
+
+/* *@latest: the latest incarnation that is known. */
+static enum err look_for_latest(struct fence *f, uint64_t *latest, struct error *e)
 {
+    struct registry_said said;
+    enum err code = registry_look(f->link, &f->names, &said, e);
+    if (said.incarnation > *latest)
+        *latest = said.incarnation;
+    return code;
+}
+
+enum err admin_make_way(struct service *s, struct admin_naming *n, const char *name, size_t length,
+                        struct view *is, const struct work *work, struct error *e)
+{
+    struct fence *f = n->fence;
     enum err code = fence_load_any(f, is, e);
-    if (code == ERR_OK && is->dropped == VIEW_KEPT)
+    bool kept = code == ERR_OK && is->dropped == VIEW_KEPT;
+    n->latest = service_seen(s, name, length);
+    if (kept)
+        code = look_for_latest(f, &n->latest, e);
+    if (kept && code == ERR_OK && is->incarnation >= n->latest)
         return error_set(e, ERR_EXISTS, "the filter exists already");
+    if (kept && code == ERR_OK && !n->as_new)
+        return error_set(e, ERR_LOST, "%s", lost_view);
     if (code == ERR_OK)
         code = log_drop(f->link, &f->names, work, e);
-    *deleted = code == ERR_OK;
+    n->deleted = code == ERR_OK;
     if (code == ERR_OK) {
         filters_look(s->logs, name, length);
         fence_announce(f);
@@ -491,7 +510,7 @@ enum err admin_make_way(struct service *s, struct fence *f, const char *name, si
 }
 
 /* One that is named and has neither a view nor a record has lost its view. */
-enum err admin_enter_log(void *arg, bool was_left, bool *clean, struct error *e)
+static enum err enter_log(void *arg, bool was_left, bool *clean, struct error *e)
 {
     struct admin_naming *n = arg;
     enum err code = ERR_OK;
@@ -502,10 +521,30 @@ enum err admin_enter_log(void *arg, bool was_left, bool *clean, struct error *e)
         return registry_replace(n->fence, e);
     n->entered = code == ERR_OK && !n->named;
     if (code == ERR_OK && !was_left && !n->deleted && !n->as_new)
-        code = n->named ? error_set(e, ERR_LOST,
-                                    "a filter of this name lost its view; BF.RESERVE creates it again, empty")
-                        : admin_may_make(n->fence, false, false, e);
+        code = n->named ? error_set(e, ERR_LOST, "%s", lost_view) : admin_may_make(n->fence, false, false, e);
+    if (code == ERR_OK && n->named)
+        code = look_for_latest(n->fence, &n->latest, e);
+    if (code == ERR_OK && n->latest >= n->fence->names.incarnation)
+        return error_set(e, ERR_CONFLICT, "a later incarnation is named already");
     return code == ERR_OK && n->named ? registry_replace(n->fence, e) : code;
+}
+
+enum err admin_make_log(struct admin_naming *n, const struct make_options *options, struct log_view *out,
+                        const struct work *work, struct error *e)
+{
+    struct make_options o = *options;
+    o.enter = enter_log;
+    o.arg = n;
+    o.later_than = n->latest;
+    enum err code = log_make(n->fence->link, &n->fence->names, &o, out, work, e);
+    if (code == ERR_CONFLICT && n->latest > o.later_than) {
+        o.later_than = n->latest;
+        code = log_make(n->fence->link, &n->fence->names, &o, out, work, e);
+    }
+    bool surely_not = code != ERR_OK && code != ERR_UNREACHABLE && code != ERR_TIMEOUT && code != ERR_EXISTS;
+    if (surely_not && !n->named)
+        leave_registries(n->fence);
+    return code;
 }
 
 static enum err make_log(struct service *s, const struct config *config, struct fence *f, const char *name,
@@ -517,9 +556,7 @@ static enum err make_log(struct service *s, const struct config *config, struct 
     struct log_view *v = malloc(sizeof(*v));
     const struct work work = {.fn = admin_hold_mutex, .arg = mutex};
     struct admin_naming naming = {.fence = f, .as_new = r->sourced || r->anew};
-    struct make_options o = {.enter = admin_enter_log,
-                             .arg = &naming,
-                             .capacity = r->capacity,
+    struct make_options o = {.capacity = r->capacity,
                              .error_rate = r->error_rate,
                              .expansion = r->expansion,
                              .sourced = r->sourced,
@@ -533,17 +570,14 @@ static enum err make_log(struct service *s, const struct config *config, struct 
     }
     enum err code = service_claim(s, f->link, e);
     if (code == ERR_OK)
-        code = admin_make_way(s, f, name, length, is, &work, &naming.deleted, e);
+        code = admin_make_way(s, &naming, name, length, is, &work, e);
     free(is);
     if (code == ERR_OK)
         code = placement_choose(&on, &s->nodes, r->nodes, e);
     if (code == ERR_OK)
         code = check_memory_of_log(s, f, &o, e);
     if (code == ERR_OK)
-        code = log_make(f->link, &f->names, &o, v, &work, e);
-    if (code != ERR_OK && code != ERR_UNREACHABLE && code != ERR_TIMEOUT && code != ERR_EXISTS &&
-        !naming.named)
-        leave_registries(f);
+        code = admin_make_log(&naming, &o, v, &work, e);
     if (code == ERR_OK) {
         log_info("filter_created",
                  "filter=%s capacity=%" PRIu64 " error_rate=%g memory_bytes=%" PRIu64 " has_source=%d",

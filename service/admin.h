@@ -16,6 +16,7 @@
 #include "service/runner.h"
 #include "service/service.h"
 #include "shard/fence.h"
+#include "shard/view/make.h"
 
 struct work;
 struct key_client;
@@ -202,21 +203,23 @@ MUST_CHECK enum err admin_drop_filter(struct service *s, const struct config *co
 /* A work_fn of shard/view/shards.h, whose argument is a struct mutex: ERR_MUTEX_LOST ends the work. */
 enum err admin_hold_mutex(void *arg, const char *what, uint64_t done, uint64_t of, struct error *e);
 
-/* Before a filter that is a log is made, under its mutex: what somebody began to delete is deleted first
- * (*@deleted). ERR_EXISTS. @is is for storage. */
-MUST_CHECK enum err admin_make_way(struct service *s, struct fence *f, const char *name, size_t length,
-                                   struct view *is, const struct work *work, bool *deleted, struct error *e);
-
-/* How a filter that is a log is named while it is made: the argument of admin_enter_log(), of struct
- * make_options. */
+/* A filter that is a log is made, under its mutex. */
 struct admin_naming {
     struct fence *fence;
-    bool as_new;  /* whether a filter of that name lost its view does not matter */
-    bool deleted; /* what had the name before was deleted here */
-    bool named;   /* it was named already */
-    bool entered; /* by us, for an earlier try */
+    bool as_new;     /* whether a filter of that name lost its view does not matter */
+    bool deleted;    /* what had the name before was deleted here */
+    bool named;      /* it was named already */
+    bool entered;    /* by us, for an earlier try */
+    uint64_t latest; /* incarnation of that name that is known */
 };
-enum err admin_enter_log(void *arg, bool was_left, bool *clean, struct error *e);
+/* First: what somebody began to delete is deleted, and a view of an incarnation that was replaced. What lies
+ * there else is told: ERR_EXISTS, ERR_LOST. @is is for storage. */
+MUST_CHECK enum err admin_make_way(struct service *s, struct admin_naming *n, const char *name, size_t length,
+                                   struct view *is, const struct work *work, struct error *e);
+/* Make it, and name it on all masters before its view is published. As log_make(), and ERR_LOST: a filter of
+ * that name lost its view. */
+MUST_CHECK enum err admin_make_log(struct admin_naming *n, const struct make_options *options,
+                                   struct log_view *out, const struct work *work, struct error *e);
 
 /* Load the view of the call's filter, a->view, and *@items, of the generation in use; of a log those that all
  * coordinators have added until now. ERR_NOT_FOUND; the status of @call is the same. */

@@ -132,8 +132,7 @@ static enum err publish_log(struct load *l, struct mutex *mutex, struct error *e
         return error_set(e, ERR_NOMEM, "out of memory");
     enum err code = service_claim(a->service, a->link, e);
     if (code == ERR_OK)
-        code = admin_make_way(a->service, l->f, call->filter, call->filter_length, &a->view, &work,
-                              &naming.deleted, e);
+        code = admin_make_way(a->service, &naming, call->filter, call->filter_length, &a->view, &work, e);
     l->f->names.incarnation = g->incarnation;
     if (code == ERR_OK)
         code = all_there(l, e);

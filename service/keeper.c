@@ -289,15 +289,38 @@ static bool is_remembered(struct keeper *k, const struct watched *w)
     return has;
 }
 
+/* The view is of an incarnation that was replaced: home went back. Asked where this process has not seen that
+ * incarnation yet, or its control does not believe the view. */
+static bool is_replaced(struct keeper *k, const struct watched *w, uint64_t seen)
+{
+    struct registry_said said = {.named = false};
+    struct error ignored;
+    struct log_status *s = malloc(sizeof(*s));
+    bool believed = s == NULL || !filters_status(k->service->logs, w->name, w->length, s) || !s->is_missing;
+    free(s);
+    if (seen > k->view.incarnation)
+        return true;
+    if (seen == k->view.incarnation && believed)
+        return false;
+    return (registry_look(k->link, &k->fence.names, &said, &ignored) == ERR_OK || said.named) &&
+           said.incarnation > k->view.incarnation;
+}
+
 /* A filter that is a log: its control tends it, and says what is wrong with it. */
 static enum err look_at_log(struct keeper *k, struct watched *w, const struct config_filter *c, bool held,
                             struct error *e)
 {
     uint64_t seen = watch_seen(w); /* one that is made behind the look at the view is another one */
     enum err code = load_kept(k, w, c, held, e);
-    if (code == ERR_NOT_FOUND && c != NULL && k->view.dropped != VIEW_DROP_BEGUN) {
+    if (code == ERR_OK && is_replaced(k, w, seen))
+        code = error_set(e, ERR_LOST,
+                         "home went back to an earlier incarnation of the filter: no key is "
+                         "reported absent");
+    bool replaced = code == ERR_LOST;
+    if ((replaced || code == ERR_NOT_FOUND) && c != NULL && k->view.dropped != VIEW_DROP_BEGUN) {
         make_missing(k, w, c->table[0] != '\0');
-        code = fence_load(&k->fence, &k->view, e);
+        if (!replaced)
+            code = fence_load(&k->fence, &k->view, e);
     }
     bool remembered = code == ERR_NOT_FOUND && is_remembered(k, w);
     if (remembered && seen != 0)

@@ -174,12 +174,8 @@ static enum err publish(struct copy *c, struct admin_naming *as, struct generati
                                    .loading = l->incarnation,
                                    .dump = l->dump,
                                    .done_ms = LOADED_TTL_MS};
-    const struct make_options o = {.enter = admin_enter_log,
-                                   .arg = as,
-                                   .expansion = l->header.expansion,
-                                   .lanes = LANES,
-                                   .placement = on,
-                                   .content = &content};
+    const struct make_options o = {
+        .expansion = l->header.expansion, .lanes = LANES, .placement = on, .content = &content};
     shape_of(shape, l);
     for (unsigned i = 0; i < l->header.layer_count; i++)
         content.keys += l->header.layers[i].items;
@@ -187,7 +183,7 @@ static enum err publish(struct copy *c, struct admin_naming *as, struct generati
     c->stored.incarnation = l->incarnation;
     c->tag_stored =
         hash_tag(l->incarnation, c->stored.filter, c->stored.filter_length, view_current(&l->view)->number);
-    return log_make(c->fence->link, &c->fence->names, &o, out, w, e);
+    return admin_make_log(as, &o, out, w, e);
 }
 
 enum err log_load_publish(struct admin_naming *as, const struct loading *l, const struct placement *on,

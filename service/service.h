@@ -114,6 +114,8 @@ void service_refuse(struct service *s, const struct error *e);
  * unless that incarnation was deleted. */
 void service_on_seen(void *service, const char *name, size_t length, uint64_t incarnation);
 void service_on_dropped(void *service, const char *name, size_t length, uint64_t incarnation);
+/* The incarnation; 0: none was. */
+uint64_t service_seen(struct service *s, const char *name, size_t length);
 bool service_was_seen(void *service, const char *name, size_t length);
 /* A view was read. @older: than what was known before, so it went back, and the keeper looks at once; else it
  * is remembered, where it is the latest. */

@@ -232,10 +232,12 @@ void watch_give_back_lost(struct watched *w, bool told)
 
 void service_on_seen(void *service, const char *name, size_t length, uint64_t incarnation)
 {
-    struct watch *watch = ((struct service *)service)->watch;
+    const struct service *s = service;
+    struct watch *watch = s->watch;
     (void)pthread_mutex_lock(&watch->lock);
     struct watched *w = find_or_make_locked(watch, name, length);
-    if (w != NULL && incarnation != w->dropped) /* who had read it before tells it late */
+    bool is_later = w != NULL && (s->logs == NULL || incarnation > w->seen); /* of a log they are in order */
+    if (is_later && incarnation != w->dropped) /* who had read it before tells it late */
         w->seen = incarnation;
     (void)pthread_mutex_unlock(&watch->lock);
 }
@@ -441,14 +443,18 @@ bool service_is_loss_sure(void *service, const char *name, size_t length, const 
     return sure;
 }
 
+uint64_t service_seen(struct service *s, const char *name, size_t length)
+{
+    (void)pthread_mutex_lock(&s->watch->lock);
+    const struct watched *w = find_locked(s->watch, name, length);
+    uint64_t seen = w == NULL ? 0 : w->seen;
+    (void)pthread_mutex_unlock(&s->watch->lock);
+    return seen;
+}
+
 bool service_was_seen(void *service, const char *name, size_t length)
 {
-    struct watch *watch = ((struct service *)service)->watch;
-    (void)pthread_mutex_lock(&watch->lock);
-    const struct watched *w = find_locked(watch, name, length);
-    bool seen = w != NULL && w->seen != 0;
-    (void)pthread_mutex_unlock(&watch->lock);
-    return seen;
+    return service_seen(service, name, length) != 0;
 }
 
 void service_on_lost(void *service, const char *name, size_t length, const struct lost_shard *lost)

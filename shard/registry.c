@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/number.h"
+#include "base/random.h"
 #include "shard/fence_internal.h"
 #include "shard/marks.h"
 #include "shard/script.h"
@@ -190,29 +191,57 @@ static void take_said(const redisReply *reply, struct registry_said *out)
     out->complete |= reply->element[1]->type == REDIS_REPLY_STRING;
     if (name->type != REDIS_REPLY_STRING)
         return;
+    uint64_t incarnation = 0;
     out->named = true;
-    if (name->len != 16 || !number_hex64(name->str, 16, &out->incarnation))
-        out->incarnation = 0;
+    if (name->len == 16 && number_hex64(name->str, 16, &incarnation) && incarnation > out->incarnation)
+        out->incarnation = incarnation;
+}
+
+static enum err look_at(struct link *l, unsigned i, const struct names *names, struct registry_said *out,
+                        struct error *e)
+{
+    struct key_name key;
+    redisReply *reply;
+    marks_key(names->prefix, link_master_slot(l, i), "incarnations", &key);
+    enum err code = link_command(l, link_master(l, i), &reply, e, "HMGET %b %b {complete}", key.text,
+                                 key.length, names->filter, names->filter_length);
+    if (code != ERR_OK)
+        return code;
+    take_said(reply, out);
+    freeReplyObject(reply);
+    return ERR_OK;
 }
 
 enum err registry_look(struct link *l, const struct names *names, struct registry_said *out, struct error *e)
 {
     unsigned count;
     *out = (struct registry_said){0};
-    enum err code = link_masters(l, &count, e);
-    for (unsigned i = 0; i < count && code == ERR_OK; i++) {
-        struct key_name key;
-        redisReply *reply;
-        if (!link_master_has_slots(l, i))
-            continue;
-        marks_key(names->prefix, link_master_slot(l, i), "incarnations", &key);
-        code = link_command(l, link_master(l, i), &reply, e, "HMGET %b %b {complete}", key.text, key.length,
-                            names->filter, names->filter_length);
-        if (code != ERR_OK)
-            break;
-        take_said(reply, out);
-        freeReplyObject(reply);
-    }
+    enum err code = link_masters(l, &count, e), failed = code;
+    for (unsigned i = 0; i < count && code == ERR_OK; i++)
+        if (link_master_has_slots(l, i) &&
+            (code = look_at(l, i, names, out, failed == ERR_OK ? e : NULL)) != ERR_OK) {
+            failed = failed == ERR_OK ? code : failed;
+            code = ERR_OK;
+        }
+    return failed;
+}
+
+/* Milliseconds of the metadata node's clock, and random bits below. */
+enum err registry_draw(struct link *l, const struct names *names, uint64_t latest, uint64_t *out,
+                       struct error *e)
+{
+    enum { RANDOM_BITS = 22 };
+    uint64_t s = 0, us = 0;
+    redisReply *r = NULL;
+    enum err code = link_command(l, link_home(l, names), &r, e, "TIME");
+    if (code != ERR_OK)
+        return code;
+    if (r->elements != 2 || !number_u64(r->element[0]->str, r->element[0]->len, &s) ||
+        !number_u64(r->element[1]->str, r->element[1]->len, &us))
+        code = error_set(e, ERR_REFUSED, "unexpected reply to TIME");
+    freeReplyObject(r);
+    uint64_t drawn = (s * 1000 + us / 1000) << RANDOM_BITS | random_u64() >> (64 - RANDOM_BITS);
+    *out = drawn > latest ? drawn : latest + 1;
     return code;
 }
 

@@ -31,9 +31,16 @@ MUST_CHECK enum err registry_keep(struct fence *f, struct error *e);
 struct registry_said {
     bool named;           /* some registry names it */
     bool complete;        /* some registry is complete; none is where all masters came back empty */
-    uint64_t incarnation; /* that is named; 0: none, or several */
+    uint64_t incarnation; /* the latest one that is named; 0: none */
 };
+/* After an error *@out is what those masters say that answered. */
 MUST_CHECK enum err registry_look(struct link *l, const struct names *names, struct registry_said *out,
+                                  struct error *e);
+
+/* An incarnation for a filter that is a log: later than @latest, which is the latest that anybody knows of,
+ * and than those that were drawn before by the clock of the filter's metadata node. So of two incarnations
+ * the greater one was made later: a view of the smaller one was replaced, though its server still has it. */
+MUST_CHECK enum err registry_draw(struct link *l, const struct names *names, uint64_t latest, uint64_t *out,
                                   struct error *e);
 
 /* All shards of the incarnation are tombstones, or it was not published. */

@@ -173,8 +173,27 @@ static enum err miss(struct control *c, uint64_t look, struct error *e)
     return error_set(e, ERR_LOST, "the filter lost its view");
 }
 
+/* *@yes: the view is of an incarnation that was replaced: the address of the metadata node leads to an older
+ * server, or to an older state. It is as if there was no view. Masters that do not answer say nothing. */
+static enum err is_replaced(struct control *c, bool *yes, struct error *e)
+{
+    const struct log_filter *f = c->filter;
+    struct registry_said said = {.named = false};
+    enum err code = ERR_OK;
+    *yes = f->names.incarnation > c->view->incarnation;
+    if (*yes || c->vouched)
+        return ERR_OK;
+    code = registry_look(c->link, &f->names, &said, e);
+    if (code == ERR_UNREACHABLE || code == ERR_TIMEOUT)
+        code = ERR_OK;
+    *yes = said.incarnation > c->view->incarnation;
+    c->vouched = code == ERR_OK && !*yes;
+    return code;
+}
+
 enum err control_load_view(struct control *c, struct error *e)
 {
+    bool replaced;
     struct log_filter *f = c->filter;
     uint64_t look = atomic_fetch_add(&f->looks, 1) + 1;
     enum err code = log_view_load_kept(c->link, &f->names, c->view, &c->kept, e);
@@ -183,6 +202,13 @@ enum err control_load_view(struct control *c, struct error *e)
         return miss(c, look, e);
     if (code != ERR_OK)
         return is_no_view(code) ? refuse(c, code, e) : code;
+    code = is_replaced(c, &replaced, e);
+    if (code == ERR_OK && replaced) {
+        set_missing(f, look);
+        code = error_set(e, ERR_LOST, "the view is of an earlier incarnation of the filter");
+    }
+    if (code != ERR_OK)
+        return code;
     if (f->names.incarnation != 0 && c->view->incarnation != f->names.incarnation)
         return gone(c, "the filter was deleted, and made anew", e);
     if (c->view->deleting)
@@ -222,6 +248,7 @@ static enum err look(struct control *c, struct error *e)
     bool again = false;
     c->looked_at = clock_mono_us();
     c->looks++;
+    c->vouched = false;
     enum err code = control_read_view(c, e);
     if (code == ERR_OK && c->filter->lanes > 0)
         code = control_mend_lanes(c, &again, e);
@@ -278,7 +305,8 @@ static enum err tend_and_remove(struct control *c, bool *soon, struct error *e)
 {
     link_forget(c->link); /* what an error in the middle of a pipeline has left */
     enum err code = tend(c, soon, e);
-    if (!c->folds || (code != ERR_OK && code != ERR_BUSY && !control_is_of_shards(code)))
+    bool has_view = !c->filter->is_missing;
+    if (!c->folds || !has_view || (code != ERR_OK && code != ERR_BUSY && !control_is_of_shards(code)))
         return code;
     enum err removed = control_remove_gone(c, soon, code == ERR_OK ? e : NULL);
     return code == ERR_OK ? removed : code;

@@ -451,6 +451,19 @@ enum err control_fold_if_due(struct control *c, struct error *e)
 
 /* --- shards' nodes in another era --- */
 
+/* Shards on other nodes did not go back with the view: they have tokens of later writers, and are not read
+ * until the view has one that is later still. */
+static enum err take_over(struct control *c, struct held *h, struct error *e)
+{
+    unsigned slot = h->shape.number % 2;
+    enum err code = begin_folding(c, slot, h, e);
+    if (code == ERR_OK)
+        code = folder_take_over(&c->folding[slot].folder, e);
+    log_filter_look(c->filter);
+    return code == ERR_OK ? error_set(e, ERR_BUSY, "shards have the tokens of writers that the view has not")
+                          : code;
+}
+
 /* Write all shards from memory. What they have is loaded first, though no view accepts their nodes' ids yet.
  */
 static enum err write_all(struct control *c, struct held *h, struct error *e)
@@ -464,6 +477,8 @@ static enum err write_all(struct control *c, struct held *h, struct error *e)
         if (code == ERR_OK)
             code = renew_lease(c, e);
     }
+    if (code == ERR_FENCED && c->went_back)
+        return take_over(c, h, e);
     if (code != ERR_OK)
         return code;
     code = control_make_missing(c, h, NULL, &fold, &missing, e);

@@ -53,6 +53,7 @@ struct control {
     bool lacks_shards; /* this process has not all lost ones in memory */
     bool is_new;       /* blocks are not read by the latest view yet */
     bool forgotten;    /* no master has a registry any more, and the filter was not seen since */
+    bool vouched;      /* since the look began: no registry names a later incarnation than the view's */
     bool went_back;    /* a later one had been seen: what is in Redis is older than what was */
     bool wrote_back;   /* and was written since, which the view knows */
     bool is_behind; /* the readers went back, and nothing was read since: what is not folded is not known */

@@ -206,8 +206,7 @@ static enum err forget(struct folder *f, unsigned layer, uint32_t shard, uint64_
     return ERR_OK;
 }
 
-/* Draw a token, and enter it into the headers of all shards, whichever way they will be written. */
-static enum err take_over(struct folder *f, struct error *e)
+enum err folder_take_over(struct folder *f, struct error *e)
 {
     uint64_t later = 0;
     enum err code;
@@ -456,7 +455,7 @@ static enum err write_all(struct folder *f, struct work *w, const struct log_id 
     uint64_t later;
     f->lost = 0;
     f->lost_shard.generation = 0;
-    enum err code = f->took_over ? for_each_shard(f, enter, &later, e) : take_over(f, e);
+    enum err code = f->took_over ? for_each_shard(f, enter, &later, e) : folder_take_over(f, e);
     if (code == ERR_OK)
         code = for_each_shard(f, join, NULL, e);
     if (code == ERR_OK)

@@ -95,6 +95,10 @@ MUST_CHECK enum err folder_init(struct folder *f, struct link *l, const struct n
                                 const struct generation *shape, struct resident *resident, struct error *e);
 void folder_fini(struct folder *f);
 
+/* Draw a token that is later than those of all shards, and enter it into their headers, whichever way they
+ * will be written. Errors as below. */
+MUST_CHECK enum err folder_take_over(struct folder *f, struct error *e);
+
 /* Write all that Redis lacks of the entries up to the positions of @count lanes, all there are, number 0
  * first; then store these positions. Takes over first where that is due. ERR_FENCED; ERR_NOT_FOUND: the view
  * has no such generation; as fold_is_lost(); ERR_CONFLICT: memory has other layers than the shape, or other

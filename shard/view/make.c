@@ -7,6 +7,7 @@
 #include <string.h>
 #include "base/random.h"
 #include "shard/log/lane_sync.h"
+#include "shard/registry.h"
 #include "shard/script_call.h"
 #include "shard/view/grow.h"
 #include "shard/view/leftover.h"
@@ -92,7 +93,10 @@ static enum err plan(struct maker *m, struct error *e)
     if (o->content == NULL && !(o->error_rate > 0 && o->error_rate < 1))
         return error_set(e, ERR_RANGE, "error rate %g: not between 0 and 1", o->error_rate);
     memset(v, 0, sizeof(*v));
-    v->incarnation = m->names->incarnation = random_u64();
+    enum err code = registry_draw(m->link, m->names, o->later_than, &v->incarnation, e);
+    if (code != ERR_OK)
+        return code;
+    m->names->incarnation = v->incarnation;
     v->version = 1;
     v->seed = o->content != NULL ? o->content->seed : random_u64();
     v->last_generation = 1;

@@ -53,8 +53,9 @@ struct make_options {
     make_enter_fn *enter; /* NULL: nothing is named */
     void *arg;            /* of it */
     const struct make_content
-        *content; /* NULL: empty; else capacity, rate and shard_bytes are not looked at */
-    bool clean;   /* the caller knows that no lane and no shard of an earlier incarnation can be there */
+        *content;        /* NULL: empty; else capacity, rate and shard_bytes are not looked at */
+    uint64_t later_than; /* the latest incarnation of the filter that the caller knows of; 0: none */
+    bool clean; /* the caller knows that no lane and no shard of an earlier incarnation can be there */
 };
 
 /* Make the filter @names, whose incarnation is set to the one that is drawn; *@out is its view. The caller

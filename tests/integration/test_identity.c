@@ -241,8 +241,9 @@ static void test_promoted_and_not_healed__then_the_first_one(void **state)
     copy_home();
     fixture_sql(fixture.db, "ALTER TABLE short_link RENAME TO away"); /* nothing can be healed */
     aim(OTHER);
-    fixture_wait(&fixture, 0, "degraded", "1");
-    fixture_wait(&fixture, 1, "degraded", "1");
+    for (unsigned d = 0; d < 2 && !fixture_is_log();
+         d++) /* a log's writers have all, and nothing is to be healed */
+        fixture_wait(&fixture, d, "degraded", "1");
     add(FILTER, 0, false);
     fixture_sql(fixture.db, "ALTER TABLE away RENAME TO short_link");
     fixture_insert(fixture.db, codes - ADDED, ADDED);
@@ -354,6 +355,12 @@ static enum err start_third(const char *nodes, const char *prefix, struct error 
     return daemon_start(&third, &o, e);
 }
 
+/* What grows when the filter is changed: a log's version grows with every writer that comes, too. */
+static const char *state_field(void)
+{
+    return fixture_is_log() ? "generation" : "epoch";
+}
+
 /* It says both lists, and the filter is as it was. */
 static void is_refused(const char *nodes, const char *because)
 {
@@ -379,7 +386,7 @@ static void is_whole(int64_t epoch)
         fixture_wait(&fixture, d, "degraded", "0");
         fixture_all_present(&fixture, d, 0, codes);
         assert_true(absent(FILTER, d, fixture_absent_code, 0, 200) > 190);
-        must(client_status_number(&fixture.client[d], FILTER, "epoch", &now, &e), e);
+        must(client_status_number(&fixture.client[d], FILTER, state_field(), &now, &e), e);
         assert_int_equal(now, epoch);
     }
 }
@@ -388,7 +395,7 @@ static int64_t epoch_now(void)
 {
     struct error e = {""};
     int64_t n = 0;
-    must(client_status_number(&fixture.client[0], FILTER, "epoch", &n, &e), e);
+    must(client_status_number(&fixture.client[0], FILTER, state_field(), &n, &e), e);
     return n;
 }
 
