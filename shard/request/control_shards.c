@@ -407,6 +407,7 @@ enum err control_load_some(struct control *c, struct held *h, const struct trust
     struct load_failure lost = {.e = &why};
     uint64_t before = missing_shards(h);
     bool loaded = false;
+    h->counts = h->counts && before == 0; /* of a layer that others have begun, or left memory */
     enum err code = ERR_OK;
     for (unsigned layer = 0; layer < h->shape.layer_count && code == ERR_OK && !*full && !loaded; layer++)
         code = load_first(c, h, eras, layer, full, &loaded, &lost, e);
