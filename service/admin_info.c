@@ -11,6 +11,21 @@
 #include "service/log_shards.h"
 #include "shard/request/key_client.h"
 
+enum { COUNT_AGAIN_US = 5000 };
+
+/* False: shards are being loaded, or are about to be; behind that the count has all keys. */
+static bool take_count(const struct log_status *status, uint64_t *items)
+{
+    bool counts = true;
+    for (unsigned i = 0; i < 2; i++)
+        if (status->generation[i].answers) {
+            const struct log_generation_status *g = &status->generation[i];
+            *items = g->keys;
+            counts = g->counts || !status->loads;
+        }
+    return counts;
+}
+
 /* All that the lanes have now is counted, whichever coordinator added it: what the view has may be some
  * seconds old. */
 static enum err count_by_log(struct admin *a, struct admin_call *call, uint64_t *items)
@@ -33,12 +48,16 @@ static enum err count_by_log(struct admin *a, struct admin_call *call, uint64_t 
         code = error_set(&call->error, ERR_NOMEM, "out of memory");
     if (code == ERR_OK)
         code = key_client_open(a->client, call->filter, call->filter_length, &call->error);
-    if (code == ERR_OK)
+    uint64_t until = clock_mono_us() + (uint64_t)s->redis_timeout_ms * 1000;
+    bool counts = false;
+    while (code == ERR_OK && !counts) {
         code = key_client_ask(a->client, false, keys, lengths, KEYS, answers, &call->error);
-    if (code == ERR_OK && filters_status(s->logs, call->filter, call->filter_length, status))
-        for (unsigned i = 0; i < 2; i++)
-            if (status->generation[i].answers)
-                *items = status->generation[i].keys;
+        if (code != ERR_OK || !filters_status(s->logs, call->filter, call->filter_length, status))
+            break;
+        counts = take_count(status, items) || clock_mono_us() >= until;
+        if (!counts)
+            clock_sleep_us(COUNT_AGAIN_US);
+    }
     free(status);
     return code;
 }

@@ -289,8 +289,10 @@ static enum err tend(struct control *c, bool *soon, struct error *e)
     forget_own(c);
     if (*soon)
         return code;
-    if (code == ERR_OK)
+    if (code == ERR_OK) {
         control_know_left(c);
+        control_count_loaded(c);
+    }
     /* Whoever folds may be fenced all the time, and what is full still grows. */
     enum err grown = control_grow(c, soon, code == ERR_OK ? e : NULL);
     if (code == ERR_OK)

@@ -56,6 +56,7 @@ struct control {
     bool vouched;      /* since the look began: no registry names a later incarnation than the view's */
     bool went_back;    /* a later one had been seen: what is in Redis is older than what was */
     bool wrote_back;   /* and was written since, which the view knows */
+    bool is_full;      /* not all shards of the generation that is read have room in memory */
     bool is_behind; /* the readers went back, and nothing was read since: what is not folded is not known */
     unsigned failures;         /* calls that failed, one after the other */
     uint64_t looked_at, looks; /* when the view was read last, how often */
@@ -164,6 +165,8 @@ bool control_is_in_grace(const struct control *c);
 MUST_CHECK enum err control_take_layers(struct control *c, struct error *e);
 /* Hold the current generation, and load its shards. *@soon: there are more. */
 MUST_CHECK enum err control_follow_generations(struct control *c, bool *soon, struct error *e);
+/* Where all shards are in memory, have all keys counted. What fails is tried again by the next call. */
+void control_count_loaded(struct control *c);
 /* An error of loading that says something of single shards: others can be loaded, and folded. */
 bool control_is_of_shards(enum err code);
 /* Load some shards that are not in memory. *@full: there is no room for them; *@more: there are more. */

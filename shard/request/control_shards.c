@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "shard/request/control_internal.h"
 
+#include <string.h>
 #include "shard/resident/load.h"
 
 enum { LOAD_SHARDS = 64 /* at a time */ };
@@ -181,22 +182,65 @@ static void tell_folded(const struct control *c)
     }
 }
 
-/* Count from where the view has counted. Whoever folds has told the view what it has counted itself. */
-static void count_as_view(struct control *c, struct held *h)
+/* Count from where the view has counted. False: what was counted there is not known here. */
+static bool count_as_view(struct control *c, struct held *h)
 {
     const struct log_generation *g = &c->view->slot[h->shape.number % 2];
     uint64_t counted = 0;
-    bool known = !lease_is_held(&c->lease) && g->keys_of == h->shape.number;
+    bool known = true, same = h->counts, behind = false;
     for (unsigned i = 0; i < c->filter->lanes && known; i++) {
         struct log_position unused;
+        struct log_id folded = g->folded[i].position.id;
         uint64_t keys = 0;
         lane_reader_hold(c->filter->lane[i].reader, &unused);
-        known = log_view_is_folded(c->view, g, i) && held_counted(h, i, g->folded[i].position.id, &keys);
+        known = log_view_is_folded(c->view, g, i) && held_counted(h, i, folded, &keys);
         lane_reader_let_go(c->filter->lane[i].reader);
         counted += keys;
+        same &= log_id_compare(folded, h->from[i]) == 0;
+        behind |= log_id_compare(folded, h->loaded[i]) < 0;
     }
-    if (known)
-        held_count_from(h, g->keys, counted);
+    if (!known || same)
+        return known;
+    for (unsigned i = 0; i < c->filter->lanes; i++)
+        h->from[i] = g->folded[i].position.id;
+    h->counts = h->counts && !behind; /* of what came while shards were loaded Redis has more by now */
+    held_count_from(h, g->keys, counted);
+    return true;
+}
+
+/* Entries that were applied while shards were loaded are counted by what Redis had before them. From then on
+ * each entry is counted when it is applied. */
+static enum err count_loaded(struct control *c, struct held *h, struct error *e)
+{
+    struct folder folder;
+    struct log_id to[LOG_LANES_MAX] = {{0}};
+    uint64_t keys = 0;
+    enum err code = folder_init(&folder, c->link, &c->filter->names, &h->shape, h->resident, e);
+    if (code != ERR_OK)
+        return code;
+    for (unsigned i = 0; i < c->filter->lanes; i++) {
+        lane_reader_position(c->filter->lane[i].reader, &c->position[i]);
+        to[i] = c->position[i].id;
+    }
+    code = folder_count(&folder, to, &keys, e);
+    folder_fini(&folder);
+    if (code != ERR_OK)
+        return code;
+    h->resident->folded_keys += keys;
+    memcpy(h->loaded, to, sizeof(h->loaded));
+    return ERR_OK;
+}
+
+void control_count_loaded(struct control *c)
+{
+    struct error ignored = {""};
+    struct held *h = control_held_of(c, c->view->current);
+    if (h == NULL || h->counts || missing_shards(h) > 0 || !control_lanes_are_as_read(c) ||
+        control_read_tails(c, &ignored) != ERR_OK || control_read_view(c, &ignored) != ERR_OK ||
+        !control_lanes_are_as_read(c) || control_held_of(c, c->view->current) != h)
+        return;
+    tell_folded(c);
+    h->counts = count_as_view(c, h) && count_loaded(c, h, &ignored) == ERR_OK;
 }
 
 /* What a new view says: first its layers, then that blocks which are being read do not count, if the view
@@ -223,7 +267,8 @@ static enum err take_view(struct control *c, struct error *e)
     for (unsigned s = 0; s < 2; s++)
         if (control_held_of(c, s) != NULL) {
             held_tell_keys(f->slot[s], c->view->slot[s].keys);
-            count_as_view(c, f->slot[s]);
+            if (!lease_is_held(&c->lease)) /* whoever folds has told the view what it has counted itself */
+                (void)count_as_view(c, f->slot[s]);
         }
     tell_folded(c);
     return ERR_OK;
@@ -252,6 +297,7 @@ enum err control_follow_generations(struct control *c, bool *soon, struct error 
         code = control_resume_lanes(c, soon, e);
     if (code == ERR_OK && control_wants_memory(c))
         code = control_load_some(c, f->slot[slot], &c->view->eras, &full, &more, e);
+    c->is_full = full;
     bool is_over = f->current == slot && f->slot[slot ^ 1] != NULL && !control_is_in_grace(c);
     if (code == ERR_OK && (is_over || (f->current != slot && (full || !more))))
         answer_from(c, slot);
@@ -361,6 +407,7 @@ enum err control_load_some(struct control *c, struct held *h, const struct trust
     struct load_failure lost = {.e = &why};
     uint64_t before = missing_shards(h);
     bool loaded = false;
+    h->counts = h->counts && before == 0; /* of a layer that others have begun, or left memory */
     enum err code = ERR_OK;
     for (unsigned layer = 0; layer < h->shape.layer_count && code == ERR_OK && !*full && !loaded; layer++)
         code = load_first(c, h, eras, layer, full, &loaded, &lost, e);

@@ -56,6 +56,7 @@ void control_note(struct control *c, enum err code, const struct error *e)
     s->code = code;
     copy(s->error, e->text);
     s->looks = c->looks;
+    s->loads = !c->is_full;
     if (c->version != 0) {
         s->incarnation = c->view->incarnation;
         s->version = c->version;
@@ -112,7 +113,8 @@ static void fill_generation(const struct held *h, struct log_generation_status *
 {
     out->number = h->shape.number;
     out->layers = atomic_load_explicit(&h->resident->layer_count, memory_order_acquire);
-    out->keys = held_keys(h);
+    out->counts = h->counts;
+    out->keys = out->counts ? held_own_keys(h) : held_keys(h);
     resident_status(h->resident, &out->memory);
 }
 

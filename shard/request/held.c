@@ -126,7 +126,7 @@ void held_take_view(struct held *h, const struct log_view *view, unsigned slot)
  */
 static struct held_counts *make_count_room(struct held *h, unsigned lane)
 {
-    struct held_counts *c = h->counts[lane];
+    struct held_counts *c = h->counted[lane];
     if (c != NULL && (c->count < c->room || c->next != 0 || c->room == HELD_COUNTS))
         return c;
     unsigned room = c == NULL ? COUNTS_FIRST : 2 * c->room;
@@ -137,7 +137,7 @@ static struct held_counts *make_count_room(struct held *h, unsigned lane)
         larger->count = 0;
     larger->next = larger->count;
     larger->room = room;
-    return h->counts[lane] = larger;
+    return h->counted[lane] = larger;
 }
 
 /* @id was applied. */
@@ -154,7 +154,7 @@ static void note_count(struct held *h, unsigned lane, struct log_id id)
 
 bool held_counted(const struct held *h, unsigned lane, struct log_id id, uint64_t *out)
 {
-    const struct held_counts *c = h->counts[lane];
+    const struct held_counts *c = h->counted[lane];
     for (unsigned i = 1; c != NULL && i <= c->count; i++) {
         unsigned at = c->next >= i ? c->next - i : c->next + c->room - i;
         int order = log_id_compare(c->at[at].id, id);
@@ -162,7 +162,8 @@ bool held_counted(const struct held *h, unsigned lane, struct log_id id, uint64_
         if (order <= 0)
             return order == 0;
     }
-    return false;
+    *out = 0;
+    return log_id_compare(h->begin[lane], id) == 0;
 }
 
 void held_count_from(struct held *h, uint64_t keys, uint64_t counted)
@@ -174,14 +175,16 @@ void held_begin(struct held *h, const struct log_view *view, unsigned slot)
 {
     const struct log_generation *g = &view->slot[slot];
     unsigned marked = 0;
+    h->counts = false;
     h->keys = g->keys;
     held_tell_keys(h, g->keys);
     for (unsigned i = 0; i < view->lane_count; i++) {
         if (log_view_is_folded(view, g, i))
             resident_begin(h->resident, i, g->folded[i].position.id, g->folded[i].layers);
-        if (h->counts[i] != NULL)
-            h->counts[i]->count = h->counts[i]->next = 0;
+        if (h->counted[i] != NULL)
+            h->counted[i]->count = h->counted[i]->next = 0;
         note_count(h, i, h->resident->applied[i]);
+        h->begin[i] = h->resident->applied[i];
         log_full_begin(&h->full[i], view, g, i);
         marked += h->full[i].is_marked;
     }
@@ -200,7 +203,7 @@ void held_drop(struct held *h)
         return;
     resident_free(h->resident);
     for (unsigned i = 0; i < LOG_LANES_MAX; i++)
-        free(h->counts[i]);
+        free(h->counted[i]);
     free(h);
 }
 

@@ -29,7 +29,10 @@ struct held {
     struct resident *resident;
     _Atomic uint64_t keys; /* of the generation, where entries began to be applied; what was counted wrong is
                             * put right here, so that it may be below 0 (modulo 2^64) */
-    struct held_counts *counts[LOG_LANES_MAX]; /* of the lane's applier; NULL: no memory */
+    struct held_counts *counted[LOG_LANES_MAX]; /* of the lane's applier; NULL: no memory */
+    struct log_id begin[LOG_LANES_MAX];         /* where nothing was counted yet */
+    struct log_id from[LOG_LANES_MAX];   /* of the control: the view's positions that are counted from */
+    struct log_id loaded[LOG_LANES_MAX]; /* of the control: up to there some came while shards were loaded */
     _Atomic uint64_t told; /* of the generation, by the latest view: another process may have counted more */
     _Atomic uint64_t capacity; /* of the layers that have begun in all lanes */
     _Atomic uint64_t
@@ -38,6 +41,7 @@ struct held {
     _Atomic bool
         unbounded; /* it takes more keys than it has room for: it has as many layers as there can be */
     _Atomic unsigned refusals; /* how often a layer could not be added: who waited for it goes on without */
+    _Atomic bool counts;       /* its shards are whole, and held_own_keys() has all keys */
     bool fixed;                /* it does not grow (full.h) */
     struct log_full full[LOG_LANES_MAX]; /* of the lane's applier */
     _Atomic unsigned full_lanes;         /* that are marked */

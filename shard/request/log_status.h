@@ -35,6 +35,7 @@ struct log_generation_status {
     uint64_t number; /* 0: none is held */
     bool answers;    /* requests look into this one */
     unsigned layers;
+    bool counts; /* all keys are counted: shards are in memory, and what came while they loaded is counted */
     uint64_t keys; /* that it has had, as far as this process has read the lanes */
     struct resident_status memory;
 };
@@ -67,8 +68,9 @@ struct log_status {
     bool degraded;                 /* "absent" is not said */
     enum lost_remedy remedy;       /* what heals it; lost_remedy_text() says it to people */
     struct log_lost_status lost;
-    bool registered;  /* this process may append */
-    bool rests;       /* nobody asks: nothing is sent */
+    bool registered; /* this process may append */
+    bool loads;      /* shards of the generation that answers are loaded, or what came meanwhile is counted */
+    bool rests;      /* nobody asks: nothing is sent */
     unsigned writers; /* registered ones */
     unsigned parked;  /* requests that wait for the control */
     unsigned lanes;

@@ -14,7 +14,8 @@ enum {
     PIECE_BYTES = 256 << 10, /* of a shard that is read */
     TAKE_OVERS_MAX = 8,      /* tokens that are drawn until one is the latest */
     KEYS = 4096,             /* of the overlay at a time */
-    BLOCKS = 256             /* that are read at a time */
+    BLOCKS = 256,            /* that are read at a time */
+    TAIL_KEYS = 1 << 18      /* that are counted at once */
 };
 
 /* What one fold needs beside the folder. */
@@ -369,6 +370,64 @@ static enum err read_blocks(struct folder *f, struct work *w, const struct overl
         code = go_on(f, m->layer, m->key.shard, code, e);
         at += in_one_block(m, count - at);
     }
+    return code;
+}
+
+/* A key that was applied while its shard loaded, and its place among all of them in log order. */
+struct tail_key {
+    struct overlay_met met;
+    uint64_t order;
+};
+
+static int compare_tail(const void *a, const void *b)
+{
+    const struct tail_key *x = a, *y = b;
+    int order = compare(&x->met, &y->met);
+    return order != 0 ? order : (x->order > y->order) - (x->order < y->order);
+}
+
+/* The keys of the overlay up to @to, sorted by block. ERR_NOMEM: there are more than TAIL_KEYS of them. */
+static enum err take_tail(struct resident *r, const struct log_id *to, struct overlay_met *met,
+                          struct tail_key *out, unsigned *count, struct error *e)
+{
+    struct overlay_walk walk;
+    struct log_id from[LOG_LANES_MAX] = {{0}};
+    enum err code = ERR_OK;
+    unsigned some;
+    *count = 0;
+    overlay_walk_begin(r->overlay, &walk);
+    while (code == ERR_OK && overlay_walk_next(r->overlay, &walk, from, to, met, KEYS, &some)) {
+        if (*count + some > TAIL_KEYS)
+            code = error_set(e, ERR_NOMEM, "more than %d keys came while the shards were loaded", TAIL_KEYS);
+        for (unsigned i = 0; i < some && code == ERR_OK; i++, ++*count)
+            out[*count] = (struct tail_key){met[i], *count};
+    }
+    overlay_walk_end(r->overlay, &walk);
+    qsort(out, *count, sizeof(*out), compare_tail);
+    return code;
+}
+
+enum err folder_count(struct folder *f, const struct log_id *to, uint64_t *keys, struct error *e)
+{
+    struct tail_key *tail = malloc(TAIL_KEYS * sizeof(*tail));
+    struct work *w = malloc(sizeof(*w));
+    unsigned count = 0;
+    *keys = 0;
+    enum err code = tail == NULL || w == NULL ? error_set(e, ERR_NOMEM, "no memory to count keys")
+                                              : take_tail(f->resident, to, w->met, tail, &count, e);
+    for (unsigned at = 0, n; at < count && code == ERR_OK; at += n) {
+        struct header h = header_of(f, tail[at].met.layer, tail[at].met.key.shard);
+        unsigned where = where_of(f, h.layer, h.shard);
+        for (n = 0; at + n < count && n < KEYS && compare(&tail[at + n].met, &tail[at].met) == 0; n++)
+            w->met[n] = tail[at + n].met;
+        code = fold_get(&f->fold, where, &h, w->met->key.block, e);
+        if (code == ERR_OK)
+            code = fold_got(&f->fold, where, &h, w->met->key.block, w->block[0], e);
+        if (code == ERR_OK)
+            *keys += complete(f, w->met, n, w->block[0]);
+    }
+    free(tail);
+    free(w);
     return code;
 }
 

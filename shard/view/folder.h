@@ -104,4 +104,7 @@ MUST_CHECK enum err folder_take_over(struct folder *f, struct error *e);
  * has no such generation; as fold_is_lost(); ERR_CONFLICT: memory has other layers than the shape, or other
  * lanes. */
 MUST_CHECK enum err folder_fold(struct folder *f, struct folder_lane *lanes, unsigned count, struct error *e);
+/* How many of the overlay's keys up to @to set a bit that Redis has not: those that were applied while their
+ * shards were loaded. Nothing is written, and no token is needed. As fold_is_lost(); ERR_NOMEM: too many. */
+MUST_CHECK enum err folder_count(struct folder *f, const struct log_id *to, uint64_t *keys, struct error *e);
 #endif

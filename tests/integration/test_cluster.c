@@ -158,8 +158,9 @@ static void test_cluster__plans_for_each_master(void **state)
         assert_int_equal(value_of(node, "before_bytes")->integer, look(i, FILTER, NULL).shards * each);
         assert_in_range(may_come, shards / 3 + 1, shards);
         assert_int_equal(value_of(node, "after_bytes")->integer, may_come * each);
+        long long under_way = fixture_is_log() ? 0 : 2; /* uploads; a log's are written in place */
         assert_int_equal(value_of(node, "during_bytes")->integer,
-                         value_of(node, "before_bytes")->integer + (may_come + 2) * each);
+                         value_of(node, "before_bytes")->integer + (may_come + under_way) * each);
         before += value_of(node, "before_bytes")->integer;
     }
     assert_int_equal(before, now);
@@ -220,7 +221,13 @@ static void test_cluster__keeps_a_reserved_filter_that_grows(void **state)
     must(client_integer(&f.client[0], &n, &e, "BF.EXISTS grown nothing-of-the-kind"), e);
     assert_int_equal(n, 0);
     must(client_integer(&f.client[1], &n, &e, "BF.CARD grown"), e);
-    assert_in_range(n, 4900, 5000);
+    /* c1 came again, and has a place in the newest layer of a log, too. */
+    assert_in_range(n, 4900, fixture_is_log() ? 5001 : 5000);
+    if (fixture_is_log()) {
+        int64_t other;
+        must(client_integer(&f.client[0], &other, &e, "BF.CARD grown"), e);
+        assert_int_equal(n, other);
+    }
     must(client_integer(&f.client[0], &n, &e, "DBSIZE"), e);
     assert_int_equal(n, 2);
     must(client_integer(&f.client[1], &n, &e, "EXISTS grown " FILTER " other"), e);
@@ -228,6 +235,11 @@ static void test_cluster__keeps_a_reserved_filter_that_grows(void **state)
     must(client_integer(&f.client[0], &n, &e, "DEL grown"), e);
     assert_int_equal(n, 1);
     must(client_integer(&f.client[1], &n, &e, "BF.EXISTS grown c1"), e);
+    for (int i = 0; i < 200 && n == 1 && fixture_is_log();
+         i++) { /* from memory, until it hears of the deletion */
+        clock_sleep_us(50000);
+        must(client_integer(&f.client[1], &n, &e, "BF.EXISTS grown c1"), e);
+    }
     assert_int_equal(n, 0);
     for (unsigned i = 0; i < 3; i++)
         assert_int_equal(look(i, "grown", NULL).shards, 0);
@@ -315,7 +327,7 @@ static void test_cluster__sweeps_the_shards_of_a_lost_view_from_all_masters(void
     char incarnation[40];
     struct error e = {""};
     assert_int_equal(r->type, REDIS_REPLY_STRING);
-    (void)snprintf(incarnation, sizeof(incarnation), "}:%s.", r->str);
+    (void)snprintf(incarnation, sizeof(incarnation), fixture_is_log() ? "}:%s" : "}:%s.", r->str);
     freeReplyObject(r);
     unsigned before = 0, after = 0, tombstones = 0;
     for (unsigned i = 0; i < 3; i++)
@@ -337,7 +349,7 @@ static void test_cluster__sweeps_the_shards_of_a_lost_view_from_all_masters(void
         tombstones += found.tombstones;
     }
     assert_int_equal(after, 0);
-    assert_true(tombstones >= before);
+    assert_true(fixture_is_log() ? tombstones == 0 : tombstones >= before);
     must(client_wait_status(&f.client[0], FILTER, "built", "1", WAIT_MS, &e), e);
     fixture_wait(&f, 0, "phase", "STEADY");
     fixture_all_present(&f, 0, 0, ROWS);

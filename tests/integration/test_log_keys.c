@@ -29,7 +29,7 @@ static int set_up(void **state)
     (void)state;
     must(client_ok(&on.client, &e, "FLUSHALL"), e);
     must(names_init(&on.names, "tb", "f", 1, &e), e);
-    must(log_member_make(on.link, &on.names, 50000, 2, 32768, &e), e);
+    must(log_member_make(on.link, &on.names, 400000, 2, 1024, &e), e);
     for (unsigned i = 0; i < MEMBERS; i++) { /* the last one has no shard in memory */
         const struct log_member_options o = {.nodes = &on.nodes,
                                              .names = &on.names,
@@ -59,6 +59,20 @@ static uint64_t keys_of(struct log_member *m)
     uint64_t keys = h == NULL ? 0 : held_keys(h);
     (void)pthread_rwlock_unlock(&m->filter->lock);
     return keys;
+}
+
+/* Once it says that it has counted all of them. */
+static uint64_t counted_by(struct log_member *m)
+{
+    uint64_t until = clock_mono_us() + WAIT_US;
+    for (bool counts = false; !counts; clock_sleep_us(1000)) {
+        (void)pthread_rwlock_rdlock(&m->filter->lock);
+        counts = m->filter->slot[m->filter->current]->counts;
+        (void)pthread_rwlock_unlock(&m->filter->lock);
+        if (!counts && clock_mono_us() > until)
+            fail_msg("not all keys were counted after %d ms", WAIT_US / 1000);
+    }
+    return keys_of(m);
 }
 
 static uint64_t stored(void)
@@ -130,6 +144,40 @@ static void test_three_processes__count_alike(void **state)
     all_have(keys);
 }
 
+/* Nobody folds, so all keys but the first ones come while its shards are loaded. */
+static void test_a_process_that_opens_late__counts_what_came_before(void **state)
+{
+    struct error e = {""};
+    struct log_member late;
+    const struct log_member_options o = {.nodes = &on.nodes,
+                                         .names = &on.names,
+                                         .memory = UINT64_MAX,
+                                         .timeout_ms = REPLY_MS,
+                                         .retain_us = WAIT_US,
+                                         .look_interval_us = 100 * 1000};
+    (void)state;
+    uint64_t keys = log_member_added(&member[0], 0, EACH);
+    all_have(keys);
+    log_member_pause(&member[0]); /* it folds */
+    uint64_t folded = stored();
+    keys += log_member_added(&member[1], EACH / 2, EACH); /* half of them again */
+    assert_in_range(keys, EACH + EACH / 2 - EACH / 100, EACH + EACH / 2);
+    assert_int_equal(counted_by(&member[1]), keys);
+    must(log_member_open(&late, &o, &e), e);
+    assert_int_equal(log_member_count(&late, 0, BATCH, KEY_PRESENT), BATCH);
+    assert_int_equal(counted_by(&late), keys);
+    keys += log_member_added(&late, 30 * EACH, BATCH);
+    keys += log_member_added(&member[1], 31 * EACH, BATCH);
+    assert_int_equal(log_member_count(&late, 31 * EACH, BATCH, KEY_PRESENT), BATCH);
+    assert_int_equal(counted_by(&late), keys);
+    assert_int_equal(log_member_count(&member[1], 30 * EACH, BATCH, KEY_PRESENT), BATCH);
+    assert_int_equal(counted_by(&member[1]), keys);
+    assert_int_equal(stored(), folded);
+    log_member_go_on(&member[0]);
+    all_have(keys);
+    log_member_close(&late);
+}
+
 /* Whatever a process has counted: from the view's positions on it counts as the view does. */
 static void test_a_count_that_was_wrong__is_put_right_by_the_view(void **state)
 {
@@ -190,6 +238,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         KEYS_TEST(test_three_processes__count_alike),
+        KEYS_TEST(test_a_process_that_opens_late__counts_what_came_before),
         KEYS_TEST(test_a_count_that_was_wrong__is_put_right_by_the_view),
         KEYS_TEST(test_a_generation_that_was_built__has_its_keys),
     };
