@@ -147,6 +147,13 @@ static void has_all(unsigned keys)
     }
 }
 
+/* An add that is bound before its process knows the layer reads no blocks of it, and cannot tell what is new
+ * (KEY_UNSURE). A check reads the lanes on, to where the layer begins, and waits for the view that has it. */
+static void has_layer(struct log_member *m)
+{
+    assert_int_equal(log_member_count(m, 3 * BATCH, BATCH, KEY_ABSENT), BATCH);
+}
+
 static void behind_a_layer(uint64_t memory)
 {
     struct error e = {""};
@@ -157,6 +164,7 @@ static void behind_a_layer(uint64_t memory)
     must(client_save(&client, &e), e);
     grows();
     wait_for_layers(2);
+    has_layer(other);
     assert_int_equal(log_member_added(folder, 2 * BATCH, BATCH), BATCH);
     assert_int_equal(log_member_added(other, 3 * BATCH, BATCH), BATCH);
     uint64_t token = stored()->shape.layers[1].token;

@@ -461,6 +461,18 @@ static bool has_keys_of_a(struct steps *s)
     return ok;
 }
 
+/* A process without memory asks while the shard is missing, or half made: another one has it in memory. */
+static bool ask_and_finish_fold(struct steps *s)
+{
+    static struct log_member m;
+    struct error e = {""};
+    struct log_member_options o = member_options(s, &s->b, false);
+    o.memory = 0;
+    bool ok = said(log_member_open(&m, &o, &e), &e) && ask(&m, false, 0, s->next, KEY_PRESENT);
+    log_member_close(&m);
+    return ok && finish_fold(s);
+}
+
 /* --- all of them --- */
 
 static const struct step_kind names[] = {
@@ -484,7 +496,7 @@ static const struct step kinds[] = {
      .ready = open_and_fold,
      .before = delete_shard,
      .act = add_one_and_fold,
-     .finish = finish_fold},
+     .finish = ask_and_finish_fold},
     {.filter = true,
      .alone = true,
      .ready = open_and_fold,

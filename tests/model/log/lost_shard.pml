@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A shard is lost under its node's era (DEL, FLUSHALL), and made again by a process that has it in memory. Two processes
- * that may fold, by memory or by the keys that they have met, and make the shard again; either may stop for any time or
- * end, so that its memory is gone; a reader that reads the block. With ACCEPTS operators have it made empty.
+/* A shard is lost under its node's era (DEL, FLUSHALL), and made again by a process that has it in memory. Two
+ * processes that may fold, by memory or by the keys that they have met, and make the shard again; either may stop for
+ * any time or end, so that its memory is gone; a reader that reads the block. With ACCEPTS operators have it made empty.
  * README.md says what is left out.
  *
  * denied: the reader says "absent" of the key after its add was acknowledged, and nobody has accepted its loss. */
@@ -24,8 +24,9 @@ byte header;   /* its token */
 byte number, folded; /* in the view */
 byte writer; /* in the view, of the generation: its token, twice; and 1, where an operator accepted the loss */
 byte losses;
-byte victim;   /* the loss that the key was lost by, 0: none, or it came back; */
-byte accepted; /* and the last loss that an operator has accepted, */
+byte gone;     /* times that bits were lost: with the shard, or as a blank one replaced it; */
+byte victim;   /* the one that the key was lost by, 0: none, or it came back; */
+byte accepted; /* and the last one that an operator has accepted: it looked behind that, and came to its end, */
 bool degraded; /* until when nothing is called absent */
 byte accepts;
 bool denied;
@@ -54,15 +55,18 @@ bool denied;
 #define ANSWERS true
 #define NOTE_WRITER skip
 #define NOTE_VICTIM(before) skip
+#define NOTE_GONE skip
 #else
 #ifdef ACCEPTS
 #define ANSWERS (there && tagged && 2 * header <= seen) /* of the writer that the view names, or an earlier one */
 #define NOTE_WRITER seen = writer
 #define NOTE_VICTIM(before) victim = before
+#define NOTE_GONE gone = (bits -> gone + 1 : gone); victim = (bits -> gone : victim)
 #else
 #define ANSWERS (there && tagged)
 #define NOTE_WRITER skip
 #define NOTE_VICTIM(before) skip
+#define NOTE_GONE skip
 #endif
 #endif
 #ifdef NOT_WHOLE
@@ -84,7 +88,7 @@ proctype loss()
 {
 end:
     do
-    :: d_step { losses < LOSSES -> losses++; NOTE_VICTIM((bits -> losses : victim)); there = false; tagged = false; bits = false; header = 0 }
+    :: d_step { losses < LOSSES -> losses++; NOTE_GONE; there = false; tagged = false; bits = false; header = 0 }
     od
 }
 
@@ -185,7 +189,7 @@ end:
        d_step { /* a blank one, in place of what an earlier token has left */
            if
            :: !there || (IS_EARLIER && !(there && header == t)) ->
-               there = true; header = t; tagged = NEW_TAG; bits = false
+               NOTE_GONE; there = true; header = t; tagged = NEW_TAG; bits = false
            :: else
            fi
        }
@@ -215,12 +219,18 @@ end:
 #else
 #define SEAL writer = writer + 1 /* nobody draws by a view from before, nor has this token */
 #endif
+#ifdef FOLDED_BY_ACCEPTING
+#define KEEPS_FOLDED folded = last
+#else
+#define KEEPS_FOLDED skip
+#endif
 #ifdef ACCEPTED_BY_ANY_VIEW
 #define SAME_VIEW true
 #else
 #define SAME_VIEW (writer == was)
 #endif
-/* Nobody is known to have it in memory: the view is degraded, and an operator has it made empty. */
+/* Nobody is known to have it in memory: the view is degraded, and an operator has it made empty. What members have is
+ * not asked: one of them may have it and sleep, while others say that it lacks it. */
 proctype operator()
 {
     byte t, was, from, pardoned;
@@ -238,12 +248,11 @@ end:
 #ifndef ACCEPTED_BY_ANY_VIEW
        d_step { t = (degraded -> t : 0) } /* reads the view again, */
 #endif
-       d_step { was = (there && tagged -> t : 0); from = losses; pardoned = victim } /* looks */
+       d_step { was = (there && tagged -> t : 0); from = gone; pardoned = victim } /* looks */
        d_step { /* a blank one */
            if
            :: t != 0 && was == 0 && (!there || header < t) ->
-               victim = (bits && pardoned != 0 -> pardoned : victim); /* it came back after the look, for a moment */
-               there = true; header = t; tagged = EMPTY; bits = false
+               NOTE_GONE; there = true; header = t; tagged = EMPTY; bits = false
            :: else
            fi
        }
@@ -259,8 +268,9 @@ end:
        }
        d_step {
            if
-           :: t != 0 && writer == 2 * t -> degraded = false; SEAL; accepted = (from > accepted -> from : accepted);
-               victim = (!bits && pardoned != 0 -> pardoned : victim)
+           :: t != 0 && writer == 2 * t -> degraded = false; SEAL; KEEPS_FOLDED;
+               accepted = (from > accepted -> from : accepted);
+               victim = (!bits && pardoned != 0 -> pardoned : victim) /* lost at the look, and back for a moment */
            :: else
            fi;
            t = 0; was = 0; from = 0; pardoned = 0
