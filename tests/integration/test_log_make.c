@@ -2,6 +2,7 @@
 /* Filters that are logs are made on real servers: whole, once, and with nothing left behind, wherever a maker
  * is killed or sleeps. */
 #include "tests/integration/lives.h"
+#include "shard/view/drop.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,6 +83,22 @@ static void test_make__says_what_was_wished(void **state)
     assert_true(w.view.sourced && !w.view.slot[1].shape.built);
     assert_int_equal(w.view.expansion, 0);
     assert_true(w.view.slot[1].shape.layers[0].error_rate == 0.01);
+}
+
+/* Of two incarnations the greater one is later, whatever the clock says. */
+static void test_make__draws_a_later_incarnation(void **state)
+{
+    (void)state;
+    const uint64_t latest = UINT64_MAX - 9;
+    makes();
+    life_is_whole(&w, 0);
+    assert_true(w.view.incarnation < latest);
+    struct error e = {""};
+    must(log_drop(w.link, &w.names, NULL, &e), e);
+    w.options.later_than = latest;
+    makes();
+    life_is_whole(&w, 0);
+    assert_true(w.view.incarnation == latest + 1);
 }
 
 static void test_make__refuses_what_is_out_of_bounds(void **state)
@@ -391,6 +408,7 @@ int main(void)
     const struct CMUnitTest all[] = {
         cmocka_unit_test_setup_teardown(test_make__gives_a_view_lanes_and_shards, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_make__says_what_was_wished, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_make__draws_a_later_incarnation, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_make__refuses_what_is_out_of_bounds, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_make__leaves_one_that_is_there, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_make__takes_any_name, set_up, tear_down),
