@@ -5,7 +5,6 @@
 #include "shard/resident/load.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include "base/clock.h"
@@ -73,14 +72,14 @@ static void wait_for(const struct load *l, const struct load_batch *b)
         clock_sleep_us(at - now);
 }
 
-/* Until all were asked for, or *@stops. */
-static void carry(struct load *l, struct link *link, const _Atomic bool *stops)
+/* Until all were asked for, or the monotonic time @until, us. */
+static void carry(struct load *l, struct link *link, uint64_t until)
 {
     struct queue q = {.count = 0};
     for (unsigned i = 0; i < WINDOW; i++)
         q.batch[i] = &q.room[i];
     do {
-        while (q.pieces < WINDOW && !atomic_load(stops) && load_next(l, 1, q.batch[q.count])) {
+        while (q.pieces < WINDOW && clock_mono_us() < until && load_next(l, 1, q.batch[q.count])) {
             wait_for(l, q.batch[q.count]);
             push(&q, link);
         }
@@ -94,40 +93,24 @@ static void carry(struct load *l, struct link *link, const _Atomic bool *stops)
 struct carrier {
     struct load *load;
     struct link *link;
-    _Atomic bool stops;
+    uint64_t until;
 };
 
 static void *run(void *arg)
 {
-    struct carrier *c = arg;
+    const struct carrier *c = arg;
     const struct sched_param param = {0};
     (void)pthread_setschedparam(pthread_self(), SCHED_IDLE, &param); /* else it takes its turn */
-    carry(c->load, c->link, &c->stops);
+    carry(c->load, c->link, c->until);
     return NULL;
-}
-
-static void carry_behind_others(struct carrier *c, uint64_t bytes)
-{
-    pthread_t thread;
-    struct timespec until;
-    if (pthread_create(&thread, NULL, run, c) != 0)
-        return;
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    uint64_t us = (uint64_t)until.tv_nsec / 1000 + bytes / LEAST_RATE;
-    until.tv_sec += (time_t)(us / 1000000);
-    until.tv_nsec = (long)(us % 1000000 * 1000);
-    if (pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until) != ETIMEDOUT)
-        return;
-    atomic_store(&c->stops, true);
-    (void)pthread_join(thread, NULL);
 }
 
 void load_by_link(struct load *l, struct link *link)
 {
-    struct carrier c = {.load = l, .link = link};
     uint64_t bytes = (uint64_t)l->count * l->resident->layer[l->layer]->shard_bytes;
-    if (bytes > FEW_BYTES)
-        carry_behind_others(&c, bytes);
-    atomic_store(&c.stops, false);
-    carry(l, link, &c.stops); /* what is left */
+    struct carrier c = {.load = l, .link = link, .until = clock_mono_us() + bytes / LEAST_RATE};
+    pthread_t thread;
+    if (bytes > FEW_BYTES && pthread_create(&thread, NULL, run, &c) == 0)
+        (void)pthread_join(thread, NULL);
+    carry(l, link, UINT64_MAX); /* what is left */
 }
