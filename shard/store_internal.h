@@ -91,6 +91,4 @@ struct store_peer *store_route_each(const struct store *s, unsigned i);
 /* For how long there has been no map though one was wanted. */
 uint64_t store_route_blind_us(const struct store *s);
 uint64_t store_route_redirected(const struct store *s);
-/* Of the map that is routed by; 0: there is none. */
-uint64_t store_route_version(const struct store *s);
 #endif

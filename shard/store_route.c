@@ -478,8 +478,3 @@ uint64_t store_route_redirected(const struct store *s)
 {
     return s->route->redirected;
 }
-
-uint64_t store_route_version(const struct store *s)
-{
-    return s->route->version;
-}
