@@ -518,7 +518,7 @@ static enum err enter_log(void *arg, bool was_left, bool *clean, struct error *e
         code = registry_enter(n->fence, &n->named, e);
     *clean = !n->named;
     if (n->entered)
-        return registry_replace(n->fence, e);
+        return registry_succeed(n->fence, e);
     n->entered = code == ERR_OK && !n->named;
     if (code == ERR_OK && !was_left && !n->deleted && !n->as_new)
         code = n->named ? error_set(e, ERR_LOST, "%s", lost_view) : admin_may_make(n->fence, false, false, e);
@@ -526,7 +526,7 @@ static enum err enter_log(void *arg, bool was_left, bool *clean, struct error *e
         code = look_for_latest(n->fence, &n->latest, e);
     if (code == ERR_OK && n->latest >= n->fence->names.incarnation)
         return error_set(e, ERR_CONFLICT, "a later incarnation is named already");
-    return code == ERR_OK && n->named ? registry_replace(n->fence, e) : code;
+    return code == ERR_OK && n->named ? registry_succeed(n->fence, e) : code;
 }
 
 enum err admin_make_log(struct admin_naming *n, const struct make_options *options, struct log_view *out,

@@ -39,7 +39,7 @@ struct channel {
     bool inside; /* in an event of its own, whose end frees it if it was closed */
     struct greeting greeting;
     unsigned greeted; /* replies to it */
-    uint64_t lineage;
+    struct channel_source source;
     bool asking_lineage;
     struct replies replies;
     struct pending *pending; /* a ring of @room */
@@ -175,7 +175,7 @@ static void flush(struct channel *c)
 static void become_ready(struct channel *c)
 {
     c->ready = true;
-    c->lineage = c->greeting.lineage;
+    c->source = (struct channel_source){.lineage = c->greeting.lineage, .since = clock_mono_us()};
     node_health_opened(c->nodes, c->node);
     buffer_append(&c->out, c->early.data, c->early.length);
     bool whole = !buffer_failed(&c->out);
@@ -206,7 +206,7 @@ static void take_reply(struct channel *c, const redisReply *reply)
         end(c, ERR_UNREACHABLE, "it answers what nobody has asked");
     } else {
         struct pending p = take_pending(c);
-        *c->events.replying = c->lineage;
+        *c->events.replying = c->source;
         if (p.fn != NULL)
             p.fn(p.arg, reply);
         if (c->node->sentinel && reply->type == REDIS_REPLY_ERROR && !c->closed &&
@@ -401,7 +401,7 @@ size_t channel_pending(const struct channel *c)
 
 uint64_t channel_lineage(const struct channel *c)
 {
-    return c->lineage;
+    return c->source.lineage;
 }
 
 static void on_lineage(void *arg, const redisReply *reply)
@@ -411,8 +411,8 @@ static void on_lineage(void *arg, const redisReply *reply)
     if (reply == NULL)
         return;
     c->asking_lineage = false;
-    c->lineage = 0;
-    enum err code = greeting_judge_lineage(c->nodes->cluster != NULL, reply, &c->lineage, &e);
+    c->source.lineage = 0;
+    enum err code = greeting_judge_lineage(c->nodes->cluster != NULL, reply, &c->source.lineage, &e);
     if (code != ERR_OK)
         end(c, code, e.text);
 }

@@ -17,6 +17,11 @@ struct channel;
  * executed or not. It may do all that is done to a channel, closing it too. */
 typedef void channel_reply_fn(void *arg, const redisReply *reply);
 
+struct channel_source {
+    uint64_t lineage; /* (lineage.h); 0: nobody knows */
+    uint64_t since;   /* clock_mono_us(): when the connection became ready */
+};
+
 struct channel_events {
     /* Connected, logged in, its database selected, named. */
     void (*ready)(void *arg);
@@ -24,8 +29,8 @@ struct channel_events {
      * channel frees itself and must not be used any more. */
     void (*closed)(void *arg, enum err code, const char *why);
     void *arg;
-    /* Told before each reply: the lineage that it comes from (lineage.h); 0: nobody knows. */
-    uint64_t *replying;
+    /* Told before each reply: where it comes from. */
+    struct channel_source *replying;
 };
 
 /* Begin to connect to @n (one of @nodes; all are borrowed), to be called @name (without blanks) in CLIENT

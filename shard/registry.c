@@ -154,11 +154,14 @@ enum err registry_enter(struct fence *f, bool *named, struct error *e)
 
 static enum err enter_anyhow(struct fence *f, const char *how, struct error *e)
 {
+    enum { LATER_IS_NAMED = -2 };
     struct places p;
-    long long least;
+    long long least = 0;
     enum err code = find_places(f, &p, e);
     if (code == ERR_OK)
         code = enter(f, &p, how, &least, e);
+    if (code == ERR_OK && least == LATER_IS_NAMED)
+        code = error_set(e, ERR_CONFLICT, "a later incarnation is named already");
     free(p.one);
     return code;
 }
@@ -166,6 +169,11 @@ static enum err enter_anyhow(struct fence *f, const char *how, struct error *e)
 enum err registry_replace(struct fence *f, struct error *e)
 {
     return enter_anyhow(f, "force", e);
+}
+
+enum err registry_succeed(struct fence *f, struct error *e)
+{
+    return enter_anyhow(f, "later", e);
 }
 
 enum err registry_keep(struct fence *f, struct error *e)
@@ -183,11 +191,33 @@ enum err registry_leave(struct fence *f, uint64_t incarnation, struct error *e)
     return code;
 }
 
+size_t registry_history_field(const struct names *names, char out[REGISTRY_HISTORY_FIELD_MAX])
+{
+    return (size_t)snprintf(out, REGISTRY_HISTORY_FIELD_MAX, "{history}%.*s", (int)names->filter_length,
+                            names->filter);
+}
+
+static void take_history(const redisReply *reply, struct registry_said *out)
+{
+    enum { DIGITS = 16 };
+    struct registry_history h = {0};
+    if (reply->type == REDIS_REPLY_STRING && reply->len == 2 * DIGITS + 1 &&
+        (!number_hex64(reply->str, DIGITS, &h.incarnation) ||
+         !number_hex64(reply->str + DIGITS + 1, DIGITS, &h.id)))
+        h = (struct registry_history){0};
+    for (unsigned i = 0; i < out->history_count; i++)
+        if (out->history[i].incarnation == h.incarnation && out->history[i].id == h.id)
+            return;
+    if (out->history_count < REGISTRY_HISTORIES_MAX)
+        out->history[out->history_count++] = h;
+}
+
 static void take_said(const redisReply *reply, struct registry_said *out)
 {
-    const redisReply *name = reply->elements == 2 ? reply->element[0] : NULL;
+    const redisReply *name = reply->elements == 3 ? reply->element[0] : NULL;
     if (name == NULL)
         return;
+    take_history(reply->element[2], out);
     out->complete |= reply->element[1]->type == REDIS_REPLY_STRING;
     if (name->type != REDIS_REPLY_STRING)
         return;
@@ -202,9 +232,11 @@ static enum err look_at(struct link *l, unsigned i, const struct names *names, s
 {
     struct key_name key;
     redisReply *reply;
+    char history[REGISTRY_HISTORY_FIELD_MAX];
+    size_t length = registry_history_field(names, history);
     marks_key(names->prefix, link_master_slot(l, i), "incarnations", &key);
-    enum err code = link_command(l, link_master(l, i), &reply, e, "HMGET %b %b {complete}", key.text,
-                                 key.length, names->filter, names->filter_length);
+    enum err code = link_command(l, link_master(l, i), &reply, e, "HMGET %b %b {complete} %b", key.text,
+                                 key.length, names->filter, names->filter_length, history, length);
     if (code != ERR_OK)
         return code;
     take_said(reply, out);

@@ -22,17 +22,32 @@ MUST_CHECK enum err registry_enter(struct fence *f, bool *named, struct error *e
 /* The same where it was named: before those shards are swept. If the publication fails after that, the name
  * must stay: somebody else may have made the filter meanwhile. */
 MUST_CHECK enum err registry_replace(struct fence *f, struct error *e);
+/* The same for a filter that is a log: what a registry names only goes up. ERR_CONFLICT: one of them names a
+ * later incarnation. */
+MUST_CHECK enum err registry_succeed(struct fence *f, struct error *e);
 
 /* There is a view of that incarnation: name it where nothing is named. For filters that a coordinator of a
  * version without registries has made. */
 MUST_CHECK enum err registry_keep(struct fence *f, struct error *e);
 
 /* What the registries say of the filter @names. */
+enum { REGISTRY_HISTORIES_MAX = 16, REGISTRY_HISTORY_FIELD_MAX = FILTER_NAME_MAX + 16 };
+
+/* The last history of a filter's view (shard/view/history.h), as a master has it. */
+struct registry_history {
+    uint64_t incarnation; /* 0: that master has none */
+    uint64_t id;
+};
+
 struct registry_said {
     bool named;           /* some registry names it */
     bool complete;        /* some registry is complete; none is where all masters came back empty */
     uint64_t incarnation; /* the latest one that is named; 0: none */
+    unsigned history_count;
+    struct registry_history history[REGISTRY_HISTORIES_MAX]; /* without repetition; more are left out */
 };
+/* "{history}<filter>": the field of a registry that has it, as "<incarnation> <id>". Returns its length. */
+size_t registry_history_field(const struct names *names, char out[REGISTRY_HISTORY_FIELD_MAX]);
 /* After an error *@out is what those masters say that answered. */
 MUST_CHECK enum err registry_look(struct link *l, const struct names *names, struct registry_said *out,
                                   struct error *e);

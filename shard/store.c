@@ -306,7 +306,12 @@ bool store_send(struct store *s, unsigned where, const char *command, size_t len
 
 uint64_t store_replying(const struct store *s)
 {
-    return s->replying;
+    return s->replying.lineage;
+}
+
+uint64_t store_replying_since(const struct store *s)
+{
+    return s->replying.since;
 }
 
 uint64_t store_server(const struct store *s, unsigned where)

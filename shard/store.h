@@ -72,6 +72,8 @@ bool store_any_down(const struct store *s, const char **name, const char **why);
 /* During the call of a store_reply_fn: the lineage of the node that the reply comes from (lineage.h), as of
  * at most half a second before; 0: nobody knows. */
 uint64_t store_replying(const struct store *s);
+/* The same: since when (clock_mono_us()) the connection is there that the reply comes over. */
+uint64_t store_replying_since(const struct store *s);
 /* Of a list: whom that node's address leads to, for a comparison: another number for each connection, and for
  * each lineage on it; 0: not known, or there is no list. */
 uint64_t store_server(const struct store *s, unsigned where);

@@ -40,9 +40,9 @@ struct store {
     struct event *timer;
     unsigned timeout_ms;
     bool closing;
-    uint64_t replying;         /* the lineage of the reply that is told */
-    struct store_peer *peer;   /* of the list of nodes */
-    struct store_route *route; /* NULL: there is no cluster */
+    struct channel_source replying; /* where the reply that is told comes from */
+    struct store_peer *peer;        /* of the list of nodes */
+    struct store_route *route;      /* NULL: there is no cluster */
 };
 
 /* --- store.c --- */

@@ -48,6 +48,7 @@ struct round {
     unsigned added;                  /* replies to XADD */
     uint8_t entry[TURN_ENTRIES_MAX]; /* whose they are */
     bool missing;                    /* XADD found no lane */
+    uint64_t since;                  /* the connection of its replies is there */
     enum err code;                   /* the first error */
     struct error why;
     struct slot_redirect redirect;

@@ -20,15 +20,20 @@
 struct lane_reader;
 struct lane_port;
 
-/* What to do with the entries of a lane. Both are called in the thread of any port, never by two at once. */
+/* What to do with the entries of a lane. They are called in the thread of any port, never by two at once. */
 struct lane_reader_hooks {
     /* Apply an entry. @fresh: NULL, or zeroes, one byte for each key of an entry of ours that somebody waits
      * for: say whether the key was new, in values of the caller's but LANE_FRESH_UNKNOWN. An error: it was
      * not applied; those who wait are told, and the next tail read begins with it again. ERR_FENCED: nor was
      * it, and nobody is told; the lane is stalled with TAIL_LAYER, until lane_reader_go_back(). */
     enum err (*apply)(void *arg, const struct tail_record *record, uint8_t *fresh, struct error *e);
-    /* The lane cannot be read on from where it was: TAIL_GAP, TAIL_LOST, TAIL_ERA or TAIL_LAYER. Requests
-     * wait until lane_reader_move() or lane_reader_end(), either of which may be called from here. */
+    /* Whether what is answered over a connection counts that is there since @since (clock_mono_us()): the
+     * address may lead to another server than before, which is home once more with what it had then. False:
+     * the lane is stalled with TAIL_NEW. NULL: all of them count. */
+    bool (*counts)(void *arg, uint64_t since);
+    /* The lane cannot be read on from where it was: TAIL_GAP, TAIL_LOST, TAIL_ERA, TAIL_NEW or TAIL_LAYER.
+     * Requests wait until lane_reader_move() or lane_reader_end(), either of which may be called from here.
+     */
     void (*stalled)(void *arg, enum tail_state state);
 };
 

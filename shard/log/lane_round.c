@@ -6,7 +6,8 @@
  * whose slot has moved (the round again, at its new node), a port that goes (another one makes the round
  * again), entries that Redis refuses (the requests whose keys they have are told), a lane that is none, or
  * has what is no entry (all are told, and nothing is added until it can be read), and a gap, a loss or
- * another era: the reader stops, its owner is told and moves it, and the turn goes on from there. */
+ * another era or a connection that is new: the reader stops, its owner is told and moves it, and the turn
+ * goes on from there. */
 #include "shard/log/lane_internal.h"
 
 #include <stdlib.h>
@@ -274,6 +275,7 @@ static void judge(struct lane_reader *r, struct lane_port *p)
     case TAIL_GAP:
     case TAIL_LOST:
     case TAIL_ERA:
+    case TAIL_NEW:
     case TAIL_LAYER:
         stall(r, p, state);
         break;
@@ -302,6 +304,11 @@ static void end_unreadable(struct lane_reader *r, struct lane_port *p)
     lane_turn_end(r, p, r->round->code, r->round->why.text);
 }
 
+static bool counts(const struct lane_reader *r)
+{
+    return r->hooks.counts == NULL || r->hooks.counts(r->arg, r->round->since);
+}
+
 static void end_round(struct lane_reader *r)
 {
     struct round *o = r->round;
@@ -317,6 +324,8 @@ static void end_round(struct lane_reader *r)
         stall(r, p, TAIL_ERA);
     else if (o->awaited < o->commands.count || o->code == ERR_UNREACHABLE)
         lane_turn_go_on_later(r, p);
+    else if (!counts(r))
+        stall(r, p, TAIL_NEW);
     else if (o->code != ERR_OK)
         end_unreadable(r, p);
     else
@@ -331,6 +340,8 @@ static void on_reply(void *arg, const redisReply *reply)
         note(o, ERR_UNREACHABLE, "the connection broke");
     else if (o->reader != NULL)
         take(o, o->commands.kind[i], reply);
+    if (o->reader != NULL && reply != NULL)
+        o->since = store_replying_since(o->reader->runner->store);
     if (o->next < o->awaited)
         return;
     if (o->reader != NULL)

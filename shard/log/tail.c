@@ -18,6 +18,7 @@ const char *tail_state_name(enum tail_state state)
                                         [TAIL_LOST] = "the lane is lost",
                                         [TAIL_ERA] = "another replication id, or no master",
                                         [TAIL_EMPTY] = "no entry from the position on",
+                                        [TAIL_NEW] = "a new connection",
                                         [TAIL_LAYER] = "a layer begins that is not known yet"};
     return names[state];
 }

@@ -18,7 +18,9 @@ enum tail_state {
     TAIL_LOST,     /* the lane is missing */
     TAIL_ERA,      /* another server, or another history: nothing that it said counts */
     TAIL_EMPTY,    /* no entry: TAIL_GAP or TAIL_LOST; read again with the length */
-    TAIL_LAYER     /* a layer begins that the reader's owner does not know yet; of lane_reader.h alone */
+    TAIL_NEW,  /* over a connection that is younger than what the reader's owner knows; of lane_reader.h alone
+                */
+    TAIL_LAYER /* a layer begins that the reader's owner does not know yet; of lane_reader.h alone */
 };
 
 /* For people: "complete", "another era". Static storage. */

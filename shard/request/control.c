@@ -16,9 +16,10 @@
 #include <string.h>
 #include "base/clock.h"
 #include "shard/request/idle.h"
+#include "shard/view/history.h"
 #include "shard/view/view_load.h"
 
-enum { RETRY_US = 20 * 1000, RETRY_DOUBLINGS = 3 };
+enum { RETRY_US = 20 * 1000, RETRY_DOUBLINGS = 3, LOADS_MAX = 4 };
 
 static void init_lease(struct control *c, const struct control_options *o)
 {
@@ -174,26 +175,37 @@ static enum err miss(struct control *c, uint64_t look, struct error *e)
 }
 
 /* *@yes: the view is of an incarnation that was replaced: the address of the metadata node leads to an older
- * server, or to an older state. It is as if there was no view. Masters that do not answer say nothing. */
-static enum err is_replaced(struct control *c, bool *yes, struct error *e)
+ * server, or to an older state. It is as if there was no view. Of the same incarnation, it is degraded, or
+ * was read too early: *@again. Masters that do not answer say nothing. */
+static enum err is_replaced(struct control *c, bool *yes, bool *again, struct error *e)
 {
     const struct log_filter *f = c->filter;
     struct registry_said said = {.named = false};
     enum err code = ERR_OK;
+    uint64_t history = c->view->history_count == 0 ? 0 : c->view->history[0];
+    *again = false;
     *yes = f->names.incarnation > c->view->incarnation;
-    if (*yes || c->vouched)
+    if (*yes || (c->vouched && history == c->vouched_history))
         return ERR_OK;
     code = registry_look(c->link, &f->names, &said, e);
     if (code == ERR_UNREACHABLE || code == ERR_TIMEOUT)
         code = ERR_OK;
     *yes = said.incarnation > c->view->incarnation;
-    c->vouched = code == ERR_OK && !*yes;
+    if (code == ERR_OK && !*yes) {
+        struct names names = f->names;
+        names.incarnation = c->view->incarnation;
+        code = history_follow(c->link, &names, c->view, &said, again, e);
+    }
+    c->vouched = code == ERR_OK && !*yes && !*again;
+    c->vouched_history = history;
     return code;
 }
 
-enum err control_load_view(struct control *c, struct error *e)
+/* As control_load_view(); *@again: it is to be loaded once more. */
+static enum err load_view(struct control *c, bool *again, struct error *e)
 {
     bool replaced;
+    *again = false;
     struct log_filter *f = c->filter;
     uint64_t look = atomic_fetch_add(&f->looks, 1) + 1;
     enum err code = log_view_load_kept(c->link, &f->names, c->view, &c->kept, e);
@@ -202,12 +214,12 @@ enum err control_load_view(struct control *c, struct error *e)
         return miss(c, look, e);
     if (code != ERR_OK)
         return is_no_view(code) ? refuse(c, code, e) : code;
-    code = is_replaced(c, &replaced, e);
+    code = is_replaced(c, &replaced, again, e);
     if (code == ERR_OK && replaced) {
         set_missing(f, look);
         code = error_set(e, ERR_LOST, "the view is of an earlier incarnation of the filter");
     }
-    if (code != ERR_OK)
+    if (code != ERR_OK || *again)
         return code;
     if (f->names.incarnation != 0 && c->view->incarnation != f->names.incarnation)
         return gone(c, "the filter was deleted, and made anew", e);
@@ -233,6 +245,15 @@ enum err control_load_view(struct control *c, struct error *e)
     return code;
 }
 
+enum err control_load_view(struct control *c, struct error *e)
+{
+    bool again = true;
+    enum err code = ERR_OK;
+    for (unsigned i = 0; i < LOADS_MAX && code == ERR_OK && again; i++)
+        code = load_view(c, &again, e);
+    return code == ERR_OK && again ? error_set(e, ERR_CONFLICT, "the view changes all the time") : code;
+}
+
 /* --- all of it --- */
 
 /* Forget what this process has appended and all generations have. */
@@ -250,6 +271,8 @@ static enum err look(struct control *c, struct error *e)
     c->looks++;
     c->vouched = false;
     enum err code = control_read_view(c, e);
+    if (code == ERR_OK)
+        atomic_store(&c->filter->looked, c->looked_at);
     if (code == ERR_OK && c->filter->lanes > 0)
         code = control_mend_lanes(c, &again, e);
     if (code == ERR_OK && again)

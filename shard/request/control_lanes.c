@@ -185,8 +185,8 @@ static enum err goes_on(struct control *c, bool *out, struct error *e)
     *out = f->state == FILTER_OPEN && c->view->lane_count == f->lanes;
     for (unsigned i = 0; i < c->view->lane_count && *out && code == ERR_OK; i++) {
         unsigned stalled = atomic_load(&f->lane[i].stalled);
-        *out =
-            c->lane[i].number == c->view->lane[i].number && (stalled == TAIL_COMPLETE || stalled == TAIL_ERA);
+        *out = c->lane[i].number == c->view->lane[i].number &&
+               (stalled == TAIL_COMPLETE || stalled == TAIL_ERA || stalled == TAIL_NEW);
         if (!*out || c->lane[i].era == c->view->lane[i].era)
             continue;
         *out = c->per_lane[i].watched.id == c->lane[i].era;

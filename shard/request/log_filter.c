@@ -126,7 +126,13 @@ static void on_stalled(void *arg, enum tail_state state)
     log_filter_look(f);
 }
 
-const struct lane_reader_hooks log_filter_hooks = {.apply = apply, .stalled = on_stalled};
+static bool counts(void *arg, uint64_t since)
+{
+    const struct filter_lane *lane = arg;
+    return atomic_load(&lane->filter->looked) > since;
+}
+
+const struct lane_reader_hooks log_filter_hooks = {.apply = apply, .counts = counts, .stalled = on_stalled};
 
 /* --- requests that wait --- */
 

@@ -54,6 +54,7 @@ struct log_filter {
     _Atomic unsigned adding;   /* adds that may send, or have sent, and are not told yet */
     _Atomic uint64_t asked_at; /* when a request came last, or up to LOG_ASKED_US later */
     _Atomic uint64_t looks;    /* that were begun */
+    _Atomic uint64_t looked;   /* when the last look began that found a view to go by; clock_mono_us() */
     _Atomic uint64_t changes;  /* how often the control has told of some */
     pthread_mutex_t parking;
     struct key_requests parked; /* until something changes */

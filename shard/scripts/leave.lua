@@ -2,6 +2,6 @@
 -- Returns 1; 0 where another incarnation is named, which stays, in the list as well. 'several' (enter_found.lua) stays, too.
 local was = redis.call('HGET', KEYS[1], ARGV[1])
 if was and was ~= ARGV[2] and was ~= 'several' then return 0 end
-if was == ARGV[2] then redis.call('HDEL', KEYS[1], ARGV[1]) end
+if was == ARGV[2] then redis.call('HDEL', KEYS[1], ARGV[1], '{history}' .. ARGV[1]) end
 if KEYS[2] then redis.call('SREM', KEYS[2], ARGV[3]) end
 return 1

@@ -28,6 +28,8 @@
  *   hold.<lane>=<number> <id>     a build needs this lane's entries from there on
  *   strays=1                      streams or shards may be there that the view does not name
  *                                 (leftover.h)
+ *   history=<id> <id>...          replication ids that the view has taken, and losses that were
+ *                                 noticed (history.h); the last ones first
  *   left=<id>:<registration> ...  writers that left or were removed, the last ones first
  *   writer.<id>=<registration>[?] <lane>.<number>:<era> ...   a writer; "?": it is in doubt; the
  *                                 lanes with the eras, not yet accepted, under which it has
@@ -48,6 +50,7 @@ enum {
     LOG_LANES_MAX = 16,
     LOG_WRITERS_MAX = 256,
     LOG_LEFT_MAX = 40,
+    LOG_HISTORY_MAX = 40,
     LOG_TOKEN_TEXT_MAX = 38,
     LOG_FOLDED_NAME_MAX = 16,
     LOG_WRITER_NAME_MAX = 48,
@@ -142,6 +145,8 @@ struct log_view {
     struct log_writer writer[LOG_WRITERS_MAX];
     unsigned left_count;
     struct log_left left[LOG_LEFT_MAX];
+    unsigned history_count;
+    uint64_t history[LOG_HISTORY_MAX]; /* the last one first */
 };
 
 /* As view_parse(): ERR_NOT_FOUND: no fields. ERR_PARSE: damaged; the text names the field. ERR_FORMAT:

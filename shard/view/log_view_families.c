@@ -202,6 +202,24 @@ static enum err parse_left(struct log_view *v, const struct view_field *f, const
     return ERR_OK;
 }
 
+/* "history=<id> <id>...", 16 hexadecimal digits each, with a blank between them */
+static enum err parse_history(struct log_view *v, const struct view_field *f, const char *name, size_t length,
+                              struct error *e)
+{
+    enum { DIGITS = 16 };
+    (void)name;
+    if (length != 0)
+        return ERR_OK;
+    for (size_t at = 0; at < f->value_length; at += DIGITS + 1) {
+        bool is_last = at + DIGITS == f->value_length;
+        if (v->history_count == LOG_HISTORY_MAX || at + DIGITS > f->value_length ||
+            !number_hex64(f->value + at, DIGITS, &v->history[v->history_count++]) ||
+            (!is_last && (f->value[at + DIGITS] != ' ' || at + DIGITS + 1 == f->value_length)))
+            return log_view_damaged(e, f, "not replication ids of 16 hexadecimal digits each");
+    }
+    return ERR_OK;
+}
+
 /* "strays=<0|1>" */
 static enum err parse_strays(struct log_view *v, const struct view_field *f, const char *name, size_t length,
                              struct error *e)
@@ -256,9 +274,10 @@ static const struct family {
     const char *prefix;
     enum err (*parse)(struct log_view *v, const struct view_field *f, const char *name, size_t length,
                       struct error *e);
-} families[] = {{"folded", parse_folded}, {"full", parse_full},     {"hold.", parse_hold},
-                {"keys", parse_keys},     {"next", parse_next},     {"left", parse_left},
-                {"lost", parse_lost},     {"strays", parse_strays}, {"writer.", parse_writer}};
+} families[] = {{"folded", parse_folded},  {"full", parse_full},     {"hold.", parse_hold},
+                {"keys", parse_keys},      {"next", parse_next},     {"left", parse_left},
+                {"lost", parse_lost},      {"strays", parse_strays}, {"writer.", parse_writer},
+                {"history", parse_history}};
 
 bool log_view_parse_family(struct log_view *v, const struct view_field *f, enum err *code, struct error *e)
 {

@@ -281,7 +281,7 @@ enum err log_view_parse(struct log_view *out, const struct view_field *fields, s
     if (count == 0)
         return error_set(e, ERR_NOT_FOUND, "the filter has no view");
     enum err code = check_format(fields, count, e);
-    out->writer_count = out->left_count = 0;
+    out->writer_count = out->left_count = out->history_count = 0;
     out->strays = false;
     for (unsigned s = 0; s < 2; s++)
         clear(&out->slot[s]);

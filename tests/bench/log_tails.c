@@ -117,7 +117,8 @@ static void call_in_process(struct tails *t, struct shared *s)
     struct caller c = {.shared = s, .base = event_base_new()};
     struct store *store = store_new(c.base, &t->server.nodes, REPLY_MS, NULL);
     c.port = lane_port_new(c.base, store, REPLY_MS);
-    c.reader = lane_reader_new(&t->lane, &t->at, writer, &(struct lane_reader_hooks){ignore, on_stalled}, &c);
+    c.reader = lane_reader_new(&t->lane, &t->at, writer,
+                               &(struct lane_reader_hooks){.apply = ignore, .stalled = on_stalled}, &c);
     lane_ask(c.port, c.reader, &c.request, on_told, &c);
     (void)event_base_dispatch(c.base);
     lane_port_free(c.port);

@@ -35,7 +35,7 @@ static enum err apply(void *arg, const struct tail_record *record, uint8_t *fres
 }
 
 static void on_stalled(void *arg, enum tail_state state);
-const struct lane_reader_hooks readers_hooks = {apply, on_stalled};
+const struct lane_reader_hooks readers_hooks = {.apply = apply, .stalled = on_stalled};
 
 /* --- fixture --- */
 

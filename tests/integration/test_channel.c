@@ -88,12 +88,12 @@ static void on_reply(void *arg, const redisReply *reply)
     }
 }
 
-static uint64_t lineage; /* of the last reply */
+static struct channel_source source; /* of the last reply */
 
 static void open_channel(void)
 {
     const struct channel_events events = {
-        .ready = on_ready, .closed = on_closed, .arg = &t, .replying = &lineage};
+        .ready = on_ready, .closed = on_closed, .arg = &t, .replying = &source};
     t = (struct told){0};
     t.channel = channel_open(base, &w.nodes, &w.nodes.node[0], "twinbloom-test", &events);
     assert_non_null(t.channel);
@@ -430,7 +430,7 @@ static void test_channel__puts_pieces_together(void **state)
         for (unsigned i = 0; i < 4; i++)
             send_echo(i, 1);
         wait_replies(4);
-        assert_true(lineage == 0xaaaaaaaaaaaaaaa1);
+        assert_true(source.lineage == 0xaaaaaaaaaaaaaaa1 && source.since > 0);
         parrot_end();
     }
 }

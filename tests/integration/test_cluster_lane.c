@@ -164,7 +164,7 @@ static void on_stalled(void *arg, enum tail_state state)
     lane_reader_end(reader, ERR_CONFLICT, tail_state_name(state));
 }
 
-static const struct lane_reader_hooks hooks = {apply, on_stalled};
+static const struct lane_reader_hooks hooks = {.apply = apply, .stalled = on_stalled};
 
 static int open_reader(void **state)
 {

@@ -6,6 +6,7 @@
 -- the one that knows. The generation that is not read was not written: it counts as not built, so that it is not read
 -- again.
 -- Returns how many writers have not, 0: taken; -1 the view is another one, or has other ids.
+-- include history.lua
 local view = redis.call('HGETALL', KEYS[1])
 local field = {}
 for i = 1, #view, 2 do field[view[i]] = view[i + 1] end
@@ -29,6 +30,9 @@ if not partly then missing = missing + doubtful end
 if ARGV[4] ~= '1' and missing > 0 then return missing end
 redis.call('PERSIST', KEYS[1]) -- what follows a write runs at maxmemory, too
 redis.call('HSET', KEYS[1], 'eras', ARGV[3])
+for id in string.gmatch(ARGV[3], '[^ ]+') do
+  if not string.find(ARGV[2], id, 1, true) then note_history(KEYS[1], id) end
+end
 if ARGV[4] ~= '1' then
   local other = field.bloom_filter_current_index == '0' and 'generation1' or 'generation0'
   if partly or not is_known then redis.call('HSET', KEYS[1], 'degraded', '1') end

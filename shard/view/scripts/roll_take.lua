@@ -8,6 +8,7 @@
 -- Returns how many writers have not said it, 0: the era is taken; -1 the view is another one, or has another stream or
 -- era as that lane.
 -- include before.lua
+-- include history.lua
 local view = redis.call('HGETALL', KEYS[1])
 local field, writers = {}, {}
 for i = 1, #view, 2 do
@@ -36,6 +37,7 @@ end
 if ARGV[7] ~= '1' and missing > 0 then return missing end
 redis.call('PERSIST', KEYS[1]) -- what follows a write runs at maxmemory, too
 redis.call('HSET', KEYS[1], 'lanes', table.concat(lanes, ','))
+note_history(KEYS[1], ARGV[5])
 local first = string.match(ARGV[6], '^%d+%-%d+')
 for slot = 0, 1 do
   local name = 'folded' .. slot .. '.' .. ARGV[2]

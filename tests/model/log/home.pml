@@ -41,6 +41,19 @@ end:
     od
 }
 
+/* A registry's name only goes up; who finds a later one there gives up. */
+inline name(at_)
+{
+    atomic {
+        if
+#ifndef NAMED_DOWN
+        :: named[at_] > i -> goto given_up
+#endif
+        :: else -> named[at_] = i
+        fi
+    }
+}
+
 /* Its commands go wherever the address leads to by then, as a writer's do. */
 proctype maker()
 {
@@ -78,9 +91,9 @@ proctype maker()
         view[home] = 0;
         record[home] = i }
 #ifndef NAMED_AFTER
-    named[home] = i;
+    name(home);
 #ifndef NAMED_AT_HOME
-    named[2] = i;
+    name(2);
 #endif
 #endif
     lane[LANE(home, i)] = true;
@@ -93,9 +106,11 @@ proctype maker()
     }
 #ifdef NAMED_AFTER
     i != 0;
-    named[home] = i;
-    named[2] = i
+    name(home);
+    name(2)
 #endif
+given_up:
+    skip
 }
 
 /* Whoever reads a view asks the registries behind that; @i_: the incarnation that is believed, 0: none is. */

@@ -179,6 +179,9 @@ static void test_view__says_which_field_is_damaged(void **state)
         {"full0.2", "x 4:00000000000000e4 1-1"},
         {"next1", "number"},
         {"eras", "x"},
+        {"history", "00000000000000e1 "},
+        {"history", "e1"},
+        {"history", "00000000000000e1,00000000000000e4"},
         {"lanes",
          "1:00000000000000e1,1:00000000000000e1,1:00000000000000e1,1:00000000000000e1,1:00000000000000e1,"
          "1:00000000000000e1,1:00000000000000e1,1:00000000000000e1,1:00000000000000e1,1:00000000000000e1,"
@@ -268,9 +271,11 @@ static void test_view__has_keys_marks_and_a_next_layer_of_its_own_generation(voi
     store(&s, "full1.2", "1 9:00000000000000e4 5-1"); /* of another generation */
     store(&s, "next1", text);
     store(&s, "lost1", "3 2.5 77");
+    store(&s, "history", "00000000000000e4 00000000000000e1");
     store(&s, "strays", "1");
     assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_OK);
     assert_true(again->strays);
+    assert_true(again->history_count == 2 && again->history[0] == 0xe4 && again->history[1] == 0xe1);
     const struct log_generation *g = &again->slot[1];
     assert_int_equal(g->keys, 77);
     assert_true(g->lost.generation == 3 && g->lost.layer == 2 && g->lost.shard == 5 &&
@@ -289,10 +294,10 @@ static void test_view__has_keys_marks_and_a_next_layer_of_its_own_generation(voi
     assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_OK);
     assert_int_equal(g->keys, 0);
     assert_int_equal(g->next.number, 0);
-    s.count -= 7; /* all are gone: nothing stays of what was read before */
+    s.count -= 8; /* all are gone: nothing stays of what was read before */
     assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_OK);
     assert_true(g->keys == 0 && g->next.number == 0 && g->lost.generation == 0 &&
-                !log_view_is_full(again, g, 0) && !again->strays);
+                !log_view_is_full(again, g, 0) && !again->strays && again->history_count == 0);
     free(v);
     free(again);
 }

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+#include "shard/view/history.h"
+
+#include <inttypes.h>
+#include "base/random.h"
+#include "shard/marks.h"
+#include "shard/script_call.h"
+
+extern const char embedded_history_miss[], embedded_history_name[];
+
+static bool knows(const struct log_view *v, uint64_t id)
+{
+    for (unsigned i = 0; i < v->history_count; i++)
+        if (v->history[i] == id)
+            return true;
+    return false;
+}
+
+enum history_state history_judge(const struct log_view *v, const struct registry_said *said)
+{
+    uint64_t last = v->history_count == 0 ? 0 : v->history[0];
+    enum history_state state = HISTORY_NAMED;
+    for (unsigned i = 0; i < said->history_count; i++) {
+        const struct registry_history *named = &said->history[i];
+        uint64_t id = named->incarnation == v->incarnation ? named->id : 0;
+        if (id != 0 && !knows(v, id))
+            return HISTORY_MISSED;
+        if (id != last)
+            state = HISTORY_BEHIND;
+    }
+    return state;
+}
+
+/* Masters that do not answer are left out. */
+static enum err name_on_all(struct link *l, const struct names *names, const struct log_view *v, bool *again,
+                            struct error *e)
+{
+    struct script_call call = {.text = NULL};
+    struct key_name key;
+    struct buffer all = {0};
+    unsigned count;
+    for (unsigned i = 0; i < v->history_count; i++)
+        buffer_printf(&all, "%016" PRIx64 " ", v->history[i]);
+    enum err code =
+        buffer_failed(&all) ? error_set(e, ERR_NOMEM, "out of memory") : link_masters(l, &count, e);
+    for (unsigned i = 0; code == ERR_OK && i < count; i++) {
+        char field[REGISTRY_HISTORY_FIELD_MAX];
+        long long named = 1;
+        if (!link_master_has_slots(l, i))
+            continue;
+        marks_key(names->prefix, link_master_slot(l, i), "incarnations", &key);
+        script_begin(&call, embedded_history_name);
+        script_key(&call, &key);
+        script_bytes(&call, field, registry_history_field(names, field));
+        script_incarnation(&call, v->incarnation);
+        script_incarnation(&call, v->history[0]);
+        script_bytes(&call, all.data, all.length);
+        code = script_run(&call, l, link_master(l, i), &named, e);
+        if (code == ERR_UNREACHABLE || code == ERR_TIMEOUT)
+            code = ERR_OK;
+        *again |= named != 1;
+    }
+    script_fini(&call);
+    buffer_fini(&all);
+    return code;
+}
+
+static enum err miss(struct link *l, const struct names *names, const struct log_view *v,
+                     const struct registry_said *said, struct error *e)
+{
+    struct script_call call = {.text = NULL};
+    struct key_name view, record;
+    long long result = 0;
+    names_filter_key(names, "view", &view);
+    names_filter_key(names, "build", &record);
+    script_begin(&call, embedded_history_miss);
+    script_key(&call, &view);
+    script_key(&call, &record);
+    script_incarnation(&call, v->incarnation);
+    script_incarnation(&call, random_u64() | 1);
+    for (unsigned i = 0; i < said->history_count; i++)
+        if (said->history[i].incarnation == v->incarnation && said->history[i].id != 0)
+            script_incarnation(&call, said->history[i].id);
+    enum err code = script_run(&call, l, link_home(l, names), &result, e);
+    script_fini(&call);
+    return code == ERR_OK && result < 0 ? error_set(e, ERR_FENCED, "the view is another one by now") : code;
+}
+
+enum err history_follow(struct link *l, const struct names *names, const struct log_view *v,
+                        const struct registry_said *said, bool *again, struct error *e)
+{
+    *again = false;
+    switch (history_judge(v, said)) {
+    case HISTORY_NAMED:
+        return ERR_OK;
+    case HISTORY_BEHIND:
+        return name_on_all(l, names, v, again, e);
+    case HISTORY_MISSED:
+        *again = true;
+        return miss(l, names, v, said, e);
+    }
+    return ERR_OK;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SHARD_VIEW_HISTORY_H
+#define SHARD_VIEW_HISTORY_H
+/* Which servers a view has lived on. Each replication id that it takes is a history that it has gone through;
+ * the last one is named on every master, beside the incarnation (shard/registry.h), before anything is
+ * answered by that view. So a server that was left behind, and is home again by its address, has a view that
+ * does not know what the others name: keys may have been acknowledged without it. It becomes degraded
+ * (tests/model/log/history.pml).
+ *
+ * Masters that do not answer say nothing. Where home is the only master its registry goes back with the view,
+ * and nothing is noticed. Blocking. */
+#include "shard/link.h"
+#include "shard/registry.h"
+#include "shard/view/log_view.h"
+
+enum history_state {
+    HISTORY_NAMED,  /* all masters that answered name the view's last history */
+    HISTORY_BEHIND, /* some name an earlier one of the view's, or none */
+    HISTORY_MISSED  /* some name one that the view has not gone through */
+};
+
+/* @said: by registry_look(), after @v was read. Pure. */
+enum history_state history_judge(const struct log_view *v, const struct registry_said *said);
+
+/* Do what follows: name the view's last history, or have the view degraded. *@again: the view is another one
+ * by now, or was: it is to be read again. Errors as of registry_look(), of home alone; ERR_FENCED: there is
+ * no such view. */
+MUST_CHECK enum err history_follow(struct link *l, const struct names *names, const struct log_view *v,
+                                   const struct registry_said *said, bool *again, struct error *e);
+#endif

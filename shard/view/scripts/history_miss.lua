@@ -1,0 +1,26 @@
+-- A registry names a history that the view has not gone through: another server was home meanwhile. What was acknowledged
+-- there may be missing here, so the filter is degraded, and a build that is under way begins anew. The view gets a history
+-- of its own, so that the other server is not believed either, should it come back.
+-- KEYS: view, record of a build. ARGV: incarnation, the view's own new history, then those that registries name.
+-- Returns 1 it is degraded, 0 the view knows all of them, -1 there is no such view.
+-- include history.lua
+local view = redis.call('HMGET', KEYS[1], 'incarnation', 'format', 'history', 'bloom_filter_current_index')
+if view[1] ~= ARGV[1] or view[2] ~= '3' then return -1 end
+local missed = {}
+for i = 3, #ARGV do
+  if not string.find(view[3] or '', ARGV[i], 1, true) then missed[#missed + 1] = ARGV[i] end
+end
+if #missed == 0 then return 0 end
+redis.call('PERSIST', KEYS[1]) -- what follows a write runs at maxmemory, too
+for _, id in ipairs(missed) do note_history(KEYS[1], id) end
+note_history(KEYS[1], ARGV[2])
+local other = view[4] == '0' and '1' or '0'
+local generation = redis.call('HGET', KEYS[1], 'generation' .. other)
+redis.call('HSET', KEYS[1], 'degraded', '1')
+if generation and generation ~= '' then
+  redis.call('HSET', KEYS[1], 'token' .. other, '0 0000000000000000',
+    'generation' .. other, (string.gsub(generation, ' built=1 ', ' built=0 ', 1)))
+end
+redis.call('DEL', KEYS[2])
+redis.call('HINCRBY', KEYS[1], 'version', 1)
+return 1
