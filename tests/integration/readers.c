@@ -34,17 +34,25 @@ static enum err apply(void *arg, const struct tail_record *record, uint8_t *fres
     return ERR_OK;
 }
 
+static bool counts(void *arg, uint64_t since);
 static void on_stalled(void *arg, enum tail_state state);
-const struct lane_reader_hooks readers_hooks = {.apply = apply, .stalled = on_stalled};
+const struct lane_reader_hooks readers_hooks = {.apply = apply, .counts = counts, .stalled = on_stalled};
 
 /* --- fixture --- */
 
 struct readers readers_w;
 
+static bool counts(void *arg, uint64_t since)
+{
+    (void)arg;
+    return readers_w.looked == 0 || readers_w.looked > since;
+}
+
 static void on_stalled(void *arg, enum tail_state state)
 {
     (void)arg;
     readers_w.stalls++;
+    readers_w.stalled = state;
     if (!readers_w.waits)
         lane_reader_end(readers_w.reader, ERR_CONFLICT, tail_state_name(state));
 }
@@ -104,6 +112,7 @@ int readers_set_up(void **state)
     memset(readers_bits, 0, sizeof(readers_bits));
     readers_w.waits = readers_refuses = false;
     readers_w.stalls = 0;
+    readers_w.looked = 0;
     atomic_store(&readers_applied, 0);
     atomic_store(&readers_told_wrong, 0);
     readers_w.lane = (struct lane){.where = NODE_HOME};

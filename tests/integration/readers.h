@@ -30,6 +30,8 @@ struct readers {
     uint64_t number;
     bool waits; /* who stalls waits; else it is told */
     unsigned stalls;
+    enum tail_state stalled;
+    uint64_t looked; /* connections count that were there before; 0: all do */
 };
 
 extern struct readers readers_w;

@@ -130,6 +130,33 @@ static void test_another_era__is_told_until_it_is_accepted(void **state)
     assert_int_equal(readers_bits[9], 1);
 }
 
+/* Its address may lead to another server than before, or back to one. */
+static void test_a_new_connection__counts_when_its_owner_has_looked_since(void **state)
+{
+    struct log_position at;
+    (void)state;
+    readers_ends_as(readers_ask_by(0), ERR_OK);
+    readers_w.looked = clock_mono_us();
+    readers_ends_as(readers_ask_by(0), ERR_OK); /* the connection is older */
+    readers_w.waits = true;
+    proxy_set(readers_w.proxy, readers_w.route, &(struct proxy_fault){.resets = 1});
+    struct readers_asked *a = readers_add_by(0, 9, 1), *b = readers_ask_by(0);
+    while (readers_w.stalls == 0)
+        readers_turn_loops();
+    assert_int_equal(readers_w.stalled, TAIL_NEW);
+    assert_int_equal(a->told + b->told + atomic_load(&readers_applied), 0);
+    readers_w.looked = clock_mono_us();
+    lane_reader_position(readers_w.reader, &at);
+    lane_reader_go_back(readers_w.reader, &readers_w.lane, &at);
+    while (a->told == 0)
+        readers_turn_loops();
+    assert_int_equal(a->fresh[0], 1);
+    readers_ends_as(a, ERR_OK);
+    readers_ends_as(b, ERR_OK);
+    assert_int_equal(readers_w.stalls, 1);
+    assert_int_equal(lanes_number(&readers_w.client, "XLEN", &readers_w.lane), 2);
+}
+
 /* The same lane in another era: an entry that was sent is met there, or sent again. */
 static void waits_and_is_met(bool is_missing)
 {
@@ -378,6 +405,7 @@ int main(void)
         READER_TEST(test_a_lane_that_is_lost__is_told_to_all_and_not_made_again),
         READER_TEST(test_a_gap__is_told_until_the_reader_is_moved),
         READER_TEST(test_another_era__is_told_until_it_is_accepted),
+        READER_TEST(test_a_new_connection__counts_when_its_owner_has_looked_since),
         READER_TEST(test_who_waits_for_a_new_era__has_its_entry_met_once),
         READER_TEST(test_who_waits_for_a_new_era__has_its_entry_sent_again),
         READER_TEST(test_what_was_met_before_a_move__is_met_again),
