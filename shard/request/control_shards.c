@@ -191,11 +191,11 @@ static bool count_as_view(struct control *c, struct held *h)
     for (unsigned i = 0; i < c->filter->lanes && known; i++) {
         struct log_position unused;
         struct log_id folded = g->folded[i].position.id;
-        uint64_t keys = 0;
+        struct held_count at = {.keys = 0};
         lane_reader_hold(c->filter->lane[i].reader, &unused);
-        known = log_view_is_folded(c->view, g, i) && held_counted(h, i, folded, &keys);
+        known = log_view_is_folded(c->view, g, i) && held_counted(h, i, folded, &at);
         lane_reader_let_go(c->filter->lane[i].reader);
-        counted += keys;
+        counted += at.keys;
         same &= log_id_compare(folded, h->from[i]) == 0;
         behind |= log_id_compare(folded, h->loaded[i]) < 0;
     }
@@ -206,6 +206,30 @@ static bool count_as_view(struct control *c, struct held *h)
     h->counts = h->counts && !behind; /* of what came while shards were loaded Redis has more by now */
     held_count_from(h, g->keys, counted);
     return true;
+}
+
+/* The view may have other keys than it had. What is to come up to its positions is in them, and is not
+ * counted twice. */
+static void tell_keys(struct control *c, struct held *h)
+{
+    const struct log_generation *g = &c->view->slot[h->shape.number % 2];
+    uint64_t counted = 0;
+    bool to_come = false;
+    h->told = g->keys;
+    if (h->others_of == g->keys)
+        return;
+    for (unsigned i = 0; i < c->filter->lanes; i++) {
+        struct log_position at;
+        struct held_count count;
+        lane_reader_hold(c->filter->lane[i].reader, &at);
+        (void)held_counted(h, i, g->folded[i].position.id, &count);
+        to_come |= !log_view_is_folded(c->view, g, i) ||
+                   log_id_compare(h->resident->applied[i], g->folded[i].position.id) < 0;
+        lane_reader_let_go(c->filter->lane[i].reader);
+        counted += count.keys + count.pinned;
+    }
+    if (!to_come)
+        held_tell_others(h, g->keys, counted);
 }
 
 /* Entries that were applied while shards were loaded are counted by what Redis had before them. From then on
@@ -266,7 +290,7 @@ static enum err take_view(struct control *c, struct error *e)
     }
     for (unsigned s = 0; s < 2; s++)
         if (control_held_of(c, s) != NULL) {
-            held_tell_keys(f->slot[s], c->view->slot[s].keys);
+            tell_keys(c, f->slot[s]);
             if (!lease_is_held(&c->lease)) /* whoever folds has told the view what it has counted itself */
                 (void)count_as_view(c, f->slot[s]);
         }

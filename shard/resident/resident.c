@@ -32,9 +32,10 @@ enum err resident_new(struct resident **out, uint64_t mix, unsigned lanes, struc
     r->left = calloc(lanes, sizeof(*r->left));
     r->begun = calloc(lanes, sizeof(*r->begun));
     r->keys = calloc(lanes, sizeof(*r->keys));
+    r->pinned_keys = calloc(lanes, sizeof(*r->pinned_keys));
     bool made = make_lock(&r->changing);
     if (!made || r->overlay == NULL || r->blocks == NULL || r->applied == NULL || r->left == NULL ||
-        r->begun == NULL || r->keys == NULL) {
+        r->begun == NULL || r->keys == NULL || r->pinned_keys == NULL) {
         resident_free(r);
         return error_set(e, ERR_NOMEM, "out of memory");
     }
@@ -72,6 +73,7 @@ void resident_free(struct resident *r)
     free(r->left);
     free(r->begun);
     free(r->keys);
+    free(r->pinned_keys);
     free(r);
 }
 
@@ -216,8 +218,7 @@ static enum err apply(struct resident *r, unsigned lane, struct log_id id, const
     for (unsigned i = 0; i < count; i++)
         added[i] = apply_one(r, newest, &places[i], pinned, added[i], &counted);
     atomic_fetch_add_explicit(&r->keys[lane], counted.whole, memory_order_relaxed);
-    if (counted.pinned > 0)
-        atomic_fetch_add_explicit(&r->pinned_keys, counted.pinned, memory_order_relaxed);
+    atomic_fetch_add_explicit(&r->pinned_keys[lane], counted.pinned, memory_order_relaxed);
     r->applied[lane] = id;
     note_change(r);
     return ERR_OK;
@@ -239,7 +240,7 @@ void resident_begin(struct resident *r, unsigned lane, struct log_id id, unsigne
     assert(lane < r->lanes && layers > 0 && layers <= layers_of(r));
     r->applied[lane] = id;
     r->begun[lane] = layers;
-    r->keys[lane] = 0;
+    r->keys[lane] = r->pinned_keys[lane] = 0;
     pthread_rwlock_unlock(&r->changing);
 }
 
@@ -331,6 +332,14 @@ uint64_t resident_keys(const struct resident *r)
     uint64_t keys = r->folded_keys;
     for (unsigned lane = 0; lane < r->lanes; lane++)
         keys += r->keys[lane];
+    return keys;
+}
+
+uint64_t resident_pinned_keys(const struct resident *r)
+{
+    uint64_t keys = 0;
+    for (unsigned lane = 0; lane < r->lanes; lane++)
+        keys += r->pinned_keys[lane];
     return keys;
 }
 
