@@ -107,6 +107,25 @@ static enum err catch_up(void *arg, struct error *e)
     return control_read_tails(arg, e);
 }
 
+/* Where all is whole in memory, each entry was counted when it was applied. */
+static bool count_ahead(void *arg, const struct folder *folder, struct log_counted *at, unsigned lanes,
+                        uint64_t *keys)
+{
+    struct control *c = arg;
+    const struct held *h = c->folding[folder->fold.slot].held;
+    bool known = h->counts;
+    *keys = h->keys + h->resident->folded_keys;
+    for (unsigned i = 0; i < lanes; i++) {
+        struct log_position position;
+        lane_reader_hold(c->filter->lane[i].reader, &position);
+        at[i] = (struct log_counted){c->lane[i], position.id};
+        *keys += h->resident->keys[i];
+        known &= log_id_compare(position.id, h->resident->applied[i]) == 0;
+        lane_reader_let_go(c->filter->lane[i].reader);
+    }
+    return known;
+}
+
 static enum err begin_folding(struct control *c, unsigned slot, struct held *h, struct error *e)
 {
     struct folding *g = &c->folding[slot];
@@ -118,6 +137,7 @@ static enum err begin_folding(struct control *c, unsigned slot, struct held *h, 
         return code;
     g->folder.tend = renew_lease;
     g->folder.catch_up = catch_up;
+    g->folder.count = count_ahead;
     g->folder.tend_arg = c;
     held_keep(h);
     g->held = h;
@@ -266,6 +286,8 @@ static enum err fold_one(struct control *c, unsigned slot, struct folder_lane *l
 {
     struct held *h = control_held_of(c, slot);
     enum err code = begin_folding(c, slot, h, e);
+    for (unsigned i = 0; i < c->filter->lanes && code == ERR_OK; i++)
+        c->folding[slot].folder.told[i] = log_view_counted(c->view, &c->view->slot[slot], i);
     *folded = code == ERR_OK && note_positions(c, h, lanes, bytes);
     return *folded ? fold_or_take_over(c, &c->folding[slot].folder, lanes, e) : code;
 }

@@ -190,19 +190,19 @@ static bool count_as_view(struct control *c, struct held *h)
     bool known = true, same = h->counts, behind = false;
     for (unsigned i = 0; i < c->filter->lanes && known; i++) {
         struct log_position unused;
-        struct log_id folded = g->folded[i].position.id;
+        struct log_id told = log_view_counted(c->view, g, i);
         struct held_count at = {.keys = 0};
         lane_reader_hold(c->filter->lane[i].reader, &unused);
-        known = log_view_is_folded(c->view, g, i) && held_counted(h, i, folded, &at);
+        known = log_view_is_folded(c->view, g, i) && held_counted(h, i, told, &at);
         lane_reader_let_go(c->filter->lane[i].reader);
         counted += at.keys;
-        same &= log_id_compare(folded, h->from[i]) == 0;
-        behind |= log_id_compare(folded, h->loaded[i]) < 0;
+        same &= log_id_compare(told, h->from[i]) == 0;
+        behind |= log_id_compare(told, h->loaded[i]) < 0;
     }
     if (!known || same)
         return known;
     for (unsigned i = 0; i < c->filter->lanes; i++)
-        h->from[i] = g->folded[i].position.id;
+        h->from[i] = log_view_counted(c->view, g, i);
     h->counts = h->counts && !behind; /* of what came while shards were loaded Redis has more by now */
     held_count_from(h, g->keys, counted);
     return true;
@@ -221,10 +221,10 @@ static void tell_keys(struct control *c, struct held *h)
     for (unsigned i = 0; i < c->filter->lanes; i++) {
         struct log_position at;
         struct held_count count;
+        struct log_id told = log_view_counted(c->view, g, i);
         lane_reader_hold(c->filter->lane[i].reader, &at);
-        (void)held_counted(h, i, g->folded[i].position.id, &count);
-        to_come |= !log_view_is_folded(c->view, g, i) ||
-                   log_id_compare(h->resident->applied[i], g->folded[i].position.id) < 0;
+        (void)held_counted(h, i, told, &count);
+        to_come |= !log_view_is_folded(c->view, g, i) || log_id_compare(h->resident->applied[i], told) < 0;
         lane_reader_let_go(c->filter->lane[i].reader);
         counted += count.keys + count.pinned;
     }
@@ -246,7 +246,7 @@ static enum err count_loaded(struct control *c, struct held *h, struct error *e)
         lane_reader_position(c->filter->lane[i].reader, &c->position[i]);
         to[i] = c->position[i].id;
     }
-    code = folder_count(&folder, to, &keys, e);
+    code = folder_count(&folder, h->from, to, &keys, e);
     folder_fini(&folder);
     if (code != ERR_OK)
         return code;
@@ -291,7 +291,9 @@ static enum err take_view(struct control *c, struct error *e)
     for (unsigned s = 0; s < 2; s++)
         if (control_held_of(c, s) != NULL) {
             tell_keys(c, f->slot[s]);
-            if (!lease_is_held(&c->lease)) /* whoever folds has told the view what it has counted itself */
+            /* Whoever folds has told the view what it has counted itself; in blocks it counts more, before.
+             */
+            if (f->slot[s]->counts || !lease_is_held(&c->lease))
                 (void)count_as_view(c, f->slot[s]);
         }
     tell_folded(c);

@@ -206,7 +206,8 @@ void held_begin(struct held *h, const struct log_view *view, unsigned slot)
         if (h->counted[i] != NULL)
             h->counted[i]->count = h->counted[i]->next = 0;
         note_count(h, i, h->resident->applied[i]);
-        h->begin[i] = h->resident->applied[i];
+        h->begin[i] = log_view_is_folded(view, g, i) ? log_view_counted(view, g, i) : h->resident->applied[i];
+        resident_count_from(h->resident, i, h->begin[i]);
         log_full_begin(&h->full[i], view, g, i);
         marked += h->full[i].is_marked;
     }

@@ -61,6 +61,7 @@ struct resident {
         changing; /* states change under the write lock; entries are applied under the read lock */
     unsigned lanes;
     struct log_id *applied;  /* of each lane: the last entry; of its applier */
+    struct log_id *counted;  /* of each lane: up to there its keys are counted by others */
     _Atomic unsigned *begun; /* of each lane: layers that have begun there; of its applier */
     _Atomic uint64_t *keys;  /* of each lane: keys that set a bit of a shard that is whole; of its applier */
     _Atomic uint64_t *pinned_keys; /* of each lane: keys that set a bit of a pinned block alone; whoever folds
@@ -103,6 +104,8 @@ uint64_t resident_changes(const struct resident *r);
  * applied. Nobody applies entries meanwhile. Without this, one layer has begun. The keys are counted from 0
  * again. */
 void resident_begin(struct resident *r, unsigned lane, struct log_id id, unsigned layers);
+/* No keys of @lane are counted up to the entry @id. Behind resident_begin(). */
+void resident_count_from(struct resident *r, unsigned lane, struct log_id id);
 /* Layer @layer, from 1, begins with the entry @id of @lane, which is applied by that; later entries go into
  * it. Nothing but that where it has begun. ERR_FENCED: there is no such layer yet, and nothing was applied.
  */
