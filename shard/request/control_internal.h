@@ -94,9 +94,9 @@ struct control {
     uint64_t active_at;         /* when something was to be folded last */
     unsigned fold_failures;     /* one after the other */
     unsigned lost_named;
-    struct log_lost lost; /* of the view: shards are missing in Redis; generation 0: none are */
-    uint64_t lost_since, lost_looked_at; /* since when it says so; when they were looked for */
-    uint64_t lost_count;                 /* as they were found then, and the first lost_named of them */
+    struct log_lost lost;            /* of the view: shards are missing in Redis; generation 0: none are */
+    uint64_t lost_since, lost_again; /* since when it says so; when they are to be looked for again */
+    uint64_t lost_count;             /* as they were found then, and the first lost_named of them */
     struct log_lost lost_shard[LOST_NAMED_MAX];
     uint64_t measured_at, measured_entries; /* when, and how many had been applied */
     uint64_t lane_bytes[LOG_LANES_MAX];     /* of the lanes in Redis */
@@ -176,7 +176,8 @@ MUST_CHECK enum err control_load_some(struct control *c, struct held *h, const s
 /* --- control_lost.c --- */
 /* Say in the view which shards were missed; make those again that are missing and in memory. */
 MUST_CHECK enum err control_mend_shards(struct control *c, struct error *e);
-/* Shards are lost that others may have in memory: folding would take their tokens from them. */
+/* Shards are lost that others may have in memory, and make again when they read the view: folding would take
+ * their tokens from them. */
 bool control_waits_for_shards(const struct control *c);
 /* Draw a token with @fold, which the caller ends in any case, and make again those shards of @h that are
  * missing and in memory. *@missing: the others. */

@@ -23,6 +23,7 @@ enum {
 
 static struct log_member member[MEMBERS];
 static unsigned opened;
+static uint64_t look_us;      /* of members that are opened; 0: as they are */
 static struct key_name shard; /* the one that is lost */
 
 static const struct log_view *stored(void)
@@ -42,6 +43,7 @@ static struct log_member *open_member(uint64_t memory, bool folds)
                                          .timeout_ms = REPLY_MS,
                                          .retain_us = RETAIN_US,
                                          .writer_grace_us = GRACE_US,
+                                         .look_interval_us = look_us,
                                          .folds = folds};
     must(log_member_open(m, &o, &e), e);
     return m;
@@ -109,6 +111,7 @@ static int set_up(void **state)
     struct error e = {""};
     (void)state;
     opened = 0;
+    look_us = 0;
     must(client_ok(&on.client, &e, "FLUSHALL"), e);
     must(names_init(&on.names, "tb", "f", 1, &e), e);
     must(log_member_make(on.link, &on.names, 100000, 1, 32768, &e), e);
@@ -207,6 +210,31 @@ static void test_a_check_of_a_lost_shard__waits_for_it(void **state)
     assert_int_equal(log_member_count(b, 0, ALL, KEY_PRESENT), ALL);
     assert_true(log_member_count(b, ALL, ALL, KEY_ABSENT) > ALL - 10);
     wait_until(is_not_lost);
+    all_is_there();
+}
+
+/* It answers from memory, and has added nothing: it reads the view now and then, and nothing else. */
+static void test_a_shard_that_only_an_idle_process_has__comes_back(void **state)
+{
+    (void)state;
+    look_us = 300 * 1000;
+    struct log_member *idle = open_member(UINT64_MAX, true), *a = open_member(0, true);
+    load(idle);
+    add(a, 0, ALL);
+    wait_until(is_folded);
+    assert_int_equal(log_member_count(idle, 0, ALL, KEY_PRESENT), ALL);
+    log_member_close(a);
+    opened--;
+    assert_int_equal(stored()->writer_count, 0);
+    assert_int_equal(command("DEL %b", NULL), 1);
+    assert_int_equal(log_member_count(idle, 0, ALL, KEY_PRESENT), ALL); /* nobody needs the shard */
+    assert_false(is_there());
+    struct log_member *b = open_member(0, true);
+    add(b, 0, ALL); /* a writer: it reads the view more often */
+    assert_true(is_there());
+    wait_until(is_not_lost);
+    assert_false(is_degraded());
+    assert_int_equal(log_member_count(b, 0, ALL, KEY_PRESENT), ALL);
     all_is_there();
 }
 
@@ -465,6 +493,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_a_lost_shard__comes_back_from_the_folders_memory),
         TEST(test_a_shard_that_the_folder_has_not__is_made_by_who_has_it),
+        TEST(test_a_shard_that_only_an_idle_process_has__comes_back),
         TEST(test_a_check_of_a_lost_shard__waits_for_it),
         TEST(test_a_shard_that_was_made_half__is_made_again),
         TEST(test_a_shard_that_is_damaged__is_made_again),
