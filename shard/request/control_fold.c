@@ -93,13 +93,13 @@ enum err control_read_tails(struct control *c, struct error *e)
 }
 
 /* It ends where another process has the lease by now. */
-static enum err renew_lease(void *arg, struct error *e)
+enum err control_tend_writing(void *arg, struct error *e)
 {
     struct control *c = arg;
-    if (c->lease.until == 0 || clock_mono_us() < c->lease.again)
-        return ERR_OK;
-    enum err code = lease_take(&c->lease, &c->report, e);
-    return code == ERR_BUSY ? code : ERR_OK;
+    enum err code = ERR_OK;
+    if (c->lease.until != 0 && clock_mono_us() >= c->lease.again)
+        code = lease_take(&c->lease, &c->report, e);
+    return code == ERR_BUSY ? code : control_answer_doubt(c, e);
 }
 
 static enum err catch_up(void *arg, struct error *e)
@@ -135,7 +135,7 @@ static enum err begin_folding(struct control *c, unsigned slot, struct held *h, 
     enum err code = folder_init(&g->folder, c->link, &c->filter->names, &h->shape, h->resident, e);
     if (code != ERR_OK)
         return code;
-    g->folder.tend = renew_lease;
+    g->folder.tend = control_tend_writing;
     g->folder.catch_up = catch_up;
     g->folder.count = count_ahead;
     g->folder.tend_arg = c;
@@ -497,7 +497,7 @@ static enum err write_all(struct control *c, struct held *h, struct error *e)
     while (more && !full && code == ERR_OK) {
         code = control_load_some(c, h, &c->eras.now, &full, &more, e);
         if (code == ERR_OK)
-            code = renew_lease(c, e);
+            code = control_tend_writing(c, e);
     }
     if (code == ERR_FENCED && c->went_back)
         return take_over(c, h, e);

@@ -60,6 +60,7 @@ struct control {
     bool is_behind; /* the readers went back, and nothing was read since: what is not folded is not known */
     unsigned failures;         /* calls that failed, one after the other */
     uint64_t looked_at, looks; /* when the view was read last, how often */
+    uint64_t answered_at;      /* those who doubt that this process is there, between shards that it writes */
     struct control_thread *thread;
     struct log_view *view; /* the thread's: this control's while it is tended */
     struct buffer kept;    /* the view's fields, in between */
@@ -115,6 +116,9 @@ MUST_CHECK enum err control_read_view(struct control *c, struct error *e);
 void control_set_registered(struct log_filter *f, bool registered);
 /* Entries of this process are not folded, and it leaves. */
 MUST_CHECK enum err control_ask_to_fold(struct control *c, struct error *e);
+/* Register again if another process doubts that this one is there. The view is not read while shards are
+ * written, which may take long. */
+MUST_CHECK enum err control_answer_doubt(struct control *c, struct error *e);
 /* See whether other writers are there, and remove those that are not. *@soon: the view has changed. */
 MUST_CHECK enum err control_remove_gone(struct control *c, bool *soon, struct error *e);
 /* --- control_status.c --- */
@@ -196,6 +200,8 @@ bool control_keeps_any(const struct log_filter *f);
 bool control_wants_memory(const struct control *c);
 
 /* --- control_fold.c --- */
+/* Between shards that are written: the lease is renewed, and who doubts is answered. @arg: the control. */
+MUST_CHECK enum err control_tend_writing(void *arg, struct error *e);
 /* Apply all that the lanes have now. ERR_BUSY: one of them has stalled. */
 MUST_CHECK enum err control_read_tails(struct control *c, struct error *e);
 MUST_CHECK enum err control_fold(struct control *c, struct error *e);

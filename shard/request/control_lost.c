@@ -41,6 +41,8 @@ enum err control_make_missing(struct control *c, struct held *h, const struct lo
                           .shape = &h->shape,
                           .placement = &h->placement,
                           .resident = h->resident,
+                          .tend = control_tend_writing,
+                          .tend_arg = c,
                           .named = named};
     control_stop_folding(c); /* its token is not the latest one any more */
     fold_init(fold, c->link, &c->filter->names, h->shape.number);
