@@ -1,6 +1,7 @@
 -- Store how many keys of a generation were new up to a position in each lane, before any of them is in its shards.
 -- KEYS: view. ARGV: slot, token of the caller, generation, the keys; then of each lane "<number>:<era>" and the id.
--- Returns 1 it is stored, or more keys are; 0 the caller writes no more, a lane was replaced, or the view has left its era.
+-- Returns 1 it is stored, or more keys are; 0 the caller writes no more, a lane was replaced, or the view has left its
+-- era.
 local name, lanes, at = 'keys' .. ARGV[1], {}, {}
 for i = 5, #ARGV, 2 do
   lanes[#lanes + 1] = ARGV[i]
