@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Home fails over, its view takes the new replication id, a key is acknowledged there, and then home's address leads to
  * the first server again, which has an older history of the same incarnation, and was maybe started again. All
- * processes that had seen the later view are gone. Not built: a second node keeps, for each filter, how often the view has taken
- * an id, and which one last; whoever has a view take one writes that first.
+ * processes that had seen the later view are gone. Not built: a second node keeps, for each filter, how often the view
+ * has taken an id, and which one last; whoever has a view take one writes that first.
  *
  * denied: a process that is new says "absent" of the acknowledged key. */
 
