@@ -99,7 +99,7 @@ static enum err add_node(struct slot_map *m, const char *host, uint16_t port, bo
         return error_set(e, ERR_NOMEM, "out of memory");
     m->node = room;
     struct slot_node *n = &room[m->count++];
-    *n = (struct slot_node){.port = port, .replica = replica, .master = SLOT_UNOWNED};
+    *n = (struct slot_node){.port = port, .replica = replica};
     (void)snprintf(n->host, sizeof(n->host), "%s", host);
     (void)snprintf(n->name, sizeof(n->name), strchr(n->host, ':') != NULL ? "[%.86s]:%u" : "%.88s:%u",
                    n->host, port);
@@ -207,7 +207,7 @@ static enum err no_list(const redisReply *reply, struct error *e)
 /* {first, last, {host, port, id, ...} of the master, {...} of a replica, ...} */
 static enum err parse_range(struct slot_map *m, const redisReply *r, const char *asked_host, struct error *e)
 {
-    unsigned from, to, master = SLOT_UNOWNED;
+    unsigned from, to;
     if (r->type != REDIS_REPLY_ARRAY || r->elements < 3 ||
         !take_range(r->element[0], r->element[1], &from, &to))
         return error_set(e, ERR_PARSE, "not a range of slots");
@@ -226,10 +226,6 @@ static enum err parse_range(struct slot_map *m, const redisReply *r, const char 
             return code;
         for (unsigned slot = from; i == 2 && slot <= to; slot++)
             set_owner(m, slot, at);
-        if (i == 2)
-            master = at;
-        else
-            m->node[at].master = (uint16_t)master;
     }
     return ERR_OK;
 }
@@ -306,7 +302,7 @@ static enum err parse_shard(struct slot_map *m, const redisReply *r, const char 
                             struct error *e)
 {
     const redisReply *slots = field(r, "slots"), *nodes = field(r, "nodes");
-    unsigned master = SLOT_UNOWNED, before = m->count;
+    unsigned master = SLOT_UNOWNED;
     if (slots == NULL || slots->type != REDIS_REPLY_ARRAY || slots->elements % 2 != 0 || nodes == NULL ||
         nodes->type != REDIS_REPLY_ARRAY)
         return error_set(e, ERR_PARSE, "not a shard");
@@ -322,8 +318,6 @@ static enum err parse_shard(struct slot_map *m, const redisReply *r, const char 
         master = at;
         online = field_is(nodes->element[i], "health", "online");
     }
-    for (unsigned i = before; i < m->count; i++)
-        m->node[i].master = (uint16_t)(m->node[i].replica ? master : SLOT_UNOWNED);
     for (size_t i = 0; i < slots->elements; i += 2) {
         unsigned from, to;
         if (!take_range(slots->element[i], slots->element[i + 1], &from, &to))

@@ -35,8 +35,7 @@ struct slot_node {
     char host[NODE_NAME_MAX];
     uint16_t port;
     bool replica;
-    uint16_t master; /* of a replica: the index of its master; SLOT_UNOWNED: not known */
-    unsigned slots;  /* that it holds */
+    unsigned slots; /* that it holds */
 };
 
 /* Zero-initialised it is empty: slot_map_init() first where it is to be patched. */

@@ -31,13 +31,15 @@ static bool parse_degraded(struct view *v, const char *value, size_t length, str
     return length == 1 && (*value == '0' || *value == '1');
 }
 
-/* "<generation> <keys>" */
+/* "<generation> <keys>", and maybe where they were counted */
 static bool parse_keys(struct view *v, unsigned slot, const char *value, size_t length)
 {
     const char *space = memchr(value, ' ', length);
     size_t first = space == NULL ? 0 : (size_t)(space - value);
+    const char *behind = space == NULL ? NULL : memchr(space + 1, ' ', length - first - 1);
+    size_t second = behind == NULL ? length - first - 1 : (size_t)(behind - space - 1);
     return space != NULL && number_u64(value, first, &v->keys_of[slot]) &&
-           number_u64(space + 1, length - first - 1, &v->keys[slot]);
+           number_u64(space + 1, second, &v->keys[slot]);
 }
 
 static bool parse_keys0(struct view *v, const char *value, size_t length, struct error *e)

@@ -93,18 +93,37 @@ enum err control_read_tails(struct control *c, struct error *e)
 }
 
 /* It ends where another process has the lease by now. */
-static enum err renew_lease(void *arg, struct error *e)
+enum err control_tend_writing(void *arg, struct error *e)
 {
     struct control *c = arg;
-    if (c->lease.until == 0 || clock_mono_us() < c->lease.again)
-        return ERR_OK;
-    enum err code = lease_take(&c->lease, &c->report, e);
-    return code == ERR_BUSY ? code : ERR_OK;
+    enum err code = ERR_OK;
+    if (c->lease.until != 0 && clock_mono_us() >= c->lease.again)
+        code = lease_take(&c->lease, &c->report, e);
+    return code == ERR_BUSY ? code : control_answer_doubt(c, e);
 }
 
 static enum err catch_up(void *arg, struct error *e)
 {
     return control_read_tails(arg, e);
+}
+
+/* Where all is whole in memory, each entry was counted when it was applied. */
+static bool count_ahead(void *arg, const struct folder *folder, struct log_counted *at, unsigned lanes,
+                        uint64_t *keys)
+{
+    struct control *c = arg;
+    const struct held *h = c->folding[folder->fold.slot].held;
+    bool known = h->counts;
+    *keys = h->keys + h->resident->folded_keys;
+    for (unsigned i = 0; i < lanes; i++) {
+        struct log_position position;
+        lane_reader_hold(c->filter->lane[i].reader, &position);
+        at[i] = (struct log_counted){c->lane[i], position.id};
+        *keys += h->resident->keys[i];
+        known &= log_id_compare(position.id, h->resident->applied[i]) == 0;
+        lane_reader_let_go(c->filter->lane[i].reader);
+    }
+    return known;
 }
 
 static enum err begin_folding(struct control *c, unsigned slot, struct held *h, struct error *e)
@@ -116,8 +135,9 @@ static enum err begin_folding(struct control *c, unsigned slot, struct held *h, 
     enum err code = folder_init(&g->folder, c->link, &c->filter->names, &h->shape, h->resident, e);
     if (code != ERR_OK)
         return code;
-    g->folder.tend = renew_lease;
+    g->folder.tend = control_tend_writing;
     g->folder.catch_up = catch_up;
+    g->folder.count = count_ahead;
     g->folder.tend_arg = c;
     held_keep(h);
     g->held = h;
@@ -266,6 +286,8 @@ static enum err fold_one(struct control *c, unsigned slot, struct folder_lane *l
 {
     struct held *h = control_held_of(c, slot);
     enum err code = begin_folding(c, slot, h, e);
+    for (unsigned i = 0; i < c->filter->lanes && code == ERR_OK; i++)
+        c->folding[slot].folder.told[i] = log_view_counted(c->view, &c->view->slot[slot], i);
     *folded = code == ERR_OK && note_positions(c, h, lanes, bytes);
     return *folded ? fold_or_take_over(c, &c->folding[slot].folder, lanes, e) : code;
 }
@@ -475,7 +497,7 @@ static enum err write_all(struct control *c, struct held *h, struct error *e)
     while (more && !full && code == ERR_OK) {
         code = control_load_some(c, h, &c->eras.now, &full, &more, e);
         if (code == ERR_OK)
-            code = renew_lease(c, e);
+            code = control_tend_writing(c, e);
     }
     if (code == ERR_FENCED && c->went_back)
         return take_over(c, h, e);

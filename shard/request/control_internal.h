@@ -61,6 +61,7 @@ struct control {
     bool is_behind; /* the readers went back, and nothing was read since: what is not folded is not known */
     unsigned failures;         /* calls that failed, one after the other */
     uint64_t looked_at, looks; /* when the view was read last, how often */
+    uint64_t answered_at;      /* those who doubt that this process is there, between shards that it writes */
     struct control_thread *thread;
     struct log_view *view; /* the thread's: this control's while it is tended */
     struct buffer kept;    /* the view's fields, in between */
@@ -95,9 +96,9 @@ struct control {
     uint64_t active_at;         /* when something was to be folded last */
     unsigned fold_failures;     /* one after the other */
     unsigned lost_named;
-    struct log_lost lost; /* of the view: shards are missing in Redis; generation 0: none are */
-    uint64_t lost_since, lost_looked_at; /* since when it says so; when they were looked for */
-    uint64_t lost_count;                 /* as they were found then, and the first lost_named of them */
+    struct log_lost lost;            /* of the view: shards are missing in Redis; generation 0: none are */
+    uint64_t lost_since, lost_again; /* since when it says so; when they are to be looked for again */
+    uint64_t lost_count;             /* as they were found then, and the first lost_named of them */
     struct log_lost lost_shard[LOST_NAMED_MAX];
     uint64_t measured_at, measured_entries; /* when, and how many had been applied */
     uint64_t lane_bytes[LOG_LANES_MAX];     /* of the lanes in Redis */
@@ -116,6 +117,9 @@ MUST_CHECK enum err control_read_view(struct control *c, struct error *e);
 void control_set_registered(struct log_filter *f, bool registered);
 /* Entries of this process are not folded, and it leaves. */
 MUST_CHECK enum err control_ask_to_fold(struct control *c, struct error *e);
+/* Register again if another process doubts that this one is there. The view is not read while shards are
+ * written, which may take long. */
+MUST_CHECK enum err control_answer_doubt(struct control *c, struct error *e);
 /* See whether other writers are there, and remove those that are not. *@soon: the view has changed. */
 MUST_CHECK enum err control_remove_gone(struct control *c, bool *soon, struct error *e);
 /* --- control_status.c --- */
@@ -177,7 +181,8 @@ MUST_CHECK enum err control_load_some(struct control *c, struct held *h, const s
 /* --- control_lost.c --- */
 /* Say in the view which shards were missed; make those again that are missing and in memory. */
 MUST_CHECK enum err control_mend_shards(struct control *c, struct error *e);
-/* Shards are lost that others may have in memory: folding would take their tokens from them. */
+/* Shards are lost that others may have in memory, and make again when they read the view: folding would take
+ * their tokens from them. */
 bool control_waits_for_shards(const struct control *c);
 /* Draw a token with @fold, which the caller ends in any case, and make again those shards of @h that are
  * missing and in memory. *@missing: the others. */
@@ -196,6 +201,8 @@ bool control_keeps_any(const struct log_filter *f);
 bool control_wants_memory(const struct control *c);
 
 /* --- control_fold.c --- */
+/* Between shards that are written: the lease is renewed, and who doubts is answered. @arg: the control. */
+MUST_CHECK enum err control_tend_writing(void *arg, struct error *e);
 /* Apply all that the lanes have now. ERR_BUSY: one of them has stalled. */
 MUST_CHECK enum err control_read_tails(struct control *c, struct error *e);
 MUST_CHECK enum err control_fold(struct control *c, struct error *e);

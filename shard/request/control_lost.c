@@ -6,10 +6,13 @@
 #include "base/clock.h"
 #include "shard/view/lost.h"
 
-enum {
-    LOOK_AGAIN_US = 1000 * 1000, /* where this process cannot make them again */
-    WAIT_US = 2 * 1000 * 1000    /* for others that can */
-};
+enum { LOOK_AGAIN_US = 1000 * 1000 };
+
+/* For others that can make them again: until those have read the view that are no writers, too. */
+static uint64_t wait_us(const struct control *c)
+{
+    return (LOOK_RARELY + 1) * c->look_interval_us;
+}
 
 /* What the view says is lost of the generation that this process answers from; NULL: nothing. */
 static const struct log_lost *lost_of(const struct control *c)
@@ -38,6 +41,8 @@ enum err control_make_missing(struct control *c, struct held *h, const struct lo
                           .shape = &h->shape,
                           .placement = &h->placement,
                           .resident = h->resident,
+                          .tend = control_tend_writing,
+                          .tend_arg = c,
                           .named = named};
     control_stop_folding(c); /* its token is not the latest one any more */
     fold_init(fold, c->link, &c->filter->names, h->shape.number);
@@ -59,15 +64,18 @@ static bool is_same(const struct log_lost *a, const struct log_lost *b)
            a->since_ms == b->since_ms;
 }
 
-/* This process lacks some of them at the second look: those who are not registered had time to make them. */
-static enum err lack(struct control *c, bool is_first, struct error *e)
+/* This process lacks some of them. When it says so those who are not registered had time to make them. */
+static enum err lack(struct control *c, uint64_t now, struct error *e)
 {
     unsigned others;
-    c->lacks_shards = !is_first;
-    return is_first ? ERR_OK : lost_lack(c->link, &c->filter->names, &c->lost, c->filter->writer, &others, e);
+    c->lacks_shards = now >= c->lost_since + wait_us(c);
+    if (!c->lacks_shards)
+        c->lost_again = c->lost_since + wait_us(c);
+    return c->lacks_shards ? lost_lack(c->link, &c->filter->names, &c->lost, c->filter->writer, &others, e)
+                           : ERR_OK;
 }
 
-static enum err mend(struct control *c, bool is_first, struct error *e)
+static enum err mend(struct control *c, uint64_t now, struct error *e)
 {
     struct fold fold;
     uint64_t missing = 0;
@@ -76,7 +84,7 @@ static enum err mend(struct control *c, bool is_first, struct error *e)
     if (code == ERR_OK && missing == 0)
         code = lost_end(&fold, &c->lost, e);
     fold_fini(&fold);
-    return code == ERR_OK && missing > 0 ? lack(c, is_first, e) : code;
+    return code == ERR_OK && missing > 0 ? lack(c, now, e) : code;
 }
 
 enum err control_mend_shards(struct control *c, struct error *e)
@@ -89,13 +97,13 @@ enum err control_mend_shards(struct control *c, struct error *e)
         c->lost_since = now;
         c->lacks_shards = false;
         c->lost_count = 0;
-    } else if (now < c->lost_looked_at + LOOK_AGAIN_US) {
+    } else if (now < c->lost_again) {
         return ERR_OK;
     }
     if (lost == NULL)
         return code;
-    c->lost_looked_at = now;
-    code = c->lacks_shards ? lack(c, false, e) : mend(c, c->lost_since == now, e);
+    c->lost_again = now + LOOK_AGAIN_US;
+    code = c->lacks_shards ? lack(c, now, e) : mend(c, now, e);
     if (code == ERR_FENCED) /* another process sees to it */
         code = ERR_OK;
     return code == ERR_OK ? control_load_view(c, e) : code;
@@ -103,5 +111,9 @@ enum err control_mend_shards(struct control *c, struct error *e)
 
 bool control_waits_for_shards(const struct control *c)
 {
-    return lost_of(c) != NULL && clock_mono_us() < c->lost_since + WAIT_US;
+    uint64_t now = clock_mono_us();
+    bool is_lost = lost_of(c) != NULL;
+    if (is_lost && now >= c->lost_again)
+        log_filter_look(c->filter);
+    return is_lost && now < c->lost_since + wait_us(c);
 }

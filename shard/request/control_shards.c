@@ -190,22 +190,46 @@ static bool count_as_view(struct control *c, struct held *h)
     bool known = true, same = h->counts, behind = false;
     for (unsigned i = 0; i < c->filter->lanes && known; i++) {
         struct log_position unused;
-        struct log_id folded = g->folded[i].position.id;
-        uint64_t keys = 0;
+        struct log_id told = log_view_counted(c->view, g, i);
+        struct held_count at = {.keys = 0};
         lane_reader_hold(c->filter->lane[i].reader, &unused);
-        known = log_view_is_folded(c->view, g, i) && held_counted(h, i, folded, &keys);
+        known = log_view_is_folded(c->view, g, i) && held_counted(h, i, told, &at);
         lane_reader_let_go(c->filter->lane[i].reader);
-        counted += keys;
-        same &= log_id_compare(folded, h->from[i]) == 0;
-        behind |= log_id_compare(folded, h->loaded[i]) < 0;
+        counted += at.keys;
+        same &= log_id_compare(told, h->from[i]) == 0;
+        behind |= log_id_compare(told, h->loaded[i]) < 0;
     }
     if (!known || same)
         return known;
     for (unsigned i = 0; i < c->filter->lanes; i++)
-        h->from[i] = g->folded[i].position.id;
+        h->from[i] = log_view_counted(c->view, g, i);
     h->counts = h->counts && !behind; /* of what came while shards were loaded Redis has more by now */
     held_count_from(h, g->keys, counted);
     return true;
+}
+
+/* The view may have other keys than it had. What is to come up to its positions is in them, and is not
+ * counted twice. */
+static void tell_keys(struct control *c, struct held *h)
+{
+    const struct log_generation *g = &c->view->slot[h->shape.number % 2];
+    uint64_t counted = 0;
+    bool to_come = false;
+    h->told = g->keys;
+    if (h->others_of == g->keys)
+        return;
+    for (unsigned i = 0; i < c->filter->lanes; i++) {
+        struct log_position at;
+        struct held_count count;
+        struct log_id told = log_view_counted(c->view, g, i);
+        lane_reader_hold(c->filter->lane[i].reader, &at);
+        (void)held_counted(h, i, told, &count);
+        to_come |= !log_view_is_folded(c->view, g, i) || log_id_compare(h->resident->applied[i], told) < 0;
+        lane_reader_let_go(c->filter->lane[i].reader);
+        counted += count.keys + count.pinned;
+    }
+    if (!to_come)
+        held_tell_others(h, g->keys, counted);
 }
 
 /* Entries that were applied while shards were loaded are counted by what Redis had before them. From then on
@@ -222,7 +246,7 @@ static enum err count_loaded(struct control *c, struct held *h, struct error *e)
         lane_reader_position(c->filter->lane[i].reader, &c->position[i]);
         to[i] = c->position[i].id;
     }
-    code = folder_count(&folder, to, &keys, e);
+    code = folder_count(&folder, h->from, to, &keys, e);
     folder_fini(&folder);
     if (code != ERR_OK)
         return code;
@@ -266,8 +290,10 @@ static enum err take_view(struct control *c, struct error *e)
     }
     for (unsigned s = 0; s < 2; s++)
         if (control_held_of(c, s) != NULL) {
-            held_tell_keys(f->slot[s], c->view->slot[s].keys);
-            if (!lease_is_held(&c->lease)) /* whoever folds has told the view what it has counted itself */
+            tell_keys(c, f->slot[s]);
+            /* Whoever folds has told the view what it has counted itself; in blocks it counts more, before.
+             */
+            if (f->slot[s]->counts || !lease_is_held(&c->lease))
                 (void)count_as_view(c, f->slot[s]);
         }
     tell_folded(c);

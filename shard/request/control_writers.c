@@ -59,6 +59,24 @@ static enum err register_writer(struct control *c, struct error *e)
     return ERR_OK;
 }
 
+/* Entries are acknowledged under the number before until the readers are moved, as they are behind any other
+ * registration: a removal that names either of them ends that (own_remove()). */
+enum err control_answer_doubt(struct control *c, struct error *e)
+{
+    uint64_t now = clock_mono_us();
+    if (!c->filter->registered || c->leaves || now < c->answered_at + c->look_interval_us ||
+        now < c->looked_at + c->look_interval_us)
+        return ERR_OK;
+    c->answered_at = now;
+    uint64_t before = c->roll.registration;
+    c->roll.link = c->thread->lease; /* a pipeline of the other one may be under way */
+    enum err code = roll_register(&c->roll, e);
+    c->roll.link = c->link;
+    if (c->roll.registration != before)
+        log_filter_look(c->filter);
+    return code;
+}
+
 /* Another process has the folder's lease, and time: whoever folds does so soon for a writer in doubt. */
 enum err control_ask_to_fold(struct control *c, struct error *e)
 {

@@ -140,35 +140,58 @@ static struct held_counts *make_count_room(struct held *h, unsigned lane)
     return h->counted[lane] = larger;
 }
 
+static struct held_count count_at(const struct held *h, unsigned lane, struct log_id id)
+{
+    return (struct held_count){
+        .id = id, .keys = h->resident->keys[lane], .pinned = h->resident->pinned_keys[lane]};
+}
+
 /* @id was applied. */
 static void note_count(struct held *h, unsigned lane, struct log_id id)
 {
     struct held_counts *c = make_count_room(h, lane);
     if (c == NULL)
         return;
-    c->at[c->next].id = id;
-    c->at[c->next].keys = h->resident->keys[lane];
+    c->at[c->next] = count_at(h, lane, id);
     c->next = c->next + 1 < c->room ? c->next + 1 : 0;
     c->count += c->count < c->room;
 }
 
-bool held_counted(const struct held *h, unsigned lane, struct log_id id, uint64_t *out)
+bool held_counted(const struct held *h, unsigned lane, struct log_id id, struct held_count *out)
 {
     const struct held_counts *c = h->counted[lane];
     for (unsigned i = 1; c != NULL && i <= c->count; i++) {
         unsigned at = c->next >= i ? c->next - i : c->next + c->room - i;
         int order = log_id_compare(c->at[at].id, id);
-        *out = c->at[at].keys;
-        if (order <= 0)
-            return order == 0;
+        *out = c->at[at];
+        if (order == 0)
+            return true;
+        if (order < 0)
+            break;
     }
-    *out = 0;
-    return log_id_compare(h->begin[lane], id) == 0;
+    bool begins = log_id_compare(h->begin[lane], id) == 0;
+    *out = begins ? (struct held_count){.id = id} : count_at(h, lane, id);
+    return begins;
 }
 
 void held_count_from(struct held *h, uint64_t keys, uint64_t counted)
 {
     h->keys = keys - counted - h->resident->folded_keys;
+}
+
+/* By this process, when they were applied. */
+static uint64_t counted_here(const struct held *h)
+{
+    uint64_t keys = resident_pinned_keys(h->resident);
+    for (unsigned lane = 0; lane < h->resident->lanes; lane++)
+        keys += h->resident->keys[lane];
+    return keys;
+}
+
+void held_tell_others(struct held *h, uint64_t keys, uint64_t counted)
+{
+    h->others = keys - counted;
+    h->others_of = keys;
 }
 
 void held_begin(struct held *h, const struct log_view *view, unsigned slot)
@@ -177,17 +200,19 @@ void held_begin(struct held *h, const struct log_view *view, unsigned slot)
     unsigned marked = 0;
     h->counts = false;
     h->keys = g->keys;
-    held_tell_keys(h, g->keys);
     for (unsigned i = 0; i < view->lane_count; i++) {
         if (log_view_is_folded(view, g, i))
             resident_begin(h->resident, i, g->folded[i].position.id, g->folded[i].layers);
         if (h->counted[i] != NULL)
             h->counted[i]->count = h->counted[i]->next = 0;
         note_count(h, i, h->resident->applied[i]);
-        h->begin[i] = h->resident->applied[i];
+        h->begin[i] = log_view_is_folded(view, g, i) ? log_view_counted(view, g, i) : h->resident->applied[i];
+        resident_count_from(h->resident, i, h->begin[i]);
         log_full_begin(&h->full[i], view, g, i);
         marked += h->full[i].is_marked;
     }
+    h->told = g->keys;
+    held_tell_others(h, g->keys, counted_here(h));
     h->full_lanes = marked;
     note_capacity(h);
 }
@@ -211,10 +236,10 @@ void held_drop(struct held *h)
 
 uint64_t held_keys(const struct held *h)
 {
-    uint64_t own = held_own_keys(h), told = h->told;
-    if (!h->fixed)
-        told += h->resident->pinned_keys; /* some of them twice: it may grow early, and is never full early */
-    return own > told ? own : told;
+    uint64_t keys = held_own_keys(h), told = h->told, others = h->others; /* before what it is less than */
+    uint64_t here = others + counted_here(h);
+    keys = keys > told ? keys : told;
+    return keys > here ? keys : here;
 }
 
 uint64_t held_own_keys(const struct held *h)
@@ -226,14 +251,6 @@ void held_keep_keys(struct held *h, uint64_t own)
 {
     if (own > held_own_keys(h))
         h->keys += own - held_own_keys(h);
-}
-
-void held_tell_keys(struct held *h, uint64_t keys)
-{
-    if (h->told == keys)
-        return;
-    h->told = keys;
-    h->resident->pinned_keys = 0;
 }
 
 static unsigned reserve(struct held *h, unsigned wanted, bool beyond)

@@ -14,12 +14,13 @@ enum { HELD_COUNTS = 512 };
 
 /* Keys of a lane that were counted up to an entry: the last HELD_COUNTS that were applied, in a ring, which
  * grows until it has room for as many. */
+struct held_count {
+    struct log_id id;
+    uint64_t keys, pinned; /* as resident->keys, and its pinned_keys */
+};
 struct held_counts {
     unsigned next, count, room;
-    struct {
-        struct log_id id;
-        uint64_t keys;
-    } at[];
+    struct held_count at[];
 };
 
 struct held {
@@ -34,6 +35,9 @@ struct held {
     struct log_id from[LOG_LANES_MAX];   /* of the control: the view's positions that are counted from */
     struct log_id loaded[LOG_LANES_MAX]; /* of the control: up to there some came while shards were loaded */
     _Atomic uint64_t told; /* of the generation, by the latest view: another process may have counted more */
+    _Atomic uint64_t others;   /* of what a view has told those that this process has not counted; it may be
+                                * below   0, too */
+    uint64_t others_of;        /* of the control: the number of keys that was told */
     _Atomic uint64_t capacity; /* of the layers that have begun in all lanes */
     _Atomic uint64_t
         reserved;        /* keys that requests have sent, or are about to, and that are not applied yet */
@@ -75,17 +79,18 @@ void held_drop(struct held *h);
 MUST_CHECK enum err held_add_layers(struct held *h, const struct generation *shape, const struct names *names,
                                     struct error *e);
 
-/* Keys that the generation has had so far, or fewer, as this process knows; if it grows, maybe more. */
+/* Keys that the generation has had so far, or fewer, as this process knows. */
 uint64_t held_keys(const struct held *h);
 /* The same, without what others have told: to be kept where lanes are read again from an earlier position, as
  * what is set already counts as old then. */
 uint64_t held_own_keys(const struct held *h);
 void held_keep_keys(struct held *h, uint64_t own);
-/* The view has @keys by now. */
-void held_tell_keys(struct held *h, uint64_t keys);
-/* The keys of @lane that were counted where @id was the last entry. False: that is long ago, or to come. The
- * lane is held (lane_reader_hold()). */
-MUST_CHECK bool held_counted(const struct held *h, unsigned lane, struct log_id id, uint64_t *out);
+/* The view has told @keys up to where this process had counted @counted or fewer, pinned ones too, in all
+ * lanes. */
+void held_tell_others(struct held *h, uint64_t keys, uint64_t counted);
+/* The keys of @lane that were counted where @id was the last entry. False: that is long ago, or to come, and
+ * *@out is what was counted by now. The lane is held (lane_reader_hold()). */
+bool held_counted(const struct held *h, unsigned lane, struct log_id id, struct held_count *out);
 /* The view has @keys where @counted were counted, in all lanes: from there on all processes count alike. */
 void held_count_from(struct held *h, uint64_t keys, uint64_t counted);
 

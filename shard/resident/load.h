@@ -3,8 +3,8 @@
 #define SHARD_RESIDENT_LOAD_H
 /* Shards of one layer from Redis into memory, in pieces, while entries are applied.
  *
- * The happy path is: load_begin(); batches of pieces are asked for and taken, by a job (load_by_link()) or
- * beside requests (load_stream_start()); the tail of the lanes was applied past the `folded` that was known
+ * The happy path is: load_begin(); batches of pieces are asked for and taken, by a job (load_by_link());
+ * the tail of the lanes was applied past the `folded` that was known
  * at the beginning: load_end(). Behind each batch the node tells its role and its replication id, on the same
  * connection: what it said before counts only if it is a master of an era that the view accepts.
  *
@@ -24,11 +24,9 @@
 #include "shard/resident/header.h"
 #include "shard/resident/resident.h"
 #include "shard/slots.h"
-#include "shard/store.h"
 
 enum {
     LOAD_PIECE = 64 << 10, /* bytes of a piece: a larger one holds up Redis for longer than ten requests */
-    LOAD_WINDOW = 8,       /* pieces of a stream under way */
     LOAD_BATCH = 4         /* pieces of one node that one look at its era covers */
 };
 
@@ -67,7 +65,7 @@ struct load_piece {
 };
 
 /* Pieces of one node, and the INFO that tells whether they count. The commands go over one connection
- * together (link_append_together(), store_send_together()). Zero-initialised it is empty. */
+ * together (link_append_together()). Zero-initialised it is empty. */
 struct load_batch {
     unsigned where;
     struct slot_redirect redirect;
@@ -99,13 +97,4 @@ void load_cancel(struct load *l);
 /* Ask for all pieces, no faster than the budget of @l->resident has it, and wait for them. Many of them are
  * asked for by a thread that runs when no other one would, while that gets on. */
 void load_by_link(struct load *l, struct link *link);
-
-/* Ask for all pieces on an event loop, @window at a time, at most LOAD_WINDOW. @done is told when all were
- * taken, maybe before this returns; the stream is gone by then. False: no memory; nothing was asked for. */
-struct load_stream;
-typedef void load_done_fn(void *arg);
-bool load_stream_start(struct load_stream **out, struct load *l, struct store *store, unsigned window,
-                       load_done_fn *done, void *arg);
-/* Ask for nothing more, tell nobody. Replies under way are dropped; @l may go at once. */
-void load_stream_cancel(struct load_stream *s);
 #endif

@@ -29,12 +29,14 @@ enum err resident_new(struct resident **out, uint64_t mix, unsigned lanes, struc
     r->overlay = overlay_new(lanes);
     r->blocks = blocks_new(budget);
     r->applied = calloc(lanes, sizeof(*r->applied));
+    r->counted = calloc(lanes, sizeof(*r->counted));
     r->left = calloc(lanes, sizeof(*r->left));
     r->begun = calloc(lanes, sizeof(*r->begun));
     r->keys = calloc(lanes, sizeof(*r->keys));
+    r->pinned_keys = calloc(lanes, sizeof(*r->pinned_keys));
     bool made = make_lock(&r->changing);
-    if (!made || r->overlay == NULL || r->blocks == NULL || r->applied == NULL || r->left == NULL ||
-        r->begun == NULL || r->keys == NULL) {
+    if (!made || r->overlay == NULL || r->blocks == NULL || r->applied == NULL || r->counted == NULL ||
+        r->left == NULL || r->begun == NULL || r->keys == NULL || r->pinned_keys == NULL) {
         resident_free(r);
         return error_set(e, ERR_NOMEM, "out of memory");
     }
@@ -69,9 +71,11 @@ void resident_free(struct resident *r)
     blocks_free(r->blocks);
     (void)pthread_rwlock_destroy(&r->changing);
     free(r->applied);
+    free(r->counted);
     free(r->left);
     free(r->begun);
     free(r->keys);
+    free(r->pinned_keys);
     free(r);
 }
 
@@ -215,9 +219,10 @@ static enum err apply(struct resident *r, unsigned lane, struct log_id id, const
     bool pinned = blocks_any(r->blocks); /* behind keep(): see pin.c */
     for (unsigned i = 0; i < count; i++)
         added[i] = apply_one(r, newest, &places[i], pinned, added[i], &counted);
-    atomic_fetch_add_explicit(&r->keys[lane], counted.whole, memory_order_relaxed);
-    if (counted.pinned > 0)
-        atomic_fetch_add_explicit(&r->pinned_keys, counted.pinned, memory_order_relaxed);
+    if (log_id_compare(id, r->counted[lane]) > 0) {
+        atomic_fetch_add_explicit(&r->keys[lane], counted.whole, memory_order_relaxed);
+        atomic_fetch_add_explicit(&r->pinned_keys[lane], counted.pinned, memory_order_relaxed);
+    }
     r->applied[lane] = id;
     note_change(r);
     return ERR_OK;
@@ -238,8 +243,16 @@ void resident_begin(struct resident *r, unsigned lane, struct log_id id, unsigne
     pthread_rwlock_wrlock(&r->changing);
     assert(lane < r->lanes && layers > 0 && layers <= layers_of(r));
     r->applied[lane] = id;
+    r->counted[lane] = id;
     r->begun[lane] = layers;
-    r->keys[lane] = 0;
+    r->keys[lane] = r->pinned_keys[lane] = 0;
+    pthread_rwlock_unlock(&r->changing);
+}
+
+void resident_count_from(struct resident *r, unsigned lane, struct log_id id)
+{
+    pthread_rwlock_wrlock(&r->changing);
+    r->counted[lane] = id;
     pthread_rwlock_unlock(&r->changing);
 }
 
@@ -331,6 +344,14 @@ uint64_t resident_keys(const struct resident *r)
     uint64_t keys = r->folded_keys;
     for (unsigned lane = 0; lane < r->lanes; lane++)
         keys += r->keys[lane];
+    return keys;
+}
+
+uint64_t resident_pinned_keys(const struct resident *r)
+{
+    uint64_t keys = 0;
+    for (unsigned lane = 0; lane < r->lanes; lane++)
+        keys += r->pinned_keys[lane];
     return keys;
 }
 

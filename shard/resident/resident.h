@@ -61,12 +61,13 @@ struct resident {
         changing; /* states change under the write lock; entries are applied under the read lock */
     unsigned lanes;
     struct log_id *applied;  /* of each lane: the last entry; of its applier */
+    struct log_id *counted;  /* of each lane: up to there its keys are counted by others */
     _Atomic unsigned *begun; /* of each lane: layers that have begun there; of its applier */
     _Atomic uint64_t *keys;  /* of each lane: keys that set a bit of a shard that is whole; of its applier */
-    _Atomic uint64_t
-        pinned_keys; /* keys that set a bit of a pinned block alone; who counts by other means clears it */
-    _Atomic uint64_t folded_keys; /* keys that set a bit of another shard, in Redis; of whoever folds */
-    struct log_id *left;          /* of each lane: where it was when a shard last began to leave */
+    _Atomic uint64_t *pinned_keys; /* of each lane: keys that set a bit of a pinned block alone; whoever folds
+                                    * counts them, too */
+    _Atomic uint64_t folded_keys;  /* keys that set a bit of another shard, in Redis; of whoever folds */
+    struct log_id *left;           /* of each lane: where it was when a shard last began to leave */
     _Atomic unsigned layer_count;
     struct bitmap *layer[GENERATION_LAYERS_MAX];
 };
@@ -103,6 +104,8 @@ uint64_t resident_changes(const struct resident *r);
  * applied. Nobody applies entries meanwhile. Without this, one layer has begun. The keys are counted from 0
  * again. */
 void resident_begin(struct resident *r, unsigned lane, struct log_id id, unsigned layers);
+/* No keys of @lane are counted up to the entry @id. Behind resident_begin(). */
+void resident_count_from(struct resident *r, unsigned lane, struct log_id id);
 /* Layer @layer, from 1, begins with the entry @id of @lane, which is applied by that; later entries go into
  * it. Nothing but that where it has begun. ERR_FENCED: there is no such layer yet, and nothing was applied.
  */
@@ -118,6 +121,8 @@ MUST_CHECK enum err resident_apply(struct resident *r, unsigned lane, struct log
 /* How many keys set a bit in their layer: those that were applied where a shard was whole, and those that
  * were folded where it was not. Of entries that are applied while a shard loads some are not counted. */
 uint64_t resident_keys(const struct resident *r);
+/* How many keys set a bit of a pinned block, and of no shard that was whole. */
+uint64_t resident_pinned_keys(const struct resident *r);
 
 /* Wait until no entry is half applied: one lane's applier may have set a bit and not marked it yet, and
  * another lane's, which found the bit set, have nothing to mark. For whoever folds, between the positions and

@@ -7,7 +7,8 @@
 #include "base/random.h"
 #include "shard/view/log_view.h"
 
-extern const char embedded_fold_adopt[], embedded_fold_draw[], embedded_fold_store[], embedded_fold_write[];
+extern const char embedded_fold_adopt[], embedded_fold_count[], embedded_fold_draw[], embedded_fold_store[],
+    embedded_fold_write[];
 
 enum { HEADER_SUM_BYTES = 8 };
 
@@ -231,6 +232,31 @@ enum err fold_got(struct fold *f, unsigned where, const struct header *h, uint32
     return code;
 }
 
+enum err fold_count(struct fold *f, const struct log_counted *at, unsigned lanes, uint64_t keys,
+                    struct error *e)
+{
+    char token[LOG_TOKEN_TEXT_MAX], lane[48], id[LOG_ID_TEXT_MAX];
+    long long stored = 0;
+    log_token_text(&f->token, token);
+    script_begin(&f->call, embedded_fold_count);
+    filter_key(f, "view");
+    script_number(&f->call, f->slot);
+    script_text(&f->call, token);
+    script_number(&f->call, f->generation);
+    script_number(&f->call, keys);
+    for (unsigned i = 0; i < lanes; i++) {
+        (void)snprintf(lane, sizeof(lane), "%" PRIu64 ":%016" PRIx64, at[i].lane.number, at[i].lane.era);
+        (void)log_id_format(at[i].id, id);
+        script_text(&f->call, lane);
+        script_text(&f->call, id);
+    }
+    enum err code = script_run(&f->call, f->link, link_home(f->link, f->names), &stored, e);
+    return code == ERR_OK && stored != 1
+               ? error_set(e, ERR_FENCED, "generation %" PRIu64 " has another writer, or a lane another era",
+                           f->generation)
+               : code;
+}
+
 /* One of the ids that fold_store answers. */
 static enum err take_bound(const redisReply *r, struct fold_bound *out, struct error *e)
 {
@@ -254,8 +280,8 @@ static enum err take_bounds(struct fold *f, const redisReply *r, unsigned where,
 }
 
 enum err fold_store(struct fold *f, unsigned lane, uint64_t lane_number, uint64_t era,
-                    const struct log_position *p, unsigned layers, const uint64_t *keys,
-                    struct fold_bound *needed, struct fold_bound *over_hold, struct error *e)
+                    const struct log_position *p, unsigned layers, struct fold_bound *needed,
+                    struct fold_bound *over_hold, struct error *e)
 {
     char token[LOG_TOKEN_TEXT_MAX], id[LOG_ID_TEXT_MAX];
     struct buffer position = {0};
@@ -275,9 +301,6 @@ enum err fold_store(struct fold *f, unsigned lane, uint64_t lane_number, uint64_
     script_text(&f->call, id);
     script_bytes(&f->call, position.data, position.length);
     script_incarnation(&f->call, era); /* 16 digits, as the view has them */
-    script_number(&f->call, f->generation);
-    if (keys != NULL)
-        script_number(&f->call, *keys);
     enum err code = buffer_failed(&position) ? error_set(e, ERR_NOMEM, "no memory for a position")
                                              : script_send(&f->call, f->link, home, e);
     buffer_fini(&position);

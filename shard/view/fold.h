@@ -71,14 +71,20 @@ MUST_CHECK enum err fold_get(struct fold *f, unsigned where, const struct header
 MUST_CHECK enum err fold_got(struct fold *f, unsigned where, const struct header *h, uint32_t block,
                              uint8_t *out, struct error *e);
 
+struct log_counted; /* log_view.h */
+/* Store that the generation had @keys at these positions of all its @lanes lanes. Before bits of these keys
+ * are written: who loads later counts what comes behind, and of the others cannot tell any more which were
+ * new. Fewer keys than are stored change nothing. ERR_FENCED: the caller writes no more, a lane was replaced,
+ * or the view has left its era. */
+MUST_CHECK enum err fold_count(struct fold *f, const struct log_counted *at, unsigned lanes, uint64_t keys,
+                               struct error *e);
 /* Store that the shards of the generation hold all entries of @lane, whose stream has number @lane_number, up
  * to @p, where @layers had begun, and which was read under the replication id @era. A position before the one
- * that is stored changes nothing. @keys (NULL: as they are): of the generation, up to the positions that are
- * stored now, or less far; they only go up. *@needed: up to where the lane may be trimmed, for all
- * generations and builds of the view.
+ * that is stored changes nothing. *@needed: up to where the lane may be trimmed, for all generations and
+ * builds of the view.
  * *@over_hold: the same if builds are left alone, which then begin anew. ERR_FENCED: the caller writes no
  * more, the lane was replaced, or the view has left that era. */
 MUST_CHECK enum err fold_store(struct fold *f, unsigned lane, uint64_t lane_number, uint64_t era,
-                               const struct log_position *p, unsigned layers, const uint64_t *keys,
-                               struct fold_bound *needed, struct fold_bound *over_hold, struct error *e);
+                               const struct log_position *p, unsigned layers, struct fold_bound *needed,
+                               struct fold_bound *over_hold, struct error *e);
 #endif

@@ -15,7 +15,7 @@ enum {
     TAKE_OVERS_MAX = 8,      /* tokens that are drawn until one is the latest */
     KEYS = 4096,             /* of the overlay at a time */
     BLOCKS = 256,            /* that are read at a time */
-    TAIL_KEYS = 1 << 18      /* that are counted at once */
+    TAIL_KEYS = 1 << 18      /* that are counted at once, at most */
 };
 
 /* What one fold needs beside the folder. */
@@ -25,7 +25,11 @@ struct work {
         uint32_t shard;
     } sent[WINDOW]; /* scripts under way, oldest first */
     unsigned first, count;
-    struct dirty_batch batch;
+    struct {
+        unsigned layer;
+        struct dirty_batch batch;
+    } copied[WINDOW]; /* to be sent next */
+    unsigned copies;
     struct overlay_met met[KEYS];
     uint8_t block[BLOCKS][BLOCK_BITS_MAX / 8];
 };
@@ -273,9 +277,9 @@ static enum err note_stamp(struct folder *f, unsigned layer, uint32_t shard, uin
     return ERR_OK;
 }
 
-static enum err send_batch(struct folder *f, struct work *w, unsigned layer, struct error *e)
+static enum err send_batch(struct folder *f, struct work *w, unsigned layer, const struct dirty_batch *b,
+                           struct error *e)
 {
-    const struct dirty_batch *b = &w->batch;
     struct header h = header_of(f, layer, b->shard);
     uint32_t behind = header_bytes(&f->shape->layers[layer].geometry);
     const uint8_t *bytes = b->bytes;
@@ -287,14 +291,44 @@ static enum err send_batch(struct folder *f, struct work *w, unsigned layer, str
     return send_script(f, w, layer, b->shard, e);
 }
 
+/* What was copied has no entry that is applied behind this: its keys count before they are in Redis. */
+static enum err count_copied(struct folder *f, struct work *w, struct error *e)
+{
+    struct log_counted at[LOG_LANES_MAX];
+    unsigned lanes = f->resident->lanes;
+    uint64_t keys;
+    enum err code = ERR_OK;
+    resident_barrier(f->resident); /* nor one that is half applied */
+    if (f->count == NULL || !f->count(f->tend_arg, f, at, lanes, &keys))
+        return ERR_OK;
+    code = take_replies(f, w, e);
+    if (code == ERR_OK)
+        code = fold_count(&f->fold, at, lanes, keys, e);
+    f->counted |= code == ERR_OK;
+    return code;
+}
+
+static enum err send_copied(struct folder *f, struct work *w, struct error *e)
+{
+    enum err code = w->copies > 0 ? count_copied(f, w, e) : ERR_OK;
+    for (unsigned i = 0; i < w->copies && code == ERR_OK; i++)
+        code = send_batch(f, w, w->copied[i].layer, &w->copied[i].batch, e);
+    w->copies = 0;
+    return code;
+}
+
 /* Each page once: of two writes of one page, both under way, the first may be executed last where a node of a
  * cluster has it sent again. */
 static enum err write_shard(struct folder *f, struct work *w, unsigned layer, uint32_t shard, struct error *e)
 {
     struct bitmap *b = f->resident->layer[layer];
     enum err code = ERR_OK;
-    for (uint32_t page = 0; code == ERR_OK && dirty_take_from(b, shard, &page, &w->batch);)
-        code = send_batch(f, w, layer, e);
+    for (uint32_t page = 0;
+         code == ERR_OK && dirty_take_from(b, shard, &page, &w->copied[w->copies].batch);) {
+        w->copied[w->copies++].layer = layer;
+        if (w->copies == WINDOW)
+            code = send_copied(f, w, e);
+    }
     return code;
 }
 
@@ -305,6 +339,8 @@ static enum err write_marked(struct folder *f, struct work *w, struct error *e)
         for (uint32_t s = 0; code == ERR_OK && dirty_next(f->resident->layer[layer], &s); s++)
             if (shard_of(f, layer, s)->stamp != 0 && (code = tend(f, e)) == ERR_OK)
                 code = write_shard(f, w, layer, s, e);
+    if (code == ERR_OK)
+        code = send_copied(f, w, e);
     return code == ERR_OK ? take_replies(f, w, e) : code; /* the next take-over finds what was not written */
 }
 
@@ -373,7 +409,7 @@ static enum err read_blocks(struct folder *f, struct work *w, const struct overl
     return code;
 }
 
-/* A key that was applied while its shard loaded, and its place among all of them in log order. */
+/* A key that was applied while its shard loaded, and its place in log order among all that are counted. */
 struct tail_key {
     struct overlay_met met;
     uint64_t order;
@@ -386,54 +422,90 @@ static int compare_tail(const void *a, const void *b)
     return order != 0 ? order : (x->order > y->order) - (x->order < y->order);
 }
 
-/* The keys of the overlay up to @to, sorted by block. ERR_NOMEM: there are more than TAIL_KEYS of them. */
-static enum err take_tail(struct resident *r, const struct log_id *to, struct overlay_met *met,
-                          struct tail_key *out, unsigned *count, struct error *e)
+/* The overlay's keys of some of its blocks: one of @parts. */
+struct tail {
+    unsigned part, parts, count, before; /* keys, those up to @from first in log order */
+    struct tail_key key[TAIL_KEYS];
+};
+
+/* Those behind @from and up to @to. */
+static enum err take_tail(struct tail *t, struct resident *r, const struct log_id *from,
+                          const struct log_id *to, struct overlay_met *met, struct error *e)
 {
     struct overlay_walk walk;
-    struct log_id from[LOG_LANES_MAX] = {{0}};
     enum err code = ERR_OK;
     unsigned some;
-    *count = 0;
     overlay_walk_begin(r->overlay, &walk);
-    while (code == ERR_OK && overlay_walk_next(r->overlay, &walk, from, to, met, KEYS, &some)) {
-        if (*count + some > TAIL_KEYS)
-            code = error_set(e, ERR_NOMEM, "more than %d keys came while the shards were loaded", TAIL_KEYS);
-        for (unsigned i = 0; i < some && code == ERR_OK; i++, ++*count)
-            out[*count] = (struct tail_key){met[i], *count};
-    }
+    while (code == ERR_OK && overlay_walk_next(r->overlay, &walk, from, to, met, KEYS, &some))
+        for (unsigned i = 0; i < some && code == ERR_OK; i++) {
+            if ((met[i].key.block + met[i].key.shard) % t->parts != t->part)
+                continue;
+            if (t->count == TAIL_KEYS)
+                code = error_set(e, ERR_NOMEM, "too many keys in some blocks to be counted");
+            else
+                t->key[t->count] = (struct tail_key){met[i], t->count};
+            t->count += code == ERR_OK;
+        }
     overlay_walk_end(r->overlay, &walk);
-    qsort(out, *count, sizeof(*out), compare_tail);
     return code;
 }
 
-enum err folder_count(struct folder *f, const struct log_id *to, uint64_t *keys, struct error *e)
+/* How many of a part are new: block by block, in log order. */
+static enum err count_part(struct folder *f, struct work *w, const struct tail *t, uint64_t *keys,
+                           struct error *e)
 {
-    struct tail_key *tail = malloc(TAIL_KEYS * sizeof(*tail));
-    struct work *w = malloc(sizeof(*w));
-    unsigned count = 0;
-    *keys = 0;
-    enum err code = tail == NULL || w == NULL ? error_set(e, ERR_NOMEM, "no memory to count keys")
-                                              : take_tail(f->resident, to, w->met, tail, &count, e);
-    for (unsigned at = 0, n; at < count && code == ERR_OK; at += n) {
-        struct header h = header_of(f, tail[at].met.layer, tail[at].met.key.shard);
+    enum err code = ERR_OK;
+    for (unsigned at = 0, n, old; at < t->count && code == ERR_OK; at += n) {
+        const struct tail_key *key = &t->key[at];
+        struct header h = header_of(f, key->met.layer, key->met.key.shard);
         unsigned where = where_of(f, h.layer, h.shard);
-        for (n = 0; at + n < count && n < KEYS && compare(&tail[at + n].met, &tail[at].met) == 0; n++)
-            w->met[n] = tail[at + n].met;
+        for (n = old = 0; at + n < t->count && n < KEYS && compare(&key[n].met, &key->met) == 0; n++) {
+            w->met[n] = key[n].met;
+            old += key[n].order < t->before;
+        }
         code = fold_get(&f->fold, where, &h, w->met->key.block, e);
         if (code == ERR_OK)
             code = fold_got(&f->fold, where, &h, w->met->key.block, w->block[0], e);
-        if (code == ERR_OK)
-            *keys += complete(f, w->met, n, w->block[0]);
+        if (code == ERR_OK && old > 0)
+            (void)complete(f, w->met, old, w->block[0]);
+        if (code == ERR_OK && n > old)
+            *keys += complete(f, w->met + old, n - old, w->block[0]);
     }
-    free(tail);
+    return code;
+}
+
+enum err folder_count(struct folder *f, const struct log_id *from, const struct log_id *to, uint64_t *keys,
+                      struct error *e)
+{
+    static const struct log_id begin[LOG_LANES_MAX];
+    struct tail *t = malloc(sizeof(*t));
+    struct work *w = malloc(sizeof(*w));
+    uint64_t held, bytes;
+    enum err code = t == NULL || w == NULL ? error_set(e, ERR_NOMEM, "no memory to count keys") : ERR_OK;
+    *keys = 0;
+    overlay_size(f->resident->overlay, &held, &bytes);
+    unsigned parts = (unsigned)(2 * held / TAIL_KEYS) + 1; /* half full, as blocks fill by chance */
+    for (unsigned part = 0; part < parts && code == ERR_OK; part++) {
+        t->parts = parts;
+        t->part = part;
+        t->count = 0;
+        code = take_tail(t, f->resident, begin, from, w->met, e);
+        t->before = t->count;
+        if (code == ERR_OK)
+            code = take_tail(t, f->resident, from, to, w->met, e);
+        qsort(t->key, t->count, sizeof(t->key[0]), compare_tail);
+        if (code == ERR_OK)
+            code = count_part(f, w, t, keys, e);
+    }
+    free(t);
     free(w);
     return code;
 }
 
-/* Write those blocks of one shard that the keys change. */
+/* Write those blocks of one shard that the keys change. @counts: who changes one was not counted yet. */
 static enum err write_blocks(struct folder *f, struct work *w, const struct overlay_met *met, unsigned count,
-                             uint8_t (**blocks)[BLOCK_BITS_MAX / 8], unsigned *taken, struct error *e)
+                             bool counts, uint8_t (**blocks)[BLOCK_BITS_MAX / 8], unsigned *taken,
+                             struct error *e)
 {
     unsigned layer = met->layer, at = 0;
     uint32_t shard = met->key.shard, bytes = f->shape->layers[layer].geometry.block_bits / 8, written = 0;
@@ -445,7 +517,7 @@ static enum err write_blocks(struct folder *f, struct work *w, const struct over
         uint8_t *block = *(*blocks)++;
         unsigned changed = complete(f, met + at, n, block);
         if (changed > 0) {
-            f->resident->folded_keys += changed;
+            f->resident->folded_keys += counts ? changed : 0;
             fold_piece(&f->fold, (met[at].key.block + UINT64_C(1)) * bytes, block, bytes);
             written += bytes;
         }
@@ -458,7 +530,7 @@ static enum err write_blocks(struct folder *f, struct work *w, const struct over
 }
 
 /* A block that a later batch has more keys for is read when this one was written. */
-static enum err write_met(struct folder *f, struct work *w, unsigned count, struct error *e)
+static enum err write_met(struct folder *f, struct work *w, unsigned count, bool counts, struct error *e)
 {
     enum err code = ERR_OK;
     unsigned taken, n;
@@ -466,21 +538,22 @@ static enum err write_met(struct folder *f, struct work *w, unsigned count, stru
         uint8_t(*blocks)[BLOCK_BITS_MAX / 8] = w->block;
         code = read_blocks(f, w, w->met + at, count - at, &taken, e);
         for (unsigned i = 0; i < taken && code == ERR_OK; i += n)
-            code = write_blocks(f, w, w->met + at + i, taken - i, &blocks, &n, e);
+            code = write_blocks(f, w, w->met + at + i, taken - i, counts, &blocks, &n, e);
         if (code == ERR_OK)
             code = take_replies(f, w, e);
     }
     return code;
 }
 
-static enum err write_keys(struct folder *f, struct work *w, const struct log_id *to, struct error *e)
+/* Of entries behind @from, up to @to. */
+static enum err write_keys(struct folder *f, struct work *w, const struct log_id *from,
+                           const struct log_id *to, bool counts, struct error *e)
 {
     enum err code = ERR_OK;
     struct overlay_walk walk;
     unsigned met, count;
     overlay_walk_begin(f->resident->overlay, &walk);
-    while (code == ERR_OK &&
-           overlay_walk_next(f->resident->overlay, &walk, f->stored, to, w->met, KEYS, &met)) {
+    while (code == ERR_OK && overlay_walk_next(f->resident->overlay, &walk, from, to, w->met, KEYS, &met)) {
         count = 0;
         for (unsigned i = 0; i < met; i++)
             if (is_written_by_keys(f, &w->met[i]))
@@ -488,7 +561,7 @@ static enum err write_keys(struct folder *f, struct work *w, const struct log_id
         qsort(w->met, count, sizeof(w->met[0]), compare);
         code = tend(f, e);
         if (code == ERR_OK)
-            code = write_met(f, w, count, e);
+            code = write_met(f, w, count, counts, e);
     }
     overlay_walk_end(f->resident->overlay, &walk);
     return code;
@@ -508,10 +581,27 @@ static enum err check(struct folder *f, unsigned lanes, struct error *e)
     return f->layers < layers ? widen(f, e) : ERR_OK;
 }
 
+/* First those that the view has counted. */
+static enum err write_all_keys(struct folder *f, struct work *w, const struct log_id *to, struct error *e)
+{
+    struct log_id counted[LOG_LANES_MAX] = {{0}};
+    bool any = false;
+    for (unsigned i = 0; i < f->resident->lanes; i++) {
+        counted[i] = log_id_compare(to[i], f->told[i]) < 0 ? to[i] : f->told[i];
+        if (log_id_compare(counted[i], f->stored[i]) <= 0)
+            counted[i] = f->stored[i];
+        else
+            any = true;
+    }
+    enum err code = any ? write_keys(f, w, f->stored, counted, false, e) : ERR_OK;
+    return code == ERR_OK ? write_keys(f, w, counted, to, true, e) : code;
+}
+
 /* What of the entries up to @to Redis lacks. */
 static enum err write_all(struct folder *f, struct work *w, const struct log_id *to, struct error *e)
 {
     uint64_t later;
+    f->counted = false;
     f->lost = 0;
     f->lost_shard.generation = 0;
     enum err code = f->took_over ? for_each_shard(f, enter, &later, e) : folder_take_over(f, e);
@@ -522,24 +612,34 @@ static enum err write_all(struct folder *f, struct work *w, const struct log_id 
     if (code == ERR_OK)
         code = write_marked(f, w, e);
     if (code == ERR_OK)
-        code = write_keys(f, w, to, e);
+        code = write_all_keys(f, w, to, e);
     if (code == ERR_OK && f->lost > 0)
         code = error_set(e, f->lost_code, "%s%s", f->lost_why.text, f->lost > 1 ? ", and others too" : "");
     return code;
 }
 
+/* By then they are known where blocks were written, too. */
+static enum err store_keys(struct folder *f, const struct folder_lane *lanes, unsigned count, struct error *e)
+{
+    struct log_counted at[LOG_LANES_MAX];
+    if (f->counted)
+        return ERR_OK;
+    for (unsigned i = 0; i < count; i++)
+        at[i] = (struct log_counted){{lanes[i].number, lanes[i].era}, lanes[i].position.id};
+    return fold_count(&f->fold, at, count, lanes[count - 1].keys + f->resident->folded_keys, e);
+}
+
 static enum err store_positions(struct folder *f, struct folder_lane *lanes, unsigned count, struct error *e)
 {
-    enum err code = ERR_OK;
+    enum err code = store_keys(f, lanes, count, e);
     for (unsigned i = 0; i < count && code == ERR_OK; i++) {
         struct folder_lane *l = &lanes[i];
         if (l->is_full)
             code = full_store(&f->fold, i, (struct log_lane){l->number, l->era}, l->mark, e);
         if (code != ERR_OK)
             break;
-        uint64_t keys = l->keys + f->resident->folded_keys;
-        code = fold_store(&f->fold, i, l->number, l->era, &l->position, l->layers,
-                          i + 1 < count ? NULL : &keys, &l->needed, &l->over_hold, e);
+        code =
+            fold_store(&f->fold, i, l->number, l->era, &l->position, l->layers, &l->needed, &l->over_hold, e);
         if (code == ERR_OK)
             f->stored[i] = l->position.id;
     }
@@ -555,7 +655,7 @@ enum err folder_fold(struct folder *f, struct folder_lane *lanes, unsigned count
     struct work *w = malloc(sizeof(*w));
     if (w == NULL)
         return error_set(e, ERR_NOMEM, "no memory to fold");
-    w->first = w->count = 0;
+    w->first = w->count = w->copies = 0;
     for (unsigned i = 0; i < count; i++)
         to[i] = lanes[i].position.id;
     resident_barrier(f->resident); /* no bit that a position counts on is without its mark */

@@ -52,6 +52,12 @@ struct folder_shard {
  */
 typedef enum err folder_tend_fn(void *arg, struct error *e);
 
+/* How many keys the generation had, and where in each of @lanes lanes: nothing is in memory from behind
+ * there. False: that is not known. */
+struct folder;
+typedef bool folder_count_fn(void *arg, const struct folder *f, struct log_counted *at, unsigned lanes,
+                             uint64_t *keys);
+
 struct folder {
     struct fold fold;
     /* The caller may set these; NULL: nothing is called. */
@@ -60,9 +66,13 @@ struct folder {
      * have now. Else an entry that another process has folded before this one applied it would look old, and
      * nobody be told that its keys are new. */
     folder_tend_fn *catch_up;
+    /* Called between copying pages and sending them. Else keys that are in pages look old to who loads later,
+     * and where the folder ends before it has stored how many there are nobody counts them. */
+    folder_count_fn *count;
     void *tend_arg;
-    struct resident *resident;      /* borrowed, as the shape is */
-    const struct generation *shape; /* of the view; it may gain layers between folds, as memory does */
+    struct log_id told[LOG_LANES_MAX]; /* of the caller: up to there the view has counted the keys */
+    struct resident *resident;         /* borrowed, as the shape is */
+    const struct generation *shape;    /* of the view; it may gain layers between folds, as memory does */
     struct placement placement;
     uint16_t tag;
     bool took_over;                        /* a token was drawn, and every shard was looked at */
@@ -70,6 +80,7 @@ struct folder {
     unsigned layers;                       /* that @shards has; there may be more by now */
     struct folder_shard *shards;           /* those of layer 0, then those of the next */
     uint64_t first[GENERATION_LAYERS_MAX]; /* of each layer, among them */
+    bool counted;                          /* in this fold the keys were stored before the pages */
     unsigned lost;                         /* shards, in this fold */
     enum err lost_code;                    /* of the first one */
     struct log_lost lost_shard;            /* one that is missing; generation 0: none is */
@@ -104,7 +115,9 @@ MUST_CHECK enum err folder_take_over(struct folder *f, struct error *e);
  * has no such generation; as fold_is_lost(); ERR_CONFLICT: memory has other layers than the shape, or other
  * lanes. */
 MUST_CHECK enum err folder_fold(struct folder *f, struct folder_lane *lanes, unsigned count, struct error *e);
-/* How many of the overlay's keys up to @to set a bit that Redis has not: those that were applied while their
- * shards were loaded. Nothing is written, and no token is needed. As fold_is_lost(); ERR_NOMEM: too many. */
-MUST_CHECK enum err folder_count(struct folder *f, const struct log_id *to, uint64_t *keys, struct error *e);
+/* How many of the overlay's keys behind @from, up to @to, set a bit that neither Redis nor an earlier key
+ * has: those that were applied while their shards were loaded. Nothing is written, and no token is needed. As
+ * fold_is_lost(); ERR_NOMEM. */
+MUST_CHECK enum err folder_count(struct folder *f, const struct log_id *from, const struct log_id *to,
+                                 uint64_t *keys, struct error *e);
 #endif

@@ -10,7 +10,7 @@
  * The rules:
  * - Who does not know all bits older than an entry counts too few keys, never too many: so a mark is never
  *   early. Two marks do no harm. `keys` of the view are stored with the positions up to which they were
- *   counted (fold_store()); those that a folder had counted and not stored when it ended are lost.
+ *   counted (fold_count()), before they are in the shards.
  * - Whoever adds sends at most as many keys in a turn as its count leaves room for, and marks the lanes when
  * it is reached. So one that adds alone is refused at the very key; several go over by a turn each.
  *   More exact it cannot be by positions alone: whether a key of another process was new is known to that

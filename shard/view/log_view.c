@@ -122,6 +122,15 @@ bool log_view_is_folded(const struct log_view *v, const struct log_generation *g
     return g->folded[lane].lane_number != 0 && g->folded[lane].lane_number == v->lane[lane].number;
 }
 
+struct log_id log_view_counted(const struct log_view *v, const struct log_generation *g, unsigned lane)
+{
+    struct log_id folded = g->folded[lane].position.id;
+    bool known = g->counted_lanes == v->lane_count;
+    for (unsigned i = 0; i < v->lane_count && known; i++)
+        known = g->counted[i].lane.number == v->lane[i].number && g->counted[i].lane.era == v->lane[i].era;
+    return known && log_id_compare(g->counted[lane].id, folded) > 0 ? g->counted[lane].id : folded;
+}
+
 void log_token_text(const struct writer_token *t, char out[LOG_TOKEN_TEXT_MAX])
 {
     (void)snprintf(out, LOG_TOKEN_TEXT_MAX, "%" PRIu64 " %016" PRIx64, t->number, t->random);

@@ -18,8 +18,9 @@
  *   token0=  token1=<number> <hex>              who may write the shards of that generation
  *   folded<slot>.<lane>=<number> <position> <layers>   in the lane with that number; how many layers of the
  *                                 generation had begun there
- *   keys<slot>=<generation> <n>   keys that were new when they were applied, up to `folded` or
- *                                 less far
+ *   keys<slot>=<generation> <n>[ <number>:<era> <id>...]   keys that were new when they were
+ *                                 applied, up to there in each lane; up to `folded`, where it
+ *                                 names no lanes, or other ones than the view has
  *   full<slot>.<lane>=<generation> <number>:<era> <id>   entries behind it add no key
  *   next<slot>=<generation.h>     with one more layer, whose shards are being made
  *   lost<slot>=<generation> <layer>.<shard> <ms>   is missing, others may be too: whoever has them in
@@ -76,6 +77,11 @@ struct log_full_at {
     struct log_id id;
 };
 
+struct log_counted {
+    struct log_lane lane;
+    struct log_id id;
+};
+
 /* A shard that is missing in Redis. */
 struct log_lost {
     uint64_t generation; /* another one than the slot has: none is */
@@ -90,8 +96,10 @@ struct log_generation {
     struct writer_token writer; /* who may write its shards; number 0: nobody yet */
     struct log_folded folded[LOG_LANES_MAX];
     struct log_full_at full[LOG_LANES_MAX];
-    uint64_t keys;    /* that were new, up to `folded` or less far */
+    uint64_t keys;    /* that were new, up to log_view_counted() */
     uint64_t keys_of; /* the generation that they are of; another one than shape.number: keys is 0 */
+    unsigned counted_lanes;
+    struct log_counted counted[LOG_LANES_MAX];
     struct log_lost lost;
 };
 
@@ -173,6 +181,9 @@ bool log_view_is_full(const struct log_view *v, const struct log_generation *g, 
 /* True if @g's shards hold all entries of @lane up to @g->folded[lane]: the position is in the lane that the
  * view has now. */
 bool log_view_is_folded(const struct log_view *v, const struct log_generation *g, unsigned lane);
+
+/* Up to where in @lane @g->keys were counted: `folded` or behind it. */
+struct log_id log_view_counted(const struct log_view *v, const struct log_generation *g, unsigned lane);
 
 /* "<number> <random part, 16 hexadecimal digits>" */
 void log_token_text(const struct writer_token *t, char out[LOG_TOKEN_TEXT_MAX]);

@@ -91,7 +91,27 @@ static enum err parse_full(struct log_view *v, const struct view_field *f, const
     return ERR_OK;
 }
 
-/* "keys<slot>=<generation> <n>": of a generation that had the slot before they say nothing. */
+/* " <lane number>:<era> <id>", again and again */
+static bool parse_counted(struct log_generation *g, const char *text, size_t length)
+{
+    const char *end = text + length;
+    while (text < end) {
+        const char *first = text + 1, *blank = memchr(first, ' ', (size_t)(end - first));
+        const char *next = blank == NULL ? NULL : memchr(blank + 1, ' ', (size_t)(end - blank - 1));
+        struct log_counted *out = &g->counted[g->counted_lanes];
+        next = next == NULL ? end : next;
+        if (blank == NULL || g->counted_lanes == LOG_LANES_MAX ||
+            !log_view_parse_lane(&out->lane, first, (size_t)(blank - first)) ||
+            !log_id_parse(&out->id, blank + 1, (size_t)(next - blank - 1)))
+            return false;
+        g->counted_lanes++;
+        text = next;
+    }
+    return true;
+}
+
+/* "keys<slot>=<generation> <n>[ <lane number>:<era> <id>...]": of a generation that had the slot before they
+ * say nothing. */
 static enum err parse_keys(struct log_view *v, const struct view_field *f, const char *name, size_t length,
                            struct error *e)
 {
@@ -99,8 +119,12 @@ static enum err parse_keys(struct log_view *v, const struct view_field *f, const
     if (length != 1 || !log_view_is_bit(name, 1))
         return ERR_OK;
     struct log_generation *out = &v->slot[*name == '1'];
-    if (!parse_numbered(f, &out->keys_of, &text, &length) || !number_u64(text, length, &out->keys))
-        return log_view_damaged(e, f, "not \"<generation> <keys>\"");
+    if (!parse_numbered(f, &out->keys_of, &text, &length))
+        return log_view_damaged(e, f, "not \"<generation> <keys>...\"");
+    const char *blank = memchr(text, ' ', length);
+    size_t first = blank == NULL ? length : (size_t)(blank - text);
+    if (!number_u64(text, first, &out->keys) || !parse_counted(out, text + first, length - first))
+        return log_view_damaged(e, f, "not \"<generation> <keys>[ <lane number>:<era> <id>...]\"");
     return ERR_OK;
 }
 

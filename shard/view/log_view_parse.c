@@ -262,6 +262,7 @@ static enum err check(const struct log_view *v, struct error *e)
 static void clear(struct log_generation *g)
 {
     g->shape.number = g->next.number = g->keys = g->keys_of = g->lost.generation = 0;
+    g->counted_lanes = 0;
     for (unsigned lane = 0; lane < LOG_LANES_MAX; lane++)
         g->folded[lane].lane_number = g->full[lane].generation = 0;
 }
@@ -270,7 +271,7 @@ static void clear(struct log_generation *g)
 static void drop_foreign(struct log_generation *g)
 {
     if (g->keys_of != g->shape.number)
-        g->keys = 0;
+        g->keys = g->counted_lanes = 0;
     if (g->next.number != g->shape.number)
         g->next.number = 0;
 }

@@ -223,6 +223,11 @@ static enum err write_empty(struct lost_work *w, const struct header *h, struct 
 
 /* --- all shards --- */
 
+static enum err tend(const struct lost_work *w, struct error *e)
+{
+    return w->tend == NULL ? ERR_OK : w->tend(w->tend_arg, e);
+}
+
 /* A shard that is missing, and is whole in memory: its stamp. */
 struct again {
     unsigned layer;
@@ -235,6 +240,8 @@ static enum err blank_some(struct lost_work *w, unsigned layer, uint32_t first, 
 {
     enum found found[LOOKS] = {IS_THERE};
     enum err code = look(w, layer, first, count, found, e);
+    if (code == ERR_OK)
+        code = tend(w, e);
     for (uint32_t i = 0; i < count && code == ERR_OK; i++) {
         struct header h = header_of(w, layer, first + i);
         uint32_t stamp = w->resident == NULL ? 1 : bitmap_stamp(w->resident->layer[layer], first + i);
@@ -303,6 +310,8 @@ static enum err write_again(struct lost_work *w, const struct again *again, uint
         code = write_one(w, &again[i], b, &whole, e);
         w->missing -= whole;
         w->made += whole;
+        if (code == ERR_OK)
+            code = tend(w, e);
     }
     free(b);
     return code;

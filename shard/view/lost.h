@@ -44,8 +44,11 @@ struct lost_work {
     struct fold *fold; /* has drawn a token */
     const struct generation *shape;
     const struct placement *placement;
-    struct resident *resident;            /* NULL: what is missing is made empty */
-    const struct log_lost *named;         /* what the view says: looked at wholly; NULL: nothing */
+    struct resident *resident;    /* NULL: what is missing is made empty */
+    const struct log_lost *named; /* what the view says: looked at wholly; NULL: nothing */
+    enum err (*tend)(void *arg,
+                     struct error *e); /* called between shards; an error ends it; NULL: nothing is */
+    void *tend_arg;
     uint64_t made, missing;               /* out: shards */
     struct log_lost left[LOST_NAMED_MAX]; /* out: the first of those that are missing still */
     unsigned left_count;

@@ -9,7 +9,6 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-#include <event2/event.h>
 #include "base/clock.h"
 #include "base/info.h"
 #include "bench.h"
@@ -251,11 +250,6 @@ static void server_trust(struct server *s)
     freeReplyObject(reply);
 }
 
-static void on_done(void *base)
-{
-    (void)event_base_loopbreak(base);
-}
-
 struct loaded {
     double speed;      /* MB/s by the clock */
     double own, redis; /* MB a second of processor, of this thread and of the server */
@@ -273,14 +267,11 @@ static double redis_cpu(struct server *s)
     return seconds;
 }
 
-static struct loaded load(struct server *s, const struct geometry *g, bool by_store)
+static struct loaded load(struct server *s, const struct geometry *g)
 {
     struct error e = {""};
     struct budget budget;
     struct resident *r = NULL;
-    struct load_stream *stream = NULL;
-    struct event_base *base = event_base_new();
-    struct store *store = store_new(base, &s->nodes, LOAD_MS, NULL);
     budget_init(&budget, UINT64_MAX);
     must(resident_new(&r, mix, 1, &budget, &e), &e);
     must(resident_add_layer(r, g, TAG, &e), &e);
@@ -296,10 +287,7 @@ static struct loaded load(struct server *s, const struct geometry *g, bool by_st
     uint64_t begun = clock_mono_us();
     double processor = processor_ns();
     must(load_begin(&l, &e), &e);
-    if (!by_store)
-        load_by_link(&l, s->link);
-    else if (load_stream_start(&stream, &l, store, LOAD_WINDOW, on_done, base))
-        (void)event_base_dispatch(base);
+    load_by_link(&l, s->link);
     if (load_end(&l) != g->shards)
         must(ERR_LOST, &(struct error){"not all shards were loaded"});
     double megabytes = (double)geometry_bytes(g) / 1e6;
@@ -307,8 +295,6 @@ static struct loaded load(struct server *s, const struct geometry *g, bool by_st
                             .own = megabytes / ((processor_ns() - processor) / 1e9),
                             .redis = megabytes / (redis_cpu(s) - redis)};
     resident_free(r);
-    store_free(store);
-    event_base_free(base);
     return loaded;
 }
 
@@ -317,28 +303,24 @@ static void measure_load(uint64_t bytes)
     static struct server s;
     struct geometry g;
     struct error e = {""};
-    struct samples speed[2] = {0}, own[2] = {0}, redis[2] = {0};
+    struct samples speed = {0}, own = {0}, redis = {0};
     char title[96];
     must(geometry_plan(&g, (uint64_t)((double)bytes * 8 / 15.3), rate, SHARD_BYTES_DEFAULT, &e), &e);
     server_start(&s);
     server_fill(&s, &g);
     server_trust(&s);
-    for (int round = 0; round < ROUNDS; round++)
-        for (int by_store = 0; by_store < 2; by_store++) {
-            struct loaded one = load(&s, &g, by_store == 1);
-            samples_add(&speed[by_store], one.speed);
-            samples_add(&own[by_store], one.own);
-            samples_add(&redis[by_store], one.redis);
-        }
+    for (int round = 0; round < ROUNDS; round++) {
+        struct loaded one = load(&s, &g);
+        samples_add(&speed, one.speed);
+        samples_add(&own, one.own);
+        samples_add(&redis, one.redis);
+    }
     (void)snprintf(title, sizeof(title), "Loading %.0f MiB in %u shards from one Redis",
                    (double)geometry_bytes(&g) / (1 << 20), g.shards);
     table_heading(title, "");
-    table_target("by a job", samples_median(&speed[0]), "MB/s", false, 300);
-    table_target("on an event loop", samples_median(&speed[1]), "MB/s", false, 300);
-    for (int i = 0; i < 2; i++)
-        (void)printf("          a second of processor loads, %-37s %9.2f MB here, %.2f MB in Redis\n",
-                     i == 0 ? "by a job:" : "on an event loop:", samples_median(&own[i]),
-                     samples_median(&redis[i]));
+    table_target("by a job", samples_median(&speed), "MB/s", false, 300);
+    (void)printf("          a second of processor loads %9.2f MB here, %.2f MB in Redis\n",
+                 samples_median(&own), samples_median(&redis));
     link_free(s.link);
     temp_redis_fini(&s.redis);
 }

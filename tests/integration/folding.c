@@ -255,11 +255,16 @@ uint64_t folding_missing(uint64_t first, uint64_t last)
     return n;
 }
 
+const char *folding_field(const char *name)
+{
+    struct key_name key;
+    names_filter_key(&folding_names, "view", &key);
+    return servers_text(&folding_servers, 0, "HGET %b %s", key.text, key.length, name);
+}
+
 uint64_t folding_folded(void)
 {
-    struct key_name name;
-    names_filter_key(&folding_names, "view", &name);
-    const char *text = servers_text(&folding_servers, 0, "HGET %b folded0.0", name.text, name.length);
+    const char *text = folding_field("folded0.0");
     const char *blank = strchr(text, ' ');
     return blank == NULL ? 0 : strtoull(blank, NULL, 10);
 }

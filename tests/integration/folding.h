@@ -60,6 +60,8 @@ void folding_folds(struct folding_member *p, uint64_t position);
 
 /* How many of the keys [first, last) a member misses that loads what Redis has. */
 uint64_t folding_missing(uint64_t first, uint64_t last);
+/* A field of the view, until the next command. */
+const char *folding_field(const char *name);
 /* The position that is stored. */
 uint64_t folding_folded(void);
 /* Commands that the node has executed; those that write into shards. */

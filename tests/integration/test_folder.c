@@ -60,6 +60,76 @@ static void test_fold__of_one_that_was_taken_over_is_refused_and_kept(void **sta
     gives(ERR_FENCED, folding_fold_to(&folding_member[1], 2000, &e), e);
 }
 
+struct counts {
+    unsigned calls;
+    uint64_t applied, era;
+};
+
+/* As if an entry came behind the positions that it notes. */
+static bool count(void *arg, const struct folder *f, struct log_counted *at, unsigned lanes, uint64_t *keys)
+{
+    struct counts *c = arg;
+    (void)f;
+    assert_int_equal(lanes, 1);
+    c->calls++;
+    *at = (struct log_counted){{1, c->era}, {c->applied, 0}};
+    *keys = c->applied;
+    folding_apply(&folding_member[0], c->applied, c->applied + ENTRY_KEYS);
+    c->applied += ENTRY_KEYS;
+    return true;
+}
+
+/* Who loads cannot tell any more which keys of a page are new. */
+static void test_fold__stores_how_many_keys_there_are_before_their_pages(void **state)
+{
+    struct counts c = {.applied = 4000, .era = ERA + 1};
+    struct error e = {""};
+    struct folder *f = &folding_member[0].folder;
+    char text[80];
+    (void)state;
+    folding_load(&folding_member[0]);
+    folding_folds(&folding_member[0], 0); /* takes over */
+    folding_apply(&folding_member[0], 0, 4000);
+    uint64_t before = folding_writes();
+    f->count = count;
+    f->tend_arg = &c;
+    gives(ERR_FENCED, folding_fold_to(&folding_member[0], 4000, &e), e); /* the view does not take them */
+    assert_int_equal(folding_writes(), before);
+    c.era = ERA;
+    folding_folds(&folding_member[0], c.applied);
+    assert_int_equal(c.calls, 2);
+    uint64_t counted = c.applied - ENTRY_KEYS;
+    (void)snprintf(text, sizeof(text), "%d %llu 1:%016x %llu-0", GENERATION, (unsigned long long)counted, ERA,
+                   (unsigned long long)counted);
+    assert_string_equal(folding_field("keys0"), text);
+    assert_true(folding_missing(counted, c.applied) > ENTRY_KEYS * 9 / 10);
+    f->count = NULL; /* fewer than were counted */
+    folding_folds(&folding_member[0], c.applied);
+    assert_string_equal(folding_field("keys0"), text);
+    assert_int_equal(folding_missing(0, c.applied), 0);
+}
+
+/* More than are looked for in Redis at once; many of them again. */
+static void test_count__of_many_keys_that_came_while_shards_were_loaded(void **state)
+{
+    enum { FOLDED = 2000, TOLD = 3000, MANY = 300000 };
+    const struct log_id from[LOG_LANES_MAX] = {{TOLD, 0}}, to[LOG_LANES_MAX] = {{MANY, 0}};
+    struct folding_member *whole = &folding_member[0], *loading = &folding_member[1];
+    struct error e = {""};
+    uint64_t keys;
+    (void)state;
+    folding_load(whole);
+    folding_apply(whole, 0, TOLD);
+    uint64_t told = resident_keys(whole->resident);
+    folding_apply(whole, TOLD, MANY);
+    folding_apply(loading, 0, FOLDED);
+    folding_folds(loading, FOLDED); /* Redis has some */
+    folding_apply(loading, FOLDED, MANY);
+    must(folder_count(&loading->folder, from, to, &keys, &e), e);
+    assert_true(keys > 1000);
+    assert_int_equal(keys, resident_keys(whole->resident) - told);
+}
+
 /* Entries of the keys [0, 1000), once; how many of them were new. */
 struct late_entries {
     struct folding_member *member;
@@ -453,6 +523,8 @@ int main(void)
         FOLDER_TEST(test_fold__of_nothing_new_by_one_that_was_taken_over_is_refused),
     };
     const struct CMUnitTest single[] = {
+        FOLDER_TEST(test_fold__stores_how_many_keys_there_are_before_their_pages),
+        FOLDER_TEST(test_count__of_many_keys_that_came_while_shards_were_loaded),
         FOLDER_TEST(test_fold__brings_what_was_applied_to_redis),
         FOLDER_TEST(test_fold__draws_a_new_token_after_a_broken_connection),
         FOLDER_TEST(test_fold__writes_what_the_overlay_has_of_shards_that_are_not_there),

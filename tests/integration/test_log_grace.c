@@ -179,7 +179,7 @@ static void test_forget__ends_its_writer(void **state)
     must(fold_draw(&f, 1, &e), e);
     must(forget(LOG_OLD, &e), e);
     log_lane(&lane, &at);
-    gives(ERR_FENCED, fold_store(&f, 0, 1, lane.era, &at, 1, NULL, &needed, &over_hold, &e), e);
+    gives(ERR_FENCED, fold_store(&f, 0, 1, lane.era, &at, 1, &needed, &over_hold, &e), e);
     gives(ERR_NOT_FOUND, fold_draw(&f, 1, &e), e);
     fold_fini(&f);
 }

@@ -575,16 +575,17 @@ static void test_full__is_the_same_for_all_by_the_log(void **state)
     struct met ignored = {.full = {.generation = 0}};
     enum tail_state tail = TAIL_LOST;
     must(lane_read(w.link, &lane, &at, meet, &ignored, &tail, &e), e);
-    uint64_t keys = 3000;
-    must(fold_store(&f, 0, 1, w.view.lane[0].era, &at, 1, &keys, &needed, &over_hold, &e), e);
-    keys = 2000; /* they only go up */
-    must(fold_store(&f, 0, 1, w.view.lane[0].era, &at, 1, &keys, &needed, &over_hold, &e), e);
+    const struct log_counted counted = {w.view.lane[0], at.id}, earlier = {w.view.lane[0], first.id};
+    must(fold_count(&f, &counted, 1, 3000, &e), e);
+    must(fold_count(&f, &earlier, 1, 2000, &e), e); /* they only go up */
+    must(fold_store(&f, 0, 1, w.view.lane[0].era, &at, 1, &needed, &over_hold, &e), e);
     add_entries(2);
     m = reads_from(&at);
     assert_int_equal(m.before, 0);
     assert_int_equal(m.behind, 2);
     assert_true(log_view_is_full(&w.view, &w.view.slot[1], 0));
     assert_int_equal(w.view.slot[1].keys, 3000);
+    assert_int_equal(log_id_compare(log_view_counted(&w.view, &w.view.slot[1], 0), at.id), 0);
     m = reads_from(&first); /* and who begins before it meets it where it is */
     assert_int_equal(m.before, 4);
     assert_int_equal(m.behind, 9);
@@ -593,6 +594,7 @@ static void test_full__is_the_same_for_all_by_the_log(void **state)
     struct log_lane other = w.view.lane[0];
     other.era++;
     gives(ERR_FENCED, full_store(&f, 0, other, second, &e), e);
+    gives(ERR_FENCED, fold_count(&f, &(struct log_counted){other, second}, 1, 4000, &e), e);
     w.view.lane[0].era++;
     assert_false(log_view_is_full(&w.view, &w.view.slot[1], 0));
     w.view.lane[0].era--;
@@ -605,6 +607,7 @@ static void test_full__is_the_same_for_all_by_the_log(void **state)
     fold_init(&next, w.link, &w.names, 1);
     must(fold_draw(&next, 0, &e), e);
     gives(ERR_FENCED, full_store(&f, 0, w.view.lane[0], first.id, &e), e);
+    gives(ERR_FENCED, fold_count(&f, &counted, 1, 4000, &e), e);
     fold_fini(&next);
     fold_fini(&f);
 }

@@ -11,7 +11,15 @@
 #include "shard/request/log_filter_internal.h"
 #include "shard/view/view_load.h"
 
-enum { REPLY_MS = 5000, MEMBERS = 3, EACH = 4000, BATCH = 100, ROWS = 3000, WAIT_US = 20 * 1000 * 1000 };
+enum {
+    SHARDS_MAX = 4096,
+    REPLY_MS = 5000,
+    MEMBERS = 3,
+    EACH = 4000,
+    BATCH = 100,
+    ROWS = 3000,
+    WAIT_US = 20 * 1000 * 1000
+};
 
 static struct log_member member[MEMBERS];
 
@@ -178,6 +186,75 @@ static void test_a_process_that_opens_late__counts_what_came_before(void **state
     log_member_close(&late);
 }
 
+static uint64_t counted_late(void)
+{
+    struct error e = {""};
+    struct log_member late;
+    const struct log_member_options o = {.nodes = &on.nodes,
+                                         .names = &on.names,
+                                         .memory = UINT64_MAX,
+                                         .timeout_ms = REPLY_MS,
+                                         .retain_us = WAIT_US,
+                                         .look_interval_us = 100 * 1000};
+    must(log_member_open(&late, &o, &e), e);
+    assert_int_equal(log_member_count(&late, 0, BATCH, KEY_PRESENT), BATCH);
+    uint64_t keys = counted_by(&late);
+    keys += log_member_added(&late, 40 * EACH, BATCH); /* and goes on from there */
+    assert_int_equal(counted_by(&late), keys);
+    log_member_close(&late);
+    return keys - BATCH;
+}
+
+static redisReply *asks(const char *what, const char *key, size_t length, const char *field)
+{
+    redisReply *r = client_command(&on.client, what, key, length, field);
+    assert_true(r != NULL && r->type == REDIS_REPLY_STRING);
+    return r;
+}
+
+/* It has stored how many keys there are, and written half of the shards. */
+static void test_a_folder_that_dies_before_it_stores_positions__has_counted(void **state)
+{
+    (void)state;
+    struct key_name view, *shard = calloc(SHARDS_MAX, sizeof(*shard));
+    redisReply *folded[2], **bytes = calloc(SHARDS_MAX, sizeof(*bytes));
+    char name[LOG_FOLDED_NAME_MAX];
+    uint64_t keys = log_member_added(&member[0], 0, EACH);
+    all_have(keys);
+    log_member_pause(&member[0]);
+    const struct log_generation *g = &on.view->slot[on.view->current];
+    unsigned shards = g->shape.layers[0].geometry.shards;
+    assert_in_range(shards, 2, SHARDS_MAX);
+    names_filter_key(&on.names, "view", &view);
+    for (unsigned i = 0; i < 2; i++) {
+        log_folded_name(on.view->current, i, name);
+        folded[i] = asks("HGET %b %s", view.text, view.length, name);
+    }
+    for (unsigned i = 0; i < shards; i += 2) {
+        names_log_shard(&on.names, (struct shard_id){g->shape.number, 0, i}, &shard[i]);
+        bytes[i] = asks("GET %b", shard[i].text, shard[i].length, NULL);
+    }
+    log_member_go_on(&member[0]);
+    keys += log_member_added(&member[1], EACH / 2, EACH); /* half of them again */
+    all_have(keys);
+    log_member_pause(&member[0]);
+    for (unsigned i = 0; i < 2; i++) {
+        log_folded_name(on.view->current, i, name);
+        freeReplyObject(client_command(&on.client, "HSET %b %s %b", view.text, view.length, name,
+                                       folded[i]->str, folded[i]->len));
+        freeReplyObject(folded[i]);
+    }
+    for (unsigned i = 0; i < shards; i += 2) {
+        freeReplyObject(client_command(&on.client, "SET %b %b", shard[i].text, shard[i].length, bytes[i]->str,
+                                       bytes[i]->len));
+        freeReplyObject(bytes[i]);
+    }
+    free(shard);
+    free(bytes);
+    assert_int_equal(counted_late(), keys);
+    log_member_go_on(&member[0]);
+}
+
 /* Whatever a process has counted: from the view's positions on it counts as the view does. */
 static void test_a_count_that_was_wrong__is_put_right_by_the_view(void **state)
 {
@@ -239,6 +316,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         KEYS_TEST(test_three_processes__count_alike),
         KEYS_TEST(test_a_process_that_opens_late__counts_what_came_before),
+        KEYS_TEST(test_a_folder_that_dies_before_it_stores_positions__has_counted),
         KEYS_TEST(test_a_count_that_was_wrong__is_put_right_by_the_view),
         KEYS_TEST(test_a_generation_that_was_built__has_its_keys),
     };

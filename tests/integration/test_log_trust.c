@@ -20,7 +20,7 @@ static int setup(void **state)
                                       .rows = 100,
                                       .capacity = 1000,
                                       .rate = "0.01",
-                                      .service = "check_interval = 200ms\ntimeout = 10s\n",
+                                      .service = "check_interval = 200ms\ntimeout = 15s\n",
                                       .redis_lines = "shard_bytes = 4KiB\n"};
     struct error e = {""};
     if (fixture_start(&f, &o) != 0)

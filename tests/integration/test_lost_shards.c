@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "shard/request/log_filter_internal.h"
 #include "shard/view/lost.h"
+#include "shard/view/remove.h"
 #include "shard/view/view_load.h"
 
 enum {
@@ -23,6 +24,7 @@ enum {
 
 static struct log_member member[MEMBERS];
 static unsigned opened;
+static uint64_t look_us;      /* of members that are opened; 0: as they are */
 static struct key_name shard; /* the one that is lost */
 
 static const struct log_view *stored(void)
@@ -42,6 +44,7 @@ static struct log_member *open_member(uint64_t memory, bool folds)
                                          .timeout_ms = REPLY_MS,
                                          .retain_us = RETAIN_US,
                                          .writer_grace_us = GRACE_US,
+                                         .look_interval_us = look_us,
                                          .folds = folds};
     must(log_member_open(m, &o, &e), e);
     return m;
@@ -109,6 +112,8 @@ static int set_up(void **state)
     struct error e = {""};
     (void)state;
     opened = 0;
+    look_us = 0;
+    shard = (struct key_name){.length = 0}; /* a text */
     must(client_ok(&on.client, &e, "FLUSHALL"), e);
     must(names_init(&on.names, "tb", "f", 1, &e), e);
     must(log_member_make(on.link, &on.names, 100000, 1, 32768, &e), e);
@@ -208,6 +213,85 @@ static void test_a_check_of_a_lost_shard__waits_for_it(void **state)
     assert_true(log_member_count(b, ALL, ALL, KEY_ABSENT) > ALL - 10);
     wait_until(is_not_lost);
     all_is_there();
+}
+
+/* It answers from memory, and has added nothing: it reads the view now and then, and nothing else. */
+static void test_a_shard_that_only_an_idle_process_has__comes_back(void **state)
+{
+    (void)state;
+    look_us = 300 * 1000;
+    struct log_member *idle = open_member(UINT64_MAX, true), *a = open_member(0, true);
+    load(idle);
+    add(a, 0, ALL);
+    wait_until(is_folded);
+    assert_int_equal(log_member_count(idle, 0, ALL, KEY_PRESENT), ALL);
+    log_member_close(a);
+    opened--;
+    assert_int_equal(stored()->writer_count, 0);
+    assert_int_equal(command("DEL %b", NULL), 1);
+    assert_int_equal(log_member_count(idle, 0, ALL, KEY_PRESENT), ALL); /* nobody needs the shard */
+    assert_false(is_there());
+    struct log_member *b = open_member(0, true);
+    add(b, 0, ALL); /* a writer: it reads the view more often */
+    assert_true(is_there());
+    wait_until(is_not_lost);
+    assert_false(is_degraded());
+    assert_int_equal(log_member_count(b, 0, ALL, KEY_PRESENT), ALL);
+    all_is_there();
+}
+
+/* Doubt @m, now that it writes; returns how often it has answered before all was there. */
+static unsigned doubted(const struct log_member *m)
+{
+    struct error e = {""};
+    struct roll r;
+    unsigned answers = 0;
+    uint64_t doubted = 0;
+    roll_init(&r, on.link, &on.names, m->filter->writer);
+    while (!is_not_lost()) {
+        const struct log_writer *w = log_view_writer(on.view, m->filter->writer);
+        assert_non_null(w);
+        answers += doubted != 0 && w->registration > doubted;
+        if (w->in_doubt)
+            continue;
+        doubted = w->registration;
+        enum err code = remove_doubt(&r, w, &e);
+        assert_true(code == ERR_OK || code == ERR_FENCED || code == ERR_NOT_FOUND);
+    }
+    roll_fini(&r);
+    return answers;
+}
+
+/* It reads no view meanwhile, and is asked whether it is there. */
+static void test_a_writer_that_makes_many_shards_again__says_that_it_is_there(void **state)
+{
+    struct error e = {""};
+    uint8_t answers[1];
+    (void)state;
+    must(client_ok(&on.client, &e, "FLUSHALL"), e);
+    must(names_init(&on.names, "tb", "f", 1, &e), e);
+    must(log_member_make(on.link, &on.names, 2000000, 1, 1024, &e), e);
+    struct log_member *a = open_member(UINT64_MAX, false);
+    look_us = 1000 * 1000;
+    struct log_member *b = open_member(0, false);
+    load(a);
+    add(a, 0, ALL / 2);
+    const struct log_view *v = stored();
+    const struct generation *g = &v->slot[v->current].shape;
+    for (uint32_t s = 0; s < g->layers[0].geometry.shards; s++) {
+        struct key_name name;
+        names_log_shard(&on.names, (struct shard_id){g->number, 0, s}, &name);
+        freeReplyObject(client_command(&on.client, "DEL %b", name.text, name.length));
+        if (s == 0)
+            shard = name;
+    }
+    const struct log_lost lost = {.generation = g->number};
+    must(lost_say(on.link, &on.names, &lost, &e), e);
+    wait_until(is_there);
+    assert_true(doubted(a) > 1);
+    assert_false(is_degraded());
+    enum err code = log_member_ask(b, false, (const uint64_t[]){1}, 1, answers, &e);
+    assert_true(code == ERR_OK && answers[0] == KEY_PRESENT);
 }
 
 /* Whoever made it again stopped: its end is blank. */
@@ -465,6 +549,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_a_lost_shard__comes_back_from_the_folders_memory),
         TEST(test_a_shard_that_the_folder_has_not__is_made_by_who_has_it),
+        TEST(test_a_shard_that_only_an_idle_process_has__comes_back),
+        TEST(test_a_writer_that_makes_many_shards_again__says_that_it_is_there),
         TEST(test_a_check_of_a_lost_shard__waits_for_it),
         TEST(test_a_shard_that_was_made_half__is_made_again),
         TEST(test_a_shard_that_is_damaged__is_made_again),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Shards are loaded from real servers, by a job and beside requests, while entries are applied. What is
+/* Shards are loaded from real servers, by a job, while entries are applied. What is
  * missing, cut, of something else, or comes from a server that the view does not mean, is told of, and never
  * taken for zeros. */
 #include <setjmp.h>
@@ -11,7 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <event2/event.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include "base/clock.h"
 #include "base/info.h"
 #include "shard/block.h"
@@ -33,19 +34,16 @@ static struct fixture {
     struct names names;
     struct placement placement;
     struct link *link, *other; /* @other: none of its replies is under way while shards are loaded */
-    struct event_base *base;
-    struct store *store;
     struct budget budget;
     struct resident *r;
     uint8_t *shards;
-    bool by_store; /* how shards are loaded */
     struct load load;
     unsigned failures, fenced;
     uint32_t failed_shard;
     enum err code;
     char why[512];
     uint64_t applied; /* keys that were added by entries while shards were loaded */
-    bool done;
+    _Atomic bool done;
 } f;
 
 static struct key_hash hash_of(uint64_t key)
@@ -65,15 +63,11 @@ static int begin(void)
     enum err code = placement_resolve(&f.placement, &f.names, &generation, &f.nodes, &e);
     f.link = link_new(&f.nodes, LINK_MS, "test");
     f.other = link_new(&f.nodes, LINK_MS, "test");
-    f.base = event_base_new();
-    f.store = f.base == NULL ? NULL : store_new(f.base, &f.nodes, LINK_MS, NULL);
-    return code == ERR_OK && f.link != NULL && f.other != NULL && f.store != NULL ? 0 : -1;
+    return code == ERR_OK && f.link != NULL && f.other != NULL ? 0 : -1;
 }
 
 static void end(void)
 {
-    store_free(f.store);
-    event_base_free(f.base);
     link_free(f.link);
     link_free(f.other);
 }
@@ -206,9 +200,8 @@ static void on_failed(void *arg, uint32_t shard, enum err code, const char *why)
     (void)snprintf(f.why, sizeof(f.why), "%s", why);
 }
 
-static void prepare(bool by_store)
+static void prepare(void)
 {
-    f.by_store = by_store;
     f.failures = 0;
     f.fenced = 0;
     f.changes = false;
@@ -241,25 +234,21 @@ static void finish(void)
     free(f.shards);
 }
 
-static void on_done(void *arg)
+/* Keys from KEYS on are applied while the pieces come. */
+static void *apply(void *arg)
 {
-    f.done = true;
-    (void)event_base_loopbreak(arg);
-}
-
-/* Keys from KEYS on are applied, one a turn, while the pieces come. */
-static void apply_next(void)
-{
-    struct key_hash h = hash_of(KEYS + f.applied);
     uint8_t added;
-    f.applied++;
-    assert_int_equal(resident_apply(f.r, 0, (struct log_id){f.applied, 0}, &h, 1, &added, NULL), ERR_OK);
+    while (!f.done) {
+        struct key_hash h = hash_of(KEYS + f.applied++);
+        if (resident_apply(f.r, 0, (struct log_id){f.applied, 0}, &h, 1, &added, NULL) != ERR_OK)
+            return &f;
+    }
+    return arg;
 }
 
 /* Load all shards and end; returns how many are in memory then. */
 static uint32_t load_all(void)
 {
-    struct load_stream *stream = NULL;
     f.load = (struct load){.resident = f.r,
                            .names = &f.names,
                            .placement = &f.placement,
@@ -270,15 +259,7 @@ static uint32_t load_all(void)
                            .count = g.shards,
                            .failed = on_failed};
     assert_int_equal(load_begin(&f.load, NULL), ERR_OK);
-    f.done = false;
-    if (!f.by_store)
-        load_by_link(&f.load, f.link);
-    else
-        assert_true(load_stream_start(&stream, &f.load, f.store, 3, on_done, f.base));
-    while (f.by_store && !f.done) {
-        apply_next();
-        assert_true(event_base_loop(f.base, EVLOOP_ONCE) >= 0);
-    }
+    load_by_link(&f.load, f.link);
     return load_end(&f.load);
 }
 
@@ -297,10 +278,8 @@ static uint32_t shard_of(uint64_t key)
     return p.shard;
 }
 
-static void loads_whole(bool by_store)
+static void has_all(void)
 {
-    prepare(by_store);
-    assert_int_equal(load_all(), g.shards);
     assert_int_equal(f.failures, 0);
     for (uint64_t key = 0; key < KEYS + f.applied; key++)
         assert_int_equal(look(key), RESIDENT_PRESENT);
@@ -316,7 +295,9 @@ static void loads_whole(bool by_store)
 static void test_load__brings_all_shards_into_memory(void **state)
 {
     (void)state;
-    loads_whole(false);
+    prepare();
+    assert_int_equal(load_all(), g.shards);
+    has_all();
 }
 
 /* Of all loads of the process together. It is slower than what the thread gives way for: the rest is loaded
@@ -324,7 +305,7 @@ static void test_load__brings_all_shards_into_memory(void **state)
 static void test_load__asks_for_no_more_than_the_rate(void **state)
 {
     (void)state;
-    prepare(false);
+    prepare();
     f.budget.load_rate = 4000000;
     uint64_t began = clock_mono_us(), paid = geometry_bytes(&g) - BUDGET_LOAD_BURST - LOAD_PIECE;
     assert_int_equal(load_all(), g.shards);
@@ -334,11 +315,22 @@ static void test_load__asks_for_no_more_than_the_rate(void **state)
     finish();
 }
 
-static void test_load_stream__brings_all_shards_into_memory_while_entries_are_applied(void **state)
+static void test_load__brings_all_shards_into_memory_while_entries_are_applied(void **state)
 {
+    pthread_t thread;
+    void *failed;
     (void)state;
-    loads_whole(true);
+    prepare();
+    f.budget.load_rate = 4000000; /* it takes a while */
+    f.done = false;
+    assert_int_equal(pthread_create(&thread, NULL, apply, NULL), 0);
+    uint32_t loaded = load_all();
+    f.done = true;
+    assert_int_equal(pthread_join(thread, &failed), 0);
+    assert_null(failed);
+    assert_int_equal(loaded, g.shards);
     assert_true(f.applied > 10);
+    has_all();
 }
 
 /* One shard fails, the others are loaded; nothing of it is "absent". */
@@ -355,14 +347,6 @@ static void fails(uint32_t shard, enum err code, const char *why)
         assert_true(shard_of(key) == shard ? look(key) == RESIDENT_UNKNOWN
                                            : key >= KEYS || look(key) == RESIDENT_PRESENT);
     finish();
-}
-
-static void each_way(void (*test)(void))
-{
-    for (int way = 0; way < 2; way++) {
-        prepare(way == 1);
-        test();
-    }
 }
 
 static void missing(void)
@@ -422,28 +406,35 @@ static void of_another_type(void)
 static void test_load__tells_of_a_shard_that_is_missing(void **state)
 {
     (void)state;
-    each_way(missing);
+    prepare();
+    missing();
 }
 
 static void test_load__tells_of_a_shard_that_was_cut(void **state)
 {
     (void)state;
-    each_way(cut);
+    prepare();
+    cut();
 }
 
 static void test_load__tells_of_a_block_without_its_tag(void **state)
 {
     (void)state;
-    each_way(without_a_tag);
+    prepare();
+    without_a_tag();
 }
 
 static void test_load__tells_of_a_shard_of_something_else(void **state)
 {
     (void)state;
-    each_way(of_another_generation);
-    each_way(of_a_later_writer);
-    each_way(of_a_later_format);
-    each_way(of_another_type);
+    prepare();
+    of_another_generation();
+    prepare();
+    of_a_later_writer();
+    prepare();
+    of_a_later_format();
+    prepare();
+    of_another_type();
 }
 
 /* The first node's shards, those with even numbers, do not count from some time on; the others do. What was
@@ -469,16 +460,12 @@ static void under_another_id(void)
     assert_int_equal(f.fenced, g.shards / 2);
 }
 
-/* Connections to it are dropped when they see what it is. */
 static void from_a_replica(void)
 {
     first_node_does("REPLICAOF 127.0.0.1 1");
-    loads_some(g.shards / 2, g.shards / 2, f.by_store ? "its node" : "its node is no master");
-    assert_in_range(f.fenced, f.by_store ? 0 : g.shards / 2, g.shards / 2);
+    loads_some(g.shards / 2, g.shards / 2, "its node is no master");
+    assert_int_equal(f.fenced, g.shards / 2);
     first_node_does("REPLICAOF NO ONE");
-    store_free(f.store); /* the next test does not wait until it tries again */
-    f.store = store_new(f.base, &f.nodes, LINK_MS, NULL);
-    assert_non_null(f.store);
 }
 
 /* What such a server says of a shard does not count either. */
@@ -504,20 +491,24 @@ static void while_it_is_loaded(void)
 static void test_load__counts_only_under_an_era_that_the_view_accepts(void **state)
 {
     (void)state;
-    each_way(under_another_id);
-    each_way(missing_under_another_id);
+    prepare();
+    under_another_id();
+    prepare();
+    missing_under_another_id();
 }
 
 static void test_load__counts_nothing_that_a_replica_says(void **state)
 {
     (void)state;
-    each_way(from_a_replica);
+    prepare();
+    from_a_replica();
 }
 
 static void test_load__counts_nothing_that_came_before_a_change_of_the_era_was_seen(void **state)
 {
     (void)state;
-    each_way(while_it_is_loaded);
+    prepare();
+    while_it_is_loaded();
 }
 
 /* --- a cluster whose slots move --- */
@@ -564,10 +555,10 @@ static void loads_all_but(unsigned node)
 }
 
 /* The first command on it is answered MOVED. */
-static void moved(bool by_store, const unsigned *without)
+static void moved(const unsigned *without)
 {
     struct error e = {""};
-    prepare(by_store);
+    prepare();
     slot_moves();
     if (temp_cluster_move(&f.cluster, slot, 1, from, to, 0, &e) != ERR_OK)
         fail_msg("%s", e.text);
@@ -575,11 +566,11 @@ static void moved(bool by_store, const unsigned *without)
 }
 
 /* Commands on it are answered ASK. */
-static void on_its_way(bool by_store, const unsigned *without)
+static void on_its_way(const unsigned *without)
 {
     struct error e = {""};
     unsigned keys = 0;
-    prepare(by_store);
+    prepare();
     slot_moves();
     if (temp_cluster_open(&f.cluster, slot, from, to, &e) != ERR_OK ||
         temp_cluster_migrate(&f.cluster, slot, from, to, 100, &keys, &e) != ERR_OK)
@@ -591,10 +582,8 @@ static void on_its_way(bool by_store, const unsigned *without)
 
 static void each_move(const unsigned *without)
 {
-    for (int way = 0; way < 2; way++) {
-        moved(way == 1, without);
-        on_its_way(way == 1, without);
-    }
+    moved(without);
+    on_its_way(without);
 }
 
 static void test_load__follows_a_shard_whose_slot_moves(void **state)
@@ -614,48 +603,11 @@ static void test_load__counts_a_shard_that_moved_under_the_era_of_its_new_node(v
 static void test_load__tells_of_shards_whose_node_is_away(void **state)
 {
     (void)state;
-    prepare(false);
+    prepare();
     temp_redis_kill(&f.redis[1]);
     assert_int_equal(load_all(), g.shards / 2);
     assert_int_equal(f.failures, g.shards / 2);
     assert_int_equal(f.code, ERR_UNREACHABLE);
-    resident_free(f.r);
-    assert_int_equal(resident_new(&f.r, MIX, 1, &f.budget, NULL), ERR_OK);
-    assert_int_equal(resident_add_layer(f.r, &g, TAG, NULL), ERR_OK);
-    f.by_store = true;
-    f.failures = 0;
-    assert_int_equal(load_all(), g.shards / 2);
-    assert_int_equal(f.failures, g.shards / 2);
-    assert_int_equal(f.code, ERR_UNREACHABLE);
-    finish();
-}
-
-static void test_load_stream_cancel__asks_for_nothing_more(void **state)
-{
-    (void)state;
-    struct load_stream *stream = NULL;
-    prepare(true);
-    f.done = false;
-    f.load = (struct load){.resident = f.r,
-                           .names = &f.names,
-                           .placement = &f.placement,
-                           .generation = GENERATION,
-                           .writer = writer,
-                           .eras = &f.eras,
-                           .piece_bytes = LOAD_PIECE,
-                           .count = g.shards,
-                           .failed = on_failed};
-    assert_int_equal(load_begin(&f.load, NULL), ERR_OK);
-    assert_true(load_stream_start(&stream, &f.load, f.store, 4, on_done, f.base));
-    load_stream_cancel(stream);
-    load_cancel(&f.load);
-    memset(&f.load, 0, sizeof(f.load));
-    const struct timeval moment = {.tv_usec = 200000};
-    assert_int_equal(event_base_loopexit(f.base, &moment), 0);
-    (void)event_base_dispatch(f.base);
-    assert_false(f.done);
-    assert_int_equal(f.failures, 0);
-    assert_int_equal(look(1), RESIDENT_UNKNOWN);
     finish();
 }
 
@@ -664,7 +616,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_load__brings_all_shards_into_memory),
         cmocka_unit_test(test_load__asks_for_no_more_than_the_rate),
-        cmocka_unit_test(test_load_stream__brings_all_shards_into_memory_while_entries_are_applied),
+        cmocka_unit_test(test_load__brings_all_shards_into_memory_while_entries_are_applied),
         cmocka_unit_test(test_load__tells_of_a_shard_that_is_missing),
         cmocka_unit_test(test_load__tells_of_a_shard_that_was_cut),
         cmocka_unit_test(test_load__tells_of_a_block_without_its_tag),
@@ -672,7 +624,6 @@ int main(void)
         cmocka_unit_test(test_load__counts_only_under_an_era_that_the_view_accepts),
         cmocka_unit_test(test_load__counts_nothing_that_a_replica_says),
         cmocka_unit_test(test_load__counts_nothing_that_came_before_a_change_of_the_era_was_seen),
-        cmocka_unit_test(test_load_stream_cancel__asks_for_nothing_more),
         cmocka_unit_test(test_load__tells_of_shards_whose_node_is_away),
     };
     const struct CMUnitTest moving[] = {

@@ -1,7 +1,6 @@
 -- Store up to where the shards of a generation hold a lane's entries, and say up to where the lane may be trimmed.
 -- KEYS: view. ARGV: slot, token of the caller, lane, the lane's number, id, position and how many layers had begun there,
--- era that it was read under, generation; maybe the generation's keys, up to the positions that are stored by now or less
--- far: they only go up.
+-- era that it was read under.
 -- Returns two ids, '' where all entries are needed: the least that a generation of the view or a build needs, and the
 -- same if builds are left alone. 0: the caller writes no more, the lane was replaced, or the view has left that era.
 -- A generation that is still being built, and not read, has the hold instead of a position.
@@ -26,12 +25,6 @@ redis.call('PERSIST', KEYS[1]) -- what follows a write runs at maxmemory, too
 local was = folded(ARGV[1])
 if not was or before(was, ARGV[5]) then
   redis.call('HSET', KEYS[1], 'folded' .. ARGV[1] .. '.' .. ARGV[3], ARGV[4] .. ' ' .. ARGV[6])
-end
-if ARGV[9] then
-  local of, keys = string.match(redis.call('HGET', KEYS[1], 'keys' .. ARGV[1]) or '', '^(%d+) (%d+)$')
-  if of ~= ARGV[8] or tonumber(keys) < tonumber(ARGV[9]) then
-    redis.call('HSET', KEYS[1], 'keys' .. ARGV[1], ARGV[8] .. ' ' .. ARGV[9])
-  end
 end
 local current = redis.call('HGET', KEYS[1], 'bloom_filter_current_index')
 local least

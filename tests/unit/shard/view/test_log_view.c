@@ -166,6 +166,10 @@ static void test_view__says_which_field_is_damaged(void **state)
         {"lane_nodes", "a:1,"},
         {"keys1", "3"},
         {"keys1", "3 x"},
+        {"keys1", "3 4 "},
+        {"keys1", "3 4 1:00000000000000e9"},
+        {"keys1", "3 4 1:00000000000000e9 5"},
+        {"keys1", "3 4 1:e9 5-1"},
         {"full1.0", "3 4:00000000000000e4"},
         {"full1.0", "3 4 1-1"},
         {"strays", "2"},
@@ -302,6 +306,36 @@ static void test_view__has_keys_marks_and_a_next_layer_of_its_own_generation(voi
     free(again);
 }
 
+/* Keys are counted up to positions of their own, as long as the view has these lanes and eras. */
+static void test_view__has_counted_keys_behind_what_is_folded(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct log_view *v = example(), *again = malloc(sizeof(*again));
+    static struct stored s;
+    char text[400];
+    int n = snprintf(text, sizeof(text), "3 77");
+    for (unsigned i = 0; i < v->lane_count; i++)
+        n += snprintf(text + n, sizeof(text) - (size_t)n, " %llu:%016llx %u-1",
+                      (unsigned long long)v->lane[i].number, (unsigned long long)v->lane[i].era, 2000000 * i);
+    s.count = 0;
+    log_view_format(v, store, &s);
+    store(&s, "keys1", text);
+    assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_OK);
+    const struct log_generation *g = &again->slot[1];
+    assert_int_equal(g->keys, 77);
+    for (unsigned i = 0; i < v->lane_count; i++)
+        assert_true(log_view_counted(again, g, i).ms == (i == 0 ? g->folded[0].position.id.ms : 2000000 * i));
+    again->lane[1].era++;
+    assert_int_equal(log_id_compare(log_view_counted(again, g, 2), g->folded[2].position.id), 0);
+    again->lane[1].era--;
+    replace(&s, "keys1", "3 77");
+    assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_OK);
+    assert_int_equal(log_id_compare(log_view_counted(again, g, 2), g->folded[2].position.id), 0);
+    free(v);
+    free(again);
+}
+
 /* A position in a lane that was replaced is no base for "absent". */
 static void test_view__is_folded_only_in_the_lane_it_has_now(void **state)
 {
@@ -400,6 +434,7 @@ int main(void)
         cmocka_unit_test(test_view__says_which_field_is_damaged),
         cmocka_unit_test(test_view__of_another_format_is_not_looked_at),
         cmocka_unit_test(test_view__says_where_lanes_lie),
+        cmocka_unit_test(test_view__has_counted_keys_behind_what_is_folded),
         cmocka_unit_test(test_view__has_keys_marks_and_a_next_layer_of_its_own_generation),
         cmocka_unit_test(test_view__is_folded_only_in_the_lane_it_has_now),
         cmocka_unit_test(test_view__has_the_writers_and_what_a_build_holds),
