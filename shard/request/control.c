@@ -16,7 +16,6 @@
 #include <string.h>
 #include "base/clock.h"
 #include "shard/request/idle.h"
-#include "shard/view/history.h"
 #include "shard/view/view_load.h"
 
 enum { RETRY_US = 20 * 1000, RETRY_DOUBLINGS = 3, LOADS_MAX = 4 };
@@ -194,7 +193,7 @@ static enum err is_replaced(struct control *c, bool *yes, bool *again, struct er
     if (code == ERR_OK && !*yes) {
         struct names names = f->names;
         names.incarnation = c->view->incarnation;
-        code = history_follow(c->link, &names, c->view, &said, again, e);
+        code = history_follow(c->link, &names, c->view, &said, &c->histories, again, e);
     }
     c->vouched = code == ERR_OK && !*yes && !*again;
     c->vouched_history = history;
@@ -225,7 +224,10 @@ static enum err load_view(struct control *c, bool *again, struct error *e)
         return gone(c, "the filter was deleted, and made anew", e);
     if (c->view->deleting)
         return gone(c, "the filter is being deleted", e);
-    if (c->view->version < c->version) {
+    /* Of another history it was degraded, and is made whole by a build. */
+    bool is_same =
+        c->histories.count == 0 || (c->view->history_count > 0 && c->view->history[0] == c->histories.id[0]);
+    if (c->view->version < c->version && is_same) {
         c->went_back = true;
         c->wrote_back = false;
     }
@@ -235,6 +237,7 @@ static enum err load_view(struct control *c, bool *again, struct error *e)
     }
     if (f->is_missing)
         set_missing(f, 0);
+    history_note(&c->histories, c->view);
     c->is_new |= c->view->version != c->version;
     c->version = c->view->version;
     code = make_lane_room(c, c->view->lane_count, e);

@@ -12,6 +12,7 @@
 #include "shard/view/due.h"
 #include "shard/view/folder.h"
 #include "shard/view/grow.h"
+#include "shard/view/history.h"
 #include "shard/view/remove.h"
 #include "shard/view/lag.h"
 #include "shard/view/lease.h"
@@ -55,9 +56,10 @@ struct control {
     bool forgotten;           /* no master has a registry any more, and the filter was not seen since */
     bool vouched;             /* since the look began: the registries name the view's incarnation, */
     uint64_t vouched_history; /* and this as its last history */
-    bool went_back;           /* a later one had been seen: what is in Redis is older than what was */
-    bool wrote_back;          /* and was written since, which the view knows */
-    bool is_full;             /* not all shards of the generation that is read have room in memory */
+    struct history_seen histories; /* of the last view */
+    bool went_back;                /* a later one had been seen: what is in Redis is older than what was */
+    bool wrote_back;               /* and was written since, which the view knows */
+    bool is_full;                  /* not all shards of the generation that is read have room in memory */
     bool is_behind; /* the readers went back, and nothing was read since: what is not folded is not known */
     unsigned failures;         /* calls that failed, one after the other */
     uint64_t looked_at, looks; /* when the view was read last, how often */

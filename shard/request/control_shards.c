@@ -41,7 +41,8 @@ struct held *control_held_of(const struct control *c, unsigned slot)
 {
     const struct generation *shape = &c->view->slot[slot].shape;
     struct held *h = c->filter->slot[slot];
-    return h != NULL && h->shape.number == shape->number && has_its_layers(shape, h) ? h : NULL;
+    bool same = h != NULL && h->shape.number == shape->number && h->shape.seed == shape->seed;
+    return same && has_its_layers(shape, h) ? h : NULL;
 }
 
 static enum err hold(struct control *c, unsigned slot, struct held **out, struct error *e)

@@ -2,6 +2,7 @@
 #include "shard/view/history.h"
 
 #include <inttypes.h>
+#include <string.h>
 #include "base/random.h"
 #include "shard/marks.h"
 #include "shard/script_call.h"
@@ -65,39 +66,84 @@ static enum err name_on_all(struct link *l, const struct names *names, const str
     return code;
 }
 
+void history_note(struct history_seen *seen, const struct log_view *v)
+{
+    seen->count = v->history_count;
+    memcpy(seen->id, v->history, sizeof(seen->id));
+}
+
+static bool has_seen(const struct history_seen *seen, uint64_t id)
+{
+    for (unsigned i = 0; i < seen->count; i++)
+        if (seen->id[i] == id)
+            return true;
+    return false;
+}
+
+/* *@out: this process has seen all that masters name, and home is a server that it does not know: so nothing
+ * was acknowledged that this process could not know of. */
+static enum err has_lived(struct link *l, const struct names *names, const struct log_view *v,
+                          const struct registry_said *said, const struct history_seen *seen, bool *out,
+                          struct error *e)
+{
+    struct lineages now;
+    *out = seen->count > 0;
+    for (unsigned i = 0; i < said->history_count; i++)
+        if (said->history[i].incarnation == v->incarnation)
+            *out &= said->history[i].id == 0 || has_seen(seen, said->history[i].id);
+    if (!*out)
+        return ERR_OK;
+    lineages_init(&now);
+    enum err code = link_look_at_lineages(l, NULL, &now, e);
+    const struct lineage *there = lineages_of_node(&now, link_name(l, link_home(l, names)));
+    *out = code == ERR_OK && there != NULL && there->id != 0 && !has_seen(seen, there->id);
+    lineages_fini(&now);
+    return code;
+}
+
 static enum err miss(struct link *l, const struct names *names, const struct log_view *v,
-                     const struct registry_said *said, struct error *e)
+                     const struct registry_said *said, const struct history_seen *seen, struct error *e)
 {
     struct script_call call = {.text = NULL};
     struct key_name view, record;
+    bool lived;
     long long result = 0;
+    enum err code = has_lived(l, names, v, said, seen, &lived, e);
+    if (code != ERR_OK)
+        return code;
     names_filter_key(names, "view", &view);
     names_filter_key(names, "build", &record);
     script_begin(&call, embedded_history_miss);
     script_key(&call, &view);
     script_key(&call, &record);
     script_incarnation(&call, v->incarnation);
-    script_incarnation(&call, random_u64() | 1);
+    script_incarnation(&call, lived ? 0 : random_u64() | 1);
     for (unsigned i = 0; i < said->history_count; i++)
         if (said->history[i].incarnation == v->incarnation && said->history[i].id != 0)
             script_incarnation(&call, said->history[i].id);
-    enum err code = script_run(&call, l, link_home(l, names), &result, e);
+    for (unsigned i = seen->count; i-- > 0;)
+        script_incarnation(&call, seen->id[i]);
+    code = script_run(&call, l, link_home(l, names), &result, e);
     script_fini(&call);
     return code == ERR_OK && result < 0 ? error_set(e, ERR_FENCED, "the view is another one by now") : code;
 }
 
 enum err history_follow(struct link *l, const struct names *names, const struct log_view *v,
-                        const struct registry_said *said, bool *again, struct error *e)
+                        const struct registry_said *said, const struct history_seen *seen, bool *again,
+                        struct error *e)
 {
+    enum history_state state = history_judge(v, said);
     *again = false;
-    switch (history_judge(v, said)) {
+    if (seen->count > 0 && !knows(v, seen->id[0]))
+        state = HISTORY_MISSED;
+    switch (state) {
     case HISTORY_NAMED:
         return ERR_OK;
     case HISTORY_BEHIND:
         return name_on_all(l, names, v, again, e);
     case HISTORY_MISSED:
         *again = true;
-        return miss(l, names, v, said, e);
+        return miss(l, names, v, said, seen, e);
     }
     return ERR_OK;
 }

@@ -22,9 +22,19 @@ enum history_state {
 /* @said: by registry_look(), after @v was read. Pure. */
 enum history_state history_judge(const struct log_view *v, const struct registry_said *said);
 
-/* Do what follows: name the view's last history, or have the view degraded. *@again: the view is another one
- * by now, or was: it is to be read again. Errors as of registry_look(), of home alone; ERR_FENCED: there is
- * no such view. */
+/* What a process has seen of a filter's histories. Zero-initialised it has seen nothing. */
+struct history_seen {
+    unsigned count;
+    uint64_t id[LOG_HISTORY_MAX]; /* the last one first */
+};
+void history_note(struct history_seen *seen, const struct log_view *v);
+
+/* Do what follows, also where @seen is later than the view: name the view's last history, or have the view
+ * say what it missed. It is degraded then, unless @seen has all of that, and home is no server that was left
+ * behind: then it was started again or promoted, and a roll call makes it whole. *@again: the view is another
+ * one by now: read it again. Errors as of registry_look(), of home alone; ERR_FENCED: there is no such view.
+ */
 MUST_CHECK enum err history_follow(struct link *l, const struct names *names, const struct log_view *v,
-                                   const struct registry_said *said, bool *again, struct error *e);
+                                   const struct registry_said *said, const struct history_seen *seen,
+                                   bool *again, struct error *e);
 #endif

@@ -1,8 +1,10 @@
--- A registry names a history that the view has not gone through: another server was home meanwhile. What was acknowledged
+-- There are histories that the view has not gone through: another server was home meanwhile. What was acknowledged
 -- there may be missing here, so the filter is degraded, and a build that is under way begins anew. The view gets a history
--- of its own, so that the other server is not believed either, should it come back.
--- KEYS: view, record of a build. ARGV: incarnation, the view's own new history, then those that registries name.
--- Returns 1 it is degraded, 0 the view knows all of them, -1 there is no such view.
+-- of its own, so that the other server is not believed either, should it come back. Where the caller knows what there was,
+-- the view only says that it has gone through it.
+-- KEYS: view, record of a build. ARGV: incarnation, the view's own new history (0000000000000000: the caller knows), then
+-- those that others have seen, the last one last.
+-- Returns 1 it is degraded, or knows them by now; 0 the view knew all of them, -1 there is no such view.
 -- include history.lua
 local view = redis.call('HMGET', KEYS[1], 'incarnation', 'format', 'history', 'bloom_filter_current_index')
 if view[1] ~= ARGV[1] or view[2] ~= '3' then return -1 end
@@ -13,6 +15,10 @@ end
 if #missed == 0 then return 0 end
 redis.call('PERSIST', KEYS[1]) -- what follows a write runs at maxmemory, too
 for _, id in ipairs(missed) do note_history(KEYS[1], id) end
+if ARGV[2] == '0000000000000000' then
+  redis.call('HINCRBY', KEYS[1], 'version', 1)
+  return 1
+end
 note_history(KEYS[1], ARGV[2])
 local other = view[4] == '0' and '1' or '0'
 local generation = redis.call('HGET', KEYS[1], 'generation' .. other)
