@@ -631,10 +631,7 @@ static uint64_t bytes_to_be(const struct config *config, const struct recipe *r)
     uint32_t most = (uint32_t)config->shard_bytes;
     if (r->sourced)
         return 0;
-    if (config->append_log)
-        return geometry_plan_log(&g, r->capacity, rate, most, &ignored) == ERR_OK ? geometry_memory_log(&g)
-                                                                                  : 0;
-    return geometry_plan(&g, r->capacity, rate, most, &ignored) == ERR_OK ? geometry_memory(&g) : 0;
+    return geometry_plan_log(&g, r->capacity, rate, most, &ignored) == ERR_OK ? geometry_memory_log(&g) : 0;
 }
 
 void admin_create(struct admin *a, struct admin_call *call)

@@ -216,7 +216,7 @@ static enum err make_filters(struct service *s, const struct config *config, str
                                       .threads = TENDERS,
                                       .shard_bytes = (uint32_t)config->shard_bytes,
                                       .retain_us = LOG_RETAIN_US_DEFAULT};
-    return config->append_log ? filters_new(&s->logs, &o, e) : ERR_OK;
+    return filters_new(&s->logs, &o, e);
 }
 
 static void on_noted(void *arg, const char *filter, size_t length, const struct view_stamp *stamp)

@@ -113,7 +113,6 @@ struct config {
     char *redis_cert_file, *redis_key_file; /* "": none */
     char *redis_server_name;                /* "": as each node's URL says */
     uint64_t shard_bytes;
-    bool append_log;
     uint64_t resident_memory; /* bytes; RESIDENT_MEMORY_DEFAULT: half of what there is */
     /* [postgres] */
     char *dsn;

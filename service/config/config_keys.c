@@ -146,12 +146,9 @@ const struct config_key config_keys[] = {
       "everything."),
     R("shard_bytes", CONFIG_BYTES, shard_bytes, TEXT(SHARD_BYTES_TEXT), SHARD_BYTES_MIN, SHARD_BYTES_MAX, 0,
       "Largest shard, that is, the size of one Redis string."),
-    R("append_log", CONFIG_BOOL, append_log, "no", 0, 0, 0,
-      "yes: each filter is a log in Redis, and bitmaps in memory that are made from it. Experimental: rebuilds, dumps "
-      "and followers do not know it yet. All coordinators must have the same value."),
     R("resident_memory", CONFIG_BYTES, resident_memory, "1024TiB", 0, 1ull << 50, 0,
-      "With append_log: memory for shards. What does not fit is read from Redis block by block. 1024TiB: half of what the "
-      "process may use (machine, control group)."),
+      "Memory for shards. What does not fit is read from Redis block by block. 1024TiB: half of what the process may "
+      "use (machine, control group)."),
 
     P("dsn", CONFIG_STRING, dsn, "", 0, 0, CONFIG_SECRET_PART,
       "Connection string of the database that holds the tables; ~/.pgpass and PGPASSFILE work. sslmode=verify-full "
