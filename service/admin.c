@@ -7,7 +7,6 @@
 #include <string.h>
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/random.h"
 #include "expansion/layer.h"
 #include "expansion/memory.h"
 #include "expansion/mutex.h"
@@ -121,7 +120,6 @@ static void post(struct mailbox *to, struct admin_call *call, struct mailbox *ba
 static void run_call(struct admin *a, struct admin_call *call)
 {
     a->config = live_config_acquire(a->service->config);
-    a->fence.tombstone_ms = a->config->tombstone_ms;
     call->fn(a, call);
     config_release(a->config);
     a->config = NULL;
@@ -190,10 +188,7 @@ static struct admin *admin_new(struct service *s, const char *name)
     a->service = s;
     a->link = link_new(&s->nodes, s->redis_timeout_ms, name);
     a->fence.link = a->link;
-    a->fence.logs = s->logs != NULL;
-    a->fence.on_view = service_on_published;
-    a->fence.know = service_knows;
-    a->fence.on_view_arg = s;
+    a->fence.logs = true;
     return a;
 }
 
@@ -291,156 +286,6 @@ static struct recipe recipe_for(const struct config_filter *c, const struct crea
     return r;
 }
 
-/* Model: PLACEHOLDER. A filter with a source starts with a placeholder generation: it cannot say "no" before
- * the first build, but its one block is fenced like any other, so no coordinator can miss that build. */
-static enum err fill_view(struct service *s, const struct config *config, struct view *v,
-                          const struct recipe *r, uint64_t token, uint64_t last_generation, struct error *e)
-{
-    uint64_t number = last_generation + 1;
-    *v = (struct view){.incarnation = random_u64(),
-                       .epoch = 1,
-                       .fenced_epoch = 0,
-                       .phase = PHASE_STEADY,
-                       .current = number % 2,
-                       .last_generation = number,
-                       .expansion = r->expansion,
-                       .sourced = r->sourced};
-    struct generation *g = &v->slot[v->current];
-    *g = (struct generation){.number = number,
-                             .seed = random_u64(),
-                             .built = !r->sourced,
-                             .capacity = r->capacity,
-                             .error_rate = r->error_rate,
-                             .layer_count = 1};
-    g->layers[0] =
-        (struct layer){.capacity = r->capacity, .error_rate = r->error_rate, .token = token, .born_epoch = 1};
-    if (!r->sourced && r->expansion != 0)
-        g->layers[0].error_rate = layer_first_rate(r->error_rate);
-    struct placement on;
-    enum err code = placement_choose(&on, &s->nodes, r->nodes, e);
-    if (code != ERR_OK)
-        return code;
-    placement_pin(&on, &s->nodes, g);
-    if (r->sourced) {
-        g->layers[0].geometry = geometry_placeholder();
-        return ERR_OK;
-    }
-    return geometry_plan(&g->layers[0].geometry, r->capacity, g->layers[0].error_rate,
-                         (uint32_t)config->shard_bytes, e);
-}
-
-static enum err check_memory(const struct fence *f, const struct generation *g, struct error *e)
-{
-    char warning[256];
-    const uint64_t bytes = memory_of_generation(g, f->logs);
-    const struct plan plan = {.log = f->logs,
-                              .capacity = g->capacity,
-                              .geometry = g->layers[0].geometry,
-                              .bytes = generation_bytes(g),
-                              .memory_new = bytes,
-                              .memory_peak = bytes,
-                              .partitions = 1};
-    enum err code = memory_fits(f, g, &plan, warning, e);
-    return code == ERR_REFUSED ? ERR_NOMEM : code;
-}
-
-enum err admin_sweep_named(struct fence *f, bool named, struct mutex *mutex, struct error *e)
-{
-    uint64_t swept = 0;
-    enum err code = named ? registry_replace(f, e) : ERR_OK;
-    if (code == ERR_OK && named)
-        code = fence_sweep(f, mutex_value(mutex), &swept, e);
-    if (swept > 0)
-        log_warn("old_shards_deleted",
-                 "filter=%s shards=%" PRIu64 " note=\"they survived the loss of their view\"",
-                 log_quote(f->names.filter), swept);
-    return code;
-}
-
-/* Model: keeper. */
-static enum err publish(struct fence *f, struct view *v, bool named, struct mutex *mutex, struct error *e)
-{
-    uint64_t lost;
-    enum err code = admin_sweep_named(f, named, mutex, e);
-    if (code == ERR_OK)
-        code = fence_create(f, view_current(v), 0, e);
-    if (code == ERR_OK)
-        code = fence_publish(f, v, mutex_value(mutex), e);
-    if (code != ERR_OK) {
-        struct error ignored;
-        /* Where the reply was lost the view may be out: its shards must stay. Else they would only wait for
-         * their TTL. */
-        bool surely_not = code != ERR_UNREACHABLE && code != ERR_TIMEOUT;
-        if (surely_not && fence_discard(f, view_current(v), 0, &ignored) != ERR_OK)
-            log_warn("shards_not_deleted", "filter=%s note=\"shards that were made expire by themselves\"",
-                     log_quote(f->names.filter));
-        return code;
-    }
-    return fence_complete(f, v, &lost, e);
-}
-
-/* Name it in the registries, then make it. */
-static enum err name_and_publish(struct fence *f, struct view *v, const struct recipe *r, bool deleted,
-                                 struct mutex *mutex, struct error *e)
-{
-    bool named = false;
-    struct error ignored;
-    f->names.incarnation = v->incarnation;
-    enum err code = registry_enter(f, &named, e);
-    if (code != ERR_OK)
-        return code;
-    if (!deleted && !r->sourced) /* one with a source says "maybe" until it has read all of that */
-        code = admin_may_make(f, r->anew, named, e);
-    if (code == ERR_OK)
-        code = publish(f, v, named, mutex, e);
-    if (code != ERR_OK && code != ERR_UNREACHABLE && code != ERR_TIMEOUT && !named &&
-        registry_leave(f, v->incarnation, &ignored) != ERR_OK)
-        log_warn("filter_not_unregistered", "filter=%s note=\"its name stays listed\"",
-                 log_quote(f->names.filter));
-    return code;
-}
-
-enum err admin_load_view(struct fence *f, struct view *v, struct mutex *mutex, struct error *e)
-{
-    enum err code = fence_load(f, v, e);
-    if (code != ERR_NOT_FOUND || v->dropped != VIEW_DROP_BEGUN)
-        return code;
-    code = fence_drop_complete(f, v, mutex_value(mutex), e);
-    return code == ERR_OK ? fence_load(f, v, e) : code;
-}
-
-static enum err make_under_mutex(struct service *s, const struct config *config, struct fence *f,
-                                 const struct recipe *r, struct mutex *mutex, struct error *e)
-{
-    struct view *v = malloc(sizeof(*v));
-    if (v == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
-    enum err code = service_claim(s, f->link, e); /* or it would be swept and made at another home */
-    if (code != ERR_OK) {
-        free(v);
-        return code;
-    }
-    code = admin_load_view(f, v, mutex, e); /* somebody may have been faster */
-    bool deleted = v->dropped == VIEW_DROP_DONE;
-    if (code == ERR_OK)
-        code = error_set(e, ERR_EXISTS, "the filter exists already");
-    else if (code == ERR_NOT_FOUND)
-        code = fill_view(s, config, v, r, mutex_token(mutex), deleted ? v->last_generation : 0, e);
-    if (code == ERR_OK)
-        code = check_memory(f, view_current(v), e);
-    if (code == ERR_OK)
-        code = name_and_publish(f, v, r, deleted, mutex, e);
-    if (code == ERR_OK)
-        log_info("filter_created",
-                 "filter=%s capacity=%" PRIu64 " error_rate=%g memory_bytes=%" PRIu64 " has_source=%d",
-                 log_quote(f->names.filter), r->capacity, r->error_rate, generation_bytes(view_current(v)),
-                 r->sourced);
-    free(v);
-    return code;
-}
-
-/* --- filters that are logs --- */
-
 enum err admin_hold_mutex(void *arg, const char *what, uint64_t done, uint64_t of, struct error *e)
 {
     (void)what;
@@ -458,9 +303,10 @@ static void leave_registries(struct fence *f)
 }
 
 /* One that is there already needs none. */
-static enum err check_memory_of_log(const struct service *s, const struct fence *f,
-                                    const struct make_options *o, struct error *e)
+static enum err check_memory(const struct service *s, const struct fence *f, const struct make_options *o,
+                             struct error *e)
 {
+    char warning[256];
     struct generation *g = calloc(1, sizeof(*g));
     if (g == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
@@ -468,10 +314,18 @@ static enum err check_memory_of_log(const struct service *s, const struct fence 
         .number = 1, .capacity = o->capacity, .error_rate = o->error_rate, .layer_count = 1};
     placement_pin(o->placement, &s->nodes, g);
     enum err code = geometry_plan_log(&g->layers[0].geometry, o->capacity, o->error_rate, o->shard_bytes, e);
+    const uint64_t bytes = memory_of_generation(g, true);
+    const struct plan plan = {.log = true,
+                              .capacity = g->capacity,
+                              .geometry = g->layers[0].geometry,
+                              .bytes = generation_bytes(g),
+                              .memory_new = bytes,
+                              .memory_peak = bytes,
+                              .partitions = 1};
     if (code == ERR_OK)
-        code = check_memory(f, g, e);
+        code = memory_fits(f, g, &plan, warning, e);
     free(g);
-    return code;
+    return code == ERR_REFUSED ? ERR_NOMEM : code;
 }
 
 static const char lost_view[] = "a filter of this name lost its view; BF.RESERVE creates it again, empty";
@@ -575,7 +429,7 @@ static enum err make_log(struct service *s, const struct config *config, struct 
     if (code == ERR_OK)
         code = placement_choose(&on, &s->nodes, r->nodes, e);
     if (code == ERR_OK)
-        code = check_memory_of_log(s, f, &o, e);
+        code = check_memory(s, f, &o, e);
     if (code == ERR_OK)
         code = admin_make_log(&naming, &o, v, &work, e);
     if (code == ERR_OK) {
@@ -616,8 +470,7 @@ enum err admin_make_filter(struct service *s, const struct config *config, struc
         code = ERR_ASIDE;
     if (code != ERR_OK)
         return code;
-    code = s->logs != NULL ? make_log(s, config, f, name, length, &recipe, mutex, e)
-                           : make_under_mutex(s, config, f, &recipe, mutex, e);
+    code = make_log(s, config, f, name, length, &recipe, mutex, e);
     mutex_release(mutex);
     return code;
 }
@@ -644,34 +497,9 @@ void admin_create(struct admin *a, struct admin_call *call)
                                          &call->creation, &call->error);
 }
 
-enum err admin_grow_filter(struct service *s, const struct config *config, struct fence *f,
-                           struct view *scratch, const char *name, size_t length, struct error *e)
-{
-    struct mutex *mutex = NULL;
-    const struct mutex_options options = admin_mutex_options(s, config, name, length);
-    enum err code = names_init(&f->names, config->prefix, name, length, e);
-    if (code == ERR_OK)
-        code = mutex_wait(&mutex, &options, options.redis_timeout_ms, e);
-    if (code != ERR_OK)
-        return code;
-    const struct config_filter *c = config_find(config, name, length);
-    const struct layer_options layer = {.fence = f,
-                                        .mutex = mutex,
-                                        .shard_bytes = (uint32_t)config->shard_bytes,
-                                        .growth = c == NULL ? 1 : c->growth};
-    code = layer_grow(&layer, scratch, e);
-    mutex_release(mutex);
-    if (code == ERR_LOST)
-        service_on_doubt(s, name, length);
-    return code;
-}
-
 void admin_grow(struct admin *a, struct admin_call *call)
 {
     call->status = admin_quota(a, call, false, 0, &call->error);
-    if (call->status == ERR_OK && a->service->logs == NULL) /* a log grows by its control */
-        call->status = admin_grow_filter(a->service, a->config, &a->fence, &a->view, call->filter,
-                                         call->filter_length, &call->error);
 }
 
 const char *admin_creation_failure(const struct admin_call *call)

@@ -185,8 +185,6 @@ const struct config_key config_keys[] = {
     E("checkpoint_interval", CONFIG_DURATION, checkpoint_ms, "30s", 10, HOURS(1), RELOAD,
       "How often a scan uploads its bitmaps and records its position, so that another coordinator can go on from "
       "there."),
-    E("tombstone_ttl", CONFIG_DURATION, tombstone_ms, "1h", 1000, HOURS(720), RELOAD,
-      "How long the former name of a shard stays taken, which stops coordinators that were paused."),
     E("slot_wal_max", CONFIG_BYTES, slot_wal_max, "10GiB", 1024.0 * 1024, 1024.0 * 1024 * 1024 * 1024 * 1024, RELOAD,
       "Most bytes of its log that the database may keep for a replication slot. Beyond that, the slot is dropped and "
       "rows are followed by ids."),
@@ -195,11 +193,6 @@ const struct config_key config_keys[] = {
       "time; after two minutes if it holds more than slot_wal_max."),
     E("follow_interval", CONFIG_DURATION, tail_interval_ms, "500ms", 10, HOURS(1), RELOAD,
       "How often a follower with follow_by = ids looks for new rows."),
-    E("mark_interval", CONFIG_DURATION, mark_interval_ms, "5s", 0, HOURS(1), RELOAD,
-      "How often each Redis master is told the database's position, so that few rows are read after a failover. 0: "
-      "never, then all rows are read."),
-    E("heal_margin", CONFIG_DURATION, heal_margin_ms, "1m", 0, HOURS(24), RELOAD,
-      "A key that is added later than its row's commit by at most this time is found again after a failover of Redis."),
     E("redis_p99_max", CONFIG_DURATION, redis_p99_max_ms, "20ms", 0, HOURS(1), RELOAD,
       "A build reads more slowly while more than 1 % of the requests wait longer than this for Redis. 0: never."),
     E("replication_lag_max", CONFIG_DURATION, replication_lag_max_ms, "10s", 0, HOURS(24), RELOAD,
