@@ -375,7 +375,7 @@ static enum err enter_log(void *arg, bool was_left, bool *clean, struct error *e
         return registry_replace(n->fence, e);
     n->entered = code == ERR_OK && !n->named;
     if (code == ERR_OK && !was_left && !n->deleted && !n->as_new)
-        code = n->named ? error_set(e, ERR_LOST, "%s", lost_view) : admin_may_make(n->fence, false, false, e);
+        code = n->named ? error_set(e, ERR_LOST, "%s", lost_view) : admin_may_make(n->fence, e);
     if (code == ERR_OK && n->named)
         code = look_for_latest(n->fence, &n->latest, e);
     if (code == ERR_OK && n->latest >= n->fence->names.incarnation)

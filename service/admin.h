@@ -230,10 +230,8 @@ MUST_CHECK enum err admin_make_filter(struct service *s, const struct config *co
                                       const char *name, size_t length, const struct creation *creation,
                                       struct error *e);
 
-/* Nothing is stored of the filter of @f, which has no source: whether one may be made. ERR_LOST: one was
- * there, and its view is lost: shards of it have survived, or a coordinator remembers it. @anew: that is no
- * reason, unless it can still be put back. @named: by registry_enter(); else none can have survived.
- * ERR_UNREACHABLE, ERR_TIMEOUT. */
-MUST_CHECK enum err admin_may_make(struct fence *f, bool anew, bool named, struct error *e);
+/* Nothing is stored of the filter of @f, and its name is not registered: whether one may be made. ERR_LOST: one
+ * was there, as a coordinator serves it. ERR_UNREACHABLE, ERR_TIMEOUT. */
+MUST_CHECK enum err admin_may_make(struct fence *f, struct error *e);
 
 #endif

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* A name under which nothing is stored: was there never a filter, or did its home node lose it?
  *
- * The happy path is: no shards of that name, nobody who has served it. Possible failure modes are: there are
- * (an add must not make an empty filter in place of one whose keys were acknowledged), a master is away (then
- * that is not known, and nothing is made). A filter that was deleted has left a marker, and is not asked
- * about. */
+ * The happy path is: nobody serves it. Possible failure modes are: somebody does (an add must not make an
+ * empty filter in place of one whose keys were acknowledged), home is away (then that is not known, and
+ * nothing is made). */
 #include "service/admin.h"
 
 #include <stdio.h>
@@ -21,26 +20,15 @@ static void take_entry(void *arg, const struct roster_entry *entry)
         (void)snprintf(m->who, sizeof(m->who), "%s", entry->id);
 }
 
-enum err admin_may_make(struct fence *f, bool anew, bool named, struct error *e)
+enum err admin_may_make(struct fence *f, struct error *e)
 {
-    if (anew && !named)
-        return ERR_OK;
-    bool shards = false;
     struct memory memory = {.who = ""};
-    enum err code = named ? fence_has_survivors(f, &shards, e) : ERR_OK;
-    if (code == ERR_OK)
-        code = roster_read(f->link, f->names.prefix, f->names.filter, take_entry, &memory, e);
-    if (code != ERR_OK)
+    enum err code = roster_read(f->link, f->names.prefix, f->names.filter, take_entry, &memory, e);
+    if (code != ERR_OK || memory.who[0] == '\0')
         return code;
-    bool remembered = memory.who[0] != '\0';
-    if (shards && remembered)
-        return error_set(
-            e, ERR_LOST,
-            "a filter of this name lost its view; coordinator %s remembers and restores it: try again",
-            memory.who);
-    if (anew || (!shards && !remembered))
-        return ERR_OK;
     return error_set(
-        e, ERR_LOST, "a filter of this name lost its view (%s%s); BF.RESERVE creates it again, empty",
-        shards ? "shards of it are still there" : "it was served by coordinator ", shards ? "" : memory.who);
+        e, ERR_LOST,
+        "a filter of this name lost its view (it was served by coordinator %s); BF.RESERVE creates "
+        "it again, empty",
+        memory.who);
 }

@@ -14,8 +14,7 @@ static void on_operation(struct key_operation *op, void *arg);
 
 static void take_made(struct asking *a, const struct admin_call *call)
 {
-    bool deleted = call->fn == admin_grow && call->status == ERR_NOT_FOUND; /* the operation finds out */
-    if (call->status == ERR_OK || call->status == ERR_EXISTS || deleted) {
+    if (call->status == ERR_OK || call->status == ERR_EXISTS) {
         key_operation_set_bounded(a->op, call->fn != admin_grow && a->question.user != NULL);
         key_operation_start(a->op, a->question.filter, on_operation, a);
         return;

@@ -171,16 +171,38 @@ static void clear(struct keeper *k, struct watched *w, bool held)
         w->dropped_at = clock_mono_us();
 }
 
+/* One line for each change of how many shards are missing in Redis. */
+static void tell_lost(struct watched *w, const struct log_lost_status *lost)
+{
+    if (lost->count != w->lost_shards)
+        log_warn("lost_shards", "filter=%s shards=%" PRIu64 " before=%" PRIu64, log_quote(w->name),
+                 lost->count, w->lost_shards);
+    w->lost_shards = lost->count;
+}
+
+/* Whether keys that were acknowledged may be missing. */
+static void note_degraded(struct keeper *k, struct watched *w)
+{
+    bool degraded = k->view.degraded && view_current(&k->view)->built;
+    if (!degraded && w->note.degraded_ms != 0)
+        log_info("healthy", "filter=%s epoch=%" PRIu64, log_quote(w->name), k->view.epoch);
+    watch_note_degraded(w, degraded);
+    keeper_problem(w, degraded ? "acknowledged keys may be missing: no key is reported absent" : "");
+}
+
 /* Which version of the view, k->view, this coordinator serves. All its event loops serve the same; one that
  * answers from the generation before still serves the version before. */
-static void note_served(struct keeper *k, const struct watched *w)
+static void note_served(struct keeper *k, struct watched *w)
 {
     struct epochs *epochs = k->service->epochs;
     const char *filter = k->fence.names.filter;
     struct log_status *s = malloc(sizeof(*s));
     if (s == NULL)
         return;
-    if (!filters_status(k->service->logs, w->name, w->length, s))
+    bool is_open = filters_status(k->service->logs, w->name, w->length, s);
+    if (is_open)
+        tell_lost(w, &s->lost);
+    if (!is_open)
         epochs_hold(epochs, filter, 0, 0);
     else if (s->state == FILTER_OPEN && s->generation[k->view.current].answers &&
              s->generation[k->view.current].number == view_current(&k->view)->number)
@@ -248,9 +270,7 @@ static enum err look_at(struct keeper *k, struct watched *w, const struct config
     if (code == ERR_OK) {
         service_on_seen(k->service, w->name, w->length, k->view.incarnation);
         note_served(k, w);
-        bool degraded = k->view.degraded && view_current(&k->view)->built;
-        watch_note_degraded(w, degraded);
-        keeper_problem(w, degraded ? "acknowledged keys may be missing: no key is reported absent" : "");
+        note_degraded(k, w);
     } else if (code != ERR_NOT_FOUND) {
         keeper_problem(w, e->text);
     }

@@ -41,10 +41,11 @@ struct watched {
     uint64_t rows_at;         /* when a look was last asked for */
     uint64_t looks;           /* how often the source has answered */
     struct threshold_dead dead;
-    uint64_t seen;    /* the incarnation of the view that it had once; 0: none */
-    uint64_t dropped; /* the last incarnation that was deleted */
-    uint64_t round;   /* of the keeper, in which it was looked at */
-    bool checked;     /* the source's table and columns were found fit */
+    uint64_t seen;        /* the incarnation of the view that it had once; 0: none */
+    uint64_t dropped;     /* the last incarnation that was deleted */
+    uint64_t round;       /* of the keeper, in which it was looked at */
+    uint64_t lost_shards; /* missing in Redis, as was told last */
+    bool checked;         /* the source's table and columns were found fit */
     time_t schedule_from;
     uint64_t made_at, started_at, dropped_at; /* see is_hasty() */
     struct window_growth growth;

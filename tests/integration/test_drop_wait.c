@@ -74,7 +74,7 @@ struct drop {
 static void *run_drop(void *arg)
 {
     struct drop *d = arg;
-    d->code = drop_call(&w.servers.nodes, PREFIX, d->when, &d->e);
+    d->code = drop_call(&w.nodes, PREFIX, d->when, &d->e);
     return NULL;
 }
 
