@@ -218,8 +218,8 @@ MUST_CHECK enum err admin_make_way(struct service *s, struct admin_naming *n, co
 MUST_CHECK enum err admin_make_log(struct admin_naming *n, const struct make_options *options,
                                    struct log_view *out, const struct work *work, struct error *e);
 
-/* Load the view of the call's filter, a->view, and *@items, of the generation in use: those that all coordinators have added until
- * now. ERR_NOT_FOUND; the status of @call is the same. */
+/* Load the view of the call's filter, a->view, and *@items, of the generation in use: those that all
+ * coordinators have added until now. ERR_NOT_FOUND; the status of @call is the same. */
 MUST_CHECK enum err admin_load_items(struct admin *a, struct admin_call *call, uint64_t *items);
 /* Keys in one layer of the generation in use: layers fill up one after the other. */
 uint64_t admin_layer_keys(const struct view *v, unsigned layer);
@@ -229,9 +229,5 @@ uint64_t admin_layer_keys(const struct view *v, unsigned layer);
 MUST_CHECK enum err admin_make_filter(struct service *s, const struct config *config, struct fence *f,
                                       const char *name, size_t length, const struct creation *creation,
                                       struct error *e);
-
-/* Nothing is stored of the filter of @f, and its name is not registered: whether one may be made. ERR_LOST: one
- * was there, as a coordinator serves it. ERR_UNREACHABLE, ERR_TIMEOUT. */
-MUST_CHECK enum err admin_may_make(struct fence *f, struct error *e);
 
 #endif

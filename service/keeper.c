@@ -91,7 +91,7 @@ static void make_aside(struct keeper *k, const struct watched *w)
 static void make_missing(struct keeper *k, struct watched *w, bool sourced)
 {
     struct error e;
-    if (!sourced && service_was_seen(k->service, w->name, w->length)) {
+    if (!sourced && watch_seen(w) != 0) {
         keeper_problem(w, "its data in Redis are lost and it has no source: BF.RESERVE makes it "
                           "anew, empty");
         return;
@@ -171,13 +171,20 @@ static void clear(struct keeper *k, struct watched *w, bool held)
         w->dropped_at = clock_mono_us();
 }
 
-/* One line for each change of how many shards are missing in Redis. */
-static void tell_lost(struct watched *w, const struct log_lost_status *lost)
+/* How the filter fares in this process: k->status. False: nobody has it open. */
+static bool load_status(struct keeper *k, const struct watched *w)
 {
-    if (lost->count != w->lost_shards)
-        log_warn("lost_shards", "filter=%s shards=%" PRIu64 " before=%" PRIu64, log_quote(w->name),
-                 lost->count, w->lost_shards);
-    w->lost_shards = lost->count;
+    return filters_status(k->service->logs, w->name, w->length, &k->status);
+}
+
+/* One line for each change of how many shards are missing in Redis. */
+static void tell_lost(struct keeper *k, struct watched *w)
+{
+    uint64_t lost = load_status(k, w) ? k->status.lost.count : w->lost_shards;
+    if (lost != w->lost_shards)
+        log_warn("lost_shards", "filter=%s shards=%" PRIu64 " before=%" PRIu64, log_quote(w->name), lost,
+                 w->lost_shards);
+    w->lost_shards = lost;
 }
 
 /* Whether keys that were acknowledged may be missing. */
@@ -192,35 +199,27 @@ static void note_degraded(struct keeper *k, struct watched *w)
 
 /* Which version of the view, k->view, this coordinator serves. All its event loops serve the same; one that
  * answers from the generation before still serves the version before. */
-static void note_served(struct keeper *k, struct watched *w)
+static void note_served(struct keeper *k, const struct watched *w)
 {
     struct epochs *epochs = k->service->epochs;
     const char *filter = k->fence.names.filter;
-    struct log_status *s = malloc(sizeof(*s));
-    if (s == NULL)
-        return;
-    bool is_open = filters_status(k->service->logs, w->name, w->length, s);
-    if (is_open)
-        tell_lost(w, &s->lost);
-    if (!is_open)
+    const struct log_status *s = &k->status;
+    if (!load_status(k, w))
         epochs_hold(epochs, filter, 0, 0);
     else if (s->state == FILTER_OPEN && s->generation[k->view.current].answers &&
              s->generation[k->view.current].number == view_current(&k->view)->number)
         epochs_hold(epochs, filter, s->incarnation, s->version);
     epochs_found(epochs, filter, k->view.incarnation, k->view.epoch);
-    free(s);
 }
 
 /* There is no view. This process remembers the filter, and the roster goes on saying so, until its control
  * has found out that it was deleted. */
 static bool is_remembered(struct keeper *k, const struct watched *w)
 {
-    struct log_status *s = malloc(sizeof(*s));
-    bool has = s != NULL && filters_status(k->service->logs, w->name, w->length, s) &&
-               s->state != FILTER_CLOSED && (s->is_missing || s->state == FILTER_OPEN);
+    const struct log_status *s = &k->status;
+    bool has = load_status(k, w) && s->state != FILTER_CLOSED && (s->is_missing || s->state == FILTER_OPEN);
     if (has && !s->is_missing)
         filters_look(k->service->logs, w->name, w->length);
-    free(s);
     return has;
 }
 
@@ -230,9 +229,7 @@ static bool is_replaced(struct keeper *k, const struct watched *w, uint64_t seen
 {
     struct registry_said said = {.named = false};
     struct error ignored;
-    struct log_status *s = malloc(sizeof(*s));
-    bool believed = s == NULL || !filters_status(k->service->logs, w->name, w->length, s) || !s->is_missing;
-    free(s);
+    bool believed = !load_status(k, w) || !k->status.is_missing;
     if (seen > k->view.incarnation)
         return true;
     if (seen == k->view.incarnation && believed)
@@ -270,6 +267,7 @@ static enum err look_at(struct keeper *k, struct watched *w, const struct config
     if (code == ERR_OK) {
         service_on_seen(k->service, w->name, w->length, k->view.incarnation);
         note_served(k, w);
+        tell_lost(k, w);
         note_degraded(k, w);
     } else if (code != ERR_NOT_FOUND) {
         keeper_problem(w, e->text);
@@ -318,8 +316,7 @@ static void look_at_unlisted(struct keeper *k)
     struct watch *watch = k->service->watch;
     for (struct watched *w = watch_next(watch, NULL); w != NULL && !atomic_load(&k->service->stop);
          w = watch_next(watch, w)) {
-        bool unlisted = w->round != k->round && service_was_seen(k->service, w->name, w->length) &&
-                        look(k, w->name, w->length) == ERR_OK;
+        bool unlisted = w->round != k->round && watch_seen(w) != 0 && look(k, w->name, w->length) == ERR_OK;
         enum err code = ERR_OK;
         if (unlisted)
             code = registry_keep(&k->fence, &e);

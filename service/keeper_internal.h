@@ -8,6 +8,7 @@
 #include "service/config/config.h"
 #include "service/keeper.h"
 #include "shard/fence.h"
+#include "shard/request/log_status.h"
 
 struct keeper {
     struct service *service;
@@ -15,6 +16,7 @@ struct keeper {
     struct link *link;
     struct fence fence;
     struct view view;
+    struct log_status status;
     uint64_t round;
     /* Of the filter that is looked at: it needs a rebuild, and the last one's end holds the next
      * up until then, wall clock; 0: it is not so. */

@@ -113,5 +113,4 @@ void service_on_seen(void *service, const char *name, size_t length, uint64_t in
 void service_on_dropped(void *service, const char *name, size_t length, uint64_t incarnation);
 /* The incarnation; 0: none was. */
 uint64_t service_seen(struct service *s, const char *name, size_t length);
-bool service_was_seen(void *service, const char *name, size_t length);
 #endif

@@ -205,8 +205,3 @@ uint64_t service_seen(struct service *s, const char *name, size_t length)
     (void)pthread_mutex_unlock(&s->watch->lock);
     return seen;
 }
-
-bool service_was_seen(void *service, const char *name, size_t length)
-{
-    return service_seen(service, name, length) != 0;
-}

@@ -30,7 +30,7 @@ static int teardown(void **state)
 
 static bool seen(struct service *s)
 {
-    return service_was_seen(s, "f", 1);
+    return service_seen(s, "f", 1) != 0;
 }
 
 static void test_service_on_dropped__forgets_what_was_seen(void **state)
@@ -40,7 +40,7 @@ static void test_service_on_dropped__forgets_what_was_seen(void **state)
     service_on_dropped(s, "f", 1, FIRST); /* of a filter that nobody here has asked for */
     service_on_seen(s, "f", 1, FIRST);
     assert_true(seen(s));
-    assert_false(service_was_seen(s, "g", 1));
+    assert_false(service_seen(s, "g", 1) != 0);
     service_on_dropped(s, "f", 1, FIRST);
     assert_false(seen(s));
 }
@@ -95,7 +95,7 @@ static bool was_seen(struct service *s, unsigned i)
 {
     char name[32];
     size_t length = name_of(i, name);
-    return service_was_seen(s, name, length);
+    return service_seen(s, name, length) != 0;
 }
 
 static unsigned count(struct service *s)
