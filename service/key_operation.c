@@ -160,8 +160,7 @@ static void take_found(struct key_operation *op)
         return;
     const struct key_port_options *o = key_port_options(op->port);
     f->seen = true;
-    f->incarnation = open_filter_incarnation(op->open);
-    o->on_seen(o->arg, f->name, f->name_length, f->incarnation);
+    o->on_seen(o->arg, f->name, f->name_length, open_filter_incarnation(op->open));
 }
 
 static void ask(struct key_operation *op, uint64_t timeout);

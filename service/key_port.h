@@ -43,8 +43,7 @@ struct key_port_options {
 struct key_filter {
     struct key_port *port;
     struct filter_policy policy;
-    bool seen;            /* there was such a filter */
-    uint64_t incarnation; /* of the one that was seen last */
+    bool seen; /* there was such a filter */
     size_t name_length;
     char *name;
     void *meter;              /* of whoever counts its answers; NULL at first */

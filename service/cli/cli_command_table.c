@@ -12,7 +12,8 @@ const struct command cli_command_table[] = {
      "or "
      "failed, or none began); keys missed (the last verification found missing keys, and added them); "
      "degraded "
-     "(a master may lack keys); lost (shards are lost); unreachable. NEXT REBUILD is when the fill reaches "
+     "(acknowledged keys may be missing); lost (shards are missing in Redis); unreachable. NEXT REBUILD is "
+     "when the fill reaches "
      "its "
      "threshold at the present growth, when the schedule says so, or when a filter that is not built is "
      "tried "
@@ -74,7 +75,7 @@ const struct command cli_command_table[] = {
      "to its hold yet, it will not hold.",
      "twinbloom cutover short-link", cli_control},
     {"rollback", "FILTER", 1, 1, 0, "switch back to the former generation, within the grace time",
-     "Both generations have taken every key since the build began, so no key is lost. The rebuild holds "
+     "Both generations get every key since the build began, so no key is lost. The rebuild holds "
      "afterwards: \"twinbloom cutover\" switches again, \"twinbloom abort\" ends the job.",
      "twinbloom rollback short-link", cli_control},
     {"finish", "FILTER", 1, 1, WITH_YES, "end the grace time now, and remove the former generation",

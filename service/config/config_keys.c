@@ -167,7 +167,7 @@ const struct config_key config_keys[] = {
     E("spill_dir", CONFIG_STRING, spill_dir, "/var/tmp", 0, 0, FILE_ONLY,
       "Directory for the hashes of a build whose bitmaps do not fit into build_memory. The files have no names."),
     E("spill_bytes", CONFIG_BYTES, spill_bytes, "64GiB", 1024.0 * 1024, 1024.0 * 1024 * 1024 * 1024 * 1024, RELOAD,
-      "Most bytes of such hashes. A build uploads what it has before there are more."),
+      "Most bytes of such hashes. A build writes what it has to Redis before there are more."),
     E("readers", CONFIG_COUNT, readers, "0", 0, 64, RELOAD,
       "Connections that read a table at the same time. 0: one for each processor that the process may use, at most 8."),
     E("page_time", CONFIG_DURATION, page_ms, "250ms", 1, HOURS(1), RELOAD,
@@ -183,7 +183,7 @@ const struct config_key config_keys[] = {
     E("verify_max_age", CONFIG_DURATION, verify_stale_ms, "1h", 1000, HOURS(24 * 365), RELOAD,
       "How long a verification counts in the status. After that the status says stale."),
     E("checkpoint_interval", CONFIG_DURATION, checkpoint_ms, "30s", 10, HOURS(1), RELOAD,
-      "How often a scan uploads its bitmaps and records its position, so that another coordinator can go on from "
+      "How often a scan writes its bitmaps to Redis and records its position, so that another coordinator can go on from "
       "there."),
     E("slot_wal_max", CONFIG_BYTES, slot_wal_max, "10GiB", 1024.0 * 1024, 1024.0 * 1024 * 1024 * 1024 * 1024, RELOAD,
       "Most bytes of its log that the database may keep for a replication slot. Beyond that, the slot is dropped and "
