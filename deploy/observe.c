@@ -151,7 +151,7 @@ enum err observe_shards(redisContext *node, const char *prefix, const char *filt
                    (unsigned long long)generation);
     enum err err = ERR_OK;
     do {
-        /* TYPE string leaves the tombstones out, an incarnation has 16 digits. */
+        /* An incarnation has 16 digits. */
         redisReply *r = redisCommand(node, "SCAN %s MATCH %s COUNT 1000 TYPE string", cursor, pattern);
         if (r == NULL || r->type != REDIS_REPLY_ARRAY || r->elements != 2) {
             err = error_set(e, ERR_REFUSED, "SCAN: %s", r == NULL ? node->errstr : "unexpected reply");

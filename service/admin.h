@@ -29,7 +29,7 @@ struct admin {
     struct kept *postgres;       /* for plans */
     struct fence fence;          /* names are set by each call */
     struct view view;            /* scratch */
-    struct key_client *client;   /* of filters that are logs; NULL: none yet */
+    struct key_client *client;   /* NULL: none yet */
     struct shards_cache *shards; /* of admin_shards */
     atomic_bool ended;           /* the admin thread posts nothing more to the one aside */
 };
@@ -97,7 +97,7 @@ void *admin_run(void *arg);
 
 /* --- calls --- */
 admin_fn admin_create;  /* make the filter: status only */
-admin_fn admin_grow;    /* another layer for a full filter without a source: status only */
+admin_fn admin_grow;    /* may a full filter have another layer, which its control makes? status only */
 admin_fn admin_reserve; /* BF.RESERVE */
 admin_fn admin_card;    /* BF.CARD */
 admin_fn admin_info;    /* BF.INFO */
@@ -135,7 +135,7 @@ void admin_forecast_fields(struct fields *f, const struct config_filter *c, cons
 /* The part of TB.STATUS that says what the last job does or did. @held: somebody drives it. */
 MUST_CHECK enum err admin_job_fields(struct fields *f, struct admin *a, const char *name, size_t length,
                                      bool held, struct error *e);
-/* The part of TB.STATUS of a filter that is a log: what is wrong with it, and how this coordinator has it. */
+/* The part of TB.STATUS that says what is wrong with it, and how this coordinator has it. */
 void admin_log_fields(struct fields *f, struct admin *a, const char *name, size_t length,
                       const struct keeper_note *note, bool degraded);
 /* Append the status of one filter. ERR_NOT_FOUND. */
@@ -186,9 +186,6 @@ const char *admin_creation_failure(const struct admin_call *call);
 struct mutex_options admin_mutex_options(const struct service *s, const struct config *config,
                                          const char *name, size_t length);
 
-/* After registry_enter(), where it says @named: the shards of earlier incarnations become tombstones. */
-MUST_CHECK enum err admin_sweep_named(struct fence *f, bool named, struct mutex *mutex, struct error *e);
-
 /* DROP_IF_DUE: only where its expire_at has come. DROP_IF_BEGUN: only where somebody began to. Another filter
  * may have taken the name while the mutex was waited for. */
 enum drop_when { DROP_NOW, DROP_IF_DUE, DROP_IF_BEGUN };
@@ -203,7 +200,7 @@ MUST_CHECK enum err admin_drop_filter(struct service *s, const struct config *co
 /* A work_fn of shard/view/shards.h, whose argument is a struct mutex: ERR_MUTEX_LOST ends the work. */
 enum err admin_hold_mutex(void *arg, const char *what, uint64_t done, uint64_t of, struct error *e);
 
-/* A filter that is a log is made, under its mutex. */
+/* A filter is made, under its mutex. */
 struct admin_naming {
     struct fence *fence;
     bool as_new;     /* whether a filter of that name lost its view does not matter */
@@ -221,9 +218,11 @@ MUST_CHECK enum err admin_make_way(struct service *s, struct admin_naming *n, co
 MUST_CHECK enum err admin_make_log(struct admin_naming *n, const struct make_options *options,
                                    struct log_view *out, const struct work *work, struct error *e);
 
-/* Load the view of the call's filter, a->view, and *@items, of the generation in use; of a log those that all
+/* Load the view of the call's filter, a->view, and *@items, of the generation in use: those that all
  * coordinators have added until now. ERR_NOT_FOUND; the status of @call is the same. */
 MUST_CHECK enum err admin_load_items(struct admin *a, struct admin_call *call, uint64_t *items);
+/* Keys in one layer of the generation in use: layers fill up one after the other. */
+uint64_t admin_layer_keys(const struct view *v, unsigned layer);
 
 /* Make a filter that is not there, as configured or as @creation says, and register its name. ERR_EXISTS,
  * ERR_REFUSED (memory), ERR_RANGE, ERR_BUSY. Used by the keeper as well. */
@@ -231,16 +230,4 @@ MUST_CHECK enum err admin_make_filter(struct service *s, const struct config *co
                                       const char *name, size_t length, const struct creation *creation,
                                       struct error *e);
 
-/* Nothing is stored of the filter of @f, which has no source: whether one may be made. ERR_LOST: one was
- * there, and its view is lost: shards of it have survived, or a coordinator remembers it. @anew: that is no
- * reason, unless it can still be put back. @named: by registry_enter(); else none can have survived.
- * ERR_UNREACHABLE, ERR_TIMEOUT. */
-MUST_CHECK enum err admin_may_make(struct fence *f, bool anew, bool named, struct error *e);
-
-/* Load the view before a first one is published: what somebody began to delete is deleted first. */
-MUST_CHECK enum err admin_load_view(struct fence *f, struct view *v, struct mutex *mutex, struct error *e);
-
-/* Finish or begin the growth of a filter by a layer: see layer_grow(). */
-MUST_CHECK enum err admin_grow_filter(struct service *s, const struct config *config, struct fence *f,
-                                      struct view *scratch, const char *name, size_t length, struct error *e);
 #endif

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* TB.TRUST: an operator says that masters which were promoted, or started anew, lack nothing of a filter; or
- * accepts what a filter that is a log has lost. */
+/* TB.TRUST: an operator accepts what a filter has lost. */
 #include <inttypes.h>
-#include <stdio.h>
 #include "base/clock.h"
 #include "base/log.h"
 #include "expansion/history.h"
 #include "service/admin.h"
 #include "service/keeper.h"
-#include "shard/reconcile.h"
 #include "shard/request/filters.h"
 #include "shard/view/lost.h"
 
@@ -22,70 +19,6 @@ static void put_value(struct buffer *out, const char *name, const char *text)
         else
             buffer_append(out, text, 1);
 }
-
-/* Those that were not trusted until now, for people. */
-static void name_new(struct buffer *out, const struct view *v, const struct lineages *s)
-{
-    for (unsigned i = 0; i < s->count; i++)
-        if (!trusted_contains(&v->trusted, s->one[i].id))
-            buffer_printf(out, "%s%s", out->length > 0 ? ", " : "", s->one[i].node);
-    if (out->length == 0)
-        buffer_puts(out, "none that was not");
-}
-
-/* A master that may hold something of the filter must answer: nobody can accept what nobody sees. */
-static enum err present(struct admin *a, struct lineages *out, struct error *e)
-{
-    struct lineages all;
-    lineages_init(&all);
-    enum err code = link_look_at_lineages(a->link, NULL, &all, e);
-    for (unsigned i = 0; i < all.count && code == ERR_OK; i++) {
-        const struct lineage *m = &all.one[i];
-        if (m->id != 0)
-            code = lineages_add(out, m, e);
-        else if (fence_matters(&a->service->nodes, &a->view, m))
-            code = error_set(e, ERR_UNREACHABLE, "Redis node %s does not answer, or is a replica", m->node);
-    }
-    lineages_fini(&all);
-    return code;
-}
-
-static enum err accept_under_mutex(struct admin *a, struct admin_call *call, const struct mutex *mutex,
-                                   struct lineages *s, struct error *e)
-{
-    struct buffer entry = {0}, reason = {0};
-    uint64_t now = clock_wall_us() / 1000;
-    enum err code = fence_load(&a->fence, &a->view, e);
-    if (code == ERR_OK && !view_current(&a->view)->built && !a->view.sourced)
-        return error_set(e, ERR_CONFLICT,
-                         "the last adds were lost with the metadata node, and the filter has no source: it "
-                         "cannot be trusted; "
-                         "delete it, then restore a dump or add its keys again");
-    if (code == ERR_OK)
-        code = present(a, s, e);
-    if (code == ERR_OK) /* nor what a view that went back does not know of */
-        code = fence_may_begin(&a->fence, &a->view, e);
-    if (code != ERR_OK)
-        return code;
-    buffer_puts(&reason, "masters are trusted again: ");
-    name_new(&reason, &a->view, s);
-    buffer_printf(&entry, "started_ms=%" PRIu64 " finished_ms=%" PRIu64 " outcome=trusted trigger=operator",
-                  now, now);
-    put_value(&entry, "reason", buffer_text(&reason));
-    put_value(&entry, "owner", a->service->owner);
-    if (buffer_failed(&entry) || buffer_failed(&reason))
-        code = error_set(e, ERR_NOMEM, "out of memory");
-    else
-        code = fence_accept(&a->fence, s, mutex_value(mutex), buffer_text(&entry), HISTORY_ENTRIES_MAX, e);
-    if (code == ERR_OK)
-        log_warn("trusted_by_operator", "filter=%s reason=%s", log_quote(call->filter),
-                 log_quote(buffer_text(&reason)));
-    buffer_fini(&entry);
-    buffer_fini(&reason);
-    return code;
-}
-
-/* --- filters that are logs --- */
 
 static enum err put_history(struct admin *a, const struct buffer *entry, struct error *e)
 {
@@ -142,9 +75,7 @@ void admin_accept(struct admin *a, struct admin_call *call)
 {
     struct reply r = {.out = &call->reply, .protocol = call->protocol};
     struct error *e = &call->error;
-    struct lineages s;
     struct mutex *mutex = NULL;
-    lineages_init(&s);
     const struct mutex_options options =
         admin_mutex_options(a->service, a->config, call->filter, call->filter_length);
     enum err code = names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, e);
@@ -153,9 +84,8 @@ void admin_accept(struct admin *a, struct admin_call *call)
     if (code == ERR_OK)
         code = mutex_wait(&mutex, &options, options.redis_timeout_ms, e);
     if (code == ERR_OK)
-        code = a->service->logs != NULL ? accept_loss(a, call, e) : accept_under_mutex(a, call, mutex, &s, e);
+        code = accept_loss(a, call, e);
     mutex_release(mutex);
-    lineages_fini(&s);
     call->status = code;
     if (code == ERR_OK) {
         reply_simple(&r, "OK");

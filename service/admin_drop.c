@@ -12,29 +12,12 @@
 #include "shard/request/filters.h"
 #include "shard/view/drop.h"
 
-/* *@due_ms: the expire_at that must be that of the view still when it is deleted; 0: it does not matter. */
-static enum err may_drop(const struct view *v, enum drop_when when, uint64_t *due_ms, struct error *e)
+static enum err may_drop(const struct view *v, enum drop_when when, struct error *e)
 {
-    *due_ms = when == DROP_IF_DUE ? v->expire_at_ms : 0;
     bool due = v->expire_at_ms != 0 && v->expire_at_ms <= clock_wall_us() / 1000;
     if (v->dropped == VIEW_KEPT && (when == DROP_IF_BEGUN || (when == DROP_IF_DUE && !due)))
         return error_set(e, ERR_CONFLICT, "the filter is no longer to be deleted");
     return ERR_OK;
-}
-
-static enum err drop_under_mutex(struct fence *f, struct view *v, enum drop_when when, struct mutex *mutex,
-                                 struct error *e)
-{
-    uint64_t lost, due_ms = 0;
-    enum err code = fence_load_any(f, v, e);
-    if (code == ERR_OK)
-        code = may_drop(v, when, &due_ms, e);
-    if (code == ERR_OK && v->dropped == VIEW_KEPT) {
-        code = fence_complete(f, v, &lost, e);
-        if (code == ERR_OK)
-            code = fence_drop(f, v, due_ms, mutex_value(mutex), e);
-    }
-    return code == ERR_OK ? fence_drop_complete(f, v, mutex_value(mutex), e) : code;
 }
 
 /* There is no view. A name that has lost it stays; else it is taken off the list. @cleared: what somebody had
@@ -48,15 +31,14 @@ static enum err unlist_nothing(struct fence *f, bool cleared, struct error *e)
     return code;
 }
 
-static enum err drop_log(struct service *s, struct fence *f, struct view *v, const char *name, size_t length,
-                         enum drop_when when, struct mutex *mutex, struct error *e)
+static enum err drop_under_mutex(struct service *s, struct fence *f, struct view *v, const char *name,
+                                 size_t length, enum drop_when when, struct mutex *mutex, struct error *e)
 {
-    uint64_t due_ms;
     const struct work work = {.fn = admin_hold_mutex, .arg = mutex};
     enum err code = fence_load_any(f, v, e);
     bool was = code == ERR_OK;
     if (was)
-        code = may_drop(v, when, &due_ms, e);
+        code = may_drop(v, when, e);
     if (was && code == ERR_OK) /* first: one that is named and has no view has lost it */
         code = registry_leave(f, v->incarnation, e);
     if (code == ERR_OK || code == ERR_NOT_FOUND) /* who deleted it may have been killed behind the view */
@@ -71,7 +53,7 @@ static enum err drop_log(struct service *s, struct fence *f, struct view *v, con
     if (code != ERR_OK)
         return code;
     fence_announce(f);
-    epochs_hold(s->epochs, 0, f->names.filter, 0, 0);
+    epochs_hold(s->epochs, f->names.filter, 0, 0);
     log_info("filter_deleted", "filter=%s shards=%" PRIu64 " expired=%d", log_quote(name),
              generation_shards(view_current(v)), when == DROP_IF_DUE);
     service_on_dropped(s, name, length, v->incarnation);
@@ -94,17 +76,7 @@ enum err admin_drop_filter(struct service *s, const struct config *config, struc
         code = mutex_wait(&mutex, &options, options.redis_timeout_ms, e);
     if (code != ERR_OK)
         return code;
-    code = s->logs != NULL ? drop_log(s, f, scratch, name, length, when, mutex, e)
-                           : drop_under_mutex(f, scratch, when, mutex, e);
-    if (code == ERR_OK && s->logs == NULL) {
-        struct error why;
-        log_info("filter_deleted", "filter=%s shards=%" PRIu64 " expired=%d", log_quote(name),
-                 generation_shards(view_current(scratch)), when == DROP_IF_DUE);
-        enum err left = registry_leave(f, scratch->incarnation, &why);
-        if (left != ERR_OK) /* the keeper does it later */
-            log_warn("filter_not_unregistered", "filter=%s code=%s error=%s", log_quote(name),
-                     error_name(left), log_quote(why.text));
-    }
+    code = drop_under_mutex(s, f, scratch, name, length, when, mutex, e);
     mutex_release(mutex);
     return code;
 }

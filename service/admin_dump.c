@@ -1,25 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* BF.SCANDUMP. Nothing is kept between two calls: a position says which chunk of which dump is asked for.
  *
- * Why a dump holds every key that was acknowledged before it was begun: such a key has its bits in the layer
- * that was written under the view of that moment, so in a layer that the header's view names. A layer's
- * shards are read after that, and bits are never taken out of them. What is read carries its tags: it is the
- * shard that the view names, and not a lost one. A cutover in between is noticed by the generation's number.
- *
- * Of a filter that is a log: such a key is in its layer's shards when a chunk of that layer is read, or else
- * in the lanes behind what the shards have. From there it is put into that layer (log_shards_read()). */
+ * Why a dump holds every key that was acknowledged before it was begun: such a key is in its layer's shards
+ * when a chunk of that layer is read, or else in the lanes behind what the shards have. From there it is put
+ * into that layer (log_shards_read()). A cutover in between is noticed by the generation's number. */
 #include <stdlib.h>
 #include "base/clock.h"
 #include "service/admin.h"
 #include "service/log_shards.h"
-#include "shard/fence_dump.h"
+#include "shard/dump.h"
 
 enum { RETRY_US = 20000 };
 
 static const char begin_again[] = "the filter was rebuilt during the dump: begin again with 0";
-
-static const char unsure_shards[] =
-    "shards of the filter were lost, and are being filled from its source: try again later";
 
 static void reply_piece(struct reply *r, uint64_t next, const void *bytes, size_t length)
 {
@@ -37,10 +30,8 @@ static enum err begin_header(struct admin *a, struct dump_header *out, struct er
     struct log_shards *s = NULL;
     if (a->view.degraded)
         return error_set(e, ERR_LOST, "%s", degraded);
-    if (view_unsure(&a->view) > 0)
-        return error_set(e, ERR_LOST, "%s", unsure_shards);
     enum err code = dump_header_of(out, &a->view, g->layer_count, e);
-    if (code != ERR_OK || !a->view.log)
+    if (code != ERR_OK)
         return code;
     code = log_shards_open(&s, a->link, &a->fence.names, g->number, e);
     if (code == ERR_OK)
@@ -55,8 +46,8 @@ static void send_header(struct admin *a, struct reply *r, struct error *e)
     struct dump_header header;
     struct buffer bytes = {0};
     enum err code = begin_header(a, &header, e);
-    for (unsigned i = 0; i < g->layer_count && code == ERR_OK; i++) {
-        code = fence_items(&a->fence, g, i, &header.layers[i].items, e);
+    for (unsigned i = 0; code == ERR_OK && i < g->layer_count; i++) {
+        header.layers[i].items = admin_layer_keys(&a->view, i);
         if (header.layers[i].items > DUMP_ITEMS_MAX)
             header.layers[i].items = DUMP_ITEMS_MAX;
     }
@@ -70,50 +61,10 @@ static void send_header(struct admin *a, struct reply *r, struct error *e)
     buffer_fini(&bytes);
 }
 
-/* The view again, after a shard was not where it was thought to be. ERR_LOST: nothing else explains it. */
-static enum err view_moved(struct admin *a, uint64_t epoch, bool fenced, uint64_t dump, unsigned layers,
-                           struct error *e)
-{
-    struct dump_header now;
-    struct error why = *e;
-    uint64_t lost;
-    enum err code = fence_load(&a->fence, &a->view, e);
-    if (code != ERR_OK)
-        return code;
-    if (dump_header_of(&now, &a->view, layers, e) != ERR_OK || now.id != dump)
-        return ERR_CONFLICT;
-    if (view_unfenced(&a->view)) { /* who finds it half done may finish it */
-        code = fence_complete(&a->fence, &a->view, &lost, e);
-        return code == ERR_FENCED ? ERR_OK : code;
-    }
-    return fenced && a->view.epoch == epoch ? error_set(e, ERR_LOST, "%s", why.text) : ERR_OK;
-}
-
-/* Read @run, wherever the shards are by now, to @out. ERR_CONFLICT: it is another generation's turn. */
+/* Read @run to @out. The view is looked at again after each failure that it may explain. ERR_CONFLICT: it is
+ * another generation's turn. */
 static enum err read_run(struct admin *a, const struct dump_header *h, const struct dump_run *run,
                          uint8_t *out, struct error *e)
-{
-    uint64_t deadline = clock_mono_us() + (uint64_t)a->config->redis_timeout_ms * 1000;
-    for (;;) {
-        if (view_unsure(&a->view) > 0)
-            return error_set(e, ERR_LOST, "%s", unsure_shards);
-        uint64_t epoch = a->view.epoch;
-        bool fenced = !view_unfenced(&a->view);
-        enum err code = fence_read_shards(&a->fence, &a->view, view_current(&a->view), run, out, e);
-        if (code == ERR_LOST && clock_mono_us() < deadline) {
-            code = view_moved(a, epoch, fenced, h->id, h->layer_count, e);
-            if (code == ERR_OK) {
-                clock_sleep_us(RETRY_US);
-                continue;
-            }
-        }
-        return code;
-    }
-}
-
-/* The same of a filter that is a log. Its view is looked at again after each failure that it may explain. */
-static enum err read_log_run(struct admin *a, const struct dump_header *h, const struct dump_run *run,
-                             uint8_t *out, struct error *e)
 {
     uint64_t deadline = clock_mono_us() + (uint64_t)a->config->redis_timeout_ms * 1000;
     for (;;) {
@@ -148,7 +99,6 @@ static void send_chunk(struct admin *a, struct reply *r, const struct dump_heade
     size_t length = DUMP_CHUNK_HEADER + run.bytes;
     uint8_t *chunk = malloc(length);
     enum err code = chunk == NULL ? error_set(e, ERR_NOMEM, "out of memory")
-                    : a->view.log ? read_log_run(a, h, &run, chunk + DUMP_CHUNK_HEADER, e)
                                   : read_run(a, h, &run, chunk + DUMP_CHUNK_HEADER, e);
     if (code == ERR_OK) {
         dump_chunk_encode(h, number, &run, chunk);
@@ -170,7 +120,7 @@ void admin_scandump(struct admin *a, struct admin_call *call)
     if (code == ERR_OK)
         code = fence_load(&a->fence, &a->view, e);
     /* A header says how many keys there are; the filter would not know that it is full. */
-    if (code == ERR_OK && a->view.log && call->position == 0 && call->position_given && !a->view.degraded)
+    if (code == ERR_OK && call->position == 0 && call->position_given && !a->view.degraded)
         code = admin_load_items(a, call, &items);
     call->status = code;
     if (code != ERR_OK) {

@@ -28,7 +28,7 @@ static bool take_count(const struct log_status *status, uint64_t *items)
 
 /* All that the lanes have now is counted, whichever coordinator added it: what the view has may be some
  * seconds old. */
-static enum err count_by_log(struct admin *a, struct admin_call *call, uint64_t *items)
+static enum err count(struct admin *a, struct admin_call *call, uint64_t *items)
 {
     const struct service *s = a->service;
     enum { KEYS = 4 }; /* none of which is there, so that the lanes are read */
@@ -70,12 +70,20 @@ enum err admin_load_items(struct admin *a, struct admin_call *call, uint64_t *it
     if (code == ERR_OK)
         code = fence_load(f, &a->view, &call->error);
     if (code == ERR_OK)
-        code = fence_all_items(f, view_current(&a->view), items, &call->error);
-    if (code == ERR_OK && a->view.log) {
-        code = count_by_log(a, call, items);
-        f->log_keys[a->view.current] = *items; /* later than the view's */
-    }
+        code = count(a, call, items);
+    if (code == ERR_OK)
+        a->view.keys[a->view.current] = *items; /* later than the view's */
     return call->status = code;
+}
+
+uint64_t admin_layer_keys(const struct view *v, unsigned layer)
+{
+    const struct generation *g = view_current(v);
+    uint64_t left = v->keys[v->current];
+    for (unsigned l = 0; l < layer; l++)
+        left -= left < g->layers[l].capacity ? left : g->layers[l].capacity;
+    bool newest = layer + 1 == g->layer_count;
+    return newest || left < g->layers[layer].capacity ? left : g->layers[layer].capacity;
 }
 
 void admin_card(struct admin *a, struct admin_call *call)
@@ -168,11 +176,7 @@ void admin_debug(struct admin *a, struct admin_call *call)
     struct reply r = {.out = &call->reply, .protocol = call->protocol};
     uint64_t items;
     enum err code = admin_load_items(a, call, &items);
-    uint64_t in_layer[GENERATION_LAYERS_MAX] = {0};
     const struct generation *g = view_current(&a->view);
-    for (unsigned i = 0; code == ERR_OK && i < g->layer_count; i++)
-        code = fence_items(&a->fence, g, i, &in_layer[i], &call->error);
-    call->status = code;
     if (code != ERR_OK) {
         admin_reply_error(&r, code, &call->error);
         return;
@@ -185,7 +189,8 @@ void admin_debug(struct admin *a, struct admin_call *call)
         reply_printf(&r,
                      "bytes:%" PRIu64 " bits:%" PRIu64 " hashes:%" PRIu32 " hashwidth:64 capacity:%" PRIu64
                      " size:%" PRIu64 " ratio:%g",
-                     bytes, bytes * 8, l->geometry.hashes, l->capacity, in_layer[i], l->error_rate);
+                     bytes, bytes * 8, l->geometry.hashes, l->capacity, admin_layer_keys(&a->view, i),
+                     l->error_rate);
     }
 }
 
@@ -193,29 +198,17 @@ void admin_debug(struct admin *a, struct admin_call *call)
 enum { COUNT_MS = 5000, COUNT_TRIES = 3 };
 
 /* ERR_LOST also where the view has changed. */
-static enum err count_log_once(struct admin *a, double *in_layer, struct error *e)
+static enum err count_once(struct admin *a, double *in_layer, struct error *e)
 {
     struct log_shards *s = NULL;
     uint64_t deadline = clock_mono_us() + (uint64_t)COUNT_MS / COUNT_TRIES * 1000;
+    if (!view_current(&a->view)->built)
+        return error_set(e, ERR_CONFLICT, "the filter is not built yet");
     enum err code = log_shards_open(&s, a->link, &a->fence.names, view_current(&a->view)->number, e);
     if (code == ERR_OK)
         code = log_shards_count(s, deadline, in_layer, e);
     log_shards_close(s);
     return code == ERR_CONFLICT ? ERR_LOST : code;
-}
-
-static enum err count_once(struct admin *a, double *in_layer, struct error *e)
-{
-    const struct generation *g = view_current(&a->view);
-    uint64_t lost;
-    if (!g->built)
-        return error_set(e, ERR_CONFLICT, "the filter is not built yet");
-    if (a->view.log)
-        return count_log_once(a, in_layer, e);
-    enum err code = fence_complete(&a->fence, &a->view, &lost, e); /* or shards may be under old names yet */
-    return code == ERR_OK ? fence_count_keys(&a->fence, &a->view, g, BITS_RANGES_MAX, COUNT_MS / COUNT_TRIES,
-                                             in_layer, e)
-                          : code;
 }
 
 void admin_count(struct admin *a, struct admin_call *call)

@@ -18,10 +18,10 @@ static enum err send_look(struct admin *a, const struct argument *name, bool *se
     if (!*sent) /* too long for any filter */
         return ERR_OK;
     names_filter_key(&a->fence.names, "view", &key);
-    const char *const argv[] = {"HMGET", key.text, "epoch", "dropped", "version", "deleting"};
-    const size_t lengths[] = {5, key.length, 5, 7, 7, 8};
+    const char *const argv[] = {"HGET", key.text, "deleting"};
+    const size_t lengths[] = {4, key.length, 8};
     *where = fence_home(&a->fence);
-    return link_append(a->link, *where, 6, argv, lengths, e);
+    return link_append(a->link, *where, 3, argv, lengths, e);
 }
 
 static enum err read_look(struct admin *a, unsigned where, bool *is, struct error *e)
@@ -30,12 +30,7 @@ static enum err read_look(struct admin *a, unsigned where, bool *is, struct erro
     enum err code = link_reply(a->link, where, &reply, e);
     if (code != ERR_OK)
         return code;
-    bool whole = reply->type == REDIS_REPLY_ARRAY && reply->elements == 4;
-    bool shards =
-        whole && reply->element[0]->type == REDIS_REPLY_STRING && reply->element[1]->type == REDIS_REPLY_NIL;
-    bool log = whole && reply->element[2]->type == REDIS_REPLY_STRING &&
-               reply->element[3]->type == REDIS_REPLY_STRING && strcmp(reply->element[3]->str, "0") == 0;
-    *is = shards || log;
+    *is = reply->type == REDIS_REPLY_STRING && strcmp(reply->str, "0") == 0;
     if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "WRONGTYPE", 9) != 0)
         code = link_refusal(a->link, where, reply, e);
     freeReplyObject(reply);

@@ -9,7 +9,6 @@
 #include "service/field.h"
 #include "service/log_load.h"
 #include "shard/fence_dump.h"
-#include "shard/registry.h"
 
 enum { MISSING_SHOWN = 8, RANGES_MAX = 10000 };
 
@@ -17,11 +16,8 @@ static const char bad_data[] = "ERR received bad data";
 static const char invalid_offset[] = "ERR invalid offset - no link found";
 static const char no_dump[] =
     "ERR received bad data: this is no piece of a Twinbloom dump (a dump of RedisBloom cannot be loaded)";
-static const char log_dump[] =
-    "ERR received bad data: the dump is of a filter that was made with append_log = yes";
-static const char old_dump[] = "ERR received bad data: the dump has form 1 or 2, of filters that are no "
-                               "logs: rebuild the filter from its "
-                               "table, or add its keys again";
+static const char old_dump[] = "ERR received bad data: an earlier version made the dump (form 1 or 2): "
+                               "rebuild the filter from its table, or add its keys again";
 static const char too_big[] = "ERR invalid chunk - Too big for current filter";
 
 /* One BF.LOADCHUNK. */
@@ -91,35 +87,6 @@ static enum err all_there(struct load *l, struct error *e)
 
 static enum err publish(struct load *l, struct mutex *mutex, struct error *e)
 {
-    struct loading *g = &l->loading;
-    uint64_t lost = 0;
-    bool named = false;
-    enum err code = admin_load_view(l->f, &l->a->view, mutex, e);
-    l->f->names.incarnation = g->incarnation;
-    if (code == ERR_OK)
-        return error_set(e, ERR_EXISTS, "the filter exists already");
-    if (code == ERR_NOT_FOUND)
-        code = all_there(l, e);
-    if (code == ERR_OK)
-        code = registry_enter(l->f, &named, e);
-    if (code == ERR_OK)
-        code = admin_sweep_named(l->f, named, mutex, e);
-    if (code == ERR_OK)
-        code = loading_publish(l->f, g, mutex_value(mutex), e);
-    if (code == ERR_OK)
-        code = fence_complete(l->f, &g->view, &lost, e);
-    if (code == ERR_OK && lost > 0)
-        code = error_set(e, ERR_LOST, "%" PRIu64 " shards were lost while the filter was published", lost);
-    if (code == ERR_OK)
-        log_info("filter_loaded", "filter=%s capacity=%" PRIu64 " layers=%u memory_bytes=%" PRIu64,
-                 log_quote(l->f->names.filter), g->header.capacity, g->header.layer_count,
-                 generation_bytes(view_current(&g->view)));
-    return code;
-}
-
-/* The same where filters are logs. */
-static enum err publish_log(struct load *l, struct mutex *mutex, struct error *e)
-{
     struct admin *a = l->a;
     const struct loading *g = &l->loading;
     const struct admin_call *call = l->call;
@@ -161,7 +128,7 @@ static enum err complete(struct load *l)
     enum err code = mutex_wait(&mutex, &options, options.redis_timeout_ms, l->e);
     if (code != ERR_OK)
         return code;
-    code = a->service->logs != NULL ? publish_log(l, mutex, l->e) : publish(l, mutex, l->e);
+    code = publish(l, mutex, l->e);
     mutex_release(mutex);
     return code;
 }
@@ -180,7 +147,7 @@ static void go_on(struct load *l)
 
 /* --- the header --- */
 
-/* Each layer beside those before it. */
+/* Each layer beside those before it; it is made beside what is stored. */
 static enum err check_memory(struct load *l, struct error *e)
 {
     struct plan_node *nodes = NULL;
@@ -193,10 +160,9 @@ static enum err check_memory(struct load *l, struct error *e)
         code = memory_of_nodes(l->a->link, &all, &nodes, &count, e);
     for (unsigned i = 0; i < h->layer_count && code == ERR_OK; i++) {
         const struct geometry *g = &h->layers[i].geometry;
-        bool log = l->a->service->logs != NULL; /* it is made beside what is stored */
         const struct plan plan = {.capacity = h->layers[i].capacity,
                                   .geometry = *g,
-                                  .memory_new = geometry_memory(g) + (log ? geometry_memory_log(g) : 0)};
+                                  .memory_new = geometry_memory(g) + geometry_memory_log(g)};
         code = plan_fits(&plan, nodes, count, warning, e);
         for (unsigned n = 0; n < count; n++)
             nodes[n].used += nodes[n].after;
@@ -259,9 +225,9 @@ static void take_header(struct load *l)
         refuse(l, bad_data);
         return;
     }
-    if (log_load_reads(header.version) != (l->a->service->logs != NULL)) {
+    if (!log_load_reads(header.version)) {
         (void)error_set(l->e, ERR_FORMAT, "the dump has version %u", header.version);
-        refuse(l, l->a->service->logs != NULL ? old_dump : log_dump);
+        refuse(l, old_dump);
         return;
     }
     if (!dump_position_chunk(&header, (uint64_t)l->call->position, &number) || number != 1) {

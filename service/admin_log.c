@@ -33,7 +33,10 @@ static void health_fields(struct fields *f, const struct log_status *s, const st
     buffer_puts(&scope, remedy);
     field_number(f, "lost_shards", s->lost.count);
     field_text(f, "degraded_scope", buffer_text(&scope));
-    field_time(f, "degraded_at", !degraded ? 0 : s->lost.since_ms != 0 ? s->lost.since_ms : note->lost_ms);
+    field_time(f, "degraded_at",
+               !degraded               ? 0
+               : s->lost.since_ms != 0 ? s->lost.since_ms
+                                       : note->degraded_ms);
     field_time(f, "healthy_at", degraded ? 0 : v->trusted_ms);
     buffer_fini(&scope);
 }

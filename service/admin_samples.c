@@ -20,11 +20,9 @@ void admin_note_sample(struct admin *a, const char *name, size_t length, uint64_
 void admin_sample(struct admin *a, const char *name, size_t length)
 {
     struct error e;
-    uint64_t items = 0;
     if (names_init(&a->fence.names, a->config->prefix, name, length, &e) == ERR_OK &&
-        fence_load(&a->fence, &a->view, &e) == ERR_OK &&
-        fence_all_items(&a->fence, view_current(&a->view), &items, &e) == ERR_OK)
-        admin_note_sample(a, name, length, items);
+        fence_load(&a->fence, &a->view, &e) == ERR_OK)
+        admin_note_sample(a, name, length, a->view.keys[a->view.current]);
 }
 
 /* ERR_NOT_FOUND: nothing is kept, and the filter does not exist. */

@@ -1,29 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /* How full the shards of a filter are, and which are lost, for a map of at most CELLS_MAX cells a layer.
  *
- * The happy path is: the view is read, then the counts of its shards (P:{F}:count, FENCE_ITEMS_AT_ONCE a
- * command: no bit is counted); what is lost the keeper has found, and only then tags are looked at. Of a
- * filter that is a log there are no such counts: bits are counted, of at most LOG_SHARDS_SAMPLE bytes, or of
- * one shard a layer. The
- * answer is kept for a while, the longer the more it cost. Possible failure modes are: Redis is away, the
- * counts take longer than DEADLINE_MS (ERR_TIMEOUT), or the last survey, of any filter, took long and has
- * just ended (ERR_BUSY): whoever may read must not have the admin thread for himself. */
+ * The happy path is: the view is read, then bits are counted, of at most LOG_SHARDS_SAMPLE bytes, or of one
+ * shard a layer. The answer is kept for a while, the longer the more it cost. Possible failure modes are:
+ * Redis is away, reading takes longer than DEADLINE_MS (ERR_TIMEOUT), or the last survey, of any filter, took
+ * long and has just ended (ERR_BUSY): whoever may read must not have the admin thread for himself. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
 #include "service/admin.h"
 #include "service/field.h"
-#include "service/keeper.h"
 #include "service/log_shards.h"
-#include "service/watch.h"
 
 enum {
     CELLS_MAX = 1024,
     DEADLINE_MS = 3000,
     KEPT_MAX = 8, /* answers */
     KEPT_MS = 2000,
-    KEPT_LOST_MS = 10000,
     KEPT_FACTOR = 20, /* of the time that it took */
     BRIEF_MS = 100    /* what takes no longer is no burden */
 };
@@ -106,7 +100,7 @@ struct layer_map {
     uint32_t shards, per_cell, cells;
     uint64_t keys;
     double sum[CELLS_MAX], most[CELLS_MAX]; /* fill of a cell's shards */
-    uint32_t lost[CELLS_MAX], unsure[CELLS_MAX];
+    uint32_t lost[CELLS_MAX];
     uint32_t resident[CELLS_MAX], loading[CELLS_MAX], dirty[CELLS_MAX]; /* in this coordinator's memory */
 };
 
@@ -114,10 +108,9 @@ struct survey {
     struct admin *a;
     const struct generation *g;
     uint64_t deadline_us;
-    bool lost;      /* the keeper has found some */
     bool in_memory; /* this coordinator has the generation */
     const struct admin_call *call;
-    struct log_shards *bits; /* of a filter that is a log; else NULL */
+    struct log_shards *bits;
 };
 
 static void begin_map(struct layer_map *m, uint32_t shards, uint32_t cells_max)
@@ -127,42 +120,17 @@ static void begin_map(struct layer_map *m, uint32_t shards, uint32_t cells_max)
         .shards = shards, .per_cell = per_cell, .cells = (shards + per_cell - 1) / per_cell};
 }
 
-/* Where bits are counted, one shard of each cell of all layers is no more than the sample. */
+/* One shard of each cell of all layers is no more than the sample. */
 static uint32_t cells_max(const struct survey *s)
 {
     uint64_t bytes = 0;
     for (unsigned i = 0; i < s->g->layer_count; i++)
         bytes += geometry_shard_bytes(&s->g->layers[i].geometry);
-    if (s->bits == NULL || bytes <= LOG_SHARDS_SAMPLE / CELLS_MAX)
+    if (bytes <= LOG_SHARDS_SAMPLE / CELLS_MAX)
         return CELLS_MAX;
     uint64_t most = bytes == 0 ? 0 : LOG_SHARDS_SAMPLE / bytes;
     return most == 0 ? 1 : (uint32_t)most;
 }
-
-static enum err read_counts(struct survey *s, unsigned layer, struct layer_map *m, struct error *e)
-{
-    uint64_t items[FENCE_ITEMS_AT_ONCE];
-    const struct layer *l = &s->g->layers[layer];
-    double room = (double)l->capacity / m->shards;
-    for (uint32_t first = 0; first < m->shards; first += FENCE_ITEMS_AT_ONCE) {
-        uint32_t left = m->shards - first, count = left < FENCE_ITEMS_AT_ONCE ? left : FENCE_ITEMS_AT_ONCE;
-        if (clock_mono_us() > s->deadline_us)
-            return error_set(e, ERR_TIMEOUT, "reading the counts of %u shards took too long", m->shards);
-        enum err code = fence_shard_items(&s->a->fence, s->g, layer, first, count, items, e);
-        if (code != ERR_OK)
-            return code;
-        for (uint32_t i = 0; i < count; i++) {
-            uint32_t cell = (first + i) / m->per_cell;
-            double fill = room > 0 ? (double)items[i] / room : 0;
-            m->keys += items[i];
-            m->sum[cell] += fill;
-            m->most[cell] = fill > m->most[cell] ? fill : m->most[cell];
-        }
-    }
-    return ERR_OK;
-}
-
-/* --- by the bits --- */
 
 static uint32_t in_cell(const struct layer_map *m, uint32_t cell)
 {
@@ -234,22 +202,6 @@ static enum err read_bits(struct survey *s, unsigned layer, struct layer_map *m,
     return code;
 }
 
-static enum err read_lost(struct survey *s, unsigned layer, struct layer_map *m, struct error *e)
-{
-    const struct view *v = &s->a->view;
-    uint64_t count = 0;
-    uint8_t *is = s->lost ? calloc(m->shards, 1) : NULL;
-    if (s->lost && is == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
-    enum err code = s->lost ? fence_find_lost(&s->a->fence, v, s->g, layer, is, &count, e) : ERR_OK;
-    for (uint32_t i = 0; code == ERR_OK && i < m->shards; i++) {
-        m->lost[i / m->per_cell] += is != NULL && is[i];
-        m->unsure[i / m->per_cell] += unsure_contains(&v->unsure, s->g->number, layer, i);
-    }
-    free(is);
-    return code;
-}
-
 struct in_memory {
     unsigned layer;
     struct layer_map *m;
@@ -270,8 +222,8 @@ static void take_shard(void *arg, const struct resident_shard *shard)
 static void look_into_memory(struct survey *s, unsigned layer, struct layer_map *m)
 {
     struct in_memory in = {.layer = layer, .m = m};
-    s->in_memory = s->bits != NULL && filters_shards(s->a->service->logs, s->call->filter,
-                                                     s->call->filter_length, s->g->number, take_shard, &in);
+    s->in_memory = filters_shards(s->a->service->logs, s->call->filter, s->call->filter_length, s->g->number,
+                                  take_shard, &in);
 }
 
 /* [[cell, shards], ...] of those cells that have any. */
@@ -306,7 +258,6 @@ static void write_map(struct reply *r, const struct survey *s, unsigned layer, c
     for (uint32_t i = 0; m->per_cell > 1 && i < m->cells; i++)
         reply_integer(&f.reply, (int64_t)(m->most[i] * 1000 + 0.5));
     pairs_field(&f, "lost", m, m->lost);
-    pairs_field(&f, "incomplete", m, m->unsure);
     if (s->in_memory) {
         pairs_field(&f, "resident", m, m->resident);
         pairs_field(&f, "loading", m, m->loading);
@@ -329,9 +280,7 @@ static enum err generation_fields(struct fields *f, struct survey *s, struct err
     field_array(f, "layers", s->g->layer_count);
     for (unsigned layer = 0; code == ERR_OK && layer < s->g->layer_count; layer++) {
         begin_map(m, s->g->layers[layer].geometry.shards, cells_max(s));
-        code = s->bits != NULL ? read_bits(s, layer, m, e) : read_counts(s, layer, m, e);
-        if (code == ERR_OK)
-            code = read_lost(s, layer, m, e);
+        code = read_bits(s, layer, m, e);
         if (code == ERR_OK) {
             look_into_memory(s, layer, m);
             write_map(&f->reply, s, layer, m);
@@ -345,9 +294,7 @@ static enum err write_generation(struct reply *r, struct survey *s, struct error
 {
     struct fields f;
     struct admin *a = s->a;
-    enum err code = ERR_OK;
-    if (a->view.log)
-        code = log_shards_open(&s->bits, a->link, &a->fence.names, s->g->number, e);
+    enum err code = log_shards_open(&s->bits, a->link, &a->fence.names, s->g->number, e);
     if (code != ERR_OK)
         return code;
     fields_begin(&f, r->protocol);
@@ -361,9 +308,9 @@ static enum err write_generation(struct reply *r, struct survey *s, struct error
     return code;
 }
 
-/* The generation in use, then the one that is being built or may be gone back to. The shards of a filter that
- * is a log are not read while they are being built: its builder has most of their keys. */
-static enum err survey_filter(struct admin *a, struct admin_call *call, struct reply *r, bool *lost)
+/* The generation in use, then the one that is being built or may be gone back to. Shards are not read
+ * while they are being built: the builder has most of their keys. */
+static enum err survey_filter(struct admin *a, struct admin_call *call, struct reply *r)
 {
     struct error *e = &call->error;
     struct buffer both = {0};
@@ -373,18 +320,14 @@ static enum err survey_filter(struct admin *a, struct admin_call *call, struct r
         code = fence_load(&a->fence, &a->view, e);
     if (code != ERR_OK)
         return code;
-    const struct keeper_note note = keeper_note(a->service, call->filter, call->filter_length);
-    *lost = !a->view.log && watch_lost_shards(&note, &a->view) > view_unsure(&a->view);
     struct survey s = {.a = a,
                        .call = call,
                        .g = view_current(&a->view),
-                       .lost = *lost,
                        .deadline_us = clock_mono_us() + (uint64_t)DEADLINE_MS * 1000};
     code = write_generation(&each, &s, e);
     s.g = view_alternate(&a->view);
-    if (a->view.log && s.g != NULL && !s.g->built)
+    if (s.g != NULL && !s.g->built)
         s.g = NULL;
-    s.lost = false;
     if (code == ERR_OK && s.g != NULL)
         code = write_generation(&each, &s, e);
     if (code == ERR_OK) {
@@ -402,7 +345,7 @@ static enum err survey_filter(struct admin *a, struct admin_call *call, struct r
     return code;
 }
 
-static enum err survey(struct admin *a, struct admin_call *call, struct reply *r, bool *lost)
+static enum err survey(struct admin *a, struct admin_call *call, struct reply *r)
 {
     uint64_t began = clock_mono_us();
     if (a->shards == NULL && (a->shards = calloc(1, sizeof(*a->shards))) == NULL)
@@ -410,7 +353,7 @@ static enum err survey(struct admin *a, struct admin_call *call, struct reply *r
     enum err code = may_survey(a->shards, &call->error);
     if (code != ERR_OK)
         return code;
-    code = survey_filter(a, call, r, lost);
+    code = survey_filter(a, call, r);
     a->shards->ended_us = clock_mono_us();
     a->shards->took_us = a->shards->ended_us - began;
     return code;
@@ -424,14 +367,13 @@ void admin_shards(struct admin *a, struct admin_call *call)
         buffer_append(&call->reply, kept->reply.data, kept->reply.length);
         return;
     }
-    bool lost = false;
-    call->status = survey(a, call, &r, &lost);
+    call->status = survey(a, call, &r);
     if (call->status != ERR_OK) {
         buffer_clear(&call->reply);
         admin_reply_error(&r, call->status, &call->error);
         return;
     }
-    uint64_t ms = a->shards->took_us / 1000 * KEPT_FACTOR, least = lost ? KEPT_LOST_MS : KEPT_MS;
+    uint64_t ms = a->shards->took_us / 1000 * KEPT_FACTOR;
     if (!buffer_failed(&call->reply))
-        keep(a, call, ms > least ? ms : least);
+        keep(a, call, ms > KEPT_MS ? ms : KEPT_MS);
 }

@@ -60,18 +60,13 @@ static void node_field(struct fields *f, const char *name, const struct generati
     buffer_fini(&nodes);
 }
 
-/* Keys of the generation in use; *@known: Redis has said how many. */
-static uint64_t view_fields(struct fields *f, struct admin *a, const struct view *v, bool *known,
-                            struct error *e)
+/* Keys of the generation in use. */
+static uint64_t view_fields(struct fields *f, struct admin *a, const struct view *v)
 {
     const struct generation *g = view_current(v), *other = view_alternate(v);
-    uint64_t items = 0, other_items = 0;
-    *known = fence_all_items(&a->fence, g, &items, e) == ERR_OK;
-    if (!*known)
-        field_text(f, "redis", e->text);
+    const uint64_t items = v->keys[v->current];
     field_text(f, "phase", phase_row(v->phase)->name);
     field_number(f, "epoch", v->epoch);
-    field_number(f, "fenced_epoch", v->fenced_epoch);
     field_number(f, "current_index", v->current);
     field_number(f, "generation", g->number);
     field_bool(f, "built", g->built);
@@ -93,16 +88,12 @@ static uint64_t view_fields(struct fields *f, struct admin *a, const struct view
     field_number(f, "hashes", g->layers[0].geometry.hashes);
     field_number(f, "memory_bytes", memory_of_view(v));
     node_field(f, "nodes", g);
-    if (v->retiring_epoch != 0)
-        node_field(f, "retiring_nodes", &v->retiring);
     if (a->service->nodes.cluster != NULL)
         masters_field(f, &a->service->nodes);
     nodes_down_field(f, &a->service->nodes, g);
     if (other != NULL) {
-        if (fence_all_items(&a->fence, other, &other_items, e) != ERR_OK)
-            field_text(f, "redis", e->text);
         field_number(f, "alternate_generation", other->number);
-        field_number(f, "alternate_keys", other_items);
+        field_number(f, "alternate_keys", v->keys[1 - v->current]);
         field_number(f, "alternate_capacity", other->capacity);
         node_field(f, "alternate_nodes", other);
     }
@@ -244,38 +235,6 @@ static enum err tail_fields(struct fields *f, struct admin *a, struct error *e)
     return ERR_OK;
 }
 
-/* Which shards are lost, or are made anew: by the view, else by what the keeper has found. */
-static void lost_scope(struct buffer *out, const struct view *v, const struct keeper_note *note)
-{
-    enum { RANGES_MAX = 20 };
-    uint32_t shards = view_current(v)->layers[0].geometry.shards;
-    uint8_t *is = view_unsure(v) == 0 ? NULL : calloc(shards, 1);
-    for (uint32_t i = 0; is != NULL && i < shards; i++)
-        is[i] = unsure_contains(&v->unsure, view_current(v)->number, 0, i);
-    if (is != NULL)
-        unsure_describe(is, shards, RANGES_MAX, out);
-    else
-        buffer_puts(out, note->lost_where);
-    free(is);
-}
-
-static void trust_fields(struct fields *f, const struct view *v, const struct keeper_note *note, bool lost,
-                         bool suspects)
-{
-    struct buffer scope = {0};
-    if (suspects)
-        buffer_puts(&scope, note->suspects);
-    if (lost && suspects)
-        buffer_puts(&scope, "; ");
-    if (lost)
-        lost_scope(&scope, v, note);
-    field_text(f, "degraded_scope", buffer_text(&scope));
-    buffer_fini(&scope);
-    uint64_t since = suspects ? note->suspects_ms : lost ? note->lost_ms : 0;
-    field_time(f, "degraded_at", since);
-    field_time(f, "healthy_at", suspects || v->degraded ? 0 : v->trusted_ms);
-}
-
 static const char *state_of(const struct view *v, bool degraded, bool held)
 {
     return degraded ? "degraded" : view_current(v)->built ? "serving" : held ? "building" : "not built";
@@ -305,22 +264,14 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
         field_text(f, "job_state", "none");
         field_text(f, "redis", missing ? "ok" : e->text);
     } else {
-        uint64_t lost = watch_lost_shards(&note, &a->view);
-        bool suspects = note.suspects[0] != '\0' && note.suspects_trust == a->view.trusted_ms;
-        bool lacks = a->view.degraded && view_current(&a->view)->built; /* of a log */
-        bool degraded = lost > 0 || suspects || lacks;
+        bool degraded = a->view.degraded && view_current(&a->view)->built;
         code = read_mutex(&mutex, a, e);
         field_text(f, "state", state_of(&a->view, degraded, mutex.held));
-        items = view_fields(f, a, &a->view, &known, e);
-        if (known)
-            admin_note_sample(a, name, length, items);
+        known = true;
+        items = view_fields(f, a, &a->view);
+        admin_note_sample(a, name, length, items);
         field_bool(f, "degraded", degraded);
-        if (a->view.log) {
-            admin_log_fields(f, a, name, length, &note, degraded);
-        } else {
-            field_number(f, "lost_shards", lost);
-            trust_fields(f, &a->view, &note, lost > 0, suspects);
-        }
+        admin_log_fields(f, a, name, length, &note, degraded);
         field_text(f, "mutex_owner", mutex.owner);
         field_number(f, "mutex_ttl_ms", mutex.ttl_ms);
         if (code == ERR_OK)

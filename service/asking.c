@@ -14,8 +14,7 @@ static void on_operation(struct key_operation *op, void *arg);
 
 static void take_made(struct asking *a, const struct admin_call *call)
 {
-    bool deleted = call->fn == admin_grow && call->status == ERR_NOT_FOUND; /* the operation finds out */
-    if (call->status == ERR_OK || call->status == ERR_EXISTS || deleted) {
+    if (call->status == ERR_OK || call->status == ERR_EXISTS) {
         key_operation_set_bounded(a->op, call->fn != admin_grow && a->question.user != NULL);
         key_operation_start(a->op, a->question.filter, on_operation, a);
         return;
@@ -129,18 +128,6 @@ enum answer asking_answer(const struct asking *a, size_t i)
 {
     if (finds_no_key(a))
         return ANSWER_NO;
-    if (!key_operation_answered(a->op, i) ||
-        (a->refused != ERR_OK && key_operation_result(a->op, i) == KEY_FULL))
-        return ANSWER_ERROR;
-    switch (key_operation_result(a->op, i)) {
-    case KEY_NO:
-        return ANSWER_NO;
-    case KEY_YES:
-        return ANSWER_YES;
-    case KEY_FULL:
-        return ANSWER_FULL;
-    case KEY_LOST:
-        break;
-    }
-    return ANSWER_LOST;
+    enum answer answer = key_operation_answer(a->op, i);
+    return answer == ANSWER_FULL && a->refused != ERR_OK ? ANSWER_ERROR : answer;
 }

@@ -29,7 +29,7 @@ struct question {
     struct service *service; /* whose admin thread makes what is missing */
     struct mailbox *mailbox; /* of the thread that asks */
     enum operation_kind kind;
-    struct catalog_filter *filter;
+    struct key_filter *filter;
     struct creation creation;
     const char *user;     /* who asks, for as long as it does; NULL: nobody that has a quota */
     bool unmade_is_empty; /* a check of a filter that was never made finds no key; else that is a failure */
@@ -66,13 +66,6 @@ bool asking_failed(const struct asking *a);
 /* Its text lives as long as @a is neither started again nor ended. */
 struct failure asking_failure(const struct asking *a);
 
-/* What is known of one key. */
-enum answer {
-    ANSWER_NO,
-    ANSWER_YES,
-    ANSWER_LOST,
-    ANSWER_FULL,
-    ANSWER_ERROR /* the deadline passed for this key, say: asking_failure() */
-};
+/* Of one key; ANSWER_ERROR: asking_failure() says why. */
 enum answer asking_answer(const struct asking *a, size_t i);
 #endif

@@ -99,7 +99,7 @@ struct batch *batch_new(const struct batch_options *o)
         free(b);
         return NULL;
     }
-    catalog_use(o->question.filter); /* between two slices nothing else may name it */
+    key_filter_use(o->question.filter); /* between two slices nothing else may name it */
     return b;
 }
 
@@ -112,7 +112,7 @@ void batch_free(struct batch *b)
     event_free(b->pause);
     for (unsigned i = 0; i < b->failure_count; i++)
         free((char *)(uintptr_t)b->failures[i].text);
-    catalog_unuse(b->options.question.filter);
+    key_filter_unuse(b->options.question.filter);
     free(b);
 }
 
@@ -190,7 +190,7 @@ static void start_slice(struct batch *b, struct slice *s)
     size_t bytes = 0, count = 0, most = b->polite ? POLITE_KEYS : SLICE_KEYS;
     while (count < most && bytes < SLICE_BYTES && b->next + count < o->count)
         bytes += o->key(o->owner, b->next + count++).length;
-    struct key_operation *op = key_operation_new(q->filter->catalog, q->kind, count, bytes);
+    struct key_operation *op = key_operation_new(q->filter->port, q->kind, count, bytes);
     *s = (struct slice){.asking = {.question = *q, .on_done = on_slice},
                         .batch = b,
                         .busy = op != NULL,

@@ -50,12 +50,12 @@ enum reply_shape {
 
 /* Where the time of a request went, for people; clocks are monotonic, microseconds. */
 struct spent {
-    const char *by;                      /* by what it was answered: "redis", "admin"; a literal */
-    uint64_t came_us;                    /* its bytes had come */
-    uint64_t asked_us;                   /* it was asked for; 0: at once */
-    uint64_t answered_us;                /* 0: when it was written */
-    const struct catalog_filter *filter; /* NULL: see name */
-    char *name;                          /* of a filter; NULL: none, or not known */
+    const char *by;                  /* by what it was answered: "redis", "admin"; a literal */
+    uint64_t came_us;                /* its bytes had come */
+    uint64_t asked_us;               /* it was asked for; 0: at once */
+    uint64_t answered_us;            /* 0: when it was written */
+    const struct key_filter *filter; /* NULL: see name */
+    char *name;                      /* of a filter; NULL: none, or not known */
     size_t keys;
 };
 

@@ -19,11 +19,10 @@ void answer_count(struct meter_answers *to, enum answer answer)
     to->other += answer != ANSWER_YES && answer != ANSWER_NO;
 }
 
-/* A filter that has no view may be a name that somebody made up. */
-static struct meter_filter *meter_of(struct meter *m, struct catalog_filter *f)
+/* A filter that was not seen may be a name that somebody made up. */
+static struct meter_filter *meter_of(struct meter *m, struct key_filter *f)
 {
-    bool is_there = f->view != NULL || (f->open != NULL && f->seen);
-    if (f->meter == NULL && is_there)
+    if (f->meter == NULL && f->open != NULL && f->seen)
         f->meter = meter_filter(m, f->name, f->name_length);
     return f->meter;
 }
@@ -51,20 +50,14 @@ static double ms(uint64_t us)
 
 static void put_filter(struct buffer *out, const struct spent *spent)
 {
-    const struct catalog_filter *f = spent->filter;
+    const struct key_filter *f = spent->filter;
     const char *name = f != NULL ? f->name : spent->name;
-    const struct shared_view *view = f == NULL ? NULL : f->view;
-    const struct generation *g = view == NULL ? NULL : view_current(&view->v);
     if (name != NULL)
         buffer_printf(out, " filter=%s", log_quote(name));
-    if (view != NULL)
-        buffer_printf(out, " epoch=%" PRIu64 " phase=%s", view->v.epoch, phase_row(view->v.phase)->name);
     if (spent->keys > 0)
         buffer_printf(out, " keys=%zu", spent->keys);
     char node[NODE_NAME_MAX];
-    if (g != NULL && g->node_count == 1)
-        buffer_printf(out, " node=%s", log_quote(g->nodes[0]));
-    else if (f != NULL && f->open != NULL && open_filter_node(f->open, node)) /* of a log */
+    if (f != NULL && f->open != NULL && open_filter_node(f->open, node))
         buffer_printf(out, " node=%s", log_quote(node));
 }
 
@@ -81,8 +74,7 @@ void slow_log(const struct slow *s)
                       ms(s->spent->asked_us - s->spent->came_us), s->spent->by,
                       ms(s->spent->answered_us - s->spent->asked_us),
                       ms(s->spent->came_us + s->us - s->spent->answered_us));
-    if (s->catalog != NULL &&
-        store_any_down(catalog_store((struct catalog *)(uintptr_t)s->catalog), &down, &why))
+    if (s->keys != NULL && store_any_down(key_port_store(s->keys), &down, &why))
         buffer_printf(&more, " node_down=%s", log_quote(down));
     log_warn("slow_request", "id=%s client=%s command=%s duration_ms=%.3f outcome=%s%s",
              log_quote(s->id != NULL ? s->id : id), s->client, log_quote(s->what), ms(s->us), s->outcome,
@@ -105,7 +97,7 @@ static void tell(struct client *c, const struct counted *what, enum outcome outc
                             .outcome = outcome_name(outcome),
                             .us = us,
                             .spent = &all,
-                            .catalog = c->worker->catalog});
+                            .keys = c->worker->keys});
 }
 
 void client_count(struct client *c, const struct counted *what, enum outcome outcome,

@@ -24,7 +24,7 @@ struct slow {
     const char *outcome;
     uint64_t us;
     const struct spent *spent; /* NULL: unknown */
-    const struct catalog *catalog;
+    const struct key_port *keys;
 };
 void slow_log(const struct slow *s);
 bool slow_is(const struct config *config, uint64_t us);

@@ -97,7 +97,7 @@ const struct command command_table[] = {
     {"TB.ABORT", 2, COMMAND_ALONE | COMMAND_WRITE | COMMAND_ADMIN, command_tb_abort, "Aborts the running job",
      "twinbloom", KEYS_FIRST},
     {"TB.TRUST", 2, COMMAND_ALONE | COMMAND_WRITE | COMMAND_ADMIN, command_tb_accept,
-     "Trusts masters that were promoted or restarted: they lack no key", "twinbloom", KEYS_FIRST},
+     "Accepts what Redis has lost of the filter", "twinbloom", KEYS_FIRST},
     {"TB.PAUSE", 2, COMMAND_ALONE | COMMAND_WRITE | COMMAND_ADMIN, command_tb_pause, "Pauses the running job",
      "twinbloom", KEYS_FIRST},
     {"TB.RESUME", 2, COMMAND_ALONE | COMMAND_WRITE | COMMAND_ADMIN, command_tb_resume, "Resumes a paused job",

@@ -12,7 +12,7 @@ const struct describe_section describe_config_sections[CONFIG_SECTIONS] = {
                   "the same first node and the same prefix. A coordinator with another list does not start."},
     [CONFIG_POSTGRES] = {"postgres",
                          "The database that holds the tables. Filters without a table need none."},
-    [CONFIG_EXPANSION] = {"rebuild", "How filters are rebuilt, verified, healed and followed."},
+    [CONFIG_EXPANSION] = {"rebuild", "How filters are rebuilt, verified and followed."},
     [CONFIG_FILTER] = {"filter NAME", "One section for each filter that has a table or values of its own. "
                                       "Filters that BF.RESERVE creates need none."},
     [CONFIG_USER] = {"user NAME",

@@ -21,28 +21,25 @@ struct entry {
     bool changed, behind, told; /* told: somebody took an epoch other than 0 */
     unsigned times_behind;
     struct held found; /* in Redis, as far as is known */
-    struct held slowest;
+    struct held served;
     char *filter;
-    struct held loop[]; /* by loop */
 };
 
 TAILQ_HEAD(entry_list, entry);
 
 struct epochs {
     pthread_mutex_t lock;
-    unsigned loops;
     struct epochs_total total;
     struct entry_list changed, behind;
     struct entry *bucket[BUCKETS];
 };
 
-struct epochs *epochs_new(unsigned loops)
+struct epochs *epochs_new(void)
 {
     struct epochs *e = calloc(1, sizeof(*e));
     if (e == NULL)
         return NULL;
     (void)pthread_mutex_init(&e->lock, NULL);
-    e->loops = loops;
     TAILQ_INIT(&e->changed);
     TAILQ_INIT(&e->behind);
     return e;
@@ -72,9 +69,9 @@ static struct entry **find(struct epochs *e, const char *filter)
     return at;
 }
 
-static struct entry *make(struct epochs *e, struct entry **at, const char *filter)
+static struct entry *make(struct entry **at, const char *filter)
 {
-    struct entry *n = calloc(1, sizeof(*n) + e->loops * sizeof(n->loop[0]));
+    struct entry *n = calloc(1, sizeof(*n));
     if (n == NULL || (n->filter = strdup(filter)) == NULL) {
         free(n); /* it is not reported: nothing depends on it */
         return NULL;
@@ -105,35 +102,18 @@ static void set_changed(struct epochs *e, struct entry *n, bool changed)
     n->changed = changed;
 }
 
-/* Of another incarnation than Redis has is slower than any epoch. */
-static bool is_slower(const struct entry *n, const struct held *a, const struct held *b)
-{
-    bool a_is_other = n->found.epoch != 0 && a->incarnation != n->found.incarnation;
-    bool b_is_other = n->found.epoch != 0 && b->incarnation != n->found.incarnation;
-    return a_is_other != b_is_other ? a_is_other : a->epoch < b->epoch;
-}
-
 static void judge(struct epochs *e, struct entry *n)
 {
-    struct held slowest = {0, 0};
-    for (unsigned i = 0; i < e->loops; i++)
-        if (n->loop[i].epoch != 0 && (slowest.epoch == 0 || is_slower(n, &n->loop[i], &slowest)))
-            slowest = n->loop[i];
-    bool same = slowest.epoch == n->slowest.epoch && slowest.incarnation == n->slowest.incarnation;
-    if ((slowest.epoch != 0) != (n->slowest.epoch != 0))
-        e->total.filters += slowest.epoch != 0 ? 1 : (uint64_t)-1;
-    n->slowest = slowest;
-    if (!same)
-        set_changed(e, n, true);
+    const struct held *served = &n->served, *found = &n->found;
     set_behind(e, n,
-               slowest.epoch != 0 && n->found.epoch != 0 &&
-                   (slowest.incarnation != n->found.incarnation || slowest.epoch < n->found.epoch));
+               served->epoch != 0 && found->epoch != 0 &&
+                   (served->incarnation != found->incarnation || served->epoch < found->epoch));
 }
 
 /* What nobody holds, and nobody was told of, is not kept. */
 static void drop_if_idle(struct epochs *e, struct entry *n)
 {
-    if (n->slowest.epoch != 0 || n->changed)
+    if (n->served.epoch != 0 || n->changed)
         return;
     *find(e, n->filter) = n->next;
     free(n->filter);
@@ -142,13 +122,17 @@ static void drop_if_idle(struct epochs *e, struct entry *n)
 
 /* --- what is said --- */
 
-void epochs_hold(struct epochs *e, unsigned loop, const char *filter, uint64_t incarnation, uint64_t epoch)
+void epochs_hold(struct epochs *e, const char *filter, uint64_t incarnation, uint64_t epoch)
 {
     (void)pthread_mutex_lock(&e->lock);
     struct entry **at = find(e, filter);
-    struct entry *n = *at == NULL && epoch != 0 ? make(e, at, filter) : *at;
-    if (n != NULL && loop < e->loops) {
-        n->loop[loop] = (struct held){incarnation, epoch};
+    struct entry *n = *at == NULL && epoch != 0 ? make(at, filter) : *at;
+    if (n != NULL) {
+        bool same = n->served.epoch == epoch && n->served.incarnation == incarnation;
+        e->total.filters += (uint64_t)(epoch != 0) - (uint64_t)(n->served.epoch != 0);
+        n->served = (struct held){incarnation, epoch};
+        if (!same)
+            set_changed(e, n, true);
         judge(e, n);
     }
     (void)pthread_mutex_unlock(&e->lock);
@@ -175,7 +159,7 @@ struct epochs_total epochs_total(struct epochs *e)
     return total;
 }
 
-/* The lock is given back between two of them: event loops may wait for it. */
+/* The lock is given back between two of them: the keeper may wait for it. */
 size_t epochs_take(struct epochs *e, size_t most, epochs_fn *fn, void *arg)
 {
     size_t count = 0;
@@ -185,11 +169,11 @@ size_t epochs_take(struct epochs *e, size_t most, epochs_fn *fn, void *arg)
         any = n != NULL;
         if (any) {
             set_changed(e, n, false);
-            if (n->slowest.epoch != 0 || n->told) {
-                fn(arg, n->filter, n->slowest.incarnation, n->slowest.epoch);
+            if (n->served.epoch != 0 || n->told) {
+                fn(arg, n->filter, n->served.incarnation, n->served.epoch);
                 count++;
             }
-            n->told = n->slowest.epoch != 0;
+            n->told = n->served.epoch != 0;
             drop_if_idle(e, n);
         }
         (void)pthread_mutex_unlock(&e->lock);

@@ -1,32 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_EPOCHS_H
 #define SERVICE_EPOCHS_H
-/* Which epoch of each filter this coordinator serves: that of its slowest event loop. Event loops say what
- * they hold, the keeper what Redis has, the pulse asks. A loop that holds no view of a filter serves none: it
- * will load the one that is then in force. Safe from any thread; a lock is held for one filter at a time.
+/* Which version of each filter's view this coordinator serves (its "epoch", for people). The keeper says it,
+ * and what Redis has; the heartbeat asks. Safe from any thread; a lock is held for one filter at a time.
  * Names are escaped, as in key names. */
 #include <stddef.h>
 #include <stdint.h>
 
 struct epochs;
 
-/* For loops 0 .. @loops - 1. NULL: no memory. */
-struct epochs *epochs_new(unsigned loops);
+/* NULL: no memory. */
+struct epochs *epochs_new(void);
 void epochs_free(struct epochs *e);
 
-/* Loop @loop holds that view from now on; @epoch 0: none. */
-void epochs_hold(struct epochs *e, unsigned loop, const char *filter, uint64_t incarnation, uint64_t epoch);
+/* That view is served from now on; @epoch 0: none. */
+void epochs_hold(struct epochs *e, const char *filter, uint64_t incarnation, uint64_t epoch);
 /* Redis has that view. */
 void epochs_found(struct epochs *e, const char *filter, uint64_t incarnation, uint64_t epoch);
 
 struct epochs_total {
-    uint64_t filters; /* of which some loop holds a view */
-    uint64_t behind;  /* of these, where the slowest loop's is not the one that Redis has */
+    uint64_t filters; /* that are served */
+    uint64_t behind;  /* of these, those whose view is not the one that Redis has */
 };
 struct epochs_total epochs_total(struct epochs *e);
 
-/* Called under the lock, for what has changed since it was taken last: the slowest loop's view; @epoch 0:
- * none. At most @most; returns how many. */
+/* Called under the lock, for what has changed since it was taken last; @epoch 0: none is served. At most
+ * @most; returns how many. */
 typedef void epochs_fn(void *arg, const char *filter, uint64_t incarnation, uint64_t epoch);
 size_t epochs_take(struct epochs *e, size_t most, epochs_fn *fn, void *arg);
 /* All of them are to be taken once more. */

@@ -13,7 +13,6 @@
 #include "service/runner.h"
 #include "service/tails.h"
 #include "service/watch.h"
-#include "shard/latest.h"
 #include "shard/registry.h"
 #include "shard/request/filters.h"
 
@@ -92,7 +91,7 @@ static void make_aside(struct keeper *k, const struct watched *w)
 static void make_missing(struct keeper *k, struct watched *w, bool sourced)
 {
     struct error e;
-    if (!sourced && service_was_seen(k->service, w->name, w->length)) {
+    if (!sourced && watch_seen(w) != 0) {
         keeper_problem(w, "its data in Redis are lost and it has no source: BF.RESERVE makes it "
                           "anew, empty");
         return;
@@ -108,84 +107,6 @@ static void make_missing(struct keeper *k, struct watched *w, bool sourced)
         w->made_at = clock_mono_us();
     bool well = code == ERR_OK || code == ERR_EXISTS || code == ERR_BUSY || code == ERR_ASIDE;
     keeper_problem(w, well ? "" : e.text);
-}
-
-/* A coordinator died between the two view changes of a new layer, or the newest one is full. k->view is the
- * new view afterwards. */
-static void finish_growth(struct keeper *k, struct watched *w)
-{
-    struct error e;
-    if (keeper_is_hasty(k, w->made_at))
-        return;
-    enum err code = admin_grow_filter(k->service, k->config, &k->fence, &k->view, w->name, w->length, &e);
-    if (code != ERR_BUSY)
-        w->made_at = clock_mono_us();
-    if (code != ERR_OK && code != ERR_BUSY && code != ERR_CONFLICT)
-        keeper_problem(w, e.text);
-}
-
-/* A filter with a source whose expansion did not come in time gets a layer, so that its error rate stays
- * bounded. */
-static void grow_if_full(struct keeper *k, struct watched *w)
-{
-    struct error e;
-    uint64_t items = 0;
-    const struct generation *g = view_current(&k->view);
-    const struct layer *newest = &g->layers[g->layer_count - 1];
-    if (g->built && fence_items(&k->fence, g, g->layer_count - 1, &items, &e) == ERR_OK &&
-        items >= newest->capacity)
-        finish_growth(k, w);
-}
-
-/* What the view in k->view asks for. */
-static void look_at_view(struct keeper *k, struct watched *w, const struct config_filter *c, bool held)
-{
-    struct error e;
-    const struct view_stamp stored = view_stamp_of(&k->view);
-    bool older = view_stamp_is_older(&stored, &k->fence.latest);
-    bool doubt = watch_take_doubt(w) || w->behind_since != 0 || older;
-    if (keeper_look_for_later(k, w, doubt))
-        return;
-    if (older && !keeper_trust_none(k, w))
-        return;
-    bool suspects = keeper_has_suspects(k, w), sourced = c != NULL && c->table[0] != '\0';
-    if (suspects && keeper_look_behind_suspects(k, w))
-        return;
-    bool built = view_current(&k->view)->built;
-    if (!k->view.sourced && !built)
-        keeper_problem(
-            w,
-            "its node came back with older data: the last adds may be lost, and it has no source; no key is "
-            "reported absent");
-    else if (!suspects || sourced)
-        keeper_problem(w, "");
-    if (suspects && sourced) /* what has only gone back to an older name is moved when it is healed */
-        keeper_forget_lost(w);
-    else
-        keeper_look_for_lost(k, w);
-    if (w->behind_since != 0)
-        return;
-    bool unfinished = k->view.phase == PHASE_BUILDING || k->view.phase == PHASE_SWITCHED ||
-                      view_unfenced(&k->view) || k->view.retiring_epoch != 0;
-    if (held) {
-        keeper_note_wanted(w, ""); /* whatever waited: a job is under way */
-        return;
-    }
-    if (built && !unfinished)
-        keeper_recount(k, w);
-    if (k->view.phase == PHASE_OVERFLOW_OPEN || (view_unfenced(&k->view) && !k->view.sourced))
-        finish_growth(k, w);
-    else if (unfinished && fence_knows(&k->fence, &k->view.retiring, &e) != ERR_OK)
-        keeper_problem(w, e.text); /* others know the node */
-    else if (unfinished)
-        (void)keeper_start(k, w, "unfinished", "unfinished", JOB_FINISH);
-    else if (suspects && built &&
-             (!sourced || watch_lost_shards(&w->note, &k->view) == 0)) /* what is lost whole comes first */
-        keeper_heal(k, w, sourced);
-    else if (sourced && !keeper_refill(k, w)) {
-        grow_if_full(k, w);
-        keeper_look_at_thresholds(k, w, c);
-    }
 }
 
 /* The filter's time has come. A configured filter would be made again. */
@@ -218,14 +139,6 @@ static enum err load_kept(struct keeper *k, struct watched *w, const struct conf
     }
     if (code == ERR_OK || code == ERR_BUSY || code == ERR_CONFLICT)
         code = fence_load(&k->fence, &k->view, e);
-    if (code == ERR_NOT_FOUND && k->view.dropped == VIEW_DROP_DONE) {
-        struct error why;
-        service_on_dropped(k->service, w->name, w->length, k->view.incarnation);
-        enum err left = c == NULL ? registry_leave(&k->fence, k->view.incarnation, &why) : ERR_OK;
-        if (left != ERR_OK)
-            log_warn("filter_not_unregistered", "filter=%s code=%s error=%s", log_quote(w->name),
-                     error_name(left), log_quote(why.text));
-    }
     return code;
 }
 
@@ -247,7 +160,7 @@ static void look_at_tail(struct keeper *k, const struct config_filter *c, enum e
 
 /* There is no view. What a coordinator that was killed has left of the filter is deleted, and its name is
  * taken off the list. Nobody makes it meanwhile: that needs the mutex. */
-static void clear_log(struct keeper *k, struct watched *w, bool held)
+static void clear(struct keeper *k, struct watched *w, bool held)
 {
     struct error e;
     if (held || !k->listed || keeper_is_hasty(k, w->dropped_at))
@@ -258,34 +171,55 @@ static void clear_log(struct keeper *k, struct watched *w, bool held)
         w->dropped_at = clock_mono_us();
 }
 
+/* How the filter fares in this process: k->status. False: nobody has it open. */
+static bool load_status(struct keeper *k, const struct watched *w)
+{
+    return filters_status(k->service->logs, w->name, w->length, &k->status);
+}
+
+/* One line for each change of how many shards are missing in Redis. */
+static void tell_lost(struct keeper *k, struct watched *w)
+{
+    uint64_t lost = load_status(k, w) ? k->status.lost.count : w->lost_shards;
+    if (lost != w->lost_shards)
+        log_warn("lost_shards", "filter=%s shards=%" PRIu64 " before=%" PRIu64, log_quote(w->name), lost,
+                 w->lost_shards);
+    w->lost_shards = lost;
+}
+
+/* Whether keys that were acknowledged may be missing. */
+static void note_degraded(struct keeper *k, struct watched *w)
+{
+    bool degraded = k->view.degraded && view_current(&k->view)->built;
+    if (!degraded && w->note.degraded_ms != 0)
+        log_info("healthy", "filter=%s epoch=%" PRIu64, log_quote(w->name), k->view.epoch);
+    watch_note_degraded(w, degraded);
+    keeper_problem(w, degraded ? "acknowledged keys may be missing: no key is reported absent" : "");
+}
+
 /* Which version of the view, k->view, this coordinator serves. All its event loops serve the same; one that
  * answers from the generation before still serves the version before. */
 static void note_served(struct keeper *k, const struct watched *w)
 {
     struct epochs *epochs = k->service->epochs;
     const char *filter = k->fence.names.filter;
-    struct log_status *s = malloc(sizeof(*s));
-    if (s == NULL)
-        return;
-    if (!filters_status(k->service->logs, w->name, w->length, s))
-        epochs_hold(epochs, 0, filter, 0, 0);
+    const struct log_status *s = &k->status;
+    if (!load_status(k, w))
+        epochs_hold(epochs, filter, 0, 0);
     else if (s->state == FILTER_OPEN && s->generation[k->view.current].answers &&
              s->generation[k->view.current].number == view_current(&k->view)->number)
-        epochs_hold(epochs, 0, filter, s->incarnation, s->version);
+        epochs_hold(epochs, filter, s->incarnation, s->version);
     epochs_found(epochs, filter, k->view.incarnation, k->view.epoch);
-    free(s);
 }
 
 /* There is no view. This process remembers the filter, and the roster goes on saying so, until its control
  * has found out that it was deleted. */
 static bool is_remembered(struct keeper *k, const struct watched *w)
 {
-    struct log_status *s = malloc(sizeof(*s));
-    bool has = s != NULL && filters_status(k->service->logs, w->name, w->length, s) &&
-               s->state != FILTER_CLOSED && (s->is_missing || s->state == FILTER_OPEN);
+    const struct log_status *s = &k->status;
+    bool has = load_status(k, w) && s->state != FILTER_CLOSED && (s->is_missing || s->state == FILTER_OPEN);
     if (has && !s->is_missing)
         filters_look(k->service->logs, w->name, w->length);
-    free(s);
     return has;
 }
 
@@ -295,9 +229,7 @@ static bool is_replaced(struct keeper *k, const struct watched *w, uint64_t seen
 {
     struct registry_said said = {.named = false};
     struct error ignored;
-    struct log_status *s = malloc(sizeof(*s));
-    bool believed = s == NULL || !filters_status(k->service->logs, w->name, w->length, s) || !s->is_missing;
-    free(s);
+    bool believed = !load_status(k, w) || !k->status.is_missing;
     if (seen > k->view.incarnation)
         return true;
     if (seen == k->view.incarnation && believed)
@@ -306,9 +238,9 @@ static bool is_replaced(struct keeper *k, const struct watched *w, uint64_t seen
            said.incarnation > k->view.incarnation;
 }
 
-/* A filter that is a log: its control tends it, and says what is wrong with it. */
-static enum err look_at_log(struct keeper *k, struct watched *w, const struct config_filter *c, bool held,
-                            struct error *e)
+/* Its control tends it, and says what is wrong with it. */
+static enum err look_at(struct keeper *k, struct watched *w, const struct config_filter *c, bool held,
+                        struct error *e)
 {
     uint64_t seen = watch_seen(w); /* one that is made behind the look at the view is another one */
     enum err code = load_kept(k, w, c, held, e);
@@ -324,28 +256,27 @@ static enum err look_at_log(struct keeper *k, struct watched *w, const struct co
     }
     bool remembered = code == ERR_NOT_FOUND && is_remembered(k, w);
     if (remembered && seen != 0)
-        epochs_hold(k->service->epochs, 0, k->fence.names.filter, seen, 1);
+        epochs_hold(k->service->epochs, k->fence.names.filter, seen, 1);
     if (code == ERR_NOT_FOUND && !remembered)
-        epochs_hold(k->service->epochs, 0, k->fence.names.filter, 0, 0);
+        epochs_hold(k->service->epochs, k->fence.names.filter, 0, 0);
     if (code == ERR_NOT_FOUND && c == NULL && !remembered) {
         if (seen != 0)
             service_on_dropped(k->service, w->name, w->length, seen);
-        clear_log(k, w, held);
+        clear(k, w, held);
     }
     if (code == ERR_OK) {
         service_on_seen(k->service, w->name, w->length, k->view.incarnation);
         note_served(k, w);
-        bool degraded = k->view.degraded && view_current(&k->view)->built;
-        watch_note_degraded(w, degraded);
-        keeper_problem(w, degraded ? "acknowledged keys may be missing: no key is reported absent" : "");
+        tell_lost(k, w);
+        note_degraded(k, w);
     } else if (code != ERR_NOT_FOUND) {
         keeper_problem(w, e->text);
     }
-    if (c != NULL && c->table[0] != '\0')
+    bool sourced = c != NULL && c->table[0] != '\0';
+    if (sourced)
         keeper_look_at_source(k, w, c);
     if (c != NULL)
         look_at_tail(k, c, code, held);
-    bool sourced = c != NULL && c->table[0] != '\0';
     if (code != ERR_OK || held || !sourced)
         return code;
     k->held_until_ms = 0;
@@ -372,37 +303,7 @@ static enum err look(struct keeper *k, const char *name, size_t length)
     keeper_follow(w, c);
     /* Before the view is read: a job that ends in between has left no unfinished view behind. */
     bool held = mutex_is_held(k);
-    if (k->service->logs != NULL)
-        return look_at_log(k, w, c, held, &e);
-    code = load_kept(k, w, c, held, &e);
-    if (code == ERR_OK && keeper_learn_latest(k, w))
-        code = fence_load(&k->fence, &k->view, &e);
-    if (code == ERR_NOT_FOUND && k->view.dropped == VIEW_KEPT && !held && keeper_put_back_gone(k, w))
-        code = fence_load(&k->fence, &k->view, &e);
-    if (code == ERR_NOT_FOUND && c != NULL && k->view.dropped != VIEW_DROP_BEGUN) {
-        make_missing(k, w, c->table[0] != '\0');
-        code = fence_load(&k->fence, &k->view, &e);
-    }
-    if (code == ERR_OK) {
-        service_on_seen(k->service, name, length, k->view.incarnation);
-        watch_remember(w, &k->view);
-        epochs_found(k->service->epochs, k->fence.names.filter, k->view.incarnation, k->view.epoch);
-        if (w->named != k->view.incarnation && registry_keep(&k->fence, &e) == ERR_OK)
-            w->named = k->view.incarnation;
-    }
-    if (c != NULL && c->table[0] != '\0')
-        keeper_look_at_source(k, w, c);
-    if (c != NULL)
-        look_at_tail(k, c, code, held);
-    if (code != ERR_OK) {
-        if (code != ERR_NOT_FOUND)
-            keeper_problem(w, e.text);
-        return code;
-    }
-    k->held_until_ms = 0;
-    look_at_view(k, w, c, held);
-    keeper_note_held(k, w);
-    return ERR_OK;
+    return look_at(k, w, c, held, &e);
 }
 
 /* --- the thread --- */
@@ -415,14 +316,12 @@ static void look_at_unlisted(struct keeper *k)
     struct watch *watch = k->service->watch;
     for (struct watched *w = watch_next(watch, NULL); w != NULL && !atomic_load(&k->service->stop);
          w = watch_next(watch, w)) {
-        bool unlisted = w->round != k->round && service_was_seen(k->service, w->name, w->length) &&
-                        look(k, w->name, w->length) == ERR_OK;
+        bool unlisted = w->round != k->round && watch_seen(w) != 0 && look(k, w->name, w->length) == ERR_OK;
         enum err code = ERR_OK;
         if (unlisted)
             code = registry_keep(&k->fence, &e);
         /* Its deleter may have left the registries before. */
-        if (unlisted && code == ERR_OK && k->service->logs != NULL &&
-            fence_load_any(&k->fence, &k->view, &e) == ERR_NOT_FOUND)
+        if (unlisted && code == ERR_OK && fence_load_any(&k->fence, &k->view, &e) == ERR_NOT_FOUND)
             code = registry_leave(&k->fence, k->fence.names.incarnation, &e);
         if (code != ERR_OK)
             log_warn("filter_not_registered", "filter=%s code=%s error=%s", log_quote(w->name),
@@ -440,10 +339,6 @@ static void look_at_all(struct keeper *k)
         service_refuse(k->service, &e);
         return;
     }
-    uint64_t now = clock_mono_us(); /* who slept may have missed what is noted by now */
-    k->slept += k->looked_at != 0 && now - k->looked_at > 2 * c->check_interval_ms * 1000 + ACT_EVERY_US;
-    keeper_look_at_masters(k);
-    keeper_recount_begin(k);
     for (size_t i = 0; i < c->filter_count && !atomic_load(&k->service->stop); i++)
         (void)look(k, c->filter[i].name, strlen(c->filter[i].name));
     tails_end_round(k->service->tails);
@@ -480,21 +375,14 @@ void *keeper_run(void *service)
     k->service = service;
     k->link = link_new(&k->service->nodes, k->service->redis_timeout_ms, "twinbloom-keeper");
     k->fence.link = k->link;
-    k->fence.logs = k->service->logs != NULL;
-    k->fence.on_view = service_on_published;
-    k->fence.know = service_knows;
-    k->fence.on_view_arg = service;
+    k->fence.logs = true;
     while (!atomic_load(&k->service->stop)) {
         k->config = live_config_acquire(k->service->config);
-        k->fence.tombstone_ms = k->config->tombstone_ms;
         uint64_t interval_ms = k->config->check_interval_ms;
         look_at_all(k);
-        k->looked_at = clock_mono_us();
         config_release(k->config);
         mailbox_wait(k->service->keeper, wait_ms(k, interval_ms));
     }
-    lineages_fini(&k->masters);
-    lineages_fini(&k->known);
     fence_fini(&k->fence);
     link_free(k->link);
     free(k);

@@ -7,12 +7,9 @@
 #include "base/error.h"
 #include "service/service.h"
 #include "service/watch.h"
-#include "shard/lineage.h"
 
 /* The thread: runs until service->stop. */
 void *keeper_run(void *service);
 /* Have it look at once. */
 void keeper_wake(struct service *s);
-/* Whether that master may hold something of the filter. */
-bool keeper_matters(const struct nodes *nodes, const struct view *v, const struct lineage *one);
 #endif

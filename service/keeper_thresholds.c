@@ -18,39 +18,8 @@ enum {
     RETRY_FAILED_MS = 30 * 1000,       /* after a failed job, before a threshold starts the next */
     RETRY_LOST_MS = 2 * 1000,          /* likewise, where it failed because its data were lost */
     RETRY_ABORTED_MS = 10 * 60 * 1000, /* after an operator's abort, */
-    RETRY_NEEDED_MS = 60 * 1000,       /* or, where answers are not exact before it has succeeded, so long */
-    SHARD_LOOK_US = 200 /* a look at all shards is followed by so long a rest for each of them */
+    RETRY_NEEDED_MS = 60 * 1000        /* or, where answers are not exact before it has succeeded, so long */
 };
-
-/* Counts of the written layer's shards. NULL: they were not to be had, or no memory. */
-static uint64_t *shard_items(struct keeper *k, const struct generation *g, uint32_t *count)
-{
-    struct error e;
-    unsigned layer = generation_written_layer(g);
-    *count = g->layers[layer].geometry.shards;
-    uint64_t *items = calloc(*count, sizeof(*items));
-    enum err code = items == NULL ? ERR_NOMEM : ERR_OK;
-    for (uint32_t i = 0; i < *count && code == ERR_OK; i += FENCE_ITEMS_AT_ONCE) {
-        uint32_t n = *count - i < FENCE_ITEMS_AT_ONCE ? *count - i : FENCE_ITEMS_AT_ONCE;
-        code = atomic_load(&k->service->stop) ? ERR_CANCELLED
-                                              : fence_shard_items(&k->fence, g, layer, i, n, items + i, &e);
-    }
-    if (code == ERR_OK)
-        return items;
-    free(items);
-    *count = 0;
-    return NULL;
-}
-
-/* Tens of thousands of shards are not worth a look each second. */
-static bool shards_are_due(struct watched *w, const struct generation *g)
-{
-    uint64_t now = clock_mono_us();
-    if (w->shards_at != 0 && now - w->shards_at < generation_shards(g) * SHARD_LOOK_US)
-        return false;
-    w->shards_at = now;
-    return true;
-}
 
 /* The first time that the schedule was due since it was served; 0: it is not due. */
 static time_t schedule_was_due(const struct watched *w, const struct config_filter *c, time_t now)
@@ -68,9 +37,7 @@ static time_t schedule_was_due(const struct watched *w, const struct config_filt
 struct last_job {
     bool running; /* with a free mutex: its driver is gone */
     bool failed, aborted;
-    bool lost;      /* it failed as shards were lost under it: those have to be built anew */
-    bool healing;   /* it was for nothing else */
-    bool refilling; /* or for shards that were lost */
+    bool lost; /* it failed as shards were lost under it: those have to be built anew */
     uint64_t finished_ms;
     uint64_t expanded_ms;                    /* when the last expansion began */
     uint64_t bytes_generation;               /* that the memory threshold had made; 0: none */
@@ -88,18 +55,16 @@ static enum err last_job(struct keeper *k, struct last_job *last, struct error *
     names_filter_key(&k->fence.names, "job", &name);
     enum err code = link_command(k->link, fence_home(&k->fence), &reply, e,
                                  "HMGET %b state finished_ms expanded_ms bytes_generation dead_generation "
-                                 "dead_at_build trigger error_code",
+                                 "dead_at_build error_code",
                                  name.text, name.length);
     if (code != ERR_OK)
         return code;
-    if (reply->elements == NUMBERS + 3 && reply->element[0]->type == REDIS_REPLY_STRING) {
+    if (reply->elements == NUMBERS + 2 && reply->element[0]->type == REDIS_REPLY_STRING) {
         last->running = strcmp(reply->element[0]->str, "running") == 0;
         last->failed = strcmp(reply->element[0]->str, "failed") == 0;
         last->aborted = strcmp(reply->element[0]->str, "aborted") == 0;
-        const redisReply *trigger = reply->element[NUMBERS + 1], *error = reply->element[NUMBERS + 2];
+        const redisReply *error = reply->element[NUMBERS + 1];
         last->lost = error->type == REDIS_REPLY_STRING && strcmp(error->str, error_name(ERR_LOST)) == 0;
-        last->healing = trigger->type == REDIS_REPLY_STRING && strcmp(trigger->str, "heal") == 0;
-        last->refilling = trigger->type == REDIS_REPLY_STRING && strcmp(trigger->str, REFILL_TRIGGER) == 0;
         for (size_t i = 0; i < NUMBERS; i++) {
             const redisReply *value = reply->element[i + 1];
             if (value->type == REDIS_REPLY_STRING)
@@ -147,33 +112,11 @@ void keeper_note_held(const struct keeper *k, struct watched *w)
     watch_note_attempt(w, k->held_until_ms, k->held_why);
 }
 
-bool keeper_heals_too_soon(struct keeper *k)
-{
-    struct last_job last;
-    struct error e;
-    return last_job(k, &last, &e) == ERR_OK && last.healing && too_soon(k, &last, true);
-}
-
 void keeper_note_wanted(struct watched *w, const char *text)
 {
     if (text[0] != '\0' && w->note.wanted[0] == '\0')
         log_info("waiting_for_window", "filter=%s reason=%s", log_quote(w->name), log_quote(text));
     watch_note_text(w->watch, w->note.wanted, sizeof(w->note.wanted), text);
-}
-
-static enum threshold_reason evaluate(struct keeper *k, struct watched *w, struct threshold_input *in,
-                                      const struct generation *g, char *text, size_t size)
-{
-    /* Shards fill evenly: single ones are worth a look only when the whole comes near. */
-    uint64_t *shards = NULL;
-    if (g->built && (double)in->items > in->expand_at * (double)g->capacity / 2 && shards_are_due(w, g))
-        shards = shard_items(k, g, &in->shard_count);
-    in->shard_items = shards;
-    in->shard_capacity = in->shard_count == 0 ? 0 : g->capacity / in->shard_count;
-    enum threshold_reason reason = threshold_evaluate(in, text, size);
-    free(shards);
-    in->shard_items = NULL;
-    return reason;
 }
 
 static struct threshold_input input_of(const struct watched *w, const struct config_filter *c,
@@ -190,7 +133,7 @@ static struct threshold_input input_of(const struct watched *w, const struct con
         .source_rows = rows->rows,
         .rows_known = w->note.rows_ms != 0 && rows->by != SOURCE_ROWS_GUESSED,
         .rows_margin = rows->margin,
-        .bytes = memory_of_generation(g, v->log),
+        .bytes = memory_of_generation(g, true),
         .expand_at = c->expand_at,
         .expand_at_dead = c->expand_at_dead,
         .dead_at_build = last->dead_generation == g->number ? last->dead_at_build : 0,
@@ -201,26 +144,11 @@ static struct threshold_input input_of(const struct watched *w, const struct con
     };
 }
 
-/* A job that could not do it is followed by a whole rebuild. */
-bool keeper_refill(struct keeper *k, struct watched *w)
-{
-    struct last_job last;
-    struct error e;
-    char text[64];
-    uint64_t lost = watch_lost_shards(&w->note, &k->view);
-    if (w->note.lost_somewhere || !step_can_refill(&k->view, lost) || last_job(k, &last, &e) != ERR_OK ||
-        last.running || too_soon(k, &last, true) || (last.failed && last.refilling))
-        return false;
-    (void)snprintf(text, sizeof(text), "%" PRIu64 " %s lost", lost, lost == 1 ? "shard was" : "shards were");
-    (void)keeper_start(k, w, text, REFILL_TRIGGER, JOB_HEAL);
-    return true;
-}
-
 void keeper_look_at_thresholds(struct keeper *k, struct watched *w, const struct config_filter *c)
 {
     const struct generation *g = view_current(&k->view);
     struct error e;
-    uint64_t items = 0;
+    const uint64_t items = k->view.keys[k->view.current];
     struct last_job last;
     if (last_job(k, &last, &e) != ERR_OK)
         return;
@@ -228,11 +156,9 @@ void keeper_look_at_thresholds(struct keeper *k, struct watched *w, const struct
         (void)keeper_start(k, w, "unfinished", "unfinished", JOB_FINISH);
         return;
     }
-    uint64_t lost = k->view.log ? k->view.degraded && g->built : watch_lost_shards(&w->note, &k->view);
-    bool instead = lost > 0 && last.failed && last.refilling; /* of what could not be done in place */
+    uint64_t lost = k->view.degraded && g->built;
     bool needed = lost > 0 || !g->built;
-    if (!w->checked || (!instead && too_soon(k, &last, needed)) ||
-        fence_all_items(&k->fence, g, &items, &e) != ERR_OK)
+    if (!w->checked || too_soon(k, &last, needed))
         return;
     time_t now = (time_t)(clock_wall_us() / 1000000), due = schedule_was_due(w, c, now);
     struct threshold_input in = input_of(w, c, &k->view, items, lost, &last);
@@ -242,7 +168,7 @@ void keeper_look_at_thresholds(struct keeper *k, struct watched *w, const struct
                                        clock_mono_us());
     watch_note_growth(w, growth);
     char text[256];
-    enum threshold_reason reason = evaluate(k, w, &in, g, text, sizeof(text));
+    enum threshold_reason reason = threshold_evaluate(&in, text, sizeof(text));
     if (reason == THRESHOLD_SCHEDULE && last.expanded_ms / 1000 >= (uint64_t)due) {
         w->schedule_from = now; /* another coordinator, or another reason, had it rebuilt since */
         reason = THRESHOLD_NONE;

@@ -6,30 +6,18 @@
 #include "base/clock.h"
 #include "shard/request/key_request.h"
 
-TAILQ_HEAD(key_operations, key_operation);
-
-struct key_port {
-    struct filters *filters;
-    struct request_port *requests;
-    struct key_operations
-        ended; /* to be told in the next turn: nobody is from inside the call that starts one */
-    struct event *tell;
-    unsigned timeout_ms;
-};
-
 struct key_operation {
-    struct operation *shards; /* NULL: it is of a log, and all that follows counts */
+    struct key_ending ending; /* first: what ends is an operation */
     key_operation_done_fn *done;
     void *arg;
     struct key_port *port;
-    TAILQ_ENTRY(key_operation) queue;
     enum operation_kind kind;
-    struct catalog_filter *filter;
+    struct key_filter *filter;
     struct open_filter *open; /* while it runs */
     bool is_running, is_released, has_answers;
     bool was_retried;
     uint64_t started_at; /* monotonic, us */
-    unsigned timeout_ms; /* 0: the catalog's */
+    unsigned timeout_ms; /* 0: the port's */
     enum key_room room;
     bool errs_on_loss; /* what may be lost is an error, not "maybe" */
     enum err status;
@@ -41,75 +29,29 @@ struct key_operation {
     char *bytes;
 };
 
-/* --- the port --- */
-
-static void on_ended(evutil_socket_t fd, short events, void *arg);
-
-struct key_port *key_port_new(struct event_base *base, struct store *store, struct filters *filters,
-                              unsigned timeout_ms)
-{
-    struct key_port *p = calloc(1, sizeof(*p));
-    if (p == NULL)
-        return NULL;
-    TAILQ_INIT(&p->ended);
-    p->filters = filters;
-    p->timeout_ms = timeout_ms;
-    p->requests = request_port_new(base, store, timeout_ms);
-    p->tell = event_new(base, -1, 0, on_ended, p);
-    if (p->requests == NULL || p->tell == NULL) {
-        key_port_free(p);
-        return NULL;
-    }
-    return p;
-}
-
-void key_port_free(struct key_port *p)
-{
-    if (p == NULL)
-        return;
-    request_port_free(p->requests);
-    on_ended(-1, 0, p);
-    if (p->tell != NULL)
-        event_free(p->tell);
-    free(p);
-}
-
-void key_port_configure(struct key_port *p, unsigned timeout_ms)
-{
-    if (p != NULL)
-        request_port_bound(p->requests, (uint64_t)timeout_ms * 1000);
-}
-
 /* --- beginning and end --- */
 
-struct key_operation *key_operation_new(struct catalog *c, enum operation_kind kind, size_t keys,
+static void on_ended(struct key_ending *ending);
+
+struct key_operation *key_operation_new(struct key_port *p, enum operation_kind kind, size_t keys,
                                         size_t bytes)
 {
-    struct key_port *port = catalog_port(c);
-    size_t room = port == NULL ? 0 : keys * (sizeof(struct request_key) + 1) + bytes;
-    struct key_operation *op = malloc(sizeof(*op) + room);
+    struct key_operation *op = malloc(sizeof(*op) + keys * (sizeof(struct request_key) + 1) + bytes);
     if (op == NULL)
         return NULL;
     memset(op, 0, offsetof(struct key_operation, request));
-    op->port = port;
+    op->ending.fn = on_ended;
+    op->port = p;
     op->kind = kind;
     op->count = keys;
     op->keys = (struct request_key *)(op + 1);
     op->answers = (uint8_t *)(op->keys + keys);
     op->bytes = (char *)op->answers + keys;
-    if (port == NULL && (op->shards = operation_new(c, kind, keys, bytes)) == NULL) {
-        free(op);
-        return NULL;
-    }
     return op;
 }
 
 void key_operation_put(struct key_operation *op, const char *key, size_t length)
 {
-    if (op->shards != NULL) {
-        operation_key(op->shards, key, length);
-        return;
-    }
     char *copy = op->bytes + op->bytes_filled;
     if (length > 0)
         memcpy(copy, key, length);
@@ -123,11 +65,11 @@ static void leave_filter(struct key_operation *op)
     op->open = NULL;
 }
 
-static void operation_free_log(struct key_operation *op)
+static void operation_free(struct key_operation *op)
 {
     leave_filter(op);
     if (op->filter != NULL)
-        catalog_unuse(op->filter);
+        key_filter_unuse(op->filter);
     free(op->error);
     free(op);
 }
@@ -135,12 +77,8 @@ static void operation_free_log(struct key_operation *op)
 void key_operation_release(struct key_operation *op)
 {
     op->is_released = true;
-    if (op->shards != NULL) {
-        operation_release(op->shards);
-        free(op);
-    } else if (!op->is_running) {
-        operation_free_log(op);
-    }
+    if (!op->is_running)
+        operation_free(op);
 }
 
 static void finish(struct key_operation *op)
@@ -148,31 +86,19 @@ static void finish(struct key_operation *op)
     op->is_running = false;
     leave_filter(op);
     if (op->is_released)
-        operation_free_log(op);
+        operation_free(op);
     else
         op->done(op, op->arg);
 }
 
-static void on_ended(evutil_socket_t fd, short events, void *arg)
+static void on_ended(struct key_ending *ending)
 {
-    struct key_port *p = arg;
-    struct key_operations ended;
-    struct key_operation *op;
-    (void)fd;
-    (void)events;
-    TAILQ_INIT(&ended); /* what ends meanwhile has its turn later */
-    TAILQ_CONCAT(&ended, &p->ended, queue);
-    while ((op = TAILQ_FIRST(&ended)) != NULL) {
-        TAILQ_REMOVE(&ended, op, queue);
-        finish(op);
-    }
+    finish((struct key_operation *)ending);
 }
 
 static void finish_soon(struct key_operation *op)
 {
-    if (TAILQ_EMPTY(&op->port->ended))
-        event_active(op->port->tell, EV_TIMEOUT, 0);
-    TAILQ_INSERT_TAIL(&op->port->ended, op, queue);
+    key_port_end_soon(op->port, &op->ending);
 }
 
 static void set_status(struct key_operation *op, enum err code, const char *text)
@@ -182,7 +108,7 @@ static void set_status(struct key_operation *op, enum err code, const char *text
     op->error = text[0] != '\0' ? strdup(text) : NULL;
 }
 
-/* --- the log --- */
+/* --- what came of it --- */
 
 /* It has every key for all that is known. */
 static void take_lost(struct key_operation *op, const char *text)
@@ -208,7 +134,7 @@ static void take_missing(struct key_operation *op, const char *text)
     }
 }
 
-static enum err open_filter(struct key_operation *op, struct catalog_filter *f)
+static enum err open_filter(struct key_operation *op, struct key_filter *f)
 {
     struct error e = {""};
     if (f->open != NULL && open_filter_is_over(f->open)) {
@@ -218,7 +144,7 @@ static enum err open_filter(struct key_operation *op, struct catalog_filter *f)
     }
     enum err code = ERR_OK;
     if (f->open == NULL)
-        code = filters_open(op->port->filters, f->name, f->name_length, (struct open_filter **)&f->open, &e);
+        code = filters_open(key_port_options(op->port)->filters, f->name, f->name_length, &f->open, &e);
     if (code == ERR_OK)
         op->open = open_filter_keep(f->open);
     else
@@ -229,20 +155,19 @@ static enum err open_filter(struct key_operation *op, struct catalog_filter *f)
 /* The filter was found; keepers look for one whose name is not listed any more. */
 static void take_found(struct key_operation *op)
 {
-    struct catalog_filter *f = op->filter;
+    struct key_filter *f = op->filter;
     if (f->seen)
         return;
-    const struct catalog_options *o = catalog_options(f->catalog);
+    const struct key_port_options *o = key_port_options(op->port);
     f->seen = true;
-    f->incarnation = open_filter_incarnation(op->open);
-    o->on_seen(o->arg, f->name, f->name_length, f->incarnation);
+    o->on_seen(o->arg, f->name, f->name_length, open_filter_incarnation(op->open));
 }
 
 static void ask(struct key_operation *op, uint64_t timeout);
 
 static uint64_t timeout_us(const struct key_operation *op)
 {
-    unsigned ms = op->timeout_ms != 0 ? op->timeout_ms : catalog_options(op->filter->catalog)->timeout_ms;
+    unsigned ms = op->timeout_ms != 0 ? op->timeout_ms : key_port_options(op->port)->timeout_ms;
     return (uint64_t)ms * 1000;
 }
 
@@ -288,12 +213,12 @@ static void on_told(void *arg, enum err code, const char *text)
 /* @timeout: us. */
 static void ask(struct key_operation *op, uint64_t timeout)
 {
-    struct catalog_filter *f = op->filter;
+    struct key_filter *f = op->filter;
     if (open_filter(op, f) != ERR_OK) {
         finish_soon(op);
         return;
     }
-    struct request_port *p = op->port->requests;
+    struct request_port *p = key_port_requests(op->port);
     struct log_filter *log = open_filter_log(op->open);
     request_port_set_timeout(p, timeout);
     if (op->kind == OPERATION_ADD) {
@@ -309,16 +234,20 @@ static void ask(struct key_operation *op, uint64_t timeout)
     }
 }
 
-static void start(struct key_operation *op, struct catalog_filter *f)
+/* --- a run --- */
+
+void key_operation_start(struct key_operation *op, struct key_filter *f, key_operation_done_fn *done,
+                         void *arg)
 {
+    op->done = done;
+    op->arg = arg;
     if (op->filter == NULL)
-        catalog_use(f);
+        key_filter_use(f);
     else
         op->was_retried = true;
     op->filter = f;
     op->started_at = clock_mono_us();
-    if (catalog_options(f->catalog)->latency != NULL)
-        latency_use(catalog_options(f->catalog)->latency, op->started_at);
+    latency_use(key_port_options(op->port)->latency, op->started_at);
     op->is_running = true;
     op->has_answers = false;
     op->errs_on_loss = f->policy.error_on_lost;
@@ -326,31 +255,9 @@ static void start(struct key_operation *op, struct catalog_filter *f)
     ask(op, timeout_us(op));
 }
 
-/* --- both --- */
-
-static void on_shards_done(struct operation *shards, void *arg)
-{
-    struct key_operation *op = arg;
-    (void)shards;
-    op->done(op, op->arg);
-}
-
-void key_operation_start(struct key_operation *op, struct catalog_filter *f, key_operation_done_fn *done,
-                         void *arg)
-{
-    op->done = done;
-    op->arg = arg;
-    if (op->shards != NULL)
-        operation_start(op->shards, f, on_shards_done, op);
-    else
-        start(op, f);
-}
-
 void key_operation_set_timeout(struct key_operation *op, unsigned ms)
 {
     op->timeout_ms = ms;
-    if (op->shards != NULL)
-        operation_set_timeout(op->shards, ms);
 }
 
 void key_operation_set_bounded(struct key_operation *op, bool bounded)
@@ -361,19 +268,17 @@ void key_operation_set_bounded(struct key_operation *op, bool bounded)
 void key_operation_look_if_full(struct key_operation *op)
 {
     op->room = KEY_ROOM_LOOKS;
-    if (op->shards != NULL)
-        operation_look_if_full(op->shards);
 }
+
+/* --- what is asked of it --- */
 
 enum err key_operation_status(const struct key_operation *op)
 {
-    return op->shards != NULL ? operation_status(op->shards) : op->status;
+    return op->status;
 }
 
 const char *key_operation_error(const struct key_operation *op)
 {
-    if (op->shards != NULL)
-        return operation_error(op->shards);
     return op->error != NULL ? op->error : error_name(op->status);
 }
 
@@ -382,32 +287,26 @@ size_t key_operation_keys(const struct key_operation *op)
     return op->count;
 }
 
-bool key_operation_answered(const struct key_operation *op, size_t i)
+enum answer key_operation_answer(const struct key_operation *op, size_t i)
 {
-    if (op->shards != NULL)
-        return operation_answered(op->shards, i);
-    return op->has_answers && op->answers[i] != KEY_NO_ANSWER;
-}
-
-enum key_result key_operation_result(const struct key_operation *op, size_t i)
-{
-    if (op->shards != NULL)
-        return operation_result(op->shards, i);
+    if (!op->has_answers)
+        return ANSWER_ERROR;
     switch ((enum key_answer)op->answers[i]) {
     case KEY_PRESENT:
     case KEY_ADDED:
-        return KEY_YES;
+        return ANSWER_YES;
     case KEY_MAYBE:
-        return op->errs_on_loss ? KEY_LOST : KEY_YES;
+        return op->errs_on_loss ? ANSWER_LOST : ANSWER_YES;
     case KEY_NO_ROOM:
-        return KEY_FULL;
+        return ANSWER_FULL;
+    case KEY_NO_ANSWER:
+        return ANSWER_ERROR;
     case KEY_ABSENT:
     case KEY_OLD:
     case KEY_UNSURE:
-    case KEY_NO_ANSWER:
         break;
     }
-    return KEY_NO;
+    return ANSWER_NO;
 }
 
 enum operation_kind key_operation_kind(const struct key_operation *op)
@@ -418,25 +317,17 @@ enum operation_kind key_operation_kind(const struct key_operation *op)
 bool key_operation_any_no(const struct key_operation *op)
 {
     for (size_t i = 0; i < op->count; i++)
-        if (key_operation_answered(op, i) && key_operation_result(op, i) == KEY_NO)
+        if (key_operation_answer(op, i) == ANSWER_NO)
             return true;
     return false;
 }
 
 bool key_operation_was_retried(const struct key_operation *op)
 {
-    return op->shards != NULL ? operation_was_retried(op->shards) : op->was_retried;
+    return op->was_retried;
 }
 
 bool key_operation_is_in_order(const struct key_operation *op)
 {
-    return op->shards != NULL ||
-           (op->is_running && op->status == ERR_OK && key_request_is_in_order(&op->request));
-}
-
-void key_operation_rewind(struct key_operation *op)
-{
-    if (op->shards != NULL)
-        operation_rewind(op->shards);
-    op->was_retried = false;
+    return op->is_running && op->status == ERR_OK && key_request_is_in_order(&op->request);
 }

@@ -47,23 +47,20 @@ static void wake_if_time(struct listener *l)
     keeper_wake(l->service);
 }
 
-static void refresh_workers(struct listener *l, const struct events_message *message)
+static void look_at(struct listener *l, const struct events_message *message)
 {
     char name[FILTER_NAME_MAX];
     size_t length;
     if (!names_unescape(message->filter, message->filter_length, name, &length))
         return;
-    for (unsigned i = 0; i < l->service->worker_count; i++)
-        worker_refresh(l->service->workers[i], name, length);
-    http_refresh(l->service->http, name, length);
-    if (l->service->logs != NULL)
-        filters_look(l->service->logs, name, length);
+    filters_look(l->service->logs, name, length);
+    http_refresh(l->service->http);
 }
 
 static void take_message(struct listener *l, const struct events_message *message)
 {
     if (message->kind == EVENTS_VIEW)
-        refresh_workers(l, message);
+        look_at(l, message);
     l->wake_wanted = true;
 }
 

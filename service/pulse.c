@@ -17,8 +17,8 @@
 #include "service/http/http.h"
 #include "service/runner.h"
 #include "service/watch.h"
-#include "service/worker.h"
 #include "shard/cluster.h"
+#include "shard/request/filters.h"
 #include "shard/roster.h"
 #include "shard/view.h"
 
@@ -212,15 +212,14 @@ struct behind {
     size_t shown;
 };
 
-static void refresh_everywhere(struct service *s, const char *filter)
+static void look_again(struct service *s, const char *filter)
 {
     char name[FILTER_NAME_MAX];
     size_t length;
     if (atomic_load(&s->leaving) || !names_unescape(filter, strlen(filter), name, &length))
         return;
-    for (unsigned i = 0; i < s->worker_count; i++)
-        worker_refresh(s->workers[i], name, length);
-    http_refresh(s->http, name, length);
+    filters_look(s->logs, name, length);
+    http_refresh(s->http);
 }
 
 static void note_behind(void *arg, const char *filter, uint64_t epoch, unsigned times)
@@ -234,7 +233,7 @@ static void note_behind(void *arg, const char *filter, uint64_t epoch, unsigned 
         return;
     log_info("view_outdated", "filter=%s epoch=%" PRIu64 " note=\"its view is loaded again\"",
              log_quote(filter), epoch);
-    refresh_everywhere(b->pulse->service, filter);
+    look_again(b->pulse->service, filter);
 }
 
 static void add_epochs(struct pulse *p)
@@ -257,7 +256,7 @@ static void add_fields(struct pulse *p)
     roster_text(&p->beat, ROSTER_HOST, s->host);
     roster_number(&p->beat, ROSTER_PID, (uint64_t)getpid());
     roster_text(&p->beat, ROSTER_VERSION, s->version);
-    roster_number(&p->beat, ROSTER_FORMAT, VIEW_FORMAT);
+    roster_number(&p->beat, ROSTER_FORMAT, VIEW_FORMAT_LOG);
     roster_text(&p->beat, ROSTER_STATE, atomic_load(&s->leaving) ? "shutting_down" : "serving");
     roster_number(&p->beat, ROSTER_UPTIME, (clock_mono_us() - s->started_us) / 1000);
     roster_number(&p->beat, ROSTER_CLIENTS, atomic_load(&s->clients));

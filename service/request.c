@@ -213,7 +213,6 @@ static bool ask_again(struct request *r)
     if (asking_failed(&r->asking) || !key_operation_any_no(op))
         return false;
     r->overtaken = r->done = false;
-    key_operation_rewind(op);
     asking_start(&r->asking, op);
     return true;
 }
@@ -331,20 +330,9 @@ static void on_done(struct asking *a)
 
 /* --- operations --- */
 
-static bool is_of_log(const struct client *c)
-{
-    return catalog_port(c->worker->catalog) != NULL;
-}
-
-/* The log is read when what is under way leaves. */
-static bool is_early(const struct client *c, const struct key_command *k)
-{
-    return k->question.kind == OPERATION_CHECK && is_of_log(c);
-}
-
 static void ask(struct client *c, const struct key_command *k, size_t bytes)
 {
-    struct key_operation *op = key_operation_new(c->worker->catalog, k->question.kind, k->count, bytes);
+    struct key_operation *op = key_operation_new(c->worker->keys, k->question.kind, k->count, bytes);
     struct request *r = op == NULL ? NULL : request_new(c, k->count);
     if (r == NULL) {
         if (op != NULL)
@@ -356,7 +344,7 @@ static void ask(struct client *c, const struct key_command *k, size_t bytes)
         key_operation_put(op, k->keys[i].bytes, k->keys[i].length);
     request_holds(r, sizeof(*r) + bytes + k->count * KEY_BYTES);
     r->shape = k->shape;
-    r->is_early = is_early(c, k);
+    r->is_early = k->question.kind == OPERATION_CHECK; /* the log is read when what is under way leaves */
     c->early_checks += r->is_early;
     r->asking.question = k->question;
     r->asking.on_done = on_done;
@@ -365,20 +353,6 @@ static void ask(struct client *c, const struct key_command *k, size_t bytes)
     asking_start(&r->asking, op);
     if (k->question.kind == OPERATION_ADD)
         c->stalled |= !key_operation_is_in_order(op);
-}
-
-/* Of shards alone: an add that finds no filter, or no room for all its keys, waits while later ones would
- * not. Of a log it is known when it was begun. */
-static bool may_wait(const struct client *c, const struct key_command *k)
-{
-    const struct shared_view *view = k->question.filter->view;
-    if (is_of_log(c) || k->question.kind == OPERATION_CHECK || (view != NULL && view->v.sourced))
-        return false;
-    if (view == NULL || !view->items_known)
-        return true;
-    uint64_t room = shared_view_room(view);
-    bool full = room == 0 && view->v.expansion == 0; /* its keys are only looked up */
-    return !full && room < view->in_flight + k->count;
 }
 
 void client_operate(struct client *c, enum operation_kind kind, const struct argument *filter,
@@ -402,14 +376,13 @@ void client_operate(struct client *c, enum operation_kind kind, const struct arg
                        (unsigned long long)w->config->batch_max);
         return;
     }
-    enum err code = catalog_find(w->catalog, filter->bytes, filter->length, &k.question.filter, &e);
+    enum err code = key_port_find(w->keys, filter->bytes, filter->length, &k.question.filter, &e);
     if (code != ERR_OK) {
         client_failure(c, code, "%s", e.text);
         return;
     }
-    /* Its adds are done in the order in which a client sent them: such a one goes alone. A check that was
-     * sent before must not find what is added behind it. */
-    bool alone = may_wait(c, &k) || (kind == OPERATION_ADD && c->early_checks > 0);
+    /* A check that was sent before must not find what is added behind it. */
+    bool alone = kind == OPERATION_ADD && c->early_checks > 0;
     if (alone && !STAILQ_EMPTY(&c->requests)) {
         c->stalled = c->put_off = true;
         return;
@@ -456,19 +429,6 @@ static void on_admin_done(void *arg)
     admin_call_free(call);
 }
 
-/* The counts of this worker are in Redis: now the admin thread may ask for them. */
-static void on_flushed(void *arg)
-{
-    struct admin_call *call = arg;
-    struct client *c = call->asker;
-    if (!c->destroyed) {
-        admin_post(c->worker->service, call, c->worker->mailbox, on_admin_done);
-        return;
-    }
-    admin_call_free(call);
-    client_unref(c);
-}
-
 void client_call_admin(struct client *c, struct admin_call *call)
 {
     struct request *r = admin_call_limit(call, c->session.rights) ? client_await(c) : NULL;
@@ -481,6 +441,5 @@ void client_call_admin(struct client *c, struct admin_call *call)
     call->asker = c;
     call->protocol = c->protocol;
     call->done_arg = r;
-    /* Its own adds are counted before it asks for counts. */
-    catalog_flush(c->worker->catalog, on_flushed, call);
+    admin_post(c->worker->service, call, c->worker->mailbox, on_admin_done);
 }

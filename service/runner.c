@@ -80,8 +80,6 @@ static void *run_job(void *arg)
         log_warn("job_stopped", "filter=%s code=%s error=%s reason=%s", log_quote(j->filter),
                  error_name(code), log_quote(e.text), log_quote(j->reason));
     mutex_release(j->mutex);
-    if (code == ERR_LOST || code == ERR_FENCED)
-        service_on_doubt(r->service, j->filter, j->options.filter_length);
     job_free(j);
     give_place_back(r);
     return NULL;
@@ -173,8 +171,6 @@ void runner_options(struct driver_options *out, const struct service *s, const s
         .logs = s->logs,
         .page_timing = &((struct service *)(uintptr_t)s)->page_timing,
         .settle_timeout_ms = c->settle_timeout_ms,
-        .heal_margin_ms = c->heal_margin_ms,
-        .tombstone_ms = c->tombstone_ms,
         .redis_timeout_ms = (unsigned)c->redis_timeout_ms,
         .postgres_timeout_ms = (unsigned)c->postgres_timeout_ms,
         .kind = job->kind,
@@ -223,9 +219,6 @@ static struct running_job *job_new(struct runner *r, const struct runner_job *jo
         j->options.on_nodes = j->nodes;
     j->options.stop = &r->stop;
     j->options.building = &r->building;
-    j->options.on_view = service_on_published;
-    j->options.know = service_knows;
-    j->options.on_view_arg = r->service;
     return j;
 }
 

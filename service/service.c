@@ -16,7 +16,6 @@
 #include "service/listen.h"
 #include "service/listener.h"
 #include "service/login.h"
-#include "service/marker.h"
 #include "service/metrics/collector.h"
 #include "service/pulse.h"
 #include "service/reload.h"
@@ -30,7 +29,6 @@
 #include "service/worker.h"
 #include "shard/claim.h"
 #include "shard/health.h"
-#include "shard/latest.h"
 #include "shard/request/filters.h"
 #include "shard/view/due.h"
 
@@ -194,7 +192,7 @@ static enum err make_parts(struct service *s, const struct config *config, struc
     s->supervisor = supervisor_new(s);
     s->nodes.health = node_health_new();
     s->threads = config_threads(config);
-    s->epochs = epochs_new(s->threads + 1);
+    s->epochs = epochs_new();
     s->fills = fills_new();
     if (s->admin == NULL || s->aside == NULL || s->keeper == NULL || s->watch == NULL ||
         s->supervisor == NULL || s->nodes.health == NULL || s->epochs == NULL || s->fills == NULL)
@@ -216,21 +214,7 @@ static enum err make_filters(struct service *s, const struct config *config, str
                                       .threads = TENDERS,
                                       .shard_bytes = (uint32_t)config->shard_bytes,
                                       .retain_us = LOG_RETAIN_US_DEFAULT};
-    return config->append_log ? filters_new(&s->logs, &o, e) : ERR_OK;
-}
-
-static void on_noted(void *arg, const char *filter, size_t length, const struct view_stamp *stamp)
-{
-    struct service *s = arg;
-    char name[FILTER_NAME_MAX];
-    size_t name_length;
-    struct watched *w = NULL;
-    if (names_unescape(filter, length, name, &name_length))
-        w = watch_find(s->watch, name, name_length);
-    if (w == NULL)
-        return;
-    watch_learn(w, stamp);
-    service_on_seen(s, name, name_length, stamp->incarnation);
+    return filters_new(&s->logs, &o, e);
 }
 
 enum err service_claim(struct service *s, struct link *l, struct error *e)
@@ -253,16 +237,13 @@ void service_refuse(struct service *s, const struct error *e)
     (void)kill(getpid(), SIGTERM);
 }
 
-/* Before any request is taken: what came back with older data is told from what is the latest, and a list of
- * nodes from another one. */
+/* Before any request is taken: a list of nodes is told from another one. */
 static enum err look_at_nodes(struct service *s, struct error *e)
 {
     struct link *l = link_new(&s->nodes, s->redis_timeout_ms, "twinbloom-start");
     if (l == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     enum err code = service_claim(s, l, e);
-    if (code == ERR_OK)
-        latest_read(l, s->prefix, on_noted, s);
     link_free(l);
     return code;
 }
@@ -301,8 +282,6 @@ static enum err start_threads(struct service *s, const struct config *config, st
         code = listener_start(&s->listener, s, e);
     if (code == ERR_OK)
         code = pulse_start(&s->pulse, s, e);
-    if (code == ERR_OK)
-        code = marker_start(&s->marker, s, e);
     return code;
 }
 
@@ -327,7 +306,6 @@ static void end_threads(struct service *s, const struct blocking *b)
     begin_to_leave(s); /* after an error, too */
     http_drain(s->http);
     listener_stop(s->listener);
-    marker_stop(s->marker);
     http_join(s->http);
     collector_stop(s->collector);
     for (unsigned i = 0; i < s->worker_count; i++)

@@ -3,7 +3,7 @@
 #define SERVICE_SERVICE_H
 /* The coordinator as a whole: configuration, threads, and what they share. Threads:
  *   main     listens, hands connections to workers, takes signals
- *   workers  serve requests; each with its own event loop, Redis connections and catalog
+ *   workers  serve requests; each with its own event loop, Redis connections and port for keys
  *   http     serves HTTP/JSON; with all that a worker has
  *   collector asks what metrics say of filters
  *   admin    blocking work on behalf of a request: creating filters, status
@@ -13,7 +13,6 @@
  *   runner   drives one expansion job at a time
  *   tails    follow tables, one each
  *   login    verifies passwords
- *   marker   tells all masters where the database is
  *   listener hears of views that changed and mutexes that were released
  *   pulse    writes once a second that this coordinator is there */
 #include <pthread.h>
@@ -24,7 +23,7 @@
 #include "base/timing.h"
 #include "expansion/driver.h"
 #include "service/live_config.h"
-#include "shard/catalog.h"
+#include "shard/nodes.h"
 #include "shard/latency.h"
 
 struct worker;
@@ -34,7 +33,6 @@ struct sources;
 struct tails;
 struct listener;
 struct supervisor;
-struct marker;
 struct watch;
 struct login;
 struct tls;
@@ -71,14 +69,13 @@ struct service {
     struct runner *runner;
     struct tails *tails; /* of the keeper */
     struct listener *listener;
-    struct marker *marker;
     struct watch *watch;   /* of the keeper */
     struct epochs *epochs; /* as event loops and the keeper say */
     struct fills *fills;   /* of the admin thread: how full filters were */
     struct pulse *pulse;
     struct supervisor *supervisor; /* of the main thread */
     struct login *login;
-    struct filters *logs;        /* filters that are logs; NULL: filters are shards alone */
+    struct filters *logs;        /* the filters that somebody asks for */
     struct collector *collector; /* NULL where HTTP is not served */
     struct tls *tls;
     pthread_mutex_t reloading; /* one change of the configuration at a time */
@@ -116,23 +113,4 @@ void service_on_seen(void *service, const char *name, size_t length, uint64_t in
 void service_on_dropped(void *service, const char *name, size_t length, uint64_t incarnation);
 /* The incarnation; 0: none was. */
 uint64_t service_seen(struct service *s, const char *name, size_t length);
-bool service_was_seen(void *service, const char *name, size_t length);
-/* A view was read. @older: than what was known before, so it went back, and the keeper looks at once; else it
- * is remembered, where it is the latest. */
-void service_on_view(void *service, const char *name, size_t length, const struct view *v, bool older);
-/* The latest view that this process has seen, or has been told of by a master (shard/latest.h); the second:
- * for a fence. */
-struct view_stamp service_latest(void *service, const char *name, size_t length);
-struct view_stamp service_knows(void *service, const struct names *names);
-/* The keeper has looked, a short while ago, for shards of a later epoch than @v's, and there were none.
- * False: it will. */
-bool service_is_loss_sure(void *service, const char *name, size_t length, const struct view *v);
-/* The same, of what a fence publishes (fence.h). */
-void service_on_published(void *service, const struct names *names, const struct view *v);
-/* Somebody found that the view may be older than the shards: the keeper looks at once. */
-void service_on_doubt(void *service, const char *name, size_t length);
-/* A shard or view was found lost: the keeper looks at once. */
-void service_on_lost(void *service, const char *name, size_t length, const struct lost_shard *lost);
-/* A master that the filter does not trust was met: the keeper looks at once, if it does not know yet. */
-void service_on_suspect(void *service, const char *name, size_t length);
 #endif

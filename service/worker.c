@@ -79,11 +79,6 @@ void worker_accept(struct worker *w, int fd, const char *address, bool tls)
     atomic_fetch_sub(&w->service->clients, 1);
 }
 
-void worker_refresh(struct worker *w, const char *name, size_t length)
-{
-    loop_refresh(w->mailbox, &w->catalog, name, length);
-}
-
 void worker_client_gone(struct worker *w)
 {
     w->client_count--;
@@ -289,7 +284,7 @@ static void on_second(evutil_socket_t fd, short events, void *arg)
 static void take_config(void *arg)
 {
     struct worker *w = arg;
-    loop_take_config(w->service, w->catalog, &w->config);
+    loop_take_config(w->service, w->keys, &w->config);
     struct client *c;
     LIST_FOREACH(c, &w->clients, link)
     client_reconfigure(c);
@@ -339,14 +334,14 @@ static void *run(void *arg)
     while ((c = LIST_FIRST(&w->clients)) != NULL)
         client_destroy(c);
     mailbox_run(w->mailbox); /* letters on their way round go on */
-    loop_catalog_free(w->catalog);
-    w->catalog = NULL;
+    key_port_free(w->keys);
+    w->keys = NULL;
     return NULL;
 }
 
 static void free_thread(struct worker_thread *t)
 {
-    loop_catalog_free(t->worker.catalog);
+    key_port_free(t->worker.keys);
     reap(&t->worker);
     if (t->worker.reap != NULL)
         event_free(t->worker.reap);
@@ -383,7 +378,7 @@ enum err worker_start(struct worker **out, struct service *service, unsigned ind
     w->mailbox = mailbox_new();
     w->meter = meter_new(command_count + 1, OUTCOME_COUNT);
     if (w->base != NULL && w->mailbox != NULL && w->meter != NULL) {
-        w->catalog = loop_catalog_new(service, w->base, index, &w->config);
+        w->keys = loop_keys_new(service, w->base, &w->config);
         w->reap = evtimer_new(w->base, on_reap, w);
         w->unhold = evtimer_new(w->base, on_unhold, w);
         w->turn_end = event_new(w->base, -1, 0, on_turn_end, w);
@@ -391,9 +386,9 @@ enum err worker_start(struct worker **out, struct service *service, unsigned ind
         t->letters = event_new(w->base, mailbox_fd(w->mailbox), EV_READ | EV_PERSIST, on_letters, w);
     }
     static const struct timeval second = {1, 0};
-    if (w->catalog == NULL || w->reap == NULL || w->unhold == NULL || w->turn_end == NULL ||
-        w->second == NULL || t->letters == NULL || event_add(t->letters, NULL) != 0 ||
-        event_add(w->second, &second) != 0 || pthread_create(&t->thread, NULL, run, t) != 0) {
+    if (w->keys == NULL || w->reap == NULL || w->unhold == NULL || w->turn_end == NULL || w->second == NULL ||
+        t->letters == NULL || event_add(t->letters, NULL) != 0 || event_add(w->second, &second) != 0 ||
+        pthread_create(&t->thread, NULL, run, t) != 0) {
         free_thread(t);
         return error_set(e, ERR_NOMEM, "worker %u could not be started", index);
     }

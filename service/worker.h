@@ -14,7 +14,7 @@ struct worker {
     const struct config *config; /* held; replaced between two letters, see worker_reconfigure() */
     unsigned index;
     struct event_base *base;
-    struct catalog *catalog;
+    struct key_port *keys;
     struct mailbox *mailbox;
     struct meter *meter; /* rows: commands, in the order of their table; then what is none */
     struct client_list clients;
@@ -44,9 +44,6 @@ void worker_accept(struct worker *w, int fd, const char *address, bool tls);
 void worker_reconfigure(struct worker *w);
 /* The same at once, if there is another one; in the worker's thread, between two commands. */
 void worker_sync(struct worker *w);
-/* Load the view of a filter again, if this worker knows the filter; from any thread, before worker_drain().
- */
-void worker_refresh(struct worker *w, const char *name, size_t length);
 /* Answer what is in flight (for at most 5 s), close, end the thread; from any thread, then worker_join(). The
  * mailbox lives until worker_free(): the admin thread may still post to it. */
 void worker_drain(struct worker *w);

@@ -124,13 +124,12 @@ enum err view_parse_log(struct view *out, const struct view_field *fields, size_
 
 enum err view_refuse_core(const struct view *v, struct error *e)
 {
-    return v->log
-               ? error_set(e, ERR_FORMAT,
-                           "the filter is a log (format %d): all coordinators need append_log = yes",
-                           VIEW_FORMAT_LOG)
-               : error_set(
-                     e, ERR_FORMAT,
-                     "the filter is not a log (format %d or less), as append_log = yes wants it: delete it, "
-                     "and have it built from its table",
-                     VIEW_FORMAT);
+    return v->log ? error_set(e, ERR_FORMAT,
+                              "the filter has format %d, which this version does not keep filters in",
+                              VIEW_FORMAT_LOG)
+                  : error_set(e, ERR_FORMAT,
+                              "an earlier version made the filter (format %d or less): delete it, and have "
+                              "it built from "
+                              "its table, or add its keys again",
+                              VIEW_FORMAT);
 }

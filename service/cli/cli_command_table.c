@@ -12,7 +12,8 @@ const struct command cli_command_table[] = {
      "or "
      "failed, or none began); keys missed (the last verification found missing keys, and added them); "
      "degraded "
-     "(a master may lack keys); lost (shards are lost); unreachable. NEXT REBUILD is when the fill reaches "
+     "(acknowledged keys may be missing); lost (shards are missing in Redis); unreachable. NEXT REBUILD is "
+     "when the fill reaches "
      "its "
      "threshold at the present growth, when the schedule says so, or when a filter that is not built is "
      "tried "
@@ -74,7 +75,7 @@ const struct command cli_command_table[] = {
      "to its hold yet, it will not hold.",
      "twinbloom cutover short-link", cli_control},
     {"rollback", "FILTER", 1, 1, 0, "switch back to the former generation, within the grace time",
-     "Both generations have taken every key since the build began, so no key is lost. The rebuild holds "
+     "Both generations get every key since the build began, so no key is lost. The rebuild holds "
      "afterwards: \"twinbloom cutover\" switches again, \"twinbloom abort\" ends the job.",
      "twinbloom rollback short-link", cli_control},
     {"finish", "FILTER", 1, 1, WITH_YES, "end the grace time now, and remove the former generation",
@@ -127,10 +128,10 @@ const struct command cli_command_table[] = {
     {"count", "FILTER", 1, 1, 0, "estimate from its bits how many keys a filter holds",
      "A key that was added to several layers counts once in each. Of a large filter a sample is read.",
      "twinbloom count short-link", cli_count},
-    {"trust", "FILTER", 1, 1, WITH_YES, "trust what masters hold after a failover or restart",
-     "A master that was promoted or restarted may lack keys, so no key there is reported absent. With a "
-     "source, the missing keys are added and the filter is healthy again by itself. Without one, it stays "
-     "degraded until you know that nothing is missing, and run this command.",
+    {"trust", "FILTER", 1, 1, WITH_YES, "accept what Redis has lost of a filter",
+     "No key of a degraded filter is reported absent. With a source, the filter is rebuilt by itself. "
+     "Without one, it stays degraded until you know that nothing is missing, or accept what is, and run this "
+     "command: shards that are missing are made empty.",
      "twinbloom trust seen --yes", cli_trust},
     {"delete", "FILTER", 1, 1, WITH_YES, "delete a filter and all its keys",
      "A configured filter is not deleted: remove its section [filter NAME] first.",

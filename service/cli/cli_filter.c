@@ -59,9 +59,8 @@ int cli_trust(struct cli *cli)
 {
     const char *argv[] = {"TB.TRUST", cli->arguments[0]};
     int code = cli_confirm(cli, "lets keys that were lost be reported absent",
-                           "Keys of %s that a failover or a restart has lost will be reported absent. Trust "
-                           "the masters?");
-    return code != CLI_OK ? code : change(cli, 2, argv, "trusted", "trusts all masters again");
+                           "Keys of %s that Redis has lost will be reported absent. Accept that?");
+    return code != CLI_OK ? code : change(cli, 2, argv, "trusted", "is healthy again");
 }
 
 int cli_count(struct cli *cli)

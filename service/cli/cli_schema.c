@@ -253,7 +253,7 @@ OUTCOME(throttled, "rows_per_second_limit", I,
         "highest number of rows that the job reads each second; 0: no limit");
 OUTCOME(created, "created", B, "true: the filter was created");
 OUTCOME(deleted, "deleted", B, "true: the filter was deleted");
-OUTCOME(trusted, "trusted", B, "true: the masters are trusted");
+OUTCOME(trusted, "trusted", B, "true: the loss is accepted");
 OUTCOME(counted, "count", I, "keys, estimated from the bits");
 
 /* --- others --- */

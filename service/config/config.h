@@ -113,7 +113,6 @@ struct config {
     char *redis_cert_file, *redis_key_file; /* "": none */
     char *redis_server_name;                /* "": as each node's URL says */
     uint64_t shard_bytes;
-    bool append_log;
     uint64_t resident_memory; /* bytes; RESIDENT_MEMORY_DEFAULT: half of what there is */
     /* [postgres] */
     char *dsn;
@@ -132,12 +131,9 @@ struct config {
     uint64_t verify_sample;     /* keys, default 100000 */
     uint64_t verify_stale_ms;   /* default 1 h */
     uint64_t checkpoint_ms;     /* between checkpoints of a scan, default 30 s */
-    uint64_t tombstone_ms;      /* TTL of tombstones, default 1 h */
     uint64_t slot_wal_max;      /* bytes, default 10 GiB */
     uint64_t slot_grace_ms;     /* default 1 h */
     uint64_t tail_interval_ms;  /* of follow_by = ids, default 500 ms */
-    uint64_t mark_interval_ms;  /* default 5 s; 0: never */
-    uint64_t heal_margin_ms;    /* default 1 min */
     /* What slows a build down; 0: never. */
     uint64_t redis_p99_max_ms;       /* of replies to requests, default 20 ms */
     uint64_t replication_lag_max_ms; /* of the database, default 10 s */

@@ -146,12 +146,9 @@ const struct config_key config_keys[] = {
       "everything."),
     R("shard_bytes", CONFIG_BYTES, shard_bytes, TEXT(SHARD_BYTES_TEXT), SHARD_BYTES_MIN, SHARD_BYTES_MAX, 0,
       "Largest shard, that is, the size of one Redis string."),
-    R("append_log", CONFIG_BOOL, append_log, "no", 0, 0, 0,
-      "yes: each filter is a log in Redis, and bitmaps in memory that are made from it. Experimental: rebuilds, dumps "
-      "and followers do not know it yet. All coordinators must have the same value."),
     R("resident_memory", CONFIG_BYTES, resident_memory, "1024TiB", 0, 1ull << 50, 0,
-      "With append_log: memory for shards. What does not fit is read from Redis block by block. 1024TiB: half of what the "
-      "process may use (machine, control group)."),
+      "Memory for shards. What does not fit is read from Redis block by block. 1024TiB: half of what the process may "
+      "use (machine, control group)."),
 
     P("dsn", CONFIG_STRING, dsn, "", 0, 0, CONFIG_SECRET_PART,
       "Connection string of the database that holds the tables; ~/.pgpass and PGPASSFILE work. sslmode=verify-full "
@@ -170,7 +167,7 @@ const struct config_key config_keys[] = {
     E("spill_dir", CONFIG_STRING, spill_dir, "/var/tmp", 0, 0, FILE_ONLY,
       "Directory for the hashes of a build whose bitmaps do not fit into build_memory. The files have no names."),
     E("spill_bytes", CONFIG_BYTES, spill_bytes, "64GiB", 1024.0 * 1024, 1024.0 * 1024 * 1024 * 1024 * 1024, RELOAD,
-      "Most bytes of such hashes. A build uploads what it has before there are more."),
+      "Most bytes of such hashes. A build writes what it has to Redis before there are more."),
     E("readers", CONFIG_COUNT, readers, "0", 0, 64, RELOAD,
       "Connections that read a table at the same time. 0: one for each processor that the process may use, at most 8."),
     E("page_time", CONFIG_DURATION, page_ms, "250ms", 1, HOURS(1), RELOAD,
@@ -186,10 +183,8 @@ const struct config_key config_keys[] = {
     E("verify_max_age", CONFIG_DURATION, verify_stale_ms, "1h", 1000, HOURS(24 * 365), RELOAD,
       "How long a verification counts in the status. After that the status says stale."),
     E("checkpoint_interval", CONFIG_DURATION, checkpoint_ms, "30s", 10, HOURS(1), RELOAD,
-      "How often a scan uploads its bitmaps and records its position, so that another coordinator can go on from "
+      "How often a scan writes its bitmaps to Redis and records its position, so that another coordinator can go on from "
       "there."),
-    E("tombstone_ttl", CONFIG_DURATION, tombstone_ms, "1h", 1000, HOURS(720), RELOAD,
-      "How long the former name of a shard stays taken, which stops coordinators that were paused."),
     E("slot_wal_max", CONFIG_BYTES, slot_wal_max, "10GiB", 1024.0 * 1024, 1024.0 * 1024 * 1024 * 1024 * 1024, RELOAD,
       "Most bytes of its log that the database may keep for a replication slot. Beyond that, the slot is dropped and "
       "rows are followed by ids."),
@@ -198,11 +193,6 @@ const struct config_key config_keys[] = {
       "time; after two minutes if it holds more than slot_wal_max."),
     E("follow_interval", CONFIG_DURATION, tail_interval_ms, "500ms", 10, HOURS(1), RELOAD,
       "How often a follower with follow_by = ids looks for new rows."),
-    E("mark_interval", CONFIG_DURATION, mark_interval_ms, "5s", 0, HOURS(1), RELOAD,
-      "How often each Redis master is told the database's position, so that few rows are read after a failover. 0: "
-      "never, then all rows are read."),
-    E("heal_margin", CONFIG_DURATION, heal_margin_ms, "1m", 0, HOURS(24), RELOAD,
-      "A key that is added later than its row's commit by at most this time is found again after a failover of Redis."),
     E("redis_p99_max", CONFIG_DURATION, redis_p99_max_ms, "20ms", 0, HOURS(1), RELOAD,
       "A build reads more slowly while more than 1 % of the requests wait longer than this for Redis. 0: never."),
     E("replication_lag_max", CONFIG_DURATION, replication_lag_max_ms, "10s", 0, HOURS(24), RELOAD,

@@ -11,7 +11,7 @@ const busy = (f) => runs(f) ? 'a job runs already' : '';
 const idle = (f) => runs(f) ? '' : 'no job runs';
 const notBuilt = (f) => f.built ? '' : 'the filter is not built yet';
 const building = (f) => f.phase === 'SWITCHED' ? 'the new generation is in use already' : '';
-const rebuilds = (f) => ['check', 'heal', 'repair'].includes(f.job_step) ? 'the job is not a rebuild' : '';
+const rebuilds = (f) => f.job_step === 'check' ? 'the job is not a rebuild' : '';
 
 // why(f): the reason why it is not possible now; hidden(f): another action has its place; number: what the dialog asks for.
 export const ACTIONS = [
@@ -37,8 +37,8 @@ export const ACTIONS = [
     ask: 'Looks up a sample of the keys of the source in the filter. Missing keys are added.' },
   { name: 'verify-full', group: 'Check', text: 'Verify all', path: 'verify', body: { verify_full: true }, why: (f) => noSource(f) || notBuilt(f) || busy(f),
     ask: 'Looks up every key of the source in the filter. Missing keys are added. This reads the whole table.' },
-  { name: 'trust', group: 'Check', text: 'Trust', path: 'trust', danger: true, why: (f) => f.degraded ? '' : 'the filter is healthy: every master is trusted',
-    ask: 'You declare that the untrusted masters lack no key of this filter. If they do lack keys, these keys are reported absent from then on. A filter with a source heals by itself instead.' },
+  { name: 'trust', group: 'Check', text: 'Trust', path: 'trust', danger: true, why: (f) => f.degraded ? '' : 'the filter is healthy',
+    ask: 'You accept what Redis has lost of this filter. Missing shards are made empty: keys that were lost are reported absent from then on. A filter with a source heals by itself instead.' },
 ];
 
 export const whyNot = (action, f, role) => role !== 'admin' ? `this needs the role admin; you have the role ${role}` : action.why(f);

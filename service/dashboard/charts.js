@@ -136,12 +136,11 @@ export class Chart {
 // One colour, the stronger the fuller.
 const opacity = (share) => (0.07 + 0.93 * Math.min(1, share)).toFixed(3);
 
-// Nothing is shown by a colour alone: lost is a cross, overfull an arrow, being repaired a bar.
+// Nothing is shown by a colour alone: lost is a cross, overfull an arrow.
 const at = (x, y, s) => (u, v) => `${(x + s * u).toFixed(1)} ${(y + s * v).toFixed(1)}`;
 const SIGNS = {
   lost: (x, y, s) => { const p = at(x, y, s); return `M${p(.28, .28)}L${p(.72, .72)}M${p(.72, .28)}L${p(.28, .72)}`; },
   over: (x, y, s) => { const p = at(x, y, s); return `M${p(.5, .75)}L${p(.5, .25)}M${p(.28, .45)}L${p(.5, .22)}L${p(.72, .45)}`; },
-  incomplete: (x, y, s) => { const p = at(x, y, s); return `M${p(.25, .5)}L${p(.75, .5)}`; },
 };
 
 // One layer's shards, or cells of several of them.
@@ -191,13 +190,11 @@ export class ShardMap {
       const found = (m[word] || []).find(([cell]) => cell === this.at);
       if (found) this.readout.append(first === last ? `, ${text}` : `, ${found[1]} ${text}`);
     }
-    if (this.incomplete.has(this.at)) this.readout.append(`, ${this.incomplete.get(this.at)} being repaired`);
   }
 
   draw(layer, label) {
     this.layer = layer;
     this.lost = new Map(layer.lost);
-    this.incomplete = new Map(layer.incomplete);
     const n = layer.fill_permille.length, W = 780;
     this.columns = Math.max(26, Math.min(96, Math.ceil(Math.sqrt(n * 8))));
     const size = W / this.columns, rows = Math.ceil(n / this.columns), gap = size > 12 ? 2 : 1;
@@ -206,7 +203,7 @@ export class ShardMap {
     const marks = [];
     for (let i = 0; i < n; i++) {
       const x = i % this.columns * size + gap / 2, y = Math.floor(i / this.columns) * size + gap / 2, s = size - gap;
-      const kind = this.lost.has(i) ? 'lost' : this.incomplete.has(i) ? 'incomplete' : layer.fill_permille[i] > 1000 ? 'over' : 'heat';
+      const kind = this.lost.has(i) ? 'lost' : layer.fill_permille[i] > 1000 ? 'over' : 'heat';
       this.cells.push(svg('rect', { x: x.toFixed(1), y: y.toFixed(1), width: s.toFixed(1), height: s.toFixed(1), rx: Math.min(3, s / 5).toFixed(1), class: kind, 'data-i': i, 'fill-opacity': kind === 'heat' ? opacity(layer.fill_permille[i] / 1000) : 1 }));
       if (SIGNS[kind]) marks.push(svg('path', { d: SIGNS[kind](x, y, s) }));
     }
@@ -228,6 +225,6 @@ export function legend() {
     return box;
   };
   const item = (...parts) => { const s = document.createElement('span'); s.append(...parts); return s; };
-  out.append(item('0% ', scale, ' 100%'), item(one('over'), ' above 100%'), item(one('incomplete'), ' being repaired'), item(one('lost'), ' lost'));
+  out.append(item('0% ', scale, ' 100%'), item(one('over'), ' above 100%'), item(one('lost'), ' lost'));
   return out;
 }

@@ -33,7 +33,7 @@ export const runs = (f) => f.job_state === 'running' || f.job_state === 'waiting
 const after = (...steps) => (f) => runs(f) && steps.includes(f.job_step);
 export const holds = after('hold');
 export const inGrace = after('follow', 'confirm', 'grace', 'finish');
-export const mayAbort = after('plan', 'create', 'settle', 'scan', 'catch_up', 'verify', 'hold', 'cutover', 'check', 'heal', 'repair');
+export const mayAbort = after('plan', 'open', 'settle', 'scan', 'catch_up', 'verify', 'hold', 'cutover', 'check');
 
 // What matters most about a filter: [level, word, why]
 export function judge(f) {
@@ -67,17 +67,17 @@ const fillLevel = (f) => f.fill_ratio >= 1 ? 'bad' : f.fill_ratio >= (f.expand_a
 // --- steps of a job ---
 
 const STAGES = [
-  ['Plan', ['fence', 'widen', 'reclaim', 'plan', 'create', 'open']], ['Wait', ['settle']], ['Scan', ['scan']],
+  ['Plan', ['reclaim', 'plan', 'open']], ['Wait', ['settle']], ['Scan', ['scan']],
   ['Catch up', ['catch_up']], ['Verify', ['verify']], ['Hold', ['hold']], ['Cut over', ['cutover', 'follow', 'confirm']],
-  ['Grace', ['grace']], ['Retire', ['finish', 'retire']], ['Done', ['done']],
+  ['Grace', ['grace']], ['Retire', ['finish']], ['Done', ['done']],
 ];
-const WORDS = { rollback: 'Rolling back', abort: 'Aborting', clear: 'Cleaning up', check: 'Verifying', heal: 'Healing', repair: 'Repairing',
+const WORDS = { rollback: 'Rolling back', abort: 'Aborting', check: 'Verifying',
   settle: 'Waiting for transactions', scan: 'Scanning', catch_up: 'Catching up', verify: 'Verifying', cutover: 'Cutting over', follow: 'Following', confirm: 'Confirming',
-  grace: 'Grace time', finish: 'Finishing', retire: 'Retiring', hold: 'On hold' };
+  grace: 'Grace time', finish: 'Finishing', hold: 'On hold' };
 export const stepWord = (f) => f.job_state === 'waiting' ? 'Waiting for a coordinator' : f.job_paused ? 'Paused' : WORDS[f.job_step] || 'Starting';
 
 export const progressOf = (f) => f.job_rows_total > 0 ? Math.min(1, (f.job_rows || 0) / f.job_rows_total) : 0;
-export const reading = (f) => runs(f) && ['scan', 'catch_up', 'repair', 'heal'].includes(f.job_step);
+export const reading = (f) => runs(f) && ['scan', 'catch_up'].includes(f.job_step);
 
 export function steps() {
   const list = el('ol', { class: 'steps' }, ...STAGES.map(([name]) => el('li', {}, name)));
@@ -92,7 +92,7 @@ export function steps() {
         const is = done || (now > i) ? 'past' : now === i ? 'now' : '';
         if (li.dataset.is !== is) { li.dataset.is = is; if (is === 'now') li.setAttribute('aria-current', 'step'); else li.removeAttribute('aria-current'); }
       });
-      list.hidden = failed || ['check', 'heal', 'repair', 'abort', 'clear'].includes(f.job_step);
+      list.hidden = failed || ['check', 'abort'].includes(f.job_step);
     },
   };
 }

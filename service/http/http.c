@@ -27,13 +27,13 @@ static void on_letters(evutil_socket_t fd, short events, void *arg)
 void http_sync(struct http *h)
 {
     if (!live_config_is(h->service->config, h->config))
-        loop_take_config(h->service, h->catalog, &h->config);
+        loop_take_config(h->service, h->keys, &h->config);
 }
 
 static void take_config(void *arg)
 {
     struct http *h = arg;
-    loop_take_config(h->service, h->catalog, &h->config);
+    loop_take_config(h->service, h->keys, &h->config);
 }
 
 void http_reconfigure(struct http *h)
@@ -49,11 +49,10 @@ static void on_refresh(void *arg)
         http_events_hurry(h);
 }
 
-void http_refresh(struct http *h, const char *name, size_t length)
+void http_refresh(struct http *h)
 {
     if (h == NULL)
         return;
-    loop_refresh(h->mailbox, &h->catalog, name, length);
     if (mailbox_post(h->mailbox, on_refresh, h) != ERR_OK)
         log_error("out_of_memory", "part=http note=\"the dashboard shows a change later\"");
 }
@@ -124,9 +123,9 @@ static enum err make(struct http *h, struct error *e)
     h->meter = http_meter_new();
     if (h->base == NULL || h->mailbox == NULL || h->meter == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    h->catalog = loop_catalog_new(h->service, h->base, h->service->worker_count, &h->config);
+    h->keys = loop_keys_new(h->service, h->base, &h->config);
     h->letters = event_new(h->base, mailbox_fd(h->mailbox), EV_READ | EV_PERSIST, on_letters, h);
-    if (h->catalog == NULL || h->letters == NULL || event_add(h->letters, NULL) != 0)
+    if (h->keys == NULL || h->letters == NULL || event_add(h->letters, NULL) != 0)
         return error_set(e, ERR_NOMEM, "out of memory");
     enum err code = http_connections_init(h, e);
     if (code == ERR_OK)
@@ -202,8 +201,8 @@ void http_free(struct http *h)
     http_events_forget(h);
     forget_requests(h); /* first: nothing more is begun for them */
     if (h->mailbox != NULL)
-        mailbox_run(h->mailbox);   /* what came later, answers of the admin thread above all */
-    loop_catalog_free(h->catalog); /* operations end */
+        mailbox_run(h->mailbox); /* what came later, answers of the admin thread above all */
+    key_port_free(h->keys);      /* operations end */
     http_events_fini(h);
     http_connections_fini(h);
     if (h->letters != NULL)

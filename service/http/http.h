@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_HTTP_H
 #define SERVICE_HTTP_H
-/* The thread that serves HTTP/JSON: an event loop with its own Redis connections and catalog, as a worker
- * has. All but http_start() do nothing where HTTP is not served (NULL). */
+/* The thread that serves HTTP/JSON: an event loop with its own Redis connections and port for keys, as a
+ * worker has. All but http_start() do nothing where HTTP is not served (NULL). */
 #include "service/service.h"
 
 struct http;
@@ -14,7 +14,7 @@ MUST_CHECK enum err http_start(struct http **out, struct service *s, struct erro
 struct mailbox *http_mailbox(struct http *h);
 /* From any thread, as for a worker. */
 void http_reconfigure(struct http *h);
-void http_refresh(struct http *h, const char *name, size_t length);
+void http_refresh(struct http *h);
 /* Take no more connections, answer what is in flight (for at most 5 s), end the thread; then http_join(),
  * before the workers are drained. */
 void http_drain(struct http *h);

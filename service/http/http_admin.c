@@ -25,19 +25,6 @@ static void on_call_done(void *arg)
 }
 
 /* The counts of this thread are in Redis: now the admin thread may ask for them. */
-static void on_flushed(void *arg)
-{
-    struct admin_call *call = arg;
-    struct http_request *r = call->asker;
-    if (r->connection != NULL && !r->http->stopped) {
-        admin_post(r->http->service, call, r->http->mailbox, on_call_done);
-        return;
-    }
-    r->http->calls--;
-    http_request_release(r);
-    admin_call_free(call);
-}
-
 void http_call_admin(struct http_request *r, struct admin_call *call,
                      void (*on_done)(struct admin_call *call, void *request, void *arg))
 {
@@ -58,7 +45,7 @@ void http_call_admin(struct http_request *r, struct admin_call *call,
     call->asker = http_request_hold(r);
     call->protocol = REPLY_TYPED;
     call->on_done = on_done;
-    catalog_flush(h->catalog, on_flushed, call);
+    admin_post(h->service, call, h->mailbox, on_call_done);
 }
 
 static struct admin_call *call_for(const struct http_request *r)

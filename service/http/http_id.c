@@ -46,5 +46,5 @@ void http_slow(struct http_request *r, int status, uint64_t us)
                             .outcome = outcome,
                             .us = us,
                             .spent = &spent,
-                            .catalog = r->http->catalog});
+                            .keys = r->http->keys});
 }

@@ -37,7 +37,7 @@ struct http {
     struct service *service;
     const struct config *config; /* held */
     struct event_base *base;
-    struct catalog *catalog;
+    struct key_port *keys;
     struct mailbox *mailbox;
     struct meter *meter; /* rows: routes, in the order of their table; then what is none */
     struct event *letters;

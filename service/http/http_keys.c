@@ -94,7 +94,7 @@ static void operate(struct http_request *r, enum operation_kind kind)
         .key = key_at,
         .on_done = on_done,
         .owner = r};
-    enum err code = catalog_find(h->catalog, r->filter.data, r->filter.length, &o.question.filter, &e);
+    enum err code = key_port_find(h->keys, r->filter.data, r->filter.length, &o.question.filter, &e);
     if (code != ERR_OK) {
         http_failure(r, code, e.text);
         return;

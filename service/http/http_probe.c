@@ -61,7 +61,7 @@ static void answer(struct probe *p)
     bool ready = p->home && p->workers == 0 && !ends;
     if (!p->home)
         buffer_printf(&reasons, "the metadata node (%s): %s",
-                      store_name(catalog_store(p->http->catalog), home_of(p->http)),
+                      store_name(key_port_store(p->http->keys), home_of(p->http)),
                       p->why[0] != '\0' ? p->why : "no answer in time");
     if (p->workers > 0)
         buffer_printf(&reasons, "%s%u of %u threads do not answer", reasons.length > 0 ? "; " : "",
@@ -154,7 +154,7 @@ static void ask_worker(struct probe *p, struct worker *w)
 static void ask_home(struct probe *p)
 {
     static const char ping[] = "*1\r\n$4\r\nPING\r\n";
-    struct store *store = catalog_store(p->http->catalog);
+    struct store *store = key_port_store(p->http->keys);
     unsigned home = home_of(p->http);
     if (store_send(store, home, ping, sizeof(ping) - 1, on_ping, p))
         p->asked++;

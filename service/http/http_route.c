@@ -53,7 +53,7 @@ const struct http_route http_routes[] = {
     {"POST", ONE "/finish", http_control, "Ends the grace time", ADMIN, HTTP_BODY_NONE, admin_control, WISH_FINISH},
     {"POST", ONE "/abort", http_control, "Aborts the running job, before the cutover", ADMIN, HTTP_BODY_NONE,
      admin_control, WISH_ABORT},
-    {"POST", ONE "/trust", http_control, "Trusts Redis masters that were promoted or restarted: they lack nothing",
+    {"POST", ONE "/trust", http_control, "Accepts what Redis has lost of the filter",
      ADMIN, HTTP_BODY_NONE, admin_accept, 0},
     {"POST", ONE "/pause", http_control, "Pauses the running rebuild", ADMIN, HTTP_BODY_NONE, admin_control,
      WISH_PAUSE},

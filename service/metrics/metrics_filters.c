@@ -61,14 +61,12 @@ static const struct {
     {"expected_error_rate", 1, METRIC_OF_FILTER_ESTIMATED, false},
     {"error_rate", 1, METRIC_OF_FILTER_PROMISED, false},
     {"epoch", 1, METRIC_OF_FILTER_EPOCH, false},
-    {"fenced_epoch", 1, METRIC_OF_FILTER_FENCED_EPOCH, false},
     {"generation", 1, METRIC_OF_FILTER_GENERATION, false},
     {"layers", 1, METRIC_OF_FILTER_LAYERS, false},
     {"shards", 1, METRIC_OF_FILTER_SHARDS, false},
     {"memory_bytes", 1, METRIC_OF_FILTER_BYTES, false},
     {"lost_shards", 1, METRIC_OF_FILTER_LOST, false},
     {"degraded_at", 1, METRIC_OF_FILTER_DEGRADED_SINCE, true},
-    {"job_healed_at", 1, METRIC_OF_FILTER_HEALED, true},
     {"verified_at", 1, METRIC_OF_FILTER_VERIFIED, true},
     {"source_rows", 1, METRIC_OF_FILTER_SOURCE_ROWS, false},
     {"dead_ratio", 1, METRIC_OF_FILTER_DEAD, false},
@@ -98,9 +96,6 @@ static const struct {
     {"job_started_at", 1, METRIC_OF_JOB_STARTED, true},
     {"job_finished_at", 1, METRIC_OF_JOB_FINISHED, true},
     {"job_cutover_us", 1e6, METRIC_OF_JOB_STALL, false},
-    {"job_repair_rows", 1, METRIC_OF_JOB_REFILL_ROWS, false},
-    {"job_repair_rows_total", 1, METRIC_OF_JOB_REFILL_EXPECTED, false},
-    {"job_heal_added", 1, METRIC_OF_JOB_HEAL_ADDED, false},
 };
 
 /* --- words --- */

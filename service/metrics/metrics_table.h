@@ -47,22 +47,20 @@ enum metric_type { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM, METRIC_INFO }
     X(FILTER_ESTIMATED, GAUGE, "twinbloom_filter_estimated_error_ratio", "ratio", "filter", "Expected false-positive rate, calculated from the number of keys.") \
     X(FILTER_PROMISED, GAUGE, "twinbloom_filter_promised_error_ratio", "ratio", "filter", "Highest false-positive rate that is allowed (error_rate).") \
     X(FILTER_EPOCH, GAUGE, "twinbloom_filter_epoch", "", "filter", "Epoch of the view in Redis.") \
-    X(FILTER_FENCED_EPOCH, GAUGE, "twinbloom_filter_fenced_epoch", "", "filter", "Epoch up to which all shards have been renamed.") \
     X(FILTER_GENERATION, GAUGE, "twinbloom_filter_generation", "", "filter", "Number of the generation in use.") \
     X(FILTER_LAYERS, GAUGE, "twinbloom_filter_layers", "", "filter", "Layers of the generation in use.") \
     X(FILTER_SHARDS, GAUGE, "twinbloom_filter_shards", "", "filter", "Shards of the generation in use.") \
     X(FILTER_BYTES, GAUGE, "twinbloom_filter_memory_bytes", "bytes", "filter", "Memory that all shards of the filter take in Redis, calculated.") \
-    X(FILTER_LOST, GAUGE, "twinbloom_filter_lost_shards", "", "filter", "Shards of the generation in use that are lost, or are being repaired.") \
+    X(FILTER_LOST, GAUGE, "twinbloom_filter_lost_shards", "", "filter", "Shards of the generation in use that are missing in Redis.") \
     X(FILTER_DEGRADED, GAUGE, "twinbloom_filter_degraded", "", "filter", "1: data were lost, or may have been; affected keys are answered 'maybe present' until the filter is healed.") \
     X(FILTER_DEGRADED_SINCE, GAUGE, "twinbloom_filter_degraded_timestamp_seconds", "seconds", "filter", "When this coordinator found that the filter is degraded.") \
-    X(FILTER_HEALED, GAUGE, "twinbloom_filter_healed_timestamp_seconds", "seconds", "filter", "When the filter was last healed.") \
     X(FILTER_VERIFIED, GAUGE, "twinbloom_filter_verified_timestamp_seconds", "seconds", "filter", "When the generation in use was last verified against the source.") \
     X(FILTER_SOURCE_ROWS, GAUGE, "twinbloom_filter_source_rows", "", "filter", "Rows of the source, counted or estimated.") \
     X(FILTER_DEAD, GAUGE, "twinbloom_filter_dead_ratio", "ratio", "filter", "Dead keys divided by keys: the share whose rows were deleted.") \
     X(FILTER_SOURCE_UP, GAUGE, "twinbloom_filter_source_up", "", "filter", "1: Postgres answered at the last attempt.") \
     X(FILTER_NEXT_SCHEDULE, GAUGE, "twinbloom_filter_next_schedule_timestamp_seconds", "seconds", "filter", "When the schedule starts the next rebuild.") \
     X(FILTER_EXPECTED, GAUGE, "twinbloom_filter_rebuild_expected_timestamp_seconds", "seconds", "filter", "When the next rebuild is expected to start.") \
-    X(FILTER_NEXT_ATTEMPT, GAUGE, "twinbloom_filter_next_attempt_timestamp_seconds", "seconds", "filter", "When the next build or healing starts, after the last one failed or was aborted.") \
+    X(FILTER_NEXT_ATTEMPT, GAUGE, "twinbloom_filter_next_attempt_timestamp_seconds", "seconds", "filter", "When the next build starts, after the last one failed or was aborted.") \
     X(FILTER_EXPIRES, GAUGE, "twinbloom_filter_expire_timestamp_seconds", "seconds", "filter", "When the filter expires and is deleted.") \
     X(FILTER_LOG, GAUGE, "twinbloom_filter_log_state", "", "filter,state", "1 for how this coordinator has the filter (opening, open, closed, resting or unused), 0 for the others.") \
     X(FILTER_RESIDENT, GAUGE, "twinbloom_filter_resident_shards", "", "filter", "Shards that are wholly in the memory of this coordinator.") \
@@ -92,13 +90,10 @@ enum metric_type { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM, METRIC_INFO }
     X(JOB_WAITING, GAUGE, "twinbloom_job_waiting", "", "filter", "1: the job waits for a transaction, Postgres or an operator.") \
     X(JOB_PAUSED, GAUGE, "twinbloom_job_paused", "", "filter", "1: an operator has paused the job.") \
     X(JOB_THROTTLED, GAUGE, "twinbloom_job_throttled", "", "filter,reason", "1: the job reads more slowly than it could. reason: operator (rows_per_second, TB.THROTTLE), redis (its latency), replication (lag of standbys), transactions (load of the database), requests (half of the readers pause while clients are active), other.") \
-    X(JOB_STALL, GAUGE, "twinbloom_job_cutover_stall_seconds", "seconds", "filter", "Duration of the last cutover. In it, requests to a shard wait while this shard is renamed.") \
-    X(JOB_REFILL_ROWS, GAUGE, "twinbloom_job_repair_rows", "", "filter", "Rows that were read to repair lost shards.") \
-    X(JOB_REFILL_EXPECTED, GAUGE, "twinbloom_job_repair_rows_expected", "", "filter", "Rows that have to be read to repair lost shards.") \
-    X(JOB_HEAL_ADDED, GAUGE, "twinbloom_job_heal_added_keys", "keys", "filter", "Missing keys that the last healing added.") \
+    X(JOB_STALL, GAUGE, "twinbloom_job_cutover_stall_seconds", "seconds", "filter", "Duration of the last cutover.") \
     X(JOBS, GAUGE, "twinbloom_jobs_running", "", "", "Jobs that this coordinator runs.") \
     X(LOOP_FILTERS, GAUGE, "twinbloom_loop_filters", "", "", "Filters whose views this coordinator holds.") \
-    X(LOOP_BEHIND, GAUGE, "twinbloom_loop_filters_behind", "", "", "Filters for which some event loop of this coordinator holds an older view than Redis.") \
+    X(LOOP_BEHIND, GAUGE, "twinbloom_loop_filters_behind", "", "", "Filters of which this coordinator holds an older view than Redis.") \
     X(NODE_UP, GAUGE, "twinbloom_redis_up", "", "node", "1: every event loop has a connection to the node, or has not needed one yet.") \
     X(NODE_CONNECTIONS, GAUGE, "twinbloom_redis_connections", "", "node", "Connections of this coordinator to the node.") \
     X(NODE_RECONNECTS, COUNTER, "twinbloom_redis_reconnects_total", "", "node", "Connections that replaced lost ones.") \

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* stall: how long a change of view holds up any request. Connections check and add without pause while a
- * rebuild changes the view three times; each change renames every live shard. The view in Redis is looked at
- * every few milliseconds, so that it is known when each change began and when its fence was complete.
- * With --log: the same of a cutover of a filter that is a log, and what follows it within a second. */
+/* stall: how long a cutover, and what follows it within a second, holds up any request. Connections check and
+ * add without pause. The view in Redis is looked at every few milliseconds, so that it is known when the next
+ * generation was read. */
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,11 +14,9 @@
 
 enum {
     DAEMONS_MAX = 8,
-    CHANGES = 3, /* BUILDING, SWITCHED, STEADY */
     CUTOVER_US = 1000000,
     LOOK_EVERY_US = 2000,
     BASELINE_US = 2000000,
-    AFTERWARDS_US = 300000, /* what a change leaves behind still counts as its doing */
     BUILT_SECONDS = 120,
     LONGEST_US = 120000000
 };
@@ -31,7 +28,6 @@ struct options {
     unsigned daemons, connections, rounds;
     uint64_t known, shards;
     double target_ms;
-    bool log;
 };
 
 struct stall {
@@ -41,62 +37,26 @@ struct stall {
     struct load load;
 };
 
-/* A change of view, in microseconds since the load's start. */
-struct change {
-    char phase[24];
-    uint32_t begin;  /* the last look that found the view before was sent then */
-    uint32_t fenced; /* the first look that found it fenced */
-};
-
 struct look {
-    uint64_t epoch, fenced_epoch, shards;
-    char phase[24];
+    uint64_t current, shards;
 };
-
-static unsigned changes_of(const struct stall *s)
-{
-    return s->options.log ? 1 : CHANGES;
-}
 
 static bool take_number(const redisReply *r, uint64_t *out)
 {
     return r->type == REDIS_REPLY_STRING && number_u64(r->str, r->len, out);
 }
 
-/* A log has nothing to fence: which generation is read is all. */
-static enum err look_at_log(redisContext *redis, const char *filter, struct look *out, struct error *e)
-{
-    redisReply *r =
-        redisCommand(redis, "HMGET twinbloom:{%s}:view bloom_filter_current_index bloom_filter_size", filter);
-    enum err err = ERR_OK;
-    if (r == NULL || r->type != REDIS_REPLY_ARRAY || r->elements != 2 ||
-        !take_number(r->element[0], &out->epoch) || !take_number(r->element[1], &out->shards))
-        err = error_set(e, ERR_PARSE, "the view of %s cannot be read", filter);
-    out->fenced_epoch = out->epoch;
-    (void)snprintf(out->phase, sizeof(out->phase), "the next generation");
-    freeReplyObject(r);
-    return err;
-}
-
-static enum err look_at_shards(redisContext *redis, const char *filter, struct look *out, struct error *e)
-{
-    redisReply *r =
-        redisCommand(redis, "HMGET twinbloom:{%s}:view epoch fenced_epoch bloom_filter_size phase", filter);
-    enum err err = ERR_OK;
-    if (r == NULL || r->type != REDIS_REPLY_ARRAY || r->elements != 4 ||
-        !take_number(r->element[0], &out->epoch) || !take_number(r->element[1], &out->fenced_epoch) ||
-        !take_number(r->element[2], &out->shards) || r->element[3]->type != REDIS_REPLY_STRING)
-        err = error_set(e, ERR_PARSE, "the view of %s cannot be read", filter);
-    else
-        (void)snprintf(out->phase, sizeof(out->phase), "%s", r->element[3]->str);
-    freeReplyObject(r);
-    return err;
-}
-
 static enum err look_at_view(struct stall *s, struct look *out, struct error *e)
 {
     const char *filter = s->options.filter;
-    return s->options.log ? look_at_log(s->redis, filter, out, e) : look_at_shards(s->redis, filter, out, e);
+    redisReply *r = redisCommand(
+        s->redis, "HMGET twinbloom:{%s}:view bloom_filter_current_index bloom_filter_size", filter);
+    enum err err = ERR_OK;
+    if (r == NULL || r->type != REDIS_REPLY_ARRAY || r->elements != 2 ||
+        !take_number(r->element[0], &out->current) || !take_number(r->element[1], &out->shards))
+        err = error_set(e, ERR_PARSE, "the view of %s cannot be read", filter);
+    freeReplyObject(r);
+    return err;
 }
 
 static enum err start_rebuild(struct stall *s, struct error *e)
@@ -109,66 +69,46 @@ static enum err start_rebuild(struct stall *s, struct error *e)
     return err;
 }
 
-/* Fill @changes from what the view does after the rebuild was asked for. */
-static enum err watch(struct stall *s, struct change *changes, struct error *e)
+/* *@begin: the last look that found the generation before was sent then, in microseconds since the load's
+ * start. */
+static enum err watch(struct stall *s, uint32_t *begin, struct error *e)
 {
-    struct look now = {0}, last = {0};
+    struct look now = {0}, first = {0};
     uint64_t until = clock_mono_us() + LONGEST_US;
-    const unsigned count = changes_of(s);
-    enum err err = look_at_view(s, &last, e);
+    enum err err = look_at_view(s, &first, e);
     if (err == ERR_OK)
         err = start_rebuild(s, e);
+    now = first;
     uint32_t sent = load_now(&s->load);
-    for (unsigned i = 0; err == ERR_OK && (i < count || last.fenced_epoch < last.epoch);) {
-        uint32_t before = sent;
+    while (err == ERR_OK && now.current == first.current) {
+        *begin = sent;
+        clock_sleep_us(LOOK_EVERY_US);
         sent = load_now(&s->load);
         err = look_at_view(s, &now, e);
         if (err == ERR_OK && clock_mono_us() > until)
-            err = error_set(e, ERR_TIMEOUT, "the rebuild is still in phase %s", now.phase);
-        if (err == ERR_OK && now.epoch != last.epoch && i < count) {
-            changes[i].begin = before;
-            (void)snprintf(changes[i++].phase, sizeof(changes[0].phase), "%s", now.phase);
-        }
-        if (err == ERR_OK && i > 0 && changes[i - 1].fenced == 0 && now.fenced_epoch == now.epoch)
-            changes[i - 1].fenced = load_now(&s->load);
-        last = now;
-        clock_sleep_us(LOOK_EVERY_US);
+            err = error_set(e, ERR_TIMEOUT, "the rebuild has not ended");
     }
     return err;
 }
 
-static void print_line(const char *what, double fence_ms, const struct load_figures *f, double seconds)
+static void print_line(const char *what, const struct load_figures *f)
 {
-    char fence[16] = "";
-    if (fence_ms > 0)
-        (void)snprintf(fence, sizeof(fence), "%.0f", fence_ms);
-    (void)printf("  %-22s %9s %11.1f %11.1f %11.1f %11.2f %11.0f\n", what, fence, f->longest_ms, f->gap_ms,
-                 f->machine_ms, f->quantile_ms, (double)f->requests / seconds);
+    (void)printf("  %-32s %11.1f %11.1f %11.1f %11.2f %11.0f\n", what, f->longest_ms, f->gap_ms,
+                 f->machine_ms, f->quantile_ms, (double)f->requests / (CUTOVER_US / 1e6));
 }
 
-static void report_round(const struct stall *s, unsigned round, const struct change *changes,
-                         struct samples *worst, struct samples *quiet)
+static void report_round(const struct stall *s, unsigned round, uint32_t begin, struct samples *worst,
+                         struct samples *quiet)
 {
     struct load_figures f;
-    double longest = 0;
     char what[40];
-    load_look(&s->load, s->options.log ? BASELINE_US - CUTOVER_US : 0, BASELINE_US, &f);
+    load_look(&s->load, BASELINE_US - CUTOVER_US, BASELINE_US, &f);
     samples_add(quiet, f.longest_ms);
     (void)snprintf(what, sizeof(what), "round %u  no change", round + 1);
-    print_line(what, 0, &f, (s->options.log ? CUTOVER_US : BASELINE_US) / 1e6);
-    for (unsigned i = 0; i < changes_of(s); i++) {
-        uint32_t end = s->options.log ? changes[i].begin + CUTOVER_US : changes[i].fenced + AFTERWARDS_US;
-        if (i + 1 < changes_of(s) && changes[i + 1].begin < end)
-            end = changes[i + 1].begin;
-        load_look(&s->load, changes[i].begin, end, &f);
-        (void)snprintf(what, sizeof(what), "         to %s", changes[i].phase);
-        print_line(what, (double)(changes[i].fenced - changes[i].begin) / 1000, &f,
-                   (double)(end - changes[i].begin) / 1e6);
-        double stall = f.longest_ms > f.gap_ms ? f.longest_ms : f.gap_ms;
-        if (stall > longest)
-            longest = stall;
-    }
-    samples_add(worst, longest);
+    print_line(what, &f);
+    load_look(&s->load, begin, begin + CUTOVER_US, &f);
+    print_line("         to the next generation", &f);
+    samples_add(worst, f.longest_ms > f.gap_ms ? f.longest_ms : f.gap_ms);
     slowlog_print(s->redis);
     (void)fflush(stdout);
 }
@@ -176,7 +116,7 @@ static void report_round(const struct stall *s, unsigned round, const struct cha
 static enum err one_round(struct stall *s, unsigned round, struct samples *worst, struct samples *quiet,
                           struct error *e)
 {
-    struct change changes[CHANGES] = {0};
+    uint32_t begin = 0;
     struct error later;
     enum err err = rebuild_wait_built(s->daemon, s->options.filter, BUILT_SECONDS, e);
     if (err != ERR_OK)
@@ -187,15 +127,15 @@ static enum err one_round(struct stall *s, unsigned round, struct samples *worst
                          e);
     if (err == ERR_OK) {
         clock_sleep_us(BASELINE_US);
-        err = watch(s, changes, e);
+        err = watch(s, &begin, e);
     }
     if (err == ERR_OK)
-        clock_sleep_us(s->options.log ? CUTOVER_US : AFTERWARDS_US);
+        clock_sleep_us(CUTOVER_US);
     enum err stopped = load_stop(&s->load, err == ERR_OK ? e : &later);
     if (err == ERR_OK)
         err = stopped;
     if (err == ERR_OK)
-        report_round(s, round, changes, worst, quiet);
+        report_round(s, round, begin, worst, quiet);
     load_free(&s->load);
     return err;
 }
@@ -228,23 +168,21 @@ static enum err run(struct stall *s, struct error *e)
                    number_grouped(view.shards, grouped), s->options.daemons, s->options.connections);
     table_heading(
         title,
-        "                          fence ms  longest ms  no reply ms  machine ms    p99 ms  requests/s");
+        "                                    longest ms  no reply ms  machine ms    p99 ms  requests/s");
     for (unsigned round = 0; err == ERR_OK && round < s->options.rounds; round++)
         err = one_round(s, round, &worst, &quiet, e);
     if (err != ERR_OK)
         return err;
     (void)printf("  longest without a change, median: %.1f ms\n", samples_median(&quiet));
-    (void)snprintf(what, sizeof(what), "longest stall of a round%s, median of %u, %s shards",
-                   s->options.log ? ", beyond that" : "", worst.count,
-                   number_grouped(s->options.shards, grouped));
-    table_target(what, samples_median(&worst) - (s->options.log ? samples_median(&quiet) : 0), "ms", true,
-                 s->options.target_ms);
+    (void)snprintf(what, sizeof(what), "longest stall of a round, beyond that, median of %u, %s shards",
+                   worst.count, number_grouped(s->options.shards, grouped));
+    table_target(what, samples_median(&worst) - samples_median(&quiet), "ms", true, s->options.target_ms);
     return ERR_OK;
 }
 
 static const char usage[] =
     "usage: stall --filter NAME --redis PORT --daemons PORT,... --known N --shards N --target MS\n"
-    "             [--connections N] [--rounds N] [--log]\n"
+    "             [--connections N] [--rounds N]\n"
     "tests/bench/stall starts all that it needs.\n";
 
 static const struct option long_options[] = {{"filter", required_argument, NULL, 'f'},
@@ -255,7 +193,6 @@ static const struct option long_options[] = {{"filter", required_argument, NULL,
                                              {"target", required_argument, NULL, 't'},
                                              {"connections", required_argument, NULL, 'c'},
                                              {"rounds", required_argument, NULL, 'n'},
-                                             {"log", no_argument, NULL, 'l'},
                                              {NULL, 0, NULL, 0}};
 
 static bool number(const char *text, uint64_t most, uint64_t *out)
@@ -291,8 +228,6 @@ static bool take_option(struct options *o, int option, const char *text)
         return small_number(text, LOADERS_MAX, &o->connections);
     case 'n':
         return small_number(text, ROUNDS_MAX, &o->rounds);
-    case 'l':
-        return o->log = true;
     default:
         return false;
     }

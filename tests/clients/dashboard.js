@@ -363,7 +363,7 @@ const checks = {
     const now = Math.round(Date.now() / 1000);
     let round = 0;
     await v.page.route('**/v1/events', (route) => route.fulfill({ contentType: 'text/event-stream', body: 'retry: 100\n\n' + Array.from({ length: 10 }, () => body(round++)).join('') }));
-    await v.page.route('**/shards', (route) => route.fulfill({ json: { filter: 'x', phase: 'STEADY', generations: [{ generation: 1, built: true, node_count: 2, layers: [{ layer: 0, shards: 50000, capacity: 1e6, keys: 5e5, shards_per_cell: 49, fill_permille: Array.from({ length: 1021 }, (_, i) => i), fill_permille_max: Array.from({ length: 1021 }, (_, i) => i + 9), lost: [[7, 3]], incomplete: [[9, 1]] }] }] } }));
+    await v.page.route('**/shards', (route) => route.fulfill({ json: { filter: 'x', phase: 'STEADY', generations: [{ generation: 1, built: true, node_count: 2, layers: [{ layer: 0, shards: 50000, capacity: 1e6, keys: 5e5, shards_per_cell: 49, fill_permille: Array.from({ length: 1021 }, (_, i) => i), fill_permille_max: Array.from({ length: 1021 }, (_, i) => i + 9), lost: [[7, 3]] }] }] } }));
     await v.page.route('**/samples', (route) => route.fulfill({ json: { samples: Array.from({ length: 648 }, (_, i) => [now - (648 - i) * 20, i * 100, 1e6, 0.001, 1, i * 2000, i * 500, 0]) } }));
     await v.page.route('**/history*', (route) => route.fulfill({ json: { history: [] } }));
     await v.page.reload();

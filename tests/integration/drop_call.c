@@ -5,8 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include "service/admin.h"
+#include "service/epochs.h"
+#include "service/watch.h"
+#include "shard/request/filters.h"
 
-enum { LEASE_MS = 2000, REDIS_MS = 5000, TOMBSTONE_MS = 600 * 1000 };
+enum { LEASE_MS = 2000, REDIS_MS = 5000, LEAVE_MS = 1000 };
 
 struct caller {
     struct service service;
@@ -25,15 +28,26 @@ enum err drop_call(const struct nodes *nodes, const char *prefix, enum drop_call
         abort();
     c->service.nodes = *nodes;
     (void)snprintf(c->service.owner, sizeof(c->service.owner), "caller");
+    c->service.watch = watch_new();
+    c->service.epochs = epochs_new();
     c->config.prefix = own;
     c->config.lease_ms = LEASE_MS;
     c->config.redis_timeout_ms = REDIS_MS;
     c->fence.link = link_new(nodes, REDIS_MS, NULL);
-    c->fence.tombstone_ms = TOMBSTONE_MS;
-    enum err code =
-        admin_drop_filter(&c->service, &c->config, &c->fence, &c->scratch, "f", 1, whens[when], e);
+    c->fence.logs = true;
+    const struct filters_options o = {.nodes = &c->service.nodes,
+                                      .prefix = own,
+                                      .owner = c->service.owner,
+                                      .timeout_ms = REDIS_MS,
+                                      .threads = 1};
+    enum err code = filters_new(&c->service.logs, &o, e);
+    if (code == ERR_OK)
+        code = admin_drop_filter(&c->service, &c->config, &c->fence, &c->scratch, "f", 1, whens[when], e);
+    filters_free(c->service.logs, LEAVE_MS);
     link_free(c->fence.link);
     fence_fini(&c->fence);
+    epochs_free(c->service.epochs);
+    watch_free(c->service.watch);
     free(own);
     free(c);
     return code;

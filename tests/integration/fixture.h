@@ -76,7 +76,7 @@ int fixture_stop(struct fixture *f);
 int fixture_run(struct fixture *f, const struct fixture_options *o, const struct CMUnitTest *tests,
                 size_t count);
 
-/* The coordinators keep filters as logs ([redis] append_log). What is left out then is how shards alone keep
+/* The coordinators keep filters as logs: always. What is left out then is how shards alone keep
  * filters (epochs, fences, counts of shards), or is written down in Redis in another way. */
 bool fixture_is_log(void);
 

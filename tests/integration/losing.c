@@ -18,7 +18,7 @@ static int start(struct fixture *f, const char *filter, bool cluster)
                                       .rate = "0.001",
                                       .filter = filter,
                                       .redis_lines = "shard_bytes = 4KiB\n",
-                                      .expansion = "lease = 2s\nmark_interval = 200ms\nheal_margin = 1s\n"
+                                      .expansion = "lease = 2s\n"
                                                    "readers = 2\npage_rows = 200\n",
                                       .service = "check_interval = 200ms\ntimeout = 5s\n"};
     return fixture_start(f, &o);

@@ -200,11 +200,11 @@ static void doctor_knows_the_rights(struct client *c)
     unsigned masters;
     assert_int_equal(denied_at(c, &masters, where), 0);
     assert_int_equal(masters, 3);
-    must(client_ok(&f.cluster.client[1], &e, "ACL SETUSER few -bitop"), e);
+    must(client_ok(&f.cluster.client[1], &e, "ACL SETUSER few -strlen"), e);
     assert_int_equal(denied_at(c, &masters, where), 1);
     (void)snprintf(wanted, sizeof(wanted), "127.0.0.1:%u", f.cluster.node[1].port);
     assert_string_equal(where, wanted);
-    must(client_ok(&f.cluster.client[1], &e, "ACL SETUSER few +bitop"), e);
+    must(client_ok(&f.cluster.client[1], &e, "ACL SETUSER few +strlen"), e);
 }
 
 /* Those that docs/howto/connect-to-redis.md names, and no others. */
@@ -220,9 +220,9 @@ static void test_cluster__needs_few_rights(void **state)
                  &f.cluster.client[i], &e,
                  "ACL SETUSER few on >pw resetchannels &few:events ~few:* -@all +ping +client|setname +info "
                  "+eval +subscribe +publish +scan +smembers +sscan +sadd +srem +get +set +getrange +bitfield "
-                 "+bitcount +bitop +incr +hget +hset +hsetnx +hmget +hgetall +hkeys +hdel +hexists +hincrby "
+                 "+incr +hget +hset +hsetnx +hmget +hgetall +hkeys +hdel +hexists +hincrby "
                  "+setrange +strlen +xadd +xlen +xrange +xrevrange +xtrim +memory|usage "
-                 "+lpush +rpush +ltrim +lrange +exists +type +del +unlink +rename +pexpire +persist +pttl "
+                 "+lpush +ltrim +lrange +exists +type +del +unlink +rename +pexpire +persist +pttl "
                  "+time +cluster|slots +cluster|shards +asking"),
              e);
     (void)snprintf(seeds, sizeof(seeds), "redis://few:pw@127.0.0.1:%u, redis://127.0.0.1:%u",

@@ -24,7 +24,7 @@ static int setup(void **state)
                                       .capacity = CAPACITY,
                                       .rate = "0.001",
                                       .redis_lines = "shard_bytes = 4KiB\n",
-                                      .expansion = "lease = 2s\nmark_interval = 200ms\nheal_margin = 1s\n",
+                                      .expansion = "lease = 2s\n",
                                       .service = "check_interval = 200ms\n"};
     return fixture_start(&f, &o);
 }

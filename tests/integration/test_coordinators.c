@@ -59,7 +59,7 @@ static void test_coordinators__each_lists_all_of_them(void **state)
         for (unsigned d = 0; d < 3; d++) {
             char text[160];
             assert_string_equal(field(by, d, "state"), "serving");
-            assert_string_equal(field(by, d, "format"), "2");
+            assert_string_equal(field(by, d, "format"), "3");
             assert_string_equal(field(by, d, "redis"), "ok");
             assert_string_equal(field(by, d, "postgres"), "ok");
             roll_wait(&fixture, by, d, NULL, "jobs", "", WAIT_MS);

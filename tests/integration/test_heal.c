@@ -33,19 +33,19 @@ static int setup_with(const char *expansion, bool gated)
 static int setup(void **state)
 {
     (void)state;
-    return setup_with("lease = 2s\nmark_interval = 200ms\nheal_margin = 1s\n", false);
+    return setup_with("lease = 2s\n", false);
 }
 
 static int setup_without_marks(void **state)
 {
     (void)state;
-    return setup_with("lease = 2s\nmark_interval = 0s\n", false);
+    return setup_with("lease = 2s\n", false);
 }
 
 static int setup_with_a_gate(void **state)
 {
     (void)state;
-    return setup_with("lease = 2s\nmark_interval = 0s\nreaders = 1\npage_rows = 500\n", true);
+    return setup_with("lease = 2s\nreaders = 1\npage_rows = 500\n", true);
 }
 
 static int teardown(void **state)

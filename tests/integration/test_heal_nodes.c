@@ -25,7 +25,7 @@ static int setup_with(const char *filter)
                                       .rate = "0.001",
                                       .filter = filter,
                                       .redis_lines = "shard_bytes = 4KiB\n",
-                                      .expansion = "lease = 2s\nmark_interval = 200ms\nheal_margin = 1s\n",
+                                      .expansion = "lease = 2s\n",
                                       .service = "check_interval = 200ms\ntimeout = 5s\n"};
     return fixture_start(&f, &o);
 }

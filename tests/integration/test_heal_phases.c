@@ -24,8 +24,8 @@ static int setup_with(const char *grace)
                                       .rate = "0.001",
                                       .redis_lines = "shard_bytes = 4KiB\n",
                                       .expansion =
-                                          "lease = 2s\nmark_interval = 200ms\nheal_margin = "
-                                          "1s\ncheckpoint_interval = 20ms\nreaders = 1\npage_rows = 500\n",
+                                          "lease = 2s\n"
+                                          "checkpoint_interval = 20ms\nreaders = 1\npage_rows = 500\n",
                                       .schema = healing_gate,
                                       .where = "public.gate(id)",
                                       .grace = grace,

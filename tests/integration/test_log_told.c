@@ -55,6 +55,19 @@ static void make(void)
     must(client_wait_status(&fixture.client[0], "f", "fold_lag_entries", "0", WAIT_MS, &e), e);
 }
 
+/* The first coordinator's log has that, by and by. */
+static void wait_logged(const char *text)
+{
+    bool found = false;
+    for (uint64_t until = clock_mono_us() + WAIT_MS * 1000ull; !found; clock_sleep_us(20000)) {
+        char *log = process_log(&fixture.daemon[0].process);
+        found = log != NULL && strstr(log, text) != NULL;
+        free(log);
+        if (!found && clock_mono_us() > until)
+            fail_msg("not in the log: %s", text);
+    }
+}
+
 static int64_t number(unsigned d, const char *field)
 {
     int64_t n = -1;
@@ -155,6 +168,8 @@ static void test_a_lost_shard__is_named_with_what_heals_the_filter(void **state)
     assert_int_equal(present, KEYS);
     must(client_wait_status(&fixture.client[0], "f", "state", "degraded", WAIT_MS, &e), e);
     assert_int_equal(number(0, "lost_shards"), 1);
+    wait_logged("event=lost_shards filter=\"f\" shards=1 before=0");
+    wait_logged("event=filter_problem filter=\"f\" problem=\"acknowledged keys may be missing");
     const char *scope = words(0, "degraded_scope");
     if (strncmp(scope, "1 shard is missing in Redis (layer.shard 0.1); acknowledged keys may be missing",
                 79) != 0)
@@ -184,6 +199,8 @@ static void test_a_loss_that_is_accepted__is_over(void **state)
         assert_int_equal(number(d, "lost_shards"), 0);
         assert_string_equal(words(d, "degraded_scope"), "");
     }
+    wait_logged("event=lost_shards filter=\"f\" shards=0 before=1");
+    wait_logged("event=healthy filter=\"f\"");
     must(client_mexists(&fixture.client[0], "f", key, 0, KEYS, &present, NULL, &e), e);
     assert_in_range(present, KEYS / 4, KEYS - 1);
     must(client_mexists(&fixture.client[0], "f", fixture_absent_code, 0, KEYS, &present, NULL, &e), e);

@@ -42,7 +42,7 @@ static int setup(void **state)
                         &(struct daemon_options){.nodes = redis.url,
                                                  .service = "check_interval = 100ms\nlog_level = error\n"
                                                             "threads = 1\n",
-                                                 .expansion = "tombstone_ttl = 1s\n"},
+                                                 .expansion = ""},
                         &e),
          e);
     daemon_.wrapper = wrapper;

@@ -20,10 +20,8 @@ static void write_text(FILE *f, const struct daemon *d, const struct daemon_opti
 {
     (void)fprintf(f, "[service]\nlisten = 127.0.0.1:%u\nhttp = 127.0.0.1:%u\n%s\n", d->port, d->http_port,
                   or_empty(o->service));
-    const char *append_log = getenv("TWINBLOOM_APPEND_LOG");  /* the same test, of the other core */
     const char *memory = getenv("TWINBLOOM_RESIDENT_MEMORY"); /* the same test, without shards in memory */
-    (void)fprintf(f, "[redis]\nappend_log = %s\n%s = %s\n%s\n", append_log != NULL ? append_log : "no",
-                  o->cluster != NULL ? "cluster" : "nodes",
+    (void)fprintf(f, "[redis]\n%s = %s\n%s\n", o->cluster != NULL ? "cluster" : "nodes",
                   or_empty(o->cluster != NULL ? o->cluster : o->nodes), or_empty(o->redis));
     if (memory != NULL)
         (void)fprintf(f, "resident_memory = %s\n", memory);

@@ -17,7 +17,7 @@ const char ini_full[] =
     "shard_bytes = 64KiB\n"
     "[postgres]\ndsn = host=/tmp user=app\ntimeout = 1m\n"
     "[rebuild]\nbuild_memory = 2GiB\npage_rows = 7\nlease = 3s\ntransaction_timeout = 2h\n"
-    "verify_sample = 9\ntombstone_ttl = 90m\nredis_p99_max = 0\nreplication_lag_max = 1m\n"
+    "verify_sample = 9\nredis_p99_max = 0\nreplication_lag_max = 1m\n"
     "yield_at = 0.7\n"
     "rows_per_second = 5000\n"
     "[filter short-link]\ncapacity = 1000000\nerror_rate = 1e-4\ntable = public.short_link\n"

@@ -46,7 +46,6 @@ static void test_config_read__has_defaults_for_everything_but_filters(void **sta
     assert_int_equal(c->lease_ms, 10000);
     assert_int_equal(c->settle_timeout_ms, 600000);
     assert_int_equal(c->verify_sample, 100000);
-    assert_int_equal(c->tombstone_ms, 3600000);
     assert_int_equal(c->redis_p99_max_ms, 20);
     assert_int_equal(c->replication_lag_max_ms, 10000);
     assert_true(c->yield_at == 0.8);
@@ -78,7 +77,6 @@ static void test_config_read__reads_every_key(void **state)
     assert_int_equal(c->lease_ms, 3000);
     assert_int_equal(c->settle_timeout_ms, 7200000);
     assert_int_equal(c->verify_sample, 9);
-    assert_int_equal(c->tombstone_ms, 5400000);
     assert_int_equal(c->redis_p99_max_ms, 0);
     assert_int_equal(c->replication_lag_max_ms, 60000);
     assert_true(c->yield_at == 0.7);

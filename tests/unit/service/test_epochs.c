@@ -11,14 +11,14 @@
 
 #include "service/epochs.h"
 
-enum { LOOPS = 3, INC = 77, OTHER = 78 };
+enum { THREADS = 3, INC = 77, OTHER = 78 };
 
 static struct epochs *epochs;
 
 static int setup(void **state)
 {
     (void)state;
-    epochs = epochs_new(LOOPS);
+    epochs = epochs_new();
     return epochs == NULL ? -1 : 0;
 }
 
@@ -69,37 +69,31 @@ static void expect_total(uint64_t filters, uint64_t behind)
     assert_int_equal(total.behind, behind);
 }
 
-static void test_epochs__are_those_of_the_slowest_loop(void **state)
+static void test_epochs__are_taken_once_for_each_change(void **state)
 {
     (void)state;
-    epochs_hold(epochs, 0, "f", INC, 5);
-    epochs_hold(epochs, 1, "f", INC, 6);
+    epochs_hold(epochs, "f", INC, 5);
     expect_one(INC, 5);
     assert_int_equal(take_all().count, 0);
-    epochs_hold(epochs, 1, "f", INC, 7); /* the slowest one has not moved */
+    epochs_hold(epochs, "f", INC, 5);
     assert_int_equal(take_all().count, 0);
-    epochs_hold(epochs, 0, "f", INC, 7);
+    epochs_hold(epochs, "f", INC, 7);
     expect_one(INC, 7);
     expect_total(1, 0);
-    epochs_hold(epochs, 0, "f", INC, 0); /* holds none: will load the one that is in force */
-    assert_int_equal(take_all().count, 0);
-    epochs_hold(epochs, 1, "f", INC, 0);
+    epochs_hold(epochs, "f", INC, 0);
     expect_one(0, 0);
     expect_total(0, 0);
-    epochs_hold(epochs, LOOPS, "f", INC, 3); /* no such loop */
-    assert_int_equal(take_all().count, 0);
 }
 
 static void test_epochs__of_another_incarnation_are_behind_however_high(void **state)
 {
     (void)state;
-    epochs_hold(epochs, 0, "f", INC, 9);
-    epochs_hold(epochs, 1, "f", OTHER, 1);
+    epochs_hold(epochs, "f", INC, 9);
     expect_total(1, 0); /* nobody has said what Redis has */
     epochs_found(epochs, "f", OTHER, 1);
     expect_one(INC, 9);
     expect_total(1, 1);
-    epochs_hold(epochs, 0, "f", OTHER, 1);
+    epochs_hold(epochs, "f", OTHER, 1);
     expect_one(OTHER, 1);
     expect_total(1, 0);
 }
@@ -118,7 +112,7 @@ static void test_epochs_behind__counts_how_often_it_was_so(void **state)
     uint64_t times = 0;
     epochs_found(epochs, "f", INC, 2); /* nobody holds it: nothing to remember */
     expect_total(0, 0);
-    epochs_hold(epochs, 0, "f", INC, 2);
+    epochs_hold(epochs, "f", INC, 2);
     epochs_found(epochs, "f", INC, 2);
     epochs_behind(epochs, 10, note, &times);
     assert_int_equal(times, 0);
@@ -128,10 +122,10 @@ static void test_epochs_behind__counts_how_often_it_was_so(void **state)
     epochs_behind(epochs, 10, note, &times);
     epochs_behind(epochs, 10, note, &times);
     assert_int_equal(times, 12);
-    epochs_hold(epochs, 0, "f", INC, 3);
+    epochs_hold(epochs, "f", INC, 3);
     epochs_behind(epochs, 10, note, &times);
     assert_int_equal(times, 12);
-    epochs_hold(epochs, 0, "f", INC, 4); /* ahead of what the keeper saw last: not behind */
+    epochs_hold(epochs, "f", INC, 4); /* ahead of what the keeper saw last: not behind */
     expect_total(1, 0);
 }
 
@@ -142,7 +136,7 @@ static void test_epochs_take__says_everything_once_more_when_asked_to(void **sta
     struct taken t = {0};
     for (unsigned i = 0; i < 1000; i++) {
         (void)snprintf(name, sizeof(name), "f%u", i);
-        epochs_hold(epochs, i % LOOPS, name, INC, i + 1);
+        epochs_hold(epochs, name, INC, i + 1);
     }
     assert_int_equal(epochs_take(epochs, 400, take, &t), 400);
     assert_int_equal(epochs_take(epochs, 400, take, &t), 400);
@@ -152,51 +146,47 @@ static void test_epochs_take__says_everything_once_more_when_asked_to(void **sta
     assert_int_equal(epochs_take(epochs, 5000, take, &t), 1000);
     for (unsigned i = 0; i < 1000; i++) {
         (void)snprintf(name, sizeof(name), "f%u", i);
-        epochs_hold(epochs, i % LOOPS, name, INC, 0);
+        epochs_hold(epochs, name, INC, 0);
     }
     assert_int_equal(epochs_take(epochs, 5000, take, &t), 1000);
     epochs_again(epochs);
     assert_int_equal(epochs_take(epochs, 5000, take, &t), 0); /* forgotten */
     /* Came and went between two looks: nobody was told of it, so nobody need be. */
-    epochs_hold(epochs, 0, "g", INC, 1);
-    epochs_hold(epochs, 0, "g", INC, 0);
+    epochs_hold(epochs, "g", INC, 1);
+    epochs_hold(epochs, "g", INC, 0);
     assert_int_equal(epochs_take(epochs, 5000, take, &t), 0);
 }
 
 static void *hold(void *arg)
 {
-    unsigned loop = *(unsigned *)arg;
+    (void)arg;
     char name[16];
     for (unsigned i = 0; i < 20000; i++) {
         (void)snprintf(name, sizeof(name), "f%u", i % 50);
-        epochs_hold(epochs, loop, name, INC, i % 7);
+        epochs_hold(epochs, name, INC, i % 7);
         epochs_found(epochs, name, INC, 3);
     }
     return NULL;
 }
 
-static void test_epochs__may_be_told_by_all_loops_at_once(void **state)
+static void test_epochs__may_be_told_by_all_threads_at_once(void **state)
 {
     (void)state;
-    pthread_t thread[LOOPS];
-    unsigned loop[LOOPS];
+    pthread_t thread[THREADS];
     struct taken t = {0};
-    for (unsigned i = 0; i < LOOPS; i++) {
-        loop[i] = i;
-        assert_int_equal(pthread_create(&thread[i], NULL, hold, &loop[i]), 0);
-    }
+    for (unsigned i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, hold, NULL), 0);
     for (unsigned i = 0; i < 200; i++) {
         (void)epochs_take(epochs, 10, take, &t);
         if (i % 50 == 0)
             epochs_again(epochs);
     }
-    for (unsigned i = 0; i < LOOPS; i++)
+    for (unsigned i = 0; i < THREADS; i++)
         assert_int_equal(pthread_join(thread[i], NULL), 0);
     for (unsigned i = 0; i < 50; i++) {
         char name[16];
         (void)snprintf(name, sizeof(name), "f%u", i);
-        for (unsigned l = 0; l < LOOPS; l++)
-            epochs_hold(epochs, l, name, INC, 0);
+        epochs_hold(epochs, name, INC, 0);
     }
     expect_total(0, 0);
 }
@@ -205,11 +195,11 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_epochs__are_those_of_the_slowest_loop),
+        TEST(test_epochs__are_taken_once_for_each_change),
         TEST(test_epochs__of_another_incarnation_are_behind_however_high),
         TEST(test_epochs_behind__counts_how_often_it_was_so),
         TEST(test_epochs_take__says_everything_once_more_when_asked_to),
-        TEST(test_epochs__may_be_told_by_all_loops_at_once),
+        TEST(test_epochs__may_be_told_by_all_threads_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,6 @@
 #include <stdio.h>
 
 #include "service/watch.h"
-#include "shard/latest.h"
 
 enum { FIRST = 11, SECOND = 22, NAMES = 200000 };
 
@@ -31,7 +30,7 @@ static int teardown(void **state)
 
 static bool seen(struct service *s)
 {
-    return service_was_seen(s, "f", 1);
+    return service_seen(s, "f", 1) != 0;
 }
 
 static void test_service_on_dropped__forgets_what_was_seen(void **state)
@@ -41,7 +40,7 @@ static void test_service_on_dropped__forgets_what_was_seen(void **state)
     service_on_dropped(s, "f", 1, FIRST); /* of a filter that nobody here has asked for */
     service_on_seen(s, "f", 1, FIRST);
     assert_true(seen(s));
-    assert_false(service_was_seen(s, "g", 1));
+    assert_false(service_seen(s, "g", 1) != 0);
     service_on_dropped(s, "f", 1, FIRST);
     assert_false(seen(s));
 }
@@ -65,76 +64,6 @@ static void test_service_on_seen__does_not_bring_back_what_is_deleted(void **sta
     service_on_seen(s, "f", 1, SECOND);
     service_on_seen(s, "f", 1, FIRST);
     assert_true(seen(s));
-}
-
-/* False: an older one than is known. */
-static bool tell_trusted(struct service *s, uint64_t incarnation, uint64_t epoch, uint64_t trusted_ms)
-{
-    static struct view v;
-    v = (struct view){.incarnation = incarnation, .epoch = epoch, .trusted_ms = trusted_ms};
-    const struct view_stamp stamp = view_stamp_of(&v), latest = service_latest(s, "f", 1);
-    bool older = view_stamp_is_older(&stamp, &latest);
-    service_on_view(s, "f", 1, &v, older);
-    return !older;
-}
-
-static bool tell(struct service *s, uint64_t incarnation, uint64_t epoch)
-{
-    return tell_trusted(s, incarnation, epoch, 0);
-}
-
-/* Of an epoch below @epoch. */
-static uint64_t later_than(struct service *s, uint64_t incarnation, uint64_t epoch)
-{
-    static struct view v, out;
-    v = (struct view){.incarnation = incarnation, .epoch = epoch};
-    return watch_later_view(watch_find(s->watch, "f", 1), &v, &out) ? out.epoch : 0;
-}
-
-static void test_service_on_view__remembers_the_latest_of_an_incarnation(void **state)
-{
-    struct service *s = *state;
-    assert_true(tell(s, FIRST, 7));
-    assert_true(tell(s, FIRST, 7));
-    assert_false(watch_take_doubt(watch_find(s->watch, "f", 1)));
-    assert_false(tell(s, FIRST, 6));
-    assert_true(watch_take_doubt(watch_find(s->watch, "f", 1)));
-    assert_int_equal(later_than(s, FIRST, 6), 7);
-    assert_int_equal(later_than(s, FIRST, 7), 0);
-    assert_int_equal(later_than(s, SECOND, 1), 0);
-    assert_true(tell(s, SECOND, 1)); /* made anew */
-    assert_int_equal(later_than(s, FIRST, 6), 0);
-    service_on_dropped(s, "f", 1, SECOND);
-    assert_int_equal(later_than(s, SECOND, 0), 0);
-    assert_true(tell(s, SECOND, 1)); /* who had read it before tells it late */
-    assert_int_equal(later_than(s, SECOND, 0), 0);
-}
-
-static void test_service_on_view__knows_an_incarnation_that_was_replaced(void **state)
-{
-    struct service *s = *state;
-    assert_true(tell_trusted(s, FIRST, 7, 100));
-    assert_true(tell_trusted(s, SECOND, 1, 101));
-    assert_false(tell_trusted(s, FIRST, 7, 100)); /* home came back with it */
-    assert_true(watch_take_doubt(watch_find(s->watch, "f", 1)));
-    assert_false(tell_trusted(s, SECOND, 1, 100)); /* with an older list of masters */
-    watch_learn(watch_find(s->watch, "f", 1),
-                &(struct view_stamp){FIRST, 8, 102}); /* as a master has noted */
-    assert_false(tell_trusted(s, SECOND, 1, 101));
-}
-
-static void test_service_is_loss_sure__for_the_view_that_was_looked_at(void **state)
-{
-    struct service *s = *state;
-    struct watched *w = watch_find(s->watch, "f", 1);
-    static struct view v;
-    v = (struct view){.incarnation = FIRST, .epoch = 7};
-    assert_false(service_is_loss_sure(s, "f", 1, &v));
-    assert_true(watch_take_doubt(w));
-    watch_note_sure(w, &v);
-    assert_true(service_is_loss_sure(s, "f", 1, &v));
-    v.epoch = 8;
-    assert_false(service_is_loss_sure(s, "f", 1, &v));
 }
 
 /* --- names that are forgotten --- */
@@ -166,7 +95,7 @@ static bool was_seen(struct service *s, unsigned i)
 {
     char name[32];
     size_t length = name_of(i, name);
-    return service_was_seen(s, name, length);
+    return service_seen(s, name, length) != 0;
 }
 
 static unsigned count(struct service *s)
@@ -229,9 +158,6 @@ int main(void)
         TEST(test_service_on_dropped__forgets_what_was_seen),
         TEST(test_service_on_dropped__does_not_forget_the_filter_that_came_after),
         TEST(test_service_on_seen__does_not_bring_back_what_is_deleted),
-        TEST(test_service_on_view__remembers_the_latest_of_an_incarnation),
-        TEST(test_service_on_view__knows_an_incarnation_that_was_replaced),
-        TEST(test_service_is_loss_sure__for_the_view_that_was_looked_at),
         TEST(test_watch_forget__the_names_of_filters_that_are_deleted),
         TEST(test_watch_forget__none_of_those_that_are_there),
         TEST(test_watch_forget__none_that_was_looked_at_or_was_made_again),
