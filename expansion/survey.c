@@ -55,7 +55,6 @@ enum err survey_plan(const struct driver_options *o, struct fence *f, const stru
         .keep_capacity = !current->built || !is_full(o, current, items, rows),
         .wanted_capacity = o->wanted_capacity,
         .error_rate = o->wanted_error_rate > 0 ? o->wanted_error_rate : o->error_rate,
-        .log = v->log,
         .shard_bytes = o->shard_bytes,
         .build_memory = o->build_memory,
         .node_count = placement_nodes(on, o->nodes),

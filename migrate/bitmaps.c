@@ -117,8 +117,7 @@ static inline uint64_t mask_of(unsigned bit)
     return UINT64_C(1) << (bit % WORD_BITS ^ BIT_FLIP);
 }
 
-/* Stores of one writer can only meet a bitmaps_take(): then bits that were taken come back, which is no harm,
- * and none is lost. (Putting back what was taken would be lost to such a store: nobody does.) */
+/* Of one writer at a time; a bitmaps_copy() may meet it. */
 static bool set_bits(uint64_t *block, const struct key_place *place, unsigned hashes)
 {
     uint64_t unset = 0;
@@ -186,17 +185,6 @@ uint64_t bitmaps_added(const struct bitmaps *b, uint32_t shard)
     for (unsigned i = 0; i < b->lanes; i++)
         sum += __atomic_load_n(&b->counts[i * b->stride + shard - b->first], __ATOMIC_ACQUIRE);
     return sum;
-}
-
-void bitmaps_take(struct bitmaps *b, uint32_t shard, uint64_t *out)
-{
-    uint64_t *from = shard_at(b, shard);
-    for (size_t i = 0; i < b->shard_words; i++) {
-        uint64_t keep = i % b->block_words == 0 ? LOCK : 0;
-        out[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED) & ~keep;
-        if (out[i] != 0)
-            out[i] = __atomic_fetch_and(&from[i], keep, __ATOMIC_RELAXED) & ~keep;
-    }
 }
 
 void bitmaps_copy(const struct bitmaps *b, uint32_t shard, uint64_t *out)

@@ -2,8 +2,7 @@
 #ifndef MIGRATE_BITMAPS_H
 #define MIGRATE_BITMAPS_H
 /* Bitmaps of a run of shards of one layer in memory, tags zero, which several threads set bits in while
- * another takes them away. No bit is ever lost: a bit that was set is there until it is taken, and a shard
- * that has one is known by its count. */
+ * another copies them. A shard that has a new bit is known by its count. */
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/error.h"
@@ -41,13 +40,10 @@ void bitmaps_put(struct bitmaps_writer *w, struct key_hash h);
 void bitmaps_apply(struct bitmaps_writer *w);
 
 /* Keys that were new to a shard since it is held: those that had a bit unset. Never falls. Bits that were set
- * for the keys that are counted are seen by a bitmaps_take() that follows. */
+ * for the keys that are counted are seen by a bitmaps_copy() that follows. */
 uint64_t bitmaps_added(const struct bitmaps *b, uint32_t shard);
 
-/* Move the bits of a shard to @out, geometry_shard_bytes() long; the shard is empty then, but for what was
- * set meanwhile. */
-void bitmaps_take(struct bitmaps *b, uint32_t shard, uint64_t *out);
-/* The same, but the bits stay, so that a key which comes once more is not counted again. */
+/* Copy the bits of a shard to @out, geometry_shard_bytes() long. */
 void bitmaps_copy(const struct bitmaps *b, uint32_t shard, uint64_t *out);
 
 /* --- where no writer is at work --- */

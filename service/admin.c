@@ -8,13 +8,13 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
-#include "expansion/layer.h"
 #include "expansion/memory.h"
 #include "expansion/mutex.h"
 #include "service/users.h"
 #include "shard/registry.h"
 #include "shard/request/key_client.h"
 #include "shard/view/drop.h"
+#include "shard/view/grow.h"
 #include "shard/view/make.h"
 
 enum { WAIT_MS = 200, DEFAULT_EXPANSION = 2 };
@@ -315,7 +315,7 @@ static enum err fill_view(struct service *s, const struct config *config, struct
     g->layers[0] =
         (struct layer){.capacity = r->capacity, .error_rate = r->error_rate, .token = token, .born_epoch = 1};
     if (!r->sourced && r->expansion != 0)
-        g->layers[0].error_rate = layer_first_rate(r->error_rate);
+        g->layers[0].error_rate = grow_first_rate(r->error_rate);
     struct placement on;
     enum err code = placement_choose(&on, &s->nodes, r->nodes, e);
     if (code != ERR_OK)
@@ -332,9 +332,8 @@ static enum err fill_view(struct service *s, const struct config *config, struct
 static enum err check_memory(const struct fence *f, const struct generation *g, struct error *e)
 {
     char warning[256];
-    const uint64_t bytes = memory_of_generation(g, f->logs);
-    const struct plan plan = {.log = f->logs,
-                              .capacity = g->capacity,
+    const uint64_t bytes = memory_of_generation(g);
+    const struct plan plan = {.capacity = g->capacity,
                               .geometry = g->layers[0].geometry,
                               .bytes = generation_bytes(g),
                               .memory_new = bytes,
@@ -627,7 +626,7 @@ static uint64_t bytes_to_be(const struct config *config, const struct recipe *r)
 {
     struct geometry g;
     struct error ignored; /* it will be said when the filter is made */
-    double rate = r->expansion != 0 ? layer_first_rate(r->error_rate) : r->error_rate;
+    double rate = r->expansion != 0 ? grow_first_rate(r->error_rate) : r->error_rate;
     uint32_t most = (uint32_t)config->shard_bytes;
     if (r->sourced)
         return 0;
@@ -647,34 +646,9 @@ void admin_create(struct admin *a, struct admin_call *call)
                                          &call->creation, &call->error);
 }
 
-enum err admin_grow_filter(struct service *s, const struct config *config, struct fence *f,
-                           struct view *scratch, const char *name, size_t length, struct error *e)
-{
-    struct mutex *mutex = NULL;
-    const struct mutex_options options = admin_mutex_options(s, config, name, length);
-    enum err code = names_init(&f->names, config->prefix, name, length, e);
-    if (code == ERR_OK)
-        code = mutex_wait(&mutex, &options, options.redis_timeout_ms, e);
-    if (code != ERR_OK)
-        return code;
-    const struct config_filter *c = config_find(config, name, length);
-    const struct layer_options layer = {.fence = f,
-                                        .mutex = mutex,
-                                        .shard_bytes = (uint32_t)config->shard_bytes,
-                                        .growth = c == NULL ? 1 : c->growth};
-    code = layer_grow(&layer, scratch, e);
-    mutex_release(mutex);
-    if (code == ERR_LOST)
-        service_on_doubt(s, name, length);
-    return code;
-}
-
 void admin_grow(struct admin *a, struct admin_call *call)
 {
     call->status = admin_quota(a, call, false, 0, &call->error);
-    if (call->status == ERR_OK && a->service->logs == NULL) /* a log grows by its control */
-        call->status = admin_grow_filter(a->service, a->config, &a->fence, &a->view, call->filter,
-                                         call->filter_length, &call->error);
 }
 
 const char *admin_creation_failure(const struct admin_call *call)

@@ -239,8 +239,4 @@ MUST_CHECK enum err admin_may_make(struct fence *f, bool anew, bool named, struc
 
 /* Load the view before a first one is published: what somebody began to delete is deleted first. */
 MUST_CHECK enum err admin_load_view(struct fence *f, struct view *v, struct mutex *mutex, struct error *e);
-
-/* Finish or begin the growth of a filter by a layer: see layer_grow(). */
-MUST_CHECK enum err admin_grow_filter(struct service *s, const struct config *config, struct fence *f,
-                                      struct view *scratch, const char *name, size_t length, struct error *e);
 #endif

@@ -93,8 +93,7 @@ static enum err look_at_mutex(struct admin *a, uint64_t id, bool *held, bool *is
 static bool scans(const struct job *j)
 {
     enum job_step step;
-    return step_parse(j->step, strlen(j->step), &step) && step != STEP_CHECK && step != STEP_HEAL &&
-           step != STEP_REFILL;
+    return step_parse(j->step, strlen(j->step), &step) && step != STEP_CHECK;
 }
 
 /* One that has ended is told by the history. */

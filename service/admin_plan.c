@@ -204,16 +204,13 @@ static void step_fields(struct fields *f, const struct preview_step *s)
 
 static void preview_fields(struct fields *f, const struct outlook *o)
 {
-    const struct view *v = &o->a->view;
-    const struct preview_input in = {
-        .in = &o->in,
-        .plan = &o->plan,
-        .memory_retiring = v->retiring_epoch != 0 ? memory_of_generation(&v->retiring, v->log) : 0,
-        .rows_per_second = o->rate,
-        .verify_sample = o->options.verify_sample,
-        .grace_ms = o->options.grace_ms,
-        .hold = o->options.hold,
-        .verify_full = o->options.verify_full};
+    const struct preview_input in = {.in = &o->in,
+                                     .plan = &o->plan,
+                                     .rows_per_second = o->rate,
+                                     .verify_sample = o->options.verify_sample,
+                                     .grace_ms = o->options.grace_ms,
+                                     .hold = o->options.hold,
+                                     .verify_full = o->options.verify_full};
     struct preview p;
     preview_make(&p, &in);
     field_bool(f, "dry_run", true);

@@ -110,33 +110,6 @@ static void make_missing(struct keeper *k, struct watched *w, bool sourced)
     keeper_problem(w, well ? "" : e.text);
 }
 
-/* A coordinator died between the two view changes of a new layer, or the newest one is full. k->view is the
- * new view afterwards. */
-static void finish_growth(struct keeper *k, struct watched *w)
-{
-    struct error e;
-    if (keeper_is_hasty(k, w->made_at))
-        return;
-    enum err code = admin_grow_filter(k->service, k->config, &k->fence, &k->view, w->name, w->length, &e);
-    if (code != ERR_BUSY)
-        w->made_at = clock_mono_us();
-    if (code != ERR_OK && code != ERR_BUSY && code != ERR_CONFLICT)
-        keeper_problem(w, e.text);
-}
-
-/* A filter with a source whose expansion did not come in time gets a layer, so that its error rate stays
- * bounded. */
-static void grow_if_full(struct keeper *k, struct watched *w)
-{
-    struct error e;
-    uint64_t items = 0;
-    const struct generation *g = view_current(&k->view);
-    const struct layer *newest = &g->layers[g->layer_count - 1];
-    if (g->built && fence_items(&k->fence, g, g->layer_count - 1, &items, &e) == ERR_OK &&
-        items >= newest->capacity)
-        finish_growth(k, w);
-}
-
 /* What the view in k->view asks for. */
 static void look_at_view(struct keeper *k, struct watched *w, const struct config_filter *c, bool held)
 {
@@ -173,19 +146,15 @@ static void look_at_view(struct keeper *k, struct watched *w, const struct confi
     }
     if (built && !unfinished)
         keeper_recount(k, w);
-    if (k->view.phase == PHASE_OVERFLOW_OPEN || (view_unfenced(&k->view) && !k->view.sourced))
-        finish_growth(k, w);
-    else if (unfinished && fence_knows(&k->fence, &k->view.retiring, &e) != ERR_OK)
+    if (unfinished && fence_knows(&k->fence, &k->view.retiring, &e) != ERR_OK)
         keeper_problem(w, e.text); /* others know the node */
     else if (unfinished)
         (void)keeper_start(k, w, "unfinished", "unfinished", JOB_FINISH);
     else if (suspects && built &&
              (!sourced || watch_lost_shards(&w->note, &k->view) == 0)) /* what is lost whole comes first */
         keeper_heal(k, w, sourced);
-    else if (sourced && !keeper_refill(k, w)) {
-        grow_if_full(k, w);
+    else if (sourced)
         keeper_look_at_thresholds(k, w, c);
-    }
 }
 
 /* The filter's time has come. A configured filter would be made again. */

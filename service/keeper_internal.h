@@ -111,13 +111,8 @@ void keeper_heal(struct keeper *k, struct watched *w, bool sourced);
 /* Whether the filter's job is under way, by its record: of any coordinator; without the mutex it is
  * unfinished. */
 enum err keeper_job_runs(struct keeper *k, bool *runs, struct error *e) MUST_CHECK;
-/* Whether the last job was a healing that failed, or was aborted, a short time ago: k->held_until_ms. */
-bool keeper_heals_too_soon(struct keeper *k);
 /* Start a job that a threshold or the schedule asks for, or one that was left unfinished. No job runs. */
 void keeper_look_at_thresholds(struct keeper *k, struct watched *w, const struct config_filter *c);
-/* Some shards are lost, or are being made anew, and the others may go on: start a job that makes them anew.
- * No job runs. False: none is lost, or a whole rebuild is what helps. */
-bool keeper_refill(struct keeper *k, struct watched *w);
 /* Note k->held_until_ms and the reason. */
 void keeper_note_held(const struct keeper *k, struct watched *w);
 /* Note what waits for the filter's window; "": nothing. */

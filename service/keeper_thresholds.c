@@ -68,9 +68,7 @@ static time_t schedule_was_due(const struct watched *w, const struct config_filt
 struct last_job {
     bool running; /* with a free mutex: its driver is gone */
     bool failed, aborted;
-    bool lost;      /* it failed as shards were lost under it: those have to be built anew */
-    bool healing;   /* it was for nothing else */
-    bool refilling; /* or for shards that were lost */
+    bool lost; /* it failed as shards were lost under it: those have to be built anew */
     uint64_t finished_ms;
     uint64_t expanded_ms;                    /* when the last expansion began */
     uint64_t bytes_generation;               /* that the memory threshold had made; 0: none */
@@ -88,18 +86,16 @@ static enum err last_job(struct keeper *k, struct last_job *last, struct error *
     names_filter_key(&k->fence.names, "job", &name);
     enum err code = link_command(k->link, fence_home(&k->fence), &reply, e,
                                  "HMGET %b state finished_ms expanded_ms bytes_generation dead_generation "
-                                 "dead_at_build trigger error_code",
+                                 "dead_at_build error_code",
                                  name.text, name.length);
     if (code != ERR_OK)
         return code;
-    if (reply->elements == NUMBERS + 3 && reply->element[0]->type == REDIS_REPLY_STRING) {
+    if (reply->elements == NUMBERS + 2 && reply->element[0]->type == REDIS_REPLY_STRING) {
         last->running = strcmp(reply->element[0]->str, "running") == 0;
         last->failed = strcmp(reply->element[0]->str, "failed") == 0;
         last->aborted = strcmp(reply->element[0]->str, "aborted") == 0;
-        const redisReply *trigger = reply->element[NUMBERS + 1], *error = reply->element[NUMBERS + 2];
+        const redisReply *error = reply->element[NUMBERS + 1];
         last->lost = error->type == REDIS_REPLY_STRING && strcmp(error->str, error_name(ERR_LOST)) == 0;
-        last->healing = trigger->type == REDIS_REPLY_STRING && strcmp(trigger->str, "heal") == 0;
-        last->refilling = trigger->type == REDIS_REPLY_STRING && strcmp(trigger->str, REFILL_TRIGGER) == 0;
         for (size_t i = 0; i < NUMBERS; i++) {
             const redisReply *value = reply->element[i + 1];
             if (value->type == REDIS_REPLY_STRING)
@@ -147,13 +143,6 @@ void keeper_note_held(const struct keeper *k, struct watched *w)
     watch_note_attempt(w, k->held_until_ms, k->held_why);
 }
 
-bool keeper_heals_too_soon(struct keeper *k)
-{
-    struct last_job last;
-    struct error e;
-    return last_job(k, &last, &e) == ERR_OK && last.healing && too_soon(k, &last, true);
-}
-
 void keeper_note_wanted(struct watched *w, const char *text)
 {
     if (text[0] != '\0' && w->note.wanted[0] == '\0')
@@ -190,7 +179,7 @@ static struct threshold_input input_of(const struct watched *w, const struct con
         .source_rows = rows->rows,
         .rows_known = w->note.rows_ms != 0 && rows->by != SOURCE_ROWS_GUESSED,
         .rows_margin = rows->margin,
-        .bytes = memory_of_generation(g, v->log),
+        .bytes = memory_of_generation(g),
         .expand_at = c->expand_at,
         .expand_at_dead = c->expand_at_dead,
         .dead_at_build = last->dead_generation == g->number ? last->dead_at_build : 0,
@@ -199,21 +188,6 @@ static struct threshold_input input_of(const struct watched *w, const struct con
         .layers = g->layer_count,
         .rate_bound = layer_rate_bound(g),
     };
-}
-
-/* A job that could not do it is followed by a whole rebuild. */
-bool keeper_refill(struct keeper *k, struct watched *w)
-{
-    struct last_job last;
-    struct error e;
-    char text[64];
-    uint64_t lost = watch_lost_shards(&w->note, &k->view);
-    if (w->note.lost_somewhere || !step_can_refill(&k->view, lost) || last_job(k, &last, &e) != ERR_OK ||
-        last.running || too_soon(k, &last, true) || (last.failed && last.refilling))
-        return false;
-    (void)snprintf(text, sizeof(text), "%" PRIu64 " %s lost", lost, lost == 1 ? "shard was" : "shards were");
-    (void)keeper_start(k, w, text, REFILL_TRIGGER, JOB_HEAL);
-    return true;
 }
 
 void keeper_look_at_thresholds(struct keeper *k, struct watched *w, const struct config_filter *c)
@@ -229,10 +203,8 @@ void keeper_look_at_thresholds(struct keeper *k, struct watched *w, const struct
         return;
     }
     uint64_t lost = k->view.log ? k->view.degraded && g->built : watch_lost_shards(&w->note, &k->view);
-    bool instead = lost > 0 && last.failed && last.refilling; /* of what could not be done in place */
     bool needed = lost > 0 || !g->built;
-    if (!w->checked || (!instead && too_soon(k, &last, needed)) ||
-        fence_all_items(&k->fence, g, &items, &e) != ERR_OK)
+    if (!w->checked || too_soon(k, &last, needed) || fence_all_items(&k->fence, g, &items, &e) != ERR_OK)
         return;
     time_t now = (time_t)(clock_wall_us() / 1000000), due = schedule_was_due(w, c, now);
     struct threshold_input in = input_of(w, c, &k->view, items, lost, &last);

@@ -258,13 +258,9 @@ bool keeper_has_suspects(struct keeper *k, struct watched *w)
 void keeper_heal(struct keeper *k, struct watched *w, bool sourced)
 {
     char text[sizeof(w->note.problem)];
-    if (sourced && keeper_heals_too_soon(k))
+    (void)k;
+    if (sourced)
         return;
-    if (sourced) {
-        (void)snprintf(text, sizeof(text), "masters were promoted or started anew: %s", w->note.suspects);
-        (void)keeper_start(k, w, text, "heal", JOB_HEAL);
-        return;
-    }
     (void)snprintf(text, sizeof(text),
                    "masters were promoted or started anew and may lack keys: %s; there is no source to add "
                    "them from, so "

@@ -173,8 +173,6 @@ void runner_options(struct driver_options *out, const struct service *s, const s
         .logs = s->logs,
         .page_timing = &((struct service *)(uintptr_t)s)->page_timing,
         .settle_timeout_ms = c->settle_timeout_ms,
-        .heal_margin_ms = c->heal_margin_ms,
-        .tombstone_ms = c->tombstone_ms,
         .redis_timeout_ms = (unsigned)c->redis_timeout_ms,
         .postgres_timeout_ms = (unsigned)c->postgres_timeout_ms,
         .kind = job->kind,
@@ -223,9 +221,8 @@ static struct running_job *job_new(struct runner *r, const struct runner_job *jo
         j->options.on_nodes = j->nodes;
     j->options.stop = &r->stop;
     j->options.building = &r->building;
-    j->options.on_view = service_on_published;
     j->options.know = service_knows;
-    j->options.on_view_arg = r->service;
+    j->options.know_arg = r->service;
     return j;
 }
 

@@ -125,7 +125,6 @@ static void set_options(struct entry *n, const struct service *s, struct pool *p
         .always = f->follow,
         .interval_ms = (unsigned)c->tail_interval_ms,
         .lease_ms = (unsigned)c->lease_ms,
-        .tombstone_ms = c->tombstone_ms,
         .redis_timeout_ms = (unsigned)c->redis_timeout_ms,
         .postgres_timeout_ms = (unsigned)c->postgres_timeout_ms,
         .settle_timeout_ms = (unsigned)c->settle_timeout_ms,
